@@ -1,0 +1,67 @@
+/* vkattn/cpu.h: the same problem on the CPU. No Vulkan at all. C99 and C++. Target vkattn::cpu. */
+#ifndef VKATTN_CPU_H_
+#define VKATTN_CPU_H_
+
+#include "vkattn/problem.h"
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Host memory for one role. `data` is where element 0 of the layout's offsetElems counts from and must be aligned to the
+ * dtype's size; `bytes` is what may be touched from there. Input roles are never written. */
+typedef struct vkattn_operand_memory {
+    vkattn_role role;
+    void *data;
+    size_t bytes;
+} vkattn_operand_memory;
+
+/* Checks operands against a problem as the calls below do: VKATTN_OK, or INVALID_ARGUMENT with the reason. Reads no operand's data. */
+VKATTN_API vkattn_result vkattnCpuCheckOperands(const vkattn_problem *problem, const vkattn_operand_memory *operands, uint32_t operandCount,
+                                                vkattn_diagnostic *why);
+
+/* Computes the problem in fp32 on `threads` threads (0 = one per core). Writes OUT, and LSE and WEIGHTS where present; bytes
+ * between strided elements are left alone. Result does not depend on `threads`. Thread-safe for disjoint outputs.
+ * Errors: INVALID_ARGUMENT (bad problem; a role missing, given twice, not part of the problem, too small or misaligned),
+ * OUT_OF_HOST_MEMORY. Nothing is written when it fails with INVALID_ARGUMENT. */
+VKATTN_API vkattn_result vkattnCpuRun(const vkattn_problem *problem, const vkattn_operand_memory *operands, uint32_t operandCount,
+                                      uint32_t threads, vkattn_diagnostic *why);
+
+/* The truth: as vkattnCpuRun, in double precision, in plain loops, on the calling thread. Slow (about 1 GFLOP/s). */
+VKATTN_API vkattn_result vkattnCpuOracle(const vkattn_problem *problem, const vkattn_operand_memory *operands, uint32_t operandCount,
+                                         vkattn_diagnostic *why);
+
+/* Which rows vkattnCpuVerify looks at. */
+typedef struct vkattn_verify_options {
+    uint32_t structSize;
+    uint32_t allRows;      /* 1: every row, whatever it costs */
+    uint64_t rows;         /* with allRows 0: this many seeded rows and the edge rows; 0 = every row below 2 GFLOP of work, else 256 and the edge rows */
+    uint64_t seed;         /* which rows are drawn */
+    float probabilityUnit; /* u_P of docs/numerics.md, for kernels that round probabilities; 0 for the staged kernel and the CPU */
+    uint32_t threads;      /* 0 = one per core */
+} vkattn_verify_options;
+
+typedef struct vkattn_verify_report {
+    uint64_t rowsTotal, rowsChecked;
+    uint32_t passed;           /* 1: every element checked lies within its bound */
+    vkattn_role worstRole;     /* OUT, LSE or WEIGHTS: where error / bound is largest */
+    uint32_t worstIndex[4];    /* batch, head, query, and value dim or key */
+    double worstError;         /* |got - oracle| there; infinity where one is finite and the other is not */
+    double worstBound;         /* what docs/numerics.md allows there */
+    double worstGot, worstExpected;
+    double maxError;           /* largest |out - oracle| over the rows checked */
+    double maxErrorRelativeToV;/* maxError / largest |v| that a checked row can see; 0 where nothing is visible */
+} vkattn_verify_report;
+
+/* Compares outputs that something else has computed (OUT, and LSE and WEIGHTS where present, taken from `operands`) with the
+ * oracle, element by element, by the rule of docs/numerics.md. Writes only `report`. Returns VKATTN_OK whether or not the
+ * outputs are right: look at report->passed. `options` may be NULL. */
+VKATTN_API vkattn_result vkattnCpuVerify(const vkattn_problem *problem, const vkattn_operand_memory *operands, uint32_t operandCount,
+                                         const vkattn_verify_options *options, vkattn_verify_report *report, vkattn_diagnostic *why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

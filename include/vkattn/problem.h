@@ -1,0 +1,122 @@
+/* vkattn/problem.h: what to compute. No Vulkan and no pointers, so that the planner, the CPU and any host's own
+ * rendering layer share one description. C99 and C++.
+ *
+ * With query q, key k, value v, for batch entry b, query head h and query token i (numerics: docs/numerics.md):
+ *
+ *     i'      = i                                      VKATTN_ALIGN_TOP_LEFT
+ *     i'      = i + keyTokens - queryTokens            otherwise: the last query sees the last key (FlashAttention's rule)
+ *     s_ij    = scale * dot(q_i, k_j)
+ *     s_ij    = softcap * tanh(s_ij / softcap)         where softcap > 0
+ *     s_ij    = s_ij + bias_ij                         where a bias is given
+ *     visible : j <= i'                                VKATTN_CAUSAL
+ *               i' - windowLeft <= j <= i' + windowRight   VKATTN_WINDOW
+ *               mask_ij != 0, bias_ij != -inf, j < keyTokens
+ *     out_i   = sum over visible j of softmax_j(s_ij) v_j    (exactly 0 where nothing is visible)
+ *     lse_i   = ln sum over visible j of exp(s_ij)           (-inf where nothing is visible)
+ *     weights_ij = softmax_j(s_ij), exactly 0 where hidden
+ *
+ * keyTokens is k.extent[2], or the entry of VKATTN_KEY_LENGTHS for that batch, clamped to it. Keys and values that are
+ * hidden from a query never influence it, whatever they hold (NaN and infinity included). All sums are fp32 or wider.
+ */
+#ifndef VKATTN_PROBLEM_H_
+#define VKATTN_PROBLEM_H_
+
+#include <stdint.h>
+
+#ifndef VKATTN_API
+#define VKATTN_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As in VkResult, values below zero are errors. */
+typedef enum vkattn_result {
+    VKATTN_OK = 0,
+    VKATTN_NOT_READY = 1,                    /* a pipeline is not compiled yet and compiling was not allowed: prewarm */
+    VKATTN_ERROR_INVALID_ARGUMENT = -1,      /* the call breaks a rule stated in these headers */
+    VKATTN_ERROR_UNSUPPORTED = -2,           /* valid, but not on this device; the diagnostic says which limit or feature */
+    VKATTN_ERROR_OUT_OF_HOST_MEMORY = -3,
+    VKATTN_ERROR_OUT_OF_DEVICE_MEMORY = -4,
+    VKATTN_ERROR_DEVICE_LOST = -5,
+    VKATTN_ERROR_VULKAN = -6,                /* another Vulkan error: diagnostic.vkResult has it */
+    VKATTN_RESULT_MAX = 0x7fffffff
+} vkattn_result;
+
+/* Why a call failed. Owned by the caller; a pointer to one may always be NULL. Written only when the call fails. */
+typedef struct vkattn_diagnostic {
+    int32_t vkResult;   /* the VkResult behind the failure, 0 where there was none */
+    char message[508];  /* UTF-8, zero-terminated: what was wrong, what was expected, what to do */
+} vkattn_diagnostic;
+
+typedef enum vkattn_dtype {
+    VKATTN_F32 = 0,
+    VKATTN_F16 = 1,    /* IEEE binary16 */
+    VKATTN_BOOL8 = 2,  /* one byte; 0 is false, anything else true; masks only */
+    VKATTN_DTYPE_MAX = 0x7fffffff
+} vkattn_dtype;
+
+/* A tensor [batch, head, token, dim] in some memory. Element (b, h, t, d) lies
+ *     offsetElems + b*strideElems[0] + h*strideElems[1] + t*strideElems[2] + d*strideElems[3]
+ * elements after the start of what is bound to its role. Strides count elements and may be zero (inputs only) or
+ * negative. An all-zero layout means that the tensor is absent. The stride of an extent of 1 is ignored. */
+typedef struct vkattn_layout {
+    vkattn_dtype dtype;
+    uint32_t extent[4];
+    int64_t strideElems[4];
+    uint64_t offsetElems;
+} vkattn_layout;
+
+/* Every operand has one role; bindings are given by role, in any order. */
+typedef enum vkattn_role {
+    VKATTN_Q = 0,            /* read   [batch, heads, queryTokens, headDim] */
+    VKATTN_K = 1,            /* read   [batch, kvHeads, keyTokens, headDim]; kvHeads divides heads */
+    VKATTN_V = 2,            /* read   [batch, kvHeads, keyTokens, valueDim] */
+    VKATTN_OUT = 3,          /* write  [batch, heads, queryTokens, valueDim] */
+    VKATTN_LSE = 4,          /* write  f32 [batch, heads, queryTokens, 1]; optional */
+    VKATTN_WEIGHTS = 5,      /* write  [batch, heads, queryTokens, keyTokens]; optional */
+    VKATTN_BIAS = 6,         /* read   f32 or f16, each extent that of the weights or 1; -inf hides; optional */
+    VKATTN_MASK = 7,         /* read   bool8, each extent that of the weights or 1; 0 hides; optional */
+    VKATTN_KEY_LENGTHS = 8,  /* read   u32[batch], tightly packed; clamped to keyTokens; optional */
+    VKATTN_WORKSPACE = 9,    /* Vulkan only: scratch memory, read and written */
+    VKATTN_ROLE_COUNT = 10,
+    VKATTN_ROLE_MAX = 0x7fffffff
+} vkattn_role;
+
+typedef enum vkattn_flag_bits {
+    VKATTN_CAUSAL = 1,          /* hide keys after the query's own position i' */
+    VKATTN_ALIGN_TOP_LEFT = 2,  /* i' = i instead of bottom-right; matters only with CAUSAL or WINDOW */
+    VKATTN_WINDOW = 4,          /* hide keys outside [i' - windowLeft, i' + windowRight] */
+    VKATTN_SCALE = 8,           /* `scale` is taken literally (0 is then 0); otherwise it must be 0 and means 1/sqrt(headDim) */
+    VKATTN_KEY_LENGTHS_GIVEN = 16, /* VKATTN_KEY_LENGTHS will be bound */
+    VKATTN_FLAGS_MAX = 0x7fffffff
+} vkattn_flag_bits;
+
+/* What to compute. Zero-initialise, set structSize, then what you need: zero is the default everywhere.
+ * Limits: 1 <= batch; 1 <= heads; kvHeads divides heads; 1 <= headDim, valueDim <= 2048; queryTokens and keyTokens lie between 0 and 2^30
+ * (0 is ordinary input); batch * heads * queryTokens * keyTokens is at most 2^50; a
+ * tensor spans less than 2^60 elements. Output tensors must not overlap
+ * themselves: sorted by size, each stride is at least the span of the smaller ones. */
+typedef struct vkattn_problem {
+    uint32_t structSize;     /* sizeof(vkattn_problem) */
+    uint32_t flags;          /* vkattn_flag_bits */
+    vkattn_layout q, k, v, out;
+    vkattn_layout lse, weights, bias, mask; /* optional: absent where all zero */
+    float scale;             /* finite; see VKATTN_SCALE */
+    float softcap;           /* finite and >= 0; 0 = none */
+    int32_t windowLeft;      /* with VKATTN_WINDOW: >= -1; -1 = open on that side; otherwise 0 */
+    int32_t windowRight;
+} vkattn_problem;
+
+/* Checks `problem` against every rule above. Pure; any thread. VKATTN_OK or VKATTN_ERROR_INVALID_ARGUMENT with the reason. */
+VKATTN_API vkattn_result vkattnValidateProblem(const vkattn_problem *problem, vkattn_diagnostic *why);
+
+/* Bytes that must exist from the start of what is bound to `role`: the end of its last element. 0 for a role that the problem does not
+ * use, for the workspace and for an invalid problem. Pure; any thread. */
+VKATTN_API uint64_t vkattnOperandBytes(const vkattn_problem *problem, vkattn_role role);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

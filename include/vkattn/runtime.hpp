@@ -1,0 +1,113 @@
+// vkattn/runtime.hpp: batteries included. Finds Vulkan, picks a device, owns queue, buffers and staging, runs a problem on host
+// arrays, verifies it against the CPU, and falls back to the CPU with a stated reason. C++20, target vkattn::runtime.
+// Nothing here throws, except std::bad_alloc from the standard library.
+#pragma once
+
+#include "vkattn/cpu.h"
+#include "vkattn/vkattn.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vkattn {
+
+enum class DeviceType { discrete, integrated, virtualGpu, cpu, other };
+[[nodiscard]] const char *deviceTypeName(DeviceType type);
+
+struct KernelSupport {
+    std::string kernel;
+    bool available = false;
+    std::string reason; // why not, or what to know where it is
+};
+
+struct DeviceInfo {
+    uint32_t index = 0;            // position in the ranked list: what --device INDEX means
+    std::string name, driver;      // driver: name and version as the driver tells them
+    DeviceType type = DeviceType::other;
+    uint32_t vendorId = 0, deviceId = 0, apiVersion = 0;
+    vkattn_caps caps{};            // what plans on it are made from
+    uint64_t deviceLocalBytes = 0; // largest device-local heap
+    uint64_t maxAllocationBytes = 0;
+    uint32_t subgroupSize = 0;     // 0: unknown (Vulkan 1.0 device)
+    bool timestamps = false, storage16Bit = false, shaderFloat16 = false, cooperativeMatrix = false;
+    std::vector<KernelSupport> kernels;
+};
+
+struct RuntimeOptions {
+    // Which device, among Runtime::devices(): an index, a name (whole, or a part that fits one kind of device; case does not matter), "cpu"
+    // for no Vulkan at all, or empty for the best one. A Vulkan device of type cpu (lavapipe) has its own name.
+    std::string device;
+    bool allowFallback = true;      // false: open() and run() fail instead of computing on the CPU
+    bool validation = false;        // enable VK_LAYER_KHRONOS_validation with synchronization validation; messages go to `log`
+    uint64_t maxWorkspaceBytes = 0; // as vkattn_host
+    std::optional<vkattn_caps> capsLimit; // as vkattn_host
+    std::function<void(const char *message)> log; // validation errors and warnings; called from the calling thread
+    // Tests wrap Vulkan here (fault injection). NULL: the system's loader, through volk.
+    PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr;
+};
+
+enum class OpenStatus {
+    ok,
+    unknownDevice,   // no device of that index or name; message has the list
+    deviceUnusable,  // it is there, or any was wanted and none is there, and allowFallback is false
+};
+
+struct RunOptions {
+    uint32_t repeat = 1;    // computed this often; milliseconds is the median
+    bool warmUp = false;    // run once untimed first (software drivers compile at first dispatch)
+    uint32_t cpuThreads = 0;// when the CPU computes; 0 = one per core
+};
+
+struct RunResult {
+    vkattn_result status = VKATTN_OK; // INVALID_ARGUMENT; anything else only with allowFallback false
+    std::string message;              // why status is not OK
+    std::string device, driver;       // who computed: "cpu" and "vkattn cpu fallback" for the CPU
+    std::string kernel;               // "staged", or "cpu"
+    std::string fallbackReason;       // empty: computed where it was asked for
+    double milliseconds = 0;          // median of the repeats: device timestamps where they exist, else wall clock around the submit
+    bool deviceTimestamps = false;
+    uint64_t workspaceBytes = 0;
+    uint32_t dispatchCount = 0;
+};
+
+// One device, or the CPU. One thread at a time; several Runtimes may be used at once.
+class Runtime {
+  public:
+    // Every Vulkan device found, ranked: discrete, integrated, virtual, other, CPU; then as the loader lists them. Empty where there
+    // is no loader, driver or device; `whyEmpty` then says which. Also empty of suitable devices never: unsuitable ones are listed with
+    // kernels[].available false and the reason.
+    [[nodiscard]] static std::vector<DeviceInfo> devices(std::string *whyEmpty = nullptr, PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr);
+
+    // Opens the device that options.device names. With allowFallback and no usable Vulkan device the result computes on the CPU and
+    // fallbackReason() says why. NULL only where *status is not ok; *message then says why.
+    [[nodiscard]] static std::unique_ptr<Runtime> open(const RuntimeOptions &options, OpenStatus *status, std::string *message);
+
+    ~Runtime();
+    Runtime(const Runtime &) = delete;
+    Runtime &operator=(const Runtime &) = delete;
+
+    [[nodiscard]] const DeviceInfo *device() const; // NULL: computing on the CPU
+    [[nodiscard]] const std::string &fallbackReason() const;
+
+    // Runs the problem on host arrays: operands as in vkattn/cpu.h. Outputs are written element by element: bytes between
+    // strided elements stay as they are. A lost device or exhausted memory is answered by the CPU where allowFallback is set; a lost device
+    // stays lost for this Runtime.
+    [[nodiscard]] RunResult run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &options = {});
+
+    struct CompileStatistics {
+        uint32_t pipelines = 0;
+        double seconds = 0;
+    };
+    [[nodiscard]] CompileStatistics compileStatistics() const;
+
+  private:
+    Runtime();
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace vkattn

@@ -1,0 +1,97 @@
+// Layouts shared by shaders and planner: push constants, specialization constant ids, bindings, bit patterns. Compiled as GLSL and as C++.
+// Every member is one 32-bit word, so that both languages agree on the layout. Strides and bases count elements of the operand and are
+// used modulo 2^32: the binding is cut so that every index that is reached lies inside it.
+#ifndef VKATTN_INTEROP_H_
+#define VKATTN_INTEROP_H_
+
+#ifdef __cplusplus
+#include <cstdint>
+namespace vkattn::interop {
+using uint = uint32_t;
+#define VKATTN_PUSH(name) struct name
+#define VKATTN_CONST constexpr uint
+#else
+#define VKATTN_PUSH(name) layout(push_constant, std430) uniform name
+#define VKATTN_CONST const uint
+#endif
+
+// A score or weight of a pair that is hidden: a NaN that no arithmetic here produces (stored NaNs are made canonical), told apart by an
+// integer compare only, so that no finite value acts as a mask.
+VKATTN_CONST hiddenBits = 0xffffffffu;
+VKATTN_CONST canonicalNanBits = 0x7fc00000u;
+VKATTN_CONST minusInfinityBits = 0xff800000u;
+
+// Position.flags
+VKATTN_CONST flagTopLeft = 1u;
+VKATTN_CONST flagKeyLengths = 2u;
+VKATTN_CONST flagLse = 4u;         // softmax: write the log-sum-exp
+VKATTN_CONST flagWeights = 8u;     // softmax: write the weights
+VKATTN_CONST flagFirstKeys = 16u;  // values: the first chunk of keys, nothing accumulated yet
+VKATTN_CONST flagLastKeys = 32u;   // values: the last chunk of keys, write the output
+
+// Binding numbers; every pipeline has these four and an unused one is bound to the workspace.
+VKATTN_CONST bindingWorkspace = 0u;
+VKATTN_CONST bindingLengths = 3u;
+
+// What decides which keys a query may see by position, in every stage that asks (lib/position.glsl).
+#define VKATTN_POSITION                                                                                                                    \
+    uint flags;                                                                                                                            \
+    uint queryFirst;   /* of this chunk */                                                                                                 \
+    uint queryTokens;  /* of the problem */                                                                                                \
+    uint keyTokens;    /* extent; a batch entry may have less */                                                                           \
+    int left;                                                                                                                              \
+    int right;                                                                                                                             \
+    uint lengthsBase;
+
+// The piece of the problem that a dispatch computes. Workgroup z is batch * heads + head within the chunk.
+#define VKATTN_CHUNK                                                                                                                       \
+    uint heads;    /* query heads in the chunk */                                                                                          \
+    uint queries;  /* query rows in the chunk */                                                                                           \
+    uint keyFirst; /* first key of this dispatch */                                                                                        \
+    uint keys;     /* keys of this dispatch */                                                                                             \
+    uint rowPitch; /* workspace elements from one row to the next */
+
+#if defined(__cplusplus) || defined(VKATTN_STAGE_SCORES)
+VKATTN_PUSH(ScoresPush) {
+    VKATTN_POSITION
+    VKATTN_CHUNK
+    uint groupSize; // query heads per key head
+    uint headPhase; // first head of the chunk modulo groupSize
+    uint headDim;
+    float scale;
+    float softcap;
+    uint qBase, qBatch, qHead, qToken, qDim;
+    uint kBase, kBatch, kHead, kToken, kDim;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_BIAS) || defined(VKATTN_STAGE_MASK)
+VKATTN_PUSH(OverlayPush) {
+    VKATTN_CHUNK
+    uint base, batchStride, headStride, queryStride, keyStride;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_SOFTMAX)
+VKATTN_PUSH(SoftmaxPush) {
+    VKATTN_POSITION
+    VKATTN_CHUNK
+    uint lseBase, lseBatch, lseHead, lseToken;
+    uint wBase, wBatch, wHead, wToken, wKey;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_VALUES)
+VKATTN_PUSH(ValuesPush) {
+    VKATTN_POSITION
+    VKATTN_CHUNK
+    uint groupSize;
+    uint headPhase;
+    uint valueDim;
+    uint sumsBase; // workspace element where partial outputs wait between chunks of keys
+    uint vBase, vBatch, vHead, vToken, vDim;
+    uint oBase, oBatch, oHead, oToken, oDim;
+};
+#endif
+
+#ifdef __cplusplus
+} // namespace vkattn::interop
+#endif
+#endif

@@ -1,0 +1,75 @@
+#version 450
+// Stage 1 of the staged path: scores = softcap(scale * Q K^T) into the workspace, hidden by position where causal, window or key lengths
+// say so. Each lane owns a block of rowsPerLane x keysPerLane scores, so that every load of Q or K feeds several multiply-adds.
+#define VKATTN_STAGE_SCORES
+#include "lib/stage.glsl"
+
+layout(constant_id = 1) const uint lanesAcrossKeys = 8;
+layout(constant_id = 2) const uint lanesAcrossRows = 8;
+layout(constant_id = 3) const uint keysPerLane = 4;
+layout(constant_id = 4) const uint rowsPerLane = 4;
+layout(constant_id = 5) const bool qIsHalf = false;
+layout(constant_id = 6) const bool kIsHalf = false;
+
+layout(set = 0, binding = 0, std430) writeonly buffer Workspace { uint workspace[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Q { uint q[]; };
+layout(set = 0, binding = 2, std430) readonly buffer K { uint k[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; };
+
+#include "lib/element.glsl"
+#include "lib/math.glsl"
+#include "lib/position.glsl"
+
+void main() {
+    const uint lane = gl_LocalInvocationID.x;
+    const uint head = gl_WorkGroupID.z % heads, batch = gl_WorkGroupID.z / heads;
+    const int keyCount = effectiveKeys(batch);
+
+    // Lanes interleave: neighbouring lanes hold neighbouring keys, so that the stores of a row are contiguous.
+    const uint tileKeys = lanesAcrossKeys * keysPerLane, tileRows = lanesAcrossRows * rowsPerLane;
+    const uint tileKey = gl_WorkGroupID.x * tileKeys, tileRow = gl_WorkGroupID.y * tileRows;
+    const uint firstKey = tileKey + lane % lanesAcrossKeys, firstRow = tileRow + lane / lanesAcrossKeys;
+
+    float sums[rowsPerLane * keysPerLane];
+    [[unroll]] for (uint n = 0; n < rowsPerLane * keysPerLane; ++n) sums[n] = 0.0;
+
+    const int tileBegin = keyBegin(tileRow, keyCount), tileEnd = keyEnd(min(tileRow + tileRows, queries) - 1u, keyCount);
+    if (int(keyFirst + tileKey) < tileEnd && int(keyFirst + tileKey + tileKeys) > tileBegin) {
+        // Rows and keys past the end are computed on the last valid one and not stored.
+        uint qAt[rowsPerLane], kAt[keysPerLane];
+        [[unroll]] for (uint r = 0; r < rowsPerLane; ++r)
+            qAt[r] = qBase + batch * qBatch + head * qHead + min(firstRow + r * lanesAcrossRows, queries - 1u) * qToken;
+        const uint kvHead = (headPhase + head) / groupSize;
+        [[unroll]] for (uint c = 0; c < keysPerLane; ++c)
+            kAt[c] = kBase + batch * kBatch + kvHead * kHead + min(firstKey + c * lanesAcrossKeys, keys - 1u) * kToken;
+
+        for (uint d = 0; d < headDim; ++d) {
+            float kValue[keysPerLane];
+            [[unroll]] for (uint c = 0; c < keysPerLane; ++c) {
+                kValue[c] = LOAD_ELEMENT(k, kIsHalf, kAt[c]);
+                kAt[c] += kDim;
+            }
+            [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
+                const float qValue = LOAD_ELEMENT(q, qIsHalf, qAt[r]);
+                qAt[r] += qDim;
+                [[unroll]] for (uint c = 0; c < keysPerLane; ++c)
+                    sums[r * keysPerLane + c] = fma(qValue, kValue[c], sums[r * keysPerLane + c]);
+            }
+        }
+    }
+
+    [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
+        const uint row = firstRow + r * lanesAcrossRows;
+        if (row >= queries) continue;
+        const uint workspaceRow = (gl_WorkGroupID.z * queries + row) * rowPitch + keyFirst;
+        const int begin = keyBegin(row, keyCount), end = keyEnd(row, keyCount);
+        [[unroll]] for (uint c = 0; c < keysPerLane; ++c) {
+            const uint key = firstKey + c * lanesAcrossKeys;
+            if (key >= keys) continue;
+            const int j = int(keyFirst + key);
+            float score = scale * sums[r * keysPerLane + c];
+            if (softcap > 0.0) score = softcap * stableTanh(score / softcap);
+            workspace[workspaceRow + key] = j >= begin && j < end ? scoreBits(score) : hiddenBits;
+        }
+    }
+}

@@ -1,0 +1,100 @@
+#version 450
+// Stage 2 of the staged path: stable softmax of one row of the workspace per workgroup, in place; the log-sum-exp and the weights where asked
+// for. Maximum and sum run over visible keys only. A visible NaN or +infinity, or nothing but -infinity, makes the whole row NaN, found by
+// integer tests: no rule rests on how a driver compares NaN or takes exp of it (SwiftShader's exp(NaN) is infinity).
+#define VKATTN_STAGE_SOFTMAX
+#include "lib/stage.glsl"
+
+layout(constant_id = 1) const uint lanes = 64; // = workgroup size; sizes shared memory
+layout(constant_id = 2) const bool weightsAreHalf = false;
+
+layout(set = 0, binding = 0, std430) buffer Workspace { uint workspace[]; };
+layout(set = 0, binding = 1, std430) writeonly buffer Lse { uint lse[]; };
+layout(set = 0, binding = 2, std430) buffer Weights { uint weights[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; };
+
+#include "lib/element.glsl"
+#include "lib/position.glsl"
+
+shared float laneMaximum[lanes];
+shared float laneSum[lanes];
+shared uint laneSeen[lanes];
+
+const uint seenFinite = 1u, seenMinusInfinity = 2u, seenBad = 4u;
+const float lowest = -3.40282346638528859812e38; // -FLT_MAX: above no finite score, so the maximum of finite scores is exact
+
+void main() {
+    const uint lane = gl_LocalInvocationID.x, row = gl_WorkGroupID.x;
+    const uint head = gl_WorkGroupID.z % heads, batch = gl_WorkGroupID.z / heads;
+    const uint workspaceRow = (gl_WorkGroupID.z * queries + row) * rowPitch;
+    const int keyCount = effectiveKeys(batch);
+    const uint begin = uint(keyBegin(row, keyCount)), end = uint(max(keyEnd(row, keyCount), 0));
+
+    float maximum = lowest;
+    uint seen = 0u;
+    for (uint j = begin + lane; j < end; j += lanes) {
+        const uint bits = workspace[workspaceRow + j];
+        if (bits == hiddenBits) continue;
+        if (isFiniteBits(bits)) {
+            seen |= seenFinite;
+            maximum = max(maximum, uintBitsToFloat(bits));
+        } else {
+            seen |= bits == minusInfinityBits ? seenMinusInfinity : seenBad;
+        }
+    }
+    laneMaximum[lane] = maximum;
+    laneSeen[lane] = seen;
+    barrier();
+    for (uint n = 0; n < lanes; ++n) {
+        maximum = max(maximum, laneMaximum[n]);
+        seen |= laneSeen[n];
+    }
+    const bool bad = (seen & seenBad) != 0u || seen == seenMinusInfinity;
+
+    float sum = 0.0;
+    for (uint j = begin + lane; j < end; j += lanes) {
+        const uint bits = workspace[workspaceRow + j];
+        if (bits == hiddenBits) continue;
+        // exp(-200) is 0 in fp32: the bound only keeps the difference finite.
+        const float e = isFiniteBits(bits) ? exp(max(uintBitsToFloat(bits) - maximum, -200.0)) : 0.0;
+        workspace[workspaceRow + j] = floatBitsToUint(e);
+        sum += e;
+    }
+    laneSum[lane] = sum;
+    barrier();
+    sum = 0.0;
+    for (uint n = 0; n < lanes; ++n) sum += laneSum[n];
+
+    if (lane == 0u && (flags & flagLse) != 0u) {
+        const uint bits = bad ? canonicalNanBits : seen == 0u ? minusInfinityBits : floatBitsToUint(maximum + log(sum));
+        lse[lseBase + batch * lseBatch + head * lseHead + row * lseToken] = bits;
+    }
+    for (uint j = begin + lane; j < end; j += lanes) {
+        const uint bits = workspace[workspaceRow + j];
+        if (bits == hiddenBits) continue;
+        workspace[workspaceRow + j] = bad ? canonicalNanBits : floatBitsToUint(uintBitsToFloat(bits) / sum);
+    }
+    if ((flags & flagWeights) != 0u) {
+        // Pairs of neighbouring keys, so that two halves fill a word; the row's other lanes wrote what a pair reads.
+        memoryBarrierBuffer();
+        barrier();
+        const uint weightsRow = wBase + batch * wBatch + head * wHead + row * wToken;
+        const uint skew = weightsRow & 1u; // pairs start where words do
+        for (uint pair = lane * 2u; pair < keyTokens + skew; pair += lanes * 2u) {
+            float w[2];
+            [[unroll]] for (uint n = 0; n < 2u; ++n) {
+                const uint j = pair + n - skew; // wraps below 0, and is then past keyTokens
+                const uint bits = j >= begin && j < end ? workspace[workspaceRow + j] : hiddenBits;
+                w[n] = bits == hiddenBits ? 0.0 : uintBitsToFloat(bits);
+            }
+            const uint j = pair - skew;
+            if (j < keyTokens && j + 1u < keyTokens) {
+                STORE_ELEMENT_PAIR(weights, weightsAreHalf, weightsRow + j * wKey, wKey, w[0], w[1])
+            } else if (j < keyTokens) {
+                STORE_ELEMENT(weights, weightsAreHalf, weightsRow + j * wKey, w[0])
+            } else if (j + 1u < keyTokens) {
+                STORE_ELEMENT(weights, weightsAreHalf, weightsRow + (j + 1u) * wKey, w[1])
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// The C functions of vkattn.h: argument checks, then the layers below.
+#include "core/context.hpp"
+#include "core/record.hpp"
+#include "util/diagnostic.hpp"
+
+using namespace vkattn;
+
+namespace {
+
+constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+
+Context *fromHandle(vkattn_context handle) { return reinterpret_cast<Context *>(handle); }
+
+vkattn_result planFor(Context &context, const vkattn_problem *description, Plan &plan, vkattn_diagnostic *why) {
+    Problem problem;
+    if (const auto r = makeProblem(description, problem, why)) return r;
+    return makePlan(problem, context.limits(), plan, why);
+}
+
+} // namespace
+
+extern "C" {
+
+uint32_t vkattnVersion(void) { return VK_MAKE_API_VERSION(0, VKATTN_VERSION_MAJOR, VKATTN_VERSION_MINOR, VKATTN_VERSION_PATCH); }
+
+const char *const *vkattnHelpfulDeviceExtensions(uint32_t *count) {
+    static const char *const names[] = {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME};
+    if (count) *count = sizeof names / sizeof names[0];
+    return names;
+}
+
+vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice, uint32_t apiVersion,
+                                       const char *const *extensions, uint32_t extensionCount, vkattn_caps *out, vkattn_diagnostic *why) {
+    if (!getInstanceProcAddr || !instance || !physicalDevice || !out || (extensionCount && !extensions))
+        return fail(why, invalid, "getInstanceProcAddr, instance, physicalDevice, out, and extensions with a count, must not be NULL");
+    if (out->structSize != sizeof(vkattn_caps))
+        return fail(why, invalid, "out->structSize is %u, expected sizeof(vkattn_caps) = %zu", out->structSize, sizeof(vkattn_caps));
+    return readCaps(getInstanceProcAddr, instance, physicalDevice, apiVersion, {extensions, extensionCount}, *out, why);
+}
+
+vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why) {
+    if (!caps || caps->structSize != sizeof(vkattn_caps)) return fail(why, invalid, "caps is NULL or its structSize is not sizeof(vkattn_caps)");
+    if (index > 0) return fail(why, invalid, "there is no kernel %u", index);
+    if (name) *name = "staged";
+    return stagedSupported(*caps, why);
+}
+
+vkattn_result vkattnCreateContext(const vkattn_host *host, vkattn_context *out, vkattn_diagnostic *why) {
+    if (!out) return fail(why, invalid, "out is NULL");
+    *out = nullptr;
+    if (!host) return fail(why, invalid, "host is NULL");
+    Context *context = nullptr;
+    const vkattn_result result = Context::create(*host, context, why);
+    *out = reinterpret_cast<vkattn_context>(context);
+    return result;
+}
+
+void vkattnDestroyContext(vkattn_context context) { Context::destroy(fromHandle(context)); }
+
+vkattn_result vkattnContextCaps(vkattn_context context, vkattn_caps *out) {
+    if (!context || !out || out->structSize != sizeof(vkattn_caps)) return invalid;
+    *out = fromHandle(context)->limits().caps;
+    return VKATTN_OK;
+}
+
+vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *out, vkattn_diagnostic *why) {
+    if (!context || !out) return fail(why, invalid, "context and out must not be NULL");
+    if (out->structSize != sizeof(vkattn_requirements))
+        return fail(why, invalid, "out->structSize is %u, expected sizeof(vkattn_requirements) = %zu", out->structSize, sizeof(vkattn_requirements));
+    Plan plan;
+    if (const auto r = planFor(*fromHandle(context), problem, plan, why)) return r;
+    const bool pool = fromHandle(context)->limits().caps.pushDescriptors == 0;
+    out->dispatchCount = plan.dispatchCount;
+    out->pipelineCount = static_cast<uint32_t>(plan.pipelines().count());
+    out->descriptorSetCount = pool ? plan.dispatchCount : 0;
+    out->storageDescriptorCount = pool ? plan.dispatchCount * operandsPerDispatch : 0;
+    out->chunkCount = plan.chunkCount();
+    out->workspaceBytes = plan.workspaceBytes;
+    out->workspaceAlignment = plan.workspaceAlignment;
+    out->kernelName = plan.kernelName();
+    return VKATTN_OK;
+}
+
+vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount, vkattn_diagnostic *why) {
+    if (!context || (problemCount && !problems)) return fail(why, invalid, "context, and problems with a problemCount, must not be NULL");
+    for (uint32_t n = 0; n < problemCount; ++n) {
+        Plan plan;
+        if (const auto r = planFor(*fromHandle(context), &problems[n], plan, why)) return r;
+        if (const auto r = fromHandle(context)->pipelines().compile(plan.pipelines(), why)) return r;
+    }
+    return VKATTN_OK;
+}
+
+vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record, vkattn_diagnostic *why) {
+    if (!context || !record) return fail(why, invalid, "context and record must not be NULL");
+    if (record->structSize != sizeof(vkattn_record))
+        return fail(why, invalid, "record.structSize is %u, expected sizeof(vkattn_record) = %zu", record->structSize, sizeof(vkattn_record));
+    Plan plan;
+    if (const auto r = planFor(*fromHandle(context), problem, plan, why)) return r;
+    return recordPlan(*fromHandle(context), plan, *record, why);
+}
+
+void vkattnCompileStatistics(vkattn_context context, uint32_t *pipelines, uint64_t *nanoseconds) {
+    if (pipelines) *pipelines = context ? fromHandle(context)->pipelines().compiledCount() : 0;
+    if (nanoseconds) *nanoseconds = context ? fromHandle(context)->pipelines().compileNanoseconds() : 0;
+}
+
+} // extern "C"

@@ -1,0 +1,32 @@
+// What planning needs to know of a device. Public as vkattn_caps; here the Vulkan 1.0 floor and the reading of it.
+#pragma once
+
+#include "vkattn/vkattn.h"
+
+namespace vkattn {
+
+using Caps = vkattn_caps;
+
+// The minimum limits that Vulkan 1.0 guarantees; every kernel of the staged path fits them.
+[[nodiscard]] constexpr Caps minimumCaps() {
+    Caps caps{};
+    caps.structSize = sizeof caps;
+    caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_OTHER;
+    caps.maxStorageBufferRange = 1u << 27;
+    caps.minStorageBufferOffsetAlignment = 256;
+    caps.maxStorageBuffersPerStage = 4;
+    caps.maxPushConstantsBytes = 128;
+    caps.maxWorkgroupInvocations = 128;
+    caps.maxWorkgroupSize[0] = caps.maxWorkgroupSize[1] = 128;
+    caps.maxWorkgroupSize[2] = 64;
+    for (uint32_t &count : caps.maxWorkgroupCount) count = 65535;
+    caps.maxSharedMemoryBytes = 16384;
+    return caps;
+}
+
+[[nodiscard]] Caps capsFromLimits(const VkPhysicalDeviceProperties &properties);
+
+// The weaker of both in every field.
+[[nodiscard]] Caps weakerCaps(const Caps &a, const Caps &b);
+
+} // namespace vkattn

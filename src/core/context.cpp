@@ -1,0 +1,64 @@
+#include "core/context.hpp"
+
+#include "util/diagnostic.hpp"
+
+#include <cstdlib>
+#include <new>
+
+namespace vkattn {
+
+vkattn_result Context::create(const vkattn_host &host, Context *&out, vkattn_diagnostic *why) {
+    constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+    if (host.structSize != sizeof(vkattn_host))
+        return fail(why, invalid, "host.structSize is %u, expected sizeof(vkattn_host) = %zu", host.structSize, sizeof(vkattn_host));
+    if (!host.instance || !host.physicalDevice || !host.device || !host.getInstanceProcAddr)
+        return fail(why, invalid, "host.instance, physicalDevice, device and getInstanceProcAddr are all required");
+    if (host.enabledExtensionCount && !host.enabledExtensions)
+        return fail(why, invalid, "host.enabledExtensions is NULL with enabledExtensionCount %u", host.enabledExtensionCount);
+    if (host.capsLimit && host.capsLimit->structSize != sizeof(vkattn_caps))
+        return fail(why, invalid, "host.capsLimit->structSize is %u, expected sizeof(vkattn_caps) = %zu", host.capsLimit->structSize, sizeof(vkattn_caps));
+
+    const VkAllocationCallbacks *allocator = host.allocator;
+    void *memory = allocator ? allocator->pfnAllocation(allocator->pUserData, sizeof(Context), alignof(Context), VK_SYSTEM_ALLOCATION_SCOPE_DEVICE)
+                             : std::malloc(sizeof(Context));
+    if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a context of %zu bytes", sizeof(Context));
+    auto *context = new (memory) Context;
+    if (allocator) {
+        context->allocator_ = *allocator;
+        context->hostAllocated_ = true;
+    }
+    if (const auto r = context->initialise(host, why)) {
+        destroy(context);
+        return r;
+    }
+    out = context;
+    return VKATTN_OK;
+}
+
+vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *why) {
+    device_ = host.device;
+    const EnabledExtensions extensions = {host.enabledExtensions, host.enabledExtensionCount};
+    if (const auto r = readCaps(host.getInstanceProcAddr, host.instance, host.physicalDevice, host.apiVersion, extensions, limits_.caps, why)) return r;
+    if (const auto r = table_.load(host, limits_.caps.pushDescriptors, why)) return r;
+    if (!table_.CmdPushDescriptorSet) limits_.caps.pushDescriptors = 0;
+    if (host.capsLimit) limits_.caps = weakerCaps(limits_.caps, *host.capsLimit);
+    limits_.maxWorkspaceBytes = host.maxWorkspaceBytes ? host.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES;
+    if (const auto r = stagedSupported(limits_.caps, why)) return r;
+    vkattn_host own = host;
+    own.allocator = hostAllocated_ ? &allocator_ : nullptr;
+    return pipelines_.create(table_, own, limits_.caps, why);
+}
+
+void Context::destroy(Context *context) {
+    if (!context) return;
+    context->pipelines_.destroy();
+    const VkAllocationCallbacks allocator = context->allocator_;
+    const bool hostAllocated = context->hostAllocated_;
+    context->~Context();
+    if (hostAllocated)
+        allocator.pfnFree(allocator.pUserData, context);
+    else
+        std::free(context);
+}
+
+} // namespace vkattn

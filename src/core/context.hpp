@@ -1,0 +1,33 @@
+// What a vkattn_context is: a device's function table, caps and pipelines.
+#pragma once
+
+#include "core/device_table.hpp"
+#include "core/pipelines.hpp"
+#include "core/plan.hpp"
+
+namespace vkattn {
+
+class Context {
+  public:
+    // Allocates from host.allocator, else from malloc.
+    [[nodiscard]] static vkattn_result create(const vkattn_host &host, Context *&out, vkattn_diagnostic *why);
+    static void destroy(Context *context);
+
+    [[nodiscard]] const PlanLimits &limits() const { return limits_; }
+    [[nodiscard]] VkDevice device() const { return device_; }
+    [[nodiscard]] const DeviceTable &table() const { return table_; }
+    [[nodiscard]] Pipelines &pipelines() { return pipelines_; }
+
+  private:
+    Context() = default;
+    [[nodiscard]] vkattn_result initialise(const vkattn_host &host, vkattn_diagnostic *why);
+
+    VkAllocationCallbacks allocator_{};
+    bool hostAllocated_ = false;
+    VkDevice device_ = VK_NULL_HANDLE;
+    PlanLimits limits_{};
+    DeviceTable table_;
+    Pipelines pipelines_;
+};
+
+} // namespace vkattn

@@ -1,0 +1,20 @@
+// SPIR-V embedded at build time (cmake/VkattnShaders.cmake), one entry per file in shaders/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace vkattn {
+
+struct Spirv {
+    const uint32_t *words;
+    size_t bytes;
+};
+struct ShaderModule {
+    const char *name;
+    Spirv plain, nanPreserving; // the second declares SignedZeroInfNanPreserve
+};
+
+extern const ShaderModule shader_scores, shader_bias, shader_mask, shader_softmax, shader_values;
+
+} // namespace vkattn

@@ -1,0 +1,30 @@
+// Tile shapes by device class: one table, one row per measured fact.
+#pragma once
+
+#include "core/caps.hpp"
+
+#include <cstdint>
+
+namespace vkattn {
+
+// A tile of lanesX x lanesY invocations, each owning perLaneX x perLaneY results. X runs along keys (scores) or value dims (values).
+struct TileShape {
+    uint32_t lanesX, lanesY, perLaneX, perLaneY;
+    [[nodiscard]] constexpr uint32_t invocations() const { return lanesX * lanesY; }
+    [[nodiscard]] constexpr uint32_t sizeX() const { return lanesX * perLaneX; }
+    [[nodiscard]] constexpr uint32_t sizeY() const { return lanesY * perLaneY; }
+};
+
+enum TileClass : uint32_t { manyRows = 0, fewRows = 1, tileClassCount = 2 };
+
+struct StagedTuning {
+    TileShape scores[tileClassCount], values[tileClassCount];
+    uint32_t fewRowsBelow;     // fewRows serves chunks with fewer query rows than this
+    uint32_t softmaxLanes;
+    uint32_t overlayLanes, overlayKeysPerLane; // bias and mask
+    const char *source;        // where the row comes from
+};
+
+[[nodiscard]] const StagedTuning &stagedTuning(const Caps &caps);
+
+} // namespace vkattn

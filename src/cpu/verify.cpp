@@ -1,0 +1,257 @@
+// Element-by-element comparison with the oracle, by the rule of docs/numerics.md 6:
+//     |got - oracle| <= 2 E + u_out |oracle| + (1e-5 + u_P) A
+// with A = sum_j p_ij |v_jd|, and E the largest error of the plain fp32 emulation over the rows checked plus the rounding of scores
+// passed through exp, 4 * 2^-24 * max_j sum_d |scale q_d k_d| * A.
+#include "cpu/row.hpp"
+#include "util/diagnostic.hpp"
+#include "util/parallel.hpp"
+
+#include <memory>
+#include <mutex>
+#include <new>
+#include <random>
+#include <set>
+
+using namespace vkattn;
+
+namespace {
+
+constexpr double allRowsFlops = 2e9;
+constexpr uint64_t defaultRows = 256;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+struct RowId {
+    uint32_t b, h, i;
+};
+
+// Largest errors of the fp32 emulation, per kind of output.
+struct EmulationError {
+    double out = 0, lse = 0, weights = 0;
+    void merge(const EmulationError &other) {
+        out = std::max(out, other.out);
+        lse = std::max(lse, other.lse);
+        weights = std::max(weights, other.weights);
+    }
+};
+
+// Emulation that overflowed says nothing about the other rows of the case.
+void note(double &largest, double emulated, double exact) {
+    const double error = std::abs(emulated - exact);
+    if (std::isfinite(error)) largest = std::max(largest, error);
+}
+
+double halfUlp(double value, vkattn_dtype dtype) {
+    return dtype == VKATTN_F16 ? std::max(std::ldexp(std::abs(value), -11), 0x1p-25) : std::max(std::ldexp(std::abs(value), -24), 0x1p-149);
+}
+
+std::vector<RowId> chooseRows(const Problem &p, const vkattn_verify_options &options) {
+    const uint64_t perHead = p.queryTokens, total = perHead * p.heads * p.batch;
+    const auto rowId = [&](uint64_t n) {
+        return RowId{static_cast<uint32_t>(n / perHead / p.heads), static_cast<uint32_t>(n / perHead % p.heads), static_cast<uint32_t>(n % perHead)};
+    };
+    const uint64_t wanted = options.rows ? options.rows : defaultRows;
+    const bool all = options.allRows || wanted >= total || (!options.rows && p.flops() < allRowsFlops);
+    std::set<uint64_t> rows;
+    if (!all) {
+        std::mt19937_64 random(options.seed);
+        while (rows.size() < wanted) rows.insert(random() % total);
+        for (const uint32_t b : {0u, p.batch - 1})
+            for (const uint32_t h : {0u, p.heads - 1})
+                for (const uint32_t i : {0u, 1u, p.queryTokens / 2, p.queryTokens - 2, p.queryTokens - 1})
+                    if (i < p.queryTokens) rows.insert((uint64_t{b} * p.heads + h) * perHead + i);
+    }
+    std::vector<RowId> ids;
+    ids.reserve(all ? total : rows.size());
+    if (all)
+        for (uint64_t n = 0; n < total; ++n) ids.push_back(rowId(n));
+    else
+        for (const uint64_t n : rows) ids.push_back(rowId(n));
+    return ids;
+}
+
+class Checker {
+  public:
+    Checker(const Problem &p, const Operands &operands, const EmulationError &emulation, double probabilityUnit)
+        : p_(p), operands_(operands), emulation_(emulation), probability_(1e-5 + probabilityUnit) {}
+
+    void check(const Row<double> &row, const Row<float> &emulated, const HeadKeysValues &kv, const RowId &id) {
+        id_ = id;
+        // Where fp32 itself overflows on finite input any answer is allowed for this row.
+        overflowed_ = std::isfinite(row.lse) && !std::isfinite(emulated.lse);
+        const double scoreRounding = 4 * 0x1p-24 * largestAbsoluteDot(row, kv);
+        absolute_.assign(p_.valueDim, 0.0);
+        for (size_t n = 0; n < row.visible.size(); ++n)
+            for (uint32_t d = 0; d < p_.valueDim; ++d) {
+                const double v = std::abs(static_cast<double>(kv.value(row.visible[n])[d]));
+                absolute_[d] += row.weights[n] * v;
+                if (std::isfinite(v)) largestValue_ = std::max(largestValue_, v);
+            }
+        const bool empty = row.visible.empty();
+        const Tensor &out = p_.tensor(VKATTN_OUT), &lse = p_.tensor(VKATTN_LSE), &weights = p_.tensor(VKATTN_WEIGHTS);
+        for (uint32_t d = 0; d < p_.valueDim; ++d) {
+            const double got = loadElement(operands_.data[VKATTN_OUT], out.dtype, out.index(id.b, id.h, id.i, d));
+            const double bound = empty ? 0 : 2 * (emulation_.out + scoreRounding * absolute_[d]) + halfUlp(row.out[d], out.dtype) + probability_ * absolute_[d];
+            const double error = compare(VKATTN_OUT, d, got, row.out[d], bound);
+            if (std::isfinite(error)) report.maxError = std::max(report.maxError, error);
+        }
+        if (lse.present()) {
+            const double got = loadElement(operands_.data[VKATTN_LSE], VKATTN_F32, lse.index(id.b, id.h, id.i, 0));
+            compare(VKATTN_LSE, 0, got, row.lse, empty ? 0 : 2 * (emulation_.lse + scoreRounding) + halfUlp(row.lse, VKATTN_F32) + 1e-5);
+        }
+        if (weights.present()) {
+            size_t n = 0;
+            for (uint32_t j = 0; j < p_.keyTokens; ++j) {
+                const bool visible = n < row.visible.size() && row.visible[n] == j;
+                const double expected = visible ? row.weights[n++] : 0;
+                const double got = loadElement(operands_.data[VKATTN_WEIGHTS], weights.dtype, weights.index(id.b, id.h, id.i, j));
+                // A hidden weight is exactly 0; a tiny visible one may be flushed to 0.
+                const double bound =
+                    visible ? 2 * (emulation_.weights + scoreRounding * expected) + halfUlp(expected, weights.dtype) + probability_ * expected + 0x1p-126 : 0;
+                compare(VKATTN_WEIGHTS, j, got, expected, bound);
+            }
+        }
+    }
+    void finish() {
+        report.passed = !failed_;
+        report.maxErrorRelativeToV = largestValue_ > 0 ? report.maxError / largestValue_ : 0;
+    }
+    void merge(const Checker &other) {
+        failed_ |= other.failed_;
+        if (other.worstRatio_ > worstRatio_) {
+            const double maxError = report.maxError;
+            report = other.report;
+            report.maxError = maxError;
+            worstRatio_ = other.worstRatio_;
+        }
+        report.maxError = std::max(report.maxError, other.report.maxError);
+        largestValue_ = std::max(largestValue_, other.largestValue_);
+    }
+
+    vkattn_verify_report report{};
+
+  private:
+    double largestAbsoluteDot(const Row<double> &row, const HeadKeysValues &kv) const {
+        double largest = 0;
+        for (const uint32_t j : row.visible) {
+            const float *k = kv.key(j);
+            double sum = 0;
+            for (uint32_t d = 0; d < p_.headDim; ++d) sum += std::abs(row.query[d] * static_cast<double>(k[d]));
+            if (std::isfinite(sum)) largest = std::max(largest, sum);
+        }
+        return largest * std::abs(static_cast<double>(p_.scale));
+    }
+    // The absolute error; keeps the worst by error / bound.
+    double compare(vkattn_role role, uint32_t last, double got, double expected, double bound) {
+        double error = std::abs(got - expected);
+        bool right = error <= bound;
+        if (!std::isfinite(expected)) {
+            // NaN and infinity must stay visible as not finite; minus infinity, the log of an empty sum, is exact.
+            right = std::isinf(expected) && role == VKATTN_LSE ? got == expected : !std::isfinite(got);
+            error = right ? 0 : infinity;
+        } else if (!std::isfinite(got)) {
+            const bool rounded = std::isinf(got) && (got > 0) == (expected > 0) && p_.tensor(role).dtype == VKATTN_F16 && std::abs(expected) + bound >= 65520;
+            right = rounded;
+            error = rounded ? 0 : infinity;
+        }
+        if (overflowed_) right = true, error = 0;
+        failed_ |= !right;
+        const double ratio = error == 0 ? 0 : bound > 0 && std::isfinite(error) ? error / bound : infinity;
+        if (ratio > worstRatio_) {
+            worstRatio_ = ratio;
+            report.worstRole = role;
+            report.worstIndex[0] = id_.b;
+            report.worstIndex[1] = id_.h;
+            report.worstIndex[2] = id_.i;
+            report.worstIndex[3] = last;
+            report.worstError = error;
+            report.worstBound = bound;
+            report.worstGot = got;
+            report.worstExpected = expected;
+        }
+        return error;
+    }
+
+    const Problem &p_;
+    const Operands &operands_;
+    const EmulationError &emulation_;
+    double probability_;
+    std::vector<double> absolute_;
+    RowId id_{};
+    bool failed_ = false, overflowed_ = false;
+    double worstRatio_ = -1, largestValue_ = 0;
+};
+
+void verify(const Problem &p, const Operands &operands, const vkattn_verify_options &options, vkattn_verify_report &report) {
+    const std::vector<RowId> rows = chooseRows(p, options);
+    report = {};
+    report.rowsTotal = uint64_t{p.batch} * p.heads * p.queryTokens;
+    report.rowsChecked = rows.size();
+    report.worstRole = VKATTN_OUT;
+    report.passed = 1;
+    if (rows.empty()) return;
+
+    constexpr uint64_t rowsPerUnit = 16;
+    const uint64_t units = (rows.size() + rowsPerUnit - 1) / rowsPerUnit;
+    const uint32_t threads = threadCount(options.threads, units);
+    // Runs visit(state, exact row, emulated row, kv, id) over all rows; `merge` sees each thread's state once, one thread at a time.
+    const auto forRows = [&](auto makeState, auto visit, auto merge) {
+        std::mutex mutex;
+        parallelFor(threads, units, [&] {
+            return [&, state = makeState(), kv = HeadKeysValues(), exact = Row<double>(), emulated = Row<float>()](uint64_t unit) mutable {
+                for (uint64_t n = unit * rowsPerUnit; n < std::min<uint64_t>(rows.size(), (unit + 1) * rowsPerUnit); ++n) {
+                    const RowId &id = rows[n];
+                    kv.load(p, operands, id.b, id.h / p.groupSize());
+                    exact.attend(p, operands, kv, id.b, id.h, id.i);
+                    emulated.attend(p, operands, kv, id.b, id.h, id.i);
+                    visit(state, exact, emulated, kv, id);
+                }
+                const std::lock_guard lock(mutex);
+                merge(state);
+                state = makeState();
+            };
+        });
+    };
+
+    EmulationError emulation;
+    forRows([] { return EmulationError(); },
+            [](EmulationError &e, const Row<double> &exact, const Row<float> &emulated, const HeadKeysValues &, const RowId &) {
+                for (size_t d = 0; d < exact.out.size(); ++d) note(e.out, emulated.out[d], exact.out[d]);
+                note(e.lse, emulated.lse, exact.lse);
+                for (size_t n = 0; n < exact.weights.size(); ++n) note(e.weights, emulated.weights[n], exact.weights[n]);
+            },
+            [&](const EmulationError &e) { emulation.merge(e); });
+
+    const double unit = static_cast<double>(options.probabilityUnit);
+    Checker total(p, operands, emulation, unit);
+    forRows([&] { return std::make_unique<Checker>(p, operands, emulation, unit); },
+            [](std::unique_ptr<Checker> &c, const Row<double> &exact, const Row<float> &emulated, const HeadKeysValues &kv, const RowId &id) {
+                c->check(exact, emulated, kv, id);
+            },
+            [&](const std::unique_ptr<Checker> &c) { total.merge(*c); });
+    total.finish();
+    total.report.rowsTotal = report.rowsTotal;
+    total.report.rowsChecked = report.rowsChecked;
+    report = total.report;
+}
+
+} // namespace
+
+extern "C" vkattn_result vkattnCpuVerify(const vkattn_problem *description, const vkattn_operand_memory *memory, uint32_t count,
+                                         const vkattn_verify_options *options, vkattn_verify_report *report, vkattn_diagnostic *why) {
+    Problem p;
+    Operands operands;
+    if (!report) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "report is NULL");
+    vkattn_verify_options chosen{};
+    chosen.structSize = sizeof chosen;
+    if (options) chosen = *options;
+    if (chosen.structSize != sizeof chosen)
+        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "options.structSize is %u, expected sizeof(vkattn_verify_options) = %zu", chosen.structSize, sizeof chosen);
+    if (const auto r = makeProblem(description, p, why)) return r;
+    if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
+    try {
+        verify(p, operands, chosen, *report);
+    } catch (const std::bad_alloc &) {
+        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the oracle's rows");
+    }
+    return VKATTN_OK;
+}

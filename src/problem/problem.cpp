@@ -1,0 +1,225 @@
+#include "problem/problem.hpp"
+
+#include "util/diagnostic.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace vkattn {
+namespace {
+
+constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+constexpr int64_t maxSpan = INT64_MAX / 8; // elements; leaves room for bytes
+constexpr uint64_t maxPairs = 1ull << 50;  // leaves room for bytes of scores and sums
+
+// a * b for 0 <= a, b; false on overflow past maxSpan.
+bool multiply(uint64_t a, uint64_t b, uint64_t &product) {
+    if (b != 0 && a > static_cast<uint64_t>(maxSpan) / b) return false;
+    product = a * b;
+    return true;
+}
+
+uint64_t magnitude(int64_t value) { return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value); }
+
+bool absent(const vkattn_layout &layout) {
+    const vkattn_layout zero{};
+    return layout.dtype == zero.dtype && std::equal(layout.extent, layout.extent + 4, zero.extent) &&
+           std::equal(layout.strideElems, layout.strideElems + 4, zero.strideElems) && layout.offsetElems == 0;
+}
+
+// Copies a layout and checks what does not depend on other tensors: dtype, address range, no overlap of an output with itself.
+vkattn_result makeTensor(const vkattn_layout &layout, vkattn_role role, uint32_t allowedDtypes, Tensor &out, vkattn_diagnostic *why) {
+    const char *name = roleName(role);
+    const auto dtype = static_cast<uint32_t>(layout.dtype);
+    if (dtype > VKATTN_BOOL8 || !(allowedDtypes >> dtype & 1u))
+        return fail(why, invalid, "%s has dtype %u, expected %s", name, dtype,
+                    role == VKATTN_MASK  ? "VKATTN_BOOL8"
+                    : role == VKATTN_LSE ? "VKATTN_F32"
+                                         : "VKATTN_F32 or VKATTN_F16");
+    out.dtype = layout.dtype;
+    out.offset = layout.offsetElems;
+    std::copy_n(layout.extent, 4, out.extent);
+    for (int d = 0; d < 4; ++d) out.stride[d] = layout.extent[d] > 1 ? layout.strideElems[d] : 0;
+    if (out.extent[2] > maxTokens)
+        return fail(why, invalid, "%s has %u tokens, expected at most %u", name, out.extent[2], maxTokens);
+    if (out.empty()) return VKATTN_OK;
+
+    uint64_t above = layout.offsetElems, below = 0;
+    if (above > static_cast<uint64_t>(maxSpan)) return fail(why, invalid, "%s: offsetElems %llu is too large", name, static_cast<unsigned long long>(above));
+    for (int d = 0; d < 4; ++d) {
+        uint64_t reach = 0;
+        uint64_t &side = out.stride[d] < 0 ? below : above;
+        if (!multiply(out.extent[d] - 1ull, magnitude(out.stride[d]), reach) || (side += reach) > static_cast<uint64_t>(maxSpan))
+            return fail(why, invalid, "%s: extent %u with stride %lld in dimension %d overflows 64-bit addressing", name, out.extent[d],
+                        static_cast<long long>(out.stride[d]), d);
+    }
+    if (below > layout.offsetElems)
+        return fail(why, invalid, "%s: negative strides reach %llu elements below offsetElems %llu; raise offsetElems", name,
+                    static_cast<unsigned long long>(below), static_cast<unsigned long long>(layout.offsetElems));
+
+    if (isOutput(role)) {
+        int order[4] = {0, 1, 2, 3};
+        std::sort(order, order + 4, [&](int a, int b) { return magnitude(out.stride[a]) < magnitude(out.stride[b]); });
+        uint64_t inner = 1; // elements spanned by the smaller strides
+        for (const int d : order) {
+            if (out.extent[d] <= 1) continue;
+            if (magnitude(out.stride[d]) < inner)
+                return fail(why, invalid, "%s overlaps itself: stride %lld in dimension %d is below the %llu elements that smaller strides span", name,
+                            static_cast<long long>(out.stride[d]), d, static_cast<unsigned long long>(inner));
+            inner += (out.extent[d] - 1ull) * magnitude(out.stride[d]);
+        }
+    }
+    return VKATTN_OK;
+}
+
+vkattn_result expectExtents(const Tensor &tensor, vkattn_role role, const uint32_t (&expected)[4], bool broadcast, vkattn_diagnostic *why) {
+    for (int d = 0; d < 4; ++d)
+        if (tensor.extent[d] != expected[d] && !(broadcast && tensor.extent[d] == 1))
+            return fail(why, invalid, "%s is [%u, %u, %u, %u], expected [%u, %u, %u, %u]%s", roleName(role), tensor.extent[0], tensor.extent[1],
+                        tensor.extent[2], tensor.extent[3], expected[0], expected[1], expected[2], expected[3],
+                        broadcast ? " or 1 where it broadcasts" : "");
+    return VKATTN_OK;
+}
+
+vkattn_result checkNumbers(const vkattn_problem &p, vkattn_diagnostic *why) {
+    if (!std::isfinite(p.scale)) return fail(why, invalid, "scale is %g, expected a finite number", static_cast<double>(p.scale));
+    if (!(p.flags & VKATTN_SCALE) && p.scale != 0)
+        return fail(why, invalid, "scale is %g without VKATTN_SCALE; set the flag to use it, or leave it 0 for 1/sqrt(headDim)", static_cast<double>(p.scale));
+    if (!std::isfinite(p.softcap) || p.softcap < 0)
+        return fail(why, invalid, "softcap is %g, expected a finite number above 0, or 0 for none", static_cast<double>(p.softcap));
+    if (!(p.flags & VKATTN_WINDOW) && (p.windowLeft != 0 || p.windowRight != 0))
+        return fail(why, invalid, "windowLeft %d and windowRight %d are set without VKATTN_WINDOW; set the flag to use them", p.windowLeft, p.windowRight);
+    if (p.windowLeft < -1 || p.windowRight < -1)
+        return fail(why, invalid, "negative window (left %d, right %d), expected 0 or more, or -1 for an open side", p.windowLeft, p.windowRight);
+    return VKATTN_OK;
+}
+
+} // namespace
+
+ByteRange Tensor::span(const Box &box) const {
+    uint64_t first = offset, low = 0, high = 0;
+    for (int d = 0; d < 4; ++d) {
+        if (extent[d] == 0 || box.count[d] == 0) return {};
+        if (extent[d] == 1) continue;
+        first += box.first[d] * static_cast<uint64_t>(stride[d]);
+        (stride[d] < 0 ? low : high) += (box.count[d] - 1ull) * magnitude(stride[d]);
+    }
+    const uint64_t bytes = elementBytes(dtype);
+    return {(first - low) * bytes, (first + high + 1) * bytes};
+}
+
+ByteRange Tensor::span() const {
+    Box all{};
+    std::copy_n(extent, 4, all.count);
+    return span(all);
+}
+
+bool Problem::uses(vkattn_role role) const {
+    if (role == VKATTN_KEY_LENGTHS) return keyLengths;
+    return role < VKATTN_KEY_LENGTHS && tensors[role].present();
+}
+
+uint64_t Problem::bytesNeeded(vkattn_role role) const {
+    if (role == VKATTN_KEY_LENGTHS) return keyLengths ? 4ull * batch : 0;
+    return uses(role) ? tensors[role].span().end : 0;
+}
+
+double Problem::flops() const {
+    return 2.0 * batch * heads * queryTokens * keyTokens * (static_cast<double>(headDim) + valueDim);
+}
+
+const char *roleName(vkattn_role role) {
+    static constexpr const char *names[] = {"q", "k", "v", "out", "lse", "weights", "bias", "mask", "key lengths", "workspace"};
+    return static_cast<uint32_t>(role) < VKATTN_ROLE_COUNT ? names[role] : "unknown role";
+}
+
+vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkattn_diagnostic *why) {
+    if (!description) return fail(why, invalid, "problem is NULL");
+    const vkattn_problem &p = *description;
+    if (p.structSize != sizeof(vkattn_problem))
+        return fail(why, invalid, "problem.structSize is %u, expected sizeof(vkattn_problem) = %zu", p.structSize, sizeof(vkattn_problem));
+    constexpr uint32_t known = VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_WINDOW | VKATTN_SCALE | VKATTN_KEY_LENGTHS_GIVEN;
+    if (p.flags & ~known) return fail(why, invalid, "problem.flags has unknown bits 0x%x", p.flags & ~known);
+    if (const auto r = checkNumbers(p, why)) return r;
+
+    out = Problem{};
+    constexpr uint32_t floats = 1u << VKATTN_F32 | 1u << VKATTN_F16;
+    const struct {
+        const vkattn_layout &layout;
+        vkattn_role role;
+        uint32_t dtypes;
+        bool optional;
+    } operands[] = {{p.q, VKATTN_Q, floats, false},         {p.k, VKATTN_K, floats, false},
+                    {p.v, VKATTN_V, floats, false},         {p.out, VKATTN_OUT, floats, false},
+                    {p.lse, VKATTN_LSE, 1u << VKATTN_F32, true}, {p.weights, VKATTN_WEIGHTS, floats, true},
+                    {p.bias, VKATTN_BIAS, floats, true},    {p.mask, VKATTN_MASK, 1u << VKATTN_BOOL8, true}};
+    for (const auto &operand : operands) {
+        if (absent(operand.layout)) {
+            if (operand.optional) continue;
+            return fail(why, invalid, "%s has no layout; it is required", roleName(operand.role));
+        }
+        const uint32_t *e = operand.layout.extent;
+        const bool dimIsKeys = operand.role == VKATTN_WEIGHTS || operand.role == VKATTN_BIAS || operand.role == VKATTN_MASK;
+        if (e[0] == 0 || e[1] == 0 || (e[3] == 0 && !dimIsKeys))
+            return fail(why, invalid, "%s is [%u, %u, %u, %u]; batch, heads and dim must be at least 1", roleName(operand.role), e[0], e[1], e[2], e[3]);
+        if (const auto r = makeTensor(operand.layout, operand.role, operand.dtypes, out.tensors[operand.role], why)) return r;
+    }
+
+    const Tensor &q = out.tensor(VKATTN_Q), &k = out.tensor(VKATTN_K), &v = out.tensor(VKATTN_V);
+    out.batch = q.extent[0];
+    out.heads = q.extent[1];
+    out.queryTokens = q.extent[2];
+    out.headDim = q.extent[3];
+    out.kvHeads = k.extent[1];
+    out.keyTokens = k.extent[2];
+    out.valueDim = v.extent[3];
+    if (out.headDim > maxDim || out.valueDim > maxDim)
+        return fail(why, invalid, "head dim %u, value dim %u: expected at most %u", out.headDim, out.valueDim, maxDim);
+    if (k.extent[0] != out.batch || k.extent[3] != out.headDim)
+        return fail(why, invalid, "k is [%u, %u, %u, %u] but q is [%u, %u, %u, %u]: batch and head dim must agree", k.extent[0], k.extent[1], k.extent[2],
+                    k.extent[3], q.extent[0], q.extent[1], q.extent[2], q.extent[3]);
+    if (out.heads % out.kvHeads != 0)
+        return fail(why, invalid, "%u key heads do not divide %u query heads", out.kvHeads, out.heads);
+    const uint32_t expectedV[4] = {out.batch, out.kvHeads, out.keyTokens, out.valueDim};
+    const uint32_t expectedOut[4] = {out.batch, out.heads, out.queryTokens, out.valueDim};
+    const uint32_t expectedLse[4] = {out.batch, out.heads, out.queryTokens, 1};
+    const uint32_t expectedScores[4] = {out.batch, out.heads, out.queryTokens, out.keyTokens};
+    if (const auto r = expectExtents(v, VKATTN_V, expectedV, false, why)) return r;
+    if (const auto r = expectExtents(out.tensor(VKATTN_OUT), VKATTN_OUT, expectedOut, false, why)) return r;
+    if (out.tensor(VKATTN_LSE).present())
+        if (const auto r = expectExtents(out.tensor(VKATTN_LSE), VKATTN_LSE, expectedLse, false, why)) return r;
+    if (out.tensor(VKATTN_WEIGHTS).present())
+        if (const auto r = expectExtents(out.tensor(VKATTN_WEIGHTS), VKATTN_WEIGHTS, expectedScores, false, why)) return r;
+    for (const vkattn_role role : {VKATTN_BIAS, VKATTN_MASK})
+        if (out.tensor(role).present())
+            if (const auto r = expectExtents(out.tensor(role), role, expectedScores, true, why)) return r;
+    uint64_t pairs = out.batch;
+    for (const uint64_t factor : {uint64_t{out.heads}, uint64_t{out.queryTokens}, uint64_t{std::max(out.keyTokens, 1u)}})
+        if (!multiply(pairs, std::max<uint64_t>(factor, 1), pairs) || pairs > maxPairs)
+            return fail(why, invalid, "batch %u x heads %u x queries %u x keys %u is over the 2^50 pairs that 64-bit arithmetic has room for", out.batch,
+                        out.heads, out.queryTokens, out.keyTokens);
+
+    out.scale = p.flags & VKATTN_SCALE ? p.scale : 1.0f / std::sqrt(static_cast<float>(out.headDim));
+    out.softcap = p.softcap;
+    if (p.flags & VKATTN_WINDOW) {
+        out.left = p.windowLeft < 0 ? openWindow : std::min(p.windowLeft, openWindow);
+        out.right = p.windowRight < 0 ? openWindow : std::min(p.windowRight, openWindow);
+    }
+    if (p.flags & VKATTN_CAUSAL) out.right = 0;
+    out.topLeft = p.flags & VKATTN_ALIGN_TOP_LEFT;
+    out.keyLengths = p.flags & VKATTN_KEY_LENGTHS_GIVEN;
+    return VKATTN_OK;
+}
+
+} // namespace vkattn
+
+extern "C" vkattn_result vkattnValidateProblem(const vkattn_problem *problem, vkattn_diagnostic *why) {
+    vkattn::Problem ignored;
+    return vkattn::makeProblem(problem, ignored, why);
+}
+
+extern "C" uint64_t vkattnOperandBytes(const vkattn_problem *problem, vkattn_role role) {
+    vkattn::Problem canonical;
+    return vkattn::makeProblem(problem, canonical, nullptr) == VKATTN_OK ? canonical.bytesNeeded(role) : 0;
+}

@@ -1,0 +1,68 @@
+// The validated, canonical form of vkattn_problem: what planner, shaders and CPU work from.
+#pragma once
+
+#include "vkattn/problem.h"
+
+#include <cstdint>
+
+namespace vkattn {
+
+constexpr uint32_t maxTokens = 1u << 30;   // so that every key position of a window fits 32-bit signed arithmetic
+constexpr uint32_t maxDim = 2048;
+constexpr int32_t openWindow = 1 << 30;    // a window side this wide hides nothing, whatever the token counts
+
+[[nodiscard]] constexpr uint32_t elementBytes(vkattn_dtype dtype) {
+    return dtype == VKATTN_F32 ? 4 : dtype == VKATTN_F16 ? 2 : 1;
+}
+
+// A half-open range of bytes relative to the start of what is bound to a role.
+struct ByteRange {
+    uint64_t begin = 0, end = 0;
+    [[nodiscard]] constexpr uint64_t size() const { return end - begin; }
+};
+
+// A box of elements of a tensor: [first, first + count) in each dimension.
+struct Box {
+    uint32_t first[4], count[4];
+};
+
+struct Tensor {
+    vkattn_dtype dtype = VKATTN_F32;
+    uint32_t extent[4] = {};
+    int64_t stride[4] = {}; // elements; 0 where the extent is 1
+    uint64_t offset = 0;    // elements
+
+    [[nodiscard]] constexpr bool present() const { return extent[0] != 0; }
+    [[nodiscard]] constexpr bool empty() const { return !extent[0] || !extent[1] || !extent[2] || !extent[3]; }
+    [[nodiscard]] constexpr uint64_t index(uint64_t b, uint64_t h, uint64_t t, uint64_t d) const {
+        // Unsigned arithmetic wraps and comes out right for negative strides: validation keeps every element inside.
+        return offset + b * static_cast<uint64_t>(stride[0]) + h * static_cast<uint64_t>(stride[1]) +
+               t * static_cast<uint64_t>(stride[2]) + d * static_cast<uint64_t>(stride[3]);
+    }
+    // Bytes that the elements of the box occupy; a box reaching over an extent of 1 (broadcast) stays at its only element.
+    [[nodiscard]] ByteRange span(const Box &box) const;
+    [[nodiscard]] ByteRange span() const; // of all elements
+};
+
+struct Problem {
+    uint32_t batch = 0, heads = 0, kvHeads = 0, queryTokens = 0, keyTokens = 0, headDim = 0, valueDim = 0;
+    float scale = 0, softcap = 0;
+    // Causal and window in one: key j is within reach of query i when i' - left <= j <= i' + right.
+    int32_t left = openWindow, right = openWindow;
+    bool topLeft = false;
+    bool keyLengths = false;
+    Tensor tensors[VKATTN_KEY_LENGTHS]; // by role, Q to MASK
+
+    [[nodiscard]] constexpr const Tensor &tensor(vkattn_role role) const { return tensors[role]; }
+    [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; } // query heads per key/value head
+    [[nodiscard]] bool uses(vkattn_role role) const;                                // roles but WORKSPACE
+    [[nodiscard]] uint64_t bytesNeeded(vkattn_role role) const;                     // from the start of the binding
+    [[nodiscard]] double flops() const; // 2 per multiply-add of both products, hidden pairs counted
+};
+
+[[nodiscard]] const char *roleName(vkattn_role role);
+[[nodiscard]] constexpr bool isOutput(vkattn_role role) { return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS; }
+
+[[nodiscard]] vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkattn_diagnostic *why);
+
+} // namespace vkattn

@@ -1,0 +1,278 @@
+#include "runtime/device.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace vkattn {
+
+std::unique_ptr<Device> Device::create(const Instance &instance, const Instance::Found &found, const RuntimeOptions &options, std::string &why) {
+    std::unique_ptr<Device> device(new Device);
+    if (!device->open(instance, found, options, why)) return nullptr;
+    return device;
+}
+
+bool Device::open(const Instance &instance, const Instance::Found &found, const RuntimeOptions &options, std::string &why) {
+    const InstanceTable &it = instance.table();
+    uint32_t familyCount = 0;
+    it.GetPhysicalDeviceQueueFamilyProperties(found.handle, &familyCount, nullptr);
+    std::vector<VkQueueFamilyProperties> families(familyCount);
+    it.GetPhysicalDeviceQueueFamilyProperties(found.handle, &familyCount, families.data());
+    uint32_t family = 0;
+    while (family < familyCount && !(families[family].queueFlags & VK_QUEUE_COMPUTE_BIT)) ++family;
+    if (family == familyCount) {
+        why = "the device has no queue family with compute";
+        return false;
+    }
+
+    const std::vector<const char *> extensions = instance.deviceExtensions(found.handle);
+    const float priority = 1.0f;
+    VkDeviceQueueCreateInfo queueInfo{};
+    queueInfo.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+    queueInfo.queueFamilyIndex = family;
+    queueInfo.queueCount = 1;
+    queueInfo.pQueuePriorities = &priority;
+    VkDeviceCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+    info.queueCreateInfoCount = 1;
+    info.pQueueCreateInfos = &queueInfo;
+    info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+    info.ppEnabledExtensionNames = extensions.data();
+    if (const VkResult r = it.CreateDevice(found.handle, &info, nullptr, &device_)) {
+        device_ = VK_NULL_HANDLE;
+        why = failureText("vkCreateDevice", r);
+        return false;
+    }
+    if (!table_.load(it.GetDeviceProcAddr, device_)) {
+        why = "the device lacks a Vulkan 1.0 function";
+        return false;
+    }
+    it.GetPhysicalDeviceMemoryProperties(found.handle, &memory_);
+    unified_ = found.info.type == DeviceType::cpu || found.info.type == DeviceType::integrated;
+    table_.GetDeviceQueue(device_, family, 0, &queue_);
+
+    VkCommandPoolCreateInfo poolInfo{};
+    poolInfo.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    poolInfo.queueFamilyIndex = family;
+    VkFenceCreateInfo fenceInfo{};
+    fenceInfo.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO;
+    VkResult r = table_.CreateCommandPool(device_, &poolInfo, nullptr, &pool_);
+    if (!r) {
+        VkCommandBufferAllocateInfo allocate{};
+        allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+        allocate.commandPool = pool_;
+        allocate.commandBufferCount = 1;
+        r = table_.AllocateCommandBuffers(device_, &allocate, &commands_);
+    }
+    if (!r) r = table_.CreateFence(device_, &fenceInfo, nullptr, &fence_);
+    if (r) {
+        why = failureText("creating the command pool, command buffer or fence", r);
+        return false;
+    }
+    VkPhysicalDeviceProperties properties;
+    it.GetPhysicalDeviceProperties(found.handle, &properties);
+    const uint32_t bits = families[family].timestampValidBits;
+    timestampPeriod_ = static_cast<double>(properties.limits.timestampPeriod);
+    if (bits && timestampPeriod_ > 0) {
+        timestampMask_ = bits >= 64 ? ~0ull : (1ull << bits) - 1;
+        VkQueryPoolCreateInfo queryInfo{};
+        queryInfo.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+        queryInfo.queryType = VK_QUERY_TYPE_TIMESTAMP;
+        queryInfo.queryCount = 2;
+        if (table_.CreateQueryPool(device_, &queryInfo, nullptr, &queries_)) queries_ = VK_NULL_HANDLE; // wall clock then
+    }
+
+    vkattn_host host{};
+    host.structSize = sizeof host;
+    host.apiVersion = instance.apiVersion();
+    host.instance = instance.handle();
+    host.physicalDevice = found.handle;
+    host.device = device_;
+    host.getInstanceProcAddr = it.getInstanceProcAddr;
+    host.enabledExtensions = extensions.data();
+    host.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+    host.maxWorkspaceBytes = options.maxWorkspaceBytes;
+    host.capsLimit = options.capsLimit ? &*options.capsLimit : nullptr;
+    vkattn_diagnostic diagnostic{};
+    if (vkattnCreateContext(&host, &context_, &diagnostic) != VKATTN_OK) {
+        why = diagnostic.message;
+        return false;
+    }
+    return true;
+}
+
+Device::~Device() {
+    vkattnDestroyContext(context_);
+    if (!device_) return;
+    if (table_.DestroyDevice) {
+        releaseAll();
+        if (descriptors_) table_.DestroyDescriptorPool(device_, descriptors_, nullptr);
+        if (queries_) table_.DestroyQueryPool(device_, queries_, nullptr);
+        if (fence_) table_.DestroyFence(device_, fence_, nullptr);
+        if (pool_) table_.DestroyCommandPool(device_, pool_, nullptr);
+        table_.DestroyDevice(device_, nullptr);
+    }
+}
+
+Device::Failure Device::failed(const char *call, VkResult result) {
+    const vkattn_result code = result == VK_ERROR_DEVICE_LOST            ? VKATTN_ERROR_DEVICE_LOST
+                               : result == VK_ERROR_OUT_OF_HOST_MEMORY   ? VKATTN_ERROR_OUT_OF_HOST_MEMORY
+                               : result == VK_ERROR_OUT_OF_DEVICE_MEMORY ? VKATTN_ERROR_OUT_OF_DEVICE_MEMORY
+                                                                         : VKATTN_ERROR_VULKAN;
+    return {result, code, failureText(call, result)};
+}
+
+Device::Failure Device::begin() {
+    if (const VkResult r = table_.ResetCommandPool(device_, pool_, 0)) return failed("vkResetCommandPool", r);
+    VkCommandBufferBeginInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    if (const VkResult r = table_.BeginCommandBuffer(commands_, &info)) return failed("vkBeginCommandBuffer", r);
+    return {};
+}
+
+Device::Failure Device::submitAndWait() {
+    if (const VkResult r = table_.ResetFences(device_, 1, &fence_)) return failed("vkResetFences", r);
+    VkSubmitInfo submit{};
+    submit.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+    submit.commandBufferCount = 1;
+    submit.pCommandBuffers = &commands_;
+    if (const VkResult r = table_.QueueSubmit(queue_, 1, &submit, fence_)) return failed("vkQueueSubmit", r);
+    if (const VkResult r = table_.WaitForFences(device_, 1, &fence_, VK_TRUE, UINT64_MAX)) return failed("vkWaitForFences", r);
+    return {};
+}
+
+Device::Failure Device::prepareDescriptorPool(const vkattn_requirements &requirements) {
+    if (!requirements.descriptorSetCount) return {};
+    if (descriptors_ && requirements.descriptorSetCount <= descriptorSets_) {
+        if (const VkResult r = table_.ResetDescriptorPool(device_, descriptors_, 0)) return failed("vkResetDescriptorPool", r);
+        return {};
+    }
+    if (descriptors_) table_.DestroyDescriptorPool(device_, descriptors_, nullptr);
+    descriptors_ = VK_NULL_HANDLE;
+    const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, requirements.storageDescriptorCount};
+    VkDescriptorPoolCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+    info.maxSets = requirements.descriptorSetCount;
+    info.poolSizeCount = 1;
+    info.pPoolSizes = &size;
+    if (const VkResult r = table_.CreateDescriptorPool(device_, &info, nullptr, &descriptors_)) return failed("vkCreateDescriptorPool", r);
+    descriptorSets_ = requirements.descriptorSetCount;
+    return {};
+}
+
+namespace {
+
+bool isOutputRole(vkattn_role role) { return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS; }
+
+const vkattn_layout &outputLayout(const vkattn_problem &p, vkattn_role role) { return role == VKATTN_OUT ? p.out : role == VKATTN_LSE ? p.lse : p.weights; }
+
+uint64_t elementSize(const vkattn_layout &layout) { return layout.dtype == VKATTN_F16 ? 2 : 4; }
+
+// Densely packed in row-major order from the first byte: the whole range is elements.
+bool isDense(const vkattn_layout &layout) {
+    int64_t expected = 1;
+    for (int d = 3; d >= 0; --d) {
+        if (layout.extent[d] > 1 && layout.strideElems[d] != expected) return false;
+        expected *= layout.extent[d];
+    }
+    return layout.offsetElems == 0;
+}
+
+// Copies the tensor's elements only: what lies between them may belong to someone else, another output of the same run included.
+void copyElements(const vkattn_layout &layout, const unsigned char *from, unsigned char *to) {
+    const uint64_t size = elementSize(layout);
+    const bool runs = layout.strideElems[3] == 1 || layout.extent[3] == 1;
+    const uint64_t count = runs ? 1 : layout.extent[3], bytes = runs ? layout.extent[3] * size : size;
+    const auto stride = [&](int d) { return layout.extent[d] > 1 ? static_cast<uint64_t>(layout.strideElems[d]) : 0; };
+    for (uint64_t b = 0; b < layout.extent[0]; ++b)
+        for (uint64_t h = 0; h < layout.extent[1]; ++h)
+            for (uint64_t t = 0; t < layout.extent[2]; ++t)
+                for (uint64_t d = 0; d < count; ++d) {
+                    const uint64_t at = (layout.offsetElems + b * stride(0) + h * stride(1) + t * stride(2) + d * stride(3)) * size;
+                    std::memcpy(to + at, from + at, bytes);
+                }
+}
+
+} // namespace
+
+Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirements &requirements, std::span<const vkattn_operand_memory> operands,
+                            const RunOptions &options, Timing &timing) {
+    vkattn_binding bindings[VKATTN_ROLE_COUNT];
+    uint32_t bindingCount = 0;
+    const auto bind = [&](vkattn_role role, uint64_t bytes) -> Failure {
+        if (auto f = reserve(buffers_[role], bytes, unified_)) return f;
+        bindings[bindingCount++] = {role, buffers_[role].buffer, 0, buffers_[role].size};
+        return {};
+    };
+    for (const vkattn_operand_memory &operand : operands) {
+        const uint64_t bytes = vkattnOperandBytes(&problem, operand.role);
+        if (auto f = bind(operand.role, bytes)) return f;
+        if (!bytes || (isOutputRole(operand.role) && isDense(outputLayout(problem, operand.role)))) continue;
+        if (auto f = upload(buffers_[operand.role], operand.data, bytes)) return f;
+    }
+    if (requirements.workspaceBytes)
+        if (auto f = bind(VKATTN_WORKSPACE, requirements.workspaceBytes)) return f;
+    if (auto f = prepareDescriptorPool(requirements)) return f;
+
+    if (auto f = begin()) return f;
+    if (queries_) {
+        table_.CmdResetQueryPool(commands_, queries_, 0, 2);
+        table_.CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries_, 0);
+    }
+    // Results of earlier submits, copies included, and repeats of this command buffer: all of it is finished and visible before the first dispatch.
+    VkMemoryBarrier memory{};
+    memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    memory.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    memory.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1,
+                              &memory, 0, nullptr, 0, nullptr);
+    vkattn_record record{};
+    record.structSize = sizeof record;
+    record.allowCompile = 1;
+    record.commandBuffer = commands_;
+    record.bindings = bindings;
+    record.bindingCount = bindingCount;
+    record.descriptorPool = descriptors_;
+    vkattn_diagnostic why{};
+    if (const vkattn_result r = vkattnRecord(context_, &problem, &record, &why)) return {static_cast<VkResult>(why.vkResult), r, why.message};
+    memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+    memory.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
+    table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &memory, 0,
+                              nullptr, 0, nullptr);
+    if (queries_) table_.CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, 1);
+    if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
+
+    std::vector<double> times;
+    timing.deviceTimestamps = queries_ != VK_NULL_HANDLE;
+    const uint32_t runs = std::max(options.repeat, 1u) + (options.warmUp ? 1 : 0);
+    for (uint32_t n = 0; n < runs; ++n) {
+        const auto start = std::chrono::steady_clock::now();
+        if (auto f = submitAndWait()) return f;
+        double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+        uint64_t stamps[2] = {};
+        if (queries_ && table_.GetQueryPoolResults(device_, queries_, 0, 2, sizeof stamps, stamps, 8, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) == VK_SUCCESS)
+            milliseconds = static_cast<double>((stamps[1] - stamps[0]) & timestampMask_) * timestampPeriod_ * 1e-6;
+        if (n > 0 || !options.warmUp) times.push_back(milliseconds);
+    }
+    std::sort(times.begin(), times.end());
+    timing.milliseconds = times.size() % 2 ? times[times.size() / 2] : (times[times.size() / 2 - 1] + times[times.size() / 2]) / 2;
+
+    std::vector<unsigned char> scratch;
+    for (const vkattn_operand_memory &operand : operands) {
+        if (!isOutputRole(operand.role)) continue;
+        const vkattn_layout &layout = outputLayout(problem, operand.role);
+        const uint64_t bytes = vkattnOperandBytes(&problem, operand.role);
+        if (!bytes) continue;
+        auto *data = static_cast<unsigned char *>(operand.data);
+        if (isDense(layout)) {
+            if (auto f = download(buffers_[operand.role], data, bytes)) return f;
+        } else {
+            scratch.resize(bytes);
+            if (auto f = download(buffers_[operand.role], scratch.data(), bytes)) return f;
+            copyElements(layout, scratch.data(), data);
+        }
+    }
+    return {};
+}
+
+} // namespace vkattn

@@ -1,0 +1,75 @@
+// A logical device of the runtime's own: queue, command buffer, fence, timestamps, memory and the vkattn context on it.
+#pragma once
+
+#include "runtime/instance.hpp"
+
+namespace vkattn {
+
+// Memory for one operand. Mapped where the host can reach it.
+struct Buffer {
+    VkBuffer buffer = VK_NULL_HANDLE;
+    VkDeviceMemory memory = VK_NULL_HANDLE;
+    uint64_t size = 0;
+    unsigned char *mapped = nullptr;
+};
+
+class Device {
+  public:
+    // NULL with the reason.
+    [[nodiscard]] static std::unique_ptr<Device> create(const Instance &instance, const Instance::Found &found, const RuntimeOptions &options, std::string &why);
+    ~Device();
+    Device(const Device &) = delete;
+    Device &operator=(const Device &) = delete;
+
+    // What one run needs and answers. On failure `vkResult` and `why` say what happened; the device is usable again unless it is lost.
+    struct Failure {
+        VkResult vkResult = VK_SUCCESS;
+        vkattn_result result = VKATTN_OK;
+        std::string why;
+        explicit operator bool() const { return result != VKATTN_OK; }
+    };
+    struct Timing {
+        double milliseconds = 0;
+        bool deviceTimestamps = false;
+    };
+    [[nodiscard]] Failure run(const vkattn_problem &problem, const vkattn_requirements &requirements, std::span<const vkattn_operand_memory> operands,
+                              const RunOptions &options, Timing &timing);
+
+    [[nodiscard]] vkattn_context context() const { return context_; }
+
+  private:
+    Device() = default;
+    [[nodiscard]] bool open(const Instance &instance, const Instance::Found &found, const RuntimeOptions &options, std::string &why);
+
+    // buffers.cpp
+    [[nodiscard]] Failure reserve(Buffer &buffer, uint64_t bytes, bool hostVisible);
+    void release(Buffer &buffer);
+    void releaseAll();
+    [[nodiscard]] int memoryType(uint32_t allowed, bool hostVisible) const;
+    [[nodiscard]] Failure upload(Buffer &to, const void *data, uint64_t bytes);
+    [[nodiscard]] Failure download(const Buffer &from, void *data, uint64_t bytes);
+    [[nodiscard]] Failure copyThroughStaging(const Buffer &buffer, unsigned char *data, uint64_t bytes, bool toDevice);
+
+    [[nodiscard]] Failure begin();
+    [[nodiscard]] Failure submitAndWait();
+    [[nodiscard]] Failure prepareDescriptorPool(const vkattn_requirements &requirements);
+    [[nodiscard]] static Failure failed(const char *call, VkResult result);
+
+    RuntimeDeviceTable table_;
+    VkDevice device_ = VK_NULL_HANDLE;
+    VkQueue queue_ = VK_NULL_HANDLE;
+    VkCommandPool pool_ = VK_NULL_HANDLE;
+    VkCommandBuffer commands_ = VK_NULL_HANDLE;
+    VkFence fence_ = VK_NULL_HANDLE;
+    VkQueryPool queries_ = VK_NULL_HANDLE; // NULL: no timestamps
+    VkDescriptorPool descriptors_ = VK_NULL_HANDLE;
+    uint32_t descriptorSets_ = 0;
+    uint64_t timestampMask_ = 0;
+    double timestampPeriod_ = 0; // nanoseconds
+    VkPhysicalDeviceMemoryProperties memory_{};
+    bool unified_ = false; // the device computes from memory that the host can reach
+    vkattn_context context_ = nullptr;
+    Buffer buffers_[VKATTN_ROLE_COUNT], staging_;
+};
+
+} // namespace vkattn

@@ -1,0 +1,187 @@
+#include "vkattn/runtime.hpp"
+
+#include "runtime/device.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+
+namespace vkattn {
+namespace {
+
+std::string lower(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return text;
+}
+
+std::string deviceList(const std::vector<Instance::Found> &devices) {
+    std::string list;
+    for (const auto &found : devices) list += "\n  " + std::to_string(found.info.index) + "  " + found.info.name + "  (" + deviceTypeName(found.info.type) + ")";
+    return list + "\n  cpu  (no Vulkan: the processor)";
+}
+
+// The device that `wanted` names; NULL with a message where none or several different ones do.
+const Instance::Found *choose(const std::vector<Instance::Found> &devices, const std::string &wanted, std::string &message) {
+    if (wanted.empty()) {
+        for (const auto &found : devices)
+            for (const KernelSupport &kernel : found.info.kernels)
+                if (kernel.available) return &found;
+        return devices.empty() ? nullptr : &devices.front();
+    }
+    if (wanted.find_first_not_of("0123456789") == std::string::npos) {
+        if (wanted.size() <= 9 && std::stoul(wanted) < devices.size()) return &devices[std::stoul(wanted)];
+        message = "there is no device " + wanted + "; the devices are:" + deviceList(devices);
+        return nullptr;
+    }
+    const std::string name = lower(wanted);
+    const Instance::Found *match = nullptr;
+    for (const auto &found : devices)
+        if (lower(found.info.name) == name) return &found;
+    for (const auto &found : devices) {
+        if (lower(found.info.name).find(name) == std::string::npos) continue;
+        if (match && match->info.name != found.info.name) {
+            message = "'" + wanted + "' fits several devices; name one by its index:" + deviceList(devices);
+            return nullptr;
+        }
+        if (!match) match = &found;
+    }
+    if (!match) message = "there is no device '" + wanted + "'; the devices are:" + deviceList(devices);
+    return match;
+}
+
+} // namespace
+
+struct Runtime::Impl {
+    RuntimeOptions options;
+    std::unique_ptr<Instance> instance;
+    std::unique_ptr<Device> device;
+    const DeviceInfo *info = nullptr;
+    std::string fallbackReason;
+
+    RunResult runOnCpu(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &run, std::string reason) const {
+        RunResult result;
+        result.device = "cpu";
+        result.driver = "vkattn cpu fallback";
+        result.kernel = "cpu";
+        result.fallbackReason = std::move(reason);
+        std::vector<double> times;
+        const uint32_t runs = std::max(run.repeat, 1u) + (run.warmUp ? 1 : 0);
+        for (uint32_t n = 0; n < runs; ++n) {
+            vkattn_diagnostic why{};
+            const auto start = std::chrono::steady_clock::now();
+            result.status = vkattnCpuRun(&problem, operands.data(), static_cast<uint32_t>(operands.size()), run.cpuThreads, &why);
+            if (result.status != VKATTN_OK) {
+                result.message = why.message;
+                return result;
+            }
+            if (n > 0 || !run.warmUp) times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+        }
+        std::sort(times.begin(), times.end());
+        result.milliseconds = times.size() % 2 ? times[times.size() / 2] : (times[times.size() / 2 - 1] + times[times.size() / 2]) / 2;
+        return result;
+    }
+};
+
+Runtime::Runtime() : impl_(std::make_unique<Impl>()) {}
+Runtime::~Runtime() = default;
+
+std::vector<DeviceInfo> Runtime::devices(std::string *whyEmpty, PFN_vkGetInstanceProcAddr getInstanceProcAddr) {
+    RuntimeOptions options;
+    options.getInstanceProcAddr = getInstanceProcAddr;
+    std::string why;
+    std::vector<DeviceInfo> list;
+    if (const auto instance = Instance::create(options, why)) {
+        for (const auto &found : instance->devices()) list.push_back(found.info);
+        if (list.empty()) why = "the Vulkan drivers that were found have no device";
+    }
+    if (whyEmpty) *whyEmpty = list.empty() ? why : std::string();
+    return list;
+}
+
+std::unique_ptr<Runtime> Runtime::open(const RuntimeOptions &options, OpenStatus *status, std::string *message) {
+    std::unique_ptr<Runtime> runtime(new Runtime);
+    Impl &impl = *runtime->impl_;
+    impl.options = options;
+    OpenStatus ignoredStatus;
+    std::string ignoredMessage;
+    OpenStatus &result = status ? *status : ignoredStatus;
+    std::string &text = message ? *message : ignoredMessage;
+    result = OpenStatus::ok;
+    text.clear();
+    if (lower(options.device) == "cpu") return runtime;
+
+    std::string why;
+    impl.instance = Instance::create(options, why);
+    if (impl.instance && impl.instance->devices().empty()) why = "the Vulkan drivers that were found have no device";
+    if (impl.instance && !impl.instance->devices().empty()) {
+        const Instance::Found *found = choose(impl.instance->devices(), options.device, text);
+        if (!found) {
+            result = OpenStatus::unknownDevice;
+            return nullptr;
+        }
+        impl.device = Device::create(*impl.instance, *found, options, why);
+        impl.info = &found->info;
+        if (impl.device) return runtime;
+        why = found->info.name + ": " + why;
+    }
+    impl.info = nullptr;
+    impl.instance.reset();
+    impl.fallbackReason = why;
+    if (options.allowFallback) return runtime;
+    result = OpenStatus::deviceUnusable;
+    text = why;
+    return nullptr;
+}
+
+const DeviceInfo *Runtime::device() const { return impl_->info; }
+const std::string &Runtime::fallbackReason() const { return impl_->fallbackReason; }
+
+Runtime::CompileStatistics Runtime::compileStatistics() const {
+    uint32_t pipelines = 0;
+    uint64_t nanoseconds = 0;
+    if (impl_->device) vkattnCompileStatistics(impl_->device->context(), &pipelines, &nanoseconds);
+    return {pipelines, static_cast<double>(nanoseconds) * 1e-9};
+}
+
+RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &options) {
+    RunResult result;
+    vkattn_diagnostic why{};
+    result.status = vkattnCpuCheckOperands(&problem, operands.data(), static_cast<uint32_t>(operands.size()), &why);
+    if (result.status != VKATTN_OK) {
+        result.message = why.message;
+        return result;
+    }
+    if (!impl_->device) return impl_->runOnCpu(problem, operands, options, impl_->fallbackReason);
+
+    vkattn_requirements requirements{};
+    requirements.structSize = sizeof requirements;
+    std::string reason;
+    result.status = vkattnQuery(impl_->device->context(), &problem, &requirements, &why);
+    if (result.status != VKATTN_OK) {
+        reason = why.message;
+    } else {
+        Device::Timing timing;
+        const Device::Failure failure = impl_->device->run(problem, requirements, operands, options, timing);
+        if (!failure) {
+            result.device = impl_->info->name;
+            result.driver = impl_->info->driver;
+            result.kernel = requirements.kernelName;
+            result.milliseconds = timing.milliseconds;
+            result.deviceTimestamps = timing.deviceTimestamps;
+            result.workspaceBytes = requirements.workspaceBytes;
+            result.dispatchCount = requirements.dispatchCount;
+            return result;
+        }
+        result.status = failure.result;
+        reason = failure.why;
+        if (failure.result == VKATTN_ERROR_DEVICE_LOST) reason = "the device was lost: " + reason;
+    }
+    reason = impl_->info->name + ": " + reason;
+    if (!impl_->options.allowFallback) {
+        result.message = reason;
+        return result;
+    }
+    return impl_->runOnCpu(problem, operands, options, reason);
+}
+
+} // namespace vkattn

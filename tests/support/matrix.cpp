@@ -1,0 +1,139 @@
+// The case matrix: every option alone, every pair of options, sizes around tile edges, needles, extremes.
+#include "support/case.hpp"
+
+#include <algorithm>
+
+namespace vkattn::test {
+namespace {
+
+struct Option {
+    const char *name;
+    void (*apply)(Case &, Random &);
+};
+
+const Option options[] = {
+    {"causal", [](Case &c, Random &) { c.causal = true; }},
+    {"causalTopLeft", [](Case &c, Random &) { c.causal = c.topLeft = true; }},
+    {"window", [](Case &c, Random &r) { c.window = true, c.left = static_cast<int32_t>(between(r, 0, 9)), c.right = static_cast<int32_t>(between(r, 0, 9)); }},
+    {"windowLeftTopLeft", [](Case &c, Random &r) { c.window = c.topLeft = true, c.left = static_cast<int32_t>(between(r, 0, 9)), c.right = -1; }},
+    {"windowRight", [](Case &c, Random &r) { c.window = true, c.left = -1, c.right = static_cast<int32_t>(between(r, 0, 9)); }},
+    {"mask", [](Case &c, Random &) { c.maskBroadcast = 0; }},
+    {"maskKeys", [](Case &c, Random &) { c.maskBroadcast = 2 | 4; }},
+    {"maskQueriesKeys", [](Case &c, Random &) { c.maskBroadcast = 1 | 2; }},
+    {"bias", [](Case &c, Random &) { c.biasBroadcast = 0; }},
+    {"biasHeads", [](Case &c, Random &) { c.biasBroadcast = 1, c.biasType = VKATTN_F16; }},
+    {"biasPerHead", [](Case &c, Random &) { c.biasBroadcast = 1 | 4 | 8, c.biasHidden = 0; }},
+    {"lengths", [](Case &c, Random &) { c.lengths = true; }},
+    {"hostileLengths", [](Case &c, Random &) { c.lengths = c.hostileLengths = true; }},
+    {"scale", [](Case &c, Random &r) { c.scale = 0.01f * static_cast<float>(between(r, 0, 30)); }},
+    {"softcap", [](Case &c, Random &r) { c.softcap = 0.5f * static_cast<float>(between(r, 1, 40)); }},
+    {"lse", [](Case &c, Random &) { c.lse = true; }},
+    {"weights", [](Case &c, Random &) { c.weights = true; }},
+    {"weightsF16", [](Case &c, Random &) { c.weights = true, c.weightsType = VKATTN_F16, c.weightsStyle = Style::padded; }},
+    {"grouped", [](Case &c, Random &) { c.heads = 6, c.kvHeads = 2; }},
+    {"multiQuery", [](Case &c, Random &) { c.heads = 5, c.kvHeads = 1; }},
+    {"valueDim", [](Case &c, Random &r) { c.valueDim = between(r, 1, 70); }},
+    {"f16", [](Case &c, Random &) { c.q = c.k = c.v = c.out = VKATTN_F16; }},
+    {"f16KeysValues", [](Case &c, Random &) { c.k = c.v = VKATTN_F16; }},
+    {"f16QueryOut", [](Case &c, Random &) { c.q = c.out = VKATTN_F16; }},
+    {"tokenMajor", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::tokenMajor; }},
+    {"padded", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::padded; }},
+    {"dimMajor", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::dimMajor; }},
+    {"reversed", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::reversed; }},
+    {"oneQuery", [](Case &c, Random &) { c.queryTokens = 1; }},
+    {"moreQueries", [](Case &c, Random &r) { c.queryTokens = between(r, 30, 75), c.keyTokens = between(r, 1, 29); }},
+    {"oddDims", [](Case &c, Random &r) { c.headDim = 2 * between(r, 0, 40) + 1, c.valueDim = 2 * between(r, 0, 40) + 1; }},
+};
+
+Case baseCase(Random &random, std::string name) {
+    Case c;
+    c.name = std::move(name);
+    c.batch = between(random, 1, 3);
+    c.heads = c.kvHeads = between(random, 1, 3);
+    c.queryTokens = between(random, 1, 40);
+    c.keyTokens = between(random, 1, 70);
+    c.headDim = c.valueDim = between(random, 1, 40);
+    return c;
+}
+
+} // namespace
+
+std::vector<Case> caseMatrix(Random &random, bool full) {
+    std::vector<Case> cases;
+    const auto add = [&](std::string name, auto... apply) -> Case & {
+        Case c = baseCase(random, std::move(name));
+        (apply(c, random), ...);
+        cases.push_back(c);
+        return cases.back();
+    };
+    add("plain");
+    for (const Option &a : options) add(a.name, a.apply);
+    for (const Option &a : options)
+        for (const Option &b : options) {
+            if (&b <= &a) continue;
+            // Half of the pairs, drawn anew with each seed, where the full matrix is too slow.
+            if (!full && random() % 2) continue;
+            add(std::string(a.name) + "_" + b.name, a.apply, b.apply);
+        }
+    for (const uint32_t keys : {1u, 2u, 7u, 8u, 9u, 31u, 32u, 33u, 63u, 64u, 65u, 127u, 129u, 257u}) {
+        Case &c = add("keys" + std::to_string(keys));
+        c.keyTokens = keys;
+        c.lse = true;
+        add("causalKeys" + std::to_string(keys)).keyTokens = keys;
+        cases.back().causal = cases.back().weights = true;
+        for (const uint32_t needle : {0u, 7u, 8u, 31u, 32u, 63u, 64u, keys - 1}) {
+            if (needle >= keys || (needle == keys - 1 && keys < 66)) continue;
+            Case &n = add("needle" + std::to_string(needle) + "of" + std::to_string(keys));
+            n.keyTokens = keys, n.needle = needle, n.data = Data::needle;
+            if (random() % 2) n.k = n.v = VKATTN_F16;
+        }
+    }
+    for (const uint32_t queries : {1u, 3u, 4u, 7u, 8u, 9u, 31u, 32u, 33u, 64u, 65u}) add("queries" + std::to_string(queries)).queryTokens = queries;
+    for (const uint32_t dim : {1u, 2u, 3u, 31u, 33u, 64u, 128u, 255u, 256u, 1023u, 2048u}) {
+        Case &c = add("dim" + std::to_string(dim));
+        c.headDim = c.valueDim = dim;
+        c.batch = 1;
+        Case &half = add("f16Dim" + std::to_string(dim));
+        half.headDim = half.valueDim = dim;
+        half.batch = 1;
+        half.q = half.k = half.v = half.out = VKATTN_F16;
+    }
+    for (const Data data : {Data::equal, Data::extreme})
+        for (const bool half : {false, true}) {
+            Case &c = add(std::string(data == Data::equal ? "equalLogits" : "extremeLogits") + (half ? "F16" : ""));
+            c.data = data;
+            c.lse = c.weights = true;
+            if (half) c.q = c.k = c.v = c.out = VKATTN_F16;
+        }
+    for (const float value : {-65504.0f, -1e9f, -3.40282347e38f, 1e4f}) {
+        Case &c = add("constantBias" + std::to_string(cases.size()));
+        c.biasBroadcast = 0;
+        c.biasConstant = value;
+        c.lse = true;
+    }
+    {
+        Case &zero = add("zeroScale");
+        zero.scale = 0.0f;
+        Case &negative = add("negativeScale");
+        negative.scale = -0.3f;
+        Case &hidden = add("allHidden");
+        hidden.biasBroadcast = 0, hidden.biasHidden = 1, hidden.lse = hidden.weights = true;
+        Case &noKeys = add("noKeys");
+        noKeys.keyTokens = 0, noKeys.lse = true;
+        Case &noKeysWeights = add("noKeysWeightsMask");
+        noKeysWeights.keyTokens = 0, noKeysWeights.weights = true, noKeysWeights.maskBroadcast = 0;
+        Case &noQueries = add("noQueries");
+        noQueries.queryTokens = 0, noQueries.lse = true;
+        Case &long_ = add("longerContext");
+        long_.batch = 1, long_.heads = long_.kvHeads = 2, long_.queryTokens = 70, long_.keyTokens = 1500, long_.headDim = long_.valueDim = 64, long_.causal = true;
+        Case &many = add("manyHeads");
+        many.batch = 3, many.heads = 24, many.kvHeads = 8, many.queryTokens = 9, many.keyTokens = 13;
+    }
+    for (Case &c : cases) { // options that change sizes may have made them disagree
+        if (c.heads % c.kvHeads) c.kvHeads = 1;
+        c.name.erase(std::remove(c.name.begin(), c.name.end(), '.'), c.name.end());
+    }
+    return cases;
+}
+
+} // namespace vkattn::test
