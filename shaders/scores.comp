@@ -10,6 +10,7 @@ layout(constant_id = 3) const uint keysPerLane = 4;
 layout(constant_id = 4) const uint rowsPerLane = 4;
 layout(constant_id = 5) const bool qIsHalf = false;
 layout(constant_id = 6) const bool kIsHalf = false;
+layout(constant_id = 7) const bool withSoftcap = false; // not a branch at run time: software drivers compute both sides of one, tanh included
 
 layout(set = 0, binding = 0, std430) writeonly buffer Workspace { uint workspace[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Q { uint q[]; };
@@ -68,7 +69,7 @@ void main() {
             if (key >= keys) continue;
             const int j = int(keyFirst + key);
             float score = scale * sums[r * keysPerLane + c];
-            if (softcap > 0.0) score = softcap * stableTanh(score / softcap);
+            if (withSoftcap) score = softcap * stableTanh(score / softcap);
             workspace[workspaceRow + key] = j >= begin && j < end ? scoreBits(score) : hiddenBits;
         }
     }

@@ -16,6 +16,16 @@ layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; }
 #include "lib/element.glsl"
 #include "lib/position.glsl"
 
+// Keys of the row that this lane visits, several an iteration: Mesa 22's software driver silently leaves a shader after 65,535 iterations of
+// all its loops together, and the planner (maxKeysPerLane in core/plan.cpp) counts on keysPerIteration.
+const uint keysPerIteration = 4u;
+#define FOR_KEYS(j)                                                                                                                        \
+    for (uint first_ = begin + lane; first_ < end; first_ += lanes * keysPerIteration)                                                     \
+        [[unroll]] for (uint n_ = 0; n_ < keysPerIteration; ++n_) {                                                                        \
+            const uint j = first_ + n_ * lanes;                                                                                            \
+            if (j >= end) continue;
+#define END_FOR_KEYS }
+
 shared float laneMaximum[lanes];
 shared float laneSum[lanes];
 shared uint laneSeen[lanes];
@@ -32,7 +42,7 @@ void main() {
 
     float maximum = lowest;
     uint seen = 0u;
-    for (uint j = begin + lane; j < end; j += lanes) {
+    FOR_KEYS(j)
         const uint bits = workspace[workspaceRow + j];
         if (bits == hiddenBits) continue;
         if (isFiniteBits(bits)) {
@@ -41,7 +51,7 @@ void main() {
         } else {
             seen |= bits == minusInfinityBits ? seenMinusInfinity : seenBad;
         }
-    }
+    END_FOR_KEYS
     laneMaximum[lane] = maximum;
     laneSeen[lane] = seen;
     barrier();
@@ -52,14 +62,14 @@ void main() {
     const bool bad = (seen & seenBad) != 0u || seen == seenMinusInfinity;
 
     float sum = 0.0;
-    for (uint j = begin + lane; j < end; j += lanes) {
+    FOR_KEYS(j)
         const uint bits = workspace[workspaceRow + j];
         if (bits == hiddenBits) continue;
         // exp(-200) is 0 in fp32: the bound only keeps the difference finite.
         const float e = isFiniteBits(bits) ? exp(max(uintBitsToFloat(bits) - maximum, -200.0)) : 0.0;
         workspace[workspaceRow + j] = floatBitsToUint(e);
         sum += e;
-    }
+    END_FOR_KEYS
     laneSum[lane] = sum;
     barrier();
     sum = 0.0;
@@ -69,31 +79,34 @@ void main() {
         const uint bits = bad ? canonicalNanBits : seen == 0u ? minusInfinityBits : floatBitsToUint(maximum + log(sum));
         lse[lseBase + batch * lseBatch + head * lseHead + row * lseToken] = bits;
     }
-    for (uint j = begin + lane; j < end; j += lanes) {
+    FOR_KEYS(j)
         const uint bits = workspace[workspaceRow + j];
         if (bits == hiddenBits) continue;
         workspace[workspaceRow + j] = bad ? canonicalNanBits : floatBitsToUint(uintBitsToFloat(bits) / sum);
-    }
+    END_FOR_KEYS
     if ((flags & flagWeights) != 0u) {
         // Pairs of neighbouring keys, so that two halves fill a word; the row's other lanes wrote what a pair reads.
         memoryBarrierBuffer();
         barrier();
         const uint weightsRow = wBase + batch * wBatch + head * wHead + row * wToken;
         const uint skew = weightsRow & 1u; // pairs start where words do
-        for (uint pair = lane * 2u; pair < keyTokens + skew; pair += lanes * 2u) {
-            float w[2];
-            [[unroll]] for (uint n = 0; n < 2u; ++n) {
-                const uint j = pair + n - skew; // wraps below 0, and is then past keyTokens
-                const uint bits = j >= begin && j < end ? workspace[workspaceRow + j] : hiddenBits;
-                w[n] = bits == hiddenBits ? 0.0 : uintBitsToFloat(bits);
-            }
-            const uint j = pair - skew;
-            if (j < keyTokens && j + 1u < keyTokens) {
-                STORE_ELEMENT_PAIR(weights, weightsAreHalf, weightsRow + j * wKey, wKey, w[0], w[1])
-            } else if (j < keyTokens) {
-                STORE_ELEMENT(weights, weightsAreHalf, weightsRow + j * wKey, w[0])
-            } else if (j + 1u < keyTokens) {
-                STORE_ELEMENT(weights, weightsAreHalf, weightsRow + (j + 1u) * wKey, w[1])
+        for (uint first = lane * 2u; first < keyTokens + skew; first += lanes * keysPerIteration) {
+            [[unroll]] for (uint half_ = 0; half_ < keysPerIteration / 2u; ++half_) {
+                const uint pair = first + half_ * lanes * 2u;
+                float w[2];
+                [[unroll]] for (uint n = 0; n < 2u; ++n) {
+                    const uint j = pair + n - skew; // wraps below 0, and is then past keyTokens
+                    const uint bits = j >= begin && j < end ? workspace[workspaceRow + j] : hiddenBits;
+                    w[n] = bits == hiddenBits ? 0.0 : uintBitsToFloat(bits);
+                }
+                const uint j = pair - skew;
+                if (j < keyTokens && j + 1u < keyTokens) {
+                    STORE_ELEMENT_PAIR(weights, weightsAreHalf, weightsRow + j * wKey, wKey, w[0], w[1])
+                } else if (j < keyTokens) {
+                    STORE_ELEMENT(weights, weightsAreHalf, weightsRow + j * wKey, w[0])
+                } else if (j + 1u < keyTokens) {
+                    STORE_ELEMENT(weights, weightsAreHalf, weightsRow + (j + 1u) * wKey, w[1])
+                }
             }
         }
     }

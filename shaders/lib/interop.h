@@ -29,10 +29,6 @@ VKATTN_CONST flagWeights = 8u;     // softmax: write the weights
 VKATTN_CONST flagFirstKeys = 16u;  // values: the first chunk of keys, nothing accumulated yet
 VKATTN_CONST flagLastKeys = 32u;   // values: the last chunk of keys, write the output
 
-// Binding numbers; every pipeline has these four and an unused one is bound to the workspace.
-VKATTN_CONST bindingWorkspace = 0u;
-VKATTN_CONST bindingLengths = 3u;
-
 // What decides which keys a query may see by position, in every stage that asks (lib/position.glsl).
 #define VKATTN_POSITION                                                                                                                    \
     uint flags;                                                                                                                            \

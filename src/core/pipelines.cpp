@@ -16,13 +16,13 @@ struct Constants {
 
 Constants constantsFor(const PipelineKey &key, const StagedTuning &t) {
     const auto tiled = [&](const TileShape &s) {
-        return Constants{{s.invocations(), s.lanesX, s.lanesY, s.perLaneX, s.perLaneY, key.firstIsHalf, key.secondIsHalf}, 7};
+        return Constants{{s.invocations(), s.lanesX, s.lanesY, s.perLaneX, s.perLaneY, key.firstIsHalf, key.secondIsHalf, key.softcap}, key.stage == Stage::scores ? 8u : 7u};
     };
     switch (key.stage) {
     case Stage::scores: return tiled(t.scores[key.tile]);
     case Stage::bias: return {{t.overlayLanes, t.overlayKeysPerLane, key.firstIsHalf}, 3};
     case Stage::mask: return {{t.overlayLanes, t.overlayKeysPerLane}, 2};
-    case Stage::softmax: return {{t.softmaxLanes, t.softmaxLanes, key.firstIsHalf}, 3};
+    case Stage::softmax: return {{t.softmaxLanes[key.tile], t.softmaxLanes[key.tile], key.firstIsHalf}, 3};
     case Stage::values: return tiled(t.values[key.tile]);
     }
     return {};

@@ -96,6 +96,7 @@ class Chunker {
         return tensor.span(box).size() + caps_.minStorageBufferOffsetAlignment + 8 <= caps_.maxStorageBufferRange;
     }
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
+        if (s.keys > maxKeysPerDispatch) return false;
         const Box kv = {{}, {s.batches, kvHeads(s.heads), std::min(s.keys, p_.keyTokens), 0}};
         Box k = kv, v = kv;
         k.count[3] = p_.headDim;
@@ -113,7 +114,7 @@ class Chunker {
                workspaceBytes(s) <= workspaceBudget_ && s.queries <= caps_.maxWorkgroupCount[0] && s.queries <= caps_.maxWorkgroupCount[1] &&
                uint64_t{s.batches} * s.heads <= caps_.maxWorkgroupCount[2];
     }
-    static uint32_t smallestTileX(const TileShape (&shapes)[tileClassCount]) {
+    static uint32_t smallestTileX(const TileShape (&shapes)[2]) {
         return std::min(shapes[manyRows].sizeX(), shapes[fewRows].sizeX());
     }
     void explain(vkattn_diagnostic *why) const {
@@ -151,6 +152,9 @@ vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &o
     out.tuning = stagedTuning(limits.caps);
     out.workspaceAlignment = std::max(limits.caps.minStorageBufferOffsetAlignment, 4u);
     if (problem.queryTokens == 0) return VKATTN_OK; // nothing to write
+
+    if (const uint32_t most = maxKeysPerLane * out.tuning.softmaxLanes[fewRows]; problem.keyTokens > most)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u keys; the staged kernel's softmax takes rows of at most %u", problem.keyTokens, most);
 
     Chunker chunker(problem, limits, out.tuning);
     ChunkShape shape;

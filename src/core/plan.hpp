@@ -20,15 +20,17 @@ struct PipelineKey {
     TileClass tile;    // scores, values
     bool firstIsHalf;  // scores: q; bias: bias; softmax: weights; values: v
     bool secondIsHalf; // scores: k; values: out
+    bool softcap;      // scores
     [[nodiscard]] constexpr uint32_t index() const {
-        return ((static_cast<uint32_t>(stage) * tileClassCount + tile) * 2 + firstIsHalf) * 2 + secondIsHalf;
+        return (((static_cast<uint32_t>(stage) * tileClassCount + tile) * 2 + firstIsHalf) * 2 + secondIsHalf) * 2 + softcap;
     }
 };
-constexpr uint32_t pipelineKeyCount = stageCount * tileClassCount * 4;
+constexpr uint32_t pipelineKeyCount = stageCount * tileClassCount * 8;
 [[nodiscard]] constexpr PipelineKey pipelineKey(uint32_t index) {
-    return {static_cast<Stage>(index / 4 / tileClassCount), static_cast<TileClass>(index / 4 % tileClassCount), (index & 2) != 0, (index & 1) != 0};
+    const uint32_t stageAndTile = index / 8;
+    return {static_cast<Stage>(stageAndTile / tileClassCount), static_cast<TileClass>(stageAndTile % tileClassCount), (index & 4) != 0, (index & 2) != 0,
+            (index & 1) != 0};
 }
-
 using PipelineSet = std::bitset<pipelineKeyCount>; // by PipelineKey::index()
 
 constexpr uint32_t operandsPerDispatch = 4;
@@ -69,6 +71,11 @@ struct Plan {
     [[nodiscard]] PipelineSet pipelines() const; // every pipeline that the dispatches use
     [[nodiscard]] uint32_t dispatchesPerRowChunk() const;
 };
+
+// A shader may loop so often and no more. Mesa 22's lavapipe leaves a shader after 65,535 iterations of all its loops together, silently (found
+// 2026-11-21: keys past 65,535 had no effect); and one dispatch that runs for seconds meets a GPU watchdog.
+constexpr uint32_t maxKeysPerDispatch = 32768; // scores, values: one key an iteration
+constexpr uint32_t maxKeysPerLane = 60000;     // softmax: four loops over the row, four keys an iteration
 
 struct PlanLimits {
     Caps caps;

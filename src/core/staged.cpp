@@ -33,11 +33,16 @@ Operand tensorOperand(const Problem &p, vkattn_role role, const Box &box, size_t
 
 Operand workspaceOperand(const Plan &plan, bool writes) { return {VKATTN_WORKSPACE, 0, plan.workspaceBytes, 0, noPushWord, 4, writes}; }
 
-// Every binding of every pipeline must be valid; an unused one shows the workspace and is not accessed.
+// Every binding of every pipeline must be valid; an unused one shows something else of the same dispatch and is not accessed.
 Operand unused(const Plan &plan) { return workspaceOperand(plan, false); }
 
-Operand lengthsOperand(const Plan &plan, const Chunk &c, size_t basePushByte) {
-    if (!plan.problem.keyLengths) return unused(plan);
+Operand lengthsOperand(const Plan &plan, const Chunk &c, size_t basePushByte, const Operand &standIn) {
+    if (!plan.problem.keyLengths) {
+        Operand operand = standIn;
+        operand.basePushWord = noPushWord;
+        operand.writes = false;
+        return operand;
+    }
     const uint64_t begin = 4ull * c.batchFirst;
     return {VKATTN_KEY_LENGTHS, begin, begin + 4ull * c.batches, begin, static_cast<uint32_t>(basePushByte / 4), 4, false};
 }
@@ -99,8 +104,9 @@ void makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[0] = workspaceOperand(plan, true);
     d.operands[1] = tensorOperand(p, VKATTN_Q, rowsBox(c, p.headDim), offsetof(ScoresPush, qBase));
     d.operands[2] = tensorOperand(p, VKATTN_K, keysBox(p, c, p.headDim), offsetof(ScoresPush, kBase));
-    d.operands[3] = lengthsOperand(plan, c, offsetof(ScoresPush, lengthsBase));
-    d.key = {Stage::scores, tileClass(plan, c), half(p, VKATTN_Q), half(p, VKATTN_K)};
+    // Not the workspace: validation would see a read of it that the next chunk's scores overwrite.
+    d.operands[3] = lengthsOperand(plan, c, offsetof(ScoresPush, lengthsBase), d.operands[1]);
+    d.key = {Stage::scores, tileClass(plan, c), half(p, VKATTN_Q), half(p, VKATTN_K), p.softcap > 0};
     const TileShape &tile = plan.tuning.scores[d.key.tile];
     d.groups[0] = divideUp(c.keys, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
@@ -115,7 +121,7 @@ void makeOverlay(const Plan &plan, const Chunk &c, vkattn_role role, Dispatch &d
     d.operands[0] = workspaceOperand(plan, true);
     d.operands[1] = tensorOperand(plan.problem, role, pairsBox(c), offsetof(OverlayPush, base));
     d.operands[2] = d.operands[3] = unused(plan);
-    d.key = {role == VKATTN_BIAS ? Stage::bias : Stage::mask, manyRows, role == VKATTN_BIAS && half(plan.problem, role), false};
+    d.key = {role == VKATTN_BIAS ? Stage::bias : Stage::mask, manyRows, role == VKATTN_BIAS && half(plan.problem, role), false, false};
     d.groups[0] = divideUp(c.keys, plan.tuning.overlayLanes * plan.tuning.overlayKeysPerLane);
     d.groups[1] = c.queries;
 }
@@ -134,8 +140,9 @@ void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[0] = workspaceOperand(plan, true);
     d.operands[1] = lse.present() ? tensorOperand(p, VKATTN_LSE, rowsBox(c, 1), offsetof(SoftmaxPush, lseBase)) : unused(plan);
     d.operands[2] = writesWeights ? tensorOperand(p, VKATTN_WEIGHTS, rowsBox(c, p.keyTokens), offsetof(SoftmaxPush, wBase)) : unused(plan);
-    d.operands[3] = lengthsOperand(plan, c, offsetof(SoftmaxPush, lengthsBase));
-    d.key = {Stage::softmax, manyRows, half(p, VKATTN_WEIGHTS), false};
+    d.operands[3] = lengthsOperand(plan, c, offsetof(SoftmaxPush, lengthsBase), d.operands[0]);
+    const bool longRows = p.keyTokens > maxKeysPerLane * plan.tuning.softmaxLanes[manyRows];
+    d.key = {Stage::softmax, longRows ? fewRows : manyRows, half(p, VKATTN_WEIGHTS), false, false};
     d.groups[0] = c.queries;
     d.groups[1] = 1;
 }
@@ -157,8 +164,9 @@ void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys,
     d.operands[0] = workspaceOperand(plan, !(firstKeys && lastKeys));
     d.operands[1] = p.keyTokens ? tensorOperand(p, VKATTN_V, keysBox(p, c, p.valueDim), offsetof(ValuesPush, vBase)) : unused(plan);
     d.operands[2] = tensorOperand(p, VKATTN_OUT, rowsBox(c, p.valueDim), offsetof(ValuesPush, oBase));
-    d.operands[3] = lengthsOperand(plan, c, offsetof(ValuesPush, lengthsBase));
-    d.key = {Stage::values, tileClass(plan, c), half(p, VKATTN_V), half(p, VKATTN_OUT)};
+    d.operands[3] = lengthsOperand(plan, c, offsetof(ValuesPush, lengthsBase), d.operands[0]);
+    const TileClass rows = tileClass(plan, c);
+    d.key = {Stage::values, rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows, half(p, VKATTN_V), half(p, VKATTN_OUT), false};
     const TileShape &tile = plan.tuning.values[d.key.tile];
     d.groups[0] = divideUp(p.valueDim, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());

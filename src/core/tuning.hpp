@@ -15,14 +15,18 @@ struct TileShape {
     [[nodiscard]] constexpr uint32_t sizeY() const { return lanesY * perLaneY; }
 };
 
-enum TileClass : uint32_t { manyRows = 0, fewRows = 1, tileClassCount = 2 };
+enum TileClass : uint32_t {
+    manyRows = 0,
+    fewRows = 1,   // scores, values: chunks with fewer than fewRowsBelow query rows; softmax: long rows
+    narrow = 2,    // values only: many rows, value dims up to narrowUpTo
+    tileClassCount = 3
+};
 
 struct StagedTuning {
-    TileShape scores[tileClassCount], values[tileClassCount];
-    uint32_t fewRowsBelow;     // fewRows serves chunks with fewer query rows than this
-    uint32_t softmaxLanes;
+    TileShape scores[2], values[tileClassCount];
+    uint32_t fewRowsBelow, narrowUpTo;
+    uint32_t softmaxLanes[2];
     uint32_t overlayLanes, overlayKeysPerLane; // bias and mask
-    const char *source;        // where the row comes from
 };
 
 [[nodiscard]] const StagedTuning &stagedTuning(const Caps &caps);

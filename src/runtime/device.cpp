@@ -105,6 +105,7 @@ Device::~Device() {
     vkattnDestroyContext(context_);
     if (!device_) return;
     if (table_.DestroyDevice) {
+        table_.DeviceWaitIdle(device_);
         releaseAll();
         if (descriptors_) table_.DestroyDescriptorPool(device_, descriptors_, nullptr);
         if (queries_) table_.DestroyQueryPool(device_, queries_, nullptr);
@@ -137,7 +138,10 @@ Device::Failure Device::submitAndWait() {
     submit.commandBufferCount = 1;
     submit.pCommandBuffers = &commands_;
     if (const VkResult r = table_.QueueSubmit(queue_, 1, &submit, fence_)) return failed("vkQueueSubmit", r);
-    if (const VkResult r = table_.WaitForFences(device_, 1, &fence_, VK_TRUE, UINT64_MAX)) return failed("vkWaitForFences", r);
+    if (const VkResult r = table_.WaitForFences(device_, 1, &fence_, VK_TRUE, UINT64_MAX)) {
+        table_.DeviceWaitIdle(device_); // nothing may be freed or used again under work that may still run
+        return failed("vkWaitForFences", r);
+    }
     return {};
 }
 

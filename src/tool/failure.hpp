@@ -1,0 +1,24 @@
+// How the program ends. Scripts rely on these numbers.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace vkattn::tool {
+
+enum class ExitStatus {
+    success = 0,
+    verificationFailed = 1,
+    badInput = 2,       // usage, files, shapes, memory, an unknown device
+    deviceUnusable = 3, // and --no-fallback forbids the CPU
+};
+
+// Ends the command with this status; main prints the message on stderr. Says what was wrong, what was expected and what to do.
+class Failure : public std::runtime_error {
+  public:
+    explicit Failure(const std::string &message, ExitStatus exitStatus = ExitStatus::badInput)
+        : std::runtime_error(message), status(exitStatus) {}
+    ExitStatus status;
+};
+
+} // namespace vkattn::tool

@@ -1,0 +1,125 @@
+#include "info_command.hpp"
+
+#include "json_text.hpp"
+#include "memory.hpp"
+
+#include <vkattn/runtime.hpp>
+
+#include <iomanip>
+#include <iostream>
+#include <thread>
+
+namespace vkattn::tool {
+namespace {
+
+std::string vulkanVersionText(uint32_t version) {
+    return std::to_string(version >> 22 & 0x7f) + "." + std::to_string(version >> 12 & 0x3ff) + "." + std::to_string(version & 0xfff);
+}
+
+Json toJson(const DeviceInfo &device) {
+    const vkattn_caps &caps = device.caps;
+    Json kernels = Json::array();
+    for (const KernelSupport &kernel : device.kernels)
+        kernels.push_back(
+            {{"name", kernel.kernel}, {"available", kernel.available}, {"reason", kernel.reason.empty() ? Json() : Json(kernel.reason)}});
+    return {{"index", device.index},
+            {"name", device.name},
+            {"type", deviceTypeName(device.type)},
+            {"driver", device.driver},
+            {"vendorId", device.vendorId},
+            {"deviceId", device.deviceId},
+            {"apiVersion", vulkanVersionText(device.apiVersion)},
+            {"deviceLocalBytes", device.deviceLocalBytes},
+            {"limits",
+             {{"maxAllocationBytes", device.maxAllocationBytes},
+              {"maxStorageBufferRange", caps.maxStorageBufferRange},
+              {"minStorageBufferOffsetAlignment", caps.minStorageBufferOffsetAlignment},
+              {"maxStorageBuffersPerStage", caps.maxStorageBuffersPerStage},
+              {"maxPushConstantsBytes", caps.maxPushConstantsBytes},
+              {"maxWorkgroupInvocations", caps.maxWorkgroupInvocations},
+              {"maxWorkgroupSize", caps.maxWorkgroupSize},
+              {"maxWorkgroupCount", caps.maxWorkgroupCount},
+              {"maxSharedMemoryBytes", caps.maxSharedMemoryBytes},
+              {"subgroupSize", device.subgroupSize > 0 ? Json(device.subgroupSize) : Json()}}},
+            {"features",
+             {{"timestamps", device.timestamps},
+              {"storage16Bit", device.storage16Bit},
+              {"shaderFloat16", device.shaderFloat16},
+              {"cooperativeMatrix", device.cooperativeMatrix},
+              {"pushDescriptors", caps.pushDescriptors != 0},
+              {"floatControlsNan", caps.floatControlsNan != 0}}},
+            {"kernels", std::move(kernels)}};
+}
+
+// One aligned line of a block.
+std::ostream &row(const char *label) {
+    return std::cout << "  " << std::left << std::setw(16) << label;
+}
+
+std::string triple(const uint32_t (&value)[3]) {
+    return std::to_string(value[0]) + " x " + std::to_string(value[1]) + " x " + std::to_string(value[2]);
+}
+
+const char *yesNo(bool value) {
+    return value ? "yes" : "no";
+}
+
+void printKernel(const std::string &name, bool available, const std::string &reason) {
+    row("kernel") << std::setw(8) << name << (available ? " available" : " not available") << (reason.empty() ? "" : ": ") << reason
+                  << "\n";
+}
+
+void printDevice(const DeviceInfo &device) {
+    const vkattn_caps &caps = device.caps;
+    std::cout << "device " << device.index << ": " << device.name << "\n";
+    row("type") << deviceTypeName(device.type) << "\n";
+    row("driver") << device.driver << "\n";
+    row("Vulkan") << vulkanVersionText(device.apiVersion) << std::hex << " (vendor 0x" << device.vendorId << ", device 0x"
+                  << device.deviceId << std::dec << ")\n";
+    row("memory") << byteText(device.deviceLocalBytes) << " device-local, allocations up to " << byteText(device.maxAllocationBytes)
+                  << "\n";
+    row("storage buffers") << byteText(caps.maxStorageBufferRange) << " each, " << caps.maxStorageBuffersPerStage
+                           << " per stage, offsets in steps of " << caps.minStorageBufferOffsetAlignment << "\n";
+    row("workgroups") << caps.maxWorkgroupInvocations << " invocations, up to " << triple(caps.maxWorkgroupSize) << "; "
+                      << triple(caps.maxWorkgroupCount) << " of them\n";
+    row("shared memory") << byteText(caps.maxSharedMemoryBytes) << "\n";
+    row("push constants") << caps.maxPushConstantsBytes << " bytes; push descriptors: " << yesNo(caps.pushDescriptors != 0) << "\n";
+    row("subgroups") << (device.subgroupSize > 0 ? std::to_string(device.subgroupSize) + " wide" : "width unknown") << "\n";
+    row("16 bit") << "storage: " << yesNo(device.storage16Bit) << ", arithmetic: " << yesNo(device.shaderFloat16)
+                  << ", cooperative matrices: " << yesNo(device.cooperativeMatrix) << "\n";
+    row("timestamps") << (device.timestamps ? "yes" : "no, times are wall clock") << "\n";
+    row("NaN, infinity") << "in a visible element reach their own rows only: "
+                         << (caps.floatControlsNan != 0 ? "guaranteed" : "not guaranteed") << "\n";
+    for (const KernelSupport &kernel : device.kernels) printKernel(kernel.kernel, kernel.available, kernel.reason);
+    std::cout << "\n";
+}
+
+} // namespace
+
+ExitStatus infoCommand(const InfoArguments &arguments) {
+    std::string whyEmpty;
+    const std::vector<DeviceInfo> devices = Runtime::devices(&whyEmpty);
+    if (devices.empty() && whyEmpty.empty()) whyEmpty = "no Vulkan device found";
+    const unsigned cores = std::thread::hardware_concurrency();
+    if (arguments.json) {
+        Json list = Json::array();
+        for (const DeviceInfo &device : devices) list.push_back(toJson(device));
+        Json cpuKernels = Json::array();
+        cpuKernels.push_back({{"name", "cpu"}, {"available", true}, {"reason", nullptr}});
+        const Json json = {{"version", versionText()},
+                           {"devices", std::move(list)},
+                           {"cpu", {{"name", "cpu"}, {"cores", cores}, {"kernels", std::move(cpuKernels)}}},
+                           {"noVulkanReason", devices.empty() ? Json(whyEmpty) : Json()}};
+        std::cout << jsonText(json, 2) << "\n";
+        return ExitStatus::success;
+    }
+    std::cout << "vkattn " << versionText() << "\n\n";
+    for (const DeviceInfo &device : devices) printDevice(device);
+    if (devices.empty()) std::cout << "no Vulkan device: " << whyEmpty << "\n\n";
+    std::cout << "cpu\n";
+    row("cores") << cores << "\n";
+    printKernel("cpu", true, "takes every problem, without Vulkan");
+    return ExitStatus::success;
+}
+
+} // namespace vkattn::tool

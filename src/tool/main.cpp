@@ -1,0 +1,39 @@
+// vkattn, the command-line tool. Messages go to stderr, results to stdout.
+#include "arguments.hpp"
+#include "info_command.hpp"
+#include "run_command.hpp"
+
+#include <cstdio>
+#include <iostream>
+#include <new>
+
+namespace {
+
+using namespace vkattn::tool;
+
+ExitStatus fail(const char *message, ExitStatus status) {
+    std::fprintf(stderr, "vkattn: error: %s\n", message);
+    return status;
+}
+
+ExitStatus execute(int argc, const char *const *argv) {
+    try {
+        const CommandLine line = parseCommandLine(argc, argv);
+        const ExitStatus status = line.run ? runCommand(*line.run) : line.info ? infoCommand(*line.info) : line.status;
+        std::cout.flush();
+        if (!std::cout) return fail("the result could not be printed: standard output is closed or full", ExitStatus::badInput);
+        return status;
+    } catch (const Failure &failure) {
+        return fail(failure.what(), failure.status);
+    } catch (const std::bad_alloc &) {
+        return fail("out of memory: split the work over batch entries, heads or queries", ExitStatus::badInput);
+    } catch (const std::exception &error) {
+        return fail(error.what(), ExitStatus::badInput);
+    }
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    return static_cast<int>(execute(argc, argv));
+}

@@ -1,0 +1,13 @@
+// What the user should know although the command goes on. On stderr: stdout belongs to the result.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+namespace vkattn::tool {
+
+inline void printNote(const std::string &text) {
+    std::fprintf(stderr, "vkattn: note: %s\n", text.c_str());
+}
+
+} // namespace vkattn::tool

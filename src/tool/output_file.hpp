@@ -1,0 +1,45 @@
+// An output that appears whole or not at all: written to a temporary file beside its target, renamed when everything has succeeded.
+// Temporaries go away with the object, and on SIGINT, SIGTERM and SIGHUP.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vkattn::tool {
+
+// A path as given by an option, and the file it leads to (symbolic links followed where the target exists).
+struct OutputTarget {
+    std::string option, path;
+    std::filesystem::path resolved;
+};
+
+// Refuses targets that are not regular files, may not be written, name each other's file or that of an input. Throws Failure.
+[[nodiscard]] OutputTarget checkOutputTarget(const std::string &option, const std::string &path, std::span<const std::string> inputs,
+                                             std::span<const OutputTarget> otherOutputs);
+
+class OutputFile {
+  public:
+    explicit OutputFile(OutputTarget target); // creates the temporary; throws Failure where that fails
+    ~OutputFile();
+    OutputFile(OutputFile &&other) noexcept;
+    OutputFile(const OutputFile &) = delete;
+    OutputFile &operator=(const OutputFile &) = delete;
+    OutputFile &operator=(OutputFile &&) = delete;
+
+    void write(std::span<const std::byte> bytes); // throws Failure
+    void close();                                 // the bytes have reached the file system; throws Failure
+    void publish();                               // after close(); throws Failure
+
+  private:
+    [[noreturn]] void fail(const std::string &what) const;
+
+    OutputTarget target_;
+    std::string temporary_; // empty: published or moved from
+    std::FILE *file_ = nullptr;
+};
+
+} // namespace vkattn::tool

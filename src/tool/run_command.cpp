@@ -1,0 +1,109 @@
+#include "run_command.hpp"
+
+#include "job.hpp"
+#include "note.hpp"
+#include "output_file.hpp"
+#include "run_report.hpp"
+
+#include <vkattn/runtime.hpp>
+
+#include <algorithm>
+
+namespace vkattn::tool {
+namespace {
+
+std::vector<OutputFile> openOutputs(const Job &job) {
+    std::vector<std::string> inputs;
+    for (const Input &input : job.inputs) inputs.push_back(input.path());
+    std::vector<OutputTarget> targets;
+    for (const OutputArray &output : job.outputs) targets.push_back(checkOutputTarget(output.option, output.path, inputs, targets));
+    std::vector<OutputFile> files;
+    files.reserve(targets.size());
+    for (OutputTarget &target : targets) files.emplace_back(std::move(target));
+    return files;
+}
+
+std::unique_ptr<Runtime> openRuntime(const RunArguments &arguments) {
+    RuntimeOptions options;
+    options.device = arguments.device.value_or("");
+    options.allowFallback = arguments.allowFallback;
+    OpenStatus status = OpenStatus::ok;
+    std::string message;
+    std::unique_ptr<Runtime> runtime = Runtime::open(options, &status, &message);
+    if (status == OpenStatus::unknownDevice) throw Failure(message);
+    if (status != OpenStatus::ok || runtime == nullptr)
+        throw Failure(message + ": leave out --no-fallback to compute on the CPU", ExitStatus::deviceUnusable);
+    return runtime;
+}
+
+// Storage of every operand, bound by role.
+struct HostArrays {
+    std::vector<HostBuffer> buffers; // inputs, then outputs, in the job's order
+    std::vector<vkattn_operand_memory> operands;
+};
+
+HostArrays loadArrays(Job &job) {
+    HostArrays arrays;
+    const auto add = [&](vkattn_role role, HostBuffer buffer) {
+        arrays.operands.push_back({role, buffer.data(), buffer.bytes()});
+        arrays.buffers.push_back(std::move(buffer));
+    };
+    for (Input &input : job.inputs)
+        add(input.role(), input.role() == VKATTN_KEY_LENGTHS ? input.loadKeyLengths(job.problem.k.extent[2]) : input.load());
+    for (const OutputArray &output : job.outputs) add(output.role, HostBuffer(static_cast<size_t>(output.bytes)));
+    return arrays;
+}
+
+RunResult compute(const RunArguments &arguments, Runtime &runtime, const Job &job, const HostArrays &arrays) {
+    RunOptions options;
+    options.repeat = arguments.repeat;
+    options.warmUp = arguments.repeat > 1; // who repeats wants the steady time, and software drivers compile at first dispatch
+    const RunResult result = runtime.run(job.problem, arrays.operands, options);
+    if (result.status == VKATTN_OK) return result;
+    // Where the CPU itself ran out of memory no other device was refused.
+    const bool cpuFailed = result.status == VKATTN_ERROR_OUT_OF_HOST_MEMORY && (arguments.allowFallback || runtime.device() == nullptr);
+    if (result.status == VKATTN_ERROR_INVALID_ARGUMENT || cpuFailed) throw Failure(result.message);
+    throw Failure(result.message + ": leave out --no-fallback to compute on the CPU", ExitStatus::deviceUnusable);
+}
+
+Verification verify(const VerifyRequest &request, const Job &job, const HostArrays &arrays) {
+    Verification verification;
+    vkattn_verify_options &options = verification.options;
+    options.structSize = sizeof options;
+    options.allRows = request.allRows ? 1 : 0;
+    options.rows = request.rows;
+    options.seed = 1; // fixed: the same command checks the same rows
+    vkattn_diagnostic why{};
+    const auto count = static_cast<uint32_t>(arrays.operands.size());
+    if (vkattnCpuVerify(&job.problem, arrays.operands.data(), count, &options, &verification.report, &why) != VKATTN_OK)
+        throw Failure(std::string("cannot verify: ") + why.message);
+    return verification;
+}
+
+void writeOutputs(const Job &job, const HostArrays &arrays, std::vector<OutputFile> &files) {
+    for (size_t i = 0; i < files.size(); i++) {
+        const std::string header = npyHeaderBytes(job.outputs[i].type, job.outputs[i].shape);
+        files[i].write(std::as_bytes(std::span(header)));
+        files[i].write(arrays.buffers[job.inputs.size() + i].span());
+        files[i].close();
+    }
+    for (OutputFile &file : files) file.publish();
+}
+
+} // namespace
+
+ExitStatus runCommand(const RunArguments &arguments) {
+    RunReport report{.arguments = arguments, .job = describeJob(arguments)};
+    std::vector<OutputFile> files = openOutputs(report.job);
+    const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+    const HostArrays arrays = loadArrays(report.job);
+    report.result = compute(arguments, *runtime, report.job, arrays);
+    if (arguments.kernel != "auto" && report.result.kernel != arguments.kernel)
+        printNote("--kernel " + arguments.kernel + " chooses among Vulkan kernels; the CPU has computed");
+    if (arguments.verify) report.verification = verify(*arguments.verify, report.job, arrays);
+    writeOutputs(report.job, arrays, files);
+    printRunReport(report);
+    return report.verification && report.verification->report.passed == 0 ? ExitStatus::verificationFailed : ExitStatus::success;
+}
+
+} // namespace vkattn::tool

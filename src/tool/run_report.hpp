@@ -1,0 +1,26 @@
+// What `vkattn run` prints. The JSON keys are a contract.
+#pragma once
+
+#include "arguments.hpp"
+#include "job.hpp"
+
+#include <vkattn/runtime.hpp>
+
+namespace vkattn::tool {
+
+struct Verification {
+    vkattn_verify_options options{};
+    vkattn_verify_report report{};
+};
+
+struct RunReport {
+    const RunArguments &arguments;
+    Job job;
+    RunResult result{};
+    std::optional<Verification> verification{};
+};
+
+// On stdout: text, or one JSON object. A failed verification is said on stderr too.
+void printRunReport(const RunReport &report);
+
+} // namespace vkattn::tool

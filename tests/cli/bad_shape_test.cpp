@@ -1,0 +1,99 @@
+// Arrays that are fine alone and disagree, or are too large.
+#include "harness.hpp"
+
+namespace {
+
+class BadShapeTest : public CliTest {
+  protected:
+    void write(const std::string &name, const std::vector<size_t> &shape, const std::string &descr = "<f4") const {
+        writeNpy(file(name), Array{shape, std::vector<double>(Array::count(shape))}, {.descr = descr});
+    }
+    void shapes(const std::vector<size_t> &q, const std::vector<size_t> &k, const std::vector<size_t> &v) const {
+        write("q.npy", q), write("k.npy", k), write("v.npy", v);
+    }
+};
+
+TEST_F(BadShapeTest, disagreementNamesBothFilesAndShapes) {
+    shapes({5, 8}, {7, 9}, {7, 8});
+    expectRefused(tool(onCpu()), {"shapes disagree: q.npy (5, 8) float32 and k.npy (7, 9) float32", "same dim", "8 and 9"});
+    shapes({5, 8}, {7, 8}, {6, 8});
+    expectRefused(tool(onCpu()), {"k.npy (7, 8)", "v.npy (6, 8)", "same number of tokens", "7 and 6"});
+    shapes({4, 5, 8}, {4, 7, 8}, {2, 7, 8});
+    expectRefused(tool(onCpu()), {"k.npy (4, 7, 8)", "v.npy (2, 7, 8)", "same number of heads"});
+    shapes({2, 4, 5, 8}, {3, 4, 7, 8}, {3, 4, 7, 8});
+    expectRefused(tool(onCpu()), {"q.npy (2, 4, 5, 8)", "k.npy (3, 4, 7, 8)", "same batch"});
+    shapes({2, 4, 5, 8}, {2, 4, 7, 8}, {4, 7, 8});
+    expectRefused(tool(onCpu({"--json"})), {"k.npy (2, 4, 7, 8)", "v.npy (4, 7, 8)", "same batch"});
+}
+
+TEST_F(BadShapeTest, headsThatDoNotDivide) {
+    shapes({6, 5, 8}, {4, 7, 8}, {4, 7, 8});
+    expectRefused(tool(onCpu()), {"q.npy (6, 5, 8)", "k.npy (4, 7, 8)", "4 does not divide 6"});
+    shapes({2, 5, 8}, {4, 7, 8}, {4, 7, 8});
+    expectRefused(tool(onCpu()), {"4 does not divide 2"});
+}
+
+TEST_F(BadShapeTest, zeroHeadsDimAndBatch) {
+    shapes({0, 5, 8}, {0, 7, 8}, {0, 7, 8});
+    expectRefused(tool(onCpu()), {"q.npy (0, 5, 8)", "zero heads"});
+    shapes({2, 5, 8}, {0, 7, 8}, {0, 7, 8});
+    expectRefused(tool(onCpu()), {"k.npy (0, 7, 8)", "zero heads"});
+    shapes({5, 0}, {7, 0}, {7, 8});
+    expectRefused(tool(onCpu()), {"q.npy (5, 0)", "dim"});
+    shapes({5, 8}, {7, 8}, {7, 0});
+    expectRefused(tool(onCpu()), {"v.npy (7, 0)", "dim"});
+    shapes({0, 2, 5, 8}, {0, 2, 7, 8}, {0, 2, 7, 8});
+    expectRefused(tool(onCpu()), {"zero batch entries"});
+}
+
+TEST_F(BadShapeTest, dimTooLarge) {
+    shapes({2, 2049}, {2, 2049}, {2, 4});
+    expectRefused(tool(onCpu()), {"q.npy (2, 2049)", "at most 2048"});
+    shapes({2, 4}, {2, 4}, {2, 2049});
+    expectRefused(tool(onCpu()), {"v.npy (2, 2049)", "at most 2048"});
+}
+
+TEST_F(BadShapeTest, maskAndBiasThatDoNotBroadcast) {
+    shapes({2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8});
+    for (const std::vector<size_t> &shape :
+         std::vector<std::vector<size_t>>{{7, 5}, {5, 6}, {2, 5, 7}, {3, 3, 5, 7}, {2, 1, 5, 2}, {0, 7}}) {
+        write("m.npy", shape, "|b1");
+        expectRefused(tool(onCpu({"--mask", "m.npy"})), {"m.npy (", "does not broadcast to [batch, head, query, key] = (2, 3, 5, 7)"});
+        write("b.npy", shape);
+        expectRefused(tool(onCpu({"--bias", "b.npy"})), {"b.npy (", "does not broadcast"});
+    }
+}
+
+TEST_F(BadShapeTest, keyLengthsPerBatchEntry) {
+    shapes({2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8});
+    for (const std::vector<size_t> &shape : std::vector<std::vector<size_t>>{{}, {1}, {3}, {0}, {2, 1}, {1, 2}}) {
+        write("n.npy", shape, "<i4");
+        expectRefused(tool(onCpu({"--kv-lengths", "n.npy"})), {"n.npy (", "one key length for each batch entry, shape (2,)"});
+    }
+}
+
+TEST_F(BadShapeTest, tooLargeForMemoryIsSaidBeforeAnythingIsAllocated) {
+    shapes({1 << 20, 1}, {1 << 20, 1}, {1 << 20, 1}); // 4 TiB of weights
+    expectRefused(tool(onCpu({"--weights", "w.npy"})), {"not enough memory", "w.npy", "4 TiB"});
+    // A file with a hole: 4 TiB that take no disk.
+    write("q.npy", {2, 1024});
+    writeBytes(file("k.npy"), npyBytes("{'descr': '<f4', 'fortran_order': False, 'shape': (1073741824, 1024), }", ""));
+    std::error_code error;
+    std::filesystem::resize_file(file("k.npy"), std::filesystem::file_size(file("k.npy")) + (uint64_t{4} << 40), error);
+    if (error) GTEST_SKIP() << "this file system has no files of 4 TiB: " << error.message();
+    std::filesystem::remove(file("v.npy"));
+    std::filesystem::create_symlink("k.npy", file("v.npy"));
+    expectRefused(tool(onCpu()), {"not enough memory", "4 TiB"});
+}
+
+TEST_F(BadShapeTest, limitsOfTheLibraryNameTheFiles) {
+    write("q.npy", {2, 8});
+    writeBytes(file("k.npy"), npyBytes("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967295, 8), }", ""));
+    std::error_code error;
+    std::filesystem::resize_file(file("k.npy"), std::filesystem::file_size(file("k.npy")) + uint64_t{4294967295} * 32, error);
+    if (error) GTEST_SKIP() << "this file system has no files of 128 GiB: " << error.message();
+    std::filesystem::create_symlink("k.npy", file("v.npy"));
+    expectRefused(tool(onCpu()), {"4294967295 tokens", "--k k.npy (4294967295, 8) float32"});
+}
+
+} // namespace

@@ -1,0 +1,107 @@
+// The command line itself.
+#include "harness.hpp"
+
+namespace {
+
+class BadUsageTest : public CliTest {
+  protected:
+    BadUsageTest() { writeSmallProblem(); }
+    void refused(const Arguments &more, const std::vector<std::string> &words) const { expectRefused(tool(onCpu(more)), words); }
+};
+
+TEST_F(BadUsageTest, alonePrintsHelp) {
+    const Outcome outcome = tool({});
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_NE(outcome.err.find("Usage: vkattn"), std::string::npos);
+}
+
+TEST_F(BadUsageTest, helpAndVersionSucceed) {
+    for (const Arguments &arguments : {Arguments{"--help"}, Arguments{"-h"}, Arguments{"run", "--help"}, Arguments{"info", "--help"}}) {
+        const Outcome outcome = tool(arguments);
+        EXPECT_EQ(outcome.status, 0);
+        EXPECT_NE(outcome.out.find("Usage: vkattn"), std::string::npos) << outcome.out;
+    }
+    const Outcome version = tool({"--version"});
+    EXPECT_EQ(version.status, 0);
+    EXPECT_EQ(version.out.rfind("vkattn ", 0), 0u);
+}
+
+TEST_F(BadUsageTest, helpNamesEveryOption) {
+    const Outcome outcome = tool({"run", "--help"});
+    for (const std::string option :
+         {"--q",       "--k",          "--v",   "--out",     "--mask",   "--bias",   "--causal", "--align",       "--window", "--scale",
+          "--softcap", "--kv-lengths", "--lse", "--weights", "--device", "--kernel", "--verify", "--no-fallback", "--repeat", "--json"})
+        EXPECT_NE(outcome.out.find("  " + option + " "), std::string::npos) << option;
+}
+
+TEST_F(BadUsageTest, unknownAndMissingOptions) {
+    refused({"--flash"}, {"--flash", "vkattn run --help"});
+    refused({"--maks", "m.npy"}, {"--maks"});
+    refused({"extra"}, {"extra"});
+    refused({"-x"}, {"-x"});
+    refused({"--out", "p.npy"}, {"--out"}); // twice
+    expectRefused(tool({"walk"}), {"walk"});
+    expectRefused(tool({"info", "--flash"}), {"--flash"});
+    for (const std::string missing : {"--q", "--k", "--v", "--out"}) {
+        Arguments arguments = onCpu();
+        const auto at = std::find(arguments.begin(), arguments.end(), missing);
+        arguments.erase(at, at + 2);
+        expectRefused(tool(arguments), {missing + " is required"});
+    }
+}
+
+TEST_F(BadUsageTest, optionsNeedValues) {
+    refused({"--mask"}, {"--mask"});
+    refused({"--lse", "--json"}, {"--lse needs a value", "'--json'"});
+    EXPECT_FALSE(exists("--json"));
+    refused({"--lse", ""}, {"--lse needs a value"});
+    refused({"--device", ""}, {"--device"});
+}
+
+TEST_F(BadUsageTest, alignment) {
+    refused({"--causal", "left"}, {"--causal takes top-left or bottom-right, not 'left'"});
+    refused({"--window", "1,1", "--align", "middle"}, {"--align takes top-left or bottom-right, not 'middle'"});
+    refused({"--align", "top-left"}, {"--align", "add --window or --causal"});
+    refused({"--causal", "top-left", "--align", "bottom-right"}, {"--causal top-left and --align bottom-right disagree"});
+    refused({"--causal", "bottom-right", "--align", "top-left", "--window", "1,1"}, {"disagree"});
+}
+
+TEST_F(BadUsageTest, window) {
+    for (const std::string value : {"-2,0", "0,-2", "-5,-5"}) {
+        refused({"--window", value}, {"negative window '" + value + "'"});
+        refused({"--window=" + value}, {"negative window '" + value + "'"});
+    }
+    for (const std::string value : {"1", "1,", ",1", "1,2,3", "a,b", "1.5,0", "1;2", "1, 2", "99999999999,0", "0x1,0"})
+        refused({"--window=" + value}, {"--window takes two integers", "'" + value + "'"});
+}
+
+TEST_F(BadUsageTest, numbers) {
+    for (const std::string value : {"nan", "NaN", "inf", "-inf", "1e39", "one", "1x", "0,5"})
+        refused({"--scale", value}, {"--scale takes a finite number, not '" + value + "'"});
+    for (const std::string value : {"nan", "inf", "-1", "x"})
+        refused({"--softcap", value}, {"--softcap takes a finite number of 0 or more", "'" + value + "'"});
+    refused({"--softcap", "1e-60"}, {"too small for float32"});
+    for (const std::string value : {"0", "-1", "1.5", "x", "99999999999"})
+        refused({"--repeat", value}, {"--repeat takes a whole number", "'" + value + "'"});
+    refused({"--kernel", "flash"}, {"--kernel takes auto or staged, not 'flash'"});
+}
+
+TEST_F(BadUsageTest, kernelOfADeviceOnTheCpuIsNoted) {
+    const Outcome outcome = tool(onCpu({"--kernel", "staged"}));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("note: --kernel staged"), std::string::npos);
+    EXPECT_EQ(tool(onCpu({"--kernel", "auto"})).err, "");
+}
+
+TEST_F(BadUsageTest, unknownDeviceShowsTheList) {
+    if (tool({"info"}).out.find("\ndevice 0") == std::string::npos)
+        GTEST_SKIP() << "no Vulkan device here, so that every name of one means the CPU with a reason: see DeviceTest.withoutADriver...";
+    for (const std::string device : {"no such device", "4711", "-1", "99999999999999999999"})
+        for (const bool fallback : {true, false}) {
+            Arguments arguments = {"run", "--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--out", "o.npy", "--json", "--device", device};
+            if (!fallback) arguments.push_back("--no-fallback");
+            expectRefused(tool(arguments), {device, "the devices are:", "\n  0  ", "cpu"});
+        }
+}
+
+} // namespace

@@ -1,0 +1,85 @@
+// vkattn::Runtime with the fault that VKATTN_TEST_FAULT names, for what a working machine never shows the tool.
+#include <vkattn/runtime.hpp>
+
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+namespace vkattn {
+namespace {
+
+std::string fault() {
+    const char *name = std::getenv("VKATTN_TEST_FAULT");
+    return name != nullptr ? name : "";
+}
+
+RunResult failed(vkattn_result status) {
+    RunResult result;
+    result.status = status;
+    result.message = "faulty: " + fault();
+    return result;
+}
+
+} // namespace
+
+struct Runtime::Impl {
+    DeviceInfo device;
+    std::string fallbackReason;
+};
+
+Runtime::Runtime() : impl_(std::make_unique<Impl>()) {}
+Runtime::~Runtime() = default;
+
+const char *deviceTypeName(DeviceType) {
+    return "faulty";
+}
+
+std::vector<DeviceInfo> Runtime::devices(std::string *, PFN_vkGetInstanceProcAddr) {
+    if (fault() != "strange-device") return {}; // and no reason given
+    DeviceInfo device;
+    device.name = "GPU \xff\xfe of \"quotes\"\n";
+    device.driver = "driver \xc3";
+    device.kernels = {{"staged", false, "maxStorageBuffersPerStage is 3, 4 are needed"}, {"future", true, ""}};
+    return {device};
+}
+
+std::unique_ptr<Runtime> Runtime::open(const RuntimeOptions &, OpenStatus *status, std::string *message) {
+    *status = fault() == "unusable" ? OpenStatus::deviceUnusable : OpenStatus::ok;
+    *message = "faulty: " + fault();
+    if (*status != OpenStatus::ok) return nullptr;
+    return std::unique_ptr<Runtime>(new Runtime());
+}
+
+const DeviceInfo *Runtime::device() const {
+    return fault() == "cpu-memory" ? nullptr : &impl_->device;
+}
+const std::string &Runtime::fallbackReason() const {
+    return impl_->fallbackReason;
+}
+Runtime::CompileStatistics Runtime::compileStatistics() const {
+    return {};
+}
+
+RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &) {
+    if (fault() == "invalid") return failed(VKATTN_ERROR_INVALID_ARGUMENT);
+    if (fault() == "unsupported") return failed(VKATTN_ERROR_UNSUPPORTED);
+    if (fault() == "lost") return failed(VKATTN_ERROR_DEVICE_LOST);
+    if (fault() == "device-memory" || fault() == "cpu-memory") return failed(VKATTN_ERROR_OUT_OF_HOST_MEMORY);
+    if (fault() == "bad-alloc") throw std::bad_alloc();
+    if (fault() == "slow") std::this_thread::sleep_for(std::chrono::seconds(60));
+    vkattn_diagnostic why{};
+    RunResult result;
+    result.status = vkattnCpuRun(&problem, operands.data(), static_cast<uint32_t>(operands.size()), 0, &why);
+    result.message = why.message;
+    result.device = "faulty";
+    result.driver = "faulty";
+    result.kernel = "staged";
+    for (const vkattn_operand_memory &operand : operands) {
+        if (operand.role == VKATTN_OUT && fault() == "wrong") static_cast<float *>(operand.data)[5] += 1;
+        if (operand.role == VKATTN_LSE && fault() == "nan") static_cast<float *>(operand.data)[1] = std::strtof("nan", nullptr);
+    }
+    return result;
+}
+
+} // namespace vkattn

@@ -1,0 +1,354 @@
+// `vkattn run` on the CPU against the reference: ranks, dtypes, orders, every option, random combinations.
+#include "harness.hpp"
+#include "reference.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace {
+
+using Json = nlohmann::json;
+
+// How far a correct float32 (or float16) output may lie from the double reference on N(0, 1) data of these sizes.
+double allowed(double expected, const std::string &descr) {
+    return 2e-5 + std::abs(expected) * (descr == "<f2" ? 0x1p-10 : 2e-5);
+}
+
+class RunTest : public CliTest {
+  protected:
+    std::mt19937_64 random{testSeed()};
+    Array q, k, v;
+    ReferenceOptions reference;
+
+    // Writes the three arrays with one dtype each.
+    void given(const std::vector<size_t> &qShape, const std::vector<size_t> &kShape, const std::vector<size_t> &vShape,
+               const NpyOptions &qOptions = {}, const NpyOptions &kOptions = {}, const NpyOptions &vOptions = {}) {
+        writeNpy(file("q.npy"), q = randomArray(random, qShape), qOptions);
+        writeNpy(file("k.npy"), k = randomArray(random, kShape), kOptions);
+        writeNpy(file("v.npy"), v = randomArray(random, vShape), vOptions);
+        // What was rounded while writing is read back through the same conversion.
+        q = rounded(q, qOptions), k = rounded(k, kOptions), v = rounded(v, vOptions);
+    }
+    [[nodiscard]] Array rounded(Array array, const NpyOptions &options) const {
+        writeNpy(file("rounded.npy"), array, options);
+        return array;
+    }
+    static void expectNear(const ReadArray &got, const Array &expected, const std::vector<size_t> &shape) {
+        EXPECT_EQ(got.shape, shape);
+        ASSERT_EQ(got.values.size(), expected.values.size());
+        for (size_t i = 0; i < got.values.size(); i++) {
+            if (std::isinf(expected.values[i]))
+                ASSERT_EQ(got.values[i], expected.values[i]) << "element " << i;
+            else
+                ASSERT_NEAR(got.values[i], expected.values[i], allowed(expected.values[i], got.descr)) << "element " << i;
+        }
+    }
+    // Runs and compares all three outputs with the reference.
+    Outcome check(const Arguments &options = {}, const std::string &descr = "<f4") {
+        Arguments arguments = onCpu({"--lse", "lse.npy", "--weights", "w.npy", "--verify"});
+        arguments.insert(arguments.end(), options.begin(), options.end());
+        Outcome outcome = tool(arguments);
+        EXPECT_EQ(outcome.status, 0) << outcome.err << outcome.out;
+        if (outcome.status != 0) return outcome;
+        const ReferenceResult expected = referenceAttention(q, k, v, reference);
+        std::vector<size_t> rows(q.shape.begin(), q.shape.end() - 1), outShape = rows, weightsShape = rows;
+        outShape.push_back(v.shape.back());
+        weightsShape.push_back(k.shape[k.shape.size() - 2]);
+        const ReadArray out = readNpy(file("o.npy")), lse = readNpy(file("lse.npy")), weights = readNpy(file("w.npy"));
+        EXPECT_EQ(out.descr, descr);
+        EXPECT_EQ(lse.descr, "<f4");
+        EXPECT_EQ(weights.descr, "<f4");
+        expectNear(out, expected.out, outShape);
+        expectNear(lse, expected.lse, rows);
+        expectNear(weights, expected.weights, weightsShape);
+        return outcome;
+    }
+};
+
+TEST_F(RunTest, ranksTwoToFour) {
+    given({5, 8}, {7, 8}, {7, 6});
+    check();
+    given({3, 5, 8}, {3, 7, 8}, {3, 7, 6});
+    check();
+    given({2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 6});
+    check();
+}
+
+TEST_F(RunTest, ranksMayDifferWhereTheExtentsAgree) {
+    given({5, 8}, {1, 7, 8}, {1, 1, 7, 6});
+    check();
+    given({1, 4, 5, 8}, {7, 8}, {1, 7, 6});
+    check();
+}
+
+TEST_F(RunTest, everyOperandHasItsOwnDtype) {
+    const NpyOptions half{.descr = "<f2"}, single{.descr = "<f4"}, wide{.descr = "<f8"};
+    given({2, 5, 8}, {2, 7, 8}, {2, 7, 6}, half, half, half);
+    check({}, "<f2");
+    given({2, 5, 8}, {2, 7, 8}, {2, 7, 6}, half, single, single);
+    check({}, "<f2");
+    given({2, 5, 8}, {2, 7, 8}, {2, 7, 6}, single, half, wide);
+    EXPECT_NE(check().err.find("note: v.npy: float64 converted to float32\n"), std::string::npos);
+    given({2, 5, 8}, {2, 7, 8}, {2, 7, 6}, wide, single, half);
+    const Outcome outcome = check({"--json"});
+    EXPECT_NE(outcome.err.find("note: q.npy: float64 converted to float32\n"), std::string::npos);
+    EXPECT_EQ(Json::parse(outcome.out)["dtypes"]["q"], "float64");
+}
+
+TEST_F(RunTest, fortranOrder) {
+    const NpyOptions c{}, fortran{.fortran = true}, fortranHalf{.descr = "<f2", .fortran = true};
+    given({2, 4, 5, 8}, {2, 2, 7, 8}, {2, 2, 7, 6}, fortran, fortran, fortran);
+    check();
+    given({2, 4, 5, 8}, {2, 2, 7, 8}, {2, 2, 7, 6}, c, fortranHalf, c);
+    check();
+    given({5, 8}, {7, 8}, {7, 6}, fortranHalf, c, {.descr = "<f8", .fortran = true});
+    check({}, "<f2");
+    reference.bias = randomArray(random, {4, 1, 7});
+    reference.mask = Array{{5, 1}, {1, 0, 1, 1, 0}};
+    given({4, 5, 8}, {4, 7, 8}, {4, 7, 6}, fortran, c, fortran);
+    writeNpy(file("b.npy"), *reference.bias, fortran);
+    writeNpy(file("m.npy"), *reference.mask, {.descr = "|b1", .fortran = true});
+    check({"--bias", "b.npy", "--mask", "m.npy"});
+}
+
+TEST_F(RunTest, npyVersionsAndUnalignedData) {
+    given({5, 8}, {7, 8}, {7, 6}, {.version = 1, .pad = false}, {.version = 2, .pad = false}, {.descr = "<f2", .version = 3, .pad = false});
+    check();
+}
+
+TEST_F(RunTest, groupedHeads) {
+    given({2, 6, 5, 8}, {2, 2, 7, 8}, {2, 2, 7, 6});
+    check();
+    given({6, 5, 8}, {7, 8}, {7, 6});
+    check();
+}
+
+TEST_F(RunTest, causal) {
+    reference.causal = true;
+    for (const size_t keys : {3u, 5u, 9u}) {
+        given({5, 8}, {keys, 8}, {keys, 6});
+        reference.topLeft = true;
+        check({"--causal", "top-left"});
+        check({"--causal=top-left", "--align", "top-left"});
+        reference.topLeft = false;
+        check({"--causal", "bottom-right"});
+        check({"--causal", "bottom-right", "--align=bottom-right"});
+    }
+}
+
+TEST_F(RunTest, window) {
+    given({9, 8}, {12, 8}, {12, 6});
+    reference.window = true;
+    reference.left = 2, reference.right = 1;
+    check({"--window", "2,1"});
+    check({"--window", "2,1", "--align", "bottom-right"});
+    reference.topLeft = true;
+    check({"--window", "2,1", "--align", "top-left"});
+    reference.left = -1, reference.right = 0;
+    check({"--window", "-1,0", "--align", "top-left"});
+    check({"--window=-1,0", "--align", "top-left"});
+    reference.topLeft = false;
+    reference.left = 3, reference.right = -1;
+    reference.causal = true;
+    check({"--window=3,-1", "--causal", "bottom-right"});
+    reference.causal = false;
+    reference.left = -1;
+    check({"--window=-1,-1"});
+    reference.left = 0, reference.right = 0;
+    check({"--window", "0,0"});
+    reference.left = reference.right = 2147483647;
+    check({"--window", "2147483647,2147483647"});
+}
+
+TEST_F(RunTest, scaleAndSoftcap) {
+    given({5, 8}, {7, 8}, {7, 6});
+    reference.scale = 0.0;
+    check({"--scale", "0"});
+    reference.scale = -0.5;
+    check({"--scale", "-0.5"});
+    reference.scale = 2.0;
+    reference.softcap = 1.5;
+    check({"--scale=2e0", "--softcap", "1.5"});
+    reference.softcap = 0;
+    check({"--scale=2", "--softcap", "0"});
+}
+
+TEST_F(RunTest, maskBroadcasts) {
+    given({2, 2, 5, 8}, {2, 2, 7, 8}, {2, 2, 7, 6});
+    for (const std::vector<size_t> &shape :
+         std::vector<std::vector<size_t>>{{5, 7}, {1, 7}, {5, 1}, {2, 5, 7}, {2, 2, 5, 7}, {2, 1, 1, 7}, {1, 2, 5, 1}})
+        for (const std::string descr : {"|b1", "|u1"}) {
+            reference.mask = Array{shape, std::vector<double>(Array::count(shape))};
+            for (double &value : reference.mask->values)
+                value = random() % 3 == 0 ? 0 : descr == "|u1" ? 1.0 + static_cast<double>(random() % 255) : 1;
+            writeNpy(file("m.npy"), *reference.mask, {.descr = descr});
+            check({"--mask", "m.npy"});
+        }
+    reference.mask = Array{{1, 1}, {0}}; // nothing is visible
+    writeNpy(file("m.npy"), *reference.mask, {.descr = "|b1"});
+    check({"--mask", "m.npy"});
+    for (const double value : readNpy(file("o.npy")).values) ASSERT_EQ(value, 0);
+}
+
+TEST_F(RunTest, biasHidesAndBroadcasts) {
+    given({2, 2, 5, 8}, {2, 2, 7, 8}, {2, 2, 7, 6});
+    for (const std::vector<size_t> &shape : std::vector<std::vector<size_t>>{{5, 7}, {1, 7}, {2, 5, 1}, {2, 1, 5, 7}})
+        for (const std::string descr : {"<f2", "<f4", "<f8"}) {
+            reference.bias = randomArray(random, shape);
+            for (double &value : reference.bias->values) value = random() % 4 == 0 ? -INFINITY : value;
+            writeNpy(file("b.npy"), *reference.bias, {.descr = descr});
+            const Outcome outcome = check({"--bias", "b.npy"});
+            EXPECT_EQ(outcome.err.find("b.npy: float64 converted to float32") != std::string::npos, descr == "<f8");
+        }
+}
+
+TEST_F(RunTest, float64BeyondFloat32) {
+    given({2, 3}, {4, 3}, {4, 2});
+    // A finite bias must not become -inf, which would hide: these rows are the softmax of the rest, here all equal.
+    writeNpy(file("b.npy"), Array{{1, 1}, {-1e300}}, {.descr = "<f8"});
+    reference.scale = 0.0;
+    Outcome outcome = tool(onCpu({"--bias", "b.npy", "--scale", "0", "--weights", "w.npy"}));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("1 values beyond its range became the largest finite ones"), std::string::npos) << outcome.err;
+    for (const double weight : readNpy(file("w.npy")).values) EXPECT_EQ(weight, 0.25);
+    writeNpy(file("v.npy"), Array{{4, 2}, {1, 2, 3, 4, 5, 6, 7, 1e300}}, {.descr = "<f8"});
+    outcome = tool(onCpu());
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("1 values beyond its range became infinite"), std::string::npos) << outcome.err;
+}
+
+TEST_F(RunTest, keyLengths) {
+    given({3, 2, 5, 8}, {3, 2, 7, 8}, {3, 2, 7, 6});
+    reference.causal = true;
+    for (const std::string descr : {"<i4", "<i8"}) {
+        reference.keyLengths = {7, 0, 4};
+        writeNpy(file("n.npy"), Array{{3}, {7, 0, 4}}, {.descr = descr});
+        EXPECT_EQ(check({"--kv-lengths", "n.npy", "--causal", "bottom-right"}).err, "");
+        reference.keyLengths = {0, 7, 7};
+        writeNpy(file("n.npy"), Array{{3}, {-3, 2147483647, 7}}, {.descr = descr});
+        EXPECT_NE(check({"--kv-lengths", "n.npy", "--causal", "bottom-right"})
+                      .err.find("n.npy: 2 of 3 key lengths lie outside [0, 7] and were clamped, first -3 of batch entry 0 to 0"),
+                  std::string::npos);
+    }
+    writeNpy(file("n.npy"), Array{{3}, {1e18, -1e18, 1}}, {.descr = "<i8"});
+    reference.keyLengths = {7, 0, 1};
+    check({"--kv-lengths", "n.npy", "--causal", "bottom-right"});
+}
+
+TEST_F(RunTest, oneKeyLengthMayBeAScalar) {
+    given({5, 8}, {7, 8}, {7, 6});
+    reference.keyLengths = {3};
+    for (const std::vector<size_t> &shape : std::vector<std::vector<size_t>>{{}, {1}, {1, 1}}) {
+        writeNpy(file("n.npy"), Array{shape, {3}}, {.descr = "<i4"});
+        check({"--kv-lengths", "n.npy"});
+    }
+}
+
+TEST_F(RunTest, noTokens) {
+    given({0, 8}, {7, 8}, {7, 6});
+    check();
+    EXPECT_EQ(readNpy(file("o.npy")).shape, (std::vector<size_t>{0, 6}));
+    given({5, 8}, {0, 8}, {0, 6});
+    check();
+    for (const double value : readNpy(file("lse.npy")).values) EXPECT_EQ(value, -INFINITY);
+    given({2, 0, 8}, {2, 0, 8}, {2, 0, 6}, {.fortran = true});
+    const Json json = Json::parse(check({"--json"}).out);
+    EXPECT_EQ(json["verify"]["rowsTotal"], 0);
+    EXPECT_TRUE(json["verify"]["worst"].is_null());
+}
+
+TEST_F(RunTest, oneElementAndTheLargestDim) {
+    given({1, 1}, {1, 1}, {1, 1});
+    check();
+    given({2, 2048}, {3, 2048}, {3, 2048});
+    check();
+}
+
+TEST_F(RunTest, jsonHasTheContract) {
+    given({2, 4, 5, 8}, {2, 2, 7, 8}, {2, 2, 7, 6});
+    Outcome outcome = tool(onCpu({"--json", "--repeat", "3"}));
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json["requestedDevice"], "cpu");
+    EXPECT_EQ(json["device"], "cpu");
+    EXPECT_TRUE(json["driver"].is_string());
+    EXPECT_EQ(json["kernel"], "cpu");
+    EXPECT_TRUE(json.contains("fallbackReason") && json["fallbackReason"].is_null());
+    EXPECT_GT(json["milliseconds"].get<double>(), 0);
+    EXPECT_EQ(json["deviceTimestamps"], false);
+    EXPECT_EQ(json["repeat"], 3);
+    EXPECT_EQ(json["workspaceBytes"], 0);
+    EXPECT_EQ(json["dispatchCount"], 0);
+    EXPECT_EQ(json["shapes"]["k"], (std::vector<int>{2, 2, 7, 8}));
+    EXPECT_EQ(json["shapes"]["out"], (std::vector<int>{2, 4, 5, 6}));
+    EXPECT_EQ(json["dtypes"]["out"], "float32");
+    EXPECT_EQ(json["outputs"], Json({{"out", "o.npy"}}));
+    EXPECT_FALSE(json.contains("verify"));
+}
+
+TEST_F(RunTest, textSaysWhatHappened) {
+    given({5, 8}, {7, 8}, {7, 6});
+    const Outcome outcome = tool(onCpu({"--verify"}));
+    EXPECT_EQ(outcome.status, 0);
+    for (const std::string word : {"device    cpu", "kernel    cpu", "ms", "read      q.npy (5, 8) float32",
+                                   "wrote     o.npy (5, 6) float32", "passed: every row, 5"})
+        EXPECT_NE(outcome.out.find(word), std::string::npos) << outcome.out;
+    EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(RunTest, randomCombinations) {
+    const auto chance = [&](unsigned n) { return random() % n == 0; };
+    const auto extent = [&](size_t largest) { return static_cast<size_t>(1 + random() % largest); };
+    for (int n = 0; n < 60 && !HasFailure(); n++) {
+        const size_t batch = extent(3), kvHeads = extent(3), heads = kvHeads * extent(3), queries = extent(12), keys = extent(20),
+                     dim = extent(20), valueDim = extent(20);
+        const auto npy = [&] { return NpyOptions{.descr = chance(3) ? "<f2" : "<f4", .fortran = chance(3), .version = chance(4) ? 2 : 1}; };
+        const NpyOptions qNpy = npy();
+        given({batch, heads, queries, dim}, {batch, kvHeads, keys, dim}, {batch, kvHeads, keys, valueDim}, qNpy, npy(), npy());
+        reference = {};
+        Arguments options;
+        const auto add = [&](const std::string &option, const std::string &value) { options.insert(options.end(), {option, value}); };
+        const bool topLeft = chance(2);
+        if (chance(2)) reference.causal = true, add("--causal", topLeft ? "top-left" : "bottom-right");
+        if (chance(2)) {
+            reference.window = true, reference.left = static_cast<long>(random() % 9) - 1,
+            reference.right = static_cast<long>(random() % 6) - 1;
+            add("--window", std::to_string(reference.left) + "," + std::to_string(reference.right));
+            if (!reference.causal && topLeft) add("--align", "top-left");
+        }
+        reference.topLeft = topLeft && (reference.causal || reference.window);
+        if (chance(3)) reference.scale = 0.375, add("--scale", "0.375");
+        if (chance(3)) reference.softcap = 2.5, add("--softcap", "2.5");
+        const auto broadcast = [&] {
+            return std::vector<size_t>{chance(2) ? 1 : batch, chance(2) ? 1 : heads, chance(4) ? 1 : queries, chance(4) ? 1 : keys};
+        };
+        if (chance(2)) {
+            const std::vector<size_t> shape = broadcast();
+            reference.mask = Array{shape, std::vector<double>(Array::count(shape))};
+            for (double &value : reference.mask->values) value = chance(4) ? 0 : 1;
+            writeNpy(file("m.npy"), *reference.mask, {.descr = "|b1", .fortran = chance(2)});
+            add("--mask", "m.npy");
+        }
+        if (chance(2)) {
+            reference.bias = randomArray(random, broadcast());
+            for (double &value : reference.bias->values) value = chance(6) ? -INFINITY : value;
+            writeNpy(file("b.npy"), *reference.bias, {.descr = chance(2) ? "<f2" : "<f4", .fortran = chance(2)});
+            add("--bias", "b.npy");
+        }
+        if (chance(3)) {
+            Array lengths{{batch}, {}};
+            for (size_t b = 0; b < batch; b++) reference.keyLengths.push_back(static_cast<long>(random() % (keys + 1)));
+            for (const long length : reference.keyLengths) lengths.values.push_back(static_cast<double>(length));
+            writeNpy(file("n.npy"), lengths, {.descr = chance(2) ? "<i4" : "<i8"});
+            add("--kv-lengths", "n.npy");
+        }
+        std::string command = "case " + std::to_string(n) + ":";
+        for (const std::string &word : options) command += " " + word;
+        SCOPED_TRACE(command);
+        check(options, qNpy.descr);
+    }
+}
+
+} // namespace

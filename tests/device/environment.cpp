@@ -1,0 +1,72 @@
+#include "environment.hpp"
+
+#include <map>
+
+namespace vkattn::test {
+namespace {
+
+std::map<Limits, std::unique_ptr<Runtime>> &runtimes() {
+    static std::map<Limits, std::unique_ptr<Runtime>> map;
+    return map;
+}
+
+const char *name(Limits limits) { return limits == Limits::full ? "full" : limits == Limits::weak ? "weak" : "tiny"; }
+
+} // namespace
+
+RuntimeOptions optionsFor(Limits limits) {
+    RuntimeOptions options;
+    options.allowFallback = false;
+    if (limits == Limits::full) return options;
+    // The required limits of the Vulkan 1.0 specification, table "Required Limits".
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_OTHER;
+    caps.maxStorageBufferRange = limits == Limits::weak ? 1u << 27 : 1u << 16;
+    caps.minStorageBufferOffsetAlignment = 256;
+    caps.maxStorageBuffersPerStage = 4;
+    caps.maxPushConstantsBytes = 128;
+    caps.maxWorkgroupInvocations = 128;
+    caps.maxWorkgroupSize[0] = caps.maxWorkgroupSize[1] = 128;
+    caps.maxWorkgroupSize[2] = 64;
+    for (uint32_t &count : caps.maxWorkgroupCount) count = 65535;
+    caps.maxSharedMemoryBytes = 16384;
+    options.capsLimit = caps;
+    if (limits == Limits::tiny) options.maxWorkspaceBytes = 16384;
+    return options;
+}
+
+Runtime *runtimeFor(Limits limits) {
+    std::unique_ptr<Runtime> &runtime = runtimes()[limits];
+    if (!runtime) {
+        OpenStatus status;
+        std::string message;
+        runtime = Runtime::open(optionsFor(limits), &status, &message);
+        if (!runtime)
+            ADD_FAILURE() << "no device to test: " << message;
+        else
+            std::printf("%s limits: %s, %s\n", name(limits), runtime->device()->name.c_str(), runtime->device()->driver.c_str());
+    }
+    return runtime.get();
+}
+
+bool nothingToTest(std::string &why) {
+    if (!std::getenv("VKATTN_TEST_SKIP_CPU_DEVICES")) return false;
+    const std::vector<DeviceInfo> devices = Runtime::devices(&why);
+    for (const DeviceInfo &device : devices)
+        if (device.type != DeviceType::cpu) return false;
+    why = "no Vulkan device but those of type CPU on this machine" + (why.empty() ? "" : " (" + why + ")");
+    return true;
+}
+
+void printStatistics() {
+    for (const auto &[limits, runtime] : runtimes()) {
+        if (!runtime) continue;
+        const Runtime::CompileStatistics statistics = runtime->compileStatistics();
+        std::printf("%s limits: %u pipelines compiled in %.2f s\n", name(limits), statistics.pipelines, statistics.seconds);
+    }
+}
+
+void closeRuntimes() { runtimes().clear(); }
+
+} // namespace vkattn::test

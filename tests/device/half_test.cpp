@@ -1,0 +1,70 @@
+// The shaders' f16 conversions, all 65536 halves one way and the roundings around each of them the other, through one-key attention: with a
+// single key the weight is exactly 1 and the output is V.
+#include "environment.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+// [32, 1, 1, 2048] tensors hold 65536 values.
+std::unique_ptr<test::Instance> oneKey(vkattn_dtype v, vkattn_dtype out) {
+    Case c;
+    c.batch = 32, c.heads = c.kvHeads = 1, c.queryTokens = c.keyTokens = 1, c.headDim = 1, c.valueDim = 2048, c.v = v, c.out = out, c.poison = false;
+    Random random(1);
+    auto in = makeInstance(c, random);
+    return in;
+}
+
+} // namespace
+
+TEST(HalfOnDevice, everyHalfIsReadExactly) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    const auto in = oneKey(VKATTN_F16, VKATTN_F32);
+    for (uint32_t bits = 0; bits < 65536; ++bits) {
+        const auto half = static_cast<uint16_t>(bits);
+        std::memcpy(in->v.data() + 2 * bits, &half, 2);
+    }
+    ASSERT_EQ(runtime->run(in->problem, in->operands).status, VKATTN_OK);
+    for (uint32_t bits = 0; bits < 65536; ++bits) {
+        const float expected = in->v.get(bits / 2048, 0, 0, bits % 2048), got = in->out.get(bits / 2048, 0, 0, bits % 2048);
+        if (std::isnan(expected))
+            EXPECT_TRUE(std::isnan(got) || !runtime->device()->caps.floatControlsNan) << bits;
+        else
+            EXPECT_EQ(got, expected) << bits;
+    }
+}
+
+TEST(HalfOnDevice, everyRoundingIsToNearestEven) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    const auto in = oneKey(VKATTN_F32, VKATTN_F16);
+    Random random = randomFor("rounding");
+    const auto exact = oneKey(VKATTN_F16, VKATTN_F32); // its v: where to read the value of a half
+    for (int round = 0; round < 4; ++round) {
+        for (uint32_t n = 0; n < 65536; ++n) {
+            const auto half = static_cast<uint16_t>(n & 0x8000u ? 0x8000u | n % 0x7c00 : n % 0x7c00), next = static_cast<uint16_t>(half + 1);
+            std::memcpy(exact->v.data(), &half, 2);
+            const float low = exact->v.get(0, 0, 0, 0);
+            std::memcpy(exact->v.data(), &next, 2);
+            const float high = (half & 0x7fff) == 0x7bff ? (half & 0x8000 ? -65536.0f : 65536.0f) : exact->v.get(0, 0, 0, 0);
+            // The middle between two neighbours, just below, just above, and anything.
+            auto bits = std::bit_cast<uint32_t>((low + high) / 2);
+            bits = round == 3 ? static_cast<uint32_t>(random()) : bits + static_cast<uint32_t>(round) - 1;
+            const float value = std::bit_cast<float>(bits);
+            in->v.set(n / 2048, 0, 0, n % 2048, std::isnan(value) ? 1.0f : value);
+        }
+        ASSERT_EQ(runtime->run(in->problem, in->operands).status, VKATTN_OK);
+        HostTensor rounded = in->out; // the test's own conversion, which is not the library's
+        for (uint32_t n = 0; n < 65536; ++n) {
+            const float value = in->v.get(n / 2048, 0, 0, n % 2048);
+            rounded.set(n / 2048, 0, 0, n % 2048, value);
+            EXPECT_EQ(in->out.get(n / 2048, 0, 0, n % 2048), rounded.get(n / 2048, 0, 0, n % 2048)) << std::hexfloat << value;
+        }
+    }
+}

@@ -1,0 +1,75 @@
+// Tensors past maxStorageBufferRange (128 MiB on some drivers), and views of one buffer.
+#include "environment.hpp"
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+// One head whose K alone is 146 MiB: keys must be cut into chunks, partial outputs added up in fp32.
+TEST(Large, oneHeadPast128MiB) {
+    Runtime *runtime = runtimeFor(Limits::weak);
+    ASSERT_TRUE(runtime);
+    Case c;
+    c.name = "large";
+    c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 3, c.keyTokens = 300000, c.headDim = 128, c.valueDim = 128, c.lse = true, c.causal = true;
+    c.poison = false;
+    Random random = randomFor(c.name);
+    const auto in = makeInstance(c, random);
+    EXPECT_GT(in->k.bytes(), 1ull << 27);
+    // A needle in the last chunk: what a lost chunk would take away.
+    for (uint32_t d = 0; d < 128; ++d) in->k.set(0, 0, 299000, d, in->q.get(0, 0, 1, d));
+    in->collectOperands();
+    const RunResult result = runtime->run(in->problem, in->operands);
+    ASSERT_EQ(result.status, VKATTN_OK) << result.message;
+    EXPECT_GT(result.dispatchCount, 3u);
+    EXPECT_EQ(runAndCheck(*runtime, *in), "");
+}
+
+// Long rows: lavapipe leaves a shader after 65,535 loop iterations, and only needles in the far keys tell.
+TEST(Large, longRows) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    for (const uint32_t keys : {65537u, 131073u, 600001u})
+        for (const uint32_t needle : {0u, keys / 2, keys - 1}) {
+            Case c;
+            c.name = "long" + std::to_string(keys);
+            c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 2, c.keyTokens = keys, c.headDim = c.valueDim = 3, c.lse = true, c.poison = false;
+            c.data = Data::needle, c.needle = needle, c.weights = keys < 100000;
+            Random random = randomFor(c.name);
+            const auto in = makeInstance(c, random);
+            EXPECT_EQ(runAndCheck(*runtime, *in), "") << keys << " keys, needle " << needle;
+        }
+}
+
+TEST(Large, manyHeadsPast128MiB) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Case c;
+    c.name = "manyHeadsLarge";
+    c.batch = 40, c.heads = 20, c.kvHeads = 20, c.queryTokens = 1, c.keyTokens = 700, c.headDim = c.valueDim = 64, c.poison = false;
+    c.kStyle = c.vStyle = Style::tokenMajor;
+    Random random = randomFor(c.name);
+    const auto in = makeInstance(c, random);
+    EXPECT_GT(in->k.bytes(), 1ull << 27);
+    EXPECT_EQ(runAndCheck(*runtime, *in), "");
+}
+
+TEST(Views, valuesAreASliceOfKeys) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    for (const vkattn_dtype dtype : {VKATTN_F32, VKATTN_F16}) {
+        Case c;
+        c.name = "view";
+        c.headDim = 24, c.valueDim = 16, c.k = c.v = dtype, c.poison = false;
+        Random random = randomFor(c.name);
+        const auto in = makeInstance(c, random);
+        in->problem.v = in->problem.k;
+        in->problem.v.extent[3] = 16;
+        in->problem.v.offsetElems = 7; // odd: halves of other words
+        in->v = in->k;
+        in->v.layout = in->problem.v;
+        in->collectOperands();
+        for (vkattn_operand_memory &operand : in->operands)
+            if (operand.role == VKATTN_V) operand.data = in->k.data(), operand.bytes = in->k.bytes();
+        EXPECT_EQ(runAndCheck(*runtime, *in), "");
+    }
+}

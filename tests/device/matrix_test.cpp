@@ -1,0 +1,82 @@
+// The whole case matrix against the oracle: with the device's own limits, with the Vulkan 1.0 minimum, and cut into many chunks.
+#include "environment.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+void runMatrix(Limits limits, bool full) {
+    Runtime *runtime = runtimeFor(limits);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("matrix");
+    const std::vector<Case> cases = caseMatrix(random, full);
+    size_t ran = 0;
+    for (const Case &c : cases) {
+        // Rows of a 2048-wide head with dims far apart do not fit a 64 KiB binding: the plan refuses, which tests/unit/plan_test.cpp covers.
+        if (limits == Limits::tiny && std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000) continue;
+        Random own = randomFor(c.name);
+        const auto instance = makeInstance(c, own);
+        const std::string wrong = runAndCheck(*runtime, *instance);
+        EXPECT_EQ(wrong, "") << c.name;
+        ++ran;
+    }
+    std::printf("%zu cases\n", ran);
+    EXPECT_GE(ran, full ? 500u : 300u);
+}
+
+} // namespace
+
+TEST(Device, isListed) {
+    std::string why;
+    const std::vector<DeviceInfo> devices = Runtime::devices(&why);
+    ASSERT_FALSE(devices.empty()) << why;
+    for (const DeviceInfo &device : devices) {
+        std::printf("%u  %s  %s  %s\n", device.index, device.name.c_str(), deviceTypeName(device.type), device.driver.c_str());
+        EXPECT_FALSE(device.kernels.empty());
+    }
+}
+
+TEST(Matrix, fullLimits) { runMatrix(Limits::full, true); }
+TEST(Matrix, vulkan10Limits) { runMatrix(Limits::weak, false); }
+TEST(Matrix, cutIntoChunks) { runMatrix(Limits::tiny, false); }
+
+TEST(Matrix, sameDeviceSamePlanSameBits) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("repeat");
+    std::vector<Case> cases = caseMatrix(random, false);
+    std::shuffle(cases.begin(), cases.end(), random);
+    cases.resize(40);
+    for (const Case &c : cases) {
+        Random own = randomFor(c.name);
+        const auto instance = makeInstance(c, own);
+        ASSERT_EQ(runtime->run(instance->problem, instance->operands).status, VKATTN_OK);
+        const HostTensor first = instance->out;
+        ASSERT_EQ(runtime->run(instance->problem, instance->operands).status, VKATTN_OK);
+        EXPECT_EQ(0, std::memcmp(first.data(), instance->out.data(), first.bytes())) << c.name;
+    }
+}
+
+// numerics.md 6: ordinary inputs in f32 reach 2e-6 of the largest |v|.
+TEST(Matrix, ordinaryInputsReachTheStatedAccuracy) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    double worst = 0;
+    for (const uint32_t keys : {64u, 512u, 4096u})
+        for (const uint32_t dim : {16u, 64u, 128u, 256u}) {
+            Case c;
+            c.name = "ordinary" + std::to_string(keys) + "x" + std::to_string(dim);
+            c.batch = 1, c.queryTokens = 24, c.keyTokens = keys, c.headDim = c.valueDim = dim, c.causal = dim == 64;
+            Random own = randomFor(c.name);
+            const auto instance = makeInstance(c, own);
+            vkattn_verify_report report{};
+            EXPECT_EQ(runAndCheck(*runtime, *instance, &report), "") << c.name;
+            EXPECT_LE(report.maxErrorRelativeToV, 2e-6) << c.name;
+            worst = std::max(worst, report.maxErrorRelativeToV);
+        }
+    std::printf("worst error / max|v|: %.3g\n", worst);
+}

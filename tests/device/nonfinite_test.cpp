@@ -1,0 +1,48 @@
+// A visible NaN or infinity reaches its row and no other row (docs/numerics.md 4).
+#include "environment.hpp"
+
+#include <cmath>
+#include <limits>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+TEST(NonFinite, visibleValuesReachTheirRowOnly) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    if (!runtime->device()->caps.floatControlsNan) GTEST_SKIP() << "the device does not promise NaN (shaderSignedZeroInfNanPreserveFloat32)";
+    Case c;
+    c.batch = 1, c.heads = c.kvHeads = 2, c.queryTokens = 37, c.poison = false, c.lse = c.weights = true, c.biasBroadcast = 1, c.biasHidden = 0;
+    for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()})
+        for (const bool inQuery : {true, false}) {
+            if (!inQuery && value < 0) continue; // a bias of -infinity hides
+            for (const float softcap : {0.0f, 5.0f}) {
+                // Softcap squashes an infinite score into a finite one, by its formula.
+                if (softcap > 0 && inQuery && std::isinf(value)) continue;
+                c.softcap = softcap;
+                Random random = randomFor("nonfinite");
+                const auto in = makeInstance(c, random);
+                ASSERT_EQ(runAndCheck(*runtime, *in), "");
+                const HostTensor clean = in->out;
+                if (inQuery)
+                    in->q.set(0, 1, 11, 3, value);
+                else
+                    in->bias.set(0, 1, 11, 4, value);
+                in->collectOperands();
+                ASSERT_EQ(runtime->run(in->problem, in->operands).status, VKATTN_OK);
+                for (uint32_t h = 0; h < 2; ++h)
+                    for (uint32_t i = 0; i < c.queryTokens; ++i) {
+                        if (h == 1 && i == 11) {
+                            EXPECT_TRUE(std::isnan(in->out.get(0, h, i, 0))) << value << (inQuery ? " in q" : " in bias");
+                            EXPECT_TRUE(std::isnan(in->lse.get(0, h, i, 0)));
+                            EXPECT_TRUE(std::isnan(in->weights.get(0, h, i, 0)));
+                        } else {
+                            EXPECT_EQ(in->out.get(0, h, i, 0), clean.get(0, h, i, 0));
+                        }
+                    }
+                vkattn_verify_report report{};
+                ASSERT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), nullptr, &report, nullptr), VKATTN_OK);
+                EXPECT_TRUE(report.passed);
+            }
+        }
+}

@@ -1,0 +1,185 @@
+// The oracle against formulas written here once more; the fallback and the verifier against the oracle; bad operands.
+#include "support/case.hpp"
+#include "vkattn/cpu.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <limits>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+uint32_t count(const test::Instance &in) { return static_cast<uint32_t>(in.operands.size()); }
+
+// docs/numerics.md, straight from the page, in long double. Returns the largest error of what `in` holds, relative where a
+// value is above 1.
+double largestError(const test::Instance &in) {
+    const Case &c = in.c;
+    const long double scale = in.c.scale ? static_cast<long double>(*c.scale) : static_cast<long double>(1.0f / std::sqrt(static_cast<float>(c.headDim)));
+    double worst = 0;
+    const auto compare = [&](float got, long double expected) {
+        if (std::isinf(expected) || std::isinf(got)) {
+            if (!(static_cast<long double>(got) == expected)) worst = std::numeric_limits<double>::infinity();
+        } else {
+            worst = std::max(worst, static_cast<double>(std::fabs(static_cast<long double>(got) - expected) / std::max(1.0L, std::fabs(expected))));
+        }
+    };
+    for (uint32_t b = 0; b < c.batch; ++b)
+        for (uint32_t h = 0; h < c.heads; ++h)
+            for (uint32_t i = 0; i < c.queryTokens; ++i) {
+                const uint32_t kv = h / (c.heads / c.kvHeads);
+                std::vector<long double> e(c.keyTokens), o(c.valueDim);
+                long double sum = 0, top = -std::numeric_limits<long double>::infinity();
+                for (uint32_t j = 0; j < c.keyTokens; ++j) {
+                    if (!in.visible(b, h, i, j)) continue;
+                    long double s = 0;
+                    for (uint32_t d = 0; d < c.headDim; ++d) s += static_cast<long double>(in.q.get(b, h, i, d)) * static_cast<long double>(in.k.get(b, kv, j, d));
+                    s *= scale;
+                    if (c.softcap > 0) s = static_cast<long double>(c.softcap) * std::tanh(s / static_cast<long double>(c.softcap));
+                    if (c.biasBroadcast) {
+                        const uint32_t *x = in.bias.layout.extent;
+                        s += static_cast<long double>(in.bias.get(x[0] > 1 ? b : 0, x[1] > 1 ? h : 0, x[2] > 1 ? i : 0, x[3] > 1 ? j : 0));
+                    }
+                    e[j] = s;
+                    top = std::max(top, s);
+                }
+                for (uint32_t j = 0; j < c.keyTokens; ++j)
+                    if (in.visible(b, h, i, j)) sum += e[j] = std::exp(e[j] - top);
+                for (uint32_t j = 0; j < c.keyTokens; ++j) {
+                    const bool visible = in.visible(b, h, i, j);
+                    if (c.weights) compare(in.weights.get(b, h, i, j), visible ? e[j] / sum : 0);
+                    if (visible)
+                        for (uint32_t d = 0; d < c.valueDim; ++d) o[d] += e[j] / sum * static_cast<long double>(in.v.get(b, kv, j, d));
+                }
+                for (uint32_t d = 0; d < c.valueDim; ++d) compare(in.out.get(b, h, i, d), o[d]);
+                if (c.lse) compare(in.lse.get(b, h, i, 0), sum > 0 ? top + std::log(sum) : -std::numeric_limits<long double>::infinity());
+            }
+    return worst;
+}
+
+} // namespace
+
+TEST(Cpu, oracleEqualsTheFormulas) {
+    Random random = randomFor("oracle");
+    for (Case c : caseMatrix(random, false)) {
+        if (c.headDim > 300) continue;
+        c.q = c.k = c.v = c.out = c.weightsType = VKATTN_F32;
+        Random own = randomFor(c.name);
+        const auto in = makeInstance(c, own);
+        vkattn_diagnostic why{};
+        ASSERT_EQ(vkattnCpuOracle(&in->problem, in->operands.data(), count(*in), &why), VKATTN_OK) << c.name << why.message;
+        EXPECT_LT(largestError(*in), 0x1p-23) << c.name; // the rounding of the stored result
+    }
+}
+
+TEST(Cpu, fallbackIsWithinTheBoundsAndIgnoresThreadCount) {
+    Random random = randomFor("fallback");
+    for (const Case &c : caseMatrix(random, false)) {
+        Random own = randomFor(c.name);
+        const auto in = makeInstance(c, own);
+        const HostTensor before = in->out;
+        ASSERT_EQ(vkattnCpuRun(&in->problem, in->operands.data(), count(*in), 1, nullptr), VKATTN_OK) << c.name;
+        const HostTensor single = in->out;
+        ASSERT_EQ(vkattnCpuRun(&in->problem, in->operands.data(), count(*in), 3, nullptr), VKATTN_OK) << c.name;
+        EXPECT_EQ(0, std::memcmp(single.data(), in->out.data(), single.bytes())) << c.name;
+        EXPECT_EQ(in->out.damage(before), "") << c.name;
+        vkattn_verify_report report{};
+        ASSERT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), count(*in), nullptr, &report, nullptr), VKATTN_OK);
+        EXPECT_TRUE(report.passed) << c.name << " error " << report.worstError << " bound " << report.worstBound;
+        EXPECT_EQ(report.rowsChecked, report.rowsTotal);
+    }
+}
+
+// A verifier that accepts anything is no test: small damage of every kind must be seen.
+TEST(Cpu, verifierSeesDamage) {
+    Case c;
+    c.lse = c.weights = true;
+    c.causal = true;
+    c.keyTokens = 64;
+    c.queryTokens = 64;
+    Random random = randomFor("damage");
+    const auto in = makeInstance(c, random);
+    const auto passes = [&] {
+        vkattn_verify_report report{};
+        EXPECT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), count(*in), nullptr, &report, nullptr), VKATTN_OK);
+        return report.passed != 0;
+    };
+    ASSERT_EQ(vkattnCpuOracle(&in->problem, in->operands.data(), count(*in), nullptr), VKATTN_OK);
+    ASSERT_TRUE(passes());
+    const auto spoil = [&](HostTensor &t, uint32_t row, uint32_t at, float value) {
+        const float right = t.get(1, 1, row, at);
+        t.set(1, 1, row, at, value);
+        EXPECT_FALSE(passes()) << row << " " << at << " " << value << " instead of " << right;
+        t.set(1, 1, row, at, right);
+        ASSERT_TRUE(passes());
+    };
+    spoil(in->out, 40, 3, in->out.get(1, 1, 40, 3) + 1e-4f);
+    spoil(in->out, 40, 3, std::numeric_limits<float>::quiet_NaN());
+    spoil(in->out, 40, 3, std::numeric_limits<float>::infinity());
+    spoil(in->lse, 5, 0, in->lse.get(1, 1, 5, 0) + 1e-3f);
+    spoil(in->weights, 5, 6, 1e-30f); // hidden: exactly 0
+    spoil(in->weights, 63, 2, in->weights.get(1, 1, 63, 2) * 1.001f);
+    // One key of many left out, or one row computed for its neighbour.
+    in->v.set(1, 1, 0, 5, in->v.get(1, 1, 0, 5) + 0.01f);
+    EXPECT_FALSE(passes());
+}
+
+TEST(Cpu, verifierSamplesRowsAndAlwaysTheEdges) {
+    Case c;
+    c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 4000, c.keyTokens = 8, c.headDim = c.valueDim = 4;
+    Random random = randomFor("sample");
+    const auto in = makeInstance(c, random);
+    ASSERT_EQ(vkattnCpuRun(&in->problem, in->operands.data(), count(*in), 0, nullptr), VKATTN_OK);
+    vkattn_verify_options options{};
+    options.structSize = sizeof options;
+    options.rows = 10;
+    vkattn_verify_report report{};
+    ASSERT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), count(*in), &options, &report, nullptr), VKATTN_OK);
+    EXPECT_TRUE(report.passed);
+    EXPECT_GE(report.rowsChecked, 10u);
+    EXPECT_LE(report.rowsChecked, 15u);
+    in->out.set(0, 0, 3999, 0, 77);
+    ASSERT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), count(*in), &options, &report, nullptr), VKATTN_OK);
+    EXPECT_FALSE(report.passed);
+    EXPECT_EQ(report.worstIndex[2], 3999u);
+}
+
+TEST(Cpu, nonFiniteInputReachesItsRowOnly) {
+    Case c;
+    c.batch = 1, c.poison = false, c.lse = true;
+    Random random = randomFor("nonfinite");
+    const auto in = makeInstance(c, random);
+    in->q.set(0, 1, 3, 2, std::numeric_limits<float>::infinity());
+    in->q.set(0, 0, 5, 0, std::numeric_limits<float>::quiet_NaN());
+    ASSERT_EQ(vkattnCpuOracle(&in->problem, in->operands.data(), count(*in), nullptr), VKATTN_OK);
+    for (uint32_t h = 0; h < 2; ++h)
+        for (uint32_t i = 0; i < c.queryTokens; ++i) {
+            const bool touched = (h == 1 && i == 3) || (h == 0 && i == 5);
+            EXPECT_EQ(std::isnan(in->out.get(0, h, i, 7)), touched) << h << " " << i;
+            EXPECT_EQ(std::isnan(in->lse.get(0, h, i, 0)), touched) << h << " " << i;
+        }
+}
+
+TEST(Cpu, badOperandsAreRefused) {
+    Case c;
+    Random random = randomFor("operands");
+    const auto in = makeInstance(c, random);
+    const auto refused = [&](const std::string &expected, auto spoil) {
+        auto operands = in->operands;
+        spoil(operands);
+        vkattn_diagnostic why{};
+        for (const auto run : {vkattnCpuOracle, vkattnCpuCheckOperands})
+            EXPECT_EQ(run(&in->problem, operands.data(), static_cast<uint32_t>(operands.size()), &why), VKATTN_ERROR_INVALID_ARGUMENT) << expected;
+        EXPECT_NE(std::string(why.message).find(expected), std::string::npos) << why.message;
+    };
+    refused("out is missing", [](auto &o) { o.pop_back(); });
+    refused("q is given twice", [](auto &o) { o.push_back(o[0]); });
+    refused("which the problem does not use", [](auto &o) { o.push_back({VKATTN_LSE, o[0].data, o[0].bytes}); });
+    refused("which the problem does not use", [](auto &o) { o.push_back({static_cast<vkattn_role>(99), o[0].data, o[0].bytes}); });
+    refused("expected at least", [](auto &o) { o[1].bytes -= 1; });
+    refused("v has no data", [](auto &o) { o[2].data = nullptr; });
+    refused("not aligned", [](auto &o) { o[0].data = static_cast<unsigned char *>(o[0].data) - 1; });
+}

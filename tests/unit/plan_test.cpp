@@ -1,0 +1,180 @@
+// Plans without a device: every pair is computed once, no dispatch leaves its limits, and what runs without a barrier between does not conflict.
+#include "core/plan.hpp"
+#include "lib/interop.h"
+#include "support/case.hpp"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <map>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+PlanLimits limitsOf(uint32_t range, uint64_t workspace, uint32_t groups = 65535) {
+    PlanLimits limits{minimumCaps(), workspace};
+    limits.caps.maxStorageBufferRange = range;
+    for (uint32_t &count : limits.caps.maxWorkgroupCount) count = groups;
+    return limits;
+}
+
+template <class Push> Push pushOf(const Dispatch &d) {
+    Push push;
+    std::memcpy(&push, d.pushWords, sizeof push);
+    return push;
+}
+
+struct Region { // of the workspace, as columns of rows, or all of it
+    bool whole;
+    uint32_t keyFirst, keys;
+};
+Region workspaceRegion(const Dispatch &d) {
+    if (d.key.stage == Stage::scores) return {false, pushOf<interop::ScoresPush>(d).keyFirst, pushOf<interop::ScoresPush>(d).keys};
+    if (d.key.stage == Stage::bias || d.key.stage == Stage::mask) return {false, pushOf<interop::OverlayPush>(d).keyFirst, pushOf<interop::OverlayPush>(d).keys};
+    return {true, 0, 0};
+}
+bool conflict(const Dispatch &a, const Dispatch &b) {
+    for (const Operand &x : a.operands)
+        for (const Operand &y : b.operands) {
+            if (x.role != y.role || (!x.writes && !y.writes)) continue;
+            if (x.role == VKATTN_WORKSPACE) {
+                const Region p = workspaceRegion(a), q = workspaceRegion(b);
+                if (p.whole || q.whole || (p.keyFirst < q.keyFirst + q.keys && q.keyFirst < p.keyFirst + p.keys)) return true;
+            } else if (x.beginBytes < y.endBytes && y.beginBytes < x.endBytes) {
+                return true;
+            }
+        }
+    return false;
+}
+
+void checkPlan(const Problem &p, const PlanLimits &limits, const std::string &name) {
+    Plan plan;
+    vkattn_diagnostic why{};
+    ASSERT_EQ(makePlan(p, limits, plan, &why), VKATTN_OK) << name << ": " << why.message;
+    const uint64_t alignment = limits.caps.minStorageBufferOffsetAlignment;
+    std::vector<uint32_t> covered(size_t{p.batch} * p.heads * p.queryTokens * p.keyTokens);
+    std::vector<Dispatch> sinceBarrier;
+    PipelineSet used;
+    for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
+        const Dispatch d = plan.dispatch(n);
+        used.set(d.key.index());
+        EXPECT_EQ(pipelineKey(d.key.index()).index(), d.key.index());
+        for (int g = 0; g < 3; ++g) ASSERT_TRUE(d.groups[g] > 0 && d.groups[g] <= limits.caps.maxWorkgroupCount[g]) << name << " dispatch " << n;
+        EXPECT_LE(d.pushBytes, 128u);
+        for (const Operand &o : d.operands) {
+            ASSERT_LE(o.beginBytes, o.endBytes) << name;
+            // A descriptor begins at an aligned offset and ends at a whole word.
+            ASSERT_LE(o.endBytes - o.beginBytes + (o.role == VKATTN_WORKSPACE ? 0 : alignment + 3), limits.caps.maxStorageBufferRange) << name << " " << roleName(o.role);
+            const uint64_t needed = o.role == VKATTN_WORKSPACE ? plan.workspaceBytes : p.bytesNeeded(o.role);
+            ASSERT_LE(o.endBytes, needed) << name << " " << roleName(o.role);
+            if (o.role != VKATTN_WORKSPACE) {
+                ASSERT_TRUE(o.firstByte >= o.beginBytes && o.firstByte < o.endBytes) << name << " " << roleName(o.role);
+            }
+        }
+        if (d.barrierBefore) sinceBarrier.clear();
+        for (const Dispatch &earlier : sinceBarrier) EXPECT_FALSE(conflict(earlier, d)) << name << " dispatch " << n << " needs a barrier";
+        sinceBarrier.push_back(d);
+        if (d.key.stage == Stage::scores) {
+            const auto push = pushOf<interop::ScoresPush>(d);
+            // Which batches and heads: from the query operand's first element, whatever the chunk order.
+            const Tensor &q = p.tensor(VKATTN_Q);
+            for (uint32_t b = 0; b < p.batch; ++b)
+                for (uint32_t h = 0; h < p.heads; ++h) {
+                    if (q.index(b, h, push.queryFirst, 0) * elementBytes(q.dtype) != d.operands[1].firstByte) continue;
+                    for (uint32_t z = 0; z < d.groups[2]; ++z)
+                        for (uint32_t i = 0; i < push.queries; ++i)
+                            for (uint32_t j = 0; j < push.keys; ++j)
+                                ++covered[((size_t{b + z / push.heads} * p.heads + h + z % push.heads) * p.queryTokens + push.queryFirst + i) * p.keyTokens +
+                                          push.keyFirst + j];
+                }
+        }
+    }
+    for (const uint32_t count : covered) ASSERT_EQ(count, 1u) << name;
+    EXPECT_EQ(used, plan.pipelines()) << name;
+}
+
+Problem problemOf(const Case &c) {
+    Random random(1);
+    const auto instance = makeInstance(c, random);
+    Problem p;
+    EXPECT_EQ(makeProblem(&instance->problem, p, nullptr), VKATTN_OK) << c.name;
+    return p;
+}
+
+} // namespace
+
+TEST(Plan, wholeProblemsAreThreeDispatches) {
+    Case c;
+    Plan plan;
+    ASSERT_EQ(makePlan(problemOf(c), limitsOf(1u << 27, 64 << 20), plan, nullptr), VKATTN_OK);
+    EXPECT_EQ(plan.dispatchCount, 3u);
+    EXPECT_EQ(plan.chunkCount(), 1u);
+    EXPECT_EQ(plan.workspaceBytes, 2u * 2 * 17 * 19 * 4);
+    c.maskBroadcast = c.biasBroadcast = 0;
+    ASSERT_EQ(makePlan(problemOf(c), limitsOf(1u << 27, 64 << 20), plan, nullptr), VKATTN_OK);
+    EXPECT_EQ(plan.dispatchCount, 5u);
+}
+
+TEST(Plan, everyCaseFitsEveryLimit) {
+    Random random = randomFor("plan");
+    uint32_t cut = 0;
+    for (const Case &c : caseMatrix(random, false)) {
+        const Problem p = problemOf(c);
+        if (p.headDim > 300) continue;
+        checkPlan(p, limitsOf(1u << 27, 64 << 20), c.name);
+        const uint32_t range = 16384 + 256 * between(random, 0, 64);
+        const PlanLimits tight = limitsOf(range, 4096, 70);
+        Plan plan;
+        if (makePlan(p, tight, plan, nullptr) != VKATTN_OK) continue; // one row too long for such a device: below
+        cut += plan.chunkCount() > 1;
+        checkPlan(p, tight, c.name + " tight");
+    }
+    EXPECT_GT(cut, 100u);
+}
+
+TEST(Plan, workspaceStaysBelowItsCap) {
+    Case c;
+    c.queryTokens = 64, c.keyTokens = 64;
+    for (const uint64_t cap : {1ull << 20, 65536ull, 10000ull, 256ull, 255ull, 4ull}) {
+        Plan plan;
+        ASSERT_EQ(makePlan(problemOf(c), limitsOf(1u << 27, cap), plan, nullptr), VKATTN_OK);
+        EXPECT_LE(plan.workspaceBytes, std::max<uint64_t>(cap, 256)); // one row of 64 keys is the least
+        checkPlan(problemOf(c), limitsOf(1u << 27, cap), "cap " + std::to_string(cap));
+    }
+}
+
+TEST(Plan, saysWhyADeviceCannot) {
+    Case c;
+    c.kStyle = Style::dimMajor, c.keyTokens = 2000, c.headDim = 40;
+    vkattn_diagnostic why{};
+    Plan plan;
+    EXPECT_EQ(makePlan(problemOf(c), limitsOf(16384, 4096), plan, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.message).find("one row of k"), std::string::npos) << why.message;
+    Case wide;
+    wide.keyTokens = 5000;
+    EXPECT_EQ(makePlan(problemOf(wide), limitsOf(16384, 4096), plan, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.message).find("one query row"), std::string::npos) << why.message;
+    PlanLimits poor = limitsOf(1u << 27, 1 << 20);
+    poor.caps.maxStorageBuffersPerStage = 3;
+    EXPECT_EQ(makePlan(problemOf(Case{}), poor, plan, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.message).find("maxPerStageDescriptorStorageBuffers"), std::string::npos) << why.message;
+}
+
+TEST(Plan, tilesFitVulkan10Limits) {
+    for (const uint32_t type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU}) {
+        Caps caps = minimumCaps();
+        caps.deviceType = type;
+        const StagedTuning &t = stagedTuning(caps);
+        for (const TileShape &shape : t.scores) EXPECT_LE(shape.invocations(), 128u);
+        for (const TileShape &shape : t.values) {
+            EXPECT_LE(shape.invocations(), 128u);
+            EXPECT_EQ(shape.perLaneX % 2, 0u) << "values.comp stores pairs";
+        }
+        for (const uint32_t lanes : t.softmaxLanes) {
+            EXPECT_LE(lanes, 128u);
+            EXPECT_LE(lanes * 12, 16384u) << "softmax.comp keeps three words a lane in shared memory";
+        }
+        EXPECT_LE(t.overlayLanes, 128u);
+    }
+}
