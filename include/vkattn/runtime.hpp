@@ -39,7 +39,8 @@ struct DeviceInfo {
 
 struct RuntimeOptions {
     // Which device, among Runtime::devices(): an index, a name (whole, or a part that fits one kind of device; case does not matter), "cpu"
-    // for no Vulkan at all, or empty for the best one. A Vulkan device of type cpu (lavapipe) has its own name.
+    // for no Vulkan at all, or empty for the best one. A Vulkan device of type cpu (lavapipe) has its own name. Where the machine has no
+    // Vulkan device at all no name is unknown: any of them falls back, or is unusable.
     std::string device;
     bool allowFallback = true;      // false: open() and run() fail instead of computing on the CPU
     bool validation = false;        // enable VK_LAYER_KHRONOS_validation with synchronization validation; messages go to `log`
@@ -63,7 +64,7 @@ struct RunOptions {
 };
 
 struct RunResult {
-    vkattn_result status = VKATTN_OK; // INVALID_ARGUMENT; anything else only with allowFallback false
+    vkattn_result status = VKATTN_OK; // INVALID_ARGUMENT; OUT_OF_HOST_MEMORY from the CPU; any other only with allowFallback false
     std::string message;              // why status is not OK
     std::string device, driver;       // who computed: "cpu" and "vkattn cpu fallback" for the CPU
     std::string kernel;               // "staged", or "cpu"
@@ -78,8 +79,8 @@ struct RunResult {
 class Runtime {
   public:
     // Every Vulkan device found, ranked: discrete, integrated, virtual, other, CPU; then as the loader lists them. Empty where there
-    // is no loader, driver or device; `whyEmpty` then says which. Also empty of suitable devices never: unsuitable ones are listed with
-    // kernels[].available false and the reason.
+    // is no loader, driver or device; `whyEmpty` then says which. Unsuitable devices are listed too, with kernels[].available false and the
+    // reason.
     [[nodiscard]] static std::vector<DeviceInfo> devices(std::string *whyEmpty = nullptr, PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr);
 
     // Opens the device that options.device names. With allowFallback and no usable Vulkan device the result computes on the CPU and

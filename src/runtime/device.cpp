@@ -1,5 +1,7 @@
 #include "runtime/device.hpp"
 
+#include "runtime/median.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -248,8 +250,8 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
 
     std::vector<double> times;
     timing.deviceTimestamps = queries_ != VK_NULL_HANDLE;
-    const uint32_t runs = std::max(options.repeat, 1u) + (options.warmUp ? 1 : 0);
-    for (uint32_t n = 0; n < runs; ++n) {
+    const uint64_t runs = uint64_t{std::max(options.repeat, 1u)} + (options.warmUp ? 1 : 0);
+    for (uint64_t n = 0; n < runs; ++n) {
         const auto start = std::chrono::steady_clock::now();
         if (auto f = submitAndWait()) return f;
         double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -258,8 +260,7 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
             milliseconds = static_cast<double>((stamps[1] - stamps[0]) & timestampMask_) * timestampPeriod_ * 1e-6;
         if (n > 0 || !options.warmUp) times.push_back(milliseconds);
     }
-    std::sort(times.begin(), times.end());
-    timing.milliseconds = times.size() % 2 ? times[times.size() / 2] : (times[times.size() / 2 - 1] + times[times.size() / 2]) / 2;
+    timing.milliseconds = median(times);
 
     std::vector<unsigned char> scratch;
     for (const vkattn_operand_memory &operand : operands) {

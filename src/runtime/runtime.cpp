@@ -1,6 +1,7 @@
 #include "vkattn/runtime.hpp"
 
 #include "runtime/device.hpp"
+#include "runtime/median.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -65,8 +66,8 @@ struct Runtime::Impl {
         result.kernel = "cpu";
         result.fallbackReason = std::move(reason);
         std::vector<double> times;
-        const uint32_t runs = std::max(run.repeat, 1u) + (run.warmUp ? 1 : 0);
-        for (uint32_t n = 0; n < runs; ++n) {
+        const uint64_t runs = uint64_t{std::max(run.repeat, 1u)} + (run.warmUp ? 1 : 0);
+        for (uint64_t n = 0; n < runs; ++n) {
             vkattn_diagnostic why{};
             const auto start = std::chrono::steady_clock::now();
             result.status = vkattnCpuRun(&problem, operands.data(), static_cast<uint32_t>(operands.size()), run.cpuThreads, &why);
@@ -76,8 +77,7 @@ struct Runtime::Impl {
             }
             if (n > 0 || !run.warmUp) times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
         }
-        std::sort(times.begin(), times.end());
-        result.milliseconds = times.size() % 2 ? times[times.size() / 2] : (times[times.size() / 2 - 1] + times[times.size() / 2]) / 2;
+        result.milliseconds = median(times);
         return result;
     }
 };

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Sets up, builds and runs all tests: on every Vulkan driver that is present, under the validation layer, and once more with
+# AddressSanitizer and UndefinedBehaviorSanitizer.   --quick leaves the sanitizer build out.
+set -euo pipefail
+. "$(dirname "$0")/setup.sh"
+
+quick=
+for argument in "$@"; do
+    case $argument in
+    --quick) quick=1 ;;
+    *) echo "usage: $0 [--quick]" >&2; exit 2 ;;
+    esac
+done
+
+# SwiftShader, a second software Vulkan driver, comes inside chromium-common: unpacked beside the build, not installed.
+swiftshader() {
+    local folder=$PWD/build/drivers
+    [ ! -e "$folder/swiftshader.json" ] || return 0
+    command -v apt-get >/dev/null || { echo "SwiftShader is skipped: no apt-get"; return 0; }
+    rm -rf "$folder" && mkdir -p "$folder/package"
+    if (cd "$folder/package" && { apt-get -q download chromium-common || { apt-get -q update && apt-get -q download chromium-common; }; }) >setup.log 2>&1; then
+        dpkg --fsys-tarfile "$folder"/package/*.deb | tar -x -C "$folder" --strip-components=4 ./usr/lib/chromium/libvk_swiftshader.so &&
+            printf '{"file_format_version":"1.0.1","ICD":{"api_version":"1.3.0","library_path":"%s"}}\n' "$folder/libvk_swiftshader.so" >"$folder/swiftshader.json"
+    else
+        echo "SwiftShader is skipped: its package could not be downloaded (setup.log)"
+    fi
+    rm -rf "$folder/package"
+}
+
+jobs=$(nproc)
+strict=
+[ -z "${CI:-}" ] || strict=-DVKATTN_WERROR=ON
+
+packages $build_packages $test_packages
+swiftshader
+build build all -DVKATTN_BUILD_TESTS=ON $strict
+ctest --test-dir build --output-on-failure -j "$jobs"
+
+if [ -z "$quick" ]; then
+    echo "== again with AddressSanitizer and UndefinedBehaviorSanitizer =="
+    build build/sanitize all -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        "-DVKATTN_DRIVERS_FOLDER=$PWD/build/drivers" $strict
+    ctest --test-dir build/sanitize --output-on-failure -j "$jobs"
+fi
