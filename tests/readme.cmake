@@ -1,10 +1,10 @@
 # The README's snippet is cut from a sample that is compiled: between the two marks in samples/embed/main.cpp, indentation removed.
 file(READ ${SOURCE}/samples/embed/main.cpp sample)
 file(READ ${SOURCE}/README.md readme)
-if(NOT sample MATCHES "// README begin\n(.*)\n *// README end")
+if(NOT sample MATCHES "// README begin(\n.*)\n *// README end")
   message(FATAL_ERROR "samples/embed/main.cpp has no README marks")
 endif()
-string(REGEX REPLACE "(^|\n)    " "\\1" snippet "${CMAKE_MATCH_1}")
+string(REPLACE "\n    " "\n" snippet "${CMAKE_MATCH_1}")
 string(FIND "${readme}" "${snippet}" at)
 if(at EQUAL -1)
   message(FATAL_ERROR "README.md does not hold this snippet of samples/embed/main.cpp:\n${snippet}")

@@ -36,8 +36,9 @@ VKATTN_API vkattn_result vkattnCpuOracle(const vkattn_problem *problem, const vk
 /* Which rows vkattnCpuVerify looks at. */
 typedef struct vkattn_verify_options {
     uint32_t structSize;
-    uint32_t allRows;      /* 1: every row, whatever it costs */
-    uint64_t rows;         /* with allRows 0: this many seeded rows and the edge rows; 0 = every row below 2 GFLOP of work, else 256 and the edge rows */
+    uint32_t allRows; /* 1: every row, whatever it costs */
+    uint64_t
+        rows; /* with allRows 0: this many seeded rows and the edge rows; 0 = every row below 2 GFLOP of work, else 256 and the edge rows */
     uint64_t seed;         /* which rows are drawn */
     float probabilityUnit; /* u_P of docs/numerics.md, for kernels that round probabilities; 0 for the staged kernel and the CPU */
     uint32_t threads;      /* 0 = one per core */
@@ -45,14 +46,14 @@ typedef struct vkattn_verify_options {
 
 typedef struct vkattn_verify_report {
     uint64_t rowsTotal, rowsChecked;
-    uint32_t passed;           /* 1: every element checked lies within its bound */
-    vkattn_role worstRole;     /* OUT, LSE or WEIGHTS: where error / bound is largest */
-    uint32_t worstIndex[4];    /* batch, head, query, and value dim or key */
-    double worstError;         /* |got - oracle| there; infinity where one is finite and the other is not */
-    double worstBound;         /* what docs/numerics.md allows there */
+    uint32_t passed;        /* 1: every element checked lies within its bound */
+    vkattn_role worstRole;  /* OUT, LSE or WEIGHTS: where error / bound is largest */
+    uint32_t worstIndex[4]; /* batch, head, query, and value dim or key */
+    double worstError;      /* |got - oracle| there; infinity where one is finite and the other is not */
+    double worstBound;      /* what docs/numerics.md allows there */
     double worstGot, worstExpected;
-    double maxError;           /* largest |out - oracle| over the rows checked */
-    double maxErrorRelativeToV;/* maxError / largest |v| that a checked row can see; 0 where nothing is visible */
+    double maxError;            /* largest |out - oracle| over the rows checked */
+    double maxErrorRelativeToV; /* maxError / largest |v| that a checked row can see; 0 where nothing is visible */
 } vkattn_verify_report;
 
 /* Compares outputs that something else has computed (OUT, and LSE and WEIGHTS where present, taken from `operands`) with the

@@ -34,26 +34,26 @@ extern "C" {
 /* As in VkResult, values below zero are errors. */
 typedef enum vkattn_result {
     VKATTN_OK = 0,
-    VKATTN_NOT_READY = 1,                    /* a pipeline is not compiled yet and compiling was not allowed: prewarm */
-    VKATTN_ERROR_INVALID_ARGUMENT = -1,      /* the call breaks a rule stated in these headers */
-    VKATTN_ERROR_UNSUPPORTED = -2,           /* valid, but not on this device; the diagnostic says which limit or feature */
+    VKATTN_NOT_READY = 1,               /* a pipeline is not compiled yet and compiling was not allowed: prewarm */
+    VKATTN_ERROR_INVALID_ARGUMENT = -1, /* the call breaks a rule stated in these headers */
+    VKATTN_ERROR_UNSUPPORTED = -2,      /* valid, but not on this device; the diagnostic says which limit or feature */
     VKATTN_ERROR_OUT_OF_HOST_MEMORY = -3,
     VKATTN_ERROR_OUT_OF_DEVICE_MEMORY = -4,
     VKATTN_ERROR_DEVICE_LOST = -5,
-    VKATTN_ERROR_VULKAN = -6,                /* another Vulkan error: diagnostic.vkResult has it */
+    VKATTN_ERROR_VULKAN = -6, /* another Vulkan error: diagnostic.vkResult has it */
     VKATTN_RESULT_MAX = 0x7fffffff
 } vkattn_result;
 
 /* Why a call failed. Owned by the caller; a pointer to one may always be NULL. Written only when the call fails. */
 typedef struct vkattn_diagnostic {
-    int32_t vkResult;   /* the VkResult behind the failure, 0 where there was none */
-    char message[508];  /* UTF-8, zero-terminated: what was wrong, what was expected, what to do */
+    int32_t vkResult;  /* the VkResult behind the failure, 0 where there was none */
+    char message[508]; /* UTF-8, zero-terminated: what was wrong, what was expected, what to do */
 } vkattn_diagnostic;
 
 typedef enum vkattn_dtype {
     VKATTN_F32 = 0,
-    VKATTN_F16 = 1,    /* IEEE binary16 */
-    VKATTN_BOOL8 = 2,  /* one byte; 0 is false, anything else true; masks only */
+    VKATTN_F16 = 1,   /* IEEE binary16 */
+    VKATTN_BOOL8 = 2, /* one byte; 0 is false, anything else true; masks only */
     VKATTN_DTYPE_MAX = 0x7fffffff
 } vkattn_dtype;
 
@@ -70,25 +70,25 @@ typedef struct vkattn_layout {
 
 /* Every operand has one role; bindings are given by role, in any order. */
 typedef enum vkattn_role {
-    VKATTN_Q = 0,            /* read   [batch, heads, queryTokens, headDim] */
-    VKATTN_K = 1,            /* read   [batch, kvHeads, keyTokens, headDim]; kvHeads divides heads */
-    VKATTN_V = 2,            /* read   [batch, kvHeads, keyTokens, valueDim] */
-    VKATTN_OUT = 3,          /* write  [batch, heads, queryTokens, valueDim] */
-    VKATTN_LSE = 4,          /* write  f32 [batch, heads, queryTokens, 1]; optional */
-    VKATTN_WEIGHTS = 5,      /* write  [batch, heads, queryTokens, keyTokens]; optional */
-    VKATTN_BIAS = 6,         /* read   f32 or f16, each extent that of the weights or 1; -inf hides; optional */
-    VKATTN_MASK = 7,         /* read   bool8, each extent that of the weights or 1; 0 hides; optional */
-    VKATTN_KEY_LENGTHS = 8,  /* read   u32[batch], tightly packed; clamped to keyTokens; optional */
-    VKATTN_WORKSPACE = 9,    /* Vulkan only: scratch memory, read and written */
+    VKATTN_Q = 0,           /* read   [batch, heads, queryTokens, headDim] */
+    VKATTN_K = 1,           /* read   [batch, kvHeads, keyTokens, headDim]; kvHeads divides heads */
+    VKATTN_V = 2,           /* read   [batch, kvHeads, keyTokens, valueDim] */
+    VKATTN_OUT = 3,         /* write  [batch, heads, queryTokens, valueDim] */
+    VKATTN_LSE = 4,         /* write  f32 [batch, heads, queryTokens, 1]; optional */
+    VKATTN_WEIGHTS = 5,     /* write  [batch, heads, queryTokens, keyTokens]; optional */
+    VKATTN_BIAS = 6,        /* read   f32 or f16, each extent that of the weights or 1; -inf hides; optional */
+    VKATTN_MASK = 7,        /* read   bool8, each extent that of the weights or 1; 0 hides; optional */
+    VKATTN_KEY_LENGTHS = 8, /* read   u32[batch], tightly packed; clamped to keyTokens; optional */
+    VKATTN_WORKSPACE = 9,   /* Vulkan only: scratch memory, read and written */
     VKATTN_ROLE_COUNT = 10,
     VKATTN_ROLE_MAX = 0x7fffffff
 } vkattn_role;
 
 typedef enum vkattn_flag_bits {
-    VKATTN_CAUSAL = 1,          /* hide keys after the query's own position i' */
-    VKATTN_ALIGN_TOP_LEFT = 2,  /* i' = i instead of bottom-right; matters only with CAUSAL or WINDOW */
-    VKATTN_WINDOW = 4,          /* hide keys outside [i' - windowLeft, i' + windowRight] */
-    VKATTN_SCALE = 8,           /* `scale` is taken literally (0 is then 0); otherwise it must be 0 and means 1/sqrt(headDim) */
+    VKATTN_CAUSAL = 1,             /* hide keys after the query's own position i' */
+    VKATTN_ALIGN_TOP_LEFT = 2,     /* i' = i instead of bottom-right; matters only with CAUSAL or WINDOW */
+    VKATTN_WINDOW = 4,             /* hide keys outside [i' - windowLeft, i' + windowRight] */
+    VKATTN_SCALE = 8,              /* `scale` is taken literally (0 is then 0); otherwise it must be 0 and means 1/sqrt(headDim) */
     VKATTN_KEY_LENGTHS_GIVEN = 16, /* VKATTN_KEY_LENGTHS will be bound */
     VKATTN_FLAGS_MAX = 0x7fffffff
 } vkattn_flag_bits;
@@ -99,13 +99,13 @@ typedef enum vkattn_flag_bits {
  * tensor spans less than 2^60 elements. Output tensors must not overlap
  * themselves: sorted by size, each stride is at least the span of the smaller ones. */
 typedef struct vkattn_problem {
-    uint32_t structSize;     /* sizeof(vkattn_problem) */
-    uint32_t flags;          /* vkattn_flag_bits */
+    uint32_t structSize; /* sizeof(vkattn_problem) */
+    uint32_t flags;      /* vkattn_flag_bits */
     vkattn_layout q, k, v, out;
     vkattn_layout lse, weights, bias, mask; /* optional: absent where all zero */
-    float scale;             /* finite; see VKATTN_SCALE */
-    float softcap;           /* finite and >= 0; 0 = none */
-    int32_t windowLeft;      /* with VKATTN_WINDOW: >= -1; -1 = open on that side; otherwise 0 */
+    float scale;                            /* finite; see VKATTN_SCALE */
+    float softcap;                          /* finite and >= 0; 0 = none */
+    int32_t windowLeft;                     /* with VKATTN_WINDOW: >= -1; -1 = open on that side; otherwise 0 */
     int32_t windowRight;
 } vkattn_problem;
 

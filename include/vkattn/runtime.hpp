@@ -25,14 +25,14 @@ struct KernelSupport {
 };
 
 struct DeviceInfo {
-    uint32_t index = 0;            // position in the ranked list: what --device INDEX means
-    std::string name, driver;      // driver: name and version as the driver tells them
+    uint32_t index = 0;       // position in the ranked list: what --device INDEX means
+    std::string name, driver; // driver: name and version as the driver tells them
     DeviceType type = DeviceType::other;
     uint32_t vendorId = 0, deviceId = 0, apiVersion = 0;
     vkattn_caps caps{};            // what plans on it are made from
     uint64_t deviceLocalBytes = 0; // largest device-local heap
     uint64_t maxAllocationBytes = 0;
-    uint32_t subgroupSize = 0;     // 0: unknown (Vulkan 1.0 device)
+    uint32_t subgroupSize = 0; // 0: unknown (Vulkan 1.0 device)
     bool timestamps = false, storage16Bit = false, shaderFloat16 = false, cooperativeMatrix = false;
     std::vector<KernelSupport> kernels;
 };
@@ -42,9 +42,9 @@ struct RuntimeOptions {
     // for no Vulkan at all, or empty for the best one. A Vulkan device of type cpu (lavapipe) has its own name. Where the machine has no
     // Vulkan device at all no name is unknown: any of them falls back, or is unusable.
     std::string device;
-    bool allowFallback = true;      // false: open() and run() fail instead of computing on the CPU
-    bool validation = false;        // enable VK_LAYER_KHRONOS_validation with synchronization validation; messages go to `log`
-    uint64_t maxWorkspaceBytes = 0; // as vkattn_host
+    bool allowFallback = true;            // false: open() and run() fail instead of computing on the CPU
+    bool validation = false;              // enable VK_LAYER_KHRONOS_validation with synchronization validation; messages go to `log`
+    uint64_t maxWorkspaceBytes = 0;       // as vkattn_host
     std::optional<vkattn_caps> capsLimit; // as vkattn_host
     std::function<void(const char *message)> log; // validation errors and warnings; called from the calling thread
     // Tests wrap Vulkan here (fault injection). NULL: the system's loader, through volk.
@@ -53,14 +53,14 @@ struct RuntimeOptions {
 
 enum class OpenStatus {
     ok,
-    unknownDevice,   // no device of that index or name; message has the list
-    deviceUnusable,  // it is there, or any was wanted and none is there, and allowFallback is false
+    unknownDevice,  // no device of that index or name; message has the list
+    deviceUnusable, // it is there, or any was wanted and none is there, and allowFallback is false
 };
 
 struct RunOptions {
-    uint32_t repeat = 1;    // computed this often; milliseconds is the median
-    bool warmUp = false;    // run once untimed first (software drivers compile at first dispatch)
-    uint32_t cpuThreads = 0;// when the CPU computes; 0 = one per core
+    uint32_t repeat = 1;     // computed this often; milliseconds is the median
+    bool warmUp = false;     // run once untimed first (software drivers compile at first dispatch)
+    uint32_t cpuThreads = 0; // when the CPU computes; 0 = one per core
 };
 
 struct RunResult {
@@ -81,7 +81,8 @@ class Runtime {
     // Every Vulkan device found, ranked: discrete, integrated, virtual, other, CPU; then as the loader lists them. Empty where there
     // is no loader, driver or device; `whyEmpty` then says which. Unsuitable devices are listed too, with kernels[].available false and the
     // reason.
-    [[nodiscard]] static std::vector<DeviceInfo> devices(std::string *whyEmpty = nullptr, PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr);
+    [[nodiscard]] static std::vector<DeviceInfo> devices(std::string *whyEmpty = nullptr,
+                                                         PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr);
 
     // Opens the device that options.device names. With allowFallback and no usable Vulkan device the result computes on the CPU and
     // fallbackReason() says why. NULL only where *status is not ok; *message then says why.
@@ -97,7 +98,8 @@ class Runtime {
     // Runs the problem on host arrays: operands as in vkattn/cpu.h. Outputs are written element by element: bytes between
     // strided elements stay as they are. A lost device or exhausted memory is answered by the CPU where allowFallback is set; a lost device
     // stays lost for this Runtime.
-    [[nodiscard]] RunResult run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &options = {});
+    [[nodiscard]] RunResult run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands,
+                                const RunOptions &options = {});
 
     struct CompileStatistics {
         uint32_t pipelines = 0;

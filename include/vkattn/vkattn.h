@@ -49,63 +49,63 @@ VKATTN_API uint32_t vkattnVersion(void);
 /* What planning needs to know of a device: plain data, so that plans can be made without one. */
 typedef struct vkattn_caps {
     uint32_t structSize;
-    uint32_t deviceType;                       /* VkPhysicalDeviceType: CPU devices get other tiles than GPUs */
-    uint32_t maxStorageBufferRange;            /* bytes */
-    uint32_t minStorageBufferOffsetAlignment;  /* bytes */
+    uint32_t deviceType;                      /* VkPhysicalDeviceType: CPU devices get other tiles than GPUs */
+    uint32_t maxStorageBufferRange;           /* bytes */
+    uint32_t minStorageBufferOffsetAlignment; /* bytes */
     uint32_t maxStorageBuffersPerStage;
     uint32_t maxPushConstantsBytes;
     uint32_t maxWorkgroupInvocations;
     uint32_t maxWorkgroupSize[3];
     uint32_t maxWorkgroupCount[3];
     uint32_t maxSharedMemoryBytes;
-    uint32_t pushDescriptors;                  /* 1: VK_KHR_push_descriptor is enabled */
-    uint32_t floatControlsNan;                 /* 1: shaderSignedZeroInfNanPreserveFloat32: NaN rules are guaranteed (docs/numerics.md 4) */
+    uint32_t pushDescriptors;  /* 1: VK_KHR_push_descriptor is enabled */
+    uint32_t floatControlsNan; /* 1: shaderSignedZeroInfNanPreserveFloat32: NaN rules are guaranteed (docs/numerics.md 4) */
 } vkattn_caps;
 
 typedef struct vkattn_host {
     uint32_t structSize;
-    uint32_t apiVersion;                       /* the VkApplicationInfo::apiVersion the instance was created with; 0 = 1.0 */
+    uint32_t apiVersion; /* the VkApplicationInfo::apiVersion the instance was created with; 0 = 1.0 */
     VkInstance instance;
     VkPhysicalDevice physicalDevice;
     VkDevice device;
     PFN_vkGetInstanceProcAddr getInstanceProcAddr;
-    const char *const *enabledExtensions;      /* device extensions the device was created with: Vulkan cannot be asked later */
+    const char *const *enabledExtensions; /* device extensions the device was created with: Vulkan cannot be asked later */
     uint32_t enabledExtensionCount;
-    VkPipelineCache pipelineCache;             /* optional; stays yours; must outlive the context */
-    const VkAllocationCallbacks *allocator;    /* optional; the callbacks must outlive the context */
-    uint64_t maxWorkspaceBytes;                /* problems are cut into chunks to stay below; 0 = 64 MiB. A plan that cannot stay
-                                                  below even with one query row at a time asks for what one row takes */
-    const vkattn_caps *capsLimit;              /* optional: plan as if the device had at most this (test weak devices on strong ones) */
+    VkPipelineCache pipelineCache;          /* optional; stays yours; must outlive the context */
+    const VkAllocationCallbacks *allocator; /* optional; the callbacks must outlive the context */
+    uint64_t maxWorkspaceBytes;             /* problems are cut into chunks to stay below; 0 = 64 MiB. A plan that cannot stay
+                                               below even with one query row at a time asks for what one row takes */
+    const vkattn_caps *capsLimit;           /* optional: plan as if the device had at most this (test weak devices on strong ones) */
 } vkattn_host;
 
 typedef struct vkattn_requirements {
     uint32_t structSize;
-    uint32_t dispatchCount;                    /* what vkattnRecord will record */
-    uint32_t pipelineCount;                    /* distinct pipelines that it uses */
-    uint32_t descriptorSetCount;               /* from the pool, where the device lacks push descriptors, else 0 */
-    uint32_t storageDescriptorCount;           /* VK_DESCRIPTOR_TYPE_STORAGE_BUFFER descriptors from the pool, likewise */
-    uint32_t chunkCount;                       /* pieces the problem was cut into to meet limits; 1 = whole */
-    uint64_t workspaceBytes;                   /* 0: none needed */
-    uint64_t workspaceAlignment;               /* of the binding's offset, bytes */
-    const char *kernelName;                    /* static storage */
+    uint32_t dispatchCount;          /* what vkattnRecord will record */
+    uint32_t pipelineCount;          /* distinct pipelines that it uses */
+    uint32_t descriptorSetCount;     /* from the pool, where the device lacks push descriptors, else 0 */
+    uint32_t storageDescriptorCount; /* VK_DESCRIPTOR_TYPE_STORAGE_BUFFER descriptors from the pool, likewise */
+    uint32_t chunkCount;             /* pieces the problem was cut into to meet limits; 1 = whole */
+    uint64_t workspaceBytes;         /* 0: none needed */
+    uint64_t workspaceAlignment;     /* of the binding's offset, bytes */
+    const char *kernelName;          /* static storage */
 } vkattn_requirements;
 
 typedef struct vkattn_binding {
     vkattn_role role;
-    VkBuffer buffer;                           /* VK_BUFFER_USAGE_STORAGE_BUFFER_BIT */
-    VkDeviceSize offset;                       /* bytes; a multiple of the dtype's size (workspace: workspaceAlignment) */
-    VkDeviceSize size;                         /* bytes that may be touched from offset. Storage is read in 32-bit words, so bytes up to
-                                                  the next multiple of 4 of the buffer are touched too and must exist in the buffer:
-                                                  make buffers a multiple of 4 bytes long */
+    VkBuffer buffer;     /* VK_BUFFER_USAGE_STORAGE_BUFFER_BIT */
+    VkDeviceSize offset; /* bytes; a multiple of the dtype's size (workspace: workspaceAlignment) */
+    VkDeviceSize size;   /* bytes that may be touched from offset. Storage is read in 32-bit words, so bytes up to
+                            the next multiple of 4 of the buffer are touched too and must exist in the buffer:
+                            make buffers a multiple of 4 bytes long */
 } vkattn_binding;
 
 typedef struct vkattn_record {
     uint32_t structSize;
-    uint32_t allowCompile;                     /* 0: never compile here; answer VKATTN_NOT_READY instead */
-    VkCommandBuffer commandBuffer;             /* compute-capable family, recording, outside a render pass */
+    uint32_t allowCompile;         /* 0: never compile here; answer VKATTN_NOT_READY instead */
+    VkCommandBuffer commandBuffer; /* compute-capable family, recording, outside a render pass */
     const vkattn_binding *bindings;
     uint32_t bindingCount;
-    VkDescriptorPool descriptorPool;           /* only where requirements.descriptorSetCount > 0; the sets die with the pool */
+    VkDescriptorPool descriptorPool; /* only where requirements.descriptorSetCount > 0; the sets die with the pool */
 } vkattn_record;
 
 typedef struct vkattn_context_t *vkattn_context;
@@ -116,9 +116,9 @@ VKATTN_API const char *const *vkattnHelpfulDeviceExtensions(uint32_t *count);
 
 /* What a context on such a device would plan with, before any VkDevice exists. `extensions` are those that the device would be created
  * with; set out->structSize first. */
-VKATTN_API vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
-                                                  uint32_t apiVersion, const char *const *extensions, uint32_t extensionCount, vkattn_caps *out,
-                                                  vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
+                                                  VkPhysicalDevice physicalDevice, uint32_t apiVersion, const char *const *extensions,
+                                                  uint32_t extensionCount, vkattn_caps *out, vkattn_diagnostic *why);
 
 /* The library's kernels, by index from 0: sets *name (static storage) and returns VKATTN_OK where a device with these caps can run it,
  * UNSUPPORTED with the reason where it cannot, INVALID_ARGUMENT past the last kernel (*name untouched). */
@@ -137,17 +137,20 @@ VKATTN_API vkattn_result vkattnContextCaps(vkattn_context context, vkattn_caps *
 
 /* Plans without touching Vulkan. Set out->structSize first. Errors: INVALID_ARGUMENT; UNSUPPORTED with the reason, in which
  * case the CPU (vkattn/cpu.h) takes the same problem. */
-VKATTN_API vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *out, vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *out,
+                                     vkattn_diagnostic *why);
 
 /* Compiles the pipelines that the problems need and that are not there yet. Slow; any thread. */
-VKATTN_API vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount, vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount,
+                                       vkattn_diagnostic *why);
 
 /* Appends the problem's dispatches and the barriers between them. Bindings: every role that the problem uses, once each, and
  * VKATTN_WORKSPACE where workspaceBytes > 0. Input bindings may overlap each other (V may be a view into K); outputs and workspace
  * overlap nothing else. Returns NOT_READY (nothing recorded) where a pipeline is missing and allowCompile is 0. Other errors:
  * INVALID_ARGUMENT, UNSUPPORTED (nothing recorded); OUT_OF_DEVICE_MEMORY where the descriptor pool is exhausted and VULKAN
  * (the command buffer may hold part of the work: reset it). */
-VKATTN_API vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record, vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record,
+                                      vkattn_diagnostic *why);
 
 /* How many pipelines this context has compiled so far, and the nanoseconds that vkCreateComputePipelines took. */
 VKATTN_API void vkattnCompileStatistics(vkattn_context context, uint32_t *pipelines, uint64_t *nanoseconds);

@@ -21,7 +21,8 @@ namespace vkattn {
 }
 
 // A problem with all defaults. Add options to the fields and flags.
-[[nodiscard]] constexpr vkattn_problem problem(const vkattn_layout &q, const vkattn_layout &k, const vkattn_layout &v, const vkattn_layout &out) {
+[[nodiscard]] constexpr vkattn_problem problem(const vkattn_layout &q, const vkattn_layout &k, const vkattn_layout &v,
+                                               const vkattn_layout &out) {
     vkattn_problem p{};
     p.structSize = sizeof p;
     p.q = q;
@@ -53,8 +54,9 @@ class Context {
     [[nodiscard]] vkattn_result prewarm(std::span<const vkattn_problem> problems, vkattn_diagnostic *why = nullptr) const {
         return vkattnPrewarm(handle_, problems.data(), static_cast<uint32_t>(problems.size()), why);
     }
-    [[nodiscard]] vkattn_result record(const vkattn_problem &problem, VkCommandBuffer commandBuffer, std::span<const vkattn_binding> bindings,
-                                       VkDescriptorPool descriptorPool = VK_NULL_HANDLE, vkattn_diagnostic *why = nullptr) const {
+    [[nodiscard]] vkattn_result record(const vkattn_problem &problem, VkCommandBuffer commandBuffer,
+                                       std::span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
+                                       vkattn_diagnostic *why = nullptr) const {
         vkattn_record record{};
         record.structSize = sizeof record;
         record.commandBuffer = commandBuffer;

@@ -51,7 +51,8 @@ bool Engine::start(VkDeviceSize bytes) {
     VkCommandBufferAllocateInfo allocate{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, pool, VK_COMMAND_BUFFER_LEVEL_PRIMARY, 1};
     if (vkAllocateCommandBuffers(device, &allocate, &commandBuffer)) return false;
 
-    VkBufferCreateInfo bufferInfo{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, nullptr, 0, bytes, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, VK_SHARING_MODE_EXCLUSIVE, 0, nullptr};
+    VkBufferCreateInfo bufferInfo{
+        VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, nullptr, 0, bytes, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, VK_SHARING_MODE_EXCLUSIVE, 0, nullptr};
     if (vkCreateBuffer(device, &bufferInfo, nullptr, &buffer)) return false;
     VkMemoryRequirements requirements;
     vkGetBufferMemoryRequirements(device, buffer, &requirements);
@@ -59,24 +60,28 @@ bool Engine::start(VkDeviceSize bytes) {
     vkGetPhysicalDeviceMemoryProperties(physicalDevice, &types);
     const VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     uint32_t type = 0;
-    while (type < types.memoryTypeCount && !((requirements.memoryTypeBits >> type & 1) && (types.memoryTypes[type].propertyFlags & wanted) == wanted)) ++type;
+    while (type < types.memoryTypeCount &&
+           !((requirements.memoryTypeBits >> type & 1) && (types.memoryTypes[type].propertyFlags & wanted) == wanted))
+        ++type;
     VkMemoryAllocateInfo memoryInfo{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, requirements.size, type};
     void *address = nullptr;
-    if (type == types.memoryTypeCount || vkAllocateMemory(device, &memoryInfo, nullptr, &memory) || vkBindBufferMemory(device, buffer, memory, 0) ||
-        vkMapMemory(device, memory, 0, VK_WHOLE_SIZE, 0, &address))
+    if (type == types.memoryTypeCount || vkAllocateMemory(device, &memoryInfo, nullptr, &memory) ||
+        vkBindBufferMemory(device, buffer, memory, 0) || vkMapMemory(device, memory, 0, VK_WHOLE_SIZE, 0, &address))
         return false;
     mapped = static_cast<float *>(address);
     VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 64};
     VkDescriptorPoolCreateInfo descriptorInfo{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, 16, 1, &size};
     if (vkCreateDescriptorPool(device, &descriptorInfo, nullptr, &descriptorPool)) return false;
-    VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, nullptr};
+    VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
+                                   nullptr};
     return vkBeginCommandBuffer(commandBuffer, &begin) == VK_SUCCESS;
 }
 
 bool Engine::submitAndWait() {
     // vkattn leaves its output visible to nobody: the host says who reads it, here the host itself.
     VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_SHADER_WRITE_BIT, VK_ACCESS_HOST_READ_BIT};
-    vkCmdPipelineBarrier(commandBuffer, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+    vkCmdPipelineBarrier(commandBuffer, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0,
+                         nullptr);
     if (vkEndCommandBuffer(commandBuffer)) return false;
     VkSubmitInfo submit{VK_STRUCTURE_TYPE_SUBMIT_INFO, nullptr, 0, nullptr, nullptr, 1, &commandBuffer, 0, nullptr};
     return vkQueueSubmit(queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS && vkQueueWaitIdle(queue) == VK_SUCCESS;
@@ -105,6 +110,7 @@ int main() {
     }
     for (uint32_t n = 0; n < 3 * elements; ++n) engine.mapped[n] = std::sin(0.37f * static_cast<float>(n % 9973)); // Q, K and V
 
+    // clang-format off
     // README begin
     vkattn::Context attention; // once per device
     vkattn_host host{.structSize = sizeof host, .instance = engine.instance, .physicalDevice = engine.physicalDevice,
@@ -119,6 +125,7 @@ int main() {
     if (attention.prewarm({&problem, 1}) != VKATTN_OK) return 1;
     if (attention.record(problem, engine.commandBuffer, bindings, engine.descriptorPool) != VKATTN_OK) return 1;
     // README end
+    // clang-format on
 
     if (!engine.submitAndWait()) return 1;
     // Causal attention's first row sees one key only: it must be V's first row.

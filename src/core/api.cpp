@@ -9,7 +9,9 @@ namespace {
 
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 
-Context *fromHandle(vkattn_context handle) { return reinterpret_cast<Context *>(handle); }
+Context *fromHandle(vkattn_context handle) {
+    return reinterpret_cast<Context *>(handle);
+}
 
 vkattn_result planFor(Context &context, const vkattn_problem *description, Plan &plan, vkattn_diagnostic *why) {
     Problem problem;
@@ -21,7 +23,9 @@ vkattn_result planFor(Context &context, const vkattn_problem *description, Plan 
 
 extern "C" {
 
-uint32_t vkattnVersion(void) { return VK_MAKE_API_VERSION(0, VKATTN_VERSION_MAJOR, VKATTN_VERSION_MINOR, VKATTN_VERSION_PATCH); }
+uint32_t vkattnVersion(void) {
+    return VK_MAKE_API_VERSION(0, VKATTN_VERSION_MAJOR, VKATTN_VERSION_MINOR, VKATTN_VERSION_PATCH);
+}
 
 const char *const *vkattnHelpfulDeviceExtensions(uint32_t *count) {
     static const char *const names[] = {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME};
@@ -29,8 +33,9 @@ const char *const *vkattnHelpfulDeviceExtensions(uint32_t *count) {
     return names;
 }
 
-vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice, uint32_t apiVersion,
-                                       const char *const *extensions, uint32_t extensionCount, vkattn_caps *out, vkattn_diagnostic *why) {
+vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
+                                       uint32_t apiVersion, const char *const *extensions, uint32_t extensionCount, vkattn_caps *out,
+                                       vkattn_diagnostic *why) {
     if (!getInstanceProcAddr || !instance || !physicalDevice || !out || (extensionCount && !extensions))
         return fail(why, invalid, "getInstanceProcAddr, instance, physicalDevice, out, and extensions with a count, must not be NULL");
     if (out->structSize != sizeof(vkattn_caps))
@@ -39,7 +44,8 @@ vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProc
 }
 
 vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why) {
-    if (!caps || caps->structSize != sizeof(vkattn_caps)) return fail(why, invalid, "caps is NULL or its structSize is not sizeof(vkattn_caps)");
+    if (!caps || caps->structSize != sizeof(vkattn_caps))
+        return fail(why, invalid, "caps is NULL or its structSize is not sizeof(vkattn_caps)");
     if (index > 0) return fail(why, invalid, "there is no kernel %u", index);
     if (name) *name = "staged";
     return stagedSupported(*caps, why);
@@ -55,7 +61,9 @@ vkattn_result vkattnCreateContext(const vkattn_host *host, vkattn_context *out, 
     return result;
 }
 
-void vkattnDestroyContext(vkattn_context context) { Context::destroy(fromHandle(context)); }
+void vkattnDestroyContext(vkattn_context context) {
+    Context::destroy(fromHandle(context));
+}
 
 vkattn_result vkattnContextCaps(vkattn_context context, vkattn_caps *out) {
     if (!context || !out || out->structSize != sizeof(vkattn_caps)) return invalid;
@@ -66,7 +74,8 @@ vkattn_result vkattnContextCaps(vkattn_context context, vkattn_caps *out) {
 vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *out, vkattn_diagnostic *why) {
     if (!context || !out) return fail(why, invalid, "context and out must not be NULL");
     if (out->structSize != sizeof(vkattn_requirements))
-        return fail(why, invalid, "out->structSize is %u, expected sizeof(vkattn_requirements) = %zu", out->structSize, sizeof(vkattn_requirements));
+        return fail(why, invalid, "out->structSize is %u, expected sizeof(vkattn_requirements) = %zu", out->structSize,
+                    sizeof(vkattn_requirements));
     Plan plan;
     if (const auto r = planFor(*fromHandle(context), problem, plan, why)) return r;
     const bool pool = fromHandle(context)->limits().caps.pushDescriptors == 0;
@@ -94,7 +103,8 @@ vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *proble
 vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record, vkattn_diagnostic *why) {
     if (!context || !record) return fail(why, invalid, "context and record must not be NULL");
     if (record->structSize != sizeof(vkattn_record))
-        return fail(why, invalid, "record.structSize is %u, expected sizeof(vkattn_record) = %zu", record->structSize, sizeof(vkattn_record));
+        return fail(why, invalid, "record.structSize is %u, expected sizeof(vkattn_record) = %zu", record->structSize,
+                    sizeof(vkattn_record));
     Plan plan;
     if (const auto r = planFor(*fromHandle(context), problem, plan, why)) return r;
     return recordPlan(*fromHandle(context), plan, *record, why);

@@ -16,11 +16,13 @@ vkattn_result Context::create(const vkattn_host &host, Context *&out, vkattn_dia
     if (host.enabledExtensionCount && !host.enabledExtensions)
         return fail(why, invalid, "host.enabledExtensions is NULL with enabledExtensionCount %u", host.enabledExtensionCount);
     if (host.capsLimit && host.capsLimit->structSize != sizeof(vkattn_caps))
-        return fail(why, invalid, "host.capsLimit->structSize is %u, expected sizeof(vkattn_caps) = %zu", host.capsLimit->structSize, sizeof(vkattn_caps));
+        return fail(why, invalid, "host.capsLimit->structSize is %u, expected sizeof(vkattn_caps) = %zu", host.capsLimit->structSize,
+                    sizeof(vkattn_caps));
 
     const VkAllocationCallbacks *allocator = host.allocator;
-    void *memory = allocator ? allocator->pfnAllocation(allocator->pUserData, sizeof(Context), alignof(Context), VK_SYSTEM_ALLOCATION_SCOPE_DEVICE)
-                             : std::malloc(sizeof(Context));
+    void *memory =
+        allocator ? allocator->pfnAllocation(allocator->pUserData, sizeof(Context), alignof(Context), VK_SYSTEM_ALLOCATION_SCOPE_DEVICE)
+                  : std::malloc(sizeof(Context));
     if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a context of %zu bytes", sizeof(Context));
     auto *context = new (memory) Context;
     if (allocator) {
@@ -38,7 +40,9 @@ vkattn_result Context::create(const vkattn_host &host, Context *&out, vkattn_dia
 vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *why) {
     device_ = host.device;
     const EnabledExtensions extensions = {host.enabledExtensions, host.enabledExtensionCount};
-    if (const auto r = readCaps(host.getInstanceProcAddr, host.instance, host.physicalDevice, host.apiVersion, extensions, limits_.caps, why)) return r;
+    if (const auto r =
+            readCaps(host.getInstanceProcAddr, host.instance, host.physicalDevice, host.apiVersion, extensions, limits_.caps, why))
+        return r;
     if (const auto r = table_.load(host, limits_.caps.pushDescriptors, why)) return r;
     if (!table_.CmdPushDescriptorSet) limits_.caps.pushDescriptors = 0;
     if (host.capsLimit) limits_.caps = weakerCaps(limits_.caps, *host.capsLimit);

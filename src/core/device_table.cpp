@@ -20,7 +20,8 @@ bool EnabledExtensions::has(const char *name) const {
 }
 
 vkattn_result DeviceTable::load(const vkattn_host &host, bool pushDescriptors, vkattn_diagnostic *why) {
-    const auto getDeviceProcAddr = instanceFunction<PFN_vkGetDeviceProcAddr>(host.getInstanceProcAddr, host.instance, "vkGetDeviceProcAddr");
+    const auto getDeviceProcAddr =
+        instanceFunction<PFN_vkGetDeviceProcAddr>(host.getInstanceProcAddr, host.instance, "vkGetDeviceProcAddr");
     if (!getDeviceProcAddr) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "host.getInstanceProcAddr does not know vkGetDeviceProcAddr");
 #define VKATTN_LOAD(name)                                                                                                                  \
     name = reinterpret_cast<PFN_vk##name>(getDeviceProcAddr(host.device, "vk" #name));                                                     \
@@ -45,7 +46,8 @@ vkattn_result readCaps(PFN_vkGetInstanceProcAddr get, VkInstance instance, VkPhy
     const uint32_t usable = std::min(apiVersion ? apiVersion : VK_API_VERSION_1_0, properties.apiVersion);
     if (usable >= VK_API_VERSION_1_2 || extensions.has(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME)) {
         auto getProperties2 = instanceFunction<PFN_vkGetPhysicalDeviceProperties2>(get, instance, "vkGetPhysicalDeviceProperties2");
-        if (!getProperties2) getProperties2 = instanceFunction<PFN_vkGetPhysicalDeviceProperties2>(get, instance, "vkGetPhysicalDeviceProperties2KHR");
+        if (!getProperties2)
+            getProperties2 = instanceFunction<PFN_vkGetPhysicalDeviceProperties2>(get, instance, "vkGetPhysicalDeviceProperties2KHR");
         if (getProperties2) {
             VkPhysicalDeviceFloatControlsProperties controls{};
             controls.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;

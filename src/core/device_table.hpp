@@ -37,7 +37,7 @@ struct EnabledExtensions {
     uint32_t count;
     [[nodiscard]] bool has(const char *name) const;
 };
-[[nodiscard]] vkattn_result readCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice, uint32_t apiVersion,
-                                     const EnabledExtensions &extensions, vkattn_caps &out, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result readCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
+                                     uint32_t apiVersion, const EnabledExtensions &extensions, vkattn_caps &out, vkattn_diagnostic *why);
 
 } // namespace vkattn

@@ -16,25 +16,36 @@ struct Constants {
 
 Constants constantsFor(const PipelineKey &key, const StagedTuning &t) {
     const auto tiled = [&](const TileShape &s) {
-        return Constants{{s.invocations(), s.lanesX, s.lanesY, s.perLaneX, s.perLaneY, key.firstIsHalf, key.secondIsHalf, key.softcap}, key.stage == Stage::scores ? 8u : 7u};
+        return Constants{{s.invocations(), s.lanesX, s.lanesY, s.perLaneX, s.perLaneY, key.firstIsHalf, key.secondIsHalf, key.softcap},
+                         key.stage == Stage::scores ? 8u : 7u};
     };
     switch (key.stage) {
-    case Stage::scores: return tiled(t.scores[key.tile]);
-    case Stage::bias: return {{t.overlayLanes, t.overlayKeysPerLane, key.firstIsHalf}, 3};
-    case Stage::mask: return {{t.overlayLanes, t.overlayKeysPerLane}, 2};
-    case Stage::softmax: return {{t.softmaxLanes[key.tile], t.softmaxLanes[key.tile], key.firstIsHalf}, 3};
-    case Stage::values: return tiled(t.values[key.tile]);
+    case Stage::scores:
+        return tiled(t.scores[key.tile]);
+    case Stage::bias:
+        return {{t.overlayLanes, t.overlayKeysPerLane, key.firstIsHalf}, 3};
+    case Stage::mask:
+        return {{t.overlayLanes, t.overlayKeysPerLane}, 2};
+    case Stage::softmax:
+        return {{t.softmaxLanes[key.tile], t.softmaxLanes[key.tile], key.firstIsHalf}, 3};
+    case Stage::values:
+        return tiled(t.values[key.tile]);
     }
     return {};
 }
 
 const ShaderModule &shaderFor(Stage stage) {
     switch (stage) {
-    case Stage::scores: return shader_scores;
-    case Stage::bias: return shader_bias;
-    case Stage::mask: return shader_mask;
-    case Stage::softmax: return shader_softmax;
-    case Stage::values: break;
+    case Stage::scores:
+        return shader_scores;
+    case Stage::bias:
+        return shader_bias;
+    case Stage::mask:
+        return shader_mask;
+    case Stage::softmax:
+        return shader_softmax;
+    case Stage::values:
+        break;
     }
     return shader_values;
 }
@@ -58,7 +69,8 @@ vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &hos
     nanPreserving_ = caps.floatControlsNan != 0;
 
     VkDescriptorSetLayoutBinding bindings[operandsPerDispatch] = {};
-    for (uint32_t n = 0; n < operandsPerDispatch; ++n) bindings[n] = {n, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+    for (uint32_t n = 0; n < operandsPerDispatch; ++n)
+        bindings[n] = {n, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
     VkDescriptorSetLayoutCreateInfo setInfo{};
     setInfo.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
     setInfo.flags = caps.pushDescriptors ? VkDescriptorSetLayoutCreateFlags{VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR} : 0;
@@ -133,7 +145,8 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     nanoseconds_ += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
 
     VkPipeline expected = VK_NULL_HANDLE;
-    if (!slots_[key.index()].compare_exchange_strong(expected, pipeline, std::memory_order_acq_rel)) table_->DestroyPipeline(device_, pipeline, allocator_);
+    if (!slots_[key.index()].compare_exchange_strong(expected, pipeline, std::memory_order_acq_rel))
+        table_->DestroyPipeline(device_, pipeline, allocator_);
     return VKATTN_OK;
 }
 

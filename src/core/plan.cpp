@@ -12,7 +12,9 @@ struct ChunkShape {
     uint32_t batches, heads, queries, keys;
 };
 
-constexpr uint64_t ceilDiv(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+constexpr uint64_t ceilDiv(uint64_t a, uint64_t b) {
+    return (a + b - 1) / b;
+}
 
 // Largest n in [1, limit] for which fits(n); 0 if none. fits must be monotone.
 template <class Fits> uint32_t largest(uint32_t limit, const Fits &fits) {
@@ -102,7 +104,8 @@ class Chunker {
         k.count[3] = p_.headDim;
         v.count[3] = p_.valueDim;
         const Box pairs = {{}, {s.batches, s.heads, s.queries, std::min(s.keys, p_.keyTokens)}};
-        const uint64_t groupsX = ceilDiv(s.keys, std::min(smallestTileX(tuning_.scores), tuning_.overlayLanes * tuning_.overlayKeysPerLane));
+        const uint64_t groupsX =
+            ceilDiv(s.keys, std::min(smallestTileX(tuning_.scores), tuning_.overlayLanes * tuning_.overlayKeysPerLane));
         return bindable(p_.tensor(VKATTN_K), k) && bindable(p_.tensor(VKATTN_V), v) && bindable(p_.tensor(VKATTN_BIAS), pairs) &&
                bindable(p_.tensor(VKATTN_MASK), pairs) && groupsX <= caps_.maxWorkgroupCount[0];
     }
@@ -111,12 +114,10 @@ class Chunker {
         // Row tiles run along y in scores and values, single rows along x in softmax and along y in bias and mask.
         return keysFit(s) && bindable(p_.tensor(VKATTN_Q), rows(p_.headDim)) && bindable(p_.tensor(VKATTN_OUT), rows(p_.valueDim)) &&
                bindable(p_.tensor(VKATTN_LSE), rows(1)) && bindable(p_.tensor(VKATTN_WEIGHTS), rows(p_.keyTokens)) &&
-               workspaceBytes(s) <= workspaceBudget_ && s.queries <= caps_.maxWorkgroupCount[0] && s.queries <= caps_.maxWorkgroupCount[1] &&
-               uint64_t{s.batches} * s.heads <= caps_.maxWorkgroupCount[2];
+               workspaceBytes(s) <= workspaceBudget_ && s.queries <= caps_.maxWorkgroupCount[0] &&
+               s.queries <= caps_.maxWorkgroupCount[1] && uint64_t{s.batches} * s.heads <= caps_.maxWorkgroupCount[2];
     }
-    static uint32_t smallestTileX(const TileShape (&shapes)[2]) {
-        return std::min(shapes[manyRows].sizeX(), shapes[fewRows].sizeX());
-    }
+    static uint32_t smallestTileX(const TileShape (&shapes)[2]) { return std::min(shapes[manyRows].sizeX(), shapes[fewRows].sizeX()); }
     void explain(vkattn_diagnostic *why) const {
         const auto range = static_cast<unsigned long long>(caps_.maxStorageBufferRange);
         const struct {
@@ -127,7 +128,8 @@ class Chunker {
         for (const auto &[role, dim] : rows) {
             const Box box = {{}, {1, 1, 1, dim}};
             if (!bindable(p_.tensor(role), box)) {
-                (void)fail(why, VKATTN_ERROR_UNSUPPORTED, "one row of %s spans %llu bytes, over the device's maxStorageBufferRange of %llu; store it more densely",
+                (void)fail(why, VKATTN_ERROR_UNSUPPORTED,
+                           "one row of %s spans %llu bytes, over the device's maxStorageBufferRange of %llu; store it more densely",
                            roleName(role), static_cast<unsigned long long>(p_.tensor(role).span(box).size()), range);
                 return;
             }
@@ -154,7 +156,8 @@ vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &o
     if (problem.queryTokens == 0) return VKATTN_OK; // nothing to write
 
     if (const uint32_t most = maxKeysPerLane * out.tuning.softmaxLanes[fewRows]; problem.keyTokens > most)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u keys; the staged kernel's softmax takes rows of at most %u", problem.keyTokens, most);
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u keys; the staged kernel's softmax takes rows of at most %u", problem.keyTokens,
+                    most);
 
     Chunker chunker(problem, limits, out.tuning);
     ChunkShape shape;
@@ -173,7 +176,8 @@ vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &o
 
     const double count = static_cast<double>(out.dispatchesPerRowChunk()) * out.batchChunks * out.headChunks * out.queryChunks;
     if (count > 1e9)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the problem would take %.0f dispatches to meet the device's limits; make tensors denser or the problem smaller",
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the problem would take %.0f dispatches to meet the device's limits; make tensors denser or the problem smaller",
                     count);
     out.dispatchCount = static_cast<uint32_t>(count);
     return VKATTN_OK;

@@ -28,8 +28,8 @@ struct PipelineKey {
 constexpr uint32_t pipelineKeyCount = stageCount * tileClassCount * 8;
 [[nodiscard]] constexpr PipelineKey pipelineKey(uint32_t index) {
     const uint32_t stageAndTile = index / 8;
-    return {static_cast<Stage>(stageAndTile / tileClassCount), static_cast<TileClass>(stageAndTile % tileClassCount), (index & 4) != 0, (index & 2) != 0,
-            (index & 1) != 0};
+    return {static_cast<Stage>(stageAndTile / tileClassCount), static_cast<TileClass>(stageAndTile % tileClassCount), (index & 4) != 0,
+            (index & 2) != 0, (index & 1) != 0};
 }
 using PipelineSet = std::bitset<pipelineKeyCount>; // by PipelineKey::index()
 
@@ -59,8 +59,8 @@ struct Plan {
     StagedTuning tuning;
     uint32_t chunkBatches, chunkHeads, chunkQueries, chunkKeys; // extents of a chunk; the last one in each direction may be smaller
     uint32_t batchChunks, headChunks, queryChunks, keyChunks;
-    uint32_t rowPitch;        // workspace elements from one row of scores to the next
-    uint64_t sumsOffset;      // workspace elements; where partial outputs wait, only with several key chunks
+    uint32_t rowPitch;   // workspace elements from one row of scores to the next
+    uint64_t sumsOffset; // workspace elements; where partial outputs wait, only with several key chunks
     uint64_t workspaceBytes;
     uint32_t workspaceAlignment;
     uint32_t dispatchCount;
@@ -72,8 +72,8 @@ struct Plan {
     [[nodiscard]] uint32_t dispatchesPerRowChunk() const;
 };
 
-// A shader may loop so often and no more. Mesa 22's lavapipe leaves a shader after 65,535 iterations of all its loops together, silently (found
-// 2026-11-21: keys past 65,535 had no effect); and one dispatch that runs for seconds meets a GPU watchdog.
+// A shader may loop so often and no more. Mesa 22's lavapipe leaves a shader after 65,535 iterations of all its loops together, silently
+// (found 2026-11-21: keys past 65,535 had no effect); and one dispatch that runs for seconds meets a GPU watchdog.
 constexpr uint32_t maxKeysPerDispatch = 32768; // scores, values: one key an iteration
 constexpr uint32_t maxKeysPerLane = 60000;     // softmax: four loops over the row, four keys an iteration
 

@@ -19,32 +19,36 @@ uint64_t bytesNeeded(const Plan &plan, vkattn_role role) {
 }
 
 vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bindings &out, vkattn_diagnostic *why) {
-    if (!record.bindings && record.bindingCount) return fail(why, invalid, "record.bindings is NULL with bindingCount %u", record.bindingCount);
+    if (!record.bindings && record.bindingCount)
+        return fail(why, invalid, "record.bindings is NULL with bindingCount %u", record.bindingCount);
     bool given[VKATTN_ROLE_COUNT] = {};
     for (uint32_t n = 0; n < record.bindingCount; ++n) {
         const vkattn_binding &binding = record.bindings[n];
         const char *name = roleName(binding.role);
-        if (static_cast<uint32_t>(binding.role) >= VKATTN_ROLE_COUNT || (binding.role != VKATTN_WORKSPACE && !plan.problem.uses(binding.role)))
-            return fail(why, invalid, "binding %u has role %s (%d), which the problem does not use", n, name, static_cast<int>(binding.role));
+        if (static_cast<uint32_t>(binding.role) >= VKATTN_ROLE_COUNT ||
+            (binding.role != VKATTN_WORKSPACE && !plan.problem.uses(binding.role)))
+            return fail(why, invalid, "binding %u has role %s (%d), which the problem does not use", n, name,
+                        static_cast<int>(binding.role));
         if (given[binding.role]) return fail(why, invalid, "%s is bound twice", name);
         given[binding.role] = true;
         const uint64_t needed = bytesNeeded(plan, binding.role);
         if (needed && !binding.buffer) return fail(why, invalid, "%s is bound to VK_NULL_HANDLE", name);
         if (binding.size < needed)
-            return fail(why, invalid, "%s is bound with %llu bytes, expected at least %llu", name, static_cast<unsigned long long>(binding.size),
-                        static_cast<unsigned long long>(needed));
+            return fail(why, invalid, "%s is bound with %llu bytes, expected at least %llu", name,
+                        static_cast<unsigned long long>(binding.size), static_cast<unsigned long long>(needed));
         const uint64_t alignment = binding.role == VKATTN_WORKSPACE     ? plan.workspaceAlignment
                                    : binding.role == VKATTN_KEY_LENGTHS ? 4
                                                                         : elementBytes(plan.problem.tensor(binding.role).dtype);
         if (binding.offset % alignment)
-            return fail(why, invalid, "%s is bound at offset %llu, expected a multiple of %llu", name, static_cast<unsigned long long>(binding.offset),
-                        static_cast<unsigned long long>(alignment));
+            return fail(why, invalid, "%s is bound at offset %llu, expected a multiple of %llu", name,
+                        static_cast<unsigned long long>(binding.offset), static_cast<unsigned long long>(alignment));
         out.byRole[binding.role] = binding;
     }
     for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
         const auto role = static_cast<vkattn_role>(n);
         if (!given[n] && bytesNeeded(plan, role))
-            return fail(why, invalid, "%s is not bound; it needs %llu bytes", roleName(role), static_cast<unsigned long long>(bytesNeeded(plan, role)));
+            return fail(why, invalid, "%s is not bound; it needs %llu bytes", roleName(role),
+                        static_cast<unsigned long long>(bytesNeeded(plan, role)));
     }
     return VKATTN_OK;
 }
@@ -54,7 +58,8 @@ VkDescriptorBufferInfo describeOperand(const Operand &operand, const vkattn_bind
     const uint64_t begin = binding.offset + operand.beginBytes, alignedBegin = begin & ~(alignment - 1);
     const uint64_t end = (binding.offset + operand.endBytes + 3) & ~3ull;
     if (operand.basePushWord != noPushWord)
-        dispatch.pushWords[operand.basePushWord] = static_cast<uint32_t>((binding.offset + operand.firstByte - alignedBegin) / operand.elementSize);
+        dispatch.pushWords[operand.basePushWord] =
+            static_cast<uint32_t>((binding.offset + operand.firstByte - alignedBegin) / operand.elementSize);
     return {binding.buffer, alignedBegin, std::max<uint64_t>(end - alignedBegin, 4)};
 }
 
@@ -63,7 +68,8 @@ void barrier(const DeviceTable &table, VkCommandBuffer commandBuffer) {
     memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
     memory.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-    table.CmdPipelineBarrier(commandBuffer, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0, nullptr, 0, nullptr);
+    table.CmdPipelineBarrier(commandBuffer, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0,
+                             nullptr, 0, nullptr);
 }
 
 } // namespace
@@ -104,7 +110,8 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
         const VkPipeline pipeline = pipelines.find(dispatch.key);
         if (pipeline != bound) table.CmdBindPipeline(record.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, bound = pipeline);
         if (push) {
-            table.CmdPushDescriptorSet(record.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, pipelines.layout(), 0, operandsPerDispatch, writes);
+            table.CmdPushDescriptorSet(record.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, pipelines.layout(), 0, operandsPerDispatch,
+                                       writes);
         } else {
             const VkDescriptorSetLayout setLayout = pipelines.setLayout();
             VkDescriptorSetAllocateInfo allocate{};
@@ -114,14 +121,17 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
             allocate.pSetLayouts = &setLayout;
             VkDescriptorSet set = VK_NULL_HANDLE;
             if (const VkResult r = table.AllocateDescriptorSets(context.device(), &allocate, &set))
-                return failVulkan(why, r == VK_ERROR_OUT_OF_HOST_MEMORY ? VKATTN_ERROR_OUT_OF_HOST_MEMORY : VKATTN_ERROR_OUT_OF_DEVICE_MEMORY, r,
-                                  "vkAllocateDescriptorSets failed with VkResult %d at dispatch %u of %u; make the pool as large as vkattn_requirements says",
+                return failVulkan(why,
+                                  r == VK_ERROR_OUT_OF_HOST_MEMORY ? VKATTN_ERROR_OUT_OF_HOST_MEMORY : VKATTN_ERROR_OUT_OF_DEVICE_MEMORY, r,
+                                  "vkAllocateDescriptorSets failed with VkResult %d at dispatch %u of %u; make the pool as large as "
+                                  "vkattn_requirements says",
                                   static_cast<int>(r), n, plan.dispatchCount);
             for (VkWriteDescriptorSet &write : writes) write.dstSet = set;
             table.UpdateDescriptorSets(context.device(), operandsPerDispatch, writes, 0, nullptr);
             table.CmdBindDescriptorSets(record.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, pipelines.layout(), 0, 1, &set, 0, nullptr);
         }
-        table.CmdPushConstants(record.commandBuffer, pipelines.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, dispatch.pushBytes, dispatch.pushWords);
+        table.CmdPushConstants(record.commandBuffer, pipelines.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, dispatch.pushBytes,
+                               dispatch.pushWords);
         table.CmdDispatch(record.commandBuffer, dispatch.groups[0], dispatch.groups[1], dispatch.groups[2]);
     }
     return VKATTN_OK;

@@ -19,7 +19,9 @@ struct Chunk {
     uint32_t batchFirst, batches, headFirst, heads, queryFirst, queries, keyFirst, keys;
 };
 
-constexpr uint32_t divideUp(uint32_t a, uint32_t b) { return a / b + (a % b != 0); }
+constexpr uint32_t divideUp(uint32_t a, uint32_t b) {
+    return a / b + (a % b != 0);
+}
 
 Operand tensorOperand(const Problem &p, vkattn_role role, const Box &box, size_t basePushByte) {
     const Tensor &t = p.tensor(role);
@@ -27,14 +29,23 @@ Operand tensorOperand(const Problem &p, vkattn_role role, const Box &box, size_t
     const uint64_t size = elementBytes(t.dtype);
     uint64_t first[4];
     for (int d = 0; d < 4; ++d) first[d] = t.extent[d] == 1 ? 0 : box.first[d]; // broadcast
-    return {role, range.begin, range.end, t.index(first[0], first[1], first[2], first[3]) * size, static_cast<uint32_t>(basePushByte / 4),
-            static_cast<uint32_t>(size), isOutput(role)};
+    return {role,
+            range.begin,
+            range.end,
+            t.index(first[0], first[1], first[2], first[3]) * size,
+            static_cast<uint32_t>(basePushByte / 4),
+            static_cast<uint32_t>(size),
+            isOutput(role)};
 }
 
-Operand workspaceOperand(const Plan &plan, bool writes) { return {VKATTN_WORKSPACE, 0, plan.workspaceBytes, 0, noPushWord, 4, writes}; }
+Operand workspaceOperand(const Plan &plan, bool writes) {
+    return {VKATTN_WORKSPACE, 0, plan.workspaceBytes, 0, noPushWord, 4, writes};
+}
 
 // Every binding of every pipeline must be valid; an unused one shows something else of the same dispatch and is not accessed.
-Operand unused(const Plan &plan) { return workspaceOperand(plan, false); }
+Operand unused(const Plan &plan) {
+    return workspaceOperand(plan, false);
+}
 
 Operand lengthsOperand(const Plan &plan, const Chunk &c, size_t basePushByte, const Operand &standIn) {
     if (!plan.problem.keyLengths) {
@@ -47,7 +58,9 @@ Operand lengthsOperand(const Plan &plan, const Chunk &c, size_t basePushByte, co
     return {VKATTN_KEY_LENGTHS, begin, begin + 4ull * c.batches, begin, static_cast<uint32_t>(basePushByte / 4), 4, false};
 }
 
-uint32_t stride(const Tensor &t, int d) { return static_cast<uint32_t>(t.stride[d]); } // modulo 2^32, as interop.h says
+uint32_t stride(const Tensor &t, int d) {
+    return static_cast<uint32_t>(t.stride[d]);
+} // modulo 2^32, as interop.h says
 
 template <class Push> void setPosition(Push &push, const Plan &plan, const Chunk &c) {
     const Problem &p = plan.problem;
@@ -73,8 +86,12 @@ template <class Push> void setPush(Dispatch &dispatch, const Push &push) {
     dispatch.pushBytes = sizeof push;
 }
 
-bool half(const Problem &p, vkattn_role role) { return p.tensor(role).dtype == VKATTN_F16; }
-TileClass tileClass(const Plan &plan, const Chunk &c) { return c.queries < plan.tuning.fewRowsBelow ? fewRows : manyRows; }
+bool half(const Problem &p, vkattn_role role) {
+    return p.tensor(role).dtype == VKATTN_F16;
+}
+TileClass tileClass(const Plan &plan, const Chunk &c) {
+    return c.queries < plan.tuning.fewRowsBelow ? fewRows : manyRows;
+}
 
 Box rowsBox(const Chunk &c, uint32_t dim) {
     return {{c.batchFirst, c.headFirst, c.queryFirst, 0}, {c.batches, c.heads, c.queries, dim}};
@@ -166,7 +183,8 @@ void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys,
     d.operands[2] = tensorOperand(p, VKATTN_OUT, rowsBox(c, p.valueDim), offsetof(ValuesPush, oBase));
     d.operands[3] = lengthsOperand(plan, c, offsetof(ValuesPush, lengthsBase), d.operands[0]);
     const TileClass rows = tileClass(plan, c);
-    d.key = {Stage::values, rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows, half(p, VKATTN_V), half(p, VKATTN_OUT), false};
+    d.key = {Stage::values, rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows, half(p, VKATTN_V),
+             half(p, VKATTN_OUT), false};
     const TileShape &tile = plan.tuning.values[d.key.tile];
     d.groups[0] = divideUp(p.valueDim, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
@@ -244,8 +262,8 @@ vkattn_result stagedSupported(const Caps &caps, vkattn_diagnostic *why) {
                   {"maxComputeSharedMemorySize", caps.maxSharedMemoryBytes, floor.maxSharedMemoryBytes}};
     for (const auto &limit : limits)
         if (limit.has < limit.needs)
-            return fail(why, VKATTN_ERROR_UNSUPPORTED, "the device's %s is %u; the staged kernel needs %u, the Vulkan 1.0 minimum", limit.name, limit.has,
-                        limit.needs);
+            return fail(why, VKATTN_ERROR_UNSUPPORTED, "the device's %s is %u; the staged kernel needs %u, the Vulkan 1.0 minimum",
+                        limit.name, limit.has, limit.needs);
     return VKATTN_OK;
 }
 

@@ -31,6 +31,8 @@ constexpr StagedTuning gpuClass = {
 
 } // namespace
 
-const StagedTuning &stagedTuning(const Caps &caps) { return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuClass : gpuClass; }
+const StagedTuning &stagedTuning(const Caps &caps) {
+    return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuClass : gpuClass;
+}
 
 } // namespace vkattn

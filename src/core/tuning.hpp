@@ -17,8 +17,8 @@ struct TileShape {
 
 enum TileClass : uint32_t {
     manyRows = 0,
-    fewRows = 1,   // scores, values: chunks with fewer than fewRowsBelow query rows; softmax: long rows
-    narrow = 2,    // values only: many rows, value dims up to narrowUpTo
+    fewRows = 1, // scores, values: chunks with fewer than fewRowsBelow query rows; softmax: long rows
+    narrow = 2,  // values only: many rows, value dims up to narrowUpTo
     tileClassCount = 3
 };
 

@@ -7,8 +7,8 @@
 
 using namespace vkattn;
 
-extern "C" vkattn_result vkattnCpuRun(const vkattn_problem *description, const vkattn_operand_memory *memory, uint32_t count, uint32_t threads,
-                                      vkattn_diagnostic *why) {
+extern "C" vkattn_result vkattnCpuRun(const vkattn_problem *description, const vkattn_operand_memory *memory, uint32_t count,
+                                      uint32_t threads, vkattn_diagnostic *why) {
     Problem p;
     Operands operands;
     if (const auto r = makeProblem(description, p, why)) return r;

@@ -53,7 +53,7 @@ class HeadKeysValues {
 };
 
 template <class Real> struct Row {
-    std::vector<Real> out;             // [valueDim]
+    std::vector<Real> out; // [valueDim]
     Real lse = 0;
     std::vector<uint32_t> visible;     // keys, ascending
     std::vector<Real> weights;         // of the visible keys
@@ -63,7 +63,8 @@ template <class Real> struct Row {
         findVisible(p, operands, b, h, i);
         const Tensor &q = p.tensor(VKATTN_Q), &bias = p.tensor(VKATTN_BIAS);
         query.resize(p.headDim);
-        for (uint32_t d = 0; d < p.headDim; ++d) query[d] = static_cast<Real>(loadElement(operands.data[VKATTN_Q], q.dtype, q.index(b, h, i, d)));
+        for (uint32_t d = 0; d < p.headDim; ++d)
+            query[d] = static_cast<Real>(loadElement(operands.data[VKATTN_Q], q.dtype, q.index(b, h, i, d)));
 
         out.assign(p.valueDim, Real(0));
         lse = -std::numeric_limits<Real>::infinity();
@@ -74,7 +75,8 @@ template <class Real> struct Row {
         for (size_t n = 0; n < visible.size(); ++n) {
             Real s = static_cast<Real>(p.scale) * dot(query.data(), kv.key(visible[n]), p.headDim);
             if (p.softcap > 0) s = static_cast<Real>(p.softcap) * std::tanh(s / static_cast<Real>(p.softcap));
-            if (bias.present()) s += static_cast<Real>(loadElement(operands.data[VKATTN_BIAS], bias.dtype, bias.index(b, h, i, visible[n])));
+            if (bias.present())
+                s += static_cast<Real>(loadElement(operands.data[VKATTN_BIAS], bias.dtype, bias.index(b, h, i, visible[n])));
             weights[n] = s;
             if (!(s <= maximum)) maximum = s; // a NaN becomes the maximum, and NaN <= NaN is false: it stays
             if (std::isnan(maximum)) break;
@@ -100,7 +102,8 @@ template <class Real> struct Row {
         for (int64_t j = first; j <= last; ++j) {
             const auto key = static_cast<uint32_t>(j);
             if (mask.present() && operands.data[VKATTN_MASK][mask.index(b, h, i, key)] == 0) continue;
-            if (bias.present() && loadElement(operands.data[VKATTN_BIAS], bias.dtype, bias.index(b, h, i, key)) == -std::numeric_limits<float>::infinity())
+            if (bias.present() &&
+                loadElement(operands.data[VKATTN_BIAS], bias.dtype, bias.index(b, h, i, key)) == -std::numeric_limits<float>::infinity())
                 continue;
             visible.push_back(key);
         }
@@ -130,7 +133,8 @@ constexpr uint32_t rowBlockSize = 32;
     const uint32_t perHead = (p.queryTokens + rowBlockSize - 1) / rowBlockSize;
     const auto head = n / perHead;
     const auto first = static_cast<uint32_t>(n % perHead) * rowBlockSize;
-    return {static_cast<uint32_t>(head / p.heads), static_cast<uint32_t>(head % p.heads), first, std::min(rowBlockSize, p.queryTokens - first)};
+    return {static_cast<uint32_t>(head / p.heads), static_cast<uint32_t>(head % p.heads), first,
+            std::min(rowBlockSize, p.queryTokens - first)};
 }
 
 template <class Real> void storeRow(const Problem &p, const Operands &operands, const Row<Real> &row, uint32_t b, uint32_t h, uint32_t i) {
@@ -142,7 +146,8 @@ template <class Real> void storeRow(const Problem &p, const Operands &operands, 
         size_t n = 0;
         for (uint32_t j = 0; j < p.keyTokens; ++j) {
             const bool visible = n < row.visible.size() && row.visible[n] == j;
-            storeElement(operands.data[VKATTN_WEIGHTS], weights.dtype, weights.index(b, h, i, j), visible ? static_cast<float>(row.weights[n++]) : 0.0f);
+            storeElement(operands.data[VKATTN_WEIGHTS], weights.dtype, weights.index(b, h, i, j),
+                         visible ? static_cast<float>(row.weights[n++]) : 0.0f);
         }
     }
 }

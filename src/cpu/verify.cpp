@@ -47,7 +47,8 @@ double halfUlp(double value, vkattn_dtype dtype) {
 std::vector<RowId> chooseRows(const Problem &p, const vkattn_verify_options &options) {
     const uint64_t perHead = p.queryTokens, total = perHead * p.heads * p.batch;
     const auto rowId = [&](uint64_t n) {
-        return RowId{static_cast<uint32_t>(n / perHead / p.heads), static_cast<uint32_t>(n / perHead % p.heads), static_cast<uint32_t>(n % perHead)};
+        return RowId{static_cast<uint32_t>(n / perHead / p.heads), static_cast<uint32_t>(n / perHead % p.heads),
+                     static_cast<uint32_t>(n % perHead)};
     };
     const uint64_t wanted = options.rows ? options.rows : defaultRows;
     const bool all = options.allRows || wanted >= total || (!options.rows && p.flops() < allRowsFlops);
@@ -90,7 +91,9 @@ class Checker {
         const Tensor &out = p_.tensor(VKATTN_OUT), &lse = p_.tensor(VKATTN_LSE), &weights = p_.tensor(VKATTN_WEIGHTS);
         for (uint32_t d = 0; d < p_.valueDim; ++d) {
             const double got = loadElement(operands_.data[VKATTN_OUT], out.dtype, out.index(id.b, id.h, id.i, d));
-            const double bound = empty ? 0 : 2 * (emulation_.out + scoreRounding * absolute_[d]) + halfUlp(row.out[d], out.dtype) + probability_ * absolute_[d];
+            const double bound =
+                empty ? 0
+                      : 2 * (emulation_.out + scoreRounding * absolute_[d]) + halfUlp(row.out[d], out.dtype) + probability_ * absolute_[d];
             const double error = compare(VKATTN_OUT, d, got, row.out[d], bound);
             if (std::isfinite(error)) report.maxError = std::max(report.maxError, error);
         }
@@ -105,8 +108,9 @@ class Checker {
                 const double expected = visible ? row.weights[n++] : 0;
                 const double got = loadElement(operands_.data[VKATTN_WEIGHTS], weights.dtype, weights.index(id.b, id.h, id.i, j));
                 // A hidden weight is exactly 0; a tiny visible one may be flushed to 0.
-                const double bound =
-                    visible ? 2 * (emulation_.weights + scoreRounding * expected) + halfUlp(expected, weights.dtype) + probability_ * expected + 0x1p-126 : 0;
+                const double bound = visible ? 2 * (emulation_.weights + scoreRounding * expected) + halfUlp(expected, weights.dtype) +
+                                                   probability_ * expected + 0x1p-126
+                                             : 0;
                 compare(VKATTN_WEIGHTS, j, got, expected, bound);
             }
         }
@@ -149,7 +153,8 @@ class Checker {
             right = std::isinf(expected) && role == VKATTN_LSE ? got == expected : !std::isfinite(got);
             error = right ? 0 : infinity;
         } else if (!std::isfinite(got)) {
-            const bool rounded = std::isinf(got) && (got > 0) == (expected > 0) && p_.tensor(role).dtype == VKATTN_F16 && std::abs(expected) + bound >= 65520;
+            const bool rounded = std::isinf(got) && (got > 0) == (expected > 0) && p_.tensor(role).dtype == VKATTN_F16 &&
+                                 std::abs(expected) + bound >= 65520;
             right = rounded;
             error = rounded ? 0 : infinity;
         }
@@ -224,9 +229,8 @@ void verify(const Problem &p, const Operands &operands, const vkattn_verify_opti
     const double unit = static_cast<double>(options.probabilityUnit);
     Checker total(p, operands, emulation, unit);
     forRows([&] { return std::make_unique<Checker>(p, operands, emulation, unit); },
-            [](std::unique_ptr<Checker> &c, const Row<double> &exact, const Row<float> &emulated, const HeadKeysValues &kv, const RowId &id) {
-                c->check(exact, emulated, kv, id);
-            },
+            [](std::unique_ptr<Checker> &c, const Row<double> &exact, const Row<float> &emulated, const HeadKeysValues &kv,
+               const RowId &id) { c->check(exact, emulated, kv, id); },
             [&](const std::unique_ptr<Checker> &c) { total.merge(*c); });
     total.finish();
     total.report.rowsTotal = report.rowsTotal;
@@ -245,7 +249,8 @@ extern "C" vkattn_result vkattnCpuVerify(const vkattn_problem *description, cons
     chosen.structSize = sizeof chosen;
     if (options) chosen = *options;
     if (chosen.structSize != sizeof chosen)
-        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "options.structSize is %u, expected sizeof(vkattn_verify_options) = %zu", chosen.structSize, sizeof chosen);
+        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "options.structSize is %u, expected sizeof(vkattn_verify_options) = %zu",
+                    chosen.structSize, sizeof chosen);
     if (const auto r = makeProblem(description, p, why)) return r;
     if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
     try {

@@ -20,7 +20,9 @@ bool multiply(uint64_t a, uint64_t b, uint64_t &product) {
     return true;
 }
 
-uint64_t magnitude(int64_t value) { return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value); }
+uint64_t magnitude(int64_t value) {
+    return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+}
 
 bool absent(const vkattn_layout &layout) {
     const vkattn_layout zero{};
@@ -41,12 +43,12 @@ vkattn_result makeTensor(const vkattn_layout &layout, vkattn_role role, uint32_t
     out.offset = layout.offsetElems;
     std::copy_n(layout.extent, 4, out.extent);
     for (int d = 0; d < 4; ++d) out.stride[d] = layout.extent[d] > 1 ? layout.strideElems[d] : 0;
-    if (out.extent[2] > maxTokens)
-        return fail(why, invalid, "%s has %u tokens, expected at most %u", name, out.extent[2], maxTokens);
+    if (out.extent[2] > maxTokens) return fail(why, invalid, "%s has %u tokens, expected at most %u", name, out.extent[2], maxTokens);
     if (out.empty()) return VKATTN_OK;
 
     uint64_t above = layout.offsetElems, below = 0;
-    if (above > static_cast<uint64_t>(maxSpan)) return fail(why, invalid, "%s: offsetElems %llu is too large", name, static_cast<unsigned long long>(above));
+    if (above > static_cast<uint64_t>(maxSpan))
+        return fail(why, invalid, "%s: offsetElems %llu is too large", name, static_cast<unsigned long long>(above));
     for (int d = 0; d < 4; ++d) {
         uint64_t reach = 0;
         uint64_t &side = out.stride[d] < 0 ? below : above;
@@ -65,7 +67,8 @@ vkattn_result makeTensor(const vkattn_layout &layout, vkattn_role role, uint32_t
         for (const int d : order) {
             if (out.extent[d] <= 1) continue;
             if (magnitude(out.stride[d]) < inner)
-                return fail(why, invalid, "%s overlaps itself: stride %lld in dimension %d is below the %llu elements that smaller strides span", name,
+                return fail(why, invalid,
+                            "%s overlaps itself: stride %lld in dimension %d is below the %llu elements that smaller strides span", name,
                             static_cast<long long>(out.stride[d]), d, static_cast<unsigned long long>(inner));
             inner += (out.extent[d] - 1ull) * magnitude(out.stride[d]);
         }
@@ -76,8 +79,8 @@ vkattn_result makeTensor(const vkattn_layout &layout, vkattn_role role, uint32_t
 vkattn_result expectExtents(const Tensor &tensor, vkattn_role role, const uint32_t (&expected)[4], bool broadcast, vkattn_diagnostic *why) {
     for (int d = 0; d < 4; ++d)
         if (tensor.extent[d] != expected[d] && !(broadcast && tensor.extent[d] == 1))
-            return fail(why, invalid, "%s is [%u, %u, %u, %u], expected [%u, %u, %u, %u]%s", roleName(role), tensor.extent[0], tensor.extent[1],
-                        tensor.extent[2], tensor.extent[3], expected[0], expected[1], expected[2], expected[3],
+            return fail(why, invalid, "%s is [%u, %u, %u, %u], expected [%u, %u, %u, %u]%s", roleName(role), tensor.extent[0],
+                        tensor.extent[1], tensor.extent[2], tensor.extent[3], expected[0], expected[1], expected[2], expected[3],
                         broadcast ? " or 1 where it broadcasts" : "");
     return VKATTN_OK;
 }
@@ -85,13 +88,16 @@ vkattn_result expectExtents(const Tensor &tensor, vkattn_role role, const uint32
 vkattn_result checkNumbers(const vkattn_problem &p, vkattn_diagnostic *why) {
     if (!std::isfinite(p.scale)) return fail(why, invalid, "scale is %g, expected a finite number", static_cast<double>(p.scale));
     if (!(p.flags & VKATTN_SCALE) && p.scale != 0)
-        return fail(why, invalid, "scale is %g without VKATTN_SCALE; set the flag to use it, or leave it 0 for 1/sqrt(headDim)", static_cast<double>(p.scale));
+        return fail(why, invalid, "scale is %g without VKATTN_SCALE; set the flag to use it, or leave it 0 for 1/sqrt(headDim)",
+                    static_cast<double>(p.scale));
     if (!std::isfinite(p.softcap) || p.softcap < 0)
         return fail(why, invalid, "softcap is %g, expected a finite number above 0, or 0 for none", static_cast<double>(p.softcap));
     if (!(p.flags & VKATTN_WINDOW) && (p.windowLeft != 0 || p.windowRight != 0))
-        return fail(why, invalid, "windowLeft %d and windowRight %d are set without VKATTN_WINDOW; set the flag to use them", p.windowLeft, p.windowRight);
+        return fail(why, invalid, "windowLeft %d and windowRight %d are set without VKATTN_WINDOW; set the flag to use them", p.windowLeft,
+                    p.windowRight);
     if (p.windowLeft < -1 || p.windowRight < -1)
-        return fail(why, invalid, "negative window (left %d, right %d), expected 0 or more, or -1 for an open side", p.windowLeft, p.windowRight);
+        return fail(why, invalid, "negative window (left %d, right %d), expected 0 or more, or -1 for an open side", p.windowLeft,
+                    p.windowRight);
     return VKATTN_OK;
 }
 
@@ -150,10 +156,14 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
         vkattn_role role;
         uint32_t dtypes;
         bool optional;
-    } operands[] = {{p.q, VKATTN_Q, floats, false},         {p.k, VKATTN_K, floats, false},
-                    {p.v, VKATTN_V, floats, false},         {p.out, VKATTN_OUT, floats, false},
-                    {p.lse, VKATTN_LSE, 1u << VKATTN_F32, true}, {p.weights, VKATTN_WEIGHTS, floats, true},
-                    {p.bias, VKATTN_BIAS, floats, true},    {p.mask, VKATTN_MASK, 1u << VKATTN_BOOL8, true}};
+    } operands[] = {{p.q, VKATTN_Q, floats, false},
+                    {p.k, VKATTN_K, floats, false},
+                    {p.v, VKATTN_V, floats, false},
+                    {p.out, VKATTN_OUT, floats, false},
+                    {p.lse, VKATTN_LSE, 1u << VKATTN_F32, true},
+                    {p.weights, VKATTN_WEIGHTS, floats, true},
+                    {p.bias, VKATTN_BIAS, floats, true},
+                    {p.mask, VKATTN_MASK, 1u << VKATTN_BOOL8, true}};
     for (const auto &operand : operands) {
         if (absent(operand.layout)) {
             if (operand.optional) continue;
@@ -162,7 +172,8 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
         const uint32_t *e = operand.layout.extent;
         const bool dimIsKeys = operand.role == VKATTN_WEIGHTS || operand.role == VKATTN_BIAS || operand.role == VKATTN_MASK;
         if (e[0] == 0 || e[1] == 0 || (e[3] == 0 && !dimIsKeys))
-            return fail(why, invalid, "%s is [%u, %u, %u, %u]; batch, heads and dim must be at least 1", roleName(operand.role), e[0], e[1], e[2], e[3]);
+            return fail(why, invalid, "%s is [%u, %u, %u, %u]; batch, heads and dim must be at least 1", roleName(operand.role), e[0], e[1],
+                        e[2], e[3]);
         if (const auto r = makeTensor(operand.layout, operand.role, operand.dtypes, out.tensors[operand.role], why)) return r;
     }
 
@@ -177,10 +188,9 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     if (out.headDim > maxDim || out.valueDim > maxDim)
         return fail(why, invalid, "head dim %u, value dim %u: expected at most %u", out.headDim, out.valueDim, maxDim);
     if (k.extent[0] != out.batch || k.extent[3] != out.headDim)
-        return fail(why, invalid, "k is [%u, %u, %u, %u] but q is [%u, %u, %u, %u]: batch and head dim must agree", k.extent[0], k.extent[1], k.extent[2],
-                    k.extent[3], q.extent[0], q.extent[1], q.extent[2], q.extent[3]);
-    if (out.heads % out.kvHeads != 0)
-        return fail(why, invalid, "%u key heads do not divide %u query heads", out.kvHeads, out.heads);
+        return fail(why, invalid, "k is [%u, %u, %u, %u] but q is [%u, %u, %u, %u]: batch and head dim must agree", k.extent[0],
+                    k.extent[1], k.extent[2], k.extent[3], q.extent[0], q.extent[1], q.extent[2], q.extent[3]);
+    if (out.heads % out.kvHeads != 0) return fail(why, invalid, "%u key heads do not divide %u query heads", out.kvHeads, out.heads);
     const uint32_t expectedV[4] = {out.batch, out.kvHeads, out.keyTokens, out.valueDim};
     const uint32_t expectedOut[4] = {out.batch, out.heads, out.queryTokens, out.valueDim};
     const uint32_t expectedLse[4] = {out.batch, out.heads, out.queryTokens, 1};
@@ -197,7 +207,8 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     uint64_t pairs = out.batch;
     for (const uint64_t factor : {uint64_t{out.heads}, uint64_t{out.queryTokens}, uint64_t{std::max(out.keyTokens, 1u)}})
         if (!multiply(pairs, std::max<uint64_t>(factor, 1), pairs) || pairs > maxPairs)
-            return fail(why, invalid, "batch %u x heads %u x queries %u x keys %u is over the 2^50 pairs that 64-bit arithmetic has room for", out.batch,
+            return fail(why, invalid,
+                        "batch %u x heads %u x queries %u x keys %u is over the 2^50 pairs that 64-bit arithmetic has room for", out.batch,
                         out.heads, out.queryTokens, out.keyTokens);
 
     out.scale = p.flags & VKATTN_SCALE ? p.scale : 1.0f / std::sqrt(static_cast<float>(out.headDim));

@@ -7,9 +7,9 @@
 
 namespace vkattn {
 
-constexpr uint32_t maxTokens = 1u << 30;   // so that every key position of a window fits 32-bit signed arithmetic
+constexpr uint32_t maxTokens = 1u << 30; // so that every key position of a window fits 32-bit signed arithmetic
 constexpr uint32_t maxDim = 2048;
-constexpr int32_t openWindow = 1 << 30;    // a window side this wide hides nothing, whatever the token counts
+constexpr int32_t openWindow = 1 << 30; // a window side this wide hides nothing, whatever the token counts
 
 [[nodiscard]] constexpr uint32_t elementBytes(vkattn_dtype dtype) {
     return dtype == VKATTN_F32 ? 4 : dtype == VKATTN_F16 ? 2 : 1;
@@ -36,8 +36,8 @@ struct Tensor {
     [[nodiscard]] constexpr bool empty() const { return !extent[0] || !extent[1] || !extent[2] || !extent[3]; }
     [[nodiscard]] constexpr uint64_t index(uint64_t b, uint64_t h, uint64_t t, uint64_t d) const {
         // Unsigned arithmetic wraps and comes out right for negative strides: validation keeps every element inside.
-        return offset + b * static_cast<uint64_t>(stride[0]) + h * static_cast<uint64_t>(stride[1]) +
-               t * static_cast<uint64_t>(stride[2]) + d * static_cast<uint64_t>(stride[3]);
+        return offset + b * static_cast<uint64_t>(stride[0]) + h * static_cast<uint64_t>(stride[1]) + t * static_cast<uint64_t>(stride[2]) +
+               d * static_cast<uint64_t>(stride[3]);
     }
     // Bytes that the elements of the box occupy; a box reaching over an extent of 1 (broadcast) stays at its only element.
     [[nodiscard]] ByteRange span(const Box &box) const;
@@ -55,13 +55,15 @@ struct Problem {
 
     [[nodiscard]] constexpr const Tensor &tensor(vkattn_role role) const { return tensors[role]; }
     [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; } // query heads per key/value head
-    [[nodiscard]] bool uses(vkattn_role role) const;                                // roles but WORKSPACE
-    [[nodiscard]] uint64_t bytesNeeded(vkattn_role role) const;                     // from the start of the binding
+    [[nodiscard]] bool uses(vkattn_role role) const;                               // roles but WORKSPACE
+    [[nodiscard]] uint64_t bytesNeeded(vkattn_role role) const;                    // from the start of the binding
     [[nodiscard]] double flops() const; // 2 per multiply-add of both products, hidden pairs counted
 };
 
 [[nodiscard]] const char *roleName(vkattn_role role);
-[[nodiscard]] constexpr bool isOutput(vkattn_role role) { return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS; }
+[[nodiscard]] constexpr bool isOutput(vkattn_role role) {
+    return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;
+}
 
 [[nodiscard]] vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkattn_diagnostic *why);
 

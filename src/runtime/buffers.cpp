@@ -19,7 +19,8 @@ int Device::memoryType(uint32_t allowed, bool hostVisible) const {
     const VkMemoryPropertyFlags visibleWishes[] = {host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT | (unified_ ? local : 0),
                                                    host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, host};
     const VkMemoryPropertyFlags deviceWishes[] = {local, 0};
-    const std::span<const VkMemoryPropertyFlags> wishes = hostVisible ? std::span<const VkMemoryPropertyFlags>(visibleWishes) : deviceWishes;
+    const std::span<const VkMemoryPropertyFlags> wishes =
+        hostVisible ? std::span<const VkMemoryPropertyFlags>(visibleWishes) : deviceWishes;
     for (const VkMemoryPropertyFlags wish : wishes)
         for (uint32_t n = 0; n < memory_.memoryTypeCount; ++n)
             if ((allowed >> n & 1u) && (memory_.memoryTypes[n].propertyFlags & wish) == wish) return static_cast<int>(n);
@@ -106,8 +107,9 @@ Device::Failure Device::copyThroughStaging(const Buffer &buffer, unsigned char *
         barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
         barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
         barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-        table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier,
-                                  0, nullptr, 0, nullptr);
+        table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                                  VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, nullptr, 0,
+                                  nullptr);
         if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
         if (auto f = submitAndWait()) return f;
         if (!toDevice) std::memcpy(data + done, staging_.mapped, part);

@@ -8,7 +8,8 @@
 
 namespace vkattn {
 
-std::unique_ptr<Device> Device::create(const Instance &instance, const Instance::Found &found, const RuntimeOptions &options, std::string &why) {
+std::unique_ptr<Device> Device::create(const Instance &instance, const Instance::Found &found, const RuntimeOptions &options,
+                                       std::string &why) {
     std::unique_ptr<Device> device(new Device);
     if (!device->open(instance, found, options, why)) return nullptr;
     return device;
@@ -168,11 +169,17 @@ Device::Failure Device::prepareDescriptorPool(const vkattn_requirements &require
 
 namespace {
 
-bool isOutputRole(vkattn_role role) { return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS; }
+bool isOutputRole(vkattn_role role) {
+    return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;
+}
 
-const vkattn_layout &outputLayout(const vkattn_problem &p, vkattn_role role) { return role == VKATTN_OUT ? p.out : role == VKATTN_LSE ? p.lse : p.weights; }
+const vkattn_layout &outputLayout(const vkattn_problem &p, vkattn_role role) {
+    return role == VKATTN_OUT ? p.out : role == VKATTN_LSE ? p.lse : p.weights;
+}
 
-uint64_t elementSize(const vkattn_layout &layout) { return layout.dtype == VKATTN_F16 ? 2 : 4; }
+uint64_t elementSize(const vkattn_layout &layout) {
+    return layout.dtype == VKATTN_F16 ? 2 : 4;
+}
 
 // Densely packed in row-major order from the first byte: the whole range is elements.
 bool isDense(const vkattn_layout &layout) {
@@ -201,8 +208,8 @@ void copyElements(const vkattn_layout &layout, const unsigned char *from, unsign
 
 } // namespace
 
-Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirements &requirements, std::span<const vkattn_operand_memory> operands,
-                            const RunOptions &options, Timing &timing) {
+Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirements &requirements,
+                            std::span<const vkattn_operand_memory> operands, const RunOptions &options, Timing &timing) {
     vkattn_binding bindings[VKATTN_ROLE_COUNT];
     uint32_t bindingCount = 0;
     const auto bind = [&](vkattn_role role, uint64_t bytes) -> Failure {
@@ -225,13 +232,14 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
         table_.CmdResetQueryPool(commands_, queries_, 0, 2);
         table_.CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries_, 0);
     }
-    // Results of earlier submits, copies included, and repeats of this command buffer: all of it is finished and visible before the first dispatch.
+    // Results of earlier submits, copies included, and repeats of this command buffer: all of it is finished and visible before the first
+    // dispatch.
     VkMemoryBarrier memory{};
     memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     memory.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT;
     memory.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-    table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1,
-                              &memory, 0, nullptr, 0, nullptr);
+    table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                              VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0, nullptr, 0, nullptr);
     vkattn_record record{};
     record.structSize = sizeof record;
     record.allowCompile = 1;
@@ -240,11 +248,12 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
     record.bindingCount = bindingCount;
     record.descriptorPool = descriptors_;
     vkattn_diagnostic why{};
-    if (const vkattn_result r = vkattnRecord(context_, &problem, &record, &why)) return {static_cast<VkResult>(why.vkResult), r, why.message};
+    if (const vkattn_result r = vkattnRecord(context_, &problem, &record, &why))
+        return {static_cast<VkResult>(why.vkResult), r, why.message};
     memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
     memory.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
-    table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &memory, 0,
-                              nullptr, 0, nullptr);
+    table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                              0, 1, &memory, 0, nullptr, 0, nullptr);
     if (queries_) table_.CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, 1);
     if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
 
@@ -256,7 +265,8 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
         if (auto f = submitAndWait()) return f;
         double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
         uint64_t stamps[2] = {};
-        if (queries_ && table_.GetQueryPoolResults(device_, queries_, 0, 2, sizeof stamps, stamps, 8, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) == VK_SUCCESS)
+        if (queries_ && table_.GetQueryPoolResults(device_, queries_, 0, 2, sizeof stamps, stamps, 8,
+                                                   VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) == VK_SUCCESS)
             milliseconds = static_cast<double>((stamps[1] - stamps[0]) & timestampMask_) * timestampPeriod_ * 1e-6;
         if (n > 0 || !options.warmUp) times.push_back(milliseconds);
     }

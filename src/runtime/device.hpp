@@ -16,7 +16,8 @@ struct Buffer {
 class Device {
   public:
     // NULL with the reason.
-    [[nodiscard]] static std::unique_ptr<Device> create(const Instance &instance, const Instance::Found &found, const RuntimeOptions &options, std::string &why);
+    [[nodiscard]] static std::unique_ptr<Device> create(const Instance &instance, const Instance::Found &found,
+                                                        const RuntimeOptions &options, std::string &why);
     ~Device();
     Device(const Device &) = delete;
     Device &operator=(const Device &) = delete;
@@ -32,8 +33,8 @@ class Device {
         double milliseconds = 0;
         bool deviceTimestamps = false;
     };
-    [[nodiscard]] Failure run(const vkattn_problem &problem, const vkattn_requirements &requirements, std::span<const vkattn_operand_memory> operands,
-                              const RunOptions &options, Timing &timing);
+    [[nodiscard]] Failure run(const vkattn_problem &problem, const vkattn_requirements &requirements,
+                              std::span<const vkattn_operand_memory> operands, const RunOptions &options, Timing &timing);
 
     [[nodiscard]] vkattn_context context() const { return context_; }
 

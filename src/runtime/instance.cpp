@@ -16,7 +16,8 @@ bool contains(const std::vector<VkExtensionProperties> &list, const char *name) 
 }
 
 std::vector<VkExtensionProperties> instanceExtensions(PFN_vkGetInstanceProcAddr get, const char *layer) {
-    const auto enumerate = reinterpret_cast<PFN_vkEnumerateInstanceExtensionProperties>(get(nullptr, "vkEnumerateInstanceExtensionProperties"));
+    const auto enumerate =
+        reinterpret_cast<PFN_vkEnumerateInstanceExtensionProperties>(get(nullptr, "vkEnumerateInstanceExtensionProperties"));
     uint32_t count = 0;
     if (!enumerate || enumerate(layer, &count, nullptr) != VK_SUCCESS) return {};
     std::vector<VkExtensionProperties> list(count);
@@ -34,22 +35,32 @@ VKAPI_ATTR VkBool32 VKAPI_CALL onMessage(VkDebugUtilsMessageSeverityFlagBitsEXT,
 
 DeviceType typeOf(VkPhysicalDeviceType type) {
     switch (type) {
-    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return DeviceType::discrete;
-    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return DeviceType::integrated;
-    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return DeviceType::virtualGpu;
-    case VK_PHYSICAL_DEVICE_TYPE_CPU: return DeviceType::cpu;
-    default: return DeviceType::other;
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+        return DeviceType::discrete;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+        return DeviceType::integrated;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+        return DeviceType::virtualGpu;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+        return DeviceType::cpu;
+    default:
+        return DeviceType::other;
     }
 }
 
 // Best first.
 int rank(DeviceType type) {
     switch (type) {
-    case DeviceType::discrete: return 0;
-    case DeviceType::integrated: return 1;
-    case DeviceType::virtualGpu: return 2;
-    case DeviceType::other: return 3;
-    case DeviceType::cpu: break;
+    case DeviceType::discrete:
+        return 0;
+    case DeviceType::integrated:
+        return 1;
+    case DeviceType::virtualGpu:
+        return 2;
+    case DeviceType::other:
+        return 3;
+    case DeviceType::cpu:
+        break;
     }
     return 4;
 }
@@ -63,11 +74,16 @@ std::string versionText(uint32_t version) {
 
 const char *deviceTypeName(DeviceType type) {
     switch (type) {
-    case DeviceType::discrete: return "discrete GPU";
-    case DeviceType::integrated: return "integrated GPU";
-    case DeviceType::virtualGpu: return "virtual GPU";
-    case DeviceType::cpu: return "CPU";
-    case DeviceType::other: break;
+    case DeviceType::discrete:
+        return "discrete GPU";
+    case DeviceType::integrated:
+        return "integrated GPU";
+    case DeviceType::virtualGpu:
+        return "virtual GPU";
+    case DeviceType::cpu:
+        return "CPU";
+    case DeviceType::other:
+        break;
     }
     return "other";
 }
@@ -85,7 +101,8 @@ bool InstanceTable::load(PFN_vkGetInstanceProcAddr get, VkInstance instance) {
     };
     GetPhysicalDeviceProperties2 =
         reinterpret_cast<PFN_vkGetPhysicalDeviceProperties2>(either("vkGetPhysicalDeviceProperties2", "vkGetPhysicalDeviceProperties2KHR"));
-    GetPhysicalDeviceFeatures2 = reinterpret_cast<PFN_vkGetPhysicalDeviceFeatures2>(either("vkGetPhysicalDeviceFeatures2", "vkGetPhysicalDeviceFeatures2KHR"));
+    GetPhysicalDeviceFeatures2 =
+        reinterpret_cast<PFN_vkGetPhysicalDeviceFeatures2>(either("vkGetPhysicalDeviceFeatures2", "vkGetPhysicalDeviceFeatures2KHR"));
     return true;
 }
 
@@ -185,7 +202,8 @@ bool Instance::makeInstance(const RuntimeOptions &options, std::string &why) {
     info.ppEnabledExtensionNames = extensions.data();
     if (const VkResult r = createInstance(&info, nullptr, &instance_)) {
         instance_ = VK_NULL_HANDLE;
-        why = r == VK_ERROR_INCOMPATIBLE_DRIVER ? "no Vulkan driver was found (VK_ERROR_INCOMPATIBLE_DRIVER)" : failureText("vkCreateInstance", r);
+        why = r == VK_ERROR_INCOMPATIBLE_DRIVER ? "no Vulkan driver was found (VK_ERROR_INCOMPATIBLE_DRIVER)"
+                                                : failureText("vkCreateInstance", r);
         return false;
     }
     if (!table_.load(get, instance_)) {
@@ -259,7 +277,8 @@ DeviceInfo Instance::describe(VkPhysicalDevice device) const {
     VkPhysicalDeviceMemoryProperties memory;
     table_.GetPhysicalDeviceMemoryProperties(device, &memory);
     for (uint32_t n = 0; n < memory.memoryHeapCount; ++n)
-        if (memory.memoryHeaps[n].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) info.deviceLocalBytes = std::max<uint64_t>(info.deviceLocalBytes, memory.memoryHeaps[n].size);
+        if (memory.memoryHeaps[n].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
+            info.deviceLocalBytes = std::max<uint64_t>(info.deviceLocalBytes, memory.memoryHeaps[n].size);
     info.maxAllocationBytes = info.deviceLocalBytes;
     uint32_t familyCount = 0;
     table_.GetPhysicalDeviceQueueFamilyProperties(device, &familyCount, nullptr);
@@ -307,8 +326,8 @@ DeviceInfo Instance::describe(VkPhysicalDevice device) const {
     info.caps.structSize = sizeof info.caps;
     const std::vector<const char *> extensions = deviceExtensions(device);
     vkattn_diagnostic why{};
-    if (vkattnPhysicalDeviceCaps(table_.getInstanceProcAddr, instance_, device, apiVersion_, extensions.data(), static_cast<uint32_t>(extensions.size()),
-                                 &info.caps, &why) != VKATTN_OK) {
+    if (vkattnPhysicalDeviceCaps(table_.getInstanceProcAddr, instance_, device, apiVersion_, extensions.data(),
+                                 static_cast<uint32_t>(extensions.size()), &info.caps, &why) != VKATTN_OK) {
         info.kernels.push_back({"staged", false, why.message});
         return info;
     }

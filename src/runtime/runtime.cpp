@@ -17,7 +17,8 @@ std::string lower(std::string text) {
 
 std::string deviceList(const std::vector<Instance::Found> &devices) {
     std::string list;
-    for (const auto &found : devices) list += "\n  " + std::to_string(found.info.index) + "  " + found.info.name + "  (" + deviceTypeName(found.info.type) + ")";
+    for (const auto &found : devices)
+        list += "\n  " + std::to_string(found.info.index) + "  " + found.info.name + "  (" + deviceTypeName(found.info.type) + ")";
     return list + "\n  cpu  (no Vulkan: the processor)";
 }
 
@@ -59,7 +60,8 @@ struct Runtime::Impl {
     const DeviceInfo *info = nullptr;
     std::string fallbackReason;
 
-    RunResult runOnCpu(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &run, std::string reason) const {
+    RunResult runOnCpu(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &run,
+                       std::string reason) const {
         RunResult result;
         result.device = "cpu";
         result.driver = "vkattn cpu fallback";
@@ -75,7 +77,8 @@ struct Runtime::Impl {
                 result.message = why.message;
                 return result;
             }
-            if (n > 0 || !run.warmUp) times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+            if (n > 0 || !run.warmUp)
+                times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
         }
         result.milliseconds = median(times);
         return result;
@@ -133,8 +136,12 @@ std::unique_ptr<Runtime> Runtime::open(const RuntimeOptions &options, OpenStatus
     return nullptr;
 }
 
-const DeviceInfo *Runtime::device() const { return impl_->info; }
-const std::string &Runtime::fallbackReason() const { return impl_->fallbackReason; }
+const DeviceInfo *Runtime::device() const {
+    return impl_->info;
+}
+const std::string &Runtime::fallbackReason() const {
+    return impl_->fallbackReason;
+}
 
 Runtime::CompileStatistics Runtime::compileStatistics() const {
     uint32_t pipelines = 0;

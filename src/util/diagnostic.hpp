@@ -23,8 +23,7 @@ failVulkan(vkattn_diagnostic *why, vkattn_result result, int32_t vkResult, const
     return result;
 }
 
-template <class... Args>
-[[nodiscard]] vkattn_result fail(vkattn_diagnostic *why, vkattn_result result, const char *format, Args... args) {
+template <class... Args> [[nodiscard]] vkattn_result fail(vkattn_diagnostic *why, vkattn_result result, const char *format, Args... args) {
     return failVulkan(why, result, 0, format, args...);
 }
 

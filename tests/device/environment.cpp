@@ -10,7 +10,9 @@ std::map<Limits, std::unique_ptr<Runtime>> &runtimes() {
     return map;
 }
 
-const char *name(Limits limits) { return limits == Limits::full ? "full" : limits == Limits::weak ? "weak" : "tiny"; }
+const char *name(Limits limits) {
+    return limits == Limits::full ? "full" : limits == Limits::weak ? "weak" : "tiny";
+}
 
 } // namespace
 
@@ -67,6 +69,8 @@ void printStatistics() {
     }
 }
 
-void closeRuntimes() { runtimes().clear(); }
+void closeRuntimes() {
+    runtimes().clear();
+}
 
 } // namespace vkattn::test

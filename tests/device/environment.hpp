@@ -8,9 +8,9 @@
 namespace vkattn::test {
 
 enum class Limits {
-    full,  // what the device has
-    weak,  // the minimum limits of Vulkan 1.0
-    tiny,  // storage buffers of 64 KiB and 16 KiB of workspace, so that everything is cut into chunks
+    full, // what the device has
+    weak, // the minimum limits of Vulkan 1.0
+    tiny, // storage buffers of 64 KiB and 16 KiB of workspace, so that everything is cut into chunks
 };
 
 // Opened on first use. Fails the test and returns NULL where the device cannot be opened.

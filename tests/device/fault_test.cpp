@@ -1,5 +1,5 @@
-// A lost device, exhausted memory, a driver that fails to compile: the CPU answers, says why, and is right; without permission to fall back the
-// run fails and says why.
+// A lost device, exhausted memory, a driver that fails to compile: the CPU answers, says why, and is right; without permission to fall back
+// the run fails and says why.
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
 
@@ -18,7 +18,8 @@ struct FaultCase {
     bool atOpen; // strikes while the device is opened
 };
 const FaultCase faults[] = {
-    {"vkQueueSubmit", VK_ERROR_DEVICE_LOST, VKATTN_ERROR_DEVICE_LOST, "the device was lost: vkQueueSubmit failed: VK_ERROR_DEVICE_LOST", false},
+    {"vkQueueSubmit", VK_ERROR_DEVICE_LOST, VKATTN_ERROR_DEVICE_LOST, "the device was lost: vkQueueSubmit failed: VK_ERROR_DEVICE_LOST",
+     false},
     {"vkWaitForFences", VK_ERROR_DEVICE_LOST, VKATTN_ERROR_DEVICE_LOST, "the device was lost", false},
     {"vkAllocateMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY, VKATTN_ERROR_OUT_OF_DEVICE_MEMORY, "VK_ERROR_OUT_OF_DEVICE_MEMORY", false},
     {"vkMapMemory", VK_ERROR_MEMORY_MAP_FAILED, VKATTN_ERROR_VULKAN, "VK_ERROR_MEMORY_MAP_FAILED", false},
@@ -43,7 +44,9 @@ std::unique_ptr<test::Instance> someProblem() {
 
 bool right(const test::Instance &in) {
     vkattn_verify_report report{};
-    return vkattnCpuVerify(&in.problem, in.operands.data(), static_cast<uint32_t>(in.operands.size()), nullptr, &report, nullptr) == VKATTN_OK && report.passed;
+    return vkattnCpuVerify(&in.problem, in.operands.data(), static_cast<uint32_t>(in.operands.size()), nullptr, &report, nullptr) ==
+               VKATTN_OK &&
+           report.passed;
 }
 
 } // namespace

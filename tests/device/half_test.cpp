@@ -14,7 +14,8 @@ namespace {
 // [32, 1, 1, 2048] tensors hold 65536 values.
 std::unique_ptr<test::Instance> oneKey(vkattn_dtype v, vkattn_dtype out) {
     Case c;
-    c.batch = 32, c.heads = c.kvHeads = 1, c.queryTokens = c.keyTokens = 1, c.headDim = 1, c.valueDim = 2048, c.v = v, c.out = out, c.poison = false;
+    c.batch = 32, c.heads = c.kvHeads = 1, c.queryTokens = c.keyTokens = 1, c.headDim = 1, c.valueDim = 2048, c.v = v, c.out = out,
+    c.poison = false;
     Random random(1);
     auto in = makeInstance(c, random);
     return in;
@@ -48,7 +49,8 @@ TEST(HalfOnDevice, everyRoundingIsToNearestEven) {
     const auto exact = oneKey(VKATTN_F16, VKATTN_F32); // its v: where to read the value of a half
     for (int round = 0; round < 4; ++round) {
         for (uint32_t n = 0; n < 65536; ++n) {
-            const auto half = static_cast<uint16_t>(n & 0x8000u ? 0x8000u | n % 0x7c00 : n % 0x7c00), next = static_cast<uint16_t>(half + 1);
+            const auto half = static_cast<uint16_t>(n & 0x8000u ? 0x8000u | n % 0x7c00 : n % 0x7c00),
+                       next = static_cast<uint16_t>(half + 1);
             std::memcpy(exact->v.data(), &half, 2);
             const float low = exact->v.get(0, 0, 0, 0);
             std::memcpy(exact->v.data(), &next, 2);

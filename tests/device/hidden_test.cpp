@@ -47,7 +47,8 @@ void checkPoison(Limits limits, const Case &c, bool inKeys, float value) {
 
 void checkAll(Limits limits) {
     Case c;
-    c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 40, c.keyTokens = 45, c.headDim = 12, c.valueDim = 10, c.lse = true, c.poison = false;
+    c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 40, c.keyTokens = 45, c.headDim = 12, c.valueDim = 10, c.lse = true,
+    c.poison = false;
     std::vector<Case> cases(6, c);
     cases[0].name = "causal", cases[0].causal = true;
     cases[1].name = "causalTopLeft", cases[1].causal = cases[1].topLeft = true;
@@ -62,5 +63,9 @@ void checkAll(Limits limits) {
 
 } // namespace
 
-TEST(Hidden, poisonStaysInItsRows) { checkAll(Limits::full); }
-TEST(Hidden, poisonStaysInItsRowsOnWeakDevices) { checkAll(Limits::weak); }
+TEST(Hidden, poisonStaysInItsRows) {
+    checkAll(Limits::full);
+}
+TEST(Hidden, poisonStaysInItsRowsOnWeakDevices) {
+    checkAll(Limits::weak);
+}

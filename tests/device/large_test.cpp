@@ -10,7 +10,8 @@ TEST(Large, oneHeadPast128MiB) {
     ASSERT_TRUE(runtime);
     Case c;
     c.name = "large";
-    c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 3, c.keyTokens = 300000, c.headDim = 128, c.valueDim = 128, c.lse = true, c.causal = true;
+    c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 3, c.keyTokens = 300000, c.headDim = 128, c.valueDim = 128, c.lse = true,
+    c.causal = true;
     c.poison = false;
     Random random = randomFor(c.name);
     const auto in = makeInstance(c, random);
@@ -32,7 +33,8 @@ TEST(Large, longRows) {
         for (const uint32_t needle : {0u, keys / 2, keys - 1}) {
             Case c;
             c.name = "long" + std::to_string(keys);
-            c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 2, c.keyTokens = keys, c.headDim = c.valueDim = 3, c.lse = true, c.poison = false;
+            c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 2, c.keyTokens = keys, c.headDim = c.valueDim = 3, c.lse = true,
+            c.poison = false;
             c.data = Data::needle, c.needle = needle, c.weights = keys < 100000;
             Random random = randomFor(c.name);
             const auto in = makeInstance(c, random);

@@ -16,7 +16,8 @@ void runMatrix(Limits limits, bool full) {
     const std::vector<Case> cases = caseMatrix(random, full);
     size_t ran = 0;
     for (const Case &c : cases) {
-        // Rows of a 2048-wide head with dims far apart do not fit a 64 KiB binding: the plan refuses, which tests/unit/plan_test.cpp covers.
+        // Rows of a 2048-wide head with dims far apart do not fit a 64 KiB binding: the plan refuses, which tests/unit/plan_test.cpp
+        // covers.
         if (limits == Limits::tiny && std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000) continue;
         Random own = randomFor(c.name);
         const auto instance = makeInstance(c, own);
@@ -40,9 +41,15 @@ TEST(Device, isListed) {
     }
 }
 
-TEST(Matrix, fullLimits) { runMatrix(Limits::full, true); }
-TEST(Matrix, vulkan10Limits) { runMatrix(Limits::weak, false); }
-TEST(Matrix, cutIntoChunks) { runMatrix(Limits::tiny, false); }
+TEST(Matrix, fullLimits) {
+    runMatrix(Limits::full, true);
+}
+TEST(Matrix, vulkan10Limits) {
+    runMatrix(Limits::weak, false);
+}
+TEST(Matrix, cutIntoChunks) {
+    runMatrix(Limits::tiny, false);
+}
 
 TEST(Matrix, sameDeviceSamePlanSameBits) {
     Runtime *runtime = runtimeFor(Limits::full);

@@ -10,10 +10,13 @@ using namespace vkattn::test;
 TEST(NonFinite, visibleValuesReachTheirRowOnly) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
-    if (!runtime->device()->caps.floatControlsNan) GTEST_SKIP() << "the device does not promise NaN (shaderSignedZeroInfNanPreserveFloat32)";
+    if (!runtime->device()->caps.floatControlsNan)
+        GTEST_SKIP() << "the device does not promise NaN (shaderSignedZeroInfNanPreserveFloat32)";
     Case c;
-    c.batch = 1, c.heads = c.kvHeads = 2, c.queryTokens = 37, c.poison = false, c.lse = c.weights = true, c.biasBroadcast = 1, c.biasHidden = 0;
-    for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()})
+    c.batch = 1, c.heads = c.kvHeads = 2, c.queryTokens = 37, c.poison = false, c.lse = c.weights = true, c.biasBroadcast = 1,
+    c.biasHidden = 0;
+    for (const float value :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()})
         for (const bool inQuery : {true, false}) {
             if (!inQuery && value < 0) continue; // a bias of -infinity hides
             for (const float softcap : {0.0f, 5.0f}) {
@@ -41,7 +44,9 @@ TEST(NonFinite, visibleValuesReachTheirRowOnly) {
                         }
                     }
                 vkattn_verify_report report{};
-                ASSERT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), nullptr, &report, nullptr), VKATTN_OK);
+                ASSERT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), nullptr, &report,
+                                          nullptr),
+                          VKATTN_OK);
                 EXPECT_TRUE(report.passed);
             }
         }

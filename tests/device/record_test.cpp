@@ -127,15 +127,28 @@ TEST(Record, refusesWhatBreaksItsRules) {
         EXPECT_EQ(context.record(p, host.commands, bindings, pool, &why), VKATTN_ERROR_INVALID_ARGUMENT) << expected;
         EXPECT_NE(std::string(why.message).find(expected), std::string::npos) << why.message;
     };
-    refused("descriptorPool is required", [](auto &) {}, VK_NULL_HANDLE);
-    refused("workspace is not bound", [](auto &b) { b.pop_back(); }, host.descriptors);
-    refused("q is not bound", [](auto &b) { b.erase(b.begin()); }, host.descriptors);
-    refused("bound twice", [](auto &b) { b.push_back(b[1]); }, host.descriptors);
-    refused("expected at least", [](auto &b) { b[2].size -= 1; }, host.descriptors);
-    refused("VK_NULL_HANDLE", [](auto &b) { b[2].buffer = VK_NULL_HANDLE; }, host.descriptors);
-    refused("multiple of", [](auto &b) { b[3].offset += 2; }, host.descriptors);
-    refused("multiple of", [](auto &b) { b[4].offset += 4; }, host.descriptors);
-    refused("does not use", [](auto &b) { b.push_back({VKATTN_LSE, b[0].buffer, 0, 64}); }, host.descriptors);
+    refused(
+        "descriptorPool is required", [](auto &) {}, VK_NULL_HANDLE);
+    refused(
+        "workspace is not bound", [](auto &b) { b.pop_back(); }, host.descriptors);
+    refused(
+        "q is not bound", [](auto &b) { b.erase(b.begin()); }, host.descriptors);
+    refused(
+        "bound twice", [](auto &b) { b.push_back(b[1]); }, host.descriptors);
+    refused(
+        "expected at least", [](auto &b) { b[2].size -= 1; }, host.descriptors);
+    refused(
+        "VK_NULL_HANDLE", [](auto &b) { b[2].buffer = VK_NULL_HANDLE; }, host.descriptors);
+    refused(
+        "multiple of", [](auto &b) { b[3].offset += 2; }, host.descriptors);
+    refused(
+        "multiple of", [](auto &b) { b[4].offset += 4; }, host.descriptors);
+    refused(
+        "does not use",
+        [](auto &b) {
+            b.push_back({VKATTN_LSE, b[0].buffer, 0, 64});
+        },
+        host.descriptors);
 
     uint32_t pipelines = 0;
     EXPECT_EQ(context.record(p, host.commands, good, host.descriptors, &why), VKATTN_NOT_READY);

@@ -1,5 +1,5 @@
-// Under the Khronos validation layer with synchronization validation: silent on the real thing, and first, as a positive control, not silent when
-// the barriers between dispatches are left out (a layer that reports nothing would prove nothing).
+// Under the Khronos validation layer with synchronization validation: silent on the real thing, and first, as a positive control, not
+// silent when the barriers between dispatches are left out (a layer that reports nothing would prove nothing).
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
 
@@ -20,7 +20,8 @@ struct Log {
         return o;
     }
     [[nodiscard]] size_t count(const char *part) const {
-        return static_cast<size_t>(std::count_if(messages.begin(), messages.end(), [&](const std::string &m) { return m.find(part) != std::string::npos; }));
+        return static_cast<size_t>(
+            std::count_if(messages.begin(), messages.end(), [&](const std::string &m) { return m.find(part) != std::string::npos; }));
     }
 };
 
@@ -58,7 +59,8 @@ TEST(Validation, isSilent) {
         cases.resize(120);
         size_t ran = 0;
         for (const Case &c : cases) {
-            if (limits == Limits::tiny && std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000) continue;
+            if (limits == Limits::tiny && std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000)
+                continue;
             Random own = randomFor(c.name);
             const auto in = makeInstance(c, own);
             EXPECT_EQ(runAndCheck(*runtime, *in), "") << c.name;

@@ -11,7 +11,9 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
-uint64_t sizeOf(vkattn_dtype dtype) { return dtype == VKATTN_F32 ? 4 : dtype == VKATTN_F16 ? 2 : 1; }
+uint64_t sizeOf(vkattn_dtype dtype) {
+    return dtype == VKATTN_F32 ? 4 : dtype == VKATTN_F16 ? 2 : 1;
+}
 
 // Test-side half conversions through the compiler's own arithmetic, independent of the library's integer code.
 float fromHalf(uint16_t bits) {
@@ -135,7 +137,8 @@ std::string HostTensor::damage(const HostTensor &before) const {
                     for (uint64_t n = 0; n < sizeOf(layout.dtype); ++n) element[byteOf(b, h, t, d) + n] = true;
     for (size_t n = 0; n < memory_.size(); ++n)
         if (!element[n] && memory_[n] != before.memory_[n])
-            return "byte " + std::to_string(static_cast<int64_t>(n) - static_cast<int64_t>(canary)) + " of the binding is no element and was changed";
+            return "byte " + std::to_string(static_cast<int64_t>(n) - static_cast<int64_t>(canary)) +
+                   " of the binding is no element and was changed";
     return {};
 }
 
@@ -175,8 +178,8 @@ std::unique_ptr<Instance> makeInstance(const Case &c, Random &random) {
     in.c = c;
     vkattn_problem &p = in.problem;
     p.structSize = sizeof p;
-    p.flags = (c.causal ? static_cast<uint32_t>(VKATTN_CAUSAL) : 0) | (c.topLeft ? VKATTN_ALIGN_TOP_LEFT : 0) | (c.window ? VKATTN_WINDOW : 0) |
-              (c.scale ? VKATTN_SCALE : 0) | (c.lengths ? VKATTN_KEY_LENGTHS_GIVEN : 0);
+    p.flags = (c.causal ? static_cast<uint32_t>(VKATTN_CAUSAL) : 0) | (c.topLeft ? VKATTN_ALIGN_TOP_LEFT : 0) |
+              (c.window ? VKATTN_WINDOW : 0) | (c.scale ? VKATTN_SCALE : 0) | (c.lengths ? VKATTN_KEY_LENGTHS_GIVEN : 0);
     p.scale = c.scale.value_or(0);
     p.softcap = c.softcap;
     if (c.window) p.windowLeft = c.left, p.windowRight = c.right;
@@ -232,7 +235,8 @@ std::unique_ptr<Instance> makeInstance(const Case &c, Random &random) {
         const float peak = 30.0f / (scale * static_cast<float>(c.headDim));
         fill(in.q, [&](auto...) { return 1.0f + 0.05f * normal(random); });
         fill(in.k, [&](uint32_t, uint32_t, uint32_t t, uint32_t) { return t == c.needle ? peak : 0.05f * normal(random); });
-        fill(in.v, [&](uint32_t, uint32_t, uint32_t t, uint32_t d) { return static_cast<float>(t % 1021) + 0.25f * static_cast<float>(d % 4); });
+        fill(in.v,
+             [&](uint32_t, uint32_t, uint32_t t, uint32_t d) { return static_cast<float>(t % 1021) + 0.25f * static_cast<float>(d % 4); });
         break;
     }
     case Data::equal:
@@ -281,9 +285,9 @@ std::string runAndCheck(Runtime &runtime, Instance &in, vkattn_verify_report *re
     if (reportOut) *reportOut = report;
     if (!report.passed) {
         char text[400];
-        std::snprintf(text, sizeof text, "role %d at [%u, %u, %u, %u]: got %.9g, expected %.9g, error %.3g, bound %.3g", static_cast<int>(report.worstRole),
-                      report.worstIndex[0], report.worstIndex[1], report.worstIndex[2], report.worstIndex[3], report.worstGot, report.worstExpected,
-                      report.worstError, report.worstBound);
+        std::snprintf(text, sizeof text, "role %d at [%u, %u, %u, %u]: got %.9g, expected %.9g, error %.3g, bound %.3g",
+                      static_cast<int>(report.worstRole), report.worstIndex[0], report.worstIndex[1], report.worstIndex[2],
+                      report.worstIndex[3], report.worstGot, report.worstExpected, report.worstError, report.worstBound);
         return text;
     }
     std::string damage = in.out.damage(out);

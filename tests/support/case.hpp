@@ -39,11 +39,11 @@ struct Case {
     bool lse = false, weights = false, lengths = false, hostileLengths = false;
     // Extents of mask and bias that are 1 (broadcast): bit d for dimension d.
     std::optional<uint32_t> maskBroadcast, biasBroadcast;
-    float biasHidden = 0.2f;            // share of -infinity
-    std::optional<float> biasConstant;  // every finite bias has this value in half of the rows
+    float biasHidden = 0.2f;           // share of -infinity
+    std::optional<float> biasConstant; // every finite bias has this value in half of the rows
     Data data = Data::normal;
-    uint32_t needle = 0;                // Data::needle: which key
-    bool poison = true;                 // NaN and infinity in K and V wherever no row may see them
+    uint32_t needle = 0; // Data::needle: which key
+    bool poison = true;  // NaN and infinity in K and V wherever no row may see them
 };
 
 // A tensor in host memory with canaries around and between its elements.
@@ -55,8 +55,8 @@ class HostTensor {
     [[nodiscard]] uint64_t bytes() const { return memory_.size() - 2 * canary; }
     [[nodiscard]] float get(uint32_t b, uint32_t h, uint32_t t, uint32_t d) const;
     void set(uint32_t b, uint32_t h, uint32_t t, uint32_t d, float value); // bool8: 0 or not
-    void fillRandomly(Random &random);     // every byte: what an output holds before
-    [[nodiscard]] std::string damage(const HostTensor &before) const; // empty: every byte that is no element is as before
+    void fillRandomly(Random &random);                                     // every byte: what an output holds before
+    [[nodiscard]] std::string damage(const HostTensor &before) const;      // empty: every byte that is no element is as before
     vkattn_layout layout{};
 
   private:

@@ -11,10 +11,10 @@ extern "C" VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInst
 namespace vkattn::test {
 
 struct Fault {
-    std::string function;                // which Vulkan function answers `result`; empty: none
+    std::string function; // which Vulkan function answers `result`; empty: none
     VkResult result = VK_SUCCESS;
-    int calls = 1;                       // how often; negative: always
-    int skip = 0;                        // calls that pass first
+    int calls = 1; // how often; negative: always
+    int skip = 0;  // calls that pass first
     bool dropBarriers = false;
 };
 inline Fault fault; // what happens next
@@ -32,27 +32,37 @@ inline bool strikes(const char *function) {
 
 #define VKATTN_FAULTY(name, parameters, arguments)                                                                                         \
     inline PFN_vk##name next##name = nullptr;                                                                                              \
-    inline VKAPI_ATTR VkResult VKAPI_CALL name parameters { return strikes("vk" #name) ? fault.result : next##name arguments; }
+    inline VKAPI_ATTR VkResult VKAPI_CALL name parameters {                                                                                \
+        return strikes("vk" #name) ? fault.result : next##name arguments;                                                                  \
+    }
 VKATTN_FAULTY(QueueSubmit, (VkQueue q, uint32_t n, const VkSubmitInfo *s, VkFence f), (q, n, s, f))
 VKATTN_FAULTY(WaitForFences, (VkDevice d, uint32_t n, const VkFence *f, VkBool32 a, uint64_t t), (d, n, f, a, t))
 VKATTN_FAULTY(AllocateMemory, (VkDevice d, const VkMemoryAllocateInfo *i, const VkAllocationCallbacks *a, VkDeviceMemory *m), (d, i, a, m))
 VKATTN_FAULTY(MapMemory, (VkDevice d, VkDeviceMemory m, VkDeviceSize o, VkDeviceSize s, VkMemoryMapFlags f, void **p), (d, m, o, s, f, p))
 VKATTN_FAULTY(CreateBuffer, (VkDevice d, const VkBufferCreateInfo *i, const VkAllocationCallbacks *a, VkBuffer *b), (d, i, a, b))
-VKATTN_FAULTY(CreateComputePipelines, (VkDevice d, VkPipelineCache c, uint32_t n, const VkComputePipelineCreateInfo *i, const VkAllocationCallbacks *a, VkPipeline *p), (d, c, n, i, a, p))
-VKATTN_FAULTY(CreateShaderModule, (VkDevice d, const VkShaderModuleCreateInfo *i, const VkAllocationCallbacks *a, VkShaderModule *m), (d, i, a, m))
-VKATTN_FAULTY(CreatePipelineLayout, (VkDevice d, const VkPipelineLayoutCreateInfo *i, const VkAllocationCallbacks *a, VkPipelineLayout *l), (d, i, a, l))
-VKATTN_FAULTY(CreateDescriptorSetLayout, (VkDevice d, const VkDescriptorSetLayoutCreateInfo *i, const VkAllocationCallbacks *a, VkDescriptorSetLayout *l), (d, i, a, l))
+VKATTN_FAULTY(CreateComputePipelines,
+              (VkDevice d, VkPipelineCache c, uint32_t n, const VkComputePipelineCreateInfo *i, const VkAllocationCallbacks *a,
+               VkPipeline *p),
+              (d, c, n, i, a, p))
+VKATTN_FAULTY(CreateShaderModule, (VkDevice d, const VkShaderModuleCreateInfo *i, const VkAllocationCallbacks *a, VkShaderModule *m),
+              (d, i, a, m))
+VKATTN_FAULTY(CreatePipelineLayout, (VkDevice d, const VkPipelineLayoutCreateInfo *i, const VkAllocationCallbacks *a, VkPipelineLayout *l),
+              (d, i, a, l))
+VKATTN_FAULTY(CreateDescriptorSetLayout,
+              (VkDevice d, const VkDescriptorSetLayoutCreateInfo *i, const VkAllocationCallbacks *a, VkDescriptorSetLayout *l),
+              (d, i, a, l))
 VKATTN_FAULTY(AllocateDescriptorSets, (VkDevice d, const VkDescriptorSetAllocateInfo *i, VkDescriptorSet *s), (d, i, s))
-VKATTN_FAULTY(CreateCommandPool, (VkDevice d, const VkCommandPoolCreateInfo *i, const VkAllocationCallbacks *a, VkCommandPool *p), (d, i, a, p))
+VKATTN_FAULTY(CreateCommandPool, (VkDevice d, const VkCommandPoolCreateInfo *i, const VkAllocationCallbacks *a, VkCommandPool *p),
+              (d, i, a, p))
 VKATTN_FAULTY(BeginCommandBuffer, (VkCommandBuffer c, const VkCommandBufferBeginInfo *i), (c, i))
 VKATTN_FAULTY(EndCommandBuffer, (VkCommandBuffer c), (c))
 VKATTN_FAULTY(CreateDevice, (VkPhysicalDevice p, const VkDeviceCreateInfo *i, const VkAllocationCallbacks *a, VkDevice *d), (p, i, a, d))
 #undef VKATTN_FAULTY
 
 inline PFN_vkCmdPipelineBarrier nextCmdPipelineBarrier = nullptr;
-inline VKAPI_ATTR void VKAPI_CALL CmdPipelineBarrier(VkCommandBuffer c, VkPipelineStageFlags s, VkPipelineStageFlags d, VkDependencyFlags f, uint32_t mn,
-                                                     const VkMemoryBarrier *m, uint32_t bn, const VkBufferMemoryBarrier *b, uint32_t in,
-                                                     const VkImageMemoryBarrier *i) {
+inline VKAPI_ATTR void VKAPI_CALL CmdPipelineBarrier(VkCommandBuffer c, VkPipelineStageFlags s, VkPipelineStageFlags d, VkDependencyFlags f,
+                                                     uint32_t mn, const VkMemoryBarrier *m, uint32_t bn, const VkBufferMemoryBarrier *b,
+                                                     uint32_t in, const VkImageMemoryBarrier *i) {
     if (!fault.dropBarriers) nextCmdPipelineBarrier(c, s, d, f, mn, m, bn, b, in, i);
 }
 
@@ -81,7 +91,9 @@ inline PFN_vkVoidFunction wrap(const char *name, PFN_vkVoidFunction next) {
     return next;
 }
 
-inline VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL getDeviceProcAddr(VkDevice device, const char *name) { return wrap(name, nextDeviceProcAddr(device, name)); }
+inline VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL getDeviceProcAddr(VkDevice device, const char *name) {
+    return wrap(name, nextDeviceProcAddr(device, name));
+}
 
 } // namespace faulty
 

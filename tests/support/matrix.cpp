@@ -14,8 +14,12 @@ struct Option {
 const Option options[] = {
     {"causal", [](Case &c, Random &) { c.causal = true; }},
     {"causalTopLeft", [](Case &c, Random &) { c.causal = c.topLeft = true; }},
-    {"window", [](Case &c, Random &r) { c.window = true, c.left = static_cast<int32_t>(between(r, 0, 9)), c.right = static_cast<int32_t>(between(r, 0, 9)); }},
-    {"windowLeftTopLeft", [](Case &c, Random &r) { c.window = c.topLeft = true, c.left = static_cast<int32_t>(between(r, 0, 9)), c.right = -1; }},
+    {"window",
+     [](Case &c, Random &r) {
+         c.window = true, c.left = static_cast<int32_t>(between(r, 0, 9)), c.right = static_cast<int32_t>(between(r, 0, 9));
+     }},
+    {"windowLeftTopLeft",
+     [](Case &c, Random &r) { c.window = c.topLeft = true, c.left = static_cast<int32_t>(between(r, 0, 9)), c.right = -1; }},
     {"windowRight", [](Case &c, Random &r) { c.window = true, c.left = -1, c.right = static_cast<int32_t>(between(r, 0, 9)); }},
     {"mask", [](Case &c, Random &) { c.maskBroadcast = 0; }},
     {"maskKeys", [](Case &c, Random &) { c.maskBroadcast = 2 | 4; }},
@@ -88,7 +92,8 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
             if (random() % 2) n.k = n.v = VKATTN_F16;
         }
     }
-    for (const uint32_t queries : {1u, 3u, 4u, 7u, 8u, 9u, 31u, 32u, 33u, 64u, 65u}) add("queries" + std::to_string(queries)).queryTokens = queries;
+    for (const uint32_t queries : {1u, 3u, 4u, 7u, 8u, 9u, 31u, 32u, 33u, 64u, 65u})
+        add("queries" + std::to_string(queries)).queryTokens = queries;
     for (const uint32_t dim : {1u, 2u, 3u, 31u, 33u, 64u, 128u, 255u, 256u, 1023u, 2048u}) {
         Case &c = add("dim" + std::to_string(dim));
         c.headDim = c.valueDim = dim;
@@ -125,7 +130,12 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
         Case &noQueries = add("noQueries");
         noQueries.queryTokens = 0, noQueries.lse = true;
         Case &long_ = add("longerContext");
-        long_.batch = 1, long_.heads = long_.kvHeads = 2, long_.queryTokens = 70, long_.keyTokens = 1500, long_.headDim = long_.valueDim = 64, long_.causal = true;
+        long_.batch = 1, long_.heads = long_.kvHeads = 2, long_.queryTokens = 70, long_.keyTokens = 1500,
+        long_.headDim = long_.valueDim = 64, long_.causal = true;
+        // With little workspace, chunks of 3 heads that cross from one group of 4 into the next.
+        Case &phase = add("chunksAcrossGroups");
+        phase.batch = 1, phase.heads = 12, phase.kvHeads = 3, phase.queryTokens = 1, phase.keyTokens = 800,
+        phase.headDim = phase.valueDim = 8;
         Case &many = add("manyHeads");
         many.batch = 3, many.heads = 24, many.kvHeads = 8, many.queryTokens = 9, many.keyTokens = 13;
     }

@@ -15,7 +15,8 @@ inline uint64_t seed() {
     static const uint64_t value = [] {
         const char *given = std::getenv("VKATTN_TEST_SEED");
         const uint64_t chosen = given ? std::strtoull(given, nullptr, 0) : std::random_device{}() % 1000000000ull;
-        std::printf("seed %llu (repeat with VKATTN_TEST_SEED=%llu)\n", static_cast<unsigned long long>(chosen), static_cast<unsigned long long>(chosen));
+        std::printf("seed %llu (repeat with VKATTN_TEST_SEED=%llu)\n", static_cast<unsigned long long>(chosen),
+                    static_cast<unsigned long long>(chosen));
         return chosen;
     }();
     return value;
@@ -28,6 +29,8 @@ inline Random randomFor(const std::string &name) {
     return Random(seed() ^ hash);
 }
 
-inline uint32_t between(Random &random, uint32_t low, uint32_t high) { return low + static_cast<uint32_t>(random() % (uint64_t{high} - low + 1)); }
+inline uint32_t between(Random &random, uint32_t low, uint32_t high) {
+    return low + static_cast<uint32_t>(random() % (uint64_t{high} - low + 1));
+}
 
 } // namespace vkattn::test

@@ -12,19 +12,23 @@ using namespace vkattn::test;
 
 namespace {
 
-uint32_t count(const test::Instance &in) { return static_cast<uint32_t>(in.operands.size()); }
+uint32_t count(const test::Instance &in) {
+    return static_cast<uint32_t>(in.operands.size());
+}
 
 // docs/numerics.md, straight from the page, in long double. Returns the largest error of what `in` holds, relative where a
 // value is above 1.
 double largestError(const test::Instance &in) {
     const Case &c = in.c;
-    const long double scale = in.c.scale ? static_cast<long double>(*c.scale) : static_cast<long double>(1.0f / std::sqrt(static_cast<float>(c.headDim)));
+    const long double scale =
+        in.c.scale ? static_cast<long double>(*c.scale) : static_cast<long double>(1.0f / std::sqrt(static_cast<float>(c.headDim)));
     double worst = 0;
     const auto compare = [&](float got, long double expected) {
         if (std::isinf(expected) || std::isinf(got)) {
             if (!(static_cast<long double>(got) == expected)) worst = std::numeric_limits<double>::infinity();
         } else {
-            worst = std::max(worst, static_cast<double>(std::fabs(static_cast<long double>(got) - expected) / std::max(1.0L, std::fabs(expected))));
+            worst = std::max(
+                worst, static_cast<double>(std::fabs(static_cast<long double>(got) - expected) / std::max(1.0L, std::fabs(expected))));
         }
     };
     for (uint32_t b = 0; b < c.batch; ++b)
@@ -36,7 +40,8 @@ double largestError(const test::Instance &in) {
                 for (uint32_t j = 0; j < c.keyTokens; ++j) {
                     if (!in.visible(b, h, i, j)) continue;
                     long double s = 0;
-                    for (uint32_t d = 0; d < c.headDim; ++d) s += static_cast<long double>(in.q.get(b, h, i, d)) * static_cast<long double>(in.k.get(b, kv, j, d));
+                    for (uint32_t d = 0; d < c.headDim; ++d)
+                        s += static_cast<long double>(in.q.get(b, h, i, d)) * static_cast<long double>(in.k.get(b, kv, j, d));
                     s *= scale;
                     if (c.softcap > 0) s = static_cast<long double>(c.softcap) * std::tanh(s / static_cast<long double>(c.softcap));
                     if (c.biasBroadcast) {
@@ -172,7 +177,8 @@ TEST(Cpu, badOperandsAreRefused) {
         spoil(operands);
         vkattn_diagnostic why{};
         for (const auto run : {vkattnCpuOracle, vkattnCpuCheckOperands})
-            EXPECT_EQ(run(&in->problem, operands.data(), static_cast<uint32_t>(operands.size()), &why), VKATTN_ERROR_INVALID_ARGUMENT) << expected;
+            EXPECT_EQ(run(&in->problem, operands.data(), static_cast<uint32_t>(operands.size()), &why), VKATTN_ERROR_INVALID_ARGUMENT)
+                << expected;
         EXPECT_NE(std::string(why.message).find(expected), std::string::npos) << why.message;
     };
     refused("out is missing", [](auto &o) { o.pop_back(); });

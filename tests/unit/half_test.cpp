@@ -14,7 +14,9 @@ uint16_t nearestHalf(float value) {
     const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
     if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
     const double magnitude = std::fabs(static_cast<double>(value));
-    const auto valueOf = [](uint32_t half) { return half == 0x7c00 ? 65536.0 : static_cast<double>(halfToFloat(static_cast<uint16_t>(half))); };
+    const auto valueOf = [](uint32_t half) {
+        return half == 0x7c00 ? 65536.0 : static_cast<double>(halfToFloat(static_cast<uint16_t>(half)));
+    };
     uint32_t low = 0, high = 0x7c00;
     if (magnitude >= 65536) return static_cast<uint16_t>(sign | 0x7c00);
     while (high - low > 1) {
@@ -37,7 +39,9 @@ TEST(Half, everyHalfHasItsValueAndComesBack) {
             EXPECT_EQ(floatToHalf(value), (bits & 0x8000) | 0x7e00);
             continue;
         }
-        const double expected = exponent == 31 ? INFINITY : exponent ? std::ldexp(1024.0 + mantissa, static_cast<int>(exponent) - 25) : std::ldexp(1.0 * mantissa, -24);
+        const double expected = exponent == 31 ? INFINITY
+                                : exponent     ? std::ldexp(1024.0 + mantissa, static_cast<int>(exponent) - 25)
+                                               : std::ldexp(1.0 * mantissa, -24);
         EXPECT_EQ(value, bits & 0x8000 ? -expected : expected);
         EXPECT_EQ(floatToHalf(value), half);
     }

@@ -1,4 +1,5 @@
-// Plans without a device: every pair is computed once, no dispatch leaves its limits, and what runs without a barrier between does not conflict.
+// Plans without a device: every pair is computed once, no dispatch leaves its limits, and what runs without a barrier between does not
+// conflict.
 #include "core/plan.hpp"
 #include "lib/interop.h"
 #include "support/case.hpp"
@@ -31,7 +32,8 @@ struct Region { // of the workspace, as columns of rows, or all of it
 };
 Region workspaceRegion(const Dispatch &d) {
     if (d.key.stage == Stage::scores) return {false, pushOf<interop::ScoresPush>(d).keyFirst, pushOf<interop::ScoresPush>(d).keys};
-    if (d.key.stage == Stage::bias || d.key.stage == Stage::mask) return {false, pushOf<interop::OverlayPush>(d).keyFirst, pushOf<interop::OverlayPush>(d).keys};
+    if (d.key.stage == Stage::bias || d.key.stage == Stage::mask)
+        return {false, pushOf<interop::OverlayPush>(d).keyFirst, pushOf<interop::OverlayPush>(d).keys};
     return {true, 0, 0};
 }
 bool conflict(const Dispatch &a, const Dispatch &b) {
@@ -60,12 +62,14 @@ void checkPlan(const Problem &p, const PlanLimits &limits, const std::string &na
         const Dispatch d = plan.dispatch(n);
         used.set(d.key.index());
         EXPECT_EQ(pipelineKey(d.key.index()).index(), d.key.index());
-        for (int g = 0; g < 3; ++g) ASSERT_TRUE(d.groups[g] > 0 && d.groups[g] <= limits.caps.maxWorkgroupCount[g]) << name << " dispatch " << n;
+        for (int g = 0; g < 3; ++g)
+            ASSERT_TRUE(d.groups[g] > 0 && d.groups[g] <= limits.caps.maxWorkgroupCount[g]) << name << " dispatch " << n;
         EXPECT_LE(d.pushBytes, 128u);
         for (const Operand &o : d.operands) {
             ASSERT_LE(o.beginBytes, o.endBytes) << name;
             // A descriptor begins at an aligned offset and ends at a whole word.
-            ASSERT_LE(o.endBytes - o.beginBytes + (o.role == VKATTN_WORKSPACE ? 0 : alignment + 3), limits.caps.maxStorageBufferRange) << name << " " << roleName(o.role);
+            ASSERT_LE(o.endBytes - o.beginBytes + (o.role == VKATTN_WORKSPACE ? 0 : alignment + 3), limits.caps.maxStorageBufferRange)
+                << name << " " << roleName(o.role);
             const uint64_t needed = o.role == VKATTN_WORKSPACE ? plan.workspaceBytes : p.bytesNeeded(o.role);
             ASSERT_LE(o.endBytes, needed) << name << " " << roleName(o.role);
             if (o.role != VKATTN_WORKSPACE) {
@@ -85,7 +89,9 @@ void checkPlan(const Problem &p, const PlanLimits &limits, const std::string &na
                     for (uint32_t z = 0; z < d.groups[2]; ++z)
                         for (uint32_t i = 0; i < push.queries; ++i)
                             for (uint32_t j = 0; j < push.keys; ++j)
-                                ++covered[((size_t{b + z / push.heads} * p.heads + h + z % push.heads) * p.queryTokens + push.queryFirst + i) * p.keyTokens +
+                                ++covered[((size_t{b + z / push.heads} * p.heads + h + z % push.heads) * p.queryTokens + push.queryFirst +
+                                           i) *
+                                              p.keyTokens +
                                           push.keyFirst + j];
                 }
         }

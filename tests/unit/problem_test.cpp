@@ -11,7 +11,8 @@ using namespace vkattn;
 namespace {
 
 vkattn_problem valid() {
-    return problem(packed(VKATTN_F32, 2, 4, 5, 8), packed(VKATTN_F32, 2, 2, 7, 8), packed(VKATTN_F16, 2, 2, 7, 6), packed(VKATTN_F32, 2, 4, 5, 6));
+    return problem(packed(VKATTN_F32, 2, 4, 5, 8), packed(VKATTN_F32, 2, 2, 7, 8), packed(VKATTN_F16, 2, 2, 7, 6),
+                   packed(VKATTN_F32, 2, 4, 5, 6));
 }
 
 struct Rejection {

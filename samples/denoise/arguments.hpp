@@ -1,0 +1,27 @@
+// What the user asked for, checked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace denoise {
+
+struct Arguments {
+    std::string out = "denoise-pictures";
+    int width = 384, height = 256;
+    int samples = 4, referenceSamples = 128; // per pixel
+    uint32_t seed = 1;
+    unsigned threads = 0; // one per core; parseArguments replaces 0
+    std::string image;    // empty: render the scene
+    std::string compare;
+    float strength = 1;
+    std::string device;
+    bool allowFallback = true;
+    std::optional<double> minGain; // decibels
+};
+
+// The exit status where the program is to end here (help, or a mistake that has been reported), else nothing.
+[[nodiscard]] std::optional<int> parseArguments(int argc, char **argv, Arguments &out);
+
+} // namespace denoise

@@ -1,0 +1,15 @@
+// Pictures side by side, each with a caption.
+#pragma once
+
+#include "picture.hpp"
+
+namespace denoise {
+
+struct Panel {
+    const Picture *picture; // all of one size
+    std::string caption;    // lower-case letters, digits, "B", " ", ".", "-", "/"; others are left blank
+};
+
+[[nodiscard]] Picture sideBySide(const std::vector<Panel> &panels);
+
+} // namespace denoise

@@ -1,0 +1,179 @@
+// denoise: a path-traced picture, or one of yours, cleaned by attention on any Vulkan device. Where to read on:
+//   tile_attention.cpp   pixels as tokens: describes the problem and calls vkattn::Runtime::run
+//   frame_denoiser.cpp   which heads and passes a rendered picture gets
+//   photo_denoiser.cpp   the same for a photograph
+#include "arguments.hpp"
+#include "frame_denoiser.hpp"
+#include "labels.hpp"
+#include "photo_denoiser.hpp"
+#include "picture.hpp"
+#include "progress.hpp"
+
+#include <atomic>
+#include <cinttypes>
+
+namespace denoise {
+namespace {
+
+constexpr int viewRays = 4; // for each light sample of the noisy picture
+
+enum ExitStatus { done = 0, checkFailed = 1, badInput = 2, deviceUnusable = 3 };
+
+int fail(ExitStatus status, const std::string &message) {
+    std::fprintf(stderr, "denoise: %s\n", message.c_str());
+    return status;
+}
+
+std::string decibels(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, std::isfinite(value) ? "%.1f dB" : "equal", value);
+    return text;
+}
+
+struct NamedPicture {
+    const char *name;
+    const Picture *picture;
+};
+
+int savePictures(const Arguments &arguments, const std::vector<NamedPicture> &pictures) {
+    for (const NamedPicture &entry : pictures) {
+        std::string why;
+        const std::filesystem::path path = std::filesystem::path(arguments.out) / entry.name;
+        if (!savePng(path, *entry.picture, why)) return fail(badInput, why);
+        std::printf("wrote      %s\n", path.string().c_str());
+    }
+    return done;
+}
+
+// Prints who computed and whether it was right.
+int reportAttention(const vkattn::Runtime &runtime, const AttentionReport &report) {
+    std::printf("device     %s (%s), kernel %s\n", report.device.c_str(), report.driver.c_str(), report.kernel.c_str());
+    if (!report.fallbackReason.empty()) std::printf("fallback   computed on the CPU: %s\n", report.fallbackReason.c_str());
+    std::printf("attention  %.1f GFLOP in %.0f ms (%.1f GFLOP/s), %" PRIu64 " runs", report.gigaflops, report.milliseconds,
+                report.gigaflops / std::max(report.milliseconds * 1e-3, 1e-9), report.runs);
+    const vkattn::Runtime::CompileStatistics compiled = runtime.compileStatistics();
+    if (compiled.pipelines > 0) std::printf("; %u pipelines compiled in %.0f ms", compiled.pipelines, compiled.seconds * 1e3);
+    std::printf("\nverified   %" PRIu64 " rows against the CPU in double precision: worst error %.2g where %.2g is allowed: %s\n",
+                report.rowsChecked, report.worstError, report.worstBound, report.passed ? "passed" : "FAILED");
+    return report.passed ? done : checkFailed;
+}
+
+int reportGain(const Arguments &arguments, double before, double after) {
+    std::printf("PSNR       %s before, %s after: a gain of %.1f dB\n", decibels(before).c_str(), decibels(after).c_str(), after - before);
+    if (arguments.minGain && !(after - before >= *arguments.minGain)) {
+        std::printf("           that is less than the %.1f dB that --min-gain asks for\n", *arguments.minGain);
+        return checkFailed;
+    }
+    return done;
+}
+
+int denoiseScene(const Arguments &arguments, TileAttention &attention, const vkattn::Runtime &runtime) {
+    std::printf("scene      %dx%d, %d light samples and %d view rays per pixel; reference %d samples\n", arguments.width, arguments.height,
+                arguments.samples, arguments.samples * viewRays, arguments.referenceSamples);
+    if (arguments.referenceSamples < 8 * arguments.samples)
+        std::printf(
+            "note       so few samples leave noise in the reference too, and PSNR lower than it should be: raise --reference-spp\n");
+    std::fflush(stdout);
+    RenderSettings noisySettings;
+    noisySettings.width = arguments.width;
+    noisySettings.height = arguments.height;
+    noisySettings.threads = arguments.threads;
+    noisySettings.samples = arguments.samples;
+    noisySettings.viewRays = viewRays;
+    noisySettings.seed = arguments.seed;
+    RenderSettings referenceSettings = noisySettings;
+    referenceSettings.samples = arguments.referenceSamples;
+    referenceSettings.viewRays = 1;
+    referenceSettings.seed = ~arguments.seed; // independent of the noise that it judges
+
+    Progress rendering("rendering");
+    std::atomic<int64_t> samplesDone{0};
+    const int64_t samplesWanted = int64_t{arguments.height} * (arguments.samples + arguments.referenceSamples);
+    const auto rowsOf = [&](int samples) {
+        return [&, samples] { rendering.set(static_cast<double>(samplesDone += samples) / static_cast<double>(samplesWanted)); };
+    };
+    noisySettings.rowDone = rowsOf(arguments.samples);
+    referenceSettings.rowDone = rowsOf(arguments.referenceSamples);
+    const Scene scene = studioScene();
+    const Frame frame = render(scene, noisySettings);
+    const Picture reference = toneMap(render(scene, referenceSettings).colour);
+
+    Progress attending("attention");
+    attention.progress = [&](double share) { attending.set(share); };
+    Image clean;
+    if (!denoiseFrame(frame, attention, clean)) return fail(deviceUnusable, attention.error());
+
+    const Picture noisy = toneMap(frame.colour), denoised = toneMap(clean);
+    const double before = psnr(noisy, reference), after = psnr(denoised, reference);
+    const Picture all = sideBySide({{&noisy, std::to_string(arguments.samples) + " samples/pixel  " + decibels(before)},
+                                    {&denoised, "attention  " + decibels(after)},
+                                    {&reference, "reference  " + std::to_string(arguments.referenceSamples) + " samples/pixel"}});
+    const int verified = reportAttention(runtime, attention.report()), gained = reportGain(arguments, before, after);
+    const int saved = savePictures(
+        arguments, {{"noisy.png", &noisy}, {"denoised.png", &denoised}, {"reference.png", &reference}, {"side_by_side.png", &all}});
+    return saved != done ? saved : std::max(verified, gained);
+}
+
+int denoiseFile(const Arguments &arguments, TileAttention &attention, const vkattn::Runtime &runtime, const Picture &noisy,
+                const Picture *clean) {
+    const Image image = toImage(noisy);
+    const NoiseEstimate noise = estimateNoise(image);
+    std::printf("picture    %s, %dx%d, noise of about %.1f levels of 255\n", arguments.image.c_str(), noisy.width, noisy.height,
+                static_cast<double>(noise.typical * 255));
+    std::fflush(stdout);
+    Progress attending("attention");
+    attention.progress = [&](double share) { attending.set(share); };
+    Image result;
+    if (!denoisePhoto(image, noise, arguments.strength, attention, result)) return fail(deviceUnusable, attention.error());
+
+    const Picture denoised = toPicture(result);
+    const int verified = reportAttention(runtime, attention.report());
+    int gained = done;
+    std::string before = "before", after = "attention";
+    if (clean != nullptr) {
+        gained = reportGain(arguments, psnr(noisy, *clean), psnr(denoised, *clean));
+        before += "  " + decibels(psnr(noisy, *clean)), after += "  " + decibels(psnr(denoised, *clean));
+    }
+    const Picture all = sideBySide({{&noisy, before}, {&denoised, after}});
+    const int saved = savePictures(arguments, {{"denoised.png", &denoised}, {"side_by_side.png", &all}});
+    return saved != done ? saved : std::max(verified, gained);
+}
+
+int run(int argc, char **argv) {
+    Arguments arguments;
+    if (const std::optional<int> status = parseArguments(argc, argv, arguments)) return *status;
+
+    // All that can be wrong with the input is found before any work is done.
+    std::string why;
+    Picture picture, clean;
+    if (!arguments.image.empty() && !loadPicture(arguments.image, picture, why)) return fail(badInput, "--image: " + why);
+    if (!arguments.compare.empty() && !loadPicture(arguments.compare, clean, why)) return fail(badInput, "--compare: " + why);
+    if (!arguments.compare.empty() && (clean.width != picture.width || clean.height != picture.height))
+        return fail(badInput, "--compare: '" + arguments.compare + "' is " + std::to_string(clean.width) + "x" +
+                                  std::to_string(clean.height) + " but --image is " + std::to_string(picture.width) + "x" +
+                                  std::to_string(picture.height) + ": give two pictures of the same size");
+    if (!prepareFolder(arguments.out, why)) return fail(badInput, "--out: " + why);
+
+    vkattn::RuntimeOptions options;
+    options.device = arguments.device;
+    options.allowFallback = arguments.allowFallback;
+    vkattn::OpenStatus status{};
+    const std::unique_ptr<vkattn::Runtime> runtime = vkattn::Runtime::open(options, &status, &why);
+    if (!runtime) return fail(status == vkattn::OpenStatus::unknownDevice ? badInput : deviceUnusable, why);
+
+    TileAttention attention(*runtime, arguments.threads, arguments.seed);
+    if (arguments.image.empty()) return denoiseScene(arguments, attention, *runtime);
+    return denoiseFile(arguments, attention, *runtime, picture, arguments.compare.empty() ? nullptr : &clean);
+}
+
+} // namespace
+} // namespace denoise
+
+int main(int argc, char **argv) {
+    try {
+        return denoise::run(argc, argv);
+    } catch (const std::bad_alloc &) {
+        std::fprintf(stderr, "denoise: out of memory: try a smaller picture\n");
+        return 2;
+    }
+}

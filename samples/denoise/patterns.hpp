@@ -1,0 +1,11 @@
+// Procedural colours: detail that a denoiser must not smear.
+#pragma once
+
+#include "intersector.hpp"
+
+namespace denoise {
+
+// The share of light, by colour, that a matte surface sends back.
+[[nodiscard]] Vec3 albedo(const Hit &hit);
+
+} // namespace denoise
