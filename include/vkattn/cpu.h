@@ -37,8 +37,9 @@ VKATTN_API vkattn_result vkattnCpuOracle(const vkattn_problem *problem, const vk
 typedef struct vkattn_verify_options {
     uint32_t structSize;
     uint32_t allRows; /* 1: every row, whatever it costs */
-    uint64_t
-        rows; /* with allRows 0: this many seeded rows and the edge rows; 0 = every row below 2 GFLOP of work, else 256 and the edge rows */
+    /* With allRows 0: this many seeded rows, and the edge rows (first, second, middle and last two queries of the first and last heads: at
+     * most 20 more). 0 = every row below 2 GFLOP of work, else 256 and the edge rows. */
+    uint64_t rows;
     uint64_t seed;         /* which rows are drawn */
     float probabilityUnit; /* u_P of docs/numerics.md, for kernels that round probabilities; 0 for the staged kernel and the CPU */
     uint32_t threads;      /* 0 = one per core */

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "vkattn/cpu.h"
-#include "vkattn/vkattn.h"
+#include "vkattn/vkattn.hpp"
 
 #include <functional>
 #include <memory>
@@ -69,7 +69,9 @@ struct RunResult {
     std::string device, driver;       // who computed: "cpu" and "vkattn cpu fallback" for the CPU
     std::string kernel;               // "staged", or "cpu"
     std::string fallbackReason;       // empty: computed where it was asked for
-    double milliseconds = 0;          // median of the repeats: device timestamps where they exist, else wall clock around the submit
+    // Median of the repeats, of the computation alone: uploads and downloads are outside. Device timestamps where they exist, else wall
+    // clock from submit to fence.
+    double milliseconds = 0;
     bool deviceTimestamps = false;
     uint64_t workspaceBytes = 0;
     uint32_t dispatchCount = 0;

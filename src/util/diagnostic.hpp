@@ -9,22 +9,34 @@
 namespace vkattn {
 
 #if defined(__GNUC__)
-__attribute__((format(printf, 4, 5)))
+#define VKATTN_PRINTF(text, arguments) __attribute__((format(printf, text, arguments)))
+#else
+#define VKATTN_PRINTF(text, arguments)
 #endif
-inline vkattn_result
-failVulkan(vkattn_diagnostic *why, vkattn_result result, int32_t vkResult, const char *format, ...) {
-    if (why) {
-        why->vkResult = vkResult;
-        va_list args;
-        va_start(args, format);
-        std::vsnprintf(why->message, sizeof why->message, format, args);
-        va_end(args);
-    }
+
+inline void writeReason(vkattn_diagnostic *why, int32_t vkResult, const char *format, va_list arguments) {
+    if (!why) return;
+    why->vkResult = vkResult;
+    std::vsnprintf(why->message, sizeof why->message, format, arguments);
+}
+
+// Both return `result`.
+VKATTN_PRINTF(3, 4)
+[[nodiscard]] inline vkattn_result fail(vkattn_diagnostic *why, vkattn_result result, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    writeReason(why, 0, format, arguments);
+    va_end(arguments);
     return result;
 }
 
-template <class... Args> [[nodiscard]] vkattn_result fail(vkattn_diagnostic *why, vkattn_result result, const char *format, Args... args) {
-    return failVulkan(why, result, 0, format, args...);
+VKATTN_PRINTF(4, 5)
+[[nodiscard]] inline vkattn_result failVulkan(vkattn_diagnostic *why, vkattn_result result, int32_t vkResult, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    writeReason(why, vkResult, format, arguments);
+    va_end(arguments);
+    return result;
 }
 
 } // namespace vkattn
