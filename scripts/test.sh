@@ -27,18 +27,28 @@ swiftshader() {
     rm -rf "$folder/package"
 }
 
-jobs=$(nproc)
+# ctest FOLDER, and then what ctest hides of tests that passed or were skipped: drivers, cases, pipelines and seconds compiling, why a test was skipped.
+run_tests() {
+    local status=0
+    ctest --test-dir "$1" --output-on-failure -j "$(nproc)" || status=$?
+    awk '/ Test: / { name = $NF }
+         /^(skipped|driver .* is not installed|[a-z]+ limits: |[0-9]+ cases|worst error|.*: Skipped$)/ { print "  " name ": " $0 }' "$1/Testing/Temporary/LastTest.log"
+    return $status
+}
+
+export VKATTN_TEST_SEED=${VKATTN_TEST_SEED:-$((RANDOM * 32768 + RANDOM))}
+echo "seed $VKATTN_TEST_SEED (repeat with VKATTN_TEST_SEED=$VKATTN_TEST_SEED $0)"
 strict=
 [ -z "${CI:-}" ] || strict=-DVKATTN_WERROR=ON
 
 packages $build_packages $test_packages
 swiftshader
 build build all -DVKATTN_BUILD_TESTS=ON $strict
-ctest --test-dir build --output-on-failure -j "$jobs"
+run_tests build
 
 if [ -z "$quick" ]; then
     echo "== again with AddressSanitizer and UndefinedBehaviorSanitizer =="
     build build/sanitize all -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         "-DVKATTN_DRIVERS_FOLDER=$PWD/build/drivers" $strict
-    ctest --test-dir build/sanitize --output-on-failure -j "$jobs"
+    run_tests build/sanitize
 fi
