@@ -16,14 +16,15 @@ layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; }
 #include "lib/element.glsl"
 #include "lib/position.glsl"
 
-// Keys of the row that this lane visits, several an iteration: Mesa 22's software driver silently leaves a shader after 65,535 iterations of
-// all its loops together, and the planner (maxKeysPerLane in core/plan.cpp) counts on keysPerIteration.
+// A lane owns pairs of neighbouring keys, the same ones in every pass, so that no lane reads what another wrote and two halves of the weights
+// fill a word: pair p holds the keys 2p - skew and 2p + 1 - skew and belongs to lane p % lanes. Several keys an iteration: Mesa 22's software
+// driver silently leaves a shader after 65,535 iterations of all its loops together, and the planner (maxKeysPerLane) counts on 4.
 const uint keysPerIteration = 4u;
-#define FOR_KEYS(j)                                                                                                                        \
-    for (uint first_ = begin + lane; first_ < end; first_ += lanes * keysPerIteration)                                                     \
+#define FOR_KEYS(j, from, to)                                                                                                              \
+    for (uint pair_ = (from + skew) / 2u / lanes * lanes + lane; pair_ * 2u < to + skew; pair_ += lanes * (keysPerIteration / 2u))         \
         [[unroll]] for (uint n_ = 0; n_ < keysPerIteration; ++n_) {                                                                        \
-            const uint j = first_ + n_ * lanes;                                                                                            \
-            if (j >= end) continue;
+            const uint j = (pair_ + n_ / 2u * lanes) * 2u + n_ % 2u - skew; /* wraps below 0, and is then past the end */                  \
+            if (j < from || j >= to) continue;
 #define END_FOR_KEYS }
 
 shared float laneMaximum[lanes];
@@ -38,11 +39,13 @@ void main() {
     const uint head = gl_WorkGroupID.z % heads, batch = gl_WorkGroupID.z / heads;
     const uint workspaceRow = (gl_WorkGroupID.z * queries + row) * rowPitch;
     const int keyCount = effectiveKeys(batch);
+    const uint weightsRow = wBase + batch * wBatch + head * wHead + row * wToken;
+    const uint skew = (flags & flagWeights) != 0u ? weightsRow & 1u : 0u; // pairs start where words of the weights do
     const uint begin = uint(keyBegin(row, keyCount)), end = uint(max(keyEnd(row, keyCount), 0));
 
     float maximum = lowest;
     uint seen = 0u;
-    FOR_KEYS(j)
+    FOR_KEYS(j, begin, end)
         const uint bits = workspace[workspaceRow + j];
         if (bits == hiddenBits) continue;
         if (isFiniteBits(bits)) {
@@ -62,7 +65,7 @@ void main() {
     const bool bad = (seen & seenBad) != 0u || seen == seenMinusInfinity;
 
     float sum = 0.0;
-    FOR_KEYS(j)
+    FOR_KEYS(j, begin, end)
         const uint bits = workspace[workspaceRow + j];
         if (bits == hiddenBits) continue;
         // exp(-200) is 0 in fp32: the bound only keeps the difference finite.
@@ -79,34 +82,34 @@ void main() {
         const uint bits = bad ? canonicalNanBits : seen == 0u ? minusInfinityBits : floatBitsToUint(maximum + log(sum));
         lse[lseBase + batch * lseBatch + head * lseHead + row * lseToken] = bits;
     }
-    FOR_KEYS(j)
-        const uint bits = workspace[workspaceRow + j];
-        if (bits == hiddenBits) continue;
-        workspace[workspaceRow + j] = bad ? canonicalNanBits : floatBitsToUint(uintBitsToFloat(bits) / sum);
-    END_FOR_KEYS
-    if ((flags & flagWeights) != 0u) {
-        // Pairs of neighbouring keys, so that two halves fill a word; the row's other lanes wrote what a pair reads.
-        memoryBarrierBuffer();
-        barrier();
-        const uint weightsRow = wBase + batch * wBatch + head * wHead + row * wToken;
-        const uint skew = weightsRow & 1u; // pairs start where words do
-        for (uint first = lane * 2u; first < keyTokens + skew; first += lanes * keysPerIteration) {
-            [[unroll]] for (uint half_ = 0; half_ < keysPerIteration / 2u; ++half_) {
-                const uint pair = first + half_ * lanes * 2u;
-                float w[2];
-                [[unroll]] for (uint n = 0; n < 2u; ++n) {
-                    const uint j = pair + n - skew; // wraps below 0, and is then past keyTokens
-                    const uint bits = j >= begin && j < end ? workspace[workspaceRow + j] : hiddenBits;
-                    w[n] = bits == hiddenBits ? 0.0 : uintBitsToFloat(bits);
-                }
-                const uint j = pair - skew;
-                if (j < keyTokens && j + 1u < keyTokens) {
-                    STORE_ELEMENT_PAIR(weights, weightsAreHalf, weightsRow + j * wKey, wKey, w[0], w[1])
-                } else if (j < keyTokens) {
-                    STORE_ELEMENT(weights, weightsAreHalf, weightsRow + j * wKey, w[0])
-                } else if (j + 1u < keyTokens) {
-                    STORE_ELEMENT(weights, weightsAreHalf, weightsRow + (j + 1u) * wKey, w[1])
-                }
+    if ((flags & flagWeights) == 0u) {
+        FOR_KEYS(j, begin, end)
+            const uint bits = workspace[workspaceRow + j];
+            if (bits == hiddenBits) continue;
+            workspace[workspaceRow + j] = bad ? canonicalNanBits : floatBitsToUint(uintBitsToFloat(bits) / sum);
+        END_FOR_KEYS
+        return;
+    }
+    // The same, over the whole row: weights are 0 where hidden.
+    for (uint first = lane; first * 2u < keyTokens + skew; first += lanes * (keysPerIteration / 2u)) {
+        [[unroll]] for (uint n = 0; n < keysPerIteration / 2u; ++n) {
+            const uint j = (first + n * lanes) * 2u - skew; // wraps below 0, and is then past keyTokens
+            float w[2];
+            [[unroll]] for (uint c = 0; c < 2u; ++c) {
+                const uint at = j + c;
+                w[c] = 0.0;
+                if (at < begin || at >= end) continue;
+                const uint bits = workspace[workspaceRow + at];
+                if (bits == hiddenBits) continue;
+                w[c] = bad ? uintBitsToFloat(canonicalNanBits) : uintBitsToFloat(bits) / sum;
+                workspace[workspaceRow + at] = scoreBits(w[c]);
+            }
+            if (j < keyTokens && j + 1u < keyTokens) {
+                STORE_ELEMENT_PAIR(weights, weightsAreHalf, weightsRow + j * wKey, wKey, w[0], w[1])
+            } else if (j < keyTokens) {
+                STORE_ELEMENT(weights, weightsAreHalf, weightsRow + j * wKey, w[0])
+            } else if (j + 1u < keyTokens) {
+                STORE_ELEMENT(weights, weightsAreHalf, weightsRow + (j + 1u) * wKey, w[1])
             }
         }
     }

@@ -1,6 +1,7 @@
 #version 450
 // Stage 3 of the staged path: out = weights V. Each lane owns rowsPerLane rows x dimsPerLane neighbouring value dims. A hidden pair is
-// selected away before the multiply-add: 0 * NaN is NaN, and a key may be hidden from one row of a tile and visible to the next. Keys come
+// masked away, in bits, before the multiply-add: 0 * NaN is NaN, a key may be hidden from one row of a tile and visible to the next, and a
+// compiler that assumes no NaN could drop a select between floats. Keys come
 // in chunks where V is larger than a storage buffer may be; partial sums wait in the workspace in fp32.
 #define VKATTN_STAGE_VALUES
 #include "lib/stage.glsl"
@@ -41,14 +42,14 @@ void main() {
     const int begin = max(keyBegin(tileRow, keyCount), int(keyFirst));
     const int end = min(keyEnd(min(tileRow + tileRows, queries) - 1u, keyCount), int(keyFirst + keys));
     for (int j = begin; j < end; ++j) {
-        float value[dimsPerLane];
-        [[unroll]] for (uint c = 0; c < dimsPerLane; ++c) value[c] = LOAD_ELEMENT(v, vIsHalf, vAt[c] + (uint(j) - keyFirst) * vToken);
+        uint valueBits[dimsPerLane];
+        [[unroll]] for (uint c = 0; c < dimsPerLane; ++c) valueBits[c] = floatBitsToUint(LOAD_ELEMENT(v, vIsHalf, vAt[c] + (uint(j) - keyFirst) * vToken));
         [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
             const uint bits = workspace[workspaceRow[r] + uint(j)];
-            const bool hidden = bits == hiddenBits;
-            const float weight = hidden ? 0.0 : uintBitsToFloat(bits);
+            const uint visible = bits == hiddenBits ? 0u : 0xffffffffu;
+            const float weight = uintBitsToFloat(bits & visible);
             [[unroll]] for (uint c = 0; c < dimsPerLane; ++c)
-                sums[r * dimsPerLane + c] = fma(weight, hidden ? 0.0 : value[c], sums[r * dimsPerLane + c]);
+                sums[r * dimsPerLane + c] = fma(weight, uintBitsToFloat(valueBits[c] & visible), sums[r * dimsPerLane + c]);
         }
     }
 

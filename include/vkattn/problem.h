@@ -104,7 +104,7 @@ typedef struct vkattn_problem {
     vkattn_layout q, k, v, out;
     vkattn_layout lse, weights, bias, mask; /* optional: absent where all zero */
     float scale;                            /* finite; see VKATTN_SCALE */
-    float softcap;                          /* finite and >= 0; 0 = none */
+    float softcap;                          /* 0 = none; else finite and at least 2^-126 */
     int32_t windowLeft;                     /* with VKATTN_WINDOW: >= -1; -1 = open on that side; otherwise 0 */
     int32_t windowRight;
 } vkattn_problem;

@@ -16,7 +16,8 @@
  * visible is yours, and so is protecting the workspace before it is used again. No image is touched and no ownership is
  * transferred.
  *
- * Clobbers, in the command buffer: the compute pipeline, compute descriptor set 0, push constants [0, 128). Nothing else.
+ * Clobbers, in the command buffer: the compute pipeline; compute descriptor set 0 and with it, by Vulkan's pipeline layout compatibility,
+ * whatever compute sets you had bound above it; push constants [0, 128). Nothing else.
  *
  * Threads. Every call on one context may run at the same time on any thread, except vkattnDestroyContext; command buffers and
  * descriptor pools are externally synchronised as in Vulkan.
@@ -71,7 +72,8 @@ typedef struct vkattn_host {
     PFN_vkGetInstanceProcAddr getInstanceProcAddr;
     const char *const *enabledExtensions; /* device extensions the device was created with: Vulkan cannot be asked later */
     uint32_t enabledExtensionCount;
-    VkPipelineCache pipelineCache;          /* optional; stays yours; must outlive the context */
+    VkPipelineCache pipelineCache;          /* optional; stays yours; must outlive the context; not one created with
+                                               VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT: prewarming threads share it */
     const VkAllocationCallbacks *allocator; /* optional; the callbacks must outlive the context */
     uint64_t maxWorkspaceBytes;             /* problems are cut into chunks to stay below; 0 = 64 MiB. A plan that cannot stay
                                                below even with one query row at a time asks for what one row takes */
@@ -84,7 +86,7 @@ typedef struct vkattn_requirements {
     uint32_t pipelineCount;          /* distinct pipelines that it uses */
     uint32_t descriptorSetCount;     /* from the pool, where the device lacks push descriptors, else 0 */
     uint32_t storageDescriptorCount; /* VK_DESCRIPTOR_TYPE_STORAGE_BUFFER descriptors from the pool, likewise */
-    uint32_t chunkCount;             /* pieces the problem was cut into to meet limits; 1 = whole */
+    uint32_t chunkCount;             /* pieces the problem was cut into to meet limits; 1 = whole, 0 = nothing to compute */
     uint64_t workspaceBytes;         /* 0: none needed */
     uint64_t workspaceAlignment;     /* of the binding's offset, bytes */
     const char *kernelName;          /* static storage */
@@ -146,9 +148,10 @@ VKATTN_API vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_prob
 
 /* Appends the problem's dispatches and the barriers between them. Bindings: every role that the problem uses, once each, and
  * VKATTN_WORKSPACE where workspaceBytes > 0. Input bindings may overlap each other (V may be a view into K); outputs and workspace
- * overlap nothing else. Returns NOT_READY (nothing recorded) where a pipeline is missing and allowCompile is 0. Other errors:
- * INVALID_ARGUMENT, UNSUPPORTED (nothing recorded); OUT_OF_DEVICE_MEMORY where the descriptor pool is exhausted and VULKAN
- * (the command buffer may hold part of the work: reset it). */
+ * overlap nothing else. Returns NOT_READY where a pipeline is missing and allowCompile is 0. Errors before anything is recorded:
+ * INVALID_ARGUMENT, UNSUPPORTED, and with allowCompile what compiling answers (OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY, DEVICE_LOST,
+ * VULKAN). Where the descriptor pool is exhausted or its memory is: OUT_OF_DEVICE_MEMORY or OUT_OF_HOST_MEMORY, and the command buffer may
+ * hold part of the work: reset it. */
 VKATTN_API vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record,
                                       vkattn_diagnostic *why);
 

@@ -75,7 +75,7 @@ struct Plan {
 // A shader may loop so often and no more. Mesa 22's lavapipe leaves a shader after 65,535 iterations of all its loops together, silently
 // (found 2026-11-21: keys past 65,535 had no effect); and one dispatch that runs for seconds meets a GPU watchdog.
 constexpr uint32_t maxKeysPerDispatch = 32768; // scores, values: one key an iteration
-constexpr uint32_t maxKeysPerLane = 60000;     // softmax: four loops over the row, four keys an iteration
+constexpr uint32_t maxKeysPerLane = 60000;     // softmax: three loops over the row, four keys an iteration
 
 struct PlanLimits {
     Caps caps;

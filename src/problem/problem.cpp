@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <limits>
 
 namespace vkattn {
 namespace {
@@ -90,8 +90,9 @@ vkattn_result checkNumbers(const vkattn_problem &p, vkattn_diagnostic *why) {
     if (!(p.flags & VKATTN_SCALE) && p.scale != 0)
         return fail(why, invalid, "scale is %g without VKATTN_SCALE; set the flag to use it, or leave it 0 for 1/sqrt(headDim)",
                     static_cast<double>(p.scale));
-    if (!std::isfinite(p.softcap) || p.softcap < 0)
-        return fail(why, invalid, "softcap is %g, expected a finite number above 0, or 0 for none", static_cast<double>(p.softcap));
+    // The division by it may flush a denormal to 0 on a device, and 0 / 0 is NaN.
+    if (!std::isfinite(p.softcap) || p.softcap < 0 || (p.softcap > 0 && p.softcap < std::numeric_limits<float>::min()))
+        return fail(why, invalid, "softcap is %g, expected 0 for none, or a finite number from 2^-126 up", static_cast<double>(p.softcap));
     if (!(p.flags & VKATTN_WINDOW) && (p.windowLeft != 0 || p.windowRight != 0))
         return fail(why, invalid, "windowLeft %d and windowRight %d are set without VKATTN_WINDOW; set the flag to use them", p.windowLeft,
                     p.windowRight);

@@ -145,7 +145,8 @@ std::unique_ptr<Instance> Instance::create(const RuntimeOptions &options, std::s
 bool Instance::makeInstance(const RuntimeOptions &options, std::string &why) {
     PFN_vkGetInstanceProcAddr get = options.getInstanceProcAddr;
     if (!get) {
-        get = vkattnRuntimeFindLoader();
+        static const PFN_vkGetInstanceProcAddr loader = vkattnRuntimeFindLoader(); // once: volk's own state is not for several threads
+        get = loader;
         if (!get) {
             why = "no Vulkan loader was found (libvulkan.so.1; package libvulkan1 on Debian)";
             return false;

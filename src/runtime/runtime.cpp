@@ -22,33 +22,33 @@ std::string deviceList(const std::vector<Instance::Found> &devices) {
     return list + "\n  cpu  (no Vulkan: the processor)";
 }
 
-// The device that `wanted` names; NULL with a message where none or several different ones do.
-const Instance::Found *choose(const std::vector<Instance::Found> &devices, const std::string &wanted, std::string &message) {
+// The devices that `wanted` names, in the order to try them; none, with a message, where it names none or several different ones.
+std::vector<const Instance::Found *> choose(const std::vector<Instance::Found> &devices, const std::string &wanted, std::string &message) {
+    std::vector<const Instance::Found *> matches;
     if (wanted.empty()) {
-        for (const auto &found : devices)
-            for (const KernelSupport &kernel : found.info.kernels)
-                if (kernel.available) return &found;
-        return devices.empty() ? nullptr : &devices.front();
+        for (const auto &found : devices) matches.push_back(&found);
+        return matches;
     }
     if (wanted.find_first_not_of("0123456789") == std::string::npos) {
-        if (wanted.size() <= 9 && std::stoul(wanted) < devices.size()) return &devices[std::stoul(wanted)];
+        if (wanted.size() <= 9 && std::stoul(wanted) < devices.size()) return {&devices[std::stoul(wanted)]};
         message = "there is no device " + wanted + "; the devices are:" + deviceList(devices);
-        return nullptr;
+        return {};
     }
     const std::string name = lower(wanted);
-    const Instance::Found *match = nullptr;
-    for (const auto &found : devices)
-        if (lower(found.info.name) == name) return &found;
     for (const auto &found : devices) {
-        if (lower(found.info.name).find(name) == std::string::npos) continue;
-        if (match && match->info.name != found.info.name) {
-            message = "'" + wanted + "' fits several devices; name one by its index:" + deviceList(devices);
-            return nullptr;
-        }
-        if (!match) match = &found;
+        if (lower(found.info.name) == name) return {&found};
+        if (lower(found.info.name).find(name) != std::string::npos) matches.push_back(&found);
     }
-    if (!match) message = "there is no device '" + wanted + "'; the devices are:" + deviceList(devices);
-    return match;
+    if (matches.empty()) {
+        message = "there is no device '" + wanted + "'; the devices are:" + deviceList(devices);
+        return {};
+    }
+    for (const Instance::Found *match : matches)
+        if (match->info.name != matches.front()->info.name) {
+            message = "'" + wanted + "' fits several devices; name one by its index:" + deviceList(devices);
+            return {};
+        }
+    return {matches.front()};
 }
 
 } // namespace
@@ -59,6 +59,7 @@ struct Runtime::Impl {
     std::unique_ptr<Device> device;
     const DeviceInfo *info = nullptr;
     std::string fallbackReason;
+    std::string lost; // why the device is gone for good; empty: it is not
 
     RunResult runOnCpu(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &run,
                        std::string reason) const {
@@ -117,15 +118,19 @@ std::unique_ptr<Runtime> Runtime::open(const RuntimeOptions &options, OpenStatus
     impl.instance = Instance::create(options, why);
     if (impl.instance && impl.instance->devices().empty()) why = "the Vulkan drivers that were found have no device";
     if (impl.instance && !impl.instance->devices().empty()) {
-        const Instance::Found *found = choose(impl.instance->devices(), options.device, text);
-        if (!found) {
+        const std::vector<const Instance::Found *> candidates = choose(impl.instance->devices(), options.device, text);
+        if (candidates.empty()) {
             result = OpenStatus::unknownDevice;
             return nullptr;
         }
-        impl.device = Device::create(*impl.instance, *found, options, why);
-        impl.info = &found->info;
-        if (impl.device) return runtime;
-        why = found->info.name + ": " + why;
+        why.clear();
+        for (const Instance::Found *found : candidates) {
+            std::string reason;
+            impl.device = Device::create(*impl.instance, *found, options, reason);
+            impl.info = &found->info;
+            if (impl.device) return runtime;
+            why += (why.empty() ? "" : "; ") + found->info.name + ": " + reason;
+        }
     }
     impl.info = nullptr;
     impl.instance.reset();
@@ -163,8 +168,10 @@ RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_ope
     vkattn_requirements requirements{};
     requirements.structSize = sizeof requirements;
     std::string reason;
-    result.status = vkattnQuery(impl_->device->context(), &problem, &requirements, &why);
-    if (result.status != VKATTN_OK) {
+    result.status = impl_->lost.empty() ? vkattnQuery(impl_->device->context(), &problem, &requirements, &why) : VKATTN_ERROR_DEVICE_LOST;
+    if (!impl_->lost.empty()) {
+        reason = impl_->lost;
+    } else if (result.status != VKATTN_OK) {
         reason = why.message;
     } else {
         Device::Timing timing;
@@ -181,7 +188,7 @@ RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_ope
         }
         result.status = failure.result;
         reason = failure.why;
-        if (failure.result == VKATTN_ERROR_DEVICE_LOST) reason = "the device was lost: " + reason;
+        if (failure.result == VKATTN_ERROR_DEVICE_LOST) reason = impl_->lost = "the device was lost: " + reason;
     }
     reason = impl_->info->name + ": " + reason;
     if (!impl_->options.allowFallback) {

@@ -83,12 +83,19 @@ TEST(Fault, theCpuAnswersAndSaysWhy) {
                 EXPECT_NE(result.message.find(f.reason), std::string::npos) << result.message;
                 EXPECT_EQ(0, std::memcmp(untouched.data(), in->out.data(), untouched.bytes())) << f.function;
             }
-            // What was no loss of the device is over: the next run uses it again.
-            if (!f.atOpen && f.result != VK_ERROR_DEVICE_LOST) {
+            // What was no loss of the device is over: the next run uses it again. A lost device stays lost.
+            if (!f.atOpen) {
                 const RunResult next = runtime->run(in->problem, in->operands);
-                EXPECT_EQ(next.fallbackReason, "") << f.function;
-                EXPECT_EQ(next.kernel, "staged") << f.function;
-                EXPECT_TRUE(right(*in)) << f.function;
+                if (f.result == VK_ERROR_DEVICE_LOST) {
+                    EXPECT_EQ(next.status, allowFallback ? VKATTN_OK : VKATTN_ERROR_DEVICE_LOST) << f.function;
+                    EXPECT_NE((next.fallbackReason + next.message).find("the device was lost"), std::string::npos) << f.function;
+                } else {
+                    EXPECT_EQ(next.fallbackReason, "") << f.function;
+                    EXPECT_EQ(next.kernel, "staged") << f.function;
+                }
+                if (next.status == VKATTN_OK) {
+                    EXPECT_TRUE(right(*in)) << f.function;
+                }
             }
         }
     fault = {};

@@ -1,6 +1,8 @@
 // Tensors past maxStorageBufferRange (128 MiB on some drivers), and views of one buffer.
 #include "environment.hpp"
 
+#include <cmath>
+
 using namespace vkattn;
 using namespace vkattn::test;
 
@@ -29,13 +31,13 @@ TEST(Large, oneHeadPast128MiB) {
 TEST(Large, longRows) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
-    for (const uint32_t keys : {65537u, 131073u, 600001u})
+    for (const uint32_t keys : {65537u, 131073u, 479999u, 600001u})
         for (const uint32_t needle : {0u, keys / 2, keys - 1}) {
             Case c;
             c.name = "long" + std::to_string(keys);
             c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 2, c.keyTokens = keys, c.headDim = c.valueDim = 3, c.lse = true,
             c.poison = false;
-            c.data = Data::needle, c.needle = needle, c.weights = keys < 100000;
+            c.data = Data::needle, c.needle = needle, c.weights = keys < 500000;
             Random random = randomFor(c.name);
             const auto in = makeInstance(c, random);
             EXPECT_EQ(runAndCheck(*runtime, *in), "") << keys << " keys, needle " << needle;
@@ -53,6 +55,21 @@ TEST(Large, manyHeadsPast128MiB) {
     const auto in = makeInstance(c, random);
     EXPECT_GT(in->k.bytes(), 1ull << 27);
     EXPECT_EQ(runAndCheck(*runtime, *in), "");
+}
+
+// Stride 0: all heads read the same keys, all batch entries the same query.
+TEST(Views, inputsMayShareMemory) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Case c;
+    c.name = "shared";
+    c.poison = false, c.lse = true;
+    Random random = randomFor(c.name);
+    const auto in = makeInstance(c, random);
+    for (vkattn_layout *layout : {&in->problem.k, &in->problem.v}) layout->strideElems[1] = 0;
+    in->problem.q.strideElems[0] = 0;
+    EXPECT_EQ(runAndCheck(*runtime, *in), "");
+    for (uint32_t d = 0; d < c.valueDim; ++d) EXPECT_TRUE(std::isfinite(in->out.get(1, 1, 3, d)));
 }
 
 TEST(Views, valuesAreASliceOfKeys) {

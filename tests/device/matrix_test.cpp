@@ -68,6 +68,21 @@ TEST(Matrix, sameDeviceSamePlanSameBits) {
     }
 }
 
+// Devices may flush f32 denormals to 0; the tolerance knows that and nothing more.
+TEST(Matrix, denormalValuesMayBeFlushed) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Case c;
+    c.name = "denormalValues";
+    Random own = randomFor(c.name);
+    const auto instance = makeInstance(c, own);
+    for (uint32_t b = 0; b < c.batch; ++b)
+        for (uint32_t h = 0; h < c.kvHeads; ++h)
+            for (uint32_t j = 0; j < c.keyTokens; ++j)
+                for (uint32_t d = 0; d < c.valueDim; ++d) instance->v.set(b, h, j, d, 1e-39f * instance->v.get(b, h, j, d));
+    EXPECT_EQ(runAndCheck(*runtime, *instance), "");
+}
+
 // numerics.md 6: ordinary inputs in f32 reach 2e-6 of the largest |v|.
 TEST(Matrix, ordinaryInputsReachTheStatedAccuracy) {
     Runtime *runtime = runtimeFor(Limits::full);

@@ -5,6 +5,11 @@
 
 #include <vulkan/vulkan.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <malloc.h>
+
 using namespace vkattn;
 using namespace vkattn::test;
 
@@ -52,9 +57,18 @@ class Host {
         VkMemoryAllocateInfo memoryInfo{};
         memoryInfo.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
         memoryInfo.allocationSize = requirements.size;
-        while (!(requirements.memoryTypeBits >> memoryInfo.memoryTypeIndex & 1)) ++memoryInfo.memoryTypeIndex;
-        vkAllocateMemory(device, &memoryInfo, nullptr, &memory);
+        VkPhysicalDeviceMemoryProperties types;
+        vkGetPhysicalDeviceMemoryProperties(physicalDevice, &types);
+        const VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+        while (!(requirements.memoryTypeBits >> memoryInfo.memoryTypeIndex & 1) ||
+               (types.memoryTypes[memoryInfo.memoryTypeIndex].propertyFlags & wanted) != wanted)
+            if (++memoryInfo.memoryTypeIndex == types.memoryTypeCount) return;
+        if (vkAllocateMemory(device, &memoryInfo, nullptr, &memory)) return;
         vkBindBufferMemory(device, buffer, memory, 0);
+        void *address = nullptr;
+        if (vkMapMemory(device, memory, 0, VK_WHOLE_SIZE, 0, &address)) return;
+        mapped = static_cast<unsigned char *>(address);
+        vkGetDeviceQueue(device, 0, 0, &queue);
         VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 64};
         VkDescriptorPoolCreateInfo descriptorInfo{};
         descriptorInfo.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
@@ -85,7 +99,18 @@ class Host {
     Host(const Host &) = delete;
     Host &operator=(const Host &) = delete;
 
+    bool submitAndWait() {
+        VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_SHADER_WRITE_BIT, VK_ACCESS_HOST_READ_BIT};
+        vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0,
+                             nullptr);
+        if (vkEndCommandBuffer(commands)) return false;
+        VkSubmitInfo submit{VK_STRUCTURE_TYPE_SUBMIT_INFO, nullptr, 0, nullptr, nullptr, 1, &commands, 0, nullptr};
+        return vkQueueSubmit(queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS && vkQueueWaitIdle(queue) == VK_SUCCESS;
+    }
+
     bool ready = false;
+    VkQueue queue = VK_NULL_HANDLE;
+    unsigned char *mapped = nullptr;
     VkInstance instance = VK_NULL_HANDLE;
     VkPhysicalDevice physicalDevice = VK_NULL_HANDLE;
     VkDevice device = VK_NULL_HANDLE;
@@ -165,6 +190,114 @@ TEST(Record, refusesWhatBreaksItsRules) {
     fault = {};
     EXPECT_EQ(why.vkResult, VK_ERROR_OUT_OF_POOL_MEMORY);
     EXPECT_NE(std::string(why.message).find("vkattn_requirements"), std::string::npos) << why.message;
+}
+
+// Operands lie at any multiple of their element's size, in one buffer, on a device without push descriptors; every byte between them stays.
+TEST(Record, bindingOffsetsNeedNoMoreAlignmentThanTheirElements) {
+    Host host;
+    ASSERT_TRUE(host.ready);
+    Context context;
+    vkattn_diagnostic why{};
+    ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
+    const vkattn_layout half = packed(VKATTN_F16, 1, 3, 11, 7);
+    vkattn_problem p = problem(half, half, half, half);
+    p.flags = VKATTN_KEY_LENGTHS_GIVEN | VKATTN_CAUSAL;
+    p.lse = packed(VKATTN_F32, 1, 3, 11, 1);
+    const uint64_t bytes = 3 * 11 * 7 * 2, lseBytes = 3 * 11 * 4;
+    vkattn_requirements requirements{};
+    ASSERT_EQ(context.query(p, requirements, &why), VKATTN_OK) << why.message;
+    // Odd numbers of halves from the start of the buffer, the outputs directly behind the inputs.
+    const vkattn_binding bindings[] = {{VKATTN_Q, host.buffer, 2, bytes},
+                                       {VKATTN_K, host.buffer, 2 + bytes, bytes},
+                                       {VKATTN_V, host.buffer, 2 + 2 * bytes, bytes},
+                                       {VKATTN_OUT, host.buffer, 2 + 3 * bytes, bytes},
+                                       {VKATTN_KEY_LENGTHS, host.buffer, 4100, 4},
+                                       {VKATTN_LSE, host.buffer, 4108, lseBytes},
+                                       {VKATTN_WORKSPACE, host.buffer, 8192, requirements.workspaceBytes}};
+    Random random = randomFor("offsets");
+    std::vector<unsigned char> expected(16384);
+    for (size_t n = 0; n < expected.size(); n += 2) { // halves between -1 and 1
+        const auto value = static_cast<uint16_t>((random() & 0x83ffu) | ((8 + random() % 7) << 10));
+        std::memcpy(expected.data() + n, &value, 2);
+    }
+    const uint32_t length = 9;
+    std::memcpy(expected.data() + 4100, &length, 4);
+    std::memcpy(host.mapped, expected.data(), expected.size());
+
+    ASSERT_EQ(context.prewarm({&p, 1}, &why), VKATTN_OK) << why.message;
+    ASSERT_EQ(context.record(p, host.commands, bindings, host.descriptors, &why), VKATTN_OK) << why.message;
+    ASSERT_TRUE(host.submitAndWait());
+
+    std::vector<vkattn_operand_memory> operands;
+    for (const vkattn_binding &binding : bindings)
+        if (binding.role != VKATTN_WORKSPACE) operands.push_back({binding.role, host.mapped + binding.offset, binding.size});
+    vkattn_verify_report report{};
+    ASSERT_EQ(vkattnCpuVerify(&p, operands.data(), static_cast<uint32_t>(operands.size()), nullptr, &report, &why), VKATTN_OK)
+        << why.message;
+    EXPECT_TRUE(report.passed) << report.worstError << " " << report.worstBound;
+    for (size_t n = 0; n < expected.size(); ++n) {
+        const bool output = (n >= 2 + 3 * bytes && n < 2 + 4 * bytes) || (n >= 4108 && n < 4108 + lseBytes) ||
+                            (n >= 8192 && n < 8192 + requirements.workspaceBytes);
+        if (!output) {
+            ASSERT_EQ(host.mapped[n], expected[n]) << "byte " << n;
+        }
+    }
+}
+
+namespace {
+
+// Counts what the library takes from the host's allocator.
+struct Counter {
+    int live = 0, total = 0;
+    VkAllocationCallbacks callbacks{this, allocate, reallocate, release, nullptr, nullptr};
+    static VKAPI_ATTR void *VKAPI_CALL allocate(void *user, size_t size, size_t alignment, VkSystemAllocationScope) {
+        auto *counter = static_cast<Counter *>(user);
+        ++counter->live, ++counter->total;
+        return std::aligned_alloc(std::max<size_t>(alignment, 16), (size + 63) / 64 * 64);
+    }
+    static VKAPI_ATTR void *VKAPI_CALL reallocate(void *user, void *old, size_t size, size_t alignment, VkSystemAllocationScope scope) {
+        if (size == 0) return release(user, old), nullptr;
+        void *fresh = allocate(user, size, alignment, scope);
+        if (old) std::memcpy(fresh, old, std::min(size, malloc_usable_size(old)));
+        release(user, old);
+        return fresh;
+    }
+    static VKAPI_ATTR void VKAPI_CALL release(void *user, void *memory) {
+        if (!memory) return;
+        --static_cast<Counter *>(user)->live;
+        std::free(memory);
+    }
+};
+
+} // namespace
+
+TEST(Record, usesTheHostsAllocatorAndPipelineCache) {
+    Host host;
+    ASSERT_TRUE(host.ready);
+    VkPipelineCacheCreateInfo cacheInfo{};
+    cacheInfo.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+    VkPipelineCache cache = VK_NULL_HANDLE;
+    ASSERT_EQ(vkCreatePipelineCache(host.device, &cacheInfo, nullptr, &cache), VK_SUCCESS);
+    Counter counter;
+    {
+        vkattn_host own = host.host;
+        own.allocator = &counter.callbacks;
+        own.pipelineCache = cache;
+        Context context;
+        vkattn_diagnostic why{};
+        ASSERT_EQ(context.create(own, &why), VKATTN_OK) << why.message;
+        const vkattn_layout t = packed(VKATTN_F32, 1, 2, 8, 16);
+        const vkattn_problem p = problem(t, t, t, t);
+        ASSERT_EQ(context.prewarm({&p, 1}, &why), VKATTN_OK) << why.message;
+        EXPECT_GT(counter.total, 0);
+        vkattn_caps caps{};
+        caps.structSize = sizeof caps;
+        ASSERT_EQ(vkattnContextCaps(context.handle(), &caps), VKATTN_OK);
+        EXPECT_GE(caps.maxStorageBuffersPerStage, 4u);
+        EXPECT_EQ(caps.pushDescriptors, 0u);
+    }
+    EXPECT_EQ(counter.live, 0);
+    vkDestroyPipelineCache(host.device, cache, nullptr);
 }
 
 TEST(Record, contextsRefuseWhatTheyCannotUse) {

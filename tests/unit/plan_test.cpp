@@ -161,6 +161,17 @@ TEST(Plan, saysWhyADeviceCannot) {
     wide.keyTokens = 5000;
     EXPECT_EQ(makePlan(problemOf(wide), limitsOf(16384, 4096), plan, &why), VKATTN_ERROR_UNSUPPORTED);
     EXPECT_NE(std::string(why.message).find("one query row"), std::string::npos) << why.message;
+    // No memory behind it: all rows of Q and K are one row. Planning touches no data.
+    Problem huge = problemOf(Case{});
+    huge.keyTokens = huge.tensors[VKATTN_K].extent[2] = huge.tensors[VKATTN_V].extent[2] = 8000000;
+    huge.tensors[VKATTN_K].stride[2] = huge.tensors[VKATTN_V].stride[2] = 0;
+    EXPECT_EQ(makePlan(huge, limitsOf(1u << 31, 1u << 30), plan, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.message).find("rows of at most 7680000"), std::string::npos) << why.message;
+    huge = problemOf(Case{});
+    huge.queryTokens = huge.tensors[VKATTN_Q].extent[2] = huge.tensors[VKATTN_OUT].extent[2] = 1u << 30;
+    huge.tensors[VKATTN_Q].stride[2] = huge.tensors[VKATTN_OUT].stride[2] = 0;
+    EXPECT_EQ(makePlan(huge, limitsOf(1u << 27, 76), plan, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.message).find("dispatches"), std::string::npos) << why.message;
     PlanLimits poor = limitsOf(1u << 27, 1 << 20);
     poor.caps.maxStorageBuffersPerStage = 3;
     EXPECT_EQ(makePlan(problemOf(Case{}), poor, plan, &why), VKATTN_ERROR_UNSUPPORTED);

@@ -27,6 +27,7 @@ const Rejection rejections[] = {
     {"nanScale", "scale is nan", [](auto &p) { p.flags = VKATTN_SCALE, p.scale = NAN; }},
     {"scaleWithoutFlag", "VKATTN_SCALE", [](auto &p) { p.scale = 2; }},
     {"infiniteSoftcap", "softcap", [](auto &p) { p.softcap = INFINITY; }},
+    {"denormalSoftcap", "2^-126", [](auto &p) { p.softcap = 1e-40f; }},
     {"negativeSoftcap", "softcap", [](auto &p) { p.softcap = -1; }},
     {"negativeWindow", "negative window", [](auto &p) { p.flags = VKATTN_WINDOW, p.windowLeft = -2; }},
     {"windowWithoutFlag", "VKATTN_WINDOW", [](auto &p) { p.windowRight = 2; }},
