@@ -126,7 +126,7 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     const Constants constants = constantsFor(key, tuning_);
     VkSpecializationMapEntry entries[8];
     for (uint32_t n = 0; n < constants.count; ++n) entries[n] = {n, n * 4, 4};
-    const VkSpecializationInfo specialization = {constants.count, entries, constants.count * 4, constants.values};
+    const VkSpecializationInfo specialization = {constants.count, entries, constants.count * size_t{4}, constants.values};
     VkComputePipelineCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;

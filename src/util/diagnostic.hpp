@@ -21,8 +21,7 @@ inline void writeReason(vkattn_diagnostic *why, int32_t vkResult, const char *fo
 }
 
 // Both return `result`.
-VKATTN_PRINTF(3, 4)
-[[nodiscard]] inline vkattn_result fail(vkattn_diagnostic *why, vkattn_result result, const char *format, ...) {
+[[nodiscard]] VKATTN_PRINTF(3, 4) inline vkattn_result fail(vkattn_diagnostic *why, vkattn_result result, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     writeReason(why, 0, format, arguments);
@@ -30,8 +29,8 @@ VKATTN_PRINTF(3, 4)
     return result;
 }
 
-VKATTN_PRINTF(4, 5)
-[[nodiscard]] inline vkattn_result failVulkan(vkattn_diagnostic *why, vkattn_result result, int32_t vkResult, const char *format, ...) {
+[[nodiscard]] VKATTN_PRINTF(4, 5) inline vkattn_result
+    failVulkan(vkattn_diagnostic *why, vkattn_result result, int32_t vkResult, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     writeReason(why, vkResult, format, arguments);
