@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <cstdlib>
 
 namespace {
 
@@ -20,6 +21,7 @@ class RunTest : public CliTest {
     std::mt19937_64 random{testSeed()};
     Array q, k, v;
     ReferenceOptions reference;
+    Arguments where = {"--device", "cpu"};
 
     // Writes the three arrays with one dtype each.
     void given(const std::vector<size_t> &qShape, const std::vector<size_t> &kShape, const std::vector<size_t> &vShape,
@@ -30,6 +32,7 @@ class RunTest : public CliTest {
         // What was rounded while writing is read back through the same conversion.
         q = rounded(q, qOptions), k = rounded(k, kOptions), v = rounded(v, vOptions);
     }
+    void checkRandomCombinations(int count, size_t largest);
     [[nodiscard]] Array rounded(Array array, const NpyOptions &options) const {
         writeNpy(file("rounded.npy"), array, options);
         return array;
@@ -46,7 +49,9 @@ class RunTest : public CliTest {
     }
     // Runs and compares all three outputs with the reference.
     Outcome check(const Arguments &options = {}, const std::string &descr = "<f4") {
-        Arguments arguments = onCpu({"--lse", "lse.npy", "--weights", "w.npy", "--verify"});
+        Arguments arguments = {"run",   "--q",   "q.npy", "--k",     "k.npy",     "--v",   "v.npy",
+                               "--out", "o.npy", "--lse", "lse.npy", "--weights", "w.npy", "--verify"};
+        arguments.insert(arguments.end(), where.begin(), where.end());
         arguments.insert(arguments.end(), options.begin(), options.end());
         Outcome outcome = tool(arguments);
         EXPECT_EQ(outcome.status, 0) << outcome.err << outcome.out;
@@ -298,12 +303,13 @@ TEST_F(RunTest, textSaysWhatHappened) {
     EXPECT_EQ(outcome.err, "");
 }
 
-TEST_F(RunTest, randomCombinations) {
+// Random sizes, dtypes, orders and options. The first failure ends it: it says which case.
+void RunTest::checkRandomCombinations(int count, size_t largest) {
     const auto chance = [&](unsigned n) { return random() % n == 0; };
-    const auto extent = [&](size_t largest) { return static_cast<size_t>(1 + random() % largest); };
-    for (int n = 0; n < 60 && !HasFailure(); n++) {
-        const size_t batch = extent(3), kvHeads = extent(3), heads = kvHeads * extent(3), queries = extent(12), keys = extent(20),
-                     dim = extent(20), valueDim = extent(20);
+    const auto extent = [&](size_t most) { return static_cast<size_t>(1 + random() % most); };
+    for (int n = 0; n < count && !HasFailure(); n++) {
+        const size_t batch = extent(3), kvHeads = extent(3), heads = kvHeads * extent(3), queries = extent(largest), keys = extent(largest),
+                     dim = extent(largest), valueDim = extent(largest);
         const auto npy = [&] { return NpyOptions{.descr = chance(3) ? "<f2" : "<f4", .fortran = chance(3), .version = chance(4) ? 2 : 1}; };
         const NpyOptions qNpy = npy();
         given({batch, heads, queries, dim}, {batch, kvHeads, keys, dim}, {batch, kvHeads, keys, valueDim}, qNpy, npy(), npy());
@@ -349,6 +355,22 @@ TEST_F(RunTest, randomCombinations) {
         SCOPED_TRACE(command);
         check(options, qNpy.descr);
     }
+}
+
+TEST_F(RunTest, randomCombinations) {
+    checkRandomCombinations(60, 20);
+}
+
+// The same on the first Vulkan device, which must not fall back. tests/device/CMakeLists.txt runs it on every driver.
+class RunOnDriver : public RunTest {};
+TEST_F(RunOnDriver, randomCombinations) {
+    const std::string info = tool({"info", "--json"}).out;
+    const size_t type = info.find("\"type\": "); // of the first device
+    if (info.find("\"index\": 0") == std::string::npos) GTEST_SKIP() << "no Vulkan device here";
+    if (std::getenv("VKATTN_TEST_SKIP_CPU_DEVICES") && info.compare(type, 13, "\"type\": \"CPU\"") == 0)
+        GTEST_SKIP() << "no Vulkan device but those of type CPU on this machine";
+    where = {"--device", "0", "--no-fallback"};
+    checkRandomCombinations(320, 40);
 }
 
 } // namespace
