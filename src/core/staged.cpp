@@ -202,8 +202,9 @@ PipelineSet Plan::pipelines() const {
     PipelineSet set;
     if (dispatchCount == 0) return set;
     // Chunks of rows differ only in how many rows they have: the first has all, the last in query direction may have fewer.
-    for (const uint32_t rowChunk : {0u, queryChunks - 1})
-        for (uint32_t n = 0; n < dispatchesPerRowChunk(); ++n) set.set(dispatch(rowChunk * dispatchesPerRowChunk() + n).key.index());
+    const uint32_t perRowChunk = dispatchesPerRowChunk();
+    for (uint32_t rowChunk = 0; rowChunk < queryChunks; rowChunk += std::max(queryChunks - 1, 1u))
+        for (uint32_t n = 0; n < perRowChunk; ++n) set.set(dispatch(rowChunk * perRowChunk + n).key.index());
     return set;
 }
 

@@ -168,10 +168,10 @@ RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_ope
     vkattn_requirements requirements{};
     requirements.structSize = sizeof requirements;
     std::string reason;
-    result.status = impl_->lost.empty() ? vkattnQuery(impl_->device->context(), &problem, &requirements, &why) : VKATTN_ERROR_DEVICE_LOST;
     if (!impl_->lost.empty()) {
+        result.status = VKATTN_ERROR_DEVICE_LOST;
         reason = impl_->lost;
-    } else if (result.status != VKATTN_OK) {
+    } else if ((result.status = vkattnQuery(impl_->device->context(), &problem, &requirements, &why)) != VKATTN_OK) {
         reason = why.message;
     } else {
         Device::Timing timing;

@@ -6,7 +6,6 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
-#include <map>
 
 using namespace vkattn;
 using namespace vkattn::test;
