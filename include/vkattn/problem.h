@@ -8,15 +8,27 @@
  *     s_ij    = scale * dot(q_i, k_j)
  *     s_ij    = softcap * tanh(s_ij / softcap)         where softcap > 0
  *     s_ij    = s_ij + bias_ij                         where a bias is given
+ *     s_ij    = s_ij - slope_h * |j - i'|              where ALiBi slopes are given (Press et al. 2021)
  *     visible : j <= i'                                VKATTN_CAUSAL
  *               i' - windowLeft <= j <= i' + windowRight   VKATTN_WINDOW
- *               mask_ij != 0, bias_ij != -inf, j < keyTokens
- *     out_i   = sum over visible j of softmax_j(s_ij) v_j    (exactly 0 where nothing is visible)
- *     lse_i   = ln sum over visible j of exp(s_ij)           (-inf where nothing is visible)
- *     weights_ij = softmax_j(s_ij), exactly 0 where hidden
+ *               mask_ij != 0, bit mask_ij = 1, bias_ij != -inf, document of i = document of j, j < keyTokens
+ *     D_i     = sum over visible j of exp(s_ij)  + exp(sink_h) where attention sinks are given
+ *     out_i   = sum over visible j of exp(s_ij) / D_i v_j    (exactly 0 where nothing is visible)
+ *     lse_i   = ln D_i                                       (where nothing is visible: the sink, or -inf without one)
+ *     weights_ij = exp(s_ij) / D_i, exactly 0 where hidden
  *
- * keyTokens is k.extent[2], or the entry of VKATTN_KEY_LENGTHS for that batch, clamped to it. Keys and values that are
- * hidden from a query never influence it, whatever they hold (NaN and infinity included). All sums are fp32 or wider.
+ * (computed with the row's maximum, sink included, subtracted from every exponent).
+ *
+ * queryTokens is q.extent[2]; keyTokens is k.extent[2], or the entry of VKATTN_KEY_LENGTHS for that batch, clamped to it. Keys and values
+ * that are hidden from a query never influence it, whatever they hold (NaN and infinity included). All sums are fp32 or wider.
+ *
+ * Ragged batches (VKATTN_CU_SEQ_Q and VKATTN_CU_SEQ_K present, as FlashAttention's varlen calls): sequences of different lengths lie one
+ * after the other in q, k, v, out and lse, whose batch extent is 1 and whose token extents are the totals. Sequence b has queries
+ * cuQ[b] <= t < cuQ[b + 1] and keys cuK[b] <= t < cuK[b + 1]; i and j count from its start, and queryTokens and keyTokens in the formulas
+ * are its own. Wherever this header says batch, read sequence: bias, masks and weights are [sequences, heads, maxSeqQ, maxSeqK] (weights of
+ * pairs outside a sequence are left as they were, and so is any row of out and lse that belongs to no sequence). The arrays are data on the
+ * device and never trusted: each entry counts as the largest up to and including it, clamped to the total, and a sequence longer than
+ * maxSeqQ or maxSeqK counts as cut off there.
  */
 #ifndef VKATTN_PROBLEM_H_
 #define VKATTN_PROBLEM_H_
@@ -52,8 +64,10 @@ typedef struct vkattn_diagnostic {
 
 typedef enum vkattn_dtype {
     VKATTN_F32 = 0,
-    VKATTN_F16 = 1,   /* IEEE binary16 */
-    VKATTN_BOOL8 = 2, /* one byte; 0 is false, anything else true; masks only */
+    VKATTN_F16 = 1,    /* IEEE binary16 */
+    VKATTN_BF16 = 2,   /* the upper half of an f32; stored with round to nearest even */
+    VKATTN_BOOL8 = 3,  /* one byte; 0 is false, anything else true; masks only */
+    VKATTN_BITS32 = 4, /* 32 keys in a 32-bit word, the first in its lowest bit; 1 is visible; bit masks only */
     VKATTN_DTYPE_MAX = 0x7fffffff
 } vkattn_dtype;
 
@@ -70,28 +84,49 @@ typedef struct vkattn_layout {
 
 /* Every operand has one role; bindings are given by role, in any order. */
 typedef enum vkattn_role {
-    VKATTN_Q = 0,           /* read   [batch, heads, queryTokens, headDim] */
-    VKATTN_K = 1,           /* read   [batch, kvHeads, keyTokens, headDim]; kvHeads divides heads */
-    VKATTN_V = 2,           /* read   [batch, kvHeads, keyTokens, valueDim] */
-    VKATTN_OUT = 3,         /* write  [batch, heads, queryTokens, valueDim] */
-    VKATTN_LSE = 4,         /* write  f32 [batch, heads, queryTokens, 1]; optional */
-    VKATTN_WEIGHTS = 5,     /* write  [batch, heads, queryTokens, keyTokens]; optional */
-    VKATTN_BIAS = 6,        /* read   f32 or f16, each extent that of the weights or 1; -inf hides; optional */
-    VKATTN_MASK = 7,        /* read   bool8, each extent that of the weights or 1; 0 hides; optional */
-    VKATTN_KEY_LENGTHS = 8, /* read   u32[batch], tightly packed; clamped to keyTokens; optional */
-    VKATTN_WORKSPACE = 9,   /* Vulkan only: scratch memory, read and written */
-    VKATTN_ROLE_COUNT = 10,
+    VKATTN_Q = 0,        /* read   [batch, heads, queryTokens, headDim] */
+    VKATTN_K = 1,        /* read   [batch, kvHeads, keyTokens, headDim]; kvHeads divides heads */
+    VKATTN_V = 2,        /* read   [batch, kvHeads, keyTokens, valueDim] */
+    VKATTN_OUT = 3,      /* write  [batch, heads, queryTokens, valueDim] */
+    VKATTN_LSE = 4,      /* write  f32 [batch, heads, queryTokens, 1]; optional */
+    VKATTN_WEIGHTS = 5,  /* write  [batch, heads, queryTokens, keyTokens]; optional */
+    VKATTN_BIAS = 6,     /* read   f32, f16 or bf16, each extent that of the weights or 1; -inf hides; optional */
+    VKATTN_MASK = 7,     /* read   bool8, each extent that of the weights or 1; 0 hides; optional */
+    VKATTN_BIT_MASK = 8, /* read   bits32 [batch, heads, queryTokens, ceil(keyTokens / 32)], the first three broadcast where 1; optional,
+                            and not together with VKATTN_MASK; strides count words, bits past keyTokens are ignored */
+    /* Small arrays, tightly packed, without a layout: listed in presentRoles where they will be bound. */
+    VKATTN_KEY_LENGTHS = 9,   /* read   u32[batch]; clamped to keyTokens; not with ragged batches */
+    VKATTN_CU_SEQ_Q = 10,     /* read   u32[sequences + 1]; together with VKATTN_CU_SEQ_K */
+    VKATTN_CU_SEQ_K = 11,     /* read   u32[sequences + 1] */
+    VKATTN_DOC_IDS_Q = 12,    /* read   u32[batch][queryTokens], ragged: u32[q.extent[2]]; together with VKATTN_DOC_IDS_K: a query sees
+                                 only keys of its own document */
+    VKATTN_DOC_IDS_K = 13,    /* read   u32[batch][keyTokens], ragged: u32[k.extent[2]] */
+    VKATTN_SINKS = 14,        /* read   f32[heads]: a logit that takes part in the softmax and has no value; -inf is none */
+    VKATTN_ALIBI_SLOPES = 15, /* read   f32[heads] */
+    VKATTN_WORKSPACE = 16,    /* Vulkan only: scratch memory, read and written */
+    VKATTN_ROLE_COUNT = 17,
     VKATTN_ROLE_MAX = 0x7fffffff
 } vkattn_role;
 
 typedef enum vkattn_flag_bits {
-    VKATTN_CAUSAL = 1,             /* hide keys after the query's own position i' */
-    VKATTN_ALIGN_TOP_LEFT = 2,     /* i' = i instead of bottom-right; matters only with CAUSAL or WINDOW */
-    VKATTN_WINDOW = 4,             /* hide keys outside [i' - windowLeft, i' + windowRight] */
-    VKATTN_SCALE = 8,              /* `scale` is taken literally (0 is then 0); otherwise it must be 0 and means 1/sqrt(headDim) */
-    VKATTN_KEY_LENGTHS_GIVEN = 16, /* VKATTN_KEY_LENGTHS will be bound */
+    VKATTN_CAUSAL = 1,         /* hide keys after the query's own position i' */
+    VKATTN_ALIGN_TOP_LEFT = 2, /* i' = i instead of bottom-right; matters only with CAUSAL or WINDOW */
+    VKATTN_WINDOW = 4,         /* hide keys outside [i' - windowLeft, i' + windowRight] */
+    VKATTN_SCALE = 8,          /* `scale` is taken literally (0 is then 0); otherwise it must be 0 and means 1/sqrt(headDim) */
+    VKATTN_DETERMINISTIC = 16, /* bitwise the same result whatever the batch size and however the work is split, on one device and
+                                  kernel; without it results are bitwise repeatable only for the same problem (docs/numerics.md 7) */
     VKATTN_FLAGS_MAX = 0x7fffffff
 } vkattn_flag_bits;
+
+/* Which Vulkan kernel computes. Part of no result; the CPU ignores it. For comparison, tests and measurement. */
+typedef enum vkattn_kernel {
+    VKATTN_KERNEL_AUTO = 0,   /* the planner chooses; vkattnExplain says why */
+    VKATTN_KERNEL_STAGED = 1, /* scores, softmax and values as separate dispatches; the only one that writes weights */
+    VKATTN_KERNEL_FLASH = 2,  /* online softmax, tiles of query rows, nothing of size queries x keys in memory (Dao et al. 2022) */
+    VKATTN_KERNEL_DECODE = 3, /* the same with lanes along keys, split over keys, for few query rows (Dao et al. 2023, flash-decoding) */
+    VKATTN_KERNEL_COUNT = 4,
+    VKATTN_KERNEL_MAX = 0x7fffffff
+} vkattn_kernel;
 
 /* What to compute. Zero-initialise, set structSize, then what you need: zero is the default everywhere.
  * Limits: 1 <= batch; 1 <= heads; kvHeads divides heads; 1 <= headDim, valueDim <= 2048; queryTokens and keyTokens lie between 0 and 2^30
@@ -102,11 +137,16 @@ typedef struct vkattn_problem {
     uint32_t structSize; /* sizeof(vkattn_problem) */
     uint32_t flags;      /* vkattn_flag_bits */
     vkattn_layout q, k, v, out;
-    vkattn_layout lse, weights, bias, mask; /* optional: absent where all zero */
-    float scale;                            /* finite; see VKATTN_SCALE */
-    float softcap;                          /* 0 = none; else finite and at least 2^-126 */
-    int32_t windowLeft;                     /* with VKATTN_WINDOW: >= -1; -1 = open on that side; otherwise 0 */
+    vkattn_layout lse, weights, bias, mask, bitMask; /* optional: absent where all zero */
+    float scale;                                     /* finite; see VKATTN_SCALE */
+    float softcap;                                   /* 0 = none; else finite and at least 2^-126 */
+    int32_t windowLeft;                              /* with VKATTN_WINDOW: >= -1; -1 = open on that side; otherwise 0 */
     int32_t windowRight;
+    uint32_t presentRoles; /* 1 << role for each of VKATTN_KEY_LENGTHS to VKATTN_ALIBI_SLOPES that will be bound */
+    uint32_t sequences;    /* ragged batches: how many; otherwise 0 */
+    uint32_t maxSeqQ;      /* ragged batches: most queries and keys that a sequence has, at most the totals; 0 = the totals */
+    uint32_t maxSeqK;
+    vkattn_kernel kernel; /* VKATTN_KERNEL_AUTO but for comparisons */
 } vkattn_problem;
 
 /* Checks `problem` against every rule above. Pure; any thread. VKATTN_OK or VKATTN_ERROR_INVALID_ARGUMENT with the reason. */

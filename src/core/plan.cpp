@@ -154,6 +154,8 @@ vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &o
     out.tuning = stagedTuning(limits.caps);
     out.workspaceAlignment = std::max(limits.caps.minStorageBufferOffsetAlignment, 4u);
     if (problem.queryTokens == 0) return VKATTN_OK; // nothing to write
+    if (problem.presentRoles & ~(1u << VKATTN_KEY_LENGTHS) || problem.tensor(VKATTN_BIT_MASK).present())
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "this option is not in the staged kernel yet");
 
     if (const uint32_t most = maxKeysPerLane * out.tuning.softmaxLanes[fewRows]; problem.keyTokens > most)
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u keys; the staged kernel's softmax takes rows of at most %u", problem.keyTokens,

@@ -48,7 +48,7 @@ Operand unused(const Plan &plan) {
 }
 
 Operand lengthsOperand(const Plan &plan, const Chunk &c, size_t basePushByte, const Operand &standIn) {
-    if (!plan.problem.keyLengths) {
+    if (!plan.problem.has(VKATTN_KEY_LENGTHS)) {
         Operand operand = standIn;
         operand.basePushWord = noPushWord;
         operand.writes = false;
@@ -64,7 +64,7 @@ uint32_t stride(const Tensor &t, int d) {
 
 template <class Push> void setPosition(Push &push, const Plan &plan, const Chunk &c) {
     const Problem &p = plan.problem;
-    push.flags = (p.topLeft ? flagTopLeft : 0) | (p.keyLengths ? flagKeyLengths : 0);
+    push.flags = (p.topLeft ? flagTopLeft : 0) | (p.has(VKATTN_KEY_LENGTHS) ? flagKeyLengths : 0);
     push.queryFirst = c.queryFirst;
     push.queryTokens = p.queryTokens;
     push.keyTokens = p.keyTokens;

@@ -13,7 +13,7 @@ struct Operands {
     unsigned char *data[VKATTN_ROLE_COUNT] = {};
 
     [[nodiscard]] uint32_t keyLength(const Problem &p, uint32_t b) const {
-        if (!p.keyLengths) return p.keyTokens;
+        if (!p.has(VKATTN_KEY_LENGTHS)) return p.keyTokens;
         uint32_t length;
         std::memcpy(&length, data[VKATTN_KEY_LENGTHS] + 4ull * b, 4);
         return length < p.keyTokens ? length : p.keyTokens;

@@ -34,11 +34,12 @@ bool absent(const vkattn_layout &layout) {
 vkattn_result makeTensor(const vkattn_layout &layout, vkattn_role role, uint32_t allowedDtypes, Tensor &out, vkattn_diagnostic *why) {
     const char *name = roleName(role);
     const auto dtype = static_cast<uint32_t>(layout.dtype);
-    if (dtype > VKATTN_BOOL8 || !(allowedDtypes >> dtype & 1u))
+    if (dtype > VKATTN_BITS32 || !(allowedDtypes >> dtype & 1u))
         return fail(why, invalid, "%s has dtype %u, expected %s", name, dtype,
-                    role == VKATTN_MASK  ? "VKATTN_BOOL8"
-                    : role == VKATTN_LSE ? "VKATTN_F32"
-                                         : "VKATTN_F32 or VKATTN_F16");
+                    role == VKATTN_MASK       ? "VKATTN_BOOL8"
+                    : role == VKATTN_BIT_MASK ? "VKATTN_BITS32"
+                    : role == VKATTN_LSE      ? "VKATTN_F32"
+                                              : "VKATTN_F32, VKATTN_F16 or VKATTN_BF16");
     out.dtype = layout.dtype;
     out.offset = layout.offsetElems;
     std::copy_n(layout.extent, 4, out.extent);
@@ -102,6 +103,37 @@ vkattn_result checkNumbers(const vkattn_problem &p, vkattn_diagnostic *why) {
     return VKATTN_OK;
 }
 
+// Flags, the roles without a layout, and ragged batches, as far as they do not depend on tensors.
+vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
+    constexpr uint32_t knownFlags = VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_WINDOW | VKATTN_SCALE | VKATTN_DETERMINISTIC;
+    if (p.flags & ~knownFlags) return fail(why, invalid, "problem.flags has unknown bits 0x%x", p.flags & ~knownFlags);
+    if (static_cast<uint32_t>(p.kernel) >= VKATTN_KERNEL_COUNT)
+        return fail(why, invalid, "problem.kernel is %u, expected a vkattn_kernel, 0 to %d", static_cast<uint32_t>(p.kernel),
+                    VKATTN_KERNEL_COUNT - 1);
+    constexpr uint32_t arrays = (1u << VKATTN_WORKSPACE) - (1u << VKATTN_KEY_LENGTHS);
+    if (p.presentRoles & ~arrays)
+        return fail(why, invalid, "problem.presentRoles has bits 0x%x, expected only roles from VKATTN_KEY_LENGTHS to VKATTN_ALIBI_SLOPES",
+                    p.presentRoles & ~arrays);
+    const auto present = [&](vkattn_role role) { return (p.presentRoles >> role & 1u) != 0; };
+    if (present(VKATTN_DOC_IDS_Q) != present(VKATTN_DOC_IDS_K))
+        return fail(why, invalid, "document ids of %s are in presentRoles without those of the other side; give both",
+                    present(VKATTN_DOC_IDS_Q) ? "queries" : "keys");
+    const bool ragged = present(VKATTN_CU_SEQ_Q);
+    if (ragged != present(VKATTN_CU_SEQ_K))
+        return fail(why, invalid, "cu_seqlens of %s are in presentRoles without those of the other side; give both",
+                    ragged ? "queries" : "keys");
+    if (ragged && present(VKATTN_KEY_LENGTHS))
+        return fail(why, invalid, "key lengths and cu_seqlens are both in presentRoles; ragged batches have their lengths in cu_seqlens");
+    if (!ragged && (p.sequences || p.maxSeqQ || p.maxSeqK))
+        return fail(why, invalid,
+                    "sequences %u, maxSeqQ %u and maxSeqK %u are set without VKATTN_CU_SEQ_Q and VKATTN_CU_SEQ_K in presentRoles",
+                    p.sequences, p.maxSeqQ, p.maxSeqK);
+    if (ragged && (p.sequences == 0 || p.sequences > maxTokens))
+        return fail(why, invalid, "a ragged batch has %u sequences, expected 1 to %u", p.sequences, maxTokens);
+    if (!absent(p.mask) && !absent(p.bitMask)) return fail(why, invalid, "mask and bit mask are both given; combine them into one");
+    return VKATTN_OK;
+}
+
 } // namespace
 
 ByteRange Tensor::span(const Box &box) const {
@@ -123,13 +155,32 @@ ByteRange Tensor::span() const {
 }
 
 bool Problem::uses(vkattn_role role) const {
-    if (role == VKATTN_KEY_LENGTHS) return keyLengths;
-    return role < VKATTN_KEY_LENGTHS && tensors[role].present();
+    if (role >= VKATTN_KEY_LENGTHS) return role < VKATTN_WORKSPACE && has(role);
+    return tensors[role].present();
+}
+
+uint64_t arrayLength(const Problem &p, vkattn_role role) {
+    switch (role) {
+    case VKATTN_KEY_LENGTHS:
+        return p.batch;
+    case VKATTN_CU_SEQ_Q:
+    case VKATTN_CU_SEQ_K:
+        return p.batch + 1ull;
+    case VKATTN_DOC_IDS_Q:
+        return uint64_t{p.tensor(VKATTN_Q).extent[0]} * p.tensor(VKATTN_Q).extent[2];
+    case VKATTN_DOC_IDS_K:
+        return uint64_t{p.tensor(VKATTN_K).extent[0]} * p.tensor(VKATTN_K).extent[2];
+    case VKATTN_SINKS:
+    case VKATTN_ALIBI_SLOPES:
+        return p.heads;
+    default:
+        return 0;
+    }
 }
 
 uint64_t Problem::bytesNeeded(vkattn_role role) const {
-    if (role == VKATTN_KEY_LENGTHS) return keyLengths ? 4ull * batch : 0;
-    return uses(role) ? tensors[role].span().end : 0;
+    if (!uses(role)) return 0;
+    return role >= VKATTN_KEY_LENGTHS ? 4 * arrayLength(*this, role) : tensors[role].span().end;
 }
 
 double Problem::flops() const {
@@ -137,7 +188,24 @@ double Problem::flops() const {
 }
 
 const char *roleName(vkattn_role role) {
-    static constexpr const char *names[] = {"q", "k", "v", "out", "lse", "weights", "bias", "mask", "key lengths", "workspace"};
+    static constexpr const char *names[] = {"q",
+                                            "k",
+                                            "v",
+                                            "out",
+                                            "lse",
+                                            "weights",
+                                            "bias",
+                                            "mask",
+                                            "bit mask",
+                                            "key lengths",
+                                            "cu_seqlens of queries",
+                                            "cu_seqlens of keys",
+                                            "document ids of queries",
+                                            "document ids of keys",
+                                            "sinks",
+                                            "ALiBi slopes",
+                                            "workspace"};
+    static_assert(sizeof names / sizeof names[0] == VKATTN_ROLE_COUNT);
     return static_cast<uint32_t>(role) < VKATTN_ROLE_COUNT ? names[role] : "unknown role";
 }
 
@@ -146,12 +214,11 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     const vkattn_problem &p = *description;
     if (p.structSize != sizeof(vkattn_problem))
         return fail(why, invalid, "problem.structSize is %u, expected sizeof(vkattn_problem) = %zu", p.structSize, sizeof(vkattn_problem));
-    constexpr uint32_t known = VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_WINDOW | VKATTN_SCALE | VKATTN_KEY_LENGTHS_GIVEN;
-    if (p.flags & ~known) return fail(why, invalid, "problem.flags has unknown bits 0x%x", p.flags & ~known);
+    if (const auto r = checkOptions(p, why)) return r;
     if (const auto r = checkNumbers(p, why)) return r;
 
     out = Problem{};
-    constexpr uint32_t floats = 1u << VKATTN_F32 | 1u << VKATTN_F16;
+    constexpr uint32_t floats = 1u << VKATTN_F32 | 1u << VKATTN_F16 | 1u << VKATTN_BF16;
     const struct {
         const vkattn_layout &layout;
         vkattn_role role;
@@ -164,14 +231,16 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
                     {p.lse, VKATTN_LSE, 1u << VKATTN_F32, true},
                     {p.weights, VKATTN_WEIGHTS, floats, true},
                     {p.bias, VKATTN_BIAS, floats, true},
-                    {p.mask, VKATTN_MASK, 1u << VKATTN_BOOL8, true}};
+                    {p.mask, VKATTN_MASK, 1u << VKATTN_BOOL8, true},
+                    {p.bitMask, VKATTN_BIT_MASK, 1u << VKATTN_BITS32, true}};
     for (const auto &operand : operands) {
         if (absent(operand.layout)) {
             if (operand.optional) continue;
             return fail(why, invalid, "%s has no layout; it is required", roleName(operand.role));
         }
         const uint32_t *e = operand.layout.extent;
-        const bool dimIsKeys = operand.role == VKATTN_WEIGHTS || operand.role == VKATTN_BIAS || operand.role == VKATTN_MASK;
+        const bool dimIsKeys =
+            operand.role == VKATTN_WEIGHTS || operand.role == VKATTN_BIAS || operand.role == VKATTN_MASK || operand.role == VKATTN_BIT_MASK;
         if (e[0] == 0 || e[1] == 0 || (e[3] == 0 && !dimIsKeys))
             return fail(why, invalid, "%s is [%u, %u, %u, %u]; batch, heads and dim must be at least 1", roleName(operand.role), e[0], e[1],
                         e[2], e[3]);
@@ -195,16 +264,34 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     const uint32_t expectedV[4] = {out.batch, out.kvHeads, out.keyTokens, out.valueDim};
     const uint32_t expectedOut[4] = {out.batch, out.heads, out.queryTokens, out.valueDim};
     const uint32_t expectedLse[4] = {out.batch, out.heads, out.queryTokens, 1};
-    const uint32_t expectedScores[4] = {out.batch, out.heads, out.queryTokens, out.keyTokens};
     if (const auto r = expectExtents(v, VKATTN_V, expectedV, false, why)) return r;
     if (const auto r = expectExtents(out.tensor(VKATTN_OUT), VKATTN_OUT, expectedOut, false, why)) return r;
     if (out.tensor(VKATTN_LSE).present())
         if (const auto r = expectExtents(out.tensor(VKATTN_LSE), VKATTN_LSE, expectedLse, false, why)) return r;
+    if (p.sequences) {
+        if (out.batch != 1)
+            return fail(why, invalid, "q is [%u, %u, %u, %u]; a ragged batch has its sequences one after the other in a batch extent of 1",
+                        q.extent[0], q.extent[1], q.extent[2], q.extent[3]);
+        if (p.maxSeqQ > out.queryTokens || p.maxSeqK > out.keyTokens)
+            return fail(why, invalid, "maxSeqQ %u and maxSeqK %u, expected at most the %u queries and %u keys that there are", p.maxSeqQ,
+                        p.maxSeqK, out.queryTokens, out.keyTokens);
+        out.batch = p.sequences;
+        if (p.maxSeqQ) out.queryTokens = p.maxSeqQ;
+        if (p.maxSeqK) out.keyTokens = p.maxSeqK;
+    }
+    const uint32_t expectedScores[4] = {out.batch, out.heads, out.queryTokens, out.keyTokens};
+    const uint32_t expectedBits[4] = {out.batch, out.heads, out.queryTokens, out.keyTokens / 32 + (out.keyTokens % 32 != 0)};
     if (out.tensor(VKATTN_WEIGHTS).present())
         if (const auto r = expectExtents(out.tensor(VKATTN_WEIGHTS), VKATTN_WEIGHTS, expectedScores, false, why)) return r;
     for (const vkattn_role role : {VKATTN_BIAS, VKATTN_MASK})
         if (out.tensor(role).present())
             if (const auto r = expectExtents(out.tensor(role), role, expectedScores, true, why)) return r;
+    if (const Tensor &bits = out.tensor(VKATTN_BIT_MASK); bits.present()) {
+        if (bits.extent[3] != expectedBits[3])
+            return fail(why, invalid, "bit mask has %u words a row, expected %u: one bit for each of %u keys", bits.extent[3],
+                        expectedBits[3], out.keyTokens);
+        if (const auto r = expectExtents(bits, VKATTN_BIT_MASK, expectedBits, true, why)) return r;
+    }
     uint64_t pairs = out.batch;
     for (const uint64_t factor : {uint64_t{out.heads}, uint64_t{out.queryTokens}, uint64_t{std::max(out.keyTokens, 1u)}})
         if (!multiply(pairs, std::max<uint64_t>(factor, 1), pairs) || pairs > maxPairs)
@@ -220,7 +307,9 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     }
     if (p.flags & VKATTN_CAUSAL) out.right = 0;
     out.topLeft = p.flags & VKATTN_ALIGN_TOP_LEFT;
-    out.keyLengths = p.flags & VKATTN_KEY_LENGTHS_GIVEN;
+    out.deterministic = p.flags & VKATTN_DETERMINISTIC;
+    out.presentRoles = p.presentRoles;
+    out.kernel = p.kernel;
     return VKATTN_OK;
 }
 

@@ -12,7 +12,7 @@ constexpr uint32_t maxDim = 2048;
 constexpr int32_t openWindow = 1 << 30; // a window side this wide hides nothing, whatever the token counts
 
 [[nodiscard]] constexpr uint32_t elementBytes(vkattn_dtype dtype) {
-    return dtype == VKATTN_F32 ? 4 : dtype == VKATTN_F16 ? 2 : 1;
+    return dtype == VKATTN_F32 || dtype == VKATTN_BITS32 ? 4 : dtype == VKATTN_BOOL8 ? 1 : 2;
 }
 
 // A half-open range of bytes relative to the start of what is bound to a role.
@@ -45,20 +45,28 @@ struct Tensor {
 };
 
 struct Problem {
+    // Ragged: batch is the number of sequences, queryTokens and keyTokens the most that one may have, and the tensors hold the totals.
     uint32_t batch = 0, heads = 0, kvHeads = 0, queryTokens = 0, keyTokens = 0, headDim = 0, valueDim = 0;
     float scale = 0, softcap = 0;
     // Causal and window in one: key j is within reach of query i when i' - left <= j <= i' + right.
     int32_t left = openWindow, right = openWindow;
     bool topLeft = false;
-    bool keyLengths = false;
-    Tensor tensors[VKATTN_KEY_LENGTHS]; // by role, Q to MASK
+    bool deterministic = false;
+    uint32_t presentRoles = 0; // bits of the roles KEY_LENGTHS to ALIBI_SLOPES
+    vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
+    Tensor tensors[VKATTN_KEY_LENGTHS]; // by role, Q to BIT_MASK
 
     [[nodiscard]] constexpr const Tensor &tensor(vkattn_role role) const { return tensors[role]; }
+    [[nodiscard]] constexpr bool has(vkattn_role role) const { return presentRoles >> role & 1u; } // KEY_LENGTHS to ALIBI_SLOPES
+    [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
     [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; } // query heads per key/value head
     [[nodiscard]] bool uses(vkattn_role role) const;                               // roles but WORKSPACE
     [[nodiscard]] uint64_t bytesNeeded(vkattn_role role) const;                    // from the start of the binding
     [[nodiscard]] double flops() const; // 2 per multiply-add of both products, hidden pairs counted
 };
+
+// Elements of a role without a layout: 32-bit words, tightly packed.
+[[nodiscard]] uint64_t arrayLength(const Problem &p, vkattn_role role);
 
 [[nodiscard]] const char *roleName(vkattn_role role);
 [[nodiscard]] constexpr bool isOutput(vkattn_role role) {

@@ -21,7 +21,7 @@ struct RunArguments {
     std::string q, k, v, mask, bias, keyLengths;
     std::string out, lse, weights;
 
-    uint32_t flags = 0; // vkattn_flag_bits, except VKATTN_KEY_LENGTHS_GIVEN
+    uint32_t flags = 0; // vkattn_flag_bits
     int32_t windowLeft = 0, windowRight = 0;
     float scale = 0, softcap = 0;
 

@@ -151,7 +151,7 @@ Job describeJob(const RunArguments &arguments) {
             (input.role() == VKATTN_MASK ? problem.mask : problem.bias) = input.layout();
         } else if (input.role() == VKATTN_KEY_LENGTHS) {
             checkKeyLengths(input, weights[batch]);
-            problem.flags |= VKATTN_KEY_LENGTHS_GIVEN;
+            problem.presentRoles |= 1u << VKATTN_KEY_LENGTHS;
         }
     }
     addOutputs(arguments, job, q, k, v);

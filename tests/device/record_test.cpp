@@ -201,7 +201,8 @@ TEST(Record, bindingOffsetsNeedNoMoreAlignmentThanTheirElements) {
     ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
     const vkattn_layout half = packed(VKATTN_F16, 1, 3, 11, 7);
     vkattn_problem p = problem(half, half, half, half);
-    p.flags = VKATTN_KEY_LENGTHS_GIVEN | VKATTN_CAUSAL;
+    p.flags = VKATTN_CAUSAL;
+    p.presentRoles = 1u << VKATTN_KEY_LENGTHS;
     p.lse = packed(VKATTN_F32, 1, 3, 11, 1);
     const uint64_t bytes = 3 * 11 * 7 * 2, lseBytes = 3 * 11 * 4;
     vkattn_requirements requirements{};

@@ -179,7 +179,8 @@ std::unique_ptr<Instance> makeInstance(const Case &c, Random &random) {
     vkattn_problem &p = in.problem;
     p.structSize = sizeof p;
     p.flags = (c.causal ? static_cast<uint32_t>(VKATTN_CAUSAL) : 0) | (c.topLeft ? VKATTN_ALIGN_TOP_LEFT : 0) |
-              (c.window ? VKATTN_WINDOW : 0) | (c.scale ? VKATTN_SCALE : 0) | (c.lengths ? VKATTN_KEY_LENGTHS_GIVEN : 0);
+              (c.window ? VKATTN_WINDOW : 0) | (c.scale ? VKATTN_SCALE : 0);
+    p.presentRoles = c.lengths ? 1u << VKATTN_KEY_LENGTHS : 0;
     p.scale = c.scale.value_or(0);
     p.softcap = c.softcap;
     if (c.window) p.windowLeft = c.left, p.windowRight = c.right;
