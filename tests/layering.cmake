@@ -10,6 +10,7 @@ set(allow_samples             vkattn/ vulkan/ CLI/)
 set(allow_include/vkattn      vkattn/ vulkan/)
 # Within core, files are layers themselves, lowest first; a file sees its own rank and below.
 set(rank_caps 0)
+set(rank_host_memory 0)
 set(rank_tuning 1)
 set(rank_plan 2)
 set(rank_staged 2)

@@ -80,9 +80,9 @@ vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem,
     if (const auto r = planFor(*fromHandle(context), problem, plan, why)) return r;
     const bool pool = fromHandle(context)->limits().caps.pushDescriptors == 0;
     out->dispatchCount = plan.dispatchCount;
-    out->pipelineCount = static_cast<uint32_t>(plan.pipelines().count());
+    out->pipelineCount = plan.pipelines().size();
     out->descriptorSetCount = pool ? plan.dispatchCount : 0;
-    out->storageDescriptorCount = pool ? plan.dispatchCount * operandsPerDispatch : 0;
+    out->storageDescriptorCount = pool ? static_cast<uint32_t>(plan.storageDescriptorCount()) : 0;
     out->chunkCount = plan.chunkCount();
     out->workspaceBytes = plan.workspaceBytes;
     out->workspaceAlignment = plan.workspaceAlignment;

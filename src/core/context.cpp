@@ -1,8 +1,8 @@
 #include "core/context.hpp"
 
+#include "core/host_memory.hpp"
 #include "util/diagnostic.hpp"
 
-#include <cstdlib>
 #include <new>
 
 namespace vkattn {
@@ -20,9 +20,7 @@ vkattn_result Context::create(const vkattn_host &host, Context *&out, vkattn_dia
                     sizeof(vkattn_caps));
 
     const VkAllocationCallbacks *allocator = host.allocator;
-    void *memory =
-        allocator ? allocator->pfnAllocation(allocator->pUserData, sizeof(Context), alignof(Context), VK_SYSTEM_ALLOCATION_SCOPE_DEVICE)
-                  : std::malloc(sizeof(Context));
+    void *memory = hostAllocate(allocator, sizeof(Context), alignof(Context));
     if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a context of %zu bytes", sizeof(Context));
     auto *context = new (memory) Context;
     if (allocator) {
@@ -59,10 +57,7 @@ void Context::destroy(Context *context) {
     const VkAllocationCallbacks allocator = context->allocator_;
     const bool hostAllocated = context->hostAllocated_;
     context->~Context();
-    if (hostAllocated)
-        allocator.pfnFree(allocator.pUserData, context);
-    else
-        std::free(context);
+    hostFree(hostAllocated ? &allocator : nullptr, context);
 }
 
 } // namespace vkattn

@@ -1,38 +1,14 @@
 #include "core/pipelines.hpp"
 
+#include "core/host_memory.hpp"
 #include "core/shader_bank.hpp"
 #include "util/diagnostic.hpp"
 
 #include <chrono>
+#include <new>
 
 namespace vkattn {
 namespace {
-
-// Specialization constants of one pipeline: ids 0, 1, 2, ... in the order of the shader's constant_id declarations.
-struct Constants {
-    uint32_t values[8];
-    uint32_t count;
-};
-
-Constants constantsFor(const PipelineKey &key, const StagedTuning &t) {
-    const auto tiled = [&](const TileShape &s) {
-        return Constants{{s.invocations(), s.lanesX, s.lanesY, s.perLaneX, s.perLaneY, key.firstIsHalf, key.secondIsHalf, key.softcap},
-                         key.stage == Stage::scores ? 8u : 7u};
-    };
-    switch (key.stage) {
-    case Stage::scores:
-        return tiled(t.scores[key.tile]);
-    case Stage::bias:
-        return {{t.overlayLanes, t.overlayKeysPerLane, key.firstIsHalf}, 3};
-    case Stage::mask:
-        return {{t.overlayLanes, t.overlayKeysPerLane}, 2};
-    case Stage::softmax:
-        return {{t.softmaxLanes[key.tile], t.softmaxLanes[key.tile], key.firstIsHalf}, 3};
-    case Stage::values:
-        return tiled(t.values[key.tile]);
-    }
-    return {};
-}
 
 const ShaderModule &shaderFor(Stage stage) {
     switch (stage) {
@@ -65,51 +41,85 @@ vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &hos
     device_ = host.device;
     cache_ = host.pipelineCache;
     allocator_ = host.allocator;
-    tuning_ = stagedTuning(caps);
     nanPreserving_ = caps.floatControlsNan != 0;
+    if (const auto r = createLayout(stagedOperands, caps.pushDescriptors != 0, layouts_[0], why)) return r;
+    if (caps.maxStorageBuffersPerStage < flashOperands) return VKATTN_OK;
+    return createLayout(flashOperands, caps.pushDescriptors != 0, layouts_[1], why);
+}
 
-    VkDescriptorSetLayoutBinding bindings[operandsPerDispatch] = {};
-    for (uint32_t n = 0; n < operandsPerDispatch; ++n)
-        bindings[n] = {n, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+vkattn_result Pipelines::createLayout(uint32_t slots, bool pushDescriptors, PipelineLayout &layout, vkattn_diagnostic *why) {
+    VkDescriptorSetLayoutBinding bindings[maxOperandsPerDispatch] = {};
+    for (uint32_t n = 0; n < slots; ++n) bindings[n] = {n, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
     VkDescriptorSetLayoutCreateInfo setInfo{};
     setInfo.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
-    setInfo.flags = caps.pushDescriptors ? VkDescriptorSetLayoutCreateFlags{VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR} : 0;
-    setInfo.bindingCount = operandsPerDispatch;
+    setInfo.flags = pushDescriptors ? VkDescriptorSetLayoutCreateFlags{VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR} : 0;
+    setInfo.bindingCount = slots;
     setInfo.pBindings = bindings;
-    if (const VkResult r = table_->CreateDescriptorSetLayout(device_, &setInfo, allocator_, &setLayout_))
-        return vulkanFailure(why, r, "vkCreateDescriptorSetLayout", "four storage buffers");
+    if (const VkResult r = table_->CreateDescriptorSetLayout(device_, &setInfo, allocator_, &layout.set))
+        return vulkanFailure(why, r, "vkCreateDescriptorSetLayout", "storage buffers");
 
     const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(Dispatch::pushWords)};
     VkPipelineLayoutCreateInfo layoutInfo{};
     layoutInfo.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
     layoutInfo.setLayoutCount = 1;
-    layoutInfo.pSetLayouts = &setLayout_;
+    layoutInfo.pSetLayouts = &layout.set;
     layoutInfo.pushConstantRangeCount = 1;
     layoutInfo.pPushConstantRanges = &range;
-    if (const VkResult r = table_->CreatePipelineLayout(device_, &layoutInfo, allocator_, &layout_))
-        return vulkanFailure(why, r, "vkCreatePipelineLayout", "four storage buffers and 128 bytes of push constants");
+    if (const VkResult r = table_->CreatePipelineLayout(device_, &layoutInfo, allocator_, &layout.pipelines))
+        return vulkanFailure(why, r, "vkCreatePipelineLayout", "storage buffers and 128 bytes of push constants");
     return VKATTN_OK;
 }
 
 void Pipelines::destroy() {
     if (!table_) return;
-    for (auto &slot : slots_)
-        if (const VkPipeline pipeline = slot.exchange(VK_NULL_HANDLE)) table_->DestroyPipeline(device_, pipeline, allocator_);
-    if (layout_) table_->DestroyPipelineLayout(device_, layout_, allocator_);
-    if (setLayout_) table_->DestroyDescriptorSetLayout(device_, setLayout_, allocator_);
+    for (auto &bucket : buckets_)
+        for (Node *node = bucket.exchange(nullptr); node;) {
+            Node *next = node->next;
+            table_->DestroyPipeline(device_, node->pipeline, allocator_);
+            hostFree(allocator_, node);
+            node = next;
+        }
+    for (const PipelineLayout &layout : layouts_) {
+        if (layout.pipelines) table_->DestroyPipelineLayout(device_, layout.pipelines, allocator_);
+        if (layout.set) table_->DestroyDescriptorSetLayout(device_, layout.set, allocator_);
+    }
+}
+
+const Pipelines::Node *Pipelines::search(const Node *from, const PipelineKey &key) {
+    while (from && !(from->key == key)) from = from->next;
+    return from;
+}
+
+VkPipeline Pipelines::find(const PipelineKey &key) const {
+    const Node *node = search(buckets_[key.hash() % bucketCount].load(std::memory_order_acquire), key);
+    return node ? node->pipeline : VK_NULL_HANDLE;
 }
 
 bool Pipelines::has(const PipelineSet &set) const {
-    for (uint32_t n = 0; n < pipelineKeyCount; ++n)
-        if (set[n] && !slots_[n].load(std::memory_order_acquire)) return false;
+    for (const PipelineKey &key : set)
+        if (!find(key)) return false;
     return true;
 }
 
 vkattn_result Pipelines::compile(const PipelineSet &set, vkattn_diagnostic *why) {
-    for (uint32_t n = 0; n < pipelineKeyCount; ++n)
-        if (set[n] && !slots_[n].load(std::memory_order_acquire))
-            if (const auto r = compileOne(pipelineKey(n), why)) return r;
+    for (const PipelineKey &key : set)
+        if (!find(key))
+            if (const auto r = compileOne(key, why)) return r;
     return VKATTN_OK;
+}
+
+void Pipelines::insert(const PipelineKey &key, VkPipeline pipeline, Node *node) {
+    std::atomic<Node *> &bucket = buckets_[key.hash() % bucketCount];
+    Node *head = bucket.load(std::memory_order_acquire);
+    new (node) Node{key, pipeline, head};
+    do { // a failed exchange brings the new head, among whose nodes another thread's twin may be
+        if (search(head, key)) {
+            table_->DestroyPipeline(device_, pipeline, allocator_);
+            hostFree(allocator_, node);
+            return;
+        }
+        node->next = head;
+    } while (!bucket.compare_exchange_weak(head, node, std::memory_order_acq_rel, std::memory_order_acquire));
 }
 
 vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *why) {
@@ -123,10 +133,9 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     if (const VkResult r = table_->CreateShaderModule(device_, &moduleInfo, allocator_, &module))
         return vulkanFailure(why, r, "vkCreateShaderModule", shader.name);
 
-    const Constants constants = constantsFor(key, tuning_);
-    VkSpecializationMapEntry entries[8];
-    for (uint32_t n = 0; n < constants.count; ++n) entries[n] = {n, n * 4, 4};
-    const VkSpecializationInfo specialization = {constants.count, entries, constants.count * size_t{4}, constants.values};
+    VkSpecializationMapEntry entries[PipelineKey::maxConstants];
+    for (uint32_t n = 0; n < key.constantCount; ++n) entries[n] = {n, n * 4, 4};
+    const VkSpecializationInfo specialization = {key.constantCount, entries, key.constantCount * size_t{4}, key.constants};
     VkComputePipelineCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
@@ -134,7 +143,7 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     info.stage.module = module;
     info.stage.pName = "main";
     info.stage.pSpecializationInfo = &specialization;
-    info.layout = layout_;
+    info.layout = layout(key.stage).pipelines;
     VkPipeline pipeline = VK_NULL_HANDLE;
     const auto start = std::chrono::steady_clock::now();
     const VkResult result = table_->CreateComputePipelines(device_, cache_, 1, &info, allocator_, &pipeline);
@@ -144,9 +153,12 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     ++compiled_;
     nanoseconds_ += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
 
-    VkPipeline expected = VK_NULL_HANDLE;
-    if (!slots_[key.index()].compare_exchange_strong(expected, pipeline, std::memory_order_acq_rel))
+    void *memory = hostAllocate(allocator_, sizeof(Node), alignof(Node));
+    if (!memory) {
         table_->DestroyPipeline(device_, pipeline, allocator_);
+        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the entry of a pipeline");
+    }
+    insert(key, pipeline, static_cast<Node *>(memory));
     return VKATTN_OK;
 }
 

@@ -1,4 +1,5 @@
-// The pipelines of one context: one slot per PipelineKey, filled once. Looking one up takes no lock and calls nothing.
+// The pipelines of one context, by PipelineKey. What a key says is compiled as it is: the plan decides all constants. Looking one up takes
+// no lock and allocates nothing.
 #pragma once
 
 #include "core/device_table.hpp"
@@ -8,33 +9,46 @@
 
 namespace vkattn {
 
+struct PipelineLayout {
+    VkDescriptorSetLayout set = VK_NULL_HANDLE;
+    VkPipelineLayout pipelines = VK_NULL_HANDLE;
+};
+
 class Pipelines {
   public:
     [[nodiscard]] vkattn_result create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, vkattn_diagnostic *why);
     void destroy();
 
-    [[nodiscard]] VkPipeline find(const PipelineKey &key) const { return slots_[key.index()].load(std::memory_order_acquire); }
+    [[nodiscard]] VkPipeline find(const PipelineKey &key) const; // VK_NULL_HANDLE where it is not compiled yet
     // Compiles what is missing of the set. Two threads may compile the same one; the first to finish wins.
     [[nodiscard]] vkattn_result compile(const PipelineSet &set, vkattn_diagnostic *why);
     [[nodiscard]] bool has(const PipelineSet &set) const;
 
-    [[nodiscard]] VkPipelineLayout layout() const { return layout_; }
-    [[nodiscard]] VkDescriptorSetLayout setLayout() const { return setLayout_; }
+    [[nodiscard]] const PipelineLayout &layout(Stage stage) const { return layouts_[operandSlots(stage) == flashOperands]; }
     [[nodiscard]] uint32_t compiledCount() const { return compiled_; }
     [[nodiscard]] uint64_t compileNanoseconds() const { return nanoseconds_; }
 
   private:
+    // Nodes are pushed at the head, never moved and never removed before destroy(): a reader needs no more than an acquire.
+    struct Node {
+        PipelineKey key;
+        VkPipeline pipeline;
+        Node *next;
+    };
+    static constexpr uint32_t bucketCount = 128;
+
+    [[nodiscard]] vkattn_result createLayout(uint32_t slots, bool pushDescriptors, PipelineLayout &layout, vkattn_diagnostic *why);
     [[nodiscard]] vkattn_result compileOne(const PipelineKey &key, vkattn_diagnostic *why);
+    void insert(const PipelineKey &key, VkPipeline pipeline, Node *node); // takes both; the node is the pipeline's
+    static const Node *search(const Node *from, const PipelineKey &key);
 
     const DeviceTable *table_ = nullptr;
     VkDevice device_ = VK_NULL_HANDLE;
     VkPipelineCache cache_ = VK_NULL_HANDLE;
     const VkAllocationCallbacks *allocator_ = nullptr;
-    StagedTuning tuning_{};
     bool nanPreserving_ = false;
-    VkDescriptorSetLayout setLayout_ = VK_NULL_HANDLE;
-    VkPipelineLayout layout_ = VK_NULL_HANDLE;
-    std::atomic<VkPipeline> slots_[pipelineKeyCount] = {};
+    PipelineLayout layouts_[2]; // of stagedOperands and of flashOperands storage buffers
+    std::atomic<Node *> buckets_[bucketCount] = {};
     std::atomic<uint32_t> compiled_{0};
     std::atomic<uint64_t> nanoseconds_{0};
 };

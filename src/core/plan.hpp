@@ -6,34 +6,61 @@
 #include "core/tuning.hpp"
 #include "problem/problem.hpp"
 
-#include <bitset>
 #include <cstdint>
+#include <initializer_list>
 
 namespace vkattn {
 
 enum class Stage : uint32_t { scores, bias, mask, softmax, values };
-constexpr uint32_t stageCount = 5;
 
-// Everything that makes one pipeline differ from another. Token counts, strides and offsets are never part of it.
+// Storage buffers of a stage's descriptor set. Vulkan 1.0 guarantees 4; the set of 13 exists only where the device has as many.
+constexpr uint32_t stagedOperands = 4, flashOperands = 13;
+constexpr uint32_t maxOperandsPerDispatch = 16;
+[[nodiscard]] constexpr uint32_t operandSlots(Stage) {
+    return stagedOperands;
+}
+
+// Everything that makes one pipeline differ from another: the shader and its specialization constants, ids 0, 1, 2, ... in the order of the
+// shader's constant_id declarations. Token counts, strides and offsets are never part of it.
 struct PipelineKey {
-    Stage stage;
-    TileClass tile;    // scores, values
-    bool firstIsHalf;  // scores: q; bias: bias; softmax: weights; values: v
-    bool secondIsHalf; // scores: k; values: out
-    bool softcap;      // scores
-    [[nodiscard]] constexpr uint32_t index() const {
-        return (((static_cast<uint32_t>(stage) * tileClassCount + tile) * 2 + firstIsHalf) * 2 + secondIsHalf) * 2 + softcap;
+    static constexpr uint32_t maxConstants = 16;
+    Stage stage{};
+    uint32_t constantCount = 0;
+    uint32_t constants[maxConstants] = {}; // 0 past the count
+
+    constexpr PipelineKey() = default;
+    constexpr PipelineKey(Stage s, std::initializer_list<uint32_t> values) : stage(s) {
+        for (const uint32_t value : values) constants[constantCount++] = value;
+    }
+    [[nodiscard]] constexpr bool operator==(const PipelineKey &) const = default;
+    [[nodiscard]] constexpr uint32_t hash() const { // FNV-1a over words
+        uint32_t h = (2166136261u ^ static_cast<uint32_t>(stage)) * 16777619u;
+        for (uint32_t n = 0; n < constantCount; ++n) h = (h ^ constants[n]) * 16777619u;
+        return h ^ h >> 15;
     }
 };
-constexpr uint32_t pipelineKeyCount = stageCount * tileClassCount * 8;
-[[nodiscard]] constexpr PipelineKey pipelineKey(uint32_t index) {
-    const uint32_t stageAndTile = index / 8;
-    return {static_cast<Stage>(stageAndTile / tileClassCount), static_cast<TileClass>(stageAndTile % tileClassCount), (index & 4) != 0,
-            (index & 2) != 0, (index & 1) != 0};
-}
-using PipelineSet = std::bitset<pipelineKeyCount>; // by PipelineKey::index()
 
-constexpr uint32_t operandsPerDispatch = 4;
+// The distinct pipelines of one plan. A plan of any kernel has fewer than the capacity (tests/unit/plan_test.cpp).
+class PipelineSet {
+  public:
+    static constexpr uint32_t capacity = 32;
+    constexpr void add(const PipelineKey &key) {
+        if (!contains(key) && size_ < capacity) keys_[size_++] = key;
+    }
+    [[nodiscard]] constexpr bool contains(const PipelineKey &key) const {
+        for (const PipelineKey &each : *this)
+            if (each == key) return true;
+        return false;
+    }
+    [[nodiscard]] constexpr uint32_t size() const { return size_; }
+    [[nodiscard]] constexpr const PipelineKey *begin() const { return keys_; }
+    [[nodiscard]] constexpr const PipelineKey *end() const { return keys_ + size_; }
+
+  private:
+    PipelineKey keys_[capacity];
+    uint32_t size_ = 0;
+};
+
 constexpr uint32_t noPushWord = ~0u;
 
 struct Operand {
@@ -47,7 +74,8 @@ struct Operand {
 
 struct Dispatch {
     PipelineKey key;
-    Operand operands[operandsPerDispatch]; // by binding number
+    uint32_t operandCount;
+    Operand operands[maxOperandsPerDispatch]; // by binding number; all slots of the stage
     uint32_t pushWords[32];
     uint32_t pushBytes;
     uint32_t groups[3];
@@ -68,7 +96,8 @@ struct Plan {
     [[nodiscard]] uint32_t chunkCount() const { return batchChunks * headChunks * queryChunks * keyChunks; }
     [[nodiscard]] const char *kernelName() const { return "staged"; }
     [[nodiscard]] Dispatch dispatch(uint32_t index) const;
-    [[nodiscard]] PipelineSet pipelines() const; // every pipeline that the dispatches use
+    [[nodiscard]] PipelineSet pipelines() const;           // every pipeline that the dispatches use
+    [[nodiscard]] uint64_t storageDescriptorCount() const; // of the descriptor sets of all dispatches
     [[nodiscard]] uint32_t dispatchesPerRowChunk() const;
 };
 

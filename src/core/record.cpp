@@ -96,9 +96,9 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
     VkPipeline bound = VK_NULL_HANDLE;
     for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
         Dispatch dispatch = plan.dispatch(n);
-        VkDescriptorBufferInfo buffers[operandsPerDispatch];
-        VkWriteDescriptorSet writes[operandsPerDispatch] = {};
-        for (uint32_t o = 0; o < operandsPerDispatch; ++o) {
+        VkDescriptorBufferInfo buffers[maxOperandsPerDispatch];
+        VkWriteDescriptorSet writes[maxOperandsPerDispatch] = {};
+        for (uint32_t o = 0; o < dispatch.operandCount; ++o) {
             buffers[o] = describeOperand(dispatch.operands[o], bindings.byRole[dispatch.operands[o].role], alignment, dispatch);
             writes[o].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
             writes[o].dstBinding = o;
@@ -108,17 +108,17 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
         }
         if (dispatch.barrierBefore) barrier(table, record.commandBuffer);
         const VkPipeline pipeline = pipelines.find(dispatch.key);
+        const PipelineLayout &layout = pipelines.layout(dispatch.key.stage);
         if (pipeline != bound) table.CmdBindPipeline(record.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, bound = pipeline);
         if (push) {
-            table.CmdPushDescriptorSet(record.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, pipelines.layout(), 0, operandsPerDispatch,
+            table.CmdPushDescriptorSet(record.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, layout.pipelines, 0, dispatch.operandCount,
                                        writes);
         } else {
-            const VkDescriptorSetLayout setLayout = pipelines.setLayout();
             VkDescriptorSetAllocateInfo allocate{};
             allocate.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
             allocate.descriptorPool = record.descriptorPool;
             allocate.descriptorSetCount = 1;
-            allocate.pSetLayouts = &setLayout;
+            allocate.pSetLayouts = &layout.set;
             VkDescriptorSet set = VK_NULL_HANDLE;
             if (const VkResult r = table.AllocateDescriptorSets(context.device(), &allocate, &set))
                 return failVulkan(why,
@@ -127,10 +127,10 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
                                   "vkattn_requirements says",
                                   static_cast<int>(r), n, plan.dispatchCount);
             for (VkWriteDescriptorSet &write : writes) write.dstSet = set;
-            table.UpdateDescriptorSets(context.device(), operandsPerDispatch, writes, 0, nullptr);
-            table.CmdBindDescriptorSets(record.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, pipelines.layout(), 0, 1, &set, 0, nullptr);
+            table.UpdateDescriptorSets(context.device(), dispatch.operandCount, writes, 0, nullptr);
+            table.CmdBindDescriptorSets(record.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, layout.pipelines, 0, 1, &set, 0, nullptr);
         }
-        table.CmdPushConstants(record.commandBuffer, pipelines.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, dispatch.pushBytes,
+        table.CmdPushConstants(record.commandBuffer, layout.pipelines, VK_SHADER_STAGE_COMPUTE_BIT, 0, dispatch.pushBytes,
                                dispatch.pushWords);
         table.CmdDispatch(record.commandBuffer, dispatch.groups[0], dispatch.groups[1], dispatch.groups[2]);
     }

@@ -86,10 +86,10 @@ template <class Push> void setPush(Dispatch &dispatch, const Push &push) {
     dispatch.pushBytes = sizeof push;
 }
 
-bool half(const Problem &p, vkattn_role role) {
+uint32_t half(const Problem &p, vkattn_role role) {
     return p.tensor(role).dtype == VKATTN_F16;
 }
-TileClass tileClass(const Plan &plan, const Chunk &c) {
+TileClass rowClass(const Plan &plan, const Chunk &c) {
     return c.queries < plan.tuning.fewRowsBelow ? fewRows : manyRows;
 }
 
@@ -123,8 +123,10 @@ void makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[2] = tensorOperand(p, VKATTN_K, keysBox(p, c, p.headDim), offsetof(ScoresPush, kBase));
     // Not the workspace: validation would see a read of it that the next chunk's scores overwrite.
     d.operands[3] = lengthsOperand(plan, c, offsetof(ScoresPush, lengthsBase), d.operands[1]);
-    d.key = {Stage::scores, tileClass(plan, c), half(p, VKATTN_Q), half(p, VKATTN_K), p.softcap > 0};
-    const TileShape &tile = plan.tuning.scores[d.key.tile];
+    const TileShape &tile = plan.tuning.scores[rowClass(plan, c)];
+    d.key = {Stage::scores,
+             {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, half(p, VKATTN_Q), half(p, VKATTN_K),
+              p.softcap > 0 ? 1u : 0u}};
     d.groups[0] = divideUp(c.keys, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
 }
@@ -138,8 +140,12 @@ void makeOverlay(const Plan &plan, const Chunk &c, vkattn_role role, Dispatch &d
     d.operands[0] = workspaceOperand(plan, true);
     d.operands[1] = tensorOperand(plan.problem, role, pairsBox(c), offsetof(OverlayPush, base));
     d.operands[2] = d.operands[3] = unused(plan);
-    d.key = {role == VKATTN_BIAS ? Stage::bias : Stage::mask, manyRows, role == VKATTN_BIAS && half(plan.problem, role), false, false};
-    d.groups[0] = divideUp(c.keys, plan.tuning.overlayLanes * plan.tuning.overlayKeysPerLane);
+    const StagedTuning &tuning = plan.tuning;
+    if (role == VKATTN_BIAS)
+        d.key = {Stage::bias, {tuning.overlayLanes, tuning.overlayKeysPerLane, half(plan.problem, role)}};
+    else
+        d.key = {Stage::mask, {tuning.overlayLanes, tuning.overlayKeysPerLane}};
+    d.groups[0] = divideUp(c.keys, tuning.overlayLanes * tuning.overlayKeysPerLane);
     d.groups[1] = c.queries;
 }
 
@@ -159,7 +165,8 @@ void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[2] = writesWeights ? tensorOperand(p, VKATTN_WEIGHTS, rowsBox(c, p.keyTokens), offsetof(SoftmaxPush, wBase)) : unused(plan);
     d.operands[3] = lengthsOperand(plan, c, offsetof(SoftmaxPush, lengthsBase), d.operands[0]);
     const bool longRows = p.keyTokens > maxKeysPerLane * plan.tuning.softmaxLanes[manyRows];
-    d.key = {Stage::softmax, longRows ? fewRows : manyRows, half(p, VKATTN_WEIGHTS), false, false};
+    const uint32_t lanes = plan.tuning.softmaxLanes[longRows ? fewRows : manyRows];
+    d.key = {Stage::softmax, {lanes, lanes, half(p, VKATTN_WEIGHTS)}};
     d.groups[0] = c.queries;
     d.groups[1] = 1;
 }
@@ -182,10 +189,10 @@ void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys,
     d.operands[1] = p.keyTokens ? tensorOperand(p, VKATTN_V, keysBox(p, c, p.valueDim), offsetof(ValuesPush, vBase)) : unused(plan);
     d.operands[2] = tensorOperand(p, VKATTN_OUT, rowsBox(c, p.valueDim), offsetof(ValuesPush, oBase));
     d.operands[3] = lengthsOperand(plan, c, offsetof(ValuesPush, lengthsBase), d.operands[0]);
-    const TileClass rows = tileClass(plan, c);
-    d.key = {Stage::values, rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows, half(p, VKATTN_V),
-             half(p, VKATTN_OUT), false};
-    const TileShape &tile = plan.tuning.values[d.key.tile];
+    const TileClass rows = rowClass(plan, c);
+    const TileShape &tile = plan.tuning.values[rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows];
+    d.key = {Stage::values,
+             {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, half(p, VKATTN_V), half(p, VKATTN_OUT)}};
     d.groups[0] = divideUp(p.valueDim, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
 }
@@ -204,8 +211,12 @@ PipelineSet Plan::pipelines() const {
     // Chunks of rows differ only in how many rows they have: the first has all, the last in query direction may have fewer.
     const uint32_t perRowChunk = dispatchesPerRowChunk();
     for (uint32_t rowChunk = 0; rowChunk < queryChunks; rowChunk += std::max(queryChunks - 1, 1u))
-        for (uint32_t n = 0; n < perRowChunk; ++n) set.set(dispatch(rowChunk * perRowChunk + n).key.index());
+        for (uint32_t n = 0; n < perRowChunk; ++n) set.add(dispatch(rowChunk * perRowChunk + n).key);
     return set;
+}
+
+uint64_t Plan::storageDescriptorCount() const {
+    return uint64_t{dispatchCount} * stagedOperands;
 }
 
 Dispatch Plan::dispatch(uint32_t index) const {
@@ -229,6 +240,7 @@ Dispatch Plan::dispatch(uint32_t index) const {
     };
 
     Dispatch d{};
+    d.operandCount = stagedOperands;
     d.groups[2] = c.batches * c.heads;
     if (step < softmaxAt) {
         const uint32_t pass = step / keyedChunks;

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <span>
 
 using namespace vkattn;
 using namespace vkattn::test;
@@ -35,9 +36,12 @@ Region workspaceRegion(const Dispatch &d) {
         return {false, pushOf<interop::OverlayPush>(d).keyFirst, pushOf<interop::OverlayPush>(d).keys};
     return {true, 0, 0};
 }
+std::span<const Operand> operandsOf(const Dispatch &d) {
+    return {d.operands, d.operandCount};
+}
 bool conflict(const Dispatch &a, const Dispatch &b) {
-    for (const Operand &x : a.operands)
-        for (const Operand &y : b.operands) {
+    for (const Operand &x : operandsOf(a))
+        for (const Operand &y : operandsOf(b)) {
             if (x.role != y.role || (!x.writes && !y.writes)) continue;
             if (x.role == VKATTN_WORKSPACE) {
                 const Region p = workspaceRegion(a), q = workspaceRegion(b);
@@ -57,14 +61,16 @@ void checkPlan(const Problem &p, const PlanLimits &limits, const std::string &na
     std::vector<uint32_t> covered(size_t{p.batch} * p.heads * p.queryTokens * p.keyTokens);
     std::vector<Dispatch> sinceBarrier;
     PipelineSet used;
+    uint64_t descriptors = 0;
     for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
         const Dispatch d = plan.dispatch(n);
-        used.set(d.key.index());
-        EXPECT_EQ(pipelineKey(d.key.index()).index(), d.key.index());
+        used.add(d.key);
+        EXPECT_EQ(d.operandCount, operandSlots(d.key.stage));
+        descriptors += d.operandCount;
         for (int g = 0; g < 3; ++g)
             ASSERT_TRUE(d.groups[g] > 0 && d.groups[g] <= limits.caps.maxWorkgroupCount[g]) << name << " dispatch " << n;
         EXPECT_LE(d.pushBytes, 128u);
-        for (const Operand &o : d.operands) {
+        for (const Operand &o : operandsOf(d)) {
             ASSERT_LE(o.beginBytes, o.endBytes) << name;
             // A descriptor begins at an aligned offset and ends at a whole word.
             ASSERT_LE(o.endBytes - o.beginBytes + (o.role == VKATTN_WORKSPACE ? 0 : alignment + 3), limits.caps.maxStorageBufferRange)
@@ -96,7 +102,10 @@ void checkPlan(const Problem &p, const PlanLimits &limits, const std::string &na
         }
     }
     for (const uint32_t count : covered) ASSERT_EQ(count, 1u) << name;
-    EXPECT_EQ(used, plan.pipelines()) << name;
+    EXPECT_EQ(descriptors, plan.storageDescriptorCount()) << name;
+    EXPECT_EQ(used.size(), plan.pipelines().size()) << name;
+    EXPECT_LT(used.size(), PipelineSet::capacity) << name;
+    for (const PipelineKey &key : plan.pipelines()) EXPECT_TRUE(used.contains(key)) << name;
 }
 
 Problem problemOf(const Case &c) {
