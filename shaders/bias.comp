@@ -5,7 +5,7 @@
 #include "lib/stage.glsl"
 
 layout(constant_id = 1) const uint keysPerLane = 4;
-layout(constant_id = 2) const bool biasIsHalf = false;
+layout(constant_id = 2) const uint biasType = elementF32;
 
 layout(set = 0, binding = 0, std430) buffer Workspace { uint workspace[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Bias { uint bias[]; };
@@ -20,7 +20,7 @@ void main() {
     for (uint c = 0; c < keysPerLane && key < keys; ++c, key += gl_WorkGroupSize.x) {
         const uint bits = workspace[workspaceRow + key];
         if (bits == hiddenBits) continue;
-        const float added = LOAD_ELEMENT(bias, biasIsHalf, biasRow + key * keyStride);
+        const float added = LOAD_ELEMENT(bias, biasType, biasRow + key * keyStride);
         const uint addedBits = floatBitsToUint(added);
         workspace[workspaceRow + key] = addedBits == minusInfinityBits              ? hiddenBits
                                         : isNanBits(addedBits) || isNanBits(bits)   ? canonicalNanBits

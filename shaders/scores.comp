@@ -8,8 +8,8 @@ layout(constant_id = 1) const uint lanesAcrossKeys = 8;
 layout(constant_id = 2) const uint lanesAcrossRows = 8;
 layout(constant_id = 3) const uint keysPerLane = 4;
 layout(constant_id = 4) const uint rowsPerLane = 4;
-layout(constant_id = 5) const bool qIsHalf = false;
-layout(constant_id = 6) const bool kIsHalf = false;
+layout(constant_id = 5) const uint qType = elementF32;
+layout(constant_id = 6) const uint kType = elementF32;
 layout(constant_id = 7) const bool withSoftcap = false; // not a branch at run time: software drivers compute both sides of one, tanh included
 
 layout(set = 0, binding = 0, std430) writeonly buffer Workspace { uint workspace[]; };
@@ -24,7 +24,8 @@ layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; }
 void main() {
     const uint lane = gl_LocalInvocationID.x;
     const uint head = gl_WorkGroupID.z % heads, batch = gl_WorkGroupID.z / heads;
-    const int keyCount = effectiveKeys(batch);
+    const Sequence sequence = sequenceOf(batch);
+    const uint rowCount = rowsOf(sequence), keyCount = keysOf(sequence);
 
     // Lanes interleave: neighbouring lanes hold neighbouring keys, so that the stores of a row are contiguous.
     const uint tileKeys = lanesAcrossKeys * keysPerLane, tileRows = lanesAcrossRows * rowsPerLane;
@@ -34,24 +35,25 @@ void main() {
     float sums[rowsPerLane * keysPerLane];
     [[unroll]] for (uint n = 0; n < rowsPerLane * keysPerLane; ++n) sums[n] = 0.0;
 
-    const int tileBegin = keyBegin(tileRow, keyCount), tileEnd = keyEnd(min(tileRow + tileRows, queries) - 1u, keyCount);
+    if (tileRow >= rowCount) return;
+    const int tileBegin = keyBegin(tileRow, sequence), tileEnd = keyEnd(min(tileRow + tileRows, rowCount) - 1u, sequence);
     if (int(keyFirst + tileKey) < tileEnd && int(keyFirst + tileKey + tileKeys) > tileBegin) {
         // Rows and keys past the end are computed on the last valid one and not stored.
         uint qAt[rowsPerLane], kAt[keysPerLane];
         [[unroll]] for (uint r = 0; r < rowsPerLane; ++r)
-            qAt[r] = qBase + batch * qBatch + head * qHead + min(firstRow + r * lanesAcrossRows, queries - 1u) * qToken;
+            qAt[r] = qBase + batch * qBatch + head * qHead + (sequence.queryStart + min(firstRow + r * lanesAcrossRows, rowCount - 1u)) * qToken;
         const uint kvHead = (headPhase + head) / groupSize;
         [[unroll]] for (uint c = 0; c < keysPerLane; ++c)
-            kAt[c] = kBase + batch * kBatch + kvHead * kHead + min(firstKey + c * lanesAcrossKeys, keys - 1u) * kToken;
+            kAt[c] = kBase + batch * kBatch + kvHead * kHead + (sequence.keyStart + min(firstKey + c * lanesAcrossKeys, keyCount - 1u)) * kToken;
 
         for (uint d = 0; d < headDim; ++d) {
             float kValue[keysPerLane];
             [[unroll]] for (uint c = 0; c < keysPerLane; ++c) {
-                kValue[c] = LOAD_ELEMENT(k, kIsHalf, kAt[c]);
+                kValue[c] = LOAD_ELEMENT(k, kType, kAt[c]);
                 kAt[c] += kDim;
             }
             [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
-                const float qValue = LOAD_ELEMENT(q, qIsHalf, qAt[r]);
+                const float qValue = LOAD_ELEMENT(q, qType, qAt[r]);
                 qAt[r] += qDim;
                 [[unroll]] for (uint c = 0; c < keysPerLane; ++c)
                     sums[r * keysPerLane + c] = fma(qValue, kValue[c], sums[r * keysPerLane + c]);
@@ -61,9 +63,9 @@ void main() {
 
     [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
         const uint row = firstRow + r * lanesAcrossRows;
-        if (row >= queries) continue;
+        if (row >= rowCount) continue;
         const uint workspaceRow = (gl_WorkGroupID.z * queries + row) * rowPitch + keyFirst;
-        const int begin = keyBegin(row, keyCount), end = keyEnd(row, keyCount);
+        const int begin = keyBegin(row, sequence), end = keyEnd(row, sequence);
         [[unroll]] for (uint c = 0; c < keysPerLane; ++c) {
             const uint key = firstKey + c * lanesAcrossKeys;
             if (key >= keys) continue;

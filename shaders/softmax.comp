@@ -1,12 +1,12 @@
 #version 450
 // Stage 2 of the staged path: stable softmax of one row of the workspace per workgroup, in place; the log-sum-exp and the weights where asked
-// for. Maximum and sum run over visible keys only. A visible NaN or +infinity, or nothing but -infinity, makes the whole row NaN, found by
+// for. Maximum and sum run over visible keys and the head's sink, the column that sinks.comp put behind the row. A visible NaN or +infinity, or nothing but -infinity, makes the whole row NaN, found by
 // integer tests: no rule rests on how a driver compares NaN or takes exp of it (SwiftShader's exp(NaN) is infinity).
 #define VKATTN_STAGE_SOFTMAX
 #include "lib/stage.glsl"
 
 layout(constant_id = 1) const uint lanes = 64; // = workgroup size; sizes shared memory
-layout(constant_id = 2) const bool weightsAreHalf = false;
+layout(constant_id = 2) const uint weightsType = elementF32;
 
 layout(set = 0, binding = 0, std430) buffer Workspace { uint workspace[]; };
 layout(set = 0, binding = 1, std430) writeonly buffer Lse { uint lse[]; };
@@ -38,10 +38,13 @@ void main() {
     const uint lane = gl_LocalInvocationID.x, row = gl_WorkGroupID.x;
     const uint head = gl_WorkGroupID.z % heads, batch = gl_WorkGroupID.z / heads;
     const uint workspaceRow = (gl_WorkGroupID.z * queries + row) * rowPitch;
-    const int keyCount = effectiveKeys(batch);
+    const Sequence sequence = sequenceOf(batch);
+    if (row >= rowsOf(sequence)) return; // the whole workgroup
     const uint weightsRow = wBase + batch * wBatch + head * wHead + row * wToken;
-    const uint skew = (flags & flagWeights) != 0u ? weightsRow & 1u : 0u; // pairs start where words of the weights do
-    const uint begin = uint(keyBegin(row, keyCount)), end = uint(max(keyEnd(row, keyCount), 0));
+    // Pairs start where words of the weights do. Which keys a lane sums up, and so the last bits, depends on it.
+    const uint skew = (flags & (flagWeights | flagFixedOrder)) == flagWeights ? weightsRow & 1u : 0u;
+    const uint begin = uint(keyBegin(row, sequence)), end = uint(max(keyEnd(row, sequence), 0));
+    const uint sinkBits = (flags & flagSinks) != 0u ? workspace[workspaceRow + rowPitch - 1u] : minusInfinityBits;
 
     float maximum = lowest;
     uint seen = 0u;
@@ -62,6 +65,13 @@ void main() {
         maximum = max(maximum, laneMaximum[n]);
         seen |= laneSeen[n];
     }
+    const bool nothingVisible = seen == 0u;
+    if (isFiniteBits(sinkBits)) {
+        seen |= seenFinite;
+        maximum = max(maximum, uintBitsToFloat(sinkBits));
+    } else if (sinkBits != minusInfinityBits) {
+        seen |= seenBad;
+    }
     const bool bad = (seen & seenBad) != 0u || seen == seenMinusInfinity;
 
     float sum = 0.0;
@@ -75,12 +85,12 @@ void main() {
     END_FOR_KEYS
     laneSum[lane] = sum;
     barrier();
-    sum = 0.0;
+    sum = isFiniteBits(sinkBits) ? exp(max(uintBitsToFloat(sinkBits) - maximum, -200.0)) : 0.0;
     for (uint n = 0; n < lanes; ++n) sum += laneSum[n];
 
     if (lane == 0u && (flags & flagLse) != 0u) {
-        const uint bits = bad ? canonicalNanBits : seen == 0u ? minusInfinityBits : floatBitsToUint(maximum + log(sum));
-        lse[lseBase + batch * lseBatch + head * lseHead + row * lseToken] = bits;
+        const uint bits = nothingVisible ? sinkBits : bad ? canonicalNanBits : floatBitsToUint(maximum + log(sum));
+        lse[lseBase + batch * lseBatch + head * lseHead + (sequence.queryStart + row) * lseToken] = bits;
     }
     if ((flags & flagWeights) == 0u) {
         FOR_KEYS(j, begin, end)
@@ -90,10 +100,11 @@ void main() {
         END_FOR_KEYS
         return;
     }
-    // The same, over the whole row: weights are 0 where hidden.
-    for (uint first = lane; first * 2u < keyTokens + skew; first += lanes * (keysPerIteration / 2u)) {
+    // The same, over the whole row: weights are 0 where hidden. What lies past a sequence of a ragged batch is nobody's.
+    const uint weightsEnd = (flags & flagRagged) != 0u ? sequence.keyCount : keyTokens;
+    for (uint first = lane; first * 2u < weightsEnd + skew; first += lanes * (keysPerIteration / 2u)) {
         [[unroll]] for (uint n = 0; n < keysPerIteration / 2u; ++n) {
-            const uint j = (first + n * lanes) * 2u - skew; // wraps below 0, and is then past keyTokens
+            const uint j = (first + n * lanes) * 2u - skew; // wraps below 0, and is then past the end
             float w[2];
             [[unroll]] for (uint c = 0; c < 2u; ++c) {
                 const uint at = j + c;
@@ -104,12 +115,12 @@ void main() {
                 w[c] = bad ? uintBitsToFloat(canonicalNanBits) : uintBitsToFloat(bits) / sum;
                 workspace[workspaceRow + at] = scoreBits(w[c]);
             }
-            if (j < keyTokens && j + 1u < keyTokens) {
-                STORE_ELEMENT_PAIR(weights, weightsAreHalf, weightsRow + j * wKey, wKey, w[0], w[1])
-            } else if (j < keyTokens) {
-                STORE_ELEMENT(weights, weightsAreHalf, weightsRow + j * wKey, w[0])
-            } else if (j + 1u < keyTokens) {
-                STORE_ELEMENT(weights, weightsAreHalf, weightsRow + (j + 1u) * wKey, w[1])
+            if (j < weightsEnd && j + 1u < weightsEnd) {
+                STORE_ELEMENT_PAIR(weights, weightsType, weightsRow + j * wKey, wKey, w[0], w[1])
+            } else if (j < weightsEnd) {
+                STORE_ELEMENT(weights, weightsType, weightsRow + j * wKey, w[0])
+            } else if (j + 1u < weightsEnd) {
+                STORE_ELEMENT(weights, weightsType, weightsRow + (j + 1u) * wKey, w[1])
             }
         }
     }

@@ -10,7 +10,7 @@
  *   vkattnRecord          append the dispatches to a command buffer
  *
  * Barriers. Before: inputs visible to VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT / VK_ACCESS_SHADER_READ_BIT; outputs and workspace
- * free to be written, and outputs of dtype f16 also to be read, by the same stage (VK_ACCESS_SHADER_READ_BIT |
+ * free to be written, and outputs of dtype f16 or bf16 also to be read, by the same stage (VK_ACCESS_SHADER_READ_BIT |
  * VK_ACCESS_SHADER_WRITE_BIT). Inside: vkattnRecord places compute-to-compute memory barriers where its own dispatches depend
  * on each other. After: outputs were written by VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT / VK_ACCESS_SHADER_WRITE_BIT; making them
  * visible is yours, and so is protecting the workspace before it is used again. No image is touched and no ownership is

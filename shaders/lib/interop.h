@@ -21,6 +21,15 @@ VKATTN_CONST hiddenBits = 0xffffffffu;
 VKATTN_CONST canonicalNanBits = 0x7fc00000u;
 VKATTN_CONST minusInfinityBits = 0xff800000u;
 
+// Types of tensor elements, numbered as in vkattn_dtype.
+VKATTN_CONST elementF32 = 0u;
+VKATTN_CONST elementF16 = 1u;
+VKATTN_CONST elementBf16 = 2u;
+
+// The table of ragged batches that sequences.comp writes: for each sequence the first query, the number of queries, the first key, the
+// number of keys; all of it inside the tensors, whatever the arrays hold.
+VKATTN_CONST sequenceWords = 4u;
+
 // Position.flags
 VKATTN_CONST flagTopLeft = 1u;
 VKATTN_CONST flagKeyLengths = 2u;
@@ -28,12 +37,15 @@ VKATTN_CONST flagLse = 4u;         // softmax: write the log-sum-exp
 VKATTN_CONST flagWeights = 8u;     // softmax: write the weights
 VKATTN_CONST flagFirstKeys = 16u;  // values: the first chunk of keys, nothing accumulated yet
 VKATTN_CONST flagLastKeys = 32u;   // values: the last chunk of keys, write the output
+VKATTN_CONST flagRagged = 64u;     // lengths[] is the table of sequences
+VKATTN_CONST flagSinks = 128u;     // softmax: the last column of each row is the head's sink
+VKATTN_CONST flagFixedOrder = 256u; // softmax: sum in an order that does not depend on where the weights lie in memory
 
 // What decides which keys a query may see by position, in every stage that asks (lib/position.glsl).
 #define VKATTN_POSITION                                                                                                                    \
     uint flags;                                                                                                                            \
     uint queryFirst;   /* of this chunk */                                                                                                 \
-    uint queryTokens;  /* of the problem */                                                                                                \
+    uint queryTokens;  /* extent; ragged: a sequence may have less */                                                                                                \
     uint keyTokens;    /* extent; a batch entry may have less */                                                                           \
     int left;                                                                                                                              \
     int right;                                                                                                                             \
@@ -60,10 +72,39 @@ VKATTN_PUSH(ScoresPush) {
     uint kBase, kBatch, kHead, kToken, kDim;
 };
 #endif
-#if defined(__cplusplus) || defined(VKATTN_STAGE_BIAS) || defined(VKATTN_STAGE_MASK)
+#if defined(__cplusplus) || defined(VKATTN_STAGE_BIAS) || defined(VKATTN_STAGE_MASK) || defined(VKATTN_STAGE_BIT_MASK)
 VKATTN_PUSH(OverlayPush) {
     VKATTN_CHUNK
     uint base, batchStride, headStride, queryStride, keyStride;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_ALIBI)
+VKATTN_PUSH(AlibiPush) {
+    VKATTN_POSITION
+    VKATTN_CHUNK
+    uint base; // of the chunk's first head
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_DOCUMENTS)
+VKATTN_PUSH(DocumentsPush) {
+    VKATTN_POSITION
+    VKATTN_CHUNK
+    uint idsQBase, idsQBatch;
+    uint idsKBase, idsKBatch;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_SINKS)
+VKATTN_PUSH(SinksPush) {
+    VKATTN_CHUNK
+    uint base; // of the chunk's first head
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_SEQUENCES)
+VKATTN_PUSH(SequencesPush) {
+    uint sequences;
+    uint totalQueries, totalKeys; // extents of the tensors
+    uint maxQueries, maxKeys;     // of one sequence
+    uint cuQBase, cuKBase;
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_SOFTMAX)

@@ -1,14 +1,29 @@
-// Which keys a query may see by position: causal, window, alignment and key lengths in one half-open range per row. Both ends never
-// fall as the row rises, so the range of a tile of rows is [keyBegin(first row), keyEnd(last row)).
+// Where a batch entry lies in memory, and which of its keys a query may see by position: causal, window, alignment and lengths in one
+// half-open range per row. Both ends never fall as the row rises, so the range of a tile of rows is [keyBegin(first row), keyEnd(last row)).
 
-// Lengths are data on the device: clamped, never trusted.
-int effectiveKeys(uint batchInChunk) {
-    if ((flags & flagKeyLengths) == 0u) return int(keyTokens);
-    return int(min(lengths[lengthsBase + batchInChunk], keyTokens));
+// Starts count tokens from where the operand's base points: 0 but in ragged batches, where all sequences lie in one tensor.
+struct Sequence {
+    uint queryStart, queryCount, keyStart, keyCount;
+};
+
+// Lengths are data on the device: clamped, never trusted. The table of ragged batches was clamped when sequences.comp wrote it.
+Sequence sequenceOf(uint batchInChunk) {
+    if ((flags & flagRagged) != 0u) {
+        const uint at = lengthsBase + batchInChunk * sequenceWords;
+        return Sequence(lengths[at], lengths[at + 1u], lengths[at + 2u], lengths[at + 3u]);
+    }
+    uint keyCount = keyTokens;
+    if ((flags & flagKeyLengths) != 0u) keyCount = min(lengths[lengthsBase + batchInChunk], keyTokens);
+    return Sequence(0u, queryTokens, 0u, keyCount);
 }
-int alignedPosition(uint queryInChunk, int keyCount) {
+// Rows of the chunk that the batch entry has; what lies past them is neither read nor written.
+uint rowsOf(Sequence s) { return min(queries, max(s.queryCount, queryFirst) - queryFirst); }
+// The same for the keys of the dispatch.
+uint keysOf(Sequence s) { return min(keys, max(s.keyCount, keyFirst) - keyFirst); }
+
+int alignedPosition(uint queryInChunk, Sequence s) {
     const int i = int(queryFirst + queryInChunk);
-    return (flags & flagTopLeft) != 0u ? i : i + keyCount - int(queryTokens);
+    return (flags & flagTopLeft) != 0u ? i : i + int(s.keyCount) - int(s.queryCount);
 }
-int keyBegin(uint queryInChunk, int keyCount) { return max(alignedPosition(queryInChunk, keyCount) - left, 0); }
-int keyEnd(uint queryInChunk, int keyCount) { return min(alignedPosition(queryInChunk, keyCount) + right, keyCount - 1) + 1; }
+int keyBegin(uint queryInChunk, Sequence s) { return max(alignedPosition(queryInChunk, s) - left, 0); }
+int keyEnd(uint queryInChunk, Sequence s) { return min(alignedPosition(queryInChunk, s) + right, int(s.keyCount) - 1) + 1; }

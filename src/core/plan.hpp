@@ -11,7 +11,7 @@
 
 namespace vkattn {
 
-enum class Stage : uint32_t { scores, bias, mask, softmax, values };
+enum class Stage : uint32_t { sequences, sinks, scores, bias, alibi, mask, bitMask, documents, softmax, values };
 
 // Storage buffers of a stage's descriptor set. Vulkan 1.0 guarantees 4; the set of 13 exists only where the device has as many.
 constexpr uint32_t stagedOperands = 4, flashOperands = 13;
@@ -88,7 +88,8 @@ struct Plan {
     uint32_t chunkBatches, chunkHeads, chunkQueries, chunkKeys; // extents of a chunk; the last one in each direction may be smaller
     uint32_t batchChunks, headChunks, queryChunks, keyChunks;
     uint32_t rowPitch;   // workspace elements from one row of scores to the next
-    uint64_t sumsOffset; // workspace elements; where partial outputs wait, only with several key chunks
+    uint64_t sumsOffset; // elements after the first score; where partial outputs wait, only with several key chunks
+    uint64_t tableBytes; // ragged: the table of sequences at the workspace's start, padded to workspaceAlignment; the scores follow
     uint64_t workspaceBytes;
     uint32_t workspaceAlignment;
     uint32_t dispatchCount;
@@ -98,13 +99,15 @@ struct Plan {
     [[nodiscard]] Dispatch dispatch(uint32_t index) const;
     [[nodiscard]] PipelineSet pipelines() const;           // every pipeline that the dispatches use
     [[nodiscard]] uint64_t storageDescriptorCount() const; // of the descriptor sets of all dispatches
+    [[nodiscard]] uint32_t setUpDispatches() const { return problem.ragged() && dispatchCount ? 1 : 0; } // before the first chunk
     [[nodiscard]] uint32_t dispatchesPerRowChunk() const;
 };
 
 // A shader may loop so often and no more. Mesa 22's lavapipe leaves a shader after 65,535 iterations of all its loops together, silently
 // (found 2026-11-21: keys past 65,535 had no effect); and one dispatch that runs for seconds meets a GPU watchdog.
-constexpr uint32_t maxKeysPerDispatch = 32768; // scores, values: one key an iteration
-constexpr uint32_t maxKeysPerLane = 60000;     // softmax: three loops over the row, four keys an iteration
+constexpr uint32_t maxKeysPerDispatch = 32768;  // scores, values: one key an iteration
+constexpr uint32_t maxKeysPerLane = 60000;      // softmax: three loops over the row, four keys an iteration
+constexpr uint32_t maxSequencesPerLane = 29000; // sequences: two loops over a lane's run, one over the lanes
 
 struct PlanLimits {
     Caps caps;

@@ -37,7 +37,7 @@ vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bin
             return fail(why, invalid, "%s is bound with %llu bytes, expected at least %llu", name,
                         static_cast<unsigned long long>(binding.size), static_cast<unsigned long long>(needed));
         const uint64_t alignment = binding.role == VKATTN_WORKSPACE     ? plan.workspaceAlignment
-                                   : binding.role == VKATTN_KEY_LENGTHS ? 4
+                                   : binding.role >= VKATTN_KEY_LENGTHS ? 4
                                                                         : elementBytes(plan.problem.tensor(binding.role).dtype);
         if (binding.offset % alignment)
             return fail(why, invalid, "%s is bound at offset %llu, expected a multiple of %llu", name,

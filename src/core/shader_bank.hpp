@@ -15,6 +15,7 @@ struct ShaderModule {
     Spirv plain, nanPreserving; // the second declares SignedZeroInfNanPreserve
 };
 
-extern const ShaderModule shader_scores, shader_bias, shader_mask, shader_softmax, shader_values;
+extern const ShaderModule shader_sequences, shader_sinks, shader_scores, shader_bias, shader_alibi, shader_mask, shader_bit_mask,
+    shader_documents, shader_softmax, shader_values;
 
 } // namespace vkattn

@@ -15,6 +15,7 @@ constexpr StagedTuning cpuClass = {
     .softmaxLanes = {8, 128},
     .overlayLanes = 32,
     .overlayKeysPerLane = 8,
+    .sequenceLanes = 64,
 };
 
 // Devices of every other type: neighbouring lanes on neighbouring addresses, 16 accumulators a lane. Within the 128 invocations that Vulkan
@@ -27,6 +28,7 @@ constexpr StagedTuning gpuClass = {
     .softmaxLanes = {64, 128},
     .overlayLanes = 64,
     .overlayKeysPerLane = 4,
+    .sequenceLanes = 128,
 };
 
 } // namespace

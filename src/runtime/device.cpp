@@ -178,11 +178,13 @@ const vkattn_layout &outputLayout(const vkattn_problem &p, vkattn_role role) {
 }
 
 uint64_t elementSize(const vkattn_layout &layout) {
-    return layout.dtype == VKATTN_F16 ? 2 : 4;
+    return layout.dtype == VKATTN_F32 ? 4 : 2;
 }
 
-// Densely packed in row-major order from the first byte: the whole range is elements.
-bool isDense(const vkattn_layout &layout) {
+// Densely packed in row-major order from the first byte, and every element is written: the whole range is results. Rows that belong to no
+// sequence of a ragged batch are not.
+bool isDense(const vkattn_problem &p, const vkattn_layout &layout) {
+    if (p.sequences) return false;
     int64_t expected = 1;
     for (int d = 3; d >= 0; --d) {
         if (layout.extent[d] > 1 && layout.strideElems[d] != expected) return false;
@@ -220,7 +222,7 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
     for (const vkattn_operand_memory &operand : operands) {
         const uint64_t bytes = vkattnOperandBytes(&problem, operand.role);
         if (auto f = bind(operand.role, bytes)) return f;
-        if (!bytes || (isOutputRole(operand.role) && isDense(outputLayout(problem, operand.role)))) continue;
+        if (!bytes || (isOutputRole(operand.role) && isDense(problem, outputLayout(problem, operand.role)))) continue;
         if (auto f = upload(buffers_[operand.role], operand.data, bytes)) return f;
     }
     if (requirements.workspaceBytes)
@@ -279,7 +281,7 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
         const uint64_t bytes = vkattnOperandBytes(&problem, operand.role);
         if (!bytes) continue;
         auto *data = static_cast<unsigned char *>(operand.data);
-        if (isDense(layout)) {
+        if (isDense(problem, layout)) {
             if (auto f = download(buffers_[operand.role], data, bytes)) return f;
         } else {
             scratch.resize(bytes);
