@@ -26,31 +26,64 @@ template <class Push> Push pushOf(const Dispatch &d) {
     return push;
 }
 
-struct Region { // of the workspace, as columns of rows, or all of it
-    bool whole;
+struct Columns { // of the score rows that a dispatch touches
     uint32_t keyFirst, keys;
 };
-Region workspaceRegion(const Dispatch &d) {
-    if (d.key.stage == Stage::scores) return {false, pushOf<interop::ScoresPush>(d).keyFirst, pushOf<interop::ScoresPush>(d).keys};
-    if (d.key.stage == Stage::bias || d.key.stage == Stage::mask)
-        return {false, pushOf<interop::OverlayPush>(d).keyFirst, pushOf<interop::OverlayPush>(d).keys};
-    return {true, 0, 0};
+template <class Push> Columns columnsOf(const Dispatch &d) {
+    return {pushOf<Push>(d).keyFirst, pushOf<Push>(d).keys};
+}
+Columns columns(const Dispatch &d) {
+    switch (d.key.stage) {
+    case Stage::sinks:
+        return columnsOf<interop::SinksPush>(d);
+    case Stage::scores:
+        return columnsOf<interop::ScoresPush>(d);
+    case Stage::bias:
+    case Stage::mask:
+    case Stage::bitMask:
+        return columnsOf<interop::OverlayPush>(d);
+    case Stage::alibi:
+        return columnsOf<interop::AlibiPush>(d);
+    case Stage::documents:
+        return columnsOf<interop::DocumentsPush>(d);
+    default:
+        return {0, 0x7fffffff}; // all of it
+    }
 }
 std::span<const Operand> operandsOf(const Dispatch &d) {
     return {d.operands, d.operandCount};
 }
-bool conflict(const Dispatch &a, const Dispatch &b) {
+bool conflict(const Plan &plan, const Dispatch &a, const Dispatch &b) {
     for (const Operand &x : operandsOf(a))
         for (const Operand &y : operandsOf(b)) {
             if (x.role != y.role || (!x.writes && !y.writes)) continue;
-            if (x.role == VKATTN_WORKSPACE) {
-                const Region p = workspaceRegion(a), q = workspaceRegion(b);
-                if (p.whole || q.whole || (p.keyFirst < q.keyFirst + q.keys && q.keyFirst < p.keyFirst + p.keys)) return true;
-            } else if (x.beginBytes < y.endBytes && y.beginBytes < x.endBytes) {
-                return true;
-            }
+            if (x.beginBytes >= y.endBytes || y.beginBytes >= x.endBytes) continue;
+            if (x.role != VKATTN_WORKSPACE || x.beginBytes < plan.tableBytes) return true;
+            const Columns p = columns(a), q = columns(b);
+            if (p.keyFirst < q.keyFirst + q.keys && q.keyFirst < p.keyFirst + p.keys) return true;
         }
     return false;
+}
+
+// Adds up how often a scores dispatch computes each pair. Which batches and heads it has follows from its operands, whatever the chunk
+// order.
+void countPairs(const Plan &plan, const Dispatch &d, std::vector<uint32_t> &covered) {
+    const Problem &p = plan.problem;
+    const auto push = pushOf<interop::ScoresPush>(d);
+    const Tensor &q = p.tensor(VKATTN_Q);
+    for (uint32_t b = 0; b < p.batch; ++b)
+        for (uint32_t h = 0; h < p.heads; ++h) {
+            if (p.ragged() ? d.operands[3].beginBytes != 16ull * b ||
+                                 q.index(0, h, push.queryFirst, 0) * elementBytes(q.dtype) != d.operands[1].firstByte
+                           : q.index(b, h, push.queryFirst, 0) * elementBytes(q.dtype) != d.operands[1].firstByte)
+                continue;
+            for (uint32_t z = 0; z < d.groups[2]; ++z)
+                for (uint32_t i = 0; i < push.queries; ++i)
+                    for (uint32_t j = 0; j < push.keys; ++j)
+                        ++covered[((size_t{b + z / push.heads} * p.heads + h + z % push.heads) * p.queryTokens + push.queryFirst + i) *
+                                      p.keyTokens +
+                                  push.keyFirst + j];
+        }
 }
 
 void checkPlan(const Problem &p, const PlanLimits &limits, const std::string &name) {
@@ -75,31 +108,20 @@ void checkPlan(const Problem &p, const PlanLimits &limits, const std::string &na
             // A descriptor begins at an aligned offset and ends at a whole word.
             ASSERT_LE(o.endBytes - o.beginBytes + (o.role == VKATTN_WORKSPACE ? 0 : alignment + 3), limits.caps.maxStorageBufferRange)
                 << name << " " << roleName(o.role);
+            if (o.role == VKATTN_WORKSPACE && o.beginBytes < plan.tableBytes) {
+                EXPECT_LE(o.endBytes, plan.tableBytes) << name;
+            }
             const uint64_t needed = o.role == VKATTN_WORKSPACE ? plan.workspaceBytes : p.bytesNeeded(o.role);
             ASSERT_LE(o.endBytes, needed) << name << " " << roleName(o.role);
-            if (o.role != VKATTN_WORKSPACE) {
+            if (o.role != VKATTN_WORKSPACE || o.basePushWord != noPushWord) {
                 ASSERT_TRUE(o.firstByte >= o.beginBytes && o.firstByte < o.endBytes) << name << " " << roleName(o.role);
             }
         }
         if (d.barrierBefore) sinceBarrier.clear();
-        for (const Dispatch &earlier : sinceBarrier) EXPECT_FALSE(conflict(earlier, d)) << name << " dispatch " << n << " needs a barrier";
+        for (const Dispatch &earlier : sinceBarrier)
+            EXPECT_FALSE(conflict(plan, earlier, d)) << name << " dispatch " << n << " needs a barrier";
         sinceBarrier.push_back(d);
-        if (d.key.stage == Stage::scores) {
-            const auto push = pushOf<interop::ScoresPush>(d);
-            // Which batches and heads: from the query operand's first element, whatever the chunk order.
-            const Tensor &q = p.tensor(VKATTN_Q);
-            for (uint32_t b = 0; b < p.batch; ++b)
-                for (uint32_t h = 0; h < p.heads; ++h) {
-                    if (q.index(b, h, push.queryFirst, 0) * elementBytes(q.dtype) != d.operands[1].firstByte) continue;
-                    for (uint32_t z = 0; z < d.groups[2]; ++z)
-                        for (uint32_t i = 0; i < push.queries; ++i)
-                            for (uint32_t j = 0; j < push.keys; ++j)
-                                ++covered[((size_t{b + z / push.heads} * p.heads + h + z % push.heads) * p.queryTokens + push.queryFirst +
-                                           i) *
-                                              p.keyTokens +
-                                          push.keyFirst + j];
-                }
-        }
+        if (d.key.stage == Stage::scores) countPairs(plan, d, covered);
     }
     for (const uint32_t count : covered) ASSERT_EQ(count, 1u) << name;
     EXPECT_EQ(descriptors, plan.storageDescriptorCount()) << name;
@@ -128,6 +150,30 @@ TEST(Plan, wholeProblemsAreThreeDispatches) {
     c.maskBroadcast = c.biasBroadcast = 0;
     ASSERT_EQ(makePlan(problemOf(c), limitsOf(1u << 27, 64 << 20), plan, nullptr), VKATTN_OK);
     EXPECT_EQ(plan.dispatchCount, 5u);
+}
+
+TEST(Plan, everyOptionIsOneMorePass) {
+    Case c;
+    c.biasBroadcast = c.bitMaskBroadcast = 0, c.alibi = c.sinks = c.ragged = true, c.documents = Documents::runs;
+    c.sequenceLengths = {{17, 19}, {3, 5}};
+    Plan plan;
+    const Problem p = problemOf(c);
+    ASSERT_EQ(makePlan(p, limitsOf(1u << 27, 64 << 20), plan, nullptr), VKATTN_OK);
+    ASSERT_EQ(plan.dispatchCount, 9u);
+    const Stage order[] = {Stage::sequences, Stage::sinks,     Stage::scores,  Stage::bias,  Stage::alibi,
+                           Stage::bitMask,   Stage::documents, Stage::softmax, Stage::values};
+    for (uint32_t n = 0; n < 9; ++n) {
+        EXPECT_EQ(plan.dispatch(n).key.stage, order[n]) << n;
+        EXPECT_EQ(plan.dispatch(n).barrierBefore, n > 0 && n != 2) << n;
+    }
+    EXPECT_EQ(plan.tableBytes, 256u);
+    EXPECT_EQ(plan.rowPitch, p.keyTokens + 1);
+    EXPECT_EQ(plan.workspaceBytes, 256 + 4ull * 2 * 2 * p.queryTokens * (p.keyTokens + 1));
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+        Problem other = p;
+        other.kernel = kernel;
+        EXPECT_EQ(makePlan(other, limitsOf(1u << 27, 64 << 20), plan, nullptr), VKATTN_ERROR_UNSUPPORTED);
+    }
 }
 
 TEST(Plan, everyCaseFitsEveryLimit) {
@@ -180,6 +226,24 @@ TEST(Plan, saysWhyADeviceCannot) {
     huge.tensors[VKATTN_Q].stride[2] = huge.tensors[VKATTN_OUT].stride[2] = 0;
     EXPECT_EQ(makePlan(huge, limitsOf(1u << 27, 76), plan, &why), VKATTN_ERROR_UNSUPPORTED);
     EXPECT_NE(std::string(why.message).find("dispatches"), std::string::npos) << why.message;
+    Case ragged;
+    ragged.ragged = true, ragged.headDim = 64, ragged.sequenceLengths = {{17, 90}, {3, 5}};
+    EXPECT_EQ(makePlan(problemOf(ragged), limitsOf(16384, 4096), plan, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.message).find("one head of k"), std::string::npos) << why.message;
+    Problem many = problemOf(ragged);
+    many.batch = 1u << 20;
+    EXPECT_EQ(makePlan(many, limitsOf(1u << 27, 64 << 20), plan, &why), VKATTN_OK) << why.message;
+    EXPECT_EQ(plan.tableBytes, 16u << 20);
+    EXPECT_EQ(makePlan(many, limitsOf(1u << 24, 64 << 20), plan, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.message).find("the table of 1048576 sequences"), std::string::npos) << why.message;
+    many.batch = 1u << 22;
+    EXPECT_EQ(makePlan(many, limitsOf(1u << 27, 64 << 20), plan, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.message).find("at most 3712000"), std::string::npos) << why.message;
+    Problem fixed = problemOf(ragged);
+    fixed.deterministic = true;
+    fixed.keyTokens = 5000000;
+    EXPECT_EQ(makePlan(fixed, limitsOf(1u << 27, 64 << 20), plan, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.message).find("VKATTN_DETERMINISTIC"), std::string::npos) << why.message;
     PlanLimits poor = limitsOf(1u << 27, 1 << 20);
     poor.caps.maxStorageBuffersPerStage = 3;
     EXPECT_EQ(makePlan(problemOf(Case{}), poor, plan, &why), VKATTN_ERROR_UNSUPPORTED);
