@@ -1,10 +1,10 @@
 // Elements of f32, f16 and bf16 tensors in storage buffers of 32-bit words: no 16-bit storage feature is needed. `type` is elementF32,
 // elementF16 or elementBf16 (interop.h), a specialization constant.
 #include "half.glsl"
-#include "bfloat.glsl"
+#include "brain.glsl"
 
-float sixteenToFloat(uint type, uint bits) { return type == elementF16 ? halfToFloat(bits) : bfloatToFloat(bits); }
-uint floatToSixteen(uint type, float value) { return type == elementF16 ? floatToHalf(value) : floatToBfloat(value); }
+float sixteenToFloat(uint type, uint bits) { return type == elementF16 ? halfToFloat(bits) : brainToFloat(bits); }
+uint floatToSixteen(uint type, float value) { return type == elementF16 ? floatToHalf(value) : floatToBrain(value); }
 
 #define LOAD_ELEMENT(words, type, index)                                                                                                   \
     ((type) == elementF32 ? uintBitsToFloat(words[index])                                                                                  \
