@@ -1,5 +1,5 @@
-// The shaders' f16 conversions, all 65536 halves one way and the roundings around each of them the other, through one-key attention: with a
-// single key the weight is exactly 1 and the output is V.
+// The shaders' f16 and bf16 conversions, all 65536 values one way and the roundings around each of them the other, through one-key
+// attention: with a single key the weight is exactly 1 and the output is V.
 #include "environment.hpp"
 
 #include <bit>
@@ -21,23 +21,70 @@ std::unique_ptr<test::Instance> oneKey(vkattn_dtype v, vkattn_dtype out) {
     return in;
 }
 
-} // namespace
-
-TEST(HalfOnDevice, everyHalfIsReadExactly) {
+// Every value of a 16-bit dtype, as the test's own conversion has it, which is not the library's.
+void expectEveryValueRead(vkattn_dtype dtype) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
-    const auto in = oneKey(VKATTN_F16, VKATTN_F32);
+    const auto in = oneKey(dtype, VKATTN_F32);
     for (uint32_t bits = 0; bits < 65536; ++bits) {
-        const auto half = static_cast<uint16_t>(bits);
-        std::memcpy(in->v.data() + 2 * bits, &half, 2);
+        const auto word = static_cast<uint16_t>(bits);
+        std::memcpy(in->v.data() + 2 * bits, &word, 2);
     }
     ASSERT_EQ(runtime->run(in->problem, in->operands).status, VKATTN_OK);
     for (uint32_t bits = 0; bits < 65536; ++bits) {
         const float expected = in->v.get(bits / 2048, 0, 0, bits % 2048), got = in->out.get(bits / 2048, 0, 0, bits % 2048);
         if (std::isnan(expected))
             EXPECT_TRUE(std::isnan(got) || !runtime->device()->caps.floatControlsNan) << bits;
+        else if (std::fpclassify(expected) == FP_SUBNORMAL) // of f32, which only bf16 has: may be flushed
+            EXPECT_TRUE(got == expected || got == 0) << bits;
         else
             EXPECT_EQ(got, expected) << bits;
+    }
+}
+
+} // namespace
+
+TEST(HalfOnDevice, everyHalfIsReadExactly) {
+    expectEveryValueRead(VKATTN_F16);
+}
+TEST(HalfOnDevice, everyBf16IsReadExactly) {
+    expectEveryValueRead(VKATTN_BF16);
+}
+
+// From f32, the two neighbours of every bf16 and the middles between them, and from bf16 itself, NaN and infinity included. Denormals
+// aside, which a device may flush before they are rounded.
+TEST(HalfOnDevice, everyBf16IsRoundedToNearestEven) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    const auto in = oneKey(VKATTN_F32, VKATTN_BF16);
+    Random random = randomFor("bf16 rounding");
+    const uint32_t low[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0};
+    for (const uint32_t &added : low) {
+        const bool anything = &added == &low[6];
+        for (uint32_t n = 0; n < 65536; ++n) {
+            const auto value = std::bit_cast<float>(n << 16 | (anything ? static_cast<uint32_t>(random()) & 0xffffu : added));
+            in->v.set(n / 2048, 0, 0, n % 2048, std::fpclassify(value) == FP_SUBNORMAL ? 0.0f : value);
+        }
+        ASSERT_EQ(runtime->run(in->problem, in->operands).status, VKATTN_OK);
+        for (uint32_t n = 0; n < 65536; ++n) {
+            const float value = in->v.get(n / 2048, 0, 0, n % 2048), got = in->out.get(n / 2048, 0, 0, n % 2048);
+            if (std::isnan(value)) {
+                uint16_t bits;
+                std::memcpy(&bits, in->out.data() + 2 * n, 2);
+                EXPECT_TRUE((bits & 0x7fffu) == 0x7fc0u || !runtime->device()->caps.floatControlsNan) << bits;
+                continue;
+            }
+            // Exact in double: the nearer of the two neighbours, the even one in the middle; what would be 2^128 is infinity.
+            const double exact = static_cast<double>(value), down = static_cast<double>(std::bit_cast<float>(n << 16));
+            const double up =
+                (n & 0x7fffu) == 0x7f7fu ? std::copysign(0x1p128, exact) : static_cast<double>(std::bit_cast<float>((n + 1) << 16));
+            const double toDown = std::abs(exact - down), toUp = std::abs(up - exact);
+            double nearest = value == 0 || toDown < toUp || (toDown == toUp && n % 2 == 0) ? down : up;
+            if (value == 0) nearest = 0;
+            if (std::isinf(value)) nearest = exact;
+            if (std::abs(nearest) == 0x1p128) nearest = std::copysign(HUGE_VAL, exact);
+            EXPECT_EQ(static_cast<double>(got), nearest) << std::hexfloat << value;
+        }
     }
 }
 

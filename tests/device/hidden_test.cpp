@@ -20,25 +20,30 @@ void checkPoison(Limits limits, const Case &c, bool inKeys, float value) {
     const auto in = makeInstance(c, random);
     ASSERT_EQ(runtime->run(in->problem, in->operands).status, VKATTN_OK);
     const HostTensor clean = in->out, cleanLse = in->lse;
-    for (uint32_t j = 0; j < c.keyTokens; j += 1 + j / 8) { // dense at the start, then every few keys
+    const uint32_t tokens = in->k.layout.extent[2];
+    for (uint32_t t = 0; t < tokens; t += 1 + t / 8) { // dense at the start, then every few keys
         HostTensor &poisoned = inKeys ? in->k : in->v;
         const HostTensor before = poisoned;
         const uint32_t dims = inKeys ? c.headDim : c.valueDim;
-        for (uint32_t d = 0; d < dims; ++d) poisoned.set(0, 0, j, d, value);
+        for (uint32_t d = 0; d < dims; ++d) poisoned.set(0, 0, t, d, value);
         in->collectOperands();
         ASSERT_EQ(runtime->run(in->problem, in->operands).status, VKATTN_OK);
-        for (uint32_t i = 0; i < c.queryTokens; ++i) {
-            const bool sees = in->visible(0, 0, i, j);
-            for (uint32_t d = 0; d < c.valueDim; ++d) {
-                const float got = in->out.get(0, 0, i, d), expected = clean.get(0, 0, i, d);
-                if (!sees) {
-                    EXPECT_EQ(got, expected) << c.name << " row " << i << " sees hidden key " << j;
-                } else if (runtime->device()->caps.floatControlsNan && (std::isnan(value) || !inKeys)) {
-                    EXPECT_FALSE(std::isfinite(got)) << c.name << " row " << i << " misses visible key " << j;
+        for (uint32_t b = 0; b < c.batch; ++b) {
+            const Span &s = in->spans[b];
+            for (uint32_t i = 0; i < s.queries; ++i) {
+                const bool sees = t >= s.firstKey && t < s.firstKey + s.keys && in->visible(b, 0, i, t - s.firstKey);
+                const uint32_t row = s.firstQuery + i;
+                for (uint32_t d = 0; d < c.valueDim; ++d) {
+                    const float got = in->out.get(0, 0, row, d), expected = clean.get(0, 0, row, d);
+                    if (!sees) {
+                        EXPECT_EQ(got, expected) << c.name << " row " << row << " sees hidden key " << t;
+                    } else if (runtime->device()->caps.floatControlsNan && (std::isnan(value) || !inKeys)) {
+                        EXPECT_FALSE(std::isfinite(got)) << c.name << " row " << row << " misses visible key " << t;
+                    }
                 }
-            }
-            if (!sees) {
-                EXPECT_EQ(in->lse.get(0, 0, i, 0), cleanLse.get(0, 0, i, 0)) << c.name << " row " << i;
+                if (!sees) {
+                    EXPECT_EQ(in->lse.get(0, 0, row, 0), cleanLse.get(0, 0, row, 0)) << c.name << " row " << row;
+                }
             }
         }
         poisoned = before;
@@ -49,13 +54,17 @@ void checkAll(Limits limits) {
     Case c;
     c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 40, c.keyTokens = 45, c.headDim = 12, c.valueDim = 10, c.lse = true,
     c.poison = false;
-    std::vector<Case> cases(6, c);
+    std::vector<Case> cases(9, c);
     cases[0].name = "causal", cases[0].causal = true;
     cases[1].name = "causalTopLeft", cases[1].causal = cases[1].topLeft = true;
     cases[2].name = "window", cases[2].window = true, cases[2].left = 3, cases[2].right = 2;
     cases[3].name = "mask", cases[3].maskBroadcast = 0;
     cases[4].name = "bias", cases[4].biasBroadcast = 0;
     cases[5].name = "lengths", cases[5].lengths = true;
+    cases[6].name = "bitMask", cases[6].bitMaskBroadcast = 0;
+    cases[7].name = "documents", cases[7].documents = Documents::random;
+    cases[8].name = "ragged", cases[8].ragged = cases[8].causal = true, cases[8].batch = 4, cases[8].queryTokens = 12,
+    cases[8].keyTokens = 15;
     for (Case &each : cases)
         for (const bool inKeys : {false, true})
             for (const float value : {nan, infinity}) checkPoison(limits, each, inKeys, value);

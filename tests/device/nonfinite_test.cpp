@@ -51,3 +51,45 @@ TEST(NonFinite, visibleValuesReachTheirRowOnly) {
             }
         }
 }
+
+// The same of a head's slope and of its sink; rows that see nothing see no sink either.
+TEST(NonFinite, slopesAndSinksReachTheirHeadOnly) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    if (!runtime->device()->caps.floatControlsNan)
+        GTEST_SKIP() << "the device does not promise NaN (shaderSignedZeroInfNanPreserveFloat32)";
+    Case c;
+    c.batch = 1, c.heads = c.kvHeads = 2, c.queryTokens = 37, c.poison = false, c.lse = c.weights = true, c.alibi = c.sinks = true;
+    c.causal = true; // 19 keys for 37 queries: the first 18 rows see nothing
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    for (const float value : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity})
+        for (const bool inSinks : {true, false}) {
+            c.sink = 0.5f;
+            Random random = randomFor("nonfinite heads");
+            const auto in = makeInstance(c, random);
+            ASSERT_EQ(runAndCheck(*runtime, *in), "");
+            const HostTensor clean = in->out;
+            (inSinks ? in->sinks : in->slopes)[1] = value;
+            in->collectOperands();
+            ASSERT_EQ(runtime->run(in->problem, in->operands).status, VKATTN_OK);
+            for (uint32_t i = 0; i < c.queryTokens; ++i) {
+                EXPECT_EQ(in->out.get(0, 0, i, 0), clean.get(0, 0, i, 0));
+                const float out = in->out.get(0, 1, i, 0), lse = in->lse.get(0, 1, i, 0);
+                if (i < 18) {
+                    EXPECT_EQ(out, 0.0f) << i;
+                    if (!inSinks || !std::isnan(value)) {
+                        EXPECT_EQ(lse, inSinks ? value : 0.5f) << i;
+                    }
+                } else if (inSinks && value == -infinity) {
+                    EXPECT_TRUE(std::isfinite(out) && std::isfinite(lse)) << i;
+                } else { // an infinite slope is NaN at distance 0, which every row sees
+                    EXPECT_TRUE(std::isnan(out) && std::isnan(lse)) << value << (inSinks ? " in sinks, row " : " in slopes, row ") << i;
+                }
+            }
+            vkattn_verify_report report{};
+            ASSERT_EQ(
+                vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), nullptr, &report, nullptr),
+                VKATTN_OK);
+            EXPECT_TRUE(report.passed) << value << (inSinks ? " in sinks" : " in slopes");
+        }
+}

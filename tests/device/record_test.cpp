@@ -6,9 +6,12 @@
 #include <vulkan/vulkan.h>
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <malloc.h>
+#include <thread>
 
 using namespace vkattn;
 using namespace vkattn::test;
@@ -245,11 +248,86 @@ TEST(Record, bindingOffsetsNeedNoMoreAlignmentThanTheirElements) {
     }
 }
 
+// Small arrays lie at any multiple of 4, those of a ragged batch with every option included.
+TEST(Record, arraysLieAtAnyWord) {
+    Host host;
+    ASSERT_TRUE(host.ready);
+    Context context;
+    vkattn_diagnostic why{};
+    ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
+    const vkattn_layout t = packed(VKATTN_BF16, 1, 3, 11, 7);
+    vkattn_problem p = problem(t, t, t, t);
+    p.flags = VKATTN_CAUSAL;
+    p.sequences = 2;
+    p.presentRoles = (1u << VKATTN_WORKSPACE) - (1u << VKATTN_CU_SEQ_Q);
+    p.bitMask = packed(VKATTN_BITS32, 2, 3, 11, 1);
+    p.lse = packed(VKATTN_F32, 1, 3, 11, 1);
+    vkattn_requirements requirements{};
+    ASSERT_EQ(context.query(p, requirements, &why), VKATTN_OK) << why.message;
+    EXPECT_EQ(requirements.dispatchCount, 8u);
+    EXPECT_EQ(requirements.storageDescriptorCount, 4 * requirements.dispatchCount);
+    EXPECT_EQ(requirements.workspaceBytes,
+              requirements.workspaceAlignment * ((2 * 16 + requirements.workspaceAlignment - 1) / requirements.workspaceAlignment) +
+                  2u * 3 * 11 * 12 * 4);
+    const uint64_t bytes = 3 * 11 * 7 * 2;
+    std::vector<vkattn_binding> bindings;
+    uint64_t at = 2;
+    const auto add = [&](vkattn_role role, uint64_t size) {
+        bindings.push_back({role, host.buffer, at, size});
+        at += size;
+    };
+    for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT}) add(role, bytes);
+    at = (at + 7) / 8 * 8 + 4;
+    add(VKATTN_LSE, 3 * 11 * 4);
+    add(VKATTN_BIT_MASK, 2 * 3 * 11 * 4);
+    const std::pair<vkattn_role, std::vector<uint32_t>> arrays[] = {
+        {VKATTN_CU_SEQ_Q, {1, 6, 10}},
+        {VKATTN_CU_SEQ_K, {0, 4, 0xfffffff0u}},
+        {VKATTN_DOC_IDS_Q, {1, 1, 2, 2, 1, 1, 1, 2, 2, 2, 1}},
+        {VKATTN_DOC_IDS_K, {1, 2, 2, 1, 1, 2, 1, 2, 2, 1, 1}},
+        {VKATTN_SINKS, {std::bit_cast<uint32_t>(0.5f), 0xff800000u, std::bit_cast<uint32_t>(-1.0f)}},
+        {VKATTN_ALIBI_SLOPES, {std::bit_cast<uint32_t>(0.5f), 0, std::bit_cast<uint32_t>(0.125f)}}};
+    Random random = randomFor("arrays");
+    std::vector<unsigned char> expected(32768);
+    for (size_t n = 0; n < expected.size(); n += 2) { // bf16 between 2^-7 and 2
+        const auto value = static_cast<uint16_t>((random() & 0x807fu) | ((120 + random() % 8) << 7));
+        std::memcpy(expected.data() + n, &value, 2);
+    }
+    for (const auto &[role, values] : arrays) {
+        std::memcpy(expected.data() + at, values.data(), values.size() * 4);
+        add(role, values.size() * 4);
+    }
+    ASSERT_LT(at, 16384u);
+    at = 16384;
+    add(VKATTN_WORKSPACE, requirements.workspaceBytes);
+    ASSERT_LE(at, expected.size());
+    std::memcpy(host.mapped, expected.data(), expected.size());
+
+    ASSERT_EQ(context.prewarm({&p, 1}, &why), VKATTN_OK) << why.message;
+    ASSERT_EQ(context.record(p, host.commands, bindings, host.descriptors, &why), VKATTN_OK) << why.message;
+    ASSERT_TRUE(host.submitAndWait());
+    std::vector<vkattn_operand_memory> operands;
+    std::vector<bool> written(expected.size());
+    for (const vkattn_binding &binding : bindings) {
+        if (binding.role != VKATTN_WORKSPACE) operands.push_back({binding.role, host.mapped + binding.offset, binding.size});
+        if (binding.role == VKATTN_OUT || binding.role == VKATTN_LSE || binding.role == VKATTN_WORKSPACE)
+            for (uint64_t n = 0; n < binding.size; ++n) written[binding.offset + n] = true;
+    }
+    vkattn_verify_report report{};
+    ASSERT_EQ(vkattnCpuVerify(&p, operands.data(), static_cast<uint32_t>(operands.size()), nullptr, &report, &why), VKATTN_OK)
+        << why.message;
+    EXPECT_TRUE(report.passed) << report.worstError << " " << report.worstBound;
+    for (size_t n = 0; n < expected.size(); ++n)
+        if (!written[n]) {
+            ASSERT_EQ(host.mapped[n], expected[n]) << "byte " << n;
+        }
+}
+
 namespace {
 
 // Counts what the library takes from the host's allocator.
 struct Counter {
-    int live = 0, total = 0;
+    std::atomic<int> live = 0, total = 0;
     VkAllocationCallbacks callbacks{this, allocate, reallocate, release, nullptr, nullptr};
     static VKAPI_ATTR void *VKAPI_CALL allocate(void *user, size_t size, size_t alignment, VkSystemAllocationScope) {
         auto *counter = static_cast<Counter *>(user);
@@ -299,6 +377,39 @@ TEST(Record, usesTheHostsAllocatorAndPipelineCache) {
     }
     EXPECT_EQ(counter.live, 0);
     vkDestroyPipelineCache(host.device, cache, nullptr);
+}
+
+// Threads that compile the same pipelines at the same time: one of each stays, nothing leaks, every record finds them.
+TEST(Record, threadsCompileTheSamePipelines) {
+    Host host;
+    ASSERT_TRUE(host.ready);
+    Counter counter;
+    {
+        vkattn_host own = host.host;
+        own.allocator = &counter.callbacks;
+        Context context;
+        vkattn_diagnostic why{};
+        ASSERT_EQ(context.create(own, &why), VKATTN_OK) << why.message;
+        std::vector<vkattn_problem> problems;
+        for (const vkattn_dtype dtype : {VKATTN_F32, VKATTN_F16, VKATTN_BF16}) {
+            const vkattn_layout t = packed(dtype, 1, 2, 8, 16);
+            problems.push_back(problem(t, t, t, t));
+            problems.push_back(problem(t, t, t, t));
+            problems.back().softcap = 2;
+        }
+        std::atomic<int> failures{0};
+        std::vector<std::thread> threads;
+        for (int n = 0; n < 4; ++n) threads.emplace_back([&] { failures += context.prewarm(problems, nullptr) != VKATTN_OK; });
+        for (std::thread &thread : threads) thread.join();
+        EXPECT_EQ(failures, 0);
+        uint32_t compiled = 0, again = 0;
+        vkattnCompileStatistics(context.handle(), &compiled, nullptr);
+        EXPECT_GE(compiled, 3u * 3 + 1); // scores with and without softcap, values; the softmax is one
+        ASSERT_EQ(context.prewarm(problems, &why), VKATTN_OK) << why.message;
+        vkattnCompileStatistics(context.handle(), &again, nullptr);
+        EXPECT_EQ(again, compiled);
+    }
+    EXPECT_EQ(counter.live, 0);
 }
 
 TEST(Record, contextsRefuseWhatTheyCannotUse) {
