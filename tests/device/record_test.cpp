@@ -391,7 +391,7 @@ TEST(Record, threadsCompileTheSamePipelines) {
         vkattn_diagnostic why{};
         ASSERT_EQ(context.create(own, &why), VKATTN_OK) << why.message;
         std::vector<vkattn_problem> problems;
-        for (const vkattn_dtype dtype : {VKATTN_F32, VKATTN_F16, VKATTN_BF16}) {
+        for (const vkattn_dtype dtype : {VKATTN_F32, VKATTN_BF16}) {
             const vkattn_layout t = packed(dtype, 1, 2, 8, 16);
             problems.push_back(problem(t, t, t, t));
             problems.push_back(problem(t, t, t, t));
@@ -404,7 +404,7 @@ TEST(Record, threadsCompileTheSamePipelines) {
         EXPECT_EQ(failures, 0);
         uint32_t compiled = 0, again = 0;
         vkattnCompileStatistics(context.handle(), &compiled, nullptr);
-        EXPECT_GE(compiled, 3u * 3 + 1); // scores with and without softcap, values; the softmax is one
+        EXPECT_GE(compiled, 2u * 3 + 1); // scores with and without softcap, values; the softmax is one
         ASSERT_EQ(context.prewarm(problems, &why), VKATTN_OK) << why.message;
         vkattnCompileStatistics(context.handle(), &again, nullptr);
         EXPECT_EQ(again, compiled);
