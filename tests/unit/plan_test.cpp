@@ -182,6 +182,11 @@ TEST(Plan, everyCaseFitsEveryLimit) {
     for (const Case &c : caseMatrix(random, false)) {
         const Problem p = problemOf(c);
         if (p.headDim > 300) continue;
+        Plan whole;
+        vkattn_diagnostic why{};
+        if (makePlan(p, limitsOf(1u << 27, 64 << 20), whole, &why) == VKATTN_ERROR_UNSUPPORTED &&
+            std::strstr(why.message, "not in the staged kernel"))
+            continue;
         checkPlan(p, limitsOf(1u << 27, 64 << 20), c.name);
         const uint32_t range = 16384 + 256 * between(random, 0, 64);
         const PlanLimits tight = limitsOf(range, 4096, 70);

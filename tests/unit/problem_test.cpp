@@ -15,6 +15,19 @@ vkattn_problem valid() {
                    packed(VKATTN_F32, 2, 4, 5, 6));
 }
 
+constexpr uint32_t bit(vkattn_role role) {
+    return 1u << role;
+}
+
+// Three sequences, in 10 queries and 20 keys.
+vkattn_problem ragged() {
+    vkattn_problem p = problem(packed(VKATTN_F32, 1, 4, 10, 8), packed(VKATTN_F32, 1, 2, 20, 8), packed(VKATTN_F16, 1, 2, 20, 6),
+                               packed(VKATTN_F32, 1, 4, 10, 6));
+    p.presentRoles = bit(VKATTN_CU_SEQ_Q) | bit(VKATTN_CU_SEQ_K);
+    p.sequences = 3;
+    return p;
+}
+
 struct Rejection {
     const char *name;
     const char *message; // part of it
@@ -54,6 +67,49 @@ const Rejection rejections[] = {
     {"negativeReach", "raise offsetElems", [](auto &p) { p.q.strideElems[2] = -8; }},
     {"outputOverlaps", "overlaps itself", [](auto &p) { p.out.strideElems[1] = 29; }},
     {"outputStrideZero", "overlaps itself", [](auto &p) { p.out.strideElems[0] = 0; }},
+    {"deterministicIsKnownTheNextIsNot", "unknown bits 0x20", [](auto &p) { p.flags = VKATTN_DETERMINISTIC | 32; }},
+    {"unknownKernel", "problem.kernel is 4", [](auto &p) { p.kernel = VKATTN_KERNEL_COUNT; }},
+    {"tensorInPresentRoles", "expected only roles from VKATTN_KEY_LENGTHS", [](auto &p) { p.presentRoles = bit(VKATTN_MASK); }},
+    {"workspaceInPresentRoles", "presentRoles has bits 0x10000", [](auto &p) { p.presentRoles = bit(VKATTN_WORKSPACE); }},
+    {"documentsOfQueriesAlone", "document ids of queries are in presentRoles without",
+     [](auto &p) { p.presentRoles = bit(VKATTN_DOC_IDS_Q); }},
+    {"documentsOfKeysAlone", "document ids of keys are in presentRoles without", [](auto &p) { p.presentRoles = bit(VKATTN_DOC_IDS_K); }},
+    {"cuSeqOfQueriesAlone", "cu_seqlens of queries are in presentRoles without",
+     [](auto &p) { p.presentRoles = bit(VKATTN_CU_SEQ_Q), p.sequences = 1; }},
+    {"cuSeqOfKeysAlone", "cu_seqlens of keys are in presentRoles without", [](auto &p) { p.presentRoles = bit(VKATTN_CU_SEQ_K); }},
+    {"raggedWithLengths", "have their lengths in cu_seqlens", [](auto &p) { p = ragged(), p.presentRoles |= bit(VKATTN_KEY_LENGTHS); }},
+    {"sequencesWithoutCuSeq", "without VKATTN_CU_SEQ_Q", [](auto &p) { p.sequences = 2; }},
+    {"maxSeqQWithoutCuSeq", "without VKATTN_CU_SEQ_Q", [](auto &p) { p.maxSeqQ = 2; }},
+    {"maxSeqKWithoutCuSeq", "without VKATTN_CU_SEQ_Q", [](auto &p) { p.maxSeqK = 2; }},
+    {"noSequences", "a ragged batch has 0 sequences", [](auto &p) { p = ragged(), p.sequences = 0; }},
+    {"tooManySequences", "expected 1 to", [](auto &p) { p = ragged(), p.sequences = (1u << 30) + 1; }},
+    {"raggedWithBatch", "in a batch extent of 1",
+     [](auto &p) {
+         p.presentRoles = bit(VKATTN_CU_SEQ_Q) | bit(VKATTN_CU_SEQ_K);
+         p.sequences = 2;
+     }},
+    {"maxSeqQTooLarge", "maxSeqQ 11 and maxSeqK 0, expected at most the 10 queries", [](auto &p) { p = ragged(), p.maxSeqQ = 11; }},
+    {"maxSeqKTooLarge", "and 20 keys that there are", [](auto &p) { p = ragged(), p.maxSeqK = 21; }},
+    {"raggedWeightsOfTheTotalsAlone", "weights is [1, 4, 10, 20], expected [3, 4, 10, 20]",
+     [](auto &p) { p = ragged(), p.weights = packed(VKATTN_F32, 1, 4, 10, 20); }},
+    {"raggedBiasPastTheMaximum", "bias is [3, 4, 10, 20], expected [3, 4, 5, 20]",
+     [](auto &p) { p = ragged(), p.maxSeqQ = 5, p.bias = packed(VKATTN_F32, 3, 4, 10, 20); }},
+    {"raggedLseBySequence", "lse is [3, 4, 10, 1]", [](auto &p) { p = ragged(), p.lse = packed(VKATTN_F32, 3, 4, 10, 1); }},
+    {"raggedOutBySequence", "out is [3,", [](auto &p) { p = ragged(), p.out = packed(VKATTN_F32, 3, 4, 10, 6); }},
+    {"maskAndBitMask", "mask and bit mask are both given",
+     [](auto &p) { p.mask = packed(VKATTN_BOOL8, 2, 4, 5, 7), p.bitMask = packed(VKATTN_BITS32, 2, 4, 5, 1); }},
+    {"bitMaskDtype", "bit mask has dtype 3, expected VKATTN_BITS32", [](auto &p) { p.bitMask = packed(VKATTN_BOOL8, 2, 4, 5, 1); }},
+    {"bitsAsMask", "mask has dtype 4, expected VKATTN_BOOL8", [](auto &p) { p.mask = packed(VKATTN_BITS32, 2, 4, 5, 7); }},
+    {"bitsAsKeys", "k has dtype 4, expected VKATTN_F32, VKATTN_F16 or VKATTN_BF16", [](auto &p) { p.k.dtype = VKATTN_BITS32; }},
+    {"bitMaskKeysInsteadOfWords", "bit mask has 7 words a row, expected 1: one bit for each of 7 keys",
+     [](auto &p) { p.bitMask = packed(VKATTN_BITS32, 2, 4, 5, 7); }},
+    {"bitMaskHeads", "bit mask is [2, 3, 5, 1]", [](auto &p) { p.bitMask = packed(VKATTN_BITS32, 2, 3, 5, 1); }},
+    {"lseBf16", "lse has dtype 2, expected VKATTN_F32", [](auto &p) { p.lse = packed(VKATTN_BF16, 2, 4, 5, 1); }},
+    {"raggedPairs", "2^50",
+     [](auto &p) {
+         p = ragged(), p.sequences = 1u << 30, p.q.extent[1] = 8192, p.out.extent[1] = 8192, p.q.strideElems[1] = 80,
+         p.out.strideElems[1] = 60;
+     }},
     {"tooManyPairs", "2^50",
      [](auto &p) {
          for (vkattn_layout *l : {&p.q, &p.k, &p.v}) {
@@ -93,6 +149,63 @@ TEST(Problem, rejectsWithAReason) {
         EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_Q), 0u) << r.name;
     }
     EXPECT_EQ(vkattnValidateProblem(nullptr, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
+}
+
+TEST(Problem, acceptsTheOptionsAndSizesTheirArrays) {
+    vkattn_diagnostic why{};
+    vkattn_problem p = valid();
+    for (vkattn_layout *l : {&p.q, &p.k, &p.v, &p.out}) l->dtype = VKATTN_BF16;
+    p.weights = packed(VKATTN_BF16, 2, 4, 5, 7);
+    p.bias = packed(VKATTN_BF16, 1, 4, 5, 7);
+    p.bitMask = packed(VKATTN_BITS32, 2, 1, 5, 1);
+    p.flags = VKATTN_DETERMINISTIC;
+    p.presentRoles = bit(VKATTN_KEY_LENGTHS) | bit(VKATTN_DOC_IDS_Q) | bit(VKATTN_DOC_IDS_K) | bit(VKATTN_SINKS) | bit(VKATTN_ALIBI_SLOPES);
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_AUTO, VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+        p.kernel = kernel;
+        EXPECT_EQ(vkattnValidateProblem(&p, &why), VKATTN_OK) << why.message;
+    }
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_K), 2u * 2 * 7 * 8 * 2);
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_BIT_MASK), 2u * 5 * 4);
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_KEY_LENGTHS), 2u * 4);
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_DOC_IDS_Q), 2u * 5 * 4);
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_DOC_IDS_K), 2u * 7 * 4);
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_SINKS), 4u * 4);
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_ALIBI_SLOPES), 4u * 4);
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_CU_SEQ_Q), 0u);
+
+    for (const uint32_t keys : {0u, 1u, 31u, 32u, 33u, 64u, 65u}) {
+        vkattn_problem words = valid();
+        for (vkattn_layout *l : {&words.k, &words.v}) l->extent[2] = keys, l->strideElems[0] = l->strideElems[1] * 2;
+        words.bitMask = packed(VKATTN_BITS32, 1, 1, 1, (keys + 31) / 32);
+        EXPECT_EQ(vkattnValidateProblem(&words, &why), VKATTN_OK) << keys << why.message;
+        ++words.bitMask.extent[3];
+        EXPECT_EQ(vkattnValidateProblem(&words, &why), VKATTN_ERROR_INVALID_ARGUMENT) << keys;
+    }
+}
+
+TEST(Problem, raggedBatchesCountSequences) {
+    vkattn_diagnostic why{};
+    vkattn_problem p = ragged();
+    Problem canonical;
+    ASSERT_EQ(makeProblem(&p, canonical, &why), VKATTN_OK) << why.message;
+    EXPECT_TRUE(canonical.ragged());
+    EXPECT_EQ(canonical.batch, 3u);
+    EXPECT_EQ(canonical.queryTokens, 10u); // maxSeq 0: the totals
+    EXPECT_EQ(canonical.keyTokens, 20u);
+    p.maxSeqQ = 5, p.maxSeqK = 7;
+    p.presentRoles |= bit(VKATTN_DOC_IDS_Q) | bit(VKATTN_DOC_IDS_K);
+    p.weights = packed(VKATTN_F32, 3, 4, 5, 7);
+    p.bias = packed(VKATTN_F32, 1, 4, 5, 7);
+    p.bitMask = packed(VKATTN_BITS32, 3, 1, 5, 1);
+    p.lse = packed(VKATTN_F32, 1, 4, 10, 1);
+    ASSERT_EQ(makeProblem(&p, canonical, &why), VKATTN_OK) << why.message;
+    EXPECT_EQ(canonical.queryTokens, 5u);
+    EXPECT_EQ(canonical.keyTokens, 7u);
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_CU_SEQ_Q), 4u * 4);
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_CU_SEQ_K), 4u * 4);
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_DOC_IDS_Q), 10u * 4); // of the totals
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_DOC_IDS_K), 20u * 4);
+    EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_OUT), 4u * 10 * 6 * 4);
 }
 
 TEST(Problem, causalAndWindowAreOneRange) {
