@@ -14,14 +14,14 @@ extern "C" vkattn_result vkattnCpuRun(const vkattn_problem *description, const v
     if (const auto r = makeProblem(description, p, why)) return r;
     if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
     try {
-        const uint64_t blocks = rowBlocks(p);
-        parallelFor(threadCount(threads, blocks), blocks, [&] {
+        const Sequences sequences(p, operands);
+        parallelFor(threadCount(threads, sequences.blocks()), sequences.blocks(), [&] {
             return [&, kv = HeadKeysValues(), row = Row<float>()](uint64_t n) mutable {
-                const RowBlock block = rowBlock(p, n);
-                kv.load(p, operands, block.b, block.h / p.groupSize());
+                const RowBlock block = sequences.block(n);
+                kv.load(p, operands, sequences, block.b, block.h / p.groupSize());
                 for (uint32_t i = block.first; i < block.first + block.count; ++i) {
-                    row.attend(p, operands, kv, block.b, block.h, i);
-                    storeRow(p, operands, row, block.b, block.h, i);
+                    row.attend(p, operands, sequences, kv, block.b, block.h, i);
+                    storeRow(p, operands, sequences, row, block.b, block.h, i);
                 }
             };
         });

@@ -22,9 +22,9 @@ vkattn_result bindOperands(const Problem &problem, const vkattn_operand_memory *
             return fail(why, invalid, "%s has %zu bytes, expected at least %llu", name, operand.bytes,
                         static_cast<unsigned long long>(needed));
         if (!operand.data && needed) return fail(why, invalid, "%s has no data", name);
-        const uint32_t alignment = operand.role == VKATTN_KEY_LENGTHS ? 4 : elementBytes(problem.tensor(operand.role).dtype);
+        const uint32_t alignment = operand.role >= VKATTN_KEY_LENGTHS ? 4 : elementBytes(problem.tensor(operand.role).dtype);
         if (reinterpret_cast<uintptr_t>(operand.data) % alignment)
-            return fail(why, invalid, "%s is not aligned to its dtype's %u bytes", name, alignment);
+            return fail(why, invalid, "%s is not aligned to its elements' %u bytes", name, alignment);
         out.data[operand.role] = static_cast<unsigned char *>(operand.data);
     }
     for (int role = 0; role < VKATTN_WORKSPACE; ++role)

@@ -5,6 +5,7 @@
 #include "util/half.hpp"
 #include "vkattn/cpu.h"
 
+#include <bit>
 #include <cstring>
 
 namespace vkattn {
@@ -12,12 +13,13 @@ namespace vkattn {
 struct Operands {
     unsigned char *data[VKATTN_ROLE_COUNT] = {};
 
-    [[nodiscard]] uint32_t keyLength(const Problem &p, uint32_t b) const {
-        if (!p.has(VKATTN_KEY_LENGTHS)) return p.keyTokens;
-        uint32_t length;
-        std::memcpy(&length, data[VKATTN_KEY_LENGTHS] + 4ull * b, 4);
-        return length < p.keyTokens ? length : p.keyTokens;
+    // Entry n of a role without a layout.
+    [[nodiscard]] uint32_t word(vkattn_role role, uint64_t n) const {
+        uint32_t value;
+        std::memcpy(&value, data[role] + 4 * n, 4);
+        return value;
     }
+    [[nodiscard]] float number(vkattn_role role, uint64_t n) const { return std::bit_cast<float>(word(role, n)); }
 };
 
 // Every role the problem uses must be there once, large enough and aligned, and nothing else.
@@ -30,6 +32,11 @@ struct Operands {
         std::memcpy(&half, data + 2 * index, 2);
         return halfToFloat(half);
     }
+    if (dtype == VKATTN_BF16) {
+        uint16_t brain;
+        std::memcpy(&brain, data + 2 * index, 2);
+        return brainToFloat(brain);
+    }
     float value;
     std::memcpy(&value, data + 4 * index, 4);
     return value;
@@ -39,6 +46,9 @@ inline void storeElement(unsigned char *data, vkattn_dtype dtype, uint64_t index
     if (dtype == VKATTN_F16) {
         const uint16_t half = floatToHalf(value);
         std::memcpy(data + 2 * index, &half, 2);
+    } else if (dtype == VKATTN_BF16) {
+        const uint16_t brain = floatToBrain(value);
+        std::memcpy(data + 2 * index, &brain, 2);
     } else {
         std::memcpy(data + 4 * index, &value, 4);
     }

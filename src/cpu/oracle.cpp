@@ -15,12 +15,13 @@ extern "C" vkattn_result vkattnCpuOracle(const vkattn_problem *description, cons
     try {
         HeadKeysValues kv;
         Row<double> row;
-        for (uint32_t b = 0; b < p.batch; ++b)
+        const Sequences sequences(p, operands);
+        for (uint32_t b = 0; b < sequences.count(); ++b)
             for (uint32_t h = 0; h < p.heads; ++h) {
-                kv.load(p, operands, b, h / p.groupSize());
-                for (uint32_t i = 0; i < p.queryTokens; ++i) {
-                    row.attend(p, operands, kv, b, h, i);
-                    storeRow(p, operands, row, b, h, i);
+                kv.load(p, operands, sequences, b, h / p.groupSize());
+                for (uint32_t i = 0; i < sequences[b].queries; ++i) {
+                    row.attend(p, operands, sequences, kv, b, h, i);
+                    storeRow(p, operands, sequences, row, b, h, i);
                 }
             }
     } catch (const std::bad_alloc &) {

@@ -2,7 +2,7 @@
 // against; in float it is the fallback and the "plain fp32 emulation" of docs/numerics.md 6. The formulas are those of problem.h.
 #pragma once
 
-#include "cpu/operands.hpp"
+#include "cpu/sequences.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,13 +11,13 @@
 
 namespace vkattn {
 
-// K and V of one key/value head as rows of floats: a view where memory already holds that, else a decoded copy.
+// K and V of one sequence and key/value head as rows of floats: a view where memory already holds that, else a decoded copy.
 class HeadKeysValues {
   public:
-    void load(const Problem &p, const Operands &operands, uint32_t b, uint32_t kvHead) {
+    void load(const Problem &p, const Operands &operands, const Sequences &sequences, uint32_t b, uint32_t kvHead) {
         if (loaded_ && b == b_ && kvHead == kvHead_) return;
-        k_.load(p.tensor(VKATTN_K), operands.data[VKATTN_K], b, kvHead);
-        v_.load(p.tensor(VKATTN_V), operands.data[VKATTN_V], b, kvHead);
+        k_.load(p.tensor(VKATTN_K), operands.data[VKATTN_K], sequences[b], kvHead);
+        v_.load(p.tensor(VKATTN_V), operands.data[VKATTN_V], sequences[b], kvHead);
         loaded_ = true;
         b_ = b;
         kvHead_ = kvHead;
@@ -31,17 +31,17 @@ class HeadKeysValues {
         int64_t stride = 0;
         std::vector<float> copy;
 
-        void load(const Tensor &t, const unsigned char *data, uint32_t b, uint32_t h) {
-            if (t.empty()) return;
+        void load(const Tensor &t, const unsigned char *data, const Sequence &s, uint32_t h) {
+            if (t.empty() || s.keys == 0) return;
             if (t.dtype == VKATTN_F32 && (t.stride[3] == 1 || t.extent[3] == 1)) {
-                base = reinterpret_cast<const float *>(data) + t.index(b, h, 0, 0);
+                base = reinterpret_cast<const float *>(data) + t.index(s.batch, h, s.keyFirst, 0);
                 stride = t.stride[2];
                 return;
             }
-            copy.resize(static_cast<size_t>(t.extent[2]) * t.extent[3]);
-            for (uint32_t j = 0; j < t.extent[2]; ++j)
+            copy.resize(static_cast<size_t>(s.keys) * t.extent[3]);
+            for (uint32_t j = 0; j < s.keys; ++j)
                 for (uint32_t d = 0; d < t.extent[3]; ++d)
-                    copy[static_cast<size_t>(j) * t.extent[3] + d] = loadElement(data, t.dtype, t.index(b, h, j, d));
+                    copy[static_cast<size_t>(j) * t.extent[3] + d] = loadElement(data, t.dtype, t.index(s.batch, h, s.key(j), d));
             base = copy.data();
             stride = t.extent[3];
         }
@@ -55,33 +55,50 @@ class HeadKeysValues {
 template <class Real> struct Row {
     std::vector<Real> out; // [valueDim]
     Real lse = 0;
-    std::vector<uint32_t> visible;     // keys, ascending
-    std::vector<Real> weights;         // of the visible keys
-    std::vector<Real> query, products; // scratch
+    std::vector<uint32_t> visible; // keys of the sequence, ascending
+    std::vector<Real> weights;     // of the visible keys
+    std::vector<Real> added;       // |bias| + |ALiBi term| of the visible keys; empty where the problem has neither
+    std::vector<Real> query;
 
-    void attend(const Problem &p, const Operands &operands, const HeadKeysValues &kv, uint32_t b, uint32_t h, uint32_t i) {
-        findVisible(p, operands, b, h, i);
+    void attend(const Problem &p, const Operands &operands, const Sequences &sequences, const HeadKeysValues &kv, uint32_t b, uint32_t h,
+                uint32_t i) {
+        constexpr Real infinity = std::numeric_limits<Real>::infinity();
+        const Sequence &sequence = sequences[b];
+        // i' of problem.h: where the row stands among the keys.
+        const int64_t position = p.topLeft ? int64_t{i} : int64_t{i} + sequence.keys - int64_t{sequence.queries};
+        findVisible(p, operands, sequence, position, b, h, i);
         const Tensor &q = p.tensor(VKATTN_Q), &bias = p.tensor(VKATTN_BIAS);
         query.resize(p.headDim);
         for (uint32_t d = 0; d < p.headDim; ++d)
-            query[d] = static_cast<Real>(loadElement(operands.data[VKATTN_Q], q.dtype, q.index(b, h, i, d)));
+            query[d] = static_cast<Real>(loadElement(operands.data[VKATTN_Q], q.dtype, q.index(sequence.batch, h, sequence.query(i), d)));
 
         out.assign(p.valueDim, Real(0));
-        lse = -std::numeric_limits<Real>::infinity();
+        const Real sink = p.has(VKATTN_SINKS) ? static_cast<Real>(operands.number(VKATTN_SINKS, h)) : -infinity;
+        lse = sink;
         weights.resize(visible.size());
+        const bool alibi = p.has(VKATTN_ALIBI_SLOPES);
+        const Real slope = alibi ? static_cast<Real>(operands.number(VKATTN_ALIBI_SLOPES, h)) : Real(0);
+        added.assign(alibi || bias.present() ? visible.size() : 0, Real(0));
         if (visible.empty()) return;
 
-        Real maximum = -std::numeric_limits<Real>::infinity();
-        for (size_t n = 0; n < visible.size(); ++n) {
+        Real maximum = sink;
+        for (size_t n = 0; n < visible.size() && !std::isnan(maximum); ++n) {
             Real s = static_cast<Real>(p.scale) * dot(query.data(), kv.key(visible[n]), p.headDim);
             if (p.softcap > 0) s = static_cast<Real>(p.softcap) * std::tanh(s / static_cast<Real>(p.softcap));
-            if (bias.present())
-                s += static_cast<Real>(loadElement(operands.data[VKATTN_BIAS], bias.dtype, bias.index(b, h, i, visible[n])));
+            if (bias.present()) {
+                const auto term = static_cast<Real>(loadElement(operands.data[VKATTN_BIAS], bias.dtype, bias.index(b, h, i, visible[n])));
+                s += term;
+                added[n] += std::abs(term);
+            }
+            if (alibi) {
+                const Real term = slope * static_cast<Real>(std::abs(int64_t{visible[n]} - position));
+                s -= term;
+                added[n] += std::abs(term);
+            }
             weights[n] = s;
-            if (!(s <= maximum)) maximum = s; // a NaN becomes the maximum, and NaN <= NaN is false: it stays
-            if (std::isnan(maximum)) break;
+            if (!(s <= maximum)) maximum = s; // a NaN becomes the maximum, and ends the search
         }
-        Real sum = 0;
+        Real sum = sink == -infinity ? Real(0) : std::exp(sink - maximum);
         for (Real &w : weights) sum += w = std::exp(w - maximum);
         if (std::isnan(maximum)) sum = maximum;
         lse = maximum + std::log(sum);
@@ -93,18 +110,24 @@ template <class Real> struct Row {
     }
 
   private:
-    void findVisible(const Problem &p, const Operands &operands, uint32_t b, uint32_t h, uint32_t i) {
-        const int64_t keys = operands.keyLength(p, b);
-        const int64_t position = p.topLeft ? int64_t{i} : int64_t{i} + keys - int64_t{p.queryTokens};
+    void findVisible(const Problem &p, const Operands &operands, const Sequence &sequence, int64_t position, uint32_t b, uint32_t h,
+                     uint32_t i) {
+        const int64_t keys = sequence.keys;
         const int64_t first = std::max<int64_t>(0, position - p.left), last = std::min<int64_t>(keys - 1, position + p.right);
-        const Tensor &mask = p.tensor(VKATTN_MASK), &bias = p.tensor(VKATTN_BIAS);
+        const Tensor &mask = p.tensor(VKATTN_MASK), &bits = p.tensor(VKATTN_BIT_MASK), &bias = p.tensor(VKATTN_BIAS);
+        const bool documents = p.has(VKATTN_DOC_IDS_Q);
+        const uint64_t firstKey = uint64_t{sequence.batch} * p.tensor(VKATTN_K).extent[2] + sequence.keyFirst;
+        const uint32_t document =
+            documents ? operands.word(VKATTN_DOC_IDS_Q, uint64_t{sequence.batch} * p.tensor(VKATTN_Q).extent[2] + sequence.query(i)) : 0;
         visible.clear();
         for (int64_t j = first; j <= last; ++j) {
             const auto key = static_cast<uint32_t>(j);
             if (mask.present() && operands.data[VKATTN_MASK][mask.index(b, h, i, key)] == 0) continue;
+            if (bits.present() && !(operands.word(VKATTN_BIT_MASK, bits.index(b, h, i, key >> 5)) >> (key & 31) & 1u)) continue;
             if (bias.present() &&
                 loadElement(operands.data[VKATTN_BIAS], bias.dtype, bias.index(b, h, i, key)) == -std::numeric_limits<float>::infinity())
                 continue;
+            if (documents && operands.word(VKATTN_DOC_IDS_K, firstKey + key) != document) continue;
             visible.push_back(key);
         }
     }
@@ -121,30 +144,19 @@ template <class Real> struct Row {
     }
 };
 
-// A unit of work for a thread: rows of one query head.
-struct RowBlock {
-    uint32_t b, h, first, count;
-};
-constexpr uint32_t rowBlockSize = 32;
-[[nodiscard]] inline uint64_t rowBlocks(const Problem &p) {
-    return uint64_t{p.batch} * p.heads * ((p.queryTokens + rowBlockSize - 1) / rowBlockSize);
-}
-[[nodiscard]] inline RowBlock rowBlock(const Problem &p, uint64_t n) {
-    const uint32_t perHead = (p.queryTokens + rowBlockSize - 1) / rowBlockSize;
-    const auto head = n / perHead;
-    const auto first = static_cast<uint32_t>(n % perHead) * rowBlockSize;
-    return {static_cast<uint32_t>(head / p.heads), static_cast<uint32_t>(head % p.heads), first,
-            std::min(rowBlockSize, p.queryTokens - first)};
-}
-
-template <class Real> void storeRow(const Problem &p, const Operands &operands, const Row<Real> &row, uint32_t b, uint32_t h, uint32_t i) {
+template <class Real>
+void storeRow(const Problem &p, const Operands &operands, const Sequences &sequences, const Row<Real> &row, uint32_t b, uint32_t h,
+              uint32_t i) {
     const Tensor &out = p.tensor(VKATTN_OUT), &lse = p.tensor(VKATTN_LSE), &weights = p.tensor(VKATTN_WEIGHTS);
+    const Sequence &s = sequences[b];
     for (uint32_t d = 0; d < p.valueDim; ++d)
-        storeElement(operands.data[VKATTN_OUT], out.dtype, out.index(b, h, i, d), static_cast<float>(row.out[d]));
-    if (lse.present()) storeElement(operands.data[VKATTN_LSE], lse.dtype, lse.index(b, h, i, 0), static_cast<float>(row.lse));
+        storeElement(operands.data[VKATTN_OUT], out.dtype, out.index(s.batch, h, s.query(i), d), static_cast<float>(row.out[d]));
+    if (lse.present())
+        storeElement(operands.data[VKATTN_LSE], lse.dtype, lse.index(s.batch, h, s.query(i), 0), static_cast<float>(row.lse));
     if (weights.present()) {
+        const uint32_t keys = p.ragged() ? s.keys : p.keyTokens; // past a key length the weights are 0, outside a sequence nobody's
         size_t n = 0;
-        for (uint32_t j = 0; j < p.keyTokens; ++j) {
+        for (uint32_t j = 0; j < keys; ++j) {
             const bool visible = n < row.visible.size() && row.visible[n] == j;
             storeElement(operands.data[VKATTN_WEIGHTS], weights.dtype, weights.index(b, h, i, j),
                          visible ? static_cast<float>(row.weights[n++]) : 0.0f);

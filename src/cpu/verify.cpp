@@ -1,7 +1,7 @@
 // Element-by-element comparison with the oracle, by the rule of docs/numerics.md 6:
 //     |got - oracle| <= 2 E + u_out |oracle| + (1e-5 + u_P) A
 // with A = sum_j p_ij |v_jd|, and E the largest error of the plain fp32 emulation over the rows checked plus the rounding of scores
-// passed through exp, 4 * 2^-24 * max_j sum_d |scale q_d k_d| * A.
+// passed through exp: 4 * 2^-24 * max_j sum_d |scale q_d k_d| * A for the products, and what bias and ALiBi add.
 #include "cpu/row.hpp"
 #include "util/diagnostic.hpp"
 #include "util/parallel.hpp"
@@ -21,10 +21,6 @@ constexpr uint64_t defaultRows = 256;
 constexpr double smallestNormal = 0x1p-126;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-struct RowId {
-    uint32_t b, h, i;
-};
-
 // Largest errors of the fp32 emulation, per kind of output.
 struct EmulationError {
     double out = 0, lse = 0, weights = 0;
@@ -42,76 +38,97 @@ void note(double &largest, double emulated, double exact) {
 }
 
 double halfUlp(double value, vkattn_dtype dtype) {
-    return dtype == VKATTN_F16 ? std::max(std::ldexp(std::abs(value), -11), 0x1p-25) : std::max(std::ldexp(std::abs(value), -24), 0x1p-149);
+    switch (dtype) {
+    case VKATTN_F16:
+        return std::max(std::ldexp(std::abs(value), -11), 0x1p-25);
+    case VKATTN_BF16:
+        return std::max(std::ldexp(std::abs(value), -8), 0x1p-134);
+    default:
+        return std::max(std::ldexp(std::abs(value), -24), 0x1p-149);
+    }
 }
 
-std::vector<RowId> chooseRows(const Problem &p, const vkattn_verify_options &options) {
-    const uint64_t perHead = p.queryTokens, total = perHead * p.heads * p.batch;
-    const auto rowId = [&](uint64_t n) {
-        return RowId{static_cast<uint32_t>(n / perHead / p.heads), static_cast<uint32_t>(n / perHead % p.heads),
-                     static_cast<uint32_t>(n % perHead)};
-    };
+// From here on a value rounds to infinity where it is stored.
+double overflowsAt(vkattn_dtype dtype) {
+    return dtype == VKATTN_F16 ? 65520 : dtype == VKATTN_BF16 ? 0x1.ffp127 : infinity;
+}
+
+std::vector<RowId> chooseRows(const Problem &p, const Sequences &sequences, const vkattn_verify_options &options) {
+    const uint64_t total = sequences.rows();
     const uint64_t wanted = options.rows ? options.rows : defaultRows;
-    const bool all = options.allRows || wanted >= total || (!options.rows && p.flops() < allRowsFlops);
+    const double flops = 2 * sequences.pairs() * (static_cast<double>(p.headDim) + p.valueDim);
+    const bool all = options.allRows || wanted >= total || (!options.rows && flops < allRowsFlops);
     std::set<uint64_t> rows;
     if (!all) {
         std::mt19937_64 random(options.seed);
         while (rows.size() < wanted) rows.insert(random() % total);
-        for (const uint32_t b : {0u, p.batch - 1})
+        const auto hasRows = [](const Sequence &s) { return s.queries != 0; };
+        const auto first = std::find_if(sequences.begin(), sequences.end(), hasRows);
+        auto last = sequences.end() - 1;
+        while (!hasRows(*last)) --last;
+        for (const Sequence *s : {&*first, &*last})
             for (const uint32_t h : {0u, p.heads - 1})
-                for (const uint32_t i : {0u, 1u, p.queryTokens / 2, p.queryTokens - 2, p.queryTokens - 1})
-                    if (i < p.queryTokens) rows.insert((uint64_t{b} * p.heads + h) * perHead + i);
+                for (const uint32_t i : {0u, 1u, s->queries / 2, s->queries - 2, s->queries - 1})
+                    if (i < s->queries) rows.insert(s->rowsBefore + uint64_t{h} * s->queries + i);
     }
     std::vector<RowId> ids;
     ids.reserve(all ? total : rows.size());
     if (all)
-        for (uint64_t n = 0; n < total; ++n) ids.push_back(rowId(n));
+        for (uint64_t n = 0; n < total; ++n) ids.push_back(sequences.row(n));
     else
-        for (const uint64_t n : rows) ids.push_back(rowId(n));
+        for (const uint64_t n : rows) ids.push_back(sequences.row(n));
     return ids;
 }
 
 class Checker {
   public:
-    Checker(const Problem &p, const Operands &operands, const EmulationError &emulation, double probabilityUnit)
-        : p_(p), operands_(operands), emulation_(emulation), probability_(1e-5 + probabilityUnit) {}
+    Checker(const Problem &p, const Operands &operands, const Sequences &sequences, const EmulationError &emulation, double probabilityUnit)
+        : p_(p), operands_(operands), sequences_(sequences), emulation_(emulation), probability_(1e-5 + probabilityUnit) {}
 
     void check(const Row<double> &row, const Row<float> &emulated, const HeadKeysValues &kv, const RowId &id) {
         id_ = id;
         // Where fp32 itself overflows on finite input any answer is allowed for this row.
         overflowed_ = std::isfinite(row.lse) && !std::isfinite(emulated.lse);
+        const Sequence &sequence = sequences_[id.b];
         const double scoreRounding = 4 * 0x1p-24 * largestAbsoluteDot(row, kv);
+        double addedRounding = 0; // sum_j w_j r_j
+        for (size_t n = 0; n < row.visible.size(); ++n) addedRounding += row.weights[n] * roundingOfAdded(row, n);
         absolute_.assign(p_.valueDim, 0.0);
+        rounded_.assign(p_.valueDim, 0.0);
         flushed_.assign(p_.valueDim, smallestNormal);
         for (size_t n = 0; n < row.visible.size(); ++n)
             for (uint32_t d = 0; d < p_.valueDim; ++d) {
                 const double v = std::abs(static_cast<double>(kv.value(row.visible[n])[d]));
                 absolute_[d] += row.weights[n] * v;
+                rounded_[d] += row.weights[n] * v * (scoreRounding + addedRounding + roundingOfAdded(row, n));
                 flushed_[d] += smallestNormal * v;
                 if (std::isfinite(v)) largestValue_ = std::max(largestValue_, v);
             }
         const bool empty = row.visible.empty();
         const Tensor &out = p_.tensor(VKATTN_OUT), &lse = p_.tensor(VKATTN_LSE), &weights = p_.tensor(VKATTN_WEIGHTS);
+        const uint64_t token = sequence.query(id.i);
         for (uint32_t d = 0; d < p_.valueDim; ++d) {
-            const double got = loadElement(operands_.data[VKATTN_OUT], out.dtype, out.index(id.b, id.h, id.i, d));
-            const double bound = empty ? 0
-                                       : 2 * (emulation_.out + scoreRounding * absolute_[d]) + halfUlp(row.out[d], out.dtype) +
-                                             probability_ * absolute_[d] + flushed_[d];
+            const double got = loadElement(operands_.data[VKATTN_OUT], out.dtype, out.index(sequence.batch, id.h, token, d));
+            const double bound =
+                empty ? 0 : 2 * (emulation_.out + rounded_[d]) + halfUlp(row.out[d], out.dtype) + probability_ * absolute_[d] + flushed_[d];
             const double error = compare(VKATTN_OUT, d, got, row.out[d], bound);
             if (std::isfinite(error)) report.maxError = std::max(report.maxError, error);
         }
         if (lse.present()) {
-            const double got = loadElement(operands_.data[VKATTN_LSE], VKATTN_F32, lse.index(id.b, id.h, id.i, 0));
-            compare(VKATTN_LSE, 0, got, row.lse, empty ? 0 : 2 * (emulation_.lse + scoreRounding) + halfUlp(row.lse, VKATTN_F32) + 1e-5);
+            const double got = loadElement(operands_.data[VKATTN_LSE], VKATTN_F32, lse.index(sequence.batch, id.h, token, 0));
+            const double bound = empty ? 0 : 2 * (emulation_.lse + scoreRounding + addedRounding) + halfUlp(row.lse, VKATTN_F32) + 1e-5;
+            compare(VKATTN_LSE, 0, got, row.lse, bound);
         }
         if (weights.present()) {
+            const uint32_t keys = p_.ragged() ? sequence.keys : p_.keyTokens;
             size_t n = 0;
-            for (uint32_t j = 0; j < p_.keyTokens; ++j) {
+            for (uint32_t j = 0; j < keys; ++j) {
                 const bool visible = n < row.visible.size() && row.visible[n] == j;
+                const double rounding = visible ? scoreRounding + addedRounding + roundingOfAdded(row, n) : 0;
                 const double expected = visible ? row.weights[n++] : 0;
                 const double got = loadElement(operands_.data[VKATTN_WEIGHTS], weights.dtype, weights.index(id.b, id.h, id.i, j));
                 // A hidden weight is exactly 0; a tiny visible one may be flushed to 0.
-                const double bound = visible ? 2 * (emulation_.weights + scoreRounding * expected) + halfUlp(expected, weights.dtype) +
+                const double bound = visible ? 2 * (emulation_.weights + rounding * expected) + halfUlp(expected, weights.dtype) +
                                                    probability_ * expected + smallestNormal
                                              : 0;
                 compare(VKATTN_WEIGHTS, j, got, expected, bound);
@@ -147,6 +164,11 @@ class Checker {
         }
         return largest * std::abs(static_cast<double>(p_.scale));
     }
+    // r_j: what adding bias and ALiBi may move the score of a visible key by, two roundings of the size of the term. Terms above 2^17 are
+    // left to E: for them a bound to first order would allow anything.
+    static double roundingOfAdded(const Row<double> &row, size_t n) {
+        return row.added.empty() || !std::isfinite(row.added[n]) ? 0 : std::min(2 * 0x1p-24 * row.added[n], 0x1p-6);
+    }
     // The absolute error; keeps the worst by error / bound.
     double compare(vkattn_role role, uint32_t last, double got, double expected, double bound) {
         double error = std::abs(got - expected);
@@ -156,8 +178,8 @@ class Checker {
             right = std::isinf(expected) && role == VKATTN_LSE ? got == expected : !std::isfinite(got);
             error = right ? 0 : infinity;
         } else if (!std::isfinite(got)) {
-            const bool rounded = std::isinf(got) && (got > 0) == (expected > 0) && p_.tensor(role).dtype == VKATTN_F16 &&
-                                 std::abs(expected) + bound >= 65520;
+            const bool rounded =
+                std::isinf(got) && (got > 0) == (expected > 0) && std::abs(expected) + bound >= overflowsAt(p_.tensor(role).dtype);
             right = rounded;
             error = rounded ? 0 : infinity;
         }
@@ -181,9 +203,11 @@ class Checker {
 
     const Problem &p_;
     const Operands &operands_;
+    const Sequences &sequences_;
     const EmulationError &emulation_;
     double probability_;
     std::vector<double> absolute_;
+    std::vector<double> rounded_; // what the rounding of scores may move, by dim
     std::vector<double> flushed_; // what denormals flushed to 0 may take: a weight times V, or the result itself
     RowId id_{};
     bool failed_ = false, overflowed_ = false;
@@ -191,9 +215,10 @@ class Checker {
 };
 
 void verify(const Problem &p, const Operands &operands, const vkattn_verify_options &options, vkattn_verify_report &report) {
-    const std::vector<RowId> rows = chooseRows(p, options);
+    const Sequences sequences(p, operands);
+    const std::vector<RowId> rows = chooseRows(p, sequences, options);
     report = {};
-    report.rowsTotal = uint64_t{p.batch} * p.heads * p.queryTokens;
+    report.rowsTotal = sequences.rows();
     report.rowsChecked = rows.size();
     report.worstRole = VKATTN_OUT;
     report.passed = 1;
@@ -209,9 +234,9 @@ void verify(const Problem &p, const Operands &operands, const vkattn_verify_opti
             return [&, state = makeState(), kv = HeadKeysValues(), exact = Row<double>(), emulated = Row<float>()](uint64_t unit) mutable {
                 for (uint64_t n = unit * rowsPerUnit; n < std::min<uint64_t>(rows.size(), (unit + 1) * rowsPerUnit); ++n) {
                     const RowId &id = rows[n];
-                    kv.load(p, operands, id.b, id.h / p.groupSize());
-                    exact.attend(p, operands, kv, id.b, id.h, id.i);
-                    emulated.attend(p, operands, kv, id.b, id.h, id.i);
+                    kv.load(p, operands, sequences, id.b, id.h / p.groupSize());
+                    exact.attend(p, operands, sequences, kv, id.b, id.h, id.i);
+                    emulated.attend(p, operands, sequences, kv, id.b, id.h, id.i);
                     visit(state, exact, emulated, kv, id);
                 }
                 const std::lock_guard lock(mutex);
@@ -231,8 +256,8 @@ void verify(const Problem &p, const Operands &operands, const vkattn_verify_opti
             [&](const EmulationError &e) { emulation.merge(e); });
 
     const double unit = static_cast<double>(options.probabilityUnit);
-    Checker total(p, operands, emulation, unit);
-    forRows([&] { return std::make_unique<Checker>(p, operands, emulation, unit); },
+    Checker total(p, operands, sequences, emulation, unit);
+    forRows([&] { return std::make_unique<Checker>(p, operands, sequences, emulation, unit); },
             [](std::unique_ptr<Checker> &c, const Row<double> &exact, const Row<float> &emulated, const HeadKeysValues &kv,
                const RowId &id) { c->check(exact, emulated, kv, id); },
             [&](const std::unique_ptr<Checker> &c) { total.merge(*c); });

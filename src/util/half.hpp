@@ -1,4 +1,4 @@
-// IEEE binary16 <-> binary32 in integer arithmetic: round to nearest even, denormals, infinities and NaN kept.
+// IEEE binary16 and bfloat16 <-> binary32 in integer arithmetic: round to nearest even, denormals, infinities and NaN kept.
 // shaders/lib/half.glsl does the same on the device; tests/device/half_test.cpp compares them over all 65536 halves.
 #pragma once
 
@@ -36,6 +36,17 @@ namespace vkattn {
     uint32_t rounded = kept >> shift;
     if (remainder > halfway || (remainder == halfway && (rounded & 1))) ++rounded;
     return static_cast<uint16_t>(sign | rounded);
+}
+
+// bf16 is the upper half of a float.
+[[nodiscard]] constexpr float brainToFloat(uint16_t brain) {
+    return std::bit_cast<float>(static_cast<uint32_t>(brain) << 16);
+}
+
+[[nodiscard]] constexpr uint16_t floatToBrain(float value) {
+    const uint32_t bits = std::bit_cast<uint32_t>(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16 & 0x8000u) | 0x7fc0u); // a NaN's upper half may be 0
+    return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16); // carries into the exponent, and there into infinity
 }
 
 } // namespace vkattn

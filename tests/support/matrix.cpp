@@ -2,6 +2,7 @@
 #include "support/case.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace vkattn::test {
 namespace {
@@ -40,6 +41,19 @@ const Option options[] = {
     {"f16", [](Case &c, Random &) { c.q = c.k = c.v = c.out = VKATTN_F16; }},
     {"f16KeysValues", [](Case &c, Random &) { c.k = c.v = VKATTN_F16; }},
     {"f16QueryOut", [](Case &c, Random &) { c.q = c.out = VKATTN_F16; }},
+    {"bf16", [](Case &c, Random &) { c.q = c.k = c.v = c.out = VKATTN_BF16; }},
+    {"bf16KeysValues", [](Case &c, Random &) { c.k = c.v = VKATTN_BF16; }},
+    {"mixedTypes", [](Case &c, Random &) { c.k = VKATTN_F16, c.v = VKATTN_BF16; }},
+    {"weightsBf16", [](Case &c, Random &) { c.weights = true, c.weightsType = VKATTN_BF16, c.weightsStyle = Style::padded; }},
+    {"biasBf16", [](Case &c, Random &) { c.biasBroadcast = 2, c.biasType = VKATTN_BF16; }},
+    {"bitMask", [](Case &c, Random &) { c.bitMaskBroadcast = 0; }},
+    {"bitMaskBroadcast", [](Case &c, Random &r) { c.bitMaskBroadcast = between(r, 1, 7); }},
+    {"alibi", [](Case &c, Random &) { c.alibi = true; }},
+    {"sinks", [](Case &c, Random &) { c.sinks = true; }},
+    {"ragged", [](Case &c, Random &r) { c.ragged = true, c.batch = between(r, 2, 4), c.raggedMax = r() % 2; }},
+    {"hostileRagged", [](Case &c, Random &r) { c.ragged = c.hostileRagged = true, c.batch = between(r, 2, 5); }},
+    {"documents", [](Case &c, Random &r) { c.documents = r() % 2 ? Documents::runs : Documents::random; }},
+    {"deterministic", [](Case &c, Random &) { c.deterministic = true; }},
     {"tokenMajor", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::tokenMajor; }},
     {"padded", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::padded; }},
     {"dimMajor", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::dimMajor; }},
@@ -58,6 +72,70 @@ Case baseCase(Random &random, std::string name) {
     c.keyTokens = between(random, 1, 70);
     c.headDim = c.valueDim = between(random, 1, 40);
     return c;
+}
+
+// Cases of single options at their edges.
+template <class Add> void addNamedOptions(const Add &add) {
+    for (const uint32_t dim : {1u, 2u, 3u, 33u, 64u, 128u, 256u}) {
+        Case &c = add("bf16Dim" + std::to_string(dim));
+        c.headDim = c.valueDim = dim;
+        c.batch = 1;
+        c.q = c.k = c.v = c.out = VKATTN_BF16;
+    }
+    for (const uint32_t keys : {1u, 31u, 32u, 33u, 63u, 64u, 65u}) {
+        Case &c = add("bitMaskKeys" + std::to_string(keys));
+        c.keyTokens = keys, c.bitMaskBroadcast = 0, c.lse = c.weights = true;
+    }
+    for (const float sink : {-std::numeric_limits<float>::infinity(), 2.0f, 80.0f, -1e9f, 1e9f}) {
+        Case &c = add("sink" + std::to_string(static_cast<int>(std::max(sink, -2e9f))));
+        c.sinks = true, c.sink = sink, c.lse = c.weights = true;
+        Case &hidden = add("sinkAllHidden" + std::to_string(static_cast<int>(std::max(sink, -2e9f))));
+        hidden.sinks = true, hidden.sink = sink, hidden.lse = hidden.weights = true;
+        hidden.biasBroadcast = 0, hidden.biasHidden = 1;
+        Case &noKeys = add("sinkNoKeys" + std::to_string(static_cast<int>(std::max(sink, -2e9f))));
+        noKeys.sinks = true, noKeys.sink = sink, noKeys.lse = true, noKeys.keyTokens = 0;
+    }
+    for (const float slope : {0.0f, -0.25f, 1.0f, 37.5f, 1000.0f, -1400.0f}) // times up to 70 keys of distance
+        for (const bool causal : {false, true}) {
+            Case &c = add("alibiSlope" + std::to_string(static_cast<int>(slope)) + (causal ? "causal" : slope < 0 ? "away" : ""));
+            c.alibi = true, c.alibiSlope = slope, c.causal = causal, c.lse = c.weights = true;
+            if (causal) c.queryTokens = 1; // the far end of every distance
+        }
+    {
+        Case &c = add("alibiTopLeftLengths");
+        c.alibi = c.topLeft = c.lengths = c.lse = true;
+        Case &one = add("raggedOneSequence");
+        one.ragged = true, one.raggedGaps = false, one.raggedMax = true, one.sequenceLengths = {{one.queryTokens, one.keyTokens}};
+        one.lse = true;
+        Case &none = add("raggedWithoutTokens");
+        none.ragged = true, none.raggedGaps = false, none.sequenceLengths = {{0, 0}, {0, 0}}, none.lse = true;
+        Case &noKeys = add("raggedWithoutKeys");
+        noKeys.ragged = true, noKeys.raggedGaps = false, noKeys.sequenceLengths = {{3, 0}, {0, 0}, {2, 0}};
+        noKeys.lse = noKeys.sinks = true;
+    }
+    for (const bool window : {false, true}) {
+        Case &nine = add(window ? "raggedNineWindow" : "raggedNineCausal");
+        nine.ragged = nine.causal = nine.lse = nine.raggedMax = true;
+        nine.sequenceLengths = {{1, 1}, {17, 65}, {0, 9}, {64, 64}, {33, 7}, {5, 0}, {1, 130}, {8, 8}, {31, 33}};
+        nine.window = window, nine.left = window ? 11 : -1;
+        nine.heads = 4, nine.kvHeads = 2;
+        Case &weights = add(window ? "raggedWeightsWindow" : "raggedWeightsMask");
+        weights.ragged = weights.weights = weights.lse = true, weights.batch = 3, weights.raggedMax = window;
+        weights.window = window, weights.left = 4, weights.right = 2;
+        if (!window) weights.bitMaskBroadcast = 2;
+        Case &documents = add(window ? "raggedDocumentsRandom" : "raggedDocumentsRuns");
+        documents.ragged = documents.causal = documents.lse = true, documents.batch = 4;
+        documents.documents = window ? Documents::random : Documents::runs;
+    }
+    for (const uint32_t needle : {0u, 31u, 32u, 63u, 64u})
+        for (const bool bf16 : {false, true}) {
+            Case &ragged = add("raggedNeedle" + std::to_string(needle) + (bf16 ? "bf16" : ""));
+            ragged.ragged = true, ragged.sequenceLengths = {{9, 65}, {3, 33}, {20, 70}}, ragged.data = Data::needle, ragged.needle = needle;
+            if (bf16) ragged.q = ragged.k = ragged.v = ragged.out = VKATTN_BF16;
+            Case &sinks = add("sinksAlibiNeedle" + std::to_string(needle) + (bf16 ? "bf16" : ""));
+            sinks.sinks = sinks.alibi = sinks.lse = true, sinks.keyTokens = 66, sinks.data = Data::needle, sinks.needle = needle;
+            if (bf16) sinks.k = sinks.v = VKATTN_BF16;
+        }
 }
 
 } // namespace
@@ -103,12 +181,14 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
         half.batch = 1;
         half.q = half.k = half.v = half.out = VKATTN_F16;
     }
+    addNamedOptions(add);
     for (const Data data : {Data::equal, Data::extreme})
-        for (const bool half : {false, true}) {
-            Case &c = add(std::string(data == Data::equal ? "equalLogits" : "extremeLogits") + (half ? "F16" : ""));
+        for (const vkattn_dtype dtype : {VKATTN_F32, VKATTN_F16, VKATTN_BF16}) {
+            const char *suffix = dtype == VKATTN_F32 ? "" : dtype == VKATTN_F16 ? "F16" : "Bf16";
+            Case &c = add(std::string(data == Data::equal ? "equalLogits" : "extremeLogits") + suffix);
             c.data = data;
             c.lse = c.weights = true;
-            if (half) c.q = c.k = c.v = c.out = VKATTN_F16;
+            c.q = c.k = c.v = c.out = dtype;
         }
     for (const float value : {-65504.0f, -1e9f, -3.40282347e38f, 1e4f}) {
         Case &c = add("constantBias" + std::to_string(cases.size()));
@@ -141,6 +221,8 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
     }
     for (Case &c : cases) { // options that change sizes may have made them disagree
         if (c.heads % c.kvHeads) c.kvHeads = 1;
+        if (c.ragged) c.lengths = c.hostileLengths = false;
+        if (c.bitMaskBroadcast) c.maskBroadcast.reset();
         c.name.erase(std::remove(c.name.begin(), c.name.end(), '.'), c.name.end());
     }
     return cases;
