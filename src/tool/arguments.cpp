@@ -101,9 +101,6 @@ void interpretAlignment(const CLI::App &app, const RawRun &raw, RunArguments &ru
     const bool causalTopLeft = causal && parseAlignment("--causal", raw.causal);
     const bool alignTopLeft = aligned && parseAlignment("--align", raw.align);
     if (app.count("--window") > 0) parseWindow(raw.window, run);
-    if (aligned && !causal && (run.flags & VKATTN_WINDOW) == 0)
-        throw Failure("--align says where a window or the causal diagonal lies, and there is neither: add --window or --causal, or leave "
-                      "--align out");
     if (causal && aligned && causalTopLeft != alignTopLeft)
         throw Failure("--causal " + raw.causal + " and --align " + raw.align +
                       " disagree: --causal names the alignment of the window too, leave --align out");
@@ -120,8 +117,11 @@ std::string spelling(const RunArguments &run, const Assumptions &assumed, vkattn
     return "";
 }
 
-void checkConflicts(const RunArguments &run, const Assumptions &assumed) {
+void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumptions &assumed) {
     const auto given = [&](vkattn_role role) { return spelling(run, assumed, role); };
+    if (app.count("--align") > 0 && (run.flags & (VKATTN_CAUSAL | VKATTN_WINDOW)) == 0 && given(VKATTN_ALIBI_SLOPES).empty())
+        throw Failure("--align says where a query stands among the keys, and nothing asks for that: add --window, --causal or --alibi, or "
+                      "leave --align out");
     const auto both = [&](vkattn_role a, vkattn_role b) { return !given(a).empty() && !given(b).empty(); };
     if (both(VKATTN_MASK, VKATTN_BIT_MASK))
         throw Failure(given(VKATTN_MASK) + " and " + given(VKATTN_BIT_MASK) +
@@ -265,10 +265,11 @@ void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run, bool arraysReq
     file(VKATTN_BIT_MASK,
          "uint32 of such a shape, 32 keys in a word, the first in its lowest bit, and so ceil(keys / 32) words in a row; 0 hides");
     file(VKATTN_BIAS, "float32 or float16 of a mask's shape, added to the scores; -inf hides");
-    file(VKATTN_ALIBI_SLOPES, "float32 or float16 [head]: the slope times the distance to the query's position is subtracted");
+    file(VKATTN_ALIBI_SLOPES, "float32 or float16 [head]: the slope times the key's distance from the query's position is subtracted");
     file(VKATTN_SINKS, "float32 or float16 [head]: a score that takes part in the softmax and has no value; -inf is none");
     value("--causal", raw.causal, "ALIGNMENT", "top-left or bottom-right: hide keys after the query's own position");
-    value("--align", raw.align, "ALIGNMENT", "top-left or bottom-right (default): where a window without --causal lies");
+    value("--align", raw.align, "ALIGNMENT",
+          "top-left or bottom-right (default): where queries stand among the keys, for --window and --alibi without --causal");
     value("--window", raw.window, "L,R", "How many keys a query sees on the left and right of its position; -1 = all");
     value("--scale", raw.scale, "NUMBER", "Factor of the scores; default 1/sqrt(dim)");
     value("--softcap", raw.softcap, "NUMBER", "c > 0: scores become c * tanh(score / c); default 0 = none");
@@ -339,12 +340,12 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     }
     if (runCommand->parsed()) {
         interpret(*runCommand, raw, run);
-        checkConflicts(run, {});
+        checkConflicts(*runCommand, run, {});
         line.run = run;
     } else if (explainCommand->parsed()) {
         interpret(*explainCommand, rawExplain, explain.run);
         interpretExplain(*explainCommand, rawExplain, explain);
-        checkConflicts(explain.run, explain.assumed);
+        checkConflicts(*explainCommand, explain.run, explain.assumed);
         line.explain = explain;
     } else if (infoCommand->parsed()) {
         line.info = info;

@@ -16,7 +16,7 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     if (arguments.outDtype) json["outDtype"] = dtypeNames[*arguments.outDtype];
     if (causal) json["causal"] = alignment;
     if (window) json["window"] = {problem.windowLeft, problem.windowRight};
-    if (window && !causal) json["align"] = alignment;
+    if ((window || present(VKATTN_ALIBI_SLOPES)) && !causal) json["align"] = alignment;
     if ((problem.flags & VKATTN_SCALE) != 0) json["scale"] = problem.scale;
     if (problem.softcap > 0) json["softcap"] = problem.softcap;
     if (problem.mask.extent[0] > 0) json["mask"] = true;
