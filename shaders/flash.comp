@@ -241,14 +241,14 @@ uint visiblePairs(int j) {
             bool seen = key >= rowBegin[r] && key < rowEnd[r];
 #ifdef VKATTN_OPTIONS
             const uint n = r * keysPerLane + c;
-            const uint held = uint(min(key, keyLast)); // a key that exists
+            const uint held = uint(min(key, keyLast)) - keyFirst; // a key that exists, counted as the bindings do
             if ((overlays & overlayMask) != 0u) {
                 const uint at = options.maskBase + batch * options.maskBatch + rowHead[r] * options.maskHead +
                                 rowQuery[r] * options.maskQuery + held * options.maskKey;
                 seen = seen && (mask[at >> 2] >> ((at & 3u) << 3) & 0xffu) != 0u;
             }
             if ((overlays & overlayBitMask) != 0u) {
-                const uint bit = held - keyFirst + options.maskPhase;
+                const uint bit = held + options.maskPhase;
                 const uint at = options.maskBase + batch * options.maskBatch + rowHead[r] * options.maskHead +
                                 rowQuery[r] * options.maskQuery + (bit >> 5) * options.maskKey;
                 seen = seen && (mask[at] >> (bit & 31u) & 1u) != 0u;

@@ -60,8 +60,11 @@ typedef struct vkattn_caps {
     uint32_t maxWorkgroupSize[3];
     uint32_t maxWorkgroupCount[3];
     uint32_t maxSharedMemoryBytes;
-    uint32_t pushDescriptors;  /* 1: VK_KHR_push_descriptor is enabled */
-    uint32_t floatControlsNan; /* 1: shaderSignedZeroInfNanPreserveFloat32: NaN rules are guaranteed (docs/numerics.md 4) */
+    uint32_t pushDescriptors;   /* 1: VK_KHR_push_descriptor is enabled */
+    uint32_t subgroupSize;      /* lanes; 0: unknown (Vulkan 1.0) */
+    uint32_t subgroupShuffle;   /* 1: shuffle and vote operations in compute shaders, and SPIR-V 1.3 */
+    uint32_t subgroupClustered; /* 1: clustered operations as well */
+    uint32_t floatControlsNan;  /* 1: shaderSignedZeroInfNanPreserveFloat32: NaN rules are guaranteed (docs/numerics.md 4) */
 } vkattn_caps;
 
 typedef struct vkattn_host {
@@ -78,7 +81,9 @@ typedef struct vkattn_host {
     const VkAllocationCallbacks *allocator; /* optional; the callbacks must outlive the context */
     uint64_t maxWorkspaceBytes;             /* problems are cut into chunks to stay below; 0 = 64 MiB. A plan that cannot stay
                                                below even with one query row at a time asks for what one row takes */
-    const vkattn_caps *capsLimit;           /* optional: plan as if the device had at most this (test weak devices on strong ones) */
+    const void *tuning;                     /* optional: a tuning file's bytes, as `vkattn tune` writes it (docs/tuning.md) */
+    size_t tuningBytes;
+    const vkattn_caps *capsLimit; /* optional: plan as if the device had at most this (test weak devices on strong ones) */
 } vkattn_host;
 
 typedef struct vkattn_requirements {
@@ -152,6 +157,7 @@ typedef struct vkattn_explanation {
     const char *form;          /* e.g. "rows in lanes", static storage; empty where the kernel has one form only */
     uint32_t rowsPerWorkgroup; /* of the main dispatches, and likewise the following */
     uint32_t keysPerStep;
+    uint32_t packedHeads;   /* query heads of a group that share a tile as rows */
     uint32_t splits;        /* pieces that the keys of a row are split into to run side by side */
     uint32_t dispatchCount; /* these three as in vkattn_requirements */
     uint32_t pipelineCount;

@@ -1,6 +1,9 @@
 // The C functions of vkattn.h: argument checks, then the layers below.
 #include "core/context.hpp"
+#include "core/explain.hpp"
+#include "core/flash.hpp"
 #include "core/record.hpp"
+#include "core/staged.hpp"
 #include "util/diagnostic.hpp"
 
 using namespace vkattn;
@@ -46,9 +49,11 @@ vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProc
 vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why) {
     if (!caps || caps->structSize != sizeof(vkattn_caps))
         return fail(why, invalid, "caps is NULL or its structSize is not sizeof(vkattn_caps)");
-    if (index > 0) return fail(why, invalid, "there is no kernel %u", index);
-    if (name) *name = "staged";
-    return stagedSupported(*caps, why);
+    static constexpr vkattn_kernel kernels[] = {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE};
+    if (index >= sizeof kernels / sizeof kernels[0]) return fail(why, invalid, "there is no kernel %u", index);
+    if (name) *name = kernelName(kernels[index]);
+    if (kernels[index] == VKATTN_KERNEL_STAGED) return stagedSupported(*caps, why);
+    return flashSupported(kernels[index], {*caps, VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(*caps)}, why);
 }
 
 vkattn_result vkattnCreateContext(const vkattn_host *host, vkattn_context *out, vkattn_diagnostic *why) {
@@ -99,32 +104,8 @@ vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes,
         return fail(why, invalid, "out is NULL or its structSize is not sizeof(vkattn_explanation)");
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
-    if (problem.kernel == VKATTN_KERNEL_FLASH || problem.kernel == VKATTN_KERNEL_DECODE)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s kernel is not in this version yet",
-                    problem.kernel == VKATTN_KERNEL_FLASH ? "flash" : "decode");
-    const PlanLimits limits = {*caps, maxWorkspaceBytes ? maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES};
-    Plan plan;
-    if (const auto r = makePlan(problem, limits, plan, why)) return r;
-    *out = vkattn_explanation{};
-    out->structSize = sizeof(vkattn_explanation);
-    out->kernel = VKATTN_KERNEL_STAGED;
-    out->kernelName = plan.kernelName();
-    out->form = "";
-    out->splits = 1;
-    out->dispatchCount = plan.dispatchCount;
-    out->pipelineCount = static_cast<uint32_t>(plan.pipelines().count());
-    out->chunkCount = plan.chunkCount();
-    out->workspaceBytes = plan.workspaceBytes;
-    if (plan.dispatchCount)
-        for (int d = 0; d < 3; ++d) out->groups[d] = plan.dispatch(0).groups[d];
-    out->flops = out->flopsFull = problem.flops();
-    for (int role = 0; role < VKATTN_WORKSPACE; ++role)
-        (isOutput(static_cast<vkattn_role>(role)) ? out->bytesWritten : out->bytesRead) +=
-            static_cast<double>(problem.bytesNeeded(static_cast<vkattn_role>(role)));
-    std::snprintf(out->choice, sizeof out->choice, "the only Vulkan kernel of this version");
-    for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE})
-        std::snprintf(out->rejected[kernel], sizeof out->rejected[kernel], "not in this version yet");
-    return VKATTN_OK;
+    const PlanLimits limits = {*caps, maxWorkspaceBytes ? maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(*caps)};
+    return explainPlan(problem, limits, *out, why);
 }
 
 vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount, vkattn_diagnostic *why) {

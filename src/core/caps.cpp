@@ -34,6 +34,9 @@ Caps weakerCaps(const Caps &a, const Caps &b) {
     }
     weak.maxSharedMemoryBytes = std::min(a.maxSharedMemoryBytes, b.maxSharedMemoryBytes);
     weak.pushDescriptors = std::min(a.pushDescriptors, b.pushDescriptors);
+    weak.subgroupSize = std::min(a.subgroupSize, b.subgroupSize);
+    weak.subgroupShuffle = std::min(a.subgroupShuffle, b.subgroupShuffle);
+    weak.subgroupClustered = std::min(a.subgroupClustered, b.subgroupClustered);
     weak.floatControlsNan = std::min(a.floatControlsNan, b.floatControlsNan);
     return weak;
 }

@@ -1,6 +1,7 @@
 #include "core/context.hpp"
 
 #include "core/host_memory.hpp"
+#include "core/staged.hpp"
 #include "util/diagnostic.hpp"
 
 #include <new>
@@ -46,6 +47,10 @@ vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *wh
     if (host.capsLimit) limits_.caps = weakerCaps(limits_.caps, *host.capsLimit);
     limits_.maxWorkspaceBytes = host.maxWorkspaceBytes ? host.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES;
     if (const auto r = stagedSupported(limits_.caps, why)) return r;
+    limits_.tuning = flashTuning(limits_.caps);
+    if (host.tuningBytes && !host.tuning)
+        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "host.tuning is NULL with tuningBytes %zu", host.tuningBytes);
+    if (const auto r = readTuning(host.tuning, host.tuningBytes, limits_.tuning, why)) return r;
     vkattn_host own = host;
     own.allocator = hostAllocated_ ? &allocator_ : nullptr;
     return pipelines_.create(table_, own, limits_.caps, why);

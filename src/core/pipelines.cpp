@@ -31,9 +31,21 @@ const ShaderModule &shaderFor(Stage stage) {
     case Stage::softmax:
         return shader_softmax;
     case Stage::values:
+        return shader_values;
+    case Stage::options:
+        return shader_options;
+    case Stage::combine:
+        return shader_combine;
+    case Stage::flashPlain:
+        return shader_flash_plain;
+    case Stage::flashPlainSubgroups:
+        return shader_flash_plain_subgroups;
+    case Stage::flash:
+        return shader_flash;
+    case Stage::flashSubgroups:
         break;
     }
-    return shader_values;
+    return shader_flash_subgroups;
 }
 
 vkattn_result vulkanFailure(vkattn_diagnostic *why, VkResult result, const char *call, const char *what) {

@@ -1,256 +1,59 @@
-// Cutting a problem into chunks that meet the device's limits and the workspace cap.
+// Which kernel computes a problem.
 #include "core/plan.hpp"
 
-#include "lib/interop.h"
+#include "core/flash.hpp"
+#include "core/staged.hpp"
 #include "util/diagnostic.hpp"
 
 #include <algorithm>
 
 namespace vkattn {
-namespace {
 
-struct ChunkShape {
-    uint32_t batches, heads, queries, keys;
-};
-
-constexpr uint64_t ceilDiv(uint64_t a, uint64_t b) {
-    return (a + b - 1) / b;
+const char *kernelName(vkattn_kernel kernel) {
+    static constexpr const char *names[] = {"auto", "staged", "flash", "decode"};
+    static_assert(sizeof names / sizeof names[0] == VKATTN_KERNEL_COUNT);
+    return names[kernel];
 }
 
-constexpr uint32_t rowPitch(const Problem &p) {
-    return std::max(p.keyTokens, 1u) + (p.has(VKATTN_SINKS) ? 1 : 0);
+vkattn_result makePlanFor(vkattn_kernel kernel, const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
+    return kernel == VKATTN_KERNEL_STAGED ? makeStagedPlan(problem, limits, out, why) : makeFlashPlan(kernel, problem, limits, out, why);
 }
-
-// Largest n in [1, limit] for which fits(n); 0 if none. fits must be monotone.
-template <class Fits> uint32_t largest(uint32_t limit, const Fits &fits) {
-    if (limit == 0 || fits(limit)) return limit;
-    uint32_t low = 0, high = limit; // fits(low) or low == 0; !fits(high)
-    while (high - low > 1) {
-        const uint32_t middle = low + (high - low) / 2;
-        (fits(middle) ? low : high) = middle;
-    }
-    return low;
-}
-
-class Chunker {
-  public:
-    Chunker(const Problem &p, const PlanLimits &limits, const StagedTuning &tuning, uint64_t tableBytes)
-        : p_(p), caps_(limits.caps), tuning_(tuning) {
-        const uint64_t left = limits.maxWorkspaceBytes - std::min(tableBytes, limits.maxWorkspaceBytes);
-        workspaceBudget_ = std::min<uint64_t>(left, caps_.maxStorageBufferRange);
-    }
-
-    // The shape with the fewest pieces; false with a reason where not even one row of one head fits.
-    bool choose(ChunkShape &best, vkattn_diagnostic *why) {
-        best = {p_.batch, p_.heads, p_.queryTokens, std::max(p_.keyTokens, 1u)};
-        if (fits(best)) return true;
-        uint64_t bestPieces = UINT64_MAX;
-        for (uint32_t batches = p_.batch;; batches = (batches + 1) / 2) {
-            for (uint32_t heads = p_.heads;; heads = (heads + 1) / 2) {
-                const ChunkShape shape = fill(batches, heads);
-                if (shape.queries && shape.keys) {
-                    const uint64_t pieces = ceilDiv(p_.batch, batches) * ceilDiv(p_.heads, heads) * ceilDiv(p_.queryTokens, shape.queries) *
-                                            ceilDiv(std::max(p_.keyTokens, 1u), shape.keys);
-                    if (pieces < bestPieces) bestPieces = pieces, best = shape;
-                }
-                if (heads == 1) break;
-            }
-            if (batches == 1) break;
-        }
-        if (bestPieces != UINT64_MAX) return true;
-        // One row may exceed the workspace cap (vkattn_host::maxWorkspaceBytes), but not what a binding can hold.
-        if (workspaceBudget_ < caps_.maxStorageBufferRange) {
-            workspaceBudget_ = caps_.maxStorageBufferRange;
-            const ChunkShape row = fill(1, 1);
-            if (row.keys && row.queries) {
-                best = {1, 1, 1, row.keys};
-                return true;
-            }
-        }
-        explain(why);
-        return false;
-    }
-
-    [[nodiscard]] uint64_t scoresBytes(const ChunkShape &s) const {
-        const uint64_t rows = uint64_t{s.batches} * s.heads * s.queries;
-        return 4 * rows * (uint64_t{rowPitch(p_)} + (s.keys < p_.keyTokens ? p_.valueDim : 0));
-    }
-
-  private:
-    // The most keys, and then the most queries, that go with so many batches and heads.
-    ChunkShape fill(uint32_t batches, uint32_t heads) const {
-        ChunkShape s{batches, heads, std::min(1u, p_.queryTokens), 0};
-        s.keys = largest(std::max(p_.keyTokens, 1u), [&](uint32_t n) {
-            ChunkShape t = s;
-            t.keys = n;
-            return keysFit(t);
-        });
-        if (!s.keys) return s;
-        s.queries = largest(p_.queryTokens, [&](uint32_t n) {
-            ChunkShape t = s;
-            t.queries = n;
-            return fits(t);
-        });
-        const uint32_t tile = tuning_.scores[manyRows].sizeY();
-        if (s.queries < p_.queryTokens && s.queries > tile) s.queries -= s.queries % tile; // whole tiles
-        return s;
-    }
-    [[nodiscard]] uint32_t kvHeads(uint32_t heads) const {
-        const uint32_t group = p_.groupSize();
-        if (heads % group == 0 || group % heads == 0) return static_cast<uint32_t>(ceilDiv(heads, group));
-        return std::min(p_.kvHeads, static_cast<uint32_t>(ceilDiv(heads - 1, group)) + 1); // a chunk may begin inside a group
-    }
-    // The largest box of a tensor that a chunk of this shape accesses. Where a sequence of a ragged batch lies only the device knows: a
-    // chunk of some of its tokens binds all of them.
-    [[nodiscard]] Box box(vkattn_role role, const ChunkShape &s) const {
-        const Tensor &t = p_.tensor(role);
-        const uint32_t keys = std::min(s.keys, p_.keyTokens);
-        switch (role) {
-        case VKATTN_K:
-        case VKATTN_V:
-            return {{}, {p_.ragged() ? 1 : s.batches, kvHeads(s.heads), p_.ragged() ? t.extent[2] : keys, t.extent[3]}};
-        case VKATTN_WEIGHTS:
-            return {{}, {s.batches, s.heads, s.queries, p_.keyTokens}};
-        case VKATTN_BIAS:
-        case VKATTN_MASK:
-            return {{}, {s.batches, s.heads, s.queries, keys}};
-        case VKATTN_BIT_MASK: // a chunk may begin and end inside a word
-            return {{}, {s.batches, s.heads, s.queries, static_cast<uint32_t>(std::min<uint64_t>(keys / 32 + 2, t.extent[3]))}};
-        default:
-            return {{}, {p_.ragged() ? 1 : s.batches, s.heads, p_.ragged() ? t.extent[2] : s.queries, t.extent[3]}};
-        }
-    }
-    [[nodiscard]] uint64_t arrayBytes(vkattn_role role, const ChunkShape &s) const {
-        if (!p_.has(role)) return 0;
-        switch (role) {
-        case VKATTN_KEY_LENGTHS:
-            return 4ull * s.batches;
-        case VKATTN_DOC_IDS_Q:
-            return 4 * (p_.ragged() ? arrayLength(p_, role) : (s.batches - 1ull) * p_.queryTokens + s.queries);
-        case VKATTN_DOC_IDS_K:
-            return 4 * (p_.ragged() ? arrayLength(p_, role) : (s.batches - 1ull) * p_.keyTokens + s.keys);
-        case VKATTN_SINKS:
-        case VKATTN_ALIBI_SLOPES:
-            return 4ull * s.heads;
-        default: // the sequences are read before the first chunk
-            return 0;
-        }
-    }
-    // Bindings begin at multiples of the device's alignment and end at whole words.
-    [[nodiscard]] bool bindable(uint64_t bytes) const {
-        return bytes + caps_.minStorageBufferOffsetAlignment + 8 <= caps_.maxStorageBufferRange;
-    }
-    [[nodiscard]] bool bindable(vkattn_role role, const ChunkShape &s) const {
-        if (role >= VKATTN_KEY_LENGTHS) return bindable(arrayBytes(role, s));
-        return bindable(p_.tensor(role).span(box(role, s)).size());
-    }
-    [[nodiscard]] bool keysFit(const ChunkShape &s) const {
-        if (s.keys > maxKeysPerDispatch) return false;
-        const uint64_t groupsX =
-            ceilDiv(s.keys, std::min(smallestTileX(tuning_.scores), tuning_.overlayLanes * tuning_.overlayKeysPerLane));
-        for (const vkattn_role role : {VKATTN_K, VKATTN_V, VKATTN_BIAS, VKATTN_MASK, VKATTN_BIT_MASK, VKATTN_DOC_IDS_K})
-            if (!bindable(role, s)) return false;
-        return groupsX <= caps_.maxWorkgroupCount[0];
-    }
-    [[nodiscard]] bool fits(const ChunkShape &s) const {
-        if (!keysFit(s)) return false;
-        for (const vkattn_role role :
-             {VKATTN_Q, VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS, VKATTN_KEY_LENGTHS, VKATTN_DOC_IDS_Q, VKATTN_SINKS, VKATTN_ALIBI_SLOPES})
-            if (!bindable(role, s)) return false;
-        // Row tiles run along y in scores and values, single rows along x in softmax and along y in the overlays.
-        return scoresBytes(s) <= workspaceBudget_ && s.queries <= caps_.maxWorkgroupCount[0] && s.queries <= caps_.maxWorkgroupCount[1] &&
-               uint64_t{s.batches} * s.heads <= caps_.maxWorkgroupCount[2];
-    }
-    static uint32_t smallestTileX(const TileShape (&shapes)[2]) { return std::min(shapes[manyRows].sizeX(), shapes[fewRows].sizeX()); }
-    void explain(vkattn_diagnostic *why) const {
-        const auto range = static_cast<unsigned long long>(caps_.maxStorageBufferRange);
-        const ChunkShape least = {1, 1, 1, 1};
-        for (uint32_t n = 0; n < VKATTN_WORKSPACE; ++n) {
-            const auto role = static_cast<vkattn_role>(n);
-            if (bindable(role, least)) continue;
-            const bool array = role >= VKATTN_KEY_LENGTHS;
-            const bool pairs = role == VKATTN_WEIGHTS || role == VKATTN_BIAS || role == VKATTN_MASK || role == VKATTN_BIT_MASK;
-            const uint64_t bytes = array ? arrayBytes(role, least) : p_.tensor(role).span(box(role, least)).size();
-            (void)fail(why, VKATTN_ERROR_UNSUPPORTED, "%s of %s spans %llu bytes, over the device's maxStorageBufferRange of %llu; %s",
-                       array                   ? "the array"
-                       : p_.ragged() && !pairs ? "one head"
-                                               : "one row",
-                       roleName(role), static_cast<unsigned long long>(bytes), range,
-                       p_.ragged() && !pairs ? "split the ragged batch" : "store it more densely");
-            return;
-        }
-        (void)fail(why, VKATTN_ERROR_UNSUPPORTED,
-                   "the scores of one query row need %llu bytes of workspace, over the device's maxStorageBufferRange of %llu",
-                   static_cast<unsigned long long>(scoresBytes({1, 1, 1, std::max(p_.keyTokens, 1u)})), range);
-    }
-
-    const Problem &p_;
-    const Caps &caps_;
-    const StagedTuning &tuning_;
-    uint64_t workspaceBudget_;
-};
-
-// What one workgroup can read, and what its bindings can hold.
-vkattn_result checkSequences(const Problem &p, const Caps &caps, const StagedTuning &tuning, uint64_t tableBytes, vkattn_diagnostic *why) {
-    if (const uint32_t most = maxSequencesPerLane * tuning.sequenceLanes; p.batch > most)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u sequences; a ragged batch may have at most %u on this device", p.batch, most);
-    if (tableBytes + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the table of %u sequences needs %llu bytes, over the device's maxStorageBufferRange of %u", p.batch,
-                    static_cast<unsigned long long>(tableBytes), caps.maxStorageBufferRange);
-    return VKATTN_OK;
-}
-
-} // namespace
 
 vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
-    if (const auto r = stagedSupported(limits.caps, why)) return r;
-    if (problem.kernel != VKATTN_KERNEL_AUTO && problem.kernel != VKATTN_KERNEL_STAGED)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s kernel is not built yet",
-                    problem.kernel == VKATTN_KERNEL_FLASH ? "flash" : "decode");
-    out = Plan{};
-    out.problem = problem;
-    out.tuning = stagedTuning(limits.caps);
-    out.workspaceAlignment = std::max(limits.caps.minStorageBufferOffsetAlignment, 4u);
-    if (problem.queryTokens == 0) return VKATTN_OK; // nothing to write
+    if (problem.kernel != VKATTN_KERNEL_AUTO) return makePlanFor(problem.kernel, problem, limits, out, why);
+    const bool fewRows = uint64_t{problem.queryTokens} * problem.groupSize() <= limits.tuning.decodeRows;
+    if (fewRows && makeFlashPlan(VKATTN_KERNEL_DECODE, problem, limits, out, nullptr) == VKATTN_OK) return VKATTN_OK;
+    if (makeFlashPlan(VKATTN_KERNEL_FLASH, problem, limits, out, nullptr) == VKATTN_OK) return VKATTN_OK;
+    return makeStagedPlan(problem, limits, out, why);
+}
 
-    if (const uint32_t most = maxKeysPerLane * out.tuning.softmaxLanes[fewRows]; problem.keyTokens > most)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u keys; the staged kernel's softmax takes rows of at most %u", problem.keyTokens,
-                    most);
-    // Longer rows take other sums of other lanes, and maxSeqK, which decides for all sequences, is no property of the one sequence.
-    if (const uint32_t most = maxKeysPerLane * out.tuning.softmaxLanes[manyRows];
-        problem.deterministic && problem.ragged() && problem.keyTokens > most)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "maxSeqK is %u; with VKATTN_DETERMINISTIC the staged kernel takes sequences of at most %u keys", problem.keyTokens,
-                    most);
-    if (problem.ragged()) {
-        const uint64_t alignment = out.workspaceAlignment;
-        out.tableBytes = (uint64_t{problem.batch} * interop::sequenceWords * 4 + alignment - 1) / alignment * alignment;
-        if (const auto r = checkSequences(problem, limits.caps, out.tuning, out.tableBytes, why)) return r;
-    }
+PipelineSet Plan::pipelines() const {
+    PipelineSet set;
+    if (dispatchCount == 0) return set;
+    const uint32_t setUp = setUpDispatches();
+    for (uint32_t n = 0; n < setUp; ++n) set.add(dispatch(n).key);
+    // Chunks of rows differ only in how many rows they have: the first has all, the last in query direction may have fewer.
+    const uint32_t perRowChunk = dispatchesPerRowChunk();
+    for (uint32_t rowChunk = 0; rowChunk < queryChunks; rowChunk += std::max(queryChunks - 1, 1u))
+        for (uint32_t n = 0; n < perRowChunk; ++n) set.add(dispatch(setUp + rowChunk * perRowChunk + n).key);
+    return set;
+}
 
-    Chunker chunker(problem, limits, out.tuning, out.tableBytes);
-    ChunkShape shape;
-    if (!chunker.choose(shape, why)) return VKATTN_ERROR_UNSUPPORTED;
-    out.chunkBatches = shape.batches;
-    out.chunkHeads = shape.heads;
-    out.chunkQueries = shape.queries;
-    out.chunkKeys = shape.keys;
-    out.batchChunks = static_cast<uint32_t>(ceilDiv(problem.batch, shape.batches));
-    out.headChunks = static_cast<uint32_t>(ceilDiv(problem.heads, shape.heads));
-    out.queryChunks = static_cast<uint32_t>(ceilDiv(problem.queryTokens, shape.queries));
-    out.keyChunks = static_cast<uint32_t>(ceilDiv(std::max(problem.keyTokens, 1u), shape.keys));
-    out.rowPitch = rowPitch(problem);
-    out.sumsOffset = uint64_t{shape.batches} * shape.heads * shape.queries * out.rowPitch;
-    out.workspaceBytes = out.tableBytes + chunker.scoresBytes(shape);
+uint64_t Plan::storageDescriptorCount() const {
+    if (kernel == VKATTN_KERNEL_STAGED) return uint64_t{dispatchCount} * stagedOperands;
+    if (dispatchCount == 0) return 0;
+    uint64_t count = 0; // all chunks of rows have the same dispatches
+    const uint32_t setUp = setUpDispatches(), perRowChunk = dispatchesPerRowChunk();
+    for (uint32_t n = 0; n < perRowChunk; ++n) count += operandSlots(dispatch(setUp + n).key.stage);
+    return setUp * stagedOperands + count * ((dispatchCount - setUp) / perRowChunk);
+}
 
-    const double count = static_cast<double>(out.dispatchesPerRowChunk()) * out.batchChunks * out.headChunks * out.queryChunks + 1;
-    if (count > 1e9)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the problem would take %.0f dispatches to meet the device's limits; make tensors denser or the problem smaller",
-                    count);
-    out.dispatchCount = static_cast<uint32_t>(count) - (problem.ragged() ? 0 : 1);
-    return VKATTN_OK;
+uint32_t Plan::dispatchesPerRowChunk() const {
+    return kernel == VKATTN_KERNEL_STAGED ? stagedDispatchesPerRowChunk(*this) : flashDispatchesPerRowChunk(*this);
+}
+
+Dispatch Plan::dispatch(uint32_t index) const {
+    return kernel == VKATTN_KERNEL_STAGED ? stagedDispatch(*this, index) : flashDispatch(*this, index);
 }
 
 } // namespace vkattn

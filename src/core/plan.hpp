@@ -11,19 +11,38 @@
 
 namespace vkattn {
 
-enum class Stage : uint32_t { sequences, sinks, scores, bias, alibi, mask, bitMask, documents, softmax, values };
+enum class Stage : uint32_t {
+    sequences,
+    sinks,
+    scores,
+    bias,
+    alibi,
+    mask,
+    bitMask,
+    documents,
+    softmax,
+    values, // the staged kernel
+    options,
+    combine,
+    flashPlain,
+    flashPlainSubgroups,
+    flash,
+    flashSubgroups // plain: four storage buffers
+};
+
+[[nodiscard]] const char *kernelName(vkattn_kernel kernel);
 
 // Storage buffers of a stage's descriptor set. Vulkan 1.0 guarantees 4; the set of 13 exists only where the device has as many.
 constexpr uint32_t stagedOperands = 4, flashOperands = 13;
 constexpr uint32_t maxOperandsPerDispatch = 16;
-[[nodiscard]] constexpr uint32_t operandSlots(Stage) {
-    return stagedOperands;
+[[nodiscard]] constexpr uint32_t operandSlots(Stage stage) {
+    return stage == Stage::combine || stage >= Stage::flash ? flashOperands : stagedOperands;
 }
 
 // Everything that makes one pipeline differ from another: the shader and its specialization constants, ids 0, 1, 2, ... in the order of the
 // shader's constant_id declarations. Token counts, strides and offsets are never part of it.
 struct PipelineKey {
-    static constexpr uint32_t maxConstants = 16;
+    static constexpr uint32_t maxConstants = 20;
     Stage stage{};
     uint32_t constantCount = 0;
     uint32_t constants[maxConstants] = {}; // 0 past the count
@@ -75,16 +94,32 @@ struct Operand {
 struct Dispatch {
     PipelineKey key;
     uint32_t operandCount;
-    Operand operands[maxOperandsPerDispatch]; // by binding number; all slots of the stage
+    uint32_t unboundCount; // further operands, of another dispatch: not bound here, their bases go into the push constants
+    Operand operands[maxOperandsPerDispatch]; // by binding number; all slots of the stage; then the unbound ones
     uint32_t pushWords[32];
     uint32_t pushBytes;
     uint32_t groups[3];
     bool barrierBefore; // needs the results of an earlier dispatch of this plan, or overwrites what one read
 };
 
+// What the flash and decode kernels add to a plan.
+struct FlashShape {
+    FlashTile tile;
+    uint32_t dimsPerLane, valueDimsPerLane, shuffleLanes;
+    uint32_t packed;    // query heads of a group packed as rows
+    uint32_t overlays;  // interop.h
+    uint32_t splitKeys; // keys of a split; a chunk of keys has ceil(keys / splitKeys) splits
+    uint32_t parts;     // partial results of a row; 0: the output is written directly
+    uint32_t combineLanes;
+    bool options;          // bindings past the fourth are used
+    uint64_t optionsBytes; // in the workspace, behind the table of sequences
+};
+
 struct Plan {
     Problem problem;
-    StagedTuning tuning;
+    vkattn_kernel kernel;
+    StagedTuning tuning;                                        // staged
+    FlashShape flash;                                           // flash, decode
     uint32_t chunkBatches, chunkHeads, chunkQueries, chunkKeys; // extents of a chunk; the last one in each direction may be smaller
     uint32_t batchChunks, headChunks, queryChunks, keyChunks;
     uint32_t rowPitch;   // workspace elements from one row of scores to the next
@@ -95,13 +130,14 @@ struct Plan {
     uint32_t dispatchCount;
 
     [[nodiscard]] uint32_t chunkCount() const { return batchChunks * headChunks * queryChunks * keyChunks; }
-    [[nodiscard]] const char *kernelName() const { return "staged"; }
+    [[nodiscard]] const char *kernelName() const { return vkattn::kernelName(kernel); }
     [[nodiscard]] Dispatch dispatch(uint32_t index) const;
     [[nodiscard]] PipelineSet pipelines() const;           // every pipeline that the dispatches use
     [[nodiscard]] uint64_t storageDescriptorCount() const; // of the descriptor sets of all dispatches
     [[nodiscard]] uint32_t setUpDispatches() const { return problem.ragged() && dispatchCount ? 1 : 0; } // before the first chunk
     [[nodiscard]] uint32_t dispatchesPerRowChunk() const;
 };
+static_assert(sizeof(Plan) < 4096, "plans live on the stack");
 
 // A shader may loop so often and no more. Mesa 22's lavapipe leaves a shader after 65,535 iterations of all its loops together, silently
 // (found 2026-11-21: keys past 65,535 had no effect); and one dispatch that runs for seconds meets a GPU watchdog.
@@ -112,11 +148,13 @@ constexpr uint32_t maxSequencesPerLane = 29000; // sequences: two loops over a l
 struct PlanLimits {
     Caps caps;
     uint64_t maxWorkspaceBytes;
+    FlashTuning tuning;
 };
 
+// AUTO takes the first of decode, flash and staged that suits and can run (docs/performance.md). `out.kernel` says which.
 [[nodiscard]] vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why);
-
-// Whether the staged kernel can run on such a device at all; UNSUPPORTED with the reason otherwise.
-[[nodiscard]] vkattn_result stagedSupported(const Caps &caps, vkattn_diagnostic *why);
+// Why the planner would not choose `kernel` for the problem, or whether it can at all: OK or UNSUPPORTED.
+[[nodiscard]] vkattn_result makePlanFor(vkattn_kernel kernel, const Problem &problem, const PlanLimits &limits, Plan &out,
+                                        vkattn_diagnostic *why);
 
 } // namespace vkattn

@@ -106,6 +106,8 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
             writes[o].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
             writes[o].pBufferInfo = &buffers[o];
         }
+        for (uint32_t o = dispatch.operandCount; o < dispatch.operandCount + dispatch.unboundCount; ++o)
+            (void)describeOperand(dispatch.operands[o], bindings.byRole[dispatch.operands[o].role], alignment, dispatch);
         if (dispatch.barrierBefore) barrier(table, record.commandBuffer);
         const VkPipeline pipeline = pipelines.find(dispatch.key);
         const PipelineLayout &layout = pipelines.layout(dispatch.key.stage);

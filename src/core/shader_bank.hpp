@@ -16,6 +16,7 @@ struct ShaderModule {
 };
 
 extern const ShaderModule shader_sequences, shader_sinks, shader_scores, shader_bias, shader_alibi, shader_mask, shader_bit_mask,
-    shader_documents, shader_softmax, shader_values;
+    shader_documents, shader_softmax, shader_values, shader_options, shader_combine, shader_flash_plain, shader_flash_plain_subgroups,
+    shader_flash, shader_flash_subgroups;
 
 } // namespace vkattn

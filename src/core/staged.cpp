@@ -3,162 +3,18 @@
 //     sinks, scores x n | bias x n | ALiBi x n | mask x n | bit mask x n | documents x n | softmax | values | values | ...
 // with a barrier at every bar; dispatches between bars touch disjoint columns of the workspace. Ragged batches begin with one dispatch that
 // reads where the sequences lie.
-#include "core/plan.hpp"
-#include "lib/interop.h"
+#include "core/staged.hpp"
+#include "core/operands.hpp"
 #include "util/diagnostic.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstring>
 
 namespace vkattn {
 namespace {
 
-using namespace interop;
-
-// The chunk that a dispatch works on, in the problem's coordinates.
-struct Chunk {
-    uint32_t batchFirst, batches, headFirst, heads, queryFirst, queries, keyFirst, keys;
-};
-
-constexpr uint32_t divideUp(uint32_t a, uint32_t b) {
-    return a / b + (a % b != 0);
-}
-
-// The box of a tensor, seen from its element (batch, head, token, dim) = first.
-Operand tensorOperand(const Problem &p, vkattn_role role, const Box &box, const uint32_t (&first)[4], size_t basePushByte) {
-    const Tensor &t = p.tensor(role);
-    const ByteRange range = t.span(box);
-    const uint64_t size = elementBytes(t.dtype);
-    uint64_t at[4];
-    for (int d = 0; d < 4; ++d) at[d] = t.extent[d] == 1 ? 0 : first[d]; // broadcast
-    return {role,
-            range.begin,
-            range.end,
-            t.index(at[0], at[1], at[2], at[3]) * size,
-            static_cast<uint32_t>(basePushByte / 4),
-            static_cast<uint32_t>(size),
-            isOutput(role)};
-}
-
-// Of a ragged batch all tokens are bound, from the first on: where a sequence begins only the device knows. The base is the chunk's first
-// token as if the sequence began at 0; shaders add its start.
-Operand tokensOperand(const Problem &p, vkattn_role role, const Chunk &c, uint32_t headFirst, uint32_t heads, uint32_t tokenFirst,
-                      uint32_t tokens, size_t basePushByte) {
-    const Tensor &t = p.tensor(role);
-    if (p.ragged())
-        return tensorOperand(p, role, {{0, headFirst, 0, 0}, {1, heads, t.extent[2], t.extent[3]}}, {0, headFirst, tokenFirst, 0},
-                             basePushByte);
-    return tensorOperand(p, role, {{c.batchFirst, headFirst, tokenFirst, 0}, {c.batches, heads, tokens, t.extent[3]}},
-                         {c.batchFirst, headFirst, tokenFirst, 0}, basePushByte);
-}
-Operand rowsOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
-    return tokensOperand(p, role, c, c.headFirst, c.heads, c.queryFirst, c.queries, basePushByte);
-}
-Operand keysOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
-    const uint32_t first = c.headFirst / p.groupSize(), last = (c.headFirst + c.heads - 1) / p.groupSize();
-    return tokensOperand(p, role, c, first, last - first + 1, c.keyFirst, c.keys, basePushByte);
-}
-// Bias, masks and weights: `first` and `count` of the innermost dimension, keys or words.
-Operand pairsOperand(const Problem &p, vkattn_role role, const Chunk &c, uint32_t first, uint32_t count, size_t basePushByte) {
-    return tensorOperand(p, role, {{c.batchFirst, c.headFirst, c.queryFirst, first}, {c.batches, c.heads, c.queries, count}},
-                         {c.batchFirst, c.headFirst, c.queryFirst, first}, basePushByte);
-}
-
-// Elements [first, first + count) of a role without a layout, seen from element `base`.
-Operand arrayOperand(vkattn_role role, uint64_t first, uint64_t count, uint64_t base, size_t basePushByte) {
-    return {role, 4 * first, 4 * (first + count), 4 * base, static_cast<uint32_t>(basePushByte / 4), 4, false};
-}
-Operand headsOperand(vkattn_role role, const Chunk &c, size_t basePushByte) {
-    return arrayOperand(role, c.headFirst, c.heads, c.headFirst, basePushByte);
-}
-// Document ids lie as tokens do.
-Operand documentsOperand(const Problem &p, vkattn_role role, const Chunk &c, uint32_t extent, uint32_t tokenFirst, uint32_t tokens,
-                         size_t basePushByte) {
-    if (p.ragged()) return arrayOperand(role, 0, arrayLength(p, role), tokenFirst, basePushByte);
-    const uint64_t first = uint64_t{c.batchFirst} * extent + tokenFirst;
-    return arrayOperand(role, first, (c.batches - 1ull) * extent + tokens, first, basePushByte);
-}
-
-Operand scoresOperand(const Plan &plan, bool writes) {
-    return {VKATTN_WORKSPACE, plan.tableBytes, plan.workspaceBytes, plan.tableBytes, noPushWord, 4, writes};
-}
-
-// Every binding of every pipeline must be valid; an unused one shows something else of the same dispatch and is not accessed.
-Operand standIn(const Operand &other) {
-    Operand operand = other;
-    operand.basePushWord = noPushWord;
-    operand.writes = false;
-    return operand;
-}
-Operand unused(const Plan &plan) {
-    return scoresOperand(plan, false);
-}
-
-// Key lengths, or the table of sequences of a ragged batch: a range of the workspace of its own, so that validation sees no read of what
-// other dispatches write.
-Operand lengthsOperand(const Plan &plan, const Chunk &c, size_t basePushByte, const Operand &other) {
-    if (plan.problem.ragged()) {
-        const uint64_t bytes = 4ull * sequenceWords, begin = bytes * c.batchFirst;
-        return {VKATTN_WORKSPACE, begin, begin + bytes * c.batches, begin, static_cast<uint32_t>(basePushByte / 4), 4, false};
-    }
-    if (!plan.problem.has(VKATTN_KEY_LENGTHS)) return standIn(other);
-    return arrayOperand(VKATTN_KEY_LENGTHS, c.batchFirst, c.batches, c.batchFirst, basePushByte);
-}
-
-uint32_t stride(const Tensor &t, int d) {
-    return static_cast<uint32_t>(t.stride[d]);
-} // modulo 2^32, as interop.h says
-
-template <class Push> void setPosition(Push &push, const Plan &plan, const Chunk &c) {
-    const Problem &p = plan.problem;
-    push.flags = (p.topLeft ? flagTopLeft : 0) | (p.has(VKATTN_KEY_LENGTHS) ? flagKeyLengths : 0) | (p.ragged() ? flagRagged : 0);
-    push.queryFirst = c.queryFirst;
-    push.queryTokens = p.queryTokens;
-    push.keyTokens = p.keyTokens;
-    push.left = p.left;
-    push.right = p.right;
-}
-
-template <class Push> void setChunk(Push &push, const Plan &plan, const Chunk &c) {
-    push.heads = c.heads;
-    push.queries = c.queries;
-    push.keyFirst = c.keyFirst;
-    push.keys = c.keys;
-    push.rowPitch = plan.rowPitch;
-}
-
-template <class Push> void setPush(Dispatch &dispatch, const Push &push) {
-    static_assert(sizeof(Push) <= sizeof dispatch.pushWords, "Vulkan 1.0 guarantees 128 bytes");
-    std::memcpy(dispatch.pushWords, &push, sizeof push);
-    dispatch.pushBytes = sizeof push;
-}
-
-static_assert(elementF32 == VKATTN_F32 && elementF16 == VKATTN_F16 && elementBf16 == VKATTN_BF16);
-uint32_t type(const Problem &p, vkattn_role role) {
-    return static_cast<uint32_t>(p.tensor(role).dtype);
-}
 // How many rows a chunk has depends on limits and batch size; what must not depend on them takes one class.
 TileClass rowClass(const Plan &plan, const Chunk &c) {
     return !plan.problem.deterministic && c.queries < plan.tuning.fewRowsBelow ? fewRows : manyRows;
-}
-
-void makeSequences(const Plan &plan, Dispatch &d) {
-    const Problem &p = plan.problem;
-    SequencesPush push{};
-    push.sequences = p.batch;
-    push.totalQueries = p.tensor(VKATTN_Q).extent[2];
-    push.totalKeys = p.tensor(VKATTN_K).extent[2];
-    push.maxQueries = p.queryTokens;
-    push.maxKeys = p.keyTokens;
-    setPush(d, push);
-    const uint64_t count = p.batch + 1ull;
-    d.operands[0] = {VKATTN_WORKSPACE, 0, 4ull * sequenceWords * p.batch, 0, noPushWord, 4, true};
-    d.operands[1] = arrayOperand(VKATTN_CU_SEQ_Q, 0, count, 0, offsetof(SequencesPush, cuQBase));
-    d.operands[2] = arrayOperand(VKATTN_CU_SEQ_K, 0, count, 0, offsetof(SequencesPush, cuKBase));
-    d.operands[3] = standIn(d.operands[1]);
-    d.key = {Stage::sequences, {plan.tuning.sequenceLanes, plan.tuning.sequenceLanes}};
-    d.groups[0] = d.groups[1] = d.groups[2] = 1;
 }
 
 void makeSinks(const Plan &plan, const Chunk &c, Dispatch &d) {
@@ -197,8 +53,8 @@ void makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[3] = lengthsOperand(plan, c, offsetof(ScoresPush, lengthsBase), d.operands[1]);
     const TileShape &tile = plan.tuning.scores[rowClass(plan, c)];
     d.key = {Stage::scores,
-             {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, type(p, VKATTN_Q), type(p, VKATTN_K),
-              p.softcap > 0 ? 1u : 0u}};
+             {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, elementType(p, VKATTN_Q),
+              elementType(p, VKATTN_K), p.softcap > 0 ? 1u : 0u}};
     d.groups[0] = divideUp(c.keys, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
 }
@@ -218,7 +74,7 @@ void makePairsOverlay(const Plan &plan, const Chunk &c, Stage stage, Dispatch &d
     d.operands[1] = pairsOperand(p, role, c, first, count, offsetof(OverlayPush, base));
     d.operands[2] = d.operands[3] = unused(plan);
     d.key = {stage, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
-    if (role == VKATTN_BIAS) d.key = {stage, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane, type(p, role)}};
+    if (role == VKATTN_BIAS) d.key = {stage, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane, elementType(p, role)}};
 }
 
 void makeAlibi(const Plan &plan, const Chunk &c, Dispatch &d) {
@@ -292,7 +148,7 @@ void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[3] = lengthsOperand(plan, c, offsetof(SoftmaxPush, lengthsBase), d.operands[0]);
     const bool longRows = p.keyTokens > maxKeysPerLane * plan.tuning.softmaxLanes[manyRows];
     const uint32_t lanes = plan.tuning.softmaxLanes[longRows ? fewRows : manyRows];
-    d.key = {Stage::softmax, {lanes, lanes, type(p, VKATTN_WEIGHTS)}};
+    d.key = {Stage::softmax, {lanes, lanes, elementType(p, VKATTN_WEIGHTS)}};
     d.groups[0] = c.queries;
     d.groups[1] = 1;
 }
@@ -317,15 +173,18 @@ void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys,
     d.operands[3] = lengthsOperand(plan, c, offsetof(ValuesPush, lengthsBase), d.operands[0]);
     const TileClass rows = rowClass(plan, c);
     const TileShape &tile = plan.tuning.values[rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows];
-    d.key = {Stage::values,
-             {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, type(p, VKATTN_V), type(p, VKATTN_OUT)}};
+    d.key = {
+        Stage::values,
+        {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, elementType(p, VKATTN_V), elementType(p, VKATTN_OUT)}};
     d.groups[0] = divideUp(p.valueDim, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
 }
 
 } // namespace
 
-uint32_t Plan::dispatchesPerRowChunk() const {
+uint32_t stagedDispatchesPerRowChunk(const Plan &plan) {
+    const Problem &problem = plan.problem;
+    const uint32_t keyChunks = plan.keyChunks;
     const uint32_t sinks = problem.has(VKATTN_SINKS) ? 1 : 0;
     if (problem.keyTokens == 0) return sinks + 2; // without keys only softmax and values run
     uint32_t passes = 2;                          // scores and values
@@ -333,69 +192,47 @@ uint32_t Plan::dispatchesPerRowChunk() const {
     return sinks + keyChunks * passes + 1;
 }
 
-PipelineSet Plan::pipelines() const {
-    PipelineSet set;
-    if (dispatchCount == 0) return set;
-    const uint32_t setUp = setUpDispatches();
-    for (uint32_t n = 0; n < setUp; ++n) set.add(dispatch(n).key);
-    // Chunks of rows differ only in how many rows they have: the first has all, the last in query direction may have fewer.
-    const uint32_t perRowChunk = dispatchesPerRowChunk();
-    for (uint32_t rowChunk = 0; rowChunk < queryChunks; rowChunk += std::max(queryChunks - 1, 1u))
-        for (uint32_t n = 0; n < perRowChunk; ++n) set.add(dispatch(setUp + rowChunk * perRowChunk + n).key);
-    return set;
-}
-
-uint64_t Plan::storageDescriptorCount() const {
-    return uint64_t{dispatchCount} * stagedOperands;
-}
-
-Dispatch Plan::dispatch(uint32_t index) const {
-    const Problem &p = problem;
+Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
+    const Problem &p = plan.problem;
     Dispatch d{};
     d.operandCount = stagedOperands;
-    const uint32_t setUp = setUpDispatches();
+    const uint32_t setUp = plan.setUpDispatches();
     if (index < setUp) {
-        makeSequences(*this, d);
+        makeSequences(plan, d);
         return d;
     }
-    const uint32_t keyedChunks = p.keyTokens ? keyChunks : 0;
+    const uint32_t keyedChunks = p.keyTokens ? plan.keyChunks : 0;
     const uint32_t valuesChunks = std::max(keyedChunks, 1u);
-    const uint32_t perRowChunk = dispatchesPerRowChunk(), softmaxAt = perRowChunk - 1 - valuesChunks;
+    const uint32_t perRowChunk = stagedDispatchesPerRowChunk(plan), softmaxAt = perRowChunk - 1 - valuesChunks;
     const uint32_t sinks = p.has(VKATTN_SINKS) ? 1 : 0;
     const uint32_t rowChunk = (index - setUp) / perRowChunk, step = (index - setUp) % perRowChunk;
 
-    Chunk c{};
-    c.queryFirst = rowChunk % queryChunks * chunkQueries;
-    c.headFirst = rowChunk / queryChunks % headChunks * chunkHeads;
-    c.batchFirst = rowChunk / queryChunks / headChunks * chunkBatches;
-    c.queries = std::min(chunkQueries, p.queryTokens - c.queryFirst);
-    c.heads = std::min(chunkHeads, p.heads - c.headFirst);
-    c.batches = std::min(chunkBatches, p.batch - c.batchFirst);
+    Chunk c = rowsOfChunk(plan, rowChunk);
     const auto selectKeys = [&](uint32_t n) {
-        c.keyFirst = n * chunkKeys;
-        c.keys = p.keyTokens ? std::min(chunkKeys, p.keyTokens - c.keyFirst) : 0;
+        c.keyFirst = n * plan.chunkKeys;
+        c.keys = p.keyTokens ? std::min(plan.chunkKeys, p.keyTokens - c.keyFirst) : 0;
     };
 
     d.groups[2] = c.batches * c.heads;
     if (step < sinks) {
-        makeSinks(*this, c, d);
+        makeSinks(plan, c, d);
         d.barrierBefore = index > 0;
     } else if (step < softmaxAt) {
         const uint32_t pass = (step - sinks) / keyedChunks, n = (step - sinks) % keyedChunks;
         selectKeys(n);
         if (pass == 0)
-            makeScores(*this, c, d);
+            makeScores(plan, c, d);
         else
-            makeOverlay(*this, c, pass - 1, d);
+            makeOverlay(plan, c, pass - 1, d);
         d.barrierBefore = n == 0 && index > 0 && (pass > 0 || sinks == 0); // the sinks and the scores touch different columns
     } else if (step == softmaxAt) {
         c.keys = p.keyTokens;
-        makeSoftmax(*this, c, d);
+        makeSoftmax(plan, c, d);
         d.barrierBefore = index > 0;
     } else {
         const uint32_t n = step - softmaxAt - 1;
         selectKeys(n);
-        makeValues(*this, c, n == 0, n + 1 == valuesChunks, d);
+        makeValues(plan, c, n == 0, n + 1 == valuesChunks, d);
         d.barrierBefore = true;
     }
     return d;

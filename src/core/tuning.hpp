@@ -3,6 +3,7 @@
 
 #include "core/caps.hpp"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace vkattn {
@@ -31,5 +32,37 @@ struct StagedTuning {
 };
 
 [[nodiscard]] const StagedTuning &stagedTuning(const Caps &caps);
+
+// How a workgroup of the flash kernel is laid out (shaders/flash.comp), for head and value dims up to maxDim.
+struct FlashTile {
+    uint32_t maxDim;
+    uint32_t dimLanes, keyLanes, rowLanes; // invocations = product
+    uint32_t rowsPerLane, keysPerLane; // registers: rowsPerLane * keysPerLane scores, rowsPerLane * (head + value dims) / dimLanes floats
+    uint32_t source;                   // interop.h: sourceDirect, sourceShared, sourceShuffled
+    uint32_t tileKeys;                 // sourceShared: keys in shared memory, a multiple of the step
+    uint32_t subgroups;                // 1: uses subgroup operations
+    uint32_t rolledEdges;              // 1: first and last loop not unrolled
+    [[nodiscard]] constexpr uint32_t invocations() const { return dimLanes * keyLanes * rowLanes; }
+    [[nodiscard]] constexpr uint32_t rows() const { return rowLanes * rowsPerLane; }
+    [[nodiscard]] constexpr uint32_t step() const { return keyLanes * keysPerLane; }
+    [[nodiscard]] constexpr uint32_t keyTile() const { return source == 1 ? tileKeys : step(); }
+    [[nodiscard]] constexpr uint32_t sharedWords(uint32_t headDim, uint32_t valueDim) const {
+        return source == 1 ? tileKeys * (headDim + valueDim) : dimLanes > 1 && !subgroups ? invocations() * rowsPerLane * keysPerLane : 0;
+    }
+};
+
+struct FlashTuning {
+    static constexpr uint32_t maxTiles = 12;
+    FlashTile flash[maxTiles], decode[maxTiles]; // the first row that fits the dims is taken; maxDim 0 ends a list
+    uint32_t targetWorkgroups;                   // keys are split until a dispatch has so many
+    uint32_t minSplitKeys, maxSplitKeys;
+    uint32_t fixedSplitKeys; // with the deterministic flag
+    uint32_t decodeRows;     // up to so many rows, queries x heads of a group, decode is chosen
+    uint32_t combineLanes;
+};
+
+[[nodiscard]] FlashTuning flashTuning(const Caps &caps);
+// Replaces rows by those of a tuning file (docs/tuning.md). INVALID_ARGUMENT with the line and what was expected.
+[[nodiscard]] vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vkattn_diagnostic *why);
 
 } // namespace vkattn

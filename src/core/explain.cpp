@@ -1,0 +1,113 @@
+// What the planner chooses and why, in numbers and words.
+#include "core/flash.hpp"
+#include "core/staged.hpp"
+#include "lib/interop.h"
+#include "util/diagnostic.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace vkattn {
+namespace {
+
+// Sum over i in [0, n) of i + c clamped to [0, most].
+double clampedSum(double n, double c, double most) {
+    const double zeros = std::clamp(-c, 0.0, n), full = std::clamp(n - std::max(most - c, 0.0), 0.0, n - zeros);
+    const double first = zeros, last = n - full; // rows that are neither
+    return (last - first) * (c + (first + last - 1) / 2) + full * most;
+}
+
+// Pairs that causal and window leave, were every sequence as long as it may be.
+double visiblePairs(const Problem &p) {
+    const double n = p.queryTokens, most = p.keyTokens, shift = p.topLeft ? 0 : most - n;
+    return p.batch * static_cast<double>(p.heads) * (clampedSum(n, shift + p.right + 1, most) - clampedSum(n, shift - p.left, most));
+}
+
+const char *form(const Plan &plan) {
+    if (plan.kernel == VKATTN_KERNEL_STAGED) return "";
+    const FlashTile &tile = plan.flash.tile;
+    if (tile.dimLanes > 1) return tile.subgroups ? "dims in lanes, subgroup shuffles" : "dims in lanes, shared memory";
+    if (tile.keyLanes > 1) return "keys in lanes";
+    return tile.source == interop::sourceShared     ? "rows in lanes, K and V through shared memory"
+           : tile.source == interop::sourceShuffled ? "rows in lanes, K and V through subgroup shuffles"
+                                                    : "rows in lanes";
+}
+
+void describeChoice(const Problem &p, const PlanLimits &limits, const Plan &plan, vkattn_explanation &out) {
+    const auto print = [&](const char *text) { std::snprintf(out.choice, sizeof out.choice, "%s", text); };
+    if (p.kernel != VKATTN_KERNEL_AUTO) return print("it was asked for");
+    const unsigned long long rows = uint64_t{p.queryTokens} * p.groupSize();
+    if (plan.kernel == VKATTN_KERNEL_DECODE)
+        std::snprintf(
+            out.choice, sizeof out.choice,
+            "%llu query rows share each key head, at most %u: lanes go along the keys, and the heads of a group are packed as rows", rows,
+            limits.tuning.decodeRows);
+    else if (plan.kernel == VKATTN_KERNEL_FLASH)
+        std::snprintf(out.choice, sizeof out.choice,
+                      "%llu query rows share each key head, over %u: tiles of rows reuse every key they load", rows,
+                      limits.tuning.decodeRows);
+    else
+        print("neither flash nor decode can take the problem");
+}
+
+} // namespace
+
+vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_explanation &out, vkattn_diagnostic *why) {
+    Plan plan;
+    if (const auto r = makePlan(p, limits, plan, why)) return r;
+    out = vkattn_explanation{};
+    out.structSize = sizeof out;
+    out.kernel = plan.kernel;
+    out.kernelName = plan.kernelName();
+    out.form = form(plan);
+    out.dispatchCount = plan.dispatchCount;
+    out.pipelineCount = plan.pipelines().size();
+    out.chunkCount = plan.chunkCount();
+    out.workspaceBytes = plan.workspaceBytes;
+    out.splits = 1;
+    if (plan.kernel != VKATTN_KERNEL_STAGED) {
+        const FlashShape &shape = plan.flash;
+        out.rowsPerWorkgroup = shape.tile.rows();
+        out.keysPerStep = shape.tile.step();
+        out.packedHeads = shape.packed;
+        if (shape.splitKeys) out.splits = std::max((p.keyTokens + shape.splitKeys - 1) / shape.splitKeys, 1u);
+    }
+    for (uint32_t n = 0; n < plan.dispatchCount; ++n) { // the first main dispatch
+        const Dispatch d = plan.dispatch(n);
+        if (d.key.stage != Stage::scores && d.key.stage < Stage::flashPlain) continue;
+        std::copy_n(d.groups, 3, out.groups);
+        out.workgroupInvocations = d.key.constants[0];
+        break;
+    }
+    const double pairs = static_cast<double>(p.batch) * p.heads * p.queryTokens * p.keyTokens;
+    out.flopsFull = p.flops();
+    out.flops = pairs > 0 ? out.flopsFull * (visiblePairs(p) / pairs) : 0;
+    for (int n = 0; n < VKATTN_WORKSPACE; ++n) {
+        const auto role = static_cast<vkattn_role>(n);
+        (isOutput(role) ? out.bytesWritten : out.bytesRead) += static_cast<double>(p.bytesNeeded(role));
+    }
+    // Scores and weights go through memory in the staged kernel, partial results in the others.
+    const double passes = plan.kernel == VKATTN_KERNEL_STAGED ? 2.0 * static_cast<double>(plan.chunkCount()) : 1.0;
+    out.bytesRead += passes * static_cast<double>(plan.workspaceBytes);
+    out.bytesWritten += passes * static_cast<double>(plan.workspaceBytes);
+    describeChoice(p, limits, plan, out);
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+        if (kernel == plan.kernel) continue;
+        vkattn_diagnostic reason{};
+        Plan other;
+        if (makePlanFor(kernel, p, limits, other, &reason) != VKATTN_OK)
+            std::snprintf(out.rejected[kernel], sizeof out.rejected[kernel], "%.251s", reason.message);
+        else
+            std::snprintf(out.rejected[kernel], sizeof out.rejected[kernel], "%s; would take %u dispatches and %llu bytes of workspace",
+                          p.kernel != VKATTN_KERNEL_AUTO   ? "another was asked for"
+                          : kernel == VKATTN_KERNEL_STAGED ? "it can run, but keeps all scores in memory"
+                          : kernel == VKATTN_KERNEL_FLASH
+                              ? "it can run, but too few query rows share a key to fill its tiles"
+                              : "it can run, but so many query rows share a key that tiles of rows reuse it better",
+                          other.dispatchCount, static_cast<unsigned long long>(other.workspaceBytes));
+    }
+    return VKATTN_OK;
+}
+
+} // namespace vkattn

@@ -1,0 +1,179 @@
+// How the flash and decode kernels lay out a workgroup and cut a problem.
+#include "core/chunks.hpp"
+#include "core/flash.hpp"
+#include "lib/interop.h"
+
+namespace vkattn {
+namespace {
+
+using namespace interop;
+
+constexpr uint32_t most16Bits = 65535; // halves of push-constant words
+
+constexpr uint32_t roundUp(uint32_t n, uint32_t multiple) {
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+const FlashTile *findTile(const FlashTile (&tiles)[FlashTuning::maxTiles], uint32_t dim) {
+    for (const FlashTile &tile : tiles)
+        if (tile.maxDim >= dim) return &tile;
+    return nullptr;
+}
+uint32_t largestDim(const FlashTile (&tiles)[FlashTuning::maxTiles]) {
+    uint32_t most = 0;
+    for (const FlashTile &tile : tiles) most = std::max(most, tile.maxDim);
+    return most;
+}
+
+// Dims of a lane: runs of 4, 2 or 1 neighbours, as many as the dims are a multiple of.
+uint32_t dimsOfLane(const FlashTile &tile, uint32_t dim, uint32_t shuffleLanes) {
+    if (tile.source == sourceShuffled) return roundUp(dim, shuffleLanes);
+    const uint32_t run = dim % 4 == 0 ? 4 : dim % 2 == 0 ? 2 : 1;
+    return tile.dimLanes == 1 ? dim : roundUp(static_cast<uint32_t>(ceilDiv(dim, tile.dimLanes)), run);
+}
+
+uint32_t overlaysOf(const Problem &p) {
+    return (p.softcap > 0 ? overlaySoftcap : 0) | (p.has(VKATTN_ALIBI_SLOPES) ? overlayAlibi : 0) |
+           (p.uses(VKATTN_BIAS) ? overlayBias : 0) | (p.uses(VKATTN_MASK) ? overlayMask : 0) |
+           (p.uses(VKATTN_BIT_MASK) ? overlayBitMask : 0) | (p.has(VKATTN_DOC_IDS_Q) ? overlayDocuments : 0);
+}
+
+bool dimStridesAreOne(const Problem &p) {
+    for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT})
+        if (p.tensor(role).extent[3] > 1 && p.tensor(role).stride[3] != 1) return false;
+    return true;
+}
+
+// Everything but q, k, v and out with neighbouring dims needs options, and bindings past the fourth.
+bool needsOptions(const Problem &p) {
+    return overlaysOf(p) || !dimStridesAreOne(p) || p.presentRoles || p.tensor(VKATTN_LSE).present();
+}
+
+struct FlashLimits {
+    const Problem &p;
+    const Caps &caps;
+    const FlashShape &shape;
+    uint32_t rowTile, keyTile;
+    bool alwaysParts;
+
+    [[nodiscard]] uint64_t splits(const ChunkShape &s) const { return ceilDiv(s.keys, shape.splitKeys); }
+    // Partial results of a row over all chunks of keys; 0 where the one dispatch writes the output.
+    [[nodiscard]] uint64_t parts(const ChunkShape &s) const {
+        const uint64_t chunks = ceilDiv(std::max(p.keyTokens, 1u), s.keys), last = std::max(p.keyTokens, 1u) - (chunks - 1) * s.keys;
+        const uint64_t all = (chunks - 1) * splits(s) + ceilDiv(last, shape.splitKeys);
+        return all == 1 && !alwaysParts && shape.tile.keyLanes == 1 ? 0 : all * shape.tile.keyLanes;
+    }
+    [[nodiscard]] bool keysFit(const ChunkShape &s) const { return splits(s) <= caps.maxWorkgroupCount[1]; }
+    [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
+        return s.heads % shape.packed == 0 && s.heads <= most16Bits && parts(s) <= most16Bits &&
+               ceilDiv(uint64_t{s.queries} * shape.packed, rowTile) <= caps.maxWorkgroupCount[0] &&
+               (parts(s) == 0 || s.queries <= caps.maxWorkgroupCount[0]);
+    }
+    [[nodiscard]] uint64_t workspaceBytes(const ChunkShape &s) const {
+        return parts(s) * s.batches * s.heads * s.queries * (uint64_t{p.valueDim} + partialWords) * 4;
+    }
+};
+
+// Keys of a split: as many splits as give the device enough workgroups, none shorter than is worth a partial result.
+uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
+    const uint32_t tile = shape.tile.keyTile(), keys = std::max(p.keyTokens, 1u);
+    if (p.deterministic) return roundUp(tuning.fixedSplitKeys, tile);
+    const uint64_t workgroups = ceilDiv(uint64_t{p.queryTokens} * shape.packed, shape.tile.rows()) * (p.heads / shape.packed) * p.batch;
+    const uint64_t wanted = ceilDiv(tuning.targetWorkgroups, workgroups), most = std::max(keys / tuning.minSplitKeys, 1u);
+    const uint64_t splits = std::max<uint64_t>(std::min(wanted, most), ceilDiv(keys, tuning.maxSplitKeys));
+    return roundUp(static_cast<uint32_t>(ceilDiv(keys, splits)), tile);
+}
+
+vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem &p, const FlashShape &shape, const Caps &caps,
+                        vkattn_diagnostic *why) {
+    const auto unsupported = VKATTN_ERROR_UNSUPPORTED;
+    const uint32_t words = tile.sharedWords(shape.dimsPerLane * tile.dimLanes, shape.valueDimsPerLane * tile.dimLanes);
+    if (tile.invocations() > caps.maxWorkgroupInvocations || tile.invocations() > caps.maxWorkgroupSize[0])
+        return fail(why, unsupported, "the %s kernel's workgroup for head dim %u has %u invocations; the device takes %u", kernel,
+                    p.headDim, tile.invocations(), std::min(caps.maxWorkgroupInvocations, caps.maxWorkgroupSize[0]));
+    if (words * 4 > caps.maxSharedMemoryBytes)
+        return fail(why, unsupported, "the %s kernel's workgroup for head dim %u needs %u bytes of shared memory; the device has %u",
+                    kernel, p.headDim, words * 4, caps.maxSharedMemoryBytes);
+    if (tile.subgroups && (!caps.subgroupShuffle || caps.subgroupSize < tile.dimLanes))
+        return fail(why, unsupported, "the %s kernel's tile for head dim %u shuffles among %u lanes; the device's subgroups have %u%s",
+                    kernel, p.headDim, tile.dimLanes, caps.subgroupSize, caps.subgroupShuffle ? "" : " and no shuffle");
+    return VKATTN_OK;
+}
+
+} // namespace
+
+vkattn_result flashSupported(vkattn_kernel kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
+    const Caps &caps = limits.caps;
+    if (caps.maxStorageBuffersPerStage < flashOperands)
+        (void)fail(why, VKATTN_OK, "q, k, v and out alone: the device has %u storage buffers a stage, options take %u",
+                   caps.maxStorageBuffersPerStage, flashOperands);
+    const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? limits.tuning.decode : limits.tuning.flash;
+    if (largestDim(tiles) == 0) return fail(why, VKATTN_ERROR_UNSUPPORTED, "no tile of the %s kernel fits the device", kernelName(kernel));
+    return VKATTN_OK;
+}
+
+vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
+    constexpr vkattn_result unsupported = VKATTN_ERROR_UNSUPPORTED;
+    const char *name = kernelName(kernel);
+    const Caps &caps = limits.caps;
+    const FlashTuning &tuning = limits.tuning;
+    if (p.tensor(VKATTN_WEIGHTS).present())
+        return fail(why, unsupported, "the %s kernel never has the weights in memory; only the staged kernel writes them", name);
+    const bool options = needsOptions(p);
+    // A split's partial results are merged by a dispatch of five storage buffers.
+    if (caps.maxStorageBuffersPerStage < flashOperands && (options || kernel == VKATTN_KERNEL_DECODE || p.deterministic))
+        return fail(why, unsupported, "the %s kernel needs %u storage buffers a stage for this problem; the device has %u", name,
+                    flashOperands, caps.maxStorageBuffersPerStage);
+
+    out = Plan{};
+    out.kernel = kernel;
+    out.problem = p;
+    out.tuning = stagedTuning(caps);
+    if (const auto r = setTable(out, limits, why)) return r;
+    FlashShape &shape = out.flash;
+    const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? tuning.decode : tuning.flash;
+    const uint32_t dim = std::max(p.headDim, p.valueDim);
+    const FlashTile *tile = findTile(tiles, dim);
+    if (!tile)
+        return fail(why, unsupported, "the %s kernel takes head and value dims up to %u on this device, and this problem has %u", name,
+                    largestDim(tiles), dim);
+    shape.tile = *tile;
+    shape.shuffleLanes = std::max(caps.subgroupSize, 4u);
+    shape.dimsPerLane = dimsOfLane(*tile, p.headDim, shape.shuffleLanes);
+    shape.valueDimsPerLane = dimsOfLane(*tile, p.valueDim, shape.shuffleLanes);
+    shape.overlays = overlaysOf(p);
+    shape.options = options;
+    shape.combineLanes = tuning.combineLanes;
+    if (const auto r = checkTile(name, *tile, p, shape, caps, why)) return r;
+    if (p.queryTokens == 0) return VKATTN_OK; // nothing to write
+    if (p.keyTokens == 0)
+        return fail(why, unsupported, "the %s kernel has nothing to do without keys; the staged kernel writes the zeros", name);
+    if (p.groupSize() > most16Bits)
+        return fail(why, unsupported, "the %s kernel takes at most %u query heads a key head", name, most16Bits);
+
+    const uint64_t alignment = out.workspaceAlignment;
+    if (options) shape.optionsBytes = (sizeof(FlashOptions) + alignment - 1) / alignment * alignment;
+    ChunkShape chunk{};
+    const uint64_t fixedBytes = out.tableBytes + shape.optionsBytes;
+    // Packing heads keeps them together; where limits cut them apart, they go unpacked.
+    const bool pack = p.groupSize() > 1 && (kernel == VKATTN_KERNEL_DECODE || p.queryTokens < tile->rows());
+    for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {
+        shape.splitKeys = chooseSplitKeys(p, tuning, shape);
+        if (caps.maxStorageBuffersPerStage < flashOperands) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), tile->keyTile());
+        const FlashLimits own = {p, caps, shape, tile->rows(), p.deterministic ? shape.splitKeys : tile->keyTile(), p.deterministic};
+        Chunker chunker(p, limits, own, fixedBytes);
+        const bool fits = chunker.choose(chunk, shape.packed == 1 ? why : nullptr);
+        if (!fits && shape.packed > 1) continue;
+        if (!fits) return unsupported;
+        shape.parts = static_cast<uint32_t>(own.parts(chunk));
+        out.workspaceBytes = fixedBytes + own.workspaceBytes(chunk);
+        break;
+    }
+    if (caps.maxStorageBuffersPerStage < flashOperands && (shape.parts || p.keyTokens > tuning.maxSplitKeys))
+        return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
+                    p.keyTokens, caps.maxStorageBuffersPerStage);
+    setChunks(out, chunk);
+    return setDispatchCount(out, flashDispatchesPerRowChunk(out), why);
+}
+
+} // namespace vkattn

@@ -1,0 +1,128 @@
+// Reading a tuning file: text, one row of the tuning table a line (docs/tuning.md).
+#include "core/tuning.hpp"
+#include "lib/interop.h"
+#include "util/diagnostic.hpp"
+
+#include <cstring>
+
+namespace vkattn {
+namespace {
+
+constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+
+class Words {
+  public:
+    Words(const char *begin, const char *end) : at_(begin), end_(end) {}
+    // The next word, empty at the end of the line.
+    [[nodiscard]] bool next(const char *&word, size_t &length) {
+        while (at_ < end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r')) ++at_;
+        word = at_;
+        while (at_ < end_ && *at_ != ' ' && *at_ != '\t' && *at_ != '\r') ++at_;
+        length = static_cast<size_t>(at_ - word);
+        return length != 0;
+    }
+
+  private:
+    const char *at_, *end_;
+};
+
+bool is(const char *word, size_t length, const char *expected) {
+    return length == std::strlen(expected) && std::memcmp(word, expected, length) == 0;
+}
+
+struct Field {
+    const char *name;
+    uint32_t FlashTile::*member;
+    uint32_t least, most;
+};
+constexpr Field fields[] = {
+    {"maxDim", &FlashTile::maxDim, 1, 2048},
+    {"dimLanes", &FlashTile::dimLanes, 1, 64},
+    {"keyLanes", &FlashTile::keyLanes, 1, 1024},
+    {"rowLanes", &FlashTile::rowLanes, 1, 1024},
+    {"rowsPerLane", &FlashTile::rowsPerLane, 1, 16},
+    {"keysPerLane", &FlashTile::keysPerLane, 1, 16},
+    {"source", &FlashTile::source, 0, 2},
+    {"tileKeys", &FlashTile::tileKeys, 1, 1024},
+    {"subgroups", &FlashTile::subgroups, 0, 1},
+    {"rolledEdges", &FlashTile::rolledEdges, 0, 1},
+};
+
+vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagnostic *why) {
+    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0};
+    const char *word;
+    size_t length;
+    while (words.next(word, length)) {
+        const auto *equals = static_cast<const char *>(std::memchr(word, '=', length));
+        const Field *field = nullptr;
+        for (const Field &each : fields)
+            if (equals && is(word, static_cast<size_t>(equals - word), each.name)) field = &each;
+        if (!field)
+            return fail(why, invalid, "tuning line %u: '%.*s', expected name=number with a name such as rowsPerLane (docs/tuning.md)", line,
+                        static_cast<int>(length), word);
+        uint32_t value = 0;
+        bool digits = equals + 1 < word + length;
+        for (const char *c = equals + 1; c < word + length; ++c) {
+            digits = digits && *c >= '0' && *c <= '9' && value < 100000;
+            if (digits) value = value * 10 + static_cast<uint32_t>(*c - '0');
+        }
+        if (!digits || value < field->least || value > field->most)
+            return fail(why, invalid, "tuning line %u: %s is '%.*s', expected %u to %u", line, field->name,
+                        static_cast<int>(word + length - equals - 1), equals + 1, field->least, field->most);
+        tile.*field->member = value;
+    }
+    if (tile.maxDim == 0) return fail(why, invalid, "tuning line %u has no maxDim", line);
+    const auto powerOfTwo = [](uint32_t n) { return (n & (n - 1)) == 0; };
+    if (!powerOfTwo(tile.dimLanes))
+        return fail(why, invalid, "tuning line %u: dimLanes is %u, expected a power of two", line, tile.dimLanes);
+    if (tile.rowsPerLane * tile.keysPerLane > 32)
+        return fail(why, invalid, "tuning line %u: rowsPerLane %u times keysPerLane %u is over 32", line, tile.rowsPerLane,
+                    tile.keysPerLane);
+    if (tile.source != interop::sourceDirect && (tile.dimLanes > 1 || tile.keyLanes > 1))
+        return fail(why, invalid, "tuning line %u: source %u needs dimLanes=1 and keyLanes=1", line, tile.source);
+    if (tile.source == interop::sourceShared && tile.tileKeys % tile.step() != 0)
+        return fail(why, invalid, "tuning line %u: tileKeys %u is no multiple of keysPerLane %u", line, tile.tileKeys, tile.keysPerLane);
+    if (tile.source == interop::sourceShuffled && !tile.subgroups)
+        return fail(why, invalid, "tuning line %u: source 2 needs subgroups=1", line);
+    return VKATTN_OK;
+}
+
+} // namespace
+
+vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vkattn_diagnostic *why) {
+    if (size == 0) return VKATTN_OK;
+    const char *at = static_cast<const char *>(bytes), *end = at + size;
+    FlashTuning given = tuning;
+    uint32_t counts[2] = {};
+    for (uint32_t line = 1; at < end; ++line) {
+        const auto *newline = static_cast<const char *>(std::memchr(at, '\n', static_cast<size_t>(end - at)));
+        const char *lineEnd = newline ? newline : end;
+        Words words(at, lineEnd);
+        at = newline ? newline + 1 : end;
+        const char *word;
+        size_t length;
+        if (!words.next(word, length)) {
+            if (line == 1) return fail(why, invalid, "a tuning file begins with the line 'vkattn-tuning 1'");
+            continue;
+        }
+        if (line == 1) {
+            if (!is(word, length, "vkattn-tuning") || !words.next(word, length) || !is(word, length, "1"))
+                return fail(why, invalid, "a tuning file begins with the line 'vkattn-tuning 1'; make a new one with `vkattn tune`");
+            continue;
+        }
+        if (*word == '#') continue;
+        const bool decode = is(word, length, "decode");
+        if (!decode && !is(word, length, "flash"))
+            return fail(why, invalid, "tuning line %u begins with '%.*s', expected flash, decode or #", line, static_cast<int>(length),
+                        word);
+        if (counts[decode] == FlashTuning::maxTiles)
+            return fail(why, invalid, "tuning line %u: more than %u rows of one kernel", line, FlashTuning::maxTiles);
+        auto &tiles = decode ? given.decode : given.flash;
+        if (counts[decode] == 0) std::memset(tiles, 0, sizeof tiles);
+        if (const auto r = readTile(words, line, tiles[counts[decode]++], why)) return r;
+    }
+    tuning = given;
+    return VKATTN_OK;
+}
+
+} // namespace vkattn
