@@ -6,6 +6,7 @@
  *
  *   vkattnCreateContext   once per device, from your handles
  *   vkattnQuery           how large a workspace, which kernel, or unsupported and why
+ *   vkattnExplain         the same in detail, from caps alone: why this kernel and not the others
  *   vkattnPrewarm         compile the pipelines a problem needs, on any thread
  *   vkattnRecord          append the dispatches to a command buffer
  *
@@ -141,6 +142,35 @@ VKATTN_API vkattn_result vkattnContextCaps(vkattn_context context, vkattn_caps *
  * case the CPU (vkattn/cpu.h) takes the same problem. */
 VKATTN_API vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *out,
                                      vkattn_diagnostic *why);
+
+/* What the planner chooses on a device with such caps, why, and what that costs. For people, logs and measurement: nothing here is needed
+ * to record. Numbers that a kernel has no use for are 0. */
+typedef struct vkattn_explanation {
+    uint32_t structSize;
+    vkattn_kernel kernel;      /* never AUTO */
+    const char *kernelName;    /* static storage */
+    const char *form;          /* e.g. "rows in lanes", static storage; empty where the kernel has one form only */
+    uint32_t rowsPerWorkgroup; /* of the main dispatches, and likewise the following */
+    uint32_t keysPerStep;
+    uint32_t splits;        /* pieces that the keys of a row are split into to run side by side */
+    uint32_t dispatchCount; /* these three as in vkattn_requirements */
+    uint32_t pipelineCount;
+    uint32_t chunkCount;
+    uint32_t groups[3];            /* of the first main dispatch */
+    uint32_t workgroupInvocations; /* of the first main dispatch */
+    uint64_t workspaceBytes;
+    double flops;     /* what is computed: pairs that causal, window and lengths known here leave visible by position */
+    double flopsFull; /* as if nothing were hidden */
+    double bytesRead, bytesWritten;
+    char choice[508];                        /* UTF-8, zero-terminated: why this kernel */
+    char rejected[VKATTN_KERNEL_COUNT][252]; /* by vkattn_kernel: why not taken; empty for the chosen one and AUTO */
+} vkattn_explanation;
+
+/* Plans `problem` for a device with `caps` (vkattnContextCaps, vkattnPhysicalDeviceCaps, or made up) under a workspace cap (0 = 64 MiB)
+ * without any Vulkan object, as a context on such a device would. Set out->structSize first; written only on VKATTN_OK. Pure; any thread.
+ * Errors: INVALID_ARGUMENT; UNSUPPORTED with the reason, where vkattnQuery says so too. */
+VKATTN_API vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const vkattn_problem *problem,
+                                       vkattn_explanation *out, vkattn_diagnostic *why);
 
 /* Compiles the pipelines that the problems need and that are not there yet. Slow; any thread. */
 VKATTN_API vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount,

@@ -40,6 +40,19 @@ VKATTN_CONST flagLastKeys = 32u;   // values: the last chunk of keys, write the 
 VKATTN_CONST flagRagged = 64u;     // lengths[] is the table of sequences
 VKATTN_CONST flagSinks = 128u;     // softmax: the last column of each row is the head's sink
 VKATTN_CONST flagFixedOrder = 256u; // softmax: sum in an order that does not depend on where the weights lie in memory
+VKATTN_CONST flagPartial = 512u;    // flash: partial results to the workspace
+
+// Specialization constants of flash
+VKATTN_CONST sourceDirect = 0u;   // each lane loads the K and V it multiplies
+VKATTN_CONST sourceShared = 1u;   // tiles of K and V in shared memory
+VKATTN_CONST sourceShuffled = 2u; // lanes load neighbouring dims, subgroup shuffles spread them
+VKATTN_CONST overlaySoftcap = 1u;
+VKATTN_CONST overlayAlibi = 2u;
+VKATTN_CONST overlayBias = 4u;
+VKATTN_CONST overlayMask = 8u;
+VKATTN_CONST overlayBitMask = 16u;
+VKATTN_CONST overlayDocuments = 32u;
+VKATTN_CONST partialWords = 3u; // before the value dims of a partial result: maximum, sum of weights, worst score
 
 // What decides which keys a query may see by position, in every stage that asks (lib/position.glsl).
 #define VKATTN_POSITION                                                                                                                    \
@@ -125,6 +138,55 @@ VKATTN_PUSH(ValuesPush) {
     uint sumsBase; // workspace element where partial outputs wait between chunks of keys
     uint vBase, vBatch, vHead, vToken, vDim;
     uint oBase, oBatch, oHead, oToken, oDim;
+};
+#endif
+// Of flash, in the workspace; the base members are set when the dispatch is recorded.
+struct FlashOptions {
+    uint qDim, kDim, vDim, oDim;
+    uint softcap;  // float bits
+    uint biasType; // elementF32, ...
+    uint lseBase, lseBatch, lseHead, lseToken;
+    uint biasBase, biasBatch, biasHead, biasQuery, biasKey; // seen from key 0
+    uint maskBase, maskBatch, maskHead, maskQuery, maskKey; // of the mask or the bit mask
+    uint maskPhase; // bit mask: bits from the start of the first bound word to key keyFirst
+    uint idsQBase, idsQBatch;
+    uint idsKBase, idsKBatch;
+    uint sinksBase, slopesBase;
+};
+#if defined(__cplusplus) || defined(VKATTN_STAGE_OPTIONS)
+VKATTN_PUSH(OptionsPush) {
+    FlashOptions given;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_FLASH)
+VKATTN_PUSH(FlashPush) {
+    VKATTN_POSITION
+    uint queries;         // query rows in the chunk
+    uint keyFirst;        // first key of this dispatch
+    uint keys;            // keys of this dispatch
+    uint splitKeys;       // keys of a split, a multiple of the step
+    uint headsAndPacked;  // query heads in the chunk | query heads packed as rows << 16
+    uint groupAndPhase;   // query heads per key head | first head of the chunk modulo that << 16
+    uint partsAndFirst;   // partial results of a row | the first of this dispatch << 16
+    uint dims;            // head dim | value dim << 16
+    float scale;
+    uint qBase, qBatch, qHead, qToken;
+    uint kBase, kBatch, kHead, kToken;
+    uint vBase, vBatch, vHead, vToken;
+    uint oBase, oBatch, oHead, oToken;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_COMBINE)
+VKATTN_PUSH(CombinePush) {
+    VKATTN_POSITION
+    uint heads, queries;
+    uint keyFirst, keys; // lib/position.glsl
+    uint packed;         // query heads packed as rows
+    uint parts;          // partial results of a row
+    uint valueDim;
+    uint oBase, oBatch, oHead, oToken, oDim;
+    uint lseBase, lseBatch, lseHead, lseToken;
+    uint sinksBase;
 };
 #endif
 

@@ -7,6 +7,9 @@ struct Sequence {
 };
 
 // Lengths are data on the device: clamped, never trusted. The table of ragged batches was clamped when sequences.comp wrote it.
+#ifdef VKATTN_NO_LENGTHS
+Sequence sequenceOf(uint batchInChunk) { return Sequence(0u, queryTokens, 0u, keyTokens); }
+#else
 Sequence sequenceOf(uint batchInChunk) {
     if ((flags & flagRagged) != 0u) {
         const uint at = lengthsBase + batchInChunk * sequenceWords;
@@ -16,6 +19,7 @@ Sequence sequenceOf(uint batchInChunk) {
     if ((flags & flagKeyLengths) != 0u) keyCount = min(lengths[lengthsBase + batchInChunk], keyTokens);
     return Sequence(0u, queryTokens, 0u, keyCount);
 }
+#endif
 // Rows of the chunk that the batch entry has; what lies past them is neither read nor written.
 uint rowsOf(Sequence s) { return min(queries, max(s.queryCount, queryFirst) - queryFirst); }
 // The same for the keys of the dispatch.

@@ -90,6 +90,40 @@ vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem,
     return VKATTN_OK;
 }
 
+// Provisional: there is one kernel, and what its dispatches look like inside is not told.
+vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const vkattn_problem *description, vkattn_explanation *out,
+                            vkattn_diagnostic *why) {
+    if (!caps || caps->structSize != sizeof(vkattn_caps))
+        return fail(why, invalid, "caps is NULL or its structSize is not sizeof(vkattn_caps)");
+    if (!out || out->structSize != sizeof(vkattn_explanation))
+        return fail(why, invalid, "out is NULL or its structSize is not sizeof(vkattn_explanation)");
+    Problem problem;
+    if (const auto r = makeProblem(description, problem, why)) return r;
+    const PlanLimits limits = {*caps, maxWorkspaceBytes ? maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES};
+    Plan plan;
+    if (const auto r = makePlan(problem, limits, plan, why)) return r;
+    *out = vkattn_explanation{};
+    out->structSize = sizeof(vkattn_explanation);
+    out->kernel = VKATTN_KERNEL_STAGED;
+    out->kernelName = plan.kernelName();
+    out->form = "";
+    out->splits = 1;
+    out->dispatchCount = plan.dispatchCount;
+    out->pipelineCount = plan.pipelines().size();
+    out->chunkCount = plan.chunkCount();
+    out->workspaceBytes = plan.workspaceBytes;
+    if (plan.dispatchCount)
+        for (int d = 0; d < 3; ++d) out->groups[d] = plan.dispatch(plan.setUpDispatches()).groups[d];
+    out->flops = out->flopsFull = problem.flops();
+    for (int role = 0; role < VKATTN_WORKSPACE; ++role)
+        (isOutput(static_cast<vkattn_role>(role)) ? out->bytesWritten : out->bytesRead) +=
+            static_cast<double>(problem.bytesNeeded(static_cast<vkattn_role>(role)));
+    std::snprintf(out->choice, sizeof out->choice, "the only Vulkan kernel of this version");
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE})
+        std::snprintf(out->rejected[kernel], sizeof out->rejected[kernel], "not in this version yet");
+    return VKATTN_OK;
+}
+
 vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount, vkattn_diagnostic *why) {
     if (!context || (problemCount && !problems)) return fail(why, invalid, "context, and problems with a problemCount, must not be NULL");
     for (uint32_t n = 0; n < problemCount; ++n) {

@@ -206,7 +206,7 @@ vkattn_result checkSequences(const Problem &p, const Caps &caps, const StagedTun
 vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
     if (const auto r = stagedSupported(limits.caps, why)) return r;
     if (problem.kernel != VKATTN_KERNEL_AUTO && problem.kernel != VKATTN_KERNEL_STAGED)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s kernel is not built yet",
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s kernel is not in this version yet",
                     problem.kernel == VKATTN_KERNEL_FLASH ? "flash" : "decode");
     out = Plan{};
     out.problem = problem;

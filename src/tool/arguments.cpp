@@ -1,5 +1,7 @@
 #include "arguments.hpp"
 
+#include "names.hpp"
+
 #include <vkattn/vkattn.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +10,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <span>
 
 namespace vkattn::tool {
 namespace {
@@ -16,8 +19,24 @@ constexpr uint32_t maxRepeat = 1000000; // one time is kept of each
 
 // What was typed, before its meaning is checked.
 struct RawRun {
-    std::string causal, align, window, scale, softcap, device, kernel, verify, repeat;
+    std::string causal, align, window, scale, softcap, roundTo, outDtype, device, kernel, verify, repeat;
+    std::string shapes[3], dtype, with, ragged; // explain
 };
+
+// The words of `explain --with`, and the roles that each stands for.
+struct Presence {
+    const char *word;
+    uint32_t roles;
+};
+constexpr Presence presences[] = {{"mask", 1u << VKATTN_MASK},
+                                  {"bitmask", 1u << VKATTN_BIT_MASK},
+                                  {"bias", 1u << VKATTN_BIAS},
+                                  {"alibi", 1u << VKATTN_ALIBI_SLOPES},
+                                  {"sinks", 1u << VKATTN_SINKS},
+                                  {"lengths", 1u << VKATTN_KEY_LENGTHS},
+                                  {"documents", 1u << VKATTN_DOC_IDS_Q | 1u << VKATTN_DOC_IDS_K},
+                                  {"lse", 1u << VKATTN_LSE},
+                                  {"weights", 1u << VKATTN_WEIGHTS}};
 
 template <class Integer> bool parseInteger(std::string_view text, Integer &value) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -26,6 +45,26 @@ template <class Integer> bool parseInteger(std::string_view text, Integer &value
 
 [[noreturn]] void badValue(const std::string &option, const std::string &expected, const std::string &value) {
     throw Failure(option + " takes " + expected + ", not '" + value + "'");
+}
+
+// The index of a word among those allowed.
+size_t parseWord(const std::string &option, const std::string &text, std::span<const char *const> words) {
+    std::string expected;
+    for (size_t i = 0; i < words.size(); i++) {
+        if (text == words[i]) return i;
+        expected += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + std::string(words[i]);
+    }
+    badValue(option, expected, text);
+}
+
+// "1,8,4096,64"; false where any part is not a whole number of 32 bits.
+bool parseList(const std::string &text, std::vector<uint32_t> &values) {
+    values.clear();
+    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+        end = text.find(',', begin);
+        if (!parseInteger(std::string_view(text).substr(begin, end - begin), values.emplace_back())) return false;
+    }
+    return true;
 }
 
 float parseFloat(const std::string &option, const std::string &text, bool allowNegative) {
@@ -62,14 +101,43 @@ void interpretAlignment(const CLI::App &app, const RawRun &raw, RunArguments &ru
     const bool causalTopLeft = causal && parseAlignment("--causal", raw.causal);
     const bool alignTopLeft = aligned && parseAlignment("--align", raw.align);
     if (app.count("--window") > 0) parseWindow(raw.window, run);
-    if (aligned && !causal && (run.flags & VKATTN_WINDOW) == 0)
-        throw Failure("--align says where a window or the causal diagonal lies, and there is neither: add --window or --causal, or leave "
-                      "--align out");
     if (causal && aligned && causalTopLeft != alignTopLeft)
         throw Failure("--causal " + raw.causal + " and --align " + raw.align +
                       " disagree: --causal names the alignment of the window too, leave --align out");
     if (causal) run.flags |= VKATTN_CAUSAL;
     if (causalTopLeft || alignTopLeft) run.flags |= VKATTN_ALIGN_TOP_LEFT;
+}
+
+// How the user has said that an operand takes part; empty where it does not. `assumed`: what `explain` was told without files.
+std::string spelling(const RunArguments &run, const Assumptions &assumed, vkattn_role role) {
+    if (!run.files[role].empty()) return operandName(role).option;
+    if (assumed.sequences > 0 && (role == VKATTN_CU_SEQ_Q || role == VKATTN_CU_SEQ_K)) return "--ragged";
+    for (const Presence &presence : presences)
+        if ((assumed.roles & presence.roles) != 0 && (presence.roles >> role & 1) != 0) return std::string("--with ") + presence.word;
+    return "";
+}
+
+void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumptions &assumed) {
+    const auto given = [&](vkattn_role role) { return spelling(run, assumed, role); };
+    if (app.count("--align") > 0 && (run.flags & (VKATTN_CAUSAL | VKATTN_WINDOW)) == 0 && given(VKATTN_ALIBI_SLOPES).empty())
+        throw Failure("--align says where a query stands among the keys, and nothing asks for that: add --window, --causal or --alibi, or "
+                      "leave --align out");
+    const auto both = [&](vkattn_role a, vkattn_role b) { return !given(a).empty() && !given(b).empty(); };
+    if (both(VKATTN_MASK, VKATTN_BIT_MASK))
+        throw Failure(given(VKATTN_MASK) + " and " + given(VKATTN_BIT_MASK) +
+                      " are both given, expected one boolean mask: combine them into one of the two with a logical and");
+    if (both(VKATTN_KEY_LENGTHS, VKATTN_CU_SEQ_K))
+        throw Failure(given(VKATTN_KEY_LENGTHS) + " and " + given(VKATTN_CU_SEQ_K) +
+                      " are both given, expected one of them: ragged sequences have their lengths in the offsets, so leave " +
+                      given(VKATTN_KEY_LENGTHS) + " out, or give padded [batch, head, token, dim] arrays without offsets");
+    const auto pair = [&](vkattn_role a, vkattn_role b, const char *reason) {
+        if (given(a).empty() == given(b).empty()) return;
+        const vkattn_role missing = given(a).empty() ? a : b, present = given(a).empty() ? b : a;
+        throw Failure(given(present) + " is given without " + operandName(missing).option + ", expected both or none: " + reason);
+    };
+    pair(VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K, "queries and keys each have offsets; where they are the same, give the same file twice");
+    pair(VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K,
+         "a query sees the keys of its own document; where the ids are the same, give the same file twice");
 }
 
 void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
@@ -88,10 +156,11 @@ void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
     }
     if (app.count("--softcap") > 0) run.softcap = parseFloat("--softcap", raw.softcap, false);
     if (app.count("--device") > 0) run.device = raw.device;
-    if (app.count("--kernel") > 0) {
-        if (raw.kernel != "auto" && raw.kernel != "staged") badValue("--kernel", "auto or staged", raw.kernel);
-        run.kernel = raw.kernel;
-    }
+    if (app.count("--kernel") > 0) run.kernel = static_cast<vkattn_kernel>(parseWord("--kernel", raw.kernel, kernelNames));
+    const std::span<const char *const> floats = std::span(dtypeNames).first(VKATTN_BF16 + 1);
+    if (app.count("--round-to") > 0) // f32 is what arrays are without it
+        run.roundTo = static_cast<vkattn_dtype>(VKATTN_F16 + parseWord("--round-to", raw.roundTo, floats.subspan(VKATTN_F16)));
+    if (app.count("--out-dtype") > 0) run.outDtype = static_cast<vkattn_dtype>(parseWord("--out-dtype", raw.outDtype, floats));
     if (app.count("--verify") > 0) {
         run.verify.emplace();
         if (raw.verify == "all")
@@ -103,29 +172,120 @@ void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
         badValue("--repeat", "a whole number from 1 to " + std::to_string(maxRepeat), raw.repeat);
 }
 
-void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run) {
-    const auto file = [&](const char *name, std::string &path, const char *text) {
-        return app.add_option(name, path, text)->type_name("FILE");
+void interpretShapes(const CLI::App &app, const RawRun &raw, ExplainArguments &explain) {
+    static constexpr const char *names[] = {"--shape-q", "--shape-k", "--shape-v"};
+    Assumptions &assumed = explain.assumed;
+    const std::string *files = explain.run.files;
+    const bool anyFile = !files[VKATTN_Q].empty() || !files[VKATTN_K].empty() || !files[VKATTN_V].empty();
+    bool anyShape = false;
+    for (size_t i = 0; i < 3; i++) {
+        if (app.count(names[i]) == 0) continue;
+        anyShape = true;
+        std::vector<uint32_t> &shape = assumed.shapes[i];
+        if (!parseList(raw.shapes[i], shape) || shape.size() < 2 || shape.size() > 4)
+            badValue(names[i], "2 to 4 whole numbers [BATCH,[HEADS,]]TOKENS,DIM like 1,8,4096,64", raw.shapes[i]);
+    }
+    if (anyShape && anyFile)
+        throw Failure("--shape-q, --shape-k and --shape-v stand in place of the files --q, --k and --v: give one kind and not both");
+    if (anyShape ? assumed.shapes[0].empty() || assumed.shapes[1].empty()
+                 : files[VKATTN_Q].empty() || files[VKATTN_K].empty() || files[VKATTN_V].empty())
+        throw Failure("explain needs arrays or their shapes: give --q, --k and --v, or --shape-q, --shape-k and where it differs from the "
+                      "keys' --shape-v");
+    if (anyShape && assumed.shapes[2].empty()) assumed.shapes[2] = assumed.shapes[1];
+    if (app.count("--dtype") > 0) {
+        if (!anyShape) throw Failure("--dtype is the type of --shape-q, --shape-k and --shape-v; files have their own, so leave it out");
+        assumed.dtype = static_cast<vkattn_dtype>(parseWord("--dtype", raw.dtype, std::span(dtypeNames).first(VKATTN_BF16 + 1)));
+    }
+}
+
+void interpretExplain(const CLI::App &app, const RawRun &raw, ExplainArguments &explain) {
+    Assumptions &assumed = explain.assumed;
+    interpretShapes(app, raw, explain);
+    for (size_t begin = 0, end = 0; app.count("--with") > 0 && end != std::string::npos; begin = end + 1) {
+        end = raw.with.find(',', begin);
+        const std::string word = raw.with.substr(begin, end - begin);
+        std::string words;
+        const Presence *found = nullptr;
+        for (const Presence &presence : presences) {
+            words += (words.empty() ? "" : ", ") + std::string(presence.word);
+            if (word == presence.word) found = &presence;
+        }
+        if (found == nullptr) badValue("--with", "a list like mask,sinks of " + words, word);
+        for (const OperandName &name : operandNames)
+            if ((found->roles >> name.role & 1) != 0 && !explain.run.files[name.role].empty())
+                throw Failure("--with " + word + " stands in place of a file, and " + name.option + " gives one: leave one of the two out");
+        assumed.roles |= found->roles;
+    }
+    if (app.count("--ragged") > 0) {
+        std::vector<uint32_t> numbers;
+        if (!parseList(raw.ragged, numbers) || (numbers.size() != 1 && numbers.size() != 3) || numbers[0] == 0)
+            badValue("--ragged", "SEQUENCES or SEQUENCES,QUERIES,KEYS like 8,1024,1024 (the most that one sequence has)", raw.ragged);
+        for (const vkattn_role role : {VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K})
+            if (!explain.run.files[role].empty())
+                throw Failure(std::string("--ragged stands in place of files, and ") + operandName(role).option +
+                              " gives one: leave one of the two out");
+        assumed.sequences = numbers[0];
+        if (numbers.size() == 3) assumed.maxSeqQ = numbers[1], assumed.maxSeqK = numbers[2];
+    }
+}
+
+void addExplainOptions(CLI::App &app, RawRun &raw) {
+    const auto value = [&](const char *name, std::string &target, const char *type, const char *text) {
+        app.add_option(name, target, text)->type_name(type);
+    };
+    value("--shape-q", raw.shapes[0], "B,H,N,D", "Shape of the queries, in place of --q; 2 to 4 numbers");
+    value("--shape-k", raw.shapes[1], "B,H,N,D", "Shape of the keys, in place of --k");
+    value("--shape-v", raw.shapes[2], "B,H,N,D", "Shape of the values, in place of --v; default: that of the keys");
+    value("--dtype", raw.dtype, "f32|f16|bf16", "Type of these, and of a bias in --with; default f32");
+    value("--with", raw.with, "LIST",
+          "What takes part without a file, as mask,sinks: mask, bitmask, bias (these [query, key], broadcast), alibi, sinks, lengths, "
+          "documents, lse, weights");
+    value("--ragged", raw.ragged, "S[,Q,K]", "As with --cu-seqlens-q and -k: S sequences, of at most Q queries and K keys");
+    app.footer(
+        "Every option of `vkattn run` is taken, so that a run is explained by changing that word. Of files only headers are read (and "
+        "--cu-seqlens-q and -k); nothing is computed or written, and --out, --verify and --repeat do nothing.");
+}
+
+void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run, bool arraysRequired) {
+    const auto file = [&](vkattn_role role, const char *text) {
+        return app.add_option(operandName(role).option, run.files[role], text)->type_name("FILE");
     };
     const auto value = [&](const char *name, std::string &target, const char *type, const char *text) {
         return app.add_option(name, target, text)->type_name(type);
     };
-    file("--q", run.q, "Queries: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")->required();
-    file("--k", run.k, "Keys, likewise; their number of heads divides that of the queries")->required();
-    file("--v", run.v, "Values, likewise; as many heads and tokens as the keys")->required();
-    file("--out", run.out, "Where to write the result, in the queries' dtype and rank")->required();
-    file("--mask", run.mask, "bool or uint8 [query, key], [head, query, key] or [batch, head, query, key], 1 where it broadcasts; 0 hides");
-    file("--bias", run.bias, "float32 or float16 of such a shape, added to the scores; -inf hides");
+    file(VKATTN_Q, "Queries: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")
+        ->required(arraysRequired);
+    file(VKATTN_K, "Keys, likewise; their number of heads divides that of the queries")->required(arraysRequired);
+    file(VKATTN_V, "Values, likewise; as many heads and tokens as the keys")->required(arraysRequired);
+    file(VKATTN_OUT, "Where to write the result, in the rank of the queries")->required(arraysRequired);
+    value("--round-to", raw.roundTo, "f16|bf16", "Round queries, keys and values to this type and compute with them so");
+    value("--out-dtype", raw.outDtype, "f32|f16|bf16",
+          "Type of the result; default: that of the queries' file. .npy has no bf16: it is written as float32");
+    file(VKATTN_MASK, "bool or uint8 [query, key], [head, query, key] or [batch, head, query, key], 1 where it broadcasts; 0 hides");
+    file(VKATTN_BIT_MASK,
+         "uint32 of such a shape, 32 keys in a word, the first in its lowest bit, and so ceil(keys / 32) words in a row; 0 hides");
+    file(VKATTN_BIAS, "float32 or float16 of a mask's shape, added to the scores; -inf hides");
+    file(VKATTN_ALIBI_SLOPES, "float32 or float16 [head]: the slope times the key's distance from the query's position is subtracted");
+    file(VKATTN_SINKS, "float32 or float16 [head]: a score that takes part in the softmax and has no value; -inf is none");
     value("--causal", raw.causal, "ALIGNMENT", "top-left or bottom-right: hide keys after the query's own position");
-    value("--align", raw.align, "ALIGNMENT", "top-left or bottom-right (default): where a window without --causal lies");
+    value("--align", raw.align, "ALIGNMENT",
+          "top-left or bottom-right (default): where queries stand among the keys, for --window and --alibi without --causal");
     value("--window", raw.window, "L,R", "How many keys a query sees on the left and right of its position; -1 = all");
     value("--scale", raw.scale, "NUMBER", "Factor of the scores; default 1/sqrt(dim)");
     value("--softcap", raw.softcap, "NUMBER", "c > 0: scores become c * tanh(score / c); default 0 = none");
-    file("--kv-lengths", run.keyLengths, "int32 or int64 [batch]: how many keys each batch entry has");
-    file("--lse", run.lse, "Also write the log-sum-exp of the scores, float32 [..., query]");
-    file("--weights", run.weights, "Also write the attention weights, float32 [..., query, key]");
+    file(VKATTN_KEY_LENGTHS, "int32 or int64 [batch]: how many keys each batch entry has");
+    file(VKATTN_CU_SEQ_Q,
+         "int32 or int64 [sequence + 1]: sequence n has the queries from entry n up to entry n + 1 (FlashAttention's varlen)");
+    file(VKATTN_CU_SEQ_K, "The same for keys and values; masks and biases are then [sequence, head, query, key] of the longest sequences");
+    file(VKATTN_DOC_IDS_Q, "int32, int64 or uint32 [token] or [batch, token]: a query sees keys of its own document only");
+    file(VKATTN_DOC_IDS_K, "The same for keys");
+    file(VKATTN_LSE, "Also write the log-sum-exp of the scores, float32 [..., query]");
+    file(VKATTN_WEIGHTS, "Also write the attention weights, float32 [..., query, key]; with --cu-seqlens-q [sequence, head, query, key]");
+    app.add_flag_callback(
+        "--deterministic", [&run] { run.flags |= VKATTN_DETERMINISTIC; },
+        "Bitwise the same result whatever the batch size, on one device and kernel");
     value("--device", raw.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
-    value("--kernel", raw.kernel, "NAME", "auto (default) or staged");
+    value("--kernel", raw.kernel, "NAME", "auto (default), staged, flash or decode: which Vulkan kernel computes");
     value("--verify", raw.verify, "all|ROWS",
           "--verify, --verify=all or --verify=ROWS: compare with the double-precision CPU oracle; "
           "alone: every row of small problems, else a sample")
@@ -149,13 +309,20 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     CommandLine line;
     RawRun raw;
     RunArguments run;
+    RawRun rawExplain;
+    ExplainArguments explain;
     InfoArguments info;
     CLI::App app("Attention for Vulkan: softmax(Q K^T) V on any Vulkan device, or the CPU.", "vkattn");
     app.allow_windows_style_options(false); // /path is a file
     app.set_version_flag("--version", "vkattn " + versionText());
     CLI::App *runCommand = app.add_subcommand("run", "Compute attention over .npy arrays");
     runCommand->allow_windows_style_options(false);
-    addRunOptions(*runCommand, raw, run);
+    addRunOptions(*runCommand, raw, run, true);
+    CLI::App *explainCommand = app.add_subcommand(
+        "explain", "Tell which kernel would compute a problem on a device, why, and what that costs, without running it");
+    explainCommand->allow_windows_style_options(false);
+    addRunOptions(*explainCommand, rawExplain, explain.run, false);
+    addExplainOptions(*explainCommand, rawExplain);
     CLI::App *infoCommand =
         app.add_subcommand("info", "List every device: limits, features, what kernels it can run and why not the others");
     infoCommand->add_flag("--json", info.json, "Print one JSON object instead of text");
@@ -164,13 +331,22 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError &error) {
         if (error.get_exit_code() != 0)
-            throw Failure(std::string(error.what()) + ": see vkattn " + (runCommand->parsed() ? "run --help" : "--help"));
+            throw Failure(std::string(error.what()) + ": see vkattn " +
+                          (runCommand->parsed()       ? "run --help"
+                           : explainCommand->parsed() ? "explain --help"
+                                                      : "--help"));
         app.exit(error); // help or version, on stdout
         return line;
     }
     if (runCommand->parsed()) {
         interpret(*runCommand, raw, run);
+        checkConflicts(*runCommand, run, {});
         line.run = run;
+    } else if (explainCommand->parsed()) {
+        interpret(*explainCommand, rawExplain, explain.run);
+        interpretExplain(*explainCommand, rawExplain, explain);
+        checkConflicts(*explainCommand, explain.run, explain.assumed);
+        line.explain = explain;
     } else if (infoCommand->parsed()) {
         line.info = info;
     } else {

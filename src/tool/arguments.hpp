@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace vkattn::tool {
 
@@ -17,29 +18,43 @@ struct VerifyRequest {
 };
 
 struct RunArguments {
-    // Paths; empty where the option was not given.
-    std::string q, k, v, mask, bias, keyLengths;
-    std::string out, lse, weights;
+    std::string files[VKATTN_WORKSPACE]; // by role: paths, empty where the option was not given
 
     uint32_t flags = 0; // vkattn_flag_bits
     int32_t windowLeft = 0, windowRight = 0;
     float scale = 0, softcap = 0;
+    std::optional<vkattn_dtype> roundTo;  // of q, k and v; otherwise as their files
+    std::optional<vkattn_dtype> outDtype; // otherwise as q's file
+    vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
 
     std::optional<std::string> device;
-    std::string kernel = "auto";
     bool allowFallback = true;
     std::optional<VerifyRequest> verify;
     uint32_t repeat = 1;
     bool json = false;
 };
 
+// What `explain` takes in place of files.
+struct Assumptions {
+    std::vector<uint32_t> shapes[3]; // of q, k and v, 2 to 4 dimensions; all empty where files are given
+    vkattn_dtype dtype = VKATTN_F32; // of these, and of what `roles` names
+    uint32_t roles = 0;              // 1 << role: takes part, in its full shape or as the plainest broadcast (job.cpp)
+    uint32_t sequences = 0, maxSeqQ = 0, maxSeqK = 0;
+};
+
+struct ExplainArguments {
+    RunArguments run;
+    Assumptions assumed;
+};
+
 struct InfoArguments {
     bool json = false;
 };
 
-// Exactly one of run and info is set, or neither, and then help, version or an error has been printed and `status` is how to end.
+// Exactly one command is set, or none, and then help, version or an error has been printed and `status` is how to end.
 struct CommandLine {
     std::optional<RunArguments> run;
+    std::optional<ExplainArguments> explain;
     std::optional<InfoArguments> info;
     ExitStatus status = ExitStatus::success;
 };

@@ -1,16 +1,18 @@
 #include "inputs.hpp"
 
 #include "failure.hpp"
+#include "narrow_float.hpp"
 #include "note.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 namespace vkattn::tool {
 namespace {
 
-constexpr size_t chunkItems = 65536; // of conversions: 512 KiB of file at a time
+constexpr size_t chunkItems = 65536; // of conversions: at most 512 KiB of file at a time
 
 NpyFile openFile(const std::string &path) {
     std::string why;
@@ -19,12 +21,21 @@ NpyFile openFile(const std::string &path) {
     return std::move(*file);
 }
 
+// Arrays without a layout, of 32-bit words.
+bool isSmallArray(vkattn_role role) {
+    return role >= VKATTN_KEY_LENGTHS;
+}
+
+std::string roundedTypeName(vkattn_dtype dtype) {
+    return dtype == VKATTN_F32 ? "float32" : dtype == VKATTN_F16 ? "float16" : "bfloat16";
+}
+
 } // namespace
 
 Input::Input(vkattn_role role, const std::string &option, const std::string &path)
     : role_(role), option_(option), path_(path), file_(openFile(path)) {
     checkType();
-    if (role_ != VKATTN_KEY_LENGTHS) makeLayout();
+    if (!isSmallArray(role_)) makeLayout();
 }
 
 void Input::fail(const std::string &reason) const {
@@ -34,30 +45,50 @@ void Input::fail(const std::string &reason) const {
 void Input::checkType() const {
     const NpyType type = header().type;
     const std::string found = "it holds " + npyTypeName(type) + ", but " + option_ + " takes ";
-    if (role_ == VKATTN_MASK) {
+    switch (role_) {
+    case VKATTN_MASK:
         if (type != npyBool && type != npyUint8)
             fail(found + "bool or uint8: save array != 0, or give additive values of a floating dtype to --bias");
-    } else if (role_ == VKATTN_KEY_LENGTHS) {
+        return;
+    case VKATTN_BIT_MASK:
+        if (type != npyUint32)
+            fail(found + "uint32, 32 keys in a word: give a boolean mask to --mask, or pack it with np.packbits(mask, axis=-1, "
+                         "bitorder='little'), padded to 4 bytes and viewed as np.uint32");
+        return;
+    case VKATTN_KEY_LENGTHS:
+    case VKATTN_CU_SEQ_Q:
+    case VKATTN_CU_SEQ_K:
         if (type != npyInt32 && type != npyInt64) fail(found + "int32 or int64: convert with array.astype(np.int32)");
-    } else if (type != npyFloat16 && type != npyFloat32 && type != npyFloat64) {
-        fail(found + "float32 or float16 (float64 is converted): " +
-             (role_ == VKATTN_BIAS && type.itemBytes == 1 ? "give a boolean mask to --mask" : "convert with array.astype(np.float32)"));
+        return;
+    case VKATTN_DOC_IDS_Q:
+    case VKATTN_DOC_IDS_K:
+        if (type != npyInt32 && type != npyInt64 && type != npyUint32)
+            fail(found + "int32, int64 or uint32: convert with array.astype(np.int32)");
+        return;
+    default:
+        if (type != npyFloat16 && type != npyFloat32 && type != npyFloat64)
+            fail(found + "float32 or float16 (float64 is converted): " +
+                 (role_ == VKATTN_BIAS && type.itemBytes == 1 ? "give a boolean mask to --mask" : "convert with array.astype(np.float32)"));
     }
 }
 
 void Input::makeLayout() {
     const std::vector<uint64_t> &shape = header().shape;
-    const bool pairs = role_ == VKATTN_MASK || role_ == VKATTN_BIAS;
+    const bool pairs = role_ == VKATTN_MASK || role_ == VKATTN_BIAS || role_ == VKATTN_BIT_MASK;
     if (shape.size() < 2 || shape.size() > 4)
         fail("shape " + npyShapeText(shape) + " has " + std::to_string(shape.size()) + (shape.size() == 1 ? " dimension" : " dimensions") +
              ", expected 2 to 4: " +
-             (pairs ? "[query, key], [head, query, key] or [batch, head, query, key]"
-                    : "[token, dim], [head, token, dim] or [batch, head, token, dim]"));
+             (role_ == VKATTN_BIT_MASK ? "[query, word], [head, query, word] or [batch, head, query, word]"
+              : pairs                  ? "[query, key], [head, query, key] or [batch, head, query, key]"
+                                       : "[token, dim], [head, token, dim] or [batch, head, token, dim]"));
     for (const uint64_t extent : shape)
         if (extent > std::numeric_limits<uint32_t>::max())
             fail("shape " + npyShapeText(shape) + " has a dimension of " + std::to_string(extent) + ", expected at most 4294967295");
 
-    layout_.dtype = role_ == VKATTN_MASK ? VKATTN_BOOL8 : header().type == npyFloat16 ? VKATTN_F16 : VKATTN_F32;
+    layout_.dtype = role_ == VKATTN_MASK          ? VKATTN_BOOL8
+                    : role_ == VKATTN_BIT_MASK    ? VKATTN_BITS32
+                    : header().type == npyFloat16 ? VKATTN_F16
+                                                  : VKATTN_F32;
     const size_t missing = 4 - shape.size();
     std::fill_n(layout_.extent, missing, 1u);
     // The product of non-zero extents fits in 63 bits (npy.hpp), so no stride overflows.
@@ -73,9 +104,9 @@ void Input::makeLayout() {
         for (size_t i = shape.size(); i-- > 0;) place(i);
 }
 
-uint64_t Input::memoryBytes() const {
-    if (role_ == VKATTN_KEY_LENGTHS) return header().dataBytes / header().type.itemBytes * sizeof(uint32_t);
-    return header().type == npyFloat64 ? header().dataBytes / 2 : header().dataBytes;
+void Input::roundTo(vkattn_dtype dtype) {
+    layout_.dtype = dtype;
+    rounded_ = true;
 }
 
 std::string Input::text() const {
@@ -87,61 +118,144 @@ void Input::read(std::span<std::byte> into) {
     if (!file_.read(into, why)) fail(why);
 }
 
-HostBuffer Input::load() {
-    HostBuffer buffer(static_cast<size_t>(memoryBytes()));
-    if (header().type == npyFloat64)
-        readFloat64({reinterpret_cast<float *>(buffer.data()), buffer.bytes() / sizeof(float)});
-    else
+HostBuffer Input::load(const vkattn_problem &problem) {
+    const bool queries = role_ == VKATTN_DOC_IDS_Q;
+    HostBuffer buffer(static_cast<size_t>(vkattnOperandBytes(&problem, role_)));
+    switch (role_) {
+    case VKATTN_MASK:
+    case VKATTN_BIT_MASK:
         read(buffer.span());
+        break;
+    case VKATTN_KEY_LENGTHS:
+        readKeyLengths(buffer, problem.k.extent[2]);
+        break;
+    case VKATTN_CU_SEQ_Q:
+    case VKATTN_CU_SEQ_K:
+        std::memcpy(buffer.data(), offsets_.data(), buffer.bytes());
+        break;
+    case VKATTN_DOC_IDS_Q:
+    case VKATTN_DOC_IDS_K:
+        readDocumentIds(buffer, queries ? problem.q.extent[2] : problem.k.extent[2]);
+        break;
+    default:
+        readConverted(buffer, isSmallArray(role_) ? VKATTN_F32 : layout_.dtype);
+    }
     return buffer;
 }
 
-void Input::readFloat64(std::span<float> into) {
+void Input::readConverted(const HostBuffer &into, vkattn_dtype dtype) {
+    const NpyType type = header().type;
+    if (type == (dtype == VKATTN_F32 ? npyFloat32 : npyFloat16) && dtype != VKATTN_BF16) return read(into.span());
+
+    // A finite bias stays finite: -infinity would hide the pair, which is another meaning; an infinite slope is NaN at distance 0.
+    const bool clamps = role_ != VKATTN_Q && role_ != VKATTN_K && role_ != VKATTN_V;
     constexpr double largest = std::numeric_limits<float>::max();
-    std::vector<double> chunk(std::min(into.size(), chunkItems));
+    const size_t items = static_cast<size_t>(header().dataBytes / type.itemBytes);
+    std::vector<std::byte> chunk(std::min(items, chunkItems) * type.itemBytes);
     uint64_t tooLarge = 0;
-    for (size_t begin = 0; begin < into.size(); begin += chunk.size()) {
-        const size_t count = std::min(chunk.size(), into.size() - begin);
-        read(std::as_writable_bytes(std::span(chunk).first(count)));
+    for (size_t begin = 0; begin < items; begin += chunkItems) {
+        const size_t count = std::min(chunkItems, items - begin);
+        read(std::span(chunk).first(count * type.itemBytes));
         for (size_t i = 0; i < count; i++) {
-            const double value = chunk[i];
-            const auto converted = static_cast<float>(value);
-            const bool overflowed = std::isinf(converted) && !std::isinf(value);
+            const auto element = [&]<class T>(T value) {
+                std::memcpy(&value, chunk.data() + i * sizeof value, sizeof value);
+                return value;
+            };
+            const double value = type == npyFloat64   ? element(double{})
+                                 : type == npyFloat32 ? static_cast<double>(element(float{}))
+                                                      : static_cast<double>(widen(element(uint16_t{}), binary16));
+            bool overflowed = false;
+            if (dtype == VKATTN_F32) {
+                auto converted = static_cast<float>(value);
+                overflowed = std::isinf(converted) && !std::isinf(value);
+                if (overflowed && clamps) converted = static_cast<float>(std::copysign(largest, value));
+                std::memcpy(into.data() + (begin + i) * sizeof converted, &converted, sizeof converted);
+            } else {
+                const NarrowFloat format = dtype == VKATTN_F16 ? binary16 : bfloat16;
+                const uint16_t converted = narrow(value, format);
+                overflowed = std::isinf(widen(converted, format)) && !std::isinf(value);
+                std::memcpy(into.data() + (begin + i) * sizeof converted, &converted, sizeof converted);
+            }
             tooLarge += overflowed ? 1 : 0;
-            // A finite bias stays finite: -infinity would hide the pair, which is another meaning.
-            into[begin + i] = overflowed && role_ == VKATTN_BIAS ? static_cast<float>(std::copysign(largest, value)) : converted;
         }
     }
-    std::string text = path_ + ": float64 converted to float32";
+    if (tooLarge == 0 && (rounded_ || type != npyFloat64)) return; // asked for, or exact
+    std::string text = path_ + ": " + npyTypeName(type) + (rounded_ ? " rounded to " : " converted to ") + roundedTypeName(dtype);
     if (tooLarge > 0)
-        text += "; " + std::to_string(tooLarge) + " values beyond its range became " +
-                (role_ == VKATTN_BIAS ? "the largest finite ones" : "infinite");
+        text += "; " + std::to_string(tooLarge) + " values beyond its range became " + (clamps ? "the largest finite ones" : "infinite");
     printNote(text);
 }
 
-HostBuffer Input::loadKeyLengths(uint32_t keyTokens) {
-    HostBuffer buffer(static_cast<size_t>(memoryBytes()));
-    const std::span<uint32_t> lengths(reinterpret_cast<uint32_t *>(buffer.data()), buffer.bytes() / sizeof(uint32_t));
-    const bool wide = header().type == npyInt64;
+template <class Visit> void Input::readIntegers(const Visit &visit) {
+    const NpyType type = header().type;
+    const uint64_t items = header().dataBytes / type.itemBytes;
+    std::vector<std::byte> chunk(static_cast<size_t>(std::min<uint64_t>(items, chunkItems)) * type.itemBytes);
+    for (uint64_t begin = 0; begin < items; begin += chunkItems) {
+        const auto count = static_cast<size_t>(std::min<uint64_t>(chunkItems, items - begin));
+        read(std::span(chunk).first(count * type.itemBytes));
+        for (size_t i = 0; i < count; i++) {
+            const auto element = [&]<class T>(T value) {
+                std::memcpy(&value, chunk.data() + i * sizeof value, sizeof value);
+                return int64_t{value};
+            };
+            visit(begin + i, type == npyInt64 ? element(int64_t{}) : type == npyUint32 ? element(uint32_t{}) : element(int32_t{}));
+        }
+    }
+}
+
+void Input::readKeyLengths(const HostBuffer &into, uint32_t keyTokens) {
+    auto *lengths = reinterpret_cast<uint32_t *>(into.data());
     uint64_t clamped = 0;
     std::string first;
-    for (size_t i = 0; i < lengths.size(); i++) {
-        int64_t given = 0;
-        int32_t narrow = 0;
-        if (wide)
-            read(std::as_writable_bytes(std::span(&given, 1)));
-        else
-            read(std::as_writable_bytes(std::span(&narrow, 1)));
-        if (!wide) given = narrow;
+    readIntegers([&](uint64_t i, int64_t given) {
         const int64_t length = std::clamp<int64_t>(given, 0, keyTokens);
         if (length != given && clamped++ == 0)
             first = std::to_string(given) + " of batch entry " + std::to_string(i) + " to " + std::to_string(length);
         lengths[i] = static_cast<uint32_t>(length);
-    }
+    });
     if (clamped > 0)
-        printNote(path_ + ": " + std::to_string(clamped) + " of " + std::to_string(lengths.size()) + " key lengths lie outside [0, " +
-                  std::to_string(keyTokens) + "] and were clamped, first " + first);
-    return buffer;
+        printNote(path_ + ": " + std::to_string(clamped) + " of " + std::to_string(into.bytes() / sizeof(uint32_t)) +
+                  " key lengths lie outside [0, " + std::to_string(keyTokens) + "] and were clamped, first " + first);
+}
+
+uint32_t Input::readOffsets(uint32_t tokens, const char *tokenName) {
+    const std::string all = std::to_string(tokens) + " " + tokenName + " tokens";
+    uint32_t longest = 0;
+    readIntegers([&](uint64_t i, int64_t given) {
+        const std::string found = "entry " + std::to_string(i) + " is " + std::to_string(given);
+        const std::string advice = ": save np.concatenate(([0], np.cumsum(lengths)))";
+        if (given < 0) fail(found + ", expected the offset of a token, 0 or more" + advice);
+        if (given > int64_t{std::numeric_limits<uint32_t>::max()})
+            fail(found + ", which does not fit in 32 bits, expected an offset of at most " + all + advice);
+        if (!offsets_.empty() && given < int64_t{offsets_.back()})
+            fail(found + ", below entry " + std::to_string(i - 1) + ", which is " + std::to_string(offsets_.back()) +
+                 ", expected offsets that never decrease" + advice);
+        if (given > int64_t{tokens}) fail(found + ", past the end of the " + all + advice);
+        const auto offset = static_cast<uint32_t>(given);
+        if (!offsets_.empty()) longest = std::max(longest, offset - offsets_.back());
+        offsets_.push_back(offset);
+    });
+    if (const uint32_t outside = tokens - (offsets_.back() - offsets_.front()); outside > 0)
+        printNote(path_ + ": " + std::to_string(outside) + " of the " + all +
+                  " belong to no sequence: " + (role_ == VKATTN_CU_SEQ_Q ? "their rows of the result are 0" : "no query sees them"));
+    return longest;
+}
+
+void Input::readDocumentIds(const HostBuffer &into, uint32_t tokens) {
+    if (into.bytes() == 0) return;
+    auto *ids = reinterpret_cast<uint32_t *>(into.data());
+    const uint64_t items = header().dataBytes / header().type.itemBytes, rows = items / tokens;
+    readIntegers([&](uint64_t n, int64_t given) {
+        const uint64_t row = header().fortranOrder ? n % rows : n / tokens, token = header().fortranOrder ? n / rows : n % tokens;
+        if (given < 0 || given > int64_t{std::numeric_limits<uint32_t>::max()}) {
+            const std::string at = header().shape.size() > 1 ? std::to_string(row) + ", " + std::to_string(token) : std::to_string(token);
+            fail("entry [" + at + "] is " + std::to_string(given) +
+                 ", expected a document id from 0 to 4294967295: give padding an id of its own, as np.where(ids < 0, ids.max() + 1, ids)");
+        }
+        ids[row * tokens + token] = static_cast<uint32_t>(given);
+    });
+    // One row for all batch entries.
+    for (uint64_t at = items; at < into.bytes() / sizeof(uint32_t); at++) ids[at] = ids[at - items];
 }
 
 } // namespace vkattn::tool

@@ -1,4 +1,4 @@
-// Input arrays: .npy files seen as tensors [batch, head, token, dim] of the library.
+// Input arrays: .npy files seen as the operands of the library.
 #pragma once
 
 #include "memory.hpp"
@@ -7,6 +7,7 @@
 #include <vkattn/problem.h>
 
 #include <string>
+#include <vector>
 
 namespace vkattn::tool {
 
@@ -19,29 +20,38 @@ class Input {
     [[nodiscard]] const std::string &option() const { return option_; }
     [[nodiscard]] const std::string &path() const { return path_; }
     [[nodiscard]] const NpyHeader &header() const { return file_.header(); }
-    // As the file stores it: Fortran order is only other strides. Not meaningful for key lengths.
+    // Tensors [batch, head, token, dim], as the file stores them: Fortran order is only other strides. Not meaningful for small arrays.
     [[nodiscard]] const vkattn_layout &layout() const { return layout_; }
-    [[nodiscard]] uint64_t memoryBytes() const; // what load() will allocate
+
+    // The data will be rounded to this floating dtype, and the layout says so.
+    void roundTo(vkattn_dtype dtype);
 
     // "k.npy (4, 8) float32", for messages.
     [[nodiscard]] std::string text() const;
 
-    // Reads the data. float64 becomes float32, with a note on stderr. Throws Failure.
-    [[nodiscard]] HostBuffer load();
-    // Reads key lengths as u32; those outside [0, keyTokens] are clamped, with a note on stderr. Throws Failure.
-    [[nodiscard]] HostBuffer loadKeyLengths(uint32_t keyTokens);
+    // Where each ragged sequence begins and the last one ends, among so many tokens ("query" or "key"), read now. Returns the length of the
+    // longest one. Throws Failure, with the entry, where they decrease or lead outside; notes on stderr what no sequence covers.
+    [[nodiscard]] uint32_t readOffsets(uint32_t tokens, const char *tokenName);
+
+    // Reads the data, as the problem wants it. Conversions that the user has not asked for are noted on stderr. Throws Failure.
+    [[nodiscard]] HostBuffer load(const vkattn_problem &problem);
 
   private:
     [[noreturn]] void fail(const std::string &reason) const;
     void checkType() const;
     void makeLayout();
     void read(std::span<std::byte> into);
-    void readFloat64(std::span<float> into);
+    void readConverted(const HostBuffer &into, vkattn_dtype dtype);
+    void readKeyLengths(const HostBuffer &into, uint32_t keyTokens);
+    void readDocumentIds(const HostBuffer &into, uint32_t tokens);
+    template <class Visit> void readIntegers(const Visit &visit); // visit(index in the file, int64_t value)
 
     vkattn_role role_;
     std::string option_, path_;
     NpyFile file_;
     vkattn_layout layout_{};
+    bool rounded_ = false;
+    std::vector<uint32_t> offsets_;
 };
 
 } // namespace vkattn::tool

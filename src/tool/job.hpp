@@ -1,5 +1,5 @@
-// One run: the arrays that the arguments name, and the problem that they make together. Made from headers alone, so that shapes
-// which disagree are reported before anything large is read, computed or written.
+// One run: the arrays that the arguments name, and the problem that they make together. Made from headers (and the offsets of ragged
+// sequences) alone, so that shapes which disagree are reported before anything large is read, computed or written.
 #pragma once
 
 #include "arguments.hpp"
@@ -11,10 +11,11 @@ namespace vkattn::tool {
 
 struct OutputArray {
     vkattn_role role;
-    std::string option, path;
-    NpyType type;
+    std::string path;
+    NpyType type;                // of the file
     std::vector<uint64_t> shape; // of the file
-    uint64_t bytes;              // of its data; C order
+    vkattn_dtype dtype;          // in memory; C order
+    uint64_t bytes;              // in memory
 };
 
 struct Job {
@@ -25,5 +26,8 @@ struct Job {
 
 // Throws Failure where files are not as they must be, disagree, or need more memory than this machine has.
 [[nodiscard]] Job describeJob(const RunArguments &arguments);
+
+// The same for `explain`: without outputs, with shapes in place of files, and without a look at memory.
+[[nodiscard]] Job describeJob(const ExplainArguments &arguments);
 
 } // namespace vkattn::tool

@@ -1,5 +1,6 @@
 // vkattn, the command-line tool. Messages go to stderr, results to stdout.
 #include "arguments.hpp"
+#include "explain_command.hpp"
 #include "info_command.hpp"
 #include "run_command.hpp"
 
@@ -19,7 +20,10 @@ ExitStatus fail(const char *message, ExitStatus status) {
 ExitStatus execute(int argc, const char *const *argv) {
     try {
         const CommandLine line = parseCommandLine(argc, argv);
-        const ExitStatus status = line.run ? runCommand(*line.run) : line.info ? infoCommand(*line.info) : line.status;
+        const ExitStatus status = line.run       ? runCommand(*line.run)
+                                  : line.explain ? explainCommand(*line.explain)
+                                  : line.info    ? infoCommand(*line.info)
+                                                 : line.status;
         std::cout.flush();
         if (!std::cout) return fail("the result could not be printed: standard output is closed or full", ExitStatus::badInput);
         return status;

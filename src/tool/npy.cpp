@@ -183,7 +183,8 @@ bool parseType(std::string_view descr, NpyType &type, std::string &why) {
     case 'm':
         return reject("holds dates or times, expected numbers");
     case 'V':
-        return reject("holds raw bytes (bfloat16 is saved so), expected numbers: convert with array.astype(np.float32) and save again");
+        return reject("holds raw bytes (bfloat16 is saved so), expected numbers: convert with array.astype(np.float32) and save again; "
+                      "--round-to bf16 then stores the same bfloat16 values");
     default:
         break;
     }

@@ -24,7 +24,7 @@ struct NpyType {
     friend bool operator==(const NpyType &, const NpyType &) = default;
 };
 inline constexpr NpyType npyFloat16{NpyKind::floating, 2}, npyFloat32{NpyKind::floating, 4}, npyFloat64{NpyKind::floating, 8};
-inline constexpr NpyType npyBool{NpyKind::boolean, 1}, npyUint8{NpyKind::unsignedInteger, 1};
+inline constexpr NpyType npyBool{NpyKind::boolean, 1}, npyUint8{NpyKind::unsignedInteger, 1}, npyUint32{NpyKind::unsignedInteger, 4};
 inline constexpr NpyType npyInt32{NpyKind::signedInteger, 4}, npyInt64{NpyKind::signedInteger, 8};
 
 // NumPy's own word for it: "float32", "bool".

@@ -1,6 +1,9 @@
 #include "run_command.hpp"
 
+#include "device.hpp"
 #include "job.hpp"
+#include "names.hpp"
+#include "narrow_float.hpp"
 #include "note.hpp"
 #include "output_file.hpp"
 #include "run_report.hpp"
@@ -8,6 +11,7 @@
 #include <vkattn/runtime.hpp>
 
 #include <algorithm>
+#include <cstring>
 
 namespace vkattn::tool {
 namespace {
@@ -16,24 +20,12 @@ std::vector<OutputFile> openOutputs(const Job &job) {
     std::vector<std::string> inputs;
     for (const Input &input : job.inputs) inputs.push_back(input.path());
     std::vector<OutputTarget> targets;
-    for (const OutputArray &output : job.outputs) targets.push_back(checkOutputTarget(output.option, output.path, inputs, targets));
+    for (const OutputArray &output : job.outputs)
+        targets.push_back(checkOutputTarget(operandName(output.role).option, output.path, inputs, targets));
     std::vector<OutputFile> files;
     files.reserve(targets.size());
     for (OutputTarget &target : targets) files.emplace_back(std::move(target));
     return files;
-}
-
-std::unique_ptr<Runtime> openRuntime(const RunArguments &arguments) {
-    RuntimeOptions options;
-    options.device = arguments.device.value_or("");
-    options.allowFallback = arguments.allowFallback;
-    OpenStatus status = OpenStatus::ok;
-    std::string message;
-    std::unique_ptr<Runtime> runtime = Runtime::open(options, &status, &message);
-    if (status == OpenStatus::unknownDevice) throw Failure(message);
-    if (status != OpenStatus::ok || runtime == nullptr)
-        throw Failure(message + ": leave out --no-fallback to compute on the CPU", ExitStatus::deviceUnusable);
-    return runtime;
 }
 
 // Storage of every operand, bound by role.
@@ -48,8 +40,7 @@ HostArrays loadArrays(Job &job) {
         arrays.operands.push_back({role, buffer.data(), buffer.bytes()});
         arrays.buffers.push_back(std::move(buffer));
     };
-    for (Input &input : job.inputs)
-        add(input.role(), input.role() == VKATTN_KEY_LENGTHS ? input.loadKeyLengths(job.problem.k.extent[2]) : input.load());
+    for (Input &input : job.inputs) add(input.role(), input.load(job.problem));
     for (const OutputArray &output : job.outputs) add(output.role, HostBuffer(static_cast<size_t>(output.bytes)));
     return arrays;
 }
@@ -80,11 +71,29 @@ Verification verify(const VerifyRequest &request, const Job &job, const HostArra
     return verification;
 }
 
+// .npy has no bfloat16.
+void writeWidened(std::span<const std::byte> data, OutputFile &file) {
+    std::vector<float> chunk(std::min<size_t>(data.size() / sizeof(uint16_t), 65536));
+    for (size_t at = 0; at < data.size(); at += chunk.size() * sizeof(uint16_t)) {
+        const size_t count = std::min(chunk.size(), (data.size() - at) / sizeof(uint16_t));
+        for (size_t i = 0; i < count; i++) {
+            uint16_t bits = 0;
+            std::memcpy(&bits, data.data() + at + i * sizeof bits, sizeof bits);
+            chunk[i] = widen(bits, bfloat16);
+        }
+        file.write(std::as_bytes(std::span(chunk).first(count)));
+    }
+}
+
 void writeOutputs(const Job &job, const HostArrays &arrays, std::vector<OutputFile> &files) {
     for (size_t i = 0; i < files.size(); i++) {
         const std::string header = npyHeaderBytes(job.outputs[i].type, job.outputs[i].shape);
         files[i].write(std::as_bytes(std::span(header)));
-        files[i].write(arrays.buffers[job.inputs.size() + i].span());
+        const std::span<const std::byte> data = arrays.buffers[job.inputs.size() + i].span();
+        if (job.outputs[i].dtype == VKATTN_BF16)
+            writeWidened(data, files[i]);
+        else
+            files[i].write(data);
         files[i].close();
     }
     for (OutputFile &file : files) file.publish();
@@ -98,8 +107,9 @@ ExitStatus runCommand(const RunArguments &arguments) {
     const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
     const HostArrays arrays = loadArrays(report.job);
     report.result = compute(arguments, *runtime, report.job, arrays);
-    if (arguments.kernel != "auto" && report.result.kernel != arguments.kernel)
-        printNote("--kernel " + arguments.kernel + " chooses among Vulkan kernels; the CPU has computed");
+    // Where the CPU stands in for a device its reason is reported.
+    if (arguments.kernel != VKATTN_KERNEL_AUTO && runtime->device() == nullptr && runtime->fallbackReason().empty())
+        printNote(std::string("--kernel ") + kernelNames[arguments.kernel] + " chooses among Vulkan kernels; the CPU has computed");
     if (arguments.verify) report.verification = verify(*arguments.verify, report.job, arrays);
     writeOutputs(report.job, arrays, files);
     printRunReport(report);

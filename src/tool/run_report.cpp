@@ -2,6 +2,8 @@
 
 #include "json_text.hpp"
 #include "memory.hpp"
+#include "names.hpp"
+#include "options_report.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,24 +14,7 @@ namespace vkattn::tool {
 namespace {
 
 const char *roleName(vkattn_role role) {
-    return role == VKATTN_LSE ? "lse" : role == VKATTN_WEIGHTS ? "weights" : "out";
-}
-
-const char *inputName(vkattn_role role) {
-    switch (role) {
-    case VKATTN_Q:
-        return "q";
-    case VKATTN_K:
-        return "k";
-    case VKATTN_V:
-        return "v";
-    case VKATTN_MASK:
-        return "mask";
-    case VKATTN_BIAS:
-        return "bias";
-    default:
-        return "kvLengths";
-    }
+    return operandName(role).key;
 }
 
 size_t indexLength(vkattn_role role) {
@@ -61,8 +46,8 @@ Json toJson(const RunReport &report) {
     const RunResult &result = report.result;
     Json shapes = Json::object(), dtypes = Json::object(), outputs = Json::object();
     for (const Input &input : report.job.inputs) {
-        shapes[inputName(input.role())] = input.header().shape;
-        dtypes[inputName(input.role())] = npyTypeName(input.header().type);
+        shapes[roleName(input.role())] = input.header().shape;
+        dtypes[roleName(input.role())] = npyTypeName(input.header().type);
     }
     for (const OutputArray &output : report.job.outputs) {
         shapes[roleName(output.role)] = output.shape;
@@ -79,6 +64,7 @@ Json toJson(const RunReport &report) {
                  {"repeat", report.arguments.repeat},
                  {"workspaceBytes", result.workspaceBytes},
                  {"dispatchCount", result.dispatchCount},
+                 {"options", optionsJson(report.arguments, report.job.problem)},
                  {"shapes", std::move(shapes)},
                  {"dtypes", std::move(dtypes)},
                  {"outputs", std::move(outputs)}};
@@ -121,6 +107,8 @@ void printText(const RunReport &report) {
     if (result.deviceTimestamps) std::cout << " on the device";
     if (report.arguments.repeat > 1) std::cout << ", median of " << report.arguments.repeat;
     std::cout << "\n";
+    if (const std::string options = optionsText(optionsJson(report.arguments, report.job.problem)); !options.empty())
+        std::cout << "options   " << options << "\n";
     for (const Input &input : report.job.inputs) std::cout << "read      " << input.text() << "\n";
     if (report.verification) printVerification(*report.verification);
     for (const OutputArray &output : report.job.outputs)

@@ -41,6 +41,7 @@ double appendElement(std::string &bytes, const std::string &type, double value) 
     if (type == "b1" || type == "u1" || type == "i1") return append(bytes, static_cast<uint8_t>(value)), value;
     if (type == "i2") return append(bytes, static_cast<int16_t>(value)), value;
     if (type == "i4") return append(bytes, static_cast<int32_t>(value)), value;
+    if (type == "u4") return append(bytes, static_cast<uint32_t>(value)), value;
     if (type == "i8") return append(bytes, static_cast<int64_t>(value)), value;
     if (type == "c8") return append(bytes, static_cast<float>(value)), append(bytes, 0.0f), value;
     ADD_FAILURE() << "the test writes no " << type;
@@ -75,6 +76,16 @@ Array randomArray(std::mt19937_64 &random, const std::vector<size_t> &shape, dou
     std::normal_distribution<double> normal(0, spread);
     Array array{shape, std::vector<double>(Array::count(shape))};
     for (double &value : array.values) value = normal(random);
+    return array;
+}
+
+Array roundedToBfloat16(Array array) {
+    for (double &value : array.values) {
+        if (!std::isfinite(value) || value == 0) continue;
+        const int exponent = std::max(std::ilogb(value), -126);
+        const double rounded = std::ldexp(std::nearbyint(std::ldexp(value, 7 - exponent)), exponent - 7);
+        value = std::abs(rounded) >= 0x1p128 ? std::copysign(INFINITY, value) : rounded;
+    }
     return array;
 }
 

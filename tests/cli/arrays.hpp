@@ -20,6 +20,9 @@ struct Array {
 
 [[nodiscard]] Array randomArray(std::mt19937_64 &random, const std::vector<size_t> &shape, double spread = 1);
 
+// Every element rounded to bfloat16, to nearest even.
+[[nodiscard]] Array roundedToBfloat16(Array array);
+
 struct NpyOptions {
     std::string descr = "<f4";
     bool fortran = false;

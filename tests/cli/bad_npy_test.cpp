@@ -131,6 +131,8 @@ TEST_F(BadNpyTest, wrongRank) {
         writeBytes(file("m.npy"), npyBytes(dict("|b1", shape), std::string(elements, '\0')));
         writeSmallProblem();
         expectRefused(tool(onCpu({"--mask", "m.npy"})), {"m.npy", word, "[query, key]"});
+        writeBytes(file("m.npy"), npyBytes(dict("<u4", shape), std::string(elements * 4, '\0')));
+        expectRefused(tool(onCpu({"--bitmask", "m.npy"})), {"m.npy", word, "[query, word]"});
     }
 }
 
@@ -153,6 +155,18 @@ TEST_F(BadNpyTest, wrongDtype) {
     refused("--bias", "<i8", {"x.npy: it holds int64", "astype"});
     for (const std::string descr : {"<f4", "|u1", "<i2"})
         refused("--kv-lengths", descr, {"x.npy: it holds", "--kv-lengths takes int32 or int64"});
+    for (const std::string descr : {"|b1", "<i4", "|u1", "<f4"})
+        refused("--bitmask", descr, {"x.npy: it holds", "--bitmask takes uint32", "np.packbits", "--mask"});
+    for (const std::string descr : {"<i4", "|b1", "<c8"})
+        for (const std::string option : {"--alibi", "--sinks"})
+            refused(option, descr, {"x.npy: it holds", option + " takes float32", "astype"});
+    const auto refusedPair = [&](const std::string &option, const std::string &descr, const std::string &word) {
+        writeNpy(file("x.npy"), Array{{7}, std::vector<double>(7)}, {.descr = descr});
+        expectRefused(tool(onCpu({option + "-q", "x.npy", option + "-k", "x.npy"})),
+                      {"x.npy: it holds", option + "-q takes " + word, "astype"});
+    };
+    for (const std::string descr : {"<f4", "|u1", "<i2", "<u4"}) refusedPair("--cu-seqlens", descr, "int32 or int64");
+    for (const std::string descr : {"<f4", "|u1", "<i2"}) refusedPair("--doc-ids", descr, "int32, int64 or uint32");
 }
 
 } // namespace

@@ -28,9 +28,36 @@ TEST_F(BadUsageTest, helpAndVersionSucceed) {
 
 TEST_F(BadUsageTest, helpNamesEveryOption) {
     const Outcome outcome = tool({"run", "--help"});
-    for (const std::string option :
-         {"--q",       "--k",          "--v",   "--out",     "--mask",   "--bias",   "--causal", "--align",       "--window", "--scale",
-          "--softcap", "--kv-lengths", "--lse", "--weights", "--device", "--kernel", "--verify", "--no-fallback", "--repeat", "--json"})
+    for (const std::string option : {"--q",
+                                     "--k",
+                                     "--v",
+                                     "--out",
+                                     "--round-to",
+                                     "--out-dtype",
+                                     "--mask",
+                                     "--bitmask",
+                                     "--bias",
+                                     "--alibi",
+                                     "--sinks",
+                                     "--causal",
+                                     "--align",
+                                     "--window",
+                                     "--scale",
+                                     "--softcap",
+                                     "--kv-lengths",
+                                     "--cu-seqlens-q",
+                                     "--cu-seqlens-k",
+                                     "--doc-ids-q",
+                                     "--doc-ids-k",
+                                     "--lse",
+                                     "--weights",
+                                     "--deterministic",
+                                     "--device",
+                                     "--kernel",
+                                     "--verify",
+                                     "--no-fallback",
+                                     "--repeat",
+                                     "--json"})
         EXPECT_NE(outcome.out.find("  " + option + " "), std::string::npos) << option;
 }
 
@@ -61,7 +88,7 @@ TEST_F(BadUsageTest, optionsNeedValues) {
 TEST_F(BadUsageTest, alignment) {
     refused({"--causal", "left"}, {"--causal takes top-left or bottom-right, not 'left'"});
     refused({"--window", "1,1", "--align", "middle"}, {"--align takes top-left or bottom-right, not 'middle'"});
-    refused({"--align", "top-left"}, {"--align", "add --window or --causal"});
+    refused({"--align", "top-left"}, {"--align", "add --window, --causal or --alibi"});
     refused({"--causal", "top-left", "--align", "bottom-right"}, {"--causal top-left and --align bottom-right disagree"});
     refused({"--causal", "bottom-right", "--align", "top-left", "--window", "1,1"}, {"disagree"});
 }
@@ -83,7 +110,21 @@ TEST_F(BadUsageTest, numbers) {
     refused({"--softcap", "1e-60"}, {"too small for float32"});
     for (const std::string value : {"0", "-1", "1.5", "x", "99999999999"})
         refused({"--repeat", value}, {"--repeat takes a whole number", "'" + value + "'"});
-    refused({"--kernel", "flash"}, {"--kernel takes auto or staged, not 'flash'"});
+    refused({"--kernel", "fast"}, {"--kernel takes auto, staged, flash or decode, not 'fast'"});
+    refused({"--round-to", "f32"}, {"--round-to takes f16 or bf16, not 'f32'"});
+    refused({"--out-dtype", "f64"}, {"--out-dtype takes f32, f16 or bf16, not 'f64'"});
+}
+
+// Said before any file is looked at: none of these exists.
+TEST_F(BadUsageTest, optionsThatContradictEachOther) {
+    refused({"--mask", "m.npy", "--bitmask", "b.npy"}, {"--mask and --bitmask are both given", "expected one", "combine them"});
+    refused({"--kv-lengths", "n.npy", "--cu-seqlens-q", "c.npy", "--cu-seqlens-k", "c.npy"},
+            {"--kv-lengths and --cu-seqlens-k are both given", "leave --kv-lengths out"});
+    refused({"--cu-seqlens-q", "c.npy"},
+            {"--cu-seqlens-q is given without --cu-seqlens-k", "expected both or none", "the same file twice"});
+    refused({"--cu-seqlens-k", "c.npy"}, {"--cu-seqlens-k is given without --cu-seqlens-q"});
+    refused({"--doc-ids-q", "d.npy"}, {"--doc-ids-q is given without --doc-ids-k", "expected both or none", "the same file twice"});
+    refused({"--doc-ids-k", "d.npy"}, {"--doc-ids-k is given without --doc-ids-q"});
 }
 
 TEST_F(BadUsageTest, kernelOfADeviceOnTheCpuIsNoted) {

@@ -1,5 +1,6 @@
 #include "reference.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace {
@@ -20,50 +21,99 @@ size_t extentOf(const Array &array, size_t dimension) {
     return dimension < missing ? 1 : array.shape[dimension - missing];
 }
 
+double document(const Array &ids, size_t b, size_t token) {
+    return ids.values[(ids.shape.size() > 1 && ids.shape[0] > 1 ? b * ids.shape[1] : 0) + token];
+}
+
+// A batch entry, or a ragged sequence: where its tokens lie.
+struct Sequence {
+    size_t entry;   // of the tensors
+    size_t options; // of mask, bias and weights
+    size_t firstQuery, queries, firstKey, keys;
+};
+
+std::vector<Sequence> sequences(size_t batch, size_t queries, size_t keys, const ReferenceOptions &options) {
+    std::vector<Sequence> list;
+    for (size_t n = 0; n + 1 < options.cuQ.size(); n++) {
+        const auto q = static_cast<size_t>(options.cuQ[n]), k = static_cast<size_t>(options.cuK[n]);
+        list.push_back({0, n, q, static_cast<size_t>(options.cuQ[n + 1]) - q, k, static_cast<size_t>(options.cuK[n + 1]) - k});
+    }
+    if (options.cuQ.empty())
+        for (size_t b = 0; b < batch; b++)
+            list.push_back({b, b, 0, queries, 0, options.keyLengths.empty() ? keys : static_cast<size_t>(options.keyLengths[b])});
+    return list;
+}
+
+bool isVisible(const ReferenceOptions &options, const Sequence &s, size_t h, size_t i, size_t j) {
+    const auto key = static_cast<long>(j);
+    const long position = static_cast<long>(i) + (options.topLeft ? 0 : static_cast<long>(s.keys) - static_cast<long>(s.queries));
+    if (options.causal && key > position) return false;
+    if (options.window && options.left >= 0 && key < position - options.left) return false;
+    if (options.window && options.right >= 0 && key > position + options.right) return false;
+    if (options.mask && at(*options.mask, s.options, h, i, j) == 0) return false;
+    if (options.bits && (static_cast<uint32_t>(at(*options.bits, s.options, h, i, j / 32)) >> j % 32 & 1) == 0) return false;
+    if (options.bias && at(*options.bias, s.options, h, i, j) == -INFINITY) return false;
+    if (options.documentsQ &&
+        document(*options.documentsQ, s.entry, s.firstQuery + i) != document(*options.documentsK, s.entry, s.firstKey + j))
+        return false;
+    return true;
+}
+
 } // namespace
 
 ReferenceResult referenceAttention(const Array &q, const Array &k, const Array &v, const ReferenceOptions &options) {
     const size_t batch = extentOf(q, 0), heads = extentOf(q, 1), queries = extentOf(q, 2), dim = extentOf(q, 3);
     const size_t keys = extentOf(k, 2), valueDim = extentOf(v, 3), group = heads / extentOf(k, 1);
     const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(dim)));
+    const std::vector<Sequence> list = sequences(batch, queries, keys, options);
+    size_t longestQ = queries, longestK = keys;
+    if (!options.cuQ.empty()) {
+        // At least 1 where there are tokens: a length of 0 would be the total.
+        longestQ = std::min<size_t>(queries, 1), longestK = std::min<size_t>(keys, 1);
+        for (const Sequence &s : list) longestQ = std::max(longestQ, s.queries), longestK = std::max(longestK, s.keys);
+    }
     ReferenceResult result;
-    result.out.shape = {batch, heads, queries, valueDim};
-    result.lse.shape = {batch, heads, queries};
-    result.weights.shape = {batch, heads, queries, keys};
-    for (size_t b = 0; b < batch; b++)
+    const auto zero = [](Array &array, std::vector<size_t> shape) {
+        array.shape = std::move(shape);
+        array.values.assign(Array::count(array.shape), 0.0);
+    };
+    zero(result.out, {batch, heads, queries, valueDim});
+    zero(result.lse, {batch, heads, queries});
+    zero(result.weights, {list.size(), heads, longestQ, longestK});
+    for (const Sequence &s : list)
         for (size_t h = 0; h < heads; h++)
-            for (size_t i = 0; i < queries; i++) {
-                const long length = options.keyLengths.empty() ? static_cast<long>(keys) : options.keyLengths[b];
-                const long position = static_cast<long>(i) + (options.topLeft ? 0 : length - static_cast<long>(queries));
-                std::vector<double> weights(keys, 0.0);
-                double sum = 0, largest = -INFINITY;
-                for (const bool exponents : {false, true})
-                    for (size_t j = 0; j < keys; j++) {
-                        const auto key = static_cast<long>(j);
-                        const double bias = options.bias ? at(*options.bias, b, h, i, j) : 0;
-                        if (key >= length || (options.causal && key > position) || bias == -INFINITY) continue;
-                        if (options.window && options.left >= 0 && key < position - options.left) continue;
-                        if (options.window && options.right >= 0 && key > position + options.right) continue;
-                        if (options.mask && at(*options.mask, b, h, i, j) == 0) continue;
+            for (size_t i = 0; i < s.queries; i++) {
+                const double sink = options.sinks.empty() ? -INFINITY : options.sinks[h];
+                const double position =
+                    static_cast<double>(i) + (options.topLeft ? 0 : static_cast<double>(s.keys) - static_cast<double>(s.queries));
+                std::vector<double> weights(s.keys, 0.0);
+                double sum = 0, largest = sink;
+                for (const bool exponents : {false, true}) {
+                    if (exponents && sink > -INFINITY) sum = std::exp(sink - largest);
+                    for (size_t j = 0; j < s.keys; j++) {
+                        if (!isVisible(options, s, h, i, j)) continue;
                         double score = 0;
-                        for (size_t d = 0; d < dim; d++) score += at(q, b, h, i, d) * at(k, b, h / group, j, d);
+                        for (size_t d = 0; d < dim; d++)
+                            score += at(q, s.entry, h, s.firstQuery + i, d) * at(k, s.entry, h / group, s.firstKey + j, d);
                         score *= scale;
                         if (options.softcap > 0) score = options.softcap * std::tanh(score / options.softcap);
-                        score += bias;
+                        if (options.bias) score += at(*options.bias, s.options, h, i, j);
+                        if (!options.alibi.empty()) score -= options.alibi[h] * std::abs(static_cast<double>(j) - position);
                         if (exponents)
                             sum += weights[j] = std::exp(score - largest);
                         else
                             largest = std::max(largest, score);
                     }
-                for (double &weight : weights) weight = sum > 0 ? weight / sum : 0;
-                for (size_t d = 0; d < valueDim; d++) {
-                    double value = 0;
-                    for (size_t j = 0; j < keys; j++)
-                        if (weights[j] != 0) value += weights[j] * at(v, b, h / group, j, d);
-                    result.out.values.push_back(value);
                 }
-                result.lse.values.push_back(sum > 0 ? largest + std::log(sum) : -INFINITY);
-                result.weights.values.insert(result.weights.values.end(), weights.begin(), weights.end());
+                const size_t row = (s.entry * heads + h) * queries + s.firstQuery + i;
+                result.lse.values[row] = sum > 0 ? largest + std::log(sum) : -INFINITY;
+                for (size_t j = 0; j < s.keys; j++) {
+                    if (weights[j] == 0) continue;
+                    const double weight = weights[j] / sum;
+                    result.weights.values[((s.options * heads + h) * longestQ + i) * longestK + j] = weight;
+                    for (size_t d = 0; d < valueDim; d++)
+                        result.out.values[row * valueDim + d] += weight * at(v, s.entry, h / group, s.firstKey + j, d);
+                }
             }
     return result;
 }

@@ -1,4 +1,4 @@
-// Attention in double, straight from the formulas of docs/numerics.md. Shares nothing with the library.
+// Attention in double, straight from the formulas of problem.h and docs/numerics.md. Shares nothing with the library.
 #pragma once
 
 #include "arrays.hpp"
@@ -10,12 +10,16 @@ struct ReferenceOptions {
     long left = -1, right = -1;
     std::optional<double> scale;
     double softcap = 0;
-    std::optional<Array> mask, bias; // 2 to 4 dimensions that broadcast
-    std::vector<long> keyLengths;    // empty: all; already clamped
+    std::optional<Array> mask, bias;             // 2 to 4 dimensions that broadcast
+    std::optional<Array> bits;                   // words of 32 keys
+    std::vector<double> alibi, sinks;            // for each head; empty: none
+    std::vector<long> keyLengths;                // empty: all; already clamped
+    std::vector<long> cuQ, cuK;                  // ragged: offsets; empty: none
+    std::optional<Array> documentsQ, documentsK; // [batch, token] or [token]
 };
 
 struct ReferenceResult {
-    Array out, lse, weights; // [batch, head, query, ...]
+    Array out, lse, weights; // [batch, head, query, ...]; weights of a ragged batch [sequence, head, query, key]
 };
 
 [[nodiscard]] ReferenceResult referenceAttention(const Array &q, const Array &k, const Array &v, const ReferenceOptions &options = {});

@@ -1,75 +1,13 @@
-// `vkattn run` on the CPU against the reference: ranks, dtypes, orders, every option, random combinations.
-#include "harness.hpp"
-#include "reference.hpp"
+// `vkattn run` on the CPU against the reference: ranks, dtypes, orders, masks, biases, positions, lengths. options_test.cpp has the rest.
+#include "run_fixture.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <cstdlib>
 
 namespace {
 
 using Json = nlohmann::json;
-
-// How far a correct float32 (or float16) output may lie from the double reference on N(0, 1) data of these sizes.
-double allowed(double expected, const std::string &descr) {
-    return 2e-5 + std::abs(expected) * (descr == "<f2" ? 0x1p-10 : 2e-5);
-}
-
-class RunTest : public CliTest {
-  protected:
-    std::mt19937_64 random{testSeed()};
-    Array q, k, v;
-    ReferenceOptions reference;
-    Arguments where = {"--device", "cpu"};
-
-    // Writes the three arrays with one dtype each.
-    void given(const std::vector<size_t> &qShape, const std::vector<size_t> &kShape, const std::vector<size_t> &vShape,
-               const NpyOptions &qOptions = {}, const NpyOptions &kOptions = {}, const NpyOptions &vOptions = {}) {
-        writeNpy(file("q.npy"), q = randomArray(random, qShape), qOptions);
-        writeNpy(file("k.npy"), k = randomArray(random, kShape), kOptions);
-        writeNpy(file("v.npy"), v = randomArray(random, vShape), vOptions);
-        // What was rounded while writing is read back through the same conversion.
-        q = rounded(q, qOptions), k = rounded(k, kOptions), v = rounded(v, vOptions);
-    }
-    void checkRandomCombinations(int count, size_t largest);
-    [[nodiscard]] Array rounded(Array array, const NpyOptions &options) const {
-        writeNpy(file("rounded.npy"), array, options);
-        return array;
-    }
-    static void expectNear(const ReadArray &got, const Array &expected, const std::vector<size_t> &shape) {
-        EXPECT_EQ(got.shape, shape);
-        ASSERT_EQ(got.values.size(), expected.values.size());
-        for (size_t i = 0; i < got.values.size(); i++) {
-            if (std::isinf(expected.values[i]))
-                ASSERT_EQ(got.values[i], expected.values[i]) << "element " << i;
-            else
-                ASSERT_NEAR(got.values[i], expected.values[i], allowed(expected.values[i], got.descr)) << "element " << i;
-        }
-    }
-    // Runs and compares all three outputs with the reference.
-    Outcome check(const Arguments &options = {}, const std::string &descr = "<f4") {
-        Arguments arguments = {"run",   "--q",   "q.npy", "--k",     "k.npy",     "--v",   "v.npy",
-                               "--out", "o.npy", "--lse", "lse.npy", "--weights", "w.npy", "--verify"};
-        arguments.insert(arguments.end(), where.begin(), where.end());
-        arguments.insert(arguments.end(), options.begin(), options.end());
-        Outcome outcome = tool(arguments);
-        EXPECT_EQ(outcome.status, 0) << outcome.err << outcome.out;
-        if (outcome.status != 0) return outcome;
-        const ReferenceResult expected = referenceAttention(q, k, v, reference);
-        std::vector<size_t> rows(q.shape.begin(), q.shape.end() - 1), outShape = rows, weightsShape = rows;
-        outShape.push_back(v.shape.back());
-        weightsShape.push_back(k.shape[k.shape.size() - 2]);
-        const ReadArray out = readNpy(file("o.npy")), lse = readNpy(file("lse.npy")), weights = readNpy(file("w.npy"));
-        EXPECT_EQ(out.descr, descr);
-        EXPECT_EQ(lse.descr, "<f4");
-        EXPECT_EQ(weights.descr, "<f4");
-        expectNear(out, expected.out, outShape);
-        expectNear(lse, expected.lse, rows);
-        expectNear(weights, expected.weights, weightsShape);
-        return outcome;
-    }
-};
 
 TEST_F(RunTest, ranksTwoToFour) {
     given({5, 8}, {7, 8}, {7, 6});
@@ -301,76 +239,6 @@ TEST_F(RunTest, textSaysWhatHappened) {
                                    "wrote     o.npy (5, 6) float32", "passed: every row, 5"})
         EXPECT_NE(outcome.out.find(word), std::string::npos) << outcome.out;
     EXPECT_EQ(outcome.err, "");
-}
-
-// Random sizes, dtypes, orders and options. The first failure ends it: it says which case.
-void RunTest::checkRandomCombinations(int count, size_t largest) {
-    const auto chance = [&](unsigned n) { return random() % n == 0; };
-    const auto extent = [&](size_t most) { return static_cast<size_t>(1 + random() % most); };
-    for (int n = 0; n < count && !HasFailure(); n++) {
-        const size_t batch = extent(3), kvHeads = extent(3), heads = kvHeads * extent(3), queries = extent(largest), keys = extent(largest),
-                     dim = extent(largest), valueDim = extent(largest);
-        const auto npy = [&] { return NpyOptions{.descr = chance(3) ? "<f2" : "<f4", .fortran = chance(3), .version = chance(4) ? 2 : 1}; };
-        const NpyOptions qNpy = npy();
-        given({batch, heads, queries, dim}, {batch, kvHeads, keys, dim}, {batch, kvHeads, keys, valueDim}, qNpy, npy(), npy());
-        reference = {};
-        Arguments options;
-        const auto add = [&](const std::string &option, const std::string &value) { options.insert(options.end(), {option, value}); };
-        const bool topLeft = chance(2);
-        if (chance(2)) reference.causal = true, add("--causal", topLeft ? "top-left" : "bottom-right");
-        if (chance(2)) {
-            reference.window = true, reference.left = static_cast<long>(random() % 9) - 1,
-            reference.right = static_cast<long>(random() % 6) - 1;
-            add("--window", std::to_string(reference.left) + "," + std::to_string(reference.right));
-            if (!reference.causal && topLeft) add("--align", "top-left");
-        }
-        reference.topLeft = topLeft && (reference.causal || reference.window);
-        if (chance(3)) reference.scale = 0.375, add("--scale", "0.375");
-        if (chance(3)) reference.softcap = 2.5, add("--softcap", "2.5");
-        const auto broadcast = [&] {
-            return std::vector<size_t>{chance(2) ? 1 : batch, chance(2) ? 1 : heads, chance(4) ? 1 : queries, chance(4) ? 1 : keys};
-        };
-        if (chance(2)) {
-            const std::vector<size_t> shape = broadcast();
-            reference.mask = Array{shape, std::vector<double>(Array::count(shape))};
-            for (double &value : reference.mask->values) value = chance(4) ? 0 : 1;
-            writeNpy(file("m.npy"), *reference.mask, {.descr = "|b1", .fortran = chance(2)});
-            add("--mask", "m.npy");
-        }
-        if (chance(2)) {
-            reference.bias = randomArray(random, broadcast());
-            for (double &value : reference.bias->values) value = chance(6) ? -INFINITY : value;
-            writeNpy(file("b.npy"), *reference.bias, {.descr = chance(2) ? "<f2" : "<f4", .fortran = chance(2)});
-            add("--bias", "b.npy");
-        }
-        if (chance(3)) {
-            Array lengths{{batch}, {}};
-            for (size_t b = 0; b < batch; b++) reference.keyLengths.push_back(static_cast<long>(random() % (keys + 1)));
-            for (const long length : reference.keyLengths) lengths.values.push_back(static_cast<double>(length));
-            writeNpy(file("n.npy"), lengths, {.descr = chance(2) ? "<i4" : "<i8"});
-            add("--kv-lengths", "n.npy");
-        }
-        std::string command = "case " + std::to_string(n) + ":";
-        for (const std::string &word : options) command += " " + word;
-        SCOPED_TRACE(command);
-        check(options, qNpy.descr);
-    }
-}
-
-TEST_F(RunTest, randomCombinations) {
-    checkRandomCombinations(60, 20);
-}
-
-// The same on the first Vulkan device, which must not fall back. tests/device/CMakeLists.txt runs it on every driver.
-class RunOnDriver : public RunTest {};
-TEST_F(RunOnDriver, randomCombinations) {
-    const std::string info = tool({"info", "--json"}).out;
-    const size_t type = info.find("\"type\": "); // of the first device
-    if (info.find("\"index\": 0") == std::string::npos) GTEST_SKIP() << "no Vulkan device here";
-    if (std::getenv("VKATTN_TEST_SKIP_CPU_DEVICES") && info.compare(type, 13, "\"type\": \"CPU\"") == 0)
-        GTEST_SKIP() << "no Vulkan device but those of type CPU on this machine";
-    where = {"--device", "0", "--no-fallback"};
-    checkRandomCombinations(320, 40);
 }
 
 } // namespace

@@ -1,0 +1,64 @@
+#version 450
+// Merges the partial softmaxes of splits and key lanes (Dao et al. 2023, flash-decoding): each is scaled from its own maximum to the common
+// one. Parts are added in their order, so that the result does not depend on which ran first; a part that saw no key adds an exact 0. The
+// sink takes part once, here. One workgroup per row.
+#define VKATTN_STAGE_COMBINE
+#include "lib/stage.glsl"
+
+layout(constant_id = 1) const uint outType = elementF32;
+
+layout(set = 0, binding = 0, std430) readonly buffer Partials { uint partials[]; };
+layout(set = 0, binding = 1, std430) buffer Out { uint outWords[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Lse { uint lse[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Sinks { uint sinks[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Lengths { uint lengths[]; };
+
+#include "lib/element.glsl"
+#include "lib/flash_finish.glsl"
+#include "lib/position.glsl"
+
+const float lowest = -3.40282346638528859812e38;
+
+void main() {
+    const uint i = gl_WorkGroupID.x, head = gl_WorkGroupID.z % heads, batch = gl_WorkGroupID.z / heads;
+    const Sequence seq = sequenceOf(batch);
+    if (i >= rowsOf(seq)) return;
+    const uint row = ((batch * (heads / packed) + head / packed) * queries + i) * packed + head % packed;
+    const uint pitch = valueDim + partialWords, first = row * parts * pitch;
+
+    float maximum = lowest;
+    uint worst = 0u;
+    for (uint n = 0u; n < parts; ++n) {
+        maximum = max(maximum, uintBitsToFloat(partials[first + n * pitch]));
+        worst = max(worst, partials[first + n * pitch + 2u]);
+    }
+    float weightSum = 0.0;
+    for (uint n = 0u; n < parts; ++n) {
+        const float factor = exp(max(uintBitsToFloat(partials[first + n * pitch]) - maximum, -200.0));
+        weightSum = fma(uintBitsToFloat(partials[first + n * pitch + 1u]), factor, weightSum);
+    }
+    const uint sinkBits = (flags & flagSinks) != 0u ? sinks[sinksBase + head] : minusInfinityBits;
+    const RowEnd end = finishRow(maximum, weightSum, worst, sinkBits);
+    const uint token = seq.queryStart + i;
+    if (gl_LocalInvocationID.x == 0u && (flags & flagLse) != 0u)
+        lse[lseBase + batch * lseBatch + head * lseHead + token * lseToken] = end.lseBits;
+
+    // Pairs of dims, so that two 16-bit elements fill a word.
+    const uint outAt = oBase + batch * oBatch + head * oHead + token * oToken;
+    for (uint dim = 2u * gl_LocalInvocationID.x; dim < valueDim; dim += 2u * gl_WorkGroupSize.x) {
+        const uint second = min(dim + 1u, valueDim - 1u);
+        float sum = 0.0, sum2 = 0.0;
+        for (uint n = 0u; n < parts; ++n) {
+            const uint at = first + n * pitch;
+            const float factor = exp(max(uintBitsToFloat(partials[at]) - maximum, -200.0));
+            sum = fma(uintBitsToFloat(partials[at + partialWords + dim]), factor, sum);
+            sum2 = fma(uintBitsToFloat(partials[at + partialWords + second]), factor, sum2);
+        }
+        const float value = uintBitsToFloat(outputBits(end, sum)), value2 = uintBitsToFloat(outputBits(end, sum2));
+        if (dim + 1u < valueDim) {
+            STORE_ELEMENT_PAIR(outWords, outType, outAt + dim * oDim, oDim, value, value2)
+        } else {
+            STORE_ELEMENT(outWords, outType, outAt + dim * oDim, value)
+        }
+    }
+}

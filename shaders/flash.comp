@@ -1,0 +1,410 @@
+#version 450
+// Fused attention: scores, masks, online softmax and weighted values of a tile of query rows, nothing of size queries x keys in memory
+// (Dao et al. 2022, FlashAttention; Milakov and Gimelshein 2018, online softmax). One source for every device class; specialization
+// constants lay out the lanes of a workgroup as rowLanes x keyLanes x dimLanes:
+//     prefill on CPU devices   lanes are query rows, several rows a lane; K and V are the same for all lanes and come through shared
+//                              memory, or by one load of neighbouring dims and subgroup shuffles
+//     prefill on GPUs          dimLanes lanes share the dims of a row, so that q and the output fit registers and loads coalesce
+//     decode                   lanes also along keys (keyLanes), each with a softmax of its own; combine.comp merges them
+// Results of splits and key lanes go to the workspace as (maximum, sum, worst score, unnormalised output); otherwise the output is written
+// here. Query heads of one key head may be packed as rows (packedHeads), so that K and V are read once for all of them.
+//
+// Defines: VKATTN_SUBGROUPS: subgroup operations may be used (SPIR-V 1.3); VKATTN_OPTIONS: bindings 4 to 12 exist. Without it the shader
+// stays within the four storage buffers that Vulkan 1.0 guarantees.
+#define VKATTN_STAGE_FLASH
+#include "lib/stage.glsl"
+#ifdef VKATTN_SUBGROUPS
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_KHR_shader_subgroup_vote : require
+#endif
+
+layout(constant_id = 1) const uint dimLanes = 1;
+layout(constant_id = 2) const uint keyLanes = 1;
+layout(constant_id = 3) const uint rowLanes = 8;
+layout(constant_id = 4) const uint rowsPerLane = 1;
+layout(constant_id = 5) const uint keysPerLane = 1;      // keys of a step, for each key lane
+layout(constant_id = 6) const uint dimsPerLane = 1;      // dimLanes * dimsPerLane covers the head dim
+layout(constant_id = 7) const uint valueDimsPerLane = 1; // and the value dim
+layout(constant_id = 8) const uint source = 0;           // sourceDirect, sourceShared, sourceShuffled
+layout(constant_id = 9) const uint tileKeys = 1;         // sourceShared: keys in shared memory at a time
+layout(constant_id = 10) const uint shuffleLanes = 4;    // sourceShuffled: subgroup size, 4, 8 or 16
+layout(constant_id = 11) const bool rolledEdges = false; // loops at both ends not unrolled: arrays may then live in memory
+layout(constant_id = 12) const bool exactDims = false;   // lanes cover head and value dim exactly
+layout(constant_id = 13) const uint overlays = 0;        // overlay bits of interop.h: what changes or hides scores
+layout(constant_id = 14) const uint qType = elementF32;
+layout(constant_id = 15) const uint kType = elementF32;
+layout(constant_id = 16) const uint vType = elementF32;
+layout(constant_id = 17) const uint outType = elementF32;
+
+layout(set = 0, binding = 0, std430) readonly buffer Q { uint q[]; };
+layout(set = 0, binding = 1, std430) readonly buffer K { uint k[]; };
+layout(set = 0, binding = 2, std430) readonly buffer V { uint v[]; };
+layout(set = 0, binding = 3, std430) buffer Out { uint outWords[]; }; // the output, or the partial results in the workspace
+#ifdef VKATTN_OPTIONS
+layout(set = 0, binding = 4, std430) readonly buffer Options { FlashOptions options; };
+layout(set = 0, binding = 5, std430) readonly buffer Lengths { uint lengths[]; };
+layout(set = 0, binding = 6, std430) writeonly buffer Lse { uint lse[]; };
+layout(set = 0, binding = 7, std430) readonly buffer Bias { uint bias[]; };
+layout(set = 0, binding = 8, std430) readonly buffer Mask { uint mask[]; }; // of bytes or of bits
+layout(set = 0, binding = 9, std430) readonly buffer IdsQ { uint idsQ[]; };
+layout(set = 0, binding = 10, std430) readonly buffer IdsK { uint idsK[]; };
+layout(set = 0, binding = 11, std430) readonly buffer Sinks { uint sinks[]; };
+layout(set = 0, binding = 12, std430) readonly buffer Slopes { uint slopes[]; };
+#endif
+
+#ifndef VKATTN_OPTIONS
+#define VKATTN_NO_LENGTHS
+#endif
+#include "lib/element.glsl"
+#include "lib/math.glsl"
+#include "lib/position.glsl"
+
+uint headCount() { return headsAndPacked & 0xffffu; }
+uint packedHeads() { return headsAndPacked >> 16; }
+uint groupSize() { return groupAndPhase & 0xffffu; }
+uint headPhase() { return groupAndPhase >> 16; }
+
+const uint stepKeys = keysPerLane * keyLanes; // keys of a step
+const uint cells = rowsPerLane * keysPerLane;
+const uint tileRows = rowLanes * rowsPerLane;
+const uint paddedDim = dimLanes * dimsPerLane, paddedValueDim = dimLanes * valueDimsPerLane;
+// Whether keys may be hidden otherwise than by position: then no step is free of tests.
+const bool anyPairHidden = (overlays & (overlayBias | overlayMask | overlayBitMask | overlayDocuments)) != 0u;
+const float lowest = -3.40282346638528859812e38; // -FLT_MAX: above no finite score, so that the maximum of finite scores is exact
+
+// Lanes of a row take neighbouring dims in runs, so that their loads lie side by side.
+const uint run = dimsPerLane % 4u == 0u ? 4u : dimsPerLane % 2u == 0u ? 2u : 1u;
+const uint valueRun = valueDimsPerLane % 4u == 0u ? 4u : valueDimsPerLane % 2u == 0u ? 2u : 1u;
+
+shared float kTile[source == sourceShared ? tileKeys * paddedDim : 1u];
+shared float vTile[source == sourceShared ? tileKeys * paddedValueDim : 1u];
+#ifndef VKATTN_SUBGROUPS
+shared float exchange[dimLanes > 1u ? dimLanes * keyLanes * rowLanes * cells : 1u];
+#endif
+
+// State of a lane. Rows past the end repeat the last one and are not stored.
+float query[rowsPerLane * dimsPerLane];
+float sums[rowsPerLane * valueDimsPerLane]; // unnormalised output
+float maximum[rowsPerLane];                 // of visible scores
+float weightSum[rowsPerLane];               // of exp(score - maximum)
+uint worst[rowsPerLane];                    // largest |score| in bits; a visible -infinity counts as 1
+int rowBegin[rowsPerLane], rowEnd[rowsPerLane];
+float weights[cells];                       // of the step: scores, then exp(score - maximum)
+float rescale[rowsPerLane];
+#ifdef VKATTN_OPTIONS
+float added[cells]; // of the step: bias and ALiBi
+uint rowHead[rowsPerLane], rowQuery[rowsPerLane];
+uint rowDocument[rowsPerLane];
+float rowSlope[rowsPerLane];
+int rowPosition[rowsPerLane];
+#endif
+
+uint lane, dimLane, keyLane, rowLane;
+uint batch, headFirst, headDim, valueDim, rowCount, tileRow; // tileRow: first row of the workgroup; rowCount: rows there are
+uint qDim, kDim, vDim, oDim;
+uint kAt, vAt; // of key 0 of the sequence
+Sequence seq;
+int keyLast; // the last key that may be read
+
+uint dimOf(uint n) { return n / run * (run * dimLanes) + dimLane * run + n % run; }
+uint valueDimOf(uint n) { return n / valueRun * (valueRun * dimLanes) + dimLane * valueRun + n % valueRun; }
+
+// Dims past the end are 0 in q, K and V: 0 * garbage could be NaN.
+float loadKey(uint at, uint dim) {
+    if (!exactDims && dim >= headDim) return 0.0;
+    return LOAD_ELEMENT(k, kType, at + dim * kDim);
+}
+float loadValue(uint at, uint dim) {
+    if (!exactDims && dim >= valueDim) return 0.0;
+    return LOAD_ELEMENT(v, vType, at + dim * vDim);
+}
+uint keyAt(int key) { return kAt + uint(min(key, keyLast)) * kToken; }
+uint valueAt(int key) { return vAt + uint(min(key, keyLast)) * vToken; }
+
+uint laneRow(uint r) { return min(tileRow + rowLane * rowsPerLane + r, rowCount - 1u); }
+// A packed row is query * packedHeads + head of the group.
+uint headOf(uint row) { return headFirst + row % packedHeads(); }
+
+void loadQuery(uint r, uint n) {
+    const uint row = laneRow(r), dim = dimOf(n);
+    float value = 0.0;
+    if (exactDims || dim < headDim)
+        value = LOAD_ELEMENT(q, qType, qBase + batch * qBatch + headOf(row) * qHead + (seq.queryStart + row / packedHeads()) * qToken + dim * qDim);
+    query[r * dimsPerLane + n] = value;
+}
+
+// Sums over the lanes of a row.
+void reduceOverDims() {
+#ifdef VKATTN_SUBGROUPS
+    [[unroll]] for (uint distance = 1u; distance < dimLanes; distance *= 2u)
+        [[unroll]] for (uint n = 0u; n < cells; ++n) weights[n] += subgroupShuffleXor(weights[n], distance);
+#else
+    if (dimLanes > 1u) {
+        barrier();
+        [[unroll]] for (uint n = 0u; n < cells; ++n) exchange[n * gl_WorkGroupSize.x + lane] = weights[n];
+        barrier();
+        [[unroll]] for (uint n = 0u; n < cells; ++n) {
+            float sum = 0.0;
+            [[unroll]] for (uint other = 0u; other < dimLanes; ++other) sum += exchange[n * gl_WorkGroupSize.x + (lane - dimLane) + other];
+            weights[n] = sum;
+        }
+    }
+#endif
+}
+
+// What a shuffle from lane e of the subgroup does with the values loaded there; e is a constant where loops are unrolled.
+#ifdef VKATTN_SUBGROUPS
+const bool subgroupsUsed = true;
+#define FROM_LANE(value, e) subgroupShuffle(value, e)
+#define ANY_LANE(condition) subgroupAny(condition)
+#else
+const bool subgroupsUsed = false;
+#define FROM_LANE(value, e) (value)
+#define ANY_LANE(condition) (condition)
+#endif
+
+void multiplyKeys(int j) {
+    [[unroll]] for (uint n = 0u; n < cells; ++n) weights[n] = 0.0;
+    if (source == sourceShuffled) {
+        uint at[keysPerLane];
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = keyAt(j + int(c));
+        [[unroll]] for (uint d = 0u; d < dimsPerLane; d += shuffleLanes) {
+            float loaded[keysPerLane];
+            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) loaded[c] = loadKey(at[c], d + lane % shuffleLanes);
+            [[unroll]] for (uint e = 0u; e < shuffleLanes; ++e)
+                [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+                    const float key = FROM_LANE(loaded[c], e);
+                    [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+                        weights[r * keysPerLane + c] = fma(query[r * dimsPerLane + d + e], key, weights[r * keysPerLane + c]);
+                }
+        }
+        return;
+    }
+    uint at[keysPerLane];
+    [[unroll]] for (uint c = 0u; c < keysPerLane; ++c)
+        at[c] = source == sourceShared ? (uint(j) % tileKeys + c) * paddedDim : keyAt(j + int(c * keyLanes + keyLane));
+    [[unroll]] for (uint d = 0u; d < dimsPerLane; ++d)
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+            const float key = source == sourceShared ? kTile[at[c] + d] : loadKey(at[c], dimOf(d));
+            [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+                weights[r * keysPerLane + c] = fma(query[r * dimsPerLane + d], key, weights[r * keysPerLane + c]);
+        }
+    reduceOverDims();
+}
+
+// One value of the step into the sums of all rows. A hidden pair has weight 0, and its value is masked away in bits as well: 0 * NaN is
+// NaN, and a key may be hidden from one row of a tile and visible to the next.
+#define ADD_VALUE(d, c, value, tested)                                                                                                     \
+    [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {                                                                                   \
+        const uint kept_ = (tested) && (visible >> (r * keysPerLane + (c)) & 1u) == 0u ? 0u : 0xffffffffu;                                 \
+        const float value_ = (tested) ? uintBitsToFloat(floatBitsToUint(value) & kept_) : (value);                                         \
+        const float before_ = (c) == 0u ? sums[r * valueDimsPerLane + (d)] * rescale[r] : partial_[r];                                     \
+        partial_[r] = fma(weights[r * keysPerLane + (c)], value_, before_);                                                                \
+    }
+#define KEEP_SUMS(d) [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) sums[r * valueDimsPerLane + (d)] = partial_[r];
+
+void addValues(int j, uint visible, const bool tested) {
+    float partial_[rowsPerLane];
+    uint at[keysPerLane];
+    if (source == sourceShuffled) {
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = valueAt(j + int(c));
+        [[unroll]] for (uint d = 0u; d < valueDimsPerLane; d += shuffleLanes) {
+            float loaded[keysPerLane];
+            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) loaded[c] = loadValue(at[c], d + lane % shuffleLanes);
+            [[unroll]] for (uint e = 0u; e < shuffleLanes; ++e) {
+                [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+                    const float value = FROM_LANE(loaded[c], e);
+                    ADD_VALUE(d + e, c, value, tested)
+                }
+                KEEP_SUMS(d + e)
+            }
+        }
+        return;
+    }
+    [[unroll]] for (uint c = 0u; c < keysPerLane; ++c)
+        at[c] = source == sourceShared ? (uint(j) % tileKeys + c) * paddedValueDim : valueAt(j + int(c * keyLanes + keyLane));
+    [[unroll]] for (uint d = 0u; d < valueDimsPerLane; ++d) {
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+            const float value = source == sourceShared ? vTile[at[c] + d] : loadValue(at[c], valueDimOf(d));
+            ADD_VALUE(d, c, value, tested)
+        }
+        KEEP_SUMS(d)
+    }
+}
+
+// Which pairs of the step are visible, as bits r * keysPerLane + c; fills `added`.
+uint visiblePairs(int j) {
+    uint bits = 0u;
+    [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+            const int key = j + int(c * keyLanes + keyLane);
+            bool seen = key >= rowBegin[r] && key < rowEnd[r];
+#ifdef VKATTN_OPTIONS
+            const uint n = r * keysPerLane + c;
+            const uint held = uint(min(key, keyLast)); // a key that exists
+            if ((overlays & overlayMask) != 0u) {
+                const uint at = options.maskBase + batch * options.maskBatch + rowHead[r] * options.maskHead +
+                                rowQuery[r] * options.maskQuery + held * options.maskKey;
+                seen = seen && (mask[at >> 2] >> ((at & 3u) << 3) & 0xffu) != 0u;
+            }
+            if ((overlays & overlayBitMask) != 0u) {
+                const uint bit = held - keyFirst + options.maskPhase;
+                const uint at = options.maskBase + batch * options.maskBatch + rowHead[r] * options.maskHead +
+                                rowQuery[r] * options.maskQuery + (bit >> 5) * options.maskKey;
+                seen = seen && (mask[at] >> (bit & 31u) & 1u) != 0u;
+            }
+            if ((overlays & overlayDocuments) != 0u)
+                seen = seen && idsK[options.idsKBase + batch * options.idsKBatch + seq.keyStart + held] == rowDocument[r];
+            if ((overlays & overlayBias) != 0u) {
+                added[n] = LOAD_ELEMENT(bias, options.biasType, options.biasBase + batch * options.biasBatch + rowHead[r] * options.biasHead +
+                                                                rowQuery[r] * options.biasQuery + held * options.biasKey);
+                seen = seen && floatBitsToUint(added[n]) != minusInfinityBits;
+            }
+#endif
+            bits |= seen ? 1u << (r * keysPerLane + c) : 0u;
+        }
+    return bits;
+}
+
+void takeStep(int j, uint visible, const bool tested) {
+    multiplyKeys(j);
+    [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
+        float rowMaximum = maximum[r];
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+            const uint n = r * keysPerLane + c;
+            float score = scale * weights[n];
+#ifdef VKATTN_OPTIONS
+            if ((overlays & overlaySoftcap) != 0u) {
+                const float softcap = uintBitsToFloat(options.softcap);
+                score = softcap * stableTanh(score / softcap);
+            }
+            if ((overlays & overlayBias) != 0u) score += added[n];
+            if ((overlays & overlayAlibi) != 0u)
+                score -= rowSlope[r] * abs(float(j + int(c * keyLanes + keyLane) - rowPosition[r]));
+#endif
+            const uint bits = floatBitsToUint(score);
+            const bool seen = !tested || (visible >> n & 1u) != 0u;
+            worst[r] = max(worst[r], seen ? (bits == minusInfinityBits ? 1u : bits & 0x7fffffffu) : 0u);
+            weights[n] = score;
+            rowMaximum = max(rowMaximum, seen ? score : lowest);
+        }
+        // exp(-200) is 0 in fp32: the bound only keeps differences finite.
+        rescale[r] = exp(max(maximum[r] - rowMaximum, -200.0));
+        maximum[r] = rowMaximum;
+        float sum = weightSum[r] * rescale[r];
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+            const uint n = r * keysPerLane + c;
+            const float weight = exp(max(weights[n] - rowMaximum, -200.0));
+            weights[n] = tested && (visible >> n & 1u) == 0u ? 0.0 : weight;
+            sum += weights[n];
+        }
+        weightSum[r] = sum;
+    }
+    addValues(j, visible, tested);
+}
+
+// Steps [from, to) that every row of the workgroup sees whole.
+void takeWholeSteps(int from, int to) {
+    if (anyPairHidden) return;
+    for (int j = from; j < to; j += int(stepKeys)) takeStep(j, 0xffffffffu, false);
+}
+// Steps [from, to) without [skipFrom, skipTo). Where masks leave nothing of a step for any lane that must go along, it is not computed.
+void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
+    for (int j = from == skipFrom ? skipTo : from; j < to; j = j + int(stepKeys) == skipFrom ? skipTo : j + int(stepKeys)) {
+        uint visible = visiblePairs(j);
+        // The loop, not a branch: software drivers compute both sides of one.
+        if (anyPairHidden && (dimLanes == 1u || subgroupsUsed))
+            while (j + int(stepKeys) < to && !ANY_LANE(visible != 0u)) {
+                j += int(stepKeys);
+                visible = visiblePairs(j);
+            }
+        takeStep(j, visible, true);
+    }
+}
+
+void stageTile(int tile) {
+    barrier();
+    for (uint n = lane; n < tileKeys * paddedDim; n += gl_WorkGroupSize.x)
+        kTile[n] = loadKey(keyAt(tile + int(n / paddedDim)), n % paddedDim);
+    for (uint n = lane; n < tileKeys * paddedValueDim; n += gl_WorkGroupSize.x)
+        vTile[n] = loadValue(valueAt(tile + int(n / paddedValueDim)), n % paddedValueDim);
+    barrier();
+}
+
+int alignDown(int key) { return key / int(stepKeys) * int(stepKeys); }
+
+#include "lib/flash_store.glsl"
+
+void main() {
+    lane = gl_LocalInvocationID.x;
+    dimLane = lane % dimLanes;
+    keyLane = lane / dimLanes % keyLanes;
+    rowLane = lane / dimLanes / keyLanes;
+    const uint headGroups = headCount() / packedHeads();
+    batch = gl_WorkGroupID.z / headGroups;
+    headFirst = gl_WorkGroupID.z % headGroups * packedHeads();
+    headDim = dims & 0xffffu;
+    valueDim = dims >> 16;
+    qDim = kDim = vDim = oDim = 1u;
+#ifdef VKATTN_OPTIONS
+    qDim = options.qDim, kDim = options.kDim, vDim = options.vDim, oDim = options.oDim;
+#endif
+    seq = sequenceOf(batch);
+    rowCount = rowsOf(seq) * packedHeads();
+    tileRow = gl_WorkGroupID.x * tileRows;
+    if (tileRow >= rowCount) return;
+
+    const uint kvHead = (headPhase() + headFirst) / groupSize();
+    // The binding begins at key keyFirst of the first batch entry; in ragged batches at token 0.
+    const uint bound = (flags & flagRagged) != 0u ? 0u : keyFirst;
+    kAt = kBase + batch * kBatch + kvHead * kHead + (seq.keyStart - bound) * kToken;
+    vAt = vBase + batch * vBatch + kvHead * vHead + (seq.keyStart - bound) * vToken;
+
+    // The split's keys, in whole steps from key 0 of the sequence: which keys share a step depends on nothing else.
+    const int splitBegin = int(keyFirst + gl_WorkGroupID.y * splitKeys);
+    const int splitEnd = int(min(min(uint(splitBegin) + splitKeys, keyFirst + keys), seq.keyCount));
+    keyLast = max(int(min(keyFirst + keys, seq.keyCount)) - 1, 0);
+    const uint firstQuery = tileRow / packedHeads(), lastQuery = (min(tileRow + tileRows, rowCount) - 1u) / packedHeads();
+    const int begin = alignDown(max(keyBegin(firstQuery, seq), splitBegin)), end = min(keyEnd(lastQuery, seq), splitEnd);
+    const int wholeBegin = min(alignDown(max(keyBegin(lastQuery, seq), splitBegin) + int(stepKeys) - 1), max(end, 0));
+    const int wholeEnd = anyPairHidden ? wholeBegin : max(alignDown(max(min(keyEnd(firstQuery, seq), splitEnd), 0)), wholeBegin);
+
+    [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
+        const uint row = laneRow(r), i = row / packedHeads();
+        maximum[r] = lowest;
+        weightSum[r] = 0.0;
+        worst[r] = 0u;
+        rowBegin[r] = max(keyBegin(i, seq), splitBegin);
+        rowEnd[r] = min(keyEnd(i, seq), splitEnd);
+#ifdef VKATTN_OPTIONS
+        rowHead[r] = headOf(row);
+        rowQuery[r] = i;
+        if ((overlays & overlayDocuments) != 0u) rowDocument[r] = idsQ[options.idsQBase + batch * options.idsQBatch + seq.queryStart + i];
+        if ((overlays & overlayAlibi) != 0u) {
+            rowSlope[r] = uintBitsToFloat(slopes[options.slopesBase + headOf(row)]);
+            rowPosition[r] = alignedPosition(i, seq);
+        }
+#endif
+    }
+    if (rolledEdges) {
+        for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) loadQuery(n / dimsPerLane, n % dimsPerLane);
+        for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
+    } else {
+        [[unroll]] for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) loadQuery(n / dimsPerLane, n % dimsPerLane);
+        [[unroll]] for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
+    }
+
+    if (source == sourceShared) {
+        for (int tile = begin / int(tileKeys) * int(tileKeys); tile < end; tile += int(tileKeys)) {
+            stageTile(tile);
+            const int from = max(tile, begin), to = min(tile + int(tileKeys), end);
+            const int wholeFrom = clamp(wholeBegin, from, max(to, from)), wholeTo = clamp(wholeEnd, wholeFrom, max(to, wholeFrom));
+            takeWholeSteps(wholeFrom, wholeTo);
+            takeTestedSteps(from, to, wholeFrom, wholeTo);
+        }
+    } else {
+        takeWholeSteps(wholeBegin, wholeEnd);
+        takeTestedSteps(begin, end, wholeBegin, wholeEnd);
+    }
+    storeRows();
+}

@@ -1,0 +1,174 @@
+#include "explain_command.hpp"
+
+#include "device.hpp"
+#include "job.hpp"
+#include "json_text.hpp"
+#include "names.hpp"
+#include "options_report.hpp"
+
+#include <vkattn/vkattn.h>
+
+#include <iomanip>
+#include <iostream>
+#include <optional>
+
+namespace vkattn::tool {
+namespace {
+
+struct Explained {
+    const ExplainArguments &arguments;
+    const Job &job;
+    std::string device, driver, kernel, why;
+    std::string fallbackReason;             // why the CPU, where it was not asked for
+    std::optional<vkattn_explanation> plan; // empty: the CPU
+};
+
+Explained explain(const ExplainArguments &arguments, const Job &job) {
+    Explained result{.arguments = arguments, .job = job, .device = "cpu", .driver = "vkattn cpu fallback", .kernel = "cpu"};
+    const std::unique_ptr<Runtime> runtime = openRuntime(arguments.run);
+    const DeviceInfo *device = runtime->device();
+    if (device == nullptr) {
+        result.fallbackReason = runtime->fallbackReason();
+        result.why = result.fallbackReason.empty() ? "asked for with --device cpu" : result.fallbackReason;
+        return result;
+    }
+    vkattn_explanation plan{};
+    plan.structSize = sizeof plan;
+    vkattn_diagnostic why{};
+    const vkattn_result status = vkattnExplain(&device->caps, 0, &job.problem, &plan, &why);
+    const std::string reason = device->name + ": " + why.message;
+    if (status == VKATTN_OK) {
+        result.device = device->name;
+        result.driver = device->driver;
+        result.kernel = plan.kernelName;
+        result.why = plan.choice;
+        result.plan = plan;
+    } else if (status != VKATTN_ERROR_UNSUPPORTED) {
+        throw Failure(reason);
+    } else if (!arguments.run.allowFallback) {
+        throw Failure(reason + ": leave out --no-fallback to compute on the CPU", ExitStatus::deviceUnusable);
+    } else {
+        result.why = result.fallbackReason = reason;
+    }
+    return result;
+}
+
+// The tensors, by their names.
+template <class Visit> void forTensors(const vkattn_problem &problem, const Visit &visit) {
+    const struct {
+        vkattn_role role;
+        const vkattn_layout &layout;
+    } tensors[] = {{VKATTN_Q, problem.q},
+                   {VKATTN_K, problem.k},
+                   {VKATTN_V, problem.v},
+                   {VKATTN_MASK, problem.mask},
+                   {VKATTN_BIT_MASK, problem.bitMask},
+                   {VKATTN_BIAS, problem.bias},
+                   {VKATTN_OUT, problem.out},
+                   {VKATTN_LSE, problem.lse},
+                   {VKATTN_WEIGHTS, problem.weights}};
+    for (const auto &[role, layout] : tensors)
+        if (layout.extent[0] > 0) visit(operandName(role).key, layout);
+}
+
+Json toJson(const vkattn_explanation &plan) {
+    Json rejected = Json::object();
+    for (size_t kernel = 0; kernel < kernelNames.size(); kernel++)
+        if (plan.rejected[kernel][0] != '\0') rejected[kernelNames[kernel]] = plan.rejected[kernel];
+    return {{"form", plan.form},
+            {"rejected", std::move(rejected)},
+            {"rowsPerWorkgroup", plan.rowsPerWorkgroup},
+            {"keysPerStep", plan.keysPerStep},
+            {"splits", plan.splits},
+            {"dispatchCount", plan.dispatchCount},
+            {"pipelineCount", plan.pipelineCount},
+            {"chunkCount", plan.chunkCount},
+            {"groups", plan.groups},
+            {"workgroupInvocations", plan.workgroupInvocations},
+            {"workspaceBytes", plan.workspaceBytes},
+            {"flops", jsonNumber(plan.flops)},
+            {"flopsFull", jsonNumber(plan.flopsFull)},
+            {"bytesRead", jsonNumber(plan.bytesRead)},
+            {"bytesWritten", jsonNumber(plan.bytesWritten)}};
+}
+
+Json toJson(const Explained &explained) {
+    Json shapes = Json::object(), dtypes = Json::object();
+    forTensors(explained.job.problem, [&](const char *key, const vkattn_layout &layout) {
+        shapes[key] = layout.extent;
+        dtypes[key] = dtypeNames[layout.dtype];
+    });
+    const std::optional<std::string> &device = explained.arguments.run.device;
+    return {{"requestedDevice", device ? Json(*device) : Json()},
+            {"device", explained.device},
+            {"driver", explained.driver},
+            {"kernel", explained.kernel},
+            {"why", explained.why},
+            {"fallbackReason", explained.fallbackReason.empty() ? Json() : Json(explained.fallbackReason)},
+            {"plan", explained.plan ? toJson(*explained.plan) : Json()},
+            {"options", optionsJson(explained.arguments.run, explained.job.problem)},
+            {"shapes", std::move(shapes)},
+            {"dtypes", std::move(dtypes)}};
+}
+
+std::string counted(uint32_t count, const char *what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+// "8.6 G", of decimal thousands.
+std::string amount(double value) {
+    static constexpr const char *units[] = {"", "k", "M", "G", "T", "P", "E"};
+    size_t unit = 0;
+    for (; value >= 1000 && unit + 1 < std::size(units); unit++) value /= 1000;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g %s", value, units[unit]);
+    return text;
+}
+
+void printPlan(const vkattn_explanation &plan) {
+    for (size_t kernel = 0; kernel < kernelNames.size(); kernel++)
+        if (plan.rejected[kernel][0] != '\0') std::cout << "not       " << kernelNames[kernel] << ": " << plan.rejected[kernel] << "\n";
+    std::cout << "tiles     ";
+    if (plan.rowsPerWorkgroup > 0) std::cout << counted(plan.rowsPerWorkgroup, "row") << " a workgroup, ";
+    if (plan.keysPerStep > 0) std::cout << counted(plan.keysPerStep, "key") << " a step, ";
+    std::cout << "the keys of a row in " << counted(std::max(plan.splits, 1u), "piece") << "\n";
+    std::cout << "records   " << plan.dispatchCount << (plan.dispatchCount == 1 ? " dispatch" : " dispatches") << " of "
+              << counted(plan.pipelineCount, "pipeline") << " over " << counted(plan.chunkCount, "chunk") << " of the problem\n";
+    if (plan.dispatchCount > 0) {
+        std::cout << "groups    " << plan.groups[0] << " x " << plan.groups[1] << " x " << plan.groups[2];
+        if (plan.workgroupInvocations > 0) std::cout << ", each of " << counted(plan.workgroupInvocations, "invocation");
+        std::cout << ", in the first main dispatch\n";
+    }
+    std::cout << "workspace " << byteText(plan.workspaceBytes) << "\n";
+    std::cout << "work      " << amount(plan.flops) << "FLOP";
+    if (plan.flops < plan.flopsFull) std::cout << " of the " << amount(plan.flopsFull) << "FLOP of all pairs";
+    std::cout << ", " << amount(plan.bytesRead) << "B read, " << amount(plan.bytesWritten) << "B written\n";
+}
+
+void printText(const Explained &explained) {
+    std::cout << "device    " << explained.device << " (" << explained.driver << ")\n";
+    std::cout << "kernel    " << explained.kernel;
+    if (explained.plan && explained.plan->form[0] != '\0') std::cout << ", " << explained.plan->form;
+    std::cout << "\nwhy       " << explained.why << "\n";
+    if (explained.plan) printPlan(*explained.plan);
+    if (const std::string options = optionsText(optionsJson(explained.arguments.run, explained.job.problem)); !options.empty())
+        std::cout << "options   " << options << "\n";
+    forTensors(explained.job.problem, [](const char *key, const vkattn_layout &layout) {
+        std::cout << std::left << std::setw(10) << key << npyShapeText(std::vector<uint64_t>(layout.extent, layout.extent + 4)) << " "
+                  << dtypeNames[layout.dtype] << "\n";
+    });
+}
+
+} // namespace
+
+ExitStatus explainCommand(const ExplainArguments &arguments) {
+    const Job job = describeJob(arguments);
+    const Explained explained = explain(arguments, job);
+    if (arguments.run.json)
+        std::cout << jsonText(toJson(explained), -1) << "\n";
+    else
+        printText(explained);
+    return ExitStatus::success;
+}
+
+} // namespace vkattn::tool

@@ -1,0 +1,52 @@
+// What the tool calls the library's things: one place, for options, messages and JSON keys.
+#pragma once
+
+#include <vkattn/problem.h>
+
+#include <array>
+
+namespace vkattn::tool {
+
+struct OperandName {
+    vkattn_role role;
+    const char *option;
+    const char *key; // in JSON
+};
+
+// Inputs in the order in which they are read, then outputs in the order in which they are written.
+inline constexpr std::array<OperandName, 16> operandNames = {{
+    {VKATTN_Q, "--q", "q"},
+    {VKATTN_K, "--k", "k"},
+    {VKATTN_V, "--v", "v"},
+    {VKATTN_MASK, "--mask", "mask"},
+    {VKATTN_BIT_MASK, "--bitmask", "bitmask"},
+    {VKATTN_BIAS, "--bias", "bias"},
+    {VKATTN_ALIBI_SLOPES, "--alibi", "alibi"},
+    {VKATTN_SINKS, "--sinks", "sinks"},
+    {VKATTN_KEY_LENGTHS, "--kv-lengths", "kvLengths"},
+    {VKATTN_CU_SEQ_Q, "--cu-seqlens-q", "cuSeqlensQ"},
+    {VKATTN_CU_SEQ_K, "--cu-seqlens-k", "cuSeqlensK"},
+    {VKATTN_DOC_IDS_Q, "--doc-ids-q", "docIdsQ"},
+    {VKATTN_DOC_IDS_K, "--doc-ids-k", "docIdsK"},
+    {VKATTN_OUT, "--out", "out"},
+    {VKATTN_LSE, "--lse", "lse"},
+    {VKATTN_WEIGHTS, "--weights", "weights"},
+}};
+
+[[nodiscard]] constexpr const OperandName &operandName(vkattn_role role) {
+    for (const OperandName &name : operandNames)
+        if (name.role == role) return name;
+    return operandNames.back();
+}
+
+[[nodiscard]] constexpr bool isOutput(vkattn_role role) {
+    return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;
+}
+
+// By vkattn_kernel: what --kernel takes, and what the library calls them.
+inline constexpr std::array<const char *, VKATTN_KERNEL_COUNT> kernelNames = {"auto", "staged", "flash", "decode"};
+
+// By vkattn_dtype.
+inline constexpr std::array<const char *, 5> dtypeNames = {"f32", "f16", "bf16", "bool8", "bits32"};
+
+} // namespace vkattn::tool

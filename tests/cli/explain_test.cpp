@@ -1,0 +1,213 @@
+// `vkattn explain`: what it prints, with and without a device. That the choices are right is for the planner's own tests.
+#include "harness.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace {
+
+using Json = nlohmann::json;
+
+const std::vector<std::string> noVulkan = {"VK_DRIVER_FILES=/nonexistent", "VK_ICD_FILENAMES=/nonexistent"};
+
+class ExplainTest : public CliTest {
+  protected:
+    [[nodiscard]] static Arguments shapes(const Arguments &more = {}) {
+        Arguments arguments = {"explain", "--shape-q", "2,8,100,64", "--shape-k", "2,4,300,64"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return arguments;
+    }
+    [[nodiscard]] Json explained(Arguments arguments) const {
+        arguments.push_back("--json");
+        const Outcome outcome = tool(arguments);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return outcome.status == 0 ? Json::parse(outcome.out) : Json();
+    }
+    [[nodiscard]] bool anyDevice() const { return !Json::parse(tool({"info", "--json"}).out)["devices"].empty(); }
+    void refused(const Arguments &more, const std::vector<std::string> &words) const {
+        expectRefused(tool(shapes(more)), words);
+        Arguments cpu = more;
+        cpu.insert(cpu.end(), {"--device", "cpu", "--json"});
+        expectRefused(tool(shapes(cpu)), words);
+    }
+};
+
+TEST_F(ExplainTest, tellsThePlan) {
+    if (!anyDevice()) GTEST_SKIP() << "no Vulkan device here";
+    const Json json = explained(shapes({"--with", "lse,weights", "--causal", "bottom-right"}));
+    EXPECT_TRUE(json["requestedDevice"].is_null());
+    EXPECT_TRUE(json["fallbackReason"].is_null());
+    EXPECT_EQ(json["kernel"], "staged"); // weights
+    EXPECT_FALSE(json["why"].get<std::string>().empty());
+    const Json &plan = json["plan"];
+    ASSERT_TRUE(plan.is_object());
+    EXPECT_TRUE(plan["form"].is_string());
+    for (const char *key : {"rowsPerWorkgroup", "keysPerStep", "splits", "dispatchCount", "pipelineCount", "chunkCount",
+                            "workgroupInvocations", "workspaceBytes"})
+        EXPECT_TRUE(plan[key].is_number_unsigned()) << key;
+    EXPECT_EQ(plan["groups"].size(), 3u);
+    EXPECT_GT(plan["dispatchCount"], 0);
+    EXPECT_EQ(plan["flopsFull"], 2.0 * 2 * 8 * 100 * 300 * 128);
+    EXPECT_LE(plan["flops"], plan["flopsFull"]);
+    EXPECT_GE(plan["bytesWritten"], 4.0 * (2 * 8 * 100 * 64 + 2 * 8 * 100 * 300 + 2 * 8 * 100)); // the results at least
+    EXPECT_GE(plan["bytesRead"], 4.0 * 2 * (8 * 100 + 2 * 4 * 300) * 64);
+    for (const char *kernel : {"flash", "decode"}) EXPECT_FALSE(plan["rejected"][kernel].get<std::string>().empty());
+    EXPECT_FALSE(plan["rejected"].contains("staged"));
+    EXPECT_EQ(json["options"], Json({{"causal", "bottom-right"}}));
+    EXPECT_EQ(json["shapes"]["v"], (std::vector<int>{2, 4, 300, 64})); // as the keys
+    EXPECT_EQ(json["shapes"]["weights"], (std::vector<int>{2, 8, 100, 300}));
+    EXPECT_EQ(json["dtypes"]["out"], "f32");
+
+    const Outcome text = tool(shapes({"--with", "lse,weights"}));
+    EXPECT_EQ(text.status, 0);
+    for (const std::string word : {"device    ", "kernel    staged", "why       ", "not       flash: ", "not       decode: ", "workspace ",
+                                   "work      ", "FLOP", "q         (2, 8, 100, 64) f32\n"})
+        EXPECT_NE(text.out.find(word), std::string::npos) << "no '" << word << "' in: " << text.out;
+    EXPECT_EQ(text.err, "");
+}
+
+TEST_F(ExplainTest, everyKernelIsTakenOrItsReasonIsTold) {
+    if (!anyDevice()) GTEST_SKIP() << "no Vulkan device here";
+    for (const std::string kernel : {"auto", "staged", "flash", "decode"}) {
+        const Json json = explained(shapes({"--kernel", kernel}));
+        if (json["plan"].is_null()) {
+            EXPECT_EQ(json["kernel"], "cpu");
+            EXPECT_NE(json["fallbackReason"].get<std::string>().find(kernel), std::string::npos) << json.dump();
+            const Outcome outcome = tool(shapes({"--kernel", kernel, "--no-fallback"}));
+            EXPECT_EQ(outcome.status, 3);
+            EXPECT_EQ(outcome.out, "");
+            EXPECT_NE(outcome.err.find("leave out --no-fallback"), std::string::npos) << outcome.err;
+        } else if (kernel != "auto") {
+            EXPECT_EQ(json["kernel"], kernel);
+        }
+    }
+}
+
+TEST_F(ExplainTest, theCpuSaysWhyItIsTheCpu) {
+    Json json = explained(shapes({"--device", "cpu", "--no-fallback"}));
+    EXPECT_EQ(json["requestedDevice"], "cpu");
+    EXPECT_EQ(json["device"], "cpu");
+    EXPECT_EQ(json["kernel"], "cpu");
+    EXPECT_EQ(json["why"], "asked for with --device cpu");
+    EXPECT_TRUE(json["fallbackReason"].is_null());
+    EXPECT_TRUE(json["plan"].is_null());
+
+    Outcome outcome = tool(shapes({"--json"}), noVulkan);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    json = Json::parse(outcome.out);
+    EXPECT_EQ(json["kernel"], "cpu");
+    EXPECT_FALSE(json["fallbackReason"].get<std::string>().empty());
+    EXPECT_EQ(json["why"], json["fallbackReason"]);
+    outcome = tool(shapes(), noVulkan);
+    EXPECT_NE(outcome.out.find("kernel    cpu\nwhy       " + json["why"].get<std::string>() + "\n"), std::string::npos) << outcome.out;
+    EXPECT_EQ(tool(shapes({"--no-fallback"}), noVulkan).status, 3);
+}
+
+TEST_F(ExplainTest, everyOptionMayBeAssumed) {
+    const Json json = explained(shapes({"--device", "cpu", "--dtype", "bf16", "--shape-v", "2,4,300,32", "--with",
+                                        "mask,bias,alibi,sinks,lengths,documents,lse,weights", "--align", "top-left", "--deterministic",
+                                        "--out-dtype", "f16", "--softcap", "2"}));
+    EXPECT_EQ(json["options"], Json({{"outDtype", "f16"},
+                                     {"align", "top-left"},
+                                     {"softcap", 2.0},
+                                     {"mask", true},
+                                     {"bias", true},
+                                     {"alibi", true},
+                                     {"sinks", true},
+                                     {"kvLengths", true},
+                                     {"documents", true},
+                                     {"deterministic", true}}));
+    EXPECT_EQ(json["shapes"]["v"], (std::vector<int>{2, 4, 300, 32}));
+    EXPECT_EQ(json["shapes"]["mask"], (std::vector<int>{1, 1, 100, 300}));
+    EXPECT_EQ(json["shapes"]["lse"], (std::vector<int>{2, 8, 100, 1}));
+    for (const char *key : {"q", "k", "v", "bias"}) EXPECT_EQ(json["dtypes"][key], "bf16") << key;
+    EXPECT_EQ(json["dtypes"]["out"], "f16");
+    EXPECT_EQ(json["dtypes"]["mask"], "bool8");
+}
+
+TEST_F(ExplainTest, raggedBatchesMayBeAssumed) {
+    const Arguments base = {"explain", "--shape-q", "8,1000,64", "--shape-k", "1000,64", "--device", "cpu"};
+    const auto with = [&](const Arguments &more) {
+        Arguments arguments = base;
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return explained(arguments);
+    };
+    Json json = with({"--ragged", "7,200,300", "--with", "bitmask,weights"});
+    EXPECT_EQ(json["options"], Json({{"bitmask", true}, {"sequences", 7}, {"maxSeqQ", 200}, {"maxSeqK", 300}}));
+    EXPECT_EQ(json["shapes"]["bitmask"], (std::vector<int>{1, 1, 200, 10}));
+    EXPECT_EQ(json["shapes"]["weights"], (std::vector<int>{7, 8, 200, 300}));
+    json = with({"--ragged", "7", "--with", "documents"});
+    EXPECT_EQ(json["options"], Json({{"sequences", 7}, {"documents", true}}));
+}
+
+TEST_F(ExplainTest, aRunIsExplainedByChangingTheWord) {
+    writeNpy(file("q.npy"), Array{{2, 12, 8}, std::vector<double>(192)}, {.descr = "<f2", .fortran = true});
+    writeNpy(file("k.npy"), Array{{2, 20, 8}, std::vector<double>(320)});
+    writeNpy(file("v.npy"), Array{{2, 20, 8}, std::vector<double>(320)});
+    writeNpy(file("c.npy"), Array{{3}, {0, 5, 12}}, {.descr = "<i4"});
+    writeNpy(file("s.npy"), Array{{2}, {1, 2}});
+    Arguments arguments = onCpu({"--cu-seqlens-q", "c.npy", "--cu-seqlens-k", "c.npy", "--sinks", "s.npy", "--round-to", "bf16", "--lse",
+                                 "lse.npy", "--verify", "--repeat", "3"});
+    arguments[0] = "explain";
+    const Json json = explained(arguments);
+    EXPECT_EQ(json["options"], Json({{"roundTo", "bf16"}, {"sinks", true}, {"sequences", 2}, {"maxSeqQ", 7}, {"maxSeqK", 7}}));
+    EXPECT_EQ(json["shapes"]["q"], (std::vector<int>{1, 2, 12, 8}));
+    EXPECT_EQ(json["dtypes"]["q"], "bf16");
+    EXPECT_EQ(json["dtypes"]["out"], "f16");
+    EXPECT_TRUE(json["shapes"].contains("lse"));
+    EXPECT_FALSE(exists("o.npy"));
+    EXPECT_FALSE(exists("lse.npy"));
+    // Files and words together, and without --out.
+    EXPECT_EQ(explained({"explain", "--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--with", "sinks", "--device", "cpu"})["options"],
+              Json({{"sinks", true}}));
+}
+
+TEST_F(ExplainTest, badUsage) {
+    writeSmallProblem();
+    writeNpy(file("m.npy"), Array{{1, 1}, {1}}, {.descr = "|b1"});
+    for (const Arguments &arguments : {Arguments{"explain"}, Arguments{"explain", "--shape-q", "5,8"}, Arguments{"explain", "--q", "q.npy"},
+                                       Arguments{"explain", "--q", "q.npy", "--k", "k.npy"}})
+        expectRefused(tool(arguments), {"explain needs arrays or their shapes", "--shape-q"});
+    refused({"--shape-q", "2,1,64"}, {"--shape-q"}); // twice
+    refused({"--q", "q.npy"}, {"--shape-q, --shape-k and --shape-v stand in place of the files"});
+    for (const std::string value : {"1", "1,2,3,4,5", "a,b", "1,-2", "1, 2", "4294967296,2", "1,2,", ",1"})
+        expectRefused(tool({"explain", "--shape-q", value, "--shape-k", "5,8"}),
+                      {"--shape-q takes 2 to 4 whole numbers", "'" + value + "'"});
+    refused({"--dtype", "f64"}, {"--dtype takes f32, f16 or bf16, not 'f64'"});
+    expectRefused(tool({"explain", "--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--dtype", "f16"}),
+                  {"--dtype is the type of --shape-q"});
+    refused({"--with", "masks"}, {"--with takes a list like mask,sinks of mask, bitmask, ", "'masks'"});
+    refused({"--with", "mask,"}, {"--with takes a list", "''"});
+    refused({"--with", "mask", "--mask", "m.npy"}, {"--with mask stands in place of a file, and --mask gives one"});
+    refused({"--with", "mask,bitmask"}, {"--with mask and --with bitmask are both given", "combine them"});
+    refused({"--with", "lengths", "--ragged", "3"}, {"--with lengths and --ragged are both given", "leave --with lengths out"});
+    for (const std::string value : {"0", "x", "3,4", "3,4,5,6", "-1"})
+        refused({"--ragged", value}, {"--ragged takes SEQUENCES or SEQUENCES,QUERIES,KEYS", "'" + value + "'"});
+    refused({"--ragged", "3", "--cu-seqlens-q", "c.npy", "--cu-seqlens-k", "c.npy"}, {"--ragged stands in place of files"});
+    refused({"--ragged", "3"}, {"--shape-q 2,8,100,64", "batch"});
+    refused({"--align", "top-left"}, {"--align", "--alibi"});
+    refused({"--maks", "m.npy"}, {"--maks", "vkattn explain --help"});
+}
+
+TEST_F(ExplainTest, badShapes) {
+    const auto of = [&](const std::string &q, const std::string &k) {
+        return tool({"explain", "--shape-q", q, "--shape-k", k, "--with", "weights", "--device", "cpu"});
+    };
+    expectRefused(of("5,8", "7,9"), {"shapes disagree: --shape-q 5,8 and --shape-k 7,9: they need the same dim"});
+    expectRefused(of("6,5,8", "4,7,8"), {"4 does not divide 6"});
+    expectRefused(of("0,5,8", "1,7,8"), {"--shape-q 0,5,8: has zero heads"});
+    expectRefused(of("5,2049", "7,2049"), {"at most 2048"});
+    expectRefused(of("4294967295,4294967295,4294967295,8", "7,8"), {"--shape-q 4294967295,", "too large"});
+    expectRefused(of("65536,65536,1,1", "65536,1,1073741824,1"), {"--weights", "(65536, 65536, 1, 1073741824) is too large"});
+    expectRefused(of("2000000000,8", "7,8"), {"2000000000 tokens", "--shape-q 2000000000,8"});
+    const Json json = explained({"explain", "--shape-q", "0,8", "--shape-k", "0,8"});
+    EXPECT_EQ(json["shapes"]["q"], (std::vector<int>{1, 1, 0, 8}));
+}
+
+TEST_F(ExplainTest, helpNamesEveryOption) {
+    const Outcome outcome = tool({"explain", "--help"});
+    EXPECT_EQ(outcome.status, 0);
+    for (const std::string option : {"--shape-q", "--shape-k", "--shape-v", "--dtype", "--with", "--ragged", "--q", "--sinks", "--json"})
+        EXPECT_NE(outcome.out.find("  " + option + " "), std::string::npos) << option;
+}
+
+} // namespace
