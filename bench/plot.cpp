@@ -66,12 +66,48 @@ double niceStep(double largest) {
 }
 
 struct Scale {
-    double firstOctave, lastOctave, largest;
+    double firstOctave = 0, lastOctave = 0;
+    double lowest = 0, highest = 1; // logarithms where `logarithmic`
+    bool logarithmic = false;
     [[nodiscard]] double x(double tokens) const {
         return left + (std::log2(tokens) - firstOctave) / (lastOctave - firstOctave) * (width - left - right);
     }
-    [[nodiscard]] double y(double value) const { return top + plotHeight * (1 - value / largest); }
+    [[nodiscard]] double y(double value) const {
+        const double at = logarithmic ? std::log10(value) : value;
+        return top + plotHeight * (1 - (at - lowest) / (highest - lowest));
+    }
 };
+
+struct Tick {
+    double value;
+    std::string text;
+};
+
+// Values with a round label, and the scale's ends, which are such values.
+std::vector<Tick> chooseTicks(double smallest, double largest, Scale &scale) {
+    std::vector<Tick> ticks;
+    const auto add = [&](double value, double step) {
+        const int places = step >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(step) - 1e-9));
+        ticks.push_back({value, decimals(value, places)});
+    };
+    // One line along the bottom tells nothing: where values lie far apart, so do the powers of ten.
+    scale.logarithmic = largest > 30 * smallest;
+    if (!scale.logarithmic) {
+        const double step = niceStep(largest), last = std::ceil(largest * 1.02 / step);
+        for (int n = 0; n <= static_cast<int>(last); ++n) add(n * step, step);
+        scale.highest = last * step;
+        return ticks;
+    }
+    scale.lowest = std::floor(std::log10(smallest));
+    scale.highest = std::ceil(std::log10(largest * 1.02));
+    const bool between = scale.highest - scale.lowest <= 3;
+    for (int power = static_cast<int>(scale.lowest); power <= static_cast<int>(scale.highest); ++power) {
+        const double ten = std::pow(10, power);
+        add(ten, ten);
+        if (between && power < static_cast<int>(scale.highest)) add(2 * ten, ten), add(5 * ten, ten);
+    }
+    return ticks;
+}
 
 std::string mark(const Scale &scale, std::pair<double, double> point, const PlotSeries &series, const char *colour) {
     std::string title =
@@ -90,14 +126,13 @@ std::string curve(const Scale &scale, const PlotSeries &series, const char *colo
            (series.rival ? " stroke-dasharray=\"6 4\"" : "") + "/>\n" + marks;
 }
 
-std::string axes(const Plot &plot, const Scale &scale, double step) {
+std::string axes(const Plot &plot, const Scale &scale, const std::vector<Tick> &ticks) {
     std::string text;
     const double bottom = top + plotHeight;
-    const int places = step >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(step)));
-    for (int n = 0; n * step <= scale.largest * 1.0001; ++n) {
-        const double y = scale.y(n * step);
-        if (n > 0) text += line(left, y, width - right, y, grid, "");
-        text += textAt(left - 10, y + 5, decimals(n * step, places), 14, faint, "text-anchor=\"end\"");
+    for (const Tick &tick : ticks) {
+        const double y = scale.y(tick.value);
+        if (y < bottom - 1) text += line(left, y, width - right, y, grid, "");
+        text += textAt(left - 10, y + 5, tick.text, 14, faint, "text-anchor=\"end\"");
     }
     // A label for each octave, every second one where they would touch.
     const double octaves = scale.lastOctave - scale.firstOctave;
@@ -111,17 +146,24 @@ std::string axes(const Plot &plot, const Scale &scale, double step) {
     text += textAt((left + width - right) / 2, bottom + 50, "tokens", 15, ink, "text-anchor=\"middle\"");
     const std::string middle = number(top + plotHeight / 2);
     text += "<text transform=\"translate(24 " + middle + ") rotate(-90)\" font-size=\"15\" fill=\"" + ink + "\" text-anchor=\"middle\">" +
-            escaped(plot.yLabel) + "</text>\n";
+            escaped(plot.yLabel + (scale.logarithmic ? " (logarithmic)" : "")) + "</text>\n";
     return text;
+}
+
+// Two columns where every label fits half the width.
+size_t legendColumns(const Plot &plot) {
+    constexpr size_t fits = 42;
+    return std::all_of(plot.series.begin(), plot.series.end(), [](const PlotSeries &s) { return s.label.size() <= fits; }) ? 2 : 1;
 }
 
 std::string legend(const Plot &plot, double y) {
     std::string text;
+    const size_t columns = legendColumns(plot);
     const double column = (width - left - right) / 2;
     for (size_t n = 0; n < plot.series.size(); ++n) {
         const PlotSeries &series = plot.series[n];
         const char *colour = colours[n % std::size(colours)];
-        const double x = left + static_cast<double>(n % 2) * column, at = y + static_cast<double>(n / 2) * legendRow;
+        const double x = left + static_cast<double>(n % columns) * column, at = y + static_cast<double>(n / columns) * legendRow;
         text += line(x, at, x + 32, at, colour, series.rival ? "stroke-width=\"2.2\" stroke-dasharray=\"6 4\"" : "stroke-width=\"2.2\"");
         text += "<circle cx=\"" + number(x + 16) + "\" cy=\"" + number(at) + "\" r=\"4\" stroke=\"" + colour +
                 "\" stroke-width=\"2\" fill=\"" + (series.rival ? "#ffffff" : colour) + "\"/>\n";
@@ -133,28 +175,29 @@ std::string legend(const Plot &plot, double y) {
 } // namespace
 
 std::string svgText(const Plot &plot) {
-    double fewest = INFINITY, most = 0, largest = 0;
+    double fewest = INFINITY, most = 0, smallest = INFINITY, largest = 0;
     for (const PlotSeries &series : plot.series)
         for (const auto &[tokens, value] : series.points) {
             fewest = std::min(fewest, tokens);
             most = std::max(most, tokens);
+            smallest = std::min(smallest, value);
             largest = std::max(largest, value);
         }
-    if (!(largest > 0)) largest = 1;
-    const double step = niceStep(largest);
     // A little room beside the outermost points.
-    Scale scale{std::log2(fewest) - 0.15, std::log2(most) + 0.15, std::ceil(largest * 1.02 / step) * step};
+    Scale scale{.firstOctave = std::log2(fewest) - 0.15, .lastOctave = std::log2(most) + 0.15};
     if (fewest == most) scale.firstOctave -= 0.85, scale.lastOctave += 0.85;
+    const std::vector<Tick> ticks = chooseTicks(smallest, largest, scale);
 
     const double legendAt = top + plotHeight + 84;
-    const double height = legendAt + legendRow * std::ceil(static_cast<double>(plot.series.size()) / 2);
+    const size_t columns = legendColumns(plot);
+    const double height = legendAt + legendRow * static_cast<double>((plot.series.size() + columns - 1) / columns);
     std::string text = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(width) + " " + number(height) + "\" width=\"" +
                        number(width) + "\" height=\"" + number(height) +
                        "\" font-family=\"'Segoe UI', 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif\">\n";
     text += "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
     text += textAt(left, 32, plot.title, 19, ink, "font-weight=\"600\"");
     text += textAt(left, 55, plot.subtitle, 14, faint, "");
-    text += axes(plot, scale, step);
+    text += axes(plot, scale, ticks);
     for (size_t n = 0; n < plot.series.size(); ++n)
         if (!plot.series[n].points.empty()) text += curve(scale, plot.series[n], colours[n % std::size(colours)]);
     return text + legend(plot, legendAt) + "</svg>\n";
