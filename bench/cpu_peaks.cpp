@@ -41,7 +41,8 @@ struct Loops {
     attribute float read##name(const float *data, uint64_t count) {                                                                        \
         typedef float Vector __attribute__((vector_size(4 * (lanes)), aligned(4), may_alias));                                             \
         Vector a = {}, b = {}, c = {}, d = {};                                                                                             \
-        for (uint64_t at = 0; at + 4 * (lanes) <= count; at += 4 * (lanes)) {                                                              \
+        constexpr uint64_t step = 4 * uint64_t{lanes};                                                                                     \
+        for (uint64_t at = 0; at + step <= count; at += step) {                                                                            \
             const auto *from = reinterpret_cast<const Vector *>(data + at);                                                                \
             a += from[0], b += from[1], c += from[2], d += from[3];                                                                        \
         }                                                                                                                                  \

@@ -78,10 +78,9 @@ std::vector<std::string> csvFields(const std::string &line) {
     bool inQuotes = false;
     for (size_t at = 0; at < line.size(); ++at) {
         const char c = line[at];
-        if (inQuotes && c == '"' && at + 1 < line.size() && line[at + 1] == '"') {
-            fields.back() += '"';
-            ++at;
-        } else if (c == '"') {
+        const bool doubled = inQuotes && c == '"' && at + 1 < line.size() && line[at + 1] == '"';
+        if (doubled) ++at; // a quote within quotes
+        if (c == '"' && !doubled) {
             inQuotes = !inQuotes;
         } else if (c == ',' && !inQuotes) {
             fields.emplace_back();

@@ -12,7 +12,8 @@ double Peaks::flopsPerSecond() {
 
 double Peaks::bytesPerSecond(uint64_t workingSet) {
     constexpr uint64_t least = 1u << 20; // below that a read is over before it has begun
-    const uint64_t bytes = std::min(std::bit_ceil(std::max(workingSet, least)), std::bit_floor(meter_->largestBuffer()));
+    const uint64_t nearest = std::bit_ceil(workingSet - workingSet / 4);
+    const uint64_t bytes = std::min(std::max(nearest, least), std::bit_floor(meter_->largestBuffer()));
     const auto [entry, isNew] = reads_.try_emplace(bytes, 0);
     if (isNew) entry->second = meter_->bytesPerSecond(bytes, why_);
     return entry->second;

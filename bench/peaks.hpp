@@ -32,7 +32,7 @@ class Peaks {
     explicit Peaks(std::unique_ptr<PeakMeter> meter) : meter_(std::move(meter)) {}
 
     [[nodiscard]] double flopsPerSecond();
-    // Measured over a buffer as large as the work is, rounded up to a power of two: what fits a cache is read from there.
+    // Measured over a buffer as large as the work is, rounded to a power of two: what fits a cache is read from there.
     [[nodiscard]] double bytesPerSecond(uint64_t workingSet);
     [[nodiscard]] std::optional<Share> share(double flops, uint64_t bytes, double milliseconds);
 

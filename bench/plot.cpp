@@ -163,7 +163,8 @@ std::string legend(const Plot &plot, double y) {
     for (size_t n = 0; n < plot.series.size(); ++n) {
         const PlotSeries &series = plot.series[n];
         const char *colour = colours[n % std::size(colours)];
-        const double x = left + static_cast<double>(n % columns) * column, at = y + static_cast<double>(n / columns) * legendRow;
+        const size_t row = n / columns;
+        const double x = left + static_cast<double>(n % columns) * column, at = y + static_cast<double>(row) * legendRow;
         text += line(x, at, x + 32, at, colour, series.rival ? "stroke-width=\"2.2\" stroke-dasharray=\"6 4\"" : "stroke-width=\"2.2\"");
         text += "<circle cx=\"" + number(x + 16) + "\" cy=\"" + number(at) + "\" r=\"4\" stroke=\"" + colour +
                 "\" stroke-width=\"2\" fill=\"" + (series.rival ? "#ffffff" : colour) + "\"/>\n";
@@ -190,7 +191,8 @@ std::string svgText(const Plot &plot) {
 
     const double legendAt = top + plotHeight + 84;
     const size_t columns = legendColumns(plot);
-    const double height = legendAt + legendRow * static_cast<double>((plot.series.size() + columns - 1) / columns);
+    const size_t rows = (plot.series.size() + columns - 1) / columns;
+    const double height = legendAt + legendRow * static_cast<double>(rows);
     std::string text = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(width) + " " + number(height) + "\" width=\"" +
                        number(width) + "\" height=\"" + number(height) +
                        "\" font-family=\"'Segoe UI', 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif\">\n";

@@ -32,10 +32,10 @@ struct Shape {
     [[nodiscard]] std::string optionsText() const; // "causal window=256", or empty
 
     // The work, by the conventions of README.md.
-    [[nodiscard]] double visiblePairs() const; // (query, key) pairs that are not hidden, over batch and heads
-    [[nodiscard]] double flops() const;        // 4 * headDim for each of them
-    [[nodiscard]] uint64_t bytes() const;      // Q, K, V and output, each once
-    [[nodiscard]] uint64_t keyValueBytes() const;
+    [[nodiscard]] double visiblePairs() const;    // (query, key) pairs that are not hidden, over batch and heads
+    [[nodiscard]] double flops() const;           // 4 * headDim for each of them
+    [[nodiscard]] uint64_t bytes() const;         // Q, K, V and output, each once
+    [[nodiscard]] uint64_t keyValueBytes() const; // K and V alone
 };
 
 [[nodiscard]] const std::vector<Shape> &shapeTable();
