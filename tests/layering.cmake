@@ -7,6 +7,7 @@ set(allow_src/core            vkattn/problem.h vkattn/vkattn.h util/ problem/ li
 set(allow_src/runtime         vkattn/ vulkan/)
 set(allow_src/tool            vkattn/ nlohmann/ CLI/)
 set(allow_samples             vkattn/ vulkan/ CLI/)
+set(allow_bench               vkattn/)
 set(allow_include/vkattn      vkattn/ vulkan/)
 # Within core, files are layers themselves, lowest first; a file sees its own rank and below.
 set(rank_caps 0)
@@ -30,7 +31,7 @@ set(rank_api 7)
 
 set(violations)
 set(checked 0)
-foreach(folder src/util src/problem src/cpu src/core src/runtime src/tool samples include/vkattn)
+foreach(folder src/util src/problem src/cpu src/core src/runtime src/tool samples bench include/vkattn)
   file(GLOB_RECURSE files RELATIVE ${SOURCE} ${SOURCE}/${folder}/*.h ${SOURCE}/${folder}/*.hpp ${SOURCE}/${folder}/*.cpp ${SOURCE}/${folder}/*.c)
   string(REPLACE "src/" "" own ${folder})
   foreach(file IN LISTS files)

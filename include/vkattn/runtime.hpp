@@ -72,6 +72,7 @@ struct RunResult {
     // Median of the repeats, of the computation alone: uploads and downloads are outside. Device timestamps where they exist, else wall
     // clock from submit to fence.
     double milliseconds = 0;
+    std::vector<double> samplesMilliseconds; // of each repeat, in order: what the median was taken of
     bool deviceTimestamps = false;
     uint64_t workspaceBytes = 0;
     uint32_t dispatchCount = 0;

@@ -1,7 +1,5 @@
 #include "runtime/device.hpp"
 
-#include "runtime/median.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -259,7 +257,6 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
     if (queries_) table_.CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, 1);
     if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
 
-    std::vector<double> times;
     timing.deviceTimestamps = queries_ != VK_NULL_HANDLE;
     const uint64_t runs = uint64_t{std::max(options.repeat, 1u)} + (options.warmUp ? 1 : 0);
     for (uint64_t n = 0; n < runs; ++n) {
@@ -270,9 +267,8 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
         if (queries_ && table_.GetQueryPoolResults(device_, queries_, 0, 2, sizeof stamps, stamps, 8,
                                                    VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) == VK_SUCCESS)
             milliseconds = static_cast<double>((stamps[1] - stamps[0]) & timestampMask_) * timestampPeriod_ * 1e-6;
-        if (n > 0 || !options.warmUp) times.push_back(milliseconds);
+        if (n > 0 || !options.warmUp) timing.samplesMilliseconds.push_back(milliseconds);
     }
-    timing.milliseconds = median(times);
 
     std::vector<unsigned char> scratch;
     for (const vkattn_operand_memory &operand : operands) {

@@ -30,7 +30,7 @@ class Device {
         explicit operator bool() const { return result != VKATTN_OK; }
     };
     struct Timing {
-        double milliseconds = 0;
+        std::vector<double> samplesMilliseconds;
         bool deviceTimestamps = false;
     };
     [[nodiscard]] Failure run(const vkattn_problem &problem, const vkattn_requirements &requirements,

@@ -82,6 +82,7 @@ struct Runtime::Impl {
                 times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
         }
         result.milliseconds = median(times);
+        result.samplesMilliseconds = std::move(times);
         return result;
     }
 };
@@ -180,7 +181,8 @@ RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_ope
             result.device = impl_->info->name;
             result.driver = impl_->info->driver;
             result.kernel = requirements.kernelName;
-            result.milliseconds = timing.milliseconds;
+            result.milliseconds = median(timing.samplesMilliseconds);
+            result.samplesMilliseconds = std::move(timing.samplesMilliseconds);
             result.deviceTimestamps = timing.deviceTimestamps;
             result.workspaceBytes = requirements.workspaceBytes;
             result.dispatchCount = requirements.dispatchCount;

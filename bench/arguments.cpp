@@ -1,0 +1,174 @@
+#include "arguments.hpp"
+
+#include "failure.hpp"
+#include "output_file.hpp"
+#include "text.hpp"
+
+#include <vkattn/vkattn.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
+namespace vkattn::bench {
+namespace {
+
+constexpr uint32_t maxRepeat = 100000, maxThreads = 4096, maxTokens = 1u << 24;
+
+// What was typed, before its meaning is checked.
+struct Raw {
+    std::vector<std::string> shapes, groups, customs;
+    std::string kernel = "auto", repeat, warmUp, threads, budget, seed, sweep, plotValue = "gflops", rival, compare;
+    bool list = false, verify = false, noVerify = false, noPeaks = false;
+};
+
+template <class Number> void parseWhole(const char *option, const std::string &text, uint64_t least, uint64_t most, Number &value) {
+    if (text.empty()) return; // not given
+    uint64_t number = 0;
+    if (!parseNumber(text, number) || number < least || number > most)
+        throw Failure(std::string(option) + " takes a whole number from " + std::to_string(least) + " to " + std::to_string(most) +
+                      ", not '" + text + "'");
+    value = static_cast<Number>(number);
+}
+
+void addOnce(std::vector<Shape> &shapes, const Shape &shape) {
+    const auto isSame = [&](const Shape &other) { return other.name == shape.name; };
+    if (std::none_of(shapes.begin(), shapes.end(), isSame)) shapes.push_back(shape);
+}
+
+std::vector<Shape> chooseShapes(const Raw &raw) {
+    std::vector<Shape> shapes;
+    for (const std::string &names : raw.shapes)
+        for (const std::string &name : split(names, ',')) addOnce(shapes, shapeNamed(name));
+    for (const std::string &groups : raw.groups)
+        for (const std::string &group : split(groups, ','))
+            for (const Shape &shape : shapesOfGroup(group)) addOnce(shapes, shape);
+    for (const std::string &text : raw.customs) addOnce(shapes, customShape(text));
+    return shapes.empty() ? shapesOfGroup("quick") : shapes;
+}
+
+std::vector<uint32_t> parseSweep(const std::string &text) {
+    std::vector<uint32_t> tokens;
+    for (const std::string &part : split(text, ',')) {
+        uint32_t count = 0;
+        if (!parseNumber(part, count) || count == 0 || count > maxTokens)
+            throw Failure("--sweep takes numbers of tokens from 1 to " + std::to_string(maxTokens) +
+                          " with commas, like 1024,2048,4096, not '" + text + "'");
+        tokens.push_back(count);
+    }
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    if (tokens.size() < 2) throw Failure("--sweep " + text + " has one length; a line needs two or more, like 1024,2048,4096");
+    return tokens;
+}
+
+void sweepOver(Arguments &arguments, const std::vector<uint32_t> &tokens) {
+    arguments.sweep = true;
+    std::vector<Shape> swept;
+    for (const Shape &shape : arguments.bases) {
+        if (shape.swept)
+            throw Failure("--sweep sets the tokens, and the shape " + shape.name + " has them in its name: name it " + shape.family);
+        for (const uint32_t count : tokens) swept.push_back(withTokens(shape, count));
+    }
+    arguments.shapes = std::move(swept);
+}
+
+PlotValue parsePlotValue(const std::string &text) {
+    if (text == "gflops") return PlotValue::gflops;
+    if (text == "gbs") return PlotValue::gbs;
+    if (text == "ms") return PlotValue::milliseconds;
+    throw Failure("--plot-value takes gflops, gbs or ms, not '" + text + "'");
+}
+
+// CLI11 takes whatever follows as the value, so `--csv --json` would write a file named --json.
+void refuseMissingValues(const CLI::App &app) {
+    for (const CLI::Option *option : app.get_options()) {
+        if (option->get_expected_max() == 0) continue; // flags have no value
+        for (const std::string &value : option->results()) {
+            if (value.rfind("--", 0) == 0) throw Failure(option->get_name() + " needs a value, and '" + value + "' follows it");
+            if (value.empty()) throw Failure(option->get_name() + " needs a value, not an empty one");
+        }
+    }
+}
+
+Arguments interpret(const Raw &raw, Arguments arguments) {
+    arguments.list = raw.list;
+    arguments.bases = arguments.shapes = chooseShapes(raw);
+    for (const std::string &name : split(raw.kernel, ',')) arguments.kernels.push_back(kernelNamed(name));
+    MeasureOptions &measure = arguments.measure;
+    parseWhole("--repeat", raw.repeat, 1, maxRepeat, measure.repeat);
+    parseWhole("--warm-up", raw.warmUp, 0, maxRepeat, measure.warmUp);
+    parseWhole("--threads", raw.threads, 0, maxThreads, measure.threads);
+    parseWhole("--budget", raw.budget, 1, 1000000, measure.budgetSeconds);
+    parseWhole("--seed", raw.seed, 0, UINT64_MAX, measure.seed);
+    if (raw.verify && raw.noVerify) throw Failure("--verify and --no-verify contradict each other: give one of them");
+    if (raw.verify || raw.noVerify) measure.verify = raw.verify;
+    measure.peaks = !raw.noPeaks;
+    if (!raw.sweep.empty()) sweepOver(arguments, parseSweep(raw.sweep));
+    arguments.plotValue = parsePlotValue(raw.plotValue);
+    if (!arguments.plot.empty() && !arguments.sweep)
+        throw Failure("--plot draws a sweep over sequence lengths, and there is none: add --sweep 1024,2048,4096");
+    if (!raw.rival.empty() && arguments.plot.empty())
+        throw Failure("--rival adds a line to the picture, and there is none: add --plot FILE.svg, or use --compare");
+    if (!raw.rival.empty()) arguments.rivals = readRivals("--rival", raw.rival);
+    if (!raw.compare.empty()) arguments.compare = readRivals("--compare", raw.compare);
+    if (!arguments.json.empty()) checkWritable("--json", arguments.json);
+    if (!arguments.plot.empty()) checkWritable("--plot", arguments.plot);
+    return arguments;
+}
+
+void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
+    const auto many = [&](const char *name, std::vector<std::string> &target, const char *type, const std::string &text) {
+        app.add_option(name, target, text)->type_name(type)->allow_extra_args(false);
+    };
+    const auto value = [&](const char *name, std::string &target, const char *type, const char *text) {
+        app.add_option(name, target, text)->type_name(type);
+    };
+    many("--shape", raw.shapes, "NAME[,NAME...]", "Shapes of the table, see --list; NAME@TOKENS for another length");
+    many("--group", raw.groups, "NAME[,NAME...]", "Groups of shapes: " + join(groupNames(), ", ") + "; default: quick");
+    many("--custom", raw.customs, "KEY=N,...",
+         "A shape of your own: heads=8,kv=8,q=4096,k=4096,d=64,type=f16kv,causal; also batch=, window=, name=");
+    app.add_flag("--list", raw.list, "Print the table of shapes");
+    value("--device", arguments.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
+    value("--kernel", raw.kernel, "NAME[,NAME...]", "auto (default), staged, flash, decode");
+    value("--repeat", raw.repeat, "N", "Timed runs of each shape; default 7");
+    value("--warm-up", raw.warmUp, "N", "Untimed runs before them; default 1");
+    value("--budget", raw.budget, "SECONDS", "Repeat a shape less often, though 3 times, where it would take longer; default 60");
+    value("--threads", raw.threads, "N", "Threads of CPU computation, CPU peaks and verification; default: one per core");
+    app.add_flag("--verify", raw.verify, "Check more: every row up to 2 GFLOP, else 276; default: as much as takes a second");
+    app.add_flag("--no-verify", raw.noVerify, "Check nothing");
+    value("--seed", raw.seed, "N", "Of the random operands and the rows that are checked; default 1");
+    app.add_flag("--no-peaks", raw.noPeaks, "Do not measure the machine's peaks");
+    value("--sweep", raw.sweep, "N,N,...", "Measure each shape at these sequence lengths and fit time ~ tokens^x");
+    value("--csv", arguments.csv, "FILE", "Append rows to this file");
+    value("--json", arguments.json, "FILE", "Write everything to this file");
+    value("--plot", arguments.plot, "FILE", "Draw the sweep as SVG");
+    value("--plot-value", raw.plotValue, "gflops|gbs|ms", "What to draw; default gflops");
+    value("--rival", raw.rival, "FILE", "Another library's times to draw: CSV with shape,rival,median_ms[,device]");
+    value("--compare", raw.compare, "FILE", "Print our time over another library's, from such a CSV");
+    app.footer("Exit status: 0 success, 1 a shape could not be computed or was computed wrongly, 2 bad usage, 3 no usable device.");
+}
+
+} // namespace
+
+std::optional<Arguments> parseArguments(int argc, const char *const *argv) {
+    Raw raw;
+    Arguments arguments;
+    CLI::App app("Times attention: named shapes, against the machine's own measured peaks.", "vkattn-bench");
+    app.allow_windows_style_options(false); // /path is a file
+    const uint32_t version = vkattnVersion();
+    app.set_version_flag("--version", "vkattn-bench " + std::to_string(version >> 22) + "." + std::to_string(version >> 12 & 0x3ff) + "." +
+                                          std::to_string(version & 0xfff));
+    addOptions(app, raw, arguments);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError &error) {
+        if (error.get_exit_code() != 0) throw Failure(std::string(error.what()) + ": see vkattn-bench --help");
+        app.exit(error); // help or version, on stdout
+        return {};
+    }
+    refuseMissingValues(app);
+    return interpret(raw, std::move(arguments));
+}
+
+} // namespace vkattn::bench

@@ -1,0 +1,32 @@
+// The command line, checked and turned into what to measure. Rivals' files are read and outputs' folders tried here too.
+#pragma once
+
+#include "csv.hpp"
+#include "measure.hpp"
+#include "shapes.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vkattn::bench {
+
+enum class PlotValue { gflops, gbs, milliseconds };
+
+struct Arguments {
+    bool list = false;
+    std::vector<Shape> bases;  // as named
+    std::vector<Shape> shapes; // to measure: the bases, or in a sweep each of them at each length
+    std::vector<Kernel> kernels;
+    std::string device;
+    MeasureOptions measure;
+    bool sweep = false;
+    std::string csv, json, plot; // paths; empty: not asked for
+    PlotValue plotValue = PlotValue::gflops;
+    std::vector<RivalRow> rivals, compare;
+};
+
+// Empty where help or version was printed. Throws Failure.
+[[nodiscard]] std::optional<Arguments> parseArguments(int argc, const char *const *argv);
+
+} // namespace vkattn::bench

@@ -1,0 +1,128 @@
+// vkattn-bench: times named attention shapes on one device, beside what that device could do at best. Results go to stdout, messages to
+// stderr.
+#include "arguments.hpp"
+#include "failure.hpp"
+#include "output_file.hpp"
+#include "report.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <new>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
+namespace {
+
+using namespace vkattn;
+using namespace vkattn::bench;
+
+// Which shape is being measured, on a terminal only.
+void showProgress(const std::string &text) {
+#if defined(__unix__) || defined(__APPLE__)
+    if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r\033[K%s", text.c_str());
+#else
+    static_cast<void>(text);
+#endif
+}
+
+std::unique_ptr<Runtime> openRuntime(const Arguments &arguments) {
+    RuntimeOptions options;
+    options.device = arguments.device;
+    options.allowFallback = false; // the CPU's time under a GPU's name would be a lie
+    OpenStatus status = OpenStatus::ok;
+    std::string message;
+    std::unique_ptr<Runtime> runtime = Runtime::open(options, &status, &message);
+    if (status == OpenStatus::unknownDevice) throw Failure("--device: " + message);
+    if (!runtime) throw Failure("no usable Vulkan device: " + message + ": --device cpu measures the CPU", ExitStatus::noDevice);
+    return runtime;
+}
+
+std::optional<Peaks> openPeaks(const Arguments &arguments, const Runtime &runtime) {
+    if (!arguments.measure.peaks) return {};
+    std::string why;
+    std::unique_ptr<PeakMeter> meter = runtime.device() ? vulkanPeakMeter(*runtime.device(), why) : cpuPeakMeter(arguments.measure.threads);
+    if (!meter) {
+        std::fprintf(stderr, "vkattn-bench: note: the peaks cannot be measured: %s\n", why.c_str());
+        return {};
+    }
+    return Peaks(std::move(meter));
+}
+
+// What one shape cannot do, the next may.
+Measurement measureOrSayWhy(Runtime &runtime, Peaks *peaks, const Shape &shape, const Kernel &kernel, const MeasureOptions &options) {
+    Measurement failed{.shape = shape, .askedKernel = kernel.name};
+    try {
+        return measure(runtime, peaks, shape, kernel, options);
+    } catch (const Failure &failure) {
+        failed.failure = failure.what();
+    } catch (const std::bad_alloc &) {
+        failed.failure = "out of memory: choose a smaller shape";
+    }
+    return failed;
+}
+
+ExitStatus bench(const Arguments &arguments) {
+    std::optional<CsvFile> csv;
+    if (!arguments.csv.empty()) csv.emplace(arguments.csv);
+    const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+    const DeviceInfo *device = runtime->device();
+    Machine machine = thisMachine();
+    machine.device = device ? device->name : "cpu";
+    machine.driver = device ? device->driver : "vkattn cpu fallback";
+    std::optional<Peaks> openedPeaks = openPeaks(arguments, *runtime);
+    Peaks *peaks = openedPeaks ? &*openedPeaks : nullptr;
+    std::vector<Kernel> kernels = arguments.kernels;
+    if (!device) kernels = {kernelNamed("auto")}; // the CPU has one way
+
+    printHeading(machine, device, arguments.measure.threads);
+    std::vector<Measurement> measurements;
+    for (const Shape &shape : arguments.shapes)
+        for (const Kernel &kernel : kernels) {
+            showProgress("measuring " + shape.name + ", " + kernel.name + " ...");
+            measurements.push_back(measureOrSayWhy(*runtime, peaks, shape, kernel, arguments.measure));
+            showProgress("");
+            printRow(measurements.back());
+            if (csv && measurements.back().failure.empty()) csv->append(machine, measurements.back());
+        }
+    printConventions(peaks);
+
+    const std::vector<SweepSeries> series = arguments.sweep ? sweepSeries(measurements) : std::vector<SweepSeries>();
+    if (arguments.sweep) printSweep(series);
+    if (!arguments.compare.empty()) printComparison(measurements, arguments.compare);
+    if (!arguments.json.empty()) writeWhole("--json", arguments.json, jsonReport(machine, peaks, measurements, series));
+    if (!arguments.plot.empty() && !series.empty())
+        writeWhole("--plot", arguments.plot, svgText(sweepPlot(machine, arguments.plotValue, series, arguments.bases, arguments.rivals)));
+
+    const auto failures = std::count_if(measurements.begin(), measurements.end(), [](const Measurement &m) { return !m.failure.empty(); });
+    if (failures == 0) return ExitStatus::success;
+    std::fprintf(stderr, "vkattn-bench: %d of %d measurements failed; their rows say why\n", static_cast<int>(failures),
+                 static_cast<int>(measurements.size()));
+    return ExitStatus::failed;
+}
+
+ExitStatus execute(int argc, const char *const *argv) {
+    try {
+        const std::optional<Arguments> arguments = parseArguments(argc, argv);
+        ExitStatus status = ExitStatus::success;
+        if (arguments && arguments->list)
+            printShapeTable();
+        else if (arguments)
+            status = bench(*arguments);
+        if (std::fflush(stdout) != 0) throw Failure("the result could not be printed: standard output is closed or full");
+        return status;
+    } catch (const Failure &failure) {
+        std::fprintf(stderr, "vkattn-bench: error: %s\n", failure.what());
+        return failure.status;
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "vkattn-bench: error: %s\n", error.what());
+        return ExitStatus::failed;
+    }
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    return static_cast<int>(execute(argc, argv));
+}

@@ -1,0 +1,173 @@
+// The benchmark's own arithmetic and parsing.
+#include "csv.hpp"
+#include "failure.hpp"
+#include "operands.hpp"
+#include "peaks.hpp"
+#include "plot.hpp"
+#include "shapes.hpp"
+#include "sweep.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+namespace vkattn::bench {
+namespace {
+
+// By the formulas of vkattn/problem.h, pair by pair.
+double countedPairs(const Shape &shape) {
+    const vkattn_problem p = shape.problem(VKATTN_KERNEL_AUTO);
+    uint64_t pairs = 0;
+    for (int64_t i = 0; i < shape.queries; ++i)
+        for (int64_t j = 0; j < shape.keys; ++j) {
+            const int64_t position = i + shape.keys - shape.queries;
+            const bool causal = !(p.flags & VKATTN_CAUSAL) || j <= position;
+            const bool window = !(p.flags & VKATTN_WINDOW) || (position - p.windowLeft <= j && j <= position + p.windowRight);
+            pairs += causal && window;
+        }
+    return static_cast<double>(pairs * shape.batch * shape.heads);
+}
+
+TEST(Shapes, visiblePairsAreCounted) {
+    for (const char *queries : {"1", "5", "16", "40"})
+        for (const char *keys : {"1", "7", "16", "33"})
+            for (const char *options : {"", ",causal", ",window=1", ",window=6", ",window=100", ",causal,window=6"}) {
+                const Shape shape = customShape(std::string("batch=2,heads=3,d=4,q=") + queries + ",k=" + keys + options);
+                EXPECT_DOUBLE_EQ(shape.visiblePairs(), countedPairs(shape)) << shape.name;
+            }
+}
+
+TEST(Shapes, workFollowsTheConventions) {
+    const Shape shape = customShape("heads=8,kv=2,q=10,k=20,d=16,type=f16kv");
+    EXPECT_DOUBLE_EQ(shape.flops(), 4.0 * 16 * 8 * 10 * 20);
+    EXPECT_EQ(shape.keyValueBytes(), 2u * 2 * 20 * 16 * 2);
+    EXPECT_EQ(shape.bytes(), shape.keyValueBytes() + 2u * 8 * 10 * 16 * 4);
+    EXPECT_EQ(shape.name, "b1-h8-kv2-q10-k20-d16-f16kv");
+}
+
+TEST(Shapes, tableIsValidAndItsNamesDiffer) {
+    std::set<std::string> names;
+    for (const Shape &shape : shapeTable()) {
+        const vkattn_problem problem = shape.problem(VKATTN_KERNEL_AUTO);
+        vkattn_diagnostic why{};
+        EXPECT_EQ(vkattnValidateProblem(&problem, &why), VKATTN_OK) << shape.name << ": " << why.message;
+        EXPECT_TRUE(names.insert(shape.name).second) << shape.name;
+        EXPECT_EQ(shape.name.find_first_of("@, \""), std::string::npos) << shape.name;
+    }
+    for (const std::string &group : groupNames()) EXPECT_FALSE(shapesOfGroup(group).empty()) << group;
+}
+
+TEST(Shapes, sweepSetsQueriesOnlyWhereTheyAreAsManyAsKeys) {
+    const Shape prefill = shapeNamed("prefill-d64@512"), decode = shapeNamed("decode-d64@512");
+    EXPECT_EQ(prefill.queries, 512u);
+    EXPECT_EQ(prefill.keys, 512u);
+    EXPECT_EQ(prefill.family, "prefill-d64");
+    EXPECT_EQ(decode.queries, 1u);
+    EXPECT_EQ(decode.keys, 512u);
+}
+
+TEST(Sweep, fitFindsThePower) {
+    std::vector<double> tokens, values;
+    for (const double n : {128.0, 256.0, 1024.0, 4096.0}) {
+        tokens.push_back(n);
+        values.push_back(3 * std::pow(n, 1.7));
+    }
+    const auto fit = fitPower(tokens, values);
+    ASSERT_TRUE(fit);
+    EXPECT_NEAR(fit->exponent, 1.7, 1e-9);
+    EXPECT_NEAR(fit->determination, 1, 1e-9);
+    EXPECT_FALSE(fitPower({1024, 2048}, {0, 0})); // no workspace
+    EXPECT_FALSE(fitPower({1024, 1024}, {1, 2})); // no line through one length
+    EXPECT_NEAR(fitPower({1, 2}, {5, 5})->exponent, 0, 1e-12);
+}
+
+TEST(Csv, fieldsSurviveQuoting) {
+    Machine machine{"2026-01-31", "abc", "a \"fast\", new one", 2, "gpu", "driver"};
+    Measurement m{.shape = shapeNamed("prefill-d64")};
+    m.device = "x,y";
+    m.medianMs = m.minMs = 2;
+    const std::string header = csvHeader(), row = csvRow(machine, m);
+    const std::vector<std::string> names = csvFields(header.substr(0, header.size() - 1)),
+                                   fields = csvFields(row.substr(0, row.size() - 1));
+    ASSERT_EQ(names.size(), fields.size());
+    EXPECT_EQ(fields[2], machine.processor);
+    EXPECT_EQ(fields[4], m.device);
+    EXPECT_EQ(fields[6], "prefill-d64");
+}
+
+TEST(Csv, rivalsColumnsMayComeInAnyOrder) {
+    const auto rows = parseRivals("test", "# made by hand\r\nmedian_ms,notes,shape,rival\r\n1.5,\"a, b\",game-d32,Other\r\n\r\n2e1,,x,y\n");
+    ASSERT_EQ(rows.size(), 2u);
+    EXPECT_EQ(rows[0].shape, "game-d32");
+    EXPECT_EQ(rows[0].label(), "Other");
+    EXPECT_DOUBLE_EQ(rows[0].medianMs, 1.5);
+    EXPECT_DOUBLE_EQ(rows[1].medianMs, 20);
+    for (const char *bad : {"", "shape,rival\n", "shape,rival,median_ms\n", "shape,rival,median_ms\na,b,-1\n",
+                            "shape,rival,median_ms\na,b,nan\n", "shape,rival,median_ms\na,,1\n", "shape,rival,median_ms\na,b,1,2\n"})
+        EXPECT_THROW(static_cast<void>(parseRivals("test", bad)), Failure) << bad;
+}
+
+TEST(Peaks, shareIsTheNearerLimit) {
+    struct Fixed : PeakMeter {
+        double flopsPerSecond(std::string &) override { return 100e9; }
+        double bytesPerSecond(uint64_t bytes, std::string &) override { return bytes > 4u << 20 ? 10e9 : 50e9; }
+        uint64_t largestBuffer() const override { return 100u << 20; }
+    };
+    Peaks peaks(std::make_unique<Fixed>());
+    const auto arithmetic = peaks.share(50e9, 1000, 1000);
+    ASSERT_TRUE(arithmetic);
+    EXPECT_DOUBLE_EQ(arithmetic->share, 0.5);
+    EXPECT_FALSE(arithmetic->byMemory);
+    const auto memory = peaks.share(1e6, 100u << 20, 100);
+    ASSERT_TRUE(memory);
+    EXPECT_TRUE(memory->byMemory);
+    EXPECT_DOUBLE_EQ(memory->share, (100u << 20) / 10e9 / 0.1);
+    EXPECT_EQ(peaks.reads().count(1u << 20), 1u);  // the least
+    EXPECT_EQ(peaks.reads().count(64u << 20), 1u); // the most that fits
+}
+
+TEST(Peaks, processorHasSome) {
+    std::string why;
+    const auto meter = cpuPeakMeter(1);
+    EXPECT_GT(meter->flopsPerSecond(why), 0);
+    EXPECT_GT(meter->bytesPerSecond(1u << 20, why), 0);
+    EXPECT_EQ(why, "");
+}
+
+TEST(Operands, valuesAreSpreadAndFinite) {
+    for (const ElementTypes &types : elementTypes()) {
+        const Operands operands(customShape(std::string("heads=2,q=64,d=64,type=") + types.name), 7);
+        const vkattn_operand_memory &q = operands.list().front();
+        double sum = 0, squares = 0, count = 0;
+        for (size_t at = 0; at < q.bytes; at += types.queries == VKATTN_F32 ? 4 : 2) {
+            float value = 0;
+            uint16_t bits = 0;
+            std::memcpy(&bits, static_cast<const char *>(q.data) + at, 2);
+            if (types.queries == VKATTN_F32) {
+                std::memcpy(&value, static_cast<const char *>(q.data) + at, 4);
+            } else if (types.queries == VKATTN_BF16) {
+                const uint32_t wide = uint32_t{bits} << 16;
+                std::memcpy(&value, &wide, 4);
+            } else if (bits & 0x7fff) {
+                value = std::ldexp(static_cast<float>((bits & 0x3ff) | 0x400), (bits >> 10 & 31) - 25) * (bits & 0x8000 ? -1.0f : 1.0f);
+            }
+            sum += static_cast<double>(value);
+            squares += static_cast<double>(value) * static_cast<double>(value);
+            ++count;
+        }
+        EXPECT_NEAR(sum / count, 0, 0.1) << types.name;
+        EXPECT_NEAR(squares / count, 1, 0.1) << types.name;
+    }
+}
+
+TEST(Plot, textIsEscapedAndOnePointIsEnough) {
+    const std::string svg = svgText({"a < b & c", "", "GFLOP/s", {{"\"quoted\"", false, {{1024, 5}}}}});
+    EXPECT_NE(svg.find("a &lt; b &amp; c"), std::string::npos);
+    EXPECT_EQ(svg.find("nan"), std::string::npos);
+    EXPECT_EQ(svg.find("inf"), std::string::npos);
+}
+
+} // namespace
+} // namespace vkattn::bench

@@ -1,0 +1,2 @@
+/* volk as one translation unit. */
+#include <volk.c>

@@ -1,0 +1,71 @@
+// A bare Vulkan device of the benchmark's own: the runtime gives no raw one away, and the peaks need two shaders and two buffers.
+#pragma once
+
+#include <vkattn/runtime.hpp>
+
+#include <volk.h> // with VK_NO_PROTOTYPES, from CMakeLists.txt
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace vkattn::bench {
+
+// A Vulkan call has failed.
+class VulkanError : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+class VulkanDevice {
+  public:
+    // As shaders/*.comp declare it.
+    struct Push {
+        uint32_t steps, elements, groups;
+        float factor;
+    };
+    struct Buffer {
+        VkBuffer buffer = VK_NULL_HANDLE;
+        VkDeviceMemory memory = VK_NULL_HANDLE;
+        uint64_t bytes = 0;
+    };
+
+    explicit VulkanDevice(const DeviceInfo &wanted); // throws VulkanError
+    ~VulkanDevice();
+    VulkanDevice(const VulkanDevice &) = delete;
+    VulkanDevice &operator=(const VulkanDevice &) = delete;
+
+    [[nodiscard]] const VkPhysicalDeviceLimits &limits() const { return properties_.limits; }
+    [[nodiscard]] VkPipeline makePipeline(std::span<const uint32_t> spirv, std::span<const uint32_t> constants); // with ids from 0 on
+    void reserve(Buffer &buffer, uint64_t bytes); // device-local, zeroed; what it held before is lost
+    void release(Buffer &buffer);
+    void bind(const Buffer &input, const Buffer &result);
+    [[nodiscard]] double secondsOf(VkPipeline pipeline, const std::array<uint32_t, 3> &groups, const Push &push);
+    void destroyPipeline(VkPipeline pipeline);
+
+  private:
+    void open(const DeviceInfo &wanted);
+    [[nodiscard]] VkPhysicalDevice find(const DeviceInfo &wanted) const;
+    void makeLayouts();
+    void close();
+    void begin();
+    double submit();
+
+    VkInstance instance_ = VK_NULL_HANDLE;
+    VkPhysicalDeviceProperties properties_{};
+    VkPhysicalDeviceMemoryProperties memory_{};
+    VkDevice device_ = VK_NULL_HANDLE;
+    VkQueue queue_ = VK_NULL_HANDLE;
+    VkCommandPool pool_ = VK_NULL_HANDLE;
+    VkCommandBuffer commands_ = VK_NULL_HANDLE;
+    VkFence fence_ = VK_NULL_HANDLE;
+    VkQueryPool queries_ = VK_NULL_HANDLE; // NULL: no timestamps
+    uint64_t timestampMask_ = 0;
+    VkDescriptorSetLayout setLayout_ = VK_NULL_HANDLE;
+    VkPipelineLayout layout_ = VK_NULL_HANDLE;
+    VkDescriptorPool descriptors_ = VK_NULL_HANDLE;
+    VkDescriptorSet set_ = VK_NULL_HANDLE;
+};
+
+} // namespace vkattn::bench
