@@ -46,6 +46,7 @@ struct RuntimeOptions {
     bool validation = false;              // enable VK_LAYER_KHRONOS_validation with synchronization validation; messages go to `log`
     uint64_t maxWorkspaceBytes = 0;       // as vkattn_host
     std::optional<vkattn_caps> capsLimit; // as vkattn_host
+    std::string tuning;                   // a tuning file's text (docs/tuning.md); empty: the built-in table
     std::function<void(const char *message)> log; // validation errors and warnings; called from the calling thread
     // Tests wrap Vulkan here (fault injection). NULL: the system's loader, through volk.
     PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr;

@@ -172,11 +172,11 @@ typedef struct vkattn_explanation {
     char rejected[VKATTN_KERNEL_COUNT][252]; /* by vkattn_kernel: why not taken; empty for the chosen one and AUTO */
 } vkattn_explanation;
 
-/* Plans `problem` for a device with `caps` (vkattnContextCaps, vkattnPhysicalDeviceCaps, or made up) under a workspace cap (0 = 64 MiB)
+/* Plans `problem` for a device with `caps` (vkattnContextCaps, vkattnPhysicalDeviceCaps, or made up) under a workspace cap (0 = 64 MiB) and a tuning file's bytes (NULL, 0: none)
  * without any Vulkan object, as a context on such a device would. Set out->structSize first; written only on VKATTN_OK. Pure; any thread.
  * Errors: INVALID_ARGUMENT; UNSUPPORTED with the reason, where vkattnQuery says so too. */
-VKATTN_API vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const vkattn_problem *problem,
-                                       vkattn_explanation *out, vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
+                                       const vkattn_problem *problem, vkattn_explanation *out, vkattn_diagnostic *why);
 
 /* Compiles the pipelines that the problems need and that are not there yet. Slow; any thread. */
 VKATTN_API vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount,

@@ -96,15 +96,17 @@ vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem,
 }
 
 // Provisional: there is one kernel, and what its dispatches look like inside is not told.
-vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const vkattn_problem *description, vkattn_explanation *out,
-                            vkattn_diagnostic *why) {
+vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
+                            const vkattn_problem *description, vkattn_explanation *out, vkattn_diagnostic *why) {
     if (!caps || caps->structSize != sizeof(vkattn_caps))
         return fail(why, invalid, "caps is NULL or its structSize is not sizeof(vkattn_caps)");
     if (!out || out->structSize != sizeof(vkattn_explanation))
         return fail(why, invalid, "out is NULL or its structSize is not sizeof(vkattn_explanation)");
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
-    const PlanLimits limits = {*caps, maxWorkspaceBytes ? maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(*caps)};
+    PlanLimits limits = {*caps, maxWorkspaceBytes ? maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(*caps)};
+    if (tuningBytes && !tuning) return fail(why, invalid, "tuning is NULL with tuningBytes %zu", tuningBytes);
+    if (const auto r = readTuning(tuning, tuningBytes, limits.tuning, why)) return r;
     return explainPlan(problem, limits, *out, why);
 }
 

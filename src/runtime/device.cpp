@@ -93,6 +93,8 @@ bool Device::open(const Instance &instance, const Instance::Found &found, const 
     host.enabledExtensions = extensions.data();
     host.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
     host.maxWorkspaceBytes = options.maxWorkspaceBytes;
+    host.tuning = options.tuning.data();
+    host.tuningBytes = options.tuning.size();
     host.capsLimit = options.capsLimit ? &*options.capsLimit : nullptr;
     vkattn_diagnostic diagnostic{};
     if (vkattnCreateContext(&host, &context_, &diagnostic) != VKATTN_OK) {

@@ -35,7 +35,7 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
     vkattn_explanation plan{};
     plan.structSize = sizeof plan;
     vkattn_diagnostic why{};
-    const vkattn_result status = vkattnExplain(&device->caps, 0, &job.problem, &plan, &why);
+    const vkattn_result status = vkattnExplain(&device->caps, 0, nullptr, 0, &job.problem, &plan, &why);
     const std::string reason = device->name + ": " + why.message;
     if (status == VKATTN_OK) {
         result.device = device->name;
