@@ -1,5 +1,5 @@
 // The whole case matrix against the oracle: with the device's own limits, with the Vulkan 1.0 minimum, and cut into many chunks.
-#include "environment.hpp"
+#include "forms.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -9,13 +9,14 @@ using namespace vkattn::test;
 
 namespace {
 
-void runMatrix(Limits limits, bool full) {
+void runMatrix(Limits limits, bool full, vkattn_kernel kernel = VKATTN_KERNEL_STAGED) {
     Runtime *runtime = runtimeFor(limits);
     ASSERT_TRUE(runtime);
     Random random = randomFor("matrix");
     const std::vector<Case> cases = caseMatrix(random, full);
     size_t ran = 0;
-    for (const Case &c : cases) {
+    for (Case c : cases) {
+        c.kernel = kernel;
         // Rows of a 2048-wide head with dims far apart do not fit a 64 KiB binding: the plan refuses, which tests/unit/plan_test.cpp
         // covers.
         if (limits == Limits::tiny && std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000) continue;
@@ -50,6 +51,49 @@ TEST(Matrix, vulkan10Limits) {
 TEST(Matrix, cutIntoChunks) {
     runMatrix(Limits::tiny, false);
 }
+
+// What the planner chooses, kernel by kernel, on the weakest device: fused kernels where four storage buffers do.
+TEST(Matrix, vulkan10LimitsAuto) {
+    runMatrix(Limits::weak, false, VKATTN_KERNEL_AUTO);
+}
+
+namespace {
+
+class MatrixOf : public EveryForm {
+  protected:
+    void run(Room room, size_t pairs, size_t others) {
+        Runtime *on = runtime(room);
+        if (!on) return;
+        Random random = randomFor(std::string("matrix of ") + form().name);
+        size_t ran = 0, refused = 0;
+        for (Case &c : formMatrix(random, pairs, others)) {
+            if (room == Room::tight && std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000) continue;
+            c.kernel = form().kernel;
+            Random own = randomFor(c.name);
+            const auto in = makeInstance(c, own);
+            const std::string expected = refusalOf(form(), *in), wrong = runAndCheck(*on, *in);
+            if (expected.empty())
+                EXPECT_EQ(wrong, "") << c.name;
+            else
+                EXPECT_NE(wrong.find(expected), std::string::npos) << c.name << ": " << wrong;
+            ++(expected.empty() ? ran : refused);
+        }
+        std::printf("%s: %zu cases run, %zu refused by design\n", form().name, ran, refused);
+        EXPECT_GE(ran, 60u);
+    }
+};
+
+} // namespace
+
+TEST_P(MatrixOf, wholeProblems) {
+    if (form().kernel == VKATTN_KERNEL_STAGED) GTEST_SKIP() << "Matrix.fullLimits has all of it";
+    run(Room::all, 60, 60);
+}
+TEST_P(MatrixOf, cutIntoChunks) {
+    if (form().kernel == VKATTN_KERNEL_STAGED) GTEST_SKIP() << "Matrix.cutIntoChunks has all of it";
+    run(Room::tight, 30, 30);
+}
+VKATTN_FORMS(MatrixOf);
 
 TEST(Matrix, sameDeviceSamePlanSameBits) {
     Runtime *runtime = runtimeFor(Limits::full);

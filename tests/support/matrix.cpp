@@ -228,4 +228,35 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
     return cases;
 }
 
+std::vector<Case> formMatrix(Random &random, size_t pairs, size_t others) {
+    std::vector<Case> singles, some[2];
+    for (const Case &c : caseMatrix(random, true)) {
+        const bool pair = c.name.find('_') != std::string::npos;
+        const bool single = std::any_of(std::begin(options), std::end(options), [&](const Option &o) { return c.name == o.name; });
+        if (single || c.name == "plain")
+            singles.push_back(c);
+        else if (pair || c.name.find("im") == std::string::npos) // named dims are added below
+            some[pair].push_back(c);
+    }
+    for (std::vector<Case> &cases : some) std::shuffle(cases.begin(), cases.end(), random);
+    some[0].resize(std::min(others, some[0].size()));
+    some[1].resize(std::min(pairs, some[1].size()));
+    for (const std::vector<Case> &cases : some) singles.insert(singles.end(), cases.begin(), cases.end());
+    constexpr uint32_t dims[] = {1, 3, 16, 24};
+    for (Case &c : singles) {
+        c.weights = false;
+        const bool same = c.headDim == c.valueDim;
+        c.headDim = random() % 4 ? 8 : dims[random() % std::size(dims)];
+        c.valueDim = same ? c.headDim : dims[random() % std::size(dims)];
+    }
+    for (const uint32_t dim : {1u, 3u, 40u, 64u, 128u, 256u, 512u, 513u}) {
+        Case c = baseCase(random, "dim" + std::to_string(dim));
+        c.headDim = c.valueDim = dim;
+        c.batch = 1;
+        if (dim == 256) c.q = c.k = c.v = c.out = VKATTN_F16;
+        singles.push_back(c);
+    }
+    return singles;
+}
+
 } // namespace vkattn::test
