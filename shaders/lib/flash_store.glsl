@@ -6,14 +6,14 @@ uint outAt[rowsPerLane]; // word or element of the row's first dim
 
 float finished(uint r, uint n) { return uintBitsToFloat(outputBits(rowEnds[r], sums[r * valueDimsPerLane + n])); }
 
-// Dims n and n + 1 of a row, where valueRun is even, neighbours; else dim n alone.
+// Dims n and n + 1 of a row, neighbours, where valueRun is even; else dim n alone.
 void storeDims(uint r, uint n) {
     const uint dim = valueDimOf(n);
     if (tileRow + rowLane * rowsPerLane + r >= rowCount || dim >= valueDim) return;
     if ((flags & flagPartial) != 0u) {
         outWords[outAt[r] + dim] = floatBitsToUint(sums[r * valueDimsPerLane + n]);
-        if (valueRun > 1u && dim + 1u < valueDim) outWords[outAt[r] + dim + 1u] = floatBitsToUint(sums[r * valueDimsPerLane + n + 1u]);
-    } else if (valueRun > 1u && dim + 1u < valueDim) {
+        if (valueRun % 2u == 0u && dim + 1u < valueDim) outWords[outAt[r] + dim + 1u] = floatBitsToUint(sums[r * valueDimsPerLane + n + 1u]);
+    } else if (valueRun % 2u == 0u && dim + 1u < valueDim) {
         STORE_ELEMENT_PAIR(outWords, outType, outAt[r] + dim * oDim, oDim, finished(r, n), finished(r, n + 1u))
     } else {
         STORE_ELEMENT(outWords, outType, outAt[r] + dim * oDim, finished(r, n))
@@ -47,7 +47,7 @@ void storeRows() {
 #endif
         }
     }
-    const uint stride = min(valueRun, 2u);
+    const uint stride = valueRun % 2u == 0u ? 2u : 1u;
     if (rolledEdges) {
         for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; n += stride) storeDims(n / valueDimsPerLane, n % valueDimsPerLane);
     } else {

@@ -25,11 +25,18 @@ uint32_t largestDim(const FlashTile (&tiles)[FlashTuning::maxTiles]) {
     return most;
 }
 
-// Dims of a lane: runs of 4, 2 or 1 neighbours, as many as the dims are a multiple of.
+// Neighbouring dims that a lane takes at a time. On GPUs lanes then read 16 bytes side by side; on CPU devices, where every load costs, all
+// that a lane has: a run of 16-bit elements may take one word more than it fills.
+uint32_t runOf(uint32_t dim, const FlashTile &tile, uint32_t dimsPerLane, vkattn_dtype dtype) {
+    if (tile.dimLanes == 1 || (tile.wholeRuns && dim % tile.dimLanes == 0)) return dimsPerLane;
+    for (uint32_t run = dtype == VKATTN_F32 ? 4 : 8; run > 1; run /= 2)
+        if (dim % run == 0 && dimsPerLane % run == 0) return run;
+    return 1;
+}
 uint32_t dimsOfLane(const FlashTile &tile, uint32_t dim, uint32_t shuffleLanes) {
     if (tile.source == sourceShuffled) return roundUp(dim, shuffleLanes);
-    const uint32_t run = dim % 4 == 0 ? 4 : dim % 2 == 0 ? 2 : 1;
-    return tile.dimLanes == 1 ? dim : roundUp(static_cast<uint32_t>(ceilDiv(dim, tile.dimLanes)), run);
+    const uint32_t multiple = dim % 4 == 0 ? 4 : dim % 2 == 0 ? 2 : 1;
+    return tile.dimLanes == 1 ? dim : roundUp(static_cast<uint32_t>(ceilDiv(dim, tile.dimLanes)), multiple);
 }
 
 uint32_t overlaysOf(const Problem &p) {
@@ -40,7 +47,7 @@ uint32_t overlaysOf(const Problem &p) {
 
 bool dimStridesAreOne(const Problem &p) {
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT})
-        if (p.tensor(role).extent[3] > 1 && p.tensor(role).stride[3] != 1) return false;
+        if (!p.tensor(role).unitDims()) return false;
     return true;
 }
 
@@ -173,9 +180,15 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
         return fail(why, unsupported, "the %s kernel takes head and value dims up to %u on this device, and this problem has %u", name,
                     largestDim(tiles), dim);
     shape.tile = *tile;
+    // Rows that no query fills would be computed all the same.
+    if (const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize(); kernel == VKATTN_KERNEL_DECODE && !p.deterministic && rows > 0)
+        shape.tile.rowsPerLane = static_cast<uint32_t>(std::min<uint64_t>(tile->rowsPerLane, ceilDiv(rows, tile->rowLanes)));
     shape.shuffleLanes = std::max(caps.subgroupSize, 4u);
     shape.dimsPerLane = dimsOfLane(*tile, p.headDim, shape.shuffleLanes);
     shape.valueDimsPerLane = dimsOfLane(*tile, p.valueDim, shape.shuffleLanes);
+    shape.run = runOf(p.headDim, shape.tile, shape.dimsPerLane, p.tensor(VKATTN_K).dtype);
+    shape.valueRun = runOf(p.valueDim, shape.tile, shape.valueDimsPerLane, p.tensor(VKATTN_V).dtype);
+    shape.unitDims = p.tensor(VKATTN_K).unitDims() && p.tensor(VKATTN_V).unitDims();
     shape.overlays = overlaysOf(p);
     shape.options = options;
     shape.combineLanes = tuning.combineLanes;
@@ -200,11 +213,11 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     ChunkShape chunk{};
     const uint64_t fixedBytes = out.tableBytes + shape.optionsBytes;
     // Packing heads keeps them together; where limits cut them apart, they go unpacked.
-    const bool pack = p.groupSize() > 1 && (kernel == VKATTN_KERNEL_DECODE || p.queryTokens < tile->rows());
+    const bool pack = p.groupSize() > 1 && (kernel == VKATTN_KERNEL_DECODE || p.queryTokens < shape.tile.rows());
     for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {
         shape.splitKeys = chooseSplitKeys(p, tuning, shape, mostKeys);
         if (!merges) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), tile->keyTile());
-        const FlashLimits own = {p, caps, shape, tile->rows(), p.deterministic ? shape.splitKeys : tile->keyTile(), p.deterministic};
+        const FlashLimits own = {p, caps, shape, shape.tile.rows(), p.deterministic ? shape.splitKeys : tile->keyTile(), p.deterministic};
         Chunker chunker(p, limits, own, fixedBytes);
         const bool fits = chunker.choose(chunk, shape.packed == 1 ? why : nullptr);
         if (!fits && shape.packed > 1) continue;

@@ -45,11 +45,12 @@ constexpr Field fields[] = {
     {"source", &FlashTile::source, 0, 2},
     {"tileKeys", &FlashTile::tileKeys, 1, 1024},
     {"subgroups", &FlashTile::subgroups, 0, 1},
+    {"wholeRuns", &FlashTile::wholeRuns, 0, 1},
     {"rolledEdges", &FlashTile::rolledEdges, 0, 1},
 };
 
 vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagnostic *why) {
-    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0};
+    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0, 0};
     const char *word;
     size_t length;
     while (words.next(word, length)) {
