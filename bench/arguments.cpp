@@ -80,6 +80,28 @@ PlotValue parsePlotValue(const std::string &text) {
     throw Failure("--plot-value takes gflops, gbs or ms, not '" + text + "'");
 }
 
+// The library's own reader says what is wrong with a row; it looks at neither device nor problem.
+std::string readTuning(const std::string &path) {
+    std::string text = readWhole("--tuning", path);
+    if (text.empty()) throw Failure("cannot use --tuning " + path + ": it is empty, expected a file of `vkattn tune`");
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    caps.maxStorageBufferRange = 1u << 27;
+    caps.minStorageBufferOffsetAlignment = 256;
+    caps.maxStorageBuffersPerStage = 4;
+    caps.maxPushConstantsBytes = caps.maxWorkgroupInvocations = 128;
+    for (uint32_t &size : caps.maxWorkgroupSize) size = 64;
+    for (uint32_t &count : caps.maxWorkgroupCount) count = 65535;
+    caps.maxSharedMemoryBytes = 16384;
+    const vkattn_problem any = customShape("heads=1,q=1,d=1").problem(VKATTN_KERNEL_AUTO);
+    vkattn_explanation plan{};
+    plan.structSize = sizeof plan;
+    vkattn_diagnostic why{};
+    if (vkattnExplain(&caps, 0, text.data(), text.size(), &any, &plan, &why) == VKATTN_ERROR_INVALID_ARGUMENT)
+        throw Failure("cannot use --tuning " + path + ": " + why.message);
+    return text;
+}
+
 // CLI11 takes whatever follows as the value, so `--csv --json` would write a file named --json.
 void refuseMissingValues(const CLI::App &app) {
     for (const CLI::Option *option : app.get_options()) {
@@ -112,6 +134,7 @@ Arguments interpret(const Raw &raw, Arguments arguments) {
         throw Failure("--rival adds a line to the picture, and there is none: add --plot FILE.svg, or use --compare");
     if (!raw.rival.empty()) arguments.rivals = readRivals("--rival", raw.rival);
     if (!raw.compare.empty()) arguments.compare = readRivals("--compare", raw.compare);
+    if (!arguments.tuningFile.empty()) arguments.tuning = readTuning(arguments.tuningFile);
     if (!arguments.json.empty()) checkWritable("--json", arguments.json);
     if (!arguments.plot.empty()) checkWritable("--plot", arguments.plot);
     return arguments;
@@ -131,6 +154,8 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
     app.add_flag("--list", raw.list, "Print the table of shapes");
     value("--device", arguments.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
     value("--kernel", raw.kernel, "NAME[,NAME...]", "auto (default), staged, flash, decode");
+    value("--tuning", arguments.tuningFile, "FILE",
+          "Tiles that `vkattn tune` has written; default: the built-in ones, whatever `vkattn` uses");
     value("--repeat", raw.repeat, "N", "Timed runs of each shape; default 7");
     value("--warm-up", raw.warmUp, "N", "Untimed runs before them; default 1");
     value("--budget", raw.budget, "SECONDS", "Repeat a shape less often, though 3 times, where it would take longer; default 60");

@@ -19,6 +19,7 @@ struct Arguments {
     std::vector<Shape> shapes; // to measure: the bases, or in a sweep each of them at each length
     std::vector<Kernel> kernels;
     std::string device;
+    std::string tuningFile, tuning; // its path and its text; empty: the built-in tiles
     MeasureOptions measure;
     bool sweep = false;
     std::string csv, json, plot; // paths; empty: not asked for

@@ -12,6 +12,7 @@ struct Machine {
     std::string processor; // as the system names it; empty: not known
     uint32_t cores = 0;    // that this process may use
     std::string device, driver;
+    std::string tuning{}; // "built-in", or a tuning file's path
 };
 
 [[nodiscard]] Machine thisMachine(); // device and driver are left empty

@@ -30,6 +30,7 @@ void showProgress(const std::string &text) {
 std::unique_ptr<Runtime> openRuntime(const Arguments &arguments) {
     RuntimeOptions options;
     options.device = arguments.device;
+    options.tuning = arguments.tuning;
     options.allowFallback = false; // the CPU's time under a GPU's name would be a lie
     OpenStatus status = OpenStatus::ok;
     std::string message;
@@ -76,6 +77,7 @@ ExitStatus bench(const Arguments &arguments) {
     std::vector<Kernel> kernels = arguments.kernels;
     if (!device) kernels = {kernelNamed("auto")}; // the CPU has one way
 
+    machine.tuning = arguments.tuningFile.empty() ? "built-in" : arguments.tuningFile;
     printHeading(machine, device, arguments.measure.threads);
     std::vector<Measurement> measurements;
     for (const Shape &shape : arguments.shapes)

@@ -129,6 +129,7 @@ void printHeading(const Machine &machine, const DeviceInfo *device, uint32_t thr
     if (!device || device->type == DeviceType::cpu)
         std::printf(", %u cores%s%s", machine.cores, machine.processor.empty() ? "" : " of ", machine.processor.c_str());
     if (!device && threads) std::printf(", %u threads", threads);
+    if (device) std::printf("\ntuning  %s", machine.tuning.c_str());
     std::printf("\ntimes   milliseconds by %s, of the computation alone\n\n", device && device->timestamps ? "the device's own timestamps"
                                                                               : device ? "the wall clock from submit to fence"
                                                                                        : "the wall clock");
@@ -160,10 +161,10 @@ void printConventions(Peaks *peaks) {
 }
 
 void printSweep(const std::vector<SweepSeries> &series) {
-    std::printf("\n");
+    std::printf("\n%-27s %-7s exponents x of tokens^x: those of the work are what those of the time should be\n", "sweep", "kernel");
     for (const SweepSeries &s : series)
-        std::printf("%-27s %-7s %s, %s\n", s.family.c_str(), s.kernel.c_str(), fitText("time", s.time).c_str(),
-                    fitText("workspace", s.workspace).c_str());
+        std::printf("%-27s %-7s %s, %s, %s\n", s.family.c_str(), s.kernel.c_str(), fitText("work", s.work).c_str(),
+                    fitText("time", s.time).c_str(), fitText("workspace", s.workspace).c_str());
 }
 
 void printComparison(const std::vector<Measurement> &measurements, const std::vector<RivalRow> &rivals) {
@@ -185,9 +186,9 @@ void printComparison(const std::vector<Measurement> &measurements, const std::ve
 
 std::string jsonReport(const Machine &machine, Peaks *peaks, const std::vector<Measurement> &measurements,
                        const std::vector<SweepSeries> &series) {
-    Json json = {{"date", machine.date},   {"commit", machine.commit}, {"processor", machine.processor},
-                 {"cores", machine.cores}, {"device", machine.device}, {"driver", machine.driver},
-                 {"peaks", nullptr},       {"rows", Json::array()},    {"fits", Json::array()}};
+    Json json = {{"date", machine.date},     {"commit", machine.commit}, {"processor", machine.processor}, {"cores", machine.cores},
+                 {"device", machine.device}, {"driver", machine.driver}, {"tuning", machine.tuning},       {"peaks", nullptr},
+                 {"rows", Json::array()},    {"fits", Json::array()}};
     if (peaks) {
         Json reads = Json::array();
         for (const auto &[bytes, rate] : peaks->reads()) reads.push_back({{"bufferBytes", bytes}, {"gbs", rate * 1e-9}});
@@ -195,7 +196,11 @@ std::string jsonReport(const Machine &machine, Peaks *peaks, const std::vector<M
     }
     for (const Measurement &m : measurements) json["rows"].push_back(toJson(m));
     for (const SweepSeries &s : series)
-        json["fits"].push_back({{"family", s.family}, {"kernel", s.kernel}, {"time", toJson(s.time)}, {"workspace", toJson(s.workspace)}});
+        json["fits"].push_back({{"family", s.family},
+                                {"kernel", s.kernel},
+                                {"work", toJson(s.work)},
+                                {"time", toJson(s.time)},
+                                {"workspace", toJson(s.workspace)}});
     // Driver names need not be UTF-8: bytes that are not are replaced, where dump() alone throws.
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

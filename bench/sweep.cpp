@@ -39,12 +39,14 @@ std::vector<SweepSeries> sweepSeries(const std::vector<Measurement> &measurement
         all[at].points.push_back(m);
     }
     for (SweepSeries &series : all) {
-        std::vector<double> tokens, times, workspaces;
+        std::vector<double> tokens, works, times, workspaces;
         for (const Measurement &m : series.points) {
             tokens.push_back(m.shape.swept);
+            works.push_back(m.shape.visiblePairs());
             times.push_back(m.medianMs);
             workspaces.push_back(static_cast<double>(m.workspaceBytes));
         }
+        series.work = fitPower(tokens, works);
         series.time = fitPower(tokens, times);
         series.workspace = fitPower(tokens, workspaces);
     }

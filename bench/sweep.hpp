@@ -21,7 +21,7 @@ struct PowerFit {
 struct SweepSeries {
     std::string family, kernel; // kernel: the one asked for, and what it became where that was auto
     std::vector<Measurement> points;
-    std::optional<PowerFit> time{}, workspace{};
+    std::optional<PowerFit> work{}, time{}, workspace{}; // work: pairs that are not hidden
 };
 [[nodiscard]] std::vector<SweepSeries> sweepSeries(const std::vector<Measurement> &measurements);
 

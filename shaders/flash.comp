@@ -139,12 +139,10 @@ uint laneRow(uint r) { return min(tileRow + rowLane * rowsPerLane + r, rowCount 
 // A packed row is query * packedHeads + head of the group.
 uint headOf(uint row) { return headFirst + row % packedHeads(); }
 
-void loadQuery(uint r, uint n) {
+float loadQuery(uint r, uint n) {
     const uint row = laneRow(r), dim = dimOf(n);
-    float value = 0.0;
-    if (exactDims || dim < headDim)
-        value = LOAD_ELEMENT(q, qType, qBase + batch * qBatch + headOf(row) * qHead + (seq.queryStart + row / packedHeads()) * qToken + dim * qDim);
-    query[r * dimsPerLane + n] = value;
+    if (!exactDims && dim >= headDim) return 0.0;
+    return LOAD_ELEMENT(q, qType, qBase + batch * qBatch + headOf(row) * qHead + (seq.queryStart + row / packedHeads()) * qToken + dim * qDim);
 }
 
 // Sums over the lanes of a row.
@@ -431,11 +429,18 @@ void main() {
 #endif
     }
     if (rolledEdges) {
-        for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) loadQuery(n / dimsPerLane, n % dimsPerLane);
+        for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = loadQuery(n / dimsPerLane, n % dimsPerLane);
         for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
     } else {
-        [[unroll]] for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) loadQuery(n / dimsPerLane, n % dimsPerLane);
+        // A loop over rows with a select: as many loads as a row has, and every index into the arrays is still a constant.
+        [[unroll]] for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = 0.0;
         [[unroll]] for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
+        [[dont_unroll]] for (uint row = 0u; row < rowsPerLane; ++row)
+            [[unroll]] for (uint n = 0u; n < dimsPerLane; ++n) {
+                const float value = loadQuery(row, n);
+                [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+                    query[r * dimsPerLane + n] = r == row ? value : query[r * dimsPerLane + n];
+            }
     }
 
     if (source == sourceShared) {

@@ -16,7 +16,7 @@ constexpr uint32_t roundUp(uint32_t n, uint32_t multiple) {
 
 const FlashTile *findTile(const FlashTile (&tiles)[FlashTuning::maxTiles], uint32_t dim) {
     for (const FlashTile &tile : tiles)
-        if (tile.maxDim >= dim) return &tile;
+        if (tile.minDim <= dim && dim <= tile.maxDim) return &tile;
     return nullptr;
 }
 uint32_t largestDim(const FlashTile (&tiles)[FlashTuning::maxTiles]) {

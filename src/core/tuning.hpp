@@ -33,7 +33,7 @@ struct StagedTuning {
 
 [[nodiscard]] const StagedTuning &stagedTuning(const Caps &caps);
 
-// How a workgroup of the flash kernel is laid out (shaders/flash.comp), for head and value dims up to maxDim.
+// How a workgroup of the flash kernel is laid out (shaders/flash.comp), where the larger of head and value dim is minDim to maxDim.
 struct FlashTile {
     uint32_t maxDim;
     uint32_t dimLanes, keyLanes, rowLanes; // invocations = product
@@ -43,6 +43,7 @@ struct FlashTile {
     uint32_t subgroups;                // 1: uses subgroup operations
     uint32_t wholeRuns;                // dimLanes > 1: 1: a lane's dims are neighbours; 0: runs of 16 bytes
     uint32_t rolledEdges;              // 1: first and last loop not unrolled
+    uint32_t minDim = 1;               // a tuning file's rows are for the dims that were measured
     [[nodiscard]] constexpr uint32_t invocations() const { return dimLanes * keyLanes * rowLanes; }
     [[nodiscard]] constexpr uint32_t rows() const { return rowLanes * rowsPerLane; }
     [[nodiscard]] constexpr uint32_t step() const { return keyLanes * keysPerLane; }
@@ -53,7 +54,7 @@ struct FlashTile {
 };
 
 struct FlashTuning {
-    static constexpr uint32_t maxTiles = 12;
+    static constexpr uint32_t maxFileTiles = 12, maxTiles = maxFileTiles + 8;
     FlashTile flash[maxTiles], decode[maxTiles]; // the first row that fits the dims is taken; maxDim 0 ends a list
     uint32_t targetWorkgroups;                   // keys are split until a dispatch has so many
     uint32_t minSplitKeys, maxSplitKeys;
@@ -63,7 +64,7 @@ struct FlashTuning {
 };
 
 [[nodiscard]] FlashTuning flashTuning(const Caps &caps);
-// Replaces rows by those of a tuning file (docs/tuning.md). INVALID_ARGUMENT with the line and what was expected.
+// Puts the rows of a tuning file (docs/tuning.md) before those of the table. INVALID_ARGUMENT with the line and what was expected.
 [[nodiscard]] vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vkattn_diagnostic *why);
 
 } // namespace vkattn

@@ -36,21 +36,16 @@ struct Field {
     uint32_t least, most;
 };
 constexpr Field fields[] = {
-    {"maxDim", &FlashTile::maxDim, 1, 2048},
-    {"dimLanes", &FlashTile::dimLanes, 1, 64},
-    {"keyLanes", &FlashTile::keyLanes, 1, 1024},
-    {"rowLanes", &FlashTile::rowLanes, 1, 1024},
-    {"rowsPerLane", &FlashTile::rowsPerLane, 1, 16},
-    {"keysPerLane", &FlashTile::keysPerLane, 1, 16},
-    {"source", &FlashTile::source, 0, 2},
-    {"tileKeys", &FlashTile::tileKeys, 1, 1024},
-    {"subgroups", &FlashTile::subgroups, 0, 1},
-    {"wholeRuns", &FlashTile::wholeRuns, 0, 1},
-    {"rolledEdges", &FlashTile::rolledEdges, 0, 1},
+    {"minDim", &FlashTile::minDim, 1, 2048},         {"maxDim", &FlashTile::maxDim, 1, 2048},
+    {"dimLanes", &FlashTile::dimLanes, 1, 64},       {"keyLanes", &FlashTile::keyLanes, 1, 1024},
+    {"rowLanes", &FlashTile::rowLanes, 1, 1024},     {"rowsPerLane", &FlashTile::rowsPerLane, 1, 16},
+    {"keysPerLane", &FlashTile::keysPerLane, 1, 16}, {"source", &FlashTile::source, 0, 2},
+    {"tileKeys", &FlashTile::tileKeys, 1, 1024},     {"subgroups", &FlashTile::subgroups, 0, 1},
+    {"wholeRuns", &FlashTile::wholeRuns, 0, 1},      {"rolledEdges", &FlashTile::rolledEdges, 0, 1},
 };
 
 vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagnostic *why) {
-    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0, 0};
+    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0, 0, 1};
     const char *word;
     size_t length;
     while (words.next(word, length)) {
@@ -73,6 +68,8 @@ vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagn
         tile.*field->member = value;
     }
     if (tile.maxDim == 0) return fail(why, invalid, "tuning line %u has no maxDim", line);
+    if (tile.minDim > tile.maxDim)
+        return fail(why, invalid, "tuning line %u: minDim is %u, expected at most maxDim %u", line, tile.minDim, tile.maxDim);
     const auto powerOfTwo = [](uint32_t n) { return (n & (n - 1)) == 0; };
     if (!powerOfTwo(tile.dimLanes))
         return fail(why, invalid, "tuning line %u: dimLanes is %u, expected a power of two", line, tile.dimLanes);
@@ -88,12 +85,17 @@ vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagn
     return VKATTN_OK;
 }
 
+// The table's rows after `count` rows of a file: they take the dims that the file says nothing about.
+void addBuiltIn(FlashTile (&tiles)[FlashTuning::maxTiles], uint32_t count, const FlashTile (&builtIn)[FlashTuning::maxTiles]) {
+    for (uint32_t n = 0; count < FlashTuning::maxTiles; ++count) tiles[count] = builtIn[n++];
+}
+
 } // namespace
 
 vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vkattn_diagnostic *why) {
     if (size == 0) return VKATTN_OK;
     const char *at = static_cast<const char *>(bytes), *end = at + size;
-    FlashTuning given = tuning;
+    FlashTuning given = tuning; // but for the tiles
     uint32_t counts[2] = {};
     for (uint32_t line = 1; at < end; ++line) {
         const auto *newline = static_cast<const char *>(std::memchr(at, '\n', static_cast<size_t>(end - at)));
@@ -116,12 +118,12 @@ vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vk
         if (!decode && !is(word, length, "flash"))
             return fail(why, invalid, "tuning line %u begins with '%.*s', expected flash, decode or #", line, static_cast<int>(length),
                         word);
-        if (counts[decode] == FlashTuning::maxTiles)
-            return fail(why, invalid, "tuning line %u: more than %u rows of one kernel", line, FlashTuning::maxTiles);
-        auto &tiles = decode ? given.decode : given.flash;
-        if (counts[decode] == 0) std::memset(tiles, 0, sizeof tiles);
-        if (const auto r = readTile(words, line, tiles[counts[decode]++], why)) return r;
+        if (counts[decode] == FlashTuning::maxFileTiles)
+            return fail(why, invalid, "tuning line %u: more than %u rows of one kernel", line, FlashTuning::maxFileTiles);
+        if (const auto r = readTile(words, line, (decode ? given.decode : given.flash)[counts[decode]++], why)) return r;
     }
+    addBuiltIn(given.flash, counts[0], tuning.flash);
+    addBuiltIn(given.decode, counts[1], tuning.decode);
     tuning = given;
     return VKATTN_OK;
 }

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -15,11 +16,12 @@
 namespace vkattn::tool {
 namespace {
 
-constexpr uint32_t maxRepeat = 1000000; // one time is kept of each
+constexpr uint32_t maxRepeat = 1000000;                                     // one time is kept of each
+constexpr uint32_t maxDim = 2048, maxTuneSeconds = 86400, maxTuneDims = 12; // rows of a tuning file
 
 // What was typed, before its meaning is checked.
 struct RawRun {
-    std::string causal, align, window, scale, softcap, roundTo, outDtype, device, kernel, verify, repeat;
+    std::string causal, align, window, scale, softcap, roundTo, outDtype, device, tuning, kernel, verify, repeat;
     std::string shapes[3], dtype, with, ragged; // explain
 };
 
@@ -140,7 +142,7 @@ void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumpti
          "a query sees the keys of its own document; where the ids are the same, give the same file twice");
 }
 
-void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
+void refuseMissingValues(const CLI::App &app) {
     for (const CLI::Option *option : app.get_options()) {
         if (option->count() == 0 || option->get_expected_max() == 0) continue; // flags have no value
         const std::string &value = option->results().front();
@@ -149,6 +151,10 @@ void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
             throw Failure(option->get_name() + " needs a value, and '" + value + "' follows it: to name a file so, write ./" + value);
         if (value.empty() && option->get_expected_min() > 0) throw Failure(option->get_name() + " needs a value, not an empty one");
     }
+}
+
+void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
+    refuseMissingValues(app);
     interpretAlignment(app, raw, run);
     if (app.count("--scale") > 0) {
         run.scale = parseFloat("--scale", raw.scale, true);
@@ -156,6 +162,9 @@ void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
     }
     if (app.count("--softcap") > 0) run.softcap = parseFloat("--softcap", raw.softcap, false);
     if (app.count("--device") > 0) run.device = raw.device;
+    if (app.count("--tuning") > 0) run.tuning = raw.tuning;
+    if (run.tuning && !run.findTuning)
+        throw Failure("--tuning names a file and --no-tuning wants the built-in tiles: give one of the two and not both");
     if (app.count("--kernel") > 0) run.kernel = static_cast<vkattn_kernel>(parseWord("--kernel", raw.kernel, kernelNames));
     const std::span<const char *const> floats = std::span(dtypeNames).first(VKATTN_BF16 + 1);
     if (app.count("--round-to") > 0) // f32 is what arrays are without it
@@ -286,6 +295,9 @@ void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run, bool arraysReq
         "Bitwise the same result whatever the batch size, on one device and kernel");
     value("--device", raw.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
     value("--kernel", raw.kernel, "NAME", "auto (default), staged, flash or decode: which Vulkan kernel computes");
+    value("--tuning", raw.tuning, "FILE", "Tiles that `vkattn tune` has measured; default: its file for this device, where there is one");
+    app.add_flag_callback(
+        "--no-tuning", [&run] { run.findTuning = false; }, "Do not look for that file: the built-in tiles");
     value("--verify", raw.verify, "all|ROWS",
           "--verify, --verify=all or --verify=ROWS: compare with the double-precision CPU oracle; "
           "alone: every row of small problems, else a sample")
@@ -296,6 +308,34 @@ void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run, bool arraysReq
     app.add_flag("--json", run.json, "Print one JSON object instead of text");
     app.footer(
         "Exit status: 0 success, 1 verification failed, 2 bad usage or input, 3 the device cannot be used and --no-fallback was given.");
+}
+
+void addTuneOptions(CLI::App &app, TuneArguments &tune, std::string &seconds, std::string &dims) {
+    app.add_option("--device", tune.device, "A device that `vkattn info` lists; default: the best device")->type_name("INDEX|NAME");
+    app.add_option("--out", tune.out, "Where to write; default: where `vkattn run` looks, ~/.config/vkattn/tuning-DEVICE.txt")
+        ->type_name("FILE");
+    app.add_option("--seconds", seconds, "Stop measuring after about so long; default 120")->type_name("N");
+    app.add_option("--dims", dims, "The head dims to measure, each for those from the one before (or half) up to it; default 64,128")
+        ->type_name("N,N...");
+    app.add_flag("--json", tune.json, "Print one JSON object instead of text");
+    app.footer(
+        "Exit status: 0 success, whether or not anything was faster than the built-in tiles; 1 these compute wrongly on this device; "
+        "2 bad usage or output; 3 the device cannot be used.");
+}
+
+void interpretTune(const CLI::App &app, const std::string &seconds, const std::string &dims, TuneArguments &tune) {
+    refuseMissingValues(app);
+    if (app.count("--seconds") > 0 && (!parseInteger(seconds, tune.seconds) || tune.seconds == 0 || tune.seconds > maxTuneSeconds))
+        badValue("--seconds", "a whole number from 1 to " + std::to_string(maxTuneSeconds), seconds);
+    if (app.count("--dims") > 0) {
+        const bool good = parseList(dims, tune.dims) &&
+                          std::all_of(tune.dims.begin(), tune.dims.end(), [](uint32_t dim) { return dim > 0 && dim <= maxDim; });
+        if (!good || tune.dims.size() > maxTuneDims)
+            badValue("--dims", "1 to " + std::to_string(maxTuneDims) + " head dims from 1 to " + std::to_string(maxDim) + " like 64,128",
+                     dims);
+        std::sort(tune.dims.begin(), tune.dims.end());
+        tune.dims.erase(std::unique(tune.dims.begin(), tune.dims.end()), tune.dims.end());
+    }
 }
 
 } // namespace
@@ -326,6 +366,12 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     CLI::App *infoCommand =
         app.add_subcommand("info", "List every device: limits, features, what kernels it can run and why not the others");
     infoCommand->add_flag("--json", info.json, "Print one JSON object instead of text");
+    TuneArguments tune;
+    std::string tuneSeconds, tuneDims;
+    CLI::App *tuneCommand = app.add_subcommand(
+        "tune", "Measure which tiles of the flash and decode kernels are fastest on a device, and write them to a file that run uses");
+    tuneCommand->allow_windows_style_options(false);
+    addTuneOptions(*tuneCommand, tune, tuneSeconds, tuneDims);
 
     try {
         app.parse(argc, argv);
@@ -334,6 +380,7 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
             throw Failure(std::string(error.what()) + ": see vkattn " +
                           (runCommand->parsed()       ? "run --help"
                            : explainCommand->parsed() ? "explain --help"
+                           : tuneCommand->parsed()    ? "tune --help"
                                                       : "--help"));
         app.exit(error); // help or version, on stdout
         return line;
@@ -349,6 +396,9 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         line.explain = explain;
     } else if (infoCommand->parsed()) {
         line.info = info;
+    } else if (tuneCommand->parsed()) {
+        interpretTune(*tuneCommand, tuneSeconds, tuneDims, tune);
+        line.tune = tune;
     } else {
         std::cerr << app.help();
         line.status = ExitStatus::badInput;

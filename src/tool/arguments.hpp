@@ -29,6 +29,8 @@ struct RunArguments {
 
     std::optional<std::string> device;
     bool allowFallback = true;
+    std::optional<std::string> tuning; // a file; otherwise
+    bool findTuning = true;            // the one in the default place, where there is one
     std::optional<VerifyRequest> verify;
     uint32_t repeat = 1;
     bool json = false;
@@ -51,11 +53,19 @@ struct InfoArguments {
     bool json = false;
 };
 
+struct TuneArguments {
+    std::string device, out; // empty: the best device; the default place
+    uint32_t seconds = 120;
+    std::vector<uint32_t> dims = {64, 128}; // ascending
+    bool json = false;
+};
+
 // Exactly one command is set, or none, and then help, version or an error has been printed and `status` is how to end.
 struct CommandLine {
     std::optional<RunArguments> run;
     std::optional<ExplainArguments> explain;
     std::optional<InfoArguments> info;
+    std::optional<TuneArguments> tune;
     ExitStatus status = ExitStatus::success;
 };
 

@@ -2,17 +2,35 @@
 
 namespace vkattn::tool {
 
-std::unique_ptr<Runtime> openRuntime(const RunArguments &arguments) {
-    RuntimeOptions options;
-    options.device = arguments.device.value_or("");
-    options.allowFallback = arguments.allowFallback;
+std::unique_ptr<Runtime> openRuntime(const RuntimeOptions &options, const std::string &ifUnusable) {
     OpenStatus status = OpenStatus::ok;
     std::string message;
     std::unique_ptr<Runtime> runtime = Runtime::open(options, &status, &message);
     if (status == OpenStatus::unknownDevice) throw Failure(message);
-    if (status != OpenStatus::ok || runtime == nullptr)
-        throw Failure(message + ": leave out --no-fallback to compute on the CPU", ExitStatus::deviceUnusable);
+    if (status != OpenStatus::ok || runtime == nullptr) throw Failure(message + ifUnusable, ExitStatus::deviceUnusable);
     return runtime;
+}
+
+OpenedRuntime openRuntime(const RunArguments &arguments) {
+    static constexpr const char *ifUnusable = ": leave out --no-fallback to compute on the CPU";
+    OpenedRuntime opened;
+    RuntimeOptions options;
+    options.device = arguments.device.value_or("");
+    options.allowFallback = arguments.allowFallback;
+    if (arguments.tuning) options.tuning = (opened.tuning = readTuning(*arguments.tuning)).text;
+    opened.runtime = openRuntime(options, ifUnusable);
+    if (opened.runtime->device() == nullptr) return opened;
+    if (!arguments.tuning && arguments.findTuning) {
+        // The file has the device's name, which is known only now.
+        opened.tuning = findTuning(opened.runtime->device()->name);
+        options.tuning = opened.tuning.text;
+        if (!options.tuning.empty()) {
+            opened.runtime.reset();
+            opened.runtime = openRuntime(options, ifUnusable);
+        }
+    }
+    if (const DeviceInfo *device = opened.runtime->device()) warnOfOtherDevice(opened.tuning, *device);
+    return opened;
 }
 
 } // namespace vkattn::tool

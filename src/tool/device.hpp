@@ -1,13 +1,22 @@
-// The device that the arguments name.
+// The device that the arguments name, with the tuning that is in use there.
 #pragma once
 
 #include "arguments.hpp"
+#include "tuning.hpp"
 
 #include <vkattn/runtime.hpp>
 
 namespace vkattn::tool {
 
-// Throws Failure where there is no such device, or none that is usable and --no-fallback forbids the CPU.
-[[nodiscard]] std::unique_ptr<Runtime> openRuntime(const RunArguments &arguments);
+struct OpenedRuntime {
+    std::unique_ptr<Runtime> runtime;
+    Tuning tuning; // means nothing where the CPU computes
+};
+
+// Throws Failure where there is no such device, or none that is usable and --no-fallback forbids the CPU; or where --tuning is no tuning.
+[[nodiscard]] OpenedRuntime openRuntime(const RunArguments &arguments);
+
+// `ifUnusable` ends the message where the device cannot be used.
+[[nodiscard]] std::unique_ptr<Runtime> openRuntime(const RuntimeOptions &options, const std::string &ifUnusable);
 
 } // namespace vkattn::tool

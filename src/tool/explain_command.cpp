@@ -19,29 +19,32 @@ struct Explained {
     const ExplainArguments &arguments;
     const Job &job;
     std::string device, driver, kernel, why;
+    std::string tuning;                     // "built-in", or the file's path
     std::string fallbackReason;             // why the CPU, where it was not asked for
     std::optional<vkattn_explanation> plan; // empty: the CPU
 };
 
 Explained explain(const ExplainArguments &arguments, const Job &job) {
     Explained result{.arguments = arguments, .job = job, .device = "cpu", .driver = "vkattn cpu fallback", .kernel = "cpu"};
-    const std::unique_ptr<Runtime> runtime = openRuntime(arguments.run);
-    const DeviceInfo *device = runtime->device();
+    const OpenedRuntime opened = openRuntime(arguments.run);
+    const DeviceInfo *device = opened.runtime->device();
     if (device == nullptr) {
-        result.fallbackReason = runtime->fallbackReason();
+        result.fallbackReason = opened.runtime->fallbackReason();
         result.why = result.fallbackReason.empty() ? "asked for with --device cpu" : result.fallbackReason;
         return result;
     }
     vkattn_explanation plan{};
     plan.structSize = sizeof plan;
     vkattn_diagnostic why{};
-    const vkattn_result status = vkattnExplain(&device->caps, 0, nullptr, 0, &job.problem, &plan, &why);
+    const std::string &tuning = opened.tuning.text;
+    const vkattn_result status = vkattnExplain(&device->caps, 0, tuning.data(), tuning.size(), &job.problem, &plan, &why);
     const std::string reason = device->name + ": " + why.message;
     if (status == VKATTN_OK) {
         result.device = device->name;
         result.driver = device->driver;
         result.kernel = plan.kernelName;
         result.why = plan.choice;
+        result.tuning = opened.tuning.source;
         result.plan = plan;
     } else if (status != VKATTN_ERROR_UNSUPPORTED) {
         throw Failure(reason);
@@ -79,6 +82,7 @@ Json toJson(const vkattn_explanation &plan) {
             {"rejected", std::move(rejected)},
             {"rowsPerWorkgroup", plan.rowsPerWorkgroup},
             {"keysPerStep", plan.keysPerStep},
+            {"packedHeads", plan.packedHeads},
             {"splits", plan.splits},
             {"dispatchCount", plan.dispatchCount},
             {"pipelineCount", plan.pipelineCount},
@@ -104,6 +108,7 @@ Json toJson(const Explained &explained) {
             {"driver", explained.driver},
             {"kernel", explained.kernel},
             {"why", explained.why},
+            {"tuning", explained.plan ? Json(explained.tuning) : Json()},
             {"fallbackReason", explained.fallbackReason.empty() ? Json() : Json(explained.fallbackReason)},
             {"plan", explained.plan ? toJson(*explained.plan) : Json()},
             {"options", optionsJson(explained.arguments.run, explained.job.problem)},
@@ -130,6 +135,7 @@ void printPlan(const vkattn_explanation &plan) {
         if (plan.rejected[kernel][0] != '\0') std::cout << "not       " << kernelNames[kernel] << ": " << plan.rejected[kernel] << "\n";
     std::cout << "tiles     ";
     if (plan.rowsPerWorkgroup > 0) std::cout << counted(plan.rowsPerWorkgroup, "row") << " a workgroup, ";
+    if (plan.packedHeads > 1) std::cout << "the " << plan.packedHeads << " query heads of a key head packed as rows, ";
     if (plan.keysPerStep > 0) std::cout << counted(plan.keysPerStep, "key") << " a step, ";
     std::cout << "the keys of a row in " << counted(std::max(plan.splits, 1u), "piece") << "\n";
     std::cout << "records   " << plan.dispatchCount << (plan.dispatchCount == 1 ? " dispatch" : " dispatches") << " of "
@@ -150,7 +156,10 @@ void printText(const Explained &explained) {
     std::cout << "kernel    " << explained.kernel;
     if (explained.plan && explained.plan->form[0] != '\0') std::cout << ", " << explained.plan->form;
     std::cout << "\nwhy       " << explained.why << "\n";
-    if (explained.plan) printPlan(*explained.plan);
+    if (explained.plan) {
+        std::cout << "tuning    " << explained.tuning << "\n";
+        printPlan(*explained.plan);
+    }
     if (const std::string options = optionsText(optionsJson(explained.arguments.run, explained.job.problem)); !options.empty())
         std::cout << "options   " << options << "\n";
     forTensors(explained.job.problem, [](const char *key, const vkattn_layout &layout) {

@@ -40,13 +40,15 @@ Json toJson(const DeviceInfo &device) {
               {"maxWorkgroupSize", caps.maxWorkgroupSize},
               {"maxWorkgroupCount", caps.maxWorkgroupCount},
               {"maxSharedMemoryBytes", caps.maxSharedMemoryBytes},
-              {"subgroupSize", device.subgroupSize > 0 ? Json(device.subgroupSize) : Json()}}},
+              {"subgroupSize", caps.subgroupSize > 0 ? Json(caps.subgroupSize) : Json()}}},
             {"features",
              {{"timestamps", device.timestamps},
               {"storage16Bit", device.storage16Bit},
               {"shaderFloat16", device.shaderFloat16},
               {"cooperativeMatrix", device.cooperativeMatrix},
               {"pushDescriptors", caps.pushDescriptors != 0},
+              {"subgroupShuffle", caps.subgroupShuffle != 0},
+              {"subgroupClustered", caps.subgroupClustered != 0},
               {"floatControlsNan", caps.floatControlsNan != 0}}},
             {"kernels", std::move(kernels)}};
 }
@@ -84,7 +86,8 @@ void printDevice(const DeviceInfo &device) {
                       << triple(caps.maxWorkgroupCount) << " of them\n";
     row("shared memory") << byteText(caps.maxSharedMemoryBytes) << "\n";
     row("push constants") << caps.maxPushConstantsBytes << " bytes; push descriptors: " << yesNo(caps.pushDescriptors != 0) << "\n";
-    row("subgroups") << (device.subgroupSize > 0 ? std::to_string(device.subgroupSize) + " wide" : "width unknown") << "\n";
+    row("subgroups") << (caps.subgroupSize > 0 ? std::to_string(caps.subgroupSize) + " wide" : "width unknown")
+                     << ", shuffles: " << yesNo(caps.subgroupShuffle != 0) << ", clustered: " << yesNo(caps.subgroupClustered != 0) << "\n";
     row("16 bit") << "storage: " << yesNo(device.storage16Bit) << ", arithmetic: " << yesNo(device.shaderFloat16)
                   << ", cooperative matrices: " << yesNo(device.cooperativeMatrix) << "\n";
     row("timestamps") << (device.timestamps ? "yes" : "no, times are wall clock") << "\n";

@@ -3,6 +3,7 @@
 #include "explain_command.hpp"
 #include "info_command.hpp"
 #include "run_command.hpp"
+#include "tune_command.hpp"
 
 #include <cstdio>
 #include <iostream>
@@ -23,6 +24,7 @@ ExitStatus execute(int argc, const char *const *argv) {
         const ExitStatus status = line.run       ? runCommand(*line.run)
                                   : line.explain ? explainCommand(*line.explain)
                                   : line.info    ? infoCommand(*line.info)
+                                  : line.tune    ? tuneCommand(*line.tune)
                                                  : line.status;
         std::cout.flush();
         if (!std::cout) return fail("the result could not be printed: standard output is closed or full", ExitStatus::badInput);

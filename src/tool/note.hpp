@@ -10,4 +10,9 @@ inline void printNote(const std::string &text) {
     std::fprintf(stderr, "vkattn: note: %s\n", text.c_str());
 }
 
+// Something is not as the user has set it up.
+inline void printWarning(const std::string &text) {
+    std::fprintf(stderr, "vkattn: warning: %s\n", text.c_str());
+}
+
 } // namespace vkattn::tool

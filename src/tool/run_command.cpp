@@ -104,7 +104,9 @@ void writeOutputs(const Job &job, const HostArrays &arrays, std::vector<OutputFi
 ExitStatus runCommand(const RunArguments &arguments) {
     RunReport report{.arguments = arguments, .job = describeJob(arguments)};
     std::vector<OutputFile> files = openOutputs(report.job);
-    const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+    const OpenedRuntime opened = openRuntime(arguments);
+    const std::unique_ptr<Runtime> &runtime = opened.runtime;
+    report.tuning = opened.tuning.source;
     const HostArrays arrays = loadArrays(report.job);
     report.result = compute(arguments, *runtime, report.job, arrays);
     // Where the CPU stands in for a device its reason is reported.

@@ -58,6 +58,7 @@ Json toJson(const RunReport &report) {
                  {"device", result.device},
                  {"driver", result.driver},
                  {"kernel", result.kernel},
+                 {"tuning", result.kernel == "cpu" ? Json() : Json(report.tuning)},
                  {"fallbackReason", result.fallbackReason.empty() ? Json() : Json(result.fallbackReason)},
                  {"milliseconds", jsonNumber(result.milliseconds)},
                  {"deviceTimestamps", result.deviceTimestamps},
@@ -103,6 +104,7 @@ void printText(const RunReport &report) {
     std::cout << "kernel    " << result.kernel;
     if (result.dispatchCount > 0)
         std::cout << ", " << result.dispatchCount << " dispatches, " << byteText(result.workspaceBytes) << " of workspace";
+    if (result.kernel != "cpu") std::cout << "\ntuning    " << report.tuning;
     std::cout << "\ntime      " << result.milliseconds << " ms";
     if (result.deviceTimestamps) std::cout << " on the device";
     if (report.arguments.repeat > 1) std::cout << ", median of " << report.arguments.repeat;

@@ -17,6 +17,7 @@ struct RunReport {
     const RunArguments &arguments;
     Job job;
     RunResult result{};
+    std::string tuning{}; // "built-in", or the file's path
     std::optional<Verification> verification{};
 };
 

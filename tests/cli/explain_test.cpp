@@ -41,13 +41,14 @@ TEST_F(ExplainTest, tellsThePlan) {
     const Json &plan = json["plan"];
     ASSERT_TRUE(plan.is_object());
     EXPECT_TRUE(plan["form"].is_string());
-    for (const char *key : {"rowsPerWorkgroup", "keysPerStep", "splits", "dispatchCount", "pipelineCount", "chunkCount",
+    for (const char *key : {"rowsPerWorkgroup", "keysPerStep", "packedHeads", "splits", "dispatchCount", "pipelineCount", "chunkCount",
                             "workgroupInvocations", "workspaceBytes"})
         EXPECT_TRUE(plan[key].is_number_unsigned()) << key;
     EXPECT_EQ(plan["groups"].size(), 3u);
     EXPECT_GT(plan["dispatchCount"], 0);
     EXPECT_EQ(plan["flopsFull"], 2.0 * 2 * 8 * 100 * 300 * 128);
-    EXPECT_LE(plan["flops"], plan["flopsFull"]);
+    // 100 queries that end with the last of 300 keys: the first sees 201, the last all.
+    EXPECT_DOUBLE_EQ(plan["flops"].get<double>(), plan["flopsFull"].get<double>() * (201 + 300) / 600);
     EXPECT_GE(plan["bytesWritten"], 4.0 * (2 * 8 * 100 * 64 + 2 * 8 * 100 * 300 + 2 * 8 * 100)); // the results at least
     EXPECT_GE(plan["bytesRead"], 4.0 * 2 * (8 * 100 + 2 * 4 * 300) * 64);
     for (const char *kernel : {"flash", "decode"}) EXPECT_FALSE(plan["rejected"][kernel].get<std::string>().empty());
@@ -65,21 +66,89 @@ TEST_F(ExplainTest, tellsThePlan) {
     EXPECT_EQ(text.err, "");
 }
 
-TEST_F(ExplainTest, everyKernelIsTakenOrItsReasonIsTold) {
+TEST_F(ExplainTest, everyKernelIsTakenWhereItFits) {
     if (!anyDevice()) GTEST_SKIP() << "no Vulkan device here";
-    for (const std::string kernel : {"auto", "staged", "flash", "decode"}) {
-        const Json json = explained(shapes({"--kernel", kernel}));
-        if (json["plan"].is_null()) {
-            EXPECT_EQ(json["kernel"], "cpu");
-            EXPECT_NE(json["fallbackReason"].get<std::string>().find(kernel), std::string::npos) << json.dump();
-            const Outcome outcome = tool(shapes({"--kernel", kernel, "--no-fallback"}));
-            EXPECT_EQ(outcome.status, 3);
-            EXPECT_EQ(outcome.out, "");
-            EXPECT_NE(outcome.err.find("leave out --no-fallback"), std::string::npos) << outcome.err;
-        } else if (kernel != "auto") {
-            EXPECT_EQ(json["kernel"], kernel);
+    const struct {
+        std::string q, k, kernel;
+        Arguments more;
+    } cases[] = {
+        {"1,8,100,64", "1,8,300,64", "flash", {}},    // many query rows share a key head
+        {"1,8,1,64", "1,4,300,64", "decode", {}},     // two do
+        {"1,8,100,600", "1,8,300,600", "staged", {}}, // no tile for such dims
+        {"1,8,100,64", "1,8,300,64", "staged", {"--with", "weights"}},
+        {"1,8,100,64", "1,8,0,64", "staged", {}}, // nothing to loop over
+        {"1,8,100,64", "1,8,300,64", "decode", {"--kernel", "decode"}},
+        {"1,8,1,64", "1,8,300,64", "flash", {"--kernel", "flash"}},
+        {"1,8,1,64", "1,8,300,64", "staged", {"--kernel", "staged"}},
+    };
+    for (const auto &[q, k, kernel, more] : cases) {
+        Arguments arguments = {"explain", "--shape-q", q, "--shape-k", k};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome text = tool(arguments);
+        SCOPED_TRACE(text.out);
+        const Json json = explained(arguments);
+        ASSERT_TRUE(json["plan"].is_object());
+        EXPECT_EQ(json["kernel"], kernel);
+        EXPECT_EQ(json["tuning"], "built-in");
+        EXPECT_NE(text.out.find("\nkernel    " + kernel), std::string::npos);
+        EXPECT_NE(text.out.find("\ntuning    built-in\n"), std::string::npos);
+        for (const std::string other : {"staged", "flash", "decode"}) {
+            const bool taken = other == kernel;
+            EXPECT_EQ(json["plan"]["rejected"].contains(other), !taken) << other;
+            const size_t at = text.out.find("\nnot       " + other + ": ");
+            EXPECT_EQ(at != std::string::npos, !taken) << other;
+            if (!taken) {
+                EXPECT_GT(json["plan"]["rejected"][other].get<std::string>().size(), 10u);
+            }
         }
+        EXPECT_EQ(json["plan"]["form"].get<std::string>().empty(), kernel == "staged");
+        EXPECT_EQ(json["plan"]["packedHeads"] > 0, kernel != "staged");
     }
+}
+
+TEST_F(ExplainTest, decodePacksTheHeadsOfAGroup) {
+    if (!anyDevice()) GTEST_SKIP() << "no Vulkan device here";
+    const Arguments arguments = {"explain", "--shape-q", "1,12,1,64", "--shape-k", "1,4,5000,64"};
+    const Json plan = explained(arguments)["plan"];
+    EXPECT_EQ(plan["packedHeads"], 3);
+    EXPECT_GT(plan["splits"], 1);
+    EXPECT_GT(plan["workspaceBytes"], 0);
+    const Outcome text = tool(arguments);
+    EXPECT_NE(text.out.find("the 3 query heads of a key head packed as rows"), std::string::npos) << text.out;
+}
+
+TEST_F(ExplainTest, aKernelThatCannotSaysWhy) {
+    if (!anyDevice()) GTEST_SKIP() << "no Vulkan device here";
+    for (const std::string kernel : {"flash", "decode"}) {
+        const Json json = explained(shapes({"--kernel", kernel, "--with", "weights"}));
+        EXPECT_TRUE(json["plan"].is_null());
+        EXPECT_TRUE(json["tuning"].is_null());
+        EXPECT_EQ(json["kernel"], "cpu");
+        const std::string reason = "the " + kernel + " kernel never has the weights in memory; only the staged kernel writes them";
+        EXPECT_NE(json["fallbackReason"].get<std::string>().find(reason), std::string::npos) << json.dump();
+        const Outcome outcome = tool(shapes({"--kernel", kernel, "--with", "weights", "--no-fallback"}));
+        EXPECT_EQ(outcome.status, 3);
+        EXPECT_EQ(outcome.out, "");
+        for (const std::string &word : {reason, std::string("leave out --no-fallback")})
+            EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
+    }
+}
+
+TEST_F(ExplainTest, hiddenPairsAreNoWork) {
+    if (!anyDevice()) GTEST_SKIP() << "no Vulkan device here";
+    const auto share = [&](const Arguments &more) {
+        Arguments arguments = {"explain", "--shape-q", "1,2,1000,64", "--shape-k", "1,2,1000,64"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Json plan = explained(arguments)["plan"];
+        EXPECT_EQ(plan["flopsFull"], 4.0 * 2 * 1000 * 1000 * 64);
+        return plan["flops"].get<double>() / plan["flopsFull"].get<double>();
+    };
+    EXPECT_DOUBLE_EQ(share({}), 1);
+    EXPECT_NEAR(share({"--causal", "bottom-right"}), 0.5005, 1e-9);
+    EXPECT_NEAR(share({"--causal", "top-left", "--kernel", "staged"}), 0.5005, 1e-9);
+    EXPECT_NEAR(share({"--window", "9,0"}), (10 * 1000 - 45) / 1e6, 1e-9);
+    const Outcome text = tool({"explain", "--shape-q", "1000,64", "--shape-k", "1000,64", "--causal", "bottom-right"});
+    EXPECT_NE(text.out.find("work      128 MFLOP of the 256 MFLOP of all pairs"), std::string::npos) << text.out;
 }
 
 TEST_F(ExplainTest, theCpuSaysWhyItIsTheCpu) {

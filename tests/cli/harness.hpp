@@ -24,10 +24,12 @@ class CliTest : public testing::Test {
     ~CliTest() override;
 
     [[nodiscard]] std::filesystem::path file(const std::string &name) const { return folder_ / name; }
+    [[nodiscard]] std::filesystem::path config() const { return folder_ / "config"; }
     [[nodiscard]] bool exists(const std::string &name) const { return std::filesystem::exists(file(name)); }
     [[nodiscard]] std::vector<std::string> temporaries() const;
 
-    // Runs in the test's folder. Environment entries are NAME=value.
+    // Runs in the test's folder. Environment entries are NAME=value. What the user has tuned is not looked at: the place for that is
+    // config() here.
     [[nodiscard]] Outcome start(const Arguments &command, const std::vector<std::string> &environment = {}) const;
     [[nodiscard]] Outcome tool(Arguments arguments, const std::vector<std::string> &environment = {}) const;
     [[nodiscard]] Outcome faultyTool(const std::string &fault, Arguments arguments) const;

@@ -17,16 +17,19 @@ class InfoTest : public CliTest {
         SCOPED_TRACE(device.dump());
         for (const char *key : {"name", "type", "driver", "apiVersion"}) EXPECT_FALSE(device[key].get<std::string>().empty()) << key;
         for (const char *key : {"index", "vendorId", "deviceId", "deviceLocalBytes"}) EXPECT_TRUE(device[key].is_number_unsigned()) << key;
-        for (const char *key : {"timestamps", "storage16Bit", "shaderFloat16", "cooperativeMatrix", "pushDescriptors", "floatControlsNan"})
+        for (const char *key : {"timestamps", "storage16Bit", "shaderFloat16", "cooperativeMatrix", "pushDescriptors", "floatControlsNan",
+                                "subgroupShuffle", "subgroupClustered"})
             EXPECT_TRUE(device["features"][key].is_boolean()) << key;
         for (const char *key : {"maxAllocationBytes", "maxStorageBufferRange", "minStorageBufferOffsetAlignment",
                                 "maxStorageBuffersPerStage", "maxPushConstantsBytes", "maxWorkgroupInvocations", "maxSharedMemoryBytes"})
             EXPECT_TRUE(device["limits"][key].is_number_unsigned()) << key;
-        ASSERT_FALSE(device["kernels"].empty());
+        EXPECT_TRUE(device["limits"]["subgroupSize"].is_null() || device["limits"]["subgroupSize"] > 0);
+        std::vector<std::string> names;
         for (const Json &kernel : device["kernels"]) {
-            EXPECT_TRUE(kernel["name"].is_string());
+            names.push_back(kernel["name"]);
             EXPECT_TRUE(kernel["available"].get<bool>() || kernel["reason"].is_string()) << "unavailable without a reason";
         }
+        EXPECT_EQ(names, (std::vector<std::string>{"staged", "flash", "decode"}));
     }
 };
 
@@ -49,6 +52,8 @@ TEST_F(InfoTest, textNamesTheSameDevices) {
     EXPECT_EQ(outcome.status, 0);
     EXPECT_NE(outcome.out.find("\ncpu\n"), std::string::npos);
     const Json json = Json::parse(tool({"info", "--json"}).out);
+    for (const std::string word : {"\n  kernel          flash    ", "\n  kernel          decode   ", ", shuffles: ", ", clustered: "})
+        EXPECT_TRUE(json["devices"].empty() || outcome.out.find(word) != std::string::npos) << outcome.out;
     for (const Json &device : json["devices"])
         EXPECT_NE(outcome.out.find("device " + device["index"].dump() + ": " + device["name"].get<std::string>() + "\n"), std::string::npos)
             << outcome.out;
