@@ -353,8 +353,9 @@ void takeWholeSteps(int from, int to) {
 void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
     for (int j = from == skipFrom ? skipTo : from; j < to; j = j + int(stepKeys) == skipFrom ? skipTo : j + int(stepKeys)) {
         uint visible = visiblePairs(j);
-        // The loop, not a branch: software drivers compute both sides of one.
-        if (anyPairHidden && (dimLanes == 1u || subgroupsUsed))
+        // The loop, not a branch: software drivers compute both sides of one. Lanes of a subgroup stay at one step: SwiftShader mixes up what
+        // they computed where they do not (found 2026-11-21, wrong sums under masks).
+        if (anyPairHidden && subgroupsUsed)
             while (j + int(stepKeys) < to && !ANY_LANE(visible != 0u)) {
                 j += int(stepKeys);
                 visible = visiblePairs(j);

@@ -208,7 +208,8 @@ Dispatch flashDispatch(const Plan &plan, uint32_t index) {
     }
     d.operandCount = operandSlots(flashStage(plan));
     makeFlash(plan, c, keyChunk, shape.shuffleLanes, d);
-    d.barrierBefore = shape.options || setUp > 0 || (shape.parts && keyChunk == 0 && rowChunk > 0);
+    // Rows of different chunks may lie among each other in memory.
+    d.barrierBefore = shape.options || setUp > 0 || (keyChunk == 0 && rowChunk > 0);
     return d;
 }
 

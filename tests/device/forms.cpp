@@ -8,14 +8,14 @@ const std::vector<Form> &forms() {
     constexpr vkattn_kernel flash = VKATTN_KERNEL_FLASH, decode = VKATTN_KERNEL_DECODE;
     static const std::vector<Form> list = {
         {"staged", VKATTN_KERNEL_STAGED, "", false},
-        {"flashPortable", flash, "dimLanes=4 rowLanes=2 rowsPerLane=2 keysPerLane=2", false},
-        {"flashSubgroups", flash, "dimLanes=4 rowLanes=4 rowsPerLane=2 keysPerLane=2 subgroups=1", true},
-        {"flashSharedTiles", flash, "rowLanes=8 rowsPerLane=2 keysPerLane=2 source=1 tileKeys=8 rolledEdges=1", false},
-        {"flashShuffled", flash, "rowLanes=LANES rowsPerLane=2 keysPerLane=2 source=2 subgroups=1", true},
+        {"flashPortable", flash, "dimLanes=4 rowLanes=2 rowsPerLane=2", false},
+        {"flashSubgroups", flash, "dimLanes=4 rowLanes=4 keysPerLane=2 subgroups=1", true},
+        {"flashSharedTiles", flash, "rowLanes=8 keysPerLane=2 source=1 tileKeys=8 rolledEdges=1", false},
+        {"flashShuffled", flash, "rowLanes=LANES rowsPerLane=2 source=2 subgroups=1", true},
         {"flashDirect", flash, "rowLanes=8 keysPerLane=3", false},
         {"decodeKeysInLanes", decode, "keyLanes=8 rowsPerLane=2", false},
-        {"decodeDimsAndKeysPortable", decode, "dimLanes=4 keyLanes=4 rowsPerLane=2 keysPerLane=2", false},
-        {"decodeDimsAndKeysSubgroups", decode, "dimLanes=2 keyLanes=8 rowsPerLane=3 keysPerLane=1 subgroups=1", true},
+        {"decodeDimsAndKeysPortable", decode, "dimLanes=4 keyLanes=4 keysPerLane=2", false},
+        {"decodeDimsAndKeysSubgroups", decode, "dimLanes=2 keyLanes=8 rowsPerLane=2 wholeRuns=1 subgroups=1", true},
     };
     return list;
 }
