@@ -72,12 +72,14 @@ ExitStatus bench(const Arguments &arguments) {
     Machine machine = thisMachine();
     machine.device = device ? device->name : "cpu";
     machine.driver = device ? device->driver : "vkattn cpu fallback";
+    machine.tuning = arguments.tuningFile.empty() ? "built-in" : arguments.tuningFile;
+    if (device && !arguments.tuningFile.empty())
+        machine.driver += ", tuning " + arguments.tuningFile; // rows that others must not compare with
     std::optional<Peaks> openedPeaks = openPeaks(arguments, *runtime);
     Peaks *peaks = openedPeaks ? &*openedPeaks : nullptr;
     std::vector<Kernel> kernels = arguments.kernels;
     if (!device) kernels = {kernelNamed("auto")}; // the CPU has one way
 
-    machine.tuning = arguments.tuningFile.empty() ? "built-in" : arguments.tuningFile;
     printHeading(machine, device, arguments.measure.threads);
     std::vector<Measurement> measurements;
     for (const Shape &shape : arguments.shapes)
