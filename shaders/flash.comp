@@ -148,8 +148,11 @@ float loadQuery(uint r, uint n) {
 // Sums over the lanes of a row.
 void reduceOverDims() {
 #ifdef VKATTN_SUBGROUPS
-    [[unroll]] for (uint distance = 1u; distance < dimLanes; distance *= 2u)
-        [[unroll]] for (uint n = 0u; n < cells; ++n) weights[n] += subgroupShuffleXor(weights[n], distance);
+    // Not a counter that doubles: Mesa would not unroll the loop, and every round of it would count against the 65,535 that a shader may
+    // take on software devices (found 2026-11-21: the last keys of 32,768 were lost).
+    [[unroll]] for (uint n = 0u; n < cells; ++n)
+        [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)
+            if (dimLanes >> bit > 1u) weights[n] += subgroupShuffleXor(weights[n], 1u << bit);
 #else
     if (dimLanes > 1u) {
         barrier();
