@@ -25,6 +25,10 @@ TEST(Large, oneHeadPast128MiB) {
     ASSERT_EQ(result.status, VKATTN_OK) << result.message;
     EXPECT_GT(result.dispatchCount, 3u);
     EXPECT_EQ(runAndCheck(*runtime, *in), "");
+    Runtime *full = runtimeFor(Limits::full); // the weak device has too few bindings to merge partial results
+    ASSERT_TRUE(full);
+    in->problem.kernel = VKATTN_KERNEL_DECODE;
+    EXPECT_EQ(runAndCheck(*full, *in), "");
 }
 
 // Long rows: lavapipe leaves a shader after 65,535 loop iterations, and only needles in the far keys tell.
@@ -66,31 +70,17 @@ TEST_P(LargeOf, longRows) {
 }
 VKATTN_FORMS(LargeOf);
 
-// A long context of a usual model: a needle at the end of the last split, and one head's K past 128 MiB.
+// A long context of a usual model. Its splits are as long as a shader may loop over.
 TEST(Large, decodeOf131072Keys) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     Case c;
-    c.name = "decode131072", c.kernel = VKATTN_KERNEL_DECODE, c.batch = 1, c.heads = c.kvHeads = 8, c.queryTokens = 1, c.keyTokens = 131072,
-    c.headDim = c.valueDim = 64, c.poison = false, c.k = c.v = VKATTN_F16;
+    c.name = "decode131072", c.kernel = VKATTN_KERNEL_DECODE, c.batch = 1, c.heads = 8, c.kvHeads = 2, c.queryTokens = 1,
+    c.keyTokens = 131072, c.headDim = c.valueDim = 64, c.poison = false, c.k = c.v = VKATTN_F16;
     Random random = randomFor(c.name);
     const auto in = makeInstance(c, random);
     EXPECT_EQ(runAndCheck(*runtime, *in), "");
 }
-TEST(Large, decodeOfOneHeadPast128MiB) {
-    Runtime *runtime = runtimeFor(Limits::full);
-    ASSERT_TRUE(runtime);
-    Case c;
-    c.name = "decodeLarge", c.kernel = VKATTN_KERNEL_DECODE, c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 3, c.causal = true,
-    c.keyTokens = 300000, c.headDim = c.valueDim = 128, c.poison = false;
-    Random random = randomFor(c.name);
-    const auto in = makeInstance(c, random);
-    EXPECT_GT(in->k.bytes(), 1ull << 27);
-    for (uint32_t d = 0; d < 128; ++d) in->k.set(0, 0, 299990, d, in->q.get(0, 0, 1, d));
-    in->collectOperands();
-    EXPECT_EQ(runAndCheck(*runtime, *in), "");
-}
-
 TEST(Large, manyHeadsPast128MiB) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
