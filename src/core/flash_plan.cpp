@@ -67,9 +67,12 @@ uint32_t mostSplitKeys(const FlashTuning &tuning, const FlashShape &shape) {
     const FlashTile &tile = shape.tile;
     const uint64_t dims = uint64_t{shape.dimsPerLane} + shape.valueDimsPerLane;
     const uint64_t edges = tile.rolledEdges ? tile.rowsPerLane * (dims + shape.valueDimsPerLane) : 0;
-    uint64_t perTile = 1;
-    if (tile.source == sourceShared) // its steps, up to two pieces of them, and the loads of K and V
-        perTile = tile.tileKeys / tile.step() + 2 + ceilDiv(uint64_t{tile.tileKeys} * shape.dimsPerLane, tile.invocations()) +
+    // Leaving a loop counts as a round of it. Where masks may leave nothing of a step, another loop looks for the next that has something.
+    const bool hides = shape.overlays & (overlayBias | overlayMask | overlayBitMask | overlayDocuments);
+    const uint64_t perStep = hides ? 2 : 1;
+    uint64_t perTile = perStep;
+    if (tile.source == sourceShared) // its steps in up to two loops, the loads of K and V, and the loop over tiles
+        perTile = tile.tileKeys / tile.step() * perStep + 6 + ceilDiv(uint64_t{tile.tileKeys} * shape.dimsPerLane, tile.invocations()) +
                   ceilDiv(uint64_t{tile.tileKeys} * shape.valueDimsPerLane, tile.invocations());
     const uint64_t tiles = edges < maxKeysPerLane ? (maxKeysPerLane - edges) / perTile : 0;
     const uint64_t keys = std::min<uint64_t>(tiles * tile.keyTile(), std::max(tuning.maxSplitKeys, tile.keyTile()));

@@ -130,7 +130,7 @@ void checkFused(const Form &form, Runtime *full, Runtime *tight) {
     mask.name = "deterministicFusedMask", mask.maskBroadcast = 0, mask.batch = 2, mask.heads = 4;
     checkCase(mask, full, tight);
     Case ragged = base;
-    ragged.name = "deterministicFusedRagged", ragged.ragged = ragged.causal = true, ragged.raggedMax = true;
+    ragged.name = "deterministicFusedRagged", ragged.ragged = ragged.causal = ragged.raggedMax = true, ragged.batch = 4;
     ragged.sequenceLengths = {{5, 1100}, {2, 300}, {9, 9}, {1, 1024}};
     checkCase(ragged, full, tight);
 }

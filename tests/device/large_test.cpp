@@ -54,18 +54,21 @@ TEST_P(LargeOf, longRows) {
     if (form().kernel == VKATTN_KERNEL_STAGED) GTEST_SKIP() << "Large.longRows";
     Runtime *on = runtime();
     if (!on) return;
-    const bool fixed[] = {false, true};
+    enum Kind { plain, masked, fixedSplits };
     for (const uint32_t keys : {70001u, 400001u})
-        for (const bool deterministic : fixed) {
+        for (const Kind kind : {plain, masked, fixedSplits}) {
+            const bool manyRows = keys < 100000; // so many that keys need not be split to fill the device: splits are long
+            if (kind == (manyRows ? fixedSplits : masked)) continue;
             Case c;
-            c.name = "longFused" + std::to_string(keys), c.kernel = form().kernel, c.deterministic = deterministic;
-            // Enough rows that keys need not be split to fill the device.
-            c.batch = 1, c.heads = c.kvHeads = keys > 100000 ? 1 : 4, c.queryTokens = keys > 100000 ? 2 : 70;
+            c.name = "longFused" + std::to_string(keys), c.kernel = form().kernel, c.deterministic = kind == fixedSplits;
+            c.batch = 1, c.heads = c.kvHeads = manyRows ? 16 : 1, c.queryTokens = manyRows ? 1 : 2;
             c.keyTokens = keys, c.headDim = c.valueDim = 8, c.poison = false, c.data = Data::needle, c.needle = keys - 1;
-            if (keys < 100000 && deterministic) continue;
+            if (kind == masked) c.maskBroadcast = 1 | 2 | 4; // each step is looked at before it is taken
             Random random = randomFor(c.name);
             const auto in = makeInstance(c, random);
-            EXPECT_EQ(runAndCheck(*on, *in), "") << keys << (deterministic ? " deterministic" : "");
+            for (uint32_t key = 0; kind == masked && key < keys; ++key) in->mask.set(0, 0, 0, key, key + 1 == keys || key % 64 != 5);
+            in->collectOperands();
+            EXPECT_EQ(runAndCheck(*on, *in), "") << keys << (kind == masked ? " masked" : c.deterministic ? " deterministic" : "");
         }
 }
 VKATTN_FORMS(LargeOf);

@@ -197,7 +197,8 @@ TEST(FlashPlan, everyCaseFitsEveryLimit) {
             Plan plan;
             vkattn_diagnostic why{};
             const vkattn_result result = makePlan(p, limits, plan, &why);
-            if (tight && result == VKATTN_ERROR_UNSUPPORTED && std::strstr(why.message, "spans")) continue; // one row too long
+            const bool tooLong = std::strstr(why.message, "spans") || std::strstr(why.message, "one query row needs");
+            if (tight && result == VKATTN_ERROR_UNSUPPORTED && tooLong) continue; // one row, or its partial results
             if (tight && p.deterministic && result == VKATTN_ERROR_UNSUPPORTED) continue;
             ASSERT_EQ(result, VKATTN_OK) << c.name << " " << tile << ": " << why.message;
             EXPECT_EQ(plan.kernel, c.kernel);
@@ -274,7 +275,7 @@ TEST(FlashPlan, loopsAreBounded) {
                 const FlashShape &s = plan.flash;
                 uint64_t perTile = s.tile.keyTile() / s.tile.step();
                 if (s.tile.source == interop::sourceShared)
-                    perTile += s.tile.tileKeys * (s.dimsPerLane + s.valueDimsPerLane) / s.tile.invocations();
+                    perTile += 5 + s.tile.tileKeys * (s.dimsPerLane + s.valueDimsPerLane) / s.tile.invocations();
                 EXPECT_LE(s.splitKeys / s.tile.keyTile() * perTile, 65000u) << tile;
                 EXPECT_LE(s.parts * (2 + (p.valueDim + 2 * s.combineLanes - 1) / (2 * s.combineLanes)), 65000u) << tile;
             }
