@@ -35,6 +35,9 @@ layout(constant_id = 14) const uint qType = elementF32;
 layout(constant_id = 15) const uint kType = elementF32;
 layout(constant_id = 16) const uint vType = elementF32;
 layout(constant_id = 17) const uint outType = elementF32;
+layout(constant_id = 18) const uint run = 1;      // neighbouring dims of a lane; divides dimsPerLane, even where that is
+layout(constant_id = 19) const uint valueRun = 1; // likewise of valueDimsPerLane
+layout(constant_id = 20) const bool unitDims = false; // neighbouring dims of K and V are neighbours in memory
 
 layout(set = 0, binding = 0, std430) readonly buffer Q { uint q[]; };
 layout(set = 0, binding = 1, std430) readonly buffer K { uint k[]; };
@@ -72,10 +75,6 @@ const uint paddedDim = dimLanes * dimsPerLane, paddedValueDim = dimLanes * value
 const bool anyPairHidden = (overlays & (overlayBias | overlayMask | overlayBitMask | overlayDocuments)) != 0u;
 const float lowest = -3.40282346638528859812e38; // -FLT_MAX: above no finite score, so that the maximum of finite scores is exact
 
-// Lanes of a row take neighbouring dims in runs, so that their loads lie side by side.
-const uint run = dimsPerLane % 4u == 0u ? 4u : dimsPerLane % 2u == 0u ? 2u : 1u;
-const uint valueRun = valueDimsPerLane % 4u == 0u ? 4u : valueDimsPerLane % 2u == 0u ? 2u : 1u;
-
 shared float kTile[source == sourceShared ? tileKeys * paddedDim : 1u];
 shared float vTile[source == sourceShared ? tileKeys * paddedValueDim : 1u];
 #ifndef VKATTN_SUBGROUPS
@@ -109,6 +108,21 @@ int keyLast; // the last key that may be read
 uint dimOf(uint n) { return n / run * (run * dimLanes) + dimLane * run + n % run; }
 uint valueDimOf(uint n) { return n / valueRun * (valueRun * dimLanes) + dimLane * valueRun + n % valueRun; }
 
+// A lane's run of neighbouring dims from `dim` on. Two 16-bit elements come with one load; where the run begins in the middle of a word, one
+// word more is loaded than where it does not, and never a word that holds nothing of the run.
+#define LOAD_RUN(out, words, type, at, dim, count, load)                                                                                   \
+    if ((type) == elementF32 || !unitDims || !exactDims || (count) < 4u) {                                                                 \
+        [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_) out[e_] = load(at, (dim) + e_);                                                  \
+    } else {                                                                                                                               \
+        const uint first_ = (at) + (dim), odd_ = first_ & 1u;                                                                              \
+        uint word_[(count) / 2u + 1u];                                                                                                     \
+        [[unroll]] for (uint e_ = 0u; e_ <= (count) / 2u; ++e_) word_[e_] = words[min((first_ >> 1) + e_, (first_ + (count)-1u) >> 1)];    \
+        [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_)                                                                                  \
+            out[e_] = sixteenToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] >> (odd_ << 4) & 0xffffu                                       \
+                                           : odd_ != 0u    ? word_[e_ / 2u + 1u] & 0xffffu                                                 \
+                                                           : word_[e_ / 2u] >> 16);                                                        \
+    }
+
 // Dims past the end are 0 in q, K and V: 0 * garbage could be NaN.
 float loadKey(uint at, uint dim) {
     if (!exactDims && dim >= headDim) return 0.0;
@@ -125,12 +139,10 @@ uint laneRow(uint r) { return min(tileRow + rowLane * rowsPerLane + r, rowCount 
 // A packed row is query * packedHeads + head of the group.
 uint headOf(uint row) { return headFirst + row % packedHeads(); }
 
-void loadQuery(uint r, uint n) {
+float loadQuery(uint r, uint n) {
     const uint row = laneRow(r), dim = dimOf(n);
-    float value = 0.0;
-    if (exactDims || dim < headDim)
-        value = LOAD_ELEMENT(q, qType, qBase + batch * qBatch + headOf(row) * qHead + (seq.queryStart + row / packedHeads()) * qToken + dim * qDim);
-    query[r * dimsPerLane + n] = value;
+    if (!exactDims && dim >= headDim) return 0.0;
+    return LOAD_ELEMENT(q, qType, qBase + batch * qBatch + headOf(row) * qHead + (seq.queryStart + row / packedHeads()) * qToken + dim * qDim);
 }
 
 // Sums over the lanes of a row.
@@ -183,11 +195,22 @@ void multiplyKeys(int j) {
     uint at[keysPerLane];
     [[unroll]] for (uint c = 0u; c < keysPerLane; ++c)
         at[c] = source == sourceShared ? (uint(j) % tileKeys + c) * paddedDim : keyAt(j + int(c * keyLanes + keyLane));
-    [[unroll]] for (uint d = 0u; d < dimsPerLane; ++d)
+    if (source == sourceShared) {
+        [[unroll]] for (uint d = 0u; d < dimsPerLane; ++d)
+            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+                const float key = kTile[at[c] + d];
+                [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+                    weights[r * keysPerLane + c] = fma(query[r * dimsPerLane + d], key, weights[r * keysPerLane + c]);
+            }
+        return;
+    }
+    [[unroll]] for (uint d = 0u; d < dimsPerLane; d += run)
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
-            const float key = source == sourceShared ? kTile[at[c] + d] : loadKey(at[c], dimOf(d));
-            [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
-                weights[r * keysPerLane + c] = fma(query[r * dimsPerLane + d], key, weights[r * keysPerLane + c]);
+            float loaded[run];
+            LOAD_RUN(loaded, k, kType, at[c], dimOf(d), run, loadKey)
+            [[unroll]] for (uint e = 0u; e < run; ++e)
+                [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+                    weights[r * keysPerLane + c] = fma(query[r * dimsPerLane + d + e], loaded[e], weights[r * keysPerLane + c]);
         }
     reduceOverDims();
 }
@@ -223,12 +246,30 @@ void addValues(int j, uint visible, const bool tested) {
     }
     [[unroll]] for (uint c = 0u; c < keysPerLane; ++c)
         at[c] = source == sourceShared ? (uint(j) % tileKeys + c) * paddedValueDim : valueAt(j + int(c * keyLanes + keyLane));
-    [[unroll]] for (uint d = 0u; d < valueDimsPerLane; ++d) {
-        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
-            const float value = source == sourceShared ? vTile[at[c] + d] : loadValue(at[c], valueDimOf(d));
-            ADD_VALUE(d, c, value, tested)
+    if (source == sourceShared) {
+        [[unroll]] for (uint d = 0u; d < valueDimsPerLane; ++d) {
+            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+                const float value = vTile[at[c] + d];
+                ADD_VALUE(d, c, value, tested)
+            }
+            KEEP_SUMS(d)
         }
-        KEEP_SUMS(d)
+        return;
+    }
+    [[unroll]] for (uint d = 0u; d < valueDimsPerLane; d += valueRun) {
+        float loaded[keysPerLane * valueRun];
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+            float values[valueRun];
+            LOAD_RUN(values, v, vType, at[c], valueDimOf(d), valueRun, loadValue)
+            [[unroll]] for (uint e = 0u; e < valueRun; ++e) loaded[c * valueRun + e] = values[e];
+        }
+        [[unroll]] for (uint e = 0u; e < valueRun; ++e) {
+            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+                const float value = loaded[c * valueRun + e];
+                ADD_VALUE(d + e, c, value, tested)
+            }
+            KEEP_SUMS(d + e)
+        }
     }
 }
 
@@ -312,8 +353,9 @@ void takeWholeSteps(int from, int to) {
 void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
     for (int j = from == skipFrom ? skipTo : from; j < to; j = j + int(stepKeys) == skipFrom ? skipTo : j + int(stepKeys)) {
         uint visible = visiblePairs(j);
-        // The loop, not a branch: software drivers compute both sides of one.
-        if (anyPairHidden && (dimLanes == 1u || subgroupsUsed))
+        // The loop, not a branch: software drivers compute both sides of one. Lanes of a subgroup stay at one step: SwiftShader mixes up what
+        // they computed where they do not (found 2026-11-21, wrong sums under masks).
+        if (anyPairHidden && subgroupsUsed)
             while (j + int(stepKeys) < to && !ANY_LANE(visible != 0u)) {
                 j += int(stepKeys);
                 visible = visiblePairs(j);
@@ -387,11 +429,18 @@ void main() {
 #endif
     }
     if (rolledEdges) {
-        for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) loadQuery(n / dimsPerLane, n % dimsPerLane);
+        for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = loadQuery(n / dimsPerLane, n % dimsPerLane);
         for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
     } else {
-        [[unroll]] for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) loadQuery(n / dimsPerLane, n % dimsPerLane);
+        // A loop over rows with a select: as many loads as a row has, and every index into the arrays is still a constant.
+        [[unroll]] for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = 0.0;
         [[unroll]] for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
+        [[dont_unroll]] for (uint row = 0u; row < rowsPerLane; ++row)
+            [[unroll]] for (uint n = 0u; n < dimsPerLane; ++n) {
+                const float value = loadQuery(row, n);
+                [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+                    query[r * dimsPerLane + n] = r == row ? value : query[r * dimsPerLane + n];
+            }
     }
 
     if (source == sourceShared) {

@@ -1,56 +1,79 @@
 // The end of flash.comp: rows to the output, or as partial results to the workspace.
 #include "flash_finish.glsl"
 
-RowEnd rowEnds[rowsPerLane];
-uint outAt[rowsPerLane]; // word or element of the row's first dim
+// Of the row at hand.
+RowEnd finish;
+uint outAt; // word or element of its first dim
 
-float finished(uint r, uint n) { return uintBitsToFloat(outputBits(rowEnds[r], sums[r * valueDimsPerLane + n])); }
+void beginRow(uint r, float rowMaximum, float rowSum, uint rowWorst) {
+    const uint row = laneRow(r);
+    const bool mine = tileRow + rowLane * rowsPerLane + r < rowCount && dimLane == 0u;
+    if ((flags & flagPartial) != 0u) {
+        const uint parts = partsAndFirst & 0xffffu, part = (partsAndFirst >> 16) + gl_WorkGroupID.y * keyLanes + keyLane;
+        const uint at = ((gl_WorkGroupID.z * packedHeads() * queries + row) * parts + part) * (valueDim + partialWords);
+        outAt = at + partialWords;
+        if (mine) {
+            outWords[at] = floatBitsToUint(rowMaximum);
+            outWords[at + 1u] = floatBitsToUint(rowSum);
+            outWords[at + 2u] = rowWorst;
+        }
+        return;
+    }
+    uint sinkBits = minusInfinityBits;
+    const uint token = seq.queryStart + row / packedHeads();
+#ifdef VKATTN_OPTIONS
+    if ((flags & flagSinks) != 0u) sinkBits = sinks[options.sinksBase + headOf(row)];
+#endif
+    finish = finishRow(rowMaximum, rowSum, rowWorst, sinkBits);
+    outAt = oBase + batch * oBatch + headOf(row) * oHead + token * oToken;
+#ifdef VKATTN_OPTIONS
+    if (mine && (flags & flagLse) != 0u)
+        lse[options.lseBase + batch * options.lseBatch + headOf(row) * options.lseHead + token * options.lseToken] = finish.lseBits;
+#endif
+}
 
-// Dims n and n + 1 of a row, where valueRun is even, neighbours; else dim n alone.
-void storeDims(uint r, uint n) {
+// Dims n and n + 1 of a row, neighbours, where valueRun is even; else dim n alone.
+void storeDims(uint r, uint n, float first, float second) {
     const uint dim = valueDimOf(n);
     if (tileRow + rowLane * rowsPerLane + r >= rowCount || dim >= valueDim) return;
+    const bool both = valueRun % 2u == 0u && dim + 1u < valueDim;
     if ((flags & flagPartial) != 0u) {
-        outWords[outAt[r] + dim] = floatBitsToUint(sums[r * valueDimsPerLane + n]);
-        if (valueRun > 1u && dim + 1u < valueDim) outWords[outAt[r] + dim + 1u] = floatBitsToUint(sums[r * valueDimsPerLane + n + 1u]);
-    } else if (valueRun > 1u && dim + 1u < valueDim) {
-        STORE_ELEMENT_PAIR(outWords, outType, outAt[r] + dim * oDim, oDim, finished(r, n), finished(r, n + 1u))
+        outWords[outAt + dim] = floatBitsToUint(first);
+        if (both) outWords[outAt + dim + 1u] = floatBitsToUint(second);
+        return;
+    }
+    first = uintBitsToFloat(outputBits(finish, first));
+    second = uintBitsToFloat(outputBits(finish, second));
+    if (both) {
+        STORE_ELEMENT_PAIR(outWords, outType, outAt + dim * oDim, oDim, first, second)
     } else {
-        STORE_ELEMENT(outWords, outType, outAt[r] + dim * oDim, finished(r, n))
+        STORE_ELEMENT(outWords, outType, outAt + dim * oDim, first)
     }
 }
 
 void storeRows() {
-    const uint parts = partsAndFirst & 0xffffu, part = (partsAndFirst >> 16) + gl_WorkGroupID.y * keyLanes + keyLane;
-    [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
-        const uint row = laneRow(r);
-        const bool mine = tileRow + rowLane * rowsPerLane + r < rowCount && dimLane == 0u;
-        if ((flags & flagPartial) != 0u) {
-            const uint at = ((gl_WorkGroupID.z * packedHeads() * queries + row) * parts + part) * (valueDim + partialWords);
-            outAt[r] = at + partialWords;
-            if (mine) {
-                outWords[at] = floatBitsToUint(maximum[r]);
-                outWords[at + 1u] = floatBitsToUint(weightSum[r]);
-                outWords[at + 2u] = worst[r];
-            }
-        } else {
-            uint sinkBits = minusInfinityBits;
-            const uint token = seq.queryStart + row / packedHeads();
-#ifdef VKATTN_OPTIONS
-            if ((flags & flagSinks) != 0u) sinkBits = sinks[options.sinksBase + headOf(row)];
-#endif
-            rowEnds[r] = finishRow(maximum[r], weightSum[r], worst[r], sinkBits);
-            outAt[r] = oBase + batch * oBatch + headOf(row) * oHead + token * oToken;
-#ifdef VKATTN_OPTIONS
-            if (mine && (flags & flagLse) != 0u)
-                lse[options.lseBase + batch * options.lseBatch + headOf(row) * options.lseHead + token * options.lseToken] = rowEnds[r].lseBits;
-#endif
+    const uint stride = valueRun % 2u == 0u ? 2u : 1u;
+    [[dont_unroll]] for (uint row = 0u; row < rowsPerLane; ++row) {
+        float rowMaximum = lowest, rowSum = 0.0;
+        uint rowWorst = 0u;
+        [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
+            rowMaximum = r == row ? maximum[r] : rowMaximum;
+            rowSum = r == row ? weightSum[r] : rowSum;
+            rowWorst = r == row ? worst[r] : rowWorst;
         }
-    }
-    const uint stride = min(valueRun, 2u);
-    if (rolledEdges) {
-        for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; n += stride) storeDims(n / valueDimsPerLane, n % valueDimsPerLane);
-    } else {
-        [[unroll]] for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; n += stride) storeDims(n / valueDimsPerLane, n % valueDimsPerLane);
+        beginRow(row, rowMaximum, rowSum, rowWorst);
+        if (rolledEdges) {
+            for (uint n = 0u; n < valueDimsPerLane; n += stride)
+                storeDims(row, n, sums[row * valueDimsPerLane + n], sums[row * valueDimsPerLane + n + stride - 1u]);
+        } else {
+            [[unroll]] for (uint n = 0u; n < valueDimsPerLane; n += stride) {
+                float first = 0.0, second = 0.0;
+                [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
+                    first = r == row ? sums[r * valueDimsPerLane + n] : first;
+                    second = r == row ? sums[r * valueDimsPerLane + n + stride - 1u] : second;
+                }
+                storeDims(row, n, first, second);
+            }
+        }
     }
 }

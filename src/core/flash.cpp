@@ -120,9 +120,27 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
     }
     const bool exact = tile.dimLanes * shape.dimsPerLane == p.headDim && tile.dimLanes * shape.valueDimsPerLane == p.valueDim;
     d.key = {flashStage(plan),
-             {tile.invocations(), tile.dimLanes, tile.keyLanes, tile.rowLanes, tile.rowsPerLane, tile.keysPerLane, shape.dimsPerLane,
-              shape.valueDimsPerLane, tile.source, tile.tileKeys, shuffleLanes, tile.rolledEdges, exact ? 1u : 0u, shape.overlays,
-              elementType(p, VKATTN_Q), elementType(p, VKATTN_K), elementType(p, VKATTN_V), elementType(p, VKATTN_OUT)}};
+             {tile.invocations(),
+              tile.dimLanes,
+              tile.keyLanes,
+              tile.rowLanes,
+              tile.rowsPerLane,
+              tile.keysPerLane,
+              shape.dimsPerLane,
+              shape.valueDimsPerLane,
+              tile.source,
+              tile.tileKeys,
+              shuffleLanes,
+              tile.rolledEdges,
+              exact ? 1u : 0u,
+              shape.overlays,
+              elementType(p, VKATTN_Q),
+              elementType(p, VKATTN_K),
+              elementType(p, VKATTN_V),
+              elementType(p, VKATTN_OUT),
+              shape.run,
+              shape.valueRun,
+              shape.unitDims ? 1u : 0u}};
     d.groups[0] = divideUp(c.queries * shape.packed, tile.rows());
     d.groups[1] = divideUp(c.keys, shape.splitKeys);
     d.groups[2] = c.batches * (c.heads / shape.packed);
@@ -190,7 +208,8 @@ Dispatch flashDispatch(const Plan &plan, uint32_t index) {
     }
     d.operandCount = operandSlots(flashStage(plan));
     makeFlash(plan, c, keyChunk, shape.shuffleLanes, d);
-    d.barrierBefore = shape.options || setUp > 0 || (shape.parts && keyChunk == 0 && rowChunk > 0);
+    // Rows of different chunks may lie among each other in memory.
+    d.barrierBefore = shape.options || setUp > 0 || (keyChunk == 0 && rowChunk > 0);
     return d;
 }
 

@@ -25,11 +25,18 @@ uint32_t largestDim(const FlashTile (&tiles)[FlashTuning::maxTiles]) {
     return most;
 }
 
-// Dims of a lane: runs of 4, 2 or 1 neighbours, as many as the dims are a multiple of.
+// Neighbouring dims that a lane takes at a time. On GPUs lanes then read 16 bytes side by side; on CPU devices, where every load costs, all
+// that a lane has: a run of 16-bit elements may take one word more than it fills.
+uint32_t runOf(uint32_t dim, const FlashTile &tile, uint32_t dimsPerLane, vkattn_dtype dtype) {
+    if (tile.dimLanes == 1 || (tile.wholeRuns && dim % tile.dimLanes == 0)) return dimsPerLane;
+    for (uint32_t run = dtype == VKATTN_F32 ? 4 : 8; run > 1; run /= 2)
+        if (dim % run == 0 && dimsPerLane % run == 0) return run;
+    return 1;
+}
 uint32_t dimsOfLane(const FlashTile &tile, uint32_t dim, uint32_t shuffleLanes) {
     if (tile.source == sourceShuffled) return roundUp(dim, shuffleLanes);
-    const uint32_t run = dim % 4 == 0 ? 4 : dim % 2 == 0 ? 2 : 1;
-    return tile.dimLanes == 1 ? dim : roundUp(static_cast<uint32_t>(ceilDiv(dim, tile.dimLanes)), run);
+    const uint32_t multiple = dim % 4 == 0 ? 4 : dim % 2 == 0 ? 2 : 1;
+    return tile.dimLanes == 1 ? dim : roundUp(static_cast<uint32_t>(ceilDiv(dim, tile.dimLanes)), multiple);
 }
 
 uint32_t overlaysOf(const Problem &p) {
@@ -40,13 +47,33 @@ uint32_t overlaysOf(const Problem &p) {
 
 bool dimStridesAreOne(const Problem &p) {
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT})
-        if (p.tensor(role).extent[3] > 1 && p.tensor(role).stride[3] != 1) return false;
+        if (!p.tensor(role).unitDims()) return false;
     return true;
 }
 
 // Everything but q, k, v and out with neighbouring dims needs options, and bindings past the fourth.
 bool needsOptions(const Problem &p) {
     return overlaysOf(p) || !dimStridesAreOne(p) || p.presentRoles || p.tensor(VKATTN_LSE).present();
+}
+
+// What combine.comp loops over for one row: twice over its parts, then once for every pair of dims that a lane has.
+constexpr uint64_t combineIterations(uint64_t parts, uint32_t valueDim, uint32_t lanes) {
+    const uint64_t pairs = ceilDiv(valueDim, 2ull * lanes);
+    return parts * (2 + pairs) + pairs;
+}
+
+// Keys of one split, so that no lane of flash.comp loops more often than software drivers allow (maxKeysPerLane): whole tiles; 0 if none.
+uint32_t mostSplitKeys(const FlashTuning &tuning, const FlashShape &shape) {
+    const FlashTile &tile = shape.tile;
+    const uint64_t dims = uint64_t{shape.dimsPerLane} + shape.valueDimsPerLane;
+    const uint64_t edges = tile.rolledEdges ? tile.rowsPerLane * (dims + shape.valueDimsPerLane) : 0;
+    uint64_t perTile = 1;
+    if (tile.source == sourceShared) // its steps, up to two pieces of them, and the loads of K and V
+        perTile = tile.tileKeys / tile.step() + 2 + ceilDiv(uint64_t{tile.tileKeys} * shape.dimsPerLane, tile.invocations()) +
+                  ceilDiv(uint64_t{tile.tileKeys} * shape.valueDimsPerLane, tile.invocations());
+    const uint64_t tiles = edges < maxKeysPerLane ? (maxKeysPerLane - edges) / perTile : 0;
+    const uint64_t keys = std::min<uint64_t>(tiles * tile.keyTile(), std::max(tuning.maxSplitKeys, tile.keyTile()));
+    return static_cast<uint32_t>(keys - keys % tile.keyTile());
 }
 
 struct FlashLimits {
@@ -66,6 +93,7 @@ struct FlashLimits {
     [[nodiscard]] bool keysFit(const ChunkShape &s) const { return splits(s) <= caps.maxWorkgroupCount[1]; }
     [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
         return s.heads % shape.packed == 0 && s.heads <= most16Bits && parts(s) <= most16Bits &&
+               combineIterations(parts(s), p.valueDim, shape.combineLanes) <= maxKeysPerLane &&
                ceilDiv(uint64_t{s.queries} * shape.packed, rowTile) <= caps.maxWorkgroupCount[0] &&
                (parts(s) == 0 || s.queries <= caps.maxWorkgroupCount[0]);
     }
@@ -74,13 +102,24 @@ struct FlashLimits {
     }
 };
 
+// One row of one head does not fit; the chunker has said why where a binding is too large, and cannot know of parts.
+vkattn_result explainParts(const char *kernel, const FlashLimits &own, vkattn_diagnostic *why) {
+    const ChunkShape row = {1, 1, 1, std::max(own.p.keyTokens, 1u)};
+    if (own.parts(row) > most16Bits || combineIterations(own.parts(row), own.p.valueDim, own.shape.combineLanes) > maxKeysPerLane)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the %s kernel would have to merge %llu partial results for each row, too many for one "
+                    "shader to loop over",
+                    kernel, static_cast<unsigned long long>(own.parts(row)));
+    return VKATTN_ERROR_UNSUPPORTED;
+}
+
 // Keys of a split: as many splits as give the device enough workgroups, none shorter than is worth a partial result.
-uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
+uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape, uint32_t mostKeys) {
     const uint32_t tile = shape.tile.keyTile(), keys = std::max(p.keyTokens, 1u);
-    if (p.deterministic) return roundUp(tuning.fixedSplitKeys, tile);
+    if (p.deterministic) return std::min(roundUp(tuning.fixedSplitKeys, tile), mostKeys);
     const uint64_t workgroups = ceilDiv(uint64_t{p.queryTokens} * shape.packed, shape.tile.rows()) * (p.heads / shape.packed) * p.batch;
     const uint64_t wanted = ceilDiv(tuning.targetWorkgroups, workgroups), most = std::max(keys / tuning.minSplitKeys, 1u);
-    const uint64_t splits = std::max<uint64_t>(std::min(wanted, most), ceilDiv(keys, tuning.maxSplitKeys));
+    const uint64_t splits = std::max<uint64_t>(std::min(wanted, most), ceilDiv(keys, mostKeys));
     return roundUp(static_cast<uint32_t>(ceilDiv(keys, splits)), tile);
 }
 
@@ -94,6 +133,9 @@ vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem
     if (words * 4 > caps.maxSharedMemoryBytes)
         return fail(why, unsupported, "the %s kernel's workgroup for head dim %u needs %u bytes of shared memory; the device has %u",
                     kernel, p.headDim, words * 4, caps.maxSharedMemoryBytes);
+    if (tile.source == sourceShuffled && caps.subgroupShuffle && (caps.subgroupSize < 4 || tile.invocations() % caps.subgroupSize))
+        return fail(why, unsupported, "the %s kernel's tile for head dim %u has %u lanes, expected whole subgroups; the device's have %u",
+                    kernel, p.headDim, tile.invocations(), caps.subgroupSize);
     if (tile.subgroups && (!caps.subgroupShuffle || caps.subgroupSize < tile.dimLanes))
         return fail(why, unsupported, "the %s kernel's tile for head dim %u shuffles among %u lanes; the device's subgroups have %u%s",
                     kernel, p.headDim, tile.dimLanes, caps.subgroupSize, caps.subgroupShuffle ? "" : " and no shuffle");
@@ -138,9 +180,15 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
         return fail(why, unsupported, "the %s kernel takes head and value dims up to %u on this device, and this problem has %u", name,
                     largestDim(tiles), dim);
     shape.tile = *tile;
+    // Rows that no query fills would be computed all the same.
+    if (const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize(); kernel == VKATTN_KERNEL_DECODE && !p.deterministic && rows > 0)
+        shape.tile.rowsPerLane = static_cast<uint32_t>(std::min<uint64_t>(tile->rowsPerLane, ceilDiv(rows, tile->rowLanes)));
     shape.shuffleLanes = std::max(caps.subgroupSize, 4u);
     shape.dimsPerLane = dimsOfLane(*tile, p.headDim, shape.shuffleLanes);
     shape.valueDimsPerLane = dimsOfLane(*tile, p.valueDim, shape.shuffleLanes);
+    shape.run = runOf(p.headDim, shape.tile, shape.dimsPerLane, p.tensor(VKATTN_K).dtype);
+    shape.valueRun = runOf(p.valueDim, shape.tile, shape.valueDimsPerLane, p.tensor(VKATTN_V).dtype);
+    shape.unitDims = p.tensor(VKATTN_K).unitDims() && p.tensor(VKATTN_V).unitDims();
     shape.overlays = overlaysOf(p);
     shape.options = options;
     shape.combineLanes = tuning.combineLanes;
@@ -151,25 +199,34 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     if (p.groupSize() > most16Bits)
         return fail(why, unsupported, "the %s kernel takes at most %u query heads a key head", name, most16Bits);
 
+    const uint32_t mostKeys = mostSplitKeys(tuning, shape);
+    if (mostKeys == 0)
+        return fail(why, unsupported, "the %s kernel's tile for head dim %u makes a lane loop more than %u times", name, p.headDim,
+                    maxKeysPerLane);
+    const bool merges = caps.maxStorageBuffersPerStage >= flashOperands;
+    if (!merges && p.keyTokens > mostKeys)
+        return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
+                    p.keyTokens, caps.maxStorageBuffersPerStage);
+
     const uint64_t alignment = out.workspaceAlignment;
     if (options) shape.optionsBytes = (sizeof(FlashOptions) + alignment - 1) / alignment * alignment;
     ChunkShape chunk{};
     const uint64_t fixedBytes = out.tableBytes + shape.optionsBytes;
     // Packing heads keeps them together; where limits cut them apart, they go unpacked.
-    const bool pack = p.groupSize() > 1 && (kernel == VKATTN_KERNEL_DECODE || p.queryTokens < tile->rows());
+    const bool pack = p.groupSize() > 1 && (kernel == VKATTN_KERNEL_DECODE || p.queryTokens < shape.tile.rows());
     for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {
-        shape.splitKeys = chooseSplitKeys(p, tuning, shape);
-        if (caps.maxStorageBuffersPerStage < flashOperands) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), tile->keyTile());
-        const FlashLimits own = {p, caps, shape, tile->rows(), p.deterministic ? shape.splitKeys : tile->keyTile(), p.deterministic};
+        shape.splitKeys = chooseSplitKeys(p, tuning, shape, mostKeys);
+        if (!merges) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), tile->keyTile());
+        const FlashLimits own = {p, caps, shape, shape.tile.rows(), p.deterministic ? shape.splitKeys : tile->keyTile(), p.deterministic};
         Chunker chunker(p, limits, own, fixedBytes);
         const bool fits = chunker.choose(chunk, shape.packed == 1 ? why : nullptr);
         if (!fits && shape.packed > 1) continue;
-        if (!fits) return unsupported;
+        if (!fits) return explainParts(name, own, why);
         shape.parts = static_cast<uint32_t>(own.parts(chunk));
         out.workspaceBytes = fixedBytes + own.workspaceBytes(chunk);
         break;
     }
-    if (caps.maxStorageBuffersPerStage < flashOperands && (shape.parts || p.keyTokens > tuning.maxSplitKeys))
+    if (!merges && shape.parts)
         return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
                     p.keyTokens, caps.maxStorageBuffersPerStage);
     setChunks(out, chunk);

@@ -105,7 +105,8 @@ struct Dispatch {
 // What the flash and decode kernels add to a plan.
 struct FlashShape {
     FlashTile tile;
-    uint32_t dimsPerLane, valueDimsPerLane, shuffleLanes;
+    uint32_t dimsPerLane, valueDimsPerLane, run, valueRun, shuffleLanes;
+    bool unitDims;
     uint32_t packed;    // query heads of a group packed as rows
     uint32_t overlays;  // interop.h
     uint32_t splitKeys; // keys of a split; a chunk of keys has ceil(keys / splitKeys) splits

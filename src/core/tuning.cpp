@@ -2,6 +2,8 @@
 
 #include "lib/interop.h"
 
+#include <algorithm>
+
 namespace vkattn {
 namespace {
 
@@ -39,11 +41,7 @@ using namespace interop;
 // an AMD EPYC, see docs/performance.md. rowsPerLane * dims is kept near 256: then q and sums take 16 KiB of a 32 KiB cache.
 constexpr FlashTile rowsInLanes(uint32_t maxDim, uint32_t lanes, uint32_t rows, uint32_t keys, uint32_t source, uint32_t tileKeys,
                                 uint32_t subgroups, uint32_t rolled) {
-    return {maxDim, 1, 1, lanes, rows, keys, source, tileKeys, subgroups, rolled};
-}
-// Keys in lanes: every lane takes keys of its own for all packed rows.
-constexpr FlashTile keysInLanes(uint32_t maxDim, uint32_t lanes, uint32_t rows, uint32_t keys, uint32_t rolled) {
-    return {maxDim, 1, lanes, 1, rows, keys, sourceDirect, 1, 0, rolled};
+    return {maxDim, 1, 1, lanes, rows, keys, source, tileKeys, subgroups, 0, rolled};
 }
 
 FlashTuning cpuFlash(const Caps &caps) {
@@ -51,15 +49,15 @@ FlashTuning cpuFlash(const Caps &caps) {
     // Clustered subgroup operations: Mesa 23 and later, whose compiler keeps arrays in memory well and reads shared memory at one address
     // for all lanes with one load. Before, only fully unrolled arrays are fast.
     if (caps.subgroupClustered) {
-        t.flash[0] = rowsInLanes(32, 32, 4, 2, sourceShared, 32, 0, 1);
-        t.flash[1] = rowsInLanes(64, 32, 4, 2, sourceShared, 32, 0, 1);
-        t.flash[2] = rowsInLanes(128, 32, 2, 2, sourceShared, 16, 0, 1);
-        t.flash[3] = rowsInLanes(256, 32, 1, 2, sourceShared, 8, 0, 1);
+        t.flash[0] = rowsInLanes(32, 32, 8, 1, sourceShared, 32, 0, 1);
+        t.flash[1] = rowsInLanes(64, 32, 4, 1, sourceShared, 32, 0, 1);
+        t.flash[2] = rowsInLanes(128, 32, 2, 1, sourceShared, 16, 0, 1);
+        t.flash[3] = rowsInLanes(256, 32, 1, 1, sourceShared, 8, 0, 1);
         t.flash[4] = rowsInLanes(512, 32, 1, 1, sourceShared, 4, 0, 1);
     } else if (caps.subgroupShuffle) {
         t.flash[0] = rowsInLanes(32, caps.subgroupSize, 8, 1, sourceShuffled, 1, 1, 0);
-        t.flash[1] = rowsInLanes(64, caps.subgroupSize, 4, 2, sourceShuffled, 1, 1, 0);
-        t.flash[2] = rowsInLanes(128, caps.subgroupSize, 2, 2, sourceShuffled, 1, 1, 0);
+        t.flash[1] = rowsInLanes(64, caps.subgroupSize, 4, 1, sourceShuffled, 1, 1, 0);
+        t.flash[2] = rowsInLanes(128, caps.subgroupSize, 1, 1, sourceShuffled, 1, 1, 0);
         t.flash[3] = rowsInLanes(256, caps.subgroupSize, 1, 1, sourceShuffled, 1, 1, 0);
         t.flash[4] = rowsInLanes(512, caps.subgroupSize, 1, 1, sourceShuffled, 1, 1, 0);
     } else {
@@ -67,9 +65,9 @@ FlashTuning cpuFlash(const Caps &caps) {
         t.flash[1] = rowsInLanes(128, 8, 2, 1, sourceDirect, 1, 0, 0);
         t.flash[2] = rowsInLanes(512, 8, 1, 1, sourceDirect, 1, 0, 0);
     }
-    t.decode[0] = keysInLanes(64, 8, 4, 1, caps.subgroupClustered);
-    t.decode[1] = keysInLanes(128, 8, 2, 1, caps.subgroupClustered);
-    t.decode[2] = keysInLanes(512, 8, 1, 1, caps.subgroupClustered);
+    const uint32_t lanes = caps.subgroupShuffle ? caps.subgroupSize : 1;
+    t.decode[0] = {128, std::min(lanes, 4u), std::max(lanes / 4, 1u), 1, 4, 1, sourceDirect, 1, caps.subgroupShuffle, 1, 0};
+    t.decode[1] = {512, lanes, 1, 1, 4, 1, sourceDirect, 1, caps.subgroupShuffle, 1, 0};
     t.targetWorkgroups = 16;
     t.minSplitKeys = 512;
     t.maxSplitKeys = 32768;
@@ -84,14 +82,14 @@ FlashTuning cpuFlash(const Caps &caps) {
 FlashTuning gpuFlash(const Caps &caps) {
     FlashTuning t{};
     const uint32_t shuffles = caps.subgroupShuffle && caps.subgroupSize >= 16 ? 1 : 0;
-    t.flash[0] = {64, 8, 1, 8, 4, 4, sourceDirect, 1, shuffles, 0};
-    t.flash[1] = {128, 16, 1, 4, 4, 4, sourceDirect, 1, shuffles, 0};
-    t.flash[2] = {256, 16, 1, 4, 2, 2, sourceDirect, 1, shuffles, 0};
-    t.flash[3] = {512, 16, 1, 4, 1, 2, sourceDirect, 1, shuffles, 0};
-    t.decode[0] = {64, 8, 8, 1, 4, 4, sourceDirect, 1, shuffles, 0};
-    t.decode[1] = {128, 16, 4, 1, 4, 4, sourceDirect, 1, shuffles, 0};
-    t.decode[2] = {256, 16, 4, 1, 2, 2, sourceDirect, 1, shuffles, 0};
-    t.decode[3] = {512, 16, 4, 1, 1, 2, sourceDirect, 1, shuffles, 0};
+    t.flash[0] = {64, 8, 1, 8, 4, 4, sourceDirect, 1, shuffles, 0, 0};
+    t.flash[1] = {128, 16, 1, 4, 4, 4, sourceDirect, 1, shuffles, 0, 0};
+    t.flash[2] = {256, 16, 1, 4, 2, 2, sourceDirect, 1, shuffles, 0, 0};
+    t.flash[3] = {512, 16, 1, 4, 1, 2, sourceDirect, 1, shuffles, 0, 0};
+    t.decode[0] = {64, 8, 8, 1, 4, 4, sourceDirect, 1, shuffles, 0, 0};
+    t.decode[1] = {128, 16, 4, 1, 4, 4, sourceDirect, 1, shuffles, 0, 0};
+    t.decode[2] = {256, 16, 4, 1, 2, 2, sourceDirect, 1, shuffles, 0, 0};
+    t.decode[3] = {512, 16, 4, 1, 1, 2, sourceDirect, 1, shuffles, 0, 0};
     t.targetWorkgroups = 256;
     t.minSplitKeys = 256;
     t.maxSplitKeys = 32768;

@@ -41,6 +41,7 @@ struct FlashTile {
     uint32_t source;                   // interop.h: sourceDirect, sourceShared, sourceShuffled
     uint32_t tileKeys;                 // sourceShared: keys in shared memory, a multiple of the step
     uint32_t subgroups;                // 1: uses subgroup operations
+    uint32_t wholeRuns;                // dimLanes > 1: 1: a lane's dims are neighbours; 0: runs of 16 bytes
     uint32_t rolledEdges;              // 1: first and last loop not unrolled
     uint32_t minDim = 1;               // a tuning file's rows are for the dims that were measured
     [[nodiscard]] constexpr uint32_t invocations() const { return dimLanes * keyLanes * rowLanes; }

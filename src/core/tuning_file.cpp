@@ -30,6 +30,14 @@ bool is(const char *word, size_t length, const char *expected) {
     return length == std::strlen(expected) && std::memcmp(word, expected, length) == 0;
 }
 
+// A word of the file as a message may show it: any bytes may come, and messages are UTF-8.
+struct Shown {
+    char text[41] = {};
+    Shown(const char *word, size_t length) {
+        for (size_t n = 0; n < length && n + 1 < sizeof text; ++n) text[n] = word[n] >= 0x20 && word[n] < 0x7f ? word[n] : '?';
+    }
+};
+
 struct Field {
     const char *name;
     uint32_t FlashTile::*member;
@@ -41,11 +49,11 @@ constexpr Field fields[] = {
     {"rowLanes", &FlashTile::rowLanes, 1, 1024},     {"rowsPerLane", &FlashTile::rowsPerLane, 1, 16},
     {"keysPerLane", &FlashTile::keysPerLane, 1, 16}, {"source", &FlashTile::source, 0, 2},
     {"tileKeys", &FlashTile::tileKeys, 1, 1024},     {"subgroups", &FlashTile::subgroups, 0, 1},
-    {"rolledEdges", &FlashTile::rolledEdges, 0, 1},
+    {"wholeRuns", &FlashTile::wholeRuns, 0, 1},      {"rolledEdges", &FlashTile::rolledEdges, 0, 1},
 };
 
 vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagnostic *why) {
-    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0, 1};
+    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0, 0, 1};
     const char *word;
     size_t length;
     while (words.next(word, length)) {
@@ -54,8 +62,8 @@ vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagn
         for (const Field &each : fields)
             if (equals && is(word, static_cast<size_t>(equals - word), each.name)) field = &each;
         if (!field)
-            return fail(why, invalid, "tuning line %u: '%.*s', expected name=number with a name such as rowsPerLane (docs/tuning.md)", line,
-                        static_cast<int>(length), word);
+            return fail(why, invalid, "tuning line %u: '%s', expected name=number with a name such as rowsPerLane (docs/tuning.md)", line,
+                        Shown(word, length).text);
         uint32_t value = 0;
         bool digits = equals + 1 < word + length;
         for (const char *c = equals + 1; c < word + length; ++c) {
@@ -63,8 +71,8 @@ vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagn
             if (digits) value = value * 10 + static_cast<uint32_t>(*c - '0');
         }
         if (!digits || value < field->least || value > field->most)
-            return fail(why, invalid, "tuning line %u: %s is '%.*s', expected %u to %u", line, field->name,
-                        static_cast<int>(word + length - equals - 1), equals + 1, field->least, field->most);
+            return fail(why, invalid, "tuning line %u: %s is '%s', expected %u to %u", line, field->name,
+                        Shown(equals + 1, static_cast<size_t>(word + length - equals - 1)).text, field->least, field->most);
         tile.*field->member = value;
     }
     if (tile.maxDim == 0) return fail(why, invalid, "tuning line %u has no maxDim", line);
@@ -116,8 +124,7 @@ vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vk
         if (*word == '#') continue;
         const bool decode = is(word, length, "decode");
         if (!decode && !is(word, length, "flash"))
-            return fail(why, invalid, "tuning line %u begins with '%.*s', expected flash, decode or #", line, static_cast<int>(length),
-                        word);
+            return fail(why, invalid, "tuning line %u begins with '%s', expected flash, decode or #", line, Shown(word, length).text);
         if (counts[decode] == FlashTuning::maxFileTiles)
             return fail(why, invalid, "tuning line %u: more than %u rows of one kernel", line, FlashTuning::maxFileTiles);
         if (const auto r = readTile(words, line, (decode ? given.decode : given.flash)[counts[decode]++], why)) return r;

@@ -33,6 +33,7 @@ struct Tensor {
     uint64_t offset = 0;    // elements
 
     [[nodiscard]] constexpr bool present() const { return extent[0] != 0; }
+    [[nodiscard]] constexpr bool unitDims() const { return extent[3] <= 1 || stride[3] == 1; }
     [[nodiscard]] constexpr bool empty() const { return !extent[0] || !extent[1] || !extent[2] || !extent[3]; }
     [[nodiscard]] constexpr uint64_t index(uint64_t b, uint64_t h, uint64_t t, uint64_t d) const {
         // Unsigned arithmetic wraps and comes out right for negative strides: validation keeps every element inside.

@@ -150,7 +150,7 @@ Device::Failure Device::submitAndWait() {
 
 Device::Failure Device::prepareDescriptorPool(const vkattn_requirements &requirements) {
     if (!requirements.descriptorSetCount) return {};
-    if (descriptors_ && requirements.descriptorSetCount <= descriptorSets_) {
+    if (descriptors_ && requirements.descriptorSetCount <= descriptorSets_ && requirements.storageDescriptorCount <= storageDescriptors_) {
         if (const VkResult r = table_.ResetDescriptorPool(device_, descriptors_, 0)) return failed("vkResetDescriptorPool", r);
         return {};
     }
@@ -164,6 +164,7 @@ Device::Failure Device::prepareDescriptorPool(const vkattn_requirements &require
     info.pPoolSizes = &size;
     if (const VkResult r = table_.CreateDescriptorPool(device_, &info, nullptr, &descriptors_)) return failed("vkCreateDescriptorPool", r);
     descriptorSets_ = requirements.descriptorSetCount;
+    storageDescriptors_ = requirements.storageDescriptorCount;
     return {};
 }
 

@@ -64,7 +64,7 @@ class Device {
     VkFence fence_ = VK_NULL_HANDLE;
     VkQueryPool queries_ = VK_NULL_HANDLE; // NULL: no timestamps
     VkDescriptorPool descriptors_ = VK_NULL_HANDLE;
-    uint32_t descriptorSets_ = 0;
+    uint32_t descriptorSets_ = 0, storageDescriptors_ = 0; // what the pool holds
     uint64_t timestampMask_ = 0;
     double timestampPeriod_ = 0; // nanoseconds
     VkPhysicalDeviceMemoryProperties memory_{};

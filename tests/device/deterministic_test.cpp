@@ -1,7 +1,7 @@
 // VKATTN_DETERMINISTIC (docs/numerics.md 7): bitwise the same rows whatever else is in the batch and however the work is cut. Whole
 // problems against the same rows asked for one batch entry, or one sequence of a ragged batch, at a time; each with the device's limits and
 // cut into chunks of rows, heads and keys.
-#include "environment.hpp"
+#include "forms.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -10,21 +10,6 @@ using namespace vkattn;
 using namespace vkattn::test;
 
 namespace {
-
-// Cuts as Limits::tiny does, but leaves the device's type as it is: another type has other tiles.
-Runtime *tightRuntime() {
-    static std::unique_ptr<Runtime> runtime;
-    if (!runtime) {
-        Runtime *full = runtimeFor(Limits::full);
-        if (!full) return nullptr;
-        RuntimeOptions options = optionsFor(Limits::full);
-        options.capsLimit = full->device()->caps;
-        options.capsLimit->maxStorageBufferRange = 1u << 16;
-        options.maxWorkspaceBytes = 16384;
-        runtime = Runtime::open(options, nullptr, nullptr);
-    }
-    return runtime.get();
-}
 
 // One batch entry or sequence of an instance as a problem of its own, over the same memory but for the weights: those of a batch of one lie
 // elsewhere, and where their rows begin within words is what a softmax might go by.
@@ -95,15 +80,14 @@ bool same(const HostTensor &a, const HostTensor &b) {
     return a.layout.extent[0] == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
-void checkCase(Case c) {
+void checkCase(Case c, Runtime *full, Runtime *tight) {
     c.deterministic = true;
     Random random = randomFor(c.name);
     const auto in = makeInstance(c, random);
     in->collectOperands();
     const Outputs before = in->outputs();
     const auto reset = [&] { in->out = before.out, in->lse = before.lse, in->weights = before.weights, in->collectOperands(); };
-    Runtime *runtimes[] = {runtimeFor(Limits::full), tightRuntime()};
-    ASSERT_TRUE(runtimes[0] && runtimes[1]);
+    Runtime *runtimes[] = {full, tight};
 
     ASSERT_EQ(runAndCheck(*runtimes[0], *in), "") << c.name;
     const Outputs whole = in->outputs();
@@ -127,10 +111,41 @@ void checkCase(Case c) {
     }
 }
 
+// Splits of 1024 keys, which chunks of keys must not cut; K of one head is above 64 KiB. Dims that other tests have pipelines for.
+void checkFused(const Form &form, Runtime *full, Runtime *tight) {
+    Case base;
+    base.kernel = form.kernel, base.headDim = base.valueDim = 8, base.lse = true, base.poison = false, base.keyTokens = 2100;
+    for (const uint32_t queries : {1u, 3u, 19u})
+        for (const bool causal : {false, true}) {
+            Case c = base;
+            c.name = "deterministicFused" + std::to_string(queries) + (causal ? "Causal" : "");
+            c.queryTokens = queries, c.causal = causal, c.heads = causal ? 6 : 2, c.batch = 3;
+            c.window = queries == 19 && causal, c.left = 700;
+            checkCase(c, full, tight);
+        }
+    Case lengths = base;
+    lengths.name = "deterministicFusedLengths", lengths.lengths = lengths.sinks = true, lengths.batch = 4;
+    checkCase(lengths, full, tight);
+    Case mask = base;
+    mask.name = "deterministicFusedMask", mask.maskBroadcast = 0, mask.batch = 2, mask.heads = 4;
+    checkCase(mask, full, tight);
+    Case ragged = base;
+    ragged.name = "deterministicFusedRagged", ragged.ragged = ragged.causal = true, ragged.raggedMax = true;
+    ragged.sequenceLengths = {{5, 1100}, {2, 300}, {9, 9}, {1, 1024}};
+    checkCase(ragged, full, tight);
+}
+
 } // namespace
 
-TEST(Deterministic, rowsDependOnNothingElse) {
+class Deterministic : public EveryForm {};
+VKATTN_FORMS(Deterministic);
+
+TEST_P(Deterministic, rowsDependOnNothingElse) {
+    Runtime *full = runtime(), *tight = full ? runtime(Room::tight) : nullptr;
+    if (!tight) return;
+    if (form().kernel != VKATTN_KERNEL_STAGED) return checkFused(form(), full, tight);
     Case base;
+    base.kernel = VKATTN_KERNEL_STAGED;
     base.lse = true, base.batch = 3, base.poison = false;
     std::vector<Case> cases;
     const auto add = [&](const char *name) -> Case & {
@@ -164,5 +179,5 @@ TEST(Deterministic, rowsDependOnNothingElse) {
         ragged.sinks = ragged.alibi = true, ragged.bitMaskBroadcast = 0, ragged.documents = Documents::runs;
         ragged.weights = true, ragged.weightsType = VKATTN_F16, ragged.weightsStyle = Style::padded;
     }
-    for (const Case &c : cases) checkCase(c);
+    for (const Case &c : cases) checkCase(c, full, tight);
 }

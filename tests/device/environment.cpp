@@ -5,13 +5,13 @@
 namespace vkattn::test {
 namespace {
 
-std::map<Limits, std::unique_ptr<Runtime>> &runtimes() {
-    static std::map<Limits, std::unique_ptr<Runtime>> map;
+std::map<std::string, std::unique_ptr<Runtime>> &runtimes() {
+    static std::map<std::string, std::unique_ptr<Runtime>> map;
     return map;
 }
 
 const char *name(Limits limits) {
-    return limits == Limits::full ? "full" : limits == Limits::weak ? "weak" : "tiny";
+    return limits == Limits::full ? "full limits" : limits == Limits::weak ? "weak limits" : "tiny limits";
 }
 
 } // namespace
@@ -35,19 +35,27 @@ RuntimeOptions optionsFor(Limits limits) {
     caps.maxSharedMemoryBytes = 16384;
     options.capsLimit = caps;
     if (limits == Limits::tiny) options.maxWorkspaceBytes = 16384;
+    // Such a device gets the tiles of GPUs, which take minutes to compile where the device is the CPU.
+    options.tuning = "vkattn-tuning 1\n"
+                     "flash maxDim=512 dimLanes=4 rowLanes=4 rowsPerLane=2 keysPerLane=2\n"
+                     "decode maxDim=512 dimLanes=4 keyLanes=4 rowsPerLane=2 keysPerLane=2\n";
     return options;
 }
 
 Runtime *runtimeFor(Limits limits) {
-    std::unique_ptr<Runtime> &runtime = runtimes()[limits];
+    return runtimeFor(name(limits), optionsFor(limits));
+}
+
+Runtime *runtimeFor(const std::string &name, const RuntimeOptions &options) {
+    std::unique_ptr<Runtime> &runtime = runtimes()[name];
     if (!runtime) {
         OpenStatus status;
         std::string message;
-        runtime = Runtime::open(optionsFor(limits), &status, &message);
+        runtime = Runtime::open(options, &status, &message);
         if (!runtime)
             ADD_FAILURE() << "no device to test: " << message;
         else
-            std::printf("%s limits: %s, %s\n", name(limits), runtime->device()->name.c_str(), runtime->device()->driver.c_str());
+            std::printf("%s: %s, %s\n", name.c_str(), runtime->device()->name.c_str(), runtime->device()->driver.c_str());
     }
     return runtime.get();
 }
@@ -62,10 +70,10 @@ bool nothingToTest(std::string &why) {
 }
 
 void printStatistics() {
-    for (const auto &[limits, runtime] : runtimes()) {
+    for (const auto &[name, runtime] : runtimes()) {
         if (!runtime) continue;
         const Runtime::CompileStatistics statistics = runtime->compileStatistics();
-        std::printf("%s limits: %u pipelines compiled in %.2f s\n", name(limits), statistics.pipelines, statistics.seconds);
+        std::printf("%s: %u pipelines compiled in %.2f s\n", name.c_str(), statistics.pipelines, statistics.seconds);
     }
 }
 

@@ -16,6 +16,8 @@ enum class Limits {
 // Opened on first use. Fails the test and returns NULL where the device cannot be opened.
 [[nodiscard]] Runtime *runtimeFor(Limits limits);
 [[nodiscard]] RuntimeOptions optionsFor(Limits limits);
+// The same for other options, known by a name.
+[[nodiscard]] Runtime *runtimeFor(const std::string &name, const RuntimeOptions &options);
 
 // True where VKATTN_TEST_SKIP_CPU_DEVICES is set and there is no other device: the process then has nothing to do.
 [[nodiscard]] bool nothingToTest(std::string &why);

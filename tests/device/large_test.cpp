@@ -1,5 +1,5 @@
 // Tensors past maxStorageBufferRange (128 MiB on some drivers), and views of one buffer.
-#include "environment.hpp"
+#include "forms.hpp"
 
 #include <cmath>
 
@@ -11,7 +11,7 @@ TEST(Large, oneHeadPast128MiB) {
     Runtime *runtime = runtimeFor(Limits::weak);
     ASSERT_TRUE(runtime);
     Case c;
-    c.name = "large";
+    c.name = "large", c.kernel = VKATTN_KERNEL_STAGED;
     c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 3, c.keyTokens = 300000, c.headDim = 128, c.valueDim = 128, c.lse = true,
     c.causal = true;
     c.poison = false;
@@ -34,7 +34,7 @@ TEST(Large, longRows) {
     for (const uint32_t keys : {65537u, 131073u, 479999u, 600001u})
         for (const uint32_t needle : {0u, keys / 2, keys - 1}) {
             Case c;
-            c.name = "long" + std::to_string(keys);
+            c.name = "long" + std::to_string(keys), c.kernel = VKATTN_KERNEL_STAGED;
             c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 2, c.keyTokens = keys, c.headDim = c.valueDim = 3, c.lse = true,
             c.poison = false;
             c.data = Data::needle, c.needle = needle, c.weights = keys < 500000;
@@ -44,11 +44,58 @@ TEST(Large, longRows) {
         }
 }
 
+// The same of the fused kernels, by form; with splits and key lanes the combining shader loops as well.
+class LargeOf : public EveryForm {};
+TEST_P(LargeOf, longRows) {
+    if (form().kernel == VKATTN_KERNEL_STAGED) GTEST_SKIP() << "Large.longRows";
+    Runtime *on = runtime();
+    if (!on) return;
+    const bool fixed[] = {false, true};
+    for (const uint32_t keys : {70001u, 400001u})
+        for (const bool deterministic : fixed) {
+            Case c;
+            c.name = "longFused" + std::to_string(keys), c.kernel = form().kernel, c.deterministic = deterministic;
+            // Enough rows that keys need not be split to fill the device.
+            c.batch = 1, c.heads = c.kvHeads = keys > 100000 ? 1 : 4, c.queryTokens = keys > 100000 ? 2 : 70;
+            c.keyTokens = keys, c.headDim = c.valueDim = 8, c.poison = false, c.data = Data::needle, c.needle = keys - 1;
+            if (keys < 100000 && deterministic) continue;
+            Random random = randomFor(c.name);
+            const auto in = makeInstance(c, random);
+            EXPECT_EQ(runAndCheck(*on, *in), "") << keys << (deterministic ? " deterministic" : "");
+        }
+}
+VKATTN_FORMS(LargeOf);
+
+// A long context of a usual model: a needle at the end of the last split, and one head's K past 128 MiB.
+TEST(Large, decodeOf131072Keys) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Case c;
+    c.name = "decode131072", c.kernel = VKATTN_KERNEL_DECODE, c.batch = 1, c.heads = c.kvHeads = 8, c.queryTokens = 1, c.keyTokens = 131072,
+    c.headDim = c.valueDim = 64, c.poison = false, c.k = c.v = VKATTN_F16;
+    Random random = randomFor(c.name);
+    const auto in = makeInstance(c, random);
+    EXPECT_EQ(runAndCheck(*runtime, *in), "");
+}
+TEST(Large, decodeOfOneHeadPast128MiB) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Case c;
+    c.name = "decodeLarge", c.kernel = VKATTN_KERNEL_DECODE, c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 3, c.causal = true,
+    c.keyTokens = 300000, c.headDim = c.valueDim = 128, c.poison = false;
+    Random random = randomFor(c.name);
+    const auto in = makeInstance(c, random);
+    EXPECT_GT(in->k.bytes(), 1ull << 27);
+    for (uint32_t d = 0; d < 128; ++d) in->k.set(0, 0, 299990, d, in->q.get(0, 0, 1, d));
+    in->collectOperands();
+    EXPECT_EQ(runAndCheck(*runtime, *in), "");
+}
+
 TEST(Large, manyHeadsPast128MiB) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     Case c;
-    c.name = "manyHeadsLarge";
+    c.name = "manyHeadsLarge", c.kernel = VKATTN_KERNEL_STAGED;
     c.batch = 40, c.heads = 20, c.kvHeads = 20, c.queryTokens = 1, c.keyTokens = 700, c.headDim = c.valueDim = 64, c.poison = false;
     c.kStyle = c.vStyle = Style::tokenMajor;
     Random random = randomFor(c.name);

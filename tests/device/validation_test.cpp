@@ -1,6 +1,6 @@
 // Under the Khronos validation layer with synchronization validation: silent on the real thing, and first, as a positive control, not
 // silent when the barriers between dispatches are left out (a layer that reports nothing would prove nothing).
-#include "environment.hpp"
+#include "forms.hpp"
 #include "support/faulty_vulkan.hpp"
 
 #include <algorithm>
@@ -58,7 +58,8 @@ TEST(Validation, isSilent) {
         std::shuffle(cases.begin(), cases.end(), random);
         cases.resize(120);
         size_t ran = 0;
-        for (const Case &c : cases) {
+        for (Case &c : cases) {
+            c.kernel = VKATTN_KERNEL_STAGED;
             if (limits == Limits::tiny && std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000)
                 continue;
             Random own = randomFor(c.name);
@@ -70,4 +71,47 @@ TEST(Validation, isSilent) {
         }
         std::printf("%zu cases under validation\n", ran);
     }
+}
+
+// The fused kernels, whole and cut into chunks, with few pipelines: the layer looks at dispatches, not at what shaders compute.
+TEST(Validation, isSilentForFusedKernels) {
+    for (const Form &form : forms())
+        for (const bool tight : {false, true}) {
+            if (form.kernel == VKATTN_KERNEL_STAGED || std::string(form.name).find("Portable") != std::string::npos) continue;
+            bool skipped = false;
+            const Runtime *plain = runtimeFor(form, Room::all, skipped); // compiles nothing before it runs
+            if (skipped) continue;
+            ASSERT_TRUE(plain);
+            Log log;
+            std::string message;
+            fault = {};
+            RuntimeOptions options = log.options(Limits::full);
+            options.tuning = tuningOf(form, plain->device()->caps.subgroupSize);
+            if (tight) {
+                options.capsLimit = plain->device()->caps;
+                options.capsLimit->maxStorageBufferRange = 1u << 16;
+                options.maxWorkspaceBytes = 16384;
+            }
+            const auto runtime = Runtime::open(options, nullptr, &message);
+            ASSERT_TRUE(runtime) << message;
+            Random random = randomFor(std::string("validation of ") + form.name);
+            std::vector<Case> cases = formMatrix(random, 0);
+            std::shuffle(cases.begin(), cases.end(), random);
+            size_t ran = 0;
+            for (Case &c : cases) {
+                if (ran == 25) break;
+                const bool overlays = c.softcap > 0 || c.alibi || c.maskBroadcast || c.bitMaskBroadcast || c.documents != Documents::none;
+                if (overlays || c.headDim != 8 || c.valueDim != 8 || c.q != VKATTN_F32 || c.k != VKATTN_F32 || c.kStyle == Style::dimMajor)
+                    continue;
+                c.kernel = form.kernel;
+                Random own = randomFor(c.name);
+                const auto in = makeInstance(c, own);
+                if (!refusalOf(form, *in).empty()) continue;
+                EXPECT_EQ(runAndCheck(*runtime, *in), "") << form.name << " " << c.name;
+                EXPECT_EQ(log.messages.size(), 0u) << form.name << " " << c.name << ": " << log.messages.front();
+                log.messages.clear();
+                ++ran;
+            }
+            EXPECT_EQ(ran, 25u);
+        }
 }

@@ -137,5 +137,8 @@ struct Instance {
 
 // The case matrix: every option, pairs of options, odd sizes, needle data, extremes. `full` adds all pairs.
 [[nodiscard]] std::vector<Case> caseMatrix(Random &random, bool full);
+// What a form of a kernel compiles in bounded time. Every option alone, but of the types and dims a few that the seed draws; and of the
+// other cases, pairs of options among them, those that share the pipelines of these, with `pipelines` more. Without weights.
+[[nodiscard]] std::vector<Case> formMatrix(Random &random, size_t pipelines);
 
 } // namespace vkattn::test

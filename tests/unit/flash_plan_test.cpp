@@ -1,0 +1,371 @@
+// Plans of the flash and decode kernels without a device: every row meets every key once, each partial result is written once and merged,
+// no dispatch leaves its limits, and what runs without a barrier between does not conflict.
+#include "core/flash.hpp"
+#include "core/plan.hpp"
+#include "lib/interop.h"
+#include "support/case.hpp"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <span>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+constexpr const char *tiles[] = {
+    "dimLanes=4 rowLanes=2 rowsPerLane=2 keysPerLane=2",
+    "rowLanes=8 rowsPerLane=2 keysPerLane=2 source=1 tileKeys=8 rolledEdges=1",
+    "rowLanes=8 rowsPerLane=2 source=2 subgroups=1",
+    "rowLanes=8 keysPerLane=3",
+    "keyLanes=8 rowsPerLane=2",
+    "dimLanes=4 keyLanes=4 rowsPerLane=2 keysPerLane=2 subgroups=1",
+};
+
+PlanLimits limitsOf(const char *tile, uint32_t range = 1u << 27, uint64_t workspace = 64 << 20, uint32_t groups = 65535,
+                    uint32_t buffers = 16) {
+    PlanLimits limits{minimumCaps(), workspace, {}};
+    Caps &caps = limits.caps;
+    caps.maxStorageBufferRange = range;
+    caps.maxStorageBuffersPerStage = buffers;
+    caps.subgroupSize = 8;
+    caps.subgroupShuffle = 1;
+    for (uint32_t &count : caps.maxWorkgroupCount) count = groups;
+    limits.tuning = flashTuning(caps);
+    const std::string row = std::string(" maxDim=512 ") + tile + "\n", file = "vkattn-tuning 1\nflash" + row + "decode" + row;
+    vkattn_diagnostic why{};
+    const vkattn_result read = *tile ? readTuning(file.data(), file.size(), limits.tuning, &why) : VKATTN_OK;
+    EXPECT_EQ(read, VKATTN_OK) << why.message;
+    return limits;
+}
+
+template <class Push> Push pushOf(const Dispatch &d) {
+    Push push;
+    std::memcpy(&push, d.pushWords, sizeof push);
+    return push;
+}
+
+bool isMain(const Dispatch &d) {
+    return d.key.stage >= Stage::flashPlain;
+}
+
+// Parts of rows that a main dispatch writes: [first, first + count).
+struct Parts {
+    uint32_t first, count;
+};
+Parts partsOf(const Plan &plan, const Dispatch &d) {
+    return {pushOf<interop::FlashPush>(d).partsAndFirst >> 16, d.groups[1] * plan.flash.tile.keyLanes};
+}
+
+bool conflict(const Plan &plan, const Dispatch &a, const Dispatch &b) {
+    for (const Operand &x : std::span(a.operands, a.operandCount))
+        for (const Operand &y : std::span(b.operands, b.operandCount)) {
+            if (x.role != y.role || (!x.writes && !y.writes)) continue;
+            if (x.beginBytes >= y.endBytes || y.beginBytes >= x.endBytes) continue;
+            const bool partials = x.role == VKATTN_WORKSPACE && x.beginBytes >= plan.tableBytes + plan.flash.optionsBytes;
+            if (!partials || !isMain(a) || !isMain(b)) return true;
+            const Parts p = partsOf(plan, a), q = partsOf(plan, b); // chunks of keys of the same rows
+            if (p.first < q.first + q.count && q.first < p.first + p.count) return true;
+        }
+    return false;
+}
+
+Problem problemOf(const Case &c) {
+    Random random(1);
+    const auto instance = makeInstance(c, random);
+    Problem p;
+    EXPECT_EQ(makeProblem(&instance->problem, p, nullptr), VKATTN_OK) << c.name;
+    return p;
+}
+
+struct Coverage {
+    std::vector<uint32_t> pairs, rows; // how often (b, h, i, j) is computed, and (b, h, i) merged or written
+    std::vector<uint32_t> parts;       // of the chunk of rows so far
+};
+
+// Which batches and heads a dispatch has follows from its operands, whatever the chunk order.
+void count(const Plan &plan, const Dispatch &d, Coverage &coverage) {
+    const Problem &p = plan.problem;
+    const bool combine = d.key.stage == Stage::combine;
+    if (!combine && !isMain(d)) return;
+    const vkattn_role role = combine ? VKATTN_OUT : VKATTN_Q;
+    const Operand &rows = d.operands[combine ? 1 : 0], &lengths = d.operands[combine ? 4 : 5];
+    const Tensor &t = p.tensor(role);
+    const auto push = pushOf<interop::FlashPush>(d);
+    const auto merged = pushOf<interop::CombinePush>(d);
+    const uint32_t heads = combine ? merged.heads : push.headsAndPacked & 0xffff, packed = combine ? 1 : push.headsAndPacked >> 16;
+    const uint32_t queryFirst = push.queryFirst, queries = combine ? merged.queries : push.queries;
+    const FlashTile &tile = plan.flash.tile;
+    if (combine) {
+        for (const uint32_t times : coverage.parts) ASSERT_EQ(times, 1u) << "a part is missing or written twice";
+        coverage.parts.assign(plan.flash.parts, 0);
+        EXPECT_EQ(merged.parts, plan.flash.parts);
+        EXPECT_EQ(d.groups[0], queries);
+        EXPECT_LE(merged.parts * (2ull + (p.valueDim + 2 * plan.flash.combineLanes - 1) / (2 * plan.flash.combineLanes)), 65000u);
+    } else {
+        ASSERT_GE(uint64_t{d.groups[0]} * tile.rows(), uint64_t{queries} * packed);
+        ASSERT_LT((d.groups[0] - 1ull) * tile.rows(), uint64_t{queries} * packed);
+        EXPECT_EQ(push.keyFirst % tile.keyTile(), 0u);
+        EXPECT_EQ(push.splitKeys % tile.keyTile(), 0u);
+        EXPECT_LE(push.splitKeys / tile.step(), 65000u) << "loop iterations of flash.comp";
+        if (plan.flash.parts) {
+            const Parts parts = partsOf(plan, d);
+            ASSERT_LE(parts.first + parts.count, plan.flash.parts);
+            for (uint32_t n = 0; n < parts.count; ++n) ++coverage.parts[parts.first + n];
+        } else {
+            ASSERT_EQ(d.groups[1], 1u);
+        }
+    }
+    for (uint32_t b = 0; b < p.batch; ++b)
+        for (uint32_t h = 0; h < p.heads; ++h) {
+            if (p.ragged() ? lengths.beginBytes != 16ull * b || t.index(0, h, queryFirst, 0) * elementBytes(t.dtype) != rows.firstByte
+                           : t.index(b, h, queryFirst, 0) * elementBytes(t.dtype) != rows.firstByte)
+                continue;
+            for (uint32_t z = 0; z < d.groups[2] * packed; ++z)
+                for (uint32_t i = 0; i < queries; ++i) {
+                    const size_t row = (size_t{b + z / heads} * p.heads + h + z % heads) * p.queryTokens + queryFirst + i;
+                    if (combine || plan.flash.parts == 0) ++coverage.rows[row];
+                    if (combine) continue;
+                    ASSERT_EQ(d.groups[1], (push.keys + push.splitKeys - 1) / push.splitKeys);
+                    for (uint32_t j = 0; j < push.keys; ++j) ++coverage.pairs[row * p.keyTokens + push.keyFirst + j];
+                }
+        }
+}
+
+void checkPlan(const Problem &p, const PlanLimits &limits, const Plan &plan, const std::string &name) {
+    SCOPED_TRACE(name);
+    const uint64_t alignment = limits.caps.minStorageBufferOffsetAlignment;
+    Coverage coverage;
+    const size_t rows = size_t{p.batch} * p.heads * p.queryTokens;
+    coverage.pairs.resize(rows * p.keyTokens), coverage.rows.resize(rows), coverage.parts.resize(plan.flash.parts);
+    std::vector<Dispatch> sinceBarrier;
+    PipelineSet used;
+    uint64_t descriptors = 0;
+    for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
+        const Dispatch d = plan.dispatch(n);
+        used.add(d.key);
+        EXPECT_EQ(d.operandCount, operandSlots(d.key.stage));
+        EXPECT_LE(d.operandCount, limits.caps.maxStorageBuffersPerStage);
+        EXPECT_LE(d.operandCount + d.unboundCount, maxOperandsPerDispatch);
+        descriptors += d.operandCount;
+        for (int g = 0; g < 3; ++g) ASSERT_TRUE(d.groups[g] > 0 && d.groups[g] <= limits.caps.maxWorkgroupCount[g]) << n;
+        EXPECT_LE(d.pushBytes, 128u);
+        for (const Operand &o : std::span(d.operands, d.operandCount)) {
+            ASSERT_LE(o.beginBytes, o.endBytes);
+            ASSERT_LE(o.endBytes - o.beginBytes + (o.role == VKATTN_WORKSPACE ? 0 : alignment + 3), limits.caps.maxStorageBufferRange)
+                << roleName(o.role);
+            ASSERT_LE(o.endBytes, o.role == VKATTN_WORKSPACE ? plan.workspaceBytes : p.bytesNeeded(o.role)) << roleName(o.role);
+            ASSERT_TRUE(o.role != VKATTN_WORKSPACE || o.beginBytes % 4 == 0);
+            const bool indexed = o.role != VKATTN_WORKSPACE || o.basePushWord != noPushWord;
+            ASSERT_TRUE(!indexed || (o.firstByte >= o.beginBytes && o.firstByte < o.endBytes)) << roleName(o.role);
+        }
+        if (d.barrierBefore) sinceBarrier.clear();
+        for (const Dispatch &earlier : sinceBarrier) EXPECT_FALSE(conflict(plan, earlier, d)) << "dispatch " << n << " needs a barrier";
+        sinceBarrier.push_back(d);
+        count(plan, d, coverage);
+        if (testing::Test::HasFatalFailure()) return;
+    }
+    for (const uint32_t times : coverage.pairs) ASSERT_EQ(times, 1u);
+    for (const uint32_t times : coverage.rows) ASSERT_EQ(times, 1u);
+    EXPECT_EQ(descriptors, plan.storageDescriptorCount());
+    EXPECT_EQ(used.size(), plan.pipelines().size());
+    for (const PipelineKey &key : plan.pipelines()) EXPECT_TRUE(used.contains(key));
+}
+
+vkattn_kernel kernelOf(const char *tile) {
+    return std::strstr(tile, "keyLanes") ? VKATTN_KERNEL_DECODE : VKATTN_KERNEL_FLASH;
+}
+
+} // namespace
+
+TEST(FlashPlan, everyCaseFitsEveryLimit) {
+    Random random = randomFor("flash plan");
+    uint32_t cut = 0, split = 0, ran = 0;
+    for (const Case &each : caseMatrix(random, false)) {
+        Case c = each;
+        c.weights = false;
+        if (c.keyTokens == 0) continue;
+        const char *tile = tiles[random() % std::size(tiles)];
+        c.kernel = kernelOf(tile);
+        const Problem p = problemOf(c);
+        if (p.headDim > 300 || p.keyTokens == 0) continue;
+        for (const bool tight : {false, true}) {
+            PlanLimits limits = tight ? limitsOf(tile, 16384 + 256 * between(random, 0, 64), 4096, 70) : limitsOf(tile);
+            limits.tuning.minSplitKeys = 8, limits.tuning.fixedSplitKeys = 48;
+            if (tight) limits.tuning.maxSplitKeys = 24;
+            Plan plan;
+            vkattn_diagnostic why{};
+            const vkattn_result result = makePlan(p, limits, plan, &why);
+            if (tight && result == VKATTN_ERROR_UNSUPPORTED && std::strstr(why.message, "spans")) continue; // one row too long
+            if (tight && p.deterministic && result == VKATTN_ERROR_UNSUPPORTED) continue;
+            ASSERT_EQ(result, VKATTN_OK) << c.name << " " << tile << ": " << why.message;
+            EXPECT_EQ(plan.kernel, c.kernel);
+            cut += plan.chunkCount() > 1, split += plan.flash.parts > plan.flash.tile.keyLanes, ++ran;
+            checkPlan(p, limits, plan, c.name + (tight ? " tight " : " ") + tile);
+            if (HasFatalFailure()) return;
+        }
+    }
+    std::printf("%u plans, %u cut into chunks, %u with split keys\n", ran, cut, split);
+    EXPECT_GT(cut, 60u);
+    EXPECT_GT(split, 60u);
+}
+
+TEST(FlashPlan, deterministicSplitsDependOnNothing) {
+    for (const char *tile : tiles) {
+        Case c;
+        c.deterministic = true, c.kernel = kernelOf(tile), c.keyTokens = 5000, c.headDim = c.valueDim = 2;
+        uint32_t expected = 0;
+        for (const uint32_t batch : {1u, 40u})
+            for (const uint32_t range : {1u << 27, 1u << 16})
+                for (const uint64_t workspace : {64ull << 20, 8192ull}) {
+                    c.batch = batch;
+                    Plan plan;
+                    vkattn_diagnostic why{};
+                    ASSERT_EQ(makePlan(problemOf(c), limitsOf(tile, range, workspace), plan, &why), VKATTN_OK) << why.message;
+                    if (!expected) expected = plan.flash.splitKeys;
+                    EXPECT_EQ(plan.flash.splitKeys, expected) << tile;
+                    EXPECT_GT(plan.flash.parts, 0u);
+                    EXPECT_TRUE(plan.keyChunks == 1 || plan.chunkKeys % expected == 0) << tile;
+                }
+    }
+}
+
+TEST(FlashPlan, workspaceOfALongPrefillIsSmall) {
+    for (const uint32_t type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU}) {
+        Case c;
+        c.batch = 1, c.heads = c.kvHeads = 8, c.queryTokens = c.keyTokens = 1, c.headDim = c.valueDim = 64, c.causal = true, c.lse = true;
+        Problem p = problemOf(c); // no memory behind it
+        p.queryTokens = p.keyTokens = 32768;
+        for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT, VKATTN_LSE}) {
+            Tensor &t = p.tensors[role];
+            t.extent[2] = 32768, t.stride[2] = t.extent[3], t.stride[1] = 32768 * t.extent[3], t.stride[0] = 8 * t.stride[1];
+        }
+        PlanLimits limits = limitsOf("");
+        limits.caps.deviceType = type;
+        limits.tuning = flashTuning(limits.caps);
+        Plan plan;
+        vkattn_diagnostic why{};
+        ASSERT_EQ(makePlan(p, limits, plan, &why), VKATTN_OK) << why.message;
+        EXPECT_EQ(plan.kernel, VKATTN_KERNEL_FLASH);
+        EXPECT_LT(static_cast<double>(plan.workspaceBytes), 0.01 * static_cast<double>(p.bytesNeeded(VKATTN_K) + p.bytesNeeded(VKATTN_V)));
+    }
+}
+
+// Shaders may loop 65,535 times and no more (plan.hpp).
+TEST(FlashPlan, loopsAreBounded) {
+    for (const char *tile : tiles)
+        for (const bool deterministic : {false, true})
+            for (const uint32_t keys : {100000u, 2000000u, 20000000u}) {
+                Case c;
+                c.kernel = kernelOf(tile), c.deterministic = deterministic, c.batch = 1, c.heads = c.kvHeads = 1;
+                Problem p = problemOf(c);
+                p.keyTokens = p.tensors[VKATTN_K].extent[2] = p.tensors[VKATTN_V].extent[2] = keys;
+                p.tensors[VKATTN_K].stride[2] = p.tensors[VKATTN_V].stride[2] = 0; // no memory behind it
+                Plan plan;
+                vkattn_diagnostic why{};
+                const PlanLimits limits = limitsOf(tile, 1u << 30);
+                if (makePlan(p, limits, plan, &why) != VKATTN_OK) {
+                    EXPECT_TRUE(std::strstr(why.message, "partial results for each row")) << why.message;
+                    p.kernel = VKATTN_KERNEL_AUTO;
+                    EXPECT_NE(makePlan(p, limits, plan, &why), VKATTN_ERROR_INVALID_ARGUMENT);
+                    continue;
+                }
+                const FlashShape &s = plan.flash;
+                uint64_t perTile = s.tile.keyTile() / s.tile.step();
+                if (s.tile.source == interop::sourceShared)
+                    perTile += s.tile.tileKeys * (s.dimsPerLane + s.valueDimsPerLane) / s.tile.invocations();
+                EXPECT_LE(s.splitKeys / s.tile.keyTile() * perTile, 65000u) << tile;
+                EXPECT_LE(s.parts * (2 + (p.valueDim + 2 * s.combineLanes - 1) / (2 * s.combineLanes)), 65000u) << tile;
+            }
+}
+
+// Devices of four storage buffers: the fused kernel takes q, k, v and out, and says what it lacks for anything else.
+TEST(FlashPlan, fourStorageBuffers) {
+    const PlanLimits limits = limitsOf("", 1u << 27, 64 << 20, 65535, 4);
+    Plan plan;
+    vkattn_diagnostic why{};
+    Case c;
+    c.queryTokens = 100;
+    ASSERT_EQ(makePlan(problemOf(c), limits, plan, nullptr), VKATTN_OK);
+    EXPECT_EQ(plan.kernel, VKATTN_KERNEL_FLASH);
+    EXPECT_EQ(plan.dispatchCount, 1u);
+    EXPECT_EQ(plan.workspaceBytes, 0u);
+    checkPlan(problemOf(c), limits, plan, "plain");
+    c.causal = true, c.kvHeads = 1;
+    ASSERT_EQ(makePlan(problemOf(c), limits, plan, nullptr), VKATTN_OK);
+    EXPECT_EQ(plan.kernel, VKATTN_KERNEL_FLASH);
+    checkPlan(problemOf(c), limits, plan, "causal, grouped");
+    Case one = c;
+    one.queryTokens = 1;
+    ASSERT_EQ(makePlan(problemOf(one), limits, plan, nullptr), VKATTN_OK);
+    EXPECT_EQ(plan.kernel, VKATTN_KERNEL_FLASH) << "decode has partial results to merge";
+
+    std::vector<Case> refused(6, c);
+    refused[0].lse = true, refused[1].biasBroadcast = 0, refused[2].lengths = true, refused[3].sinks = true;
+    refused[4].kStyle = Style::dimMajor, refused[5].deterministic = true;
+    for (Case &each : refused) {
+        ASSERT_EQ(makePlan(problemOf(each), limits, plan, nullptr), VKATTN_OK);
+        EXPECT_EQ(plan.kernel, VKATTN_KERNEL_STAGED);
+        for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+            each.kernel = kernel;
+            EXPECT_EQ(makePlan(problemOf(each), limits, plan, &why), VKATTN_ERROR_UNSUPPORTED);
+            EXPECT_TRUE(std::strstr(why.message, "13 storage buffers a stage") && std::strstr(why.message, "the device has 4"))
+                << why.message;
+        }
+    }
+    one.kernel = VKATTN_KERNEL_DECODE;
+    EXPECT_EQ(makePlan(problemOf(one), limits, plan, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_TRUE(std::strstr(why.message, "the decode kernel needs 13 storage buffers")) << why.message;
+    EXPECT_EQ(flashSupported(VKATTN_KERNEL_FLASH, limits, &why), VKATTN_OK);
+    EXPECT_TRUE(std::strstr(why.message, "q, k, v and out alone")) << why.message;
+}
+
+TEST(FlashPlan, saysWhyItCannot) {
+    const auto reason = [](const Case &c, const PlanLimits &limits) {
+        Plan plan;
+        vkattn_diagnostic why{};
+        EXPECT_EQ(makePlan(problemOf(c), limits, plan, &why), VKATTN_ERROR_UNSUPPORTED) << c.name;
+        return std::string(why.message);
+    };
+    const auto says = [](const std::string &text, const char *part) { return text.find(part) != std::string::npos; };
+    Case c;
+    c.kernel = VKATTN_KERNEL_FLASH;
+    Case weights = c, wide = c, none = c;
+    weights.weights = true, wide.headDim = 600, none.keyTokens = 0;
+    EXPECT_TRUE(says(reason(weights, limitsOf("")), "only the staged kernel writes them"));
+    EXPECT_TRUE(says(reason(wide, limitsOf("")), "dims up to 512"));
+    EXPECT_TRUE(says(reason(none, limitsOf("")), "nothing to do without keys"));
+    EXPECT_TRUE(says(reason(c, limitsOf("rowLanes=256")), "256 invocations; the device takes 128"));
+    EXPECT_TRUE(says(reason(c, limitsOf("rowLanes=8 source=1 tileKeys=512")), "bytes of shared memory; the device has 16384"));
+    EXPECT_TRUE(says(reason(c, limitsOf("dimLanes=16 subgroups=1")), "shuffles among 16 lanes; the device's subgroups have 8"));
+    EXPECT_TRUE(says(reason(c, limitsOf("rowLanes=12 source=2 subgroups=1")), "expected whole subgroups"));
+    PlanLimits without = limitsOf("dimLanes=4 subgroups=1");
+    without.caps.subgroupShuffle = 0;
+    EXPECT_TRUE(says(reason(c, without), "and no shuffle"));
+    Case any = c; // AUTO takes another kernel instead
+    any.kernel = VKATTN_KERNEL_AUTO;
+    Plan plan;
+    ASSERT_EQ(makePlan(problemOf(any), limitsOf("rowLanes=256"), plan, nullptr), VKATTN_OK);
+    EXPECT_EQ(plan.kernel, VKATTN_KERNEL_STAGED);
+}
+
+TEST(FlashPlan, builtInTilesFit) {
+    for (const uint32_t type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU})
+        for (const uint32_t subgroup : {0u, 4u, 8u, 16u, 32u, 64u})
+            for (const uint32_t dim : {1u, 3u, 32u, 64u, 80u, 96u, 128u, 192u, 256u, 512u})
+                for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+                    PlanLimits limits = limitsOf("");
+                    limits.caps.deviceType = type;
+                    limits.caps.subgroupSize = subgroup;
+                    limits.caps.subgroupShuffle = subgroup != 0;
+                    limits.tuning = flashTuning(limits.caps);
+                    Case c;
+                    c.kernel = kernel, c.headDim = c.valueDim = dim, c.queryTokens = c.keyTokens = 300, c.batch = 1, c.poison = false;
+                    Plan plan;
+                    vkattn_diagnostic why{};
+                    EXPECT_EQ(makePlan(problemOf(c), limits, plan, &why), VKATTN_OK)
+                        << dim << ", subgroups of " << subgroup << ": " << why.message;
+                    EXPECT_LE(plan.pipelines().size(), 3u);
+                }
+}
