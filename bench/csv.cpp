@@ -45,13 +45,14 @@ std::string csvHeader() {
 }
 
 std::string csvRow(const Machine &machine, const Measurement &m) {
+    const bool tuned = !machine.tuning.empty() && machine.tuning != "built-in";
     const std::vector<std::string> fields = {
         machine.date,
         machine.commit,
         machine.processor,
         std::to_string(machine.cores),
         m.device,
-        m.driver,
+        m.driver + (tuned ? ", tuning " + machine.tuning : std::string()), // not to be compared with others
         m.shape.name,
         m.kernel,
         m.shape.types->name,

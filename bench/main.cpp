@@ -73,8 +73,6 @@ ExitStatus bench(const Arguments &arguments) {
     machine.device = device ? device->name : "cpu";
     machine.driver = device ? device->driver : "vkattn cpu fallback";
     machine.tuning = arguments.tuningFile.empty() ? "built-in" : arguments.tuningFile;
-    if (device && !arguments.tuningFile.empty())
-        machine.driver += ", tuning " + arguments.tuningFile; // rows that others must not compare with
     std::optional<Peaks> openedPeaks = openPeaks(arguments, *runtime);
     Peaks *peaks = openedPeaks ? &*openedPeaks : nullptr;
     std::vector<Kernel> kernels = arguments.kernels;
