@@ -95,7 +95,7 @@ vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem,
     return VKATTN_OK;
 }
 
-// Provisional: there is one kernel, and what its dispatches look like inside is not told.
+// 
 vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
                             const vkattn_problem *description, vkattn_explanation *out, vkattn_diagnostic *why) {
     if (!caps || caps->structSize != sizeof(vkattn_caps))

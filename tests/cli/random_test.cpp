@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 
 namespace {
 
@@ -168,8 +169,12 @@ TEST_F(RunOnDriver, randomCombinations) {
     if (info.find("\"index\": 0") == std::string::npos) GTEST_SKIP() << "no Vulkan device here";
     if (std::getenv("VKATTN_TEST_SKIP_CPU_DEVICES") && info.compare(type, 13, "\"type\": \"CPU\"") == 0)
         GTEST_SKIP() << "no Vulkan device but those of type CPU on this machine";
-    where = {"--device", "0", "--no-fallback"};
-    checkCombinations(100, 40); // each compiles shaders of its own, and a software driver takes seconds for those of flash
+    // Each case compiles shaders of its own, and a software driver takes seconds for those of full tiles: small ones here.
+    std::ofstream(file("small.txt")) << "vkattn-tuning 1\n"
+                                        "flash maxDim=512 rowLanes=8 rowsPerLane=1 keysPerLane=1\n"
+                                        "decode maxDim=512 dimLanes=4 keyLanes=2 rowsPerLane=1 keysPerLane=1\n";
+    where = {"--device", "0", "--no-fallback", "--tuning", file("small.txt").string()};
+    checkCombinations(100, 40);
 }
 
 } // namespace
