@@ -1,5 +1,6 @@
 #include "environment.hpp"
 
+#include <cstdlib>
 #include <map>
 
 namespace vkattn::test {
@@ -58,6 +59,11 @@ Runtime *runtimeFor(const std::string &name, const RuntimeOptions &options) {
             std::printf("%s: %s, %s\n", name.c_str(), runtime->device()->name.c_str(), runtime->device()->driver.c_str());
     }
     return runtime.get();
+}
+
+TimeBudget::TimeBudget(double seconds) {
+    if (const char *given = std::getenv("VKATTN_TEST_SECONDS")) seconds = std::atof(given);
+    end_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
 }
 
 bool nothingToTest(std::string &why) {
