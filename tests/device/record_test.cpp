@@ -134,7 +134,8 @@ TEST(Record, refusesWhatBreaksItsRules) {
     vkattn_diagnostic why{};
     ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
     const vkattn_layout t = packed(VKATTN_F32, 1, 2, 8, 16);
-    const vkattn_problem p = problem(t, t, t, t);
+    vkattn_problem p = problem(t, t, t, t);
+    p.kernel = VKATTN_KERNEL_STAGED; // its workspace is what the numbers below are about
     vkattn_requirements requirements{};
     ASSERT_EQ(context.query(p, requirements, &why), VKATTN_OK) << why.message;
     EXPECT_STREQ(requirements.kernelName, "staged");
@@ -257,6 +258,7 @@ TEST(Record, arraysLieAtAnyWord) {
     ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
     const vkattn_layout t = packed(VKATTN_BF16, 1, 3, 11, 7);
     vkattn_problem p = problem(t, t, t, t);
+    p.kernel = VKATTN_KERNEL_STAGED;
     p.flags = VKATTN_CAUSAL;
     p.sequences = 2;
     p.presentRoles = (1u << VKATTN_WORKSPACE) - (1u << VKATTN_CU_SEQ_Q);
