@@ -91,7 +91,7 @@ int rowBegin[rowsPerLane], rowEnd[rowsPerLane];
 float weights[cells];                       // of the step: scores, then exp(score - maximum)
 float rescale[rowsPerLane];
 #ifdef VKATTN_OPTIONS
-float added[cells]; // of the step: bias and ALiBi
+float added[cells]; // of the step: bias
 uint rowHead[rowsPerLane], rowQuery[rowsPerLane];
 uint rowDocument[rowsPerLane];
 float rowSlope[rowsPerLane];

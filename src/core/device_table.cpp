@@ -44,36 +44,32 @@ vkattn_result readCaps(PFN_vkGetInstanceProcAddr get, VkInstance instance, VkPhy
 
     // What the instance was created with bounds what its devices may be used with.
     const uint32_t usable = std::min(apiVersion ? apiVersion : VK_API_VERSION_1_0, properties.apiVersion);
+    auto getProperties2 = instanceFunction<PFN_vkGetPhysicalDeviceProperties2>(get, instance, "vkGetPhysicalDeviceProperties2");
+    if (!getProperties2)
+        getProperties2 = instanceFunction<PFN_vkGetPhysicalDeviceProperties2>(get, instance, "vkGetPhysicalDeviceProperties2KHR");
+    if (!getProperties2) return VKATTN_OK;
+    const auto read = [&](void *into) {
+        VkPhysicalDeviceProperties2 chain{};
+        chain.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+        chain.pNext = into;
+        getProperties2(physicalDevice, &chain);
+    };
     if (usable >= VK_API_VERSION_1_1) {
-        const auto getProperties2 = instanceFunction<PFN_vkGetPhysicalDeviceProperties2>(get, instance, "vkGetPhysicalDeviceProperties2");
-        if (getProperties2) {
-            VkPhysicalDeviceSubgroupProperties subgroups{};
-            subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
-            VkPhysicalDeviceProperties2 properties2{};
-            properties2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-            properties2.pNext = &subgroups;
-            getProperties2(physicalDevice, &properties2);
-            const VkSubgroupFeatureFlags wanted = VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_VOTE_BIT;
-            out.subgroupSize = subgroups.subgroupSize;
-            if (subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) {
-                out.subgroupShuffle = (subgroups.supportedOperations & wanted) == wanted;
-                out.subgroupClustered = (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_CLUSTERED_BIT) != 0;
-            }
+        VkPhysicalDeviceSubgroupProperties subgroups{};
+        subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+        read(&subgroups);
+        const VkSubgroupFeatureFlags wanted = VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_VOTE_BIT;
+        out.subgroupSize = subgroups.subgroupSize;
+        if (subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) {
+            out.subgroupShuffle = (subgroups.supportedOperations & wanted) == wanted;
+            out.subgroupClustered = (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_CLUSTERED_BIT) != 0;
         }
     }
     if (usable >= VK_API_VERSION_1_2 || extensions.has(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME)) {
-        auto getProperties2 = instanceFunction<PFN_vkGetPhysicalDeviceProperties2>(get, instance, "vkGetPhysicalDeviceProperties2");
-        if (!getProperties2)
-            getProperties2 = instanceFunction<PFN_vkGetPhysicalDeviceProperties2>(get, instance, "vkGetPhysicalDeviceProperties2KHR");
-        if (getProperties2) {
-            VkPhysicalDeviceFloatControlsProperties controls{};
-            controls.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
-            VkPhysicalDeviceProperties2 properties2{};
-            properties2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-            properties2.pNext = &controls;
-            getProperties2(physicalDevice, &properties2);
-            out.floatControlsNan = controls.shaderSignedZeroInfNanPreserveFloat32 ? 1 : 0;
-        }
+        VkPhysicalDeviceFloatControlsProperties controls{};
+        controls.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
+        read(&controls);
+        out.floatControlsNan = controls.shaderSignedZeroInfNanPreserveFloat32 ? 1 : 0;
     }
     return VKATTN_OK;
 }
