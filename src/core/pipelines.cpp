@@ -2,6 +2,7 @@
 
 #include "core/host_memory.hpp"
 #include "core/shader_bank.hpp"
+#include "core/specialize.hpp"
 #include "util/diagnostic.hpp"
 
 #include <chrono>
@@ -46,6 +47,12 @@ const ShaderModule &shaderFor(Stage stage) {
         break;
     }
     return shader_flash_subgroups;
+}
+
+// The specialization constants that choose between branches: source, rolledEdges, exactDims, overlays, the four types and unitDims of
+// flash.comp. The other shaders are small.
+uint32_t foldedConstants(Stage stage) {
+    return operandSlots(stage) == flashOperands || stage == Stage::flashPlain || stage == Stage::flashPlainSubgroups ? 0x13f900u : 0;
 }
 
 vkattn_result vulkanFailure(vkattn_diagnostic *why, VkResult result, const char *call, const char *what) {
@@ -144,16 +151,31 @@ void Pipelines::insert(const PipelineKey &key, VkPipeline pipeline, Node *node) 
     } while (!bucket.compare_exchange_weak(head, node, std::memory_order_acq_rel, std::memory_order_acquire));
 }
 
+vkattn_result Pipelines::createModule(const char *name, const Spirv &spirv, const Specialization &specialization, VkShaderModule &module,
+                                      vkattn_diagnostic *why) {
+    VkShaderModuleCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+    info.codeSize = spirv.bytes;
+    info.pCode = spirv.words;
+    void *memory = nullptr;
+    if (specialization.folded != 0) {
+        memory = hostAllocate(allocator_, spirv.bytes + foldScratchBytes(spirv.words), alignof(uint32_t));
+        if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the shader %s", name);
+        uint32_t *const out = static_cast<uint32_t *>(memory), *const scratch = out + spirv.bytes / 4;
+        info.codeSize = 4 * foldConstants(spirv.words, spirv.bytes / 4, specialization, scratch, out);
+        info.pCode = out;
+    }
+    const VkResult r = table_->CreateShaderModule(device_, &info, allocator_, &module);
+    if (memory) hostFree(allocator_, memory);
+    return r ? vulkanFailure(why, r, "vkCreateShaderModule", name) : VKATTN_OK;
+}
+
 vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *why) {
     const ShaderModule &shader = shaderFor(key.stage);
     const Spirv &spirv = nanPreserving_ ? shader.nanPreserving : shader.plain;
-    VkShaderModuleCreateInfo moduleInfo{};
-    moduleInfo.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-    moduleInfo.codeSize = spirv.bytes;
-    moduleInfo.pCode = spirv.words;
     VkShaderModule module = VK_NULL_HANDLE;
-    if (const VkResult r = table_->CreateShaderModule(device_, &moduleInfo, allocator_, &module))
-        return vulkanFailure(why, r, "vkCreateShaderModule", shader.name);
+    if (const auto r = createModule(shader.name, spirv, {key.constants, key.constantCount, foldedConstants(key.stage)}, module, why))
+        return r;
 
     VkSpecializationMapEntry entries[PipelineKey::maxConstants];
     for (uint32_t n = 0; n < key.constantCount; ++n) entries[n] = {n, n * 4, 4};

@@ -9,6 +9,9 @@
 
 namespace vkattn {
 
+struct Spirv;
+struct Specialization;
+
 struct PipelineLayout {
     VkDescriptorSetLayout set = VK_NULL_HANDLE;
     VkPipelineLayout pipelines = VK_NULL_HANDLE;
@@ -38,6 +41,8 @@ class Pipelines {
     static constexpr uint32_t bucketCount = 128;
 
     [[nodiscard]] vkattn_result createLayout(uint32_t slots, bool pushDescriptors, PipelineLayout &layout, vkattn_diagnostic *why);
+    [[nodiscard]] vkattn_result createModule(const char *name, const Spirv &spirv, const Specialization &specialization,
+                                             VkShaderModule &module, vkattn_diagnostic *why);
     [[nodiscard]] vkattn_result compileOne(const PipelineKey &key, vkattn_diagnostic *why);
     void insert(const PipelineKey &key, VkPipeline pipeline, Node *node); // takes both; the node is the pipeline's
     static const Node *search(const Node *from, const PipelineKey &key);
