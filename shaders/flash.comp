@@ -37,7 +37,7 @@ layout(constant_id = 16) const uint vType = elementF32;
 layout(constant_id = 17) const uint outType = elementF32;
 layout(constant_id = 18) const uint run = 1;      // neighbouring dims of a lane; divides dimsPerLane, even where that is
 layout(constant_id = 19) const uint valueRun = 1; // likewise of valueDimsPerLane
-layout(constant_id = 20) const bool unitDims = false; // neighbouring dims of K and V are neighbours in memory
+layout(constant_id = 20) const uint dimOrder = dimsApart; // of K and V in memory
 
 layout(set = 0, binding = 0, std430) readonly buffer Q { uint q[]; };
 layout(set = 0, binding = 1, std430) readonly buffer K { uint k[]; };
@@ -108,11 +108,16 @@ int keyLast; // the last key that may be read
 uint dimOf(uint n) { return n / run * (run * dimLanes) + dimLane * run + n % run; }
 uint valueDimOf(uint n) { return n / valueRun * (valueRun * dimLanes) + dimLane * valueRun + n % valueRun; }
 
-// A lane's run of neighbouring dims from `dim` on. Two 16-bit elements come with one load; where the run begins in the middle of a word, one
-// word more is loaded than where it does not, and never a word that holds nothing of the run.
+// A lane's run of neighbouring dims from `dim` on. Two 16-bit elements come with one load; where the run may begin in the middle of a word,
+// one word more is loaded, and never one that holds nothing of the run.
 #define LOAD_RUN(out, words, type, at, dim, count, load)                                                                                   \
-    if ((type) == elementF32 || !unitDims || !exactDims || (count) < 4u) {                                                                 \
+    if ((type) == elementF32 || dimOrder == dimsApart || !exactDims || (count) < 4u) {                                                     \
         [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_) out[e_] = load(at, (dim) + e_);                                                  \
+    } else if (dimOrder == dimsInWords) {                                                                                                  \
+        uint word_[((count) + 1u) / 2u];                                                                                                   \
+        [[unroll]] for (uint e_ = 0u; e_ < (count) / 2u; ++e_) word_[e_] = words[((at) + (dim) >> 1) + e_];                                \
+        [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_)                                                                                  \
+            out[e_] = sixteenToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] & 0xffffu : word_[e_ / 2u] >> 16);                             \
     } else {                                                                                                                               \
         const uint first_ = (at) + (dim), odd_ = first_ & 1u;                                                                              \
         uint word_[(count) / 2u + 1u];                                                                                                     \
@@ -367,12 +372,21 @@ void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
     }
 }
 
+#define STAGE_TILE(into, count, words, type, at, load)                                                                                     \
+    if ((type) != elementF32 && dimOrder == dimsInWords && exactDims) {                                                                    \
+        for (uint n = lane; n < tileKeys * (count) / 2u; n += gl_WorkGroupSize.x) {                                                        \
+            const uint word_ = words[(at(tile + int(n / ((count) / 2u))) >> 1) + n % ((count) / 2u)];                                      \
+            into[2u * n] = sixteenToFloat(type, word_ & 0xffffu);                                                                          \
+            into[2u * n + 1u] = sixteenToFloat(type, word_ >> 16);                                                                         \
+        }                                                                                                                                  \
+    } else {                                                                                                                               \
+        for (uint n = lane; n < tileKeys * (count); n += gl_WorkGroupSize.x) into[n] = load(at(tile + int(n / (count))), n % (count));     \
+    }
+
 void stageTile(int tile) {
     barrier();
-    for (uint n = lane; n < tileKeys * paddedDim; n += gl_WorkGroupSize.x)
-        kTile[n] = loadKey(keyAt(tile + int(n / paddedDim)), n % paddedDim);
-    for (uint n = lane; n < tileKeys * paddedValueDim; n += gl_WorkGroupSize.x)
-        vTile[n] = loadValue(valueAt(tile + int(n / paddedValueDim)), n % paddedValueDim);
+    STAGE_TILE(kTile, paddedDim, k, kType, keyAt, loadKey)
+    STAGE_TILE(vTile, paddedValueDim, v, vType, valueAt, loadValue)
     barrier();
 }
 

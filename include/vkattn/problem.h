@@ -56,7 +56,8 @@ typedef enum vkattn_result {
     VKATTN_RESULT_MAX = 0x7fffffff
 } vkattn_result;
 
-/* Why a call failed. Owned by the caller; a pointer to one may always be NULL. Written only when the call fails. */
+/* Why a call failed. Owned by the caller; a pointer to one may always be NULL. Written only when the call fails,
+ * or where the call's own comment says so. */
 typedef struct vkattn_diagnostic {
     int32_t vkResult;  /* the VkResult behind the failure, 0 where there was none */
     char message[508]; /* UTF-8, zero-terminated: what was wrong, what was expected, what to do */

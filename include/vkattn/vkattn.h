@@ -129,7 +129,8 @@ VKATTN_API vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getI
                                                   uint32_t extensionCount, vkattn_caps *out, vkattn_diagnostic *why);
 
 /* The library's kernels, by index from 0: sets *name (static storage) and returns VKATTN_OK where a device with these caps can run it,
- * UNSUPPORTED with the reason where it cannot, INVALID_ARGUMENT past the last kernel (*name untouched). */
+ * UNSUPPORTED with the reason where it cannot, INVALID_ARGUMENT past the last kernel (*name untouched). Where it can run some problems only,
+ * VKATTN_OK, and *why says which; why->message is empty where it can run all. */
 VKATTN_API vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why);
 
 /* Creates a context on your device. *out is NULL on failure. Allocates host memory through host->allocator; the only Vulkan

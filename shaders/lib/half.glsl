@@ -2,13 +2,12 @@
 // overwrites the neighbouring half or gives a NaN on SwiftShader. The twin of src/util/half.hpp; compared over all halves in
 // tests/device/half_test.cpp.
 float halfToFloat(uint half_) {
-    const uint sign = (half_ & 0x8000u) << 16;
-    const uint rest = half_ & 0x7fffu;
-    if (rest < 0x400u) { // zero or denormal
-        const float magnitude = float(rest) * uintBitsToFloat(0x33800000u); // 2^-24
-        return uintBitsToFloat(floatBitsToUint(magnitude) | sign);
-    }
-    return uintBitsToFloat(sign | (rest >= 0x7c00u ? 0x7f800000u | ((rest & 0x3ffu) << 13) : (rest << 13) + 0x38000000u));
+    const uint rest = (half_ & 0x7fffu) << 13;
+    // The exponent rebiased: right for normal numbers. A denormal, whose exponent is 0, came out as 2^-15 (1 + m) in place of 2^-14 m.
+    float magnitude = uintBitsToFloat(rest + 0x38000000u);
+    magnitude += min(magnitude - uintBitsToFloat(0x38800000u), 0.0); // 2^-14
+    const uint infinite = int(rest) > 0x0f7fffff ? 0x7f800000u : 0u; // infinity or NaN
+    return uintBitsToFloat(floatBitsToUint(magnitude) | infinite | (half_ & 0x8000u) << 16);
 }
 
 uint floatToHalf(float value) {

@@ -52,6 +52,7 @@ vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const
     static constexpr vkattn_kernel kernels[] = {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE};
     if (index >= sizeof kernels / sizeof kernels[0]) return fail(why, invalid, "there is no kernel %u", index);
     if (name) *name = kernelName(kernels[index]);
+    if (why) why->message[0] = '\0';
     if (kernels[index] == VKATTN_KERNEL_STAGED) return stagedSupported(*caps, why);
     return flashSupported(kernels[index], {*caps, VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(*caps)}, why);
 }
@@ -95,7 +96,7 @@ vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem,
     return VKATTN_OK;
 }
 
-// 
+//
 vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
                             const vkattn_problem *description, vkattn_explanation *out, vkattn_diagnostic *why) {
     if (!caps || caps->structSize != sizeof(vkattn_caps))

@@ -140,7 +140,7 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
               elementType(p, VKATTN_OUT),
               shape.run,
               shape.valueRun,
-              shape.unitDims ? 1u : 0u}};
+              shape.dimOrder}};
     d.groups[0] = divideUp(c.queries * shape.packed, tile.rows());
     d.groups[1] = divideUp(c.keys, shape.splitKeys);
     d.groups[2] = c.batches * (c.heads / shape.packed);

@@ -45,6 +45,16 @@ uint32_t overlaysOf(const Problem &p) {
            (p.uses(VKATTN_BIT_MASK) ? overlayBitMask : 0) | (p.has(VKATTN_DOC_IDS_Q) ? overlayDocuments : 0);
 }
 
+// How dims of K and V lie in memory, for runs of `run` neighbours. Bindings begin at multiples of 4 bytes, so that a layout's offset and
+// strides tell which element begins a word.
+uint32_t dimOrderOf(const Tensor &t, uint32_t run) {
+    if (!t.unitDims()) return dimsApart;
+    if (t.dtype == VKATTN_F32) return dimsInWords;
+    bool even = run % 2 == 0 && t.offset % 2 == 0;
+    for (uint32_t axis = 0; axis < 3; ++axis) even = even && t.stride[axis] % 2 == 0;
+    return even ? dimsInWords : dimsAdjacent;
+}
+
 bool dimStridesAreOne(const Problem &p) {
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT})
         if (!p.tensor(role).unitDims()) return false;
@@ -148,13 +158,15 @@ vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem
 } // namespace
 
 vkattn_result flashSupported(vkattn_kernel kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
-    const Caps &caps = limits.caps;
-    if (caps.maxStorageBuffersPerStage < flashOperands)
-        (void)fail(why, VKATTN_OK, "q, k, v and out alone: the device has %u storage buffers a stage, options take %u",
-                   caps.maxStorageBuffersPerStage, flashOperands);
+    const uint32_t buffers = limits.caps.maxStorageBuffersPerStage;
     const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? limits.tuning.decode : limits.tuning.flash;
     if (largestDim(tiles) == 0) return fail(why, VKATTN_ERROR_UNSUPPORTED, "no tile of the %s kernel fits the device", kernelName(kernel));
-    return VKATTN_OK;
+    if (buffers >= flashOperands) return VKATTN_OK;
+    if (kernel == VKATTN_KERNEL_DECODE)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the decode kernel needs %u storage buffers a stage; the device has %u", flashOperands,
+                    buffers);
+    return fail(why, VKATTN_OK, "q, k, v and out alone: the device has %u storage buffers a stage, options take %u", buffers,
+                flashOperands);
 }
 
 vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
@@ -191,7 +203,7 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     shape.valueDimsPerLane = dimsOfLane(*tile, p.valueDim, shape.shuffleLanes);
     shape.run = runOf(p.headDim, shape.tile, shape.dimsPerLane, p.tensor(VKATTN_K).dtype);
     shape.valueRun = runOf(p.valueDim, shape.tile, shape.valueDimsPerLane, p.tensor(VKATTN_V).dtype);
-    shape.unitDims = p.tensor(VKATTN_K).unitDims() && p.tensor(VKATTN_V).unitDims();
+    shape.dimOrder = std::min(dimOrderOf(p.tensor(VKATTN_K), shape.run), dimOrderOf(p.tensor(VKATTN_V), shape.valueRun));
     shape.overlays = overlaysOf(p);
     shape.options = options;
     shape.combineLanes = tuning.combineLanes;

@@ -49,7 +49,7 @@ const ShaderModule &shaderFor(Stage stage) {
     return shader_flash_subgroups;
 }
 
-// The specialization constants that choose between branches: source, rolledEdges, exactDims, overlays, the four types and unitDims of
+// The specialization constants that choose between branches: source, rolledEdges, exactDims, overlays, the four types and dimOrder of
 // flash.comp. The other shaders are small.
 uint32_t foldedConstants(Stage stage) {
     return operandSlots(stage) == flashOperands || stage == Stage::flashPlain || stage == Stage::flashPlainSubgroups ? 0x13f900u : 0;

@@ -106,7 +106,7 @@ struct Dispatch {
 struct FlashShape {
     FlashTile tile;
     uint32_t dimsPerLane, valueDimsPerLane, run, valueRun, shuffleLanes;
-    bool unitDims;
+    uint32_t dimOrder;  // of K and V in memory, interop.h
     uint32_t packed;    // query heads of a group packed as rows
     uint32_t overlays;  // interop.h
     uint32_t splitKeys; // keys of a split; a chunk of keys has ceil(keys / splitKeys) splits

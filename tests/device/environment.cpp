@@ -61,11 +61,6 @@ Runtime *runtimeFor(const std::string &name, const RuntimeOptions &options) {
     return runtime.get();
 }
 
-TimeBudget::TimeBudget(double seconds) {
-    if (const char *given = std::getenv("VKATTN_TEST_SECONDS")) seconds = std::atof(given);
-    end_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
-}
-
 bool nothingToTest(std::string &why) {
     if (!std::getenv("VKATTN_TEST_SKIP_CPU_DEVICES")) return false;
     const std::vector<DeviceInfo> devices = Runtime::devices(&why);

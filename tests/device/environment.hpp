@@ -3,7 +3,6 @@
 
 #include "support/case.hpp"
 
-#include <chrono>
 #include <gtest/gtest.h>
 
 namespace vkattn::test {
@@ -22,17 +21,6 @@ enum class Limits {
 
 // True where VKATTN_TEST_SKIP_CPU_DEVICES is set and there is no other device: the process then has nothing to do.
 [[nodiscard]] bool nothingToTest(std::string &why);
-
-// Fused shaders compile for seconds on software drivers, each type, dim and option anew. A matrix of them runs in an order drawn by the
-// seed until its time is up; VKATTN_TEST_SECONDS is another time for each matrix.
-class TimeBudget {
-  public:
-    explicit TimeBudget(double seconds);
-    [[nodiscard]] bool over() const { return std::chrono::steady_clock::now() >= end_; }
-
-  private:
-    std::chrono::steady_clock::time_point end_;
-};
 
 // Pipelines compiled and seconds spent so far by all runtimes of this process.
 void printStatistics();

@@ -1,7 +1,5 @@
 #include "forms.hpp"
 
-#include <cstdlib>
-
 #include <algorithm>
 
 namespace vkattn::test {
@@ -56,13 +54,6 @@ std::string refusalOf(const Form &form, const Instance &in) {
     const bool ragged = in.c.ragged;
     if ((ragged && in.problem.maxSeqK ? in.problem.maxSeqK : in.problem.k.extent[2]) == 0) return "nothing to do without keys";
     return {};
-}
-
-void EveryForm::SetUp() {
-    const std::string suite = testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
-    if (form().kernel == VKATTN_KERNEL_STAGED || std::getenv("VKATTN_TEST_ALL_FORMS")) return;
-    Random random = randomFor("forms of " + suite);
-    if ((GetParam() + random()) % 3 != 0) GTEST_SKIP() << "left to another seed; VKATTN_TEST_ALL_FORMS=1 takes every form";
 }
 
 Runtime *EveryForm::runtime(Room room) {

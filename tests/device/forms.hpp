@@ -31,11 +31,8 @@ enum class Room {
 [[nodiscard]] std::string refusalOf(const Form &form, const Instance &instance);
 
 // Tests of every form. GetParam() is an index of forms().
-// A software driver compiles each fused pipeline for seconds: without VKATTN_TEST_ALL_FORMS=1 a suite takes the staged kernel and a third
-// of the other forms, another third with another seed, and skips the rest saying so.
 class EveryForm : public testing::TestWithParam<size_t> {
   protected:
-    void SetUp() override;
     [[nodiscard]] const Form &form() const { return forms()[GetParam()]; }
     // As runtimeFor; a form that the device lacks skips the test, and the caller must return.
     [[nodiscard]] Runtime *runtime(Room room = Room::all);

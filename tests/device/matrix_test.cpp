@@ -13,14 +13,10 @@ void runMatrix(Limits limits, bool full, vkattn_kernel kernel = VKATTN_KERNEL_ST
     Runtime *runtime = runtimeFor(limits);
     ASSERT_TRUE(runtime);
     Random random = randomFor("matrix");
-    std::vector<Case> cases = caseMatrix(random, full);
-    const bool fused = kernel != VKATTN_KERNEL_STAGED;
-    if (fused) std::shuffle(cases.begin(), cases.end(), random);
-    const TimeBudget budget(fused ? 25 : 3600);
-    size_t ran = 0, left = cases.size();
+    // Full tiles take a second a pipeline to compile on software drivers: of the planner's choices, one set of types and dims.
+    const std::vector<Case> cases = kernel == VKATTN_KERNEL_STAGED ? caseMatrix(random, full) : formMatrix(random, 0);
+    size_t ran = 0;
     for (Case c : cases) {
-        if (fused && budget.over()) break;
-        --left;
         c.kernel = kernel;
         // Rows of a 2048-wide head with dims far apart do not fit a 64 KiB binding: the plan refuses, which tests/unit/plan_test.cpp
         // covers.
@@ -31,8 +27,8 @@ void runMatrix(Limits limits, bool full, vkattn_kernel kernel = VKATTN_KERNEL_ST
         EXPECT_EQ(wrong, "") << c.name;
         ++ran;
     }
-    std::printf("%zu cases, %zu left out when the time was up\n", ran, left);
-    EXPECT_GE(ran, fused ? 5u : full ? 500u : 300u);
+    std::printf("%zu cases\n", ran);
+    EXPECT_GE(ran, full ? 500u : 200u);
 }
 
 } // namespace
@@ -79,11 +75,8 @@ class MatrixOf : public EveryForm {
         Random random = randomFor(std::string("matrix of ") + form().name);
         std::vector<Case> cases = formMatrix(random, pipelines);
         if (!all) std::erase_if(cases, [&](const Case &c) { return !isTaken(c); });
-        std::shuffle(cases.begin(), cases.end(), random);
-        const TimeBudget budget(all ? 15 : 8);
         size_t ran = 0, refused = 0;
         for (Case &c : cases) {
-            if (budget.over()) break;
             c.kernel = form().kernel;
             Random own = randomFor(c.name);
             const auto in = makeInstance(c, own);
@@ -94,9 +87,9 @@ class MatrixOf : public EveryForm {
                 EXPECT_NE(wrong.find(expected), std::string::npos) << c.name << ": " << wrong;
             ++(expected.empty() ? ran : refused);
         }
-        std::printf("%s: %zu cases run, %zu refused by design, %zu left out when the time was up, %u pipelines so far\n", form().name, ran,
-                    refused, cases.size() - ran - refused, on->compileStatistics().pipelines);
-        EXPECT_GE(ran, 2u);
+        std::printf("%s: %zu cases run, %zu refused by design, %u pipelines so far\n", form().name, ran, refused,
+                    on->compileStatistics().pipelines);
+        EXPECT_GE(ran, all ? 150u : 30u);
     }
 };
 

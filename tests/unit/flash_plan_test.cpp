@@ -320,6 +320,39 @@ TEST(FlashPlan, fourStorageBuffers) {
     EXPECT_TRUE(std::strstr(why.message, "the decode kernel needs 13 storage buffers")) << why.message;
     EXPECT_EQ(flashSupported(VKATTN_KERNEL_FLASH, limits, &why), VKATTN_OK);
     EXPECT_TRUE(std::strstr(why.message, "q, k, v and out alone")) << why.message;
+    EXPECT_EQ(flashSupported(VKATTN_KERNEL_DECODE, limits, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_TRUE(std::strstr(why.message, "needs 13 storage buffers")) << why.message;
+}
+
+// 16-bit runs are loaded by whole words where offset and strides put every one of them at the start of a word.
+TEST(FlashPlan, runsThatFillWordsAreKnown) {
+    const PlanLimits limits = limitsOf("dimLanes=4 rowLanes=2 rowsPerLane=2");
+    Case c;
+    c.headDim = c.valueDim = 32, c.keyTokens = c.queryTokens = 40, c.k = c.v = VKATTN_F16, c.kernel = VKATTN_KERNEL_FLASH;
+    const Problem plain = problemOf(c);
+    const auto order = [&](const Problem &p) {
+        Plan plan;
+        EXPECT_EQ(makePlan(p, limits, plan, nullptr), VKATTN_OK);
+        return plan.flash.dimOrder;
+    };
+    EXPECT_EQ(order(plain), interop::dimsInWords);
+    for (const vkattn_role role : {VKATTN_K, VKATTN_V}) {
+        Problem odd = plain;
+        odd.tensors[role].offset = 1;
+        EXPECT_EQ(order(odd), interop::dimsAdjacent);
+        for (int axis = 0; axis < 3; ++axis) {
+            odd = plain;
+            for (int n = 0; n <= axis; ++n) odd.tensors[role].stride[n] = 4 * plain.tensors[role].stride[n] + (n == axis);
+            EXPECT_EQ(order(odd), interop::dimsAdjacent) << axis;
+        }
+        odd = plain;
+        for (int64_t &stride : odd.tensors[role].stride) stride *= 2;
+        EXPECT_EQ(order(odd), interop::dimsApart);
+    }
+    c.headDim = c.valueDim = 33;
+    EXPECT_NE(order(problemOf(c)), interop::dimsInWords);
+    c.k = c.v = VKATTN_F32;
+    EXPECT_EQ(order(problemOf(c)), interop::dimsInWords) << "an f32 is a word";
 }
 
 TEST(FlashPlan, saysWhyItCannot) {
