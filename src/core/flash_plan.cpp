@@ -82,8 +82,9 @@ uint32_t mostSplitKeys(const FlashTuning &tuning, const FlashShape &shape) {
     const uint64_t perStep = hides ? 2 : 1;
     uint64_t perTile = perStep;
     if (tile.source == sourceShared) // its steps in up to two loops, the loads of K and V, and the loop over tiles
-        perTile = tile.tileKeys / tile.step() * perStep + 6 + ceilDiv(uint64_t{tile.tileKeys} * shape.dimsPerLane, tile.invocations()) +
-                  ceilDiv(uint64_t{tile.tileKeys} * shape.valueDimsPerLane, tile.invocations());
+        perTile = tile.tileKeys / tile.step() * perStep + 6 +
+                  ceilDiv(uint64_t{tile.tileKeys} * shape.dimsPerLane, uint64_t{stageLoads} * tile.invocations()) +
+                  ceilDiv(uint64_t{tile.tileKeys} * shape.valueDimsPerLane, uint64_t{stageLoads} * tile.invocations());
     const uint64_t tiles = edges < maxKeysPerLane ? (maxKeysPerLane - edges) / perTile : 0;
     const uint64_t keys = std::min<uint64_t>(tiles * tile.keyTile(), std::max(tuning.maxSplitKeys, tile.keyTile()));
     return static_cast<uint32_t>(keys - keys % tile.keyTile());
@@ -134,6 +135,13 @@ uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const Flas
     const uint64_t wanted = ceilDiv(tuning.targetWorkgroups, workgroups), most = std::max(keys / tuning.minSplitKeys, 1u);
     const uint64_t splits = std::max<uint64_t>(std::min(wanted, most), ceilDiv(keys, mostKeys));
     return roundUp(static_cast<uint32_t>(ceilDiv(keys, splits)), tile);
+}
+
+// Workspace for the partial results of the flash kernel, whose rows may be many: as many rows at a time as fill the device, or 1/128 of
+// what K and V take, whichever is more. Decode has few rows and keeps them together.
+uint64_t partialResultsCap(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
+    const uint64_t filling = uint64_t{tuning.targetWorkgroups} * shape.tile.rows() * (uint64_t{p.valueDim} + partialWords) * 4;
+    return std::max(filling, (p.bytesNeeded(VKATTN_K) + p.bytesNeeded(VKATTN_V)) / 128);
 }
 
 vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem &p, const FlashShape &shape, const Caps &caps,
@@ -227,13 +235,16 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     if (options) shape.optionsBytes = (sizeof(FlashOptions) + alignment - 1) / alignment * alignment;
     ChunkShape chunk{};
     const uint64_t fixedBytes = out.tableBytes + shape.optionsBytes;
+    PlanLimits room = limits;
+    if (kernel == VKATTN_KERNEL_FLASH)
+        room.maxWorkspaceBytes = std::min(room.maxWorkspaceBytes, fixedBytes + partialResultsCap(p, tuning, shape));
     // Packing heads keeps them together; where limits cut them apart, they go unpacked.
     const bool pack = p.groupSize() > 1 && (kernel == VKATTN_KERNEL_DECODE || p.queryTokens < shape.tile.rows());
     for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {
         shape.splitKeys = chooseSplitKeys(p, tuning, shape, mostKeys);
         if (!merges) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), tile->keyTile());
         const FlashLimits own = {p, caps, shape, shape.tile.rows(), p.deterministic ? shape.splitKeys : tile->keyTile(), p.deterministic};
-        Chunker chunker(p, limits, own, fixedBytes);
+        Chunker chunker(p, room, own, fixedBytes);
         const bool fits = chunker.choose(chunk, shape.packed == 1 ? why : nullptr);
         if (!fits && shape.packed > 1) continue;
         if (!fits) return explainParts(name, own, why);
