@@ -372,26 +372,15 @@ void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
     }
 }
 
-// Element pairs by words where 16-bit runs fill them. Unrolled by stageLoads (interop.h): every round of a loop counts against what software
-// devices allow a shader.
 #define STAGE_TILE(into, count, words, type, at, load)                                                                                     \
-    {                                                                                                                                      \
-        const bool inWords_ = (type) != elementF32 && dimOrder == dimsInWords && exactDims;                                                \
-        const uint width_ = inWords_ ? (count) / 2u : (count), total_ = tileKeys * width_;                                                 \
-        for (uint first_ = lane; first_ < total_; first_ += stageLoads * gl_WorkGroupSize.x)                                               \
-            [[unroll]] for (uint e_ = 0u; e_ < stageLoads; ++e_) {                                                                         \
-                const uint n_ = first_ + e_ * gl_WorkGroupSize.x;                                                                          \
-                if (total_ % (stageLoads * gl_WorkGroupSize.x) != 0u && n_ >= total_) break;                                               \
-                const int key_ = tile + int(n_ / width_);                                                                                  \
-                const uint within_ = n_ % width_;                                                                                          \
-                if (inWords_) {                                                                                                            \
-                    const uint word_ = words[(at(key_) >> 1) + within_];                                                                   \
-                    into[2u * n_] = sixteenToFloat(type, word_ & 0xffffu);                                                                 \
-                    into[2u * n_ + 1u] = sixteenToFloat(type, word_ >> 16);                                                                \
-                } else {                                                                                                                   \
-                    into[n_] = load(at(key_), within_);                                                                                    \
-                }                                                                                                                          \
-            }                                                                                                                              \
+    if ((type) != elementF32 && dimOrder == dimsInWords && exactDims) {                                                                    \
+        for (uint n = lane; n < tileKeys * (count) / 2u; n += gl_WorkGroupSize.x) {                                                        \
+            const uint word_ = words[(at(tile + int(n / ((count) / 2u))) >> 1) + n % ((count) / 2u)];                                      \
+            into[2u * n] = sixteenToFloat(type, word_ & 0xffffu);                                                                          \
+            into[2u * n + 1u] = sixteenToFloat(type, word_ >> 16);                                                                         \
+        }                                                                                                                                  \
+    } else {                                                                                                                               \
+        for (uint n = lane; n < tileKeys * (count); n += gl_WorkGroupSize.x) into[n] = load(at(tile + int(n / (count))), n % (count));     \
     }
 
 void stageTile(int tile) {

@@ -45,7 +45,6 @@ VKATTN_CONST flagPartial = 512u;    // flash: partial results to the workspace
 // Specialization constants of flash
 VKATTN_CONST sourceDirect = 0u;   // each lane loads the K and V it multiplies
 VKATTN_CONST sourceShared = 1u;   // tiles of K and V in shared memory
-VKATTN_CONST stageLoads = 8u;    // loads of K or V into shared memory that a lane has under way
 VKATTN_CONST sourceShuffled = 2u; // lanes load neighbouring dims, subgroup shuffles spread them
 VKATTN_CONST dimsApart = 0u;      // of K or V in memory, anyhow
 VKATTN_CONST dimsAdjacent = 1u;   // each dim beside the one before it

@@ -82,9 +82,8 @@ uint32_t mostSplitKeys(const FlashTuning &tuning, const FlashShape &shape) {
     const uint64_t perStep = hides ? 2 : 1;
     uint64_t perTile = perStep;
     if (tile.source == sourceShared) // its steps in up to two loops, the loads of K and V, and the loop over tiles
-        perTile = tile.tileKeys / tile.step() * perStep + 6 +
-                  ceilDiv(uint64_t{tile.tileKeys} * shape.dimsPerLane, uint64_t{stageLoads} * tile.invocations()) +
-                  ceilDiv(uint64_t{tile.tileKeys} * shape.valueDimsPerLane, uint64_t{stageLoads} * tile.invocations());
+        perTile = tile.tileKeys / tile.step() * perStep + 6 + ceilDiv(uint64_t{tile.tileKeys} * shape.dimsPerLane, tile.invocations()) +
+                  ceilDiv(uint64_t{tile.tileKeys} * shape.valueDimsPerLane, tile.invocations());
     const uint64_t tiles = edges < maxKeysPerLane ? (maxKeysPerLane - edges) / perTile : 0;
     const uint64_t keys = std::min<uint64_t>(tiles * tile.keyTile(), std::max(tuning.maxSplitKeys, tile.keyTile()));
     return static_cast<uint32_t>(keys - keys % tile.keyTile());

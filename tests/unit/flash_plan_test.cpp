@@ -259,9 +259,6 @@ TEST(FlashPlan, workspaceOfALongPrefillIsSmall) {
                         const uint64_t keysAndValues = p.bytesNeeded(VKATTN_K) + p.bytesNeeded(VKATTN_V);
                         EXPECT_LT(static_cast<double>(plan.workspaceBytes), 0.01 * static_cast<double>(keysAndValues))
                             << "type " << type << " clustered " << clustered << " dim " << dim << " tokens " << tokens;
-                        if (dim == 64 && tokens == 32768) {
-                            EXPECT_EQ(plan.flash.parts, 0u);
-                        }
                     }
 }
 
@@ -287,7 +284,7 @@ TEST(FlashPlan, loopsAreBounded) {
                 const FlashShape &s = plan.flash;
                 uint64_t perTile = s.tile.keyTile() / s.tile.step();
                 if (s.tile.source == interop::sourceShared)
-                    perTile += 5 + s.tile.tileKeys * (s.dimsPerLane + s.valueDimsPerLane) / (interop::stageLoads * s.tile.invocations());
+                    perTile += 5 + s.tile.tileKeys * (s.dimsPerLane + s.valueDimsPerLane) / s.tile.invocations();
                 EXPECT_LE(s.splitKeys / s.tile.keyTile() * perTile, 65000u) << tile;
                 EXPECT_LE(s.parts * (2 + (p.valueDim + 2 * s.combineLanes - 1) / (2 * s.combineLanes)), 65000u) << tile;
             }
