@@ -1,0 +1,131 @@
+// Loads of every storage type as floats, exp2 and tanh, for one Highway target.
+#if defined(VKATTN_CPU_VECTORS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef VKATTN_CPU_VECTORS_INL_HPP
+#undef VKATTN_CPU_VECTORS_INL_HPP
+#else
+#define VKATTN_CPU_VECTORS_INL_HPP
+#endif
+
+#include "util/half.hpp"
+
+#include <hwy/highway.h>
+
+#include <limits>
+
+// Loops over arrays of vectors: unrolled whole, or the arrays lie in memory.
+#ifndef VKATTN_UNROLL
+#define VKATTN_UNROLL HWY_UNROLL(16)
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace vkattn {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Ints = hn::RebindToSigned<Floats>;
+using Words = hn::RebindToUnsigned<Floats>;
+using Vector = hn::Vec<Floats>;
+using LaneMask = hn::Mask<Floats>;
+constexpr size_t lanes = hn::MaxLanes(Floats());
+constexpr float minusInfinity = -std::numeric_limits<float>::infinity();
+
+// The storage types, told apart by type and not by width alone.
+struct Half {
+    uint16_t bits;
+};
+struct Brain {
+    uint16_t bits;
+};
+
+HWY_INLINE Vector loadFloats(const float *from) {
+    return hn::LoadU(Floats(), from);
+}
+HWY_INLINE Vector loadFloats(const Brain *from) {
+    const hn::Rebind<uint16_t, Floats> narrow;
+    const auto bits = hn::LoadU(narrow, reinterpret_cast<const uint16_t *>(from));
+    return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(Words(), bits)));
+}
+HWY_INLINE Vector loadFloats(const Half *from) {
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
+    const hn::Rebind<hwy::float16_t, Floats> narrow; // an instruction
+    return hn::PromoteTo(Floats(), hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t *>(from)));
+#else
+    // Exact for all 65536: moved to a float's place the bits are the value times 2^-112, denormals included.
+    const Floats f;
+    const Words u;
+    const hn::Rebind<uint16_t, Floats> narrow;
+    const auto bits = hn::PromoteTo(u, hn::LoadU(narrow, reinterpret_cast<const uint16_t *>(from)));
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(u, 0x7fffu)));
+    const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(u, 0x8000u)));
+    const auto scaled = hn::BitCast(u, hn::Mul(hn::BitCast(f, magnitude), hn::Set(f, 0x1p112f)));
+    const auto special = hn::Or(magnitude, hn::Set(u, 0x7f800000u)); // infinity or NaN
+    const auto isSpecial = hn::Eq(hn::And(magnitude, hn::Set(u, 0x0f800000u)), hn::Set(u, 0x0f800000u));
+    return hn::BitCast(f, hn::Or(sign, hn::IfThenElse(isSpecial, special, scaled)));
+#endif
+}
+HWY_INLINE float loadFloat(const float *from) {
+    return *from;
+}
+HWY_INLINE float loadFloat(const Half *from) {
+    return halfToFloat(from->bits);
+}
+HWY_INLINE float loadFloat(const Brain *from) {
+    return brainToFloat(from->bits);
+}
+
+// 2^x for x <= 64; below 2^-126 it is 0; NaN stays NaN, and 2^0 is exactly 1. The polynomial's own error is 9e-09, the whole within 1.2 ulp.
+HWY_INLINE Vector exp2Of(Vector x) {
+    const Floats f;
+    const Words u;
+    // Adding 1.5 * 2^23 rounds to a whole number, which then stands in the lowest bits; 127 more make them an exponent.
+    const auto magic = hn::Set(f, 0x1.8p23f + 127);
+    const auto shifted = hn::Add(x, magic);
+    const auto whole = hn::Sub(shifted, magic);
+    const auto rest = hn::Sub(x, whole);
+    auto y = hn::Set(f, 0x1.44138ap-13f);
+    y = hn::MulAdd(y, rest, hn::Set(f, 0x1.5f0890p-10f));
+    y = hn::MulAdd(y, rest, hn::Set(f, 0x1.3b2a54p-7f));
+    y = hn::MulAdd(y, rest, hn::Set(f, 0x1.c6af6cp-5f));
+    y = hn::MulAdd(y, rest, hn::Set(f, 0x1.ebfbe0p-3f));
+    y = hn::MulAdd(y, rest, hn::Set(f, 0x1.62e430p-1f));
+    y = hn::MulAdd(y, rest, hn::Set(f, 1.0f));
+    const auto power = hn::BitCast(f, hn::ShiftLeft<23>(hn::BitCast(u, shifted)));
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Set(f, -126.0f)), hn::Mul(y, power));
+}
+constexpr float log2e = 1.44269504088896341f;
+
+// Odd polynomial near 0, so that small scores under a large softcap keep their digits; elsewhere by exp2.
+HWY_INLINE Vector tanhOf(Vector x) {
+    const Floats f;
+    const auto magnitude = hn::Abs(x);
+    const auto square = hn::Mul(x, x);
+    auto small = hn::Set(f, -5.70498872745e-3f); // Cephes, tanhf: 1 ulp below 0.625
+    small = hn::MulAdd(small, square, hn::Set(f, 2.06390887954e-2f));
+    small = hn::MulAdd(small, square, hn::Set(f, -5.37397155531e-2f));
+    small = hn::MulAdd(small, square, hn::Set(f, 1.33314422036e-1f));
+    small = hn::MulAdd(small, square, hn::Set(f, -3.33332819422e-1f));
+    small = hn::MulAdd(hn::Mul(small, square), x, x);
+    const auto far = hn::Set(f, 10.0f); // tanh is 1 there; a NaN stays
+    const auto near = hn::IfThenElse(hn::Gt(magnitude, far), far, magnitude);
+    const auto power = exp2Of(hn::Mul(near, hn::Set(f, 2 * log2e)));
+    const auto one = hn::Set(f, 1.0f);
+    const auto large = hn::CopySign(hn::Sub(one, hn::Div(hn::Set(f, 2.0f), hn::Add(power, one))), x);
+    return hn::IfThenElse(hn::Lt(magnitude, hn::Set(f, 0.625f)), small, large);
+}
+
+HWY_INLINE LaneMask isMinusInfinity(Vector x) {
+    return hn::Eq(x, hn::Set(Floats(), minusInfinity));
+}
+// exp(x - maximum); 0 for minus infinity, also where the maximum is minus infinity.
+struct Exponent {
+    Vector maximum;
+    explicit HWY_INLINE Exponent(Vector m) : maximum(hn::IfThenZeroElse(isMinusInfinity(m), m)) {}
+    HWY_INLINE Vector operator()(Vector x) const { return exp2Of(hn::Mul(hn::Sub(x, maximum), hn::Set(Floats(), log2e))); }
+};
+
+} // namespace HWY_NAMESPACE
+} // namespace vkattn
+HWY_AFTER_NAMESPACE();
+#endif
