@@ -79,7 +79,7 @@ struct RowPlace {
 
 // Scratch memory of one thread, in floats from its start; every part begins on a boundary of 16.
 struct ScratchLayout {
-    size_t query, out, scores, pairs, keys, values, finite, stats, row, total;
+    size_t query, out, scores, pairs, keys, values, finite, stats, places, reaches, row, total;
 };
 inline constexpr size_t statsPerRow = 4; // maximum, sum, whether a key was seen, factor of the last rescaling
 
@@ -99,7 +99,9 @@ inline constexpr size_t statsPerRow = 4; // maximum, sum, whether a key was seen
     place(at.keys, std::max<size_t>(tile, shape.lanes) * p.headDim);
     place(at.values, tile * p.valueDim);
     place(at.finite, tile * p.valueDim);
-    place(at.stats, statsPerRow * rows + 3 * shape.panelRows); // and position, begin and end of a panel's rows
+    place(at.stats, statsPerRow * rows);
+    place(at.places, 3 * shape.panelRows); // position, begin and end of a panel's rows
+    place(at.reaches, 4 * rows / shape.lanes);
     place(at.row, p.valueDim);
     at.total = end;
     return at;

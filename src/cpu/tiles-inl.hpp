@@ -43,7 +43,7 @@ HWY_INLINE void scoreBlock(TileRows keys, const float *HWY_RESTRICT query, size_
     VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
         VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[n][v] = hn::Zero(f);
     }
-    for (size_t d = 0; d < dims; ++d, query += vectors * lanes) {
+    HWY_UNROLL(4) for (size_t d = 0; d < dims; ++d, query += vectors * lanes) {
         Vector q[vectors];
         VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) q[v] = hn::Load(f, query + v * lanes);
         VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
@@ -68,7 +68,7 @@ HWY_INLINE void valueBlock(TileRows values, size_t keys, const float *HWY_RESTRI
             hn::Mul(hn::Load(f, out + (n * vectors + v) * lanes), hn::Load(f, rescale + v * lanes));
     }
     const float *HWY_RESTRICT value = values.data;
-    for (size_t key = 0; key < keys; ++key, value += values.stride, weights += vectors * lanes) {
+    HWY_UNROLL(4) for (size_t key = 0; key < keys; ++key, value += values.stride, weights += vectors * lanes) {
         Vector w[vectors];
         VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) w[v] = hn::Load(f, weights + v * lanes);
         VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
@@ -200,7 +200,7 @@ template <size_t vectors> class TileAttention {
         uint32_t begin = unit_.keyEnd, end = unit_.keyBegin;
         for (uint32_t panel = 0; panel < panels; ++panel) {
             loadQueries(panel);
-            const Reach reach = place(panel);
+            const Reach reach = reaches()[panel] = place(panel);
             begin = std::min(begin, reach.begin);
             end = std::max(end, reach.end);
         }
@@ -213,10 +213,11 @@ template <size_t vectors> class TileAttention {
             TileRows keys{}, values{};
             FiniteValues finite;
             for (uint32_t panel = 0; panel < panels; ++panel) {
-                const Reach reach = place(panel);
+                const Reach reach = reaches()[panel];
                 const uint32_t from = std::max(first, reach.begin), to = std::min(last, reach.end);
                 if (from >= to) continue;
                 const bool partial = from < reach.commonBegin || to > reach.commonEnd;
+                if ((partial || !plain) && panels > 1) place(panel);
                 Pairs pairs = Pairs::allVisible;
                 if (pairwise) pairs = lookUpPairs(call_, *unit_.s, unit_.b, places_, rowsOf(panel), from, to, part(at_.pairs), panelRows);
                 if (pairs == Pairs::noneVisible) continue;
@@ -267,6 +268,7 @@ template <size_t vectors> class TileAttention {
     float *sum(uint32_t panel) const { return stat(panel, 1); }
     float *seen(uint32_t panel) const { return stat(panel, 2); }
     float *rescale(uint32_t panel) const { return stat(panel, 3); }
+    Reach *reaches() const { return reinterpret_cast<Reach *>(part(at_.reaches)); }
     TileRows tileOf(vkattn_role role, uint32_t begin, uint32_t end, float *copy) const {
         return tileRows(p_.tensor(role), call_.operands.data[role], *unit_.s, unit_.kvHead, begin, end, copy);
     }
@@ -295,7 +297,7 @@ template <size_t vectors> class TileAttention {
     // Fills places_ and the lanes that compare with keys.
     Reach place(uint32_t panel) {
         Reach reach = {unit_.s->keys, 0, 0, unit_.s->keys};
-        auto *lane = reinterpret_cast<int32_t *>(part(at_.stats) + size_t{statsPerRow} * call_.tiling.unitRows);
+        auto *lane = reinterpret_cast<int32_t *>(part(at_.places));
         for (uint32_t r = 0; r < panelRows; ++r) {
             if (r < rowsOf(panel)) {
                 places_[r] = placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + panel * panelRows + r);
