@@ -68,8 +68,8 @@ struct RowPlace {
 [[nodiscard]] inline RowPlace placeOf(const Problem &p, const Sequence &s, uint32_t kvHead, uint32_t row) {
     const uint32_t group = p.groupSize();
     RowPlace place;
-    place.head = kvHead * group + row % group;
-    place.query = row / group;
+    place.head = kvHead * group + (group == 1 ? 0 : row % group); // a division takes longer than the rest
+    place.query = group == 1 ? row : row / group;
     place.position = p.topLeft ? int64_t{place.query} : int64_t{place.query} + s.keys - int64_t{s.queries};
     const int64_t keys = s.keys;
     place.begin = static_cast<uint32_t>(std::clamp<int64_t>(place.position - p.left, 0, keys));
@@ -96,13 +96,13 @@ inline constexpr size_t statsPerRow = 4; // maximum, sum, whether a key was seen
     place(at.out, rows * p.valueDim);
     place(at.scores, tile * shape.panelRows);
     place(at.pairs, tile * shape.panelRows);
-    place(at.keys, std::max<size_t>(tile, shape.lanes) * p.headDim);
+    place(at.keys, std::max<size_t>(tile, shape.lanes) * p.headDim); // and four rows of queries before that
     place(at.values, tile * p.valueDim);
     place(at.finite, tile * p.valueDim);
     place(at.stats, statsPerRow * rows);
     place(at.places, 3 * shape.panelRows); // position, begin and end of a panel's rows
     place(at.reaches, 4 * rows / shape.lanes);
-    place(at.row, p.valueDim);
+    place(at.row, 4 * size_t{p.valueDim}); // rows are transposed four at a time
     at.total = end;
     return at;
 }
@@ -113,18 +113,12 @@ enum class Pairs { noneVisible, someVisible, allVisible };
 [[nodiscard]] Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const RowPlace *places, uint32_t rows, uint32_t begin,
                                 uint32_t end, float *out, uint32_t stride);
 
-// Adds the sink, and writes the row's output and lse. `out` holds the weighted sum of values with exponents less `maximum`, and `sum` that
-// of the weights. Leaves in maximum and sum what the weights are to be computed with.
-void finishRow(const Call &call, const Sequence &s, const RowPlace &place, const float *out, float &maximum, float &sum, bool seen);
-
-// Puts the pieces of all rows of a sequence's key/value head together and finishes them.
-void joinPieces(const Call &call, const SequencePlan &plan, uint32_t kvHead, float *row);
-
 // One target's kernels.
 struct Kernels {
     KernelShape shape;
     void (*attend)(const Call &, const Unit &, float *scratch);
     bool (*takesFewRows)(const Call &, const Sequence &); // whether attend() has dims in lanes for it
+    void (*joinPieces)(const Call &, const SequencePlan &, uint32_t kvHead, float *scratch); // of all rows that share a key/value head
     void (*exp2)(const float *x, float *y, size_t count); // for its test: count is a whole number of vectors
 };
 // Those of the best target that this processor has.

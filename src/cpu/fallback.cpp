@@ -114,7 +114,7 @@ struct Run {
         }
         own.attend(call, unit, memory);
         if (plan.splits > 1 && call.counters[plan.countersBefore + unit.kvHead].fetch_add(1, std::memory_order_acq_rel) + 1 == plan.splits)
-            joinPieces(call, plan, unit.kvHead, memory);
+            own.joinPieces(call, plan, unit.kvHead, memory);
     }
 };
 

@@ -11,6 +11,7 @@
 
 #include "cpu/attention.hpp"
 
+#include "cpu/finish-inl.hpp"
 #include "cpu/vectors-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

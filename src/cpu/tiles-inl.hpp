@@ -12,6 +12,7 @@
 
 #include "cpu/attention.hpp"
 
+#include "cpu/finish-inl.hpp"
 #include "cpu/vectors-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -121,6 +122,15 @@ template <class Element> void packRow(const unsigned char *data, uint64_t at, ui
     for (; d < dims; ++d) to[d] = loadFloat(from + static_cast<ptrdiff_t>(d * step));
 }
 
+inline void packRowOf(vkattn_dtype dtype, const unsigned char *data, uint64_t at, uint64_t step, uint32_t dims, float *to) {
+    if (dtype == VKATTN_F32)
+        packRow<float>(data, at, step, dims, to);
+    else if (dtype == VKATTN_F16)
+        packRow<Half>(data, at, step, dims, to);
+    else
+        packRow<Brain>(data, at, step, dims, to);
+}
+
 // Keys [begin, end) of one key/value head as rows of floats: where they lie, or a copy.
 inline TileRows tileRows(const Tensor &t, const unsigned char *data, const Sequence &s, uint32_t head, uint32_t begin, uint32_t end,
                          float *copy) {
@@ -130,16 +140,8 @@ inline TileRows tileRows(const Tensor &t, const unsigned char *data, const Seque
     if (t.dtype == VKATTN_F32 && unit && (t.stride[2] == dims || end - begin == 1))
         return {reinterpret_cast<const float *>(data) + t.index(s.batch, head, s.key(begin), 0), static_cast<ptrdiff_t>(dims)};
     const uint64_t step = unit ? 1 : static_cast<uint64_t>(t.stride[3]);
-    for (uint32_t j = begin; j < end; ++j) {
-        const uint64_t at = t.index(s.batch, head, s.key(j), 0);
-        float *to = copy + size_t{j - begin} * dims;
-        if (t.dtype == VKATTN_F32)
-            packRow<float>(data, at, step, dims, to);
-        else if (t.dtype == VKATTN_F16)
-            packRow<Half>(data, at, step, dims, to);
-        else
-            packRow<Brain>(data, at, step, dims, to);
-    }
+    for (uint32_t j = begin; j < end; ++j)
+        packRowOf(t.dtype, data, t.index(s.batch, head, s.key(j), 0), step, dims, copy + size_t{j - begin} * dims);
     return {copy, static_cast<ptrdiff_t>(dims)};
 }
 
@@ -197,10 +199,11 @@ template <size_t vectors> class TileAttention {
     void attend() {
         const uint32_t panels = (unit_.rows + panelRows - 1) / panelRows;
         const bool pairwise = call_.pairwise(), plain = call_.plainScores();
+        const bool unrestricted = plain && p_.left == openWindow && p_.right == openWindow;
         uint32_t begin = unit_.keyEnd, end = unit_.keyBegin;
         for (uint32_t panel = 0; panel < panels; ++panel) {
             loadQueries(panel);
-            const Reach reach = reaches()[panel] = place(panel);
+            const Reach reach = reaches()[panel] = unrestricted ? Reach{0, unit_.s->keys, 0, unit_.s->keys} : place(panel);
             begin = std::min(begin, reach.begin);
             end = std::max(end, reach.end);
         }
@@ -273,20 +276,34 @@ template <size_t vectors> class TileAttention {
         return tileRows(p_.tensor(role), call_.operands.data[role], *unit_.s, unit_.kvHead, begin, end, copy);
     }
 
+    // Rows into lanes; lanes without a row compute with zeros.
     void loadQueries(uint32_t panel) {
         const Tensor &t = p_.tensor(VKATTN_Q);
         const unsigned char *data = call_.operands.data[VKATTN_Q];
-        float *to = query(panel);
-        const uint32_t rows = rowsOf(panel);
-        const uint64_t step = static_cast<uint64_t>(t.stride[3]);
-        for (uint32_t r = 0; r < panelRows; ++r) {
-            if (r >= rows) { // lanes without a row compute with zeros
-                for (uint32_t d = 0; d < p_.headDim; ++d) to[size_t{d} * panelRows + r] = 0;
-                continue;
+        const uint32_t rows = rowsOf(panel), dims = p_.headDim;
+        const uint64_t step = t.unitDims() ? 1 : static_cast<uint64_t>(t.stride[3]);
+        constexpr uint32_t together = panelRows < 4 ? 1 : 4;
+        for (uint32_t r = 0; r < panelRows; r += together) {
+            const float *from[4];
+            for (uint32_t n = 0; n < together; ++n) {
+                float *copy = part(at_.keys) + size_t{n} * dims;
+                from[n] = copy;
+                if (r + n >= rows) {
+                    std::fill(copy, copy + dims, 0.0f);
+                    continue;
+                }
+                const RowPlace own = placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + panel * panelRows + r + n);
+                const uint64_t at = t.index(unit_.s->batch, own.head, unit_.s->query(own.query), 0);
+                if (t.dtype == VKATTN_F32 && step == 1)
+                    from[n] = reinterpret_cast<const float *>(data) + at;
+                else
+                    packRowOf(t.dtype, data, at, step, dims, copy);
             }
-            const RowPlace place = placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + panel * panelRows + r);
-            uint64_t at = t.index(unit_.s->batch, place.head, unit_.s->query(place.query), 0);
-            for (uint32_t d = 0; d < p_.headDim; ++d, at += step) to[size_t{d} * panelRows + r] = loadElement(data, t.dtype, at);
+            float *to = query(panel) + r;
+            if constexpr (together == 4)
+                transposeFour(from, dims, to, panelRows);
+            else
+                for (uint32_t d = 0; d < dims; ++d) to[size_t{d} * panelRows] = from[0][d];
         }
         std::fill(out(panel), out(panel) + size_t{panelRows} * p_.valueDim, 0.0f);
         std::fill(maximum(panel), maximum(panel) + panelRows, minusInfinity);
@@ -411,18 +428,35 @@ template <size_t vectors> class TileAttention {
 
     void finish(uint32_t panel) {
         const uint32_t dims = p_.valueDim;
-        if (!unit_.partial && p_.tensor(VKATTN_WEIGHTS).present()) place(panel);
-        for (uint32_t r = 0; r < rowsOf(panel); ++r) {
-            const uint32_t row = panel * panelRows + r;
-            float *to = unit_.partial ? unit_.partial + row * call_.partialFloats() : part(at_.row);
-            for (uint32_t d = 0; d < dims; ++d) to[d] = out(panel)[size_t{d} * panelRows + r];
-            if (unit_.partial) {
-                to[dims] = maximum(panel)[r];
-                to[dims + 1] = sum(panel)[r];
-                to[dims + 2] = seen(panel)[r];
+        for (uint32_t first = 0; first < rowsOf(panel); first += 4) {
+            const uint32_t rows = std::min(4u, rowsOf(panel) - first);
+            float *copies = part(at_.row);
+            if constexpr (panelRows >= 4) {
+                size_t d = 0;
+                for (; d + 4 <= dims; d += 4) {
+                    const float *from[4];
+                    for (size_t n = 0; n < 4; ++n) from[n] = out(panel) + (d + n) * panelRows + first;
+                    transposeFour(from, 4, copies + d, dims);
+                }
+                for (; d < dims; ++d)
+                    for (uint32_t n = 0; n < rows; ++n) copies[n * dims + d] = out(panel)[d * panelRows + first + n];
             } else {
-                const RowPlace own = placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + row);
-                finishRow(call_, *unit_.s, own, to, maximum(panel)[r], sum(panel)[r], seen(panel)[r] != 0);
+                for (size_t d = 0; d < dims; ++d)
+                    for (uint32_t n = 0; n < rows; ++n) copies[n * dims + d] = out(panel)[d * panelRows + first + n];
+            }
+            for (uint32_t n = 0; n < rows; ++n) {
+                const uint32_t r = first + n, row = panel * panelRows + r;
+                const float *own = copies + size_t{n} * dims;
+                if (unit_.partial) {
+                    float *to = unit_.partial + row * call_.partialFloats();
+                    std::copy(own, own + dims, to);
+                    to[dims] = maximum(panel)[r];
+                    to[dims + 1] = sum(panel)[r];
+                    to[dims + 2] = seen(panel)[r];
+                } else {
+                    finishRow(call_, *unit_.s, placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + row), own, maximum(panel)[r], sum(panel)[r],
+                              seen(panel)[r] != 0);
+                }
             }
         }
         if (!unit_.partial && p_.tensor(VKATTN_WEIGHTS).present()) writeWeights(panel);

@@ -65,6 +65,51 @@ HWY_INLINE Vector loadFloats(const Half *from) {
     return hn::BitCast(f, hn::Or(sign, hn::IfThenElse(isSpecial, special, scaled)));
 #endif
 }
+// As floatToHalf and floatToBrain of util/half.hpp.
+HWY_INLINE void storeHalves(Vector x, uint16_t *to) {
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
+    const Floats f;
+    const hn::Rebind<hwy::float16_t, Floats> narrow;
+    const auto quiet = hn::CopySign(hn::Set(f, std::numeric_limits<float>::quiet_NaN()), x);
+    hn::StoreU(hn::DemoteTo(narrow, hn::IfThenElse(hn::IsNaN(x), quiet, x)), narrow, reinterpret_cast<hwy::float16_t *>(to));
+#else
+    HWY_ALIGN float each[lanes];
+    hn::Store(x, Floats(), each);
+    for (size_t n = 0; n < lanes; ++n) to[n] = floatToHalf(each[n]);
+#endif
+}
+HWY_INLINE void storeBrains(Vector x, uint16_t *to) {
+    const Words u;
+    const hn::Rebind<uint16_t, Floats> narrow;
+    const auto bits = hn::BitCast(u, x);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7fffu))));
+    const auto quiet = hn::Or(hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 0x8000u)), hn::Set(u, 0x7fc0u));
+    const auto narrowed = hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(x)), quiet, rounded);
+    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(Ints(), narrowed)), narrow, to);
+}
+
+// to[column * toStride + row] = from[row][column] for 4 rows and `columns` columns.
+HWY_INLINE void transposeFour(const float *const from[4], size_t columns, float *HWY_RESTRICT to, size_t toStride) {
+    size_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+    const hn::FixedTag<float, 4> f;
+    const hn::FixedTag<double, 2> pairs;
+    for (; c + 4 <= columns; c += 4) {
+        const auto r0 = hn::LoadU(f, from[0] + c), r1 = hn::LoadU(f, from[1] + c), r2 = hn::LoadU(f, from[2] + c), r3 = hn::LoadU(f, from[3] + c);
+        const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(f, r0, r1)), low23 = hn::BitCast(pairs, hn::InterleaveLower(f, r2, r3));
+        const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(f, r0, r1)), high23 = hn::BitCast(pairs, hn::InterleaveUpper(f, r2, r3));
+        float *at = to + c * toStride;
+        hn::StoreU(hn::BitCast(f, hn::InterleaveLower(pairs, low01, low23)), f, at);
+        hn::StoreU(hn::BitCast(f, hn::InterleaveUpper(pairs, low01, low23)), f, at + toStride);
+        hn::StoreU(hn::BitCast(f, hn::InterleaveLower(pairs, high01, high23)), f, at + 2 * toStride);
+        hn::StoreU(hn::BitCast(f, hn::InterleaveUpper(pairs, high01, high23)), f, at + 3 * toStride);
+    }
+#endif
+    for (; c < columns; ++c)
+        for (size_t r = 0; r < 4; ++r) to[c * toStride + r] = from[r][c];
+}
+
 HWY_INLINE float loadFloat(const float *from) {
     return *from;
 }
