@@ -13,9 +13,9 @@ namespace vkattn {
 
 // The registers of a target, as its kernels use them (cpu/kernels.cpp).
 struct KernelShape {
-    const char *target;  // Highway's name
-    uint32_t lanes;      // floats in a vector
-    uint32_t panelRows;  // query rows that the tile kernel keeps in a vector's lanes, two vectors
+    const char *target;   // Highway's name
+    uint32_t lanes;       // floats in a vector
+    uint32_t panelRows;   // query rows that the tile kernel keeps in a vector's lanes, two vectors
     uint32_t mostFewRows; // up to so many rows that see the same keys are computed with dims in lanes; 0: never
 };
 
@@ -24,6 +24,8 @@ struct Tiling {
     uint32_t tileKeys = 0;  // keys between two looks at the running maximum; part of the result's last bits
     uint32_t splitKeys = 0; // whole tiles; likewise
 };
+
+inline constexpr uint32_t fewRowsKeys = 64; // of a block, where dims are in lanes: so many values of 128 dims lie in a first-level cache
 
 struct SequencePlan {
     Sequence s;
@@ -108,8 +110,8 @@ inline constexpr size_t statsPerRow = 4; // maximum, sum, whether a key was seen
 }
 
 enum class Pairs { noneVisible, someVisible, allVisible };
-// For the rows places[0, rows) and keys [begin, end): out[(j - begin) * stride + row] is the bias (0 without one), or -infinity where mask, bit
-// mask, documents or the bias itself hide the pair. Reach is not looked at.
+// For the rows places[0, rows) and keys [begin, end): out[(j - begin) * stride + row] is the bias (0 without one), or -infinity where mask,
+// bit mask, documents or the bias itself hide the pair. Reach is not looked at.
 [[nodiscard]] Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const RowPlace *places, uint32_t rows, uint32_t begin,
                                 uint32_t end, float *out, uint32_t stride);
 
@@ -117,7 +119,7 @@ enum class Pairs { noneVisible, someVisible, allVisible };
 struct Kernels {
     KernelShape shape;
     void (*attend)(const Call &, const Unit &, float *scratch);
-    bool (*takesFewRows)(const Call &, const Sequence &); // whether attend() has dims in lanes for it
+    bool (*takesFewRows)(const Call &, const Sequence &);                                    // whether attend() has dims in lanes for it
     void (*joinPieces)(const Call &, const SequencePlan &, uint32_t kvHead, float *scratch); // of all rows that share a key/value head
     void (*exp2)(const float *x, float *y, size_t count); // for its test: count is a whole number of vectors
 };

@@ -45,21 +45,25 @@ struct Shape {
         const uint64_t wanted = ceilDivide(rows * heads, 4ull * mostThreadsOfPool); // four units a thread: the last ones end together
         const uint64_t largest = dims <= 256 ? 128 : dims <= 512 ? 64 : 32;
         tiling.unitRows = static_cast<uint32_t>(ceilDivide(std::clamp<uint64_t>(std::min(wanted, rows), 1, largest), panel) * panel);
-        if (splittable(p)) tiling.unitRows = std::max(tiling.unitRows, static_cast<uint32_t>(ceilDivide(std::min<uint64_t>(rows, mostSplitRows), panel) * panel));
+        if (splittable(p))
+            tiling.unitRows =
+                std::max(tiling.unitRows, static_cast<uint32_t>(ceilDivide(std::min<uint64_t>(rows, mostSplitRows), panel) * panel));
 
         sequenceBytes = counterBytes = partialBytes = 0;
         uint64_t units = 0;
         if (queries) {
             const uint64_t perSequence = splits(p.keyTokens);
             sequenceBytes = aligned(sizeof(SequencePlan) * p.batch);
-            // Of a ragged batch only sequences longer than a piece are cut, and these have no more than twice as many pieces as all keys make.
+            // Of a ragged batch only sequences longer than a piece are cut, and these have no more than twice as many pieces as all keys
+            // make.
             uint64_t pieces = p.batch * perSequence;
             if (!splittable(p) || perSequence == 1 || (!p.ragged() && rows > mostSplitRows)) pieces = 0;
             if (p.ragged()) pieces = std::min(pieces, 2 * ceilDivide(keys, tiling.splitKeys));
             const uint64_t splitRows = std::min<uint64_t>(uint64_t{p.queryTokens} * p.groupSize(), mostSplitRows);
             counterBytes = pieces ? aligned(sizeof(std::atomic<uint32_t>) * p.batch * p.kvHeads) : 0;
             partialBytes = aligned(4 * pieces * p.kvHeads * splitRows * (p.valueDim + uint64_t{3}));
-            units = heads * std::max(ceilDivide(rows, tiling.unitRows), ceilDivide(pieces, std::max<uint64_t>(p.ragged() ? 1 : p.batch, 1)));
+            units =
+                heads * std::max(ceilDivide(rows, tiling.unitRows), ceilDivide(pieces, std::max<uint64_t>(p.ragged() ? 1 : p.batch, 1)));
             if (p.ragged()) units = std::max(units, uint64_t{p.batch} * p.kvHeads);
         }
         threads = static_cast<uint32_t>(std::clamp<uint64_t>(units, 1, mostThreadsOfPool));
@@ -92,8 +96,8 @@ struct Run {
 
     void compute(uint64_t n, float *memory) {
         const SequencePlan *end = call.sequences + call.sequenceCount;
-        const SequencePlan *after = std::upper_bound(
-            call.sequences, end, n, [](uint64_t value, const SequencePlan &plan) { return value < plan.unitsBefore; });
+        const SequencePlan *after =
+            std::upper_bound(call.sequences, end, n, [](uint64_t value, const SequencePlan &plan) { return value < plan.unitsBefore; });
         const SequencePlan &plan = after[-1]; // empty ones have as many units before them as the next
         const auto b = static_cast<uint32_t>(&plan - call.sequences);
         const uint64_t within = n - plan.unitsBefore, perHead = uint64_t{plan.rowBlocks} * plan.splits;
@@ -109,8 +113,8 @@ struct Run {
         if (plan.splits > 1) {
             unit.keyBegin = piece * call.tiling.splitKeys;
             unit.keyEnd = std::min(unit.keyBegin + call.tiling.splitKeys, plan.s.keys);
-            unit.partial = call.partials + plan.partialsBefore +
-                           (uint64_t{unit.kvHead} * plan.splits + piece) * unit.rows * call.partialFloats();
+            unit.partial =
+                call.partials + plan.partialsBefore + (uint64_t{unit.kvHead} * plan.splits + piece) * unit.rows * call.partialFloats();
         }
         own.attend(call, unit, memory);
         if (plan.splits > 1 && call.counters[plan.countersBefore + unit.kvHead].fetch_add(1, std::memory_order_acq_rel) + 1 == plan.splits)
@@ -148,8 +152,9 @@ vkattn_result run(Pool &pool, const Problem &p, const Operands &operands, void *
         for (uint32_t head = 0; head < p.kvHeads; ++head) new (counters + counterCount++) std::atomic<uint32_t>(0);
     });
     if (run.units)
-        pool.run(static_cast<uint32_t>(std::min<uint64_t>(shape.threads, run.units)),
-                 [](void *context, uint32_t thread) { static_cast<Run *>(context)->work(thread); }, &run);
+        pool.run(
+            static_cast<uint32_t>(std::min<uint64_t>(shape.threads, run.units)),
+            [](void *context, uint32_t thread) { static_cast<Run *>(context)->work(thread); }, &run);
     return VKATTN_OK;
 }
 
@@ -192,8 +197,10 @@ extern "C" vkattn_result vkattnCpuExplain(const vkattn_problem *description, vka
     plan->kernel = fewRows ? "few rows" : "tiles";
     plan->vectorLanes = shape.own.shape.lanes;
     const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize();
-    plan->rowsPerTile = fewRows ? static_cast<uint32_t>(rows) : rows <= shape.own.shape.lanes ? shape.own.shape.lanes : shape.own.shape.panelRows;
-    plan->keysPerTile = shape.tiling.tileKeys;
+    plan->rowsPerTile = fewRows                         ? static_cast<uint32_t>(rows)
+                        : rows <= shape.own.shape.lanes ? shape.own.shape.lanes
+                                                        : shape.own.shape.panelRows;
+    plan->keysPerTile = fewRows ? fewRowsKeys : shape.tiling.tileKeys;
     plan->rowsPerUnit = static_cast<uint32_t>(std::min<uint64_t>(rows, shape.tiling.unitRows));
     plan->splits = longest.splits;
     plan->workspaceBytes = shape.bytes();

@@ -108,7 +108,7 @@ class FewRowsAttention {
     }
 
   private:
-    static constexpr uint32_t blockKeys = 64; // so many values of 128 dims lie in a first-level cache beside the weights
+    static constexpr uint32_t blockKeys = fewRowsKeys;
 
     float *part(size_t at) const { return scratch_ + at; }
     float *query(uint32_t row) const { return part(at_.query) + size_t{row} * p_.headDim; }

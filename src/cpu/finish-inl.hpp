@@ -65,7 +65,8 @@ inline void finishRow(const Call &call, const Sequence &s, const RowPlace &place
     const Tensor &lses = p.tensor(VKATTN_LSE);
     storeOut(p.tensor(VKATTN_OUT), call.operands.data[VKATTN_OUT], s, place, out, factor, seen);
     if (lses.present())
-        storeElement(call.operands.data[VKATTN_LSE], VKATTN_F32, lses.index(s.batch, place.head, s.query(place.query), 0), seen ? maximum + std::log(sum) : sink);
+        storeElement(call.operands.data[VKATTN_LSE], VKATTN_F32, lses.index(s.batch, place.head, s.query(place.query), 0),
+                     seen ? maximum + std::log(sum) : sink);
 }
 
 // Puts the pieces of all rows of a sequence's key/value head together and finishes them.

@@ -20,7 +20,8 @@ class Pool {
 
     [[nodiscard]] uint32_t threads() const { return static_cast<uint32_t>(workers_.size()) + 1; }
 
-    // job(context, thread) on `threads` threads (at most threads()), numbered from 0, the caller's; returns when all are done. One job at a time.
+    // job(context, thread) on `threads` threads (at most threads()), numbered from 0, the caller's; returns when all are done. One job at a
+    // time.
     using Job = void (*)(void *context, uint32_t thread);
     void run(uint32_t threads, Job job, void *context);
 

@@ -12,7 +12,7 @@ namespace vkattn {
 struct Sequence {
     uint32_t batch = 0; // in q, k, v, out and lse; bias, masks and weights have the sequence's own number
     uint32_t queryFirst = 0, queries = 0, keyFirst = 0, keys = 0;
-    uint64_t rowsBefore = 0, blocksBefore = 0; // of earlier sequences, all heads
+    uint64_t rowsBefore = 0; // of earlier sequences, all heads
 
     // What lies there may be read at tokens below queries and keys only.
     [[nodiscard]] uint64_t query(uint32_t i) const { return uint64_t{queryFirst} + i; }
@@ -53,26 +53,18 @@ template <class Visit> void forSequences(const Problem &p, const Operands &opera
     }
 }
 
-// A unit of work for a thread: rows of one query head.
-struct RowBlock {
-    uint32_t b, h, first, count;
-};
 struct RowId {
     uint32_t b, h, i;
 };
 
 class Sequences {
   public:
-    static constexpr uint32_t rowBlockSize = 32;
-
     Sequences(const Problem &p, const Operands &operands) : heads_(p.heads) {
         if (p.tensor(VKATTN_Q).extent[2] == 0) return;
         sequences_.reserve(p.batch);
         forSequences(p, operands, [&](uint32_t, Sequence s) {
             s.rowsBefore = rows_;
-            s.blocksBefore = blocks_;
             rows_ += uint64_t{heads_} * s.queries;
-            blocks_ += uint64_t{heads_} * blocksOf(s);
             pairs_ += static_cast<double>(heads_) * s.queries * s.keys;
             sequences_.push_back(s);
         });
@@ -82,34 +74,25 @@ class Sequences {
     [[nodiscard]] auto end() const { return sequences_.end(); }
     [[nodiscard]] uint32_t count() const { return static_cast<uint32_t>(sequences_.size()); }
     [[nodiscard]] uint64_t rows() const { return rows_; }
-    [[nodiscard]] uint64_t blocks() const { return blocks_; }
     [[nodiscard]] double pairs() const { return pairs_; } // hidden ones counted
 
-    [[nodiscard]] RowBlock block(uint64_t n) const {
-        const uint32_t b = holder(n, &Sequence::blocksBefore);
-        const Sequence &s = sequences_[b];
-        const uint64_t within = n - s.blocksBefore, perHead = blocksOf(s);
-        const auto first = static_cast<uint32_t>(within % perHead) * rowBlockSize;
-        return {b, static_cast<uint32_t>(within / perHead), first, std::min(rowBlockSize, s.queries - first)};
-    }
     [[nodiscard]] RowId row(uint64_t n) const {
-        const uint32_t b = holder(n, &Sequence::rowsBefore);
+        const uint32_t b = holder(n);
         const uint64_t within = n - sequences_[b].rowsBefore, perHead = sequences_[b].queries;
         return {b, static_cast<uint32_t>(within / perHead), static_cast<uint32_t>(within % perHead)};
     }
 
   private:
-    static uint64_t blocksOf(const Sequence &s) { return (uint64_t{s.queries} + rowBlockSize - 1) / rowBlockSize; }
     // The last sequence with at most n before it: the one that holds n, as empty ones have as many before them as the next.
-    [[nodiscard]] uint32_t holder(uint64_t n, uint64_t Sequence::*before) const {
-        const auto after =
-            std::upper_bound(sequences_.begin(), sequences_.end(), n, [&](uint64_t value, const Sequence &s) { return value < s.*before; });
+    [[nodiscard]] uint32_t holder(uint64_t n) const {
+        const auto after = std::upper_bound(sequences_.begin(), sequences_.end(), n,
+                                            [&](uint64_t value, const Sequence &s) { return value < s.rowsBefore; });
         return static_cast<uint32_t>(after - sequences_.begin() - 1);
     }
 
     uint32_t heads_;
     std::vector<Sequence> sequences_;
-    uint64_t rows_ = 0, blocks_ = 0;
+    uint64_t rows_ = 0;
     double pairs_ = 0;
 };
 

@@ -1,8 +1,8 @@
 // Attention of one unit, query rows in lanes, for one Highway target.
 //
-// Scores are computed transposed: a panel of rows fills two vectors (one where that is enough), and each key is a broadcast. So K and V need
-// no transposing, dims of any number need no padding, and the softmax of a row never leaves its lane: no sums across lanes, and nothing of
-// one row can reach another.
+// Scores are computed transposed: a panel of rows fills two vectors (one where that is enough), and each key is a broadcast. So K and V
+// need no transposing, dims of any number need no padding, and the softmax of a row never leaves its lane: no sums across lanes, and
+// nothing of one row can reach another.
 #if defined(VKATTN_CPU_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_TILES_INL_HPP
 #undef VKATTN_CPU_TILES_INL_HPP
@@ -339,7 +339,8 @@ template <size_t vectors> class TileAttention {
     HWY_INLINE LaneMask visible(uint32_t j, size_t v, const float *pair) const {
         const Ints i;
         const auto key = hn::Set(i, static_cast<int32_t>(j));
-        auto hidden = hn::Or(hn::VecFromMask(i, hn::Gt(laneInts(1, v), key)), hn::VecFromMask(i, hn::Gt(hn::Add(key, hn::Set(i, 1)), laneInts(2, v))));
+        auto hidden = hn::Or(hn::VecFromMask(i, hn::Gt(laneInts(1, v), key)),
+                             hn::VecFromMask(i, hn::Gt(hn::Add(key, hn::Set(i, 1)), laneInts(2, v))));
         if (pair) hidden = hn::Or(hidden, hn::BitCast(i, hn::VecFromMask(Floats(), isMinusInfinity(hn::Load(Floats(), pair + v * lanes)))));
         return hn::RebindMask(Floats(), hn::Eq(hidden, hn::Zero(i)));
     }
@@ -454,8 +455,8 @@ template <size_t vectors> class TileAttention {
                     to[dims + 1] = sum(panel)[r];
                     to[dims + 2] = seen(panel)[r];
                 } else {
-                    finishRow(call_, *unit_.s, placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + row), own, maximum(panel)[r], sum(panel)[r],
-                              seen(panel)[r] != 0);
+                    finishRow(call_, *unit_.s, placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + row), own, maximum(panel)[r],
+                              sum(panel)[r], seen(panel)[r] != 0);
                 }
             }
         }
@@ -477,8 +478,8 @@ template <size_t vectors> class TileAttention {
         }
         for (uint32_t from = reach.begin; from < reach.end; from += call_.tiling.tileKeys) {
             const uint32_t to = std::min(from + call_.tiling.tileKeys, reach.end);
-            if (pairwise && lookUpPairs(call_, *unit_.s, unit_.b, places_, rowsOf(panel), from, to, part(at_.pairs), panelRows) ==
-                                Pairs::noneVisible)
+            if (pairwise &&
+                lookUpPairs(call_, *unit_.s, unit_.b, places_, rowsOf(panel), from, to, part(at_.pairs), panelRows) == Pairs::noneVisible)
                 continue;
             scoreTile<vectors>(tileOf(VKATTN_K, from, to, part(at_.keys)), to - from, query(panel), p_.headDim, p_.scale, part(at_.scores));
             applyOptions(from, to, true, pairwise);

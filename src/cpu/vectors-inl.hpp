@@ -96,7 +96,8 @@ HWY_INLINE void transposeFour(const float *const from[4], size_t columns, float 
     const hn::FixedTag<float, 4> f;
     const hn::FixedTag<double, 2> pairs;
     for (; c + 4 <= columns; c += 4) {
-        const auto r0 = hn::LoadU(f, from[0] + c), r1 = hn::LoadU(f, from[1] + c), r2 = hn::LoadU(f, from[2] + c), r3 = hn::LoadU(f, from[3] + c);
+        const auto r0 = hn::LoadU(f, from[0] + c), r1 = hn::LoadU(f, from[1] + c), r2 = hn::LoadU(f, from[2] + c),
+                   r3 = hn::LoadU(f, from[3] + c);
         const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(f, r0, r1)), low23 = hn::BitCast(pairs, hn::InterleaveLower(f, r2, r3));
         const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(f, r0, r1)), high23 = hn::BitCast(pairs, hn::InterleaveUpper(f, r2, r3));
         float *at = to + c * toStride;
