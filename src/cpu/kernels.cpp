@@ -1,7 +1,6 @@
 // The kernels, compiled once for each of Highway's targets; the best one that the processor has is chosen when a call needs it.
+#include "cpu/targets.hpp"
 
-// Their vectors have no size at compile time, and so no place in arrays: such processors have NEON, or the scalar target, too.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/kernels.cpp"
 #include <hwy/foreach_target.h>

@@ -25,9 +25,12 @@ const KernelShape &kernelShape();
 constexpr size_t registers = HWY_ARCH_X86 && lanes < 16 ? 16 : 32;
 template <size_t vectors> constexpr size_t blockSize = vectors == 1 || registers == 32 ? 12 : 6;
 
-// The size of the next block of `left` keys or dims: `most`, but the last two share what is left, as blocks of one or two are slow.
+// The size of the next block of `left` keys or dims: one of four, as each is compiled on its own. Small blocks are slow, so the last two
+// share what is left where they can.
 template <size_t most> HWY_INLINE size_t nextBlock(size_t left) {
-    return left >= 2 * most || left == most ? most : left > most ? (left + 1) / 2 : left;
+    constexpr size_t large = most * 2 / 3, small = most / 3;
+    if (left >= most && (left == most || left > 2 * large)) return most;
+    return left >= large ? large : left >= small ? small : 1;
 }
 
 // Rows of K or V as floats, `stride` apart.
@@ -82,35 +85,38 @@ HWY_INLINE void valueBlock(TileRows values, size_t keys, const float *HWY_RESTRI
     }
 }
 
-// The block of `count` <= most keys or dims, compiled for each count.
-template <size_t vectors, size_t most = blockSize<vectors>>
-HWY_INLINE void scoreSomeKeys(size_t count, TileRows keys, const float *query, size_t dims, float scale, float *scores) {
-    if (count == most)
-        scoreBlock<most, vectors>(keys, query, dims, scale, scores);
-    else if constexpr (most > 1)
-        scoreSomeKeys<vectors, most - 1>(count, keys, query, dims, scale, scores);
-}
-template <size_t vectors, size_t most = blockSize<vectors>>
-HWY_INLINE void addSomeDims(size_t count, TileRows values, size_t keys, const float *weights, const float *rescale, float *out) {
-    if (count == most)
-        valueBlock<most, vectors>(values, keys, weights, rescale, out);
-    else if constexpr (most > 1)
-        addSomeDims<vectors, most - 1>(count, values, keys, weights, rescale, out);
-}
-
 template <size_t vectors>
 HWY_NOINLINE void scoreTile(TileRows keys, size_t count, const float *query, size_t dims, float scale, float *scores) {
+    constexpr size_t most = blockSize<vectors>;
     for (size_t done = 0, n; done < count; done += n) {
-        n = nextBlock<blockSize<vectors>>(count - done);
-        scoreSomeKeys<vectors>(n, {keys.data + static_cast<ptrdiff_t>(done) * keys.stride, keys.stride}, query, dims, scale,
-                               scores + done * vectors * lanes);
+        n = nextBlock<most>(count - done);
+        const TileRows from = {keys.data + static_cast<ptrdiff_t>(done) * keys.stride, keys.stride};
+        float *to = scores + done * vectors * lanes;
+        if (n == most)
+            scoreBlock<most, vectors>(from, query, dims, scale, to);
+        else if (n == most * 2 / 3)
+            scoreBlock<most * 2 / 3, vectors>(from, query, dims, scale, to);
+        else if (n == most / 3)
+            scoreBlock<most / 3, vectors>(from, query, dims, scale, to);
+        else
+            scoreBlock<1, vectors>(from, query, dims, scale, to);
     }
 }
 template <size_t vectors>
 HWY_NOINLINE void addTile(TileRows values, size_t dims, size_t keys, const float *weights, const float *rescale, float *out) {
+    constexpr size_t most = blockSize<vectors>;
     for (size_t done = 0, n; done < dims; done += n) {
-        n = nextBlock<blockSize<vectors>>(dims - done);
-        addSomeDims<vectors>(n, {values.data + done, values.stride}, keys, weights, rescale, out + done * vectors * lanes);
+        n = nextBlock<most>(dims - done);
+        const TileRows from = {values.data + done, values.stride};
+        float *to = out + done * vectors * lanes;
+        if (n == most)
+            valueBlock<most, vectors>(from, keys, weights, rescale, to);
+        else if (n == most * 2 / 3)
+            valueBlock<most * 2 / 3, vectors>(from, keys, weights, rescale, to);
+        else if (n == most / 3)
+            valueBlock<most / 3, vectors>(from, keys, weights, rescale, to);
+        else
+            valueBlock<1, vectors>(from, keys, weights, rescale, to);
     }
 }
 

@@ -1,5 +1,7 @@
 // The CPU's kernels, each of Highway's targets that this processor can run forced in turn: against the oracle's bounds, for any number of
 // threads the same bits, hidden keys unread, exp2 within its stated error.
+#include "cpu/targets.hpp"
+
 #include "cpu/attention.hpp"
 #include "cpu/pool.hpp"
 #include "support/case.hpp"
