@@ -30,9 +30,10 @@ inline constexpr uint32_t fewRowsKeys = 64; // of a block, where dims are in lan
 struct SequencePlan {
     Sequence s;
     uint64_t unitsBefore = 0;
-    uint32_t rowBlocks = 0, rowsPerBlock = 0, splits = 0;
+    uint64_t rowBlocks = 0;
+    uint32_t rowsPerBlock = 0, splits = 0;
     uint64_t partialsBefore = 0, countersBefore = 0; // where splits > 1: floats, and one counter for each key/value head
-    [[nodiscard]] uint64_t units(uint32_t kvHeads) const { return uint64_t{kvHeads} * rowBlocks * splits; }
+    [[nodiscard]] uint64_t units(uint32_t kvHeads) const { return kvHeads * rowBlocks * splits; }
 };
 
 struct Call {
@@ -55,7 +56,8 @@ struct Call {
 
 struct Unit {
     const Sequence *s;
-    uint32_t b, kvHead, firstRow, rows;
+    uint32_t b, kvHead, rows;
+    uint64_t firstRow;
     uint32_t keyBegin, keyEnd; // the piece of the keys
     float *partial;            // [rows][partialFloats]; NULL: the unit has all keys and writes the outputs
 };
@@ -67,11 +69,11 @@ struct RowPlace {
     uint32_t begin, end;
 };
 
-[[nodiscard]] inline RowPlace placeOf(const Problem &p, const Sequence &s, uint32_t kvHead, uint32_t row) {
+[[nodiscard]] inline RowPlace placeOf(const Problem &p, const Sequence &s, uint32_t kvHead, uint64_t row) {
     const uint32_t group = p.groupSize();
     RowPlace place;
-    place.head = kvHead * group + (group == 1 ? 0 : row % group); // a division takes longer than the rest
-    place.query = group == 1 ? row : row / group;
+    place.head = kvHead * group + (group == 1 ? 0 : static_cast<uint32_t>(row % group)); // a division takes longer than the rest
+    place.query = static_cast<uint32_t>(group == 1 ? row : row / group);
     place.position = p.topLeft ? int64_t{place.query} : int64_t{place.query} + s.keys - int64_t{s.queries};
     const int64_t keys = s.keys;
     place.begin = static_cast<uint32_t>(std::clamp<int64_t>(place.position - p.left, 0, keys));

@@ -77,7 +77,7 @@ struct Shape {
         const uint64_t rows = uint64_t{plan.s.queries} * p.groupSize();
         plan.splits = splittable(p) && rows <= mostSplitRows ? static_cast<uint32_t>(splits(plan.s.keys)) : 1;
         plan.rowsPerBlock = tiling.unitRows;
-        plan.rowBlocks = static_cast<uint32_t>(ceilDivide(rows, plan.rowsPerBlock));
+        plan.rowBlocks = ceilDivide(rows, plan.rowsPerBlock);
     }
 };
 
@@ -100,15 +100,17 @@ struct Run {
             std::upper_bound(call.sequences, end, n, [](uint64_t value, const SequencePlan &plan) { return value < plan.unitsBefore; });
         const SequencePlan &plan = after[-1]; // empty ones have as many units before them as the next
         const auto b = static_cast<uint32_t>(&plan - call.sequences);
-        const uint64_t within = n - plan.unitsBefore, perHead = uint64_t{plan.rowBlocks} * plan.splits;
+        const uint64_t within = n - plan.unitsBefore, perHead = plan.rowBlocks * plan.splits;
         Unit unit{};
         unit.s = &plan.s;
         unit.b = b;
         unit.kvHead = static_cast<uint32_t>(within / perHead);
-        const auto block = static_cast<uint32_t>(within % perHead / plan.splits), piece = static_cast<uint32_t>(within % plan.splits);
+        const uint64_t block = within % perHead / plan.splits;
+        const auto piece = static_cast<uint32_t>(within % plan.splits);
         // Later rows first: under a causal mask they have most to do.
         unit.firstRow = (plan.rowBlocks - 1 - block) * plan.rowsPerBlock;
-        unit.rows = std::min(plan.rowsPerBlock, plan.s.queries * call.p.groupSize() - unit.firstRow);
+        unit.rows =
+            static_cast<uint32_t>(std::min<uint64_t>(plan.rowsPerBlock, uint64_t{plan.s.queries} * call.p.groupSize() - unit.firstRow));
         unit.keyEnd = plan.s.keys;
         if (plan.splits > 1) {
             unit.keyBegin = piece * call.tiling.splitKeys;
