@@ -81,6 +81,11 @@ struct RowPlace {
     return place;
 }
 
+// Packed rows of K and V lie an odd number of cache lines apart: a power of two would put those of a tile on few of a cache's sets.
+[[nodiscard]] inline size_t packedStride(size_t dims) {
+    return (dims + 15) / 16 / 2 * 32 + 16;
+}
+
 // Scratch memory of one thread, in floats from its start; every part begins on a boundary of 16.
 struct ScratchLayout {
     size_t query, out, scores, pairs, keys, values, finite, stats, places, reaches, row, total;
@@ -100,8 +105,8 @@ inline constexpr size_t statsPerRow = 4; // maximum, sum, whether a key was seen
     place(at.out, rows * p.valueDim);
     place(at.scores, tile * shape.panelRows);
     place(at.pairs, tile * shape.panelRows);
-    place(at.keys, std::max<size_t>(tile, shape.lanes) * p.headDim); // and four rows of queries before that
-    place(at.values, tile * p.valueDim);
+    place(at.keys, std::max<size_t>(tile, shape.lanes) * packedStride(p.headDim)); // and four rows of queries before that
+    place(at.values, tile * packedStride(p.valueDim));
     place(at.finite, tile * p.valueDim);
     place(at.stats, statsPerRow * rows);
     place(at.places, 3 * shape.panelRows); // position, begin and end of a panel's rows

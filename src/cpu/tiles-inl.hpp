@@ -137,18 +137,17 @@ inline void packRowOf(vkattn_dtype dtype, const unsigned char *data, uint64_t at
         packRow<Brain>(data, at, step, dims, to);
 }
 
-// Keys [begin, end) of one key/value head as rows of floats: where they lie, or a copy.
+// Keys [begin, end) of one key/value head as rows of floats: where they lie, or a copy, which is worth it where several panels use it.
 inline TileRows tileRows(const Tensor &t, const unsigned char *data, const Sequence &s, uint32_t head, uint32_t begin, uint32_t end,
-                         float *copy) {
+                         bool reused, float *copy) {
     const uint32_t dims = t.extent[3];
     const bool unit = t.unitDims();
-    // Rows far apart fall on few lines of a cache: they are packed too.
-    if (t.dtype == VKATTN_F32 && unit && (t.stride[2] == dims || end - begin == 1))
-        return {reinterpret_cast<const float *>(data) + t.index(s.batch, head, s.key(begin), 0), static_cast<ptrdiff_t>(dims)};
+    if (t.dtype == VKATTN_F32 && unit && !reused)
+        return {reinterpret_cast<const float *>(data) + t.index(s.batch, head, s.key(begin), 0), static_cast<ptrdiff_t>(t.stride[2])};
     const uint64_t step = unit ? 1 : static_cast<uint64_t>(t.stride[3]);
     for (uint32_t j = begin; j < end; ++j)
-        packRowOf(t.dtype, data, t.index(s.batch, head, s.key(j), 0), step, dims, copy + size_t{j - begin} * dims);
-    return {copy, static_cast<ptrdiff_t>(dims)};
+        packRowOf(t.dtype, data, t.index(s.batch, head, s.key(j), 0), step, dims, copy + (j - begin) * packedStride(dims));
+    return {copy, static_cast<ptrdiff_t>(packedStride(dims))};
 }
 
 HWY_INLINE bool isFinite(const float *row, size_t dims) {
@@ -279,7 +278,7 @@ template <size_t vectors> class TileAttention {
     float *rescale(uint32_t panel) const { return stat(panel, 3); }
     Reach *reaches() const { return reinterpret_cast<Reach *>(part(at_.reaches)); }
     TileRows tileOf(vkattn_role role, uint32_t begin, uint32_t end, float *copy) const {
-        return tileRows(p_.tensor(role), call_.operands.data[role], *unit_.s, unit_.kvHead, begin, end, copy);
+        return tileRows(p_.tensor(role), call_.operands.data[role], *unit_.s, unit_.kvHead, begin, end, unit_.rows > panelRows, copy);
     }
 
     // Rows into lanes; lanes without a row compute with zeros.
