@@ -50,6 +50,9 @@ bool run(Runtime &runtime, const vkattn_problem &problem, const Operands &operan
     m.device = result.device;
     m.driver = result.driver;
     m.kernel = result.kernel;
+    if (const vkattn_cpu_plan &plan = result.cpuPlan; plan.structSize != 0)
+        m.driver += std::string(", ") + plan.target + ", " + plan.kernel + " " + std::to_string(plan.rowsPerTile) + "x" +
+                    std::to_string(plan.keysPerTile) + ", " + std::to_string(plan.threads) + (plan.threads == 1 ? " thread" : " threads");
     m.deviceTimestamps = result.deviceTimestamps;
     m.workspaceBytes = result.workspaceBytes;
     // A row under the name of a kernel that has not computed it would be a lie.

@@ -27,11 +27,13 @@ std::string shareText(const std::optional<Share> &share) {
 }
 
 std::string checkText(const Measurement &m) {
-    if (!m.verified) return "not checked";
+    const std::string how = m.device == "cpu" ? "  (" + m.driver.substr(m.driver.find(", ") + 2) + ")" : "";
+    if (!m.verified) return "not checked" + how;
     char text[64];
     std::snprintf(text, sizeof text, "error %.1e", m.verified->maxError);
     return text +
-           (m.verified->rowsChecked == m.verified->rowsTotal ? std::string() : " of " + std::to_string(m.verified->rowsChecked) + " rows");
+           (m.verified->rowsChecked == m.verified->rowsTotal ? std::string() : " of " + std::to_string(m.verified->rowsChecked) + " rows") +
+           how;
 }
 
 Json finiteOrNull(double value) {

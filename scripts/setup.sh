@@ -1,7 +1,7 @@
 # Sourced by run.sh and test.sh: packages and the build. All real logic is in CMake and the programs.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-build_packages="g++ cmake ninja-build pkg-config glslc libvulkan-dev libvulkan-volk-dev mesa-vulkan-drivers libcli11-dev nlohmann-json3-dev libstb-dev"
+build_packages="g++ cmake ninja-build pkg-config glslc libvulkan-dev libvulkan-volk-dev libhwy-dev mesa-vulkan-drivers libcli11-dev nlohmann-json3-dev libstb-dev"
 test_packages="libgtest-dev vulkan-validationlayers"
 
 # packages NAME...: installs what is missing on Debian and its kin; elsewhere says what is wanted and goes on.

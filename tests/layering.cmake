@@ -42,6 +42,9 @@ foreach(folder src/util src/problem src/cpu src/core src/runtime src/tool sample
     foreach(line IN LISTS lines)
       string(REGEX REPLACE "^#include [\"<]([^\">]*)[\">].*" "\\1" included "${line}")
       if(line MATCHES "^#include <" AND NOT included MATCHES "^(vkattn|core|cpu|runtime|problem|util|lib|support|tool)/")
+        if(included MATCHES "^hwy/" AND NOT folder STREQUAL "src/cpu")
+          list(APPEND violations "${file} must not include ${included}: vectors are src/cpu's")
+        endif()
         continue() # not ours
       endif()
       set(fine FALSE)

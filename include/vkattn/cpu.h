@@ -22,12 +22,46 @@ typedef struct vkattn_operand_memory {
 VKATTN_API vkattn_result vkattnCpuCheckOperands(const vkattn_problem *problem, const vkattn_operand_memory *operands, uint32_t operandCount,
                                                 vkattn_diagnostic *why);
 
-/* Computes the problem in fp32 on `threads` threads (0 = one per core). Writes OUT, and LSE and WEIGHTS where present; bytes
- * between strided elements are left alone. Result does not depend on `threads`. Thread-safe for disjoint outputs.
+/* Computes the problem in fp32 on `threads` threads (0 = one per core), which it starts, with memory that it allocates: for repeated calls
+ * see vkattnCpuRunOn. Writes OUT, and LSE and WEIGHTS where present; bytes between strided elements are left alone. Every bit of the result
+ * is the same for any number of threads. Thread-safe for disjoint outputs.
  * Errors: INVALID_ARGUMENT (bad problem; a role missing, given twice, not part of the problem, too small or misaligned),
- * OUT_OF_HOST_MEMORY. Nothing is written when it fails with INVALID_ARGUMENT. */
+ * OUT_OF_HOST_MEMORY. Nothing is written when it fails. */
 VKATTN_API vkattn_result vkattnCpuRun(const vkattn_problem *problem, const vkattn_operand_memory *operands, uint32_t operandCount,
                                       uint32_t threads, vkattn_diagnostic *why);
+
+/* Threads that stay between calls. One call at a time on a pool; several pools may be used at once. */
+typedef struct vkattn_cpu_pool_t *vkattn_cpu_pool;
+
+/* `threads` in all, the one that calls counted: none are started for 1; 0 = one per core. Where the system refuses, the pool has fewer.
+ * Errors: INVALID_ARGUMENT (pool is NULL; over 1024 threads), OUT_OF_HOST_MEMORY. */
+VKATTN_API vkattn_result vkattnCpuCreatePool(uint32_t threads, vkattn_cpu_pool *pool, vkattn_diagnostic *why);
+/* NULL is allowed. No call may be using the pool. */
+VKATTN_API void vkattnCpuDestroyPool(vkattn_cpu_pool pool);
+
+/* How a problem is computed on this processor. */
+typedef struct vkattn_cpu_plan {
+    uint32_t structSize;
+    uint32_t threads;        /* that there is work for, at most those of the pool */
+    const char *target;      /* the instruction set, by Highway's name; a constant */
+    const char *kernel;      /* "tiles": query rows in lanes; "few rows": dims in lanes, for rows that share their keys; a constant */
+    uint32_t vectorLanes;    /* floats in a vector */
+    uint32_t rowsPerTile;    /* query rows (of all heads of a group) that a vector block holds */
+    uint32_t keysPerTile;    /* keys between two rescalings */
+    uint32_t rowsPerUnit;    /* most rows that a thread takes at a time, with their keys */
+    uint32_t splits;         /* pieces of the keys of a row, computed on their own; key lengths and sequences may need fewer */
+    uint64_t workspaceBytes; /* that vkattnCpuRunOn needs */
+} vkattn_cpu_plan;
+
+/* Pure: looks at the problem and the processor. `pool` may be NULL: as if it had one thread per core. Errors: INVALID_ARGUMENT. */
+VKATTN_API vkattn_result vkattnCpuExplain(const vkattn_problem *problem, vkattn_cpu_pool pool, vkattn_cpu_plan *plan,
+                                          vkattn_diagnostic *why);
+
+/* As vkattnCpuRun, on the pool's threads and in the caller's memory: allocates nothing. `workspace` has workspaceBytes of vkattnCpuExplain
+ * with the same problem and pool at least, at any alignment; its contents need not be kept and do not matter. Same result as vkattnCpuRun.
+ * Errors: INVALID_ARGUMENT, workspace too small included. Nothing is written then. */
+VKATTN_API vkattn_result vkattnCpuRunOn(vkattn_cpu_pool pool, const vkattn_problem *problem, const vkattn_operand_memory *operands,
+                                        uint32_t operandCount, void *workspace, uint64_t workspaceBytes, vkattn_diagnostic *why);
 
 /* The truth: as vkattnCpuRun, in double precision, in plain loops, on the calling thread. Slow (about 1 GFLOP/s). */
 VKATTN_API vkattn_result vkattnCpuOracle(const vkattn_problem *problem, const vkattn_operand_memory *operands, uint32_t operandCount,

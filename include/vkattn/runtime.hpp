@@ -77,6 +77,7 @@ struct RunResult {
     bool deviceTimestamps = false;
     uint64_t workspaceBytes = 0;
     uint32_t dispatchCount = 0;
+    vkattn_cpu_plan cpuPlan{}; // how the CPU computed; structSize is 0 where it did not
 };
 
 // One device, or the CPU. One thread at a time; several Runtimes may be used at once.

@@ -1,11 +1,223 @@
-// The CPU entry point for hosts without a usable device: cpu/row.hpp in fp32, rows spread over threads.
-#include "cpu/row.hpp"
+// The CPU entry points for hosts without a usable device: cuts a problem into units, and has a pool's threads compute them.
+#include "cpu/attention.hpp"
+#include "cpu/pool.hpp"
 #include "util/diagnostic.hpp"
 #include "util/parallel.hpp"
 
+#include <memory>
 #include <new>
 
 using namespace vkattn;
+
+struct vkattn_cpu_pool_t {
+    explicit vkattn_cpu_pool_t(uint32_t threads) : pool(threads) {}
+    Pool pool;
+};
+
+namespace {
+
+constexpr uint32_t mostThreads = 1024;
+constexpr uint64_t alignment = 64;
+constexpr uint32_t mostSplitRows = 64; // that share a key/value head; more are units enough by themselves
+
+uint64_t ceilDivide(uint64_t a, uint64_t b) {
+    return (a + b - 1) / b;
+}
+uint64_t aligned(uint64_t bytes) {
+    return ceilDivide(bytes, alignment) * alignment;
+}
+
+// Everything that follows from the problem, the processor and the number of threads alone.
+struct Shape {
+    const Kernels &own = kernels();
+    Tiling tiling;
+    uint64_t sequenceBytes, counterBytes, partialBytes, scratchBytes; // scratch: of each thread
+    uint32_t threads;
+
+    Shape(const Problem &p, uint32_t mostThreadsOfPool) {
+        const uint32_t panel = own.shape.panelRows, dims = p.headDim + p.valueDim;
+        // A tile of K and V, a unit's queries and outputs stay in a second-level cache together.
+        tiling.tileKeys = dims <= 256 ? 96 : dims <= 512 ? 48 : 24;
+        tiling.splitKeys = 1056 / tiling.tileKeys * tiling.tileKeys;
+        const uint64_t queries = p.tensor(VKATTN_Q).extent[2], keys = p.tensor(VKATTN_K).extent[2];
+        const uint64_t heads = uint64_t{p.kvHeads} * (p.ragged() ? 1 : p.batch);
+        const uint64_t rows = queries * p.groupSize();
+        const uint64_t wanted = ceilDivide(rows * heads, 4ull * mostThreadsOfPool); // four units a thread: the last ones end together
+        const uint64_t largest = dims <= 256 ? 128 : dims <= 512 ? 64 : 32;
+        tiling.unitRows = static_cast<uint32_t>(ceilDivide(std::clamp<uint64_t>(std::min(wanted, rows), 1, largest), panel) * panel);
+        if (splittable(p))
+            tiling.unitRows =
+                std::max(tiling.unitRows, static_cast<uint32_t>(ceilDivide(std::min<uint64_t>(rows, mostSplitRows), panel) * panel));
+
+        sequenceBytes = counterBytes = partialBytes = 0;
+        uint64_t units = 0;
+        if (queries) {
+            const uint64_t perSequence = splits(p.keyTokens);
+            sequenceBytes = aligned(sizeof(SequencePlan) * p.batch);
+            // Of a ragged batch only sequences longer than a piece are cut, and these have no more than twice as many pieces as all keys
+            // make.
+            uint64_t pieces = p.batch * perSequence;
+            if (!splittable(p) || perSequence == 1 || (!p.ragged() && rows > mostSplitRows)) pieces = 0;
+            if (p.ragged()) pieces = std::min(pieces, 2 * ceilDivide(keys, tiling.splitKeys));
+            const uint64_t splitRows = std::min<uint64_t>(uint64_t{p.queryTokens} * p.groupSize(), mostSplitRows);
+            counterBytes = pieces ? aligned(sizeof(std::atomic<uint32_t>) * p.batch * p.kvHeads) : 0;
+            partialBytes = aligned(4 * pieces * p.kvHeads * splitRows * (p.valueDim + uint64_t{3}));
+            units =
+                heads * std::max(ceilDivide(rows, tiling.unitRows), ceilDivide(pieces, std::max<uint64_t>(p.ragged() ? 1 : p.batch, 1)));
+            if (p.ragged()) units = std::max(units, uint64_t{p.batch} * p.kvHeads);
+        }
+        threads = static_cast<uint32_t>(std::clamp<uint64_t>(units, 1, mostThreadsOfPool));
+        scratchBytes = aligned(4 * scratchLayout(p, tiling, own.shape).total);
+    }
+    [[nodiscard]] static bool splittable(const Problem &p) { return !p.tensor(VKATTN_WEIGHTS).present(); }
+    [[nodiscard]] uint64_t splits(uint64_t keys) const { return std::max<uint64_t>(ceilDivide(keys, tiling.splitKeys), 1); }
+    [[nodiscard]] uint64_t bytes() const { return sequenceBytes + counterBytes + partialBytes + threads * scratchBytes + alignment; }
+
+    void cut(const Problem &p, SequencePlan &plan) const {
+        const uint64_t rows = uint64_t{plan.s.queries} * p.groupSize();
+        plan.splits = splittable(p) && rows <= mostSplitRows ? static_cast<uint32_t>(splits(plan.s.keys)) : 1;
+        plan.rowsPerBlock = tiling.unitRows;
+        plan.rowBlocks = ceilDivide(rows, plan.rowsPerBlock);
+    }
+};
+
+// One call while it runs.
+struct Run {
+    Call call;
+    const Kernels &own;
+    unsigned char *scratch;
+    uint64_t scratchBytes, units;
+    std::atomic<uint64_t> next{0};
+
+    void work(uint32_t thread) {
+        float *own_scratch = reinterpret_cast<float *>(scratch + thread * scratchBytes);
+        for (uint64_t n; (n = next.fetch_add(1, std::memory_order_relaxed)) < units;) compute(n, own_scratch);
+    }
+
+    void compute(uint64_t n, float *memory) {
+        const SequencePlan *end = call.sequences + call.sequenceCount;
+        const SequencePlan *after =
+            std::upper_bound(call.sequences, end, n, [](uint64_t value, const SequencePlan &plan) { return value < plan.unitsBefore; });
+        const SequencePlan &plan = after[-1]; // empty ones have as many units before them as the next
+        const auto b = static_cast<uint32_t>(&plan - call.sequences);
+        const uint64_t within = n - plan.unitsBefore, perHead = plan.rowBlocks * plan.splits;
+        Unit unit{};
+        unit.s = &plan.s;
+        unit.b = b;
+        unit.kvHead = static_cast<uint32_t>(within / perHead);
+        const uint64_t block = within % perHead / plan.splits;
+        const auto piece = static_cast<uint32_t>(within % plan.splits);
+        // Later rows first: under a causal mask they have most to do.
+        unit.firstRow = (plan.rowBlocks - 1 - block) * plan.rowsPerBlock;
+        unit.rows =
+            static_cast<uint32_t>(std::min<uint64_t>(plan.rowsPerBlock, uint64_t{plan.s.queries} * call.p.groupSize() - unit.firstRow));
+        unit.keyEnd = plan.s.keys;
+        if (plan.splits > 1) {
+            unit.keyBegin = piece * call.tiling.splitKeys;
+            unit.keyEnd = std::min(unit.keyBegin + call.tiling.splitKeys, plan.s.keys);
+            unit.partial =
+                call.partials + plan.partialsBefore + (uint64_t{unit.kvHead} * plan.splits + piece) * unit.rows * call.partialFloats();
+        }
+        own.attend(call, unit, memory);
+        if (plan.splits > 1 && call.counters[plan.countersBefore + unit.kvHead].fetch_add(1, std::memory_order_acq_rel) + 1 == plan.splits)
+            own.joinPieces(call, plan, unit.kvHead, memory);
+    }
+};
+
+vkattn_result run(Pool &pool, const Problem &p, const Operands &operands, void *workspace, uint64_t bytes, vkattn_diagnostic *why) {
+    const Shape shape(p, pool.threads());
+    if (!workspace || bytes < shape.bytes())
+        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "workspace has %llu bytes, expected at least %llu: vkattnCpuExplain says how many",
+                    static_cast<unsigned long long>(workspace ? bytes : 0), static_cast<unsigned long long>(shape.bytes()));
+    auto *memory = static_cast<unsigned char *>(workspace);
+    memory += (alignment - reinterpret_cast<uintptr_t>(memory) % alignment) % alignment;
+    auto *sequences = reinterpret_cast<SequencePlan *>(memory);
+    memory += shape.sequenceBytes;
+    auto *counters = reinterpret_cast<std::atomic<uint32_t> *>(memory);
+    memory += shape.counterBytes;
+    auto *partials = reinterpret_cast<float *>(memory);
+    memory += shape.partialBytes;
+
+    Run run{{p, operands, shape.tiling, sequences, 0, partials, counters}, shape.own, memory, shape.scratchBytes, 0};
+    uint64_t partialFloats = 0, counterCount = 0;
+    forSequences(p, operands, [&](uint32_t b, const Sequence &s) {
+        SequencePlan &plan = *new (sequences + b) SequencePlan;
+        plan.s = s;
+        shape.cut(p, plan);
+        plan.unitsBefore = run.units;
+        run.units += plan.units(p.kvHeads);
+        run.call.sequenceCount = b + 1;
+        if (plan.splits == 1) return;
+        plan.partialsBefore = partialFloats;
+        plan.countersBefore = counterCount;
+        partialFloats += uint64_t{p.kvHeads} * plan.splits * s.queries * p.groupSize() * run.call.partialFloats();
+        for (uint32_t head = 0; head < p.kvHeads; ++head) new (counters + counterCount++) std::atomic<uint32_t>(0);
+    });
+    if (run.units)
+        pool.run(
+            static_cast<uint32_t>(std::min<uint64_t>(shape.threads, run.units)),
+            [](void *context, uint32_t thread) { static_cast<Run *>(context)->work(thread); }, &run);
+    return VKATTN_OK;
+}
+
+} // namespace
+
+extern "C" vkattn_result vkattnCpuCreatePool(uint32_t threads, vkattn_cpu_pool *pool, vkattn_diagnostic *why) {
+    if (!pool) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "pool is NULL");
+    if (threads > mostThreads)
+        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "%u threads, expected at most %u, or 0 for one per core", threads, mostThreads);
+    try {
+        *pool = new vkattn_cpu_pool_t(threadCount(threads, mostThreads));
+    } catch (const std::bad_alloc &) {
+        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a pool of threads");
+    }
+    return VKATTN_OK;
+}
+
+extern "C" void vkattnCpuDestroyPool(vkattn_cpu_pool pool) {
+    delete pool;
+}
+
+extern "C" vkattn_result vkattnCpuExplain(const vkattn_problem *description, vkattn_cpu_pool pool, vkattn_cpu_plan *plan,
+                                          vkattn_diagnostic *why) {
+    Problem p;
+    if (!plan) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "plan is NULL");
+    if (plan->structSize != sizeof *plan)
+        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "plan.structSize is %u, expected sizeof(vkattn_cpu_plan) = %zu", plan->structSize,
+                    sizeof *plan);
+    if (const auto r = makeProblem(description, p, why)) return r;
+    const Shape shape(p, pool ? pool->pool.threads() : threadCount(0, mostThreads));
+    const Operands none;
+    const Call call{p, none, shape.tiling};
+    SequencePlan longest; // as long as one may be
+    longest.s.queries = p.queryTokens;
+    longest.s.keys = p.keyTokens;
+    shape.cut(p, longest);
+    const bool fewRows = shape.own.takesFewRows(call, longest.s);
+    plan->threads = shape.threads;
+    plan->target = shape.own.shape.target;
+    plan->kernel = fewRows ? "few rows" : "tiles";
+    plan->vectorLanes = shape.own.shape.lanes;
+    const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize();
+    plan->rowsPerTile = fewRows                         ? static_cast<uint32_t>(rows)
+                        : rows <= shape.own.shape.lanes ? shape.own.shape.lanes
+                                                        : shape.own.shape.panelRows;
+    plan->keysPerTile = fewRows ? fewRowsKeys : shape.tiling.tileKeys;
+    plan->rowsPerUnit = static_cast<uint32_t>(std::min<uint64_t>(rows, shape.tiling.unitRows));
+    plan->splits = longest.splits;
+    plan->workspaceBytes = shape.bytes();
+    return VKATTN_OK;
+}
+
+extern "C" vkattn_result vkattnCpuRunOn(vkattn_cpu_pool pool, const vkattn_problem *description, const vkattn_operand_memory *memory,
+                                        uint32_t count, void *workspace, uint64_t workspaceBytes, vkattn_diagnostic *why) {
+    Problem p;
+    Operands operands;
+    if (!pool) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "pool is NULL");
+    if (const auto r = makeProblem(description, p, why)) return r;
+    if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
+    return run(pool->pool, p, operands, workspace, workspaceBytes, why);
+}
 
 extern "C" vkattn_result vkattnCpuRun(const vkattn_problem *description, const vkattn_operand_memory *memory, uint32_t count,
                                       uint32_t threads, vkattn_diagnostic *why) {
@@ -14,19 +226,11 @@ extern "C" vkattn_result vkattnCpuRun(const vkattn_problem *description, const v
     if (const auto r = makeProblem(description, p, why)) return r;
     if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
     try {
-        const Sequences sequences(p, operands);
-        parallelFor(threadCount(threads, sequences.blocks()), sequences.blocks(), [&] {
-            return [&, kv = HeadKeysValues(), row = Row<float>()](uint64_t n) mutable {
-                const RowBlock block = sequences.block(n);
-                kv.load(p, operands, sequences, block.b, block.h / p.groupSize());
-                for (uint32_t i = block.first; i < block.first + block.count; ++i) {
-                    row.attend(p, operands, sequences, kv, block.b, block.h, i);
-                    storeRow(p, operands, sequences, row, block.b, block.h, i);
-                }
-            };
-        });
+        Pool pool(Shape(p, std::min(threadCount(threads, UINT64_MAX), mostThreads)).threads);
+        const uint64_t bytes = Shape(p, pool.threads()).bytes();
+        const std::unique_ptr<unsigned char[]> workspace(new unsigned char[bytes]);
+        return run(pool, p, operands, workspace.get(), bytes, why);
     } catch (const std::bad_alloc &) {
-        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the scores of one row or a copy of one head");
+        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the scratch memory of the threads");
     }
-    return VKATTN_OK;
 }

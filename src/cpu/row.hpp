@@ -1,5 +1,5 @@
 // One row of attention in plain loops, for any arithmetic type: in double it is the oracle, the truth that everything is measured
-// against; in float it is the fallback and the "plain fp32 emulation" of docs/numerics.md 6. The formulas are those of problem.h.
+// against; in float it is the "plain fp32 emulation" of docs/numerics.md 6. The formulas are those of problem.h.
 #pragma once
 
 #include "cpu/sequences.hpp"

@@ -12,94 +12,87 @@ namespace vkattn {
 struct Sequence {
     uint32_t batch = 0; // in q, k, v, out and lse; bias, masks and weights have the sequence's own number
     uint32_t queryFirst = 0, queries = 0, keyFirst = 0, keys = 0;
-    uint64_t rowsBefore = 0, blocksBefore = 0; // of earlier sequences, all heads
+    uint64_t rowsBefore = 0; // of earlier sequences, all heads
 
     // What lies there may be read at tokens below queries and keys only.
     [[nodiscard]] uint64_t query(uint32_t i) const { return uint64_t{queryFirst} + i; }
     [[nodiscard]] uint64_t key(uint32_t j) const { return uint64_t{keyFirst} + j; }
 };
 
-// A unit of work for a thread: rows of one query head.
-struct RowBlock {
-    uint32_t b, h, first, count;
+// Walks cu_seqlens: each entry counts as the largest up to it, clamped to the total.
+struct SequenceEnds {
+    SequenceEnds(const Operands &o, vkattn_role r, uint32_t t) : operands(o), role(r), total(t) {}
+    void next(uint32_t b, uint32_t most, uint32_t &first, uint32_t &length) {
+        if (b == 0) last = std::min(operands.word(role, 0), total);
+        first = last;
+        last = std::max(last, std::min(operands.word(role, b + 1ull), total));
+        length = std::min(last - first, most);
+    }
+    const Operands &operands;
+    vkattn_role role;
+    uint32_t total, last = 0;
 };
+
+// visit(b, sequence) for every batch entry or sequence in order, none where there are no query rows: the batch may then be any number
+// without memory behind it.
+template <class Visit> void forSequences(const Problem &p, const Operands &operands, const Visit &visit) {
+    const uint32_t totalQueries = p.tensor(VKATTN_Q).extent[2], totalKeys = p.tensor(VKATTN_K).extent[2];
+    if (totalQueries == 0) return;
+    SequenceEnds queries(operands, VKATTN_CU_SEQ_Q, totalQueries), keys(operands, VKATTN_CU_SEQ_K, totalKeys);
+    for (uint32_t b = 0; b < p.batch; ++b) {
+        Sequence s;
+        if (p.ragged()) {
+            queries.next(b, p.queryTokens, s.queryFirst, s.queries);
+            keys.next(b, p.keyTokens, s.keyFirst, s.keys);
+        } else {
+            s.batch = b;
+            s.queries = p.queryTokens;
+            s.keys = p.has(VKATTN_KEY_LENGTHS) ? std::min(operands.word(VKATTN_KEY_LENGTHS, b), p.keyTokens) : p.keyTokens;
+        }
+        visit(b, s);
+    }
+}
+
 struct RowId {
     uint32_t b, h, i;
 };
 
 class Sequences {
   public:
-    static constexpr uint32_t rowBlockSize = 32;
-
     Sequences(const Problem &p, const Operands &operands) : heads_(p.heads) {
-        const uint32_t totalQueries = p.tensor(VKATTN_Q).extent[2], totalKeys = p.tensor(VKATTN_K).extent[2];
-        if (totalQueries == 0) return; // no rows, and then the batch may be any number without memory behind it
+        if (p.tensor(VKATTN_Q).extent[2] == 0) return;
         sequences_.reserve(p.batch);
-        Ends queries(operands, VKATTN_CU_SEQ_Q, totalQueries), keys(operands, VKATTN_CU_SEQ_K, totalKeys);
-        for (uint32_t b = 0; b < p.batch; ++b) {
-            Sequence s;
-            if (p.ragged()) {
-                queries.next(b, p.queryTokens, s.queryFirst, s.queries);
-                keys.next(b, p.keyTokens, s.keyFirst, s.keys);
-            } else {
-                s.batch = b;
-                s.queries = p.queryTokens;
-                s.keys = p.has(VKATTN_KEY_LENGTHS) ? std::min(operands.word(VKATTN_KEY_LENGTHS, b), p.keyTokens) : p.keyTokens;
-            }
+        forSequences(p, operands, [&](uint32_t, Sequence s) {
             s.rowsBefore = rows_;
-            s.blocksBefore = blocks_;
             rows_ += uint64_t{heads_} * s.queries;
-            blocks_ += uint64_t{heads_} * blocksOf(s);
             pairs_ += static_cast<double>(heads_) * s.queries * s.keys;
             sequences_.push_back(s);
-        }
+        });
     }
     [[nodiscard]] const Sequence &operator[](uint32_t b) const { return sequences_[b]; }
     [[nodiscard]] auto begin() const { return sequences_.begin(); }
     [[nodiscard]] auto end() const { return sequences_.end(); }
     [[nodiscard]] uint32_t count() const { return static_cast<uint32_t>(sequences_.size()); }
     [[nodiscard]] uint64_t rows() const { return rows_; }
-    [[nodiscard]] uint64_t blocks() const { return blocks_; }
     [[nodiscard]] double pairs() const { return pairs_; } // hidden ones counted
 
-    [[nodiscard]] RowBlock block(uint64_t n) const {
-        const uint32_t b = holder(n, &Sequence::blocksBefore);
-        const Sequence &s = sequences_[b];
-        const uint64_t within = n - s.blocksBefore, perHead = blocksOf(s);
-        const auto first = static_cast<uint32_t>(within % perHead) * rowBlockSize;
-        return {b, static_cast<uint32_t>(within / perHead), first, std::min(rowBlockSize, s.queries - first)};
-    }
     [[nodiscard]] RowId row(uint64_t n) const {
-        const uint32_t b = holder(n, &Sequence::rowsBefore);
+        const uint32_t b = holder(n);
         const uint64_t within = n - sequences_[b].rowsBefore, perHead = sequences_[b].queries;
         return {b, static_cast<uint32_t>(within / perHead), static_cast<uint32_t>(within % perHead)};
     }
 
   private:
-    // Walks cu_seqlens: each entry counts as the largest up to it, clamped to the total.
-    struct Ends {
-        Ends(const Operands &o, vkattn_role r, uint32_t t) : operands(o), role(r), total(t) {}
-        void next(uint32_t b, uint32_t most, uint32_t &first, uint32_t &length) {
-            if (b == 0) last = std::min(operands.word(role, 0), total);
-            first = last;
-            last = std::max(last, std::min(operands.word(role, b + 1ull), total));
-            length = std::min(last - first, most);
-        }
-        const Operands &operands;
-        vkattn_role role;
-        uint32_t total, last = 0;
-    };
-    static uint64_t blocksOf(const Sequence &s) { return (uint64_t{s.queries} + rowBlockSize - 1) / rowBlockSize; }
     // The last sequence with at most n before it: the one that holds n, as empty ones have as many before them as the next.
-    [[nodiscard]] uint32_t holder(uint64_t n, uint64_t Sequence::*before) const {
-        const auto after =
-            std::upper_bound(sequences_.begin(), sequences_.end(), n, [&](uint64_t value, const Sequence &s) { return value < s.*before; });
+    [[nodiscard]] uint32_t holder(uint64_t n) const {
+        const auto after = std::upper_bound(sequences_.begin(), sequences_.end(), n,
+                                            [&](uint64_t value, const Sequence &s) { return value < s.rowsBefore; });
         return static_cast<uint32_t>(after - sequences_.begin() - 1);
     }
 
     uint32_t heads_;
     std::vector<Sequence> sequences_;
-    uint64_t rows_ = 0, blocks_ = 0;
+    uint64_t rows_ = 0;
     double pairs_ = 0;
 };
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <cstdio>
+#include <new>
 
 namespace vkattn {
 namespace {
@@ -60,20 +62,53 @@ struct Runtime::Impl {
     const DeviceInfo *info = nullptr;
     std::string fallbackReason;
     std::string lost; // why the device is gone for good; empty: it is not
+    // The CPU's threads and memory stay for the next run.
+    std::unique_ptr<vkattn_cpu_pool_t, void (*)(vkattn_cpu_pool)> cpuPool{nullptr, vkattnCpuDestroyPool};
+    uint32_t cpuThreads = 0;
+    std::unique_ptr<unsigned char[]> cpuWorkspace;
+    uint64_t cpuWorkspaceBytes = 0;
+
+    vkattn_result prepareCpu(const vkattn_problem &problem, uint32_t threads, vkattn_cpu_plan &plan, vkattn_diagnostic &why) {
+        if (!cpuPool || cpuThreads != threads) {
+            vkattn_cpu_pool pool = nullptr;
+            if (const auto r = vkattnCpuCreatePool(threads, &pool, &why)) return r;
+            cpuPool.reset(pool);
+            cpuThreads = threads;
+        }
+        if (const auto r = vkattnCpuExplain(&problem, cpuPool.get(), &plan, &why)) return r;
+        if (plan.workspaceBytes > cpuWorkspaceBytes) {
+            cpuWorkspaceBytes = 0;
+            cpuWorkspace.reset(new (std::nothrow) unsigned char[plan.workspaceBytes]);
+            if (!cpuWorkspace) {
+                std::snprintf(why.message, sizeof why.message, "out of host memory for a workspace of %llu bytes",
+                              static_cast<unsigned long long>(plan.workspaceBytes));
+                return VKATTN_ERROR_OUT_OF_HOST_MEMORY;
+            }
+            cpuWorkspaceBytes = plan.workspaceBytes;
+        }
+        return VKATTN_OK;
+    }
 
     RunResult runOnCpu(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &run,
-                       std::string reason) const {
+                       std::string reason) {
         RunResult result;
         result.device = "cpu";
         result.driver = "vkattn cpu fallback";
         result.kernel = "cpu";
         result.fallbackReason = std::move(reason);
+        vkattn_diagnostic why{};
+        result.cpuPlan.structSize = sizeof result.cpuPlan;
+        if ((result.status = prepareCpu(problem, run.cpuThreads, result.cpuPlan, why)) != VKATTN_OK) {
+            result.message = why.message;
+            return result;
+        }
+        result.workspaceBytes = result.cpuPlan.workspaceBytes;
         std::vector<double> times;
         const uint64_t runs = uint64_t{std::max(run.repeat, 1u)} + (run.warmUp ? 1 : 0);
         for (uint64_t n = 0; n < runs; ++n) {
-            vkattn_diagnostic why{};
             const auto start = std::chrono::steady_clock::now();
-            result.status = vkattnCpuRun(&problem, operands.data(), static_cast<uint32_t>(operands.size()), run.cpuThreads, &why);
+            result.status = vkattnCpuRunOn(cpuPool.get(), &problem, operands.data(), static_cast<uint32_t>(operands.size()),
+                                           cpuWorkspace.get(), cpuWorkspaceBytes, &why);
             if (result.status != VKATTN_OK) {
                 result.message = why.message;
                 return result;

@@ -1,5 +1,6 @@
 #include "explain_command.hpp"
 
+#include "cpu_report.hpp"
 #include "device.hpp"
 #include "job.hpp"
 #include "json_text.hpp"
@@ -22,10 +23,14 @@ struct Explained {
     std::string tuning;                     // "built-in", or the file's path
     std::string fallbackReason;             // why the CPU, where it was not asked for
     std::optional<vkattn_explanation> plan; // empty: the CPU
+    vkattn_cpu_plan cpuPlan{};              // of the CPU
 };
 
 Explained explain(const ExplainArguments &arguments, const Job &job) {
     Explained result{.arguments = arguments, .job = job, .device = "cpu", .driver = "vkattn cpu fallback", .kernel = "cpu"};
+    vkattn_diagnostic why{};
+    result.cpuPlan.structSize = sizeof result.cpuPlan;
+    if (vkattnCpuExplain(&job.problem, nullptr, &result.cpuPlan, &why) != VKATTN_OK) throw Failure(why.message);
     const OpenedRuntime opened = openRuntime(arguments.run);
     const DeviceInfo *device = opened.runtime->device();
     if (device == nullptr) {
@@ -35,7 +40,6 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
     }
     vkattn_explanation plan{};
     plan.structSize = sizeof plan;
-    vkattn_diagnostic why{};
     const std::string &tuning = opened.tuning.text;
     const vkattn_result status = vkattnExplain(&device->caps, 0, tuning.data(), tuning.size(), &job.problem, &plan, &why);
     const std::string reason = device->name + ": " + why.message;
@@ -111,6 +115,7 @@ Json toJson(const Explained &explained) {
             {"tuning", explained.plan ? Json(explained.tuning) : Json()},
             {"fallbackReason", explained.fallbackReason.empty() ? Json() : Json(explained.fallbackReason)},
             {"plan", explained.plan ? toJson(*explained.plan) : Json()},
+            {"cpuPlan", explained.plan ? Json() : cpuPlanJson(explained.cpuPlan)},
             {"options", optionsJson(explained.arguments.run, explained.job.problem)},
             {"shapes", std::move(shapes)},
             {"dtypes", std::move(dtypes)}};
@@ -159,6 +164,8 @@ void printText(const Explained &explained) {
     if (explained.plan) {
         std::cout << "tuning    " << explained.tuning << "\n";
         printPlan(*explained.plan);
+    } else {
+        std::cout << "plan      " << cpuPlanText(explained.cpuPlan) << "\n";
     }
     if (const std::string options = optionsText(optionsJson(explained.arguments.run, explained.job.problem)); !options.empty())
         std::cout << "options   " << options << "\n";

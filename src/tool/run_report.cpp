@@ -1,5 +1,6 @@
 #include "run_report.hpp"
 
+#include "cpu_report.hpp"
 #include "json_text.hpp"
 #include "memory.hpp"
 #include "names.hpp"
@@ -65,6 +66,7 @@ Json toJson(const RunReport &report) {
                  {"repeat", report.arguments.repeat},
                  {"workspaceBytes", result.workspaceBytes},
                  {"dispatchCount", result.dispatchCount},
+                 {"cpuPlan", cpuPlanJson(result.cpuPlan)},
                  {"options", optionsJson(report.arguments, report.job.problem)},
                  {"shapes", std::move(shapes)},
                  {"dtypes", std::move(dtypes)},
@@ -105,6 +107,7 @@ void printText(const RunReport &report) {
     if (result.dispatchCount > 0)
         std::cout << ", " << result.dispatchCount << " dispatches, " << byteText(result.workspaceBytes) << " of workspace";
     if (result.kernel != "cpu") std::cout << "\ntuning    " << report.tuning;
+    if (const std::string plan = cpuPlanText(result.cpuPlan); !plan.empty()) std::cout << "\nplan      " << plan;
     std::cout << "\ntime      " << result.milliseconds << " ms";
     if (result.deviceTimestamps) std::cout << " on the device";
     if (report.arguments.repeat > 1) std::cout << ", median of " << report.arguments.repeat;

@@ -159,6 +159,8 @@ TEST_F(ExplainTest, theCpuSaysWhyItIsTheCpu) {
     EXPECT_EQ(json["why"], "asked for with --device cpu");
     EXPECT_TRUE(json["fallbackReason"].is_null());
     EXPECT_TRUE(json["plan"].is_null());
+    EXPECT_GT(json["cpuPlan"]["keysPerTile"], 0);
+    EXPECT_GT(json["cpuPlan"]["threads"], 0);
 
     Outcome outcome = tool(shapes({"--json"}), noVulkan);
     ASSERT_EQ(outcome.status, 0) << outcome.err;

@@ -222,7 +222,10 @@ TEST_F(RunTest, jsonHasTheContract) {
     EXPECT_GT(json["milliseconds"].get<double>(), 0);
     EXPECT_EQ(json["deviceTimestamps"], false);
     EXPECT_EQ(json["repeat"], 3);
-    EXPECT_EQ(json["workspaceBytes"], 0);
+    EXPECT_EQ(json["workspaceBytes"], json["cpuPlan"]["workspaceBytes"]);
+    EXPECT_FALSE(json["cpuPlan"]["target"].get<std::string>().empty());
+    for (const char *count : {"vectorLanes", "rowsPerTile", "keysPerTile", "rowsPerUnit", "splits", "threads", "workspaceBytes"})
+        EXPECT_GT(json["cpuPlan"][count].get<uint64_t>(), 0u) << count;
     EXPECT_EQ(json["dispatchCount"], 0);
     EXPECT_EQ(json["shapes"]["k"], (std::vector<int>{2, 2, 7, 8}));
     EXPECT_EQ(json["shapes"]["out"], (std::vector<int>{2, 4, 5, 6}));
@@ -235,7 +238,7 @@ TEST_F(RunTest, textSaysWhatHappened) {
     given({5, 8}, {7, 8}, {7, 6});
     const Outcome outcome = tool(onCpu({"--verify"}));
     EXPECT_EQ(outcome.status, 0);
-    for (const std::string word : {"device    cpu", "kernel    cpu", "ms", "read      q.npy (5, 8) float32",
+    for (const std::string word : {"device    cpu", "kernel    cpu", "plan      ", " thread", "ms", "read      q.npy (5, 8) float32",
                                    "wrote     o.npy (5, 6) float32", "passed: every row, 5"})
         EXPECT_NE(outcome.out.find(word), std::string::npos) << outcome.out;
     EXPECT_EQ(outcome.err, "");

@@ -1,0 +1,136 @@
+// What the parts of the CPU fallback share: one call cut into units of work, and the scratch memory that a thread computes them in.
+//
+// A unit is rows of one key/value head: `rows` of the queries x group size rows that share its K and V. Row r is query r / group of query
+// head r % group of the group, so that neighbouring rows see nearly the same keys. Few rows with many keys are cut along the keys too; the
+// last thread to finish one of the pieces puts them together, in their order.
+#pragma once
+
+#include "cpu/sequences.hpp"
+
+#include <atomic>
+
+namespace vkattn {
+
+// The registers of a target, as its kernels use them (cpu/kernels.cpp).
+struct KernelShape {
+    const char *target;   // Highway's name
+    uint32_t lanes;       // floats in a vector
+    uint32_t panelRows;   // query rows that the tile kernel keeps in a vector's lanes, two vectors
+    uint32_t mostFewRows; // up to so many rows that see the same keys are computed with dims in lanes; 0: never
+};
+
+struct Tiling {
+    uint32_t unitRows = 0;  // most rows of a unit: whole panels
+    uint32_t tileKeys = 0;  // keys between two looks at the running maximum; part of the result's last bits
+    uint32_t splitKeys = 0; // whole tiles; likewise
+};
+
+inline constexpr uint32_t fewRowsKeys = 64; // of a block, where dims are in lanes: so many values of 128 dims lie in a first-level cache
+
+struct SequencePlan {
+    Sequence s;
+    uint64_t unitsBefore = 0;
+    uint64_t rowBlocks = 0;
+    uint32_t rowsPerBlock = 0, splits = 0;
+    uint64_t partialsBefore = 0, countersBefore = 0; // where splits > 1: floats, and one counter for each key/value head
+    [[nodiscard]] uint64_t units(uint32_t kvHeads) const { return kvHeads * rowBlocks * splits; }
+};
+
+struct Call {
+    const Problem &p;
+    const Operands &operands;
+    Tiling tiling;
+    const SequencePlan *sequences = nullptr;
+    uint32_t sequenceCount = 0;
+    float *partials = nullptr;
+    std::atomic<uint32_t> *counters = nullptr; // pieces that are finished
+
+    // Bias, mask, bit mask or documents: what must be looked up for each query and key.
+    [[nodiscard]] bool pairwise() const {
+        return p.tensor(VKATTN_BIAS).present() || p.tensor(VKATTN_MASK).present() || p.tensor(VKATTN_BIT_MASK).present() ||
+               p.has(VKATTN_DOC_IDS_Q);
+    }
+    [[nodiscard]] bool plainScores() const { return !pairwise() && !(p.softcap > 0) && !p.has(VKATTN_ALIBI_SLOPES); }
+    [[nodiscard]] size_t partialFloats() const { return p.valueDim + size_t{3}; } // of a row: output, maximum, sum, whether it saw a key
+};
+
+struct Unit {
+    const Sequence *s;
+    uint32_t b, kvHead, rows;
+    uint64_t firstRow;
+    uint32_t keyBegin, keyEnd; // the piece of the keys
+    float *partial;            // [rows][partialFloats]; NULL: the unit has all keys and writes the outputs
+};
+
+// What one query row is and which keys are within its reach: begin <= j < end.
+struct RowPlace {
+    uint32_t head, query;
+    int64_t position; // i' of problem.h
+    uint32_t begin, end;
+};
+
+[[nodiscard]] inline RowPlace placeOf(const Problem &p, const Sequence &s, uint32_t kvHead, uint64_t row) {
+    const uint32_t group = p.groupSize();
+    RowPlace place;
+    place.head = kvHead * group + (group == 1 ? 0 : static_cast<uint32_t>(row % group)); // a division takes longer than the rest
+    place.query = static_cast<uint32_t>(group == 1 ? row : row / group);
+    place.position = p.topLeft ? int64_t{place.query} : int64_t{place.query} + s.keys - int64_t{s.queries};
+    const int64_t keys = s.keys;
+    place.begin = static_cast<uint32_t>(std::clamp<int64_t>(place.position - p.left, 0, keys));
+    place.end = std::max(place.begin, static_cast<uint32_t>(std::clamp<int64_t>(place.position + p.right + 1, 0, keys)));
+    return place;
+}
+
+// Packed rows of K and V lie an odd number of cache lines apart: a power of two would put those of a tile on few of a cache's sets.
+[[nodiscard]] inline size_t packedStride(size_t dims) {
+    return (dims + 15) / 16 / 2 * 32 + 16;
+}
+
+// Scratch memory of one thread, in floats from its start; every part begins on a boundary of 16.
+struct ScratchLayout {
+    size_t query, out, scores, pairs, keys, values, finite, stats, places, reaches, row, total;
+};
+inline constexpr size_t statsPerRow = 4; // maximum, sum, whether a key was seen, factor of the last rescaling
+
+[[nodiscard]] inline ScratchLayout scratchLayout(const Problem &p, const Tiling &tiling, const KernelShape &shape) {
+    const auto whole = [](size_t n) { return (n + 15) / 16 * 16; };
+    ScratchLayout at{};
+    size_t end = 0;
+    const auto place = [&](size_t &part, size_t floats) {
+        part = end;
+        end += whole(floats);
+    };
+    const size_t rows = tiling.unitRows, tile = tiling.tileKeys;
+    place(at.query, rows * p.headDim);
+    place(at.out, rows * p.valueDim);
+    place(at.scores, tile * shape.panelRows);
+    place(at.pairs, tile * shape.panelRows);
+    place(at.keys, std::max<size_t>(tile, shape.lanes) * packedStride(p.headDim)); // and four rows of queries before that
+    place(at.values, tile * packedStride(p.valueDim));
+    place(at.finite, tile * p.valueDim);
+    place(at.stats, statsPerRow * rows);
+    place(at.places, 3 * shape.panelRows); // position, begin and end of a panel's rows
+    place(at.reaches, 4 * rows / shape.lanes);
+    place(at.row, 4 * size_t{p.valueDim}); // rows are transposed four at a time
+    at.total = end;
+    return at;
+}
+
+enum class Pairs { noneVisible, someVisible, allVisible };
+// For the rows places[0, rows) and keys [begin, end): out[(j - begin) * stride + row] is the bias (0 without one), or -infinity where mask,
+// bit mask, documents or the bias itself hide the pair. Reach is not looked at.
+[[nodiscard]] Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const RowPlace *places, uint32_t rows, uint32_t begin,
+                                uint32_t end, float *out, uint32_t stride);
+
+// One target's kernels.
+struct Kernels {
+    KernelShape shape;
+    void (*attend)(const Call &, const Unit &, float *scratch);
+    bool (*takesFewRows)(const Call &, const Sequence &);                                    // whether attend() has dims in lanes for it
+    void (*joinPieces)(const Call &, const SequencePlan &, uint32_t kvHead, float *scratch); // of all rows that share a key/value head
+    void (*exp2)(const float *x, float *y, size_t count); // for its test: count is a whole number of vectors
+};
+// Those of the best target that this processor has.
+[[nodiscard]] const Kernels &kernels();
+
+} // namespace vkattn

@@ -1,0 +1,233 @@
+// Attention of one unit of few rows that see the same keys, dims in lanes, for one Highway target.
+//
+// A new token's rows: one, or the query heads of a group. Nothing is computed often enough to be worth packing, the time is that of reading
+// K and V, so both are read once, in order, for all rows.
+#if defined(VKATTN_CPU_FEW_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef VKATTN_CPU_FEW_ROWS_INL_HPP
+#undef VKATTN_CPU_FEW_ROWS_INL_HPP
+#else
+#define VKATTN_CPU_FEW_ROWS_INL_HPP
+#endif
+
+#include "cpu/attention.hpp"
+
+#include "cpu/finish-inl.hpp"
+#include "cpu/vectors-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace vkattn {
+namespace HWY_NAMESPACE {
+
+const KernelShape &kernelShape();
+
+// With more rows than half a vector their lanes are the better place for them.
+constexpr uint32_t mostFewRows = static_cast<uint32_t>(lanes >= 4 ? lanes / 2 : 0);
+
+#if HWY_TARGET != HWY_SCALAR // which has no lanes, and none of these operations
+// The sums of `lanes` vectors, one in each lane.
+template <size_t count> HWY_INLINE Vector sumsOf(Vector *parts) {
+    const Floats f;
+    if constexpr (count == 1) {
+        return parts[0];
+    } else {
+        VKATTN_UNROLL for (size_t n = 0; n < count / 2; ++n) parts[n] =
+            hn::Add(hn::ConcatEven(f, parts[2 * n + 1], parts[2 * n]), hn::ConcatOdd(f, parts[2 * n + 1], parts[2 * n]));
+        return sumsOf<count / 2>(parts);
+    }
+}
+
+// One row's dot products with `lanes` keys.
+template <class Element> HWY_INLINE Vector dotsOfKeys(const float *query, const Element *keys, ptrdiff_t stride, size_t dims) {
+    const Floats f;
+    Vector sum[lanes];
+    VKATTN_UNROLL for (size_t n = 0; n < lanes; ++n) sum[n] = hn::Zero(f);
+    for (size_t d = 0; d < dims; d += lanes) {
+        const auto q = hn::Load(f, query + d);
+        VKATTN_UNROLL for (size_t n = 0; n < lanes; ++n) sum[n] =
+            hn::MulAdd(loadFloats(keys + static_cast<ptrdiff_t>(n) * stride + static_cast<ptrdiff_t>(d)), q, sum[n]);
+    }
+    return sumsOf<lanes>(sum);
+}
+
+// out[row][dim] += sum_key weights[row][key] values[key][dim], for `rows` rows and `vectors` vectors of dims.
+template <size_t rows, size_t vectors, class Element>
+HWY_INLINE void addValues(const Element *values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out,
+                          size_t dims) {
+    const Floats f;
+    Vector sum[rows][vectors];
+    VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
+        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[r][v] = hn::Load(f, out + r * dims + v * lanes);
+    }
+    for (size_t key = 0; key < keys; ++key, values += stride) {
+        Vector x[vectors];
+        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) x[v] = loadFloats(values + v * lanes);
+        VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
+            const auto w = hn::Set(f, weights[r * weightStride + key]);
+            VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(w, x[v], sum[r][v]);
+        }
+    }
+    VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
+        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) hn::Store(sum[r][v], f, out + r * dims + v * lanes);
+    }
+}
+template <size_t rows, class Element>
+HWY_INLINE void addValuesOfRows(const Element *values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out,
+                                size_t dims) {
+    constexpr size_t vectors = 8 / rows; // eight sums
+    size_t d = 0;
+    for (; d + vectors * lanes <= dims; d += vectors * lanes)
+        addValues<rows, vectors>(values + d, stride, keys, weights, weightStride, out + d, dims);
+    for (; d < dims; d += lanes) addValues<rows, 1>(values + d, stride, keys, weights, weightStride, out + d, dims);
+}
+
+class FewRowsAttention {
+  public:
+    FewRowsAttention(const Call &call, const Unit &unit, float *scratch)
+        : call_(call), p_(call.p), unit_(unit), at_(scratchLayout(p_, call.tiling, kernelShape())), scratch_(scratch) {}
+
+    // Whether a unit may be computed here. The same for every way to cut a problem.
+    static bool fits(const Call &call, const Sequence &s) {
+        const Problem &p = call.p;
+        const Tensor &k = p.tensor(VKATTN_K), &v = p.tensor(VKATTN_V);
+        const bool sameKeys = s.queries == 1 || (p.left == openWindow && p.right == openWindow);
+        return uint64_t{s.queries} * p.groupSize() <= mostFewRows && sameKeys && call.plainScores() &&
+               !p.tensor(VKATTN_WEIGHTS).present() && k.unitDims() && v.unitDims() && p.headDim % lanes == 0 && p.valueDim % lanes == 0;
+    }
+
+    void attend() {
+        loadQueries();
+        const RowPlace place = placeOf(p_, *unit_.s, unit_.kvHead, 0);
+        const uint32_t begin = std::max(place.begin, unit_.keyBegin), end = std::min(place.end, unit_.keyEnd);
+        for (uint32_t from = begin; from < end; from += blockKeys) {
+            const uint32_t to = std::min(from + blockKeys, end);
+            byType(VKATTN_K, from, [&](auto *keys, ptrdiff_t stride) { score(keys, stride, to - from); });
+            weigh(to - from);
+            byType(VKATTN_V, from, [&](auto *values, ptrdiff_t stride) { add(values, stride, to - from); });
+        }
+        finish(begin < end);
+    }
+
+  private:
+    static constexpr uint32_t blockKeys = fewRowsKeys;
+
+    float *part(size_t at) const { return scratch_ + at; }
+    float *query(uint32_t row) const { return part(at_.query) + size_t{row} * p_.headDim; }
+    float *out(uint32_t row) const { return part(at_.out) + size_t{row} * p_.valueDim; }
+    float *weights(uint32_t row) { return weights_ + size_t{row} * blockKeys; }
+
+    void loadQueries() {
+        const Tensor &t = p_.tensor(VKATTN_Q);
+        const uint64_t step = static_cast<uint64_t>(t.stride[3]);
+        for (uint32_t r = 0; r < unit_.rows; ++r) {
+            const RowPlace place = placeOf(p_, *unit_.s, unit_.kvHead, r);
+            uint64_t at = t.index(unit_.s->batch, place.head, unit_.s->query(place.query), 0);
+            for (uint32_t d = 0; d < p_.headDim; ++d, at += step) query(r)[d] = loadElement(call_.operands.data[VKATTN_Q], t.dtype, at);
+            std::fill(out(r), out(r) + p_.valueDim, 0.0f);
+            maximum_[r] = minusInfinity;
+            sum_[r] = 0;
+        }
+    }
+
+    // visit(pointer to the row of key j, stride) with the elements' type.
+    template <class Visit> HWY_INLINE void byType(vkattn_role role, uint32_t j, const Visit &visit) const {
+        const Tensor &t = p_.tensor(role);
+        const unsigned char *data = call_.operands.data[role];
+        const uint64_t at = t.index(unit_.s->batch, unit_.kvHead, unit_.s->key(j), 0);
+        const auto stride = static_cast<ptrdiff_t>(t.stride[2]);
+        if (t.dtype == VKATTN_F32)
+            visit(reinterpret_cast<const float *>(data) + at, stride);
+        else if (t.dtype == VKATTN_F16)
+            visit(reinterpret_cast<const Half *>(data) + at, stride);
+        else
+            visit(reinterpret_cast<const Brain *>(data) + at, stride);
+    }
+
+    template <class Element> void score(const Element *keys, ptrdiff_t stride, uint32_t count) {
+        const Floats f;
+        const auto scale = hn::Set(f, p_.scale);
+        const size_t dims = p_.headDim;
+        uint32_t j = 0;
+        for (; j + lanes <= count; j += static_cast<uint32_t>(lanes), keys += static_cast<ptrdiff_t>(lanes) * stride) {
+            if (std::is_same_v<Element, float> || unit_.rows == 1) {
+                for (uint32_t r = 0; r < unit_.rows; ++r)
+                    hn::StoreU(hn::Mul(dotsOfKeys(query(r), keys, stride, dims), scale), f, weights(r) + j);
+                continue;
+            }
+            float *wide = part(at_.keys); // converted once for all rows
+            for (size_t n = 0; n < lanes; ++n)
+                for (size_t d = 0; d < dims; d += lanes)
+                    hn::Store(loadFloats(keys + static_cast<ptrdiff_t>(n) * stride + static_cast<ptrdiff_t>(d)), f, wide + n * dims + d);
+            for (uint32_t r = 0; r < unit_.rows; ++r)
+                hn::StoreU(hn::Mul(dotsOfKeys(query(r), wide, static_cast<ptrdiff_t>(dims), dims), scale), f, weights(r) + j);
+        }
+        for (; j < count; ++j, keys += stride)
+            for (uint32_t r = 0; r < unit_.rows; ++r) {
+                auto sum = hn::Zero(f);
+                for (size_t d = 0; d < dims; d += lanes) sum = hn::MulAdd(loadFloats(keys + d), hn::Load(f, query(r) + d), sum);
+                weights(r)[j] = hn::GetLane(hn::SumOfLanes(f, sum)) * p_.scale;
+            }
+        for (; j % lanes; ++j)
+            for (uint32_t r = 0; r < unit_.rows; ++r) weights(r)[j] = minusInfinity;
+    }
+
+    void weigh(uint32_t count) {
+        const Floats f;
+        for (uint32_t r = 0; r < unit_.rows; ++r) {
+            float *scores = weights(r);
+            auto top = hn::Load(f, scores);
+            for (uint32_t j = static_cast<uint32_t>(lanes); j < count; j += static_cast<uint32_t>(lanes))
+                top = hn::Max(top, hn::Load(f, scores + j));
+            const auto before = hn::Set(f, maximum_[r]);
+            const auto now = hn::Max(before, hn::MaxOfLanes(f, top));
+            const Exponent weight(now);
+            auto added = hn::Zero(f);
+            for (uint32_t j = 0; j < count; j += static_cast<uint32_t>(lanes)) {
+                const auto w = weight(hn::Load(f, scores + j));
+                hn::Store(w, f, scores + j);
+                added = hn::Add(added, w);
+            }
+            const auto factor = weight(before);
+            maximum_[r] = hn::GetLane(now);
+            sum_[r] = sum_[r] * hn::GetLane(factor) + hn::GetLane(hn::SumOfLanes(f, added));
+            if (hn::GetLane(factor) == 1) continue;
+            for (size_t d = 0; d < p_.valueDim; d += lanes) hn::Store(hn::Mul(hn::Load(f, out(r) + d), factor), f, out(r) + d);
+        }
+    }
+
+    template <class Element> void add(const Element *values, ptrdiff_t stride, uint32_t count) {
+        const size_t dims = p_.valueDim;
+        uint32_t r = 0;
+        for (; r + 4 <= unit_.rows; r += 4) addValuesOfRows<4>(values, stride, count, weights(r), blockKeys, out(r), dims);
+        for (; r + 2 <= unit_.rows; r += 2) addValuesOfRows<2>(values, stride, count, weights(r), blockKeys, out(r), dims);
+        if (r < unit_.rows) addValuesOfRows<1>(values, stride, count, weights(r), blockKeys, out(r), dims);
+    }
+
+    void finish(bool seen) {
+        const uint32_t dims = p_.valueDim;
+        for (uint32_t r = 0; r < unit_.rows; ++r) {
+            if (unit_.partial) {
+                float *to = unit_.partial + r * call_.partialFloats();
+                std::copy(out(r), out(r) + dims, to);
+                to[dims] = maximum_[r];
+                to[dims + 1] = sum_[r];
+                to[dims + 2] = seen ? 1.0f : 0.0f;
+            } else {
+                finishRow(call_, *unit_.s, placeOf(p_, *unit_.s, unit_.kvHead, r), out(r), maximum_[r], sum_[r], seen);
+            }
+        }
+    }
+
+    const Call &call_;
+    const Problem &p_;
+    const Unit &unit_;
+    const ScratchLayout at_;
+    float *scratch_;
+    float maximum_[mostFewRows], sum_[mostFewRows];
+    alignas(64) float weights_[mostFewRows * blockKeys];
+};
+#endif
+
+} // namespace HWY_NAMESPACE
+} // namespace vkattn
+HWY_AFTER_NAMESPACE();
+#endif

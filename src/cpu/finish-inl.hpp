@@ -1,0 +1,98 @@
+// From weighted sums to what the caller gets, for one Highway target.
+#if defined(VKATTN_CPU_FINISH_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef VKATTN_CPU_FINISH_INL_HPP
+#undef VKATTN_CPU_FINISH_INL_HPP
+#else
+#define VKATTN_CPU_FINISH_INL_HPP
+#endif
+
+#include "cpu/attention.hpp"
+
+#include <cmath>
+
+#include "cpu/vectors-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace vkattn {
+namespace HWY_NAMESPACE {
+
+// The row of the output: out * factor as the stored type, or zeros where the row saw nothing.
+inline void storeOut(const Tensor &t, unsigned char *data, const Sequence &s, const RowPlace &place, const float *out, float factor,
+                     bool seen) {
+    const uint32_t dims = t.extent[3];
+    const uint64_t at = t.index(s.batch, place.head, s.query(place.query), 0), step = static_cast<uint64_t>(t.stride[3]);
+    uint32_t d = 0;
+    if (seen && t.unitDims()) {
+        const auto scaled = hn::Set(Floats(), factor);
+        constexpr auto count = static_cast<uint32_t>(lanes);
+        for (; d + count <= dims; d += count) {
+            const auto x = hn::Mul(loadFloats(out + d), scaled);
+            if (t.dtype == VKATTN_F32)
+                hn::StoreU(x, Floats(), reinterpret_cast<float *>(data) + at + d);
+            else if (t.dtype == VKATTN_F16)
+                storeHalves(x, reinterpret_cast<uint16_t *>(data) + at + d);
+            else
+                storeBrains(x, reinterpret_cast<uint16_t *>(data) + at + d);
+        }
+    }
+    for (; d < dims; ++d) storeElement(data, t.dtype, at + d * step, seen ? out[d] * factor : 0.0f);
+}
+
+// exp(a - b), where b is at least a; 0 where both are minus infinity: nothing has been summed.
+inline float factorTo(float a, float b) {
+    return a == minusInfinity ? 0.0f : std::exp(a - b);
+}
+
+// Adds the sink, and writes the row's output and lse. `out` holds the weighted sum of values with exponents less `maximum`, and `sum` that
+// of the weights. Leaves in maximum and sum what the weights are to be computed with.
+inline void finishRow(const Call &call, const Sequence &s, const RowPlace &place, const float *out, float &maximum, float &sum, bool seen) {
+    const Problem &p = call.p;
+    const float sink = p.has(VKATTN_SINKS) ? call.operands.number(VKATTN_SINKS, place.head) : minusInfinity;
+    float factor = 0; // of the outputs
+    if (seen) {
+        // All scores minus infinity, and visible: no softmax is defined for them, as exp(-inf - -inf) says.
+        if (maximum == minusInfinity && sink == minusInfinity) sum = std::numeric_limits<float>::quiet_NaN();
+        if (sink != minusInfinity) {
+            const float top = maximum > sink ? maximum : sink; // a NaN sink wins, a NaN maximum is in the sum already
+            factor = factorTo(maximum, top);
+            sum = sum * factor + std::exp(sink - top);
+            maximum = top;
+            factor /= sum;
+        } else {
+            factor = 1 / sum;
+        }
+    }
+    const Tensor &lses = p.tensor(VKATTN_LSE);
+    storeOut(p.tensor(VKATTN_OUT), call.operands.data[VKATTN_OUT], s, place, out, factor, seen);
+    if (lses.present())
+        storeElement(call.operands.data[VKATTN_LSE], VKATTN_F32, lses.index(s.batch, place.head, s.query(place.query), 0),
+                     seen ? maximum + std::log(sum) : sink);
+}
+
+// Puts the pieces of all rows of a sequence's key/value head together and finishes them.
+inline void joinPieces(const Call &call, const SequencePlan &plan, uint32_t kvHead, float *row) {
+    const uint32_t rows = plan.s.queries * call.p.groupSize(), dims = call.p.valueDim;
+    const size_t stride = call.partialFloats();
+    const float *pieces = call.partials + plan.partialsBefore + size_t{kvHead} * plan.splits * rows * stride;
+    for (uint32_t r = 0; r < rows; ++r) {
+        std::fill(row, row + dims, 0.0f);
+        float maximum = minusInfinity, sum = 0;
+        bool seen = false;
+        for (uint32_t piece = 0; piece < plan.splits; ++piece) {
+            const float *from = pieces + (size_t{piece} * rows + r) * stride;
+            if (from[dims + 2] == 0) continue;
+            seen = true;
+            const float top = from[dims] > maximum ? from[dims] : maximum; // a NaN is in the sum already
+            const float a = factorTo(maximum, top), c = factorTo(from[dims], top);
+            for (uint32_t d = 0; d < dims; ++d) row[d] = row[d] * a + from[d] * c;
+            sum = sum * a + from[dims + 1] * c;
+            maximum = top;
+        }
+        finishRow(call, plan.s, placeOf(call.p, plan.s, kvHead, r), row, maximum, sum, seen);
+    }
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace vkattn
+HWY_AFTER_NAMESPACE();
+#endif

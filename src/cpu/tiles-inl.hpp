@@ -1,0 +1,522 @@
+// Attention of one unit, query rows in lanes, for one Highway target.
+//
+// Scores are computed transposed: a panel of rows fills two vectors (one where that is enough), and each key is a broadcast. So K and V
+// need no transposing, dims of any number need no padding, and the softmax of a row never leaves its lane: no sums across lanes, and
+// nothing of one row can reach another.
+#if defined(VKATTN_CPU_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef VKATTN_CPU_TILES_INL_HPP
+#undef VKATTN_CPU_TILES_INL_HPP
+#else
+#define VKATTN_CPU_TILES_INL_HPP
+#endif
+
+#include "cpu/attention.hpp"
+
+#include "cpu/finish-inl.hpp"
+#include "cpu/vectors-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace vkattn {
+namespace HWY_NAMESPACE {
+
+const KernelShape &kernelShape();
+
+// Accumulators must be enough to hide the latency of multiply-adds and leave registers for two operands.
+constexpr size_t registers = HWY_ARCH_X86 && lanes < 16 ? 16 : 32;
+template <size_t vectors> constexpr size_t blockSize = vectors == 1 || registers == 32 ? 12 : 6;
+
+// The size of the next block of `left` keys or dims: one of four, as each is compiled on its own. Small blocks are slow, so the last two
+// share what is left where they can.
+template <size_t most> HWY_INLINE size_t nextBlock(size_t left) {
+    constexpr size_t large = most * 2 / 3, small = most / 3;
+    if (left >= most && (left == most || left > 2 * large)) return most;
+    return left >= large ? large : left >= small ? small : 1;
+}
+
+// Rows of K or V as floats, `stride` apart.
+struct TileRows {
+    const float *data;
+    ptrdiff_t stride;
+};
+
+// scores[key][row] = scale * sum_d keys[key][d] query[d][row] for `count` keys.
+template <size_t count, size_t vectors>
+HWY_INLINE void scoreBlock(TileRows keys, const float *HWY_RESTRICT query, size_t dims, float scale, float *HWY_RESTRICT scores) {
+    const Floats f;
+    Vector sum[count][vectors];
+    VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
+        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[n][v] = hn::Zero(f);
+    }
+    HWY_UNROLL(4) for (size_t d = 0; d < dims; ++d, query += vectors * lanes) {
+        Vector q[vectors];
+        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) q[v] = hn::Load(f, query + v * lanes);
+        VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
+            const auto k = hn::Set(f, keys.data[static_cast<ptrdiff_t>(n) * keys.stride + static_cast<ptrdiff_t>(d)]);
+            VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[n][v] = hn::MulAdd(k, q[v], sum[n][v]);
+        }
+    }
+    const auto factor = hn::Set(f, scale);
+    VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
+        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) hn::Store(hn::Mul(sum[n][v], factor), f, scores + (n * vectors + v) * lanes);
+    }
+}
+
+// out[dim][row] = out[dim][row] * rescale[row] + sum_key values[key][dim] weights[key][row] for `count` dims.
+template <size_t count, size_t vectors>
+HWY_INLINE void valueBlock(TileRows values, size_t keys, const float *HWY_RESTRICT weights, const float *HWY_RESTRICT rescale,
+                           float *HWY_RESTRICT out) {
+    const Floats f;
+    Vector sum[count][vectors];
+    VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
+        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[n][v] =
+            hn::Mul(hn::Load(f, out + (n * vectors + v) * lanes), hn::Load(f, rescale + v * lanes));
+    }
+    const float *HWY_RESTRICT value = values.data;
+    HWY_UNROLL(4) for (size_t key = 0; key < keys; ++key, value += values.stride, weights += vectors * lanes) {
+        Vector w[vectors];
+        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) w[v] = hn::Load(f, weights + v * lanes);
+        VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
+            const auto x = hn::Set(f, value[n]);
+            VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[n][v] = hn::MulAdd(x, w[v], sum[n][v]);
+        }
+    }
+    VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
+        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) hn::Store(sum[n][v], f, out + (n * vectors + v) * lanes);
+    }
+}
+
+template <size_t vectors>
+HWY_NOINLINE void scoreTile(TileRows keys, size_t count, const float *query, size_t dims, float scale, float *scores) {
+    constexpr size_t most = blockSize<vectors>;
+    for (size_t done = 0, n; done < count; done += n) {
+        n = nextBlock<most>(count - done);
+        const TileRows from = {keys.data + static_cast<ptrdiff_t>(done) * keys.stride, keys.stride};
+        float *to = scores + done * vectors * lanes;
+        if (n == most)
+            scoreBlock<most, vectors>(from, query, dims, scale, to);
+        else if (n == most * 2 / 3)
+            scoreBlock<most * 2 / 3, vectors>(from, query, dims, scale, to);
+        else if (n == most / 3)
+            scoreBlock<most / 3, vectors>(from, query, dims, scale, to);
+        else
+            scoreBlock<1, vectors>(from, query, dims, scale, to);
+    }
+}
+template <size_t vectors>
+HWY_NOINLINE void addTile(TileRows values, size_t dims, size_t keys, const float *weights, const float *rescale, float *out) {
+    constexpr size_t most = blockSize<vectors>;
+    for (size_t done = 0, n; done < dims; done += n) {
+        n = nextBlock<most>(dims - done);
+        const TileRows from = {values.data + done, values.stride};
+        float *to = out + done * vectors * lanes;
+        if (n == most)
+            valueBlock<most, vectors>(from, keys, weights, rescale, to);
+        else if (n == most * 2 / 3)
+            valueBlock<most * 2 / 3, vectors>(from, keys, weights, rescale, to);
+        else if (n == most / 3)
+            valueBlock<most / 3, vectors>(from, keys, weights, rescale, to);
+        else
+            valueBlock<1, vectors>(from, keys, weights, rescale, to);
+    }
+}
+
+template <class Element> void packRow(const unsigned char *data, uint64_t at, uint64_t step, uint32_t dims, float *to) {
+    const Element *from = reinterpret_cast<const Element *>(data) + at;
+    uint32_t d = 0;
+    if (step == 1)
+        for (; d + lanes <= dims; d += static_cast<uint32_t>(lanes)) hn::StoreU(loadFloats(from + d), Floats(), to + d);
+    for (; d < dims; ++d) to[d] = loadFloat(from + static_cast<ptrdiff_t>(d * step));
+}
+
+inline void packRowOf(vkattn_dtype dtype, const unsigned char *data, uint64_t at, uint64_t step, uint32_t dims, float *to) {
+    if (dtype == VKATTN_F32)
+        packRow<float>(data, at, step, dims, to);
+    else if (dtype == VKATTN_F16)
+        packRow<Half>(data, at, step, dims, to);
+    else
+        packRow<Brain>(data, at, step, dims, to);
+}
+
+// Keys [begin, end) of one key/value head as rows of floats: where they lie, or a copy, which is worth it where several panels use it.
+inline TileRows tileRows(const Tensor &t, const unsigned char *data, const Sequence &s, uint32_t head, uint32_t begin, uint32_t end,
+                         bool reused, float *copy) {
+    const uint32_t dims = t.extent[3];
+    const bool unit = t.unitDims();
+    if (t.dtype == VKATTN_F32 && unit && !reused)
+        return {reinterpret_cast<const float *>(data) + t.index(s.batch, head, s.key(begin), 0), static_cast<ptrdiff_t>(t.stride[2])};
+    const uint64_t step = unit ? 1 : static_cast<uint64_t>(t.stride[3]);
+    for (uint32_t j = begin; j < end; ++j)
+        packRowOf(t.dtype, data, t.index(s.batch, head, s.key(j), 0), step, dims, copy + (j - begin) * packedStride(dims));
+    return {copy, static_cast<ptrdiff_t>(packedStride(dims))};
+}
+
+HWY_INLINE bool isFinite(const float *row, size_t dims) {
+    const Words u;
+    const auto exponent = hn::Set(u, 0x7f800000u);
+    size_t d = 0;
+    auto found = hn::Zero(u);
+    for (; d + lanes <= dims; d += lanes) {
+        const auto bits = hn::And(hn::BitCast(u, loadFloats(row + d)), exponent);
+        found = hn::Or(found, hn::VecFromMask(u, hn::Eq(bits, exponent)));
+    }
+    if (!hn::AllFalse(u, hn::Ne(found, hn::Zero(u)))) return false;
+    for (; d < dims; ++d)
+        if ((std::bit_cast<uint32_t>(row[d]) & 0x7f800000u) == 0x7f800000u) return false;
+    return true;
+}
+
+// One tile's values as rows in which every element is finite, and which rows had to be replaced by zeros for that: 0 * NaN is NaN, so a
+// hidden value must not be multiplied at all. Looked at only for tiles that are hidden from some row.
+struct FiniteValues {
+    static constexpr uint32_t most = 128; // keys of a tile
+    TileRows rows{};
+    uint32_t replaced[most];
+    uint32_t count = 0;
+    bool known = false;
+
+    void find(TileRows values, uint32_t keys, uint32_t dims, float *copy) {
+        if (known) return;
+        known = true;
+        rows = values;
+        for (uint32_t j = 0; j < keys; ++j)
+            if (!isFinite(values.data + static_cast<ptrdiff_t>(j) * values.stride, dims)) replaced[count++] = j;
+        if (count == 0) return;
+        uint32_t next = 0;
+        for (uint32_t j = 0; j < keys; ++j) {
+            float *to = copy + size_t{j} * dims;
+            const float *from = values.data + static_cast<ptrdiff_t>(j) * values.stride;
+            if (next < count && replaced[next] == j) {
+                std::fill(to, to + dims, 0.0f);
+                ++next;
+            } else {
+                std::copy(from, from + dims, to);
+            }
+        }
+        rows = {copy, static_cast<ptrdiff_t>(dims)};
+    }
+};
+
+template <size_t vectors> class TileAttention {
+  public:
+    TileAttention(const Call &call, const Unit &unit, float *scratch)
+        : call_(call), p_(call.p), unit_(unit), at_(scratchLayout(p_, call.tiling, kernelShape())), scratch_(scratch) {}
+
+    void attend() {
+        const uint32_t panels = (unit_.rows + panelRows - 1) / panelRows;
+        const bool pairwise = call_.pairwise(), plain = call_.plainScores();
+        const bool unrestricted = plain && p_.left == openWindow && p_.right == openWindow;
+        uint32_t begin = unit_.keyEnd, end = unit_.keyBegin;
+        for (uint32_t panel = 0; panel < panels; ++panel) {
+            loadQueries(panel);
+            const Reach reach = reaches()[panel] = unrestricted ? Reach{0, unit_.s->keys, 0, unit_.s->keys} : place(panel);
+            begin = std::min(begin, reach.begin);
+            end = std::max(end, reach.end);
+        }
+        begin = std::max(begin, unit_.keyBegin);
+        end = std::min(end, unit_.keyEnd);
+        const uint32_t tileKeys = call_.tiling.tileKeys;
+        for (uint32_t tile = begin / tileKeys * tileKeys; tile < end; tile += tileKeys) {
+            const uint32_t first = std::max(tile, begin), last = std::min(tile + tileKeys, end);
+            bool loaded = false;
+            TileRows keys{}, values{};
+            FiniteValues finite;
+            for (uint32_t panel = 0; panel < panels; ++panel) {
+                const Reach reach = reaches()[panel];
+                const uint32_t from = std::max(first, reach.begin), to = std::min(last, reach.end);
+                if (from >= to) continue;
+                const bool partial = from < reach.commonBegin || to > reach.commonEnd;
+                if ((partial || !plain) && panels > 1) place(panel);
+                Pairs pairs = Pairs::allVisible;
+                if (pairwise) pairs = lookUpPairs(call_, *unit_.s, unit_.b, places_, rowsOf(panel), from, to, part(at_.pairs), panelRows);
+                if (pairs == Pairs::noneVisible) continue;
+                if (!loaded) {
+                    loaded = true;
+                    keys = tileOf(VKATTN_K, first, last, part(at_.keys));
+                    values = tileOf(VKATTN_V, first, last, part(at_.values));
+                }
+                const TileRows panelKeys = {keys.data + (from - first) * keys.stride, keys.stride};
+                scoreTile<vectors>(panelKeys, to - from, query(panel), p_.headDim, p_.scale, part(at_.scores));
+                const bool hides = partial || pairs == Pairs::someVisible;
+                if (plain && !hides)
+                    maximumOfPlain(to - from);
+                else
+                    applyOptions(from, to, hides, pairwise);
+                weigh(panel, to - from);
+                if (!hides) {
+                    addTile<vectors>({values.data + (from - first) * values.stride, values.stride}, p_.valueDim, to - from,
+                                     part(at_.scores), rescale(panel), out(panel));
+                    continue;
+                }
+                finite.find(values, last - first, p_.valueDim, part(at_.finite));
+                addTile<vectors>({finite.rows.data + (from - first) * finite.rows.stride, finite.rows.stride}, p_.valueDim, to - from,
+                                 part(at_.scores), rescale(panel), out(panel));
+                for (uint32_t n = 0; n < finite.count; ++n) {
+                    const uint32_t j = first + finite.replaced[n];
+                    if (j >= from && j < to) addWhereVisible(panel, values.data + (j - first) * values.stride, j, from, pairwise);
+                }
+            }
+        }
+        for (uint32_t panel = 0; panel < panels; ++panel) finish(panel);
+    }
+
+  private:
+    static constexpr uint32_t panelRows = static_cast<uint32_t>(vectors * lanes);
+
+    // The keys that some row of a panel can reach, and those that all can.
+    struct Reach {
+        uint32_t begin, end, commonBegin, commonEnd;
+    };
+
+    float *part(size_t at) const { return scratch_ + at; }
+    uint32_t rowsOf(uint32_t panel) const { return std::min(panelRows, unit_.rows - panel * panelRows); }
+    float *query(uint32_t panel) const { return part(at_.query) + size_t{panel} * panelRows * p_.headDim; }
+    float *out(uint32_t panel) const { return part(at_.out) + size_t{panel} * panelRows * p_.valueDim; }
+    float *stat(uint32_t panel, uint32_t which) const { return part(at_.stats) + (size_t{panel} * statsPerRow + which) * panelRows; }
+    float *maximum(uint32_t panel) const { return stat(panel, 0); }
+    float *sum(uint32_t panel) const { return stat(panel, 1); }
+    float *seen(uint32_t panel) const { return stat(panel, 2); }
+    float *rescale(uint32_t panel) const { return stat(panel, 3); }
+    Reach *reaches() const { return reinterpret_cast<Reach *>(part(at_.reaches)); }
+    TileRows tileOf(vkattn_role role, uint32_t begin, uint32_t end, float *copy) const {
+        return tileRows(p_.tensor(role), call_.operands.data[role], *unit_.s, unit_.kvHead, begin, end, unit_.rows > panelRows, copy);
+    }
+
+    // Rows into lanes; lanes without a row compute with zeros.
+    void loadQueries(uint32_t panel) {
+        const Tensor &t = p_.tensor(VKATTN_Q);
+        const unsigned char *data = call_.operands.data[VKATTN_Q];
+        const uint32_t rows = rowsOf(panel), dims = p_.headDim;
+        const uint64_t step = t.unitDims() ? 1 : static_cast<uint64_t>(t.stride[3]);
+        constexpr uint32_t together = panelRows < 4 ? 1 : 4;
+        for (uint32_t r = 0; r < panelRows; r += together) {
+            const float *from[4];
+            for (uint32_t n = 0; n < together; ++n) {
+                float *copy = part(at_.keys) + size_t{n} * dims;
+                from[n] = copy;
+                if (r + n >= rows) {
+                    std::fill(copy, copy + dims, 0.0f);
+                    continue;
+                }
+                const RowPlace own = placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + panel * panelRows + r + n);
+                const uint64_t at = t.index(unit_.s->batch, own.head, unit_.s->query(own.query), 0);
+                if (t.dtype == VKATTN_F32 && step == 1)
+                    from[n] = reinterpret_cast<const float *>(data) + at;
+                else
+                    packRowOf(t.dtype, data, at, step, dims, copy);
+            }
+            float *to = query(panel) + r;
+            if constexpr (together == 4)
+                transposeFour(from, dims, to, panelRows);
+            else
+                for (uint32_t d = 0; d < dims; ++d) to[size_t{d} * panelRows] = from[0][d];
+        }
+        std::fill(out(panel), out(panel) + size_t{panelRows} * p_.valueDim, 0.0f);
+        std::fill(maximum(panel), maximum(panel) + panelRows, minusInfinity);
+        std::fill(sum(panel), sum(panel) + panelRows, 0.0f);
+        std::fill(seen(panel), seen(panel) + panelRows, 0.0f);
+    }
+
+    // Fills places_ and the lanes that compare with keys.
+    Reach place(uint32_t panel) {
+        Reach reach = {unit_.s->keys, 0, 0, unit_.s->keys};
+        auto *lane = reinterpret_cast<int32_t *>(part(at_.places));
+        for (uint32_t r = 0; r < panelRows; ++r) {
+            if (r < rowsOf(panel)) {
+                places_[r] = placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + panel * panelRows + r);
+                reach.begin = std::min(reach.begin, places_[r].begin);
+                reach.end = std::max(reach.end, places_[r].end);
+                reach.commonBegin = std::max(reach.commonBegin, places_[r].begin);
+                reach.commonEnd = std::min(reach.commonEnd, places_[r].end);
+            }
+            const RowPlace &own = places_[std::min(r, rowsOf(panel) - 1)];
+            lane[r] = static_cast<int32_t>(own.position);
+            lane[panelRows + r] = static_cast<int32_t>(own.begin);
+            lane[2 * panelRows + r] = static_cast<int32_t>(own.end);
+            slopes_[r] = p_.has(VKATTN_ALIBI_SLOPES) ? call_.operands.number(VKATTN_ALIBI_SLOPES, own.head) : 0.0f;
+        }
+        lanes_ = lane;
+        return reach;
+    }
+
+    HWY_INLINE hn::Vec<Ints> laneInts(size_t which, size_t v) const { return hn::Load(Ints(), lanes_ + which * panelRows + v * lanes); }
+
+    // Whether the rows in vector v see key j, whose pairs begin at `pair` (NULL: there are none).
+    HWY_INLINE LaneMask visible(uint32_t j, size_t v, const float *pair) const {
+        const Ints i;
+        const auto key = hn::Set(i, static_cast<int32_t>(j));
+        auto hidden = hn::Or(hn::VecFromMask(i, hn::Gt(laneInts(1, v), key)),
+                             hn::VecFromMask(i, hn::Gt(hn::Add(key, hn::Set(i, 1)), laneInts(2, v))));
+        if (pair) hidden = hn::Or(hidden, hn::BitCast(i, hn::VecFromMask(Floats(), isMinusInfinity(hn::Load(Floats(), pair + v * lanes)))));
+        return hn::RebindMask(Floats(), hn::Eq(hidden, hn::Zero(i)));
+    }
+
+    void maximumOfPlain(uint32_t keys) {
+        const Floats f;
+        for (size_t v = 0; v < vectors; ++v) {
+            auto top = hn::Set(f, minusInfinity);
+            const float *score = part(at_.scores) + v * lanes;
+            for (uint32_t j = 0; j < keys; ++j, score += panelRows) top = hn::Max(top, hn::Load(f, score));
+            tops_[v] = top;
+            seenNow_[v] = hn::Set(f, 1.0f);
+        }
+    }
+
+    // From scale * dot to scores with every option; minus infinity where hidden.
+    void applyOptions(uint32_t from, uint32_t to, bool hides, bool pairwise) {
+        const Floats f;
+        const Ints i;
+        const bool softcap = p_.softcap > 0, bias = p_.tensor(VKATTN_BIAS).present(), alibi = p_.has(VKATTN_ALIBI_SLOPES);
+        const auto cap = hn::Set(f, p_.softcap);
+        for (size_t v = 0; v < vectors; ++v) {
+            auto top = hn::Set(f, minusInfinity);
+            auto saw = hn::Zero(f);
+            const auto one = hn::Set(f, 1.0f), slope = hn::LoadU(f, slopes_ + v * lanes);
+            const auto position = laneInts(0, v);
+            for (uint32_t j = from; j < to; ++j) {
+                float *score = part(at_.scores) + size_t{j - from} * panelRows + v * lanes;
+                const float *pair = pairwise ? part(at_.pairs) + size_t{j - from} * panelRows : nullptr;
+                auto s = hn::Load(f, score);
+                if (softcap) s = hn::Mul(cap, tanhOf(hn::Div(s, cap)));
+                if (bias) s = hn::Add(s, hn::Load(f, pair + v * lanes));
+                if (alibi) {
+                    const auto distance = hn::Abs(hn::Sub(hn::Set(i, static_cast<int32_t>(j)), position));
+                    s = hn::NegMulAdd(slope, hn::ConvertTo(f, distance), s);
+                }
+                if (hides) {
+                    const auto shown = visible(j, v, pair);
+                    s = hn::IfThenElse(shown, s, hn::Set(f, minusInfinity));
+                    saw = hn::IfThenElse(shown, one, saw);
+                }
+                hn::Store(s, f, score);
+                top = hn::Max(top, s);
+            }
+            tops_[v] = top;
+            seenNow_[v] = hides ? saw : one;
+        }
+    }
+
+    // Scores become weights; maximum, sum and rescaling of the panel follow.
+    void weigh(uint32_t panel, uint32_t keys) {
+        const Floats f;
+        for (size_t v = 0; v < vectors; ++v) {
+            float *maximumOf = maximum(panel) + v * lanes, *sumOf = sum(panel) + v * lanes, *seenOf = seen(panel) + v * lanes;
+            const auto before = hn::Load(f, maximumOf), now = hn::Max(before, tops_[v]);
+            const Exponent weight(now);
+            auto added = hn::Zero(f);
+            float *score = part(at_.scores) + v * lanes;
+            for (uint32_t j = 0; j < keys; ++j, score += panelRows) {
+                const auto w = weight(hn::Load(f, score));
+                hn::Store(w, f, score);
+                added = hn::Add(added, w);
+            }
+            const auto factor = weight(before);
+            hn::Store(factor, f, rescale(panel) + v * lanes);
+            hn::Store(now, f, maximumOf);
+            hn::Store(hn::MulAdd(hn::Load(f, sumOf), factor, added), f, sumOf);
+            hn::Store(hn::Max(hn::Load(f, seenOf), seenNow_[v]), f, seenOf);
+        }
+    }
+
+    // A key whose values are not finite, for the rows that see it.
+    void addWhereVisible(uint32_t panel, const float *value, uint32_t j, uint32_t from, bool pairwise) {
+        const Floats f;
+        const float *pair = pairwise ? part(at_.pairs) + size_t{j - from} * panelRows : nullptr;
+        for (size_t v = 0; v < vectors; ++v) {
+            const auto shown = visible(j, v, pair);
+            const auto weight = hn::Load(f, part(at_.scores) + size_t{j - from} * panelRows + v * lanes);
+            float *to = out(panel) + v * lanes;
+            for (uint32_t d = 0; d < p_.valueDim; ++d, to += panelRows) {
+                const auto old = hn::Load(f, to);
+                hn::Store(hn::IfThenElse(shown, hn::MulAdd(weight, hn::Set(f, value[d]), old), old), f, to);
+            }
+        }
+    }
+
+    void finish(uint32_t panel) {
+        const uint32_t dims = p_.valueDim;
+        for (uint32_t first = 0; first < rowsOf(panel); first += 4) {
+            const uint32_t rows = std::min(4u, rowsOf(panel) - first);
+            float *copies = part(at_.row);
+            if constexpr (panelRows >= 4) {
+                size_t d = 0;
+                for (; d + 4 <= dims; d += 4) {
+                    const float *from[4];
+                    for (size_t n = 0; n < 4; ++n) from[n] = out(panel) + (d + n) * panelRows + first;
+                    transposeFour(from, 4, copies + d, dims);
+                }
+                for (; d < dims; ++d)
+                    for (uint32_t n = 0; n < rows; ++n) copies[n * dims + d] = out(panel)[d * panelRows + first + n];
+            } else {
+                for (size_t d = 0; d < dims; ++d)
+                    for (uint32_t n = 0; n < rows; ++n) copies[n * dims + d] = out(panel)[d * panelRows + first + n];
+            }
+            for (uint32_t n = 0; n < rows; ++n) {
+                const uint32_t r = first + n, row = panel * panelRows + r;
+                const float *own = copies + size_t{n} * dims;
+                if (unit_.partial) {
+                    float *to = unit_.partial + row * call_.partialFloats();
+                    std::copy(own, own + dims, to);
+                    to[dims] = maximum(panel)[r];
+                    to[dims + 1] = sum(panel)[r];
+                    to[dims + 2] = seen(panel)[r];
+                } else {
+                    finishRow(call_, *unit_.s, placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + row), own, maximum(panel)[r],
+                              sum(panel)[r], seen(panel)[r] != 0);
+                }
+            }
+        }
+        if (!unit_.partial && p_.tensor(VKATTN_WEIGHTS).present()) writeWeights(panel);
+    }
+
+    // The scores once more, now that the rows' maxima and sums are known.
+    void writeWeights(uint32_t panel) {
+        const Floats f;
+        const Tensor &t = p_.tensor(VKATTN_WEIGHTS);
+        unsigned char *data = call_.operands.data[VKATTN_WEIGHTS];
+        const uint32_t all = p_.ragged() ? unit_.s->keys : p_.keyTokens; // past a key length the weights are 0, outside a sequence nobody's
+        const bool pairwise = call_.pairwise();
+        const Reach reach = place(panel);
+        const uint64_t step = static_cast<uint64_t>(t.stride[3]);
+        for (uint32_t r = 0; r < rowsOf(panel); ++r) {
+            uint64_t at = t.index(unit_.b, places_[r].head, places_[r].query, 0);
+            for (uint32_t j = 0; j < all; ++j, at += step) storeElement(data, t.dtype, at, 0.0f);
+        }
+        for (uint32_t from = reach.begin; from < reach.end; from += call_.tiling.tileKeys) {
+            const uint32_t to = std::min(from + call_.tiling.tileKeys, reach.end);
+            if (pairwise &&
+                lookUpPairs(call_, *unit_.s, unit_.b, places_, rowsOf(panel), from, to, part(at_.pairs), panelRows) == Pairs::noneVisible)
+                continue;
+            scoreTile<vectors>(tileOf(VKATTN_K, from, to, part(at_.keys)), to - from, query(panel), p_.headDim, p_.scale, part(at_.scores));
+            applyOptions(from, to, true, pairwise);
+            for (size_t v = 0; v < vectors; ++v) {
+                const Exponent weight(hn::Load(f, maximum(panel) + v * lanes));
+                const auto total = hn::Load(f, sum(panel) + v * lanes);
+                for (uint32_t j = from; j < to; ++j) {
+                    float *score = part(at_.scores) + size_t{j - from} * panelRows + v * lanes;
+                    const auto shown = visible(j, v, pairwise ? part(at_.pairs) + size_t{j - from} * panelRows : nullptr);
+                    hn::Store(hn::IfThenElseZero(shown, hn::Div(weight(hn::Load(f, score)), total)), f, score);
+                }
+            }
+            for (uint32_t r = 0; r < rowsOf(panel); ++r) {
+                uint64_t at = t.index(unit_.b, places_[r].head, places_[r].query, from);
+                for (uint32_t j = from; j < to; ++j, at += step)
+                    storeElement(data, t.dtype, at, part(at_.scores)[size_t{j - from} * panelRows + r]);
+            }
+        }
+    }
+
+    const Call &call_;
+    const Problem &p_;
+    const Unit &unit_;
+    const ScratchLayout at_;
+    float *scratch_;
+    RowPlace places_[panelRows];
+    float slopes_[panelRows];
+    const int32_t *lanes_ = nullptr;
+    Vector tops_[vectors], seenNow_[vectors];
+};
+
+} // namespace HWY_NAMESPACE
+} // namespace vkattn
+HWY_AFTER_NAMESPACE();
+#endif
