@@ -73,7 +73,7 @@ constexpr uint64_t combineIterations(uint64_t parts, uint32_t valueDim, uint32_t
 }
 
 // Keys of one split, so that no lane of flash.comp loops more often than software drivers allow (maxKeysPerLane): whole tiles; 0 if none.
-uint32_t mostSplitKeys(const FlashTuning &tuning, const FlashShape &shape) {
+uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
     const FlashTile &tile = shape.tile;
     const uint64_t dims = uint64_t{shape.dimsPerLane} + shape.valueDimsPerLane;
     const uint64_t edges = tile.rolledEdges ? tile.rowsPerLane * (dims + shape.valueDimsPerLane) : 0;
@@ -86,6 +86,12 @@ uint32_t mostSplitKeys(const FlashTuning &tuning, const FlashShape &shape) {
                   ceilDiv(uint64_t{tile.tileKeys} * shape.valueDimsPerLane, tile.invocations());
     const uint64_t tiles = edges < maxKeysPerLane ? (maxKeysPerLane - edges) / perTile : 0;
     const uint64_t keys = std::min<uint64_t>(tiles * tile.keyTile(), std::max(tuning.maxSplitKeys, tile.keyTile()));
+    // Of a window, a workgroup visits what its rows reach, in whole tiles, however long the split is.
+    if (tiles > 0 && p.left != openWindow && p.right != openWindow) {
+        const uint64_t visited =
+            uint64_t{static_cast<uint32_t>(p.left)} + static_cast<uint32_t>(p.right) + tile.rows() + 2 * tile.keyTile();
+        if (visited <= keys) return roundUp(std::max(p.keyTokens, 1u), tile.keyTile());
+    }
     return static_cast<uint32_t>(keys - keys % tile.keyTile());
 }
 
@@ -221,7 +227,7 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     if (p.groupSize() > most16Bits)
         return fail(why, unsupported, "the %s kernel takes at most %u query heads a key head", name, most16Bits);
 
-    const uint32_t mostKeys = mostSplitKeys(tuning, shape);
+    const uint32_t mostKeys = mostSplitKeys(p, tuning, shape);
     if (mostKeys == 0)
         return fail(why, unsupported, "the %s kernel's tile for head dim %u makes a lane loop more than %u times", name, p.headDim,
                     maxKeysPerLane);

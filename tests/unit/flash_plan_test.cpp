@@ -290,6 +290,29 @@ TEST(FlashPlan, loopsAreBounded) {
             }
 }
 
+// A workgroup visits no more of a window than its rows reach: keys are not split for the loop limit.
+TEST(FlashPlan, windowsNeedNoSplits) {
+    PlanLimits limits = limitsOf("", 1u << 31);
+    limits.caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_CPU;
+    limits.caps.subgroupClustered = 1;
+    limits.tuning = flashTuning(limits.caps);
+    Case c;
+    c.batch = 1, c.heads = c.kvHeads = 8, c.headDim = c.valueDim = 64, c.window = true, c.right = 0, c.kernel = VKATTN_KERNEL_FLASH;
+    const auto parts = [&](int32_t left) {
+        c.left = left;
+        Problem p = problemOf(c); // no memory behind it
+        p.queryTokens = p.keyTokens = 16384;
+        for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT}) p.tensors[role].extent[2] = 16384;
+        Plan plan;
+        vkattn_diagnostic why{};
+        EXPECT_EQ(makePlan(p, limits, plan, &why), VKATTN_OK) << why.message;
+        return plan.flash.parts;
+    };
+    EXPECT_EQ(parts(255), 0u);
+    EXPECT_GT(parts(14000), 1u);
+    EXPECT_GT(parts(-1), 1u);
+}
+
 // Devices of four storage buffers: the fused kernel takes q, k, v and out, and says what it lacks for anything else.
 TEST(FlashPlan, fourStorageBuffers) {
     const PlanLimits limits = limitsOf("", 1u << 27, 64 << 20, 65535, 4);
