@@ -426,7 +426,9 @@ void main() {
     const uint firstQuery = tileRow / packedHeads(), lastQuery = (min(tileRow + tileRows, rowCount) - 1u) / packedHeads();
     const int begin = alignDown(max(keyBegin(firstQuery, seq), splitBegin)), end = min(keyEnd(lastQuery, seq), splitEnd);
     const int wholeBegin = min(alignDown(max(keyBegin(lastQuery, seq), splitBegin) + int(stepKeys) - 1), max(end, 0));
-    const int wholeEnd = anyPairHidden ? wholeBegin : max(alignDown(max(min(keyEnd(firstQuery, seq), splitEnd), 0)), wholeBegin);
+    // Whole steps come before those that begin a window: where bits must not depend on which rows share a workgroup, none is taken as whole.
+    const bool noWholes = anyPairHidden || (flags & flagFixedOrder) != 0u;
+    const int wholeEnd = noWholes ? wholeBegin : max(alignDown(max(min(keyEnd(firstQuery, seq), splitEnd), 0)), wholeBegin);
 
     [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
         const uint row = laneRow(r), i = row / packedHeads();

@@ -39,7 +39,7 @@ VKATTN_CONST flagFirstKeys = 16u;  // values: the first chunk of keys, nothing a
 VKATTN_CONST flagLastKeys = 32u;   // values: the last chunk of keys, write the output
 VKATTN_CONST flagRagged = 64u;     // lengths[] is the table of sequences
 VKATTN_CONST flagSinks = 128u;     // softmax: the last column of each row is the head's sink
-VKATTN_CONST flagFixedOrder = 256u; // softmax: sum in an order that does not depend on where the weights lie in memory
+VKATTN_CONST flagFixedOrder = 256u; // sum in an order that does not depend on where weights lie in memory, or which rows share a workgroup
 VKATTN_CONST flagPartial = 512u;    // flash: partial results to the workspace
 
 // Specialization constants of flash

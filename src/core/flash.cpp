@@ -93,7 +93,8 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
     const Tensor &q = p.tensor(VKATTN_Q), &k = p.tensor(VKATTN_K), &v = p.tensor(VKATTN_V), &out = p.tensor(VKATTN_OUT);
     FlashPush push{};
     setPosition(push, plan, c);
-    push.flags |= (shape.parts ? flagPartial : 0) | (p.tensor(VKATTN_LSE).present() ? flagLse : 0) | (p.has(VKATTN_SINKS) ? flagSinks : 0);
+    push.flags |= (shape.parts ? flagPartial : 0) | (p.tensor(VKATTN_LSE).present() ? flagLse : 0) | (p.has(VKATTN_SINKS) ? flagSinks : 0) |
+                  (p.deterministic && p.left != openWindow ? flagFixedOrder : 0);
     push.queries = c.queries;
     push.keyFirst = c.keyFirst;
     push.keys = c.keys;
