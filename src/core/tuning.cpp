@@ -67,8 +67,7 @@ FlashTuning cpuFlash(const Caps &caps) {
     }
     const uint32_t lanes = caps.subgroupShuffle ? caps.subgroupSize : 1;
     t.decode[0] = {64, std::min(lanes, 4u), std::max(lanes / 4, 1u), 1, 4, 1, sourceDirect, 1, caps.subgroupShuffle, 1, 0};
-    t.decode[1] = {128, lanes, 1, 1, 4, 2, sourceDirect, 1, caps.subgroupShuffle, 1, 0};
-    t.decode[2] = {512, lanes, 1, 1, 4, 1, sourceDirect, 1, caps.subgroupShuffle, 1, 0};
+    t.decode[1] = {512, lanes, 1, 1, 4, 1, sourceDirect, 1, caps.subgroupShuffle, 1, 0};
     t.targetWorkgroups = 16;
     t.minSplitKeys = 512;
     t.maxSplitKeys = 32768;
