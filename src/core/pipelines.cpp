@@ -49,10 +49,11 @@ const ShaderModule &shaderFor(Stage stage) {
     return shader_flash_subgroups;
 }
 
-// The specialization constants that choose between branches: source, rolledEdges, exactDims, overlays, the four types and dimOrder of
-// flash.comp. The other shaders are small.
+// The specialization constants that choose between branches: source, rolledEdges to outType, and dimOrder of flash.comp, by their ids
+// there. The other shaders are small.
 uint32_t foldedConstants(Stage stage) {
-    return operandSlots(stage) == flashOperands || stage == Stage::flashPlain || stage == Stage::flashPlainSubgroups ? 0x13f900u : 0;
+    constexpr uint32_t source = 1u << 8, rolledEdgesToOutType = 0x7fu << 11, dimOrder = 1u << 20;
+    return stage >= Stage::flashPlain ? source | rolledEdgesToOutType | dimOrder : 0;
 }
 
 vkattn_result vulkanFailure(vkattn_diagnostic *why, VkResult result, const char *call, const char *what) {
