@@ -47,6 +47,7 @@ extern "C" {
 typedef enum vkattn_result {
     VKATTN_OK = 0,
     VKATTN_NOT_READY = 1,               /* a pipeline is not compiled yet and compiling was not allowed: prewarm */
+    VKATTN_CACHE_REJECTED = 2,          /* of another library, device or driver, or damaged; the diagnostic says which: go on without it */
     VKATTN_ERROR_INVALID_ARGUMENT = -1, /* the call breaks a rule stated in these headers */
     VKATTN_ERROR_UNSUPPORTED = -2,      /* valid, but not on this device; the diagnostic says which limit or feature */
     VKATTN_ERROR_OUT_OF_HOST_MEMORY = -3,
@@ -148,6 +149,7 @@ typedef struct vkattn_problem {
     uint32_t maxSeqQ;      /* ragged batches: most queries and keys that a sequence has, at most the totals; 0 = the totals */
     uint32_t maxSeqK;
     vkattn_kernel kernel; /* VKATTN_KERNEL_AUTO but for comparisons */
+    uint32_t sliceCount;  /* Vulkan: pieces that the problem is recorded in (vkattn.h, Slices); 0 and 1 = whole. The CPU ignores it */
 } vkattn_problem;
 
 /* Checks `problem` against every rule above. Pure; any thread. VKATTN_OK or VKATTN_ERROR_INVALID_ARGUMENT with the reason. */

@@ -4,18 +4,27 @@
  * The library finds Vulkan only through the vkGetInstanceProcAddr that you pass. It creates no instance, device, queue or
  * memory; never submits, waits, or sees a queue; has no globals, threads, files, environment variables or output.
  *
+ *   vkattnDeviceExtensions, vkattnPatchDeviceFeatures   before vkCreateDevice: what to enable
  *   vkattnCreateContext   once per device, from your handles
+ *   vkattnImportCache     pipelines of an earlier run (vkattnExportCache)
  *   vkattnQuery           how large a workspace, which kernel, or unsupported and why
  *   vkattnExplain         the same in detail, from caps alone: why this kernel and not the others
  *   vkattnPrewarm         compile the pipelines a problem needs, on any thread
- *   vkattnRecord          append the dispatches to a command buffer
+ *   vkattnRecord          append the dispatches, or one slice of them, to a command buffer
+ *   vkattnDescribe        the same dispatches as plain data, for engines that issue commands through a layer of their own
  *
  * Barriers. Before: inputs visible to VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT / VK_ACCESS_SHADER_READ_BIT; outputs and workspace
  * free to be written, and outputs of dtype f16 or bf16 also to be read, by the same stage (VK_ACCESS_SHADER_READ_BIT |
  * VK_ACCESS_SHADER_WRITE_BIT). Inside: vkattnRecord places compute-to-compute memory barriers where its own dispatches depend
  * on each other. After: outputs were written by VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT / VK_ACCESS_SHADER_WRITE_BIT; making them
  * visible is yours, and so is protecting the workspace before it is used again. No image is touched and no ownership is
- * transferred.
+ * transferred: where Q, K, V or outputs come from or go to another queue family, the release and acquire are yours.
+ *
+ * Slices. A problem with sliceCount n > 1 is recorded in n calls, sliceIndex 0 to n - 1, each once and in this order of execution, in one
+ * command buffer or in many, in one frame or in many. On one queue nothing is needed between them. On several queues a semaphore (timeline
+ * or binary) makes slice i + 1 wait for slice i at VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT. Between the first and the last slice the inputs
+ * must not change, outputs hold what is finished so far, and the first persistentWorkspaceBytes of the workspace must stay as they are; the
+ * rest of the workspace may be used for other things between two slices, under the same barriers as between two problems.
  *
  * Clobbers, in the command buffer: the compute pipeline; compute descriptor set 0 and with it, by Vulkan's pipeline layout compatibility,
  * whatever compute sets you had bound above it; push constants [0, 128). Nothing else.
@@ -23,7 +32,7 @@
  * Threads. Every call on one context may run at the same time on any thread, except vkattnDestroyContext; command buffers and
  * descriptor pools are externally synchronised as in Vulkan.
  *
- * Lifetime. No pointer is kept after a call, but for the allocation callbacks (until the context is destroyed) and your
+ * Lifetime. No pointer is kept after a call, but for the callbacks and their user data (until the context is destroyed) and your
  * pipeline cache handle.
  */
 #ifndef VKATTN_VKATTN_H_
@@ -64,8 +73,16 @@ typedef struct vkattn_caps {
     uint32_t subgroupSize;      /* lanes; 0: unknown (Vulkan 1.0) */
     uint32_t subgroupShuffle;   /* 1: shuffle and vote operations in compute shaders, and SPIR-V 1.3 */
     uint32_t subgroupClustered; /* 1: clustered operations as well */
+    uint32_t fullSubgroups;     /* 1: computeFullSubgroups is enabled: pipelines with subgroup operations require whole subgroups */
     uint32_t floatControlsNan;  /* 1: shaderSignedZeroInfNanPreserveFloat32: NaN rules are guaranteed (docs/numerics.md 4) */
 } vkattn_caps;
+
+typedef enum vkattn_log_level {
+    VKATTN_LOG_INFO = 0,    /* what a call did that took long: pipelines compiled, a cache imported */
+    VKATTN_LOG_WARNING = 1, /* it works, but not as well as it could: a cache rejected, a declared extension whose functions are missing */
+    VKATTN_LOG_ERROR = 2,   /* the message of a call that failed, also where no diagnostic was passed */
+    VKATTN_LOG_MAX = 0x7fffffff
+} vkattn_log_level;
 
 typedef struct vkattn_host {
     uint32_t structSize;
@@ -84,18 +101,29 @@ typedef struct vkattn_host {
     const void *tuning;                     /* optional: a tuning file's bytes, as `vkattn tune` writes it (docs/tuning.md) */
     size_t tuningBytes;
     const vkattn_caps *capsLimit; /* optional: plan as if the device had at most this (test weak devices on strong ones) */
+    const VkPhysicalDeviceFeatures2 *enabledFeatures; /* optional: the chain the device was created with; a feature that is not in it is not
+                                                         used. Read during the call, not kept */
+    uint32_t debugLabels; /* 1: the instance enabled VK_EXT_debug_utils: dispatches get labels and pipelines names */
+    void *userData;       /* passed to the callbacks */
+    /* optional; silent without. Called during a call on the context, on its thread. */
+    void (*log)(void *userData, vkattn_log_level level, const char *message);
+    /* optional: brackets what vkattnRecord records, for Tracy or your own timestamps: name at the begin of a zone, NULL at its end. Zones
+       are properly nested: one for the call, in it one for each dispatch (with the barrier before it). `name` is static storage. */
+    void (*zone)(void *userData, VkCommandBuffer commandBuffer, const char *name);
 } vkattn_host;
 
 typedef struct vkattn_requirements {
     uint32_t structSize;
-    uint32_t dispatchCount;          /* what vkattnRecord will record */
-    uint32_t pipelineCount;          /* distinct pipelines that it uses */
-    uint32_t descriptorSetCount;     /* from the pool, where the device lacks push descriptors, else 0 */
-    uint32_t storageDescriptorCount; /* VK_DESCRIPTOR_TYPE_STORAGE_BUFFER descriptors from the pool, likewise */
-    uint32_t chunkCount;             /* pieces the problem was cut into to meet limits; 1 = whole, 0 = nothing to compute */
-    uint64_t workspaceBytes;         /* 0: none needed */
-    uint64_t workspaceAlignment;     /* of the binding's offset, bytes */
-    const char *kernelName;          /* static storage */
+    uint32_t dispatchCount;            /* what vkattnRecord will record */
+    uint32_t pipelineCount;            /* distinct pipelines that it uses */
+    uint32_t descriptorSetCount;       /* from the pool, where the device lacks push descriptors, else 0 */
+    uint32_t storageDescriptorCount;   /* VK_DESCRIPTOR_TYPE_STORAGE_BUFFER descriptors from the pool, likewise */
+    uint32_t chunkCount;               /* pieces the problem was cut into to meet limits; 1 = whole, 0 = nothing to compute */
+    uint64_t workspaceBytes;           /* 0: none needed */
+    uint64_t workspaceAlignment;       /* of the binding's offset, bytes */
+    const char *kernelName;            /* static storage */
+    uint64_t persistentWorkspaceBytes; /* with slices: from the workspace's start, kept from the first slice to the last; 0: none */
+    uint32_t maxSlices;                /* so many slices have work at most; those of a larger sliceCount that have none record nothing */
 } vkattn_requirements;
 
 typedef struct vkattn_binding {
@@ -114,23 +142,53 @@ typedef struct vkattn_record {
     const vkattn_binding *bindings;
     uint32_t bindingCount;
     VkDescriptorPool descriptorPool; /* only where requirements.descriptorSetCount > 0; the sets die with the pool */
+    uint32_t sliceIndex;             /* below the problem's sliceCount; 0 where that is 0 or 1 */
 } vkattn_record;
 
 typedef struct vkattn_context_t *vkattn_context;
 
-/* Device extensions that help where the device has them (none is required): enable those that the device lists.
- * Static storage; sets *count. */
 VKATTN_API const char *const *vkattnHelpfulDeviceExtensions(uint32_t *count);
 
-/* What a context on such a device would plan with, before any VkDevice exists. `extensions` are those that the device would be created
- * with; set out->structSize first. */
+typedef enum vkattn_need {
+    VKATTN_REQUIRED = 0, /* without it vkattnCreateContext fails. Today: none */
+    VKATTN_HELPFUL = 1,  /* with it something is faster or guaranteed; everything works without */
+    VKATTN_NEED_MAX = 0x7fffffff
+} vkattn_need;
+
+/* Before vkCreateDevice: the device extensions to enable. Required ones are listed whether or not the device has them, helpful ones where
+ * it has them and where the instance (apiVersion: its VkApplicationInfo::apiVersion, 0 = 1.0) allows their use; an extension that is part
+ * of the usable core version is not listed. *count: room in names, then how many there are; names NULL asks for the count. Names are static
+ * storage. Errors: INVALID_ARGUMENT (also where names has too little room: *count then says how much is needed), OUT_OF_HOST_MEMORY,
+ * VULKAN. */
+VKATTN_API vkattn_result vkattnDeviceExtensions(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
+                                                VkPhysicalDevice physicalDevice, uint32_t apiVersion, vkattn_need need, uint32_t *count,
+                                                const char **names, vkattn_diagnostic *why);
+
+/* Caller-owned room for the structs that vkattnPatchDeviceFeatures links in. */
+typedef struct vkattn_feature_storage {
+    uint64_t bytes[64];
+} vkattn_feature_storage;
+
+/* Before vkCreateDevice: sets, in the chain that you will pass as VkDeviceCreateInfo::pNext, the features that help and that the device has
+ * (`extensions`: those that the device will be created with). Bits are only ever set, never cleared. A struct that is in the chain already
+ * is used, an aggregate (VkPhysicalDeviceVulkan11/12/13Features) in place of its parts; a struct that is missing is taken from *room and
+ * linked at the end of the chain, so *room must live as long as the chain is used. Pass the same chain as vkattn_host::enabledFeatures.
+ * Errors: INVALID_ARGUMENT. */
+VKATTN_API vkattn_result vkattnPatchDeviceFeatures(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
+                                                   VkPhysicalDevice physicalDevice, uint32_t apiVersion, const char *const *extensions,
+                                                   uint32_t extensionCount, VkPhysicalDeviceFeatures2 *chain, vkattn_feature_storage *room,
+                                                   vkattn_diagnostic *why);
+
+/* What a context on such a device would plan with, before any VkDevice exists. `extensions` and `features` (optional) are those that the
+ * device would be created with; set out->structSize first. */
 VKATTN_API vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
                                                   VkPhysicalDevice physicalDevice, uint32_t apiVersion, const char *const *extensions,
-                                                  uint32_t extensionCount, vkattn_caps *out, vkattn_diagnostic *why);
+                                                  uint32_t extensionCount, const VkPhysicalDeviceFeatures2 *features, vkattn_caps *out,
+                                                  vkattn_diagnostic *why);
 
 /* The library's kernels, by index from 0: sets *name (static storage) and returns VKATTN_OK where a device with these caps can run it,
- * UNSUPPORTED with the reason where it cannot, INVALID_ARGUMENT past the last kernel (*name untouched). Where it can run some problems only,
- * VKATTN_OK, and *why says which; why->message is empty where it can run all. */
+ * UNSUPPORTED with the reason where it cannot, INVALID_ARGUMENT past the last kernel (*name untouched). Where it can run some problems
+ * only, VKATTN_OK, and *why says which; why->message is empty where it can run all. */
 VKATTN_API vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why);
 
 /* Creates a context on your device. *out is NULL on failure. Allocates host memory through host->allocator; the only Vulkan
@@ -173,9 +231,9 @@ typedef struct vkattn_explanation {
     char rejected[VKATTN_KERNEL_COUNT][252]; /* by vkattn_kernel: why not taken; empty for the chosen one and AUTO */
 } vkattn_explanation;
 
-/* Plans `problem` for a device with `caps` (vkattnContextCaps, vkattnPhysicalDeviceCaps, or made up) under a workspace cap (0 = 64 MiB) and a tuning file's bytes (NULL, 0: none)
- * without any Vulkan object, as a context on such a device would. Set out->structSize first; written only on VKATTN_OK. Pure; any thread.
- * Errors: INVALID_ARGUMENT; UNSUPPORTED with the reason, where vkattnQuery says so too. */
+/* Plans `problem` for a device with `caps` (vkattnContextCaps, vkattnPhysicalDeviceCaps, or made up) under a workspace cap (0 = 64 MiB) and
+ * a tuning file's bytes (NULL, 0: none) without any Vulkan object, as a context on such a device would. Set out->structSize first; written
+ * only on VKATTN_OK. Pure; any thread. Errors: INVALID_ARGUMENT; UNSUPPORTED with the reason, where vkattnQuery says so too. */
 VKATTN_API vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
                                        const vkattn_problem *problem, vkattn_explanation *out, vkattn_diagnostic *why);
 
@@ -191,6 +249,60 @@ VKATTN_API vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_prob
  * hold part of the work: reset it. */
 VKATTN_API vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record,
                                       vkattn_diagnostic *why);
+
+/* How many slices keep each below `microseconds` of device time, as far as the tuning data of the context knows the device's rate
+ * (`vkattn tune`): sets *sliceCount (at least 1) for the problem's sliceCount; the problem's own is not looked at. An estimate, no promise:
+ * clocks change and other work shares the device. Errors: INVALID_ARGUMENT; UNSUPPORTED where the context has no tuning data with a rate
+ * for the kernel and head dim that the problem takes, or where not even maxSlices slices would be short enough. */
+VKATTN_API vkattn_result vkattnSlicesForBudget(vkattn_context context, const vkattn_problem *problem, double microseconds,
+                                               uint32_t *sliceCount, vkattn_diagnostic *why);
+
+/* A range of a role's memory that a dispatch binds as a storage buffer. */
+typedef struct vkattn_operand {
+    vkattn_role role;
+    uint32_t writes;      /* 1: written (and for f16 and bf16 also read); 0: only read */
+    uint64_t offsetBytes; /* from the start of the role's memory; a multiple of the caps' minStorageBufferOffsetAlignment and of 4 */
+    uint64_t sizeBytes;   /* a multiple of 4: may end up to 3 bytes past the role's last element */
+} vkattn_operand;
+
+/* One dispatch of a plan, for engines that issue commands through a layer of their own. All pointers lead into the scratch memory or to
+ * static storage. */
+typedef struct vkattn_dispatch {
+    const char *name;      /* of the shader */
+    const uint32_t *spirv; /* entry point "main"; SPIR-V 1.0, or 1.3 where the caps say subgroupShuffle */
+    size_t spirvBytes;
+    const VkSpecializationInfo *specialization;
+    uint64_t pipelineKey; /* dispatches with the same key have the same shader, constants and binding count: cache pipelines by it */
+    const vkattn_operand *operands; /* by binding number, set 0, all VK_DESCRIPTOR_TYPE_STORAGE_BUFFER */
+    uint32_t operandCount;          /* every binding of the layout, in use or not */
+    uint32_t requireFullSubgroups;  /* 1: create the pipeline with VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT */
+    const void *pushConstants;      /* at offset 0 */
+    uint32_t pushConstantBytes;
+    uint32_t groups[3];
+    uint32_t barrierBefore; /* 1: compute writes before must be visible to compute reads and writes after */
+    uint32_t slice;         /* the slice that it belongs to */
+} vkattn_dispatch;
+
+/* The plan that a context on a device with `caps` would record, as a list of dispatches; no Vulkan object is needed or touched, and nothing
+ * is allocated. Memory of each role must begin at a multiple of caps->minStorageBufferOffsetAlignment (and of 4) in its buffer. The list
+ * lies in `scratch` (aligned to 8 bytes): with scratch NULL, *scratchBytes is set to what is needed; otherwise it is the room there is.
+ * *dispatches is NULL where there is nothing to compute. `maxWorkspaceBytes`, `tuning`: as in vkattnExplain. Pure; any thread. Errors:
+ * INVALID_ARGUMENT (also where the scratch is too small), UNSUPPORTED as vkattnQuery. */
+VKATTN_API vkattn_result vkattnDescribe(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
+                                        const vkattn_problem *problem, void *scratch, size_t *scratchBytes,
+                                        const vkattn_dispatch **dispatches, uint32_t *count, vkattn_diagnostic *why);
+
+/* Pipelines as a blob, for the next run: a header (library version, hash of all shaders, the device's pipelineCacheUUID, vendor, device and
+ * driver version, checksum) and what vkGetPipelineCacheData gives. *bytes: room in data, then the size; data NULL asks for the size, which
+ * may grow until the next call. Not where the host passed a pipeline cache: that one is the host's to store (INVALID_ARGUMENT). Errors:
+ * INVALID_ARGUMENT (also too little room), OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY, VULKAN. */
+VKATTN_API vkattn_result vkattnExportCache(vkattn_context context, size_t *bytes, void *data, vkattn_diagnostic *why);
+
+/* Takes a blob that vkattnExportCache made; pipelines compiled from then on use it. VKATTN_CACHE_REJECTED, with the reason, where it is of
+ * another library version, shader set, device or driver, or damaged: nothing is lost, pipelines compile as if there were no cache. Bytes
+ * that do not carry the checksum of the header never reach the driver. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY.
+ */
+VKATTN_API vkattn_result vkattnImportCache(vkattn_context context, size_t bytes, const void *data, vkattn_diagnostic *why);
 
 /* How many pipelines this context has compiled so far, and the nanoseconds that vkCreateComputePipelines took. */
 VKATTN_API void vkattnCompileStatistics(vkattn_context context, uint32_t *pipelines, uint64_t *nanoseconds);

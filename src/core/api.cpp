@@ -37,8 +37,8 @@ const char *const *vkattnHelpfulDeviceExtensions(uint32_t *count) {
 }
 
 vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
-                                       uint32_t apiVersion, const char *const *extensions, uint32_t extensionCount, vkattn_caps *out,
-                                       vkattn_diagnostic *why) {
+                                       uint32_t apiVersion, const char *const *extensions, uint32_t extensionCount,
+                                       const VkPhysicalDeviceFeatures2 * /*features*/, vkattn_caps *out, vkattn_diagnostic *why) {
     if (!getInstanceProcAddr || !instance || !physicalDevice || !out || (extensionCount && !extensions))
         return fail(why, invalid, "getInstanceProcAddr, instance, physicalDevice, out, and extensions with a count, must not be NULL");
     if (out->structSize != sizeof(vkattn_caps))

@@ -37,6 +37,7 @@ Caps weakerCaps(const Caps &a, const Caps &b) {
     weak.subgroupSize = std::min(a.subgroupSize, b.subgroupSize);
     weak.subgroupShuffle = std::min(a.subgroupShuffle, b.subgroupShuffle);
     weak.subgroupClustered = std::min(a.subgroupClustered, b.subgroupClustered);
+    weak.fullSubgroups = std::min(a.fullSubgroups, b.fullSubgroups);
     weak.floatControlsNan = std::min(a.floatControlsNan, b.floatControlsNan);
     return weak;
 }

@@ -310,6 +310,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     out.deterministic = p.flags & VKATTN_DETERMINISTIC;
     out.presentRoles = p.presentRoles;
     out.kernel = p.kernel;
+    out.slices = std::max(p.sliceCount, 1u);
     return VKATTN_OK;
 }
 

@@ -328,7 +328,7 @@ DeviceInfo Instance::describe(VkPhysicalDevice device) const {
     const std::vector<const char *> extensions = deviceExtensions(device);
     vkattn_diagnostic why{};
     if (vkattnPhysicalDeviceCaps(table_.getInstanceProcAddr, instance_, device, apiVersion_, extensions.data(),
-                                 static_cast<uint32_t>(extensions.size()), &info.caps, &why) != VKATTN_OK) {
+                                 static_cast<uint32_t>(extensions.size()), nullptr, &info.caps, &why) != VKATTN_OK) {
         info.kernels.push_back({"staged", false, why.message});
         return info;
     }
