@@ -3,6 +3,7 @@
 #include "core/explain.hpp"
 #include "core/flash.hpp"
 #include "core/record.hpp"
+#include "core/slices.hpp"
 #include "core/staged.hpp"
 #include "util/diagnostic.hpp"
 
@@ -93,6 +94,8 @@ vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem,
     out->workspaceBytes = plan.workspaceBytes;
     out->workspaceAlignment = plan.workspaceAlignment;
     out->kernelName = plan.kernelName();
+    out->persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
+    out->maxSlices = mostSlices(plan, fromHandle(context)->limits());
     return VKATTN_OK;
 }
 
@@ -109,6 +112,20 @@ vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes,
     if (tuningBytes && !tuning) return fail(why, invalid, "tuning is NULL with tuningBytes %zu", tuningBytes);
     if (const auto r = readTuning(tuning, tuningBytes, limits.tuning, why)) return r;
     return explainPlan(problem, limits, *out, why);
+}
+
+vkattn_result vkattnSlicesForBudget(vkattn_context handle, const vkattn_problem *description, double microseconds, uint32_t *sliceCount,
+                                    vkattn_diagnostic *why) {
+    if (!handle || !sliceCount) return fail(why, invalid, "context and sliceCount must not be NULL");
+    if (!(microseconds > 0) || microseconds > 1e15)
+        return fail(why, invalid, "microseconds is %g, expected more than 0 and at most 1e15", microseconds);
+    const Context &context = *fromHandle(handle);
+    Problem problem;
+    if (const auto r = makeProblem(description, problem, why)) return r;
+    problem.slices = 1;
+    Plan plan;
+    if (const auto r = makePlan(problem, context.limits(), plan, why)) return r;
+    return slicesForBudget(plan, context.limits(), microseconds, *sliceCount, why);
 }
 
 vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount, vkattn_diagnostic *why) {
