@@ -227,6 +227,10 @@ typedef struct vkattn_explanation {
     double flops;     /* what is computed: pairs that causal, window and lengths known here leave visible by position */
     double flopsFull; /* as if nothing were hidden */
     double bytesRead, bytesWritten;
+    uint32_t sliceCount;                     /* the problem's, at least 1 */
+    uint32_t maxSlices;                      /* as in vkattn_requirements, and likewise the next */
+    uint64_t persistentWorkspaceBytes;       /* bytes */
+    double largestSlice;                     /* its share of the work, by the planner's estimate: near 1 / sliceCount */
     char choice[508];                        /* UTF-8, zero-terminated: why this kernel */
     char rejected[VKATTN_KERNEL_COUNT][252]; /* by vkattn_kernel: why not taken; empty for the chosen one and AUTO */
 } vkattn_explanation;

@@ -1,5 +1,6 @@
 // What the planner chooses and why, in numbers and words.
 #include "core/flash.hpp"
+#include "core/slices.hpp"
 #include "core/staged.hpp"
 #include "core/work.hpp"
 #include "lib/interop.h"
@@ -78,6 +79,14 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
     const double passes = plan.kernel == VKATTN_KERNEL_STAGED ? 2.0 * static_cast<double>(plan.chunkCount()) : 1.0;
     out.bytesRead += passes * static_cast<double>(plan.workspaceBytes);
     out.bytesWritten += passes * static_cast<double>(plan.workspaceBytes);
+    out.sliceCount = p.slices;
+    out.maxSlices = mostSlices(plan, limits);
+    out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
+    // Of very many slices no more than maxSlices have work: what the largest of those has bounds it.
+    Problem cut = p;
+    cut.slices = std::min(p.slices, out.maxSlices);
+    Plan dealt;
+    if (makePlan(cut, limits, dealt, nullptr) == VKATTN_OK) out.largestSlice = largestShare(dealt);
     describeChoice(p, limits, plan, out);
     for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
         if (kernel == plan.kernel) continue;

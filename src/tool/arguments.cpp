@@ -16,12 +16,13 @@
 namespace vkattn::tool {
 namespace {
 
+constexpr uint32_t maxSlices = 1000000;
 constexpr uint32_t maxRepeat = 1000000;                                     // one time is kept of each
 constexpr uint32_t maxDim = 2048, maxTuneSeconds = 86400, maxTuneDims = 12; // rows of a tuning file
 
 // What was typed, before its meaning is checked.
 struct RawRun {
-    std::string causal, align, window, scale, softcap, roundTo, outDtype, device, tuning, kernel, verify, repeat;
+    std::string causal, align, window, scale, softcap, roundTo, outDtype, device, tuning, kernel, slices, verify, repeat;
     std::string shapes[3], dtype, with, ragged; // explain
 };
 
@@ -177,6 +178,8 @@ void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
         else if (!raw.verify.empty() && (!parseInteger(raw.verify, run.verify->rows) || run.verify->rows == 0))
             badValue("--verify", "nothing, =all or the number of rows to check, like =1000", raw.verify);
     }
+    if (app.count("--slices") > 0 && (!parseInteger(raw.slices, run.slices) || run.slices == 0 || run.slices > maxSlices))
+        badValue("--slices", "a whole number from 1 to " + std::to_string(maxSlices), raw.slices);
     if (app.count("--repeat") > 0 && (!parseInteger(raw.repeat, run.repeat) || run.repeat == 0 || run.repeat > maxRepeat))
         badValue("--repeat", "a whole number from 1 to " + std::to_string(maxRepeat), raw.repeat);
 }
@@ -295,6 +298,7 @@ void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run, bool arraysReq
         "Bitwise the same result whatever the batch size, on one device and kernel");
     value("--device", raw.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
     value("--kernel", raw.kernel, "NAME", "auto (default), staged, flash or decode: which Vulkan kernel computes");
+    value("--slices", raw.slices, "N", "Submit the work to the device in N nearly equal pieces, so that none runs for long; default 1");
     value("--tuning", raw.tuning, "FILE", "Tiles that `vkattn tune` has measured; default: its file for this device, where there is one");
     app.add_flag_callback(
         "--no-tuning", [&run] { run.findTuning = false; }, "Do not look for that file: the built-in tiles");

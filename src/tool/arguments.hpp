@@ -26,6 +26,7 @@ struct RunArguments {
     std::optional<vkattn_dtype> roundTo;  // of q, k and v; otherwise as their files
     std::optional<vkattn_dtype> outDtype; // otherwise as q's file
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
+    uint32_t slices = 1;
 
     std::optional<std::string> device;
     bool allowFallback = true;

@@ -91,6 +91,10 @@ Json toJson(const vkattn_explanation &plan) {
             {"dispatchCount", plan.dispatchCount},
             {"pipelineCount", plan.pipelineCount},
             {"chunkCount", plan.chunkCount},
+            {"sliceCount", plan.sliceCount},
+            {"maxSlices", plan.maxSlices},
+            {"largestSlice", jsonNumber(plan.largestSlice)},
+            {"persistentWorkspaceBytes", plan.persistentWorkspaceBytes},
             {"groups", plan.groups},
             {"workgroupInvocations", plan.workgroupInvocations},
             {"workspaceBytes", plan.workspaceBytes},
@@ -150,7 +154,14 @@ void printPlan(const vkattn_explanation &plan) {
         if (plan.workgroupInvocations > 0) std::cout << ", each of " << counted(plan.workgroupInvocations, "invocation");
         std::cout << ", in the first main dispatch\n";
     }
-    std::cout << "workspace " << byteText(plan.workspaceBytes) << "\n";
+    if (plan.sliceCount > 1) {
+        std::cout << "slices    " << plan.sliceCount << " of at most " << plan.maxSlices << ", the largest has " << 100 * plan.largestSlice
+                  << " % of the work\n";
+        std::cout << "workspace " << byteText(plan.workspaceBytes) << ", " << byteText(plan.persistentWorkspaceBytes)
+                  << " of it kept between slices\n";
+    } else {
+        std::cout << "workspace " << byteText(plan.workspaceBytes) << "\n";
+    }
     std::cout << "work      " << amount(plan.flops) << "FLOP";
     if (plan.flops < plan.flopsFull) std::cout << " of the " << amount(plan.flopsFull) << "FLOP of all pairs";
     std::cout << ", " << amount(plan.bytesRead) << "B read, " << amount(plan.bytesWritten) << "B written\n";

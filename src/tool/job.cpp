@@ -257,6 +257,7 @@ Job describe(const RunArguments &arguments, const Assumptions &assumed) {
     problem.structSize = sizeof problem;
     problem.flags = arguments.flags;
     problem.kernel = arguments.kernel;
+    problem.sliceCount = arguments.slices;
     problem.q = q.layout;
     problem.k = k.layout;
     problem.v = v.layout;

@@ -12,6 +12,7 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     const char *alignment = (problem.flags & VKATTN_ALIGN_TOP_LEFT) != 0 ? "top-left" : "bottom-right";
     const auto present = [&](vkattn_role role) { return (problem.presentRoles >> role & 1) != 0; };
     if (arguments.kernel != VKATTN_KERNEL_AUTO) json["kernel"] = kernelNames[arguments.kernel];
+    if (arguments.slices > 1) json["slices"] = arguments.slices;
     if (arguments.roundTo) json["roundTo"] = dtypeNames[*arguments.roundTo];
     if (arguments.outDtype) json["outDtype"] = dtypeNames[*arguments.outDtype];
     if (causal) json["causal"] = alignment;

@@ -63,6 +63,7 @@ Json toJson(const RunReport &report) {
                  {"fallbackReason", result.fallbackReason.empty() ? Json() : Json(result.fallbackReason)},
                  {"milliseconds", jsonNumber(result.milliseconds)},
                  {"deviceTimestamps", result.deviceTimestamps},
+                 {"longestSliceMilliseconds", result.kernel == "cpu" ? Json() : jsonNumber(result.longestSliceMilliseconds)},
                  {"repeat", report.arguments.repeat},
                  {"workspaceBytes", result.workspaceBytes},
                  {"dispatchCount", result.dispatchCount},
@@ -111,6 +112,8 @@ void printText(const RunReport &report) {
     std::cout << "\ntime      " << result.milliseconds << " ms";
     if (result.deviceTimestamps) std::cout << " on the device";
     if (report.arguments.repeat > 1) std::cout << ", median of " << report.arguments.repeat;
+    if (report.arguments.slices > 1 && result.kernel != "cpu")
+        std::cout << "; the longest of " << report.arguments.slices << " slices " << result.longestSliceMilliseconds << " ms";
     std::cout << "\n";
     if (const std::string options = optionsText(optionsJson(report.arguments, report.job.problem)); !options.empty())
         std::cout << "options   " << options << "\n";

@@ -57,6 +57,7 @@ TEST_F(BadUsageTest, helpNamesEveryOption) {
                                      "--verify",
                                      "--no-fallback",
                                      "--repeat",
+                                     "--slices",
                                      "--json"})
         EXPECT_NE(outcome.out.find("  " + option + " "), std::string::npos) << option;
 }
@@ -109,7 +110,8 @@ TEST_F(BadUsageTest, numbers) {
         refused({"--softcap", value}, {"--softcap takes a finite number of 0 or more", "'" + value + "'"});
     refused({"--softcap", "1e-60"}, {"too small for float32"});
     for (const std::string value : {"0", "-1", "1.5", "x", "99999999999"})
-        refused({"--repeat", value}, {"--repeat takes a whole number", "'" + value + "'"});
+        refused({"--repeat", value}, {"--repeat takes a whole number", "'" + value + "'"}),
+            refused({"--slices", value}, {"--slices takes a whole number", "'" + value + "'"});
     refused({"--kernel", "fast"}, {"--kernel takes auto, staged, flash or decode, not 'fast'"});
     refused({"--round-to", "f32"}, {"--round-to takes f16 or bf16, not 'f32'"});
     refused({"--out-dtype", "f64"}, {"--out-dtype takes f32, f16 or bf16, not 'f64'"});

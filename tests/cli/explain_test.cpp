@@ -42,7 +42,7 @@ TEST_F(ExplainTest, tellsThePlan) {
     ASSERT_TRUE(plan.is_object());
     EXPECT_TRUE(plan["form"].is_string());
     for (const char *key : {"rowsPerWorkgroup", "keysPerStep", "packedHeads", "splits", "dispatchCount", "pipelineCount", "chunkCount",
-                            "workgroupInvocations", "workspaceBytes"})
+                            "sliceCount", "maxSlices", "persistentWorkspaceBytes", "workgroupInvocations", "workspaceBytes"})
         EXPECT_TRUE(plan[key].is_number_unsigned()) << key;
     EXPECT_EQ(plan["groups"].size(), 3u);
     EXPECT_GT(plan["dispatchCount"], 0);
@@ -64,6 +64,21 @@ TEST_F(ExplainTest, tellsThePlan) {
                                    "work      ", "FLOP", "q         (2, 8, 100, 64) f32\n"})
         EXPECT_NE(text.out.find(word), std::string::npos) << "no '" << word << "' in: " << text.out;
     EXPECT_EQ(text.err, "");
+}
+
+TEST_F(ExplainTest, slicesAreExplained) {
+    if (!anyDevice()) GTEST_SKIP() << "no Vulkan device here";
+    const Json whole = explained(shapes({}))["plan"], plan = explained(shapes({"--slices", "3"}))["plan"];
+    EXPECT_EQ(whole["sliceCount"], 1);
+    EXPECT_EQ(whole["largestSlice"], 1);
+    EXPECT_EQ(plan["sliceCount"], 3);
+    EXPECT_GE(plan["maxSlices"], 3);
+    EXPECT_GT(plan["largestSlice"].get<double>(), 0.3);
+    EXPECT_LT(plan["largestSlice"].get<double>(), 0.7);
+    EXPECT_LE(plan["persistentWorkspaceBytes"], plan["workspaceBytes"]);
+    const Outcome text = tool(shapes({"--slices", "3"}));
+    EXPECT_NE(text.out.find("slices    3 of at most "), std::string::npos) << text.out;
+    EXPECT_NE(text.out.find("kept between slices"), std::string::npos) << text.out;
 }
 
 TEST_F(ExplainTest, everyKernelIsTakenWhereItFits) {

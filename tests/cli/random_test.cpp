@@ -122,6 +122,7 @@ void RandomRun::checkOnAKernel(const std::string &descr) {
     const std::string kernel = std::vector<std::string>{"auto", "staged", "flash", "decode"}[random() % 4];
     Arguments named = options;
     named.insert(named.end(), {"--kernel", kernel});
+    if (const uint64_t slices = random() % 6; slices > 1) named.insert(named.end(), {"--slices", std::to_string(slices * slices)});
     const Outcome outcome = tool(command(named));
     if (outcome.status == 3 && kernel != "auto") {
         EXPECT_NE(outcome.err.find(kernel), std::string::npos) << "a refusal that does not name the kernel: " << outcome.err;
