@@ -60,9 +60,9 @@ void check(vkattn_result result, const vkattn_diagnostic &why) {
     if (result != VKATTN_OK) throw Failure(why.message, ExitStatus::failed);
 }
 
-double median(std::vector<double> values) {
-    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-    return values[values.size() / 2];
+RecordCost::Times timesOf(std::vector<double> samples) {
+    std::sort(samples.begin(), samples.end());
+    return {samples[samples.size() / 2], samples.front()};
 }
 
 } // namespace
@@ -148,19 +148,19 @@ RecordCost RecordMeter::measure(const Shape &shape, const Kernel &kernel, const 
             for (uint32_t n = 0; n < callsInBatch; ++n) check(context.record(problem, commands, bindings, device_->pool, &why), why);
             samples.push_back(seconds(batch) / callsInBatch * 1e6);
         }
-        (idle ? cost.ownMicroseconds : cost.microseconds) = median(samples);
+        (idle ? cost.own : cost.whole) = timesOf(samples);
     }
     return cost;
 }
 
 namespace {
-constexpr const char *rowFormat = "%-27s %-7s %10s %9s %9s  %s\n";
+constexpr const char *rowFormat = "%-27s %-7s %10s %9s %9s %9s %9s  %s\n";
 }
 
 void printRecordHeading(const Machine &machine) {
     std::printf("device  %s (%s), recorded by %s\n", machine.device.c_str(), machine.driver.c_str(), machine.processor.c_str());
     std::printf("times   CPU time of vkattnRecord, microseconds a call; own: with Vulkan functions that do nothing\n\n");
-    std::printf(rowFormat, "shape", "kernel", "dispatches", "us", "own us", "descriptors");
+    std::printf(rowFormat, "shape", "kernel", "dispatches", "us", "min us", "own us", "own min", "descriptors");
 }
 
 void printRecordRow(const RecordCost &cost) {
@@ -168,21 +168,21 @@ void printRecordRow(const RecordCost &cost) {
         std::printf("%-27s failed: %s\n", cost.shape.name.c_str(), cost.failure.c_str());
     } else {
         std::printf(rowFormat, cost.shape.name.c_str(), cost.kernel.c_str(), std::to_string(cost.dispatches).c_str(),
-                    shortNumber(cost.microseconds).c_str(), shortNumber(cost.ownMicroseconds).c_str(),
-                    cost.pushDescriptors ? "pushed" : "of a pool");
+                    shortNumber(cost.whole.median).c_str(), shortNumber(cost.whole.least).c_str(), shortNumber(cost.own.median).c_str(),
+                    shortNumber(cost.own.least).c_str(), cost.pushDescriptors ? "pushed" : "of a pool");
     }
     static_cast<void>(std::fflush(stdout));
 }
 
 std::string recordCsvHeader() {
-    return "date,commit,processor,cores,device,driver,shape,kernel,dtype,descriptors,dispatches,calls,us,own_us\n";
+    return "date,commit,processor,cores,device,driver,shape,kernel,dtype,descriptors,dispatches,calls,us,min_us,own_us,own_min_us\n";
 }
 
 std::string recordCsvRow(const Machine &machine, const RecordCost &cost) {
     return csvLine({machine.date, machine.commit, machine.processor, std::to_string(machine.cores), machine.device, machine.driver,
                     cost.shape.name, cost.kernel, cost.shape.types->name, cost.pushDescriptors ? "pushed" : "pool",
-                    std::to_string(cost.dispatches), std::to_string(cost.calls), decimals(cost.microseconds, 3),
-                    decimals(cost.ownMicroseconds, 3)});
+                    std::to_string(cost.dispatches), std::to_string(cost.calls), decimals(cost.whole.median, 3),
+                    decimals(cost.whole.least, 3), decimals(cost.own.median, 3), decimals(cost.own.least, 3)});
 }
 
 } // namespace vkattn::bench

@@ -15,8 +15,11 @@ struct RecordCost {
     std::string kernel;
     uint32_t dispatches = 0, calls = 0; // calls that were timed
     bool pushDescriptors = false;
-    double microseconds = 0;    // a call, median, with the driver's own work
-    double ownMicroseconds = 0; // the same with Vulkan functions that do nothing: the library alone
+    struct Times {
+        double median = 0, least = 0; // microseconds a call, of batches of calls
+    };
+    Times whole; // with the driver's own work
+    Times own;   // with Vulkan functions that do nothing: the library alone
 };
 
 class RecordMeter {
