@@ -183,7 +183,7 @@ uint32_t flashDispatchesPerRowChunk(const Plan &plan) {
 Dispatch flashDispatch(const Plan &plan, uint32_t index) {
     const Problem &p = plan.problem;
     const FlashShape &shape = plan.flash;
-    Dispatch d{};
+    Dispatch d;
     d.operandCount = stagedOperands;
     const uint32_t setUp = plan.setUpDispatches();
     if (index < setUp) {

@@ -51,7 +51,12 @@ struct PipelineKey {
     constexpr PipelineKey(Stage s, std::initializer_list<uint32_t> values) : stage(s) {
         for (const uint32_t value : values) constants[constantCount++] = value;
     }
-    [[nodiscard]] constexpr bool operator==(const PipelineKey &) const = default;
+    [[nodiscard]] constexpr bool operator==(const PipelineKey &other) const { // inline: the default calls memcmp for every look-up
+        if (stage != other.stage || constantCount != other.constantCount) return false;
+        for (uint32_t n = 0; n < constantCount; ++n)
+            if (constants[n] != other.constants[n]) return false;
+        return true;
+    }
     [[nodiscard]] constexpr uint32_t hash() const { // FNV-1a over words
         uint32_t h = (2166136261u ^ static_cast<uint32_t>(stage)) * 16777619u;
         for (uint32_t n = 0; n < constantCount; ++n) h = (h ^ constants[n]) * 16777619u;
@@ -91,15 +96,15 @@ struct Operand {
     bool writes;
 };
 
-struct Dispatch {
+struct Dispatch { // Made anew at each record: what the counts do not cover stays as it is in memory, clearing 1 KB took a third of it
     PipelineKey key;
-    uint32_t operandCount;
-    uint32_t unboundCount; // further operands, of another dispatch: not bound here, their bases go into the push constants
+    uint32_t operandCount = 0;
+    uint32_t unboundCount = 0; // further operands, of another dispatch: not bound here, their bases go into the push constants
     Operand operands[maxOperandsPerDispatch]; // by binding number; all slots of the stage; then the unbound ones
     uint32_t pushWords[32];
-    uint32_t pushBytes;
-    uint32_t groups[3];
-    bool barrierBefore; // needs the results of an earlier dispatch of this plan, or overwrites what one read
+    uint32_t pushBytes = 0;
+    uint32_t groups[3] = {};
+    bool barrierBefore = false; // needs the results of an earlier dispatch of this plan, or overwrites what one read
 };
 
 // What the flash and decode kernels add to a plan.

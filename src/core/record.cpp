@@ -1,10 +1,10 @@
 #include "core/record.hpp"
 
+#include "core/operands.hpp"
 #include "core/slices.hpp"
 #include "util/diagnostic.hpp"
 
-#include <algorithm>
-#include <cstring>
+#include <new>
 
 namespace vkattn {
 namespace {
@@ -12,16 +12,15 @@ namespace {
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 
 struct Bindings {
-    vkattn_binding byRole[VKATTN_ROLE_COUNT] = {};
+    vkattn_binding byRole[VKATTN_ROLE_COUNT];
 };
-
-uint64_t bytesNeeded(const Plan &plan, vkattn_role role) {
-    return role == VKATTN_WORKSPACE ? plan.workspaceBytes : plan.problem.bytesNeeded(role);
-}
 
 vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bindings &out, vkattn_diagnostic *why) {
     if (!record.bindings && record.bindingCount)
         return fail(why, invalid, "record.bindings is NULL with bindingCount %u", record.bindingCount);
+    uint64_t bytesNeeded[VKATTN_ROLE_COUNT];
+    for (uint32_t n = 0; n < VKATTN_WORKSPACE; ++n) bytesNeeded[n] = plan.problem.bytesNeeded(static_cast<vkattn_role>(n));
+    bytesNeeded[VKATTN_WORKSPACE] = plan.workspaceBytes;
     bool given[VKATTN_ROLE_COUNT] = {};
     for (uint32_t n = 0; n < record.bindingCount; ++n) {
         const vkattn_binding &binding = record.bindings[n];
@@ -32,7 +31,7 @@ vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bin
                         static_cast<int>(binding.role));
         if (given[binding.role]) return fail(why, invalid, "%s is bound twice", name);
         given[binding.role] = true;
-        const uint64_t needed = bytesNeeded(plan, binding.role);
+        const uint64_t needed = bytesNeeded[binding.role];
         if (needed && !binding.buffer) return fail(why, invalid, "%s is bound to VK_NULL_HANDLE", name);
         if (binding.size < needed)
             return fail(why, invalid, "%s is bound with %llu bytes, expected at least %llu", name,
@@ -46,22 +45,12 @@ vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bin
         out.byRole[binding.role] = binding;
     }
     for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
-        const auto role = static_cast<vkattn_role>(n);
-        if (!given[n] && bytesNeeded(plan, role))
-            return fail(why, invalid, "%s is not bound; it needs %llu bytes", roleName(role),
-                        static_cast<unsigned long long>(bytesNeeded(plan, role)));
+        if (!given[n] && bytesNeeded[n])
+            return fail(why, invalid, "%s is not bound; it needs %llu bytes", roleName(static_cast<vkattn_role>(n)),
+                        static_cast<unsigned long long>(bytesNeeded[n]));
+        if (!given[n]) out.byRole[n] = {};
     }
     return VKATTN_OK;
-}
-
-// Descriptors begin at multiples of the device's alignment and cover whole words; what that moves goes into the push constant.
-VkDescriptorBufferInfo describeOperand(const Operand &operand, const vkattn_binding &binding, uint64_t alignment, Dispatch &dispatch) {
-    const uint64_t begin = binding.offset + operand.beginBytes, alignedBegin = begin & ~(alignment - 1);
-    const uint64_t end = (binding.offset + operand.endBytes + 3) & ~3ull;
-    if (operand.basePushWord != noPushWord)
-        dispatch.pushWords[operand.basePushWord] =
-            static_cast<uint32_t>((binding.offset + operand.firstByte - alignedBegin) / operand.elementSize);
-    return {binding.buffer, alignedBegin, std::max<uint64_t>(end - alignedBegin, 4)};
 }
 
 void barrier(const DeviceTable &table, VkCommandBuffer commandBuffer) {
@@ -73,6 +62,77 @@ void barrier(const DeviceTable &table, VkCommandBuffer commandBuffer) {
                              nullptr, 0, nullptr);
 }
 
+// Records dispatches one by one.
+class Recorder {
+  public:
+    Recorder(Context &context, const Bindings &bindings, const vkattn_record &record)
+        : context_(context), table_(context.table()), bindings_(bindings), record_(record),
+          alignment_(descriptorAlignment(context.limits().caps)), push_(context.limits().caps.pushDescriptors != 0) {}
+    Recorder(const Recorder &) = delete;
+    Recorder &operator=(const Recorder &) = delete;
+
+    // Sets the bases among the dispatch's push constants. VK_SUCCESS, or why there was no descriptor set.
+    [[nodiscard]] VkResult record(Dispatch &dispatch, VkPipeline pipeline) {
+        for (; writeCount_ < dispatch.operandCount; ++writeCount_)
+            writes_[writeCount_] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, nullptr, VK_NULL_HANDLE,         writeCount_, 0, 1,
+                                    VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,      nullptr, &buffers_[writeCount_], nullptr};
+        for (uint32_t o = 0; o < dispatch.operandCount; ++o) buffers_[o] = place(dispatch, o);
+        for (uint32_t o = dispatch.operandCount; o < dispatch.operandCount + dispatch.unboundCount; ++o) (void)place(dispatch, o);
+        const VkCommandBuffer commands = record_.commandBuffer;
+        if (dispatch.barrierBefore) barrier(table_, commands);
+        if (pipeline != bound_) table_.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, bound_ = pipeline);
+        const PipelineLayout &layout = context_.pipelines().layout(dispatch.key.stage);
+        if (push_)
+            table_.CmdPushDescriptorSet(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout.pipelines, 0, dispatch.operandCount, writes_);
+        else if (const VkResult r = bindSet(layout, dispatch.operandCount))
+            return r;
+        table_.CmdPushConstants(commands, layout.pipelines, VK_SHADER_STAGE_COMPUTE_BIT, 0, dispatch.pushBytes, dispatch.pushWords);
+        table_.CmdDispatch(commands, dispatch.groups[0], dispatch.groups[1], dispatch.groups[2]);
+        return VK_SUCCESS;
+    }
+
+  private:
+    VkDescriptorBufferInfo place(Dispatch &dispatch, uint32_t o) const {
+        const vkattn_binding &binding = bindings_.byRole[dispatch.operands[o].role];
+        const DescriptorRange range = placeOperand(dispatch.operands[o], binding.offset, alignment_, dispatch.pushWords);
+        return {binding.buffer, range.offset, range.size};
+    }
+    VkResult bindSet(const PipelineLayout &layout, uint32_t operandCount) {
+        VkDescriptorSetAllocateInfo allocate{};
+        allocate.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
+        allocate.descriptorPool = record_.descriptorPool;
+        allocate.descriptorSetCount = 1;
+        allocate.pSetLayouts = &layout.set;
+        VkDescriptorSet set = VK_NULL_HANDLE;
+        if (const VkResult r = table_.AllocateDescriptorSets(context_.device(), &allocate, &set)) return r;
+        for (uint32_t o = 0; o < operandCount; ++o) writes_[o].dstSet = set;
+        table_.UpdateDescriptorSets(context_.device(), operandCount, writes_, 0, nullptr);
+        table_.CmdBindDescriptorSets(record_.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, layout.pipelines, 0, 1, &set, 0, nullptr);
+        return VK_SUCCESS;
+    }
+
+    Context &context_;
+    const DeviceTable &table_;
+    const Bindings &bindings_;
+    const vkattn_record &record_;
+    uint64_t alignment_;
+    bool push_;
+    VkPipeline bound_ = VK_NULL_HANDLE;
+    uint32_t writeCount_ = 0;
+    VkDescriptorBufferInfo buffers_[flashOperands];
+    VkWriteDescriptorSet writes_[flashOperands]; // so many as the count says
+};
+
+// Short plans are made once, long ones once to find the pipelines and once to record: nothing is recorded before all pipelines are there.
+constexpr uint32_t keptDispatches = 4;
+struct Kept {
+    Kept() {} // leaves the dispatch alone: most plans have one or two
+    union {
+        Dispatch dispatch;
+    };
+    VkPipeline pipeline = VK_NULL_HANDLE;
+};
+
 } // namespace
 
 vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record &record, vkattn_diagnostic *why) {
@@ -82,64 +142,45 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
                     plan.problem.slices);
     Bindings bindings;
     if (const auto r = collectBindings(plan, record, bindings, why)) return r;
-    const DeviceTable &table = context.table();
     Pipelines &pipelines = context.pipelines();
-    const Caps &caps = context.limits().caps;
-    const bool push = caps.pushDescriptors != 0;
-    if (!push && !record.descriptorPool && plan.dispatchCount)
+    if (!context.limits().caps.pushDescriptors && !record.descriptorPool && plan.dispatchCount)
         return fail(why, invalid, "record.descriptorPool is required: VK_KHR_push_descriptor is not enabled on this device");
 
-    const PipelineSet needed = plan.pipelines();
-    if (record.allowCompile) {
-        if (const auto r = pipelines.compile(needed, why)) return r;
-    } else if (!pipelines.has(needed)) {
-        return VKATTN_NOT_READY;
+    const DispatchRange slice = dispatchesOfSlice(plan, record.sliceIndex);
+    const uint32_t count = slice.last - slice.first;
+    Kept kept[keptDispatches];
+    const bool keep = count <= keptDispatches;
+    bool ready = keep && plan.problem.slices <= 1; // what later slices need is missed with the first, not halfway
+    for (uint32_t n = 0; keep && n < count; ++n) {
+        new (&kept[n].dispatch) Dispatch(plan.dispatch(slice.first + n)); // made in place
+        kept[n].pipeline = pipelines.find(kept[n].dispatch.key);
+        ready = ready && kept[n].pipeline;
+    }
+    if (!ready) {
+        const PipelineSet needed = plan.pipelines();
+        if (record.allowCompile) {
+            if (const auto r = pipelines.compile(needed, why)) return r;
+        } else if (!pipelines.has(needed)) {
+            return VKATTN_NOT_READY;
+        }
+        for (uint32_t n = 0; keep && n < count; ++n) kept[n].pipeline = pipelines.find(kept[n].dispatch.key);
     }
 
-    const uint64_t alignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
-    VkPipeline bound = VK_NULL_HANDLE;
-    const DispatchRange slice = dispatchesOfSlice(plan, record.sliceIndex);
-    for (uint32_t n = slice.first; n < slice.last; ++n) {
-        Dispatch dispatch = plan.dispatch(n);
-        VkDescriptorBufferInfo buffers[maxOperandsPerDispatch];
-        VkWriteDescriptorSet writes[maxOperandsPerDispatch] = {};
-        for (uint32_t o = 0; o < dispatch.operandCount; ++o) {
-            buffers[o] = describeOperand(dispatch.operands[o], bindings.byRole[dispatch.operands[o].role], alignment, dispatch);
-            writes[o].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
-            writes[o].dstBinding = o;
-            writes[o].descriptorCount = 1;
-            writes[o].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-            writes[o].pBufferInfo = &buffers[o];
-        }
-        for (uint32_t o = dispatch.operandCount; o < dispatch.operandCount + dispatch.unboundCount; ++o)
-            (void)describeOperand(dispatch.operands[o], bindings.byRole[dispatch.operands[o].role], alignment, dispatch);
-        if (dispatch.barrierBefore) barrier(table, record.commandBuffer);
-        const VkPipeline pipeline = pipelines.find(dispatch.key);
-        const PipelineLayout &layout = pipelines.layout(dispatch.key.stage);
-        if (pipeline != bound) table.CmdBindPipeline(record.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, bound = pipeline);
-        if (push) {
-            table.CmdPushDescriptorSet(record.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, layout.pipelines, 0, dispatch.operandCount,
-                                       writes);
+    Recorder recorder(context, bindings, record);
+    for (uint32_t n = 0; n < count; ++n) {
+        VkResult result;
+        if (keep) {
+            result = recorder.record(kept[n].dispatch, kept[n].pipeline);
         } else {
-            VkDescriptorSetAllocateInfo allocate{};
-            allocate.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
-            allocate.descriptorPool = record.descriptorPool;
-            allocate.descriptorSetCount = 1;
-            allocate.pSetLayouts = &layout.set;
-            VkDescriptorSet set = VK_NULL_HANDLE;
-            if (const VkResult r = table.AllocateDescriptorSets(context.device(), &allocate, &set))
-                return failVulkan(why,
-                                  r == VK_ERROR_OUT_OF_HOST_MEMORY ? VKATTN_ERROR_OUT_OF_HOST_MEMORY : VKATTN_ERROR_OUT_OF_DEVICE_MEMORY, r,
-                                  "vkAllocateDescriptorSets failed with VkResult %d at dispatch %u of %u; make the pool as large as "
-                                  "vkattn_requirements says",
-                                  static_cast<int>(r), n, plan.dispatchCount);
-            for (VkWriteDescriptorSet &write : writes) write.dstSet = set;
-            table.UpdateDescriptorSets(context.device(), dispatch.operandCount, writes, 0, nullptr);
-            table.CmdBindDescriptorSets(record.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, layout.pipelines, 0, 1, &set, 0, nullptr);
+            Dispatch dispatch = plan.dispatch(slice.first + n);
+            result = recorder.record(dispatch, pipelines.find(dispatch.key));
         }
-        table.CmdPushConstants(record.commandBuffer, layout.pipelines, VK_SHADER_STAGE_COMPUTE_BIT, 0, dispatch.pushBytes,
-                               dispatch.pushWords);
-        table.CmdDispatch(record.commandBuffer, dispatch.groups[0], dispatch.groups[1], dispatch.groups[2]);
+        if (result != VK_SUCCESS)
+            return failVulkan(
+                why, result == VK_ERROR_OUT_OF_HOST_MEMORY ? VKATTN_ERROR_OUT_OF_HOST_MEMORY : VKATTN_ERROR_OUT_OF_DEVICE_MEMORY, result,
+                "vkAllocateDescriptorSets failed with VkResult %d at dispatch %u of %u; make the pool as large as "
+                "vkattn_requirements says",
+                static_cast<int>(result), slice.first + n, plan.dispatchCount);
     }
     return VKATTN_OK;
 }

@@ -194,7 +194,7 @@ uint32_t stagedDispatchesPerRowChunk(const Plan &plan) {
 
 Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
     const Problem &p = plan.problem;
-    Dispatch d{};
+    Dispatch d;
     d.operandCount = stagedOperands;
     const uint32_t setUp = plan.setUpDispatches();
     if (index < setUp) {
