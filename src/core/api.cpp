@@ -131,6 +131,16 @@ vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem
     return recordPlan(*fromHandle(context), plan, *record, why);
 }
 
+vkattn_result vkattnExportCache(vkattn_context context, size_t *bytes, void *data, vkattn_diagnostic *why) {
+    if (!context || !bytes) return fail(why, invalid, "context and bytes must not be NULL");
+    return fromHandle(context)->caches().exportTo(*bytes, data, why);
+}
+
+vkattn_result vkattnImportCache(vkattn_context context, size_t bytes, const void *data, vkattn_diagnostic *why) {
+    if (!context || (bytes && !data)) return fail(why, invalid, "context, and data with bytes, must not be NULL");
+    return fromHandle(context)->caches().importFrom(bytes, data, why);
+}
+
 void vkattnCompileStatistics(vkattn_context context, uint32_t *pipelines, uint64_t *nanoseconds) {
     if (pipelines) *pipelines = context ? fromHandle(context)->pipelines().compiledCount() : 0;
     if (nanoseconds) *nanoseconds = context ? fromHandle(context)->pipelines().compileNanoseconds() : 0;
