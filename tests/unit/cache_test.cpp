@@ -258,7 +258,8 @@ TEST_F(CacheTest, everyFlippedBitIsRejected) {
             const uint32_t bit = between(random, 0, static_cast<uint32_t>(blob.size() * 8 - 1));
             changed[bit / 8] = static_cast<unsigned char>(changed[bit / 8] ^ 1u << bit % 8);
         }
-        EXPECT_EQ(import(context, changed), changed == blob ? VKATTN_OK : VKATTN_CACHE_REJECTED);
+        if (changed == blob) continue; // each flip was undone
+        EXPECT_EQ(import(context, changed), VKATTN_CACHE_REJECTED);
     }
     EXPECT_EQ(cacheDevice.liveCaches, 2) << "one of each context";
 }
