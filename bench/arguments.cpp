@@ -19,7 +19,7 @@ constexpr uint32_t maxRepeat = 100000, maxThreads = 4096, maxTokens = 1u << 24;
 struct Raw {
     std::vector<std::string> shapes, groups, customs;
     std::string kernel = "auto", repeat, warmUp, threads, budget, seed, sweep, plotValue = "gflops", rival, compare;
-    bool list = false, verify = false, noVerify = false, noPeaks = false;
+    bool list = false, record = false, verify = false, noVerify = false, noPeaks = false;
 };
 
 template <class Number> void parseWhole(const char *option, const std::string &text, uint64_t least, uint64_t most, Number &value) {
@@ -115,6 +115,7 @@ void refuseMissingValues(const CLI::App &app) {
 
 Arguments interpret(const Raw &raw, Arguments arguments) {
     arguments.list = raw.list;
+    arguments.record = raw.record;
     arguments.bases = arguments.shapes = chooseShapes(raw);
     for (const std::string &name : split(raw.kernel, ',')) arguments.kernels.push_back(kernelNamed(name));
     MeasureOptions &measure = arguments.measure;
@@ -132,6 +133,10 @@ Arguments interpret(const Raw &raw, Arguments arguments) {
         throw Failure("--plot draws a sweep over sequence lengths, and there is none: add --sweep 1024,2048,4096");
     if (!raw.rival.empty() && arguments.plot.empty())
         throw Failure("--rival adds a line to the picture, and there is none: add --plot FILE.svg, or use --compare");
+    if (arguments.record && (!arguments.plot.empty() || !arguments.json.empty() || !raw.compare.empty() || raw.verify))
+        throw Failure(
+            "--record measures what recording costs, and computes nothing: it goes with --csv, not with --plot, --json, --compare "
+            "or --verify");
     if (!raw.rival.empty()) arguments.rivals = readRivals("--rival", raw.rival);
     if (!raw.compare.empty()) arguments.compare = readRivals("--compare", raw.compare);
     if (!arguments.tuningFile.empty()) arguments.tuning = readTuning(arguments.tuningFile);
@@ -160,6 +165,7 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
     value("--warm-up", raw.warmUp, "N", "Untimed runs before them; default 1");
     value("--budget", raw.budget, "SECONDS", "Repeat a shape less often, though 3 times, where it would take longer; default 60");
     value("--threads", raw.threads, "N", "Threads of CPU computation, CPU peaks and verification; default: one per core");
+    app.add_flag("--record", raw.record, "Measure the CPU time of recording a shape into a command buffer, and compute nothing");
     app.add_flag("--verify", raw.verify, "Check more: every row up to 2 GFLOP, else 276; default: as much as takes a second");
     app.add_flag("--no-verify", raw.noVerify, "Check nothing");
     value("--seed", raw.seed, "N", "Of the random operands and the rows that are checked; default 1");

@@ -68,6 +68,10 @@ std::string csvRow(const Machine &machine, const Measurement &m) {
         m.verified ? significant(m.verified->maxError) : "",
         decimals(m.compileSeconds, 3),
     };
+    return csvLine(fields);
+}
+
+std::string csvLine(const std::vector<std::string> &fields) {
     std::string text;
     for (const std::string &field : fields) text.append(&field == fields.data() ? "" : ",").append(quoted(field));
     text += '\n';
@@ -92,21 +96,22 @@ std::vector<std::string> csvFields(const std::string &line) {
     return fields;
 }
 
-CsvFile::CsvFile(std::string path) : path_(std::move(path)) {
+CsvFile::CsvFile(std::string path, std::string header) : path_(std::move(path)) {
     checkWritable("--csv", path_);
     const std::string text = std::filesystem::exists(path_) ? readWhole("--csv", path_) : std::string();
     if (text.empty()) {
-        before_ = csvHeader();
+        before_ = std::move(header);
         return;
     }
-    if (lines(text).front() != columns)
-        throw Failure("cannot append to --csv " + path_ + ": its first line is not the header of these rows (" + columns +
+    header.pop_back(); // the line end
+    if (lines(text).front() != header)
+        throw Failure("cannot append to --csv " + path_ + ": its first line is not the header of these rows (" + header +
                       "): choose another file");
     if (text.back() != '\n') before_.push_back('\n');
 }
 
-void CsvFile::append(const Machine &machine, const Measurement &m) const {
-    appendText("--csv", path_, before_ + csvRow(machine, m));
+void CsvFile::append(const std::string &row) const {
+    appendText("--csv", path_, before_ + row);
     before_.clear();
 }
 

@@ -12,14 +12,15 @@ namespace vkattn::bench {
 
 [[nodiscard]] std::string csvHeader(); // with its line end
 [[nodiscard]] std::string csvRow(const Machine &machine, const Measurement &m);
+[[nodiscard]] std::string csvLine(const std::vector<std::string> &fields); // with its line end
 [[nodiscard]] std::vector<std::string> csvFields(const std::string &line);
 
 // A file of rows that grows: the header is written where the file is new, and rows as they come, so that a run that is interrupted keeps
 // those that it has.
 class CsvFile {
   public:
-    explicit CsvFile(std::string path); // throws Failure where the file is there and has other columns
-    void append(const Machine &machine, const Measurement &m) const;
+    CsvFile(std::string path, std::string header); // throws Failure where the file is there and has other columns
+    void append(const std::string &row) const;
 
   private:
     std::string path_;

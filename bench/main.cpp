@@ -3,6 +3,7 @@
 #include "arguments.hpp"
 #include "failure.hpp"
 #include "output_file.hpp"
+#include "record_cost.hpp"
 #include "report.hpp"
 
 #include <algorithm>
@@ -64,15 +65,51 @@ Measurement measureOrSayWhy(Runtime &runtime, Peaks *peaks, const Shape &shape, 
     return failed;
 }
 
-ExitStatus bench(const Arguments &arguments) {
-    std::optional<CsvFile> csv;
-    if (!arguments.csv.empty()) csv.emplace(arguments.csv);
-    const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
-    const DeviceInfo *device = runtime->device();
+Machine machineWith(const Arguments &arguments, const DeviceInfo *device) {
     Machine machine = thisMachine();
     machine.device = device ? device->name : "cpu";
     machine.driver = device ? device->driver : "vkattn cpu fallback";
     machine.tuning = arguments.tuningFile.empty() ? "built-in" : arguments.tuningFile;
+    return machine;
+}
+
+RecordCost costOrWhyNot(RecordMeter &meter, const Shape &shape, const Kernel &kernel, const std::string &tuning) {
+    RecordCost failed{.shape = shape};
+    try {
+        return meter.measure(shape, kernel, tuning);
+    } catch (const std::exception &error) {
+        failed.failure = error.what();
+    }
+    return failed;
+}
+
+ExitStatus benchRecording(const Arguments &arguments) {
+    std::optional<CsvFile> csv;
+    if (!arguments.csv.empty()) csv.emplace(arguments.csv, recordCsvHeader());
+    const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+    if (!runtime->device()) throw Failure("--record measures Vulkan command buffers, and --device cpu has none: choose another device");
+    const Machine machine = machineWith(arguments, runtime->device());
+    RecordMeter meter(*runtime->device());
+    printRecordHeading(machine);
+    ExitStatus status = ExitStatus::success;
+    for (const Shape &shape : arguments.shapes)
+        for (const Kernel &kernel : arguments.kernels) {
+            const RecordCost cost = costOrWhyNot(meter, shape, kernel, arguments.tuning);
+            printRecordRow(cost);
+            if (!cost.failure.empty())
+                status = ExitStatus::failed;
+            else if (csv)
+                csv->append(recordCsvRow(machine, cost));
+        }
+    return status;
+}
+
+ExitStatus bench(const Arguments &arguments) {
+    std::optional<CsvFile> csv;
+    if (!arguments.csv.empty()) csv.emplace(arguments.csv, csvHeader());
+    const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+    const DeviceInfo *device = runtime->device();
+    const Machine machine = machineWith(arguments, device);
     std::optional<Peaks> openedPeaks = openPeaks(arguments, *runtime);
     Peaks *peaks = openedPeaks ? &*openedPeaks : nullptr;
     std::vector<Kernel> kernels = arguments.kernels;
@@ -86,7 +123,7 @@ ExitStatus bench(const Arguments &arguments) {
             measurements.push_back(measureOrSayWhy(*runtime, peaks, shape, kernel, arguments.measure));
             showProgress("");
             printRow(measurements.back());
-            if (csv && measurements.back().failure.empty()) csv->append(machine, measurements.back());
+            if (csv && measurements.back().failure.empty()) csv->append(csvRow(machine, measurements.back()));
         }
     printConventions(peaks);
 
@@ -111,7 +148,7 @@ ExitStatus execute(int argc, const char *const *argv) {
         if (arguments && arguments->list)
             printShapeTable();
         else if (arguments)
-            status = bench(*arguments);
+            status = arguments->record ? benchRecording(*arguments) : bench(*arguments);
         if (std::fflush(stdout) != 0) throw Failure("the result could not be printed: standard output is closed or full");
         return status;
     } catch (const Failure &failure) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <vector>
 
 namespace vkattn::bench {
 namespace {
@@ -33,19 +32,18 @@ std::vector<VkExtensionProperties> deviceExtensions(VkPhysicalDevice device) {
     return list;
 }
 
-VkInstance makeInstance() {
+VkInstance makeInstance(uint32_t apiVersion) {
     const std::vector<VkExtensionProperties> listed = instanceExtensions();
     std::vector<const char *> extensions;
     VkInstanceCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
-    if (has(listed, "VK_KHR_portability_enumeration")) { // MoltenVK is listed only to those who ask
-        for (const char *name : {"VK_KHR_portability_enumeration", "VK_KHR_get_physical_device_properties2"})
-            if (has(listed, name)) extensions.push_back(name);
-        info.flags |= 1; // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
-    }
+    for (const char *name : {"VK_KHR_portability_enumeration", "VK_KHR_get_physical_device_properties2"})
+        if (has(listed, name)) extensions.push_back(name);
+    if (has(listed, "VK_KHR_portability_enumeration")) // MoltenVK is listed only to those who ask
+        info.flags |= 1;                               // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
     VkApplicationInfo application{};
     application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
-    application.apiVersion = VK_API_VERSION_1_0;
+    application.apiVersion = apiVersion;
     info.pApplicationInfo = &application;
     info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
     info.ppEnabledExtensionNames = extensions.data();
@@ -60,9 +58,9 @@ bool isSame(const VkPhysicalDeviceProperties &a, const DeviceInfo &b) {
 
 } // namespace
 
-VulkanDevice::VulkanDevice(const DeviceInfo &wanted) {
+VulkanDevice::VulkanDevice(const DeviceInfo &wanted, std::span<const char *const> extensions) {
     try {
-        open(wanted);
+        open(wanted, extensions);
     } catch (...) {
         close();
         throw;
@@ -91,11 +89,12 @@ VkPhysicalDevice VulkanDevice::find(const DeviceInfo &wanted) const {
     throw VulkanError("the device is not there a second time");
 }
 
-void VulkanDevice::open(const DeviceInfo &wanted) {
+void VulkanDevice::open(const DeviceInfo &wanted, std::span<const char *const> extensions) {
     check("volkInitialize", volkInitialize());
-    instance_ = makeInstance();
+    apiVersion_ = std::min<uint32_t>(volkGetInstanceVersion(), VK_API_VERSION_1_3);
+    instance_ = makeInstance(apiVersion_);
     volkLoadInstanceOnly(instance_);
-    VkPhysicalDevice physical = find(wanted);
+    VkPhysicalDevice physical = physical_ = find(wanted);
     vkGetPhysicalDeviceProperties(physical, &properties_);
     vkGetPhysicalDeviceMemoryProperties(physical, &memory_);
 
@@ -116,11 +115,12 @@ void VulkanDevice::open(const DeviceInfo &wanted) {
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
     info.queueCreateInfoCount = 1;
     info.pQueueCreateInfos = &queueInfo;
-    const char *subset = "VK_KHR_portability_subset"; // must be enabled where it is listed
-    if (has(deviceExtensions(physical), subset)) {
-        info.enabledExtensionCount = 1;
-        info.ppEnabledExtensionNames = &subset;
-    }
+    const std::vector<VkExtensionProperties> listed = deviceExtensions(physical);
+    extensions_.assign(extensions.begin(), extensions.end());
+    extensions_.push_back("VK_KHR_portability_subset"); // must be enabled where it is listed
+    std::erase_if(extensions_, [&](const char *name) { return !has(listed, name); });
+    info.enabledExtensionCount = static_cast<uint32_t>(extensions_.size());
+    info.ppEnabledExtensionNames = extensions_.data();
     check("vkCreateDevice", vkCreateDevice(physical, &info, nullptr, &device_));
     volkLoadDevice(device_);
     vkGetDeviceQueue(device_, family, 0, &queue_);
@@ -282,6 +282,11 @@ void VulkanDevice::begin() {
     VkCommandBufferBeginInfo info{};
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
     check("vkBeginCommandBuffer", vkBeginCommandBuffer(commands_, &info));
+}
+
+VkCommandBuffer VulkanDevice::startRecording() {
+    begin();
+    return commands_;
 }
 
 // Wall clock from submit to fence.

@@ -10,6 +10,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace vkattn::bench {
 
@@ -31,12 +32,19 @@ class VulkanDevice {
         uint64_t bytes = 0;
     };
 
-    explicit VulkanDevice(const DeviceInfo &wanted); // throws VulkanError
+    // With those of the extensions that the device has. Throws VulkanError.
+    explicit VulkanDevice(const DeviceInfo &wanted, std::span<const char *const> extensions = {});
     ~VulkanDevice();
     VulkanDevice(const VulkanDevice &) = delete;
     VulkanDevice &operator=(const VulkanDevice &) = delete;
 
     [[nodiscard]] const VkPhysicalDeviceLimits &limits() const { return properties_.limits; }
+    [[nodiscard]] uint32_t apiVersion() const { return apiVersion_; } // of the instance
+    [[nodiscard]] VkInstance instance() const { return instance_; }
+    [[nodiscard]] VkPhysicalDevice physicalDevice() const { return physical_; }
+    [[nodiscard]] VkDevice handle() const { return device_; }
+    [[nodiscard]] const std::vector<const char *> &extensions() const { return extensions_; } // enabled ones
+    [[nodiscard]] VkCommandBuffer startRecording(); // the one command buffer, empty; never submitted
     [[nodiscard]] VkPipeline makePipeline(std::span<const uint32_t> spirv, std::span<const uint32_t> constants); // with ids from 0 on
     void reserve(Buffer &buffer, uint64_t bytes); // device-local, zeroed; what it held before is lost
     void release(Buffer &buffer);
@@ -45,14 +53,17 @@ class VulkanDevice {
     void destroyPipeline(VkPipeline pipeline);
 
   private:
-    void open(const DeviceInfo &wanted);
+    void open(const DeviceInfo &wanted, std::span<const char *const> extensions);
     [[nodiscard]] VkPhysicalDevice find(const DeviceInfo &wanted) const;
     void makeLayouts();
     void close();
     void begin();
     double submit();
 
+    uint32_t apiVersion_ = 0;
     VkInstance instance_ = VK_NULL_HANDLE;
+    VkPhysicalDevice physical_ = VK_NULL_HANDLE;
+    std::vector<const char *> extensions_;
     VkPhysicalDeviceProperties properties_{};
     VkPhysicalDeviceMemoryProperties memory_{};
     VkDevice device_ = VK_NULL_HANDLE;

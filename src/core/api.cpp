@@ -1,5 +1,6 @@
 // The C functions of vkattn.h: argument checks, then the layers below.
 #include "core/context.hpp"
+#include "core/describe.hpp"
 #include "core/explain.hpp"
 #include "core/flash.hpp"
 #include "core/record.hpp"
@@ -20,6 +21,16 @@ vkattn_result planFor(Context &context, const vkattn_problem *description, Plan 
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
     return makePlan(problem, context.limits(), plan, why);
+}
+
+// What a context on such a device would plan with.
+vkattn_result limitsFor(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes, PlanLimits &limits,
+                        vkattn_diagnostic *why) {
+    if (!caps) return fail(why, invalid, "caps is NULL");
+    if (const auto r = checkCaps(*caps, "caps", why)) return r;
+    if (tuningBytes && !tuning) return fail(why, invalid, "tuning is NULL with tuningBytes %zu", tuningBytes);
+    limits = {*caps, maxWorkspaceBytes ? maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(*caps)};
+    return readTuning(tuning, tuningBytes, limits.tuning, why);
 }
 
 } // namespace
@@ -47,8 +58,8 @@ vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProc
 }
 
 vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why) {
-    if (!caps || caps->structSize != sizeof(vkattn_caps))
-        return fail(why, invalid, "caps is NULL or its structSize is not sizeof(vkattn_caps)");
+    if (!caps) return fail(why, invalid, "caps is NULL");
+    if (const auto r = checkCaps(*caps, "caps", why)) return r;
     static constexpr vkattn_kernel kernels[] = {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE};
     if (index >= sizeof kernels / sizeof kernels[0]) return fail(why, invalid, "there is no kernel %u", index);
     if (name) *name = kernelName(kernels[index]);
@@ -99,15 +110,12 @@ vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem,
 //
 vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
                             const vkattn_problem *description, vkattn_explanation *out, vkattn_diagnostic *why) {
-    if (!caps || caps->structSize != sizeof(vkattn_caps))
-        return fail(why, invalid, "caps is NULL or its structSize is not sizeof(vkattn_caps)");
     if (!out || out->structSize != sizeof(vkattn_explanation))
         return fail(why, invalid, "out is NULL or its structSize is not sizeof(vkattn_explanation)");
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
-    PlanLimits limits = {*caps, maxWorkspaceBytes ? maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(*caps)};
-    if (tuningBytes && !tuning) return fail(why, invalid, "tuning is NULL with tuningBytes %zu", tuningBytes);
-    if (const auto r = readTuning(tuning, tuningBytes, limits.tuning, why)) return r;
+    PlanLimits limits;
+    if (const auto r = limitsFor(caps, maxWorkspaceBytes, tuning, tuningBytes, limits, why)) return r;
     return explainPlan(problem, limits, *out, why);
 }
 
@@ -129,6 +137,19 @@ vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem
     Plan plan;
     if (const auto r = planFor(*fromHandle(context), problem, plan, why)) return r;
     return recordPlan(*fromHandle(context), plan, *record, why);
+}
+
+vkattn_result vkattnDescribe(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
+                             const vkattn_problem *description, void *scratch, size_t *scratchBytes, const vkattn_dispatch **dispatches,
+                             uint32_t *count, vkattn_diagnostic *why) {
+    if (!scratchBytes) return fail(why, invalid, "scratchBytes is NULL");
+    Problem problem;
+    if (const auto r = makeProblem(description, problem, why)) return r;
+    PlanLimits limits;
+    if (const auto r = limitsFor(caps, maxWorkspaceBytes, tuning, tuningBytes, limits, why)) return r;
+    Plan plan;
+    if (const auto r = makePlan(problem, limits, plan, why)) return r;
+    return describePlan(plan, limits.caps, scratch, scratchBytes, dispatches, count, why);
 }
 
 vkattn_result vkattnExportCache(vkattn_context context, size_t *bytes, void *data, vkattn_diagnostic *why) {

@@ -1,6 +1,9 @@
 #include "core/caps.hpp"
 
+#include "util/diagnostic.hpp"
+
 #include <algorithm>
+#include <bit>
 
 namespace vkattn {
 
@@ -18,6 +21,21 @@ Caps capsFromLimits(const VkPhysicalDeviceProperties &properties) {
     std::copy_n(limits.maxComputeWorkGroupCount, 3, caps.maxWorkgroupCount);
     caps.maxSharedMemoryBytes = limits.maxComputeSharedMemorySize;
     return caps;
+}
+
+vkattn_result checkCaps(const Caps &caps, const char *name, vkattn_diagnostic *why) {
+    constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+    if (caps.structSize != sizeof(vkattn_caps))
+        return fail(why, invalid, "%s: structSize is %u, expected sizeof(vkattn_caps) = %zu", name, caps.structSize, sizeof(vkattn_caps));
+    if (const uint32_t alignment = caps.minStorageBufferOffsetAlignment; alignment && !std::has_single_bit(alignment))
+        return fail(why, invalid, "%s: minStorageBufferOffsetAlignment is %u, expected a power of two, as Vulkan requires", name,
+                    alignment);
+    if (caps.subgroupSize && !std::has_single_bit(caps.subgroupSize))
+        return fail(why, invalid, "%s: subgroupSize is %u, expected a power of two, as Vulkan requires, or 0 for unknown", name,
+                    caps.subgroupSize);
+    if (caps.subgroupSize == 0 && (caps.subgroupShuffle || caps.subgroupClustered || caps.fullSubgroups))
+        return fail(why, invalid, "%s: subgroup operations are set, and subgroupSize is 0; set the device's size, or leave them 0", name);
+    return VKATTN_OK;
 }
 
 Caps weakerCaps(const Caps &a, const Caps &b) {

@@ -26,6 +26,9 @@ using Caps = vkattn_caps;
 
 [[nodiscard]] Caps capsFromLimits(const VkPhysicalDeviceProperties &properties);
 
+// Whether planning can work with caps that a caller has filled in; `name` is what the message calls them.
+[[nodiscard]] vkattn_result checkCaps(const Caps &caps, const char *name, vkattn_diagnostic *why);
+
 // The weaker of both in every field.
 [[nodiscard]] Caps weakerCaps(const Caps &a, const Caps &b);
 

@@ -16,9 +16,8 @@ vkattn_result Context::create(const vkattn_host &host, Context *&out, vkattn_dia
         return fail(why, invalid, "host.instance, physicalDevice, device and getInstanceProcAddr are all required");
     if (host.enabledExtensionCount && !host.enabledExtensions)
         return fail(why, invalid, "host.enabledExtensions is NULL with enabledExtensionCount %u", host.enabledExtensionCount);
-    if (host.capsLimit && host.capsLimit->structSize != sizeof(vkattn_caps))
-        return fail(why, invalid, "host.capsLimit->structSize is %u, expected sizeof(vkattn_caps) = %zu", host.capsLimit->structSize,
-                    sizeof(vkattn_caps));
+    if (host.capsLimit)
+        if (const auto r = checkCaps(*host.capsLimit, "host.capsLimit", why)) return r;
 
     const VkAllocationCallbacks *allocator = host.allocator;
     void *memory = hostAllocate(allocator, sizeof(Context), alignof(Context));

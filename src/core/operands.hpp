@@ -77,6 +77,23 @@ struct Chunk {
     return arrayOperand(role, first, (c.batches - 1ull) * extent + tokens, first, basePushByte);
 }
 
+// What a descriptor shows, from the start of the buffer that holds the role's memory: it begins at a multiple of the device's alignment and
+// covers whole words.
+struct DescriptorRange {
+    uint64_t offset, size;
+};
+// The role's memory begins `roleBegin` bytes into its buffer. What aligning moves goes into the push constant. `alignment`: a power of two
+// and at least 4.
+[[nodiscard]] inline DescriptorRange placeOperand(const Operand &operand, uint64_t roleBegin, uint64_t alignment, uint32_t *pushWords) {
+    const uint64_t begin = (roleBegin + operand.beginBytes) & ~(alignment - 1), end = (roleBegin + operand.endBytes + 3) & ~3ull;
+    if (operand.basePushWord != noPushWord)
+        pushWords[operand.basePushWord] = static_cast<uint32_t>((roleBegin + operand.firstByte - begin) / operand.elementSize);
+    return {begin, end > begin + 4 ? end - begin : 4};
+}
+[[nodiscard]] inline uint64_t descriptorAlignment(const Caps &caps) {
+    return caps.minStorageBufferOffsetAlignment > 4 ? caps.minStorageBufferOffsetAlignment : 4;
+}
+
 [[nodiscard]] inline Operand scoresOperand(const Plan &plan, bool writes) {
     return {VKATTN_WORKSPACE, plan.tableBytes, plan.workspaceBytes, plan.tableBytes, noPushWord, 4, writes};
 }

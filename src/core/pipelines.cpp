@@ -1,7 +1,7 @@
 #include "core/pipelines.hpp"
 
 #include "core/host_memory.hpp"
-#include "core/shader_bank.hpp"
+#include "core/shaders.hpp"
 #include "core/specialize.hpp"
 #include "util/diagnostic.hpp"
 
@@ -10,44 +10,6 @@
 
 namespace vkattn {
 namespace {
-
-const ShaderModule &shaderFor(Stage stage) {
-    switch (stage) {
-    case Stage::sequences:
-        return shader_sequences;
-    case Stage::sinks:
-        return shader_sinks;
-    case Stage::scores:
-        return shader_scores;
-    case Stage::bias:
-        return shader_bias;
-    case Stage::alibi:
-        return shader_alibi;
-    case Stage::mask:
-        return shader_mask;
-    case Stage::bitMask:
-        return shader_bit_mask;
-    case Stage::documents:
-        return shader_documents;
-    case Stage::softmax:
-        return shader_softmax;
-    case Stage::values:
-        return shader_values;
-    case Stage::options:
-        return shader_options;
-    case Stage::combine:
-        return shader_combine;
-    case Stage::flashPlain:
-        return shader_flash_plain;
-    case Stage::flashPlainSubgroups:
-        return shader_flash_plain_subgroups;
-    case Stage::flash:
-        return shader_flash;
-    case Stage::flashSubgroups:
-        break;
-    }
-    return shader_flash_subgroups;
-}
 
 // The specialization constants that choose between branches: source, rolledEdges to outType, and dimOrder of flash.comp, by their ids
 // there. The other shaders are small.
@@ -174,7 +136,7 @@ vkattn_result Pipelines::createModule(const char *name, const Spirv &spirv, cons
 
 vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *why) {
     const ShaderModule &shader = shaderFor(key.stage);
-    const Spirv &spirv = nanPreserving_ ? shader.nanPreserving : shader.plain;
+    const Spirv &spirv = spirvOf(shader, nanPreserving_);
     VkShaderModule module = VK_NULL_HANDLE;
     if (const auto r = createModule(shader.name, spirv, {key.constants, key.constantCount, foldedConstants(key.stage)}, module, why))
         return r;

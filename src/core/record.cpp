@@ -1,9 +1,7 @@
 #include "core/record.hpp"
 
+#include "core/operands.hpp"
 #include "util/diagnostic.hpp"
-
-#include <algorithm>
-#include <cstring>
 
 namespace vkattn {
 namespace {
@@ -53,14 +51,10 @@ vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bin
     return VKATTN_OK;
 }
 
-// Descriptors begin at multiples of the device's alignment and cover whole words; what that moves goes into the push constant.
-VkDescriptorBufferInfo describeOperand(const Operand &operand, const vkattn_binding &binding, uint64_t alignment, Dispatch &dispatch) {
-    const uint64_t begin = binding.offset + operand.beginBytes, alignedBegin = begin & ~(alignment - 1);
-    const uint64_t end = (binding.offset + operand.endBytes + 3) & ~3ull;
-    if (operand.basePushWord != noPushWord)
-        dispatch.pushWords[operand.basePushWord] =
-            static_cast<uint32_t>((binding.offset + operand.firstByte - alignedBegin) / operand.elementSize);
-    return {binding.buffer, alignedBegin, std::max<uint64_t>(end - alignedBegin, 4)};
+VkDescriptorBufferInfo descriptorOf(const Operand &operand, const Bindings &bindings, uint64_t alignment, Dispatch &dispatch) {
+    const vkattn_binding &binding = bindings.byRole[operand.role];
+    const DescriptorRange range = placeOperand(operand, binding.offset, alignment, dispatch.pushWords);
+    return {binding.buffer, range.offset, range.size};
 }
 
 void barrier(const DeviceTable &table, VkCommandBuffer commandBuffer) {
@@ -92,14 +86,14 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
         return VKATTN_NOT_READY;
     }
 
-    const uint64_t alignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
+    const uint64_t alignment = descriptorAlignment(caps);
     VkPipeline bound = VK_NULL_HANDLE;
     for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
         Dispatch dispatch = plan.dispatch(n);
         VkDescriptorBufferInfo buffers[maxOperandsPerDispatch];
         VkWriteDescriptorSet writes[maxOperandsPerDispatch] = {};
         for (uint32_t o = 0; o < dispatch.operandCount; ++o) {
-            buffers[o] = describeOperand(dispatch.operands[o], bindings.byRole[dispatch.operands[o].role], alignment, dispatch);
+            buffers[o] = descriptorOf(dispatch.operands[o], bindings, alignment, dispatch);
             writes[o].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
             writes[o].dstBinding = o;
             writes[o].descriptorCount = 1;
@@ -107,7 +101,7 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
             writes[o].pBufferInfo = &buffers[o];
         }
         for (uint32_t o = dispatch.operandCount; o < dispatch.operandCount + dispatch.unboundCount; ++o)
-            (void)describeOperand(dispatch.operands[o], bindings.byRole[dispatch.operands[o].role], alignment, dispatch);
+            (void)descriptorOf(dispatch.operands[o], bindings, alignment, dispatch);
         if (dispatch.barrierBefore) barrier(table, record.commandBuffer);
         const VkPipeline pipeline = pipelines.find(dispatch.key);
         const PipelineLayout &layout = pipelines.layout(dispatch.key.stage);

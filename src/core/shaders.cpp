@@ -1,0 +1,48 @@
+#include "core/shaders.hpp"
+
+namespace vkattn {
+
+const ShaderModule &shaderFor(Stage stage) {
+    switch (stage) {
+    case Stage::sequences:
+        return shader_sequences;
+    case Stage::sinks:
+        return shader_sinks;
+    case Stage::scores:
+        return shader_scores;
+    case Stage::bias:
+        return shader_bias;
+    case Stage::alibi:
+        return shader_alibi;
+    case Stage::mask:
+        return shader_mask;
+    case Stage::bitMask:
+        return shader_bit_mask;
+    case Stage::documents:
+        return shader_documents;
+    case Stage::softmax:
+        return shader_softmax;
+    case Stage::values:
+        return shader_values;
+    case Stage::options:
+        return shader_options;
+    case Stage::combine:
+        return shader_combine;
+    case Stage::flashPlain:
+        return shader_flash_plain;
+    case Stage::flashPlainSubgroups:
+        return shader_flash_plain_subgroups;
+    case Stage::flash:
+        return shader_flash;
+    case Stage::flashSubgroups:
+        break;
+    }
+    return shader_flash_subgroups;
+}
+
+bool needsFullSubgroups(const PipelineKey &key, const Caps &caps) {
+    const bool subgroups = key.stage == Stage::flashPlainSubgroups || key.stage == Stage::flashSubgroups;
+    return subgroups && caps.fullSubgroups && caps.subgroupSize && key.constants[0] % caps.subgroupSize == 0;
+}
+
+} // namespace vkattn

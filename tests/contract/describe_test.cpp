@@ -1,0 +1,369 @@
+// vkattnDescribe says what vkattnRecord records: compared command by command against a Vulkan that remembers, for many problems on many
+// devices that do not exist.
+#include "support/case.hpp"
+#include "support/fake_vulkan.hpp"
+#include "vkattn/vkattn.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <map>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+template <class T> T oneOf(Random &random, std::initializer_list<T> values) {
+    return values.begin()[random() % values.size()];
+}
+
+vkattn_caps strongCaps() {
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    caps.maxStorageBufferRange = 1u << 30;
+    caps.minStorageBufferOffsetAlignment = 64;
+    caps.maxStorageBuffersPerStage = 16;
+    caps.maxPushConstantsBytes = 128;
+    caps.maxWorkgroupInvocations = 1024;
+    for (uint32_t &size : caps.maxWorkgroupSize) size = 1024;
+    for (uint32_t &count : caps.maxWorkgroupCount) count = 65535;
+    caps.maxSharedMemoryBytes = 32768;
+    caps.pushDescriptors = caps.subgroupShuffle = caps.subgroupClustered = caps.fullSubgroups = caps.floatControlsNan = 1;
+    caps.subgroupSize = 32;
+    return caps;
+}
+
+vkattn_caps randomCaps(Random &random) {
+    vkattn_caps caps = strongCaps();
+    caps.deviceType = oneOf<uint32_t>(random, {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU});
+    caps.maxStorageBufferRange = random() % 3 ? 1u << 27 : 16384 + 256 * between(random, 0, 200);
+    caps.minStorageBufferOffsetAlignment = oneOf(random, {0u, 1u, 4u, 16u, 64u, 256u});
+    caps.maxStorageBuffersPerStage = oneOf(random, {4u, 8u, 13u, 16u});
+    caps.maxWorkgroupInvocations = oneOf(random, {128u, 256u, 1024u});
+    caps.maxSharedMemoryBytes = oneOf(random, {16384u, 49152u});
+    for (uint32_t &count : caps.maxWorkgroupCount) count = random() % 4 ? 65535 : 70;
+    caps.subgroupSize = oneOf(random, {0u, 4u, 8u, 32u, 64u, 128u});
+    caps.subgroupShuffle = caps.subgroupSize && random() % 4;
+    caps.subgroupClustered = caps.subgroupShuffle && random() % 2;
+    caps.fullSubgroups = caps.subgroupSize && random() % 2;
+    caps.floatControlsNan = random() % 2;
+    caps.pushDescriptors = random() % 2;
+    return caps;
+}
+
+// Scratch memory with canaries behind it, and the list in it.
+struct Description {
+    std::vector<uint64_t> memory;
+    size_t bytes = 0;
+    const vkattn_dispatch *list = nullptr;
+    uint32_t count = 0;
+    vkattn_result result = VKATTN_OK;
+    vkattn_diagnostic why{};
+
+    Description(const vkattn_caps &caps, uint64_t maxWorkspaceBytes, const vkattn_problem &problem) {
+        result = vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &problem, nullptr, &bytes, nullptr, &count, &why);
+        if (result != VKATTN_OK) return;
+        EXPECT_EQ(bytes % 8, 0u);
+        const uint32_t promised = count;
+        memory.assign(bytes / 8 + 8, canary);
+        count = 77;
+        size_t room = bytes;
+        result = vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &problem, memory.data(), &room, &list, &count, &why);
+        EXPECT_EQ(count, promised);
+        EXPECT_TRUE(std::all_of(memory.end() - 8, memory.end(), [](uint64_t word) { return word == canary; }))
+            << "written past the scratch";
+    }
+    [[nodiscard]] bool inside(const void *begin, uint64_t size) const {
+        const auto *first = reinterpret_cast<const char *>(memory.data()), *at = static_cast<const char *>(begin);
+        return at >= first && at + size <= first + bytes;
+    }
+    static constexpr uint64_t canary = 0xa5a5a5a5deadbeefu;
+};
+
+// From the first function to the end. What comes before may differ: constants are folded before a driver sees the module.
+std::vector<uint32_t> functionsOf(const uint32_t *words, size_t count) {
+    size_t at = 5;
+    while (at < count && (words[at] & 0xffff) != 54 /* OpFunction */ && words[at] >> 16) at += words[at] >> 16;
+    EXPECT_LT(at, count);
+    return {words + at, words + count};
+}
+
+struct Comparison {
+    uint32_t recorded = 0, dispatches = 0, refused = 0, chunked = 0, subgroups = 0;
+    std::map<uint64_t, std::vector<uint32_t>> constantsOfKey; // of all problems and devices: no key stands for two pipelines
+
+    void compareDispatch(const vkattn_dispatch &said, const FakeDispatch &done, const vkattn_caps &caps, const vkattn_problem &problem,
+                         const vkattn_binding *bindings, uint64_t workspaceBytes, const std::string &name);
+    void compare(const vkattn_problem &problem, const vkattn_caps &limit, uint64_t maxWorkspaceBytes, Random &random,
+                 const std::string &name);
+};
+
+void Comparison::compareDispatch(const vkattn_dispatch &said, const FakeDispatch &done, const vkattn_caps &caps,
+                                 const vkattn_problem &problem, const vkattn_binding *bindings, uint64_t workspaceBytes,
+                                 const std::string &name) {
+    const FakePipeline &pipeline = *done.pipeline;
+    EXPECT_TRUE(std::equal(said.groups, said.groups + 3, done.groups)) << name;
+    EXPECT_EQ(said.barrierBefore, done.barriers) << name;
+    ASSERT_EQ(said.pushConstantBytes, done.pushBytes) << name;
+    EXPECT_EQ(0, std::memcmp(said.pushConstants, done.push, done.pushBytes)) << name << ": push constants of " << said.name;
+
+    const VkSpecializationInfo &constants = *said.specialization;
+    ASSERT_EQ(constants.mapEntryCount, pipeline.constants.size()) << name;
+    ASSERT_EQ(constants.dataSize, pipeline.constants.size() * 4) << name;
+    for (uint32_t n = 0; n < constants.mapEntryCount; ++n) {
+        EXPECT_EQ(constants.pMapEntries[n].constantID, n);
+        EXPECT_EQ(constants.pMapEntries[n].offset, n * 4);
+        EXPECT_EQ(constants.pMapEntries[n].size, 4u);
+    }
+    EXPECT_EQ(0, std::memcmp(constants.pData, pipeline.constants.data(), constants.dataSize)) << name << ": constants of " << said.name;
+    EXPECT_EQ(functionsOf(said.spirv, said.spirvBytes / 4), functionsOf(pipeline.spirv.data(), pipeline.spirv.size())) << name << said.name;
+    EXPECT_LE(said.spirv[1], caps.subgroupShuffle ? 0x10300u : 0x10000u) << name << ": SPIR-V version";
+    const VkPipelineShaderStageCreateFlags full = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+    EXPECT_EQ(said.requireFullSubgroups, (pipeline.stageFlags & full) != 0 ? 1u : 0u) << name;
+
+    std::vector<uint32_t> identity = functionsOf(said.spirv, said.spirvBytes / 4);
+    identity.insert(identity.end(), pipeline.constants.begin(), pipeline.constants.end());
+    identity.insert(identity.end(), {said.operandCount, said.requireFullSubgroups, caps.floatControlsNan});
+    const auto [known, isNew] = constantsOfKey.try_emplace(said.pipelineKey, identity);
+    EXPECT_EQ(known->second, identity) << name << ": one key for two pipelines";
+
+    ASSERT_EQ(said.operandCount, done.descriptorCount) << name;
+    const uint64_t alignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
+    for (uint32_t o = 0; o < said.operandCount; ++o) {
+        const vkattn_operand &operand = said.operands[o];
+        const vkattn_binding &binding = bindings[operand.role];
+        ASSERT_LT(static_cast<uint32_t>(operand.role), VKATTN_ROLE_COUNT);
+        EXPECT_EQ(done.descriptors[o].buffer, binding.buffer) << name;
+        EXPECT_EQ(done.descriptors[o].offset, binding.offset + operand.offsetBytes) << name;
+        EXPECT_EQ(done.descriptors[o].range, operand.sizeBytes) << name;
+        EXPECT_EQ(operand.offsetBytes % alignment, 0u) << name;
+        EXPECT_TRUE(operand.sizeBytes && operand.sizeBytes % 4 == 0) << name;
+        const uint64_t bytes = operand.role == VKATTN_WORKSPACE ? workspaceBytes : vkattnOperandBytes(&problem, operand.role);
+        EXPECT_LE(operand.offsetBytes + operand.sizeBytes, (bytes + 3) / 4 * 4) << name;
+        EXPECT_LE(operand.sizeBytes, caps.maxStorageBufferRange) << name;
+        const bool writable = operand.role == VKATTN_WORKSPACE || operand.role <= VKATTN_WEIGHTS;
+        EXPECT_LE(operand.writes, writable && operand.role > VKATTN_V ? 1u : 0u) << name;
+    }
+}
+
+void Comparison::compare(const vkattn_problem &problem, const vkattn_caps &limit, uint64_t maxWorkspaceBytes, Random &random,
+                         const std::string &name) {
+    FakeVulkan fake;
+    fake.pushDescriptors = limit.pushDescriptors != 0;
+    vkattn_host host = fake.host();
+    host.capsLimit = &limit;
+    host.maxWorkspaceBytes = maxWorkspaceBytes;
+    Context context;
+    vkattn_diagnostic why{};
+    ASSERT_EQ(context.create(host, &why), VKATTN_OK) << name << ": " << why.message;
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    ASSERT_EQ(vkattnContextCaps(context.handle(), &caps), VKATTN_OK);
+
+    const Description description(caps, maxWorkspaceBytes, problem);
+    vkattn_requirements needs{};
+    const vkattn_result queried = context.query(problem, needs, &why);
+    ASSERT_EQ(queried, description.result) << name << ": " << why.message << " / " << description.why.message;
+    if (queried != VKATTN_OK) {
+        EXPECT_STREQ(why.message, description.why.message);
+        ++refused;
+        return;
+    }
+    ASSERT_EQ(description.count, needs.dispatchCount) << name;
+    EXPECT_EQ(description.list == nullptr, needs.dispatchCount == 0) << name;
+
+    const uint64_t alignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
+    vkattn_binding bindings[VKATTN_ROLE_COUNT] = {};
+    std::vector<vkattn_binding> bound;
+    for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+        const auto role = static_cast<vkattn_role>(n);
+        const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&problem, role);
+        bindings[n] = {role, reinterpret_cast<VkBuffer>(uintptr_t{0x1000} + n), alignment * between(random, 0, 100000), bytes};
+        if (bytes) bound.push_back(bindings[n]);
+    }
+    FakeCommands commands;
+    FakePool pool(needs.descriptorSetCount, needs.storageDescriptorCount);
+    vkattn_record record{};
+    record.structSize = sizeof record;
+    record.allowCompile = 1;
+    record.commandBuffer = commands.handle();
+    record.bindings = bound.data();
+    record.bindingCount = static_cast<uint32_t>(bound.size());
+    if (!fake.pushDescriptors) record.descriptorPool = pool.handle();
+
+    std::vector<uint32_t> sliceOf;
+    for (record.sliceIndex = 0; record.sliceIndex < std::max(problem.sliceCount, 1u); ++record.sliceIndex) {
+        ASSERT_EQ(vkattnRecord(context.handle(), &problem, &record, &why), VKATTN_OK) << name << ": " << why.message;
+        sliceOf.resize(commands.dispatches.size(), record.sliceIndex);
+    }
+    EXPECT_EQ(commands.error, nullptr) << name << ": " << commands.error;
+    EXPECT_EQ(fake.error.load(), nullptr) << name << ": " << fake.error.load();
+    ASSERT_EQ(commands.dispatches.size(), description.count) << name;
+    EXPECT_EQ(pool.taken, needs.descriptorSetCount) << name;
+    EXPECT_EQ(pool.descriptorsLeft, 0u) << name;
+
+    std::map<uint64_t, const FakePipeline *> pipelineOf;
+    uint32_t outputsWritten = 0;
+    for (uint32_t n = 0; n < description.count; ++n) {
+        const vkattn_dispatch &said = description.list[n];
+        ASSERT_TRUE(description.inside(&said, sizeof said) &&
+                    description.inside(said.operands, said.operandCount * sizeof *said.operands) &&
+                    description.inside(said.pushConstants, said.pushConstantBytes) &&
+                    description.inside(said.specialization->pData, said.specialization->dataSize))
+            << name;
+        compareDispatch(said, commands.dispatches[n], caps, problem, bindings, needs.workspaceBytes, name);
+        EXPECT_EQ(said.slice, sliceOf[n]) << name;
+        EXPECT_EQ(pipelineOf.try_emplace(said.pipelineKey, commands.dispatches[n].pipeline).first->second, commands.dispatches[n].pipeline)
+            << name;
+        for (uint32_t o = 0; o < said.operandCount; ++o) outputsWritten |= said.operands[o].writes << said.operands[o].role;
+        subgroups += said.requireFullSubgroups;
+    }
+    EXPECT_EQ(pipelineOf.size(), needs.pipelineCount) << name;
+    for (const vkattn_role role : {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS}) {
+        const bool wanted = description.count && vkattnOperandBytes(&problem, role);
+        EXPECT_EQ(outputsWritten >> role & 1u, wanted ? 1u : 0u) << name << " role " << role;
+    }
+    ++recorded;
+    dispatches += description.count;
+    chunked += needs.chunkCount > 1;
+}
+
+} // namespace
+
+TEST(Describe, saysWhatIsRecorded) {
+    Random random = randomFor("describe");
+    Comparison comparison;
+    for (Case &c : caseMatrix(random, true)) {
+        c.kernel = static_cast<vkattn_kernel>(between(random, 0, VKATTN_KERNEL_COUNT - 1));
+        Random own = randomFor(c.name);
+        const auto instance = makeInstance(c, own);
+        const uint64_t room = oneOf<uint64_t>(random, {0, 0, 4096, 65536});
+        comparison.compare(instance->problem, randomCaps(random), room, random, c.name);
+        comparison.compare(instance->problem, strongCaps(), 0, random, c.name + " strong");
+    }
+    std::printf("%u problems of %u dispatches are the same, %zu pipelines, %u in chunks; %u refused for the same reason\n",
+                comparison.recorded, comparison.dispatches, comparison.constantsOfKey.size(), comparison.chunked, comparison.refused);
+    EXPECT_GT(comparison.recorded, 500u);
+    EXPECT_GT(comparison.chunked, 50u);
+    EXPECT_GT(comparison.refused, 50u);
+}
+
+TEST(Describe, requiresFullSubgroupsWhereWorkgroupsAreWholeOnes) {
+    const vkattn_layout t = packed(VKATTN_F32, 1, 2, 40, 64);
+    const vkattn_problem p = problem(t, t, t, t);
+    vkattn_caps caps = strongCaps();
+    const auto required = [&] {
+        const Description description(caps, 0, p);
+        EXPECT_EQ(description.result, VKATTN_OK) << description.why.message;
+        EXPECT_EQ(description.count, 1u);
+        return description.count ? description.list[0].requireFullSubgroups : 2;
+    };
+    EXPECT_EQ(required(), 1u);
+    caps.subgroupSize = 128; // the workgroup has 64 invocations
+    EXPECT_EQ(required(), 0u);
+    caps.subgroupSize = 32, caps.fullSubgroups = 0;
+    EXPECT_EQ(required(), 0u);
+    caps.fullSubgroups = 1, caps.subgroupShuffle = 0; // the shader without subgroup operations
+    EXPECT_EQ(required(), 0u);
+}
+
+TEST(Describe, refusesScratchThatDoesNotFit) {
+    const vkattn_layout t = packed(VKATTN_F16, 1, 2, 9, 16);
+    vkattn_problem p = problem(t, t, t, t);
+    p.kernel = VKATTN_KERNEL_STAGED;
+    const vkattn_caps caps = strongCaps();
+    size_t bytes = 0;
+    uint32_t count = 0;
+    const vkattn_dispatch *list = nullptr;
+    vkattn_diagnostic why{};
+    ASSERT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, nullptr, &bytes, &list, &count, &why), VKATTN_OK) << why.message;
+    EXPECT_EQ(count, 3u);
+    EXPECT_EQ(list, nullptr);
+    std::vector<uint64_t> memory(bytes / 8 + 1, Description::canary);
+    const std::vector<uint64_t> before = memory;
+    const auto refuses = [&](void *scratch, size_t *room, const vkattn_dispatch **out, uint32_t *n, const char *reason) {
+        EXPECT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, scratch, room, out, n, &why), VKATTN_ERROR_INVALID_ARGUMENT) << reason;
+        EXPECT_NE(std::string(why.message).find(reason), std::string::npos) << why.message;
+        EXPECT_EQ(memory, before) << reason;
+    };
+    size_t room = bytes - 1;
+    refuses(memory.data(), &room, &list, &count, ("expected at least " + std::to_string(bytes)).c_str());
+    room = 0;
+    refuses(memory.data(), &room, &list, &count, "scratch has 0 bytes");
+    room = bytes;
+    refuses(reinterpret_cast<char *>(memory.data()) + 4, &room, &list, &count, "multiple of 8");
+    refuses(memory.data(), nullptr, &list, &count, "scratchBytes is NULL");
+    refuses(memory.data(), &room, nullptr, &count, "must not be NULL");
+    refuses(memory.data(), &room, &list, nullptr, "must not be NULL");
+    EXPECT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, memory.data(), &room, &list, &count, &why), VKATTN_OK) << why.message;
+    EXPECT_EQ(room, bytes);
+    EXPECT_EQ(memory.back(), Description::canary);
+}
+
+TEST(Describe, refusesWhatPlanningCannotWorkWith) {
+    const vkattn_layout t = packed(VKATTN_F32, 1, 1, 3, 8);
+    const vkattn_problem p = problem(t, t, t, t);
+    const auto reason = [&](const vkattn_caps *caps, const void *tuning, size_t tuningBytes, const vkattn_problem *description) {
+        size_t bytes = 0;
+        vkattn_diagnostic why{};
+        EXPECT_EQ(vkattnDescribe(caps, 0, tuning, tuningBytes, description, nullptr, &bytes, nullptr, nullptr, &why),
+                  VKATTN_ERROR_INVALID_ARGUMENT);
+        // The other calls that take caps refuse the same.
+        vkattn_explanation plan{};
+        plan.structSize = sizeof plan;
+        EXPECT_EQ(vkattnExplain(caps, 0, tuning, tuningBytes, description, &plan, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
+        FakeVulkan fake;
+        vkattn_host host = fake.host();
+        host.capsLimit = caps;
+        Context context;
+        if (caps && caps->structSize && description && !tuningBytes) {
+            EXPECT_EQ(context.create(host), VKATTN_ERROR_INVALID_ARGUMENT);
+            EXPECT_EQ(vkattnKernelSupport(caps, 0, nullptr, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
+        }
+        return std::string(why.message);
+    };
+    vkattn_caps caps = strongCaps();
+    EXPECT_NE(reason(nullptr, nullptr, 0, &p).find("caps is NULL"), std::string::npos);
+    EXPECT_NE(reason(&caps, nullptr, 0, nullptr).find("problem is NULL"), std::string::npos);
+    EXPECT_NE(reason(&caps, nullptr, 5, &p).find("tuning is NULL"), std::string::npos);
+    EXPECT_NE(reason(&caps, "nonsense", 8, &p).find("tuning"), std::string::npos);
+    caps.structSize = 0;
+    EXPECT_NE(reason(&caps, nullptr, 0, &p).find("structSize is 0"), std::string::npos);
+    caps = strongCaps(), caps.minStorageBufferOffsetAlignment = 48;
+    EXPECT_NE(reason(&caps, nullptr, 0, &p).find("is 48, expected a power of two"), std::string::npos);
+    caps = strongCaps(), caps.subgroupSize = 24;
+    EXPECT_NE(reason(&caps, nullptr, 0, &p).find("subgroupSize is 24"), std::string::npos);
+    caps.subgroupSize = 0; // lanes that are divided by
+    EXPECT_NE(reason(&caps, nullptr, 0, &p).find("subgroupSize is 0"), std::string::npos);
+}
+
+// Caps of any bytes: an answer, never a crash.
+TEST(Describe, survivesCapsOfAnyBytes) {
+    Random random = randomFor("describe any caps");
+    uint32_t taken = 0;
+    for (int n = 0; n < 20000; ++n) {
+        const vkattn_layout t =
+            packed(random() % 2 ? VKATTN_F32 : VKATTN_F16, between(random, 1, 3), 4, between(random, 0, 300), between(random, 1, 600));
+        vkattn_problem p = problem(t, t, t, t);
+        p.kernel = static_cast<vkattn_kernel>(between(random, 0, VKATTN_KERNEL_COUNT - 1));
+        if (random() % 4 == 0) p.flags |= VKATTN_DETERMINISTIC;
+        vkattn_caps caps = strongCaps();
+        auto *words = reinterpret_cast<uint32_t *>(&caps);
+        for (size_t w = 1; w < sizeof caps / 4; ++w)
+            if (random() % 6 == 0)
+                words[w] = random() % 2 ? oneOf(random, {0u, 1u, 2u, 127u, UINT32_MAX, 1u << 31})
+                                        : static_cast<uint32_t>(random() >> between(random, 32, 63));
+        size_t bytes = 0;
+        uint32_t count = 0;
+        if (vkattnDescribe(&caps, random() % 2 ? 0 : random() >> between(random, 0, 63), nullptr, 0, &p, nullptr, &bytes, nullptr, &count,
+                           nullptr) != VKATTN_OK ||
+            bytes > 1 << 20)
+            continue;
+        std::vector<uint64_t> memory(bytes / 8 + 1);
+        const vkattn_dispatch *list = nullptr;
+        if (vkattnDescribe(&caps, 0, nullptr, 0, &p, memory.data(), &bytes, &list, &count, nullptr) == VKATTN_OK) ++taken;
+    }
+    EXPECT_GT(taken, 1000u);
+}

@@ -1,0 +1,211 @@
+// What vkattnRecord takes from the heap: nothing, for every kernel and every kind of option. And what a context takes: only through the
+// host's callbacks where there are some, and all of it comes back.
+#include "support/case.hpp"
+#include "support/fake_vulkan.hpp"
+#include "support/heap_count.hpp"
+#include "vkattn/vkattn.hpp"
+
+#include <gtest/gtest.h>
+#include <map>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+// VkAllocationCallbacks that count, and that know what is still theirs.
+struct CountingAllocator {
+    uint64_t calls = 0, untilFailure = UINT64_MAX;
+    std::map<void *, size_t> live;
+    VkAllocationCallbacks callbacks{this, allocate, nullptr, free, nullptr, nullptr};
+
+    static void *VKAPI_CALL allocate(void *self, size_t bytes, size_t, VkSystemAllocationScope) {
+        auto &own = *static_cast<CountingAllocator *>(self);
+        if (own.calls++ >= own.untilFailure) return nullptr;
+        void *memory = ::operator new(bytes);
+        own.live[memory] = bytes;
+        return memory;
+    }
+    static void VKAPI_CALL free(void *self, void *memory) {
+        auto &own = *static_cast<CountingAllocator *>(self);
+        if (!memory) return;
+        EXPECT_EQ(own.live.erase(memory), 1u) << "freed what these callbacks did not give";
+        ::operator delete(memory);
+    }
+};
+
+struct Bound {
+    std::vector<vkattn_binding> bindings;
+    Bound(const vkattn_problem &problem, const vkattn_requirements &needs) {
+        for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+            const auto role = static_cast<vkattn_role>(n);
+            const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&problem, role);
+            if (bytes) bindings.push_back({role, reinterpret_cast<VkBuffer>(uintptr_t{0x1000} + n), 0, bytes});
+        }
+    }
+};
+
+vkattn_record recordInto(FakeCommands &commands, const Bound &bound, FakePool *pool) {
+    vkattn_record record{};
+    record.structSize = sizeof record;
+    record.commandBuffer = commands.handle();
+    record.bindings = bound.bindings.data();
+    record.bindingCount = static_cast<uint32_t>(bound.bindings.size());
+    if (pool) record.descriptorPool = pool->handle();
+    return record;
+}
+
+vkattn_problem smallProblem(vkattn_kernel kernel) {
+    const vkattn_layout t = packed(VKATTN_F32, 1, 2, 40, 16);
+    vkattn_problem p = problem(t, t, t, t);
+    p.kernel = kernel;
+    return p;
+}
+
+} // namespace
+
+// A count that stays zero whatever happens would prove nothing.
+TEST(Heap, isCounted) {
+    if (!countsHeap()) GTEST_SKIP() << "a sanitizer has the heap";
+    uint64_t before = heapAllocations();
+    ::operator delete(::operator new(10)); // called by name: not to be optimised away
+    EXPECT_EQ(heapAllocations() - before, countsMalloc() ? 2u : 1u);
+    if (!countsMalloc()) return;
+    before = heapAllocations();
+    void *volatile plain = std::malloc(10);
+    std::free(plain);
+    EXPECT_GE(heapAllocations() - before, 1u);
+    // Of core's own: without callbacks it takes malloc.
+    FakeVulkan fake;
+    Context context;
+    before = heapAllocations();
+    ASSERT_EQ(context.create(fake.host()), VKATTN_OK);
+    EXPECT_GE(heapAllocations() - before, 1u);
+}
+
+TEST(Heap, isNotTouchedByRecording) {
+    if (!countsHeap()) GTEST_SKIP() << "a sanitizer has the heap";
+    Random random = randomFor("heap");
+    CountingAllocator allocator;
+    uint32_t recorded[VKATTN_KERNEL_COUNT] = {}, refused = 0;
+    std::vector<Case> cases = caseMatrix(random, true);
+    for (const bool cpu : {false, true})
+        for (const bool pushDescriptors : {true, false}) {
+            FakeVulkan fake;
+            fake.properties.deviceType = cpu ? VK_PHYSICAL_DEVICE_TYPE_CPU : VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+            fake.subgroups.subgroupSize = cpu ? 8 : 32;
+            fake.pushDescriptors = pushDescriptors;
+            vkattn_host host = fake.host();
+            host.allocator = &allocator.callbacks;
+            host.maxWorkspaceBytes = 1 << 16; // some are cut into chunks
+            Context context;
+            ASSERT_EQ(context.create(host), VKATTN_OK);
+            for (Case &c : cases) {
+                c.kernel = static_cast<vkattn_kernel>(between(random, 0, VKATTN_KERNEL_COUNT - 1));
+                const auto instance = makeInstance(c, random);
+                const vkattn_problem &problem = instance->problem;
+                vkattn_diagnostic why{};
+                vkattn_requirements needs{};
+                if (context.prewarm({&problem, 1}, &why) != VKATTN_OK) {
+                    ++refused;
+                    const uint64_t before = heapAllocations();
+                    EXPECT_EQ(context.query(problem, needs, &why), VKATTN_ERROR_UNSUPPORTED) << c.name;
+                    EXPECT_EQ(heapAllocations() - before, 0u) << c.name;
+                    continue;
+                }
+                uint64_t before = heapAllocations();
+                ASSERT_EQ(context.query(problem, needs, &why), VKATTN_OK) << c.name << why.message;
+                EXPECT_EQ(heapAllocations() - before, 0u) << c.name;
+                const Bound bound(problem, needs);
+                FakeCommands commands(2 * needs.dispatchCount + size_t{1});
+                FakePool pool(2 * needs.descriptorSetCount, 2 * needs.storageDescriptorCount);
+                vkattn_record record = recordInto(commands, bound, pushDescriptors ? nullptr : &pool);
+                before = heapAllocations();
+                const uint64_t calls = allocator.calls;
+                EXPECT_EQ(vkattnRecord(context.handle(), &problem, &record, &why), VKATTN_OK) << c.name << why.message;
+                record.allowCompile = 1; // nothing is left to compile
+                EXPECT_EQ(vkattnRecord(context.handle(), &problem, &record, &why), VKATTN_OK) << c.name << why.message;
+                record.bindingCount = 0;
+                EXPECT_EQ(vkattnRecord(context.handle(), &problem, &record, &why), VKATTN_ERROR_INVALID_ARGUMENT) << c.name;
+                EXPECT_EQ(heapAllocations() - before, 0u) << c.name;
+                EXPECT_EQ(allocator.calls, calls) << c.name;
+                EXPECT_EQ(commands.dispatches.size(), 2 * needs.dispatchCount) << c.name;
+                EXPECT_EQ(commands.error, nullptr) << c.name << commands.error;
+                for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+                    static const char *const names[] = {"", "staged", "flash", "decode"};
+                    recorded[kernel] += std::string(needs.kernelName) == names[kernel];
+                }
+            }
+        }
+    EXPECT_TRUE(allocator.live.empty()) << allocator.live.size() << " allocations were not given back";
+    std::printf("recorded without an allocation: %u staged, %u flash, %u decode; %u refused\n", recorded[VKATTN_KERNEL_STAGED],
+                recorded[VKATTN_KERNEL_FLASH], recorded[VKATTN_KERNEL_DECODE], refused);
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) EXPECT_GT(recorded[kernel], 500u);
+}
+
+TEST(Heap, notReadyRecordsNothingAndTakesNothing) {
+    FakeVulkan fake;
+    CountingAllocator allocator;
+    vkattn_host host = fake.host();
+    host.allocator = &allocator.callbacks;
+    Context context;
+    ASSERT_EQ(context.create(host), VKATTN_OK);
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+        const vkattn_problem p = smallProblem(kernel);
+        vkattn_requirements needs{};
+        ASSERT_EQ(context.query(p, needs), VKATTN_OK);
+        const Bound bound(p, needs);
+        FakeCommands commands(8);
+        const vkattn_record record = recordInto(commands, bound, nullptr);
+        const uint64_t before = heapAllocations(), calls = allocator.calls;
+        EXPECT_EQ(vkattnRecord(context.handle(), &p, &record, nullptr), VKATTN_NOT_READY);
+        EXPECT_EQ(heapAllocations() - before, 0u);
+        EXPECT_EQ(allocator.calls, calls);
+        EXPECT_TRUE(commands.dispatches.empty());
+        EXPECT_EQ(commands.next.pipeline, nullptr);
+        EXPECT_EQ(fake.pipelinesCreated, 0u);
+    }
+}
+
+// Host memory that runs out at any call, and a driver that fails at any pipeline: an error that says so, nothing is lost, and the context
+// works once there is memory.
+TEST(Heap, runsOutSafely) {
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+        const vkattn_problem p = smallProblem(kernel);
+        uint32_t failures = 0;
+        for (const bool driver : {false, true})
+            for (uint32_t n = 0;; ++n) {
+                FakeVulkan fake;
+                CountingAllocator allocator;
+                if (driver)
+                    fake.pipelinesUntilFailure = n;
+                else
+                    allocator.untilFailure = n;
+                vkattn_host host = fake.host();
+                host.allocator = &allocator.callbacks;
+                vkattn_diagnostic why{};
+                bool failed = false;
+                {
+                    Context context;
+                    vkattn_result r = context.create(host, &why);
+                    if (r == VKATTN_OK) r = context.prewarm({&p, 1}, &why);
+                    failed = r != VKATTN_OK;
+                    if (failed) {
+                        ++failures;
+                        EXPECT_EQ(r, driver ? VKATTN_ERROR_OUT_OF_DEVICE_MEMORY : VKATTN_ERROR_OUT_OF_HOST_MEMORY);
+                        EXPECT_NE(std::string(why.message), "");
+                        allocator.untilFailure = UINT64_MAX, fake.pipelinesUntilFailure = UINT32_MAX;
+                        if (context) {
+                            EXPECT_EQ(context.prewarm({&p, 1}, &why), VKATTN_OK) << why.message;
+                        }
+                    }
+                    EXPECT_EQ(fake.modules, 0) << "shader modules live only while a pipeline compiles";
+                }
+                EXPECT_TRUE(fake.nothingLives()) << n;
+                EXPECT_TRUE(allocator.live.empty()) << n;
+                EXPECT_EQ(fake.error.load(), nullptr) << fake.error.load();
+                if (!failed) break;
+            }
+        EXPECT_GE(failures, 8u);
+    }
+}

@@ -1,0 +1,206 @@
+// "Every call on one context may run at the same time on any thread": eight threads do so, under ThreadSanitizer where the compiler has it
+// (CMakeLists.txt), against a Vulkan whose every call is instrumented. A program of its own, without GoogleTest: everything in it but the
+// C++ library is compiled with the sanitizer. Exit status: 0, 1 where an answer was wrong, 66 where there was a race.
+#include "support/fake_vulkan.hpp"
+#include "support/seed.hpp"
+#include "vkattn/vkattn.hpp"
+
+#include <barrier>
+#include <mutex>
+#include <set>
+#include <thread>
+
+// Also where the program is started by hand.
+extern "C" const char *__tsan_default_options();
+extern "C" const char *__tsan_default_options() {
+    return "halt_on_error=1:exitcode=66:second_deadlock_stack=1";
+}
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+std::atomic<uint32_t> failures{0};
+
+void check(bool fine, const char *what, const char *detail = "") {
+    if (fine) return;
+    ++failures;
+    std::fprintf(stderr, "FAILED: %s %s\n", what, detail);
+}
+
+std::vector<vkattn_problem> problems() {
+    std::vector<vkattn_problem> list;
+    for (const vkattn_dtype dtype : {VKATTN_F32, VKATTN_F16})
+        for (const uint32_t dim : {16u, 64u})
+            for (const uint32_t queries : {1u, 40u})
+                for (const vkattn_kernel kernel : {VKATTN_KERNEL_AUTO, VKATTN_KERNEL_STAGED}) {
+                    const vkattn_layout q = packed(dtype, 2, 4, queries, dim), k = packed(dtype, 2, 2, 70, dim);
+                    vkattn_problem p = problem(q, k, k, q);
+                    p.kernel = kernel;
+                    list.push_back(p);
+                    p.presentRoles = 1u << VKATTN_SINKS | 1u << VKATTN_KEY_LENGTHS;
+                    p.flags = VKATTN_CAUSAL;
+                    p.lse = packed(VKATTN_F32, 2, 4, queries, 1);
+                    list.push_back(p);
+                }
+    const vkattn_layout t = packed(VKATTN_F32, 1, 2, 50, 16);
+    vkattn_problem ragged = problem(t, t, t, t);
+    ragged.presentRoles = 1u << VKATTN_CU_SEQ_Q | 1u << VKATTN_CU_SEQ_K;
+    ragged.sequences = 5;
+    list.push_back(ragged);
+    return list;
+}
+
+// VkAllocationCallbacks that any thread may call, as the header says they are.
+struct Allocator {
+    std::mutex mutex;
+    std::set<void *> live;
+    VkAllocationCallbacks callbacks{this, allocate, nullptr, free, nullptr, nullptr};
+    static void *VKAPI_CALL allocate(void *self, size_t bytes, size_t, VkSystemAllocationScope) {
+        auto &own = *static_cast<Allocator *>(self);
+        void *memory = ::operator new(bytes);
+        const std::lock_guard lock(own.mutex);
+        own.live.insert(memory);
+        return memory;
+    }
+    static void VKAPI_CALL free(void *self, void *memory) {
+        auto &own = *static_cast<Allocator *>(self);
+        if (!memory) return;
+        {
+            const std::lock_guard lock(own.mutex);
+            check(own.live.erase(memory) == 1, "memory freed that was not given");
+        }
+        ::operator delete(memory);
+    }
+};
+
+// What one thread does: it has a command buffer and a pool of its own, as Vulkan asks.
+class Worker {
+  public:
+    Worker(vkattn_context context, const std::vector<vkattn_problem> &list, bool pushDescriptors, uint64_t number)
+        : context_(context), list_(list), pushDescriptors_(pushDescriptors), random_(seed() + number) {}
+
+    void step() {
+        const vkattn_problem &p = list_[random_() % list_.size()];
+        switch (random_() % 8) {
+        case 0: {
+            vkattn_caps caps{};
+            caps.structSize = sizeof caps;
+            check(vkattnContextCaps(context_, &caps) == VKATTN_OK, "caps");
+            uint32_t compiled = 0;
+            uint64_t nanoseconds = 0;
+            vkattnCompileStatistics(context_, &compiled, &nanoseconds);
+            check(compiled >= compiled_, "fewer pipelines than before");
+            compiled_ = compiled;
+            break;
+        }
+        case 1:
+            describe(p);
+            break;
+        case 2:
+            check(vkattnPrewarm(context_, &p, 1, &why_) == VKATTN_OK, "prewarm", why_.message);
+            record(p, 0, VKATTN_OK);
+            break;
+        case 3:
+            record(p, 1, VKATTN_OK);
+            break;
+        default:
+            record(p, 0, VKATTN_NOT_READY);
+        }
+    }
+
+  private:
+    void describe(const vkattn_problem &p) {
+        vkattn_caps caps{};
+        caps.structSize = sizeof caps;
+        check(vkattnContextCaps(context_, &caps) == VKATTN_OK, "caps");
+        size_t bytes = 0;
+        check(vkattnDescribe(&caps, 0, nullptr, 0, &p, nullptr, &bytes, nullptr, nullptr, &why_) == VKATTN_OK, "describe", why_.message);
+        std::vector<uint64_t> memory(bytes / 8);
+        const vkattn_dispatch *dispatches = nullptr;
+        uint32_t count = 0;
+        check(vkattnDescribe(&caps, 0, nullptr, 0, &p, memory.data(), &bytes, &dispatches, &count, &why_) == VKATTN_OK, "describe",
+              why_.message);
+        check(count > 0 && dispatches[0].spirvBytes > 0, "an empty description");
+    }
+    // `least`: NOT_READY allows OK as well, for another thread may have compiled it.
+    void record(const vkattn_problem &p, uint32_t allowCompile, vkattn_result least) {
+        vkattn_requirements needs{};
+        needs.structSize = sizeof needs;
+        check(vkattnQuery(context_, &p, &needs, &why_) == VKATTN_OK, "query", why_.message);
+        vkattn_binding bindings[VKATTN_ROLE_COUNT];
+        vkattn_record record{};
+        record.structSize = sizeof record;
+        for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+            const auto role = static_cast<vkattn_role>(n);
+            const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&p, role);
+            if (bytes) bindings[record.bindingCount++] = {role, reinterpret_cast<VkBuffer>(uintptr_t{0x1000} + n), 0, bytes};
+        }
+        FakeCommands commands(needs.dispatchCount);
+        FakePool pool(needs.descriptorSetCount, needs.storageDescriptorCount);
+        record.allowCompile = allowCompile;
+        record.commandBuffer = commands.handle();
+        record.bindings = bindings;
+        if (!pushDescriptors_) record.descriptorPool = pool.handle();
+        const vkattn_result r = vkattnRecord(context_, &p, &record, &why_);
+        check(r == VKATTN_OK || r == least, "record", why_.message);
+        check(commands.dispatches.size() == (r == VKATTN_OK ? needs.dispatchCount : 0), "a wrong number of dispatches");
+        check(commands.error == nullptr, "commands", commands.error ? commands.error : "");
+    }
+
+    vkattn_context context_;
+    const std::vector<vkattn_problem> &list_;
+    bool pushDescriptors_;
+    Random random_;
+    vkattn_diagnostic why_{};
+    uint32_t compiled_ = 0;
+};
+
+} // namespace
+
+int main() {
+    constexpr uint32_t threadCount = 8, rounds = 30, steps = 25;
+    const std::vector<vkattn_problem> list = problems();
+    uint32_t twins = 0;
+    for (uint32_t round = 0; round < rounds; ++round) {
+        FakeVulkan fake;
+        fake.pushDescriptors = round % 2 == 0;
+        Allocator allocator;
+        vkattn_host host = fake.host();
+        host.allocator = &allocator.callbacks;
+        Context context;
+        vkattn_diagnostic why{};
+        check(context.create(host, &why) == VKATTN_OK, "create", why.message);
+        std::barrier start(threadCount);
+        std::vector<std::thread> threads;
+        for (uint32_t n = 0; n < threadCount; ++n)
+            threads.emplace_back([&, n] {
+                Worker worker(context.handle(), list, fake.pushDescriptors, round * threadCount + n);
+                start.arrive_and_wait(); // the first calls of all, where nothing is compiled yet, fall together
+                for (uint32_t s = 0; s < steps; ++s) worker.step();
+            });
+        for (std::thread &thread : threads) thread.join();
+        check(context.prewarm(list, &why) == VKATTN_OK, "prewarm", why.message);
+
+        // Pipelines that two threads compiled at once: one is kept.
+        FakeVulkan serial;
+        serial.pushDescriptors = fake.pushDescriptors;
+        Context alone;
+        check(alone.create(serial.host(), &why) == VKATTN_OK && alone.prewarm(list, &why) == VKATTN_OK, "serial prewarm", why.message);
+        check(fake.pipelines == serial.pipelines, "other pipelines than one thread would have made");
+        twins += fake.pipelinesCreated - static_cast<uint32_t>(fake.pipelines);
+        context = {};
+        check(fake.nothingLives(), "Vulkan objects are left");
+        check(allocator.live.empty(), "host memory is left");
+        check(fake.error == nullptr, "Vulkan", fake.error ? fake.error.load() : "");
+    }
+    std::printf("%u rounds of %u threads, %u pipelines were compiled twice, %u failures; ThreadSanitizer: %s\n", rounds, threadCount, twins,
+                failures.load(),
+#if defined(VKATTN_THREAD_SANITIZER)
+                "on");
+#else
+                "not here");
+#endif
+    return failures ? 1 : 0;
+}

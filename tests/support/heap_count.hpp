@@ -1,0 +1,13 @@
+// How often this thread has taken memory from the heap. Link heap_count.cpp: it takes the place of operator new and, on glibc, of malloc
+// and its kin. Under AddressSanitizer, which has its own, nothing is counted.
+#pragma once
+
+#include <cstdint>
+
+namespace vkattn::test {
+
+[[nodiscard]] uint64_t heapAllocations();
+[[nodiscard]] bool countsHeap();   // operator new
+[[nodiscard]] bool countsMalloc(); // malloc as well
+
+} // namespace vkattn::test
