@@ -30,7 +30,8 @@ vkattn_result limitsFor(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, con
     if (const auto r = checkCaps(*caps, "caps", why)) return r;
     if (tuningBytes && !tuning) return fail(why, invalid, "tuning is NULL with tuningBytes %zu", tuningBytes);
     limits = {*caps, maxWorkspaceBytes ? maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(*caps)};
-    return readTuning(tuning, tuningBytes, limits.tuning, why);
+    if (const auto r = readTuning(tuning, tuningBytes, limits.tuning, why)) return r;
+    return stagedSupported(*caps, why); // as a context: below the Vulkan 1.0 minimum there is none
 }
 
 } // namespace
