@@ -42,8 +42,8 @@ template <class Kernel> class Chunker {
         best = {p_.batch, p_.heads, p_.queryTokens, std::max(p_.keyTokens, 1u)};
         if (fits(best)) return true;
         uint64_t bestPieces = UINT64_MAX;
-        for (uint32_t batches = p_.batch;; batches = (batches + 1) / 2) {
-            for (uint32_t heads = p_.heads;; heads = (heads + 1) / 2) {
+        for (uint32_t batches = p_.batch;; batches -= batches / 2) { // halves, rounded up; 2^32 - 1 plus 1 would be 0
+            for (uint32_t heads = p_.heads;; heads -= heads / 2) {
                 const ChunkShape shape = fill(batches, heads);
                 if (shape.queries && shape.keys) {
                     const uint64_t pieces = ceilDiv(p_.batch, batches) * ceilDiv(p_.heads, heads) * ceilDiv(p_.queryTokens, shape.queries) *
