@@ -19,7 +19,7 @@ constexpr uint32_t maxRepeat = 100000, maxThreads = 4096, maxTokens = 1u << 24;
 struct Raw {
     std::vector<std::string> shapes, groups, customs;
     std::string kernel = "auto", repeat, warmUp, threads, budget, seed, sweep, plotValue = "gflops", rival, compare;
-    bool list = false, record = false, verify = false, noVerify = false, noPeaks = false;
+    bool list = false, record = false, cache = false, verify = false, noVerify = false, noPeaks = false;
 };
 
 template <class Number> void parseWhole(const char *option, const std::string &text, uint64_t least, uint64_t most, Number &value) {
@@ -116,6 +116,7 @@ void refuseMissingValues(const CLI::App &app) {
 Arguments interpret(const Raw &raw, Arguments arguments) {
     arguments.list = raw.list;
     arguments.record = raw.record;
+    arguments.cache = raw.cache;
     arguments.bases = arguments.shapes = chooseShapes(raw);
     for (const std::string &name : split(raw.kernel, ',')) arguments.kernels.push_back(kernelNamed(name));
     MeasureOptions &measure = arguments.measure;
@@ -137,6 +138,9 @@ Arguments interpret(const Raw &raw, Arguments arguments) {
         throw Failure(
             "--record measures what recording costs, and computes nothing: it goes with --csv, not with --plot, --json, --compare "
             "or --verify");
+    if (arguments.cache && (arguments.record || arguments.sweep || !arguments.json.empty() || !raw.compare.empty() || raw.verify))
+        throw Failure("--cache measures how long pipelines take, and computes nothing: it goes with --csv, not with --record, --sweep, "
+                      "--json, --compare or --verify");
     if (!raw.rival.empty()) arguments.rivals = readRivals("--rival", raw.rival);
     if (!raw.compare.empty()) arguments.compare = readRivals("--compare", raw.compare);
     if (!arguments.tuningFile.empty()) arguments.tuning = readTuning(arguments.tuningFile);
@@ -166,6 +170,8 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
     value("--budget", raw.budget, "SECONDS", "Repeat a shape less often, though 3 times, where it would take longer; default 60");
     value("--threads", raw.threads, "N", "Threads of CPU computation, CPU peaks and verification; default: one per core");
     app.add_flag("--record", raw.record, "Measure the CPU time of recording a shape into a command buffer, and compute nothing");
+    app.add_flag("--cache", raw.cache,
+                 "Measure how long the shapes' pipelines take to create, with and without an imported cache, and compute nothing");
     app.add_flag("--verify", raw.verify, "Check more: every row up to 2 GFLOP, else 276; default: as much as takes a second");
     app.add_flag("--no-verify", raw.noVerify, "Check nothing");
     value("--seed", raw.seed, "N", "Of the random operands and the rows that are checked; default 1");

@@ -16,6 +16,7 @@ enum class PlotValue { gflops, gbs, milliseconds };
 struct Arguments {
     bool list = false;
     bool record = false;       // the CPU time of recording, in place of the computation
+    bool cache = false;        // what an exported cache saves, in place of the computation
     std::vector<Shape> bases;  // as named
     std::vector<Shape> shapes; // to measure: the bases, or in a sweep each of them at each length
     std::vector<Kernel> kernels;

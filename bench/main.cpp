@@ -1,6 +1,7 @@
 // vkattn-bench: times named attention shapes on one device, beside what that device could do at best. Results go to stdout, messages to
 // stderr.
 #include "arguments.hpp"
+#include "cache_start.hpp"
 #include "failure.hpp"
 #include "output_file.hpp"
 #include "record_cost.hpp"
@@ -104,6 +105,23 @@ ExitStatus benchRecording(const Arguments &arguments) {
     return status;
 }
 
+ExitStatus benchCache(const Arguments &arguments) {
+    std::optional<CsvFile> csv;
+    if (!arguments.csv.empty()) csv.emplace(arguments.csv, cacheCsvHeader());
+    DeviceInfo device;
+    {
+        const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+        if (!runtime->device()) throw Failure("--cache measures Vulkan pipelines, and --device cpu has none: choose another device");
+        device = *runtime->device();
+    }
+    const Machine machine = machineWith(arguments, &device);
+    const CacheStart start = measureCacheStart(device, arguments.shapes, arguments.kernels, arguments.tuning);
+    printCacheStart(machine, start);
+    if (!start.rejected.empty()) return ExitStatus::failed;
+    if (csv) csv->append(cacheCsvRow(machine, start));
+    return ExitStatus::success;
+}
+
 ExitStatus bench(const Arguments &arguments) {
     std::optional<CsvFile> csv;
     if (!arguments.csv.empty()) csv.emplace(arguments.csv, csvHeader());
@@ -148,7 +166,7 @@ ExitStatus execute(int argc, const char *const *argv) {
         if (arguments && arguments->list)
             printShapeTable();
         else if (arguments)
-            status = arguments->record ? benchRecording(*arguments) : bench(*arguments);
+            status = arguments->record ? benchRecording(*arguments) : arguments->cache ? benchCache(*arguments) : bench(*arguments);
         if (std::fflush(stdout) != 0) throw Failure("the result could not be printed: standard output is closed or full");
         return status;
     } catch (const Failure &failure) {

@@ -2,7 +2,7 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build_packages="g++ cmake ninja-build pkg-config glslc libvulkan-dev libvulkan-volk-dev libhwy-dev mesa-vulkan-drivers libcli11-dev nlohmann-json3-dev libstb-dev"
-test_packages="libgtest-dev vulkan-validationlayers"
+test_packages="libgtest-dev vulkan-validationlayers clang libclang-rt-dev"
 
 # packages NAME...: installs what is missing on Debian and its kin; elsewhere says what is wanted and goes on.
 packages() {

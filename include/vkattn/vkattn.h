@@ -192,7 +192,7 @@ VKATTN_API vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getI
 VKATTN_API vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why);
 
 /* Creates a context on your device. *out is NULL on failure. Allocates host memory through host->allocator; the only Vulkan
- * objects are descriptor set layouts and pipeline layouts, later pipelines and shader modules. Errors: INVALID_ARGUMENT, UNSUPPORTED
+ * objects are descriptor set layouts, pipeline layouts and a pipeline cache, later pipelines, shader modules and imported caches. Errors: INVALID_ARGUMENT, UNSUPPORTED
  * (the device is below the Vulkan 1.0 minimum limits), OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY, VULKAN. */
 VKATTN_API vkattn_result vkattnCreateContext(const vkattn_host *host, vkattn_context *out, vkattn_diagnostic *why);
 
@@ -304,8 +304,10 @@ VKATTN_API vkattn_result vkattnExportCache(vkattn_context context, size_t *bytes
 
 /* Takes a blob that vkattnExportCache made; pipelines compiled from then on use it. VKATTN_CACHE_REJECTED, with the reason, where it is of
  * another library version, shader set, device or driver, or damaged: nothing is lost, pipelines compile as if there were no cache. Bytes
- * that do not carry the checksum of the header never reach the driver. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY.
- */
+ * that do not carry the checksums of the header never reach the driver; they protect against damage, not against malice: a driver trusts
+ * what it is given, so take no blob from people whom you would not let run programs. A context takes up to 7 blobs (the same one again
+ * counts once) and rejects those past that: import once, before pipelines compile. Errors: INVALID_ARGUMENT (also where the host passed a
+ * pipeline cache), OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY. */
 VKATTN_API vkattn_result vkattnImportCache(vkattn_context context, size_t bytes, const void *data, vkattn_diagnostic *why);
 
 /* How many pipelines this context has compiled so far, and the nanoseconds that vkCreateComputePipelines took. */

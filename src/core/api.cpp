@@ -31,7 +31,8 @@ vkattn_result limitsFor(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, con
     if (const auto r = checkCaps(*caps, "caps", why)) return r;
     if (tuningBytes && !tuning) return fail(why, invalid, "tuning is NULL with tuningBytes %zu", tuningBytes);
     limits = {*caps, maxWorkspaceBytes ? maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(*caps)};
-    return readTuning(tuning, tuningBytes, limits.tuning, why);
+    if (const auto r = readTuning(tuning, tuningBytes, limits.tuning, why)) return r;
+    return stagedSupported(*caps, why); // as a context: below the Vulkan 1.0 minimum there is none
 }
 
 } // namespace
@@ -167,6 +168,16 @@ vkattn_result vkattnDescribe(const vkattn_caps *caps, uint64_t maxWorkspaceBytes
     Plan plan;
     if (const auto r = makePlan(problem, limits, plan, why)) return r;
     return describePlan(plan, limits.caps, scratch, scratchBytes, dispatches, count, why);
+}
+
+vkattn_result vkattnExportCache(vkattn_context context, size_t *bytes, void *data, vkattn_diagnostic *why) {
+    if (!context || !bytes) return fail(why, invalid, "context and bytes must not be NULL");
+    return fromHandle(context)->caches().exportTo(*bytes, data, why);
+}
+
+vkattn_result vkattnImportCache(vkattn_context context, size_t bytes, const void *data, vkattn_diagnostic *why) {
+    if (!context || (bytes && !data)) return fail(why, invalid, "context, and data with bytes, must not be NULL");
+    return fromHandle(context)->caches().importFrom(bytes, data, why);
 }
 
 void vkattnCompileStatistics(vkattn_context context, uint32_t *pipelines, uint64_t *nanoseconds) {

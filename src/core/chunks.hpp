@@ -41,8 +41,9 @@ template <class Kernel> class Chunker {
         // Where rows differ, chunks of half a slice let the slices come out even.
         const double padding = static_cast<double>(paddedQueries(p_.queryTokens)) / std::max(p_.queryTokens, 1u);
         const double share = visiblePairs(p_) * padding / p_.slices / (rowsDiffer(p_) ? 2 : 1);
-        const uint64_t least = uint64_t{kernel_.headTile} * kernel_.sliceQueries * std::min(kernel_.sliceKeys, std::max(p_.keyTokens, 1u));
-        pairBudget_ = std::max(least, static_cast<uint64_t>(std::min(share + 0.5, 1e18)));
+        const double least =
+            static_cast<double>(kernel_.headTile) * kernel_.sliceQueries * reach(p_, std::min(kernel_.sliceKeys, p_.keyTokens));
+        pairBudget_ = std::max({least, share, 1.0});
     }
 
     // The shape with the fewest pieces; false with a reason where not even one row of one head fits.
@@ -50,8 +51,8 @@ template <class Kernel> class Chunker {
         best = {p_.batch, p_.heads, p_.queryTokens, std::max(p_.keyTokens, 1u)};
         if (fits(best)) return true;
         uint64_t bestPieces = UINT64_MAX;
-        for (uint32_t batches = p_.batch;; batches = (batches + 1) / 2) {
-            for (uint32_t tiles = p_.heads / kernel_.headTile;; tiles = (tiles + 1) / 2) {
+        for (uint32_t batches = p_.batch;; batches -= batches / 2) { // halves, rounded up; 2^32 - 1 plus 1 would be 0
+            for (uint32_t tiles = p_.heads / kernel_.headTile;; tiles -= tiles / 2) {
                 const ChunkShape shape = fill(batches, tiles * kernel_.headTile);
                 if (shape.queries && shape.keys) {
                     const uint64_t pieces = ceilDiv(p_.batch, batches) * ceilDiv(p_.heads, shape.heads) *
@@ -150,10 +151,11 @@ template <class Kernel> class Chunker {
     [[nodiscard]] uint64_t paddedQueries(uint32_t queries) const { return ceilDiv(queries, kernel_.sliceQueries) * kernel_.sliceQueries; }
     // Of a slice, one dispatch may have so much and no more.
     [[nodiscard]] bool inBudget(const ChunkShape &s) const {
-        return uint64_t{s.batches} * s.heads * paddedQueries(s.queries) <= pairBudget_ / reach(p_, s.keys);
+        const double rows = static_cast<double>(s.batches) * s.heads * static_cast<double>(paddedQueries(s.queries));
+        return rows * reach(p_, s.keys) <= pairBudget_ + 0.5;
     }
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
-        if (pairBudget_ != UINT64_MAX && !inBudget(s)) return false;
+        if (p_.slices > 1 && !inBudget(s)) return false;
         for (const vkattn_role role : {VKATTN_K, VKATTN_V, VKATTN_BIAS, VKATTN_MASK, VKATTN_BIT_MASK, VKATTN_DOC_IDS_K})
             if (!bindable(role, s)) return false;
         return kernel_.keysFit(s);
@@ -191,7 +193,8 @@ template <class Kernel> class Chunker {
     const Problem &p_;
     const Caps &caps_;
     const Kernel &kernel_;
-    uint64_t workspaceBudget_, pairBudget_ = UINT64_MAX;
+    uint64_t workspaceBudget_;
+    double pairBudget_ = 0; // of a problem with slices
 };
 
 // The chunk extents of a plan, and how many chunks that makes.

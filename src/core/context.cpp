@@ -52,12 +52,14 @@ vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *wh
     if (const auto r = readTuning(host.tuning, host.tuningBytes, limits_.tuning, why)) return r;
     vkattn_host own = host;
     own.allocator = hostAllocated_ ? &allocator_ : nullptr;
-    return pipelines_.create(table_, own, limits_.caps, why);
+    if (const auto r = caches_.create(table_, own, why)) return r;
+    return pipelines_.create(table_, own, limits_.caps, caches_, why);
 }
 
 void Context::destroy(Context *context) {
     if (!context) return;
     context->pipelines_.destroy();
+    context->caches_.destroy();
     const VkAllocationCallbacks allocator = context->allocator_;
     const bool hostAllocated = context->hostAllocated_;
     context->~Context();

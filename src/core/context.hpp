@@ -1,6 +1,7 @@
-// What a vkattn_context is: a device's function table, caps and pipelines.
+// What a vkattn_context is: a device's function table, caps, pipeline caches and pipelines.
 #pragma once
 
+#include "core/cache.hpp"
 #include "core/device_table.hpp"
 #include "core/pipelines.hpp"
 #include "core/plan.hpp"
@@ -17,6 +18,7 @@ class Context {
     [[nodiscard]] VkDevice device() const { return device_; }
     [[nodiscard]] const DeviceTable &table() const { return table_; }
     [[nodiscard]] Pipelines &pipelines() { return pipelines_; }
+    [[nodiscard]] PipelineCaches &caches() { return caches_; }
 
   private:
     Context() = default;
@@ -27,6 +29,7 @@ class Context {
     VkDevice device_ = VK_NULL_HANDLE;
     PlanLimits limits_{};
     DeviceTable table_;
+    PipelineCaches caches_;
     Pipelines pipelines_;
 };
 

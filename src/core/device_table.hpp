@@ -14,6 +14,10 @@ struct DeviceTable {
     X(DestroyPipelineLayout)                                                                                                               \
     X(CreateShaderModule)                                                                                                                  \
     X(DestroyShaderModule)                                                                                                                 \
+    X(CreatePipelineCache)                                                                                                                 \
+    X(DestroyPipelineCache)                                                                                                                \
+    X(GetPipelineCacheData)                                                                                                                \
+    X(MergePipelineCaches)                                                                                                                 \
     X(CreateComputePipelines)                                                                                                              \
     X(DestroyPipeline)                                                                                                                     \
     X(AllocateDescriptorSets)                                                                                                              \

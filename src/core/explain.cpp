@@ -62,7 +62,8 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
         out.packedHeads = shape.packed;
         if (shape.splitKeys) out.splits = std::max((p.keyTokens + shape.splitKeys - 1) / shape.splitKeys, 1u);
     }
-    for (uint32_t n = 0; n < plan.dispatchCount; ++n) { // the first main dispatch
+    // The first main dispatch is in the first chunk of rows, or, without keys, nowhere among what may be 10^9.
+    for (uint32_t n = 0; n < std::min(plan.dispatchCount, plan.setUpDispatches() + plan.dispatchesPerRowChunk()); ++n) {
         const Dispatch d = plan.dispatch(n);
         if (d.key.stage != Stage::scores && d.key.stage < Stage::flashPlain) continue;
         std::copy_n(d.groups, 3, out.groups);

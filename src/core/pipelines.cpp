@@ -28,10 +28,11 @@ vkattn_result vulkanFailure(vkattn_diagnostic *why, VkResult result, const char 
 
 } // namespace
 
-vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, vkattn_diagnostic *why) {
+vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, const PipelineCaches &caches,
+                                vkattn_diagnostic *why) {
     table_ = &table;
     device_ = host.device;
-    cache_ = host.pipelineCache;
+    caches_ = &caches;
     allocator_ = host.allocator;
     nanPreserving_ = caps.floatControlsNan != 0;
     if (const auto r = createLayout(stagedOperands, caps.pushDescriptors != 0, layouts_[0], why)) return r;
@@ -153,7 +154,7 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     info.layout = layout(key.stage).pipelines;
     VkPipeline pipeline = VK_NULL_HANDLE;
     const auto start = std::chrono::steady_clock::now();
-    const VkResult result = table_->CreateComputePipelines(device_, cache_, 1, &info, allocator_, &pipeline);
+    const VkResult result = table_->CreateComputePipelines(device_, caches_->current(), 1, &info, allocator_, &pipeline);
     const auto elapsed = std::chrono::steady_clock::now() - start;
     table_->DestroyShaderModule(device_, module, allocator_);
     if (result != VK_SUCCESS) return vulkanFailure(why, result, "vkCreateComputePipelines", shader.name);

@@ -2,6 +2,7 @@
 // no lock and allocates nothing.
 #pragma once
 
+#include "core/cache.hpp"
 #include "core/device_table.hpp"
 #include "core/plan.hpp"
 
@@ -19,7 +20,8 @@ struct PipelineLayout {
 
 class Pipelines {
   public:
-    [[nodiscard]] vkattn_result create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, vkattn_diagnostic *why);
+    [[nodiscard]] vkattn_result create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, const PipelineCaches &caches,
+                                       vkattn_diagnostic *why);
     void destroy();
 
     [[nodiscard]] VkPipeline find(const PipelineKey &key) const; // VK_NULL_HANDLE where it is not compiled yet
@@ -49,7 +51,7 @@ class Pipelines {
 
     const DeviceTable *table_ = nullptr;
     VkDevice device_ = VK_NULL_HANDLE;
-    VkPipelineCache cache_ = VK_NULL_HANDLE;
+    const PipelineCaches *caches_ = nullptr;
     const VkAllocationCallbacks *allocator_ = nullptr;
     bool nanPreserving_ = false;
     PipelineLayout layouts_[2]; // of stagedOperands and of flashOperands storage buffers

@@ -9,6 +9,9 @@
 
 namespace vkattn {
 
+// Raised whenever foldConstants() makes another module of the same input: pipeline caches of before are then of no use.
+constexpr uint32_t foldingVersion = 1;
+
 struct Specialization {
     const uint32_t *values; // of the constants with SpecId 0, 1, ..., count - 1
     uint32_t count;         // at most 32

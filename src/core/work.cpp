@@ -29,7 +29,7 @@ double visibleFlops(const Problem &p) {
 }
 
 uint32_t reach(const Problem &p, uint32_t keys) {
-    if (p.left == openWindow || p.right == openWindow) return keys;
+    if (p.left == openWindow || p.right == openWindow) return std::max(keys, 1u);
     return static_cast<uint32_t>(std::clamp<int64_t>(int64_t{p.left} + p.right + 1, 1, std::max(keys, 1u)));
 }
 

@@ -12,7 +12,7 @@ namespace vkattn {
 [[nodiscard]] double visiblePairs(const Problem &p); // all of it
 [[nodiscard]] double visibleFlops(const Problem &p); // 2 for each multiply-add of both products
 
-// The most keys, of `keys`, that a query may see.
+// The most keys, of `keys`, that a query may see; at least 1.
 [[nodiscard]] uint32_t reach(const Problem &p, uint32_t keys);
 // Whether some queries see more keys than others.
 [[nodiscard]] bool rowsDiffer(const Problem &p);

@@ -1,0 +1,166 @@
+// The description and the planner: vkattnValidateProblem, vkattnOperandBytes, vkattnExplain and vkattnDescribe, with any problem and any
+// caps. Bytes choose between likely values and whatever they are, so that inputs come past the validator.
+#include "fuzz.hpp"
+#include "vkattn/vkattn.hpp"
+
+#include <algorithm>
+#include <vector>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+uint32_t number(Bytes &bytes) {
+    static constexpr uint32_t likely[] = {0,   1,   2,    3,    4,    5,     7,      8,        15,       16,        31,
+                                          32,  33,  63,   64,   65,   80,    96,     100,      127,      128,       129,
+                                          256, 512, 1000, 2048, 4096, 32768, 100000, 1u << 20, 1u << 30, 0xffffffff};
+    const uint32_t kind = bytes.raw<uint8_t>();
+    if (kind < 200) return likely[kind % 32];
+    return kind < 230 ? bytes.raw<uint16_t>() : bytes.raw<uint32_t>();
+}
+
+vkattn_dtype dtype(Bytes &bytes) {
+    const uint32_t kind = bytes.raw<uint8_t>();
+    return static_cast<vkattn_dtype>(kind < 250 ? kind % 5 : kind);
+}
+
+// Mostly dense, in one of the usual orders; sometimes anything.
+vkattn_layout layout(Bytes &bytes, const uint32_t (&extents)[4], vkattn_dtype type) {
+    vkattn_layout l{};
+    l.dtype = type;
+    const uint32_t kind = bytes.raw<uint8_t>();
+    for (int d = 0; d < 4; ++d) l.extent[d] = kind & 0x80 && bytes.flag() ? number(bytes) : extents[d];
+    const int orders[4][4] = {{3, 2, 1, 0}, {3, 1, 2, 0}, {2, 3, 1, 0}, {0, 1, 2, 3}};
+    int64_t stride = 1;
+    for (const int d : orders[kind & 3]) {
+        l.strideElems[d] = stride;
+        if (__builtin_mul_overflow(stride, int64_t{l.extent[d]}, &stride)) stride = bytes.raw<int64_t>();
+        if (kind & 4) stride = static_cast<int64_t>(static_cast<uint64_t>(stride) + bytes.below(64));
+    }
+    if (kind & 8) l.strideElems[bytes.below(4)] = bytes.flag() ? 0 : bytes.raw<int64_t>();
+    if (kind & 16) {
+        const uint32_t d = bytes.below(4);
+        l.strideElems[d] = static_cast<int64_t>(0 - static_cast<uint64_t>(l.strideElems[d]));
+    }
+    if (kind & 32) l.offsetElems = bytes.flag() ? number(bytes) : bytes.raw<uint64_t>();
+    return l;
+}
+
+vkattn_problem problemFrom(Bytes &bytes) {
+    vkattn_problem p{};
+    p.structSize = bytes.raw<uint8_t>() < 250 ? sizeof p : bytes.raw<uint32_t>();
+    p.flags = bytes.raw<uint8_t>() & 31u;
+    const bool few = bytes.flag();
+    const uint32_t batch = few ? 1 + bytes.below(3) : number(bytes), kvHeads = few ? 1 + bytes.below(4) : number(bytes);
+    const uint32_t heads = kvHeads * (few ? 1 + bytes.below(4) : number(bytes));
+    const uint32_t queries = number(bytes), keys = number(bytes), dim = number(bytes), valueDim = bytes.flag() ? dim : number(bytes);
+    const vkattn_dtype typeQ = dtype(bytes), typeK = bytes.flag() ? typeQ : dtype(bytes);
+    p.q = layout(bytes, {batch, heads, queries, dim}, typeQ);
+    p.k = layout(bytes, {batch, kvHeads, keys, dim}, typeK);
+    p.v = layout(bytes, {batch, kvHeads, keys, valueDim}, typeK);
+    p.out = layout(bytes, {batch, heads, queries, valueDim}, typeQ);
+    const uint32_t options = bytes.raw<uint32_t>();
+    const uint32_t sequences = options & 1 ? number(bytes) : 0, pairsBatch = sequences ? sequences : batch;
+    const auto broadcast = [&](uint32_t extent) { return bytes.flag() ? extent : 1; };
+    if (options & 2) p.lse = layout(bytes, {batch, heads, queries, 1}, VKATTN_F32);
+    if (options & 4) p.weights = layout(bytes, {pairsBatch, heads, queries, keys}, dtype(bytes));
+    if (options & 8) p.bias = layout(bytes, {broadcast(pairsBatch), broadcast(heads), broadcast(queries), broadcast(keys)}, dtype(bytes));
+    if (options & 16) p.mask = layout(bytes, {broadcast(pairsBatch), broadcast(heads), broadcast(queries), broadcast(keys)}, VKATTN_BOOL8);
+    if (options & 32)
+        p.bitMask =
+            layout(bytes, {broadcast(pairsBatch), broadcast(heads), broadcast(queries), (keys >> 5) + ((keys & 31) != 0)}, VKATTN_BITS32);
+    p.scale = p.flags & VKATTN_SCALE ? bytes.raw<float>() : 0;
+    if (options & 64) p.softcap = bytes.raw<float>();
+    if (p.flags & VKATTN_WINDOW) p.windowLeft = bytes.raw<int32_t>(), p.windowRight = static_cast<int32_t>(number(bytes));
+    p.presentRoles = options >> 8 & 0xfe00u;
+    if (sequences) p.presentRoles = (p.presentRoles & ~(1u << VKATTN_KEY_LENGTHS)) | 1u << VKATTN_CU_SEQ_Q | 1u << VKATTN_CU_SEQ_K;
+    p.sequences = sequences;
+    if (options & 128) p.maxSeqQ = number(bytes), p.maxSeqK = number(bytes);
+    const uint32_t kernel = bytes.raw<uint8_t>();
+    p.kernel = static_cast<vkattn_kernel>(kernel < 250 ? kernel % 4 : kernel);
+    p.sliceCount = options & 0x80 ? number(bytes) : 0;
+    return p;
+}
+
+vkattn_caps capsFrom(Bytes &bytes) {
+    vkattn_caps c{};
+    c.structSize = sizeof c;
+    c.deviceType = bytes.below(5);
+    c.maxStorageBufferRange = 1u << 27;
+    c.minStorageBufferOffsetAlignment = 256;
+    c.maxStorageBuffersPerStage = bytes.flag() ? 4 : 64;
+    c.maxPushConstantsBytes = 128;
+    c.maxWorkgroupInvocations = 128u << bytes.below(4);
+    c.maxWorkgroupSize[0] = c.maxWorkgroupSize[1] = c.maxWorkgroupInvocations;
+    c.maxWorkgroupSize[2] = 64;
+    for (uint32_t &count : c.maxWorkgroupCount) count = 65535;
+    c.maxSharedMemoryBytes = 16384u << bytes.below(3);
+    c.pushDescriptors = bytes.flag();
+    c.subgroupSize = bytes.flag() ? 0 : 1u << bytes.below(8);
+    c.subgroupShuffle = bytes.flag();
+    c.subgroupClustered = bytes.flag();
+    c.fullSubgroups = bytes.flag();
+    c.floatControlsNan = bytes.flag();
+    // Then any of them, whatever it is.
+    uint32_t *const words = &c.structSize;
+    for (uint32_t changes = bytes.below(4); changes > 0; --changes) words[bytes.below(sizeof c / 4)] = number(bytes);
+    return c;
+}
+
+void checkDispatches(const vkattn_caps &caps, uint64_t maxWorkspaceBytes, const vkattn_problem &p, const vkattn_explanation &plan) {
+    vkattn_diagnostic why{};
+    size_t bytes = 0;
+    const vkattn_dispatch *dispatches = nullptr;
+    uint32_t count = 0;
+    require(vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &p, nullptr, &bytes, &dispatches, &count, &why) == VKATTN_OK);
+    if (bytes > 1u << 20) return; // as slow as it is long
+    std::vector<uint64_t> scratch(bytes / 8 + 1);
+    require(vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &p, scratch.data(), &bytes, &dispatches, &count, &why) == VKATTN_OK);
+    require(count == plan.dispatchCount);
+    for (uint32_t n = 0; n < count; ++n) {
+        const vkattn_dispatch &d = dispatches[n];
+        for (int axis = 0; axis < 3; ++axis) require(d.groups[axis] >= 1 && d.groups[axis] <= caps.maxWorkgroupCount[axis]);
+        require(d.pushConstantBytes <= caps.maxPushConstantsBytes);
+        require(d.operandCount <= caps.maxStorageBuffersPerStage);
+        for (uint32_t k = 0; k < d.operandCount; ++k) {
+            const vkattn_operand &o = d.operands[k];
+            const uint64_t end = o.role == VKATTN_WORKSPACE ? plan.workspaceBytes : vkattnOperandBytes(&p, o.role);
+            require(o.offsetBytes % std::max(caps.minStorageBufferOffsetAlignment, 4u) == 0 && o.sizeBytes <= caps.maxStorageBufferRange);
+            require(o.sizeBytes == 0 || o.offsetBytes + o.sizeBytes <= (end + 3) / 4 * 4);
+        }
+    }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    Bytes bytes(data, size);
+    const vkattn_problem p = problemFrom(bytes);
+    vkattn_diagnostic why{};
+    const vkattn_result valid = vkattnValidateProblem(&p, &why);
+    require(valid == VKATTN_OK || (valid == VKATTN_ERROR_INVALID_ARGUMENT && why.message[0] != '\0' && terminated(why.message)));
+    for (uint32_t role = 0; role < VKATTN_ROLE_COUNT + 2; ++role) {
+        const uint64_t needed = vkattnOperandBytes(&p, static_cast<vkattn_role>(role));
+        require(needed < uint64_t{1} << 62 && (valid == VKATTN_OK || needed == 0));
+    }
+    const vkattn_caps caps = capsFrom(bytes);
+    const uint64_t maxWorkspaceBytes = bytes.flag() ? 0 : number(bytes);
+    vkattn_explanation plan{};
+    plan.structSize = sizeof plan;
+    why = {};
+    const vkattn_result r = vkattnExplain(&caps, maxWorkspaceBytes, nullptr, 0, &p, &plan, &why);
+    if (r != VKATTN_OK) {
+        require((r == VKATTN_ERROR_UNSUPPORTED || r == VKATTN_ERROR_INVALID_ARGUMENT) && why.message[0] != '\0' && terminated(why.message));
+        return 0;
+    }
+    require(valid == VKATTN_OK);
+    require(plan.kernel > VKATTN_KERNEL_AUTO && plan.kernel < VKATTN_KERNEL_COUNT && plan.kernelName && plan.form);
+    require(p.kernel == VKATTN_KERNEL_AUTO || p.kernel == plan.kernel);
+    require(plan.workgroupInvocations <= caps.maxWorkgroupInvocations);
+    for (int axis = 0; axis < 3; ++axis) require(plan.groups[axis] <= caps.maxWorkgroupCount[axis]);
+    require(terminated(plan.choice) && plan.flops >= 0 && plan.flops <= plan.flopsFull && plan.bytesRead >= 0 && plan.bytesWritten >= 0);
+    for (const auto &reason : plan.rejected) require(terminated(reason));
+    checkDispatches(caps, maxWorkspaceBytes, p, plan);
+    return 0;
+}
