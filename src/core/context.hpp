@@ -1,6 +1,7 @@
 // What a vkattn_context is: a device's function table, caps and pipelines.
 #pragma once
 
+#include "core/callbacks.hpp"
 #include "core/device_table.hpp"
 #include "core/pipelines.hpp"
 #include "core/plan.hpp"
@@ -17,6 +18,8 @@ class Context {
     [[nodiscard]] VkDevice device() const { return device_; }
     [[nodiscard]] const DeviceTable &table() const { return table_; }
     [[nodiscard]] Pipelines &pipelines() { return pipelines_; }
+    [[nodiscard]] const Log &log() const { return log_; }
+    [[nodiscard]] ZoneCallback zoneCallback() const { return zone_; }
 
   private:
     Context() = default;
@@ -25,6 +28,8 @@ class Context {
     VkAllocationCallbacks allocator_{};
     bool hostAllocated_ = false;
     VkDevice device_ = VK_NULL_HANDLE;
+    Log log_;
+    ZoneCallback zone_ = nullptr;
     PlanLimits limits_{};
     DeviceTable table_;
     Pipelines pipelines_;

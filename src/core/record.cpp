@@ -1,5 +1,6 @@
 #include "core/record.hpp"
 
+#include "core/zone.hpp"
 #include "util/diagnostic.hpp"
 
 #include <algorithm>
@@ -72,6 +73,10 @@ void barrier(const DeviceTable &table, VkCommandBuffer commandBuffer) {
                              nullptr, 0, nullptr);
 }
 
+const char *zoneName(vkattn_kernel kernel) {
+    return kernel == VKATTN_KERNEL_STAGED ? "vkattn staged" : kernel == VKATTN_KERNEL_DECODE ? "vkattn decode" : "vkattn flash";
+}
+
 } // namespace
 
 vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record &record, vkattn_diagnostic *why) {
@@ -92,6 +97,7 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
         return VKATTN_NOT_READY;
     }
 
+    const Zone call(context, record.commandBuffer, zoneName(plan.kernel));
     const uint64_t alignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
     VkPipeline bound = VK_NULL_HANDLE;
     for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
@@ -108,6 +114,7 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
         }
         for (uint32_t o = dispatch.operandCount; o < dispatch.operandCount + dispatch.unboundCount; ++o)
             (void)describeOperand(dispatch.operands[o], bindings.byRole[dispatch.operands[o].role], alignment, dispatch);
+        const Zone zone(context, record.commandBuffer, Pipelines::name(dispatch.key.stage));
         if (dispatch.barrierBefore) barrier(table, record.commandBuffer);
         const VkPipeline pipeline = pipelines.find(dispatch.key);
         const PipelineLayout &layout = pipelines.layout(dispatch.key.stage);
