@@ -1,0 +1,63 @@
+// A host program of the tests' own: instance, device, command buffer, one buffer large enough for everything. As little as an engine may
+// have (Vulkan 1.0, nothing enabled), or what vkattn asks for before the device exists.
+#pragma once
+
+#include "support/faulty_vulkan.hpp"
+#include "vkattn/vkattn.hpp"
+
+#include <vulkan/vulkan.h>
+
+#include <string>
+#include <vector>
+
+namespace vkattn::test {
+
+struct HostOptions {
+    uint32_t apiVersion = VK_API_VERSION_1_0;
+    bool askVkattn = false;  // enable the extensions and features that vkattn finds helpful
+    bool debugUtils = false; // enable VK_EXT_debug_utils, and say so
+    bool validation = false; // enable the layer with synchronization validation; `messages` has what it says
+    bool timeline = false;   // enable timeline semaphores (Vulkan 1.2), and a second queue where there is one
+    PFN_vkGetInstanceProcAddr getInstanceProcAddr = faultyGetInstanceProcAddr;
+};
+
+class Host {
+  public:
+    explicit Host(const HostOptions &options = {});
+    ~Host();
+    Host(const Host &) = delete;
+    Host &operator=(const Host &) = delete;
+
+    // Makes the writes of shaders visible to the host, ends, submits and waits.
+    bool submitAndWait();
+
+    bool ready = false;
+    std::string why; // not ready
+    VkInstance instance = VK_NULL_HANDLE;
+    VkPhysicalDevice physicalDevice = VK_NULL_HANDLE;
+    VkDevice device = VK_NULL_HANDLE;
+    uint32_t family = 0, secondFamily = 0;
+    VkQueue queue = VK_NULL_HANDLE, secondQueue = VK_NULL_HANDLE; // the same where the device has one
+    VkCommandPool pool = VK_NULL_HANDLE;
+    VkCommandBuffer commands = VK_NULL_HANDLE; // recording
+    VkBuffer buffer = VK_NULL_HANDLE;          // of 1 MiB
+    VkDeviceMemory memory = VK_NULL_HANDLE;
+    unsigned char *mapped = nullptr;
+    VkDescriptorPool descriptors = VK_NULL_HANDLE; // 16 sets, 256 storage buffers
+    std::vector<const char *> extensions;
+    VkPhysicalDeviceTimelineSemaphoreFeatures timelineFeatures{};
+    VkPhysicalDeviceFeatures2 features{};
+    vkattn_feature_storage room{};
+    std::vector<std::string> messages;
+    vkattn_host host{};
+
+  private:
+    bool createInstance(const HostOptions &options);
+    bool createDevice(const HostOptions &options);
+    bool createBuffer();
+    bool createCommands();
+    bool failed(const char *what);
+    VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
+};
+
+} // namespace vkattn::test
