@@ -5,9 +5,7 @@ namespace {
 
 VKAPI_ATTR VkBool32 VKAPI_CALL onMessage(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
                                          const VkDebugUtilsMessengerCallbackDataEXT *data, void *messages) {
-    std::string text = data->pMessage;
-    for (uint32_t n = 0; n < data->cmdBufLabelCount; ++n) text += std::string(" in label ") + data->pCmdBufLabels[n].pLabelName;
-    static_cast<std::vector<std::string> *>(messages)->push_back(text);
+    static_cast<std::vector<std::string> *>(messages)->emplace_back(data->pMessage);
     return VK_FALSE;
 }
 
