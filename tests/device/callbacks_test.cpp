@@ -249,6 +249,43 @@ TEST(Subgroups, pipelinesAskForWholeSubgroups) {
     }
 }
 
+// What vkattn asks for is right for any version that an engine may be written against, whatever its own chain has; and first, as a positive
+// control, the layer speaks up where a chain has what vkattn avoids.
+TEST(Validation, isSilentAboutWhatVkattnAsksFor) {
+    HostOptions options;
+    options.askVkattn = options.validation = options.aggregate = options.duplicate = true;
+    options.apiVersion = VK_API_VERSION_1_3;
+    {
+        Host control(options);
+        ASSERT_TRUE(control.ready) << control.why;
+        VkPhysicalDeviceProperties properties;
+        vkGetPhysicalDeviceProperties(control.physicalDevice, &properties);
+        if (properties.apiVersion < VK_API_VERSION_1_3) GTEST_SKIP() << "the device has no aggregate that could be duplicated";
+        EXPECT_GE(control.messages.size(), 1u) << "the layer does not see a duplicate: this run would prove nothing";
+    }
+    options.duplicate = false;
+    for (const uint32_t version : {VK_API_VERSION_1_0, VK_API_VERSION_1_1, VK_API_VERSION_1_2, VK_API_VERSION_1_3})
+        for (const bool aggregate : {false, true}) {
+            options.apiVersion = version;
+            options.aggregate = aggregate;
+            if (aggregate && version < VK_API_VERSION_1_3) continue;
+            Host host(options);
+            ASSERT_TRUE(host.ready) << host.why;
+            Context context;
+            vkattn_diagnostic why{};
+            ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
+            EXPECT_EQ(host.messages.size(), 0u) << VK_API_VERSION_MINOR(version) << ": " << host.messages.front();
+            vkattn_caps caps{};
+            ASSERT_EQ(context.caps(caps), VKATTN_OK);
+            std::printf("Vulkan 1.%u%s: %zu extensions, whole subgroups %u\n", VK_API_VERSION_MINOR(version),
+                        aggregate ? ", aggregate" : "", host.extensions.size(), caps.fullSubgroups);
+            EXPECT_EQ(host.aggregate.computeFullSubgroups, aggregate ? caps.fullSubgroups : 0u);
+            if (version == VK_API_VERSION_1_0) {
+                EXPECT_EQ(host.extensions.size(), 0u) << "the instance has not enabled what they need";
+            }
+        }
+}
+
 // Silent with labels and names; then, as a positive control, the layer says of a deliberate hazard which pipeline it belongs to, by name.
 TEST(Validation, isSilentWithDebugLabels) {
     HostOptions options;

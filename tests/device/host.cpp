@@ -21,7 +21,7 @@ Host::Host(const HostOptions &options) {
     host.getInstanceProcAddr = options.getInstanceProcAddr;
     host.enabledExtensions = extensions.data();
     host.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
-    host.enabledFeatures = features.sType ? &features : nullptr;
+    host.enabledFeatures = features.pNext ? &features : nullptr;
     host.debugLabels = options.debugUtils;
 }
 
@@ -121,7 +121,13 @@ bool Host::createDevice(const HostOptions &options) {
         vkGetPhysicalDeviceProperties(physicalDevice, &properties);
         if (getFeatures2 && properties.apiVersion >= VK_API_VERSION_1_2) getFeatures2(physicalDevice, &supported);
         if (!timelineFeatures.timelineSemaphore) return failed("no timeline semaphores");
+        timelineFeatures.pNext = nullptr;
         features.pNext = &timelineFeatures;
+    }
+    if (options.aggregate) {
+        aggregate.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES;
+        aggregate.pNext = features.pNext;
+        features.pNext = &aggregate;
     }
     if (options.askVkattn) {
         if (vkattn::deviceExtensions(options.getInstanceProcAddr, instance, physicalDevice, options.apiVersion, VKATTN_HELPFUL, count, {},
@@ -134,9 +140,14 @@ bool Host::createDevice(const HostOptions &options) {
                                   &diagnostic))
             return failed(diagnostic.message);
     }
+    if (options.duplicate) {
+        duplicate.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
+        duplicate.pNext = features.pNext;
+        features.pNext = &duplicate;
+    }
     VkDeviceCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
-    info.pNext = features.sType ? &features : nullptr;
+    info.pNext = features.pNext ? &features : nullptr;
     info.queueCreateInfoCount = secondFamily == family ? 1 : 2;
     info.pQueueCreateInfos = queueInfos;
     info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());

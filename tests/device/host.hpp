@@ -17,6 +17,8 @@ struct HostOptions {
     bool askVkattn = false;  // enable the extensions and features that vkattn finds helpful
     bool debugUtils = false; // enable VK_EXT_debug_utils, and say so
     bool validation = false; // enable the layer with synchronization validation; `messages` has what it says
+    bool aggregate = false;  // the engine's chain has VkPhysicalDeviceVulkan13Features already
+    bool duplicate = false;  // and against the rules, behind it, a struct that it has taken in
     bool timeline = false;   // enable timeline semaphores (Vulkan 1.2), and a second queue where there is one
     PFN_vkGetInstanceProcAddr getInstanceProcAddr = faultyGetInstanceProcAddr;
 };
@@ -46,6 +48,8 @@ class Host {
     VkDescriptorPool descriptors = VK_NULL_HANDLE; // 16 sets, 256 storage buffers
     std::vector<const char *> extensions;
     VkPhysicalDeviceTimelineSemaphoreFeatures timelineFeatures{};
+    VkPhysicalDeviceSubgroupSizeControlFeatures duplicate{};
+    VkPhysicalDeviceVulkan13Features aggregate{};
     VkPhysicalDeviceFeatures2 features{};
     vkattn_feature_storage room{};
     std::vector<std::string> messages;
