@@ -414,10 +414,9 @@ void main() {
     if (tileRow >= rowCount) return;
 
     const uint kvHead = (headPhase() + headFirst) / groupSize();
-    // The binding begins at key keyFirst of the first batch entry; in ragged batches at token 0.
-    const uint bound = (flags & flagRagged) != 0u ? 0u : keyFirst;
-    kAt = kBase + batch * kBatch + kvHead * kHead + (seq.keyStart - bound) * kToken;
-    vAt = vBase + batch * vBatch + kvHead * vHead + (seq.keyStart - bound) * vToken;
+    // Keys count from the sequence's first; the bases are those of its key keyFirst.
+    kAt = kBase + batch * kBatch + kvHead * kHead + (seq.keyStart - keyFirst) * kToken;
+    vAt = vBase + batch * vBatch + kvHead * vHead + (seq.keyStart - keyFirst) * vToken;
 
     // The split's keys, in whole steps from key 0 of the sequence: which keys share a step depends on nothing else.
     const int splitBegin = int(keyFirst + gl_WorkGroupID.y * splitKeys);

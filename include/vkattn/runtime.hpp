@@ -75,6 +75,7 @@ struct RunResult {
     double milliseconds = 0;
     std::vector<double> samplesMilliseconds; // of each repeat, in order: what the median was taken of
     bool deviceTimestamps = false;
+    double longestSliceMilliseconds = 0; // median of what the longest of problem.sliceCount pieces took: nothing on the device runs longer
     uint64_t workspaceBytes = 0;
     uint32_t dispatchCount = 0;
     vkattn_cpu_plan cpuPlan{}; // how the CPU computed; structSize is 0 where it did not
@@ -100,7 +101,7 @@ class Runtime {
     [[nodiscard]] const DeviceInfo *device() const; // NULL: computing on the CPU
     [[nodiscard]] const std::string &fallbackReason() const;
 
-    // Runs the problem on host arrays: operands as in vkattn/cpu.h. Outputs are written element by element: bytes between
+    // Runs the problem on host arrays, each slice as a submit of its own: operands as in vkattn/cpu.h. Outputs are written element by element: bytes between
     // strided elements stay as they are. A lost device or exhausted memory is answered by the CPU where allowFallback is set; a lost device
     // stays lost for this Runtime.
     [[nodiscard]] RunResult run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands,

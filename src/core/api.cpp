@@ -3,6 +3,7 @@
 #include "core/explain.hpp"
 #include "core/flash.hpp"
 #include "core/record.hpp"
+#include "core/slices.hpp"
 #include "core/staged.hpp"
 #include "util/diagnostic.hpp"
 
@@ -123,6 +124,8 @@ static vkattn_result query(vkattn_context context, const vkattn_problem *problem
     out->workspaceBytes = plan.workspaceBytes;
     out->workspaceAlignment = plan.workspaceAlignment;
     out->kernelName = plan.kernelName();
+    out->persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
+    out->maxSlices = mostSlices(plan, fromHandle(context)->limits());
     return VKATTN_OK;
 }
 vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *out, vkattn_diagnostic *why) {
@@ -143,6 +146,25 @@ vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes,
     if (tuningBytes && !tuning) return fail(why, invalid, "tuning is NULL with tuningBytes %zu", tuningBytes);
     if (const auto r = readTuning(tuning, tuningBytes, limits.tuning, why)) return r;
     return explainPlan(problem, limits, *out, why);
+}
+
+static vkattn_result slices(vkattn_context handle, const vkattn_problem *description, double microseconds, uint32_t *sliceCount,
+                            vkattn_diagnostic *why) {
+    if (!handle || !sliceCount) return fail(why, invalid, "context and sliceCount must not be NULL");
+    if (!(microseconds > 0) || microseconds > 1e15)
+        return fail(why, invalid, "microseconds is %g, expected more than 0 and at most 1e15", microseconds);
+    const Context &context = *fromHandle(handle);
+    Problem problem;
+    if (const auto r = makeProblem(description, problem, why)) return r;
+    problem.slices = 1;
+    Plan plan;
+    if (const auto r = makePlan(problem, context.limits(), plan, why)) return r;
+    return slicesForBudget(plan, context.limits(), microseconds, *sliceCount, why);
+}
+vkattn_result vkattnSlicesForBudget(vkattn_context context, const vkattn_problem *problem, double microseconds, uint32_t *sliceCount,
+                                    vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(slices(context, problem, microseconds, sliceCount, why));
 }
 
 static vkattn_result prewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount, vkattn_diagnostic *why) {

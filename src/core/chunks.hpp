@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/plan.hpp"
+#include "core/work.hpp"
 #include "util/diagnostic.hpp"
 
 #include <algorithm>
@@ -27,14 +28,21 @@ template <class Fits> uint32_t largest(uint32_t limit, const Fits &fits) {
     return low;
 }
 
-// A kernel's own limits: keysFit(shape), rowsFit(shape), workspaceBytes(shape) of what grows with a chunk, rowTile; whether the roles that
-// pairs, rows and keys occupy can be bound is the same for all.
+// A kernel's own limits: keysFit(shape), rowsFit(shape), workspaceBytes(shape) of what grows with a chunk; rowTile and keyTile, which
+// chunks are multiples of; headTile, heads that stay together; sliceQueries and sliceKeys, below which cutting for slices gains nothing.
+// Whether the roles that pairs, rows and keys occupy can be bound is the same for all.
 template <class Kernel> class Chunker {
   public:
     Chunker(const Problem &p, const PlanLimits &limits, const Kernel &kernel, uint64_t tableBytes)
         : p_(p), caps_(limits.caps), kernel_(kernel) {
         const uint64_t left = limits.maxWorkspaceBytes - std::min(tableBytes, limits.maxWorkspaceBytes);
         workspaceBudget_ = std::min<uint64_t>(left, caps_.maxStorageBufferRange);
+        if (p_.slices <= 1) return;
+        // Where rows differ, chunks of half a slice let the slices come out even.
+        const double padding = static_cast<double>(paddedQueries(p_.queryTokens)) / std::max(p_.queryTokens, 1u);
+        const double share = visiblePairs(p_) * padding / p_.slices / (rowsDiffer(p_) ? 2 : 1);
+        const uint64_t least = uint64_t{kernel_.headTile} * kernel_.sliceQueries * std::min(kernel_.sliceKeys, std::max(p_.keyTokens, 1u));
+        pairBudget_ = std::max(least, static_cast<uint64_t>(std::min(share + 0.5, 1e18)));
     }
 
     // The shape with the fewest pieces; false with a reason where not even one row of one head fits.
@@ -43,14 +51,16 @@ template <class Kernel> class Chunker {
         if (fits(best)) return true;
         uint64_t bestPieces = UINT64_MAX;
         for (uint32_t batches = p_.batch;; batches = (batches + 1) / 2) {
-            for (uint32_t heads = p_.heads;; heads = (heads + 1) / 2) {
-                const ChunkShape shape = fill(batches, heads);
+            for (uint32_t tiles = p_.heads / kernel_.headTile;; tiles = (tiles + 1) / 2) {
+                const ChunkShape shape = fill(batches, tiles * kernel_.headTile);
                 if (shape.queries && shape.keys) {
-                    const uint64_t pieces = ceilDiv(p_.batch, batches) * ceilDiv(p_.heads, heads) * ceilDiv(p_.queryTokens, shape.queries) *
-                                            ceilDiv(std::max(p_.keyTokens, 1u), shape.keys);
-                    if (pieces < bestPieces) bestPieces = pieces, best = shape;
+                    const uint64_t pieces = ceilDiv(p_.batch, batches) * ceilDiv(p_.heads, shape.heads) *
+                                            ceilDiv(p_.queryTokens, shape.queries) * ceilDiv(std::max(p_.keyTokens, 1u), shape.keys);
+                    // What a chunk of keys leaves must be kept until the last slice of its rows: better to cut heads.
+                    const bool better = pieces < bestPieces || (p_.slices > 1 && pieces == bestPieces && shape.keys > best.keys);
+                    if (better) bestPieces = pieces, best = shape;
                 }
-                if (heads == 1) break;
+                if (tiles == 1) break;
             }
             if (batches == 1) break;
         }
@@ -137,7 +147,13 @@ template <class Kernel> class Chunker {
         if (role >= VKATTN_KEY_LENGTHS) return bindable(arrayBytes(role, s));
         return bindable(p_.tensor(role).span(box(role, s)).size());
     }
+    [[nodiscard]] uint64_t paddedQueries(uint32_t queries) const { return ceilDiv(queries, kernel_.sliceQueries) * kernel_.sliceQueries; }
+    // Of a slice, one dispatch may have so much and no more.
+    [[nodiscard]] bool inBudget(const ChunkShape &s) const {
+        return uint64_t{s.batches} * s.heads * paddedQueries(s.queries) <= pairBudget_ / reach(p_, s.keys);
+    }
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
+        if (pairBudget_ != UINT64_MAX && !inBudget(s)) return false;
         for (const vkattn_role role : {VKATTN_K, VKATTN_V, VKATTN_BIAS, VKATTN_MASK, VKATTN_BIT_MASK, VKATTN_DOC_IDS_K})
             if (!bindable(role, s)) return false;
         return kernel_.keysFit(s);
@@ -175,7 +191,7 @@ template <class Kernel> class Chunker {
     const Problem &p_;
     const Caps &caps_;
     const Kernel &kernel_;
-    uint64_t workspaceBudget_;
+    uint64_t workspaceBudget_, pairBudget_ = UINT64_MAX;
 };
 
 // The chunk extents of a plan, and how many chunks that makes.

@@ -1,6 +1,7 @@
 // What the planner chooses and why, in numbers and words.
 #include "core/flash.hpp"
 #include "core/staged.hpp"
+#include "core/work.hpp"
 #include "lib/interop.h"
 #include "util/diagnostic.hpp"
 
@@ -10,19 +11,6 @@
 
 namespace vkattn {
 namespace {
-
-// Sum over i in [0, n) of i + c clamped to [0, most].
-double clampedSum(double n, double c, double most) {
-    const double zeros = std::clamp(-c, 0.0, n), full = std::clamp(n - std::max(most - c, 0.0), 0.0, n - zeros);
-    const double first = zeros, last = n - full; // rows that are neither
-    return (last - first) * (c + (first + last - 1) / 2) + full * most;
-}
-
-// Pairs that causal and window leave, were every sequence as long as it may be.
-double visiblePairs(const Problem &p) {
-    const double n = p.queryTokens, most = p.keyTokens, shift = p.topLeft ? 0 : most - n;
-    return p.batch * static_cast<double>(p.heads) * (clampedSum(n, shift + p.right + 1, most) - clampedSum(n, shift - p.left, most));
-}
 
 const char *form(const Plan &plan) {
     if (plan.kernel == VKATTN_KERNEL_STAGED) return "";
@@ -80,9 +68,8 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
         out.workgroupInvocations = d.key.constants[0];
         break;
     }
-    const double pairs = static_cast<double>(p.batch) * p.heads * p.queryTokens * p.keyTokens;
     out.flopsFull = p.flops();
-    out.flops = pairs > 0 ? out.flopsFull * (visiblePairs(p) / pairs) : 0;
+    out.flops = visibleFlops(p);
     for (int n = 0; n < VKATTN_WORKSPACE; ++n) {
         const auto role = static_cast<vkattn_role>(n);
         (isOutput(role) ? out.bytesWritten : out.bytesRead) += static_cast<double>(p.bytesNeeded(role));

@@ -99,8 +99,9 @@ struct FlashLimits {
     const Problem &p;
     const Caps &caps;
     const FlashShape &shape;
-    uint32_t rowTile, keyTile;
+    uint32_t rowTile, keyTile, sliceKeys;
     bool alwaysParts;
+    uint32_t headTile = shape.packed, sliceQueries = std::max(rowTile / shape.packed, 1u);
 
     [[nodiscard]] uint64_t splits(const ChunkShape &s) const { return ceilDiv(s.keys, shape.splitKeys); }
     // Partial results of a row over all chunks of keys; 0 where the one dispatch writes the output.
@@ -137,7 +138,8 @@ uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const Flas
     const uint32_t tile = shape.tile.keyTile(), keys = std::max(p.keyTokens, 1u);
     if (p.deterministic) return std::min(roundUp(tuning.fixedSplitKeys, tile), mostKeys);
     const uint64_t workgroups = ceilDiv(uint64_t{p.queryTokens} * shape.packed, shape.tile.rows()) * (p.heads / shape.packed) * p.batch;
-    const uint64_t wanted = ceilDiv(tuning.targetWorkgroups, workgroups), most = std::max(keys / tuning.minSplitKeys, 1u);
+    const uint64_t wanted = ceilDiv(tuning.targetWorkgroups, std::max<uint64_t>(workgroups / p.slices, 1)),
+                   most = std::max(keys / tuning.minSplitKeys, 1u);
     const uint64_t splits = std::max<uint64_t>(std::min(wanted, most), ceilDiv(keys, mostKeys));
     return roundUp(static_cast<uint32_t>(ceilDiv(keys, splits)), tile);
 }
@@ -248,7 +250,11 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {
         shape.splitKeys = chooseSplitKeys(p, tuning, shape, mostKeys);
         if (!merges) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), tile->keyTile());
-        const FlashLimits own = {p, caps, shape, shape.tile.rows(), p.deterministic ? shape.splitKeys : tile->keyTile(), p.deterministic};
+        const uint32_t keyTile = p.deterministic ? shape.splitKeys : tile->keyTile();
+        const uint32_t sliceKeys = !merges           ? p.keyTokens
+                                   : p.deterministic ? shape.splitKeys
+                                                     : roundUp(std::max(tuning.minSplitKeys, keyTile), keyTile);
+        const FlashLimits own = {p, caps, shape, shape.tile.rows(), keyTile, sliceKeys, p.deterministic};
         Chunker chunker(p, room, own, fixedBytes);
         const bool fits = chunker.choose(chunk, shape.packed == 1 ? why : nullptr);
         if (!fits && shape.packed > 1) continue;

@@ -1,5 +1,6 @@
 #include "core/record.hpp"
 
+#include "core/slices.hpp"
 #include "core/zone.hpp"
 #include "util/diagnostic.hpp"
 
@@ -81,6 +82,9 @@ const char *zoneName(vkattn_kernel kernel) {
 
 vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record &record, vkattn_diagnostic *why) {
     if (!record.commandBuffer) return fail(why, invalid, "record.commandBuffer is VK_NULL_HANDLE");
+    if (record.sliceIndex >= plan.problem.slices)
+        return fail(why, invalid, "record.sliceIndex is %u, expected less than the problem's sliceCount, %u", record.sliceIndex,
+                    plan.problem.slices);
     Bindings bindings;
     if (const auto r = collectBindings(plan, record, bindings, why)) return r;
     const DeviceTable &table = context.table();
@@ -100,7 +104,8 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
     const Zone call(context, record.commandBuffer, zoneName(plan.kernel));
     const uint64_t alignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
     VkPipeline bound = VK_NULL_HANDLE;
-    for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
+    const DispatchRange slice = dispatchesOfSlice(plan, record.sliceIndex);
+    for (uint32_t n = slice.first; n < slice.last; ++n) {
         Dispatch dispatch = plan.dispatch(n);
         VkDescriptorBufferInfo buffers[maxOperandsPerDispatch];
         VkWriteDescriptorSet writes[maxOperandsPerDispatch] = {};

@@ -13,7 +13,8 @@ struct StagedLimits {
     const Problem &p;
     const Caps &caps;
     const StagedTuning &tuning;
-    uint32_t rowTile = tuning.scores[manyRows].sizeY(), keyTile = 1;
+    uint32_t rowTile = tuning.scores[manyRows].sizeY(), keyTile = 1, headTile = 1;
+    uint32_t sliceQueries = p.queryTokens < tuning.fewRowsBelow ? 1 : rowTile, sliceKeys = 1024;
 
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
         const uint32_t tileX = std::min(tuning.scores[manyRows].sizeX(), tuning.scores[fewRows].sizeX());

@@ -105,6 +105,13 @@ FlashTuning flashTuning(const Caps &caps) {
     return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuFlash(caps) : gpuFlash(caps);
 }
 
+uint32_t FlashTuning::rate(vkattn_kernel kernel, uint32_t dim) const {
+    if (kernel == VKATTN_KERNEL_STAGED) return 0;
+    for (const Rate &each : kernel == VKATTN_KERNEL_DECODE ? decodeRates : flashRates)
+        if (each.minDim <= dim && dim <= each.maxDim) return each.mflops;
+    return 0;
+}
+
 const StagedTuning &stagedTuning(const Caps &caps) {
     return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuClass : gpuClass;
 }

@@ -61,6 +61,12 @@ struct FlashTuning {
     uint32_t fixedSplitKeys; // with the deterministic flag
     uint32_t decodeRows;     // up to so many rows, queries x heads of a group, decode is chosen
     uint32_t combineLanes;
+    // Measured by `vkattn tune`, for budgets in microseconds: millions of floating-point operations (4 * dim a visible pair) a second.
+    struct Rate {
+        uint32_t minDim, maxDim, mflops;
+    };
+    Rate flashRates[maxFileTiles], decodeRates[maxFileTiles];              // maxDim 0 ends a list
+    [[nodiscard]] uint32_t rate(vkattn_kernel kernel, uint32_t dim) const; // 0: not known
 };
 
 [[nodiscard]] FlashTuning flashTuning(const Caps &caps);

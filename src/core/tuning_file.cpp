@@ -38,12 +38,12 @@ struct Shown {
     }
 };
 
-struct Field {
+template <class Row> struct Field {
     const char *name;
-    uint32_t FlashTile::*member;
+    uint32_t Row::*member;
     uint32_t least, most;
 };
-constexpr Field fields[] = {
+constexpr Field<FlashTile> tileFields[] = {
     {"minDim", &FlashTile::minDim, 1, 2048},         {"maxDim", &FlashTile::maxDim, 1, 2048},
     {"dimLanes", &FlashTile::dimLanes, 1, 64},       {"keyLanes", &FlashTile::keyLanes, 1, 1024},
     {"rowLanes", &FlashTile::rowLanes, 1, 1024},     {"rowsPerLane", &FlashTile::rowsPerLane, 1, 16},
@@ -52,32 +52,57 @@ constexpr Field fields[] = {
     {"wholeRuns", &FlashTile::wholeRuns, 0, 1},      {"rolledEdges", &FlashTile::rolledEdges, 0, 1},
 };
 
-vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagnostic *why) {
-    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0, 0, 1};
+using Rate = FlashTuning::Rate;
+constexpr Field<Rate> rateFields[] = {
+    {"minDim", &Rate::minDim, 1, 2048}, {"maxDim", &Rate::maxDim, 1, 2048}, {"mflops", &Rate::mflops, 1, 2'000'000'000}};
+
+// The fields of a line into `out`.
+template <class Row, size_t count>
+vkattn_result readFields(Words words, uint32_t line, const Field<Row> (&known)[count], Row &out, vkattn_diagnostic *why) {
     const char *word;
     size_t length;
     while (words.next(word, length)) {
         const auto *equals = static_cast<const char *>(std::memchr(word, '=', length));
-        const Field *field = nullptr;
-        for (const Field &each : fields)
+        const Field<Row> *field = nullptr;
+        for (const Field<Row> &each : known)
             if (equals && is(word, static_cast<size_t>(equals - word), each.name)) field = &each;
         if (!field)
-            return fail(why, invalid, "tuning line %u: '%s', expected name=number with a name such as rowsPerLane (docs/tuning.md)", line,
-                        Shown(word, length).text);
-        uint32_t value = 0;
+            return fail(why, invalid, "tuning line %u: '%s', expected name=number with a name such as %s (docs/tuning.md)", line,
+                        Shown(word, length).text, known[count - 1].name);
+        uint64_t value = 0;
         bool digits = equals + 1 < word + length;
         for (const char *c = equals + 1; c < word + length; ++c) {
-            digits = digits && *c >= '0' && *c <= '9' && value < 100000;
-            if (digits) value = value * 10 + static_cast<uint32_t>(*c - '0');
+            digits = digits && *c >= '0' && *c <= '9' && value < 1'000'000'000;
+            if (digits) value = value * 10 + static_cast<uint64_t>(*c - '0');
         }
         if (!digits || value < field->least || value > field->most)
             return fail(why, invalid, "tuning line %u: %s is '%s', expected %u to %u", line, field->name,
                         Shown(equals + 1, static_cast<size_t>(word + length - equals - 1)).text, field->least, field->most);
-        tile.*field->member = value;
+        out.*field->member = static_cast<uint32_t>(value);
     }
-    if (tile.maxDim == 0) return fail(why, invalid, "tuning line %u has no maxDim", line);
-    if (tile.minDim > tile.maxDim)
-        return fail(why, invalid, "tuning line %u: minDim is %u, expected at most maxDim %u", line, tile.minDim, tile.maxDim);
+    if (out.maxDim == 0) return fail(why, invalid, "tuning line %u has no maxDim", line);
+    if (out.minDim > out.maxDim)
+        return fail(why, invalid, "tuning line %u: minDim is %u, expected at most maxDim %u", line, out.minDim, out.maxDim);
+    return VKATTN_OK;
+}
+
+vkattn_result readRate(Words words, uint32_t line, FlashTuning &tuning, uint32_t (&counts)[2], vkattn_diagnostic *why) {
+    const char *word = "";
+    size_t length = 0;
+    const bool decode = words.next(word, length) && is(word, length, "decode");
+    if (!decode && !is(word, length, "flash"))
+        return fail(why, invalid, "tuning line %u: rate '%s', expected flash or decode", line, Shown(word, length).text);
+    if (counts[decode] == FlashTuning::maxFileTiles)
+        return fail(why, invalid, "tuning line %u: more than %u rates of one kernel", line, FlashTuning::maxFileTiles);
+    FlashTuning::Rate &rate = (decode ? tuning.decodeRates : tuning.flashRates)[counts[decode]++];
+    rate = {1, 0, 0};
+    if (const auto r = readFields(words, line, rateFields, rate, why)) return r;
+    return rate.mflops ? VKATTN_OK : fail(why, invalid, "tuning line %u has no mflops", line);
+}
+
+vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagnostic *why) {
+    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0, 0, 1};
+    if (const auto r = readFields(words, line, tileFields, tile, why)) return r;
     const auto powerOfTwo = [](uint32_t n) { return (n & (n - 1)) == 0; };
     if (!powerOfTwo(tile.dimLanes))
         return fail(why, invalid, "tuning line %u: dimLanes is %u, expected a power of two", line, tile.dimLanes);
@@ -104,7 +129,7 @@ vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vk
     if (size == 0) return VKATTN_OK;
     const char *at = static_cast<const char *>(bytes), *end = at + size;
     FlashTuning given = tuning; // but for the tiles
-    uint32_t counts[2] = {};
+    uint32_t counts[2] = {}, rates[2] = {};
     for (uint32_t line = 1; at < end; ++line) {
         const auto *newline = static_cast<const char *>(std::memchr(at, '\n', static_cast<size_t>(end - at)));
         const char *lineEnd = newline ? newline : end;
@@ -122,9 +147,13 @@ vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vk
             continue;
         }
         if (*word == '#') continue;
+        if (is(word, length, "rate")) {
+            if (const auto r = readRate(words, line, given, rates, why)) return r;
+            continue;
+        }
         const bool decode = is(word, length, "decode");
         if (!decode && !is(word, length, "flash"))
-            return fail(why, invalid, "tuning line %u begins with '%s', expected flash, decode or #", line, Shown(word, length).text);
+            return fail(why, invalid, "tuning line %u begins with '%s', expected flash, decode, rate or #", line, Shown(word, length).text);
         if (counts[decode] == FlashTuning::maxFileTiles)
             return fail(why, invalid, "tuning line %u: more than %u rows of one kernel", line, FlashTuning::maxFileTiles);
         if (const auto r = readTile(words, line, (decode ? given.decode : given.flash)[counts[decode]++], why)) return r;

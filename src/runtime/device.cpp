@@ -1,5 +1,7 @@
 #include "runtime/device.hpp"
 
+#include "runtime/median.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -215,6 +217,51 @@ void copyElements(const vkattn_layout &layout, const unsigned char *from, unsign
 
 } // namespace
 
+Device::Failure Device::recordSlice(const vkattn_problem &problem, std::span<const vkattn_binding> bindings, uint32_t slice) {
+    if (auto f = begin()) return f;
+    if (queries_) {
+        table_.CmdResetQueryPool(commands_, queries_, 0, 2);
+        table_.CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries_, 0);
+    }
+    // Results of earlier submits, copies included, and repeats of this command buffer: all of it is finished and visible before the first
+    // dispatch.
+    VkMemoryBarrier memory{};
+    memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    memory.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    memory.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                              VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0, nullptr, 0, nullptr);
+    vkattn_record record{};
+    record.structSize = sizeof record;
+    record.allowCompile = 1;
+    record.commandBuffer = commands_;
+    record.bindings = bindings.data();
+    record.bindingCount = static_cast<uint32_t>(bindings.size());
+    record.descriptorPool = descriptors_;
+    record.sliceIndex = slice;
+    vkattn_diagnostic why{};
+    if (const vkattn_result r = vkattnRecord(context_, &problem, &record, &why))
+        return {static_cast<VkResult>(why.vkResult), r, why.message};
+    memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+    memory.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
+    table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                              0, 1, &memory, 0, nullptr, 0, nullptr);
+    if (queries_) table_.CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, 1);
+    if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
+    return {};
+}
+
+Device::Failure Device::submitTimed(double &milliseconds) {
+    const auto start = std::chrono::steady_clock::now();
+    if (auto f = submitAndWait()) return f;
+    milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    uint64_t stamps[2] = {};
+    if (queries_ && table_.GetQueryPoolResults(device_, queries_, 0, 2, sizeof stamps, stamps, 8,
+                                               VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) == VK_SUCCESS)
+        milliseconds = static_cast<double>((stamps[1] - stamps[0]) & timestampMask_) * timestampPeriod_ * 1e-6;
+    return {};
+}
+
 Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirements &requirements,
                             std::span<const vkattn_operand_memory> operands, const RunOptions &options, Timing &timing) {
     vkattn_binding bindings[VKATTN_ROLE_COUNT];
@@ -234,48 +281,31 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
         if (auto f = bind(VKATTN_WORKSPACE, requirements.workspaceBytes)) return f;
     if (auto f = prepareDescriptorPool(requirements)) return f;
 
-    if (auto f = begin()) return f;
-    if (queries_) {
-        table_.CmdResetQueryPool(commands_, queries_, 0, 2);
-        table_.CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries_, 0);
-    }
-    // Results of earlier submits, copies included, and repeats of this command buffer: all of it is finished and visible before the first
-    // dispatch.
-    VkMemoryBarrier memory{};
-    memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-    memory.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-    memory.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-    table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                              VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0, nullptr, 0, nullptr);
-    vkattn_record record{};
-    record.structSize = sizeof record;
-    record.allowCompile = 1;
-    record.commandBuffer = commands_;
-    record.bindings = bindings;
-    record.bindingCount = bindingCount;
-    record.descriptorPool = descriptors_;
-    vkattn_diagnostic why{};
-    if (const vkattn_result r = vkattnRecord(context_, &problem, &record, &why))
-        return {static_cast<VkResult>(why.vkResult), r, why.message};
-    memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
-    memory.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
-    table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-                              0, 1, &memory, 0, nullptr, 0, nullptr);
-    if (queries_) table_.CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, 1);
-    if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
-
+    // A problem in one piece is recorded once and submitted again; slices share the command buffer and are recorded one after the other.
+    const uint32_t slices = std::max(problem.sliceCount, 1u);
+    const std::span<const vkattn_binding> bound(bindings, bindingCount);
+    if (slices == 1)
+        if (auto f = recordSlice(problem, bound, 0)) return f;
     timing.deviceTimestamps = queries_ != VK_NULL_HANDLE;
     const uint64_t runs = uint64_t{std::max(options.repeat, 1u)} + (options.warmUp ? 1 : 0);
+    std::vector<double> longest;
     for (uint64_t n = 0; n < runs; ++n) {
-        const auto start = std::chrono::steady_clock::now();
-        if (auto f = submitAndWait()) return f;
-        double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-        uint64_t stamps[2] = {};
-        if (queries_ && table_.GetQueryPoolResults(device_, queries_, 0, 2, sizeof stamps, stamps, 8,
-                                                   VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) == VK_SUCCESS)
-            milliseconds = static_cast<double>((stamps[1] - stamps[0]) & timestampMask_) * timestampPeriod_ * 1e-6;
-        if (n > 0 || !options.warmUp) timing.samplesMilliseconds.push_back(milliseconds);
+        double whole = 0, most = 0;
+        if (slices > 1 && n > 0)
+            if (auto f = prepareDescriptorPool(requirements)) return f;
+        for (uint32_t slice = 0; slice < slices; ++slice) {
+            double milliseconds = 0;
+            if (slices > 1)
+                if (auto f = recordSlice(problem, bound, slice)) return f;
+            if (auto f = submitTimed(milliseconds)) return f;
+            whole += milliseconds;
+            most = std::max(most, milliseconds);
+        }
+        if (n == 0 && options.warmUp) continue;
+        timing.samplesMilliseconds.push_back(whole);
+        longest.push_back(most);
     }
+    timing.longestSliceMilliseconds = median(longest);
 
     std::vector<unsigned char> scratch;
     for (const vkattn_operand_memory &operand : operands) {

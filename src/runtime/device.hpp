@@ -31,6 +31,7 @@ class Device {
     };
     struct Timing {
         std::vector<double> samplesMilliseconds;
+        double longestSliceMilliseconds = 0; // the median of what each repeat's longest slice took
         bool deviceTimestamps = false;
     };
     [[nodiscard]] Failure run(const vkattn_problem &problem, const vkattn_requirements &requirements,
@@ -53,6 +54,8 @@ class Device {
 
     [[nodiscard]] Failure begin();
     [[nodiscard]] Failure submitAndWait();
+    [[nodiscard]] Failure recordSlice(const vkattn_problem &problem, std::span<const vkattn_binding> bindings, uint32_t slice);
+    [[nodiscard]] Failure submitTimed(double &milliseconds);
     [[nodiscard]] Failure prepareDescriptorPool(const vkattn_requirements &requirements);
     [[nodiscard]] static Failure failed(const char *call, VkResult result);
 

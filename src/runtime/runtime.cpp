@@ -219,6 +219,7 @@ RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_ope
             result.milliseconds = median(timing.samplesMilliseconds);
             result.samplesMilliseconds = std::move(timing.samplesMilliseconds);
             result.deviceTimestamps = timing.deviceTimestamps;
+            result.longestSliceMilliseconds = timing.longestSliceMilliseconds;
             result.workspaceBytes = requirements.workspaceBytes;
             result.dispatchCount = requirements.dispatchCount;
             return result;

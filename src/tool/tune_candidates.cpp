@@ -99,6 +99,12 @@ std::string TuneTile::text() const {
     return text;
 }
 
+std::string rateText(const TuneCase &of, double gflops) {
+    const auto mflops = static_cast<uint64_t>(std::clamp(std::round(gflops * 1000), 1.0, 2e9));
+    return std::string("rate ") + kernelNames[of.kernel] + " minDim=" + std::to_string(of.minDim) + " maxDim=" + std::to_string(of.maxDim) +
+           " mflops=" + std::to_string(mflops);
+}
+
 std::string rowText(const TuneCase &of, const TuneTile &tile) {
     return std::string(kernelNames[of.kernel]) + " minDim=" + std::to_string(of.minDim) + " maxDim=" + std::to_string(of.maxDim) + " " +
            tile.text();

@@ -27,6 +27,8 @@ struct TuneTile {
 
 // "flash minDim=33 maxDim=64 rowLanes=..."
 [[nodiscard]] std::string rowText(const TuneCase &of, const TuneTile &tile);
+// "rate flash minDim=33 maxDim=64 mflops=25100"
+[[nodiscard]] std::string rateText(const TuneCase &of, double gflops);
 
 // Those that the device can run, the likeliest first: time may run out.
 [[nodiscard]] std::vector<TuneTile> tuneCandidates(const vkattn_caps &caps, const TuneCase &of);

@@ -129,11 +129,12 @@ std::string fileText(const DeviceInfo &device, const std::vector<TuneReport> &re
         text += report.problems + ": built-in " + number("%.3g", builtIn.milliseconds) + " ms, " + number("%.3g", report.gflops(builtIn)) +
                 " GFLOP/s";
         if (!best.tile) {
-            text += ", kept: nothing was 3 % faster\n";
+            text += ", kept: nothing was 3 % faster\n" + rateText(report.of, report.gflops(builtIn)) + "\n";
             continue;
         }
         text += "; this row " + number("%.3g", best.milliseconds) + " ms, " + number("%.3g", report.gflops(best)) +
-                " GFLOP/s, compiled in " + number("%.2g", best.compileSeconds) + " s\n" + rowText(report.of, *best.tile) + "\n";
+                " GFLOP/s, compiled in " + number("%.2g", best.compileSeconds) + " s\n" + rowText(report.of, *best.tile) + "\n" +
+                rateText(report.of, report.gflops(best)) + "\n";
     }
     return text;
 }

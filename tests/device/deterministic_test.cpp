@@ -1,6 +1,6 @@
-// VKATTN_DETERMINISTIC (docs/numerics.md 7): bitwise the same rows whatever else is in the batch and however the work is cut. Whole
-// problems against the same rows asked for one batch entry, or one sequence of a ragged batch, at a time; each with the device's limits and
-// cut into chunks of rows, heads and keys.
+// VKATTN_DETERMINISTIC (docs/numerics.md 7): bitwise the same rows whatever else is in the batch and however the work is cut, into slices
+// too. Whole problems against the same rows asked for one batch entry, or one sequence of a ragged batch, at a time; each with the device's
+// limits and cut into chunks of rows, heads and keys.
 #include "forms.hpp"
 
 #include <algorithm>
@@ -98,6 +98,16 @@ void checkCase(Case c, Runtime *full, Runtime *tight) {
         if (cut.status == VKATTN_ERROR_UNSUPPORTED) continue; // one head of a ragged batch is larger than the tight limit
         ASSERT_EQ(cut.status, VKATTN_OK) << c.name << ": " << cut.message;
         EXPECT_TRUE(same(whole.out, in->out) && same(whole.lse, in->lse) && same(whole.weights, in->weights)) << c.name << " cut";
+        for (const uint32_t slices : {3u, 64u}) {
+            if (runtime == tight) continue;
+            reset();
+            vkattn_problem sliced = in->problem;
+            sliced.sliceCount = slices;
+            const RunResult result = runtime->run(sliced, in->operands);
+            ASSERT_EQ(result.status, VKATTN_OK) << c.name << ": " << result.message;
+            EXPECT_TRUE(same(whole.out, in->out) && same(whole.lse, in->lse) && same(whole.weights, in->weights))
+                << c.name << " in " << slices << " slices";
+        }
         reset();
         for (uint32_t b = 0; b < c.batch; ++b) {
             if (in->spans[b].queries == 0) continue;

@@ -9,6 +9,12 @@ using namespace vkattn::test;
 
 namespace {
 
+// Half of the cases that are cut into chunks are dealt out to slices.
+uint32_t someSlices(Random &random) {
+    constexpr uint32_t counts[] = {0, 0, 0, 1, 2, 3, 7, 50};
+    return counts[random() % std::size(counts)];
+}
+
 void runMatrix(Limits limits, bool full, vkattn_kernel kernel = VKATTN_KERNEL_STAGED) {
     Runtime *runtime = runtimeFor(limits);
     ASSERT_TRUE(runtime);
@@ -22,9 +28,10 @@ void runMatrix(Limits limits, bool full, vkattn_kernel kernel = VKATTN_KERNEL_ST
         // covers.
         if (limits == Limits::tiny && std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000) continue;
         Random own = randomFor(c.name);
+        if (limits == Limits::tiny) c.slices = someSlices(own);
         const auto instance = makeInstance(c, own);
         const std::string wrong = runAndCheck(*runtime, *instance);
-        EXPECT_EQ(wrong, "") << c.name;
+        EXPECT_EQ(wrong, "") << c.name << " in " << c.slices << " slices";
         ++ran;
     }
     std::printf("%zu cases\n", ran);
@@ -79,6 +86,7 @@ class MatrixOf : public EveryForm {
         for (Case &c : cases) {
             c.kernel = form().kernel;
             Random own = randomFor(c.name);
+            if (room == Room::tight) c.slices = someSlices(own);
             const auto in = makeInstance(c, own);
             const std::string expected = refusalOf(form(), *in), wrong = runAndCheck(*on, *in);
             if (expected.empty())

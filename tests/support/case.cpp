@@ -451,6 +451,7 @@ void describe(Instance &in, SequenceLength total) {
     present(c.alibi, VKATTN_ALIBI_SLOPES);
     p.sequences = c.ragged ? c.batch : 0;
     p.kernel = c.kernel;
+    p.sliceCount = c.slices;
     p.scale = c.scale.value_or(0);
     p.softcap = c.softcap;
     if (c.window) p.windowLeft = c.left, p.windowRight = c.right;

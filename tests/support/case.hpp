@@ -66,6 +66,7 @@ struct Case {
     bool hostileRagged = false;                  // ragged: entries out of order and past the end, maxSeq* below a length
     Documents documents = Documents::none;
     bool deterministic = false;
+    uint32_t slices = 0;
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
     Data data = Data::normal;
     uint32_t needle = 0; // Data::needle: which key

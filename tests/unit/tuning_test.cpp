@@ -59,7 +59,7 @@ TEST(TuningFile, saysWhatIsWrong) {
         {"vkattn-tuning 2\n", "make a new one with `vkattn tune`"},
         {"vkattn-tuning\n", "make a new one"},
         {"tuning 1\n", "make a new one"},
-        {"vkattn-tuning 1\nstaged maxDim=1\n", "line 2 begins with 'staged', expected flash, decode or #"},
+        {"vkattn-tuning 1\nstaged maxDim=1\n", "line 2 begins with 'staged', expected flash, decode, rate or #"},
         {"vkattn-tuning 1\n\nflash maxDim\n", "line 3: 'maxDim', expected name=number"},
         {"vkattn-tuning 1\nflash lanes=3\n", "line 2: 'lanes=3', expected name=number"},
         {"vkattn-tuning 1\nflash maxDim=\n", "maxDim is '', expected 1 to 2048"},
@@ -75,6 +75,13 @@ TEST(TuningFile, saysWhatIsWrong) {
         {"vkattn-tuning 1\nflash maxDim=64 source=1 keyLanes=2\n", "source 1 needs dimLanes=1 and keyLanes=1"},
         {"vkattn-tuning 1\nflash maxDim=64 source=1 keysPerLane=2 tileKeys=3\n", "tileKeys 3 is no multiple of keysPerLane 2"},
         {"vkattn-tuning 1\nflash maxDim=64 source=2\n", "source 2 needs subgroups=1"},
+        {"vkattn-tuning 1\nrate\n", "line 2: rate '', expected flash or decode"},
+        {"vkattn-tuning 1\nrate staged maxDim=64 mflops=1\n", "line 2: rate 'staged', expected flash or decode"},
+        {"vkattn-tuning 1\nrate flash maxDim=64\n", "line 2 has no mflops"},
+        {"vkattn-tuning 1\nrate flash mflops=5\n", "line 2 has no maxDim"},
+        {"vkattn-tuning 1\nrate flash maxDim=64 mflops=0\n", "mflops is '0', expected 1 to 2000000000"},
+        {"vkattn-tuning 1\nrate flash maxDim=64 mflops=99999999999999999999\n", "expected 1 to 2000000000"},
+        {"vkattn-tuning 1\nrate flash maxDim=64 rowLanes=8\n", "'rowLanes=8', expected name=number"},
     };
     for (const auto &each : wrong) {
         const FlashTuning builtIn = flashTuning(deviceCaps());
@@ -96,7 +103,8 @@ TEST(TuningFile, saysWhatIsWrong) {
 TEST(TuningFile, hostileBytes) {
     Random random = randomFor("tuning bytes");
     const std::string good = "vkattn-tuning 1\nflash maxDim=512 dimLanes=4 rowLanes=2 rowsPerLane=2 keysPerLane=2\n"
-                             "decode maxDim=512 keyLanes=8 rowsPerLane=2 source=0 tileKeys=8 subgroups=0 rolledEdges=1 wholeRuns=1\n";
+                             "decode maxDim=512 keyLanes=8 rowsPerLane=2 source=0 tileKeys=8 subgroups=0 rolledEdges=1 wholeRuns=1\n"
+                             "rate decode minDim=9 maxDim=64 mflops=1500000\n";
     Case c;
     c.queryTokens = 70;
     Random own(1);
