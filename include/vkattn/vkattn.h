@@ -147,8 +147,6 @@ typedef struct vkattn_record {
 
 typedef struct vkattn_context_t *vkattn_context;
 
-VKATTN_API const char *const *vkattnHelpfulDeviceExtensions(uint32_t *count);
-
 typedef enum vkattn_need {
     VKATTN_REQUIRED = 0, /* without it vkattnCreateContext fails. Today: none */
     VKATTN_HELPFUL = 1,  /* with it something is faster or guaranteed; everything works without */

@@ -3,6 +3,7 @@
 
 #include "vkattn/vkattn.h"
 
+#include <cstddef>
 #include <span>
 #include <utility>
 
@@ -32,6 +33,65 @@ namespace vkattn {
     return p;
 }
 
+// Before vkCreateDevice: `count` extensions to enable, into `names` where that is not empty (count then is at most its size, or the call
+// fails and count says how much room is needed). See vkattnDeviceExtensions.
+[[nodiscard]] inline vkattn_result deviceExtensions(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
+                                                    VkPhysicalDevice physicalDevice, uint32_t apiVersion, vkattn_need need, uint32_t &count,
+                                                    std::span<const char *> names = {}, vkattn_diagnostic *why = nullptr) {
+    count = static_cast<uint32_t>(names.size());
+    return vkattnDeviceExtensions(getInstanceProcAddr, instance, physicalDevice, apiVersion, need, &count,
+                                  names.empty() ? nullptr : names.data(), why);
+}
+
+// Before vkCreateDevice: sets the features that help in your chain. `room` lives as long as the chain. See vkattnPatchDeviceFeatures.
+[[nodiscard]] inline vkattn_result patchFeatures(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
+                                                 VkPhysicalDevice physicalDevice, uint32_t apiVersion,
+                                                 std::span<const char *const> extensions, VkPhysicalDeviceFeatures2 &chain,
+                                                 vkattn_feature_storage &room, vkattn_diagnostic *why = nullptr) {
+    return vkattnPatchDeviceFeatures(getInstanceProcAddr, instance, physicalDevice, apiVersion, extensions.data(),
+                                     static_cast<uint32_t>(extensions.size()), &chain, &room, why);
+}
+
+// What a context on such a device would plan with.
+[[nodiscard]] inline vkattn_result physicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
+                                                      VkPhysicalDevice physicalDevice, uint32_t apiVersion,
+                                                      std::span<const char *const> extensions, const VkPhysicalDeviceFeatures2 *features,
+                                                      vkattn_caps &out, vkattn_diagnostic *why = nullptr) {
+    out.structSize = sizeof out;
+    return vkattnPhysicalDeviceCaps(getInstanceProcAddr, instance, physicalDevice, apiVersion, extensions.data(),
+                                    static_cast<uint32_t>(extensions.size()), features, &out, why);
+}
+
+// How planning may be bent; zero is the default. The bytes are read during the call only.
+struct PlanOptions {
+    uint64_t maxWorkspaceBytes = 0; // 0: 64 MiB
+    std::span<const char> tuning{}; // a tuning file
+};
+
+// How much scratch memory describe() takes.
+[[nodiscard]] inline vkattn_result describeBytes(const vkattn_caps &caps, const vkattn_problem &problem, size_t &bytes,
+                                                 const PlanOptions &options = {}, vkattn_diagnostic *why = nullptr) {
+    const vkattn_dispatch *dispatches = nullptr;
+    uint32_t count = 0;
+    return vkattnDescribe(&caps, options.maxWorkspaceBytes, options.tuning.data(), options.tuning.size(), &problem, nullptr, &bytes,
+                          &dispatches, &count, why);
+}
+
+// The problem's dispatches as plain data, in `scratch` (aligned to 8 bytes) and as long as that lives.
+[[nodiscard]] inline vkattn_result describe(const vkattn_caps &caps, const vkattn_problem &problem, std::span<std::byte> scratch,
+                                            std::span<const vkattn_dispatch> &out, const PlanOptions &options = {},
+                                            vkattn_diagnostic *why = nullptr) {
+    std::byte none[8]; // no scratch is too little scratch, not the question how much is needed
+    size_t bytes = scratch.size();
+    const vkattn_dispatch *dispatches = nullptr;
+    uint32_t count = 0;
+    const vkattn_result result =
+        vkattnDescribe(&caps, options.maxWorkspaceBytes, options.tuning.data(), options.tuning.size(), &problem,
+                       scratch.empty() ? static_cast<void *>(none) : scratch.data(), &bytes, &dispatches, &count, why);
+    out = result == VKATTN_OK ? std::span(dispatches, count) : std::span<const vkattn_dispatch>();
+    return result;
+}
+
 // Owns a vkattn_context. Move-only; see vkattn.h for what each call promises.
 class Context {
   public:
@@ -57,13 +117,41 @@ class Context {
     [[nodiscard]] vkattn_result record(const vkattn_problem &problem, VkCommandBuffer commandBuffer,
                                        std::span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
                                        vkattn_diagnostic *why = nullptr) const {
+        return recordSlice(problem, 0, commandBuffer, bindings, descriptorPool, why);
+    }
+    // Slice `slice` of problem.sliceCount.
+    [[nodiscard]] vkattn_result recordSlice(const vkattn_problem &problem, uint32_t slice, VkCommandBuffer commandBuffer,
+                                            std::span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
+                                            vkattn_diagnostic *why = nullptr) const {
         vkattn_record record{};
         record.structSize = sizeof record;
         record.commandBuffer = commandBuffer;
         record.bindings = bindings.data();
         record.bindingCount = static_cast<uint32_t>(bindings.size());
         record.descriptorPool = descriptorPool;
+        record.sliceIndex = slice;
         return vkattnRecord(handle_, &problem, &record, why);
+    }
+    // The sliceCount that keeps each slice below so much device time.
+    [[nodiscard]] vkattn_result slicesForBudget(const vkattn_problem &problem, double microseconds, uint32_t &sliceCount,
+                                                vkattn_diagnostic *why = nullptr) const {
+        return vkattnSlicesForBudget(handle_, &problem, microseconds, &sliceCount, why);
+    }
+    [[nodiscard]] vkattn_result caps(vkattn_caps &out) const {
+        out.structSize = sizeof out;
+        return vkattnContextCaps(handle_, &out);
+    }
+    // The pipelines' size as a blob, or the blob itself: `bytes` is what there is, or of `data` was written.
+    [[nodiscard]] vkattn_result cacheBytes(size_t &bytes, vkattn_diagnostic *why = nullptr) const {
+        return vkattnExportCache(handle_, &bytes, nullptr, why);
+    }
+    [[nodiscard]] vkattn_result exportCache(std::span<std::byte> data, size_t &bytes, vkattn_diagnostic *why = nullptr) const {
+        std::byte none[1];
+        bytes = data.size();
+        return vkattnExportCache(handle_, &bytes, data.empty() ? none : data.data(), why);
+    }
+    [[nodiscard]] vkattn_result importCache(std::span<const std::byte> data, vkattn_diagnostic *why = nullptr) const {
+        return vkattnImportCache(handle_, data.size(), data.data(), why);
     }
     [[nodiscard]] vkattn_context handle() const { return handle_; }
     [[nodiscard]] explicit operator bool() const { return handle_ != nullptr; }

@@ -18,6 +18,10 @@ Context *fromHandle(vkattn_context handle) {
     return reinterpret_cast<Context *>(handle);
 }
 
+const Log *logOf(vkattn_context handle) {
+    return handle ? &fromHandle(handle)->log() : nullptr;
+}
+
 vkattn_result planFor(Context &context, const vkattn_problem *description, Plan &plan, vkattn_diagnostic *why) {
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
@@ -43,20 +47,41 @@ uint32_t vkattnVersion(void) {
     return VK_MAKE_API_VERSION(0, VKATTN_VERSION_MAJOR, VKATTN_VERSION_MINOR, VKATTN_VERSION_PATCH);
 }
 
-const char *const *vkattnHelpfulDeviceExtensions(uint32_t *count) {
-    static const char *const names[] = {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME};
-    if (count) *count = sizeof names / sizeof names[0];
-    return names;
+vkattn_result vkattnDeviceExtensions(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
+                                     uint32_t apiVersion, vkattn_need need, uint32_t *count, const char **names, vkattn_diagnostic *why) {
+    if (!getInstanceProcAddr || !instance || !physicalDevice || !count)
+        return fail(why, invalid, "getInstanceProcAddr, instance, physicalDevice and count must not be NULL");
+    if (need != VKATTN_REQUIRED && need != VKATTN_HELPFUL)
+        return fail(why, invalid, "need is %d, expected VKATTN_REQUIRED or VKATTN_HELPFUL", static_cast<int>(need));
+    PhysicalDevice device;
+    if (const auto r = device.load(getInstanceProcAddr, instance, physicalDevice, apiVersion, why)) return r;
+    return listExtensions(extensionRows(), device, need, *count, names, why);
+}
+
+vkattn_result vkattnPatchDeviceFeatures(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
+                                        uint32_t apiVersion, const char *const *extensions, uint32_t extensionCount,
+                                        VkPhysicalDeviceFeatures2 *chain, vkattn_feature_storage *room, vkattn_diagnostic *why) {
+    if (!getInstanceProcAddr || !instance || !physicalDevice || !chain || !room || (extensionCount && !extensions))
+        return fail(why, invalid,
+                    "getInstanceProcAddr, instance, physicalDevice, chain, room, and extensions with a count, must not be NULL");
+    PhysicalDevice device;
+    if (const auto r = device.load(getInstanceProcAddr, instance, physicalDevice, apiVersion, why)) return r;
+    return patchFeatures(featureRows(), device, {extensions, extensionCount}, *chain, room, sizeof *room, why);
 }
 
 vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
                                        uint32_t apiVersion, const char *const *extensions, uint32_t extensionCount,
-                                       const VkPhysicalDeviceFeatures2 * /*features*/, vkattn_caps *out, vkattn_diagnostic *why) {
+                                       const VkPhysicalDeviceFeatures2 *features, vkattn_caps *out, vkattn_diagnostic *why) {
     if (!getInstanceProcAddr || !instance || !physicalDevice || !out || (extensionCount && !extensions))
         return fail(why, invalid, "getInstanceProcAddr, instance, physicalDevice, out, and extensions with a count, must not be NULL");
     if (out->structSize != sizeof(vkattn_caps))
         return fail(why, invalid, "out->structSize is %u, expected sizeof(vkattn_caps) = %zu", out->structSize, sizeof(vkattn_caps));
-    return readCaps(getInstanceProcAddr, instance, physicalDevice, apiVersion, {extensions, extensionCount}, *out, why);
+    if (features)
+        if (const auto r = checkChain(features, "features", why)) return r;
+    PhysicalDevice device;
+    if (const auto r = device.load(getInstanceProcAddr, instance, physicalDevice, apiVersion, why)) return r;
+    *out = readCaps(device, {device.version, {extensions, extensionCount}, features});
+    return VKATTN_OK;
 }
 
 vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why) {
@@ -74,10 +99,12 @@ vkattn_result vkattnCreateContext(const vkattn_host *host, vkattn_context *out, 
     if (!out) return fail(why, invalid, "out is NULL");
     *out = nullptr;
     if (!host) return fail(why, invalid, "host is NULL");
+    const Log log = host->structSize == sizeof(vkattn_host) ? Log{host->log, host->userData} : Log{};
+    const LoggedCall call(&log, why);
     Context *context = nullptr;
     const vkattn_result result = Context::create(*host, context, why);
     *out = reinterpret_cast<vkattn_context>(context);
-    return result;
+    return call.result(result);
 }
 
 void vkattnDestroyContext(vkattn_context context) {
@@ -85,12 +112,15 @@ void vkattnDestroyContext(vkattn_context context) {
 }
 
 vkattn_result vkattnContextCaps(vkattn_context context, vkattn_caps *out) {
-    if (!context || !out || out->structSize != sizeof(vkattn_caps)) return invalid;
+    vkattn_diagnostic *why = nullptr; // for the log, if there is one
+    const LoggedCall call(logOf(context), why);
+    if (!context || !out || out->structSize != sizeof(vkattn_caps))
+        return call.result(fail(why, invalid, "context or out is NULL, or out->structSize is not sizeof(vkattn_caps)"));
     *out = fromHandle(context)->limits().caps;
     return VKATTN_OK;
 }
 
-vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *out, vkattn_diagnostic *why) {
+static vkattn_result query(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *out, vkattn_diagnostic *why) {
     if (!context || !out) return fail(why, invalid, "context and out must not be NULL");
     if (out->structSize != sizeof(vkattn_requirements))
         return fail(why, invalid, "out->structSize is %u, expected sizeof(vkattn_requirements) = %zu", out->structSize,
@@ -110,6 +140,10 @@ vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem,
     out->maxSlices = mostSlices(plan, fromHandle(context)->limits());
     return VKATTN_OK;
 }
+vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *out, vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(query(context, problem, out, why));
+}
 
 //
 vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
@@ -123,8 +157,8 @@ vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes,
     return explainPlan(problem, limits, *out, why);
 }
 
-vkattn_result vkattnSlicesForBudget(vkattn_context handle, const vkattn_problem *description, double microseconds, uint32_t *sliceCount,
-                                    vkattn_diagnostic *why) {
+static vkattn_result slices(vkattn_context handle, const vkattn_problem *description, double microseconds, uint32_t *sliceCount,
+                            vkattn_diagnostic *why) {
     if (!handle || !sliceCount) return fail(why, invalid, "context and sliceCount must not be NULL");
     if (!(microseconds > 0) || microseconds > 1e15)
         return fail(why, invalid, "microseconds is %g, expected more than 0 and at most 1e15", microseconds);
@@ -136,8 +170,13 @@ vkattn_result vkattnSlicesForBudget(vkattn_context handle, const vkattn_problem 
     if (const auto r = makePlan(problem, context.limits(), plan, why)) return r;
     return slicesForBudget(plan, context.limits(), microseconds, *sliceCount, why);
 }
+vkattn_result vkattnSlicesForBudget(vkattn_context context, const vkattn_problem *problem, double microseconds, uint32_t *sliceCount,
+                                    vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(slices(context, problem, microseconds, sliceCount, why));
+}
 
-vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount, vkattn_diagnostic *why) {
+static vkattn_result prewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount, vkattn_diagnostic *why) {
     if (!context || (problemCount && !problems)) return fail(why, invalid, "context, and problems with a problemCount, must not be NULL");
     for (uint32_t n = 0; n < problemCount; ++n) {
         Plan plan;
@@ -146,8 +185,13 @@ vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *proble
     }
     return VKATTN_OK;
 }
+vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount, vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(prewarm(context, problems, problemCount, why));
+}
 
-vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record, vkattn_diagnostic *why) {
+static vkattn_result recordProblem(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record,
+                                   vkattn_diagnostic *why) {
     if (!context || !record) return fail(why, invalid, "context and record must not be NULL");
     if (record->structSize != sizeof(vkattn_record))
         return fail(why, invalid, "record.structSize is %u, expected sizeof(vkattn_record) = %zu", record->structSize,
@@ -155,6 +199,10 @@ vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem
     Plan plan;
     if (const auto r = planFor(*fromHandle(context), problem, plan, why)) return r;
     return recordPlan(*fromHandle(context), plan, *record, why);
+}
+vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record, vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(recordProblem(context, problem, record, why));
 }
 
 vkattn_result vkattnDescribe(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,

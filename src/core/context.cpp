@@ -37,12 +37,24 @@ vkattn_result Context::create(const vkattn_host &host, Context *&out, vkattn_dia
 
 vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *why) {
     device_ = host.device;
-    const EnabledExtensions extensions = {host.enabledExtensions, host.enabledExtensionCount};
-    if (const auto r =
-            readCaps(host.getInstanceProcAddr, host.instance, host.physicalDevice, host.apiVersion, extensions, limits_.caps, why))
-        return r;
+    log_ = {host.log, host.userData};
+    zone_ = host.zone;
+    PhysicalDevice physical;
+    if (const auto r = physical.load(host.getInstanceProcAddr, host.instance, host.physicalDevice, host.apiVersion, why)) return r;
+    if (host.enabledFeatures)
+        if (const auto r = checkChain(host.enabledFeatures, "host.enabledFeatures", why)) return r;
+    const Enabled enabled = {physical.version, {host.enabledExtensions, host.enabledExtensionCount}, host.enabledFeatures};
+    limits_.caps = readCaps(physical, enabled);
     if (const auto r = table_.load(host, limits_.caps.pushDescriptors, why)) return r;
-    if (!table_.CmdPushDescriptorSet) limits_.caps.pushDescriptors = 0;
+    if (limits_.caps.pushDescriptors && !table_.CmdPushDescriptorSet) {
+        limits_.caps.pushDescriptors = 0;
+        log_.warning("%s is declared as enabled, but the device does not know vkCmdPushDescriptorSetKHR: descriptor pools are used instead",
+                     VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+    }
+    if (host.debugLabels && (!table_.CmdBeginDebugUtilsLabel || !table_.SetDebugUtilsObjectName))
+        log_.warning("debugLabels is 1, but the instance does not know the functions of %s: labels or names are left out; did the instance "
+                     "enable it?",
+                     VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
     if (host.capsLimit) limits_.caps = weakerCaps(limits_.caps, *host.capsLimit);
     limits_.maxWorkspaceBytes = host.maxWorkspaceBytes ? host.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES;
     if (const auto r = stagedSupported(limits_.caps, why)) return r;
@@ -53,7 +65,7 @@ vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *wh
     vkattn_host own = host;
     own.allocator = hostAllocated_ ? &allocator_ : nullptr;
     if (const auto r = caches_.create(table_, own, why)) return r;
-    return pipelines_.create(table_, own, limits_.caps, caches_, why);
+    return pipelines_.create(table_, own, limits_.caps, readSubgroupSizes(physical, enabled), caches_, why);
 }
 
 void Context::destroy(Context *context) {

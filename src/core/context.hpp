@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/cache.hpp"
+#include "core/callbacks.hpp"
 #include "core/device_table.hpp"
 #include "core/pipelines.hpp"
 #include "core/plan.hpp"
@@ -19,6 +20,8 @@ class Context {
     [[nodiscard]] const DeviceTable &table() const { return table_; }
     [[nodiscard]] Pipelines &pipelines() { return pipelines_; }
     [[nodiscard]] PipelineCaches &caches() { return caches_; }
+    [[nodiscard]] const Log &log() const { return log_; }
+    [[nodiscard]] ZoneCallback zoneCallback() const { return zone_; }
 
   private:
     Context() = default;
@@ -27,6 +30,8 @@ class Context {
     VkAllocationCallbacks allocator_{};
     bool hostAllocated_ = false;
     VkDevice device_ = VK_NULL_HANDLE;
+    Log log_;
+    ZoneCallback zone_ = nullptr;
     PlanLimits limits_{};
     DeviceTable table_;
     PipelineCaches caches_;

@@ -4,6 +4,7 @@
 #include "core/operands.hpp"
 #include "core/shaders.hpp"
 #include "core/slices.hpp"
+#include "core/subgroups.hpp"
 #include "util/diagnostic.hpp"
 
 #include <algorithm>
@@ -68,7 +69,7 @@ void describe(const Plan &plan, const Caps &caps, uint32_t index, vkattn_dispatc
     for (uint32_t o = d.operandCount; o < d.operandCount + d.unboundCount; ++o)
         (void)placeOperand(d.operands[o], 0, alignment, d.pushWords);
 
-    const bool nan = caps.floatControlsNan != 0, fullSubgroups = needsFullSubgroups(d.key, caps);
+    const bool nan = caps.floatControlsNan != 0, fullSubgroups = subgroupStage(d.key, caps, {caps.subgroupSize, 0, 0, 0}).flags != 0;
     const ShaderModule &shader = shaderFor(d.key.stage);
     const Spirv &spirv = spirvOf(shader, nan);
     new (&details) Details{};

@@ -3,9 +3,6 @@
 #include "core/caps.hpp"
 #include "util/diagnostic.hpp"
 
-#include <algorithm>
-#include <cstring>
-
 namespace vkattn {
 namespace {
 
@@ -14,10 +11,6 @@ template <class Function> Function instanceFunction(PFN_vkGetInstanceProcAddr ge
 }
 
 } // namespace
-
-bool EnabledExtensions::has(const char *name) const {
-    return std::any_of(names, names + count, [&](const char *enabled) { return enabled && std::strcmp(enabled, name) == 0; });
-}
 
 vkattn_result DeviceTable::load(const vkattn_host &host, bool pushDescriptors, vkattn_diagnostic *why) {
     const auto getDeviceProcAddr =
@@ -30,48 +23,64 @@ vkattn_result DeviceTable::load(const vkattn_host &host, bool pushDescriptors, v
 #undef VKATTN_LOAD
     if (pushDescriptors)
         CmdPushDescriptorSet = reinterpret_cast<PFN_vkCmdPushDescriptorSetKHR>(getDeviceProcAddr(host.device, "vkCmdPushDescriptorSetKHR"));
+    if (host.debugLabels) { // an extension of the instance, so that its functions are found there
+#define VKATTN_LOAD_LABEL(name) name = instanceFunction<PFN_vk##name##EXT>(host.getInstanceProcAddr, host.instance, "vk" #name "EXT");
+        VKATTN_LOAD_LABEL(CmdBeginDebugUtilsLabel)
+        VKATTN_LOAD_LABEL(CmdEndDebugUtilsLabel)
+        VKATTN_LOAD_LABEL(SetDebugUtilsObjectName)
+#undef VKATTN_LOAD_LABEL
+        if (!CmdEndDebugUtilsLabel) CmdBeginDebugUtilsLabel = nullptr; // both or none
+    }
     return VKATTN_OK;
 }
 
-vkattn_result readCaps(PFN_vkGetInstanceProcAddr get, VkInstance instance, VkPhysicalDevice physicalDevice, uint32_t apiVersion,
-                       const EnabledExtensions &extensions, vkattn_caps &out, vkattn_diagnostic *why) {
-    const auto getProperties = instanceFunction<PFN_vkGetPhysicalDeviceProperties>(get, instance, "vkGetPhysicalDeviceProperties");
-    if (!getProperties) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "getInstanceProcAddr does not know vkGetPhysicalDeviceProperties");
-    VkPhysicalDeviceProperties properties;
-    getProperties(physicalDevice, &properties);
-    out = capsFromLimits(properties);
-    out.pushDescriptors = extensions.has(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+namespace {
 
-    // What the instance was created with bounds what its devices may be used with.
-    const uint32_t usable = std::min(apiVersion ? apiVersion : VK_API_VERSION_1_0, properties.apiVersion);
-    auto getProperties2 = instanceFunction<PFN_vkGetPhysicalDeviceProperties2>(get, instance, "vkGetPhysicalDeviceProperties2");
-    if (!getProperties2)
-        getProperties2 = instanceFunction<PFN_vkGetPhysicalDeviceProperties2>(get, instance, "vkGetPhysicalDeviceProperties2KHR");
-    if (!getProperties2) return VKATTN_OK;
-    const auto read = [&](void *into) {
-        VkPhysicalDeviceProperties2 chain{};
-        chain.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-        chain.pNext = into;
-        getProperties2(physicalDevice, &chain);
-    };
-    if (usable >= VK_API_VERSION_1_1) {
+void readProperties(const PhysicalDevice &device, void *into) {
+    VkPhysicalDeviceProperties2 chain{};
+    chain.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    chain.pNext = into;
+    device.getProperties2(device.handle, &chain);
+}
+
+} // namespace
+
+Caps readCaps(const PhysicalDevice &device, const Enabled &enabled) {
+    Caps out = capsFromLimits(device.properties);
+    out.pushDescriptors = enabled.extensions.has(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+    if (!device.getProperties2) return out;
+    if (enabled.version >= VK_API_VERSION_1_1) {
         VkPhysicalDeviceSubgroupProperties subgroups{};
         subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
-        read(&subgroups);
+        readProperties(device, &subgroups);
         const VkSubgroupFeatureFlags wanted = VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_VOTE_BIT;
         out.subgroupSize = subgroups.subgroupSize;
         if (subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) {
             out.subgroupShuffle = (subgroups.supportedOperations & wanted) == wanted;
             out.subgroupClustered = (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_CLUSTERED_BIT) != 0;
         }
+        out.fullSubgroups = enabled.has(fullSubgroupsFeature);
     }
-    if (usable >= VK_API_VERSION_1_2 || extensions.has(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME)) {
+    if (enabled.version >= VK_API_VERSION_1_2 || enabled.extensions.has(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME)) {
         VkPhysicalDeviceFloatControlsProperties controls{};
         controls.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
-        read(&controls);
+        readProperties(device, &controls);
         out.floatControlsNan = controls.shaderSignedZeroInfNanPreserveFloat32 ? 1 : 0;
     }
-    return VKATTN_OK;
+    return out;
+}
+
+SubgroupSizes readSubgroupSizes(const PhysicalDevice &device, const Enabled &enabled) {
+    if (!device.getProperties2 || !enabled.has(fullSubgroupsFeature)) return {};
+    VkPhysicalDeviceSubgroupSizeControlProperties control{};
+    control.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
+    VkPhysicalDeviceSubgroupProperties subgroups{};
+    subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+    subgroups.pNext = &control;
+    readProperties(device, &subgroups);
+    if (!enabled.has(subgroupSizeControlFeature) || !(control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT))
+        return {subgroups.subgroupSize, 0, 0, 0};
+    return {subgroups.subgroupSize, control.minSubgroupSize, control.maxSubgroupSize, control.maxComputeWorkgroupSubgroups};
 }
 
 } // namespace vkattn

@@ -2,7 +2,9 @@
 // so that two libraries, or a host that uses volk, never overwrite each other's pointers.
 #pragma once
 
-#include "vkattn/vkattn.h"
+#include "core/caps.hpp"
+#include "core/requirements.hpp"
+#include "core/subgroups.hpp"
 
 namespace vkattn {
 
@@ -31,17 +33,17 @@ struct DeviceTable {
     VKATTN_DEVICE_FUNCTIONS(VKATTN_DECLARE)
 #undef VKATTN_DECLARE
     PFN_vkCmdPushDescriptorSetKHR CmdPushDescriptorSet = nullptr; // NULL where the host did not enable push descriptors
+    // These three: NULL where the host did not enable VK_EXT_debug_utils, or did not say so.
+    PFN_vkCmdBeginDebugUtilsLabelEXT CmdBeginDebugUtilsLabel = nullptr;
+    PFN_vkCmdEndDebugUtilsLabelEXT CmdEndDebugUtilsLabel = nullptr;
+    PFN_vkSetDebugUtilsObjectNameEXT SetDebugUtilsObjectName = nullptr;
 
     [[nodiscard]] vkattn_result load(const vkattn_host &host, bool pushDescriptors, vkattn_diagnostic *why);
 };
 
-// Reads the caps of a physical device. `extensionEnabled(name)` says what the device has been, or will be, created with.
-struct EnabledExtensions {
-    const char *const *names;
-    uint32_t count;
-    [[nodiscard]] bool has(const char *name) const;
-};
-[[nodiscard]] vkattn_result readCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
-                                     uint32_t apiVersion, const EnabledExtensions &extensions, vkattn_caps &out, vkattn_diagnostic *why);
+// The caps of a device that has been, or will be, created with what is enabled.
+[[nodiscard]] Caps readCaps(const PhysicalDevice &device, const Enabled &enabled);
+
+[[nodiscard]] SubgroupSizes readSubgroupSizes(const PhysicalDevice &device, const Enabled &enabled);
 
 } // namespace vkattn

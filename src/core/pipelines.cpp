@@ -3,6 +3,7 @@
 #include "core/host_memory.hpp"
 #include "core/shaders.hpp"
 #include "core/specialize.hpp"
+#include "core/subgroups.hpp"
 #include "util/diagnostic.hpp"
 
 #include <chrono>
@@ -28,13 +29,15 @@ vkattn_result vulkanFailure(vkattn_diagnostic *why, VkResult result, const char 
 
 } // namespace
 
-vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, const PipelineCaches &caches,
-                                vkattn_diagnostic *why) {
+vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, const SubgroupSizes &subgroups,
+                                const PipelineCaches &caches, vkattn_diagnostic *why) {
     table_ = &table;
     device_ = host.device;
     caches_ = &caches;
     allocator_ = host.allocator;
-    nanPreserving_ = caps.floatControlsNan != 0;
+    caps_ = caps;
+    subgroups_ = subgroups;
+    log_ = {host.log, host.userData};
     if (const auto r = createLayout(stagedOperands, caps.pushDescriptors != 0, layouts_[0], why)) return r;
     if (caps.maxStorageBuffersPerStage < flashOperands) return VKATTN_OK;
     return createLayout(flashOperands, caps.pushDescriptors != 0, layouts_[1], why);
@@ -50,6 +53,7 @@ vkattn_result Pipelines::createLayout(uint32_t slots, bool pushDescriptors, Pipe
     setInfo.pBindings = bindings;
     if (const VkResult r = table_->CreateDescriptorSetLayout(device_, &setInfo, allocator_, &layout.set))
         return vulkanFailure(why, r, "vkCreateDescriptorSetLayout", "storage buffers");
+    giveName(VK_OBJECT_TYPE_DESCRIPTOR_SET_LAYOUT, reinterpret_cast<uint64_t>(layout.set), "storage buffers");
 
     const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(Dispatch::pushWords)};
     VkPipelineLayoutCreateInfo layoutInfo{};
@@ -60,6 +64,7 @@ vkattn_result Pipelines::createLayout(uint32_t slots, bool pushDescriptors, Pipe
     layoutInfo.pPushConstantRanges = &range;
     if (const VkResult r = table_->CreatePipelineLayout(device_, &layoutInfo, allocator_, &layout.pipelines))
         return vulkanFailure(why, r, "vkCreatePipelineLayout", "storage buffers and 128 bytes of push constants");
+    giveName(VK_OBJECT_TYPE_PIPELINE_LAYOUT, reinterpret_cast<uint64_t>(layout.pipelines), "storage buffers");
     return VKATTN_OK;
 }
 
@@ -76,6 +81,22 @@ void Pipelines::destroy() {
         if (layout.pipelines) table_->DestroyPipelineLayout(device_, layout.pipelines, allocator_);
         if (layout.set) table_->DestroyDescriptorSetLayout(device_, layout.set, allocator_);
     }
+}
+
+const char *Pipelines::name(Stage stage) {
+    return shaderFor(stage).name;
+}
+
+void Pipelines::giveName(VkObjectType type, uint64_t object, const char *name) const {
+    if (!table_->SetDebugUtilsObjectName) return;
+    char text[64];
+    std::snprintf(text, sizeof text, "vkattn %s", name);
+    VkDebugUtilsObjectNameInfoEXT info{};
+    info.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT;
+    info.objectType = type;
+    info.objectHandle = object;
+    info.pObjectName = text;
+    (void)table_->SetDebugUtilsObjectName(device_, &info); // a name less hurts nobody
 }
 
 const Pipelines::Node *Pipelines::search(const Node *from, const PipelineKey &key) {
@@ -136,7 +157,7 @@ vkattn_result Pipelines::createModule(const char *name, const Spirv &spirv, cons
 
 vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *why) {
     const ShaderModule &shader = shaderFor(key.stage);
-    const Spirv &spirv = spirvOf(shader, nanPreserving_);
+    const Spirv &spirv = spirvOf(shader, caps_.floatControlsNan != 0);
     VkShaderModule module = VK_NULL_HANDLE;
     if (const auto r = createModule(shader.name, spirv, {key.constants, key.constantCount, foldedConstants(key.stage)}, module, why))
         return r;
@@ -152,12 +173,20 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     info.stage.pName = "main";
     info.stage.pSpecializationInfo = &specialization;
     info.layout = layout(key.stage).pipelines;
+    const SubgroupStage stage = subgroupStage(key, caps_, subgroups_);
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size{};
+    size.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+    size.requiredSubgroupSize = stage.requiredSize;
+    info.stage.flags = stage.flags;
+    if (stage.requiredSize) info.stage.pNext = &size;
     VkPipeline pipeline = VK_NULL_HANDLE;
     const auto start = std::chrono::steady_clock::now();
     const VkResult result = table_->CreateComputePipelines(device_, caches_->current(), 1, &info, allocator_, &pipeline);
     const auto elapsed = std::chrono::steady_clock::now() - start;
     table_->DestroyShaderModule(device_, module, allocator_);
     if (result != VK_SUCCESS) return vulkanFailure(why, result, "vkCreateComputePipelines", shader.name);
+    giveName(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline), shader.name);
+    log_.info("compiled %s in %.1f ms", shader.name, std::chrono::duration<double, std::milli>(elapsed).count());
     ++compiled_;
     nanoseconds_ += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/cache.hpp"
+#include "core/callbacks.hpp"
 #include "core/device_table.hpp"
 #include "core/plan.hpp"
 
@@ -20,8 +21,8 @@ struct PipelineLayout {
 
 class Pipelines {
   public:
-    [[nodiscard]] vkattn_result create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, const PipelineCaches &caches,
-                                       vkattn_diagnostic *why);
+    [[nodiscard]] vkattn_result create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, const SubgroupSizes &subgroups,
+                                       const PipelineCaches &caches, vkattn_diagnostic *why);
     void destroy();
 
     [[nodiscard]] VkPipeline find(const PipelineKey &key) const; // VK_NULL_HANDLE where it is not compiled yet
@@ -30,6 +31,7 @@ class Pipelines {
     [[nodiscard]] bool has(const PipelineSet &set) const;
 
     [[nodiscard]] const PipelineLayout &layout(Stage stage) const { return layouts_[operandSlots(stage) == flashOperands]; }
+    [[nodiscard]] static const char *name(Stage stage); // of the shader; static storage
     [[nodiscard]] uint32_t compiledCount() const { return compiled_; }
     [[nodiscard]] uint64_t compileNanoseconds() const { return nanoseconds_; }
 
@@ -46,14 +48,17 @@ class Pipelines {
     [[nodiscard]] vkattn_result createModule(const char *name, const Spirv &spirv, const Specialization &specialization,
                                              VkShaderModule &module, vkattn_diagnostic *why);
     [[nodiscard]] vkattn_result compileOne(const PipelineKey &key, vkattn_diagnostic *why);
-    void insert(const PipelineKey &key, VkPipeline pipeline, Node *node); // takes both; the node is the pipeline's
+    void giveName(VkObjectType type, uint64_t object, const char *name) const; // for debuggers, where the host wants labels
+    void insert(const PipelineKey &key, VkPipeline pipeline, Node *node);      // takes both; the node is the pipeline's
     static const Node *search(const Node *from, const PipelineKey &key);
 
     const DeviceTable *table_ = nullptr;
     VkDevice device_ = VK_NULL_HANDLE;
     const PipelineCaches *caches_ = nullptr;
     const VkAllocationCallbacks *allocator_ = nullptr;
-    bool nanPreserving_ = false;
+    Caps caps_{};
+    SubgroupSizes subgroups_{};
+    Log log_;
     PipelineLayout layouts_[2]; // of stagedOperands and of flashOperands storage buffers
     std::atomic<Node *> buckets_[bucketCount] = {};
     std::atomic<uint32_t> compiled_{0};

@@ -2,6 +2,7 @@
 
 #include "core/operands.hpp"
 #include "core/slices.hpp"
+#include "core/zone.hpp"
 #include "util/diagnostic.hpp"
 
 #include <new>
@@ -79,6 +80,7 @@ class Recorder {
         for (uint32_t o = 0; o < dispatch.operandCount; ++o) buffers_[o] = place(dispatch, o);
         for (uint32_t o = dispatch.operandCount; o < dispatch.operandCount + dispatch.unboundCount; ++o) (void)place(dispatch, o);
         const VkCommandBuffer commands = record_.commandBuffer;
+        const Zone zone(context_, commands, Pipelines::name(dispatch.key.stage));
         if (dispatch.barrierBefore) barrier(table_, commands);
         if (pipeline != bound_) table_.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, bound_ = pipeline);
         const PipelineLayout &layout = context_.pipelines().layout(dispatch.key.stage);
@@ -133,6 +135,10 @@ struct Kept {
     VkPipeline pipeline = VK_NULL_HANDLE;
 };
 
+const char *zoneName(vkattn_kernel kernel) {
+    return kernel == VKATTN_KERNEL_STAGED ? "vkattn staged" : kernel == VKATTN_KERNEL_DECODE ? "vkattn decode" : "vkattn flash";
+}
+
 } // namespace
 
 vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record &record, vkattn_diagnostic *why) {
@@ -166,6 +172,7 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
         for (uint32_t n = 0; keep && n < count; ++n) kept[n].pipeline = pipelines.find(kept[n].dispatch.key);
     }
 
+    const Zone call(context, record.commandBuffer, zoneName(plan.kernel));
     Recorder recorder(context, bindings, record);
     for (uint32_t n = 0; n < count; ++n) {
         VkResult result;

@@ -40,9 +40,4 @@ const ShaderModule &shaderFor(Stage stage) {
     return shader_flash_subgroups;
 }
 
-bool needsFullSubgroups(const PipelineKey &key, const Caps &caps) {
-    const bool subgroups = key.stage == Stage::flashPlainSubgroups || key.stage == Stage::flashSubgroups;
-    return subgroups && caps.fullSubgroups && caps.subgroupSize && key.constants[0] % caps.subgroupSize == 0;
-}
-
 } // namespace vkattn

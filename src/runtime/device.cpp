@@ -29,6 +29,8 @@ bool Device::open(const Instance &instance, const Instance::Found &found, const 
     }
 
     const std::vector<const char *> extensions = instance.deviceExtensions(found.handle);
+    DeviceFeatures features;
+    const bool patched = instance.deviceFeatures(found.handle, extensions, features);
     const float priority = 1.0f;
     VkDeviceQueueCreateInfo queueInfo{};
     queueInfo.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
@@ -37,6 +39,7 @@ bool Device::open(const Instance &instance, const Instance::Found &found, const 
     queueInfo.pQueuePriorities = &priority;
     VkDeviceCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+    info.pNext = patched ? &features.chain : nullptr;
     info.queueCreateInfoCount = 1;
     info.pQueueCreateInfos = &queueInfo;
     info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
@@ -94,6 +97,7 @@ bool Device::open(const Instance &instance, const Instance::Found &found, const 
     host.getInstanceProcAddr = it.getInstanceProcAddr;
     host.enabledExtensions = extensions.data();
     host.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+    host.enabledFeatures = patched ? &features.chain : nullptr;
     host.maxWorkspaceBytes = options.maxWorkspaceBytes;
     host.tuning = options.tuning.data();
     host.tuningBytes = options.tuning.size();

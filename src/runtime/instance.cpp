@@ -256,12 +256,25 @@ std::vector<VkExtensionProperties> Instance::listedExtensions(VkPhysicalDevice d
 
 std::vector<const char *> Instance::deviceExtensions(VkPhysicalDevice device) const {
     const std::vector<VkExtensionProperties> listed = listedExtensions(device);
-    uint32_t count = 0;
-    const char *const *helpful = vkattnHelpfulDeviceExtensions(&count);
-    std::vector<const char *> names(helpful, helpful + count);
-    names.push_back("VK_KHR_portability_subset"); // must be enabled where it is listed
-    names.erase(std::remove_if(names.begin(), names.end(), [&](const char *name) { return !contains(listed, name); }), names.end());
+    std::vector<const char *> names;
+    for (const vkattn_need need : {VKATTN_REQUIRED, VKATTN_HELPFUL}) {
+        const size_t before = names.size();
+        uint32_t count = 0;
+        if (vkattnDeviceExtensions(table_.getInstanceProcAddr, instance_, device, apiVersion_, need, &count, nullptr, nullptr)) continue;
+        names.resize(before + count);
+        if (vkattnDeviceExtensions(table_.getInstanceProcAddr, instance_, device, apiVersion_, need, &count, names.data() + before,
+                                   nullptr))
+            count = 0; // none listed: everything works without the helpful ones, and the context says what is required
+        names.resize(before + count);
+    }
+    if (contains(listed, "VK_KHR_portability_subset")) names.push_back("VK_KHR_portability_subset"); // must be enabled where it is listed
     return names;
+}
+
+bool Instance::deviceFeatures(VkPhysicalDevice device, const std::vector<const char *> &extensions, DeviceFeatures &features) const {
+    return vkattnPatchDeviceFeatures(table_.getInstanceProcAddr, instance_, device, apiVersion_, extensions.data(),
+                                     static_cast<uint32_t>(extensions.size()), &features.chain, &features.room, nullptr) == VKATTN_OK &&
+           features.chain.pNext != nullptr;
 }
 
 DeviceInfo Instance::describe(VkPhysicalDevice device) const {
@@ -326,9 +339,12 @@ DeviceInfo Instance::describe(VkPhysicalDevice device) const {
 
     info.caps.structSize = sizeof info.caps;
     const std::vector<const char *> extensions = deviceExtensions(device);
+    DeviceFeatures features;
+    const bool patched = deviceFeatures(device, extensions, features);
     vkattn_diagnostic why{};
     if (vkattnPhysicalDeviceCaps(table_.getInstanceProcAddr, instance_, device, apiVersion_, extensions.data(),
-                                 static_cast<uint32_t>(extensions.size()), nullptr, &info.caps, &why) != VKATTN_OK) {
+                                 static_cast<uint32_t>(extensions.size()), patched ? &features.chain : nullptr, &info.caps,
+                                 &why) != VKATTN_OK) {
         info.kernels.push_back({"staged", false, why.message});
         return info;
     }

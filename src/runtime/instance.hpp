@@ -8,6 +8,15 @@
 
 namespace vkattn {
 
+// A chain for vkCreateDevice with room for what vkattn links in. Not copied: the chain points into the room.
+struct DeviceFeatures {
+    VkPhysicalDeviceFeatures2 chain{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, nullptr, {}};
+    vkattn_feature_storage room{};
+    DeviceFeatures() = default;
+    DeviceFeatures(const DeviceFeatures &) = delete;
+    DeviceFeatures &operator=(const DeviceFeatures &) = delete;
+};
+
 class Instance {
   public:
     // NULL with the reason where there is no loader, or no driver that makes an instance.
@@ -26,6 +35,8 @@ class Instance {
     [[nodiscard]] uint32_t apiVersion() const { return apiVersion_; }
     // Device extensions to enable: what vkattn can use and the device lists, and what Vulkan wants to see enabled.
     [[nodiscard]] std::vector<const char *> deviceExtensions(VkPhysicalDevice device) const;
+    // Patches the chain. False where there is nothing to pass: not every Vulkan 1.0 device knows such a chain.
+    [[nodiscard]] bool deviceFeatures(VkPhysicalDevice device, const std::vector<const char *> &extensions, DeviceFeatures &features) const;
 
   private:
     Instance() = default;

@@ -49,6 +49,7 @@ Json toJson(const DeviceInfo &device) {
               {"pushDescriptors", caps.pushDescriptors != 0},
               {"subgroupShuffle", caps.subgroupShuffle != 0},
               {"subgroupClustered", caps.subgroupClustered != 0},
+              {"fullSubgroups", caps.fullSubgroups != 0},
               {"floatControlsNan", caps.floatControlsNan != 0}}},
             {"kernels", std::move(kernels)}};
 }
@@ -87,7 +88,8 @@ void printDevice(const DeviceInfo &device) {
     row("shared memory") << byteText(caps.maxSharedMemoryBytes) << "\n";
     row("push constants") << caps.maxPushConstantsBytes << " bytes; push descriptors: " << yesNo(caps.pushDescriptors != 0) << "\n";
     row("subgroups") << (caps.subgroupSize > 0 ? std::to_string(caps.subgroupSize) + " wide" : "width unknown")
-                     << ", shuffles: " << yesNo(caps.subgroupShuffle != 0) << ", clustered: " << yesNo(caps.subgroupClustered != 0) << "\n";
+                     << ", shuffles: " << yesNo(caps.subgroupShuffle != 0) << ", clustered: " << yesNo(caps.subgroupClustered != 0)
+                     << ", whole: " << yesNo(caps.fullSubgroups != 0) << "\n";
     row("16 bit") << "storage: " << yesNo(device.storage16Bit) << ", arithmetic: " << yesNo(device.shaderFloat16)
                   << ", cooperative matrices: " << yesNo(device.cooperativeMatrix) << "\n";
     row("timestamps") << (device.timestamps ? "yes" : "no, times are wall clock") << "\n";

@@ -18,7 +18,7 @@ class InfoTest : public CliTest {
         for (const char *key : {"name", "type", "driver", "apiVersion"}) EXPECT_FALSE(device[key].get<std::string>().empty()) << key;
         for (const char *key : {"index", "vendorId", "deviceId", "deviceLocalBytes"}) EXPECT_TRUE(device[key].is_number_unsigned()) << key;
         for (const char *key : {"timestamps", "storage16Bit", "shaderFloat16", "cooperativeMatrix", "pushDescriptors", "floatControlsNan",
-                                "subgroupShuffle", "subgroupClustered"})
+                                "subgroupShuffle", "subgroupClustered", "fullSubgroups"})
             EXPECT_TRUE(device["features"][key].is_boolean()) << key;
         for (const char *key : {"maxAllocationBytes", "maxStorageBufferRange", "minStorageBufferOffsetAlignment",
                                 "maxStorageBuffersPerStage", "maxPushConstantsBytes", "maxWorkgroupInvocations", "maxSharedMemoryBytes"})
@@ -52,7 +52,8 @@ TEST_F(InfoTest, textNamesTheSameDevices) {
     EXPECT_EQ(outcome.status, 0);
     EXPECT_NE(outcome.out.find("\ncpu\n"), std::string::npos);
     const Json json = Json::parse(tool({"info", "--json"}).out);
-    for (const std::string word : {"\n  kernel          flash    ", "\n  kernel          decode   ", ", shuffles: ", ", clustered: "})
+    for (const std::string word :
+         {"\n  kernel          flash    ", "\n  kernel          decode   ", ", shuffles: ", ", clustered: ", ", whole: "})
         EXPECT_TRUE(json["devices"].empty() || outcome.out.find(word) != std::string::npos) << outcome.out;
     for (const Json &device : json["devices"])
         EXPECT_NE(outcome.out.find("device " + device["index"].dump() + ": " + device["name"].get<std::string>() + "\n"), std::string::npos)

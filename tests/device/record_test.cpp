@@ -15,7 +15,7 @@ using namespace vkattn::test;
 
 TEST(Record, refusesWhatBreaksItsRules) {
     Host host;
-    ASSERT_TRUE(host.ready);
+    ASSERT_TRUE(host.ready) << host.why;
     Context context;
     vkattn_diagnostic why{};
     ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
@@ -85,7 +85,7 @@ TEST(Record, refusesWhatBreaksItsRules) {
 // Operands lie at any multiple of their element's size, in one buffer, on a device without push descriptors; every byte between them stays.
 TEST(Record, bindingOffsetsNeedNoMoreAlignmentThanTheirElements) {
     Host host;
-    ASSERT_TRUE(host.ready);
+    ASSERT_TRUE(host.ready) << host.why;
     Context context;
     vkattn_diagnostic why{};
     ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
@@ -138,7 +138,7 @@ TEST(Record, bindingOffsetsNeedNoMoreAlignmentThanTheirElements) {
 // Small arrays lie at any multiple of 4, those of a ragged batch with every option included.
 TEST(Record, arraysLieAtAnyWord) {
     Host host;
-    ASSERT_TRUE(host.ready);
+    ASSERT_TRUE(host.ready) << host.why;
     Context context;
     vkattn_diagnostic why{};
     ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
@@ -240,7 +240,7 @@ struct Counter {
 
 TEST(Record, usesTheHostsAllocatorAndPipelineCache) {
     Host host;
-    ASSERT_TRUE(host.ready);
+    ASSERT_TRUE(host.ready) << host.why;
     VkPipelineCacheCreateInfo cacheInfo{};
     cacheInfo.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
     VkPipelineCache cache = VK_NULL_HANDLE;
@@ -270,7 +270,7 @@ TEST(Record, usesTheHostsAllocatorAndPipelineCache) {
 // Threads that compile the same pipelines at the same time: one of each stays, nothing leaks, every record finds them.
 TEST(Record, threadsCompileTheSamePipelines) {
     Host host;
-    ASSERT_TRUE(host.ready);
+    ASSERT_TRUE(host.ready) << host.why;
     Counter counter;
     {
         vkattn_host own = host.host;
@@ -302,7 +302,7 @@ TEST(Record, threadsCompileTheSamePipelines) {
 
 TEST(Record, contextsRefuseWhatTheyCannotUse) {
     Host host;
-    ASSERT_TRUE(host.ready);
+    ASSERT_TRUE(host.ready) << host.why;
     Context context;
     vkattn_diagnostic why{};
     vkattn_host bad = host.host;

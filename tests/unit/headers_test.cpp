@@ -4,6 +4,7 @@
 
 extern "C" uint32_t versionSeenFromC(void);
 extern "C" int zeroedProblemIsRejectedFromC(void);
+int facesAnswerNoHandleWithAnError(); // plain_cpp.cpp
 
 TEST(Headers, workFromC) {
     EXPECT_EQ(versionSeenFromC(), vkattnVersion());
@@ -33,4 +34,8 @@ TEST(Headers, nullContextIsAnErrorAndNotACrash) {
     EXPECT_EQ(vkattnRecord(nullptr, nullptr, nullptr, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(vkattnPrewarm(nullptr, nullptr, 1, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
     vkattnDestroyContext(nullptr);
+}
+
+TEST(Headers, cppFaceWorksWithoutExceptionsAndRtti) {
+    EXPECT_EQ(facesAnswerNoHandleWithAnError(), 0);
 }

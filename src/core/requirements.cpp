@@ -1,0 +1,234 @@
+#include "core/requirements.hpp"
+
+#include "core/host_memory.hpp"
+#include "util/diagnostic.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace vkattn {
+namespace {
+
+constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+
+constexpr ExtensionRow extensionTable[] = {
+    // Vulkan 1.4 has it in core, as a feature of its own to enable; the extension goes on being listed and costs nothing.
+    {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_0, neverCore},
+    {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_0, VK_API_VERSION_1_2}, // a property, no feature
+    {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_1, VK_API_VERSION_1_3},
+};
+
+#define VKATTN_FEATURE(bit, extension, core, Part, part, Aggregate, aggregate, since)                                                      \
+    { #bit, extension, core, part, sizeof(Part), offsetof(Part, bit), aggregate, since, offsetof(Aggregate, bit) }
+constexpr FeatureRow featureTable[] = {
+    VKATTN_FEATURE(subgroupSizeControl, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3,
+                   VkPhysicalDeviceSubgroupSizeControlFeatures, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+                   VkPhysicalDeviceVulkan13Features, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, VK_API_VERSION_1_3),
+    VKATTN_FEATURE(computeFullSubgroups, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3,
+                   VkPhysicalDeviceSubgroupSizeControlFeatures, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+                   VkPhysicalDeviceVulkan13Features, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, VK_API_VERSION_1_3),
+};
+#undef VKATTN_FEATURE
+
+constexpr size_t rounded(size_t bytes) {
+    return (bytes + 7) / 8 * 8;
+}
+constexpr size_t largestRoom() {
+    size_t sum = 0;
+    for (const FeatureRow &row : featureTable) sum += rounded(row.partBytes); // at most: rows may share a part
+    return sum;
+}
+static_assert(largestRoom() <= sizeof(vkattn_feature_storage), "the caller's room must do for every struct of the table");
+
+constexpr uint32_t mostStructs = 1024; // of a chain; one that is longer runs in a circle
+
+bool bitAt(const void *from, size_t offset) {
+    VkBool32 bit;
+    std::memcpy(&bit, static_cast<const unsigned char *>(from) + offset, sizeof bit);
+    return bit != VK_FALSE;
+}
+
+void setBitAt(void *to, size_t offset) {
+    const VkBool32 bit = VK_TRUE;
+    std::memcpy(static_cast<unsigned char *>(to) + offset, &bit, sizeof bit);
+}
+
+const VkBaseInStructure *findStruct(const VkPhysicalDeviceFeatures2 &chain, VkStructureType type) {
+    const auto *each = static_cast<const VkBaseInStructure *>(chain.pNext);
+    while (each && each->sType != type) each = each->pNext;
+    return each;
+}
+
+bool usable(const FeatureRow &row, uint32_t version, const EnabledExtensions &extensions) {
+    return version >= row.core || (row.extension && extensions.has(row.extension));
+}
+
+bool deviceHas(const PhysicalDevice &device, const FeatureRow &row) {
+    alignas(8) unsigned char part[sizeof(vkattn_feature_storage)] = {};
+    VkBaseOutStructure head{};
+    head.sType = row.part;
+    std::memcpy(part, &head, sizeof head);
+    VkPhysicalDeviceFeatures2 chain{};
+    chain.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    chain.pNext = part;
+    device.getFeatures2(device.handle, &chain);
+    return bitAt(part, row.partBit);
+}
+
+// Where the chain has the bit, or where it is to go.
+enum class Place { nowhere, inChain, inRoom };
+
+Place placeOf(const FeatureRow &row, const PhysicalDevice &device, const EnabledExtensions &extensions,
+              const VkPhysicalDeviceFeatures2 &chain) {
+    if (!usable(row, device.version, extensions)) return Place::nowhere;
+    const bool aggregate = findStruct(chain, row.aggregate) != nullptr;
+    // The device does not read an aggregate of a later version, and its part beside it would be a duplicate.
+    if (aggregate && device.version < row.aggregateSince) return Place::nowhere;
+    if (!deviceHas(device, row)) return Place::nowhere;
+    return aggregate || findStruct(chain, row.part) ? Place::inChain : Place::inRoom;
+}
+
+// Bytes of the room that structs of an earlier call take, which are in the chain.
+size_t roomTaken(std::span<const FeatureRow> rows, const VkPhysicalDeviceFeatures2 &chain, const void *room, size_t roomBytes) {
+    const auto begin = reinterpret_cast<uintptr_t>(room);
+    size_t taken = 0;
+    for (const FeatureRow &row : rows) {
+        const auto at = reinterpret_cast<uintptr_t>(findStruct(chain, row.part));
+        if (at >= begin && at - begin < roomBytes) taken = std::max(taken, at - begin + rounded(row.partBytes));
+    }
+    return std::min(taken, roomBytes);
+}
+
+} // namespace
+
+std::span<const ExtensionRow> extensionRows() {
+    return extensionTable;
+}
+
+std::span<const FeatureRow> featureRows() {
+    return featureTable;
+}
+
+const FeatureRow &subgroupSizeControlFeature = featureTable[0], &fullSubgroupsFeature = featureTable[1];
+
+bool EnabledExtensions::has(const char *name) const {
+    return std::any_of(names, names + count, [&](const char *enabled) { return enabled && std::strcmp(enabled, name) == 0; });
+}
+
+bool Enabled::has(const FeatureRow &row) const {
+    if (!features || !usable(row, version, extensions)) return false;
+    const void *part = findStruct(*features, row.part), *aggregate = findStruct(*features, row.aggregate);
+    return (part && bitAt(part, row.partBit)) || (aggregate && version >= row.aggregateSince && bitAt(aggregate, row.aggregateBit));
+}
+
+vkattn_result PhysicalDevice::load(PFN_vkGetInstanceProcAddr get, VkInstance instance, VkPhysicalDevice device, uint32_t apiVersion,
+                                   vkattn_diagnostic *why) {
+    handle = device;
+    // Some loaders know the core names below 1.1 too, where using them, and extensions that depend on them, is not allowed.
+    const auto either = [&](const char *core, const char *extension) {
+        const PFN_vkVoidFunction function = apiVersion >= VK_API_VERSION_1_1 ? get(instance, core) : nullptr;
+        return function ? function : get(instance, extension);
+    };
+    const auto getProperties = reinterpret_cast<PFN_vkGetPhysicalDeviceProperties>(get(instance, "vkGetPhysicalDeviceProperties"));
+    if (!getProperties) return fail(why, invalid, "getInstanceProcAddr does not know vkGetPhysicalDeviceProperties");
+    getProperties(device, &properties);
+    version = std::min(apiVersion ? apiVersion : VK_API_VERSION_1_0, properties.apiVersion);
+    enumerateExtensions = reinterpret_cast<PFN_vkEnumerateDeviceExtensionProperties>(get(instance, "vkEnumerateDeviceExtensionProperties"));
+    getProperties2 =
+        reinterpret_cast<PFN_vkGetPhysicalDeviceProperties2>(either("vkGetPhysicalDeviceProperties2", "vkGetPhysicalDeviceProperties2KHR"));
+    getFeatures2 =
+        reinterpret_cast<PFN_vkGetPhysicalDeviceFeatures2>(either("vkGetPhysicalDeviceFeatures2", "vkGetPhysicalDeviceFeatures2KHR"));
+    return VKATTN_OK;
+}
+
+vkattn_result listExtensions(std::span<const ExtensionRow> rows, const PhysicalDevice &device, vkattn_need need, uint32_t &count,
+                             const char **names, vkattn_diagnostic *why) {
+    VkExtensionProperties *listed = nullptr;
+    uint32_t listedCount = 0;
+    // Every one of these extensions stands on VK_KHR_get_physical_device_properties2, an extension of the instance, or on Vulkan 1.1.
+    if (need == VKATTN_HELPFUL && device.getProperties2) {
+        if (!device.enumerateExtensions)
+            return fail(why, invalid, "getInstanceProcAddr does not know vkEnumerateDeviceExtensionProperties");
+        VkResult r = device.enumerateExtensions(device.handle, nullptr, &listedCount, nullptr);
+        if (r == VK_SUCCESS && listedCount) {
+            listed = static_cast<VkExtensionProperties *>(
+                hostAllocate(nullptr, listedCount * sizeof(VkExtensionProperties), alignof(VkExtensionProperties)));
+            if (!listed) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a list of %u extensions", listedCount);
+            r = device.enumerateExtensions(device.handle, nullptr, &listedCount, listed);
+        }
+        if (r < 0) {
+            hostFree(nullptr, listed);
+            return failVulkan(why, r == VK_ERROR_OUT_OF_HOST_MEMORY ? VKATTN_ERROR_OUT_OF_HOST_MEMORY : VKATTN_ERROR_VULKAN, r,
+                              "vkEnumerateDeviceExtensionProperties failed with VkResult %d", static_cast<int>(r));
+        }
+    }
+    const uint32_t room = count;
+    count = 0;
+    for (const ExtensionRow &row : rows) {
+        if (row.need != need || device.version >= row.core) continue;
+        const bool there =
+            std::any_of(listed, listed + listedCount, [&](const auto &e) { return !std::strcmp(e.extensionName, row.name); });
+        if (need == VKATTN_HELPFUL && (!there || device.version < row.since)) continue;
+        if (names && count < room) names[count] = row.name;
+        ++count;
+    }
+    hostFree(nullptr, listed);
+    if (names && count > room)
+        return fail(why, invalid, "names has room for %u extensions, expected %u; ask for the count with names NULL", room, count);
+    return VKATTN_OK;
+}
+
+vkattn_result checkChain(const VkPhysicalDeviceFeatures2 *chain, const char *name, vkattn_diagnostic *why) {
+    if (chain->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2)
+        return fail(why, invalid, "%s->sType is %d, expected VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2", name,
+                    static_cast<int>(chain->sType));
+    uint32_t length = 0;
+    for (const auto *each = static_cast<const VkBaseInStructure *>(chain->pNext); each; each = each->pNext)
+        if (++length > mostStructs)
+            return fail(why, invalid, "the pNext chain of %s has more than %u structs; does one of them point back?", name, mostStructs);
+    return VKATTN_OK;
+}
+
+vkattn_result patchFeatures(std::span<const FeatureRow> rows, const PhysicalDevice &device, const EnabledExtensions &extensions,
+                            VkPhysicalDeviceFeatures2 &chain, void *room, size_t roomBytes, vkattn_diagnostic *why) {
+    if (const auto r = checkChain(&chain, "chain", why)) return r;
+    if (!device.getFeatures2) return VKATTN_OK; // Vulkan 1.0: there is no chain of features
+
+    // First what is missing, so that nothing has changed where the room is too small.
+    const size_t taken = roomTaken(rows, chain, room, roomBytes);
+    size_t needed = 0;
+    for (size_t n = 0; n < rows.size(); ++n) {
+        if (placeOf(rows[n], device, extensions, chain) != Place::inRoom) continue;
+        const auto earlier = rows.first(n);
+        const bool shared = std::any_of(earlier.begin(), earlier.end(), [&](const FeatureRow &row) {
+            return row.part == rows[n].part && placeOf(row, device, extensions, chain) == Place::inRoom;
+        });
+        if (!shared) needed += rounded(rows[n].partBytes);
+    }
+    if (needed > roomBytes - taken)
+        return fail(why, invalid, "the room for feature structs has %zu of %zu bytes left, expected %zu; start with a fresh room and chain",
+                    roomBytes - taken, roomBytes, needed);
+
+    auto *next = static_cast<unsigned char *>(room) + taken;
+    for (const FeatureRow &row : rows) {
+        const Place place = placeOf(row, device, extensions, chain);
+        if (place == Place::nowhere) continue;
+        if (place == Place::inRoom) {
+            auto *last = reinterpret_cast<VkBaseOutStructure *>(&chain);
+            while (last->pNext) last = last->pNext;
+            std::memset(next, 0, row.partBytes);
+            last->pNext = reinterpret_cast<VkBaseOutStructure *>(next);
+            last->pNext->sType = row.part;
+            next += rounded(row.partBytes);
+        }
+        // A host that has chained both, against the rules, gets the bit in both: whichever the driver reads.
+        auto *each = static_cast<VkBaseOutStructure *>(chain.pNext);
+        for (; each; each = each->pNext)
+            if (each->sType == row.part || each->sType == row.aggregate)
+                setBitAt(each, each->sType == row.part ? row.partBit : row.aggregateBit);
+    }
+    return VKATTN_OK;
+}
+
+} // namespace vkattn
