@@ -1,6 +1,10 @@
 # vkattn_shader_hash(variable shaders_folder module...): one hash over everything that decides what the SPIR-V is: the shaders, what they
 # include, and the list of modules with their defines. The same for either kind of line ending.
 # As a script: cmake -DSHADERS=folder -DMODULES=file -DOUTPUT=file -P ...   writes the hash of a bank that was just compiled.
+if(CMAKE_SCRIPT_MODE_FILE)
+  cmake_minimum_required(VERSION 3.22)
+endif()
+
 function(vkattn_shader_hash variable shaders)
   file(GLOB files RELATIVE ${shaders} ${shaders}/*.comp ${shaders}/lib/*)
   list(SORT files)

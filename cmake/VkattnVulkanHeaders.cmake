@@ -6,7 +6,7 @@ macro(vkattn_find_vulkan_headers why)
     find_package(VulkanHeaders CONFIG QUIET)
   endif()
   if(NOT TARGET Vulkan::Headers)
-    find_path(Vulkan_INCLUDE_DIR vulkan/vulkan_core.h HINTS "$ENV{VULKAN_SDK}/include" DOC "Folder with vulkan/vulkan_core.h") # FindVulkan's name
+    find_path(Vulkan_INCLUDE_DIR vulkan/vulkan_core.h HINTS ENV VULKAN_SDK PATH_SUFFIXES include DOC "Folder with vulkan/vulkan_core.h") # FindVulkan's name
     if(Vulkan_INCLUDE_DIR)
       add_library(Vulkan::Headers INTERFACE IMPORTED)
       set_target_properties(Vulkan::Headers PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${Vulkan_INCLUDE_DIR}")

@@ -1,4 +1,5 @@
 # Ready SPIR-V in place of glslc is taken only where it was made from the same shaders. SOURCE, SPIRV (an exported bank), BINARY.
+cmake_minimum_required(VERSION 3.22)
 include(${TEST})
 include(${SOURCE}/cmake/VkattnShaderHash.cmake)
 file(REMOVE_RECURSE ${BINARY})

@@ -5,6 +5,7 @@
 #   SCRIPT          a command that builds in place of CMake
 #   PROGRAMS        what to run, paths inside BINARY
 #   RUNNER          command that runs a program on a driver; exit status 77 is a skip
+cmake_minimum_required(VERSION 3.22)
 include(${TEST})
 file(REMOVE_RECURSE ${BINARY})
 file(MAKE_DIRECTORY ${BINARY})

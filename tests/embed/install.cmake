@@ -1,5 +1,6 @@
 # Installs a build into one folder and moves it to another: whatever uses PREFIX after that is a relocated package.
 #   BUILD, PREFIX; COMPONENTS to install. SOURCE, OPTIONS: builds BUILD from SOURCE first.
+cmake_minimum_required(VERSION 3.22)
 include(${TEST})
 if(SOURCE)
   execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${BUILD} ${settings} ${OPTIONS} RESULT_VARIABLE status OUTPUT_VARIABLE output
