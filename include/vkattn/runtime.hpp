@@ -87,7 +87,7 @@ class Runtime {
     // is no loader, driver or device; `whyEmpty` then says which. Unsuitable devices are listed too, with kernels[].available false and the
     // reason.
     [[nodiscard]] VKATTN_API static std::vector<DeviceInfo> devices(std::string *whyEmpty = nullptr,
-                                                         PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr);
+                                                                    PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr);
 
     // Opens the device that options.device names. With allowFallback and no usable Vulkan device the result computes on the CPU and
     // fallbackReason() says why. NULL only where *status is not ok; *message then says why.
@@ -104,7 +104,7 @@ class Runtime {
     // strided elements stay as they are. A lost device or exhausted memory is answered by the CPU where allowFallback is set; a lost device
     // stays lost for this Runtime.
     [[nodiscard]] VKATTN_API RunResult run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands,
-                                const RunOptions &options = {});
+                                           const RunOptions &options = {});
 
     struct CompileStatistics {
         uint32_t pipelines = 0;

@@ -1,5 +1,5 @@
-/* One small attention on a gpu, for hosts whose point lies elsewhere; c99/main.c shows the same calls in full. Needs vkattn::core alone: the
- * result is compared with loops of this file's own. */
+/* One small attention on a gpu, for hosts whose point lies elsewhere; c99/main.c shows the same calls in full. Needs vkattn::core alone:
+ * the result is compared with loops of this file's own. */
 #ifndef ATTENTION_H_
 #define ATTENTION_H_
 

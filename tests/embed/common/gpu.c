@@ -111,7 +111,8 @@ static int makeDevice(struct gpu *gpu, uint32_t *family) {
     uint32_t count = 16;
     VkResult result;
     INSTANCE_FUNCTION(gpu->of, vkGetPhysicalDeviceQueueFamilyProperties)(gpu->physicalDevice, &count, families);
-    for (*family = 0; *family < count && !(families[*family].queueFlags & VK_QUEUE_COMPUTE_BIT); ++*family) {}
+    for (*family = 0; *family < count && !(families[*family].queueFlags & VK_QUEUE_COMPUTE_BIT); ++*family) {
+    }
     if (*family == count) {
         printf("skipped: %s has no queue family with compute\n", gpu->name);
         return GPU_SKIPPED;
@@ -255,8 +256,7 @@ void gpuClose(struct gpu *gpu) {
 
 int gpuCloseInstance(struct gpu_instance *instance) {
     if (!instance->instance) return GPU_OK;
-    if (instance->messenger)
-        INSTANCE_FUNCTION(instance, vkDestroyDebugUtilsMessengerEXT)(instance->instance, instance->messenger, NULL);
+    if (instance->messenger) INSTANCE_FUNCTION(instance, vkDestroyDebugUtilsMessengerEXT)(instance->instance, instance->messenger, NULL);
     INSTANCE_FUNCTION(instance, vkDestroyInstance)(instance->instance, NULL);
     instance->instance = VK_NULL_HANDLE;
     if (!instance->unexpected) return GPU_OK;

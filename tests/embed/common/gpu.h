@@ -1,8 +1,8 @@
-/* What any Vulkan host has: an instance, a device, a queue, a command buffer, a mapped storage buffer. None of it is vkattn's, and none of it
- * calls a Vulkan function by name, so that the host decides where those come from. C99.
+/* What any Vulkan host has: an instance, a device, a queue, a command buffer, a mapped storage buffer. None of it is vkattn's, and none of
+ * it calls a Vulkan function by name, so that the host decides where those come from. C99.
  *
- * Where the Khronos validation layer is installed it is on, with synchronization validation: gpuOpen first makes a hazard on purpose and fails
- * if the layer does not report it; gpuCloseInstance fails if it reported anything else. */
+ * Where the Khronos validation layer is installed it is on, with synchronization validation: gpuOpen first makes a hazard on purpose and
+ * fails if the layer does not report it; gpuCloseInstance fails if it reported anything else. */
 #ifndef GPU_H_
 #define GPU_H_
 

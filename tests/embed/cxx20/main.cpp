@@ -20,8 +20,8 @@ int run(gpu &own, vkattn::Context &attention) {
     constexpr uint32_t heads = 3, tokens = 40, dim = 16;
     constexpr VkDeviceSize step = 8192, elements = heads * tokens * dim;
     vkattn_problem problem = vkattn::problem(vkattn::packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim), // Q
-                                             vkattn::packed(VKATTN_F16, 1, heads, tokens, dim),            // K
-                                             vkattn::packed(VKATTN_F16, 1, heads, tokens, dim),            // V
+                                             vkattn::packed(VKATTN_F16, 1, heads, tokens, dim),           // K
+                                             vkattn::packed(VKATTN_F16, 1, heads, tokens, dim),           // V
                                              vkattn::packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim));
     problem.lse = vkattn::packed(VKATTN_F32, 1, heads, tokens, 1);
     problem.presentRoles = 1u << VKATTN_KEY_LENGTHS;
@@ -47,7 +47,8 @@ int run(gpu &own, vkattn::Context &attention) {
         if (result != VKATTN_OK) std::printf("%s: %d, %s\n", call, static_cast<int>(result), why.message);
         return result != VKATTN_OK;
     };
-    if (fails("query", attention.query(problem, needs, &why)) || fails("prewarm", attention.prewarm({&problem, 1}, &why))) return GPU_FAILED;
+    if (fails("query", attention.query(problem, needs, &why)) || fails("prewarm", attention.prewarm({&problem, 1}, &why)))
+        return GPU_FAILED;
     bindings.back() = {VKATTN_WORKSPACE, own.buffer, roles.size() * step, needs.workspaceBytes};
     const std::span used(bindings.data(), needs.workspaceBytes ? bindings.size() : roles.size());
     if (gpuBegin(&own) || fails("record", attention.record(problem, own.commands, used, own.descriptorPool, &why)) || gpuEnd(&own) ||

@@ -17,7 +17,9 @@ bool isTheLoaders(const char *name, const void *function) {
     std::printf("%s comes from %s and not from the Vulkan loader\n", name, from.dli_fname ? from.dli_fname : "nowhere");
     return false;
 }
-template <class Function> const void *address(Function *function) { return reinterpret_cast<const void *>(function); }
+template <class Function> const void *address(Function *function) {
+    return reinterpret_cast<const void *>(function);
+}
 
 // The engine's own submit, by name.
 int run(gpu &own) {

@@ -1,5 +1,5 @@
-/* Three copies of vkattn in one process, on devices of their own, with lives that overlap. The plugins are loaded RTLD_GLOBAL, where exported
- * names would be shared. */
+/* Three copies of vkattn in one process, on devices of their own, with lives that overlap. The plugins are loaded RTLD_GLOBAL, where
+ * exported names would be shared. */
 #include "plugin.h"
 
 #include <dlfcn.h>
