@@ -17,9 +17,49 @@ endfunction()
 function(vkattn_add_library name)
   add_library(vkattn_${name} ${ARGN})
   add_library(vkattn::${name} ALIAS vkattn_${name})
-  set_target_properties(vkattn_${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
-  target_include_directories(vkattn_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  set_target_properties(vkattn_${name} PROPERTIES EXPORT_NAME ${name} C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(vkattn_${name}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}> PRIVATE ${PROJECT_SOURCE_DIR}/src)
   vkattn_house_rules(vkattn_${name})
+  if(VKATTN_SHARED)
+    target_compile_definitions(vkattn_${name} PUBLIC VKATTN_SHARED PRIVATE VKATTN_BUILDING) # problem.h makes VKATTN_API of them
+  endif()
+endfunction()
+
+# vkattn_add_public_library(NAME sources...): one that users link: static, or shared with VKATTN_SHARED. `problem` lies under core and cpu: as
+# an archive of its own beside static ones (two archives with the same objects clash under --whole-archive), inside each of the shared ones
+# (whose inner symbols are nobody else's).
+function(vkattn_add_public_library name)
+  if(NOT VKATTN_SHARED)
+    vkattn_add_library(${name} STATIC ${ARGN})
+    return()
+  endif()
+  vkattn_add_library(${name} SHARED ${ARGN})
+  set_target_properties(vkattn_${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${vkattn_soversion})
+  # Inline functions of the standard library have default visibility: only a list keeps them in.
+  if(APPLE)
+    set(list ${PROJECT_SOURCE_DIR}/cmake/exports.txt)
+    target_link_options(vkattn_${name} PRIVATE -Wl,-exported_symbols_list,${list})
+    set_target_properties(vkattn_${name} PROPERTIES LINK_DEPENDS ${list} INSTALL_RPATH @loader_path)
+  elseif(UNIX)
+    set(list ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+    # -Bsymbolic-functions: a call to its own function stays its own, whatever copy of vkattn the program has besides.
+    target_link_options(vkattn_${name} PRIVATE -Wl,--version-script=${list} -Wl,-Bsymbolic-functions)
+    if(NOT VKATTN_SANITIZE)
+      target_link_options(vkattn_${name} PRIVATE -Wl,-z,defs)
+    endif()
+    set_target_properties(vkattn_${name} PROPERTIES LINK_DEPENDS ${list} INSTALL_RPATH $ORIGIN)
+  endif()
+endfunction()
+
+# Links `problem` under a library that users link.
+function(vkattn_link_problem target)
+  if(VKATTN_SHARED)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:vkattn_problem>)
+  else()
+    target_link_libraries(${target} PUBLIC vkattn::problem)
+  endif()
 endfunction()
 
 function(vkattn_add_program name)

@@ -6,5 +6,5 @@ set -euo pipefail
 packages $build_packages
 tests=-DVKATTN_BUILD_TESTS=OFF
 [ ! -e build/CMakeCache.txt ] || tests= # test.sh was here: keep its choice
-build build "denoise vkattn_tool" $tests
+build build "vkattn_sample_denoise vkattn_tool" $tests
 ./build/bin/denoise --out build/denoise "$@"

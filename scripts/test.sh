@@ -32,7 +32,7 @@ run_tests() {
     local status=0
     ctest --test-dir "$1" --output-on-failure -j "$(nproc)" "${@:2}" || status=$?
     awk '/ Test: / { name = $NF }
-         /^(skipped|driver .* is not installed|[a-z]+ limits: |[0-9]+ cases|worst error|no Vulkan device|.*: Skipped$)/ { print "  " name ": " $0 }' "$1/Testing/Temporary/LastTest.log"
+         /^(skipped.*|driver .* is not installed|[a-z]+ limits: |[0-9]+ cases|worst error|no Vulkan device|.*: Skipped$)/ { print "  " name ": " $0 }' "$1/Testing/Temporary/LastTest.log"
     return $status
 }
 

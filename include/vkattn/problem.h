@@ -35,8 +35,18 @@
 
 #include <stdint.h>
 
+/* VKATTN_SHARED is defined for shared libraries and for whoever links them (the CMake package and pkg-config do that), VKATTN_BUILDING only
+ * while they are compiled. A static library is exported from nothing that it is linked into: two plugins with a copy each do not meet. */
 #ifndef VKATTN_API
+#if !defined(VKATTN_SHARED)
 #define VKATTN_API
+#elif !defined(_WIN32)
+#define VKATTN_API __attribute__((visibility("default")))
+#elif defined(VKATTN_BUILDING)
+#define VKATTN_API __declspec(dllexport)
+#else
+#define VKATTN_API __declspec(dllimport)
+#endif
 #endif
 
 #ifdef __cplusplus

@@ -16,7 +16,7 @@
 namespace vkattn {
 
 enum class DeviceType { discrete, integrated, virtualGpu, cpu, other };
-[[nodiscard]] const char *deviceTypeName(DeviceType type);
+[[nodiscard]] VKATTN_API const char *deviceTypeName(DeviceType type);
 
 struct KernelSupport {
     std::string kernel;
@@ -87,31 +87,31 @@ class Runtime {
     // Every Vulkan device found, ranked: discrete, integrated, virtual, other, CPU; then as the loader lists them. Empty where there
     // is no loader, driver or device; `whyEmpty` then says which. Unsuitable devices are listed too, with kernels[].available false and the
     // reason.
-    [[nodiscard]] static std::vector<DeviceInfo> devices(std::string *whyEmpty = nullptr,
-                                                         PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr);
+    [[nodiscard]] VKATTN_API static std::vector<DeviceInfo> devices(std::string *whyEmpty = nullptr,
+                                                                    PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr);
 
     // Opens the device that options.device names. With allowFallback and no usable Vulkan device the result computes on the CPU and
     // fallbackReason() says why. NULL only where *status is not ok; *message then says why.
-    [[nodiscard]] static std::unique_ptr<Runtime> open(const RuntimeOptions &options, OpenStatus *status, std::string *message);
+    [[nodiscard]] VKATTN_API static std::unique_ptr<Runtime> open(const RuntimeOptions &options, OpenStatus *status, std::string *message);
 
-    ~Runtime();
+    VKATTN_API ~Runtime();
     Runtime(const Runtime &) = delete;
     Runtime &operator=(const Runtime &) = delete;
 
-    [[nodiscard]] const DeviceInfo *device() const; // NULL: computing on the CPU
-    [[nodiscard]] const std::string &fallbackReason() const;
+    [[nodiscard]] VKATTN_API const DeviceInfo *device() const; // NULL: computing on the CPU
+    [[nodiscard]] VKATTN_API const std::string &fallbackReason() const;
 
     // Runs the problem on host arrays, each slice as a submit of its own: operands as in vkattn/cpu.h. Outputs are written element by element: bytes between
     // strided elements stay as they are. A lost device or exhausted memory is answered by the CPU where allowFallback is set; a lost device
     // stays lost for this Runtime.
-    [[nodiscard]] RunResult run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands,
-                                const RunOptions &options = {});
+    [[nodiscard]] VKATTN_API RunResult run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands,
+                                           const RunOptions &options = {});
 
     struct CompileStatistics {
         uint32_t pipelines = 0;
         double seconds = 0;
     };
-    [[nodiscard]] CompileStatistics compileStatistics() const;
+    [[nodiscard]] VKATTN_API CompileStatistics compileStatistics() const;
 
   private:
     Runtime();

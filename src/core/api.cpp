@@ -145,7 +145,6 @@ vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem,
     return call.result(query(context, problem, out, why));
 }
 
-//
 vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
                             const vkattn_problem *description, vkattn_explanation *out, vkattn_diagnostic *why) {
     if (!out || out->structSize != sizeof(vkattn_explanation))
@@ -219,13 +218,17 @@ vkattn_result vkattnDescribe(const vkattn_caps *caps, uint64_t maxWorkspaceBytes
 }
 
 vkattn_result vkattnExportCache(vkattn_context context, size_t *bytes, void *data, vkattn_diagnostic *why) {
-    if (!context || !bytes) return fail(why, invalid, "context and bytes must not be NULL");
-    return fromHandle(context)->caches().exportTo(*bytes, data, why);
+    const LoggedCall call(logOf(context), why);
+    if (!context || !bytes) return call.result(fail(why, invalid, "context and bytes must not be NULL"));
+    return call.result(fromHandle(context)->caches().exportTo(*bytes, data, why));
 }
 
 vkattn_result vkattnImportCache(vkattn_context context, size_t bytes, const void *data, vkattn_diagnostic *why) {
-    if (!context || (bytes && !data)) return fail(why, invalid, "context, and data with bytes, must not be NULL");
-    return fromHandle(context)->caches().importFrom(bytes, data, why);
+    const LoggedCall call(logOf(context), why);
+    if (!context || (bytes && !data)) return call.result(fail(why, invalid, "context, and data with bytes, must not be NULL"));
+    const vkattn_result result = fromHandle(context)->caches().importFrom(bytes, data, why);
+    if (result == VKATTN_CACHE_REJECTED) fromHandle(context)->log().warning("the pipeline cache is not used: %s", why ? why->message : "");
+    return call.result(result);
 }
 
 void vkattnCompileStatistics(vkattn_context context, uint32_t *pipelines, uint64_t *nanoseconds) {

@@ -1,0 +1,26 @@
+# vkattn_shader_hash(variable shaders_folder module...): one hash over everything that decides what the SPIR-V is: the shaders, what they
+# include, and the list of modules with their defines. The same for either kind of line ending.
+# As a script: cmake -DSHADERS=folder -DMODULES=file -DOUTPUT=file -P ...   writes the hash of a bank that was just compiled.
+if(CMAKE_SCRIPT_MODE_FILE)
+  cmake_minimum_required(VERSION 3.22)
+endif()
+
+function(vkattn_shader_hash variable shaders)
+  file(GLOB files RELATIVE ${shaders} ${shaders}/*.comp ${shaders}/lib/*)
+  list(SORT files)
+  set(text "${ARGN}\n")
+  foreach(file IN LISTS files)
+    file(READ ${shaders}/${file} content)
+    string(REPLACE "\r\n" "\n" content "${content}")
+    string(SHA256 hash "${content}")
+    string(APPEND text "${file} ${hash}\n")
+  endforeach()
+  string(SHA256 hash "${text}")
+  set(${variable} ${hash} PARENT_SCOPE)
+endfunction()
+
+if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
+  file(STRINGS ${MODULES} modules)
+  vkattn_shader_hash(hash ${SHADERS} ${modules})
+  file(WRITE ${OUTPUT} "${hash}\n")
+endif()
