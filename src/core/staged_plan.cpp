@@ -51,6 +51,12 @@ vkattn_result makeStagedPlan(const Problem &problem, const PlanLimits &limits, P
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
                     "maxSeqK is %u; with VKATTN_DETERMINISTIC the staged kernel takes sequences of at most %u keys", problem.keyTokens,
                     most);
+    // Value dims are not cut into chunks.
+    uint32_t columns = out.tuning.values[0].sizeX();
+    for (const TileShape &tile : out.tuning.values) columns = std::min(columns, tile.sizeX());
+    if (const uint64_t groups = ceilDiv(problem.valueDim, columns); groups > limits.caps.maxWorkgroupCount[0])
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "value dim %u may take %u workgroups; the device's maxComputeWorkGroupCount[0] is %u",
+                    problem.valueDim, static_cast<uint32_t>(groups), limits.caps.maxWorkgroupCount[0]);
     const StagedLimits own = {problem, limits.caps, out.tuning};
     Chunker chunker(problem, limits, own, out.tableBytes);
     ChunkShape shape;

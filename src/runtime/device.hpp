@@ -37,6 +37,9 @@ class Device {
     [[nodiscard]] Failure run(const vkattn_problem &problem, const vkattn_requirements &requirements,
                               std::span<const vkattn_operand_memory> operands, const RunOptions &options, Timing &timing);
 
+    // Runs the problem on buffers of any content: its pipelines are then compiled, whenever the driver does that.
+    [[nodiscard]] Failure warmUp(const vkattn_problem &problem);
+
     [[nodiscard]] vkattn_context context() const { return context_; }
 
   private:

@@ -2,6 +2,7 @@
 
 #include "runtime/device.hpp"
 #include "runtime/median.hpp"
+#include "runtime/warm_up.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -182,6 +183,30 @@ const DeviceInfo *Runtime::device() const {
 }
 const std::string &Runtime::fallbackReason() const {
     return impl_->fallbackReason;
+}
+
+vkattn_result Runtime::prewarm(std::span<const vkattn_problem> problems, std::string *why) {
+    if (!impl_->device) return VKATTN_OK;
+    std::string ignored;
+    std::string &reason = why ? *why : ignored;
+    if (!impl_->lost.empty()) return reason = impl_->lost, VKATTN_ERROR_DEVICE_LOST;
+    const vkattn_context context = impl_->device->context();
+    vkattn_diagnostic diagnostic{};
+    if (const auto r = vkattnPrewarm(context, problems.data(), static_cast<uint32_t>(problems.size()), &diagnostic))
+        return reason = diagnostic.message, r;
+    if (impl_->info->type != DeviceType::cpu) return VKATTN_OK;
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    if (const auto r = vkattnContextCaps(context, &caps)) return r;
+    for (const vkattn_problem &problem : problems) {
+        const Device::Failure failure =
+            impl_->device->warmUp(smallProblemLike(problem, caps, impl_->options.maxWorkspaceBytes, impl_->options.tuning));
+        if (!failure) continue;
+        reason = failure.why;
+        if (failure.result == VKATTN_ERROR_DEVICE_LOST) reason = impl_->lost = "the device was lost: " + reason;
+        return failure.result;
+    }
+    return VKATTN_OK;
 }
 
 Runtime::CompileStatistics Runtime::compileStatistics() const {
