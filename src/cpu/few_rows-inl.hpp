@@ -77,9 +77,9 @@ struct AheadLines {
 };
 
 // to[row][key] = scale * query[row] . keys[key] for `rows` rows and `lanes` keys; as much of `ahead` is fetched.
-template <size_t rows, bool fetches, class Element>
-HWY_INLINE void dotsOfKeys(const float *query, const Element *keys, ptrdiff_t stride, size_t dims, float scale, AheadLines ahead, float *to,
-                           size_t toStride) {
+template <size_t rows, class Element>
+HWY_INLINE void dotsOfKeys(const float *query, const Element *keys, ptrdiff_t stride, size_t dims, float scale, AheadLines &ahead,
+                           float *to, size_t toStride) {
     const Floats f;
     constexpr size_t together = std::min(8 / rows, lanes); // keys: sums enough to hide the latency of multiply-adds
     constexpr size_t bytes = together * lanes * sizeof(Element);
@@ -90,7 +90,7 @@ HWY_INLINE void dotsOfKeys(const float *query, const Element *keys, ptrdiff_t st
             VKATTN_UNROLL for (size_t n = 0; n < together; ++n) sum[r][n] = hn::Zero(f);
         }
         for (size_t d = 0; d < dims; d += lanes) {
-            if (fetches && (bytes >= Ahead::line || d * (bytes / lanes) % Ahead::line == 0))
+            if (bytes >= Ahead::line || d * (bytes / lanes) % Ahead::line == 0)
                 VKATTN_UNROLL for (size_t at = 0; at < bytes; at += Ahead::line) ahead.fetch();
             Vector q[rows];
             VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) q[r] = hn::Load(f, query + r * dims + d);
@@ -217,31 +217,29 @@ class FewRowsAttention {
     }
 
     template <class Element> void score(const Element *keys, ptrdiff_t stride, uint32_t count, const Ahead &values) {
+        uint32_t r = 0;
+        for (; r + 4 <= unit_.rows; r += 4) scoreRows<4>(r, keys, stride, count, values);
+        for (; r + 2 <= unit_.rows; r += 2) scoreRows<2>(r, keys, stride, count, values);
+        if (r < unit_.rows) scoreRows<1>(r, keys, stride, count, values);
+    }
+    template <size_t rows, class Element>
+    HWY_INLINE void scoreRows(uint32_t row, const Element *keys, ptrdiff_t stride, uint32_t count, const Ahead &values) {
         const Floats f;
         const size_t dims = p_.headDim;
+        float *to = weights(row);
+        AheadLines lines(values, 0);
         uint32_t j = 0;
-        for (; j + lanes <= count; j += static_cast<uint32_t>(lanes), keys += static_cast<ptrdiff_t>(lanes) * stride) {
-            uint32_t r = 0;
-            const auto dots = [&]<size_t rows>() {
-                const AheadLines lines(values, j);
-                if (r == 0)
-                    dotsOfKeys<rows, true>(query(r), keys, stride, dims, p_.scale, lines, weights(r) + j, blockKeys);
-                else
-                    dotsOfKeys<rows, false>(query(r), keys, stride, dims, p_.scale, lines, weights(r) + j, blockKeys);
-                r += static_cast<uint32_t>(rows);
-            };
-            while (r + 4 <= unit_.rows) dots.template operator()<4>();
-            while (r + 2 <= unit_.rows) dots.template operator()<2>();
-            if (r < unit_.rows) dots.template operator()<1>();
-        }
+        for (; j + lanes <= count; j += static_cast<uint32_t>(lanes), keys += static_cast<ptrdiff_t>(lanes) * stride)
+            dotsOfKeys<rows>(query(row), keys, stride, dims, p_.scale, lines, to + j, blockKeys);
         for (; j < count; ++j, keys += stride)
-            for (uint32_t r = 0; r < unit_.rows; ++r) {
+            for (size_t r = 0; r < rows; ++r) {
                 auto sum = hn::Zero(f);
-                for (size_t d = 0; d < dims; d += lanes) sum = hn::MulAdd(loadFloats(keys + d), hn::Load(f, query(r) + d), sum);
-                weights(r)[j] = hn::GetLane(hn::SumOfLanes(f, sum)) * p_.scale;
+                const float *own = query(row) + r * dims;
+                for (size_t d = 0; d < dims; d += lanes) sum = hn::MulAdd(loadFloats(keys + d), hn::Load(f, own + d), sum);
+                to[r * blockKeys + j] = hn::GetLane(hn::SumOfLanes(f, sum)) * p_.scale;
             }
         for (; j % lanes; ++j)
-            for (uint32_t r = 0; r < unit_.rows; ++r) weights(r)[j] = minusInfinity;
+            for (size_t r = 0; r < rows; ++r) to[r * blockKeys + j] = minusInfinity;
     }
 
     void weigh(uint32_t count) {
