@@ -57,6 +57,8 @@ if [ -z "$quick" ]; then
 
     echo "== the CPU's threads with ThreadSanitizer =="
     build build/thread vkattn-tests-unit -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo $strict
-    # Addresses in an order that it can map: newer kernels shuffle them further than older versions of it know.
-    VKATTN_TEST_ONE_CASE_IN=4 VKATTN_TEST_CASES=40 setarch -R ./build/thread/bin/vkattn-tests-unit --gtest_brief=1 --gtest_filter='Cpu*:*CpuKernels*'
+    # Newer kernels shuffle addresses further than older versions of it can map.
+    fixed=
+    ! setarch -R true 2>/dev/null || fixed="setarch -R"
+    VKATTN_TEST_ONE_CASE_IN=4 VKATTN_TEST_CASES=40 $fixed ./build/thread/bin/vkattn-tests-unit --gtest_brief=1 --gtest_filter='Cpu*:*CpuKernels*'
 fi
