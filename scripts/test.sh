@@ -60,5 +60,5 @@ if [ -z "$quick" ]; then
     # Newer kernels shuffle addresses further than older versions of it can map.
     fixed=
     ! setarch -R true 2>/dev/null || fixed="setarch -R"
-    VKATTN_TEST_ONE_CASE_IN=4 VKATTN_TEST_CASES=40 $fixed ./build/thread/bin/vkattn-tests-unit --gtest_brief=1 --gtest_filter='Cpu*:*CpuKernels*'
+    VKATTN_TEST_ONE_CASE_IN=16 VKATTN_TEST_CASES=20 $fixed ./build/thread/bin/vkattn-tests-unit --gtest_brief=1 --gtest_filter='CpuPool*:*CpuKernels*'
 fi
