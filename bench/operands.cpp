@@ -73,9 +73,13 @@ Operands::Operands(const Shape &shape, uint64_t seed) {
     const vkattn_problem problem = shape.problem(VKATTN_KERNEL_AUTO);
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT}) {
         const auto bytes = static_cast<size_t>(vkattnOperandBytes(&problem, role));
-        auto buffer = std::make_unique<std::byte[]>(bytes); // zeroed: an output left unwritten must not hold an earlier, right one
-        if (role != VKATTN_OUT) fill(buffer.get(), bytes, role == VKATTN_Q ? problem.q.dtype : problem.k.dtype, seed + role * 0x1000u);
-        list_.push_back({role, buffer.get(), bytes});
+        // Zeroed: an output left unwritten must not hold an earlier, right one. On a cache line, where hosts' tensors begin; the allocator
+        // would put large ones 16 bytes past it, and half of the vectors across two lines.
+        constexpr size_t line = 64;
+        auto buffer = std::make_unique<std::byte[]>(bytes + line);
+        std::byte *data = buffer.get() + (line - reinterpret_cast<uintptr_t>(buffer.get()) % line) % line;
+        if (role != VKATTN_OUT) fill(data, bytes, role == VKATTN_Q ? problem.q.dtype : problem.k.dtype, seed + role * 0x1000u);
+        list_.push_back({role, data, bytes});
         buffers_.push_back(std::move(buffer));
     }
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests: on every Vulkan driver that is present, under the validation layer, and once more, on one driver, with
-# AddressSanitizer and UndefinedBehaviorSanitizer.   --quick leaves the sanitizer build out.
+# AddressSanitizer and UndefinedBehaviorSanitizer, the CPU's kernels also with ThreadSanitizer and under an emulator of ARM.   --quick leaves
+# these out.
 set -euo pipefail
 . "$(dirname "$0")/setup.sh"
 
@@ -42,9 +43,10 @@ strict=
 [ -z "${CI:-}" ] || strict=-DVKATTN_WERROR=ON
 
 packages $build_packages $test_packages
+[ -n "$quick" ] || packages g++-aarch64-linux-gnu qemu-user
 swiftshader
 build build all -DVKATTN_BUILD_TESTS=ON $strict
-run_tests build
+run_tests build ${quick:+-E '^neon$'}
 
 if [ -z "$quick" ]; then
     echo "== again with AddressSanitizer and UndefinedBehaviorSanitizer =="
@@ -52,4 +54,11 @@ if [ -z "$quick" ]; then
         "-DVKATTN_DRIVERS_FOLDER=$PWD/build/drivers" $strict
     # What is instrumented is the same on every driver: one will do.
     run_tests build/sanitize -E '(lavapipe4|swiftshader)$'
+
+    echo "== the CPU's threads with ThreadSanitizer =="
+    build build/thread vkattn-tests-unit -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo $strict
+    # Newer kernels shuffle addresses further than older versions of it can map.
+    fixed=
+    ! setarch -R true 2>/dev/null || fixed="setarch -R"
+    VKATTN_TEST_ONE_CASE_IN=16 VKATTN_TEST_CASES=20 $fixed ./build/thread/bin/vkattn-tests-unit --gtest_brief=1 --gtest_filter='CpuPool*:*CpuKernels*'
 fi

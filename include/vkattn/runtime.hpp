@@ -110,7 +110,7 @@ class Runtime {
     // Compiles what the problems need, so that their first run() is as quick as the next. Slow. Drivers of devices of type cpu compile at
     // the first dispatch: there a small problem with the same pipelines is run for each. Nothing to do where the CPU computes. VKATTN_OK, or
     // the first problem's error with the reason: of vkattnPrewarm, or of running.
-    [[nodiscard]] vkattn_result prewarm(std::span<const vkattn_problem> problems, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result prewarm(std::span<const vkattn_problem> problems, std::string *why = nullptr);
 
     struct CompileStatistics {
         uint32_t pipelines = 0;

@@ -14,6 +14,8 @@
 #include "cpu/finish-inl.hpp"
 #include "cpu/vectors-inl.hpp"
 
+#include <hwy/cache_control.h>
+
 HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
@@ -29,41 +31,98 @@ template <size_t count> HWY_INLINE Vector sumsOf(Vector *parts) {
     const Floats f;
     if constexpr (count == 1) {
         return parts[0];
-    } else {
+    } else if constexpr (lanes > 8) {
         VKATTN_UNROLL for (size_t n = 0; n < count / 2; ++n) parts[n] =
             hn::Add(hn::ConcatEven(f, parts[2 * n + 1], parts[2 * n]), hn::ConcatOdd(f, parts[2 * n + 1], parts[2 * n]));
         return sumsOf<count / 2>(parts);
+    } else { // half as many shuffles: those within blocks of four lanes first
+        const hn::Repartition<double, Floats> pairs;
+        Vector four[count / 4];
+        VKATTN_UNROLL for (size_t n = 0; n < count / 4; ++n) {
+            Vector *own = parts + 4 * n;
+            const auto a = hn::BitCast(pairs, hn::Add(hn::InterleaveLower(f, own[0], own[1]), hn::InterleaveUpper(f, own[0], own[1])));
+            const auto b = hn::BitCast(pairs, hn::Add(hn::InterleaveLower(f, own[2], own[3]), hn::InterleaveUpper(f, own[2], own[3])));
+            four[n] = hn::Add(hn::BitCast(f, hn::InterleaveLower(pairs, a, b)), hn::BitCast(f, hn::InterleaveUpper(pairs, a, b)));
+        }
+        if constexpr (count == 4)
+            return four[0];
+        else
+            return hn::Add(hn::ConcatLowerLower(f, four[1], four[0]), hn::ConcatUpperUpper(f, four[1], four[0]));
     }
 }
 
-// One row's dot products with `lanes` keys.
-template <class Element> HWY_INLINE Vector dotsOfKeys(const float *query, const Element *keys, ptrdiff_t stride, size_t dims) {
-    const Floats f;
-    Vector sum[lanes];
-    VKATTN_UNROLL for (size_t n = 0; n < lanes; ++n) sum[n] = hn::Zero(f);
-    for (size_t d = 0; d < dims; d += lanes) {
-        const auto q = hn::Load(f, query + d);
-        VKATTN_UNROLL for (size_t n = 0; n < lanes; ++n) sum[n] =
-            hn::MulAdd(loadFloats(keys + static_cast<ptrdiff_t>(n) * stride + static_cast<ptrdiff_t>(d)), q, sum[n]);
+// Rows of K or V that are read next, fetched line by line while others are computed with: arithmetic takes eight keys at once, which a
+// processor's own guesses follow badly, and the turn from K to V they do not foresee at all.
+struct Ahead {
+    const unsigned char *row; // the first
+    ptrdiff_t stride;         // bytes
+    ptrdiff_t bytes;          // of a row
+
+    static constexpr ptrdiff_t line = 64;
+};
+struct AheadLines {
+    const unsigned char *at, *end;
+    ptrdiff_t skip, stride;
+
+    AheadLines(const Ahead &rows, size_t first)
+        : at(rows.row + static_cast<ptrdiff_t>(first) * rows.stride), end(at + rows.bytes), skip(rows.stride - rows.bytes),
+          stride(rows.stride) {}
+    HWY_INLINE void fetch() {
+        hwy::Prefetch(at);
+        at += Ahead::line;
+        if (at < end) return;
+        at = end + skip;
+        end += stride;
     }
-    return sumsOf<lanes>(sum);
+};
+
+// to[row][key] = scale * query[row] . keys[key] for `rows` rows and `lanes` keys; as much of `ahead` is fetched.
+template <size_t rows, class Element>
+HWY_INLINE void dotsOfKeys(const float *query, const Element *keys, ptrdiff_t stride, size_t dims, float scale, AheadLines &ahead,
+                           float *to, size_t toStride) {
+    const Floats f;
+    constexpr size_t together = std::min(8 / rows, lanes); // keys: sums enough to hide the latency of multiply-adds
+    constexpr size_t bytes = together * lanes * sizeof(Element);
+    Vector parts[rows][lanes];
+    VKATTN_UNROLL for (size_t first = 0; first < lanes; first += together, keys += static_cast<ptrdiff_t>(together) * stride) {
+        Vector sum[rows][together];
+        VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
+            VKATTN_UNROLL for (size_t n = 0; n < together; ++n) sum[r][n] = hn::Zero(f);
+        }
+        for (size_t d = 0; d < dims; d += lanes) {
+            if (bytes >= Ahead::line || d * (bytes / lanes) % Ahead::line == 0)
+                VKATTN_UNROLL for (size_t at = 0; at < bytes; at += Ahead::line) ahead.fetch();
+            Vector q[rows];
+            VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) q[r] = hn::Load(f, query + r * dims + d);
+            VKATTN_UNROLL for (size_t n = 0; n < together; ++n) {
+                const auto k = loadFloats(keys + static_cast<ptrdiff_t>(n) * stride + static_cast<ptrdiff_t>(d));
+                VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) sum[r][n] = hn::MulAdd(k, q[r], sum[r][n]);
+            }
+        }
+        VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
+            VKATTN_UNROLL for (size_t n = 0; n < together; ++n) parts[r][first + n] = sum[r][n];
+        }
+    }
+    VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) hn::Store(hn::Mul(sumsOf<lanes>(parts[r]), hn::Set(f, scale)), f, to + r * toStride);
 }
 
 // out[row][dim] += sum_key weights[row][key] values[key][dim], for `rows` rows and `vectors` vectors of dims.
 template <size_t rows, size_t vectors, class Element>
 HWY_INLINE void addValues(const Element *values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out,
-                          size_t dims) {
+                          size_t dims, Ahead ahead) {
     const Floats f;
+    constexpr size_t bytes = vectors * lanes * sizeof(Element); // of a key
     Vector sum[rows][vectors];
     VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
         VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[r][v] = hn::Load(f, out + r * dims + v * lanes);
     }
-    for (size_t key = 0; key < keys; ++key, values += stride) {
-        Vector x[vectors];
-        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) x[v] = loadFloats(values + v * lanes);
-        VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
-            const auto w = hn::Set(f, weights[r * weightStride + key]);
-            VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(w, x[v], sum[r][v]);
+    for (size_t key = 0; key < keys; ++key, values += stride, ahead.row += ahead.stride) {
+        VKATTN_UNROLL for (size_t at = 0; at < bytes; at += Ahead::line) hwy::Prefetch(ahead.row + at);
+        Vector w[rows];
+        VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) w[r] = hn::Set(f, weights[r * weightStride + key]);
+        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) {
+            const auto x = loadFloats(values + v * lanes);
+            VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) sum[r][v] = hn::MulAdd(w[r], x, sum[r][v]);
         }
     }
     VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
@@ -72,12 +131,18 @@ HWY_INLINE void addValues(const Element *values, ptrdiff_t stride, size_t keys, 
 }
 template <size_t rows, class Element>
 HWY_INLINE void addValuesOfRows(const Element *values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out,
-                                size_t dims) {
+                                size_t dims, Ahead ahead) {
     constexpr size_t vectors = 8 / rows; // eight sums
     size_t d = 0;
-    for (; d + vectors * lanes <= dims; d += vectors * lanes)
-        addValues<rows, vectors>(values + d, stride, keys, weights, weightStride, out + d, dims);
-    for (; d < dims; d += lanes) addValues<rows, 1>(values + d, stride, keys, weights, weightStride, out + d, dims);
+    const auto add = [&]<size_t count>() {
+        addValues<rows, count>(values + d, stride, keys, weights, weightStride, out + d, dims, ahead);
+        d += count * lanes;
+        ahead.row += count * lanes * sizeof(Element);
+    };
+    if constexpr (rows == 1)
+        while (d + 2 * vectors * lanes <= dims) add.template operator()<2 * vectors>(); // long rows of V in one go
+    while (d + vectors * lanes <= dims) add.template operator()<vectors>();
+    while (d < dims) add.template operator()<1>();
 }
 
 class FewRowsAttention {
@@ -100,9 +165,10 @@ class FewRowsAttention {
         const uint32_t begin = std::max(place.begin, unit_.keyBegin), end = std::min(place.end, unit_.keyEnd);
         for (uint32_t from = begin; from < end; from += blockKeys) {
             const uint32_t to = std::min(from + blockKeys, end);
-            byType(VKATTN_K, from, [&](auto *keys, ptrdiff_t stride) { score(keys, stride, to - from); });
+            const Ahead values = ahead(VKATTN_V, from), next = ahead(VKATTN_K, to < end ? to : from);
+            byType(VKATTN_K, from, [&](auto *keys, ptrdiff_t stride) { score(keys, stride, to - from, values); });
             weigh(to - from);
-            byType(VKATTN_V, from, [&](auto *values, ptrdiff_t stride) { add(values, stride, to - from); });
+            byType(VKATTN_V, from, [&](auto *own, ptrdiff_t stride) { add(own, stride, to - from, next); });
         }
         finish(begin < end);
     }
@@ -142,32 +208,38 @@ class FewRowsAttention {
             visit(reinterpret_cast<const Brain *>(data) + at, stride);
     }
 
-    template <class Element> void score(const Element *keys, ptrdiff_t stride, uint32_t count) {
+    Ahead ahead(vkattn_role role, uint32_t j) const {
+        const Tensor &t = p_.tensor(role);
+        const ptrdiff_t size = elementBytes(t.dtype);
+        const uint64_t at = t.index(unit_.s->batch, unit_.kvHead, unit_.s->key(j), 0);
+        const ptrdiff_t stride = static_cast<ptrdiff_t>(t.stride[2]) * size, bytes = static_cast<ptrdiff_t>(t.extent[3]) * size;
+        return {call_.operands.data[role] + static_cast<ptrdiff_t>(at) * size, stride, stride == bytes ? bytes * blockKeys : bytes};
+    }
+
+    template <class Element> void score(const Element *keys, ptrdiff_t stride, uint32_t count, const Ahead &values) {
+        uint32_t r = 0;
+        for (; r + 4 <= unit_.rows; r += 4) scoreRows<4>(r, keys, stride, count, values);
+        for (; r + 2 <= unit_.rows; r += 2) scoreRows<2>(r, keys, stride, count, values);
+        if (r < unit_.rows) scoreRows<1>(r, keys, stride, count, values);
+    }
+    template <size_t rows, class Element>
+    HWY_INLINE void scoreRows(uint32_t row, const Element *keys, ptrdiff_t stride, uint32_t count, const Ahead &values) {
         const Floats f;
-        const auto scale = hn::Set(f, p_.scale);
         const size_t dims = p_.headDim;
+        float *to = weights(row);
+        AheadLines lines(values, 0);
         uint32_t j = 0;
-        for (; j + lanes <= count; j += static_cast<uint32_t>(lanes), keys += static_cast<ptrdiff_t>(lanes) * stride) {
-            if (std::is_same_v<Element, float> || unit_.rows == 1) {
-                for (uint32_t r = 0; r < unit_.rows; ++r)
-                    hn::StoreU(hn::Mul(dotsOfKeys(query(r), keys, stride, dims), scale), f, weights(r) + j);
-                continue;
-            }
-            float *wide = part(at_.keys); // converted once for all rows
-            for (size_t n = 0; n < lanes; ++n)
-                for (size_t d = 0; d < dims; d += lanes)
-                    hn::Store(loadFloats(keys + static_cast<ptrdiff_t>(n) * stride + static_cast<ptrdiff_t>(d)), f, wide + n * dims + d);
-            for (uint32_t r = 0; r < unit_.rows; ++r)
-                hn::StoreU(hn::Mul(dotsOfKeys(query(r), wide, static_cast<ptrdiff_t>(dims), dims), scale), f, weights(r) + j);
-        }
+        for (; j + lanes <= count; j += static_cast<uint32_t>(lanes), keys += static_cast<ptrdiff_t>(lanes) * stride)
+            dotsOfKeys<rows>(query(row), keys, stride, dims, p_.scale, lines, to + j, blockKeys);
         for (; j < count; ++j, keys += stride)
-            for (uint32_t r = 0; r < unit_.rows; ++r) {
+            for (size_t r = 0; r < rows; ++r) {
                 auto sum = hn::Zero(f);
-                for (size_t d = 0; d < dims; d += lanes) sum = hn::MulAdd(loadFloats(keys + d), hn::Load(f, query(r) + d), sum);
-                weights(r)[j] = hn::GetLane(hn::SumOfLanes(f, sum)) * p_.scale;
+                const float *own = query(row) + r * dims;
+                for (size_t d = 0; d < dims; d += lanes) sum = hn::MulAdd(loadFloats(keys + d), hn::Load(f, own + d), sum);
+                to[r * blockKeys + j] = hn::GetLane(hn::SumOfLanes(f, sum)) * p_.scale;
             }
         for (; j % lanes; ++j)
-            for (uint32_t r = 0; r < unit_.rows; ++r) weights(r)[j] = minusInfinity;
+            for (size_t r = 0; r < rows; ++r) to[r * blockKeys + j] = minusInfinity;
     }
 
     void weigh(uint32_t count) {
@@ -194,12 +266,12 @@ class FewRowsAttention {
         }
     }
 
-    template <class Element> void add(const Element *values, ptrdiff_t stride, uint32_t count) {
+    template <class Element> void add(const Element *values, ptrdiff_t stride, uint32_t count, const Ahead &keys) {
         const size_t dims = p_.valueDim;
         uint32_t r = 0;
-        for (; r + 4 <= unit_.rows; r += 4) addValuesOfRows<4>(values, stride, count, weights(r), blockKeys, out(r), dims);
-        for (; r + 2 <= unit_.rows; r += 2) addValuesOfRows<2>(values, stride, count, weights(r), blockKeys, out(r), dims);
-        if (r < unit_.rows) addValuesOfRows<1>(values, stride, count, weights(r), blockKeys, out(r), dims);
+        for (; r + 4 <= unit_.rows; r += 4) addValuesOfRows<4>(values, stride, count, weights(r), blockKeys, out(r), dims, keys);
+        for (; r + 2 <= unit_.rows; r += 2) addValuesOfRows<2>(values, stride, count, weights(r), blockKeys, out(r), dims, keys);
+        if (r < unit_.rows) addValuesOfRows<1>(values, stride, count, weights(r), blockKeys, out(r), dims, keys);
     }
 
     void finish(bool seen) {

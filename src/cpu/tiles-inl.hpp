@@ -85,39 +85,33 @@ HWY_INLINE void valueBlock(TileRows values, size_t keys, const float *HWY_RESTRI
     }
 }
 
-template <size_t vectors>
-HWY_NOINLINE void scoreTile(TileRows keys, size_t count, const float *query, size_t dims, float scale, float *scores) {
-    constexpr size_t most = blockSize<vectors>;
+// visit<n>(done) for blocks of n that make up `count`.
+template <size_t most, class Visit> HWY_INLINE void forBlocks(size_t count, const Visit &visit) {
     for (size_t done = 0, n; done < count; done += n) {
         n = nextBlock<most>(count - done);
-        const TileRows from = {keys.data + static_cast<ptrdiff_t>(done) * keys.stride, keys.stride};
-        float *to = scores + done * vectors * lanes;
         if (n == most)
-            scoreBlock<most, vectors>(from, query, dims, scale, to);
+            visit.template operator()<most>(done);
         else if (n == most * 2 / 3)
-            scoreBlock<most * 2 / 3, vectors>(from, query, dims, scale, to);
+            visit.template operator()<most * 2 / 3>(done);
         else if (n == most / 3)
-            scoreBlock<most / 3, vectors>(from, query, dims, scale, to);
+            visit.template operator()<most / 3>(done);
         else
-            scoreBlock<1, vectors>(from, query, dims, scale, to);
+            visit.template operator()<1>(done);
     }
+}
+
+template <size_t vectors>
+HWY_NOINLINE void scoreTile(TileRows keys, size_t count, const float *query, size_t dims, float scale, float *scores) {
+    forBlocks<blockSize<vectors>>(count, [&]<size_t n>(size_t done) {
+        const TileRows from = {keys.data + static_cast<ptrdiff_t>(done) * keys.stride, keys.stride};
+        scoreBlock<n, vectors>(from, query, dims, scale, scores + done * vectors * lanes);
+    });
 }
 template <size_t vectors>
 HWY_NOINLINE void addTile(TileRows values, size_t dims, size_t keys, const float *weights, const float *rescale, float *out) {
-    constexpr size_t most = blockSize<vectors>;
-    for (size_t done = 0, n; done < dims; done += n) {
-        n = nextBlock<most>(dims - done);
-        const TileRows from = {values.data + done, values.stride};
-        float *to = out + done * vectors * lanes;
-        if (n == most)
-            valueBlock<most, vectors>(from, keys, weights, rescale, to);
-        else if (n == most * 2 / 3)
-            valueBlock<most * 2 / 3, vectors>(from, keys, weights, rescale, to);
-        else if (n == most / 3)
-            valueBlock<most / 3, vectors>(from, keys, weights, rescale, to);
-        else
-            valueBlock<1, vectors>(from, keys, weights, rescale, to);
-    }
+    forBlocks<blockSize<vectors>>(dims, [&]<size_t n>(size_t done) {
+        valueBlock<n, vectors>({values.data + done, values.stride}, keys, weights, rescale, out + done * vectors * lanes);
+    });
 }
 
 template <class Element> void packRow(const unsigned char *data, uint64_t at, uint64_t step, uint32_t dims, float *to) {
