@@ -148,9 +148,13 @@ void Comparison::compareDispatch(const vkattn_dispatch &said, const FakeDispatch
     }
 }
 
-void Comparison::compare(const vkattn_problem &problem, const vkattn_caps &limit, uint64_t maxWorkspaceBytes, Random &random,
+void Comparison::compare(const vkattn_problem &whole, const vkattn_caps &limit, uint64_t maxWorkspaceBytes, Random &random,
                          const std::string &name) {
+    constexpr uint32_t counts[] = {0, 0, 0, 1, 2, 7, 40};
+    vkattn_problem problem = whole;
+    problem.sliceCount = counts[random() % std::size(counts)];
     FakeVulkan fake;
+    if (limit.subgroupSize) fake.subgroups.subgroupSize = limit.subgroupSize; // plans are made for the width that shaders run at
     fake.pushDescriptors = limit.pushDescriptors != 0;
     vkattn_host host = fake.host();
     host.capsLimit = &limit;

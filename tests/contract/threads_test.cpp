@@ -105,6 +105,9 @@ class Worker {
         case 3:
             record(p, 1, VKATTN_OK);
             break;
+        case 4:
+            keepPipelines();
+            break;
         default:
             record(p, 0, VKATTN_NOT_READY);
         }
@@ -123,6 +126,18 @@ class Worker {
         check(vkattnDescribe(&caps, 0, nullptr, 0, &p, memory.data(), &bytes, &dispatches, &count, &why_) == VKATTN_OK, "describe",
               why_.message);
         check(count > 0 && dispatches[0].spirvBytes > 0, "an empty description");
+    }
+    // Others compile and import meanwhile: the size that was asked for may be too small by now, and a context takes so many imports only.
+    void keepPipelines() {
+        size_t bytes = 0;
+        check(vkattnExportCache(context_, &bytes, nullptr, &why_) == VKATTN_OK, "the size of the cache", why_.message);
+        std::vector<unsigned char> blob(bytes + 65536);
+        bytes = blob.size();
+        const vkattn_result exported = vkattnExportCache(context_, &bytes, blob.data(), &why_);
+        check(exported == VKATTN_OK || exported == VKATTN_ERROR_INVALID_ARGUMENT, "export", why_.message);
+        if (exported != VKATTN_OK) return;
+        const vkattn_result imported = vkattnImportCache(context_, bytes, blob.data(), &why_);
+        check(imported == VKATTN_OK || imported == VKATTN_CACHE_REJECTED, "import", why_.message);
     }
     // `least`: NOT_READY allows OK as well, for another thread may have compiled it.
     void record(const vkattn_problem &p, uint32_t allowCompile, vkattn_result least) {

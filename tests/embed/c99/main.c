@@ -107,10 +107,27 @@ int main(void) {
     vkattn_host host;
     vkattn_context context = NULL;
     vkattn_diagnostic why = {0, ""};
-    uint32_t helpfulCount = 0;
-    const char *const *helpful = vkattnHelpfulDeviceExtensions(&helpfulCount);
+    const char *helpful[8];
+    uint32_t helpfulCount = 8;
+    VkPhysicalDeviceFeatures2 features;
+    vkattn_feature_storage room;
+    VkPhysicalDevice device;
     int result = gpuOpenInstance(&instance, gpuFindLoader());
-    if (!result) result = gpuOpen(&gpu, &instance, 0, helpful, helpfulCount);
+    if (result) return result;
+    memset(&features, 0, sizeof features);
+    features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    device = gpuPhysicalDevice(&instance, 0);
+    /* Before the device: extensions that help, and their features in this host's own chain. */
+    if (device && (fails("vkattnDeviceExtensions",
+                         vkattnDeviceExtensions(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION, VKATTN_HELPFUL,
+                                                &helpfulCount, helpful, &why),
+                         &why) ||
+                   fails("vkattnPatchDeviceFeatures",
+                         vkattnPatchDeviceFeatures(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION, helpful,
+                                                   helpfulCount, &features, &room, &why),
+                         &why)))
+        return GPU_FAILED;
+    result = gpuOpen(&gpu, &instance, 0, helpful, helpfulCount, &features);
     if (result) return result;
 
     memset(&host, 0, sizeof host);
@@ -122,6 +139,7 @@ int main(void) {
     host.getInstanceProcAddr = instance.getInstanceProcAddr;
     host.enabledExtensions = gpu.extensions;
     host.enabledExtensionCount = gpu.extensionCount;
+    host.enabledFeatures = &features;
     result = fails("vkattnCreateContext", vkattnCreateContext(&host, &context, &why), &why) ? GPU_FAILED : run(&gpu, context);
     vkattnDestroyContext(context);
     gpuClose(&gpu);

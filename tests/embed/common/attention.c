@@ -13,9 +13,13 @@ static const float *elements(const struct attention *attention, unsigned operand
 }
 
 int openHelpfully(struct gpu *gpu, struct gpu_instance *instance, uint32_t index) {
-    uint32_t count = 0;
-    const char *const *helpful = vkattnHelpfulDeviceExtensions(&count);
-    return gpuOpen(gpu, instance, index, helpful, count);
+    const VkPhysicalDevice device = gpuPhysicalDevice(instance, index);
+    const char *helpful[8];
+    uint32_t count = 8;
+    if (!device || vkattnDeviceExtensions(instance->getInstanceProcAddr, instance->instance, device, GPU_API_VERSION, VKATTN_HELPFUL,
+                                          &count, helpful, NULL))
+        count = 0;
+    return gpuOpen(gpu, instance, index, helpful, count, NULL);
 }
 
 static int refused(const char *call, vkattn_result result, const vkattn_diagnostic *why) {

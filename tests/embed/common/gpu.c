@@ -102,7 +102,7 @@ static void chooseExtensions(struct gpu *gpu, const char *const *wanted, uint32_
     free(list);
 }
 
-static int makeDevice(struct gpu *gpu, uint32_t *family) {
+static int makeDevice(struct gpu *gpu, uint32_t *family, const VkPhysicalDeviceFeatures2 *features) {
     const float priority = 1;
     VkQueueFamilyProperties families[16];
     VkDeviceQueueCreateInfo queue = {VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, NULL, 0, 0, 1, NULL};
@@ -119,6 +119,7 @@ static int makeDevice(struct gpu *gpu, uint32_t *family) {
     }
     queue.queueFamilyIndex = *family;
     queue.pQueuePriorities = &priority;
+    info.pNext = features;
     info.pQueueCreateInfos = &queue;
     info.enabledExtensionCount = gpu->extensionCount;
     info.ppEnabledExtensionNames = gpu->extensions;
@@ -195,22 +196,30 @@ static int provokeLayer(struct gpu *gpu) {
     return gpuEnd(gpu);
 }
 
-int gpuOpen(struct gpu *gpu, struct gpu_instance *instance, uint32_t index, const char *const *wanted, uint32_t wantedCount) {
+VkPhysicalDevice gpuPhysicalDevice(const struct gpu_instance *instance, uint32_t index) {
     VkPhysicalDevice devices[16];
+    uint32_t count = 16;
+    if (INSTANCE_FUNCTION(instance, vkEnumeratePhysicalDevices)(instance->instance, &count, devices) < 0 || index >= count)
+        return VK_NULL_HANDLE;
+    return devices[index];
+}
+
+int gpuOpen(struct gpu *gpu, struct gpu_instance *instance, uint32_t index, const char *const *wanted, uint32_t wantedCount,
+            const VkPhysicalDeviceFeatures2 *features) {
     VkPhysicalDeviceProperties properties;
-    uint32_t count = 16, family;
+    uint32_t family;
     int result;
     memset(gpu, 0, sizeof *gpu);
     gpu->of = instance;
-    if (INSTANCE_FUNCTION(instance, vkEnumeratePhysicalDevices)(instance->instance, &count, devices) < 0 || index >= count) {
-        printf("skipped: there are %u Vulkan devices, and number %u is wanted\n", (unsigned)count, (unsigned)index);
+    gpu->physicalDevice = gpuPhysicalDevice(instance, index);
+    if (!gpu->physicalDevice) {
+        printf("skipped: there are %u Vulkan devices, and number %u is wanted\n", (unsigned)gpuCount(instance), (unsigned)index);
         return GPU_SKIPPED;
     }
-    gpu->physicalDevice = devices[index];
     INSTANCE_FUNCTION(instance, vkGetPhysicalDeviceProperties)(gpu->physicalDevice, &properties);
     memcpy(gpu->name, properties.deviceName, sizeof gpu->name);
     chooseExtensions(gpu, wanted, wantedCount);
-    if ((result = makeDevice(gpu, &family))) return result;
+    if ((result = makeDevice(gpu, &family, features))) return result;
     if ((result = makePools(gpu, family))) return result;
     if ((result = makeBuffer(gpu))) return result;
     return provokeLayer(gpu);

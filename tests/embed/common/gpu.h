@@ -74,7 +74,10 @@ PFN_vkGetInstanceProcAddr gpuFindLoader(void); /* dlopen; loader.c */
 
 int gpuOpenInstance(struct gpu_instance *instance, PFN_vkGetInstanceProcAddr getInstanceProcAddr);
 uint32_t gpuCount(const struct gpu_instance *instance);
-int gpuOpen(struct gpu *gpu, struct gpu_instance *instance, uint32_t index, const char *const *wanted, uint32_t wantedCount);
+VkPhysicalDevice gpuPhysicalDevice(const struct gpu_instance *instance, uint32_t index); /* VK_NULL_HANDLE where there are fewer */
+/* `features`: NULL, or the chain for VkDeviceCreateInfo::pNext. */
+int gpuOpen(struct gpu *gpu, struct gpu_instance *instance, uint32_t index, const char *const *wanted, uint32_t wantedCount,
+            const VkPhysicalDeviceFeatures2 *features);
 int gpuBegin(struct gpu *gpu);         /* resets the command buffer and the descriptor pool, and begins */
 int gpuEnd(struct gpu *gpu);           /* makes what compute wrote visible to the host, and ends */
 int gpuSubmitAndWait(struct gpu *gpu); /* the command buffer, once */

@@ -65,10 +65,15 @@ int run(gpu &own, vkattn::Context &attention) {
 int main() {
     gpu_instance instance;
     gpu own;
-    uint32_t helpfulCount = 0;
-    const char *const *helpful = vkattnHelpfulDeviceExtensions(&helpfulCount);
+    const char *helpful[8];
+    uint32_t helpfulCount = 8;
     int result = gpuOpenInstance(&instance, gpuFindLoader());
-    if (!result) result = gpuOpen(&own, &instance, 0, helpful, helpfulCount);
+    if (result) return result;
+    const VkPhysicalDevice device = gpuPhysicalDevice(&instance, 0);
+    if (!device || vkattnDeviceExtensions(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION, VKATTN_HELPFUL,
+                                          &helpfulCount, helpful, nullptr) != VKATTN_OK)
+        helpfulCount = 0;
+    result = gpuOpen(&own, &instance, 0, helpful, helpfulCount, nullptr);
     if (result) return result;
     {
         vkattn_host host{};

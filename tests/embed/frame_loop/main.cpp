@@ -249,8 +249,13 @@ int main(int count, char **arguments) {
     gpu own;
     int result = gpuOpenInstance(&instance, vkGetInstanceProcAddr);
     if (!result) {
-        const char *const wanted[] = {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME};
-        result = gpuOpen(&own, &instance, 0, wanted, 2);
+        const char *helpful[8];
+        uint32_t helpfulCount = 8;
+        const VkPhysicalDevice device = gpuPhysicalDevice(&instance, 0);
+        if (!device || vkattnDeviceExtensions(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION, VKATTN_HELPFUL,
+                                              &helpfulCount, helpful, nullptr) != VKATTN_OK)
+            helpfulCount = 0;
+        result = gpuOpen(&own, &instance, 0, helpful, helpfulCount, nullptr);
     }
     if (result) return result;
     std::printf("%s\n", own.name);
