@@ -101,15 +101,15 @@ class Runtime {
     [[nodiscard]] VKATTN_API const DeviceInfo *device() const; // NULL: computing on the CPU
     [[nodiscard]] VKATTN_API const std::string &fallbackReason() const;
 
-    // Runs the problem on host arrays, each slice as a submit of its own: operands as in vkattn/cpu.h. Outputs are written element by element: bytes between
-    // strided elements stay as they are. A lost device or exhausted memory is answered by the CPU where allowFallback is set; a lost device
-    // stays lost for this Runtime.
+    // Runs the problem on host arrays, each slice as a submit of its own: operands as in vkattn/cpu.h. Outputs are written element by
+    // element: bytes between strided elements stay as they are. A lost device or exhausted memory is answered by the CPU where
+    // allowFallback is set; a lost device stays lost for this Runtime.
     [[nodiscard]] VKATTN_API RunResult run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands,
                                            const RunOptions &options = {});
 
     // Compiles what the problems need, so that their first run() is as quick as the next. Slow. Drivers of devices of type cpu compile at
-    // the first dispatch: there a small problem with the same pipelines is run for each. Nothing to do where the CPU computes. VKATTN_OK, or
-    // the first problem's error with the reason: of vkattnPrewarm, or of running.
+    // the first dispatch: there a small problem with the same pipelines is run for each. Nothing to do where the CPU computes. VKATTN_OK,
+    // or the first problem's error with the reason: of vkattnPrewarm, or of running.
     [[nodiscard]] VKATTN_API vkattn_result prewarm(std::span<const vkattn_problem> problems, std::string *why = nullptr);
 
     struct CompileStatistics {

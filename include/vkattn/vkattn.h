@@ -190,8 +190,8 @@ VKATTN_API vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getI
 VKATTN_API vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why);
 
 /* Creates a context on your device. *out is NULL on failure. Allocates host memory through host->allocator; the only Vulkan
- * objects are descriptor set layouts, pipeline layouts and a pipeline cache, later pipelines, shader modules and imported caches. Errors: INVALID_ARGUMENT, UNSUPPORTED
- * (the device is below the Vulkan 1.0 minimum limits), OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY, VULKAN. */
+ * objects are descriptor set layouts, pipeline layouts and a pipeline cache, later pipelines, shader modules and imported caches. Errors:
+ * INVALID_ARGUMENT, UNSUPPORTED (the device is below the Vulkan 1.0 minimum limits), OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY, VULKAN. */
 VKATTN_API vkattn_result vkattnCreateContext(const vkattn_host *host, vkattn_context *out, vkattn_diagnostic *why);
 
 /* You guarantee that no command buffer that was recorded with it is still pending. Does not wait. NULL is ignored. */

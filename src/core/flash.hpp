@@ -5,8 +5,8 @@
 
 namespace vkattn {
 
-// Whether the kernel can run on such a device at all; UNSUPPORTED with the reason otherwise. Where it can run some problems only, OK and `why`
-// says which.
+// Whether the kernel can run on such a device at all; UNSUPPORTED with the reason otherwise. Where it can run some problems only, OK and
+// `why` says which.
 [[nodiscard]] vkattn_result flashSupported(vkattn_kernel kernel, const PlanLimits &limits, vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &problem, const PlanLimits &limits, Plan &out,
                                           vkattn_diagnostic *why);

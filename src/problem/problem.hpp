@@ -55,7 +55,7 @@ struct Problem {
     bool deterministic = false;
     uint32_t presentRoles = 0; // bits of the roles KEY_LENGTHS to ALIBI_SLOPES
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
-    uint32_t slices = 1; // at least 1
+    uint32_t slices = 1;                // at least 1
     Tensor tensors[VKATTN_KEY_LENGTHS]; // by role, Q to BIT_MASK
 
     [[nodiscard]] constexpr const Tensor &tensor(vkattn_role role) const { return tensors[role]; }

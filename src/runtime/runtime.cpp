@@ -228,15 +228,22 @@ RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_ope
 
     vkattn_requirements requirements{};
     requirements.structSize = sizeof requirements;
+    vkattn_problem planned = problem;
+    const auto query = [&] {
+        const vkattn_result r = vkattnQuery(impl_->device->context(), &planned, &requirements, &why);
+        if (r != VKATTN_OK || planned.sliceCount <= requirements.maxSlices) return r;
+        planned.sliceCount = requirements.maxSlices; // a submit for each that has work, and none for the others
+        return vkattnQuery(impl_->device->context(), &planned, &requirements, &why);
+    };
     std::string reason;
     if (!impl_->lost.empty()) {
         result.status = VKATTN_ERROR_DEVICE_LOST;
         reason = impl_->lost;
-    } else if ((result.status = vkattnQuery(impl_->device->context(), &problem, &requirements, &why)) != VKATTN_OK) {
+    } else if ((result.status = query()) != VKATTN_OK) {
         reason = why.message;
     } else {
         Device::Timing timing;
-        const Device::Failure failure = impl_->device->run(problem, requirements, operands, options, timing);
+        const Device::Failure failure = impl_->device->run(planned, requirements, operands, options, timing);
         if (!failure) {
             result.device = impl_->info->name;
             result.driver = impl_->info->driver;

@@ -111,6 +111,17 @@ TEST(Slices, needNothingButThePersistentWorkspace) {
     EXPECT_GT(cut, 18u);
 }
 
+// As many submits as have work, and no more.
+TEST(Slices, areBoundedByTheRuntime) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Case c;
+    c.name = "countless slices", c.kernel = VKATTN_KERNEL_STAGED, c.slices = UINT32_MAX;
+    Random random = randomFor(c.name);
+    const auto instance = makeInstance(c, random);
+    EXPECT_EQ(runAndCheck(*runtime, *instance), "");
+}
+
 TEST(Slices, ofAnotherNumberAreRefused) {
     Host host;
     ASSERT_TRUE(host.ready);

@@ -181,15 +181,18 @@ vkattn_kernel kernelOf(const char *tile) {
 
 TEST(FlashPlan, everyCaseFitsEveryLimit) {
     Random random = randomFor("flash plan");
-    uint32_t cut = 0, split = 0, ran = 0;
+    uint32_t cut = 0, split = 0, ran = 0, sliced = 0;
     for (const Case &each : caseMatrix(random, false)) {
         Case c = each;
         c.weights = false;
         if (c.keyTokens == 0) continue;
         const char *tile = tiles[random() % std::size(tiles)];
         c.kernel = kernelOf(tile);
-        const Problem p = problemOf(c);
+        Problem p = problemOf(c);
         if (p.headDim > 300 || p.keyTokens == 0) continue;
+        constexpr uint32_t slicings[] = {1, 1, 3, 20};
+        p.slices = slicings[random() % std::size(slicings)];
+        sliced += p.slices > 1;
         for (const bool tight : {false, true}) {
             PlanLimits limits = tight ? limitsOf(tile, 16384 + 256 * between(random, 0, 64), 4096, 70) : limitsOf(tile);
             limits.tuning.minSplitKeys = 8, limits.tuning.fixedSplitKeys = 48;
@@ -207,8 +210,9 @@ TEST(FlashPlan, everyCaseFitsEveryLimit) {
             if (HasFatalFailure()) return;
         }
     }
-    std::printf("%u plans, %u cut into chunks, %u with split keys\n", ran, cut, split);
+    std::printf("%u plans, %u cut into chunks, %u with split keys; %u problems in slices\n", ran, cut, split, sliced);
     EXPECT_GT(cut, 60u);
+    EXPECT_GT(sliced, 60u);
     EXPECT_GT(split, 60u);
 }
 
