@@ -25,6 +25,8 @@ TEST(BuiltInTiles, computeACoveringSet) {
     add("half64", VKATTN_KERNEL_FLASH, 64, VKATTN_F16).causal = true;
     add("plain128", VKATTN_KERNEL_FLASH, 128, VKATTN_F32).causal = true;
     add("bias64", VKATTN_KERNEL_FLASH, 64, VKATTN_F32).biasBroadcast = 0;
+    add("plain512", VKATTN_KERNEL_FLASH, 512, VKATTN_F32);
+    add("decode512", VKATTN_KERNEL_DECODE, 512, VKATTN_F32);
     add("decode64", VKATTN_KERNEL_DECODE, 64, VKATTN_F32);
     add("decodeHalf128", VKATTN_KERNEL_DECODE, 128, VKATTN_F16).lse = true;
     for (const Case &c : cases) {
