@@ -85,17 +85,13 @@ uint64_t PipelineCaches::shaderHash() {
     return hash;
 }
 
-vkattn_result PipelineCaches::create(const DeviceTable &table, const vkattn_host &host, vkattn_diagnostic *why) {
+vkattn_result PipelineCaches::create(const DeviceTable &table, const vkattn_host &host, const VkPhysicalDeviceProperties &properties,
+                                     vkattn_diagnostic *why) {
     table_ = &table;
     device_ = host.device;
     allocator_ = host.allocator;
     hostCache_ = host.pipelineCache;
     if (hostCache_) return VKATTN_OK;
-    const auto getProperties =
-        reinterpret_cast<PFN_vkGetPhysicalDeviceProperties>(host.getInstanceProcAddr(host.instance, "vkGetPhysicalDeviceProperties"));
-    if (!getProperties) return fail(why, invalid, "getInstanceProcAddr does not know vkGetPhysicalDeviceProperties");
-    VkPhysicalDeviceProperties properties;
-    getProperties(host.physicalDevice, &properties);
     vendor_ = properties.vendorID;
     deviceId_ = properties.deviceID;
     driverVersion_ = properties.driverVersion;

@@ -31,7 +31,8 @@ class PipelineCaches {
   public:
     static constexpr uint32_t maxImports = 7;
 
-    [[nodiscard]] vkattn_result create(const DeviceTable &table, const vkattn_host &host, vkattn_diagnostic *why);
+    [[nodiscard]] vkattn_result create(const DeviceTable &table, const vkattn_host &host, const VkPhysicalDeviceProperties &properties,
+                                       vkattn_diagnostic *why);
     void destroy();
 
     // What to compile with. Internally synchronised by Vulkan: the library creates none that is not.

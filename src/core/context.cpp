@@ -64,7 +64,7 @@ vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *wh
     if (const auto r = readTuning(host.tuning, host.tuningBytes, limits_.tuning, why)) return r;
     vkattn_host own = host;
     own.allocator = hostAllocated_ ? &allocator_ : nullptr;
-    if (const auto r = caches_.create(table_, own, why)) return r;
+    if (const auto r = caches_.create(table_, own, physical.properties, why)) return r;
     return pipelines_.create(table_, own, limits_.caps, readSubgroupSizes(physical, enabled), caches_, why);
 }
 

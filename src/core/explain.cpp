@@ -84,10 +84,13 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
     out.maxSlices = mostSlices(plan, limits);
     out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
     // Of very many slices no more than maxSlices have work: what the largest of those has bounds it.
-    Problem cut = p;
-    cut.slices = std::min(p.slices, out.maxSlices);
-    Plan dealt;
-    if (makePlan(cut, limits, dealt, nullptr) == VKATTN_OK) out.largestSlice = largestShare(dealt);
+    Plan dealt = plan;
+    if (p.slices > out.maxSlices) {
+        Problem cut = p;
+        cut.slices = out.maxSlices;
+        if (makePlan(cut, limits, dealt, nullptr) != VKATTN_OK) dealt.dispatchCount = 0;
+    }
+    out.largestSlice = largestShare(dealt);
     describeChoice(p, limits, plan, out);
     for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
         if (kernel == plan.kernel) continue;
