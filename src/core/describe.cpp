@@ -15,16 +15,6 @@ namespace {
 
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 
-// Every key has its constants in the same places.
-struct ConstantMap {
-    VkSpecializationMapEntry entries[PipelineKey::maxConstants];
-};
-constexpr ConstantMap constantMap = [] {
-    ConstantMap map{};
-    for (uint32_t n = 0; n < PipelineKey::maxConstants; ++n) map.entries[n] = {n, n * 4, 4};
-    return map;
-}();
-
 // What a vkattn_dispatch points to, but for its operands.
 struct alignas(8) Details {
     VkSpecializationInfo specialization;

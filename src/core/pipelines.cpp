@@ -162,9 +162,7 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     if (const auto r = createModule(shader.name, spirv, {key.constants, key.constantCount, foldedConstants(key.stage)}, module, why))
         return r;
 
-    VkSpecializationMapEntry entries[PipelineKey::maxConstants];
-    for (uint32_t n = 0; n < key.constantCount; ++n) entries[n] = {n, n * 4, 4};
-    const VkSpecializationInfo specialization = {key.constantCount, entries, key.constantCount * size_t{4}, key.constants};
+    const VkSpecializationInfo specialization = {key.constantCount, constantMap.entries, key.constantCount * size_t{4}, key.constants};
     VkComputePipelineCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;

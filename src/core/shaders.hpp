@@ -13,4 +13,14 @@ namespace vkattn {
     return floatControlsNan ? shader.nanPreserving : shader.plain;
 }
 
+// Every key has its constants in the same places.
+struct ConstantMap {
+    VkSpecializationMapEntry entries[PipelineKey::maxConstants];
+};
+inline constexpr ConstantMap constantMap = [] {
+    ConstantMap map{};
+    for (uint32_t n = 0; n < PipelineKey::maxConstants; ++n) map.entries[n] = {n, n * 4, 4};
+    return map;
+}();
+
 } // namespace vkattn
