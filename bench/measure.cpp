@@ -10,8 +10,12 @@
 namespace vkattn::bench {
 namespace {
 
-constexpr Kernel kernels[] = {
-    {"auto", VKATTN_KERNEL_AUTO}, {"staged", VKATTN_KERNEL_STAGED}, {"flash", VKATTN_KERNEL_FLASH}, {"decode", VKATTN_KERNEL_DECODE}};
+constexpr Kernel kernels[] = {{"auto", VKATTN_KERNEL_AUTO},
+                              {"staged", VKATTN_KERNEL_STAGED},
+                              {"flash", VKATTN_KERNEL_FLASH},
+                              {"decode", VKATTN_KERNEL_DECODE},
+                              {"flash_coopmat", VKATTN_KERNEL_FLASH_COOPMAT},
+                              {"flash_coopmat2", VKATTN_KERNEL_FLASH_COOPMAT2}};
 
 double medianOf(std::vector<double> values) {
     std::sort(values.begin(), values.end());

@@ -32,6 +32,10 @@ function(vkattn_embed_shaders target)
     if(VKATTN_SUBGROUPS IN_LIST defines)
       set(environment vulkan1.1) # SPIR-V 1.3
     endif()
+    if(VKATTN_COOPMAT IN_LIST defines) # placeholder until the compiler is asked what it can do
+      string(APPEND text "const ShaderModule shader_${name} = {\"${name}\", {nullptr, 0}, {nullptr, 0}};\n")
+      continue()
+    endif()
     list(TRANSFORM defines PREPEND -D)
     foreach(variant "" "_nan")
       set(define ${defines})

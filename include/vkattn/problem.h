@@ -136,7 +136,10 @@ typedef enum vkattn_kernel {
     VKATTN_KERNEL_STAGED = 1, /* scores, softmax and values as separate dispatches; the only one that writes weights */
     VKATTN_KERNEL_FLASH = 2,  /* online softmax, tiles of query rows, nothing of size queries x keys in memory (Dao et al. 2022) */
     VKATTN_KERNEL_DECODE = 3, /* the same with lanes along keys, split over keys, for few query rows (Dao et al. 2023, flash-decoding) */
-    VKATTN_KERNEL_COUNT = 4,
+    VKATTN_KERNEL_FLASH_COOPMAT = 4,  /* flash on matrix units, VK_KHR_cooperative_matrix; q, k and v all f16 or all bf16. Probabilities are
+                                         rounded to that type for the second product (docs/numerics.md, u_P) */
+    VKATTN_KERNEL_FLASH_COOPMAT2 = 5, /* the same with VK_NV_cooperative_matrix2: the softmax stays in the matrices */
+    VKATTN_KERNEL_COUNT = 6,
     VKATTN_KERNEL_MAX = 0x7fffffff
 } vkattn_kernel;
 

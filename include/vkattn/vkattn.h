@@ -57,6 +57,25 @@ extern "C" {
 /* (major << 22) | (minor << 12) | patch of the library that is linked, as VK_MAKE_VERSION does. */
 VKATTN_API uint32_t vkattnVersion(void);
 
+/* A shape that the matrix units of a device multiply in one subgroup: C (m x n, f32) += A (m x k) B (k x n). */
+typedef struct vkattn_matrix_shape {
+    uint32_t m, n, k;
+    vkattn_dtype inputs; /* of A and B: VKATTN_F16 or VKATTN_BF16 */
+} vkattn_matrix_shape;
+
+#define VKATTN_MAX_MATRIX_SHAPES 12
+
+/* Features of VK_NV_cooperative_matrix2, as far as kernels use them. */
+typedef enum vkattn_matrix2_bits {
+    VKATTN_MATRIX2_FLEXIBLE = 1,         /* cooperativeMatrixFlexibleDimensions */
+    VKATTN_MATRIX2_REDUCTIONS = 2,       /* cooperativeMatrixReductions */
+    VKATTN_MATRIX2_CONVERSIONS = 4,      /* cooperativeMatrixConversions */
+    VKATTN_MATRIX2_PER_ELEMENT = 8,      /* cooperativeMatrixPerElementOperations */
+    VKATTN_MATRIX2_TENSOR_LOADS = 16,    /* cooperativeMatrixTensorAddressing */
+    VKATTN_MATRIX2_WORKGROUP_SCOPE = 32, /* cooperativeMatrixWorkgroupScope */
+    VKATTN_MATRIX2_MAX = 0x7fffffff
+} vkattn_matrix2_bits;
+
 /* What planning needs to know of a device: plain data, so that plans can be made without one. */
 typedef struct vkattn_caps {
     uint32_t structSize;
@@ -75,6 +94,21 @@ typedef struct vkattn_caps {
     uint32_t subgroupClustered; /* 1: clustered operations as well */
     uint32_t fullSubgroups;     /* 1: computeFullSubgroups is enabled: pipelines with subgroup operations require whole subgroups */
     uint32_t floatControlsNan;  /* 1: shaderSignedZeroInfNanPreserveFloat32: NaN rules are guaranteed (docs/numerics.md 4) */
+    uint32_t minSubgroupSize;   /* lanes that a compute pipeline may require, a power of two (subgroupSizeControl is enabled); 0: none */
+    uint32_t maxSubgroupSize;
+    uint32_t maxWorkgroupSubgroups; /* of a workgroup with a required size; 0 where there is none */
+    /* Matrix units: shapes of subgroup scope with f16 or bf16 inputs and f32 sums, in the device's order. 0: none, or one of
+       cooperativeMatrix, shaderFloat16, vulkanMemoryModel and computeFullSubgroups is not enabled (bf16 shapes also take
+       shaderBFloat16CooperativeMatrix) */
+    uint32_t matrixShapeCount;
+    vkattn_matrix_shape matrixShapes[VKATTN_MAX_MATRIX_SHAPES];
+    uint32_t matrix2; /* vkattn_matrix2_bits that are enabled */
+    /* With VKATTN_MATRIX2_FLEXIBLE, of f16 inputs and f32 sums at subgroup scope: any m, n and k that are multiples of these, up to
+       matrix2MaxDimension; 0: none */
+    uint32_t matrix2Granularity[3];
+    uint32_t matrix2MaxDimension;
+    uint32_t wrongKernels; /* 1 << vkattn_kernel: refused, because their self-test failed on this device and driver (vkattnSetVerdict) */
+    uint32_t slowKernels;  /* 1 << vkattn_kernel: never chosen by AUTO, because others were measured to be faster */
 } vkattn_caps;
 
 typedef enum vkattn_log_level {
@@ -271,13 +305,14 @@ typedef struct vkattn_operand {
  * static storage. */
 typedef struct vkattn_dispatch {
     const char *name;      /* of the shader */
-    const uint32_t *spirv; /* entry point "main"; SPIR-V 1.0, or 1.3 where the caps say subgroupShuffle */
+    const uint32_t *spirv; /* entry point "main"; SPIR-V 1.0, 1.3 where the caps say subgroupShuffle, 1.6 where they have matrix2 */
     size_t spirvBytes;
     const VkSpecializationInfo *specialization;
     uint64_t pipelineKey; /* dispatches with the same key have the same shader, constants and binding count: cache pipelines by it */
     const vkattn_operand *operands; /* by binding number, set 0, all VK_DESCRIPTOR_TYPE_STORAGE_BUFFER */
     uint32_t operandCount;          /* every binding of the layout, in use or not */
     uint32_t requireFullSubgroups;  /* 1: create the pipeline with VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT */
+    uint32_t requiredSubgroupSize;  /* VkPipelineShaderStageRequiredSubgroupSizeCreateInfo; 0: none */
     const void *pushConstants;      /* at offset 0 */
     uint32_t pushConstantBytes;
     uint32_t groups[3];
@@ -307,6 +342,51 @@ VKATTN_API vkattn_result vkattnExportCache(vkattn_context context, size_t *bytes
  * counts once) and rejects those past that: import once, before pipelines compile. Errors: INVALID_ARGUMENT (also where the host passed a
  * pipeline cache), OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY. */
 VKATTN_API vkattn_result vkattnImportCache(vkattn_context context, size_t bytes, const void *data, vkattn_diagnostic *why);
+
+/* How far a kernel can be relied on, on one device and driver. */
+typedef enum vkattn_verdict {
+    VKATTN_VERDICT_TRUSTED = 0, /* the default */
+    VKATTN_VERDICT_SLOW = 1,    /* right, but AUTO passes it over */
+    VKATTN_VERDICT_WRONG = 2,   /* quarantined: AUTO passes it over, and problems that ask for it are UNSUPPORTED */
+    VKATTN_VERDICT_MAX = 0x7fffffff
+} vkattn_verdict;
+
+/* Sets what this context's plans hold of a kernel from now on (vkattnContextCaps shows it as wrongKernels and slowKernels): for verdicts of
+ * an earlier run on the same device and driver version, or your own. Any thread; plans under way keep the verdict they began with, and
+ * pipelines stay. Between the slices of one problem do not change verdicts. Errors: INVALID_ARGUMENT, also for VKATTN_KERNEL_AUTO and
+ * STAGED, which is the baseline and has no verdict. */
+VKATTN_API vkattn_result vkattnSetVerdict(vkattn_context context, vkattn_kernel kernel, vkattn_verdict verdict, vkattn_diagnostic *why);
+
+/* Self-test. Drivers have advertised matrix units that were emulated, slow, or wrong. Before a kernel of them is relied on, compare it once
+ * for each device and driver with the staged kernel, which uses nothing that any driver gets wrong:
+ *     vkattnSelfTestQuery    how large a buffer
+ *     vkattnSelfTestFill     writes the inputs into it (mapped memory)
+ *     vkattnSelfTestRecord   records both kernels on the same inputs into your command buffer; submit it and wait
+ *     vkattnSelfTestJudge    compares (mapped memory) and, where they differ, sets VKATTN_VERDICT_WRONG
+ * The inputs are fixed: several small problems, ordinary ones, causal ones with a ragged edge, and ones with NaN in hidden values; a few
+ * milliseconds on a GPU. vkattn::runtime does all this by itself on first use. */
+typedef struct vkattn_self_test {
+    uint32_t structSize;
+    uint32_t descriptorSetCount; /* from the pool, as in vkattn_requirements, and likewise the next */
+    uint32_t storageDescriptorCount;
+    uint64_t bufferBytes;     /* of one VK_BUFFER_USAGE_STORAGE_BUFFER_BIT range in host-visible memory */
+    uint64_t bufferAlignment; /* of its offset in the buffer, bytes */
+} vkattn_self_test;
+
+/* Set out->structSize first. Errors: INVALID_ARGUMENT (AUTO and STAGED have no self-test); UNSUPPORTED with the reason where the device
+ * cannot run the kernel, or where it is quarantined already. */
+VKATTN_API vkattn_result vkattnSelfTestQuery(vkattn_context context, vkattn_kernel kernel, vkattn_self_test *out, vkattn_diagnostic *why);
+/* `mapped`: bufferBytes of memory, written. Pure but for the context's caps; flushing is yours where the memory is not coherent. */
+VKATTN_API vkattn_result vkattnSelfTestFill(vkattn_context context, vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why);
+/* Records with compiling. The buffer's range was written by the host before the submit; afterwards it is written by compute shaders, and
+ * the barrier to VK_ACCESS_HOST_READ_BIT is recorded too. Errors: as vkattnRecord. */
+VKATTN_API vkattn_result vkattnSelfTestRecord(vkattn_context context, vkattn_kernel kernel, VkCommandBuffer commandBuffer,
+                                              VkDescriptorPool descriptorPool, VkBuffer buffer, VkDeviceSize offset,
+                                              vkattn_diagnostic *why);
+/* `mapped`: the same memory after the command buffer has finished. *verdict: TRUSTED, or WRONG with what differed in *why (the call itself
+ * is then VKATTN_OK). Errors: INVALID_ARGUMENT. */
+VKATTN_API vkattn_result vkattnSelfTestJudge(vkattn_context context, vkattn_kernel kernel, const void *mapped, vkattn_verdict *verdict,
+                                             vkattn_diagnostic *why);
 
 /* How many pipelines this context has compiled so far, and the nanoseconds that vkCreateComputePipelines took. */
 VKATTN_API void vkattnCompileStatistics(vkattn_context context, uint32_t *pipelines, uint64_t *nanoseconds);

@@ -87,7 +87,8 @@ vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProc
 vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why) {
     if (!caps) return fail(why, invalid, "caps is NULL");
     if (const auto r = checkCaps(*caps, "caps", why)) return r;
-    static constexpr vkattn_kernel kernels[] = {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE};
+    static constexpr vkattn_kernel kernels[] = {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE,
+                                                VKATTN_KERNEL_FLASH_COOPMAT, VKATTN_KERNEL_FLASH_COOPMAT2};
     if (index >= sizeof kernels / sizeof kernels[0]) return fail(why, invalid, "there is no kernel %u", index);
     if (name) *name = kernelName(kernels[index]);
     if (why) why->message[0] = '\0';

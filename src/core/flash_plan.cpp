@@ -173,6 +173,8 @@ vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem
 } // namespace
 
 vkattn_result flashSupported(vkattn_kernel kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
+    if (kernel >= VKATTN_KERNEL_FLASH_COOPMAT)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s kernel is not there yet", kernelName(kernel));
     const uint32_t buffers = limits.caps.maxStorageBuffersPerStage;
     const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? limits.tuning.decode : limits.tuning.flash;
     if (largestDim(tiles) == 0) return fail(why, VKATTN_ERROR_UNSUPPORTED, "no tile of the %s kernel fits the device", kernelName(kernel));
@@ -189,6 +191,7 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     const char *name = kernelName(kernel);
     const Caps &caps = limits.caps;
     const FlashTuning &tuning = limits.tuning;
+    if (kernel >= VKATTN_KERNEL_FLASH_COOPMAT) return fail(why, unsupported, "the %s kernel is not there yet", name);
     if (p.tensor(VKATTN_WEIGHTS).present())
         return fail(why, unsupported, "the %s kernel never has the weights in memory; only the staged kernel writes them", name);
     const bool options = needsOptions(p);

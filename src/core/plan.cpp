@@ -10,7 +10,7 @@
 namespace vkattn {
 
 const char *kernelName(vkattn_kernel kernel) {
-    static constexpr const char *names[] = {"auto", "staged", "flash", "decode"};
+    static constexpr const char *names[] = {"auto", "staged", "flash", "decode", "flash_coopmat", "flash_coopmat2"};
     static_assert(sizeof names / sizeof names[0] == VKATTN_KERNEL_COUNT);
     return names[kernel];
 }

@@ -27,7 +27,11 @@ enum class Stage : uint32_t {
     flashPlain,
     flashPlainSubgroups,
     flash,
-    flashSubgroups // plain: four storage buffers
+    flashSubgroups, // plain: four storage buffers
+    flashCoopmat,
+    flashCoopmatBf16,
+    flashCoopmat2,
+    flashCoopmat2Bf16
 };
 
 [[nodiscard]] const char *kernelName(vkattn_kernel kernel);

@@ -35,9 +35,17 @@ const ShaderModule &shaderFor(Stage stage) {
     case Stage::flash:
         return shader_flash;
     case Stage::flashSubgroups:
+        return shader_flash_subgroups;
+    case Stage::flashCoopmat:
+        return shader_flash_coopmat_f16;
+    case Stage::flashCoopmatBf16:
+        return shader_flash_coopmat_bf16;
+    case Stage::flashCoopmat2:
+        return shader_flash_coopmat2_f16;
+    case Stage::flashCoopmat2Bf16:
         break;
     }
-    return shader_flash_subgroups;
+    return shader_flash_coopmat2_bf16;
 }
 
 } // namespace vkattn

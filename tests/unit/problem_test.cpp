@@ -68,7 +68,7 @@ const Rejection rejections[] = {
     {"outputOverlaps", "overlaps itself", [](auto &p) { p.out.strideElems[1] = 29; }},
     {"outputStrideZero", "overlaps itself", [](auto &p) { p.out.strideElems[0] = 0; }},
     {"deterministicIsKnownTheNextIsNot", "unknown bits 0x20", [](auto &p) { p.flags = VKATTN_DETERMINISTIC | 32; }},
-    {"unknownKernel", "problem.kernel is 4", [](auto &p) { p.kernel = VKATTN_KERNEL_COUNT; }},
+    {"unknownKernel", "problem.kernel is 6", [](auto &p) { p.kernel = VKATTN_KERNEL_COUNT; }},
     {"tensorInPresentRoles", "expected only roles from VKATTN_KEY_LENGTHS", [](auto &p) { p.presentRoles = bit(VKATTN_MASK); }},
     {"workspaceInPresentRoles", "presentRoles has bits 0x10000", [](auto &p) { p.presentRoles = bit(VKATTN_WORKSPACE); }},
     {"documentsOfQueriesAlone", "document ids of queries are in presentRoles without",
