@@ -37,6 +37,7 @@ layout(constant_id = 9) const uint paddedValueDim = 64;  // value dim, up to a m
 layout(constant_id = 10) const bool wholeWords = false;  // dims of q, k and v are even and neighbours, rows begin at words
 layout(constant_id = 11) const uint overlays = 0;        // overlay bits of interop.h: what changes or hides scores
 layout(constant_id = 12) const uint outType = elementF32;
+layout(constant_id = 13) const bool lockstep = false;    // a subgroup is one vector of a CPU: its lanes are never apart
 
 layout(set = 0, binding = 0, std430) readonly buffer Q { uint q[]; };
 layout(set = 0, binding = 1, std430) readonly buffer K { uint k[]; };
@@ -91,6 +92,11 @@ shared uvec4 scoreTile[subgroups * subgroupRows * scorePitch];
 const uint wideAt = tileKeys / 8u;
 shared uint nonFinite[2]; // whether the values staged last are not all finite; of even and odd tiles
 
+// A loop over matrices that are kept in registers: unrolled, but for CPU devices, whose compilers take seconds for a dozen products.
+#define EACH_BLOCK(n, count)                                                                                                               \
+    [[dont_unroll]] for (uint n##From_ = 0u; n##From_ < (count); n##From_ += lockstep ? 1u : (count))                                      \
+        [[unroll]] for (uint n = n##From_; n < n##From_ + (lockstep ? 1u : (count)); ++n)
+
 #define MatrixA coopmat<Input, gl_ScopeSubgroup, matrixM, matrixK, gl_MatrixUseA>
 #define MatrixB coopmat<Input, gl_ScopeSubgroup, matrixK, matrixN, gl_MatrixUseB>
 #define Sums coopmat<float, gl_ScopeSubgroup, matrixM, matrixN, gl_MatrixUseAccumulator>
@@ -106,8 +112,13 @@ uint worst[laneRows];          // likewise
 int rowBegin[laneRows], rowEnd[laneRows];
 uint seen[laneRows * seenWords]; // of the tile: bit of the lane's n-th key
 
+// What lanes of the subgroup wrote to shared memory is there for the others. lavapipe makes a barrier of the whole workgroup of one of the
+// subgroup (found 2026-11-22: subgroups that went another way were never resumed), and takes seconds to compile each.
 void subgroupSync() {
-    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+    if (lockstep)
+        subgroupMemoryBarrierShared();
+    else
+        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
 }
 
 uint part() { return rowParts > 1u ? lane / subgroupRows : 0u; }
@@ -130,7 +141,7 @@ uint finitePair(uint pair) { return (finiteBits(pair) ? pair & 0xffffu : 0u) | (
 
 void loadQueries() {
     const uint pieces = matrixK / 8u;
-    [[unroll]] for (uint d = 0u; d < dimBlocks; ++d) {
+    EACH_BLOCK(d, dimBlocks) {
         for (uint n = lane; n < subgroupRows * pieces; n += subgroupLanes) {
             const uint at = queryAt(min(firstRow + n / pieces, rowCount - 1u)), dim = d * matrixK + n % pieces * 8u;
             scoreTile[scoresAt + n / pieces * scorePitch + n % pieces] = EIGHT_BITS(q, at, dim, qDim, headDim);
@@ -191,10 +202,10 @@ bool lookAtPairs(int tile) {
 }
 
 void multiplyKeys() {
-    [[unroll]] for (uint n = 0u; n < keyBlocks; ++n) {
+    EACH_BLOCK(n, keyBlocks) {
         Sums scores[rowBlocks];
         [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) scores[b] = Sums(0.0);
-        [[unroll]] for (uint d = 0u; d < dimBlocks; ++d) {
+        EACH_BLOCK(d, dimBlocks) {
             MatrixB keys;
             coopMatLoad(keys, keyTile, n * matrixN * keyPitch + d * (matrixK / 8u), keyPitch, gl_CooperativeMatrixLayoutColumnMajor);
             [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) scores[b] = coopMatMulAdd(query[b * dimBlocks + d], keys, scores[b]);
@@ -276,17 +287,17 @@ void rescaleOutputs() {
     [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) {
         Sums factors;
         LOAD_WIDE(factors, b);
-        [[unroll]] for (uint n = 0u; n < valueBlocks; ++n) outputs[b * valueBlocks + n] = outputs[b * valueBlocks + n] * factors;
+        EACH_BLOCK(n, valueBlocks) outputs[b * valueBlocks + n] = outputs[b * valueBlocks + n] * factors;
     }
 }
 
 void addValues() {
-    [[unroll]] for (uint c = 0u; c < weightBlocks; ++c) {
+    EACH_BLOCK(c, weightBlocks) {
         MatrixA weights[rowBlocks];
         [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
             coopMatLoad(weights[b], scoreTile, scoresAt + b * matrixM * scorePitch + c * (matrixK / 8u), scorePitch,
                         gl_CooperativeMatrixLayoutRowMajor);
-        [[unroll]] for (uint n = 0u; n < valueBlocks; ++n) {
+        EACH_BLOCK(n, valueBlocks) {
             MatrixB values;
             coopMatLoad(values, valueTile, c * matrixK * valuePitch + n * (matrixN / 8u), valuePitch, gl_CooperativeMatrixLayoutRowMajor);
             [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
@@ -297,7 +308,7 @@ void addValues() {
 
 // The values of the tile that are not finite, to the rows that see them: mostly there are none, and this is not run.
 void addNonFinite(int tile, int end) {
-    [[unroll]] for (uint block = 0u; block < valueBlocks; ++block) {
+    EACH_BLOCK(block, valueBlocks) {
         subgroupSync();
         for (uint n = lane; n < subgroupRows * matrixN; n += subgroupLanes) {
             const uint rowAt = scoresAt + n / matrixN * scorePitch, dim = block * matrixN + n % matrixN;
@@ -407,7 +418,7 @@ void main() {
         rowBegin[r] = max(keyBegin(queryOf(row), seq), splitBegin);
         rowEnd[r] = min(keyEnd(queryOf(row), seq), splitEnd);
     }
-    [[unroll]] for (uint n = 0u; n < rowBlocks * valueBlocks; ++n) outputs[n] = Sums(0.0);
+    EACH_BLOCK(n, rowBlocks * valueBlocks) outputs[n] = Sums(0.0);
     loadQueries();
 
     if (gl_LocalInvocationID.x == 0u) nonFinite[0] = 0u;

@@ -117,7 +117,17 @@ vkattn_result chooseMatrices(vkattn_kernel kernel, const Problem &p, const PlanL
         largest = std::max(largest, tile.maxDim);
         if (dim < tile.minDim || tile.maxDim < dim) continue;
         MatrixShape &m = shape.matrix;
-        m = {units->m, units->n, units->k, lanes, tile.subgroups, tile.rowBlocks, tile.tileKeys, 0, 0, false};
+        m = {units->m,
+             units->n,
+             units->k,
+             lanes,
+             tile.subgroups,
+             tile.rowBlocks,
+             tile.tileKeys,
+             0,
+             0,
+             false,
+             caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU};
         m.paddedDim = roundUp(p.headDim, m.k);
         m.paddedValueDim = roundUp(p.valueDim, m.n);
         m.wholeWords = fillsWords(p.tensor(VKATTN_Q)) && fillsWords(p.tensor(VKATTN_K)) && fillsWords(p.tensor(VKATTN_V));
@@ -151,7 +161,7 @@ PipelineKey coopmatKey(const Plan &plan) {
     const MatrixShape &m = plan.flash.matrix;
     return {stageOf(plan.kernel, p.tensor(VKATTN_K).dtype),
             {plan.flash.tile.invocations(), m.subgroupLanes, m.subgroups, m.rowBlocks, m.m, m.n, m.k, m.tileKeys, m.paddedDim,
-             m.paddedValueDim, m.wholeWords ? 1u : 0u, plan.flash.overlays, elementType(p, VKATTN_OUT)}};
+             m.paddedValueDim, m.wholeWords ? 1u : 0u, plan.flash.overlays, elementType(p, VKATTN_OUT), m.lockstep ? 1u : 0u}};
 }
 
 } // namespace vkattn

@@ -117,6 +117,7 @@ struct MatrixShape {
     uint32_t subgroupLanes, subgroups, rowBlocks, tileKeys;
     uint32_t paddedDim, paddedValueDim;
     bool wholeWords; // dims of q, k and v fill words
+    bool lockstep;   // subgroups are vectors of a CPU
 };
 
 // What the flash and decode kernels add to a plan.
