@@ -44,6 +44,7 @@ strict=
 
 packages $build_packages $test_packages
 [ -n "$quick" ] || packages g++-aarch64-linux-gnu qemu-user
+newer_glslc
 swiftshader
 build build all -DVKATTN_BUILD_TESTS=ON $strict
 run_tests build ${quick:+-E '^neon$'}
