@@ -5,10 +5,10 @@
 fetch_newer() {
     local folder=$1 suite=$2 state=$1/apt mirror keyring package
     shift 2
-    # The machine's own mirror: whoever serves its release serves the newer ones.
-    mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
-        awk -v codename="$codename" '$1 ~ "^(" codename "|stable|oldstable|testing|unstable)$" { print $2; exit }')
-    [ -n "$mirror" ] || { why="apt names no mirror of Debian $codename"; return 1; }
+    # The machine's own mirror: whoever serves its release serves the newer ones. Most of what apt asks for comes from there.
+    mirror=$(apt-get --print-uris update 2>/dev/null | sed -n "s,^'\(.*\)/dists/.*/main/binary-.*,\1,p" | grep -v security |
+        sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
+    [ -n "$mirror" ] || { why="apt names no mirror"; return 1; }
     for keyring in /usr/share/keyrings/debian-archive-keyring.{gpg,pgp}; do
         [ ! -e "$keyring" ] || break
     done
@@ -96,4 +96,15 @@ newer_glslc() {
     fi
     compiles_matrices "$folder/bin/glslc" || echo "build/toolchain/bin/glslc cannot compile every kernel either; CMake will say which" >&2
     glslc_option=-DVulkan_GLSLC_EXECUTABLE=$folder/bin/glslc
+}
+
+# newer_lavapipe: Mesa's software driver of newer Debian with the validation layer that knows its extensions, in build/drivers/mesa.
+newer_lavapipe() {
+    local folder=$PWD/build/drivers/mesa
+    [ ! -e "$folder/lavapipe.json" ] || return 0
+    echo "fetching a newer Mesa into build/drivers/mesa"
+    newer "a lavapipe with matrix units" "$folder" mesa-vulkan-drivers vulkan-validationlayers || return 0
+    local library
+    library=$(ls "$folder"/usr/lib/*/libvulkan_lvp.so | head -n 1)
+    printf '{"file_format_version":"1.0.1","ICD":{"api_version":"1.4.0","library_path":"%s"}}\n' "$library" >"$folder/lavapipe.json"
 }
