@@ -58,9 +58,9 @@ bool isSame(const VkPhysicalDeviceProperties &a, const DeviceInfo &b) {
 
 } // namespace
 
-VulkanDevice::VulkanDevice(const DeviceInfo &wanted, std::span<const char *const> extensions) {
+VulkanDevice::VulkanDevice(const DeviceInfo &wanted, std::span<const char *const> extensions, Features features) {
     try {
-        open(wanted, extensions);
+        open(wanted, extensions, features);
     } catch (...) {
         close();
         throw;
@@ -89,7 +89,37 @@ VkPhysicalDevice VulkanDevice::find(const DeviceInfo &wanted) const {
     throw VulkanError("the device is not there a second time");
 }
 
-void VulkanDevice::open(const DeviceInfo &wanted, std::span<const char *const> extensions) {
+void VulkanDevice::addLibraryExtensions() {
+    vkattn_diagnostic why{};
+    for (const vkattn_need need : {VKATTN_REQUIRED, VKATTN_HELPFUL}) {
+        uint32_t count = 0;
+        vkattn_result r = vkattnDeviceExtensions(vkGetInstanceProcAddr, instance_, physical_, apiVersion_, need, &count, nullptr, &why);
+        std::vector<const char *> names(count);
+        if (r == VKATTN_OK)
+            r = vkattnDeviceExtensions(vkGetInstanceProcAddr, instance_, physical_, apiVersion_, need, &count, names.data(), &why);
+        if (r != VKATTN_OK) throw VulkanError(why.message);
+        for (const char *name : names)
+            if (std::none_of(extensions_.begin(), extensions_.end(), [&](std::string_view each) { return each == name; }))
+                extensions_.push_back(name);
+    }
+}
+
+void VulkanDevice::chooseFeatures() {
+    features_.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    executables_.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR;
+    executables_.pipelineExecutableInfo = VK_TRUE;
+    const auto wants = [&](std::string_view name) {
+        return std::any_of(extensions_.begin(), extensions_.end(), [&](std::string_view each) { return each == name; });
+    };
+    if (wants(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) features_.pNext = &executables_;
+    vkattn_diagnostic why{};
+    if (vkattnPatchDeviceFeatures(vkGetInstanceProcAddr, instance_, physical_, apiVersion_, extensions_.data(),
+                                  static_cast<uint32_t>(extensions_.size()), &features_, &featureRoom_, &why) != VKATTN_OK)
+        throw VulkanError(why.message);
+    hasFeatures_ = true;
+}
+
+void VulkanDevice::open(const DeviceInfo &wanted, std::span<const char *const> extensions, Features features) {
     check("volkInitialize", volkInitialize());
     apiVersion_ = std::min<uint32_t>(volkGetInstanceVersion(), VK_API_VERSION_1_3);
     instance_ = makeInstance(apiVersion_);
@@ -118,7 +148,10 @@ void VulkanDevice::open(const DeviceInfo &wanted, std::span<const char *const> e
     const std::vector<VkExtensionProperties> listed = deviceExtensions(physical);
     extensions_.assign(extensions.begin(), extensions.end());
     extensions_.push_back("VK_KHR_portability_subset"); // must be enabled where it is listed
+    if (features == Features::library) addLibraryExtensions();
     std::erase_if(extensions_, [&](const char *name) { return !has(listed, name); });
+    if (features == Features::library) chooseFeatures();
+    info.pNext = this->features();
     info.enabledExtensionCount = static_cast<uint32_t>(extensions_.size());
     info.ppEnabledExtensionNames = extensions_.data();
     check("vkCreateDevice", vkCreateDevice(physical, &info, nullptr, &device_));
