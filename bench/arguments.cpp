@@ -191,6 +191,7 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
     app.add_flag("--record", raw.record, "Measure the CPU time of recording a shape into a command buffer, and compute nothing");
     app.add_flag("--cache", raw.cache,
                  "Measure how long the shapes' pipelines take to create, with and without an imported cache, and compute nothing");
+    app.add_flag("--ceilings", arguments.ceilings, "Measure what copying, reading and multiply-adding do at best, and compute nothing");
     app.add_flag("--compile-report", raw.compileReport,
                  "Print what the device's compiler makes of every kernel as the planner lays it out (registers, spills, occupancy, matrix "
                  "instructions), and compute nothing");

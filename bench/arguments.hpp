@@ -18,6 +18,7 @@ struct Arguments {
     bool list = false;
     bool record = false;        // the CPU time of recording, in place of the computation
     bool cache = false;         // what an exported cache saves, in place of the computation
+    bool ceilings = false;      // what the device does at best, in place of the computation
     bool compileReport = false; // what the device's compiler makes of the kernels, in place of the computation
     bool rawStatistics = false;
     std::string representations;      // folder; empty: not asked for

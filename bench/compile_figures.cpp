@@ -11,7 +11,7 @@ constexpr const char *columnNames[] = {"registers",    "scalar_registers", "half
                                        "instructions", "code_bytes",       "matrix_instructions"};
 static_assert(std::size(columnNames) == figureCount);
 
-// Mesa's names, as 26.2 gives them.
+// Names as Mesa 26.2 gives them, and those of the vendors' own drivers, where case varies.
 constexpr struct {
     const char *name;
     Figure figure;
@@ -33,7 +33,6 @@ constexpr struct {
     {"Spills to reg", Figure::softSpills},
     {"SLM size", Figure::scratchBytes},
     {"Registers used", Figure::registers}, // Turnip
-    {"Instruction Count", Figure::instructions},
     {"Max Waves Per Core", Figure::waves},
     {"STP Count", Figure::spills},
     {"Half-registers used", Figure::halfRegisters},
@@ -42,7 +41,23 @@ constexpr struct {
     {"Spills", Figure::spills},
     {"Scratch", Figure::scratchBytes},
     {"Threads", Figure::waves, 32},
+    {"Register Count", Figure::registers}, // NVIDIA's own
+    {"Binary Size", Figure::codeBytes},
+    {"Stack Size", Figure::scratchBytes},
+    {"Local Memory Size", Figure::scratchBytes},
+    {"Shared Memory Size", Figure::sharedBytes},
+    {"numUsedVgprs", Figure::registers}, // AMD's own
+    {"numUsedSgprs", Figure::scalarRegisters},
+    {"ldsUsageSizeInBytes", Figure::sharedBytes},
+    {"scratchMemUsageInBytes", Figure::scratchBytes},
+    {"Spill count", Figure::spills}, // ANV
+    {"Scratch Memory Size", Figure::scratchBytes},
 };
+
+bool isSame(std::string_view a, std::string_view b) {
+    const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
+}
 
 bool isMatrixMnemonic(std::string_view word) {
     constexpr std::string_view prefixes[] = {"v_wmma_", "v_swmmac_", "v_mfma_", "v_smfmac_", "hmma", "imma", "qmma", "bmma", "dpas"};
@@ -63,7 +78,7 @@ Figures figuresOf(std::span<const Statistic> statistics) {
     Figures figures;
     for (const Statistic &statistic : statistics)
         for (const auto &[name, figure, divisor] : known) {
-            if (statistic.name != name || !statistic.whole) continue;
+            if (!isSame(statistic.name, name) || !statistic.whole) continue;
             std::optional<uint64_t> &value = figures[figure];
             const uint64_t given = *statistic.whole / divisor;
             // Of several executables of one pipeline: all their code, and the most of what they take turns in.

@@ -1,6 +1,7 @@
 // vkattn-bench: times named attention shapes on one device, beside what that device could do at best. Results go to stdout, messages to
 // stderr.
 #include "arguments.hpp"
+#include "bandwidth.hpp"
 #include "cache_start.hpp"
 #include "compile_report.hpp"
 #include "failure.hpp"
@@ -123,6 +124,19 @@ ExitStatus benchCache(const Arguments &arguments) {
     return ExitStatus::success;
 }
 
+ExitStatus benchCeilings(const Arguments &arguments) {
+    std::optional<CsvFile> csv;
+    if (!arguments.csv.empty()) csv.emplace(arguments.csv, ceilingCsvHeader());
+    const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+    if (!runtime->device()) throw Failure("--ceilings are of a Vulkan device: choose another than cpu");
+    const Machine machine = machineWith(arguments, runtime->device());
+    const std::vector<Ceiling> ceilings = measureCeilings(*runtime->device());
+    printCeilings(machine, ceilings);
+    for (const Ceiling &ceiling : ceilings)
+        if (csv) csv->append(ceilingCsvRow(machine, ceiling));
+    return ExitStatus::success;
+}
+
 ExitStatus benchCompiler(const Arguments &arguments) {
     std::optional<CsvFile> csv;
     if (!arguments.csv.empty()) csv.emplace(arguments.csv, compileCsvHeader());
@@ -196,7 +210,8 @@ ExitStatus execute(int argc, const char *const *argv) {
         if (arguments && arguments->list)
             printShapeTable();
         else if (arguments)
-            status = arguments->record          ? benchRecording(*arguments)
+            status = arguments->ceilings        ? benchCeilings(*arguments)
+                     : arguments->record        ? benchRecording(*arguments)
                      : arguments->cache         ? benchCache(*arguments)
                      : arguments->compileReport ? benchCompiler(*arguments)
                                                 : bench(*arguments);

@@ -265,7 +265,7 @@ void VulkanDevice::reserve(Buffer &buffer, uint64_t bytes) {
     VkBufferCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
     info.size = bytes;
-    info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
     check("vkCreateBuffer", vkCreateBuffer(device_, &info, nullptr, &buffer.buffer));
     VkMemoryRequirements requirements;
     vkGetBufferMemoryRequirements(device_, buffer.buffer, &requirements);
@@ -336,20 +336,13 @@ double VulkanDevice::submit() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double VulkanDevice::secondsOf(VkPipeline pipeline, const std::array<uint32_t, 3> &groups, const Push &push) {
+template <class Record> double VulkanDevice::secondsOfCommands(const Record &record) {
     begin();
     if (queries_) {
         vkCmdResetQueryPool(commands_, queries_, 0, 2);
         vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries_, 0);
     }
-    // The fill of a new buffer was waited for; only its visibility is left.
-    VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT};
-    vkCmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, nullptr, 0,
-                         nullptr);
-    vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    vkCmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, layout_, 0, 1, &set_, 0, nullptr);
-    vkCmdPushConstants(commands_, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
-    vkCmdDispatch(commands_, groups[0], groups[1], groups[2]);
+    record();
     if (queries_) vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, 1);
     const double seconds = submit();
     uint64_t stamps[2] = {};
@@ -357,6 +350,30 @@ double VulkanDevice::secondsOf(VkPipeline pipeline, const std::array<uint32_t, 3
                                            VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) != VK_SUCCESS)
         return seconds;
     return static_cast<double>((stamps[1] - stamps[0]) & timestampMask_) * static_cast<double>(properties_.limits.timestampPeriod) * 1e-9;
+}
+
+double VulkanDevice::secondsOf(VkPipeline pipeline, const std::array<uint32_t, 3> &groups, const Push &push) {
+    return secondsOfCommands([&] {
+        // The fill of a new buffer was waited for; only its visibility is left.
+        VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT};
+        vkCmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, nullptr, 0,
+                             nullptr);
+        vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+        vkCmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, layout_, 0, 1, &set_, 0, nullptr);
+        vkCmdPushConstants(commands_, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
+        vkCmdDispatch(commands_, groups[0], groups[1], groups[2]);
+    });
+}
+
+double VulkanDevice::secondsToCopy(const Buffer &from, const Buffer &to) {
+    return secondsOfCommands([&] {
+        const VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT,
+                                      VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
+        vkCmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &barrier, 0, nullptr, 0,
+                             nullptr);
+        const VkBufferCopy region{0, 0, std::min(from.bytes, to.bytes)};
+        vkCmdCopyBuffer(commands_, from.buffer, to.buffer, 1, &region);
+    });
 }
 
 } // namespace vkattn::bench

@@ -54,6 +54,8 @@ class VulkanDevice {
     [[nodiscard]] VkPipeline makePipeline(std::span<const uint32_t> spirv, std::span<const uint32_t> constants); // with ids from 0 on
     void reserve(Buffer &buffer, uint64_t bytes); // device-local, zeroed; what it held before is lost
     void release(Buffer &buffer);
+    // By vkCmdCopyBuffer, of the smaller one's size; by the device's clock where it has one.
+    [[nodiscard]] double secondsToCopy(const Buffer &from, const Buffer &to);
     void bind(const Buffer &input, const Buffer &result);
     [[nodiscard]] double secondsOf(VkPipeline pipeline, const std::array<uint32_t, 3> &groups, const Push &push);
     void destroyPipeline(VkPipeline pipeline);
@@ -65,6 +67,7 @@ class VulkanDevice {
     void close();
     void begin();
     double submit();
+    template <class Record> double secondsOfCommands(const Record &record);
 
     void addLibraryExtensions();
     void chooseFeatures();

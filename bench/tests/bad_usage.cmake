@@ -43,6 +43,7 @@ ends(2 "other.csv, line 1: it is not the header" --compile-report --check other.
 ends(2 "belong to --compile-report" --raw)
 ends(2 "has problems of its own" --compile-report --shape prefill-d64)
 ends(2 "--device cpu has none" --compile-report --device cpu)
+ends(2 "choose another than cpu" --ceilings --device cpu)
 ends(2 "--plot-value takes gflops" --plot-value speed)
 ends(2 "there is none: add --plot" --rival bad_ms.csv --sweep 32,64)
 ends(2 "cannot read --compare missing.csv" --compare missing.csv)
