@@ -99,12 +99,13 @@ newer_glslc() {
     glslc_option=-DVulkan_GLSLC_EXECUTABLE=$folder/bin/glslc
 }
 
-# newer_lavapipe: Mesa's software driver of newer Debian with the validation layer that knows its extensions, in build/drivers/mesa.
+# newer_lavapipe: Mesa's software driver of newer Debian with the validation layer that knows its extensions, in build/drivers/mesa. Beside it
+# are Mesa's other drivers and what lets them compile without their hardware (scripts/compile_report.sh).
 newer_lavapipe() {
     local folder=$PWD/build/drivers/mesa
-    [ ! -e "$folder/lavapipe.json" ] || return 0
+    [ ! -e "$folder/lavapipe.json" ] || ! ls "$folder"/usr/lib/*/libamdgpu_noop_drm_shim.so >/dev/null 2>&1 || return 0
     echo "fetching a newer Mesa into build/drivers/mesa"
-    newer "a lavapipe with matrix units" "$folder" mesa-vulkan-drivers vulkan-validationlayers || return 0
+    newer "a lavapipe with matrix units" "$folder" mesa-vulkan-drivers mesa-drm-shim vulkan-validationlayers || return 0
     local library
     library=$(ls "$folder"/usr/lib/*/libvulkan_lvp.so | head -n 1)
     printf '{"file_format_version":"1.0.1","ICD":{"api_version":"1.4.0","library_path":"%s"}}\n' "$library" >"$folder/lavapipe.json"
