@@ -33,7 +33,8 @@ struct DeviceInfo {
     uint64_t deviceLocalBytes = 0; // largest device-local heap
     uint64_t maxAllocationBytes = 0;
     uint32_t subgroupSize = 0; // 0: unknown (Vulkan 1.0 device)
-    bool timestamps = false, storage16Bit = false, shaderFloat16 = false, cooperativeMatrix = false;
+    bool timestamps = false, storage16Bit = false, shaderFloat16 = false;
+    bool cooperativeMatrix = false; // caps.matrixShapeCount > 0: matrix units that kernels can use
     std::vector<KernelSupport> kernels;
 };
 

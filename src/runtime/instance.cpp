@@ -160,7 +160,7 @@ bool Instance::makeInstance(const RuntimeOptions &options, std::string &why) {
     const auto enumerateVersion = reinterpret_cast<PFN_vkEnumerateInstanceVersion>(get(nullptr, "vkEnumerateInstanceVersion"));
     uint32_t loaderVersion = VK_API_VERSION_1_0;
     if (enumerateVersion) enumerateVersion(&loaderVersion);
-    apiVersion_ = std::min(loaderVersion, VK_API_VERSION_1_2);
+    apiVersion_ = std::min(loaderVersion, VK_API_VERSION_1_3);
 
     std::vector<const char *> extensions, layers;
     const std::vector<VkExtensionProperties> listed = instanceExtensions(get, nullptr);
@@ -335,7 +335,6 @@ DeviceInfo Instance::describe(VkPhysicalDevice device) const {
         info.storage16Bit = storage.storageBuffer16BitAccess;
         info.shaderFloat16 = float16.shaderFloat16;
     }
-    info.cooperativeMatrix = contains(listedExtensions(device), "VK_KHR_cooperative_matrix");
 
     info.caps.structSize = sizeof info.caps;
     const std::vector<const char *> extensions = deviceExtensions(device);
@@ -348,6 +347,7 @@ DeviceInfo Instance::describe(VkPhysicalDevice device) const {
         info.kernels.push_back({"staged", false, why.message});
         return info;
     }
+    info.cooperativeMatrix = info.caps.matrixShapeCount > 0;
     const char *name = nullptr;
     for (uint32_t n = 0;; ++n) {
         why = {};

@@ -2,6 +2,7 @@
 
 #include "json_text.hpp"
 #include "memory.hpp"
+#include "names.hpp"
 
 #include <vkattn/runtime.hpp>
 
@@ -14,6 +15,27 @@ namespace {
 
 std::string vulkanVersionText(uint32_t version) {
     return std::to_string(version >> 22 & 0x7f) + "." + std::to_string(version >> 12 & 0x3ff) + "." + std::to_string(version & 0xfff);
+}
+
+constexpr struct {
+    vkattn_matrix2_bits bit;
+    const char *name;
+} matrix2Names[] = {{VKATTN_MATRIX2_FLEXIBLE, "flexible"},         {VKATTN_MATRIX2_REDUCTIONS, "reductions"},
+                    {VKATTN_MATRIX2_CONVERSIONS, "conversions"},   {VKATTN_MATRIX2_PER_ELEMENT, "per element"},
+                    {VKATTN_MATRIX2_TENSOR_LOADS, "tensor loads"}, {VKATTN_MATRIX2_WORKGROUP_SCOPE, "workgroup scope"}};
+
+Json matrixUnits(const vkattn_caps &caps) {
+    Json shapes = Json::array(), extras = Json::array();
+    for (uint32_t n = 0; n < caps.matrixShapeCount; ++n) {
+        const vkattn_matrix_shape &s = caps.matrixShapes[n];
+        shapes.push_back({{"m", s.m}, {"n", s.n}, {"k", s.k}, {"inputs", dtypeNames[s.inputs]}});
+    }
+    for (const auto &each : matrix2Names)
+        if (caps.matrix2 & each.bit) extras.push_back(each.name);
+    return {{"shapes", std::move(shapes)},
+            {"matrix2", std::move(extras)},
+            {"granularity", caps.matrix2MaxDimension ? Json(caps.matrix2Granularity) : Json()},
+            {"maxDimension", caps.matrix2MaxDimension ? Json(caps.matrix2MaxDimension) : Json()}};
 }
 
 Json toJson(const DeviceInfo &device) {
@@ -40,7 +62,9 @@ Json toJson(const DeviceInfo &device) {
               {"maxWorkgroupSize", caps.maxWorkgroupSize},
               {"maxWorkgroupCount", caps.maxWorkgroupCount},
               {"maxSharedMemoryBytes", caps.maxSharedMemoryBytes},
-              {"subgroupSize", caps.subgroupSize > 0 ? Json(caps.subgroupSize) : Json()}}},
+              {"subgroupSize", caps.subgroupSize > 0 ? Json(caps.subgroupSize) : Json()},
+              {"minSubgroupSize", caps.minSubgroupSize > 0 ? Json(caps.minSubgroupSize) : Json()},
+              {"maxSubgroupSize", caps.maxSubgroupSize > 0 ? Json(caps.maxSubgroupSize) : Json()}}},
             {"features",
              {{"timestamps", device.timestamps},
               {"storage16Bit", device.storage16Bit},
@@ -51,6 +75,7 @@ Json toJson(const DeviceInfo &device) {
               {"subgroupClustered", caps.subgroupClustered != 0},
               {"fullSubgroups", caps.fullSubgroups != 0},
               {"floatControlsNan", caps.floatControlsNan != 0}}},
+            {"matrixUnits", matrixUnits(caps)},
             {"kernels", std::move(kernels)}};
 }
 
@@ -67,8 +92,34 @@ const char *yesNo(bool value) {
     return value ? "yes" : "no";
 }
 
+std::string matrixText(const vkattn_caps &caps) {
+    if (caps.matrixShapeCount == 0) return "none that the kernels can use";
+    std::string text;
+    for (uint32_t n = 0; n < caps.matrixShapeCount; ++n) {
+        const vkattn_matrix_shape &s = caps.matrixShapes[n];
+        text += (n ? ", " : "") + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) + " " + dtypeNames[s.inputs];
+    }
+    const char *before = "; NV2: ";
+    for (const auto &each : matrix2Names) {
+        if (!(caps.matrix2 & each.bit)) continue;
+        text += std::string(before) + each.name;
+        before = ", ";
+        if (each.bit == VKATTN_MATRIX2_FLEXIBLE && caps.matrix2MaxDimension)
+            text += " (steps of " + triple(caps.matrix2Granularity) + ", up to " + std::to_string(caps.matrix2MaxDimension) + ")";
+    }
+    return text;
+}
+
+std::string subgroupText(const vkattn_caps &caps) {
+    if (caps.subgroupSize == 0) return "width unknown";
+    std::string text = std::to_string(caps.subgroupSize) + " wide";
+    if (caps.minSubgroupSize < caps.maxSubgroupSize)
+        text += " (" + std::to_string(caps.minSubgroupSize) + " to " + std::to_string(caps.maxSubgroupSize) + " on request)";
+    return text;
+}
+
 void printKernel(const std::string &name, bool available, const std::string &reason) {
-    row("kernel") << std::setw(8) << name << (available ? " available" : " not available") << (reason.empty() ? "" : ": ") << reason
+    row("kernel") << std::setw(14) << name << (available ? " available" : " not available") << (reason.empty() ? "" : ": ") << reason
                   << "\n";
 }
 
@@ -87,11 +138,11 @@ void printDevice(const DeviceInfo &device) {
                       << triple(caps.maxWorkgroupCount) << " of them\n";
     row("shared memory") << byteText(caps.maxSharedMemoryBytes) << "\n";
     row("push constants") << caps.maxPushConstantsBytes << " bytes; push descriptors: " << yesNo(caps.pushDescriptors != 0) << "\n";
-    row("subgroups") << (caps.subgroupSize > 0 ? std::to_string(caps.subgroupSize) + " wide" : "width unknown")
-                     << ", shuffles: " << yesNo(caps.subgroupShuffle != 0) << ", clustered: " << yesNo(caps.subgroupClustered != 0)
-                     << ", whole: " << yesNo(caps.fullSubgroups != 0) << "\n";
+    row("subgroups") << subgroupText(caps) << ", shuffles: " << yesNo(caps.subgroupShuffle != 0)
+                     << ", clustered: " << yesNo(caps.subgroupClustered != 0) << ", whole: " << yesNo(caps.fullSubgroups != 0) << "\n";
     row("16 bit") << "storage: " << yesNo(device.storage16Bit) << ", arithmetic: " << yesNo(device.shaderFloat16)
                   << ", cooperative matrices: " << yesNo(device.cooperativeMatrix) << "\n";
+    row("matrix units") << matrixText(caps) << "\n";
     row("timestamps") << (device.timestamps ? "yes" : "no, times are wall clock") << "\n";
     row("NaN, infinity") << "in a visible element reach their own rows only: "
                          << (caps.floatControlsNan != 0 ? "guaranteed" : "not guaranteed") << "\n";

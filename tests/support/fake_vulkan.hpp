@@ -33,6 +33,7 @@ struct FakePipeline {
     FakePipelineLayout *layout;
     std::vector<uint32_t> spirv, constants; // constants by id
     VkPipelineShaderStageCreateFlags stageFlags;
+    uint32_t requiredSubgroupSize; // 0: none
 };
 struct FakeSet {
     FakeSetLayout layout;
@@ -68,6 +69,7 @@ struct FakeVulkan {
     FakeVulkan();
     VkPhysicalDeviceProperties properties{};
     VkPhysicalDeviceSubgroupProperties subgroups{};
+    VkPhysicalDeviceSubgroupSizeControlProperties sizeControl{}; // 4 to 128 lanes may be required
     bool nanPreserve = true;
     bool fullSubgroups = true; // VkPhysicalDeviceSubgroupSizeControlFeatures
     bool pushDescriptors = true;
