@@ -287,6 +287,8 @@ DeviceInfo Instance::describe(VkPhysicalDevice device) const {
     info.deviceId = properties.deviceID;
     info.apiVersion = properties.apiVersion;
     info.driver = versionText(properties.driverVersion);
+    info.driverVersion = properties.driverVersion;
+    std::copy(std::begin(properties.pipelineCacheUUID), std::end(properties.pipelineCacheUUID), info.pipelineCacheUuid.begin());
 
     VkPhysicalDeviceMemoryProperties memory;
     table_.GetPhysicalDeviceMemoryProperties(device, &memory);

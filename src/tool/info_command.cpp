@@ -3,6 +3,7 @@
 #include "json_text.hpp"
 #include "memory.hpp"
 #include "names.hpp"
+#include "verdicts.hpp"
 
 #include <vkattn/runtime.hpp>
 
@@ -38,8 +39,12 @@ Json matrixUnits(const vkattn_caps &caps) {
             {"maxDimension", caps.matrix2MaxDimension ? Json(caps.matrix2MaxDimension) : Json()}};
 }
 
-Json toJson(const DeviceInfo &device) {
+constexpr const char *verdictNames[] = {"trusted", "slow", "wrong"};
+
+Json toJson(const DeviceInfo &device, const std::string &verdictFile) {
     const vkattn_caps &caps = device.caps;
+    Json verdicts = Json::object();
+    for (const KernelVerdict &each : rememberedVerdicts(verdictFile, device)) verdicts[each.kernel] = verdictNames[each.verdict];
     Json kernels = Json::array();
     for (const KernelSupport &kernel : device.kernels)
         kernels.push_back(
@@ -76,7 +81,8 @@ Json toJson(const DeviceInfo &device) {
               {"fullSubgroups", caps.fullSubgroups != 0},
               {"floatControlsNan", caps.floatControlsNan != 0}}},
             {"matrixUnits", matrixUnits(caps)},
-            {"kernels", std::move(kernels)}};
+            {"kernels", std::move(kernels)},
+            {"selfTests", std::move(verdicts)}};
 }
 
 // One aligned line of a block.
@@ -123,7 +129,7 @@ void printKernel(const std::string &name, bool available, const std::string &rea
                   << "\n";
 }
 
-void printDevice(const DeviceInfo &device) {
+void printDevice(const DeviceInfo &device, const std::string &verdictFile) {
     const vkattn_caps &caps = device.caps;
     std::cout << "device " << device.index << ": " << device.name << "\n";
     row("type") << deviceTypeName(device.type) << "\n";
@@ -147,19 +153,24 @@ void printDevice(const DeviceInfo &device) {
     row("NaN, infinity") << "in a visible element reach their own rows only: "
                          << (caps.floatControlsNan != 0 ? "guaranteed" : "not guaranteed") << "\n";
     for (const KernelSupport &kernel : device.kernels) printKernel(kernel.kernel, kernel.available, kernel.reason);
+    static constexpr const char *meanings[] = {"right, and not slower than the others", "right, but slower: not chosen unless asked for",
+                                               "computes wrongly on this device and driver: refused"};
+    for (const KernelVerdict &each : rememberedVerdicts(verdictFile, device))
+        row("self-test") << std::setw(14) << each.kernel << " " << meanings[each.verdict] << "\n";
     std::cout << "\n";
 }
 
 } // namespace
 
 ExitStatus infoCommand(const InfoArguments &arguments) {
+    const std::string verdicts = verdictFile(arguments.verdicts);
     std::string whyEmpty;
     const std::vector<DeviceInfo> devices = Runtime::devices(&whyEmpty);
     if (devices.empty() && whyEmpty.empty()) whyEmpty = "no Vulkan device found";
     const unsigned cores = std::thread::hardware_concurrency();
     if (arguments.json) {
         Json list = Json::array();
-        for (const DeviceInfo &device : devices) list.push_back(toJson(device));
+        for (const DeviceInfo &device : devices) list.push_back(toJson(device, verdicts));
         Json cpuKernels = Json::array();
         cpuKernels.push_back({{"name", "cpu"}, {"available", true}, {"reason", nullptr}});
         const Json json = {{"version", versionText()},
@@ -170,7 +181,7 @@ ExitStatus infoCommand(const InfoArguments &arguments) {
         return ExitStatus::success;
     }
     std::cout << "vkattn " << versionText() << "\n\n";
-    for (const DeviceInfo &device : devices) printDevice(device);
+    for (const DeviceInfo &device : devices) printDevice(device, verdicts);
     if (devices.empty()) std::cout << "no Vulkan device: " << whyEmpty << "\n\n";
     std::cout << "cpu\n";
     row("cores") << cores << "\n";

@@ -259,6 +259,7 @@ TEST(Describe, saysWhatIsRecorded) {
     EXPECT_GT(comparison.recorded, 500u);
     EXPECT_GT(comparison.chunked, 50u);
     EXPECT_GT(comparison.refused, 50u);
+    EXPECT_GT(comparison.required, 50u);
 }
 
 TEST(Describe, requiresFullSubgroupsWhereWorkgroupsAreWholeOnes) {

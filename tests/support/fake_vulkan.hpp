@@ -61,6 +61,7 @@ struct FakeCommands {
     [[nodiscard]] VkCommandBuffer handle() { return reinterpret_cast<VkCommandBuffer>(this); }
     std::vector<FakeDispatch> dispatches;
     FakeDispatch next{};
+    uint32_t hostBarriers = 0;   // from compute to the host; all others are from compute to compute
     const char *error = nullptr; // the first
 };
 
