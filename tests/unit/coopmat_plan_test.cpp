@@ -31,6 +31,13 @@ Caps gpu() {
 PlanLimits limitsOf(const Caps &caps) {
     return {caps, 64 << 20, flashTuning(caps)};
 }
+Problem problemOf(const Case &c) {
+    Random random(1);
+    const auto instance = makeInstance(c, random);
+    Problem p;
+    EXPECT_EQ(makeProblem(&instance->problem, p, nullptr), VKATTN_OK) << c.name;
+    return p;
+}
 Case halves() {
     Case c;
     c.q = c.k = c.v = c.out = VKATTN_F16;
