@@ -17,19 +17,18 @@ const float slack = 2.77258872; // 4 ln 2
 #define MatrixA coopmat<Input, gl_ScopeSubgroup, matrixM, matrixK, gl_MatrixUseA>
 #define MatrixB coopmat<Input, gl_ScopeSubgroup, matrixK, matrixN, gl_MatrixUseB>
 
-void multiplyKeys() {
-    EACH_BLOCK(n, keyBlocks) {
-        Sums scores[rowBlocks];
-        [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) scores[b] = Sums(0.0);
-        EACH_BLOCK(d, dimBlocks) {
-            MatrixB keys;
-            coopMatLoad(keys, keyTile, n * matrixN * keyPitch + d * (matrixK / 8u), keyPitch, gl_CooperativeMatrixLayoutColumnMajor);
-            [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) scores[b] = coopMatMulAdd(query[b * dimBlocks + d], keys, scores[b]);
-        }
-        [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
-            coopMatStore(scores[b], scoreTile, scoresAt + b * matrixM * scorePitch + n * (matrixN / 4u), scorePitch,
-                         gl_CooperativeMatrixLayoutRowMajor);
-    }
+void multiplyDims(uint n, uint d, inout Sums scores[rowBlocks]) {
+    MatrixB keys;
+    coopMatLoad(keys, keyTile, n * matrixN * keyPitch + d * (matrixK / 8u), keyPitch, gl_CooperativeMatrixLayoutColumnMajor);
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) scores[b] = coopMatMulAdd(query[b * dimBlocks + d], keys, scores[b]);
+}
+void multiplyKeys(uint n) {
+    Sums scores[rowBlocks];
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) scores[b] = Sums(0.0);
+    EACH_BLOCK(d, dimBlocks, multiplyDims(n, d, scores))
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
+        coopMatStore(scores[b], scoreTile, scoresAt + b * matrixM * scorePitch + n * (matrixN / 4u), scorePitch,
+                     gl_CooperativeMatrixLayoutRowMajor);
 }
 
 // Scores in shared memory become weights there. True where rows need their outputs rescaled: their factors then lie behind the weights.
@@ -100,30 +99,29 @@ void rescaleOutputs() {
     [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) {
         Sums factors;
         LOAD_WIDE(factors, b);
-        EACH_BLOCK(n, valueBlocks) outputs[b * valueBlocks + n] = outputs[b * valueBlocks + n] * factors;
+        EACH_BLOCK(n, valueBlocks, outputs[b * valueBlocks + n] = outputs[b * valueBlocks + n] * factors)
     }
 }
 
-void addValues() {
-    EACH_BLOCK(c, weightBlocks) {
-        MatrixA weights[rowBlocks];
-        [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
-            coopMatLoad(weights[b], scoreTile, scoresAt + b * matrixM * scorePitch + c * (matrixK / 8u), scorePitch,
-                        gl_CooperativeMatrixLayoutRowMajor);
-        EACH_BLOCK(n, valueBlocks) {
-            MatrixB values;
-            coopMatLoad(values, valueTile, c * matrixK * valuePitch + n * (matrixN / 8u), valuePitch, gl_CooperativeMatrixLayoutRowMajor);
-            [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
-                outputs[b * valueBlocks + n] = coopMatMulAdd(weights[b], values, outputs[b * valueBlocks + n]);
-        }
-    }
+void addValueBlock(uint c, uint n, const MatrixA weights[rowBlocks]) {
+    MatrixB values;
+    coopMatLoad(values, valueTile, c * matrixK * valuePitch + n * (matrixN / 8u), valuePitch, gl_CooperativeMatrixLayoutRowMajor);
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
+        outputs[b * valueBlocks + n] = coopMatMulAdd(weights[b], values, outputs[b * valueBlocks + n]);
+}
+void addValues(uint c) {
+    MatrixA weights[rowBlocks];
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
+        coopMatLoad(weights[b], scoreTile, scoresAt + b * matrixM * scorePitch + c * (matrixK / 8u), scorePitch,
+                    gl_CooperativeMatrixLayoutRowMajor);
+    EACH_BLOCK(n, valueBlocks, addValueBlock(c, n, weights))
 }
 
 void takeTile(int tile, int end, const bool tested, uint parity) {
-    multiplyKeys();
+    EACH_BLOCK(n, keyBlocks, multiplyKeys(n))
     subgroupSync();
     if (takeWeights(tile, tested)) rescaleOutputs();
-    addValues();
+    EACH_BLOCK(c, weightBlocks, addValues(c))
     if (nonFinite[parity] != 0u) addNonFinite(tile, end);
     subgroupSync(); // weights were read
 }

@@ -79,17 +79,24 @@ float largerOf(const in uint row, const in uint column, const in float a, const 
 float larger(const in float a, const in float b) { return max(a, b); }
 float sum(const in float a, const in float b) { return a + b; }
 
+void multiplyDims(uint d, inout Scores scores) {
+    Keys keys;
+    coopMatLoad(keys, keyTile, d * (matrixK / 8u), keyPitch, gl_CooperativeMatrixLayoutColumnMajor);
+    scores = coopMatMulAdd(query[d], keys, scores);
+}
+void addValues(uint n, const Weights weights, const Sums factors) {
+    Values values;
+    coopMatLoad(values, valueTile, n * (matrixN / 8u), valuePitch, gl_CooperativeMatrixLayoutRowMajor);
+    outputs[n] = coopMatMulAdd(weights, values, outputs[n] * factors);
+}
+
 void takeTile(int tile, int end, const bool tested, uint parity) {
     tileFirst = tile;
     tileTested = tested;
     if (tested) shareSeen();
 
     Scores scores = Scores(0.0);
-    EACH_BLOCK(d, dimBlocks) {
-        Keys keys;
-        coopMatLoad(keys, keyTile, d * (matrixK / 8u), keyPitch, gl_CooperativeMatrixLayoutColumnMajor);
-        scores = coopMatMulAdd(query[d], keys, scores);
-    }
+    EACH_BLOCK(d, dimBlocks, multiplyDims(d, scores))
     coopMatPerElementNV(scores, scores, scoreOf);
 
     Sums tops, factors, ofTile;
@@ -109,11 +116,7 @@ void takeTile(int tile, int end, const bool tested, uint parity) {
     weightSums = weightSums * factors + ofTile;
 
     const Weights weights = Weights(scores * weightScale);
-    EACH_BLOCK(n, valueBlocks) {
-        Values values;
-        coopMatLoad(values, valueTile, n * (matrixN / 8u), valuePitch, gl_CooperativeMatrixLayoutRowMajor);
-        outputs[n] = coopMatMulAdd(weights, values, outputs[n] * factors);
-    }
+    EACH_BLOCK(n, valueBlocks, addValues(n, weights, factors))
     if (nonFinite[parity] != 0u) {
         coopMatStore(weights, scoreTile, scoresAt, scorePitch, gl_CooperativeMatrixLayoutRowMajor);
         addNonFinite(tile, end);

@@ -98,10 +98,14 @@ shared uvec4 scoreTile[subgroups * subgroupRows * scorePitch];
 const uint wideAt = tileKeys / 8u, endAt = tileKeys / 4u;
 shared uint nonFinite[2]; // whether the values staged last are not all finite; of even and odd tiles
 
-// A loop over matrices that are kept in registers: unrolled, but for CPU devices, whose compilers take seconds for a dozen products.
-#define EACH_BLOCK(n, count)                                                                                                               \
-    [[dont_unroll]] for (uint n##From_ = 0u; n##From_ < (count); n##From_ += lockstep ? 1u : (count))                                      \
-        [[unroll]] for (uint n = n##From_; n < n##From_ + (lockstep ? 1u : (count)); ++n)
+// A call for each of some matrices. Where they are kept in registers the loop is unrolled, so that indices are constants; compilers of CPU
+// devices take a second for each product, and keep matrices in memory.
+#define EACH_BLOCK(n, count, call)                                                                                                         \
+    if (lockstep) {                                                                                                                        \
+        [[dont_unroll]] for (uint n = 0u; n < (count); ++n) call;                                                                          \
+    } else {                                                                                                                               \
+        [[unroll]] for (uint n = 0u; n < (count); ++n) call;                                                                               \
+    }
 
 #define Queries coopmat<Input, gl_ScopeSubgroup, matrixRows, matrixK, gl_MatrixUseA>
 #define Sums coopmat<float, gl_ScopeSubgroup, matrixRows, matrixN, gl_MatrixUseAccumulator>
@@ -145,16 +149,22 @@ uint keyOf(uint n) { return (n / 8u * rowParts + part()) * 8u + n % 8u; }
 bool finiteBits(uint bits) { return (bits & inputExponent) != inputExponent; }
 uint finitePair(uint pair) { return (finiteBits(pair) ? pair & 0xffffu : 0u) | (finiteBits(pair >> 16) ? pair & 0xffff0000u : 0u); }
 
-void loadQueries() {
+// Loops that hold other loops are not unrolled by compilers: here matrices are picked by comparing with constants.
+#define PICKED(n, count, picked, call) [[unroll]] for (uint n = 0u; n < (count); ++n) if (n == (picked)) call;
+
+void loadQueries(uint block, uint d) {
+    coopMatLoad(query[block * dimBlocks + d], scoreTile, scoresAt + block * matrixRows * scorePitch, scorePitch,
+                gl_CooperativeMatrixLayoutRowMajor);
+}
+void loadAllQueries() {
     const uint pieces = matrixK / 8u;
-    EACH_BLOCK(d, dimBlocks) {
+    [[dont_unroll]] for (uint d = 0u; d < dimBlocks; ++d) {
         for (uint n = lane; n < subgroupRows * pieces; n += subgroupLanes) {
             const uint at = queryAt(min(firstRow + n / pieces, rowCount - 1u)), dim = d * matrixK + n % pieces * 8u;
             scoreTile[scoresAt + n / pieces * scorePitch + n % pieces] = EIGHT_BITS(q, at, dim, qDim, headDim);
         }
         subgroupSync();
-        [[unroll]] for (uint b = 0u; b < rowMatrices; ++b)
-            coopMatLoad(query[b * dimBlocks + d], scoreTile, scoresAt + b * matrixRows * scorePitch, scorePitch, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint b = 0u; b < rowMatrices; ++b) PICKED(e, dimBlocks, d, loadQueries(b, e))
         subgroupSync();
     }
 }
@@ -224,12 +234,12 @@ const uint hiddenWeight = 0x8000u; // -0: no visible pair has it
 
 // The values of the tile that are not finite, to the rows that see them: mostly there are none, and this is not run.
 void addNonFinite(int tile, int end) {
-    EACH_BLOCK(block, valueBlocks) {
+    [[dont_unroll]] for (uint block = 0u; block < valueBlocks; ++block) {
         subgroupSync();
         for (uint n = lane; n < subgroupRows * matrixN; n += subgroupLanes) {
             const uint rowAt = scoresAt + n / matrixN * scorePitch, dim = block * matrixN + n % matrixN;
             float sum = 0.0;
-            for (uint j = 0u; j < tileKeys; ++j) {
+            [[dont_unroll]] for (uint j = 0u; j < tileKeys; ++j) {
                 const int key = tile + int(j);
                 const uint weight = scoreTile[rowAt + j / 8u][j / 2u % 4u] >> ((j & 1u) << 4) & 0xffffu;
                 if (dim >= valueDim || key >= end || HIDDEN_PAIR(rowAt, j, weight)) continue;
@@ -242,9 +252,14 @@ void addNonFinite(int tile, int end) {
         [[unroll]] for (uint b = 0u; b < rowMatrices; ++b) {
             Sums added;
             LOAD_WIDE(added, b);
-            outputs[b * valueBlocks + block] += added;
+            PICKED(n, valueBlocks, block, outputs[b * valueBlocks + n] += added)
         }
     }
+}
+
+void storeOutputs(uint b, uint n, uint column) {
+    coopMatStore(outputs[b * valueBlocks + n], scoreTile, scoresAt + b * matrixRows * scorePitch + column * (matrixN / 4u), scorePitch,
+                 gl_CooperativeMatrixLayoutRowMajor);
 }
 
 void storeRows() {
@@ -277,12 +292,9 @@ void storeRows() {
     }
 
     const uint passBlocks = tileKeys / matrixN;
-    [[unroll]] for (uint block = 0u; block < valueBlocks; block += passBlocks) {
+    [[dont_unroll]] for (uint block = 0u; block < valueBlocks; block += passBlocks) {
         const uint columns = min(passBlocks, valueBlocks - block) * matrixN;
-        [[unroll]] for (uint n = 0u; n < min(passBlocks, valueBlocks - block); ++n)
-            [[unroll]] for (uint b = 0u; b < rowMatrices; ++b)
-                coopMatStore(outputs[b * valueBlocks + block + n], scoreTile, scoresAt + b * matrixRows * scorePitch + n * (matrixN / 4u), scorePitch,
-                             gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint b = 0u; b < rowMatrices; ++b) PICKED(n, valueBlocks, block + n % passBlocks, storeOutputs(b, n, n % passBlocks))
         subgroupSync();
         for (uint n = lane; n < subgroupRows * (columns / 2u); n += subgroupLanes) {
             const uint tileRow_ = n / (columns / 2u), column = n % (columns / 2u) * 2u, dim = block * matrixN + column;
@@ -334,8 +346,8 @@ void main() {
         rowBegin[r] = max(keyBegin(queryOf(row), seq), splitBegin);
         rowEnd[r] = min(keyEnd(queryOf(row), seq), splitEnd);
     }
-    EACH_BLOCK(n, rowMatrices * valueBlocks) outputs[n] = Sums(0.0);
-    loadQueries();
+    EACH_BLOCK(n, rowMatrices * valueBlocks, outputs[n] = Sums(0.0))
+    loadAllQueries();
     beginRows();
 
     if (gl_LocalInvocationID.x == 0u) nonFinite[0] = 0u;

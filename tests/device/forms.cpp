@@ -21,7 +21,7 @@ const std::vector<Form> &forms() {
         {"coopmatTall", coopmat, "subgroups=1 rowBlocks=4 tileKeys=32", true},
         {"coopmatWide", coopmat, "subgroups=4 rowBlocks=2 tileKeys=64", true},
         {"coopmat2Flat", coopmat2, "subgroups=2 rowBlocks=1 tileKeys=32", true},
-        {"coopmat2Tall", coopmat2, "subgroups=1 rowBlocks=4 tileKeys=16", true},
+        {"coopmat2Tall", coopmat2, "subgroups=1 rowBlocks=2 tileKeys=16", true},
     };
     return list;
 }
