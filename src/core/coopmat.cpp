@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <span>
 
 namespace vkattn {
@@ -48,17 +49,52 @@ const vkattn_matrix_shape *shapeFor(const Caps &caps, vkattn_dtype inputs) {
     return best;
 }
 
-// What flash_coopmat.comp has in shared memory.
-uint32_t sharedBytes(const MatrixShape &s) {
-    const uint32_t pieces =
-        s.tileKeys * (s.paddedDim / 8 + 1 + s.paddedValueDim / 8 + 1) + s.subgroups * s.m * s.rowBlocks * (s.tileKeys / 4 + 1);
+// What flash_coopmat2.comp cannot do without.
+constexpr struct {
+    uint32_t bit;
+    const char *name;
+} matrix2Needs[] = {{VKATTN_MATRIX2_FLEXIBLE, "cooperativeMatrixFlexibleDimensions"},
+                    {VKATTN_MATRIX2_REDUCTIONS, "cooperativeMatrixReductions"},
+                    {VKATTN_MATRIX2_CONVERSIONS, "cooperativeMatrixConversions"},
+                    {VKATTN_MATRIX2_PER_ELEMENT, "cooperativeMatrixPerElementOperations"}};
+vkattn_result checkMatrix2(const Caps &caps, const char *name, vkattn_diagnostic *why) {
+    for (const auto &[bit, feature] : matrix2Needs)
+        if (!(caps.matrix2 & bit))
+            return fail(why, unsupported, "the %s kernel needs %s of VK_NV_cooperative_matrix2, which the device lacks or is not enabled",
+                        name, feature);
+    if (!caps.matrix2MaxDimension)
+        return fail(why, unsupported, "the device lists no flexible dimensions of matrices of f16 inputs and f32 sums at subgroup scope");
+    return VKATTN_OK;
+}
+
+// What the kernel's matrices have: flash_coopmat's the dims of a listed shape; flash_coopmat2's multiples of these. Of bf16, whose
+// granularity caps do not hold, multiples of a listed shape too. m = 0: none.
+vkattn_matrix_shape unitsFor(vkattn_kernel kernel, const Caps &caps, vkattn_dtype inputs) {
+    const vkattn_matrix_shape *listed = shapeFor(caps, inputs);
+    if (kernel == VKATTN_KERNEL_FLASH_COOPMAT || !listed) return listed ? *listed : vkattn_matrix_shape{};
+    const bool brain = inputs == VKATTN_BF16;
+    const auto &g = caps.matrix2Granularity; // shared memory has pieces of 8 elements
+    const vkattn_matrix_shape units = {std::lcm(std::lcm(g[0], 8u), brain ? listed->m : 1),
+                                       std::lcm(std::lcm(g[1], 8u), brain ? listed->n : 1),
+                                       std::lcm(std::lcm(g[2], 8u), brain ? listed->k : 1), inputs};
+    return std::has_single_bit(units.m) && std::max({units.m, units.n, units.k}) <= caps.matrix2MaxDimension ? units
+                                                                                                             : vkattn_matrix_shape{};
+}
+
+// What the shaders have in shared memory (lib/flash_matrices.glsl).
+uint32_t sharedBytes(vkattn_kernel kernel, const MatrixShape &s) {
+    const uint32_t scorePitch = s.tileKeys / 4 + (kernel == VKATTN_KERNEL_FLASH_COOPMAT2 ? 2 : 1);
+    const uint32_t pieces = s.tileKeys * (s.paddedDim / 8 + 1 + s.paddedValueDim / 8 + 1) + s.subgroups * s.m * s.rowBlocks * scorePitch;
     return pieces * 16 + 8;
 }
-// What the shader demands of tileKeys.
-bool suits(const MatrixShape &s) {
+// What the shaders demand of tileKeys.
+bool suits(vkattn_kernel kernel, const MatrixShape &s, const Caps &caps) {
     const uint32_t rows = s.m * s.rowBlocks, parts = std::max(s.subgroupLanes / rows, 1u);
-    return s.tileKeys % s.n == 0 && s.tileKeys % s.k == 0 && s.tileKeys % (8 * parts) == 0 && s.n / 4 <= s.tileKeys / 8 + 1 &&
-           (rows % s.subgroupLanes == 0 || s.subgroupLanes % rows == 0);
+    const bool flexible = kernel == VKATTN_KERNEL_FLASH_COOPMAT2;
+    // Rows and tileKeys are dims of one matrix; a piece of 128 bits has what a row sees; rows hold more than scores.
+    if (flexible && (std::max(rows, s.tileKeys) > caps.matrix2MaxDimension || s.tileKeys > 128)) return false;
+    return s.tileKeys % s.n == 0 && s.tileKeys % s.k == 0 && s.tileKeys % (8 * parts) == 0 &&
+           s.n / 4 <= s.tileKeys / 8 + (flexible ? 0 : 1) && (rows % s.subgroupLanes == 0 || s.subgroupLanes % rows == 0);
 }
 
 bool fillsWords(const Tensor &t) {
@@ -86,7 +122,9 @@ vkattn_result coopmatSupported(vkattn_kernel kernel, const PlanLimits &limits, v
         return fail(why, unsupported, "the %s kernel needs %u storage buffers a stage; the device has %u", name, flashOperands,
                     caps.maxStorageBuffersPerStage);
     if (!lanesOf(caps)) return fail(why, unsupported, "the %s kernel needs computeFullSubgroups, which is not enabled", name);
-    const bool halves = f16 && shapeFor(caps, VKATTN_F16), brains = bf16 && shapeFor(caps, VKATTN_BF16);
+    if (kernel == VKATTN_KERNEL_FLASH_COOPMAT2)
+        if (const auto r = checkMatrix2(caps, name, why)) return r;
+    const bool halves = f16 && unitsFor(kernel, caps, VKATTN_F16).m, brains = bf16 && unitsFor(kernel, caps, VKATTN_BF16).m;
     if (!halves && !brains)
         return fail(why, unsupported, "the device lists no matrix shape that the %s kernel takes: dims that are multiples of 8", name);
     if (!halves || !brains)
@@ -108,8 +146,8 @@ vkattn_result chooseMatrices(vkattn_kernel kernel, const Problem &p, const PlanL
     if (!shaderFor(stageOf(kernel, inputs)).built())
         return fail(why, unsupported, "this build of vkattn has no %s kernel for %s: its shader compiler lacked bfloat16", name,
                     typeName(inputs));
-    const vkattn_matrix_shape *units = shapeFor(caps, inputs);
-    if (!units) return fail(why, unsupported, "the device lists no matrix shape of %s inputs and f32 sums", typeName(inputs));
+    const vkattn_matrix_shape units = unitsFor(kernel, caps, inputs);
+    if (!units.m) return fail(why, unsupported, "the device lists no matrix shape of %s inputs and f32 sums", typeName(inputs));
 
     const uint32_t dim = std::max(p.headDim, p.valueDim), lanes = lanesOf(caps);
     uint32_t largest = 0, least = 0;
@@ -117,9 +155,9 @@ vkattn_result chooseMatrices(vkattn_kernel kernel, const Problem &p, const PlanL
         largest = std::max(largest, tile.maxDim);
         if (dim < tile.minDim || tile.maxDim < dim) continue;
         MatrixShape &m = shape.matrix;
-        m = {units->m,
-             units->n,
-             units->k,
+        m = {units.m,
+             units.n,
+             units.k,
              lanes,
              tile.subgroups,
              tile.rowBlocks,
@@ -133,9 +171,10 @@ vkattn_result chooseMatrices(vkattn_kernel kernel, const Problem &p, const PlanL
         m.wholeWords = fillsWords(p.tensor(VKATTN_Q)) && fillsWords(p.tensor(VKATTN_K)) && fillsWords(p.tensor(VKATTN_V));
         const uint32_t invocations = lanes * m.subgroups;
         const bool fits = invocations <= caps.maxWorkgroupInvocations && invocations <= caps.maxWorkgroupSize[0] &&
-                          (!caps.maxWorkgroupSubgroups || m.subgroups <= caps.maxWorkgroupSubgroups) && suits(m);
-        if (fits) least = least ? std::min(least, sharedBytes(m)) : sharedBytes(m);
-        if (!fits || sharedBytes(m) > caps.maxSharedMemoryBytes) continue;
+                          (!caps.maxWorkgroupSubgroups || m.subgroups <= caps.maxWorkgroupSubgroups) && suits(kernel, m, caps);
+        const uint32_t shared = sharedBytes(kernel, m);
+        if (fits) least = least ? std::min(least, shared) : shared;
+        if (!fits || shared > caps.maxSharedMemoryBytes) continue;
         shape.tile = {tile.maxDim, lanes, 1, m.subgroups, m.m * m.rowBlocks, m.tileKeys, sourceMatrices, m.tileKeys, 1, 0, 0};
         return VKATTN_OK;
     }
@@ -144,7 +183,7 @@ vkattn_result chooseMatrices(vkattn_kernel kernel, const Problem &p, const PlanL
     if (!least)
         return fail(why, unsupported,
                     "no tile of the %s kernel for head dim %u suits matrices of %ux%ux%u and workgroups of %u invocations", name, dim,
-                    units->m, units->n, units->k, caps.maxWorkgroupInvocations);
+                    units.m, units.n, units.k, caps.maxWorkgroupInvocations);
     return fail(why, unsupported, "the %s kernel's workgroup for head dim %u needs %u bytes of shared memory; the device has %u", name, dim,
                 least, caps.maxSharedMemoryBytes);
 }

@@ -163,7 +163,7 @@ bool Instance::makeInstance(const RuntimeOptions &options, std::string &why) {
     const auto enumerateVersion = reinterpret_cast<PFN_vkEnumerateInstanceVersion>(get(nullptr, "vkEnumerateInstanceVersion"));
     uint32_t loaderVersion = VK_API_VERSION_1_0;
     if (enumerateVersion) enumerateVersion(&loaderVersion);
-    apiVersion_ = std::min(loaderVersion, VK_API_VERSION_1_3);
+    apiVersion_ = std::min(loaderVersion, VK_API_VERSION_1_3); // modules with VK_NV_cooperative_matrix2 are SPIR-V 1.6
 
     std::vector<const char *> extensions, layers;
     const std::vector<VkExtensionProperties> listed = instanceExtensions(get, nullptr);

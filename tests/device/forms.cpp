@@ -5,7 +5,8 @@
 namespace vkattn::test {
 
 const std::vector<Form> &forms() {
-    constexpr vkattn_kernel flash = VKATTN_KERNEL_FLASH, decode = VKATTN_KERNEL_DECODE, coopmat = VKATTN_KERNEL_FLASH_COOPMAT;
+    constexpr vkattn_kernel flash = VKATTN_KERNEL_FLASH, decode = VKATTN_KERNEL_DECODE, coopmat = VKATTN_KERNEL_FLASH_COOPMAT,
+                            coopmat2 = VKATTN_KERNEL_FLASH_COOPMAT2;
     static const std::vector<Form> list = {
         {"staged", VKATTN_KERNEL_STAGED, "", false},
         {"flashPortable", flash, "dimLanes=4 rowLanes=2 rowsPerLane=2", false},
@@ -19,6 +20,8 @@ const std::vector<Form> &forms() {
         {"coopmatFlat", coopmat, "subgroups=2 rowBlocks=1 tileKeys=32", true},
         {"coopmatTall", coopmat, "subgroups=1 rowBlocks=4 tileKeys=32", true},
         {"coopmatWide", coopmat, "subgroups=4 rowBlocks=2 tileKeys=64", true},
+        {"coopmat2Flat", coopmat2, "subgroups=2 rowBlocks=1 tileKeys=32", true},
+        {"coopmat2Tall", coopmat2, "subgroups=1 rowBlocks=2 tileKeys=16", true},
     };
     return list;
 }
