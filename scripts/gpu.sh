@@ -31,7 +31,7 @@ build | check | time | peers | table | all) ;;
 -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit ;;
 *) wrong "expected pack FOLDER, build, check, time, peers, table or all (--help)" ;;
 esac
-out=${OUT:-} limit=540 only=. kernels= run= small=
+machine_libraries=${LD_LIBRARY_PATH-} out=${OUT:-} limit=540 only=. kernels= run= small=
 while [ $# -gt 0 ]; do
     case $1 in
     --small) small=1 ;;
@@ -131,7 +131,7 @@ pack() {
         strip "$1/bin/$program" 2>/dev/null || true
     done
     for library in $(for program in "$1"/bin/*; do ldd "$program"; done | awk '/=> \// { print $3 }' | sort -u) \
-        $(ldconfig -p | awk '$1 ~ /^(libvulkan\.so\.1|libX11\.so\.6|libXext\.so\.6|libxcb\.so\.1|libXau\.so\.6|libXdmcp\.so\.6|libbsd\.so\.0|libmd\.so\.0)$/ { print $NF }'); do
+        $(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | awk '$1 ~ /^(libvulkan\.so\.1|libX11\.so\.6|libXext\.so\.6|libxcb\.so\.1|libXau\.so\.6|libXdmcp\.so\.6|libbsd\.so\.0|libmd\.so\.0)$/ { print $NF }'); do
         case ${library##*/} in
         libc.so* | libm.so* | libdl.so* | libpthread.so* | ld-linux*) ;; # go with the kernel and each other
         *) cp -L "$library" "$1/lib/" ;;
@@ -151,14 +151,14 @@ prepare() {
     if [ -n "$packed" ]; then
         for library in "$here"/lib/*; do
             name=${library##*/}
-            { ldconfig -p 2>/dev/null || true; } | grep -q "^[[:space:]]*$name " || ln -s "$library" "$out/lib/$name"
+            { PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null || true; } | grep -q "^[[:space:]]*$name " || ln -s "$library" "$out/lib/$name"
         done
         export LD_LIBRARY_PATH=$out/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     fi
     [ -z "$small" ] || return 0
     if ! start "$bin/vkattn" info 2>&1 | grep -Eq '^  type +(discrete|integrated|virtual) GPU'; then
         for name in libGLX_nvidia.so.0 libEGL_nvidia.so.0; do
-            library=$(find /usr /opt /lib64 -name "$name" 2>/dev/null | head -n 1) || true
+            library=$(find /usr /opt /lib64 -name "$name" 2>/dev/null | grep -v i386 | head -n 1) || true
             [ -n "$library" ] || continue
             printf '{"file_format_version":"1.0.1","ICD":{"api_version":"1.3.0","library_path":"%s"}}\n' "$library" >"$out/nvidia.json"
             echo "no GPU by the machine's own manifests; trying $library"
@@ -235,7 +235,7 @@ times() {
         if [ -z "$suited" ] || grep -qx "$name $suited" "$out/time.done"; then continue; fi
         if time_is_up; then return 75; fi
         status=0
-        timeout $((limit - SECONDS + 60)) $run "$bin/vkattn-bench" --no-peaks --repeat $repeat --warm-up 3 --budget 3 --kernel $suited \
+        timeout $((limit - SECONDS + 30)) $run "$bin/vkattn-bench" --no-peaks --repeat $repeat --warm-up 3 --budget 3 --kernel $suited \
             --custom "name=$name,batch=$batch,heads=$heads,kv=$kv,q=$queries,k=$keys,d=$dim,type=$type${causal:+,causal}" --csv "$out/vulkan.csv" \
             >"$out/row.txt" 2>>"$out/time.log" </dev/null || status=$?
         cat "$out/row.txt" >>"$out/time.log"
@@ -252,6 +252,7 @@ times() {
 
 peers() {
     shapes >"$out/shapes.txt"
+    export LD_LIBRARY_PATH=$machine_libraries # packed ones are not for Python
     if ! python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
         echo "peers: skipped, python3 has no PyTorch that sees a CUDA GPU"
         return 0

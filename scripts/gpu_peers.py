@@ -13,6 +13,7 @@ import re
 import statistics
 import sys
 import time
+import warnings
 
 
 def read_shapes(folder):
@@ -79,6 +80,7 @@ def time_peers(folder, limit, only):
     import torch.nn.functional as functional
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
+    warnings.filterwarnings("ignore") # of each reason why a back end does not suit; the refusal is printed
     begin = time.monotonic()
     device = torch.cuda.get_device_name()
     version = "PyTorch " + torch.__version__.split("+")[0]
