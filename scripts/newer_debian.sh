@@ -1,5 +1,5 @@
-# Sourced by setup.sh: programs and libraries of newer Debian, unpacked in build/ and started there with that Debian's own C library. Nothing of
-# the system is changed, and root is not needed.
+# Sourced by setup.sh: programs and libraries of newer Debian, unpacked in build/ and started there with that Debian's own C library.
+# Nothing of the system is changed, and root is not needed.
 
 # fetch_newer FOLDER SUITE PACKAGE...: unpacks the packages and all that they need into FOLDER; else the reason is in $why.
 fetch_newer() {
@@ -17,13 +17,14 @@ fetch_newer() {
     : >"$state/status" # nothing is installed there: all that a package needs comes with it
     echo "deb [arch=$(dpkg --print-architecture) signed-by=$keyring] $mirror $suite main" >"$state/sources.list"
     # A mirror's Release file may be days old; signatures are still checked.
-    local options=(-q -y -o Dir::Etc::SourceList="$state/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Preferences=/dev/null
-        -o Dir::Etc::PreferencesParts=/dev/null -o Dir::State="$state" -o Dir::State::Lists="$state/lists" -o Dir::State::Status="$state/status"
+    local apt=(apt-get -q -y -o Dir::Etc::SourceList="$state/sources.list" -o Dir::Etc::SourceParts=/dev/null
+        -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null -o APT::Default-Release=
+        -o Dir::State="$state" -o Dir::State::Lists="$state/lists" -o Dir::State::Status="$state/status"
         -o Dir::State::Extended_States="$state/extended_states" -o Dir::Cache="$state" -o Dir::Cache::Archives="$state/archives"
-        -o Dir::Cache::PkgCache=pkgcache.bin -o Dir::Cache::SrcPkgCache=srcpkgcache.bin -o APT::Default-Release= -o APT::Sandbox::User=root
+        -o Dir::Cache::PkgCache=pkgcache.bin -o Dir::Cache::SrcPkgCache=srcpkgcache.bin -o APT::Sandbox::User=root
         -o APT::Update::Error-Mode=any -o Acquire::Check-Valid-Until=false -o Acquire::Languages=none -o Acquire::Retries=2
         -o Acquire::http::Timeout=30)
-    if ! { apt-get "${options[@]}" update && apt-get "${options[@]}" --no-install-recommends --download-only install "$@"; } >setup.log 2>&1; then
+    if ! { "${apt[@]}" update && "${apt[@]}" --no-install-recommends --download-only install "$@"; } >setup.log 2>&1; then
         why="$suite: $(grep '^E: ' setup.log | head -n 1) (setup.log)"
         return 1
     fi
@@ -36,8 +37,8 @@ fetch_newer() {
     rm -rf "$state"
 }
 
-# newer WHAT FOLDER PACKAGE...: the packages of sid, else of trixie, in FOLDER, with FOLDER/run, which starts a program with their libraries.
-# Where they cannot be had a line says why.
+# newer WHAT FOLDER PACKAGE...: the packages of sid, else of trixie, in FOLDER, with FOLDER/run, which starts a program with their
+# libraries. Where they cannot be had a line says why.
 newer() {
     local what=$1 folder=$2 suite loader codename why=
     shift 2

@@ -18,14 +18,16 @@ float scaled(const in uint row, const in uint column, const in float element, co
     return row + column < 8 ? element * by : 0.0;
 }
 
+#define MATRIX(type, r, c, use) coopmat<type, gl_ScopeSubgroup, r, c, use>
+
 void main()
 {
-    coopmat<float, gl_ScopeSubgroup, rows, columns, gl_MatrixUseAccumulator> scores, most;
+    MATRIX(float, rows, columns, gl_MatrixUseAccumulator) scores, most;
     coopMatLoad(scores, words, 0, 32, gl_CooperativeMatrixLayoutRowMajor);
     coopMatReduceNV(most, scores, gl_CooperativeMatrixReduceRowNV, larger);
     coopMatPerElementNV(scores, scores, scaled, words[0]);
-    coopmat<float16_t, gl_ScopeSubgroup, rows, columns, gl_MatrixUseA> weights = coopmat<float16_t, gl_ScopeSubgroup, rows, columns, gl_MatrixUseA>(scores - most);
-    coopmat<float16_t, gl_ScopeSubgroup, columns, rows, gl_MatrixUseB> values = coopmat<float16_t, gl_ScopeSubgroup, columns, rows, gl_MatrixUseB>(1.0);
-    coopmat<float, gl_ScopeSubgroup, rows, rows, gl_MatrixUseAccumulator> sum = coopmat<float, gl_ScopeSubgroup, rows, rows, gl_MatrixUseAccumulator>(0.0);
+    MATRIX(float16_t, rows, columns, gl_MatrixUseA) weights = MATRIX(float16_t, rows, columns, gl_MatrixUseA)(scores - most);
+    MATRIX(float16_t, columns, rows, gl_MatrixUseB) values = MATRIX(float16_t, columns, rows, gl_MatrixUseB)(1.0);
+    MATRIX(float, rows, rows, gl_MatrixUseAccumulator) sum = MATRIX(float, rows, rows, gl_MatrixUseAccumulator)(0.0);
     coopMatStore(coopMatMulAdd(weights, values, sum), words, 0, 32, gl_CooperativeMatrixLayoutRowMajor);
 }

@@ -26,6 +26,9 @@ using Caps = vkattn_caps;
 
 [[nodiscard]] Caps capsFromLimits(const VkPhysicalDeviceProperties &properties);
 
+// Whether a device with such caps multiplies matrices of this shape.
+[[nodiscard]] bool hasShape(const Caps &caps, const vkattn_matrix_shape &shape);
+
 // Whether planning can work with caps that a caller has filled in; `name` is what the message calls them.
 [[nodiscard]] vkattn_result checkCaps(const Caps &caps, const char *name, vkattn_diagnostic *why);
 

@@ -45,6 +45,7 @@ vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *wh
         if (const auto r = checkChain(host.enabledFeatures, "host.enabledFeatures", why)) return r;
     const Enabled enabled = {physical.version, {host.enabledExtensions, host.enabledExtensionCount}, host.enabledFeatures};
     limits_.caps = readCaps(physical, enabled);
+    const uint32_t deviceSubgroupSize = limits_.caps.subgroupSize;
     if (const auto r = table_.load(host, limits_.caps.pushDescriptors, why)) return r;
     if (limits_.caps.pushDescriptors && !table_.CmdPushDescriptorSet) {
         limits_.caps.pushDescriptors = 0;
@@ -65,7 +66,7 @@ vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *wh
     vkattn_host own = host;
     own.allocator = hostAllocated_ ? &allocator_ : nullptr;
     if (const auto r = caches_.create(table_, own, physical.properties, why)) return r;
-    return pipelines_.create(table_, own, limits_.caps, readSubgroupSizes(physical, enabled), caches_, why);
+    return pipelines_.create(table_, own, limits_.caps, deviceSubgroupSize, caches_, why);
 }
 
 void Context::destroy(Context *context) {

@@ -37,13 +37,14 @@ Layout layoutOf(const Plan &plan) {
 }
 
 // 64 bits, so that a host can take equal keys for equal pipelines without a second look.
-uint64_t pipelineKey(const PipelineKey &key, bool floatControlsNan, bool fullSubgroups) {
+uint64_t pipelineKey(const PipelineKey &key, bool floatControlsNan, const SubgroupStage &stage) {
     uint64_t h = 0xcbf29ce484222325u;
     const auto mix = [&h](uint64_t word) {
         h = (h ^ word) * 0x9e3779b97f4a7c15u;
         h ^= h >> 32;
     };
-    mix(static_cast<uint64_t>(key.stage) << 8 | (floatControlsNan ? 2 : 0) | (fullSubgroups ? 1 : 0));
+    mix(static_cast<uint64_t>(key.stage) << 8 | (floatControlsNan ? 2 : 0) | (stage.flags ? 1 : 0));
+    mix(stage.requiredSize);
     mix(key.constantCount);
     for (uint32_t n = 0; n < key.constantCount; ++n) mix(key.constants[n]);
     return h;
@@ -59,7 +60,8 @@ void describe(const Plan &plan, const Caps &caps, uint32_t index, vkattn_dispatc
     for (uint32_t o = d.operandCount; o < d.operandCount + d.unboundCount; ++o)
         (void)placeOperand(d.operands[o], 0, alignment, d.pushWords);
 
-    const bool nan = caps.floatControlsNan != 0, fullSubgroups = subgroupStage(d.key, caps, {caps.subgroupSize, 0, 0, 0}).flags != 0;
+    const bool nan = caps.floatControlsNan != 0;
+    const SubgroupStage stage = subgroupStage(d.key, caps, caps.subgroupSize);
     const ShaderModule &shader = shaderFor(d.key.stage);
     const Spirv &spirv = spirvOf(shader, nan);
     new (&details) Details{};
@@ -71,10 +73,11 @@ void describe(const Plan &plan, const Caps &caps, uint32_t index, vkattn_dispatc
     out.spirv = spirv.words;
     out.spirvBytes = spirv.bytes;
     out.specialization = &details.specialization;
-    out.pipelineKey = pipelineKey(d.key, nan, fullSubgroups);
+    out.pipelineKey = pipelineKey(d.key, nan, stage);
     out.operands = operands;
     out.operandCount = d.operandCount;
-    out.requireFullSubgroups = fullSubgroups ? 1 : 0;
+    out.requireFullSubgroups = stage.flags ? 1 : 0;
+    out.requiredSubgroupSize = stage.requiredSize;
     out.pushConstants = details.pushWords;
     out.pushConstantBytes = d.pushBytes;
     std::copy_n(d.groups, 3, out.groups);

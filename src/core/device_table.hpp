@@ -4,7 +4,6 @@
 
 #include "core/caps.hpp"
 #include "core/requirements.hpp"
-#include "core/subgroups.hpp"
 
 namespace vkattn {
 
@@ -43,7 +42,5 @@ struct DeviceTable {
 
 // The caps of a device that has been, or will be, created with what is enabled.
 [[nodiscard]] Caps readCaps(const PhysicalDevice &device, const Enabled &enabled);
-
-[[nodiscard]] SubgroupSizes readSubgroupSizes(const PhysicalDevice &device, const Enabled &enabled);
 
 } // namespace vkattn

@@ -12,9 +12,10 @@
 namespace vkattn {
 namespace {
 
-// The specialization constants that choose between branches: source, rolledEdges to outType, and dimOrder of flash.comp, by their ids
-// there. The other shaders are small.
+// The specialization constants that choose between branches: source, rolledEdges to outType, and dimOrder of flash.comp, wholeWords to
+// lockstep of flash_coopmat.comp, by their ids there. The other shaders are small.
 uint32_t foldedConstants(Stage stage) {
+    if (stage >= Stage::flashCoopmat) return 15u << 10;
     constexpr uint32_t source = 1u << 8, rolledEdgesToOutType = 0x7fu << 11, dimOrder = 1u << 20;
     return stage >= Stage::flashPlain ? source | rolledEdgesToOutType | dimOrder : 0;
 }
@@ -29,14 +30,14 @@ vkattn_result vulkanFailure(vkattn_diagnostic *why, VkResult result, const char 
 
 } // namespace
 
-vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, const SubgroupSizes &subgroups,
+vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, uint32_t deviceSubgroupSize,
                                 const PipelineCaches &caches, vkattn_diagnostic *why) {
     table_ = &table;
     device_ = host.device;
     caches_ = &caches;
     allocator_ = host.allocator;
     caps_ = caps;
-    subgroups_ = subgroups;
+    deviceSubgroupSize_ = deviceSubgroupSize;
     log_ = {host.log, host.userData};
     if (const auto r = createLayout(stagedOperands, caps.pushDescriptors != 0, layouts_[0], why)) return r;
     if (caps.maxStorageBuffersPerStage < flashOperands) return VKATTN_OK;
@@ -171,7 +172,7 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     info.stage.pName = "main";
     info.stage.pSpecializationInfo = &specialization;
     info.layout = layout(key.stage).pipelines;
-    const SubgroupStage stage = subgroupStage(key, caps_, subgroups_);
+    const SubgroupStage stage = subgroupStage(key, caps_, deviceSubgroupSize_);
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size{};
     size.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
     size.requiredSubgroupSize = stage.requiredSize;

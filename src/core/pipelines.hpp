@@ -21,7 +21,7 @@ struct PipelineLayout {
 
 class Pipelines {
   public:
-    [[nodiscard]] vkattn_result create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, const SubgroupSizes &subgroups,
+    [[nodiscard]] vkattn_result create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, uint32_t deviceSubgroupSize,
                                        const PipelineCaches &caches, vkattn_diagnostic *why);
     void destroy();
 
@@ -57,7 +57,7 @@ class Pipelines {
     const PipelineCaches *caches_ = nullptr;
     const VkAllocationCallbacks *allocator_ = nullptr;
     Caps caps_{};
-    SubgroupSizes subgroups_{};
+    uint32_t deviceSubgroupSize_ = 0; // caps_.subgroupSize may be a limit of the host's
     Log log_;
     PipelineLayout layouts_[2]; // of stagedOperands and of flashOperands storage buffers
     std::atomic<Node *> buckets_[bucketCount] = {};

@@ -21,7 +21,11 @@ vkattn_result makePlanFor(vkattn_kernel kernel, const Problem &problem, const Pl
 
 vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
     if (problem.kernel != VKATTN_KERNEL_AUTO) return makePlanFor(problem.kernel, problem, limits, out, why);
-    const bool fewRows = uint64_t{problem.queryTokens} * problem.groupSize() <= limits.tuning.decodeRows;
+    const uint64_t rows = uint64_t{problem.queryTokens} * problem.groupSize();
+    if (limits.tuning.matrixRows && rows >= limits.tuning.matrixRows)
+        for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH_COOPMAT2, VKATTN_KERNEL_FLASH_COOPMAT})
+            if (makeFlashPlan(kernel, problem, limits, out, nullptr) == VKATTN_OK) return VKATTN_OK;
+    const bool fewRows = rows <= limits.tuning.decodeRows;
     if (fewRows && makeFlashPlan(VKATTN_KERNEL_DECODE, problem, limits, out, nullptr) == VKATTN_OK) return VKATTN_OK;
     if (makeFlashPlan(VKATTN_KERNEL_FLASH, problem, limits, out, nullptr) == VKATTN_OK) return VKATTN_OK;
     return makeStagedPlan(problem, limits, out, why);

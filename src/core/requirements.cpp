@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 namespace vkattn {
 namespace {
@@ -17,10 +18,22 @@ constexpr ExtensionRow extensionTable[] = {
     {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_0, neverCore},
     {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_0, VK_API_VERSION_1_2}, // a property, no feature
     {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_1, VK_API_VERSION_1_3},
+    // Matrix units: their shaders are SPIR-V 1.3 (Vulkan 1.1), those with VK_NV_cooperative_matrix2 SPIR-V 1.6 (Vulkan 1.3).
+    {VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_1, VK_API_VERSION_1_2},
+    {VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_1, VK_API_VERSION_1_2},
+    {newer::cooperativeMatrixName, VKATTN_HELPFUL, VK_API_VERSION_1_1, neverCore},
+    {newer::shaderBfloat16Name, VKATTN_HELPFUL, VK_API_VERSION_1_1, neverCore},
+    {newer::cooperativeMatrix2Name, VKATTN_HELPFUL, VK_API_VERSION_1_3, neverCore},
 };
 
 #define VKATTN_FEATURE(bit, extension, core, Part, part, Aggregate, aggregate, since)                                                      \
     { #bit, extension, core, part, sizeof(Part), offsetof(Part, bit), aggregate, since, offsetof(Aggregate, bit) }
+#define VKATTN_EXTENSION_FEATURE(bit, extension, Part, part) /* in no core version yet */                                                  \
+    { #bit, extension, neverCore, part, sizeof(Part), offsetof(Part, bit), VK_STRUCTURE_TYPE_MAX_ENUM, neverCore, 0 }
+#define VKATTN_MATRIX2_FEATURE(bit)                                                                                                        \
+    VKATTN_EXTENSION_FEATURE(bit, newer::cooperativeMatrix2Name, newer::CooperativeMatrix2Features, newer::cooperativeMatrix2FeaturesType)
+#define VKATTN_BFLOAT16_FEATURE(bit)                                                                                                       \
+    VKATTN_EXTENSION_FEATURE(bit, newer::shaderBfloat16Name, newer::ShaderBfloat16Features, newer::shaderBfloat16FeaturesType)
 constexpr FeatureRow featureTable[] = {
     VKATTN_FEATURE(subgroupSizeControl, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3,
                    VkPhysicalDeviceSubgroupSizeControlFeatures, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
@@ -28,15 +41,36 @@ constexpr FeatureRow featureTable[] = {
     VKATTN_FEATURE(computeFullSubgroups, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3,
                    VkPhysicalDeviceSubgroupSizeControlFeatures, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
                    VkPhysicalDeviceVulkan13Features, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, VK_API_VERSION_1_3),
+    VKATTN_FEATURE(shaderFloat16, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_API_VERSION_1_2, VkPhysicalDeviceShaderFloat16Int8Features,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES, VkPhysicalDeviceVulkan12Features,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VK_API_VERSION_1_2),
+    VKATTN_FEATURE(vulkanMemoryModel, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2,
+                   VkPhysicalDeviceVulkanMemoryModelFeatures, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
+                   VkPhysicalDeviceVulkan12Features, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VK_API_VERSION_1_2),
+    VKATTN_EXTENSION_FEATURE(cooperativeMatrix, newer::cooperativeMatrixName, newer::CooperativeMatrixFeatures,
+                             newer::cooperativeMatrixFeaturesType),
+    VKATTN_BFLOAT16_FEATURE(shaderBFloat16Type),
+    VKATTN_BFLOAT16_FEATURE(shaderBFloat16CooperativeMatrix),
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixWorkgroupScope),
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixFlexibleDimensions),
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixReductions),
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixConversions),
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixPerElementOperations),
+    VKATTN_MATRIX2_FEATURE(cooperativeMatrixTensorAddressing),
 };
+#undef VKATTN_BFLOAT16_FEATURE
+#undef VKATTN_MATRIX2_FEATURE
+#undef VKATTN_EXTENSION_FEATURE
 #undef VKATTN_FEATURE
+static_assert(std::size(featureTable) == static_cast<size_t>(Feature::count));
 
 constexpr size_t rounded(size_t bytes) {
     return (bytes + 7) / 8 * 8;
 }
 constexpr size_t largestRoom() {
     size_t sum = 0;
-    for (const FeatureRow &row : featureTable) sum += rounded(row.partBytes); // at most: rows may share a part
+    for (size_t n = 0; n < std::size(featureTable); ++n) // rows of one part follow each other
+        if (n == 0 || featureTable[n].part != featureTable[n - 1].part) sum += rounded(featureTable[n].partBytes);
     return sum;
 }
 static_assert(largestRoom() <= sizeof(vkattn_feature_storage), "the caller's room must do for every struct of the table");
@@ -110,7 +144,9 @@ std::span<const FeatureRow> featureRows() {
     return featureTable;
 }
 
-const FeatureRow &subgroupSizeControlFeature = featureTable[0], &fullSubgroupsFeature = featureTable[1];
+const FeatureRow &featureRow(Feature feature) {
+    return featureTable[static_cast<uint32_t>(feature)];
+}
 
 bool EnabledExtensions::has(const char *name) const {
     return std::any_of(names, names + count, [&](const char *enabled) { return enabled && std::strcmp(enabled, name) == 0; });
@@ -139,6 +175,8 @@ vkattn_result PhysicalDevice::load(PFN_vkGetInstanceProcAddr get, VkInstance ins
         reinterpret_cast<PFN_vkGetPhysicalDeviceProperties2>(either("vkGetPhysicalDeviceProperties2", "vkGetPhysicalDeviceProperties2KHR"));
     getFeatures2 =
         reinterpret_cast<PFN_vkGetPhysicalDeviceFeatures2>(either("vkGetPhysicalDeviceFeatures2", "vkGetPhysicalDeviceFeatures2KHR"));
+    getMatrixShapes = reinterpret_cast<newer::GetCooperativeMatrixShapes>(get(instance, newer::getCooperativeMatrixShapesName));
+    getFlexibleDimensions = reinterpret_cast<newer::GetFlexibleDimensions>(get(instance, newer::getFlexibleDimensionsName));
     return VKATTN_OK;
 }
 

@@ -2,7 +2,7 @@
 // entry is needed to run: what is missing changes speed or a guarantee, never whether a problem can be computed.
 #pragma once
 
-#include "vkattn/vkattn.h"
+#include "core/newer_vulkan.hpp"
 
 #include <cstddef>
 #include <span>
@@ -33,7 +33,25 @@ struct FeatureRow {
 
 [[nodiscard]] std::span<const ExtensionRow> extensionRows();
 [[nodiscard]] std::span<const FeatureRow> featureRows();
-extern const FeatureRow &subgroupSizeControlFeature, &fullSubgroupsFeature;
+
+// The rows of the table, in its order.
+enum class Feature : uint32_t {
+    subgroupSizeControl,
+    fullSubgroups,
+    shaderFloat16,
+    memoryModel,
+    cooperativeMatrix,
+    bfloat16,
+    bfloat16Matrix,
+    matrix2WorkgroupScope,
+    matrix2Flexible,
+    matrix2Reductions,
+    matrix2Conversions,
+    matrix2PerElement,
+    matrix2TensorLoads,
+    count
+};
+[[nodiscard]] const FeatureRow &featureRow(Feature feature);
 
 // The extensions that a device has been, or will be, created with.
 struct EnabledExtensions {
@@ -48,6 +66,7 @@ struct Enabled {
     EnabledExtensions extensions;
     const VkPhysicalDeviceFeatures2 *features; // NULL: none
     [[nodiscard]] bool has(const FeatureRow &row) const;
+    [[nodiscard]] bool has(Feature feature) const { return has(featureRow(feature)); }
 };
 
 // The instance-level functions needed, through the host's vkGetInstanceProcAddr.
@@ -58,6 +77,9 @@ struct PhysicalDevice {
     PFN_vkGetPhysicalDeviceProperties2 getProperties2 = nullptr; // these two: NULL on Vulkan 1.0 without the instance extension
     PFN_vkGetPhysicalDeviceFeatures2 getFeatures2 = nullptr;
     PFN_vkEnumerateDeviceExtensionProperties enumerateExtensions = nullptr;
+    // These two: NULL where the instance does not know the extension.
+    newer::GetCooperativeMatrixShapes getMatrixShapes = nullptr;
+    newer::GetFlexibleDimensions getFlexibleDimensions = nullptr;
 
     [[nodiscard]] vkattn_result load(PFN_vkGetInstanceProcAddr get, VkInstance instance, VkPhysicalDevice device, uint32_t apiVersion,
                                      vkattn_diagnostic *why);

@@ -277,10 +277,10 @@ TEST_F(Requirements, aRoomMayBeUsedAgainForTheSameChain) {
     PhysicalDevice device;
     ASSERT_EQ(device.load(fakeGetInstanceProcAddr, instance, handle, VK_API_VERSION_1_3, nullptr), VKATTN_OK);
     // A second part: the same bits under another struct type, which the device answers by a function of its own.
-    FeatureRow second = fullSubgroupsFeature;
+    FeatureRow second = featureRow(Feature::fullSubgroups);
     second.part = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
     second.aggregate = VK_STRUCTURE_TYPE_MAX_ENUM;
-    const FeatureRow rows[] = {fullSubgroupsFeature, second};
+    const FeatureRow rows[] = {featureRow(Feature::fullSubgroups), second};
     device.getFeatures2 = [](VkPhysicalDevice, VkPhysicalDeviceFeatures2 *out) {
         static_cast<Part *>(out->pNext)->computeFullSubgroups = VK_TRUE;
     };
@@ -320,29 +320,295 @@ TEST_F(Requirements, patchCallsThatBreakTheRulesAreRefused) {
     EXPECT_EQ(vkattnPhysicalDeviceCaps(fakeGetInstanceProcAddr, instance, handle, 0, nullptr, 0, nullptr, &caps, &why), VKATTN_OK);
 }
 
+namespace {
+
+constexpr const char *allExtensions[] = {"VK_KHR_cooperative_matrix",  "VK_NV_cooperative_matrix2",  "VK_KHR_shader_bfloat16",
+                                         "VK_KHR_shader_float16_int8", "VK_KHR_vulkan_memory_model", sizeControl};
+
+std::vector<const char *> allBut(const char *without) {
+    std::vector<const char *> names(std::begin(allExtensions), std::end(allExtensions));
+    std::erase(names, without);
+    return names;
+}
+
+// Caps of a device that is created with what vkattn asks for.
+vkattn_caps capsOf(const Chain &chain, uint32_t apiVersion, const std::vector<const char *> &extensions) {
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    EXPECT_EQ(vkattnPhysicalDeviceCaps(fakeGetInstanceProcAddr, instance, handle, apiVersion, extensions.data(),
+                                       static_cast<uint32_t>(extensions.size()), &chain.head, &caps, nullptr),
+              VKATTN_OK);
+    vkattn_diagnostic why{};
+    EXPECT_EQ(checkCaps(caps, "caps", &why), VKATTN_OK) << why.message;
+    return caps;
+}
+vkattn_caps patchedCaps(uint32_t apiVersion, const std::vector<const char *> &extensions) {
+    Chain chain;
+    EXPECT_EQ(chain.patch(apiVersion, extensions), VKATTN_OK) << chain.why.message;
+    return capsOf(chain, apiVersion, extensions);
+}
+
+std::string shapesOf(const vkattn_caps &caps) {
+    std::string text;
+    for (uint32_t n = 0; n < caps.matrixShapeCount; ++n) {
+        const vkattn_matrix_shape &s = caps.matrixShapes[n];
+        text += std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) + (s.inputs == VKATTN_F16 ? "h " : "b ");
+    }
+    return text;
+}
+
+class MatrixUnits : public Requirements {
+  protected:
+    void SetUp() override {
+        fake = {};
+        fake.makeMatrixUnits();
+        fake.addShape(16, 16, 16, newer::componentFloat16, newer::componentFloat32);
+        fake.addShape(16, 16, 16, newer::componentFloat16, newer::componentFloat16);   // sums too narrow
+        fake.addShape(16, 16, 16, newer::componentFloat16, newer::componentFloat32);   // once more
+        fake.addShape(16, 8, 16, newer::componentFloat16, newer::componentFloat32, 2); // of a workgroup
+        fake.addShape(16, 16, 32, 3, 5);                                               // integers
+        fake.addShape(16, 8, 8, newer::componentBfloat16, newer::componentFloat32);
+        fake.addShape(8, 0, 8, newer::componentFloat16, newer::componentFloat32); // nonsense
+        fake.addShape(8, 8, 8, newer::componentFloat16, newer::componentFloat32);
+        fake.addFlexible(32, 32, 32, newer::componentFloat16, newer::componentFloat32, 2);
+        fake.addFlexible(16, 16, 8, newer::componentFloat16, newer::componentFloat32, newer::scopeSubgroup);
+        fake.addFlexible(8, 8, 8, newer::componentFloat16, newer::componentFloat16, newer::scopeSubgroup);
+    }
+};
+
+constexpr uint32_t allMatrix2 = 63;
+
+} // namespace
+
+TEST_F(MatrixUnits, extensionsAreListedFromTheVersionThatTheirShadersNeed) {
+    const auto has = [](uint32_t version, const char *name) {
+        const Names names = listed(version);
+        return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    for (const char *name : {"VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16"}) {
+        EXPECT_FALSE(has(VK_API_VERSION_1_0, name)) << name;
+        EXPECT_TRUE(has(VK_API_VERSION_1_1, name) && has(VK_API_VERSION_1_2, name) && has(VK_API_VERSION_1_3, name)) << name;
+    }
+    EXPECT_FALSE(has(VK_API_VERSION_1_2, "VK_NV_cooperative_matrix2"));
+    EXPECT_TRUE(has(VK_API_VERSION_1_3, "VK_NV_cooperative_matrix2"));
+    for (const char *name : {"VK_KHR_shader_float16_int8", "VK_KHR_vulkan_memory_model"}) {
+        EXPECT_TRUE(has(VK_API_VERSION_1_1, name)) << name;
+        EXPECT_FALSE(has(VK_API_VERSION_1_0, name) || has(VK_API_VERSION_1_2, name)) << name;
+    }
+}
+
+TEST_F(MatrixUnits, partsAreLinkedOrTheAggregateTakesTheirBits) {
+    Chain parts;
+    ASSERT_EQ(parts.patch(VK_API_VERSION_1_3, allBut(sizeControl)), VKATTN_OK) << parts.why.message;
+    const Types expected = {partType,
+                            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
+                            foreignType,
+                            newer::cooperativeMatrixFeaturesType,
+                            newer::shaderBfloat16FeaturesType,
+                            newer::cooperativeMatrix2FeaturesType};
+    EXPECT_EQ(parts.types(), expected);
+    const auto *last = reinterpret_cast<const newer::CooperativeMatrix2Features *>(parts.last());
+    EXPECT_TRUE(last->cooperativeMatrixReductions && last->cooperativeMatrixTensorAddressing && last->cooperativeMatrixWorkgroupScope);
+    EXPECT_FALSE(last->cooperativeMatrixBlockLoads) << "nothing uses it";
+
+    Chain chain;
+    VkPhysicalDeviceVulkan12Features core12{};
+    core12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    chain.link(core12, chain.aggregate);
+    ASSERT_EQ(chain.patch(VK_API_VERSION_1_3, allBut(sizeControl)), VKATTN_OK) << chain.why.message;
+    EXPECT_EQ(chain.types(),
+              (Types{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, aggregateType, newer::cooperativeMatrixFeaturesType,
+                     newer::shaderBfloat16FeaturesType, newer::cooperativeMatrix2FeaturesType}));
+    EXPECT_TRUE(core12.shaderFloat16 && core12.vulkanMemoryModel);
+    EXPECT_FALSE(core12.vulkanMemoryModelDeviceScope || core12.shaderInt8);
+    EXPECT_EQ(shapesOf(capsOf(chain, VK_API_VERSION_1_3, allBut(sizeControl))), "16x16x16h 16x8x8b 8x8x8h ");
+}
+
+TEST_F(MatrixUnits, capsHaveTheShapesThatKernelsCanUse) {
+    const vkattn_caps caps = patchedCaps(VK_API_VERSION_1_3, allBut(nullptr));
+    EXPECT_EQ(shapesOf(caps), "16x16x16h 16x8x8b 8x8x8h ");
+    EXPECT_EQ(caps.matrix2, allMatrix2);
+    EXPECT_TRUE(caps.matrix2Granularity[0] == 16 && caps.matrix2Granularity[1] == 16 && caps.matrix2Granularity[2] == 8);
+    EXPECT_EQ(caps.matrix2MaxDimension, 256u);
+    EXPECT_EQ(caps.minSubgroupSize, 32u);
+    EXPECT_EQ(caps.maxSubgroupSize, 64u);
+    EXPECT_EQ(caps.maxWorkgroupSubgroups, 16u);
+    EXPECT_EQ(caps.wrongKernels | caps.slowKernels, 0u);
+    // Vulkan 1.1 with everything as extensions; those of SPIR-V 1.6 stay out.
+    const vkattn_caps old = patchedCaps(VK_API_VERSION_1_1, allBut(nullptr));
+    EXPECT_EQ(shapesOf(old), shapesOf(caps));
+    EXPECT_EQ(old.matrix2, 0u);
+    EXPECT_EQ(old.matrix2MaxDimension, 0u);
+}
+
+TEST_F(MatrixUnits, needEveryFeature) {
+    // Below their core versions extensions bring the features.
+    for (const char *without : {"VK_KHR_cooperative_matrix", "VK_KHR_shader_float16_int8", "VK_KHR_vulkan_memory_model", sizeControl}) {
+        const vkattn_caps caps = patchedCaps(VK_API_VERSION_1_1, allBut(without));
+        EXPECT_EQ(caps.matrixShapeCount, 0u) << without;
+        EXPECT_EQ(caps.minSubgroupSize, without == sizeControl ? 0u : 32u);
+    }
+    EXPECT_EQ(shapesOf(patchedCaps(VK_API_VERSION_1_3, allBut("VK_KHR_shader_bfloat16"))), "16x16x16h 8x8x8h ");
+    EXPECT_EQ(patchedCaps(VK_API_VERSION_1_3, allBut("VK_NV_cooperative_matrix2")).matrix2, 0u);
+    const FakePhysicalDevice whole = fake;
+    for (const VkStructureType type :
+         {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
+          newer::cooperativeMatrixFeaturesType}) {
+        fake = whole;
+        fake.features[type][0] = 0;
+        const vkattn_caps caps = patchedCaps(VK_API_VERSION_1_3, allBut(nullptr));
+        EXPECT_EQ(caps.matrixShapeCount | caps.matrix2 | caps.matrix2MaxDimension, 0u) << type;
+    }
+    for (const size_t bit : {size_t{0}, size_t{2}}) {
+        fake = whole;
+        fake.features[newer::shaderBfloat16FeaturesType][bit] = 0;
+        EXPECT_EQ(shapesOf(patchedCaps(VK_API_VERSION_1_3, allBut(nullptr))), "16x16x16h 8x8x8h ");
+    }
+    fake = whole;
+    fake.computeFullSubgroups = false;
+    EXPECT_EQ(patchedCaps(VK_API_VERSION_1_3, allBut(nullptr)).matrixShapeCount, 0u);
+    fake = whole;
+    fake.matrixStages = VK_SHADER_STAGE_FRAGMENT_BIT;
+    EXPECT_EQ(patchedCaps(VK_API_VERSION_1_3, allBut(nullptr)).matrixShapeCount, 0u);
+    fake = whole;
+    Chain unpatched; // the host enabled nothing
+    EXPECT_EQ(capsOf(unpatched, VK_API_VERSION_1_3, allBut(nullptr)).matrixShapeCount, 0u);
+    fake.sizeControl.requiredSubgroupSizeStages = VK_SHADER_STAGE_FRAGMENT_BIT;
+    EXPECT_EQ(patchedCaps(VK_API_VERSION_1_3, allBut(nullptr)).minSubgroupSize, 0u);
+}
+
+TEST_F(MatrixUnits, everyBitOfTheSecondExtensionIsItsOwn) {
+    constexpr uint32_t bitOf[] = {VKATTN_MATRIX2_WORKGROUP_SCOPE, VKATTN_MATRIX2_FLEXIBLE,    VKATTN_MATRIX2_REDUCTIONS,
+                                  VKATTN_MATRIX2_CONVERSIONS,     VKATTN_MATRIX2_PER_ELEMENT, VKATTN_MATRIX2_TENSOR_LOADS};
+    for (size_t n = 0; n < std::size(bitOf); ++n) {
+        std::vector<VkBool32> &bits = fake.features[newer::cooperativeMatrix2FeaturesType];
+        bits.assign(7, 1);
+        bits[n] = 0;
+        const vkattn_caps caps = patchedCaps(VK_API_VERSION_1_3, allBut(nullptr));
+        EXPECT_EQ(caps.matrix2, allMatrix2 & ~bitOf[n]);
+        EXPECT_EQ(caps.matrix2MaxDimension, bitOf[n] == VKATTN_MATRIX2_FLEXIBLE ? 0u : 256u);
+    }
+}
+
+TEST_F(MatrixUnits, theFirstTwelveShapesAreKept) {
+    for (uint32_t n = 1; n <= 200; ++n) fake.addShape(8 * n, 16, 16, newer::componentFloat16, newer::componentFloat32);
+    const vkattn_caps caps = patchedCaps(VK_API_VERSION_1_3, allBut(nullptr));
+    EXPECT_EQ(caps.matrixShapeCount, uint32_t{VKATTN_MAX_MATRIX_SHAPES});
+    EXPECT_EQ(caps.matrixShapes[3].m, 8u);
+}
+
+TEST(Caps, theWeakerOfBothHasTheShapesOfBoth) {
+    Caps a = minimumCaps();
+    a.fullSubgroups = 1;
+    a.subgroupSize = 32;
+    a.minSubgroupSize = 8, a.maxSubgroupSize = 32, a.maxWorkgroupSubgroups = 64;
+    a.matrixShapeCount = 2;
+    a.matrixShapes[0] = {16, 16, 16, VKATTN_F16};
+    a.matrixShapes[1] = {16, 16, 16, VKATTN_BF16};
+    a.matrix2 = VKATTN_MATRIX2_FLEXIBLE | VKATTN_MATRIX2_REDUCTIONS;
+    a.matrix2Granularity[0] = a.matrix2Granularity[1] = a.matrix2Granularity[2] = 8;
+    a.matrix2MaxDimension = 256;
+    a.wrongKernels = 1u << VKATTN_KERNEL_FLASH_COOPMAT;
+    Caps b = a;
+    b.minSubgroupSize = 16, b.maxSubgroupSize = 64, b.maxWorkgroupSubgroups = 8;
+    b.matrixShapes[0] = {8, 8, 8, VKATTN_F16};
+    b.matrix2 = VKATTN_MATRIX2_FLEXIBLE | VKATTN_MATRIX2_CONVERSIONS;
+    b.matrix2Granularity[1] = 16;
+    b.matrix2MaxDimension = 128;
+    b.wrongKernels = 0;
+    b.slowKernels = 1u << VKATTN_KERNEL_FLASH_COOPMAT2;
+    for (const bool swapped : {false, true}) {
+        const Caps weak = swapped ? weakerCaps(b, a) : weakerCaps(a, b);
+        EXPECT_EQ(shapesOf(weak), "16x16x16b ");
+        EXPECT_EQ(weak.matrix2, uint32_t{VKATTN_MATRIX2_FLEXIBLE});
+        EXPECT_TRUE(weak.matrix2Granularity[0] == 8 && weak.matrix2Granularity[1] == 16 && weak.matrix2MaxDimension == 128);
+        EXPECT_TRUE(weak.minSubgroupSize == 16 && weak.maxSubgroupSize == 32 && weak.maxWorkgroupSubgroups == 8);
+        EXPECT_EQ(weak.wrongKernels, 1u << VKATTN_KERNEL_FLASH_COOPMAT);
+        EXPECT_EQ(weak.slowKernels, 1u << VKATTN_KERNEL_FLASH_COOPMAT2);
+        EXPECT_EQ(checkCaps(weak, "caps", nullptr), VKATTN_OK);
+    }
+    b.minSubgroupSize = b.maxSubgroupSize = 64;
+    b.fullSubgroups = 0;
+    Caps weak = weakerCaps(a, b);
+    EXPECT_EQ(weak.minSubgroupSize | weak.maxSubgroupSize | weak.maxWorkgroupSubgroups, 0u) << "no size suits both";
+    EXPECT_EQ(weak.matrixShapeCount | weak.matrix2 | weak.matrix2MaxDimension, 0u) << "matrix units need whole subgroups";
+    EXPECT_EQ(weak.matrixShapes[0].m, 0u);
+    b = minimumCaps();
+    weak = weakerCaps(a, b);
+    EXPECT_EQ(weak.matrixShapeCount | weak.matrix2 | weak.matrix2MaxDimension | weak.minSubgroupSize, 0u);
+}
+
+TEST(Caps, nonsenseIsRefusedWithItsReason) {
+    const auto refused = [](const char *expected, auto change) {
+        Caps caps = minimumCaps();
+        caps.subgroupSize = 32;
+        caps.fullSubgroups = 1;
+        caps.matrixShapeCount = 1;
+        caps.matrixShapes[0] = {16, 16, 16, VKATTN_F16};
+        vkattn_diagnostic why{};
+        EXPECT_EQ(checkCaps(caps, "caps", &why), VKATTN_OK) << why.message;
+        change(caps);
+        EXPECT_EQ(checkCaps(caps, "caps", &why), VKATTN_ERROR_INVALID_ARGUMENT) << expected;
+        EXPECT_NE(std::string(why.message).find(expected), std::string::npos) << why.message;
+    };
+    refused("minSubgroupSize is 24", [](Caps &c) { c.minSubgroupSize = 24, c.maxSubgroupSize = 32; });
+    refused("minSubgroupSize is 64", [](Caps &c) { c.minSubgroupSize = 64, c.maxSubgroupSize = 32; });
+    refused("minSubgroupSize is 0", [](Caps &c) { c.maxSubgroupSize = 32; });
+    refused("maxWorkgroupSubgroups is 0", [](Caps &c) { c.minSubgroupSize = c.maxSubgroupSize = 32; });
+    refused("matrixShapeCount is 13", [](Caps &c) { c.matrixShapeCount = 13; });
+    refused("matrixShapes[0] is 16x0x16", [](Caps &c) { c.matrixShapes[0].n = 0; });
+    refused("matrixShapes[0].inputs is 0", [](Caps &c) { c.matrixShapes[0].inputs = VKATTN_F32; });
+    refused("matrix2Granularity is 8x0x8", [](Caps &c) { c.matrix2Granularity[0] = c.matrix2Granularity[2] = 8; });
+    refused("matrix2MaxDimension 256", [](Caps &c) { c.matrix2MaxDimension = 256; });
+    refused("wrongKernels is 0x2", [](Caps &c) { c.wrongKernels = 1u << VKATTN_KERNEL_STAGED; });
+    refused("slowKernels 0x1,", [](Caps &c) { c.slowKernels = 1; });
+    refused("slowKernels 0x40,", [](Caps &c) { c.slowKernels = 1u << VKATTN_KERNEL_COUNT; });
+}
+
 // Valid usage of the flag and of the required size, over widths and tiles.
 TEST(SubgroupStage, asksForWholeSubgroupsOfThePlannedWidth) {
     Caps caps = minimumCaps();
     caps.subgroupSize = 32;
     constexpr uint32_t full = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     const PipelineKey shuffles = {Stage::flashSubgroups, {64}}, plain = {Stage::flash, {64}}, odd = {Stage::flashPlainSubgroups, {48}};
-    const SubgroupSizes one = {32, 32, 32, 64}, choice = {32, 8, 32, 64}, none = {32, 0, 0, 0};
-    EXPECT_EQ(subgroupStage(shuffles, caps, choice).flags, 0u) << "the feature is not enabled";
+    const auto sizes = [&](uint32_t smallest, uint32_t largest, uint32_t subgroups) -> const Caps & {
+        caps.minSubgroupSize = smallest, caps.maxSubgroupSize = largest, caps.maxWorkgroupSubgroups = subgroups;
+        return caps;
+    };
+    EXPECT_EQ(subgroupStage(shuffles, sizes(8, 32, 64), 32).flags, 0u) << "the feature is not enabled";
     caps.fullSubgroups = 1;
-    EXPECT_EQ(subgroupStage(plain, caps, choice).flags, 0u) << "no subgroup operations";
-    EXPECT_EQ(subgroupStage(plain, caps, choice).requiredSize, 0u);
-    EXPECT_EQ(subgroupStage(shuffles, caps, one).flags, full);
-    EXPECT_EQ(subgroupStage(shuffles, caps, one).requiredSize, 0u) << "there is one width only";
-    EXPECT_EQ(subgroupStage(shuffles, caps, choice).flags, full);
-    EXPECT_EQ(subgroupStage(shuffles, caps, choice).requiredSize, 32u);
-    EXPECT_EQ(subgroupStage(shuffles, caps, none).flags, full);
-    EXPECT_EQ(subgroupStage(shuffles, caps, none).requiredSize, 0u);
-    EXPECT_EQ(subgroupStage(odd, caps, choice).flags, 0u) << "48 lanes are not whole subgroups of 32";
-    EXPECT_EQ(subgroupStage(odd, caps, choice).requiredSize, 32u);
-    EXPECT_EQ(subgroupStage(shuffles, caps, {32, 8, 32, 1}).requiredSize, 0u) << "a workgroup may have one subgroup of a required size";
-    EXPECT_EQ(subgroupStage(shuffles, caps, {32, 8, 16, 64}).requiredSize, 0u) << "outside what may be required";
+    EXPECT_EQ(subgroupStage(plain, caps, 32).flags, 0u) << "no subgroup operations";
+    EXPECT_EQ(subgroupStage(plain, caps, 32).requiredSize, 0u);
+    EXPECT_EQ(subgroupStage(shuffles, sizes(32, 32, 64), 32).flags, full);
+    EXPECT_EQ(subgroupStage(shuffles, caps, 32).requiredSize, 0u) << "there is one width only";
+    EXPECT_EQ(subgroupStage(shuffles, sizes(8, 32, 64), 32).flags, full);
+    EXPECT_EQ(subgroupStage(shuffles, caps, 32).requiredSize, 32u);
+    EXPECT_EQ(subgroupStage(odd, caps, 32).flags, 0u) << "48 lanes are not whole subgroups of 32";
+    EXPECT_EQ(subgroupStage(odd, caps, 32).requiredSize, 32u);
+    EXPECT_EQ(subgroupStage(shuffles, sizes(0, 0, 0), 32).flags, full);
+    EXPECT_EQ(subgroupStage(shuffles, caps, 32).requiredSize, 0u);
+    EXPECT_EQ(subgroupStage(shuffles, sizes(8, 32, 1), 32).requiredSize, 0u) << "a workgroup may have one subgroup of a required size";
+    EXPECT_EQ(subgroupStage(shuffles, sizes(8, 16, 64), 32).requiredSize, 0u) << "outside what may be required";
     caps.subgroupSize = 16; // capsLimit: the plan is narrower than the device
-    EXPECT_EQ(subgroupStage(odd, caps, one).flags, 0u) << "48 lanes are whole subgroups of 16, but the device runs 32";
-    EXPECT_EQ(subgroupStage(odd, caps, choice).flags, full);
-    EXPECT_EQ(subgroupStage(odd, caps, choice).requiredSize, 16u);
+    EXPECT_EQ(subgroupStage(odd, sizes(32, 32, 64), 32).flags, 0u) << "48 lanes are whole subgroups of 16, but the device runs 32";
+    EXPECT_EQ(subgroupStage(odd, sizes(8, 32, 64), 32).flags, full);
+    EXPECT_EQ(subgroupStage(odd, caps, 32).requiredSize, 16u);
+}
+
+TEST(SubgroupStage, matrixKernelsSayHowWideTheirSubgroupsAre) {
+    Caps caps = minimumCaps();
+    caps.subgroupSize = 64, caps.fullSubgroups = 1;
+    caps.minSubgroupSize = 32, caps.maxSubgroupSize = 64, caps.maxWorkgroupSubgroups = 8;
+    constexpr uint32_t full = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+    for (const Stage stage : {Stage::flashCoopmat, Stage::flashCoopmatBf16, Stage::flashCoopmat2, Stage::flashCoopmat2Bf16}) {
+        EXPECT_EQ(subgroupStage({stage, {128, 32}}, caps, 64).requiredSize, 32u);
+        EXPECT_EQ(subgroupStage({stage, {128, 64}}, caps, 64).requiredSize, 64u);
+        EXPECT_EQ(subgroupStage({stage, {128, 32}}, caps, 64).flags, full);
+    }
+    const PipelineKey key = {Stage::flashCoopmat, {128, 32}};
+    caps.subgroupSize = caps.maxSubgroupSize = 32;
+    EXPECT_EQ(subgroupStage(key, caps, 32).requiredSize, 32u) << "one width only, and stated";
+    caps.minSubgroupSize = caps.maxSubgroupSize = caps.maxWorkgroupSubgroups = 0;
+    EXPECT_EQ(subgroupStage(key, caps, 32).requiredSize, 0u);
+    EXPECT_EQ(subgroupStage(key, caps, 32).flags, full);
 }

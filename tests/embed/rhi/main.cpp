@@ -81,8 +81,8 @@ class Attention {
     rhi::PipelineId pipelineOf(const vkattn_dispatch &d) {
         const auto known = pipelines_.find(d.pipelineKey);
         if (known != pipelines_.end()) return known->second;
-        const rhi::PipelineId made = device_.makePipeline(
-            {d.name, d.spirv, d.spirvBytes, d.specialization, d.operandCount, d.pushConstantBytes, d.requireFullSubgroups != 0});
+        const rhi::PipelineId made = device_.makePipeline({d.name, d.spirv, d.spirvBytes, d.specialization, d.operandCount,
+                                                           d.pushConstantBytes, d.requireFullSubgroups != 0, d.requiredSubgroupSize});
         return pipelines_[d.pipelineKey] = made;
     }
 

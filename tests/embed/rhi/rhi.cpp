@@ -242,6 +242,10 @@ PipelineId Device::makePipeline(const Shader &shader) {
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     info.stage.flags =
         shader.fullSubgroups ? VkPipelineShaderStageCreateFlags{VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT} : 0;
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size{};
+    size.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+    size.requiredSubgroupSize = shader.requiredSubgroupSize;
+    if (shader.requiredSubgroupSize) info.stage.pNext = &size;
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
     info.stage.module = module;
     info.stage.pName = "main";

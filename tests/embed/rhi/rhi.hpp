@@ -29,6 +29,7 @@ struct Shader {
     const VkSpecializationInfo *constants = nullptr;
     uint32_t bindingCount = 0, pushBytes = 0;
     bool fullSubgroups = false;
+    uint32_t requiredSubgroupSize = 0; // 0: none
 };
 using PipelineId = uint32_t;
 
