@@ -3,8 +3,9 @@
     gpu_peers.py time FOLDER [--limit SECONDS] [--only PATTERN]   the shapes of FOLDER/shapes.txt, to FOLDER/peers.csv
     gpu_peers.py table FOLDER                                     FOLDER/vulkan.csv beside peers.csv, and shares of the copy of ceilings.csv
 
-Times are medians by CUDA events, of replays of a CUDA graph where one can be captured: the GPU's own time, without Python's. peers.csv has the
-columns that vkattn-bench --compare takes. GFLOP/s are 4 * dim flops for each visible pair, GB/s Q, K, V and output once, as in vkattn-bench.
+Times are medians by CUDA events, of replays of a CUDA graph where one can be captured: the GPU's own time, without Python's. peers.csv
+has the columns that vkattn-bench --compare takes. GFLOP/s are 4 * dim flops for each visible pair, GB/s Q, K, V and output once, as in
+vkattn-bench.
 """
 import argparse
 import csv
@@ -149,7 +150,8 @@ def table(folder):
     for row in peers:
         if row["shape"].startswith("matmul"):
             print(f"{row['rival']} {row['shape']}: {float(row['gflops']) / 1e3:.0f} TFLOP/s")
-    print(f"{'shape':<36} {'kernel':<15} {'ms':>10} {'TFLOP/s':>9} {'GB/s':>8} {'of copy':>8}  {'best rival':<24} {'ms':>10} {'rival/ours':>10}")
+    heading = f"{'shape':<36} {'kernel':<15} {'ms':>10} {'TFLOP/s':>9} {'GB/s':>8} {'of copy':>8}"
+    print(f"{heading}  {'best rival':<24} {'ms':>10} {'rival/ours':>10}")
     for shape in read_shapes(folder):
         rivals = sorted((float(row["median_ms"]), row["rival"]) for row in peers if row["shape"] == shape[0])
         flops, moved = work(shape)
