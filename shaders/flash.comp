@@ -274,7 +274,9 @@ uint visiblePairs(int j) {
             const int key = j + int(c * keyLanes + keyLane);
             bool seen = key >= rowBegin[r] && key < rowEnd[r];
 #ifdef VKATTN_OPTIONS
-            seen = seen && overlaysShow(rowHead[r], rowQuery[r], rowDocument[r], min(key, keyLast), added[r * keysPerLane + c]);
+            // Not behind `seen`: a branch around the loads took 48 registers more on RDNA3 and spilled on Adreno 750.
+            const bool shown = overlaysShow(rowHead[r], rowQuery[r], rowDocument[r], min(key, keyLast), added[r * keysPerLane + c]);
+            seen = seen && shown;
 #endif
             bits |= seen ? 1u << (r * keysPerLane + c) : 0u;
         }
