@@ -137,7 +137,7 @@ vkattn_result coopmatSupported(vkattn_kernel kernel, const PlanLimits &limits, v
 vkattn_result chooseMatrices(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     const char *name = kernelName(kernel);
-    if (const auto r = coopmatSupported(kernel, limits, why)) return r;
+    if (coopmatSupported(kernel, limits, nullptr) != VKATTN_OK) return coopmatSupported(kernel, limits, why);
     const vkattn_dtype inputs = p.tensor(VKATTN_K).dtype;
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V})
         if (const vkattn_dtype type = p.tensor(role).dtype; type != inputs || type == VKATTN_F32)

@@ -67,6 +67,7 @@ FlashTuning cpuFlash(const Caps &caps) {
     }
     // What a CPU device calls matrix units is loops of its driver: for whoever asks, never by AUTO.
     t.matrix[0] = {256, 2, 1, 16};
+    t.matrix[1] = {256, 2, 1, 32}; // where matrices are larger than 8 x 8
     t.matrixRows = 0;
     const uint32_t lanes = caps.subgroupShuffle ? caps.subgroupSize : 1;
     t.decode[0] = {64, std::min(lanes, 4u), std::max(lanes / 4, 1u), 1, 4, 1, sourceDirect, 1, caps.subgroupShuffle, 1, 0};

@@ -189,8 +189,8 @@ TEST_F(CoopmatPlan, saysWhyItCannot) {
     EXPECT_TRUE(says(refusal(c, caps), "computeFullSubgroups"));
     caps = gpu(), caps.maxStorageBuffersPerStage = 8;
     EXPECT_TRUE(says(refusal(c, caps), "13 storage buffers a stage"));
-    caps = gpu(), caps.maxSharedMemoryBytes = 16384;
-    EXPECT_TRUE(says(refusal(c, caps), "bytes of shared memory; the device has 16384")) << refusal(c, caps);
+    caps = gpu(), caps.maxSharedMemoryBytes = 8192;
+    EXPECT_TRUE(says(refusal(c, caps), "bytes of shared memory; the device has 8192")) << refusal(c, caps);
     caps = gpu(), caps.maxWorkgroupInvocations = 32;
     EXPECT_TRUE(says(refusal(c, caps), "suits matrices of 16x16x16 and workgroups of 32")) << refusal(c, caps);
     caps = gpu(), caps.matrixShapeCount = 1, caps.matrixShapes[0] = {4, 4, 4, VKATTN_F16};
