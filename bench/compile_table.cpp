@@ -22,6 +22,14 @@ std::string changeText(const CompileRow &before, const CompileRow &now, Figure f
     return std::string(columnName(figure)) + " " + text(before) + " -> " + text(now);
 }
 
+// What has taken the room of other waves, as far as the driver says.
+std::string causes(const CompileRow &before, const CompileRow &now) {
+    std::vector<std::string> texts;
+    for (const Figure figure : {Figure::registers, Figure::sharedBytes})
+        if (before.figures[figure] != now.figures[figure]) texts.push_back(changeText(before, now, figure));
+    return texts.empty() ? "by neither registers nor shared memory" : join(texts, ", ");
+}
+
 bool isMatrixKernel(const CompileRow &row) {
     return row.kernel.find("coopmat") != std::string::npos && row.shader.find("coopmat") != std::string::npos;
 }
@@ -32,9 +40,10 @@ bool grown(const std::optional<uint64_t> &before, const std::optional<uint64_t> 
 }
 
 void check(const CompileRow &row, CompileComparison &result) {
+    const auto cell = [&](Figure figure) { return optionalText(row.figures[figure]); };
     if (row.headDim <= 128 && row.figures.spills())
-        result.failures.push_back(row.name() + ": spills " + optionalText(row.figures[Figure::spills]) + ", scratch_bytes " +
-                                  optionalText(row.figures[Figure::scratchBytes]) + ", where head dims up to 128 must not spill");
+        result.failures.push_back(row.name() + ": private memory (spills " + cell(Figure::spills) + ", scratch_bytes " +
+                                  cell(Figure::scratchBytes) + "), which head dims up to 128 must not need");
     if (isMatrixKernel(row) && row.figures[Figure::matrixInstructions] == uint64_t{0})
         result.failures.push_back(row.name() + ": no matrix instructions in a kernel that is made for them");
 }
@@ -48,11 +57,10 @@ void compare(const CompileRow &before, const CompileRow &now, CompileComparison 
         worse.push_back(changeText(before, now, Figure::spills));
     if (figure(before, Figure::matrixInstructions) && !figure(now, Figure::matrixInstructions) && !isMatrixKernel(now))
         worse.push_back(changeText(before, now, Figure::matrixInstructions));
-    if (grown(before.figures[Figure::registers], now.figures[Figure::registers]))
+    const bool fewerWaves = now.figures[Figure::waves] && figure(now, Figure::waves) < figure(before, Figure::waves);
+    if (!fewerWaves && grown(before.figures[Figure::registers], now.figures[Figure::registers]))
         worse.push_back(changeText(before, now, Figure::registers));
-    if (now.figures[Figure::waves] && figure(now, Figure::waves) < figure(before, Figure::waves))
-        worse.push_back(changeText(before, now, Figure::waves) + " (" + changeText(before, now, Figure::registers) + ", " +
-                        changeText(before, now, Figure::sharedBytes) + ")");
+    if (fewerWaves) worse.push_back(changeText(before, now, Figure::waves) + " (" + causes(before, now) + ")");
     if (!worse.empty()) result.failures.push_back(now.name() + ": " + join(worse, "; "));
 }
 

@@ -92,7 +92,9 @@ Measurement measure(Runtime &runtime, Peaks *peaks, const Shape &shape, const Ke
     if (!run(runtime, problem, operands, 1, options, m, result)) return m;
     m.compileSeconds = runtime.compileStatistics().seconds - compiledBefore;
     if (options.verify.value_or(true)) {
-        const vkattn_verify_options verify = verifyOptions(shape, options);
+        vkattn_verify_options verify = verifyOptions(shape, options);
+        verify.probabilityUnit = result.probabilityUnit;
+        verify.probabilityFloor = result.probabilityFloor;
         vkattn_verify_report report{};
         vkattn_diagnostic why{};
         const auto count = static_cast<uint32_t>(operands.list().size());

@@ -73,7 +73,8 @@ for device in $devices; do
     fi
     found=1
     report=$out/$device.txt table=bench/results/compile/$device.csv
-    printf '{"file_format_version":"1.0.1","ICD":{"api_version":"1.3.0","library_path":"%s"}}\n' "$(realpath "$library")" >"$out/$device.json"
+    printf '{"file_format_version":"1.0.1","ICD":{"api_version":"1.3.0","library_path":"%s"}}\n' "$(realpath "$library")" \
+        >"$out/$device.json"
     arguments=(--compile-report --kernel "$kernels")
     if [ -n "$check" ]; then
         if [ ! -e "$table" ]; then
@@ -87,8 +88,8 @@ for device in $devices; do
         arguments+=(--csv "$out/$device.csv")
     fi
     result=0
-    VK_DRIVER_FILES=$out/$device.json VK_ICD_FILENAMES=$out/$device.json "$drivers/run" --preload "${library%/*}/lib${shim}_noop_drm_shim.so" \
-        "$program" "${arguments[@]}" >"$report" 2>&1 </dev/null || result=$?
+    VK_DRIVER_FILES=$out/$device.json VK_ICD_FILENAMES=$out/$device.json \
+        "$drivers/run" --preload "${library%/*}/lib${shim}_noop_drm_shim.so" "$program" "${arguments[@]}" >"$report" 2>&1 </dev/null || result=$?
     [ -n "$check" ] || cat "$report"
     if [ -n "$check" ] || [ "$result" != 0 ]; then
         echo "$device: $(sed -n 's/^device *//p' "$report")"

@@ -39,6 +39,7 @@ set(rank_pipelines 4)
 set(rank_context 5)
 set(rank_zone 5)
 set(rank_record 6)
+set(rank_self_test 6)
 set(rank_api 7)
 
 set(violations)

@@ -6,6 +6,7 @@
 #include "vkattn/cpu.h"
 #include "vkattn/vkattn.hpp"
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,14 +29,19 @@ struct DeviceInfo {
     uint32_t index = 0;       // position in the ranked list: what --device INDEX means
     std::string name, driver; // driver: name and version as the driver tells them
     DeviceType type = DeviceType::other;
-    uint32_t vendorId = 0, deviceId = 0, apiVersion = 0;
-    vkattn_caps caps{};            // what plans on it are made from
-    uint64_t deviceLocalBytes = 0; // largest device-local heap
+    uint32_t vendorId = 0, deviceId = 0, apiVersion = 0, driverVersion = 0;
+    std::array<uint8_t, 16> pipelineCacheUuid{}; // of this device with this driver
+    vkattn_caps caps{};                          // what plans on it are made from
+    uint64_t deviceLocalBytes = 0;               // largest device-local heap
     uint64_t maxAllocationBytes = 0;
     uint32_t subgroupSize = 0; // 0: unknown (Vulkan 1.0 device)
-    bool timestamps = false, storage16Bit = false, shaderFloat16 = false, cooperativeMatrix = false;
+    bool timestamps = false, storage16Bit = false, shaderFloat16 = false;
+    bool cooperativeMatrix = false; // caps.matrixShapeCount > 0: matrix units that kernels can use
     std::vector<KernelSupport> kernels;
 };
+
+// Vulkan kernels that a self-test precedes (vkattn.h): those on matrix units.
+constexpr uint32_t selfTestedKernels = 1u << VKATTN_KERNEL_FLASH_COOPMAT | 1u << VKATTN_KERNEL_FLASH_COOPMAT2;
 
 struct RuntimeOptions {
     // Which device, among Runtime::devices(): an index, a name (whole, or a part that fits one kind of device; case does not matter), "cpu"
@@ -47,10 +53,26 @@ struct RuntimeOptions {
     uint64_t maxWorkspaceBytes = 0;       // as vkattn_host
     std::optional<vkattn_caps> capsLimit; // as vkattn_host
     std::string tuning;                   // a tuning file's text (docs/tuning.md); empty: the built-in table
-    std::function<void(const char *message)> log; // validation errors and warnings; called from the calling thread
+    // 1 << vkattn_kernel: before the first run() or prewarm() that takes such a kernel it is compared with the staged kernel, and timed
+    // against what VKATTN_KERNEL_AUTO takes without these; once for a device, driver and library. One that fails is refused from then on,
+    // with a message in `log`; one that is slower is passed over. 0: none.
+    uint32_t selfTest = selfTestedKernels;
+    // A file that keeps what was found for the next process; made where it is missing, with its folders. What cannot be read there
+    // is no verdict; where it cannot be written, `log` says so and nothing else happens. Empty: none. With capsLimit nothing is kept or
+    // read.
+    std::string verdictFile;
+    std::function<void(const char *message)> log; // validation errors, and warnings; called from the calling thread
     // Tests wrap Vulkan here (fault injection). NULL: the system's loader, through volk.
     PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr;
 };
+
+struct KernelVerdict {
+    std::string kernel;
+    vkattn_verdict verdict = VKATTN_VERDICT_TRUSTED;
+};
+// What `file` (RuntimeOptions::verdictFile) says of a device with its driver, for this library and whatever tuning. Empty where there is no
+// such file.
+[[nodiscard]] VKATTN_API std::vector<KernelVerdict> rememberedVerdicts(const std::string &file, const DeviceInfo &device);
 
 enum class OpenStatus {
     ok,

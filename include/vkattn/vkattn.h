@@ -56,6 +56,8 @@ extern "C" {
 
 /* (major << 22) | (minor << 12) | patch of the library that is linked, as VK_MAKE_VERSION does. */
 VKATTN_API uint32_t vkattnVersion(void);
+/* Of all shaders of the library: what was found with one hash (verdicts, measurements) says nothing about another. Pure; any thread. */
+VKATTN_API uint64_t vkattnShaderHash(void);
 
 /* A shape that the matrix units of a device multiply in one subgroup: C (m x n, f32) += A (m x k) B (k x n). */
 typedef struct vkattn_matrix_shape {

@@ -141,6 +141,24 @@ class Context {
         out.structSize = sizeof out;
         return vkattnContextCaps(handle_, &out);
     }
+    [[nodiscard]] vkattn_result setVerdict(vkattn_kernel kernel, vkattn_verdict verdict, vkattn_diagnostic *why = nullptr) const {
+        return vkattnSetVerdict(handle_, kernel, verdict, why);
+    }
+    [[nodiscard]] vkattn_result selfTestQuery(vkattn_kernel kernel, vkattn_self_test &out, vkattn_diagnostic *why = nullptr) const {
+        out.structSize = sizeof out;
+        return vkattnSelfTestQuery(handle_, kernel, &out, why);
+    }
+    [[nodiscard]] vkattn_result selfTestFill(vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why = nullptr) const {
+        return vkattnSelfTestFill(handle_, kernel, mapped, why);
+    }
+    [[nodiscard]] vkattn_result selfTestRecord(vkattn_kernel kernel, VkCommandBuffer commandBuffer, VkBuffer buffer, VkDeviceSize offset,
+                                               VkDescriptorPool descriptorPool = VK_NULL_HANDLE, vkattn_diagnostic *why = nullptr) const {
+        return vkattnSelfTestRecord(handle_, kernel, commandBuffer, descriptorPool, buffer, offset, why);
+    }
+    [[nodiscard]] vkattn_result selfTestJudge(vkattn_kernel kernel, const void *mapped, vkattn_verdict &verdict,
+                                              vkattn_diagnostic *why = nullptr) const {
+        return vkattnSelfTestJudge(handle_, kernel, mapped, &verdict, why);
+    }
     // The pipelines' size as a blob, or the blob itself: `bytes` is what there is, or of `data` was written.
     [[nodiscard]] vkattn_result cacheBytes(size_t &bytes, vkattn_diagnostic *why = nullptr) const {
         return vkattnExportCache(handle_, &bytes, nullptr, why);

@@ -1,10 +1,12 @@
 // The C functions of vkattn.h: argument checks, then the layers below.
+#include "core/cache.hpp"
 #include "core/context.hpp"
 #include "core/coopmat.hpp"
 #include "core/describe.hpp"
 #include "core/explain.hpp"
 #include "core/flash.hpp"
 #include "core/record.hpp"
+#include "core/self_test.hpp"
 #include "core/slices.hpp"
 #include "core/staged.hpp"
 #include "util/diagnostic.hpp"
@@ -26,7 +28,8 @@ const Log *logOf(vkattn_context handle) {
 vkattn_result planFor(Context &context, const vkattn_problem *description, Plan &plan, vkattn_diagnostic *why) {
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
-    return makePlan(problem, context.limits(), plan, why);
+    std::optional<PlanLimits> room;
+    return makePlan(problem, context.planLimits(room), plan, why);
 }
 
 // What a context on such a device would plan with.
@@ -46,6 +49,10 @@ extern "C" {
 
 uint32_t vkattnVersion(void) {
     return VK_MAKE_API_VERSION(0, VKATTN_VERSION_MAJOR, VKATTN_VERSION_MINOR, VKATTN_VERSION_PATCH);
+}
+
+uint64_t vkattnShaderHash(void) {
+    return shaderBankHash();
 }
 
 vkattn_result vkattnDeviceExtensions(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
@@ -94,6 +101,7 @@ vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const
     if (name) *name = kernelName(kernels[index]);
     if (why) why->message[0] = '\0';
     if (kernels[index] == VKATTN_KERNEL_STAGED) return stagedSupported(*caps, why);
+    if (const auto r = checkQuarantine(kernels[index], *caps, why)) return r;
     return flashSupported(kernels[index], {*caps, VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(*caps)}, why);
 }
 
@@ -118,7 +126,8 @@ vkattn_result vkattnContextCaps(vkattn_context context, vkattn_caps *out) {
     const LoggedCall call(logOf(context), why);
     if (!context || !out || out->structSize != sizeof(vkattn_caps))
         return call.result(fail(why, invalid, "context or out is NULL, or out->structSize is not sizeof(vkattn_caps)"));
-    *out = fromHandle(context)->limits().caps;
+    std::optional<PlanLimits> room;
+    *out = fromHandle(context)->planLimits(room).caps;
     return VKATTN_OK;
 }
 
@@ -127,9 +136,13 @@ static vkattn_result query(vkattn_context context, const vkattn_problem *problem
     if (out->structSize != sizeof(vkattn_requirements))
         return fail(why, invalid, "out->structSize is %u, expected sizeof(vkattn_requirements) = %zu", out->structSize,
                     sizeof(vkattn_requirements));
+    std::optional<PlanLimits> room;
+    const PlanLimits &limits = fromHandle(context)->planLimits(room);
+    Problem checked;
+    if (const auto r = makeProblem(problem, checked, why)) return r;
     Plan plan;
-    if (const auto r = planFor(*fromHandle(context), problem, plan, why)) return r;
-    const bool pool = fromHandle(context)->limits().caps.pushDescriptors == 0;
+    if (const auto r = makePlan(checked, limits, plan, why)) return r;
+    const bool pool = limits.caps.pushDescriptors == 0;
     out->dispatchCount = plan.dispatchCount;
     out->pipelineCount = plan.pipelines().size();
     out->descriptorSetCount = pool ? plan.dispatchCount : 0;
@@ -139,7 +152,7 @@ static vkattn_result query(vkattn_context context, const vkattn_problem *problem
     out->workspaceAlignment = plan.workspaceAlignment;
     out->kernelName = plan.kernelName();
     out->persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
-    out->maxSlices = mostSlices(plan, fromHandle(context)->limits());
+    out->maxSlices = mostSlices(plan, limits);
     out->probabilityUnit = weightRounding(plan).unit;
     out->probabilityFloor = weightRounding(plan).floor;
     return VKATTN_OK;
@@ -165,13 +178,14 @@ static vkattn_result slices(vkattn_context handle, const vkattn_problem *descrip
     if (!handle || !sliceCount) return fail(why, invalid, "context and sliceCount must not be NULL");
     if (!(microseconds > 0) || microseconds > 1e15)
         return fail(why, invalid, "microseconds is %g, expected more than 0 and at most 1e15", microseconds);
-    const Context &context = *fromHandle(handle);
+    std::optional<PlanLimits> room;
+    const PlanLimits &limits = fromHandle(handle)->planLimits(room);
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
     problem.slices = 1;
     Plan plan;
-    if (const auto r = makePlan(problem, context.limits(), plan, why)) return r;
-    return slicesForBudget(plan, context.limits(), microseconds, *sliceCount, why);
+    if (const auto r = makePlan(problem, limits, plan, why)) return r;
+    return slicesForBudget(plan, limits, microseconds, *sliceCount, why);
 }
 vkattn_result vkattnSlicesForBudget(vkattn_context context, const vkattn_problem *problem, double microseconds, uint32_t *sliceCount,
                                     vkattn_diagnostic *why) {
@@ -233,6 +247,70 @@ vkattn_result vkattnImportCache(vkattn_context context, size_t bytes, const void
     const vkattn_result result = fromHandle(context)->caches().importFrom(bytes, data, why);
     if (result == VKATTN_CACHE_REJECTED) fromHandle(context)->log().warning("the pipeline cache is not used: %s", why ? why->message : "");
     return call.result(result);
+}
+
+static vkattn_result checkJudged(vkattn_context context, vkattn_kernel kernel, vkattn_diagnostic *why) {
+    if (!context) return fail(why, invalid, "context is NULL");
+    if (kernel <= VKATTN_KERNEL_STAGED || kernel >= VKATTN_KERNEL_COUNT)
+        return fail(why, invalid, "kernel is %d, expected one other than VKATTN_KERNEL_AUTO and STAGED: staged is the baseline",
+                    static_cast<int>(kernel));
+    return VKATTN_OK;
+}
+
+static vkattn_result setVerdict(vkattn_context context, vkattn_kernel kernel, vkattn_verdict verdict, vkattn_diagnostic *why) {
+    if (const auto r = checkJudged(context, kernel, why)) return r;
+    if (verdict != VKATTN_VERDICT_TRUSTED && verdict != VKATTN_VERDICT_SLOW && verdict != VKATTN_VERDICT_WRONG)
+        return fail(why, invalid, "verdict is %d, expected VKATTN_VERDICT_TRUSTED, SLOW or WRONG", static_cast<int>(verdict));
+    fromHandle(context)->setVerdict(kernel, verdict);
+    return VKATTN_OK;
+}
+vkattn_result vkattnSetVerdict(vkattn_context context, vkattn_kernel kernel, vkattn_verdict verdict, vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(setVerdict(context, kernel, verdict, why));
+}
+
+static vkattn_result selfTestQuery(vkattn_context context, vkattn_kernel kernel, vkattn_self_test *out, vkattn_diagnostic *why) {
+    if (const auto r = checkJudged(context, kernel, why)) return r;
+    if (!out || out->structSize != sizeof(vkattn_self_test))
+        return fail(why, invalid, "out is NULL or its structSize is not sizeof(vkattn_self_test)");
+    return querySelfTest(*fromHandle(context), kernel, *out, why);
+}
+vkattn_result vkattnSelfTestQuery(vkattn_context context, vkattn_kernel kernel, vkattn_self_test *out, vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(selfTestQuery(context, kernel, out, why));
+}
+
+static vkattn_result selfTestFill(vkattn_context context, vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why) {
+    if (const auto r = checkJudged(context, kernel, why)) return r;
+    if (!mapped) return fail(why, invalid, "mapped is NULL");
+    return fillSelfTest(*fromHandle(context), kernel, mapped, why);
+}
+vkattn_result vkattnSelfTestFill(vkattn_context context, vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(selfTestFill(context, kernel, mapped, why));
+}
+
+static vkattn_result selfTestRecord(vkattn_context context, vkattn_kernel kernel, const SelfTestTarget &target, vkattn_diagnostic *why) {
+    if (const auto r = checkJudged(context, kernel, why)) return r;
+    if (!target.commandBuffer || !target.buffer) return fail(why, invalid, "commandBuffer and buffer must not be VK_NULL_HANDLE");
+    return recordSelfTest(*fromHandle(context), kernel, target, why);
+}
+vkattn_result vkattnSelfTestRecord(vkattn_context context, vkattn_kernel kernel, VkCommandBuffer commandBuffer,
+                                   VkDescriptorPool descriptorPool, VkBuffer buffer, VkDeviceSize offset, vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(selfTestRecord(context, kernel, {commandBuffer, descriptorPool, buffer, offset}, why));
+}
+
+static vkattn_result selfTestJudge(vkattn_context context, vkattn_kernel kernel, const void *mapped, vkattn_verdict *verdict,
+                                   vkattn_diagnostic *why) {
+    if (const auto r = checkJudged(context, kernel, why)) return r;
+    if (!mapped || !verdict) return fail(why, invalid, "mapped and verdict must not be NULL");
+    return judgeSelfTest(*fromHandle(context), kernel, mapped, *verdict, why);
+}
+vkattn_result vkattnSelfTestJudge(vkattn_context context, vkattn_kernel kernel, const void *mapped, vkattn_verdict *verdict,
+                                  vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(selfTestJudge(context, kernel, mapped, verdict, why));
 }
 
 void vkattnCompileStatistics(vkattn_context context, uint32_t *pipelines, uint64_t *nanoseconds) {

@@ -8,6 +8,37 @@
 
 namespace vkattn {
 
+namespace {
+
+constexpr uint32_t slowShift = 16;
+static_assert(VKATTN_KERNEL_COUNT <= slowShift);
+constexpr uint32_t verdictBits(const Caps &caps) {
+    return caps.wrongKernels | caps.slowKernels << slowShift;
+}
+
+} // namespace
+
+const PlanLimits &Context::planLimits(std::optional<PlanLimits> &room) const {
+    const uint32_t verdicts = verdicts_.load(std::memory_order_relaxed);
+    if (verdicts == verdictBits(limits_.caps)) return limits_;
+    room = limits_;
+    room->caps.wrongKernels = verdicts & ((1u << slowShift) - 1);
+    room->caps.slowKernels = verdicts >> slowShift;
+    return *room;
+}
+
+void Context::setVerdict(vkattn_kernel kernel, vkattn_verdict verdict) {
+    const uint32_t wrong = 1u << kernel, slow = wrong << slowShift;
+    const uint32_t set = verdict == VKATTN_VERDICT_WRONG ? wrong : verdict == VKATTN_VERDICT_SLOW ? slow : 0;
+    uint32_t before = verdicts_.load(std::memory_order_relaxed);
+    while (!verdicts_.compare_exchange_weak(before, (before & ~(wrong | slow)) | set, std::memory_order_relaxed)) {
+    }
+    if (verdict != VKATTN_VERDICT_TRUSTED)
+        log_.warning("the %s kernel is %s", kernelName(kernel),
+                     set == wrong ? "refused from now on: its self-test failed, or the host says so"
+                                  : "passed over from now on: others are faster");
+}
+
 vkattn_result Context::create(const vkattn_host &host, Context *&out, vkattn_diagnostic *why) {
     constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
     if (host.structSize != sizeof(vkattn_host))
@@ -57,6 +88,7 @@ vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *wh
                      "enable it?",
                      VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
     if (host.capsLimit) limits_.caps = weakerCaps(limits_.caps, *host.capsLimit);
+    verdicts_ = verdictBits(limits_.caps);
     limits_.maxWorkspaceBytes = host.maxWorkspaceBytes ? host.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES;
     if (const auto r = stagedSupported(limits_.caps, why)) return r;
     limits_.tuning = flashTuning(limits_.caps);

@@ -7,6 +7,9 @@
 #include "core/pipelines.hpp"
 #include "core/plan.hpp"
 
+#include <atomic>
+#include <optional>
+
 namespace vkattn {
 
 class Context {
@@ -15,7 +18,10 @@ class Context {
     [[nodiscard]] static vkattn_result create(const vkattn_host &host, Context *&out, vkattn_diagnostic *why);
     static void destroy(Context *context);
 
-    [[nodiscard]] const PlanLimits &limits() const { return limits_; }
+    [[nodiscard]] const PlanLimits &limits() const { return limits_; } // as they were when the context was created
+    // What plans are made from now: limits() with the verdicts of this moment. Copied into the room only where they differ.
+    [[nodiscard]] const PlanLimits &planLimits(std::optional<PlanLimits> &room) const;
+    void setVerdict(vkattn_kernel kernel, vkattn_verdict verdict); // any thread
     [[nodiscard]] VkDevice device() const { return device_; }
     [[nodiscard]] const DeviceTable &table() const { return table_; }
     [[nodiscard]] Pipelines &pipelines() { return pipelines_; }
@@ -33,6 +39,7 @@ class Context {
     Log log_;
     ZoneCallback zone_ = nullptr;
     PlanLimits limits_{};
+    std::atomic<uint32_t> verdicts_{0}; // caps.wrongKernels | caps.slowKernels << slowShift: one word, so that both change at once
     DeviceTable table_;
     PipelineCaches caches_;
     Pipelines pipelines_;

@@ -15,19 +15,28 @@ const char *kernelName(vkattn_kernel kernel) {
     return names[kernel];
 }
 
+vkattn_result checkQuarantine(vkattn_kernel kernel, const Caps &caps, vkattn_diagnostic *why) {
+    if (kernel == VKATTN_KERNEL_STAGED || !(caps.wrongKernels >> kernel & 1u)) return VKATTN_OK;
+    return fail(why, VKATTN_ERROR_UNSUPPORTED, "the self-test of the %s kernel failed on this device and driver; take another kernel",
+                kernelName(kernel));
+}
+
 vkattn_result makePlanFor(vkattn_kernel kernel, const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
+    if (const auto r = checkQuarantine(kernel, limits.caps, why)) return r;
     return kernel == VKATTN_KERNEL_STAGED ? makeStagedPlan(problem, limits, out, why) : makeFlashPlan(kernel, problem, limits, out, why);
 }
 
 vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
     if (problem.kernel != VKATTN_KERNEL_AUTO) return makePlanFor(problem.kernel, problem, limits, out, why);
+    const auto taken = [&](vkattn_kernel kernel) {
+        return !passedOver(kernel, limits.caps) && makePlanFor(kernel, problem, limits, out, nullptr) == VKATTN_OK;
+    };
     const uint64_t rows = uint64_t{problem.queryTokens} * problem.groupSize();
     if (limits.tuning.matrixRows && rows >= limits.tuning.matrixRows)
         for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH_COOPMAT2, VKATTN_KERNEL_FLASH_COOPMAT})
-            if (makeFlashPlan(kernel, problem, limits, out, nullptr) == VKATTN_OK) return VKATTN_OK;
-    const bool fewRows = rows <= limits.tuning.decodeRows;
-    if (fewRows && makeFlashPlan(VKATTN_KERNEL_DECODE, problem, limits, out, nullptr) == VKATTN_OK) return VKATTN_OK;
-    if (makeFlashPlan(VKATTN_KERNEL_FLASH, problem, limits, out, nullptr) == VKATTN_OK) return VKATTN_OK;
+            if (taken(kernel)) return VKATTN_OK;
+    if (rows <= limits.tuning.decodeRows && taken(VKATTN_KERNEL_DECODE)) return VKATTN_OK;
+    if (taken(VKATTN_KERNEL_FLASH)) return VKATTN_OK;
     return makeStagedPlan(problem, limits, out, why);
 }
 

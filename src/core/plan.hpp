@@ -171,6 +171,13 @@ struct PlanLimits {
     FlashTuning tuning;
 };
 
+// AUTO never takes it: its self-test failed, or others were measured to be faster.
+[[nodiscard]] constexpr bool passedOver(vkattn_kernel kernel, const Caps &caps) {
+    return ((caps.wrongKernels | caps.slowKernels) >> kernel & 1u) != 0;
+}
+// OK, or UNSUPPORTED where its self-test failed.
+[[nodiscard]] vkattn_result checkQuarantine(vkattn_kernel kernel, const Caps &caps, vkattn_diagnostic *why);
+
 // AUTO takes the first of decode, flash and staged that suits and can run (docs/performance.md). `out.kernel` says which.
 [[nodiscard]] vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why);
 // Why the planner would not choose `kernel` for the problem, or whether it can at all: OK or UNSUPPORTED.

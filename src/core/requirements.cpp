@@ -28,6 +28,14 @@ constexpr ExtensionRow extensionTable[] = {
 
 #define VKATTN_FEATURE(bit, extension, core, Part, part, Aggregate, aggregate, since)                                                      \
     { #bit, extension, core, part, sizeof(Part), offsetof(Part, bit), aggregate, since, offsetof(Aggregate, bit) }
+#define VKATTN_MEMORY_MODEL_FEATURE(bit, together)                                                                                         \
+    {                                                                                                                                      \
+#bit, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2,                                                               \
+            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES, sizeof(VkPhysicalDeviceVulkanMemoryModelFeatures),             \
+            offsetof(VkPhysicalDeviceVulkanMemoryModelFeatures, bit), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,               \
+            VK_API_VERSION_1_2, offsetof(VkPhysicalDeviceVulkan12Features, bit),                                                           \
+            offsetof(VkPhysicalDeviceVulkanMemoryModelFeatures, together)                                                                  \
+    }
 #define VKATTN_EXTENSION_FEATURE(bit, extension, Part, part) /* in no core version yet */                                                  \
     { #bit, extension, neverCore, part, sizeof(Part), offsetof(Part, bit), VK_STRUCTURE_TYPE_MAX_ENUM, neverCore, 0 }
 #define VKATTN_MATRIX2_FEATURE(bit)                                                                                                        \
@@ -44,9 +52,10 @@ constexpr FeatureRow featureTable[] = {
     VKATTN_FEATURE(shaderFloat16, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_API_VERSION_1_2, VkPhysicalDeviceShaderFloat16Int8Features,
                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES, VkPhysicalDeviceVulkan12Features,
                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VK_API_VERSION_1_2),
-    VKATTN_FEATURE(vulkanMemoryModel, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2,
-                   VkPhysicalDeviceVulkanMemoryModelFeatures, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
-                   VkPhysicalDeviceVulkan12Features, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VK_API_VERSION_1_2),
+    // Both or none: atomic operations have device scope, those on halves of outputs too, and in a device with the first bit and without the
+    // second that is against the rules in any shader (VUID-RuntimeSpirv-vulkanMemoryModel-06265).
+    VKATTN_MEMORY_MODEL_FEATURE(vulkanMemoryModel, vulkanMemoryModelDeviceScope),
+    VKATTN_MEMORY_MODEL_FEATURE(vulkanMemoryModelDeviceScope, vulkanMemoryModel),
     VKATTN_EXTENSION_FEATURE(cooperativeMatrix, newer::cooperativeMatrixName, newer::CooperativeMatrixFeatures,
                              newer::cooperativeMatrixFeaturesType),
     VKATTN_BFLOAT16_FEATURE(shaderBFloat16Type),
@@ -61,6 +70,7 @@ constexpr FeatureRow featureTable[] = {
 #undef VKATTN_BFLOAT16_FEATURE
 #undef VKATTN_MATRIX2_FEATURE
 #undef VKATTN_EXTENSION_FEATURE
+#undef VKATTN_MEMORY_MODEL_FEATURE
 #undef VKATTN_FEATURE
 static_assert(std::size(featureTable) == static_cast<size_t>(Feature::count));
 
@@ -107,7 +117,7 @@ bool deviceHas(const PhysicalDevice &device, const FeatureRow &row) {
     chain.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
     chain.pNext = part;
     device.getFeatures2(device.handle, &chain);
-    return bitAt(part, row.partBit);
+    return bitAt(part, row.partBit) && (row.together == 0 || bitAt(part, row.together));
 }
 
 // Where the chain has the bit, or where it is to go.

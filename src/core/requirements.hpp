@@ -29,6 +29,7 @@ struct FeatureRow {
     VkStructureType aggregate; // VK_STRUCTURE_TYPE_MAX_ENUM: none
     uint32_t aggregateSince;   // the version from which devices know the aggregate
     size_t aggregateBit;
+    size_t together = 0; // offset of another bit of the part: the device has both, or this one stays as it is; 0: none
 };
 
 [[nodiscard]] std::span<const ExtensionRow> extensionRows();
@@ -40,6 +41,7 @@ enum class Feature : uint32_t {
     fullSubgroups,
     shaderFloat16,
     memoryModel,
+    memoryModelDeviceScope,
     cooperativeMatrix,
     bfloat16,
     bfloat16Matrix,

@@ -325,32 +325,4 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
     return {};
 }
 
-Device::Failure Device::warmUp(const vkattn_problem &problem) {
-    vkattn_diagnostic why{};
-    vkattn_requirements requirements{};
-    requirements.structSize = sizeof requirements;
-    if (const vkattn_result r = vkattnQuery(context_, &problem, &requirements, &why)) return {VK_SUCCESS, r, why.message};
-    std::vector<vkattn_binding> bindings;
-    for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
-        const auto role = static_cast<vkattn_role>(n);
-        const uint64_t bytes = role == VKATTN_WORKSPACE ? requirements.workspaceBytes : vkattnOperandBytes(&problem, role);
-        if (bytes == 0) continue;
-        if (auto f = reserve(buffers_[role], bytes, unified_)) return f;
-        bindings.push_back({role, buffers_[role].buffer, 0, buffers_[role].size});
-    }
-    if (auto f = prepareDescriptorPool(requirements)) return f;
-    if (auto f = begin()) return f;
-    vkattn_record record{};
-    record.structSize = sizeof record;
-    record.allowCompile = 1;
-    record.commandBuffer = commands_;
-    record.bindings = bindings.data();
-    record.bindingCount = static_cast<uint32_t>(bindings.size());
-    record.descriptorPool = descriptors_;
-    if (const vkattn_result r = vkattnRecord(context_, &problem, &record, &why))
-        return {static_cast<VkResult>(why.vkResult), r, why.message};
-    if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
-    return submitAndWait();
-}
-
 } // namespace vkattn

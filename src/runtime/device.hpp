@@ -40,6 +40,11 @@ class Device {
     // Runs the problem on buffers of any content: its pipelines are then compiled, whenever the driver does that.
     [[nodiscard]] Failure warmUp(const vkattn_problem &problem);
 
+    // trial.cpp. Compares with the staged kernel: TRUSTED, or WRONG with what differed, and the context refuses it from then on.
+    [[nodiscard]] Failure selfTest(vkattn_kernel kernel, vkattn_verdict &verdict, std::string &difference);
+    // Times it on a middling problem against what AUTO takes without the kernels `without` (1 << vkattn_kernel). Tens of milliseconds.
+    [[nodiscard]] Failure isSlower(vkattn_kernel kernel, uint32_t without, bool &slower);
+
     [[nodiscard]] vkattn_context context() const { return context_; }
 
   private:
@@ -60,6 +65,8 @@ class Device {
     [[nodiscard]] Failure recordSlice(const vkattn_problem &problem, std::span<const vkattn_binding> bindings, uint32_t slice);
     [[nodiscard]] Failure submitTimed(double &milliseconds);
     [[nodiscard]] Failure prepareDescriptorPool(const vkattn_requirements &requirements);
+    [[nodiscard]] Failure bindAnything(const vkattn_problem &problem, std::vector<vkattn_binding> &bindings); // buffers of any content
+    [[nodiscard]] Failure time(const vkattn_problem &problem, double &milliseconds);                          // median of three
     [[nodiscard]] static Failure failed(const char *call, VkResult result);
 
     RuntimeDeviceTable table_;

@@ -290,6 +290,8 @@ DeviceInfo Instance::describe(VkPhysicalDevice device) const {
     info.deviceId = properties.deviceID;
     info.apiVersion = properties.apiVersion;
     info.driver = versionText(properties.driverVersion);
+    info.driverVersion = properties.driverVersion;
+    std::copy(std::begin(properties.pipelineCacheUUID), std::end(properties.pipelineCacheUUID), info.pipelineCacheUuid.begin());
 
     VkPhysicalDeviceMemoryProperties memory;
     table_.GetPhysicalDeviceMemoryProperties(device, &memory);
@@ -338,7 +340,6 @@ DeviceInfo Instance::describe(VkPhysicalDevice device) const {
         info.storage16Bit = storage.storageBuffer16BitAccess;
         info.shaderFloat16 = float16.shaderFloat16;
     }
-    info.cooperativeMatrix = contains(listedExtensions(device), "VK_KHR_cooperative_matrix");
 
     info.caps.structSize = sizeof info.caps;
     const std::vector<const char *> extensions = deviceExtensions(device);
@@ -351,6 +352,7 @@ DeviceInfo Instance::describe(VkPhysicalDevice device) const {
         info.kernels.push_back({"staged", false, why.message});
         return info;
     }
+    info.cooperativeMatrix = info.caps.matrixShapeCount > 0;
     const char *name = nullptr;
     for (uint32_t n = 0;; ++n) {
         why = {};

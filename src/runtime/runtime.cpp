@@ -2,12 +2,14 @@
 
 #include "runtime/device.hpp"
 #include "runtime/median.hpp"
+#include "runtime/verdicts.hpp"
 #include "runtime/warm_up.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <new>
 
 namespace vkattn {
@@ -68,6 +70,67 @@ struct Runtime::Impl {
     uint32_t cpuThreads = 0;
     std::unique_ptr<unsigned char[]> cpuWorkspace;
     uint64_t cpuWorkspaceBytes = 0;
+
+    std::optional<Verdicts> verdicts;
+    uint32_t untested = 0; // 1 << vkattn_kernel: kernels that the device has, and whose self-test comes before their first use
+
+    // Verdicts of an earlier time hold.
+    void recallVerdicts() {
+        verdicts.emplace(options, *info);
+        for (uint32_t n = VKATTN_KERNEL_FLASH; n < VKATTN_KERNEL_COUNT; ++n) {
+            const auto kernel = static_cast<vkattn_kernel>(n);
+            const bool there = std::any_of(info->kernels.begin(), info->kernels.end(), [&](const KernelSupport &support) {
+                return support.available && support.kernel == kernelWord(kernel);
+            });
+            if (!there || !(options.selfTest >> n & 1u)) continue;
+            const std::optional<vkattn_verdict> verdict = verdicts->find(kernel);
+            if (!verdict)
+                untested |= 1u << n;
+            else if (*verdict != VKATTN_VERDICT_TRUSTED)
+                (void)vkattnSetVerdict(device->context(), kernel, *verdict, nullptr);
+        }
+    }
+
+    void say(const std::string &message) const {
+        if (options.log) options.log(message.c_str());
+    }
+
+    void test(vkattn_kernel kernel) {
+        untested &= ~(1u << kernel);
+        vkattn_verdict verdict = VKATTN_VERDICT_TRUSTED;
+        std::string difference;
+        bool slower = false;
+        Device::Failure failure = device->selfTest(kernel, verdict, difference);
+        if (failure.result == VKATTN_ERROR_UNSUPPORTED) return; // it takes some problems here, and none of the self-test's
+        if (!failure && verdict == VKATTN_VERDICT_TRUSTED) failure = device->isSlower(kernel, options.selfTest, slower);
+        if (failure.result == VKATTN_ERROR_DEVICE_LOST) lost = "the device was lost: " + failure.why;
+        if (failure) { // not remembered: memory may be there the next time
+            (void)vkattnSetVerdict(device->context(), kernel, VKATTN_VERDICT_WRONG, nullptr);
+            return say(std::string(kernelWord(kernel)) + " is not used: its self-test could not run: " + failure.why);
+        }
+        if (verdict == VKATTN_VERDICT_WRONG)
+            say(std::string(kernelWord(kernel)) + " computes wrongly on " + info->name + " (" + info->driver +
+                ") and is not used: " + difference);
+        else if (slower)
+            (void)vkattnSetVerdict(device->context(), kernel, verdict = VKATTN_VERDICT_SLOW, nullptr);
+        verdicts->remember(kernel, verdict, options.log);
+    }
+
+    // Until the problem's plan takes a kernel that has been tested, or that needs no test.
+    void testWhatTakes(const vkattn_problem &problem) {
+        while (untested != 0 && lost.empty()) {
+            vkattn_requirements requirements{};
+            requirements.structSize = sizeof requirements;
+            if (vkattnQuery(device->context(), &problem, &requirements, nullptr) != VKATTN_OK) return;
+            uint32_t kernel = VKATTN_KERNEL_FLASH;
+            while (
+                kernel < VKATTN_KERNEL_COUNT &&
+                (!(untested >> kernel & 1u) || std::strcmp(requirements.kernelName, kernelWord(static_cast<vkattn_kernel>(kernel))) != 0))
+                ++kernel;
+            if (kernel == VKATTN_KERNEL_COUNT) return;
+            test(static_cast<vkattn_kernel>(kernel));
+        }
+    }
 
     vkattn_result prepareCpu(const vkattn_problem &problem, uint32_t threads, vkattn_cpu_plan &plan, vkattn_diagnostic &why) {
         if (!cpuPool || cpuThreads != threads) {
@@ -165,7 +228,10 @@ std::unique_ptr<Runtime> Runtime::open(const RuntimeOptions &options, OpenStatus
             std::string reason;
             impl.device = Device::create(*impl.instance, *found, options, reason);
             impl.info = &found->info;
-            if (impl.device) return runtime;
+            if (impl.device) {
+                impl.recallVerdicts();
+                return runtime;
+            }
             why += (why.empty() ? "" : "; ") + found->info.name + ": " + reason;
         }
     }
@@ -189,6 +255,7 @@ vkattn_result Runtime::prewarm(std::span<const vkattn_problem> problems, std::st
     if (!impl_->device) return VKATTN_OK;
     std::string ignored;
     std::string &reason = why ? *why : ignored;
+    for (const vkattn_problem &problem : problems) impl_->testWhatTakes(problem);
     if (!impl_->lost.empty()) return reason = impl_->lost, VKATTN_ERROR_DEVICE_LOST;
     const vkattn_context context = impl_->device->context();
     vkattn_diagnostic diagnostic{};
@@ -236,6 +303,7 @@ RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_ope
         return vkattnQuery(impl_->device->context(), &planned, &requirements, &why);
     };
     std::string reason;
+    impl_->testWhatTakes(problem);
     if (!impl_->lost.empty()) {
         result.status = VKATTN_ERROR_DEVICE_LOST;
         reason = impl_->lost;

@@ -22,7 +22,7 @@ constexpr uint32_t maxDim = 2048, maxTuneSeconds = 86400, maxTuneDims = 12; // r
 
 // What was typed, before its meaning is checked.
 struct RawRun {
-    std::string causal, align, window, scale, softcap, roundTo, outDtype, device, tuning, kernel, slices, verify, repeat;
+    std::string causal, align, window, scale, softcap, roundTo, outDtype, device, tuning, verdicts, kernel, slices, verify, repeat;
     std::string shapes[3], dtype, with, ragged; // explain
 };
 
@@ -150,7 +150,9 @@ void refuseMissingValues(const CLI::App &app) {
         // CLI11 takes whatever follows as the value, so `--out --json` would write a file named --json.
         if (value.rfind("--", 0) == 0)
             throw Failure(option->get_name() + " needs a value, and '" + value + "' follows it: to name a file so, write ./" + value);
-        if (value.empty() && option->get_expected_min() > 0) throw Failure(option->get_name() + " needs a value, not an empty one");
+        const bool mayBeEmpty = option->get_name() == "--verdicts"; // as none
+        if (value.empty() && option->get_expected_min() > 0 && !mayBeEmpty)
+            throw Failure(option->get_name() + " needs a value, not an empty one");
     }
 }
 
@@ -164,6 +166,7 @@ void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
     if (app.count("--softcap") > 0) run.softcap = parseFloat("--softcap", raw.softcap, false);
     if (app.count("--device") > 0) run.device = raw.device;
     if (app.count("--tuning") > 0) run.tuning = raw.tuning;
+    if (app.count("--verdicts") > 0) run.verdicts = raw.verdicts;
     if (run.tuning && !run.findTuning)
         throw Failure("--tuning names a file and --no-tuning wants the built-in tiles: give one of the two and not both");
     if (app.count("--kernel") > 0) run.kernel = static_cast<vkattn_kernel>(parseWord("--kernel", raw.kernel, kernelNames));
@@ -258,6 +261,9 @@ void addExplainOptions(CLI::App &app, RawRun &raw) {
         "--cu-seqlens-q and -k); nothing is computed or written, and --out, --verify and --repeat do nothing.");
 }
 
+constexpr const char *verdictsType = "FILE|none", *verdictsText = "Where to keep which kernels' self-tests have passed or failed on a "
+                                                                  "device; default ~/.cache/vkattn/verdicts";
+
 void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run, bool arraysRequired) {
     const auto file = [&](vkattn_role role, const char *text) {
         return app.add_option(operandName(role).option, run.files[role], text)->type_name("FILE");
@@ -297,11 +303,13 @@ void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run, bool arraysReq
         "--deterministic", [&run] { run.flags |= VKATTN_DETERMINISTIC; },
         "Bitwise the same result whatever the batch size, on one device and kernel");
     value("--device", raw.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
-    value("--kernel", raw.kernel, "NAME", "auto (default), staged, flash or decode: which Vulkan kernel computes");
+    value("--kernel", raw.kernel, "NAME",
+          "auto (default), staged, flash, decode, flash_coopmat or flash_coopmat2: which Vulkan kernel computes");
     value("--slices", raw.slices, "N", "Submit the work to the device in N nearly equal pieces, so that none runs for long; default 1");
     value("--tuning", raw.tuning, "FILE", "Tiles that `vkattn tune` has measured; default: its file for this device, where there is one");
     app.add_flag_callback(
         "--no-tuning", [&run] { run.findTuning = false; }, "Do not look for that file: the built-in tiles");
+    value("--verdicts", raw.verdicts, verdictsType, verdictsText);
     value("--verify", raw.verify, "all|ROWS",
           "--verify, --verify=all or --verify=ROWS: compare with the double-precision CPU oracle; "
           "alone: every row of small problems, else a sample")
@@ -369,6 +377,9 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     addExplainOptions(*explainCommand, rawExplain);
     CLI::App *infoCommand =
         app.add_subcommand("info", "List every device: limits, features, what kernels it can run and why not the others");
+    infoCommand->allow_windows_style_options(false);
+    std::string infoVerdicts;
+    infoCommand->add_option("--verdicts", infoVerdicts, verdictsText)->type_name(verdictsType);
     infoCommand->add_flag("--json", info.json, "Print one JSON object instead of text");
     TuneArguments tune;
     std::string tuneSeconds, tuneDims;
@@ -399,6 +410,8 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         checkConflicts(*explainCommand, explain.run, explain.assumed);
         line.explain = explain;
     } else if (infoCommand->parsed()) {
+        refuseMissingValues(*infoCommand);
+        if (infoCommand->count("--verdicts") > 0) info.verdicts = infoVerdicts;
         line.info = info;
     } else if (tuneCommand->parsed()) {
         interpretTune(*tuneCommand, tuneSeconds, tuneDims, tune);

@@ -30,8 +30,9 @@ struct RunArguments {
 
     std::optional<std::string> device;
     bool allowFallback = true;
-    std::optional<std::string> tuning; // a file; otherwise
-    bool findTuning = true;            // the one in the default place, where there is one
+    std::optional<std::string> tuning;   // a file; otherwise
+    bool findTuning = true;              // the one in the default place, where there is one
+    std::optional<std::string> verdicts; // a file, or empty or "none"; otherwise the default place
     std::optional<VerifyRequest> verify;
     uint32_t repeat = 1;
     bool json = false;
@@ -51,6 +52,7 @@ struct ExplainArguments {
 };
 
 struct InfoArguments {
+    std::optional<std::string> verdicts; // as RunArguments
     bool json = false;
 };
 

@@ -1,5 +1,7 @@
 #include "device.hpp"
 
+#include "verdicts.hpp"
+
 namespace vkattn::tool {
 
 std::unique_ptr<Runtime> openRuntime(const RuntimeOptions &options, const std::string &ifUnusable) {
@@ -17,6 +19,8 @@ OpenedRuntime openRuntime(const RunArguments &arguments) {
     RuntimeOptions options;
     options.device = arguments.device.value_or("");
     options.allowFallback = arguments.allowFallback;
+    useVerdicts(arguments.verdicts, options);
+    opened.verdictFile = options.verdictFile;
     if (arguments.tuning) options.tuning = (opened.tuning = readTuning(*arguments.tuning)).text;
     opened.runtime = openRuntime(options, ifUnusable);
     if (opened.runtime->device() == nullptr) return opened;

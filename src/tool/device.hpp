@@ -11,6 +11,7 @@ namespace vkattn::tool {
 struct OpenedRuntime {
     std::unique_ptr<Runtime> runtime;
     Tuning tuning; // means nothing where the CPU computes
+    std::string verdictFile;
 };
 
 // Throws Failure where there is no such device, or none that is usable and --no-fallback forbids the CPU; or where --tuning is no tuning.

@@ -6,6 +6,7 @@
 #include "json_text.hpp"
 #include "names.hpp"
 #include "options_report.hpp"
+#include "verdicts.hpp"
 
 #include <vkattn/vkattn.h>
 
@@ -41,7 +42,9 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
     vkattn_explanation plan{};
     plan.structSize = sizeof plan;
     const std::string &tuning = opened.tuning.text;
-    const vkattn_result status = vkattnExplain(&device->caps, 0, tuning.data(), tuning.size(), &job.problem, &plan, &why);
+    vkattn_caps caps = device->caps;
+    applyVerdicts(opened.verdictFile, *device, caps);
+    const vkattn_result status = vkattnExplain(&caps, 0, tuning.data(), tuning.size(), &job.problem, &plan, &why);
     const std::string reason = device->name + ": " + why.message;
     if (status == VKATTN_OK) {
         result.device = device->name;

@@ -111,8 +111,8 @@ TEST_F(FailureTest, infoTakesNamesThatAreNotUtf8) {
     EXPECT_TRUE(parsed["devices"][0]["limits"]["subgroupSize"].is_null());
     const Outcome text = faultyTool("strange-device", {"info"});
     EXPECT_EQ(text.status, 0);
-    EXPECT_NE(text.out.find("staged   not available: maxStorageBuffersPerStage is 3, 4 are needed"), std::string::npos) << text.out;
-    EXPECT_NE(text.out.find("future   available\n"), std::string::npos) << text.out;
+    EXPECT_NE(text.out.find("staged         not available: maxStorageBuffersPerStage is 3, 4 are needed"), std::string::npos) << text.out;
+    EXPECT_NE(text.out.find("future         available\n"), std::string::npos) << text.out;
 }
 
 TEST_F(FailureTest, infoWithoutDevicesAlwaysSaysWhy) {

@@ -28,6 +28,10 @@ struct Runtime::Impl {
     std::string fallbackReason;
 };
 
+std::vector<KernelVerdict> rememberedVerdicts(const std::string &, const DeviceInfo &) {
+    return fault() == "strange-device" ? std::vector<KernelVerdict>{{"future", VKATTN_VERDICT_WRONG}} : std::vector<KernelVerdict>{};
+}
+
 Runtime::Runtime() : impl_(std::make_unique<Impl>()) {}
 Runtime::~Runtime() = default;
 

@@ -48,6 +48,7 @@ int CliTest::launch(const Arguments &command, const std::vector<std::string> &en
     if (std::find(command.begin(), command.end(), "cpu") == command.end() && std::getenv("ASAN_OPTIONS") == nullptr)
         words.push_back("ASAN_OPTIONS=detect_leaks=0");
     words.push_back("XDG_CONFIG_HOME=" + config().string());
+    words.push_back("XDG_CACHE_HOME=" + file("cache").string());
     words.insert(words.end(), environment.begin(), environment.end());
     words.insert(words.end(), {"/bin/sh", "-c", "cd \"$0\" && exec \"$@\"", folder_.string()});
     words.insert(words.end(), command.begin(), command.end());

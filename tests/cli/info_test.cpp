@@ -29,7 +29,16 @@ class InfoTest : public CliTest {
             names.push_back(kernel["name"]);
             EXPECT_TRUE(kernel["available"].get<bool>() || kernel["reason"].is_string()) << "unavailable without a reason";
         }
-        EXPECT_EQ(names, (std::vector<std::string>{"staged", "flash", "decode"}));
+        EXPECT_EQ(names, (std::vector<std::string>{"staged", "flash", "decode", "flash_coopmat", "flash_coopmat2"}));
+        const Json &matrices = device["matrixUnits"];
+        EXPECT_EQ(device["features"]["cooperativeMatrix"].get<bool>(), !matrices["shapes"].empty());
+        for (const Json &shape : matrices["shapes"]) {
+            for (const char *key : {"m", "n", "k"}) EXPECT_GT(shape[key], 0u) << key;
+            EXPECT_TRUE(shape["inputs"] == "f16" || shape["inputs"] == "bf16");
+        }
+        EXPECT_TRUE(matrices["matrix2"].is_array());
+        EXPECT_EQ(matrices["granularity"].is_null(), matrices["maxDimension"].is_null());
+        EXPECT_EQ(device["limits"]["minSubgroupSize"].is_null(), device["limits"]["maxSubgroupSize"].is_null());
     }
 };
 
@@ -52,8 +61,8 @@ TEST_F(InfoTest, textNamesTheSameDevices) {
     EXPECT_EQ(outcome.status, 0);
     EXPECT_NE(outcome.out.find("\ncpu\n"), std::string::npos);
     const Json json = Json::parse(tool({"info", "--json"}).out);
-    for (const std::string word :
-         {"\n  kernel          flash    ", "\n  kernel          decode   ", ", shuffles: ", ", clustered: ", ", whole: "})
+    for (const std::string word : {"\n  kernel          flash    ", "\n  kernel          decode   ", "\n  kernel          flash_coopmat ",
+                                   "\n  matrix units    ", ", shuffles: ", ", clustered: ", ", whole: "})
         EXPECT_TRUE(json["devices"].empty() || outcome.out.find(word) != std::string::npos) << outcome.out;
     for (const Json &device : json["devices"])
         EXPECT_NE(outcome.out.find("device " + device["index"].dump() + ": " + device["name"].get<std::string>() + "\n"), std::string::npos)

@@ -48,6 +48,11 @@ vkattn_caps randomCaps(Random &random) {
     caps.subgroupShuffle = caps.subgroupSize && random() % 4;
     caps.subgroupClustered = caps.subgroupShuffle && random() % 2;
     caps.fullSubgroups = caps.subgroupSize && random() % 2;
+    if (caps.subgroupSize && random() % 2) {
+        caps.minSubgroupSize = oneOf(random, {4u, 32u});
+        caps.maxSubgroupSize = oneOf(random, {32u, 128u});
+        caps.maxWorkgroupSubgroups = oneOf(random, {1u, 64u});
+    }
     caps.floatControlsNan = random() % 2;
     caps.pushDescriptors = random() % 2;
     return caps;
@@ -91,7 +96,7 @@ std::vector<uint32_t> functionsOf(const uint32_t *words, size_t count) {
 }
 
 struct Comparison {
-    uint32_t recorded = 0, dispatches = 0, refused = 0, chunked = 0, subgroups = 0;
+    uint32_t recorded = 0, dispatches = 0, refused = 0, chunked = 0, subgroups = 0, required = 0;
     std::map<uint64_t, std::vector<uint32_t>> constantsOfKey; // of all problems and devices: no key stands for two pipelines
 
     void compareDispatch(const vkattn_dispatch &said, const FakeDispatch &done, const vkattn_caps &caps, const vkattn_problem &problem,
@@ -122,10 +127,12 @@ void Comparison::compareDispatch(const vkattn_dispatch &said, const FakeDispatch
     EXPECT_LE(said.spirv[1], caps.subgroupShuffle ? 0x10300u : 0x10000u) << name << ": SPIR-V version";
     const VkPipelineShaderStageCreateFlags full = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     EXPECT_EQ(said.requireFullSubgroups, (pipeline.stageFlags & full) != 0 ? 1u : 0u) << name;
+    EXPECT_EQ(said.requiredSubgroupSize, pipeline.requiredSubgroupSize) << name;
+    required += said.requiredSubgroupSize != 0;
 
     std::vector<uint32_t> identity = functionsOf(said.spirv, said.spirvBytes / 4);
     identity.insert(identity.end(), pipeline.constants.begin(), pipeline.constants.end());
-    identity.insert(identity.end(), {said.operandCount, said.requireFullSubgroups, caps.floatControlsNan});
+    identity.insert(identity.end(), {said.operandCount, said.requireFullSubgroups, said.requiredSubgroupSize, caps.floatControlsNan});
     const auto [known, isNew] = constantsOfKey.try_emplace(said.pipelineKey, identity);
     EXPECT_EQ(known->second, identity) << name << ": one key for two pipelines";
 
@@ -252,6 +259,7 @@ TEST(Describe, saysWhatIsRecorded) {
     EXPECT_GT(comparison.recorded, 500u);
     EXPECT_GT(comparison.chunked, 50u);
     EXPECT_GT(comparison.refused, 50u);
+    EXPECT_GT(comparison.required, 50u);
 }
 
 TEST(Describe, requiresFullSubgroupsWhereWorkgroupsAreWholeOnes) {

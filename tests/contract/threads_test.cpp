@@ -93,6 +93,10 @@ class Worker {
             vkattnCompileStatistics(context_, &compiled, &nanoseconds);
             check(compiled >= compiled_, "fewer pipelines than before");
             compiled_ = compiled;
+            // Of a kernel that no plan here takes: others see the word change, and plan as before.
+            check(vkattnSetVerdict(context_, VKATTN_KERNEL_FLASH_COOPMAT, random_() % 2 ? VKATTN_VERDICT_SLOW : VKATTN_VERDICT_TRUSTED,
+                                   &why_) == VKATTN_OK,
+                  "verdict", why_.message);
             break;
         }
         case 1:

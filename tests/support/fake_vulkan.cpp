@@ -42,6 +42,11 @@ VKAPI_ATTR void VKAPI_CALL GetPhysicalDeviceProperties2(VkPhysicalDevice physica
             void *next = subgroups->pNext;
             *subgroups = fake.subgroups;
             subgroups->pNext = next;
+        } else if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) {
+            auto *control = reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlProperties *>(each);
+            void *next = control->pNext;
+            *control = fake.sizeControl;
+            control->pNext = next;
         } else if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES) {
             reinterpret_cast<VkPhysicalDeviceFloatControlsProperties *>(each)->shaderSignedZeroInfNanPreserveFloat32 = fake.nanPreserve;
         }
@@ -129,6 +134,15 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateComputePipelines(VkDevice device, VkPipelin
         pipeline->layout = object<FakePipelineLayout>(infos[n].layout);
         pipeline->spirv = object<FakeModule>(stage.module)->words;
         pipeline->stageFlags = stage.flags;
+        for (const auto *each = static_cast<const VkBaseInStructure *>(stage.pNext); each; each = each->pNext)
+            if (each->sType == VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO) {
+                const uint32_t size =
+                    reinterpret_cast<const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo *>(each)->requiredSubgroupSize;
+                pipeline->requiredSubgroupSize = size;
+                if (!fake.fullSubgroups || size < fake.sizeControl.minSubgroupSize || size > fake.sizeControl.maxSubgroupSize ||
+                    (size & (size - 1)) != 0)
+                    fake.error = "a subgroup size is required that must not be";
+            }
         if (const VkSpecializationInfo *constants = stage.pSpecializationInfo)
             for (uint32_t c = 0; c < constants->mapEntryCount; ++c) {
                 const VkSpecializationMapEntry &entry = constants->pMapEntries[c];
@@ -230,6 +244,11 @@ VKAPI_ATTR void VKAPI_CALL CmdPipelineBarrier(VkCommandBuffer commandBuffer, VkP
                                               VkDependencyFlags, uint32_t memoryCount, const VkMemoryBarrier *memory, uint32_t buffers,
                                               const VkBufferMemoryBarrier *, uint32_t images, const VkImageMemoryBarrier *) {
     FakeCommands &commands = commandsOf(commandBuffer);
+    if (from == VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT && to == VK_PIPELINE_STAGE_HOST_BIT && memoryCount == 1 && !buffers && !images &&
+        memory->srcAccessMask == VK_ACCESS_SHADER_WRITE_BIT && memory->dstAccessMask == VK_ACCESS_HOST_READ_BIT) {
+        ++commands.hostBarriers; // after the self-test
+        return;
+    }
     ++commands.next.barriers;
     constexpr VkAccessFlags readWrite = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
     if (from != VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT || to != VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT || memoryCount != 1 || buffers ||
@@ -334,6 +353,7 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL GetDeviceProcAddr(VkDevice device, cons
 void FakeCommands::reset() {
     dispatches.clear();
     next = {};
+    hostBarriers = 0;
     error = nullptr;
 }
 
@@ -354,6 +374,11 @@ FakeVulkan::FakeVulkan() {
     subgroups.subgroupSize = 128;
     subgroups.supportedStages = VK_SHADER_STAGE_COMPUTE_BIT;
     subgroups.supportedOperations = 0xff;
+    sizeControl.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
+    sizeControl.minSubgroupSize = 4;
+    sizeControl.maxSubgroupSize = 128;
+    sizeControl.maxComputeWorkgroupSubgroups = 64;
+    sizeControl.requiredSubgroupSizeStages = VK_SHADER_STAGE_COMPUTE_BIT;
 }
 
 vkattn_host FakeVulkan::host() {

@@ -33,6 +33,7 @@ struct FakePipeline {
     FakePipelineLayout *layout;
     std::vector<uint32_t> spirv, constants; // constants by id
     VkPipelineShaderStageCreateFlags stageFlags;
+    uint32_t requiredSubgroupSize; // 0: none
 };
 struct FakeSet {
     FakeSetLayout layout;
@@ -60,6 +61,7 @@ struct FakeCommands {
     [[nodiscard]] VkCommandBuffer handle() { return reinterpret_cast<VkCommandBuffer>(this); }
     std::vector<FakeDispatch> dispatches;
     FakeDispatch next{};
+    uint32_t hostBarriers = 0;   // from compute to the host; all others are from compute to compute
     const char *error = nullptr; // the first
 };
 
@@ -68,6 +70,7 @@ struct FakeVulkan {
     FakeVulkan();
     VkPhysicalDeviceProperties properties{};
     VkPhysicalDeviceSubgroupProperties subgroups{};
+    VkPhysicalDeviceSubgroupSizeControlProperties sizeControl{}; // 4 to 128 lanes may be required
     bool nanPreserve = true;
     bool fullSubgroups = true; // VkPhysicalDeviceSubgroupSizeControlFeatures
     bool pushDescriptors = true;

@@ -16,12 +16,20 @@ struct Fault {
     int calls = 1; // how often; negative: always
     int skip = 0;  // calls that pass first
     bool dropBarriers = false;
+    bool corrupt = false; // once, when next a fence was waited for: words of the memory that was allocated last, if it is mapped
 };
 inline Fault fault; // what happens next
 
 namespace faulty {
 
 inline PFN_vkGetDeviceProcAddr nextDeviceProcAddr = nullptr;
+
+struct LastMemory {
+    VkDeviceMemory handle = VK_NULL_HANDLE;
+    VkDeviceSize bytes = 0;
+    unsigned char *mapped = nullptr;
+};
+inline LastMemory lastMemory;
 
 inline bool strikes(const char *function) {
     if (fault.function != function || fault.calls == 0) return false;
@@ -36,9 +44,6 @@ inline bool strikes(const char *function) {
         return strikes("vk" #name) ? fault.result : next##name arguments;                                                                  \
     }
 VKATTN_FAULTY(QueueSubmit, (VkQueue q, uint32_t n, const VkSubmitInfo *s, VkFence f), (q, n, s, f))
-VKATTN_FAULTY(WaitForFences, (VkDevice d, uint32_t n, const VkFence *f, VkBool32 a, uint64_t t), (d, n, f, a, t))
-VKATTN_FAULTY(AllocateMemory, (VkDevice d, const VkMemoryAllocateInfo *i, const VkAllocationCallbacks *a, VkDeviceMemory *m), (d, i, a, m))
-VKATTN_FAULTY(MapMemory, (VkDevice d, VkDeviceMemory m, VkDeviceSize o, VkDeviceSize s, VkMemoryMapFlags f, void **p), (d, m, o, s, f, p))
 VKATTN_FAULTY(CreateBuffer, (VkDevice d, const VkBufferCreateInfo *i, const VkAllocationCallbacks *a, VkBuffer *b), (d, i, a, b))
 VKATTN_FAULTY(CreateComputePipelines,
               (VkDevice d, VkPipelineCache c, uint32_t n, const VkComputePipelineCreateInfo *i, const VkAllocationCallbacks *a,
@@ -58,6 +63,34 @@ VKATTN_FAULTY(BeginCommandBuffer, (VkCommandBuffer c, const VkCommandBufferBegin
 VKATTN_FAULTY(EndCommandBuffer, (VkCommandBuffer c), (c))
 VKATTN_FAULTY(CreateDevice, (VkPhysicalDevice p, const VkDeviceCreateInfo *i, const VkAllocationCallbacks *a, VkDevice *d), (p, i, a, d))
 #undef VKATTN_FAULTY
+
+inline PFN_vkAllocateMemory nextAllocateMemory = nullptr;
+inline VKAPI_ATTR VkResult VKAPI_CALL AllocateMemory(VkDevice d, const VkMemoryAllocateInfo *i, const VkAllocationCallbacks *a,
+                                                     VkDeviceMemory *m) {
+    if (strikes("vkAllocateMemory")) return fault.result;
+    const VkResult result = nextAllocateMemory(d, i, a, m);
+    lastMemory = {result == VK_SUCCESS ? *m : VK_NULL_HANDLE, i->allocationSize, nullptr};
+    return result;
+}
+inline PFN_vkMapMemory nextMapMemory = nullptr;
+inline VKAPI_ATTR VkResult VKAPI_CALL MapMemory(VkDevice d, VkDeviceMemory m, VkDeviceSize o, VkDeviceSize s, VkMemoryMapFlags f,
+                                                void **p) {
+    if (strikes("vkMapMemory")) return fault.result;
+    const VkResult result = nextMapMemory(d, m, o, s, f, p);
+    if (result == VK_SUCCESS && m == lastMemory.handle && o == 0) lastMemory.mapped = static_cast<unsigned char *>(*p);
+    return result;
+}
+inline PFN_vkWaitForFences nextWaitForFences = nullptr;
+inline VKAPI_ATTR VkResult VKAPI_CALL WaitForFences(VkDevice d, uint32_t n, const VkFence *f, VkBool32 a, uint64_t t) {
+    if (strikes("vkWaitForFences")) return fault.result;
+    const VkResult result = nextWaitForFences(d, n, f, a, t);
+    if (fault.corrupt && lastMemory.mapped) {
+        fault.corrupt = false;
+        const float wrong = 0.75f;
+        for (VkDeviceSize at = 0; at + 4 <= lastMemory.bytes; at += 61 * 4) std::memcpy(lastMemory.mapped + at, &wrong, 4);
+    }
+    return result;
+}
 
 inline PFN_vkCmdPipelineBarrier nextCmdPipelineBarrier = nullptr;
 inline VKAPI_ATTR void VKAPI_CALL CmdPipelineBarrier(VkCommandBuffer c, VkPipelineStageFlags s, VkPipelineStageFlags d, VkDependencyFlags f,

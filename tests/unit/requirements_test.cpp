@@ -420,7 +420,8 @@ TEST_F(MatrixUnits, partsAreLinkedOrTheAggregateTakesTheirBits) {
               (Types{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, aggregateType, newer::cooperativeMatrixFeaturesType,
                      newer::shaderBfloat16FeaturesType, newer::cooperativeMatrix2FeaturesType}));
     EXPECT_TRUE(core12.shaderFloat16 && core12.vulkanMemoryModel);
-    EXPECT_FALSE(core12.vulkanMemoryModelDeviceScope || core12.shaderInt8);
+    EXPECT_TRUE(core12.vulkanMemoryModelDeviceScope);
+    EXPECT_FALSE(core12.vulkanMemoryModelAvailabilityVisibilityChains || core12.shaderInt8);
     EXPECT_EQ(shapesOf(capsOf(chain, VK_API_VERSION_1_3, allBut(sizeControl))), "16x16x16h 16x8x8b 8x8x8h ");
 }
 
@@ -459,6 +460,14 @@ TEST_F(MatrixUnits, needEveryFeature) {
         const vkattn_caps caps = patchedCaps(VK_API_VERSION_1_3, allBut(nullptr));
         EXPECT_EQ(caps.matrixShapeCount | caps.matrix2 | caps.matrix2MaxDimension, 0u) << type;
     }
+    // Without device scope the memory model would forbid the atomic operations of every kernel.
+    fake = whole;
+    fake.features[foreignType] = {1, 0, 1};
+    Chain scoped;
+    ASSERT_EQ(scoped.patch(VK_API_VERSION_1_3, allBut(nullptr)), VKATTN_OK);
+    const Types types = scoped.types();
+    EXPECT_EQ(std::find(types.begin(), types.end(), foreignType), types.end());
+    EXPECT_EQ(capsOf(scoped, VK_API_VERSION_1_3, allBut(nullptr)).matrixShapeCount, 0u);
     for (const size_t bit : {size_t{0}, size_t{2}}) {
         fake = whole;
         fake.features[newer::shaderBfloat16FeaturesType][bit] = 0;

@@ -1,0 +1,114 @@
+// Is a kernel right on this device, and is it fast? Asked before its first use.
+#include "runtime/device.hpp"
+#include "runtime/median.hpp"
+
+#include <algorithm>
+
+namespace vkattn {
+namespace {
+
+constexpr uint32_t heads = 8, dims = 64, smallest = 64, largest = 2048; // tokens
+constexpr double enoughMilliseconds = 4;                                // the next size takes four times as long
+
+vkattn_problem middling(vkattn_dtype dtype, uint32_t tokens, vkattn_kernel kernel) {
+    const vkattn_layout t = packed(dtype, 1, heads, tokens, dims);
+    vkattn_problem p = problem(t, t, t, t);
+    p.kernel = kernel;
+    return p;
+}
+
+} // namespace
+
+Device::Failure Device::selfTest(vkattn_kernel kernel, vkattn_verdict &verdict, std::string &difference) {
+    vkattn_diagnostic why{};
+    const auto refused = [&](vkattn_result r) { return Failure{static_cast<VkResult>(why.vkResult), r, why.message}; };
+    vkattn_self_test needs{};
+    needs.structSize = sizeof needs;
+    if (const auto r = vkattnSelfTestQuery(context_, kernel, &needs, &why)) return refused(r);
+    vkattn_requirements pool{};
+    pool.descriptorSetCount = needs.descriptorSetCount;
+    pool.storageDescriptorCount = needs.storageDescriptorCount;
+    if (auto f = prepareDescriptorPool(pool)) return f;
+    Buffer buffer;
+    auto failure = reserve(buffer, needs.bufferBytes, true);
+    const auto compute = [&]() -> Failure {
+        if (const auto r = vkattnSelfTestFill(context_, kernel, buffer.mapped, &why)) return refused(r);
+        if (auto f = begin()) return f;
+        if (const auto r = vkattnSelfTestRecord(context_, kernel, commands_, descriptors_, buffer.buffer, 0, &why)) return refused(r);
+        if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
+        if (auto f = submitAndWait()) return f;
+        if (const auto r = vkattnSelfTestJudge(context_, kernel, buffer.mapped, &verdict, &why)) return refused(r);
+        if (verdict == VKATTN_VERDICT_WRONG) difference = why.message;
+        return {};
+    };
+    if (!failure) failure = compute();
+    release(buffer);
+    return failure;
+}
+
+Device::Failure Device::bindAnything(const vkattn_problem &problem, std::vector<vkattn_binding> &bindings) {
+    vkattn_diagnostic why{};
+    vkattn_requirements requirements{};
+    requirements.structSize = sizeof requirements;
+    if (const vkattn_result r = vkattnQuery(context_, &problem, &requirements, &why)) return {VK_SUCCESS, r, why.message};
+    for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+        const auto role = static_cast<vkattn_role>(n);
+        const uint64_t bytes = role == VKATTN_WORKSPACE ? requirements.workspaceBytes : vkattnOperandBytes(&problem, role);
+        if (bytes == 0) continue;
+        if (auto f = reserve(buffers_[role], bytes, unified_)) return f;
+        bindings.push_back({role, buffers_[role].buffer, 0, buffers_[role].size});
+    }
+    return prepareDescriptorPool(requirements);
+}
+
+Device::Failure Device::warmUp(const vkattn_problem &problem) {
+    std::vector<vkattn_binding> bindings;
+    if (auto f = bindAnything(problem, bindings)) return f;
+    if (auto f = recordSlice(problem, bindings, 0)) return f;
+    return submitAndWait();
+}
+
+Device::Failure Device::time(const vkattn_problem &problem, double &milliseconds) {
+    std::vector<vkattn_binding> bindings;
+    if (auto f = bindAnything(problem, bindings)) return f;
+    if (auto f = recordSlice(problem, bindings, 0)) return f;
+    if (auto f = submitAndWait()) return f; // drivers compile here, clocks go up
+    std::vector<double> times(3);
+    for (double &each : times)
+        if (auto f = submitTimed(each)) return f;
+    milliseconds = median(times);
+    return {};
+}
+
+Device::Failure Device::isSlower(vkattn_kernel kernel, uint32_t without, bool &slower) {
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    slower = false;
+    if (vkattnContextCaps(context_, &caps)) return {};
+    const auto passOver = [&](bool all) {
+        for (uint32_t n = VKATTN_KERNEL_FLASH; n < VKATTN_KERNEL_COUNT; ++n)
+            if (without >> n & 1u)
+                (void)vkattnSetVerdict(context_, static_cast<vkattn_kernel>(n),
+                                       caps.wrongKernels >> n & 1u         ? VKATTN_VERDICT_WRONG
+                                       : all || caps.slowKernels >> n & 1u ? VKATTN_VERDICT_SLOW
+                                                                           : VKATTN_VERDICT_TRUSTED,
+                                       nullptr);
+    };
+    for (const vkattn_dtype dtype : {VKATTN_F16, VKATTN_BF16, VKATTN_F32}) {
+        for (uint32_t tokens = smallest; tokens <= largest; tokens *= 2) {
+            double own = 0, others = 0;
+            const Failure failure = time(middling(dtype, tokens, kernel), own);
+            if (failure.result == VKATTN_ERROR_UNSUPPORTED) break; // the dtype
+            if (failure) return failure;
+            passOver(true);
+            const Failure other = time(middling(dtype, tokens, VKATTN_KERNEL_AUTO), others);
+            passOver(false);
+            if (other) return other;
+            slower = others < own;
+            if (std::max(own, others) >= enoughMilliseconds || tokens == largest) return {};
+        }
+    }
+    return {};
+}
+
+} // namespace vkattn

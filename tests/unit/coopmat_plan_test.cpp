@@ -1,0 +1,198 @@
+// The kernels on matrix units without a device: when AUTO takes them, what of a workgroup the shader relies on, and why they refuse.
+#include "core/coopmat.hpp"
+#include "core/flash.hpp"
+#include "core/shaders.hpp"
+#include "support/case.hpp"
+
+#include <cstring>
+#include <gtest/gtest.h>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+// A GPU of today.
+Caps gpu() {
+    Caps caps = minimumCaps();
+    caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    caps.maxStorageBuffersPerStage = 64;
+    caps.maxWorkgroupInvocations = caps.maxWorkgroupSize[0] = 1024;
+    caps.maxSharedMemoryBytes = 49152;
+    caps.subgroupSize = 32;
+    caps.subgroupShuffle = caps.fullSubgroups = 1;
+    caps.minSubgroupSize = caps.maxSubgroupSize = 32;
+    caps.maxWorkgroupSubgroups = 32;
+    caps.matrixShapeCount = 2;
+    caps.matrixShapes[0] = {16, 8, 16, VKATTN_F16};
+    caps.matrixShapes[1] = {16, 16, 16, VKATTN_F16};
+    return caps;
+}
+PlanLimits limitsOf(const Caps &caps) {
+    return {caps, 64 << 20, flashTuning(caps)};
+}
+Problem problemOf(const Case &c) {
+    Random random(1);
+    const auto instance = makeInstance(c, random);
+    Problem p;
+    EXPECT_EQ(makeProblem(&instance->problem, p, nullptr), VKATTN_OK) << c.name;
+    return p;
+}
+Case halves() {
+    Case c;
+    c.q = c.k = c.v = c.out = VKATTN_F16;
+    c.batch = 1, c.headDim = c.valueDim = 64, c.queryTokens = 100, c.keyTokens = 200, c.poison = false;
+    return c;
+}
+vkattn_kernel chosen(const Case &c, const Caps &caps) {
+    Plan plan;
+    vkattn_diagnostic why{};
+    EXPECT_EQ(makePlan(problemOf(c), limitsOf(caps), plan, &why), VKATTN_OK) << why.message;
+    return plan.kernel;
+}
+std::string refusal(Case c, const Caps &caps) {
+    c.kernel = VKATTN_KERNEL_FLASH_COOPMAT;
+    Plan plan;
+    vkattn_diagnostic why{};
+    EXPECT_EQ(makePlan(problemOf(c), limitsOf(caps), plan, &why), VKATTN_ERROR_UNSUPPORTED);
+    return why.message;
+}
+bool says(const std::string &text, const char *part) {
+    return text.find(part) != std::string::npos;
+}
+
+class CoopmatPlan : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!shaderFor(Stage::flashCoopmat).built()) GTEST_SKIP() << "flash_coopmat is not in this build: its glslc was too old";
+    }
+};
+
+} // namespace
+
+TEST_F(CoopmatPlan, autoTakesWhatFillsMatrices) {
+    const Caps caps = gpu();
+    EXPECT_EQ(chosen(halves(), caps), VKATTN_KERNEL_FLASH_COOPMAT);
+    Case c = halves();
+    c.q = c.k = c.v = VKATTN_F32;
+    EXPECT_EQ(chosen(c, caps), VKATTN_KERNEL_FLASH);
+    c = halves(), c.queryTokens = 1, c.heads = 8, c.kvHeads = 8;
+    EXPECT_EQ(chosen(c, caps), VKATTN_KERNEL_DECODE);
+    c.kvHeads = 1; // 8 rows share a key
+    EXPECT_EQ(chosen(c, caps), VKATTN_KERNEL_FLASH_COOPMAT);
+    c = halves(), c.weights = true;
+    EXPECT_EQ(chosen(c, caps), VKATTN_KERNEL_STAGED);
+
+    Caps cpu = caps;
+    cpu.deviceType = VK_PHYSICAL_DEVICE_TYPE_CPU;
+    EXPECT_EQ(chosen(halves(), cpu), VKATTN_KERNEL_FLASH) << "its matrix units are loops";
+    c = halves(), c.kernel = VKATTN_KERNEL_FLASH_COOPMAT;
+    EXPECT_EQ(chosen(c, cpu), VKATTN_KERNEL_FLASH_COOPMAT) << "who asks gets it";
+    Caps slow = caps;
+    slow.slowKernels = 1u << VKATTN_KERNEL_FLASH_COOPMAT;
+    EXPECT_EQ(chosen(halves(), slow), VKATTN_KERNEL_FLASH);
+    EXPECT_EQ(chosen(c, slow), VKATTN_KERNEL_FLASH_COOPMAT);
+    Caps wrong = caps;
+    wrong.wrongKernels = 1u << VKATTN_KERNEL_FLASH_COOPMAT;
+    EXPECT_EQ(chosen(halves(), wrong), VKATTN_KERNEL_FLASH);
+    EXPECT_TRUE(says(refusal(halves(), wrong), "self-test"));
+}
+
+// What shaders/flash_coopmat.comp relies on, written down a second time.
+TEST_F(CoopmatPlan, workgroupsAreAsTheShaderNeedsThem) {
+    uint32_t plans = 0;
+    const vkattn_matrix_shape shapes[] = {
+        {16, 16, 16, VKATTN_F16}, {16, 8, 16, VKATTN_F16}, {16, 8, 8, VKATTN_F16}, {8, 8, 8, VKATTN_F16}, {32, 8, 16, VKATTN_F16}};
+    for (const vkattn_matrix_shape &shape : shapes)
+        for (const uint32_t lanes : {4u, 8u, 16u, 32u, 64u})
+            for (const uint32_t shared : {16384u, 32768u, 49152u, 65536u})
+                for (const uint32_t type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU})
+                    for (const uint32_t dim : {1u, 8u, 40u, 64u, 65u, 96u, 128u, 200u, 256u}) {
+                        Caps caps = gpu();
+                        caps.deviceType = type, caps.maxSharedMemoryBytes = shared;
+                        caps.subgroupSize = caps.minSubgroupSize = caps.maxSubgroupSize = lanes;
+                        caps.matrixShapeCount = 1, caps.matrixShapes[0] = shape;
+                        Case c = halves();
+                        c.headDim = dim, c.valueDim = dim == 64 ? 33 : dim, c.kernel = VKATTN_KERNEL_FLASH_COOPMAT;
+                        Plan plan;
+                        vkattn_diagnostic why{};
+                        if (makePlan(problemOf(c), limitsOf(caps), plan, &why) != VKATTN_OK) {
+                            EXPECT_TRUE(says(why.message, "shared memory") || says(why.message, "suits")) << why.message;
+                            continue;
+                        }
+                        ++plans;
+                        const MatrixShape &m = plan.flash.matrix;
+                        const uint32_t rows = m.m * m.rowBlocks, parts = std::max(lanes / rows, 1u);
+                        EXPECT_TRUE(m.subgroupLanes == lanes && plan.flash.tile.invocations() == lanes * m.subgroups);
+                        EXPECT_LE(plan.flash.tile.invocations(), caps.maxWorkgroupInvocations);
+                        EXPECT_TRUE(rows % lanes == 0 || lanes % rows == 0);
+                        EXPECT_TRUE(m.tileKeys % m.n == 0 && m.tileKeys % m.k == 0 && m.tileKeys % (8 * parts) == 0);
+                        EXPECT_LE(m.tileKeys / 8 + m.n / 4, m.tileKeys / 4 + 1) << "the wide matrix stays in its row";
+                        EXPECT_LE(m.k / 8, m.tileKeys / 4 + 1) << "queries pass through a row of scores";
+                        EXPECT_TRUE(m.paddedDim >= c.headDim && m.paddedDim % m.k == 0 && m.paddedDim < c.headDim + m.k);
+                        EXPECT_TRUE(m.paddedValueDim >= c.valueDim && m.paddedValueDim % m.n == 0);
+                        const uint32_t bytes =
+                            16 * (m.tileKeys * (m.paddedDim / 8 + m.paddedValueDim / 8 + 2) + m.subgroups * rows * (m.tileKeys / 4 + 1)) +
+                            8;
+                        EXPECT_LE(bytes, shared);
+                        const PipelineKey key = coopmatKey(plan);
+                        EXPECT_EQ(key.constants[0], lanes * m.subgroups);
+                        EXPECT_EQ(key.constants[1], lanes);
+                        EXPECT_EQ(plan.flash.splitKeys % m.tileKeys, 0u);
+                    }
+    EXPECT_GT(plans, 300u);
+}
+
+TEST_F(CoopmatPlan, subgroupsOf32WhereThereIsAChoice) {
+    Caps caps = gpu();
+    caps.subgroupSize = caps.maxSubgroupSize = 64;
+    Case c = halves();
+    Plan plan;
+    ASSERT_EQ(makePlan(problemOf(c), limitsOf(caps), plan, nullptr), VKATTN_OK);
+    EXPECT_EQ(plan.flash.matrix.subgroupLanes, 32u);
+    EXPECT_EQ(plan.flash.matrix.n, 16u) << "16x16x16 before the others";
+    caps.minSubgroupSize = caps.maxSubgroupSize = 0; // sizes cannot be required: the device's own
+    ASSERT_EQ(makePlan(problemOf(c), limitsOf(caps), plan, nullptr), VKATTN_OK);
+    EXPECT_EQ(plan.flash.matrix.subgroupLanes, 64u);
+}
+
+TEST_F(CoopmatPlan, saysHowFarWeightsAreRounded) {
+    Plan plan;
+    ASSERT_EQ(makePlan(problemOf(halves()), limitsOf(gpu()), plan, nullptr), VKATTN_OK);
+    EXPECT_EQ(weightRounding(plan).unit, 0x1p-11f);
+    EXPECT_EQ(weightRounding(plan).floor, 0x1p-36f);
+    Case c = halves();
+    c.kernel = VKATTN_KERNEL_FLASH;
+    ASSERT_EQ(makePlan(problemOf(c), limitsOf(gpu()), plan, nullptr), VKATTN_OK);
+    EXPECT_EQ(weightRounding(plan).unit, 0.0f);
+}
+
+TEST_F(CoopmatPlan, saysWhyItCannot) {
+    Case c = halves();
+    c.q = VKATTN_F32;
+    EXPECT_TRUE(says(refusal(c, gpu()), "q, k and v all f16 or all bf16; q is f32")) << refusal(c, gpu());
+    c = halves(), c.v = VKATTN_BF16;
+    EXPECT_TRUE(says(refusal(c, gpu()), "v is bf16 and k is not")) << refusal(c, gpu());
+    c = halves(), c.q = c.k = c.v = VKATTN_BF16;
+    EXPECT_TRUE(says(refusal(c, gpu()), "bf16")) << refusal(c, gpu());
+    c = halves(), c.headDim = 257;
+    EXPECT_TRUE(says(refusal(c, gpu()), "dims up to 256, and this problem has 257"));
+    c = halves(), c.weights = true;
+    EXPECT_TRUE(says(refusal(c, gpu()), "only the staged kernel writes them"));
+    c = halves(), c.keyTokens = 0;
+    EXPECT_TRUE(says(refusal(c, gpu()), "nothing to do without keys"));
+    c = halves();
+    Caps caps = gpu();
+    caps.matrixShapeCount = 0;
+    EXPECT_TRUE(says(refusal(c, caps), "no matrix units")) << refusal(c, caps);
+    caps = gpu(), caps.fullSubgroups = 0;
+    EXPECT_TRUE(says(refusal(c, caps), "computeFullSubgroups"));
+    caps = gpu(), caps.maxStorageBuffersPerStage = 8;
+    EXPECT_TRUE(says(refusal(c, caps), "13 storage buffers a stage"));
+    caps = gpu(), caps.maxSharedMemoryBytes = 16384;
+    EXPECT_TRUE(says(refusal(c, caps), "bytes of shared memory; the device has 16384")) << refusal(c, caps);
+    caps = gpu(), caps.maxWorkgroupInvocations = 32;
+    EXPECT_TRUE(says(refusal(c, caps), "suits matrices of 16x16x16 and workgroups of 32")) << refusal(c, caps);
+    caps = gpu(), caps.matrixShapeCount = 1, caps.matrixShapes[0] = {4, 4, 4, VKATTN_F16};
+    EXPECT_TRUE(says(refusal(c, caps), "multiples of 8")) << refusal(c, caps);
+}
