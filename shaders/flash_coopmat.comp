@@ -1,6 +1,6 @@
 #version 450
-// Fused attention with both products on matrix units (VK_KHR_cooperative_matrix; Dao et al. 2023, FlashAttention-2, whose subgroups own rows
-// as here). A workgroup's subgroups have matrixM * rowBlocks query rows each and share tiles of K and V in shared memory. Of a tile:
+// Fused attention with both products on matrix units (VK_KHR_cooperative_matrix; Dao et al. 2023, FlashAttention-2, whose subgroups own
+// rows as here). A workgroup's subgroups have matrixM * rowBlocks query rows each and share tiles of K and V in shared memory. Of a tile:
 //     S = Q K^T into shared memory, where each lane knows which row and key it holds: the extension does not say which lane of a matrix
 //         holds which element, and has no operation along rows
 //     softmax in registers; P into the same memory, rounded to the type of the inputs
@@ -81,8 +81,8 @@ bool takeWeights(int tile, const bool tested) {
                 weightSum[r] += weights[e];
             }
             uvec4 bits;
-            [[unroll]] for (uint e = 0u; e < 4u; ++e)
-                bits[e] = packInputs(weights[2u * e] * weightScale, weights[2u * e + 1u] * weightScale) | signs[2u * e] | signs[2u * e + 1u] << 16;
+            [[unroll]] for (uint e = 0u; e < 8u; e += 2u)
+                bits[e / 2u] = packInputs(weights[e] * weightScale, weights[e + 1u] * weightScale) | signs[e] | signs[e + 1u] << 16;
             scoreTile[rowAt + keyOf(n) / 8u] = bits;
         }
     }

@@ -1,23 +1,26 @@
 #version 450
-// flash_coopmat.comp with the softmax in the matrices (VK_NV_cooperative_matrix2, at subgroup scope): one matrix has all rows of a subgroup
-// and all keys of a tile, scores never go through shared memory. Of a tile:
+// flash_coopmat.comp with the softmax in the matrices (VK_NV_cooperative_matrix2, at subgroup scope): a matrix has all keys of a tile, and
+// scores never go through shared memory. Of a tile:
 //     S = Q K^T; scale, options and what is hidden by functions of each element, which know its row and key
 //     row maxima and sums by reductions along rows, whose results have the row's value in every column: factors of O by construction
 //     P = exp(S - maximum) becomes a factor by conversion; O = O * factors + P V
 // Hidden pairs have a weight of 0, and 0 * NaN is NaN: lib/flash_matrices.glsl stages no such value where a pair may be hidden, and
 // addNonFinite adds them to the rows that see them; only then weights go to shared memory.
 //
+// Rows of a subgroup are rowBlocks matrices of matrixM rows, the fewest that a driver takes: Mesa 26.2's lowering gives wrong results for
+// reductions along rows of a matrix that has several of its blocks in both directions (found 2026-11-22: 16 x 16 of 8 x 8).
+//
 // Matrices of workgroup scope and loads through tensor layouts (caps: VKATTN_MATRIX2_WORKGROUP_SCOPE, VKATTN_MATRIX2_TENSOR_LOADS) are not
 // used: no driver that was at hand runs them. They would replace staging and the types below; functions of elements would stay.
 #include "lib/flash_matrices.glsl"
 
-#define Scores coopmat<float, gl_ScopeSubgroup, matrixRows, tileKeys, gl_MatrixUseAccumulator>
+#define Scores coopmat<float, gl_ScopeSubgroup, matrixM, tileKeys, gl_MatrixUseAccumulator>
 #define Keys coopmat<Input, gl_ScopeSubgroup, matrixK, tileKeys, gl_MatrixUseB>
-#define Weights coopmat<Input, gl_ScopeSubgroup, matrixRows, tileKeys, gl_MatrixUseA>
+#define Weights coopmat<Input, gl_ScopeSubgroup, matrixM, tileKeys, gl_MatrixUseA>
 #define Values coopmat<Input, gl_ScopeSubgroup, tileKeys, matrixN, gl_MatrixUseB>
 
 // Of rows, the same in every column. What is judged is a class, no NaN that a reduction might lose.
-Sums maxima, weightSums, judgements;
+Sums maxima[rowBlocks], weightSums[rowBlocks], judgements[rowBlocks];
 const float sawNothing = 0.0, sawSome = 1.0, sawBad = 2.0;
 
 // Pieces at the end of a row in shared memory: endAt: head, query, slope, aligned position; seenAt: bits of the tile's keys that it sees.
@@ -30,9 +33,11 @@ uint rowAtOf(uint row) { return scoresAt + row * scorePitch; }
 bool sees(uint rowAt, uint key) { return !tileTested || (scoreTile[rowAt + seenAt][key / 32u] >> (key % 32u) & 1u) != 0u; }
 
 void beginRows() {
-    maxima = Sums(lowest);
-    weightSums = Sums(0.0);
-    judgements = Sums(sawNothing);
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) {
+        maxima[b] = Sums(lowest);
+        weightSums[b] = Sums(0.0);
+        judgements[b] = Sums(sawNothing);
+    }
     if (part() == 0u)
         [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
             const uint row = rowOfLane[r];
@@ -57,75 +62,90 @@ void shareSeen() {
     subgroupSync();
 }
 
-float scoreOf(const in uint row, const in uint key, const in float product) {
+// Of elements; `from`: the matrix' first row.
+float scoreOf(const in uint row, const in uint key, const in float product, const in uint from) {
+    const uint rowAt = rowAtOf(from + row);
     float score = scale * product;
     if (overlays != 0u) {
-        const uvec4 known = scoreTile[rowAtOf(row) + endAt];
+        const uvec4 known = scoreTile[rowAt + endAt];
         float added = 0.0;
         if ((overlays & overlayBias) != 0u) added = biasOf(known.x, known.y, min(tileFirst + int(key), keyLast));
         score = withOverlays(score, added, uintBitsToFloat(known.z), tileFirst + int(key) - int(known.w));
     }
-    return sees(rowAtOf(row), key) ? score : lowest;
+    return sees(rowAt, key) ? score : lowest;
 }
-float judgementOf(const in uint row, const in uint key, const in float score) {
-    return !sees(rowAtOf(row), key) ? sawNothing : worstOf(score) < 0x7f800000u ? sawSome : sawBad;
+float judgementOf(const in uint row, const in uint key, const in float score, const in uint from) {
+    return !sees(rowAtOf(from + row), key) ? sawNothing : worstOf(score) < 0x7f800000u ? sawSome : sawBad;
 }
 // exp(-200) is 0 in fp32: the bound only keeps differences finite.
-float weightOf(const in uint row, const in uint key, const in float score, const in float top) {
-    return sees(rowAtOf(row), key) ? exp(max(score - top, -200.0)) : 0.0;
+float weightOf(const in uint row, const in uint key, const in float score, const in uint from, const in float top) {
+    return sees(rowAtOf(from + row), key) ? exp(max(score - top, -200.0)) : 0.0;
 }
 float factorOf(const in uint row, const in uint column, const in float old, const in float top) { return exp(max(old - top, -200.0)); }
 float largerOf(const in uint row, const in uint column, const in float a, const in float b) { return max(a, b); }
 float larger(const in float a, const in float b) { return max(a, b); }
 float sum(const in float a, const in float b) { return a + b; }
 
-void multiplyDims(uint d, inout Scores scores) {
+void multiplyDims(uint d, inout Scores scores[rowBlocks]) {
     Keys keys;
     coopMatLoad(keys, keyTile, d * (matrixK / 8u), keyPitch, gl_CooperativeMatrixLayoutColumnMajor);
-    scores = coopMatMulAdd(query[d], keys, scores);
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) scores[b] = coopMatMulAdd(query[b * dimBlocks + d], keys, scores[b]);
 }
-void addValues(uint n, const Weights weights, const Sums factors) {
+
+// Scores become weights; `factors`: what the outputs of the rows are rescaled by.
+void takeWeights(uint b, inout Scores scores, out Sums factors) {
+    const uint from = b * matrixM;
+    coopMatPerElementNV(scores, scores, scoreOf, from);
+
+    Sums tops, ofTile;
+    coopMatReduceNV(tops, scores, gl_CooperativeMatrixReduceRowNV, larger);
+    coopMatPerElementNV(tops, tops, largerOf, maxima[b]);
+    coopMatPerElementNV(factors, maxima[b], factorOf, tops);
+    maxima[b] = tops;
+
+    Scores other;
+    coopMatPerElementNV(other, scores, judgementOf, from);
+    coopMatReduceNV(ofTile, other, gl_CooperativeMatrixReduceRowNV, larger);
+    coopMatPerElementNV(judgements[b], judgements[b], largerOf, ofTile);
+
+    coopMatReduceNV(other, tops, gl_CooperativeMatrixReduceRowNV, larger); // as wide as the scores
+    coopMatPerElementNV(scores, scores, weightOf, from, other);
+    coopMatReduceNV(ofTile, scores, gl_CooperativeMatrixReduceRowNV, sum);
+    weightSums[b] = weightSums[b] * factors + ofTile;
+}
+
+void addValues(uint n, const Weights weights[rowBlocks], const Sums factors[rowBlocks]) {
     Values values;
     coopMatLoad(values, valueTile, n * (matrixN / 8u), valuePitch, gl_CooperativeMatrixLayoutRowMajor);
-    outputs[n] = coopMatMulAdd(weights, values, outputs[n] * factors);
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
+        outputs[b * valueBlocks + n] = coopMatMulAdd(weights[b], values, outputs[b * valueBlocks + n] * factors[b]);
 }
 
 void takeTile(int tile, int end, const bool tested, uint parity) {
     tileFirst = tile;
     tileTested = tested;
     if (tested) shareSeen();
-
-    Scores scores = Scores(0.0);
+    Scores scores[rowBlocks];
+    Sums factors[rowBlocks];
+    Weights weights[rowBlocks];
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) scores[b] = Scores(0.0);
     EACH_BLOCK(d, dimBlocks, multiplyDims(d, scores))
-    coopMatPerElementNV(scores, scores, scoreOf);
-
-    Sums tops, factors, ofTile;
-    coopMatReduceNV(tops, scores, gl_CooperativeMatrixReduceRowNV, larger);
-    coopMatPerElementNV(tops, tops, largerOf, maxima);
-    coopMatPerElementNV(factors, maxima, factorOf, tops);
-    maxima = tops;
-
-    Scores other;
-    coopMatPerElementNV(other, scores, judgementOf);
-    coopMatReduceNV(ofTile, other, gl_CooperativeMatrixReduceRowNV, larger);
-    coopMatPerElementNV(judgements, judgements, largerOf, ofTile);
-
-    coopMatReduceNV(other, maxima, gl_CooperativeMatrixReduceRowNV, larger); // as wide as the scores
-    coopMatPerElementNV(scores, scores, weightOf, other);
-    coopMatReduceNV(ofTile, scores, gl_CooperativeMatrixReduceRowNV, sum);
-    weightSums = weightSums * factors + ofTile;
-
-    const Weights weights = Weights(scores * weightScale);
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) {
+        takeWeights(b, scores[b], factors[b]);
+        weights[b] = Weights(scores[b] * weightScale);
+    }
     EACH_BLOCK(n, valueBlocks, addValues(n, weights, factors))
     if (nonFinite[parity] != 0u) {
-        coopMatStore(weights, scoreTile, scoresAt, scorePitch, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
+            coopMatStore(weights[b], scoreTile, rowAtOf(b * matrixM), scorePitch, gl_CooperativeMatrixLayoutRowMajor);
         addNonFinite(tile, end);
     }
     subgroupSync(); // what is known of rows was read
 }
 
-#define TO_LANES(matrix, assign)                                                                                                           \
-    coopMatStore(matrix, scoreTile, scoresAt, scorePitch, gl_CooperativeMatrixLayoutRowMajor);                                             \
+#define TO_LANES(matrices, assign)                                                                                                         \
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)                                                                                       \
+        coopMatStore(matrices[b], scoreTile, rowAtOf(b * matrixM), scorePitch, gl_CooperativeMatrixLayoutRowMajor);                        \
     subgroupSync();                                                                                                                        \
     [[unroll]] for (uint r = 0u; r < laneRows; ++r) {                                                                                      \
         const float value = uintBitsToFloat(scoreTile[rowAtOf(tileRowOf(r))].x);                                                           \

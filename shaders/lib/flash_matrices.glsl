@@ -1,8 +1,8 @@
-// What flash_coopmat.comp and flash_coopmat2.comp share: all but what becomes of a tile's scores. Tiles of K and V in shared memory; loading
-// of Q; who sees what; values that are not finite; storing of rows.
+// What flash_coopmat.comp and flash_coopmat2.comp share: all but what becomes of a tile's scores. Tiles of K and V in shared memory;
+// loading of Q; who sees what; values that are not finite; storing of rows.
 //
 // Defines: VKATTN_BF16: inputs are bf16, not f16. Q, K and V have the same type; no 16-bit storage is needed, all memory is 32-bit words.
-// VKATTN_COOPMAT2: one matrix has all rows of a subgroup, of dims that the extension leaves to us.
+// VKATTN_COOPMAT2: for flash_coopmat2.comp.
 #define VKATTN_STAGE_FLASH
 #include "stage.glsl"
 #extension GL_KHR_cooperative_matrix : require
@@ -23,11 +23,11 @@
 
 layout(constant_id = 1) const uint subgroupLanes = 32; // required of the pipeline: gl_SubgroupSize
 layout(constant_id = 2) const uint subgroups = 4;      // of the workgroup
-layout(constant_id = 3) const uint rowBlocks = 1;      // times matrixM: rows of a subgroup
-layout(constant_id = 4) const uint matrixM = 16;       // multiples of 8: shapes; with VKATTN_COOPMAT2 what dims of matrices are multiples of
+layout(constant_id = 3) const uint rowBlocks = 1;      // matrices of rows of a subgroup
+layout(constant_id = 4) const uint matrixM = 16;       // shapes, or what flexible dims are multiples of: multiples of 8
 layout(constant_id = 5) const uint matrixN = 16;
 layout(constant_id = 6) const uint matrixK = 16;
-layout(constant_id = 7) const uint tileKeys = 32; // keys in shared memory at a time: a multiple of matrixN, matrixK, 8 * rowParts; at least 2 * matrixN
+layout(constant_id = 7) const uint tileKeys = 32; // in shared memory: a multiple of matrixN, matrixK, 8 * rowParts; at least 2 * matrixN
 layout(constant_id = 8) const uint paddedDim = 64;       // head dim, up to a multiple of matrixK
 layout(constant_id = 9) const uint paddedValueDim = 64;  // value dim, up to a multiple of matrixN
 layout(constant_id = 10) const bool wholeWords = false;  // dims of q, k and v are even and neighbours, rows begin at words
@@ -63,8 +63,8 @@ const uint inputType = elementF16, inputExponent = 0x7c00u;
 uint packInputs(float a, float b) { return packFloat2x16(f16vec2(a, b)); }
 #endif
 
-// Weights are relative to a maximum that may be 4 ln 2 too small, and are scaled by 2^11: f16 then holds weights up to the largest that this
-// allows, 2^15, and as small as 2^-35 of the row's largest.
+// Weights are relative to a maximum that may be 4 ln 2 too small, and are scaled by 2^11: f16 then holds weights up to the largest that
+// this allows, 2^15, and as small as 2^-35 of the row's largest.
 const float weightScale = 2048.0, weightUnscale = 1.0 / 2048.0;
 
 // Rows of a subgroup, and how its lanes share them: lane l has rows l % subgroupRows + n * subgroupLanes, and where there are more lanes
@@ -74,12 +74,6 @@ const uint laneRows = subgroupRows > subgroupLanes ? subgroupRows / subgroupLane
 const uint rowParts = subgroupRows < subgroupLanes ? subgroupLanes / subgroupRows : 1u;
 const uint groupsOfLane = tileKeys / 8u / rowParts, keysOfLane = groupsOfLane * 8u;
 const uint seenWords = (keysOfLane + 31u) / 32u;
-#ifdef VKATTN_COOPMAT2
-const uint matrixRows = subgroupRows, rowMatrices = 1u;
-#else
-#define matrixRows matrixM // a constant that only names another crashes glslc
-#define rowMatrices rowBlocks
-#endif
 const uint keyBlocks = tileKeys / matrixN, dimBlocks = paddedDim / matrixK;
 const uint weightBlocks = tileKeys / matrixK, valueBlocks = paddedValueDim / matrixN;
 
@@ -92,8 +86,8 @@ const uint scorePitch = tileKeys / 4u + 1u;
 #endif
 shared uvec4 keyTile[tileKeys * keyPitch];
 shared uvec4 valueTile[tileKeys * valuePitch];
-// Of each subgroup: a row has tileKeys scores in f32; or its weights in the first half, and behind them a matrixN wide matrix in f32. Then a
-// piece for what is known of the row; with VKATTN_COOPMAT2 one more.
+// Of each subgroup: a row has tileKeys scores in f32; or its weights in the first half, and behind them a matrixN wide matrix in f32. Then
+// a piece for what is known of the row; with VKATTN_COOPMAT2 one more.
 shared uvec4 scoreTile[subgroups * subgroupRows * scorePitch];
 const uint wideAt = tileKeys / 8u, endAt = tileKeys / 4u;
 shared uint nonFinite[2]; // whether the values staged last are not all finite; of even and odd tiles
@@ -107,11 +101,11 @@ shared uint nonFinite[2]; // whether the values staged last are not all finite; 
         [[unroll]] for (uint n = 0u; n < (count); ++n) call;                                                                               \
     }
 
-#define Queries coopmat<Input, gl_ScopeSubgroup, matrixRows, matrixK, gl_MatrixUseA>
-#define Sums coopmat<float, gl_ScopeSubgroup, matrixRows, matrixN, gl_MatrixUseAccumulator>
+#define Queries coopmat<Input, gl_ScopeSubgroup, matrixM, matrixK, gl_MatrixUseA>
+#define Sums coopmat<float, gl_ScopeSubgroup, matrixM, matrixN, gl_MatrixUseAccumulator>
 
-Queries query[rowMatrices * dimBlocks];
-Sums outputs[rowMatrices * valueBlocks]; // unnormalised, times weightScale
+Queries query[rowBlocks * dimBlocks];
+Sums outputs[rowBlocks * valueBlocks]; // unnormalised, times weightScale
 
 uint lane, firstRow, scoresAt; // of the subgroup; firstRow: counted as tileRow is
 uint rowOfLane[laneRows];      // of the chunk; rows past the end repeat the last one and are not stored
@@ -153,7 +147,7 @@ uint finitePair(uint pair) { return (finiteBits(pair) ? pair & 0xffffu : 0u) | (
 #define PICKED(n, count, picked, call) [[unroll]] for (uint n = 0u; n < (count); ++n) if (n == (picked)) call;
 
 void loadQueries(uint block, uint d) {
-    coopMatLoad(query[block * dimBlocks + d], scoreTile, scoresAt + block * matrixRows * scorePitch, scorePitch,
+    coopMatLoad(query[block * dimBlocks + d], scoreTile, scoresAt + block * matrixM * scorePitch, scorePitch,
                 gl_CooperativeMatrixLayoutRowMajor);
 }
 void loadAllQueries() {
@@ -164,7 +158,7 @@ void loadAllQueries() {
             scoreTile[scoresAt + n / pieces * scorePitch + n % pieces] = EIGHT_BITS(q, at, dim, qDim, headDim);
         }
         subgroupSync();
-        [[unroll]] for (uint b = 0u; b < rowMatrices; ++b) PICKED(e, dimBlocks, d, loadQueries(b, e))
+        [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) PICKED(e, dimBlocks, d, loadQueries(b, e))
         subgroupSync();
     }
 }
@@ -218,7 +212,7 @@ bool lookAtPairs(int tile) {
 }
 
 #define LOAD_WIDE(into, b)                                                                                                                 \
-    coopMatLoad(into, scoreTile, scoresAt + (b) * matrixRows * scorePitch + wideAt, scorePitch, gl_CooperativeMatrixLayoutRowMajor)
+    coopMatLoad(into, scoreTile, scoresAt + (b) * matrixM * scorePitch + wideAt, scorePitch, gl_CooperativeMatrixLayoutRowMajor)
 
 // What a kernel does of its own.
 void beginRows();
@@ -249,7 +243,7 @@ void addNonFinite(int tile, int end) {
             scoreTile[rowAt + wideAt + n % matrixN / 4u][n % 4u] = floatBitsToUint(sum);
         }
         subgroupSync();
-        [[unroll]] for (uint b = 0u; b < rowMatrices; ++b) {
+        [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) {
             Sums added;
             LOAD_WIDE(added, b);
             PICKED(n, valueBlocks, block, outputs[b * valueBlocks + n] += added)
@@ -258,7 +252,7 @@ void addNonFinite(int tile, int end) {
 }
 
 void storeOutputs(uint b, uint n, uint column) {
-    coopMatStore(outputs[b * valueBlocks + n], scoreTile, scoresAt + b * matrixRows * scorePitch + column * (matrixN / 4u), scorePitch,
+    coopMatStore(outputs[b * valueBlocks + n], scoreTile, scoresAt + b * matrixM * scorePitch + column * (matrixN / 4u), scorePitch,
                  gl_CooperativeMatrixLayoutRowMajor);
 }
 
@@ -294,14 +288,15 @@ void storeRows() {
     const uint passBlocks = tileKeys / matrixN;
     [[dont_unroll]] for (uint block = 0u; block < valueBlocks; block += passBlocks) {
         const uint columns = min(passBlocks, valueBlocks - block) * matrixN;
-        [[unroll]] for (uint b = 0u; b < rowMatrices; ++b) PICKED(n, valueBlocks, block + n % passBlocks, storeOutputs(b, n, n % passBlocks))
+        [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) PICKED(n, valueBlocks, block + n % passBlocks, storeOutputs(b, n, n % passBlocks))
         subgroupSync();
         for (uint n = lane; n < subgroupRows * (columns / 2u); n += subgroupLanes) {
             const uint tileRow_ = n / (columns / 2u), column = n % (columns / 2u) * 2u, dim = block * matrixN + column;
             const uint row = firstRow + tileRow_;
             if (row >= rowCount || dim >= valueDim) continue;
             const bool both = dim + 1u < valueDim;
-            const uvec4 end = scoreTile[scoresAt + tileRow_ * scorePitch + endAt], piece = scoreTile[scoresAt + tileRow_ * scorePitch + column / 4u];
+            const uint rowAt = scoresAt + tileRow_ * scorePitch;
+            const uvec4 end = scoreTile[rowAt + endAt], piece = scoreTile[rowAt + column / 4u];
             const vec2 sums = uintBitsToFloat(column % 4u == 0u ? piece.xy : piece.zw);
             const vec2 ended = sums * uintBitsToFloat(end.x) / uintBitsToFloat(end.y);
             const float first = end.z == 0u ? ended.x : end.z == isEmpty ? 0.0 : uintBitsToFloat(canonicalNanBits);
@@ -330,7 +325,8 @@ void main() {
     const bool hasRows = firstRow < rowCount;
 
     // Keys that some row of the workgroup may see, in whole tiles from key 0 of the sequence; and of the subgroup.
-    const int begin = alignDown(max(keyBegin(queryOf(tileRow), seq), splitBegin)), end = min(keyEnd(queryOf(tileRowEnd - 1u), seq), splitEnd);
+    const int begin = alignDown(max(keyBegin(queryOf(tileRow), seq), splitBegin));
+    const int end = min(keyEnd(queryOf(tileRowEnd - 1u), seq), splitEnd);
     const uint firstQuery = queryOf(min(firstRow, rowCount - 1u)), lastQuery = queryOf(min(firstRow + subgroupRows, rowCount) - 1u);
     const int ownBegin = max(keyBegin(firstQuery, seq), splitBegin), ownEnd = min(keyEnd(lastQuery, seq), splitEnd);
     // Keys that every row of it sees, but for masks and the like.
@@ -346,7 +342,7 @@ void main() {
         rowBegin[r] = max(keyBegin(queryOf(row), seq), splitBegin);
         rowEnd[r] = min(keyEnd(queryOf(row), seq), splitEnd);
     }
-    EACH_BLOCK(n, rowMatrices * valueBlocks, outputs[n] = Sums(0.0))
+    EACH_BLOCK(n, rowBlocks * valueBlocks, outputs[n] = Sums(0.0))
     loadAllQueries();
     beginRows();
 

@@ -67,8 +67,8 @@ vkattn_result checkMatrix2(const Caps &caps, const char *name, vkattn_diagnostic
     return VKATTN_OK;
 }
 
-// What the kernel's matrices have: flash_coopmat's the dims of a listed shape; flash_coopmat2's multiples of these. Of bf16, whose
-// granularity caps do not hold, multiples of a listed shape too. m = 0: none.
+// Dims of the kernel's matrices: a listed shape; for flash_coopmat2, what its flexible dims are multiples of. Caps have that for f16 only:
+// for bf16 a multiple of a listed shape too. m = 0: none.
 vkattn_matrix_shape unitsFor(vkattn_kernel kernel, const Caps &caps, vkattn_dtype inputs) {
     const vkattn_matrix_shape *listed = shapeFor(caps, inputs);
     if (kernel == VKATTN_KERNEL_FLASH_COOPMAT || !listed) return listed ? *listed : vkattn_matrix_shape{};
@@ -91,8 +91,8 @@ uint32_t sharedBytes(vkattn_kernel kernel, const MatrixShape &s) {
 bool suits(vkattn_kernel kernel, const MatrixShape &s, const Caps &caps) {
     const uint32_t rows = s.m * s.rowBlocks, parts = std::max(s.subgroupLanes / rows, 1u);
     const bool flexible = kernel == VKATTN_KERNEL_FLASH_COOPMAT2;
-    // Rows and tileKeys are dims of one matrix; a piece of 128 bits has what a row sees; rows hold more than scores.
-    if (flexible && (std::max(rows, s.tileKeys) > caps.matrix2MaxDimension || s.tileKeys > 128)) return false;
+    // tileKeys are a dim of a matrix; a piece of 128 bits has what a row sees of them.
+    if (flexible && s.tileKeys > std::min(caps.matrix2MaxDimension, 128u)) return false;
     return s.tileKeys % s.n == 0 && s.tileKeys % s.k == 0 && s.tileKeys % (8 * parts) == 0 &&
            s.n / 4 <= s.tileKeys / 8 + (flexible ? 0 : 1) && (rows % s.subgroupLanes == 0 || s.subgroupLanes % rows == 0);
 }

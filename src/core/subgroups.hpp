@@ -17,7 +17,8 @@ struct SubgroupStage {
 // widths may report one size and run narrower or partly filled subgroups. Whole subgroups rule out empty lanes; a required size pins the
 // width that the plan was made for. With one width only there is nothing to pin.
 //
-// flash_coopmat.comp gives each subgroup a part of the tile: the plan says how wide they are (constants[1]), and all must be whole.
+// flash_coopmat.comp and flash_coopmat2.comp give each subgroup a part of the tile: the plan says how wide they are (constants[1]), and all
+// must be whole.
 [[nodiscard]] constexpr SubgroupStage subgroupStage(const PipelineKey &key, const Caps &caps, uint32_t deviceSize) {
     const bool matrices = key.stage >= Stage::flashCoopmat;
     if (!caps.fullSubgroups || (!matrices && key.stage != Stage::flashPlainSubgroups && key.stage != Stage::flashSubgroups)) return {};

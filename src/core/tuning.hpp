@@ -53,7 +53,8 @@ struct FlashTile {
     }
 };
 
-// The same of the kernels on matrix units (shaders/flash_coopmat.comp): the first row that fits the dims and the device's limits is taken.
+// The same of the kernels on matrix units (shaders/lib/flash_matrices.glsl): the first row that fits the dims and the device's limits is
+// taken.
 struct MatrixTile {
     uint32_t maxDim;
     uint32_t subgroups; // of a workgroup

@@ -1,5 +1,5 @@
-// The ways in which flash.comp and flash_coopmat.comp lay out their lanes, each with a tile so small that its pipelines compile fast: full
-// tiles take seconds on drivers that compile for the CPU.
+// The ways in which flash.comp and the kernels on matrix units lay out their lanes, each with a tile so small that its pipelines compile
+// fast: full tiles take seconds on drivers that compile for the CPU.
 #pragma once
 
 #include "environment.hpp"

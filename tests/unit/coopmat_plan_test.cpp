@@ -50,8 +50,16 @@ vkattn_kernel chosen(const Case &c, const Caps &caps) {
     EXPECT_EQ(makePlan(problemOf(c), limitsOf(caps), plan, &why), VKATTN_OK) << why.message;
     return plan.kernel;
 }
-std::string refusal(Case c, const Caps &caps) {
-    c.kernel = VKATTN_KERNEL_FLASH_COOPMAT;
+// The same with all of VK_NV_cooperative_matrix2 that flash_coopmat2 takes.
+Caps gpu2() {
+    Caps caps = gpu();
+    caps.matrix2 = VKATTN_MATRIX2_FLEXIBLE | VKATTN_MATRIX2_REDUCTIONS | VKATTN_MATRIX2_CONVERSIONS | VKATTN_MATRIX2_PER_ELEMENT;
+    caps.matrix2Granularity[0] = caps.matrix2Granularity[2] = 16, caps.matrix2Granularity[1] = 8;
+    caps.matrix2MaxDimension = 256;
+    return caps;
+}
+std::string refusal(Case c, const Caps &caps, vkattn_kernel kernel = VKATTN_KERNEL_FLASH_COOPMAT) {
+    c.kernel = kernel;
     Plan plan;
     vkattn_diagnostic why{};
     EXPECT_EQ(makePlan(problemOf(c), limitsOf(caps), plan, &why), VKATTN_ERROR_UNSUPPORTED);
@@ -60,6 +68,13 @@ std::string refusal(Case c, const Caps &caps) {
 bool says(const std::string &text, const char *part) {
     return text.find(part) != std::string::npos;
 }
+
+class Coopmat2Plan : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!shaderFor(Stage::flashCoopmat2).built()) GTEST_SKIP() << "flash_coopmat2 is not in this build: its glslc was too old";
+    }
+};
 
 class CoopmatPlan : public testing::Test {
   protected:
@@ -195,4 +210,69 @@ TEST_F(CoopmatPlan, saysWhyItCannot) {
     EXPECT_TRUE(says(refusal(c, caps), "suits matrices of 16x16x16 and workgroups of 32")) << refusal(c, caps);
     caps = gpu(), caps.matrixShapeCount = 1, caps.matrixShapes[0] = {4, 4, 4, VKATTN_F16};
     EXPECT_TRUE(says(refusal(c, caps), "multiples of 8")) << refusal(c, caps);
+}
+
+TEST_F(Coopmat2Plan, autoTakesIt) {
+    EXPECT_EQ(chosen(halves(), gpu2()), VKATTN_KERNEL_FLASH_COOPMAT2);
+    Caps wrong = gpu2();
+    wrong.wrongKernels = 1u << VKATTN_KERNEL_FLASH_COOPMAT2;
+    EXPECT_EQ(chosen(halves(), wrong), VKATTN_KERNEL_FLASH_COOPMAT);
+}
+
+// What shaders/flash_coopmat2.comp relies on, written down a second time.
+TEST_F(Coopmat2Plan, matricesAreMultiplesOfTheGranularity) {
+    uint32_t plans = 0;
+    for (const uint32_t gm : {8u, 16u, 32u})
+        for (const uint32_t gn : {4u, 8u, 16u})
+            for (const uint32_t gk : {8u, 16u, 32u})
+                for (const uint32_t most : {32u, 256u})
+                    for (const uint32_t dim : {1u, 40u, 64u, 128u, 256u}) {
+                        Caps caps = gpu2();
+                        caps.matrix2Granularity[0] = gm, caps.matrix2Granularity[1] = gn, caps.matrix2Granularity[2] = gk;
+                        caps.matrix2MaxDimension = most;
+                        Case c = halves();
+                        c.kernel = VKATTN_KERNEL_FLASH_COOPMAT2, c.headDim = c.valueDim = dim;
+                        Plan plan;
+                        vkattn_diagnostic why{};
+                        if (makePlan(problemOf(c), limitsOf(caps), plan, &why) != VKATTN_OK) {
+                            EXPECT_TRUE(says(why.message, "shared memory") || says(why.message, "suits")) << why.message;
+                            continue;
+                        }
+                        ++plans;
+                        const MatrixShape &m = plan.flash.matrix;
+                        const uint32_t rows = m.m * m.rowBlocks;
+                        for (const uint32_t k : {m.k, m.tileKeys}) EXPECT_TRUE(k % gk == 0 && k % 8 == 0 && k <= most) << k;
+                        for (const uint32_t n : {m.n, m.tileKeys}) EXPECT_TRUE(n % gn == 0 && n % 8 == 0 && n <= most) << n;
+                        EXPECT_TRUE(m.m % gm == 0 && m.m <= most);
+                        EXPECT_TRUE(m.paddedDim % m.k == 0 && m.paddedDim >= dim && m.paddedValueDim % m.n == 0);
+                        EXPECT_LE(m.tileKeys / 8 + m.n / 4, m.tileKeys / 4) << "the wide matrix leaves what is known of a row";
+                        EXPECT_LE(m.tileKeys, 128u) << "a piece has the bits of a row's keys";
+                        EXPECT_LE(
+                            16 * (m.tileKeys * (m.paddedDim / 8 + m.paddedValueDim / 8 + 2) + m.subgroups * rows * (m.tileKeys / 4 + 2)) +
+                                8,
+                            caps.maxSharedMemoryBytes);
+                    }
+    EXPECT_GT(plans, 50u);
+}
+
+TEST_F(Coopmat2Plan, saysWhatOfTheExtensionIsMissing) {
+    const auto why = [](const Caps &caps) { return refusal(halves(), caps, VKATTN_KERNEL_FLASH_COOPMAT2); };
+    constexpr struct {
+        uint32_t bit;
+        const char *name;
+    } needs[] = {{VKATTN_MATRIX2_FLEXIBLE, "cooperativeMatrixFlexibleDimensions"},
+                 {VKATTN_MATRIX2_REDUCTIONS, "cooperativeMatrixReductions"},
+                 {VKATTN_MATRIX2_CONVERSIONS, "cooperativeMatrixConversions"},
+                 {VKATTN_MATRIX2_PER_ELEMENT, "cooperativeMatrixPerElementOperations"}};
+    for (const auto &[bit, name] : needs) {
+        Caps caps = gpu2();
+        caps.matrix2 &= ~bit;
+        EXPECT_TRUE(says(why(caps), name)) << why(caps);
+        EXPECT_EQ(chosen(halves(), caps), VKATTN_KERNEL_FLASH_COOPMAT);
+    }
+    Caps caps = gpu2();
+    caps.matrix2MaxDimension = caps.matrix2Granularity[0] = caps.matrix2Granularity[1] = caps.matrix2Granularity[2] = 0;
+    EXPECT_TRUE(says(why(caps), "no flexible dimensions")) << why(caps);
+    caps = gpu2(), caps.matrix2Granularity[0] = 24; // lanes do not share such rows evenly
+    EXPECT_TRUE(says(why(caps), "no matrix shape")) << why(caps);
 }
