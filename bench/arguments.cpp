@@ -19,7 +19,7 @@ constexpr uint32_t maxRepeat = 100000, maxThreads = 4096, maxTokens = 1u << 24;
 struct Raw {
     std::vector<std::string> shapes, groups, customs;
     std::string kernel = "auto", repeat, warmUp, threads, budget, seed, sweep, plotValue = "gflops", rival, compare;
-    bool list = false, record = false, cache = false, verify = false, noVerify = false, noPeaks = false;
+    bool list = false, record = false, cache = false, compileReport = false, verify = false, noVerify = false, noPeaks = false;
 };
 
 template <class Number> void parseWhole(const char *option, const std::string &text, uint64_t least, uint64_t most, Number &value) {
@@ -113,10 +113,28 @@ void refuseMissingValues(const CLI::App &app) {
     }
 }
 
+void interpretCompileReport(const Raw &raw, Arguments &arguments) {
+    if (!arguments.compileReport) {
+        if (arguments.rawStatistics || !arguments.representations.empty() || !arguments.compileTable.empty())
+            throw Failure("--raw, --representations and --check belong to --compile-report: add it");
+        return;
+    }
+    if (arguments.record || arguments.cache || arguments.sweep || !arguments.json.empty() || !raw.compare.empty() || raw.verify ||
+        !raw.shapes.empty() || !raw.groups.empty() || !raw.customs.empty())
+        throw Failure("--compile-report has problems of its own, and computes nothing: it goes with --kernel, --tuning, --csv, --raw, "
+                      "--representations and --check alone");
+    std::vector<Kernel> &kernels = arguments.kernels;
+    if (std::any_of(kernels.begin(), kernels.end(), [](const Kernel &kernel) { return kernel.kernel == VKATTN_KERNEL_AUTO; }))
+        kernels.assign(kernelTable().begin() + 1, kernelTable().end());
+    if (!arguments.compileTable.empty())
+        arguments.expected = parseCompileTable("--check " + arguments.compileTable, readWhole("--check", arguments.compileTable));
+}
+
 Arguments interpret(const Raw &raw, Arguments arguments) {
     arguments.list = raw.list;
     arguments.record = raw.record;
     arguments.cache = raw.cache;
+    arguments.compileReport = raw.compileReport;
     arguments.bases = arguments.shapes = chooseShapes(raw);
     for (const std::string &name : split(raw.kernel, ',')) arguments.kernels.push_back(kernelNamed(name));
     MeasureOptions &measure = arguments.measure;
@@ -141,6 +159,7 @@ Arguments interpret(const Raw &raw, Arguments arguments) {
     if (arguments.cache && (arguments.record || arguments.sweep || !arguments.json.empty() || !raw.compare.empty() || raw.verify))
         throw Failure("--cache measures how long pipelines take, and computes nothing: it goes with --csv, not with --record, --sweep, "
                       "--json, --compare or --verify");
+    interpretCompileReport(raw, arguments);
     if (!raw.rival.empty()) arguments.rivals = readRivals("--rival", raw.rival);
     if (!raw.compare.empty()) arguments.compare = readRivals("--compare", raw.compare);
     if (!arguments.tuningFile.empty()) arguments.tuning = readTuning(arguments.tuningFile);
@@ -162,7 +181,7 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
          "A shape of your own: heads=8,kv=8,q=4096,k=4096,d=64,type=f16kv,causal; also batch=, window=, name=");
     app.add_flag("--list", raw.list, "Print the table of shapes");
     value("--device", arguments.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
-    value("--kernel", raw.kernel, "NAME[,NAME...]", "auto (default), staged, flash, decode");
+    value("--kernel", raw.kernel, "NAME[,NAME...]", "auto (default), staged, flash, decode, flash_coopmat, flash_coopmat2");
     value("--tuning", arguments.tuningFile, "FILE",
           "Tiles that `vkattn tune` has written; default: the built-in ones, whatever `vkattn` uses");
     value("--repeat", raw.repeat, "N", "Timed runs of each shape; default 7");
@@ -172,6 +191,15 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
     app.add_flag("--record", raw.record, "Measure the CPU time of recording a shape into a command buffer, and compute nothing");
     app.add_flag("--cache", raw.cache,
                  "Measure how long the shapes' pipelines take to create, with and without an imported cache, and compute nothing");
+    app.add_flag("--ceilings", arguments.ceilings, "Measure what copying, reading and multiply-adding do at best, and compute nothing");
+    app.add_flag("--compile-report", raw.compileReport,
+                 "Print what the device's compiler makes of every kernel as the planner lays it out (registers, spills, occupancy, matrix "
+                 "instructions), and compute nothing");
+    app.add_flag("--raw", arguments.rawStatistics, "With --compile-report: every statistic, under the driver's own name");
+    value("--representations", arguments.representations, "FOLDER",
+          "With --compile-report: write the driver's intermediate code and assembly");
+    value("--check", arguments.compileTable, "FILE",
+          "With --compile-report: compare with rows of --csv; spills, lost matrix instructions and grown registers fail");
     app.add_flag("--verify", raw.verify, "Check more: every row up to 2 GFLOP, else 276; default: as much as takes a second");
     app.add_flag("--no-verify", raw.noVerify, "Check nothing");
     value("--seed", raw.seed, "N", "Of the random operands and the rows that are checked; default 1");

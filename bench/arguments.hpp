@@ -1,6 +1,7 @@
 // The command line, checked and turned into what to measure. Rivals' files are read and outputs' folders tried here too.
 #pragma once
 
+#include "compile_table.hpp"
 #include "csv.hpp"
 #include "measure.hpp"
 #include "shapes.hpp"
@@ -15,10 +16,16 @@ enum class PlotValue { gflops, gbs, milliseconds };
 
 struct Arguments {
     bool list = false;
-    bool record = false;       // the CPU time of recording, in place of the computation
-    bool cache = false;        // what an exported cache saves, in place of the computation
-    std::vector<Shape> bases;  // as named
-    std::vector<Shape> shapes; // to measure: the bases, or in a sweep each of them at each length
+    bool record = false;        // the CPU time of recording, in place of the computation
+    bool cache = false;         // what an exported cache saves, in place of the computation
+    bool ceilings = false;      // what the device does at best, in place of the computation
+    bool compileReport = false; // what the device's compiler makes of the kernels, in place of the computation
+    bool rawStatistics = false;
+    std::string representations;      // folder; empty: not asked for
+    std::string compileTable;         // path of the table to compare with; empty: none
+    std::vector<CompileRow> expected; // its rows
+    std::vector<Shape> bases;         // as named
+    std::vector<Shape> shapes;        // to measure: the bases, or in a sweep each of them at each length
     std::vector<Kernel> kernels;
     std::string device;
     std::string tuningFile, tuning; // its path and its text; empty: the built-in tiles

@@ -1,7 +1,9 @@
 // vkattn-bench: times named attention shapes on one device, beside what that device could do at best. Results go to stdout, messages to
 // stderr.
 #include "arguments.hpp"
+#include "bandwidth.hpp"
 #include "cache_start.hpp"
+#include "compile_report.hpp"
 #include "failure.hpp"
 #include "output_file.hpp"
 #include "record_cost.hpp"
@@ -122,6 +124,48 @@ ExitStatus benchCache(const Arguments &arguments) {
     return ExitStatus::success;
 }
 
+ExitStatus benchCeilings(const Arguments &arguments) {
+    std::optional<CsvFile> csv;
+    if (!arguments.csv.empty()) csv.emplace(arguments.csv, ceilingCsvHeader());
+    const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+    if (!runtime->device()) throw Failure("--ceilings are of a Vulkan device: choose another than cpu");
+    const Machine machine = machineWith(arguments, runtime->device());
+    const std::vector<Ceiling> ceilings = measureCeilings(*runtime->device());
+    printCeilings(machine, ceilings);
+    for (const Ceiling &ceiling : ceilings)
+        if (csv) csv->append(ceilingCsvRow(machine, ceiling));
+    return ExitStatus::success;
+}
+
+ExitStatus benchCompiler(const Arguments &arguments) {
+    std::optional<CsvFile> csv;
+    if (!arguments.csv.empty()) csv.emplace(arguments.csv, compileCsvHeader());
+    DeviceInfo device;
+    {
+        const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+        if (!runtime->device())
+            throw Failure("--compile-report is about Vulkan pipelines, and --device cpu has none: choose another device");
+        device = *runtime->device();
+    }
+    const Machine machine = machineWith(arguments, &device);
+    const CompileReport report = compileReport(device, arguments.kernels, arguments.tuning, showProgress);
+    showProgress("");
+    printCompileReport(machine, report, arguments.rawStatistics);
+    const std::vector<CompileRow> rows = report.rows();
+    for (const CompileRow &row : rows)
+        if (csv) csv->append(compileCsvRow(machine, row));
+    if (!arguments.representations.empty()) writeRepresentations(report, arguments.representations);
+    bool worse = false;
+    if (!arguments.compileTable.empty()) {
+        std::vector<std::string> kernels;
+        for (const Kernel &kernel : arguments.kernels) kernels.emplace_back(kernel.name);
+        const CompileComparison comparison = compareCompiled(arguments.expected, rows, kernels);
+        printComparison(comparison, arguments.compileTable);
+        worse = !comparison.failures.empty();
+    }
+    return report.failed() || worse ? ExitStatus::failed : ExitStatus::success;
+}
+
 ExitStatus bench(const Arguments &arguments) {
     std::optional<CsvFile> csv;
     if (!arguments.csv.empty()) csv.emplace(arguments.csv, csvHeader());
@@ -166,7 +210,11 @@ ExitStatus execute(int argc, const char *const *argv) {
         if (arguments && arguments->list)
             printShapeTable();
         else if (arguments)
-            status = arguments->record ? benchRecording(*arguments) : arguments->cache ? benchCache(*arguments) : bench(*arguments);
+            status = arguments->ceilings        ? benchCeilings(*arguments)
+                     : arguments->record        ? benchRecording(*arguments)
+                     : arguments->cache         ? benchCache(*arguments)
+                     : arguments->compileReport ? benchCompiler(*arguments)
+                                                : bench(*arguments);
         if (std::fflush(stdout) != 0) throw Failure("the result could not be printed: standard output is closed or full");
         return status;
     } catch (const Failure &failure) {

@@ -72,7 +72,13 @@ bool run(Runtime &runtime, const vkattn_problem &problem, const Operands &operan
 Kernel kernelNamed(const std::string &name) {
     for (const Kernel &kernel : kernels)
         if (name == kernel.name) return kernel;
-    throw Failure("--kernel: there is no kernel '" + name + "', expected auto, staged, flash or decode, or several with commas");
+    std::vector<std::string> names;
+    for (const Kernel &kernel : kernels) names.emplace_back(kernel.name);
+    throw Failure("--kernel: there is no kernel '" + name + "', expected " + join(names, ", ") + ", or several with commas");
+}
+
+std::span<const Kernel> kernelTable() {
+    return kernels;
 }
 
 Measurement measure(Runtime &runtime, Peaks *peaks, const Shape &shape, const Kernel &kernel, const MeasureOptions &options) {

@@ -39,7 +39,8 @@ struct Kernel {
     const char *name;
     vkattn_kernel kernel;
 };
-// auto, staged, flash, decode. Throws Failure for any other name.
+[[nodiscard]] std::span<const Kernel> kernelTable(); // AUTO first
+// Throws Failure for any other name.
 [[nodiscard]] Kernel kernelNamed(const std::string &name);
 
 // `peaks` may be NULL. Throws Failure only for what no other shape can do better either.

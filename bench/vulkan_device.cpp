@@ -58,9 +58,9 @@ bool isSame(const VkPhysicalDeviceProperties &a, const DeviceInfo &b) {
 
 } // namespace
 
-VulkanDevice::VulkanDevice(const DeviceInfo &wanted, std::span<const char *const> extensions) {
+VulkanDevice::VulkanDevice(const DeviceInfo &wanted, std::span<const char *const> extensions, Features features) {
     try {
-        open(wanted, extensions);
+        open(wanted, extensions, features);
     } catch (...) {
         close();
         throw;
@@ -89,7 +89,37 @@ VkPhysicalDevice VulkanDevice::find(const DeviceInfo &wanted) const {
     throw VulkanError("the device is not there a second time");
 }
 
-void VulkanDevice::open(const DeviceInfo &wanted, std::span<const char *const> extensions) {
+void VulkanDevice::addLibraryExtensions() {
+    vkattn_diagnostic why{};
+    for (const vkattn_need need : {VKATTN_REQUIRED, VKATTN_HELPFUL}) {
+        uint32_t count = 0;
+        vkattn_result r = vkattnDeviceExtensions(vkGetInstanceProcAddr, instance_, physical_, apiVersion_, need, &count, nullptr, &why);
+        std::vector<const char *> names(count);
+        if (r == VKATTN_OK)
+            r = vkattnDeviceExtensions(vkGetInstanceProcAddr, instance_, physical_, apiVersion_, need, &count, names.data(), &why);
+        if (r != VKATTN_OK) throw VulkanError(why.message);
+        for (const char *name : names)
+            if (std::none_of(extensions_.begin(), extensions_.end(), [&](std::string_view each) { return each == name; }))
+                extensions_.push_back(name);
+    }
+}
+
+void VulkanDevice::chooseFeatures() {
+    features_.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    executables_.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR;
+    executables_.pipelineExecutableInfo = VK_TRUE;
+    const auto wants = [&](std::string_view name) {
+        return std::any_of(extensions_.begin(), extensions_.end(), [&](std::string_view each) { return each == name; });
+    };
+    if (wants(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) features_.pNext = &executables_;
+    vkattn_diagnostic why{};
+    if (vkattnPatchDeviceFeatures(vkGetInstanceProcAddr, instance_, physical_, apiVersion_, extensions_.data(),
+                                  static_cast<uint32_t>(extensions_.size()), &features_, &featureRoom_, &why) != VKATTN_OK)
+        throw VulkanError(why.message);
+    hasFeatures_ = true;
+}
+
+void VulkanDevice::open(const DeviceInfo &wanted, std::span<const char *const> extensions, Features features) {
     check("volkInitialize", volkInitialize());
     apiVersion_ = std::min<uint32_t>(volkGetInstanceVersion(), VK_API_VERSION_1_3);
     instance_ = makeInstance(apiVersion_);
@@ -118,7 +148,10 @@ void VulkanDevice::open(const DeviceInfo &wanted, std::span<const char *const> e
     const std::vector<VkExtensionProperties> listed = deviceExtensions(physical);
     extensions_.assign(extensions.begin(), extensions.end());
     extensions_.push_back("VK_KHR_portability_subset"); // must be enabled where it is listed
+    if (features == Features::library) addLibraryExtensions();
     std::erase_if(extensions_, [&](const char *name) { return !has(listed, name); });
+    if (features == Features::library) chooseFeatures();
+    info.pNext = this->features();
     info.enabledExtensionCount = static_cast<uint32_t>(extensions_.size());
     info.ppEnabledExtensionNames = extensions_.data();
     check("vkCreateDevice", vkCreateDevice(physical, &info, nullptr, &device_));
@@ -232,7 +265,7 @@ void VulkanDevice::reserve(Buffer &buffer, uint64_t bytes) {
     VkBufferCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
     info.size = bytes;
-    info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
     check("vkCreateBuffer", vkCreateBuffer(device_, &info, nullptr, &buffer.buffer));
     VkMemoryRequirements requirements;
     vkGetBufferMemoryRequirements(device_, buffer.buffer, &requirements);
@@ -303,20 +336,13 @@ double VulkanDevice::submit() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double VulkanDevice::secondsOf(VkPipeline pipeline, const std::array<uint32_t, 3> &groups, const Push &push) {
+template <class Record> double VulkanDevice::secondsOfCommands(const Record &record) {
     begin();
     if (queries_) {
         vkCmdResetQueryPool(commands_, queries_, 0, 2);
         vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries_, 0);
     }
-    // The fill of a new buffer was waited for; only its visibility is left.
-    VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT};
-    vkCmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, nullptr, 0,
-                         nullptr);
-    vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    vkCmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, layout_, 0, 1, &set_, 0, nullptr);
-    vkCmdPushConstants(commands_, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
-    vkCmdDispatch(commands_, groups[0], groups[1], groups[2]);
+    record();
     if (queries_) vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, 1);
     const double seconds = submit();
     uint64_t stamps[2] = {};
@@ -324,6 +350,30 @@ double VulkanDevice::secondsOf(VkPipeline pipeline, const std::array<uint32_t, 3
                                            VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) != VK_SUCCESS)
         return seconds;
     return static_cast<double>((stamps[1] - stamps[0]) & timestampMask_) * static_cast<double>(properties_.limits.timestampPeriod) * 1e-9;
+}
+
+double VulkanDevice::secondsOf(VkPipeline pipeline, const std::array<uint32_t, 3> &groups, const Push &push) {
+    return secondsOfCommands([&] {
+        // The fill of a new buffer was waited for; only its visibility is left.
+        VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT};
+        vkCmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, nullptr, 0,
+                             nullptr);
+        vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+        vkCmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, layout_, 0, 1, &set_, 0, nullptr);
+        vkCmdPushConstants(commands_, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
+        vkCmdDispatch(commands_, groups[0], groups[1], groups[2]);
+    });
+}
+
+double VulkanDevice::secondsToCopy(const Buffer &from, const Buffer &to) {
+    return secondsOfCommands([&] {
+        const VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT,
+                                      VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
+        vkCmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &barrier, 0, nullptr, 0,
+                             nullptr);
+        const VkBufferCopy region{0, 0, std::min(from.bytes, to.bytes)};
+        vkCmdCopyBuffer(commands_, from.buffer, to.buffer, 1, &region);
+    });
 }
 
 } // namespace vkattn::bench

@@ -32,8 +32,13 @@ class VulkanDevice {
         uint64_t bytes = 0;
     };
 
+    enum class Features {
+        none,
+        library, // and the extensions and features that the library asks for, as the runtime enables them
+    };
+
     // With those of the extensions that the device has. Throws VulkanError.
-    explicit VulkanDevice(const DeviceInfo &wanted, std::span<const char *const> extensions = {});
+    explicit VulkanDevice(const DeviceInfo &wanted, std::span<const char *const> extensions = {}, Features features = Features::none);
     ~VulkanDevice();
     VulkanDevice(const VulkanDevice &) = delete;
     VulkanDevice &operator=(const VulkanDevice &) = delete;
@@ -43,27 +48,38 @@ class VulkanDevice {
     [[nodiscard]] VkInstance instance() const { return instance_; }
     [[nodiscard]] VkPhysicalDevice physicalDevice() const { return physical_; }
     [[nodiscard]] VkDevice handle() const { return device_; }
-    [[nodiscard]] const std::vector<const char *> &extensions() const { return extensions_; } // enabled ones
+    [[nodiscard]] const std::vector<const char *> &extensions() const { return extensions_; }                       // enabled ones
+    [[nodiscard]] const VkPhysicalDeviceFeatures2 *features() const { return hasFeatures_ ? &features_ : nullptr; } // enabled ones
     [[nodiscard]] VkCommandBuffer startRecording(); // the one command buffer, empty; never submitted
     [[nodiscard]] VkPipeline makePipeline(std::span<const uint32_t> spirv, std::span<const uint32_t> constants); // with ids from 0 on
     void reserve(Buffer &buffer, uint64_t bytes); // device-local, zeroed; what it held before is lost
     void release(Buffer &buffer);
+    // By vkCmdCopyBuffer, of the smaller one's size; by the device's clock where it has one.
+    [[nodiscard]] double secondsToCopy(const Buffer &from, const Buffer &to);
     void bind(const Buffer &input, const Buffer &result);
     [[nodiscard]] double secondsOf(VkPipeline pipeline, const std::array<uint32_t, 3> &groups, const Push &push);
     void destroyPipeline(VkPipeline pipeline);
 
   private:
-    void open(const DeviceInfo &wanted, std::span<const char *const> extensions);
+    void open(const DeviceInfo &wanted, std::span<const char *const> extensions, Features features);
     [[nodiscard]] VkPhysicalDevice find(const DeviceInfo &wanted) const;
     void makeLayouts();
     void close();
     void begin();
     double submit();
+    template <class Record> double secondsOfCommands(const Record &record);
+
+    void addLibraryExtensions();
+    void chooseFeatures();
 
     uint32_t apiVersion_ = 0;
     VkInstance instance_ = VK_NULL_HANDLE;
     VkPhysicalDevice physical_ = VK_NULL_HANDLE;
     std::vector<const char *> extensions_;
+    bool hasFeatures_ = false;
+    VkPhysicalDeviceFeatures2 features_{};
+    vkattn_feature_storage featureRoom_{};
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables_{};
     VkPhysicalDeviceProperties properties_{};
     VkPhysicalDeviceMemoryProperties memory_{};
     VkDevice device_ = VK_NULL_HANDLE;

@@ -1,6 +1,7 @@
 # vkattn_shader_hash(variable shaders_folder module...): one hash over everything that decides what the SPIR-V is: the shaders, what they
 # include, and the list of modules with their defines. The same for either kind of line ending.
-# As a script: cmake -DSHADERS=folder -DMODULES=file -DOUTPUT=file -P ...   writes the hash of a bank that was just compiled.
+# As a script: cmake -DSHADERS=folder -DMODULES=file -DBUILT=file -DOUTPUT=file -P ...   writes bank.txt of a bank that was
+# just compiled: the hash, and the names of the modules that it holds.
 if(CMAKE_SCRIPT_MODE_FILE)
   cmake_minimum_required(VERSION 3.22)
 endif()
@@ -22,5 +23,6 @@ endfunction()
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
   file(STRINGS ${MODULES} modules)
   vkattn_shader_hash(hash ${SHADERS} ${modules})
-  file(WRITE ${OUTPUT} "${hash}\n")
+  file(READ ${BUILT} built)
+  file(WRITE ${OUTPUT} "${hash}\n${built}")
 endif()

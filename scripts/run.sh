@@ -4,6 +4,7 @@ set -euo pipefail
 . "$(dirname "$0")/setup.sh"
 
 packages $build_packages
+newer_glslc
 tests=-DVKATTN_BUILD_TESTS=OFF
 [ ! -e build/CMakeCache.txt ] || tests= # test.sh was here: keep its choice
 build build "vkattn_sample_denoise vkattn_tool" $tests

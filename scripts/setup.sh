@@ -1,5 +1,6 @@
 # Sourced by run.sh and test.sh: packages and the build. All real logic is in CMake and the programs.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/newer_debian.sh
 
 build_packages="g++ cmake ninja-build pkg-config glslc libvulkan-dev libvulkan-volk-dev libhwy-dev mesa-vulkan-drivers libcli11-dev nlohmann-json3-dev libstb-dev"
 test_packages="libgtest-dev vulkan-validationlayers clang libclang-rt-dev"
@@ -25,10 +26,12 @@ packages() {
         { tail -n 5 setup.log >&2; echo "Some packages could not be installed (setup.log); trying to go on without." >&2; }
 }
 
-# build FOLDER TARGETS OPTION...: configures once, then builds.
+# build FOLDER TARGETS OPTION...: configures, with the glslc of newer_glslc if there is one, and builds.
+glslc_option=
 build() {
     local folder=$1 targets=$2
     shift 2
-    cmake -S . -B "$folder" -G Ninja "$@" >configure.log 2>&1 || { tail -n 20 configure.log >&2; exit 1; }
+    cmake -S . -B "$folder" -G Ninja ${glslc_option:+"$glslc_option"} "$@" >configure.log 2>&1 || { tail -n 20 configure.log >&2; exit 1; }
+    grep -o 'vkattn kernels: .*' configure.log || true
     cmake --build "$folder" --target $targets
 }

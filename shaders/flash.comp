@@ -62,18 +62,12 @@ layout(set = 0, binding = 12, std430) readonly buffer Slopes { uint slopes[]; };
 #include "lib/math.glsl"
 #include "lib/position.glsl"
 
-uint headCount() { return headsAndPacked & 0xffffu; }
-uint packedHeads() { return headsAndPacked >> 16; }
-uint groupSize() { return groupAndPhase & 0xffffu; }
-uint headPhase() { return groupAndPhase >> 16; }
+#include "lib/flash_tile.glsl"
 
 const uint stepKeys = keysPerLane * keyLanes; // keys of a step
 const uint cells = rowsPerLane * keysPerLane;
 const uint tileRows = rowLanes * rowsPerLane;
 const uint paddedDim = dimLanes * dimsPerLane, paddedValueDim = dimLanes * valueDimsPerLane;
-// Whether keys may be hidden otherwise than by position: then no step is free of tests.
-const bool anyPairHidden = (overlays & (overlayBias | overlayMask | overlayBitMask | overlayDocuments)) != 0u;
-const float lowest = -3.40282346638528859812e38; // -FLT_MAX: above no finite score, so that the maximum of finite scores is exact
 
 shared float kTile[source == sourceShared ? tileKeys * paddedDim : 1u];
 shared float vTile[source == sourceShared ? tileKeys * paddedValueDim : 1u];
@@ -99,11 +93,6 @@ int rowPosition[rowsPerLane];
 #endif
 
 uint lane, dimLane, keyLane, rowLane;
-uint batch, headFirst, headDim, valueDim, rowCount, tileRow; // tileRow: first row of the workgroup; rowCount: rows there are
-uint qDim, kDim, vDim, oDim;
-uint kAt, vAt; // of key 0 of the sequence
-Sequence seq;
-int keyLast; // the last key that may be read
 
 uint dimOf(uint n) { return n / run * (run * dimLanes) + dimLane * run + n % run; }
 uint valueDimOf(uint n) { return n / valueRun * (valueRun * dimLanes) + dimLane * valueRun + n % valueRun; }
@@ -137,17 +126,13 @@ float loadValue(uint at, uint dim) {
     if (!exactDims && dim >= valueDim) return 0.0;
     return LOAD_ELEMENT(v, vType, at + dim * vDim);
 }
-uint keyAt(int key) { return kAt + uint(min(key, keyLast)) * kToken; }
-uint valueAt(int key) { return vAt + uint(min(key, keyLast)) * vToken; }
 
 uint laneRow(uint r) { return min(tileRow + rowLane * rowsPerLane + r, rowCount - 1u); }
-// A packed row is query * packedHeads + head of the group.
-uint headOf(uint row) { return headFirst + row % packedHeads(); }
 
 float loadQuery(uint r, uint n) {
     const uint row = laneRow(r), dim = dimOf(n);
     if (!exactDims && dim >= headDim) return 0.0;
-    return LOAD_ELEMENT(q, qType, qBase + batch * qBatch + headOf(row) * qHead + (seq.queryStart + row / packedHeads()) * qToken + dim * qDim);
+    return LOAD_ELEMENT(q, qType, queryAt(row) + dim * qDim);
 }
 
 // Sums over the lanes of a row.
@@ -289,26 +274,7 @@ uint visiblePairs(int j) {
             const int key = j + int(c * keyLanes + keyLane);
             bool seen = key >= rowBegin[r] && key < rowEnd[r];
 #ifdef VKATTN_OPTIONS
-            const uint n = r * keysPerLane + c;
-            const uint held = uint(min(key, keyLast)) - keyFirst; // a key that exists, counted as the bindings do
-            if ((overlays & overlayMask) != 0u) {
-                const uint at = options.maskBase + batch * options.maskBatch + rowHead[r] * options.maskHead +
-                                rowQuery[r] * options.maskQuery + held * options.maskKey;
-                seen = seen && (mask[at >> 2] >> ((at & 3u) << 3) & 0xffu) != 0u;
-            }
-            if ((overlays & overlayBitMask) != 0u) {
-                const uint bit = held + options.maskPhase;
-                const uint at = options.maskBase + batch * options.maskBatch + rowHead[r] * options.maskHead +
-                                rowQuery[r] * options.maskQuery + (bit >> 5) * options.maskKey;
-                seen = seen && (mask[at] >> (bit & 31u) & 1u) != 0u;
-            }
-            if ((overlays & overlayDocuments) != 0u)
-                seen = seen && idsK[options.idsKBase + batch * options.idsKBatch + seq.keyStart + held] == rowDocument[r];
-            if ((overlays & overlayBias) != 0u) {
-                added[n] = LOAD_ELEMENT(bias, options.biasType, options.biasBase + batch * options.biasBatch + rowHead[r] * options.biasHead +
-                                                                rowQuery[r] * options.biasQuery + held * options.biasKey);
-                seen = seen && floatBitsToUint(added[n]) != minusInfinityBits;
-            }
+            seen = seen && overlaysShow(rowHead[r], rowQuery[r], rowDocument[r], min(key, keyLast), added[r * keysPerLane + c]);
 #endif
             bits |= seen ? 1u << (r * keysPerLane + c) : 0u;
         }
@@ -323,17 +289,10 @@ void takeStep(int j, uint visible, const bool tested) {
             const uint n = r * keysPerLane + c;
             float score = scale * weights[n];
 #ifdef VKATTN_OPTIONS
-            if ((overlays & overlaySoftcap) != 0u) {
-                const float softcap = uintBitsToFloat(options.softcap);
-                score = softcap * stableTanh(score / softcap);
-            }
-            if ((overlays & overlayBias) != 0u) score += added[n];
-            if ((overlays & overlayAlibi) != 0u)
-                score -= rowSlope[r] * abs(float(j + int(c * keyLanes + keyLane) - rowPosition[r]));
+            score = withOverlays(score, added[n], rowSlope[r], j + int(c * keyLanes + keyLane) - rowPosition[r]);
 #endif
-            const uint bits = floatBitsToUint(score);
             const bool seen = !tested || (visible >> n & 1u) != 0u;
-            worst[r] = max(worst[r], seen ? (bits == minusInfinityBits ? 1u : bits & 0x7fffffffu) : 0u);
+            worst[r] = max(worst[r], seen ? worstOf(score) : 0u);
             weights[n] = score;
             rowMaximum = max(rowMaximum, seen ? score : lowest);
         }
@@ -399,30 +358,10 @@ void main() {
     dimLane = lane % dimLanes;
     keyLane = lane / dimLanes % keyLanes;
     rowLane = lane / dimLanes / keyLanes;
-    const uint headGroups = headCount() / packedHeads();
-    batch = gl_WorkGroupID.z / headGroups;
-    headFirst = gl_WorkGroupID.z % headGroups * packedHeads();
-    headDim = dims & 0xffffu;
-    valueDim = dims >> 16;
-    qDim = kDim = vDim = oDim = 1u;
-#ifdef VKATTN_OPTIONS
-    qDim = options.qDim, kDim = options.kDim, vDim = options.vDim, oDim = options.oDim;
-#endif
-    seq = sequenceOf(batch);
-    rowCount = rowsOf(seq) * packedHeads();
-    tileRow = gl_WorkGroupID.x * tileRows;
-    if (tileRow >= rowCount) return;
-
-    const uint kvHead = (headPhase() + headFirst) / groupSize();
-    // Keys count from the sequence's first; the bases are those of its key keyFirst.
-    kAt = kBase + batch * kBatch + kvHead * kHead + (seq.keyStart - keyFirst) * kToken;
-    vAt = vBase + batch * vBatch + kvHead * vHead + (seq.keyStart - keyFirst) * vToken;
+    if (!beginTile(tileRows)) return;
 
     // The split's keys, in whole steps from key 0 of the sequence: which keys share a step depends on nothing else.
-    const int splitBegin = int(keyFirst + gl_WorkGroupID.y * splitKeys);
-    const int splitEnd = int(min(min(uint(splitBegin) + splitKeys, keyFirst + keys), seq.keyCount));
-    keyLast = max(int(min(keyFirst + keys, seq.keyCount)) - 1, 0);
-    const uint firstQuery = tileRow / packedHeads(), lastQuery = (min(tileRow + tileRows, rowCount) - 1u) / packedHeads();
+    const uint firstQuery = queryOf(tileRow), lastQuery = queryOf(tileRowEnd - 1u);
     const int begin = alignDown(max(keyBegin(firstQuery, seq), splitBegin)), end = min(keyEnd(lastQuery, seq), splitEnd);
     const int wholeBegin = min(alignDown(max(keyBegin(lastQuery, seq), splitBegin) + int(stepKeys) - 1), max(end, 0));
     // Whole steps come before those that begin a window: where bits must not depend on which rows share a workgroup, none is taken as whole.
@@ -430,7 +369,7 @@ void main() {
     const int wholeEnd = noWholes ? wholeBegin : max(alignDown(max(min(keyEnd(firstQuery, seq), splitEnd), 0)), wholeBegin);
 
     [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
-        const uint row = laneRow(r), i = row / packedHeads();
+        const uint row = laneRow(r), i = queryOf(row);
         maximum[r] = lowest;
         weightSum[r] = 0.0;
         worst[r] = 0u;
@@ -439,11 +378,9 @@ void main() {
 #ifdef VKATTN_OPTIONS
         rowHead[r] = headOf(row);
         rowQuery[r] = i;
-        if ((overlays & overlayDocuments) != 0u) rowDocument[r] = idsQ[options.idsQBase + batch * options.idsQBatch + seq.queryStart + i];
-        if ((overlays & overlayAlibi) != 0u) {
-            rowSlope[r] = uintBitsToFloat(slopes[options.slopesBase + headOf(row)]);
-            rowPosition[r] = alignedPosition(i, seq);
-        }
+        rowDocument[r] = documentOf(row);
+        rowSlope[r] = slopeOf(row);
+        rowPosition[r] = alignedPosition(i, seq);
 #endif
     }
     if (rolledEdges) {

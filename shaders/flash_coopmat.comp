@@ -1,5 +1,452 @@
 #version 450
-// Fused attention on matrix units: to come.
+// Fused attention with both products on matrix units (VK_KHR_cooperative_matrix; Dao et al. 2023, FlashAttention-2, whose subgroups own rows
+// as here). A workgroup's subgroups have matrixM * rowBlocks query rows each and share tiles of K and V in shared memory. Of a tile:
+//     S = Q K^T into shared memory, where each lane knows which row and key it holds: the extension does not say which lane of a matrix
+//         holds which element, and has no operation along rows
+//     softmax in registers; P into the same memory, rounded to the type of the inputs
+//     O = O + P V, in registers over all tiles. When a row's maximum has grown by more than `slack`, O is multiplied by a matrix that has
+//         the row's factor in each of its columns, loaded from shared memory; mostly it has not (Zadouri et al. 2026, FlashAttention-4)
+// Hidden pairs have a weight of -0, which adds nothing. But -0 * NaN is NaN: where a tile is partly hidden, values that are not finite are
+// staged as 0 and added by themselves to the rows that see them (addNonFinite).
+//
+// Defines: VKATTN_BF16: inputs are bf16, not f16. Q, K and V have the same type; no 16-bit storage is needed, all memory is 32-bit words.
 #define VKATTN_STAGE_FLASH
 #include "lib/stage.glsl"
-void main() {}
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_KHR_shader_subgroup_vote : require
+#ifdef VKATTN_BF16
+#extension GL_EXT_bfloat16 : require
+#define Input bfloat16_t
+#else
+#define Input float16_t
+#endif
+
+layout(constant_id = 1) const uint subgroupLanes = 32; // required of the pipeline: gl_SubgroupSize
+layout(constant_id = 2) const uint subgroups = 4;      // of the workgroup
+layout(constant_id = 3) const uint rowBlocks = 1;      // matrices of rows of a subgroup
+layout(constant_id = 4) const uint matrixM = 16;       // shapes: multiples of 8
+layout(constant_id = 5) const uint matrixN = 16;
+layout(constant_id = 6) const uint matrixK = 16;
+layout(constant_id = 7) const uint tileKeys = 32; // keys in shared memory at a time: a multiple of matrixN, matrixK, 8 * rowParts; at least 2 * matrixN
+layout(constant_id = 8) const uint paddedDim = 64;       // head dim, up to a multiple of matrixK
+layout(constant_id = 9) const uint paddedValueDim = 64;  // value dim, up to a multiple of matrixN
+layout(constant_id = 10) const bool wholeWords = false;  // dims of q, k and v are even and neighbours, rows begin at words
+layout(constant_id = 11) const uint overlays = 0;        // overlay bits of interop.h: what changes or hides scores
+layout(constant_id = 12) const uint outType = elementF32;
+layout(constant_id = 13) const bool lockstep = false;    // a subgroup is one vector of a CPU: its lanes are never apart
+
+layout(set = 0, binding = 0, std430) readonly buffer Q { uint q[]; };
+layout(set = 0, binding = 1, std430) readonly buffer K { uint k[]; };
+layout(set = 0, binding = 2, std430) readonly buffer V { uint v[]; };
+layout(set = 0, binding = 3, std430) buffer Out { uint outWords[]; }; // the output, or the partial results in the workspace
+layout(set = 0, binding = 4, std430) readonly buffer Options { FlashOptions options; };
+layout(set = 0, binding = 5, std430) readonly buffer Lengths { uint lengths[]; };
+layout(set = 0, binding = 6, std430) writeonly buffer Lse { uint lse[]; };
+layout(set = 0, binding = 7, std430) readonly buffer Bias { uint bias[]; };
+layout(set = 0, binding = 8, std430) readonly buffer Mask { uint mask[]; }; // of bytes or of bits
+layout(set = 0, binding = 9, std430) readonly buffer IdsQ { uint idsQ[]; };
+layout(set = 0, binding = 10, std430) readonly buffer IdsK { uint idsK[]; };
+layout(set = 0, binding = 11, std430) readonly buffer Sinks { uint sinks[]; };
+layout(set = 0, binding = 12, std430) readonly buffer Slopes { uint slopes[]; };
+
+#include "lib/element.glsl"
+#include "lib/flash_finish.glsl"
+#include "lib/math.glsl"
+#include "lib/position.glsl"
+#include "lib/flash_tile.glsl"
+
+#ifdef VKATTN_BF16
+const uint inputType = elementBf16, inputExponent = 0x7f80u;
+uint packInputs(float a, float b) { return floatToBrain(a) | floatToBrain(b) << 16; }
+#else
+const uint inputType = elementF16, inputExponent = 0x7c00u;
+uint packInputs(float a, float b) { return packFloat2x16(f16vec2(a, b)); }
+#endif
+
+// Weights are relative to a maximum that may be `slack` too small, and are scaled by 2^11: f16 then holds weights up to the largest that
+// slack allows, 2^15, and as small as 2^-35 of the row's largest.
+const float slack = 2.77258872; // 4 ln 2
+const float weightScale = 2048.0, weightUnscale = 1.0 / 2048.0;
+const uint hiddenWeight = 0x8000u; // -0: no visible pair has it
+
+// Rows of a subgroup, and how its lanes share them: lane l has rows l % subgroupRows + n * subgroupLanes, and where there are more lanes
+// than rows the (l / subgroupRows)-th of rowParts parts of the keys, in groups of 8.
+const uint subgroupRows = matrixM * rowBlocks;
+const uint laneRows = subgroupRows > subgroupLanes ? subgroupRows / subgroupLanes : 1u;
+const uint rowParts = subgroupRows < subgroupLanes ? subgroupLanes / subgroupRows : 1u;
+const uint groupsOfLane = tileKeys / 8u / rowParts, keysOfLane = groupsOfLane * 8u;
+const uint seenWords = (keysOfLane + 31u) / 32u;
+const uint keyBlocks = tileKeys / matrixN, dimBlocks = paddedDim / matrixK;
+const uint weightBlocks = tileKeys / matrixK, valueBlocks = paddedValueDim / matrixN;
+
+// Shared memory in pieces of 16 bytes, to which matrices are aligned; one more at the end of each row spreads rows over banks.
+const uint keyPitch = paddedDim / 8u + 1u, valuePitch = paddedValueDim / 8u + 1u, scorePitch = tileKeys / 4u + 1u;
+shared uvec4 keyTile[tileKeys * keyPitch];
+shared uvec4 valueTile[tileKeys * valuePitch];
+// Of each subgroup: a row has tileKeys scores in f32; or its weights in the first half, and behind them a matrixN wide matrix in f32.
+shared uvec4 scoreTile[subgroups * subgroupRows * scorePitch];
+const uint wideAt = tileKeys / 8u;
+shared uint nonFinite[2]; // whether the values staged last are not all finite; of even and odd tiles
+
+// A call for each of some matrices. Where they are kept in registers the loop is unrolled, so that indices are constants; compilers of CPU
+// devices take a second for each product, and keep matrices in memory.
+#define EACH_BLOCK(n, count, call)                                                                                                         \
+    if (lockstep) {                                                                                                                        \
+        [[dont_unroll]] for (uint n = 0u; n < (count); ++n) call;                                                                          \
+    } else {                                                                                                                               \
+        [[unroll]] for (uint n = 0u; n < (count); ++n) call;                                                                               \
+    }
+
+#define MatrixA coopmat<Input, gl_ScopeSubgroup, matrixM, matrixK, gl_MatrixUseA>
+#define MatrixB coopmat<Input, gl_ScopeSubgroup, matrixK, matrixN, gl_MatrixUseB>
+#define Sums coopmat<float, gl_ScopeSubgroup, matrixM, matrixN, gl_MatrixUseAccumulator>
+
+MatrixA query[rowBlocks * dimBlocks];
+Sums outputs[rowBlocks * valueBlocks]; // unnormalised, times weightScale
+
+uint lane, firstRow, scoresAt; // of the subgroup; firstRow: counted as tileRow is
+uint rowOfLane[laneRows];      // of the chunk; rows past the end repeat the last one and are not stored
+float maximum[laneRows];       // what weights are relative to: the row's largest score, or up to `slack` less
+float weightSum[laneRows];     // of the lane's keys
+uint worst[laneRows];          // likewise
+int rowBegin[laneRows], rowEnd[laneRows];
+uint seen[laneRows * seenWords]; // of the tile: bit of the lane's n-th key
+
+// What lanes of the subgroup wrote to shared memory is there for the others. lavapipe makes a barrier of the whole workgroup of one of the
+// subgroup (found 2026-11-22: subgroups that went another way were never resumed), and takes seconds to compile each.
+void subgroupSync() {
+    if (lockstep)
+        subgroupMemoryBarrierShared();
+    else
+        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+}
+
+uint part() { return rowParts > 1u ? lane / subgroupRows : 0u; }
+uint tileRowOf(uint r) { return lane % subgroupRows + r * subgroupLanes; }
+// The lane's n-th key of the tile.
+uint keyOf(uint n) { return (n / 8u * rowParts + part()) * 8u + n % 8u; }
+
+// Bits of an element, and of two neighbours from an even dim on; 0 past the end.
+#define ELEMENT_BITS(words, at) ((words)[(at) >> 1] >> (((at)&1u) << 4) & 0xffffu)
+#define PAIR_BITS(words, at, dim, stride, count)                                                                                           \
+    (wholeWords ? ((dim) < (count) ? (words)[(at) + (dim) >> 1] : 0u)                                                                      \
+                : ((dim) < (count) ? ELEMENT_BITS(words, (at) + (dim) * (stride)) : 0u) |                                                  \
+                      ((dim) + 1u < (count) ? ELEMENT_BITS(words, (at) + ((dim) + 1u) * (stride)) << 16 : 0u))
+#define EIGHT_BITS(words, at, dim, stride, count)                                                                                          \
+    uvec4(PAIR_BITS(words, at, dim, stride, count), PAIR_BITS(words, at, (dim) + 2u, stride, count),                                       \
+          PAIR_BITS(words, at, (dim) + 4u, stride, count), PAIR_BITS(words, at, (dim) + 6u, stride, count))
+
+bool finiteBits(uint bits) { return (bits & inputExponent) != inputExponent; }
+uint finitePair(uint pair) { return (finiteBits(pair) ? pair & 0xffffu : 0u) | (finiteBits(pair >> 16) ? pair & 0xffff0000u : 0u); }
+
+// Loops that hold other loops are not unrolled by compilers: here matrices are picked by comparing with constants.
+#define PICKED(n, count, picked, call) [[unroll]] for (uint n = 0u; n < (count); ++n) if (n == (picked)) call;
+
+void loadQueries(uint block, uint d) {
+    coopMatLoad(query[block * dimBlocks + d], scoreTile, scoresAt + block * matrixM * scorePitch, scorePitch,
+                gl_CooperativeMatrixLayoutRowMajor);
+}
+void loadAllQueries() {
+    const uint pieces = matrixK / 8u;
+    [[dont_unroll]] for (uint d = 0u; d < dimBlocks; ++d) {
+        for (uint n = lane; n < subgroupRows * pieces; n += subgroupLanes) {
+            const uint at = queryAt(min(firstRow + n / pieces, rowCount - 1u)), dim = d * matrixK + n % pieces * 8u;
+            scoreTile[scoresAt + n / pieces * scorePitch + n % pieces] = EIGHT_BITS(q, at, dim, qDim, headDim);
+        }
+        subgroupSync();
+        [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) PICKED(e, dimBlocks, d, loadQueries(b, e))
+        subgroupSync();
+    }
+}
+
+// Keys and values from `tile` on; those past the end are 0.
+void stageTile(int tile, int end, const bool partlyHidden, uint parity) {
+    barrier(); // all are done with the tile before
+    for (uint n = gl_LocalInvocationID.x; n < tileKeys * (paddedDim / 8u); n += gl_WorkGroupSize.x) {
+        const int key = tile + int(n / (paddedDim / 8u));
+        const uint at = keyAt(key), dim = n % (paddedDim / 8u) * 8u;
+        uvec4 bits = uvec4(0u);
+        if (key < end) bits = EIGHT_BITS(k, at, dim, kDim, headDim);
+        keyTile[n / (paddedDim / 8u) * keyPitch + n % (paddedDim / 8u)] = bits;
+    }
+    for (uint n = gl_LocalInvocationID.x; n < tileKeys * (paddedValueDim / 8u); n += gl_WorkGroupSize.x) {
+        const int key = tile + int(n / (paddedValueDim / 8u));
+        const uint at = valueAt(key), dim = n % (paddedValueDim / 8u) * 8u;
+        uvec4 bits = uvec4(0u);
+        if (key < end) bits = EIGHT_BITS(v, at, dim, vDim, valueDim);
+        if (partlyHidden) {
+            const uvec4 finite = uvec4(finitePair(bits.x), finitePair(bits.y), finitePair(bits.z), finitePair(bits.w));
+            if (finite != bits) atomicOr(nonFinite[parity], 1u);
+            bits = finite;
+        }
+        valueTile[n / (paddedValueDim / 8u) * valuePitch + n % (paddedValueDim / 8u)] = bits;
+    }
+    barrier();
+    // Nobody looks at the other one now; what sets it comes after the next barrier.
+    if (gl_LocalInvocationID.x == 0u) nonFinite[1u - parity] = 0u;
+}
+
+// Fills `seen`; false where the subgroup sees nothing of the tile.
+bool lookAtPairs(int tile) {
+    uint any = 0u;
+    [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
+        const uint document = documentOf(rowOfLane[r]), head = headOf(rowOfLane[r]), i = queryOf(rowOfLane[r]);
+        [[unroll]] for (uint w = 0u; w < seenWords; ++w) {
+            uint bits = 0u;
+            for (uint n = w * 32u; n < min(w * 32u + 32u, keysOfLane); ++n) {
+                const int key = tile + int(keyOf(n));
+                bool visible = key >= rowBegin[r] && key < rowEnd[r];
+                float added = 0.0;
+                if (anyPairHidden) visible = visible && overlaysShow(head, i, document, min(key, keyLast), added);
+                bits |= visible ? 1u << (n - w * 32u) : 0u;
+            }
+            seen[r * seenWords + w] = bits;
+            any |= bits;
+        }
+    }
+    return subgroupAny(any != 0u);
+}
+
+void multiplyDims(uint n, uint d, inout Sums scores[rowBlocks]) {
+    MatrixB keys;
+    coopMatLoad(keys, keyTile, n * matrixN * keyPitch + d * (matrixK / 8u), keyPitch, gl_CooperativeMatrixLayoutColumnMajor);
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) scores[b] = coopMatMulAdd(query[b * dimBlocks + d], keys, scores[b]);
+}
+void multiplyKeys(uint n) {
+    Sums scores[rowBlocks];
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) scores[b] = Sums(0.0);
+    EACH_BLOCK(d, dimBlocks, multiplyDims(n, d, scores))
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
+        coopMatStore(scores[b], scoreTile, scoresAt + b * matrixM * scorePitch + n * (matrixN / 4u), scorePitch,
+                     gl_CooperativeMatrixLayoutRowMajor);
+}
+
+// Scores in shared memory become weights there. True where rows need their outputs rescaled: their factors then lie behind the weights.
+bool takeWeights(int tile, const bool tested) {
+    float scores[laneRows * keysOfLane];
+    float factors[laneRows];
+    bool grown = false;
+    [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
+        const uint row = rowOfLane[r], rowAt = scoresAt + tileRowOf(r) * scorePitch;
+        const uint head = headOf(row), i = queryOf(row), document = documentOf(row);
+        const float slope = slopeOf(row);
+        const int position = alignedPosition(i, seq);
+        float top = lowest;
+        [[unroll]] for (uint n = 0u; n < keysOfLane; n += 4u) {
+            const uvec4 bits = scoreTile[rowAt + keyOf(n) / 4u];
+            [[unroll]] for (uint e = 0u; e < 4u; ++e) {
+                const int key = tile + int(keyOf(n) + e);
+                const bool visible = !tested || (seen[r * seenWords + (n + e) / 32u] >> ((n + e) % 32u) & 1u) != 0u;
+                float score = scale * uintBitsToFloat(bits[e]);
+                if (overlays != 0u) {
+                    float added = 0.0;
+                    if ((overlays & overlayBias) != 0u) added = biasOf(head, i, min(key, keyLast));
+                    score = withOverlays(score, added, slope, key - position);
+                }
+                worst[r] = max(worst[r], visible ? worstOf(score) : 0u);
+                top = max(top, visible ? score : lowest);
+                scores[r * keysOfLane + n + e] = score;
+            }
+        }
+        [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)
+            if (rowParts >> bit > 1u) top = max(top, subgroupShuffleXor(top, subgroupRows << bit));
+        const bool grows = top > maximum[r] + slack;
+        // exp(-200) is 0 in fp32: the bound only keeps differences finite.
+        factors[r] = grows ? exp(max(maximum[r] - top, -200.0)) : 1.0;
+        grown = grown || grows;
+        maximum[r] = grows ? top : maximum[r];
+        weightSum[r] *= factors[r];
+    }
+    subgroupSync(); // weights take the place of scores
+    [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
+        const uint rowAt = scoresAt + tileRowOf(r) * scorePitch;
+        [[unroll]] for (uint n = 0u; n < keysOfLane; n += 8u) {
+            float weights[8];
+            uint signs[8];
+            [[unroll]] for (uint e = 0u; e < 8u; ++e) {
+                const bool visible = !tested || (seen[r * seenWords + (n + e) / 32u] >> ((n + e) % 32u) & 1u) != 0u;
+                const float weight = exp(max(scores[r * keysOfLane + n + e] - maximum[r], -200.0));
+                weights[e] = visible ? weight : 0.0;
+                signs[e] = visible ? 0u : hiddenWeight;
+                weightSum[r] += weights[e];
+            }
+            uvec4 bits;
+            [[unroll]] for (uint e = 0u; e < 4u; ++e)
+                bits[e] = packInputs(weights[2u * e] * weightScale, weights[2u * e + 1u] * weightScale) | signs[2u * e] | signs[2u * e + 1u] << 16;
+            scoreTile[rowAt + keyOf(n) / 8u] = bits;
+        }
+    }
+    const bool rescales = subgroupAny(grown);
+    if (rescales)
+        [[unroll]] for (uint r = 0u; r < laneRows; ++r)
+            for (uint n = part(); n < matrixN / 4u; n += rowParts)
+                scoreTile[scoresAt + tileRowOf(r) * scorePitch + wideAt + n] = uvec4(floatBitsToUint(factors[r]));
+    subgroupSync();
+    return rescales;
+}
+
+#define LOAD_WIDE(into, b)                                                                                                                 \
+    coopMatLoad(into, scoreTile, scoresAt + (b) * matrixM * scorePitch + wideAt, scorePitch, gl_CooperativeMatrixLayoutRowMajor)
+
+void rescaleOutputs() {
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) {
+        Sums factors;
+        LOAD_WIDE(factors, b);
+        EACH_BLOCK(n, valueBlocks, outputs[b * valueBlocks + n] = outputs[b * valueBlocks + n] * factors)
+    }
+}
+
+void addValueBlock(uint c, uint n, const MatrixA weights[rowBlocks]) {
+    MatrixB values;
+    coopMatLoad(values, valueTile, c * matrixK * valuePitch + n * (matrixN / 8u), valuePitch, gl_CooperativeMatrixLayoutRowMajor);
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
+        outputs[b * valueBlocks + n] = coopMatMulAdd(weights[b], values, outputs[b * valueBlocks + n]);
+}
+void addValues(uint c) {
+    MatrixA weights[rowBlocks];
+    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
+        coopMatLoad(weights[b], scoreTile, scoresAt + b * matrixM * scorePitch + c * (matrixK / 8u), scorePitch,
+                    gl_CooperativeMatrixLayoutRowMajor);
+    EACH_BLOCK(n, valueBlocks, addValueBlock(c, n, weights))
+}
+
+// The values of the tile that are not finite, to the rows that see them: mostly there are none, and this is not run.
+void addNonFinite(int tile, int end) {
+    [[dont_unroll]] for (uint block = 0u; block < valueBlocks; ++block) {
+        subgroupSync();
+        for (uint n = lane; n < subgroupRows * matrixN; n += subgroupLanes) {
+            const uint rowAt = scoresAt + n / matrixN * scorePitch, dim = block * matrixN + n % matrixN;
+            float sum = 0.0;
+            [[dont_unroll]] for (uint j = 0u; j < tileKeys; ++j) {
+                const int key = tile + int(j);
+                const uint weight = scoreTile[rowAt + j / 8u][j / 2u % 4u] >> ((j & 1u) << 4) & 0xffffu;
+                if (dim >= valueDim || key >= end || weight == hiddenWeight) continue;
+                const uint bits = ELEMENT_BITS(v, valueAt(key) + dim * vDim);
+                if (!finiteBits(bits)) sum = fma(sixteenToFloat(inputType, weight), sixteenToFloat(inputType, bits), sum);
+            }
+            scoreTile[rowAt + wideAt + n % matrixN / 4u][n % 4u] = floatBitsToUint(sum);
+        }
+        subgroupSync();
+        [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) {
+            Sums added;
+            LOAD_WIDE(added, b);
+            PICKED(n, valueBlocks, block, outputs[b * valueBlocks + n] += added)
+        }
+    }
+}
+
+void storeOutputs(uint b, uint n, uint column) {
+    coopMatStore(outputs[b * valueBlocks + n], scoreTile, scoresAt + b * matrixM * scorePitch + column * (matrixN / 4u), scorePitch,
+                 gl_CooperativeMatrixLayoutRowMajor);
+}
+
+void storeRows() {
+    subgroupSync(); // weights and wide matrices were read
+    // At the end of a row, where no score lies: what its outputs are multiplied with and divided by, and what else to know of it.
+    const uint endAt = tileKeys / 4u, isEmpty = 1u, isBad = 2u;
+    const bool partial = (flags & flagPartial) != 0u;
+    [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
+        [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)
+            if (rowParts >> bit > 1u) {
+                weightSum[r] += subgroupShuffleXor(weightSum[r], subgroupRows << bit);
+                worst[r] = max(worst[r], subgroupShuffleXor(worst[r], subgroupRows << bit));
+            }
+        if (part() != 0u) continue;
+        const uint row = rowOfLane[r];
+        const bool mine = firstRow + tileRowOf(r) < rowCount;
+        uvec4 end = uvec4(floatBitsToUint(weightUnscale), floatBitsToUint(1.0), 0u, 0u);
+        if (!partial) {
+            const RowEnd finish = finishRow(maximum[r], weightSum[r], worst[r], sinkOf(row));
+            end = uvec4(floatBitsToUint(finish.factor * weightUnscale), floatBitsToUint(finish.divisor),
+                        finish.empty ? isEmpty : finish.bad ? isBad : 0u, 0u);
+            if (mine) storeLse(row, finish.lseBits);
+        } else if (mine) {
+            const uint at = partialAt(row, gl_WorkGroupID.y);
+            outWords[at] = floatBitsToUint(maximum[r]);
+            outWords[at + 1u] = floatBitsToUint(weightSum[r]);
+            outWords[at + 2u] = worst[r];
+        }
+        scoreTile[scoresAt + tileRowOf(r) * scorePitch + endAt] = end;
+    }
+
+    const uint passBlocks = tileKeys / matrixN;
+    [[dont_unroll]] for (uint block = 0u; block < valueBlocks; block += passBlocks) {
+        const uint columns = min(passBlocks, valueBlocks - block) * matrixN;
+        [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) PICKED(n, valueBlocks, block + n % passBlocks, storeOutputs(b, n, n % passBlocks))
+        subgroupSync();
+        for (uint n = lane; n < subgroupRows * (columns / 2u); n += subgroupLanes) {
+            const uint tileRow_ = n / (columns / 2u), column = n % (columns / 2u) * 2u, dim = block * matrixN + column;
+            const uint row = firstRow + tileRow_;
+            if (row >= rowCount || dim >= valueDim) continue;
+            const bool both = dim + 1u < valueDim;
+            const uvec4 end = scoreTile[scoresAt + tileRow_ * scorePitch + endAt], piece = scoreTile[scoresAt + tileRow_ * scorePitch + column / 4u];
+            const vec2 sums = uintBitsToFloat(column % 4u == 0u ? piece.xy : piece.zw);
+            const vec2 ended = sums * uintBitsToFloat(end.x) / uintBitsToFloat(end.y);
+            const float first = end.z == 0u ? ended.x : end.z == isEmpty ? 0.0 : uintBitsToFloat(canonicalNanBits);
+            const float second = end.z == 0u ? ended.y : end.z == isEmpty ? 0.0 : uintBitsToFloat(canonicalNanBits);
+            if (partial) {
+                const uint at = partialAt(row, gl_WorkGroupID.y) + partialWords + dim;
+                outWords[at] = floatBitsToUint(first);
+                if (both) outWords[at + 1u] = floatBitsToUint(second);
+            } else if (both) {
+                STORE_ELEMENT_PAIR(outWords, outType, outputAt(row) + dim * oDim, oDim, first, second)
+            } else {
+                STORE_ELEMENT(outWords, outType, outputAt(row) + dim * oDim, first)
+            }
+        }
+        subgroupSync();
+    }
+}
+
+int alignDown(int key) { return key / int(tileKeys) * int(tileKeys); }
+
+void main() {
+    lane = gl_SubgroupInvocationID;
+    if (!beginTile(subgroups * subgroupRows)) return;
+    firstRow = tileRow + gl_SubgroupID * subgroupRows;
+    scoresAt = gl_SubgroupID * subgroupRows * scorePitch;
+    const bool hasRows = firstRow < rowCount;
+
+    // Keys that some row of the workgroup may see, in whole tiles from key 0 of the sequence; and of the subgroup.
+    const int begin = alignDown(max(keyBegin(queryOf(tileRow), seq), splitBegin)), end = min(keyEnd(queryOf(tileRowEnd - 1u), seq), splitEnd);
+    const uint firstQuery = queryOf(min(firstRow, rowCount - 1u)), lastQuery = queryOf(min(firstRow + subgroupRows, rowCount) - 1u);
+    const int ownBegin = max(keyBegin(firstQuery, seq), splitBegin), ownEnd = min(keyEnd(lastQuery, seq), splitEnd);
+    // Keys that every row of it sees, but for masks and the like.
+    const int wholeBegin = max(keyBegin(lastQuery, seq), splitBegin), wholeEnd = min(keyEnd(firstQuery, seq), splitEnd);
+    const int allBegin = max(keyBegin(queryOf(tileRowEnd - 1u), seq), splitBegin), allEnd = min(keyEnd(queryOf(tileRow), seq), splitEnd);
+
+    [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
+        const uint row = min(firstRow + tileRowOf(r), rowCount - 1u);
+        rowOfLane[r] = row;
+        maximum[r] = lowest;
+        weightSum[r] = 0.0;
+        worst[r] = 0u;
+        rowBegin[r] = max(keyBegin(queryOf(row), seq), splitBegin);
+        rowEnd[r] = min(keyEnd(queryOf(row), seq), splitEnd);
+    }
+    EACH_BLOCK(n, rowBlocks * valueBlocks, outputs[n] = Sums(0.0))
+    loadAllQueries();
+
+    if (gl_LocalInvocationID.x == 0u) nonFinite[0] = 0u;
+    uint parity = 0u;
+    for (int tile = begin; tile < end; tile += int(tileKeys)) {
+        stageTile(tile, end, anyPairHidden || tile < allBegin || tile + int(tileKeys) > allEnd, parity);
+        const bool tested = anyPairHidden || tile < wholeBegin || tile + int(tileKeys) > wholeEnd;
+        bool visible = hasRows && tile < ownEnd && tile + int(tileKeys) > ownBegin;
+        if (visible && tested) visible = lookAtPairs(tile);
+        if (visible) {
+            EACH_BLOCK(n, keyBlocks, multiplyKeys(n))
+            subgroupSync();
+            if (takeWeights(tile, tested)) rescaleOutputs();
+            EACH_BLOCK(c, weightBlocks, addValues(c))
+            if (nonFinite[parity] != 0u) addNonFinite(tile, end);
+            subgroupSync(); // weights were read
+        }
+        parity = 1u - parity;
+    }
+    if (hasRows) storeRows();
+}

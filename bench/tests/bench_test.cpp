@@ -1,4 +1,5 @@
 // The benchmark's own arithmetic and parsing.
+#include "compile_table.hpp"
 #include "csv.hpp"
 #include "failure.hpp"
 #include "operands.hpp"
@@ -107,6 +108,79 @@ TEST(Csv, rivalsColumnsMayComeInAnyOrder) {
     for (const char *bad : {"", "shape,rival\n", "shape,rival,median_ms\n", "shape,rival,median_ms\na,b,-1\n",
                             "shape,rival,median_ms\na,b,nan\n", "shape,rival,median_ms\na,,1\n", "shape,rival,median_ms\na,b,1,2\n"})
         EXPECT_THROW(static_cast<void>(parseRivals("test", bad)), Failure) << bad;
+}
+
+TEST(Compile, figuresHaveOneNameForAllDrivers) {
+    const Statistic radv[] = {{"", "VGPRs", "", "96", 96},
+                              {"", "Spilled VGPRs", "", "0", 0},
+                              {"", "Scratch size", "", "0", 0},
+                              {"", "Subgroups per SIMD", "", "16", 16},
+                              {"", "Early preamble", "", "true", {}}};
+    const Figures figures = figuresOf(radv);
+    EXPECT_EQ(figures[Figure::registers], 96u);
+    EXPECT_EQ(figures[Figure::waves], 16u);
+    EXPECT_FALSE(figures[Figure::sharedBytes]);
+    EXPECT_FALSE(figures.spills());
+    const Statistic nvk[] = {{"", "Number of GPRs", "", "255", 255}, {"", "SLM size", "", "128", 128}};
+    EXPECT_TRUE(figuresOf(nvk).spills());
+    const Statistic two[] = {
+        {"a", "Code size", "", "10", 10}, {"b", "Code size", "", "20", 20}, {"a", "VGPRs", "", "7", 7}, {"b", "VGPRs", "", "5", 5}};
+    EXPECT_EQ(figuresOf(two)[Figure::codeBytes], 30u);
+    EXPECT_EQ(figuresOf(two)[Figure::registers], 7u);
+}
+
+TEST(Compile, matrixInstructionsAreCounted) {
+    const MatrixCounts counts = matrixInstructions("\tv_wmma_f32_16x16x16_f16 v[0:7], v[8:15]\n v_fma_f32 v1\nHMMA.16816.F32 R4, R8\n"
+                                                   "  r4 = hmma.m16n8k16.f32 r8\n v_wmma_f32_16x16x16_f16 v[0:7]\n not_hmma imma");
+    EXPECT_EQ(total(counts), 5u);
+    EXPECT_EQ(counts.at("v_wmma_f32_16x16x16_f16"), 2u);
+    EXPECT_EQ(counts.count("imma"), 1u);
+}
+
+CompileRow compiledRow(const char *kernel, uint32_t dim, uint64_t registers, uint64_t spills, uint64_t waves, uint64_t matrix) {
+    CompileRow row{"a, device", "driver 1", kernel, "prefill", "f16", dim, "causal", kernel, {}, matrix ? "hmmax1" : ""};
+    row.figures[Figure::registers] = registers;
+    row.figures[Figure::spills] = spills;
+    row.figures[Figure::waves] = waves;
+    row.figures[Figure::matrixInstructions] = matrix;
+    return row;
+}
+
+TEST(Compile, tableIsReadAsItWasWritten) {
+    const CompileRow row = compiledRow("flash_coopmat", 128, 200, 0, 8, 64);
+    const std::string text = compileCsvHeader() + compileCsvRow({"2026-01-31", "abc", "", 2, "", ""}, row);
+    const std::vector<CompileRow> rows = parseCompileTable("test", text);
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows[0].name(), "flash_coopmat, prefill f16 D128 causal, flash_coopmat");
+    EXPECT_EQ(rows[0].device, "a, device");
+    EXPECT_EQ(rows[0].figures[Figure::registers], 200u);
+    EXPECT_FALSE(rows[0].figures[Figure::sharedBytes]);
+    EXPECT_EQ(rows[0].matrixKinds, "hmmax1");
+    for (const std::string &bad : {std::string(), std::string("a,b\n"), compileCsvHeader(), compileCsvHeader() + "1,2\n"})
+        EXPECT_THROW(static_cast<void>(parseCompileTable("test", bad)), Failure) << bad;
+}
+
+TEST(Compile, comparisonFindsWhatIsWorse) {
+    const std::vector<std::string> kernels = {"flash", "flash_coopmat"};
+    const auto worse = [&](const CompileRow &before, const CompileRow &now) {
+        return compareCompiled({before}, {now}, kernels).failures.size();
+    };
+    const CompileRow good = compiledRow("flash", 256, 100, 0, 10, 0);
+    EXPECT_EQ(worse(good, good), 0u);
+    EXPECT_EQ(worse(good, compiledRow("flash", 256, 112, 0, 10, 0)), 0u); // an eighth
+    EXPECT_EQ(worse(good, compiledRow("flash", 256, 113, 0, 10, 0)), 1u);
+    EXPECT_EQ(worse(good, compiledRow("flash", 256, 101, 0, 9, 0)), 1u);
+    EXPECT_EQ(worse(good, compiledRow("flash", 256, 100, 3, 10, 0)), 1u);
+    EXPECT_EQ(worse(compiledRow("flash", 256, 100, 3, 10, 0), compiledRow("flash", 256, 100, 4, 10, 0)), 0u);
+    const CompileRow spilling = compiledRow("flash", 128, 100, 3, 10, 0);
+    EXPECT_EQ(worse(spilling, spilling), 1u); // whatever the table says
+    const CompileRow matrix = compiledRow("flash_coopmat", 64, 100, 0, 10, 32);
+    EXPECT_EQ(worse(matrix, matrix), 0u);
+    EXPECT_EQ(worse(matrix, compiledRow("flash_coopmat", 64, 100, 0, 10, 0)), 1u);
+    EXPECT_EQ(worse(matrix, good), 1u); // all of a kernel gone
+    const CompileComparison empty = compareCompiled({}, {good}, kernels);
+    EXPECT_TRUE(empty.failures.empty());
+    EXPECT_EQ(empty.notes.size(), 1u);
 }
 
 TEST(Peaks, shareIsTheNearerLimit) {

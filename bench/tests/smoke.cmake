@@ -45,8 +45,15 @@ if(NOT svg MATCHES "^<svg .*</svg>\n$" OR NOT svg MATCHES "Other, with a comma")
   message(FATAL_ERROR "sweep.svg: ${svg}")
 endif()
 
-# What recording costs.
+# What the device does at best, and what recording costs.
 if(NOT DEVICE STREQUAL "cpu")
+  run(--ceilings --csv ceilings.csv)
+  file(STRINGS ${FOLDER}/ceilings.csv lines)
+  list(LENGTH lines count)
+  if(count LESS 2 OR NOT output MATCHES "copy +[0-9.]+ GB/s over")
+    message(FATAL_ERROR "ceilings.csv: ${lines}\n${output}")
+  endif()
+  file(REMOVE ${FOLDER}/ceilings.csv)
   run(--custom name=tiny,heads=2,q=1,k=64,d=8 --kernel decode,staged --record --csv record.csv)
   file(STRINGS ${FOLDER}/record.csv lines)
   list(LENGTH lines count)

@@ -74,9 +74,11 @@ typedef struct vkattn_verify_options {
     /* With allRows 0: this many seeded rows, and the edge rows (first, second, middle and last two queries of the first and last heads: at
      * most 20 more). 0 = every row below 2 GFLOP of work, else 256 and the edge rows. */
     uint64_t rows;
-    uint64_t seed;         /* which rows are drawn */
-    float probabilityUnit; /* u_P of docs/numerics.md, for kernels that round probabilities; 0 for the staged kernel and the CPU */
-    uint32_t threads;      /* 0 = one per core */
+    uint64_t seed;          /* which rows are drawn */
+    float probabilityUnit;  /* u_P of docs/numerics.md, for kernels that round probabilities (vkattn_requirements); 0 for the others and the
+                               CPU */
+    uint32_t threads;       /* 0 = one per core */
+    float probabilityFloor; /* likewise: what the rounding may move a probability by, however small it is */
 } vkattn_verify_options;
 
 typedef struct vkattn_verify_report {

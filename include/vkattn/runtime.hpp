@@ -100,7 +100,8 @@ struct RunResult {
     double longestSliceMilliseconds = 0; // median of what the longest of problem.sliceCount pieces took: nothing on the device runs longer
     uint64_t workspaceBytes = 0;
     uint32_t dispatchCount = 0;
-    vkattn_cpu_plan cpuPlan{}; // how the CPU computed; structSize is 0 where it did not
+    float probabilityUnit = 0, probabilityFloor = 0; // of vkattn_requirements: for vkattnCpuVerify
+    vkattn_cpu_plan cpuPlan{};                       // how the CPU computed; structSize is 0 where it did not
 };
 
 // One device, or the CPU. One thread at a time; several Runtimes may be used at once.

@@ -160,6 +160,9 @@ typedef struct vkattn_requirements {
     const char *kernelName;            /* static storage */
     uint64_t persistentWorkspaceBytes; /* with slices: from the workspace's start, kept from the first slice to the last; 0: none */
     uint32_t maxSlices;                /* so many slices have work at most; those of a larger sliceCount that have none record nothing */
+    /* How far the kernel rounds the weights that it multiplies values with, for vkattnCpuVerify (docs/numerics.md, u_P): relative, and
+       absolute for tiny ones. 0: not beyond f32. */
+    float probabilityUnit, probabilityFloor;
 } vkattn_requirements;
 
 typedef struct vkattn_binding {
@@ -261,10 +264,12 @@ typedef struct vkattn_explanation {
     double flops;     /* what is computed: pairs that causal, window and lengths known here leave visible by position */
     double flopsFull; /* as if nothing were hidden */
     double bytesRead, bytesWritten;
-    uint32_t sliceCount;                     /* the problem's, at least 1 */
-    uint32_t maxSlices;                      /* as in vkattn_requirements, and likewise the next */
-    uint64_t persistentWorkspaceBytes;       /* bytes */
-    double largestSlice;                     /* its share of the work, by the planner's estimate: near 1 / sliceCount */
+    uint32_t sliceCount;               /* the problem's, at least 1 */
+    uint32_t maxSlices;                /* as in vkattn_requirements, and likewise the next */
+    uint64_t persistentWorkspaceBytes; /* bytes */
+    double largestSlice;               /* its share of the work, by the planner's estimate: near 1 / sliceCount */
+    float probabilityUnit;             /* as in vkattn_requirements, and likewise the next */
+    float probabilityFloor;
     char choice[508];                        /* UTF-8, zero-terminated: why this kernel */
     char rejected[VKATTN_KERNEL_COUNT][252]; /* by vkattn_kernel: why not taken; empty for the chosen one and AUTO */
 } vkattn_explanation;

@@ -9,8 +9,7 @@ void beginRow(uint r, float rowMaximum, float rowSum, uint rowWorst) {
     const uint row = laneRow(r);
     const bool mine = tileRow + rowLane * rowsPerLane + r < rowCount && dimLane == 0u;
     if ((flags & flagPartial) != 0u) {
-        const uint parts = partsAndFirst & 0xffffu, part = (partsAndFirst >> 16) + gl_WorkGroupID.y * keyLanes + keyLane;
-        const uint at = ((gl_WorkGroupID.z * packedHeads() * queries + row) * parts + part) * (valueDim + partialWords);
+        const uint at = partialAt(row, gl_WorkGroupID.y * keyLanes + keyLane);
         outAt = at + partialWords;
         if (mine) {
             outWords[at] = floatBitsToUint(rowMaximum);
@@ -19,17 +18,9 @@ void beginRow(uint r, float rowMaximum, float rowSum, uint rowWorst) {
         }
         return;
     }
-    uint sinkBits = minusInfinityBits;
-    const uint token = seq.queryStart + row / packedHeads();
-#ifdef VKATTN_OPTIONS
-    if ((flags & flagSinks) != 0u) sinkBits = sinks[options.sinksBase + headOf(row)];
-#endif
-    finish = finishRow(rowMaximum, rowSum, rowWorst, sinkBits);
-    outAt = oBase + batch * oBatch + headOf(row) * oHead + token * oToken;
-#ifdef VKATTN_OPTIONS
-    if (mine && (flags & flagLse) != 0u)
-        lse[options.lseBase + batch * options.lseBatch + headOf(row) * options.lseHead + token * options.lseToken] = finish.lseBits;
-#endif
+    finish = finishRow(rowMaximum, rowSum, rowWorst, sinkOf(row));
+    outAt = outputAt(row);
+    if (mine) storeLse(row, finish.lseBits);
 }
 
 // Dims n and n + 1 of a row, neighbours, where valueRun is even; else dim n alone.

@@ -46,6 +46,7 @@ VKATTN_CONST flagPartial = 512u;    // flash: partial results to the workspace
 VKATTN_CONST sourceDirect = 0u;   // each lane loads the K and V it multiplies
 VKATTN_CONST sourceShared = 1u;   // tiles of K and V in shared memory
 VKATTN_CONST sourceShuffled = 2u; // lanes load neighbouring dims, subgroup shuffles spread them
+VKATTN_CONST sourceMatrices = 3u; // flash_coopmat.comp: tiles of K and V in shared memory, for matrix units
 VKATTN_CONST dimsApart = 0u;      // of K or V in memory, anyhow
 VKATTN_CONST dimsAdjacent = 1u;   // each dim beside the one before it
 VKATTN_CONST dimsInWords = 2u;    // and every run that a lane loads begins and ends at a 32-bit word

@@ -1,6 +1,7 @@
 // The C functions of vkattn.h: argument checks, then the layers below.
 #include "core/cache.hpp"
 #include "core/context.hpp"
+#include "core/coopmat.hpp"
 #include "core/describe.hpp"
 #include "core/explain.hpp"
 #include "core/flash.hpp"
@@ -152,6 +153,8 @@ static vkattn_result query(vkattn_context context, const vkattn_problem *problem
     out->kernelName = plan.kernelName();
     out->persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
     out->maxSlices = mostSlices(plan, limits);
+    out->probabilityUnit = weightRounding(plan).unit;
+    out->probabilityFloor = weightRounding(plan).floor;
     return VKATTN_OK;
 }
 vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *out, vkattn_diagnostic *why) {

@@ -1,4 +1,5 @@
 // What the planner chooses and why, in numbers and words.
+#include "core/coopmat.hpp"
 #include "core/flash.hpp"
 #include "core/slices.hpp"
 #include "core/staged.hpp"
@@ -16,6 +17,9 @@ namespace {
 const char *form(const Plan &plan) {
     if (plan.kernel == VKATTN_KERNEL_STAGED) return "";
     const FlashTile &tile = plan.flash.tile;
+    if (tile.source == interop::sourceMatrices)
+        return plan.kernel == VKATTN_KERNEL_FLASH_COOPMAT ? "matrix units, softmax through shared memory"
+                                                          : "matrix units, softmax in matrices";
     if (tile.dimLanes > 1) return tile.subgroups ? "dims in lanes, subgroup shuffles" : "dims in lanes, shared memory";
     if (tile.keyLanes > 1) return "keys in lanes";
     return tile.source == interop::sourceShared     ? "rows in lanes, K and V through shared memory"
@@ -36,8 +40,27 @@ void describeChoice(const Problem &p, const PlanLimits &limits, const Plan &plan
         std::snprintf(out.choice, sizeof out.choice,
                       "%llu query rows share each key head, over %u: tiles of rows reuse every key they load", rows,
                       limits.tuning.decodeRows);
+    else if (onMatrixUnits(plan.kernel))
+        std::snprintf(out.choice, sizeof out.choice,
+                      "q, k and v are of a type that the device's matrix units take, and %llu query rows share each key head, at least %u: "
+                      "both products run there",
+                      rows, limits.tuning.matrixRows);
     else
         print("neither flash nor decode can take the problem");
+}
+
+// Why AUTO passed over a kernel that could run.
+const char *passedOver(vkattn_kernel kernel, const Plan &chosen, const PlanLimits &limits) {
+    if (chosen.problem.kernel != VKATTN_KERNEL_AUTO) return "another was asked for";
+    if (onMatrixUnits(kernel))
+        return limits.caps.slowKernels >> kernel & 1u ? "it can run, but others were measured to be faster on this device"
+               : !limits.tuning.matrixRows            ? "it can run, but the matrix units of a device of type CPU are loops of its driver"
+               : onMatrixUnits(chosen.kernel)         ? "it can run, but the softmax would leave the matrices"
+                                                      : "it can run, but too few query rows share a key to fill a matrix";
+    if (kernel == VKATTN_KERNEL_STAGED) return "it can run, but keeps all scores in memory";
+    if (onMatrixUnits(chosen.kernel)) return "it can run, but without the device's matrix units";
+    return kernel == VKATTN_KERNEL_FLASH ? "it can run, but too few query rows share a key to fill its tiles"
+                                         : "it can run, but so many query rows share a key that tiles of rows reuse it better";
 }
 
 } // namespace
@@ -91,8 +114,11 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
         if (makePlan(cut, limits, dealt, nullptr) != VKATTN_OK) dealt.dispatchCount = 0;
     }
     out.largestSlice = largestShare(dealt);
+    out.probabilityUnit = weightRounding(plan).unit;
+    out.probabilityFloor = weightRounding(plan).floor;
     describeChoice(p, limits, plan, out);
-    for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+    for (uint32_t n = VKATTN_KERNEL_STAGED; n < VKATTN_KERNEL_COUNT; ++n) {
+        const auto kernel = static_cast<vkattn_kernel>(n);
         if (kernel == plan.kernel) continue;
         vkattn_diagnostic reason{};
         Plan other;
@@ -100,12 +126,7 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
             std::snprintf(out.rejected[kernel], sizeof out.rejected[kernel], "%.251s", reason.message);
         else
             std::snprintf(out.rejected[kernel], sizeof out.rejected[kernel], "%s; would take %u dispatches and %llu bytes of workspace",
-                          p.kernel != VKATTN_KERNEL_AUTO   ? "another was asked for"
-                          : kernel == VKATTN_KERNEL_STAGED ? "it can run, but keeps all scores in memory"
-                          : kernel == VKATTN_KERNEL_FLASH
-                              ? "it can run, but too few query rows share a key to fill its tiles"
-                              : "it can run, but so many query rows share a key that tiles of rows reuse it better",
-                          other.dispatchCount, static_cast<unsigned long long>(other.workspaceBytes));
+                          passedOver(kernel, plan, limits), other.dispatchCount, static_cast<unsigned long long>(other.workspaceBytes));
     }
     return VKATTN_OK;
 }

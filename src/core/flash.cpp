@@ -4,6 +4,7 @@
 // dispatch reads.
 #include "core/flash.hpp"
 
+#include "core/coopmat.hpp"
 #include "core/operands.hpp"
 
 #include <algorithm>
@@ -80,6 +81,7 @@ void makeOptions(const Plan &plan, const Chunk &c, Dispatch &d) {
 }
 
 Stage flashStage(const Plan &plan) {
+    if (onMatrixUnits(plan.kernel)) return coopmatKey(plan).stage;
     const bool subgroups = plan.flash.tile.subgroups != 0;
     return plan.flash.options ? subgroups ? Stage::flashSubgroups : Stage::flash
            : subgroups        ? Stage::flashPlainSubgroups
@@ -119,6 +121,13 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
         addOptionOperands(plan, c, d.operands[0], d.operands + 6);
         for (uint32_t n = 6; n < flashOperands; ++n) d.operands[n].basePushWord = noPushWord;
     }
+    d.groups[0] = divideUp(c.queries * shape.packed, tile.rows());
+    d.groups[1] = divideUp(c.keys, shape.splitKeys);
+    d.groups[2] = c.batches * (c.heads / shape.packed);
+    if (onMatrixUnits(plan.kernel)) {
+        d.key = coopmatKey(plan);
+        return;
+    }
     const bool exact = tile.dimLanes * shape.dimsPerLane == p.headDim && tile.dimLanes * shape.valueDimsPerLane == p.valueDim;
     d.key = {flashStage(plan),
              {tile.invocations(),
@@ -142,9 +151,6 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
               shape.run,
               shape.valueRun,
               shape.dimOrder}};
-    d.groups[0] = divideUp(c.queries * shape.packed, tile.rows());
-    d.groups[1] = divideUp(c.keys, shape.splitKeys);
-    d.groups[2] = c.batches * (c.heads / shape.packed);
 }
 
 void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {

@@ -1,5 +1,6 @@
 // How the flash and decode kernels lay out a workgroup and cut a problem.
 #include "core/chunks.hpp"
+#include "core/coopmat.hpp"
 #include "core/flash.hpp"
 #include "lib/interop.h"
 
@@ -170,11 +171,34 @@ vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem
     return VKATTN_OK;
 }
 
+// How lanes of flash.comp lie, from the table.
+vkattn_result chooseTile(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape, vkattn_diagnostic *why) {
+    const Caps &caps = limits.caps;
+    const char *name = kernelName(kernel);
+    const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? limits.tuning.decode : limits.tuning.flash;
+    const uint32_t dim = std::max(p.headDim, p.valueDim);
+    const FlashTile *tile = findTile(tiles, dim);
+    if (!tile)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the %s kernel takes head and value dims up to %u on this device, and this problem has %u", name, largestDim(tiles),
+                    dim);
+    shape.tile = *tile;
+    // Rows that no query fills would be computed all the same.
+    if (const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize(); kernel == VKATTN_KERNEL_DECODE && !p.deterministic && rows > 0)
+        shape.tile.rowsPerLane = static_cast<uint32_t>(std::min<uint64_t>(tile->rowsPerLane, ceilDiv(rows, tile->rowLanes)));
+    shape.shuffleLanes = std::max(caps.subgroupSize, 4u);
+    shape.dimsPerLane = dimsOfLane(*tile, p.headDim, shape.shuffleLanes);
+    shape.valueDimsPerLane = dimsOfLane(*tile, p.valueDim, shape.shuffleLanes);
+    shape.run = runOf(p.headDim, shape.tile, shape.dimsPerLane, p.tensor(VKATTN_K).dtype);
+    shape.valueRun = runOf(p.valueDim, shape.tile, shape.valueDimsPerLane, p.tensor(VKATTN_V).dtype);
+    shape.dimOrder = std::min(dimOrderOf(p.tensor(VKATTN_K), shape.run), dimOrderOf(p.tensor(VKATTN_V), shape.valueRun));
+    return checkTile(name, *tile, p, shape, caps, why);
+}
+
 } // namespace
 
 vkattn_result flashSupported(vkattn_kernel kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
-    if (kernel >= VKATTN_KERNEL_FLASH_COOPMAT)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s kernel is not there yet", kernelName(kernel));
+    if (onMatrixUnits(kernel)) return coopmatSupported(kernel, limits, why);
     const uint32_t buffers = limits.caps.maxStorageBuffersPerStage;
     const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? limits.tuning.decode : limits.tuning.flash;
     if (largestDim(tiles) == 0) return fail(why, VKATTN_ERROR_UNSUPPORTED, "no tile of the %s kernel fits the device", kernelName(kernel));
@@ -191,10 +215,9 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     const char *name = kernelName(kernel);
     const Caps &caps = limits.caps;
     const FlashTuning &tuning = limits.tuning;
-    if (kernel >= VKATTN_KERNEL_FLASH_COOPMAT) return fail(why, unsupported, "the %s kernel is not there yet", name);
     if (p.tensor(VKATTN_WEIGHTS).present())
         return fail(why, unsupported, "the %s kernel never has the weights in memory; only the staged kernel writes them", name);
-    const bool options = needsOptions(p);
+    const bool matrices = onMatrixUnits(kernel), options = matrices || needsOptions(p);
     // A split's partial results are merged by a dispatch of five storage buffers.
     if (caps.maxStorageBuffersPerStage < flashOperands && (options || kernel == VKATTN_KERNEL_DECODE || p.deterministic))
         return fail(why, unsupported, "the %s kernel needs %u storage buffers a stage for this problem; the device has %u", name,
@@ -206,26 +229,10 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     out.tuning = stagedTuning(caps);
     if (const auto r = setTable(out, limits, why)) return r;
     FlashShape &shape = out.flash;
-    const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? tuning.decode : tuning.flash;
-    const uint32_t dim = std::max(p.headDim, p.valueDim);
-    const FlashTile *tile = findTile(tiles, dim);
-    if (!tile)
-        return fail(why, unsupported, "the %s kernel takes head and value dims up to %u on this device, and this problem has %u", name,
-                    largestDim(tiles), dim);
-    shape.tile = *tile;
-    // Rows that no query fills would be computed all the same.
-    if (const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize(); kernel == VKATTN_KERNEL_DECODE && !p.deterministic && rows > 0)
-        shape.tile.rowsPerLane = static_cast<uint32_t>(std::min<uint64_t>(tile->rowsPerLane, ceilDiv(rows, tile->rowLanes)));
-    shape.shuffleLanes = std::max(caps.subgroupSize, 4u);
-    shape.dimsPerLane = dimsOfLane(*tile, p.headDim, shape.shuffleLanes);
-    shape.valueDimsPerLane = dimsOfLane(*tile, p.valueDim, shape.shuffleLanes);
-    shape.run = runOf(p.headDim, shape.tile, shape.dimsPerLane, p.tensor(VKATTN_K).dtype);
-    shape.valueRun = runOf(p.valueDim, shape.tile, shape.valueDimsPerLane, p.tensor(VKATTN_V).dtype);
-    shape.dimOrder = std::min(dimOrderOf(p.tensor(VKATTN_K), shape.run), dimOrderOf(p.tensor(VKATTN_V), shape.valueRun));
+    if (const auto r = matrices ? chooseMatrices(kernel, p, limits, shape, why) : chooseTile(kernel, p, limits, shape, why)) return r;
     shape.overlays = overlaysOf(p);
     shape.options = options;
     shape.combineLanes = tuning.combineLanes;
-    if (const auto r = checkTile(name, *tile, p, shape, caps, why)) return r;
     if (p.queryTokens == 0) return VKATTN_OK; // nothing to write
     if (p.keyTokens == 0)
         return fail(why, unsupported, "the %s kernel has nothing to do without keys; the staged kernel writes the zeros", name);
@@ -246,14 +253,14 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     ChunkShape chunk{};
     const uint64_t fixedBytes = out.tableBytes + shape.optionsBytes;
     PlanLimits room = limits;
-    if (kernel == VKATTN_KERNEL_FLASH)
+    if (kernel != VKATTN_KERNEL_DECODE)
         room.maxWorkspaceBytes = std::min(room.maxWorkspaceBytes, fixedBytes + partialResultsCap(p, tuning, shape));
     // Packing heads keeps them together; where limits cut them apart, they go unpacked.
     const bool pack = p.groupSize() > 1 && (kernel == VKATTN_KERNEL_DECODE || p.queryTokens < shape.tile.rows());
     for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {
         shape.splitKeys = chooseSplitKeys(p, tuning, shape, mostKeys);
-        if (!merges) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), tile->keyTile());
-        const uint32_t keyTile = p.deterministic ? shape.splitKeys : tile->keyTile();
+        if (!merges) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), shape.tile.keyTile());
+        const uint32_t keyTile = p.deterministic ? shape.splitKeys : shape.tile.keyTile();
         const uint32_t sliceKeys = !merges           ? p.keyTokens
                                    : p.deterministic ? shape.splitKeys
                                                      : roundUp(std::max(tuning.minSplitKeys, keyTile), keyTile);

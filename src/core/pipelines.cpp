@@ -12,9 +12,10 @@
 namespace vkattn {
 namespace {
 
-// The specialization constants that choose between branches: source, rolledEdges to outType, and dimOrder of flash.comp, by their ids
-// there. The other shaders are small.
+// The specialization constants that choose between branches: source, rolledEdges to outType, and dimOrder of flash.comp, wholeWords to
+// lockstep of flash_coopmat.comp, by their ids there. The other shaders are small.
 uint32_t foldedConstants(Stage stage) {
+    if (stage >= Stage::flashCoopmat) return 15u << 10;
     constexpr uint32_t source = 1u << 8, rolledEdgesToOutType = 0x7fu << 11, dimOrder = 1u << 20;
     return stage >= Stage::flashPlain ? source | rolledEdgesToOutType | dimOrder : 0;
 }

@@ -31,8 +31,11 @@ vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &o
     const auto taken = [&](vkattn_kernel kernel) {
         return !passedOver(kernel, limits.caps) && makePlanFor(kernel, problem, limits, out, nullptr) == VKATTN_OK;
     };
-    const bool fewRows = uint64_t{problem.queryTokens} * problem.groupSize() <= limits.tuning.decodeRows;
-    if (fewRows && taken(VKATTN_KERNEL_DECODE)) return VKATTN_OK;
+    const uint64_t rows = uint64_t{problem.queryTokens} * problem.groupSize();
+    if (limits.tuning.matrixRows && rows >= limits.tuning.matrixRows &&
+        (taken(VKATTN_KERNEL_FLASH_COOPMAT2) || taken(VKATTN_KERNEL_FLASH_COOPMAT)))
+        return VKATTN_OK;
+    if (rows <= limits.tuning.decodeRows && taken(VKATTN_KERNEL_DECODE)) return VKATTN_OK;
     if (taken(VKATTN_KERNEL_FLASH)) return VKATTN_OK;
     return makeStagedPlan(problem, limits, out, why);
 }

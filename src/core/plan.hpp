@@ -111,9 +111,19 @@ struct Dispatch { // Made anew at each record: what the counts do not cover stay
     bool barrierBefore = false; // needs the results of an earlier dispatch of this plan, or overwrites what one read
 };
 
+// What the kernels on matrix units add to that.
+struct MatrixShape {
+    uint32_t m, n, k;
+    uint32_t subgroupLanes, subgroups, rowBlocks, tileKeys;
+    uint32_t paddedDim, paddedValueDim;
+    bool wholeWords; // dims of q, k and v fill words
+    bool lockstep;   // subgroups are vectors of a CPU
+};
+
 // What the flash and decode kernels add to a plan.
 struct FlashShape {
     FlashTile tile;
+    MatrixShape matrix; // where tile.source is sourceMatrices
     uint32_t dimsPerLane, valueDimsPerLane, run, valueRun, shuffleLanes;
     uint32_t dimOrder;  // of K and V in memory, interop.h
     uint32_t packed;    // query heads of a group packed as rows

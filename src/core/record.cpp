@@ -136,7 +136,10 @@ struct Kept {
 };
 
 const char *zoneName(vkattn_kernel kernel) {
-    return kernel == VKATTN_KERNEL_STAGED ? "vkattn staged" : kernel == VKATTN_KERNEL_DECODE ? "vkattn decode" : "vkattn flash";
+    static constexpr const char *names[] = {"vkattn",        "vkattn staged",        "vkattn flash",
+                                            "vkattn decode", "vkattn flash_coopmat", "vkattn flash_coopmat2"};
+    static_assert(sizeof names / sizeof names[0] == VKATTN_KERNEL_COUNT);
+    return names[kernel];
 }
 
 } // namespace

@@ -65,6 +65,9 @@ FlashTuning cpuFlash(const Caps &caps) {
         t.flash[1] = rowsInLanes(128, 8, 2, 1, sourceDirect, 1, 0, 0);
         // No row above: a lane that loads more dims by itself takes Mesa 22 minutes to compile (measured: 58 s at 256). staged takes them.
     }
+    // What a CPU device calls matrix units is loops of its driver: for whoever asks, never by AUTO.
+    t.matrix[0] = {256, 2, 1, 16};
+    t.matrixRows = 0;
     const uint32_t lanes = caps.subgroupShuffle ? caps.subgroupSize : 1;
     t.decode[0] = {64, std::min(lanes, 4u), std::max(lanes / 4, 1u), 1, 4, 1, sourceDirect, 1, caps.subgroupShuffle, 1, 0};
     t.decode[1] = {caps.subgroupShuffle ? 512u : 128u, lanes, 1, 1, 4, 1, sourceDirect, 1, caps.subgroupShuffle, 1, 0};
@@ -90,6 +93,16 @@ FlashTuning gpuFlash(const Caps &caps) {
     t.decode[1] = {128, 16, 4, 1, 4, 4, sourceDirect, 1, shuffles, 0, 0};
     t.decode[2] = {256, 16, 4, 1, 2, 2, sourceDirect, 1, shuffles, 0, 0};
     t.decode[3] = {512, 16, 4, 1, 1, 2, sourceDirect, 1, shuffles, 0, 0};
+    // 4 subgroups of 16 rows: K and V are loaded once for 64. Of two tiles for the same dims the second is for devices with 32 KiB of
+    // shared memory. Registers: bench/results/compile. Not timed on a GPU yet.
+    t.matrix[0] = {64, 4, 1, 64};
+    t.matrix[1] = {64, 4, 1, 32};
+    t.matrix[2] = {128, 4, 1, 32};
+    t.matrix[3] = {256, 4, 1, 32};
+    t.matrix[4] = {256, 2, 1, 32};
+    t.matrix[5] = {256, 4, 1, 16};
+    t.matrix[6] = {256, 2, 1, 16};
+    t.matrixRows = 8;
     t.targetWorkgroups = 256;
     t.minSplitKeys = 256;
     t.maxSplitKeys = 32768;
@@ -107,7 +120,7 @@ FlashTuning flashTuning(const Caps &caps) {
 
 uint32_t FlashTuning::rate(vkattn_kernel kernel, uint32_t dim) const {
     if (kernel == VKATTN_KERNEL_STAGED) return 0;
-    for (const Rate &each : kernel == VKATTN_KERNEL_DECODE ? decodeRates : flashRates)
+    for (const Rate &each : kernel == VKATTN_KERNEL_DECODE ? decodeRates : kernel == VKATTN_KERNEL_FLASH ? flashRates : matrixRates)
         if (each.minDim <= dim && dim <= each.maxDim) return each.mflops;
     return 0;
 }

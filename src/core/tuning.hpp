@@ -38,7 +38,7 @@ struct FlashTile {
     uint32_t maxDim;
     uint32_t dimLanes, keyLanes, rowLanes; // invocations = product
     uint32_t rowsPerLane, keysPerLane; // registers: rowsPerLane * keysPerLane scores, rowsPerLane * (head + value dims) / dimLanes floats
-    uint32_t source;                   // interop.h: sourceDirect, sourceShared, sourceShuffled
+    uint32_t source;                   // interop.h: sourceDirect, sourceShared, sourceShuffled; sourceMatrices: made from a MatrixTile
     uint32_t tileKeys;                 // sourceShared: keys in shared memory, a multiple of the step
     uint32_t subgroups;                // 1: uses subgroup operations
     uint32_t wholeRuns;                // dimLanes > 1: 1: a lane's dims are neighbours; 0: runs of 16 bytes
@@ -53,9 +53,20 @@ struct FlashTile {
     }
 };
 
+// The same of the kernels on matrix units (shaders/flash_coopmat.comp): the first row that fits the dims and the device's limits is taken.
+struct MatrixTile {
+    uint32_t maxDim;
+    uint32_t subgroups; // of a workgroup
+    uint32_t rowBlocks; // matrices of query rows of a subgroup
+    uint32_t tileKeys;  // keys in shared memory at a time
+    uint32_t minDim = 1;
+};
+
 struct FlashTuning {
     static constexpr uint32_t maxFileTiles = 12, maxTiles = maxFileTiles + 8;
     FlashTile flash[maxTiles], decode[maxTiles]; // the first row that fits the dims is taken; maxDim 0 ends a list
+    MatrixTile matrix[maxTiles];                 // maxDim 0 ends the list
+    uint32_t matrixRows;                         // from so many rows on, queries x heads of a group, AUTO takes them; 0: never
     uint32_t targetWorkgroups;                   // keys are split until a dispatch has so many
     uint32_t minSplitKeys, maxSplitKeys;
     uint32_t fixedSplitKeys; // with the deterministic flag
@@ -65,8 +76,8 @@ struct FlashTuning {
     struct Rate {
         uint32_t minDim, maxDim, mflops;
     };
-    Rate flashRates[maxFileTiles], decodeRates[maxFileTiles];              // maxDim 0 ends a list
-    [[nodiscard]] uint32_t rate(vkattn_kernel kernel, uint32_t dim) const; // 0: not known
+    Rate flashRates[maxFileTiles], decodeRates[maxFileTiles], matrixRates[maxFileTiles]; // maxDim 0 ends a list
+    [[nodiscard]] uint32_t rate(vkattn_kernel kernel, uint32_t dim) const;               // 0: not known
 };
 
 [[nodiscard]] FlashTuning flashTuning(const Caps &caps);

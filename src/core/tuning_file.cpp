@@ -52,6 +52,21 @@ constexpr Field<FlashTile> tileFields[] = {
     {"wholeRuns", &FlashTile::wholeRuns, 0, 1},      {"rolledEdges", &FlashTile::rolledEdges, 0, 1},
 };
 
+constexpr Field<MatrixTile> matrixFields[] = {{"minDim", &MatrixTile::minDim, 1, 256},
+                                              {"maxDim", &MatrixTile::maxDim, 1, 256},
+                                              {"subgroups", &MatrixTile::subgroups, 1, 32},
+                                              {"rowBlocks", &MatrixTile::rowBlocks, 1, 8},
+                                              {"tileKeys", &MatrixTile::tileKeys, 8, 256}};
+
+// The first word of a line: which kernel it is about.
+enum Kind : uint32_t { flashKind = 0, decodeKind = 1, matrixKind = 2, kinds = 3 };
+bool kindOf(const char *word, size_t length, Kind &kind) {
+    constexpr const char *names[kinds] = {"flash", "decode", "flash_coopmat"};
+    for (uint32_t n = 0; n < kinds; ++n)
+        if (is(word, length, names[n])) return kind = static_cast<Kind>(n), true;
+    return false;
+}
+
 using Rate = FlashTuning::Rate;
 constexpr Field<Rate> rateFields[] = {
     {"minDim", &Rate::minDim, 1, 2048}, {"maxDim", &Rate::maxDim, 1, 2048}, {"mflops", &Rate::mflops, 1, 2'000'000'000}};
@@ -86,15 +101,16 @@ vkattn_result readFields(Words words, uint32_t line, const Field<Row> (&known)[c
     return VKATTN_OK;
 }
 
-vkattn_result readRate(Words words, uint32_t line, FlashTuning &tuning, uint32_t (&counts)[2], vkattn_diagnostic *why) {
+vkattn_result readRate(Words words, uint32_t line, FlashTuning &tuning, uint32_t (&counts)[kinds], vkattn_diagnostic *why) {
     const char *word = "";
     size_t length = 0;
-    const bool decode = words.next(word, length) && is(word, length, "decode");
-    if (!decode && !is(word, length, "flash"))
-        return fail(why, invalid, "tuning line %u: rate '%s', expected flash or decode", line, Shown(word, length).text);
-    if (counts[decode] == FlashTuning::maxFileTiles)
+    Kind kind{};
+    if (!words.next(word, length) || !kindOf(word, length, kind))
+        return fail(why, invalid, "tuning line %u: rate '%s', expected flash, decode or flash_coopmat", line, Shown(word, length).text);
+    if (counts[kind] == FlashTuning::maxFileTiles)
         return fail(why, invalid, "tuning line %u: more than %u rates of one kernel", line, FlashTuning::maxFileTiles);
-    FlashTuning::Rate &rate = (decode ? tuning.decodeRates : tuning.flashRates)[counts[decode]++];
+    Rate *const lists[kinds] = {tuning.flashRates, tuning.decodeRates, tuning.matrixRates};
+    Rate &rate = lists[kind][counts[kind]++];
     rate = {1, 0, 0};
     if (const auto r = readFields(words, line, rateFields, rate, why)) return r;
     return rate.mflops ? VKATTN_OK : fail(why, invalid, "tuning line %u has no mflops", line);
@@ -118,8 +134,19 @@ vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagn
     return VKATTN_OK;
 }
 
+vkattn_result readMatrixTile(Words words, uint32_t line, MatrixTile &tile, vkattn_diagnostic *why) {
+    tile = {0, 1, 1, 32, 1};
+    if (const auto r = readFields(words, line, matrixFields, tile, why)) return r;
+    if (tile.tileKeys % 8)
+        return fail(why, invalid, "tuning line %u: tileKeys is %u, expected a multiple of 8, and of the device's matrices", line,
+                    tile.tileKeys);
+    if (tile.rowBlocks & (tile.rowBlocks - 1))
+        return fail(why, invalid, "tuning line %u: rowBlocks is %u, expected a power of two", line, tile.rowBlocks);
+    return VKATTN_OK;
+}
+
 // The table's rows after `count` rows of a file: they take the dims that the file says nothing about.
-void addBuiltIn(FlashTile (&tiles)[FlashTuning::maxTiles], uint32_t count, const FlashTile (&builtIn)[FlashTuning::maxTiles]) {
+template <class Tile> void addBuiltIn(Tile (&tiles)[FlashTuning::maxTiles], uint32_t count, const Tile (&builtIn)[FlashTuning::maxTiles]) {
     for (uint32_t n = 0; count < FlashTuning::maxTiles; ++count) tiles[count] = builtIn[n++];
 }
 
@@ -129,7 +156,7 @@ vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vk
     if (size == 0) return VKATTN_OK;
     const char *at = static_cast<const char *>(bytes), *end = at + size;
     FlashTuning given = tuning; // but for the tiles
-    uint32_t counts[2] = {}, rates[2] = {};
+    uint32_t counts[kinds] = {}, rates[kinds] = {};
     for (uint32_t line = 1; at < end; ++line) {
         const auto *newline = static_cast<const char *>(std::memchr(at, '\n', static_cast<size_t>(end - at)));
         const char *lineEnd = newline ? newline : end;
@@ -151,15 +178,21 @@ vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vk
             if (const auto r = readRate(words, line, given, rates, why)) return r;
             continue;
         }
-        const bool decode = is(word, length, "decode");
-        if (!decode && !is(word, length, "flash"))
-            return fail(why, invalid, "tuning line %u begins with '%s', expected flash, decode, rate or #", line, Shown(word, length).text);
-        if (counts[decode] == FlashTuning::maxFileTiles)
+        Kind kind{};
+        if (!kindOf(word, length, kind))
+            return fail(why, invalid, "tuning line %u begins with '%s', expected flash, decode, flash_coopmat, rate or #", line,
+                        Shown(word, length).text);
+        if (counts[kind] == FlashTuning::maxFileTiles)
             return fail(why, invalid, "tuning line %u: more than %u rows of one kernel", line, FlashTuning::maxFileTiles);
-        if (const auto r = readTile(words, line, (decode ? given.decode : given.flash)[counts[decode]++], why)) return r;
+        const uint32_t row = counts[kind]++;
+        if (const auto r = kind == matrixKind   ? readMatrixTile(words, line, given.matrix[row], why)
+                           : kind == decodeKind ? readTile(words, line, given.decode[row], why)
+                                                : readTile(words, line, given.flash[row], why))
+            return r;
     }
-    addBuiltIn(given.flash, counts[0], tuning.flash);
-    addBuiltIn(given.decode, counts[1], tuning.decode);
+    addBuiltIn(given.flash, counts[flashKind], tuning.flash);
+    addBuiltIn(given.decode, counts[decodeKind], tuning.decode);
+    addBuiltIn(given.matrix, counts[matrixKind], tuning.matrix);
     tuning = given;
     return VKATTN_OK;
 }

@@ -82,8 +82,10 @@ std::vector<RowId> chooseRows(const Problem &p, const Sequences &sequences, cons
 
 class Checker {
   public:
-    Checker(const Problem &p, const Operands &operands, const Sequences &sequences, const EmulationError &emulation, double probabilityUnit)
-        : p_(p), operands_(operands), sequences_(sequences), emulation_(emulation), probability_(1e-5 + probabilityUnit) {}
+    Checker(const Problem &p, const Operands &operands, const Sequences &sequences, const EmulationError &emulation, double probabilityUnit,
+            double probabilityFloor)
+        : p_(p), operands_(operands), sequences_(sequences), emulation_(emulation), probability_(1e-5 + probabilityUnit),
+          floor_(std::max(probabilityFloor, smallestNormal)) {}
 
     void check(const Row<double> &row, const Row<float> &emulated, const HeadKeysValues &kv, const RowId &id) {
         id_ = id;
@@ -95,13 +97,13 @@ class Checker {
         for (size_t n = 0; n < row.visible.size(); ++n) addedRounding += row.weights[n] * roundingOfAdded(row, n);
         absolute_.assign(p_.valueDim, 0.0);
         rounded_.assign(p_.valueDim, 0.0);
-        flushed_.assign(p_.valueDim, smallestNormal);
+        flushed_.assign(p_.valueDim, smallestNormal); // of the output
         for (size_t n = 0; n < row.visible.size(); ++n)
             for (uint32_t d = 0; d < p_.valueDim; ++d) {
                 const double v = std::abs(static_cast<double>(kv.value(row.visible[n])[d]));
                 absolute_[d] += row.weights[n] * v;
                 rounded_[d] += row.weights[n] * v * (scoreRounding + addedRounding + roundingOfAdded(row, n));
-                flushed_[d] += smallestNormal * v;
+                flushed_[d] += floor_ * v;
                 if (std::isfinite(v)) largestValue_ = std::max(largestValue_, v);
             }
         const bool empty = row.visible.empty();
@@ -205,7 +207,7 @@ class Checker {
     const Operands &operands_;
     const Sequences &sequences_;
     const EmulationError &emulation_;
-    double probability_;
+    double probability_, floor_;
     std::vector<double> absolute_;
     std::vector<double> rounded_; // what the rounding of scores may move, by dim
     std::vector<double> flushed_; // what denormals flushed to 0 may take: a weight times V, or the result itself
@@ -255,9 +257,9 @@ void verify(const Problem &p, const Operands &operands, const vkattn_verify_opti
             },
             [&](const EmulationError &e) { emulation.merge(e); });
 
-    const double unit = static_cast<double>(options.probabilityUnit);
-    Checker total(p, operands, sequences, emulation, unit);
-    forRows([&] { return std::make_unique<Checker>(p, operands, sequences, emulation, unit); },
+    const double unit = static_cast<double>(options.probabilityUnit), floor = static_cast<double>(options.probabilityFloor);
+    Checker total(p, operands, sequences, emulation, unit, floor);
+    forRows([&] { return std::make_unique<Checker>(p, operands, sequences, emulation, unit, floor); },
             [](std::unique_ptr<Checker> &c, const Row<double> &exact, const Row<float> &emulated, const HeadKeysValues &kv,
                const RowId &id) { c->check(exact, emulated, kv, id); },
             [&](const std::unique_ptr<Checker> &c) { total.merge(*c); });

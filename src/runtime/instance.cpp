@@ -29,7 +29,10 @@ std::vector<VkExtensionProperties> instanceExtensions(PFN_vkGetInstanceProcAddr 
 VKAPI_ATTR VkBool32 VKAPI_CALL onMessage(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
                                          const VkDebugUtilsMessengerCallbackDataEXT *data, void *log) {
     const auto &callback = *static_cast<const std::function<void(const char *)> *>(log);
-    if (callback) callback(data->pMessage);
+    // Newer layers leave the name of the rule out of the text.
+    const std::string rule = data->pMessageIdName ? data->pMessageIdName : "";
+    const bool named = std::strstr(data->pMessage, rule.c_str()) != nullptr;
+    if (callback) callback(named ? data->pMessage : (rule + ": " + data->pMessage).c_str());
     return VK_FALSE;
 }
 

@@ -322,6 +322,8 @@ RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_ope
             result.longestSliceMilliseconds = timing.longestSliceMilliseconds;
             result.workspaceBytes = requirements.workspaceBytes;
             result.dispatchCount = requirements.dispatchCount;
+            result.probabilityUnit = requirements.probabilityUnit;
+            result.probabilityFloor = requirements.probabilityFloor;
             return result;
         }
         result.status = failure.result;

@@ -57,13 +57,15 @@ RunResult compute(const RunArguments &arguments, Runtime &runtime, const Job &jo
     throw Failure(result.message + ": leave out --no-fallback to compute on the CPU", ExitStatus::deviceUnusable);
 }
 
-Verification verify(const VerifyRequest &request, const Job &job, const HostArrays &arrays) {
+Verification verify(const VerifyRequest &request, const Job &job, const HostArrays &arrays, const RunResult &result) {
     Verification verification;
     vkattn_verify_options &options = verification.options;
     options.structSize = sizeof options;
     options.allRows = request.allRows ? 1 : 0;
     options.rows = request.rows;
     options.seed = 1; // fixed: the same command checks the same rows
+    options.probabilityUnit = result.probabilityUnit;
+    options.probabilityFloor = result.probabilityFloor;
     vkattn_diagnostic why{};
     const auto count = static_cast<uint32_t>(arrays.operands.size());
     if (vkattnCpuVerify(&job.problem, arrays.operands.data(), count, &options, &verification.report, &why) != VKATTN_OK)
@@ -112,7 +114,7 @@ ExitStatus runCommand(const RunArguments &arguments) {
     // Where the CPU stands in for a device its reason is reported.
     if (arguments.kernel != VKATTN_KERNEL_AUTO && runtime->device() == nullptr && runtime->fallbackReason().empty())
         printNote(std::string("--kernel ") + kernelNames[arguments.kernel] + " chooses among Vulkan kernels; the CPU has computed");
-    if (arguments.verify) report.verification = verify(*arguments.verify, report.job, arrays);
+    if (arguments.verify) report.verification = verify(*arguments.verify, report.job, arrays, report.result);
     writeOutputs(report.job, arrays, files);
     printRunReport(report);
     return report.verification && report.verification->report.passed == 0 ? ExitStatus::verificationFailed : ExitStatus::success;

@@ -81,6 +81,8 @@ Outcome CliTest::start(const Arguments &command, const std::vector<std::string> 
 
 Outcome CliTest::tool(Arguments arguments, const std::vector<std::string> &environment) const {
     arguments.insert(arguments.begin(), VKATTN_TOOL);
+    // tests/device/on_driver.sh: what starts a program on a driver that needs other libraries.
+    if (const char *runner = std::getenv("VKATTN_TEST_RUNNER")) arguments.insert(arguments.begin(), runner);
     return start(arguments, environment);
 }
 

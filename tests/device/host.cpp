@@ -5,7 +5,8 @@ namespace {
 
 VKAPI_ATTR VkBool32 VKAPI_CALL onMessage(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
                                          const VkDebugUtilsMessengerCallbackDataEXT *data, void *messages) {
-    static_cast<std::vector<std::string> *>(messages)->emplace_back(data->pMessage);
+    const std::string rule = data->pMessageIdName ? data->pMessageIdName : ""; // newer layers leave it out of the text
+    static_cast<std::vector<std::string> *>(messages)->push_back(rule + ": " + data->pMessage);
     return VK_FALSE;
 }
 

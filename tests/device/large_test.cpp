@@ -59,8 +59,8 @@ TEST_P(LargeOf, longRows) {
         for (const Kind kind : {plain, masked, fixedSplits}) {
             const bool manyRows = keys < 100000; // so many that keys need not be split to fill the device: splits are long
             if (kind == (manyRows ? fixedSplits : masked)) continue;
-            Case c;
-            c.name = "longFused" + std::to_string(keys), c.kernel = form().kernel, c.deterministic = kind == fixedSplits;
+            Case c = taken({});
+            c.name = "longFused" + std::to_string(keys), c.deterministic = kind == fixedSplits;
             c.batch = 1, c.heads = c.kvHeads = manyRows ? 16 : 1, c.queryTokens = manyRows ? 1 : 2;
             c.keyTokens = keys, c.headDim = c.valueDim = 8, c.poison = false, c.data = Data::needle, c.needle = keys - 1;
             if (kind == masked) c.maskBroadcast = 1 | 2 | 4; // each step is looked at before it is taken

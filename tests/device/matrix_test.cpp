@@ -87,8 +87,8 @@ class MatrixOf : public EveryForm {
             std::erase_if(cases, [](const Case &c) { return c.headDim == 512; });
         if (!all) std::erase_if(cases, [&](const Case &c) { return !isTaken(c); });
         size_t ran = 0, refused = 0;
-        for (Case &c : cases) {
-            c.kernel = form().kernel;
+        for (const Case &given : cases) {
+            Case c = taken(given);
             Random own = randomFor(c.name);
             if (room == Room::tight) c.slices = someSlices(own);
             const auto in = makeInstance(c, own);
@@ -128,10 +128,9 @@ TEST_P(Repeated, sameDeviceSamePlanSameBits) {
     size_t ran = 0;
     for (Case &c : cases) {
         if (ran == 40) break;
-        c.kernel = form().kernel;
         if (form().kernel != VKATTN_KERNEL_STAGED && (c.headDim != 8 || c.softcap > 0 || c.q != VKATTN_F32 || c.k != VKATTN_F32)) continue;
         Random own = randomFor(c.name);
-        const auto instance = makeInstance(c, own);
+        const auto instance = makeInstance(taken(c), own);
         if (!refusalOf(form(), *instance).empty()) continue;
         ASSERT_EQ(on->run(instance->problem, instance->operands).status, VKATTN_OK);
         const HostTensor first = instance->out;
@@ -163,8 +162,8 @@ class Needles : public EveryForm {};
 TEST_P(Needles, everyKeyOfAStepAndEveryEdgeOfSplits) {
     Runtime *on = runtime();
     if (!on) return;
-    Case c;
-    c.kernel = form().kernel, c.data = Data::needle, c.batch = 1, c.headDim = c.valueDim = 8, c.queryTokens = 3, c.poison = false;
+    Case c = taken({});
+    c.data = Data::needle, c.batch = 1, c.headDim = c.valueDim = 8, c.queryTokens = 3, c.poison = false;
     const auto check = [&] {
         c.name = "needle" + std::to_string(c.needle) + "of" + std::to_string(c.keyTokens);
         Random own = randomFor(c.name);

@@ -15,9 +15,9 @@ TEST_P(NonFinite, visibleValuesReachTheirRowOnly) {
     if (!on) return;
     const bool staged = form().kernel == VKATTN_KERNEL_STAGED;
     if (!on->device()->caps.floatControlsNan) GTEST_SKIP() << "the device does not promise NaN (shaderSignedZeroInfNanPreserveFloat32)";
-    Case c;
-    c.batch = 1, c.heads = c.kvHeads = 2, c.queryTokens = 37, c.poison = false, c.kernel = form().kernel, c.headDim = c.valueDim = 8,
-    c.lse = true, c.weights = staged, c.biasBroadcast = 1, c.biasHidden = 0;
+    Case c = taken({});
+    c.batch = 1, c.heads = c.kvHeads = 2, c.queryTokens = 37, c.poison = false, c.headDim = c.valueDim = 8, c.lse = true,
+    c.weights = staged, c.biasBroadcast = 1, c.biasHidden = 0;
     for (const float value :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()})
         for (const bool inQuery : {true, false}) {
@@ -36,7 +36,8 @@ TEST_P(NonFinite, visibleValuesReachTheirRowOnly) {
                 else
                     in->bias.set(0, 1, 11, 4, value);
                 in->collectOperands();
-                ASSERT_EQ(on->run(in->problem, in->operands).status, VKATTN_OK);
+                const RunResult result = on->run(in->problem, in->operands);
+                ASSERT_EQ(result.status, VKATTN_OK);
                 for (uint32_t h = 0; h < 2; ++h)
                     for (uint32_t i = 0; i < c.queryTokens; ++i) {
                         if (h == 1 && i == 11) {
@@ -47,8 +48,9 @@ TEST_P(NonFinite, visibleValuesReachTheirRowOnly) {
                             EXPECT_EQ(in->out.get(0, h, i, 0), clean.get(0, h, i, 0));
                         }
                     }
+                const vkattn_verify_options options = {sizeof options, 0, 0, 0, result.probabilityUnit, 0, result.probabilityFloor};
                 vkattn_verify_report report{};
-                ASSERT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), nullptr, &report,
+                ASSERT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), &options, &report,
                                           nullptr),
                           VKATTN_OK);
                 EXPECT_TRUE(report.passed);
@@ -62,9 +64,9 @@ TEST_P(NonFinite, slopesAndSinksReachTheirHeadOnly) {
     if (!on) return;
     const bool staged = form().kernel == VKATTN_KERNEL_STAGED;
     if (!on->device()->caps.floatControlsNan) GTEST_SKIP() << "the device does not promise NaN (shaderSignedZeroInfNanPreserveFloat32)";
-    Case c;
-    c.batch = 1, c.heads = c.kvHeads = 2, c.queryTokens = 37, c.poison = false, c.kernel = form().kernel, c.headDim = c.valueDim = 8,
-    c.lse = true, c.weights = staged, c.alibi = c.sinks = true;
+    Case c = taken({});
+    c.batch = 1, c.heads = c.kvHeads = 2, c.queryTokens = 37, c.poison = false, c.headDim = c.valueDim = 8, c.lse = true,
+    c.weights = staged, c.alibi = c.sinks = true;
     c.causal = true; // 19 keys for 37 queries: the first 18 rows see nothing
     constexpr float infinity = std::numeric_limits<float>::infinity();
     for (const float value : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity})
@@ -76,7 +78,8 @@ TEST_P(NonFinite, slopesAndSinksReachTheirHeadOnly) {
             const HostTensor clean = in->out;
             (inSinks ? in->sinks : in->slopes)[1] = value;
             in->collectOperands();
-            ASSERT_EQ(on->run(in->problem, in->operands).status, VKATTN_OK);
+            const RunResult result = on->run(in->problem, in->operands);
+            ASSERT_EQ(result.status, VKATTN_OK);
             for (uint32_t i = 0; i < c.queryTokens; ++i) {
                 EXPECT_EQ(in->out.get(0, 0, i, 0), clean.get(0, 0, i, 0));
                 const float out = in->out.get(0, 1, i, 0), lse = in->lse.get(0, 1, i, 0);
@@ -91,9 +94,10 @@ TEST_P(NonFinite, slopesAndSinksReachTheirHeadOnly) {
                     EXPECT_TRUE(std::isnan(out) && std::isnan(lse)) << value << (inSinks ? " in sinks, row " : " in slopes, row ") << i;
                 }
             }
+            const vkattn_verify_options options = {sizeof options, 0, 0, 0, result.probabilityUnit, 0, result.probabilityFloor};
             vkattn_verify_report report{};
             ASSERT_EQ(
-                vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), nullptr, &report, nullptr),
+                vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), &options, &report, nullptr),
                 VKATTN_OK);
             EXPECT_TRUE(report.passed) << value << (inSinks ? " in sinks" : " in slopes");
         }
@@ -104,8 +108,8 @@ TEST_P(NonFinite, rowsOfNothingButMinusInfinity) {
     Runtime *on = runtime();
     if (!on) return;
     if (!on->device()->caps.floatControlsNan) GTEST_SKIP() << "the device does not promise NaN (shaderSignedZeroInfNanPreserveFloat32)";
-    Case c;
-    c.batch = 1, c.kernel = form().kernel, c.headDim = c.valueDim = 8, c.queryTokens = c.keyTokens = 30, c.causal = c.lse = true;
+    Case c = taken({});
+    c.batch = 1, c.headDim = c.valueDim = 8, c.queryTokens = c.keyTokens = 30, c.causal = c.lse = true;
     for (const bool sinks : {false, true}) {
         c.sinks = sinks, c.sink = 0.5f;
         c.name = sinks ? "minusInfinitySinks" : "minusInfinity";

@@ -537,6 +537,8 @@ std::string runAndCheck(Runtime &runtime, Instance &in, vkattn_verify_report *re
     vkattn_verify_options options{};
     options.structSize = sizeof options;
     options.allRows = 1;
+    options.probabilityUnit = result.probabilityUnit;
+    options.probabilityFloor = result.probabilityFloor;
     vkattn_diagnostic why{};
     if (vkattnCpuVerify(&in.problem, in.operands.data(), static_cast<uint32_t>(in.operands.size()), &options, &report, &why) != VKATTN_OK)
         return std::string("verify: ") + why.message;

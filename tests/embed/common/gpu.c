@@ -16,7 +16,7 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL onMessage(VkDebugUtilsMessageSeverityFlagB
                                                 const VkDebugUtilsMessengerCallbackDataEXT *data, void *user) {
     struct gpu_instance *instance = (struct gpu_instance *)user;
     (void)severity, (void)types;
-    if (instance->expecting && strstr(data->pMessage, "SYNC-HAZARD")) {
+    if (instance->expecting && data->pMessageIdName && strstr(data->pMessageIdName, "SYNC-HAZARD")) {
         ++instance->expected;
     } else {
         ++instance->unexpected;

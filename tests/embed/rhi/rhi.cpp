@@ -39,7 +39,8 @@ Device::~Device() {
 
 VKAPI_ATTR VkBool32 VKAPI_CALL Device::onMessage(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
                                                  const VkDebugUtilsMessengerCallbackDataEXT *data, void *self) {
-    static_cast<Device *>(self)->messages_.emplace_back(data->pMessage);
+    const std::string rule = data->pMessageIdName ? data->pMessageIdName : ""; // newer layers leave it out of the text
+    static_cast<Device *>(self)->messages_.push_back(rule + ": " + data->pMessage);
     return VK_FALSE;
 }
 
