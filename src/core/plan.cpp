@@ -32,9 +32,9 @@ vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &o
         return !passedOver(kernel, limits.caps) && makePlanFor(kernel, problem, limits, out, nullptr) == VKATTN_OK;
     };
     const uint64_t rows = uint64_t{problem.queryTokens} * problem.groupSize();
-    if (limits.tuning.matrixRows && rows >= limits.tuning.matrixRows)
-        for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH_COOPMAT2, VKATTN_KERNEL_FLASH_COOPMAT})
-            if (taken(kernel)) return VKATTN_OK;
+    if (limits.tuning.matrixRows && rows >= limits.tuning.matrixRows &&
+        (taken(VKATTN_KERNEL_FLASH_COOPMAT2) || taken(VKATTN_KERNEL_FLASH_COOPMAT)))
+        return VKATTN_OK;
     if (rows <= limits.tuning.decodeRows && taken(VKATTN_KERNEL_DECODE)) return VKATTN_OK;
     if (taken(VKATTN_KERNEL_FLASH)) return VKATTN_OK;
     return makeStagedPlan(problem, limits, out, why);

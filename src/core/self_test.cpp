@@ -1,5 +1,6 @@
 #include "core/self_test.hpp"
 
+#include "core/coopmat.hpp"
 #include "core/record.hpp"
 #include "util/diagnostic.hpp"
 #include "util/half.hpp"
@@ -120,7 +121,7 @@ template <class Each>
 vkattn_result forEachCase(const Context &context, vkattn_kernel kernel, uint64_t &end, vkattn_diagnostic *why, Each each) {
     PlanLimits limits = context.limits();
     limits.caps.wrongKernels &= ~(1u << kernel); // a test under way goes on where another thread's has failed meanwhile
-    const bool matrices = kernel >= VKATTN_KERNEL_FLASH_COOPMAT;
+    const bool matrices = onMatrixUnits(kernel);
     // Software drivers take minutes to compile wide tiles of the other kernels.
     const uint32_t widest = !matrices && limits.caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 64 : maxDim;
     vkattn_diagnostic first{};
@@ -224,8 +225,7 @@ void computeBarrier(Context &context, VkCommandBuffer commands, VkAccessFlags ac
 // rounding the probabilities changes each weight by a share of u_P at most, and their sum by as much; fp32 sums on matrix units may be
 // truncated instead of rounded, which 2^-20 of the largest sum of products covers; and 1e-4 are for the rest.
 double tolerance(const Case &test) {
-    const bool rounded = test.plans[0].kernel >= VKATTN_KERNEL_FLASH_COOPMAT;
-    const double unit = !rounded ? 0 : test.dtype == VKATTN_F16 ? 0x1p-11 : 0x1p-8;
+    const auto unit = static_cast<double>(weightRounding(test.plans[0]).unit);
     const double products =
         static_cast<double>(test.plans[0].problem.scale) * test.trial.headDim * static_cast<double>(test.trial.queryScale);
     return 2 * unit + 1e-4 + 0x1p-20 * products;

@@ -18,8 +18,8 @@ const std::vector<Form> &forms() {
         {"decodeDimsAndKeysPortable", decode, "dimLanes=4 keyLanes=4 keysPerLane=2", false},
         {"decodeDimsAndKeysSubgroups", decode, "dimLanes=2 keyLanes=8 rowsPerLane=2 wholeRuns=1 subgroups=1", true},
         {"coopmatFlat", coopmat, "subgroups=2 rowBlocks=1 tileKeys=32", true},
-        {"coopmatTall", coopmat, "subgroups=1 rowBlocks=4 tileKeys=32", true},
-        {"coopmatWide", coopmat, "subgroups=4 rowBlocks=2 tileKeys=64", true},
+        {"coopmatTall", coopmat, "subgroups=1 rowBlocks=2 tileKeys=32", true},
+        {"coopmatWide", coopmat, "subgroups=4 rowBlocks=1 tileKeys=64", true},
         {"coopmat2Flat", coopmat2, "subgroups=2 rowBlocks=1 tileKeys=32", true},
         {"coopmat2Tall", coopmat2, "subgroups=1 rowBlocks=2 tileKeys=16", true},
     };

@@ -62,7 +62,8 @@ class VerdictsOf : public testing::Test {
         if (result.status != VKATTN_OK) return "refused";
         vkattn_verify_options verify{};
         verify.structSize = sizeof verify;
-        if (result.kernel.rfind("flash_coopmat", 0) == 0) verify.probabilityUnit = dtype == VKATTN_F16 ? 0x1p-11 : 0x1p-8;
+        verify.probabilityUnit = result.probabilityUnit;
+        verify.probabilityFloor = result.probabilityFloor;
         vkattn_verify_report report{};
         EXPECT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), &verify, &report, nullptr),
                   VKATTN_OK);
