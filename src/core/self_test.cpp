@@ -122,8 +122,8 @@ vkattn_result forEachCase(const Context &context, vkattn_kernel kernel, uint64_t
     PlanLimits limits = context.limits();
     limits.caps.wrongKernels &= ~(1u << kernel); // a test under way goes on where another thread's has failed meanwhile
     const bool matrices = onMatrixUnits(kernel);
-    // Software drivers take minutes to compile wide tiles of the other kernels.
-    const uint32_t widest = !matrices && limits.caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 64 : maxDim;
+    // Software drivers take minutes to compile what wide heads take.
+    const uint32_t widest = limits.caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 64 : maxDim;
     vkattn_diagnostic first{};
     end = 0;
     for (const vkattn_dtype dtype : {VKATTN_F32, VKATTN_F16, VKATTN_BF16}) {

@@ -26,6 +26,22 @@ std::vector<char *> pointers(std::vector<std::string> &strings) {
 
 } // namespace
 
+// One for all tests of the process: self-tests take long on software drivers, and what they find is the same.
+struct SharedCache {
+    std::filesystem::path path = std::filesystem::path(testing::TempDir()) / ("vkattn-cache-" + std::to_string(getpid()));
+    SharedCache() = default;
+    SharedCache(const SharedCache &) = delete;
+    SharedCache &operator=(const SharedCache &) = delete;
+    ~SharedCache() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path, ignored);
+    }
+};
+static SharedCache &sharedCache() {
+    static SharedCache cache;
+    return cache;
+}
+
 CliTest::CliTest() : folder_(newFolder()) {}
 
 CliTest::~CliTest() {
@@ -48,7 +64,7 @@ int CliTest::launch(const Arguments &command, const std::vector<std::string> &en
     if (std::find(command.begin(), command.end(), "cpu") == command.end() && std::getenv("ASAN_OPTIONS") == nullptr)
         words.push_back("ASAN_OPTIONS=detect_leaks=0");
     words.push_back("XDG_CONFIG_HOME=" + config().string());
-    words.push_back("XDG_CACHE_HOME=" + file("cache").string());
+    words.push_back("XDG_CACHE_HOME=" + sharedCache().path.string());
     words.insert(words.end(), environment.begin(), environment.end());
     words.insert(words.end(), {"/bin/sh", "-c", "cd \"$0\" && exec \"$@\"", folder_.string()});
     words.insert(words.end(), command.begin(), command.end());

@@ -29,7 +29,8 @@ class CliTest : public testing::Test {
     [[nodiscard]] std::vector<std::string> temporaries() const;
 
     // Runs in the test's folder. Environment entries are NAME=value. What the user has tuned, and what self-tests have found, is
-    // not looked at: the places for that are config() and the folder "cache" here.
+    // not looked at: the places for that are config() here, and a folder of
+    // this process.
     [[nodiscard]] Outcome start(const Arguments &command, const std::vector<std::string> &environment = {}) const;
     [[nodiscard]] Outcome tool(Arguments arguments, const std::vector<std::string> &environment = {}) const;
     [[nodiscard]] Outcome faultyTool(const std::string &fault, Arguments arguments) const;

@@ -9,10 +9,11 @@ using Json = nlohmann::json;
 
 class VerdictsTest : public CliTest {
   protected:
+    [[nodiscard]] std::vector<std::string> cache() const { return {"XDG_CACHE_HOME=" + file("cache").string()}; }
     [[nodiscard]] Json devices(const Arguments &more = {}) const {
         Arguments arguments = {"info", "--json"};
         arguments.insert(arguments.end(), more.begin(), more.end());
-        const Outcome outcome = tool(arguments);
+        const Outcome outcome = tool(arguments, cache());
         EXPECT_EQ(outcome.status, 0) << outcome.err;
         return Json::parse(outcome.out)["devices"];
     }
@@ -20,7 +21,8 @@ class VerdictsTest : public CliTest {
 
 TEST_F(VerdictsTest, nothingIsKeptWhereNothingIsTested) {
     writeSmallProblem();
-    const Outcome outcome = tool(onCpu({"--verdicts", "v"}));
+    const Outcome outcome = tool(onCpu({"--verdicts", "v"}), cache());
+    EXPECT_EQ(tool(onCpu(), cache()).status, 0);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_FALSE(exists("v"));
     EXPECT_FALSE(exists("cache"));
@@ -57,7 +59,7 @@ TEST_F(VerdictsTest, matrixKernelsAreTestedOnceAndRemembered) {
             const std::string index = device["index"].dump();
             const Arguments run = {"run",   "--q",      "q.npy", "--k",      "k.npy", "--v",        "v.npy", "--out",
                                    "o.npy", "--device", index,   "--kernel", name,    "--round-to", "f16",   "--json"};
-            const Outcome first = tool(run);
+            const Outcome first = tool(run, cache());
             EXPECT_EQ(first.status, 0) << first.err;
             const std::string text = readBytes(file("cache") / "vkattn" / "verdicts");
             ASSERT_NE(text.find(" " + name + " "), std::string::npos) << text;
