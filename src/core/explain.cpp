@@ -53,10 +53,10 @@ void describeChoice(const Problem &p, const PlanLimits &limits, const Plan &plan
 const char *passedOver(vkattn_kernel kernel, const Plan &chosen, const PlanLimits &limits) {
     if (chosen.problem.kernel != VKATTN_KERNEL_AUTO) return "another was asked for";
     if (onMatrixUnits(kernel))
-        return limits.caps.slowKernels >> kernel & 1u ? "it can run, but others were measured to be faster on this device"
-               : !limits.tuning.matrixRows            ? "it can run, but the matrix units of a device of type CPU are loops of its driver"
-               : onMatrixUnits(chosen.kernel)         ? "it can run, but the softmax would leave the matrices"
-                                                      : "it can run, but too few query rows share a key to fill a matrix";
+        return limits.caps.slowKernels >> kernel & 1u   ? "it can run, but others were measured to be faster on this device"
+               : kernel == VKATTN_KERNEL_FLASH_COOPMAT2 ? "it can run, but only who asks for it gets it: it was never timed on a GPU"
+               : !limits.tuning.matrixRows              ? "it can run, but the matrix units of a device of type CPU are loops of its driver"
+                                                        : "it can run, but too few query rows share a key to fill a matrix";
     if (kernel == VKATTN_KERNEL_STAGED) return "it can run, but keeps all scores in memory";
     if (onMatrixUnits(chosen.kernel)) return "it can run, but without the device's matrix units";
     return kernel == VKATTN_KERNEL_FLASH ? "it can run, but too few query rows share a key to fill its tiles"

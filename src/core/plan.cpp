@@ -32,9 +32,8 @@ vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &o
         return !passedOver(kernel, limits.caps) && makePlanFor(kernel, problem, limits, out, nullptr) == VKATTN_OK;
     };
     const uint64_t rows = uint64_t{problem.queryTokens} * problem.groupSize();
-    if (limits.tuning.matrixRows && rows >= limits.tuning.matrixRows &&
-        (taken(VKATTN_KERNEL_FLASH_COOPMAT2) || taken(VKATTN_KERNEL_FLASH_COOPMAT)))
-        return VKATTN_OK;
+    // flash_coopmat2 is for those who ask for it: it has not been timed on any GPU.
+    if (limits.tuning.matrixRows && rows >= limits.tuning.matrixRows && taken(VKATTN_KERNEL_FLASH_COOPMAT)) return VKATTN_OK;
     if (rows <= limits.tuning.decodeRows && taken(VKATTN_KERNEL_DECODE)) return VKATTN_OK;
     if (taken(VKATTN_KERNEL_FLASH)) return VKATTN_OK;
     return makeStagedPlan(problem, limits, out, why);

@@ -18,8 +18,8 @@ struct Log {
         o.validation = true;
         o.getInstanceProcAddr = faultyGetInstanceProcAddr;
         o.log = [this](const char *message) {
-            // Only newer layers report this, and for dispatches that write other columns of one binding too: they take all of it for written.
-            // Plan.everyCaseFitsEveryLimit looks for the real ones.
+            // Only newer layers report this, and for dispatches that write other columns of one binding too: they take all of it for
+            // written. Plan.everyCaseFitsEveryLimit looks for the real ones.
             if (std::strstr(message, "SYNC-HAZARD-WRITE-AFTER-WRITE") == nullptr) messages.emplace_back(message);
         };
         return o;

@@ -1,5 +1,6 @@
 // The kernels on matrix units without a device: when AUTO takes them, what of a workgroup the shader relies on, and why they refuse.
 #include "core/coopmat.hpp"
+#include "core/explain.hpp"
 #include "core/flash.hpp"
 #include "core/shaders.hpp"
 #include "support/case.hpp"
@@ -212,11 +213,17 @@ TEST_F(CoopmatPlan, saysWhyItCannot) {
     EXPECT_TRUE(says(refusal(c, caps), "multiples of 8")) << refusal(c, caps);
 }
 
-TEST_F(Coopmat2Plan, autoTakesIt) {
-    EXPECT_EQ(chosen(halves(), gpu2()), VKATTN_KERNEL_FLASH_COOPMAT2);
-    Caps wrong = gpu2();
-    wrong.wrongKernels = 1u << VKATTN_KERNEL_FLASH_COOPMAT2;
-    EXPECT_EQ(chosen(halves(), wrong), VKATTN_KERNEL_FLASH_COOPMAT);
+TEST_F(Coopmat2Plan, whoAsksForItGetsIt) {
+    EXPECT_EQ(chosen(halves(), gpu2()), VKATTN_KERNEL_FLASH_COOPMAT);
+    Case c = halves();
+    c.kernel = VKATTN_KERNEL_FLASH_COOPMAT2;
+    EXPECT_EQ(chosen(c, gpu2()), VKATTN_KERNEL_FLASH_COOPMAT2);
+    vkattn_explanation explanation{};
+    ASSERT_EQ(explainPlan(problemOf(halves()), limitsOf(gpu2()), explanation, nullptr), VKATTN_OK);
+    EXPECT_TRUE(says(explanation.rejected[VKATTN_KERNEL_FLASH_COOPMAT2], "only who asks for it gets it"));
+    EXPECT_TRUE(says(explanation.rejected[VKATTN_KERNEL_FLASH], "without the device's matrix units"));
+    EXPECT_TRUE(says(explanation.choice, "both products run there"));
+    EXPECT_EQ(explanation.probabilityUnit, 0x1p-11f);
 }
 
 // What shaders/flash_coopmat2.comp relies on, written down a second time.
