@@ -124,7 +124,7 @@ void readMatrixUnits(const PhysicalDevice &device, const Enabled &enabled, Caps 
     readProperties(device, &matrix);
     if (!(matrix.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT)) return;
     readShapes(device, enabled, out);
-    if (enabled.version >= VK_API_VERSION_1_3) readMatrix2(device, enabled, out); // SPIR-V 1.6
+    if (enabled.version >= VK_API_VERSION_1_3 && enabled.has(Feature::maintenance4)) readMatrix2(device, enabled, out); // SPIR-V 1.6
 }
 
 } // namespace

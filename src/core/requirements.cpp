@@ -60,6 +60,10 @@ constexpr FeatureRow featureTable[] = {
                              newer::cooperativeMatrixFeaturesType),
     VKATTN_BFLOAT16_FEATURE(shaderBFloat16Type),
     VKATTN_BFLOAT16_FEATURE(shaderBFloat16CooperativeMatrix),
+    // SPIR-V 1.6 has workgroup sizes as LocalSizeId, which is allowed with this one only.
+    VKATTN_FEATURE(maintenance4, VK_KHR_MAINTENANCE_4_EXTENSION_NAME, VK_API_VERSION_1_3, VkPhysicalDeviceMaintenance4Features,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, VkPhysicalDeviceVulkan13Features,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, VK_API_VERSION_1_3),
     VKATTN_MATRIX2_FEATURE(cooperativeMatrixWorkgroupScope),
     VKATTN_MATRIX2_FEATURE(cooperativeMatrixFlexibleDimensions),
     VKATTN_MATRIX2_FEATURE(cooperativeMatrixReductions),

@@ -45,6 +45,7 @@ enum class Feature : uint32_t {
     cooperativeMatrix,
     bfloat16,
     bfloat16Matrix,
+    maintenance4,
     matrix2WorkgroupScope,
     matrix2Flexible,
     matrix2Reductions,

@@ -112,7 +112,7 @@ TEST_F(BadUsageTest, numbers) {
     for (const std::string value : {"0", "-1", "1.5", "x", "99999999999"})
         refused({"--repeat", value}, {"--repeat takes a whole number", "'" + value + "'"}),
             refused({"--slices", value}, {"--slices takes a whole number", "'" + value + "'"});
-    refused({"--kernel", "fast"}, {"--kernel takes auto, staged, flash or decode, not 'fast'"});
+    refused({"--kernel", "fast"}, {"--kernel takes auto, staged, flash, decode, flash_coopmat or flash_coopmat2, not 'fast'"});
     refused({"--round-to", "f32"}, {"--round-to takes f16 or bf16, not 'f32'"});
     refused({"--out-dtype", "f64"}, {"--out-dtype takes f32, f16 or bf16, not 'f64'"});
 }

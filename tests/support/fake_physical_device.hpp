@@ -34,6 +34,7 @@ struct FakePhysicalDevice {
                                              "VK_KHR_shader_float16_int8", "VK_KHR_vulkan_memory_model"});
         features[VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES] = {1, 1};
         features[VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES] = {1, 1, 1};
+        features[VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES] = {1};
         features[newer::cooperativeMatrixFeaturesType] = {1, 0};
         features[newer::shaderBfloat16FeaturesType] = {1, 0, 1};
         features[newer::cooperativeMatrix2FeaturesType] = {1, 1, 1, 1, 1, 1, 1};

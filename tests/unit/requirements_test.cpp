@@ -405,6 +405,7 @@ TEST_F(MatrixUnits, partsAreLinkedOrTheAggregateTakesTheirBits) {
                             foreignType,
                             newer::cooperativeMatrixFeaturesType,
                             newer::shaderBfloat16FeaturesType,
+                            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES,
                             newer::cooperativeMatrix2FeaturesType};
     EXPECT_EQ(parts.types(), expected);
     const auto *last = reinterpret_cast<const newer::CooperativeMatrix2Features *>(parts.last());
@@ -420,7 +421,7 @@ TEST_F(MatrixUnits, partsAreLinkedOrTheAggregateTakesTheirBits) {
               (Types{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, aggregateType, newer::cooperativeMatrixFeaturesType,
                      newer::shaderBfloat16FeaturesType, newer::cooperativeMatrix2FeaturesType}));
     EXPECT_TRUE(core12.shaderFloat16 && core12.vulkanMemoryModel);
-    EXPECT_TRUE(core12.vulkanMemoryModelDeviceScope);
+    EXPECT_TRUE(core12.vulkanMemoryModelDeviceScope && chain.aggregate.maintenance4);
     EXPECT_FALSE(core12.vulkanMemoryModelAvailabilityVisibilityChains || core12.shaderInt8);
     EXPECT_EQ(shapesOf(capsOf(chain, VK_API_VERSION_1_3, allBut(sizeControl))), "16x16x16h 16x8x8b 8x8x8h ");
 }
@@ -473,6 +474,10 @@ TEST_F(MatrixUnits, needEveryFeature) {
         fake.features[newer::shaderBfloat16FeaturesType][bit] = 0;
         EXPECT_EQ(shapesOf(patchedCaps(VK_API_VERSION_1_3, allBut(nullptr))), "16x16x16h 8x8x8h ");
     }
+    fake = whole;
+    fake.features[VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES] = {0};
+    EXPECT_EQ(patchedCaps(VK_API_VERSION_1_3, allBut(nullptr)).matrix2, 0u);
+    EXPECT_EQ(patchedCaps(VK_API_VERSION_1_3, allBut(nullptr)).matrixShapeCount, 3u);
     fake = whole;
     fake.computeFullSubgroups = false;
     EXPECT_EQ(patchedCaps(VK_API_VERSION_1_3, allBut(nullptr)).matrixShapeCount, 0u);
