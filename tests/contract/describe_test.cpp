@@ -48,10 +48,10 @@ vkattn_caps randomCaps(Random &random) {
     caps.subgroupShuffle = caps.subgroupSize && random() % 4;
     caps.subgroupClustered = caps.subgroupShuffle && random() % 2;
     caps.fullSubgroups = caps.subgroupSize && random() % 2;
-    if (caps.subgroupSize && random() % 2) {
-        caps.minSubgroupSize = oneOf(random, {4u, 32u});
+    if (caps.subgroupSize && random() % 4) {
+        caps.minSubgroupSize = oneOf(random, {4u, 4u, 32u});
         caps.maxSubgroupSize = oneOf(random, {32u, 128u});
-        caps.maxWorkgroupSubgroups = oneOf(random, {1u, 64u});
+        caps.maxWorkgroupSubgroups = oneOf(random, {1u, 64u, 64u});
     }
     caps.floatControlsNan = random() % 2;
     caps.pushDescriptors = random() % 2;
@@ -259,7 +259,7 @@ TEST(Describe, saysWhatIsRecorded) {
     EXPECT_GT(comparison.recorded, 500u);
     EXPECT_GT(comparison.chunked, 50u);
     EXPECT_GT(comparison.refused, 50u);
-    EXPECT_GT(comparison.required, 50u);
+    EXPECT_GT(comparison.required, 20u);
 }
 
 TEST(Describe, requiresFullSubgroupsWhereWorkgroupsAreWholeOnes) {
