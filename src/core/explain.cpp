@@ -49,14 +49,14 @@ void describeChoice(const Problem &p, const PlanLimits &limits, const Plan &plan
         print("neither flash nor decode can take the problem");
 }
 
-// Why AUTO passed over a kernel that could run.
-const char *passedOver(vkattn_kernel kernel, const Plan &chosen, const PlanLimits &limits) {
+// Why AUTO did not choose a kernel that could run.
+const char *whyNot(vkattn_kernel kernel, const Plan &chosen, const PlanLimits &limits) {
     if (chosen.problem.kernel != VKATTN_KERNEL_AUTO) return "another was asked for";
+    if (passedOver(kernel, limits.caps)) return "it can run, but others were measured to be faster on this device";
     if (onMatrixUnits(kernel))
-        return limits.caps.slowKernels >> kernel & 1u   ? "it can run, but others were measured to be faster on this device"
-               : kernel == VKATTN_KERNEL_FLASH_COOPMAT2 ? "it can run, but only who asks for it gets it: it was never timed on a GPU"
-               : !limits.tuning.matrixRows              ? "it can run, but the matrix units of a device of type CPU are loops of its driver"
-                                                        : "it can run, but too few query rows share a key to fill a matrix";
+        return kernel == VKATTN_KERNEL_FLASH_COOPMAT2 ? "it can run, but only who asks for it gets it: it was never timed on a GPU"
+               : !limits.tuning.matrixRows            ? "it can run, but the matrix units of a device of type CPU are loops of its driver"
+                                                      : "it can run, but too few query rows share a key to fill a matrix";
     if (kernel == VKATTN_KERNEL_STAGED) return "it can run, but keeps all scores in memory";
     if (onMatrixUnits(chosen.kernel)) return "it can run, but without the device's matrix units";
     return kernel == VKATTN_KERNEL_FLASH ? "it can run, but too few query rows share a key to fill its tiles"
@@ -126,7 +126,7 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
             std::snprintf(out.rejected[kernel], sizeof out.rejected[kernel], "%.251s", reason.message);
         else
             std::snprintf(out.rejected[kernel], sizeof out.rejected[kernel], "%s; would take %u dispatches and %llu bytes of workspace",
-                          passedOver(kernel, plan, limits), other.dispatchCount, static_cast<unsigned long long>(other.workspaceBytes));
+                          whyNot(kernel, plan, limits), other.dispatchCount, static_cast<unsigned long long>(other.workspaceBytes));
     }
     return VKATTN_OK;
 }

@@ -178,7 +178,7 @@ struct PlanLimits {
 // OK, or UNSUPPORTED where its self-test failed.
 [[nodiscard]] vkattn_result checkQuarantine(vkattn_kernel kernel, const Caps &caps, vkattn_diagnostic *why);
 
-// AUTO takes the first of decode, flash and staged that suits and can run (docs/performance.md). `out.kernel` says which.
+// AUTO takes the first of flash_coopmat, decode, flash and staged that suits and can run (docs/performance.md). `out.kernel` says which.
 [[nodiscard]] vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why);
 // Why the planner would not choose `kernel` for the problem, or whether it can at all: OK or UNSUPPORTED.
 [[nodiscard]] vkattn_result makePlanFor(vkattn_kernel kernel, const Problem &problem, const PlanLimits &limits, Plan &out,

@@ -224,6 +224,11 @@ TEST_F(Coopmat2Plan, whoAsksForItGetsIt) {
     EXPECT_TRUE(says(explanation.rejected[VKATTN_KERNEL_FLASH], "without the device's matrix units"));
     EXPECT_TRUE(says(explanation.choice, "both products run there"));
     EXPECT_EQ(explanation.probabilityUnit, 0x1p-11f);
+    Caps slow = gpu2();
+    slow.slowKernels = 1u << VKATTN_KERNEL_FLASH_COOPMAT;
+    ASSERT_EQ(explainPlan(problemOf(halves()), limitsOf(slow), explanation, nullptr), VKATTN_OK);
+    EXPECT_EQ(explanation.kernel, VKATTN_KERNEL_FLASH);
+    EXPECT_TRUE(says(explanation.rejected[VKATTN_KERNEL_FLASH_COOPMAT], "others were measured to be faster"));
 }
 
 // What shaders/flash_coopmat2.comp relies on, written down a second time.
