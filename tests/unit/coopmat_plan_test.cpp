@@ -4,6 +4,7 @@
 #include "core/flash.hpp"
 #include "core/shaders.hpp"
 #include "support/case.hpp"
+#include "unit/problem_of.hpp"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -31,13 +32,6 @@ Caps gpu() {
 }
 PlanLimits limitsOf(const Caps &caps) {
     return {caps, 64 << 20, flashTuning(caps)};
-}
-Problem problemOf(const Case &c) {
-    Random random(1);
-    const auto instance = makeInstance(c, random);
-    Problem p;
-    EXPECT_EQ(makeProblem(&instance->problem, p, nullptr), VKATTN_OK) << c.name;
-    return p;
 }
 Case halves() {
     Case c;

@@ -5,6 +5,7 @@
 #include "core/shaders.hpp"
 #include "lib/interop.h"
 #include "support/case.hpp"
+#include "unit/problem_of.hpp"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -87,14 +88,6 @@ bool conflict(const Plan &plan, const Dispatch &a, const Dispatch &b) {
             if (p.first < q.first + q.count && q.first < p.first + p.count) return true;
         }
     return false;
-}
-
-Problem problemOf(const Case &c) {
-    Random random(1);
-    const auto instance = makeInstance(c, random);
-    Problem p;
-    EXPECT_EQ(makeProblem(&instance->problem, p, nullptr), VKATTN_OK) << c.name;
-    return p;
 }
 
 struct Coverage {

@@ -3,6 +3,7 @@
 #include "core/plan.hpp"
 #include "lib/interop.h"
 #include "support/case.hpp"
+#include "unit/problem_of.hpp"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -128,14 +129,6 @@ void checkPlan(const Problem &p, const PlanLimits &limits, const std::string &na
     EXPECT_EQ(used.size(), plan.pipelines().size()) << name;
     EXPECT_LT(used.size(), PipelineSet::capacity) << name;
     for (const PipelineKey &key : plan.pipelines()) EXPECT_TRUE(used.contains(key)) << name;
-}
-
-Problem problemOf(const Case &c) {
-    Random random(1);
-    const auto instance = makeInstance(c, random);
-    Problem p;
-    EXPECT_EQ(makeProblem(&instance->problem, p, nullptr), VKATTN_OK) << c.name;
-    return p;
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "core/slices.hpp"
 #include "core/work.hpp"
 #include "support/case.hpp"
+#include "unit/problem_of.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,14 +12,6 @@ using namespace vkattn;
 using namespace vkattn::test;
 
 namespace {
-
-Problem problemOf(const Case &c) {
-    Random random(1);
-    const auto instance = makeInstance(c, random);
-    Problem p;
-    EXPECT_EQ(makeProblem(&instance->problem, p, nullptr), VKATTN_OK) << c.name;
-    return p;
-}
 
 PlanLimits limitsOf(uint32_t deviceType, uint32_t buffers = 16) {
     PlanLimits limits{minimumCaps(), 64 << 20, {}};
