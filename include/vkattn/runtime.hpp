@@ -53,9 +53,9 @@ struct RuntimeOptions {
     uint64_t maxWorkspaceBytes = 0;       // as vkattn_host
     std::optional<vkattn_caps> capsLimit; // as vkattn_host
     std::string tuning;                   // a tuning file's text (docs/tuning.md); empty: the built-in table
-    // 1 << vkattn_kernel: before the first run() or prewarm() that takes such a kernel it is compared with the staged kernel, and timed
-    // against what VKATTN_KERNEL_AUTO takes without these; once for a device, driver and library. One that fails is refused from then on,
-    // with a message in `log`; one that is slower is passed over. 0: none.
+    // 1 << vkattn_kernel: before the first run() or prewarm() that takes such a kernel it is compared with the staged kernel, and where it is
+    // on matrix units timed against what VKATTN_KERNEL_AUTO takes without these; once for a device, driver and library. One that fails is
+    // refused from then on, with a message in `log`; one that takes over 1.1 times as long is passed over. 0: none.
     uint32_t selfTest = selfTestedKernels;
     // A file that keeps what was found for the next process; made where it is missing, with its folders. What cannot be read there
     // is no verdict; where it cannot be written, `log` says so and nothing else happens. Empty: none. With capsLimit nothing is kept or

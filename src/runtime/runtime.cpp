@@ -102,7 +102,9 @@ struct Runtime::Impl {
         bool slower = false;
         Device::Failure failure = device->selfTest(kernel, verdict, difference);
         if (failure.result == VKATTN_ERROR_UNSUPPORTED) return; // it takes some problems here, and none of the self-test's
-        if (!failure && verdict == VKATTN_VERDICT_TRUSTED) failure = device->isSlower(kernel, options.selfTest, slower);
+        // Whether matrix units are worth their name is a matter of the driver; of the other kernels the planner knows when they suit.
+        const bool timed = selfTestedKernels >> kernel & 1u;
+        if (!failure && verdict == VKATTN_VERDICT_TRUSTED && timed) failure = device->isSlower(kernel, options.selfTest, slower);
         if (failure.result == VKATTN_ERROR_DEVICE_LOST) lost = "the device was lost: " + failure.why;
         if (failure) { // not remembered: memory may be there the next time
             (void)vkattnSetVerdict(device->context(), kernel, VKATTN_VERDICT_WRONG, nullptr);
