@@ -53,8 +53,10 @@ swiftshader() {
 run_tests() {
     local status=0
     ctest --test-dir "$1" --output-on-failure -j "$(nproc)" "${@:2}" || status=$?
-    awk '/ Test: / { name = $NF }
-         /^(skipped.*|driver .* is not installed|[a-z]+ limits: |[0-9]+ cases|worst error|no Vulkan device|.*: Skipped$)/ { print "  " name ": " $0 }' "$1/Testing/Temporary/LastTest.log"
+    awk '/ Test: / { name = $NF; skipped = 0 }
+         skipped { $0 = "skipped: " $0; skipped = 0 }
+         /: Skipped$/ { skipped = 1; next }
+         /^(skipped.*|driver .* is not installed|[a-z]+ limits: |[0-9]+ cases|worst error|no Vulkan device)/ && !seen[name $0]++ { print "  " name ": " $0 }' "$1/Testing/Temporary/LastTest.log"
     return $status
 }
 
