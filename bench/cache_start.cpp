@@ -28,18 +28,7 @@ template <class Function> double millisecondsOf(const Function &function) {
 class Start {
   public:
     Start(const DeviceInfo &info, const std::string &tuning) : vulkan_(info, wantedExtensions) {
-        vkattn_host host{};
-        host.structSize = sizeof host;
-        host.apiVersion = vulkan_.apiVersion();
-        host.instance = vulkan_.instance();
-        host.physicalDevice = vulkan_.physicalDevice();
-        host.device = vulkan_.handle();
-        host.getInstanceProcAddr = vkGetInstanceProcAddr;
-        host.enabledExtensions = vulkan_.extensions().data();
-        host.enabledExtensionCount = static_cast<uint32_t>(vulkan_.extensions().size());
-        host.tuning = tuning.data();
-        host.tuningBytes = tuning.size();
-        check(context_.create(host, &why_), why_);
+        check(context_.create(vulkan_.host(tuning), &why_), why_);
     }
     [[nodiscard]] std::vector<vkattn_problem> supported(std::span<const Shape> shapes, std::span<const Kernel> kernels) {
         std::vector<vkattn_problem> problems;

@@ -138,18 +138,8 @@ class CompileCapture::Device {
             throw Failure(info.name + " (" + info.driver +
                               ") lacks VK_KHR_pipeline_executable_properties, by which a driver tells what it has compiled",
                           ExitStatus::noDevice);
-        vkattn_host host{};
-        host.structSize = sizeof host;
-        host.apiVersion = vulkan_.apiVersion();
-        host.instance = vulkan_.instance();
-        host.physicalDevice = vulkan_.physicalDevice();
-        host.device = vulkan_.handle();
+        vkattn_host host = vulkan_.host(tuning);
         host.getInstanceProcAddr = instanceProcAddr;
-        host.enabledExtensions = vulkan_.extensions().data();
-        host.enabledExtensionCount = static_cast<uint32_t>(vulkan_.extensions().size());
-        host.enabledFeatures = vulkan_.features();
-        host.tuning = tuning.data();
-        host.tuningBytes = tuning.size();
         host.debugLabels = 1;
         vkattn_diagnostic why{};
         if (context_.create(host, &why) != VKATTN_OK) throw Failure(why.message, ExitStatus::failed);

@@ -107,17 +107,8 @@ RecordCost RecordMeter::measure(const Shape &shape, const Kernel &kernel, const 
     const vkattn_problem problem = shape.problem(kernel.kernel);
     vkattn_diagnostic why{};
     for (const bool idle : {true, false}) {
-        vkattn_host host{};
-        host.structSize = sizeof host;
-        host.apiVersion = device_->vulkan.apiVersion();
-        host.instance = device_->vulkan.instance();
-        host.physicalDevice = device_->vulkan.physicalDevice();
-        host.device = device_->vulkan.handle();
-        host.getInstanceProcAddr = idle ? idleInstanceProcAddr : vkGetInstanceProcAddr;
-        host.enabledExtensions = device_->vulkan.extensions().data();
-        host.enabledExtensionCount = static_cast<uint32_t>(device_->vulkan.extensions().size());
-        host.tuning = tuning.data();
-        host.tuningBytes = tuning.size();
+        vkattn_host host = device_->vulkan.host(tuning);
+        if (idle) host.getInstanceProcAddr = idleInstanceProcAddr;
         Context context;
         check(context.create(host, &why), why);
         vkattn_requirements needs{};

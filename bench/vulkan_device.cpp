@@ -317,6 +317,22 @@ void VulkanDevice::begin() {
     check("vkBeginCommandBuffer", vkBeginCommandBuffer(commands_, &info));
 }
 
+vkattn_host VulkanDevice::host(const std::string &tuning) const {
+    vkattn_host host{};
+    host.structSize = sizeof host;
+    host.apiVersion = apiVersion_;
+    host.instance = instance_;
+    host.physicalDevice = physical_;
+    host.device = device_;
+    host.getInstanceProcAddr = vkGetInstanceProcAddr;
+    host.enabledExtensions = extensions_.data();
+    host.enabledExtensionCount = static_cast<uint32_t>(extensions_.size());
+    host.enabledFeatures = features();
+    host.tuning = tuning.data();
+    host.tuningBytes = tuning.size();
+    return host;
+}
+
 VkCommandBuffer VulkanDevice::startRecording() {
     begin();
     return commands_;

@@ -27,10 +27,6 @@ const char *typeName(vkattn_dtype type) {
     return type == VKATTN_BF16 ? "bf16" : type == VKATTN_F16 ? "f16" : "f32";
 }
 
-constexpr uint32_t roundUp(uint32_t n, uint32_t multiple) {
-    return (n + multiple - 1) / multiple * multiple;
-}
-
 // Lanes of a subgroup: 32 where pipelines may choose, since that is what every vendor's matrix units are made for. 0: not to be relied on.
 uint32_t lanesOf(const Caps &caps) {
     if (!caps.fullSubgroups) return 0;
@@ -98,9 +94,7 @@ bool suits(vkattn_kernel kernel, const MatrixShape &s, const Caps &caps) {
 }
 
 bool fillsWords(const Tensor &t) {
-    bool even = t.unitDims() && t.extent[3] % 2 == 0 && t.offset % 2 == 0;
-    for (uint32_t axis = 0; axis < 3; ++axis) even = even && t.stride[axis] % 2 == 0;
-    return even;
+    return t.unitDims() && t.extent[3] % 2 == 0 && rowsBeginAtWords(t);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #include "core/chunks.hpp"
 #include "core/coopmat.hpp"
 #include "core/flash.hpp"
+#include "core/operands.hpp"
 #include "lib/interop.h"
 
 namespace vkattn {
@@ -10,10 +11,6 @@ namespace {
 using namespace interop;
 
 constexpr uint32_t most16Bits = 65535; // halves of push-constant words
-
-constexpr uint32_t roundUp(uint32_t n, uint32_t multiple) {
-    return (n + multiple - 1) / multiple * multiple;
-}
 
 const FlashTile *findTile(const FlashTile (&tiles)[FlashTuning::maxTiles], uint32_t dim) {
     for (const FlashTile &tile : tiles)
@@ -46,14 +43,11 @@ uint32_t overlaysOf(const Problem &p) {
            (p.uses(VKATTN_BIT_MASK) ? overlayBitMask : 0) | (p.has(VKATTN_DOC_IDS_Q) ? overlayDocuments : 0);
 }
 
-// How dims of K and V lie in memory, for runs of `run` neighbours. Bindings begin at multiples of 4 bytes, so that a layout's offset and
-// strides tell which element begins a word.
+// How dims of K and V lie in memory, for runs of `run` neighbours.
 uint32_t dimOrderOf(const Tensor &t, uint32_t run) {
     if (!t.unitDims()) return dimsApart;
     if (t.dtype == VKATTN_F32) return dimsInWords;
-    bool even = run % 2 == 0 && t.offset % 2 == 0;
-    for (uint32_t axis = 0; axis < 3; ++axis) even = even && t.stride[axis] % 2 == 0;
-    return even ? dimsInWords : dimsAdjacent;
+    return run % 2 == 0 && rowsBeginAtWords(t) ? dimsInWords : dimsAdjacent;
 }
 
 bool dimStridesAreOne(const Problem &p) {

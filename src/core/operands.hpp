@@ -20,6 +20,17 @@ struct Chunk {
     return a / b + (a % b != 0);
 }
 
+[[nodiscard]] constexpr uint32_t roundUp(uint32_t n, uint32_t multiple) {
+    return divideUp(n, multiple) * multiple;
+}
+
+// Whether the rows of a 16-bit tensor begin at 32-bit words: bindings begin at multiples of 4 bytes, so that offset and strides tell.
+[[nodiscard]] constexpr bool rowsBeginAtWords(const Tensor &t) {
+    bool even = t.offset % 2 == 0;
+    for (uint32_t axis = 0; axis < 3; ++axis) even = even && t.stride[axis] % 2 == 0;
+    return even;
+}
+
 // The box of a tensor, seen from its element (batch, head, token, dim) = first.
 [[nodiscard]] inline Operand tensorOperand(const Problem &p, vkattn_role role, const Box &box, const uint32_t (&first)[4],
                                            size_t basePushByte) {

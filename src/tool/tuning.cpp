@@ -2,6 +2,7 @@
 
 #include "failure.hpp"
 #include "note.hpp"
+#include "user_folder.hpp"
 
 #include <cctype>
 #include <cerrno>
@@ -91,15 +92,8 @@ std::string oneLine(std::string text) {
 }
 
 std::string defaultTuningPath(const std::string &deviceName) {
-    fs::path folder;
-    const char *config = std::getenv("XDG_CONFIG_HOME"), *home = std::getenv("HOME");
-    if (config != nullptr && fs::path(config).is_absolute()) // relative ones are to be ignored, says the XDG specification
-        folder = config;
-    else if (home != nullptr && *home != '\0')
-        folder = fs::path(home) / ".config";
-    else
-        return "";
-    return (folder / "vkattn" / ("tuning-" + slug(deviceName) + ".txt")).string();
+    const fs::path folder = userFolder("XDG_CONFIG_HOME", ".config");
+    return folder.empty() ? "" : (folder / ("tuning-" + slug(deviceName) + ".txt")).string();
 }
 
 Tuning readTuning(const std::string &path) {

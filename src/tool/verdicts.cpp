@@ -3,6 +3,7 @@
 #include "failure.hpp"
 #include "names.hpp"
 #include "note.hpp"
+#include "user_folder.hpp"
 
 #include <cstdlib>
 #include <filesystem>
@@ -13,15 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string defaultFile() {
-    const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-    fs::path folder;
-    if (cache != nullptr && fs::path(cache).is_absolute()) // relative ones are to be ignored, says the XDG specification
-        folder = cache;
-    else if (home != nullptr && *home != '\0')
-        folder = fs::path(home) / ".cache";
-    else
-        return "";
-    return (folder / "vkattn" / "verdicts").string();
+    const fs::path folder = userFolder("XDG_CACHE_HOME", ".cache");
+    return folder.empty() ? "" : (folder / "verdicts").string();
 }
 
 } // namespace
