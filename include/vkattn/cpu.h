@@ -81,6 +81,8 @@ typedef struct vkattn_verify_options {
     float probabilityFloor; /* likewise: what the rounding may move a probability by, however small it is */
 } vkattn_verify_options;
 
+#define VKATTN_VERIFY_BINS 16
+
 typedef struct vkattn_verify_report {
     uint64_t rowsTotal, rowsChecked;
     uint32_t passed;        /* 1: every element checked lies within its bound */
@@ -91,6 +93,9 @@ typedef struct vkattn_verify_report {
     double worstGot, worstExpected;
     double maxError;            /* largest |out - oracle| over the rows checked */
     double maxErrorRelativeToV; /* maxError / largest |v| that a checked row can see; 0 where nothing is visible */
+    /* Elements checked, of all outputs, by error / bound: [0] no error; [n] above 2^(n - 15) and up to 2^(n - 14), for n from 1 (which has
+     * the smaller ones too) to 14; [15] above 1. */
+    uint64_t histogram[VKATTN_VERIFY_BINS];
 } vkattn_verify_report;
 
 /* Compares outputs that something else has computed (OUT, and LSE and WEIGHTS where present, taken from `operands`) with the

@@ -80,6 +80,15 @@ std::vector<RowId> chooseRows(const Problem &p, const Sequences &sequences, cons
     return ids;
 }
 
+// The bin of vkattn_verify_report::histogram.
+size_t binOf(double ratio) {
+    if (ratio == 0) return 0;
+    if (ratio > 1) return VKATTN_VERIFY_BINS - 1;
+    size_t bin = VKATTN_VERIFY_BINS - 2;
+    for (double half = 0.5; bin > 1 && ratio <= half; half /= 2) --bin;
+    return bin;
+}
+
 class Checker {
   public:
     Checker(const Problem &p, const Operands &operands, const Sequences &sequences, const EmulationError &emulation, double probabilityUnit,
@@ -139,10 +148,12 @@ class Checker {
     }
     void finish() {
         report.passed = !failed_;
+        std::copy_n(histogram_, VKATTN_VERIFY_BINS, report.histogram);
         report.maxErrorRelativeToV = largestValue_ > 0 ? report.maxError / largestValue_ : 0;
     }
     void merge(const Checker &other) {
         failed_ |= other.failed_;
+        for (size_t n = 0; n < VKATTN_VERIFY_BINS; ++n) histogram_[n] += other.histogram_[n];
         if (other.worstRatio_ > worstRatio_) {
             const double maxError = report.maxError;
             report = other.report;
@@ -188,6 +199,7 @@ class Checker {
         if (overflowed_) right = true, error = 0;
         failed_ |= !right;
         const double ratio = error == 0 ? 0 : bound > 0 && std::isfinite(error) ? error / bound : infinity;
+        ++histogram_[binOf(ratio)];
         if (ratio > worstRatio_) {
             worstRatio_ = ratio;
             report.worstRole = role;
@@ -214,6 +226,7 @@ class Checker {
     RowId id_{};
     bool failed_ = false, overflowed_ = false;
     double worstRatio_ = -1, largestValue_ = 0;
+    uint64_t histogram_[VKATTN_VERIFY_BINS] = {};
 };
 
 void verify(const Problem &p, const Operands &operands, const vkattn_verify_options &options, vkattn_verify_report &report) {

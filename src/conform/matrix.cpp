@@ -1,12 +1,12 @@
 // The case matrix: every option alone, every pair of options, sizes around tile edges, needles, extremes.
-#include "support/case.hpp"
+#include "conform/case.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <set>
 #include <tuple>
 
-namespace vkattn::test {
+namespace vkattn::conform {
 namespace {
 
 struct Option {
@@ -276,4 +276,4 @@ std::vector<Case> formMatrix(Random &random, size_t pipelines) {
     return cases;
 }
 
-} // namespace vkattn::test
+} // namespace vkattn::conform

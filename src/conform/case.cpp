@@ -1,11 +1,11 @@
-#include "support/case.hpp"
+#include "conform/case.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-namespace vkattn::test {
+namespace vkattn::conform {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -553,4 +553,4 @@ std::string runAndCheck(Runtime &runtime, Instance &in, vkattn_verify_report *re
     return in.damage(before);
 }
 
-} // namespace vkattn::test
+} // namespace vkattn::conform

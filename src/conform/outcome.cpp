@@ -1,0 +1,33 @@
+#include "conform/outcome.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace vkattn::conform {
+
+constexpr const char *names[] = {"pass", "fail", "unsupported", "crash", "hang", "not run"};
+static_assert(std::size(names) == std::size(verdicts));
+
+const char *verdictName(Verdict verdict) {
+    return names[static_cast<size_t>(verdict)];
+}
+
+std::optional<Verdict> verdictOf(std::string_view name) {
+    for (const Verdict verdict : verdicts)
+        if (name == verdictName(verdict)) return verdict;
+    return std::nullopt;
+}
+
+void Errors::merge(const Errors &other) {
+    for (size_t n = 0; n < VKATTN_VERIFY_BINS; ++n) histogram[n] += other.histogram[n];
+    if (other.worstRatio >= worstRatio) worstRatio = other.worstRatio, worstError = other.worstError, worstBound = other.worstBound;
+    relativeToV = std::max(relativeToV, other.relativeToV);
+}
+
+uint64_t Errors::elements() const {
+    uint64_t sum = 0;
+    for (const uint64_t count : histogram) sum += count;
+    return sum;
+}
+
+} // namespace vkattn::conform

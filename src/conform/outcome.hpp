@@ -1,0 +1,76 @@
+// What a check finds out.
+#pragma once
+
+#include "vkattn/cpu.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vkattn::conform {
+
+enum class Verdict {
+    pass,
+    fail,        // a wrong result, or an error where there should be none
+    unsupported, // the device or the kernel does not take this problem, and says why: by design
+    crash,       // the driver ended the process
+    hang,        // the driver did not come back in time
+    notRun,      // a time limit, or --fail-fast, came first
+};
+constexpr Verdict verdicts[] = {Verdict::pass, Verdict::fail, Verdict::unsupported, Verdict::crash, Verdict::hang, Verdict::notRun};
+[[nodiscard]] const char *verdictName(Verdict verdict); // "pass", "fail", "unsupported", "crash", "hang", "not run"
+[[nodiscard]] std::optional<Verdict> verdictOf(std::string_view name);
+[[nodiscard]] inline bool isFailure(Verdict verdict) {
+    return verdict == Verdict::fail || verdict == Verdict::crash || verdict == Verdict::hang;
+}
+
+// How far results were from the oracle, over all elements that were compared (vkattn_verify_report).
+struct Errors {
+    uint64_t histogram[VKATTN_VERIFY_BINS] = {}; // elements by error / bound
+    double worstRatio = 0;                       // largest error / bound; infinity where one of them was not finite or the bound was 0
+    double worstError = 0, worstBound = 0;       // of that element
+    double relativeToV = 0;                      // largest |out - oracle| / max|v|
+    void merge(const Errors &other);
+    [[nodiscard]] uint64_t elements() const;
+};
+
+struct Outcome {
+    Verdict verdict = Verdict::pass;
+    std::string reason;            // empty for pass
+    std::optional<Errors> errors;  // where something was compared with the oracle
+    double deviceMilliseconds = 0; // spent computing on the device
+};
+
+// A smaller case that fails as well.
+struct Smallest {
+    std::string replay, reason; // SEED:CASE
+    uint32_t attempts = 0;      // cases tried on the way
+};
+
+// One check of a report.
+struct CheckResult {
+    std::string id;                    // stable from run to run, unique in one: "matrix/flash/device/full/causal_window"
+    std::string kind;                  // which check: a name of checkKinds()
+    std::string kernel;                // "staged", "flash", ... or "auto"
+    std::string tiles;                 // "device": the built-in ones; else the name of a small layout of lanes
+    std::string room;                  // limits that were planned for: "full", "weak", "tight", "tiny"
+    std::string dtype;                 // of the output
+    std::vector<std::string> features; // names of allFeatures()
+    std::string replay;                // SEED:CASE, for --replay
+    Outcome outcome;
+    double seconds = 0;               // wall clock, compiling and checking included
+    std::optional<Smallest> smallest; // of a failure
+};
+
+// What a kernel takes for a usual shape.
+struct Timing {
+    std::string kernel, shape; // "prefill 8 x 256 x 256 x 64 f32"
+    double milliseconds = 0;   // median, of the computation alone
+    uint32_t repeats = 0;
+    bool deviceTimestamps = false; // else wall clock from submit to fence
+    std::string unsupported;       // why there is no time
+};
+
+} // namespace vkattn::conform
