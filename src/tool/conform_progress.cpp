@@ -30,7 +30,9 @@ double share(const ProgressState &state) {
 
 std::string bar(double full) {
     const auto filled = static_cast<size_t>(std::lround(full * barWidth));
-    return "[" + std::string(filled, '#') + std::string(barWidth - filled, '.') + "]";
+    std::string text(barWidth, '.');
+    std::fill_n(text.begin(), filled, '#');
+    return "[" + text + "]";
 }
 
 } // namespace
