@@ -31,7 +31,10 @@ void addFailuresOf(const std::string &path, std::vector<conform::CheckResult> &c
     const size_t before = checks.size();
     for (const DeviceReport &device : report.devices)
         for (const conform::CheckResult &check : device.checks)
-            if (conform::isFailure(check.outcome.verdict)) checks.push_back(checkOf(check.replay, path + ": " + check.id));
+            if (conform::isFailure(check.outcome.verdict)) {
+                checks.push_back(checkOf(check.replay, path + ": " + check.id));
+                checks.back().id = check.id;
+            }
     if (checks.size() == before)
         throw Failure("--replay " + path + ": the report has no failed check, so there is nothing to run again",
                       ExitStatus::deviceUnusable);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <utility>
 
 namespace vkattn::tool {
 namespace {
@@ -166,8 +168,7 @@ class DeviceRun {
     }
 
     void plan(const conform::CheckResult &check, double cost) {
-        report_.checks.push_back(check);
-        report_.checks.back().outcome.verdict = conform::Verdict::notRun;
+        add(check);
         costs_.push_back(cost);
         state_.costAll += cost;
         state_.all++;
@@ -213,10 +214,7 @@ class DeviceRun {
     bool takeBegin(const Message &message) {
         conform::CheckResult check;
         if (!checkFromLine(message.text, check)) return false;
-        if (settings_.soakSeconds && message.index == report_.checks.size()) {
-            report_.checks.push_back(check);
-            report_.checks.back().outcome.verdict = conform::Verdict::notRun;
-        }
+        if (settings_.soakSeconds && message.index == report_.checks.size()) add(std::move(check));
         if (message.index >= report_.checks.size()) return false;
         if (!checksBegan_) checksBegan_ = Clock::now();
         current_ = message.index;
@@ -225,8 +223,22 @@ class DeviceRun {
         return true;
     }
 
+    // What the check is was told before: a replay text has no name for it.
     bool takeResult(const Message &message) {
-        return current_ && message.index == *current_ && checkFromLine(message.text, report_.checks[message.index]);
+        conform::CheckResult told;
+        if (!current_ || message.index != *current_ || !checkFromLine(message.text, told)) return false;
+        conform::CheckResult &check = report_.checks[message.index];
+        check.outcome = std::move(told.outcome);
+        check.seconds = told.seconds;
+        check.smallest = std::move(told.smallest);
+        return true;
+    }
+
+    void add(conform::CheckResult check) {
+        check.outcome.verdict = conform::Verdict::notRun;
+        const uint32_t times = ++ids_[check.id];
+        if (times > 1) check.id += "#" + std::to_string(times); // reports tell checks apart by it
+        report_.checks.push_back(std::move(check));
     }
 
     void count(uint64_t index) {
@@ -268,7 +280,8 @@ class DeviceRun {
     const RunSettings &settings_;
     Progress &progress_;
     DeviceReport report_;
-    std::vector<double> costs_; // of the checks that are planned
+    std::map<std::string, uint32_t> ids_; // how often each was told
+    std::vector<double> costs_;           // of the checks that are planned
     ProgressState state_;
     const Clock::time_point start_ = Clock::now();
     std::optional<Clock::time_point> deadline_, checksBegan_;
