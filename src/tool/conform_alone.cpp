@@ -7,7 +7,7 @@ namespace {
 
 using How = Stopped::How;
 
-constexpr uint32_t attempts = 24;         // a process and a device opened for each
+constexpr uint32_t attempts = 64;         // a process and a device opened for each
 constexpr double longestPatience = 10;    // smaller cases than one that hangs; seconds
 constexpr double secondsForOneCheck = 60; // not all the time for the first
 
@@ -58,7 +58,7 @@ void shrinkInProcesses(const LoneChecks &lone, conform::CheckResult &check) {
     if (!first.ran) return;
     const auto same = [&](const Lone &tried) { return tried.ran && tried.outcome.verdict == check.outcome.verdict; };
     if (!same(first)) {
-        check.outcome.reason += "; alone, in a process of its own, it does not: what ran before it matters";
+        check.outcome.reason += "; it did not happen again alone, in a process of its own: what ran before it matters";
         return;
     }
     std::string reason = first.outcome.reason;

@@ -25,6 +25,8 @@
 namespace vkattn::tool {
 namespace {
 
+constexpr double listPatienceSeconds = 30; // where a driver hangs, each is listed alone: so long for each
+
 struct Output {
     OutputFile file;
     std::string (*format)(const Report &);
@@ -130,7 +132,7 @@ void explainNothing(const Report &report) {
 }
 
 std::vector<DeviceTask> devicesFor(const ConformArguments &arguments, Report &report) {
-    const DeviceList found = findDevices(arguments.caseTimeoutSeconds);
+    const DeviceList found = findDevices(std::min(arguments.caseTimeoutSeconds, listPatienceSeconds));
     if (found.devices.empty()) {
         report.problem = !found.whyEmpty.empty() ? found.whyEmpty : interrupted() ? "interrupted" : "no Vulkan device was found";
         return {};

@@ -59,6 +59,13 @@ std::string endingText(int state) {
     return WIFSIGNALED(state) ? signalText(WTERMSIG(state)) : "exit status " + std::to_string(WEXITSTATUS(state));
 }
 
+// What the parent writes is out of a driver's reach.
+void closeAllBut(int channel, int output) {
+    const int limit = static_cast<int>(std::min(sysconf(_SC_OPEN_MAX), 65536L));
+    for (int file = STDERR_FILENO + 1; file < limit; file++)
+        if (file != channel && file != output) close(file);
+}
+
 // In the child.
 [[noreturn]] void live(const ChildProcess::Body &body, pid_t parent, int channel, int output) {
 #if defined(__linux__)
@@ -70,6 +77,7 @@ std::string endingText(int state) {
     // Ctrl-C reaches the whole group, and the parent answers it. Its other handlers remove files that are the parent's.
     std::signal(SIGINT, SIG_IGN);
     for (const int number : {SIGTERM, SIGHUP, SIGPIPE}) std::signal(number, SIG_DFL);
+    closeAllBut(channel, output);
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
     close(output);
