@@ -112,8 +112,9 @@ TEST_F(ConformFaultTest, wrongResultsAreShrunkAndReplayed) {
     ASSERT_TRUE(checks[0].contains("smallest")) << checks[0];
     EXPECT_EQ(checks[1]["verdict"], "not run");
     expectWords(checks[1]["reason"], {"--fail-fast"});
-    // Every failure of a report, under its name.
+    // Every failure of a report, under its name, and never over that report.
     std::filesystem::rename(file("r.json"), file("old.json"));
+    EXPECT_NE(conform({"--replay", "old.json", "--html", "old.json"}).err.find("it is the input old.json"), std::string::npos);
     EXPECT_EQ(conform({"--replay", "old.json", "--device", "0"}, fault).status, 1);
     ASSERT_EQ(report()["devices"][0]["checks"].size(), 1u);
     EXPECT_EQ(report()["devices"][0]["checks"][0]["id"], checks[0]["id"]);

@@ -108,13 +108,6 @@ TEST_F(ConformUsageTest, helpNamesEveryOption) {
     EXPECT_NE(tool({"--help"}).out.find("conform"), std::string::npos);
 }
 
-TEST_F(ConformTest, neverOverTheReportThatIsReplayed) {
-    writeBytes(file("old.json"), "old");
-    const Outcome outcome = tool({"conform", "--replay", someChecks()[0], "--replay", "old.json", "--html", "old.json"});
-    EXPECT_EQ(outcome.status, 2);
-    EXPECT_EQ(readBytes(file("old.json")), "old");
-}
-
 TEST_F(ConformTest, passesAndWritesEveryReport) {
     Arguments arguments = replays();
     arguments.insert(arguments.end(), {"--device", "0", "--junit", "r.xml", "--html", "r.html"});
