@@ -428,7 +428,7 @@ void fillData(Instance &in, Random &random) {
     case Data::denormal:
         fill(in.q, [&](auto...) { return normal(random); });
         fill(in.k, [&](auto...) { return normal(random); });
-        fill(in.v, [&](auto...) { return 1e-39f * normal(random); });
+        fill(in.v, [&](auto...) { return (c.v == VKATTN_F16 ? 1e-5f : 1e-39f) * normal(random); });
         break;
     case Data::extreme: {
         const float size = std::sqrt((c.q == VKATTN_F16 || c.k == VKATTN_F16 ? 6e4f : 1e4f) / (scale * static_cast<float>(c.headDim)));
