@@ -491,7 +491,6 @@ std::unique_ptr<Instance> makeInstance(const Case &asked, Random &random) {
     auto made = std::make_unique<Instance>();
     Instance &in = *made;
     in.c = asked;
-    if (asked.valuesInKeys) in.c.v = asked.k, in.c.headDim = std::max(asked.headDim, asked.valueDim + 1);
     const Case &c = in.c;
     if (c.ragged && !c.sequenceLengths.empty()) in.c.batch = static_cast<uint32_t>(c.sequenceLengths.size());
     describe(in, c.ragged ? drawSequences(in, random) : SequenceLength{c.queryTokens, c.keyTokens});

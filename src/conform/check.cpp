@@ -79,7 +79,8 @@ bool parseReplay(std::string_view given, Check &check, std::string &why) {
         return false;
     }
     std::vector<std::string_view> seen;
-    while (!rest.empty()) {
+    for (bool more = kind.size() + colon + 1 < given.size(); more;) {
+        more = rest.find(',') != std::string_view::npos;
         const std::string_view member = next(), name = member.substr(0, member.find('='));
         if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
             why = quoted(name) + " is given twice";
