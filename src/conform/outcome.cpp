@@ -1,6 +1,6 @@
 #include "conform/outcome.hpp"
 
-#include <algorithm>
+#include <cmath>
 #include <iterator>
 
 namespace vkattn::conform {
@@ -18,10 +18,16 @@ std::optional<Verdict> verdictOf(std::string_view name) {
     return std::nullopt;
 }
 
+namespace {
+bool atLeast(double value, double other) {
+    return std::isnan(value) || value >= other;
+}
+} // namespace
+
 void Errors::merge(const Errors &other) {
     for (size_t n = 0; n < VKATTN_VERIFY_BINS; ++n) histogram[n] += other.histogram[n];
-    if (other.worstRatio >= worstRatio) worstRatio = other.worstRatio, worstError = other.worstError, worstBound = other.worstBound;
-    relativeToV = std::max(relativeToV, other.relativeToV);
+    if (atLeast(other.worstRatio, worstRatio)) worstRatio = other.worstRatio, worstError = other.worstError, worstBound = other.worstBound;
+    if (atLeast(other.relativeToV, relativeToV)) relativeToV = other.relativeToV;
 }
 
 uint64_t Errors::elements() const {
