@@ -31,7 +31,6 @@ body { margin: 0 auto; padding: 1.5rem 1.25rem 4rem; max-width: 76rem; backgroun
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .25rem; }
 h2 { font-size: 1.35rem; line-height: 1.25; margin: 3rem 0 .5rem; padding-top: 1.25rem; border-top: 2px solid var(--line); }
 h3 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-h2 .verdict, h1 .verdict { margin-left: .35rem; }
 p, ul, ol { margin: .4rem 0; max-width: 56rem; }
 li { margin: .2rem 0; }
 a { color: var(--link); }
@@ -53,8 +52,9 @@ th, td { padding: .3rem .65rem; text-align: right; vertical-align: middle; borde
   font-variant-numeric: tabular-nums; }
 tbody tr:last-child > * { border-bottom: 0; }
 th { font-weight: 600; }
+th small { font-weight: 400; }
 thead th { background: var(--panel); vertical-align: bottom; }
-thead th small { display: block; font-weight: 400; }
+thead th small { display: block; }
 th:first-child, .left { text-align: left; }
 .id { white-space: normal; min-width: 16rem; overflow-wrap: anywhere; font-weight: 400; }
 .devices th:first-child { white-space: normal; min-width: 11rem; }
@@ -78,18 +78,20 @@ svg .bar { fill: var(--bar); }
 svg .over { fill: var(--fail); }
 svg .axis { stroke: var(--faint); stroke-width: 1; }
 svg .bound { stroke: var(--fail); stroke-width: 1; stroke-dasharray: 3 2; }
-svg text { fill: var(--faint); font-size: 8px; text-anchor: middle; }
+svg text { fill: var(--faint); font-size: 9.5px; text-anchor: middle; }
 @media (max-width: 40rem) {
   body { padding: 1rem .8rem 3rem; }
   h1 { font-size: 1.4rem; }
   h2 { font-size: 1.2rem; }
   th, td { padding: .3rem .45rem; font-size: .9rem; }
+  .matrix th:first-child { white-space: normal; min-width: 6rem; max-width: 9rem; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .45rem; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: .8rem; }
   .box, pre { overflow: visible; }
+  pre { white-space: pre-wrap; }
   .failure, tr { break-inside: avoid; }
 }
 )css";
@@ -144,7 +146,7 @@ Html histogramSvg(const conform::Errors &errors) {
     uint64_t most = 1;
     for (const uint64_t count : errors.histogram) most = std::max(most, count);
     char text[256];
-    Html html = "<svg width=\"192\" height=\"48\" viewBox=\"0 0 192 48\" role=\"img\" aria-label=\"elements by error / bound\">";
+    Html html = "<svg width=\"192\" height=\"52\" viewBox=\"0 0 192 52\" role=\"img\" aria-label=\"elements by error / bound\">";
     for (size_t n = 0; n < VKATTN_VERIFY_BINS; n++) {
         const double size = barHeight(errors.histogram[n], most, height);
         if (size <= 0) continue;
@@ -154,7 +156,7 @@ Html histogramSvg(const conform::Errors &errors) {
     }
     // Labels stand at the upper ends of bins; the bound is the end of the last but one.
     const auto label = [&](double x, const char *what) {
-        std::snprintf(text, sizeof text, "<text x=\"%.1f\" y=\"46\">%s</text>", x, what);
+        std::snprintf(text, sizeof text, "<text x=\"%.1f\" y=\"48\">%s</text>", x, what);
         html += text;
     };
     const auto end = [&](double bin) { return left + step * (bin + 1) - 1; };
