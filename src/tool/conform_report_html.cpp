@@ -39,18 +39,19 @@ Html anchor(size_t device) {
     return "device-" + std::to_string(device + 1);
 }
 
-// Letters of the reasons in the list of unsupported checks, as browsers write them there; cells refer to it, since tooltips do not print.
-using ReasonLetters = std::map<std::string, std::string>;
+// Places of the reasons in the list of unsupported checks; cells refer to them, since tooltips do not print.
+using ReasonPlaces = std::map<std::string, size_t>;
 
-std::string letters(size_t number) {
-    std::string text(1, static_cast<char>('a' + number % 26));
-    return number < 26 ? text : letters(number / 26 - 1) + text;
+ReasonPlaces placesOf(const std::vector<ReasonCount> &reasons) {
+    ReasonPlaces places;
+    for (size_t n = 0; n < reasons.size(); n++) places.emplace(reasons[n].reason, n);
+    return places;
 }
 
-ReasonLetters lettersOf(const std::vector<ReasonCount> &reasons) {
-    ReasonLetters found;
-    for (size_t n = 0; n < reasons.size(); n++) found.emplace(reasons[n].reason, letters(n));
-    return found;
+// As browsers count in letters: a to z, aa, ab, ...
+std::string letters(size_t place) {
+    const std::string last(1, static_cast<char>('a' + place % 26));
+    return place < 26 ? last : letters(place / 26 - 1) + last;
 }
 
 // A cell of the matrix.
@@ -63,16 +64,17 @@ struct Crossing {
     }
 };
 
-Html noteLetters(const Crossing &crossing, const ReasonLetters &reasons) {
+Html noteLetters(const Crossing &crossing, const ReasonPlaces &places) {
     constexpr size_t most = 3;
+    std::vector<size_t> found;
+    for (const auto &[reason, count] : crossing.unsupported) found.push_back(places.at(reason));
+    std::sort(found.begin(), found.end());
     Html html;
-    size_t n = 0;
-    for (const auto &[reason, count] : crossing.unsupported)
-        if (n++ < most) html += (html.empty() ? "" : ",") + reasons.at(reason);
-    return "<sup>" + html + (n > most ? "…" : "") + "</sup>";
+    for (size_t n = 0; n < std::min(found.size(), most); n++) html += (n > 0 ? "," : "") + letters(found[n]);
+    return "<sup>" + html + (found.size() > most ? "…" : "") + "</sup>";
 }
 
-Cell matrixCell(const Crossing &crossing, const ReasonLetters &reasons) {
+Cell matrixCell(const Crossing &crossing, const ReasonPlaces &places) {
     const Tally &tally = crossing.tally;
     if (tally.all() == 0) return {"·", "no"};
     std::vector<Html> parts;
@@ -80,7 +82,7 @@ Cell matrixCell(const Crossing &crossing, const ReasonLetters &reasons) {
     if (tally.crash > 0) parts.push_back("crash " + countText(tally.crash));
     if (tally.hang > 0) parts.push_back("hang " + countText(tally.hang));
     if (tally.pass > 0) parts.push_back("✓ " + countText(tally.pass));
-    if (tally.unsupported > 0) parts.push_back("– " + countText(tally.unsupported) + noteLetters(crossing, reasons));
+    if (tally.unsupported > 0) parts.push_back("– " + countText(tally.unsupported) + noteLetters(crossing, places));
     if (tally.notRun > 0) parts.push_back("○ " + countText(tally.notRun));
     Html content;
     for (size_t n = 0; n < parts.size(); n++) content += n == 0 ? parts[n] : " " + element("small", parts[n]);
@@ -92,7 +94,7 @@ Cell matrixCell(const Crossing &crossing, const ReasonLetters &reasons) {
 
 Html matrix(const DeviceReport &device, const std::vector<ReasonCount> &unsupported) {
     const std::vector<std::string> kernels = kernelsOf(device), features = featuresOf(device);
-    const ReasonLetters reasons = lettersOf(unsupported);
+    const ReasonPlaces places = placesOf(unsupported);
     std::map<std::pair<std::string, std::string>, Crossing> crossings; // by feature and kernel
     std::map<std::string, Crossing> totals;                            // by kernel
     for (const CheckResult &check : device.checks) {
@@ -105,11 +107,11 @@ Html matrix(const DeviceReport &device, const std::vector<ReasonCount> &unsuppor
         const DeviceFacts::Kernel *facts = factsOfKernel(device.facts, kernel);
         const bool missing = facts != nullptr && !facts->available;
         head.push_back({escapeMarkup(kernel) + (missing ? "<small>not available</small>" : ""), "", missing ? facts->reason : ""});
-        rows.front().push_back(matrixCell(totals[kernel], reasons));
+        rows.front().push_back(matrixCell(totals[kernel], places));
     }
     for (const std::string &feature : features) {
         rows.push_back({{escapeMarkup(feature)}});
-        for (const std::string &kernel : kernels) rows.back().push_back(matrixCell(crossings[{feature, kernel}], reasons));
+        for (const std::string &kernel : kernels) rows.back().push_back(matrixCell(crossings[{feature, kernel}], places));
     }
     return "<h3>Kernels and features</h3>\n<p class=\"faint\">✓ passed, ✗ failed, – unsupported (the small letters say why, in the list "
            "below), ○ not run, · no such check. A check counts in the row of each feature that it has.</p>\n" +
@@ -140,7 +142,7 @@ Html reasonList(const char *heading, const std::vector<ReasonCount> &reasons) {
 Html failure(const DeviceReport &device, const CheckResult &check) {
     Html html = "<div class=\"failure\">\n<h4><span class=\"verdict\">✗ " + escapeMarkup(verdictName(check.outcome.verdict)) + "</span>" +
                 textElement("code", check.id) + "</h4>\n";
-    if (!check.outcome.reason.empty()) html += textElement("pre", check.outcome.reason, "reason");
+    if (!check.outcome.reason.empty()) html += textElement("pre", check.outcome.reason);
     for (const std::string &feature : check.features) html += textElement("span", feature, "tag");
     if (check.outcome.errors) {
         const conform::Errors &errors = *check.outcome.errors;
@@ -149,7 +151,7 @@ Html failure(const DeviceReport &device, const CheckResult &check) {
     }
     if (check.smallest) {
         html += textElement("p", "Smallest case that fails, after " + countText(check.smallest->attempts) + " tries:");
-        html += textElement("pre", check.smallest->reason, "reason") + textElement("pre", replayCommand(device, check.smallest->replay));
+        html += textElement("pre", check.smallest->reason) + textElement("pre", replayCommand(device, check.smallest->replay));
     }
     if (!check.replay.empty())
         html += textElement("p", check.smallest ? "The check as it was found:" : "To run it again:") +

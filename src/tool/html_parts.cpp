@@ -37,9 +37,8 @@ a { color: var(--link); }
 small, .faint { color: var(--faint); font-size: .875rem; }
 sup { line-height: 0; font-size: .7rem; }
 code, pre { font-family: ui-monospace, "Cascadia Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: .85rem; }
-pre { margin: .35rem 0; padding: .5rem .7rem; overflow-x: auto; background: var(--panel); border: 1px solid var(--line); border-radius: .35rem;
-  overflow-wrap: normal; }
-pre.reason { white-space: pre-wrap; overflow-wrap: anywhere; }
+pre { margin: .35rem 0; padding: .5rem .7rem; white-space: pre-wrap; background: var(--panel); border: 1px solid var(--line);
+  border-radius: .35rem; }
 .verdict { display: inline-block; padding: 0 .55rem; border-radius: .35rem; font-size: .85em; font-weight: 700; white-space: nowrap;
   border: 1px solid currentColor; }
 .PASS { color: var(--pass); background: var(--pass-back); }
@@ -90,8 +89,7 @@ svg text { fill: var(--faint); font-size: 9.5px; text-anchor: middle; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: .8rem; }
-  .box, pre { overflow: visible; }
-  pre { white-space: pre-wrap; }
+  .box { overflow: visible; }
   .failure, tr { break-inside: avoid; }
 }
 )css";
@@ -152,7 +150,9 @@ Html histogramSvg(const conform::Errors &errors) {
         if (size <= 0) continue;
         std::snprintf(text, sizeof text, "<rect class=\"%s\" x=\"%.0f\" y=\"%.1f\" width=\"%.0f\" height=\"%.1f\"><title>",
                       n + 1 == VKATTN_VERIFY_BINS ? "over" : "bar", left + step * static_cast<double>(n), top + height - size, bar, size);
-        html += text + escapeMarkup(countText(errors.histogram[n]) + " elements: " + binText(n)) + "</title></rect>";
+        html += text +
+                escapeMarkup(countText(errors.histogram[n]) + (errors.histogram[n] == 1 ? " element: " : " elements: ") + binText(n)) +
+                "</title></rect>";
     }
     // Labels stand at the upper ends of bins; the bound is the end of the last but one.
     const auto label = [&](double x, const char *what) {
