@@ -151,10 +151,13 @@ const DeviceFacts::Kernel *factsOfKernel(const DeviceFacts &facts, const std::st
 }
 
 std::vector<std::string> featuresOf(const DeviceReport &device) {
-    std::vector<std::string> features;
+    std::vector<std::string> found;
     for (const CheckResult &check : device.checks)
-        for (const std::string &feature : check.features) addOnce(features, feature);
-    return features;
+        for (const std::string &feature : check.features) addOnce(found, feature);
+    const auto known = conform::allFeatures();
+    const auto place = [&](const std::string &feature) { return std::find(known.begin(), known.end(), feature) - known.begin(); };
+    std::stable_sort(found.begin(), found.end(), [&](const std::string &a, const std::string &b) { return place(a) < place(b); });
+    return found;
 }
 
 std::vector<const CheckResult *> failuresOf(const DeviceReport &device) {

@@ -21,7 +21,7 @@ enum class Overall {
 [[nodiscard]] std::vector<std::string> kernelsOf(const DeviceReport &device);
 // NULL: the facts know no such kernel ("auto").
 [[nodiscard]] const DeviceFacts::Kernel *factsOfKernel(const DeviceFacts &facts, const std::string &kernel);
-// Of its checks, in the order in which they come.
+// Of its checks, in the order of allFeatures(); then those of other versions.
 [[nodiscard]] std::vector<std::string> featuresOf(const DeviceReport &device);
 [[nodiscard]] std::vector<const conform::CheckResult *> failuresOf(const DeviceReport &device);
 

@@ -55,10 +55,10 @@ struct KernelModel {
 };
 constexpr KernelModel kernels[] = {{"auto", true, 0.15},  {"staged", true, 0.2},         {"flash", true, 0.12},
                                    {"decode", true, 0.1}, {"flash_coopmat", false, 0.3}, {"flash_coopmat2", false, 0.3}};
-constexpr const char *features[] = {"causal",     "window",   "bottom-right",     "softcap", "bias",      "alibi",
-                                    "mask",       "bit mask", "key lengths",      "ragged",  "documents", "sinks",
-                                    "gqa",        "lse",      "weights",          "needle",  "extremes",  "strides",
-                                    "hidden NaN", "slices",   "hostile metadata", "repeat",  "canaries"};
+constexpr const char *features[] = {"causal",     "window",   "top-left",         "softcap",   "bias",      "ALiBi",
+                                    "mask",       "bit mask", "lengths",          "ragged",    "documents", "sinks",
+                                    "scale",      "lse",      "weights",          "needles",   "extremes",  "strides",
+                                    "hidden NaN", "slices",   "hostile metadata", "same bits", "wide dims"};
 
 Errors someErrors(Random &random, double quality) {
     Errors errors;
