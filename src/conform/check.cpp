@@ -12,12 +12,6 @@ namespace {
 constexpr const char *roomNames[] = {"full", "weak", "tight", "tiny"};
 constexpr const char *dtypeNames[] = {"f32", "f16", "bf16"};
 
-constexpr const char *features[] = {
-    "plain",   "causal",     "top-left",    "window",           "scale",         "softcap",     "mask",      "bit mask",      "bias",
-    "ALiBi",   "sinks",      "lengths",     "ragged",           "documents",     "lse",         "weights",   "grouped heads", "value dim",
-    "f16",     "bf16",       "mixed types", "strides",          "shared memory", "no tokens",   "wide dims", "long rows",     "extremes",
-    "needles", "hidden NaN", "visible NaN", "hostile metadata", "chunks",        "weak limits", "slices",    "deterministic", "same bits"};
-
 template <size_t size> std::string listOf(const char *const (&words)[size]) {
     std::string all;
     for (const char *word : words) all.append(all.empty() ? "" : ", ").append(word);
@@ -42,10 +36,6 @@ bool parseSpecial(std::string_view name, std::string_view value, Check &check, s
 
 const char *roomName(Room room) {
     return roomNames[static_cast<size_t>(room)];
-}
-
-std::span<const char *const> allFeatures() {
-    return features;
 }
 
 std::string replayText(const Check &check) {

@@ -81,7 +81,6 @@ struct Kind {
 // Without outcome, seconds and smallest.
 [[nodiscard]] CheckResult resultFor(const Check &check);
 [[nodiscard]] std::vector<std::string> featuresOf(const Check &check);
-[[nodiscard]] std::span<const char *const> allFeatures(); // in the order of reports
 [[nodiscard]] const char *roomName(Room room);
 [[nodiscard]] const char *kernelNameOf(vkattn_kernel kernel); // "auto", "staged", ...
 
