@@ -237,7 +237,7 @@ class DeviceRun {
     void add(conform::CheckResult check) {
         check.outcome.verdict = conform::Verdict::notRun;
         const uint32_t times = ++ids_[check.id];
-        if (times > 1) check.id += "#" + std::to_string(times); // reports tell checks apart by it
+        if (times > 1) check.id.append("#").append(std::to_string(times)); // reports tell checks apart by it
         report_.checks.push_back(std::move(check));
     }
 
