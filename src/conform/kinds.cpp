@@ -23,25 +23,29 @@ Outcome run(Bench &bench, const Check &check) {
     return check.kind->run(bench, check);
 }
 
-std::string allowedRefusal(const Check &check, const Instance &in, const vkattn_caps &caps) {
+std::vector<std::string> allowedRefusals(const Check &check, const Instance &in, const vkattn_caps &caps) {
     const Case &c = in.c;
-    const bool chunks = check.room == Room::tight || check.room == Room::tiny;
-    const uint64_t row = uint64_t{std::max(c.headDim, c.valueDim)} * std::max({in.problem.q.extent[2], in.problem.k.extent[2], 1u}) * 4;
-    if (chunks && (row > 60000 || c.ragged)) return "storage buffer"; // one head is larger than these limits: plan_test.cpp
-    const vkattn_kernel kernel = c.kernel;
-    if (kernel == VKATTN_KERNEL_AUTO || kernel == VKATTN_KERNEL_STAGED) return {};
-    if (check.room == Room::weak || check.room == Room::tiny) return "storage buffers a stage";
-    if (c.weights) return "only the staged kernel writes them";
-    const bool matrix = kernel >= VKATTN_KERNEL_FLASH_COOPMAT;
+    std::vector<std::string> allowed;
+    const auto allow = [&](bool holds, const std::string &words) {
+        if (holds) allowed.push_back(words);
+    };
+    const uint64_t rowBytes = 4ull * std::max(c.headDim, c.valueDim) * std::max({in.problem.q.extent[2], in.problem.k.extent[2], 1u});
+    const bool chunks = check.room == Room::tight || check.room == Room::tiny,
+               minimum = check.room == Room::weak || check.room == Room::tiny;
+    allow(chunks && (rowBytes > 60000 || c.ragged), "storage buffer"); // one head is larger than these limits
+    if (c.kernel == VKATTN_KERNEL_AUTO || c.kernel == VKATTN_KERNEL_STAGED) return allowed;
+    allow(minimum, "storage buffers a stage");
+    allow(c.weights, "only the staged kernel writes them");
+    const bool matrix = c.kernel >= VKATTN_KERNEL_FLASH_COOPMAT;
     const vkattn_matrix_shape *end = caps.matrixShapes + caps.matrixShapeCount;
-    if (matrix &&
-        (c.q != c.k || c.k != c.v || std::none_of(caps.matrixShapes, end, [&](const auto &shape) { return shape.inputs == c.q; })))
-        return "f16";
+    allow(matrix &&
+              (c.q != c.k || c.k != c.v || std::none_of(caps.matrixShapes, end, [&](const auto &shape) { return shape.inputs == c.q; })),
+          "f16");
     const uint32_t dims = matrix ? 256 : caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && !caps.subgroupShuffle ? 128 : 512;
-    if (std::max(c.headDim, c.valueDim) > dims) return "dims up to " + std::to_string(dims);
+    allow(std::max(c.headDim, c.valueDim) > dims, "dims up to " + std::to_string(dims));
     const uint32_t keys = c.ragged && in.problem.maxSeqK ? in.problem.maxSeqK : in.problem.k.extent[2];
-    if (in.problem.q.extent[2] != 0 && keys == 0) return "nothing to do without keys";
-    return {};
+    allow(in.problem.q.extent[2] != 0 && keys == 0, "nothing to do without keys");
+    return allowed;
 }
 
 Finder::Finder(Bench &bench, const Check &check) : bench_(bench), check_(check) {}
@@ -74,8 +78,8 @@ bool Finder::accept(const RunResult &result, const Instance &in, const std::stri
     outcome.deviceMilliseconds += result.milliseconds;
     const std::string where = what.empty() ? "" : what + ": ";
     if (result.status == VKATTN_ERROR_UNSUPPORTED) {
-        const std::string allowed = allowedRefusal(check_, in, runtime->device()->caps);
-        if (!allowed.empty() && result.message.find(allowed) != std::string::npos) return unsupported(result.message);
+        for (const std::string &words : allowedRefusals(check_, in, runtime->device()->caps))
+            if (result.message.find(words) != std::string::npos) return unsupported(result.message);
         return require(false, where + "refused, though the kernel must take it: " + result.message);
     }
     return require(result.status == VKATTN_OK, where + "run: " + result.message) &&

@@ -5,8 +5,8 @@
 
 namespace vkattn::conform {
 
-// Why the kernel of a check may refuse a problem (docs/support.md), in words of its reason; empty where it must compute it.
-[[nodiscard]] std::string allowedRefusal(const Check &check, const Instance &in, const vkattn_caps &caps);
+// Why the kernel of a check may refuse a problem (docs/support.md), in words of its reasons; empty where it must compute it.
+[[nodiscard]] std::vector<std::string> allowedRefusals(const Check &check, const Instance &in, const vkattn_caps &caps);
 
 // Collects what a check finds. Each of the calls is false where the check is over: it failed, or the problem is not supported.
 class Finder {

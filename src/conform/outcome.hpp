@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,9 @@ struct Smallest {
     uint32_t attempts = 0;      // cases tried on the way
     bool operator==(const Smallest &) const = default;
 };
+
+// What checks can be about, in the order of reports.
+[[nodiscard]] std::span<const char *const> allFeatures();
 
 // One check of a report.
 struct CheckResult {

@@ -35,7 +35,7 @@ uint32_t someSlices(Random &random) {
 
 class Planner {
   public:
-    Planner(const DeviceInfo &device, const PlanOptions &options)
+    Planner(const DeviceInfo &device, const Selection &options)
         : device_(device), options_(options), slowCompiler_(device.type == DeviceType::cpu) {}
 
     std::vector<Planned> plan() {
@@ -118,10 +118,10 @@ class Planner {
         if (quick()) std::erase_if(cases, [&](const Case &c) { return isPair(c) && random() % 8; });
         addAll("matrix", kernel, deviceTiles(), Room::full, cases);
         cases = caseMatrix(random, false);
-        if (quick()) std::erase_if(cases, [&](const Case &) { return random() % 8; });
+        if (quick()) keepFewShaders(cases, random);
         addAll("matrix", kernel, deviceTiles(), Room::weak, cases);
         cases = caseMatrix(random, false);
-        if (quick()) std::erase_if(cases, [&](const Case &) { return random() % 6; });
+        if (quick()) keepFewShaders(cases, random);
         // Rows of wide heads do not fit the bindings of 64 KiB, which tests/unit/plan_test.cpp covers.
         std::erase_if(cases, [](const Case &c) {
             return std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000;
@@ -152,6 +152,12 @@ class Planner {
             if (tiles.kernel == kernel) all.push_back(&tiles);
         // Of the kernels on matrix units one pipeline takes software drivers seconds.
         if (quick() && onMatrixUnits(kernel)) all.resize(1);
+        // The first is run through the most: of the small ones that which compiles fastest.
+        const bool shuffles = device_.caps.subgroupShuffle && device_.caps.subgroupSize >= 4;
+        std::stable_partition(all.begin(), all.end(), [&](const Tiles *tiles) {
+            const std::string_view name = tiles->name;
+            return name == "device" || (shuffles ? name.ends_with("Subgroups") : name == "flashDirect" || name == "decodeKeysInLanes");
+        });
         return all;
     }
 
@@ -168,11 +174,13 @@ class Planner {
             if (quick() ? !whole || onMatrixUnits(kernel) : name.find("Portable") != std::string_view::npos) keepFewPipelines(cases);
             if (quick()) thin(cases, random, whole ? 3 : 8);
             addAll("matrix", kernel, tiles, Room::full, cases);
-            cases = formMatrix(random, 0);
-            keepFewPipelines(cases);
-            thin(cases, random, quick() ? 12 : 1);
-            for (Case &c : cases) c.slices = someSlices(random);
-            addAll("matrix", kernel, tiles, Room::tight, cases);
+            if (whole || !quick()) {
+                cases = formMatrix(random, 0);
+                keepFewPipelines(cases);
+                thin(cases, random, quick() ? 3 : 1);
+                for (Case &c : cases) c.slices = someSlices(random);
+                addAll("matrix", kernel, tiles, Room::tight, cases);
+            }
             if (whole || !quick()) planProperties(kernel, tiles), addAll("split", kernel, tiles, Room::full, fusedSplits());
             if (!quick()) addLong(kernel, tiles);
         }
@@ -182,6 +190,20 @@ class Planner {
     // Keeps one pair of options in `of`, and all that is no pair.
     static void thin(std::vector<Case> &cases, Random &random, uint32_t of) {
         std::erase_if(cases, [&](const Case &c) { return isPair(c) && random() % of; });
+    }
+
+    // Half of the cases of three drawn sets of types and overlays, which are what the staged kernel compiles anew for.
+    static void keepFewShaders(std::vector<Case> &cases, Random &random) {
+        const auto shadersOf = [](Case c) {
+            c.headDim = c.valueDim = 1;
+            return pipelineSignature(c) + std::to_string(c.weights ? 1 + c.weightsType : 0);
+        };
+        std::shuffle(cases.begin(), cases.end(), random);
+        std::set<std::string> taken;
+        std::erase_if(cases, [&](const Case &c) {
+            if (taken.size() < 3) taken.insert(shadersOf(c));
+            return !taken.contains(shadersOf(c)) || random() % 2;
+        });
     }
 
     // Cases that share the pipelines of plain problems, with one overlay that each plan draws anew.
@@ -328,9 +350,11 @@ class Planner {
                 c.batch = 1, c.queryTokens = 24, c.keyTokens = keys, c.headDim = c.valueDim = dim, c.causal = dim == 64;
                 add("accuracy", kernel, deviceTiles(), Room::full, c);
             }
-        Case denormal = named("denormalValues");
-        denormal.data = Data::denormal;
-        add("matrix", kernel, deviceTiles(), Room::full, denormal);
+        for (const vkattn_dtype type : {VKATTN_F32, VKATTN_F16}) {
+            Case denormal = named(type == VKATTN_F32 ? "denormalValues" : "denormalValuesF16");
+            denormal.data = Data::denormal, denormal.v = type;
+            add("matrix", kernel, deviceTiles(), Room::full, denormal);
+        }
     }
 
     // Long rows: some drivers leave a loop after 65,535 rounds, and only needles in the far keys tell.
@@ -378,7 +402,7 @@ class Planner {
     }
 
     const DeviceInfo &device_;
-    const PlanOptions &options_;
+    const Selection &options_;
     const bool slowCompiler_;
     std::vector<Planned> planned_;
     std::set<std::string> ids_, compiled_;
@@ -387,7 +411,7 @@ class Planner {
 
 } // namespace
 
-std::vector<Planned> planChecks(const DeviceInfo &device, const PlanOptions &options) {
+std::vector<Planned> planChecks(const DeviceInfo &device, const Selection &options) {
     return Planner(device, options).plan();
 }
 

@@ -20,7 +20,7 @@ vkattn_dtype anyType(Random &random) {
     return static_cast<vkattn_dtype>(random() % 3);
 }
 
-Palette paletteOf(const DeviceInfo &device, const PlanOptions &options, uint64_t number) {
+Palette paletteOf(const DeviceInfo &device, const Selection &options, uint64_t number) {
     Random random = randomFor(options.seed, "palette" + std::to_string(number / checksPerPalette * 4 + number % 4));
     std::vector<vkattn_kernel> kernels;
     for (uint32_t kernel = VKATTN_KERNEL_AUTO; kernel < VKATTN_KERNEL_COUNT; ++kernel) {
@@ -57,7 +57,7 @@ Palette paletteOf(const DeviceInfo &device, const PlanOptions &options, uint64_t
 
 } // namespace
 
-Check soakCheck(const DeviceInfo &device, const PlanOptions &options, uint64_t number) {
+Check soakCheck(const DeviceInfo &device, const Selection &options, uint64_t number) {
     const Palette p = paletteOf(device, options, number);
     Random random = randomFor(options.seed, "soak" + std::to_string(number));
     Case c = randomCase(random, 6);

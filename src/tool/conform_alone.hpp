@@ -8,7 +8,7 @@ namespace vkattn::tool {
 
 struct LoneChecks {
     const DeviceTask &task;
-    const conform::PlanOptions &plan;
+    const conform::Selection &plan;
     double patienceSeconds; // for one
     double secondsLeft;     // for all
     std::optional<Watch::Clock::time_point> deadline;

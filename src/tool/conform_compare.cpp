@@ -164,10 +164,11 @@ class Differences {
     static double comparable(double ratio) { return std::isnan(ratio) ? INFINITY : ratio; }
 
     void compareTimings() {
-        std::map<std::pair<std::string_view, std::string_view>, const Timing *> before;
-        for (const Timing &timing : a_.timings) before.emplace(std::pair(timing.kernel, timing.shape), &timing);
+        using KernelAndShape = std::pair<std::string_view, std::string_view>;
+        std::map<KernelAndShape, const Timing *> before;
+        for (const Timing &timing : a_.timings) before.emplace(KernelAndShape(timing.kernel, timing.shape), &timing);
         for (const Timing &after : b_.timings) {
-            const auto found = before.find({after.kernel, after.shape});
+            const auto found = before.find(KernelAndShape(after.kernel, after.shape));
             if (found == before.end()) continue;
             const double x = found->second->milliseconds, y = after.milliseconds;
             if (!(x > 0 && y > 0) || std::max(x, y) <= timingFactor * std::min(x, y)) continue;

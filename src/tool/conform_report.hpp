@@ -49,7 +49,7 @@ struct Report {
     std::string machine;    // operating system and processor
     std::string extent;     // "quick", "normal", "soak 10 minutes" or "replay"
     uint64_t seed = 0;
-    std::vector<std::string> arguments; // of the command line
+    std::vector<std::string> arguments; // of the command line, after `conform`
     std::string problem;                // empty; why no device was found
     std::vector<DeviceReport> devices;
     bool operator==(const Report &) const = default;

@@ -39,13 +39,19 @@ Html anchor(size_t device) {
     return "device-" + std::to_string(device + 1);
 }
 
-// Number of each reason in the list of unsupported checks; cells refer to it, since tooltips do not print.
-using ReasonNumbers = std::map<std::string, size_t>;
+// Places of the reasons in the list of unsupported checks; cells refer to them, since tooltips do not print.
+using ReasonPlaces = std::map<std::string, size_t>;
 
-ReasonNumbers numbersOf(const std::vector<ReasonCount> &reasons) {
-    ReasonNumbers numbers;
-    for (size_t n = 0; n < reasons.size(); n++) numbers.emplace(reasons[n].reason, n + 1);
-    return numbers;
+ReasonPlaces placesOf(const std::vector<ReasonCount> &reasons) {
+    ReasonPlaces places;
+    for (size_t n = 0; n < reasons.size(); n++) places.emplace(reasons[n].reason, n);
+    return places;
+}
+
+// As browsers count in letters: a to z, aa, ab, ...
+std::string letters(size_t place) {
+    const std::string last(1, static_cast<char>('a' + place % 26));
+    return place < 26 ? last : letters(place / 26 - 1) + last;
 }
 
 // A cell of the matrix.
@@ -58,16 +64,17 @@ struct Crossing {
     }
 };
 
-Html noteNumbers(const Crossing &crossing, const ReasonNumbers &numbers) {
+Html noteLetters(const Crossing &crossing, const ReasonPlaces &places) {
+    constexpr size_t most = 3;
     std::vector<size_t> found;
-    for (const auto &[reason, count] : crossing.unsupported) found.push_back(numbers.at(reason));
+    for (const auto &[reason, count] : crossing.unsupported) found.push_back(places.at(reason));
     std::sort(found.begin(), found.end());
     Html html;
-    for (size_t n = 0; n < std::min<size_t>(found.size(), 3); n++) html += (n > 0 ? "," : "") + std::to_string(found[n]);
-    return "<sup>" + html + (found.size() > 3 ? "…" : "") + "</sup>";
+    for (size_t n = 0; n < std::min(found.size(), most); n++) html += (n > 0 ? "," : "") + letters(found[n]);
+    return "<sup>" + html + (found.size() > most ? "…" : "") + "</sup>";
 }
 
-Cell matrixCell(const Crossing &crossing, const ReasonNumbers &numbers) {
+Cell matrixCell(const Crossing &crossing, const ReasonPlaces &places) {
     const Tally &tally = crossing.tally;
     if (tally.all() == 0) return {"·", "no"};
     std::vector<Html> parts;
@@ -75,7 +82,7 @@ Cell matrixCell(const Crossing &crossing, const ReasonNumbers &numbers) {
     if (tally.crash > 0) parts.push_back("crash " + countText(tally.crash));
     if (tally.hang > 0) parts.push_back("hang " + countText(tally.hang));
     if (tally.pass > 0) parts.push_back("✓ " + countText(tally.pass));
-    if (tally.unsupported > 0) parts.push_back("– " + countText(tally.unsupported) + noteNumbers(crossing, numbers));
+    if (tally.unsupported > 0) parts.push_back("– " + countText(tally.unsupported) + noteLetters(crossing, places));
     if (tally.notRun > 0) parts.push_back("○ " + countText(tally.notRun));
     Html content;
     for (size_t n = 0; n < parts.size(); n++) content += n == 0 ? parts[n] : " " + element("small", parts[n]);
@@ -87,7 +94,7 @@ Cell matrixCell(const Crossing &crossing, const ReasonNumbers &numbers) {
 
 Html matrix(const DeviceReport &device, const std::vector<ReasonCount> &unsupported) {
     const std::vector<std::string> kernels = kernelsOf(device), features = featuresOf(device);
-    const ReasonNumbers numbers = numbersOf(unsupported);
+    const ReasonPlaces places = placesOf(unsupported);
     std::map<std::pair<std::string, std::string>, Crossing> crossings; // by feature and kernel
     std::map<std::string, Crossing> totals;                            // by kernel
     for (const CheckResult &check : device.checks) {
@@ -100,13 +107,13 @@ Html matrix(const DeviceReport &device, const std::vector<ReasonCount> &unsuppor
         const DeviceFacts::Kernel *facts = factsOfKernel(device.facts, kernel);
         const bool missing = facts != nullptr && !facts->available;
         head.push_back({escapeMarkup(kernel) + (missing ? "<small>not available</small>" : ""), "", missing ? facts->reason : ""});
-        rows.front().push_back(matrixCell(totals[kernel], numbers));
+        rows.front().push_back(matrixCell(totals[kernel], places));
     }
     for (const std::string &feature : features) {
         rows.push_back({{escapeMarkup(feature)}});
-        for (const std::string &kernel : kernels) rows.back().push_back(matrixCell(crossings[{feature, kernel}], numbers));
+        for (const std::string &kernel : kernels) rows.back().push_back(matrixCell(crossings[{feature, kernel}], places));
     }
-    return "<h3>Kernels and features</h3>\n<p class=\"faint\">✓ passed, ✗ failed, – unsupported (the small numbers say why, in the list "
+    return "<h3>Kernels and features</h3>\n<p class=\"faint\">✓ passed, ✗ failed, – unsupported (the small letters say why, in the list "
            "below), ○ not run, · no such check. A check counts in the row of each feature that it has.</p>\n" +
            tableBox(head, rows, "matrix");
 }
@@ -120,22 +127,22 @@ Html kernelNotes(const DeviceFacts &facts) {
     return html.empty() ? "" : "<ul>\n" + html + "</ul>\n";
 }
 
-Html reasonList(const char *heading, const char *list, const std::vector<ReasonCount> &reasons) {
+Html reasonList(const char *heading, const std::vector<ReasonCount> &reasons) {
     if (reasons.empty()) return "";
-    Html html = textElement("h3", heading) + "\n<" + list + ">\n";
+    Html html = textElement("h3", heading) + "\n<ol type=\"a\">\n";
     for (const ReasonCount &each : reasons) {
         const std::string whose = countText(each.checks) + (each.checks == 1 ? " check of " : " checks of ") + joined(each.kernels) +
                                   (each.features.empty() ? "" : ": " + joined(each.features));
         html += "<li>" + escapeMarkup(each.reason.empty() ? "no reason given" : each.reason) + " " +
                 textElement("small", "(" + whose + ")") + "</li>\n";
     }
-    return html + "</" + list + ">\n";
+    return html + "</ol>\n";
 }
 
 Html failure(const DeviceReport &device, const CheckResult &check) {
     Html html = "<div class=\"failure\">\n<h4><span class=\"verdict\">✗ " + escapeMarkup(verdictName(check.outcome.verdict)) + "</span>" +
                 textElement("code", check.id) + "</h4>\n";
-    if (!check.outcome.reason.empty()) html += textElement("pre", check.outcome.reason, "reason");
+    if (!check.outcome.reason.empty()) html += textElement("pre", check.outcome.reason);
     for (const std::string &feature : check.features) html += textElement("span", feature, "tag");
     if (check.outcome.errors) {
         const conform::Errors &errors = *check.outcome.errors;
@@ -144,7 +151,7 @@ Html failure(const DeviceReport &device, const CheckResult &check) {
     }
     if (check.smallest) {
         html += textElement("p", "Smallest case that fails, after " + countText(check.smallest->attempts) + " tries:");
-        html += textElement("pre", check.smallest->reason, "reason") + textElement("pre", replayCommand(device, check.smallest->replay));
+        html += textElement("pre", check.smallest->reason) + textElement("pre", replayCommand(device, check.smallest->replay));
     }
     if (!check.replay.empty())
         html += textElement("p", check.smallest ? "The check as it was found:" : "To run it again:") +
@@ -188,6 +195,14 @@ Html errorTable(const DeviceReport &device) {
                     rows);
 }
 
+std::string clocksOf(const std::vector<Timing> &timings) {
+    bool device = false, wall = false;
+    for (const Timing &timing : timings)
+        if (timing.unsupported.empty()) (timing.deviceTimestamps ? device : wall) = true;
+    const std::string byWall = "by the wall clock from submit to fence";
+    return !wall ? "by the device's clock" : device ? "some by the device's clock and some " + byWall : byWall;
+}
+
 Html timingTable(const DeviceReport &device) {
     if (device.timings.empty()) return "";
     std::vector<std::string> kernels, shapes;
@@ -218,15 +233,12 @@ Html timingTable(const DeviceReport &device) {
             }
         }
     }
-    const bool byDevice = std::all_of(device.timings.begin(), device.timings.end(),
-                                      [](const Timing &timing) { return timing.deviceTimestamps || !timing.unsupported.empty(); });
-    Html html = "<h3>Timings</h3>\n<p class=\"faint\">Medians, of the computation alone, " +
-                std::string(byDevice ? "by the device's own clock." : "some by the wall clock from submit to fence.") + "</p>\n" +
-                tableBox(head, rows, "matrix");
+    Html html = "<h3>Timings</h3>\n" + textElement("p", "Medians, of the computation alone, " + clocksOf(device.timings) + ".", "faint") +
+                "\n" + tableBox(head, rows, "matrix");
     if (missing.empty()) return html;
     html += "<ul>\n";
     for (const auto &[reason, whose] : missing)
-        html += "<li>–&nbsp;" + escapeMarkup(reason) + " " + textElement("small", "(" + joined(whose) + ")") + "</li>\n";
+        html += "<li>" + escapeMarkup(reason) + " " + textElement("small", "(" + joined(whose) + ")") + "</li>\n";
     return html + "</ul>\n";
 }
 
@@ -256,11 +268,13 @@ Html deviceSection(const DeviceReport &device, size_t number) {
     facts.push_back({"time in all", durationText(device.seconds)});
     if (device.restarts > 0) facts.push_back({"restarts", countText(device.restarts) + ", after crashes and hangs"});
     html += failures(device) + matrix(device, unsupported) + kernelNotes(device.facts);
-    html += reasonList("Unsupported, because", "ol", unsupported);
-    html += reasonList("Not run, because", "ul", reasonsOf(device, Verdict::notRun));
+    html += reasonList("Unsupported, because", unsupported);
+    html += reasonList("Not run, because", reasonsOf(device, Verdict::notRun));
     html += errorTable(device) + timingTable(device) + slowestTable(device);
     return html + "<h3>Device and driver</h3>\n" + definitions(facts) + "</section>\n";
 }
+
+constexpr Verdict columns[] = {Verdict::pass, Verdict::fail, Verdict::crash, Verdict::hang, Verdict::unsupported, Verdict::notRun};
 
 Html summaryTable(const Report &report) {
     std::vector<std::vector<Cell>> rows;
@@ -270,12 +284,12 @@ Html summaryTable(const Report &report) {
         rows.push_back({{"<a href=\"#" + anchor(n) + "\">" + escapeMarkup(device.facts.name) + "</a><br>" +
                          textElement("small", device.facts.driver + ", Vulkan " + vulkanVersionText(device.facts.apiVersion))},
                         {verdictBadge(overallOf(device)), "left"}});
-        for (const Verdict verdict : conform::verdicts)
+        for (const Verdict verdict : columns)
             rows.back().push_back({countText(tally.of(verdict)), isFailure(verdict) && tally.of(verdict) > 0 ? "fail" : ""});
         rows.back().push_back({durationText(device.seconds)});
     }
     std::vector<Cell> head = {{"device"}, {"verdict", "left"}};
-    for (const Verdict verdict : conform::verdicts) head.push_back({escapeMarkup(verdictName(verdict))});
+    for (const Verdict verdict : columns) head.push_back({escapeMarkup(verdictName(verdict))});
     head.push_back({"time"});
     return tableBox(head, rows, "devices");
 }

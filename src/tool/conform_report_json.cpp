@@ -305,26 +305,51 @@ void checkSchema(const Parsed &json) {
         refuse("version", json["version"], std::to_string(conformSchemaVersion) + ", which this vkattn reads");
 }
 
-void checkNames(const std::string &path, const DeviceReport &device) {
-    std::set<std::string_view> kernels, features, dtypes, ids;
+template <class Key> class Distinct {
+  public:
+    void add(const Key &key, const std::string &path, const std::string &shown) {
+        if (!keys_.insert(key).second) throw Refusal{path + " is \"" + legibleLine(shown, 60) + "\", which an earlier one has"};
+    }
+
+  private:
+    std::set<Key> keys_;
+};
+
+std::string indexed(const std::string &path, const char *member, size_t n) {
+    return path + "." + member + "[" + std::to_string(n) + "]";
+}
+
+// What is looked up by its name has one.
+void checkDistinct(const std::string &path, const DeviceReport &device) {
+    Distinct<std::string_view> kernels, checks;
+    Distinct<std::pair<std::string_view, std::string_view>> timings;
+    for (size_t n = 0; n < device.facts.kernels.size(); n++) {
+        const std::string &name = device.facts.kernels[n].name;
+        kernels.add(name, indexed(path, "facts.kernels", n) + ".name", name);
+    }
+    for (size_t n = 0; n < device.checks.size(); n++)
+        checks.add(device.checks[n].id, indexed(path, "checks", n) + ".id", device.checks[n].id);
+    for (size_t n = 0; n < device.timings.size(); n++) {
+        const Timing &timing = device.timings[n];
+        timings.add({timing.kernel, timing.shape}, indexed(path, "timings", n), timing.kernel + ", " + timing.shape);
+    }
+}
+
+void checkTableSizes(const std::string &path, const DeviceReport &device) {
+    std::set<std::string_view> kernels, features, dtypes;
     const auto limit = [&](const std::set<std::string_view> &names, const char *what) {
         if (names.size() > maxNames) throw Refusal{path + " has more than " + std::to_string(maxNames) + " different " + what};
     };
     for (const DeviceFacts::Kernel &kernel : device.facts.kernels) kernels.insert(kernel.name);
-    for (size_t n = 0; n < device.checks.size(); n++) {
-        const CheckResult &check = device.checks[n];
-        if (!ids.insert(check.id).second)
-            throw Refusal{path + ".checks[" + std::to_string(n) + "].id is \"" + legibleLine(check.id, 60) +
-                          "\", which an earlier check has"};
+    for (const Timing &timing : device.timings) kernels.insert(timing.kernel);
+    for (const CheckResult &check : device.checks) {
         kernels.insert(check.kernel);
         dtypes.insert(check.dtype);
         features.insert(check.features.begin(), check.features.end());
-        limit(kernels, "kernels");
-        limit(dtypes, "types");
-        limit(features, "features");
     }
-    for (const Timing &timing : device.timings) kernels.insert(timing.kernel);
     limit(kernels, "kernels");
+    limit(dtypes, "types");
+    limit(features, "features");
 }
 
 // Objects of the outer levels have a line for each member, those further in one line: a check, a timing, a kernel.
@@ -376,7 +401,11 @@ Report reportFromJson(const std::string &text, const std::string &nameOfSource) 
         Report report;
         read(json, "", report);
         if (report.devices.size() > maxDevices) throw Refusal{"devices has more than " + std::to_string(maxDevices) + " elements"};
-        for (size_t n = 0; n < report.devices.size(); n++) checkNames("devices[" + std::to_string(n) + "]", report.devices[n]);
+        for (size_t n = 0; n < report.devices.size(); n++) {
+            const std::string path = "devices[" + std::to_string(n) + "]";
+            checkDistinct(path, report.devices[n]);
+            checkTableSizes(path, report.devices[n]);
+        }
         return report;
     } catch (const Refusal &refusal) {
         throw Failure(legibleLine(nameOfSource) + " is no report that this vkattn can read: " + refusal.what +

@@ -125,15 +125,16 @@ const char *overallName(Overall overall) {
 }
 
 std::string sentenceOf(const Tally &tally) {
-    std::string text = tally.failures() == 0 ? countText(tally.pass) + (tally.pass == 1 ? " check passed" : " checks passed")
-                                             : countText(tally.failures()) + " of " + countText(tally.ran()) + " checks failed";
-    const auto add = [&](uint64_t count, const char *what) {
-        if (count > 0) text.append(", ").append(countText(count)).append(what);
+    const auto counted = [](uint64_t count, const char *one, const char *several) {
+        return countText(count) + (count == 1 ? one : several);
     };
-    add(tally.crash, tally.crash == 1 ? " crash" : " crashes");
-    add(tally.hang, tally.hang == 1 ? " hang" : " hangs");
-    add(tally.unsupported, " unsupported");
-    add(tally.notRun, " not run");
+    std::string text = counted(tally.pass, " check passed", " checks passed"), kinds;
+    if (tally.failures() > 0) text = countText(tally.failures()) + " of " + counted(tally.ran(), " check failed", " checks failed");
+    if (tally.crash > 0) kinds = counted(tally.crash, " crash", " crashes");
+    if (tally.hang > 0) kinds += (kinds.empty() ? "" : ", ") + counted(tally.hang, " hang", " hangs");
+    if (!kinds.empty()) text += " (" + kinds + ")";
+    if (tally.unsupported > 0) text += ", " + countText(tally.unsupported) + " unsupported";
+    if (tally.notRun > 0) text += ", " + countText(tally.notRun) + " not run";
     return text;
 }
 
@@ -150,10 +151,13 @@ const DeviceFacts::Kernel *factsOfKernel(const DeviceFacts &facts, const std::st
 }
 
 std::vector<std::string> featuresOf(const DeviceReport &device) {
-    std::vector<std::string> features;
+    std::vector<std::string> found;
     for (const CheckResult &check : device.checks)
-        for (const std::string &feature : check.features) addOnce(features, feature);
-    return features;
+        for (const std::string &feature : check.features) addOnce(found, feature);
+    const auto known = conform::allFeatures();
+    const auto place = [&](const std::string &feature) { return std::find(known.begin(), known.end(), feature) - known.begin(); };
+    std::stable_sort(found.begin(), found.end(), [&](const std::string &a, const std::string &b) { return place(a) < place(b); });
+    return found;
 }
 
 std::vector<const CheckResult *> failuresOf(const DeviceReport &device) {

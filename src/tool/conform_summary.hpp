@@ -14,14 +14,14 @@ enum class Overall {
 [[nodiscard]] Overall overallOf(const Report &report);
 [[nodiscard]] Overall overallOf(const DeviceReport &device);
 [[nodiscard]] const char *overallName(Overall overall); // "PASS", "FAILED", "INCOMPLETE", "NOTHING RAN"
-// "812 checks passed", "3 of 812 checks failed"; what else there was after commas.
+// "812 checks passed, 3 unsupported"; "3 of 812 checks failed (1 crash), 10 not run".
 [[nodiscard]] std::string sentenceOf(const Tally &tally);
 
 // Kernels of a device: those of its facts in their order, then others that checks name.
 [[nodiscard]] std::vector<std::string> kernelsOf(const DeviceReport &device);
 // NULL: the facts know no such kernel ("auto").
 [[nodiscard]] const DeviceFacts::Kernel *factsOfKernel(const DeviceFacts &facts, const std::string &kernel);
-// In the order of first appearance.
+// Of its checks, in the order of allFeatures(); then those of other versions.
 [[nodiscard]] std::vector<std::string> featuresOf(const DeviceReport &device);
 [[nodiscard]] std::vector<const conform::CheckResult *> failuresOf(const DeviceReport &device);
 

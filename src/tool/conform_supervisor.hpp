@@ -10,7 +10,7 @@ namespace vkattn::tool {
 constexpr uint32_t maxRestarts = 8; // of a device
 
 struct RunSettings {
-    conform::PlanOptions plan;
+    conform::Selection plan;
     std::vector<conform::CheckResult> replays; // resultFor() them; empty: by plan or soak
     std::optional<double> soakSeconds, timeLimitSeconds;
     double caseTimeoutSeconds = 120;

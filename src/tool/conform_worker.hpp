@@ -17,7 +17,7 @@ struct WorkerOrders {
     uint32_t device = 0; // index
     std::string name;    // that it must have
     Environment environment;
-    conform::PlanOptions plan;
+    conform::Selection plan;
     enum class What {
         plan,    // tell what would be checked
         checks,  // make a plan, tell it, and run it

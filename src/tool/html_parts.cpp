@@ -31,16 +31,14 @@ body { margin: 0 auto; padding: 1.5rem 1.25rem 4rem; max-width: 76rem; backgroun
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .25rem; }
 h2 { font-size: 1.35rem; line-height: 1.25; margin: 3rem 0 .5rem; padding-top: 1.25rem; border-top: 2px solid var(--line); }
 h3 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-h2 .verdict, h1 .verdict { margin-left: .35rem; }
 p, ul, ol { margin: .4rem 0; max-width: 56rem; }
 li { margin: .2rem 0; }
 a { color: var(--link); }
 small, .faint { color: var(--faint); font-size: .875rem; }
 sup { line-height: 0; font-size: .7rem; }
 code, pre { font-family: ui-monospace, "Cascadia Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: .85rem; }
-pre { margin: .35rem 0; padding: .5rem .7rem; overflow-x: auto; background: var(--panel); border: 1px solid var(--line); border-radius: .35rem;
-  overflow-wrap: normal; }
-pre.reason { white-space: pre-wrap; overflow-wrap: anywhere; }
+pre { margin: .35rem 0; padding: .5rem .7rem; white-space: pre-wrap; background: var(--panel); border: 1px solid var(--line);
+  border-radius: .35rem; }
 .verdict { display: inline-block; padding: 0 .55rem; border-radius: .35rem; font-size: .85em; font-weight: 700; white-space: nowrap;
   border: 1px solid currentColor; }
 .PASS { color: var(--pass); background: var(--pass-back); }
@@ -53,8 +51,9 @@ th, td { padding: .3rem .65rem; text-align: right; vertical-align: middle; borde
   font-variant-numeric: tabular-nums; }
 tbody tr:last-child > * { border-bottom: 0; }
 th { font-weight: 600; }
+th small { font-weight: 400; }
 thead th { background: var(--panel); vertical-align: bottom; }
-thead th small { display: block; font-weight: 400; }
+thead th small { display: block; }
 th:first-child, .left { text-align: left; }
 .id { white-space: normal; min-width: 16rem; overflow-wrap: anywhere; font-weight: 400; }
 .devices th:first-child { white-space: normal; min-width: 11rem; }
@@ -78,18 +77,19 @@ svg .bar { fill: var(--bar); }
 svg .over { fill: var(--fail); }
 svg .axis { stroke: var(--faint); stroke-width: 1; }
 svg .bound { stroke: var(--fail); stroke-width: 1; stroke-dasharray: 3 2; }
-svg text { fill: var(--faint); font-size: 8px; text-anchor: middle; }
+svg text { fill: var(--faint); font-size: 9.5px; text-anchor: middle; }
 @media (max-width: 40rem) {
   body { padding: 1rem .8rem 3rem; }
   h1 { font-size: 1.4rem; }
   h2 { font-size: 1.2rem; }
   th, td { padding: .3rem .45rem; font-size: .9rem; }
+  .matrix th:first-child { white-space: normal; min-width: 6rem; max-width: 9rem; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .45rem; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: .8rem; }
-  .box, pre { overflow: visible; }
+  .box { overflow: visible; }
   .failure, tr { break-inside: avoid; }
 }
 )css";
@@ -144,17 +144,19 @@ Html histogramSvg(const conform::Errors &errors) {
     uint64_t most = 1;
     for (const uint64_t count : errors.histogram) most = std::max(most, count);
     char text[256];
-    Html html = "<svg width=\"192\" height=\"48\" viewBox=\"0 0 192 48\" role=\"img\" aria-label=\"elements by error / bound\">";
+    Html html = "<svg width=\"192\" height=\"52\" viewBox=\"0 0 192 52\" role=\"img\" aria-label=\"elements by error / bound\">";
     for (size_t n = 0; n < VKATTN_VERIFY_BINS; n++) {
         const double size = barHeight(errors.histogram[n], most, height);
         if (size <= 0) continue;
         std::snprintf(text, sizeof text, "<rect class=\"%s\" x=\"%.0f\" y=\"%.1f\" width=\"%.0f\" height=\"%.1f\"><title>",
                       n + 1 == VKATTN_VERIFY_BINS ? "over" : "bar", left + step * static_cast<double>(n), top + height - size, bar, size);
-        html += text + escapeMarkup(countText(errors.histogram[n]) + " elements: " + binText(n)) + "</title></rect>";
+        html += text +
+                escapeMarkup(countText(errors.histogram[n]) + (errors.histogram[n] == 1 ? " element: " : " elements: ") + binText(n)) +
+                "</title></rect>";
     }
     // Labels stand at the upper ends of bins; the bound is the end of the last but one.
     const auto label = [&](double x, const char *what) {
-        std::snprintf(text, sizeof text, "<text x=\"%.1f\" y=\"46\">%s</text>", x, what);
+        std::snprintf(text, sizeof text, "<text x=\"%.1f\" y=\"48\">%s</text>", x, what);
         html += text;
     };
     const auto end = [&](double bin) { return left + step * (bin + 1) - 1; };
