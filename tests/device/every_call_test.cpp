@@ -11,7 +11,7 @@ using namespace vkattn::test;
 
 namespace {
 
-// Tiny tiles compile in milliseconds; stages are small anyway.
+// Tiny tiles, which compile sooner; stages are small anyway.
 const std::string tiles = "vkattn-tuning 1\nflash maxDim=512 dimLanes=2 rowLanes=2 rowsPerLane=1 keysPerLane=1\n"
                           "decode maxDim=512 dimLanes=2 keyLanes=2 rowsPerLane=1 keysPerLane=1\n";
 
@@ -77,6 +77,7 @@ class Life {
     [[nodiscard]] bool mayPass() const { return isTolerated(trial_.function) && trial_.error != VK_ERROR_DEVICE_LOST; }
 
     void expectReason(const std::string &reason) const {
+        if (trial_.error == VK_ERROR_INCOMPATIBLE_DRIVER && contains(reason, "no Vulkan driver was found")) return; // what to do is clear
         EXPECT_TRUE(contains(reason, trial_.function)) << "'" << reason << "' does not name " << trial_.function;
     }
 
@@ -117,7 +118,7 @@ class Life {
             EXPECT_EQ(result.status, codeOf(trial_.error));
             EXPECT_TRUE(std::memcmp(before.out.data(), instance_->out.data(), before.out.bytes()) == 0) << "something was written";
         } else {
-            EXPECT_TRUE(right(*instance_)) << phase;
+            EXPECT_TRUE(right(*instance_) || (fault.emptyShaders && result.kernel != "cpu")) << phase;
             EXPECT_EQ(result.kernel == "cpu", onCpu_ || failed) << phase << ": " << reason;
         }
         if (onCpu_ || failed) expectReason(reason);
@@ -133,9 +134,12 @@ class Life {
     bool onCpu_ = false;
 };
 
-void failEveryCallOf(const std::string &name, RuntimeOptions options, const Case &c) {
+// What the device computes is looked at where its shaders are real: compiling them is most of the time. What the CPU computes, always.
+enum class Shaders { real, empty };
+void failEveryCallOf(const std::string &name, RuntimeOptions options, const Case &c, Shaders shaders) {
     for (const bool allowFallback : {true, false}) {
         options.allowFallback = allowFallback;
+        fault.emptyShaders = shaders == Shaders::empty || !allowFallback;
         failEveryCall(name + (allowFallback ? ", falling back" : ", not falling back"),
                       [&](const Trial &trial) { Life(trial, options, c).live(); });
     }
@@ -157,16 +161,16 @@ class EveryCall : public testing::Test {
 } // namespace
 
 TEST_F(EveryCall, failsWithTheStagedKernel) {
-    failEveryCallOf("staged", tiny(), caseOf(VKATTN_KERNEL_STAGED));
+    failEveryCallOf("staged", tiny(), caseOf(VKATTN_KERNEL_STAGED), Shaders::real);
 }
 TEST_F(EveryCall, failsWithTheFlashKernelInSlices) {
-    failEveryCallOf("flash in 3 slices", tiny(), caseOf(VKATTN_KERNEL_FLASH, 3));
+    failEveryCallOf("flash in 3 slices", tiny(), caseOf(VKATTN_KERNEL_FLASH, 3), Shaders::empty);
 }
 TEST_F(EveryCall, failsWithTheDecodeKernelAndDescriptorPools) {
     fault.hidePushDescriptors = true;
-    failEveryCallOf("decode with descriptor pools", tiny(), caseOf(VKATTN_KERNEL_DECODE));
+    failEveryCallOf("decode with descriptor pools", tiny(), caseOf(VKATTN_KERNEL_DECODE), Shaders::empty);
 }
 TEST_F(EveryCall, failsWithAStagingBuffer) {
     fault.pretendDiscrete = true;
-    failEveryCallOf("staged through a staging buffer", tiny(), caseOf(VKATTN_KERNEL_STAGED));
+    failEveryCallOf("staged through a staging buffer", tiny(), caseOf(VKATTN_KERNEL_STAGED), Shaders::empty);
 }
