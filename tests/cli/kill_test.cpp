@@ -22,10 +22,10 @@ class KillTest : public RunTest {
         [[nodiscard]] int all() const { return before + writing + after; }
     };
 
-    // Ended, by the kill or by itself, when it returns. `most`: the delay is drawn from 0 to there.
-    Outcome killed(const Arguments &command, Microseconds most) {
+    // Ended, by the kill or by itself, when it returns. The delay is drawn from `least` to `most`.
+    Outcome killed(const Arguments &command, Microseconds least, Microseconds most) {
         const int process = launch(command, {});
-        std::this_thread::sleep_for(Microseconds(random() % static_cast<uint64_t>(most.count() + 1)));
+        std::this_thread::sleep_for(least + Microseconds(random() % static_cast<uint64_t>((most - least).count() + 1)));
         ::kill(process, SIGKILL);
         return await(process);
     }
@@ -35,17 +35,20 @@ class KillTest : public RunTest {
         EXPECT_EQ(outcome.status, 0) << outcome.err;
         return std::chrono::duration_cast<Microseconds>(Clock::now() - begin);
     }
-    // Temporaries with bytes in them; all are removed.
-    size_t sweep() {
-        size_t begun = 0;
+    // Temporaries, which are removed, and those of them with bytes in them.
+    struct Left {
+        size_t all = 0, begun = 0;
+    };
+    Left sweep() {
         std::vector<fs::path> left;
         for (const auto &entry : fs::recursive_directory_iterator(file("")))
             if (entry.path().extension() == ".tmp") left.push_back(entry.path());
+        Left count = {left.size(), 0};
         for (const fs::path &path : left) {
-            begun += fs::file_size(path) > 0 ? 1 : 0;
+            count.begun += fs::file_size(path) > 0 ? 1 : 0;
             fs::remove(path);
         }
-        return begun;
+        return count;
     }
     static void print(const char *what, const Moments &m) {
         std::printf("kills: %s: %d, of them %d before anything was written, %d while, %d after\n", what, m.all(), m.before, m.writing,
@@ -73,7 +76,8 @@ TEST_F(KillTest, outputsOfRunAreWholeOrOld) {
                 writeBytes(file(name), old);
             else
                 fs::remove(file(name));
-        (void)killed(command, duration * 11 / 10);
+        // One in three at any time, the others near the end, where it writes.
+        (void)killed(command, n % 3 == 0 ? Microseconds(0) : duration * 6 / 10, duration * 11 / 10);
         size_t fresh = 0;
         for (size_t at = 0; at < names.size(); ++at) {
             const bool there = exists(names[at]);
@@ -84,10 +88,11 @@ TEST_F(KillTest, outputsOfRunAreWholeOrOld) {
                 << names[at] << " has " << bytes.size() << " bytes, a whole one has " << whole[at].size();
             fresh += isNew ? 1 : 0;
         }
-        leftovers += temporaries().empty() ? 0 : 1;
-        const size_t begun = n + 1 < kills ? sweep() : temporaries().size();
-        ++(fresh == names.size() ? moments.after : fresh > 0 || begun > 0 ? moments.writing : moments.before);
+        const Left left = sweep();
+        leftovers += left.all > 0 ? 1 : 0;
+        ++(fresh == names.size() ? moments.after : fresh > 0 || left.begun > 0 ? moments.writing : moments.before);
     }
+    writeBytes(file(".vkattn-00000001.tmp"), "left behind");
     EXPECT_EQ(start(command).status, 0) << "with what was left behind";
     for (size_t at = 0; at < names.size(); ++at) EXPECT_EQ(readBytes(file(names[at])), whole[at]);
     (void)sweep();
@@ -110,12 +115,10 @@ TEST_F(KillTest, theTuningFileIsWholeOrOld) {
     const auto lines = std::count(old.begin(), old.end(), '\n');
     Moments moments;
     for (int n = 0; n < kills; ++n) {
-        (void)killed(command, duration * 11 / 10);
+        (void)killed(command, Microseconds(0), duration * 11 / 10);
         const std::string now = readBytes(file("tuning.txt"));
         ASSERT_TRUE(isWhole(now) && std::count(now.begin(), now.end(), '\n') >= lines / 2) << now;
-        const bool begun = !temporaries().empty();
-        (void)sweep();
-        ++(begun ? moments.writing : now == old ? moments.before : moments.after);
+        ++(sweep().all > 0 ? moments.writing : now == old ? moments.before : moments.after);
     }
     print("vkattn tune", moments);
 }
@@ -128,11 +131,12 @@ TEST_F(KillTest, blobsAreWholeOrOld) {
     writeBytes(file("cache.bin"), std::string(bytes, '\xff'));
     for (int n = 0; n < kills; ++n) {
         const std::string before = readBytes(file("cache.bin"));
-        EXPECT_EQ(killed({VKATTN_WRITER, "blob", "cache.bin", std::to_string(bytes)}, Microseconds(40000)).status, 128 + SIGKILL);
+        EXPECT_EQ(killed({VKATTN_WRITER, "blob", "cache.bin", std::to_string(bytes)}, Microseconds(0), Microseconds(40000)).status,
+                  128 + SIGKILL);
         const std::string now = readBytes(file("cache.bin"));
         ASSERT_EQ(now.size(), bytes);
         ASSERT_EQ(now.find_first_not_of(now.front()), std::string::npos) << "two versions in one file";
-        ++(sweep() > 0 ? moments.writing : now == before ? moments.before : moments.after);
+        ++(sweep().all > 0 ? moments.writing : now == before ? moments.before : moments.after);
     }
     print("a host's pipeline cache", moments);
     EXPECT_GT(moments.writing, 0);
@@ -146,7 +150,7 @@ TEST_F(KillTest, verdictsAreWholeOrOld) {
     Moments moments;
     for (int n = 0; n < kills; ++n) {
         const std::string before = readBytes(file("verdicts"));
-        EXPECT_EQ(killed({VKATTN_WRITER, "verdicts", "verdicts"}, Microseconds(40000)).status, 128 + SIGKILL);
+        EXPECT_EQ(killed({VKATTN_WRITER, "verdicts", "verdicts"}, Microseconds(0), Microseconds(40000)).status, 128 + SIGKILL);
         const std::string now = readBytes(file("verdicts"));
         ASSERT_EQ(now.compare(0, others.size(), others), 0) << "lines are lost";
         std::istringstream lines(now.substr(others.size()));
@@ -156,9 +160,10 @@ TEST_F(KillTest, verdictsAreWholeOrOld) {
             const std::string name = entry.path().filename().string();
             ASSERT_TRUE(name.rfind("verdicts", 0) != 0 || name == "verdicts" || name.ends_with(".tmp")) << name;
         }
-        ++(sweep() > 0 ? moments.writing : now == before ? moments.before : moments.after);
+        ++(sweep().all > 0 ? moments.writing : now == before ? moments.before : moments.after);
     }
     print("the verdict file", moments);
+    EXPECT_GT(moments.writing, 0);
 }
 
 } // namespace

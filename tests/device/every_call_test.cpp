@@ -135,18 +135,14 @@ class Life {
 };
 
 // What the device computes is looked at where its shaders are real: compiling them is most of the time. What the CPU computes, always.
-enum class Shaders { real, empty };
-void failEveryCallOf(const std::string &name, RuntimeOptions options, const Case &c, Shaders shaders) {
-    for (const bool allowFallback : {true, false}) {
-        options.allowFallback = allowFallback;
-        fault.emptyShaders = shaders == Shaders::empty || !allowFallback;
-        failEveryCall(name + (allowFallback ? ", falling back" : ", not falling back"),
-                      [&](const Trial &trial) { Life(trial, options, c).live(); });
-    }
+void failEveryCallOf(const std::string &name, const RuntimeOptions &options, const Case &c) {
+    failEveryCall(name + (options.allowFallback ? ", falling back" : ", not falling back"),
+                  [&](const Trial &trial) { Life(trial, options, c).live(); });
 }
 
-RuntimeOptions tiny() {
+RuntimeOptions tiny(bool allowFallback) {
     RuntimeOptions options;
+    options.allowFallback = allowFallback;
     options.selfTest = 0;
     options.tuning = tiles;
     return options;
@@ -161,16 +157,62 @@ class EveryCall : public testing::Test {
 } // namespace
 
 TEST_F(EveryCall, failsWithTheStagedKernel) {
-    failEveryCallOf("staged", tiny(), caseOf(VKATTN_KERNEL_STAGED), Shaders::real);
+    failEveryCallOf("staged", tiny(true), caseOf(VKATTN_KERNEL_STAGED));
+    fault.emptyShaders = true;
+    failEveryCallOf("staged", tiny(false), caseOf(VKATTN_KERNEL_STAGED));
 }
 TEST_F(EveryCall, failsWithTheFlashKernelInSlices) {
-    failEveryCallOf("flash in 3 slices", tiny(), caseOf(VKATTN_KERNEL_FLASH, 3), Shaders::empty);
+    fault.emptyShaders = true;
+    failEveryCallOf("flash in 3 slices", tiny(true), caseOf(VKATTN_KERNEL_FLASH, 3));
+    failEveryCallOf("flash in 3 slices", tiny(false), caseOf(VKATTN_KERNEL_FLASH, 3));
 }
 TEST_F(EveryCall, failsWithTheDecodeKernelAndDescriptorPools) {
-    fault.hidePushDescriptors = true;
-    failEveryCallOf("decode with descriptor pools", tiny(), caseOf(VKATTN_KERNEL_DECODE), Shaders::empty);
+    fault.emptyShaders = fault.hidePushDescriptors = true;
+    failEveryCallOf("decode with descriptor pools", tiny(true), caseOf(VKATTN_KERNEL_DECODE));
 }
 TEST_F(EveryCall, failsWithAStagingBuffer) {
-    fault.pretendDiscrete = true;
-    failEveryCallOf("staged through a staging buffer", tiny(), caseOf(VKATTN_KERNEL_STAGED), Shaders::empty);
+    fault.emptyShaders = fault.pretendDiscrete = true;
+    failEveryCallOf("staged through a staging buffer", tiny(true), caseOf(VKATTN_KERNEL_STAGED));
+}
+TEST_F(EveryCall, failsWithASelfTest) {
+    fault.emptyShaders = true; // the self-test finds that flash is wrong, and another kernel takes the problem
+    RuntimeOptions options = tiny(true);
+    options.selfTest = 1u << VKATTN_KERNEL_FLASH;
+    Case c = caseOf(VKATTN_KERNEL_AUTO);
+    c.queryTokens = 40, c.keyTokens = 50, c.headDim = c.valueDim = 64;
+    failEveryCallOf("self-test", options, c);
+}
+
+// In the middle of the work: the CPU computes all of it, what the device has done is not mixed in, and this runtime stays with the CPU.
+TEST_F(EveryCall, aDeviceLostInAnySliceIsAnsweredByTheCpu) {
+    constexpr int slices = 9;
+    int lost = 0;
+    for (const char *function : {"vkQueueSubmit", "vkWaitForFences"})
+        for (int slice = 0; slice <= slices; ++slice) { // the last time nothing is lost
+            Case c = caseOf(VKATTN_KERNEL_STAGED, slices);
+            c.queryTokens = 40, c.keyTokens = 30, c.headDim = c.valueDim = 16;
+            Random random = randomFor("lost");
+            const auto instance = makeInstance(c, random);
+            RuntimeOptions options = tiny(true);
+            options.getInstanceProcAddr = faultyGetInstanceProcAddr;
+            const auto runtime = Runtime::open(options, nullptr, nullptr);
+            ASSERT_TRUE(runtime && runtime->device());
+            fault = {function, VK_ERROR_DEVICE_LOST, 1, slice};
+            for (int run = 0; run < 2; ++run) {
+                instance->out.fillRandomly(random);
+                const Outputs before = instance->outputs();
+                const RunResult result = runtime->run(instance->problem, instance->operands);
+                const bool expected = slice < slices;
+                lost += expected && run == 0 ? 1 : 0;
+                EXPECT_EQ(result.status, VKATTN_OK) << result.message;
+                if (!expected && run == 1) break; // the fault is of this run's first slice then
+                EXPECT_EQ(result.kernel, expected ? "cpu" : "staged") << function << " of slice " << slice;
+                EXPECT_EQ(contains(result.fallbackReason, std::string("the device was lost: ") + function), expected)
+                    << result.fallbackReason;
+                EXPECT_TRUE(right(*instance)) << function << " of slice " << slice << ", run " << run;
+                EXPECT_EQ(instance->damage(before), "");
+            }
+            fault = {};
+        }
+    std::printf("faults: the device was lost in %d slices\n", lost);
 }

@@ -3,6 +3,7 @@
 #include "every_call.hpp"
 #include "host.hpp"
 #include "support/core_steps.hpp"
+#include "support/counting_allocator.hpp"
 
 #include <gtest/gtest.h>
 
@@ -98,4 +99,33 @@ TEST(EveryCoreCall, failsWithADescriptorPool) {
     HostOptions options;
     options.apiVersion = VK_API_VERSION_1_2;
     failEveryCallOf("core with descriptor pools", options);
+}
+
+// Also of what the driver asks for through the callbacks, which is most.
+TEST(EveryCoreCall, hostMemoryRunsOut) {
+    HostOptions options;
+    options.apiVersion = VK_API_VERSION_1_2;
+    options.askVkattn = true;
+    Fixture fixture(options);
+    ASSERT_TRUE(fixture.host.ready) << fixture.host.why;
+    fault = {};
+    fault.emptyShaders = true;
+    uint64_t failures = 0;
+    for (uint64_t n = 0;; ++n) {
+        ledger.reset();
+        CountingAllocator allocator;
+        allocator.failAt = n;
+        CoreHost on = fixture.on;
+        on.host.allocator = &allocator.callbacks;
+        const CoreSteps steps = runCoreSteps(on);
+        expectOnlyOutOfHostMemory(steps, n);
+        EXPECT_EQ(allocator.live(), 0u) << n;
+        EXPECT_EQ(allocator.strangers(), 0u) << n;
+        EXPECT_EQ(ledger.leaks(), "") << n;
+        failures += steps.failed.size();
+        if (allocator.calls() <= n) break; // there is no such allocation
+    }
+    fault = {};
+    EXPECT_GT(failures, 20u);
+    std::printf("faults: %llu host allocations failed one at a time, the driver's among them\n", static_cast<unsigned long long>(failures));
 }

@@ -1,5 +1,7 @@
 #include "support/core_steps.hpp"
 
+#include <gtest/gtest.h>
+
 namespace vkattn::test {
 namespace {
 
@@ -89,6 +91,15 @@ class Steps {
 
 CoreSteps runCoreSteps(const CoreHost &on) {
     return Steps(on).run();
+}
+
+void expectOnlyOutOfHostMemory(const CoreSteps &steps, uint64_t allocation) {
+    EXPECT_LE(steps.failed.size(), 1u) << "allocation " << allocation;
+    for (const CoreStep &step : steps.failed) {
+        EXPECT_EQ(step.result, VKATTN_ERROR_OUT_OF_HOST_MEMORY) << step.name << ", allocation " << allocation << ": " << step.message;
+        EXPECT_NE(step.message, "") << step.name << ", allocation " << allocation;
+    }
+    for (const std::string &text : steps.again) ADD_FAILURE() << text << ", allocation " << allocation;
 }
 
 } // namespace vkattn::test

@@ -37,4 +37,7 @@ struct CoreSteps {
 };
 [[nodiscard]] CoreSteps runCoreSteps(const CoreHost &on);
 
+// At most one step failed, for want of host memory, and says so.
+void expectOnlyOutOfHostMemory(const CoreSteps &steps, uint64_t allocation);
+
 } // namespace vkattn::test

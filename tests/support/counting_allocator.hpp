@@ -18,23 +18,22 @@ class CountingAllocator {
     VkAllocationCallbacks callbacks{this, allocate, reallocate, free, nullptr, nullptr};
 
     [[nodiscard]] uint64_t calls() const {
-        return locked([this] { return calls_; });
+        const std::lock_guard lock(mutex_);
+        return calls_;
     }
     [[nodiscard]] size_t live() const {
-        return locked([this] { return live_.size(); });
+        const std::lock_guard lock(mutex_);
+        return live_.size();
     }
-    [[nodiscard]] uint32_t strangers() const {
-        return locked([this] { return strangers_; });
-    } // freed and not given by these
+    [[nodiscard]] uint32_t strangers() const { // freed and not given by these
+        const std::lock_guard lock(mutex_);
+        return strangers_;
+    }
 
   private:
     struct Block {
         size_t bytes, alignment;
     };
-    template <class Read> auto locked(Read read) const {
-        const std::lock_guard lock(mutex_);
-        return read();
-    }
     void *take(size_t bytes, size_t alignment) {
         const std::lock_guard lock(mutex_);
         if (calls_++ == failAt) return nullptr;
@@ -53,13 +52,18 @@ class CountingAllocator {
         ::operator delete (memory, std::align_val_t{found->second.alignment});
         live_.erase(found);
     }
+    size_t bytesOf(void *memory) const {
+        const std::lock_guard lock(mutex_);
+        const auto found = live_.find(memory);
+        return found == live_.end() ? 0 : found->second.bytes;
+    }
     static void *VKAPI_CALL allocate(void *self, size_t bytes, size_t alignment, VkSystemAllocationScope) {
         return static_cast<CountingAllocator *>(self)->take(bytes, alignment);
     }
     static void *VKAPI_CALL reallocate(void *self, void *before, size_t bytes, size_t alignment, VkSystemAllocationScope) {
         auto &own = *static_cast<CountingAllocator *>(self);
         void *memory = bytes ? own.take(bytes, alignment) : nullptr;
-        if (before && memory) std::memcpy(memory, before, std::min(bytes, own.locked([&] { return own.live_[before].bytes; })));
+        if (before && memory) std::memcpy(memory, before, std::min(bytes, own.bytesOf(before)));
         if (memory || !bytes) own.give(before);
         return memory;
     }
