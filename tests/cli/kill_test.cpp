@@ -25,9 +25,26 @@ class KillTest : public RunTest {
     // Ended, by the kill or by itself, when it returns. The delay is drawn from `least` to `most`.
     Outcome killed(const Arguments &command, Microseconds least, Microseconds most) {
         const int process = launch(command, {});
-        std::this_thread::sleep_for(least + Microseconds(random() % static_cast<uint64_t>((most - least).count() + 1)));
+        std::this_thread::sleep_for(drawn(least, most));
         ::kill(process, SIGKILL);
         return await(process);
+    }
+    // The same from when a temporary is there and has so many bytes, or `limit` has passed.
+    Outcome killedWhileWriting(const Arguments &command, uintmax_t bytes, Microseconds most, Microseconds limit) {
+        const int process = launch(command, {});
+        for (const auto end = Clock::now() + limit; Clock::now() < end && !writing(bytes);) std::this_thread::sleep_for(Microseconds(200));
+        std::this_thread::sleep_for(drawn(Microseconds(0), most));
+        ::kill(process, SIGKILL);
+        return await(process);
+    }
+    Microseconds drawn(Microseconds least, Microseconds most) {
+        return least + Microseconds(random() % static_cast<uint64_t>((most - least).count() + 1));
+    }
+    [[nodiscard]] bool writing(uintmax_t bytes) const {
+        std::error_code gone; // published meanwhile
+        for (const auto &entry : fs::directory_iterator(file("")))
+            if (entry.path().extension() == ".tmp" && entry.file_size(gone) >= bytes && !gone) return true;
+        return false;
     }
     Microseconds measure(const Arguments &command) {
         const auto begin = Clock::now();
@@ -76,8 +93,10 @@ TEST_F(KillTest, outputsOfRunAreWholeOrOld) {
                 writeBytes(file(name), old);
             else
                 fs::remove(file(name));
-        // One in three at any time, the others near the end, where it writes.
-        (void)killed(command, n % 3 == 0 ? Microseconds(0) : duration * 6 / 10, duration * 11 / 10);
+        if (n % 3 == 0)
+            (void)killed(command, Microseconds(0), duration * 11 / 10);
+        else
+            (void)killedWhileWriting(command, 1, duration / 8, duration * 3);
         size_t fresh = 0;
         for (size_t at = 0; at < names.size(); ++at) {
             const bool there = exists(names[at]);
@@ -128,11 +147,13 @@ TEST_F(KillTest, blobsAreWholeOrOld) {
     constexpr int kills = 35;
     constexpr size_t bytes = 4 << 20;
     Moments moments;
+    const Arguments command = {VKATTN_WRITER, "blob", "cache.bin", std::to_string(bytes)};
     writeBytes(file("cache.bin"), std::string(bytes, '\xff'));
     for (int n = 0; n < kills; ++n) {
         const std::string before = readBytes(file("cache.bin"));
-        EXPECT_EQ(killed({VKATTN_WRITER, "blob", "cache.bin", std::to_string(bytes)}, Microseconds(0), Microseconds(40000)).status,
-                  128 + SIGKILL);
+        const Outcome outcome = n % 3 == 0 ? killed(command, Microseconds(0), Microseconds(80000))
+                                           : killedWhileWriting(command, 1, Microseconds(3000), Microseconds(1000000));
+        EXPECT_EQ(outcome.status, 128 + SIGKILL);
         const std::string now = readBytes(file("cache.bin"));
         ASSERT_EQ(now.size(), bytes);
         ASSERT_EQ(now.find_first_not_of(now.front()), std::string::npos) << "two versions in one file";
@@ -147,10 +168,13 @@ TEST_F(KillTest, verdictsAreWholeOrOld) {
     std::string others; // of other devices: kept by whoever writes
     for (int n = 0; n < 200; ++n) others += "dead:beef:" + std::to_string(100 + n) + " 00000001 library - flash_coopmat trusted\n";
     writeBytes(file("verdicts"), others);
+    const Arguments command = {VKATTN_WRITER, "verdicts", "verdicts"};
     Moments moments;
     for (int n = 0; n < kills; ++n) {
         const std::string before = readBytes(file("verdicts"));
-        EXPECT_EQ(killed({VKATTN_WRITER, "verdicts", "verdicts"}, Microseconds(0), Microseconds(40000)).status, 128 + SIGKILL);
+        const Outcome outcome = n % 3 == 0 ? killed(command, Microseconds(0), Microseconds(80000))
+                                           : killedWhileWriting(command, 0, Microseconds(300), Microseconds(1000000));
+        EXPECT_EQ(outcome.status, 128 + SIGKILL);
         const std::string now = readBytes(file("verdicts"));
         ASSERT_EQ(now.compare(0, others.size(), others), 0) << "lines are lost";
         std::istringstream lines(now.substr(others.size()));

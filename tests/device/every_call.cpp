@@ -1,6 +1,7 @@
 #include "every_call.hpp"
 
 #include <gtest/gtest.h>
+#include <vulkan/vulkan.h>
 
 #include <chrono>
 
@@ -41,6 +42,24 @@ std::string Trial::text() const {
 
 namespace {
 
+// While one instance lives the loader keeps drivers loaded: a tenth of a second a trial.
+class LoadedDrivers {
+  public:
+    LoadedDrivers() {
+        VkInstanceCreateInfo info{};
+        info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+        if (vkCreateInstance(&info, nullptr, &instance_) != VK_SUCCESS) instance_ = VK_NULL_HANDLE;
+    }
+    ~LoadedDrivers() {
+        if (instance_) vkDestroyInstance(instance_, nullptr);
+    }
+    LoadedDrivers(const LoadedDrivers &) = delete;
+    LoadedDrivers &operator=(const LoadedDrivers &) = delete;
+
+  private:
+    VkInstance instance_ = VK_NULL_HANDLE;
+};
+
 void runTrial(const Trial &trial, const std::function<void(const Trial &)> &scenario) {
     scenario(trial);
     EXPECT_EQ(ledger.leaks(), "") << trial.text();
@@ -51,6 +70,7 @@ void runTrial(const Trial &trial, const std::function<void(const Trial &)> &scen
 
 void failEveryCall(const std::string &name, const std::function<void(const Trial &)> &scenario) {
     const auto start = std::chrono::steady_clock::now();
+    const LoadedDrivers loaded;
     ledger.reset();
     runTrial({}, scenario);
     for (const std::string &function : ledger.unwrapped) ADD_FAILURE() << "tests/support/faulty_vulkan.cpp has no wrapper of " << function;
