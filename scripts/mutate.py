@@ -103,7 +103,7 @@ class Copy:
         files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
         for name in filter(None, files):
             if name.startswith(("tests/", "bench/", "samples/", "docs/")):
-                continue
+                continue  # the tool needs none of them
             target = self.tree / name
             target.parent.mkdir(parents=True, exist_ok=True)
             source = (ROOT / name).read_bytes()

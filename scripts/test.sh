@@ -49,14 +49,14 @@ swiftshader() {
     rm -rf "$folder/package"
 }
 
-# ctest FOLDER [ARGUMENT...], and then what ctest hides of tests that passed or were skipped: drivers, cases, pipelines and seconds compiling, why a test was skipped.
+# ctest FOLDER [ARGUMENT...], and then what ctest hides of tests that passed or were skipped: drivers, cases, pipelines and seconds compiling, faults, why a test was skipped.
 run_tests() {
     local status=0
     ctest --test-dir "$1" --output-on-failure -j "$(nproc)" "${@:2}" || status=$?
     awk '/ Test: / { name = $NF; skipped = 0 }
          skipped { $0 = "skipped: " $0; skipped = 0 }
          /: Skipped$/ { skipped = 1; next }
-         /^(skipped.*|driver .* is not installed|[a-z]+ limits: |[0-9]+ cases|worst error|no Vulkan device)/ && !seen[name $0]++ { print "  " name ": " $0 }' "$1/Testing/Temporary/LastTest.log"
+         /^(skipped.*|driver .* is not installed|[a-z]+ limits: |[0-9]+ cases|worst error|no Vulkan device|(faults|kills|memory): )/ && !seen[name $0]++ { print "  " name ": " $0 }' "$1/Testing/Temporary/LastTest.log"
     return $status
 }
 

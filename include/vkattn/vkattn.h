@@ -196,7 +196,7 @@ typedef enum vkattn_need {
  * it has them and where the instance (apiVersion: its VkApplicationInfo::apiVersion, 0 = 1.0) allows their use; an extension that is part
  * of the usable core version is not listed. *count: room in names, then how many there are; names NULL asks for the count. Names are static
  * storage. Errors: INVALID_ARGUMENT (also where names has too little room: *count then says how much is needed), OUT_OF_HOST_MEMORY,
- * VULKAN. */
+ * OUT_OF_DEVICE_MEMORY, VULKAN. */
 VKATTN_API vkattn_result vkattnDeviceExtensions(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
                                                 VkPhysicalDevice physicalDevice, uint32_t apiVersion, vkattn_need need, uint32_t *count,
                                                 const char **names, vkattn_diagnostic *why);
@@ -288,8 +288,8 @@ VKATTN_API vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_prob
  * VKATTN_WORKSPACE where workspaceBytes > 0. Input bindings may overlap each other (V may be a view into K); outputs and workspace
  * overlap nothing else. Returns NOT_READY where a pipeline is missing and allowCompile is 0. Errors before anything is recorded:
  * INVALID_ARGUMENT, UNSUPPORTED, and with allowCompile what compiling answers (OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY, DEVICE_LOST,
- * VULKAN). Where the descriptor pool is exhausted or its memory is: OUT_OF_DEVICE_MEMORY or OUT_OF_HOST_MEMORY, and the command buffer may
- * hold part of the work: reset it. */
+ * VULKAN). Where the descriptor pool is exhausted or its memory is: OUT_OF_DEVICE_MEMORY or OUT_OF_HOST_MEMORY (VULKAN where the driver
+ * says something else), and the command buffer may hold part of the work: reset it. */
 VKATTN_API vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record,
                                       vkattn_diagnostic *why);
 

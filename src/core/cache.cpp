@@ -3,7 +3,7 @@
 #include "core/host_memory.hpp"
 #include "core/shader_bank.hpp"
 #include "core/specialize.hpp"
-#include "util/diagnostic.hpp"
+#include "core/vulkan_failure.hpp"
 
 #include <cstring>
 #include <new>
@@ -43,13 +43,6 @@ constexpr uint64_t finish(uint64_t state, uint64_t count) {
 uint64_t hashSpirv(uint64_t state, const Spirv &spirv) {
     for (size_t n = 0; n < spirv.bytes / 4; ++n) state = mix(state, spirv.words[n]);
     return mix(state, spirv.bytes);
-}
-
-vkattn_result cacheFailure(vkattn_diagnostic *why, VkResult result, const char *call) {
-    const vkattn_result code = result == VK_ERROR_OUT_OF_HOST_MEMORY     ? VKATTN_ERROR_OUT_OF_HOST_MEMORY
-                               : result == VK_ERROR_OUT_OF_DEVICE_MEMORY ? VKATTN_ERROR_OUT_OF_DEVICE_MEMORY
-                                                                         : VKATTN_ERROR_VULKAN;
-    return failVulkan(why, code, result, "%s failed with VkResult %d", call, static_cast<int>(result));
 }
 
 // VkPipelineCacheHeaderVersionOne: length, version, vendor, device, UUID.
@@ -128,7 +121,7 @@ vkattn_result PipelineCaches::createCache(size_t bytes, const void *data, VkPipe
     info.initialDataSize = bytes;
     info.pInitialData = data;
     const VkResult r = table_->CreatePipelineCache(device_, &info, allocator_, &cache);
-    return r ? cacheFailure(why, r, "vkCreatePipelineCache") : VKATTN_OK;
+    return r ? vulkanFailure(why, r, "vkCreatePipelineCache") : VKATTN_OK;
 }
 
 bool PipelineCaches::knows(const Node *head, size_t payloadBytes, uint64_t payloadChecksum) const {
@@ -143,7 +136,7 @@ vkattn_result PipelineCaches::mergeInto(VkPipelineCache cache, const Node *head,
     uint32_t count = 0;
     for (const Node *node = head; node; node = node->next) sources[count++] = node->cache;
     const VkResult r = table_->MergePipelineCaches(device_, cache, count, sources);
-    return r ? cacheFailure(why, r, "vkMergePipelineCaches") : VKATTN_OK;
+    return r ? vulkanFailure(why, r, "vkMergePipelineCaches") : VKATTN_OK;
 }
 
 // Takes the cache.
@@ -200,7 +193,7 @@ vkattn_result PipelineCaches::exportTo(size_t &bytes, void *data, vkattn_diagnos
 vkattn_result PipelineCaches::writeBlob(VkPipelineCache cache, size_t &bytes, unsigned char *data, vkattn_diagnostic *why) {
     size_t payload = 0;
     VkResult r = table_->GetPipelineCacheData(device_, cache, &payload, nullptr);
-    if (r) return cacheFailure(why, r, "vkGetPipelineCacheData");
+    if (r) return vulkanFailure(why, r, "vkGetPipelineCacheData");
     const size_t room = bytes;
     bytes = blob::headerBytes + payload;
     if (!data) return VKATTN_OK;
@@ -211,11 +204,11 @@ vkattn_result PipelineCaches::writeBlob(VkPipelineCache cache, size_t &bytes, un
     if (r == VK_INCOMPLETE) {
         payload = 0;
         r = table_->GetPipelineCacheData(device_, cache, &payload, nullptr);
-        if (r) return cacheFailure(why, r, "vkGetPipelineCacheData");
+        if (r) return vulkanFailure(why, r, "vkGetPipelineCacheData");
         bytes = blob::headerBytes + payload;
         return fail(why, invalid, "room for %zu bytes, and the cache has just grown to %zu: ask again for the size", room, bytes);
     }
-    if (r) return cacheFailure(why, r, "vkGetPipelineCacheData");
+    if (r) return vulkanFailure(why, r, "vkGetPipelineCacheData");
     if (driverHeaderFault(payload, into)) payload = 0; // a driver that gives nothing it would take back: an empty cache
     bytes = blob::headerBytes + payload;
 

@@ -4,7 +4,7 @@
 #include "core/shaders.hpp"
 #include "core/specialize.hpp"
 #include "core/subgroups.hpp"
-#include "util/diagnostic.hpp"
+#include "core/vulkan_failure.hpp"
 
 #include <chrono>
 #include <new>
@@ -18,14 +18,6 @@ uint32_t foldedConstants(Stage stage) {
     if (stage >= Stage::flashCoopmat) return 15u << 10;
     constexpr uint32_t source = 1u << 8, rolledEdgesToOutType = 0x7fu << 11, dimOrder = 1u << 20;
     return stage >= Stage::flashPlain ? source | rolledEdgesToOutType | dimOrder : 0;
-}
-
-vkattn_result vulkanFailure(vkattn_diagnostic *why, VkResult result, const char *call, const char *what) {
-    const vkattn_result code = result == VK_ERROR_OUT_OF_HOST_MEMORY     ? VKATTN_ERROR_OUT_OF_HOST_MEMORY
-                               : result == VK_ERROR_OUT_OF_DEVICE_MEMORY ? VKATTN_ERROR_OUT_OF_DEVICE_MEMORY
-                               : result == VK_ERROR_DEVICE_LOST          ? VKATTN_ERROR_DEVICE_LOST
-                                                                         : VKATTN_ERROR_VULKAN;
-    return failVulkan(why, code, result, "%s failed with VkResult %d for %s", call, static_cast<int>(result), what);
 }
 
 } // namespace
@@ -52,8 +44,10 @@ vkattn_result Pipelines::createLayout(uint32_t slots, bool pushDescriptors, Pipe
     setInfo.flags = pushDescriptors ? VkDescriptorSetLayoutCreateFlags{VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR} : 0;
     setInfo.bindingCount = slots;
     setInfo.pBindings = bindings;
-    if (const VkResult r = table_->CreateDescriptorSetLayout(device_, &setInfo, allocator_, &layout.set))
+    if (const VkResult r = table_->CreateDescriptorSetLayout(device_, &setInfo, allocator_, &layout.set)) {
+        layout.set = VK_NULL_HANDLE; // undefined after a failure
         return vulkanFailure(why, r, "vkCreateDescriptorSetLayout", "storage buffers");
+    }
     giveName(VK_OBJECT_TYPE_DESCRIPTOR_SET_LAYOUT, reinterpret_cast<uint64_t>(layout.set), "storage buffers");
 
     const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(Dispatch::pushWords)};
@@ -63,8 +57,10 @@ vkattn_result Pipelines::createLayout(uint32_t slots, bool pushDescriptors, Pipe
     layoutInfo.pSetLayouts = &layout.set;
     layoutInfo.pushConstantRangeCount = 1;
     layoutInfo.pPushConstantRanges = &range;
-    if (const VkResult r = table_->CreatePipelineLayout(device_, &layoutInfo, allocator_, &layout.pipelines))
+    if (const VkResult r = table_->CreatePipelineLayout(device_, &layoutInfo, allocator_, &layout.pipelines)) {
+        layout.pipelines = VK_NULL_HANDLE;
         return vulkanFailure(why, r, "vkCreatePipelineLayout", "storage buffers and 128 bytes of push constants");
+    }
     giveName(VK_OBJECT_TYPE_PIPELINE_LAYOUT, reinterpret_cast<uint64_t>(layout.pipelines), "storage buffers");
     return VKATTN_OK;
 }

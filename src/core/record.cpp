@@ -2,8 +2,8 @@
 
 #include "core/operands.hpp"
 #include "core/slices.hpp"
+#include "core/vulkan_failure.hpp"
 #include "core/zone.hpp"
-#include "util/diagnostic.hpp"
 
 #include <new>
 
@@ -186,11 +186,10 @@ vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record
             result = recorder.record(dispatch, pipelines.find(dispatch.key));
         }
         if (result != VK_SUCCESS)
-            return failVulkan(
-                why, result == VK_ERROR_OUT_OF_HOST_MEMORY ? VKATTN_ERROR_OUT_OF_HOST_MEMORY : VKATTN_ERROR_OUT_OF_DEVICE_MEMORY, result,
-                "vkAllocateDescriptorSets failed with VkResult %d at dispatch %u of %u; make the pool as large as "
-                "vkattn_requirements says",
-                static_cast<int>(result), slice.first + n, plan.dispatchCount);
+            return failVulkan(why, codeOf(result), result,
+                              "vkAllocateDescriptorSets failed with VkResult %d at dispatch %u of %u; make the pool as large as "
+                              "vkattn_requirements says",
+                              static_cast<int>(result), slice.first + n, plan.dispatchCount);
     }
     return VKATTN_OK;
 }

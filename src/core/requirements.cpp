@@ -1,7 +1,7 @@
 #include "core/requirements.hpp"
 
 #include "core/host_memory.hpp"
-#include "util/diagnostic.hpp"
+#include "core/vulkan_failure.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -211,8 +211,7 @@ vkattn_result listExtensions(std::span<const ExtensionRow> rows, const PhysicalD
         }
         if (r < 0) {
             hostFree(nullptr, listed);
-            return failVulkan(why, r == VK_ERROR_OUT_OF_HOST_MEMORY ? VKATTN_ERROR_OUT_OF_HOST_MEMORY : VKATTN_ERROR_VULKAN, r,
-                              "vkEnumerateDeviceExtensionProperties failed with VkResult %d", static_cast<int>(r));
+            return vulkanFailure(why, r, "vkEnumerateDeviceExtensionProperties");
         }
     }
     const uint32_t room = count;

@@ -58,15 +58,17 @@ Device::Failure Device::reserve(Buffer &buffer, uint64_t bytes, bool hostVisible
         failure.why += " (" + std::to_string(requirements.size >> 20) + " MiB)";
         return failure;
     }
-    r = table_.BindBufferMemory(device_, buffer.buffer, buffer.memory, 0);
-    if (!r && hostVisible) {
-        void *mapped = nullptr;
-        r = table_.MapMemory(device_, buffer.memory, 0, VK_WHOLE_SIZE, 0, &mapped);
-        buffer.mapped = static_cast<unsigned char *>(mapped);
-    }
-    if (r) {
+    if ((r = table_.BindBufferMemory(device_, buffer.buffer, buffer.memory, 0))) {
         release(buffer);
-        return failed("binding or mapping memory", r);
+        return failed("vkBindBufferMemory", r);
+    }
+    if (hostVisible) {
+        void *mapped = nullptr;
+        if ((r = table_.MapMemory(device_, buffer.memory, 0, VK_WHOLE_SIZE, 0, &mapped))) {
+            release(buffer);
+            return failed("vkMapMemory", r);
+        }
+        buffer.mapped = static_cast<unsigned char *>(mapped);
     }
     buffer.size = size;
     return {};

@@ -57,22 +57,8 @@ bool Device::open(const Instance &instance, const Instance::Found &found, const 
     unified_ = found.info.type == DeviceType::cpu || found.info.type == DeviceType::integrated;
     table_.GetDeviceQueue(device_, family, 0, &queue_);
 
-    VkCommandPoolCreateInfo poolInfo{};
-    poolInfo.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-    poolInfo.queueFamilyIndex = family;
-    VkFenceCreateInfo fenceInfo{};
-    fenceInfo.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO;
-    VkResult r = table_.CreateCommandPool(device_, &poolInfo, nullptr, &pool_);
-    if (!r) {
-        VkCommandBufferAllocateInfo allocate{};
-        allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-        allocate.commandPool = pool_;
-        allocate.commandBufferCount = 1;
-        r = table_.AllocateCommandBuffers(device_, &allocate, &commands_);
-    }
-    if (!r) r = table_.CreateFence(device_, &fenceInfo, nullptr, &fence_);
-    if (r) {
-        why = failureText("creating the command pool, command buffer or fence", r);
+    if (const Failure failure = createCommands(family)) {
+        why = failure.why;
         return false;
     }
     VkPhysicalDeviceProperties properties;
@@ -108,6 +94,29 @@ bool Device::open(const Instance &instance, const Instance::Found &found, const 
         return false;
     }
     return true;
+}
+
+Device::Failure Device::createCommands(uint32_t family) {
+    VkCommandPoolCreateInfo poolInfo{};
+    poolInfo.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    poolInfo.queueFamilyIndex = family;
+    // What a call that failed leaves in its handle is undefined.
+    if (const VkResult r = table_.CreateCommandPool(device_, &poolInfo, nullptr, &pool_)) {
+        pool_ = VK_NULL_HANDLE;
+        return failed("vkCreateCommandPool", r);
+    }
+    VkCommandBufferAllocateInfo allocate{};
+    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    allocate.commandPool = pool_;
+    allocate.commandBufferCount = 1;
+    if (const VkResult r = table_.AllocateCommandBuffers(device_, &allocate, &commands_)) return failed("vkAllocateCommandBuffers", r);
+    VkFenceCreateInfo fenceInfo{};
+    fenceInfo.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO;
+    if (const VkResult r = table_.CreateFence(device_, &fenceInfo, nullptr, &fence_)) {
+        fence_ = VK_NULL_HANDLE;
+        return failed("vkCreateFence", r);
+    }
+    return {};
 }
 
 Device::~Device() {
@@ -168,7 +177,10 @@ Device::Failure Device::prepareDescriptorPool(const vkattn_requirements &require
     info.maxSets = requirements.descriptorSetCount;
     info.poolSizeCount = 1;
     info.pPoolSizes = &size;
-    if (const VkResult r = table_.CreateDescriptorPool(device_, &info, nullptr, &descriptors_)) return failed("vkCreateDescriptorPool", r);
+    if (const VkResult r = table_.CreateDescriptorPool(device_, &info, nullptr, &descriptors_)) {
+        descriptors_ = VK_NULL_HANDLE;
+        return failed("vkCreateDescriptorPool", r);
+    }
     descriptorSets_ = requirements.descriptorSetCount;
     storageDescriptors_ = requirements.storageDescriptorCount;
     return {};
@@ -251,14 +263,19 @@ Device::Failure Device::recordSlice(const vkattn_problem &problem, std::span<con
     return {};
 }
 
-Device::Failure Device::submitTimed(double &milliseconds) {
+Device::Failure Device::submitTimed(double &milliseconds, bool &deviceTimestamps) {
     const auto start = std::chrono::steady_clock::now();
     if (auto f = submitAndWait()) return f;
     milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    if (!queries_) return {};
     uint64_t stamps[2] = {};
-    if (queries_ && table_.GetQueryPoolResults(device_, queries_, 0, 2, sizeof stamps, stamps, 8,
-                                               VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) == VK_SUCCESS)
+    const VkResult r =
+        table_.GetQueryPoolResults(device_, queries_, 0, 2, sizeof stamps, stamps, 8, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+    if (r == VK_ERROR_DEVICE_LOST) return failed("vkGetQueryPoolResults", r);
+    if (r == VK_SUCCESS)
         milliseconds = static_cast<double>((stamps[1] - stamps[0]) & timestampMask_) * timestampPeriod_ * 1e-6;
+    else
+        deviceTimestamps = false;
     return {};
 }
 
@@ -297,7 +314,7 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
             double milliseconds = 0;
             if (slices > 1)
                 if (auto f = recordSlice(problem, bound, slice)) return f;
-            if (auto f = submitTimed(milliseconds)) return f;
+            if (auto f = submitTimed(milliseconds, timing.deviceTimestamps)) return f;
             whole += milliseconds;
             most = std::max(most, milliseconds);
         }

@@ -60,10 +60,12 @@ class Device {
     [[nodiscard]] Failure download(const Buffer &from, void *data, uint64_t bytes);
     [[nodiscard]] Failure copyThroughStaging(const Buffer &buffer, unsigned char *data, uint64_t bytes, bool toDevice);
 
+    [[nodiscard]] Failure createCommands(uint32_t family); // pool, command buffer and fence
     [[nodiscard]] Failure begin();
     [[nodiscard]] Failure submitAndWait();
     [[nodiscard]] Failure recordSlice(const vkattn_problem &problem, std::span<const vkattn_binding> bindings, uint32_t slice);
-    [[nodiscard]] Failure submitTimed(double &milliseconds);
+    // By the wall clock, and `deviceTimestamps` false, where the device has no timestamps or does not give them.
+    [[nodiscard]] Failure submitTimed(double &milliseconds, bool &deviceTimestamps);
     [[nodiscard]] Failure prepareDescriptorPool(const vkattn_requirements &requirements);
     [[nodiscard]] Failure bindAnything(const vkattn_problem &problem, std::vector<vkattn_binding> &bindings); // buffers of any content
     [[nodiscard]] Failure time(const vkattn_problem &problem, double &milliseconds);                          // median of three

@@ -131,7 +131,9 @@ std::string failureText(const char *call, VkResult result) {
                  {VK_ERROR_EXTENSION_NOT_PRESENT, "VK_ERROR_EXTENSION_NOT_PRESENT"},
                  {VK_ERROR_FEATURE_NOT_PRESENT, "VK_ERROR_FEATURE_NOT_PRESENT"},
                  {VK_ERROR_INCOMPATIBLE_DRIVER, "VK_ERROR_INCOMPATIBLE_DRIVER"},
-                 {VK_ERROR_TOO_MANY_OBJECTS, "VK_ERROR_TOO_MANY_OBJECTS"}};
+                 {VK_ERROR_TOO_MANY_OBJECTS, "VK_ERROR_TOO_MANY_OBJECTS"},
+                 {VK_ERROR_FRAGMENTATION, "VK_ERROR_FRAGMENTATION"},
+                 {VK_ERROR_UNKNOWN, "VK_ERROR_UNKNOWN"}};
     for (const auto &entry : names)
         if (entry.result == result) return std::string(call) + " failed: " + entry.name;
     return std::string(call) + " failed: VkResult " + std::to_string(static_cast<int>(result));
@@ -140,8 +142,7 @@ std::string failureText(const char *call, VkResult result) {
 std::unique_ptr<Instance> Instance::create(const RuntimeOptions &options, std::string &why) {
     std::unique_ptr<Instance> instance(new Instance);
     instance->log_ = options.log;
-    if (!instance->makeInstance(options, why)) return nullptr;
-    instance->findDevices();
+    if (!instance->makeInstance(options, why) || !instance->findDevices(why)) return nullptr;
     return instance;
 }
 
@@ -162,7 +163,11 @@ bool Instance::makeInstance(const RuntimeOptions &options, std::string &why) {
     }
     const auto enumerateVersion = reinterpret_cast<PFN_vkEnumerateInstanceVersion>(get(nullptr, "vkEnumerateInstanceVersion"));
     uint32_t loaderVersion = VK_API_VERSION_1_0;
-    if (enumerateVersion) enumerateVersion(&loaderVersion);
+    if (enumerateVersion)
+        if (const VkResult r = enumerateVersion(&loaderVersion)) {
+            why = failureText("vkEnumerateInstanceVersion", r);
+            return false;
+        }
     apiVersion_ = std::min(loaderVersion, VK_API_VERSION_1_3); // modules with VK_NV_cooperative_matrix2 are SPIR-V 1.6
 
     std::vector<const char *> extensions, layers;
@@ -222,7 +227,7 @@ bool Instance::makeInstance(const RuntimeOptions &options, std::string &why) {
         messengerInfo.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
         messengerInfo.pfnUserCallback = onMessage;
         messengerInfo.pUserData = &log_;
-        if (createMessenger) createMessenger(instance_, &messengerInfo, nullptr, &messenger_);
+        if (!createMessenger || createMessenger(instance_, &messengerInfo, nullptr, &messenger_) != VK_SUCCESS) messenger_ = VK_NULL_HANDLE;
     }
     return true;
 }
@@ -237,15 +242,24 @@ Instance::~Instance() {
     if (table_.DestroyInstance) table_.DestroyInstance(instance_, nullptr);
 }
 
-void Instance::findDevices() {
+bool Instance::findDevices(std::string &why) {
     uint32_t count = 0;
-    if (table_.EnumeratePhysicalDevices(instance_, &count, nullptr) != VK_SUCCESS) return;
-    std::vector<VkPhysicalDevice> handles(count);
-    if (table_.EnumeratePhysicalDevices(instance_, &count, handles.data()) < 0) return;
+    std::vector<VkPhysicalDevice> handles;
+    VkResult r = table_.EnumeratePhysicalDevices(instance_, &count, nullptr);
+    if (r == VK_SUCCESS) {
+        handles.resize(count);
+        r = table_.EnumeratePhysicalDevices(instance_, &count, handles.data());
+    }
+    if (r < 0) {
+        why = failureText("vkEnumeratePhysicalDevices", r);
+        return false;
+    }
     handles.resize(count);
     for (const VkPhysicalDevice handle : handles) found_.push_back({handle, describe(handle)});
     std::stable_sort(found_.begin(), found_.end(), [](const Found &a, const Found &b) { return rank(a.info.type) < rank(b.info.type); });
     for (size_t n = 0; n < found_.size(); ++n) found_[n].info.index = static_cast<uint32_t>(n);
+    if (found_.empty()) why = "the Vulkan drivers that were found have no device";
+    return !found_.empty();
 }
 
 std::vector<VkExtensionProperties> Instance::listedExtensions(VkPhysicalDevice device) const {

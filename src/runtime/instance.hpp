@@ -19,7 +19,7 @@ struct DeviceFeatures {
 
 class Instance {
   public:
-    // NULL with the reason where there is no loader, or no driver that makes an instance.
+    // NULL with the reason where there is no loader, no driver that makes an instance, or no device.
     [[nodiscard]] static std::unique_ptr<Instance> create(const RuntimeOptions &options, std::string &why);
     ~Instance();
     Instance(const Instance &) = delete;
@@ -29,7 +29,7 @@ class Instance {
         VkPhysicalDevice handle;
         DeviceInfo info;
     };
-    [[nodiscard]] const std::vector<Found> &devices() const { return found_; } // ranked
+    [[nodiscard]] const std::vector<Found> &devices() const { return found_; } // ranked, at least one
     [[nodiscard]] const InstanceTable &table() const { return table_; }
     [[nodiscard]] VkInstance handle() const { return instance_; }
     [[nodiscard]] uint32_t apiVersion() const { return apiVersion_; }
@@ -41,7 +41,7 @@ class Instance {
   private:
     Instance() = default;
     [[nodiscard]] bool makeInstance(const RuntimeOptions &options, std::string &why);
-    void findDevices();
+    [[nodiscard]] bool findDevices(std::string &why);
     [[nodiscard]] DeviceInfo describe(VkPhysicalDevice device) const;
     [[nodiscard]] std::vector<VkExtensionProperties> listedExtensions(VkPhysicalDevice device) const;
 

@@ -198,7 +198,6 @@ std::vector<DeviceInfo> Runtime::devices(std::string *whyEmpty, PFN_vkGetInstanc
     std::vector<DeviceInfo> list;
     if (const auto instance = Instance::create(options, why)) {
         for (const auto &found : instance->devices()) list.push_back(found.info);
-        if (list.empty()) why = "the Vulkan drivers that were found have no device";
     }
     if (whyEmpty) *whyEmpty = list.empty() ? why : std::string();
     return list;
@@ -218,8 +217,7 @@ std::unique_ptr<Runtime> Runtime::open(const RuntimeOptions &options, OpenStatus
 
     std::string why;
     impl.instance = Instance::create(options, why);
-    if (impl.instance && impl.instance->devices().empty()) why = "the Vulkan drivers that were found have no device";
-    if (impl.instance && !impl.instance->devices().empty()) {
+    if (impl.instance) {
         const std::vector<const Instance::Found *> candidates = choose(impl.instance->devices(), options.device, text);
         if (candidates.empty()) {
             result = OpenStatus::unknownDevice;

@@ -1,13 +1,12 @@
 // "Every call on one context may run at the same time on any thread": eight threads do so, under ThreadSanitizer where the compiler has it
 // (CMakeLists.txt), against a Vulkan whose every call is instrumented. A program of its own, without GoogleTest: everything in it but the
 // C++ library is compiled with the sanitizer. Exit status: 0, 1 where an answer was wrong, 66 where there was a race.
+#include "support/counting_allocator.hpp"
 #include "support/fake_vulkan.hpp"
 #include "support/seed.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <barrier>
-#include <mutex>
-#include <set>
 #include <thread>
 
 // Also where the program is started by hand.
@@ -52,29 +51,6 @@ std::vector<vkattn_problem> problems() {
     return list;
 }
 
-// VkAllocationCallbacks that any thread may call, as the header says they are.
-struct Allocator {
-    std::mutex mutex;
-    std::set<void *> live;
-    VkAllocationCallbacks callbacks{this, allocate, nullptr, free, nullptr, nullptr};
-    static void *VKAPI_CALL allocate(void *self, size_t bytes, size_t, VkSystemAllocationScope) {
-        auto &own = *static_cast<Allocator *>(self);
-        void *memory = ::operator new(bytes);
-        const std::lock_guard lock(own.mutex);
-        own.live.insert(memory);
-        return memory;
-    }
-    static void VKAPI_CALL free(void *self, void *memory) {
-        auto &own = *static_cast<Allocator *>(self);
-        if (!memory) return;
-        {
-            const std::lock_guard lock(own.mutex);
-            check(own.live.erase(memory) == 1, "memory freed that was not given");
-        }
-        ::operator delete(memory);
-    }
-};
-
 // What one thread does: it has a command buffer and a pool of its own, as Vulkan asks.
 class Worker {
   public:
@@ -101,6 +77,7 @@ class Worker {
         }
         case 1:
             describe(p);
+            explain(p);
             break;
         case 2:
             check(vkattnPrewarm(context_, &p, 1, &why_) == VKATTN_OK, "prewarm", why_.message);
@@ -130,6 +107,15 @@ class Worker {
         check(vkattnDescribe(&caps, 0, nullptr, 0, &p, memory.data(), &bytes, &dispatches, &count, &why_) == VKATTN_OK, "describe",
               why_.message);
         check(count > 0 && dispatches[0].spirvBytes > 0, "an empty description");
+    }
+    void explain(const vkattn_problem &p) {
+        vkattn_caps caps{};
+        caps.structSize = sizeof caps;
+        check(vkattnContextCaps(context_, &caps) == VKATTN_OK, "caps");
+        vkattn_explanation explanation{};
+        explanation.structSize = sizeof explanation;
+        check(vkattnExplain(&caps, 0, nullptr, 0, &p, &explanation, &why_) == VKATTN_OK, "explain", why_.message);
+        check(explanation.dispatchCount > 0 && explanation.choice[0], "an empty explanation");
     }
     // Others compile and import meanwhile: the size that was asked for may be too small by now, and a context takes so many imports only.
     void keepPipelines() {
@@ -185,7 +171,7 @@ int main() {
     for (uint32_t round = 0; round < rounds; ++round) {
         FakeVulkan fake;
         fake.pushDescriptors = round % 2 == 0;
-        Allocator allocator;
+        CountingAllocator allocator;
         vkattn_host host = fake.host();
         host.allocator = &allocator.callbacks;
         Context context;
@@ -211,7 +197,8 @@ int main() {
         twins += fake.pipelinesCreated - static_cast<uint32_t>(fake.pipelines);
         context = {};
         check(fake.nothingLives(), "Vulkan objects are left");
-        check(allocator.live.empty(), "host memory is left");
+        check(allocator.live() == 0, "host memory is left");
+        check(allocator.strangers() == 0, "memory freed that was not given");
         check(fake.error == nullptr, "Vulkan", fake.error ? fake.error.load() : "");
     }
     std::printf("%u rounds of %u threads, %u pipelines were compiled twice, %u failures; ThreadSanitizer: %s\n", rounds, threadCount, twins,

@@ -4,6 +4,8 @@
 #include "environment.hpp"
 #include "host.hpp"
 
+#include <cstring>
+
 using namespace vkattn;
 using namespace vkattn::test;
 

@@ -3,6 +3,7 @@
 #include "host.hpp"
 
 #include <chrono>
+#include <cstring>
 
 using namespace vkattn;
 using namespace vkattn::test;

@@ -74,7 +74,6 @@ struct FakeVulkan {
     bool nanPreserve = true;
     bool fullSubgroups = true; // VkPhysicalDeviceSubgroupSizeControlFeatures
     bool pushDescriptors = true;
-    uint32_t pipelinesUntilFailure = UINT32_MAX; // then vkCreateComputePipelines answers VK_ERROR_OUT_OF_DEVICE_MEMORY
 
     // Everything that vkattn_host needs; extensions as `pushDescriptors` and `fullSubgroups` say.
     [[nodiscard]] vkattn_host host();

@@ -149,7 +149,7 @@ TEST_F(Requirements, extensionCallsThatBreakTheRulesAreRefused) {
     refused(fakeGetInstanceProcAddr, instance, handle, static_cast<vkattn_need>(2), &count);
     refused([](VkInstance, const char *) -> PFN_vkVoidFunction { return nullptr; }, instance, handle, VKATTN_HELPFUL, &count);
     for (const auto &[vulkan, expected] : {std::pair{VK_ERROR_OUT_OF_HOST_MEMORY, VKATTN_ERROR_OUT_OF_HOST_MEMORY},
-                                           {VK_ERROR_OUT_OF_DEVICE_MEMORY, VKATTN_ERROR_VULKAN},
+                                           {VK_ERROR_OUT_OF_DEVICE_MEMORY, VKATTN_ERROR_OUT_OF_DEVICE_MEMORY},
                                            {VK_ERROR_INITIALIZATION_FAILED, VKATTN_ERROR_VULKAN}}) {
         fake.enumerating = vulkan;
         EXPECT_EQ(

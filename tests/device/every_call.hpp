@@ -1,0 +1,26 @@
+// For tests that let every Vulkan call fail in turn: what the library owes for each failure, and the count of what was tried.
+#pragma once
+
+#include "support/faulty_vulkan.hpp"
+#include "vkattn/vkattn.hpp"
+
+#include <functional>
+#include <string>
+
+namespace vkattn::test {
+
+// Calls that the library does without where they fail: what they bring is an extra.
+[[nodiscard]] bool isTolerated(const std::string &function);
+// The code that such an error becomes.
+[[nodiscard]] vkattn_result codeOf(VkResult error);
+
+// Runs `scenario` once undisturbed and then once for each call and each error that the call may return, with `ledger` set up so. `scenario`
+// checks what it sees; that nothing leaks and no dead object is used is checked here. Prints how much was tried.
+struct Trial {
+    std::string function, phase; // of the call that fails; empty: none does
+    VkResult error = VK_SUCCESS;
+    [[nodiscard]] std::string text() const;
+};
+void failEveryCall(const std::string &name, const std::function<void(const Trial &)> &scenario);
+
+} // namespace vkattn::test

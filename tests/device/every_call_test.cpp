@@ -1,0 +1,239 @@
+// Every Vulkan call of the runtime fails in turn, with every error that it may return: opening, prewarming, self-test, running, running
+// again. The code and the reason are the documented ones, answers are right wherever they come from, nothing leaks, and the next run works
+// or says that the device is lost.
+#include "environment.hpp"
+#include "every_call.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+// Tiny tiles, which compile sooner; stages are small anyway.
+const std::string tiles = "vkattn-tuning 1\nflash maxDim=512 dimLanes=2 rowLanes=2 rowsPerLane=1 keysPerLane=1\n"
+                          "decode maxDim=512 dimLanes=2 keyLanes=2 rowsPerLane=1 keysPerLane=1\n";
+
+Case caseOf(vkattn_kernel kernel, uint32_t slices = 0) {
+    Case c;
+    c.name = "every call";
+    c.batch = 1, c.heads = c.kvHeads = 2;
+    c.queryTokens = kernel == VKATTN_KERNEL_DECODE ? 1 : 9;
+    c.keyTokens = 11, c.headDim = c.valueDim = 8;
+    c.causal = c.lse = true;
+    c.outStyle = Style::padded;
+    c.kernel = kernel;
+    c.slices = slices;
+    return c;
+}
+
+bool right(const test::Instance &in) {
+    vkattn_verify_report report{};
+    return vkattnCpuVerify(&in.problem, in.operands.data(), static_cast<uint32_t>(in.operands.size()), nullptr, &report, nullptr) ==
+               VKATTN_OK &&
+           report.passed;
+}
+
+bool contains(const std::string &text, const std::string &part) {
+    return text.find(part) != std::string::npos;
+}
+
+// What one life of a runtime said, and where the call failed in it.
+class Life {
+  public:
+    Life(const Trial &trial, const RuntimeOptions &options, const Case &c) : trial_(trial), options_(options) {
+        Random random = randomFor(c.name);
+        instance_ = makeInstance(c, random);
+        options_.getInstanceProcAddr = faultyGetInstanceProcAddr;
+        options_.log = [this](const char *message) { log_ += message; };
+    }
+
+    void live() {
+        ledger.phase = "open";
+        OpenStatus status = OpenStatus::ok;
+        std::string message;
+        const auto runtime = Runtime::open(options_, &status, &message);
+        if (!runtime) {
+            EXPECT_FALSE(options_.allowFallback);
+            EXPECT_EQ(status, OpenStatus::deviceUnusable);
+            expectReason(message);
+            return;
+        }
+        onCpu_ = runtime->device() == nullptr;
+        if (onCpu_)
+            expectReason(runtime->fallbackReason());
+        else
+            EXPECT_TRUE(!struckIn("open") || isTolerated(trial_.function)) << "opened as if nothing had happened";
+        prewarm(*runtime);
+        run(*runtime, "run");
+        run(*runtime, "next run");
+        ledger.phase = "close";
+    }
+
+  private:
+    [[nodiscard]] bool struckIn(const char *phase) const { return ledger.struck && trial_.phase == phase; }
+    // Without what the call brings, nothing has to go wrong; a lost device is never an extra.
+    [[nodiscard]] bool mayPass() const { return isTolerated(trial_.function) && trial_.error != VK_ERROR_DEVICE_LOST; }
+
+    void expectReason(const std::string &reason) const {
+        if (trial_.error == VK_ERROR_INCOMPATIBLE_DRIVER && contains(reason, "no Vulkan driver was found")) return; // what to do is clear
+        EXPECT_TRUE(contains(reason, trial_.function)) << "'" << reason << "' does not name " << trial_.function;
+    }
+
+    void prewarm(Runtime &runtime) {
+        ledger.phase = "prewarm";
+        std::string why;
+        const vkattn_result result = runtime.prewarm({&instance_->problem, 1}, &why);
+        if (onCpu_) {
+            EXPECT_EQ(result, VKATTN_OK);
+            return;
+        }
+        if (!struckIn("prewarm") || mayPass()) {
+            EXPECT_EQ(result, VKATTN_OK) << why;
+        } else if (selfTestFailed() && !ledger.lost) {
+            EXPECT_EQ(result, VKATTN_OK) << why; // another kernel takes the problem
+        } else {
+            EXPECT_EQ(result, codeOf(trial_.error)) << why;
+            expectReason(why);
+        }
+    }
+
+    // Of a kernel that is then not used: the log says why.
+    [[nodiscard]] bool selfTestFailed() const { return contains(log_, "could not run") && contains(log_, trial_.function); }
+
+    void run(Runtime &runtime, const char *phase) {
+        ledger.phase = phase;
+        Random random = randomFor(phase);
+        instance_->out.fillRandomly(random);
+        instance_->lse.fillRandomly(random);
+        const Outputs before = instance_->outputs();
+        const bool lostBefore = ledger.lost;
+        const RunResult result = runtime.run(instance_->problem, instance_->operands);
+        EXPECT_EQ(instance_->damage(before), "");
+        const std::string reason = result.fallbackReason + result.message;
+        const bool failed = lostBefore || (struckIn(phase) && !mayPass() && !(selfTestFailed() && !ledger.lost));
+        if (result.status != VKATTN_OK) {
+            EXPECT_TRUE(!options_.allowFallback && failed) << phase << ": " << reason;
+            EXPECT_EQ(result.status, codeOf(trial_.error));
+            EXPECT_TRUE(std::memcmp(before.out.data(), instance_->out.data(), before.out.bytes()) == 0) << "something was written";
+        } else {
+            EXPECT_TRUE(right(*instance_) || (fault.emptyShaders && result.kernel != "cpu")) << phase;
+            EXPECT_EQ(result.kernel == "cpu", onCpu_ || failed) << phase << ": " << reason;
+        }
+        if (onCpu_ || failed) expectReason(reason);
+        if (ledger.lost) {
+            EXPECT_TRUE(contains(reason, "the device was lost")) << reason;
+        }
+    }
+
+    const Trial &trial_;
+    RuntimeOptions options_;
+    std::unique_ptr<test::Instance> instance_;
+    std::string log_;
+    bool onCpu_ = false;
+};
+
+// What the device computes is looked at where its shaders are real: compiling them is most of the time. What the CPU computes, always.
+void failEveryCallOf(const std::string &name, const RuntimeOptions &options, const Case &c) {
+    failEveryCall(name + (options.allowFallback ? ", falling back" : ", not falling back"),
+                  [&](const Trial &trial) { Life(trial, options, c).live(); });
+}
+
+RuntimeOptions tiny(bool allowFallback) {
+    RuntimeOptions options;
+    options.allowFallback = allowFallback;
+    options.selfTest = 0;
+    options.tuning = tiles;
+    return options;
+}
+
+class EveryCall : public testing::Test {
+  protected:
+    void SetUp() override { fault = {}; }
+    void TearDown() override { fault = {}; }
+};
+
+} // namespace
+
+TEST_F(EveryCall, failsWithTheStagedKernel) {
+    failEveryCallOf("staged", tiny(true), caseOf(VKATTN_KERNEL_STAGED));
+    fault.emptyShaders = true;
+    failEveryCallOf("staged", tiny(false), caseOf(VKATTN_KERNEL_STAGED));
+}
+TEST_F(EveryCall, failsWithTheFlashKernelInSlices) {
+    fault.emptyShaders = true;
+    failEveryCallOf("flash in 3 slices", tiny(true), caseOf(VKATTN_KERNEL_FLASH, 3));
+    failEveryCallOf("flash in 3 slices", tiny(false), caseOf(VKATTN_KERNEL_FLASH, 3));
+}
+TEST_F(EveryCall, failsWithTheDecodeKernelAndDescriptorPools) {
+    fault.emptyShaders = fault.hidePushDescriptors = true;
+    failEveryCallOf("decode with descriptor pools", tiny(true), caseOf(VKATTN_KERNEL_DECODE));
+}
+TEST_F(EveryCall, failsWithAStagingBuffer) {
+    fault.emptyShaders = fault.pretendDiscrete = true;
+    failEveryCallOf("staged through a staging buffer", tiny(true), caseOf(VKATTN_KERNEL_STAGED));
+}
+TEST_F(EveryCall, failsWithASelfTest) {
+    fault.emptyShaders = true; // the self-test finds that flash is wrong, and another kernel takes the problem
+    RuntimeOptions options = tiny(true);
+    options.selfTest = 1u << VKATTN_KERNEL_FLASH;
+    Case c = caseOf(VKATTN_KERNEL_AUTO);
+    c.queryTokens = 40, c.keyTokens = 50, c.headDim = c.valueDim = 64;
+    failEveryCallOf("self-test", options, c);
+}
+
+namespace {
+
+Case slicedCase() {
+    Case c = caseOf(VKATTN_KERNEL_STAGED, 9);
+    c.queryTokens = 200, c.keyTokens = 30, c.headDim = c.valueDim = 16;
+    return c;
+}
+
+RuntimeOptions smallChunks() {
+    RuntimeOptions options = tiny(true);
+    options.maxWorkspaceBytes = 4096; // many dispatches: work for every slice
+    options.getInstanceProcAddr = faultyGetInstanceProcAddr;
+    return options;
+}
+
+// Twice: with the device lost by the given call of `function`.
+void expectTheCpu(const char *function, int call) {
+    Random random = randomFor("lost");
+    const auto instance = makeInstance(slicedCase(), random);
+    const auto runtime = Runtime::open(smallChunks(), nullptr, nullptr);
+    ASSERT_TRUE(runtime && runtime->device());
+    fault = {function, VK_ERROR_DEVICE_LOST, 1, call};
+    for (int run = 0; run < 2; ++run) {
+        instance->out.fillRandomly(random);
+        const Outputs before = instance->outputs();
+        const RunResult result = runtime->run(instance->problem, instance->operands);
+        const std::string where = std::string(function) + " of slice " + std::to_string(call) + ", run " + std::to_string(run);
+        EXPECT_EQ(result.status, VKATTN_OK) << where << ": " << result.message;
+        EXPECT_EQ(result.kernel, "cpu") << where;
+        EXPECT_TRUE(contains(result.fallbackReason, std::string("the device was lost: ") + function)) << result.fallbackReason;
+        EXPECT_TRUE(right(*instance)) << where;
+        EXPECT_EQ(instance->damage(before), "") << where;
+    }
+    fault = {};
+}
+
+} // namespace
+
+// In the middle of the work: the CPU computes all of it, what the device has done is not mixed in, and this runtime stays with the CPU.
+TEST_F(EveryCall, aDeviceLostInAnySliceIsAnsweredByTheCpu) {
+    Random random = randomFor("lost");
+    const auto instance = makeInstance(slicedCase(), random);
+    const auto runtime = Runtime::open(smallChunks(), nullptr, nullptr);
+    ASSERT_TRUE(runtime && runtime->device());
+    ledger.calls.clear();
+    ASSERT_EQ(runtime->run(instance->problem, instance->operands).kernel, "staged");
+    const auto slices = std::count_if(ledger.calls.begin(), ledger.calls.end(),
+                                      [](const Ledger::Call &call) { return std::string(call.function) == "vkQueueSubmit"; });
+    EXPECT_EQ(slices, 9);
+    for (const char *function : {"vkQueueSubmit", "vkWaitForFences"})
+        for (int slice = 0; slice < slices; ++slice) expectTheCpu(function, slice);
+    std::printf("faults: the device was lost by the submit and by the wait of each of %d slices\n", static_cast<int>(slices));
+}

@@ -1,0 +1,131 @@
+// Every Vulkan call of a context fails in turn, with every error that it may return: the step that made it says so, leaves nothing behind
+// and works when it is tried again.
+#include "every_call.hpp"
+#include "host.hpp"
+#include "support/core_steps.hpp"
+#include "support/counting_allocator.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+std::vector<vkattn_problem> problems() {
+    std::vector<vkattn_problem> list;
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+        const vkattn_layout q = packed(VKATTN_F32, 1, 2, kernel == VKATTN_KERNEL_DECODE ? 1 : 9, 8), k = packed(VKATTN_F32, 1, 2, 9, 8);
+        list.push_back(problem(q, k, k, q));
+        list.back().kernel = kernel;
+    }
+    return list;
+}
+
+// One host for all trials: what it makes itself does not pass the ledger.
+class Fixture {
+  public:
+    explicit Fixture(const HostOptions &options) : host(options) {
+        if (!host.ready) return;
+        const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 4096};
+        VkDescriptorPoolCreateInfo info{};
+        info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+        info.maxSets = 256;
+        info.poolSizeCount = 1;
+        info.pPoolSizes = &size;
+        EXPECT_EQ(vkCreateDescriptorPool(host.device, &info, nullptr, &pool_), VK_SUCCESS);
+        on.host = host.host;
+        on.problems = problems();
+        on.buffer = host.buffer, on.bufferBytes = 1 << 20, on.mapped = host.mapped;
+        on.begin = [this](uint32_t sets, uint32_t descriptors) { return begin(sets, descriptors); };
+        on.phase = [](const std::string &step) { ledger.phase = step; };
+    }
+    ~Fixture() {
+        if (pool_) vkDestroyDescriptorPool(host.device, pool_, nullptr);
+    }
+    Fixture(const Fixture &) = delete;
+    Fixture &operator=(const Fixture &) = delete;
+
+    Host host;
+    CoreHost on;
+
+  private:
+    CoreHost::Target begin(uint32_t sets, uint32_t descriptors) {
+        EXPECT_LE(sets, 256u);
+        EXPECT_LE(descriptors, 4096u);
+        EXPECT_EQ(vkResetDescriptorPool(host.device, pool_, 0), VK_SUCCESS);
+        EXPECT_EQ(vkResetCommandPool(host.device, host.pool, 0), VK_SUCCESS);
+        VkCommandBufferBeginInfo info{};
+        info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+        EXPECT_EQ(vkBeginCommandBuffer(host.commands, &info), VK_SUCCESS);
+        return {host.commands, sets ? pool_ : VK_NULL_HANDLE};
+    }
+    VkDescriptorPool pool_ = VK_NULL_HANDLE;
+};
+
+void check(const Trial &trial, const CoreSteps &steps) {
+    for (const std::string &text : steps.again) ADD_FAILURE() << text << ": " << trial.text();
+    if (trial.function.empty() || isTolerated(trial.function)) {
+        for (const CoreStep &step : steps.failed) ADD_FAILURE() << step.name << ": " << step.message << ": " << trial.text();
+        return;
+    }
+    ASSERT_EQ(steps.failed.size(), 1u) << trial.text();
+    const CoreStep &step = steps.failed.front();
+    const bool refused = step.name == "import" && trial.function == "vkCreatePipelineCache" && codeOf(trial.error) == VKATTN_ERROR_VULKAN;
+    EXPECT_EQ(step.result, refused ? VKATTN_CACHE_REJECTED : codeOf(trial.error)) << step.message << ": " << trial.text();
+    EXPECT_NE(step.message.find(trial.function), std::string::npos) << step.message << ": " << trial.text();
+    EXPECT_EQ(step.name, trial.phase);
+}
+
+void failEveryCallOf(const std::string &name, const HostOptions &options) {
+    Fixture fixture(options);
+    ASSERT_TRUE(fixture.host.ready) << fixture.host.why;
+    fault = {};
+    fault.emptyShaders = true;
+    failEveryCall(name, [&](const Trial &trial) { check(trial, runCoreSteps(fixture.on)); });
+    fault = {};
+}
+
+} // namespace
+
+TEST(EveryCoreCall, failsWithPushDescriptors) {
+    HostOptions options;
+    options.apiVersion = VK_API_VERSION_1_2;
+    options.askVkattn = options.debugUtils = true;
+    failEveryCallOf("core with push descriptors and labels", options);
+}
+
+TEST(EveryCoreCall, failsWithADescriptorPool) {
+    HostOptions options;
+    options.apiVersion = VK_API_VERSION_1_2;
+    failEveryCallOf("core with descriptor pools", options);
+}
+
+// Also of what the driver asks for through the callbacks, which is most.
+TEST(EveryCoreCall, hostMemoryRunsOut) {
+    HostOptions options;
+    options.apiVersion = VK_API_VERSION_1_2;
+    options.askVkattn = true;
+    Fixture fixture(options);
+    ASSERT_TRUE(fixture.host.ready) << fixture.host.why;
+    fault = {};
+    fault.emptyShaders = true;
+    uint64_t failures = 0;
+    for (uint64_t n = 0;; ++n) {
+        ledger.reset();
+        CountingAllocator allocator;
+        allocator.failAt = n;
+        CoreHost on = fixture.on;
+        on.host.allocator = &allocator.callbacks;
+        const CoreSteps steps = runCoreSteps(on);
+        expectOnlyOutOfHostMemory(steps, n);
+        EXPECT_EQ(allocator.live(), 0u) << n;
+        EXPECT_EQ(allocator.strangers(), 0u) << n;
+        EXPECT_EQ(ledger.leaks(), "") << n;
+        failures += steps.failed.size();
+        if (allocator.calls() <= n) break; // there is no such allocation
+    }
+    fault = {};
+    EXPECT_GT(failures, 20u);
+    std::printf("faults: %llu host allocations failed one at a time, the driver's among them\n", static_cast<unsigned long long>(failures));
+}

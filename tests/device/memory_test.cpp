@@ -1,0 +1,109 @@
+// Memory stays flat: random problems, one after the other, over a few pipelines in one process. VKATTN_TEST_MEMORY_PROBLEMS says how many.
+#include "environment.hpp"
+#include "support/faulty_vulkan.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+constexpr uint32_t most = 40; // tokens, and pipelines
+constexpr uint64_t rssSlack = 4 << 20, heapSlack = 1 << 20;
+
+// VmRSS; 0: this system does not say.
+uint64_t residentBytes() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.rfind("VmRSS:", 0) == 0) return std::strtoull(line.c_str() + 6, nullptr, 10) << 10;
+    return 0;
+}
+// What is in use of malloc's; 0: nobody knows.
+uint64_t heapBytes() {
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+    const auto info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+#else
+    return 0;
+#endif
+}
+uint64_t grown(uint64_t from, uint64_t to) {
+    return to > from ? to - from : 0;
+}
+
+// What chooses pipelines.
+std::vector<Case> configurations() {
+    std::vector<Case> list;
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE})
+        for (const bool lse : {false, true})
+            for (const bool causal : {false, true}) {
+                Case c;
+                c.name = "memory";
+                c.kernel = kernel, c.lse = lse, c.causal = causal;
+                c.headDim = c.valueDim = 8;
+                c.batch = 2, c.heads = c.kvHeads = 4;
+                c.queryTokens = kernel == VKATTN_KERNEL_DECODE ? 4 : most, c.keyTokens = most;
+                list.push_back(c);
+            }
+    return list;
+}
+
+Case resized(Case c, Random &random) {
+    c.batch = between(random, 1, c.batch);
+    c.heads = c.kvHeads = between(random, 1, c.heads);
+    c.queryTokens = between(random, 1, c.queryTokens);
+    c.keyTokens = between(random, 1, c.keyTokens);
+    c.slices = random() % 8 == 0 ? 3 : 0;
+    return c;
+}
+
+} // namespace
+
+TEST(Memory, isFlatOverManyProblems) {
+    const char *given = std::getenv("VKATTN_TEST_MEMORY_PROBLEMS");
+    const unsigned long count = given ? std::strtoul(given, nullptr, 10) : 1000;
+    ASSERT_GT(count, 0u);
+    fault = {};
+    ledger.reset();
+    RuntimeOptions options;
+    options.allowFallback = false;
+    options.selfTest = 0;
+    options.getInstanceProcAddr = faultyGetInstanceProcAddr;
+    options.tuning = "vkattn-tuning 1\nflash maxDim=512 dimLanes=2 rowLanes=2 rowsPerLane=1 keysPerLane=1\n"
+                     "decode maxDim=512 dimLanes=2 keyLanes=2 rowsPerLane=1 keysPerLane=1\n";
+    std::string message;
+    const auto runtime = Runtime::open(options, nullptr, &message);
+    ASSERT_TRUE(runtime) << message;
+    Random random = randomFor("memory");
+    const std::vector<Case> list = configurations();
+    const auto run = [&](const Case &c) {
+        const auto instance = makeInstance(c, random);
+        ASSERT_EQ(runAndCheck(*runtime, *instance), "");
+        ledger.calls.clear();
+    };
+    for (int pass = 0; pass < 3; ++pass) // buffers have their largest size then, and the driver's threads their memory
+        for (const Case &c : list) run(c);
+    for (int n = 0; n < 100; ++n) run(resized(list[random() % list.size()], random));
+    const uint32_t pipelines = runtime->compileStatistics().pipelines;
+    const uint64_t resident = residentBytes(), heap = heapBytes();
+    const size_t objects = ledger.live.size();
+    for (unsigned long n = 0; n < count && !HasFatalFailure(); ++n) run(resized(list[random() % list.size()], random));
+    const uint64_t residentNow = residentBytes(), heapNow = heapBytes();
+    std::printf(
+        "memory: %lu problems over %u pipelines: resident %.1f MiB before, %.1f MiB after; on the heap %.2f and %.2f MiB; %zu and %zu "
+        "Vulkan objects\n",
+        count, pipelines, static_cast<double>(resident) * 0x1p-20, static_cast<double>(residentNow) * 0x1p-20,
+        static_cast<double>(heap) * 0x1p-20, static_cast<double>(heapNow) * 0x1p-20, objects, ledger.live.size());
+    EXPECT_LE(runtime->compileStatistics().pipelines, most);
+    EXPECT_EQ(runtime->compileStatistics().pipelines, pipelines) << "the first pass did not compile all";
+    EXPECT_EQ(ledger.live.size(), objects);
+    EXPECT_LE(grown(heap, heapNow), heapSlack);
+#if !defined(__SANITIZE_ADDRESS__) // which keeps what was freed
+    EXPECT_LE(grown(resident, residentNow), rssSlack);
+#endif
+}

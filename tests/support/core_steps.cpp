@@ -1,0 +1,105 @@
+#include "support/core_steps.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vkattn::test {
+namespace {
+
+class Steps {
+  public:
+    explicit Steps(const CoreHost &on) : on_(on) {}
+
+    CoreSteps run() {
+        Context context;
+        step("create", [&] { return context.create(on_.host, &why_); });
+        if (!context) return std::move(report_);
+        for (const vkattn_problem &problem : on_.problems) {
+            vkattn_requirements needs{};
+            step("query", [&] { return context.query(problem, needs, &why_); });
+            step("prewarm", [&] { return context.prewarm({&problem, 1}, &why_); });
+            step("record", [&] { return record(context, problem, needs); });
+        }
+        keepPipelines(context);
+        test(context);
+        on_.phase("destroy");
+        return std::move(report_);
+    }
+
+  private:
+    template <class Do> void step(const char *name, Do what) {
+        on_.phase(name);
+        why_ = {};
+        const vkattn_result result = what();
+        if (result == VKATTN_OK) return;
+        report_.failed.push_back({name, result, why_.message});
+        why_ = {};
+        if (const vkattn_result second = what())
+            report_.again.push_back(std::string(name) + ": " + std::to_string(second) + ", " + why_.message);
+    }
+
+    vkattn_result record(const Context &context, const vkattn_problem &problem, const vkattn_requirements &needs) {
+        const CoreHost::Target target = on_.begin(needs.descriptorSetCount, needs.storageDescriptorCount);
+        std::vector<vkattn_binding> bindings;
+        uint64_t at = 0;
+        for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+            const auto role = static_cast<vkattn_role>(n);
+            const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&problem, role);
+            if (bytes == 0) continue;
+            const uint64_t words = (bytes + 3) / 4 * 4;
+            bindings.push_back({role, on_.buffer, at, words});
+            at = (at + words + 255) / 256 * 256;
+        }
+        if (at > on_.bufferBytes) report_.again.emplace_back("the buffer is too small for the test's problems");
+        return context.record(problem, target.commands, bindings, target.pool, &why_);
+    }
+
+    void keepPipelines(const Context &context) {
+        // One byte off, so that the library has to align what the driver reads.
+        std::vector<std::byte> blob;
+        size_t bytes = 0;
+        const auto exported = [&]() -> vkattn_result {
+            if (const auto r = context.cacheBytes(bytes, &why_)) return r;
+            blob.resize(bytes + 1);
+            return context.exportCache(std::span(blob).subspan(1), bytes, &why_);
+        };
+        step("export", exported);
+        step("import", [&] { return context.importCache(std::span(blob).subspan(1, bytes), &why_); });
+        step("export", exported); // of two caches, merged
+    }
+
+    void test(const Context &context) {
+        constexpr vkattn_kernel kernel = VKATTN_KERNEL_FLASH;
+        vkattn_self_test needs{};
+        step("self-test", [&] { return context.selfTestQuery(kernel, needs, &why_); });
+        if (needs.bufferBytes > on_.bufferBytes) report_.again.emplace_back("the buffer is too small for the self-test");
+        step("self-test", [&] { return context.selfTestFill(kernel, on_.mapped, &why_); });
+        step("self-test", [&] {
+            const CoreHost::Target target = on_.begin(needs.descriptorSetCount, needs.storageDescriptorCount);
+            return context.selfTestRecord(kernel, target.commands, on_.buffer, 0, target.pool, &why_);
+        });
+        vkattn_verdict verdict = VKATTN_VERDICT_MAX;
+        step("self-test", [&] { return context.selfTestJudge(kernel, on_.mapped, verdict, &why_); });
+        if (verdict != VKATTN_VERDICT_WRONG) report_.again.emplace_back("the self-test trusts what nobody computed");
+    }
+
+    const CoreHost &on_;
+    CoreSteps report_;
+    vkattn_diagnostic why_{};
+};
+
+} // namespace
+
+CoreSteps runCoreSteps(const CoreHost &on) {
+    return Steps(on).run();
+}
+
+void expectOnlyOutOfHostMemory(const CoreSteps &steps, uint64_t allocation) {
+    EXPECT_LE(steps.failed.size(), 1u) << "allocation " << allocation;
+    for (const CoreStep &step : steps.failed) {
+        EXPECT_EQ(step.result, VKATTN_ERROR_OUT_OF_HOST_MEMORY) << step.name << ", allocation " << allocation << ": " << step.message;
+        EXPECT_NE(step.message, "") << step.name << ", allocation " << allocation;
+    }
+    for (const std::string &text : steps.again) ADD_FAILURE() << text << ", allocation " << allocation;
+}
+
+} // namespace vkattn::test

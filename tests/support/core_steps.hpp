@@ -1,0 +1,43 @@
+// All that a host asks of a context, step by step: for tests that let every step fail in every way. Nothing is submitted.
+#pragma once
+
+#include "vkattn/vkattn.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace vkattn::test {
+
+struct CoreStep {
+    std::string name; // "create", "query", "prewarm", "record", "export", "import", "self-test"
+    vkattn_result result = VKATTN_OK;
+    std::string message;
+};
+
+struct CoreHost {
+    vkattn_host host{};
+    std::vector<vkattn_problem> problems; // each is queried, compiled and recorded
+    VkBuffer buffer = VK_NULL_HANDLE;     // operands and workspace of one problem after the other, or the self-test
+    uint64_t bufferBytes = 0;
+    void *mapped = nullptr;
+    // Before each recording: an empty command buffer and a pool (VK_NULL_HANDLE: push descriptors) with so much in it.
+    struct Target {
+        VkCommandBuffer commands = VK_NULL_HANDLE;
+        VkDescriptorPool pool = VK_NULL_HANDLE;
+    };
+    std::function<Target(uint32_t sets, uint32_t descriptors)> begin;
+    std::function<void(const std::string &step)> phase; // before each step
+};
+
+// Every step in order, then the context is destroyed. What fails is done again, and has to work then: `again` says what else it answered.
+struct CoreSteps {
+    std::vector<CoreStep> failed;
+    std::vector<std::string> again;
+};
+[[nodiscard]] CoreSteps runCoreSteps(const CoreHost &on);
+
+// At most one step failed, for want of host memory, and says so.
+void expectOnlyOutOfHostMemory(const CoreSteps &steps, uint64_t allocation);
+
+} // namespace vkattn::test
