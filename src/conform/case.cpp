@@ -243,7 +243,7 @@ void Instance::collectOperands() {
     const auto addArray = [&](vkattn_role role, auto &array) { operands.push_back({role, array.data(), array.size() * 4}); };
     add(VKATTN_Q, q);
     add(VKATTN_K, k);
-    add(VKATTN_V, v);
+    add(VKATTN_V, c.valuesInKeys ? k : v);
     add(VKATTN_OUT, out);
     if (c.lse) add(VKATTN_LSE, lse);
     if (c.weights) add(VKATTN_WEIGHTS, weights);
@@ -425,6 +425,11 @@ void fillData(Instance &in, Random &random) {
         fill(in.k, [&](uint32_t, uint32_t, uint32_t, uint32_t d) { return static_cast<float>(d % 3); });
         fill(in.v, [&](auto...) { return normal(random); });
         break;
+    case Data::denormal:
+        fill(in.q, [&](auto...) { return normal(random); });
+        fill(in.k, [&](auto...) { return normal(random); });
+        fill(in.v, [&](auto...) { return 1e-39f * normal(random); });
+        break;
     case Data::extreme: {
         const float size = std::sqrt((c.q == VKATTN_F16 || c.k == VKATTN_F16 ? 6e4f : 1e4f) / (scale * static_cast<float>(c.headDim)));
         fill(in.q, [&](auto...) { return random() % 2 ? size : -size; });
@@ -460,6 +465,12 @@ void describe(Instance &in, SequenceLength total) {
     p.k = makeLayout(c.k, {batch, c.kvHeads, total.keys, c.headDim}, c.kStyle);
     p.v = makeLayout(c.v, {batch, c.kvHeads, total.keys, c.valueDim}, c.vStyle);
     p.out = makeLayout(c.out, {batch, c.heads, total.queries, c.valueDim}, c.outStyle);
+    if (c.sharedHeads) p.k.strideElems[1] = p.v.strideElems[1] = p.q.strideElems[0] = 0;
+    if (c.valuesInKeys) {
+        p.v = p.k;
+        p.v.extent[3] = c.valueDim;
+        p.v.offsetElems += static_cast<uint64_t>(((c.headDim - c.valueDim - 1) | 1) * p.k.strideElems[3]);
+    }
     if (c.lse) p.lse = makeLayout(VKATTN_F32, {batch, c.heads, total.queries, 1}, c.outStyle);
     const uint32_t full[4] = {c.batch, c.heads, p.maxSeqQ ? p.maxSeqQ : total.queries, p.maxSeqK ? p.maxSeqK : total.keys};
     if (c.weights) p.weights = makeLayout(c.weightsType, full, c.weightsStyle);
@@ -480,6 +491,7 @@ std::unique_ptr<Instance> makeInstance(const Case &asked, Random &random) {
     auto made = std::make_unique<Instance>();
     Instance &in = *made;
     in.c = asked;
+    if (asked.valuesInKeys) in.c.v = asked.k, in.c.headDim = std::max(asked.headDim, asked.valueDim + 1);
     const Case &c = in.c;
     if (c.ragged && !c.sequenceLengths.empty()) in.c.batch = static_cast<uint32_t>(c.sequenceLengths.size());
     describe(in, c.ragged ? drawSequences(in, random) : SequenceLength{c.queryTokens, c.keyTokens});
@@ -523,34 +535,54 @@ std::unique_ptr<Instance> makeInstance(const Case &asked, Random &random) {
     if (c.sinks || c.alibi) drawHeads(in, random);
     in.collectOperands();
     fillData(in, random);
-    if (c.poison) poison(in);
+    if (c.poison && !c.sharedHeads && !c.valuesInKeys) poison(in);
     return made;
 }
 
-std::string runAndCheck(Runtime &runtime, Instance &in, vkattn_verify_report *reportOut) {
+Ran runAndVerify(Runtime &runtime, Instance &in) {
+    Ran ran;
     const Outputs before = in.outputs();
-    const RunResult result = runtime.run(in.problem, in.operands);
-    if (result.status != VKATTN_OK) return "run: " + result.message;
-    if (!result.fallbackReason.empty()) return "fell back to the CPU: " + result.fallbackReason;
-
-    vkattn_verify_report report{};
+    ran.result = runtime.run(in.problem, in.operands);
+    if (ran.result.status != VKATTN_OK) {
+        ran.wrong = "run: " + ran.result.message;
+        return ran;
+    }
+    if (!ran.result.fallbackReason.empty()) {
+        ran.wrong = "fell back to the CPU: " + ran.result.fallbackReason;
+        return ran;
+    }
     vkattn_verify_options options{};
     options.structSize = sizeof options;
     options.allRows = 1;
-    options.probabilityUnit = result.probabilityUnit;
-    options.probabilityFloor = result.probabilityFloor;
+    options.probabilityUnit = ran.result.probabilityUnit;
+    options.probabilityFloor = ran.result.probabilityFloor;
+    const vkattn_problem &p = in.problem;
+    // Starting threads takes longer than checking small cases.
+    const double work = static_cast<double>(p.q.extent[0]) * p.q.extent[1] * p.q.extent[2] * p.k.extent[2] * (in.c.headDim + in.c.valueDim);
+    options.threads = work < 3e6 ? 1 : 0;
     vkattn_diagnostic why{};
-    if (vkattnCpuVerify(&in.problem, in.operands.data(), static_cast<uint32_t>(in.operands.size()), &options, &report, &why) != VKATTN_OK)
-        return std::string("verify: ") + why.message;
-    if (reportOut) *reportOut = report;
-    if (!report.passed) {
+    if (vkattnCpuVerify(&p, in.operands.data(), static_cast<uint32_t>(in.operands.size()), &options, &ran.report, &why) != VKATTN_OK) {
+        ran.wrong = std::string("verify: ") + why.message;
+    } else if (!ran.report.passed) {
+        const vkattn_verify_report &r = ran.report;
         char text[400];
-        std::snprintf(text, sizeof text, "role %d at [%u, %u, %u, %u]: got %.9g, expected %.9g, error %.3g, bound %.3g",
-                      static_cast<int>(report.worstRole), report.worstIndex[0], report.worstIndex[1], report.worstIndex[2],
-                      report.worstIndex[3], report.worstGot, report.worstExpected, report.worstError, report.worstBound);
-        return text;
+        std::snprintf(text, sizeof text, "%s at [%u, %u, %u, %u]: got %.9g, expected %.9g, error %.3g, bound %.3g",
+                      r.worstRole == VKATTN_LSE       ? "lse"
+                      : r.worstRole == VKATTN_WEIGHTS ? "weights"
+                                                      : "out",
+                      r.worstIndex[0], r.worstIndex[1], r.worstIndex[2], r.worstIndex[3], r.worstGot, r.worstExpected, r.worstError,
+                      r.worstBound);
+        ran.wrong = text;
+    } else {
+        ran.wrong = in.damage(before);
     }
-    return in.damage(before);
+    return ran;
+}
+
+std::string runAndCheck(Runtime &runtime, Instance &in, vkattn_verify_report *report) {
+    Ran ran = runAndVerify(runtime, in);
+    if (report) *report = ran.report;
+    return std::move(ran.wrong);
 }
 
 } // namespace vkattn::conform

@@ -21,10 +21,11 @@ enum class Style {
 };
 
 enum class Data {
-    normal,  // N(0, 1)
-    needle,  // one key dominates every row; V encodes the key's number
-    equal,   // all logits equal: the output is the mean of the visible V
-    extreme, // logits up to +-1e4 (f32) or +-6e4 (f16)
+    normal,   // N(0, 1)
+    needle,   // one key dominates every row; V encodes the key's number
+    equal,    // all logits equal: the output is the mean of the visible V
+    extreme,  // logits up to +-1e4 (f32) or +-6e4 (f16)
+    denormal, // values of V that are denormal in f32, which devices may flush to 0
 };
 
 // Document ids of the tokens, over values that are unsigned and not small.
@@ -69,8 +70,10 @@ struct Case {
     uint32_t slices = 0;
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
     Data data = Data::normal;
-    uint32_t needle = 0; // Data::needle: which key
-    bool poison = true;  // NaN and infinity in K and V wherever no row may see them
+    uint32_t needle = 0;       // Data::needle: which key
+    bool poison = true;        // NaN and infinity in K and V wherever no row may see them
+    bool sharedHeads = false;  // all heads read the same keys and values, all batch entries the same queries: strides of 0. No poison
+    bool valuesInKeys = false; // V is a view into K at an odd offset; its dim is at most that of the keys. No poison
 };
 
 // A tensor in host memory with canaries around and between its elements.
@@ -133,13 +136,24 @@ struct Instance {
 
 [[nodiscard]] std::unique_ptr<Instance> makeInstance(const Case &c, Random &random);
 
-// Runs on the runtime, which must not fall back, and checks the result and the canaries. Empty: all is right.
+// A run on the runtime, which must not fall back, and what is wrong with it.
+struct Ran {
+    RunResult result;
+    vkattn_verify_report report{}; // where the run succeeded
+    std::string wrong;             // empty: the result is within its bounds, and no byte changed that must not
+};
+[[nodiscard]] Ran runAndVerify(Runtime &runtime, Instance &instance);
+// Only what is wrong; "run: " and the message where the run failed.
 [[nodiscard]] std::string runAndCheck(Runtime &runtime, Instance &instance, vkattn_verify_report *report = nullptr);
 
-// The case matrix: every option, pairs of options, odd sizes, needle data, extremes. `full` adds all pairs.
+// The case matrix: every option, pairs of options, odd sizes, needle data, extremes. `full` adds all pairs. Names of pairs have a "_".
 [[nodiscard]] std::vector<Case> caseMatrix(Random &random, bool full);
 // What a form of a kernel compiles in bounded time. Every option alone, but of the types and dims a few that the seed draws; and of the
 // other cases, pairs of options among them, those that share the pipelines of these, with `pipelines` more. Without weights.
 [[nodiscard]] std::vector<Case> formMatrix(Random &random, size_t pipelines);
+// Cases with the same signature have the same pipelines, on one kernel and device.
+[[nodiscard]] std::string pipelineSignature(const Case &c);
+// Up to `most` random options at once.
+[[nodiscard]] Case randomCase(Random &random, uint32_t most);
 
 } // namespace vkattn::conform

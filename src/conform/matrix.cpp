@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
-#include <tuple>
+#include <string>
 
 namespace vkattn::conform {
 namespace {
@@ -56,6 +56,8 @@ const Option options[] = {
     {"hostileRagged", [](Case &c, Random &r) { c.ragged = c.hostileRagged = true, c.batch = between(r, 2, 5); }},
     {"documents", [](Case &c, Random &r) { c.documents = r() % 2 ? Documents::runs : Documents::random; }},
     {"deterministic", [](Case &c, Random &) { c.deterministic = true; }},
+    {"sharedHeads", [](Case &c, Random &) { c.sharedHeads = true, c.heads = c.kvHeads = 3; }},
+    {"valuesInKeys", [](Case &c, Random &r) { c.valuesInKeys = true, c.headDim = c.valueDim + between(r, 1, 9); }},
     {"tokenMajor", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::tokenMajor; }},
     {"padded", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::padded; }},
     {"dimMajor", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::dimMajor; }},
@@ -74,6 +76,15 @@ Case baseCase(Random &random, std::string name) {
     c.keyTokens = between(random, 1, 70);
     c.headDim = c.valueDim = between(random, 1, 40);
     return c;
+}
+
+// Options that change sizes may have made them disagree.
+void makeAgree(Case &c) {
+    if (c.heads % c.kvHeads) c.kvHeads = 1;
+    if (c.ragged) c.lengths = c.hostileLengths = false;
+    if (c.bitMaskBroadcast) c.maskBroadcast.reset();
+    if (c.valuesInKeys) c.v = c.k, c.headDim = std::max(c.headDim, c.valueDim + 1);
+    c.name.erase(std::remove(c.name.begin(), c.name.end(), '.'), c.name.end());
 }
 
 // Cases of single options at their edges.
@@ -221,13 +232,31 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
         Case &many = add("manyHeads");
         many.batch = 3, many.heads = 24, many.kvHeads = 8, many.queryTokens = 9, many.keyTokens = 13;
     }
-    for (Case &c : cases) { // options that change sizes may have made them disagree
-        if (c.heads % c.kvHeads) c.kvHeads = 1;
-        if (c.ragged) c.lengths = c.hostileLengths = false;
-        if (c.bitMaskBroadcast) c.maskBroadcast.reset();
-        c.name.erase(std::remove(c.name.begin(), c.name.end(), '.'), c.name.end());
-    }
+    for (Case &c : cases) makeAgree(c);
     return cases;
+}
+
+std::string pipelineSignature(const Case &c) {
+    const uint32_t overlays = (c.softcap > 0) | (c.alibi ? 2 : 0) | (c.biasBroadcast ? 4 : 0) | (c.maskBroadcast ? 8 : 0) |
+                              (c.bitMaskBroadcast ? 16 : 0) | (c.documents != Documents::none ? 32 : 0);
+    const uint32_t strided = c.kStyle == Style::dimMajor ? 64 : 0;
+    const uint32_t others = overlays || strided || c.lse || c.lengths || c.ragged || c.sinks ? 128 : 0;
+    std::string signature;
+    for (const uint32_t part : {c.headDim, c.valueDim, static_cast<uint32_t>(c.q), static_cast<uint32_t>(c.k), static_cast<uint32_t>(c.v),
+                                static_cast<uint32_t>(c.out), overlays | strided | others})
+        signature += std::to_string(part) + " ";
+    return signature;
+}
+
+Case randomCase(Random &random, uint32_t most) {
+    Case c = baseCase(random, "random");
+    for (uint32_t n = between(random, 0, most); n > 0; --n) {
+        const Option &option = options[random() % std::size(options)];
+        option.apply(c, random);
+        c.name += std::string("_") + option.name;
+    }
+    makeAgree(c);
+    return c;
 }
 
 std::vector<Case> formMatrix(Random &random, size_t pipelines) {
@@ -238,6 +267,7 @@ std::vector<Case> formMatrix(Random &random, size_t pipelines) {
         c.weights = false;
         const bool same = c.headDim == c.valueDim;
         c.headDim = 8, c.valueDim = same ? 8 : 5;
+        if (c.valuesInKeys) c.v = c.k;
         if (c.name == "oddDims") c.headDim = 5, c.valueDim = 7;
         (!single && c.name != "plain" ? others : typed ? types : cases).push_back(c);
     }
@@ -255,21 +285,12 @@ std::vector<Case> formMatrix(Random &random, size_t pipelines) {
     }
     std::shuffle(others.begin(), others.end(), random);
     std::stable_partition(others.begin(), others.end(), [](const Case &c) { return c.name.find('_') == std::string::npos; });
-    using Signature = std::tuple<uint32_t, uint32_t, vkattn_dtype, vkattn_dtype, vkattn_dtype, vkattn_dtype, uint32_t>;
-    std::set<Signature> known;
-    const auto isNew = [&](const Case &c, bool remember) {
-        const uint32_t overlays = (c.softcap > 0) | (c.alibi ? 2 : 0) | (c.biasBroadcast ? 4 : 0) | (c.maskBroadcast ? 8 : 0) |
-                                  (c.bitMaskBroadcast ? 16 : 0) | (c.documents != Documents::none ? 32 : 0);
-        const uint32_t strided = c.kStyle == Style::dimMajor ? 64 : 0;
-        const uint32_t options = overlays || strided || c.lse || c.lengths || c.ragged || c.sinks || c.alibi ? 128 : 0;
-        const Signature signature = {c.headDim, c.valueDim, c.q, c.k, c.v, c.out, overlays | strided | options};
-        return remember ? known.insert(signature).second : known.count(signature) == 0;
-    };
-    for (const Case &c : cases) (void)isNew(c, true);
+    std::set<std::string> known;
+    for (const Case &c : cases) known.insert(pipelineSignature(c));
     size_t taken = 0;
     for (const Case &c : others) {
-        if (isNew(c, false) && pipelines == 0) continue;
-        if (isNew(c, true)) --pipelines;
+        if (pipelines == 0 && !known.contains(pipelineSignature(c))) continue;
+        if (known.insert(pipelineSignature(c)).second) --pipelines;
         if (c.name.find('_') != std::string::npos && ++taken > 150) break;
         cases.push_back(c);
     }

@@ -10,7 +10,7 @@ enum class Extent {
     normal, // about 10 minutes
 };
 
-struct PlanOptions {
+struct Selection {
     Extent extent = Extent::normal;
     uint64_t seed = 0;
     std::vector<vkattn_kernel> kernels; // AUTO included where the planner's choice is to be checked; empty: all
@@ -22,10 +22,10 @@ struct Planned {
 };
 
 // The same for the same device, library and options. Kernels that the device cannot run have one check each, which says why.
-[[nodiscard]] std::vector<Planned> planChecks(const DeviceInfo &device, const PlanOptions &options);
+[[nodiscard]] std::vector<Planned> planChecks(const DeviceInfo &device, const Selection &options);
 
 // Random check `number` of a soak: any kind, kernel, room and case; pipelines are bounded by drawing types, dims and tiles from a few.
-[[nodiscard]] Check soakCheck(const DeviceInfo &device, const PlanOptions &options, uint64_t number);
+[[nodiscard]] Check soakCheck(const DeviceInfo &device, const Selection &options, uint64_t number);
 
 // Usual shapes, on every kernel that takes them.
 [[nodiscard]] std::vector<Timing> timeKernels(Bench &bench, Extent extent);
