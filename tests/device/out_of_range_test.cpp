@@ -3,8 +3,10 @@
 // run on: tests/device/CMakeLists.txt says which.
 #include "environment.hpp"
 #include "gpu_assisted.hpp"
+#include "host.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace vkattn;
 using namespace vkattn::test;
@@ -139,7 +141,115 @@ TEST_P(OutOfRange, neverHappens) {
     std::printf("%zu cases of %s, no access out of range\n", ran, GetParam().name);
 }
 
+// The same without a layer, on every driver: each operand is bound exactly, between NaN that no result may show and that nobody may
+// overwrite.
+class Surroundings : public testing::TestWithParam<Kernel> {
+  protected:
+    // NaN of every type, in words that differ.
+    void fillWithNan(Random &random) {
+        for (size_t n = 0; n < bufferBytes; n += 2) {
+            const auto half = static_cast<uint16_t>(0x7f81u + random() % 0x7f);
+            std::memcpy(host.mapped + n, &half, 2);
+        }
+    }
+    [[nodiscard]] bool begin() {
+        VkCommandBufferBeginInfo info{};
+        info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+        return vkResetCommandPool(host.device, host.pool, 0) == VK_SUCCESS &&
+               vkResetDescriptorPool(host.device, host.descriptors, 0) == VK_SUCCESS &&
+               vkBeginCommandBuffer(host.commands, &info) == VK_SUCCESS;
+    }
+    // False where the buffer has no room for it.
+    [[nodiscard]] bool place(Instance &in, const vkattn_requirements &requirements) {
+        bound.clear();
+        uint64_t at = 0;
+        const auto bind = [&](vkattn_role role, uint64_t bytes, uint64_t alignment) {
+            constexpr uint64_t guard = 512;
+            at = (at + guard + alignment - 1) / alignment * alignment;
+            bound.push_back({role, host.buffer, at, bytes});
+            at += bytes;
+        };
+        for (const vkattn_operand_memory &operand : in.operands) {
+            const uint64_t bytes = vkattnOperandBytes(&in.problem, operand.role);
+            bind(operand.role, bytes, 4);
+            if (operand.role < VKATTN_KEY_LENGTHS && bytes % 4 == 2) bound.back().offset += 2, at += 2; // the end is no whole word
+            if (at < bufferBytes) std::memcpy(host.mapped + bound.back().offset, operand.data, bytes);
+        }
+        if (requirements.workspaceBytes) bind(VKATTN_WORKSPACE, requirements.workspaceBytes, requirements.workspaceAlignment);
+        return at + 512 <= bufferBytes;
+    }
+    void checkSurroundings(Instance &in, const std::vector<unsigned char> &before, const std::string &name) {
+        std::vector<bool> may(bufferBytes);
+        for (const vkattn_binding &b : bound) {
+            const vkattn_role role = b.role;
+            const bool output = role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;
+            if (!output && role != VKATTN_WORKSPACE) continue;
+            std::fill_n(may.begin() + static_cast<std::ptrdiff_t>(b.offset), b.size, true);
+            for (const vkattn_operand_memory &operand : in.operands)
+                if (operand.role == role) std::memcpy(operand.data, host.mapped + b.offset, b.size);
+        }
+        for (size_t n = 0; n < bufferBytes; ++n)
+            ASSERT_TRUE(may[n] || host.mapped[n] == before[n]) << name << ": byte " << n << ", outside all that is written";
+    }
+
+    static constexpr size_t bufferBytes = 1 << 20; // of Host
+    Host host{{.apiVersion = VK_API_VERSION_1_3, .askVkattn = true}};
+    std::vector<vkattn_binding> bound;
+};
+
+TEST_P(Surroundings, doNotCountAndStay) {
+    ASSERT_TRUE(host.ready) << host.why;
+    const std::string tuning = tuningOf(GetParam());
+    host.host.tuning = tuning.data(), host.host.tuningBytes = tuning.size();
+    const RuntimeOptions tiny = optionsFor(Limits::tiny);
+    size_t ran = 0;
+    std::string refusal;
+    for (const bool weak : {false, true}) {
+        if (weak) host.host.capsLimit = &*tiny.capsLimit, host.host.maxWorkspaceBytes = tiny.maxWorkspaceBytes;
+        Context context;
+        vkattn_diagnostic why{};
+        ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
+        Random random = randomFor(std::string("surroundings ") + GetParam().name);
+        for (const Case &c : casesFor(GetParam(), random, 40)) {
+            Random own = randomFor(c.name);
+            const auto in = makeInstance(c, own);
+            vkattn_requirements requirements{};
+            if (context.query(in->problem, requirements, &why) == VKATTN_ERROR_UNSUPPORTED) {
+                if (refusal.empty()) refusal = why.message;
+                continue;
+            }
+            fillWithNan(own);
+            if (requirements.descriptorSetCount > 16 || !place(*in, requirements)) continue;
+            const std::vector<unsigned char> before(host.mapped, host.mapped + bufferBytes);
+            const Outputs outputs = in->outputs();
+            ASSERT_TRUE(begin());
+            ASSERT_EQ(context.prewarm({&in->problem, 1}, &why), VKATTN_OK) << why.message;
+            ASSERT_EQ(context.record(in->problem, host.commands, bound, host.descriptors, &why), VKATTN_OK) << c.name << why.message;
+            ASSERT_TRUE(host.submitAndWait());
+            checkSurroundings(*in, before, c.name);
+            if (HasFatalFailure()) return;
+            vkattn_verify_options options{};
+            options.structSize = sizeof options;
+            options.allRows = 1;
+            options.probabilityUnit = requirements.probabilityUnit;
+            options.probabilityFloor = requirements.probabilityFloor;
+            vkattn_verify_report report{};
+            ASSERT_EQ(
+                vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), &options, &report, &why),
+                VKATTN_OK)
+                << why.message;
+            EXPECT_TRUE(report.passed) << c.name << ": got " << report.worstGot << ", expected " << report.worstExpected;
+            EXPECT_EQ(in->damage(outputs), "") << c.name;
+            ++ran;
+        }
+    }
+    if (ran == 0) GTEST_SKIP() << GetParam().name << ": " << refusal;
+    EXPECT_GE(ran, 20u);
+    std::printf("%zu cases of %s between poisoned neighbours\n", ran, GetParam().name);
+}
+
 std::string nameOf(const testing::TestParamInfo<Kernel> &info) {
     return info.param.name;
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, OutOfRange, testing::ValuesIn(kernels), nameOf);
+INSTANTIATE_TEST_SUITE_P(Kernels, Surroundings, testing::ValuesIn(kernels), nameOf);
