@@ -85,28 +85,31 @@ const Tiles *tilesOf(std::string_view name) {
     return nullptr;
 }
 
-Bench::Bench(RuntimeOptions options) : options_(std::move(options)) {
-    options_.allowFallback = false;
-    options_.selfTest = 0; // every result is compared here
-    options_.verdictFile.clear();
+RuntimeOptions optionsFor(RuntimeOptions base, const Tiles &chosen, Room room, const vkattn_caps &device) {
+    base.allowFallback = false;
+    base.selfTest = 0; // every result is compared here
+    base.verdictFile.clear();
+    base.tuning = tuningOf(chosen, device.subgroupSize);
+    limit(base, room, device);
+    return base;
 }
+
+Bench::Bench(RuntimeOptions base) : base_(std::move(base)) {}
 
 Runtime *Bench::runtime(const Tiles &chosen, Room room, std::string &why) {
     why.clear();
     std::unique_ptr<Runtime> &made = runtimes_[{chosen.name, room}];
     if (made) return made.get();
-    RuntimeOptions options = options_;
-    const bool plain = chosen.row[0] == '\0' && room == Room::full;
-    if (!plain) {
+    vkattn_caps caps{};
+    if (&chosen != tiles || room != Room::full) {
         const DeviceInfo *info = device();
         if (!info) return why = failure_, nullptr;
         why = whatIsMissing(chosen, *info);
         if (!why.empty()) return nullptr;
-        options.tuning = tuningOf(chosen, info->caps.subgroupSize);
-        limit(options, room, info->caps);
+        caps = info->caps;
     }
     OpenStatus status = OpenStatus::ok;
-    made = Runtime::open(options, &status, &why);
+    made = Runtime::open(optionsFor(base_, chosen, room, caps), &status, &why);
     if (!made) failure_ = why;
     return made.get();
 }

@@ -428,7 +428,7 @@ void fillData(Instance &in, Random &random) {
     case Data::denormal:
         fill(in.q, [&](auto...) { return normal(random); });
         fill(in.k, [&](auto...) { return normal(random); });
-        fill(in.v, [&](auto...) { return 1e-39f * normal(random); });
+        fill(in.v, [&](auto...) { return (c.v == VKATTN_F16 ? 1e-5f : 1e-39f) * normal(random); });
         break;
     case Data::extreme: {
         const float size = std::sqrt((c.q == VKATTN_F16 || c.k == VKATTN_F16 ? 6e4f : 1e4f) / (scale * static_cast<float>(c.headDim)));
@@ -491,7 +491,6 @@ std::unique_ptr<Instance> makeInstance(const Case &asked, Random &random) {
     auto made = std::make_unique<Instance>();
     Instance &in = *made;
     in.c = asked;
-    if (asked.valuesInKeys) in.c.v = asked.k, in.c.headDim = std::max(asked.headDim, asked.valueDim + 1);
     const Case &c = in.c;
     if (c.ragged && !c.sequenceLengths.empty()) in.c.batch = static_cast<uint32_t>(c.sequenceLengths.size());
     describe(in, c.ragged ? drawSequences(in, random) : SequenceLength{c.queryTokens, c.keyTokens});

@@ -25,7 +25,7 @@ enum class Data {
     needle,   // one key dominates every row; V encodes the key's number
     equal,    // all logits equal: the output is the mean of the visible V
     extreme,  // logits up to +-1e4 (f32) or +-6e4 (f16)
-    denormal, // values of V that are denormal in f32, which devices may flush to 0
+    denormal, // V is denormal in its type: devices may flush those of f32 and bf16 to 0
 };
 
 // Document ids of the tokens, over values that are unsigned and not small.

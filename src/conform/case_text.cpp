@@ -244,6 +244,8 @@ std::string whyImpossible(const Case &c) {
     if (c.batch == 0 || c.heads == 0 || c.kvHeads == 0 || c.headDim == 0 || c.valueDim == 0)
         return "batch, heads, kvHeads, headDim and valueDim are at least 1";
     if (c.heads % c.kvHeads) return "heads is " + text(c.heads) + ", expected a multiple of kvHeads = " + text(c.kvHeads);
+    if (c.valuesInKeys && (c.valueDim >= c.headDim || c.k != c.v))
+        return "valuesInKeys: V is a part of K, expected its type and a smaller valueDim than headDim";
     if (c.maskBroadcast && c.bitMaskBroadcast) return "mask and bitMask are both given, expected one of them";
     if (c.ragged && c.lengths) return "ragged and lengths are both given, expected one of them";
     if (c.softcap != 0 && !(c.softcap >= 0x1p-126f && std::isfinite(c.softcap))) return "softcap is finite and 0 or at least 2^-126";

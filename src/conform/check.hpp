@@ -40,11 +40,14 @@ struct Check {
     uint64_t seed = 0; // of the case's data alone
 };
 
+// What a device is opened with for such a check: `base` (which device, layers, log, Vulkan) without fallback, self-test and verdicts, and
+// with the tiles and limits. `device`: its caps.
+[[nodiscard]] RuntimeOptions optionsFor(RuntimeOptions base, const Tiles &tiles, Room room, const vkattn_caps &device);
+
 // Opens the device once for each kind of tiles and room.
 class Bench {
   public:
-    // `options` names the device (and layers, log, Vulkan); what checks need is changed in it: no fallback, no self-test, no verdicts.
-    explicit Bench(RuntimeOptions options);
+    explicit Bench(RuntimeOptions base);
     // NULL: `why` says what the device lacks, or where opened is false afterwards why it cannot be opened.
     [[nodiscard]] Runtime *runtime(const Tiles &tiles, Room room, std::string &why);
     [[nodiscard]] const DeviceInfo *device();                             // NULL where it cannot be opened
@@ -52,7 +55,7 @@ class Bench {
     [[nodiscard]] Runtime::CompileStatistics compileStatistics() const;
 
   private:
-    RuntimeOptions options_;
+    RuntimeOptions base_;
     std::map<std::pair<std::string, Room>, std::unique_ptr<Runtime>> runtimes_;
     std::string failure_;
 };
@@ -78,7 +81,6 @@ struct Kind {
 // Without outcome, seconds and smallest.
 [[nodiscard]] CheckResult resultFor(const Check &check);
 [[nodiscard]] std::vector<std::string> featuresOf(const Check &check);
-[[nodiscard]] std::span<const char *const> allFeatures(); // in the order of reports
 [[nodiscard]] const char *roomName(Room room);
 [[nodiscard]] const char *kernelNameOf(vkattn_kernel kernel); // "auto", "staged", ...
 

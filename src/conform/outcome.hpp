@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,8 +33,9 @@ struct Errors {
     double worstRatio = 0;                       // largest error / bound; infinity where one of them was not finite or the bound was 0
     double worstError = 0, worstBound = 0;       // of that element
     double relativeToV = 0;                      // largest |out - oracle| / max|v|
-    void merge(const Errors &other);
+    void merge(const Errors &other);             // NaN counts as worse than any number
     [[nodiscard]] uint64_t elements() const;
+    bool operator==(const Errors &) const = default;
 };
 
 struct Outcome {
@@ -41,13 +43,18 @@ struct Outcome {
     std::string reason;            // empty for pass
     std::optional<Errors> errors;  // where something was compared with the oracle
     double deviceMilliseconds = 0; // spent computing on the device
+    bool operator==(const Outcome &) const = default;
 };
 
 // A smaller case that fails as well.
 struct Smallest {
     std::string replay, reason; // SEED:CASE
     uint32_t attempts = 0;      // cases tried on the way
+    bool operator==(const Smallest &) const = default;
 };
+
+// What checks can be about, in the order of reports.
+[[nodiscard]] std::span<const char *const> allFeatures();
 
 // One check of a report.
 struct CheckResult {
@@ -62,6 +69,7 @@ struct CheckResult {
     Outcome outcome;
     double seconds = 0;               // wall clock, compiling and checking included
     std::optional<Smallest> smallest; // of a failure
+    bool operator==(const CheckResult &) const = default;
 };
 
 // What a kernel takes for a usual shape.
@@ -71,6 +79,7 @@ struct Timing {
     uint32_t repeats = 0;
     bool deviceTimestamps = false; // else wall clock from submit to fence
     std::string unsupported;       // why there is no time
+    bool operator==(const Timing &) const = default;
 };
 
 } // namespace vkattn::conform

@@ -350,9 +350,11 @@ class Planner {
                 c.batch = 1, c.queryTokens = 24, c.keyTokens = keys, c.headDim = c.valueDim = dim, c.causal = dim == 64;
                 add("accuracy", kernel, deviceTiles(), Room::full, c);
             }
-        Case denormal = named("denormalValues");
-        denormal.data = Data::denormal;
-        add("matrix", kernel, deviceTiles(), Room::full, denormal);
+        for (const vkattn_dtype type : {VKATTN_F32, VKATTN_F16}) {
+            Case denormal = named(type == VKATTN_F32 ? "denormalValues" : "denormalValuesF16");
+            denormal.data = Data::denormal, denormal.v = type;
+            add("matrix", kernel, deviceTiles(), Room::full, denormal);
+        }
     }
 
     // Long rows: some drivers leave a loop after 65,535 rounds, and only needles in the far keys tell.

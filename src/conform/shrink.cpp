@@ -17,22 +17,16 @@ template <class Value> Edit set(Value Case::*member, Value value) {
 std::vector<Edit> plainer() {
     std::vector<Edit> edits = {
         [](Check &check) { check.room = Room::full; },
-        [](Check &check) { check.c.window = false, check.c.left = check.c.right = -1; },
         [](Check &check) { check.c.maskBroadcast.reset(); },
         [](Check &check) { check.c.bitMaskBroadcast.reset(); },
-        [](Check &check) { check.c.biasBroadcast.reset(), check.c.biasConstant.reset(), check.c.biasHidden = 0.2f; },
-        [](Check &check) { check.c.alibi = false, check.c.alibiSlope.reset(); },
-        [](Check &check) { check.c.sinks = false, check.c.sink.reset(); },
-        [](Check &check) { check.c.lengths = check.c.hostileLengths = false; },
-        [](Check &check) {
-            check.c.ragged = check.c.raggedMax = check.c.hostileRagged = false, check.c.sequenceLengths.clear(), check.c.raggedGaps = true;
-        },
+        [](Check &check) { check.c.biasBroadcast.reset(); },
+        [](Check &check) { check.c.sequenceLengths.clear(); },
         [](Check &check) { check.c.q = check.c.k = check.c.v = check.c.out = VKATTN_F32; },
         [](Check &check) { check.c.qStyle = check.c.kStyle = check.c.vStyle = check.c.outStyle = Style::packed; },
-        [](Check &check) { check.c.weights = false, check.c.weightsType = VKATTN_F32, check.c.weightsStyle = Style::packed; },
     };
-    for (bool Case::*flag : {&Case::hostileLengths, &Case::hostileRagged, &Case::raggedGaps, &Case::raggedMax, &Case::sharedHeads,
-                             &Case::valuesInKeys, &Case::causal, &Case::topLeft, &Case::lse, &Case::deterministic, &Case::poison})
+    for (bool Case::*flag : {&Case::hostileLengths, &Case::lengths, &Case::hostileRagged, &Case::raggedGaps, &Case::raggedMax,
+                             &Case::ragged, &Case::sharedHeads, &Case::valuesInKeys, &Case::causal, &Case::topLeft, &Case::window,
+                             &Case::alibi, &Case::sinks, &Case::lse, &Case::weights, &Case::deterministic, &Case::poison})
         edits.push_back(set(flag, false));
     for (vkattn_dtype Case::*type : {&Case::q, &Case::k, &Case::v, &Case::out, &Case::biasType, &Case::weightsType})
         edits.push_back(set(type, VKATTN_F32));
@@ -63,6 +57,20 @@ std::vector<Edit> smaller() {
     return edits;
 }
 
+// What an option that is off says has no meaning: one text for one case.
+void dropMeaningless(Case &c) {
+    static const Case ordinary;
+    if (!c.window) c.left = c.right = -1;
+    if (!c.lengths) c.hostileLengths = false;
+    if (!c.ragged) c.raggedMax = c.hostileRagged = false, c.raggedGaps = true, c.sequenceLengths.clear();
+    if (!c.biasBroadcast) c.biasType = VKATTN_F32, c.biasHidden = ordinary.biasHidden, c.biasConstant.reset();
+    if (!c.alibi) c.alibiSlope.reset();
+    if (!c.sinks) c.sink.reset();
+    if (!c.weights) c.weightsType = VKATTN_F32, c.weightsStyle = Style::packed;
+    if (c.data != Data::needle) c.needle = 0;
+    c.needle = std::min(c.needle, std::max(c.keyTokens, 1u) - 1);
+}
+
 } // namespace
 
 Shrunk shrink(const Check &failing, const std::function<bool(const Check &)> &fails, uint32_t attempts) {
@@ -76,10 +84,8 @@ Shrunk shrink(const Check &failing, const std::function<bool(const Check &)> &fa
             while (result.attempts < attempts) {
                 Check candidate = result.check;
                 edit(candidate);
-                Case &c = candidate.c;
-                c.needle = std::min(c.needle, std::max(c.keyTokens, 1u) - 1);
-                if (caseText(c) == caseText(result.check.c) && candidate.room == result.check.room) break;
-                if (!whyImpossible(c).empty()) break;
+                dropMeaningless(candidate.c);
+                if (replayText(candidate) == replayText(result.check) || !whyImpossible(candidate.c).empty()) break;
                 ++result.attempts;
                 if (!fails(candidate)) break;
                 result.check = candidate;

@@ -1,13 +1,13 @@
 #include "arguments.hpp"
 
 #include "names.hpp"
+#include "option_values.hpp"
 
 #include <vkattn/vkattn.h>
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -40,35 +40,6 @@ constexpr Presence presences[] = {{"mask", 1u << VKATTN_MASK},
                                   {"documents", 1u << VKATTN_DOC_IDS_Q | 1u << VKATTN_DOC_IDS_K},
                                   {"lse", 1u << VKATTN_LSE},
                                   {"weights", 1u << VKATTN_WEIGHTS}};
-
-template <class Integer> bool parseInteger(std::string_view text, Integer &value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size();
-}
-
-[[noreturn]] void badValue(const std::string &option, const std::string &expected, const std::string &value) {
-    throw Failure(option + " takes " + expected + ", not '" + value + "'");
-}
-
-// The index of a word among those allowed.
-size_t parseWord(const std::string &option, const std::string &text, std::span<const char *const> words) {
-    std::string expected;
-    for (size_t i = 0; i < words.size(); i++) {
-        if (text == words[i]) return i;
-        expected += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + std::string(words[i]);
-    }
-    badValue(option, expected, text);
-}
-
-// "1,8,4096,64"; false where any part is not a whole number of 32 bits.
-bool parseList(const std::string &text, std::vector<uint32_t> &values) {
-    values.clear();
-    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
-        end = text.find(',', begin);
-        if (!parseInteger(std::string_view(text).substr(begin, end - begin), values.emplace_back())) return false;
-    }
-    return true;
-}
 
 float parseFloat(const std::string &option, const std::string &text, bool allowNegative) {
     const std::string expected = allowNegative ? "a finite number" : "a finite number of 0 or more (0 = none)";
@@ -141,19 +112,6 @@ void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumpti
     pair(VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K, "queries and keys each have offsets; where they are the same, give the same file twice");
     pair(VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K,
          "a query sees the keys of its own document; where the ids are the same, give the same file twice");
-}
-
-void refuseMissingValues(const CLI::App &app) {
-    for (const CLI::Option *option : app.get_options()) {
-        if (option->count() == 0 || option->get_expected_max() == 0) continue; // flags have no value
-        const std::string &value = option->results().front();
-        // CLI11 takes whatever follows as the value, so `--out --json` would write a file named --json.
-        if (value.rfind("--", 0) == 0)
-            throw Failure(option->get_name() + " needs a value, and '" + value + "' follows it: to name a file so, write ./" + value);
-        const bool mayBeEmpty = option->get_name() == "--verdicts"; // as none
-        if (value.empty() && option->get_expected_min() > 0 && !mayBeEmpty)
-            throw Failure(option->get_name() + " needs a value, not an empty one");
-    }
 }
 
 void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
@@ -387,6 +345,11 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         "tune", "Measure which tiles of the flash and decode kernels are fastest on a device, and write them to a file that run uses");
     tuneCommand->allow_windows_style_options(false);
     addTuneOptions(*tuneCommand, tune, tuneSeconds, tuneDims);
+    ConformParser conform;
+    CLI::App *conformCommand = app.add_subcommand(
+        "conform", "Test devices and their drivers: every kernel, every option, hostile input; with reports for people and for CI");
+    conformCommand->allow_windows_style_options(false);
+    conform.addOptions(*conformCommand);
 
     try {
         app.parse(argc, argv);
@@ -396,6 +359,7 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
                           (runCommand->parsed()       ? "run --help"
                            : explainCommand->parsed() ? "explain --help"
                            : tuneCommand->parsed()    ? "tune --help"
+                           : conformCommand->parsed() ? "conform --help"
                                                       : "--help"));
         app.exit(error); // help or version, on stdout
         return line;
@@ -416,6 +380,9 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     } else if (tuneCommand->parsed()) {
         interpretTune(*tuneCommand, tuneSeconds, tuneDims, tune);
         line.tune = tune;
+    } else if (conformCommand->parsed()) {
+        line.conform = conform.interpret(*conformCommand);
+        line.conform->commandLine.assign(argv + 1, argv + argc);
     } else {
         std::cerr << app.help();
         line.status = ExitStatus::badInput;

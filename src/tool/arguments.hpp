@@ -1,6 +1,7 @@
 // The command line, checked and turned into the library's terms. No file is touched here.
 #pragma once
 
+#include "conform_arguments.hpp"
 #include "failure.hpp"
 
 #include <vkattn/problem.h>
@@ -69,6 +70,7 @@ struct CommandLine {
     std::optional<ExplainArguments> explain;
     std::optional<InfoArguments> info;
     std::optional<TuneArguments> tune;
+    std::optional<ConformArguments> conform;
     ExitStatus status = ExitStatus::success;
 };
 

@@ -24,8 +24,10 @@ struct DeviceFacts {
     struct Kernel {
         std::string name, reason; // reason: why it is not available, or what to know where it is
         bool available = false;
+        bool operator==(const Kernel &) const = default;
     };
     std::vector<Kernel> kernels;
+    bool operator==(const DeviceFacts &) const = default;
 };
 
 struct DeviceReport {
@@ -37,6 +39,7 @@ struct DeviceReport {
     double compileSeconds = 0; // of them
     double seconds = 0;        // in all
     uint32_t restarts = 0;     // of the child process, after crashes and hangs
+    bool operator==(const DeviceReport &) const = default;
 };
 
 struct Report {
@@ -46,16 +49,20 @@ struct Report {
     std::string machine;    // operating system and processor
     std::string extent;     // "quick", "normal", "soak 10 minutes" or "replay"
     uint64_t seed = 0;
-    std::vector<std::string> arguments; // of the command line
+    std::vector<std::string> arguments; // of the command line, after `conform`
     std::string problem;                // empty; why no device was found
     std::vector<DeviceReport> devices;
+    bool operator==(const Report &) const = default;
 };
 
 // Counts by verdict.
 struct Tally {
     uint64_t pass = 0, fail = 0, unsupported = 0, crash = 0, hang = 0, notRun = 0;
+    void add(conform::Verdict verdict);
+    [[nodiscard]] uint64_t of(conform::Verdict verdict) const;
     [[nodiscard]] uint64_t failures() const { return fail + crash + hang; }
     [[nodiscard]] uint64_t ran() const { return pass + failures(); }
+    [[nodiscard]] uint64_t all() const { return ran() + unsupported + notRun; }
 };
 [[nodiscard]] Tally tallyOf(const DeviceReport &device);
 [[nodiscard]] Tally tallyOf(const Report &report);

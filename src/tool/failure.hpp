@@ -8,9 +8,10 @@ namespace vkattn::tool {
 
 enum class ExitStatus {
     success = 0,
-    verificationFailed = 1,
+    verificationFailed = 1, // or a check of conform
     badInput = 2,       // usage, files, shapes, memory, an unknown device
-    deviceUnusable = 3, // and --no-fallback forbids the CPU
+    deviceUnusable = 3, // and --no-fallback forbids the CPU; or there is nothing to test
+    interrupted = 130,  // as shells have it; results were written nevertheless
 };
 
 // Ends the command with this status; main prints the message on stderr. Says what was wrong, what was expected and what to do.

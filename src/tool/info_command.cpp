@@ -4,6 +4,7 @@
 #include "memory.hpp"
 #include "names.hpp"
 #include "verdicts.hpp"
+#include "vulkan_version.hpp"
 
 #include <vkattn/runtime.hpp>
 
@@ -13,10 +14,6 @@
 
 namespace vkattn::tool {
 namespace {
-
-std::string vulkanVersionText(uint32_t version) {
-    return std::to_string(version >> 22 & 0x7f) + "." + std::to_string(version >> 12 & 0x3ff) + "." + std::to_string(version & 0xfff);
-}
 
 constexpr struct {
     vkattn_matrix2_bits bit;

@@ -1,5 +1,6 @@
 // vkattn, the command-line tool. Messages go to stderr, results to stdout.
 #include "arguments.hpp"
+#include "conform_command.hpp"
 #include "explain_command.hpp"
 #include "info_command.hpp"
 #include "run_command.hpp"
@@ -25,6 +26,7 @@ ExitStatus execute(int argc, const char *const *argv) {
                                   : line.explain ? explainCommand(*line.explain)
                                   : line.info    ? infoCommand(*line.info)
                                   : line.tune    ? tuneCommand(*line.tune)
+                                  : line.conform ? conformCommand(*line.conform)
                                                  : line.status;
         std::cout.flush();
         if (!std::cout) return fail("the result could not be printed: standard output is closed or full", ExitStatus::badInput);

@@ -115,7 +115,7 @@ TEST(Cache, prewarmedPipelinesDoNotCompileAtTheFirstDispatch) {
     const auto open = [&] {
         std::string message;
         OpenStatus status;
-        auto runtime = Runtime::open(optionsFor(Limits::full), &status, &message);
+        auto runtime = Runtime::open(optionsFor(Room::full), &status, &message);
         EXPECT_TRUE(runtime) << message;
         return runtime;
     };

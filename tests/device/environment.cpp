@@ -1,65 +1,38 @@
 #include "environment.hpp"
 
 #include <cstdlib>
-#include <map>
 
 namespace vkattn::test {
 namespace {
 
-std::map<std::string, std::unique_ptr<Runtime>> &runtimes() {
-    static std::map<std::string, std::unique_ptr<Runtime>> map;
-    return map;
-}
-
-const char *name(Limits limits) {
-    return limits == Limits::full ? "full limits" : limits == Limits::weak ? "weak limits" : "tiny limits";
+std::unique_ptr<conform::Bench> &benchHolder() {
+    static std::unique_ptr<conform::Bench> bench;
+    return bench;
 }
 
 } // namespace
 
-RuntimeOptions optionsFor(Limits limits) {
-    RuntimeOptions options;
-    options.allowFallback = false;
-    options.selfTest = 0; // these tests compare every result themselves (and verdicts_test.cpp the runtime's own)
-    if (limits == Limits::full) return options;
-    // The required limits of the Vulkan 1.0 specification, table "Required Limits".
-    vkattn_caps caps{};
-    caps.structSize = sizeof caps;
-    caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_OTHER;
-    caps.maxStorageBufferRange = limits == Limits::weak ? 1u << 27 : 1u << 16;
-    caps.minStorageBufferOffsetAlignment = 256;
-    caps.maxStorageBuffersPerStage = 4;
-    caps.maxPushConstantsBytes = 128;
-    caps.maxWorkgroupInvocations = 128;
-    caps.maxWorkgroupSize[0] = caps.maxWorkgroupSize[1] = 128;
-    caps.maxWorkgroupSize[2] = 64;
-    for (uint32_t &count : caps.maxWorkgroupCount) count = 65535;
-    caps.maxSharedMemoryBytes = 16384;
-    options.capsLimit = caps;
-    if (limits == Limits::tiny) options.maxWorkspaceBytes = 16384;
-    // Such a device gets the tiles of GPUs, which take minutes to compile where the device is the CPU.
-    options.tuning = "vkattn-tuning 1\n"
-                     "flash maxDim=512 dimLanes=4 rowLanes=4 rowsPerLane=2 keysPerLane=2\n"
-                     "decode maxDim=512 dimLanes=4 keyLanes=4 rowsPerLane=2 keysPerLane=2\n";
-    return options;
+conform::Bench &bench() {
+    std::unique_ptr<conform::Bench> &held = benchHolder();
+    if (held) return *held;
+    held = std::make_unique<conform::Bench>(RuntimeOptions{});
+    if (const DeviceInfo *device = held->device())
+        std::printf("full limits: %s, %s\n", device->name.c_str(), device->driver.c_str());
+    else
+        ADD_FAILURE() << "no device to test: " << held->failure();
+    return *held;
 }
 
-Runtime *runtimeFor(Limits limits) {
-    return runtimeFor(name(limits), optionsFor(limits));
+RuntimeOptions optionsFor(conform::Room room) {
+    const DeviceInfo *device = bench().device();
+    return conform::optionsFor({}, conform::allTiles()[0], room, device ? device->caps : vkattn_caps{});
 }
 
-Runtime *runtimeFor(const std::string &name, const RuntimeOptions &options) {
-    std::unique_ptr<Runtime> &runtime = runtimes()[name];
-    if (!runtime) {
-        OpenStatus status;
-        std::string message;
-        runtime = Runtime::open(options, &status, &message);
-        if (!runtime)
-            ADD_FAILURE() << "no device to test: " << message;
-        else
-            std::printf("%s: %s, %s\n", name.c_str(), runtime->device()->name.c_str(), runtime->device()->driver.c_str());
-    }
-    return runtime.get();
+Runtime *runtimeFor(conform::Room room) {
+    std::string why;
+    Runtime *runtime = bench().runtime(conform::allTiles()[0], room, why);
+    if (!runtime) ADD_FAILURE() << "no device to test: " << why;
+    return runtime;
 }
 
 bool nothingToTest(std::string &why) {
@@ -72,15 +45,13 @@ bool nothingToTest(std::string &why) {
 }
 
 void printStatistics() {
-    for (const auto &[name, runtime] : runtimes()) {
-        if (!runtime) continue;
-        const Runtime::CompileStatistics statistics = runtime->compileStatistics();
-        std::printf("%s: %u pipelines compiled in %.2f s\n", name.c_str(), statistics.pipelines, statistics.seconds);
-    }
+    if (!benchHolder()) return;
+    const Runtime::CompileStatistics statistics = benchHolder()->compileStatistics();
+    std::printf("%u pipelines compiled in %.2f s\n", statistics.pipelines, statistics.seconds);
 }
 
 void closeRuntimes() {
-    runtimes().clear();
+    benchHolder().reset();
 }
 
 } // namespace vkattn::test

@@ -102,7 +102,7 @@ TEST(Fault, theCpuAnswersAndSaysWhy) {
 }
 
 TEST(Fault, aProblemTheDeviceCannotTakeGoesToTheCpu) {
-    RuntimeOptions options = optionsFor(Limits::tiny);
+    RuntimeOptions options = optionsFor(Room::tiny);
     Case c;
     c.name = "tooWide";
     c.keyTokens = 20000, c.queryTokens = 2, c.batch = 1; // one row of scores is above the pretended 64 KiB

@@ -13,48 +13,31 @@ using namespace vkattn::test;
 
 namespace {
 
-struct Kernel {
-    const char *name;
-    vkattn_kernel kernel;
-    const char *tile; // small; instrumented shaders take longer still to compile
-    [[nodiscard]] bool onMatrixUnits() const { return kernel >= VKATTN_KERNEL_FLASH_COOPMAT; }
-};
-constexpr Kernel kernels[] = {
-    {"staged", VKATTN_KERNEL_STAGED, ""},
-    {"flash", VKATTN_KERNEL_FLASH, "rowLanes=8"},
-    {"flashSharedTiles", VKATTN_KERNEL_FLASH, "rowLanes=8 source=1 tileKeys=8 rolledEdges=1"},
-    {"decode", VKATTN_KERNEL_DECODE, "dimLanes=2 keyLanes=4"},
-    {"coopmat", VKATTN_KERNEL_FLASH_COOPMAT, "subgroups=1 rowBlocks=1 tileKeys=32"},
-    {"coopmat2", VKATTN_KERNEL_FLASH_COOPMAT2, "subgroups=1 rowBlocks=1 tileKeys=16"},
+// Each kernel with small tiles; instrumented shaders take longer still to compile.
+constexpr Tiles kernels[] = {
+    {"staged", VKATTN_KERNEL_STAGED, "", false},
+    {"flash", VKATTN_KERNEL_FLASH, "rowLanes=8", false},
+    {"flashSharedTiles", VKATTN_KERNEL_FLASH, "rowLanes=8 source=1 tileKeys=8 rolledEdges=1", false},
+    {"decode", VKATTN_KERNEL_DECODE, "dimLanes=2 keyLanes=4", false},
+    {"coopmat", VKATTN_KERNEL_FLASH_COOPMAT, "subgroups=1 rowBlocks=1 tileKeys=32", true},
+    {"coopmat2", VKATTN_KERNEL_FLASH_COOPMAT2, "subgroups=1 rowBlocks=1 tileKeys=16", true},
 };
 
-std::string tuningOf(const Kernel &kernel) {
-    const std::string row = std::string(" maxDim=256 ") + kernel.tile + "\n";
-    if (kernel.kernel == VKATTN_KERNEL_STAGED) return {};
-    if (kernel.onMatrixUnits()) return "vkattn-tuning 1\nflash_coopmat" + row;
-    return "vkattn-tuning 1\nflash" + row + "decode" + row;
-}
-
-class OutOfRange : public testing::TestWithParam<Kernel> {
+class OutOfRange : public testing::TestWithParam<Tiles> {
   protected:
     void TearDown() override { gpuAssisted.shortenBytes = 0; }
 
     // NULL where the test is skipped or has failed.
-    [[nodiscard]] std::unique_ptr<Runtime> open(bool tight) {
+    [[nodiscard]] std::unique_ptr<Runtime> open(Room room) {
         gpuAssisted = {};
-        RuntimeOptions options = optionsFor(Limits::full);
+        RuntimeOptions options;
         options.validation = true;
         options.getInstanceProcAddr = gpuAssistedGetInstanceProcAddr;
-        options.tuning = tuningOf(GetParam());
         options.log = [this](const char *message) { note(message); };
         std::string message;
-        std::unique_ptr<Runtime> runtime = Runtime::open(options, nullptr, &message);
-        if (runtime && tight) {
-            options.capsLimit = runtime->device()->caps;
-            options.capsLimit->maxStorageBufferRange = 1u << 16;
-            options.maxWorkspaceBytes = 16384;
-            runtime = Runtime::open(options, nullptr, &message);
-        }
+        std::unique_ptr<Runtime> runtime = Runtime::open(conform::optionsFor(options, GetParam(), Room::full, {}), nullptr, &message);
+        if (runtime && room != Room::full)
+            runtime = Runtime::open(conform::optionsFor(options, GetParam(), room, runtime->device()->caps), nullptr, &message);
         EXPECT_TRUE(runtime) << message;
         EXPECT_GE(gpuAssisted.devices, 1u) << "the runtime's device was not seen: this run would prove nothing";
         EXPECT_FALSE(gpuAssisted.robust) << "the device keeps accesses within their ranges: this run would prove nothing";
@@ -73,7 +56,7 @@ class OutOfRange : public testing::TestWithParam<Kernel> {
 };
 
 // What shares a pipeline with every other case of the kernel: instrumented ones take seconds to compile.
-Case fitted(const Kernel &kernel, Case c, bool everything) {
+Case fitted(const Tiles &kernel, Case c, bool everything) {
     c.kernel = kernel.kernel;
     c.headDim = c.valueDim = 8;
     c.q = c.k = c.v = c.out = kernel.onMatrixUnits() || everything ? VKATTN_F16 : VKATTN_F32;
@@ -90,7 +73,7 @@ Case fitted(const Kernel &kernel, Case c, bool everything) {
 }
 
 // Lengths, cu_seqlens and ids that say anything come first.
-std::vector<Case> casesFor(const Kernel &kernel, Random &random, size_t count) {
+std::vector<Case> casesFor(const Tiles &kernel, Random &random, size_t count) {
     std::vector<Case> cases = kernel.kernel == VKATTN_KERNEL_STAGED ? caseMatrix(random, false) : formMatrix(random, 0);
     std::shuffle(cases.begin(), cases.end(), random);
     std::stable_partition(cases.begin(), cases.end(),
@@ -105,7 +88,7 @@ std::vector<Case> casesFor(const Kernel &kernel, Random &random, size_t count) {
 
 // Positive control: descriptors that end one word early, of the very shaders whose silence the other test takes for proof.
 TEST_P(OutOfRange, isReportedWhereRangesEndEarly) {
-    const auto runtime = open(false);
+    const auto runtime = open(Room::full);
     ASSERT_TRUE(runtime);
     Case c;
     c.lse = true;
@@ -122,15 +105,15 @@ TEST_P(OutOfRange, isReportedWhereRangesEndEarly) {
 
 TEST_P(OutOfRange, neverHappens) {
     size_t ran = 0;
-    for (const bool tight : {false, true}) {
-        const auto runtime = open(tight);
+    for (const Room room : {Room::full, Room::tight}) {
+        const auto runtime = open(room);
         ASSERT_TRUE(runtime);
         Random random = randomFor(std::string("out of range ") + GetParam().name);
         for (const Case &c : casesFor(GetParam(), random, 60)) {
             Random own = randomFor(c.name);
             const auto in = makeInstance(c, own);
             const RunResult result = runtime->run(in->problem, in->operands);
-            ASSERT_TRUE(messages.empty()) << c.name << (tight ? " in chunks: " : ": ") << messages.front();
+            ASSERT_TRUE(messages.empty()) << c.name << ", " << roomName(room) << ": " << messages.front();
             if (result.status == VKATTN_ERROR_UNSUPPORTED) continue;
             ASSERT_EQ(result.status, VKATTN_OK) << c.name << ": " << result.message;
             ++ran;
@@ -143,7 +126,7 @@ TEST_P(OutOfRange, neverHappens) {
 
 // The same without a layer, on every driver: each operand is bound exactly, between NaN that no result may show and that nobody may
 // overwrite.
-class Surroundings : public testing::TestWithParam<Kernel> {
+class Surroundings : public testing::TestWithParam<Tiles> {
   protected:
     // NaN of every type, in words that differ.
     void fillWithNan(Random &random) {
@@ -199,13 +182,13 @@ class Surroundings : public testing::TestWithParam<Kernel> {
 
 TEST_P(Surroundings, doNotCountAndStay) {
     ASSERT_TRUE(host.ready) << host.why;
-    const std::string tuning = tuningOf(GetParam());
-    host.host.tuning = tuning.data(), host.host.tuningBytes = tuning.size();
-    const RuntimeOptions tiny = optionsFor(Limits::tiny);
     size_t ran = 0;
     std::string refusal;
-    for (const bool weak : {false, true}) {
-        if (weak) host.host.capsLimit = &*tiny.capsLimit, host.host.maxWorkspaceBytes = tiny.maxWorkspaceBytes;
+    for (const Room room : {Room::full, Room::tiny}) {
+        const RuntimeOptions limits = conform::optionsFor({}, GetParam(), room, {});
+        host.host.tuning = limits.tuning.data(), host.host.tuningBytes = limits.tuning.size();
+        host.host.capsLimit = limits.capsLimit ? &*limits.capsLimit : nullptr;
+        host.host.maxWorkspaceBytes = limits.maxWorkspaceBytes;
         Context context;
         vkattn_diagnostic why{};
         ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
@@ -248,7 +231,7 @@ TEST_P(Surroundings, doNotCountAndStay) {
     std::printf("%zu cases of %s between poisoned neighbours\n", ran, GetParam().name);
 }
 
-std::string nameOf(const testing::TestParamInfo<Kernel> &info) {
+std::string nameOf(const testing::TestParamInfo<Tiles> &info) {
     return info.param.name;
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, OutOfRange, testing::ValuesIn(kernels), nameOf);

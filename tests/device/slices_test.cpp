@@ -113,7 +113,7 @@ TEST(Slices, needNothingButThePersistentWorkspace) {
 
 // As many submits as have work, and no more.
 TEST(Slices, areBoundedByTheRuntime) {
-    Runtime *runtime = runtimeFor(Limits::full);
+    Runtime *runtime = runtimeFor(Room::full);
     ASSERT_TRUE(runtime);
     Case c;
     c.name = "countless slices", c.kernel = VKATTN_KERNEL_STAGED, c.slices = UINT32_MAX;

@@ -1,10 +1,12 @@
 // Under the Khronos validation layer with synchronization validation: silent on the real thing, and first, as a positive control, not
 // silent when the barriers between dispatches are left out (a layer that reports nothing would prove nothing).
-#include "forms.hpp"
+#include "conform/plan.hpp"
+#include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 using namespace vkattn;
 using namespace vkattn::test;
@@ -13,8 +15,8 @@ namespace {
 
 struct Log {
     std::vector<std::string> messages;
-    RuntimeOptions options(Limits limits) {
-        RuntimeOptions o = optionsFor(limits);
+    RuntimeOptions options() {
+        RuntimeOptions o;
         o.validation = true;
         o.getInstanceProcAddr = faultyGetInstanceProcAddr;
         o.log = [this](const char *message) {
@@ -30,16 +32,47 @@ struct Log {
     }
 };
 
+// Of the quick plan, up to 120 cases of the staged kernel and 25 of the others in each of their layouts and limits, drawn anew with each
+// seed, with the two sets of pipelines that most cases share: the layer looks at dispatches, not at what shaders compute.
+std::vector<Check> someChecks(const DeviceInfo &device) {
+    Selection selection;
+    selection.extent = Extent::quick;
+    selection.seed = seed();
+    std::map<std::string, std::vector<Check>> groups;
+    for (const Planned &planned : planChecks(device, selection)) {
+        const Check &c = planned.check;
+        const bool slow = std::string(c.tiles->name).find("Portable") != std::string::npos; // to compile: barriers
+        const bool builtIn = c.tiles == &allTiles()[0] && c.c.kernel > VKATTN_KERNEL_STAGED;
+        if (std::string(c.kind->name) == "matrix" && c.c.keyTokens < 1000 && !slow && !builtIn)
+            groups[std::string(c.tiles->name) + roomName(c.room) + kernelNameOf(c.c.kernel)].push_back(c);
+    }
+    std::vector<Check> chosen;
+    for (auto &[name, checks] : groups) {
+        const bool staged = checks.front().c.kernel == VKATTN_KERNEL_STAGED;
+        std::map<std::string, size_t> sharing;
+        for (const Check &c : checks) ++sharing[pipelineSignature(c.c)];
+        const auto shares = [&](const Check &c) { return sharing[pipelineSignature(c.c)]; };
+        Random random = randomFor("validation of " + name);
+        std::shuffle(checks.begin(), checks.end(), random);
+        if (!staged) std::stable_sort(checks.begin(), checks.end(), [&](const Check &a, const Check &b) { return shares(a) > shares(b); });
+        checks.resize(std::min<size_t>(checks.size(), staged ? 120 : 25));
+        chosen.insert(chosen.end(), checks.begin(), checks.end());
+    }
+    return chosen;
+}
+
 } // namespace
 
 TEST(Validation, reportsMissingBarriers) {
     Log log;
-    std::string message;
+    Bench bench(log.options());
+    std::string why;
     fault = {};
-    const auto runtime = Runtime::open(log.options(Limits::full), nullptr, &message);
-    ASSERT_TRUE(runtime) << message;
+    Runtime *runtime = bench.runtime(allTiles()[0], Room::full, why);
+    ASSERT_TRUE(runtime) << why;
     Case c;
     c.name = "control";
+    c.kernel = VKATTN_KERNEL_STAGED;
     c.biasBroadcast = 0;
     Random random = randomFor(c.name);
     const auto in = makeInstance(c, random);
@@ -51,74 +84,23 @@ TEST(Validation, reportsMissingBarriers) {
     EXPECT_GE(log.count("SYNC-HAZARD"), 1u) << "the layer does not see a deliberate hazard: this run would prove nothing";
 }
 
+// Every kernel, whole, cut into chunks and with the limits of Vulkan 1.0.
 TEST(Validation, isSilent) {
-    for (const Limits limits : {Limits::full, Limits::weak, Limits::tiny}) {
-        Log log;
-        std::string message;
-        fault = {};
-        const auto runtime = Runtime::open(log.options(limits), nullptr, &message);
-        ASSERT_TRUE(runtime) << message;
-        Random random = randomFor("validation");
-        std::vector<Case> cases = caseMatrix(random, false);
-        std::shuffle(cases.begin(), cases.end(), random);
-        cases.resize(120);
-        size_t ran = 0;
-        for (Case &c : cases) {
-            c.kernel = VKATTN_KERNEL_STAGED;
-            if (limits == Limits::tiny && std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000)
-                continue;
-            Random own = randomFor(c.name);
-            const auto in = makeInstance(c, own);
-            EXPECT_EQ(runAndCheck(*runtime, *in), "") << c.name;
-            EXPECT_EQ(log.messages.size(), 0u) << c.name << ": " << log.messages.front();
-            log.messages.clear();
-            ++ran;
-        }
-        std::printf("%zu cases under validation\n", ran);
+    Log log;
+    Bench bench(log.options());
+    fault = {};
+    const DeviceInfo *device = bench.device();
+    ASSERT_TRUE(device) << bench.failure();
+    std::map<std::string, size_t> ran;
+    for (const Check &check : someChecks(*device)) {
+        const Outcome outcome = conform::run(bench, check);
+        EXPECT_FALSE(isFailure(outcome.verdict)) << checkId(check) << ": " << outcome.reason;
+        EXPECT_EQ(log.messages.size(), 0u) << checkId(check) << " (" << replayText(check) << "): " << log.messages.front();
+        log.messages.clear();
+        ran[kernelNameOf(check.c.kernel)] += outcome.verdict == Verdict::pass;
     }
-}
-
-// The fused kernels, whole and cut into chunks, with few pipelines: the layer looks at dispatches, not at what shaders compute.
-TEST(Validation, isSilentForFusedKernels) {
-    for (const Form &form : forms())
-        for (const bool tight : {false, true}) {
-            if (form.kernel == VKATTN_KERNEL_STAGED || std::string(form.name).find("Portable") != std::string::npos) continue;
-            std::string skipped;
-            const Runtime *plain = runtimeFor(form, Room::all, skipped); // compiles nothing before it runs
-            if (!skipped.empty()) {
-                std::printf("skipped: %s: %s\n", form.name, skipped.c_str());
-                continue;
-            }
-            ASSERT_TRUE(plain);
-            Log log;
-            std::string message;
-            fault = {};
-            RuntimeOptions options = log.options(Limits::full);
-            options.tuning = tuningOf(form, plain->device()->caps.subgroupSize);
-            if (tight) {
-                options.capsLimit = plain->device()->caps;
-                options.capsLimit->maxStorageBufferRange = 1u << 16;
-                options.maxWorkspaceBytes = 16384;
-            }
-            const auto runtime = Runtime::open(options, nullptr, &message);
-            ASSERT_TRUE(runtime) << message;
-            Random random = randomFor(std::string("validation of ") + form.name);
-            std::vector<Case> cases = formMatrix(random, 0);
-            std::shuffle(cases.begin(), cases.end(), random);
-            size_t ran = 0;
-            for (const Case &c : cases) {
-                if (ran == 25) break;
-                const bool overlays = c.softcap > 0 || c.alibi || c.maskBroadcast || c.bitMaskBroadcast || c.documents != Documents::none;
-                if (overlays || c.headDim != 8 || c.valueDim != 8 || c.q != VKATTN_F32 || c.k != VKATTN_F32 || c.kStyle == Style::dimMajor)
-                    continue;
-                Random own = randomFor(c.name);
-                const auto in = makeInstance(takenBy(form, c), own);
-                if (!refusalOf(form, *in).empty()) continue;
-                EXPECT_EQ(runAndCheck(*runtime, *in), "") << form.name << " " << c.name;
-                EXPECT_EQ(log.messages.size(), 0u) << form.name << " " << c.name << ": " << log.messages.front();
-                log.messages.clear();
-                ++ran;
-            }
-            EXPECT_EQ(ran, 25u);
-        }
+    for (const KernelSupport &kernel : device->kernels) {
+        std::printf("%zu cases of %s under validation\n", ran[kernel.kernel], kernel.kernel.c_str());
+        EXPECT_TRUE(!kernel.available || ran[kernel.kernel] >= 25) << kernel.kernel;
+    }
 }

@@ -1,6 +1,7 @@
 // Structure-aware: descriptions that mostly pass the validator. Whatever passes runs on the device, under whole and cut limits, equals the
 // oracle within docs/numerics.md's bounds, on the CPU's fast kernels too, is bitwise the same when it runs again, and leaves every other
 // byte alone. What does not pass says why. With VKATTN_FUZZ_VALIDATION set the validation layer looks on and must have nothing to say.
+#include "conform/check.hpp"
 #include "description.hpp"
 #include "fuzz.hpp"
 
@@ -21,44 +22,20 @@ std::string messages; // of the validation layer
     std::abort();
 }
 
-struct Room {
+struct Limits {
     const char *flash, *decode; // tiles so small that their pipelines compile fast
-    bool weak;                  // the minimum limits of Vulkan 1.0; else the device's
-    bool chunks;                // storage buffers of 64 KiB and 16 KiB of workspace
+    conform::Room room;
 };
-constexpr Room rooms[] = {{"rowLanes=8 keysPerLane=2", "keyLanes=8", false, false},
-                          {"dimLanes=2 rowLanes=4", "dimLanes=2 keyLanes=4", true, true},
-                          {"rowLanes=8 source=1 tileKeys=8 rolledEdges=1", "keyLanes=8", false, true}};
+constexpr Limits limits[] = {{"rowLanes=8 keysPerLane=2", "keyLanes=8", conform::Room::full},
+                             {"dimLanes=2 rowLanes=4", "dimLanes=2 keyLanes=4", conform::Room::tiny},
+                             {"rowLanes=8 source=1 tileKeys=8 rolledEdges=1", "keyLanes=8", conform::Room::tight}};
 
-vkattn_caps weakCaps() { // table "Required Limits" of the Vulkan 1.0 specification
-    vkattn_caps caps{};
-    caps.structSize = sizeof caps;
-    caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_OTHER;
-    caps.maxStorageBufferRange = 1u << 27;
-    caps.minStorageBufferOffsetAlignment = 256;
-    caps.maxStorageBuffersPerStage = 4;
-    caps.maxPushConstantsBytes = 128;
-    caps.maxWorkgroupInvocations = 128;
-    caps.maxWorkgroupSize[0] = caps.maxWorkgroupSize[1] = 128;
-    caps.maxWorkgroupSize[2] = 64;
-    for (uint32_t &count : caps.maxWorkgroupCount) count = 65535;
-    caps.maxSharedMemoryBytes = 16384;
-    return caps;
-}
-
-std::unique_ptr<Runtime> open(const Room &room, const vkattn_caps *ofDevice) {
+std::unique_ptr<Runtime> open(const Limits &chosen, const vkattn_caps &ofDevice) {
     RuntimeOptions options;
-    options.allowFallback = false;
-    options.selfTest = 0;
     options.validation = std::getenv("VKATTN_FUZZ_VALIDATION") != nullptr;
     options.log = [](const char *message) { messages += std::string(message) + "\n"; };
-    options.tuning = std::string("vkattn-tuning 1\nflash maxDim=512 ") + room.flash + "\ndecode maxDim=512 " + room.decode + "\n";
-    if (room.weak) options.capsLimit = weakCaps();
-    if (room.chunks) {
-        if (!options.capsLimit && ofDevice) options.capsLimit = *ofDevice;
-        if (options.capsLimit) options.capsLimit->maxStorageBufferRange = 1u << 16;
-        options.maxWorkspaceBytes = 16384;
-    }
+    options = conform::optionsFor(options, conform::allTiles()[0], chosen.room, ofDevice);
+    options.tuning = std::string("vkattn-tuning 1\nflash maxDim=512 ") + chosen.flash + "\ndecode maxDim=512 " + chosen.decode + "\n";
     std::string message;
     std::unique_ptr<Runtime> runtime = Runtime::open(options, nullptr, &message);
     if (!runtime) {
@@ -72,11 +49,11 @@ std::unique_ptr<Runtime> open(const Room &room, const vkattn_caps *ofDevice) {
 Runtime &runtimeFor(uint8_t gene) {
     constexpr uint32_t mostPipelines = 600;
     // Never destroyed: at exit the layer is gone before them.
-    static auto &runtimes = *new std::array<std::unique_ptr<Runtime>, std::size(rooms)>;
-    const size_t n = gene % std::size(rooms);
-    if (!runtimes[0]) runtimes[0] = open(rooms[0], nullptr);
+    static auto &runtimes = *new std::array<std::unique_ptr<Runtime>, std::size(limits)>;
+    const size_t n = gene % std::size(limits);
+    if (!runtimes[0]) runtimes[0] = open(limits[0], {});
     if (!runtimes[n] || runtimes[n]->compileStatistics().pipelines > mostPipelines)
-        runtimes[n] = open(rooms[n], &runtimes[0]->device()->caps); // every room of the same device
+        runtimes[n] = open(limits[n], runtimes[0]->device()->caps);
     return *runtimes[n];
 }
 

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Plants one bug at a time in a shader of a copy of this tree, and asks `vkattn conform --quick` whether it notices.
+
+    scripts/mutate.py                       all of them: two at a time, about half an hour on two cores
+    scripts/mutate.py NAME...               only these
+    scripts/mutate.py --list                what there is
+
+Prints each mutation with what conform found first, and the score: mutations caught of mutations planted. Exit status 1 where one was missed
+or no longer applies. Copies live in build/mutants/. Mutations of the kernels on matrix units run on the driver that scripts/test.sh puts into
+build/drivers/mesa; the others on whatever Vulkan finds first.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import queue
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MESA = ROOT / "build/drivers/mesa"
+
+# Name, file under shaders/, what is there (exactly once), what is put in its place.
+MUTATIONS = [
+    # The staged kernel.
+    ("scores-causal-off-by-one", "scores.comp", "j >= begin && j < end ?", "j >= begin && j <= end ?"),
+    ("scores-last-dim-dropped", "scores.comp", "d < headDim; ++d", "d + 1u < headDim; ++d"),
+    ("scores-sum-uninitialised", "scores.comp", "sums[n] = 0.0;", "sums[n] = uintBitsToFloat(0x3a83126fu + n);"),
+    ("scores-wrong-key-head", "scores.comp", "(headPhase + head) / groupSize", "head / groupSize"),
+    ("softmax-maximum-starts-at-0", "softmax.comp", "float maximum = lowest;", "float maximum = 0.0;"),
+    ("softmax-sink-not-in-sum", "softmax.comp", "sum = isFiniteBits(sinkBits) ? exp(max(uintBitsToFloat(sinkBits) - maximum, -200.0)) : 0.0;", "sum = 0.0;"),
+    ("softmax-lanes-lost", "softmax.comp", "for (uint n = 0; n < lanes; ++n) sum += laneSum[n];", "for (uint n = 0; n + 1u < lanes; ++n) sum += laneSum[n];"),
+    ("values-hidden-not-masked", "values.comp", "uintBitsToFloat(valueBits[c] & visible)", "uintBitsToFloat(valueBits[c])"),
+    ("values-chunk-forgets-the-one-before", "values.comp", "if ((flags & flagFirstKeys) == 0u) {", "if (false) {"),
+    ("values-last-key-lost", "values.comp", "sequence), int(keyFirst + keys));\n    for", "sequence), int(keyFirst + keys) - 1);\n    for"),
+    ("alibi-forgets-chunk", "alibi.comp", "abs(int(keyFirst + key) - position)", "abs(int(key) - position)"),
+    ("alibi-signed-distance", "alibi.comp", "abs(int(keyFirst + key) - position)", "int(keyFirst + key) - position"),
+    ("bias-minus-infinity-not-hidden", "bias.comp", "addedBits == minusInfinityBits ", "addedBits == 0x12345678u "),
+    ("bit-mask-forgets-phase", "bit_mask.comp", "(keyFirst & 31u) + key", "key"),
+    ("mask-ignores-broadcast", "mask.comp", "maskRow + key * keyStride", "maskRow + key"),
+    ("documents-forget-sequence", "documents.comp", "sequence.queryStart + row]", "row]"),
+    ("sinks-of-first-head", "sinks.comp", "sinks[base + head]", "sinks[base]"),
+    ("sequences-not-clamped", "sequences.comp", "max(query, min(cuQ[cuQBase + s + 1u], totalQueries))", "max(query, cuQ[cuQBase + s + 1u])"),
+    ("sequences-prefix-maximum-lost", "sequences.comp", "for (uint n = 0; n < lane; ++n)", "for (uint n = 0; n < 0u; ++n)"),
+    # The fused kernels.
+    ("combine-no-rescale", "combine.comp", "const float factor = exp(max(uintBitsToFloat(partials[at]) - maximum, -200.0));", "const float factor = 1.0;"),
+    ("combine-sink-lost", "combine.comp", "(flags & flagSinks) != 0u ?", "false ?"),
+    ("combine-last-part-dropped", "combine.comp", "for (uint n = 0u; n < parts; ++n) {\n            const uint at", "for (uint n = 0u; n + 1u < parts; ++n) {\n            const uint at"),
+    ("options-not-written", "options.comp", "options = given;", ""),
+    ("flash-no-rescale", "flash.comp", "rescale[r] = exp(max(maximum[r] - rowMaximum, -200.0));", "rescale[r] = 1.0;"),
+    ("flash-last-tile-dropped", "flash.comp", "tile < end; tile += int(tileKeys)", "tile + int(tileKeys) < end; tile += int(tileKeys)"),
+    ("flash-last-step-dropped", "flash.comp", "j < to; j = j + int(stepKeys) == skipFrom", "j + int(stepKeys) < to; j = j + int(stepKeys) == skipFrom"),
+    ("flash-hidden-not-masked", "flash.comp", "const uint kept_ = (tested) &&", "const uint kept_ = false &&"),
+    ("flash-causal-off-by-one", "flash.comp", "key >= rowBegin[r] && key < rowEnd[r]", "key >= rowBegin[r] && key <= rowEnd[r]"),
+    ("flash-window-off-by-one", "flash.comp", "key >= rowBegin[r] && key < rowEnd[r]", "key > rowBegin[r] && key < rowEnd[r]"),
+    ("flash-sum-starts-at-1", "flash.comp", "        weightSum[r] = 0.0;", "        weightSum[r] = 1.0;"),
+    ("flash-lanes-of-dims-lost", "flash.comp", "if (dimLanes >> bit > 1u)", "if (dimLanes >> bit > 2u)"),
+    ("flash-exchange-lost", "flash.comp", "other < dimLanes; ++other", "other + 1u < dimLanes; ++other"),
+    ("flash-shuffle-from-one-lane", "flash.comp", "subgroupShuffle(value, e)", "subgroupShuffle(value, 0u)"),
+    ("flash-odd-halves", "flash.comp", "word_[e_ / 2u] >> (odd_ << 4) & 0xffffu", "word_[e_ / 2u] & 0xffffu"),
+    ("flash-partial-forgets-nan", "lib/flash_store.glsl", "outWords[at + 2u] = rowWorst;", "outWords[at + 2u] = min(rowWorst, 1u);"),
+    ("flash-empty-rows-are-nan", "lib/flash_finish.glsl", "return end.empty ? 0u :", "return false ? 0u :"),
+    ("flash-bit-mask-forgets-phase", "lib/flash_tile.glsl", "held + options.maskPhase", "held"),
+    ("flash-split-edge-lost", "lib/flash_tile.glsl", "min(uint(splitBegin) + splitKeys,", "min(uint(splitBegin) + splitKeys - 1u,"),
+    ("flash-packed-heads-share-a-slope", "lib/flash_tile.glsl", "slopes[options.slopesBase + headOf(row)]", "slopes[options.slopesBase + headFirst]"),
+    # What they share.
+    ("position-bottom-right-off-by-one", "lib/position.glsl", "i + int(s.keyCount) - int(s.queryCount)", "i + int(s.keyCount) - int(s.queryCount) + 1"),
+    ("position-lengths-not-clamped", "lib/position.glsl", "min(lengths[lengthsBase + batchInChunk], keyTokens)", "lengths[lengthsBase + batchInChunk]"),
+    ("half-truncates", "lib/half.glsl", "if (remainder > halfway ||", "if (false && remainder > halfway ||"),
+    ("half-denormals-wrong", "lib/half.glsl", "magnitude += min(magnitude - uintBitsToFloat(0x38800000u), 0.0);", ""),
+    ("brain-truncates", "lib/brain.glsl", "(bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16", "bits >> 16"),
+    ("tanh-polynomial-too-far", "lib/math.glsl", "magnitude < 0.5 ? small", "magnitude < 2.0 ? small"),
+    ("element-clobbers-neighbour", "lib/element.glsl", "~(0xffffu << shift_)", "0u"),
+    # Matrix units.
+    ("coopmat-no-rescale", "flash_coopmat.comp", "if (takeWeights(tile, tested)) rescaleOutputs();", "takeWeights(tile, tested);"),
+    ("coopmat-hidden-not-marked", "flash_coopmat.comp", "signs[e] = visible ? 0u : hiddenWeight;", "signs[e] = 0u;"),
+    ("coopmat-weights-of-hidden", "flash_coopmat.comp", "weights[e] = visible ? weight : 0.0;", "weights[e] = weight;"),
+    ("coopmat2-no-rescale", "flash_coopmat2.comp", "{ return exp(max(old - top, -200.0)); }", "{ return 1.0; }"),
+    ("coopmat2-nan-not-judged", "flash_coopmat2.comp", "? sawSome : sawBad;", "? sawSome : sawSome;"),
+    ("matrices-last-tile-dropped", "lib/flash_matrices.glsl", "for (int tile = begin; tile < end;", "for (int tile = begin; tile + int(tileKeys) < end;"),
+    ("matrices-causal-off-by-one", "lib/flash_matrices.glsl", "key >= rowBegin[r] && key < rowEnd[r]", "key >= rowBegin[r] && key <= rowEnd[r]"),
+    ("matrices-nan-not-found", "lib/flash_matrices.glsl", "if (finite != bits) atomicOr(nonFinite[parity], 1u);", ""),
+]
+
+
+def needs_mesa(file):
+    return "coopmat" in file or "matrices" in file
+
+
+def run(command, **options):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+
+
+class Copy:
+    """A copy of the tree with a build of the tool alone."""
+
+    def __init__(self, number, glslc):
+        self.tree = ROOT / f"build/mutants/{number}"
+        self.build = self.tree / "build"
+        files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+        for name in filter(None, files):
+            if name.startswith(("tests/", "bench/", "samples/", "docs/")):
+                continue
+            target = self.tree / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source = (ROOT / name).read_bytes()
+            if not target.exists() or target.read_bytes() != source:  # what is the same is not built again
+                target.write_bytes(source)
+                shutil.copymode(ROOT / name, target)
+        configure = ["cmake", "-S", self.tree, "-B", self.build, "-G", "Ninja", "-DVKATTN_BUILD_TESTS=OFF", "-DVKATTN_BUILD_BENCH=OFF",
+                     "-DVKATTN_BUILD_SAMPLES=OFF", "-DVKATTN_INSTALL=OFF"]
+        if glslc:
+            configure.append(f"-DVulkan_GLSLC_EXECUTABLE={glslc}")
+        for command in (configure, self.build_command()):
+            done = run(command)
+            if done.returncode:
+                sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}")
+
+    def build_command(self):
+        return ["cmake", "--build", self.build, "--target", "vkattn_tool"]
+
+    def conform(self, mesa, seed):
+        environment = dict(os.environ, MESA_SHADER_CACHE_DISABLE="1")
+        command = [self.build / "bin/vkattn", "conform", "--quick", "--fail-fast", "--seed", str(seed), "--json", self.tree / "report.json"]
+        if mesa:
+            manifest = str(MESA / "lavapipe.json")
+            environment.update(VK_DRIVER_FILES=manifest, VK_ICD_FILENAMES=manifest)
+            command.insert(0, MESA / "run")
+        (self.tree / "report.json").unlink(missing_ok=True)
+        return run(command, env=environment)
+
+    def first_failure(self):
+        report = json.loads((self.tree / "report.json").read_text())
+        for device in report["devices"]:
+            for check in device["checks"]:
+                if check.get("verdict") in ("fail", "crash", "hang"):
+                    return f"{check['verdict']} of {check['id']}: {check.get('reason', '')}"
+        return "a failure that the report does not name"
+
+    def plant(self, mutation, seed):
+        name, file, old, new = mutation
+        path = self.tree / "shaders" / file
+        text = path.read_text()
+        if text.count(old) != 1:
+            return name, "stale", f"{file} has {text.count(old)} places of: {old}"
+        path.write_text(text.replace(old, new))
+        try:
+            built = run(self.build_command())
+            if built.returncode:
+                return name, "stale", "it does not compile: " + built.stdout[-400:]
+            tested = self.conform(needs_mesa(file), seed)
+            if tested.returncode == 1:
+                return name, "caught", self.first_failure()
+            return name, "missed" if tested.returncode == 0 else "stale", tested.stdout[-400:]
+        finally:
+            path.write_text(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--list", action="store_true", help="print the mutations")
+    parser.add_argument("--jobs", type=int, default=2, help="copies that are built and tested side by side (default 2)")
+    parser.add_argument("--seed", type=int, default=1, help="of conform (default 1)")
+    arguments = parser.parse_args()
+    known = {mutation[0]: mutation for mutation in MUTATIONS}
+    unknown = [name for name in arguments.names if name not in known]
+    if unknown:
+        parser.error(f"no mutation is named {', '.join(unknown)}: --list prints them")
+    chosen = [known[name] for name in arguments.names] or MUTATIONS
+    if arguments.list:
+        for name, file, old, new in chosen:
+            print(f"{name}  {file}\n    {old!r}\n    {new!r}")
+        return 0
+    if any(needs_mesa(file) for _, file, _, _ in chosen) and not (MESA / "run").exists():
+        sys.exit(f"{MESA.relative_to(ROOT)} is missing: run scripts/test.sh once, which fetches it, or name mutations of other shaders")
+    glslc = ROOT / "build/toolchain/bin/glslc"
+    copies = queue.Queue()
+    start = time.monotonic()
+    for number in range(min(arguments.jobs, len(chosen))):
+        copies.put(Copy(number, glslc if glslc.exists() else None))
+    print(f"copies built in {time.monotonic() - start:.0f} s; {len(chosen)} mutations, seed {arguments.seed}", flush=True)
+
+    def plant(mutation):
+        copy = copies.get()
+        begun = time.monotonic()
+        try:
+            return *copy.plant(mutation, arguments.seed), time.monotonic() - begun
+        finally:
+            copies.put(copy)
+
+    results = []
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for name, verdict, detail, seconds in pool.map(plant, chosen):
+            results.append(verdict)
+            print(f"{verdict:7} {seconds:4.0f} s  {name:38} {detail.strip()[:160]}", flush=True)
+    caught = results.count("caught")
+    print(f"mutation score: {caught} of {len(results)} caught ({100 * caught / len(results):.0f}%), {results.count('missed')} missed, "
+          f"{results.count('stale')} no longer apply")
+    return 0 if caught == len(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

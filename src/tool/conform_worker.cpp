@@ -1,0 +1,168 @@
+#include "conform_worker.hpp"
+
+#include "conform_facts.hpp"
+#include "conform_messages.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+
+namespace vkattn::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Kind = Message::Kind;
+
+constexpr uint32_t shrinkAttempts = 64; // for one failure
+constexpr double shrinkSeconds = 20;    // likewise
+
+double secondsSince(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void apply(const Environment &environment) {
+#if !defined(_WIN32)
+    for (const auto &[name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+#else
+    static_cast<void>(environment);
+#endif
+}
+
+class Worker {
+  public:
+    Worker(const WorkerOrders &orders, const ChildProcess::Channel &channel)
+        : orders_(orders), channel_(channel), bench_(optionsOf(orders)), shrinkSecondsLeft_(orders.shrinkSeconds) {}
+
+    void run() {
+        const DeviceInfo *device = bench_.device();
+        if (device == nullptr) return send({Kind::failed, "the device cannot be opened: " + bench_.failure()});
+        if (device->name != orders_.name)
+            return send(
+                {Kind::failed, "device " + std::to_string(orders_.device) + " is " + device->name + " now, and was " + orders_.name});
+        send({Kind::opened, factsToLine(factsOf(*device))});
+        if (!runChecks(*device)) return;
+        if (orders_.time) {
+            send({Kind::measuring, {}});
+            for (const conform::Timing &timing : conform::timeKernels(bench_, orders_.plan.extent))
+                send({Kind::timing, timingToLine(timing)});
+            sendCompiled();
+        }
+        send({Kind::end, {}});
+    }
+
+  private:
+    static RuntimeOptions optionsOf(const WorkerOrders &orders) {
+        RuntimeOptions options;
+        options.device = std::to_string(orders.device);
+        return options;
+    }
+    void send(const Message &message) const { channel_.send(messageToLine(message)); }
+    void sendCompiled() const {
+        const Runtime::CompileStatistics compiled = bench_.compileStatistics();
+        send({Kind::compiled, {}, compiled.pipelines, compiled.seconds});
+    }
+
+    // False: no more of this process.
+    bool runChecks(const DeviceInfo &device) {
+        if (orders_.what == WorkerOrders::What::soak) {
+            for (uint64_t number = orders_.first;; number++) {
+                const conform::Check check = conform::soakCheck(device, orders_.plan, number);
+                if (!runOne(number, check, conform::resultFor(check))) return false;
+            }
+        }
+        std::vector<conform::Check> checks = orders_.what == WorkerOrders::What::replays ? replayed() : planned(device);
+        if (orders_.what == WorkerOrders::What::plan) return true;
+        for (uint64_t index = orders_.first; index < checks.size(); index++)
+            if (!runOne(index, checks[index], conform::resultFor(checks[index]))) return false;
+        return true;
+    }
+
+    std::vector<conform::Check> planned(const DeviceInfo &device) const {
+        std::vector<conform::Check> checks;
+        for (const conform::Planned &each : conform::planChecks(device, orders_.plan)) {
+            send({Kind::planned, checkToLine(conform::resultFor(each.check)), checks.size(), each.cost});
+            checks.push_back(each.check);
+        }
+        return checks;
+    }
+    std::vector<conform::Check> replayed() const {
+        std::vector<conform::Check> checks(orders_.replays.size());
+        std::string why; // these texts have been read before
+        for (size_t n = 0; n < checks.size(); n++) static_cast<void>(conform::parseReplay(orders_.replays[n], checks[n], why));
+        return checks;
+    }
+
+    [[nodiscard]] conform::Outcome outcomeOf(const conform::Check &check) {
+        try {
+            return conform::run(bench_, check);
+        } catch (const std::bad_alloc &) {
+            return {conform::Verdict::fail, "out of host memory", {}, 0};
+        }
+    }
+
+    bool runOne(uint64_t index, const conform::Check &check, conform::CheckResult result) {
+        send({Kind::begin, checkToLine(result), index});
+        const auto start = Clock::now();
+        result.outcome = outcomeOf(check);
+        result.seconds = secondsSince(start);
+        send({Kind::result, checkToLine(result), index});
+        sendCompiled();
+        if (!isFailure(result.outcome.verdict)) return true;
+        if (hasLostDevice(result.outcome)) return send({Kind::lost, {}, index}), false;
+        if (shrinkSecondsLeft_ > 0) {
+            if (!shrink(check, result)) return send({Kind::lost, {}, index}), false;
+            send({Kind::smallest, checkToLine(result), index});
+        }
+        return !orders_.failFast || (send({Kind::end, {}}), false);
+    }
+
+    // False: the device was lost on the way.
+    bool shrink(const conform::Check &check, conform::CheckResult &result) {
+        const auto start = Clock::now();
+        const double patience = std::min(shrinkSeconds, shrinkSecondsLeft_);
+        bool lost = false;
+        std::string reason = result.outcome.reason;
+        const auto fails = [&](const conform::Check &candidate) {
+            if (lost || secondsSince(start) > patience) return false;
+            send({Kind::shrinking, conform::replayText(candidate)});
+            const conform::Outcome outcome = outcomeOf(candidate);
+            lost = hasLostDevice(outcome);
+            if (lost || !isFailure(outcome.verdict)) return false;
+            reason = outcome.reason;
+            return true;
+        };
+        const conform::Shrunk shrunk = conform::shrink(check, fails, shrinkAttempts);
+        shrinkSecondsLeft_ -= secondsSince(start);
+        result.smallest = conform::Smallest{conform::replayText(shrunk.check), reason, shrunk.attempts};
+        return !lost;
+    }
+
+    const WorkerOrders &orders_;
+    const ChildProcess::Channel &channel_;
+    conform::Bench bench_;
+    double shrinkSecondsLeft_;
+};
+
+} // namespace
+
+void listDevices(const Environment &environment, const ChildProcess::Channel &channel) {
+    apply(environment);
+    std::string whyEmpty;
+    for (const DeviceInfo &device : Runtime::devices(&whyEmpty))
+        channel.send(messageToLine({Kind::device, factsToLine(factsOf(device)), device.index}));
+    if (!whyEmpty.empty()) channel.send(messageToLine({Kind::noDevice, whyEmpty}));
+    channel.send(messageToLine({Kind::end, {}}));
+}
+
+void work(const WorkerOrders &orders, const ChildProcess::Channel &channel) {
+    apply(orders.environment);
+    Worker(orders, channel).run();
+}
+
+bool hasLostDevice(const conform::Outcome &outcome) {
+    // The runtime's words (docs/embedding.md): a device that was lost stays so for a process.
+    return isFailure(outcome.verdict) && outcome.reason.find("the device was lost") != std::string::npos;
+}
+
+} // namespace vkattn::tool
