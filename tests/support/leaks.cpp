@@ -1,4 +1,9 @@
 // Linked into test programs that load Vulkan drivers: LeakSanitizer is to see our leaks, and theirs not.
+#if defined(__has_feature) // clang's way of saying it
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__
+#endif
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 // It cannot name what a driver holds once it is unloaded (64 to 128 bytes "in an unknown module"): drivers stay loaded.
 extern "C" int dlclose(void *) {

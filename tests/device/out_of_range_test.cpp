@@ -1,0 +1,238 @@
+// With descriptions that pass validation no shader accesses anything outside the ranges of its descriptors: robust buffer access off, and
+// the validation layer's own check at every access. Needs a newer layer than Debian 12's, which sees nothing, and a driver that its checks
+// run on: tests/device/CMakeLists.txt says which.
+#include "environment.hpp"
+#include "gpu_assisted.hpp"
+#include "host.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+// Each kernel with small tiles; instrumented shaders take longer still to compile.
+constexpr Tiles kernels[] = {
+    {"staged", VKATTN_KERNEL_STAGED, "", false},
+    {"flash", VKATTN_KERNEL_FLASH, "rowLanes=8", false},
+    {"flashSharedTiles", VKATTN_KERNEL_FLASH, "rowLanes=8 source=1 tileKeys=8 rolledEdges=1", false},
+    {"decode", VKATTN_KERNEL_DECODE, "dimLanes=2 keyLanes=4", false},
+    {"coopmat", VKATTN_KERNEL_FLASH_COOPMAT, "subgroups=1 rowBlocks=1 tileKeys=32", true},
+    {"coopmat2", VKATTN_KERNEL_FLASH_COOPMAT2, "subgroups=1 rowBlocks=1 tileKeys=16", true},
+};
+
+class OutOfRange : public testing::TestWithParam<Tiles> {
+  protected:
+    void TearDown() override { gpuAssisted.shortenBytes = 0; }
+
+    // NULL where the test is skipped or has failed.
+    [[nodiscard]] std::unique_ptr<Runtime> open(Room room) {
+        gpuAssisted = {};
+        RuntimeOptions options;
+        options.validation = true;
+        options.getInstanceProcAddr = gpuAssistedGetInstanceProcAddr;
+        options.log = [this](const char *message) { note(message); };
+        std::string message;
+        std::unique_ptr<Runtime> runtime = Runtime::open(conform::optionsFor(options, GetParam(), Room::full, {}), nullptr, &message);
+        if (runtime && room != Room::full)
+            runtime = Runtime::open(conform::optionsFor(options, GetParam(), room, runtime->device()->caps), nullptr, &message);
+        EXPECT_TRUE(runtime) << message;
+        EXPECT_GE(gpuAssisted.devices, 1u) << "the runtime's device was not seen: this run would prove nothing";
+        EXPECT_FALSE(gpuAssisted.robust) << "the device keeps accesses within their ranges: this run would prove nothing";
+        return runtime;
+    }
+    void note(const std::string &message) {
+        // What the layer says of its own work: features that it switches on, shaders that become slow.
+        const bool ofItself = message.find("WARNING-") != std::string::npos || message.find("GPUAV-Compile-time") != std::string::npos;
+        if (!ofItself) messages.push_back(message);
+    }
+    [[nodiscard]] bool accessReported() const {
+        return std::any_of(messages.begin(), messages.end(),
+                           [](const std::string &m) { return m.find("out of bounds") != std::string::npos; });
+    }
+    std::vector<std::string> messages;
+};
+
+// What shares a pipeline with every other case of the kernel: instrumented ones take seconds to compile.
+Case fitted(const Tiles &kernel, Case c, bool everything) {
+    c.kernel = kernel.kernel;
+    c.headDim = c.valueDim = 8;
+    c.q = c.k = c.v = c.out = kernel.onMatrixUnits() || everything ? VKATTN_F16 : VKATTN_F32;
+    c.softcap = everything ? 20.0f : 0;
+    c.alibi = everything;
+    c.documents = everything ? Documents::random : Documents::none;
+    c.biasType = VKATTN_F16;
+    c.maskBroadcast.reset(), c.biasBroadcast.reset(), c.bitMaskBroadcast.reset();
+    if (everything) c.bitMaskBroadcast = c.biasBroadcast = 0;
+    c.weights = everything && kernel.kernel == VKATTN_KERNEL_STAGED;
+    for (Style *style : {&c.qStyle, &c.kStyle, &c.vStyle})
+        if (*style == Style::dimMajor) *style = Style::padded;
+    return c;
+}
+
+// Lengths, cu_seqlens and ids that say anything come first.
+std::vector<Case> casesFor(const Tiles &kernel, Random &random, size_t count) {
+    std::vector<Case> cases = kernel.kernel == VKATTN_KERNEL_STAGED ? caseMatrix(random, false) : formMatrix(random, 0);
+    std::shuffle(cases.begin(), cases.end(), random);
+    std::stable_partition(cases.begin(), cases.end(),
+                          [&](const Case &c) { return (c.hostileRagged || c.hostileLengths) && random() % 4 == 0; });
+    std::erase_if(cases, [](const Case &c) { return c.queryTokens > 70 || c.keyTokens > 150; });
+    cases.resize(std::min(cases.size(), count));
+    for (Case &c : cases) c = fitted(kernel, c, random() % 3 == 0);
+    return cases;
+}
+
+} // namespace
+
+// Positive control: descriptors that end one word early, of the very shaders whose silence the other test takes for proof.
+TEST_P(OutOfRange, isReportedWhereRangesEndEarly) {
+    const auto runtime = open(Room::full);
+    ASSERT_TRUE(runtime);
+    Case c;
+    c.lse = true;
+    Random random = randomFor("control");
+    const auto in = makeInstance(fitted(GetParam(), c, false), random);
+    RunResult result = runtime->run(in->problem, in->operands);
+    if (result.status == VKATTN_ERROR_UNSUPPORTED) GTEST_SKIP() << GetParam().name << ": " << result.message;
+    ASSERT_EQ(result.status, VKATTN_OK) << result.message;
+    ASSERT_TRUE(messages.empty()) << messages.front();
+    gpuAssisted.shortenBytes = 4;
+    result = runtime->run(in->problem, in->operands);
+    EXPECT_TRUE(accessReported()) << "the layer does not see a deliberate access out of range: this run would prove nothing";
+}
+
+TEST_P(OutOfRange, neverHappens) {
+    size_t ran = 0;
+    for (const Room room : {Room::full, Room::tight}) {
+        const auto runtime = open(room);
+        ASSERT_TRUE(runtime);
+        Random random = randomFor(std::string("out of range ") + GetParam().name);
+        for (const Case &c : casesFor(GetParam(), random, 60)) {
+            Random own = randomFor(c.name);
+            const auto in = makeInstance(c, own);
+            const RunResult result = runtime->run(in->problem, in->operands);
+            ASSERT_TRUE(messages.empty()) << c.name << ", " << roomName(room) << ": " << messages.front();
+            if (result.status == VKATTN_ERROR_UNSUPPORTED) continue;
+            ASSERT_EQ(result.status, VKATTN_OK) << c.name << ": " << result.message;
+            ++ran;
+        }
+    }
+    if (ran == 0) GTEST_SKIP() << GetParam().name << ": not on this device";
+    EXPECT_GE(ran, 60u);
+    std::printf("%zu cases of %s, no access out of range\n", ran, GetParam().name);
+}
+
+// The same without a layer, on every driver: each operand is bound exactly, between NaN that no result may show and that nobody may
+// overwrite.
+class Surroundings : public testing::TestWithParam<Tiles> {
+  protected:
+    // NaN of every type, in words that differ.
+    void fillWithNan(Random &random) {
+        for (size_t n = 0; n < bufferBytes; n += 2) {
+            const auto half = static_cast<uint16_t>(0x7f81u + random() % 0x7f);
+            std::memcpy(host.mapped + n, &half, 2);
+        }
+    }
+    [[nodiscard]] bool begin() {
+        VkCommandBufferBeginInfo info{};
+        info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+        return vkResetCommandPool(host.device, host.pool, 0) == VK_SUCCESS &&
+               vkResetDescriptorPool(host.device, host.descriptors, 0) == VK_SUCCESS &&
+               vkBeginCommandBuffer(host.commands, &info) == VK_SUCCESS;
+    }
+    // False where the buffer has no room for it.
+    [[nodiscard]] bool place(Instance &in, const vkattn_requirements &requirements) {
+        bound.clear();
+        uint64_t at = 0;
+        const auto bind = [&](vkattn_role role, uint64_t bytes, uint64_t alignment) {
+            constexpr uint64_t guard = 512;
+            at = (at + guard + alignment - 1) / alignment * alignment;
+            bound.push_back({role, host.buffer, at, bytes});
+            at += bytes;
+        };
+        for (const vkattn_operand_memory &operand : in.operands) {
+            const uint64_t bytes = vkattnOperandBytes(&in.problem, operand.role);
+            bind(operand.role, bytes, 4);
+            if (operand.role < VKATTN_KEY_LENGTHS && bytes % 4 == 2) bound.back().offset += 2, at += 2; // the end is no whole word
+            if (at < bufferBytes) std::memcpy(host.mapped + bound.back().offset, operand.data, bytes);
+        }
+        if (requirements.workspaceBytes) bind(VKATTN_WORKSPACE, requirements.workspaceBytes, requirements.workspaceAlignment);
+        return at + 512 <= bufferBytes;
+    }
+    void checkSurroundings(Instance &in, const std::vector<unsigned char> &before, const std::string &name) {
+        std::vector<bool> may(bufferBytes);
+        for (const vkattn_binding &b : bound) {
+            const vkattn_role role = b.role;
+            const bool output = role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;
+            if (!output && role != VKATTN_WORKSPACE) continue;
+            std::fill_n(may.begin() + static_cast<std::ptrdiff_t>(b.offset), b.size, true);
+            for (const vkattn_operand_memory &operand : in.operands)
+                if (operand.role == role) std::memcpy(operand.data, host.mapped + b.offset, b.size);
+        }
+        for (size_t n = 0; n < bufferBytes; ++n)
+            ASSERT_TRUE(may[n] || host.mapped[n] == before[n]) << name << ": byte " << n << ", outside all that is written";
+    }
+
+    static constexpr size_t bufferBytes = 1 << 20; // of Host
+    Host host{{.apiVersion = VK_API_VERSION_1_3, .askVkattn = true}};
+    std::vector<vkattn_binding> bound;
+};
+
+TEST_P(Surroundings, doNotCountAndStay) {
+    ASSERT_TRUE(host.ready) << host.why;
+    size_t ran = 0;
+    std::string refusal;
+    for (const Room room : {Room::full, Room::tiny}) {
+        const RuntimeOptions limits = conform::optionsFor({}, GetParam(), room, {});
+        host.host.tuning = limits.tuning.data(), host.host.tuningBytes = limits.tuning.size();
+        host.host.capsLimit = limits.capsLimit ? &*limits.capsLimit : nullptr;
+        host.host.maxWorkspaceBytes = limits.maxWorkspaceBytes;
+        Context context;
+        vkattn_diagnostic why{};
+        ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
+        Random random = randomFor(std::string("surroundings ") + GetParam().name);
+        for (const Case &c : casesFor(GetParam(), random, 40)) {
+            Random own = randomFor(c.name);
+            const auto in = makeInstance(c, own);
+            vkattn_requirements requirements{};
+            if (context.query(in->problem, requirements, &why) == VKATTN_ERROR_UNSUPPORTED) {
+                if (refusal.empty()) refusal = why.message;
+                continue;
+            }
+            fillWithNan(own);
+            if (requirements.descriptorSetCount > 16 || !place(*in, requirements)) continue;
+            const std::vector<unsigned char> before(host.mapped, host.mapped + bufferBytes);
+            const Outputs outputs = in->outputs();
+            ASSERT_TRUE(begin());
+            ASSERT_EQ(context.prewarm({&in->problem, 1}, &why), VKATTN_OK) << why.message;
+            ASSERT_EQ(context.record(in->problem, host.commands, bound, host.descriptors, &why), VKATTN_OK) << c.name << why.message;
+            ASSERT_TRUE(host.submitAndWait());
+            checkSurroundings(*in, before, c.name);
+            if (HasFatalFailure()) return;
+            vkattn_verify_options options{};
+            options.structSize = sizeof options;
+            options.allRows = 1;
+            options.probabilityUnit = requirements.probabilityUnit;
+            options.probabilityFloor = requirements.probabilityFloor;
+            vkattn_verify_report report{};
+            ASSERT_EQ(
+                vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), &options, &report, &why),
+                VKATTN_OK)
+                << why.message;
+            EXPECT_TRUE(report.passed) << c.name << ": got " << report.worstGot << ", expected " << report.worstExpected;
+            EXPECT_EQ(in->damage(outputs), "") << c.name;
+            ++ran;
+        }
+    }
+    if (ran == 0) GTEST_SKIP() << GetParam().name << ": " << refusal;
+    EXPECT_GE(ran, 20u);
+    std::printf("%zu cases of %s between poisoned neighbours\n", ran, GetParam().name);
+}
+
+std::string nameOf(const testing::TestParamInfo<Tiles> &info) {
+    return info.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, OutOfRange, testing::ValuesIn(kernels), nameOf);
+INSTANTIATE_TEST_SUITE_P(Kernels, Surroundings, testing::ValuesIn(kernels), nameOf);

@@ -1,0 +1,342 @@
+#include "description.hpp"
+
+#include "util/half.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+
+namespace vkattn::test {
+namespace {
+
+constexpr uint8_t rare = 248;     // genes from here on may break a rule
+constexpr size_t slackBytes = 24; // of an output, after its last element
+
+// Dims, types and what is added to scores or hides keys enter pipelines, which take the driver 50 to 500 ms each: a handful of each.
+struct Shape {
+    uint32_t headDim, valueDim;
+    vkattn_dtype q, k, v, out;
+};
+constexpr Shape shapes[] = {{8, 8, VKATTN_F32, VKATTN_F32, VKATTN_F32, VKATTN_F32},
+                            {5, 7, VKATTN_F16, VKATTN_F16, VKATTN_F16, VKATTN_F16},
+                            {8, 8, VKATTN_BF16, VKATTN_BF16, VKATTN_BF16, VKATTN_F32},
+                            {3, 1, VKATTN_F32, VKATTN_F16, VKATTN_BF16, VKATTN_BF16}};
+struct Overlays {
+    bool softcap, bias, alibi, mask, bitMask, documents;
+};
+constexpr Overlays overlayCombinations[] = {{},
+                                            {.bias = true, .alibi = true},
+                                            {.mask = true},
+                                            {.bitMask = true, .documents = true},
+                                            {.softcap = true, .bias = true},
+                                            {.softcap = true, .bias = true, .alibi = true, .mask = true, .documents = true}};
+// Around the edges of tiles, of words of bit masks, and of nothing.
+constexpr uint32_t counts[] = {5, 1, 2, 3, 4, 7, 8, 9, 13, 16, 17, 31, 32, 33, 40, 64, 65, 0};
+
+template <class T, size_t size> const T &pick(const T (&list)[size], uint8_t gene) {
+    return list[gene % size];
+}
+
+uint64_t sizeOf(vkattn_dtype dtype) {
+    return dtype == VKATTN_F32 || dtype == VKATTN_BITS32 ? 4 : dtype == VKATTN_BOOL8 ? 1 : 2;
+}
+
+bool isOutput(vkattn_role role) {
+    return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;
+}
+
+vkattn_layout layoutFrom(const LayoutGenes &genes, bool output, vkattn_dtype dtype, const uint32_t (&extents)[4]) {
+    vkattn_layout l{dtype, {extents[0], extents[1], extents[2], extents[3]}, {}, 0};
+    int order[4] = {3, 2, 1, 0}; // the fastest first
+    for (uint8_t n = genes.order % 24; n > 0; --n) std::prev_permutation(order, order + 4);
+    int64_t stride = 1;
+    for (const int d : order) {
+        l.strideElems[d] = stride;
+        const uint32_t gap = genes.gap < 240 ? genes.gap >> 2 * d & 3u : 999u * (genes.gap >> d & 1u);
+        stride = stride * l.extent[d] + gap;
+        if (stride == 0) stride = 1; // an extent of 0
+    }
+    const uint32_t zero = output && genes.zero < rare ? 0 : genes.zero; // no output may overlap itself
+    uint64_t lowest = 0;                                                // how far the first element must lie from the start
+    for (int d = 0; d < 4; ++d) {
+        if (zero >> d & 1) l.strideElems[d] = 0;
+        if (zero >> (4 + d) & 1) l.strideElems[d] = 1;
+        if (genes.negative >> d & 1 && l.extent[d] > 1) {
+            lowest += static_cast<uint64_t>(l.strideElems[d]) * (l.extent[d] - 1);
+            l.strideElems[d] = -l.strideElems[d];
+        }
+    }
+    l.offsetElems = lowest + (genes.offset < 240 ? genes.offset % 8u : 37u * genes.offset);
+    return l;
+}
+
+void store(unsigned char *at, vkattn_dtype dtype, float value) {
+    if (dtype == VKATTN_F32) {
+        std::memcpy(at, &value, 4);
+        return;
+    }
+    const uint16_t bits = dtype == VKATTN_F16 ? floatToHalf(value) : floatToBrain(value);
+    std::memcpy(at, &bits, 2);
+}
+
+// Calls visit(byte, index) for each element of the layout.
+template <class Visit> void forEach(const vkattn_layout &l, const Visit &visit) {
+    for (uint32_t b = 0; b < l.extent[0]; ++b)
+        for (uint32_t h = 0; h < l.extent[1]; ++h)
+            for (uint32_t t = 0; t < l.extent[2]; ++t)
+                for (uint32_t d = 0; d < l.extent[3]; ++d) {
+                    const uint32_t index[4] = {b, h, t, d};
+                    uint64_t at = l.offsetElems;
+                    for (int n = 0; n < 4; ++n)
+                        if (l.extent[n] > 1) at += index[n] * static_cast<uint64_t>(l.strideElems[n]);
+                    visit(at * sizeOf(l.dtype), index);
+                }
+}
+
+} // namespace
+
+Description::Description(const uint8_t *bytes, size_t size) {
+    const size_t used = std::min(size, sizeof genes);
+    if (used) std::memcpy(&genes, bytes, used);
+    rest_.assign(bytes + used, bytes + size);
+    state_ = genes.seed * 0x9e3779b9u + 1;
+    describe();
+}
+
+void Description::describe() {
+    vkattn_problem &p = problem;
+    const Shape &shape = pick(shapes, genes.shape);
+    p.structSize = sizeof p;
+    p.flags = genes.flags & 31u;
+    p.kernel = static_cast<vkattn_kernel>(genes.kernel % VKATTN_KERNEL_COUNT);
+    p.sliceCount = genes.slices < 200 ? genes.slices % 4u : genes.slices;
+    if (p.flags & VKATTN_SCALE) p.scale = 0.02f * static_cast<float>(static_cast<int8_t>(genes.scale));
+    const Overlays overlays = pick(overlayCombinations, genes.overlays);
+    if (overlays.softcap)
+        p.softcap = std::ldexp(1.0f, static_cast<int>(genes.softcap % 160) - 126); // from the smallest one that is allowed
+    if (genes.windowLeft >= rare || p.flags & VKATTN_WINDOW) {
+        p.windowLeft = static_cast<int32_t>(genes.windowLeft % 12) - 1;
+        p.windowRight = genes.windowRight == 255 ? INT32_MAX : static_cast<int32_t>(genes.windowRight % 12) - 1;
+    }
+    const bool ragged = (genes.arrays & 2) != 0;
+    const auto present = [&](int bit, vkattn_role role) { p.presentRoles |= (genes.arrays >> bit & 1u) << role; };
+    if (!ragged || genes.arrays >= rare) present(0, VKATTN_KEY_LENGTHS);
+    present(1, VKATTN_CU_SEQ_Q), present(1, VKATTN_CU_SEQ_K), present(2, VKATTN_SINKS);
+    if (overlays.documents) p.presentRoles |= 1u << VKATTN_DOC_IDS_K | (genes.arrays < rare ? 1u << VKATTN_DOC_IDS_Q : 0);
+    if (overlays.alibi) p.presentRoles |= 1u << VKATTN_ALIBI_SLOPES;
+    const uint32_t kvHeads = 1 + genes.kvHeads % 3u, heads = kvHeads * (1 + genes.group % 3u);
+    const uint32_t batch = ragged ? 1 : 1 + genes.batch % 3u, queries = pick(counts, genes.queries), keys = pick(counts, genes.keys);
+    if (ragged) {
+        p.sequences = 1 + genes.sequences % 5u;
+        p.maxSeqQ = std::min<uint32_t>(genes.maxSeqQ, queries + genes.maxSeqQ / rare);
+        p.maxSeqK = std::min<uint32_t>(genes.maxSeqK, keys + genes.maxSeqK / rare);
+    }
+    const auto make = [&](vkattn_role role, vkattn_dtype dtype, const uint32_t(&extents)[4]) {
+        return layoutFrom(genes.layout[role], isOutput(role), dtype, extents);
+    };
+    p.q = make(VKATTN_Q, shape.q, {batch, heads, queries, shape.headDim});
+    p.k = make(VKATTN_K, shape.k, {batch, kvHeads, keys, shape.headDim});
+    p.v = make(VKATTN_V, shape.v, {batch, kvHeads, keys, shape.valueDim});
+    p.out = make(VKATTN_OUT, shape.out, {batch, heads, queries, shape.valueDim});
+    if (genes.tensors & 1) p.lse = make(VKATTN_LSE, VKATTN_F32, {batch, heads, queries, 1});
+    const uint32_t pairs[4] = {ragged ? p.sequences : batch, heads, p.maxSeqQ ? p.maxSeqQ : queries, p.maxSeqK ? p.maxSeqK : keys};
+    constexpr vkattn_dtype floats[] = {VKATTN_F32, VKATTN_F16, VKATTN_BF16};
+    if (genes.tensors & 2) p.weights = make(VKATTN_WEIGHTS, pick(floats, genes.types), pairs);
+    const auto broadcast = [&](vkattn_role role, vkattn_dtype dtype, uint8_t ones, uint32_t last) {
+        uint32_t extents[4] = {pairs[0], pairs[1], pairs[2], last};
+        for (int d = 0; d < 4; ++d)
+            if (ones >> d & 1) extents[d] = 1;
+        return make(role, dtype, extents);
+    };
+    if (overlays.bias) p.bias = broadcast(VKATTN_BIAS, overlays.softcap ? VKATTN_F32 : VKATTN_F16, genes.biasOnes, pairs[3]);
+    if (overlays.mask) p.mask = broadcast(VKATTN_MASK, VKATTN_BOOL8, genes.maskOnes, pairs[3]);
+    if (overlays.bitMask || genes.overlays >= rare)
+        p.bitMask = broadcast(VKATTN_BIT_MASK, VKATTN_BITS32, genes.maskOnes & 7, (pairs[3] + 31) / 32);
+}
+
+bool Description::small() const {
+    for (uint32_t role = 0; role < VKATTN_WORKSPACE; ++role)
+        if (vkattnOperandBytes(&problem, static_cast<vkattn_role>(role)) > 1u << 19) return false;
+    const uint64_t batch = std::max(problem.q.extent[0], problem.sequences);
+    return batch * problem.q.extent[1] * problem.q.extent[2] * problem.k.extent[2] <= 20000;
+}
+
+const vkattn_layout &Description::layout(vkattn_role role) const {
+    const vkattn_layout *const layouts[] = {&problem.q,       &problem.k,    &problem.v,    &problem.out,    &problem.lse,
+                                            &problem.weights, &problem.bias, &problem.mask, &problem.bitMask};
+    return *layouts[role];
+}
+
+uint32_t Description::random() { // Marsaglia's xorshift32
+    state_ ^= state_ << 13, state_ ^= state_ >> 17, state_ ^= state_ << 5;
+    return state_;
+}
+
+unsigned char *Description::memoryOf(vkattn_role role, size_t bytes, size_t slack) {
+    // Of exactly this size: AddressSanitizer sees what the CPU reads past it.
+    bytes_[role] = bytes + slack;
+    memory_[role] = std::make_unique<unsigned char[]>(bytes_[role]);
+    operands_.push_back({role, memory_[role].get(), bytes_[role]});
+    return memory_[role].get();
+}
+
+void Description::allocate() {
+    operands_.clear();
+    const bool shared = genes.sharedValues & 1 && problem.k.dtype == problem.v.dtype;
+    for (uint32_t n = 0; n < VKATTN_KEY_LENGTHS; ++n) {
+        const auto role = static_cast<vkattn_role>(n);
+        if (layout(role).extent[0] == 0) continue; // absent
+        const size_t bytes = vkattnOperandBytes(&problem, role);
+        if (isOutput(role)) {
+            unsigned char *const memory = memoryOf(role, bytes, slackBytes);
+            for (size_t at = 0; at < bytes_[role]; ++at) memory[at] = static_cast<unsigned char>(random());
+            before_[role].assign(memory, memory + bytes_[role]);
+            continue;
+        }
+        if (role == VKATTN_V && shared) { // both as long as the longer one
+            operands_.push_back({role, memory_[VKATTN_K].get(), bytes_[VKATTN_K]});
+        } else {
+            const size_t other = role == VKATTN_K && shared ? vkattnOperandBytes(&problem, VKATTN_V) : 0;
+            std::memset(memoryOf(role, std::max(bytes, other), 0), 0xff, bytes_[role]); // gaps hold NaN
+        }
+        fillTensor(role, layout(role));
+    }
+    for (uint32_t n = VKATTN_KEY_LENGTHS; n < VKATTN_WORKSPACE; ++n)
+        if (problem.presentRoles >> n & 1) fillArray(static_cast<vkattn_role>(n));
+}
+
+float Description::nonFinite() {
+    constexpr float values[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                                -std::numeric_limits<float>::infinity()};
+    return values[random() % 3];
+}
+
+float Description::value(vkattn_role role, uint32_t token) {
+    const float plain = static_cast<float>(static_cast<int32_t>(random() % 4096) - 2048) / 1024;
+    switch (genes.data % 6) {
+    case 1: // a needle
+        if (role == VKATTN_K) return token == genes.seed % 16u ? 12.0f : 0.05f * plain;
+        if (role == VKATTN_V) return static_cast<float>(token);
+        return role == VKATTN_Q ? 1.0f + 0.05f * plain : plain;
+    case 2: // large scores
+        return role == VKATTN_Q || role == VKATTN_K ? plain * 30 : plain;
+    case 3: // some values are not finite; where they are hidden they must not count
+        return random() % 32 ? plain : nonFinite();
+    case 4: // all scores are equal
+        return role == VKATTN_K ? 1.0f : plain;
+    case 5: // as small as they get
+        return std::ldexp(plain, -static_cast<int>(random() % 160));
+    default:
+        return plain;
+    }
+}
+
+void Description::fillTensor(vkattn_role role, const vkattn_layout &l) {
+    unsigned char *const memory = memory_[role] ? memory_[role].get() : memory_[VKATTN_K].get();
+    forEach(l, [&](uint64_t byte, const uint32_t(&index)[4]) {
+        if (role == VKATTN_MASK) {
+            memory[byte] = random() % 3 ? static_cast<unsigned char>(1 + random() % 255) : 0;
+        } else if (role == VKATTN_BIT_MASK) {
+            const uint32_t word = random() | random();
+            std::memcpy(memory + byte, &word, 4);
+        } else {
+            const bool hides = role == VKATTN_BIAS && random() % 5 == 0;
+            store(memory + byte, l.dtype, hides ? -std::numeric_limits<float>::infinity() : value(role, index[2]));
+        }
+    });
+}
+
+// Lengths and the like: what the bytes say, up to 0xffffffff.
+void Description::fillArray(vkattn_role role) {
+    const size_t bytes = vkattnOperandBytes(&problem, role);
+    unsigned char *const memory = memoryOf(role, bytes, 0);
+    const bool numbers = role == VKATTN_SINKS || role == VKATTN_ALIBI_SLOPES;
+    for (size_t at = 0; at < bytes; at += 4) {
+        const uint32_t byte = at_ < rest_.size() ? rest_[at_++] : random() % 64;
+        uint32_t word = byte < 200 ? byte : byte < 240 ? random() : 0xffffffffu - (byte & 3);
+        if (role == VKATTN_DOC_IDS_Q || role == VKATTN_DOC_IDS_K) word = byte < 200 ? byte % 3 : word;
+        if (numbers) {
+            const float value = byte == 255 ? nonFinite() : 0.25f * static_cast<float>(static_cast<int32_t>(byte) - 100);
+            std::memcpy(&word, &value, 4);
+        }
+        std::memcpy(memory + at, &word, 4);
+    }
+}
+
+std::vector<std::vector<unsigned char>> Description::outputs() const {
+    std::vector<std::vector<unsigned char>> all;
+    for (const vkattn_role role : {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS})
+        all.emplace_back(memory_[role].get(), memory_[role].get() + bytes_[role]);
+    return all;
+}
+
+void Description::restoreOutputs() {
+    for (const vkattn_role role : {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS})
+        std::copy(before_[role].begin(), before_[role].end(), memory_[role].get());
+}
+
+Description::Span Description::spanOf(vkattn_role role, uint32_t sequence, uint32_t total, uint32_t most) const {
+    const auto entry = [&](uint32_t n) { // the largest up to it, but never more than the total
+        uint32_t largest = 0, word = 0;
+        for (uint32_t k = 0; k <= n; ++k) {
+            std::memcpy(&word, memory_[role].get() + size_t{4} * k, 4);
+            largest = std::max(largest, word);
+        }
+        return std::min(largest, total);
+    };
+    const uint32_t first = entry(sequence), count = entry(sequence + 1) - first;
+    return {first, most ? std::min(count, most) : count};
+}
+
+bool Description::written(vkattn_role role, const uint32_t (&index)[4]) const {
+    if (!problem.sequences) return true;
+    const auto queries = [&](uint32_t n) { return spanOf(VKATTN_CU_SEQ_Q, n, problem.q.extent[2], problem.maxSeqQ); };
+    if (role == VKATTN_WEIGHTS)
+        return index[2] < queries(index[0]).count &&
+               index[3] < spanOf(VKATTN_CU_SEQ_K, index[0], problem.k.extent[2], problem.maxSeqK).count;
+    for (uint32_t n = 0; n < problem.sequences; ++n)
+        if (const Span s = queries(n); index[2] >= s.first && index[2] - s.first < s.count) return true;
+    return false;
+}
+
+std::string Description::damage() const {
+    for (const vkattn_role role : {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS}) {
+        if (!memory_[role]) continue;
+        std::vector<bool> element(bytes_[role]);
+        forEach(layout(role), [&](uint64_t byte, const uint32_t(&index)[4]) {
+            if (!written(role, index)) return;
+            for (uint64_t n = 0; n < sizeOf(layout(role).dtype); ++n) element[byte + n] = true;
+        });
+        for (size_t n = 0; n < bytes_[role]; ++n)
+            if (!element[n] && memory_[role][n] != before_[role][n])
+                return "byte " + std::to_string(n) + " of role " + std::to_string(role) +
+                       " is part of no element to be written, and was changed";
+    }
+    return {};
+}
+
+std::string Description::text() const {
+    std::string s;
+    char line[256];
+    const auto add = [&](const char *format, auto... values) {
+        std::snprintf(line, sizeof line, format, values...);
+        s += line;
+    };
+    add("flags %u kernel %d slices %u scale %g softcap %g window %d %d roles 0x%x sequences %u max %u %u room %u data %u seed %u\n",
+        problem.flags, static_cast<int>(problem.kernel), problem.sliceCount, static_cast<double>(problem.scale),
+        static_cast<double>(problem.softcap), problem.windowLeft, problem.windowRight, problem.presentRoles, problem.sequences,
+        problem.maxSeqQ, problem.maxSeqK, genes.room, genes.data % 6u, genes.seed);
+    for (uint32_t n = 0; n < VKATTN_KEY_LENGTHS; ++n) {
+        const vkattn_layout &l = layout(static_cast<vkattn_role>(n));
+        if (l.extent[0] == 0) continue;
+        add("role %u type %d [%u, %u, %u, %u] strides %lld %lld %lld %lld offset %llu\n", n, static_cast<int>(l.dtype), l.extent[0],
+            l.extent[1], l.extent[2], l.extent[3], static_cast<long long>(l.strideElems[0]), static_cast<long long>(l.strideElems[1]),
+            static_cast<long long>(l.strideElems[2]), static_cast<long long>(l.strideElems[3]),
+            static_cast<unsigned long long>(l.offsetElems));
+    }
+    return s;
+}
+
+} // namespace vkattn::test
