@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests: on every Vulkan driver that is present, under the validation layer, and once more, on one driver, with
 # AddressSanitizer and UndefinedBehaviorSanitizer, the CPU's kernels also with ThreadSanitizer and under an emulator of ARM.   --quick leaves
-# these out. The kernels on matrix units are tested on a newer Mesa, fetched for it;   --drivers all   tests all the rest there too.
+# these out. `vkattn conform` tests the kernels on each driver, those on matrix units on a newer Mesa, fetched for it; its reports are left in
+# build/conform/.   --drivers all   runs all the rest there too, and conform on lavapipe with 16 lanes (scripts/drivers_table.sh then writes
+# the table of docs/drivers.md).
 set -euo pipefail
 . "$(dirname "$0")/setup.sh"
 
@@ -56,7 +58,7 @@ run_tests() {
     awk '/ Test: / { name = $NF; skipped = 0 }
          skipped { $0 = "skipped: " $0; skipped = 0 }
          /: Skipped$/ { skipped = 1; next }
-         /^(skipped.*|driver .* is not installed|[a-z]+ limits: |[0-9]+ cases|worst error|no Vulkan device|(faults|kills|memory): )/ && !seen[name $0]++ { print "  " name ": " $0 }' "$1/Testing/Temporary/LastTest.log"
+         /^(skipped.*|driver .* is not installed|[a-z]+ limits: |[0-9]+ cases|(PASS|FAIL|INCOMPLETE)[ :]|worst error|no Vulkan device|(faults|kills|memory): )/ && !seen[name $0]++ { print "  " name ": " $0 }' "$1/Testing/Temporary/LastTest.log"
     return $status
 }
 
@@ -75,8 +77,8 @@ if [ "$drivers" = all ] && [ ! -e build/drivers/mesa/lavapipe.json ]; then
 fi
 swiftshader
 build build all -DVKATTN_BUILD_TESTS=ON $strict
-leave_out='^(device|forms|validation|run)\.lavapipe-new$'
-[ "$drivers" = default ] || leave_out='^coopmat\.' # they are among the others
+leave_out='^(conform\.lavapipe16|(device|run)\.lavapipe-new)$'
+[ "$drivers" = default ] || leave_out='^$'
 run_tests build -E "$leave_out${quick:+|^neon$}"
 
 if [ -z "$quick" ]; then
@@ -84,7 +86,7 @@ if [ -z "$quick" ]; then
     build build/sanitize all -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo -DVKATTN_BUILD_BENCH=OFF \
         "-DVKATTN_DRIVERS_FOLDER=$PWD/build/drivers" $strict
     # What is instrumented is the same on every driver: one will do.
-    run_tests build/sanitize -E '(lavapipe4|lavapipe-new|swiftshader)$'
+    run_tests build/sanitize -E '(lavapipe4|lavapipe16|lavapipe-new|swiftshader)$'
 
     echo "== the CPU's threads with ThreadSanitizer =="
     build build/thread vkattn-tests-unit -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo $strict

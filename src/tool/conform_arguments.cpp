@@ -37,8 +37,8 @@ struct Exclusion {
     std::vector<const char *> without;
 };
 
-const std::vector<const char *> ofARun = {"--device",    "--kernel",     "--quick",        "--soak", "--seed",  "--replay",
-                                          "--fail-fast", "--time-limit", "--case-timeout", "--json", "--junit", "--html"};
+const std::vector<const char *> ofARun = {"--device",    "--skip-cpu",   "--kernel",       "--quick", "--soak",  "--seed", "--replay",
+                                          "--fail-fast", "--time-limit", "--case-timeout", "--json",  "--junit", "--html"};
 
 std::vector<const char *> ofARunAnd(std::vector<const char *> more) {
     more.insert(more.end(), ofARun.begin(), ofARun.end());
@@ -51,6 +51,7 @@ void checkExclusions(const CLI::App &app) {
         {"--table", "prints a table of reports and runs nothing", ofARunAnd({"--list"})},
         {"--list", "prints the checks and runs none", {"--soak", "--replay", "--fail-fast", "--time-limit", "--json", "--junit", "--html"}},
         {"--replay", "runs the checks that it names and no others", {"--kernel", "--quick", "--soak", "--seed"}},
+        {"--device", "names the devices that are tested", {"--skip-cpu"}},
         {"--soak", "runs random checks for the time that it names", {"--quick", "--time-limit"}}};
     for (const Exclusion &each : exclusions) {
         if (app.count(each.option) == 0) continue;
@@ -73,6 +74,7 @@ void ConformParser::addOptions(CLI::App &app) {
         ->expected(1)
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    app.add_flag("--skip-cpu", typed_.skipCpu, "Leave out devices of type CPU, which are drivers in software");
     value("--kernel", kernels_, "LIST",
           "Only these: auto, staged, flash, decode, flash_coopmat, flash_coopmat2; default: all that there are");
     app.add_flag("--quick", typed_.quick, "Fewer checks: about a minute on a software driver, where the default takes about ten");

@@ -16,6 +16,7 @@ namespace vkattn::tool {
 
 struct ConformArguments {
     std::vector<std::string> devices;   // indices or names; empty: all
+    bool skipCpu = false;               // devices of type CPU are left out
     std::vector<vkattn_kernel> kernels; // empty: all
     bool quick = false, failFast = false, list = false;
     std::optional<double> soakMinutes, timeLimitMinutes;

@@ -137,7 +137,13 @@ std::vector<DeviceTask> devicesFor(const ConformArguments &arguments, Report &re
         report.problem = !found.whyEmpty.empty() ? found.whyEmpty : interrupted() ? "interrupted" : "no Vulkan device was found";
         return {};
     }
-    return chooseDevices(found.devices, arguments.devices);
+    std::vector<DeviceTask> chosen = chooseDevices(found.devices, arguments.devices);
+    if (arguments.skipCpu) {
+        const std::string cpu = deviceTypeName(DeviceType::cpu);
+        std::erase_if(chosen, [&](const DeviceTask &task) { return task.facts.type == cpu; });
+        if (chosen.empty()) report.problem = "no Vulkan device was found but those of type CPU, which --skip-cpu leaves out";
+    }
+    return chosen;
 }
 
 void printList(const DeviceReport &device) {

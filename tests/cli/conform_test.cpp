@@ -26,6 +26,7 @@ TEST_F(ConformUsageTest, badValues) {
     refused({"--kernel", "staged,"}, {"--kernel takes", "not ''"});
     refused({"--device", "cpu"}, {"--device cpu is no Vulkan device", "leave --device out"});
     refused({"--device", "--quick"}, {"--device needs a value"});
+    refused({"--device", "0", "--skip-cpu"}, {"--device names the devices that are tested", "leave --skip-cpu out"});
     refused({"--seed", "-1"}, {"--seed takes a whole number from 0", "not '-1'"});
     refused({"--seed", "1x"}, {"--seed takes", "'1x'"});
     for (const std::string minutes : {"0", "-1", "nan", "1e9", "ten", "1m"}) {
@@ -103,8 +104,8 @@ TEST_F(ConformUsageTest, readsReports) {
 TEST_F(ConformUsageTest, helpNamesEveryOption) {
     const Outcome outcome = tool({"conform", "--help"});
     EXPECT_EQ(outcome.status, 0);
-    expectWords(outcome.out, {"--device", "--kernel", "--quick", "--soak", "--seed", "--replay", "--json", "--junit", "--html", "--compare",
-                              "--table", "--fail-fast", "--time-limit", "--case-timeout", "--list", "Exit status"});
+    expectWords(outcome.out, {"--device", "--skip-cpu", "--kernel", "--quick", "--soak", "--seed", "--replay", "--json", "--junit",
+                              "--html", "--compare", "--table", "--fail-fast", "--time-limit", "--case-timeout", "--list", "Exit status"});
     EXPECT_NE(tool({"--help"}).out.find("conform"), std::string::npos);
 }
 
@@ -171,6 +172,15 @@ TEST_F(ConformTest, kernelThatNoDeviceHasIsNothingToTest) {
     EXPECT_EQ(outcome.status, 3) << outcome.out << outcome.err;
     EXPECT_NE(outcome.err.find("nothing was tested"), std::string::npos) << outcome.err;
     EXPECT_EQ(report()["devices"][0]["checks"][0]["verdict"], "unsupported");
+}
+
+TEST_F(ConformTest, skipCpuLeavesOutSoftwareDrivers) {
+    const Json info = Json::parse(tool({"info", "--json"}).out);
+    for (const Json &device : info["devices"])
+        if (device["type"] != "CPU") GTEST_SKIP() << "this machine has a GPU, which would be tested for minutes";
+    const Outcome outcome = conform({"--quick", "--skip-cpu"});
+    EXPECT_EQ(outcome.status, 3) << outcome.out << outcome.err;
+    EXPECT_NE(outcome.err.find("no Vulkan device was found but those of type CPU"), std::string::npos) << outcome.err;
 }
 
 TEST_F(ConformTest, unknownDevice) {
