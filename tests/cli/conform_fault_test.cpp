@@ -88,10 +88,10 @@ TEST_F(ConformFaultTest, endOfTheProcessIsACrash) {
 }
 
 TEST_F(ConformFaultTest, hangIsEnded) {
-    const Outcome outcome = again("at=QueueSubmit do=hang nth=3" + once(), {"--case-timeout", "4"});
+    const Outcome outcome = again("at=QueueSubmit do=hang nth=3" + once(), {"--case-timeout", "20"});
     EXPECT_EQ(outcome.status, 1) << outcome.out;
     EXPECT_NE(outcome.err.find("HANG matrix/staged/"), std::string::npos) << outcome.err;
-    expectOne("hang", {"did not come back within 4 s", "faulty layer: hang"});
+    expectOne("hang", {"did not come back within 20 s", "faulty layer: hang"});
 }
 
 TEST_F(ConformFaultTest, garbageIsNoMessage) {
@@ -126,8 +126,8 @@ TEST_F(ConformFaultTest, wrongResultsAreShrunkAndReplayed) {
 
 TEST_F(ConformFaultTest, deviceThatCannotBeOpenedIsAFailure) {
     for (const auto &[fault, word] : {std::pair{"fail", "VK_ERROR_INITIALIZATION_FAILED"}, std::pair{"crash", "(SIGSEGV)"},
-                                      std::pair{"hang", "did not come back within 3 s"}}) {
-        const Outcome outcome = again(std::string("at=CreateDevice do=") + fault, {"--case-timeout", "3"});
+                                      std::pair{"hang", "did not come back within 20 s"}}) {
+        const Outcome outcome = again(std::string("at=CreateDevice do=") + fault, {"--case-timeout", "20"});
         EXPECT_EQ(outcome.status, 1) << outcome.out;
         expectWords(report()["devices"][0]["problem"], {"opened", word});
         EXPECT_EQ(verdicts(report()["devices"][0]), std::vector<std::string>(someChecks().size(), "not run"));
@@ -157,7 +157,7 @@ class ConformTwoDriversTest : public ConformFaultTest {
     }
     [[nodiscard]] Outcome onBoth(const std::string &fault) const {
         Arguments arguments = replays();
-        arguments.insert(arguments.end(), {"--case-timeout", "3", "--fail-fast"});
+        arguments.insert(arguments.end(), {"--case-timeout", "20", "--fail-fast"});
         return conform(arguments, fault, {"VK_DRIVER_FILES=" + drivers, "VK_ICD_FILENAMES=" + drivers});
     }
 };
@@ -174,7 +174,7 @@ TEST_F(ConformTwoDriversTest, oneDeviceThatFailsDoesNotStopTheOther) {
 }
 
 TEST_F(ConformTwoDriversTest, driverThatBreaksTheListDoesNotStopTheOther) {
-    for (const auto &[fault, word] : {std::pair{"crash", "(SIGSEGV)"}, std::pair{"hang", "did not come back within 3 s"}}) {
+    for (const auto &[fault, word] : {std::pair{"crash", "(SIGSEGV)"}, std::pair{"hang", "did not come back within 20 s"}}) {
         const Outcome outcome = onBoth(std::string("at=CreateInstance drivers=one.json do=") + fault);
         EXPECT_EQ(outcome.status, 1) << outcome.out;
         const Json devices = report()["devices"];
