@@ -27,6 +27,7 @@ const Option options[] = {
     {"mask", [](Case &c, Random &) { c.maskBroadcast = 0; }},
     {"maskKeys", [](Case &c, Random &) { c.maskBroadcast = 2 | 4; }},
     {"maskQueriesKeys", [](Case &c, Random &) { c.maskBroadcast = 1 | 2; }},
+    {"maskQueries", [](Case &c, Random &) { c.maskBroadcast = 2 | 8; }},
     {"bias", [](Case &c, Random &) { c.biasBroadcast = 0; }},
     {"biasHeads", [](Case &c, Random &) { c.biasBroadcast = 1, c.biasType = VKATTN_F16; }},
     {"biasPerHead", [](Case &c, Random &) { c.biasBroadcast = 1 | 4 | 8, c.biasHidden = 0; }},
