@@ -6,7 +6,8 @@
     scripts/mutate.py --list                what there is
 
 Prints each mutation with what conform found first, and the score: mutations caught of mutations planted. Exit status 1 where one was missed
-or no longer applies. Copies live in build/mutants/. Mutations of the kernels on matrix units run on the driver that scripts/test.sh puts into
+or no longer applies. Copies live in build/mutants/. conform runs the part of its quick plan that is for kernels which the shader belongs to
+(--kernel), and stops at the first failure. Mutations of the kernels on matrix units run on the driver that scripts/test.sh puts into
 build/drivers/mesa; the others on whatever Vulkan finds first.
 """
 import argparse
@@ -90,6 +91,17 @@ def needs_mesa(file):
     return "coopmat" in file or "matrices" in file
 
 
+def kernels_of(file):
+    """Of which a shader is a part: the quick plan of others cannot notice it."""
+    if needs_mesa(file):
+        return ["flash_coopmat2"] if "coopmat2" in file else ["flash_coopmat"]
+    if file.startswith(("flash", "lib/flash", "combine", "options")):
+        return ["flash", "decode"]
+    if file.startswith(("lib/", "sequences")):
+        return ["auto", "staged", "flash", "decode"]
+    return ["staged"]
+
+
 def run(command, **options):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
 
@@ -122,10 +134,11 @@ class Copy:
     def build_command(self):
         return ["cmake", "--build", self.build, "--target", "vkattn_tool"]
 
-    def conform(self, mesa, seed):
+    def conform(self, file, seed):
         environment = dict(os.environ, MESA_SHADER_CACHE_DISABLE="1")
-        command = [self.build / "bin/vkattn", "conform", "--quick", "--fail-fast", "--seed", str(seed), "--json", self.tree / "report.json"]
-        if mesa:
+        command = [self.build / "bin/vkattn", "conform", "--quick", "--fail-fast", "--seed", str(seed), "--json", self.tree / "report.json",
+                   "--kernel", ",".join(kernels_of(file))]
+        if needs_mesa(file):
             manifest = str(MESA / "lavapipe.json")
             environment.update(VK_DRIVER_FILES=manifest, VK_ICD_FILENAMES=manifest)
             command.insert(0, MESA / "run")
@@ -151,7 +164,7 @@ class Copy:
             built = run(self.build_command())
             if built.returncode:
                 return name, "stale", "it does not compile: " + built.stdout[-400:]
-            tested = self.conform(needs_mesa(file), seed)
+            tested = self.conform(file, seed)
             if tested.returncode == 1:
                 return name, "caught", self.first_failure()
             return name, "missed" if tested.returncode == 0 else "stale", tested.stdout[-400:]
