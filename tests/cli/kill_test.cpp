@@ -74,7 +74,7 @@ class KillTest : public RunTest {
 };
 
 TEST_F(KillTest, outputsOfRunAreWholeOrOld) {
-    constexpr int kills = 120;
+    constexpr int kills = 100;
     writeSmallProblem(600, 3000, 16); // weights of 7 MB
     const std::vector<std::string> names = {"o.npy", "lse.npy", "w.npy"};
     const Arguments command = {VKATTN_TOOL, "run", "--q",   "q.npy", "--k",   "k.npy",   "--v",       "v.npy",
@@ -140,6 +140,44 @@ TEST_F(KillTest, theTuningFileIsWholeOrOld) {
         ++(sweep().all > 0 ? moments.writing : now == old ? moments.before : moments.after);
     }
     print("vkattn tune", moments);
+}
+
+TEST_F(KillTest, reportsOfConformAreWholeOrOld) {
+    constexpr int kills = 20;
+    const std::vector<std::string> names = {"r.json", "r.html", "r.xml"};
+    const Arguments command = {VKATTN_TOOL, "conform",
+                               "--replay",  "1:matrix,kernel=staged",
+                               "--replay",  "1:matrix,kernel=staged,causal",
+                               "--device",  "0",
+                               "--json",    names[0],
+                               "--html",    names[1],
+                               "--junit",   names[2]};
+    const auto begin = Clock::now();
+    const Outcome outcome = start(command);
+    if (outcome.status != 0) GTEST_SKIP() << "nothing to test: " << outcome.err;
+    const auto duration = std::chrono::duration_cast<Microseconds>(Clock::now() - begin);
+    const auto isWhole = [&](const std::string &name) {
+        const std::string text = readBytes(file(name));
+        return text.size() > 100 && (text.ends_with("}\n") || text.ends_with("</html>\n") || text.ends_with("</testsuites>\n"));
+    };
+    const std::string old = "old, and whole";
+    Moments moments;
+    for (int n = 0; n < kills; ++n) {
+        for (const std::string &name : names) writeBytes(file(name), old);
+        if (n % 2 == 0)
+            (void)killed(command, Microseconds(0), duration * 11 / 10);
+        else
+            (void)killedWhileWriting(command, 1, Microseconds(2000), duration * 3);
+        size_t fresh = 0;
+        for (const std::string &name : names) {
+            const bool isOld = readBytes(file(name)) == old;
+            ASSERT_TRUE(isOld || isWhole(name)) << name;
+            fresh += isOld ? 0 : 1;
+        }
+        const Left left = sweep();
+        ++(fresh == names.size() ? moments.after : fresh > 0 || left.begun > 0 ? moments.writing : moments.before);
+    }
+    print("vkattn conform --json --html --junit", moments);
 }
 
 // The two that the library or a host writes, over and over while they are killed.
