@@ -535,6 +535,7 @@ std::unique_ptr<Instance> makeInstance(const Case &asked, Random &random) {
     in.collectOperands();
     fillData(in, random);
     if (c.poison && !c.sharedHeads && !c.valuesInKeys) poison(in);
+    if (c.valuesInKeys) in.v = in.k, in.v.layout = p.v; // for who reads it: the operand is k's memory
     return made;
 }
 

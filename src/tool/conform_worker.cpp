@@ -16,6 +16,8 @@ using Kind = Message::Kind;
 
 constexpr uint32_t shrinkAttempts = 64; // for one failure
 constexpr double shrinkSeconds = 20;    // likewise
+// A soak draws new pipelines all the time, and a device keeps what it has compiled.
+constexpr uint64_t checksPerBench = 2000;
 
 double secondsSince(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -58,15 +60,21 @@ class Worker {
         return options;
     }
     void send(const Message &message) const { channel_.send(messageToLine(message)); }
-    void sendCompiled() const {
-        const Runtime::CompileStatistics compiled = bench_.compileStatistics();
-        send({Kind::compiled, {}, compiled.pipelines, compiled.seconds});
+    [[nodiscard]] Runtime::CompileStatistics compiled() const {
+        const Runtime::CompileStatistics now = bench_.compileStatistics();
+        return {compiledBefore_.pipelines + now.pipelines, compiledBefore_.seconds + now.seconds};
+    }
+    void sendCompiled() const { send({Kind::compiled, {}, compiled().pipelines, compiled().seconds}); }
+    void reopen() {
+        compiledBefore_ = compiled();
+        bench_ = conform::Bench(optionsOf(orders_));
     }
 
     // False: no more of this process.
     bool runChecks(const DeviceInfo &device) {
         if (orders_.what == WorkerOrders::What::soak) {
             for (uint64_t number = orders_.first;; number++) {
+                if (number % checksPerBench == checksPerBench - 1) reopen();
                 const conform::Check check = conform::soakCheck(device, orders_.plan, number);
                 if (!runOne(number, check, conform::resultFor(check))) return false;
             }
@@ -141,6 +149,7 @@ class Worker {
     const WorkerOrders &orders_;
     const ChildProcess::Channel &channel_;
     conform::Bench bench_;
+    Runtime::CompileStatistics compiledBefore_; // of benches before this one
     double shrinkSecondsLeft_;
 };
 

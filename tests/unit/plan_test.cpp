@@ -173,6 +173,7 @@ TEST(Plan, everyCaseFitsEveryLimit) {
     Random random = randomFor("plan");
     uint32_t cut = 0;
     for (const Case &c : caseMatrix(random, false)) {
+        if (c.sharedHeads) continue; // which row a dispatch computes is told by where its query lies
         Problem p = problemOf(c);
         if (p.headDim > 300) continue;
         p.slices = random() % 2 ? 1 : static_cast<uint32_t>(1 + random() % 9);
