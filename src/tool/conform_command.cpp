@@ -1,6 +1,7 @@
 #include "conform_command.hpp"
 
 #include "arguments.hpp"
+#include "conform_follow.hpp"
 #include "conform_inputs.hpp"
 #include "conform_supervisor.hpp"
 #include "interruption.hpp"
@@ -124,11 +125,17 @@ ExitStatus statusOf(const Report &report) {
     return tally.ran() > 0 ? ExitStatus::success : ExitStatus::deviceUnusable;
 }
 
-void explainNothing(const Report &report) {
-    if (!report.problem.empty())
-        std::fprintf(stderr, "vkattn: nothing was tested: %s\n", report.problem.c_str());
-    else
-        std::fprintf(stderr, "vkattn: nothing was tested: no device can run what was asked for; the reasons are above\n");
+std::string whyNothing(const Report &report, const RunSettings &settings) {
+    if (!report.problem.empty()) return report.problem;
+    const auto &limit = settings.soakSeconds ? settings.soakSeconds : settings.timeLimitSeconds;
+    const Tally tally = tallyOf(report);
+    const bool late = limit && (tally.notRun > 0 || tally.all() == 0);
+    if (late) return "the time limit of " + secondsText(*limit) + " came before the first check ended: give it more";
+    return "no device can run what was asked for; the reasons are above";
+}
+
+void explainNothing(const Report &report, const RunSettings &settings) {
+    std::fprintf(stderr, "vkattn: nothing was tested: %s\n", whyNothing(report, settings).c_str());
 }
 
 std::vector<DeviceTask> devicesFor(const ConformArguments &arguments, Report &report) {
@@ -176,7 +183,7 @@ ExitStatus listCommand(const ConformArguments &arguments, Report &report, const 
         report.devices.push_back(planDevice(task, settings, progress));
         printList(report.devices.back());
     }
-    if (!report.problem.empty()) return explainNothing(report), ExitStatus::deviceUnusable;
+    if (!report.problem.empty()) return explainNothing(report, settings), ExitStatus::deviceUnusable;
     return std::any_of(report.devices.begin(), report.devices.end(), brokenDevice) ? ExitStatus::verificationFailed : ExitStatus::success;
 }
 
@@ -215,7 +222,7 @@ ExitStatus conformCommand(const ConformArguments &arguments) {
     std::cout << reportToText(report, terminalColumns(), color) << std::flush;
     publish(outputs, report);
     const ExitStatus status = statusOf(report);
-    if (status == ExitStatus::deviceUnusable) explainNothing(report);
+    if (status == ExitStatus::deviceUnusable) explainNothing(report, settings);
     return status;
 }
 
