@@ -181,6 +181,7 @@ class Planner {
                 keepFewPipelines(cases, random);
             if (quick()) thin(cases, random, whole ? 3 : 8);
             addAll("matrix", kernel, tiles, Room::full, cases);
+            addFusedEdges(kernel, tiles, whole);
             if (whole || !quick()) {
                 cases = formMatrix(random, 0);
                 keepFewPipelines(cases, random);
@@ -194,22 +195,45 @@ class Planner {
         planBuiltInTiles(kernel);
     }
 
+    // What a drawn part of the matrix may leave out, and the dims 8 of its problems cannot show.
+    void addFusedEdges(vkattn_kernel kernel, const Tiles *tiles, bool whole) {
+        if (std::string_view(tiles->row).find("dimLanes=") != std::string_view::npos) {
+            Case lanes = named("everyLane"); // with 8 dims lanes that take 4 each are half empty
+            lanes.headDim = lanes.valueDim = 16, lanes.keyTokens = 21;
+            add("matrix", kernel, tiles, Room::full, lanes);
+        }
+        if (quick() && (!whole || onMatrixUnits(kernel))) return;
+        Case halves = named("oddHalves"); // 16-bit rows that begin in the middle of a word
+        halves.headDim = halves.valueDim = 16, halves.q = halves.k = halves.v = halves.out = VKATTN_F16;
+        halves.kStyle = halves.vStyle = Style::padded;
+        add("matrix", kernel, tiles, Room::full, halves);
+        Case slopes = named("slopesOfGroups"); // heads of a group may share a tile, but neither slopes nor sinks
+        slopes.headDim = slopes.valueDim = 8, slopes.batch = 2, slopes.heads = 6, slopes.kvHeads = 2, slopes.queryTokens = 2,
+        slopes.keyTokens = 45, slopes.alibi = slopes.sinks = slopes.lse = true;
+        add("matrix", kernel, tiles, Room::full, slopes);
+        Case bits = named("bitsOfChunks"); // chunks of keys that begin in the middle of a word of the mask
+        bits.headDim = bits.valueDim = 8, bits.batch = 1, bits.heads = bits.kvHeads = 2, bits.queryTokens = 3, bits.keyTokens = 4500;
+        bits.kStyle = bits.vStyle = Style::padded, bits.bitMaskBroadcast = 0;
+        add("matrix", kernel, tiles, Room::tight, bits);
+    }
+
     // Keeps one pair of options in `of`, and all that is no pair.
     static void thin(std::vector<Case> &cases, Random &random, uint32_t of) {
         std::erase_if(cases, [&](const Case &c) { return isPair(c) && random() % of; });
     }
 
-    // Half of the cases of three drawn sets of types and overlays, which are what the staged kernel compiles anew for.
+    // Of plain problems and two more drawn sets of types and overlays, which are what the staged kernel compiles anew for: all cases of
+    // single options and edges, and a third of the pairs.
     static void keepFewShaders(std::vector<Case> &cases, Random &random) {
         const auto shadersOf = [](Case c) {
             c.headDim = c.valueDim = 1;
             return pipelineSignature(c) + std::to_string(c.weights ? 1 + c.weightsType : 0);
         };
         std::shuffle(cases.begin(), cases.end(), random);
-        std::set<std::string> taken;
+        std::set<std::string> taken = {shadersOf(named("plain"))};
         std::erase_if(cases, [&](const Case &c) {
             if (taken.size() < 3) taken.insert(shadersOf(c));
-            return !taken.contains(shadersOf(c)) || random() % 2;
+            return !taken.contains(shadersOf(c)) || (isPair(c) && random() % 3);
         });
     }
 
