@@ -311,6 +311,7 @@ SequenceLength drawSequences(Instance &in, Random &random) {
                 default:
                     break;
                 }
+            if (random() % 2) cu.back() = most + between(random, 1, 1000); // the last sequence ends past the tokens
         };
         spoil(in.cuQ, total.queries);
         spoil(in.cuK, total.keys);

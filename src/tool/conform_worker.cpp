@@ -37,13 +37,14 @@ class Worker {
         : orders_(orders), channel_(channel), bench_(optionsOf(orders)), shrinkSecondsLeft_(orders.shrinkSeconds) {}
 
     void run() {
-        const DeviceInfo *device = bench_.device();
-        if (device == nullptr) return send({Kind::failed, "the device cannot be opened: " + bench_.failure()});
-        if (device->name != orders_.name)
+        const DeviceInfo *opened = bench_.device();
+        if (opened == nullptr) return send({Kind::failed, "the device cannot be opened: " + bench_.failure()});
+        const DeviceInfo device = *opened; // which reopen() ends
+        if (device.name != orders_.name)
             return send(
-                {Kind::failed, "device " + std::to_string(orders_.device) + " is " + device->name + " now, and was " + orders_.name});
-        send({Kind::opened, factsToLine(factsOf(*device))});
-        if (!runChecks(*device)) return;
+                {Kind::failed, "device " + std::to_string(orders_.device) + " is " + device.name + " now, and was " + orders_.name});
+        send({Kind::opened, factsToLine(factsOf(device))});
+        if (!runChecks(device)) return;
         if (orders_.time) {
             send({Kind::measuring, {}});
             for (const conform::Timing &timing : conform::timeKernels(bench_, orders_.plan.extent))

@@ -156,7 +156,7 @@ class Surroundings : public testing::TestWithParam<Tiles> {
             const uint64_t bytes = vkattnOperandBytes(&in.problem, operand.role);
             bind(operand.role, bytes, 4);
             if (operand.role < VKATTN_KEY_LENGTHS && bytes % 4 == 2) bound.back().offset += 2, at += 2; // the end is no whole word
-            if (at < bufferBytes) std::memcpy(host.mapped + bound.back().offset, operand.data, bytes);
+            if (bytes > 0 && at < bufferBytes) std::memcpy(host.mapped + bound.back().offset, operand.data, bytes);
         }
         if (requirements.workspaceBytes) bind(VKATTN_WORKSPACE, requirements.workspaceBytes, requirements.workspaceAlignment);
         return at + 512 <= bufferBytes;
@@ -169,7 +169,7 @@ class Surroundings : public testing::TestWithParam<Tiles> {
             if (!output && role != VKATTN_WORKSPACE) continue;
             std::fill_n(may.begin() + static_cast<std::ptrdiff_t>(b.offset), b.size, true);
             for (const vkattn_operand_memory &operand : in.operands)
-                if (operand.role == role) std::memcpy(operand.data, host.mapped + b.offset, b.size);
+                if (operand.role == role && b.size > 0) std::memcpy(operand.data, host.mapped + b.offset, b.size);
         }
         for (size_t n = 0; n < bufferBytes; ++n)
             ASSERT_TRUE(may[n] || host.mapped[n] == before[n]) << name << ": byte " << n << ", outside all that is written";
