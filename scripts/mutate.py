@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants one bug at a time in a shader of a copy of this tree, and asks `vkattn conform --quick` whether it notices.
 
-    scripts/mutate.py                       all of them: two at a time, about half an hour on two cores
+    scripts/mutate.py                       all of them: two at a time, about a quarter of an hour on two cores
     scripts/mutate.py NAME...               only these
     scripts/mutate.py --list                what there is
 
