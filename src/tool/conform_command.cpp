@@ -127,7 +127,7 @@ ExitStatus statusOf(const Report &report) {
 
 std::string whyNothing(const Report &report, const RunSettings &settings) {
     if (!report.problem.empty()) return report.problem;
-    const auto &limit = settings.soakSeconds ? settings.soakSeconds : settings.timeLimitSeconds;
+    const auto &limit = settings.limitSeconds();
     const Tally tally = tallyOf(report);
     const bool late = limit && (tally.notRun > 0 || tally.all() == 0);
     if (late) return "the time limit of " + secondsText(*limit) + " came before the first check ended: give it more";

@@ -35,8 +35,7 @@ class DeviceRun {
         for (const conform::CheckResult &check : settings.replays) plan(check, 1);
         state_.device = label + ": " + task.facts.name;
         shrinkSecondsLeft_ = settings.plan.extent == conform::Extent::quick ? quickShrinkSeconds : normalShrinkSeconds;
-        const auto &limit = settings.soakSeconds ? settings.soakSeconds : settings.timeLimitSeconds;
-        if (limit) deadline_ = start_ + duration(*limit);
+        if (const auto &limit = settings.limitSeconds()) deadline_ = start_ + duration(*limit);
     }
 
     DeviceReport run(WorkerOrders::What what) {

@@ -13,6 +13,7 @@ struct RunSettings {
     conform::Selection plan;
     std::vector<conform::CheckResult> replays; // resultFor() them; empty: by plan or soak
     std::optional<double> soakSeconds, timeLimitSeconds;
+    [[nodiscard]] const std::optional<double> &limitSeconds() const { return soakSeconds ? soakSeconds : timeLimitSeconds; }
     double caseTimeoutSeconds = 120;
     bool failFast = false;
 };

@@ -121,7 +121,7 @@ TEST_F(KillTest, outputsOfRunAreWholeOrOld) {
     print("vkattn run --out --lse --weights", moments);
     std::printf("a temporary was left %zu times of %d; an undisturbed run takes %lld ms\n", leftovers, kills,
                 static_cast<long long>(duration.count() / 1000));
-    EXPECT_GT(moments.writing, 0) << "no moment was while it wrote: nothing was tested";
+    EXPECT_GT(moments.writing, kills / 20) << "the moments are not spread over the writing";
 }
 
 TEST_F(KillTest, theTuningFileIsWholeOrOld) {
