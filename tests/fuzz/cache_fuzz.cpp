@@ -1,5 +1,5 @@
 // vkattnImportCache on a device without a driver. The first byte says how far the harness helps the rest past the header.
-#include "core/cache.hpp"
+#include "core/vulkan/cache.hpp"
 #include "fuzz.hpp"
 #include "support/cache_device.hpp"
 #include "vkattn/vkattn.hpp"

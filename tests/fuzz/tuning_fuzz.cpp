@@ -1,5 +1,5 @@
 // The reader of tuning files, and the planner with what it has read.
-#include "core/tuning.hpp"
+#include "core/plan/tuning.hpp"
 #include "fuzz.hpp"
 #include "vkattn/vkattn.hpp"
 

@@ -1,6 +1,6 @@
 #include "support/cache_device.hpp"
 
-#include "core/cache.hpp"
+#include "core/vulkan/cache.hpp"
 
 #include <algorithm>
 #include <cstdlib>

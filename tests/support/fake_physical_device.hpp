@@ -1,7 +1,7 @@
 // A physical device of the test's making behind a vkGetInstanceProcAddr: what drivers of any age answer before a device exists.
 #pragma once
 
-#include "core/newer_vulkan.hpp"
+#include "core/device/newer_vulkan.hpp"
 #include "vkattn/vkattn.h"
 
 #include <algorithm>

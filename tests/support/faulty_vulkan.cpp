@@ -1,6 +1,6 @@
 #include "support/faulty_vulkan.hpp"
 
-#include "core/newer_vulkan.hpp"
+#include "core/device/newer_vulkan.hpp"
 
 #include <cstring>
 #include <tuple>

@@ -1,5 +1,5 @@
 // The pipeline cache's blob against a device without a driver: round trips, damage of every kind, threads, and that nothing leaks.
-#include "core/cache.hpp"
+#include "core/vulkan/cache.hpp"
 #include "support/cache_device.hpp"
 #include "support/seed.hpp"
 #include "vkattn/vkattn.hpp"

@@ -1,8 +1,8 @@
 // The kernels on matrix units without a device: when AUTO takes them, what of a workgroup the shader relies on, and why they refuse.
-#include "core/coopmat.hpp"
-#include "core/explain.hpp"
-#include "core/flash.hpp"
-#include "core/shaders.hpp"
+#include "core/kernels/coopmat.hpp"
+#include "core/kernels/explain.hpp"
+#include "core/kernels/flash.hpp"
+#include "core/shaders/shaders.hpp"
 #include "support/case.hpp"
 #include "unit/problem_of.hpp"
 

@@ -1,8 +1,8 @@
 // Plans of the flash and decode kernels without a device: every row meets every key once, each partial result is written once and merged,
 // no dispatch leaves its limits, and what runs without a barrier between does not conflict.
-#include "core/flash.hpp"
-#include "core/plan.hpp"
-#include "core/shaders.hpp"
+#include "core/kernels/flash.hpp"
+#include "core/plan/plan.hpp"
+#include "core/shaders/shaders.hpp"
 #include "lib/interop.h"
 #include "support/case.hpp"
 #include "unit/problem_of.hpp"

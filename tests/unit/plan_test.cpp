@@ -1,6 +1,6 @@
 // Plans without a device: every pair is computed once, no dispatch leaves its limits, and what runs without a barrier between does not
 // conflict.
-#include "core/plan.hpp"
+#include "core/plan/plan.hpp"
 #include "lib/interop.h"
 #include "support/case.hpp"
 #include "unit/problem_of.hpp"

@@ -1,6 +1,6 @@
 // What is asked before a device exists: extensions, and the feature chain, over devices and chains of the test's making.
-#include "core/requirements.hpp"
-#include "core/subgroups.hpp"
+#include "core/device/requirements.hpp"
+#include "core/shaders/subgroups.hpp"
 #include "support/fake_physical_device.hpp"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // Slices without a device: every dispatch is in one slice, slices are nearly even, what a slice needs of an earlier one lies in the
 // persistent part of the workspace, and a budget in microseconds is kept by the planner's own estimate.
-#include "core/flash.hpp"
-#include "core/slices.hpp"
-#include "core/work.hpp"
+#include "core/kernels/flash.hpp"
+#include "core/plan/slices.hpp"
+#include "core/plan/work.hpp"
 #include "support/case.hpp"
 #include "unit/problem_of.hpp"
 

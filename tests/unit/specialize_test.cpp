@@ -1,6 +1,6 @@
 // Folding of specialization constants, on modules made word by word and on our own shaders.
-#include "core/shader_bank.hpp"
-#include "core/specialize.hpp"
+#include "core/shaders/shader_bank.hpp"
+#include "core/shaders/specialize.hpp"
 
 #include <gtest/gtest.h>
 

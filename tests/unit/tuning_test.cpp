@@ -1,5 +1,5 @@
 // Tuning files, every error message and hostile bytes, and what vkattnExplain says.
-#include "core/tuning.hpp"
+#include "core/plan/tuning.hpp"
 #include "support/case.hpp"
 
 #include <cmath>

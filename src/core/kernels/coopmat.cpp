@@ -1,0 +1,200 @@
+#include "core/kernels/coopmat.hpp"
+
+#include "core/plan/operands.hpp"
+#include "core/shaders/shaders.hpp"
+#include "lib/interop.h"
+#include "util/diagnostic.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <span>
+
+namespace vkattn {
+namespace {
+
+using namespace interop;
+
+constexpr vkattn_result unsupported = VKATTN_ERROR_UNSUPPORTED;
+
+Stage stageOf(vkattn_kernel kernel, vkattn_dtype inputs) {
+    const bool brain = inputs == VKATTN_BF16;
+    return kernel == VKATTN_KERNEL_FLASH_COOPMAT ? brain ? Stage::flashCoopmatBf16 : Stage::flashCoopmat
+           : brain                               ? Stage::flashCoopmat2Bf16
+                                                 : Stage::flashCoopmat2;
+}
+const char *typeName(vkattn_dtype type) {
+    return type == VKATTN_BF16 ? "bf16" : type == VKATTN_F16 ? "f16" : "f32";
+}
+
+// Lanes of a subgroup: 32 where pipelines may choose, since that is what every vendor's matrix units are made for. 0: not to be relied on.
+uint32_t lanesOf(const Caps &caps) {
+    if (!caps.fullSubgroups) return 0;
+    if (caps.minSubgroupSize && caps.maxSubgroupSize) return std::clamp(32u, caps.minSubgroupSize, caps.maxSubgroupSize);
+    return caps.subgroupSize;
+}
+
+// 16x16x16 first, which is what the units of most devices are; then the largest.
+const vkattn_matrix_shape *shapeFor(const Caps &caps, vkattn_dtype inputs) {
+    const vkattn_matrix_shape *best = nullptr;
+    const auto rank = [](const vkattn_matrix_shape &s) { return s.m == 16 && s.n == 16 && s.k == 16 ? ~0u : s.m * s.n * s.k; };
+    for (const vkattn_matrix_shape &each : std::span(caps.matrixShapes, caps.matrixShapeCount)) {
+        const bool fits = each.m % 8 == 0 && each.n % 8 == 0 && each.k % 8 == 0 && std::has_single_bit(each.m);
+        if (each.inputs == inputs && fits && (!best || rank(each) > rank(*best))) best = &each;
+    }
+    return best;
+}
+
+// What flash_coopmat2.comp cannot do without.
+constexpr struct {
+    uint32_t bit;
+    const char *name;
+} matrix2Needs[] = {{VKATTN_MATRIX2_FLEXIBLE, "cooperativeMatrixFlexibleDimensions"},
+                    {VKATTN_MATRIX2_REDUCTIONS, "cooperativeMatrixReductions"},
+                    {VKATTN_MATRIX2_CONVERSIONS, "cooperativeMatrixConversions"},
+                    {VKATTN_MATRIX2_PER_ELEMENT, "cooperativeMatrixPerElementOperations"}};
+vkattn_result checkMatrix2(const Caps &caps, const char *name, vkattn_diagnostic *why) {
+    for (const auto &[bit, feature] : matrix2Needs)
+        if (!(caps.matrix2 & bit))
+            return fail(why, unsupported, "the %s kernel needs %s of VK_NV_cooperative_matrix2, which the device lacks or is not enabled",
+                        name, feature);
+    if (!caps.matrix2MaxDimension)
+        return fail(why, unsupported, "the device lists no flexible dimensions of matrices of f16 inputs and f32 sums at subgroup scope");
+    return VKATTN_OK;
+}
+
+// Dims of the kernel's matrices: a listed shape; for flash_coopmat2, what its flexible dims are multiples of. Caps have that for f16 only:
+// for bf16 a multiple of a listed shape too. m = 0: none.
+vkattn_matrix_shape unitsFor(vkattn_kernel kernel, const Caps &caps, vkattn_dtype inputs) {
+    const vkattn_matrix_shape *listed = shapeFor(caps, inputs);
+    if (kernel == VKATTN_KERNEL_FLASH_COOPMAT || !listed) return listed ? *listed : vkattn_matrix_shape{};
+    const bool brain = inputs == VKATTN_BF16;
+    const auto &g = caps.matrix2Granularity; // shared memory has pieces of 8 elements
+    const vkattn_matrix_shape units = {std::lcm(std::lcm(g[0], 8u), brain ? listed->m : 1),
+                                       std::lcm(std::lcm(g[1], 8u), brain ? listed->n : 1),
+                                       std::lcm(std::lcm(g[2], 8u), brain ? listed->k : 1), inputs};
+    return std::has_single_bit(units.m) && std::max({units.m, units.n, units.k}) <= caps.matrix2MaxDimension ? units
+                                                                                                             : vkattn_matrix_shape{};
+}
+
+// What the shaders have in shared memory (lib/flash_matrices.glsl).
+uint32_t sharedBytes(vkattn_kernel kernel, const MatrixShape &s) {
+    const uint32_t scorePitch = s.tileKeys / 4 + (kernel == VKATTN_KERNEL_FLASH_COOPMAT2 ? 2 : 1);
+    const uint32_t pieces = s.tileKeys * (s.paddedDim / 8 + 1 + s.paddedValueDim / 8 + 1) + s.subgroups * s.m * s.rowBlocks * scorePitch;
+    return pieces * 16 + 8;
+}
+// What the shaders demand of tileKeys.
+bool suits(vkattn_kernel kernel, const MatrixShape &s, const Caps &caps) {
+    const uint32_t rows = s.m * s.rowBlocks, parts = std::max(s.subgroupLanes / rows, 1u);
+    const bool flexible = kernel == VKATTN_KERNEL_FLASH_COOPMAT2;
+    // tileKeys are a dim of a matrix; a piece of 128 bits has what a row sees of them.
+    if (flexible && s.tileKeys > std::min(caps.matrix2MaxDimension, 128u)) return false;
+    return s.tileKeys % s.n == 0 && s.tileKeys % s.k == 0 && s.tileKeys % (8 * parts) == 0 &&
+           s.n / 4 <= s.tileKeys / 8 + (flexible ? 0 : 1) && (rows % s.subgroupLanes == 0 || s.subgroupLanes % rows == 0);
+}
+
+bool fillsWords(const Tensor &t) {
+    return t.unitDims() && t.extent[3] % 2 == 0 && rowsBeginAtWords(t);
+}
+
+} // namespace
+
+vkattn_result coopmatSupported(vkattn_kernel kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
+    const Caps &caps = limits.caps;
+    const char *name = kernelName(kernel);
+    const bool f16 = shaderFor(stageOf(kernel, VKATTN_F16)).built(), bf16 = shaderFor(stageOf(kernel, VKATTN_BF16)).built();
+    if (!f16 && !bf16)
+        return fail(why, unsupported, "this build of vkattn has no %s kernel: its shader compiler lacked %s; build with a newer glslc",
+                    name, kernel == VKATTN_KERNEL_FLASH_COOPMAT2 ? "GL_NV_cooperative_matrix2" : "GL_KHR_cooperative_matrix");
+    if (!caps.matrixShapeCount)
+        return fail(
+            why, unsupported,
+            "the device has no matrix units that the %s kernel can use, or one of cooperativeMatrix, shaderFloat16, vulkanMemoryModel "
+            "and computeFullSubgroups is not enabled",
+            name);
+    if (caps.maxStorageBuffersPerStage < flashOperands)
+        return fail(why, unsupported, "the %s kernel needs %u storage buffers a stage; the device has %u", name, flashOperands,
+                    caps.maxStorageBuffersPerStage);
+    if (!lanesOf(caps)) return fail(why, unsupported, "the %s kernel needs computeFullSubgroups, which is not enabled", name);
+    if (kernel == VKATTN_KERNEL_FLASH_COOPMAT2)
+        if (const auto r = checkMatrix2(caps, name, why)) return r;
+    const bool halves = f16 && unitsFor(kernel, caps, VKATTN_F16).m, brains = bf16 && unitsFor(kernel, caps, VKATTN_BF16).m;
+    if (!halves && !brains)
+        return fail(why, unsupported, "the device lists no matrix shape that the %s kernel takes: dims that are multiples of 8", name);
+    if (!halves || !brains)
+        return fail(why, VKATTN_OK, "%s inputs only: %s", halves ? "f16" : "bf16",
+                    halves && !bf16 ? "this build's shader compiler lacked bfloat16"
+                                    : "the device lists no matrix shape for the other type");
+    return VKATTN_OK;
+}
+
+vkattn_result chooseMatrices(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape, vkattn_diagnostic *why) {
+    const Caps &caps = limits.caps;
+    const char *name = kernelName(kernel);
+    if (coopmatSupported(kernel, limits, nullptr) != VKATTN_OK) return coopmatSupported(kernel, limits, why);
+    const vkattn_dtype inputs = p.tensor(VKATTN_K).dtype;
+    for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V})
+        if (const vkattn_dtype type = p.tensor(role).dtype; type != inputs || type == VKATTN_F32)
+            return fail(why, unsupported, "the %s kernel takes q, k and v all f16 or all bf16; %s is %s%s", name, roleName(role),
+                        typeName(type), type == VKATTN_F32 ? "" : " and k is not");
+    if (!shaderFor(stageOf(kernel, inputs)).built())
+        return fail(why, unsupported, "this build of vkattn has no %s kernel for %s: its shader compiler lacked bfloat16", name,
+                    typeName(inputs));
+    const vkattn_matrix_shape units = unitsFor(kernel, caps, inputs);
+    if (!units.m) return fail(why, unsupported, "the device lists no matrix shape of %s inputs and f32 sums", typeName(inputs));
+
+    const uint32_t dim = std::max(p.headDim, p.valueDim), lanes = lanesOf(caps);
+    uint32_t largest = 0, least = 0;
+    for (const MatrixTile &tile : limits.tuning.matrix) {
+        largest = std::max(largest, tile.maxDim);
+        if (dim < tile.minDim || tile.maxDim < dim) continue;
+        MatrixShape &m = shape.matrix;
+        m = {units.m,
+             units.n,
+             units.k,
+             lanes,
+             tile.subgroups,
+             tile.rowBlocks,
+             tile.tileKeys,
+             0,
+             0,
+             false,
+             caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU};
+        m.paddedDim = roundUp(p.headDim, m.k);
+        m.paddedValueDim = roundUp(p.valueDim, m.n);
+        m.wholeWords = fillsWords(p.tensor(VKATTN_Q)) && fillsWords(p.tensor(VKATTN_K)) && fillsWords(p.tensor(VKATTN_V));
+        const uint32_t invocations = lanes * m.subgroups;
+        const bool fits = invocations <= caps.maxWorkgroupInvocations && invocations <= caps.maxWorkgroupSize[0] &&
+                          (!caps.maxWorkgroupSubgroups || m.subgroups <= caps.maxWorkgroupSubgroups) && suits(kernel, m, caps);
+        const uint32_t shared = sharedBytes(kernel, m);
+        if (fits) least = least ? std::min(least, shared) : shared;
+        if (!fits || shared > caps.maxSharedMemoryBytes) continue;
+        shape.tile = {tile.maxDim, lanes, 1, m.subgroups, m.m * m.rowBlocks, m.tileKeys, sourceMatrices, m.tileKeys, 1, 0, 0};
+        return VKATTN_OK;
+    }
+    if (dim > largest)
+        return fail(why, unsupported, "the %s kernel takes head and value dims up to %u, and this problem has %u", name, largest, dim);
+    if (!least)
+        return fail(why, unsupported,
+                    "no tile of the %s kernel for head dim %u suits matrices of %ux%ux%u and workgroups of %u invocations", name, dim,
+                    units.m, units.n, units.k, caps.maxWorkgroupInvocations);
+    return fail(why, unsupported, "the %s kernel's workgroup for head dim %u needs %u bytes of shared memory; the device has %u", name, dim,
+                least, caps.maxSharedMemoryBytes);
+}
+
+WeightRounding weightRounding(const Plan &plan) {
+    if (!onMatrixUnits(plan.kernel)) return {};
+    // Half an ulp. Weights are scaled by 2^11 (flash_coopmat.comp): the smallest f16 is 2^-24 of that, and bf16 reaches as far as f32.
+    if (plan.problem.tensor(VKATTN_K).dtype == VKATTN_BF16) return {0x1p-8f, 0};
+    return {0x1p-11f, 0x1p-36f};
+}
+
+PipelineKey coopmatKey(const Plan &plan) {
+    const Problem &p = plan.problem;
+    const MatrixShape &m = plan.flash.matrix;
+    return {stageOf(plan.kernel, p.tensor(VKATTN_K).dtype),
+            {plan.flash.tile.invocations(), m.subgroupLanes, m.subgroups, m.rowBlocks, m.m, m.n, m.k, m.tileKeys, m.paddedDim,
+             m.paddedValueDim, m.wholeWords ? 1u : 0u, plan.flash.overlays, elementType(p, VKATTN_OUT), m.lockstep ? 1u : 0u}};
+}
+
+} // namespace vkattn

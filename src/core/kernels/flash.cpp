@@ -1,0 +1,223 @@
+// The dispatches of the flash and decode kernels. Ragged batches begin with the dispatch that reads where the sequences lie. Then, for each
+// chunk of rows and each chunk of its keys: the options (where there are any) | flash; after the last chunk of keys, where rows have
+// partial results: | combine. A barrier stands at every bar, and before whatever overwrites options or partial results that an earlier
+// dispatch reads.
+#include "core/kernels/flash.hpp"
+
+#include "core/kernels/coopmat.hpp"
+#include "core/plan/operands.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace vkattn {
+namespace {
+
+// Where things lie in the workspace: the table of sequences, the options, the partial results.
+Operand optionsOperand(const Plan &plan, bool writes) {
+    return {VKATTN_WORKSPACE, plan.tableBytes, plan.tableBytes + sizeof(FlashOptions), plan.tableBytes, noPushWord, 4, writes};
+}
+Operand partialsOperand(const Plan &plan, bool writes) {
+    const uint64_t begin = plan.tableBytes + plan.flash.optionsBytes;
+    return {VKATTN_WORKSPACE, begin, plan.workspaceBytes, begin, noPushWord, 4, writes};
+}
+
+constexpr size_t given(size_t member) {
+    return offsetof(OptionsPush, given) + member;
+}
+
+vkattn_role maskRole(const Problem &p) {
+    return p.uses(VKATTN_BIT_MASK) ? VKATTN_BIT_MASK : VKATTN_MASK;
+}
+// Words of a bit mask that the chunk's keys lie in; keys of any other mask.
+std::pair<uint32_t, uint32_t> maskColumns(const Problem &p, const Chunk &c) {
+    if (maskRole(p) == VKATTN_MASK) return {c.keyFirst, c.keys};
+    const uint32_t first = c.keyFirst / 32;
+    return {first, divideUp(c.keyFirst + c.keys, 32) - first};
+}
+
+// The operands of bindings 6 to 12. Their bases go into the options, which another dispatch writes: in the flash dispatch they have none.
+void addOptionOperands(const Plan &plan, const Chunk &c, const Operand &other, Operand *operands) {
+    const Problem &p = plan.problem;
+    std::fill_n(operands, 7, standIn(other));
+    if (p.tensor(VKATTN_LSE).present() && plan.flash.parts == 0)
+        operands[0] = rowsOperand(p, VKATTN_LSE, c, given(offsetof(FlashOptions, lseBase)));
+    if (p.uses(VKATTN_BIAS)) operands[1] = pairsOperand(p, VKATTN_BIAS, c, c.keyFirst, c.keys, given(offsetof(FlashOptions, biasBase)));
+    if (p.uses(maskRole(p))) {
+        const auto [first, count] = maskColumns(p, c);
+        operands[2] = pairsOperand(p, maskRole(p), c, first, count, given(offsetof(FlashOptions, maskBase)));
+    }
+    if (p.has(VKATTN_DOC_IDS_Q)) {
+        operands[3] =
+            documentsOperand(p, VKATTN_DOC_IDS_Q, c, p.queryTokens, c.queryFirst, c.queries, given(offsetof(FlashOptions, idsQBase)));
+        operands[4] = documentsOperand(p, VKATTN_DOC_IDS_K, c, p.keyTokens, c.keyFirst, c.keys, given(offsetof(FlashOptions, idsKBase)));
+    }
+    if (p.has(VKATTN_SINKS)) operands[5] = headsOperand(VKATTN_SINKS, c, given(offsetof(FlashOptions, sinksBase)));
+    if (p.has(VKATTN_ALIBI_SLOPES)) operands[6] = headsOperand(VKATTN_ALIBI_SLOPES, c, given(offsetof(FlashOptions, slopesBase)));
+}
+
+void makeOptions(const Plan &plan, const Chunk &c, Dispatch &d) {
+    const Problem &p = plan.problem;
+    OptionsPush push{};
+    FlashOptions &o = push.given;
+    const auto dimStride = [&](vkattn_role role) { return p.tensor(role).extent[3] > 1 ? stride(p.tensor(role), 3) : 1u; };
+    o.qDim = dimStride(VKATTN_Q), o.kDim = dimStride(VKATTN_K), o.vDim = dimStride(VKATTN_V), o.oDim = dimStride(VKATTN_OUT);
+    o.softcap = std::bit_cast<uint32_t>(p.softcap);
+    o.biasType = elementType(p, VKATTN_BIAS);
+    const Tensor &lse = p.tensor(VKATTN_LSE), &bias = p.tensor(VKATTN_BIAS), &mask = p.tensor(maskRole(p));
+    o.lseBatch = stride(lse, 0), o.lseHead = stride(lse, 1), o.lseToken = stride(lse, 2);
+    o.biasBatch = stride(bias, 0), o.biasHead = stride(bias, 1), o.biasQuery = stride(bias, 2), o.biasKey = stride(bias, 3);
+    o.maskBatch = stride(mask, 0), o.maskHead = stride(mask, 1), o.maskQuery = stride(mask, 2), o.maskKey = stride(mask, 3);
+    o.maskPhase = c.keyFirst % 32;
+    o.idsQBatch = p.ragged() ? 0 : p.queryTokens;
+    o.idsKBatch = p.ragged() ? 0 : p.keyTokens;
+    setPush(d, push);
+    d.operands[0] = optionsOperand(plan, true);
+    d.operands[1] = d.operands[2] = d.operands[3] = standIn(d.operands[0]);
+    d.key = {Stage::options, {1}};
+    d.groups[0] = d.groups[1] = d.groups[2] = 1;
+    d.unboundCount = 7;
+    addOptionOperands(plan, c, d.operands[0], d.operands + d.operandCount);
+}
+
+Stage flashStage(const Plan &plan) {
+    if (onMatrixUnits(plan.kernel)) return coopmatKey(plan).stage;
+    const bool subgroups = plan.flash.tile.subgroups != 0;
+    return plan.flash.options ? subgroups ? Stage::flashSubgroups : Stage::flash
+           : subgroups        ? Stage::flashPlainSubgroups
+                              : Stage::flashPlain;
+}
+
+void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shuffleLanes, Dispatch &d) {
+    const Problem &p = plan.problem;
+    const FlashShape &shape = plan.flash;
+    const FlashTile &tile = shape.tile;
+    const Tensor &q = p.tensor(VKATTN_Q), &k = p.tensor(VKATTN_K), &v = p.tensor(VKATTN_V), &out = p.tensor(VKATTN_OUT);
+    FlashPush push{};
+    setPosition(push, plan, c);
+    push.flags |= (shape.parts ? flagPartial : 0) | (p.tensor(VKATTN_LSE).present() ? flagLse : 0) | (p.has(VKATTN_SINKS) ? flagSinks : 0) |
+                  (p.deterministic && p.left != openWindow ? flagFixedOrder : 0);
+    push.queries = c.queries;
+    push.keyFirst = c.keyFirst;
+    push.keys = c.keys;
+    push.splitKeys = shape.splitKeys;
+    push.headsAndPacked = c.heads | shape.packed << 16;
+    push.groupAndPhase = p.groupSize() | c.headFirst % p.groupSize() << 16;
+    push.partsAndFirst = shape.parts | keyChunk * divideUp(plan.chunkKeys, shape.splitKeys) * tile.keyLanes << 16;
+    push.dims = p.headDim | p.valueDim << 16;
+    push.scale = p.scale;
+    push.qBatch = stride(q, 0), push.qHead = stride(q, 1), push.qToken = stride(q, 2);
+    push.kBatch = stride(k, 0), push.kHead = stride(k, 1), push.kToken = stride(k, 2);
+    push.vBatch = stride(v, 0), push.vHead = stride(v, 1), push.vToken = stride(v, 2);
+    push.oBatch = stride(out, 0), push.oHead = stride(out, 1), push.oToken = stride(out, 2);
+    setPush(d, push);
+    d.operands[0] = rowsOperand(p, VKATTN_Q, c, offsetof(FlashPush, qBase));
+    d.operands[1] = keysOperand(p, VKATTN_K, c, offsetof(FlashPush, kBase));
+    d.operands[2] = keysOperand(p, VKATTN_V, c, offsetof(FlashPush, vBase));
+    d.operands[3] = shape.parts ? partialsOperand(plan, true) : rowsOperand(p, VKATTN_OUT, c, offsetof(FlashPush, oBase));
+    if (shape.options) {
+        d.operands[4] = optionsOperand(plan, false);
+        d.operands[5] = lengthsOperand(plan, c, offsetof(FlashPush, lengthsBase), d.operands[0]);
+        addOptionOperands(plan, c, d.operands[0], d.operands + 6);
+        for (uint32_t n = 6; n < flashOperands; ++n) d.operands[n].basePushWord = noPushWord;
+    }
+    d.groups[0] = divideUp(c.queries * shape.packed, tile.rows());
+    d.groups[1] = divideUp(c.keys, shape.splitKeys);
+    d.groups[2] = c.batches * (c.heads / shape.packed);
+    if (onMatrixUnits(plan.kernel)) {
+        d.key = coopmatKey(plan);
+        return;
+    }
+    const bool exact = tile.dimLanes * shape.dimsPerLane == p.headDim && tile.dimLanes * shape.valueDimsPerLane == p.valueDim;
+    d.key = {flashStage(plan),
+             {tile.invocations(),
+              tile.dimLanes,
+              tile.keyLanes,
+              tile.rowLanes,
+              tile.rowsPerLane,
+              tile.keysPerLane,
+              shape.dimsPerLane,
+              shape.valueDimsPerLane,
+              tile.source,
+              tile.tileKeys,
+              shuffleLanes,
+              tile.rolledEdges,
+              exact ? 1u : 0u,
+              shape.overlays,
+              elementType(p, VKATTN_Q),
+              elementType(p, VKATTN_K),
+              elementType(p, VKATTN_V),
+              elementType(p, VKATTN_OUT),
+              shape.run,
+              shape.valueRun,
+              shape.dimOrder}};
+}
+
+void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
+    const Problem &p = plan.problem;
+    const Tensor &out = p.tensor(VKATTN_OUT), &lse = p.tensor(VKATTN_LSE);
+    CombinePush push{};
+    setPosition(push, plan, c);
+    push.flags |= (lse.present() ? flagLse : 0) | (p.has(VKATTN_SINKS) ? flagSinks : 0);
+    push.heads = c.heads;
+    push.queries = c.queries;
+    push.packed = plan.flash.packed;
+    push.parts = plan.flash.parts;
+    push.valueDim = p.valueDim;
+    push.oBatch = stride(out, 0), push.oHead = stride(out, 1), push.oToken = stride(out, 2);
+    push.oDim = out.extent[3] > 1 ? stride(out, 3) : 1;
+    push.lseBatch = stride(lse, 0), push.lseHead = stride(lse, 1), push.lseToken = stride(lse, 2);
+    setPush(d, push);
+    d.operands[0] = partialsOperand(plan, false);
+    d.operands[1] = rowsOperand(p, VKATTN_OUT, c, offsetof(CombinePush, oBase));
+    d.operands[2] = lse.present() ? rowsOperand(p, VKATTN_LSE, c, offsetof(CombinePush, lseBase)) : standIn(d.operands[0]);
+    d.operands[3] = p.has(VKATTN_SINKS) ? headsOperand(VKATTN_SINKS, c, offsetof(CombinePush, sinksBase)) : standIn(d.operands[0]);
+    d.operands[4] = lengthsOperand(plan, c, offsetof(CombinePush, lengthsBase), d.operands[0]);
+    for (uint32_t n = 5; n < flashOperands; ++n) d.operands[n] = standIn(d.operands[0]);
+    d.key = {Stage::combine, {plan.flash.combineLanes, elementType(p, VKATTN_OUT)}};
+    d.groups[0] = c.queries;
+    d.groups[1] = 1;
+    d.groups[2] = c.batches * c.heads;
+}
+
+} // namespace
+
+uint32_t flashDispatchesPerRowChunk(const Plan &plan) {
+    return plan.keyChunks * (plan.flash.options ? 2 : 1) + (plan.flash.parts ? 1 : 0);
+}
+
+Dispatch flashDispatch(const Plan &plan, uint32_t index) {
+    const Problem &p = plan.problem;
+    const FlashShape &shape = plan.flash;
+    Dispatch d;
+    d.operandCount = stagedOperands;
+    const uint32_t setUp = plan.setUpDispatches();
+    if (index < setUp) {
+        makeSequences(plan, d);
+        return d;
+    }
+    const uint32_t perRowChunk = flashDispatchesPerRowChunk(plan), perKeyChunk = shape.options ? 2 : 1;
+    const uint32_t rowChunk = (index - setUp) / perRowChunk, stepOfChunk = (index - setUp) % perRowChunk;
+    Chunk c = rowsOfChunk(plan, rowChunk);
+    if (stepOfChunk == plan.keyChunks * perKeyChunk) {
+        makeCombine(plan, c, d);
+        d.operandCount = flashOperands;
+        d.barrierBefore = true;
+        return d;
+    }
+    const uint32_t keyChunk = stepOfChunk / perKeyChunk;
+    c.keyFirst = keyChunk * plan.chunkKeys;
+    c.keys = std::min(plan.chunkKeys, p.keyTokens - c.keyFirst);
+    if (shape.options && stepOfChunk % 2 == 0) {
+        makeOptions(plan, c, d);
+        d.barrierBefore = index > setUp;
+        return d;
+    }
+    d.operandCount = operandSlots(flashStage(plan));
+    makeFlash(plan, c, keyChunk, shape.shuffleLanes, d);
+    // Rows of different chunks may lie among each other in memory.
+    d.barrierBefore = shape.options || setUp > 0 || (keyChunk == 0 && rowChunk > 0);
+    return d;
+}
+
+} // namespace vkattn

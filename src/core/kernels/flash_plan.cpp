@@ -1,0 +1,277 @@
+// How the flash and decode kernels lay out a workgroup and cut a problem.
+#include "core/plan/chunks.hpp"
+#include "core/kernels/coopmat.hpp"
+#include "core/kernels/flash.hpp"
+#include "core/plan/operands.hpp"
+#include "lib/interop.h"
+
+namespace vkattn {
+namespace {
+
+using namespace interop;
+
+constexpr uint32_t most16Bits = 65535; // halves of push-constant words
+
+const FlashTile *findTile(const FlashTile (&tiles)[FlashTuning::maxTiles], uint32_t dim) {
+    for (const FlashTile &tile : tiles)
+        if (tile.minDim <= dim && dim <= tile.maxDim) return &tile;
+    return nullptr;
+}
+uint32_t largestDim(const FlashTile (&tiles)[FlashTuning::maxTiles]) {
+    uint32_t most = 0;
+    for (const FlashTile &tile : tiles) most = std::max(most, tile.maxDim);
+    return most;
+}
+
+// Neighbouring dims that a lane takes at a time. On GPUs lanes then read 16 bytes side by side; on CPU devices, where every load costs, all
+// that a lane has: a run of 16-bit elements may take one word more than it fills.
+uint32_t runOf(uint32_t dim, const FlashTile &tile, uint32_t dimsPerLane, vkattn_dtype dtype) {
+    if (tile.dimLanes == 1 || (tile.wholeRuns && dim % tile.dimLanes == 0)) return dimsPerLane;
+    for (uint32_t run = dtype == VKATTN_F32 ? 4 : 8; run > 1; run /= 2)
+        if (dim % run == 0 && dimsPerLane % run == 0) return run;
+    return 1;
+}
+uint32_t dimsOfLane(const FlashTile &tile, uint32_t dim, uint32_t shuffleLanes) {
+    if (tile.source == sourceShuffled) return roundUp(dim, shuffleLanes);
+    const uint32_t multiple = dim % 4 == 0 ? 4 : dim % 2 == 0 ? 2 : 1;
+    return tile.dimLanes == 1 ? dim : roundUp(static_cast<uint32_t>(ceilDiv(dim, tile.dimLanes)), multiple);
+}
+
+uint32_t overlaysOf(const Problem &p) {
+    return (p.softcap > 0 ? overlaySoftcap : 0) | (p.has(VKATTN_ALIBI_SLOPES) ? overlayAlibi : 0) |
+           (p.uses(VKATTN_BIAS) ? overlayBias : 0) | (p.uses(VKATTN_MASK) ? overlayMask : 0) |
+           (p.uses(VKATTN_BIT_MASK) ? overlayBitMask : 0) | (p.has(VKATTN_DOC_IDS_Q) ? overlayDocuments : 0);
+}
+
+// How dims of K and V lie in memory, for runs of `run` neighbours.
+uint32_t dimOrderOf(const Tensor &t, uint32_t run) {
+    if (!t.unitDims()) return dimsApart;
+    if (t.dtype == VKATTN_F32) return dimsInWords;
+    return run % 2 == 0 && rowsBeginAtWords(t) ? dimsInWords : dimsAdjacent;
+}
+
+bool dimStridesAreOne(const Problem &p) {
+    for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT})
+        if (!p.tensor(role).unitDims()) return false;
+    return true;
+}
+
+// Everything but q, k, v and out with neighbouring dims needs options, and bindings past the fourth.
+bool needsOptions(const Problem &p) {
+    return overlaysOf(p) || !dimStridesAreOne(p) || p.presentRoles || p.tensor(VKATTN_LSE).present();
+}
+
+// What combine.comp loops over for one row: twice over its parts, then once for every pair of dims that a lane has.
+constexpr uint64_t combineIterations(uint64_t parts, uint32_t valueDim, uint32_t lanes) {
+    const uint64_t pairs = ceilDiv(valueDim, 2ull * lanes);
+    return parts * (2 + pairs) + pairs;
+}
+
+// Keys of one split, so that no lane of flash.comp loops more often than software drivers allow (maxKeysPerLane): whole tiles; 0 if none.
+uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
+    const FlashTile &tile = shape.tile;
+    const uint64_t dims = uint64_t{shape.dimsPerLane} + shape.valueDimsPerLane;
+    const uint64_t edges = tile.rolledEdges ? tile.rowsPerLane * (dims + shape.valueDimsPerLane) : 0;
+    // Leaving a loop counts as a round of it. Where masks may leave nothing of a step, another loop looks for the next that has something.
+    const bool hides = shape.overlays & (overlayBias | overlayMask | overlayBitMask | overlayDocuments);
+    const uint64_t perStep = hides ? 2 : 1;
+    uint64_t perTile = perStep;
+    if (tile.source == sourceShared) // its steps in up to two loops, the loads of K and V, and the loop over tiles
+        perTile = tile.tileKeys / tile.step() * perStep + 6 + ceilDiv(uint64_t{tile.tileKeys} * shape.dimsPerLane, tile.invocations()) +
+                  ceilDiv(uint64_t{tile.tileKeys} * shape.valueDimsPerLane, tile.invocations());
+    const uint64_t tiles = edges < maxKeysPerLane ? (maxKeysPerLane - edges) / perTile : 0;
+    const uint64_t keys = std::min<uint64_t>(tiles * tile.keyTile(), std::max(tuning.maxSplitKeys, tile.keyTile()));
+    // Of a window, a workgroup visits what its rows reach, in whole tiles, however long the split is.
+    if (tiles > 0 && p.left != openWindow && p.right != openWindow) {
+        const uint64_t visited =
+            uint64_t{static_cast<uint32_t>(p.left)} + static_cast<uint32_t>(p.right) + tile.rows() + 2 * tile.keyTile();
+        if (visited <= keys) return roundUp(std::max(p.keyTokens, 1u), tile.keyTile());
+    }
+    return static_cast<uint32_t>(keys - keys % tile.keyTile());
+}
+
+struct FlashLimits {
+    const Problem &p;
+    const Caps &caps;
+    const FlashShape &shape;
+    uint32_t rowTile, keyTile, sliceKeys;
+    bool alwaysParts;
+    uint32_t headTile = shape.packed, sliceQueries = std::max(rowTile / shape.packed, 1u);
+
+    [[nodiscard]] uint64_t splits(const ChunkShape &s) const { return ceilDiv(s.keys, shape.splitKeys); }
+    // Partial results of a row over all chunks of keys; 0 where the one dispatch writes the output.
+    [[nodiscard]] uint64_t parts(const ChunkShape &s) const {
+        const uint64_t chunks = ceilDiv(std::max(p.keyTokens, 1u), s.keys), last = std::max(p.keyTokens, 1u) - (chunks - 1) * s.keys;
+        const uint64_t all = (chunks - 1) * splits(s) + ceilDiv(last, shape.splitKeys);
+        return all == 1 && !alwaysParts && shape.tile.keyLanes == 1 ? 0 : all * shape.tile.keyLanes;
+    }
+    [[nodiscard]] bool keysFit(const ChunkShape &s) const { return splits(s) <= caps.maxWorkgroupCount[1]; }
+    [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
+        return s.heads % shape.packed == 0 && s.heads <= most16Bits && parts(s) <= most16Bits &&
+               combineIterations(parts(s), p.valueDim, shape.combineLanes) <= maxKeysPerLane &&
+               ceilDiv(uint64_t{s.queries} * shape.packed, rowTile) <= caps.maxWorkgroupCount[0] &&
+               (parts(s) == 0 || s.queries <= caps.maxWorkgroupCount[0]);
+    }
+    [[nodiscard]] uint64_t workspaceBytes(const ChunkShape &s) const {
+        return parts(s) * s.batches * s.heads * s.queries * (uint64_t{p.valueDim} + partialWords) * 4;
+    }
+};
+
+// One row of one head does not fit; the chunker has said why where a binding is too large, and cannot know of parts.
+vkattn_result explainParts(const char *kernel, const FlashLimits &own, vkattn_diagnostic *why) {
+    const ChunkShape row = {1, 1, 1, std::max(own.p.keyTokens, 1u)};
+    if (own.parts(row) > most16Bits || combineIterations(own.parts(row), own.p.valueDim, own.shape.combineLanes) > maxKeysPerLane)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the %s kernel would have to merge %llu partial results for each row, too many for one "
+                    "shader to loop over",
+                    kernel, static_cast<unsigned long long>(own.parts(row)));
+    return VKATTN_ERROR_UNSUPPORTED;
+}
+
+// Keys of a split: as many splits as give the device enough workgroups, none shorter than is worth a partial result.
+uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape, uint32_t mostKeys) {
+    const uint32_t tile = shape.tile.keyTile(), keys = std::max(p.keyTokens, 1u);
+    if (p.deterministic) return std::min(roundUp(tuning.fixedSplitKeys, tile), mostKeys);
+    const uint64_t workgroups = ceilDiv(uint64_t{p.queryTokens} * shape.packed, shape.tile.rows()) * (p.heads / shape.packed) * p.batch;
+    const uint64_t wanted = ceilDiv(tuning.targetWorkgroups, std::max<uint64_t>(workgroups / p.slices, 1)),
+                   most = std::max(keys / tuning.minSplitKeys, 1u);
+    const uint64_t splits = std::max<uint64_t>(std::min(wanted, most), ceilDiv(keys, mostKeys));
+    return roundUp(static_cast<uint32_t>(ceilDiv(keys, splits)), tile);
+}
+
+// Workspace for the partial results of the flash kernel, whose rows may be many: as many rows at a time as fill the device, or 1/128 of
+// what K and V take, whichever is more. Decode has few rows and keeps them together.
+uint64_t partialResultsCap(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
+    const uint64_t filling = uint64_t{tuning.targetWorkgroups} * shape.tile.rows() * (uint64_t{p.valueDim} + partialWords) * 4;
+    return std::max(filling, (p.bytesNeeded(VKATTN_K) + p.bytesNeeded(VKATTN_V)) / 128);
+}
+
+vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem &p, const FlashShape &shape, const Caps &caps,
+                        vkattn_diagnostic *why) {
+    const auto unsupported = VKATTN_ERROR_UNSUPPORTED;
+    const uint32_t words = tile.sharedWords(shape.dimsPerLane * tile.dimLanes, shape.valueDimsPerLane * tile.dimLanes);
+    if (tile.invocations() > caps.maxWorkgroupInvocations || tile.invocations() > caps.maxWorkgroupSize[0])
+        return fail(why, unsupported, "the %s kernel's workgroup for head dim %u has %u invocations; the device takes %u", kernel,
+                    p.headDim, tile.invocations(), std::min(caps.maxWorkgroupInvocations, caps.maxWorkgroupSize[0]));
+    if (words * 4 > caps.maxSharedMemoryBytes)
+        return fail(why, unsupported, "the %s kernel's workgroup for head dim %u needs %u bytes of shared memory; the device has %u",
+                    kernel, p.headDim, words * 4, caps.maxSharedMemoryBytes);
+    if (tile.source == sourceShuffled && caps.subgroupShuffle && (caps.subgroupSize < 4 || tile.invocations() % caps.subgroupSize))
+        return fail(why, unsupported, "the %s kernel's tile for head dim %u has %u lanes, expected whole subgroups; the device's have %u",
+                    kernel, p.headDim, tile.invocations(), caps.subgroupSize);
+    if (tile.subgroups && (!caps.subgroupShuffle || caps.subgroupSize < tile.dimLanes))
+        return fail(why, unsupported, "the %s kernel's tile for head dim %u shuffles among %u lanes; the device's subgroups have %u%s",
+                    kernel, p.headDim, tile.dimLanes, caps.subgroupSize, caps.subgroupShuffle ? "" : " and no shuffle");
+    return VKATTN_OK;
+}
+
+// How lanes of flash.comp lie, from the table.
+vkattn_result chooseTile(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape, vkattn_diagnostic *why) {
+    const Caps &caps = limits.caps;
+    const char *name = kernelName(kernel);
+    const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? limits.tuning.decode : limits.tuning.flash;
+    const uint32_t dim = std::max(p.headDim, p.valueDim);
+    const FlashTile *tile = findTile(tiles, dim);
+    if (!tile)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the %s kernel takes head and value dims up to %u on this device, and this problem has %u", name, largestDim(tiles),
+                    dim);
+    shape.tile = *tile;
+    // Rows that no query fills would be computed all the same.
+    if (const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize(); kernel == VKATTN_KERNEL_DECODE && !p.deterministic && rows > 0)
+        shape.tile.rowsPerLane = static_cast<uint32_t>(std::min<uint64_t>(tile->rowsPerLane, ceilDiv(rows, tile->rowLanes)));
+    shape.shuffleLanes = std::max(caps.subgroupSize, 4u);
+    shape.dimsPerLane = dimsOfLane(*tile, p.headDim, shape.shuffleLanes);
+    shape.valueDimsPerLane = dimsOfLane(*tile, p.valueDim, shape.shuffleLanes);
+    shape.run = runOf(p.headDim, shape.tile, shape.dimsPerLane, p.tensor(VKATTN_K).dtype);
+    shape.valueRun = runOf(p.valueDim, shape.tile, shape.valueDimsPerLane, p.tensor(VKATTN_V).dtype);
+    shape.dimOrder = std::min(dimOrderOf(p.tensor(VKATTN_K), shape.run), dimOrderOf(p.tensor(VKATTN_V), shape.valueRun));
+    return checkTile(name, *tile, p, shape, caps, why);
+}
+
+} // namespace
+
+vkattn_result flashSupported(vkattn_kernel kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
+    if (onMatrixUnits(kernel)) return coopmatSupported(kernel, limits, why);
+    const uint32_t buffers = limits.caps.maxStorageBuffersPerStage;
+    const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? limits.tuning.decode : limits.tuning.flash;
+    if (largestDim(tiles) == 0) return fail(why, VKATTN_ERROR_UNSUPPORTED, "no tile of the %s kernel fits the device", kernelName(kernel));
+    if (buffers >= flashOperands) return VKATTN_OK;
+    if (kernel == VKATTN_KERNEL_DECODE)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the decode kernel needs %u storage buffers a stage; the device has %u", flashOperands,
+                    buffers);
+    return fail(why, VKATTN_OK, "q, k, v and out alone: the device has %u storage buffers a stage, options take %u", buffers,
+                flashOperands);
+}
+
+vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
+    constexpr vkattn_result unsupported = VKATTN_ERROR_UNSUPPORTED;
+    const char *name = kernelName(kernel);
+    const Caps &caps = limits.caps;
+    const FlashTuning &tuning = limits.tuning;
+    if (p.tensor(VKATTN_WEIGHTS).present())
+        return fail(why, unsupported, "the %s kernel never has the weights in memory; only the staged kernel writes them", name);
+    const bool matrices = onMatrixUnits(kernel), options = matrices || needsOptions(p);
+    // A split's partial results are merged by a dispatch of five storage buffers.
+    if (caps.maxStorageBuffersPerStage < flashOperands && (options || kernel == VKATTN_KERNEL_DECODE || p.deterministic))
+        return fail(why, unsupported, "the %s kernel needs %u storage buffers a stage for this problem; the device has %u", name,
+                    flashOperands, caps.maxStorageBuffersPerStage);
+
+    out = Plan{};
+    out.kernel = kernel;
+    out.problem = p;
+    out.tuning = stagedTuning(caps);
+    if (const auto r = setTable(out, limits, why)) return r;
+    FlashShape &shape = out.flash;
+    if (const auto r = matrices ? chooseMatrices(kernel, p, limits, shape, why) : chooseTile(kernel, p, limits, shape, why)) return r;
+    shape.overlays = overlaysOf(p);
+    shape.options = options;
+    shape.combineLanes = tuning.combineLanes;
+    if (p.queryTokens == 0) return VKATTN_OK; // nothing to write
+    if (p.keyTokens == 0)
+        return fail(why, unsupported, "the %s kernel has nothing to do without keys; the staged kernel writes the zeros", name);
+    if (p.groupSize() > most16Bits)
+        return fail(why, unsupported, "the %s kernel takes at most %u query heads a key head", name, most16Bits);
+
+    const uint32_t mostKeys = mostSplitKeys(p, tuning, shape);
+    if (mostKeys == 0)
+        return fail(why, unsupported, "the %s kernel's tile for head dim %u makes a lane loop more than %u times", name, p.headDim,
+                    maxKeysPerLane);
+    const bool merges = caps.maxStorageBuffersPerStage >= flashOperands;
+    if (!merges && p.keyTokens > mostKeys)
+        return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
+                    p.keyTokens, caps.maxStorageBuffersPerStage);
+
+    const uint64_t alignment = out.workspaceAlignment;
+    if (options) shape.optionsBytes = (sizeof(FlashOptions) + alignment - 1) / alignment * alignment;
+    ChunkShape chunk{};
+    const uint64_t fixedBytes = out.tableBytes + shape.optionsBytes;
+    PlanLimits room = limits;
+    if (kernel != VKATTN_KERNEL_DECODE)
+        room.maxWorkspaceBytes = std::min(room.maxWorkspaceBytes, fixedBytes + partialResultsCap(p, tuning, shape));
+    // Packing heads keeps them together; where limits cut them apart, they go unpacked.
+    const bool pack = p.groupSize() > 1 && (kernel == VKATTN_KERNEL_DECODE || p.queryTokens < shape.tile.rows());
+    for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {
+        shape.splitKeys = chooseSplitKeys(p, tuning, shape, mostKeys);
+        if (!merges) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), shape.tile.keyTile());
+        const uint32_t keyTile = p.deterministic ? shape.splitKeys : shape.tile.keyTile();
+        const uint32_t sliceKeys = !merges           ? p.keyTokens
+                                   : p.deterministic ? shape.splitKeys
+                                                     : roundUp(std::max(tuning.minSplitKeys, keyTile), keyTile);
+        const FlashLimits own = {p, caps, shape, shape.tile.rows(), keyTile, sliceKeys, p.deterministic};
+        Chunker chunker(p, room, own, fixedBytes);
+        const bool fits = chunker.choose(chunk, shape.packed == 1 ? why : nullptr);
+        if (!fits && shape.packed > 1) continue;
+        if (!fits) return explainParts(name, own, why);
+        shape.parts = static_cast<uint32_t>(own.parts(chunk));
+        out.workspaceBytes = fixedBytes + own.workspaceBytes(chunk);
+        break;
+    }
+    if (!merges && shape.parts)
+        return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
+                    p.keyTokens, caps.maxStorageBuffersPerStage);
+    setChunks(out, chunk);
+    return setDispatchCount(out, flashDispatchesPerRowChunk(out), why);
+}
+
+} // namespace vkattn

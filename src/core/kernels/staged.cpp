@@ -1,0 +1,258 @@
+// The dispatches of the staged path: per chunk of rows, sinks, scores and what changes them (overlays) for each chunk of keys, softmax,
+// values for each chunk of keys. Order, per chunk of rows with n chunks of keys, as far as the problem has the options:
+//     sinks, scores x n | bias x n | ALiBi x n | mask x n | bit mask x n | documents x n | softmax | values | values | ...
+// with a barrier at every bar; dispatches between bars touch disjoint columns of the workspace. Ragged batches begin with one dispatch that
+// reads where the sequences lie.
+#include "core/kernels/staged.hpp"
+#include "core/plan/operands.hpp"
+#include "util/diagnostic.hpp"
+
+#include <algorithm>
+
+namespace vkattn {
+namespace {
+
+// How many rows a chunk has depends on limits and batch size; what must not depend on them takes one class.
+TileClass rowClass(const Plan &plan, const Chunk &c) {
+    return !plan.problem.deterministic && c.queries < plan.tuning.fewRowsBelow ? fewRows : manyRows;
+}
+
+void makeSinks(const Plan &plan, const Chunk &c, Dispatch &d) {
+    Chunk column = c; // behind the scores
+    column.keyFirst = plan.rowPitch - 1;
+    column.keys = 1;
+    SinksPush push{};
+    setChunk(push, plan, column);
+    setPush(d, push);
+    d.operands[0] = scoresOperand(plan, true);
+    d.operands[1] = headsOperand(VKATTN_SINKS, c, offsetof(SinksPush, base));
+    d.operands[2] = d.operands[3] = standIn(d.operands[1]);
+    d.key = {Stage::sinks, {plan.tuning.overlayLanes}};
+    d.groups[0] = divideUp(c.queries, plan.tuning.overlayLanes);
+    d.groups[1] = 1;
+}
+
+void makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
+    const Problem &p = plan.problem;
+    const Tensor &q = p.tensor(VKATTN_Q), &k = p.tensor(VKATTN_K);
+    ScoresPush push{};
+    setPosition(push, plan, c);
+    setChunk(push, plan, c);
+    push.groupSize = p.groupSize();
+    push.headPhase = c.headFirst % p.groupSize();
+    push.headDim = p.headDim;
+    push.scale = p.scale;
+    push.softcap = p.softcap;
+    push.qBatch = stride(q, 0), push.qHead = stride(q, 1), push.qToken = stride(q, 2), push.qDim = stride(q, 3);
+    push.kBatch = stride(k, 0), push.kHead = stride(k, 1), push.kToken = stride(k, 2), push.kDim = stride(k, 3);
+    setPush(d, push);
+    d.operands[0] = scoresOperand(plan, true);
+    d.operands[1] = rowsOperand(p, VKATTN_Q, c, offsetof(ScoresPush, qBase));
+    d.operands[2] = keysOperand(p, VKATTN_K, c, offsetof(ScoresPush, kBase));
+    // Not the scores: validation would see a read of them that the next chunk overwrites.
+    d.operands[3] = lengthsOperand(plan, c, offsetof(ScoresPush, lengthsBase), d.operands[1]);
+    const TileShape &tile = plan.tuning.scores[rowClass(plan, c)];
+    d.key = {Stage::scores,
+             {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, elementType(p, VKATTN_Q),
+              elementType(p, VKATTN_K), p.softcap > 0 ? 1u : 0u}};
+    d.groups[0] = divideUp(c.keys, tile.sizeX());
+    d.groups[1] = divideUp(c.queries, tile.sizeY());
+}
+
+// Bias and masks: a tensor over the pairs.
+void makePairsOverlay(const Plan &plan, const Chunk &c, Stage stage, Dispatch &d) {
+    const vkattn_role role = stage == Stage::bias ? VKATTN_BIAS : stage == Stage::mask ? VKATTN_MASK : VKATTN_BIT_MASK;
+    const Problem &p = plan.problem;
+    const Tensor &t = p.tensor(role);
+    OverlayPush push{};
+    setChunk(push, plan, c);
+    push.batchStride = stride(t, 0), push.headStride = stride(t, 1), push.queryStride = stride(t, 2), push.keyStride = stride(t, 3);
+    setPush(d, push);
+    const uint32_t first = role == VKATTN_BIT_MASK ? c.keyFirst / 32 : c.keyFirst;
+    const uint32_t count = role == VKATTN_BIT_MASK ? divideUp(c.keyFirst + c.keys, 32) - first : c.keys;
+    d.operands[0] = scoresOperand(plan, true);
+    d.operands[1] = pairsOperand(p, role, c, first, count, offsetof(OverlayPush, base));
+    d.operands[2] = d.operands[3] = unused(plan);
+    d.key = {stage, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
+    if (role == VKATTN_BIAS) d.key = {stage, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane, elementType(p, role)}};
+}
+
+void makeAlibi(const Plan &plan, const Chunk &c, Dispatch &d) {
+    AlibiPush push{};
+    setPosition(push, plan, c);
+    setChunk(push, plan, c);
+    setPush(d, push);
+    d.operands[0] = scoresOperand(plan, true);
+    d.operands[1] = headsOperand(VKATTN_ALIBI_SLOPES, c, offsetof(AlibiPush, base));
+    d.operands[2] = lengthsOperand(plan, c, offsetof(AlibiPush, lengthsBase), d.operands[1]);
+    d.operands[3] = unused(plan);
+    d.key = {Stage::alibi, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
+}
+
+void makeDocuments(const Plan &plan, const Chunk &c, Dispatch &d) {
+    const Problem &p = plan.problem;
+    DocumentsPush push{};
+    setPosition(push, plan, c);
+    setChunk(push, plan, c);
+    push.idsQBatch = p.ragged() ? 0 : p.queryTokens;
+    push.idsKBatch = p.ragged() ? 0 : p.keyTokens;
+    setPush(d, push);
+    d.operands[0] = scoresOperand(plan, true);
+    d.operands[1] = documentsOperand(p, VKATTN_DOC_IDS_Q, c, p.queryTokens, c.queryFirst, c.queries, offsetof(DocumentsPush, idsQBase));
+    d.operands[2] = documentsOperand(p, VKATTN_DOC_IDS_K, c, p.keyTokens, c.keyFirst, c.keys, offsetof(DocumentsPush, idsKBase));
+    d.operands[3] = lengthsOperand(plan, c, offsetof(DocumentsPush, lengthsBase), d.operands[1]);
+    d.key = {Stage::documents, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
+}
+
+// What changes the scores, in the formula's order.
+constexpr Stage overlays[] = {Stage::bias, Stage::alibi, Stage::mask, Stage::bitMask, Stage::documents};
+
+bool uses(const Problem &p, Stage overlay) {
+    return p.uses(overlay == Stage::bias      ? VKATTN_BIAS
+                  : overlay == Stage::alibi   ? VKATTN_ALIBI_SLOPES
+                  : overlay == Stage::mask    ? VKATTN_MASK
+                  : overlay == Stage::bitMask ? VKATTN_BIT_MASK
+                                              : VKATTN_DOC_IDS_Q);
+}
+
+void makeOverlay(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
+    for (const Stage stage : overlays) {
+        if (!uses(plan.problem, stage) || number--) continue;
+        if (stage == Stage::alibi)
+            makeAlibi(plan, c, d);
+        else if (stage == Stage::documents)
+            makeDocuments(plan, c, d);
+        else
+            makePairsOverlay(plan, c, stage, d);
+        break;
+    }
+    d.groups[0] = divideUp(c.keys, plan.tuning.overlayLanes * plan.tuning.overlayKeysPerLane);
+    d.groups[1] = c.queries;
+}
+
+void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
+    const Problem &p = plan.problem;
+    const Tensor &lse = p.tensor(VKATTN_LSE), &weights = p.tensor(VKATTN_WEIGHTS);
+    SoftmaxPush push{};
+    setPosition(push, plan, c);
+    setChunk(push, plan, c);
+    push.flags |= (lse.present() ? flagLse : 0) | (weights.present() ? flagWeights : 0) | (p.has(VKATTN_SINKS) ? flagSinks : 0) |
+                  (p.deterministic ? flagFixedOrder : 0);
+    push.lseBatch = stride(lse, 0), push.lseHead = stride(lse, 1), push.lseToken = stride(lse, 2);
+    push.wBatch = stride(weights, 0), push.wHead = stride(weights, 1), push.wToken = stride(weights, 2), push.wKey = stride(weights, 3);
+    setPush(d, push);
+    const bool writesWeights = weights.present() && p.keyTokens > 0;
+    d.operands[0] = scoresOperand(plan, true);
+    d.operands[1] = lse.present() ? rowsOperand(p, VKATTN_LSE, c, offsetof(SoftmaxPush, lseBase)) : unused(plan);
+    d.operands[2] = writesWeights ? pairsOperand(p, VKATTN_WEIGHTS, c, 0, p.keyTokens, offsetof(SoftmaxPush, wBase)) : unused(plan);
+    d.operands[3] = lengthsOperand(plan, c, offsetof(SoftmaxPush, lengthsBase), d.operands[0]);
+    const bool longRows = p.keyTokens > maxKeysPerLane * plan.tuning.softmaxLanes[manyRows];
+    const uint32_t lanes = plan.tuning.softmaxLanes[longRows ? fewRows : manyRows];
+    d.key = {Stage::softmax, {lanes, lanes, elementType(p, VKATTN_WEIGHTS)}};
+    d.groups[0] = c.queries;
+    d.groups[1] = 1;
+}
+
+void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys, Dispatch &d) {
+    const Problem &p = plan.problem;
+    const Tensor &v = p.tensor(VKATTN_V), &out = p.tensor(VKATTN_OUT);
+    ValuesPush push{};
+    setPosition(push, plan, c);
+    setChunk(push, plan, c);
+    push.flags |= (firstKeys ? flagFirstKeys : 0) | (lastKeys ? flagLastKeys : 0);
+    push.groupSize = p.groupSize();
+    push.headPhase = c.headFirst % p.groupSize();
+    push.valueDim = p.valueDim;
+    push.sumsBase = static_cast<uint32_t>(plan.sumsOffset);
+    push.vBatch = stride(v, 0), push.vHead = stride(v, 1), push.vToken = stride(v, 2), push.vDim = stride(v, 3);
+    push.oBatch = stride(out, 0), push.oHead = stride(out, 1), push.oToken = stride(out, 2), push.oDim = stride(out, 3);
+    setPush(d, push);
+    d.operands[0] = scoresOperand(plan, !(firstKeys && lastKeys));
+    d.operands[1] = p.keyTokens ? keysOperand(p, VKATTN_V, c, offsetof(ValuesPush, vBase)) : unused(plan);
+    d.operands[2] = rowsOperand(p, VKATTN_OUT, c, offsetof(ValuesPush, oBase));
+    d.operands[3] = lengthsOperand(plan, c, offsetof(ValuesPush, lengthsBase), d.operands[0]);
+    const TileClass rows = rowClass(plan, c);
+    const TileShape &tile = plan.tuning.values[rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows];
+    d.key = {
+        Stage::values,
+        {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, elementType(p, VKATTN_V), elementType(p, VKATTN_OUT)}};
+    d.groups[0] = divideUp(p.valueDim, tile.sizeX());
+    d.groups[1] = divideUp(c.queries, tile.sizeY());
+}
+
+} // namespace
+
+uint32_t stagedDispatchesPerRowChunk(const Plan &plan) {
+    const Problem &problem = plan.problem;
+    const uint32_t keyChunks = plan.keyChunks;
+    const uint32_t sinks = problem.has(VKATTN_SINKS) ? 1 : 0;
+    if (problem.keyTokens == 0) return sinks + 2; // without keys only softmax and values run
+    uint32_t passes = 2;                          // scores and values
+    for (const Stage stage : overlays) passes += uses(problem, stage) ? 1 : 0;
+    return sinks + keyChunks * passes + 1;
+}
+
+Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
+    const Problem &p = plan.problem;
+    Dispatch d;
+    d.operandCount = stagedOperands;
+    const uint32_t setUp = plan.setUpDispatches();
+    if (index < setUp) {
+        makeSequences(plan, d);
+        return d;
+    }
+    const uint32_t keyedChunks = p.keyTokens ? plan.keyChunks : 0;
+    const uint32_t valuesChunks = std::max(keyedChunks, 1u);
+    const uint32_t perRowChunk = stagedDispatchesPerRowChunk(plan), softmaxAt = perRowChunk - 1 - valuesChunks;
+    const uint32_t sinks = p.has(VKATTN_SINKS) ? 1 : 0;
+    const uint32_t rowChunk = (index - setUp) / perRowChunk, step = (index - setUp) % perRowChunk;
+
+    Chunk c = rowsOfChunk(plan, rowChunk);
+    const auto selectKeys = [&](uint32_t n) {
+        c.keyFirst = n * plan.chunkKeys;
+        c.keys = p.keyTokens ? std::min(plan.chunkKeys, p.keyTokens - c.keyFirst) : 0;
+    };
+
+    d.groups[2] = c.batches * c.heads;
+    if (step < sinks) {
+        makeSinks(plan, c, d);
+        d.barrierBefore = index > 0;
+    } else if (step < softmaxAt) {
+        const uint32_t pass = (step - sinks) / keyedChunks, n = (step - sinks) % keyedChunks;
+        selectKeys(n);
+        if (pass == 0)
+            makeScores(plan, c, d);
+        else
+            makeOverlay(plan, c, pass - 1, d);
+        d.barrierBefore = n == 0 && index > 0 && (pass > 0 || sinks == 0); // the sinks and the scores touch different columns
+    } else if (step == softmaxAt) {
+        c.keys = p.keyTokens;
+        makeSoftmax(plan, c, d);
+        d.barrierBefore = index > 0;
+    } else {
+        const uint32_t n = step - softmaxAt - 1;
+        selectKeys(n);
+        makeValues(plan, c, n == 0, n + 1 == valuesChunks, d);
+        d.barrierBefore = true;
+    }
+    return d;
+}
+
+vkattn_result stagedSupported(const Caps &caps, vkattn_diagnostic *why) {
+    const Caps floor = minimumCaps();
+    const struct {
+        const char *name;
+        uint32_t has, needs;
+    } limits[] = {{"maxPerStageDescriptorStorageBuffers", caps.maxStorageBuffersPerStage, floor.maxStorageBuffersPerStage},
+                  {"maxPushConstantsSize", caps.maxPushConstantsBytes, floor.maxPushConstantsBytes},
+                  {"maxComputeWorkGroupInvocations", caps.maxWorkgroupInvocations, floor.maxWorkgroupInvocations},
+                  {"maxComputeWorkGroupSize[0]", caps.maxWorkgroupSize[0], floor.maxWorkgroupSize[0]},
+                  {"maxComputeSharedMemorySize", caps.maxSharedMemoryBytes, floor.maxSharedMemoryBytes}};
+    for (const auto &limit : limits)
+        if (limit.has < limit.needs)
+            return fail(why, VKATTN_ERROR_UNSUPPORTED, "the device's %s is %u; the staged kernel needs %u, the Vulkan 1.0 minimum",
+                        limit.name, limit.has, limit.needs);
+    return VKATTN_OK;
+}
+
+} // namespace vkattn

@@ -1,0 +1,241 @@
+// Cutting a problem into chunks that meet the device's limits and the workspace cap.
+#pragma once
+
+#include "core/plan/plan.hpp"
+#include "core/plan/work.hpp"
+#include "util/diagnostic.hpp"
+
+#include <algorithm>
+
+namespace vkattn {
+
+struct ChunkShape {
+    uint32_t batches, heads, queries, keys;
+};
+
+constexpr uint64_t ceilDiv(uint64_t a, uint64_t b) {
+    return (a + b - 1) / b;
+}
+
+// Largest n in [1, limit] for which fits(n); 0 if none. fits must be monotone.
+template <class Fits> uint32_t largest(uint32_t limit, const Fits &fits) {
+    if (limit == 0 || fits(limit)) return limit;
+    uint32_t low = 0, high = limit; // fits(low) or low == 0; !fits(high)
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        (fits(middle) ? low : high) = middle;
+    }
+    return low;
+}
+
+// A kernel's own limits: keysFit(shape), rowsFit(shape), workspaceBytes(shape) of what grows with a chunk; rowTile and keyTile, which
+// chunks are multiples of; headTile, heads that stay together; sliceQueries and sliceKeys, below which cutting for slices gains nothing.
+// Whether the roles that pairs, rows and keys occupy can be bound is the same for all.
+template <class Kernel> class Chunker {
+  public:
+    Chunker(const Problem &p, const PlanLimits &limits, const Kernel &kernel, uint64_t tableBytes)
+        : p_(p), caps_(limits.caps), kernel_(kernel) {
+        const uint64_t left = limits.maxWorkspaceBytes - std::min(tableBytes, limits.maxWorkspaceBytes);
+        workspaceBudget_ = std::min<uint64_t>(left, caps_.maxStorageBufferRange);
+        if (p_.slices <= 1) return;
+        // Where rows differ, chunks of half a slice let the slices come out even.
+        const double padding = static_cast<double>(paddedQueries(p_.queryTokens)) / std::max(p_.queryTokens, 1u);
+        const double share = visiblePairs(p_) * padding / p_.slices / (rowsDiffer(p_) ? 2 : 1);
+        const double least =
+            static_cast<double>(kernel_.headTile) * kernel_.sliceQueries * reach(p_, std::min(kernel_.sliceKeys, p_.keyTokens));
+        pairBudget_ = std::max({least, share, 1.0});
+    }
+
+    // The shape with the fewest pieces; false with a reason where not even one row of one head fits.
+    bool choose(ChunkShape &best, vkattn_diagnostic *why) {
+        best = {p_.batch, p_.heads, p_.queryTokens, std::max(p_.keyTokens, 1u)};
+        if (fits(best)) return true;
+        uint64_t bestPieces = UINT64_MAX;
+        for (uint32_t batches = p_.batch;; batches -= batches / 2) { // halves, rounded up; 2^32 - 1 plus 1 would be 0
+            for (uint32_t tiles = p_.heads / kernel_.headTile;; tiles -= tiles / 2) {
+                const ChunkShape shape = fill(batches, tiles * kernel_.headTile);
+                if (shape.queries && shape.keys) {
+                    const uint64_t pieces = ceilDiv(p_.batch, batches) * ceilDiv(p_.heads, shape.heads) *
+                                            ceilDiv(p_.queryTokens, shape.queries) * ceilDiv(std::max(p_.keyTokens, 1u), shape.keys);
+                    // What a chunk of keys leaves must be kept until the last slice of its rows: better to cut heads.
+                    const bool better = pieces < bestPieces || (p_.slices > 1 && pieces == bestPieces && shape.keys > best.keys);
+                    if (better) bestPieces = pieces, best = shape;
+                }
+                if (tiles == 1) break;
+            }
+            if (batches == 1) break;
+        }
+        if (bestPieces != UINT64_MAX) return true;
+        // One row may exceed the workspace cap (vkattn_host::maxWorkspaceBytes), but not what a binding can hold.
+        if (workspaceBudget_ < caps_.maxStorageBufferRange) {
+            workspaceBudget_ = caps_.maxStorageBufferRange;
+            const ChunkShape row = fill(1, 1);
+            if (row.keys && row.queries) {
+                best = {1, 1, 1, row.keys};
+                return true;
+            }
+        }
+        explain(why);
+        return false;
+    }
+
+  private:
+    // The most keys, and then the most queries, that go with so many batches and heads.
+    ChunkShape fill(uint32_t batches, uint32_t heads) const {
+        ChunkShape s{batches, heads, std::min(1u, p_.queryTokens), 0};
+        s.keys = largest(std::max(p_.keyTokens, 1u), [&](uint32_t n) {
+            ChunkShape t = s;
+            t.keys = n;
+            return keysFit(t);
+        });
+        if (s.keys < p_.keyTokens) s.keys -= s.keys % kernel_.keyTile; // whole tiles
+        if (!s.keys) return s;
+        s.queries = largest(p_.queryTokens, [&](uint32_t n) {
+            ChunkShape t = s;
+            t.queries = n;
+            return fits(t);
+        });
+        const uint32_t tile = kernel_.rowTile;
+        if (s.queries < p_.queryTokens && s.queries > tile) s.queries -= s.queries % tile; // whole tiles
+        return s;
+    }
+    [[nodiscard]] uint32_t kvHeads(uint32_t heads) const {
+        const uint32_t group = p_.groupSize();
+        if (heads % group == 0 || group % heads == 0) return static_cast<uint32_t>(ceilDiv(heads, group));
+        return std::min(p_.kvHeads, static_cast<uint32_t>(ceilDiv(heads - 1, group)) + 1); // a chunk may begin inside a group
+    }
+    // The largest box of a tensor that a chunk of this shape accesses. Where a sequence of a ragged batch lies only the device knows: a
+    // chunk of some of its tokens binds all of them.
+    [[nodiscard]] Box box(vkattn_role role, const ChunkShape &s) const {
+        const Tensor &t = p_.tensor(role);
+        const uint32_t keys = std::min(s.keys, p_.keyTokens);
+        switch (role) {
+        case VKATTN_K:
+        case VKATTN_V:
+            return {{}, {p_.ragged() ? 1 : s.batches, kvHeads(s.heads), p_.ragged() ? t.extent[2] : keys, t.extent[3]}};
+        case VKATTN_WEIGHTS:
+            return {{}, {s.batches, s.heads, s.queries, p_.keyTokens}};
+        case VKATTN_BIAS:
+        case VKATTN_MASK:
+            return {{}, {s.batches, s.heads, s.queries, keys}};
+        case VKATTN_BIT_MASK: // a chunk may begin and end inside a word
+            return {{}, {s.batches, s.heads, s.queries, static_cast<uint32_t>(std::min<uint64_t>(keys / 32 + 2, t.extent[3]))}};
+        default:
+            return {{}, {p_.ragged() ? 1 : s.batches, s.heads, p_.ragged() ? t.extent[2] : s.queries, t.extent[3]}};
+        }
+    }
+    [[nodiscard]] uint64_t arrayBytes(vkattn_role role, const ChunkShape &s) const {
+        if (!p_.has(role)) return 0;
+        switch (role) {
+        case VKATTN_KEY_LENGTHS:
+            return 4ull * s.batches;
+        case VKATTN_DOC_IDS_Q:
+            return 4 * (p_.ragged() ? arrayLength(p_, role) : (s.batches - 1ull) * p_.queryTokens + s.queries);
+        case VKATTN_DOC_IDS_K:
+            return 4 * (p_.ragged() ? arrayLength(p_, role) : (s.batches - 1ull) * p_.keyTokens + s.keys);
+        case VKATTN_SINKS:
+        case VKATTN_ALIBI_SLOPES:
+            return 4ull * s.heads;
+        default: // the sequences are read before the first chunk
+            return 0;
+        }
+    }
+    // Bindings begin at multiples of the device's alignment and end at whole words.
+    [[nodiscard]] bool bindable(uint64_t bytes) const {
+        return bytes + caps_.minStorageBufferOffsetAlignment + 8 <= caps_.maxStorageBufferRange;
+    }
+    [[nodiscard]] bool bindable(vkattn_role role, const ChunkShape &s) const {
+        if (role >= VKATTN_KEY_LENGTHS) return bindable(arrayBytes(role, s));
+        return bindable(p_.tensor(role).span(box(role, s)).size());
+    }
+    [[nodiscard]] uint64_t paddedQueries(uint32_t queries) const { return ceilDiv(queries, kernel_.sliceQueries) * kernel_.sliceQueries; }
+    // Of a slice, one dispatch may have so much and no more.
+    [[nodiscard]] bool inBudget(const ChunkShape &s) const {
+        const double rows = static_cast<double>(s.batches) * s.heads * static_cast<double>(paddedQueries(s.queries));
+        return rows * reach(p_, s.keys) <= pairBudget_ + 0.5;
+    }
+    [[nodiscard]] bool keysFit(const ChunkShape &s) const {
+        if (p_.slices > 1 && !inBudget(s)) return false;
+        for (const vkattn_role role : {VKATTN_K, VKATTN_V, VKATTN_BIAS, VKATTN_MASK, VKATTN_BIT_MASK, VKATTN_DOC_IDS_K})
+            if (!bindable(role, s)) return false;
+        return kernel_.keysFit(s);
+    }
+    [[nodiscard]] bool fits(const ChunkShape &s) const {
+        if (!keysFit(s)) return false;
+        for (const vkattn_role role :
+             {VKATTN_Q, VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS, VKATTN_KEY_LENGTHS, VKATTN_DOC_IDS_Q, VKATTN_SINKS, VKATTN_ALIBI_SLOPES})
+            if (!bindable(role, s)) return false;
+        return kernel_.rowsFit(s) && kernel_.workspaceBytes(s) <= workspaceBudget_ &&
+               uint64_t{s.batches} * s.heads <= caps_.maxWorkgroupCount[2];
+    }
+    void explain(vkattn_diagnostic *why) const {
+        const auto range = static_cast<unsigned long long>(caps_.maxStorageBufferRange);
+        const ChunkShape least = {1, 1, 1, 1};
+        for (uint32_t n = 0; n < VKATTN_WORKSPACE; ++n) {
+            const auto role = static_cast<vkattn_role>(n);
+            if (bindable(role, least)) continue;
+            const bool array = role >= VKATTN_KEY_LENGTHS;
+            const bool pairs = role == VKATTN_WEIGHTS || role == VKATTN_BIAS || role == VKATTN_MASK || role == VKATTN_BIT_MASK;
+            const uint64_t bytes = array ? arrayBytes(role, least) : p_.tensor(role).span(box(role, least)).size();
+            (void)fail(why, VKATTN_ERROR_UNSUPPORTED, "%s of %s spans %llu bytes, over the device's maxStorageBufferRange of %llu; %s",
+                       array                   ? "the array"
+                       : p_.ragged() && !pairs ? "one head"
+                                               : "one row",
+                       roleName(role), static_cast<unsigned long long>(bytes), range,
+                       p_.ragged() && !pairs ? "split the ragged batch" : "store it more densely");
+            return;
+        }
+        (void)fail(why, VKATTN_ERROR_UNSUPPORTED,
+                   "one query row needs %llu bytes of workspace, over the device's maxStorageBufferRange of %llu",
+                   static_cast<unsigned long long>(kernel_.workspaceBytes({1, 1, 1, std::max(p_.keyTokens, 1u)})), range);
+    }
+
+    const Problem &p_;
+    const Caps &caps_;
+    const Kernel &kernel_;
+    uint64_t workspaceBudget_;
+    double pairBudget_ = 0; // of a problem with slices
+};
+
+// The chunk extents of a plan, and how many chunks that makes.
+inline void setChunks(Plan &plan, const ChunkShape &shape) {
+    const Problem &p = plan.problem;
+    plan.chunkBatches = shape.batches;
+    plan.chunkHeads = shape.heads;
+    plan.chunkQueries = shape.queries;
+    plan.chunkKeys = shape.keys;
+    plan.batchChunks = static_cast<uint32_t>(ceilDiv(p.batch, shape.batches));
+    plan.headChunks = static_cast<uint32_t>(ceilDiv(p.heads, shape.heads));
+    plan.queryChunks = static_cast<uint32_t>(ceilDiv(p.queryTokens, shape.queries));
+    plan.keyChunks = static_cast<uint32_t>(ceilDiv(std::max(p.keyTokens, 1u), shape.keys));
+}
+
+// Sets the dispatch count from what a chunk of rows takes; a plan of too many is refused.
+inline vkattn_result setDispatchCount(Plan &plan, uint32_t perRowChunk, vkattn_diagnostic *why) {
+    const double count = static_cast<double>(perRowChunk) * plan.batchChunks * plan.headChunks * plan.queryChunks + 1;
+    if (count > 1e9)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the problem would take %.0f dispatches to meet the device's limits; make tensors denser or the problem smaller",
+                    count);
+    plan.dispatchCount = static_cast<uint32_t>(count) - (plan.problem.ragged() ? 0 : 1);
+    return VKATTN_OK;
+}
+
+// The table of sequences of a ragged batch: at the workspace's start, if one workgroup can read them and a binding hold it.
+inline vkattn_result setTable(Plan &plan, const PlanLimits &limits, vkattn_diagnostic *why) {
+    const Problem &p = plan.problem;
+    const Caps &caps = limits.caps;
+    plan.workspaceAlignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
+    if (!p.ragged()) return VKATTN_OK;
+    const uint64_t alignment = plan.workspaceAlignment;
+    plan.tableBytes = (uint64_t{p.batch} * 16 + alignment - 1) / alignment * alignment;
+    if (const uint32_t most = maxSequencesPerLane * stagedTuning(caps).sequenceLanes; p.batch > most)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u sequences; a ragged batch may have at most %u on this device", p.batch, most);
+    if (plan.tableBytes + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the table of %u sequences needs %llu bytes, over the device's maxStorageBufferRange of %u", p.batch,
+                    static_cast<unsigned long long>(plan.tableBytes), caps.maxStorageBufferRange);
+    return VKATTN_OK;
+}
+
+} // namespace vkattn

@@ -1,0 +1,172 @@
+// What dispatches bind, of a chunk of the problem: ranges of each role, and where indices count from. Shared by all kernels.
+#pragma once
+
+#include "core/plan/plan.hpp"
+#include "lib/interop.h"
+
+#include <cstddef>
+#include <cstring>
+
+namespace vkattn {
+
+using namespace interop;
+
+// The chunk that a dispatch works on, in the problem's coordinates.
+struct Chunk {
+    uint32_t batchFirst, batches, headFirst, heads, queryFirst, queries, keyFirst, keys;
+};
+
+[[nodiscard]] constexpr uint32_t divideUp(uint32_t a, uint32_t b) {
+    return a / b + (a % b != 0);
+}
+
+[[nodiscard]] constexpr uint32_t roundUp(uint32_t n, uint32_t multiple) {
+    return divideUp(n, multiple) * multiple;
+}
+
+// Whether the rows of a 16-bit tensor begin at 32-bit words: bindings begin at multiples of 4 bytes, so that offset and strides tell.
+[[nodiscard]] constexpr bool rowsBeginAtWords(const Tensor &t) {
+    bool even = t.offset % 2 == 0;
+    for (uint32_t axis = 0; axis < 3; ++axis) even = even && t.stride[axis] % 2 == 0;
+    return even;
+}
+
+// The box of a tensor, seen from its element (batch, head, token, dim) = first.
+[[nodiscard]] inline Operand tensorOperand(const Problem &p, vkattn_role role, const Box &box, const uint32_t (&first)[4],
+                                           size_t basePushByte) {
+    const Tensor &t = p.tensor(role);
+    const ByteRange range = t.span(box);
+    const uint64_t size = elementBytes(t.dtype);
+    uint64_t at[4];
+    for (int d = 0; d < 4; ++d) at[d] = t.extent[d] == 1 ? 0 : first[d]; // broadcast
+    return {role,
+            range.begin,
+            range.end,
+            t.index(at[0], at[1], at[2], at[3]) * size,
+            static_cast<uint32_t>(basePushByte / 4),
+            static_cast<uint32_t>(size),
+            isOutput(role)};
+}
+
+// Of a ragged batch all tokens are bound, from the first on: where a sequence begins only the device knows. The base is the chunk's first
+// token as if the sequence began at 0; shaders add its start.
+[[nodiscard]] inline Operand tokensOperand(const Problem &p, vkattn_role role, const Chunk &c, uint32_t headFirst, uint32_t heads,
+                                           uint32_t tokenFirst, uint32_t tokens, size_t basePushByte) {
+    const Tensor &t = p.tensor(role);
+    if (p.ragged())
+        return tensorOperand(p, role, {{0, headFirst, 0, 0}, {1, heads, t.extent[2], t.extent[3]}}, {0, headFirst, tokenFirst, 0},
+                             basePushByte);
+    return tensorOperand(p, role, {{c.batchFirst, headFirst, tokenFirst, 0}, {c.batches, heads, tokens, t.extent[3]}},
+                         {c.batchFirst, headFirst, tokenFirst, 0}, basePushByte);
+}
+[[nodiscard]] inline Operand rowsOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
+    return tokensOperand(p, role, c, c.headFirst, c.heads, c.queryFirst, c.queries, basePushByte);
+}
+[[nodiscard]] inline Operand keysOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
+    const uint32_t first = c.headFirst / p.groupSize(), last = (c.headFirst + c.heads - 1) / p.groupSize();
+    return tokensOperand(p, role, c, first, last - first + 1, c.keyFirst, c.keys, basePushByte);
+}
+// Bias, masks and weights: `first` and `count` of the innermost dimension, keys or words.
+[[nodiscard]] inline Operand pairsOperand(const Problem &p, vkattn_role role, const Chunk &c, uint32_t first, uint32_t count,
+                                          size_t basePushByte) {
+    return tensorOperand(p, role, {{c.batchFirst, c.headFirst, c.queryFirst, first}, {c.batches, c.heads, c.queries, count}},
+                         {c.batchFirst, c.headFirst, c.queryFirst, first}, basePushByte);
+}
+
+// Elements [first, first + count) of a role without a layout, seen from element `base`.
+[[nodiscard]] inline Operand arrayOperand(vkattn_role role, uint64_t first, uint64_t count, uint64_t base, size_t basePushByte) {
+    return {role, 4 * first, 4 * (first + count), 4 * base, static_cast<uint32_t>(basePushByte / 4), 4, false};
+}
+[[nodiscard]] inline Operand headsOperand(vkattn_role role, const Chunk &c, size_t basePushByte) {
+    return arrayOperand(role, c.headFirst, c.heads, c.headFirst, basePushByte);
+}
+// Document ids lie as tokens do.
+[[nodiscard]] inline Operand documentsOperand(const Problem &p, vkattn_role role, const Chunk &c, uint32_t extent, uint32_t tokenFirst,
+                                              uint32_t tokens, size_t basePushByte) {
+    if (p.ragged()) return arrayOperand(role, 0, arrayLength(p, role), tokenFirst, basePushByte);
+    const uint64_t first = uint64_t{c.batchFirst} * extent + tokenFirst;
+    return arrayOperand(role, first, (c.batches - 1ull) * extent + tokens, first, basePushByte);
+}
+
+// What a descriptor shows, from the start of the buffer that holds the role's memory: it begins at a multiple of the device's alignment and
+// covers whole words.
+struct DescriptorRange {
+    uint64_t offset, size;
+};
+// The role's memory begins `roleBegin` bytes into its buffer. What aligning moves goes into the push constant. `alignment`: a power of two
+// and at least 4.
+[[nodiscard]] inline DescriptorRange placeOperand(const Operand &operand, uint64_t roleBegin, uint64_t alignment, uint32_t *pushWords) {
+    const uint64_t begin = (roleBegin + operand.beginBytes) & ~(alignment - 1), end = (roleBegin + operand.endBytes + 3) & ~3ull;
+    if (operand.basePushWord != noPushWord)
+        pushWords[operand.basePushWord] = static_cast<uint32_t>((roleBegin + operand.firstByte - begin) / operand.elementSize);
+    return {begin, end > begin + 4 ? end - begin : 4};
+}
+[[nodiscard]] inline uint64_t descriptorAlignment(const Caps &caps) {
+    return caps.minStorageBufferOffsetAlignment > 4 ? caps.minStorageBufferOffsetAlignment : 4;
+}
+
+[[nodiscard]] inline Operand scoresOperand(const Plan &plan, bool writes) {
+    return {VKATTN_WORKSPACE, plan.tableBytes, plan.workspaceBytes, plan.tableBytes, noPushWord, 4, writes};
+}
+
+// Every binding of every pipeline must be valid; an unused one shows something else of the same dispatch and is not accessed.
+[[nodiscard]] inline Operand standIn(const Operand &other) {
+    Operand operand = other;
+    operand.basePushWord = noPushWord;
+    operand.writes = false;
+    return operand;
+}
+[[nodiscard]] inline Operand unused(const Plan &plan) {
+    return scoresOperand(plan, false);
+}
+
+// Key lengths, or the table of sequences of a ragged batch: a range of the workspace of its own, so that validation sees no read of what
+// other dispatches write.
+[[nodiscard]] inline Operand lengthsOperand(const Plan &plan, const Chunk &c, size_t basePushByte, const Operand &other) {
+    if (plan.problem.ragged()) {
+        const uint64_t bytes = 4ull * sequenceWords, begin = bytes * c.batchFirst;
+        return {VKATTN_WORKSPACE, begin, begin + bytes * c.batches, begin, static_cast<uint32_t>(basePushByte / 4), 4, false};
+    }
+    if (!plan.problem.has(VKATTN_KEY_LENGTHS)) return standIn(other);
+    return arrayOperand(VKATTN_KEY_LENGTHS, c.batchFirst, c.batches, c.batchFirst, basePushByte);
+}
+
+[[nodiscard]] inline uint32_t stride(const Tensor &t, int d) {
+    return static_cast<uint32_t>(t.stride[d]);
+} // modulo 2^32, as interop.h says
+
+template <class Push> void setPosition(Push &push, const Plan &plan, const Chunk &c) {
+    const Problem &p = plan.problem;
+    push.flags = (p.topLeft ? flagTopLeft : 0) | (p.has(VKATTN_KEY_LENGTHS) ? flagKeyLengths : 0) | (p.ragged() ? flagRagged : 0);
+    push.queryFirst = c.queryFirst;
+    push.queryTokens = p.queryTokens;
+    push.keyTokens = p.keyTokens;
+    push.left = p.left;
+    push.right = p.right;
+}
+
+template <class Push> void setChunk(Push &push, const Plan &plan, const Chunk &c) {
+    push.heads = c.heads;
+    push.queries = c.queries;
+    push.keyFirst = c.keyFirst;
+    push.keys = c.keys;
+    push.rowPitch = plan.rowPitch;
+}
+
+template <class Push> void setPush(Dispatch &dispatch, const Push &push) {
+    static_assert(sizeof(Push) <= sizeof dispatch.pushWords, "Vulkan 1.0 guarantees 128 bytes");
+    std::memcpy(dispatch.pushWords, &push, sizeof push);
+    dispatch.pushBytes = sizeof push;
+}
+
+static_assert(elementF32 == VKATTN_F32 && elementF16 == VKATTN_F16 && elementBf16 == VKATTN_BF16);
+[[nodiscard]] inline uint32_t elementType(const Problem &p, vkattn_role role) {
+    return static_cast<uint32_t>(p.tensor(role).dtype);
+}
+
+// The set-up dispatch of ragged batches: where the sequences lie.
+void makeSequences(const Plan &plan, Dispatch &d);
+// The rows of a chunk; its keys are still to be chosen.
+[[nodiscard]] Chunk rowsOfChunk(const Plan &plan, uint32_t rowChunk);
+
+} // namespace vkattn

@@ -1,0 +1,114 @@
+#include "core/vulkan/context.hpp"
+
+#include "core/device/host_memory.hpp"
+#include "core/kernels/staged.hpp"
+#include "util/diagnostic.hpp"
+
+#include <new>
+
+namespace vkattn {
+
+namespace {
+
+constexpr uint32_t slowShift = 16;
+static_assert(VKATTN_KERNEL_COUNT <= slowShift);
+constexpr uint32_t verdictBits(const Caps &caps) {
+    return caps.wrongKernels | caps.slowKernels << slowShift;
+}
+
+} // namespace
+
+const PlanLimits &Context::planLimits(std::optional<PlanLimits> &room) const {
+    const uint32_t verdicts = verdicts_.load(std::memory_order_relaxed);
+    if (verdicts == verdictBits(limits_.caps)) return limits_;
+    room = limits_;
+    room->caps.wrongKernels = verdicts & ((1u << slowShift) - 1);
+    room->caps.slowKernels = verdicts >> slowShift;
+    return *room;
+}
+
+void Context::setVerdict(vkattn_kernel kernel, vkattn_verdict verdict) {
+    const uint32_t wrong = 1u << kernel, slow = wrong << slowShift;
+    const uint32_t set = verdict == VKATTN_VERDICT_WRONG ? wrong : verdict == VKATTN_VERDICT_SLOW ? slow : 0;
+    uint32_t before = verdicts_.load(std::memory_order_relaxed);
+    while (!verdicts_.compare_exchange_weak(before, (before & ~(wrong | slow)) | set, std::memory_order_relaxed)) {
+    }
+    if (verdict != VKATTN_VERDICT_TRUSTED)
+        log_.warning("the %s kernel is %s", kernelName(kernel),
+                     set == wrong ? "refused from now on: its self-test failed, or the host says so"
+                                  : "passed over from now on: others are faster");
+}
+
+vkattn_result Context::create(const vkattn_host &host, Context *&out, vkattn_diagnostic *why) {
+    constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+    if (host.structSize != sizeof(vkattn_host))
+        return fail(why, invalid, "host.structSize is %u, expected sizeof(vkattn_host) = %zu", host.structSize, sizeof(vkattn_host));
+    if (!host.instance || !host.physicalDevice || !host.device || !host.getInstanceProcAddr)
+        return fail(why, invalid, "host.instance, physicalDevice, device and getInstanceProcAddr are all required");
+    if (host.enabledExtensionCount && !host.enabledExtensions)
+        return fail(why, invalid, "host.enabledExtensions is NULL with enabledExtensionCount %u", host.enabledExtensionCount);
+    if (host.capsLimit)
+        if (const auto r = checkCaps(*host.capsLimit, "host.capsLimit", why)) return r;
+
+    const VkAllocationCallbacks *allocator = host.allocator;
+    void *memory = hostAllocate(allocator, sizeof(Context), alignof(Context));
+    if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a context of %zu bytes", sizeof(Context));
+    auto *context = new (memory) Context;
+    if (allocator) {
+        context->allocator_ = *allocator;
+        context->hostAllocated_ = true;
+    }
+    if (const auto r = context->initialise(host, why)) {
+        destroy(context);
+        return r;
+    }
+    out = context;
+    return VKATTN_OK;
+}
+
+vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *why) {
+    device_ = host.device;
+    log_ = {host.log, host.userData};
+    zone_ = host.zone;
+    PhysicalDevice physical;
+    if (const auto r = physical.load(host.getInstanceProcAddr, host.instance, host.physicalDevice, host.apiVersion, why)) return r;
+    if (host.enabledFeatures)
+        if (const auto r = checkChain(host.enabledFeatures, "host.enabledFeatures", why)) return r;
+    const Enabled enabled = {physical.version, {host.enabledExtensions, host.enabledExtensionCount}, host.enabledFeatures};
+    limits_.caps = readCaps(physical, enabled);
+    const uint32_t deviceSubgroupSize = limits_.caps.subgroupSize;
+    if (const auto r = table_.load(host, limits_.caps.pushDescriptors, why)) return r;
+    if (limits_.caps.pushDescriptors && !table_.CmdPushDescriptorSet) {
+        limits_.caps.pushDescriptors = 0;
+        log_.warning("%s is declared as enabled, but the device does not know vkCmdPushDescriptorSetKHR: descriptor pools are used instead",
+                     VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+    }
+    if (host.debugLabels && (!table_.CmdBeginDebugUtilsLabel || !table_.SetDebugUtilsObjectName))
+        log_.warning("debugLabels is 1, but the instance does not know the functions of %s: labels or names are left out; did the instance "
+                     "enable it?",
+                     VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+    if (host.capsLimit) limits_.caps = weakerCaps(limits_.caps, *host.capsLimit);
+    verdicts_ = verdictBits(limits_.caps);
+    limits_.maxWorkspaceBytes = host.maxWorkspaceBytes ? host.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES;
+    if (const auto r = stagedSupported(limits_.caps, why)) return r;
+    limits_.tuning = flashTuning(limits_.caps);
+    if (host.tuningBytes && !host.tuning)
+        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "host.tuning is NULL with tuningBytes %zu", host.tuningBytes);
+    if (const auto r = readTuning(host.tuning, host.tuningBytes, limits_.tuning, why)) return r;
+    vkattn_host own = host;
+    own.allocator = hostAllocated_ ? &allocator_ : nullptr;
+    if (const auto r = caches_.create(table_, own, physical.properties, why)) return r;
+    return pipelines_.create(table_, own, limits_.caps, deviceSubgroupSize, caches_, why);
+}
+
+void Context::destroy(Context *context) {
+    if (!context) return;
+    context->pipelines_.destroy();
+    context->caches_.destroy();
+    const VkAllocationCallbacks allocator = context->allocator_;
+    const bool hostAllocated = context->hostAllocated_;
+    context->~Context();
+    hostFree(hostAllocated ? &allocator : nullptr, context);
+}
+
+} // namespace vkattn

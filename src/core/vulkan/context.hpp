@@ -1,0 +1,48 @@
+// What a vkattn_context is: a device's function table, caps, pipeline caches and pipelines.
+#pragma once
+
+#include "core/vulkan/cache.hpp"
+#include "core/device/callbacks.hpp"
+#include "core/device/device_table.hpp"
+#include "core/vulkan/pipelines.hpp"
+#include "core/plan/plan.hpp"
+
+#include <atomic>
+#include <optional>
+
+namespace vkattn {
+
+class Context {
+  public:
+    // Allocates from host.allocator, else from malloc.
+    [[nodiscard]] static vkattn_result create(const vkattn_host &host, Context *&out, vkattn_diagnostic *why);
+    static void destroy(Context *context);
+
+    [[nodiscard]] const PlanLimits &limits() const { return limits_; } // as they were when the context was created
+    // What plans are made from now: limits() with the verdicts of this moment. Copied into the room only where they differ.
+    [[nodiscard]] const PlanLimits &planLimits(std::optional<PlanLimits> &room) const;
+    void setVerdict(vkattn_kernel kernel, vkattn_verdict verdict); // any thread
+    [[nodiscard]] VkDevice device() const { return device_; }
+    [[nodiscard]] const DeviceTable &table() const { return table_; }
+    [[nodiscard]] Pipelines &pipelines() { return pipelines_; }
+    [[nodiscard]] PipelineCaches &caches() { return caches_; }
+    [[nodiscard]] const Log &log() const { return log_; }
+    [[nodiscard]] ZoneCallback zoneCallback() const { return zone_; }
+
+  private:
+    Context() = default;
+    [[nodiscard]] vkattn_result initialise(const vkattn_host &host, vkattn_diagnostic *why);
+
+    VkAllocationCallbacks allocator_{};
+    bool hostAllocated_ = false;
+    VkDevice device_ = VK_NULL_HANDLE;
+    Log log_;
+    ZoneCallback zone_ = nullptr;
+    PlanLimits limits_{};
+    std::atomic<uint32_t> verdicts_{0}; // caps.wrongKernels | caps.slowKernels << slowShift: one word, so that both change at once
+    DeviceTable table_;
+    PipelineCaches caches_;
+    Pipelines pipelines_;
+};
+
+} // namespace vkattn

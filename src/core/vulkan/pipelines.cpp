@@ -1,0 +1,197 @@
+#include "core/vulkan/pipelines.hpp"
+
+#include "core/device/host_memory.hpp"
+#include "core/shaders/shaders.hpp"
+#include "core/shaders/specialize.hpp"
+#include "core/shaders/subgroups.hpp"
+#include "core/device/vulkan_failure.hpp"
+
+#include <chrono>
+#include <new>
+
+namespace vkattn {
+namespace {
+
+// The specialization constants that choose between branches: source, rolledEdges to outType, and dimOrder of flash.comp, wholeWords to
+// lockstep of flash_matrices.glsl, by their ids there. The other shaders are small.
+uint32_t foldedConstants(Stage stage) {
+    if (stage >= Stage::flashCoopmat) return 15u << 10;
+    constexpr uint32_t source = 1u << 8, rolledEdgesToOutType = 0x7fu << 11, dimOrder = 1u << 20;
+    return stage >= Stage::flashPlain ? source | rolledEdgesToOutType | dimOrder : 0;
+}
+
+} // namespace
+
+vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, uint32_t deviceSubgroupSize,
+                                const PipelineCaches &caches, vkattn_diagnostic *why) {
+    table_ = &table;
+    device_ = host.device;
+    caches_ = &caches;
+    allocator_ = host.allocator;
+    caps_ = caps;
+    deviceSubgroupSize_ = deviceSubgroupSize;
+    log_ = {host.log, host.userData};
+    if (const auto r = createLayout(stagedOperands, caps.pushDescriptors != 0, layouts_[0], why)) return r;
+    if (caps.maxStorageBuffersPerStage < flashOperands) return VKATTN_OK;
+    return createLayout(flashOperands, caps.pushDescriptors != 0, layouts_[1], why);
+}
+
+vkattn_result Pipelines::createLayout(uint32_t slots, bool pushDescriptors, PipelineLayout &layout, vkattn_diagnostic *why) {
+    VkDescriptorSetLayoutBinding bindings[maxOperandsPerDispatch] = {};
+    for (uint32_t n = 0; n < slots; ++n) bindings[n] = {n, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+    VkDescriptorSetLayoutCreateInfo setInfo{};
+    setInfo.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
+    setInfo.flags = pushDescriptors ? VkDescriptorSetLayoutCreateFlags{VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR} : 0;
+    setInfo.bindingCount = slots;
+    setInfo.pBindings = bindings;
+    if (const VkResult r = table_->CreateDescriptorSetLayout(device_, &setInfo, allocator_, &layout.set)) {
+        layout.set = VK_NULL_HANDLE; // undefined after a failure
+        return vulkanFailure(why, r, "vkCreateDescriptorSetLayout", "storage buffers");
+    }
+    giveName(VK_OBJECT_TYPE_DESCRIPTOR_SET_LAYOUT, reinterpret_cast<uint64_t>(layout.set), "storage buffers");
+
+    const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(Dispatch::pushWords)};
+    VkPipelineLayoutCreateInfo layoutInfo{};
+    layoutInfo.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
+    layoutInfo.setLayoutCount = 1;
+    layoutInfo.pSetLayouts = &layout.set;
+    layoutInfo.pushConstantRangeCount = 1;
+    layoutInfo.pPushConstantRanges = &range;
+    if (const VkResult r = table_->CreatePipelineLayout(device_, &layoutInfo, allocator_, &layout.pipelines)) {
+        layout.pipelines = VK_NULL_HANDLE;
+        return vulkanFailure(why, r, "vkCreatePipelineLayout", "storage buffers and 128 bytes of push constants");
+    }
+    giveName(VK_OBJECT_TYPE_PIPELINE_LAYOUT, reinterpret_cast<uint64_t>(layout.pipelines), "storage buffers");
+    return VKATTN_OK;
+}
+
+void Pipelines::destroy() {
+    if (!table_) return;
+    for (auto &bucket : buckets_)
+        for (Node *node = bucket.exchange(nullptr); node;) {
+            Node *next = node->next;
+            table_->DestroyPipeline(device_, node->pipeline, allocator_);
+            hostFree(allocator_, node);
+            node = next;
+        }
+    for (const PipelineLayout &layout : layouts_) {
+        if (layout.pipelines) table_->DestroyPipelineLayout(device_, layout.pipelines, allocator_);
+        if (layout.set) table_->DestroyDescriptorSetLayout(device_, layout.set, allocator_);
+    }
+}
+
+const char *Pipelines::name(Stage stage) {
+    return shaderFor(stage).name;
+}
+
+void Pipelines::giveName(VkObjectType type, uint64_t object, const char *name) const {
+    if (!table_->SetDebugUtilsObjectName) return;
+    char text[64];
+    std::snprintf(text, sizeof text, "vkattn %s", name);
+    VkDebugUtilsObjectNameInfoEXT info{};
+    info.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT;
+    info.objectType = type;
+    info.objectHandle = object;
+    info.pObjectName = text;
+    (void)table_->SetDebugUtilsObjectName(device_, &info); // a name less hurts nobody
+}
+
+const Pipelines::Node *Pipelines::search(const Node *from, const PipelineKey &key) {
+    while (from && !(from->key == key)) from = from->next;
+    return from;
+}
+
+VkPipeline Pipelines::find(const PipelineKey &key) const {
+    const Node *node = search(buckets_[key.hash() % bucketCount].load(std::memory_order_acquire), key);
+    return node ? node->pipeline : VK_NULL_HANDLE;
+}
+
+bool Pipelines::has(const PipelineSet &set) const {
+    for (const PipelineKey &key : set)
+        if (!find(key)) return false;
+    return true;
+}
+
+vkattn_result Pipelines::compile(const PipelineSet &set, vkattn_diagnostic *why) {
+    for (const PipelineKey &key : set)
+        if (!find(key))
+            if (const auto r = compileOne(key, why)) return r;
+    return VKATTN_OK;
+}
+
+void Pipelines::insert(const PipelineKey &key, VkPipeline pipeline, Node *node) {
+    std::atomic<Node *> &bucket = buckets_[key.hash() % bucketCount];
+    Node *head = bucket.load(std::memory_order_acquire);
+    new (node) Node{key, pipeline, head};
+    do { // a failed exchange brings the new head, among whose nodes another thread's twin may be
+        if (search(head, key)) {
+            table_->DestroyPipeline(device_, pipeline, allocator_);
+            hostFree(allocator_, node);
+            return;
+        }
+        node->next = head;
+    } while (!bucket.compare_exchange_weak(head, node, std::memory_order_acq_rel, std::memory_order_acquire));
+}
+
+vkattn_result Pipelines::createModule(const char *name, const Spirv &spirv, const Specialization &specialization, VkShaderModule &module,
+                                      vkattn_diagnostic *why) {
+    VkShaderModuleCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+    info.codeSize = spirv.bytes;
+    info.pCode = spirv.words;
+    void *memory = nullptr;
+    if (specialization.folded != 0) {
+        memory = hostAllocate(allocator_, spirv.bytes + foldScratchBytes(spirv.words), alignof(uint32_t));
+        if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the shader %s", name);
+        uint32_t *const out = static_cast<uint32_t *>(memory), *const scratch = out + spirv.bytes / 4;
+        info.codeSize = 4 * foldConstants(spirv.words, spirv.bytes / 4, specialization, scratch, out);
+        info.pCode = out;
+    }
+    const VkResult r = table_->CreateShaderModule(device_, &info, allocator_, &module);
+    if (memory) hostFree(allocator_, memory);
+    return r ? vulkanFailure(why, r, "vkCreateShaderModule", name) : VKATTN_OK;
+}
+
+vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *why) {
+    const ShaderModule &shader = shaderFor(key.stage);
+    const Spirv &spirv = spirvOf(shader, caps_.floatControlsNan != 0);
+    VkShaderModule module = VK_NULL_HANDLE;
+    if (const auto r = createModule(shader.name, spirv, {key.constants, key.constantCount, foldedConstants(key.stage)}, module, why))
+        return r;
+
+    const VkSpecializationInfo specialization = {key.constantCount, constantMap.entries, key.constantCount * size_t{4}, key.constants};
+    VkComputePipelineCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+    info.stage.module = module;
+    info.stage.pName = "main";
+    info.stage.pSpecializationInfo = &specialization;
+    info.layout = layout(key.stage).pipelines;
+    const SubgroupStage stage = subgroupStage(key, caps_, deviceSubgroupSize_);
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size{};
+    size.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+    size.requiredSubgroupSize = stage.requiredSize;
+    info.stage.flags = stage.flags;
+    if (stage.requiredSize) info.stage.pNext = &size;
+    VkPipeline pipeline = VK_NULL_HANDLE;
+    const auto start = std::chrono::steady_clock::now();
+    const VkResult result = table_->CreateComputePipelines(device_, caches_->current(), 1, &info, allocator_, &pipeline);
+    const auto elapsed = std::chrono::steady_clock::now() - start;
+    table_->DestroyShaderModule(device_, module, allocator_);
+    if (result != VK_SUCCESS) return vulkanFailure(why, result, "vkCreateComputePipelines", shader.name);
+    giveName(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline), shader.name);
+    log_.info("compiled %s in %.1f ms", shader.name, std::chrono::duration<double, std::milli>(elapsed).count());
+    ++compiled_;
+    nanoseconds_ += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
+
+    void *memory = hostAllocate(allocator_, sizeof(Node), alignof(Node));
+    if (!memory) {
+        table_->DestroyPipeline(device_, pipeline, allocator_);
+        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the entry of a pipeline");
+    }
+    insert(key, pipeline, static_cast<Node *>(memory));
+    return VKATTN_OK;
+}
+
+} // namespace vkattn

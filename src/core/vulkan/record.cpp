@@ -1,0 +1,197 @@
+#include "core/vulkan/record.hpp"
+
+#include "core/plan/operands.hpp"
+#include "core/plan/slices.hpp"
+#include "core/device/vulkan_failure.hpp"
+#include "core/vulkan/zone.hpp"
+
+#include <new>
+
+namespace vkattn {
+namespace {
+
+constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+
+struct Bindings {
+    vkattn_binding byRole[VKATTN_ROLE_COUNT];
+};
+
+vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bindings &out, vkattn_diagnostic *why) {
+    if (!record.bindings && record.bindingCount)
+        return fail(why, invalid, "record.bindings is NULL with bindingCount %u", record.bindingCount);
+    uint64_t bytesNeeded[VKATTN_ROLE_COUNT];
+    for (uint32_t n = 0; n < VKATTN_WORKSPACE; ++n) bytesNeeded[n] = plan.problem.bytesNeeded(static_cast<vkattn_role>(n));
+    bytesNeeded[VKATTN_WORKSPACE] = plan.workspaceBytes;
+    bool given[VKATTN_ROLE_COUNT] = {};
+    for (uint32_t n = 0; n < record.bindingCount; ++n) {
+        const vkattn_binding &binding = record.bindings[n];
+        const char *name = roleName(binding.role);
+        if (static_cast<uint32_t>(binding.role) >= VKATTN_ROLE_COUNT ||
+            (binding.role != VKATTN_WORKSPACE && !plan.problem.uses(binding.role)))
+            return fail(why, invalid, "binding %u has role %s (%d), which the problem does not use", n, name,
+                        static_cast<int>(binding.role));
+        if (given[binding.role]) return fail(why, invalid, "%s is bound twice", name);
+        given[binding.role] = true;
+        const uint64_t needed = bytesNeeded[binding.role];
+        if (needed && !binding.buffer) return fail(why, invalid, "%s is bound to VK_NULL_HANDLE", name);
+        if (binding.size < needed)
+            return fail(why, invalid, "%s is bound with %llu bytes, expected at least %llu", name,
+                        static_cast<unsigned long long>(binding.size), static_cast<unsigned long long>(needed));
+        const uint64_t alignment = binding.role == VKATTN_WORKSPACE     ? plan.workspaceAlignment
+                                   : binding.role >= VKATTN_KEY_LENGTHS ? 4
+                                                                        : elementBytes(plan.problem.tensor(binding.role).dtype);
+        if (binding.offset % alignment)
+            return fail(why, invalid, "%s is bound at offset %llu, expected a multiple of %llu", name,
+                        static_cast<unsigned long long>(binding.offset), static_cast<unsigned long long>(alignment));
+        out.byRole[binding.role] = binding;
+    }
+    for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+        if (!given[n] && bytesNeeded[n])
+            return fail(why, invalid, "%s is not bound; it needs %llu bytes", roleName(static_cast<vkattn_role>(n)),
+                        static_cast<unsigned long long>(bytesNeeded[n]));
+        if (!given[n]) out.byRole[n] = {};
+    }
+    return VKATTN_OK;
+}
+
+void barrier(const DeviceTable &table, VkCommandBuffer commandBuffer) {
+    VkMemoryBarrier memory{};
+    memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+    memory.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    table.CmdPipelineBarrier(commandBuffer, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0,
+                             nullptr, 0, nullptr);
+}
+
+// Records dispatches one by one.
+class Recorder {
+  public:
+    Recorder(Context &context, const Bindings &bindings, const vkattn_record &record)
+        : context_(context), table_(context.table()), bindings_(bindings), record_(record),
+          alignment_(descriptorAlignment(context.limits().caps)), push_(context.limits().caps.pushDescriptors != 0) {}
+    Recorder(const Recorder &) = delete;
+    Recorder &operator=(const Recorder &) = delete;
+
+    // Sets the bases among the dispatch's push constants. VK_SUCCESS, or why there was no descriptor set.
+    [[nodiscard]] VkResult record(Dispatch &dispatch, VkPipeline pipeline) {
+        for (; writeCount_ < dispatch.operandCount; ++writeCount_)
+            writes_[writeCount_] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, nullptr, VK_NULL_HANDLE,         writeCount_, 0, 1,
+                                    VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,      nullptr, &buffers_[writeCount_], nullptr};
+        for (uint32_t o = 0; o < dispatch.operandCount; ++o) buffers_[o] = place(dispatch, o);
+        for (uint32_t o = dispatch.operandCount; o < dispatch.operandCount + dispatch.unboundCount; ++o) (void)place(dispatch, o);
+        const VkCommandBuffer commands = record_.commandBuffer;
+        const Zone zone(context_, commands, Pipelines::name(dispatch.key.stage));
+        if (dispatch.barrierBefore) barrier(table_, commands);
+        if (pipeline != bound_) table_.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, bound_ = pipeline);
+        const PipelineLayout &layout = context_.pipelines().layout(dispatch.key.stage);
+        if (push_)
+            table_.CmdPushDescriptorSet(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout.pipelines, 0, dispatch.operandCount, writes_);
+        else if (const VkResult r = bindSet(layout, dispatch.operandCount))
+            return r;
+        table_.CmdPushConstants(commands, layout.pipelines, VK_SHADER_STAGE_COMPUTE_BIT, 0, dispatch.pushBytes, dispatch.pushWords);
+        table_.CmdDispatch(commands, dispatch.groups[0], dispatch.groups[1], dispatch.groups[2]);
+        return VK_SUCCESS;
+    }
+
+  private:
+    VkDescriptorBufferInfo place(Dispatch &dispatch, uint32_t o) const {
+        const vkattn_binding &binding = bindings_.byRole[dispatch.operands[o].role];
+        const DescriptorRange range = placeOperand(dispatch.operands[o], binding.offset, alignment_, dispatch.pushWords);
+        return {binding.buffer, range.offset, range.size};
+    }
+    VkResult bindSet(const PipelineLayout &layout, uint32_t operandCount) {
+        VkDescriptorSetAllocateInfo allocate{};
+        allocate.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
+        allocate.descriptorPool = record_.descriptorPool;
+        allocate.descriptorSetCount = 1;
+        allocate.pSetLayouts = &layout.set;
+        VkDescriptorSet set = VK_NULL_HANDLE;
+        if (const VkResult r = table_.AllocateDescriptorSets(context_.device(), &allocate, &set)) return r;
+        for (uint32_t o = 0; o < operandCount; ++o) writes_[o].dstSet = set;
+        table_.UpdateDescriptorSets(context_.device(), operandCount, writes_, 0, nullptr);
+        table_.CmdBindDescriptorSets(record_.commandBuffer, VK_PIPELINE_BIND_POINT_COMPUTE, layout.pipelines, 0, 1, &set, 0, nullptr);
+        return VK_SUCCESS;
+    }
+
+    Context &context_;
+    const DeviceTable &table_;
+    const Bindings &bindings_;
+    const vkattn_record &record_;
+    uint64_t alignment_;
+    bool push_;
+    VkPipeline bound_ = VK_NULL_HANDLE;
+    uint32_t writeCount_ = 0;
+    VkDescriptorBufferInfo buffers_[flashOperands];
+    VkWriteDescriptorSet writes_[flashOperands]; // so many as the count says
+};
+
+// Short plans are made once, long ones once to find the pipelines and once to record: nothing is recorded before all pipelines are there.
+constexpr uint32_t keptDispatches = 4;
+struct Kept {
+    Kept() {} // leaves the dispatch alone: most plans have one or two
+    union {
+        Dispatch dispatch;
+    };
+    VkPipeline pipeline = VK_NULL_HANDLE;
+};
+
+const char *zoneName(vkattn_kernel kernel) {
+    static constexpr const char *names[] = {"vkattn",        "vkattn staged",        "vkattn flash",
+                                            "vkattn decode", "vkattn flash_coopmat", "vkattn flash_coopmat2"};
+    static_assert(sizeof names / sizeof names[0] == VKATTN_KERNEL_COUNT);
+    return names[kernel];
+}
+
+} // namespace
+
+vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record &record, vkattn_diagnostic *why) {
+    if (!record.commandBuffer) return fail(why, invalid, "record.commandBuffer is VK_NULL_HANDLE");
+    if (record.sliceIndex >= plan.problem.slices)
+        return fail(why, invalid, "record.sliceIndex is %u, expected less than the problem's sliceCount, %u", record.sliceIndex,
+                    plan.problem.slices);
+    Bindings bindings;
+    if (const auto r = collectBindings(plan, record, bindings, why)) return r;
+    Pipelines &pipelines = context.pipelines();
+    if (!context.limits().caps.pushDescriptors && !record.descriptorPool && plan.dispatchCount)
+        return fail(why, invalid, "record.descriptorPool is required: VK_KHR_push_descriptor is not enabled on this device");
+
+    const DispatchRange slice = dispatchesOfSlice(plan, record.sliceIndex);
+    const uint32_t count = slice.last - slice.first;
+    Kept kept[keptDispatches];
+    const bool keep = count <= keptDispatches;
+    bool ready = keep && plan.problem.slices <= 1; // what later slices need is missed with the first, not halfway
+    for (uint32_t n = 0; keep && n < count; ++n) {
+        new (&kept[n].dispatch) Dispatch(plan.dispatch(slice.first + n)); // made in place
+        kept[n].pipeline = pipelines.find(kept[n].dispatch.key);
+        ready = ready && kept[n].pipeline;
+    }
+    if (!ready) {
+        const PipelineSet needed = plan.pipelines();
+        if (record.allowCompile) {
+            if (const auto r = pipelines.compile(needed, why)) return r;
+        } else if (!pipelines.has(needed)) {
+            return VKATTN_NOT_READY;
+        }
+        for (uint32_t n = 0; keep && n < count; ++n) kept[n].pipeline = pipelines.find(kept[n].dispatch.key);
+    }
+
+    const Zone call(context, record.commandBuffer, zoneName(plan.kernel));
+    Recorder recorder(context, bindings, record);
+    for (uint32_t n = 0; n < count; ++n) {
+        VkResult result;
+        if (keep) {
+            result = recorder.record(kept[n].dispatch, kept[n].pipeline);
+        } else {
+            Dispatch dispatch = plan.dispatch(slice.first + n);
+            result = recorder.record(dispatch, pipelines.find(dispatch.key));
+        }
+        if (result != VK_SUCCESS)
+            return failVulkan(why, codeOf(result), result,
+                              "vkAllocateDescriptorSets failed with VkResult %d at dispatch %u of %u; make the pool as large as "
+                              "vkattn_requirements says",
+                              static_cast<int>(result), slice.first + n, plan.dispatchCount);
+    }
+    return VKATTN_OK;
+}
+
+} // namespace vkattn

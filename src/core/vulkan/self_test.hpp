@@ -1,0 +1,23 @@
+// A kernel against the staged kernel on the same small problems: does this driver compute it right? Nothing is kept between the calls: each
+// finds the same problems and the same places in the buffer again, from the context's caps.
+#pragma once
+
+#include "core/vulkan/context.hpp"
+
+namespace vkattn {
+
+struct SelfTestTarget {
+    VkCommandBuffer commandBuffer;
+    VkDescriptorPool descriptorPool;
+    VkBuffer buffer;
+    VkDeviceSize offset;
+};
+
+// As the functions of vkattn.h; `kernel` is neither AUTO nor STAGED.
+[[nodiscard]] vkattn_result querySelfTest(const Context &context, vkattn_kernel kernel, vkattn_self_test &out, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result fillSelfTest(const Context &context, vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result recordSelfTest(Context &context, vkattn_kernel kernel, const SelfTestTarget &target, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result judgeSelfTest(Context &context, vkattn_kernel kernel, const void *mapped, vkattn_verdict &verdict,
+                                          vkattn_diagnostic *why);
+
+} // namespace vkattn
