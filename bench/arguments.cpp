@@ -1,7 +1,7 @@
 #include "arguments.hpp"
 
 #include "failure.hpp"
-#include "output_file.hpp"
+#include "report/output_file.hpp"
 #include "text.hpp"
 
 #include <vkattn/vkattn.h>

@@ -1,10 +1,10 @@
 // The command line, checked and turned into what to measure. Rivals' files are read and outputs' folders tried here too.
 #pragma once
 
-#include "compile_table.hpp"
-#include "csv.hpp"
-#include "measure.hpp"
-#include "shapes.hpp"
+#include "compile/table.hpp"
+#include "measure/measure.hpp"
+#include "measure/shapes.hpp"
+#include "report/csv.hpp"
 
 #include <optional>
 #include <string>

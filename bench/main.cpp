@@ -1,13 +1,13 @@
 // vkattn-bench: times named attention shapes on one device, beside what that device could do at best. Results go to stdout, messages to
 // stderr.
 #include "arguments.hpp"
-#include "bandwidth.hpp"
-#include "cache_start.hpp"
-#include "compile_report.hpp"
+#include "compile/report.hpp"
 #include "failure.hpp"
-#include "output_file.hpp"
-#include "record_cost.hpp"
-#include "report.hpp"
+#include "machine/bandwidth.hpp"
+#include "measure/cache_start.hpp"
+#include "measure/record_cost.hpp"
+#include "report/output_file.hpp"
+#include "report/report.hpp"
 
 #include <algorithm>
 #include <cstdio>

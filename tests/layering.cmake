@@ -8,7 +8,7 @@ set(allow_src/runtime         vkattn/ vulkan/)
 set(allow_src/conform         vkattn/)
 set(allow_src/tool            vkattn/ conform/ nlohmann/ CLI/)
 set(allow_samples             vkattn/ vulkan/ CLI/)
-set(allow_bench               vkattn/)
+set(allow_bench               vkattn/ compile/ device/ machine/ measure/ report/)
 set(allow_include/vkattn      vkattn/ vulkan/)
 # Within core, files are layers themselves, lowest first; a file sees its own rank and below.
 set(rank_caps 0)

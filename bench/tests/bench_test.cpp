@@ -1,12 +1,12 @@
 // The benchmark's own arithmetic and parsing.
-#include "compile_table.hpp"
-#include "csv.hpp"
+#include "compile/table.hpp"
 #include "failure.hpp"
-#include "operands.hpp"
-#include "peaks.hpp"
-#include "plot.hpp"
-#include "shapes.hpp"
-#include "sweep.hpp"
+#include "machine/peaks.hpp"
+#include "measure/operands.hpp"
+#include "measure/shapes.hpp"
+#include "measure/sweep.hpp"
+#include "report/csv.hpp"
+#include "report/plot.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,46 @@
+// Compiles what the library compiles, by letting the library do it: its vkCreateComputePipelines is ours, which asks the driver for
+// statistics and reads them.
+#pragma once
+
+#include "compile/figures.hpp"
+
+#include <vkattn/runtime.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vkattn::bench {
+
+struct Representation {
+    std::string name, text;
+};
+
+struct CompiledPipeline {
+    std::string shader;
+    Figures figures;
+    MatrixCounts matrix;
+    std::vector<Statistic> statistics;
+    std::vector<Representation> representations;
+};
+
+class CompileCapture {
+  public:
+    CompileCapture(const DeviceInfo &device, const std::string &tuning); // throws Failure
+    ~CompileCapture();
+    CompileCapture(const CompileCapture &) = delete;
+    CompileCapture &operator=(const CompileCapture &) = delete;
+
+    struct Outcome {
+        vkattn_result result = VKATTN_OK;
+        std::string why;                         // where result is not OK
+        std::vector<CompiledPipeline> pipelines; // of the problem, those that no earlier one has
+    };
+    [[nodiscard]] Outcome compile(const vkattn_problem &problem);
+
+  private:
+    class Device;
+    std::unique_ptr<Device> device_;
+};
+
+} // namespace vkattn::bench

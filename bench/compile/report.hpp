@@ -1,0 +1,43 @@
+// What the device's compiler makes of every kernel in the forms that the planner chooses by its own tables.
+#pragma once
+
+#include "compile/capture.hpp"
+#include "compile/table.hpp"
+#include "machine/machine.hpp"
+#include "measure/measure.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace vkattn::bench {
+
+struct CompileReport {
+    struct Pipeline {
+        CompileRow row;
+        std::vector<Statistic> statistics;
+        std::vector<Representation> representations;
+    };
+    struct Refusal {
+        std::string kernel, why;
+        std::vector<std::string> problems;
+        bool failed = false; // the driver, and not the planner
+    };
+    std::vector<Pipeline> pipelines; // each once, under the first problem that has it
+    std::vector<Refusal> refusals;
+    uint32_t problems = 0;
+
+    [[nodiscard]] std::vector<CompileRow> rows() const;
+    [[nodiscard]] bool failed() const;
+};
+
+// `kernels`: AUTO stands for all of them. `progress` is called before each problem.
+[[nodiscard]] CompileReport compileReport(const DeviceInfo &device, const std::vector<Kernel> &kernels, const std::string &tuning,
+                                          const std::function<void(const std::string &)> &progress);
+
+void printCompileReport(const Machine &machine, const CompileReport &report, bool raw);
+void printComparison(const CompileComparison &comparison, const std::string &table);
+// A file for each internal representation. Throws Failure.
+void writeRepresentations(const CompileReport &report, const std::string &folder);
+
+} // namespace vkattn::bench

@@ -1,0 +1,32 @@
+// What an exported cache saves: the pipelines of many shapes, created on a new device three times: for the first time, again, and again
+// with the cache of the first time imported.
+#pragma once
+
+#include "machine/machine.hpp"
+#include "measure/measure.hpp"
+
+#include <span>
+#include <string>
+
+namespace vkattn::bench {
+
+struct CacheStart {
+    uint32_t problems = 0, pipelines = 0;
+    uint64_t cacheBytes = 0;
+    double firstMs = 0;    // vkattnPrewarm of all problems, wall clock
+    double againMs = 0;    // the same on a new device: what a cache of the driver's own, on disk or in memory, saves
+    double importMs = 0;   // on another: vkattnImportCache
+    double importedMs = 0; // and vkattnPrewarm after it
+    std::string rejected;  // why the import was; empty: it was not
+    [[nodiscard]] double ratio() const { return firstMs / (importMs + importedMs); }
+};
+
+// Of what the kernels can take of the shapes. Throws Failure.
+[[nodiscard]] CacheStart measureCacheStart(const DeviceInfo &device, std::span<const Shape> shapes, std::span<const Kernel> kernels,
+                                           const std::string &tuning);
+
+void printCacheStart(const Machine &machine, const CacheStart &start);
+[[nodiscard]] std::string cacheCsvHeader();
+[[nodiscard]] std::string cacheCsvRow(const Machine &machine, const CacheStart &start);
+
+} // namespace vkattn::bench

@@ -1,0 +1,87 @@
+#include "measure/operands.hpp"
+
+#include "failure.hpp"
+#include "text.hpp"
+
+#include <bit>
+#include <cstring>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
+namespace vkattn::bench {
+namespace {
+
+// Splitmix64: fast, and good enough for data.
+uint64_t next(uint64_t &state) {
+    uint64_t z = state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+float uniform(uint64_t bits) {
+    return static_cast<float>(static_cast<int32_t>(bits >> 32)) * (1.7320508f / 2147483648.0f);
+}
+
+// Of values below 65504 in magnitude; what is too small for a normal half becomes 0, which also keeps denormals out of the timing.
+uint16_t toHalf(float value) {
+    const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffu;
+    const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1);
+    if (magnitude < 0x38800000u) return 0;
+    return static_cast<uint16_t>((bits >> 16 & 0x8000u) | ((rounded - 0x38000000u) >> 13));
+}
+
+uint16_t toBfloat(float value) {
+    const uint32_t bits = std::bit_cast<uint32_t>(value);
+    return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+void fill(std::byte *data, size_t bytes, vkattn_dtype type, uint64_t seed) {
+    if (type == VKATTN_F32) {
+        for (size_t at = 0; at < bytes; at += 4) {
+            const float value = uniform(next(seed));
+            std::memcpy(data + at, &value, 4);
+        }
+        return;
+    }
+    for (size_t at = 0; at < bytes; at += 2) {
+        const float value = uniform(next(seed));
+        const uint16_t bits = type == VKATTN_F16 ? toHalf(value) : toBfloat(value);
+        std::memcpy(data + at, &bits, 2);
+    }
+}
+
+// RAM of this machine; 0 = unknown. Linux promises more memory than there is and kills the process when it is touched.
+uint64_t memoryBytes() {
+#if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && size > 0) return static_cast<uint64_t>(pages) * static_cast<uint64_t>(size);
+#endif
+    return 0;
+}
+
+} // namespace
+
+Operands::Operands(const Shape &shape, uint64_t seed) {
+    const uint64_t wanted = shape.bytes(), have = memoryBytes();
+    // A software device holds a copy of everything in the same memory.
+    if (have && wanted > have / 2)
+        throw Failure("shape " + shape.name + " has " + byteText(wanted) + " of data and this machine " + byteText(have) +
+                      " of memory: choose a shape of at most half of that");
+    const vkattn_problem problem = shape.problem(VKATTN_KERNEL_AUTO);
+    for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT}) {
+        const auto bytes = static_cast<size_t>(vkattnOperandBytes(&problem, role));
+        // Zeroed: an output left unwritten must not hold an earlier, right one. On a cache line, where hosts' tensors begin; the allocator
+        // would put large ones 16 bytes past it, and half of the vectors across two lines.
+        constexpr size_t line = 64;
+        auto buffer = std::make_unique<std::byte[]>(bytes + line);
+        std::byte *data = buffer.get() + (line - reinterpret_cast<uintptr_t>(buffer.get()) % line) % line;
+        if (role != VKATTN_OUT) fill(data, bytes, role == VKATTN_Q ? problem.q.dtype : problem.k.dtype, seed + role * 0x1000u);
+        list_.push_back({role, data, bytes});
+        buffers_.push_back(std::move(buffer));
+    }
+}
+
+} // namespace vkattn::bench

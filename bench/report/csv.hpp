@@ -1,0 +1,39 @@
+// Result rows as CSV, and rivals' rows. Fields with commas or quotes are quoted as RFC 4180 says.
+#pragma once
+
+#include "machine/machine.hpp"
+#include "measure/measure.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vkattn::bench {
+
+[[nodiscard]] std::string csvHeader(); // with its line end
+[[nodiscard]] std::string csvRow(const Machine &machine, const Measurement &m);
+[[nodiscard]] std::string csvLine(const std::vector<std::string> &fields); // with its line end
+[[nodiscard]] std::vector<std::string> csvFields(const std::string &line);
+
+// A file of rows that grows: the header is written where the file is new, and rows as they come, so that a run that is interrupted keeps
+// those that it has.
+class CsvFile {
+  public:
+    CsvFile(std::string path, std::string header); // throws Failure where the file is there and has other columns
+    void append(const std::string &row) const;
+
+  private:
+    std::string path_;
+    mutable std::string before_; // what the next row needs in front: the header, or a line end that an interrupted write has left out
+};
+
+struct RivalRow {
+    std::string shape, rival, device;
+    double medianMs = 0;
+    [[nodiscard]] std::string label() const { return device.empty() ? rival : rival + ", " + device; }
+};
+// Columns shape,rival,median_ms[,device], in any order, others ignored; # starts a comment line. Throws Failure with the line's number.
+[[nodiscard]] std::vector<RivalRow> readRivals(const std::string &option, const std::string &path);
+[[nodiscard]] std::vector<RivalRow> parseRivals(const std::string &source, const std::string &text); // `source` names it in messages
+
+} // namespace vkattn::bench
