@@ -7,7 +7,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
 endif()
 
 function(vkattn_shader_hash variable shaders)
-  file(GLOB files RELATIVE ${shaders} ${shaders}/*.comp ${shaders}/lib/*)
+  file(GLOB_RECURSE files RELATIVE ${shaders} ${shaders}/*)
   list(SORT files)
   set(text "${ARGN}\n")
   foreach(file IN LISTS files)

@@ -1,4 +1,4 @@
-# vkattn_embed_shaders(target a.comp name=b.comp,DEFINE,DEFINE ...): compiles shaders/ to SPIR-V and links it into the target as
+# vkattn_embed_shaders(target x/a.comp name=y/b.comp,DEFINE,DEFINE ...): compiles shaders/ to SPIR-V and links it into the target as
 #     extern const uint32_t vkattn_spirv_a[], vkattn_spirv_a_nan[];  and their sizes  ..._bytes
 # twice each: plain, and with SignedZeroInfNanPreserve declared (only for devices that have it). glslc writes the numbers itself
 # (-mfmt=num); a generated header names them. Declared in src/core/shaders/shader_bank.hpp. What glslc cannot compile is left out
@@ -11,7 +11,7 @@ include(VkattnShaderHash)
 
 function(vkattn_embed_shaders target)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/spirv)
-  file(GLOB includes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/lib/*)
+  file(GLOB_RECURSE includes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*.glsl ${PROJECT_SOURCE_DIR}/shaders/*.h)
   if(VKATTN_SPIRV_FOLDER)
     get_filename_component(folder "${VKATTN_SPIRV_FOLDER}" ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
     vkattn_check_spirv_bank(${folder} ${ARGN})
@@ -66,7 +66,8 @@ function(vkattn_embed_shaders target)
       set(output ${folder}/${name}${variant}.inc)
       if(NOT VKATTN_SPIRV_FOLDER)
         add_custom_command(OUTPUT ${output}
-          COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=${environment} -O -Werror ${define} -mfmt=num -o ${output} ${PROJECT_SOURCE_DIR}/shaders/${file}
+          COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=${environment} -O -Werror ${define} -I${PROJECT_SOURCE_DIR}/shaders -mfmt=num -o ${output}
+            ${PROJECT_SOURCE_DIR}/shaders/${file}
           DEPENDS ${PROJECT_SOURCE_DIR}/shaders/${file} ${includes}
           COMMENT "glslc ${name}${variant}" VERBATIM)
       elseif(NOT EXISTS ${output})
@@ -102,7 +103,7 @@ function(vkattn_embed_shaders target)
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/shader_modules.txt CONTENT "${modules}\n" @ONLY)
   list(JOIN built "\n" built)
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/shader_modules_built.txt CONTENT "${built}\n" @ONLY)
-  file(GLOB shaders CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*.comp)
+  file(GLOB_RECURSE shaders CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*.comp)
   set(script ${PROJECT_SOURCE_DIR}/cmake/VkattnShaderHash.cmake)
   add_custom_command(OUTPUT ${folder}/bank.txt
     COMMAND ${CMAKE_COMMAND} -DSHADERS=${PROJECT_SOURCE_DIR}/shaders -DMODULES=${CMAKE_CURRENT_BINARY_DIR}/shader_modules.txt
@@ -129,6 +130,6 @@ function(vkattn_check_spirv_bank folder)
       "Take the bank of this version, export it again (cmake --install BUILD --component spirv --prefix FOLDER, with a build that has "
       "glslc), or unset VKATTN_SPIRV_FOLDER to compile the shaders with glslc")
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*.comp ${PROJECT_SOURCE_DIR}/shaders/lib/*)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources} ${folder}/bank.txt) # an edited shader is checked again
 endfunction()

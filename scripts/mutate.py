@@ -27,79 +27,79 @@ MESA = ROOT / "build/drivers/mesa"
 # Name, file under shaders/, what is there (exactly once), what is put in its place.
 MUTATIONS = [
     # The staged kernel.
-    ("scores-causal-off-by-one", "scores.comp", "j >= begin && j < end ?", "j >= begin && j <= end ?"),
-    ("scores-last-dim-dropped", "scores.comp", "d < headDim; ++d", "d + 1u < headDim; ++d"),
-    ("scores-sum-uninitialised", "scores.comp", "sums[n] = 0.0;", "sums[n] = uintBitsToFloat(0x3a83126fu + n);"),
-    ("scores-wrong-key-head", "scores.comp", "(headPhase + head) / groupSize", "head / groupSize"),
-    ("softmax-maximum-starts-at-0", "softmax.comp", "float maximum = lowest;", "float maximum = 0.0;"),
-    ("softmax-sink-not-in-sum", "softmax.comp", "sum = isFiniteBits(sinkBits) ? exp(max(uintBitsToFloat(sinkBits) - maximum, -200.0)) : 0.0;", "sum = 0.0;"),
-    ("softmax-lanes-lost", "softmax.comp", "for (uint n = 0; n < lanes; ++n) sum += laneSum[n];", "for (uint n = 0; n + 1u < lanes; ++n) sum += laneSum[n];"),
-    ("values-hidden-not-masked", "values.comp", "uintBitsToFloat(valueBits[c] & visible)", "uintBitsToFloat(valueBits[c])"),
-    ("values-chunk-forgets-the-one-before", "values.comp", "if ((flags & flagFirstKeys) == 0u) {", "if (false) {"),
-    ("values-last-key-lost", "values.comp", "sequence), int(keyFirst + keys));\n    for", "sequence), int(keyFirst + keys) - 1);\n    for"),
-    ("alibi-forgets-chunk", "alibi.comp", "abs(int(keyFirst + key) - position)", "abs(int(key) - position)"),
-    ("alibi-signed-distance", "alibi.comp", "abs(int(keyFirst + key) - position)", "int(keyFirst + key) - position"),
-    ("bias-minus-infinity-not-hidden", "bias.comp", "addedBits == minusInfinityBits ", "addedBits == 0x12345678u "),
-    ("bit-mask-forgets-phase", "bit_mask.comp", "(keyFirst & 31u) + key", "key"),
-    ("mask-ignores-broadcast", "mask.comp", "maskRow + key * keyStride", "maskRow + key"),
-    ("documents-forget-sequence", "documents.comp", "sequence.queryStart + row]", "row]"),
-    ("sinks-of-first-head", "sinks.comp", "sinks[base + head]", "sinks[base]"),
-    ("sequences-not-clamped", "sequences.comp", "max(query, min(cuQ[cuQBase + s + 1u], totalQueries))", "max(query, cuQ[cuQBase + s + 1u])"),
-    ("sequences-prefix-maximum-lost", "sequences.comp", "for (uint n = 0; n < lane; ++n)", "for (uint n = 0; n < 0u; ++n)"),
+    ("scores-causal-off-by-one", "staged/scores.comp", "j >= begin && j < end ?", "j >= begin && j <= end ?"),
+    ("scores-last-dim-dropped", "staged/scores.comp", "d < headDim; ++d", "d + 1u < headDim; ++d"),
+    ("scores-sum-uninitialised", "staged/scores.comp", "sums[n] = 0.0;", "sums[n] = uintBitsToFloat(0x3a83126fu + n);"),
+    ("scores-wrong-key-head", "staged/scores.comp", "(headPhase + head) / groupSize", "head / groupSize"),
+    ("softmax-maximum-starts-at-0", "staged/softmax.comp", "float maximum = lowest;", "float maximum = 0.0;"),
+    ("softmax-sink-not-in-sum", "staged/softmax.comp", "sum = isFiniteBits(sinkBits) ? exp(max(uintBitsToFloat(sinkBits) - maximum, -200.0)) : 0.0;", "sum = 0.0;"),
+    ("softmax-lanes-lost", "staged/softmax.comp", "for (uint n = 0; n < lanes; ++n) sum += laneSum[n];", "for (uint n = 0; n + 1u < lanes; ++n) sum += laneSum[n];"),
+    ("values-hidden-not-masked", "staged/values.comp", "uintBitsToFloat(valueBits[c] & visible)", "uintBitsToFloat(valueBits[c])"),
+    ("values-chunk-forgets-the-one-before", "staged/values.comp", "if ((flags & flagFirstKeys) == 0u) {", "if (false) {"),
+    ("values-last-key-lost", "staged/values.comp", "sequence), int(keyFirst + keys));\n    for", "sequence), int(keyFirst + keys) - 1);\n    for"),
+    ("alibi-forgets-chunk", "staged/alibi.comp", "abs(int(keyFirst + key) - position)", "abs(int(key) - position)"),
+    ("alibi-signed-distance", "staged/alibi.comp", "abs(int(keyFirst + key) - position)", "int(keyFirst + key) - position"),
+    ("bias-minus-infinity-not-hidden", "staged/bias.comp", "addedBits == minusInfinityBits ", "addedBits == 0x12345678u "),
+    ("bit-mask-forgets-phase", "staged/bit_mask.comp", "(keyFirst & 31u) + key", "key"),
+    ("mask-ignores-broadcast", "staged/mask.comp", "maskRow + key * keyStride", "maskRow + key"),
+    ("documents-forget-sequence", "staged/documents.comp", "sequence.queryStart + row]", "row]"),
+    ("sinks-of-first-head", "staged/sinks.comp", "sinks[base + head]", "sinks[base]"),
+    ("sequences-not-clamped", "setup/sequences.comp", "max(query, min(cuQ[cuQBase + s + 1u], totalQueries))", "max(query, cuQ[cuQBase + s + 1u])"),
+    ("sequences-prefix-maximum-lost", "setup/sequences.comp", "for (uint n = 0; n < lane; ++n)", "for (uint n = 0; n < 0u; ++n)"),
     # The fused kernels.
-    ("combine-no-rescale", "combine.comp", "const float factor = exp(max(uintBitsToFloat(partials[at]) - maximum, -200.0));", "const float factor = 1.0;"),
-    ("combine-sink-lost", "combine.comp", "(flags & flagSinks) != 0u ?", "false ?"),
-    ("combine-last-part-dropped", "combine.comp", "for (uint n = 0u; n < parts; ++n) {\n            const uint at", "for (uint n = 0u; n + 1u < parts; ++n) {\n            const uint at"),
-    ("options-not-written", "options.comp", "options = given;", ""),
-    ("flash-no-rescale", "flash.comp", "rescale[r] = exp(max(maximum[r] - rowMaximum, -200.0));", "rescale[r] = 1.0;"),
-    ("flash-last-tile-dropped", "flash.comp", "tile < end; tile += int(tileKeys)", "tile + int(tileKeys) < end; tile += int(tileKeys)"),
-    ("flash-last-step-dropped", "flash.comp", "j < to; j = j + int(stepKeys) == skipFrom", "j + int(stepKeys) < to; j = j + int(stepKeys) == skipFrom"),
-    ("flash-hidden-not-masked", "flash.comp", "const uint kept_ = (tested) &&", "const uint kept_ = false &&"),
-    ("flash-causal-off-by-one", "flash.comp", "key >= rowBegin[r] && key < rowEnd[r]", "key >= rowBegin[r] && key <= rowEnd[r]"),
-    ("flash-window-off-by-one", "flash.comp", "key >= rowBegin[r] && key < rowEnd[r]", "key > rowBegin[r] && key < rowEnd[r]"),
-    ("flash-sum-starts-at-1", "flash.comp", "        weightSum[r] = 0.0;", "        weightSum[r] = 1.0;"),
-    ("flash-lanes-of-dims-lost", "flash.comp", "if (dimLanes >> bit > 1u)", "if (dimLanes >> bit > 2u)"),
-    ("flash-exchange-lost", "flash.comp", "other < dimLanes; ++other", "other + 1u < dimLanes; ++other"),
-    ("flash-shuffle-from-one-lane", "flash.comp", "subgroupShuffle(value, e)", "subgroupShuffle(value, 0u)"),
-    ("flash-odd-halves", "flash.comp", "word_[e_ / 2u] >> (odd_ << 4) & 0xffffu", "word_[e_ / 2u] & 0xffffu"),
-    ("flash-partial-forgets-nan", "lib/flash_store.glsl", "outWords[at + 2u] = rowWorst;", "outWords[at + 2u] = min(rowWorst, 1u);"),
-    ("flash-empty-rows-are-nan", "lib/flash_finish.glsl", "return end.empty ? 0u :", "return false ? 0u :"),
-    ("flash-bit-mask-forgets-phase", "lib/flash_tile.glsl", "held + options.maskPhase", "held"),
-    ("flash-split-edge-lost", "lib/flash_tile.glsl", "min(uint(splitBegin) + splitKeys,", "min(uint(splitBegin) + splitKeys - 1u,"),
-    ("flash-packed-heads-share-a-slope", "lib/flash_tile.glsl", "slopes[options.slopesBase + headOf(row)]", "slopes[options.slopesBase + headFirst]"),
+    ("combine-no-rescale", "flash/combine.comp", "const float factor = exp(max(uintBitsToFloat(partials[at]) - maximum, -200.0));", "const float factor = 1.0;"),
+    ("combine-sink-lost", "flash/combine.comp", "(flags & flagSinks) != 0u ?", "false ?"),
+    ("combine-last-part-dropped", "flash/combine.comp", "for (uint n = 0u; n < parts; ++n) {\n            const uint at", "for (uint n = 0u; n + 1u < parts; ++n) {\n            const uint at"),
+    ("options-not-written", "flash/options.comp", "options = given;", ""),
+    ("flash-no-rescale", "flash/lanes.comp", "rescale[r] = exp(max(maximum[r] - rowMaximum, -200.0));", "rescale[r] = 1.0;"),
+    ("flash-last-tile-dropped", "flash/lanes.comp", "tile < end; tile += int(tileKeys)", "tile + int(tileKeys) < end; tile += int(tileKeys)"),
+    ("flash-last-step-dropped", "flash/lanes.comp", "j < to; j = j + int(stepKeys) == skipFrom", "j + int(stepKeys) < to; j = j + int(stepKeys) == skipFrom"),
+    ("flash-hidden-not-masked", "flash/lanes.comp", "const uint kept_ = (tested) &&", "const uint kept_ = false &&"),
+    ("flash-causal-off-by-one", "flash/lanes.comp", "key >= rowBegin[r] && key < rowEnd[r]", "key >= rowBegin[r] && key <= rowEnd[r]"),
+    ("flash-window-off-by-one", "flash/lanes.comp", "key >= rowBegin[r] && key < rowEnd[r]", "key > rowBegin[r] && key < rowEnd[r]"),
+    ("flash-sum-starts-at-1", "flash/lanes.comp", "        weightSum[r] = 0.0;", "        weightSum[r] = 1.0;"),
+    ("flash-lanes-of-dims-lost", "flash/lanes.comp", "if (dimLanes >> bit > 1u)", "if (dimLanes >> bit > 2u)"),
+    ("flash-exchange-lost", "flash/lanes.comp", "other < dimLanes; ++other", "other + 1u < dimLanes; ++other"),
+    ("flash-shuffle-from-one-lane", "flash/lanes.comp", "subgroupShuffle(value, e)", "subgroupShuffle(value, 0u)"),
+    ("flash-odd-halves", "flash/lanes.comp", "word_[e_ / 2u] >> (odd_ << 4) & 0xffffu", "word_[e_ / 2u] & 0xffffu"),
+    ("flash-partial-forgets-nan", "flash/store.glsl", "outWords[at + 2u] = rowWorst;", "outWords[at + 2u] = min(rowWorst, 1u);"),
+    ("flash-empty-rows-are-nan", "attention/row_end.glsl", "return end.empty ? 0u :", "return false ? 0u :"),
+    ("flash-bit-mask-forgets-phase", "flash/workgroup.glsl", "held + options.maskPhase", "held"),
+    ("flash-split-edge-lost", "flash/workgroup.glsl", "min(uint(splitBegin) + splitKeys,", "min(uint(splitBegin) + splitKeys - 1u,"),
+    ("flash-packed-heads-share-a-slope", "flash/workgroup.glsl", "slopes[options.slopesBase + headOf(row)]", "slopes[options.slopesBase + headFirst]"),
     # What they share.
-    ("position-bottom-right-off-by-one", "lib/position.glsl", "i + int(s.keyCount) - int(s.queryCount)", "i + int(s.keyCount) - int(s.queryCount) + 1"),
-    ("position-lengths-not-clamped", "lib/position.glsl", "min(lengths[lengthsBase + batchInChunk], keyTokens)", "lengths[lengthsBase + batchInChunk]"),
+    ("position-bottom-right-off-by-one", "attention/sequence.glsl", "i + int(s.keyCount) - int(s.queryCount)", "i + int(s.keyCount) - int(s.queryCount) + 1"),
+    ("position-lengths-not-clamped", "attention/sequence.glsl", "min(lengths[lengthsBase + batchInChunk], keyTokens)", "lengths[lengthsBase + batchInChunk]"),
     ("half-truncates", "lib/half.glsl", "if (remainder > halfway ||", "if (false && remainder > halfway ||"),
     ("half-denormals-wrong", "lib/half.glsl", "magnitude += min(magnitude - uintBitsToFloat(0x38800000u), 0.0);", ""),
-    ("brain-truncates", "lib/brain.glsl", "(bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16", "bits >> 16"),
+    ("bfloat16-truncates", "lib/bfloat16.glsl", "(bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16", "bits >> 16"),
     ("tanh-polynomial-too-far", "lib/math.glsl", "magnitude < 0.5 ? small", "magnitude < 2.0 ? small"),
     ("element-clobbers-neighbour", "lib/element.glsl", "~(0xffffu << shift_)", "0u"),
     # Matrix units.
-    ("coopmat-no-rescale", "flash_coopmat.comp", "if (takeWeights(tile, tested)) rescaleOutputs();", "takeWeights(tile, tested);"),
-    ("coopmat-hidden-not-marked", "flash_coopmat.comp", "signs[e] = visible ? 0u : hiddenWeight;", "signs[e] = 0u;"),
-    ("coopmat-weights-of-hidden", "flash_coopmat.comp", "weights[e] = visible ? weight : 0.0;", "weights[e] = weight;"),
-    ("coopmat2-no-rescale", "flash_coopmat2.comp", "{ return exp(max(old - top, -200.0)); }", "{ return 1.0; }"),
-    ("coopmat2-nan-not-judged", "flash_coopmat2.comp", "? sawSome : sawBad;", "? sawSome : sawSome;"),
-    ("matrices-last-tile-dropped", "lib/flash_matrices.glsl", "for (int tile = begin; tile < end;", "for (int tile = begin; tile + int(tileKeys) < end;"),
-    ("matrices-causal-off-by-one", "lib/flash_matrices.glsl", "key >= rowBegin[r] && key < rowEnd[r]", "key >= rowBegin[r] && key <= rowEnd[r]"),
-    ("matrices-nan-not-found", "lib/flash_matrices.glsl", "if (finite != bits) atomicOr(nonFinite[parity], 1u);", ""),
+    ("coopmat-no-rescale", "flash/matrices.comp", "if (takeWeights(tile, tested)) rescaleOutputs();", "takeWeights(tile, tested);"),
+    ("coopmat-hidden-not-marked", "flash/matrices.comp", "signs[e] = visible ? 0u : hiddenWeight;", "signs[e] = 0u;"),
+    ("coopmat-weights-of-hidden", "flash/matrices.comp", "weights[e] = visible ? weight : 0.0;", "weights[e] = weight;"),
+    ("coopmat2-no-rescale", "flash/matrices2.comp", "{ return exp(max(old - top, -200.0)); }", "{ return 1.0; }"),
+    ("coopmat2-nan-not-judged", "flash/matrices2.comp", "? sawSome : sawBad;", "? sawSome : sawSome;"),
+    ("matrices-last-tile-dropped", "flash/tiles.glsl", "for (int tile = begin; tile < end;", "for (int tile = begin; tile + int(tileKeys) < end;"),
+    ("matrices-causal-off-by-one", "flash/tiles.glsl", "key >= rowBegin[r] && key < rowEnd[r]", "key >= rowBegin[r] && key <= rowEnd[r]"),
+    ("matrices-nan-not-found", "flash/tiles.glsl", "if (finite != bits) atomicOr(nonFinite[parity], 1u);", ""),
 ]
 
 
 def needs_mesa(file):
-    return "coopmat" in file or "matrices" in file
+    return file.startswith(("flash/matrices", "flash/tiles"))
 
 
 def kernels_of(file):
     """Of which a shader is a part: the quick plan of others cannot notice it."""
     if needs_mesa(file):
-        return ["flash_coopmat2"] if "coopmat2" in file else ["flash_coopmat"]
-    if file.startswith(("flash", "lib/flash", "combine", "options")):
+        return ["flash_coopmat2"] if "matrices2" in file else ["flash_coopmat"]
+    if file.startswith("flash/") or file == "attention/row_end.glsl":
         return ["flash", "decode"]
-    if file.startswith(("lib/", "sequences")):
-        return ["auto", "staged", "flash", "decode"]
-    return ["staged"]
+    if file.startswith("staged/"):
+        return ["staged"]
+    return ["auto", "staged", "flash", "decode"]
 
 
 def run(command, **options):

@@ -1,14 +1,14 @@
 // Elements of f32, f16 and bf16 tensors in storage buffers of 32-bit words: no 16-bit storage feature is needed. `type` is elementF32,
 // elementF16 or elementBf16 (interop.h), a specialization constant.
-#include "half.glsl"
-#include "brain.glsl"
+#include "lib/half.glsl"
+#include "lib/bfloat16.glsl"
 
-float sixteenToFloat(uint type, uint bits) { return type == elementF16 ? halfToFloat(bits) : brainToFloat(bits); }
-uint floatToSixteen(uint type, float value) { return type == elementF16 ? floatToHalf(value) : floatToBrain(value); }
+float halfWidthToFloat(uint type, uint bits) { return type == elementF16 ? halfToFloat(bits) : bfloat16ToFloat(bits); }
+uint floatToHalfWidth(uint type, float value) { return type == elementF16 ? floatToHalf(value) : floatToBfloat16(value); }
 
 #define LOAD_ELEMENT(words, type, index)                                                                                                   \
     ((type) == elementF32 ? uintBitsToFloat(words[index])                                                                                  \
-                          : sixteenToFloat(type, (words[(index) >> 1] >> (((index)&1u) << 4)) & 0xffffu))
+                          : halfWidthToFloat(type, (words[(index) >> 1] >> (((index)&1u) << 4)) & 0xffffu))
 
 // The word of a 16-bit element may be shared with an element of another invocation, another dispatch, or memory that is not ours: two
 // atomics replace our half and keep the other.
@@ -18,7 +18,7 @@ uint floatToSixteen(uint type, float value) { return type == elementF16 ? floatT
         if ((type) != elementF32) {                                                                                                        \
             const uint shift_ = (at_ & 1u) << 4;                                                                                           \
             atomicAnd(words[at_ >> 1], ~(0xffffu << shift_));                                                                              \
-            atomicOr(words[at_ >> 1], floatToSixteen(type, value) << shift_);                                                              \
+            atomicOr(words[at_ >> 1], floatToHalfWidth(type, value) << shift_);                                                              \
         } else {                                                                                                                           \
             words[at_] = floatBitsToUint(value);                                                                                           \
         }                                                                                                                                  \
@@ -29,7 +29,7 @@ uint floatToSixteen(uint type, float value) { return type == elementF16 ? floatT
     {                                                                                                                                      \
         const uint pairAt_ = (index);                                                                                                      \
         if ((type) != elementF32 && (stride) == 1u && (pairAt_ & 1u) == 0u) {                                                              \
-            words[pairAt_ >> 1] = floatToSixteen(type, first) | floatToSixteen(type, second) << 16;                                        \
+            words[pairAt_ >> 1] = floatToHalfWidth(type, first) | floatToHalfWidth(type, second) << 16;                                        \
         } else {                                                                                                                           \
             STORE_ELEMENT(words, type, pairAt_, first)                                                                                     \
             STORE_ELEMENT(words, type, pairAt_ + (stride), second)                                                                         \

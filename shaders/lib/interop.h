@@ -46,19 +46,19 @@ VKATTN_CONST flagPartial = 512u;    // flash: partial results to the workspace
 VKATTN_CONST sourceDirect = 0u;   // each lane loads the K and V it multiplies
 VKATTN_CONST sourceShared = 1u;   // tiles of K and V in shared memory
 VKATTN_CONST sourceShuffled = 2u; // lanes load neighbouring dims, subgroup shuffles spread them
-VKATTN_CONST sourceMatrices = 3u; // flash_coopmat.comp: tiles of K and V in shared memory, for matrix units
+VKATTN_CONST sourceMatrices = 3u; // matrices.comp: tiles of K and V in shared memory, for matrix units
 VKATTN_CONST dimsApart = 0u;      // of K or V in memory, anyhow
 VKATTN_CONST dimsAdjacent = 1u;   // each dim beside the one before it
 VKATTN_CONST dimsInWords = 2u;    // and every run that a lane loads begins and ends at a 32-bit word
-VKATTN_CONST overlaySoftcap = 1u;
-VKATTN_CONST overlayAlibi = 2u;
-VKATTN_CONST overlayBias = 4u;
-VKATTN_CONST overlayMask = 8u;
-VKATTN_CONST overlayBitMask = 16u;
-VKATTN_CONST overlayDocuments = 32u;
+VKATTN_CONST termSoftcap = 1u;
+VKATTN_CONST termAlibi = 2u;
+VKATTN_CONST termBias = 4u;
+VKATTN_CONST termMask = 8u;
+VKATTN_CONST termBitMask = 16u;
+VKATTN_CONST termDocuments = 32u;
 VKATTN_CONST partialWords = 3u; // before the value dims of a partial result: maximum, sum of weights, worst score
 
-// What decides which keys a query may see by position, in every stage that asks (lib/position.glsl).
+// What decides which keys a query may see by position, in every stage that asks (attention/sequence.glsl).
 #define VKATTN_POSITION                                                                                                                    \
     uint flags;                                                                                                                            \
     uint queryFirst;   /* of this chunk */                                                                                                 \
@@ -184,7 +184,7 @@ VKATTN_PUSH(FlashPush) {
 VKATTN_PUSH(CombinePush) {
     VKATTN_POSITION
     uint heads, queries;
-    uint keyFirst, keys; // lib/position.glsl
+    uint keyFirst, keys; // attention/sequence.glsl
     uint packed;         // query heads packed as rows
     uint parts;          // partial results of a row
     uint valueDim;

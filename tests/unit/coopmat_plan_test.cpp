@@ -108,7 +108,7 @@ TEST_F(CoopmatPlan, autoTakesWhatFillsMatrices) {
     EXPECT_TRUE(says(refusal(halves(), wrong), "self-test"));
 }
 
-// What shaders/flash_coopmat.comp relies on, written down a second time.
+// What shaders/flash/matrices.comp relies on, written down a second time.
 TEST_F(CoopmatPlan, workgroupsAreAsTheShaderNeedsThem) {
     uint32_t plans = 0;
     const vkattn_matrix_shape shapes[] = {
@@ -225,7 +225,7 @@ TEST_F(Coopmat2Plan, whoAsksForItGetsIt) {
     EXPECT_TRUE(says(explanation.rejected[VKATTN_KERNEL_FLASH_COOPMAT], "others were measured to be faster"));
 }
 
-// What shaders/flash_coopmat2.comp relies on, written down a second time.
+// What shaders/flash/matrices2.comp relies on, written down a second time.
 TEST_F(Coopmat2Plan, matricesAreMultiplesOfTheGranularity) {
     uint32_t plans = 0;
     for (const uint32_t gm : {8u, 16u, 32u})

@@ -119,7 +119,7 @@ void count(const Plan &plan, const Dispatch &d, Coverage &coverage) {
         ASSERT_LT((d.groups[0] - 1ull) * tile.rows(), uint64_t{queries} * packed);
         EXPECT_EQ(push.keyFirst % tile.keyTile(), 0u);
         EXPECT_EQ(push.splitKeys % tile.keyTile(), 0u);
-        EXPECT_LE(push.splitKeys / tile.step(), 65000u) << "loop iterations of flash.comp";
+        EXPECT_LE(push.splitKeys / tile.step(), 65000u) << "loop iterations of flash/lanes.comp";
         if (plan.flash.parts) {
             const Parts parts = partsOf(plan, d);
             ASSERT_LE(parts.first + parts.count, plan.flash.parts);

@@ -45,7 +45,7 @@ const vkattn_matrix_shape *shapeFor(const Caps &caps, vkattn_dtype inputs) {
     return best;
 }
 
-// What flash_coopmat2.comp cannot do without.
+// What flash/matrices2.comp cannot do without.
 constexpr struct {
     uint32_t bit;
     const char *name;
@@ -77,7 +77,7 @@ vkattn_matrix_shape unitsFor(vkattn_kernel kernel, const Caps &caps, vkattn_dtyp
                                                                                                              : vkattn_matrix_shape{};
 }
 
-// What the shaders have in shared memory (lib/flash_matrices.glsl).
+// What the shaders have in shared memory (flash/tiles.glsl).
 uint32_t sharedBytes(vkattn_kernel kernel, const MatrixShape &s) {
     const uint32_t scorePitch = s.tileKeys / 4 + (kernel == VKATTN_KERNEL_FLASH_COOPMAT2 ? 2 : 1);
     const uint32_t pieces = s.tileKeys * (s.paddedDim / 8 + 1 + s.paddedValueDim / 8 + 1) + s.subgroups * s.m * s.rowBlocks * scorePitch;
@@ -184,7 +184,7 @@ vkattn_result chooseMatrices(vkattn_kernel kernel, const Problem &p, const PlanL
 
 WeightRounding weightRounding(const Plan &plan) {
     if (!onMatrixUnits(plan.kernel)) return {};
-    // Half an ulp. Weights are scaled by 2^11 (flash_coopmat.comp): the smallest f16 is 2^-24 of that, and bf16 reaches as far as f32.
+    // Half an ulp. Weights are scaled by 2^11 (flash/matrices.comp): the smallest f16 is 2^-24 of that, and bf16 reaches as far as f32.
     if (plan.problem.tensor(VKATTN_K).dtype == VKATTN_BF16) return {0x1p-8f, 0};
     return {0x1p-11f, 0x1p-36f};
 }
@@ -194,7 +194,7 @@ PipelineKey coopmatKey(const Plan &plan) {
     const MatrixShape &m = plan.flash.matrix;
     return {stageOf(plan.kernel, p.tensor(VKATTN_K).dtype),
             {plan.flash.tile.invocations(), m.subgroupLanes, m.subgroups, m.rowBlocks, m.m, m.n, m.k, m.tileKeys, m.paddedDim,
-             m.paddedValueDim, m.wholeWords ? 1u : 0u, plan.flash.overlays, elementType(p, VKATTN_OUT), m.lockstep ? 1u : 0u}};
+             m.paddedValueDim, m.wholeWords ? 1u : 0u, plan.flash.pairTerms, elementType(p, VKATTN_OUT), m.lockstep ? 1u : 0u}};
 }
 
 } // namespace vkattn

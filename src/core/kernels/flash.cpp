@@ -143,7 +143,7 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
               shuffleLanes,
               tile.rolledEdges,
               exact ? 1u : 0u,
-              shape.overlays,
+              shape.pairTerms,
               elementType(p, VKATTN_Q),
               elementType(p, VKATTN_K),
               elementType(p, VKATTN_V),

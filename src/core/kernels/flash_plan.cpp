@@ -37,10 +37,10 @@ uint32_t dimsOfLane(const FlashTile &tile, uint32_t dim, uint32_t shuffleLanes) 
     return tile.dimLanes == 1 ? dim : roundUp(static_cast<uint32_t>(ceilDiv(dim, tile.dimLanes)), multiple);
 }
 
-uint32_t overlaysOf(const Problem &p) {
-    return (p.softcap > 0 ? overlaySoftcap : 0) | (p.has(VKATTN_ALIBI_SLOPES) ? overlayAlibi : 0) |
-           (p.uses(VKATTN_BIAS) ? overlayBias : 0) | (p.uses(VKATTN_MASK) ? overlayMask : 0) |
-           (p.uses(VKATTN_BIT_MASK) ? overlayBitMask : 0) | (p.has(VKATTN_DOC_IDS_Q) ? overlayDocuments : 0);
+uint32_t pairTermsOf(const Problem &p) {
+    return (p.softcap > 0 ? termSoftcap : 0) | (p.has(VKATTN_ALIBI_SLOPES) ? termAlibi : 0) |
+           (p.uses(VKATTN_BIAS) ? termBias : 0) | (p.uses(VKATTN_MASK) ? termMask : 0) |
+           (p.uses(VKATTN_BIT_MASK) ? termBitMask : 0) | (p.has(VKATTN_DOC_IDS_Q) ? termDocuments : 0);
 }
 
 // How dims of K and V lie in memory, for runs of `run` neighbours.
@@ -58,7 +58,7 @@ bool dimStridesAreOne(const Problem &p) {
 
 // Everything but q, k, v and out with neighbouring dims needs options, and bindings past the fourth.
 bool needsOptions(const Problem &p) {
-    return overlaysOf(p) || !dimStridesAreOne(p) || p.presentRoles || p.tensor(VKATTN_LSE).present();
+    return pairTermsOf(p) || !dimStridesAreOne(p) || p.presentRoles || p.tensor(VKATTN_LSE).present();
 }
 
 // What combine.comp loops over for one row: twice over its parts, then once for every pair of dims that a lane has.
@@ -67,13 +67,13 @@ constexpr uint64_t combineIterations(uint64_t parts, uint32_t valueDim, uint32_t
     return parts * (2 + pairs) + pairs;
 }
 
-// Keys of one split, so that no lane of flash.comp loops more often than software drivers allow (maxKeysPerLane): whole tiles; 0 if none.
+// Keys of one split, so that no lane of flash/lanes.comp loops more often than software drivers allow (maxKeysPerLane): whole tiles; 0 if none.
 uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
     const FlashTile &tile = shape.tile;
     const uint64_t dims = uint64_t{shape.dimsPerLane} + shape.valueDimsPerLane;
     const uint64_t edges = tile.rolledEdges ? tile.rowsPerLane * (dims + shape.valueDimsPerLane) : 0;
     // Leaving a loop counts as a round of it. Where masks may leave nothing of a step, another loop looks for the next that has something.
-    const bool hides = shape.overlays & (overlayBias | overlayMask | overlayBitMask | overlayDocuments);
+    const bool hides = shape.pairTerms & (termBias | termMask | termBitMask | termDocuments);
     const uint64_t perStep = hides ? 2 : 1;
     uint64_t perTile = perStep;
     if (tile.source == sourceShared) // its steps in up to two loops, the loads of K and V, and the loop over tiles
@@ -165,7 +165,7 @@ vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem
     return VKATTN_OK;
 }
 
-// How lanes of flash.comp lie, from the table.
+// How lanes of flash/lanes.comp lie, from the table.
 vkattn_result chooseTile(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     const char *name = kernelName(kernel);
@@ -224,7 +224,7 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     if (const auto r = setTable(out, limits, why)) return r;
     FlashShape &shape = out.flash;
     if (const auto r = matrices ? chooseMatrices(kernel, p, limits, shape, why) : chooseTile(kernel, p, limits, shape, why)) return r;
-    shape.overlays = overlaysOf(p);
+    shape.pairTerms = pairTermsOf(p);
     shape.options = options;
     shape.combineLanes = tuning.combineLanes;
     if (p.queryTokens == 0) return VKATTN_OK; // nothing to write

@@ -127,7 +127,7 @@ struct FlashShape {
     uint32_t dimsPerLane, valueDimsPerLane, run, valueRun, shuffleLanes;
     uint32_t dimOrder;  // of K and V in memory, interop.h
     uint32_t packed;    // query heads of a group packed as rows
-    uint32_t overlays;  // interop.h
+    uint32_t pairTerms; // interop.h
     uint32_t splitKeys; // keys of a split; a chunk of keys has ceil(keys / splitKeys) splits
     uint32_t parts;     // partial results of a row; 0: the output is written directly
     uint32_t combineLanes;

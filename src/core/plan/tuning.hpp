@@ -33,7 +33,7 @@ struct StagedTuning {
 
 [[nodiscard]] const StagedTuning &stagedTuning(const Caps &caps);
 
-// How a workgroup of the flash kernel is laid out (shaders/flash.comp), where the larger of head and value dim is minDim to maxDim.
+// How a workgroup of the flash kernel is laid out (shaders/flash/lanes.comp), where the larger of head and value dim is minDim to maxDim.
 struct FlashTile {
     uint32_t maxDim;
     uint32_t dimLanes, keyLanes, rowLanes; // invocations = product
@@ -53,7 +53,7 @@ struct FlashTile {
     }
 };
 
-// The same of the kernels on matrix units (shaders/lib/flash_matrices.glsl): the first row that fits the dims and the device's limits is
+// The same of the kernels on matrix units (shaders/flash/tiles.glsl): the first row that fits the dims and the device's limits is
 // taken.
 struct MatrixTile {
     uint32_t maxDim;

@@ -1,6 +1,6 @@
 // Specialization constants turned into plain constants before a driver sees the module (SPIR-V 1.0, 2.12). Drivers that inline and optimise
 // first and specialize last work through every branch that no pipeline of ours takes: folding the constants that choose between branches
-// made SwiftShader compile flash.comp in 0.3 s where it took 1.8 s. Constants that bound loops are better left to the driver: it decides
+// made SwiftShader compile flash/lanes.comp in 0.3 s where it took 1.8 s. Constants that bound loops are better left to the driver: it decides
 // whether a loop is worth unrolling.
 #pragma once
 

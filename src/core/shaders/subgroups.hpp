@@ -12,12 +12,12 @@ struct SubgroupStage {
 
 // `deviceSize` is what the device runs where no size is required: caps.subgroupSize, but where a host limits that (vkattn_host::capsLimit).
 //
-// flash.comp shuffles among neighbours in gl_LocalInvocationID.x and, where loads are shared (sourceShuffled), among all of
+// flash/lanes.comp shuffles among neighbours in gl_LocalInvocationID.x and, where loads are shared (sourceShuffled), among all of
 // caps.subgroupSize lanes: lane e of the subgroup must exist and must have loaded the e-th element. A Vulkan driver that has a choice of
 // widths may report one size and run narrower or partly filled subgroups. Whole subgroups rule out empty lanes; a required size pins the
 // width that the plan was made for. With one width only there is nothing to pin.
 //
-// flash_coopmat.comp and flash_coopmat2.comp give each subgroup a part of the tile: the plan says how wide they are (constants[1]), and all
+// flash/matrices.comp and flash/matrices2.comp give each subgroup a part of the tile: the plan says how wide they are (constants[1]), and all
 // must be whole.
 [[nodiscard]] constexpr SubgroupStage subgroupStage(const PipelineKey &key, const Caps &caps, uint32_t deviceSize) {
     const bool matrices = key.stage >= Stage::flashCoopmat;

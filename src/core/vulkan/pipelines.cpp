@@ -12,7 +12,7 @@
 namespace vkattn {
 namespace {
 
-// The specialization constants that choose between branches: source, rolledEdges to outType, and dimOrder of flash.comp, wholeWords to
+// The specialization constants that choose between branches: source, rolledEdges to outType, and dimOrder of flash/lanes.comp, wholeWords to
 // lockstep of flash_matrices.glsl, by their ids there. The other shaders are small.
 uint32_t foldedConstants(Stage stage) {
     if (stage >= Stage::flashCoopmat) return 15u << 10;

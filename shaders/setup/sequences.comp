@@ -3,7 +3,7 @@
 // tensors. An entry counts as the largest up to and including it, clamped to the total: a prefix maximum. One workgroup; each lane takes a run
 // of neighbouring sequences.
 #define VKATTN_STAGE_SEQUENCES
-#include "lib/stage.glsl"
+#include "lib/platform.glsl"
 
 layout(constant_id = 1) const uint lanes = 64; // = workgroup size; sizes shared memory
 

@@ -12,7 +12,7 @@
 // Defines: VKATTN_SUBGROUPS: subgroup operations may be used (SPIR-V 1.3); VKATTN_OPTIONS: bindings 4 to 12 exist. Without it the shader
 // stays within the four storage buffers that Vulkan 1.0 guarantees.
 #define VKATTN_STAGE_FLASH
-#include "lib/stage.glsl"
+#include "lib/platform.glsl"
 #ifdef VKATTN_SUBGROUPS
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_vote : require
@@ -30,7 +30,7 @@ layout(constant_id = 9) const uint tileKeys = 1;         // sourceShared: keys i
 layout(constant_id = 10) const uint shuffleLanes = 4;    // sourceShuffled: subgroup size, 4, 8 or 16
 layout(constant_id = 11) const bool rolledEdges = false; // loops at both ends not unrolled: arrays may then live in memory
 layout(constant_id = 12) const bool exactDims = false;   // lanes cover head and value dim exactly
-layout(constant_id = 13) const uint overlays = 0;        // overlay bits of interop.h: what changes or hides scores
+layout(constant_id = 13) const uint pairTerms = 0;       // term bits of interop.h: what changes or hides scores
 layout(constant_id = 14) const uint qType = elementF32;
 layout(constant_id = 15) const uint kType = elementF32;
 layout(constant_id = 16) const uint vType = elementF32;
@@ -60,9 +60,9 @@ layout(set = 0, binding = 12, std430) readonly buffer Slopes { uint slopes[]; };
 #endif
 #include "lib/element.glsl"
 #include "lib/math.glsl"
-#include "lib/position.glsl"
+#include "attention/sequence.glsl"
 
-#include "lib/flash_tile.glsl"
+#include "flash/workgroup.glsl"
 
 const uint stepKeys = keysPerLane * keyLanes; // keys of a step
 const uint cells = rowsPerLane * keysPerLane;
@@ -106,13 +106,13 @@ uint valueDimOf(uint n) { return n / valueRun * (valueRun * dimLanes) + dimLane 
         uint word_[((count) + 1u) / 2u];                                                                                                   \
         [[unroll]] for (uint e_ = 0u; e_ < (count) / 2u; ++e_) word_[e_] = words[((at) + (dim) >> 1) + e_];                                \
         [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_)                                                                                  \
-            out[e_] = sixteenToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] & 0xffffu : word_[e_ / 2u] >> 16);                             \
+            out[e_] = halfWidthToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] & 0xffffu : word_[e_ / 2u] >> 16);                             \
     } else {                                                                                                                               \
         const uint first_ = (at) + (dim), odd_ = first_ & 1u;                                                                              \
         uint word_[(count) / 2u + 1u];                                                                                                     \
         [[unroll]] for (uint e_ = 0u; e_ <= (count) / 2u; ++e_) word_[e_] = words[min((first_ >> 1) + e_, (first_ + (count)-1u) >> 1)];    \
         [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_)                                                                                  \
-            out[e_] = sixteenToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] >> (odd_ << 4) & 0xffffu                                       \
+            out[e_] = halfWidthToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] >> (odd_ << 4) & 0xffffu                                       \
                                            : odd_ != 0u    ? word_[e_ / 2u + 1u] & 0xffffu                                                 \
                                                            : word_[e_ / 2u] >> 16);                                                        \
     }
@@ -275,7 +275,7 @@ uint visiblePairs(int j) {
             bool seen = key >= rowBegin[r] && key < rowEnd[r];
 #ifdef VKATTN_OPTIONS
             // Not behind `seen`: a branch around the loads took 48 registers more on RDNA3 and spilled on Adreno 750.
-            const bool shown = overlaysShow(rowHead[r], rowQuery[r], rowDocument[r], min(key, keyLast), added[r * keysPerLane + c]);
+            const bool shown = termsShow(rowHead[r], rowQuery[r], rowDocument[r], min(key, keyLast), added[r * keysPerLane + c]);
             seen = seen && shown;
 #endif
             bits |= seen ? 1u << (r * keysPerLane + c) : 0u;
@@ -291,7 +291,7 @@ void takeStep(int j, uint visible, const bool tested) {
             const uint n = r * keysPerLane + c;
             float score = scale * weights[n];
 #ifdef VKATTN_OPTIONS
-            score = withOverlays(score, added[n], rowSlope[r], j + int(c * keyLanes + keyLane) - rowPosition[r]);
+            score = withTerms(score, added[n], rowSlope[r], j + int(c * keyLanes + keyLane) - rowPosition[r]);
 #endif
             const bool seen = !tested || (visible >> n & 1u) != 0u;
             worst[r] = max(worst[r], seen ? worstOf(score) : 0u);
@@ -337,8 +337,8 @@ void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
     if ((type) != elementF32 && dimOrder == dimsInWords && exactDims) {                                                                    \
         for (uint n = lane; n < tileKeys * (count) / 2u; n += gl_WorkGroupSize.x) {                                                        \
             const uint word_ = words[(at(tile + int(n / ((count) / 2u))) >> 1) + n % ((count) / 2u)];                                      \
-            into[2u * n] = sixteenToFloat(type, word_ & 0xffffu);                                                                          \
-            into[2u * n + 1u] = sixteenToFloat(type, word_ >> 16);                                                                         \
+            into[2u * n] = halfWidthToFloat(type, word_ & 0xffffu);                                                                          \
+            into[2u * n + 1u] = halfWidthToFloat(type, word_ >> 16);                                                                         \
         }                                                                                                                                  \
     } else {                                                                                                                               \
         for (uint n = lane; n < tileKeys * (count); n += gl_WorkGroupSize.x) into[n] = load(at(tile + int(n / (count))), n % (count));     \
@@ -353,7 +353,7 @@ void stageTile(int tile) {
 
 int alignDown(int key) { return key / int(stepKeys) * int(stepKeys); }
 
-#include "lib/flash_store.glsl"
+#include "flash/store.glsl"
 
 void main() {
     lane = gl_LocalInvocationID.x;

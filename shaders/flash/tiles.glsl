@@ -1,10 +1,10 @@
-// What flash_coopmat.comp and flash_coopmat2.comp share: all but what becomes of a tile's scores. Tiles of K and V in shared memory;
+// What matrices.comp and matrices2.comp share: all but what becomes of a tile's scores. Tiles of K and V in shared memory;
 // loading of Q; who sees what; values that are not finite; storing of rows.
 //
 // Defines: VKATTN_BF16: inputs are bf16, not f16. Q, K and V have the same type; no 16-bit storage is needed, all memory is 32-bit words.
-// VKATTN_COOPMAT2: for flash_coopmat2.comp.
+// VKATTN_COOPMAT2: for matrices2.comp.
 #define VKATTN_STAGE_FLASH
-#include "stage.glsl"
+#include "lib/platform.glsl"
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #ifdef VKATTN_COOPMAT2
@@ -31,7 +31,7 @@ layout(constant_id = 7) const uint tileKeys = 32; // in shared memory: a multipl
 layout(constant_id = 8) const uint paddedDim = 64;       // head dim, up to a multiple of matrixK
 layout(constant_id = 9) const uint paddedValueDim = 64;  // value dim, up to a multiple of matrixN
 layout(constant_id = 10) const bool wholeWords = false;  // dims of q, k and v are even and neighbours, rows begin at words
-layout(constant_id = 11) const uint overlays = 0;        // overlay bits of interop.h: what changes or hides scores
+layout(constant_id = 11) const uint pairTerms = 0;       // term bits of interop.h: what changes or hides scores
 layout(constant_id = 12) const uint outType = elementF32;
 layout(constant_id = 13) const bool lockstep = false;    // a subgroup is one vector of a CPU: its lanes are never apart
 
@@ -49,15 +49,15 @@ layout(set = 0, binding = 10, std430) readonly buffer IdsK { uint idsK[]; };
 layout(set = 0, binding = 11, std430) readonly buffer Sinks { uint sinks[]; };
 layout(set = 0, binding = 12, std430) readonly buffer Slopes { uint slopes[]; };
 
-#include "element.glsl"
-#include "flash_finish.glsl"
-#include "math.glsl"
-#include "position.glsl"
-#include "flash_tile.glsl"
+#include "lib/element.glsl"
+#include "attention/row_end.glsl"
+#include "lib/math.glsl"
+#include "attention/sequence.glsl"
+#include "flash/workgroup.glsl"
 
 #ifdef VKATTN_BF16
 const uint inputType = elementBf16, inputExponent = 0x7f80u;
-uint packInputs(float a, float b) { return floatToBrain(a) | floatToBrain(b) << 16; }
+uint packInputs(float a, float b) { return floatToBfloat16(a) | floatToBfloat16(b) << 16; }
 #else
 const uint inputType = elementF16, inputExponent = 0x7c00u;
 uint packInputs(float a, float b) { return packFloat2x16(f16vec2(a, b)); }
@@ -109,7 +109,7 @@ Sums outputs[rowBlocks * valueBlocks]; // unnormalised, times weightScale
 
 uint lane, firstRow, scoresAt; // of the subgroup; firstRow: counted as tileRow is
 uint rowOfLane[laneRows];      // of the chunk; rows past the end repeat the last one and are not stored
-// Kept up by flash_coopmat.comp; of flash_coopmat2.comp in matrices, and here at the end.
+// Kept up by matrices.comp; of matrices2.comp in matrices, and here at the end.
 float maximum[laneRows];   // what weights are relative to: the row's largest score, or a little less
 float weightSum[laneRows]; // of the lane's keys
 uint worst[laneRows];      // likewise
@@ -201,7 +201,7 @@ bool lookAtPairs(int tile) {
                 const int key = tile + int(keyOf(n));
                 bool visible = key >= rowBegin[r] && key < rowEnd[r];
                 float added = 0.0;
-                if (anyPairHidden) visible = visible && overlaysShow(head, i, document, min(key, keyLast), added);
+                if (anyPairHidden) visible = visible && termsShow(head, i, document, min(key, keyLast), added);
                 bits |= visible ? 1u << (n - w * 32u) : 0u;
             }
             seen[r * seenWords + w] = bits;
@@ -238,7 +238,7 @@ void addNonFinite(int tile, int end) {
                 const uint weight = scoreTile[rowAt + j / 8u][j / 2u % 4u] >> ((j & 1u) << 4) & 0xffffu;
                 if (dim >= valueDim || key >= end || HIDDEN_PAIR(rowAt, j, weight)) continue;
                 const uint bits = ELEMENT_BITS(v, valueAt(key) + dim * vDim);
-                if (!finiteBits(bits)) sum = fma(sixteenToFloat(inputType, weight), sixteenToFloat(inputType, bits), sum);
+                if (!finiteBits(bits)) sum = fma(halfWidthToFloat(inputType, weight), halfWidthToFloat(inputType, bits), sum);
             }
             scoreTile[rowAt + wideAt + n % matrixN / 4u][n % 4u] = floatBitsToUint(sum);
         }

@@ -1,7 +1,7 @@
 #version 450
 // Subtracts the head's ALiBi slope times the distance of key and query from the scores in the workspace.
 #define VKATTN_STAGE_ALIBI
-#include "lib/stage.glsl"
+#include "lib/platform.glsl"
 
 layout(constant_id = 1) const uint keysPerLane = 4;
 
@@ -9,7 +9,7 @@ layout(set = 0, binding = 0, std430) buffer Workspace { uint workspace[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Slopes { uint slopes[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Lengths { uint lengths[]; };
 
-#include "lib/position.glsl"
+#include "attention/sequence.glsl"
 
 void main() {
     const uint head = gl_WorkGroupID.z % heads, batch = gl_WorkGroupID.z / heads, row = gl_WorkGroupID.y;

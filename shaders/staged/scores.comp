@@ -2,7 +2,7 @@
 // Stage 1 of the staged path: scores = softcap(scale * Q K^T) into the workspace, hidden by position where causal, window or key lengths
 // say so. Each lane owns a block of rowsPerLane x keysPerLane scores, so that every load of Q or K feeds several multiply-adds.
 #define VKATTN_STAGE_SCORES
-#include "lib/stage.glsl"
+#include "lib/platform.glsl"
 
 layout(constant_id = 1) const uint lanesAcrossKeys = 8;
 layout(constant_id = 2) const uint lanesAcrossRows = 8;
@@ -19,7 +19,7 @@ layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; }
 
 #include "lib/element.glsl"
 #include "lib/math.glsl"
-#include "lib/position.glsl"
+#include "attention/sequence.glsl"
 
 void main() {
     const uint lane = gl_LocalInvocationID.x;

@@ -1,4 +1,4 @@
-// The end of a row, for flash.comp and combine.comp: what its sums are divided by, and its log-sum-exp. A sink takes part in the softmax and
+// The end of a row, for lanes.comp and combine.comp: what its sums are divided by, and its log-sum-exp. A sink takes part in the softmax and
 // has no value. Rows are judged by integer tests; no rule rests on how a driver compares NaN.
 struct RowEnd {
     float factor, divisor; // output = sum * factor / divisor

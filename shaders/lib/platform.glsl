@@ -7,7 +7,7 @@
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 #endif
 
-#include "interop.h"
+#include "lib/interop.h"
 
 layout(local_size_x_id = 0) in; // specialization constant 0: invocations per workgroup
 

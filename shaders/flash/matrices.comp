@@ -9,8 +9,8 @@
 // Hidden pairs have a weight of -0, which adds nothing. But -0 * NaN is NaN: where a tile is partly hidden, values that are not finite are
 // staged as 0 and added by themselves to the rows that see them (addNonFinite).
 //
-// Defines: lib/flash_matrices.glsl.
-#include "lib/flash_matrices.glsl"
+// Defines: flash/tiles.glsl.
+#include "flash/tiles.glsl"
 
 const float slack = 2.77258872; // 4 ln 2
 
@@ -48,10 +48,10 @@ bool takeWeights(int tile, const bool tested) {
                 const int key = tile + int(keyOf(n) + e);
                 const bool visible = !tested || (seen[r * seenWords + (n + e) / 32u] >> ((n + e) % 32u) & 1u) != 0u;
                 float score = scale * uintBitsToFloat(bits[e]);
-                if (overlays != 0u) {
+                if (pairTerms != 0u) {
                     float added = 0.0;
-                    if ((overlays & overlayBias) != 0u) added = biasOf(head, i, min(key, keyLast));
-                    score = withOverlays(score, added, slope, key - position);
+                    if ((pairTerms & termBias) != 0u) added = biasOf(head, i, min(key, keyLast));
+                    score = withTerms(score, added, slope, key - position);
                 }
                 worst[r] = max(worst[r], visible ? worstOf(score) : 0u);
                 top = max(top, visible ? score : lowest);

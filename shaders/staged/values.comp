@@ -4,7 +4,7 @@
 // compiler that assumes no NaN could drop a select between floats. Keys come
 // in chunks where V is larger than a storage buffer may be; partial sums wait in the workspace in fp32.
 #define VKATTN_STAGE_VALUES
-#include "lib/stage.glsl"
+#include "lib/platform.glsl"
 
 layout(constant_id = 1) const uint lanesAcrossDims = 8;
 layout(constant_id = 2) const uint lanesAcrossRows = 8;
@@ -19,7 +19,7 @@ layout(set = 0, binding = 2, std430) buffer Out { uint outWords[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; };
 
 #include "lib/element.glsl"
-#include "lib/position.glsl"
+#include "attention/sequence.glsl"
 
 void main() {
     const uint lane = gl_LocalInvocationID.x;

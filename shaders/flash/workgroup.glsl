@@ -1,5 +1,5 @@
-// What flash.comp and flash_coopmat.comp share: which rows and keys a workgroup has, where a row's operands lie, and what an option adds to
-// a score or hides. Included after the bindings, element.glsl, math.glsl and position.glsl.
+// What lanes.comp and matrices.comp share: which rows and keys a workgroup has, where a row's operands lie, and what an option adds to
+// a score or hides. Included after the bindings, element.glsl, math.glsl and sequence.glsl.
 
 uint headCount() { return headsAndPacked & 0xffffu; }
 uint packedHeads() { return headsAndPacked >> 16; }
@@ -7,7 +7,7 @@ uint groupSize() { return groupAndPhase & 0xffffu; }
 uint headPhase() { return groupAndPhase >> 16; }
 
 // Whether keys may be hidden otherwise than by position: then no step is free of tests.
-const bool anyPairHidden = (overlays & (overlayBias | overlayMask | overlayBitMask | overlayDocuments)) != 0u;
+const bool anyPairHidden = (pairTerms & (termBias | termMask | termBitMask | termDocuments)) != 0u;
 const float lowest = -3.40282346638528859812e38; // -FLT_MAX: above no finite score, so that the maximum of finite scores is exact
 
 uint batch, headFirst, headDim, valueDim;
@@ -62,10 +62,10 @@ uint partialAt(uint row, uint part) {
 
 #ifdef VKATTN_OPTIONS
 uint documentOf(uint row) {
-    return (overlays & overlayDocuments) != 0u ? idsQ[options.idsQBase + batch * options.idsQBatch + seq.queryStart + queryOf(row)] : 0u;
+    return (pairTerms & termDocuments) != 0u ? idsQ[options.idsQBase + batch * options.idsQBatch + seq.queryStart + queryOf(row)] : 0u;
 }
 float slopeOf(uint row) {
-    return (overlays & overlayAlibi) != 0u ? uintBitsToFloat(slopes[options.slopesBase + headOf(row)]) : 0.0;
+    return (pairTerms & termAlibi) != 0u ? uintBitsToFloat(slopes[options.slopesBase + headOf(row)]) : 0.0;
 }
 // The bias of a pair. `query` of the chunk; a key that exists.
 float biasOf(uint head, uint query, int key) {
@@ -74,34 +74,34 @@ float biasOf(uint head, uint query, int key) {
                             (uint(key) - keyFirst) * options.biasKey);
 }
 // Whether masks, documents and bias leave the pair visible; `added`: its bias.
-bool overlaysShow(uint head, uint query, uint document, int key, inout float added) {
+bool termsShow(uint head, uint query, uint document, int key, inout float added) {
     const uint held = uint(key) - keyFirst; // counted as the bindings do
     bool seen = true;
-    if ((overlays & overlayMask) != 0u) {
+    if ((pairTerms & termMask) != 0u) {
         const uint at = options.maskBase + batch * options.maskBatch + head * options.maskHead + query * options.maskQuery + held * options.maskKey;
         seen = seen && (mask[at >> 2] >> ((at & 3u) << 3) & 0xffu) != 0u;
     }
-    if ((overlays & overlayBitMask) != 0u) {
+    if ((pairTerms & termBitMask) != 0u) {
         const uint bit = held + options.maskPhase;
         const uint at =
             options.maskBase + batch * options.maskBatch + head * options.maskHead + query * options.maskQuery + (bit >> 5) * options.maskKey;
         seen = seen && (mask[at] >> (bit & 31u) & 1u) != 0u;
     }
-    if ((overlays & overlayDocuments) != 0u) seen = seen && idsK[options.idsKBase + batch * options.idsKBatch + seq.keyStart + held] == document;
-    if ((overlays & overlayBias) != 0u) {
+    if ((pairTerms & termDocuments) != 0u) seen = seen && idsK[options.idsKBase + batch * options.idsKBatch + seq.keyStart + held] == document;
+    if ((pairTerms & termBias) != 0u) {
         added = biasOf(head, query, key);
         seen = seen && floatBitsToUint(added) != minusInfinityBits;
     }
     return seen;
 }
 // A scaled score with everything that options add to it. `distance`: key minus aligned position.
-float withOverlays(float score, float added, float slope, int distance) {
-    if ((overlays & overlaySoftcap) != 0u) {
+float withTerms(float score, float added, float slope, int distance) {
+    if ((pairTerms & termSoftcap) != 0u) {
         const float softcap = uintBitsToFloat(options.softcap);
         score = softcap * stableTanh(score / softcap);
     }
-    if ((overlays & overlayBias) != 0u) score += added;
-    if ((overlays & overlayAlibi) != 0u) score -= slope * abs(float(distance));
+    if ((pairTerms & termBias) != 0u) score += added;
+    if ((pairTerms & termAlibi) != 0u) score -= slope * abs(float(distance));
     return score;
 }
 #endif

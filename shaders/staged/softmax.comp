@@ -3,7 +3,7 @@
 // for. Maximum and sum run over visible keys and the head's sink, the column that sinks.comp put behind the row. A visible NaN or +infinity, or nothing but -infinity, makes the whole row NaN, found by
 // integer tests: no rule rests on how a driver compares NaN or takes exp of it (SwiftShader's exp(NaN) is infinity).
 #define VKATTN_STAGE_SOFTMAX
-#include "lib/stage.glsl"
+#include "lib/platform.glsl"
 
 layout(constant_id = 1) const uint lanes = 64; // = workgroup size; sizes shared memory
 layout(constant_id = 2) const uint weightsType = elementF32;
@@ -14,7 +14,7 @@ layout(set = 0, binding = 2, std430) buffer Weights { uint weights[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; };
 
 #include "lib/element.glsl"
-#include "lib/position.glsl"
+#include "attention/sequence.glsl"
 
 // A lane owns pairs of neighbouring keys, the same ones in every pass, so that no lane reads what another wrote and two halves of the weights
 // fill a word: pair p holds the keys 2p - skew and 2p + 1 - skew and belongs to lane p % lanes. Several keys an iteration: Mesa 22's software

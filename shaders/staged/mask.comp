@@ -2,7 +2,7 @@
 // Hides the scores in the workspace where the boolean mask (one byte a pair, 0 = hidden) says so. Bytes are read from 32-bit words: no
 // 8-bit storage feature is needed.
 #define VKATTN_STAGE_MASK
-#include "lib/stage.glsl"
+#include "lib/platform.glsl"
 
 layout(constant_id = 1) const uint keysPerLane = 4;
 

@@ -1,7 +1,7 @@
 #version 450
 // Hides the scores in the workspace where query and key belong to different documents.
 #define VKATTN_STAGE_DOCUMENTS
-#include "lib/stage.glsl"
+#include "lib/platform.glsl"
 
 layout(constant_id = 1) const uint keysPerLane = 4;
 
@@ -10,7 +10,7 @@ layout(set = 0, binding = 1, std430) readonly buffer IdsQ { uint idsQ[]; };
 layout(set = 0, binding = 2, std430) readonly buffer IdsK { uint idsK[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; };
 
-#include "lib/position.glsl"
+#include "attention/sequence.glsl"
 
 void main() {
     const uint batch = gl_WorkGroupID.z / heads, row = gl_WorkGroupID.y;

@@ -2,7 +2,7 @@
 // Hides the scores in the workspace where the bit mask (32 keys a word, the first in the lowest bit, 0 = hidden) says so. A chunk of keys may
 // begin inside a word: the base is that of the word that holds the chunk's first key.
 #define VKATTN_STAGE_BIT_MASK
-#include "lib/stage.glsl"
+#include "lib/platform.glsl"
 
 layout(constant_id = 1) const uint keysPerLane = 4;
 

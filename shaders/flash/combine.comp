@@ -3,7 +3,7 @@
 // one. Parts are added in their order, so that the result does not depend on which ran first; a part that saw no key adds an exact 0. The
 // sink takes part once, here. One workgroup per row.
 #define VKATTN_STAGE_COMBINE
-#include "lib/stage.glsl"
+#include "lib/platform.glsl"
 
 layout(constant_id = 1) const uint outType = elementF32;
 
@@ -14,8 +14,8 @@ layout(set = 0, binding = 3, std430) readonly buffer Sinks { uint sinks[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Lengths { uint lengths[]; };
 
 #include "lib/element.glsl"
-#include "lib/flash_finish.glsl"
-#include "lib/position.glsl"
+#include "attention/row_end.glsl"
+#include "attention/sequence.glsl"
 
 const float lowest = -3.40282346638528859812e38;
 

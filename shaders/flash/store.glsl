@@ -1,5 +1,5 @@
-// The end of flash.comp: rows to the output, or as partial results to the workspace.
-#include "flash_finish.glsl"
+// The end of lanes.comp: rows to the output, or as partial results to the workspace.
+#include "attention/row_end.glsl"
 
 // Of the row at hand.
 RowEnd finish;

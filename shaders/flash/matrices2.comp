@@ -1,10 +1,10 @@
 #version 450
-// flash_coopmat.comp with the softmax in the matrices (VK_NV_cooperative_matrix2, at subgroup scope): a matrix has all keys of a tile, and
+// matrices.comp with the softmax in the matrices (VK_NV_cooperative_matrix2, at subgroup scope): a matrix has all keys of a tile, and
 // scores never go through shared memory. Of a tile:
 //     S = Q K^T; scale, options and what is hidden by functions of each element, which know its row and key
 //     row maxima and sums by reductions along rows, whose results have the row's value in every column: factors of O by construction
 //     P = exp(S - maximum) becomes a factor by conversion; O = O * factors + P V
-// Hidden pairs have a weight of 0, and 0 * NaN is NaN: lib/flash_matrices.glsl stages no such value where a pair may be hidden, and
+// Hidden pairs have a weight of 0, and 0 * NaN is NaN: flash/tiles.glsl stages no such value where a pair may be hidden, and
 // addNonFinite adds them to the rows that see them; only then weights go to shared memory.
 //
 // Rows of a subgroup are rowBlocks matrices of matrixM rows, the fewest that a driver takes: Mesa 26.2's lowering gives wrong results for
@@ -12,7 +12,7 @@
 //
 // Matrices of workgroup scope and loads through tensor layouts (caps: VKATTN_MATRIX2_WORKGROUP_SCOPE, VKATTN_MATRIX2_TENSOR_LOADS) are not
 // used: no driver that was at hand runs them. They would replace staging and the types below; functions of elements would stay.
-#include "lib/flash_matrices.glsl"
+#include "flash/tiles.glsl"
 
 #define Scores coopmat<float, gl_ScopeSubgroup, matrixM, tileKeys, gl_MatrixUseAccumulator>
 #define Keys coopmat<Input, gl_ScopeSubgroup, matrixK, tileKeys, gl_MatrixUseB>
@@ -66,11 +66,11 @@ void shareSeen() {
 float scoreOf(const in uint row, const in uint key, const in float product, const in uint from) {
     const uint rowAt = rowAtOf(from + row);
     float score = scale * product;
-    if (overlays != 0u) {
+    if (pairTerms != 0u) {
         const uvec4 known = scoreTile[rowAt + endAt];
         float added = 0.0;
-        if ((overlays & overlayBias) != 0u) added = biasOf(known.x, known.y, min(tileFirst + int(key), keyLast));
-        score = withOverlays(score, added, uintBitsToFloat(known.z), tileFirst + int(key) - int(known.w));
+        if ((pairTerms & termBias) != 0u) added = biasOf(known.x, known.y, min(tileFirst + int(key), keyLast));
+        score = withTerms(score, added, uintBitsToFloat(known.z), tileFirst + int(key) - int(known.w));
     }
     return sees(rowAt, key) ? score : lowest;
 }

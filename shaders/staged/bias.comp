@@ -2,7 +2,7 @@
 // Adds the bias to the scores in the workspace; a bias of minus infinity hides. A dispatch of its own so that the scores stage stays within
 // the four storage buffers that Vulkan 1.0 guarantees.
 #define VKATTN_STAGE_BIAS
-#include "lib/stage.glsl"
+#include "lib/platform.glsl"
 
 layout(constant_id = 1) const uint keysPerLane = 4;
 layout(constant_id = 2) const uint biasType = elementF32;

@@ -1,7 +1,7 @@
 #version 450
 // Writes each head's attention sink behind its score rows, for the softmax: its own four bindings have no room for the sinks.
 #define VKATTN_STAGE_SINKS
-#include "lib/stage.glsl"
+#include "lib/platform.glsl"
 
 layout(set = 0, binding = 0, std430) writeonly buffer Workspace { uint workspace[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Sinks { uint sinks[]; };
