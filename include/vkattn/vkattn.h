@@ -285,8 +285,10 @@ VKATTN_API vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_prob
                                        vkattn_diagnostic *why);
 
 /* Appends the problem's dispatches and the barriers between them. Bindings: every role that the problem uses, once each, and
- * VKATTN_WORKSPACE where workspaceBytes > 0. Input bindings may overlap each other (V may be a view into K); outputs and workspace
- * overlap nothing else. Returns NOT_READY where a pipeline is missing and allowCompile is 0. Errors before anything is recorded:
+ * VKATTN_WORKSPACE where workspaceBytes > 0. Input bindings may overlap each other (V may be a view into K). Outputs
+ * and the workspace share no byte with anything else, which is checked within each buffer by the bytes that the elements take, whatever
+ * the bindings' sizes: operands may take turns in one tensor (heads or tokens of a fused Q, K, V and output) where a stride of one of the
+ * two separates them. Two VkBuffers in the same memory look different to the check. Returns NOT_READY where a pipeline is missing and allowCompile is 0. Errors before anything is recorded:
  * INVALID_ARGUMENT, UNSUPPORTED, and with allowCompile what compiling answers (OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY, DEVICE_LOST,
  * VULKAN). Where the descriptor pool is exhausted or its memory is: OUT_OF_DEVICE_MEMORY or OUT_OF_HOST_MEMORY (VULKAN where the driver
  * says something else), and the command buffer may hold part of the work: reset it. */

@@ -179,9 +179,13 @@ uint64_t arrayLength(const Problem &p, vkattn_role role) {
     }
 }
 
+ByteRange Problem::bytesUsed(vkattn_role role) const {
+    if (!uses(role)) return {};
+    return role >= VKATTN_KEY_LENGTHS ? ByteRange{0, 4 * arrayLength(*this, role)} : tensors[role].span();
+}
+
 uint64_t Problem::bytesNeeded(vkattn_role role) const {
-    if (!uses(role)) return 0;
-    return role >= VKATTN_KEY_LENGTHS ? 4 * arrayLength(*this, role) : tensors[role].span().end;
+    return bytesUsed(role).end;
 }
 
 double Problem::flops() const {

@@ -63,6 +63,7 @@ struct Problem {
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
     [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; } // query heads per key/value head
     [[nodiscard]] bool uses(vkattn_role role) const;                               // roles but WORKSPACE
+    [[nodiscard]] ByteRange bytesUsed(vkattn_role role) const;                     // first to last element, in the binding
     [[nodiscard]] uint64_t bytesNeeded(vkattn_role role) const;                    // from the start of the binding
     [[nodiscard]] double flops() const; // 2 per multiply-add of both products, hidden pairs counted
 };

@@ -135,6 +135,48 @@ TEST(Record, bindingOffsetsNeedNoMoreAlignmentThanTheirElements) {
     }
 }
 
+// Q, K, V and the output take turns in one tensor, token by token: inputs stay as they were, also where an odd head dim makes a half of one
+// share a word with a half of the output.
+TEST(Record, operandsMayTakeTurnsInOneTensor) {
+    constexpr uint32_t heads = 2, tokens = 9, dim = 5;
+    vkattn_layout t = packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim);
+    t.strideElems[2] = 4 * heads * dim;
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH}) {
+        Host host;
+        ASSERT_TRUE(host.ready) << host.why;
+        Context context;
+        vkattn_diagnostic why{};
+        ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
+        vkattn_problem p = problem(t, t, t, t);
+        p.kernel = kernel;
+        p.k.offsetElems = heads * dim, p.v.offsetElems = 2 * heads * dim, p.out.offsetElems = 3 * heads * dim;
+        const uint64_t bytes = 2 * 4 * heads * dim * tokens;
+        std::vector<uint16_t> expected(bytes / 2);
+        Random random = randomFor("turns");
+        for (uint16_t &value : expected) value = static_cast<uint16_t>((random() & 0x83ffu) | ((8 + random() % 7) << 10));
+        std::memcpy(host.mapped, expected.data(), bytes);
+        std::vector<vkattn_binding> bindings = {{VKATTN_WORKSPACE, host.buffer, 8192, 8192}};
+        std::vector<vkattn_operand_memory> operands;
+        for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT}) {
+            bindings.push_back({role, host.buffer, 0, bytes});
+            operands.push_back({role, host.mapped, bytes});
+        }
+        ASSERT_EQ(context.prewarm({&p, 1}, &why), VKATTN_OK) << why.message;
+        ASSERT_EQ(context.record(p, host.commands, bindings, host.descriptors, &why), VKATTN_OK) << why.message;
+        ASSERT_TRUE(host.submitAndWait());
+        vkattn_verify_report report{};
+        ASSERT_EQ(vkattnCpuVerify(&p, operands.data(), 4, nullptr, &report, &why), VKATTN_OK) << why.message;
+        EXPECT_TRUE(report.passed) << kernel << ": " << report.worstError << " " << report.worstBound;
+        for (size_t n = 0; n < expected.size(); ++n) {
+            uint16_t now = 0;
+            std::memcpy(&now, host.mapped + 2 * n, 2);
+            if (n % (4 * heads * dim) < 3 * heads * dim) {
+                ASSERT_EQ(now, expected[n]) << "half " << n;
+            }
+        }
+    }
+}
+
 // Small arrays lie at any multiple of 4, those of a ragged batch with every option included.
 TEST(Record, arraysLieAtAnyWord) {
     Host host;

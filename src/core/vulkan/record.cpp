@@ -1,5 +1,6 @@
 #include "core/vulkan/record.hpp"
 
+#include "core/vulkan/bindings.hpp"
 #include "core/plan/operands.hpp"
 #include "core/plan/slices.hpp"
 #include "core/device/vulkan_failure.hpp"
@@ -11,48 +12,6 @@ namespace vkattn {
 namespace {
 
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
-struct Bindings {
-    vkattn_binding byRole[VKATTN_ROLE_COUNT];
-};
-
-vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bindings &out, vkattn_diagnostic *why) {
-    if (!record.bindings && record.bindingCount)
-        return fail(why, invalid, "record.bindings is NULL with bindingCount %u", record.bindingCount);
-    uint64_t bytesNeeded[VKATTN_ROLE_COUNT];
-    for (uint32_t n = 0; n < VKATTN_WORKSPACE; ++n) bytesNeeded[n] = plan.problem.bytesNeeded(static_cast<vkattn_role>(n));
-    bytesNeeded[VKATTN_WORKSPACE] = plan.workspaceBytes;
-    bool given[VKATTN_ROLE_COUNT] = {};
-    for (uint32_t n = 0; n < record.bindingCount; ++n) {
-        const vkattn_binding &binding = record.bindings[n];
-        const char *name = roleName(binding.role);
-        if (static_cast<uint32_t>(binding.role) >= VKATTN_ROLE_COUNT ||
-            (binding.role != VKATTN_WORKSPACE && !plan.problem.uses(binding.role)))
-            return fail(why, invalid, "binding %u has role %s (%d), which the problem does not use", n, name,
-                        static_cast<int>(binding.role));
-        if (given[binding.role]) return fail(why, invalid, "%s is bound twice", name);
-        given[binding.role] = true;
-        const uint64_t needed = bytesNeeded[binding.role];
-        if (needed && !binding.buffer) return fail(why, invalid, "%s is bound to VK_NULL_HANDLE", name);
-        if (binding.size < needed)
-            return fail(why, invalid, "%s is bound with %llu bytes, expected at least %llu", name,
-                        static_cast<unsigned long long>(binding.size), static_cast<unsigned long long>(needed));
-        const uint64_t alignment = binding.role == VKATTN_WORKSPACE     ? plan.workspaceAlignment
-                                   : binding.role >= VKATTN_KEY_LENGTHS ? 4
-                                                                        : elementBytes(plan.problem.tensor(binding.role).dtype);
-        if (binding.offset % alignment)
-            return fail(why, invalid, "%s is bound at offset %llu, expected a multiple of %llu", name,
-                        static_cast<unsigned long long>(binding.offset), static_cast<unsigned long long>(alignment));
-        out.byRole[binding.role] = binding;
-    }
-    for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
-        if (!given[n] && bytesNeeded[n])
-            return fail(why, invalid, "%s is not bound; it needs %llu bytes", roleName(static_cast<vkattn_role>(n)),
-                        static_cast<unsigned long long>(bytesNeeded[n]));
-        if (!given[n]) out.byRole[n] = {};
-    }
-    return VKATTN_OK;
-}
 
 void barrier(const DeviceTable &table, VkCommandBuffer commandBuffer) {
     VkMemoryBarrier memory{};
