@@ -1,14 +1,14 @@
 // The C functions of vkattn.h: argument checks, then the layers below.
-#include "core/vulkan/cache.hpp"
-#include "core/vulkan/context.hpp"
 #include "core/kernels/coopmat.hpp"
-#include "core/vulkan/dispatch_list.hpp"
 #include "core/kernels/explain.hpp"
 #include "core/kernels/flash.hpp"
+#include "core/kernels/staged.hpp"
+#include "core/plan/slices.hpp"
+#include "core/vulkan/cache.hpp"
+#include "core/vulkan/context.hpp"
+#include "core/vulkan/dispatch_list.hpp"
 #include "core/vulkan/record.hpp"
 #include "core/vulkan/self_test.hpp"
-#include "core/plan/slices.hpp"
-#include "core/kernels/staged.hpp"
 #include "util/diagnostic.hpp"
 
 using namespace vkattn;
@@ -17,15 +17,15 @@ namespace {
 
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 
-Context *fromHandle(vkattn_context handle) {
-    return reinterpret_cast<Context *>(handle);
+DeviceContext *fromHandle(vkattn_context handle) {
+    return reinterpret_cast<DeviceContext *>(handle);
 }
 
 const Log *logOf(vkattn_context handle) {
     return handle ? &fromHandle(handle)->log() : nullptr;
 }
 
-vkattn_result planFor(Context &context, const vkattn_problem *description, Plan &plan, vkattn_diagnostic *why) {
+vkattn_result planFor(DeviceContext &context, const vkattn_problem *description, Plan &plan, vkattn_diagnostic *why) {
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
     std::optional<PlanLimits> room;
@@ -74,7 +74,7 @@ vkattn_result vkattnPatchDeviceFeatures(PFN_vkGetInstanceProcAddr getInstancePro
                     "getInstanceProcAddr, instance, physicalDevice, chain, room, and extensions with a count, must not be NULL");
     PhysicalDevice device;
     if (const auto r = device.load(getInstanceProcAddr, instance, physicalDevice, apiVersion, why)) return r;
-    return patchFeatures(featureRows(), device, {extensions, extensionCount}, *chain, room, sizeof *room, why);
+    return patchChain(featureRows(), device, {extensions, extensionCount}, *chain, room, sizeof *room, why);
 }
 
 vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
@@ -111,14 +111,14 @@ vkattn_result vkattnCreateContext(const vkattn_host *host, vkattn_context *out, 
     if (!host) return fail(why, invalid, "host is NULL");
     const Log log = host->structSize == sizeof(vkattn_host) ? Log{host->log, host->userData} : Log{};
     const LoggedCall call(&log, why);
-    Context *context = nullptr;
-    const vkattn_result result = Context::create(*host, context, why);
+    DeviceContext *context = nullptr;
+    const vkattn_result result = DeviceContext::create(*host, context, why);
     *out = reinterpret_cast<vkattn_context>(context);
     return call.result(result);
 }
 
 void vkattnDestroyContext(vkattn_context context) {
-    Context::destroy(fromHandle(context));
+    DeviceContext::destroy(fromHandle(context));
 }
 
 vkattn_result vkattnContextCaps(vkattn_context context, vkattn_caps *out) {

@@ -261,14 +261,14 @@ TEST_F(Requirements, aRoomThatIsTooSmallIsAnErrorAndChangesNothing) {
     for (const size_t bytes : {size_t{0}, size_t{8}, sizeof(Part) - 8}) {
         Chain chain;
         chain.link(chain.foreign);
-        EXPECT_EQ(patchFeatures(featureRows(), device, {nullptr, 0}, chain.head, &chain.room, bytes, &chain.why),
+        EXPECT_EQ(patchChain(featureRows(), device, {nullptr, 0}, chain.head, &chain.room, bytes, &chain.why),
                   VKATTN_ERROR_INVALID_ARGUMENT);
         EXPECT_NE(std::string(chain.why.message).find("room"), std::string::npos) << chain.why.message;
         EXPECT_EQ(chain.types(), Types{foreignType});
         EXPECT_EQ(chain.room.bytes[0], 0xeeeeeeeeeeeeeeeeu);
     }
     Chain exact;
-    EXPECT_EQ(patchFeatures(featureRows(), device, {nullptr, 0}, exact.head, &exact.room, sizeof(Part), nullptr), VKATTN_OK);
+    EXPECT_EQ(patchChain(featureRows(), device, {nullptr, 0}, exact.head, &exact.room, sizeof(Part), nullptr), VKATTN_OK);
     EXPECT_EQ(exact.types(), Types{partType});
 }
 
@@ -285,9 +285,9 @@ TEST_F(Requirements, aRoomMayBeUsedAgainForTheSameChain) {
         static_cast<Part *>(out->pNext)->computeFullSubgroups = VK_TRUE;
     };
     Chain chain;
-    ASSERT_EQ(patchFeatures({rows, 1}, device, {nullptr, 0}, chain.head, &chain.room, sizeof chain.room, nullptr), VKATTN_OK);
+    ASSERT_EQ(patchChain({rows, 1}, device, {nullptr, 0}, chain.head, &chain.room, sizeof chain.room, nullptr), VKATTN_OK);
     const Part *first = chain.last();
-    ASSERT_EQ(patchFeatures(rows, device, {nullptr, 0}, chain.head, &chain.room, sizeof chain.room, nullptr), VKATTN_OK);
+    ASSERT_EQ(patchChain(rows, device, {nullptr, 0}, chain.head, &chain.room, sizeof chain.room, nullptr), VKATTN_OK);
     EXPECT_EQ(chain.types(), (Types{partType, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES}));
     EXPECT_GE(reinterpret_cast<const char *>(chain.last()), reinterpret_cast<const char *>(first + 1));
     EXPECT_TRUE(first->computeFullSubgroups);

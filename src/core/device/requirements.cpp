@@ -241,8 +241,8 @@ vkattn_result checkChain(const VkPhysicalDeviceFeatures2 *chain, const char *nam
     return VKATTN_OK;
 }
 
-vkattn_result patchFeatures(std::span<const FeatureRow> rows, const PhysicalDevice &device, const EnabledExtensions &extensions,
-                            VkPhysicalDeviceFeatures2 &chain, void *room, size_t roomBytes, vkattn_diagnostic *why) {
+vkattn_result patchChain(std::span<const FeatureRow> rows, const PhysicalDevice &device, const EnabledExtensions &extensions,
+                         VkPhysicalDeviceFeatures2 &chain, void *room, size_t roomBytes, vkattn_diagnostic *why) {
     if (const auto r = checkChain(&chain, "chain", why)) return r;
     if (!device.getFeatures2) return VKATTN_OK; // Vulkan 1.0: there is no chain of features
 

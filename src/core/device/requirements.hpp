@@ -96,7 +96,7 @@ struct PhysicalDevice {
 [[nodiscard]] vkattn_result checkChain(const VkPhysicalDeviceFeatures2 *chain, const char *name, vkattn_diagnostic *why);
 
 // vkattnPatchDeviceFeatures over a table. On an error nothing is changed.
-[[nodiscard]] vkattn_result patchFeatures(std::span<const FeatureRow> rows, const PhysicalDevice &device,
+[[nodiscard]] vkattn_result patchChain(std::span<const FeatureRow> rows, const PhysicalDevice &device,
                                           const EnabledExtensions &extensions, VkPhysicalDeviceFeatures2 &chain, void *room,
                                           size_t roomBytes, vkattn_diagnostic *why);
 

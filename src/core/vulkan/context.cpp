@@ -18,7 +18,7 @@ constexpr uint32_t verdictBits(const Caps &caps) {
 
 } // namespace
 
-const PlanLimits &Context::planLimits(std::optional<PlanLimits> &room) const {
+const PlanLimits &DeviceContext::planLimits(std::optional<PlanLimits> &room) const {
     const uint32_t verdicts = verdicts_.load(std::memory_order_relaxed);
     if (verdicts == verdictBits(limits_.caps)) return limits_;
     room = limits_;
@@ -27,7 +27,7 @@ const PlanLimits &Context::planLimits(std::optional<PlanLimits> &room) const {
     return *room;
 }
 
-void Context::setVerdict(vkattn_kernel kernel, vkattn_verdict verdict) {
+void DeviceContext::setVerdict(vkattn_kernel kernel, vkattn_verdict verdict) {
     const uint32_t wrong = 1u << kernel, slow = wrong << slowShift;
     const uint32_t set = verdict == VKATTN_VERDICT_WRONG ? wrong : verdict == VKATTN_VERDICT_SLOW ? slow : 0;
     uint32_t before = verdicts_.load(std::memory_order_relaxed);
@@ -39,7 +39,7 @@ void Context::setVerdict(vkattn_kernel kernel, vkattn_verdict verdict) {
                                   : "passed over from now on: others are faster");
 }
 
-vkattn_result Context::create(const vkattn_host &host, Context *&out, vkattn_diagnostic *why) {
+vkattn_result DeviceContext::create(const vkattn_host &host, DeviceContext *&out, vkattn_diagnostic *why) {
     constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
     if (host.structSize != sizeof(vkattn_host))
         return fail(why, invalid, "host.structSize is %u, expected sizeof(vkattn_host) = %zu", host.structSize, sizeof(vkattn_host));
@@ -51,9 +51,9 @@ vkattn_result Context::create(const vkattn_host &host, Context *&out, vkattn_dia
         if (const auto r = checkCaps(*host.capsLimit, "host.capsLimit", why)) return r;
 
     const VkAllocationCallbacks *allocator = host.allocator;
-    void *memory = hostAllocate(allocator, sizeof(Context), alignof(Context));
-    if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a context of %zu bytes", sizeof(Context));
-    auto *context = new (memory) Context;
+    void *memory = hostAllocate(allocator, sizeof(DeviceContext), alignof(DeviceContext));
+    if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a context of %zu bytes", sizeof(DeviceContext));
+    auto *context = new (memory) DeviceContext;
     if (allocator) {
         context->allocator_ = *allocator;
         context->hostAllocated_ = true;
@@ -66,7 +66,7 @@ vkattn_result Context::create(const vkattn_host &host, Context *&out, vkattn_dia
     return VKATTN_OK;
 }
 
-vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *why) {
+vkattn_result DeviceContext::initialise(const vkattn_host &host, vkattn_diagnostic *why) {
     device_ = host.device;
     log_ = {host.log, host.userData};
     zone_ = host.zone;
@@ -101,13 +101,13 @@ vkattn_result Context::initialise(const vkattn_host &host, vkattn_diagnostic *wh
     return pipelines_.create(table_, own, limits_.caps, deviceSubgroupSize, caches_, why);
 }
 
-void Context::destroy(Context *context) {
+void DeviceContext::destroy(DeviceContext *context) {
     if (!context) return;
     context->pipelines_.destroy();
     context->caches_.destroy();
     const VkAllocationCallbacks allocator = context->allocator_;
     const bool hostAllocated = context->hostAllocated_;
-    context->~Context();
+    context->~DeviceContext();
     hostFree(hostAllocated ? &allocator : nullptr, context);
 }
 

@@ -12,11 +12,11 @@
 
 namespace vkattn {
 
-class Context {
+class DeviceContext {
   public:
     // Allocates from host.allocator, else from malloc.
-    [[nodiscard]] static vkattn_result create(const vkattn_host &host, Context *&out, vkattn_diagnostic *why);
-    static void destroy(Context *context);
+    [[nodiscard]] static vkattn_result create(const vkattn_host &host, DeviceContext *&out, vkattn_diagnostic *why);
+    static void destroy(DeviceContext *context);
 
     [[nodiscard]] const PlanLimits &limits() const { return limits_; } // as they were when the context was created
     // What plans are made from now: limits() with the verdicts of this moment. Copied into the room only where they differ.
@@ -30,7 +30,7 @@ class Context {
     [[nodiscard]] ZoneCallback zoneCallback() const { return zone_; }
 
   private:
-    Context() = default;
+    DeviceContext() = default;
     [[nodiscard]] vkattn_result initialise(const vkattn_host &host, vkattn_diagnostic *why);
 
     VkAllocationCallbacks allocator_{};

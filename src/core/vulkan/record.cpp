@@ -25,7 +25,7 @@ void barrier(const DeviceTable &table, VkCommandBuffer commandBuffer) {
 // Records dispatches one by one.
 class Recorder {
   public:
-    Recorder(Context &context, const Bindings &bindings, const vkattn_record &record)
+    Recorder(DeviceContext &context, const Bindings &bindings, const vkattn_record &record)
         : context_(context), table_(context.table()), bindings_(bindings), record_(record),
           alignment_(descriptorAlignment(context.limits().caps)), push_(context.limits().caps.pushDescriptors != 0) {}
     Recorder(const Recorder &) = delete;
@@ -72,7 +72,7 @@ class Recorder {
         return VK_SUCCESS;
     }
 
-    Context &context_;
+    DeviceContext &context_;
     const DeviceTable &table_;
     const Bindings &bindings_;
     const vkattn_record &record_;
@@ -103,7 +103,7 @@ const char *zoneName(vkattn_kernel kernel) {
 
 } // namespace
 
-vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record &record, vkattn_diagnostic *why) {
+vkattn_result recordPlan(DeviceContext &context, const Plan &plan, const vkattn_record &record, vkattn_diagnostic *why) {
     if (!record.commandBuffer) return fail(why, invalid, "record.commandBuffer is VK_NULL_HANDLE");
     if (record.sliceIndex >= plan.problem.slices)
         return fail(why, invalid, "record.sliceIndex is %u, expected less than the problem's sliceCount, %u", record.sliceIndex,

@@ -5,6 +5,6 @@
 
 namespace vkattn {
 
-[[nodiscard]] vkattn_result recordPlan(Context &context, const Plan &plan, const vkattn_record &record, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result recordPlan(DeviceContext &context, const Plan &plan, const vkattn_record &record, vkattn_diagnostic *why);
 
 } // namespace vkattn

@@ -118,7 +118,7 @@ struct Case {
 // Calls each(const Case &) for every trial that the kernel can run on the device. `end` is then where the regions end. UNSUPPORTED, with
 // the first reason, where it can run none.
 template <class Each>
-vkattn_result forEachCase(const Context &context, vkattn_kernel kernel, uint64_t &end, vkattn_diagnostic *why, Each each) {
+vkattn_result forEachCase(const DeviceContext &context, vkattn_kernel kernel, uint64_t &end, vkattn_diagnostic *why, Each each) {
     PlanLimits limits = context.limits();
     limits.caps.wrongKernels &= ~(1u << kernel); // a test under way goes on where another thread's has failed meanwhile
     const bool matrices = onMatrixUnits(kernel);
@@ -156,7 +156,7 @@ struct Totals {
     [[nodiscard]] uint64_t bufferBytes() const { return workspaceAt + (workspaceBytes + 3) / 4 * 4; }
 };
 
-vkattn_result measure(const Context &context, vkattn_kernel kernel, Totals &totals, vkattn_diagnostic *why) {
+vkattn_result measure(const DeviceContext &context, vkattn_kernel kernel, Totals &totals, vkattn_diagnostic *why) {
     uint64_t end = 0;
     totals = {};
     const vkattn_result result = forEachCase(context, kernel, end, why, [&](const Case &test) {
@@ -213,7 +213,7 @@ void fill(const Case &test, unsigned char *bytes) {
         for (uint32_t j = 0; j < trial.keys; ++j) bytes[test.places.mask + i * trial.keys + j] = visible(trial, i, j);
 }
 
-void computeBarrier(Context &context, VkCommandBuffer commands, VkAccessFlags access, VkPipelineStageFlags stage) {
+void computeBarrier(DeviceContext &context, VkCommandBuffer commands, VkAccessFlags access, VkPipelineStageFlags stage) {
     VkMemoryBarrier memory{};
     memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
@@ -285,7 +285,7 @@ class Comparison {
 
 } // namespace
 
-vkattn_result querySelfTest(const Context &context, vkattn_kernel kernel, vkattn_self_test &out, vkattn_diagnostic *why) {
+vkattn_result querySelfTest(const DeviceContext &context, vkattn_kernel kernel, vkattn_self_test &out, vkattn_diagnostic *why) {
     std::optional<PlanLimits> room;
     const Caps &caps = context.planLimits(room).caps;
     if (const auto r = checkQuarantine(kernel, caps, why)) return r;
@@ -299,7 +299,7 @@ vkattn_result querySelfTest(const Context &context, vkattn_kernel kernel, vkattn
     return VKATTN_OK;
 }
 
-vkattn_result fillSelfTest(const Context &context, vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why) {
+vkattn_result fillSelfTest(const DeviceContext &context, vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why) {
     Totals totals;
     if (const auto r = measure(context, kernel, totals, why)) return r;
     std::memset(mapped, 0xff, static_cast<size_t>(totals.bufferBytes()));
@@ -310,7 +310,7 @@ vkattn_result fillSelfTest(const Context &context, vkattn_kernel kernel, void *m
     });
 }
 
-vkattn_result recordSelfTest(Context &context, vkattn_kernel kernel, const SelfTestTarget &target, vkattn_diagnostic *why) {
+vkattn_result recordSelfTest(DeviceContext &context, vkattn_kernel kernel, const SelfTestTarget &target, vkattn_diagnostic *why) {
     Totals totals;
     if (const auto r = measure(context, kernel, totals, why)) return r;
     if (target.offset % totals.alignment)
@@ -351,7 +351,7 @@ vkattn_result recordSelfTest(Context &context, vkattn_kernel kernel, const SelfT
     return result;
 }
 
-vkattn_result judgeSelfTest(Context &context, vkattn_kernel kernel, const void *mapped, vkattn_verdict &verdict, vkattn_diagnostic *why) {
+vkattn_result judgeSelfTest(DeviceContext &context, vkattn_kernel kernel, const void *mapped, vkattn_verdict &verdict, vkattn_diagnostic *why) {
     uint64_t end = 0;
     bool wrong = false;
     const vkattn_result result = forEachCase(context, kernel, end, why, [&](const Case &test) {

@@ -8,7 +8,7 @@ namespace vkattn {
 class Zone {
   public:
     // `name` is static storage.
-    Zone(const Context &context, VkCommandBuffer commandBuffer, const char *name) : context_(context), commandBuffer_(commandBuffer) {
+    Zone(const DeviceContext &context, VkCommandBuffer commandBuffer, const char *name) : context_(context), commandBuffer_(commandBuffer) {
         if (const auto begin = context.table().CmdBeginDebugUtilsLabel) {
             VkDebugUtilsLabelEXT label{};
             label.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT;
@@ -25,7 +25,7 @@ class Zone {
     Zone &operator=(const Zone &) = delete;
 
   private:
-    const Context &context_;
+    const DeviceContext &context_;
     VkCommandBuffer commandBuffer_;
 };
 
