@@ -1,12 +1,12 @@
-#include "conform_command.hpp"
+#include "tool/conform_command.hpp"
 
-#include "arguments.hpp"
-#include "conform_follow.hpp"
-#include "conform_inputs.hpp"
-#include "conform_supervisor.hpp"
-#include "interruption.hpp"
-#include "output_file.hpp"
-#include "terminal.hpp"
+#include "conform/processes/follow.hpp"
+#include "conform/processes/supervisor.hpp"
+#include "conform/report/inputs.hpp"
+#include "program/interruption.hpp"
+#include "program/terminal.hpp"
+#include "tool/arrays/output_file.hpp"
+#include "tool/options/arguments.hpp"
 
 #include <vkattn/vkattn.h>
 
@@ -24,6 +24,8 @@
 #endif
 
 namespace vkattn::tool {
+using namespace conform;
+using namespace program;
 namespace {
 
 constexpr double listPatienceSeconds = 30; // where a driver hangs, each is listed alone: so long for each
@@ -104,7 +106,7 @@ Report headOf(const ConformArguments &arguments, uint64_t seed) {
 
 RunSettings settingsOf(const ConformArguments &arguments, uint64_t seed) {
     RunSettings settings;
-    settings.plan = {arguments.quick ? conform::Extent::quick : conform::Extent::normal, seed, arguments.kernels};
+    settings.plan = {arguments.quick ? Extent::quick : Extent::normal, seed, arguments.kernels};
     if (arguments.soakMinutes) settings.soakSeconds = *arguments.soakMinutes * 60;
     if (arguments.timeLimitMinutes) settings.timeLimitSeconds = *arguments.timeLimitMinutes * 60;
     settings.caseTimeoutSeconds = arguments.caseTimeoutSeconds;
@@ -157,8 +159,8 @@ void printList(const DeviceReport &device) {
     std::cout << device.facts.name << " (" << device.facts.driver << ")\n";
     if (brokenDevice(device)) std::cout << "  " << device.problem << "\n";
     size_t width = 0;
-    for (const conform::CheckResult &check : device.checks) width = std::max(width, check.id.size());
-    for (const conform::CheckResult &check : device.checks)
+    for (const CheckResult &check : device.checks) width = std::max(width, check.id.size());
+    for (const CheckResult &check : device.checks)
         std::cout << "  " << std::left << std::setw(static_cast<int>(width)) << check.id << "  " << check.replay << "\n";
     std::cout << device.checks.size() << " checks\n\n";
 }

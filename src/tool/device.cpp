@@ -1,8 +1,9 @@
-#include "device.hpp"
+#include "tool/device.hpp"
 
-#include "verdicts.hpp"
+#include "tool/verdicts.hpp"
 
 namespace vkattn::tool {
+using namespace program;
 
 std::unique_ptr<Runtime> openRuntime(const RuntimeOptions &options, const std::string &ifUnusable) {
     OpenStatus status = OpenStatus::ok;

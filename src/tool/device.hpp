@@ -1,8 +1,8 @@
 // The device that the arguments name, with the tuning that is in use there.
 #pragma once
 
-#include "arguments.hpp"
-#include "tuning.hpp"
+#include "tool/options/arguments.hpp"
+#include "tool/tune/tuning.hpp"
 
 #include <vkattn/runtime.hpp>
 

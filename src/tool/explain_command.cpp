@@ -1,12 +1,13 @@
-#include "explain_command.hpp"
+#include "tool/explain_command.hpp"
 
-#include "cpu_report.hpp"
-#include "device.hpp"
-#include "job.hpp"
-#include "json_text.hpp"
-#include "names.hpp"
-#include "options_report.hpp"
-#include "verdicts.hpp"
+#include "program/byte_text.hpp"
+#include "program/json_text.hpp"
+#include "tool/arrays/job.hpp"
+#include "tool/device.hpp"
+#include "tool/options/names.hpp"
+#include "tool/report/cpu_report.hpp"
+#include "tool/report/options_report.hpp"
+#include "tool/verdicts.hpp"
 
 #include <vkattn/vkattn.h>
 
@@ -15,6 +16,7 @@
 #include <optional>
 
 namespace vkattn::tool {
+using namespace program;
 namespace {
 
 struct Explained {

@@ -1,11 +1,11 @@
 // `vkattn explain`: which kernel would compute a problem, why, and what that costs. Nothing is computed.
 #pragma once
 
-#include "arguments.hpp"
+#include "tool/options/arguments.hpp"
 
 namespace vkattn::tool {
 
 // Prints on stdout. Throws Failure as runCommand does.
-[[nodiscard]] ExitStatus explainCommand(const ExplainArguments &arguments);
+[[nodiscard]] program::ExitStatus explainCommand(const ExplainArguments &arguments);
 
 } // namespace vkattn::tool

@@ -1,10 +1,10 @@
-#include "info_command.hpp"
+#include "tool/info_command.hpp"
 
-#include "json_text.hpp"
-#include "memory.hpp"
-#include "names.hpp"
-#include "verdicts.hpp"
-#include "vulkan_version.hpp"
+#include "program/byte_text.hpp"
+#include "program/json_text.hpp"
+#include "program/vulkan_version.hpp"
+#include "tool/options/names.hpp"
+#include "tool/verdicts.hpp"
 
 #include <vkattn/runtime.hpp>
 
@@ -13,6 +13,7 @@
 #include <thread>
 
 namespace vkattn::tool {
+using namespace program;
 namespace {
 
 constexpr struct {

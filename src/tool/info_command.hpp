@@ -1,10 +1,10 @@
 // `vkattn info`: what there is to compute on.
 #pragma once
 
-#include "arguments.hpp"
+#include "tool/options/arguments.hpp"
 
 namespace vkattn::tool {
 
-[[nodiscard]] ExitStatus infoCommand(const InfoArguments &arguments);
+[[nodiscard]] program::ExitStatus infoCommand(const InfoArguments &arguments);
 
 } // namespace vkattn::tool

@@ -1,10 +1,10 @@
 // vkattn, the command-line tool. Messages go to stderr, results to stdout.
-#include "arguments.hpp"
-#include "conform_command.hpp"
-#include "explain_command.hpp"
-#include "info_command.hpp"
-#include "run_command.hpp"
-#include "tune_command.hpp"
+#include "tool/conform_command.hpp"
+#include "tool/explain_command.hpp"
+#include "tool/info_command.hpp"
+#include "tool/options/arguments.hpp"
+#include "tool/run_command.hpp"
+#include "tool/tune_command.hpp"
 
 #include <cstdio>
 #include <iostream>
@@ -12,6 +12,7 @@
 
 namespace {
 
+using namespace vkattn::program;
 using namespace vkattn::tool;
 
 ExitStatus fail(const char *message, ExitStatus status) {

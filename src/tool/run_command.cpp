@@ -1,12 +1,12 @@
-#include "run_command.hpp"
+#include "tool/run_command.hpp"
 
-#include "device.hpp"
-#include "job.hpp"
-#include "names.hpp"
-#include "narrow_float.hpp"
-#include "note.hpp"
-#include "output_file.hpp"
-#include "run_report.hpp"
+#include "program/note.hpp"
+#include "tool/arrays/job.hpp"
+#include "tool/arrays/narrow_float.hpp"
+#include "tool/arrays/output_file.hpp"
+#include "tool/device.hpp"
+#include "tool/options/names.hpp"
+#include "tool/report/run_report.hpp"
 
 #include <vkattn/runtime.hpp>
 
@@ -14,6 +14,7 @@
 #include <cstring>
 
 namespace vkattn::tool {
+using namespace program;
 namespace {
 
 std::vector<OutputFile> openOutputs(const Job &job) {

@@ -1,11 +1,11 @@
 // `vkattn run`: arrays in, attention, arrays out.
 #pragma once
 
-#include "arguments.hpp"
+#include "tool/options/arguments.hpp"
 
 namespace vkattn::tool {
 
 // Prints the report on stdout. Throws Failure; then no output file has appeared (but for a rename that fails after another one worked).
-[[nodiscard]] ExitStatus runCommand(const RunArguments &arguments);
+[[nodiscard]] program::ExitStatus runCommand(const RunArguments &arguments);
 
 } // namespace vkattn::tool

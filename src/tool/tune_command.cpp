@@ -1,10 +1,10 @@
-#include "tune_command.hpp"
+#include "tool/tune_command.hpp"
 
-#include "device.hpp"
-#include "json_text.hpp"
-#include "names.hpp"
-#include "output_file.hpp"
-#include "tune_measure.hpp"
+#include "program/json_text.hpp"
+#include "tool/arrays/output_file.hpp"
+#include "tool/device.hpp"
+#include "tool/options/names.hpp"
+#include "tool/tune/tune_measure.hpp"
 
 #include <cstdio>
 #include <ctime>
@@ -16,6 +16,7 @@
 #endif
 
 namespace vkattn::tool {
+using namespace program;
 namespace {
 
 // On a terminal only, and gone when it is over.

@@ -1,11 +1,11 @@
 // `vkattn tune`: measures tiles on a device and writes a tuning file (docs/tuning.md).
 #pragma once
 
-#include "arguments.hpp"
+#include "tool/options/arguments.hpp"
 
 namespace vkattn::tool {
 
 // Throws Failure as runCommand does.
-[[nodiscard]] ExitStatus tuneCommand(const TuneArguments &arguments);
+[[nodiscard]] program::ExitStatus tuneCommand(const TuneArguments &arguments);
 
 } // namespace vkattn::tool

@@ -1,14 +1,15 @@
-#include "verdicts.hpp"
+#include "tool/verdicts.hpp"
 
-#include "failure.hpp"
-#include "names.hpp"
-#include "note.hpp"
-#include "user_folder.hpp"
+#include "program/failure.hpp"
+#include "program/note.hpp"
+#include "tool/options/names.hpp"
+#include "tool/user_folder.hpp"
 
 #include <cstdlib>
 #include <filesystem>
 
 namespace vkattn::tool {
+using namespace program;
 namespace {
 
 namespace fs = std::filesystem;

@@ -1,8 +1,8 @@
 // Reports of `vkattn conform` as data: what is written is read back, what is damaged is refused, and no string breaks a rendering.
-#include "conform_report.hpp"
+#include "conform/report/report.hpp"
 
-#include "failure.hpp"
 #include "markup.hpp"
+#include "program/failure.hpp"
 #include "sample_report.hpp"
 
 #include <gtest/gtest.h>
@@ -15,9 +15,8 @@ namespace {
 
 using namespace vkattn;
 using namespace vkattn::test;
-using namespace vkattn::tool;
-using conform::CheckResult;
-using conform::Verdict;
+using namespace vkattn::conform;
+using namespace vkattn::program;
 
 Report emptyReport() {
     Report report;
@@ -141,7 +140,7 @@ TEST(conformJson, readsBackEveryMember) {
 
 TEST(conformJson, keepsNumbersThatAreNotFinite) {
     Report report = everydayReport(1);
-    conform::Errors &errors = *report.devices[0].checks[0].outcome.errors;
+    Errors &errors = *report.devices[0].checks[0].outcome.errors;
     errors.worstRatio = std::numeric_limits<double>::infinity();
     errors.worstError = std::numeric_limits<double>::quiet_NaN();
     const Report again = reportFromJson(reportToJson(report), "a.json");
@@ -160,7 +159,7 @@ TEST(conformJson, linesHaveOneThingEach) {
         DeviceFacts facts;
         for (const CheckResult &check : device.checks) {
             CheckResult again;
-            conform::Timing timing;
+            Timing timing;
             const std::string line = checkToLine(check);
             EXPECT_EQ(line.find('\n'), std::string::npos);
             ASSERT_TRUE(checkFromLine(line, again));
@@ -172,8 +171,8 @@ TEST(conformJson, linesHaveOneThingEach) {
         const std::string line = factsToLine(device.facts);
         ASSERT_TRUE(factsFromLine(line, facts));
         EXPECT_EQ(factsToLine(facts), line);
-        for (const conform::Timing &each : device.timings) {
-            conform::Timing timing;
+        for (const Timing &each : device.timings) {
+            Timing timing;
             CheckResult check;
             ASSERT_TRUE(timingFromLine(timingToLine(each), timing));
             EXPECT_EQ(timingToLine(timing), timingToLine(each));

@@ -1,5 +1,5 @@
 // The .npy parser over bytes: what it takes, what it refuses, and that a bad file is cheap.
-#include "npy.hpp"
+#include "tool/arrays/npy.hpp"
 
 #include <gtest/gtest.h>
 

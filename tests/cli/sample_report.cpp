@@ -1,6 +1,6 @@
 #include "sample_report.hpp"
 
-#include "conform/random.hpp"
+#include "conform/cases/random.hpp"
 
 #include <cmath>
 #include <limits>
@@ -10,11 +10,11 @@ namespace {
 
 using conform::between;
 using conform::CheckResult;
+using conform::DeviceReport;
 using conform::Errors;
 using conform::Random;
+using conform::Report;
 using conform::Verdict;
-using tool::DeviceReport;
-using tool::Report;
 
 std::string hostile(const std::string &what) {
     static constexpr char end[] = "\x01\x1b[31m\0\xff\xc0\x80\xed\xa0\x80 \xe2\x80\xae\xf0\x9f\x98\x80\n`*_<!--]]>";

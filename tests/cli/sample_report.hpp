@@ -1,16 +1,16 @@
 // Made-up reports of `vkattn conform`.
 #pragma once
 
-#include "conform_report.hpp"
+#include "conform/report/report.hpp"
 
 namespace vkattn::test {
 
 // Every member of every struct differs from what an empty one has; one device, a check of each verdict, strings that break what does not
 // escape them.
-[[nodiscard]] tool::Report hostileReport();
+[[nodiscard]] conform::Report hostileReport();
 
 // As real ones look: two devices, some 400 checks each, a few failures on the second. The same for the same seed.
-[[nodiscard]] tool::Report everydayReport(uint64_t seed);
+[[nodiscard]] conform::Report everydayReport(uint64_t seed);
 
 // What all hostile strings begin with; nothing shows it unescaped.
 inline constexpr const char *hostileBeginning = "</script><b onclick='x'>&\"|";

@@ -1,7 +1,7 @@
 // The device under test. Opened once per kind of plan; a device test never falls back to the CPU.
 #pragma once
 
-#include "conform/check.hpp"
+#include "conform/checks/check.hpp"
 #include "support/case.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Under the Khronos validation layer with synchronization validation: silent on the real thing, and first, as a positive control, not
 // silent when the barriers between dispatches are left out (a layer that reports nothing would prove nothing).
-#include "conform/plan.hpp"
+#include "conform/checks/selection.hpp"
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
 

@@ -1,13 +1,14 @@
 // Reports of `vkattn conform` from anywhere: what the reader takes, every rendering takes, and writing it and reading it again changes
 // nothing.
+#include "conform/report/report.hpp"
 #include "fuzz.hpp"
-#include "tool/conform_report.hpp"
-#include "tool/failure.hpp"
+#include "program/failure.hpp"
 
 #include <optional>
 
 using namespace vkattn;
-using namespace vkattn::tool;
+using namespace vkattn::conform;
+using namespace vkattn::program;
 
 namespace {
 

@@ -1,7 +1,7 @@
 // The cases of `vkattn conform`, drawn from the tests' seed.
 #pragma once
 
-#include "conform/case.hpp"
+#include "conform/cases/case.hpp"
 #include "support/seed.hpp"
 
 namespace vkattn::test {

@@ -1,7 +1,7 @@
 // Seeds of random tests: printed once per process, taken back from the environment variable VKATTN_TEST_SEED.
 #pragma once
 
-#include "conform/random.hpp"
+#include "conform/cases/random.hpp"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // What `vkattn conform` runs, as data: plans, soaks, replay texts, shrinking. No device.
-#include "conform/case_text.hpp"
-#include "conform/plan.hpp"
+#include "conform/cases/case_text.hpp"
+#include "conform/checks/selection.hpp"
 #include "support/seed.hpp"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,589 @@
+#include "conform/cases/case.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace vkattn::conform {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+uint64_t sizeOf(vkattn_dtype dtype) {
+    return dtype == VKATTN_F32 || dtype == VKATTN_BITS32 ? 4 : dtype == VKATTN_BOOL8 ? 1 : 2;
+}
+
+// Test-side half conversions through the compiler's own arithmetic, independent of the library's integer code.
+float fromHalf(uint16_t bits) {
+    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    const float magnitude = exponent == 31 ? (mantissa ? nan : infinity)
+                            : exponent     ? std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25)
+                                           : std::ldexp(static_cast<float>(mantissa), -24);
+    return bits & 0x8000 ? -magnitude : magnitude;
+}
+uint16_t toHalf(float value) {
+    const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+    const float magnitude = std::fabs(value);
+    if (std::isnan(value)) return 0x7e00;
+    if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00);
+    int exponent = 0;
+    std::frexp(magnitude, &exponent); // magnitude = f * 2^exponent, 0.5 <= f < 1
+    const int unit = std::max(exponent - 11, -24);
+    const auto steps = static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, -unit)));
+    return static_cast<uint16_t>(sign | (steps + (static_cast<uint32_t>(unit + 24) << 10)));
+}
+
+float fromBrain(uint16_t bits) {
+    const uint32_t word = uint32_t{bits} << 16;
+    float value;
+    std::memcpy(&value, &word, 4);
+    return value;
+}
+uint16_t toBrain(float value) {
+    if (std::isnan(value)) return 0x7fc0;
+    if (!std::isinf(value)) {
+        int exponent = 0;
+        std::frexp(value, &exponent);
+        const int unit = std::max(exponent - 8, -133);
+        value = static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(static_cast<double>(value), -unit)), unit)); // 2^128 is infinity
+    }
+    uint32_t word;
+    std::memcpy(&word, &value, 4);
+    return static_cast<uint16_t>(word >> 16);
+}
+
+vkattn_layout makeLayout(vkattn_dtype dtype, const uint32_t (&e)[4], Style style) {
+    vkattn_layout l{dtype, {e[0], e[1], e[2], e[3]}, {}, 0};
+    const int64_t heads = e[1], tokens = e[2], dim = e[3];
+    switch (style) {
+    case Style::packed:
+    case Style::reversed: {
+        const int64_t strides[4] = {heads * tokens * dim, tokens * dim, dim, 1};
+        std::copy_n(strides, 4, l.strideElems);
+        if (style == Style::reversed && tokens > 0) {
+            l.strideElems[2] = -dim;
+            l.offsetElems = static_cast<uint64_t>((tokens - 1) * dim);
+        }
+        break;
+    }
+    case Style::tokenMajor: {
+        const int64_t strides[4] = {tokens * heads * dim, dim, heads * dim, 1};
+        std::copy_n(strides, 4, l.strideElems);
+        break;
+    }
+    case Style::padded: {
+        const int64_t token = dim + 3 - dim % 2, head = token * tokens + 5, batch = head * heads + 7;
+        const int64_t strides[4] = {batch, head, token, 1};
+        std::copy_n(strides, 4, l.strideElems);
+        l.offsetElems = 3;
+        break;
+    }
+    case Style::dimMajor: {
+        const int64_t strides[4] = {heads * tokens * dim, tokens * dim, 1, std::max<int64_t>(tokens, 1)};
+        std::copy_n(strides, 4, l.strideElems);
+        break;
+    }
+    }
+    return l;
+}
+
+float normal(Random &random) {
+    const double u = (static_cast<double>(random() >> 11) + 1) * 0x1p-53, v = static_cast<double>(random() >> 11) * 0x1p-53;
+    return static_cast<float>(std::sqrt(-2 * std::log(u)) * std::cos(2 * 3.14159265358979323846 * v));
+}
+
+void forEach(const HostTensor &tensor, const std::function<void(uint32_t, uint32_t, uint32_t, uint32_t)> &visit) {
+    const uint32_t *e = tensor.layout.extent;
+    for (uint32_t b = 0; b < e[0]; ++b)
+        for (uint32_t h = 0; h < e[1]; ++h)
+            for (uint32_t t = 0; t < e[2]; ++t)
+                for (uint32_t d = 0; d < e[3]; ++d) visit(b, h, t, d);
+}
+
+void fill(HostTensor &tensor, const std::function<float(uint32_t, uint32_t, uint32_t, uint32_t)> &value) {
+    forEach(tensor, [&](uint32_t b, uint32_t h, uint32_t t, uint32_t d) { tensor.set(b, h, t, d, value(b, h, t, d)); });
+}
+
+} // namespace
+
+void HostTensor::make(const vkattn_layout &l, uint64_t bytes, unsigned char fillByte) {
+    layout = l;
+    memory_.assign(bytes + 2 * canary, fillByte);
+}
+
+uint64_t HostTensor::byteOf(uint32_t b, uint32_t h, uint32_t t, uint32_t d) const {
+    const uint32_t index[4] = {b, h, t, d};
+    int64_t at = static_cast<int64_t>(layout.offsetElems);
+    for (int n = 0; n < 4; ++n)
+        if (layout.extent[n] > 1) at += index[n] * layout.strideElems[n];
+    return canary + static_cast<uint64_t>(at) * sizeOf(layout.dtype);
+}
+
+float HostTensor::get(uint32_t b, uint32_t h, uint32_t t, uint32_t d) const {
+    const unsigned char *at = memory_.data() + byteOf(b, h, t, d);
+    if (layout.dtype == VKATTN_BOOL8) return *at ? 1.0f : 0.0f;
+    if (layout.dtype == VKATTN_F16) {
+        uint16_t bits;
+        std::memcpy(&bits, at, 2);
+        return fromHalf(bits);
+    }
+    if (layout.dtype == VKATTN_BF16) {
+        uint16_t bits;
+        std::memcpy(&bits, at, 2);
+        return fromBrain(bits);
+    }
+    float value;
+    std::memcpy(&value, at, 4);
+    return value;
+}
+
+void HostTensor::set(uint32_t b, uint32_t h, uint32_t t, uint32_t d, float value) {
+    unsigned char *at = memory_.data() + byteOf(b, h, t, d);
+    if (layout.dtype == VKATTN_BOOL8) {
+        *at = static_cast<unsigned char>(value);
+    } else if (layout.dtype == VKATTN_F16 || layout.dtype == VKATTN_BF16) {
+        const uint16_t bits = layout.dtype == VKATTN_F16 ? toHalf(value) : toBrain(value);
+        std::memcpy(at, &bits, 2);
+    } else {
+        std::memcpy(at, &value, 4);
+    }
+}
+
+uint32_t HostTensor::getWord(uint32_t b, uint32_t h, uint32_t t, uint32_t d) const {
+    uint32_t word;
+    std::memcpy(&word, memory_.data() + byteOf(b, h, t, d), 4);
+    return word;
+}
+
+void HostTensor::setWord(uint32_t b, uint32_t h, uint32_t t, uint32_t d, uint32_t word) {
+    std::memcpy(memory_.data() + byteOf(b, h, t, d), &word, 4);
+}
+
+void HostTensor::fillRandomly(Random &random) {
+    for (unsigned char &byte : memory_) byte = static_cast<unsigned char>(random());
+}
+
+std::string HostTensor::damage(const HostTensor &before, const Elements &written) const {
+    std::vector<bool> element(memory_.size());
+    const uint32_t *e = layout.extent;
+    for (uint32_t b = 0; b < e[0]; ++b)
+        for (uint32_t h = 0; h < e[1]; ++h)
+            for (uint32_t t = 0; t < e[2]; ++t)
+                for (uint32_t d = 0; d < e[3]; ++d) {
+                    if (written && !written(b, h, t, d)) continue;
+                    for (uint64_t n = 0; n < sizeOf(layout.dtype); ++n) element[byteOf(b, h, t, d) + n] = true;
+                }
+    for (size_t n = 0; n < memory_.size(); ++n)
+        if (!element[n] && memory_[n] != before.memory_[n])
+            return "byte " + std::to_string(static_cast<int64_t>(n) - static_cast<int64_t>(canary)) +
+                   " of the binding is part of no element to be written, and was changed";
+    return {};
+}
+
+Span Instance::spanOf(uint32_t b) const {
+    if (!c.ragged) {
+        const uint32_t keys = problem.k.extent[2];
+        return {b, 0, problem.q.extent[2], 0, c.lengths ? std::min(lengths[b], keys) : keys};
+    }
+    // An entry counts as the largest up to it, but never as more than the total.
+    const auto entry = [](const std::vector<uint32_t> &cu, uint32_t n, uint32_t total) {
+        return std::min(*std::max_element(cu.begin(), cu.begin() + n + 1), total);
+    };
+    const uint32_t queries = problem.q.extent[2], keys = problem.k.extent[2];
+    Span s{};
+    s.firstQuery = entry(cuQ, b, queries);
+    s.queries = entry(cuQ, b + 1, queries) - s.firstQuery;
+    s.firstKey = entry(cuK, b, keys);
+    s.keys = entry(cuK, b + 1, keys) - s.firstKey;
+    if (problem.maxSeqQ) s.queries = std::min(s.queries, problem.maxSeqQ);
+    if (problem.maxSeqK) s.keys = std::min(s.keys, problem.maxSeqK);
+    return s;
+}
+
+void Instance::findSpans() {
+    spans.clear();
+    for (uint32_t b = 0; b < c.batch; ++b) spans.push_back(spanOf(b));
+}
+
+int64_t Instance::position(uint32_t b, uint32_t i) const {
+    return c.topLeft ? int64_t{i} : int64_t{i} + spans[b].keys - int64_t{spans[b].queries};
+}
+
+bool Instance::visible(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const {
+    const Span &s = spans[b];
+    if (i >= s.queries || j >= s.keys) return false;
+    const int64_t here = position(b, i);
+    if (c.causal && j > here) return false;
+    if (c.window && c.left >= 0 && j < here - c.left) return false;
+    if (c.window && c.right >= 0 && j > here + c.right) return false;
+    if (c.documents != Documents::none) {
+        const size_t row = size_t{s.batch} * problem.q.extent[2], column = size_t{s.batch} * problem.k.extent[2];
+        if (docsQ[row + s.firstQuery + i] != docsK[column + s.firstKey + j]) return false;
+    }
+    const auto at = [&](const HostTensor &t) {
+        const uint32_t *e = t.layout.extent;
+        return t.get(e[0] > 1 ? b : 0, e[1] > 1 ? h : 0, e[2] > 1 ? i : 0, e[3] > 1 ? j : 0);
+    };
+    if (c.bitMaskBroadcast) {
+        const uint32_t *e = bitMask.layout.extent;
+        const uint32_t word = bitMask.getWord(e[0] > 1 ? b : 0, e[1] > 1 ? h : 0, e[2] > 1 ? i : 0, j / 32);
+        if ((word & 1u << j % 32) == 0) return false;
+    }
+    if (c.maskBroadcast && at(mask) == 0) return false;
+    if (c.biasBroadcast && at(bias) == -infinity) return false;
+    return true;
+}
+
+void Instance::collectOperands() {
+    findSpans();
+    operands.clear();
+    const auto add = [&](vkattn_role role, HostTensor &t) { operands.push_back({role, t.data(), t.bytes()}); };
+    const auto addArray = [&](vkattn_role role, auto &array) { operands.push_back({role, array.data(), array.size() * 4}); };
+    add(VKATTN_Q, q);
+    add(VKATTN_K, k);
+    add(VKATTN_V, c.valuesInKeys ? k : v);
+    add(VKATTN_OUT, out);
+    if (c.lse) add(VKATTN_LSE, lse);
+    if (c.weights) add(VKATTN_WEIGHTS, weights);
+    if (c.maskBroadcast) add(VKATTN_MASK, mask);
+    if (c.biasBroadcast) add(VKATTN_BIAS, bias);
+    if (c.bitMaskBroadcast) add(VKATTN_BIT_MASK, bitMask);
+    if (c.lengths) addArray(VKATTN_KEY_LENGTHS, lengths);
+    if (c.ragged) addArray(VKATTN_CU_SEQ_Q, cuQ), addArray(VKATTN_CU_SEQ_K, cuK);
+    if (c.documents != Documents::none) addArray(VKATTN_DOC_IDS_Q, docsQ), addArray(VKATTN_DOC_IDS_K, docsK);
+    if (c.sinks) addArray(VKATTN_SINKS, sinks);
+    if (c.alibi) addArray(VKATTN_ALIBI_SLOPES, slopes);
+}
+
+std::string Instance::damage(const Outputs &before) const {
+    HostTensor::Elements rows, pairs; // plain batches: every element is written
+    if (c.ragged) {
+        rows = [&](uint32_t, uint32_t, uint32_t t, uint32_t) {
+            return std::any_of(spans.begin(), spans.end(),
+                               [&](const Span &s) { return t >= s.firstQuery && t - s.firstQuery < s.queries; });
+        };
+        pairs = [&](uint32_t b, uint32_t, uint32_t i, uint32_t j) { return i < spans[b].queries && j < spans[b].keys; };
+    }
+    std::string found = out.damage(before.out, rows);
+    if (!found.empty()) return "out: " + found;
+    if (c.lse) found = lse.damage(before.lse, rows);
+    if (!found.empty()) return "lse: " + found;
+    if (c.weights) found = weights.damage(before.weights, pairs);
+    return found.empty() ? found : "weights: " + found;
+}
+
+namespace {
+
+// cu_seqlens and the totals of a ragged case; returns {queries, keys} of q and k.
+SequenceLength drawSequences(Instance &in, Random &random) {
+    const Case &c = in.c;
+    const auto gap = [&] { return c.raggedGaps && random() % 2 ? between(random, 1, 5) : 0; };
+    const auto length = [&](uint32_t most) { return random() % 5 ? between(random, 0, most) : 0; };
+    SequenceLength end{gap(), gap()}, longest{0, 0};
+    in.cuQ = {end.queries}, in.cuK = {end.keys};
+    for (uint32_t b = 0; b < c.batch; ++b) {
+        const SequenceLength s =
+            c.sequenceLengths.empty() ? SequenceLength{length(c.queryTokens), length(c.keyTokens)} : c.sequenceLengths[b];
+        in.cuQ.push_back(end.queries += s.queries);
+        in.cuK.push_back(end.keys += s.keys);
+        longest = {std::max(longest.queries, s.queries), std::max(longest.keys, s.keys)};
+    }
+    const SequenceLength total{end.queries + gap(), end.keys + gap()};
+    if (c.raggedMax) in.problem.maxSeqQ = longest.queries, in.problem.maxSeqK = longest.keys;
+    if (c.hostileRagged) {
+        const auto spoil = [&](std::vector<uint32_t> &cu, uint32_t most) {
+            for (uint32_t &entry : cu) switch (random() % 10) {
+                case 0:
+                    entry = 0xffffffffu - static_cast<uint32_t>(random() % 3);
+                    break;
+                case 1:
+                    entry = most + between(random, 0, 1000);
+                    break;
+                case 2:
+                case 3:
+                    entry = between(random, 0, most);
+                    break;
+                case 4:
+                    entry = 0;
+                    break;
+                default:
+                    break;
+                }
+            if (random() % 2) cu.back() = most + between(random, 1, 1000); // the last sequence ends past the tokens
+        };
+        spoil(in.cuQ, total.queries);
+        spoil(in.cuK, total.keys);
+        if (random() % 2 && total.queries) in.problem.maxSeqQ = between(random, 1, total.queries);
+        if (random() % 2 && total.keys) in.problem.maxSeqK = between(random, 1, total.keys);
+    }
+    return total;
+}
+
+// Ids of `rows` rows of `tokens`: the same few documents in queries and keys, so that they meet.
+std::vector<uint32_t> drawDocuments(Documents kind, uint32_t rows, uint32_t tokens, Random &random) {
+    constexpr uint32_t names[] = {7, 0xffffffffu, 0, 0x80000000u, 0x7fc00000u};
+    constexpr uint32_t documents = 5;
+    std::vector<uint32_t> ids;
+    for (uint32_t b = 0; b < rows; ++b)
+        for (uint32_t t = 0; t < tokens; ++t)
+            ids.push_back(names[kind == Documents::runs ? static_cast<uint64_t>(t) * documents / tokens : random() % documents]);
+    return ids;
+}
+
+void drawHeads(Instance &in, Random &random) {
+    const Case &c = in.c;
+    for (uint32_t h = 0; h < c.heads; ++h) {
+        // The geometric series of the paper, times something, as neither powers of two nor positive slopes are promised.
+        const float series = std::exp2(-8 * static_cast<float>(h + 1) / static_cast<float>(c.heads));
+        const uint64_t kind = random() % 8;
+        in.slopes.push_back(c.alibiSlope.value_or(kind == 0 ? 0 : kind == 1 ? -0.1f * series : kind == 2 ? series : 1.37f * series));
+        const float value = normal(random);
+        switch (random() % 5) {
+        case 0:
+            in.sinks.push_back(-infinity);
+            break;
+        case 1:
+            in.sinks.push_back(30 + 10 * value);
+            break;
+        case 2:
+            in.sinks.push_back(-30 + 10 * value);
+            break;
+        default:
+            in.sinks.push_back(value);
+        }
+        if (c.sink) in.sinks.back() = *c.sink;
+    }
+}
+
+// NaN and infinity wherever no row may look: keys and values that no query sees, and what belongs to no sequence.
+void poison(Instance &in) {
+    const Case &c = in.c;
+    const uint32_t *q = in.q.layout.extent, *k = in.k.layout.extent;
+    const uint32_t group = c.heads / c.kvHeads;
+    std::vector<bool> seen(size_t{k[0]} * k[1] * k[2]), asked(size_t{q[0]} * q[2]);
+    for (uint32_t b = 0; b < c.batch; ++b) {
+        const Span &s = in.spans[b];
+        for (uint32_t i = 0; i < s.queries; ++i) asked[size_t{s.batch} * q[2] + s.firstQuery + i] = true;
+        for (uint32_t h = 0; h < c.kvHeads; ++h)
+            for (uint32_t j = 0; j < s.keys; ++j) {
+                bool any = false;
+                for (uint32_t g = 0; g < group && !any; ++g)
+                    for (uint32_t i = 0; i < s.queries && !any; ++i) any = in.visible(b, h * group + g, i, j);
+                if (any) seen[(size_t{s.batch} * k[1] + h) * k[2] + s.firstKey + j] = true;
+            }
+    }
+    for (uint32_t b = 0; b < k[0]; ++b)
+        for (uint32_t h = 0; h < k[1]; ++h)
+            for (uint32_t t = 0; t < k[2]; ++t) {
+                if (seen[(size_t{b} * k[1] + h) * k[2] + t]) continue;
+                for (uint32_t d = 0; d < c.headDim; ++d) in.k.set(b, h, t, d, d % 3 ? nan : infinity);
+                for (uint32_t d = 0; d < c.valueDim; ++d) in.v.set(b, h, t, d, d % 3 ? -infinity : nan);
+            }
+    for (uint32_t b = 0; b < q[0]; ++b)
+        for (uint32_t h = 0; h < q[1]; ++h)
+            for (uint32_t t = 0; t < q[2]; ++t)
+                if (!asked[size_t{b} * q[2] + t])
+                    for (uint32_t d = 0; d < c.headDim; ++d) in.q.set(b, h, t, d, d % 2 ? nan : infinity);
+    if (!c.biasBroadcast || !c.ragged) return;
+    fill(in.bias, [&, e = in.bias.layout.extent](uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
+        bool inside = false;
+        for (uint32_t n = 0; n < c.batch && !inside; ++n)
+            inside = (e[0] == 1 || n == b) && (e[2] == 1 || i < in.spans[n].queries) && (e[3] == 1 || j < in.spans[n].keys);
+        return inside ? in.bias.get(b, h, i, j) : nan;
+    });
+}
+
+// Whether token t of k is this key of a sequence.
+bool isKey(const Instance &in, uint32_t t, uint32_t key) {
+    return std::any_of(in.spans.begin(), in.spans.end(), [&](const Span &s) { return key < s.keys && t == s.firstKey + key; });
+}
+
+void fillData(Instance &in, Random &random) {
+    const Case &c = in.c;
+    const float scale = c.scale.value_or(1.0f / std::sqrt(static_cast<float>(c.headDim)));
+    switch (c.data) {
+    case Data::normal:
+        fill(in.q, [&](auto...) { return normal(random); });
+        fill(in.k, [&](auto...) { return normal(random); });
+        fill(in.v, [&](auto...) { return normal(random); });
+        break;
+    case Data::needle: {
+        // q = 1 + noise; the needle's key makes a logit of 30, the others stay near 0.
+        const float peak = 30.0f / (scale * static_cast<float>(c.headDim));
+        fill(in.q, [&](auto...) { return 1.0f + 0.05f * normal(random); });
+        fill(in.k, [&](uint32_t, uint32_t, uint32_t t, uint32_t) { return isKey(in, t, c.needle) ? peak : 0.05f * normal(random); });
+        // Numbers that the dtype tells apart: bf16 has 8 bits.
+        const uint32_t numbers = c.v == VKATTN_BF16 || c.out == VKATTN_BF16 ? 61 : 1021;
+        fill(in.v, [&](uint32_t, uint32_t, uint32_t t, uint32_t d) {
+            return static_cast<float>(t % numbers) + 0.25f * static_cast<float>(d % 4);
+        });
+        break;
+    }
+    case Data::equal:
+        fill(in.q, [&](auto...) { return normal(random); });
+        fill(in.k, [&](uint32_t, uint32_t, uint32_t, uint32_t d) { return static_cast<float>(d % 3); });
+        fill(in.v, [&](auto...) { return normal(random); });
+        break;
+    case Data::denormal:
+        fill(in.q, [&](auto...) { return normal(random); });
+        fill(in.k, [&](auto...) { return normal(random); });
+        fill(in.v, [&](auto...) { return (c.v == VKATTN_F16 ? 1e-5f : 1e-39f) * normal(random); });
+        break;
+    case Data::extreme: {
+        const float size = std::sqrt((c.q == VKATTN_F16 || c.k == VKATTN_F16 ? 6e4f : 1e4f) / (scale * static_cast<float>(c.headDim)));
+        fill(in.q, [&](auto...) { return random() % 2 ? size : -size; });
+        fill(in.k, [&](auto...) { return random() % 2 ? size : -size; });
+        fill(in.v, [&](auto...) { return normal(random); });
+        break;
+    }
+    }
+}
+
+void describe(Instance &in, SequenceLength total) {
+    const Case &c = in.c;
+    vkattn_problem &p = in.problem;
+    p.structSize = sizeof p;
+    p.flags = (c.causal ? static_cast<uint32_t>(VKATTN_CAUSAL) : 0) | (c.topLeft ? VKATTN_ALIGN_TOP_LEFT : 0) |
+              (c.window ? VKATTN_WINDOW : 0) | (c.scale ? VKATTN_SCALE : 0) | (c.deterministic ? VKATTN_DETERMINISTIC : 0);
+    const auto present = [&](bool given, vkattn_role role) { p.presentRoles |= given ? 1u << role : 0; };
+    present(c.lengths, VKATTN_KEY_LENGTHS);
+    present(c.ragged, VKATTN_CU_SEQ_Q);
+    present(c.ragged, VKATTN_CU_SEQ_K);
+    present(c.documents != Documents::none, VKATTN_DOC_IDS_Q);
+    present(c.documents != Documents::none, VKATTN_DOC_IDS_K);
+    present(c.sinks, VKATTN_SINKS);
+    present(c.alibi, VKATTN_ALIBI_SLOPES);
+    p.sequences = c.ragged ? c.batch : 0;
+    p.kernel = c.kernel;
+    p.sliceCount = c.slices;
+    p.scale = c.scale.value_or(0);
+    p.softcap = c.softcap;
+    if (c.window) p.windowLeft = c.left, p.windowRight = c.right;
+    const uint32_t batch = c.ragged ? 1 : c.batch;
+    p.q = makeLayout(c.q, {batch, c.heads, total.queries, c.headDim}, c.qStyle);
+    p.k = makeLayout(c.k, {batch, c.kvHeads, total.keys, c.headDim}, c.kStyle);
+    p.v = makeLayout(c.v, {batch, c.kvHeads, total.keys, c.valueDim}, c.vStyle);
+    p.out = makeLayout(c.out, {batch, c.heads, total.queries, c.valueDim}, c.outStyle);
+    if (c.sharedHeads) p.k.strideElems[1] = p.v.strideElems[1] = p.q.strideElems[0] = 0;
+    if (c.valuesInKeys) {
+        p.v = p.k;
+        p.v.extent[3] = c.valueDim;
+        p.v.offsetElems += static_cast<uint64_t>(((c.headDim - c.valueDim - 1) | 1) * p.k.strideElems[3]);
+    }
+    if (c.lse) p.lse = makeLayout(VKATTN_F32, {batch, c.heads, total.queries, 1}, c.outStyle);
+    const uint32_t full[4] = {c.batch, c.heads, p.maxSeqQ ? p.maxSeqQ : total.queries, p.maxSeqK ? p.maxSeqK : total.keys};
+    if (c.weights) p.weights = makeLayout(c.weightsType, full, c.weightsStyle);
+    const auto broadcast = [&](vkattn_dtype dtype, uint32_t ones, uint32_t last, Style style) {
+        const uint32_t most[4] = {full[0], full[1], full[2], last};
+        uint32_t e[4];
+        for (uint32_t d = 0; d < 4; ++d) e[d] = ones >> d & 1 ? 1 : most[d];
+        return makeLayout(dtype, e, style);
+    };
+    if (c.maskBroadcast) p.mask = broadcast(VKATTN_BOOL8, *c.maskBroadcast, full[3], c.kStyle);
+    if (c.biasBroadcast) p.bias = broadcast(c.biasType, *c.biasBroadcast, full[3], c.qStyle);
+    if (c.bitMaskBroadcast) p.bitMask = broadcast(VKATTN_BITS32, *c.bitMaskBroadcast & 7, (full[3] + 31) / 32, c.kStyle);
+}
+
+} // namespace
+
+std::unique_ptr<Instance> makeInstance(const Case &asked, Random &random) {
+    auto made = std::make_unique<Instance>();
+    Instance &in = *made;
+    in.c = asked;
+    const Case &c = in.c;
+    if (c.ragged && !c.sequenceLengths.empty()) in.c.batch = static_cast<uint32_t>(c.sequenceLengths.size());
+    describe(in, c.ragged ? drawSequences(in, random) : SequenceLength{c.queryTokens, c.keyTokens});
+    vkattn_problem &p = in.problem;
+
+    const auto make = [&](HostTensor &t, const vkattn_layout &l, vkattn_role role) { t.make(l, vkattnOperandBytes(&p, role), 0xff); };
+    make(in.q, p.q, VKATTN_Q); // gaps of inputs hold NaN
+    make(in.k, p.k, VKATTN_K);
+    make(in.v, p.v, VKATTN_V);
+    make(in.out, p.out, VKATTN_OUT);
+    in.out.fillRandomly(random);
+    if (c.lse) make(in.lse, p.lse, VKATTN_LSE), in.lse.fillRandomly(random);
+    if (c.weights) make(in.weights, p.weights, VKATTN_WEIGHTS), in.weights.fillRandomly(random);
+    if (c.maskBroadcast) {
+        make(in.mask, p.mask, VKATTN_MASK);
+        fill(in.mask, [&](auto...) { return random() % 3 ? static_cast<float>(1 + random() % 255) : 0.0f; });
+    }
+    if (c.bitMaskBroadcast) { // bits past the last key hold anything
+        make(in.bitMask, p.bitMask, VKATTN_BIT_MASK);
+        forEach(in.bitMask, [&](uint32_t b, uint32_t h, uint32_t t, uint32_t d) {
+            const auto one = static_cast<uint32_t>(random()), other = static_cast<uint32_t>(random());
+            in.bitMask.setWord(b, h, t, d, random() % 8 ? one | other : 0);
+        });
+    }
+    if (c.biasBroadcast) {
+        make(in.bias, p.bias, VKATTN_BIAS);
+        fill(in.bias, [&](uint32_t, uint32_t, uint32_t t, uint32_t) {
+            if (static_cast<float>(random() % 1000) < c.biasHidden * 1000) return -infinity;
+            return c.biasConstant && t % 2 == 0 ? *c.biasConstant : 2 * normal(random);
+        });
+    }
+    if (c.lengths)
+        for (uint32_t b = 0; b < c.batch; ++b) {
+            in.lengths.push_back(between(random, 0, c.keyTokens));
+            if (c.hostileLengths && b % 2 == 0) in.lengths.back() = b % 4 ? 0xffffffffu : c.keyTokens + between(random, 1, 1000);
+        }
+    if (c.documents != Documents::none) {
+        in.docsQ = drawDocuments(c.documents, p.q.extent[0], p.q.extent[2], random);
+        in.docsK = drawDocuments(c.documents, p.k.extent[0], p.k.extent[2], random);
+    }
+    if (c.sinks || c.alibi) drawHeads(in, random);
+    in.collectOperands();
+    fillData(in, random);
+    if (c.poison && !c.sharedHeads && !c.valuesInKeys) poison(in);
+    if (c.valuesInKeys) in.v = in.k, in.v.layout = p.v; // for who reads it: the operand is k's memory
+    return made;
+}
+
+Ran runAndVerify(Runtime &runtime, Instance &in) {
+    Ran ran;
+    const Outputs before = in.outputs();
+    ran.result = runtime.run(in.problem, in.operands);
+    if (ran.result.status != VKATTN_OK) {
+        ran.wrong = "run: " + ran.result.message;
+        return ran;
+    }
+    if (!ran.result.fallbackReason.empty()) {
+        ran.wrong = "fell back to the CPU: " + ran.result.fallbackReason;
+        return ran;
+    }
+    vkattn_verify_options options{};
+    options.structSize = sizeof options;
+    options.allRows = 1;
+    options.probabilityUnit = ran.result.probabilityUnit;
+    options.probabilityFloor = ran.result.probabilityFloor;
+    const vkattn_problem &p = in.problem;
+    // Starting threads takes longer than checking small cases.
+    const double work = static_cast<double>(p.q.extent[0]) * p.q.extent[1] * p.q.extent[2] * p.k.extent[2] * (in.c.headDim + in.c.valueDim);
+    options.threads = work < 3e6 ? 1 : 0;
+    vkattn_diagnostic why{};
+    if (vkattnCpuVerify(&p, in.operands.data(), static_cast<uint32_t>(in.operands.size()), &options, &ran.report, &why) != VKATTN_OK) {
+        ran.wrong = std::string("verify: ") + why.message;
+    } else if (!ran.report.passed) {
+        const vkattn_verify_report &r = ran.report;
+        char text[400];
+        std::snprintf(text, sizeof text, "%s at [%u, %u, %u, %u]: got %.9g, expected %.9g, error %.3g, bound %.3g",
+                      r.worstRole == VKATTN_LSE       ? "lse"
+                      : r.worstRole == VKATTN_WEIGHTS ? "weights"
+                                                      : "out",
+                      r.worstIndex[0], r.worstIndex[1], r.worstIndex[2], r.worstIndex[3], r.worstGot, r.worstExpected, r.worstError,
+                      r.worstBound);
+        ran.wrong = text;
+    } else {
+        ran.wrong = in.damage(before);
+    }
+    return ran;
+}
+
+std::string runAndCheck(Runtime &runtime, Instance &in, vkattn_verify_report *report) {
+    Ran ran = runAndVerify(runtime, in);
+    if (report) *report = ran.report;
+    return std::move(ran.wrong);
+}
+
+} // namespace vkattn::conform

@@ -1,0 +1,159 @@
+// One attention problem with its data, as `vkattn conform` and the tests describe, fill, run and check it.
+#pragma once
+
+#include "conform/cases/random.hpp"
+#include "vkattn/runtime.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vkattn::conform {
+
+// How a tensor lies in memory. Every style fits every tensor.
+enum class Style {
+    packed,     // [batch, head, token, dim]
+    tokenMajor, // [batch, token, head, dim]
+    padded,     // rows and heads odd numbers of elements apart, starting at an odd offset
+    dimMajor,   // [batch, head, dim, token]: neighbouring dims lie far apart
+    reversed,   // tokens run backwards through memory: a negative stride
+};
+
+enum class Data {
+    normal,   // N(0, 1)
+    needle,   // one key dominates every row; V encodes the key's number
+    equal,    // all logits equal: the output is the mean of the visible V
+    extreme,  // logits up to +-1e4 (f32) or +-6e4 (f16)
+    denormal, // V is denormal in its type: devices may flush those of f32 and bf16 to 0
+};
+
+// Document ids of the tokens, over values that are unsigned and not small.
+enum class Documents {
+    none,
+    runs,   // one document after the other, as packed sequences have them
+    random, // any token of any document
+};
+
+// The lengths of one sequence of a ragged batch.
+struct SequenceLength {
+    uint32_t queries, keys;
+};
+
+struct Case {
+    std::string name;
+    // Ragged: batch is the number of sequences, queryTokens and keyTokens the most that one is drawn with.
+    uint32_t batch = 2, heads = 2, kvHeads = 2, queryTokens = 17, keyTokens = 19, headDim = 16, valueDim = 16;
+    vkattn_dtype q = VKATTN_F32, k = VKATTN_F32, v = VKATTN_F32, out = VKATTN_F32, biasType = VKATTN_F32, weightsType = VKATTN_F32;
+    Style qStyle = Style::packed, kStyle = Style::packed, vStyle = Style::packed, outStyle = Style::packed, weightsStyle = Style::packed;
+    bool causal = false, topLeft = false, window = false;
+    int32_t left = -1, right = -1;
+    std::optional<float> scale;
+    float softcap = 0;
+    bool lse = false, weights = false, lengths = false, hostileLengths = false;
+    // Extents of mask and bias that are 1 (broadcast): bit d for dimension d.
+    std::optional<uint32_t> maskBroadcast, biasBroadcast;
+    std::optional<uint32_t> bitMaskBroadcast; // bits 0 to 2; rows of words do not broadcast
+    float biasHidden = 0.2f;                  // share of -infinity
+    std::optional<float> biasConstant;        // every finite bias has this value in half of the rows
+    bool alibi = false;
+    std::optional<float> alibiSlope; // every head has this slope; otherwise they are drawn, a zero among them
+    bool sinks = false;
+    std::optional<float> sink; // every head has this sink; otherwise some are -infinity, some ordinary, some large
+    bool ragged = false;
+    std::vector<SequenceLength> sequenceLengths; // ragged: these, and as many sequences; empty: drawn, zeros among them
+    bool raggedGaps = true;                      // ragged: some tokens before the first and after the last sequence belong to none
+    bool raggedMax = false;                      // ragged: maxSeqQ and maxSeqK are the longest lengths; otherwise 0, the totals
+    bool hostileRagged = false;                  // ragged: entries out of order and past the end, maxSeq* below a length
+    Documents documents = Documents::none;
+    bool deterministic = false;
+    uint32_t slices = 0;
+    vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
+    Data data = Data::normal;
+    uint32_t needle = 0;       // Data::needle: which key
+    bool poison = true;        // NaN and infinity in K and V wherever no row may see them
+    bool sharedHeads = false;  // all heads read the same keys and values, all batch entries the same queries: strides of 0. No poison
+    bool valuesInKeys = false; // V is a view into K at an odd offset; its dim is at most that of the keys. No poison
+};
+
+// A tensor in host memory with canaries around and between its elements.
+class HostTensor {
+  public:
+    void make(const vkattn_layout &layout, uint64_t bytes, unsigned char fill);
+    [[nodiscard]] unsigned char *data() { return memory_.data() + canary; }
+    [[nodiscard]] const unsigned char *data() const { return memory_.data() + canary; }
+    [[nodiscard]] uint64_t bytes() const { return memory_.size() - 2 * canary; }
+    [[nodiscard]] float get(uint32_t b, uint32_t h, uint32_t t, uint32_t d) const;
+    void set(uint32_t b, uint32_t h, uint32_t t, uint32_t d, float value);                // bool8: 0 or not
+    [[nodiscard]] uint32_t getWord(uint32_t b, uint32_t h, uint32_t t, uint32_t d) const; // bits32
+    void setWord(uint32_t b, uint32_t h, uint32_t t, uint32_t d, uint32_t word);
+    void fillRandomly(Random &random); // every byte: what an output holds before
+    // Empty: every byte is as before but for those of elements, or of the elements that `written` names.
+    using Elements = std::function<bool(uint32_t, uint32_t, uint32_t, uint32_t)>;
+    [[nodiscard]] std::string damage(const HostTensor &before, const Elements &written = {}) const;
+    vkattn_layout layout{};
+
+  private:
+    static constexpr uint64_t canary = 64;
+    [[nodiscard]] uint64_t byteOf(uint32_t b, uint32_t h, uint32_t t, uint32_t d) const;
+    std::vector<unsigned char> memory_;
+};
+
+// Where one batch entry or sequence lies in the tensors: query i is token (batch, firstQuery + i) of q, out and lse.
+struct Span {
+    uint32_t batch, firstQuery, queries, firstKey, keys;
+};
+
+struct Outputs {
+    HostTensor out, lse, weights;
+};
+
+struct Instance {
+    Case c;
+    vkattn_problem problem{};
+    HostTensor q, k, v, out, lse, weights, mask, bias, bitMask;
+    std::vector<uint32_t> lengths, cuQ, cuK, docsQ, docsK;
+    std::vector<float> sinks, slopes;
+    std::vector<Span> spans; // of each batch entry or sequence: what the arrays mean once they are clamped
+    std::vector<vkattn_operand_memory> operands;
+
+    // Visible by the rules of docs/numerics.md, written here once more: not the library's code. i and j count within the span.
+    [[nodiscard]] bool visible(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const;
+    // The aligned position i' of query i, which ALiBi measures from.
+    [[nodiscard]] int64_t position(uint32_t b, uint32_t i) const;
+    [[nodiscard]] uint32_t keyLength(uint32_t b) const { return spans[b].keys; }
+    // What comes before may have changed: after a change of lengths, cuQ or cuK, and after one of any tensor.
+    void findSpans();
+    void collectOperands();
+
+    [[nodiscard]] Outputs outputs() const { return {out, lse, weights}; }
+    // Empty: no byte changed but those of elements that a row writes. Rows of no sequence, and weights outside one, are not written.
+    [[nodiscard]] std::string damage(const Outputs &before) const;
+
+  private:
+    [[nodiscard]] Span spanOf(uint32_t b) const;
+};
+
+[[nodiscard]] std::unique_ptr<Instance> makeInstance(const Case &c, Random &random);
+
+// A run on the runtime, which must not fall back, and what is wrong with it.
+struct Ran {
+    RunResult result;
+    vkattn_verify_report report{}; // where the run succeeded
+    std::string wrong;             // empty: the result is within its bounds, and no byte changed that must not
+};
+[[nodiscard]] Ran runAndVerify(Runtime &runtime, Instance &instance);
+// Only what is wrong; "run: " and the message where the run failed.
+[[nodiscard]] std::string runAndCheck(Runtime &runtime, Instance &instance, vkattn_verify_report *report = nullptr);
+
+// The case matrix: every option, pairs of options, odd sizes, needle data, extremes. `full` adds all pairs. Names of pairs have a "_".
+[[nodiscard]] std::vector<Case> caseMatrix(Random &random, bool full);
+// What a form of a kernel compiles in bounded time. Every option alone, but of the types and dims a few that the seed draws; and of the
+// other cases, pairs of options among them, those that share the pipelines of these, with `pipelines` more. Without weights.
+[[nodiscard]] std::vector<Case> formMatrix(Random &random, size_t pipelines);
+// Cases with the same signature have the same pipelines, on one kernel and device.
+[[nodiscard]] std::string pipelineSignature(const Case &c);
+// Up to `most` random options at once.
+[[nodiscard]] Case randomCase(Random &random, uint32_t most);
+
+} // namespace vkattn::conform

@@ -1,0 +1,301 @@
+// The case matrix: every option alone, every pair of options, sizes around tile edges, needles, extremes.
+#include "conform/cases/case.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string>
+
+namespace vkattn::conform {
+namespace {
+
+struct Option {
+    const char *name;
+    void (*apply)(Case &, Random &);
+};
+
+const Option options[] = {
+    {"causal", [](Case &c, Random &) { c.causal = true; }},
+    {"causalTopLeft", [](Case &c, Random &) { c.causal = c.topLeft = true; }},
+    {"window",
+     [](Case &c, Random &r) {
+         c.window = true, c.left = static_cast<int32_t>(between(r, 0, 9)), c.right = static_cast<int32_t>(between(r, 0, 9));
+     }},
+    {"windowLeftTopLeft",
+     [](Case &c, Random &r) { c.window = c.topLeft = true, c.left = static_cast<int32_t>(between(r, 0, 9)), c.right = -1; }},
+    {"windowRight", [](Case &c, Random &r) { c.window = true, c.left = -1, c.right = static_cast<int32_t>(between(r, 0, 9)); }},
+    {"mask", [](Case &c, Random &) { c.maskBroadcast = 0; }},
+    {"maskKeys", [](Case &c, Random &) { c.maskBroadcast = 2 | 4; }},
+    {"maskQueriesKeys", [](Case &c, Random &) { c.maskBroadcast = 1 | 2; }},
+    {"maskQueries", [](Case &c, Random &) { c.maskBroadcast = 2 | 8; }},
+    {"bias", [](Case &c, Random &) { c.biasBroadcast = 0; }},
+    {"biasHeads", [](Case &c, Random &) { c.biasBroadcast = 1, c.biasType = VKATTN_F16; }},
+    {"biasPerHead", [](Case &c, Random &) { c.biasBroadcast = 1 | 4 | 8, c.biasHidden = 0; }},
+    {"lengths", [](Case &c, Random &) { c.lengths = true; }},
+    {"hostileLengths", [](Case &c, Random &) { c.lengths = c.hostileLengths = true; }},
+    {"scale", [](Case &c, Random &r) { c.scale = 0.01f * static_cast<float>(between(r, 0, 30)); }},
+    {"softcap", [](Case &c, Random &r) { c.softcap = 0.5f * static_cast<float>(between(r, 1, 40)); }},
+    {"lse", [](Case &c, Random &) { c.lse = true; }},
+    {"weights", [](Case &c, Random &) { c.weights = true; }},
+    {"weightsF16", [](Case &c, Random &) { c.weights = true, c.weightsType = VKATTN_F16, c.weightsStyle = Style::padded; }},
+    {"grouped", [](Case &c, Random &) { c.heads = 6, c.kvHeads = 2; }},
+    {"multiQuery", [](Case &c, Random &) { c.heads = 5, c.kvHeads = 1; }},
+    {"valueDim", [](Case &c, Random &r) { c.valueDim = between(r, 1, 70); }},
+    {"f16", [](Case &c, Random &) { c.q = c.k = c.v = c.out = VKATTN_F16; }},
+    {"f16KeysValues", [](Case &c, Random &) { c.k = c.v = VKATTN_F16; }},
+    {"f16QueryOut", [](Case &c, Random &) { c.q = c.out = VKATTN_F16; }},
+    {"bf16", [](Case &c, Random &) { c.q = c.k = c.v = c.out = VKATTN_BF16; }},
+    {"bf16KeysValues", [](Case &c, Random &) { c.k = c.v = VKATTN_BF16; }},
+    {"mixedTypes", [](Case &c, Random &) { c.k = VKATTN_F16, c.v = VKATTN_BF16; }},
+    {"weightsBf16", [](Case &c, Random &) { c.weights = true, c.weightsType = VKATTN_BF16, c.weightsStyle = Style::padded; }},
+    {"biasBf16", [](Case &c, Random &) { c.biasBroadcast = 2, c.biasType = VKATTN_BF16; }},
+    {"bitMask", [](Case &c, Random &) { c.bitMaskBroadcast = 0; }},
+    {"bitMaskBroadcast", [](Case &c, Random &r) { c.bitMaskBroadcast = between(r, 1, 7); }},
+    {"alibi", [](Case &c, Random &) { c.alibi = true; }},
+    {"sinks", [](Case &c, Random &) { c.sinks = true; }},
+    {"ragged", [](Case &c, Random &r) { c.ragged = true, c.batch = between(r, 2, 4), c.raggedMax = r() % 2; }},
+    {"hostileRagged", [](Case &c, Random &r) { c.ragged = c.hostileRagged = true, c.batch = between(r, 2, 5); }},
+    {"documents", [](Case &c, Random &r) { c.documents = r() % 2 ? Documents::runs : Documents::random; }},
+    {"deterministic", [](Case &c, Random &) { c.deterministic = true; }},
+    {"sharedHeads", [](Case &c, Random &) { c.sharedHeads = true, c.heads = c.kvHeads = 3; }},
+    {"valuesInKeys", [](Case &c, Random &r) { c.valuesInKeys = true, c.headDim = c.valueDim + between(r, 1, 9); }},
+    {"tokenMajor", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::tokenMajor; }},
+    {"padded", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::padded; }},
+    {"dimMajor", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::dimMajor; }},
+    {"reversed", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::reversed; }},
+    {"oneQuery", [](Case &c, Random &) { c.queryTokens = 1; }},
+    {"moreQueries", [](Case &c, Random &r) { c.queryTokens = between(r, 30, 75), c.keyTokens = between(r, 1, 29); }},
+    {"oddDims", [](Case &c, Random &r) { c.headDim = 2 * between(r, 0, 40) + 1, c.valueDim = 2 * between(r, 0, 40) + 1; }},
+};
+
+Case baseCase(Random &random, std::string name) {
+    Case c;
+    c.name = std::move(name);
+    c.batch = between(random, 1, 3);
+    c.heads = c.kvHeads = between(random, 1, 3);
+    c.queryTokens = between(random, 1, 40);
+    c.keyTokens = between(random, 1, 70);
+    c.headDim = c.valueDim = between(random, 1, 40);
+    return c;
+}
+
+// Options that change sizes may have made them disagree.
+void makeAgree(Case &c) {
+    if (c.heads % c.kvHeads) c.kvHeads = 1;
+    if (c.ragged) c.lengths = c.hostileLengths = false;
+    if (c.bitMaskBroadcast) c.maskBroadcast.reset();
+    if (c.valuesInKeys) c.v = c.k, c.headDim = std::max(c.headDim, c.valueDim + 1);
+    c.name.erase(std::remove(c.name.begin(), c.name.end(), '.'), c.name.end());
+}
+
+// Cases of single options at their edges.
+template <class Add> void addNamedOptions(const Add &add) {
+    for (const uint32_t dim : {1u, 2u, 3u, 33u, 64u, 128u, 256u}) {
+        Case &c = add("bf16Dim" + std::to_string(dim));
+        c.headDim = c.valueDim = dim;
+        c.batch = 1;
+        c.q = c.k = c.v = c.out = VKATTN_BF16;
+    }
+    for (const uint32_t keys : {1u, 31u, 32u, 33u, 63u, 64u, 65u}) {
+        Case &c = add("bitMaskKeys" + std::to_string(keys));
+        c.keyTokens = keys, c.bitMaskBroadcast = 0, c.lse = c.weights = true;
+    }
+    for (const float sink : {-std::numeric_limits<float>::infinity(), 2.0f, 80.0f, -1e9f, 1e9f}) {
+        Case &c = add("sink" + std::to_string(static_cast<int>(std::max(sink, -2e9f))));
+        c.sinks = true, c.sink = sink, c.lse = c.weights = true;
+        Case &hidden = add("sinkAllHidden" + std::to_string(static_cast<int>(std::max(sink, -2e9f))));
+        hidden.sinks = true, hidden.sink = sink, hidden.lse = hidden.weights = true;
+        hidden.biasBroadcast = 0, hidden.biasHidden = 1;
+        Case &noKeys = add("sinkNoKeys" + std::to_string(static_cast<int>(std::max(sink, -2e9f))));
+        noKeys.sinks = true, noKeys.sink = sink, noKeys.lse = true, noKeys.keyTokens = 0;
+    }
+    for (const float slope : {0.0f, -0.25f, 1.0f, 37.5f, 1000.0f, -1400.0f}) // times up to 70 keys of distance
+        for (const bool causal : {false, true}) {
+            Case &c = add("alibiSlope" + std::to_string(static_cast<int>(slope)) + (causal ? "causal" : slope < 0 ? "away" : ""));
+            c.alibi = true, c.alibiSlope = slope, c.causal = causal, c.lse = c.weights = true;
+            if (causal) c.queryTokens = 1; // the far end of every distance
+        }
+    {
+        Case &c = add("alibiTopLeftLengths");
+        c.alibi = c.topLeft = c.lengths = c.lse = true;
+        Case &one = add("raggedOneSequence");
+        one.ragged = true, one.raggedGaps = false, one.raggedMax = true, one.sequenceLengths = {{one.queryTokens, one.keyTokens}};
+        one.lse = true;
+        Case &none = add("raggedWithoutTokens");
+        none.ragged = true, none.raggedGaps = false, none.sequenceLengths = {{0, 0}, {0, 0}}, none.lse = true;
+        Case &noKeys = add("raggedWithoutKeys");
+        noKeys.ragged = true, noKeys.raggedGaps = false, noKeys.sequenceLengths = {{3, 0}, {0, 0}, {2, 0}};
+        noKeys.lse = noKeys.sinks = true;
+    }
+    for (const bool window : {false, true}) {
+        Case &nine = add(window ? "raggedNineWindow" : "raggedNineCausal");
+        nine.ragged = nine.causal = nine.lse = nine.raggedMax = true;
+        nine.sequenceLengths = {{1, 1}, {17, 65}, {0, 9}, {64, 64}, {33, 7}, {5, 0}, {1, 130}, {8, 8}, {31, 33}};
+        nine.window = window, nine.left = window ? 11 : -1;
+        nine.heads = 4, nine.kvHeads = 2;
+        Case &weights = add(window ? "raggedWeightsWindow" : "raggedWeightsMask");
+        weights.ragged = weights.weights = weights.lse = true, weights.batch = 3, weights.raggedMax = window;
+        weights.window = window, weights.left = 4, weights.right = 2;
+        if (!window) weights.bitMaskBroadcast = 2;
+        Case &documents = add(window ? "raggedDocumentsRandom" : "raggedDocumentsRuns");
+        documents.ragged = documents.causal = documents.lse = true, documents.batch = 4;
+        documents.documents = window ? Documents::random : Documents::runs;
+    }
+    for (const uint32_t needle : {0u, 31u, 32u, 63u, 64u})
+        for (const bool bf16 : {false, true}) {
+            Case &ragged = add("raggedNeedle" + std::to_string(needle) + (bf16 ? "bf16" : ""));
+            ragged.ragged = true, ragged.sequenceLengths = {{9, 65}, {3, 33}, {20, 70}}, ragged.data = Data::needle, ragged.needle = needle;
+            if (bf16) ragged.q = ragged.k = ragged.v = ragged.out = VKATTN_BF16;
+            Case &sinks = add("sinksAlibiNeedle" + std::to_string(needle) + (bf16 ? "bf16" : ""));
+            sinks.sinks = sinks.alibi = sinks.lse = true, sinks.keyTokens = 66, sinks.data = Data::needle, sinks.needle = needle;
+            if (bf16) sinks.k = sinks.v = VKATTN_BF16;
+        }
+}
+
+} // namespace
+
+std::vector<Case> caseMatrix(Random &random, bool full) {
+    std::vector<Case> cases;
+    const auto add = [&](std::string name, auto... apply) -> Case & {
+        Case c = baseCase(random, std::move(name));
+        (apply(c, random), ...);
+        cases.push_back(c);
+        return cases.back();
+    };
+    add("plain");
+    for (const Option &a : options) add(a.name, a.apply);
+    for (const Option &a : options)
+        for (const Option &b : options) {
+            if (&b <= &a) continue;
+            // Half of the pairs, drawn anew with each seed, where the full matrix is too slow.
+            if (!full && random() % 2) continue;
+            add(std::string(a.name) + "_" + b.name, a.apply, b.apply);
+        }
+    for (const uint32_t keys : {1u, 2u, 7u, 8u, 9u, 31u, 32u, 33u, 63u, 64u, 65u, 127u, 129u, 257u}) {
+        Case &c = add("keys" + std::to_string(keys));
+        c.keyTokens = keys;
+        c.lse = true;
+        add("causalKeys" + std::to_string(keys)).keyTokens = keys;
+        cases.back().causal = cases.back().weights = true;
+        for (const uint32_t needle : {0u, 7u, 8u, 31u, 32u, 63u, 64u, keys - 1}) {
+            if (needle >= keys || (needle == keys - 1 && keys < 66)) continue;
+            Case &n = add("needle" + std::to_string(needle) + "of" + std::to_string(keys));
+            n.keyTokens = keys, n.needle = needle, n.data = Data::needle;
+            if (random() % 2) n.k = n.v = VKATTN_F16;
+        }
+    }
+    for (const uint32_t queries : {1u, 3u, 4u, 7u, 8u, 9u, 31u, 32u, 33u, 64u, 65u})
+        add("queries" + std::to_string(queries)).queryTokens = queries;
+    for (const uint32_t dim : {1u, 2u, 3u, 31u, 33u, 64u, 128u, 255u, 256u, 1023u, 2048u}) {
+        Case &c = add("dim" + std::to_string(dim));
+        c.headDim = c.valueDim = dim;
+        c.batch = 1;
+        Case &half = add("f16Dim" + std::to_string(dim));
+        half.headDim = half.valueDim = dim;
+        half.batch = 1;
+        half.q = half.k = half.v = half.out = VKATTN_F16;
+    }
+    addNamedOptions(add);
+    for (const Data data : {Data::equal, Data::extreme})
+        for (const vkattn_dtype dtype : {VKATTN_F32, VKATTN_F16, VKATTN_BF16}) {
+            const char *suffix = dtype == VKATTN_F32 ? "" : dtype == VKATTN_F16 ? "F16" : "Bf16";
+            Case &c = add(std::string(data == Data::equal ? "equalLogits" : "extremeLogits") + suffix);
+            c.data = data;
+            c.lse = c.weights = true;
+            c.q = c.k = c.v = c.out = dtype;
+        }
+    for (const float value : {-65504.0f, -1e9f, -3.40282347e38f, 1e4f}) {
+        Case &c = add("constantBias" + std::to_string(cases.size()));
+        c.biasBroadcast = 0;
+        c.biasConstant = value;
+        c.lse = true;
+    }
+    {
+        Case &zero = add("zeroScale");
+        zero.scale = 0.0f;
+        Case &negative = add("negativeScale");
+        negative.scale = -0.3f;
+        Case &hidden = add("allHidden");
+        hidden.biasBroadcast = 0, hidden.biasHidden = 1, hidden.lse = hidden.weights = true;
+        Case &noKeys = add("noKeys");
+        noKeys.keyTokens = 0, noKeys.lse = true;
+        Case &noKeysWeights = add("noKeysWeightsMask");
+        noKeysWeights.keyTokens = 0, noKeysWeights.weights = true, noKeysWeights.maskBroadcast = 0;
+        Case &noQueries = add("noQueries");
+        noQueries.queryTokens = 0, noQueries.lse = true;
+        Case &long_ = add("longerContext");
+        long_.batch = 1, long_.heads = long_.kvHeads = 2, long_.queryTokens = 70, long_.keyTokens = 1500,
+        long_.headDim = long_.valueDim = 64, long_.causal = true;
+        // With little workspace, chunks of 3 heads that cross from one group of 4 into the next.
+        Case &phase = add("chunksAcrossGroups");
+        phase.batch = 1, phase.heads = 12, phase.kvHeads = 3, phase.queryTokens = 1, phase.keyTokens = 800,
+        phase.headDim = phase.valueDim = 8;
+        Case &many = add("manyHeads");
+        many.batch = 3, many.heads = 24, many.kvHeads = 8, many.queryTokens = 9, many.keyTokens = 13;
+    }
+    for (Case &c : cases) makeAgree(c);
+    return cases;
+}
+
+std::string pipelineSignature(const Case &c) {
+    const uint32_t overlays = (c.softcap > 0) | (c.alibi ? 2 : 0) | (c.biasBroadcast ? 4 : 0) | (c.maskBroadcast ? 8 : 0) |
+                              (c.bitMaskBroadcast ? 16 : 0) | (c.documents != Documents::none ? 32 : 0);
+    const uint32_t strided = c.kStyle == Style::dimMajor ? 64 : 0;
+    const uint32_t others = overlays || strided || c.lse || c.lengths || c.ragged || c.sinks ? 128 : 0;
+    std::string signature;
+    for (const uint32_t part : {c.headDim, c.valueDim, static_cast<uint32_t>(c.q), static_cast<uint32_t>(c.k), static_cast<uint32_t>(c.v),
+                                static_cast<uint32_t>(c.out), overlays | strided | others})
+        signature += std::to_string(part) + " ";
+    return signature;
+}
+
+Case randomCase(Random &random, uint32_t most) {
+    Case c = baseCase(random, "random");
+    for (uint32_t n = between(random, 0, most); n > 0; --n) {
+        const Option &option = options[random() % std::size(options)];
+        option.apply(c, random);
+        c.name += std::string("_") + option.name;
+    }
+    makeAgree(c);
+    return c;
+}
+
+std::vector<Case> formMatrix(Random &random, size_t pipelines) {
+    std::vector<Case> cases, types, dims, others;
+    for (Case &c : caseMatrix(random, true)) {
+        const bool single = std::any_of(std::begin(options), std::end(options), [&](const Option &o) { return c.name == o.name; });
+        const bool typed = c.q != VKATTN_F32 || c.k != VKATTN_F32;
+        c.weights = false;
+        const bool same = c.headDim == c.valueDim;
+        c.headDim = 8, c.valueDim = same ? 8 : 5;
+        if (c.valuesInKeys) c.v = c.k;
+        if (c.name == "oddDims") c.headDim = 5, c.valueDim = 7;
+        (!single && c.name != "plain" ? others : typed ? types : cases).push_back(c);
+    }
+    for (const uint32_t dim : {1u, 64u, 512u, 128u, 513u}) {
+        Case c = baseCase(random, "dim" + std::to_string(dim));
+        c.headDim = c.valueDim = dim;
+        c.batch = 1;
+        if (dim == 128) c.q = c.k = c.v = c.out = VKATTN_F16;
+        (dim > 100 && dim != 512 ? cases : dims).push_back(c);
+    }
+    for (std::vector<Case> *some : {&types, &dims}) {
+        std::shuffle(some->begin(), some->end(), random);
+        some->resize(some == &types ? 2 : 1);
+        cases.insert(cases.end(), some->begin(), some->end());
+    }
+    std::shuffle(others.begin(), others.end(), random);
+    std::stable_partition(others.begin(), others.end(), [](const Case &c) { return c.name.find('_') == std::string::npos; });
+    std::set<std::string> known;
+    for (const Case &c : cases) known.insert(pipelineSignature(c));
+    size_t taken = 0;
+    for (const Case &c : others) {
+        if (pipelines == 0 && !known.contains(pipelineSignature(c))) continue;
+        if (known.insert(pipelineSignature(c)).second) --pipelines;
+        if (c.name.find('_') != std::string::npos && ++taken > 150) break;
+        cases.push_back(c);
+    }
+    return cases;
+}
+
+} // namespace vkattn::conform

@@ -1,0 +1,162 @@
+// What a check is called, as text and back, and what it covers.
+#include "conform/checks/check.hpp"
+
+#include "conform/cases/case_text.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace vkattn::conform {
+namespace {
+
+constexpr const char *roomNames[] = {"full", "weak", "tight", "tiny"};
+
+template <size_t size> std::string listOf(const char *const (&words)[size]) {
+    std::string all;
+    for (const char *word : words) all.append(all.empty() ? "" : ", ").append(word);
+    return all;
+}
+
+bool parseSpecial(std::string_view name, std::string_view value, Check &check, std::string &why) {
+    if (name == "tiles") {
+        check.tiles = tilesOf(value);
+        if (check.tiles) return true;
+        why = quoted(value) + " names no tiles: expected";
+        for (const Tiles &each : allTiles()) why += std::string(" ") + each.name;
+        return false;
+    }
+    for (const Room room : {Room::full, Room::weak, Room::tight, Room::tiny})
+        if (value == roomName(room)) return check.room = room, true;
+    why = quoted(value) + " is no room: expected " + listOf(roomNames);
+    return false;
+}
+
+} // namespace
+
+const char *roomName(Room room) {
+    return roomNames[static_cast<size_t>(room)];
+}
+
+std::string replayText(const Check &check) {
+    const std::string members = caseText(check.c);
+    return std::to_string(check.seed) + ":" + check.kind->name +
+           (check.tiles == &allTiles()[0] ? "" : std::string(",tiles=") + check.tiles->name) +
+           (check.room == Room::full ? "" : std::string(",room=") + roomName(check.room)) + (members.empty() ? "" : "," + members);
+}
+
+bool parseReplay(std::string_view given, Check &check, std::string &why) {
+    check = {};
+    check.tiles = &allTiles()[0];
+    const size_t colon = given.find(':');
+    const auto [end, error] = std::from_chars(given.data(), given.data() + std::min(colon, given.size()), check.seed);
+    if (colon == std::string_view::npos || error != std::errc() || end != given.data() + colon) {
+        why = "expected SEED:CASE as a report prints it, like 81234:matrix,kernel=flash,causal";
+        return false;
+    }
+    std::string_view rest = given.substr(colon + 1);
+    const auto next = [&] {
+        const std::string_view one = rest.substr(0, rest.find(','));
+        rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+        return one;
+    };
+    const std::string_view kind = next();
+    for (const Kind &each : checkKinds())
+        if (kind == each.name) check.kind = &each;
+    if (!check.kind) {
+        why = quoted(kind) + " is no check: expected one of";
+        for (const Kind &each : checkKinds()) why += std::string(" ") + each.name;
+        return false;
+    }
+    std::vector<std::string_view> seen;
+    for (bool more = kind.size() + colon + 1 < given.size(); more;) {
+        more = rest.find(',') != std::string_view::npos;
+        const std::string_view member = next(), name = member.substr(0, member.find('='));
+        if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+            why = quoted(name) + " is given twice";
+            return false;
+        }
+        seen.push_back(name);
+        const bool special = name == "tiles" || name == "room";
+        if (special && name.size() == member.size()) {
+            why = quoted(name) + " has no value";
+            return false;
+        }
+        if (special ? !parseSpecial(name, member.substr(name.size() + 1), check, why) : !parseMember(member, check.c, why)) return false;
+    }
+    why = whyImpossible(check.c);
+    if (why.empty() && check.tiles->kernel != VKATTN_KERNEL_AUTO && check.tiles->kernel != check.c.kernel)
+        why = std::string("tiles=") + check.tiles->name + " are those of kernel=" + kernelNameOf(check.tiles->kernel) + ", and kernel is " +
+              kernelNameOf(check.c.kernel);
+    if (why.empty() && (check.c.sharedHeads || check.c.valuesInKeys) && kind != "matrix" && kind != "repeat")
+        why = std::string(kind) + " spoils single keys or computes parts, expected a case without sharedHeads and valuesInKeys";
+    return why.empty();
+}
+
+std::string checkId(const Check &check) {
+    return std::string(check.kind->name) + "/" + kernelNameOf(check.c.kernel) + "/" + check.tiles->name + "/" + roomName(check.room) + "/" +
+           (check.c.name.empty() ? "plain" : check.c.name);
+}
+
+CheckResult resultFor(const Check &check) {
+    CheckResult result;
+    result.id = checkId(check);
+    result.kind = check.kind->name;
+    result.kernel = kernelNameOf(check.c.kernel);
+    result.tiles = check.tiles->name;
+    result.room = roomName(check.room);
+    result.dtype = dtypeNameOf(check.c.out);
+    result.features = featuresOf(check);
+    result.replay = replayText(check);
+    return result;
+}
+
+std::vector<std::string> featuresOf(const Check &check) {
+    const Case &c = check.c;
+    const std::string_view kind = check.kind->name;
+    std::vector<std::string> found;
+    const auto has = [&](const char *feature, bool present) {
+        if (present) found.emplace_back(feature);
+    };
+    const vkattn_dtype types[] = {c.q, c.k, c.v, c.out};
+    const auto anyOf = [&](vkattn_dtype type) { return std::find(types, types + 4, type) != types + 4; };
+    has("causal", c.causal);
+    has("top-left", c.topLeft);
+    has("window", c.window);
+    has("scale", c.scale.has_value());
+    has("softcap", c.softcap > 0);
+    has("mask", c.maskBroadcast.has_value());
+    has("bit mask", c.bitMaskBroadcast.has_value());
+    has("bias", c.biasBroadcast.has_value());
+    has("ALiBi", c.alibi);
+    has("sinks", c.sinks);
+    has("lengths", c.lengths);
+    has("ragged", c.ragged);
+    has("documents", c.documents != Documents::none);
+    has("lse", c.lse);
+    has("weights", c.weights);
+    has("grouped heads", c.heads != c.kvHeads);
+    has("value dim", c.headDim != c.valueDim);
+    has("f16", anyOf(VKATTN_F16));
+    has("bf16", anyOf(VKATTN_BF16));
+    has("mixed types", std::any_of(types, types + 4, [&](vkattn_dtype type) { return type != types[0]; }));
+    has("strides", c.qStyle != Style::packed || c.kStyle != Style::packed || c.vStyle != Style::packed || c.outStyle != Style::packed);
+    has("shared memory", c.sharedHeads || c.valuesInKeys);
+    has("no tokens", c.queryTokens == 0 || c.keyTokens == 0);
+    has("wide dims", std::max(c.headDim, c.valueDim) > 128);
+    has("long rows", c.keyTokens > 32768);
+    has("extremes", c.data == Data::equal || c.data == Data::extreme || c.data == Data::denormal || c.biasConstant);
+    has("needles", c.data == Data::needle || kind == "needles");
+    has("hidden NaN", kind == "hidden");
+    has("visible NaN", kind == "nonfinite");
+    has("hostile metadata", c.hostileLengths || c.hostileRagged);
+    has("deterministic", c.deterministic);
+    has("same bits", kind == "repeat" || kind == "split");
+    const bool plainCase = found.empty();
+    has("chunks", check.room == Room::tight || check.room == Room::tiny);
+    has("weak limits", check.room == Room::weak || check.room == Room::tiny);
+    has("slices", c.slices > 1);
+    has("plain", plainCase);
+    return found;
+}
+
+} // namespace vkattn::conform

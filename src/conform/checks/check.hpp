@@ -1,0 +1,93 @@
+// Checks: each takes one case to one kernel of one device and says what it finds. The contract that they check is docs/numerics.md.
+#pragma once
+
+#include "conform/cases/case_text.hpp"
+#include "conform/checks/outcome.hpp"
+
+#include <functional>
+#include <map>
+#include <span>
+
+namespace vkattn::conform {
+
+// Limits that problems are planned for.
+enum class Room {
+    full,  // the device's
+    weak,  // the minimum limits of Vulkan 1.0
+    tight, // the device's, but storage buffers of 64 KiB and 16 KiB of workspace: everything is cut into chunks
+    tiny,  // both: the minimum limits, and chunks
+};
+
+// A way in which a fused kernel lays out its lanes, with a tile so small that its pipelines compile fast: built-in tiles take seconds on
+// drivers that compile for the CPU.
+struct Tiles {
+    const char *name; // letters only
+    vkattn_kernel kernel;
+    const char *row; // of a tuning file; "LANES" stands for the device's subgroup size. Empty: those that the planner takes by itself
+    bool subgroups;  // needs subgroup shuffles
+    [[nodiscard]] bool onMatrixUnits() const { return kernel >= VKATTN_KERNEL_FLASH_COOPMAT; }
+};
+[[nodiscard]] std::span<const Tiles> allTiles(); // "device" first (kernel AUTO: it suits every kernel)
+[[nodiscard]] const Tiles *tilesOf(std::string_view name);
+
+struct Kind;
+
+struct Check {
+    const Kind *kind = nullptr;
+    const Tiles *tiles = nullptr;
+    Room room = Room::full;
+    Case c;            // with the kernel
+    uint64_t seed = 0; // of the case's data alone
+};
+
+// What a device is opened with for such a check: `base` (which device, layers, log, Vulkan) without fallback, self-test and verdicts, and
+// with the tiles and limits. `device`: its caps.
+[[nodiscard]] RuntimeOptions optionsFor(RuntimeOptions base, const Tiles &tiles, Room room, const vkattn_caps &device);
+
+// Opens the device once for each kind of tiles and room.
+class Bench {
+  public:
+    explicit Bench(RuntimeOptions base);
+    // NULL: `why` says what the device lacks, or where opened is false afterwards why it cannot be opened.
+    [[nodiscard]] Runtime *runtime(const Tiles &tiles, Room room, std::string &why);
+    [[nodiscard]] const DeviceInfo *device();                             // NULL where it cannot be opened
+    [[nodiscard]] const std::string &failure() const { return failure_; } // of opening; empty
+    [[nodiscard]] Runtime::CompileStatistics compileStatistics() const;
+
+  private:
+    RuntimeOptions base_;
+    std::map<std::pair<std::string, Room>, std::unique_ptr<Runtime>> runtimes_;
+    std::string failure_;
+};
+
+// One kind of check: "matrix", "hidden", "repeat", ...
+struct Kind {
+    const char *name;
+    const char *what; // a line for reports: what is compared with what
+    Outcome (*run)(Bench &, const Check &);
+};
+[[nodiscard]] std::span<const Kind> checkKinds();
+
+// Never throws but std::bad_alloc; a device that cannot be opened fails.
+[[nodiscard]] Outcome run(Bench &bench, const Check &check);
+
+// "81234:matrix,kernel=flash,tiles=flashDirect,room=tight,causal,heads=2,keyTokens=19": all that it takes to run the check again, on any
+// device. Letters, digits and , = : . - only, so that no shell changes it.
+[[nodiscard]] std::string replayText(const Check &check);
+// False where the text is none, with the reason: what was wrong, what was expected.
+[[nodiscard]] bool parseReplay(std::string_view text, Check &check, std::string &why);
+
+[[nodiscard]] std::string checkId(const Check &check); // CheckResult::id
+// Without outcome, seconds and smallest.
+[[nodiscard]] CheckResult resultFor(const Check &check);
+[[nodiscard]] std::vector<std::string> featuresOf(const Check &check);
+[[nodiscard]] const char *roomName(Room room);
+
+// The smallest variation of a failing check that `fails` too, by trying smaller and plainer ones until none does or `attempts` are used up.
+struct Shrunk {
+    Check check;
+    uint32_t attempts = 0;
+};
+[[nodiscard]] Shrunk shrink(const Check &failing, const std::function<bool(const Check &)> &fails, uint32_t attempts);
+
+} // namespace vkattn::conform

@@ -1,0 +1,133 @@
+// The device under test, opened once for each kind of tiles and limits.
+#include "conform/checks/check.hpp"
+
+namespace vkattn::conform {
+namespace {
+
+constexpr vkattn_kernel flash = VKATTN_KERNEL_FLASH, decode = VKATTN_KERNEL_DECODE, coopmat = VKATTN_KERNEL_FLASH_COOPMAT,
+                        coopmat2 = VKATTN_KERNEL_FLASH_COOPMAT2;
+constexpr Tiles tiles[] = {
+    {"device", VKATTN_KERNEL_AUTO, "", false},
+    {"flashPortable", flash, "dimLanes=4 rowLanes=2 rowsPerLane=2", false},
+    {"flashSubgroups", flash, "dimLanes=4 rowLanes=4 keysPerLane=2 subgroups=1", true},
+    {"flashSharedTiles", flash, "rowLanes=8 keysPerLane=2 source=1 tileKeys=8 rolledEdges=1", false},
+    {"flashShuffled", flash, "rowLanes=LANES rowsPerLane=2 source=2 subgroups=1", true},
+    {"flashDirect", flash, "rowLanes=8 keysPerLane=3", false},
+    {"decodeKeysInLanes", decode, "keyLanes=8 rowsPerLane=2", false},
+    {"decodeDimsAndKeysPortable", decode, "dimLanes=4 keyLanes=4 keysPerLane=2", false},
+    {"decodeDimsAndKeysSubgroups", decode, "dimLanes=2 keyLanes=8 rowsPerLane=2 wholeRuns=1 subgroups=1", true},
+    {"coopmatFlat", coopmat, "subgroups=2 rowBlocks=1 tileKeys=32", true},
+    {"coopmatTall", coopmat, "subgroups=1 rowBlocks=2 tileKeys=32", true},
+    {"coopmatWide", coopmat, "subgroups=4 rowBlocks=1 tileKeys=64", true},
+    {"coopmat2Flat", coopmat2, "subgroups=2 rowBlocks=1 tileKeys=32", true},
+    {"coopmat2Tall", coopmat2, "subgroups=1 rowBlocks=2 tileKeys=16", true},
+};
+
+// A tuning file whose tiles all are these.
+std::string tuningOf(const Tiles &chosen, uint32_t subgroupSize) {
+    std::string tile = chosen.row;
+    if (tile.empty()) return {};
+    // The second row is for dims that leave the first no room in shared memory.
+    if (chosen.onMatrixUnits())
+        return "vkattn-tuning 1\nflash_coopmat maxDim=256 " + tile + "\nflash_coopmat maxDim=256 subgroups=1 rowBlocks=1 tileKeys=32\n";
+    if (const size_t at = tile.find("LANES"); at != std::string::npos) tile.replace(at, 5, std::to_string(subgroupSize));
+    const std::string row = " maxDim=64 " + tile + "\n",
+                      wide = " maxDim=512 " + tile + " rowsPerLane=1 keysPerLane=1\n"; // the last one counts
+    return "vkattn-tuning 1\nflash" + row + "flash" + wide + "decode" + row + "decode" + wide;
+}
+
+// The required limits of the Vulkan 1.0 specification, table "Required Limits".
+vkattn_caps minimumCaps() {
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_OTHER;
+    caps.maxStorageBufferRange = 1u << 27;
+    caps.minStorageBufferOffsetAlignment = 256;
+    caps.maxStorageBuffersPerStage = 4;
+    caps.maxPushConstantsBytes = 128;
+    caps.maxWorkgroupInvocations = 128;
+    caps.maxWorkgroupSize[0] = caps.maxWorkgroupSize[1] = 128;
+    caps.maxWorkgroupSize[2] = 64;
+    for (uint32_t &count : caps.maxWorkgroupCount) count = 65535;
+    caps.maxSharedMemoryBytes = 16384;
+    return caps;
+}
+
+void limit(RuntimeOptions &options, Room room, const vkattn_caps &device) {
+    if (room == Room::full) return;
+    const bool minimum = room == Room::weak || room == Room::tiny, chunks = room == Room::tight || room == Room::tiny;
+    options.capsLimit = minimum ? minimumCaps() : device;
+    if (chunks) options.capsLimit->maxStorageBufferRange = 1u << 16, options.maxWorkspaceBytes = 16384;
+    // Such a device gets the tiles of GPUs, which take minutes to compile where the device is the CPU.
+    if (minimum && device.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && options.tuning.empty())
+        options.tuning = "vkattn-tuning 1\n"
+                         "flash maxDim=512 dimLanes=4 rowLanes=4 rowsPerLane=2 keysPerLane=2\n"
+                         "decode maxDim=512 dimLanes=4 keyLanes=4 rowsPerLane=2 keysPerLane=2\n";
+}
+
+std::string whatIsMissing(const Tiles &chosen, const DeviceInfo &device) {
+    if (chosen.subgroups && (!device.caps.subgroupShuffle || device.caps.subgroupSize < 4))
+        return "needs subgroup shuffles, which the device has not";
+    if (chosen.onMatrixUnits() && !device.kernels[static_cast<size_t>(chosen.kernel) - 1].available)
+        return device.kernels[static_cast<size_t>(chosen.kernel) - 1].reason;
+    return {};
+}
+
+} // namespace
+
+std::span<const Tiles> allTiles() {
+    return tiles;
+}
+
+const Tiles *tilesOf(std::string_view name) {
+    for (const Tiles &each : tiles)
+        if (name == each.name) return &each;
+    return nullptr;
+}
+
+RuntimeOptions optionsFor(RuntimeOptions base, const Tiles &chosen, Room room, const vkattn_caps &device) {
+    base.allowFallback = false;
+    base.selfTest = 0; // every result is compared here
+    base.verdictFile.clear();
+    base.tuning = tuningOf(chosen, device.subgroupSize);
+    limit(base, room, device);
+    return base;
+}
+
+Bench::Bench(RuntimeOptions base) : base_(std::move(base)) {}
+
+Runtime *Bench::runtime(const Tiles &chosen, Room room, std::string &why) {
+    why.clear();
+    std::unique_ptr<Runtime> &made = runtimes_[{chosen.name, room}];
+    if (made) return made.get();
+    vkattn_caps caps{};
+    if (&chosen != tiles || room != Room::full) {
+        const DeviceInfo *info = device();
+        if (!info) return why = failure_, nullptr;
+        why = whatIsMissing(chosen, *info);
+        if (!why.empty()) return nullptr;
+        caps = info->caps;
+    }
+    OpenStatus status = OpenStatus::ok;
+    made = Runtime::open(optionsFor(base_, chosen, room, caps), &status, &why);
+    if (!made) failure_ = why;
+    return made.get();
+}
+
+const DeviceInfo *Bench::device() {
+    std::string why;
+    const Runtime *plain = runtime(tiles[0], Room::full, why);
+    return plain ? plain->device() : nullptr;
+}
+
+Runtime::CompileStatistics Bench::compileStatistics() const {
+    Runtime::CompileStatistics all;
+    for (const auto &[key, runtime] : runtimes_) {
+        if (!runtime) continue;
+        const Runtime::CompileStatistics one = runtime->compileStatistics();
+        all.pipelines += one.pipelines, all.seconds += one.seconds;
+    }
+    return all;
+}
+
+} // namespace vkattn::conform

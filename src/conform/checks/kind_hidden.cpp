@@ -1,0 +1,66 @@
+// Hidden means unread (docs/numerics.md 3): NaN and infinity in K and V exactly where some rows see them and others do not.
+#include "conform/checks/kinds.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace vkattn::conform {
+namespace {
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+std::string describe(const Span &s, uint32_t b, uint32_t h, uint32_t i, uint32_t t, const char *does) {
+    return "query " + std::to_string(i) + " of head " + std::to_string(h) + ", batch entry " + std::to_string(b) + " " + does + " key " +
+           std::to_string(t - s.firstKey);
+}
+
+// One key of the first key head is spoilt. Every row is compared with what it was before.
+bool comparePoisoned(Finder &find, Instance &in, const Outputs &clean, uint32_t t, bool inKeys, float value) {
+    const Case &c = in.c;
+    const bool promised = find.runtime->device()->caps.floatControlsNan && (std::isnan(value) || !inKeys);
+    const std::string what = std::string(std::isnan(value) ? "NaN" : "infinity") + " in " + (inKeys ? "k: " : "v: ");
+    for (uint32_t n = 0; n < c.batch * c.heads; ++n) {
+        const uint32_t b = n / c.heads, h = n % c.heads;
+        const Span &s = in.spans[b];
+        for (uint32_t i = 0; i < s.queries; ++i) {
+            const bool sees = s.batch == 0 && h < c.heads / c.kvHeads && t >= s.firstKey && t < s.firstKey + s.keys &&
+                              in.visible(b, h, i, t - s.firstKey);
+            const uint32_t row = s.firstQuery + i;
+            if (!sees) {
+                if (!find.require(sameRow(in.out, clean.out, s.batch, h, row) && (!c.lse || sameRow(in.lse, clean.lse, s.batch, h, row)),
+                                  what + describe(s, b, h, i, t, "changes with hidden")))
+                    return false;
+                continue;
+            }
+            for (uint32_t d = 0; promised && d < c.valueDim; ++d)
+                if (!find.require(!std::isfinite(in.out.get(s.batch, h, row, d)), what + describe(s, b, h, i, t, "does not show visible")))
+                    return false;
+        }
+    }
+    return true;
+}
+
+} // namespace
+
+Outcome checkHidden(Bench &bench, const Check &check) {
+    Finder find(bench, check);
+    if (!find.open(check.room)) return find.outcome;
+    const auto in = instanceOf(check);
+    if (!find.verify(*in, "without poison")) return find.outcome;
+    const Outputs clean = in->outputs();
+    const uint32_t tokens = in->k.layout.extent[2];
+    for (const bool inKeys : {false, true})
+        for (const float value : {nan, infinity})
+            for (uint32_t t = 0; t < tokens; t += 1 + t / 8) { // dense at the start, then every few keys
+                HostTensor &poisoned = inKeys ? in->k : in->v;
+                const HostTensor before = poisoned;
+                for (uint32_t d = 0; d < poisoned.layout.extent[3]; ++d) poisoned.set(0, 0, t, d, value);
+                in->collectOperands();
+                if (!find.compute(*in, "poisoned") || !comparePoisoned(find, *in, clean, t, inKeys, value)) return find.outcome;
+                poisoned = before;
+            }
+    return find.outcome;
+}
+
+} // namespace vkattn::conform

@@ -1,0 +1,174 @@
+#include "conform/checks/kinds.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace vkattn::conform {
+
+std::span<const Kind> checkKinds() {
+    static constexpr Kind kinds[] = {
+        {"matrix", "each element against the oracle in double precision; nothing else is written; NaN and infinity wherever no row looks",
+         checkMatrix},
+        {"hidden", "NaN and infinity in one key: rows that do not see it keep every bit, rows that do show it", checkHidden},
+        {"nonfinite", "NaN and infinity in what is visible reach their row, and no other", checkNonFinite},
+        {"repeat", "the same bits, run after run", checkRepeat},
+        {"split", "deterministic: the same bits whatever the batch, the slices and the chunks", checkSplit},
+        {"needles", "one dominating key at every place of a step, and at both sides of the edges of splits", checkNeedles},
+        {"accuracy", "ordinary f32 inputs: within 2e-6 of the largest |v|", checkAccuracy},
+    };
+    return kinds;
+}
+
+Outcome run(Bench &bench, const Check &check) {
+    return check.kind->run(bench, check);
+}
+
+std::vector<std::string> allowedRefusals(const Check &check, const Instance &in, const vkattn_caps &caps) {
+    const Case &c = in.c;
+    std::vector<std::string> allowed;
+    const auto allow = [&](bool holds, const std::string &words) {
+        if (holds) allowed.push_back(words);
+    };
+    const uint64_t rowBytes = 4ull * std::max(c.headDim, c.valueDim) * std::max({in.problem.q.extent[2], in.problem.k.extent[2], 1u});
+    const bool chunks = check.room == Room::tight || check.room == Room::tiny,
+               minimum = check.room == Room::weak || check.room == Room::tiny;
+    allow(chunks && (rowBytes > 60000 || c.ragged), "storage buffer"); // one head is larger than these limits
+    if (c.kernel == VKATTN_KERNEL_AUTO || c.kernel == VKATTN_KERNEL_STAGED) return allowed;
+    allow(minimum, "storage buffers a stage");
+    allow(c.weights, "only the staged kernel writes them");
+    const bool matrix = c.kernel >= VKATTN_KERNEL_FLASH_COOPMAT;
+    const vkattn_matrix_shape *end = caps.matrixShapes + caps.matrixShapeCount;
+    allow(matrix &&
+              (c.q != c.k || c.k != c.v || std::none_of(caps.matrixShapes, end, [&](const auto &shape) { return shape.inputs == c.q; })),
+          "f16");
+    const uint32_t dims = matrix ? 256 : caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && !caps.subgroupShuffle ? 128 : 512;
+    allow(std::max(c.headDim, c.valueDim) > dims, "dims up to " + std::to_string(dims));
+    const uint32_t keys = c.ragged && in.problem.maxSeqK ? in.problem.maxSeqK : in.problem.k.extent[2];
+    allow(in.problem.q.extent[2] != 0 && keys == 0, "nothing to do without keys");
+    return allowed;
+}
+
+Finder::Finder(Bench &bench, const Check &check) : bench_(bench), check_(check) {}
+
+bool Finder::unsupported(const std::string &reason) {
+    outcome.verdict = Verdict::unsupported;
+    outcome.reason = reason;
+    return false;
+}
+
+bool Finder::require(bool holds, const std::string &wrong) {
+    if (!holds) outcome.verdict = Verdict::fail, outcome.reason = wrong;
+    return holds;
+}
+
+bool Finder::open(Room room) {
+    std::string why;
+    runtime = bench_.runtime(*check_.tiles, room, why);
+    if (runtime) {
+        const vkattn_kernel kernel = check_.c.kernel;
+        if (kernel == VKATTN_KERNEL_AUTO) return true;
+        const KernelSupport &support = runtime->device()->kernels[static_cast<size_t>(kernel) - 1];
+        return support.available || unsupported(support.reason);
+    }
+    if (!bench_.failure().empty()) return require(false, "the device cannot be opened: " + bench_.failure());
+    return unsupported(why);
+}
+
+bool Finder::accept(const RunResult &result, const Instance &in, const std::string &what) {
+    outcome.deviceMilliseconds += result.milliseconds;
+    const std::string where = what.empty() ? "" : what + ": ";
+    if (result.status == VKATTN_ERROR_UNSUPPORTED) {
+        for (const std::string &words : allowedRefusals(check_, in, runtime->device()->caps))
+            if (result.message.find(words) != std::string::npos) return unsupported(result.message);
+        return require(false, where + "refused, though the kernel must take it: " + result.message);
+    }
+    return require(result.status == VKATTN_OK, where + "run: " + result.message) &&
+           require(result.fallbackReason.empty(), where + "fell back to the CPU: " + result.fallbackReason);
+}
+
+bool Finder::compute(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, Instance &in,
+                     const std::string &what) {
+    return accept(runtime->run(problem, operands), in, what);
+}
+
+bool Finder::compute(Instance &in, const std::string &what) {
+    return compute(in.problem, in.operands, in, what);
+}
+
+bool Finder::verify(Instance &in, const std::string &what) {
+    const Ran ran = runAndVerify(*runtime, in);
+    if (!accept(ran.result, in, what)) return false;
+    const vkattn_verify_report &r = ran.report;
+    Errors errors;
+    std::copy_n(r.histogram, VKATTN_VERIFY_BINS, errors.histogram);
+    errors.worstError = r.worstError, errors.worstBound = r.worstBound;
+    errors.worstRatio = r.worstError == 0 ? 0 : r.worstError / r.worstBound; // a bound of 0: infinity
+    errors.relativeToV = r.maxErrorRelativeToV;
+    if (!outcome.errors) outcome.errors.emplace();
+    outcome.errors->merge(errors);
+    return require(ran.wrong.empty(), what.empty() ? ran.wrong : what + ": " + ran.wrong);
+}
+
+bool sameBytes(const HostTensor &a, const HostTensor &b) {
+    return a.layout.extent[0] == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+bool sameBytes(const Outputs &a, const Instance &b) {
+    return sameBytes(a.out, b.out) && (!b.c.lse || sameBytes(a.lse, b.lse)) && (!b.c.weights || sameBytes(a.weights, b.weights));
+}
+
+bool sameRow(const HostTensor &a, const HostTensor &b, uint32_t batch, uint32_t head, uint32_t row) {
+    for (uint32_t d = 0; d < a.layout.extent[3]; ++d) {
+        const float x = a.get(batch, head, row, d), y = b.get(batch, head, row, d);
+        if (std::memcmp(&x, &y, sizeof x) != 0) return false;
+    }
+    return true;
+}
+
+Outcome checkMatrix(Bench &bench, const Check &check) {
+    Finder find(bench, check);
+    if (find.open(check.room)) (void)find.verify(*instanceOf(check), "");
+    return find.outcome;
+}
+
+Outcome checkRepeat(Bench &bench, const Check &check) {
+    Finder find(bench, check);
+    if (!find.open(check.room)) return find.outcome;
+    const auto in = instanceOf(check);
+    if (!find.verify(*in, "")) return find.outcome;
+    const Outputs first = in->outputs();
+    for (int again = 2; again <= 3; ++again)
+        if (!find.compute(*in, "run again") ||
+            !find.require(sameBytes(first, *in), "run " + std::to_string(again) + " gave other bits than the first"))
+            break;
+    return find.outcome;
+}
+
+Outcome checkNeedles(Bench &bench, const Check &check) {
+    Finder find(bench, check);
+    if (!find.open(check.room)) return find.outcome;
+    constexpr uint32_t dense = 64, split = 1024; // splits of deterministic problems are of so many keys
+    Check one = check;
+    one.c.data = Data::needle;
+    for (uint32_t key = 0; key < check.c.keyTokens; ++key) {
+        const uint32_t near = key % split;
+        const bool edge = near < 2 || near >= split - 2 || key + 1 == check.c.keyTokens;
+        if (check.c.keyTokens > dense && !edge) continue;
+        one.c.needle = key;
+        if (!find.verify(*instanceOf(one), "needle at key " + std::to_string(key))) break;
+    }
+    return find.outcome;
+}
+
+Outcome checkAccuracy(Bench &bench, const Check &check) {
+    Finder find(bench, check);
+    if (!find.open(check.room) || !find.verify(*instanceOf(check), "")) return find.outcome;
+    constexpr double stated = 2e-6;
+    char wrong[120];
+    std::snprintf(wrong, sizeof wrong, "the largest error is %.3g of the largest |v|, expected at most %.3g",
+                  find.outcome.errors->relativeToV, stated);
+    (void)find.require(find.outcome.errors->relativeToV <= stated, wrong);
+    return find.outcome;
+}
+
+} // namespace vkattn::conform

@@ -1,0 +1,49 @@
+#include "conform/checks/outcome.hpp"
+
+#include <cmath>
+#include <iterator>
+
+namespace vkattn::conform {
+
+constexpr const char *names[] = {"pass", "fail", "unsupported", "crash", "hang", "not run"};
+static_assert(std::size(names) == std::size(verdicts));
+
+const char *verdictName(Verdict verdict) {
+    return names[static_cast<size_t>(verdict)];
+}
+
+std::optional<Verdict> verdictOf(std::string_view name) {
+    for (const Verdict verdict : verdicts)
+        if (name == verdictName(verdict)) return verdict;
+    return std::nullopt;
+}
+
+namespace {
+constexpr const char *features[] = {
+    "plain",   "causal",     "top-left",    "window",           "scale",         "softcap",     "mask",      "bit mask",      "bias",
+    "ALiBi",   "sinks",      "lengths",     "ragged",           "documents",     "lse",         "weights",   "grouped heads", "value dim",
+    "f16",     "bf16",       "mixed types", "strides",          "shared memory", "no tokens",   "wide dims", "long rows",     "extremes",
+    "needles", "hidden NaN", "visible NaN", "hostile metadata", "chunks",        "weak limits", "slices",    "deterministic", "same bits"};
+
+bool atLeast(double value, double other) {
+    return std::isnan(value) || value >= other;
+}
+} // namespace
+
+void Errors::merge(const Errors &other) {
+    for (size_t n = 0; n < VKATTN_VERIFY_BINS; ++n) histogram[n] += other.histogram[n];
+    if (atLeast(other.worstRatio, worstRatio)) worstRatio = other.worstRatio, worstError = other.worstError, worstBound = other.worstBound;
+    if (atLeast(other.relativeToV, relativeToV)) relativeToV = other.relativeToV;
+}
+
+std::span<const char *const> allFeatures() {
+    return features;
+}
+
+uint64_t Errors::elements() const {
+    uint64_t sum = 0;
+    for (const uint64_t count : histogram) sum += count;
+    return sum;
+}
+
+} // namespace vkattn::conform

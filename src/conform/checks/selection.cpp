@@ -1,0 +1,449 @@
+#include "conform/checks/selection.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace vkattn::conform {
+namespace {
+
+constexpr vkattn_kernel allKernels[] = {VKATTN_KERNEL_AUTO,   VKATTN_KERNEL_STAGED,        VKATTN_KERNEL_FLASH,
+                                        VKATTN_KERNEL_DECODE, VKATTN_KERNEL_FLASH_COOPMAT, VKATTN_KERNEL_FLASH_COOPMAT2};
+
+const Kind *kindOf(std::string_view name) {
+    for (const Kind &kind : checkKinds())
+        if (name == kind.name) return &kind;
+    return nullptr;
+}
+
+const Tiles *deviceTiles() {
+    return &allTiles()[0];
+}
+
+bool isPair(const Case &c) {
+    return c.name.find('_') != std::string::npos;
+}
+
+// Each mixture of types is another shader of the staged kernel, which takes software drivers seconds to compile.
+bool mixesTypes(const Case &c) {
+    return c.q != c.k || c.k != c.v || c.v != c.out;
+}
+
+bool onMatrixUnits(vkattn_kernel kernel) {
+    return kernel >= VKATTN_KERNEL_FLASH_COOPMAT;
+}
+
+// Half of the cases that are cut into chunks are dealt out to slices.
+uint32_t someSlices(Random &random) {
+    constexpr uint32_t counts[] = {0, 0, 0, 1, 2, 3, 7, 50};
+    return counts[random() % std::size(counts)];
+}
+
+class Planner {
+  public:
+    Planner(const DeviceInfo &device, const Selection &options)
+        : device_(device), options_(options), slowCompiler_(device.type == DeviceType::cpu) {}
+
+    std::vector<Planned> plan() {
+        for (const vkattn_kernel kernel : allKernels) {
+            if (!options_.kernels.empty() && std::find(options_.kernels.begin(), options_.kernels.end(), kernel) == options_.kernels.end())
+                continue;
+            if (kernel == VKATTN_KERNEL_AUTO) {
+                planChoice();
+            } else if (!device_.kernels[static_cast<size_t>(kernel) - 1].available) {
+                add("matrix", kernel, deviceTiles(), Room::full, named("notAvailable")); // says why
+            } else if (kernel == VKATTN_KERNEL_STAGED) {
+                planStaged();
+            } else {
+                planFused(kernel);
+            }
+        }
+        return std::move(planned_);
+    }
+
+  private:
+    [[nodiscard]] bool quick() const { return options_.extent == Extent::quick; }
+
+    static Case named(const char *name) {
+        Case c;
+        c.name = name;
+        return c;
+    }
+
+    // Types that the kernel takes.
+    Case taken(vkattn_kernel kernel, Case c) const {
+        c.kernel = kernel;
+        if (!onMatrixUnits(kernel) || device_.caps.matrixShapeCount == 0) return c;
+        std::vector<vkattn_dtype> types;
+        for (uint32_t n = 0; n < device_.caps.matrixShapeCount; ++n)
+            if (const vkattn_dtype type = device_.caps.matrixShapes[n].inputs; std::find(types.begin(), types.end(), type) == types.end())
+                types.push_back(type);
+        Random random = randomFor(options_.seed, c.name);
+        c.q = c.k = c.v = types[random() % types.size()];
+        return c;
+    }
+
+    void add(const char *kind, vkattn_kernel kernel, const Tiles *tiles, Room room, const Case &given) {
+        Check check{kindOf(kind), tiles, room, taken(kernel, given), 0};
+        std::string id = checkId(check);
+        for (int n = 2; !ids_.insert(id).second; ++n) { // names of cases repeat where they are drawn
+            check.c.name = given.name + "-" + std::to_string(n);
+            id = checkId(check);
+        }
+        check.seed = seedFor(options_.seed, id) % 1000000000ull; // short enough to be typed
+        planned_.push_back({check, costOf(check)});
+    }
+
+    void addAll(const char *kind, vkattn_kernel kernel, const Tiles *tiles, Room room, const std::vector<Case> &cases) {
+        for (const Case &c : cases) add(kind, kernel, tiles, room, c);
+    }
+
+    // In units of a small check on a device of type CPU, about 2 ms.
+    double costOf(const Check &check) {
+        const Case &c = check.c;
+        const double tokens = static_cast<double>(std::max(c.queryTokens, 1u)) * std::max(c.keyTokens, 1u);
+        double cost = 1 + tokens * c.heads * c.batch * (c.headDim + c.valueDim) / 2e6;
+        const std::string_view kind = check.kind->name;
+        if (kind == "hidden") cost *= 120;
+        if (kind == "needles" || kind == "split") cost *= 60;
+        if (kind == "nonfinite") cost *= 10;
+        const double compile = !slowCompiler_                           ? 10
+                               : onMatrixUnits(c.kernel)                ? 2000
+                               : check.c.kernel == VKATTN_KERNEL_STAGED ? 10
+                               : check.tiles == deviceTiles()           ? 300
+                                                                        : 60;
+        const std::string key = std::to_string(c.kernel) + check.tiles->name + roomName(check.room) + pipelineSignature(c);
+        if (compiled_.insert(key).second) cost += compile;
+        return cost;
+    }
+
+    void planStaged() {
+        const vkattn_kernel kernel = VKATTN_KERNEL_STAGED;
+        Random random = randomFor(options_.seed, "staged");
+        std::vector<Case> cases = caseMatrix(random, !quick());
+        if (quick())
+            std::erase_if(cases, [&](const Case &c) { return (isPair(c) && random() % 8) || (mixesTypes(c) && c.name != "mixedTypes"); });
+        addAll("matrix", kernel, deviceTiles(), Room::full, cases);
+        cases = caseMatrix(random, false);
+        if (quick()) keepFewShaders(cases, random);
+        addAll("matrix", kernel, deviceTiles(), Room::weak, cases);
+        cases = caseMatrix(random, false);
+        if (quick()) keepFewShaders(cases, random);
+        // Rows of wide heads do not fit the bindings of 64 KiB, which tests/unit/plan_test.cpp covers.
+        std::erase_if(cases, [](const Case &c) {
+            return std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000;
+        });
+        for (Case &c : cases) c.slices = someSlices(random);
+        addAll("matrix", kernel, deviceTiles(), Room::tiny, cases);
+        planProperties(kernel, deviceTiles());
+        addAll("split", kernel, deviceTiles(), Room::full, stagedSplits());
+        addAccuracy(kernel);
+        addLong(kernel, deviceTiles());
+        if (quick()) return;
+        Case large = named("oneHeadPast128MiB"); // keys must be cut into chunks, partial outputs added up in fp32
+        large.batch = 1, large.heads = large.kvHeads = 1, large.queryTokens = 3, large.keyTokens = 300000,
+        large.headDim = large.valueDim = 128, large.lse = large.causal = true, large.poison = false, large.data = Data::needle,
+        large.needle = 299000;
+        add("matrix", kernel, deviceTiles(), Room::weak, large);
+        Case heads = named("manyHeadsPast128MiB");
+        heads.batch = 40, heads.heads = heads.kvHeads = 20, heads.queryTokens = 1, heads.keyTokens = 700,
+        heads.headDim = heads.valueDim = 64, heads.poison = false, heads.kStyle = heads.vStyle = Style::tokenMajor;
+        add("matrix", kernel, deviceTiles(), Room::full, heads);
+    }
+
+    // Tiles of a kernel: where pipelines compile fast the device's own first, as they are what users get.
+    [[nodiscard]] std::vector<const Tiles *> tilesFor(vkattn_kernel kernel) const {
+        std::vector<const Tiles *> all;
+        if (!slowCompiler_) all.push_back(deviceTiles());
+        for (const Tiles &tiles : allTiles())
+            if (tiles.kernel == kernel) all.push_back(&tiles);
+        // Of the kernels on matrix units one pipeline takes software drivers seconds.
+        if (quick() && onMatrixUnits(kernel)) all.resize(1);
+        // The first is run through the most: of the small ones that which compiles fastest.
+        const bool shuffles = device_.caps.subgroupShuffle && device_.caps.subgroupSize >= 4;
+        std::stable_partition(all.begin(), all.end(), [&](const Tiles *tiles) {
+            const std::string_view name = tiles->name;
+            return name == "device" || (shuffles ? name.ends_with("Subgroups") : name == "flashDirect" || name == "decodeKeysInLanes");
+        });
+        return all;
+    }
+
+    void planFused(vkattn_kernel kernel) {
+        const std::vector<const Tiles *> all = tilesFor(kernel);
+        for (const Tiles *tiles : all) {
+            const bool whole = tiles == all.front();
+            Random random = randomFor(options_.seed, std::string("matrix of ") + tiles->name + kernelNameOf(kernel));
+            std::vector<Case> cases = formMatrix(random, 0);
+            // 512 dims in one lane take software drivers minutes to compile.
+            const std::string_view name = tiles->name;
+            const bool wide = name == "device" || name == "flashSubgroups" || name == "flashPortable" || name == "flashSharedTiles";
+            if (!wide || quick()) std::erase_if(cases, [](const Case &c) { return c.headDim == 512; });
+            if (quick() ? !whole || onMatrixUnits(kernel) : name.find("Portable") != std::string_view::npos)
+                keepFewPipelines(cases, random);
+            if (quick()) thin(cases, random, whole ? 3 : 8);
+            addAll("matrix", kernel, tiles, Room::full, cases);
+            addFusedEdges(kernel, tiles, whole);
+            if (whole || !quick()) {
+                cases = formMatrix(random, 0);
+                keepFewPipelines(cases, random);
+                thin(cases, random, quick() ? 3 : 1);
+                for (Case &c : cases) c.slices = someSlices(random);
+                addAll("matrix", kernel, tiles, Room::tight, cases);
+            }
+            if (whole || !quick()) planProperties(kernel, tiles), addAll("split", kernel, tiles, Room::full, fusedSplits());
+            if (!quick()) addLong(kernel, tiles);
+        }
+        planBuiltInTiles(kernel);
+    }
+
+    // What a drawn part of the matrix may leave out, and the dims 8 of its problems cannot show.
+    void addFusedEdges(vkattn_kernel kernel, const Tiles *tiles, bool whole) {
+        if (std::string_view(tiles->row).find("dimLanes=") != std::string_view::npos) {
+            Case lanes = named("everyLane"); // with 8 dims lanes that take 4 each are half empty
+            lanes.headDim = lanes.valueDim = 16, lanes.keyTokens = 21;
+            add("matrix", kernel, tiles, Room::full, lanes);
+        }
+        if (quick() && (!whole || onMatrixUnits(kernel))) return;
+        Case halves = named("oddHalves"); // 16-bit rows that begin in the middle of a word
+        halves.headDim = halves.valueDim = 16, halves.q = halves.k = halves.v = halves.out = VKATTN_F16;
+        halves.kStyle = halves.vStyle = Style::padded;
+        add("matrix", kernel, tiles, Room::full, halves);
+        Case slopes = named("slopesOfGroups"); // heads of a group may share a tile, but neither slopes nor sinks
+        slopes.headDim = slopes.valueDim = 8, slopes.batch = 2, slopes.heads = 6, slopes.kvHeads = 2, slopes.queryTokens = 2,
+        slopes.keyTokens = 45, slopes.alibi = slopes.sinks = slopes.lse = true;
+        add("matrix", kernel, tiles, Room::full, slopes);
+        Case bits = named("bitsOfChunks"); // chunks of keys that begin in the middle of a word of the mask
+        bits.headDim = bits.valueDim = 8, bits.batch = 1, bits.heads = bits.kvHeads = 2, bits.queryTokens = 3, bits.keyTokens = 4500;
+        bits.kStyle = bits.vStyle = Style::padded, bits.bitMaskBroadcast = 0;
+        add("matrix", kernel, tiles, Room::tight, bits);
+    }
+
+    // Keeps one pair of options in `of`, and all that is no pair.
+    static void thin(std::vector<Case> &cases, Random &random, uint32_t of) {
+        std::erase_if(cases, [&](const Case &c) { return isPair(c) && random() % of; });
+    }
+
+    // Of plain problems and two more drawn sets of types and overlays, which are what the staged kernel compiles anew for: all cases of
+    // single options and edges, and a third of the pairs.
+    static void keepFewShaders(std::vector<Case> &cases, Random &random) {
+        const auto shadersOf = [](Case c) {
+            c.headDim = c.valueDim = 1;
+            return pipelineSignature(c) + std::to_string(c.weights ? 1 + c.weightsType : 0);
+        };
+        std::shuffle(cases.begin(), cases.end(), random);
+        std::set<std::string> taken = {shadersOf(named("plain"))};
+        std::erase_if(cases, [&](const Case &c) {
+            if (taken.size() < 3) taken.insert(shadersOf(c));
+            return !taken.contains(shadersOf(c)) || (isPair(c) && random() % 3);
+        });
+    }
+
+    // Cases that share the pipelines of plain problems, with one overlay that each use draws anew.
+    static void keepFewPipelines(std::vector<Case> &cases, Random &random) {
+        const uint64_t turn = random() % 4;
+        std::erase_if(cases, [&](const Case &c) {
+            const bool others = c.alibi || c.softcap > 0 || (c.maskBroadcast && turn != 0) || (c.biasBroadcast && turn != 1) ||
+                                (c.bitMaskBroadcast && turn != 2) || (c.documents != Documents::none && turn != 3);
+            return others || c.headDim != 8 || c.valueDim != 8 || c.q != VKATTN_F32 || c.k != VKATTN_F32 || c.v != VKATTN_F32 ||
+                   c.out != VKATTN_F32 || c.kStyle == Style::dimMajor;
+        });
+    }
+
+    // The planner's choice, kernel by kernel: with the device's limits where that compiles fast, and on the weakest device.
+    void planChoice() {
+        Random random = randomFor(options_.seed, "choice");
+        std::vector<Case> cases = formMatrix(random, 0);
+        thin(cases, random, quick() ? 8 : 1);
+        if (quick()) keepFewPipelines(cases, random);
+        addAll("matrix", VKATTN_KERNEL_AUTO, deviceTiles(), Room::weak, cases);
+        if (!slowCompiler_) addAll("matrix", VKATTN_KERNEL_AUTO, deviceTiles(), Room::full, cases);
+    }
+
+    void planProperties(vkattn_kernel kernel, const Tiles *tiles) {
+        addAll("hidden", kernel, tiles, Room::full, hiddenCases());
+        if (!quick()) addAll("hidden", kernel, tiles, Room::tight, hiddenCases());
+        addAll("nonfinite", kernel, tiles, Room::full, nonFiniteCases(kernel));
+        Case needles = named("needles41");
+        needles.batch = 1, needles.headDim = needles.valueDim = 8, needles.queryTokens = 3, needles.keyTokens = 41, needles.poison = false;
+        add("needles", kernel, tiles, Room::full, needles);
+        needles.name = "needlesOfSplits", needles.deterministic = true, needles.keyTokens = 2100;
+        add("needles", kernel, tiles, Room::full, needles);
+        Random random = randomFor(options_.seed, std::string("repeat") + tiles->name);
+        std::vector<Case> cases = kernel == VKATTN_KERNEL_STAGED ? caseMatrix(random, false) : formMatrix(random, 0);
+        if (kernel != VKATTN_KERNEL_STAGED) keepFewPipelines(cases, random);
+        if (quick()) std::erase_if(cases, mixesTypes);
+        std::shuffle(cases.begin(), cases.end(), random);
+        cases.resize(std::min<size_t>(cases.size(), quick() ? 6 : 30));
+        addAll("repeat", kernel, tiles, Room::full, cases);
+    }
+
+    [[nodiscard]] std::vector<Case> hiddenCases() const {
+        Case c;
+        c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 40, c.keyTokens = 45, c.headDim = c.valueDim = 8, c.lse = true,
+        c.poison = false;
+        std::vector<Case> cases(10, c);
+        cases[0].name = "causal", cases[0].causal = true;
+        cases[1].name = "causalTopLeft", cases[1].causal = cases[1].topLeft = true;
+        cases[2].name = "window", cases[2].window = true, cases[2].left = 3, cases[2].right = 2;
+        cases[3].name = "mask", cases[3].maskBroadcast = 0;
+        cases[4].name = "bias", cases[4].biasBroadcast = 0;
+        cases[5].name = "lengths", cases[5].lengths = true;
+        cases[6].name = "bitMask", cases[6].bitMaskBroadcast = 0;
+        cases[7].name = "documents", cases[7].documents = Documents::random;
+        cases[8].name = "ragged", cases[8].ragged = cases[8].causal = true, cases[8].batch = 4, cases[8].queryTokens = 12,
+        cases[8].keyTokens = 15;
+        // Few rows, heads of a group among them, which may share a tile.
+        cases[9].name = "grouped", cases[9].causal = true, cases[9].heads = 6, cases[9].kvHeads = 2, cases[9].queryTokens = 5;
+        return cases;
+    }
+
+    [[nodiscard]] std::vector<Case> nonFiniteCases(vkattn_kernel kernel) const {
+        const bool staged = kernel == VKATTN_KERNEL_STAGED;
+        Case c;
+        c.batch = 1, c.headDim = c.valueDim = 8, c.queryTokens = 37, c.poison = false, c.lse = true, c.weights = staged;
+        std::vector<Case> cases(4, c);
+        cases[0].name = "bias", cases[0].biasBroadcast = 1, cases[0].biasHidden = 0;
+        cases[1].name = "slopesAndSinks", cases[1].alibi = cases[1].sinks = true, cases[1].sink = 0.5f;
+        cases[1].causal = true; // 19 keys for 37 queries: the first 18 rows see nothing
+        cases[2].name = "causal", cases[2].causal = true, cases[2].keyTokens = 30, cases[2].queryTokens = 30;
+        cases[3].name = "sinks", cases[3].causal = cases[3].sinks = true, cases[3].sink = 0.5f, cases[3].keyTokens = 30,
+        cases[3].queryTokens = 30;
+        if (staged) cases.push_back(cases[0]), cases.back().name = "softcap", cases.back().softcap = 5;
+        return cases;
+    }
+
+    [[nodiscard]] std::vector<Case> stagedSplits() const {
+        Case base;
+        base.lse = true, base.batch = 3, base.poison = false;
+        std::vector<Case> cases;
+        const auto addCase = [&](std::string name) -> Case & {
+            cases.push_back(base);
+            cases.back().name = std::move(name);
+            return cases.back();
+        };
+        // Keys of one head above 64 KiB, so that keys are cut as well; few rows and many.
+        for (const uint32_t queries : {1u, 3u, 9u, 40u})
+            for (const bool causal : {false, true}) {
+                if (quick() && (queries == 3 || queries == 9)) continue;
+                Case &c = addCase("long" + std::to_string(queries) + (causal ? "Causal" : ""));
+                c.queryTokens = queries, c.keyTokens = 701, c.headDim = c.valueDim = 64, c.causal = causal;
+            }
+        Case &narrow = addCase("narrow");
+        narrow.valueDim = 5, narrow.keyTokens = 333;
+        Case &weights = addCase("weights"); // rows of weights begin at odd and even halves
+        weights.weights = true, weights.weightsType = VKATTN_F16, weights.keyTokens = 321, weights.batch = 4,
+        weights.heads = weights.kvHeads = 1;
+        Case &all = addCase("options");
+        all.keyTokens = 701, all.headDim = all.valueDim = 64, all.alibi = all.sinks = all.lengths = true, all.documents = Documents::random,
+        all.bitMaskBroadcast = 0, all.biasBroadcast = 0, all.softcap = 3, all.window = true, all.left = 300, all.right = 100;
+        Case &brain = addCase("bf16");
+        brain.q = brain.k = brain.v = brain.out = VKATTN_BF16, brain.weights = true, brain.weightsType = VKATTN_BF16, brain.keyTokens = 77;
+        for (const bool max : {false, true}) {
+            Case &ragged = addCase(max ? "raggedMax" : "ragged");
+            ragged.ragged = true, ragged.raggedMax = max, ragged.batch = 6, ragged.queryTokens = 30, ragged.keyTokens = 90;
+            ragged.causal = ragged.sinks = ragged.alibi = true, ragged.bitMaskBroadcast = 0, ragged.documents = Documents::runs;
+            ragged.weights = true, ragged.weightsType = VKATTN_F16, ragged.weightsStyle = Style::padded;
+        }
+        return cases;
+    }
+
+    // Splits of 1024 keys, which chunks of keys must not cut; K of one head is above 64 KiB. Dims that other checks have pipelines for.
+    [[nodiscard]] std::vector<Case> fusedSplits() const {
+        Case base;
+        base.headDim = base.valueDim = 8, base.lse = true, base.poison = false, base.keyTokens = 2100;
+        std::vector<Case> cases;
+        for (const uint32_t queries : {1u, 3u, 19u})
+            for (const bool causal : {false, true}) {
+                if (quick() && queries == 3) continue;
+                Case c = base;
+                c.name = "long" + std::to_string(queries) + (causal ? "Causal" : "");
+                c.queryTokens = queries, c.causal = causal, c.heads = causal ? 6 : 2, c.batch = 3;
+                c.window = queries == 19 && causal, c.left = 700;
+                cases.push_back(c);
+            }
+        Case lengths = base;
+        lengths.name = "lengths", lengths.lengths = lengths.sinks = true, lengths.batch = 4;
+        cases.push_back(lengths);
+        Case mask = base;
+        mask.name = "mask", mask.maskBroadcast = 0, mask.batch = 2, mask.heads = 4;
+        if (!quick()) cases.push_back(mask);
+        Case ragged = base;
+        ragged.name = "ragged", ragged.ragged = ragged.causal = ragged.raggedMax = true, ragged.batch = 4;
+        ragged.sequenceLengths = {{5, 1100}, {2, 300}, {9, 9}, {1, 1024}};
+        cases.push_back(ragged);
+        return cases;
+    }
+
+    void addAccuracy(vkattn_kernel kernel) {
+        for (const uint32_t keys : {64u, 512u, 4096u})
+            for (const uint32_t dim : {16u, 64u, 128u, 256u}) {
+                if (quick() && keys * dim > 65536) continue;
+                Case c = named("ordinary");
+                c.name += std::to_string(keys) + "x" + std::to_string(dim);
+                c.batch = 1, c.queryTokens = 24, c.keyTokens = keys, c.headDim = c.valueDim = dim, c.causal = dim == 64;
+                add("accuracy", kernel, deviceTiles(), Room::full, c);
+            }
+        for (const vkattn_dtype type : {VKATTN_F32, VKATTN_F16}) {
+            Case denormal = named(type == VKATTN_F32 ? "denormalValues" : "denormalValuesF16");
+            denormal.data = Data::denormal, denormal.v = type;
+            add("matrix", kernel, deviceTiles(), Room::full, denormal);
+        }
+    }
+
+    // Long rows: some drivers leave a loop after 65,535 rounds, and only needles in the far keys tell.
+    void addLong(vkattn_kernel kernel, const Tiles *tiles) {
+        for (const uint32_t keys : {70001u, 400001u}) {
+            if (quick() && keys > 100000) continue;
+            Case c = named("long");
+            c.name += std::to_string(keys);
+            c.batch = 1, c.heads = c.kvHeads = kernel != VKATTN_KERNEL_STAGED && keys < 100000 ? 16 : 1,
+            c.queryTokens = c.heads == 1 ? 2 : 1;
+            c.keyTokens = keys, c.headDim = c.valueDim = 8, c.poison = false, c.data = Data::needle, c.needle = keys - 1;
+            add("matrix", kernel, tiles, Room::full, c);
+            c.name += keys < 100000 ? "Mask" : "Deterministic";
+            if (keys < 100000)
+                c.maskBroadcast = 1 | 2 | 4; // each step is looked at before it is taken
+            else
+                c.deterministic = true;
+            if (!quick()) add("matrix", kernel, tiles, Room::full, c);
+        }
+    }
+
+    // The device's own tiles where the matrix runs on small ones: what a compiler makes of large tiles.
+    void planBuiltInTiles(vkattn_kernel kernel) {
+        const auto addDim = [&](std::string name, uint32_t dim, vkattn_dtype dtype, bool causal, bool bias) {
+            Case c;
+            c.name = std::move(name);
+            c.batch = 1, c.heads = 4, c.kvHeads = 2, c.queryTokens = kernel == VKATTN_KERNEL_DECODE ? 1 : 70;
+            c.keyTokens = kernel == VKATTN_KERNEL_DECODE ? 1300 : 150, c.headDim = c.valueDim = dim, c.causal = causal;
+            c.q = c.k = c.v = c.out = dtype;
+            if (bias) c.biasBroadcast = 0;
+            add("matrix", kernel, deviceTiles(), Room::full, c);
+        };
+        addDim("causal64", 64, VKATTN_F32, true, false);
+        if (quick()) return;
+        addDim("plain64", 64, VKATTN_F32, false, false);
+        addDim("half64", 64, VKATTN_F16, true, false);
+        addDim("plain128", 128, VKATTN_F32, true, false);
+        addDim("bias64", 64, VKATTN_F32, false, true);
+        if (!onMatrixUnits(kernel)) addDim("plain512", 512, VKATTN_F32, false, false);
+        if (kernel != VKATTN_KERNEL_DECODE) return;
+        Case c = named("decode131072");
+        c.batch = 1, c.heads = 8, c.kvHeads = 2, c.queryTokens = 1, c.keyTokens = 131072, c.headDim = c.valueDim = 64, c.poison = false,
+        c.k = c.v = VKATTN_F16;
+        add("matrix", kernel, deviceTiles(), Room::full, c);
+    }
+
+    const DeviceInfo &device_;
+    const Selection &options_;
+    const bool slowCompiler_;
+    std::vector<Planned> planned_;
+    std::set<std::string> ids_, compiled_;
+};
+
+} // namespace
+
+std::vector<Planned> planChecks(const DeviceInfo &device, const Selection &options) {
+    return Planner(device, options).plan();
+}
+
+} // namespace vkattn::conform

@@ -1,0 +1,97 @@
+#include "conform/checks/selection.hpp"
+
+#include <algorithm>
+
+namespace vkattn::conform {
+namespace {
+
+// Pipelines take long to compile and are kept: so many checks in a row draw from the same few.
+constexpr uint64_t checksPerPalette = 200;
+
+struct Palette {
+    vkattn_kernel kernel;
+    const Tiles *tiles;
+    Room room;
+    vkattn_dtype q, k, v, out;
+    uint32_t headDim, valueDim, overlays;
+};
+
+vkattn_dtype anyType(Random &random) {
+    return static_cast<vkattn_dtype>(random() % 3);
+}
+
+Palette paletteOf(const DeviceInfo &device, const Selection &options, uint64_t number) {
+    Random random = randomFor(options.seed, "palette" + std::to_string(number / checksPerPalette * 4 + number % 4));
+    std::vector<vkattn_kernel> kernels;
+    for (uint32_t kernel = VKATTN_KERNEL_AUTO; kernel < VKATTN_KERNEL_COUNT; ++kernel) {
+        const auto &asked = options.kernels;
+        const bool wanted = asked.empty() || std::find(asked.begin(), asked.end(), static_cast<vkattn_kernel>(kernel)) != asked.end();
+        if (wanted && (kernel == VKATTN_KERNEL_AUTO || device.kernels[kernel - 1].available))
+            kernels.push_back(static_cast<vkattn_kernel>(kernel));
+    }
+    if (kernels.empty()) kernels.push_back(options.kernels.front()); // the check says that the device has it not
+    Palette p{};
+    p.kernel = kernels[random() % kernels.size()];
+    std::vector<const Tiles *> tiles;
+    const bool fused = p.kernel > VKATTN_KERNEL_STAGED;
+    if (!fused || device.type != DeviceType::cpu) tiles.push_back(&allTiles()[0]);
+    for (const Tiles &each : allTiles())
+        if (fused && each.kernel == p.kernel) tiles.push_back(&each);
+    p.tiles = tiles[random() % tiles.size()];
+    const uint64_t room = random() % 4;
+    p.room = room == 0 ? Room::tight : room == 1 && !fused ? Room::weak : Room::full;
+    // The planner's choice of full tiles takes software drivers seconds to compile.
+    if (p.kernel == VKATTN_KERNEL_AUTO && device.type == DeviceType::cpu) p.room = Room::weak;
+    p.q = anyType(random);
+    p.k = random() % 2 ? p.q : anyType(random);
+    p.v = random() % 2 ? p.k : anyType(random);
+    p.out = random() % 2 ? p.q : anyType(random);
+    if (p.kernel >= VKATTN_KERNEL_FLASH_COOPMAT && device.caps.matrixShapeCount)
+        p.q = p.k = p.v = device.caps.matrixShapes[random() % device.caps.matrixShapeCount].inputs;
+    constexpr uint32_t dims[] = {1, 3, 8, 16, 31, 64};
+    p.headDim = dims[random() % std::size(dims)];
+    p.valueDim = random() % 2 ? p.headDim : dims[random() % std::size(dims)];
+    p.overlays = static_cast<uint32_t>(random() % 64);
+    return p;
+}
+
+} // namespace
+
+Check soakCheck(const DeviceInfo &device, const Selection &options, uint64_t number) {
+    const Palette p = paletteOf(device, options, number);
+    Random random = randomFor(options.seed, "soak" + std::to_string(number));
+    Case c = randomCase(random, 6);
+    c.kernel = p.kernel, c.q = p.q, c.k = p.k, c.v = p.v, c.out = p.out, c.headDim = p.headDim, c.valueDim = p.valueDim;
+    if (!(p.overlays & 1)) c.softcap = 0;
+    if (!(p.overlays & 2)) c.alibi = false;
+    if (!(p.overlays & 4)) c.biasBroadcast.reset();
+    if (!(p.overlays & 8)) c.maskBroadcast.reset();
+    if (!(p.overlays & 16)) c.bitMaskBroadcast.reset();
+    if (!(p.overlays & 32)) c.documents = Documents::none;
+    c.valuesInKeys = c.valuesInKeys && c.valueDim < c.headDim;
+    if (c.valuesInKeys) c.v = c.k;
+    if (p.kernel > VKATTN_KERNEL_STAGED) c.weights = false;
+    if (random() % 16 == 0) c.queryTokens = between(random, 0, 200);
+    if (random() % 16 == 0) c.keyTokens = between(random, 0, 3000);
+    if (random() % 4 == 0) c.slices = between(random, 1, 9);
+    const Data data[] = {Data::normal, Data::normal, Data::normal, Data::needle, Data::equal, Data::extreme, Data::denormal};
+    c.data = data[random() % std::size(data)];
+    c.needle = c.keyTokens ? static_cast<uint32_t>(random() % c.keyTokens) : 0;
+    const uint64_t draw = random() % 20;
+    const bool shared = c.sharedHeads || c.valuesInKeys;
+    const char *kind = draw == 0   ? "repeat"
+                       : shared    ? "matrix"
+                       : draw == 1 ? "hidden"
+                       : draw == 2 ? "nonfinite"
+                       : draw == 3 ? "split"
+                                   : "matrix";
+    if (draw == 1 && !shared) c.poison = false, c.keyTokens = std::min(c.keyTokens, 70u), c.data = Data::normal;
+    if (draw == 2 && !shared) c.poison = false, c.data = Data::normal;
+    c.name = "soak" + std::to_string(number);
+    Check check{nullptr, p.tiles, p.room, c, seedFor(options.seed, c.name) % 1000000000ull};
+    for (const Kind &each : checkKinds())
+        if (std::string_view(kind) == each.name) check.kind = &each;
+    return check;
+}
+
+} // namespace vkattn::conform

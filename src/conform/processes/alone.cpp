@@ -1,0 +1,76 @@
+#include "conform/processes/alone.hpp"
+
+#include <algorithm>
+
+namespace vkattn::conform {
+namespace {
+
+using How = Stopped::How;
+
+constexpr uint32_t attempts = 64;         // a process and a device opened for each
+constexpr double longestPatience = 10;    // smaller cases than one that hangs; seconds
+constexpr double secondsForOneCheck = 60; // not all the time for the first
+
+struct Lone {
+    Outcome outcome;
+    bool ran = false; // to its end, or to a crash or hang
+};
+
+Lone runAlone(const LoneChecks &lone, const std::string &replay, double patienceSeconds) {
+    WorkerOrders orders;
+    orders.device = lone.task.index;
+    orders.name = lone.task.facts.name;
+    orders.environment = lone.task.environment;
+    orders.plan = lone.plan;
+    orders.what = WorkerOrders::What::replays;
+    orders.replays = {replay};
+    ChildProcess child([&](const ChildProcess::Channel &channel) { work(orders, channel); });
+    Lone result;
+    bool began = false;
+    Watch watch;
+    watch.patience = [&] { return patienceSeconds; };
+    watch.tick = lone.tick;
+    watch.deadline = lone.deadline;
+    watch.onMessage = [&](const Message &message) {
+        began = began || message.kind == Message::Kind::begin;
+        if (message.kind != Message::Kind::result) return true;
+        CheckResult check;
+        if (!checkFromLine(message.text, check)) return false;
+        result = {check.outcome, true};
+        return true;
+    };
+    const Stopped stopped = follow(child, watch);
+    if (!result.ran && began && (stopped.how == How::crash || stopped.how == How::hang))
+        result = {{stopped.how == How::hang ? Verdict::hang : Verdict::crash, stopped.why, {}, 0}, true};
+    return result;
+}
+
+} // namespace
+
+void shrinkInProcesses(const LoneChecks &lone, CheckResult &check) {
+    Check failing;
+    std::string ignored;
+    if (!parseReplay(check.replay, failing, ignored)) return;
+    const auto start = Watch::Clock::now();
+    const double seconds = std::min(lone.secondsLeft, secondsForOneCheck);
+    const double patience = std::min(lone.patienceSeconds, longestPatience);
+    const Lone first = runAlone(lone, check.replay, patience);
+    if (!first.ran) return;
+    const auto same = [&](const Lone &tried) { return tried.ran && tried.outcome.verdict == check.outcome.verdict; };
+    if (!same(first)) {
+        check.outcome.reason += "; it did not happen again alone, in a process of its own: what ran before it matters";
+        return;
+    }
+    std::string reason = first.outcome.reason;
+    const auto fails = [&](const Check &candidate) {
+        if (std::chrono::duration<double>(Watch::Clock::now() - start).count() > seconds) return false;
+        const Lone tried = runAlone(lone, replayText(candidate), patience);
+        if (!same(tried)) return false;
+        reason = tried.outcome.reason;
+        return true;
+    };
+    const Shrunk shrunk = shrink(failing, fails, attempts);
+    check.smallest = Smallest{replayText(shrunk.check), reason, shrunk.attempts};
+}
+
+} // namespace vkattn::conform

@@ -1,0 +1,21 @@
+// The smallest case that still crashes, hangs or loses the device, where each that is tried needs a process of its own.
+#pragma once
+
+#include "conform/processes/devices.hpp"
+#include "conform/processes/follow.hpp"
+
+namespace vkattn::conform {
+
+struct LoneChecks {
+    const DeviceTask &task;
+    const Selection &plan;
+    double patienceSeconds; // for one
+    double secondsLeft;     // for all
+    std::optional<Watch::Clock::time_point> deadline;
+    std::function<void()> tick;
+};
+
+// Sets check.smallest; or where the check does not fail alone adds that to the reason.
+void shrinkInProcesses(const LoneChecks &lone, CheckResult &check);
+
+} // namespace vkattn::conform

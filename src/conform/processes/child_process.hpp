@@ -1,0 +1,51 @@
+// A function in a process of its own, so that a driver that crashes or hangs in it takes nothing else along. Nothing is executed anew: the
+// program may have been started in ways that cannot be repeated (through a loader of its own). So before the first child the parent must
+// have loaded no driver and started no thread: a child has neither.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace vkattn::conform {
+
+class ChildProcess {
+  public:
+    // To the parent, beside standard output and standard error, on which drivers print.
+    class Channel {
+      public:
+        explicit Channel(int file) : file_(file) {}
+        void send(const std::string &line) const; // without a newline in it; ends the process where the parent is gone
+
+      private:
+        int file_;
+    };
+    using Body = std::function<void(const Channel &)>;
+
+    // Throws Failure where there are no such processes on this system, or no more.
+    explicit ChildProcess(const Body &body);
+    ~ChildProcess(); // ends it
+    ChildProcess(const ChildProcess &) = delete;
+    ChildProcess &operator=(const ChildProcess &) = delete;
+
+    enum class Event { line, ended, nothing };
+    // Waits so long for a line, or for the end. An endless line comes in pieces.
+    [[nodiscard]] Event next(std::chrono::milliseconds wait, std::string &line);
+    // False: it does not go, as where a driver waits in the kernel for a device that is stuck.
+    bool kill();
+    [[nodiscard]] const std::string &ending() const { return ending_; } // "signal 11 (SIGSEGV)", "exit status 3"
+    // The end of what it printed, on one line: lines are parted by " | ". Empty where it printed nothing.
+    [[nodiscard]] std::string lastOutput();
+
+  private:
+    bool takeLine(std::string &line);
+    void readAll();
+    bool reap();
+
+    int process_ = -1, channel_ = -1, output_ = -1;
+    std::string received_, printed_, ending_;
+    bool channelOpen_ = true;
+};
+
+} // namespace vkattn::conform

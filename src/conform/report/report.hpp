@@ -1,0 +1,96 @@
+// What `vkattn conform` found, as data. docs/conform.md describes the JSON.
+#pragma once
+
+#include "conform/checks/outcome.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vkattn::conform {
+
+constexpr const char *conformSchema = "vkattn-conform";
+constexpr int conformSchemaVersion = 1;
+
+// A device with its driver, as Vulkan describes it.
+struct DeviceFacts {
+    std::string name, driver, type; // type: deviceTypeName()
+    uint32_t vendorId = 0, deviceId = 0, apiVersion = 0, driverVersion = 0;
+    uint32_t subgroupSize = 0;
+    uint64_t deviceLocalBytes = 0, maxAllocationBytes = 0;
+    uint32_t maxStorageBufferRange = 0, maxSharedMemoryBytes = 0, maxWorkgroupInvocations = 0;
+    bool nanGuaranteed = false;            // caps.floatControlsNan
+    std::vector<std::string> matrixShapes; // "16x16x16 f16"
+    struct Kernel {
+        std::string name, reason; // reason: why it is not available, or what to know where it is
+        bool available = false;
+        bool operator==(const Kernel &) const = default;
+    };
+    std::vector<Kernel> kernels;
+    bool operator==(const DeviceFacts &) const = default;
+};
+
+struct DeviceReport {
+    DeviceFacts facts;
+    std::string problem; // empty; why this device could not be tested at all, or not to the end
+    std::vector<CheckResult> checks;
+    std::vector<Timing> timings;
+    uint32_t pipelines = 0;    // compiled
+    double compileSeconds = 0; // of them
+    double seconds = 0;        // in all
+    uint32_t restarts = 0;     // of the child process, after crashes and hangs
+    bool operator==(const DeviceReport &) const = default;
+};
+
+struct Report {
+    std::string library;    // version
+    std::string shaderHash; // vkattnShaderHash, in hexadecimal
+    std::string started;    // UTC, ISO 8601
+    std::string machine;    // operating system and processor
+    std::string extent;     // "quick", "normal", "soak 10 minutes" or "replay"
+    uint64_t seed = 0;
+    std::vector<std::string> arguments; // of the command line, after `conform`
+    std::string problem;                // empty; why no device was found
+    std::vector<DeviceReport> devices;
+    bool operator==(const Report &) const = default;
+};
+
+// Counts by verdict.
+struct Tally {
+    uint64_t pass = 0, fail = 0, unsupported = 0, crash = 0, hang = 0, notRun = 0;
+    void add(Verdict verdict);
+    [[nodiscard]] uint64_t of(Verdict verdict) const;
+    [[nodiscard]] uint64_t failures() const { return fail + crash + hang; }
+    [[nodiscard]] uint64_t ran() const { return pass + failures(); }
+    [[nodiscard]] uint64_t all() const { return ran() + unsupported + notRun; }
+};
+[[nodiscard]] Tally tallyOf(const DeviceReport &device);
+[[nodiscard]] Tally tallyOf(const Report &report);
+
+// JSON. reportFromJson throws Failure with where and what was wrong, what was expected and what to do; any bytes may come in.
+[[nodiscard]] std::string reportToJson(const Report &report);
+[[nodiscard]] Report reportFromJson(const std::string &text, const std::string &nameOfSource);
+// One check and one device's facts on one line, as the child process sends them to its parent, and back (false: not one).
+[[nodiscard]] std::string checkToLine(const CheckResult &check);
+[[nodiscard]] bool checkFromLine(const std::string &line, CheckResult &check);
+[[nodiscard]] std::string factsToLine(const DeviceFacts &facts);
+[[nodiscard]] bool factsFromLine(const std::string &line, DeviceFacts &facts);
+[[nodiscard]] std::string timingToLine(const Timing &timing);
+[[nodiscard]] bool timingFromLine(const std::string &line, Timing &timing);
+
+[[nodiscard]] std::string reportToJUnit(const Report &report); // XML of JUnit's de facto schema: a suite a device, a case a check
+[[nodiscard]] std::string reportToHtml(const Report &report);  // one file without links to anything else
+// For a terminal `columns` wide; `color` with ANSI sequences.
+[[nodiscard]] std::string reportToText(const Report &report, uint32_t columns, bool color);
+// A table of drivers and kernels in Markdown, a row for each device of the reports (docs/drivers.md).
+[[nodiscard]] std::string reportsToMarkdown(const std::vector<Report> &reports);
+
+// What differs between two reports, as text. `worse`: the second has failures that the first has not, lost a kernel, or its worst error of
+// a kernel and type grew to more than twice its size.
+struct Comparison {
+    std::string text;
+    bool worse = false;
+};
+[[nodiscard]] Comparison compareReports(const Report &a, const Report &b, const std::string &nameOfA, const std::string &nameOfB);
+
+} // namespace vkattn::conform

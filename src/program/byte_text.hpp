@@ -1,0 +1,23 @@
+// Sizes as people read them.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <iterator>
+#include <string>
+
+namespace vkattn::program {
+
+// "1.5 GiB".
+inline std::string byteText(uint64_t bytes) {
+    static constexpr const char *units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    auto value = static_cast<double>(bytes);
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < std::size(units); unit++) value /= 1024;
+    char text[32];
+    std::snprintf(text, sizeof text, value == static_cast<double>(static_cast<uint64_t>(value)) ? "%.0f %s" : "%.1f %s", value,
+                  units[unit]);
+    return text;
+}
+
+} // namespace vkattn::program

@@ -1,0 +1,262 @@
+#include "tool/arrays/inputs.hpp"
+
+#include "program/failure.hpp"
+#include "program/note.hpp"
+#include "tool/arrays/narrow_float.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace vkattn::tool {
+using namespace program;
+namespace {
+
+constexpr size_t chunkItems = 65536; // of conversions: at most 512 KiB of file at a time
+
+NpyFile openFile(const std::string &path) {
+    std::string why;
+    std::optional<NpyFile> file = NpyFile::open(path, why);
+    if (!file) throw Failure(path + ": " + why);
+    return std::move(*file);
+}
+
+// Arrays without a layout, of 32-bit words.
+bool isSmallArray(vkattn_role role) {
+    return role >= VKATTN_KEY_LENGTHS;
+}
+
+std::string roundedTypeName(vkattn_dtype dtype) {
+    return dtype == VKATTN_F32 ? "float32" : dtype == VKATTN_F16 ? "float16" : "bfloat16";
+}
+
+} // namespace
+
+Input::Input(vkattn_role role, const std::string &option, const std::string &path)
+    : role_(role), option_(option), path_(path), file_(openFile(path)) {
+    checkType();
+    if (!isSmallArray(role_)) makeLayout();
+}
+
+void Input::fail(const std::string &reason) const {
+    throw Failure(path_ + ": " + reason);
+}
+
+void Input::checkType() const {
+    const NpyType type = header().type;
+    const std::string found = "it holds " + npyTypeName(type) + ", but " + option_ + " takes ";
+    switch (role_) {
+    case VKATTN_MASK:
+        if (type != npyBool && type != npyUint8)
+            fail(found + "bool or uint8: save array != 0, or give additive values of a floating dtype to --bias");
+        return;
+    case VKATTN_BIT_MASK:
+        if (type != npyUint32)
+            fail(found + "uint32, 32 keys in a word: give a boolean mask to --mask, or pack it with np.packbits(mask, axis=-1, "
+                         "bitorder='little'), padded to 4 bytes and viewed as np.uint32");
+        return;
+    case VKATTN_KEY_LENGTHS:
+    case VKATTN_CU_SEQ_Q:
+    case VKATTN_CU_SEQ_K:
+        if (type != npyInt32 && type != npyInt64) fail(found + "int32 or int64: convert with array.astype(np.int32)");
+        return;
+    case VKATTN_DOC_IDS_Q:
+    case VKATTN_DOC_IDS_K:
+        if (type != npyInt32 && type != npyInt64 && type != npyUint32)
+            fail(found + "int32, int64 or uint32: convert with array.astype(np.int32)");
+        return;
+    default:
+        if (type != npyFloat16 && type != npyFloat32 && type != npyFloat64)
+            fail(found + "float32 or float16 (float64 is converted): " +
+                 (role_ == VKATTN_BIAS && type.itemBytes == 1 ? "give a boolean mask to --mask" : "convert with array.astype(np.float32)"));
+    }
+}
+
+void Input::makeLayout() {
+    const std::vector<uint64_t> &shape = header().shape;
+    const bool pairs = role_ == VKATTN_MASK || role_ == VKATTN_BIAS || role_ == VKATTN_BIT_MASK;
+    if (shape.size() < 2 || shape.size() > 4)
+        fail("shape " + npyShapeText(shape) + " has " + std::to_string(shape.size()) + (shape.size() == 1 ? " dimension" : " dimensions") +
+             ", expected 2 to 4: " +
+             (role_ == VKATTN_BIT_MASK ? "[query, word], [head, query, word] or [batch, head, query, word]"
+              : pairs                  ? "[query, key], [head, query, key] or [batch, head, query, key]"
+                                       : "[token, dim], [head, token, dim] or [batch, head, token, dim]"));
+    for (const uint64_t extent : shape)
+        if (extent > std::numeric_limits<uint32_t>::max())
+            fail("shape " + npyShapeText(shape) + " has a dimension of " + std::to_string(extent) + ", expected at most 4294967295");
+
+    layout_.dtype = role_ == VKATTN_MASK          ? VKATTN_BOOL8
+                    : role_ == VKATTN_BIT_MASK    ? VKATTN_BITS32
+                    : header().type == npyFloat16 ? VKATTN_F16
+                                                  : VKATTN_F32;
+    const size_t missing = 4 - shape.size();
+    std::fill_n(layout_.extent, missing, 1u);
+    // The product of non-zero extents fits in 63 bits (npy.hpp), so no stride overflows.
+    int64_t stride = 1;
+    const auto place = [&](size_t i) {
+        layout_.extent[missing + i] = static_cast<uint32_t>(shape[i]);
+        layout_.strideElems[missing + i] = stride;
+        stride *= static_cast<int64_t>(shape[i]);
+    };
+    if (header().fortranOrder)
+        for (size_t i = 0; i < shape.size(); i++) place(i);
+    else
+        for (size_t i = shape.size(); i-- > 0;) place(i);
+}
+
+void Input::roundTo(vkattn_dtype dtype) {
+    layout_.dtype = dtype;
+    rounded_ = true;
+}
+
+std::string Input::text() const {
+    return path_ + " " + npyShapeText(header().shape) + " " + npyTypeName(header().type);
+}
+
+void Input::read(std::span<std::byte> into) {
+    std::string why;
+    if (!file_.read(into, why)) fail(why);
+}
+
+HostBuffer Input::load(const vkattn_problem &problem) {
+    const bool queries = role_ == VKATTN_DOC_IDS_Q;
+    HostBuffer buffer(static_cast<size_t>(vkattnOperandBytes(&problem, role_)));
+    switch (role_) {
+    case VKATTN_MASK:
+    case VKATTN_BIT_MASK:
+        read(buffer.span());
+        break;
+    case VKATTN_KEY_LENGTHS:
+        readKeyLengths(buffer, problem.k.extent[2]);
+        break;
+    case VKATTN_CU_SEQ_Q:
+    case VKATTN_CU_SEQ_K:
+        std::memcpy(buffer.data(), offsets_.data(), buffer.bytes());
+        break;
+    case VKATTN_DOC_IDS_Q:
+    case VKATTN_DOC_IDS_K:
+        readDocumentIds(buffer, queries ? problem.q.extent[2] : problem.k.extent[2]);
+        break;
+    default:
+        readConverted(buffer, isSmallArray(role_) ? VKATTN_F32 : layout_.dtype);
+    }
+    return buffer;
+}
+
+void Input::readConverted(const HostBuffer &into, vkattn_dtype dtype) {
+    const NpyType type = header().type;
+    if (type == (dtype == VKATTN_F32 ? npyFloat32 : npyFloat16) && dtype != VKATTN_BF16) return read(into.span());
+
+    // A finite bias stays finite: -infinity would hide the pair, which is another meaning; an infinite slope is NaN at distance 0.
+    const bool clamps = role_ != VKATTN_Q && role_ != VKATTN_K && role_ != VKATTN_V;
+    constexpr double largest = std::numeric_limits<float>::max();
+    const size_t items = static_cast<size_t>(header().dataBytes / type.itemBytes);
+    std::vector<std::byte> chunk(std::min(items, chunkItems) * type.itemBytes);
+    uint64_t tooLarge = 0;
+    for (size_t begin = 0; begin < items; begin += chunkItems) {
+        const size_t count = std::min(chunkItems, items - begin);
+        read(std::span(chunk).first(count * type.itemBytes));
+        for (size_t i = 0; i < count; i++) {
+            const auto element = [&]<class T>(T value) {
+                std::memcpy(&value, chunk.data() + i * sizeof value, sizeof value);
+                return value;
+            };
+            const double value = type == npyFloat64   ? element(double{})
+                                 : type == npyFloat32 ? static_cast<double>(element(float{}))
+                                                      : static_cast<double>(widen(element(uint16_t{}), binary16));
+            bool overflowed = false;
+            if (dtype == VKATTN_F32) {
+                auto converted = static_cast<float>(value);
+                overflowed = std::isinf(converted) && !std::isinf(value);
+                if (overflowed && clamps) converted = static_cast<float>(std::copysign(largest, value));
+                std::memcpy(into.data() + (begin + i) * sizeof converted, &converted, sizeof converted);
+            } else {
+                const NarrowFloat format = dtype == VKATTN_F16 ? binary16 : bfloat16;
+                const uint16_t converted = narrow(value, format);
+                overflowed = std::isinf(widen(converted, format)) && !std::isinf(value);
+                std::memcpy(into.data() + (begin + i) * sizeof converted, &converted, sizeof converted);
+            }
+            tooLarge += overflowed ? 1 : 0;
+        }
+    }
+    if (tooLarge == 0 && (rounded_ || type != npyFloat64)) return; // asked for, or exact
+    std::string text = path_ + ": " + npyTypeName(type) + (rounded_ ? " rounded to " : " converted to ") + roundedTypeName(dtype);
+    if (tooLarge > 0)
+        text += "; " + std::to_string(tooLarge) + " values beyond its range became " + (clamps ? "the largest finite ones" : "infinite");
+    printNote(text);
+}
+
+template <class Visit> void Input::readIntegers(const Visit &visit) {
+    const NpyType type = header().type;
+    const uint64_t items = header().dataBytes / type.itemBytes;
+    std::vector<std::byte> chunk(static_cast<size_t>(std::min<uint64_t>(items, chunkItems)) * type.itemBytes);
+    for (uint64_t begin = 0; begin < items; begin += chunkItems) {
+        const auto count = static_cast<size_t>(std::min<uint64_t>(chunkItems, items - begin));
+        read(std::span(chunk).first(count * type.itemBytes));
+        for (size_t i = 0; i < count; i++) {
+            const auto element = [&]<class T>(T value) {
+                std::memcpy(&value, chunk.data() + i * sizeof value, sizeof value);
+                return int64_t{value};
+            };
+            visit(begin + i, type == npyInt64 ? element(int64_t{}) : type == npyUint32 ? element(uint32_t{}) : element(int32_t{}));
+        }
+    }
+}
+
+void Input::readKeyLengths(const HostBuffer &into, uint32_t keyTokens) {
+    auto *lengths = reinterpret_cast<uint32_t *>(into.data());
+    uint64_t clamped = 0;
+    std::string first;
+    readIntegers([&](uint64_t i, int64_t given) {
+        const int64_t length = std::clamp<int64_t>(given, 0, keyTokens);
+        if (length != given && clamped++ == 0)
+            first = std::to_string(given) + " of batch entry " + std::to_string(i) + " to " + std::to_string(length);
+        lengths[i] = static_cast<uint32_t>(length);
+    });
+    if (clamped > 0)
+        printNote(path_ + ": " + std::to_string(clamped) + " of " + std::to_string(into.bytes() / sizeof(uint32_t)) +
+                  " key lengths lie outside [0, " + std::to_string(keyTokens) + "] and were clamped, first " + first);
+}
+
+uint32_t Input::readOffsets(uint32_t tokens, const char *tokenName) {
+    const std::string all = std::to_string(tokens) + " " + tokenName + " tokens";
+    uint32_t longest = 0;
+    readIntegers([&](uint64_t i, int64_t given) {
+        const std::string found = "entry " + std::to_string(i) + " is " + std::to_string(given);
+        const std::string advice = ": save np.concatenate(([0], np.cumsum(lengths)))";
+        if (given < 0) fail(found + ", expected the offset of a token, 0 or more" + advice);
+        if (given > int64_t{std::numeric_limits<uint32_t>::max()})
+            fail(found + ", which does not fit in 32 bits, expected an offset of at most " + all + advice);
+        if (!offsets_.empty() && given < int64_t{offsets_.back()})
+            fail(found + ", below entry " + std::to_string(i - 1) + ", which is " + std::to_string(offsets_.back()) +
+                 ", expected offsets that never decrease" + advice);
+        if (given > int64_t{tokens}) fail(found + ", past the end of the " + all + advice);
+        const auto offset = static_cast<uint32_t>(given);
+        if (!offsets_.empty()) longest = std::max(longest, offset - offsets_.back());
+        offsets_.push_back(offset);
+    });
+    if (const uint32_t outside = tokens - (offsets_.back() - offsets_.front()); outside > 0)
+        printNote(path_ + ": " + std::to_string(outside) + " of the " + all +
+                  " belong to no sequence: " + (role_ == VKATTN_CU_SEQ_Q ? "their rows of the result are 0" : "no query sees them"));
+    return longest;
+}
+
+void Input::readDocumentIds(const HostBuffer &into, uint32_t tokens) {
+    if (into.bytes() == 0) return;
+    auto *ids = reinterpret_cast<uint32_t *>(into.data());
+    const uint64_t items = header().dataBytes / header().type.itemBytes, rows = items / tokens;
+    readIntegers([&](uint64_t n, int64_t given) {
+        const uint64_t row = header().fortranOrder ? n % rows : n / tokens, token = header().fortranOrder ? n / rows : n % tokens;
+        if (given < 0 || given > int64_t{std::numeric_limits<uint32_t>::max()}) {
+            const std::string at = header().shape.size() > 1 ? std::to_string(row) + ", " + std::to_string(token) : std::to_string(token);
+            fail("entry [" + at + "] is " + std::to_string(given) +
+                 ", expected a document id from 0 to 4294967295: give padding an id of its own, as np.where(ids < 0, ids.max() + 1, ids)");
+        }
+        ids[row * tokens + token] = static_cast<uint32_t>(given);
+    });
+    // One row for all batch entries.
+    for (uint64_t at = items; at < into.bytes() / sizeof(uint32_t); at++) ids[at] = ids[at - items];
+}
+
+} // namespace vkattn::tool

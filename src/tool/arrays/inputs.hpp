@@ -1,0 +1,57 @@
+// Input arrays: .npy files seen as the operands of the library.
+#pragma once
+
+#include "tool/arrays/memory.hpp"
+#include "tool/arrays/npy.hpp"
+
+#include <vkattn/problem.h>
+
+#include <string>
+#include <vector>
+
+namespace vkattn::tool {
+
+class Input {
+  public:
+    // Opens the file and checks what does not depend on other arrays: header, dtype, rank, extents of 32 bits. Throws Failure.
+    Input(vkattn_role role, const std::string &option, const std::string &path);
+
+    [[nodiscard]] vkattn_role role() const { return role_; }
+    [[nodiscard]] const std::string &option() const { return option_; }
+    [[nodiscard]] const std::string &path() const { return path_; }
+    [[nodiscard]] const NpyHeader &header() const { return file_.header(); }
+    // Tensors [batch, head, token, dim], as the file stores them: Fortran order is only other strides. Not meaningful for small arrays.
+    [[nodiscard]] const vkattn_layout &layout() const { return layout_; }
+
+    // The data will be rounded to this floating dtype, and the layout says so.
+    void roundTo(vkattn_dtype dtype);
+
+    // "k.npy (4, 8) float32", for messages.
+    [[nodiscard]] std::string text() const;
+
+    // Where each ragged sequence begins and the last one ends, among so many tokens ("query" or "key"), read now. Returns the length of the
+    // longest one. Throws Failure, with the entry, where they decrease or lead outside; notes on stderr what no sequence covers.
+    [[nodiscard]] uint32_t readOffsets(uint32_t tokens, const char *tokenName);
+
+    // Reads the data, as the problem wants it. Conversions that the user has not asked for are noted on stderr. Throws Failure.
+    [[nodiscard]] HostBuffer load(const vkattn_problem &problem);
+
+  private:
+    [[noreturn]] void fail(const std::string &reason) const;
+    void checkType() const;
+    void makeLayout();
+    void read(std::span<std::byte> into);
+    void readConverted(const HostBuffer &into, vkattn_dtype dtype);
+    void readKeyLengths(const HostBuffer &into, uint32_t keyTokens);
+    void readDocumentIds(const HostBuffer &into, uint32_t tokens);
+    template <class Visit> void readIntegers(const Visit &visit); // visit(index in the file, int64_t value)
+
+    vkattn_role role_;
+    std::string option_, path_;
+    NpyFile file_;
+    vkattn_layout layout_{};
+    bool rounded_ = false;
+    std::vector<uint32_t> offsets_;
+};
+
+} // namespace vkattn::tool

@@ -1,0 +1,319 @@
+#include "tool/arrays/job.hpp"
+
+#include "program/byte_text.hpp"
+#include "tool/options/names.hpp"
+
+#include <vkattn/vkattn.hpp>
+
+#include <algorithm>
+#include <limits>
+
+namespace vkattn::tool {
+using namespace program;
+namespace {
+
+constexpr uint32_t maxDim = 2048;
+
+enum Dimension { batch, head, token, dim };
+
+constexpr uint32_t wordsOf(uint32_t keys) {
+    return keys / 32 + (keys % 32 != 0 ? 1 : 0);
+}
+
+using Extents = uint32_t[4];
+
+// Densely packed, C order. `text` names it in messages.
+vkattn_layout dense(const std::string &text, vkattn_dtype dtype, const Extents &extent) {
+    constexpr uint64_t limit = 1ull << 60; // elements; the library's own
+    uint64_t elements = 1;
+    for (const uint64_t factor : extent) {
+        if (factor > 0 && elements > limit / factor)
+            throw Failure(text + ": its shape " + npyShapeText(std::vector<uint64_t>(extent, extent + 4)) +
+                          " is too large, its bytes overflow 64 bits");
+        elements *= std::max<uint64_t>(factor, 1);
+    }
+    return packed(dtype, extent[batch], extent[head], extent[token], extent[dim]);
+}
+
+// Queries, keys or values: of a file, or as `explain` assumes them.
+struct Operand {
+    std::string text; // for messages
+    vkattn_layout layout;
+};
+
+[[noreturn]] void disagree(const Operand &a, const Operand &b, const std::string &rule) {
+    throw Failure("shapes disagree: " + a.text + " and " + b.text + ": " + rule);
+}
+
+void requireEqual(const Operand &a, const Operand &b, Dimension dimension, const std::string &what) {
+    if (a.layout.extent[dimension] != b.layout.extent[dimension])
+        disagree(a, b,
+                 "they need the same " + what + ", not " + std::to_string(a.layout.extent[dimension]) + " and " +
+                     std::to_string(b.layout.extent[dimension]));
+}
+
+void requireSomething(const Operand &operand) {
+    const uint32_t *extent = operand.layout.extent;
+    const char *missing = extent[batch] == 0  ? "batch entries"
+                          : extent[head] == 0 ? "heads"
+                          : extent[dim] == 0  ? "elements in a row (dim)"
+                                              : nullptr;
+    if (missing != nullptr)
+        throw Failure(operand.text + ": has zero " + missing + ", expected at least 1; only the number of tokens may be 0");
+    if (extent[dim] > maxDim)
+        throw Failure(operand.text + ": its last dimension (dim) is " + std::to_string(extent[dim]) + ", expected at most " +
+                      std::to_string(maxDim) + ": split it into heads, or check the order of dimensions");
+}
+
+void checkAgreement(const Operand &q, const Operand &k, const Operand &v) {
+    for (const Operand *operand : {&q, &k, &v}) requireSomething(*operand);
+    requireEqual(q, k, batch, "batch (first of 4 dimensions)");
+    requireEqual(k, v, batch, "batch (first of 4 dimensions)");
+    requireEqual(q, k, dim, "dim (last dimension)");
+    requireEqual(k, v, head, "number of heads (third dimension from the end)");
+    requireEqual(k, v, token, "number of tokens (second dimension from the end)");
+    if (q.layout.extent[head] % k.layout.extent[head] != 0)
+        disagree(q, k,
+                 "the number of key heads must divide that of the query heads, and " + std::to_string(k.layout.extent[head]) +
+                     " does not divide " + std::to_string(q.layout.extent[head]));
+}
+
+// `pairs`: [batch, head, query, key], ragged [sequence, head, query, key] of the longest sequences.
+void checkBroadcast(const Input &input, const Extents &pairs, bool ragged) {
+    const bool words = input.role() == VKATTN_BIT_MASK;
+    std::vector<uint64_t> expected(pairs, pairs + 4);
+    if (words) expected[3] = wordsOf(pairs[3]);
+    for (size_t i = 0; i < 4; i++) {
+        const uint32_t extent = input.layout().extent[i];
+        if (extent == expected[i] || (extent == 1 && !(words && i == 3))) continue;
+        throw Failure(
+            input.text() + " does not broadcast to [" + (ragged ? "sequence" : "batch") + ", head, query, " + (words ? "word" : "key") +
+            "] = " + npyShapeText(expected) + ": counted from the last, each of its dimensions must be that or 1" +
+            (words ? ", and the last one ceil(keys / 32), one bit for each of " + std::to_string(pairs[3]) + " keys" : "") +
+            (ragged ? "; the longest sequences have " + std::to_string(pairs[2]) + " queries and " + std::to_string(pairs[3]) + " keys"
+                    : ""));
+    }
+}
+
+// One number for each of something; where that is 1 a scalar will do.
+void checkCount(const Input &input, uint32_t count, const std::string &what) {
+    const NpyHeader &header = input.header();
+    const bool scalar = header.dataBytes == header.type.itemBytes && count == 1;
+    if (!scalar && !(header.shape.size() == 1 && header.shape[0] == count))
+        throw Failure(input.text() + ": expected one " + what + ", shape (" + std::to_string(count) + ",)");
+}
+
+void checkDocumentIds(const Input &input, uint32_t batchEntries, uint32_t tokens) {
+    const std::vector<uint64_t> &shape = input.header().shape;
+    const bool fits =
+        !shape.empty() && shape.size() <= 2 && shape.back() == tokens && (shape.size() == 1 || shape[0] == batchEntries || shape[0] == 1);
+    if (!fits)
+        throw Failure(input.text() + ": expected one document id for each token, shape (" + std::to_string(tokens) + ",) or (" +
+                      std::to_string(batchEntries) + ", " + std::to_string(tokens) + ")");
+}
+
+// The offsets of ragged sequences; reads them.
+void describeRagged(vkattn_problem &problem, Input &offsetsQ, Input &offsetsK, const Operand &q, const Operand &k) {
+    constexpr uint64_t maxSequences = 1u << 30;
+    if (q.layout.extent[batch] != 1)
+        throw Failure(q.text + ": has " + std::to_string(q.layout.extent[batch]) +
+                      " batch entries, expected 1 with --cu-seqlens-q: ragged sequences lie one after the other in the tokens of "
+                      "[head, token, dim], or give padded entries with --kv-lengths");
+    for (const Input *offsets : {&offsetsQ, &offsetsK}) {
+        const std::vector<uint64_t> &shape = offsets->header().shape;
+        if (shape.size() != 1 || shape[0] < 2 || shape[0] > maxSequences + 1)
+            throw Failure(offsets->text() +
+                          ": expected where each sequence begins and the last one ends, shape (sequences + 1,) with 1 to " +
+                          std::to_string(maxSequences) + " sequences");
+    }
+    const uint64_t count = offsetsQ.header().shape[0];
+    if (offsetsK.header().shape[0] != count)
+        throw Failure("shapes disagree: " + offsetsQ.text() + " and " + offsetsK.text() + ": they need the same number of sequences, not " +
+                      std::to_string(count - 1) + " and " + std::to_string(offsetsK.header().shape[0] - 1));
+    const uint32_t queries = q.layout.extent[token], keys = k.layout.extent[token];
+    problem.sequences = static_cast<uint32_t>(count - 1);
+    // 0 would mean the totals: where all sequences are empty a length of 1 is the least that can be said.
+    problem.maxSeqQ = std::max(offsetsQ.readOffsets(queries, "query"), std::min(queries, 1u));
+    problem.maxSeqK = std::max(offsetsK.readOffsets(keys, "key"), std::min(keys, 1u));
+}
+
+void addOutput(const RunArguments &arguments, Job &job, vkattn_role role, vkattn_dtype dtype, std::vector<uint64_t> shape) {
+    const NpyType type = dtype == VKATTN_F16 ? npyFloat16 : npyFloat32;
+    job.outputs.push_back({role, arguments.files[role], type, std::move(shape), dtype, vkattnOperandBytes(&job.problem, role)});
+}
+
+// The files of a run, in the rank of the queries' file.
+void addOutputs(const RunArguments &arguments, Job &job) {
+    const vkattn_problem &problem = job.problem;
+    const std::vector<uint64_t> &queries = job.inputs[0].header().shape;
+    const std::vector<uint64_t> rows(queries.begin(), queries.end() - 1);
+    const auto with = [&](uint64_t last) {
+        std::vector<uint64_t> shape = rows;
+        shape.push_back(last);
+        return shape;
+    };
+    addOutput(arguments, job, VKATTN_OUT, problem.out.dtype, with(problem.out.extent[dim]));
+    if (!arguments.files[VKATTN_LSE].empty()) addOutput(arguments, job, VKATTN_LSE, VKATTN_F32, rows);
+    if (!arguments.files[VKATTN_WEIGHTS].empty()) {
+        const uint32_t *extent = problem.weights.extent; // the rows of a ragged batch are not those of its weights
+        addOutput(arguments, job, VKATTN_WEIGHTS, VKATTN_F32,
+                  problem.sequences > 0 ? std::vector<uint64_t>(extent, extent + 4) : with(extent[3]));
+    }
+}
+
+struct NamedBytes {
+    std::string path;
+    uint64_t bytes;
+};
+
+void checkMemory(const std::vector<NamedBytes> &arrays) {
+    uint64_t bytes = 0;
+    bool overflow = false;
+    std::string largest;
+    uint64_t largestBytes = 0;
+    for (const NamedBytes &array : arrays) {
+        overflow = overflow || array.bytes > std::numeric_limits<uint64_t>::max() - bytes;
+        bytes += array.bytes;
+        if (array.bytes >= largestBytes) largestBytes = array.bytes, largest = array.path;
+    }
+    const uint64_t usable = usableMemoryBytes();
+    if (overflow || bytes > std::numeric_limits<size_t>::max() / 2 || (usable > 0 && bytes > usable))
+        throw Failure("not enough memory: the arrays take " + (overflow ? "more than 16 EiB" : byteText(bytes)) + " (the largest is " +
+                      largest + " with " + byteText(largestBytes) + "), this machine has " + (usable > 0 ? byteText(usable) : "less") +
+                      ": split the work over batch entries, heads or queries");
+}
+
+// What goes with pairs or with rows, once the extents are known: files of the job, and what is assumed to be there.
+void describeOptions(Job &job, const Extents &pairs, const Assumptions &assumed) {
+    vkattn_problem &problem = job.problem;
+    const bool ragged = problem.sequences > 0;
+    for (const Input &input : job.inputs) {
+        switch (input.role()) {
+        case VKATTN_MASK:
+        case VKATTN_BIT_MASK:
+        case VKATTN_BIAS:
+            checkBroadcast(input, pairs, ragged);
+            (input.role() == VKATTN_MASK ? problem.mask : input.role() == VKATTN_BIAS ? problem.bias : problem.bitMask) = input.layout();
+            continue;
+        case VKATTN_KEY_LENGTHS:
+            checkCount(input, pairs[batch], "key length for each batch entry");
+            break;
+        case VKATTN_ALIBI_SLOPES:
+            checkCount(input, pairs[head], "slope for each query head");
+            break;
+        case VKATTN_SINKS:
+            checkCount(input, pairs[head], "sink for each query head");
+            break;
+        case VKATTN_DOC_IDS_Q:
+        case VKATTN_DOC_IDS_K:
+            checkDocumentIds(input, problem.q.extent[batch], (input.role() == VKATTN_DOC_IDS_Q ? problem.q : problem.k).extent[token]);
+            break;
+        default:
+            break;
+        }
+        if (input.role() >= VKATTN_KEY_LENGTHS) problem.presentRoles |= 1u << input.role();
+    }
+    const auto assumes = [&](vkattn_role role) { return (assumed.roles >> role & 1) != 0; };
+    // Masks and biases broadcast over batch entries and heads, as most do.
+    if (assumes(VKATTN_MASK)) problem.mask = packed(VKATTN_BOOL8, 1, 1, pairs[2], pairs[3]);
+    if (assumes(VKATTN_BIAS)) problem.bias = packed(assumed.dtype, 1, 1, pairs[2], pairs[3]);
+    if (assumes(VKATTN_BIT_MASK)) problem.bitMask = packed(VKATTN_BITS32, 1, 1, pairs[2], wordsOf(pairs[3]));
+    constexpr uint32_t smallArrays = (1u << VKATTN_WORKSPACE) - (1u << VKATTN_KEY_LENGTHS);
+    problem.presentRoles |= assumed.roles & smallArrays;
+    if (assumed.sequences > 0) problem.presentRoles |= 1u << VKATTN_CU_SEQ_Q | 1u << VKATTN_CU_SEQ_K;
+}
+
+Job describe(const RunArguments &arguments, const Assumptions &assumed) {
+    Job job;
+    Operand operands[3];
+    for (const OperandName &name : operandNames)
+        if (!isOutput(name.role) && !arguments.files[name.role].empty())
+            job.inputs.emplace_back(name.role, name.option, arguments.files[name.role]);
+    for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V}) {
+        Operand &operand = operands[role];
+        if (std::vector<uint32_t> shape = assumed.shapes[role]; !shape.empty()) {
+            operand.text = std::string("--shape") + (operandName(role).option + 1);
+            char separator = ' ';
+            for (const uint32_t extent : shape) {
+                operand.text += separator;
+                operand.text += std::to_string(extent);
+                separator = ',';
+            }
+            shape.insert(shape.begin(), 4 - shape.size(), 1u);
+            operand.layout = dense(operand.text, assumed.dtype, {shape[batch], shape[head], shape[token], shape[dim]});
+        } else {
+            operand.text = job.inputs[role].text();
+            operand.layout = job.inputs[role].layout();
+        }
+    }
+    const vkattn_dtype outDtype = arguments.outDtype.value_or(operands[VKATTN_Q].layout.dtype);
+    if (arguments.roundTo) {
+        for (Operand &operand : operands) operand.layout.dtype = *arguments.roundTo;
+        for (Input &input : job.inputs)
+            if (input.role() <= VKATTN_V) input.roundTo(*arguments.roundTo);
+    }
+    const auto &[q, k, v] = operands;
+    checkAgreement(q, k, v);
+
+    vkattn_problem &problem = job.problem;
+    problem.structSize = sizeof problem;
+    problem.flags = arguments.flags;
+    problem.kernel = arguments.kernel;
+    problem.sliceCount = arguments.slices;
+    problem.q = q.layout;
+    problem.k = k.layout;
+    problem.v = v.layout;
+    problem.scale = arguments.scale;
+    problem.softcap = arguments.softcap;
+    problem.windowLeft = arguments.windowLeft;
+    problem.windowRight = arguments.windowRight;
+    problem.sequences = assumed.sequences;
+    problem.maxSeqQ = assumed.maxSeqQ;
+    problem.maxSeqK = assumed.maxSeqK;
+    const auto offsets = std::find_if(job.inputs.begin(), job.inputs.end(), [](const Input &i) { return i.role() == VKATTN_CU_SEQ_Q; });
+    if (offsets != job.inputs.end()) {
+        checkMemory({{offsets[0].path(), offsets[0].header().dataBytes}, {offsets[1].path(), offsets[1].header().dataBytes}});
+        describeRagged(problem, offsets[0], offsets[1], q, k); // the table of operands has them one after the other
+    }
+    const bool ragged = problem.sequences > 0;
+    const uint32_t *extent = q.layout.extent;
+    const Extents pairs = {ragged ? problem.sequences : extent[batch], extent[head], problem.maxSeqQ > 0 ? problem.maxSeqQ : extent[token],
+                           problem.maxSeqK > 0 ? problem.maxSeqK : k.layout.extent[token]};
+    describeOptions(job, pairs, assumed);
+
+    const auto wants = [&](vkattn_role role) { return !arguments.files[role].empty() || (assumed.roles >> role & 1) != 0; };
+    const auto output = [&](vkattn_role role, vkattn_dtype dtype, const Extents &extents) {
+        return dense(std::string(operandName(role).option) + " " + arguments.files[role], dtype, extents);
+    };
+    problem.out = output(VKATTN_OUT, outDtype, {extent[batch], extent[head], extent[token], v.layout.extent[dim]});
+    if (wants(VKATTN_LSE)) problem.lse = output(VKATTN_LSE, VKATTN_F32, {extent[batch], extent[head], extent[token], 1});
+    if (wants(VKATTN_WEIGHTS)) problem.weights = output(VKATTN_WEIGHTS, VKATTN_F32, pairs);
+
+    vkattn_diagnostic why{};
+    if (vkattnValidateProblem(&problem, &why) != VKATTN_OK) {
+        std::string given;
+        for (const Operand &operand : operands)
+            if (!assumed.shapes[0].empty()) given += (given.empty() ? " (given " : ", ") + operand.text;
+        for (const Input &input : job.inputs) given += (given.empty() ? " (given " : ", ") + input.option() + " " + input.text();
+        throw Failure(why.message + given + ")");
+    }
+    return job;
+}
+
+} // namespace
+
+Job describeJob(const RunArguments &arguments) {
+    Job job = describe(arguments, {});
+    addOutputs(arguments, job);
+    std::vector<NamedBytes> arrays;
+    for (const Input &input : job.inputs) arrays.push_back({input.path(), vkattnOperandBytes(&job.problem, input.role())});
+    for (const OutputArray &output : job.outputs) arrays.push_back({output.path, output.bytes});
+    checkMemory(arrays);
+    return job;
+}
+
+Job describeJob(const ExplainArguments &arguments) {
+    return describe(arguments.run, arguments.assumed);
+}
+
+} // namespace vkattn::tool

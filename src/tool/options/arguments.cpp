@@ -1,0 +1,394 @@
+#include "tool/options/arguments.hpp"
+
+#include "tool/options/names.hpp"
+#include "tool/options/option_values.hpp"
+
+#include <vkattn/vkattn.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <span>
+
+namespace vkattn::tool {
+using namespace program;
+namespace {
+
+constexpr uint32_t maxSlices = 1000000;
+constexpr uint32_t maxRepeat = 1000000;                                     // one time is kept of each
+constexpr uint32_t maxDim = 2048, maxTuneSeconds = 86400, maxTuneDims = 12; // rows of a tuning file
+
+// What was typed, before its meaning is checked.
+struct RawRun {
+    std::string causal, align, window, scale, softcap, roundTo, outDtype, device, tuning, verdicts, kernel, slices, verify, repeat;
+    std::string shapes[3], dtype, with, ragged; // explain
+};
+
+// The words of `explain --with`, and the roles that each stands for.
+struct Presence {
+    const char *word;
+    uint32_t roles;
+};
+constexpr Presence presences[] = {{"mask", 1u << VKATTN_MASK},
+                                  {"bitmask", 1u << VKATTN_BIT_MASK},
+                                  {"bias", 1u << VKATTN_BIAS},
+                                  {"alibi", 1u << VKATTN_ALIBI_SLOPES},
+                                  {"sinks", 1u << VKATTN_SINKS},
+                                  {"lengths", 1u << VKATTN_KEY_LENGTHS},
+                                  {"documents", 1u << VKATTN_DOC_IDS_Q | 1u << VKATTN_DOC_IDS_K},
+                                  {"lse", 1u << VKATTN_LSE},
+                                  {"weights", 1u << VKATTN_WEIGHTS}};
+
+float parseFloat(const std::string &option, const std::string &text, bool allowNegative) {
+    const std::string expected = allowNegative ? "a finite number" : "a finite number of 0 or more (0 = none)";
+    char *end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (text.empty() || *end != '\0') badValue(option, expected, text);
+    const auto rounded = static_cast<float>(value);
+    if (!std::isfinite(rounded) || (!allowNegative && value < 0)) badValue(option, expected, text);
+    if (value != 0 && rounded == 0)
+        throw Failure(option + " " + text + " is too small for float32, where it would be 0: give 0 or a larger number");
+    return rounded;
+}
+
+// True for top-left.
+bool parseAlignment(const std::string &option, const std::string &text) {
+    if (text != "top-left" && text != "bottom-right") badValue(option, "top-left or bottom-right", text);
+    return text == "top-left";
+}
+
+void parseWindow(const std::string &text, RunArguments &run) {
+    const size_t comma = text.find(',');
+    if (comma == std::string::npos || !parseInteger(std::string_view(text).substr(0, comma), run.windowLeft) ||
+        !parseInteger(std::string_view(text).substr(comma + 1), run.windowRight))
+        badValue("--window", "two integers LEFT,RIGHT like 127,0 (-1 = open on that side)", text);
+    if (run.windowLeft < -1 || run.windowRight < -1)
+        throw Failure("negative window '" + text +
+                      "': each side of --window is the number of keys seen there, 0 or more, or -1 for all of them");
+    run.flags |= VKATTN_WINDOW;
+}
+
+void interpretAlignment(const CLI::App &app, const RawRun &raw, RunArguments &run) {
+    const bool causal = app.count("--causal") > 0, aligned = app.count("--align") > 0;
+    const bool causalTopLeft = causal && parseAlignment("--causal", raw.causal);
+    const bool alignTopLeft = aligned && parseAlignment("--align", raw.align);
+    if (app.count("--window") > 0) parseWindow(raw.window, run);
+    if (causal && aligned && causalTopLeft != alignTopLeft)
+        throw Failure("--causal " + raw.causal + " and --align " + raw.align +
+                      " disagree: --causal names the alignment of the window too, leave --align out");
+    if (causal) run.flags |= VKATTN_CAUSAL;
+    if (causalTopLeft || alignTopLeft) run.flags |= VKATTN_ALIGN_TOP_LEFT;
+}
+
+// How the user has said that an operand takes part; empty where it does not. `assumed`: what `explain` was told without files.
+std::string spelling(const RunArguments &run, const Assumptions &assumed, vkattn_role role) {
+    if (!run.files[role].empty()) return operandName(role).option;
+    if (assumed.sequences > 0 && (role == VKATTN_CU_SEQ_Q || role == VKATTN_CU_SEQ_K)) return "--ragged";
+    for (const Presence &presence : presences)
+        if ((assumed.roles & presence.roles) != 0 && (presence.roles >> role & 1) != 0) return std::string("--with ") + presence.word;
+    return "";
+}
+
+void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumptions &assumed) {
+    const auto given = [&](vkattn_role role) { return spelling(run, assumed, role); };
+    if (app.count("--align") > 0 && (run.flags & (VKATTN_CAUSAL | VKATTN_WINDOW)) == 0 && given(VKATTN_ALIBI_SLOPES).empty())
+        throw Failure("--align says where a query stands among the keys, and nothing asks for that: add --window, --causal or --alibi, or "
+                      "leave --align out");
+    const auto both = [&](vkattn_role a, vkattn_role b) { return !given(a).empty() && !given(b).empty(); };
+    if (both(VKATTN_MASK, VKATTN_BIT_MASK))
+        throw Failure(given(VKATTN_MASK) + " and " + given(VKATTN_BIT_MASK) +
+                      " are both given, expected one boolean mask: combine them into one of the two with a logical and");
+    if (both(VKATTN_KEY_LENGTHS, VKATTN_CU_SEQ_K))
+        throw Failure(given(VKATTN_KEY_LENGTHS) + " and " + given(VKATTN_CU_SEQ_K) +
+                      " are both given, expected one of them: ragged sequences have their lengths in the offsets, so leave " +
+                      given(VKATTN_KEY_LENGTHS) + " out, or give padded [batch, head, token, dim] arrays without offsets");
+    const auto pair = [&](vkattn_role a, vkattn_role b, const char *reason) {
+        if (given(a).empty() == given(b).empty()) return;
+        const vkattn_role missing = given(a).empty() ? a : b, present = given(a).empty() ? b : a;
+        throw Failure(given(present) + " is given without " + operandName(missing).option + ", expected both or none: " + reason);
+    };
+    pair(VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K, "queries and keys each have offsets; where they are the same, give the same file twice");
+    pair(VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K,
+         "a query sees the keys of its own document; where the ids are the same, give the same file twice");
+}
+
+void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
+    refuseMissingValues(app);
+    interpretAlignment(app, raw, run);
+    if (app.count("--scale") > 0) {
+        run.scale = parseFloat("--scale", raw.scale, true);
+        run.flags |= VKATTN_SCALE;
+    }
+    if (app.count("--softcap") > 0) run.softcap = parseFloat("--softcap", raw.softcap, false);
+    if (app.count("--device") > 0) run.device = raw.device;
+    if (app.count("--tuning") > 0) run.tuning = raw.tuning;
+    if (app.count("--verdicts") > 0) run.verdicts = raw.verdicts;
+    if (run.tuning && !run.findTuning)
+        throw Failure("--tuning names a file and --no-tuning wants the built-in tiles: give one of the two and not both");
+    if (app.count("--kernel") > 0) run.kernel = static_cast<vkattn_kernel>(parseWord("--kernel", raw.kernel, kernelNames));
+    const std::span<const char *const> floats = std::span(dtypeNames).first(VKATTN_BF16 + 1);
+    if (app.count("--round-to") > 0) // f32 is what arrays are without it
+        run.roundTo = static_cast<vkattn_dtype>(VKATTN_F16 + parseWord("--round-to", raw.roundTo, floats.subspan(VKATTN_F16)));
+    if (app.count("--out-dtype") > 0) run.outDtype = static_cast<vkattn_dtype>(parseWord("--out-dtype", raw.outDtype, floats));
+    if (app.count("--verify") > 0) {
+        run.verify.emplace();
+        if (raw.verify == "all")
+            run.verify->allRows = true;
+        else if (!raw.verify.empty() && (!parseInteger(raw.verify, run.verify->rows) || run.verify->rows == 0))
+            badValue("--verify", "nothing, =all or the number of rows to check, like =1000", raw.verify);
+    }
+    if (app.count("--slices") > 0 && (!parseInteger(raw.slices, run.slices) || run.slices == 0 || run.slices > maxSlices))
+        badValue("--slices", "a whole number from 1 to " + std::to_string(maxSlices), raw.slices);
+    if (app.count("--repeat") > 0 && (!parseInteger(raw.repeat, run.repeat) || run.repeat == 0 || run.repeat > maxRepeat))
+        badValue("--repeat", "a whole number from 1 to " + std::to_string(maxRepeat), raw.repeat);
+}
+
+void interpretShapes(const CLI::App &app, const RawRun &raw, ExplainArguments &explain) {
+    static constexpr const char *names[] = {"--shape-q", "--shape-k", "--shape-v"};
+    Assumptions &assumed = explain.assumed;
+    const std::string *files = explain.run.files;
+    const bool anyFile = !files[VKATTN_Q].empty() || !files[VKATTN_K].empty() || !files[VKATTN_V].empty();
+    bool anyShape = false;
+    for (size_t i = 0; i < 3; i++) {
+        if (app.count(names[i]) == 0) continue;
+        anyShape = true;
+        std::vector<uint32_t> &shape = assumed.shapes[i];
+        if (!parseList(raw.shapes[i], shape) || shape.size() < 2 || shape.size() > 4)
+            badValue(names[i], "2 to 4 whole numbers [BATCH,[HEADS,]]TOKENS,DIM like 1,8,4096,64", raw.shapes[i]);
+    }
+    if (anyShape && anyFile)
+        throw Failure("--shape-q, --shape-k and --shape-v stand in place of the files --q, --k and --v: give one kind and not both");
+    if (anyShape ? assumed.shapes[0].empty() || assumed.shapes[1].empty()
+                 : files[VKATTN_Q].empty() || files[VKATTN_K].empty() || files[VKATTN_V].empty())
+        throw Failure("explain needs arrays or their shapes: give --q, --k and --v, or --shape-q, --shape-k and where it differs from the "
+                      "keys' --shape-v");
+    if (anyShape && assumed.shapes[2].empty()) assumed.shapes[2] = assumed.shapes[1];
+    if (app.count("--dtype") > 0) {
+        if (!anyShape) throw Failure("--dtype is the type of --shape-q, --shape-k and --shape-v; files have their own, so leave it out");
+        assumed.dtype = static_cast<vkattn_dtype>(parseWord("--dtype", raw.dtype, std::span(dtypeNames).first(VKATTN_BF16 + 1)));
+    }
+}
+
+void interpretExplain(const CLI::App &app, const RawRun &raw, ExplainArguments &explain) {
+    Assumptions &assumed = explain.assumed;
+    interpretShapes(app, raw, explain);
+    for (size_t begin = 0, end = 0; app.count("--with") > 0 && end != std::string::npos; begin = end + 1) {
+        end = raw.with.find(',', begin);
+        const std::string word = raw.with.substr(begin, end - begin);
+        std::string words;
+        const Presence *found = nullptr;
+        for (const Presence &presence : presences) {
+            words += (words.empty() ? "" : ", ") + std::string(presence.word);
+            if (word == presence.word) found = &presence;
+        }
+        if (found == nullptr) badValue("--with", "a list like mask,sinks of " + words, word);
+        for (const OperandName &name : operandNames)
+            if ((found->roles >> name.role & 1) != 0 && !explain.run.files[name.role].empty())
+                throw Failure("--with " + word + " stands in place of a file, and " + name.option + " gives one: leave one of the two out");
+        assumed.roles |= found->roles;
+    }
+    if (app.count("--ragged") > 0) {
+        std::vector<uint32_t> numbers;
+        if (!parseList(raw.ragged, numbers) || (numbers.size() != 1 && numbers.size() != 3) || numbers[0] == 0)
+            badValue("--ragged", "SEQUENCES or SEQUENCES,QUERIES,KEYS like 8,1024,1024 (the most that one sequence has)", raw.ragged);
+        for (const vkattn_role role : {VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K})
+            if (!explain.run.files[role].empty())
+                throw Failure(std::string("--ragged stands in place of files, and ") + operandName(role).option +
+                              " gives one: leave one of the two out");
+        assumed.sequences = numbers[0];
+        if (numbers.size() == 3) assumed.maxSeqQ = numbers[1], assumed.maxSeqK = numbers[2];
+    }
+}
+
+void addExplainOptions(CLI::App &app, RawRun &raw) {
+    const auto value = [&](const char *name, std::string &target, const char *type, const char *text) {
+        app.add_option(name, target, text)->type_name(type);
+    };
+    value("--shape-q", raw.shapes[0], "B,H,N,D", "Shape of the queries, in place of --q; 2 to 4 numbers");
+    value("--shape-k", raw.shapes[1], "B,H,N,D", "Shape of the keys, in place of --k");
+    value("--shape-v", raw.shapes[2], "B,H,N,D", "Shape of the values, in place of --v; default: that of the keys");
+    value("--dtype", raw.dtype, "f32|f16|bf16", "Type of these, and of a bias in --with; default f32");
+    value("--with", raw.with, "LIST",
+          "What takes part without a file, as mask,sinks: mask, bitmask, bias (these [query, key], broadcast), alibi, sinks, lengths, "
+          "documents, lse, weights");
+    value("--ragged", raw.ragged, "S[,Q,K]", "As with --cu-seqlens-q and -k: S sequences, of at most Q queries and K keys");
+    app.footer(
+        "Every option of `vkattn run` is taken, so that a run is explained by changing that word. Of files only headers are read (and "
+        "--cu-seqlens-q and -k); nothing is computed or written, and --out, --verify and --repeat do nothing.");
+}
+
+constexpr const char *verdictsType = "FILE|none", *verdictsText = "Where to keep which kernels' self-tests have passed or failed on a "
+                                                                  "device; default ~/.cache/vkattn/verdicts";
+
+void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run, bool arraysRequired) {
+    const auto file = [&](vkattn_role role, const char *text) {
+        return app.add_option(operandName(role).option, run.files[role], text)->type_name("FILE");
+    };
+    const auto value = [&](const char *name, std::string &target, const char *type, const char *text) {
+        return app.add_option(name, target, text)->type_name(type);
+    };
+    file(VKATTN_Q, "Queries: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")
+        ->required(arraysRequired);
+    file(VKATTN_K, "Keys, likewise; their number of heads divides that of the queries")->required(arraysRequired);
+    file(VKATTN_V, "Values, likewise; as many heads and tokens as the keys")->required(arraysRequired);
+    file(VKATTN_OUT, "Where to write the result, in the rank of the queries")->required(arraysRequired);
+    value("--round-to", raw.roundTo, "f16|bf16", "Round queries, keys and values to this type and compute with them so");
+    value("--out-dtype", raw.outDtype, "f32|f16|bf16",
+          "Type of the result; default: that of the queries' file. .npy has no bf16: it is written as float32");
+    file(VKATTN_MASK, "bool or uint8 [query, key], [head, query, key] or [batch, head, query, key], 1 where it broadcasts; 0 hides");
+    file(VKATTN_BIT_MASK,
+         "uint32 of such a shape, 32 keys in a word, the first in its lowest bit, and so ceil(keys / 32) words in a row; 0 hides");
+    file(VKATTN_BIAS, "float32 or float16 of a mask's shape, added to the scores; -inf hides");
+    file(VKATTN_ALIBI_SLOPES, "float32 or float16 [head]: the slope times the key's distance from the query's position is subtracted");
+    file(VKATTN_SINKS, "float32 or float16 [head]: a score that takes part in the softmax and has no value; -inf is none");
+    value("--causal", raw.causal, "ALIGNMENT", "top-left or bottom-right: hide keys after the query's own position");
+    value("--align", raw.align, "ALIGNMENT",
+          "top-left or bottom-right (default): where queries stand among the keys, for --window and --alibi without --causal");
+    value("--window", raw.window, "L,R", "How many keys a query sees on the left and right of its position; -1 = all");
+    value("--scale", raw.scale, "NUMBER", "Factor of the scores; default 1/sqrt(dim)");
+    value("--softcap", raw.softcap, "NUMBER", "c > 0: scores become c * tanh(score / c); default 0 = none");
+    file(VKATTN_KEY_LENGTHS, "int32 or int64 [batch]: how many keys each batch entry has");
+    file(VKATTN_CU_SEQ_Q,
+         "int32 or int64 [sequence + 1]: sequence n has the queries from entry n up to entry n + 1 (FlashAttention's varlen)");
+    file(VKATTN_CU_SEQ_K, "The same for keys and values; masks and biases are then [sequence, head, query, key] of the longest sequences");
+    file(VKATTN_DOC_IDS_Q, "int32, int64 or uint32 [token] or [batch, token]: a query sees keys of its own document only");
+    file(VKATTN_DOC_IDS_K, "The same for keys");
+    file(VKATTN_LSE, "Also write the log-sum-exp of the scores, float32 [..., query]");
+    file(VKATTN_WEIGHTS, "Also write the attention weights, float32 [..., query, key]; with --cu-seqlens-q [sequence, head, query, key]");
+    app.add_flag_callback(
+        "--deterministic", [&run] { run.flags |= VKATTN_DETERMINISTIC; },
+        "Bitwise the same result whatever the batch size, on one device and kernel");
+    value("--device", raw.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
+    value("--kernel", raw.kernel, "NAME",
+          "auto (default), staged, flash, decode, flash_coopmat or flash_coopmat2: which Vulkan kernel computes");
+    value("--slices", raw.slices, "N", "Submit the work to the device in N nearly equal pieces, so that none runs for long; default 1");
+    value("--tuning", raw.tuning, "FILE", "Tiles that `vkattn tune` has measured; default: its file for this device, where there is one");
+    app.add_flag_callback(
+        "--no-tuning", [&run] { run.findTuning = false; }, "Do not look for that file: the built-in tiles");
+    value("--verdicts", raw.verdicts, verdictsType, verdictsText);
+    value("--verify", raw.verify, "all|ROWS",
+          "--verify, --verify=all or --verify=ROWS: compare with the double-precision CPU oracle; "
+          "alone: every row of small problems, else a sample")
+        ->expected(0, 1);
+    app.add_flag_callback(
+        "--no-fallback", [&run] { run.allowFallback = false; }, "End with status 3 rather than compute on the CPU");
+    value("--repeat", raw.repeat, "N", "Compute this often (above 1: after an untimed run) and print the median time");
+    app.add_flag("--json", run.json, "Print one JSON object instead of text");
+    app.footer(
+        "Exit status: 0 success, 1 verification failed, 2 bad usage or input, 3 the device cannot be used and --no-fallback was given.");
+}
+
+void addTuneOptions(CLI::App &app, TuneArguments &tune, std::string &seconds, std::string &dims) {
+    app.add_option("--device", tune.device, "A device that `vkattn info` lists; default: the best device")->type_name("INDEX|NAME");
+    app.add_option("--out", tune.out, "Where to write; default: where `vkattn run` looks, ~/.config/vkattn/tuning-DEVICE.txt")
+        ->type_name("FILE");
+    app.add_option("--seconds", seconds, "Stop measuring after about so long; default 120")->type_name("N");
+    app.add_option("--dims", dims, "The head dims to measure, each for those from the one before (or half) up to it; default 64,128")
+        ->type_name("N,N...");
+    app.add_flag("--json", tune.json, "Print one JSON object instead of text");
+    app.footer(
+        "Exit status: 0 success, whether or not anything was faster than the built-in tiles; 1 these compute wrongly on this device; "
+        "2 bad usage or output; 3 the device cannot be used.");
+}
+
+void interpretTune(const CLI::App &app, const std::string &seconds, const std::string &dims, TuneArguments &tune) {
+    refuseMissingValues(app);
+    if (app.count("--seconds") > 0 && (!parseInteger(seconds, tune.seconds) || tune.seconds == 0 || tune.seconds > maxTuneSeconds))
+        badValue("--seconds", "a whole number from 1 to " + std::to_string(maxTuneSeconds), seconds);
+    if (app.count("--dims") > 0) {
+        const bool good = parseList(dims, tune.dims) &&
+                          std::all_of(tune.dims.begin(), tune.dims.end(), [](uint32_t dim) { return dim > 0 && dim <= maxDim; });
+        if (!good || tune.dims.size() > maxTuneDims)
+            badValue("--dims", "1 to " + std::to_string(maxTuneDims) + " head dims from 1 to " + std::to_string(maxDim) + " like 64,128",
+                     dims);
+        std::sort(tune.dims.begin(), tune.dims.end());
+        tune.dims.erase(std::unique(tune.dims.begin(), tune.dims.end()), tune.dims.end());
+    }
+}
+
+} // namespace
+
+std::string versionText() {
+    const uint32_t version = vkattnVersion();
+    return std::to_string(version >> 22) + "." + std::to_string(version >> 12 & 0x3ff) + "." + std::to_string(version & 0xfff);
+}
+
+CommandLine parseCommandLine(int argc, const char *const *argv) {
+    CommandLine line;
+    RawRun raw;
+    RunArguments run;
+    RawRun rawExplain;
+    ExplainArguments explain;
+    InfoArguments info;
+    CLI::App app("Attention for Vulkan: softmax(Q K^T) V on any Vulkan device, or the CPU.", "vkattn");
+    app.allow_windows_style_options(false); // /path is a file
+    app.set_version_flag("--version", "vkattn " + versionText());
+    CLI::App *runCommand = app.add_subcommand("run", "Compute attention over .npy arrays");
+    runCommand->allow_windows_style_options(false);
+    addRunOptions(*runCommand, raw, run, true);
+    CLI::App *explainCommand = app.add_subcommand(
+        "explain", "Tell which kernel would compute a problem on a device, why, and what that costs, without running it");
+    explainCommand->allow_windows_style_options(false);
+    addRunOptions(*explainCommand, rawExplain, explain.run, false);
+    addExplainOptions(*explainCommand, rawExplain);
+    CLI::App *infoCommand =
+        app.add_subcommand("info", "List every device: limits, features, what kernels it can run and why not the others");
+    infoCommand->allow_windows_style_options(false);
+    std::string infoVerdicts;
+    infoCommand->add_option("--verdicts", infoVerdicts, verdictsText)->type_name(verdictsType);
+    infoCommand->add_flag("--json", info.json, "Print one JSON object instead of text");
+    TuneArguments tune;
+    std::string tuneSeconds, tuneDims;
+    CLI::App *tuneCommand = app.add_subcommand(
+        "tune", "Measure which tiles of the flash and decode kernels are fastest on a device, and write them to a file that run uses");
+    tuneCommand->allow_windows_style_options(false);
+    addTuneOptions(*tuneCommand, tune, tuneSeconds, tuneDims);
+    ConformParser conform;
+    CLI::App *conformCommand = app.add_subcommand(
+        "conform", "Test devices and their drivers: every kernel, every option, hostile input; with reports for people and for CI");
+    conformCommand->allow_windows_style_options(false);
+    conform.addOptions(*conformCommand);
+
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError &error) {
+        if (error.get_exit_code() != 0)
+            throw Failure(std::string(error.what()) + ": see vkattn " +
+                          (runCommand->parsed()       ? "run --help"
+                           : explainCommand->parsed() ? "explain --help"
+                           : tuneCommand->parsed()    ? "tune --help"
+                           : conformCommand->parsed() ? "conform --help"
+                                                      : "--help"));
+        app.exit(error); // help or version, on stdout
+        return line;
+    }
+    if (runCommand->parsed()) {
+        interpret(*runCommand, raw, run);
+        checkConflicts(*runCommand, run, {});
+        line.run = run;
+    } else if (explainCommand->parsed()) {
+        interpret(*explainCommand, rawExplain, explain.run);
+        interpretExplain(*explainCommand, rawExplain, explain);
+        checkConflicts(*explainCommand, explain.run, explain.assumed);
+        line.explain = explain;
+    } else if (infoCommand->parsed()) {
+        refuseMissingValues(*infoCommand);
+        if (infoCommand->count("--verdicts") > 0) info.verdicts = infoVerdicts;
+        line.info = info;
+    } else if (tuneCommand->parsed()) {
+        interpretTune(*tuneCommand, tuneSeconds, tuneDims, tune);
+        line.tune = tune;
+    } else if (conformCommand->parsed()) {
+        line.conform = conform.interpret(*conformCommand);
+        line.conform->commandLine.assign(argv + 1, argv + argc);
+    } else {
+        std::cerr << app.help();
+        line.status = ExitStatus::badInput;
+    }
+    return line;
+}
+
+} // namespace vkattn::tool

@@ -1,0 +1,83 @@
+// The command line, checked and turned into the library's terms. No file is touched here.
+#pragma once
+
+#include "program/failure.hpp"
+#include "tool/options/conform_arguments.hpp"
+
+#include <vkattn/problem.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vkattn::tool {
+
+struct VerifyRequest {
+    bool allRows = false;
+    uint64_t rows = 0; // 0: the library chooses
+};
+
+struct RunArguments {
+    std::string files[VKATTN_WORKSPACE]; // by role: paths, empty where the option was not given
+
+    uint32_t flags = 0; // vkattn_flag_bits
+    int32_t windowLeft = 0, windowRight = 0;
+    float scale = 0, softcap = 0;
+    std::optional<vkattn_dtype> roundTo;  // of q, k and v; otherwise as their files
+    std::optional<vkattn_dtype> outDtype; // otherwise as q's file
+    vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
+    uint32_t slices = 1;
+
+    std::optional<std::string> device;
+    bool allowFallback = true;
+    std::optional<std::string> tuning;   // a file; otherwise
+    bool findTuning = true;              // the one in the default place, where there is one
+    std::optional<std::string> verdicts; // a file, or empty or "none"; otherwise the default place
+    std::optional<VerifyRequest> verify;
+    uint32_t repeat = 1;
+    bool json = false;
+};
+
+// What `explain` takes in place of files.
+struct Assumptions {
+    std::vector<uint32_t> shapes[3]; // of q, k and v, 2 to 4 dimensions; all empty where files are given
+    vkattn_dtype dtype = VKATTN_F32; // of these, and of what `roles` names
+    uint32_t roles = 0;              // 1 << role: takes part, in its full shape or as the plainest broadcast (job.cpp)
+    uint32_t sequences = 0, maxSeqQ = 0, maxSeqK = 0;
+};
+
+struct ExplainArguments {
+    RunArguments run;
+    Assumptions assumed;
+};
+
+struct InfoArguments {
+    std::optional<std::string> verdicts; // as RunArguments
+    bool json = false;
+};
+
+struct TuneArguments {
+    std::string device, out; // empty: the best device; the default place
+    uint32_t seconds = 120;
+    std::vector<uint32_t> dims = {64, 128}; // ascending
+    bool json = false;
+};
+
+// Exactly one command is set, or none, and then help, version or an error has been printed and `status` is how to end.
+struct CommandLine {
+    std::optional<RunArguments> run;
+    std::optional<ExplainArguments> explain;
+    std::optional<InfoArguments> info;
+    std::optional<TuneArguments> tune;
+    std::optional<ConformArguments> conform;
+    program::ExitStatus status = program::ExitStatus::success;
+};
+
+// Throws Failure where an option's value is wrong.
+[[nodiscard]] CommandLine parseCommandLine(int argc, const char *const *argv);
+
+// "0.1.0", of the library that is linked.
+[[nodiscard]] std::string versionText();
+
+} // namespace vkattn::tool

@@ -1,0 +1,46 @@
+#include "tool/options/option_values.hpp"
+
+#include "program/failure.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace vkattn::tool {
+using namespace program;
+
+bool parseList(const std::string &text, std::vector<uint32_t> &values) {
+    values.clear();
+    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+        end = text.find(',', begin);
+        if (!parseInteger(std::string_view(text).substr(begin, end - begin), values.emplace_back())) return false;
+    }
+    return true;
+}
+
+size_t parseWord(const std::string &option, const std::string &text, std::span<const char *const> words) {
+    std::string expected;
+    for (size_t i = 0; i < words.size(); i++) {
+        if (text == words[i]) return i;
+        expected += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + std::string(words[i]);
+    }
+    badValue(option, expected, text);
+}
+
+void badValue(const std::string &option, const std::string &expected, const std::string &value) {
+    throw Failure(option + " takes " + expected + ", not '" + value + "'");
+}
+
+void refuseMissingValues(const CLI::App &app) {
+    for (const CLI::Option *option : app.get_options()) {
+        if (option->count() == 0 || option->get_expected_max() == 0) continue; // flags have no value
+        const bool mayBeEmpty = option->get_name() == "--verdicts";            // as none
+        for (const std::string &value : option->results()) {
+            // CLI11 takes whatever follows as the value, so `--out --json` would write a file named --json.
+            if (value.rfind("--", 0) == 0)
+                throw Failure(option->get_name() + " needs a value, and '" + value + "' follows it: to name a file so, write ./" + value);
+            if (value.empty() && option->get_expected_min() > 0 && !mayBeEmpty)
+                throw Failure(option->get_name() + " needs a value, not an empty one");
+        }
+    }
+}
+
+} // namespace vkattn::tool

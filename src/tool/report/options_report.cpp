@@ -1,0 +1,56 @@
+#include "tool/report/options_report.hpp"
+
+#include "tool/options/names.hpp"
+
+#include <sstream>
+
+namespace vkattn::tool {
+using namespace program;
+
+Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
+    Json json = Json::object();
+    const bool causal = (problem.flags & VKATTN_CAUSAL) != 0, window = (problem.flags & VKATTN_WINDOW) != 0;
+    const char *alignment = (problem.flags & VKATTN_ALIGN_TOP_LEFT) != 0 ? "top-left" : "bottom-right";
+    const auto present = [&](vkattn_role role) { return (problem.presentRoles >> role & 1) != 0; };
+    if (arguments.kernel != VKATTN_KERNEL_AUTO) json["kernel"] = kernelNames[arguments.kernel];
+    if (arguments.slices > 1) json["slices"] = arguments.slices;
+    if (arguments.roundTo) json["roundTo"] = dtypeNames[*arguments.roundTo];
+    if (arguments.outDtype) json["outDtype"] = dtypeNames[*arguments.outDtype];
+    if (causal) json["causal"] = alignment;
+    if (window) json["window"] = {problem.windowLeft, problem.windowRight};
+    if ((window || present(VKATTN_ALIBI_SLOPES)) && !causal) json["align"] = alignment;
+    if ((problem.flags & VKATTN_SCALE) != 0) json["scale"] = problem.scale;
+    if (problem.softcap > 0) json["softcap"] = problem.softcap;
+    if (problem.mask.extent[0] > 0) json["mask"] = true;
+    if (problem.bitMask.extent[0] > 0) json["bitmask"] = true;
+    if (problem.bias.extent[0] > 0) json["bias"] = true;
+    if (present(VKATTN_ALIBI_SLOPES)) json["alibi"] = true;
+    if (present(VKATTN_SINKS)) json["sinks"] = true;
+    if (present(VKATTN_KEY_LENGTHS)) json["kvLengths"] = true;
+    if (problem.sequences > 0) {
+        json["sequences"] = problem.sequences;
+        if (problem.maxSeqQ > 0) json["maxSeqQ"] = problem.maxSeqQ;
+        if (problem.maxSeqK > 0) json["maxSeqK"] = problem.maxSeqK;
+    }
+    if (present(VKATTN_DOC_IDS_Q)) json["documents"] = true;
+    if ((problem.flags & VKATTN_DETERMINISTIC) != 0) json["deterministic"] = true;
+    return json;
+}
+
+std::string optionsText(const Json &options) {
+    std::ostringstream text;
+    for (const auto &[key, value] : options.items()) {
+        text << (text.tellp() > 0 ? ", " : "") << key;
+        if (value.is_string())
+            text << " " << value.get<std::string>();
+        else if (value.is_array())
+            text << " " << value[0] << "," << value[1];
+        else if (value.is_number_float())
+            text << " " << value.get<float>(); // in as many digits as float32 has a use for
+        else if (value.is_number())
+            text << " " << value;
+    }
+    return text.str();
+}
+
+} // namespace vkattn::tool

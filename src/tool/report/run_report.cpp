@@ -1,0 +1,142 @@
+#include "tool/report/run_report.hpp"
+
+#include "program/byte_text.hpp"
+#include "program/json_text.hpp"
+#include "tool/options/names.hpp"
+#include "tool/report/cpu_report.hpp"
+#include "tool/report/options_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <sstream>
+
+namespace vkattn::tool {
+using namespace program;
+namespace {
+
+const char *roleName(vkattn_role role) {
+    return operandName(role).key;
+}
+
+size_t indexLength(vkattn_role role) {
+    return role == VKATTN_LSE ? 3 : 4;
+}
+
+Json toJson(const Verification &verification) {
+    const vkattn_verify_report &report = verification.report;
+    const bool all = report.rowsChecked == report.rowsTotal;
+    Json json = {{"passed", report.passed != 0},
+                 {"rows", all ? "all" : "sample"},
+                 {"rowsChecked", report.rowsChecked},
+                 {"rowsTotal", report.rowsTotal},
+                 {"seed", all ? Json() : Json(verification.options.seed)},
+                 {"maxError", jsonNumber(report.maxError)},
+                 {"maxErrorRelativeToV", jsonNumber(report.maxErrorRelativeToV)},
+                 {"worst", nullptr}};
+    if (report.rowsChecked > 0)
+        json["worst"] = {{"role", roleName(report.worstRole)},
+                         {"index", std::vector<uint32_t>(report.worstIndex, report.worstIndex + indexLength(report.worstRole))},
+                         {"error", jsonNumber(report.worstError)},
+                         {"bound", jsonNumber(report.worstBound)},
+                         {"got", jsonNumber(report.worstGot)},
+                         {"expected", jsonNumber(report.worstExpected)}};
+    return json;
+}
+
+Json toJson(const RunReport &report) {
+    const RunResult &result = report.result;
+    Json shapes = Json::object(), dtypes = Json::object(), outputs = Json::object();
+    for (const Input &input : report.job.inputs) {
+        shapes[roleName(input.role())] = input.header().shape;
+        dtypes[roleName(input.role())] = npyTypeName(input.header().type);
+    }
+    for (const OutputArray &output : report.job.outputs) {
+        shapes[roleName(output.role)] = output.shape;
+        dtypes[roleName(output.role)] = npyTypeName(output.type);
+        outputs[roleName(output.role)] = output.path;
+    }
+    Json json = {{"requestedDevice", report.arguments.device ? Json(*report.arguments.device) : Json()},
+                 {"device", result.device},
+                 {"driver", result.driver},
+                 {"kernel", result.kernel},
+                 {"tuning", result.kernel == "cpu" ? Json() : Json(report.tuning)},
+                 {"fallbackReason", result.fallbackReason.empty() ? Json() : Json(result.fallbackReason)},
+                 {"milliseconds", jsonNumber(result.milliseconds)},
+                 {"deviceTimestamps", result.deviceTimestamps},
+                 {"longestSliceMilliseconds", result.kernel == "cpu" ? Json() : jsonNumber(result.longestSliceMilliseconds)},
+                 {"repeat", report.arguments.repeat},
+                 {"workspaceBytes", result.workspaceBytes},
+                 {"dispatchCount", result.dispatchCount},
+                 {"cpuPlan", cpuPlanJson(result.cpuPlan)},
+                 {"options", optionsJson(report.arguments, report.job.problem)},
+                 {"shapes", std::move(shapes)},
+                 {"dtypes", std::move(dtypes)},
+                 {"outputs", std::move(outputs)}};
+    if (report.verification) json["verify"] = toJson(*report.verification);
+    return json;
+}
+
+std::string worstText(const vkattn_verify_report &report) {
+    std::ostringstream text;
+    text.precision(4);
+    text << roleName(report.worstRole) << "[";
+    for (size_t i = 0; i < indexLength(report.worstRole); i++) text << (i > 0 ? ", " : "") << report.worstIndex[i];
+    text << "]: error " << report.worstError << ", allowed " << report.worstBound;
+    text.precision(9);
+    text << " (" << report.worstGot << ", expected " << report.worstExpected << ")";
+    return text.str();
+}
+
+void printVerification(const Verification &verification) {
+    const vkattn_verify_report &report = verification.report;
+    std::cout << "verify    " << (report.passed != 0 ? "passed" : "FAILED") << ": ";
+    if (report.rowsChecked == report.rowsTotal)
+        std::cout << "every row, " << report.rowsTotal;
+    else
+        std::cout << report.rowsChecked << " of " << report.rowsTotal << " rows (drawn with seed " << verification.options.seed
+                  << ", and the edges)";
+    std::cout << ", max error " << report.maxError << ", of max |v| " << report.maxErrorRelativeToV << "\n";
+    if (report.rowsChecked > 0) std::cout << "          worst " << worstText(report) << "\n";
+}
+
+void printText(const RunReport &report) {
+    const RunResult &result = report.result;
+    std::cout.precision(4);
+    std::cout << "device    " << result.device << " (" << result.driver << ")\n";
+    if (!result.fallbackReason.empty()) std::cout << "fallback  computed on the CPU: " << result.fallbackReason << "\n";
+    std::cout << "kernel    " << result.kernel;
+    if (result.dispatchCount > 0)
+        std::cout << ", " << result.dispatchCount << " dispatches, " << byteText(result.workspaceBytes) << " of workspace";
+    if (result.kernel != "cpu") std::cout << "\ntuning    " << report.tuning;
+    if (const std::string plan = cpuPlanText(result.cpuPlan); !plan.empty()) std::cout << "\nplan      " << plan;
+    std::cout << "\ntime      " << result.milliseconds << " ms";
+    if (result.deviceTimestamps) std::cout << " on the device";
+    if (report.arguments.repeat > 1) std::cout << ", median of " << report.arguments.repeat;
+    if (report.arguments.slices > 1 && result.kernel != "cpu")
+        std::cout << "; the longest of " << report.arguments.slices << " slices " << result.longestSliceMilliseconds << " ms";
+    std::cout << "\n";
+    if (const std::string options = optionsText(optionsJson(report.arguments, report.job.problem)); !options.empty())
+        std::cout << "options   " << options << "\n";
+    for (const Input &input : report.job.inputs) std::cout << "read      " << input.text() << "\n";
+    if (report.verification) printVerification(*report.verification);
+    for (const OutputArray &output : report.job.outputs)
+        std::cout << "wrote     " << output.path << " " << npyShapeText(output.shape) << " " << npyTypeName(output.type) << "\n";
+}
+
+} // namespace
+
+void printRunReport(const RunReport &report) {
+    if (report.arguments.json)
+        std::cout << jsonText(toJson(report), -1) << "\n";
+    else
+        printText(report);
+    if (report.verification && report.verification->report.passed == 0) {
+        std::string written;
+        for (const OutputArray &output : report.job.outputs) written += (written.empty() ? "" : ", ") + output.path;
+        std::cerr << "vkattn: verification failed: worst " << worstText(report.verification->report)
+                  << "; written nevertheless: " << written << "\n";
+    }
+}
+
+} // namespace vkattn::tool
