@@ -67,6 +67,23 @@ VKATTN_API vkattn_result vkattnCpuRunOn(vkattn_cpu_pool pool, const vkattn_probl
 VKATTN_API vkattn_result vkattnCpuOracle(const vkattn_problem *problem, const vkattn_operand_memory *operands, uint32_t operandCount,
                                          vkattn_diagnostic *why);
 
+/* Which keys one query sees, by the rule of the oracle: visible[j] becomes 1 where query `query` of head `head` in batch entry (or
+ * sequence) `batch` sees key j, and 0 where it does not. keyCount is the number of bytes of `visible`, at least the keys that the problem
+ * has (k.extent[2], or maxSeqK). All of them are written: those past the entry's own keys with 0, and so is every byte where the
+ * query lies past the entry's own queries. `operands` are those of vkattnCpuRun. Of their data only masks, bias, lengths and ids
+ * are read.
+ * Errors: INVALID_ARGUMENT (operands as above; batch, head or query out of range; keyCount too small). Nothing is written then. */
+VKATTN_API vkattn_result vkattnCpuVisible(const vkattn_problem *problem, const vkattn_operand_memory *operands, uint32_t operandCount,
+                                          uint32_t batch, uint32_t head, uint32_t query, unsigned char *visible, uint32_t keyCount,
+                                          vkattn_diagnostic *why);
+
+/* Converts `count` numbers from `from` to `to`, whose dtypes are VKATTN_F32 on one side and VKATTN_F16 or VKATTN_BF16 on the other. Neither
+ * needs an alignment. Widening is exact, the payload of a NaN included. Narrowing rounds to the nearest, ties to even, as every kernel
+ * stores its outputs: denormals are kept, what is too large becomes infinity, and a NaN stays a NaN of the same sign, quiet.
+ * Errors: INVALID_ARGUMENT (other dtypes; a NULL with a count; arrays that overlap). Nothing is written then. */
+VKATTN_API vkattn_result vkattnConvert(vkattn_dtype fromType, const void *from, vkattn_dtype toType, void *to, uint64_t count,
+                                       vkattn_diagnostic *why);
+
 /* Which rows vkattnCpuVerify looks at. */
 typedef struct vkattn_verify_options {
     uint32_t structSize;

@@ -1,4 +1,4 @@
-// The oracle: cpu/row.hpp in double, one row after the other.
+// The oracle: cpu/row.hpp in double, one row after the other, and which keys its rule shows to a row.
 #include "cpu/row.hpp"
 #include "util/diagnostic.hpp"
 
@@ -27,5 +27,26 @@ extern "C" vkattn_result vkattnCpuOracle(const vkattn_problem *description, cons
     } catch (const std::bad_alloc &) {
         return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the scores of one row or a copy of one head");
     }
+    return VKATTN_OK;
+}
+
+extern "C" vkattn_result vkattnCpuVisible(const vkattn_problem *description, const vkattn_operand_memory *memory, uint32_t count,
+                                          uint32_t batch, uint32_t head, uint32_t query, unsigned char *visible, uint32_t keys,
+                                          vkattn_diagnostic *why) {
+    constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+    Problem p;
+    Operands operands;
+    if (const auto r = makeProblem(description, p, why)) return r;
+    if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
+    if (batch >= p.batch || head >= p.heads || query >= p.queryTokens)
+        return fail(why, invalid, "batch %u, head %u, query %u: the problem has %u, %u and %u of them", batch, head, query, p.batch,
+                    p.heads, p.queryTokens);
+    if (keys < p.keyTokens) return fail(why, invalid, "visible has %u bytes, expected at least %u: one for each key", keys, p.keyTokens);
+    if (!visible && keys) return fail(why, invalid, "visible is NULL with keyCount %u", keys);
+    forSequences(p, operands, [&](uint32_t b, const Sequence &sequence) {
+        if (b != batch) return;
+        const OraclePair pair(p, operands, sequence, b, head, query);
+        for (uint32_t j = 0; j < keys; ++j) visible[j] = query < sequence.queries && pair.visible(j);
+    });
     return VKATTN_OK;
 }

@@ -1,8 +1,8 @@
-// One row of attention in plain loops, for any arithmetic type: in double it is the oracle, the truth that everything is measured
-// against; in float it is the "plain fp32 emulation" of docs/numerics.md 6. The formulas are those of problem.h.
+// One row of attention in plain loops, for any arithmetic type. In double the row is the oracle's, the truth that everything is
+// measured against; in float it is the "plain fp32 emulation" of docs/numerics.md 6. oracle_pair.hpp has the rule for one pair.
 #pragma once
 
-#include "cpu/sequences.hpp"
+#include "cpu/oracle_pair.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -57,17 +57,15 @@ template <class Real> struct Row {
     Real lse = 0;
     std::vector<uint32_t> visible; // keys of the sequence, ascending
     std::vector<Real> weights;     // of the visible keys
-    std::vector<Real> added;       // |bias| + |ALiBi term| of the visible keys; empty where the problem has neither
+    std::vector<Real> added;       // |bias| + |ALiBi term| of the visible keys
     std::vector<Real> query;
 
     void attend(const Problem &p, const Operands &operands, const Sequences &sequences, const HeadKeysValues &kv, uint32_t b, uint32_t h,
                 uint32_t i) {
         constexpr Real infinity = std::numeric_limits<Real>::infinity();
         const Sequence &sequence = sequences[b];
-        // i' of problem.h: where the row stands among the keys.
-        const int64_t position = p.topLeft ? int64_t{i} : int64_t{i} + sequence.keys - int64_t{sequence.queries};
-        findVisible(p, operands, sequence, position, b, h, i);
-        const Tensor &q = p.tensor(VKATTN_Q), &bias = p.tensor(VKATTN_BIAS);
+        const OraclePair pair(p, operands, sequence, b, h, i);
+        const Tensor &q = p.tensor(VKATTN_Q);
         query.resize(p.headDim);
         for (uint32_t d = 0; d < p.headDim; ++d)
             query[d] = static_cast<Real>(loadElement(operands.data[VKATTN_Q], q.dtype, q.index(sequence.batch, h, sequence.query(i), d)));
@@ -75,31 +73,23 @@ template <class Real> struct Row {
         out.assign(p.valueDim, Real(0));
         const Real sink = p.has(VKATTN_SINKS) ? static_cast<Real>(operands.number(VKATTN_SINKS, h)) : -infinity;
         lse = sink;
-        weights.resize(visible.size());
-        const bool alibi = p.has(VKATTN_ALIBI_SLOPES);
-        const Real slope = alibi ? static_cast<Real>(operands.number(VKATTN_ALIBI_SLOPES, h)) : Real(0);
-        added.assign(alibi || bias.present() ? visible.size() : 0, Real(0));
+        visible.clear();
+        weights.clear(); // scores until the maximum is known
+        added.clear();
+        Real maximum = sink;
+        for (uint32_t j = 0; j < sequence.keys; ++j) {
+            if (!pair.visible(j)) continue;
+            Real addedTerms;
+            const Real s = pair.score(j, dot(query.data(), kv.key(j), p.headDim), addedTerms);
+            visible.push_back(j);
+            weights.push_back(s);
+            added.push_back(addedTerms);
+            if (!std::isnan(maximum) && !(s <= maximum)) maximum = s; // a NaN becomes the maximum and stays so
+        }
         if (visible.empty()) return;
 
-        Real maximum = sink;
-        for (size_t n = 0; n < visible.size() && !std::isnan(maximum); ++n) {
-            Real s = static_cast<Real>(p.scale) * dot(query.data(), kv.key(visible[n]), p.headDim);
-            if (p.softcap > 0) s = static_cast<Real>(p.softcap) * std::tanh(s / static_cast<Real>(p.softcap));
-            if (bias.present()) {
-                const auto term = static_cast<Real>(loadElement(operands.data[VKATTN_BIAS], bias.dtype, bias.index(b, h, i, visible[n])));
-                s += term;
-                added[n] += std::abs(term);
-            }
-            if (alibi) {
-                const Real term = slope * static_cast<Real>(std::abs(int64_t{visible[n]} - position));
-                s -= term;
-                added[n] += std::abs(term);
-            }
-            weights[n] = s;
-            if (!(s <= maximum)) maximum = s; // a NaN becomes the maximum, and ends the search
-        }
         Real sum = sink == -infinity ? Real(0) : std::exp(sink - maximum);
-        for (Real &w : weights) sum += w = std::exp(w - maximum);
+        for (Real &w : weights) sum += w = std::isnan(maximum) ? maximum : std::exp(w - maximum);
         if (std::isnan(maximum)) sum = maximum;
         lse = maximum + std::log(sum);
         for (size_t n = 0; n < visible.size(); ++n) {
@@ -110,27 +100,6 @@ template <class Real> struct Row {
     }
 
   private:
-    void findVisible(const Problem &p, const Operands &operands, const Sequence &sequence, int64_t position, uint32_t b, uint32_t h,
-                     uint32_t i) {
-        const int64_t keys = sequence.keys;
-        const int64_t first = std::max<int64_t>(0, position - p.left), last = std::min<int64_t>(keys - 1, position + p.right);
-        const Tensor &mask = p.tensor(VKATTN_MASK), &bits = p.tensor(VKATTN_BIT_MASK), &bias = p.tensor(VKATTN_BIAS);
-        const bool documents = p.has(VKATTN_DOC_IDS_Q);
-        const uint64_t firstKey = uint64_t{sequence.batch} * p.tensor(VKATTN_K).extent[2] + sequence.keyFirst;
-        const uint32_t document =
-            documents ? operands.word(VKATTN_DOC_IDS_Q, uint64_t{sequence.batch} * p.tensor(VKATTN_Q).extent[2] + sequence.query(i)) : 0;
-        visible.clear();
-        for (int64_t j = first; j <= last; ++j) {
-            const auto key = static_cast<uint32_t>(j);
-            if (mask.present() && operands.data[VKATTN_MASK][mask.index(b, h, i, key)] == 0) continue;
-            if (bits.present() && !(operands.word(VKATTN_BIT_MASK, bits.index(b, h, i, key >> 5)) >> (key & 31) & 1u)) continue;
-            if (bias.present() &&
-                loadElement(operands.data[VKATTN_BIAS], bias.dtype, bias.index(b, h, i, key)) == -std::numeric_limits<float>::infinity())
-                continue;
-            if (documents && operands.word(VKATTN_DOC_IDS_K, firstKey + key) != document) continue;
-            visible.push_back(key);
-        }
-    }
     static Real dot(const Real *a, const float *b, uint32_t n) {
         constexpr uint32_t lanes = 16; // independent sums, so that the loop is not one long chain of dependent additions
         Real sums[lanes] = {};

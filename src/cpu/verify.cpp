@@ -180,7 +180,7 @@ class Checker {
     // r_j: what adding bias and ALiBi may move the score of a visible key by, two roundings of the size of the term. Terms above 2^17 are
     // left to E: for them a bound to first order would allow anything.
     static double roundingOfAdded(const Row<double> &row, size_t n) {
-        return row.added.empty() || !std::isfinite(row.added[n]) ? 0 : std::min(2 * 0x1p-24 * row.added[n], 0x1p-6);
+        return !std::isfinite(row.added[n]) ? 0 : std::min(2 * 0x1p-24 * row.added[n], 0x1p-6);
     }
     // The absolute error; keeps the worst by error / bound.
     double compare(vkattn_role role, uint32_t last, double got, double expected, double bound) {

@@ -16,6 +16,28 @@ uint32_t count(const test::Instance &in) {
     return static_cast<uint32_t>(in.operands.size());
 }
 
+// "Visible" of docs/numerics.md, straight from the page: the intersection of reach, masks, documents, lengths and bias.
+bool visible(const test::Instance &in, uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
+    const Case &c = in.c;
+    const Span &s = in.spans[b];
+    if (i >= s.queries || j >= s.keys) return false;
+    const int64_t position = c.topLeft ? int64_t{i} : int64_t{i} + s.keys - int64_t{s.queries};
+    if (c.causal && j > position) return false;
+    if (c.window && c.left >= 0 && j < position - c.left) return false;
+    if (c.window && c.right >= 0 && j > position + c.right) return false;
+    if (c.documents != Documents::none) {
+        const size_t row = size_t{s.batch} * in.problem.q.extent[2], column = size_t{s.batch} * in.problem.k.extent[2];
+        if (in.docsQ[row + s.firstQuery + i] != in.docsK[column + s.firstKey + j]) return false;
+    }
+    const auto at = [&](const HostTensor &t, auto get, uint32_t last) {
+        const uint32_t *e = t.layout.extent;
+        return (t.*get)(e[0] > 1 ? b : 0, e[1] > 1 ? h : 0, e[2] > 1 ? i : 0, e[3] > 1 ? last : 0);
+    };
+    if (c.bitMaskBroadcast && !(at(in.bitMask, &HostTensor::getWord, j / 32) >> j % 32 & 1u)) return false;
+    if (c.maskBroadcast && at(in.mask, &HostTensor::get, j) == 0) return false;
+    return !c.biasBroadcast || at(in.bias, &HostTensor::get, j) != -std::numeric_limits<float>::infinity();
+}
+
 // docs/numerics.md, straight from the page, in long double. Returns the largest error of what `in` holds, relative where a
 // value is above 1.
 double largestError(const test::Instance &in) {
@@ -41,7 +63,7 @@ double largestError(const test::Instance &in) {
                 const long double sink = c.sinks ? static_cast<long double>(in.sinks[h]) : -std::numeric_limits<long double>::infinity();
                 long double top = sink;
                 for (uint32_t j = 0; j < keys; ++j) {
-                    if (!in.visible(b, h, i, j)) continue;
+                    if (!visible(in, b, h, i, j)) continue;
                     long double s = 0;
                     for (uint32_t d = 0; d < c.headDim; ++d)
                         s += static_cast<long double>(in.q.get(span.batch, h, row, d)) *
@@ -59,11 +81,11 @@ double largestError(const test::Instance &in) {
                 }
                 long double sum = std::isinf(sink) ? 0 : std::exp(sink - top);
                 for (uint32_t j = 0; j < keys; ++j)
-                    if (in.visible(b, h, i, j)) sum += e[j] = std::exp(e[j] - top);
+                    if (visible(in, b, h, i, j)) sum += e[j] = std::exp(e[j] - top);
                 for (uint32_t j = 0; j < keys; ++j) {
-                    const bool visible = in.visible(b, h, i, j);
-                    if (c.weights) compare(in.weights.get(b, h, i, j), visible ? e[j] / sum : 0);
-                    if (visible)
+                    const bool seen = visible(in, b, h, i, j);
+                    if (c.weights) compare(in.weights.get(b, h, i, j), seen ? e[j] / sum : 0);
+                    if (seen)
                         for (uint32_t d = 0; d < c.valueDim; ++d)
                             o[d] += e[j] / sum * static_cast<long double>(in.v.get(span.batch, kv, span.firstKey + j, d));
                 }
@@ -88,6 +110,58 @@ TEST(Cpu, oracleEqualsTheFormulas) {
         ASSERT_EQ(vkattnCpuOracle(&in->problem, in->operands.data(), count(*in), &why), VKATTN_OK) << c.name << why.message;
         EXPECT_LT(largestError(*in), 0x1p-23) << c.name; // the rounding of the stored result
     }
+}
+
+TEST(Cpu, visibleKeysAreThoseOfTheFormulas) {
+    Random random = randomFor("visible");
+    uint64_t shown = 0, hidden = 0;
+    for (const Case &c : caseMatrix(random, true)) {
+        Random own = randomFor(c.name);
+        const auto in = makeInstance(c, own);
+        const uint32_t keys = in->problem.maxSeqK ? in->problem.maxSeqK : in->problem.k.extent[2];
+        const uint32_t queries = in->problem.maxSeqQ ? in->problem.maxSeqQ : in->problem.q.extent[2];
+        std::vector<unsigned char> seen(keys + 3);
+        for (uint32_t b = 0; b < in->c.batch; ++b)
+            for (uint32_t h = 0; h < c.heads; ++h)
+                for (uint32_t i = 0; i < queries; ++i) {
+                    std::fill(seen.begin(), seen.end(), static_cast<unsigned char>(0xa5));
+                    vkattn_diagnostic why{};
+                    ASSERT_EQ(vkattnCpuVisible(&in->problem, in->operands.data(), count(*in), b, h, i, seen.data(), keys + 2, &why),
+                              VKATTN_OK)
+                        << c.name << ": " << why.message;
+                    for (uint32_t j = 0; j < keys + 2; ++j) {
+                        const bool expected = visible(*in, b, h, i, j);
+                        ASSERT_EQ(seen[j], expected ? 1 : 0) << c.name << ", batch " << b << ", head " << h << ", " << i << ", " << j;
+                        ++(expected ? shown : hidden);
+                    }
+                    ASSERT_EQ(seen[keys + 2], 0xa5) << c.name << ": wrote past the keys";
+                }
+    }
+    EXPECT_GT(shown, 100000u);
+    EXPECT_GT(hidden, 100000u);
+}
+
+TEST(Cpu, visibleRefusesWhatIsOutOfRange) {
+    Case c;
+    Random random = randomFor("visible range");
+    const auto in = makeInstance(c, random);
+    std::vector<unsigned char> seen(c.keyTokens, 0xa5);
+    const auto refused = [&](const std::string &expected, uint32_t b, uint32_t h, uint32_t i, unsigned char *to, uint32_t keys) {
+        vkattn_diagnostic why{};
+        EXPECT_EQ(vkattnCpuVisible(&in->problem, in->operands.data(), count(*in), b, h, i, to, keys, &why), VKATTN_ERROR_INVALID_ARGUMENT);
+        EXPECT_NE(std::string(why.message).find(expected), std::string::npos) << why.message;
+    };
+    refused("batch " + std::to_string(c.batch), c.batch, 0, 0, seen.data(), c.keyTokens);
+    refused("head " + std::to_string(c.heads), 0, c.heads, 0, seen.data(), c.keyTokens);
+    refused("query " + std::to_string(c.queryTokens), 0, 0, c.queryTokens, seen.data(), c.keyTokens);
+    refused("expected at least " + std::to_string(c.keyTokens), 0, 0, 0, seen.data(), c.keyTokens - 1);
+    refused("visible is NULL", 0, 0, 0, nullptr, c.keyTokens);
+    for (const unsigned char byte : seen) EXPECT_EQ(byte, 0xa5);
+    auto operands = in->operands;
+    operands.pop_back();
+    EXPECT_EQ(
+        vkattnCpuVisible(&in->problem, operands.data(), static_cast<uint32_t>(operands.size()), 0, 0, 0, seen.data(), c.keyTokens, nullptr),
+        VKATTN_ERROR_INVALID_ARGUMENT);
 }
 
 // The whole matrix; what the oracle writes and what it leaves alone are checked in the same way.

@@ -1,0 +1,77 @@
+// The oracle's rule for one pair of a query and a key: the formulas of problem.h in their order, a line each.
+//
+// pair_rules-inl.hpp states the same rule for the fallback's vectors. The two share nothing, so that neither can hide a mistake
+// of the other.
+#pragma once
+
+#include "cpu/sequences.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+namespace vkattn {
+
+// Query i of head h in sequence b. The sequence outlives the rule.
+class OraclePair {
+  public:
+    OraclePair(const Problem &p, const Operands &operands, const Sequence &sequence, uint32_t b, uint32_t h, uint32_t i)
+        : p_(p), operands_(operands), s_(sequence), b_(b), h_(h), i_(i),
+          position_(p.topLeft ? int64_t{i} : int64_t{i} + sequence.keys - int64_t{sequence.queries}) {}
+
+    // Whether the query sees key j of its sequence.
+    [[nodiscard]] bool visible(uint32_t j) const {
+        const Tensor &mask = p_.tensor(VKATTN_MASK), &bits = p_.tensor(VKATTN_BIT_MASK);
+        if (j >= s_.keys) return false;                   // j < keyTokens
+        if (j < position_ - p_.left) return false;        // i' - windowLeft <= j
+        if (j > position_ + p_.right) return false;       // j <= i' + windowRight; with VKATTN_CAUSAL windowRight is 0
+        if (mask.present() && !maskByte(j)) return false; // mask_ij != 0
+        if (bits.present() && !(maskWord(j / 32) >> (j % 32) & 1u)) return false;          // bit mask_ij = 1
+        if (hasBias() && bias(j) == -std::numeric_limits<float>::infinity()) return false; // bias_ij != -inf
+        if (p_.has(VKATTN_DOC_IDS_Q) && queryDocument() != keyDocument(j)) return false;   // document of i = document of j
+        return true;
+    }
+
+    // s_ij of a visible pair, from dot(q_i, k_j). `added` receives |bias_ij| + slope_h * |j - i'|: how large the added terms are, which
+    // bounds what their rounding can change.
+    template <class Real> [[nodiscard]] Real score(uint32_t j, Real dot, Real &added) const {
+        const auto scale = static_cast<Real>(p_.scale), softcap = static_cast<Real>(p_.softcap);
+        const Real biasTerm = hasBias() ? static_cast<Real>(bias(j)) : Real(0);
+        const Real alibiTerm = hasAlibi() ? static_cast<Real>(slope()) * static_cast<Real>(std::abs(int64_t{j} - position_)) : Real(0);
+        Real s = scale * dot;                                  // s_ij = scale * dot(q_i, k_j)
+        if (softcap > 0) s = softcap * std::tanh(s / softcap); // s_ij = softcap * tanh(s_ij / softcap)
+        if (hasBias()) s += biasTerm;                          // s_ij = s_ij + bias_ij
+        if (hasAlibi()) s -= alibiTerm;                        // s_ij = s_ij - slope_h * |j - i'|
+        added = std::abs(biasTerm) + std::abs(alibiTerm);
+        return s;
+    }
+
+  private:
+    [[nodiscard]] bool hasBias() const { return p_.tensor(VKATTN_BIAS).present(); }
+    [[nodiscard]] bool hasAlibi() const { return p_.has(VKATTN_ALIBI_SLOPES); }
+    [[nodiscard]] float bias(uint32_t j) const {
+        const Tensor &t = p_.tensor(VKATTN_BIAS);
+        return loadElement(operands_.data[VKATTN_BIAS], t.dtype, t.index(b_, h_, i_, j));
+    }
+    [[nodiscard]] unsigned char maskByte(uint32_t j) const {
+        return operands_.data[VKATTN_MASK][p_.tensor(VKATTN_MASK).index(b_, h_, i_, j)];
+    }
+    [[nodiscard]] uint32_t maskWord(uint32_t n) const {
+        return operands_.word(VKATTN_BIT_MASK, p_.tensor(VKATTN_BIT_MASK).index(b_, h_, i_, n));
+    }
+    [[nodiscard]] uint32_t queryDocument() const {
+        return operands_.word(VKATTN_DOC_IDS_Q, uint64_t{s_.batch} * p_.tensor(VKATTN_Q).extent[2] + s_.query(i_));
+    }
+    [[nodiscard]] uint32_t keyDocument(uint32_t j) const {
+        return operands_.word(VKATTN_DOC_IDS_K, uint64_t{s_.batch} * p_.tensor(VKATTN_K).extent[2] + s_.key(j));
+    }
+    [[nodiscard]] float slope() const { return operands_.number(VKATTN_ALIBI_SLOPES, h_); }
+
+    const Problem &p_;
+    const Operands &operands_;
+    const Sequence &s_;
+    uint32_t b_, h_, i_;
+    int64_t position_; // i'
+};
+
+} // namespace vkattn
