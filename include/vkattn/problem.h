@@ -67,8 +67,8 @@ typedef enum vkattn_result {
     VKATTN_RESULT_MAX = 0x7fffffff
 } vkattn_result;
 
-/* Why a call failed. Owned by the caller; a pointer to one may always be NULL. Written only when the call fails,
- * or where the call's own comment says so. */
+/* Why a call failed. Owned by the caller; a pointer to one may always be NULL. Written when a call returns
+ * anything but VKATTN_OK, and where the call's own comment says so. */
 typedef struct vkattn_diagnostic {
     int32_t vkResult;  /* the VkResult behind the failure, 0 where there was none */
     char message[508]; /* UTF-8, zero-terminated: what was wrong, what was expected, what to do */
@@ -149,7 +149,7 @@ typedef enum vkattn_kernel {
  * tensor spans less than 2^60 elements. Output tensors must not overlap
  * themselves: sorted by size, each stride is at least the span of the smaller ones. */
 typedef struct vkattn_problem {
-    uint32_t structSize; /* sizeof(vkattn_problem) */
+    uint32_t structSize; /* sizeof(vkattn_problem); see "Structs" in vkattn.h */
     uint32_t flags;      /* vkattn_flag_bits */
     vkattn_layout q, k, v, out;
     vkattn_layout lse, weights, bias, mask, bitMask; /* optional: absent where all zero */

@@ -32,6 +32,10 @@
  * Threads. Every call on one context may run at the same time on any thread, except vkattnDestroyContext; command buffers and
  * descriptor pools are externally synchronised as in Vulkan.
  *
+ * Structs. structSize is the struct's sizeof in the headers that the caller was compiled with; set it in every struct that has one, those
+ * that a call fills in included. A shorter struct is one of an earlier version: the fields that it lacks count as zero, which is every
+ * field's default, and are not written. A longer one is refused: the library is older than the headers.
+ *
  * Lifetime. No pointer is kept after a call, but for the callbacks and their user data (until the context is destroyed) and your
  * pipeline cache handle.
  */
@@ -223,6 +227,10 @@ VKATTN_API vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getI
                                                   uint32_t extensionCount, const VkPhysicalDeviceFeatures2 *features, vkattn_caps *out,
                                                   vkattn_diagnostic *why);
 
+/* The least that a Vulkan 1.0 device may have (the specification's table "Required Limits"), without any extension or feature: as
+ * vkattn_host::capsLimit it makes any device the weakest. Set out->structSize first. Pure; any thread. Errors: INVALID_ARGUMENT. */
+VKATTN_API vkattn_result vkattnMinimumCaps(vkattn_caps *out, vkattn_diagnostic *why);
+
 /* The library's kernels, by index from 0: sets *name (static storage) and returns VKATTN_OK where a device with these caps can run it,
  * UNSUPPORTED with the reason where it cannot, INVALID_ARGUMENT past the last kernel (*name untouched). Where it can run some problems
  * only, VKATTN_OK, and *why says which; why->message is empty where it can run all. */
@@ -288,7 +296,8 @@ VKATTN_API vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_prob
  * VKATTN_WORKSPACE where workspaceBytes > 0. Input bindings may overlap each other (V may be a view into K). Outputs
  * and the workspace share no byte with anything else, which is checked within each buffer by the bytes that the elements take, whatever
  * the bindings' sizes: operands may take turns in one tensor (heads or tokens of a fused Q, K, V and output) where a stride of one of the
- * two separates them. Two VkBuffers in the same memory look different to the check. Returns NOT_READY where a pipeline is missing and allowCompile is 0. Errors before anything is recorded:
+ * two separates them. Two VkBuffers in the same memory look different to the check. Returns NOT_READY where a pipeline is missing and allowCompile is 0, with the
+ * pipeline's name and what to do in *why: nothing was recorded. Errors before anything is recorded:
  * INVALID_ARGUMENT, UNSUPPORTED, and with allowCompile what compiling answers (OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY, DEVICE_LOST,
  * VULKAN). Where the descriptor pool is exhausted or its memory is: OUT_OF_DEVICE_MEMORY or OUT_OF_HOST_MEMORY (VULKAN where the driver
  * says something else), and the command buffer may hold part of the work: reset it. */

@@ -92,19 +92,25 @@ struct PlanOptions {
     return result;
 }
 
-// Owns a vkattn_context. Move-only; see vkattn.h for what each call promises.
+// Owns a vkattn_context. Move-only; see vkattn.h for what each call promises. The context goes before its device: as a member of a class
+// whose destructor destroys the VkDevice, call reset() there first, for members outlive the destructor's body.
 class Context {
   public:
     Context() = default;
-    ~Context() { vkattnDestroyContext(handle_); }
+    ~Context() { reset(); }
     Context(Context &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
     Context &operator=(Context &&other) noexcept {
-        std::swap(handle_, other.handle_);
+        if (this != &other) {
+            reset();
+            handle_ = std::exchange(other.handle_, nullptr);
+        }
         return *this;
     }
+    // Destroys the context, if there is one: no command buffer that was recorded with it may be pending. create() works again afterwards.
+    void reset() noexcept { vkattnDestroyContext(std::exchange(handle_, nullptr)); }
 
     [[nodiscard]] vkattn_result create(const vkattn_host &host, vkattn_diagnostic *why = nullptr) {
-        vkattnDestroyContext(std::exchange(handle_, nullptr));
+        reset();
         return vkattnCreateContext(&host, &handle_, why);
     }
     [[nodiscard]] vkattn_result query(const vkattn_problem &problem, vkattn_requirements &out, vkattn_diagnostic *why = nullptr) const {

@@ -10,6 +10,8 @@
 #include "core/vulkan/record.hpp"
 #include "core/vulkan/self_test.hpp"
 #include "util/diagnostic.hpp"
+#include "util/required.hpp"
+#include "util/struct_size.hpp"
 
 using namespace vkattn;
 
@@ -35,12 +37,13 @@ vkattn_result planFor(DeviceContext &context, const vkattn_problem *description,
 // What a context on such a device would plan with.
 vkattn_result limitsFor(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes, PlanLimits &limits,
                         vkattn_diagnostic *why) {
-    if (!caps) return fail(why, invalid, "caps is NULL");
-    if (const auto r = checkCaps(*caps, "caps", why)) return r;
+    if (const auto r = requireAll({{caps, "caps"}}, why)) return r;
+    Caps taken;
+    if (const auto r = takeCaps(*caps, "caps", taken, why)) return r;
     if (tuningBytes && !tuning) return fail(why, invalid, "tuning is NULL with tuningBytes %zu", tuningBytes);
-    limits = {*caps, maxWorkspaceBytes ? maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(*caps)};
+    limits = {taken, maxWorkspaceBytes ? maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(taken)};
     if (const auto r = readTuning(tuning, tuningBytes, limits.tuning, why)) return r;
-    return stagedSupported(*caps, why); // as a context: below the Vulkan 1.0 minimum there is none
+    return stagedSupported(taken, why); // as a context: below the Vulkan 1.0 minimum there is none
 }
 
 } // namespace
@@ -57,8 +60,10 @@ uint64_t vkattnShaderHash(void) {
 
 vkattn_result vkattnDeviceExtensions(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
                                      uint32_t apiVersion, vkattn_need need, uint32_t *count, const char **names, vkattn_diagnostic *why) {
-    if (!getInstanceProcAddr || !instance || !physicalDevice || !count)
-        return fail(why, invalid, "getInstanceProcAddr, instance, physicalDevice and count must not be NULL");
+    if (const auto r = requireAll(
+            {{getInstanceProcAddr, "getInstanceProcAddr"}, {instance, "instance"}, {physicalDevice, "physicalDevice"}, {count, "count"}},
+            why))
+        return r;
     if (need != VKATTN_REQUIRED && need != VKATTN_HELPFUL)
         return fail(why, invalid, "need is %d, expected VKATTN_REQUIRED or VKATTN_HELPFUL", static_cast<int>(need));
     PhysicalDevice device;
@@ -69,9 +74,14 @@ vkattn_result vkattnDeviceExtensions(PFN_vkGetInstanceProcAddr getInstanceProcAd
 vkattn_result vkattnPatchDeviceFeatures(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
                                         uint32_t apiVersion, const char *const *extensions, uint32_t extensionCount,
                                         VkPhysicalDeviceFeatures2 *chain, vkattn_feature_storage *room, vkattn_diagnostic *why) {
-    if (!getInstanceProcAddr || !instance || !physicalDevice || !chain || !room || (extensionCount && !extensions))
-        return fail(why, invalid,
-                    "getInstanceProcAddr, instance, physicalDevice, chain, room, and extensions with a count, must not be NULL");
+    if (const auto r = requireAll({{getInstanceProcAddr, "getInstanceProcAddr"},
+                                   {instance, "instance"},
+                                   {physicalDevice, "physicalDevice"},
+                                   {chain, "chain"},
+                                   {room, "room"},
+                                   {!extensionCount || extensions, "extensions, with an extensionCount above 0,"}},
+                                  why))
+        return r;
     PhysicalDevice device;
     if (const auto r = device.load(getInstanceProcAddr, instance, physicalDevice, apiVersion, why)) return r;
     return patchChain(featureRows(), device, {extensions, extensionCount}, *chain, room, sizeof *room, why);
@@ -80,39 +90,54 @@ vkattn_result vkattnPatchDeviceFeatures(PFN_vkGetInstanceProcAddr getInstancePro
 vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
                                        uint32_t apiVersion, const char *const *extensions, uint32_t extensionCount,
                                        const VkPhysicalDeviceFeatures2 *features, vkattn_caps *out, vkattn_diagnostic *why) {
-    if (!getInstanceProcAddr || !instance || !physicalDevice || !out || (extensionCount && !extensions))
-        return fail(why, invalid, "getInstanceProcAddr, instance, physicalDevice, out, and extensions with a count, must not be NULL");
-    if (out->structSize != sizeof(vkattn_caps))
-        return fail(why, invalid, "out->structSize is %u, expected sizeof(vkattn_caps) = %zu", out->structSize, sizeof(vkattn_caps));
+    if (const auto r = requireAll({{getInstanceProcAddr, "getInstanceProcAddr"},
+                                   {instance, "instance"},
+                                   {physicalDevice, "physicalDevice"},
+                                   {!extensionCount || extensions, "extensions, with an extensionCount above 0,"},
+                                   {out, "out"}},
+                                  why))
+        return r;
+    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_caps", why)) return r;
     if (features)
         if (const auto r = checkChain(features, "features", why)) return r;
     PhysicalDevice device;
     if (const auto r = device.load(getInstanceProcAddr, instance, physicalDevice, apiVersion, why)) return r;
-    *out = readCaps(device, {device.version, {extensions, extensionCount}, features});
+    writeStruct(*out, readCaps(device, {device.version, {extensions, extensionCount}, features}));
+    return VKATTN_OK;
+}
+
+vkattn_result vkattnMinimumCaps(vkattn_caps *out, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{out, "out"}}, why)) return r;
+    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_caps", why)) return r;
+    writeStruct(*out, minimumCaps());
     return VKATTN_OK;
 }
 
 vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why) {
-    if (!caps) return fail(why, invalid, "caps is NULL");
-    if (const auto r = checkCaps(*caps, "caps", why)) return r;
+    if (const auto r = requireAll({{caps, "caps"}}, why)) return r;
+    Caps taken;
+    if (const auto r = takeCaps(*caps, "caps", taken, why)) return r;
     static constexpr vkattn_kernel kernels[] = {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE,
                                                 VKATTN_KERNEL_FLASH_COOPMAT, VKATTN_KERNEL_FLASH_COOPMAT2};
     if (index >= sizeof kernels / sizeof kernels[0]) return fail(why, invalid, "there is no kernel %u", index);
     if (name) *name = kernelName(kernels[index]);
     if (why) why->message[0] = '\0';
-    if (kernels[index] == VKATTN_KERNEL_STAGED) return stagedSupported(*caps, why);
-    if (const auto r = checkQuarantine(kernels[index], *caps, why)) return r;
-    return flashSupported(kernels[index], {*caps, VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(*caps)}, why);
+    if (kernels[index] == VKATTN_KERNEL_STAGED) return stagedSupported(taken, why);
+    if (const auto r = checkQuarantine(kernels[index], taken, why)) return r;
+    return flashSupported(kernels[index], {taken, VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(taken)}, why);
 }
 
-vkattn_result vkattnCreateContext(const vkattn_host *host, vkattn_context *out, vkattn_diagnostic *why) {
-    if (!out) return fail(why, invalid, "out is NULL");
+vkattn_result vkattnCreateContext(const vkattn_host *given, vkattn_context *out, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{out, "out"}}, why)) return r;
     *out = nullptr;
-    if (!host) return fail(why, invalid, "host is NULL");
-    const Log log = host->structSize == sizeof(vkattn_host) ? Log{host->log, host->userData} : Log{};
+    if (const auto r = requireAll({{given, "host"}}, why)) return r;
+    if (const auto r = checkStructSize(given->structSize, sizeof *given, "host", "vkattn_host", why)) return r;
+    vkattn_host room;
+    const vkattn_host &host = completed(*given, room);
+    const Log log{host.log, host.userData};
     const LoggedCall call(&log, why);
     DeviceContext *context = nullptr;
-    const vkattn_result result = DeviceContext::create(*host, context, why);
+    const vkattn_result result = DeviceContext::create(host, context, why);
     *out = reinterpret_cast<vkattn_context>(context);
     return call.result(result);
 }
@@ -124,18 +149,16 @@ void vkattnDestroyContext(vkattn_context context) {
 vkattn_result vkattnContextCaps(vkattn_context context, vkattn_caps *out) {
     vkattn_diagnostic *why = nullptr; // for the log, if there is one
     const LoggedCall call(logOf(context), why);
-    if (!context || !out || out->structSize != sizeof(vkattn_caps))
-        return call.result(fail(why, invalid, "context or out is NULL, or out->structSize is not sizeof(vkattn_caps)"));
+    if (const auto r = requireAll({{context, "context"}, {out, "out"}}, why)) return call.result(r);
+    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_caps", why)) return call.result(r);
     std::optional<PlanLimits> room;
-    *out = fromHandle(context)->planLimits(room).caps;
+    writeStruct(*out, fromHandle(context)->planLimits(room).caps);
     return VKATTN_OK;
 }
 
-static vkattn_result query(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *out, vkattn_diagnostic *why) {
-    if (!context || !out) return fail(why, invalid, "context and out must not be NULL");
-    if (out->structSize != sizeof(vkattn_requirements))
-        return fail(why, invalid, "out->structSize is %u, expected sizeof(vkattn_requirements) = %zu", out->structSize,
-                    sizeof(vkattn_requirements));
+static vkattn_result query(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *given, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{context, "context"}, {given, "out"}}, why)) return r;
+    if (const auto r = checkStructSize(given->structSize, sizeof *given, "out", "vkattn_requirements", why)) return r;
     std::optional<PlanLimits> room;
     const PlanLimits &limits = fromHandle(context)->planLimits(room);
     Problem checked;
@@ -143,18 +166,20 @@ static vkattn_result query(vkattn_context context, const vkattn_problem *problem
     Plan plan;
     if (const auto r = makePlan(checked, limits, plan, why)) return r;
     const bool pool = limits.caps.pushDescriptors == 0;
-    out->dispatchCount = plan.dispatchCount;
-    out->pipelineCount = plan.pipelines().size();
-    out->descriptorSetCount = pool ? plan.dispatchCount : 0;
-    out->storageDescriptorCount = pool ? static_cast<uint32_t>(plan.storageDescriptorCount()) : 0;
-    out->chunkCount = plan.chunkCount();
-    out->workspaceBytes = plan.workspaceBytes;
-    out->workspaceAlignment = plan.workspaceAlignment;
-    out->kernelName = plan.kernelName();
-    out->persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
-    out->maxSlices = mostSlices(plan, limits);
-    out->probabilityUnit = weightRounding(plan).unit;
-    out->probabilityFloor = weightRounding(plan).floor;
+    vkattn_requirements out{};
+    out.dispatchCount = plan.dispatchCount;
+    out.pipelineCount = plan.pipelines().size();
+    out.descriptorSetCount = pool ? plan.dispatchCount : 0;
+    out.storageDescriptorCount = pool ? static_cast<uint32_t>(plan.storageDescriptorCount()) : 0;
+    out.chunkCount = plan.chunkCount();
+    out.workspaceBytes = plan.workspaceBytes;
+    out.workspaceAlignment = plan.workspaceAlignment;
+    out.kernelName = plan.kernelName();
+    out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
+    out.maxSlices = mostSlices(plan, limits);
+    out.probabilityUnit = weightRounding(plan).unit;
+    out.probabilityFloor = weightRounding(plan).floor;
+    writeStruct(*given, out);
     return VKATTN_OK;
 }
 vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *out, vkattn_diagnostic *why) {
@@ -164,18 +189,21 @@ vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem,
 
 vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
                             const vkattn_problem *description, vkattn_explanation *out, vkattn_diagnostic *why) {
-    if (!out || out->structSize != sizeof(vkattn_explanation))
-        return fail(why, invalid, "out is NULL or its structSize is not sizeof(vkattn_explanation)");
+    if (const auto r = requireAll({{out, "out"}}, why)) return r;
+    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_explanation", why)) return r;
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
     PlanLimits limits;
     if (const auto r = limitsFor(caps, maxWorkspaceBytes, tuning, tuningBytes, limits, why)) return r;
-    return explainPlan(problem, limits, *out, why);
+    vkattn_explanation explanation;
+    if (const auto r = explainPlan(problem, limits, explanation, why)) return r;
+    writeStruct(*out, explanation);
+    return VKATTN_OK;
 }
 
 static vkattn_result slices(vkattn_context handle, const vkattn_problem *description, double microseconds, uint32_t *sliceCount,
                             vkattn_diagnostic *why) {
-    if (!handle || !sliceCount) return fail(why, invalid, "context and sliceCount must not be NULL");
+    if (const auto r = requireAll({{handle, "context"}, {sliceCount, "sliceCount"}}, why)) return r;
     if (!(microseconds > 0) || microseconds > 1e15)
         return fail(why, invalid, "microseconds is %g, expected more than 0 and at most 1e15", microseconds);
     std::optional<PlanLimits> room;
@@ -194,7 +222,8 @@ vkattn_result vkattnSlicesForBudget(vkattn_context context, const vkattn_problem
 }
 
 static vkattn_result prewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount, vkattn_diagnostic *why) {
-    if (!context || (problemCount && !problems)) return fail(why, invalid, "context, and problems with a problemCount, must not be NULL");
+    if (const auto r = requireAll({{context, "context"}, {!problemCount || problems, "problems, with a problemCount above 0,"}}, why))
+        return r;
     for (uint32_t n = 0; n < problemCount; ++n) {
         Plan plan;
         if (const auto r = planFor(*fromHandle(context), &problems[n], plan, why)) return r;
@@ -209,13 +238,12 @@ vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *proble
 
 static vkattn_result recordProblem(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record,
                                    vkattn_diagnostic *why) {
-    if (!context || !record) return fail(why, invalid, "context and record must not be NULL");
-    if (record->structSize != sizeof(vkattn_record))
-        return fail(why, invalid, "record.structSize is %u, expected sizeof(vkattn_record) = %zu", record->structSize,
-                    sizeof(vkattn_record));
+    if (const auto r = requireAll({{context, "context"}, {record, "record"}}, why)) return r;
+    if (const auto r = checkStructSize(record->structSize, sizeof *record, "record", "vkattn_record", why)) return r;
+    vkattn_record room;
     Plan plan;
     if (const auto r = planFor(*fromHandle(context), problem, plan, why)) return r;
-    return recordPlan(*fromHandle(context), plan, *record, why);
+    return recordPlan(*fromHandle(context), plan, completed(*record, room), why);
 }
 vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record, vkattn_diagnostic *why) {
     const LoggedCall call(logOf(context), why);
@@ -237,20 +265,20 @@ vkattn_result vkattnDescribe(const vkattn_caps *caps, uint64_t maxWorkspaceBytes
 
 vkattn_result vkattnExportCache(vkattn_context context, size_t *bytes, void *data, vkattn_diagnostic *why) {
     const LoggedCall call(logOf(context), why);
-    if (!context || !bytes) return call.result(fail(why, invalid, "context and bytes must not be NULL"));
+    if (const auto r = requireAll({{context, "context"}, {bytes, "bytes"}}, why)) return call.result(r);
     return call.result(fromHandle(context)->caches().exportTo(*bytes, data, why));
 }
 
 vkattn_result vkattnImportCache(vkattn_context context, size_t bytes, const void *data, vkattn_diagnostic *why) {
     const LoggedCall call(logOf(context), why);
-    if (!context || (bytes && !data)) return call.result(fail(why, invalid, "context, and data with bytes, must not be NULL"));
+    if (const auto r = requireAll({{context, "context"}, {!bytes || data, "data, with bytes above 0,"}}, why)) return call.result(r);
     const vkattn_result result = fromHandle(context)->caches().importFrom(bytes, data, why);
     if (result == VKATTN_CACHE_REJECTED) fromHandle(context)->log().warning("the pipeline cache is not used: %s", why ? why->message : "");
     return call.result(result);
 }
 
 static vkattn_result checkJudged(vkattn_context context, vkattn_kernel kernel, vkattn_diagnostic *why) {
-    if (!context) return fail(why, invalid, "context is NULL");
+    if (const auto r = requireAll({{context, "context"}}, why)) return r;
     if (kernel <= VKATTN_KERNEL_STAGED || kernel >= VKATTN_KERNEL_COUNT)
         return fail(why, invalid, "kernel is %d, expected one other than VKATTN_KERNEL_AUTO and STAGED: staged is the baseline",
                     static_cast<int>(kernel));
@@ -271,9 +299,12 @@ vkattn_result vkattnSetVerdict(vkattn_context context, vkattn_kernel kernel, vka
 
 static vkattn_result selfTestQuery(vkattn_context context, vkattn_kernel kernel, vkattn_self_test *out, vkattn_diagnostic *why) {
     if (const auto r = checkJudged(context, kernel, why)) return r;
-    if (!out || out->structSize != sizeof(vkattn_self_test))
-        return fail(why, invalid, "out is NULL or its structSize is not sizeof(vkattn_self_test)");
-    return querySelfTest(*fromHandle(context), kernel, *out, why);
+    if (const auto r = requireAll({{out, "out"}}, why)) return r;
+    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_self_test", why)) return r;
+    vkattn_self_test needs{};
+    if (const auto r = querySelfTest(*fromHandle(context), kernel, needs, why)) return r;
+    writeStruct(*out, needs);
+    return VKATTN_OK;
 }
 vkattn_result vkattnSelfTestQuery(vkattn_context context, vkattn_kernel kernel, vkattn_self_test *out, vkattn_diagnostic *why) {
     const LoggedCall call(logOf(context), why);
@@ -282,7 +313,7 @@ vkattn_result vkattnSelfTestQuery(vkattn_context context, vkattn_kernel kernel, 
 
 static vkattn_result selfTestFill(vkattn_context context, vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why) {
     if (const auto r = checkJudged(context, kernel, why)) return r;
-    if (!mapped) return fail(why, invalid, "mapped is NULL");
+    if (const auto r = requireAll({{mapped, "mapped"}}, why)) return r;
     return fillSelfTest(*fromHandle(context), kernel, mapped, why);
 }
 vkattn_result vkattnSelfTestFill(vkattn_context context, vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why) {
@@ -292,7 +323,7 @@ vkattn_result vkattnSelfTestFill(vkattn_context context, vkattn_kernel kernel, v
 
 static vkattn_result selfTestRecord(vkattn_context context, vkattn_kernel kernel, const SelfTestTarget &target, vkattn_diagnostic *why) {
     if (const auto r = checkJudged(context, kernel, why)) return r;
-    if (!target.commandBuffer || !target.buffer) return fail(why, invalid, "commandBuffer and buffer must not be VK_NULL_HANDLE");
+    if (const auto r = requireAll({{target.commandBuffer, "commandBuffer"}, {target.buffer, "buffer"}}, why)) return r;
     return recordSelfTest(*fromHandle(context), kernel, target, why);
 }
 vkattn_result vkattnSelfTestRecord(vkattn_context context, vkattn_kernel kernel, VkCommandBuffer commandBuffer,
@@ -304,7 +335,7 @@ vkattn_result vkattnSelfTestRecord(vkattn_context context, vkattn_kernel kernel,
 static vkattn_result selfTestJudge(vkattn_context context, vkattn_kernel kernel, const void *mapped, vkattn_verdict *verdict,
                                    vkattn_diagnostic *why) {
     if (const auto r = checkJudged(context, kernel, why)) return r;
-    if (!mapped || !verdict) return fail(why, invalid, "mapped and verdict must not be NULL");
+    if (const auto r = requireAll({{mapped, "mapped"}, {verdict, "verdict"}}, why)) return r;
     return judgeSelfTest(*fromHandle(context), kernel, mapped, *verdict, why);
 }
 vkattn_result vkattnSelfTestJudge(vkattn_context context, vkattn_kernel kernel, const void *mapped, vkattn_verdict *verdict,

@@ -3,6 +3,7 @@
 #include "cpu/pool.hpp"
 #include "util/diagnostic.hpp"
 #include "util/parallel.hpp"
+#include "util/struct_size.hpp"
 
 #include <memory>
 #include <new>
@@ -178,13 +179,11 @@ extern "C" void vkattnCpuDestroyPool(vkattn_cpu_pool pool) {
     delete pool;
 }
 
-extern "C" vkattn_result vkattnCpuExplain(const vkattn_problem *description, vkattn_cpu_pool pool, vkattn_cpu_plan *plan,
+extern "C" vkattn_result vkattnCpuExplain(const vkattn_problem *description, vkattn_cpu_pool pool, vkattn_cpu_plan *out,
                                           vkattn_diagnostic *why) {
     Problem p;
-    if (!plan) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "plan is NULL");
-    if (plan->structSize != sizeof *plan)
-        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "plan.structSize is %u, expected sizeof(vkattn_cpu_plan) = %zu", plan->structSize,
-                    sizeof *plan);
+    if (!out) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "plan is NULL");
+    if (const auto r = checkStructSize(out->structSize, sizeof *out, "plan", "vkattn_cpu_plan", why)) return r;
     if (const auto r = makeProblem(description, p, why)) return r;
     const Shape shape(p, pool ? pool->pool.threads() : threadCount(0, mostThreads));
     const Operands none;
@@ -194,18 +193,20 @@ extern "C" vkattn_result vkattnCpuExplain(const vkattn_problem *description, vka
     longest.s.keys = p.keyTokens;
     shape.cut(p, longest);
     const bool fewRows = shape.own.takesFewRows(call, longest.s);
-    plan->threads = shape.threads;
-    plan->target = shape.own.shape.target;
-    plan->kernel = fewRows ? "few rows" : "tiles";
-    plan->vectorLanes = shape.own.shape.lanes;
+    vkattn_cpu_plan plan{};
+    plan.threads = shape.threads;
+    plan.target = shape.own.shape.target;
+    plan.kernel = fewRows ? "few rows" : "tiles";
+    plan.vectorLanes = shape.own.shape.lanes;
     const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize();
-    plan->rowsPerTile = fewRows                         ? static_cast<uint32_t>(rows)
-                        : rows <= shape.own.shape.lanes ? shape.own.shape.lanes
-                                                        : shape.own.shape.panelRows;
-    plan->keysPerTile = fewRows ? fewRowsKeys : shape.tiling.tileKeys;
-    plan->rowsPerUnit = static_cast<uint32_t>(std::min<uint64_t>(rows, shape.tiling.unitRows));
-    plan->splits = longest.splits;
-    plan->workspaceBytes = shape.bytes();
+    plan.rowsPerTile = fewRows                         ? static_cast<uint32_t>(rows)
+                       : rows <= shape.own.shape.lanes ? shape.own.shape.lanes
+                                                       : shape.own.shape.panelRows;
+    plan.keysPerTile = fewRows ? fewRowsKeys : shape.tiling.tileKeys;
+    plan.rowsPerUnit = static_cast<uint32_t>(std::min<uint64_t>(rows, shape.tiling.unitRows));
+    plan.splits = longest.splits;
+    plan.workspaceBytes = shape.bytes();
+    writeStruct(*out, plan);
     return VKATTN_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "cpu/row.hpp"
 #include "util/diagnostic.hpp"
 #include "util/parallel.hpp"
+#include "util/struct_size.hpp"
 
 #include <memory>
 #include <mutex>
@@ -289,12 +290,10 @@ extern "C" vkattn_result vkattnCpuVerify(const vkattn_problem *description, cons
     Problem p;
     Operands operands;
     if (!report) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "report is NULL");
-    vkattn_verify_options chosen{};
-    chosen.structSize = sizeof chosen;
-    if (options) chosen = *options;
-    if (chosen.structSize != sizeof chosen)
-        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "options.structSize is %u, expected sizeof(vkattn_verify_options) = %zu",
-                    chosen.structSize, sizeof chosen);
+    vkattn_verify_options room{};
+    if (options)
+        if (const auto r = checkStructSize(options->structSize, sizeof *options, "options", "vkattn_verify_options", why)) return r;
+    const vkattn_verify_options &chosen = options ? completed(*options, room) : room;
     if (const auto r = makeProblem(description, p, why)) return r;
     if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
     try {

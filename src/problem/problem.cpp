@@ -1,6 +1,7 @@
 #include "problem/problem.hpp"
 
 #include "util/diagnostic.hpp"
+#include "util/struct_size.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -216,9 +217,9 @@ const char *roleName(vkattn_role role) {
 
 vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkattn_diagnostic *why) {
     if (!description) return fail(why, invalid, "problem is NULL");
-    const vkattn_problem &p = *description;
-    if (p.structSize != sizeof(vkattn_problem))
-        return fail(why, invalid, "problem.structSize is %u, expected sizeof(vkattn_problem) = %zu", p.structSize, sizeof(vkattn_problem));
+    if (const auto r = checkStructSize(description->structSize, sizeof *description, "problem", "vkattn_problem", why)) return r;
+    vkattn_problem room;
+    const vkattn_problem &p = completed(*description, room);
     if (const auto r = checkOptions(p, why)) return r;
     if (const auto r = checkNumbers(p, why)) return r;
 

@@ -106,7 +106,7 @@ TEST_F(Verdicts, callsThatBreakTheRulesAreRefused) {
     }
     refused(vkattnSetVerdict(nullptr, flash, VKATTN_VERDICT_WRONG, &why), "context is NULL");
     refused(context.setVerdict(flash, static_cast<vkattn_verdict>(3), &why), "verdict is 3");
-    refused(vkattnSelfTestQuery(context.handle(), flash, nullptr, &why), "structSize");
+    refused(vkattnSelfTestQuery(context.handle(), flash, nullptr, &why), "out is NULL");
     needs.structSize = 1;
     refused(vkattnSelfTestQuery(context.handle(), flash, &needs, &why), "structSize");
     refused(context.selfTestFill(flash, nullptr, &why), "mapped is NULL");

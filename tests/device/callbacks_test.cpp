@@ -147,7 +147,7 @@ TEST(Callbacks, theLogHasTheMessageOfEveryFailure) {
     Context context;
     vkattn_host bad = host.host;
     bad.device = VK_NULL_HANDLE;
-    expectLogged(context.create(bad), "host.instance, physicalDevice, device");
+    expectLogged(context.create(bad), "host.device is NULL");
     bad = host.host;
     VkPhysicalDeviceFeatures2 noChain{};
     bad.enabledFeatures = &noChain;

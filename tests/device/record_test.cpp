@@ -43,7 +43,7 @@ TEST(Record, refusesWhatBreaksItsRules) {
         EXPECT_NE(std::string(why.message).find(expected), std::string::npos) << why.message;
     };
     refused(
-        "descriptorPool is required", [](auto &) {}, VK_NULL_HANDLE);
+        "VK_KHR_push_descriptor is not listed in vkattn_host::enabledExtensions", [](auto &) {}, VK_NULL_HANDLE);
     refused(
         "workspace is not bound", [](auto &b) { b.pop_back(); }, host.descriptors);
     refused(
@@ -66,7 +66,10 @@ TEST(Record, refusesWhatBreaksItsRules) {
         host.descriptors);
 
     uint32_t pipelines = 0;
+    why = {};
     EXPECT_EQ(context.record(p, host.commands, good, host.descriptors, &why), VKATTN_NOT_READY);
+    EXPECT_NE(std::string(why.message).find("3 of the 3 pipelines of the staged kernel"), std::string::npos) << why.message;
+    EXPECT_NE(std::string(why.message).find("call vkattnPrewarm"), std::string::npos) << why.message;
     vkattnCompileStatistics(context.handle(), &pipelines, nullptr);
     EXPECT_EQ(pipelines, 0u);
     ASSERT_EQ(context.prewarm({&p, 1}, &why), VKATTN_OK) << why.message;

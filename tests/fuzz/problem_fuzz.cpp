@@ -4,6 +4,7 @@
 #include "vkattn/vkattn.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 using namespace vkattn;
@@ -105,6 +106,10 @@ vkattn_caps capsFrom(Bytes &bytes) {
     // Then any of them, whatever it is.
     uint32_t *const words = &c.structSize;
     for (uint32_t changes = bytes.below(4); changes > 0; --changes) words[bytes.below(sizeof c / 4)] = number(bytes);
+    if (c.structSize < sizeof c) { // the rest counts as zero
+        const uint32_t size = c.structSize / 4 * 4;
+        std::memset(reinterpret_cast<char *>(&c) + std::max(size, 4u), 0, sizeof c - std::max(size, 4u));
+    }
     return c;
 }
 

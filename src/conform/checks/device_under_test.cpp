@@ -36,20 +36,10 @@ std::string tuningOf(const Tiles &chosen, uint32_t subgroupSize) {
     return "vkattn-tuning 1\nflash" + row + "flash" + wide + "decode" + row + "decode" + wide;
 }
 
-// The required limits of the Vulkan 1.0 specification, table "Required Limits".
 vkattn_caps minimumCaps() {
     vkattn_caps caps{};
     caps.structSize = sizeof caps;
-    caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_OTHER;
-    caps.maxStorageBufferRange = 1u << 27;
-    caps.minStorageBufferOffsetAlignment = 256;
-    caps.maxStorageBuffersPerStage = 4;
-    caps.maxPushConstantsBytes = 128;
-    caps.maxWorkgroupInvocations = 128;
-    caps.maxWorkgroupSize[0] = caps.maxWorkgroupSize[1] = 128;
-    caps.maxWorkgroupSize[2] = 64;
-    for (uint32_t &count : caps.maxWorkgroupCount) count = 65535;
-    caps.maxSharedMemoryBytes = 16384;
+    vkattnMinimumCaps(&caps, nullptr); // fails for a wrong structSize only
     return caps;
 }
 

@@ -1,6 +1,7 @@
 #include "core/plan/caps.hpp"
 
 #include "util/diagnostic.hpp"
+#include "util/struct_size.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -58,9 +59,15 @@ bool hasShape(const Caps &caps, const vkattn_matrix_shape &shape) {
     });
 }
 
+vkattn_result takeCaps(const vkattn_caps &given, const char *name, Caps &out, vkattn_diagnostic *why) {
+    if (const auto r = checkStructSize(given.structSize, sizeof given, name, "vkattn_caps", why)) return r;
+    Caps room;
+    out = completed(given, room);
+    out.structSize = sizeof out;
+    return checkCaps(out, name, why);
+}
+
 vkattn_result checkCaps(const Caps &caps, const char *name, vkattn_diagnostic *why) {
-    if (caps.structSize != sizeof(vkattn_caps))
-        return fail(why, invalid, "%s: structSize is %u, expected sizeof(vkattn_caps) = %zu", name, caps.structSize, sizeof(vkattn_caps));
     if (const uint32_t alignment = caps.minStorageBufferOffsetAlignment; alignment && !std::has_single_bit(alignment))
         return fail(why, invalid, "%s: minStorageBufferOffsetAlignment is %u, expected a power of two, as Vulkan requires", name,
                     alignment);

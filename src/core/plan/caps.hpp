@@ -29,7 +29,10 @@ using Caps = vkattn_caps;
 // Whether a device with such caps multiplies matrices of this shape.
 [[nodiscard]] bool hasShape(const Caps &caps, const vkattn_matrix_shape &shape);
 
-// Whether planning can work with caps that a caller has filled in; `name` is what the message calls them.
+// Caps that a caller has filled in, completed with zeros where they are those of earlier headers, and checked; `name` is what the message
+// calls them.
+[[nodiscard]] vkattn_result takeCaps(const vkattn_caps &given, const char *name, Caps &out, vkattn_diagnostic *why);
+// Whether planning can work with them.
 [[nodiscard]] vkattn_result checkCaps(const Caps &caps, const char *name, vkattn_diagnostic *why);
 
 // The weaker of both in every field.

@@ -3,6 +3,7 @@
 #include "core/device/host_memory.hpp"
 #include "core/kernels/staged.hpp"
 #include "util/diagnostic.hpp"
+#include "util/required.hpp"
 
 #include <new>
 
@@ -41,14 +42,14 @@ void DeviceContext::setVerdict(vkattn_kernel kernel, vkattn_verdict verdict) {
 
 vkattn_result DeviceContext::create(const vkattn_host &host, DeviceContext *&out, vkattn_diagnostic *why) {
     constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-    if (host.structSize != sizeof(vkattn_host))
-        return fail(why, invalid, "host.structSize is %u, expected sizeof(vkattn_host) = %zu", host.structSize, sizeof(vkattn_host));
-    if (!host.instance || !host.physicalDevice || !host.device || !host.getInstanceProcAddr)
-        return fail(why, invalid, "host.instance, physicalDevice, device and getInstanceProcAddr are all required");
+    if (const auto r = requireAll({{host.instance, "host.instance"},
+                                   {host.physicalDevice, "host.physicalDevice"},
+                                   {host.device, "host.device"},
+                                   {host.getInstanceProcAddr, "host.getInstanceProcAddr"}},
+                                  why))
+        return r;
     if (host.enabledExtensionCount && !host.enabledExtensions)
         return fail(why, invalid, "host.enabledExtensions is NULL with enabledExtensionCount %u", host.enabledExtensionCount);
-    if (host.capsLimit)
-        if (const auto r = checkCaps(*host.capsLimit, "host.capsLimit", why)) return r;
 
     const VkAllocationCallbacks *allocator = host.allocator;
     void *memory = hostAllocate(allocator, sizeof(DeviceContext), alignof(DeviceContext));
@@ -87,7 +88,11 @@ vkattn_result DeviceContext::initialise(const vkattn_host &host, vkattn_diagnost
         log_.warning("debugLabels is 1, but the instance does not know the functions of %s: labels or names are left out; did the instance "
                      "enable it?",
                      VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
-    if (host.capsLimit) limits_.caps = weakerCaps(limits_.caps, *host.capsLimit);
+    if (host.capsLimit) {
+        Caps limit;
+        if (const auto r = takeCaps(*host.capsLimit, "host.capsLimit", limit, why)) return r;
+        limits_.caps = weakerCaps(limits_.caps, limit);
+    }
     verdicts_ = verdictBits(limits_.caps);
     limits_.maxWorkspaceBytes = host.maxWorkspaceBytes ? host.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES;
     if (const auto r = stagedSupported(limits_.caps, why)) return r;

@@ -1,11 +1,11 @@
 // What a vkattn_context is: a device's function table, caps, pipeline caches and pipelines.
 #pragma once
 
-#include "core/vulkan/cache.hpp"
 #include "core/device/callbacks.hpp"
 #include "core/device/device_table.hpp"
-#include "core/vulkan/pipelines.hpp"
 #include "core/plan/plan.hpp"
+#include "core/vulkan/cache.hpp"
+#include "core/vulkan/pipelines.hpp"
 
 #include <atomic>
 #include <optional>
@@ -28,6 +28,7 @@ class DeviceContext {
     [[nodiscard]] PipelineCaches &caches() { return caches_; }
     [[nodiscard]] const Log &log() const { return log_; }
     [[nodiscard]] ZoneCallback zoneCallback() const { return zone_; }
+    [[nodiscard]] bool firstNotReady() { return !saidNotReady_.exchange(true, std::memory_order_relaxed); }
 
   private:
     DeviceContext() = default;
@@ -40,6 +41,7 @@ class DeviceContext {
     ZoneCallback zone_ = nullptr;
     PlanLimits limits_{};
     std::atomic<uint32_t> verdicts_{0}; // caps.wrongKernels | caps.slowKernels << slowShift: one word, so that both change at once
+    std::atomic<bool> saidNotReady_{false};
     DeviceTable table_;
     PipelineCaches caches_;
     Pipelines pipelines_;

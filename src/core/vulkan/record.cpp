@@ -1,10 +1,11 @@
 #include "core/vulkan/record.hpp"
 
-#include "core/vulkan/bindings.hpp"
+#include "core/device/vulkan_failure.hpp"
 #include "core/plan/operands.hpp"
 #include "core/plan/slices.hpp"
-#include "core/device/vulkan_failure.hpp"
+#include "core/vulkan/bindings.hpp"
 #include "core/vulkan/zone.hpp"
+#include "util/diagnostic.hpp"
 
 #include <new>
 
@@ -101,6 +102,24 @@ const char *zoneName(vkattn_kernel kernel) {
     return names[kernel];
 }
 
+// Off the path of a frame that is ready. The log has it once: a host may ask in every frame.
+vkattn_result notReady(DeviceContext &context, const Plan &plan, const PipelineSet &needed, vkattn_diagnostic *why) {
+    const char *missing = "";
+    uint32_t count = 0, all = 0;
+    for (const PipelineKey &key : needed) {
+        ++all;
+        if (context.pipelines().find(key)) continue;
+        if (count++ == 0) missing = Pipelines::name(key.stage);
+    }
+    const vkattn_result result = fail(why, VKATTN_NOT_READY,
+                                      "nothing was recorded: %u of the %u pipelines of the %s kernel for this problem %s not compiled "
+                                      "(%s%s), and allowCompile is 0; call "
+                                      "vkattnPrewarm with this problem on any thread before, or set allowCompile to 1",
+                                      count, all, plan.kernelName(), count == 1 ? "is" : "are", missing, count == 1 ? "" : " and others");
+    if (why && context.firstNotReady()) context.log().warning("%s (said once)", why->message);
+    return result;
+}
+
 } // namespace
 
 vkattn_result recordPlan(DeviceContext &context, const Plan &plan, const vkattn_record &record, vkattn_diagnostic *why) {
@@ -112,7 +131,11 @@ vkattn_result recordPlan(DeviceContext &context, const Plan &plan, const vkattn_
     if (const auto r = collectBindings(plan, record, bindings, why)) return r;
     Pipelines &pipelines = context.pipelines();
     if (!context.limits().caps.pushDescriptors && !record.descriptorPool && plan.dispatchCount)
-        return fail(why, invalid, "record.descriptorPool is required: VK_KHR_push_descriptor is not enabled on this device");
+        return fail(why, invalid,
+                    "record.descriptorPool is VK_NULL_HANDLE, and is required: %s is not listed in vkattn_host::enabledExtensions, its "
+                    "functions are missing, or "
+                    "capsLimit leaves it out",
+                    VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
 
     const DispatchRange slice = dispatchesOfSlice(plan, record.sliceIndex);
     const uint32_t count = slice.last - slice.first;
@@ -129,7 +152,7 @@ vkattn_result recordPlan(DeviceContext &context, const Plan &plan, const vkattn_
         if (record.allowCompile) {
             if (const auto r = pipelines.compile(needed, why)) return r;
         } else if (!pipelines.has(needed)) {
-            return VKATTN_NOT_READY;
+            return notReady(context, plan, needed, why);
         }
         for (uint32_t n = 0; keep && n < count; ++n) kept[n].pipeline = pipelines.find(kept[n].dispatch.key);
     }
