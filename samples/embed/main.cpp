@@ -4,6 +4,7 @@
 
 #include <vulkan/vulkan.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -11,8 +12,12 @@
 
 namespace {
 
-// What any engine already has: a device and a host-visible storage buffer.
+// What any engine already has: a device, what it was created with, and a host-visible storage buffer.
 struct Engine {
+    uint32_t apiVersion = VK_API_VERSION_1_0;
+    std::vector<const char *> extensions;
+    VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, nullptr, {}};
+    vkattn_feature_storage featureRoom{}; // for what vkattn adds to the chain
     VkInstance instance = VK_NULL_HANDLE;
     VkPhysicalDevice physicalDevice = VK_NULL_HANDLE;
     VkDevice device = VK_NULL_HANDLE;
@@ -30,7 +35,11 @@ struct Engine {
 };
 
 bool Engine::start(VkDeviceSize bytes) {
-    VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO, nullptr, "embed", 0, nullptr, 0, VK_API_VERSION_1_0};
+    const auto enumerateVersion =
+        reinterpret_cast<PFN_vkEnumerateInstanceVersion>(vkGetInstanceProcAddr(VK_NULL_HANDLE, "vkEnumerateInstanceVersion"));
+    if (enumerateVersion && enumerateVersion(&apiVersion)) return false;
+    apiVersion = std::min<uint32_t>(apiVersion, VK_API_VERSION_1_3);
+    VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO, nullptr, "embed", 0, nullptr, 0, apiVersion};
     VkInstanceCreateInfo instanceInfo{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, nullptr, 0, &application, 0, nullptr, 0, nullptr};
     if (vkCreateInstance(&instanceInfo, nullptr, &instance)) return false;
     uint32_t count = 1;
@@ -43,7 +52,22 @@ bool Engine::start(VkDeviceSize bytes) {
     if (family == familyCount) return false;
     const float priority = 1;
     VkDeviceQueueCreateInfo queueInfo{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, nullptr, 0, family, 1, &priority};
-    VkDeviceCreateInfo deviceInfo{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, nullptr, 0, 1, &queueInfo, 0, nullptr, 0, nullptr, nullptr};
+    // What helps vkattn beside what the engine wants for itself; the chain stays empty where the device has nothing of it.
+    if (vkattn::deviceExtensions(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion, VKATTN_HELPFUL, count)) return false;
+    extensions.resize(count);
+    if (vkattn::deviceExtensions(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion, VKATTN_HELPFUL, count, extensions) ||
+        vkattn::patchFeatures(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion, extensions, features, featureRoom))
+        return false;
+    VkDeviceCreateInfo deviceInfo{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                  features.pNext ? &features : nullptr,
+                                  0,
+                                  1,
+                                  &queueInfo,
+                                  0,
+                                  nullptr,
+                                  count,
+                                  extensions.data(),
+                                  nullptr};
     if (vkCreateDevice(physicalDevice, &deviceInfo, nullptr, &device)) return false;
     vkGetDeviceQueue(device, family, 0, &queue);
     VkCommandPoolCreateInfo poolInfo{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, nullptr, 0, family};
@@ -113,12 +137,20 @@ int main() {
     // clang-format off
     // README begin
     vkattn::Context attention; // once per device
-    vkattn_host host{.structSize = sizeof host, .instance = engine.instance, .physicalDevice = engine.physicalDevice,
-                     .device = engine.device, .getInstanceProcAddr = vkGetInstanceProcAddr};
+    vkattn_host host{};
+    host.structSize = sizeof host;
+    host.apiVersion = engine.apiVersion; // the instance's; left 0 it is Vulkan 1.0, and kernels are several times slower
+    host.instance = engine.instance, host.physicalDevice = engine.physicalDevice, host.device = engine.device;
+    host.getInstanceProcAddr = vkGetInstanceProcAddr;
+    host.enabledExtensions = engine.extensions.data(); // as vkCreateDevice got them, and the features too
+    host.enabledExtensionCount = static_cast<uint32_t>(engine.extensions.size());
+    host.enabledFeatures = &engine.features;
     if (attention.create(host) != VKATTN_OK) return 1;
     const vkattn_layout layout = vkattn::packed(VKATTN_F32, 1, heads, tokens, dim);
     vkattn_problem problem = vkattn::problem(layout, layout, layout, layout); // Q, K, V, output
     problem.flags = VKATTN_CAUSAL;
+    vkattn_requirements needs{};
+    if (attention.query(problem, needs) != VKATTN_OK || needs.workspaceBytes > workspaceRoom) return 1;
     const vkattn_binding bindings[] = {{VKATTN_Q, engine.buffer, 0, bytes}, {VKATTN_K, engine.buffer, bytes, bytes},
                                        {VKATTN_V, engine.buffer, 2 * bytes, bytes}, {VKATTN_OUT, engine.buffer, 3 * bytes, bytes},
                                        {VKATTN_WORKSPACE, engine.buffer, workspaceAt, workspaceRoom}};

@@ -14,7 +14,8 @@ namespace vkattn::test {
 
 struct FakePhysicalDevice {
     uint32_t apiVersion = VK_API_VERSION_1_3;
-    bool instanceKnowsProperties2 = true; // false: an instance of Vulkan 1.0 without VK_KHR_get_physical_device_properties2
+    uint32_t instanceVersion = VK_API_VERSION_1_3; // of the loader
+    bool instanceKnowsProperties2 = true;          // false: an instance of Vulkan 1.0 without VK_KHR_get_physical_device_properties2
     std::vector<std::string> extensions = {"VK_KHR_push_descriptor", "VK_KHR_shader_float_controls", "VK_EXT_subgroup_size_control",
                                            "VK_KHR_swapchain"};
     VkResult enumerating = VK_SUCCESS;
@@ -54,9 +55,22 @@ inline FakePhysicalDevice fake; // what is asked next
 
 namespace faking {
 
+inline VKAPI_ATTR VkResult VKAPI_CALL enumerateVersion(uint32_t *out) {
+    *out = fake.instanceVersion;
+    return VK_SUCCESS;
+}
 inline VKAPI_ATTR void VKAPI_CALL getProperties(VkPhysicalDevice, VkPhysicalDeviceProperties *out) {
     *out = {};
     out->apiVersion = fake.apiVersion;
+    VkPhysicalDeviceLimits &limits = out->limits;
+    limits.maxStorageBufferRange = 1u << 30;
+    limits.minStorageBufferOffsetAlignment = 16;
+    limits.maxPerStageDescriptorStorageBuffers = 64;
+    limits.maxPushConstantsSize = 256;
+    limits.maxComputeWorkGroupInvocations = 1024;
+    for (uint32_t &size : limits.maxComputeWorkGroupSize) size = 1024;
+    for (uint32_t &count : limits.maxComputeWorkGroupCount) count = 65535;
+    limits.maxComputeSharedMemorySize = 65536;
 }
 inline VKAPI_ATTR void VKAPI_CALL getProperties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2 *out) {
     getProperties(device, &out->properties);
@@ -66,6 +80,8 @@ inline VKAPI_ATTR void VKAPI_CALL getProperties2(VkPhysicalDevice device, VkPhys
             *reinterpret_cast<VkPhysicalDeviceSubgroupProperties *>(each) = fake.subgroups;
         else if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES)
             *reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlProperties *>(each) = fake.sizeControl;
+        else if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES)
+            reinterpret_cast<VkPhysicalDeviceFloatControlsProperties *>(each)->shaderSignedZeroInfNanPreserveFloat32 = VK_TRUE;
         else if (each->sType == newer::cooperativeMatrixPropertiesType)
             reinterpret_cast<newer::CooperativeMatrixProperties *>(each)->cooperativeMatrixSupportedStages = fake.matrixStages;
         else if (each->sType == newer::cooperativeMatrix2PropertiesType)
@@ -113,7 +129,10 @@ inline VKAPI_ATTR VkResult VKAPI_CALL getFlexible(VkPhysicalDevice, uint32_t *co
 
 } // namespace faking
 
-inline VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL fakeGetInstanceProcAddr(VkInstance, const char *name) {
+inline VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL fakeGetInstanceProcAddr(VkInstance instance, const char *name) {
+    if (!instance)
+        return std::strcmp(name, "vkEnumerateInstanceVersion") == 0 ? reinterpret_cast<PFN_vkVoidFunction>(faking::enumerateVersion)
+                                                                    : nullptr;
     const auto is = [&](const char *core) {
         const size_t length = std::strlen(core);
         return std::strncmp(name, core, length) == 0 && (name[length] == '\0' || std::strcmp(name + length, "KHR") == 0);

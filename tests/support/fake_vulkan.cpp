@@ -53,6 +53,22 @@ VKAPI_ATTR void VKAPI_CALL GetPhysicalDeviceProperties2(VkPhysicalDevice physica
     }
 }
 
+VKAPI_ATTR VkResult VKAPI_CALL EnumerateInstanceVersion(uint32_t *out) {
+    *out = VK_API_VERSION_1_3;
+    return VK_SUCCESS;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL EnumerateDeviceExtensionProperties(VkPhysicalDevice physical, const char *, uint32_t *count,
+                                                                  VkExtensionProperties *out) {
+    const FakeVulkan &fake = *object<FakeVulkan>(physical);
+    const char *const names[] = {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME};
+    const uint32_t all = fake.pushDescriptors ? 2 : 1;
+    if (out)
+        for (uint32_t n = 0; n < std::min(*count, all); ++n) std::strcpy(out[n].extensionName, names[n]);
+    *count = all;
+    return VK_SUCCESS;
+}
+
 VKAPI_ATTR void VKAPI_CALL GetPhysicalDeviceFeatures(VkPhysicalDevice, VkPhysicalDeviceFeatures *out) {
     *out = {};
 }
@@ -312,9 +328,10 @@ struct Entry {
 };
 #define VKATTN_FAKE(name)                                                                                                                  \
     { "vk" #name, reinterpret_cast<PFN_vkVoidFunction>(name) }
-const Entry instanceFunctions[] = {VKATTN_FAKE(GetPhysicalDeviceProperties), VKATTN_FAKE(GetPhysicalDeviceProperties2),
-                                   VKATTN_FAKE(GetPhysicalDeviceFeatures), VKATTN_FAKE(GetPhysicalDeviceFeatures2),
-                                   VKATTN_FAKE(GetDeviceProcAddr)};
+const Entry instanceFunctions[] = {VKATTN_FAKE(GetPhysicalDeviceProperties),        VKATTN_FAKE(GetPhysicalDeviceProperties2),
+                                   VKATTN_FAKE(GetPhysicalDeviceFeatures),          VKATTN_FAKE(GetPhysicalDeviceFeatures2),
+                                   VKATTN_FAKE(EnumerateDeviceExtensionProperties), VKATTN_FAKE(GetDeviceProcAddr)};
+const Entry globalFunctions[] = {VKATTN_FAKE(EnumerateInstanceVersion)};
 const Entry deviceFunctions[] = {VKATTN_FAKE(CreateDescriptorSetLayout),
                                  VKATTN_FAKE(DestroyDescriptorSetLayout),
                                  VKATTN_FAKE(CreatePipelineLayout),
@@ -403,6 +420,8 @@ vkattn_host FakeVulkan::host() {
 }
 
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL FakeVulkan::getInstanceProcAddr(VkInstance instance, const char *name) {
+    if (!instance) return find(globalFunctions, name);
+    if (object<FakeVulkan>(instance)->oldInstance && std::strstr(name, "vkGetPhysicalDevice") && std::strchr(name, '2')) return nullptr;
     if (const PFN_vkVoidFunction function = find(instanceFunctions, name)) return function;
     return GetDeviceProcAddr(reinterpret_cast<VkDevice>(instance), name);
 }

@@ -74,6 +74,7 @@ struct FakeVulkan {
     bool nanPreserve = true;
     bool fullSubgroups = true; // VkPhysicalDeviceSubgroupSizeControlFeatures
     bool pushDescriptors = true;
+    bool oldInstance = false; // created for Vulkan 1.0, whatever the loader and the device offer
 
     // Everything that vkattn_host needs; extensions as `pushDescriptors` and `fullSubgroups` say.
     [[nodiscard]] vkattn_host host();

@@ -184,6 +184,8 @@ vkattn_result PhysicalDevice::load(PFN_vkGetInstanceProcAddr get, VkInstance ins
     if (!getProperties) return fail(why, invalid, "getInstanceProcAddr does not know vkGetPhysicalDeviceProperties");
     getProperties(device, &properties);
     version = std::min(apiVersion ? apiVersion : VK_API_VERSION_1_0, properties.apiVersion);
+    // An instance of Vulkan 1.0, whatever apiVersion says: a loader knows the functions of the version that it was created with.
+    if (version >= VK_API_VERSION_1_1 && !get(instance, "vkGetPhysicalDeviceProperties2")) version = VK_API_VERSION_1_0;
     enumerateExtensions = reinterpret_cast<PFN_vkEnumerateDeviceExtensionProperties>(get(instance, "vkEnumerateDeviceExtensionProperties"));
     getProperties2 =
         reinterpret_cast<PFN_vkGetPhysicalDeviceProperties2>(either("vkGetPhysicalDeviceProperties2", "vkGetPhysicalDeviceProperties2KHR"));

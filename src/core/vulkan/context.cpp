@@ -2,6 +2,7 @@
 
 #include "core/device/host_memory.hpp"
 #include "core/kernels/staged.hpp"
+#include "core/vulkan/undeclared.hpp"
 #include "util/diagnostic.hpp"
 #include "util/required.hpp"
 
@@ -88,11 +89,12 @@ vkattn_result DeviceContext::initialise(const vkattn_host &host, vkattn_diagnost
         log_.warning("debugLabels is 1, but the instance does not know the functions of %s: labels or names are left out; did the instance "
                      "enable it?",
                      VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+    Caps limit;
     if (host.capsLimit) {
-        Caps limit;
         if (const auto r = takeCaps(*host.capsLimit, "host.capsLimit", limit, why)) return r;
         limits_.caps = weakerCaps(limits_.caps, limit);
     }
+    warnOfUndeclared(host, physical, limits_.caps, host.capsLimit ? &limit : nullptr, log_);
     verdicts_ = verdictBits(limits_.caps);
     limits_.maxWorkspaceBytes = host.maxWorkspaceBytes ? host.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES;
     if (const auto r = stagedSupported(limits_.caps, why)) return r;
