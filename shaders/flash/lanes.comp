@@ -39,29 +39,9 @@ layout(constant_id = 18) const uint run = 1;      // neighbouring dims of a lane
 layout(constant_id = 19) const uint valueRun = 1; // likewise of valueDimsPerLane
 layout(constant_id = 20) const uint dimOrder = dimsApart; // of K and V in memory
 
-layout(set = 0, binding = 0, std430) readonly buffer Q { uint q[]; };
-layout(set = 0, binding = 1, std430) readonly buffer K { uint k[]; };
-layout(set = 0, binding = 2, std430) readonly buffer V { uint v[]; };
-layout(set = 0, binding = 3, std430) buffer Out { uint outWords[]; }; // the output, or the partial results in the workspace
-#ifdef VKATTN_OPTIONS
-layout(set = 0, binding = 4, std430) readonly buffer Options { FlashOptions options; };
-layout(set = 0, binding = 5, std430) readonly buffer Lengths { uint lengths[]; };
-layout(set = 0, binding = 6, std430) writeonly buffer Lse { uint lse[]; };
-layout(set = 0, binding = 7, std430) readonly buffer Bias { uint bias[]; };
-layout(set = 0, binding = 8, std430) readonly buffer Mask { uint mask[]; }; // of bytes or of bits
-layout(set = 0, binding = 9, std430) readonly buffer IdsQ { uint idsQ[]; };
-layout(set = 0, binding = 10, std430) readonly buffer IdsK { uint idsK[]; };
-layout(set = 0, binding = 11, std430) readonly buffer Sinks { uint sinks[]; };
-layout(set = 0, binding = 12, std430) readonly buffer Slopes { uint slopes[]; };
-#endif
-
-#ifndef VKATTN_OPTIONS
-#define VKATTN_NO_LENGTHS
-#endif
-#include "lib/element.glsl"
-#include "lib/math.glsl"
+#include "attention/operands.glsl"
 #include "attention/sequence.glsl"
-
+#include "attention/pair.glsl"
 #include "flash/workgroup.glsl"
 
 const uint stepKeys = keysPerLane * keyLanes; // keys of a step
@@ -81,16 +61,10 @@ float sums[rowsPerLane * valueDimsPerLane]; // unnormalised output
 float maximum[rowsPerLane];                 // of visible scores
 float weightSum[rowsPerLane];               // of exp(score - maximum)
 uint worst[rowsPerLane];                    // largest |score| in bits; a visible -infinity counts as 1
-int rowBegin[rowsPerLane], rowEnd[rowsPerLane];
+Row rows[rowsPerLane];
 float weights[cells];                       // of the step: scores, then exp(score - maximum)
 float rescale[rowsPerLane];
-#ifdef VKATTN_OPTIONS
-float added[cells]; // of the step: bias
-uint rowHead[rowsPerLane], rowQuery[rowsPerLane];
-uint rowDocument[rowsPerLane];
-float rowSlope[rowsPerLane];
-int rowPosition[rowsPerLane];
-#endif
+float added[cells];                         // of the step: bias
 
 uint lane, dimLane, keyLane, rowLane;
 
@@ -271,13 +245,7 @@ uint visiblePairs(int j) {
     uint bits = 0u;
     [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
-            const int key = j + int(c * keyLanes + keyLane);
-            bool seen = key >= rowBegin[r] && key < rowEnd[r];
-#ifdef VKATTN_OPTIONS
-            // Not behind `seen`: a branch around the loads took 48 registers more on RDNA3 and spilled on Adreno 750.
-            const bool shown = termsShow(rowHead[r], rowQuery[r], rowDocument[r], min(key, keyLast), added[r * keysPerLane + c]);
-            seen = seen && shown;
-#endif
+            const bool seen = pairVisible(rows[r], j + int(c * keyLanes + keyLane), added[r * keysPerLane + c]);
             bits |= seen ? 1u << (r * keysPerLane + c) : 0u;
         }
     return bits;
@@ -289,22 +257,18 @@ void takeStep(int j, uint visible, const bool tested) {
         float rowMaximum = maximum[r];
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
             const uint n = r * keysPerLane + c;
-            float score = scale * weights[n];
-#ifdef VKATTN_OPTIONS
-            score = withTerms(score, added[n], rowSlope[r], j + int(c * keyLanes + keyLane) - rowPosition[r]);
-#endif
+            const float score = pairScore(rows[r], j + int(c * keyLanes + keyLane), weights[n], added[n]);
             const bool seen = !tested || (visible >> n & 1u) != 0u;
             worst[r] = max(worst[r], seen ? worstOf(score) : 0u);
             weights[n] = score;
             rowMaximum = max(rowMaximum, seen ? score : lowest);
         }
-        // exp(-200) is 0 in fp32: the bound only keeps differences finite.
-        rescale[r] = exp(max(maximum[r] - rowMaximum, -200.0));
+        rescale[r] = expDifference(maximum[r], rowMaximum);
         maximum[r] = rowMaximum;
         float sum = weightSum[r] * rescale[r];
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
             const uint n = r * keysPerLane + c;
-            const float weight = exp(max(weights[n] - rowMaximum, -200.0));
+            const float weight = expDifference(weights[n], rowMaximum);
             weights[n] = tested && (visible >> n & 1u) == 0u ? 0.0 : weight;
             sum += weights[n];
         }
@@ -371,19 +335,10 @@ void main() {
     const int wholeEnd = noWholes ? wholeBegin : max(alignDown(max(min(keyEnd(firstQuery, seq), splitEnd), 0)), wholeBegin);
 
     [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
-        const uint row = laneRow(r), i = queryOf(row);
+        rows[r] = rowAt(laneRow(r));
         maximum[r] = lowest;
         weightSum[r] = 0.0;
         worst[r] = 0u;
-        rowBegin[r] = max(keyBegin(i, seq), splitBegin);
-        rowEnd[r] = min(keyEnd(i, seq), splitEnd);
-#ifdef VKATTN_OPTIONS
-        rowHead[r] = headOf(row);
-        rowQuery[r] = i;
-        rowDocument[r] = documentOf(row);
-        rowSlope[r] = slopeOf(row);
-        rowPosition[r] = alignedPosition(i, seq);
-#endif
     }
     if (rolledEdges) {
         for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = loadQuery(n / dimsPerLane, n % dimsPerLane);

@@ -1,3 +1,5 @@
+#ifndef VKATTN_ELEMENT_GLSL_
+#define VKATTN_ELEMENT_GLSL_
 // Elements of f32, f16 and bf16 tensors in storage buffers of 32-bit words: no 16-bit storage feature is needed. `type` is elementF32,
 // elementF16 or elementBf16 (interop.h), a specialization constant.
 #include "lib/half.glsl"
@@ -35,3 +37,4 @@ uint floatToHalfWidth(uint type, float value) { return type == elementF16 ? floa
             STORE_ELEMENT(words, type, pairAt_ + (stride), second)                                                                         \
         }                                                                                                                                  \
     }
+#endif

@@ -13,19 +13,15 @@ layout(constant_id = 4) const uint rowsPerLane = 4;
 layout(constant_id = 5) const uint vType = elementF32;
 layout(constant_id = 6) const uint outType = elementF32;
 
-layout(set = 0, binding = 0, std430) buffer Workspace { uint workspace[]; };
-layout(set = 0, binding = 1, std430) readonly buffer V { uint v[]; };
-layout(set = 0, binding = 2, std430) buffer Out { uint outWords[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; };
-
-#include "lib/element.glsl"
+#include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "lib/element.glsl"
 
 void main() {
     const uint lane = gl_LocalInvocationID.x;
-    const uint head = gl_WorkGroupID.z % heads, batch = gl_WorkGroupID.z / heads;
-    const Sequence sequence = sequenceOf(batch);
-    const uint rowCount = rowsOf(sequence);
+    const uint head = gl_WorkGroupID.z % heads;
+    beginSequence(gl_WorkGroupID.z / heads);
+    const uint rowCount = rowsOf(seq);
     const uint tileRows = lanesAcrossRows * rowsPerLane, tileRow = gl_WorkGroupID.y * tileRows;
     if (tileRow >= rowCount) return;
     const uint firstRow = tileRow + lane / lanesAcrossDims;
@@ -35,7 +31,7 @@ void main() {
     [[unroll]] for (uint r = 0; r < rowsPerLane; ++r)
         workspaceRow[r] = (gl_WorkGroupID.z * queries + min(firstRow + r * lanesAcrossRows, rowCount - 1u)) * rowPitch;
     uint vAt[dimsPerLane]; // dims past the end are computed on the last one and not stored
-    const uint vHeadAt = vBase + batch * vBatch + ((headPhase + head) / groupSize) * vHead + sequence.keyStart * vToken;
+    const uint vHeadAt = vBase + batch * vBatch + ((headPhase + head) / groupSize) * vHead + seq.keyStart * vToken;
     [[unroll]] for (uint c = 0; c < dimsPerLane; ++c) vAt[c] = vHeadAt + min(firstDim + c, valueDim - 1u) * vDim;
 
     float sums[rowsPerLane * dimsPerLane];
@@ -48,8 +44,8 @@ void main() {
             }
     }
 
-    const int begin = max(keyBegin(tileRow, sequence), int(keyFirst));
-    const int end = min(keyEnd(min(tileRow + tileRows, rowCount) - 1u, sequence), int(keyFirst + keys));
+    const int begin = max(keyBegin(tileRow, seq), int(keyFirst));
+    const int end = min(keyEnd(min(tileRow + tileRows, rowCount) - 1u, seq), int(keyFirst + keys));
     for (int j = begin; j < end; ++j) {
         uint valueBits[dimsPerLane];
         [[unroll]] for (uint c = 0; c < dimsPerLane; ++c) valueBits[c] = floatBitsToUint(LOAD_ELEMENT(v, vType, vAt[c] + (uint(j) - keyFirst) * vToken));
@@ -66,7 +62,7 @@ void main() {
     [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
         const uint row = firstRow + r * lanesAcrossRows;
         if (row >= rowCount) continue;
-        const uint outAt = oBase + batch * oBatch + head * oHead + (sequence.queryStart + row) * oToken;
+        const uint outAt = oBase + batch * oBatch + head * oHead + (seq.queryStart + row) * oToken;
         if ((flags & flagLastKeys) == 0u) {
             const uint partialAt = sumsBase + (gl_WorkGroupID.z * queries + row) * valueDim + firstDim;
             [[unroll]] for (uint c = 0; c < dimsPerLane; ++c)

@@ -101,7 +101,7 @@ void count(const Plan &plan, const Dispatch &d, Coverage &coverage) {
     const bool combine = d.key.stage == Stage::combine;
     if (!combine && !isMain(d)) return;
     const vkattn_role role = combine ? VKATTN_OUT : VKATTN_Q;
-    const Operand &rows = d.operands[combine ? 1 : 0], &lengths = d.operands[combine ? 4 : 5];
+    const Operand &rows = d.operands[combine ? interop::slotOut : interop::slotQ], &lengths = d.operands[interop::slotLengths];
     const Tensor &t = p.tensor(role);
     const auto push = pushOf<interop::FlashPush>(d);
     const auto merged = pushOf<interop::CombinePush>(d);

@@ -39,14 +39,8 @@ Columns columns(const Dispatch &d) {
         return columnsOf<interop::SinksPush>(d);
     case Stage::scores:
         return columnsOf<interop::ScoresPush>(d);
-    case Stage::bias:
-    case Stage::mask:
-    case Stage::bitMask:
-        return columnsOf<interop::OverlayPush>(d);
-    case Stage::alibi:
-        return columnsOf<interop::AlibiPush>(d);
-    case Stage::documents:
-        return columnsOf<interop::DocumentsPush>(d);
+    case Stage::pairs:
+        return columnsOf<interop::PairsPush>(d);
     default:
         return {0, 0x7fffffff}; // all of it
     }
@@ -153,10 +147,14 @@ TEST(Plan, everyOptionIsOneMorePass) {
     const Problem p = problemOf(c);
     ASSERT_EQ(makePlan(p, limitsOf(1u << 27, 64 << 20), plan, nullptr), VKATTN_OK);
     ASSERT_EQ(plan.dispatchCount, 9u);
-    const Stage order[] = {Stage::sequences, Stage::sinks,     Stage::scores,  Stage::bias,  Stage::alibi,
-                           Stage::bitMask,   Stage::documents, Stage::softmax, Stage::values};
+    const Stage order[] = {Stage::sequences, Stage::sinks, Stage::scores,  Stage::pairs, Stage::pairs,
+                           Stage::pairs,     Stage::pairs, Stage::softmax, Stage::values};
+    const uint32_t terms[] = {interop::termBias, interop::termAlibi, interop::termBitMask, interop::termDocuments};
     for (uint32_t n = 0; n < 9; ++n) {
         EXPECT_EQ(plan.dispatch(n).key.stage, order[n]) << n;
+        if (order[n] == Stage::pairs) {
+            EXPECT_EQ(plan.dispatch(n).key.constants[2], terms[n - 3]) << n;
+        }
         EXPECT_EQ(plan.dispatch(n).barrierBefore, n > 0 && n != 2) << n;
     }
     EXPECT_EQ(plan.tableBytes, 256u);

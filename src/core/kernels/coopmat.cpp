@@ -79,7 +79,7 @@ vkattn_matrix_shape unitsFor(vkattn_kernel kernel, const Caps &caps, vkattn_dtyp
 
 // What the shaders have in shared memory (flash/tiles.glsl).
 uint32_t sharedBytes(vkattn_kernel kernel, const MatrixShape &s) {
-    const uint32_t scorePitch = s.tileKeys / 4 + (kernel == VKATTN_KERNEL_FLASH_COOPMAT2 ? 2 : 1);
+    const uint32_t scorePitch = s.tileKeys / 4 + 1 + (kernel == VKATTN_KERNEL_FLASH_COOPMAT2 ? rowFactPieces : 0);
     const uint32_t pieces = s.tileKeys * (s.paddedDim / 8 + 1 + s.paddedValueDim / 8 + 1) + s.subgroups * s.m * s.rowBlocks * scorePitch;
     return pieces * 16 + 8;
 }

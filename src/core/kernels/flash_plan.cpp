@@ -37,12 +37,6 @@ uint32_t dimsOfLane(const FlashTile &tile, uint32_t dim, uint32_t shuffleLanes) 
     return tile.dimLanes == 1 ? dim : roundUp(static_cast<uint32_t>(ceilDiv(dim, tile.dimLanes)), multiple);
 }
 
-uint32_t pairTermsOf(const Problem &p) {
-    return (p.softcap > 0 ? termSoftcap : 0) | (p.has(VKATTN_ALIBI_SLOPES) ? termAlibi : 0) |
-           (p.uses(VKATTN_BIAS) ? termBias : 0) | (p.uses(VKATTN_MASK) ? termMask : 0) |
-           (p.uses(VKATTN_BIT_MASK) ? termBitMask : 0) | (p.has(VKATTN_DOC_IDS_Q) ? termDocuments : 0);
-}
-
 // How dims of K and V lie in memory, for runs of `run` neighbours.
 uint32_t dimOrderOf(const Tensor &t, uint32_t run) {
     if (!t.unitDims()) return dimsApart;
@@ -73,7 +67,7 @@ uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashS
     const uint64_t dims = uint64_t{shape.dimsPerLane} + shape.valueDimsPerLane;
     const uint64_t edges = tile.rolledEdges ? tile.rowsPerLane * (dims + shape.valueDimsPerLane) : 0;
     // Leaving a loop counts as a round of it. Where masks may leave nothing of a step, another loop looks for the next that has something.
-    const bool hides = shape.pairTerms & (termBias | termMask | termBitMask | termDocuments);
+    const bool hides = (shape.pairTerms & termsThatHide) != 0;
     const uint64_t perStep = hides ? 2 : 1;
     uint64_t perTile = perStep;
     if (tile.source == sourceShared) // its steps in up to two loops, the loads of K and V, and the loop over tiles

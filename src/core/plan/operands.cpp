@@ -22,6 +22,37 @@ void makeSequences(const Plan &plan, Dispatch &d) {
     d.groups[0] = d.groups[1] = d.groups[2] = 1;
 }
 
+uint32_t pairTermsOf(const Problem &p) {
+    return (p.softcap > 0 ? termSoftcap : 0) | (p.uses(VKATTN_BIAS) ? termBias : 0) | (p.has(VKATTN_ALIBI_SLOPES) ? termAlibi : 0) |
+           (p.uses(VKATTN_MASK) ? termMask : 0) | (p.uses(VKATTN_BIT_MASK) ? termBitMask : 0) |
+           (p.has(VKATTN_DOC_IDS_Q) ? termDocuments : 0);
+}
+
+Operand pairTermOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
+    switch (role) {
+    case VKATTN_DOC_IDS_Q:
+        return documentsOperand(p, role, c, p.queryTokens, c.queryFirst, c.queries, basePushByte);
+    case VKATTN_DOC_IDS_K:
+        return documentsOperand(p, role, c, p.keyTokens, c.keyFirst, c.keys, basePushByte);
+    case VKATTN_ALIBI_SLOPES:
+        return headsOperand(role, c, basePushByte);
+    case VKATTN_BIT_MASK: { // the words that the chunk's keys lie in
+        const uint32_t first = c.keyFirst / 32;
+        return pairsOperand(p, role, c, first, divideUp(c.keyFirst + c.keys, 32) - first, basePushByte);
+    }
+    default:
+        return pairsOperand(p, role, c, c.keyFirst, c.keys, basePushByte);
+    }
+}
+
+PairLayout pairLayout(const Problem &p, vkattn_role role) {
+    if (role == VKATTN_DOC_IDS_Q) return {0, p.ragged() ? 0 : p.queryTokens, 0, 0, 0};
+    if (role == VKATTN_DOC_IDS_K) return {0, p.ragged() ? 0 : p.keyTokens, 0, 0, 0};
+    if (role == VKATTN_ALIBI_SLOPES) return {};
+    const Tensor &t = p.tensor(role);
+    return {0, stride(t, 0), stride(t, 1), stride(t, 2), stride(t, 3)};
+}
+
 Chunk rowsOfChunk(const Plan &plan, uint32_t rowChunk) {
     const Problem &p = plan.problem;
     Chunk c{};

@@ -164,6 +164,13 @@ static_assert(elementF32 == VKATTN_F32 && elementF16 == VKATTN_F16 && elementBf1
     return static_cast<uint32_t>(p.tensor(role).dtype);
 }
 
+// The terms of a problem's pairs, as bits of interop.h.
+[[nodiscard]] uint32_t pairTermsOf(const Problem &p);
+// An operand of a pair term, as far as the chunk needs it.
+[[nodiscard]] Operand pairTermOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte);
+// Its strides; the base comes with the binding.
+[[nodiscard]] PairLayout pairLayout(const Problem &p, vkattn_role role);
+
 // The set-up dispatch of ragged batches: where the sequences lie.
 void makeSequences(const Plan &plan, Dispatch &d);
 // The rows of a chunk; its keys are still to be chosen.

@@ -15,11 +15,7 @@ enum class Stage : uint32_t {
     sequences,
     sinks,
     scores,
-    bias,
-    alibi,
-    mask,
-    bitMask,
-    documents,
+    pairs,
     softmax,
     values, // the staged kernel
     options,

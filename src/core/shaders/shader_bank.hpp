@@ -17,8 +17,7 @@ struct ShaderModule {
     [[nodiscard]] bool built() const { return plain.bytes != 0; }
 };
 
-extern const ShaderModule shader_sequences, shader_sinks, shader_scores, shader_bias, shader_alibi, shader_mask, shader_bit_mask,
-    shader_documents, shader_softmax, shader_values, shader_options, shader_combine, shader_flash_plain, shader_flash_plain_subgroups,
+extern const ShaderModule shader_sequences, shader_sinks, shader_scores, shader_pairs, shader_softmax, shader_values, shader_options, shader_combine, shader_flash_plain, shader_flash_plain_subgroups,
     shader_flash, shader_flash_subgroups, shader_flash_coopmat_f16, shader_flash_coopmat_bf16, shader_flash_coopmat2_f16,
     shader_flash_coopmat2_bf16;
 

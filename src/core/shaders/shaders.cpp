@@ -10,16 +10,8 @@ const ShaderModule &shaderFor(Stage stage) {
         return shader_sinks;
     case Stage::scores:
         return shader_scores;
-    case Stage::bias:
-        return shader_bias;
-    case Stage::alibi:
-        return shader_alibi;
-    case Stage::mask:
-        return shader_mask;
-    case Stage::bitMask:
-        return shader_bit_mask;
-    case Stage::documents:
-        return shader_documents;
+    case Stage::pairs:
+        return shader_pairs;
     case Stage::softmax:
         return shader_softmax;
     case Stage::values:
