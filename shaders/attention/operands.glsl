@@ -1,4 +1,7 @@
 // The storage buffers of every stage. All are words: 16-bit elements, bytes and bits are picked out of them.
+layout(constant_id = constantElementTypes) const uint elementTypes = 0; // interop.h
+const uint qType = elementTypes & 15u, outType = elementTypes >> typesOut & 15u;
+
 #define VKATTN_READS(slot, Block, words) layout(set = 0, binding = slot, std430) readonly buffer Block { uint words[]; };
 #define VKATTN_WRITES(slot, Block, words) layout(set = 0, binding = slot, std430) writeonly buffer Block { uint words[]; };
 #define VKATTN_CHANGES(slot, Block, words) layout(set = 0, binding = slot, std430) buffer Block { uint words[]; };
@@ -8,6 +11,8 @@ VKATTN_READS(slotQ, Q, q)
 VKATTN_READS(slotK, K, k)
 VKATTN_READS(slotV, V, v)
 VKATTN_CHANGES(slotOut, Out, outWords) // the output, or the partial results in the workspace
+// Extents and strides along dims: packed in the push constants, or among the options. beginTile() sets them.
+uint headDim, valueDim, qDim, kDim, vDim, oDim;
 #ifdef VKATTN_OPTIONS
 layout(set = 0, binding = slotOptions, std430) readonly buffer Options { FlashOptions options; };
 VKATTN_READS(slotLengths, Lengths, lengths)
@@ -64,6 +69,7 @@ VKATTN_CHANGES(slotSecond, Out, outWords)
 // The operands of pair terms, as attention/pair.glsl names them. A dispatch of staged/pairs.comp has one term, and so no more than two.
 #if defined(VKATTN_STAGE_PAIRS)
 #define VKATTN_PAIR_OPERANDS
+const uint biasType = elementTypes >> typesBias & 15u;
 #define bias first
 #define mask first
 #define idsQ first

@@ -1,11 +1,12 @@
 // What a query row and a key are to each other: whether the row sees the key, and what becomes of their score. No other shader knows masks,
 // bias, ALiBi, documents and softcap. A new term is a bit of pairTerms (interop.h) and its lines here.
 //
-// Included after operands.glsl and sequence.glsl. The shader has `pairTerms`, a specialization constant; that of staged/pairs.comp has the
-// one term of the dispatch.
+// Included after operands.glsl and sequence.glsl.
 #include "lib/element.glsl"
 #include "lib/math.glsl"
 
+// Bits of interop.h. staged/scores.comp has softcap alone, staged/pairs.comp the one term of the dispatch, others all terms.
+layout(constant_id = constantPairTerms) const uint pairTerms = 0;
 const bool anyPairHidden = (pairTerms & termsThatHide) != 0u; // otherwise than by position: then no step of keys is free of tests
 const bool anyScoreChanged = (pairTerms & ~termsThatOnlyHide) != 0u;
 

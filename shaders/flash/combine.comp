@@ -5,8 +5,6 @@
 #define VKATTN_STAGE_COMBINE
 #include "lib/platform.glsl"
 
-layout(constant_id = 1) const uint outType = elementF32;
-
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
 #include "attention/row_end.glsl"

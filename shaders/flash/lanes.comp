@@ -18,29 +18,25 @@
 #extension GL_KHR_shader_subgroup_vote : require
 #endif
 
-layout(constant_id = 1) const uint dimLanes = 1;
-layout(constant_id = 2) const uint keyLanes = 1;
-layout(constant_id = 3) const uint rowLanes = 8;
-layout(constant_id = 4) const uint rowsPerLane = 1;
-layout(constant_id = 5) const uint keysPerLane = 1;      // keys of a step, for each key lane
-layout(constant_id = 6) const uint dimsPerLane = 1;      // dimLanes * dimsPerLane covers the head dim
-layout(constant_id = 7) const uint valueDimsPerLane = 1; // and the value dim
-layout(constant_id = 8) const uint source = 0;           // sourceDirect, sourceShared, sourceShuffled
-layout(constant_id = 9) const uint tileKeys = 1;         // sourceShared: keys in shared memory at a time
-layout(constant_id = 10) const uint shuffleLanes = 4;    // sourceShuffled: subgroup size, 4, 8 or 16
-layout(constant_id = 11) const bool rolledEdges = false; // loops at both ends not unrolled: arrays may then live in memory
-layout(constant_id = 12) const bool exactDims = false;   // lanes cover head and value dim exactly
-layout(constant_id = 13) const uint pairTerms = 0;       // term bits of interop.h: what changes or hides scores
-layout(constant_id = 14) const uint qType = elementF32;
-layout(constant_id = 15) const uint kType = elementF32;
-layout(constant_id = 16) const uint vType = elementF32;
-layout(constant_id = 17) const uint outType = elementF32;
-layout(constant_id = 18) const uint run = 1;      // neighbouring dims of a lane; divides dimsPerLane, even where that is
-layout(constant_id = 19) const uint valueRun = 1; // likewise of valueDimsPerLane
-layout(constant_id = 20) const uint dimOrder = dimsApart; // of K and V in memory
+layout(constant_id = constantForm) const uint form = 0; // interop.h
+const bool exactDims = (form & formExactDims) != 0u, rolledEdges = (form & formRolledEdges) != 0u;
+const uint source = form >> formSource;
+
+layout(constant_id = 8) const uint dimLanes = 1;
+layout(constant_id = 9) const uint keyLanes = 1;
+layout(constant_id = 10) const uint rowLanes = 8;
+layout(constant_id = 11) const uint rowsPerLane = 1;
+layout(constant_id = 12) const uint keysPerLane = 1;      // keys of a step, for each key lane
+layout(constant_id = 13) const uint dimsPerLane = 1;      // dimLanes * dimsPerLane covers the head dim
+layout(constant_id = 14) const uint valueDimsPerLane = 1; // and the value dim
+layout(constant_id = 15) const uint tileKeys = 1;         // sourceShared: keys in shared memory at a time
+layout(constant_id = 16) const uint shuffleLanes = 4;     // sourceShuffled: subgroup size, 4, 8 or 16
+layout(constant_id = 17) const uint run = 1;              // neighbouring dims of a lane; divides dimsPerLane, even where that is
+layout(constant_id = 18) const uint valueRun = 1;         // likewise of valueDimsPerLane
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/key_value.glsl"
 #include "attention/pair.glsl"
 #include "flash/workgroup.glsl"
 
@@ -70,36 +66,6 @@ uint lane, dimLane, keyLane, rowLane;
 
 uint dimOf(uint n) { return n / run * (run * dimLanes) + dimLane * run + n % run; }
 uint valueDimOf(uint n) { return n / valueRun * (valueRun * dimLanes) + dimLane * valueRun + n % valueRun; }
-
-// A lane's run of neighbouring dims from `dim` on. Two 16-bit elements come with one load; where the run may begin in the middle of a word,
-// one word more is loaded, and never one that holds nothing of the run.
-#define LOAD_RUN(out, words, type, at, dim, count, load)                                                                                   \
-    if ((type) == elementF32 || dimOrder == dimsApart || !exactDims || (count) < 4u) {                                                     \
-        [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_) out[e_] = load(at, (dim) + e_);                                                  \
-    } else if (dimOrder == dimsInWords) {                                                                                                  \
-        uint word_[((count) + 1u) / 2u];                                                                                                   \
-        [[unroll]] for (uint e_ = 0u; e_ < (count) / 2u; ++e_) word_[e_] = words[((at) + (dim) >> 1) + e_];                                \
-        [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_)                                                                                  \
-            out[e_] = halfWidthToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] & 0xffffu : word_[e_ / 2u] >> 16);                             \
-    } else {                                                                                                                               \
-        const uint first_ = (at) + (dim), odd_ = first_ & 1u;                                                                              \
-        uint word_[(count) / 2u + 1u];                                                                                                     \
-        [[unroll]] for (uint e_ = 0u; e_ <= (count) / 2u; ++e_) word_[e_] = words[min((first_ >> 1) + e_, (first_ + (count)-1u) >> 1)];    \
-        [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_)                                                                                  \
-            out[e_] = halfWidthToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] >> (odd_ << 4) & 0xffffu                                       \
-                                           : odd_ != 0u    ? word_[e_ / 2u + 1u] & 0xffffu                                                 \
-                                                           : word_[e_ / 2u] >> 16);                                                        \
-    }
-
-// Dims past the end are 0 in q, K and V: 0 * garbage could be NaN.
-float loadKey(uint at, uint dim) {
-    if (!exactDims && dim >= headDim) return 0.0;
-    return LOAD_ELEMENT(k, kType, at + dim * kDim);
-}
-float loadValue(uint at, uint dim) {
-    if (!exactDims && dim >= valueDim) return 0.0;
-    return LOAD_ELEMENT(v, vType, at + dim * vDim);
-}
 
 uint laneRow(uint r) { return min(tileRow + rowLane * rowsPerLane + r, rowCount - 1u); }
 
@@ -145,11 +111,11 @@ const bool subgroupsUsed = false;
 void multiplyKeys(int j) {
     [[unroll]] for (uint n = 0u; n < cells; ++n) weights[n] = 0.0;
     if (source == sourceShuffled) {
-        uint at[keysPerLane];
-        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = keyAt(j + int(c));
+        KeyValueRow at[keysPerLane];
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = keyRow(j + int(c));
         [[unroll]] for (uint d = 0u; d < dimsPerLane; d += shuffleLanes) {
             float loaded[keysPerLane];
-            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) loaded[c] = loadKey(at[c], d + lane % shuffleLanes);
+            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) loaded[c] = keyElement(at[c], d + lane % shuffleLanes);
             [[unroll]] for (uint e = 0u; e < shuffleLanes; ++e)
                 [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
                     const float key = FROM_LANE(loaded[c], e);
@@ -159,22 +125,21 @@ void multiplyKeys(int j) {
         }
         return;
     }
-    uint at[keysPerLane];
-    [[unroll]] for (uint c = 0u; c < keysPerLane; ++c)
-        at[c] = source == sourceShared ? (uint(j) % tileKeys + c) * paddedDim : keyAt(j + int(c * keyLanes + keyLane));
     if (source == sourceShared) {
         [[unroll]] for (uint d = 0u; d < dimsPerLane; ++d)
             [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
-                const float key = kTile[at[c] + d];
+                const float key = kTile[(uint(j) % tileKeys + c) * paddedDim + d];
                 [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
                     weights[r * keysPerLane + c] = fma(query[r * dimsPerLane + d], key, weights[r * keysPerLane + c]);
             }
         return;
     }
+    KeyValueRow at[keysPerLane];
+    [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = keyRow(j + int(c * keyLanes + keyLane));
     [[unroll]] for (uint d = 0u; d < dimsPerLane; d += run)
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
             float loaded[run];
-            LOAD_RUN(loaded, k, kType, at[c], dimOf(d), run, loadKey)
+            KEY_RUN(loaded, at[c], dimOf(d), run)
             [[unroll]] for (uint e = 0u; e < run; ++e)
                 [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
                     weights[r * keysPerLane + c] = fma(query[r * dimsPerLane + d + e], loaded[e], weights[r * keysPerLane + c]);
@@ -195,12 +160,12 @@ void multiplyKeys(int j) {
 
 void addValues(int j, uint visible, const bool tested) {
     float partial_[rowsPerLane];
-    uint at[keysPerLane];
+    KeyValueRow at[keysPerLane];
     if (source == sourceShuffled) {
-        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = valueAt(j + int(c));
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = valueRow(j + int(c));
         [[unroll]] for (uint d = 0u; d < valueDimsPerLane; d += shuffleLanes) {
             float loaded[keysPerLane];
-            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) loaded[c] = loadValue(at[c], d + lane % shuffleLanes);
+            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) loaded[c] = valueElement(at[c], d + lane % shuffleLanes);
             [[unroll]] for (uint e = 0u; e < shuffleLanes; ++e) {
                 [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
                     const float value = FROM_LANE(loaded[c], e);
@@ -211,23 +176,22 @@ void addValues(int j, uint visible, const bool tested) {
         }
         return;
     }
-    [[unroll]] for (uint c = 0u; c < keysPerLane; ++c)
-        at[c] = source == sourceShared ? (uint(j) % tileKeys + c) * paddedValueDim : valueAt(j + int(c * keyLanes + keyLane));
     if (source == sourceShared) {
         [[unroll]] for (uint d = 0u; d < valueDimsPerLane; ++d) {
             [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
-                const float value = vTile[at[c] + d];
+                const float value = vTile[(uint(j) % tileKeys + c) * paddedValueDim + d];
                 ADD_VALUE(d, c, value, tested)
             }
             KEEP_SUMS(d)
         }
         return;
     }
+    [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = valueRow(j + int(c * keyLanes + keyLane));
     [[unroll]] for (uint d = 0u; d < valueDimsPerLane; d += valueRun) {
         float loaded[keysPerLane * valueRun];
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
             float values[valueRun];
-            LOAD_RUN(values, v, vType, at[c], valueDimOf(d), valueRun, loadValue)
+            VALUE_RUN(values, at[c], valueDimOf(d), valueRun)
             [[unroll]] for (uint e = 0u; e < valueRun; ++e) loaded[c * valueRun + e] = values[e];
         }
         [[unroll]] for (uint e = 0u; e < valueRun; ++e) {
@@ -297,21 +261,22 @@ void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
     }
 }
 
-#define STAGE_TILE(into, count, words, type, at, load)                                                                                     \
-    if ((type) != elementF32 && dimOrder == dimsInWords && exactDims) {                                                                    \
+#define STAGE_TILE(into, count, inWords, rowOf_, pair, element)                                                                             \
+    if (inWords) {                                                                                                                         \
         for (uint n = lane; n < tileKeys * (count) / 2u; n += gl_WorkGroupSize.x) {                                                        \
-            const uint word_ = words[(at(tile + int(n / ((count) / 2u))) >> 1) + n % ((count) / 2u)];                                      \
-            into[2u * n] = halfWidthToFloat(type, word_ & 0xffffu);                                                                          \
-            into[2u * n + 1u] = halfWidthToFloat(type, word_ >> 16);                                                                         \
+            const vec2 pair_ = pair(rowOf_(tile + int(n / ((count) / 2u))), n % ((count) / 2u) * 2u);                                      \
+            into[2u * n] = pair_.x;                                                                                                        \
+            into[2u * n + 1u] = pair_.y;                                                                                                   \
         }                                                                                                                                  \
     } else {                                                                                                                               \
-        for (uint n = lane; n < tileKeys * (count); n += gl_WorkGroupSize.x) into[n] = load(at(tile + int(n / (count))), n % (count));     \
+        for (uint n = lane; n < tileKeys * (count); n += gl_WorkGroupSize.x)                                                               \
+            into[n] = element(rowOf_(tile + int(n / (count))), n % (count));                                                               \
     }
 
 void stageTile(int tile) {
     barrier();
-    STAGE_TILE(kTile, paddedDim, k, kType, keyAt, loadKey)
-    STAGE_TILE(vTile, paddedValueDim, v, vType, valueAt, loadValue)
+    STAGE_TILE(kTile, paddedDim, keysInWords, keyRow, KEY_PAIR, keyElement)
+    STAGE_TILE(vTile, paddedValueDim, valuesInWords, valueRow, VALUE_PAIR, valueElement)
     barrier();
 }
 

@@ -21,22 +21,22 @@
 #define Input float16_t
 #endif
 
-layout(constant_id = 1) const uint subgroupLanes = 32; // required of the pipeline: gl_SubgroupSize
-layout(constant_id = 2) const uint subgroups = 4;      // of the workgroup
-layout(constant_id = 3) const uint rowBlocks = 1;      // matrices of rows of a subgroup
-layout(constant_id = 4) const uint matrixM = 16;       // shapes, or what flexible dims are multiples of: multiples of 8
-layout(constant_id = 5) const uint matrixN = 16;
-layout(constant_id = 6) const uint matrixK = 16;
-layout(constant_id = 7) const uint tileKeys = 32; // in shared memory: a multiple of matrixN, matrixK, 8 * rowParts; at least 2 * matrixN
-layout(constant_id = 8) const uint paddedDim = 64;       // head dim, up to a multiple of matrixK
-layout(constant_id = 9) const uint paddedValueDim = 64;  // value dim, up to a multiple of matrixN
-layout(constant_id = 10) const bool wholeWords = false;  // dims of q, k and v are even and neighbours, rows begin at words
-layout(constant_id = 11) const uint pairTerms = 0;       // term bits of interop.h: what changes or hides scores
-layout(constant_id = 12) const uint outType = elementF32;
-layout(constant_id = 13) const bool lockstep = false;    // a subgroup is one vector of a CPU: its lanes are never apart
+layout(constant_id = constantForm) const uint form = 0; // interop.h
+const bool wholeWords = (form & formWholeWords) != 0u, lockstep = (form & formLockstep) != 0u, exactDims = false;
+
+layout(constant_id = 8) const uint subgroupLanes = 32; // required of the pipeline: gl_SubgroupSize
+layout(constant_id = 9) const uint subgroups = 4;      // of the workgroup
+layout(constant_id = 10) const uint rowBlocks = 1;     // matrices of rows of a subgroup
+layout(constant_id = 11) const uint matrixM = 16;      // shapes, or what flexible dims are multiples of: multiples of 8
+layout(constant_id = 12) const uint matrixN = 16;
+layout(constant_id = 13) const uint matrixK = 16;
+layout(constant_id = 14) const uint tileKeys = 32; // in shared memory: a multiple of matrixN, matrixK, 8 * rowParts; at least 2 * matrixN
+layout(constant_id = 15) const uint paddedDim = 64;      // head dim, up to a multiple of matrixK
+layout(constant_id = 16) const uint paddedValueDim = 64; // value dim, up to a multiple of matrixN
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/key_value.glsl"
 #include "attention/pair.glsl"
 #include "attention/row_end.glsl"
 #include "flash/workgroup.glsl"
@@ -115,16 +115,6 @@ uint tileRowOf(uint r) { return lane % subgroupRows + r * subgroupLanes; }
 // The lane's n-th key of the tile.
 uint keyOf(uint n) { return (n / 8u * rowParts + part()) * 8u + n % 8u; }
 
-// Bits of an element, and of two neighbours from an even dim on; 0 past the end.
-#define ELEMENT_BITS(words, at) ((words)[(at) >> 1] >> (((at)&1u) << 4) & 0xffffu)
-#define PAIR_BITS(words, at, dim, stride, count)                                                                                           \
-    (wholeWords ? ((dim) < (count) ? (words)[(at) + (dim) >> 1] : 0u)                                                                      \
-                : ((dim) < (count) ? ELEMENT_BITS(words, (at) + (dim) * (stride)) : 0u) |                                                  \
-                      ((dim) + 1u < (count) ? ELEMENT_BITS(words, (at) + ((dim) + 1u) * (stride)) << 16 : 0u))
-#define EIGHT_BITS(words, at, dim, stride, count)                                                                                          \
-    uvec4(PAIR_BITS(words, at, dim, stride, count), PAIR_BITS(words, at, (dim) + 2u, stride, count),                                       \
-          PAIR_BITS(words, at, (dim) + 4u, stride, count), PAIR_BITS(words, at, (dim) + 6u, stride, count))
-
 bool finiteBits(uint bits) { return (bits & inputExponent) != inputExponent; }
 uint finitePair(uint pair) { return (finiteBits(pair) ? pair & 0xffffu : 0u) | (finiteBits(pair >> 16) ? pair & 0xffff0000u : 0u); }
 
@@ -153,16 +143,16 @@ void stageTile(int tile, int end, const bool partlyHidden, uint parity) {
     barrier(); // all are done with the tile before
     for (uint n = gl_LocalInvocationID.x; n < tileKeys * (paddedDim / 8u); n += gl_WorkGroupSize.x) {
         const int key = tile + int(n / (paddedDim / 8u));
-        const uint at = keyAt(key), dim = n % (paddedDim / 8u) * 8u;
+        const KeyValueRow row = keyRow(key);
         uvec4 bits = uvec4(0u);
-        if (key < end) bits = EIGHT_BITS(k, at, dim, kDim, headDim);
+        if (key < end) bits = keyEight(row, n % (paddedDim / 8u) * 8u);
         keyTile[n / (paddedDim / 8u) * keyPitch + n % (paddedDim / 8u)] = bits;
     }
     for (uint n = gl_LocalInvocationID.x; n < tileKeys * (paddedValueDim / 8u); n += gl_WorkGroupSize.x) {
         const int key = tile + int(n / (paddedValueDim / 8u));
-        const uint at = valueAt(key), dim = n % (paddedValueDim / 8u) * 8u;
+        const KeyValueRow row = valueRow(key);
         uvec4 bits = uvec4(0u);
-        if (key < end) bits = EIGHT_BITS(v, at, dim, vDim, valueDim);
+        if (key < end) bits = valueEight(row, n % (paddedValueDim / 8u) * 8u);
         if (partlyHidden) {
             const uvec4 finite = uvec4(finitePair(bits.x), finitePair(bits.y), finitePair(bits.z), finitePair(bits.w));
             if (finite != bits) atomicOr(nonFinite[parity], 1u);
@@ -220,7 +210,7 @@ void addNonFinite(int tile, int end) {
                 const int key = tile + int(j);
                 const uint weight = scoreTile[rowPlace + j / 8u][j / 2u % 4u] >> ((j & 1u) << 4) & 0xffffu;
                 if (dim >= valueDim || key >= end || HIDDEN_PAIR(rowPlace, j, weight)) continue;
-                const uint bits = ELEMENT_BITS(v, valueAt(key) + dim * vDim);
+                const uint bits = valueBits(valueRow(key), dim);
                 if (!finiteBits(bits)) sum = fma(halfWidthToFloat(inputType, weight), halfWidthToFloat(inputType, bits), sum);
             }
             scoreTile[rowPlace + wideAt + n % matrixN / 4u][n % 4u] = floatBitsToUint(sum);

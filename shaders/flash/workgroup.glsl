@@ -6,10 +6,8 @@ uint packedHeads() { return headsAndPacked >> 16; }
 uint groupSize() { return groupAndPhase & 0xffffu; }
 uint headPhase() { return groupAndPhase >> 16; }
 
-uint headFirst, headDim, valueDim;
+uint headFirst;
 uint rowCount, tileRow, tileRowEnd; // rows there are; those of the workgroup
-uint qDim, kDim, vDim, oDim;
-uint kAt, vAt; // of key 0 of the sequence
 int splitBegin, splitEnd; // keys of the split, from key 0 of the sequence
 
 // Of workgroup x * y * z: row tiles, splits, batch * heads. False where it has no rows: said at the end, because returning early took 24
@@ -29,9 +27,8 @@ bool beginTile(uint tileRows) {
     tileRowEnd = min(tileRow + tileRows, rowCount);
 
     const uint kvHead = (headPhase() + headFirst) / groupSize();
-    // Keys count from the sequence's first; the bases are those of its key keyFirst.
-    kAt = kBase + batch * kBatch + kvHead * kHead + (seq.keyStart - keyFirst) * kToken;
-    vAt = vBase + batch * vBatch + kvHead * vHead + (seq.keyStart - keyFirst) * vToken;
+    beginKeys(kvHead);
+    beginValues(kvHead);
 
     splitBegin = int(keyFirst + gl_WorkGroupID.y * splitKeys);
     splitEnd = int(min(min(uint(splitBegin) + splitKeys, keyFirst + keys), seq.keyCount));
@@ -51,8 +48,6 @@ Row rowAt(uint row) {
 }
 
 uint queryAt(uint row) { return qBase + batch * qBatch + headOf(row) * qHead + (seq.queryStart + queryOf(row)) * qToken; }
-uint keyAt(int key) { return kAt + uint(min(key, keyLast)) * kToken; }
-uint valueAt(int key) { return vAt + uint(min(key, keyLast)) * vToken; }
 uint outputAt(uint row) { return oBase + batch * oBatch + headOf(row) * oHead + (seq.queryStart + queryOf(row)) * oToken; }
 // Word of the partial result of a row in its part-th split or key lane.
 uint partialAt(uint row, uint part) {

@@ -38,6 +38,31 @@ VKATTN_CONST termsThatOnlyHide = termMask | termBitMask | termDocuments;
 // Pieces of 16 bytes in which flash/matrices2.comp keeps the facts of a row in shared memory (attention/pair.glsl).
 VKATTN_CONST rowFactPieces = 1u;
 
+// Specialization constants that mean the same in every shader: 0 is the size of the workgroup, those of a shader's own begin at
+// firstOwnConstant. The core folds these into the SPIR-V before a driver sees it (conceptConstants, a bit for each).
+VKATTN_CONST constantKvFormat = 1u;
+VKATTN_CONST constantPairTerms = 2u;
+VKATTN_CONST constantElementTypes = 3u;
+VKATTN_CONST constantForm = 4u;
+VKATTN_CONST firstOwnConstant = 8u;
+VKATTN_CONST conceptConstants = 1u << constantKvFormat | 1u << constantPairTerms | 1u << constantElementTypes | 1u << constantForm;
+// kvFormat: the element type of K in the lowest 4 bits, that of V above, then how dims lie.
+VKATTN_CONST formatVType = 4u;
+VKATTN_CONST formatDimOrder = 8u;
+VKATTN_CONST dimsApart = 0u;    // of K or V in memory, anyhow
+VKATTN_CONST dimsAdjacent = 1u; // each dim beside the one before it
+VKATTN_CONST dimsInWords = 2u;  // and every run that a lane loads begins and ends at a 32-bit word
+// elementTypes: 4 bits each, that of Q lowest.
+VKATTN_CONST typesOut = 4u;
+VKATTN_CONST typesBias = 8u; // staged/pairs.comp; the flash kernels have the type of the bias among their options
+VKATTN_CONST typesWeights = 12u;
+// form: how the shader goes about its work.
+VKATTN_CONST formExactDims = 1u;   // flash/lanes.comp: lanes cover head and value dim exactly
+VKATTN_CONST formRolledEdges = 2u; // flash/lanes.comp: loops at both ends not unrolled: arrays may then live in memory
+VKATTN_CONST formWholeWords = 4u;  // flash/tiles.glsl: dims of q, k and v are even and neighbours, rows begin at words
+VKATTN_CONST formLockstep = 8u;    // flash/tiles.glsl: a subgroup is one vector of a CPU: its lanes are never apart
+VKATTN_CONST formSource = 4u;      // flash/lanes.comp: bits from this one on: sourceDirect, sourceShared, sourceShuffled
+
 // Bindings. Stages of the staged kernel have four; what the second and the third are depends on the stage (attention/operands.glsl).
 VKATTN_CONST slotWorkspace = 0u;
 VKATTN_CONST slotFirst = 1u;
@@ -75,14 +100,11 @@ VKATTN_CONST flagSinks = 128u;     // softmax: the last column of each row is th
 VKATTN_CONST flagFixedOrder = 256u; // sum in an order that does not depend on where weights lie in memory, or which rows share a workgroup
 VKATTN_CONST flagPartial = 512u;    // flash: partial results to the workspace
 
-// Specialization constants of flash
+// Where the flash kernels have K and V while they multiply
 VKATTN_CONST sourceDirect = 0u;   // each lane loads the K and V it multiplies
 VKATTN_CONST sourceShared = 1u;   // tiles of K and V in shared memory
 VKATTN_CONST sourceShuffled = 2u; // lanes load neighbouring dims, subgroup shuffles spread them
 VKATTN_CONST sourceMatrices = 3u; // matrices.comp: tiles of K and V in shared memory, for matrix units
-VKATTN_CONST dimsApart = 0u;      // of K or V in memory, anyhow
-VKATTN_CONST dimsAdjacent = 1u;   // each dim beside the one before it
-VKATTN_CONST dimsInWords = 2u;    // and every run that a lane loads begins and ends at a 32-bit word
 VKATTN_CONST partialWords = 3u; // before the value dims of a partial result: maximum, sum of weights, worst score
 
 // What decides which keys a query may see by position, in every stage that asks (attention/sequence.glsl).

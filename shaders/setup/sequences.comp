@@ -5,7 +5,7 @@
 #define VKATTN_STAGE_SEQUENCES
 #include "lib/platform.glsl"
 
-layout(constant_id = 1) const uint lanes = 64; // = workgroup size; sizes shared memory
+layout(constant_id = 8) const uint lanes = 64; // = workgroup size; sizes shared memory
 
 #include "attention/operands.glsl"
 

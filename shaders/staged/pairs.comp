@@ -4,9 +4,7 @@
 #define VKATTN_STAGE_PAIRS
 #include "lib/platform.glsl"
 
-layout(constant_id = 1) const uint keysPerLane = 4;
-layout(constant_id = 2) const uint pairTerms = 0; // the one
-layout(constant_id = 3) const uint biasType = elementF32;
+layout(constant_id = 8) const uint keysPerLane = 4;
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"

@@ -4,23 +4,22 @@
 #define VKATTN_STAGE_SCORES
 #include "lib/platform.glsl"
 
-layout(constant_id = 1) const uint lanesAcrossKeys = 8;
-layout(constant_id = 2) const uint lanesAcrossRows = 8;
-layout(constant_id = 3) const uint keysPerLane = 4;
-layout(constant_id = 4) const uint rowsPerLane = 4;
-layout(constant_id = 5) const uint qType = elementF32;
-layout(constant_id = 6) const uint kType = elementF32;
-layout(constant_id = 7) const uint pairTerms = 0; // softcap alone: staged/pairs.comp applies the others
+layout(constant_id = 8) const uint lanesAcrossKeys = 8;
+layout(constant_id = 9) const uint lanesAcrossRows = 8;
+layout(constant_id = 10) const uint keysPerLane = 4;
+layout(constant_id = 11) const uint rowsPerLane = 4;
+const bool exactDims = true;
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/key_value.glsl"
 #include "attention/pair.glsl"
 
 void main() {
     const uint lane = gl_LocalInvocationID.x;
     const uint head = gl_WorkGroupID.z % heads;
     beginSequence(gl_WorkGroupID.z / heads);
-    const uint rowCount = rowsOf(seq), keyCount = keysOf(seq);
+    const uint rowCount = rowsOf(seq);
 
     // Lanes interleave: neighbouring lanes hold neighbouring keys, so that the stores of a row are contiguous.
     const uint tileKeys = lanesAcrossKeys * keysPerLane, tileRows = lanesAcrossRows * rowsPerLane;
@@ -34,19 +33,17 @@ void main() {
     const int tileBegin = keyBegin(tileRow, seq), tileEnd = keyEnd(min(tileRow + tileRows, rowCount) - 1u, seq);
     if (int(keyFirst + tileKey) < tileEnd && int(keyFirst + tileKey + tileKeys) > tileBegin) {
         // Rows and keys past the end are computed on the last valid one and not stored.
-        uint qAt[rowsPerLane], kAt[keysPerLane];
+        uint qAt[rowsPerLane];
+        KeyValueRow keyRows[keysPerLane];
         [[unroll]] for (uint r = 0; r < rowsPerLane; ++r)
             qAt[r] = qBase + batch * qBatch + head * qHead + (seq.queryStart + min(firstRow + r * lanesAcrossRows, rowCount - 1u)) * qToken;
-        const uint kvHead = (headPhase + head) / groupSize;
+        beginKeys((headPhase + head) / groupSize);
         [[unroll]] for (uint c = 0; c < keysPerLane; ++c)
-            kAt[c] = kBase + batch * kBatch + kvHead * kHead + (seq.keyStart + min(firstKey + c * lanesAcrossKeys, keyCount - 1u)) * kToken;
+            keyRows[c] = keyRow(int(keyFirst + firstKey + c * lanesAcrossKeys));
 
         for (uint d = 0; d < headDim; ++d) {
             float kValue[keysPerLane];
-            [[unroll]] for (uint c = 0; c < keysPerLane; ++c) {
-                kValue[c] = LOAD_ELEMENT(k, kType, kAt[c]);
-                kAt[c] += kDim;
-            }
+            [[unroll]] for (uint c = 0; c < keysPerLane; ++c) kValue[c] = keyElement(keyRows[c], d);
             [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
                 const float qValue = LOAD_ELEMENT(q, qType, qAt[r]);
                 qAt[r] += qDim;

@@ -5,8 +5,7 @@
 #define VKATTN_STAGE_SOFTMAX
 #include "lib/platform.glsl"
 
-layout(constant_id = 1) const uint lanes = 64; // = workgroup size; sizes shared memory
-layout(constant_id = 2) const uint weightsType = elementF32;
+layout(constant_id = 8) const uint lanes = 64; // = workgroup size; sizes shared memory
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
@@ -28,6 +27,7 @@ shared float laneMaximum[lanes];
 shared float laneSum[lanes];
 shared uint laneSeen[lanes];
 
+const uint weightsType = elementTypes >> typesWeights & 15u;
 const uint seenFinite = 1u, seenMinusInfinity = 2u, seenBad = 4u;
 
 void main() {

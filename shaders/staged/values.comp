@@ -6,16 +6,15 @@
 #define VKATTN_STAGE_VALUES
 #include "lib/platform.glsl"
 
-layout(constant_id = 1) const uint lanesAcrossDims = 8;
-layout(constant_id = 2) const uint lanesAcrossRows = 8;
-layout(constant_id = 3) const uint dimsPerLane = 4; // even
-layout(constant_id = 4) const uint rowsPerLane = 4;
-layout(constant_id = 5) const uint vType = elementF32;
-layout(constant_id = 6) const uint outType = elementF32;
+layout(constant_id = 8) const uint lanesAcrossDims = 8;
+layout(constant_id = 9) const uint lanesAcrossRows = 8;
+layout(constant_id = 10) const uint dimsPerLane = 4; // even
+layout(constant_id = 11) const uint rowsPerLane = 4;
+const bool exactDims = true;
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
-#include "lib/element.glsl"
+#include "attention/key_value.glsl"
 
 void main() {
     const uint lane = gl_LocalInvocationID.x;
@@ -30,9 +29,7 @@ void main() {
     uint workspaceRow[rowsPerLane];
     [[unroll]] for (uint r = 0; r < rowsPerLane; ++r)
         workspaceRow[r] = (gl_WorkGroupID.z * queries + min(firstRow + r * lanesAcrossRows, rowCount - 1u)) * rowPitch;
-    uint vAt[dimsPerLane]; // dims past the end are computed on the last one and not stored
-    const uint vHeadAt = vBase + batch * vBatch + ((headPhase + head) / groupSize) * vHead + seq.keyStart * vToken;
-    [[unroll]] for (uint c = 0; c < dimsPerLane; ++c) vAt[c] = vHeadAt + min(firstDim + c, valueDim - 1u) * vDim;
+    beginValues((headPhase + head) / groupSize);
 
     float sums[rowsPerLane * dimsPerLane];
     [[unroll]] for (uint n = 0; n < rowsPerLane * dimsPerLane; ++n) sums[n] = 0.0;
@@ -47,8 +44,10 @@ void main() {
     const int begin = max(keyBegin(tileRow, seq), int(keyFirst));
     const int end = min(keyEnd(min(tileRow + tileRows, rowCount) - 1u, seq), int(keyFirst + keys));
     for (int j = begin; j < end; ++j) {
-        uint valueBits[dimsPerLane];
-        [[unroll]] for (uint c = 0; c < dimsPerLane; ++c) valueBits[c] = floatBitsToUint(LOAD_ELEMENT(v, vType, vAt[c] + (uint(j) - keyFirst) * vToken));
+        const KeyValueRow value = valueRow(j);
+        uint valueBits[dimsPerLane]; // dims past the end are computed on the last one and not stored
+        [[unroll]] for (uint c = 0; c < dimsPerLane; ++c)
+            valueBits[c] = floatBitsToUint(valueElement(value, min(firstDim + c, valueDim - 1u)));
         [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
             const uint bits = workspace[workspaceRow[r] + uint(j)];
             // Hidden: -0 * 0, the one product that adds to any sum, -0 included, without changing a bit of it.

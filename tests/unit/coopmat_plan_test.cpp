@@ -2,6 +2,7 @@
 #include "core/kernels/coopmat.hpp"
 #include "core/kernels/explain.hpp"
 #include "core/kernels/flash.hpp"
+#include "lib/interop.h"
 #include "core/shaders/shaders.hpp"
 #include "support/case.hpp"
 #include "unit/problem_of.hpp"
@@ -147,7 +148,7 @@ TEST_F(CoopmatPlan, workgroupsAreAsTheShaderNeedsThem) {
                         EXPECT_LE(bytes, shared);
                         const PipelineKey key = coopmatKey(plan);
                         EXPECT_EQ(key.constants[0], lanes * m.subgroups);
-                        EXPECT_EQ(key.constants[1], lanes);
+                        EXPECT_EQ(key.constants[interop::firstOwnConstant], lanes);
                         EXPECT_EQ(plan.flash.splitKeys % m.tileKeys, 0u);
                     }
     EXPECT_GT(plans, 300u);

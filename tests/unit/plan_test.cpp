@@ -153,7 +153,7 @@ TEST(Plan, everyOptionIsOneMorePass) {
     for (uint32_t n = 0; n < 9; ++n) {
         EXPECT_EQ(plan.dispatch(n).key.stage, order[n]) << n;
         if (order[n] == Stage::pairs) {
-            EXPECT_EQ(plan.dispatch(n).key.constants[2], terms[n - 3]) << n;
+            EXPECT_EQ(plan.dispatch(n).key.constants[interop::constantPairTerms], terms[n - 3]) << n;
         }
         EXPECT_EQ(plan.dispatch(n).barrierBefore, n > 0 && n != 2) << n;
     }

@@ -1,5 +1,6 @@
 // What is asked before a device exists: extensions, and the feature chain, over devices and chains of the test's making.
 #include "core/device/requirements.hpp"
+#include "core/plan/operands.hpp"
 #include "core/shaders/subgroups.hpp"
 #include "support/fake_physical_device.hpp"
 
@@ -615,11 +616,11 @@ TEST(SubgroupStage, matrixKernelsSayHowWideTheirSubgroupsAre) {
     caps.minSubgroupSize = 32, caps.maxSubgroupSize = 64, caps.maxWorkgroupSubgroups = 8;
     constexpr uint32_t full = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     for (const Stage stage : {Stage::flashCoopmat, Stage::flashCoopmatBf16, Stage::flashCoopmat2, Stage::flashCoopmat2Bf16}) {
-        EXPECT_EQ(subgroupStage({stage, {128, 32}}, caps, 64).requiredSize, 32u);
-        EXPECT_EQ(subgroupStage({stage, {128, 64}}, caps, 64).requiredSize, 64u);
-        EXPECT_EQ(subgroupStage({stage, {128, 32}}, caps, 64).flags, full);
+        EXPECT_EQ(subgroupStage(pipelineKey(stage, 128, {}, {32}), caps, 64).requiredSize, 32u);
+        EXPECT_EQ(subgroupStage(pipelineKey(stage, 128, {}, {64}), caps, 64).requiredSize, 64u);
+        EXPECT_EQ(subgroupStage(pipelineKey(stage, 128, {}, {32}), caps, 64).flags, full);
     }
-    const PipelineKey key = {Stage::flashCoopmat, {128, 32}};
+    const PipelineKey key = pipelineKey(Stage::flashCoopmat, 128, {}, {32});
     caps.subgroupSize = caps.maxSubgroupSize = 32;
     EXPECT_EQ(subgroupStage(key, caps, 32).requiredSize, 32u) << "one width only, and stated";
     caps.minSubgroupSize = caps.maxSubgroupSize = caps.maxWorkgroupSubgroups = 0;

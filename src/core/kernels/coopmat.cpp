@@ -192,9 +192,12 @@ WeightRounding weightRounding(const Plan &plan) {
 PipelineKey coopmatKey(const Plan &plan) {
     const Problem &p = plan.problem;
     const MatrixShape &m = plan.flash.matrix;
-    return {stageOf(plan.kernel, p.tensor(VKATTN_K).dtype),
-            {plan.flash.tile.invocations(), m.subgroupLanes, m.subgroups, m.rowBlocks, m.m, m.n, m.k, m.tileKeys, m.paddedDim,
-             m.paddedValueDim, m.wholeWords ? 1u : 0u, plan.flash.pairTerms, elementType(p, VKATTN_OUT), m.lockstep ? 1u : 0u}};
+    return pipelineKey(stageOf(plan.kernel, p.tensor(VKATTN_K).dtype), plan.flash.tile.invocations(),
+                       {.kvFormat = kvFormat(p, dimsApart),
+                        .pairTerms = plan.flash.pairTerms,
+                        .elementTypes = elementType(p, VKATTN_Q) | elementType(p, VKATTN_OUT) << typesOut,
+                        .form = (m.wholeWords ? formWholeWords : 0) | (m.lockstep ? formLockstep : 0)},
+                       {m.subgroupLanes, m.subgroups, m.rowBlocks, m.m, m.n, m.k, m.tileKeys, m.paddedDim, m.paddedValueDim});
 }
 
 } // namespace vkattn

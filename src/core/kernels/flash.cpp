@@ -66,7 +66,7 @@ void makeOptions(const Plan &plan, const Chunk &c, Dispatch &d) {
     setPush(d, push);
     d.operands[slotWorkspace] = optionsOperand(plan, true);
     d.operands[1] = d.operands[2] = d.operands[3] = standIn(d.operands[0]);
-    d.key = {Stage::options, {1}};
+    d.key = pipelineKey(Stage::options, 1, {});
     d.groups[0] = d.groups[1] = d.groups[2] = 1;
     d.unboundCount = flashOperands - firstOptionSlot;
     addOptionOperands(plan, c, d.operands[0], d.operands + d.operandCount);
@@ -121,28 +121,13 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
         return;
     }
     const bool exact = tile.dimLanes * shape.dimsPerLane == p.headDim && tile.dimLanes * shape.valueDimsPerLane == p.valueDim;
-    d.key = {flashStage(plan),
-             {tile.invocations(),
-              tile.dimLanes,
-              tile.keyLanes,
-              tile.rowLanes,
-              tile.rowsPerLane,
-              tile.keysPerLane,
-              shape.dimsPerLane,
-              shape.valueDimsPerLane,
-              tile.source,
-              tile.tileKeys,
-              shuffleLanes,
-              tile.rolledEdges,
-              exact ? 1u : 0u,
-              shape.pairTerms,
-              elementType(p, VKATTN_Q),
-              elementType(p, VKATTN_K),
-              elementType(p, VKATTN_V),
-              elementType(p, VKATTN_OUT),
-              shape.run,
-              shape.valueRun,
-              shape.dimOrder}};
+    d.key = pipelineKey(flashStage(plan), tile.invocations(),
+                        {.kvFormat = kvFormat(p, shape.dimOrder),
+                         .pairTerms = shape.pairTerms,
+                         .elementTypes = elementType(p, VKATTN_Q) | elementType(p, VKATTN_OUT) << typesOut,
+                         .form = (exact ? formExactDims : 0) | (tile.rolledEdges ? formRolledEdges : 0) | tile.source << formSource},
+                        {tile.dimLanes, tile.keyLanes, tile.rowLanes, tile.rowsPerLane, tile.keysPerLane, shape.dimsPerLane,
+                         shape.valueDimsPerLane, tile.tileKeys, shuffleLanes, shape.run, shape.valueRun});
 }
 
 void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
@@ -167,7 +152,7 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[slotLengths] = lengthsOperand(plan, c, offsetof(CombinePush, lengthsBase), partials);
     if (lse.present()) d.operands[slotLse] = rowsOperand(p, VKATTN_LSE, c, offsetof(CombinePush, lseBase));
     if (p.has(VKATTN_SINKS)) d.operands[slotSinks] = headsOperand(VKATTN_SINKS, c, offsetof(CombinePush, sinksBase));
-    d.key = {Stage::combine, {plan.flash.combineLanes, elementType(p, VKATTN_OUT)}};
+    d.key = pipelineKey(Stage::combine, plan.flash.combineLanes, {.elementTypes = elementType(p, VKATTN_OUT) << typesOut});
     d.groups[0] = c.queries;
     d.groups[1] = 1;
     d.groups[2] = c.batches * c.heads;

@@ -28,7 +28,7 @@ void makeSinks(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[0] = scoresOperand(plan, true);
     d.operands[1] = headsOperand(VKATTN_SINKS, c, offsetof(SinksPush, base));
     d.operands[2] = d.operands[3] = standIn(d.operands[1]);
-    d.key = {Stage::sinks, {plan.tuning.overlayLanes}};
+    d.key = pipelineKey(Stage::sinks, plan.tuning.overlayLanes, {});
     d.groups[0] = divideUp(c.queries, plan.tuning.overlayLanes);
     d.groups[1] = 1;
 }
@@ -53,9 +53,10 @@ void makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     // Not the scores: validation would see a read of them that the next chunk overwrites.
     d.operands[3] = lengthsOperand(plan, c, offsetof(ScoresPush, lengthsBase), d.operands[1]);
     const TileShape &tile = plan.tuning.scores[rowClass(plan, c)];
-    d.key = {Stage::scores,
-             {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, elementType(p, VKATTN_Q),
-              elementType(p, VKATTN_K), pairTermsOf(p) & termSoftcap}};
+    d.key = pipelineKey(
+        Stage::scores, tile.invocations(),
+        {.kvFormat = elementType(p, VKATTN_K), .pairTerms = pairTermsOf(p) & termSoftcap, .elementTypes = elementType(p, VKATTN_Q)},
+        {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
     d.groups[0] = divideUp(c.keys, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
 }
@@ -104,7 +105,9 @@ void makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
     d.operands[slotSecond] = place(operands.second, push.secondLayout, offsetof(PairsPush, secondLayout));
     d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), d.operands[slotFirst]);
     setPush(d, push);
-    d.key = {Stage::pairs, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane, term, term == termBias ? elementType(p, VKATTN_BIAS) : elementF32}};
+    d.key = pipelineKey(Stage::pairs, plan.tuning.overlayLanes,
+                        {.pairTerms = term, .elementTypes = term == termBias ? elementType(p, VKATTN_BIAS) << typesBias : 0},
+                        {plan.tuning.overlayKeysPerLane});
     d.groups[0] = divideUp(c.keys, plan.tuning.overlayLanes * plan.tuning.overlayKeysPerLane);
     d.groups[1] = c.queries;
 }
@@ -127,7 +130,7 @@ void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[3] = lengthsOperand(plan, c, offsetof(SoftmaxPush, lengthsBase), d.operands[0]);
     const bool longRows = p.keyTokens > maxKeysPerLane * plan.tuning.softmaxLanes[manyRows];
     const uint32_t lanes = plan.tuning.softmaxLanes[longRows ? fewRows : manyRows];
-    d.key = {Stage::softmax, {lanes, lanes, elementType(p, VKATTN_WEIGHTS)}};
+    d.key = pipelineKey(Stage::softmax, lanes, {.elementTypes = elementType(p, VKATTN_WEIGHTS) << typesWeights}, {lanes});
     d.groups[0] = c.queries;
     d.groups[1] = 1;
 }
@@ -152,9 +155,9 @@ void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys,
     d.operands[3] = lengthsOperand(plan, c, offsetof(ValuesPush, lengthsBase), d.operands[0]);
     const TileClass rows = rowClass(plan, c);
     const TileShape &tile = plan.tuning.values[rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows];
-    d.key = {
-        Stage::values,
-        {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, elementType(p, VKATTN_V), elementType(p, VKATTN_OUT)}};
+    d.key = pipelineKey(Stage::values, tile.invocations(),
+                        {.kvFormat = elementType(p, VKATTN_V) << formatVType, .elementTypes = elementType(p, VKATTN_OUT) << typesOut},
+                        {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
     d.groups[0] = divideUp(p.valueDim, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
 }

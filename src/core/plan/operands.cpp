@@ -18,8 +18,25 @@ void makeSequences(const Plan &plan, Dispatch &d) {
     d.operands[1] = arrayOperand(VKATTN_CU_SEQ_Q, 0, count, 0, offsetof(SequencesPush, cuQBase));
     d.operands[2] = arrayOperand(VKATTN_CU_SEQ_K, 0, count, 0, offsetof(SequencesPush, cuKBase));
     d.operands[3] = standIn(d.operands[1]);
-    d.key = {Stage::sequences, {plan.tuning.sequenceLanes, plan.tuning.sequenceLanes}};
+    d.key = pipelineKey(Stage::sequences, plan.tuning.sequenceLanes, {}, {plan.tuning.sequenceLanes});
     d.groups[0] = d.groups[1] = d.groups[2] = 1;
+}
+
+PipelineKey pipelineKey(Stage stage, uint32_t invocations, const ConceptConstants &concepts, std::initializer_list<uint32_t> own) {
+    PipelineKey key;
+    key.stage = stage;
+    key.constants[0] = invocations;
+    key.constants[constantKvFormat] = concepts.kvFormat;
+    key.constants[constantPairTerms] = concepts.pairTerms;
+    key.constants[constantElementTypes] = concepts.elementTypes;
+    key.constants[constantForm] = concepts.form;
+    key.constantCount = firstOwnConstant;
+    for (const uint32_t value : own) key.constants[key.constantCount++] = value;
+    return key;
+}
+
+uint32_t kvFormat(const Problem &p, uint32_t dimOrder) {
+    return elementType(p, VKATTN_K) | elementType(p, VKATTN_V) << formatVType | dimOrder << formatDimOrder;
 }
 
 uint32_t pairTermsOf(const Problem &p) {

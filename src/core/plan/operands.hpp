@@ -164,6 +164,14 @@ static_assert(elementF32 == VKATTN_F32 && elementF16 == VKATTN_F16 && elementBf1
     return static_cast<uint32_t>(p.tensor(role).dtype);
 }
 
+// The specialization constants that mean the same in every shader (interop.h).
+struct ConceptConstants {
+    uint32_t kvFormat = 0, pairTerms = 0, elementTypes = 0, form = 0;
+};
+[[nodiscard]] PipelineKey pipelineKey(Stage stage, uint32_t invocations, const ConceptConstants &concepts,
+                                      std::initializer_list<uint32_t> own = {});
+[[nodiscard]] uint32_t kvFormat(const Problem &p, uint32_t dimOrder);
+
 // The terms of a problem's pairs, as bits of interop.h.
 [[nodiscard]] uint32_t pairTermsOf(const Problem &p);
 // An operand of a pair term, as far as the chunk needs it.

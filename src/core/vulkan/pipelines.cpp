@@ -5,23 +5,12 @@
 #include "core/shaders/specialize.hpp"
 #include "core/shaders/subgroups.hpp"
 #include "core/device/vulkan_failure.hpp"
+#include "lib/interop.h"
 
 #include <chrono>
 #include <new>
 
 namespace vkattn {
-namespace {
-
-// The specialization constants that choose between branches: source, rolledEdges to outType, and dimOrder of flash/lanes.comp, wholeWords to
-// lockstep of flash_matrices.glsl, by their ids there. The other shaders are small.
-uint32_t foldedConstants(Stage stage) {
-    if (stage >= Stage::flashCoopmat) return 15u << 10;
-    constexpr uint32_t source = 1u << 8, rolledEdgesToOutType = 0x7fu << 11, dimOrder = 1u << 20;
-    return stage >= Stage::flashPlain ? source | rolledEdgesToOutType | dimOrder : 0;
-}
-
-} // namespace
-
 vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, uint32_t deviceSubgroupSize,
                                 const PipelineCaches &caches, vkattn_diagnostic *why) {
     table_ = &table;
@@ -135,20 +124,15 @@ void Pipelines::insert(const PipelineKey &key, VkPipeline pipeline, Node *node) 
 
 vkattn_result Pipelines::createModule(const char *name, const Spirv &spirv, const Specialization &specialization, VkShaderModule &module,
                                       vkattn_diagnostic *why) {
+    void *const memory = hostAllocate(allocator_, spirv.bytes + foldScratchBytes(spirv.words), alignof(uint32_t));
+    if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the shader %s", name);
+    uint32_t *const folded = static_cast<uint32_t *>(memory), *const scratch = folded + spirv.bytes / 4;
     VkShaderModuleCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-    info.codeSize = spirv.bytes;
-    info.pCode = spirv.words;
-    void *memory = nullptr;
-    if (specialization.folded != 0) {
-        memory = hostAllocate(allocator_, spirv.bytes + foldScratchBytes(spirv.words), alignof(uint32_t));
-        if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the shader %s", name);
-        uint32_t *const out = static_cast<uint32_t *>(memory), *const scratch = out + spirv.bytes / 4;
-        info.codeSize = 4 * foldConstants(spirv.words, spirv.bytes / 4, specialization, scratch, out);
-        info.pCode = out;
-    }
+    info.codeSize = 4 * foldConstants(spirv.words, spirv.bytes / 4, specialization, scratch, folded);
+    info.pCode = folded;
     const VkResult r = table_->CreateShaderModule(device_, &info, allocator_, &module);
-    if (memory) hostFree(allocator_, memory);
+    hostFree(allocator_, memory);
     return r ? vulkanFailure(why, r, "vkCreateShaderModule", name) : VKATTN_OK;
 }
 
@@ -156,7 +140,7 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     const ShaderModule &shader = shaderFor(key.stage);
     const Spirv &spirv = spirvOf(shader, caps_.floatControlsNan != 0);
     VkShaderModule module = VK_NULL_HANDLE;
-    if (const auto r = createModule(shader.name, spirv, {key.constants, key.constantCount, foldedConstants(key.stage)}, module, why))
+    if (const auto r = createModule(shader.name, spirv, {key.constants, key.constantCount, interop::conceptConstants}, module, why))
         return r;
 
     const VkSpecializationInfo specialization = {key.constantCount, constantMap.entries, key.constantCount * size_t{4}, key.constants};
