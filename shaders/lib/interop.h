@@ -56,6 +56,7 @@ VKATTN_CONST termBias = 4u;
 VKATTN_CONST termMask = 8u;
 VKATTN_CONST termBitMask = 16u;
 VKATTN_CONST termDocuments = 32u;
+VKATTN_CONST edgeDims = 16u; // flash: dims of a lane whose loads of q and stores of the output are unrolled
 VKATTN_CONST partialWords = 3u; // before the value dims of a partial result: maximum, sum of weights, worst score
 
 // What decides which keys a query may see by position, in every stage that asks (attention/sequence.glsl).
