@@ -57,6 +57,9 @@ MUTATIONS = [
     # The runtime.
     ("runtime-staged-parts-from-the-start", "src/runtime/buffers.cpp", "const VkBufferCopy region = {toDevice ? 0 : done,",
      "const VkBufferCopy region = {0,", "device Buffers.*"),
+    ("runtime-pool-with-too-few-descriptors", "src/runtime/device.cpp",
+     "requirements.descriptorSetCount <= descriptorSets_ && requirements.storageDescriptorCount <= storageDescriptors_",
+     "requirements.descriptorSetCount <= descriptorSets_", "device Descriptors.*"),
     ("runtime-verdict-of-another-line", "src/runtime/verdicts.cpp", "if (verdict == verdictNames[n]) {", "if (verdict[0] == verdictNames[n][0]) {",
      "tests VerdictsTest.*:Verdicts*"),
     # The tool: arrays, files, arguments.
