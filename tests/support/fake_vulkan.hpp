@@ -84,6 +84,7 @@ struct FakeVulkan {
     // Objects that live.
     std::atomic<int> setLayouts{0}, pipelineLayouts{0}, modules{0}, pipelines{0}, caches{0};
     std::atomic<uint32_t> pipelinesCreated{0};
+    uint32_t mostPipelines = UINT32_MAX; // what would be created beyond them fails: out of device memory
     std::atomic<const char *> error{nullptr}; // the last
     [[nodiscard]] bool nothingLives() const {
         return setLayouts == 0 && pipelineLayouts == 0 && modules == 0 && pipelines == 0 && caches == 0;

@@ -114,20 +114,21 @@ TEST_F(CoopmatPlan, workgroupsAreAsTheShaderNeedsThem) {
     uint32_t plans = 0;
     const vkattn_matrix_shape shapes[] = {
         {16, 16, 16, VKATTN_F16}, {16, 8, 16, VKATTN_F16}, {16, 8, 8, VKATTN_F16}, {8, 8, 8, VKATTN_F16}, {32, 8, 16, VKATTN_F16}};
-    for (const vkattn_matrix_shape &shape : shapes)
-        for (const uint32_t lanes : {4u, 8u, 16u, 32u, 64u})
-            for (const uint32_t shared : {16384u, 32768u, 49152u, 65536u})
-                for (const uint32_t type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU})
-                    for (const uint32_t dim : {1u, 8u, 40u, 64u, 65u, 96u, 128u, 200u, 256u}) {
+    for (const uint32_t dim : {1u, 8u, 40u, 64u, 65u, 96u, 128u, 200u, 256u}) {
+        Case c = halves();
+        c.headDim = dim, c.valueDim = dim == 64 ? 33 : dim, c.kernel = VKATTN_KERNEL_FLASH_COOPMAT;
+        const Problem problem = problemOf(c); // fills tensors, which takes longer than planning
+        for (const vkattn_matrix_shape &shape : shapes)
+            for (const uint32_t lanes : {4u, 8u, 16u, 32u, 64u})
+                for (const uint32_t shared : {16384u, 32768u, 49152u, 65536u})
+                    for (const uint32_t type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU}) {
                         Caps caps = gpu();
                         caps.deviceType = type, caps.maxSharedMemoryBytes = shared;
                         caps.subgroupSize = caps.minSubgroupSize = caps.maxSubgroupSize = lanes;
                         caps.matrixShapeCount = 1, caps.matrixShapes[0] = shape;
-                        Case c = halves();
-                        c.headDim = dim, c.valueDim = dim == 64 ? 33 : dim, c.kernel = VKATTN_KERNEL_FLASH_COOPMAT;
                         Plan plan;
                         vkattn_diagnostic why{};
-                        if (makePlan(problemOf(c), limitsOf(caps), plan, &why) != VKATTN_OK) {
+                        if (makePlan(problem, limitsOf(caps), plan, &why) != VKATTN_OK) {
                             EXPECT_TRUE(says(why.message, "shared memory") || says(why.message, "suits")) << why.message;
                             continue;
                         }
@@ -151,6 +152,7 @@ TEST_F(CoopmatPlan, workgroupsAreAsTheShaderNeedsThem) {
                         EXPECT_EQ(key.constants[interop::firstOwnConstant], lanes);
                         EXPECT_EQ(plan.flash.splitKeys % m.tileKeys, 0u);
                     }
+    }
     EXPECT_GT(plans, 300u);
 }
 
@@ -229,19 +231,20 @@ TEST_F(Coopmat2Plan, whoAsksForItGetsIt) {
 // What shaders/flash/matrices2.comp relies on, written down a second time.
 TEST_F(Coopmat2Plan, matricesAreMultiplesOfTheGranularity) {
     uint32_t plans = 0;
-    for (const uint32_t gm : {8u, 16u, 32u})
-        for (const uint32_t gn : {4u, 8u, 16u})
-            for (const uint32_t gk : {8u, 16u, 32u})
-                for (const uint32_t most : {32u, 256u})
-                    for (const uint32_t dim : {1u, 40u, 64u, 128u, 256u}) {
+    for (const uint32_t dim : {1u, 40u, 64u, 128u, 256u}) {
+        Case c = halves();
+        c.kernel = VKATTN_KERNEL_FLASH_COOPMAT2, c.headDim = c.valueDim = dim;
+        const Problem problem = problemOf(c); // fills tensors, which takes longer than planning
+        for (const uint32_t gm : {8u, 16u, 32u})
+            for (const uint32_t gn : {4u, 8u, 16u})
+                for (const uint32_t gk : {8u, 16u, 32u})
+                    for (const uint32_t most : {32u, 256u}) {
                         Caps caps = gpu2();
                         caps.matrix2Granularity[0] = gm, caps.matrix2Granularity[1] = gn, caps.matrix2Granularity[2] = gk;
                         caps.matrix2MaxDimension = most;
-                        Case c = halves();
-                        c.kernel = VKATTN_KERNEL_FLASH_COOPMAT2, c.headDim = c.valueDim = dim;
                         Plan plan;
                         vkattn_diagnostic why{};
-                        if (makePlan(problemOf(c), limitsOf(caps), plan, &why) != VKATTN_OK) {
+                        if (makePlan(problem, limitsOf(caps), plan, &why) != VKATTN_OK) {
                             EXPECT_TRUE(says(why.message, "shared memory") || says(why.message, "suits")) << why.message;
                             continue;
                         }
@@ -259,6 +262,7 @@ TEST_F(Coopmat2Plan, matricesAreMultiplesOfTheGranularity) {
                                 8,
                             caps.maxSharedMemoryBytes);
                     }
+    }
     EXPECT_GT(plans, 50u);
 }
 

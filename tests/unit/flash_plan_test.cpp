@@ -237,18 +237,20 @@ TEST(FlashPlan, deterministicSplitsDependOnNothing) {
         if (onMatrixUnits(tile)) c.q = c.k = c.v = VKATTN_F16;
         c.deterministic = true, c.kernel = kernelOf(tile), c.keyTokens = 5000, c.headDim = c.valueDim = 2;
         uint32_t expected = 0;
-        for (const uint32_t batch : {1u, 40u})
+        for (const uint32_t batch : {1u, 40u}) {
+            c.batch = batch;
+            const Problem problem = problemOf(c); // fills tensors, which takes longer than planning
             for (const uint32_t range : {1u << 27, 1u << 16})
                 for (const uint64_t workspace : {64ull << 20, 8192ull}) {
-                    c.batch = batch;
                     Plan plan;
                     vkattn_diagnostic why{};
-                    ASSERT_EQ(makePlan(problemOf(c), limitsOf(tile, range, workspace), plan, &why), VKATTN_OK) << why.message;
+                    ASSERT_EQ(makePlan(problem, limitsOf(tile, range, workspace), plan, &why), VKATTN_OK) << why.message;
                     if (!expected) expected = plan.flash.splitKeys;
                     EXPECT_EQ(plan.flash.splitKeys, expected) << tile;
                     EXPECT_GT(plan.flash.parts, 0u);
                     EXPECT_TRUE(plan.keyChunks == 1 || plan.chunkKeys % expected == 0) << tile;
                 }
+        }
     }
 }
 
@@ -439,29 +441,32 @@ TEST(FlashPlan, saysWhyItCannot) {
 }
 
 TEST(FlashPlan, builtInTilesFit) {
-    for (const uint32_t type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU})
-        for (const uint32_t subgroup : {0u, 4u, 8u, 16u, 32u, 64u})
-            for (const uint32_t dim : {1u, 3u, 32u, 64u, 80u, 96u, 128u, 192u, 256u, 512u})
-                for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+    for (const uint32_t dim : {1u, 3u, 32u, 64u, 80u, 96u, 128u, 192u, 256u, 512u})
+        for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+            Case c;
+            c.kernel = kernel, c.headDim = c.valueDim = dim, c.queryTokens = c.keyTokens = 300, c.batch = 1, c.poison = false;
+            const Problem problem = problemOf(c); // fills tensors, which takes longer than planning
+            for (const uint32_t type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU})
+                for (const uint32_t subgroup : {0u, 4u, 8u, 16u, 32u, 64u}) {
                     PlanLimits limits = limitsOf("");
                     limits.caps.deviceType = type;
                     limits.caps.subgroupSize = subgroup;
                     limits.caps.subgroupShuffle = subgroup != 0;
                     limits.tuning = flashTuning(limits.caps);
-                    Case c;
-                    c.kernel = kernel, c.headDim = c.valueDim = dim, c.queryTokens = c.keyTokens = 300, c.batch = 1, c.poison = false;
                     Plan plan;
                     vkattn_diagnostic why{};
-                    const vkattn_result result = makePlan(problemOf(c), limits, plan, &why);
+                    const vkattn_result result = makePlan(problem, limits, plan, &why);
                     if (type == VK_PHYSICAL_DEVICE_TYPE_CPU && subgroup == 0 && dim > 128) { // left to staged
                         EXPECT_EQ(result, VKATTN_ERROR_UNSUPPORTED);
                         EXPECT_TRUE(std::strstr(why.message, "dims up to 128 on this device")) << why.message;
-                        c.kernel = VKATTN_KERNEL_AUTO;
-                        EXPECT_EQ(makePlan(problemOf(c), limits, plan, &why), VKATTN_OK);
+                        Problem any = problem;
+                        any.kernel = VKATTN_KERNEL_AUTO;
+                        EXPECT_EQ(makePlan(any, limits, plan, &why), VKATTN_OK);
                         EXPECT_EQ(plan.kernel, VKATTN_KERNEL_STAGED);
                         continue;
                     }
                     EXPECT_EQ(result, VKATTN_OK) << dim << ", subgroups of " << subgroup << ": " << why.message;
                     EXPECT_LE(plan.pipelines().size(), 3u);
                 }
+        }
 }

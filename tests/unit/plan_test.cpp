@@ -191,6 +191,24 @@ TEST(Plan, everyCaseFitsEveryLimit) {
     EXPECT_GT(cut, 100u);
 }
 
+// Groups of 4 query heads, chunks of 3 or 6: a chunk that begins inside a group reads one more key head than its own heads make groups.
+TEST(Plan, chunksInsideAGroupBindTheirKeyHeads) {
+    Case c;
+    c.batch = 1, c.heads = 12, c.kvHeads = 3, c.queryTokens = 8, c.keyTokens = 64, c.headDim = c.valueDim = 64, c.kernel = VKATTN_KERNEL_STAGED;
+    const Problem p = problemOf(c);
+    uint32_t inside = 0;
+    for (uint32_t range = 16384 + 1024; range <= 4 * 16384; range += 1024)
+        for (uint64_t rows = 1; rows <= 96; rows = rows * 3 / 2 + 1) {
+            const PlanLimits limits = limitsOf(range, rows * c.keyTokens * 4);
+            Plan plan;
+            ASSERT_EQ(makePlan(p, limits, plan, nullptr), VKATTN_OK);
+            inside += plan.chunkHeads % 4 == 3 || plan.chunkHeads == 6;
+            checkPlan(p, limits, std::to_string(range) + " bytes a binding, " + std::to_string(rows) + " rows");
+            if (HasFatalFailure()) return;
+        }
+    EXPECT_GT(inside, 0u);
+}
+
 TEST(Plan, workspaceStaysBelowItsCap) {
     Case c;
     c.queryTokens = 64, c.keyTokens = 64;

@@ -66,6 +66,7 @@ const Rejection rejections[] = {
     {"offsetOverflow", "offsetElems", [](auto &p) { p.q.offsetElems = UINT64_MAX; }},
     {"negativeReach", "raise offsetElems", [](auto &p) { p.q.strideElems[2] = -8; }},
     {"outputOverlaps", "overlaps itself", [](auto &p) { p.out.strideElems[1] = 29; }},
+    {"outputOverlapsBackwards", "overlaps itself", [](auto &p) { p.out.strideElems[1] = -29, p.out.offsetElems = 1000; }},
     {"outputStrideZero", "overlaps itself", [](auto &p) { p.out.strideElems[0] = 0; }},
     {"deterministicIsKnownTheNextIsNot", "unknown bits 0x20", [](auto &p) { p.flags = VKATTN_DETERMINISTIC | 32; }},
     {"unknownKernel", "problem.kernel is 6", [](auto &p) { p.kernel = VKATTN_KERNEL_COUNT; }},
