@@ -74,18 +74,18 @@ void makeOptions(const Plan &plan, const Chunk &c, Dispatch &d) {
     setPush(d, push);
     d.operands[0] = optionsOperand(plan, true);
     d.operands[1] = d.operands[2] = d.operands[3] = standIn(d.operands[0]);
-    d.key = {Stage::options, {1}};
+    d.key = {Module::options, {1}};
     d.groups[0] = d.groups[1] = d.groups[2] = 1;
     d.unboundCount = 7;
     addOptionOperands(plan, c, d.operands[0], d.operands + d.operandCount);
 }
 
-Stage flashStage(const Plan &plan) {
-    if (onMatrixUnits(plan.kernel)) return coopmatKey(plan).stage;
+Module flashModule(const Plan &plan) {
+    if (plan.kernel->onMatrixUnits()) return coopmat::pipelineKey(plan).module;
     const bool subgroups = plan.flash.tile.subgroups != 0;
-    return plan.flash.options ? subgroups ? Stage::flashSubgroups : Stage::flash
-           : subgroups        ? Stage::flashPlainSubgroups
-                              : Stage::flashPlain;
+    return plan.flash.options ? subgroups ? Module::flashSubgroups : Module::flash
+           : subgroups        ? Module::flashPlainSubgroups
+                              : Module::flashPlain;
 }
 
 void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shuffleLanes, Dispatch &d) {
@@ -119,17 +119,17 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
         d.operands[4] = optionsOperand(plan, false);
         d.operands[5] = lengthsOperand(plan, c, offsetof(FlashPush, lengthsBase), d.operands[0]);
         addOptionOperands(plan, c, d.operands[0], d.operands + 6);
-        for (uint32_t n = 6; n < flashOperands; ++n) d.operands[n].basePushWord = noPushWord;
+        for (uint32_t n = 6; n < fullSlots; ++n) d.operands[n].basePushWord = noPushWord;
     }
     d.groups[0] = divideUp(c.queries * shape.packed, tile.rows());
     d.groups[1] = divideUp(c.keys, shape.splitKeys);
     d.groups[2] = c.batches * (c.heads / shape.packed);
-    if (onMatrixUnits(plan.kernel)) {
-        d.key = coopmatKey(plan);
+    if (plan.kernel->onMatrixUnits()) {
+        d.key = coopmat::pipelineKey(plan);
         return;
     }
     const bool exact = tile.dimLanes * shape.dimsPerLane == p.headDim && tile.dimLanes * shape.valueDimsPerLane == p.valueDim;
-    d.key = {flashStage(plan),
+    d.key = {flashModule(plan),
              {tile.invocations(),
               tile.dimLanes,
               tile.keyLanes,
@@ -173,8 +173,8 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[2] = lse.present() ? rowsOperand(p, VKATTN_LSE, c, offsetof(CombinePush, lseBase)) : standIn(d.operands[0]);
     d.operands[3] = p.has(VKATTN_SINKS) ? headsOperand(VKATTN_SINKS, c, offsetof(CombinePush, sinksBase)) : standIn(d.operands[0]);
     d.operands[4] = lengthsOperand(plan, c, offsetof(CombinePush, lengthsBase), d.operands[0]);
-    for (uint32_t n = 5; n < flashOperands; ++n) d.operands[n] = standIn(d.operands[0]);
-    d.key = {Stage::combine, {plan.flash.combineLanes, elementType(p, VKATTN_OUT)}};
+    for (uint32_t n = 5; n < fullSlots; ++n) d.operands[n] = standIn(d.operands[0]);
+    d.key = {Module::combine, {plan.flash.combineLanes, elementType(p, VKATTN_OUT)}};
     d.groups[0] = c.queries;
     d.groups[1] = 1;
     d.groups[2] = c.batches * c.heads;
@@ -182,26 +182,30 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
 
 } // namespace
 
-uint32_t flashDispatchesPerRowChunk(const Plan &plan) {
-    return plan.keyChunks * (plan.flash.options ? 2 : 1) + (plan.flash.parts ? 1 : 0);
+uint32_t flash::dispatchesPerKeyChunk(const Plan &plan) {
+    return plan.flash.options ? 2 : 1;
 }
 
-Dispatch flashDispatch(const Plan &plan, uint32_t index) {
+uint32_t flash::dispatchesPerRowChunk(const Plan &plan) {
+    return plan.keyChunks * dispatchesPerKeyChunk(plan) + (plan.flash.parts ? 1 : 0);
+}
+
+Dispatch flash::dispatch(const Plan &plan, uint32_t index) {
     const Problem &p = plan.problem;
     const FlashShape &shape = plan.flash;
     Dispatch d;
-    d.operandCount = stagedOperands;
+    d.operandCount = plainSlots;
     const uint32_t setUp = plan.setUpDispatches();
     if (index < setUp) {
         makeSequences(plan, d);
         return d;
     }
-    const uint32_t perRowChunk = flashDispatchesPerRowChunk(plan), perKeyChunk = shape.options ? 2 : 1;
+    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), perKeyChunk = dispatchesPerKeyChunk(plan);
     const uint32_t rowChunk = (index - setUp) / perRowChunk, stepOfChunk = (index - setUp) % perRowChunk;
     Chunk c = rowsOfChunk(plan, rowChunk);
     if (stepOfChunk == plan.keyChunks * perKeyChunk) {
         makeCombine(plan, c, d);
-        d.operandCount = flashOperands;
+        d.operandCount = fullSlots;
         d.barrierBefore = true;
         return d;
     }
@@ -213,7 +217,7 @@ Dispatch flashDispatch(const Plan &plan, uint32_t index) {
         d.barrierBefore = index > setUp;
         return d;
     }
-    d.operandCount = operandSlots(flashStage(plan));
+    d.operandCount = infoOf(flashModule(plan)).slots;
     makeFlash(plan, c, keyChunk, shape.shuffleLanes, d);
     // Rows of different chunks may lie among each other in memory.
     d.barrierBefore = shape.options || setUp > 0 || (keyChunk == 0 && rowChunk > 0);

@@ -5,7 +5,6 @@
 // reads where the sequences lie.
 #include "core/kernels/staged.hpp"
 #include "core/plan/operands.hpp"
-#include "util/diagnostic.hpp"
 
 #include <algorithm>
 
@@ -27,7 +26,7 @@ void makeSinks(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[0] = scoresOperand(plan, true);
     d.operands[1] = headsOperand(VKATTN_SINKS, c, offsetof(SinksPush, base));
     d.operands[2] = d.operands[3] = standIn(d.operands[1]);
-    d.key = {Stage::sinks, {plan.tuning.overlayLanes}};
+    d.key = {Module::sinks, {plan.tuning.overlayLanes}};
     d.groups[0] = divideUp(c.queries, plan.tuning.overlayLanes);
     d.groups[1] = 1;
 }
@@ -52,7 +51,7 @@ void makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     // Not the scores: validation would see a read of them that the next chunk overwrites.
     d.operands[3] = lengthsOperand(plan, c, offsetof(ScoresPush, lengthsBase), d.operands[1]);
     const TileShape &tile = plan.tuning.scores[rowClass(plan, c)];
-    d.key = {Stage::scores,
+    d.key = {Module::scores,
              {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, elementType(p, VKATTN_Q),
               elementType(p, VKATTN_K), p.softcap > 0 ? 1u : 0u}};
     d.groups[0] = divideUp(c.keys, tile.sizeX());
@@ -60,8 +59,8 @@ void makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
 }
 
 // Bias and masks: a tensor over the pairs.
-void makePairsOverlay(const Plan &plan, const Chunk &c, Stage stage, Dispatch &d) {
-    const vkattn_role role = stage == Stage::bias ? VKATTN_BIAS : stage == Stage::mask ? VKATTN_MASK : VKATTN_BIT_MASK;
+void makePairsOverlay(const Plan &plan, const Chunk &c, Module module, Dispatch &d) {
+    const vkattn_role role = module == Module::bias ? VKATTN_BIAS : module == Module::mask ? VKATTN_MASK : VKATTN_BIT_MASK;
     const Problem &p = plan.problem;
     const Tensor &t = p.tensor(role);
     OverlayPush push{};
@@ -73,8 +72,8 @@ void makePairsOverlay(const Plan &plan, const Chunk &c, Stage stage, Dispatch &d
     d.operands[0] = scoresOperand(plan, true);
     d.operands[1] = pairsOperand(p, role, c, first, count, offsetof(OverlayPush, base));
     d.operands[2] = d.operands[3] = unused(plan);
-    d.key = {stage, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
-    if (role == VKATTN_BIAS) d.key = {stage, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane, elementType(p, role)}};
+    d.key = {module, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
+    if (role == VKATTN_BIAS) d.key = {module, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane, elementType(p, role)}};
 }
 
 void makeAlibi(const Plan &plan, const Chunk &c, Dispatch &d) {
@@ -86,7 +85,7 @@ void makeAlibi(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[1] = headsOperand(VKATTN_ALIBI_SLOPES, c, offsetof(AlibiPush, base));
     d.operands[2] = lengthsOperand(plan, c, offsetof(AlibiPush, lengthsBase), d.operands[1]);
     d.operands[3] = unused(plan);
-    d.key = {Stage::alibi, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
+    d.key = {Module::alibi, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
 }
 
 void makeDocuments(const Plan &plan, const Chunk &c, Dispatch &d) {
@@ -101,29 +100,29 @@ void makeDocuments(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[1] = documentsOperand(p, VKATTN_DOC_IDS_Q, c, p.queryTokens, c.queryFirst, c.queries, offsetof(DocumentsPush, idsQBase));
     d.operands[2] = documentsOperand(p, VKATTN_DOC_IDS_K, c, p.keyTokens, c.keyFirst, c.keys, offsetof(DocumentsPush, idsKBase));
     d.operands[3] = lengthsOperand(plan, c, offsetof(DocumentsPush, lengthsBase), d.operands[1]);
-    d.key = {Stage::documents, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
+    d.key = {Module::documents, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
 }
 
 // What changes the scores, in the formula's order.
-constexpr Stage overlays[] = {Stage::bias, Stage::alibi, Stage::mask, Stage::bitMask, Stage::documents};
+constexpr Module overlays[] = {Module::bias, Module::alibi, Module::mask, Module::bitMask, Module::documents};
 
-bool uses(const Problem &p, Stage overlay) {
-    return p.uses(overlay == Stage::bias      ? VKATTN_BIAS
-                  : overlay == Stage::alibi   ? VKATTN_ALIBI_SLOPES
-                  : overlay == Stage::mask    ? VKATTN_MASK
-                  : overlay == Stage::bitMask ? VKATTN_BIT_MASK
+bool uses(const Problem &p, Module overlay) {
+    return p.uses(overlay == Module::bias      ? VKATTN_BIAS
+                  : overlay == Module::alibi   ? VKATTN_ALIBI_SLOPES
+                  : overlay == Module::mask    ? VKATTN_MASK
+                  : overlay == Module::bitMask ? VKATTN_BIT_MASK
                                               : VKATTN_DOC_IDS_Q);
 }
 
 void makeOverlay(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
-    for (const Stage stage : overlays) {
-        if (!uses(plan.problem, stage) || number--) continue;
-        if (stage == Stage::alibi)
+    for (const Module module : overlays) {
+        if (!uses(plan.problem, module) || number--) continue;
+        if (module == Module::alibi)
             makeAlibi(plan, c, d);
-        else if (stage == Stage::documents)
+        else if (module == Module::documents)
             makeDocuments(plan, c, d);
         else
-            makePairsOverlay(plan, c, stage, d);
+            makePairsOverlay(plan, c, module, d);
         break;
     }
     d.groups[0] = divideUp(c.keys, plan.tuning.overlayLanes * plan.tuning.overlayKeysPerLane);
@@ -148,7 +147,7 @@ void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[3] = lengthsOperand(plan, c, offsetof(SoftmaxPush, lengthsBase), d.operands[0]);
     const bool longRows = p.keyTokens > maxKeysPerLane * plan.tuning.softmaxLanes[manyRows];
     const uint32_t lanes = plan.tuning.softmaxLanes[longRows ? fewRows : manyRows];
-    d.key = {Stage::softmax, {lanes, lanes, elementType(p, VKATTN_WEIGHTS)}};
+    d.key = {Module::softmax, {lanes, lanes, elementType(p, VKATTN_WEIGHTS)}};
     d.groups[0] = c.queries;
     d.groups[1] = 1;
 }
@@ -174,7 +173,7 @@ void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys,
     const TileClass rows = rowClass(plan, c);
     const TileShape &tile = plan.tuning.values[rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows];
     d.key = {
-        Stage::values,
+        Module::values,
         {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, elementType(p, VKATTN_V), elementType(p, VKATTN_OUT)}};
     d.groups[0] = divideUp(p.valueDim, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
@@ -182,20 +181,20 @@ void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys,
 
 } // namespace
 
-uint32_t stagedDispatchesPerRowChunk(const Plan &plan) {
+uint32_t staged::dispatchesPerRowChunk(const Plan &plan) {
     const Problem &problem = plan.problem;
     const uint32_t keyChunks = plan.keyChunks;
     const uint32_t sinks = problem.has(VKATTN_SINKS) ? 1 : 0;
     if (problem.keyTokens == 0) return sinks + 2; // without keys only softmax and values run
     uint32_t passes = 2;                          // scores and values
-    for (const Stage stage : overlays) passes += uses(problem, stage) ? 1 : 0;
+    for (const Module module : overlays) passes += uses(problem, module) ? 1 : 0;
     return sinks + keyChunks * passes + 1;
 }
 
-Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
+Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
     const Problem &p = plan.problem;
     Dispatch d;
-    d.operandCount = stagedOperands;
+    d.operandCount = plainSlots;
     const uint32_t setUp = plan.setUpDispatches();
     if (index < setUp) {
         makeSequences(plan, d);
@@ -203,7 +202,7 @@ Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
     }
     const uint32_t keyedChunks = p.keyTokens ? plan.keyChunks : 0;
     const uint32_t valuesChunks = std::max(keyedChunks, 1u);
-    const uint32_t perRowChunk = stagedDispatchesPerRowChunk(plan), softmaxAt = perRowChunk - 1 - valuesChunks;
+    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), softmaxAt = perRowChunk - 1 - valuesChunks;
     const uint32_t sinks = p.has(VKATTN_SINKS) ? 1 : 0;
     const uint32_t rowChunk = (index - setUp) / perRowChunk, step = (index - setUp) % perRowChunk;
 
@@ -236,23 +235,6 @@ Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
         d.barrierBefore = true;
     }
     return d;
-}
-
-vkattn_result stagedSupported(const Caps &caps, vkattn_diagnostic *why) {
-    const Caps floor = minimumCaps();
-    const struct {
-        const char *name;
-        uint32_t has, needs;
-    } limits[] = {{"maxPerStageDescriptorStorageBuffers", caps.maxStorageBuffersPerStage, floor.maxStorageBuffersPerStage},
-                  {"maxPushConstantsSize", caps.maxPushConstantsBytes, floor.maxPushConstantsBytes},
-                  {"maxComputeWorkGroupInvocations", caps.maxWorkgroupInvocations, floor.maxWorkgroupInvocations},
-                  {"maxComputeWorkGroupSize[0]", caps.maxWorkgroupSize[0], floor.maxWorkgroupSize[0]},
-                  {"maxComputeSharedMemorySize", caps.maxSharedMemoryBytes, floor.maxSharedMemoryBytes}};
-    for (const auto &limit : limits)
-        if (limit.has < limit.needs)
-            return fail(why, VKATTN_ERROR_UNSUPPORTED, "the device's %s is %u; the staged kernel needs %u, the Vulkan 1.0 minimum",
-                        limit.name, limit.has, limit.needs);
-    return VKATTN_OK;
 }
 
 } // namespace vkattn

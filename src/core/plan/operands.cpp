@@ -18,7 +18,7 @@ void makeSequences(const Plan &plan, Dispatch &d) {
     d.operands[1] = arrayOperand(VKATTN_CU_SEQ_Q, 0, count, 0, offsetof(SequencesPush, cuQBase));
     d.operands[2] = arrayOperand(VKATTN_CU_SEQ_K, 0, count, 0, offsetof(SequencesPush, cuKBase));
     d.operands[3] = standIn(d.operands[1]);
-    d.key = {Stage::sequences, {plan.tuning.sequenceLanes, plan.tuning.sequenceLanes}};
+    d.key = {Module::sequences, {plan.tuning.sequenceLanes, plan.tuning.sequenceLanes}};
     d.groups[0] = d.groups[1] = d.groups[2] = 1;
 }
 
