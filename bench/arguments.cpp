@@ -201,7 +201,7 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
     const auto many = [&](const char *name, std::vector<std::string> &target, const char *type, const std::string &text) {
         app.add_option(name, target, text)->type_name(type)->allow_extra_args(false);
     };
-    const auto value = [&](const char *name, std::string &target, const char *type, const char *text) {
+    const auto value = [&](const char *name, std::string &target, const char *type, const std::string &text) {
         app.add_option(name, target, text)->type_name(type);
     };
     many("--shape", raw.shapes, "NAME[,NAME...]", "Shapes of the table, see --list; NAME@TOKENS for another length");
@@ -210,7 +210,9 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
          "A shape of your own: heads=8,kv=8,q=4096,k=4096,d=64,type=f16kv,causal; also batch=, window=, name=");
     app.add_flag("--list", raw.list, "Print the table of shapes");
     value("--device", arguments.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
-    value("--kernel", raw.kernel, "NAME[,NAME...]", "auto (default), staged, flash, decode, flash_coopmat, flash_coopmat2");
+    std::vector<std::string> kernels;
+    for (const Kernel &kernel : kernelTable()) kernels.push_back(kernel.kernel == VKATTN_KERNEL_AUTO ? "auto (default)" : kernel.name);
+    value("--kernel", raw.kernel, "NAME[,NAME...]", join(kernels, ", "));
     value("--tuning", arguments.tuningFile, "FILE",
           "Tiles that `vkattn tune` has written; default: the built-in ones, whatever `vkattn` uses");
     value("--repeat", raw.repeat, "N", "Timed runs of each shape; default 7");

@@ -175,7 +175,7 @@ class Meter {
     [[nodiscard]] double dispatchSeconds(const vkattn_problem &problem, const vkattn_requirements &needs) {
         std::vector<vkattn_binding> bindings;
         uint64_t end = 0;
-        for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+        for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
             const auto role = static_cast<vkattn_role>(n);
             const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&problem, role);
             if (bytes) bindings.push_back({role, VK_NULL_HANDLE, end, bytes});
