@@ -83,7 +83,7 @@ TEST(Heap, isNotTouchedByRecording) {
             ASSERT_EQ(context.create(host), VKATTN_OK);
             for (Case &c : cases) {
                 c.kernel = static_cast<vkattn_kernel>(between(random, 0, VKATTN_KERNEL_COUNT - 1));
-                const auto instance = makeInstance(c, random);
+                const auto instance = makeCaseData(c, random);
                 const vkattn_problem &problem = instance->problem;
                 vkattn_diagnostic why{};
                 vkattn_requirements needs{};
