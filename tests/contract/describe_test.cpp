@@ -74,8 +74,8 @@ struct Description {
         const uint32_t promised = count;
         memory.assign(bytes / 8 + 8, canary);
         count = 77;
-        size_t room = bytes;
-        result = vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &problem, memory.data(), &room, &list, &count, &why);
+        size_t limits = bytes;
+        result = vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &problem, memory.data(), &limits, &list, &count, &why);
         EXPECT_EQ(count, promised);
         EXPECT_TRUE(std::all_of(memory.end() - 8, memory.end(), [](uint64_t word) { return word == canary; }))
             << "written past the scratch";
@@ -249,9 +249,9 @@ TEST(Describe, saysWhatIsRecorded) {
     for (Case &c : caseMatrix(random, true)) {
         c.kernel = anyKernel(random);
         Random own = randomFor(c.name);
-        const auto instance = makeInstance(c, own);
-        const uint64_t room = oneOf<uint64_t>(random, {0, 0, 4096, 65536});
-        comparison.compare(instance->problem, randomCaps(random), room, random, c.name);
+        const auto instance = makeCaseData(c, own);
+        const uint64_t limits = oneOf<uint64_t>(random, {0, 0, 4096, 65536});
+        comparison.compare(instance->problem, randomCaps(random), limits, random, c.name);
         comparison.compare(instance->problem, strongCaps(), 0, random, c.name + " strong");
     }
     std::printf("%u problems of %u dispatches are the same, %zu pipelines, %u in chunks; %u refused for the same reason\n",
@@ -295,22 +295,22 @@ TEST(Describe, refusesScratchThatDoesNotFit) {
     EXPECT_EQ(list, nullptr);
     std::vector<uint64_t> memory(bytes / 8 + 1, Description::canary);
     const std::vector<uint64_t> before = memory;
-    const auto refuses = [&](void *scratch, size_t *room, const vkattn_dispatch **out, uint32_t *n, const char *reason) {
-        EXPECT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, scratch, room, out, n, &why), VKATTN_ERROR_INVALID_ARGUMENT) << reason;
+    const auto refuses = [&](void *scratch, size_t *limits, const vkattn_dispatch **out, uint32_t *n, const char *reason) {
+        EXPECT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, scratch, limits, out, n, &why), VKATTN_ERROR_INVALID_ARGUMENT) << reason;
         EXPECT_NE(std::string(why.message).find(reason), std::string::npos) << why.message;
         EXPECT_EQ(memory, before) << reason;
     };
-    size_t room = bytes - 1;
-    refuses(memory.data(), &room, &list, &count, ("expected at least " + std::to_string(bytes)).c_str());
-    room = 0;
-    refuses(memory.data(), &room, &list, &count, "scratch has 0 bytes");
-    room = bytes;
-    refuses(reinterpret_cast<char *>(memory.data()) + 4, &room, &list, &count, "multiple of 8");
+    size_t limits = bytes - 1;
+    refuses(memory.data(), &limits, &list, &count, ("expected at least " + std::to_string(bytes)).c_str());
+    limits = 0;
+    refuses(memory.data(), &limits, &list, &count, "scratch has 0 bytes");
+    limits = bytes;
+    refuses(reinterpret_cast<char *>(memory.data()) + 4, &limits, &list, &count, "multiple of 8");
     refuses(memory.data(), nullptr, &list, &count, "scratchBytes is NULL");
-    refuses(memory.data(), &room, nullptr, &count, "must not be NULL");
-    refuses(memory.data(), &room, &list, nullptr, "must not be NULL");
-    EXPECT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, memory.data(), &room, &list, &count, &why), VKATTN_OK) << why.message;
-    EXPECT_EQ(room, bytes);
+    refuses(memory.data(), &limits, nullptr, &count, "must not be NULL");
+    refuses(memory.data(), &limits, &list, nullptr, "must not be NULL");
+    EXPECT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, memory.data(), &limits, &list, &count, &why), VKATTN_OK) << why.message;
+    EXPECT_EQ(limits, bytes);
     EXPECT_EQ(memory.back(), Description::canary);
 }
 

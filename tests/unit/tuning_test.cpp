@@ -108,7 +108,7 @@ TEST(TuningFile, hostileBytes) {
     Case c;
     c.queryTokens = 70;
     Random own(1);
-    const auto in = makeInstance(c, own);
+    const auto in = makeCaseData(c, own);
     uint32_t accepted = 0;
     for (int n = 0; n < 20000; ++n) {
         std::string text = good;
@@ -164,7 +164,7 @@ TEST(Explain, countsThePairsThatPositionLeaves) {
         c.left = static_cast<int32_t>(between(random, 0, 46)) - 1, c.right = static_cast<int32_t>(between(random, 0, 46)) - 1;
         c.poison = false, c.headDim = c.valueDim = 2;
         Random own(1);
-        const auto in = makeInstance(c, own);
+        const auto in = makeCaseData(c, own);
         uint64_t pairs = 0;
         for (uint32_t i = 0; i < c.queryTokens; ++i)
             for (uint32_t j = 0; j < c.keyTokens; ++j) pairs += in->visible(0, 0, i, j);
@@ -183,14 +183,14 @@ TEST(Explain, saysWhichKernelAndWhyNotTheOthers) {
     const vkattn_caps caps = deviceCaps();
     const auto reason = [&](const Case &c, vkattn_kernel kernel) {
         Random own(1);
-        const auto in = makeInstance(c, own);
+        const auto in = makeCaseData(c, own);
         vkattn_diagnostic why{};
         (void)vkattnExplainKernel(&caps, 0, nullptr, 0, &in->problem, kernel, &why);
         return std::string(why.message);
     };
     const auto explain = [&](const Case &c) {
         Random own(1);
-        const auto in = makeInstance(c, own);
+        const auto in = makeCaseData(c, own);
         vkattn_explanation out{};
         out.structSize = sizeof out;
         vkattn_diagnostic why{};
