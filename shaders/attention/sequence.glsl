@@ -7,7 +7,7 @@ struct Sequence {
 };
 
 // Lengths are data on the device: clamped, never trusted. The table of ragged batches was clamped when sequences.comp wrote it.
-#ifdef VKATTN_NO_LENGTHS
+#if defined(VKATTN_STAGE_FLASH) && !defined(VKATTN_OPTIONS)
 Sequence sequenceOf(uint batchInChunk) { return Sequence(0u, queryTokens, 0u, keyTokens); }
 #else
 Sequence sequenceOf(uint batchInChunk) {
@@ -24,6 +24,16 @@ Sequence sequenceOf(uint batchInChunk) {
 uint rowsOf(Sequence s) { return min(queries, max(s.queryCount, queryFirst) - queryFirst); }
 // The same for the keys of the dispatch.
 uint keysOf(Sequence s) { return min(keys, max(s.keyCount, keyFirst) - keyFirst); }
+
+// The batch entry at hand. Keys count from its first; `keyLast` is the last key of the dispatch that may be read.
+uint batch;
+Sequence seq;
+int keyLast;
+void beginSequence(uint batchInChunk) {
+    batch = batchInChunk;
+    seq = sequenceOf(batchInChunk);
+    keyLast = max(int(min(keyFirst + keys, seq.keyCount)) - 1, 0);
+}
 
 int alignedPosition(uint queryInChunk, Sequence s) {
     const int i = int(queryFirst + queryInChunk);

@@ -28,7 +28,7 @@ struct Sliced {
     Sliced(const Context &context, const vkattn_problem &p) {
         vkattn_diagnostic why{};
         EXPECT_EQ(context.query(p, needs, &why), VKATTN_OK) << why.message;
-        for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+        for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
             const auto role = static_cast<vkattn_role>(n);
             const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&p, role);
             if (bytes) bindings.push_back({role, reinterpret_cast<VkBuffer>(uintptr_t{0x1000} + n), 0, bytes});

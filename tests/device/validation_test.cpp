@@ -44,7 +44,7 @@ std::vector<Check> someChecks(const DeviceInfo &device) {
         const bool slow = std::string(c.tiles->name).find("Portable") != std::string::npos; // to compile: barriers
         const bool builtIn = c.tiles == &allTiles()[0] && c.c.kernel > VKATTN_KERNEL_STAGED;
         if (std::string(c.kind->name) == "matrix" && c.c.keyTokens < 1000 && !slow && !builtIn)
-            groups[std::string(c.tiles->name) + roomName(c.room) + kernelNameOf(c.c.kernel)].push_back(c);
+            groups[std::string(c.tiles->name) + roomName(c.room) + vkattnKernelName(c.c.kernel)].push_back(c);
     }
     std::vector<Check> chosen;
     for (auto &[name, checks] : groups) {
@@ -97,7 +97,7 @@ TEST(Validation, isSilent) {
         EXPECT_FALSE(isFailure(outcome.verdict)) << checkId(check) << ": " << outcome.reason;
         EXPECT_EQ(log.messages.size(), 0u) << checkId(check) << " (" << replayText(check) << "): " << log.messages.front();
         log.messages.clear();
-        ran[kernelNameOf(check.c.kernel)] += outcome.verdict == Verdict::pass;
+        ran[vkattnKernelName(check.c.kernel)] += outcome.verdict == Verdict::pass;
     }
     for (const KernelSupport &kernel : device->kernels) {
         std::printf("%zu cases of %s under validation\n", ran[kernel.kernel], kernel.kernel.c_str());

@@ -107,7 +107,7 @@ TEST_F(VerdictsOf, ofWrongKernelsMakeTheRuntimeTakeAnother) {
     EXPECT_NE(why.find("self-test"), std::string::npos) << why;
     EXPECT_TRUE(messages.empty());
     // It holds for those kernels that are tested.
-    options.selfTest = selfTestedKernels;
+    options.selfTest = selfTestedKernels();
     EXPECT_EQ(runs(*open()), "flash");
     options.selfTest = flashBit;
 
@@ -194,7 +194,7 @@ TEST_F(VerdictsOf, prewarmingTestsToo) {
 
 // The kernels that are tested by default, on devices that have them.
 TEST_F(VerdictsOf, matrixKernelsAreTestedBeforeTheirFirstUse) {
-    options.selfTest = selfTestedKernels;
+    options.selfTest = selfTestedKernels();
     options.getInstanceProcAddr = nullptr;
     const auto runtime = open();
     ASSERT_TRUE(runtime);

@@ -75,6 +75,7 @@ struct FakeVulkan {
     bool fullSubgroups = true; // VkPhysicalDeviceSubgroupSizeControlFeatures
     bool pushDescriptors = true;
     bool oldInstance = false; // created for Vulkan 1.0, whatever the loader and the device offer
+    uint32_t mostPipelines = UINT32_MAX; // what creates more is answered with VK_ERROR_OUT_OF_DEVICE_MEMORY
 
     // Everything that vkattn_host needs; extensions as `pushDescriptors` and `fullSubgroups` say.
     [[nodiscard]] vkattn_host host();
@@ -84,7 +85,6 @@ struct FakeVulkan {
     // Objects that live.
     std::atomic<int> setLayouts{0}, pipelineLayouts{0}, modules{0}, pipelines{0}, caches{0};
     std::atomic<uint32_t> pipelinesCreated{0};
-    uint32_t mostPipelines = UINT32_MAX; // what would be created beyond them fails: out of device memory
     std::atomic<const char *> error{nullptr}; // the last
     [[nodiscard]] bool nothingLives() const {
         return setLayouts == 0 && pipelineLayouts == 0 && modules == 0 && pipelines == 0 && caches == 0;

@@ -113,9 +113,9 @@ TEST(ConformSoak, drawsPossibleChecksWithFewPipelinesInARow) {
                 const Check check = soakCheck(device, selection, n);
                 expectSameAfterParsing(check);
                 EXPECT_EQ(replayText(check), replayText(soakCheck(device, selection, n)));
-                kernels.insert(kernelNameOf(check.c.kernel));
+                kernels.insert(vkattnKernelName(check.c.kernel));
                 kinds.insert(check.kind->name);
-                pipelines.insert(kernelNameOf(check.c.kernel) + std::string(check.tiles->name) + roomName(check.room) +
+                pipelines.insert(vkattnKernelName(check.c.kernel) + std::string(check.tiles->name) + roomName(check.room) +
                                  pipelineSignature(check.c));
             }
             EXPECT_LE(pipelines.size(), 140u);

@@ -1,7 +1,7 @@
 // Plans of the flash and decode kernels without a device: every row meets every key once, each partial result is written once and merged,
 // no dispatch leaves its limits, and what runs without a barrier between does not conflict.
 #include "core/kernels/flash.hpp"
-#include "core/plan/plan.hpp"
+#include "core/plan/kernel.hpp"
 #include "core/shaders/shaders.hpp"
 #include "lib/interop.h"
 #include "support/case.hpp"
@@ -31,7 +31,7 @@ bool onMatrixUnits(const char *tile) {
 }
 // Whether this build has the kernel (cmake/VkattnGlslc.cmake).
 bool isBuilt(const char *tile) {
-    if (!onMatrixUnits(tile) || shaderFor(Stage::flashCoopmat).built()) return true;
+    if (!onMatrixUnits(tile) || shaderFor(Module::flashCoopmatF16).built()) return true;
     std::printf("left out: '%s', flash_coopmat is not in this build\n", tile);
     return false;
 }
@@ -66,7 +66,7 @@ template <class Push> Push pushOf(const Dispatch &d) {
 }
 
 bool isMain(const Dispatch &d) {
-    return d.key.stage >= Stage::flashPlain;
+    return d.key.module >= Module::flashPlain;
 }
 
 // Parts of rows that a main dispatch writes: [first, first + count).
@@ -98,10 +98,10 @@ struct Coverage {
 // Which batches and heads a dispatch has follows from its operands, whatever the chunk order.
 void count(const Plan &plan, const Dispatch &d, Coverage &coverage) {
     const Problem &p = plan.problem;
-    const bool combine = d.key.stage == Stage::combine;
+    const bool combine = d.key.module == Module::combine;
     if (!combine && !isMain(d)) return;
     const vkattn_role role = combine ? VKATTN_OUT : VKATTN_Q;
-    const Operand &rows = d.operands[combine ? 1 : 0], &lengths = d.operands[combine ? 4 : 5];
+    const Operand &rows = d.operands[combine ? interop::slotOut : interop::slotQ], &lengths = d.operands[interop::slotLengths];
     const Tensor &t = p.tensor(role);
     const auto push = pushOf<interop::FlashPush>(d);
     const auto merged = pushOf<interop::CombinePush>(d);
@@ -156,7 +156,7 @@ void checkPlan(const Problem &p, const PlanLimits &limits, const Plan &plan, con
     for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
         const Dispatch d = plan.dispatch(n);
         used.add(d.key);
-        EXPECT_EQ(d.operandCount, operandSlots(d.key.stage));
+        EXPECT_EQ(d.operandCount, infoOf(d.key.module).slots);
         EXPECT_LE(d.operandCount, limits.caps.maxStorageBuffersPerStage);
         EXPECT_LE(d.operandCount + d.unboundCount, maxOperandsPerDispatch);
         descriptors += d.operandCount;
@@ -218,7 +218,7 @@ TEST(FlashPlan, everyCaseFitsEveryLimit) {
             if (tight && result == VKATTN_ERROR_UNSUPPORTED && tooLong) continue; // one row, or its partial results
             if (tight && p.deterministic && result == VKATTN_ERROR_UNSUPPORTED) continue;
             ASSERT_EQ(result, VKATTN_OK) << c.name << " " << tile << ": " << why.message;
-            EXPECT_EQ(plan.kernel, c.kernel);
+            EXPECT_EQ(plan.kernel->id, c.kernel);
             cut += plan.chunkCount() > 1, split += plan.flash.parts > plan.flash.tile.keyLanes, ++ran;
             checkPlan(p, limits, plan, c.name + (tight ? " tight " : " ") + tile);
             if (HasFatalFailure()) return;
@@ -277,7 +277,7 @@ TEST(FlashPlan, workspaceOfALongPrefillIsSmall) {
                         Plan plan;
                         vkattn_diagnostic why{};
                         ASSERT_EQ(makePlan(p, limits, plan, &why), VKATTN_OK) << why.message;
-                        EXPECT_EQ(plan.kernel, VKATTN_KERNEL_FLASH);
+                        EXPECT_EQ(plan.kernel->id, VKATTN_KERNEL_FLASH);
                         const uint64_t keysAndValues = p.bytesNeeded(VKATTN_K) + p.bytesNeeded(VKATTN_V);
                         EXPECT_LT(static_cast<double>(plan.workspaceBytes), 0.01 * static_cast<double>(keysAndValues))
                             << "type " << type << " clustered " << clustered << " dim " << dim << " tokens " << tokens;
@@ -345,25 +345,25 @@ TEST(FlashPlan, fourStorageBuffers) {
     Case c;
     c.queryTokens = 100;
     ASSERT_EQ(makePlan(problemOf(c), limits, plan, nullptr), VKATTN_OK);
-    EXPECT_EQ(plan.kernel, VKATTN_KERNEL_FLASH);
+    EXPECT_EQ(plan.kernel->id, VKATTN_KERNEL_FLASH);
     EXPECT_EQ(plan.dispatchCount, 1u);
     EXPECT_EQ(plan.workspaceBytes, 0u);
     checkPlan(problemOf(c), limits, plan, "plain");
     c.causal = true, c.kvHeads = 1;
     ASSERT_EQ(makePlan(problemOf(c), limits, plan, nullptr), VKATTN_OK);
-    EXPECT_EQ(plan.kernel, VKATTN_KERNEL_FLASH);
+    EXPECT_EQ(plan.kernel->id, VKATTN_KERNEL_FLASH);
     checkPlan(problemOf(c), limits, plan, "causal, grouped");
     Case one = c;
     one.queryTokens = 1;
     ASSERT_EQ(makePlan(problemOf(one), limits, plan, nullptr), VKATTN_OK);
-    EXPECT_EQ(plan.kernel, VKATTN_KERNEL_FLASH) << "decode has partial results to merge";
+    EXPECT_EQ(plan.kernel->id, VKATTN_KERNEL_FLASH) << "decode has partial results to merge";
 
     std::vector<Case> refused(6, c);
     refused[0].lse = true, refused[1].biasBroadcast = 0, refused[2].lengths = true, refused[3].sinks = true;
     refused[4].kStyle = Style::dimMajor, refused[5].deterministic = true;
     for (Case &each : refused) {
         ASSERT_EQ(makePlan(problemOf(each), limits, plan, nullptr), VKATTN_OK);
-        EXPECT_EQ(plan.kernel, VKATTN_KERNEL_STAGED);
+        EXPECT_EQ(plan.kernel->id, VKATTN_KERNEL_STAGED);
         for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
             each.kernel = kernel;
             EXPECT_EQ(makePlan(problemOf(each), limits, plan, &why), VKATTN_ERROR_UNSUPPORTED);
@@ -374,9 +374,10 @@ TEST(FlashPlan, fourStorageBuffers) {
     one.kernel = VKATTN_KERNEL_DECODE;
     EXPECT_EQ(makePlan(problemOf(one), limits, plan, &why), VKATTN_ERROR_UNSUPPORTED);
     EXPECT_TRUE(std::strstr(why.message, "the decode kernel needs 13 storage buffers")) << why.message;
-    EXPECT_EQ(flashSupported(VKATTN_KERNEL_FLASH, limits, &why), VKATTN_OK);
+    const auto supported = [&](vkattn_kernel kernel) { return findKernel(kernel)->supported(*findKernel(kernel), limits, &why); };
+    EXPECT_EQ(supported(VKATTN_KERNEL_FLASH), VKATTN_OK);
     EXPECT_TRUE(std::strstr(why.message, "q, k, v and out alone")) << why.message;
-    EXPECT_EQ(flashSupported(VKATTN_KERNEL_DECODE, limits, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_EQ(supported(VKATTN_KERNEL_DECODE), VKATTN_ERROR_UNSUPPORTED);
     EXPECT_TRUE(std::strstr(why.message, "needs 13 storage buffers")) << why.message;
 }
 
@@ -437,7 +438,7 @@ TEST(FlashPlan, saysWhyItCannot) {
     any.kernel = VKATTN_KERNEL_AUTO;
     Plan plan;
     ASSERT_EQ(makePlan(problemOf(any), limitsOf("rowLanes=256"), plan, nullptr), VKATTN_OK);
-    EXPECT_EQ(plan.kernel, VKATTN_KERNEL_STAGED);
+    EXPECT_EQ(plan.kernel->id, VKATTN_KERNEL_STAGED);
 }
 
 TEST(FlashPlan, builtInTilesFit) {
@@ -462,7 +463,7 @@ TEST(FlashPlan, builtInTilesFit) {
                         Problem any = problem;
                         any.kernel = VKATTN_KERNEL_AUTO;
                         EXPECT_EQ(makePlan(any, limits, plan, &why), VKATTN_OK);
-                        EXPECT_EQ(plan.kernel, VKATTN_KERNEL_STAGED);
+                        EXPECT_EQ(plan.kernel->id, VKATTN_KERNEL_STAGED);
                         continue;
                     }
                     EXPECT_EQ(result, VKATTN_OK) << dim << ", subgroups of " << subgroup << ": " << why.message;

@@ -447,7 +447,7 @@ void describe(Instance &in, SequenceLength total) {
     p.structSize = sizeof p;
     p.flags = (c.causal ? static_cast<uint32_t>(VKATTN_CAUSAL) : 0) | (c.topLeft ? VKATTN_ALIGN_TOP_LEFT : 0) |
               (c.window ? VKATTN_WINDOW : 0) | (c.scale ? VKATTN_SCALE : 0) | (c.deterministic ? VKATTN_DETERMINISTIC : 0);
-    const auto present = [&](bool given, vkattn_role role) { p.presentRoles |= given ? 1u << role : 0; };
+    const auto present = [&](bool given, vkattn_role role) { p.presentRoles |= given ? VKATTN_PRESENT(role) : 0; };
     present(c.lengths, VKATTN_KEY_LENGTHS);
     present(c.ragged, VKATTN_CU_SEQ_Q);
     present(c.ragged, VKATTN_CU_SEQ_K);

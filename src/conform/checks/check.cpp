@@ -85,15 +85,15 @@ bool parseReplay(std::string_view given, Check &check, std::string &why) {
     }
     why = whyImpossible(check.c);
     if (why.empty() && check.tiles->kernel != VKATTN_KERNEL_AUTO && check.tiles->kernel != check.c.kernel)
-        why = std::string("tiles=") + check.tiles->name + " are those of kernel=" + kernelNameOf(check.tiles->kernel) + ", and kernel is " +
-              kernelNameOf(check.c.kernel);
+        why = std::string("tiles=") + check.tiles->name + " are those of kernel=" + vkattnKernelName(check.tiles->kernel) + ", and kernel is " +
+              vkattnKernelName(check.c.kernel);
     if (why.empty() && (check.c.sharedHeads || check.c.valuesInKeys) && kind != "matrix" && kind != "repeat")
         why = std::string(kind) + " spoils single keys or computes parts, expected a case without sharedHeads and valuesInKeys";
     return why.empty();
 }
 
 std::string checkId(const Check &check) {
-    return std::string(check.kind->name) + "/" + kernelNameOf(check.c.kernel) + "/" + check.tiles->name + "/" + roomName(check.room) + "/" +
+    return std::string(check.kind->name) + "/" + vkattnKernelName(check.c.kernel) + "/" + check.tiles->name + "/" + roomName(check.room) + "/" +
            (check.c.name.empty() ? "plain" : check.c.name);
 }
 
@@ -101,7 +101,7 @@ CheckResult resultFor(const Check &check) {
     CheckResult result;
     result.id = checkId(check);
     result.kind = check.kind->name;
-    result.kernel = kernelNameOf(check.c.kernel);
+    result.kernel = vkattnKernelName(check.c.kernel);
     result.tiles = check.tiles->name;
     result.room = roomName(check.room);
     result.dtype = dtypeNameOf(check.c.out);

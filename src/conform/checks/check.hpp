@@ -25,7 +25,7 @@ struct Tiles {
     vkattn_kernel kernel;
     const char *row; // of a tuning file; "LANES" stands for the device's subgroup size. Empty: those that the planner takes by itself
     bool subgroups;  // needs subgroup shuffles
-    [[nodiscard]] bool onMatrixUnits() const { return kernel >= VKATTN_KERNEL_FLASH_COOPMAT; }
+    [[nodiscard]] bool onMatrixUnits() const { return vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS; }
 };
 [[nodiscard]] std::span<const Tiles> allTiles(); // "device" first (kernel AUTO: it suits every kernel)
 [[nodiscard]] const Tiles *tilesOf(std::string_view name);

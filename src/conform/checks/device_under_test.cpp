@@ -58,8 +58,7 @@ void limit(RuntimeOptions &options, Room room, const vkattn_caps &device) {
 std::string whatIsMissing(const Tiles &chosen, const DeviceInfo &device) {
     if (chosen.subgroups && (!device.caps.subgroupShuffle || device.caps.subgroupSize < 4))
         return "needs subgroup shuffles, which the device has not";
-    if (chosen.onMatrixUnits() && !device.kernels[static_cast<size_t>(chosen.kernel) - 1].available)
-        return device.kernels[static_cast<size_t>(chosen.kernel) - 1].reason;
+    if (const KernelSupport *support = device.support(chosen.kernel); chosen.onMatrixUnits() && !support->available) return support->reason;
     return {};
 }
 

@@ -42,7 +42,7 @@ Piece pieceOf(Instance &in, uint32_t b) {
         if (weights || bits || layout->extent[3] > 1) slice(*layout, 3, 0, bits ? (s.keys + 31) / 32 : s.keys);
     }
     p.sequences = p.maxSeqQ = p.maxSeqK = 0;
-    p.presentRoles &= ~(1u << VKATTN_CU_SEQ_Q | 1u << VKATTN_CU_SEQ_K);
+    p.presentRoles &= ~(VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K));
     const auto moveArray = [&](vkattn_role role, size_t elements) {
         for (vkattn_operand_memory &operand : piece.operands)
             if (operand.role == role) operand.data = static_cast<char *>(operand.data) + 4 * elements, operand.bytes -= 4 * elements;

@@ -34,9 +34,10 @@ std::vector<std::string> allowedRefusals(const Check &check, const Instance &in,
                minimum = check.room == Room::weak || check.room == Room::tiny;
     allow(chunks && (rowBytes > 60000 || c.ragged), "storage buffer"); // one head is larger than these limits
     if (c.kernel == VKATTN_KERNEL_AUTO || c.kernel == VKATTN_KERNEL_STAGED) return allowed;
+    const uint32_t traits = vkattnKernelTraits(c.kernel);
     allow(minimum, "storage buffers a stage");
-    allow(c.weights, "only the staged kernel writes them");
-    const bool matrix = c.kernel >= VKATTN_KERNEL_FLASH_COOPMAT;
+    allow(c.weights && !(traits & VKATTN_KERNEL_TRAIT_WEIGHTS), "only the staged kernel writes them");
+    const bool matrix = traits & VKATTN_KERNEL_TRAIT_MATRIX_UNITS;
     const vkattn_matrix_shape *end = caps.matrixShapes + caps.matrixShapeCount;
     allow(matrix &&
               (c.q != c.k || c.k != c.v || std::none_of(caps.matrixShapes, end, [&](const auto &shape) { return shape.inputs == c.q; })),
@@ -67,8 +68,8 @@ bool Finder::open(Room room) {
     if (runtime) {
         const vkattn_kernel kernel = check_.c.kernel;
         if (kernel == VKATTN_KERNEL_AUTO) return true;
-        const KernelSupport &support = runtime->device()->kernels[static_cast<size_t>(kernel) - 1];
-        return support.available || unsupported(support.reason);
+        const KernelSupport *support = runtime->device()->support(kernel);
+        return support->available || unsupported(support->reason);
     }
     if (!bench_.failure().empty()) return require(false, "the device cannot be opened: " + bench_.failure());
     return unsupported(why);

@@ -6,9 +6,6 @@
 namespace vkattn::conform {
 namespace {
 
-constexpr vkattn_kernel allKernels[] = {VKATTN_KERNEL_AUTO,   VKATTN_KERNEL_STAGED,        VKATTN_KERNEL_FLASH,
-                                        VKATTN_KERNEL_DECODE, VKATTN_KERNEL_FLASH_COOPMAT, VKATTN_KERNEL_FLASH_COOPMAT2};
-
 const Kind *kindOf(std::string_view name) {
     for (const Kind &kind : checkKinds())
         if (name == kind.name) return &kind;
@@ -29,7 +26,7 @@ bool mixesTypes(const Case &c) {
 }
 
 bool onMatrixUnits(vkattn_kernel kernel) {
-    return kernel >= VKATTN_KERNEL_FLASH_COOPMAT;
+    return vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS;
 }
 
 // Half of the cases that are cut into chunks are dealt out to slices.
@@ -44,12 +41,10 @@ class Planner {
         : device_(device), options_(options), slowCompiler_(device.type == DeviceType::cpu) {}
 
     std::vector<Planned> plan() {
-        for (const vkattn_kernel kernel : allKernels) {
-            if (!options_.kernels.empty() && std::find(options_.kernels.begin(), options_.kernels.end(), kernel) == options_.kernels.end())
-                continue;
-            if (kernel == VKATTN_KERNEL_AUTO) {
-                planChoice();
-            } else if (!device_.kernels[static_cast<size_t>(kernel) - 1].available) {
+        if (wanted(VKATTN_KERNEL_AUTO)) planChoice();
+        for (const vkattn_kernel kernel : KernelList()) {
+            if (!wanted(kernel)) continue;
+            if (!device_.support(kernel)->available) {
                 add("matrix", kernel, deviceTiles(), Room::full, named("notAvailable")); // says why
             } else if (kernel == VKATTN_KERNEL_STAGED) {
                 planStaged();
@@ -61,6 +56,10 @@ class Planner {
     }
 
   private:
+    [[nodiscard]] bool wanted(vkattn_kernel kernel) const {
+        const auto &asked = options_.kernels;
+        return asked.empty() || std::find(asked.begin(), asked.end(), kernel) != asked.end();
+    }
     [[nodiscard]] bool quick() const { return options_.extent == Extent::quick; }
 
     static Case named(const char *name) {
@@ -171,7 +170,7 @@ class Planner {
         const std::vector<const Tiles *> all = tilesFor(kernel);
         for (const Tiles *tiles : all) {
             const bool whole = tiles == all.front();
-            Random random = randomFor(options_.seed, std::string("matrix of ") + tiles->name + kernelNameOf(kernel));
+            Random random = randomFor(options_.seed, std::string("matrix of ") + tiles->name + vkattnKernelName(kernel));
             std::vector<Case> cases = formMatrix(random, 0);
             // 512 dims in one lane take software drivers minutes to compile.
             const std::string_view name = tiles->name;

@@ -23,12 +23,12 @@ vkattn_dtype anyType(Random &random) {
 Palette paletteOf(const DeviceInfo &device, const Selection &options, uint64_t number) {
     Random random = randomFor(options.seed, "palette" + std::to_string(number / checksPerPalette * 4 + number % 4));
     std::vector<vkattn_kernel> kernels;
-    for (uint32_t kernel = VKATTN_KERNEL_AUTO; kernel < VKATTN_KERNEL_COUNT; ++kernel) {
-        const auto &asked = options.kernels;
-        const bool wanted = asked.empty() || std::find(asked.begin(), asked.end(), static_cast<vkattn_kernel>(kernel)) != asked.end();
-        if (wanted && (kernel == VKATTN_KERNEL_AUTO || device.kernels[kernel - 1].available))
-            kernels.push_back(static_cast<vkattn_kernel>(kernel));
-    }
+    const auto wanted = [&asked = options.kernels](vkattn_kernel kernel) {
+        return asked.empty() || std::find(asked.begin(), asked.end(), kernel) != asked.end();
+    };
+    if (wanted(VKATTN_KERNEL_AUTO)) kernels.push_back(VKATTN_KERNEL_AUTO);
+    for (const vkattn_kernel kernel : KernelList())
+        if (wanted(kernel) && device.support(kernel)->available) kernels.push_back(kernel);
     if (kernels.empty()) kernels.push_back(options.kernels.front()); // the check says that the device has it not
     Palette p{};
     p.kernel = kernels[random() % kernels.size()];
@@ -46,7 +46,7 @@ Palette paletteOf(const DeviceInfo &device, const Selection &options, uint64_t n
     p.k = random() % 2 ? p.q : anyType(random);
     p.v = random() % 2 ? p.k : anyType(random);
     p.out = random() % 2 ? p.q : anyType(random);
-    if (p.kernel >= VKATTN_KERNEL_FLASH_COOPMAT && device.caps.matrixShapeCount)
+    if ((vkattnKernelTraits(p.kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS) && device.caps.matrixShapeCount)
         p.q = p.k = p.v = device.caps.matrixShapes[random() % device.caps.matrixShapeCount].inputs;
     constexpr uint32_t dims[] = {1, 3, 8, 16, 31, 64};
     p.headDim = dims[random() % std::size(dims)];

@@ -11,7 +11,7 @@ struct Shape {
 };
 
 Timing timeOne(Bench &bench, vkattn_kernel kernel, const Shape &shape, uint32_t repeats) {
-    Timing timing{kernelNameOf(kernel), shape.name, 0, 0, false, {}};
+    Timing timing{vkattnKernelName(kernel), shape.name, 0, 0, false, {}};
     std::string why;
     Runtime *runtime = bench.runtime(allTiles()[0], Room::full, why);
     if (!runtime) return timing.unsupported = why, timing;
@@ -43,11 +43,11 @@ std::vector<Timing> timeKernels(Bench &bench, Extent extent) {
     std::vector<Timing> timings;
     const DeviceInfo *device = bench.device();
     for (const Shape &shape : shapes)
-        for (uint32_t kernel = VKATTN_KERNEL_STAGED; device && kernel < VKATTN_KERNEL_COUNT; ++kernel) {
-            if (!device->kernels[kernel - 1].available) continue;
+        for (const vkattn_kernel kernel : KernelList()) {
+            if (!device || !device->support(kernel)->available) continue;
             // Kernels on matrix units that a device of type CPU emulates take it seconds to compile.
-            if (device->type == DeviceType::cpu && kernel >= VKATTN_KERNEL_FLASH_COOPMAT) continue;
-            timings.push_back(timeOne(bench, static_cast<vkattn_kernel>(kernel), shape, extent == Extent::quick ? 3 : 9));
+            if (device->type == DeviceType::cpu && (vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS)) continue;
+            timings.push_back(timeOne(bench, kernel, shape, extent == Extent::quick ? 3 : 9));
         }
     return timings;
 }
