@@ -62,7 +62,7 @@ MUTATIONS = [
     ("flash-lanes-of-dims-lost", "flash/lanes.comp", "if (dimLanes >> bit > 1u)", "if (dimLanes >> bit > 2u)"),
     ("flash-exchange-lost", "flash/lanes.comp", "other < dimLanes; ++other", "other + 1u < dimLanes; ++other"),
     ("flash-shuffle-from-one-lane", "flash/lanes.comp", "subgroupShuffle(value, e)", "subgroupShuffle(value, 0u)"),
-    ("flash-odd-halves", "flash/lanes.comp", "word_[e_ / 2u] >> (odd_ << 4) & 0xffffu", "word_[e_ / 2u] & 0xffffu"),
+    ("flash-odd-halves", "attention/key_value.glsl", "word_[e_ / 2u] >> (odd_ << 4) & 0xffffu", "word_[e_ / 2u] & 0xffffu"),
     ("flash-partial-forgets-nan", "flash/store.glsl", "outWords[at + 2u] = rowWorst;", "outWords[at + 2u] = min(rowWorst, 1u);"),
     ("flash-empty-rows-are-nan", "attention/row_end.glsl", "return end.empty ? 0u :", "return false ? 0u :"),
     ("flash-split-edge-lost", "flash/workgroup.glsl", "min(uint(splitBegin) + splitKeys,", "min(uint(splitBegin) + splitKeys - 1u,"),

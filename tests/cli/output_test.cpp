@@ -121,7 +121,7 @@ TEST_F(OutputTest, fullDiskAtTheEnd) {
     Arguments command = {"/bin/sh", "-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh", VKATTN_TOOL};
     const Arguments run = onCpu({});
     command.insert(command.end(), run.begin(), run.end());
-    expectRefused(start(command), {"cannot write --out o.npy: File too large"});
+    EXPECT_EQ(start(command).status, 2); // no file takes a byte, not even the one that this test reads errors from
     EXPECT_FALSE(exists("o.npy"));
 }
 
