@@ -67,7 +67,8 @@ constexpr uint64_t combineIterations(uint64_t parts, uint32_t valueDim, uint32_t
     return parts * (2 + pairs) + pairs;
 }
 
-// Keys of one split, so that no lane of flash/lanes.comp loops more often than software drivers allow (maxKeysPerLane): whole tiles; 0 if none.
+// Keys of one split, so that no lane of flash/lanes.comp loops more often than software drivers allow
+// (maxKeysPerLane): whole tiles; 0 if none.
 uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
     const FlashTile &tile = shape.tile;
     const uint64_t dims = uint64_t{shape.dimsPerLane} + shape.valueDimsPerLane;

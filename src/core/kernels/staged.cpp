@@ -27,8 +27,8 @@ void makeSinks(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[0] = scoresOperand(plan, true);
     d.operands[1] = headsOperand(VKATTN_SINKS, c, offsetof(SinksPush, base));
     d.operands[2] = d.operands[3] = standIn(d.operands[1]);
-    d.key = pipelineKey(Module::sinks, plan.tuning.overlayLanes, {});
-    d.groups[0] = divideUp(c.queries, plan.tuning.overlayLanes);
+    d.key = pipelineKey(Module::sinks, plan.tuning.pairLanes, {});
+    d.groups[0] = divideUp(c.queries, plan.tuning.pairLanes);
     d.groups[1] = 1;
 }
 
@@ -104,10 +104,10 @@ void makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
     d.operands[slotSecond] = place(operands.second, push.secondLayout, offsetof(PairsPush, secondLayout));
     d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), d.operands[slotFirst]);
     setPush(d, push);
-    d.key = pipelineKey(Module::pairs, plan.tuning.overlayLanes,
+    d.key = pipelineKey(Module::pairs, plan.tuning.pairLanes,
                         {.pairTerms = term, .elementTypes = term == termBias ? elementType(p, VKATTN_BIAS) << typesBias : 0},
-                        {plan.tuning.overlayKeysPerLane});
-    d.groups[0] = divideUp(c.keys, plan.tuning.overlayLanes * plan.tuning.overlayKeysPerLane);
+                        {plan.tuning.pairKeysPerLane});
+    d.groups[0] = divideUp(c.keys, plan.tuning.pairLanes * plan.tuning.pairKeysPerLane);
     d.groups[1] = c.queries;
 }
 

@@ -21,9 +21,9 @@ struct StagedLimits {
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
         const uint32_t tileX = std::min(tuning.scores[manyRows].sizeX(), tuning.scores[fewRows].sizeX());
         return s.keys <= maxKeysPerDispatch &&
-               ceilDiv(s.keys, std::min(tileX, tuning.overlayLanes * tuning.overlayKeysPerLane)) <= caps.maxWorkgroupCount[0];
+               ceilDiv(s.keys, std::min(tileX, tuning.pairLanes * tuning.pairKeysPerLane)) <= caps.maxWorkgroupCount[0];
     }
-    // Row tiles run along y in scores and values, single rows along x in softmax and along y in the overlays.
+    // Row tiles run along y in scores and values, single rows along x in softmax and along y in the pair terms.
     [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
         return s.queries <= caps.maxWorkgroupCount[0] && s.queries <= caps.maxWorkgroupCount[1];
     }

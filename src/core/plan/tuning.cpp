@@ -17,8 +17,8 @@ constexpr StagedTuning cpuClass = {
     .fewRowsBelow = 4,
     .narrowUpTo = 8,
     .softmaxLanes = {8, 128},
-    .overlayLanes = 32,
-    .overlayKeysPerLane = 8,
+    .pairLanes = 32,
+    .pairKeysPerLane = 8,
     .sequenceLanes = 64,
 };
 
@@ -30,8 +30,8 @@ constexpr StagedTuning gpuClass = {
     .fewRowsBelow = 8,
     .narrowUpTo = 8,
     .softmaxLanes = {64, 128},
-    .overlayLanes = 64,
-    .overlayKeysPerLane = 4,
+    .pairLanes = 64,
+    .pairKeysPerLane = 4,
     .sequenceLanes = 128,
 };
 
