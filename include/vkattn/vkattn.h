@@ -108,11 +108,11 @@ typedef struct vkattn_caps {
        shaderBFloat16CooperativeMatrix) */
     uint32_t matrixShapeCount;
     vkattn_matrix_shape matrixShapes[VKATTN_MAX_MATRIX_SHAPES];
-    uint32_t matrix2; /* vkattn_matrix2_bits that are enabled */
+    uint32_t matrix2 VKATTN_EXPERIMENTAL; /* vkattn_matrix2_bits that are enabled */
     /* With VKATTN_MATRIX2_FLEXIBLE, of f16 inputs and f32 sums at subgroup scope: any m, n and k that are multiples of these, up to
        matrix2MaxDimension; 0: none */
-    uint32_t matrix2Granularity[3];
-    uint32_t matrix2MaxDimension;
+    uint32_t matrix2Granularity[3] VKATTN_EXPERIMENTAL;
+    uint32_t matrix2MaxDimension VKATTN_EXPERIMENTAL;
     uint32_t wrongKernels; /* 1 << vkattn_kernel: refused, because their self-test failed on this device and driver (vkattnSetVerdict) */
     uint32_t slowKernels;  /* 1 << vkattn_kernel: never chosen by AUTO, because others were measured to be faster */
 } vkattn_caps;
