@@ -4,7 +4,6 @@
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>
-#include <span>
 #include <vector>
 
 using namespace vkattn;
@@ -55,7 +54,7 @@ TEST(Pipelines, theFirstSliceWantsThoseOfAllSlices) {
     size_t bytes = 0;
     ASSERT_EQ(describeBytes(caps, p, bytes), VKATTN_OK);
     std::vector<std::byte> scratch(bytes);
-    std::span<const vkattn_dispatch> list;
+    vkattn::span<const vkattn_dispatch> list;
     ASSERT_EQ(describe(caps, p, scratch, list, {}, &why), VKATTN_OK) << why.message;
     uint32_t ofFirst = 0;
     for (const vkattn_dispatch &each : list) {
