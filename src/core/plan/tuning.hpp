@@ -27,7 +27,7 @@ struct StagedTuning {
     TileShape scores[2], values[tileClassCount];
     uint32_t fewRowsBelow, narrowUpTo;
     uint32_t softmaxLanes[2];
-    uint32_t overlayLanes, overlayKeysPerLane; // bias, ALiBi, masks, documents; sinks: lanes only
+    uint32_t overlayLanes, overlayKeysPerLane; // the terms of pairs; sinks: lanes only
     uint32_t sequenceLanes;                    // the one workgroup that reads the sequences of a ragged batch
 };
 
