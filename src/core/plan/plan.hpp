@@ -17,7 +17,7 @@ constexpr uint32_t maxOperandsPerDispatch = 16;
 // Everything that makes one pipeline differ from another: the module and its specialization constants, ids 0, 1, 2, ... in the order of the
 // shader's constant_id declarations. Token counts, strides and offsets are never part of it.
 struct PipelineKey {
-    static constexpr uint32_t maxConstants = 24;
+    static constexpr uint32_t maxConstants = 32;
     Module module{};
     uint32_t constantCount = 0;
     uint32_t constants[maxConstants] = {}; // 0 past the count
