@@ -141,7 +141,7 @@ sanitized() {
 }
 part_address() {
     sanitized "vkattn-tests vkattn-tests-threads vkattn-embed-rhi vkattn_sample_denoise vkattn_sample_embed" &&
-        VKATTN_TEST_EXTENT=default run_tests build/sanitize -LE '^(nightly|device|validation|conform|faults)$' -E '^KillTest|^vkattn-tests-device'
+        VKATTN_TEST_EXTENT=default run_tests build/sanitize -LE '^(nightly|device|validation|conform|faults)$' -E '^KillTest|^driver\.any$'
 }
 part_address-device() {
     sanitized "vkattn-tests vkattn-tests-device" &&
