@@ -1,5 +1,6 @@
 // What `vkattn conform` runs, as data: plans, soaks, replay texts, shrinking. No device.
 #include "conform/cases/case_text.hpp"
+#include "conform/cases/features.hpp"
 #include "conform/checks/selection.hpp"
 #include "support/seed.hpp"
 
@@ -233,4 +234,35 @@ TEST(ConformOutcome, namesComeBackAndErrorsAddUp) {
     EXPECT_EQ(a.worstRatio, 2);
     EXPECT_EQ(a.worstError, 6);
     EXPECT_EQ(a.relativeToV, 0.1);
+}
+
+TEST(ConformFeatures, aVariantTurnsItsFeatureOnAndDropTurnsItOff) {
+    Random random = test::randomFor("features");
+    std::set<std::string> variants;
+    for (const Feature &feature : features()) {
+        for (const Variant &variant : feature.variants) {
+            EXPECT_TRUE(variants.insert(variant.name).second) << variant.name << " is the name of two variants";
+            if (!feature.name) continue;
+            Case c;
+            EXPECT_FALSE(feature.isOn(c)) << feature.name << " is on in an ordinary case";
+            for (int n = 0; n < 20 && !feature.isOn(c); ++n) variant.draw(c, random); // two dims may be drawn alike
+            EXPECT_TRUE(feature.isOn(c)) << variant.name;
+            if (feature.pipelineTerm) EXPECT_NE(pipelineSignature(c), pipelineSignature(Case{})) << variant.name;
+            if (feature.members.empty()) continue;
+            drop(feature, c);
+            EXPECT_FALSE(feature.isOn(c)) << variant.name;
+        }
+        EXPECT_FALSE(feature.hides && feature.variants.empty()) << feature.name << " has no case for the checks of hidden keys";
+    }
+}
+
+TEST(ConformFeatures, membersOfAFeatureThatIsOffMeanNothing) {
+    Case c;
+    c.left = 3, c.biasHidden = 1, c.alibiSlope = 2, c.sink = 1, c.raggedMax = c.hostileLengths = true, c.weightsType = VKATTN_F16,
+    c.needle = 4;
+    dropMeaningless(c);
+    EXPECT_EQ(caseText(c), "");
+    c.window = c.alibi = true, c.left = 3, c.alibiSlope = 2;
+    dropMeaningless(c);
+    EXPECT_EQ(caseText(c), "window,left=3,alibi,alibiSlope=2");
 }

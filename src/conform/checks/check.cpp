@@ -2,6 +2,7 @@
 #include "conform/checks/check.hpp"
 
 #include "conform/cases/case_text.hpp"
+#include "conform/cases/features.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -111,51 +112,19 @@ CheckResult resultFor(const Check &check) {
 }
 
 std::vector<std::string> featuresOf(const Check &check) {
-    const Case &c = check.c;
     const std::string_view kind = check.kind->name;
     std::vector<std::string> found;
     const auto has = [&](const char *feature, bool present) {
         if (present) found.emplace_back(feature);
     };
-    const vkattn_dtype types[] = {c.q, c.k, c.v, c.out};
-    const auto anyOf = [&](vkattn_dtype type) { return std::find(types, types + 4, type) != types + 4; };
-    has("causal", c.causal);
-    has("top-left", c.topLeft);
-    has("window", c.window);
-    has("scale", c.scale.has_value());
-    has("softcap", c.softcap > 0);
-    has("mask", c.maskBroadcast.has_value());
-    has("bit mask", c.bitMaskBroadcast.has_value());
-    has("bias", c.biasBroadcast.has_value());
-    has("ALiBi", c.alibi);
-    has("sinks", c.sinks);
-    has("lengths", c.lengths);
-    has("ragged", c.ragged);
-    has("documents", c.documents != Documents::none);
-    has("lse", c.lse);
-    has("weights", c.weights);
-    has("grouped heads", c.heads != c.kvHeads);
-    has("value dim", c.headDim != c.valueDim);
-    has("f16", anyOf(VKATTN_F16));
-    has("bf16", anyOf(VKATTN_BF16));
-    has("mixed types", std::any_of(types, types + 4, [&](vkattn_dtype type) { return type != types[0]; }));
-    has("strides", c.qStyle != Style::packed || c.kStyle != Style::packed || c.vStyle != Style::packed || c.outStyle != Style::packed);
-    has("shared memory", c.sharedHeads || c.valuesInKeys);
-    has("no tokens", c.queryTokens == 0 || c.keyTokens == 0);
-    has("wide dims", std::max(c.headDim, c.valueDim) > 128);
-    has("long rows", c.keyTokens > 32768);
-    has("extremes", c.data == Data::equal || c.data == Data::extreme || c.data == Data::denormal || c.biasConstant);
-    has("needles", c.data == Data::needle || kind == "needles");
+    for (const Feature &feature : features())
+        if (feature.name) has(feature.name, feature.isOn(check.c) || (kind == "needles" && feature.name == kind));
     has("hidden NaN", kind == "hidden");
     has("visible NaN", kind == "nonfinite");
-    has("hostile metadata", c.hostileLengths || c.hostileRagged);
-    has("deterministic", c.deterministic);
     has("same bits", kind == "repeat" || kind == "split");
-    const bool plainCase = found.empty();
+    if (found.empty()) found.emplace_back("plain");
     has("chunks", check.limits == Limits::tight || check.limits == Limits::tiny);
     has("weak limits", check.limits == Limits::weak || check.limits == Limits::tiny);
-    has("slices", c.slices > 1);
-    has("plain", plainCase);
     return found;
 }
 

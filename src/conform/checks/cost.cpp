@@ -13,7 +13,8 @@ double compileCost(const Check &check, const DeviceInfo &device) {
     if (device.type != DeviceType::cpu) return 10; // compilers for GPUs do not unroll into thousands of vectors
     const Case &c = check.c;
     if (c.kernel == VKATTN_KERNEL_STAGED) return 10;
-    const double kernel = c.kernel >= VKATTN_KERNEL_FLASH_COOPMAT ? 2000 : check.testLayout == &testLayouts()[0] ? 300 : 60;
+    const bool matrixUnits = vkattnKernelTraits(c.kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS;
+    const double kernel = matrixUnits ? 2000 : check.testLayout == &testLayouts()[0] ? 300 : 60;
     // Loops over dims are unrolled, and the compilers of software drivers take the square of what comes of that.
     const double dims = std::max(c.headDim, c.valueDim) / 64.0;
     return kernel * std::max(1.0, dims * dims);

@@ -1,5 +1,7 @@
 #include "conform/checks/outcome.hpp"
 
+#include "conform/cases/features.hpp"
+
 #include <cmath>
 #include <iterator>
 
@@ -19,12 +21,6 @@ std::optional<Outcome> outcomeOf(std::string_view name) {
 }
 
 namespace {
-constexpr const char *features[] = {
-    "plain",   "causal",     "top-left",    "window",           "scale",         "softcap",     "mask",      "bit mask",      "bias",
-    "ALiBi",   "sinks",      "lengths",     "ragged",           "documents",     "lse",         "weights",   "grouped heads", "value dim",
-    "f16",     "bf16",       "mixed types", "strides",          "shared memory", "no tokens",   "wide dims", "long rows",     "extremes",
-    "needles", "hidden NaN", "visible NaN", "hostile metadata", "chunks",        "weak limits", "slices",    "deterministic", "same bits"};
-
 bool atLeast(double value, double other) {
     return std::isnan(value) || value >= other;
 }
@@ -37,7 +33,14 @@ void Errors::merge(const Errors &other) {
 }
 
 std::span<const char *const> allFeatures() {
-    return features;
+    static const std::vector<const char *> list = [] {
+        std::vector<const char *> all = {"plain"};
+        for (const Feature &feature : features())
+            if (feature.name) all.push_back(feature.name);
+        all.insert(all.end(), {"hidden NaN", "visible NaN", "same bits", "chunks", "weak limits"});
+        return all;
+    }();
+    return list;
 }
 
 uint64_t Errors::elements() const {

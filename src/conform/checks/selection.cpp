@@ -1,5 +1,6 @@
 #include "conform/checks/selection.hpp"
 
+#include "conform/cases/features.hpp"
 #include "conform/checks/cost.hpp"
 
 #include <algorithm>
@@ -227,12 +228,14 @@ class Planner {
         });
     }
 
-    // Cases that share the pipelines of plain problems, with one overlay that each use draws anew.
+    // Cases that share the pipelines of plain problems, with one term of scores that each use draws anew.
     static void keepFewPipelines(std::vector<Case> &cases, Random &random) {
-        const uint64_t turn = random() % 4;
+        constexpr uint32_t kept[] = {maskTerm, biasTerm, bitMaskTerm, documentsTerm};
+        const uint32_t term = kept[random() % std::size(kept)];
         std::erase_if(cases, [&](const Case &c) {
-            const bool others = c.alibi || c.softcap > 0 || (c.maskBroadcast && turn != 0) || (c.biasBroadcast && turn != 1) ||
-                                (c.bitMaskBroadcast && turn != 2) || (c.documents != Documents::none && turn != 3);
+            const bool others = std::any_of(features().begin(), features().end(), [&](const Feature &feature) {
+                return (feature.pipelineTerm & pairTerms & ~term) != 0 && feature.isOn(c);
+            });
             return others || c.headDim != 8 || c.valueDim != 8 || c.q != VKATTN_F32 || c.k != VKATTN_F32 || c.v != VKATTN_F32 ||
                    c.out != VKATTN_F32 || c.kStyle == Style::dimMajor;
         });
@@ -270,19 +273,24 @@ class Planner {
         Case c;
         c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 40, c.keyTokens = 45, c.headDim = c.valueDim = 8, c.lse = true,
         c.poison = false;
-        std::vector<Case> cases(10, c);
-        cases[0].name = "causal", cases[0].causal = true;
-        cases[1].name = "causalTopLeft", cases[1].causal = cases[1].topLeft = true;
-        cases[2].name = "window", cases[2].window = true, cases[2].left = 3, cases[2].right = 2;
-        cases[3].name = "mask", cases[3].maskBroadcast = 0;
-        cases[4].name = "bias", cases[4].biasBroadcast = 0;
-        cases[5].name = "lengths", cases[5].lengths = true;
-        cases[6].name = "bitMask", cases[6].bitMaskBroadcast = 0;
-        cases[7].name = "documents", cases[7].documents = Documents::random;
-        cases[8].name = "ragged", cases[8].ragged = cases[8].causal = true, cases[8].batch = 4, cases[8].queryTokens = 12,
-        cases[8].keyTokens = 15;
+        std::vector<Case> cases;
+        Random random = randomFor(options_.seed, "hidden");
+        for (const Feature &feature : features()) {
+            if (!feature.hides) continue;
+            Case one = c;
+            feature.variants[0].draw(one, random);
+            one.name = feature.variants[0].name;
+            if (one.ragged) one.causal = true, one.batch = 4, one.queryTokens = 12, one.keyTokens = 15;
+            if (one.documents != Documents::none) one.documents = Documents::random;
+            cases.push_back(one);
+        }
+        Case topLeft = c;
+        topLeft.name = "causalTopLeft", topLeft.causal = topLeft.topLeft = true;
+        cases.push_back(topLeft);
         // Few rows, heads of a group among them, which may share a tile.
-        cases[9].name = "grouped", cases[9].causal = true, cases[9].heads = 6, cases[9].kvHeads = 2, cases[9].queryTokens = 5;
+        Case grouped = c;
+        grouped.name = "grouped", grouped.causal = true, grouped.heads = 6, grouped.kvHeads = 2, grouped.queryTokens = 5;
+        cases.push_back(grouped);
         return cases;
     }
 

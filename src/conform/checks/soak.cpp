@@ -1,5 +1,7 @@
 #include "conform/checks/selection.hpp"
 
+#include "conform/cases/features.hpp"
+
 #include <algorithm>
 
 namespace vkattn::conform {
@@ -13,7 +15,7 @@ struct Palette {
     const TestLayout *testLayout;
     Limits limits;
     vkattn_dtype q, k, v, out;
-    uint32_t headDim, valueDim, overlays;
+    uint32_t headDim, valueDim, terms;
 };
 
 vkattn_dtype anyType(Random &random) {
@@ -51,7 +53,7 @@ Palette paletteOf(const DeviceInfo &device, const Selection &options, uint64_t n
     constexpr uint32_t dims[] = {1, 3, 8, 16, 31, 64};
     p.headDim = dims[random() % std::size(dims)];
     p.valueDim = random() % 2 ? p.headDim : dims[random() % std::size(dims)];
-    p.overlays = static_cast<uint32_t>(random() % 64);
+    p.terms = static_cast<uint32_t>(random()) & pairTerms;
     return p;
 }
 
@@ -62,12 +64,8 @@ Check soakCheck(const DeviceInfo &device, const Selection &options, uint64_t num
     Random random = randomFor(options.seed, "soak" + std::to_string(number));
     Case c = randomCase(random, 6);
     c.kernel = p.kernel, c.q = p.q, c.k = p.k, c.v = p.v, c.out = p.out, c.headDim = p.headDim, c.valueDim = p.valueDim;
-    if (!(p.overlays & 1)) c.softcap = 0;
-    if (!(p.overlays & 2)) c.alibi = false;
-    if (!(p.overlays & 4)) c.biasBroadcast.reset();
-    if (!(p.overlays & 8)) c.maskBroadcast.reset();
-    if (!(p.overlays & 16)) c.bitMaskBroadcast.reset();
-    if (!(p.overlays & 32)) c.documents = Documents::none;
+    for (const Feature &feature : features())
+        if (feature.pipelineTerm & pairTerms & ~p.terms) drop(feature, c);
     c.valuesInKeys = c.valuesInKeys && c.valueDim < c.headDim;
     if (c.valuesInKeys) c.v = c.k;
     if (p.kernel > VKATTN_KERNEL_STAGED) c.weights = false;
