@@ -20,7 +20,7 @@ enum class DeviceType { discrete, integrated, virtualGpu, cpu, other };
 [[nodiscard]] VKATTN_API const char *deviceTypeName(DeviceType type);
 
 struct KernelSupport {
-    std::string kernel;
+    std::string kernel; // as vkattnKernelName says
     bool available = false;
     std::string reason; // why not, or what to know where it is
 };
@@ -38,10 +38,22 @@ struct DeviceInfo {
     bool timestamps = false, storage16Bit = false, shaderFloat16 = false;
     bool cooperativeMatrix = false; // caps.matrixShapeCount > 0: matrix units that kernels can use
     std::vector<KernelSupport> kernels;
+    // NULL for a kernel that the list lacks.
+    [[nodiscard]] const KernelSupport *support(vkattn_kernel kernel) const {
+        const char *wanted = vkattnKernelName(kernel);
+        for (const KernelSupport &each : kernels)
+            if (wanted && each.kernel == wanted) return &each;
+        return nullptr;
+    }
 };
 
-// Vulkan kernels that a self-test precedes (vkattn.h): those on matrix units.
-constexpr uint32_t selfTestedKernels = 1u << VKATTN_KERNEL_FLASH_COOPMAT | 1u << VKATTN_KERNEL_FLASH_COOPMAT2;
+// 1 << vkattn_kernel: the Vulkan kernels that a self-test precedes (vkattn.h), those on matrix units.
+[[nodiscard]] inline uint32_t selfTestedKernels() {
+    uint32_t kernels = 0;
+    for (const vkattn_kernel kernel : KernelList())
+        if (vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS) kernels |= 1u << kernel;
+    return kernels;
+}
 
 struct RuntimeOptions {
     // Which device, among Runtime::devices(): an index, a name (whole, or a part that fits one kind of device; case does not matter), "cpu"
@@ -56,7 +68,7 @@ struct RuntimeOptions {
     // 1 << vkattn_kernel: before the first run() or prewarm() that takes such a kernel it is compared with the staged kernel, and where it is
     // on matrix units timed against what VKATTN_KERNEL_AUTO takes without these; once for a device, driver and library. One that fails is
     // refused from then on, with a message in `log`; one that takes over 1.1 times as long is passed over. 0: none.
-    uint32_t selfTest = selfTestedKernels;
+    uint32_t selfTest = selfTestedKernels();
     // A file that keeps what was found for the next process; made where it is missing, with its folders. What cannot be read there
     // is no verdict; where it cannot be written, `log` says so and nothing else happens. Empty: none. With capsLimit nothing is kept or
     // read.

@@ -33,6 +33,19 @@ namespace vkattn {
     return p;
 }
 
+// The kernels of the library, to be walked: for (const vkattn_kernel kernel : vkattn::KernelList()). AUTO is none of them.
+class KernelList {
+  public:
+    KernelList() : count_(vkattnKernels(list_, capacity)) {}
+    [[nodiscard]] const vkattn_kernel *begin() const { return list_; }
+    [[nodiscard]] const vkattn_kernel *end() const { return list_ + (count_ < capacity ? count_ : capacity); }
+
+  private:
+    static constexpr uint32_t capacity = 32; // kernels are bits of vkattn_caps::wrongKernels
+    vkattn_kernel list_[capacity] = {};
+    uint32_t count_;
+};
+
 // Before vkCreateDevice: `count` extensions to enable, into `names` where that is not empty (count then is at most its size, or the call
 // fails and count says how much room is needed). See vkattnDeviceExtensions.
 [[nodiscard]] inline vkattn_result deviceExtensions(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,

@@ -46,6 +46,13 @@ const uint cells = rowsPerLane * keysPerLane;
 const uint tileRows = rowLanes * rowsPerLane;
 const uint paddedDim = dimLanes * dimsPerLane, paddedValueDim = dimLanes * valueDimsPerLane;
 
+// Loads of q and stores of the output are unrolled for edgeDims dims of a lane, and a loop goes over blocks of these: a load or store is a
+// branch in software drivers, and all of them together took Mesa 22 longer to compile than the multiply-adds.
+const uint blockDims = dimsPerLane < edgeDims ? dimsPerLane : edgeDims,
+           dimBlocks = (dimsPerLane + blockDims - 1u) / blockDims;
+const uint valueBlockDims = valueDimsPerLane < edgeDims ? valueDimsPerLane : edgeDims,
+           valueDimBlocks = (valueDimsPerLane + valueBlockDims - 1u) / valueBlockDims;
+
 shared float kTile[source == sourceShared ? tileKeys * paddedDim : 1u];
 shared float vTile[source == sourceShared ? tileKeys * paddedValueDim : 1u];
 #ifndef VKATTN_SUBGROUPS
@@ -310,15 +317,20 @@ void main() {
         for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = loadQuery(n / dimsPerLane, n % dimsPerLane);
         for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
     } else {
-        // A loop over rows with a select: as many loads as a row has, and every index into the arrays is still a constant.
+        // A loop over rows and blocks of dims with a select: as many loads as a block has, and every index into the arrays is still a constant.
         [[unroll]] for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = 0.0;
         [[unroll]] for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
         [[dont_unroll]] for (uint row = 0u; row < rowsPerLane; ++row)
-            [[unroll]] for (uint n = 0u; n < dimsPerLane; ++n) {
-                const float value = loadQuery(row, n);
-                [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
-                    query[r * dimsPerLane + n] = r == row ? value : query[r * dimsPerLane + n];
-            }
+            [[dont_unroll]] for (uint block = 0u; block < dimBlocks; ++block)
+                [[unroll]] for (uint e = 0u; e < blockDims; ++e) {
+                    const float value = loadQuery(row, min(block * blockDims + e, dimsPerLane - 1u));
+                    [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+                        [[unroll]] for (uint b = 0u; b < dimBlocks; ++b) {
+                            const uint n = min(b * blockDims + e, dimsPerLane - 1u);
+                            const bool here = r == row && b == block && b * blockDims + e < dimsPerLane;
+                            query[r * dimsPerLane + n] = here ? value : query[r * dimsPerLane + n];
+                        }
+                }
     }
 
     if (source == sourceShared) {

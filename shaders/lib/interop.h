@@ -105,6 +105,7 @@ VKATTN_CONST sourceDirect = 0u;   // each lane loads the K and V it multiplies
 VKATTN_CONST sourceShared = 1u;   // tiles of K and V in shared memory
 VKATTN_CONST sourceShuffled = 2u; // lanes load neighbouring dims, subgroup shuffles spread them
 VKATTN_CONST sourceMatrices = 3u; // matrices.comp: tiles of K and V in shared memory, for matrix units
+VKATTN_CONST edgeDims = 16u; // flash: dims of a lane whose loads of q and stores of the output are unrolled
 VKATTN_CONST partialWords = 3u; // before the value dims of a partial result: maximum, sum of weights, worst score
 
 // What decides which keys a query may see by position, in every stage that asks (attention/sequence.glsl).

@@ -74,8 +74,8 @@ struct Description {
         const uint32_t promised = count;
         memory.assign(bytes / 8 + 8, canary);
         count = 77;
-        size_t room = bytes;
-        result = vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &problem, memory.data(), &room, &list, &count, &why);
+        size_t limits = bytes;
+        result = vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &problem, memory.data(), &limits, &list, &count, &why);
         EXPECT_EQ(count, promised);
         EXPECT_TRUE(std::all_of(memory.end() - 8, memory.end(), [](uint64_t word) { return word == canary; }))
             << "written past the scratch";
@@ -141,7 +141,7 @@ void Comparison::compareDispatch(const vkattn_dispatch &said, const FakeDispatch
     for (uint32_t o = 0; o < said.operandCount; ++o) {
         const vkattn_operand &operand = said.operands[o];
         const vkattn_binding &binding = bindings[operand.role];
-        ASSERT_LT(static_cast<uint32_t>(operand.role), VKATTN_ROLE_COUNT);
+        ASSERT_LT(static_cast<uint32_t>(operand.role), VKATTN_ROLE_LIMIT);
         EXPECT_EQ(done.descriptors[o].buffer, binding.buffer) << name;
         EXPECT_EQ(done.descriptors[o].offset, binding.offset + operand.offsetBytes) << name;
         EXPECT_EQ(done.descriptors[o].range, operand.sizeBytes) << name;
@@ -186,9 +186,9 @@ void Comparison::compare(const vkattn_problem &whole, const vkattn_caps &limit, 
     EXPECT_EQ(description.list == nullptr, needs.dispatchCount == 0) << name;
 
     const uint64_t alignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
-    vkattn_binding bindings[VKATTN_ROLE_COUNT] = {};
+    vkattn_binding bindings[VKATTN_ROLE_LIMIT] = {};
     std::vector<vkattn_binding> bound;
-    for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+    for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
         const auto role = static_cast<vkattn_role>(n);
         const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&problem, role);
         bindings[n] = {role, reinterpret_cast<VkBuffer>(uintptr_t{0x1000} + n), alignment * between(random, 0, 100000), bytes};
@@ -247,11 +247,11 @@ TEST(Describe, saysWhatIsRecorded) {
     Random random = randomFor("describe");
     Comparison comparison;
     for (Case &c : caseMatrix(random, true)) {
-        c.kernel = static_cast<vkattn_kernel>(between(random, 0, VKATTN_KERNEL_COUNT - 1));
+        c.kernel = anyKernel(random);
         Random own = randomFor(c.name);
-        const auto instance = makeInstance(c, own);
-        const uint64_t room = oneOf<uint64_t>(random, {0, 0, 4096, 65536});
-        comparison.compare(instance->problem, randomCaps(random), room, random, c.name);
+        const auto instance = makeCaseData(c, own);
+        const uint64_t limits = oneOf<uint64_t>(random, {0, 0, 4096, 65536});
+        comparison.compare(instance->problem, randomCaps(random), limits, random, c.name);
         comparison.compare(instance->problem, strongCaps(), 0, random, c.name + " strong");
     }
     std::printf("%u problems of %u dispatches are the same, %zu pipelines, %u in chunks; %u refused for the same reason\n",
@@ -295,22 +295,22 @@ TEST(Describe, refusesScratchThatDoesNotFit) {
     EXPECT_EQ(list, nullptr);
     std::vector<uint64_t> memory(bytes / 8 + 1, Description::canary);
     const std::vector<uint64_t> before = memory;
-    const auto refuses = [&](void *scratch, size_t *room, const vkattn_dispatch **out, uint32_t *n, const char *reason) {
-        EXPECT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, scratch, room, out, n, &why), VKATTN_ERROR_INVALID_ARGUMENT) << reason;
+    const auto refuses = [&](void *scratch, size_t *limits, const vkattn_dispatch **out, uint32_t *n, const char *reason) {
+        EXPECT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, scratch, limits, out, n, &why), VKATTN_ERROR_INVALID_ARGUMENT) << reason;
         EXPECT_NE(std::string(why.message).find(reason), std::string::npos) << why.message;
         EXPECT_EQ(memory, before) << reason;
     };
-    size_t room = bytes - 1;
-    refuses(memory.data(), &room, &list, &count, ("expected at least " + std::to_string(bytes)).c_str());
-    room = 0;
-    refuses(memory.data(), &room, &list, &count, "scratch has 0 bytes");
-    room = bytes;
-    refuses(reinterpret_cast<char *>(memory.data()) + 4, &room, &list, &count, "multiple of 8");
+    size_t limits = bytes - 1;
+    refuses(memory.data(), &limits, &list, &count, ("expected at least " + std::to_string(bytes)).c_str());
+    limits = 0;
+    refuses(memory.data(), &limits, &list, &count, "scratch has 0 bytes");
+    limits = bytes;
+    refuses(reinterpret_cast<char *>(memory.data()) + 4, &limits, &list, &count, "multiple of 8");
     refuses(memory.data(), nullptr, &list, &count, "scratchBytes is NULL");
-    refuses(memory.data(), &room, nullptr, &count, "must not be NULL");
-    refuses(memory.data(), &room, &list, nullptr, "must not be NULL");
-    EXPECT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, memory.data(), &room, &list, &count, &why), VKATTN_OK) << why.message;
-    EXPECT_EQ(room, bytes);
+    refuses(memory.data(), &limits, nullptr, &count, "must not be NULL");
+    refuses(memory.data(), &limits, &list, nullptr, "must not be NULL");
+    EXPECT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, memory.data(), &limits, &list, &count, &why), VKATTN_OK) << why.message;
+    EXPECT_EQ(limits, bytes);
     EXPECT_EQ(memory.back(), Description::canary);
 }
 
@@ -332,7 +332,7 @@ TEST(Describe, refusesWhatPlanningCannotWorkWith) {
         Context context;
         if (caps && caps->structSize && description && !tuningBytes) {
             EXPECT_EQ(context.create(host), VKATTN_ERROR_INVALID_ARGUMENT);
-            EXPECT_EQ(vkattnKernelSupport(caps, 0, nullptr, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
+            EXPECT_EQ(vkattnKernelSupport(caps, VKATTN_KERNEL_STAGED, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
         }
         return std::string(why.message);
     };
@@ -359,7 +359,7 @@ TEST(Describe, survivesCapsOfAnyBytes) {
         const vkattn_layout t =
             packed(random() % 2 ? VKATTN_F32 : VKATTN_F16, between(random, 1, 3), 4, between(random, 0, 300), between(random, 1, 600));
         vkattn_problem p = problem(t, t, t, t);
-        p.kernel = static_cast<vkattn_kernel>(between(random, 0, VKATTN_KERNEL_COUNT - 1));
+        p.kernel = anyKernel(random);
         if (random() % 4 == 0) p.flags |= VKATTN_DETERMINISTIC;
         vkattn_caps caps = strongCaps();
         auto *words = reinterpret_cast<uint32_t *>(&caps);

@@ -34,7 +34,7 @@ constexpr uint32_t firstOptionSlot = slotLse;
 // dispatch they have none.
 void addOptionOperands(const Plan &plan, const Chunk &c, const Operand &other, Operand *operands) {
     const Problem &p = plan.problem;
-    std::fill_n(operands, flashOperands - firstOptionSlot, standIn(other));
+    std::fill_n(operands, fullSlots - firstOptionSlot, standIn(other));
     const auto at = [&](uint32_t slot) -> Operand & { return operands[slot - firstOptionSlot]; };
     const auto term = [&](uint32_t slot, vkattn_role role, size_t layout) {
         at(slot) = pairTermOperand(p, role, c, given(layout + offsetof(PairLayout, base)));
@@ -66,18 +66,18 @@ void makeOptions(const Plan &plan, const Chunk &c, Dispatch &d) {
     setPush(d, push);
     d.operands[slotWorkspace] = optionsOperand(plan, true);
     d.operands[1] = d.operands[2] = d.operands[3] = standIn(d.operands[0]);
-    d.key = pipelineKey(Stage::options, 1, {});
+    d.key = pipelineKey(Module::options, 1, {});
     d.groups[0] = d.groups[1] = d.groups[2] = 1;
-    d.unboundCount = flashOperands - firstOptionSlot;
+    d.unboundCount = fullSlots - firstOptionSlot;
     addOptionOperands(plan, c, d.operands[0], d.operands + d.operandCount);
 }
 
-Stage flashStage(const Plan &plan) {
-    if (onMatrixUnits(plan.kernel)) return coopmatKey(plan).stage;
+Module flashModule(const Plan &plan) {
+    if (plan.kernel->onMatrixUnits()) return coopmat::pipelineKey(plan).module;
     const bool subgroups = plan.flash.tile.subgroups != 0;
-    return plan.flash.options ? subgroups ? Stage::flashSubgroups : Stage::flash
-           : subgroups        ? Stage::flashPlainSubgroups
-                              : Stage::flashPlain;
+    return plan.flash.options ? subgroups ? Module::flashSubgroups : Module::flash
+           : subgroups        ? Module::flashPlainSubgroups
+                              : Module::flashPlain;
 }
 
 void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shuffleLanes, Dispatch &d) {
@@ -111,17 +111,17 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
         d.operands[slotOptions] = optionsOperand(plan, false);
         d.operands[slotLengths] = lengthsOperand(plan, c, offsetof(FlashPush, lengthsBase), d.operands[0]);
         addOptionOperands(plan, c, d.operands[slotQ], d.operands + firstOptionSlot);
-        for (uint32_t n = firstOptionSlot; n < flashOperands; ++n) d.operands[n].basePushWord = noPushWord;
+        for (uint32_t n = firstOptionSlot; n < fullSlots; ++n) d.operands[n].basePushWord = noPushWord;
     }
     d.groups[0] = divideUp(c.queries * shape.packed, tile.rows());
     d.groups[1] = divideUp(c.keys, shape.splitKeys);
     d.groups[2] = c.batches * (c.heads / shape.packed);
-    if (onMatrixUnits(plan.kernel)) {
-        d.key = coopmatKey(plan);
+    if (plan.kernel->onMatrixUnits()) {
+        d.key = coopmat::pipelineKey(plan);
         return;
     }
     const bool exact = tile.dimLanes * shape.dimsPerLane == p.headDim && tile.dimLanes * shape.valueDimsPerLane == p.valueDim;
-    d.key = pipelineKey(flashStage(plan), tile.invocations(),
+    d.key = pipelineKey(flashModule(plan), tile.invocations(),
                         {.kvFormat = kvFormat(p, shape.dimOrder),
                          .pairTerms = shape.pairTerms,
                          .elementTypes = elementType(p, VKATTN_Q) | elementType(p, VKATTN_OUT) << typesOut,
@@ -146,13 +146,13 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
     push.lseBatch = stride(lse, 0), push.lseHead = stride(lse, 1), push.lseToken = stride(lse, 2);
     setPush(d, push);
     const Operand partials = partialsOperand(plan, false);
-    std::fill_n(d.operands, flashOperands, standIn(partials));
+    std::fill_n(d.operands, fullSlots, standIn(partials));
     d.operands[slotPartials] = partials;
     d.operands[slotOut] = rowsOperand(p, VKATTN_OUT, c, offsetof(CombinePush, oBase));
     d.operands[slotLengths] = lengthsOperand(plan, c, offsetof(CombinePush, lengthsBase), partials);
     if (lse.present()) d.operands[slotLse] = rowsOperand(p, VKATTN_LSE, c, offsetof(CombinePush, lseBase));
     if (p.has(VKATTN_SINKS)) d.operands[slotSinks] = headsOperand(VKATTN_SINKS, c, offsetof(CombinePush, sinksBase));
-    d.key = pipelineKey(Stage::combine, plan.flash.combineLanes, {.elementTypes = elementType(p, VKATTN_OUT) << typesOut});
+    d.key = pipelineKey(Module::combine, plan.flash.combineLanes, {.elementTypes = elementType(p, VKATTN_OUT) << typesOut});
     d.groups[0] = c.queries;
     d.groups[1] = 1;
     d.groups[2] = c.batches * c.heads;
@@ -160,26 +160,30 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
 
 } // namespace
 
-uint32_t flashDispatchesPerRowChunk(const Plan &plan) {
-    return plan.keyChunks * (plan.flash.options ? 2 : 1) + (plan.flash.parts ? 1 : 0);
+uint32_t flash::dispatchesPerKeyChunk(const Plan &plan) {
+    return plan.flash.options ? 2 : 1;
 }
 
-Dispatch flashDispatch(const Plan &plan, uint32_t index) {
+uint32_t flash::dispatchesPerRowChunk(const Plan &plan) {
+    return plan.keyChunks * dispatchesPerKeyChunk(plan) + (plan.flash.parts ? 1 : 0);
+}
+
+Dispatch flash::dispatch(const Plan &plan, uint32_t index) {
     const Problem &p = plan.problem;
     const FlashShape &shape = plan.flash;
     Dispatch d;
-    d.operandCount = stagedOperands;
+    d.operandCount = plainSlots;
     const uint32_t setUp = plan.setUpDispatches();
     if (index < setUp) {
         makeSequences(plan, d);
         return d;
     }
-    const uint32_t perRowChunk = flashDispatchesPerRowChunk(plan), perKeyChunk = shape.options ? 2 : 1;
+    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), perKeyChunk = dispatchesPerKeyChunk(plan);
     const uint32_t rowChunk = (index - setUp) / perRowChunk, stepOfChunk = (index - setUp) % perRowChunk;
     Chunk c = rowsOfChunk(plan, rowChunk);
     if (stepOfChunk == plan.keyChunks * perKeyChunk) {
         makeCombine(plan, c, d);
-        d.operandCount = flashOperands;
+        d.operandCount = fullSlots;
         d.barrierBefore = true;
         return d;
     }
@@ -191,7 +195,7 @@ Dispatch flashDispatch(const Plan &plan, uint32_t index) {
         d.barrierBefore = index > setUp;
         return d;
     }
-    d.operandCount = operandSlots(flashStage(plan));
+    d.operandCount = infoOf(flashModule(plan)).slots;
     makeFlash(plan, c, keyChunk, shape.shuffleLanes, d);
     // Rows of different chunks may lie among each other in memory.
     d.barrierBefore = shape.options || setUp > 0 || (keyChunk == 0 && rowChunk > 0);

@@ -5,10 +5,16 @@
 #include "core/plan/operands.hpp"
 #include "lib/interop.h"
 
+#include <cstdio>
+
 namespace vkattn {
 namespace {
 
 using namespace interop;
+
+bool isDecode(const Kernel &kernel) {
+    return kernel.tiles == TileList::decode;
+}
 
 constexpr uint32_t most16Bits = 65535; // halves of push-constant words
 
@@ -160,11 +166,23 @@ vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem
     return VKATTN_OK;
 }
 
+const char *formOf(const FlashTile &tile) {
+    if (tile.dimLanes > 1) return tile.subgroups ? "dims in lanes, subgroup shuffles" : "dims in lanes, shared memory";
+    if (tile.keyLanes > 1) return "keys in lanes";
+    return tile.source == sourceShared     ? "rows in lanes, K and V through shared memory"
+           : tile.source == sourceShuffled ? "rows in lanes, K and V through subgroup shuffles"
+                                           : "rows in lanes";
+}
+unsigned long long rowsOfGroup(const Problem &p) {
+    return uint64_t{p.queryTokens} * p.groupSize();
+}
+constexpr const char *withoutMatrixUnits = "it can run, but without the device's matrix units";
+
 // How lanes of flash/lanes.comp lie, from the table.
-vkattn_result chooseTile(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape, vkattn_diagnostic *why) {
+vkattn_result chooseTile(const Kernel &kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
-    const char *name = kernelName(kernel);
-    const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? limits.tuning.decode : limits.tuning.flash;
+    const char *name = kernel.name;
+    const auto &tiles = isDecode(kernel) ? limits.tuning.decode : limits.tuning.flash;
     const uint32_t dim = std::max(p.headDim, p.valueDim);
     const FlashTile *tile = findTile(tiles, dim);
     if (!tile)
@@ -173,7 +191,7 @@ vkattn_result chooseTile(vkattn_kernel kernel, const Problem &p, const PlanLimit
                     dim);
     shape.tile = *tile;
     // Rows that no query fills would be computed all the same.
-    if (const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize(); kernel == VKATTN_KERNEL_DECODE && !p.deterministic && rows > 0)
+    if (const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize(); isDecode(kernel) && !p.deterministic && rows > 0)
         shape.tile.rowsPerLane = static_cast<uint32_t>(std::min<uint64_t>(tile->rowsPerLane, ceilDiv(rows, tile->rowLanes)));
     shape.shuffleLanes = std::max(caps.subgroupSize, 4u);
     shape.dimsPerLane = dimsOfLane(*tile, p.headDim, shape.shuffleLanes);
@@ -186,39 +204,36 @@ vkattn_result chooseTile(vkattn_kernel kernel, const Problem &p, const PlanLimit
 
 } // namespace
 
-vkattn_result flashSupported(vkattn_kernel kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
-    if (onMatrixUnits(kernel)) return coopmatSupported(kernel, limits, why);
+vkattn_result flash::supported(const Kernel &kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
     const uint32_t buffers = limits.caps.maxStorageBuffersPerStage;
-    const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? limits.tuning.decode : limits.tuning.flash;
-    if (largestDim(tiles) == 0) return fail(why, VKATTN_ERROR_UNSUPPORTED, "no tile of the %s kernel fits the device", kernelName(kernel));
-    if (buffers >= flashOperands) return VKATTN_OK;
-    if (kernel == VKATTN_KERNEL_DECODE)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the decode kernel needs %u storage buffers a stage; the device has %u", flashOperands,
+    const auto &tiles = isDecode(kernel) ? limits.tuning.decode : limits.tuning.flash;
+    if (largestDim(tiles) == 0) return fail(why, VKATTN_ERROR_UNSUPPORTED, "no tile of the %s kernel fits the device", kernel.name);
+    if (buffers >= fullSlots) return VKATTN_OK;
+    if (isDecode(kernel))
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the decode kernel needs %u storage buffers a stage; the device has %u", fullSlots,
                     buffers);
     return fail(why, VKATTN_OK, "q, k, v and out alone: the device has %u storage buffers a stage, options take %u", buffers,
-                flashOperands);
+                fullSlots);
 }
 
-vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
+vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
     constexpr vkattn_result unsupported = VKATTN_ERROR_UNSUPPORTED;
-    const char *name = kernelName(kernel);
+    const char *name = kernel.name;
     const Caps &caps = limits.caps;
     const FlashTuning &tuning = limits.tuning;
-    if (p.tensor(VKATTN_WEIGHTS).present())
-        return fail(why, unsupported, "the %s kernel never has the weights in memory; only the staged kernel writes them", name);
-    const bool matrices = onMatrixUnits(kernel), options = matrices || needsOptions(p);
+    const bool matrices = kernel.onMatrixUnits(), options = matrices || needsOptions(p);
     // A split's partial results are merged by a dispatch of five storage buffers.
-    if (caps.maxStorageBuffersPerStage < flashOperands && (options || kernel == VKATTN_KERNEL_DECODE || p.deterministic))
+    if (caps.maxStorageBuffersPerStage < fullSlots && (options || isDecode(kernel) || p.deterministic))
         return fail(why, unsupported, "the %s kernel needs %u storage buffers a stage for this problem; the device has %u", name,
-                    flashOperands, caps.maxStorageBuffersPerStage);
+                    fullSlots, caps.maxStorageBuffersPerStage);
 
     out = Plan{};
-    out.kernel = kernel;
+    out.kernel = &kernel;
     out.problem = p;
     out.tuning = stagedTuning(caps);
     if (const auto r = setTable(out, limits, why)) return r;
     FlashShape &shape = out.flash;
-    if (const auto r = matrices ? chooseMatrices(kernel, p, limits, shape, why) : chooseTile(kernel, p, limits, shape, why)) return r;
+    if (const auto r = matrices ? coopmat::chooseMatrices(kernel, p, limits, shape, why) : chooseTile(kernel, p, limits, shape, why)) return r;
     shape.pairTerms = pairTermsOf(p);
     shape.options = options;
     shape.combineLanes = tuning.combineLanes;
@@ -232,7 +247,7 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     if (mostKeys == 0)
         return fail(why, unsupported, "the %s kernel's tile for head dim %u makes a lane loop more than %u times", name, p.headDim,
                     maxKeysPerLane);
-    const bool merges = caps.maxStorageBuffersPerStage >= flashOperands;
+    const bool merges = caps.maxStorageBuffersPerStage >= fullSlots;
     if (!merges && p.keyTokens > mostKeys)
         return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
                     p.keyTokens, caps.maxStorageBuffersPerStage);
@@ -242,10 +257,10 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     ChunkShape chunk{};
     const uint64_t fixedBytes = out.tableBytes + shape.optionsBytes;
     PlanLimits room = limits;
-    if (kernel != VKATTN_KERNEL_DECODE)
+    if (!isDecode(kernel))
         room.maxWorkspaceBytes = std::min(room.maxWorkspaceBytes, fixedBytes + partialResultsCap(p, tuning, shape));
     // Packing heads keeps them together; where limits cut them apart, they go unpacked.
-    const bool pack = p.groupSize() > 1 && (kernel == VKATTN_KERNEL_DECODE || p.queryTokens < shape.tile.rows());
+    const bool pack = p.groupSize() > 1 && (isDecode(kernel) || p.queryTokens < shape.tile.rows());
     for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {
         shape.splitKeys = chooseSplitKeys(p, tuning, shape, mostKeys);
         if (!merges) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), shape.tile.keyTile());
@@ -266,7 +281,46 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
         return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
                     p.keyTokens, caps.maxStorageBuffersPerStage);
     setChunks(out, chunk);
-    return setDispatchCount(out, flashDispatchesPerRowChunk(out), why);
+    return setDispatchCount(out, dispatchesPerRowChunk(out), why);
+}
+
+void flash::explain(const Plan &plan, vkattn_explanation &out) {
+    const FlashShape &shape = plan.flash;
+    out.form = formOf(shape.tile);
+    out.rowsPerWorkgroup = shape.tile.rows();
+    out.keysPerStep = shape.tile.step();
+    out.packedHeads = shape.packed;
+    out.splits = shape.splitKeys ? std::max(divideUp(plan.problem.keyTokens, shape.splitKeys), 1u) : 1;
+    out.bytesRead += static_cast<double>(plan.workspaceBytes); // partial results
+    out.bytesWritten += static_cast<double>(plan.workspaceBytes);
+}
+
+bool flash::suits(const Problem &, const FlashTuning &) {
+    return true;
+}
+
+void flash::whyChosen(const Problem &p, const FlashTuning &tuning, char *text, size_t size) {
+    std::snprintf(text, size, "%llu query rows share each key head, over %u: tiles of rows reuse every key they load", rowsOfGroup(p),
+                  tuning.decodeRows);
+}
+
+const char *flash::whyNotChosen(const Plan &chosen, const FlashTuning &) {
+    return chosen.kernel->onMatrixUnits() ? withoutMatrixUnits : "it can run, but too few query rows share a key to fill its tiles";
+}
+
+bool decode::suits(const Problem &p, const FlashTuning &tuning) {
+    return rowsOfGroup(p) <= tuning.decodeRows;
+}
+
+void decode::whyChosen(const Problem &p, const FlashTuning &tuning, char *text, size_t size) {
+    std::snprintf(text, size,
+                  "%llu query rows share each key head, at most %u: lanes go along the keys, and the heads of a group are packed as rows",
+                  rowsOfGroup(p), tuning.decodeRows);
+}
+
+const char *decode::whyNotChosen(const Plan &chosen, const FlashTuning &) {
+    return chosen.kernel->onMatrixUnits() ? withoutMatrixUnits
+                                          : "it can run, but so many query rows share a key that tiles of rows reuse it better";
 }
 
 } // namespace vkattn

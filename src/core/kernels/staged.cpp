@@ -5,7 +5,6 @@
 // reads where the sequences lie.
 #include "core/kernels/staged.hpp"
 #include "core/plan/operands.hpp"
-#include "util/diagnostic.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -28,7 +27,7 @@ void makeSinks(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[0] = scoresOperand(plan, true);
     d.operands[1] = headsOperand(VKATTN_SINKS, c, offsetof(SinksPush, base));
     d.operands[2] = d.operands[3] = standIn(d.operands[1]);
-    d.key = pipelineKey(Stage::sinks, plan.tuning.pairLanes, {});
+    d.key = pipelineKey(Module::sinks, plan.tuning.pairLanes, {});
     d.groups[0] = divideUp(c.queries, plan.tuning.pairLanes);
     d.groups[1] = 1;
 }
@@ -54,7 +53,7 @@ void makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[3] = lengthsOperand(plan, c, offsetof(ScoresPush, lengthsBase), d.operands[1]);
     const TileShape &tile = plan.tuning.scores[rowClass(plan, c)];
     d.key = pipelineKey(
-        Stage::scores, tile.invocations(),
+        Module::scores, tile.invocations(),
         {.kvFormat = elementType(p, VKATTN_K), .pairTerms = pairTermsOf(p) & termSoftcap, .elementTypes = elementType(p, VKATTN_Q)},
         {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
     d.groups[0] = divideUp(c.keys, tile.sizeX());
@@ -67,7 +66,7 @@ uint32_t termsOfPairs(const Problem &p) {
 }
 
 struct TermOperands {
-    vkattn_role first = VKATTN_ROLE_COUNT, second = VKATTN_ROLE_COUNT; // the count: none
+    vkattn_role first = VKATTN_ROLE_LIMIT, second = VKATTN_ROLE_LIMIT; // the limit: none
 };
 TermOperands operandsOf(uint32_t term) {
     switch (term) {
@@ -96,7 +95,7 @@ void makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
     setPosition(push, plan, c);
     setChunk(push, plan, c);
     const auto place = [&](vkattn_role role, PairLayout &layout, size_t pushByte) {
-        if (role == VKATTN_ROLE_COUNT) return unused(plan);
+        if (role == VKATTN_ROLE_LIMIT) return unused(plan);
         layout = pairLayout(p, role);
         return pairTermOperand(p, role, c, pushByte + offsetof(PairLayout, base));
     };
@@ -105,7 +104,7 @@ void makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
     d.operands[slotSecond] = place(operands.second, push.secondLayout, offsetof(PairsPush, secondLayout));
     d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), d.operands[slotFirst]);
     setPush(d, push);
-    d.key = pipelineKey(Stage::pairs, plan.tuning.pairLanes,
+    d.key = pipelineKey(Module::pairs, plan.tuning.pairLanes,
                         {.pairTerms = term, .elementTypes = term == termBias ? elementType(p, VKATTN_BIAS) << typesBias : 0},
                         {plan.tuning.pairKeysPerLane});
     d.groups[0] = divideUp(c.keys, plan.tuning.pairLanes * plan.tuning.pairKeysPerLane);
@@ -130,7 +129,7 @@ void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[3] = lengthsOperand(plan, c, offsetof(SoftmaxPush, lengthsBase), d.operands[0]);
     const bool longRows = p.keyTokens > maxKeysPerLane * plan.tuning.softmaxLanes[manyRows];
     const uint32_t lanes = plan.tuning.softmaxLanes[longRows ? fewRows : manyRows];
-    d.key = pipelineKey(Stage::softmax, lanes, {.elementTypes = elementType(p, VKATTN_WEIGHTS) << typesWeights}, {lanes});
+    d.key = pipelineKey(Module::softmax, lanes, {.elementTypes = elementType(p, VKATTN_WEIGHTS) << typesWeights}, {lanes});
     d.groups[0] = c.queries;
     d.groups[1] = 1;
 }
@@ -155,7 +154,7 @@ void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys,
     d.operands[3] = lengthsOperand(plan, c, offsetof(ValuesPush, lengthsBase), d.operands[0]);
     const TileClass rows = rowClass(plan, c);
     const TileShape &tile = plan.tuning.values[rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows];
-    d.key = pipelineKey(Stage::values, tile.invocations(),
+    d.key = pipelineKey(Module::values, tile.invocations(),
                         {.kvFormat = elementType(p, VKATTN_V) << formatVType, .elementTypes = elementType(p, VKATTN_OUT) << typesOut},
                         {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
     d.groups[0] = divideUp(p.valueDim, tile.sizeX());
@@ -164,7 +163,7 @@ void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys,
 
 } // namespace
 
-uint32_t stagedDispatchesPerRowChunk(const Plan &plan) {
+uint32_t staged::dispatchesPerRowChunk(const Plan &plan) {
     const Problem &problem = plan.problem;
     const uint32_t keyChunks = plan.keyChunks;
     const uint32_t sinks = problem.has(VKATTN_SINKS) ? 1 : 0;
@@ -173,10 +172,10 @@ uint32_t stagedDispatchesPerRowChunk(const Plan &plan) {
     return sinks + keyChunks * passes + 1;
 }
 
-Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
+Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
     const Problem &p = plan.problem;
     Dispatch d;
-    d.operandCount = stagedOperands;
+    d.operandCount = plainSlots;
     const uint32_t setUp = plan.setUpDispatches();
     if (index < setUp) {
         makeSequences(plan, d);
@@ -184,7 +183,7 @@ Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
     }
     const uint32_t keyedChunks = p.keyTokens ? plan.keyChunks : 0;
     const uint32_t valuesChunks = std::max(keyedChunks, 1u);
-    const uint32_t perRowChunk = stagedDispatchesPerRowChunk(plan), softmaxAt = perRowChunk - 1 - valuesChunks;
+    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), softmaxAt = perRowChunk - 1 - valuesChunks;
     const uint32_t sinks = p.has(VKATTN_SINKS) ? 1 : 0;
     const uint32_t rowChunk = (index - setUp) / perRowChunk, step = (index - setUp) % perRowChunk;
 
@@ -217,23 +216,6 @@ Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
         d.barrierBefore = true;
     }
     return d;
-}
-
-vkattn_result stagedSupported(const Caps &caps, vkattn_diagnostic *why) {
-    const Caps floor = minimumCaps();
-    const struct {
-        const char *name;
-        uint32_t has, needs;
-    } limits[] = {{"maxPerStageDescriptorStorageBuffers", caps.maxStorageBuffersPerStage, floor.maxStorageBuffersPerStage},
-                  {"maxPushConstantsSize", caps.maxPushConstantsBytes, floor.maxPushConstantsBytes},
-                  {"maxComputeWorkGroupInvocations", caps.maxWorkgroupInvocations, floor.maxWorkgroupInvocations},
-                  {"maxComputeWorkGroupSize[0]", caps.maxWorkgroupSize[0], floor.maxWorkgroupSize[0]},
-                  {"maxComputeSharedMemorySize", caps.maxSharedMemoryBytes, floor.maxSharedMemoryBytes}};
-    for (const auto &limit : limits)
-        if (limit.has < limit.needs)
-            return fail(why, VKATTN_ERROR_UNSUPPORTED, "the device's %s is %u; the staged kernel needs %u, the Vulkan 1.0 minimum",
-                        limit.name, limit.has, limit.needs);
-    return VKATTN_OK;
 }
 
 } // namespace vkattn

@@ -18,13 +18,13 @@ void makeSequences(const Plan &plan, Dispatch &d) {
     d.operands[1] = arrayOperand(VKATTN_CU_SEQ_Q, 0, count, 0, offsetof(SequencesPush, cuQBase));
     d.operands[2] = arrayOperand(VKATTN_CU_SEQ_K, 0, count, 0, offsetof(SequencesPush, cuKBase));
     d.operands[3] = standIn(d.operands[1]);
-    d.key = pipelineKey(Stage::sequences, plan.tuning.sequenceLanes, {}, {plan.tuning.sequenceLanes});
+    d.key = pipelineKey(Module::sequences, plan.tuning.sequenceLanes, {}, {plan.tuning.sequenceLanes});
     d.groups[0] = d.groups[1] = d.groups[2] = 1;
 }
 
-PipelineKey pipelineKey(Stage stage, uint32_t invocations, const ConceptConstants &concepts, std::initializer_list<uint32_t> own) {
+PipelineKey pipelineKey(Module module, uint32_t invocations, const ConceptConstants &concepts, std::initializer_list<uint32_t> own) {
     PipelineKey key;
-    key.stage = stage;
+    key.module = module;
     key.constants[0] = invocations;
     key.constants[constantKvFormat] = concepts.kvFormat;
     key.constants[constantPairTerms] = concepts.pairTerms;

@@ -168,7 +168,7 @@ static_assert(elementF32 == VKATTN_F32 && elementF16 == VKATTN_F16 && elementBf1
 struct ConceptConstants {
     uint32_t kvFormat = 0, pairTerms = 0, elementTypes = 0, form = 0;
 };
-[[nodiscard]] PipelineKey pipelineKey(Stage stage, uint32_t invocations, const ConceptConstants &concepts,
+[[nodiscard]] PipelineKey pipelineKey(Module module, uint32_t invocations, const ConceptConstants &concepts,
                                       std::initializer_list<uint32_t> own = {});
 [[nodiscard]] uint32_t kvFormat(const Problem &p, uint32_t dimOrder);
 

@@ -119,9 +119,9 @@ FlashTuning flashTuning(const Caps &caps) {
     return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuFlash(caps) : gpuFlash(caps);
 }
 
-uint32_t FlashTuning::rate(vkattn_kernel kernel, uint32_t dim) const {
-    if (kernel == VKATTN_KERNEL_STAGED) return 0;
-    for (const Rate &each : kernel == VKATTN_KERNEL_DECODE ? decodeRates : kernel == VKATTN_KERNEL_FLASH ? flashRates : matrixRates)
+uint32_t FlashTuning::rate(TileList list, uint32_t dim) const {
+    if (list == TileList::none) return 0;
+    for (const Rate &each : list == TileList::decode ? decodeRates : list == TileList::flash ? flashRates : matrixRates)
         if (each.minDim <= dim && dim <= each.maxDim) return each.mflops;
     return 0;
 }

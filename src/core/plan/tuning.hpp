@@ -63,6 +63,9 @@ struct MatrixTile {
     uint32_t minDim = 1;
 };
 
+// Which rows of the table and of a tuning file are about a kernel.
+enum class TileList : uint32_t { flash, decode, matrix, none };
+
 struct FlashTuning {
     static constexpr uint32_t maxFileTiles = 12, maxTiles = maxFileTiles + 8;
     FlashTile flash[maxTiles], decode[maxTiles]; // the first row that fits the dims is taken; maxDim 0 ends a list
@@ -78,7 +81,7 @@ struct FlashTuning {
         uint32_t minDim, maxDim, mflops;
     };
     Rate flashRates[maxFileTiles], decodeRates[maxFileTiles], matrixRates[maxFileTiles]; // maxDim 0 ends a list
-    [[nodiscard]] uint32_t rate(vkattn_kernel kernel, uint32_t dim) const;               // 0: not known
+    [[nodiscard]] uint32_t rate(TileList list, uint32_t dim) const;                      // 0: not known
 };
 
 [[nodiscard]] FlashTuning flashTuning(const Caps &caps);

@@ -20,9 +20,9 @@ vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &hos
     caps_ = caps;
     deviceSubgroupSize_ = deviceSubgroupSize;
     log_ = {host.log, host.userData};
-    if (const auto r = createLayout(stagedOperands, caps.pushDescriptors != 0, layouts_[0], why)) return r;
-    if (caps.maxStorageBuffersPerStage < flashOperands) return VKATTN_OK;
-    return createLayout(flashOperands, caps.pushDescriptors != 0, layouts_[1], why);
+    if (const auto r = createLayout(plainSlots, caps.pushDescriptors != 0, layouts_[0], why)) return r;
+    if (caps.maxStorageBuffersPerStage < fullSlots) return VKATTN_OK;
+    return createLayout(fullSlots, caps.pushDescriptors != 0, layouts_[1], why);
 }
 
 vkattn_result Pipelines::createLayout(uint32_t slots, bool pushDescriptors, PipelineLayout &layout, vkattn_diagnostic *why) {
@@ -67,10 +67,6 @@ void Pipelines::destroy() {
         if (layout.pipelines) table_->DestroyPipelineLayout(device_, layout.pipelines, allocator_);
         if (layout.set) table_->DestroyDescriptorSetLayout(device_, layout.set, allocator_);
     }
-}
-
-const char *Pipelines::name(Stage stage) {
-    return shaderFor(stage).name;
 }
 
 void Pipelines::giveName(VkObjectType type, uint64_t object, const char *name) const {
@@ -137,10 +133,11 @@ vkattn_result Pipelines::createModule(const char *name, const Spirv &spirv, cons
 }
 
 vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *why) {
-    const ShaderModule &shader = shaderFor(key.stage);
+    const char *const name = infoOf(key.module).name;
+    const ShaderModule &shader = shaderFor(key.module);
     const Spirv &spirv = spirvOf(shader, caps_.floatControlsNan != 0);
     VkShaderModule module = VK_NULL_HANDLE;
-    if (const auto r = createModule(shader.name, spirv, {key.constants, key.constantCount, interop::conceptConstants}, module, why))
+    if (const auto r = createModule(name, spirv, {key.constants, key.constantCount, interop::conceptConstants}, module, why))
         return r;
 
     const VkSpecializationInfo specialization = {key.constantCount, constantMap.entries, key.constantCount * size_t{4}, key.constants};
@@ -151,7 +148,7 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     info.stage.module = module;
     info.stage.pName = "main";
     info.stage.pSpecializationInfo = &specialization;
-    info.layout = layout(key.stage).pipelines;
+    info.layout = layout(key.module).pipelines;
     const SubgroupStage stage = subgroupStage(key, caps_, deviceSubgroupSize_);
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size{};
     size.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
@@ -163,9 +160,9 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     const VkResult result = table_->CreateComputePipelines(device_, caches_->current(), 1, &info, allocator_, &pipeline);
     const auto elapsed = std::chrono::steady_clock::now() - start;
     table_->DestroyShaderModule(device_, module, allocator_);
-    if (result != VK_SUCCESS) return vulkanFailure(why, result, "vkCreateComputePipelines", shader.name);
-    giveName(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline), shader.name);
-    log_.info("compiled %s in %.1f ms", shader.name, std::chrono::duration<double, std::milli>(elapsed).count());
+    if (result != VK_SUCCESS) return vulkanFailure(why, result, "vkCreateComputePipelines", name);
+    giveName(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline), name);
+    log_.info("compiled %s in %.1f ms", name, std::chrono::duration<double, std::milli>(elapsed).count());
     ++compiled_;
     nanoseconds_ += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
 
