@@ -247,7 +247,9 @@ TEST(ConformFeatures, aVariantTurnsItsFeatureOnAndDropTurnsItOff) {
             EXPECT_FALSE(feature.isOn(c)) << feature.name << " is on in an ordinary case";
             for (int n = 0; n < 20 && !feature.isOn(c); ++n) variant.draw(c, random); // two dims may be drawn alike
             EXPECT_TRUE(feature.isOn(c)) << variant.name;
-            if (feature.pipelineTerm) EXPECT_NE(pipelineSignature(c), pipelineSignature(Case{})) << variant.name;
+            if (feature.pipelineTerm) {
+                EXPECT_NE(pipelineSignature(c), pipelineSignature(Case{})) << variant.name;
+            }
             if (feature.members.empty()) continue;
             drop(feature, c);
             EXPECT_FALSE(feature.isOn(c)) << variant.name;
