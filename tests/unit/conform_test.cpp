@@ -60,6 +60,8 @@ TEST(ConformPlan, isTheSameForASeedAndEveryCheckHasItsOwnNameAndReplay) {
                 EXPECT_EQ(replayText(plan[n].check), replayText(again[n].check));
                 EXPECT_TRUE(ids.insert(checkId(plan[n].check)).second) << checkId(plan[n].check);
                 EXPECT_GT(plan[n].cost, 0);
+                const Case &c = plan[n].check.c; // wide heads take software drivers long to compile
+                EXPECT_TRUE(extent == Extent::normal || std::max(c.headDim, c.valueDim) <= 256) << checkId(plan[n].check);
                 expectSameAfterParsing(plan[n].check);
             }
             const std::vector<Planned> other = planChecks(device, selectionOf(extent, seed + 1));

@@ -57,7 +57,7 @@ void limit(RuntimeOptions &options, Limits limits, const vkattn_caps &device) {
 
 std::string whatIsMissing(const TestLayout &chosen, const DeviceInfo &device) {
     if (chosen.subgroups && (!device.caps.subgroupShuffle || device.caps.subgroupSize < 4))
-        return "needs subgroup shuffles, which the device has not";
+        return "the device does not support subgroup shuffles in compute shaders";
     if (const KernelSupport *support = device.support(chosen.kernel); chosen.onMatrixUnits() && !support->available) return support->reason;
     return {};
 }
