@@ -53,10 +53,11 @@ bool Engine::start(VkDeviceSize bytes) {
     const float priority = 1;
     VkDeviceQueueCreateInfo queueInfo{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, nullptr, 0, family, 1, &priority};
     // What helps vkattn beside what the engine wants for itself; the chain stays empty where the device has nothing of it.
-    if (vkattn::deviceExtensions(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion, VKATTN_HELPFUL, count)) return false;
+    const vkattn_physical_device asked = vkattn::physicalDevice(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion);
+    if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, count)) return false;
     extensions.resize(count);
-    if (vkattn::deviceExtensions(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion, VKATTN_HELPFUL, count, extensions) ||
-        vkattn::patchFeatures(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion, extensions, features, featureRoom))
+    if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, count, extensions) ||
+        vkattn::patchFeatures(asked, extensions, features, featureRoom))
         return false;
     VkDeviceCreateInfo deviceInfo{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                   features.pNext ? &features : nullptr,

@@ -9,7 +9,7 @@
 #include "tool/report/options_report.hpp"
 #include "tool/verdicts.hpp"
 
-#include <vkattn/vkattn.h>
+#include <vkattn/vkattn.hpp>
 
 #include <iomanip>
 #include <iostream>
@@ -46,7 +46,7 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
     const std::string &tuning = opened.tuning.text;
     vkattn_caps caps = device->caps;
     applyVerdicts(opened.verdictFile, *device, caps);
-    const vkattn_result status = vkattnExplain(&caps, 0, tuning.data(), tuning.size(), &job.problem, &plan, &why);
+    const vkattn_result status = vkattn::explain(caps, job.problem, plan, planOptions(0, tuning), &why);
     const std::string reason = device->name + ": " + why.message;
     if (status == VKATTN_OK) {
         result.device = device->name;

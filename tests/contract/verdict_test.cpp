@@ -65,12 +65,12 @@ TEST_F(Verdicts, stopWhatIsWrongAndPassOverWhatIsSlow) {
     vkattn_problem p = problem(t, t, t, t);
     vkattn_explanation explanation{};
     explanation.structSize = sizeof explanation;
-    ASSERT_EQ(vkattnExplain(&shown, 0, nullptr, 0, &p, &explanation, &why), VKATTN_OK) << why.message;
+    ASSERT_EQ(explain(shown, p, explanation, planOptions(0), &why), VKATTN_OK) << why.message;
     EXPECT_EQ(explanation.kernel, VKATTN_KERNEL_STAGED);
     EXPECT_NE(std::string(explanation.rejected[VKATTN_KERNEL_FLASH]).find("self-test"), std::string::npos);
     p.kernel = VKATTN_KERNEL_FLASH;
-    size_t bytes = 0;
-    EXPECT_EQ(vkattnDescribe(&shown, 0, nullptr, 0, &p, nullptr, &bytes, nullptr, nullptr, &why), VKATTN_ERROR_UNSUPPORTED);
+    vkattn_dispatch_list list{};
+    EXPECT_EQ(measureDispatches(shown, p, list, planOptions(0), &why), VKATTN_ERROR_UNSUPPORTED);
     const char *name = nullptr;
     EXPECT_EQ(vkattnKernelSupport(&shown, 1, &name, &why), VKATTN_ERROR_UNSUPPORTED);
     EXPECT_STREQ(name, "flash");

@@ -1,5 +1,5 @@
-// The description and the planner: vkattnValidateProblem, vkattnOperandBytes, vkattnExplain and vkattnDescribe, with any problem and any
-// caps. Bytes choose between likely values and whatever they are, so that inputs come past the validator.
+// The description and the planner: vkattnValidateProblem, vkattnOperandBytes, vkattnExplain and vkattnListDispatches, with any problem and
+// any caps. Bytes choose between likely values and whatever they are, so that inputs come past the validator.
 #include "fuzz.hpp"
 #include "vkattn/vkattn.hpp"
 
@@ -115,16 +115,15 @@ vkattn_caps capsFrom(Bytes &bytes) {
 
 void checkDispatches(const vkattn_caps &caps, uint64_t maxWorkspaceBytes, const vkattn_problem &p, const vkattn_explanation &plan) {
     vkattn_diagnostic why{};
-    size_t bytes = 0;
-    const vkattn_dispatch *dispatches = nullptr;
-    uint32_t count = 0;
-    require(vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &p, nullptr, &bytes, &dispatches, &count, &why) == VKATTN_OK);
-    if (bytes > 1u << 20) return; // as slow as it is long
-    std::vector<uint64_t> scratch(bytes / 8 + 1);
-    require(vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &p, scratch.data(), &bytes, &dispatches, &count, &why) == VKATTN_OK);
-    require(count == plan.dispatchCount);
-    for (uint32_t n = 0; n < count; ++n) {
-        const vkattn_dispatch &d = dispatches[n];
+    const vkattn_plan_options options = vkattn::planOptions(maxWorkspaceBytes);
+    vkattn_dispatch_list list{};
+    require(vkattn::measureDispatches(caps, p, list, options, &why) == VKATTN_OK);
+    require(list.dispatchCount == plan.dispatchCount && list.workspaceBytes == plan.workspaceBytes);
+    if (list.scratchBytes > 1u << 20) return; // as slow as it is long
+    std::vector<std::byte> scratch(list.scratchBytes);
+    require(vkattn::listDispatches(caps, p, scratch, list, options, &why) == VKATTN_OK || scratch.empty());
+    for (uint32_t n = 0; n < list.dispatchCount && !scratch.empty(); ++n) {
+        const vkattn_dispatch &d = list.dispatches[n];
         for (int axis = 0; axis < 3; ++axis) require(d.groups[axis] >= 1 && d.groups[axis] <= caps.maxWorkgroupCount[axis]);
         require(d.pushConstantBytes <= caps.maxPushConstantsBytes);
         require(d.operandCount <= caps.maxStorageBuffersPerStage);
@@ -154,7 +153,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     vkattn_explanation plan{};
     plan.structSize = sizeof plan;
     why = {};
-    const vkattn_result r = vkattnExplain(&caps, maxWorkspaceBytes, nullptr, 0, &p, &plan, &why);
+    const vkattn_result r = vkattn::explain(caps, p, plan, vkattn::planOptions(maxWorkspaceBytes), &why);
     if (r != VKATTN_OK) {
         require((r == VKATTN_ERROR_UNSUPPORTED || r == VKATTN_ERROR_INVALID_ARGUMENT) && why.message[0] != '\0' && terminated(why.message));
         return 0;
