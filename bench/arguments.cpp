@@ -1,5 +1,6 @@
 #include "arguments.hpp"
 
+#include "compile/times.hpp"
 #include "failure.hpp"
 #include "report/output_file.hpp"
 #include "text.hpp"
@@ -13,13 +14,13 @@
 namespace vkattn::bench {
 namespace {
 
-constexpr uint32_t maxRepeat = 100000, maxThreads = 4096, maxTokens = 1u << 24;
+constexpr uint32_t maxRepeat = 100000, maxThreads = 4096, maxTokens = 1u << 24, maxDim = 2048;
 
 // What was typed, before its meaning is checked.
 struct Raw {
     std::vector<std::string> shapes, groups, customs;
-    std::string kernel = "auto", repeat, warmUp, threads, budget, seed, sweep, plotValue = "gflops", rival, compare;
-    bool list = false, record = false, cache = false, compileReport = false, verify = false, noVerify = false, noPeaks = false;
+    std::string kernel = "auto", repeat, warmUp, threads, budget, seed, sweep, plotValue = "gflops", rival, compare, headDims;
+    bool list = false, record = false, cache = false, compileReport = false, compileTimes = false, verify = false, noVerify = false, noPeaks = false;
 };
 
 template <class Number> void parseWhole(const char *option, const std::string &text, uint64_t least, uint64_t most, Number &value) {
@@ -106,6 +107,12 @@ void refuseMissingValues(const CLI::App &app) {
     }
 }
 
+// "auto" stands for every kernel where each is looked at by itself.
+void takeAllKernels(std::vector<Kernel> &kernels) {
+    if (std::any_of(kernels.begin(), kernels.end(), [](const Kernel &kernel) { return kernel.kernel == VKATTN_KERNEL_AUTO; }))
+        kernels.assign(kernelTable().begin() + 1, kernelTable().end());
+}
+
 void interpretCompileReport(const Raw &raw, Arguments &arguments) {
     if (!arguments.compileReport) {
         if (arguments.rawStatistics || !arguments.representations.empty() || !arguments.compileTable.empty())
@@ -116,11 +123,31 @@ void interpretCompileReport(const Raw &raw, Arguments &arguments) {
         !raw.shapes.empty() || !raw.groups.empty() || !raw.customs.empty())
         throw Failure("--compile-report has problems of its own, and computes nothing: it goes with --kernel, --tuning, --csv, --raw, "
                       "--representations and --check alone");
-    std::vector<Kernel> &kernels = arguments.kernels;
-    if (std::any_of(kernels.begin(), kernels.end(), [](const Kernel &kernel) { return kernel.kernel == VKATTN_KERNEL_AUTO; }))
-        kernels.assign(kernelTable().begin() + 1, kernelTable().end());
+    takeAllKernels(arguments.kernels);
     if (!arguments.compileTable.empty())
         arguments.expected = parseCompileTable("--check " + arguments.compileTable, readWhole("--check", arguments.compileTable));
+}
+
+void interpretCompileTimes(const Raw &raw, Arguments &arguments) {
+    if (!arguments.compileTimes) {
+        if (!raw.headDims.empty()) throw Failure("--head-dims belongs to --compile-times: add it");
+        return;
+    }
+    if (arguments.record || arguments.cache || arguments.compileReport || arguments.sweep || !arguments.json.empty() ||
+        !raw.compare.empty() || raw.verify || !raw.shapes.empty() || !raw.groups.empty() || !raw.customs.empty())
+        throw Failure("--compile-times has problems of its own, and computes nothing: it goes with --kernel, --tuning, --csv and "
+                      "--head-dims alone");
+    takeAllKernels(arguments.kernels);
+    arguments.headDims = compileTimeDims();
+    if (raw.headDims.empty()) return;
+    arguments.headDims.clear();
+    for (const std::string &part : split(raw.headDims, ',')) {
+        uint32_t dim = 0;
+        if (!parseNumber(part, dim) || dim == 0 || dim > maxDim)
+            throw Failure("--head-dims takes dims from 1 to " + std::to_string(maxDim) + " with commas, like 64,128,256, not '" +
+                          raw.headDims + "'");
+        arguments.headDims.push_back(dim);
+    }
 }
 
 Arguments interpret(const Raw &raw, Arguments arguments) {
@@ -128,6 +155,7 @@ Arguments interpret(const Raw &raw, Arguments arguments) {
     arguments.record = raw.record;
     arguments.cache = raw.cache;
     arguments.compileReport = raw.compileReport;
+    arguments.compileTimes = raw.compileTimes;
     arguments.bases = arguments.shapes = chooseShapes(raw);
     for (const std::string &name : split(raw.kernel, ',')) arguments.kernels.push_back(kernelNamed(name));
     MeasureOptions &measure = arguments.measure;
@@ -153,6 +181,7 @@ Arguments interpret(const Raw &raw, Arguments arguments) {
         throw Failure("--cache measures how long pipelines take, and computes nothing: it goes with --csv, not with --record, --sweep, "
                       "--json, --compare or --verify");
     interpretCompileReport(raw, arguments);
+    interpretCompileTimes(raw, arguments);
     if (!raw.rival.empty()) arguments.rivals = readRivals("--rival", raw.rival);
     if (!raw.compare.empty()) arguments.compare = readRivals("--compare", raw.compare);
     if (!arguments.tuningFile.empty()) arguments.tuning = readTuning(arguments.tuningFile);
@@ -165,7 +194,7 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
     const auto many = [&](const char *name, std::vector<std::string> &target, const char *type, const std::string &text) {
         app.add_option(name, target, text)->type_name(type)->allow_extra_args(false);
     };
-    const auto value = [&](const char *name, std::string &target, const char *type, const char *text) {
+    const auto value = [&](const char *name, std::string &target, const char *type, const std::string &text) {
         app.add_option(name, target, text)->type_name(type);
     };
     many("--shape", raw.shapes, "NAME[,NAME...]", "Shapes of the table, see --list; NAME@TOKENS for another length");
@@ -174,7 +203,9 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
          "A shape of your own: heads=8,kv=8,q=4096,k=4096,d=64,type=f16kv,causal; also batch=, window=, name=");
     app.add_flag("--list", raw.list, "Print the table of shapes");
     value("--device", arguments.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
-    value("--kernel", raw.kernel, "NAME[,NAME...]", "auto (default), staged, flash, decode, flash_coopmat, flash_coopmat2");
+    std::vector<std::string> kernels;
+    for (const Kernel &kernel : kernelTable()) kernels.push_back(kernel.kernel == VKATTN_KERNEL_AUTO ? "auto (default)" : kernel.name);
+    value("--kernel", raw.kernel, "NAME[,NAME...]", join(kernels, ", "));
     value("--tuning", arguments.tuningFile, "FILE",
           "Tiles that `vkattn tune` has written; default: the built-in ones, whatever `vkattn` uses");
     value("--repeat", raw.repeat, "N", "Timed runs of each shape; default 7");
@@ -193,6 +224,9 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
           "With --compile-report: write the driver's intermediate code and assembly");
     value("--check", arguments.compileTable, "FILE",
           "With --compile-report: compare with rows of --csv; spills, lost matrix instructions and grown registers fail");
+    app.add_flag("--compile-times", raw.compileTimes,
+                 "Measure how many CPU seconds the driver takes to compile every pipeline of every kernel, and compute nothing");
+    value("--head-dims", raw.headDims, "N[,N...]", "With --compile-times: of these head dims");
     app.add_flag("--verify", raw.verify, "Check more: every row up to 2 GFLOP, else 276; default: as much as takes a second");
     app.add_flag("--no-verify", raw.noVerify, "Check nothing");
     value("--seed", raw.seed, "N", "Of the random operands and the rows that are checked; default 1");

@@ -20,6 +20,8 @@ struct Arguments {
     bool cache = false;         // what an exported cache saves, in place of the computation
     bool ceilings = false;      // what the device does at best, in place of the computation
     bool compileReport = false; // what the device's compiler makes of the kernels, in place of the computation
+    bool compileTimes = false;  // how long it compiles them, in place of the computation
+    std::vector<uint32_t> headDims; // of --compile-times
     bool rawStatistics = false;
     std::string representations;      // folder; empty: not asked for
     std::string compileTable;         // path of the table to compare with; empty: none

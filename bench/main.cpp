@@ -2,6 +2,7 @@
 // stderr.
 #include "arguments.hpp"
 #include "compile/report.hpp"
+#include "compile/times.hpp"
 #include "failure.hpp"
 #include "machine/bandwidth.hpp"
 #include "measure/cache_start.hpp"
@@ -166,6 +167,28 @@ ExitStatus benchCompiler(const Arguments &arguments) {
     return report.failed() || worse ? ExitStatus::failed : ExitStatus::success;
 }
 
+ExitStatus benchCompileTimes(const Arguments &arguments) {
+    std::optional<CsvFile> csv;
+    if (!arguments.csv.empty()) csv.emplace(arguments.csv, compileTimesCsvHeader());
+    leaveOutDriverCaches();
+    DeviceInfo device;
+    {
+        const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+        if (!runtime->device()) throw Failure("--compile-times is about Vulkan pipelines, and --device cpu has none: choose another device");
+        device = *runtime->device();
+    }
+    const Machine machine = machineWith(arguments, &device);
+    printCompileTimesHeading(machine);
+    std::vector<CompileTime> times;
+    measureCompileTimes(device, {arguments.kernels, arguments.headDims, arguments.tuning, [&](const CompileTime &time) {
+                                     printCompileTime(time);
+                                     if (csv) csv->append(compileTimesCsvRow(machine, time));
+                                     times.push_back(time);
+                                 }});
+    printCompileTimesEnd(times);
+    return ExitStatus::success;
+}
+
 ExitStatus bench(const Arguments &arguments) {
     std::optional<CsvFile> csv;
     if (!arguments.csv.empty()) csv.emplace(arguments.csv, csvHeader());
@@ -214,6 +237,7 @@ ExitStatus execute(int argc, const char *const *argv) {
                      : arguments->record        ? benchRecording(*arguments)
                      : arguments->cache         ? benchCache(*arguments)
                      : arguments->compileReport ? benchCompiler(*arguments)
+                     : arguments->compileTimes  ? benchCompileTimes(*arguments)
                                                 : bench(*arguments);
         if (std::fflush(stdout) != 0) throw Failure("the result could not be printed: standard output is closed or full");
         return status;

@@ -1,6 +1,6 @@
-# vkattn_shader_hash(variable shaders_folder module...): one hash over everything that decides what the SPIR-V is: the shaders, what they
+# vkattn_shader_hash(variable shaders_folder): one hash over everything that decides what the SPIR-V is: the shaders, what they
 # include, and the list of modules with their defines. The same for either kind of line ending.
-# As a script: cmake -DSHADERS=folder -DMODULES=file -DBUILT=file -DOUTPUT=file -P ...   writes bank.txt of a bank that was
+# As a script: cmake -DSHADERS=folder -DBUILT=file -DOUTPUT=file -P ...   writes bank.txt of a bank that was
 # just compiled: the hash, and the names of the modules that it holds.
 if(CMAKE_SCRIPT_MODE_FILE)
   cmake_minimum_required(VERSION 3.22)
@@ -9,7 +9,7 @@ endif()
 function(vkattn_shader_hash variable shaders)
   file(GLOB_RECURSE files RELATIVE ${shaders} ${shaders}/*)
   list(SORT files)
-  set(text "${ARGN}\n")
+  set(text)
   foreach(file IN LISTS files)
     file(READ ${shaders}/${file} content)
     string(REPLACE "\r\n" "\n" content "${content}")
@@ -21,8 +21,7 @@ function(vkattn_shader_hash variable shaders)
 endfunction()
 
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
-  file(STRINGS ${MODULES} modules)
-  vkattn_shader_hash(hash ${SHADERS} ${modules})
+  vkattn_shader_hash(hash ${SHADERS})
   file(READ ${BUILT} built)
   file(WRITE ${OUTPUT} "${hash}\n${built}")
 endif()

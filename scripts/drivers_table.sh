@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the table of docs/drivers.md anew from reports of `vkattn conform --json`:   scripts/drivers_table.sh [REPORT.json...]
-# default: those that scripts/test.sh has left in build/conform/. The tool is build/bin/vkattn, or $VKATTN.
+# default: those that scripts/test.sh --all has left in build/conform/. The tool is build/bin/vkattn, or $VKATTN.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tool=${VKATTN:-build/bin/vkattn}
@@ -9,7 +9,7 @@ if [ $# -eq 0 ]; then
     mapfile -t reports < <(grep -sL '^ "devices": \[\]' build/conform/*.json)
     set -- "${reports[@]:-build/conform/*.json}"
 fi
-[ -e "$1" ] || { echo "$0: no report at $1: run scripts/test.sh --drivers all first, or name reports of vkattn conform --json" >&2; exit 2; }
+[ -e "$1" ] || { echo "$0: no report at $1: run scripts/test.sh --all --part conform --part drivers first, or name reports of vkattn conform --json" >&2; exit 2; }
 table=$("$tool" conform --table "$@")
 page=docs/drivers.md
 begin='<!-- conform: scripts/drivers_table.sh writes what follows -->'

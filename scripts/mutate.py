@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Plants one bug at a time in a shader of a copy of this tree, and asks `vkattn conform --quick` whether it notices.
+"""Plants one bug at a time in a copy of this tree, and asks the part of the default tests that must notice whether it does: `vkattn conform
+--quick` for shaders, what scripts/host_mutations.py says for host code.
 
-    scripts/mutate.py                       all of them: two at a time, about a quarter of an hour on two cores
+    scripts/mutate.py                       all of them, two at a time
     scripts/mutate.py NAME...               only these
+    scripts/mutate.py --shaders, --host     those of shaders: about a quarter of an hour on two cores; those of host code
     scripts/mutate.py --list                what there is
+    scripts/mutate.py --check               whether each still applies to this tree; builds nothing (a test of the default run)
 
 Prints each mutation with what conform found first, and the score: mutations caught of mutations planted. Exit status 1 where one was missed
 or no longer applies. Copies live in build/mutants/. conform runs the part of its quick plan that is for kernels which the shader belongs to
@@ -21,55 +24,59 @@ import subprocess
 import sys
 import time
 
+sys.dont_write_bytecode = True
+import host_mutations
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MESA = ROOT / "build/drivers/mesa"
 
 # Name, file under shaders/, what is there (exactly once), what is put in its place.
 MUTATIONS = [
     # The staged kernel.
-    ("scores-causal-off-by-one", "staged/scores.comp", "j >= begin && j < end ?", "j >= begin && j <= end ?"),
+    ("scores-causal-off-by-one", "staged/scores.comp", "j >= row.begin && j < row.end ?", "j >= row.begin && j <= row.end ?"),
     ("scores-last-dim-dropped", "staged/scores.comp", "d < headDim; ++d", "d + 1u < headDim; ++d"),
     ("scores-sum-uninitialised", "staged/scores.comp", "sums[n] = 0.0;", "sums[n] = uintBitsToFloat(0x3a83126fu + n);"),
     ("scores-wrong-key-head", "staged/scores.comp", "(headPhase + head) / groupSize", "head / groupSize"),
     ("softmax-maximum-starts-at-0", "staged/softmax.comp", "float maximum = lowest;", "float maximum = 0.0;"),
-    ("softmax-sink-not-in-sum", "staged/softmax.comp", "sum = isFiniteBits(sinkBits) ? exp(max(uintBitsToFloat(sinkBits) - maximum, -200.0)) : 0.0;", "sum = 0.0;"),
+    ("softmax-sink-not-in-sum", "staged/softmax.comp", "sum = isFiniteBits(sinkBits) ? expDifference(uintBitsToFloat(sinkBits), maximum) : 0.0;", "sum = 0.0;"),
     ("softmax-lanes-lost", "staged/softmax.comp", "for (uint n = 0; n < lanes; ++n) sum += laneSum[n];", "for (uint n = 0; n + 1u < lanes; ++n) sum += laneSum[n];"),
     ("values-hidden-not-masked", "staged/values.comp", "uintBitsToFloat(valueBits[c] & visible)", "uintBitsToFloat(valueBits[c])"),
     ("values-chunk-forgets-the-one-before", "staged/values.comp", "if ((flags & flagFirstKeys) == 0u) {", "if (false) {"),
-    ("values-last-key-lost", "staged/values.comp", "sequence), int(keyFirst + keys));\n    for", "sequence), int(keyFirst + keys) - 1);\n    for"),
-    ("alibi-forgets-chunk", "staged/alibi.comp", "abs(int(keyFirst + key) - position)", "abs(int(key) - position)"),
-    ("alibi-signed-distance", "staged/alibi.comp", "abs(int(keyFirst + key) - position)", "int(keyFirst + key) - position"),
-    ("bias-minus-infinity-not-hidden", "staged/bias.comp", "addedBits == minusInfinityBits ", "addedBits == 0x12345678u "),
-    ("bit-mask-forgets-phase", "staged/bit_mask.comp", "(keyFirst & 31u) + key", "key"),
-    ("mask-ignores-broadcast", "staged/mask.comp", "maskRow + key * keyStride", "maskRow + key"),
-    ("documents-forget-sequence", "staged/documents.comp", "sequence.queryStart + row]", "row]"),
+    ("values-last-key-lost", "staged/values.comp", "int(keyFirst + keys));\n    for", "int(keyFirst + keys) - 1);\n    for"),
+    ("pairs-forget-chunk", "staged/pairs.comp", "const int key = int(keyFirst + n);", "const int key = int(n);"),
+    ("pairs-score-where-hidden", "staged/pairs.comp", "if (bits == hiddenBits) continue;", ""),
+    ("pairs-last-key-lost", "staged/pairs.comp", "n < keyCount; ++c", "n + 1u < keyCount; ++c"),
     ("sinks-of-first-head", "staged/sinks.comp", "sinks[base + head]", "sinks[base]"),
     ("sequences-not-clamped", "setup/sequences.comp", "max(query, min(cuQ[cuQBase + s + 1u], totalQueries))", "max(query, cuQ[cuQBase + s + 1u])"),
     ("sequences-prefix-maximum-lost", "setup/sequences.comp", "for (uint n = 0; n < lane; ++n)", "for (uint n = 0; n < 0u; ++n)"),
     # The fused kernels.
-    ("combine-no-rescale", "flash/combine.comp", "const float factor = exp(max(uintBitsToFloat(partials[at]) - maximum, -200.0));", "const float factor = 1.0;"),
+    ("combine-no-rescale", "flash/combine.comp", "const float factor = expDifference(uintBitsToFloat(partials[at]), maximum);", "const float factor = 1.0;"),
     ("combine-sink-lost", "flash/combine.comp", "(flags & flagSinks) != 0u ?", "false ?"),
     ("combine-last-part-dropped", "flash/combine.comp", "for (uint n = 0u; n < parts; ++n) {\n            const uint at", "for (uint n = 0u; n + 1u < parts; ++n) {\n            const uint at"),
     ("options-not-written", "flash/options.comp", "options = given;", ""),
-    ("flash-no-rescale", "flash/lanes.comp", "rescale[r] = exp(max(maximum[r] - rowMaximum, -200.0));", "rescale[r] = 1.0;"),
+    ("flash-no-rescale", "flash/lanes.comp", "rescale[r] = expDifference(maximum[r], rowMaximum);", "rescale[r] = 1.0;"),
     ("flash-last-tile-dropped", "flash/lanes.comp", "tile < end; tile += int(tileKeys)", "tile + int(tileKeys) < end; tile += int(tileKeys)"),
     ("flash-last-step-dropped", "flash/lanes.comp", "j < to; j = j + int(stepKeys) == skipFrom", "j + int(stepKeys) < to; j = j + int(stepKeys) == skipFrom"),
     ("flash-hidden-not-masked", "flash/lanes.comp", "const uint kept_ = (tested) &&", "const uint kept_ = false &&"),
-    ("flash-causal-off-by-one", "flash/lanes.comp", "key >= rowBegin[r] && key < rowEnd[r]", "key >= rowBegin[r] && key <= rowEnd[r]"),
-    ("flash-window-off-by-one", "flash/lanes.comp", "key >= rowBegin[r] && key < rowEnd[r]", "key > rowBegin[r] && key < rowEnd[r]"),
     ("flash-sum-starts-at-1", "flash/lanes.comp", "        weightSum[r] = 0.0;", "        weightSum[r] = 1.0;"),
     ("flash-lanes-of-dims-lost", "flash/lanes.comp", "if (dimLanes >> bit > 1u)", "if (dimLanes >> bit > 2u)"),
     ("flash-exchange-lost", "flash/lanes.comp", "other < dimLanes; ++other", "other + 1u < dimLanes; ++other"),
     ("flash-shuffle-from-one-lane", "flash/lanes.comp", "subgroupShuffle(value, e)", "subgroupShuffle(value, 0u)"),
-    ("flash-odd-halves", "flash/lanes.comp", "word_[e_ / 2u] >> (odd_ << 4) & 0xffffu", "word_[e_ / 2u] & 0xffffu"),
+    ("key-value-odd-halves", "attention/key_value.glsl", "word_[e_ / 2u] >> (odd_ << 4) & 0xffffu", "word_[e_ / 2u] & 0xffffu"),
     ("flash-partial-forgets-nan", "flash/store.glsl", "outWords[at + 2u] = rowWorst;", "outWords[at + 2u] = min(rowWorst, 1u);"),
     ("flash-empty-rows-are-nan", "attention/row_end.glsl", "return end.empty ? 0u :", "return false ? 0u :"),
-    ("flash-bit-mask-forgets-phase", "flash/workgroup.glsl", "held + options.maskPhase", "held"),
     ("flash-split-edge-lost", "flash/workgroup.glsl", "min(uint(splitBegin) + splitKeys,", "min(uint(splitBegin) + splitKeys - 1u,"),
-    ("flash-packed-heads-share-a-slope", "flash/workgroup.glsl", "slopes[options.slopesBase + headOf(row)]", "slopes[options.slopesBase + headFirst]"),
     # What they share.
-    ("position-bottom-right-off-by-one", "attention/sequence.glsl", "i + int(s.keyCount) - int(s.queryCount)", "i + int(s.keyCount) - int(s.queryCount) + 1"),
-    ("position-lengths-not-clamped", "attention/sequence.glsl", "min(lengths[lengthsBase + batchInChunk], keyTokens)", "lengths[lengthsBase + batchInChunk]"),
+    ("pair-causal-off-by-one", "attention/pair.glsl", "key >= row.begin && key < row.end", "key >= row.begin && key <= row.end"),
+    ("pair-window-off-by-one", "attention/pair.glsl", "key >= row.begin && key < row.end", "key > row.begin && key < row.end"),
+    ("pair-alibi-signed-distance", "attention/pair.glsl", "abs(float(key - row.position))", "float(key - row.position)"),
+    ("pair-heads-share-a-slope", "attention/pair.glsl", "slopes[slopesLayout.base + head]", "slopes[slopesLayout.base]"),
+    ("pair-bias-minus-infinity-not-hidden", "attention/pair.glsl", "seen && floatBitsToUint(added) != minusInfinityBits", "seen"),
+    ("pair-bit-mask-forgets-phase", "attention/pair.glsl", "held + (keyFirst & 31u)", "held"),
+    ("pair-mask-ignores-broadcast", "attention/pair.glsl", "held * maskLayout.key;\n        seen = seen && (mask[at", "held;\n        seen = seen && (mask[at"),
+    ("pair-documents-forget-sequence", "attention/pair.glsl", "seq.queryStart + query]", "query]"),
+    ("reach-bottom-right-off-by-one", "attention/reach.glsl", "i + int(seq.keyCount) - int(seq.queryCount)", "i + int(seq.keyCount) - int(seq.queryCount) + 1"),
+    ("sequence-lengths-not-clamped", "attention/sequence.glsl", "min(lengths[lengthsBase + batchInChunk], keyTokens)", "lengths[lengthsBase + batchInChunk]"),
     ("half-truncates", "lib/half.glsl", "if (remainder > halfway ||", "if (false && remainder > halfway ||"),
     ("half-denormals-wrong", "lib/half.glsl", "magnitude += min(magnitude - uintBitsToFloat(0x38800000u), 0.0);", ""),
     ("bfloat16-truncates", "lib/bfloat16.glsl", "(bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16", "bits >> 16"),
@@ -79,10 +86,9 @@ MUTATIONS = [
     ("coopmat-no-rescale", "flash/matrices.comp", "if (takeWeights(tile, tested)) rescaleOutputs();", "takeWeights(tile, tested);"),
     ("coopmat-hidden-not-marked", "flash/matrices.comp", "signs[e] = visible ? 0u : hiddenWeight;", "signs[e] = 0u;"),
     ("coopmat-weights-of-hidden", "flash/matrices.comp", "weights[e] = visible ? weight : 0.0;", "weights[e] = weight;"),
-    ("coopmat2-no-rescale", "flash/matrices2.comp", "{ return exp(max(old - top, -200.0)); }", "{ return 1.0; }"),
+    ("coopmat2-no-rescale", "flash/matrices2.comp", "{ return expDifference(old, top); }", "{ return 1.0; }"),
     ("coopmat2-nan-not-judged", "flash/matrices2.comp", "? sawSome : sawBad;", "? sawSome : sawSome;"),
     ("matrices-last-tile-dropped", "flash/tiles.glsl", "for (int tile = begin; tile < end;", "for (int tile = begin; tile + int(tileKeys) < end;"),
-    ("matrices-causal-off-by-one", "flash/tiles.glsl", "key >= rowBegin[r] && key < rowEnd[r]", "key >= rowBegin[r] && key <= rowEnd[r]"),
     ("matrices-nan-not-found", "flash/tiles.glsl", "if (finite != bits) atomicOr(nonFinite[parity], 1u);", ""),
 ]
 
@@ -107,23 +113,24 @@ def run(command, **options):
 
 
 class Copy:
-    """A copy of the tree with a build of the tool alone."""
+    """A copy of the tree with a build of the tool alone, or of the tests too."""
 
-    def __init__(self, number, glslc):
-        self.tree = ROOT / f"build/mutants/{number}"
+    def __init__(self, number, glslc, tests):
+        self.tests = tests
+        self.tree = ROOT / f"build/mutants/{number}{'-tests' if tests else ''}"
         self.build = self.tree / "build"
         files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
         for name in filter(None, files):
-            if name.startswith(("tests/", "bench/", "samples/", "docs/")):
-                continue  # the tool needs none of them
+            if name.startswith(("bench/", "samples/", "docs/")) or (name.startswith("tests/") and not tests):
+                continue  # they are not built
             target = self.tree / name
             target.parent.mkdir(parents=True, exist_ok=True)
             source = (ROOT / name).read_bytes()
             if not target.exists() or target.read_bytes() != source:  # what is the same is not built again
                 target.write_bytes(source)
                 shutil.copymode(ROOT / name, target)
-        configure = ["cmake", "-S", self.tree, "-B", self.build, "-G", "Ninja", "-DVKATTN_BUILD_TESTS=OFF", "-DVKATTN_BUILD_BENCH=OFF",
-                     "-DVKATTN_BUILD_SAMPLES=OFF", "-DVKATTN_INSTALL=OFF"]
+        configure = ["cmake", "-S", self.tree, "-B", self.build, "-G", "Ninja", f"-DVKATTN_BUILD_TESTS={'ON' if tests else 'OFF'}",
+                     "-DVKATTN_BUILD_BENCH=OFF", "-DVKATTN_BUILD_SAMPLES=OFF", "-DVKATTN_INSTALL=OFF"]
         if glslc:
             configure.append(f"-DVulkan_GLSLC_EXECUTABLE={glslc}")
         for command in (configure, self.build_command()):
@@ -132,13 +139,44 @@ class Copy:
                 sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}")
 
     def build_command(self):
-        return ["cmake", "--build", self.build, "--target", "vkattn_tool"]
+        targets = ["vkattn-tests", "vkattn-tests-device"] if self.tests else ["vkattn_tool"]
+        return ["cmake", "--build", self.build, "--target", *targets]
 
-    def conform(self, file, seed):
+    def gtest(self, program, pattern, seed):
+        environment = dict(os.environ, VKATTN_TEST_SEED=str(seed))
+        command = [self.build / "bin" / program, f"--gtest_filter={pattern}", "--gtest_brief=1"]
+        if program == "vkattn-tests-device":
+            command = [self.tree / "tests/device/on_driver.sh", "lavapipe", "/usr/share/vulkan/icd.d/lvp_icd.*.json", *command]
+        return run(command, env=environment)
+
+    def plant_in_host(self, mutation, seed):
+        name, file, old, new, who = mutation
+        part, pattern = who.split(" ", 1)
+        path = self.tree / file
+        text = path.read_text()
+        if text.count(old) != 1:
+            return name, "stale", f"{file} has {text.count(old)} places of: {old}"
+        path.write_text(text.replace(old, new))
+        try:
+            built = run(self.build_command())
+            if built.returncode:
+                return name, "stale", "it does not compile: " + built.stdout[-400:]
+            if part == "conform":
+                tested = self.conform(None, seed, pattern.split(","))
+                return name, "caught" if tested.returncode == 1 else "missed", self.first_failure() if tested.returncode == 1 else ""
+            tested = self.gtest({"tests": "vkattn-tests", "device": "vkattn-tests-device"}[part], pattern, seed)
+            if "PASSED  ] 0 tests" in tested.stdout:
+                return name, "stale", f"no test has a name like {pattern}"
+            first = next((line for line in tested.stdout.splitlines() if "FAILED" in line), tested.stdout[-200:])
+            return name, "caught" if tested.returncode else "missed", first
+        finally:
+            path.write_text(text)
+
+    def conform(self, file, seed, kernels=None):
         environment = dict(os.environ, MESA_SHADER_CACHE_DISABLE="1")
         command = [self.build / "bin/vkattn", "conform", "--quick", "--fail-fast", "--seed", str(seed), "--json", self.tree / "report.json",
-                   "--kernel", ",".join(kernels_of(file))]
-        if needs_mesa(file):
+                   "--kernel", ",".join(kernels or kernels_of(file))]
+        if file and needs_mesa(file):
             manifest = str(MESA / "lavapipe.json")
             environment.update(VK_DRIVER_FILES=manifest, VK_ICD_FILENAMES=manifest)
             command.insert(0, MESA / "run")
@@ -172,36 +210,70 @@ class Copy:
             path.write_text(text)
 
 
+def check(mutations):
+    """Prints those whose text is not there exactly once, and returns how many."""
+    stale = 0
+    for name, file, old, *_ in mutations:
+        path = ROOT / file
+        places = path.read_text().count(old) if path.exists() else 0
+        if places != 1:
+            stale += 1
+            print(f"{name}: {file} has {places} places of: {old}")
+    print(f"{len(mutations) - stale} of {len(mutations)} mutations apply")
+    return stale
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--list", action="store_true", help="print the mutations")
+    parser.add_argument("--check", action="store_true", help="whether each still applies; builds nothing")
+    parser.add_argument("--shaders", action="store_true", help="only those of shaders")
+    parser.add_argument("--host", action="store_true", help="only those of host code")
     parser.add_argument("--jobs", type=int, default=2, help="copies that are built and tested side by side (default 2)")
-    parser.add_argument("--seed", type=int, default=1, help="of conform (default 1)")
+    parser.add_argument("--seed", type=int, default=1, help="of the tests (default 1)")
     arguments = parser.parse_args()
-    known = {mutation[0]: mutation for mutation in MUTATIONS}
-    unknown = [name for name in arguments.names if name not in known]
-    if unknown:
-        parser.error(f"no mutation is named {', '.join(unknown)}: --list prints them")
-    chosen = [known[name] for name in arguments.names] or MUTATIONS
+    shaders = [] if arguments.host else MUTATIONS
+    host = [] if arguments.shaders else host_mutations.MUTATIONS
+    if arguments.names:
+        known = {mutation[0] for mutation in [*shaders, *host]}
+        unknown = [name for name in arguments.names if name not in known]
+        if unknown:
+            parser.error(f"no mutation is named {', '.join(unknown)}: --list prints them")
+        shaders, host = ([each for each in list_ if each[0] in arguments.names] for list_ in (shaders, host))
+    if arguments.check:
+        return 1 if check([(name, f"shaders/{file}", old) for name, file, old, _ in shaders] + host) else 0
     if arguments.list:
-        for name, file, old, new in chosen:
-            print(f"{name}  {file}\n    {old!r}\n    {new!r}")
+        for name, file, old, new, *who in [*shaders, *host]:
+            print(f"{name}  {file}  {' '.join(who)}\n    {old!r}\n    {new!r}")
         return 0
-    if any(needs_mesa(file) for _, file, _, _ in chosen) and not (MESA / "run").exists():
+    if any(needs_mesa(mutation[1]) for mutation in shaders) and not (MESA / "run").exists():
         sys.exit(f"{MESA.relative_to(ROOT)} is missing: run scripts/test.sh once, which fetches it, or name mutations of other shaders")
+    results = []
+    for chosen, tests in ((shaders, False), (host, True)):
+        if chosen:
+            results += plant_all(chosen, tests, arguments)
+    caught = results.count("caught")
+    print(f"mutation score: {caught} of {len(results)} caught ({100 * caught / len(results):.0f}%), {results.count('missed')} missed, "
+          f"{results.count('stale')} no longer apply")
+    return 0 if caught == len(results) else 1
+
+
+def plant_all(chosen, tests, arguments):
     glslc = ROOT / "build/toolchain/bin/glslc"
     copies = queue.Queue()
     start = time.monotonic()
     for number in range(min(arguments.jobs, len(chosen))):
-        copies.put(Copy(number, glslc if glslc.exists() else None))
-    print(f"copies built in {time.monotonic() - start:.0f} s; {len(chosen)} mutations, seed {arguments.seed}", flush=True)
+        copies.put(Copy(number, glslc if glslc.exists() else None, tests))
+    what = "host code" if tests else "shaders"
+    print(f"copies built in {time.monotonic() - start:.0f} s; {len(chosen)} mutations of {what}, seed {arguments.seed}", flush=True)
 
     def plant(mutation):
         copy = copies.get()
         begun = time.monotonic()
         try:
-            return *copy.plant(mutation, arguments.seed), time.monotonic() - begun
+            planted = copy.plant_in_host(mutation, arguments.seed) if tests else copy.plant(mutation, arguments.seed)
+            return *planted, time.monotonic() - begun
         finally:
             copies.put(copy)
 
@@ -210,10 +282,7 @@ def main():
         for name, verdict, detail, seconds in pool.map(plant, chosen):
             results.append(verdict)
             print(f"{verdict:7} {seconds:4.0f} s  {name:38} {detail.strip()[:160]}", flush=True)
-    caught = results.count("caught")
-    print(f"mutation score: {caught} of {len(results)} caught ({100 * caught / len(results):.0f}%), {results.count('missed')} missed, "
-          f"{results.count('stale')} no longer apply")
-    return 0 if caught == len(results) else 1
+    return results
 
 
 if __name__ == "__main__":

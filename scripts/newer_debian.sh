@@ -24,8 +24,8 @@ fetch_newer() {
         -o Dir::Cache::PkgCache=pkgcache.bin -o Dir::Cache::SrcPkgCache=srcpkgcache.bin -o APT::Sandbox::User=root
         -o APT::Update::Error-Mode=any -o Acquire::Check-Valid-Until=false -o Acquire::Languages=none -o Acquire::Retries=2
         -o Acquire::http::Timeout=30)
-    if ! { "${apt[@]}" update && "${apt[@]}" --no-install-recommends --download-only install "$@"; } >setup.log 2>&1; then
-        why="$suite: $(grep '^E: ' setup.log | head -n 1) (setup.log)"
+    if ! { "${apt[@]}" update && "${apt[@]}" --no-install-recommends --download-only install "$@"; } >"$setup_log" 2>&1; then
+        why="$suite: $(grep '^E: ' "$setup_log" | head -n 1) ($setup_log)"
         return 1
     fi
     for package in "$state"/archives/*.deb; do

@@ -1,28 +1,49 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests: on every Vulkan driver that is present, under the validation layer, and once more, on one driver, with
-# AddressSanitizer and UndefinedBehaviorSanitizer, the CPU's kernels also with ThreadSanitizer and under an emulator of ARM.   --quick leaves
-# these out. `vkattn conform` tests the kernels on each driver, those on matrix units on a newer Mesa, fetched for it; its reports are left in
-# build/conform/.   --drivers all   runs all the rest there too, and conform on lavapipe with 16 lanes (scripts/drivers_table.sh then writes
-# the table of docs/drivers.md).
-set -euo pipefail
+# Sets up, builds and tests.
+#   scripts/test.sh                    what a change needs before it is pushed: minutes
+#   scripts/test.sh --all              that and every other part: every driver, whole sweeps, sanitizers, fuzzing, all host projects: hours
+#   scripts/test.sh --all --part NAME  one part of --all alone (may be given again)
+#   scripts/test.sh --list-parts       what there is
+# A part that fails does not keep the others from running. The end says how long each took, and what was left out. Exit status 1 where a part
+# has failed. `vkattn conform` leaves its reports in build/conform/ (those of the default run in build/conform/default/).
+set -uo pipefail
 . "$(dirname "$0")/setup.sh"
 
-usage="usage: $0 [--quick] [--drivers default|all]"
+usage="usage: $0 [--all [--part NAME]...] [--list-parts]"
 wrong() {
     printf '%s: %s\n%s\n' "$0" "$1" "$usage" >&2
     exit 2
 }
-quick=
-drivers=default
+
+# Name | what it is. Each of them takes at most about 14 minutes on two cores, its build included (.ci/run).
+parts="default        | unit, contract and command-line tests, conform --quick, device tests on lavapipe, the main host projects
+conform        | conform, every check, on lavapipe
+drivers        | conform --quick with every kernel on the other drivers, and on lavapipe with 4 and 16 lanes
+device         | device, validation and command-line tests on every driver; accesses out of range
+host           | unit, contract, command-line and fault tests over their whole sweeps
+fuzz           | every fuzz target, with clang's sanitizers
+embed          | every host project
+tools          | the bench, the compilers of vendors against bench/results/compile, AArch64 under emulation
+address        | unit, contract and command-line tests with AddressSanitizer and UndefinedBehaviorSanitizer
+address-device | conform and device tests with the same, on lavapipe
+thread         | threads with ThreadSanitizer"
+names=$(echo "$parts" | sed 's/ *|.*//')
+
+all=
+chosen=
 while [ $# -gt 0 ]; do
     case $1 in
-    --quick) quick=1 ;;
-    --drivers)
-        [ $# -gt 1 ] || wrong "--drivers needs a value: default or all"
-        drivers=$2
+    --all) all=1 ;;
+    --part)
+        [ $# -gt 1 ] || wrong "--part needs a value; --list-parts prints what there is"
+        echo "$names" | grep -qxF -- "$2" || wrong "there is no part '$2'; --list-parts prints what there is"
+        chosen="$chosen $2"
         shift
         ;;
-    --drivers=*) drivers=${1#*=} ;;
+    --list-parts)
+        echo "$parts"
+        exit
+        ;;
     -h | --help)
         echo "$usage"
         exit
@@ -31,10 +52,9 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-case $drivers in
-default | all) ;;
-*) wrong "--drivers is '$drivers', expected default or all" ;;
-esac
+[ -z "$chosen" ] || [ -n "$all" ] || wrong "--part names a part of --all"
+[ -n "$chosen" ] || chosen=default
+[ -z "$all" ] || [ "$chosen" != default ] || chosen=$names
 
 # SwiftShader, a second software Vulkan driver, comes inside chromium-common: unpacked beside the build, not installed.
 swiftshader() {
@@ -42,19 +62,25 @@ swiftshader() {
     [ ! -e "$folder/swiftshader.json" ] || return 0
     command -v apt-get >/dev/null || { echo "SwiftShader is skipped: no apt-get"; return 0; }
     rm -rf "$folder/package" && mkdir -p "$folder/package"
-    if (cd "$folder/package" && { apt-get -q download chromium-common || { apt-get -q update && apt-get -q download chromium-common; }; }) >setup.log 2>&1; then
+    if (cd "$folder/package" && { apt-get -q download chromium-common || { apt-get -q update && apt-get -q download chromium-common; }; }) >"$setup_log" 2>&1; then
         dpkg --fsys-tarfile "$folder"/package/*.deb | tar -x -C "$folder" --strip-components=4 ./usr/lib/chromium/libvk_swiftshader.so &&
             printf '{"file_format_version":"1.0.1","ICD":{"api_version":"1.3.0","library_path":"%s"}}\n' "$folder/libvk_swiftshader.so" >"$folder/swiftshader.json"
     else
-        echo "SwiftShader is skipped: its package could not be downloaded (setup.log)"
+        echo "SwiftShader is skipped: its package could not be downloaded ($setup_log)"
     fi
     rm -rf "$folder/package"
 }
 
-# ctest FOLDER [ARGUMENT...], and then what ctest hides of tests that passed or were skipped: drivers, cases, pipelines and seconds compiling, faults, why a test was skipped.
+# run_tests FOLDER [ARGUMENT...]: ctest, and then what ctest hides of tests that passed or were skipped: drivers, cases, pipelines and seconds
+# compiling, faults, why a test was skipped. One test more than there are cores: some of them wait for a hang.
 run_tests() {
     local status=0
-    ctest --test-dir "$1" --output-on-failure -j "$(nproc)" "${@:2}" || status=$?
+    if [ -n "$fetching" ]; then
+        wait "$fetching"
+        cat build/drivers/fetch.log
+        fetching=
+    fi
+    ctest --test-dir "$1" --output-on-failure -j "$(($(nproc) + 1))" --no-tests=error "${@:2}" || status=$?
     awk '/ Test: / { name = $NF; skipped = 0 }
          skipped { $0 = "skipped: " $0; skipped = 0 }
          /: Skipped$/ { skipped = 1; next }
@@ -63,36 +89,121 @@ run_tests() {
 }
 
 export VKATTN_TEST_SEED=${VKATTN_TEST_SEED:-$((RANDOM * 32768 + RANDOM))}
-echo "seed $VKATTN_TEST_SEED (repeat with VKATTN_TEST_SEED=$VKATTN_TEST_SEED $0)"
 strict=
 [ -z "${CI:-}" ] || strict=-DVKATTN_WERROR=ON
 
-packages $build_packages $test_packages
-[ -n "$quick" ] || packages g++-aarch64-linux-gnu qemu-user
-newer_glslc
-newer_lavapipe
-if [ "$drivers" = all ] && [ ! -e build/drivers/mesa/lavapipe.json ]; then
-    echo "--drivers all wants it: stopped" >&2
-    exit 1
-fi
-swiftshader
-build build all -DVKATTN_BUILD_TESTS=ON $strict
-leave_out='^(conform\.lavapipe16|(device|run)\.lavapipe-new)$'
-[ "$drivers" = default ] || leave_out='^$'
-run_tests build -E "$leave_out${quick:+|^neon$}"
+# What the tests of build/ are; not the bench, nor what fuzzing needs.
+test_targets="vkattn-tests vkattn-tests-device vkattn-tests-threads vkattn-embed-rhi vkattn_sample_denoise vkattn_sample_embed"
 
-if [ -z "$quick" ]; then
-    echo "== again with AddressSanitizer and UndefinedBehaviorSanitizer =="
-    build build/sanitize all -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo -DVKATTN_BUILD_BENCH=OFF \
+# The host projects are of the default run where what they look at has changed.
+changed_packaging() {
+    git rev-parse -q --verify origin/main >/dev/null 2>&1 || { left_out="$left_out, the other host projects (there is no origin/main to compare with)"; return 1; }
+    git diff --quiet origin/main -- cmake packaging tests/embed include || return 0
+    left_out="$left_out, the other host projects (cmake, packaging, tests/embed and include are those of origin/main)"
+    return 1
+}
+
+build_tests() {
+    build build "$test_targets" -DVKATTN_BUILD_TESTS=ON $strict
+}
+left_out=
+part_default() {
+    build_tests || return 1
+    local status=0
+    run_tests build -LE '^nightly$' || status=$?
+    if changed_packaging; then
+        echo "-- packaging differs from origin/main: the other host projects too --"
+        run_tests build -L '^embed$' || status=$?
+    fi
+    return $status
+}
+part_conform() { build_tests && run_tests build -L '^part\.conform$'; }
+part_drivers() { build_tests && run_tests build -L '^part\.drivers$'; }
+part_device() { build_tests && run_tests build -L '^(device|validation|run|part\.device)$'; }
+# KillTest moves with what else the machine does: with the others of its program.
+part_host() { build_tests && run_tests build -LE '^(nightly|device|validation|run|conform|embed)$'; }
+part_fuzz() {
+    packages clang libclang-rt-dev || return 1
+    build build "$test_targets vkattn_fuzz" -DVKATTN_BUILD_TESTS=ON $strict && run_tests build -L '^fuzz$'
+}
+part_embed() {
+    packages clang || return 1
+    build_tests && run_tests build -L '^embed$'
+}
+part_tools() {
+    packages g++-aarch64-linux-gnu qemu-user googletest || return 1
+    build build "$test_targets vkattn-bench vkattn-bench-test" -DVKATTN_BUILD_TESTS=ON $strict && run_tests build -L '^part\.tools$'
+}
+# What is instrumented is the same on every driver: one will do; of the sweeps a part. How files survive SIGKILL has nothing to do with it.
+sanitized() {
+    build build/sanitize "$1" -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo -DVKATTN_BUILD_BENCH=OFF \
         "-DVKATTN_DRIVERS_FOLDER=$PWD/build/drivers" $strict
-    # What is instrumented is the same on every driver: one will do; of the cases of each set of vector instructions, some. How files survive
-    # SIGKILL has nothing to do with it.
-    VKATTN_TEST_ONE_CASE_IN=4 run_tests build/sanitize -E '(lavapipe4|lavapipe16|lavapipe-new|swiftshader)$|^cli\.KillTest'
-
-    echo "== the CPU's threads with ThreadSanitizer =="
-    build build/thread vkattn-tests-unit -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo $strict
+}
+part_address() {
+    sanitized "vkattn-tests vkattn-tests-threads vkattn-embed-rhi vkattn_sample_denoise vkattn_sample_embed" &&
+        VKATTN_TEST_EXTENT=default run_tests build/sanitize -LE '^(nightly|device|validation|conform|faults)$' -E '^KillTest|^vkattn-tests-device'
+}
+part_address-device() {
+    sanitized "vkattn-tests vkattn-tests-device" &&
+        VKATTN_TEST_EXTENT=default run_tests build/sanitize -L '^(device|validation|conform|faults)$' -LE '^nightly$' -E '(lavapipe4|lavapipe-new|swiftshader)$'
+}
+part_thread() {
+    build build/thread "vkattn-tests vkattn-tests-threads" -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        -DVKATTN_BUILD_BENCH=OFF -DVKATTN_BUILD_SAMPLES=OFF $strict || return 1
     # Newer kernels shuffle addresses further than older versions of it can map.
-    fixed=
+    local fixed= status=0
     ! setarch -R true 2>/dev/null || fixed="setarch -R"
-    VKATTN_TEST_ONE_CASE_IN=16 VKATTN_TEST_CASES=20 $fixed ./build/thread/bin/vkattn-tests-unit --gtest_brief=1 --gtest_filter='CpuPool*:*CpuKernels*'
+    $fixed ./build/thread/bin/vkattn-tests-threads || status=$?
+    VKATTN_TEST_ONE_CASE_IN=16 VKATTN_TEST_CASES=20 $fixed ./build/thread/bin/vkattn-tests --gtest_brief=1 --gtest_filter='CpuPool*:*CpuKernels*' || status=$?
+    return $status
+}
+
+echo "seed $VKATTN_TEST_SEED (repeat with VKATTN_TEST_SEED=$VKATTN_TEST_SEED)"
+seconds() {
+    date +%s
+}
+began=$(seconds)
+table=
+passed=0
+failed=0
+# note NAME STATUS SECONDS
+note() {
+    local result=passed
+    [ "$2" = 0 ] || result=FAILED
+    table="$table$(printf '%-16s %-7s %5s s' "$1" "$result" "$3")"$'\n'
+}
+packages $build_packages $test_packages
+status=$?
+newer_glslc
+# Drivers while the compiler works: run_tests waits for them.
+mkdir -p build/drivers
+{
+    setup_log=setup_drivers.log
+    newer_lavapipe
+    swiftshader
+} >build/drivers/fetch.log 2>&1 &
+fetching=$!
+note "(packages)" $status $(($(seconds) - began))
+for name in $chosen; do
+    echo "== $name: $(echo "$parts" | sed -n "s/^$name *| //p") =="
+    start=$(seconds)
+    extent=full
+    [ "$name" != default ] || extent=default
+    status=0
+    VKATTN_TEST_EXTENT=$extent part_"$name" </dev/null || status=$?
+    note "$name" $status $(($(seconds) - start))
+    if [ $status = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+done
+
+echo
+echo "$table"
+if [ "$chosen" = default ]; then
+    echo "left out: whole sweeps, SwiftShader and the newer Mesa beyond conform, sanitizers, fuzzing beyond the seeds, the bench, vendors' compilers, AArch64$left_out"
+    echo "all of it: scripts/test.sh --all; a part of it: --all --part NAME, of" $names
+elif [ -n "${names//$'\n'/ }" ] && [ "$(echo $chosen)" != "$(echo $names)" ]; then
+    for name in $names; do
+        case " $(echo $chosen) " in *" $name "*) ;; *) echo "left out: $name" ;; esac
+    done
 fi
+echo "parts: $passed passed, $failed failed, in $(($(seconds) - began)) s"
+[ $failed = 0 ]

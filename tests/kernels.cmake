@@ -11,14 +11,14 @@ list(APPEND core -DCMAKE_C_COMPILER=${c} -DCMAKE_CXX_COMPILER=${cxx} -DVulkan_IN
 
 # configure(glslc): sets `summary`, and `absent`, the modules that are embedded as such.
 function(configure glslc)
-  execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${BINARY}/build ${core} -DVulkan_GLSLC_EXECUTABLE=${glslc}
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${BINARY}/build ${core} -DVulkan_GLSLC_EXECUTABLE=${glslc} "-DVKATTN_KERNELS=${kernels}"
     RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE error)
   string(REGEX MATCH "vkattn kernels: [^\n]*" summary "${output}")
   if(NOT status EQUAL 0 OR NOT summary)
     message(FATAL_ERROR "configuring with ${glslc} ended with ${status} and said:\n${output}${error}")
   endif()
   file(STRINGS ${BINARY}/build/src/shader_bank.cpp lines REGEX "{nullptr, 0}, {nullptr, 0}")
-  list(TRANSFORM lines REPLACE "^.* shader_([a-z0-9_]*) = .*$" "\\1")
+  list(TRANSFORM lines REPLACE "^.* // ([a-z0-9_]*)$" "\\1")
   set(summary "${summary}" PARENT_SCOPE)
   set(absent "${lines}" PARENT_SCOPE)
 endfunction()
@@ -74,6 +74,7 @@ function(calls count)
   endif()
 endfunction()
 
+set(kernels all)
 set(khr GL_KHR_cooperative_matrix)
 set(nv GL_NV_cooperative_matrix2)
 set(bf GL_EXT_bfloat16)
@@ -96,6 +97,29 @@ expect("${khr};${bf}" ", flash_coopmat (f16, bf16); left out" "flash_coopmat2 [(
 pretend(1.4 ${khr} ${nv} ${bf})
 configure(${BINARY}/glslc)
 expect("${khr};${nv};${bf}" ", flash_coopmat (f16, bf16), flash_coopmat2 (f16, bf16) " "")
+
+# Kernels that are not asked for: their modules are absent, but those that another kernel needs too.
+# chosen(kernels said absent...): what VKATTN_KERNELS makes of it.
+function(chosen kernels said)
+  configure(${BINARY}/glslc)
+  if(NOT summary STREQUAL "vkattn kernels: ${said}" OR NOT "${absent}" STREQUAL "${ARGN}")
+    message(FATAL_ERROR "VKATTN_KERNELS=${kernels}: expected '${said}' without '${ARGN}', but '${absent}' are absent, and CMake said:\n${summary}")
+  endif()
+endfunction()
+set(lanes flash_plain flash_plain_subgroups flash flash_subgroups)
+set(matrices flash_coopmat_f16 flash_coopmat_bf16)
+set(matrices2 flash_coopmat2_f16 flash_coopmat2_bf16)
+chosen("staged" "staged; not in VKATTN_KERNELS: flash, decode, flash_coopmat, flash_coopmat2" options combine ${lanes} ${matrices} ${matrices2})
+chosen("decode" "staged, decode; not in VKATTN_KERNELS: flash, flash_coopmat, flash_coopmat2" ${matrices} ${matrices2})
+chosen("flash;flash_coopmat2" "staged, flash, flash_coopmat2 (f16, bf16); not in VKATTN_KERNELS: decode, flash_coopmat" ${matrices})
+chosen("flash_coopmat" "staged, flash_coopmat (f16, bf16); not in VKATTN_KERNELS: flash, decode, flash_coopmat2" ${lanes} ${matrices2})
+chosen("all" "staged, flash, decode, flash_coopmat (f16, bf16), flash_coopmat2 (f16, bf16)")
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${BINARY}/build ${core} -DVKATTN_KERNELS=flash,decode RESULT_VARIABLE status
+  OUTPUT_QUIET ERROR_VARIABLE error)
+string(REGEX REPLACE "[ \n]+" " " error "${error}")
+if(status EQUAL 0 OR NOT error MATCHES "there is no kernel 'flash,decode'; expected `all`, or a list of flash, decode, flash_coopmat")
+  message(FATAL_ERROR "VKATTN_KERNELS=flash,decode must be refused. It ended with ${status} and said:\n${error}")
+endif()
 
 # Real ones: by the version, not by the probes.
 foreach(glslc IN LISTS GLSLC)

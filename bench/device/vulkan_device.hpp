@@ -52,7 +52,8 @@ class VulkanDevice {
     [[nodiscard]] const VkPhysicalDeviceFeatures2 *features() const { return hasFeatures_ ? &features_ : nullptr; } // enabled ones
     // For a vkattn context on it. The device and `tuning` outlive its use.
     [[nodiscard]] vkattn_host host(const std::string &tuning) const;
-    [[nodiscard]] VkCommandBuffer startRecording(); // the one command buffer, empty; never submitted
+    [[nodiscard]] VkCommandBuffer startRecording(); // the one command buffer, empty
+    void submitRecorded();                          // and waits for its end
     [[nodiscard]] VkPipeline makePipeline(std::span<const uint32_t> spirv, std::span<const uint32_t> constants); // with ids from 0 on
     void reserve(Buffer &buffer, uint64_t bytes); // device-local, zeroed; what it held before is lost
     void release(Buffer &buffer);

@@ -10,13 +10,6 @@
 namespace vkattn::bench {
 namespace {
 
-constexpr Kernel kernels[] = {{"auto", VKATTN_KERNEL_AUTO},
-                              {"staged", VKATTN_KERNEL_STAGED},
-                              {"flash", VKATTN_KERNEL_FLASH},
-                              {"decode", VKATTN_KERNEL_DECODE},
-                              {"flash_coopmat", VKATTN_KERNEL_FLASH_COOPMAT},
-                              {"flash_coopmat2", VKATTN_KERNEL_FLASH_COOPMAT2}};
-
 double medianOf(std::vector<double> values) {
     std::sort(values.begin(), values.end());
     const size_t middle = values.size() / 2;
@@ -70,15 +63,20 @@ bool run(Runtime &runtime, const vkattn_problem &problem, const Operands &operan
 } // namespace
 
 Kernel kernelNamed(const std::string &name) {
-    for (const Kernel &kernel : kernels)
+    for (const Kernel &kernel : kernelTable())
         if (name == kernel.name) return kernel;
     std::vector<std::string> names;
-    for (const Kernel &kernel : kernels) names.emplace_back(kernel.name);
+    for (const Kernel &kernel : kernelTable()) names.emplace_back(kernel.name);
     throw Failure("--kernel: there is no kernel '" + name + "', expected " + join(names, ", ") + ", or several with commas");
 }
 
 std::span<const Kernel> kernelTable() {
-    return kernels;
+    static const std::vector<Kernel> table = [] {
+        std::vector<Kernel> all = {{vkattnKernelName(VKATTN_KERNEL_AUTO), VKATTN_KERNEL_AUTO}};
+        for (const vkattn_kernel kernel : KernelList()) all.push_back({vkattnKernelName(kernel), kernel});
+        return all;
+    }();
+    return table;
 }
 
 Measurement measure(Runtime &runtime, Peaks *peaks, const Shape &shape, const Kernel &kernel, const MeasureOptions &options) {

@@ -45,7 +45,7 @@ if(NOT svg MATCHES "^<svg .*</svg>\n$" OR NOT svg MATCHES "Other, with a comma")
   message(FATAL_ERROR "sweep.svg: ${svg}")
 endif()
 
-# What the device does at best, and what recording costs.
+# What the device does at best, what recording costs, and compiling.
 if(NOT DEVICE STREQUAL "cpu")
   run(--ceilings --csv ceilings.csv)
   file(STRINGS ${FOLDER}/ceilings.csv lines)
@@ -65,6 +65,13 @@ if(NOT DEVICE STREQUAL "cpu")
     message(FATAL_ERROR "record.csv: ${line}")
   endif()
   file(REMOVE ${FOLDER}/record.csv)
+  run(--compile-times --head-dims 8 --kernel staged,decode --csv compile_times.csv)
+  file(STRINGS ${FOLDER}/compile_times.csv lines)
+  if(NOT lines MATCHES ",device,decode,decode-gqa,f16,8,all,flash[a-z_0-9]*,[0-9.]+;" OR NOT lines MATCHES ",staged,prefill,f32,8,,values,[0-9.]+;" OR
+      NOT output MATCHES "the slowest of each kernel:\n  decode, device +[0-9.]+ s")
+    message(FATAL_ERROR "compile_times.csv: ${lines}\n${output}")
+  endif()
+  file(REMOVE ${FOLDER}/compile_times.csv)
 endif()
 
 file(STRINGS ${FOLDER}/rows.csv lines)

@@ -100,7 +100,8 @@ typedef struct vkattn_layout {
     uint64_t offsetElems;
 } vkattn_layout;
 
-/* Every operand has one role; bindings are given by role, in any order. */
+/* Every operand has one role; bindings are given by role, in any order. Tensors have the values from 0 to 31, small arrays those from 32
+ * to 63, so that a new operand renumbers none. */
 typedef enum vkattn_role {
     VKATTN_Q = 0,        /* read   [batch, heads, queryTokens, headDim] */
     VKATTN_K = 1,        /* read   [batch, kvHeads, keyTokens, headDim]; kvHeads divides heads */
@@ -112,19 +113,22 @@ typedef enum vkattn_role {
     VKATTN_MASK = 7,     /* read   bool8, each extent that of the weights or 1; 0 hides; optional */
     VKATTN_BIT_MASK = 8, /* read   bits32 [batch, heads, queryTokens, ceil(keyTokens / 32)], the first three broadcast where 1; optional,
                             and not together with VKATTN_MASK; strides count words, bits past keyTokens are ignored */
-    /* Small arrays, tightly packed, without a layout: listed in presentRoles where they will be bound. */
-    VKATTN_KEY_LENGTHS = 9,   /* read   u32[batch]; clamped to keyTokens; not with ragged batches */
-    VKATTN_CU_SEQ_Q = 10,     /* read   u32[sequences + 1]; together with VKATTN_CU_SEQ_K */
-    VKATTN_CU_SEQ_K = 11,     /* read   u32[sequences + 1] */
-    VKATTN_DOC_IDS_Q = 12,    /* read   u32[batch][queryTokens], ragged: u32[q.extent[2]]; together with VKATTN_DOC_IDS_K: a query sees
+    /* Small arrays, tightly packed, without a layout: VKATTN_PRESENT(role) in presentRoles where they will be bound. */
+    VKATTN_KEY_LENGTHS = 32,   /* read   u32[batch]; clamped to keyTokens; not with ragged batches */
+    VKATTN_CU_SEQ_Q = 33,     /* read   u32[sequences + 1]; together with VKATTN_CU_SEQ_K */
+    VKATTN_CU_SEQ_K = 34,     /* read   u32[sequences + 1] */
+    VKATTN_DOC_IDS_Q = 35,    /* read   u32[batch][queryTokens], ragged: u32[q.extent[2]]; together with VKATTN_DOC_IDS_K: a query sees
                                  only keys of its own document */
-    VKATTN_DOC_IDS_K = 13,    /* read   u32[batch][keyTokens], ragged: u32[k.extent[2]] */
-    VKATTN_SINKS = 14,        /* read   f32[heads]: a logit that takes part in the softmax and has no value; -inf is none */
-    VKATTN_ALIBI_SLOPES = 15, /* read   f32[heads] */
-    VKATTN_WORKSPACE = 16,    /* Vulkan only: scratch memory, read and written */
-    VKATTN_ROLE_COUNT = 17,
+    VKATTN_DOC_IDS_K = 36,    /* read   u32[batch][keyTokens], ragged: u32[k.extent[2]] */
+    VKATTN_SINKS = 37,        /* read   f32[heads]: a logit that takes part in the softmax and has no value; -inf is none */
+    VKATTN_ALIBI_SLOPES = 38, /* read   f32[heads] */
+    VKATTN_WORKSPACE = 64,    /* Vulkan only: scratch memory, read and written */
+    VKATTN_ROLE_LIMIT = 65,   /* every role is less: the length of an array by role, whatever operands are added */
     VKATTN_ROLE_MAX = 0x7fffffff
 } vkattn_role;
+
+/* The bit of a small array in vkattn_problem::presentRoles. */
+#define VKATTN_PRESENT(role) (1u << ((uint32_t)(role) - (uint32_t)VKATTN_KEY_LENGTHS))
 
 typedef enum vkattn_flag_bits {
     VKATTN_CAUSAL = 1,         /* hide keys after the query's own position i' */
@@ -136,7 +140,8 @@ typedef enum vkattn_flag_bits {
     VKATTN_FLAGS_MAX = 0x7fffffff
 } vkattn_flag_bits;
 
-/* Which Vulkan kernel computes. Part of no result; the CPU ignores it. For comparison, tests and measurement. */
+/* Which Vulkan kernel computes. Part of no result; the CPU ignores it. For comparison, tests and measurement. Values are less than 16;
+ * which of them are kernels, the Vulkan library says (vkattnKernels in vkattn.h). */
 typedef enum vkattn_kernel {
     VKATTN_KERNEL_AUTO = 0,   /* the planner chooses; vkattnExplain says why */
     VKATTN_KERNEL_STAGED = 1, /* scores, softmax and values as separate dispatches; the only one that writes weights */
@@ -145,7 +150,6 @@ typedef enum vkattn_kernel {
     VKATTN_KERNEL_FLASH_COOPMAT = 4,  /* flash on matrix units, VK_KHR_cooperative_matrix; q, k and v all f16 or all bf16. Probabilities are
                                          rounded to that type for the second product (docs/numerics.md, u_P) */
     VKATTN_KERNEL_FLASH_COOPMAT2 VKATTN_EXPERIMENTAL = 5, /* the same with VK_NV_cooperative_matrix2: the softmax stays in the matrices */
-    VKATTN_KERNEL_COUNT = 6,
     VKATTN_KERNEL_MAX = 0x7fffffff
 } vkattn_kernel;
 
@@ -163,7 +167,7 @@ typedef struct vkattn_problem {
     float softcap;                                   /* 0 = none; else finite and at least 2^-126 */
     int32_t windowLeft;                              /* with VKATTN_WINDOW: >= -1; -1 = open on that side; otherwise 0 */
     int32_t windowRight;
-    uint32_t presentRoles; /* 1 << role for each of VKATTN_KEY_LENGTHS to VKATTN_ALIBI_SLOPES that will be bound */
+    uint32_t presentRoles; /* VKATTN_PRESENT(role) of each small array that will be bound */
     uint32_t sequences;    /* ragged batches: how many; otherwise 0 */
     uint32_t maxSeqQ;      /* ragged batches: most queries and keys that a sequence has, at most the totals; 0 = the totals */
     uint32_t maxSeqK;

@@ -8,7 +8,7 @@
  *   vkattnCreateContext   once per device, from your handles
  *   vkattnImportCache     pipelines of an earlier run (vkattnExportCache)
  *   vkattnQuery           how large a workspace, which kernel, or unsupported and why
- *   vkattnExplain         the same in detail, from caps alone: why this kernel and not the others
+ *   vkattnExplain         the same in detail, from caps alone; vkattnExplainKernel: why not another kernel
  *   vkattnPrewarm         compile the pipelines a problem needs, on any thread
  *   vkattnRecord          append the dispatches, or one slice of them, to a command buffer
  *   vkattnListDispatches  the same dispatches as plain data, for engines that issue commands through a layer of their own
@@ -162,12 +162,13 @@ typedef struct vkattn_requirements {
     uint32_t chunkCount;               /* pieces the problem was cut into to meet limits; 1 = whole, 0 = nothing to compute */
     uint64_t workspaceBytes;           /* 0: none needed */
     uint64_t workspaceAlignment;       /* of the binding's offset, bytes */
-    const char *kernelName;            /* static storage */
+    const char *kernelName;            /* as vkattnKernelName says */
     uint64_t persistentWorkspaceBytes; /* with slices: from the workspace's start, kept from the first slice to the last; 0: none */
     uint32_t maxSlices;                /* so many slices have work at most; those of a larger sliceCount that have none record nothing */
     /* How far the kernel rounds the weights that it multiplies values with, for vkattnCpuVerify (docs/numerics.md, u_P): relative, and
        absolute for tiny ones. 0: not beyond f32. */
     float probabilityUnit, probabilityFloor;
+    vkattn_kernel kernel; /* which computes; never AUTO */
 } vkattn_requirements;
 
 typedef struct vkattn_binding {
@@ -238,10 +239,24 @@ VKATTN_API vkattn_result vkattnPhysicalDeviceCaps(const vkattn_physical_device *
  * vkattn_host::capsLimit it makes any device the weakest. Set out->structSize first. Pure; any thread. Errors: INVALID_ARGUMENT. */
 VKATTN_API vkattn_result vkattnMinimumCaps(vkattn_caps *out, vkattn_diagnostic *why);
 
-/* The library's kernels, by index from 0: sets *name (static storage) and returns VKATTN_OK where a device with these caps can run it,
- * UNSUPPORTED with the reason where it cannot, INVALID_ARGUMENT past the last kernel (*name untouched). Where it can run some problems
- * only, VKATTN_OK, and *why says which; why->message is empty where it can run all. */
-VKATTN_API vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why);
+/* The kernels of this library, VKATTN_KERNEL_STAGED first: writes at most `capacity` of them to `out` and returns how many
+ * there are. AUTO is none of them. Pure; any thread. */
+VKATTN_API uint32_t vkattnKernels(vkattn_kernel *out, uint32_t capacity);
+/* "staged", "flash", ..., and "auto" for VKATTN_KERNEL_AUTO: static storage. NULL for a value that is no kernel. */
+VKATTN_API const char *vkattnKernelName(vkattn_kernel kernel);
+
+typedef enum vkattn_kernel_trait_bits {
+    VKATTN_KERNEL_TRAIT_WEIGHTS = 1,      /* takes problems with VKATTN_WEIGHTS */
+    VKATTN_KERNEL_TRAIT_MATRIX_UNITS = 2, /* runs on matrix units: q, k and v all f16 or all bf16; a self-test should come before */
+    VKATTN_KERNEL_TRAIT_MAX = 0x7fffffff
+} vkattn_kernel_trait_bits;
+/* vkattn_kernel_trait_bits; 0 for AUTO and for a value that is no kernel. */
+VKATTN_API uint32_t vkattnKernelTraits(vkattn_kernel kernel);
+
+/* VKATTN_OK where a device with these caps can run the kernel, UNSUPPORTED with the reason where the device cannot,
+ * INVALID_ARGUMENT for AUTO and for a value that is no kernel. Where the kernel can run some problems only, VKATTN_OK, and *why says
+ * which; why->message is empty where the kernel can run all. */
+VKATTN_API vkattn_result vkattnKernelSupport(const vkattn_caps *caps, vkattn_kernel kernel, vkattn_diagnostic *why);
 
 /* Creates a context on your device. *out is NULL on failure. Allocates host memory through host->allocator; the only Vulkan
  * objects are descriptor set layouts, pipeline layouts and a pipeline cache, later pipelines, shader modules and imported caches. Errors:
@@ -264,7 +279,7 @@ VKATTN_API vkattn_result vkattnQuery(vkattn_context context, const vkattn_proble
 typedef struct vkattn_explanation {
     uint32_t structSize;
     vkattn_kernel kernel;      /* never AUTO */
-    const char *kernelName;    /* static storage */
+    const char *kernelName;    /* as vkattnKernelName says */
     const char *form;          /* e.g. "rows in lanes", static storage; empty where the kernel has one form only */
     uint32_t rowsPerWorkgroup; /* of the main dispatches, and likewise the following */
     uint32_t keysPerStep;
@@ -285,8 +300,12 @@ typedef struct vkattn_explanation {
     double largestSlice;               /* its share of the work, by the planner's estimate: near 1 / sliceCount */
     float probabilityUnit;             /* as in vkattn_requirements, and likewise the next */
     float probabilityFloor;
-    char choice[508];                        /* UTF-8, zero-terminated: why this kernel */
-    char rejected[VKATTN_KERNEL_COUNT][252]; /* by vkattn_kernel: why not taken; empty for the chosen one and AUTO */
+    char choice[508]; /* UTF-8, zero-terminated: why this kernel */
+    /* What the main pipeline costs to compile: operations of a lane with its loops unrolled, for the types and options that take most; 0 on
+     * matrix units, where there is no estimate. Software drivers compile at the first dispatch, about 1 s for every 1000. */
+    uint64_t compileOperations;
+    uint64_t compileLimit;         /* what a built-in tile may have on such a device; rows of a tuning file may have more */
+    uint64_t passedOverOperations; /* of the tile that would come first for these dims and is over the limit; 0: the first is taken */
 } vkattn_explanation;
 
 /* How plans that need no context are made. NULL or zero is the default. The bytes are read during the call only. */
@@ -303,6 +322,13 @@ typedef struct vkattn_plan_options {
  * INVALID_ARGUMENT; UNSUPPORTED with the reason, where vkattnQuery says so too. */
 VKATTN_API vkattn_result vkattnExplain(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_problem *problem,
                                        vkattn_explanation *out, vkattn_diagnostic *why);
+
+/* Why the planner does not take `kernel` for the problem where vkattnExplain, with the same arguments, says what the planner takes.
+ * VKATTN_OK where the kernel can compute the problem: *why then says what speaks against it and what it would cost, and why->message is
+ * empty where the planner takes this very kernel. UNSUPPORTED with the reason where the kernel cannot. Pure; any thread. Further errors:
+ * INVALID_ARGUMENT, also for AUTO and for a value that is no kernel. */
+VKATTN_API vkattn_result vkattnExplainKernel(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_problem *problem,
+                                             vkattn_kernel kernel, vkattn_diagnostic *why);
 
 /* Compiles the pipelines that the problems need and that are not there yet. Slow; any thread. */
 VKATTN_API vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount,

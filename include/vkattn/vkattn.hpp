@@ -1,11 +1,61 @@
-// vkattn/vkattn.hpp: C++20 face of vkattn/problem.h and vkattn/vkattn.h. Header only; no exceptions, no RTTI, no allocation.
+// vkattn/vkattn.hpp: C++17 face of vkattn/problem.h and vkattn/vkattn.h. Header only; no exceptions, no RTTI, no allocation.
 #pragma once
+
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 201703L
+#error "vkattn.hpp needs C++17 or later: compile with -std=c++17 (MSVC: /std:c++17), or use vkattn.h, which is C99 and C++11"
+#endif
 
 #include "vkattn/vkattn.h"
 
 #include <cstddef>
-#include <span>
+#include <iterator>
+#include <type_traits>
 #include <utility>
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) >= 202002L
+#include <span>
+#endif
+
+namespace vkattn {
+
+// A view of elements that are neighbours in memory. It is made from whatever has data() and size(): arrays, std::vector, std::array,
+// std::span. C++17 has no std::span, and a program may mix language levels: the type is the same at each of them.
+template <class T> class span {
+    template <class Range>
+    using Matching =
+        std::enable_if_t<std::is_convertible_v<std::remove_pointer_t<decltype(std::data(std::declval<Range &>()))> (*)[], T (*)[]> &&
+                         !std::is_same_v<std::remove_cv_t<Range>, span>>;
+
+  public:
+    using element_type = T;
+    using value_type = std::remove_cv_t<T>;
+    using size_type = std::size_t;
+    using iterator = T *;
+
+    constexpr span() noexcept = default;
+    constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+    template <class Range, class = Matching<Range>>
+    constexpr span(Range &range) noexcept : data_(std::data(range)), size_(std::size(range)) {}
+    template <class Range, class = Matching<const Range>>
+    constexpr span(const Range &range) noexcept : data_(std::data(range)), size_(std::size(range)) {}
+
+    [[nodiscard]] constexpr T *data() const noexcept { return data_; }
+    [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] constexpr bool empty() const noexcept { return size_ == 0; }
+    [[nodiscard]] constexpr T *begin() const noexcept { return data_; }
+    [[nodiscard]] constexpr T *end() const noexcept { return data_ + size_; }
+    [[nodiscard]] constexpr T &operator[](std::size_t n) const { return data_[n]; }
+
+  private:
+    T *data_ = nullptr;
+    std::size_t size_ = 0;
+};
+template <class Range> span(Range &) -> span<std::remove_pointer_t<decltype(std::data(std::declval<Range &>()))>>;
+
+} // namespace vkattn
+
+#if defined(__cpp_lib_span) && defined(__cpp_lib_ranges) // functions that take a std::span take a vkattn::span
+template <class T> inline constexpr bool std::ranges::enable_borrowed_range<vkattn::span<T>> = true;
+#endif
 
 namespace vkattn {
 
@@ -33,6 +83,19 @@ namespace vkattn {
     return p;
 }
 
+// The kernels of the library, to be walked: for (const vkattn_kernel kernel : vkattn::KernelList()). AUTO is none of them.
+class KernelList {
+  public:
+    KernelList() : count_(vkattnKernels(list_, capacity)) {}
+    [[nodiscard]] const vkattn_kernel *begin() const { return list_; }
+    [[nodiscard]] const vkattn_kernel *end() const { return list_ + (count_ < capacity ? count_ : capacity); }
+
+  private:
+    static constexpr uint32_t capacity = 32; // kernels are bits of vkattn_caps::wrongKernels
+    vkattn_kernel list_[capacity] = {};
+    uint32_t count_;
+};
+
 // A device before there is a VkDevice. `apiVersion`: what the instance was created with.
 [[nodiscard]] inline vkattn_physical_device physicalDevice(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
                                                            VkPhysicalDevice physicalDevice, uint32_t apiVersion) {
@@ -42,28 +105,47 @@ namespace vkattn {
 // Before vkCreateDevice: `count` extensions to enable, into `names` where that is not empty (count then is at most its size, or the call
 // fails and count says how much room is needed). See vkattnDeviceExtensions.
 [[nodiscard]] inline vkattn_result deviceExtensions(const vkattn_physical_device &device, vkattn_need need, uint32_t &count,
-                                                    std::span<const char *> names = {}, vkattn_diagnostic *why = nullptr) {
+                                                    span<const char *> names = {}, vkattn_diagnostic *why = nullptr) {
     count = static_cast<uint32_t>(names.size());
     return vkattnDeviceExtensions(&device, need, &count, names.empty() ? nullptr : names.data(), why);
 }
 
 // Before vkCreateDevice: sets the features that help in your chain. `room` lives as long as the chain. See vkattnPatchDeviceFeatures.
-[[nodiscard]] inline vkattn_result patchFeatures(const vkattn_physical_device &device, std::span<const char *const> extensions,
+[[nodiscard]] inline vkattn_result patchFeatures(const vkattn_physical_device &device, span<const char *const> extensions,
                                                  VkPhysicalDeviceFeatures2 &chain, vkattn_feature_storage &room,
                                                  vkattn_diagnostic *why = nullptr) {
     return vkattnPatchDeviceFeatures(&device, extensions.data(), static_cast<uint32_t>(extensions.size()), &chain, &room, why);
 }
 
 // What a context on such a device would plan with.
-[[nodiscard]] inline vkattn_result physicalDeviceCaps(const vkattn_physical_device &device, std::span<const char *const> extensions,
+[[nodiscard]] inline vkattn_result physicalDeviceCaps(const vkattn_physical_device &device, span<const char *const> extensions,
                                                       const VkPhysicalDeviceFeatures2 *features, vkattn_caps &out,
                                                       vkattn_diagnostic *why = nullptr) {
     out.structSize = sizeof out;
     return vkattnPhysicalDeviceCaps(&device, extensions.data(), static_cast<uint32_t>(extensions.size()), features, &out, why);
 }
 
+// The host of a context: the engine's handles, and how instance and device were created. `apiVersion` is the instance's
+// VkApplicationInfo::apiVersion; extensions and features are the device's. What is not said here is not used: with an apiVersion below 1.1
+// plans know no subgroups, and are several times slower. The other fields of vkattn_host may be set afterwards.
+[[nodiscard]] constexpr vkattn_host host(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
+                                         VkPhysicalDevice physicalDevice, VkDevice device, uint32_t apiVersion,
+                                         span<const char *const> enabledExtensions, const VkPhysicalDeviceFeatures2 *enabledFeatures) {
+    vkattn_host h{};
+    h.structSize = sizeof h;
+    h.apiVersion = apiVersion;
+    h.instance = instance;
+    h.physicalDevice = physicalDevice;
+    h.device = device;
+    h.getInstanceProcAddr = getInstanceProcAddr;
+    h.enabledExtensions = enabledExtensions.data();
+    h.enabledExtensionCount = static_cast<uint32_t>(enabledExtensions.size());
+    h.enabledFeatures = enabledFeatures;
+    return h;
+}
+
 // How plans that need no context are made. The tuning file's bytes are read during the call only.
-[[nodiscard]] inline vkattn_plan_options planOptions(uint64_t maxWorkspaceBytes, std::span<const char> tuning = {}) {
+[[nodiscard]] inline vkattn_plan_options planOptions(uint64_t maxWorkspaceBytes, span<const char> tuning = {}) {
     return {sizeof(vkattn_plan_options), 0, maxWorkspaceBytes, tuning.data(), tuning.size()};
 }
 
@@ -72,6 +154,12 @@ namespace vkattn {
                                            const vkattn_plan_options &options = planOptions(0), vkattn_diagnostic *why = nullptr) {
     out.structSize = sizeof out;
     return vkattnExplain(&caps, &options, &problem, &out, why);
+}
+
+// Why the planner does not take this kernel. See vkattnExplainKernel.
+[[nodiscard]] inline vkattn_result explainKernel(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_kernel kernel,
+                                                 const vkattn_plan_options &options = planOptions(0), vkattn_diagnostic *why = nullptr) {
+    return vkattnExplainKernel(&caps, &options, &problem, kernel, why);
 }
 
 // What a list of the problem's dispatches takes: scratch memory, workspace and the like; without the list itself.
@@ -83,7 +171,7 @@ namespace vkattn {
 }
 
 // The problem's dispatches as plain data, in `scratch` (aligned to 8 bytes) and as long as that lives. See vkattnListDispatches.
-[[nodiscard]] inline vkattn_result listDispatches(const vkattn_caps &caps, const vkattn_problem &problem, std::span<std::byte> scratch,
+[[nodiscard]] inline vkattn_result listDispatches(const vkattn_caps &caps, const vkattn_problem &problem, span<std::byte> scratch,
                                                   vkattn_dispatch_list &list, const vkattn_plan_options &options = planOptions(0),
                                                   vkattn_diagnostic *why = nullptr) {
     std::byte none[8]; // no scratch is too little scratch, not the question how much is needed
@@ -117,17 +205,16 @@ class Context {
         out.structSize = sizeof out;
         return vkattnQuery(handle_, &problem, &out, why);
     }
-    [[nodiscard]] vkattn_result prewarm(std::span<const vkattn_problem> problems, vkattn_diagnostic *why = nullptr) const {
+    [[nodiscard]] vkattn_result prewarm(span<const vkattn_problem> problems, vkattn_diagnostic *why = nullptr) const {
         return vkattnPrewarm(handle_, problems.data(), static_cast<uint32_t>(problems.size()), why);
     }
-    [[nodiscard]] vkattn_result record(const vkattn_problem &problem, VkCommandBuffer commandBuffer,
-                                       std::span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
-                                       vkattn_diagnostic *why = nullptr) const {
+    [[nodiscard]] vkattn_result record(const vkattn_problem &problem, VkCommandBuffer commandBuffer, span<const vkattn_binding> bindings,
+                                       VkDescriptorPool descriptorPool = VK_NULL_HANDLE, vkattn_diagnostic *why = nullptr) const {
         return recordSlice(problem, 0, commandBuffer, bindings, descriptorPool, why);
     }
     // Slice `slice` of problem.sliceCount.
     [[nodiscard]] vkattn_result recordSlice(const vkattn_problem &problem, uint32_t slice, VkCommandBuffer commandBuffer,
-                                            std::span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
+                                            span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
                                             vkattn_diagnostic *why = nullptr) const {
         vkattn_record record{};
         record.structSize = sizeof record;
@@ -169,12 +256,12 @@ class Context {
     [[nodiscard]] vkattn_result cacheBytes(size_t &bytes, vkattn_diagnostic *why = nullptr) const {
         return vkattnExportCache(handle_, &bytes, nullptr, why);
     }
-    [[nodiscard]] vkattn_result exportCache(std::span<std::byte> data, size_t &bytes, vkattn_diagnostic *why = nullptr) const {
+    [[nodiscard]] vkattn_result exportCache(span<std::byte> data, size_t &bytes, vkattn_diagnostic *why = nullptr) const {
         std::byte none[1];
         bytes = data.size();
         return vkattnExportCache(handle_, &bytes, data.empty() ? none : data.data(), why);
     }
-    [[nodiscard]] vkattn_result importCache(std::span<const std::byte> data, vkattn_diagnostic *why = nullptr) const {
+    [[nodiscard]] vkattn_result importCache(span<const std::byte> data, vkattn_diagnostic *why = nullptr) const {
         return vkattnImportCache(handle_, data.size(), data.data(), why);
     }
     [[nodiscard]] vkattn_context handle() const { return handle_; }

@@ -1,5 +1,4 @@
-// Where a batch entry lies in memory, and which of its keys a query may see by position: causal, window, alignment and lengths in one
-// half-open range per row. Both ends never fall as the row rises, so the range of a tile of rows is [keyBegin(first row), keyEnd(last row)).
+// Where a batch entry lies in memory, and how many tokens it has: lengths, and the sequences of ragged batches.
 
 // Starts count tokens from where the operand's base points: 0 but in ragged batches, where all sequences lie in one tensor.
 struct Sequence {
@@ -7,7 +6,7 @@ struct Sequence {
 };
 
 // Lengths are data on the device: clamped, never trusted. The table of ragged batches was clamped when sequences.comp wrote it.
-#ifdef VKATTN_NO_LENGTHS
+#if defined(VKATTN_STAGE_FLASH) && !defined(VKATTN_OPTIONS)
 Sequence sequenceOf(uint batchInChunk) { return Sequence(0u, queryTokens, 0u, keyTokens); }
 #else
 Sequence sequenceOf(uint batchInChunk) {
@@ -25,9 +24,12 @@ uint rowsOf(Sequence s) { return min(queries, max(s.queryCount, queryFirst) - qu
 // The same for the keys of the dispatch.
 uint keysOf(Sequence s) { return min(keys, max(s.keyCount, keyFirst) - keyFirst); }
 
-int alignedPosition(uint queryInChunk, Sequence s) {
-    const int i = int(queryFirst + queryInChunk);
-    return (flags & flagTopLeft) != 0u ? i : i + int(s.keyCount) - int(s.queryCount);
+// The batch entry at hand. Keys count from its first; `keyLast` is the last key of the dispatch that may be read.
+uint batch;
+Sequence seq;
+int keyLast;
+void beginSequence(uint batchInChunk) {
+    batch = batchInChunk;
+    seq = sequenceOf(batchInChunk);
+    keyLast = max(int(min(keyFirst + keys, seq.keyCount)) - 1, 0);
 }
-int keyBegin(uint queryInChunk, Sequence s) { return max(alignedPosition(queryInChunk, s) - left, 0); }
-int keyEnd(uint queryInChunk, Sequence s) { return min(alignedPosition(queryInChunk, s) + right, int(s.keyCount) - 1) + 1; }

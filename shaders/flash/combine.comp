@@ -5,23 +5,14 @@
 #define VKATTN_STAGE_COMBINE
 #include "lib/platform.glsl"
 
-layout(constant_id = 1) const uint outType = elementF32;
-
-layout(set = 0, binding = 0, std430) readonly buffer Partials { uint partials[]; };
-layout(set = 0, binding = 1, std430) buffer Out { uint outWords[]; };
-layout(set = 0, binding = 2, std430) writeonly buffer Lse { uint lse[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Sinks { uint sinks[]; };
-layout(set = 0, binding = 4, std430) readonly buffer Lengths { uint lengths[]; };
-
-#include "lib/element.glsl"
-#include "attention/row_end.glsl"
+#include "attention/operands.glsl"
 #include "attention/sequence.glsl"
-
-const float lowest = -3.40282346638528859812e38;
+#include "attention/row_end.glsl"
+#include "lib/element.glsl"
 
 void main() {
-    const uint i = gl_WorkGroupID.x, head = gl_WorkGroupID.z % heads, batch = gl_WorkGroupID.z / heads;
-    const Sequence seq = sequenceOf(batch);
+    const uint i = gl_WorkGroupID.x, head = gl_WorkGroupID.z % heads;
+    beginSequence(gl_WorkGroupID.z / heads);
     if (i >= rowsOf(seq)) return;
     const uint row = ((batch * (heads / packed) + head / packed) * queries + i) * packed + head % packed;
     const uint pitch = valueDim + partialWords, first = row * parts * pitch;
@@ -34,7 +25,7 @@ void main() {
     }
     float weightSum = 0.0;
     for (uint n = 0u; n < parts; ++n) {
-        const float factor = exp(max(uintBitsToFloat(partials[first + n * pitch]) - maximum, -200.0));
+        const float factor = expDifference(uintBitsToFloat(partials[first + n * pitch]), maximum);
         weightSum = fma(uintBitsToFloat(partials[first + n * pitch + 1u]), factor, weightSum);
     }
     const uint sinkBits = (flags & flagSinks) != 0u ? sinks[sinksBase + head] : minusInfinityBits;
@@ -50,7 +41,7 @@ void main() {
         float sum = 0.0, sum2 = 0.0;
         for (uint n = 0u; n < parts; ++n) {
             const uint at = first + n * pitch;
-            const float factor = exp(max(uintBitsToFloat(partials[at]) - maximum, -200.0));
+            const float factor = expDifference(uintBitsToFloat(partials[at]), maximum);
             sum = fma(uintBitsToFloat(partials[at + partialWords + dim]), factor, sum);
             sum2 = fma(uintBitsToFloat(partials[at + partialWords + second]), factor, sum2);
         }

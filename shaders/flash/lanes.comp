@@ -18,56 +18,40 @@
 #extension GL_KHR_shader_subgroup_vote : require
 #endif
 
-layout(constant_id = 1) const uint dimLanes = 1;
-layout(constant_id = 2) const uint keyLanes = 1;
-layout(constant_id = 3) const uint rowLanes = 8;
-layout(constant_id = 4) const uint rowsPerLane = 1;
-layout(constant_id = 5) const uint keysPerLane = 1;      // keys of a step, for each key lane
-layout(constant_id = 6) const uint dimsPerLane = 1;      // dimLanes * dimsPerLane covers the head dim
-layout(constant_id = 7) const uint valueDimsPerLane = 1; // and the value dim
-layout(constant_id = 8) const uint source = 0;           // sourceDirect, sourceShared, sourceShuffled
-layout(constant_id = 9) const uint tileKeys = 1;         // sourceShared: keys in shared memory at a time
-layout(constant_id = 10) const uint shuffleLanes = 4;    // sourceShuffled: subgroup size, 4, 8 or 16
-layout(constant_id = 11) const bool rolledEdges = false; // loops at both ends not unrolled: arrays may then live in memory
-layout(constant_id = 12) const bool exactDims = false;   // lanes cover head and value dim exactly
-layout(constant_id = 13) const uint pairTerms = 0;       // term bits of interop.h: what changes or hides scores
-layout(constant_id = 14) const uint qType = elementF32;
-layout(constant_id = 15) const uint kType = elementF32;
-layout(constant_id = 16) const uint vType = elementF32;
-layout(constant_id = 17) const uint outType = elementF32;
-layout(constant_id = 18) const uint run = 1;      // neighbouring dims of a lane; divides dimsPerLane, even where that is
-layout(constant_id = 19) const uint valueRun = 1; // likewise of valueDimsPerLane
-layout(constant_id = 20) const uint dimOrder = dimsApart; // of K and V in memory
+layout(constant_id = constantForm) const uint form = 0; // interop.h
+const bool exactDims = (form & formExactDims) != 0u, rolledEdges = (form & formRolledEdges) != 0u;
+const uint source = form >> formSource;
 
-layout(set = 0, binding = 0, std430) readonly buffer Q { uint q[]; };
-layout(set = 0, binding = 1, std430) readonly buffer K { uint k[]; };
-layout(set = 0, binding = 2, std430) readonly buffer V { uint v[]; };
-layout(set = 0, binding = 3, std430) buffer Out { uint outWords[]; }; // the output, or the partial results in the workspace
-#ifdef VKATTN_OPTIONS
-layout(set = 0, binding = 4, std430) readonly buffer Options { FlashOptions options; };
-layout(set = 0, binding = 5, std430) readonly buffer Lengths { uint lengths[]; };
-layout(set = 0, binding = 6, std430) writeonly buffer Lse { uint lse[]; };
-layout(set = 0, binding = 7, std430) readonly buffer Bias { uint bias[]; };
-layout(set = 0, binding = 8, std430) readonly buffer Mask { uint mask[]; }; // of bytes or of bits
-layout(set = 0, binding = 9, std430) readonly buffer IdsQ { uint idsQ[]; };
-layout(set = 0, binding = 10, std430) readonly buffer IdsK { uint idsK[]; };
-layout(set = 0, binding = 11, std430) readonly buffer Sinks { uint sinks[]; };
-layout(set = 0, binding = 12, std430) readonly buffer Slopes { uint slopes[]; };
-#endif
+layout(constant_id = 8) const uint dimLanes = 1;
+layout(constant_id = 9) const uint keyLanes = 1;
+layout(constant_id = 10) const uint rowLanes = 8;
+layout(constant_id = 11) const uint rowsPerLane = 1;
+layout(constant_id = 12) const uint keysPerLane = 1;      // keys of a step, for each key lane
+layout(constant_id = 13) const uint dimsPerLane = 1;      // dimLanes * dimsPerLane covers the head dim
+layout(constant_id = 14) const uint valueDimsPerLane = 1; // and the value dim
+layout(constant_id = 15) const uint tileKeys = 1;         // sourceShared: keys in shared memory at a time
+layout(constant_id = 16) const uint shuffleLanes = 4;     // sourceShuffled: subgroup size, 4, 8 or 16
+layout(constant_id = 17) const uint run = 1;              // neighbouring dims of a lane; divides dimsPerLane, even where that is
+layout(constant_id = 18) const uint valueRun = 1;         // likewise of valueDimsPerLane
 
-#ifndef VKATTN_OPTIONS
-#define VKATTN_NO_LENGTHS
-#endif
-#include "lib/element.glsl"
-#include "lib/math.glsl"
+#include "attention/operands.glsl"
 #include "attention/sequence.glsl"
-
+#include "attention/reach.glsl"
+#include "attention/key_value.glsl"
+#include "attention/pair.glsl"
 #include "flash/workgroup.glsl"
 
 const uint stepKeys = keysPerLane * keyLanes; // keys of a step
 const uint cells = rowsPerLane * keysPerLane;
 const uint tileRows = rowLanes * rowsPerLane;
 const uint paddedDim = dimLanes * dimsPerLane, paddedValueDim = dimLanes * valueDimsPerLane;
+
+// Loads of q and stores of the output are unrolled for edgeDims dims of a lane, and a loop goes over blocks of these: a load or store is a
+// branch in software drivers, and all of them together took Mesa 22 longer to compile than the multiply-adds.
+const uint blockDims = dimsPerLane < edgeDims ? dimsPerLane : edgeDims,
+           dimBlocks = (dimsPerLane + blockDims - 1u) / blockDims;
+const uint valueBlockDims = valueDimsPerLane < edgeDims ? valueDimsPerLane : edgeDims,
+           valueDimBlocks = (valueDimsPerLane + valueBlockDims - 1u) / valueBlockDims;
 
 shared float kTile[source == sourceShared ? tileKeys * paddedDim : 1u];
 shared float vTile[source == sourceShared ? tileKeys * paddedValueDim : 1u];
@@ -81,51 +65,15 @@ float sums[rowsPerLane * valueDimsPerLane]; // unnormalised output
 float maximum[rowsPerLane];                 // of visible scores
 float weightSum[rowsPerLane];               // of exp(score - maximum)
 uint worst[rowsPerLane];                    // largest |score| in bits; a visible -infinity counts as 1
-int rowBegin[rowsPerLane], rowEnd[rowsPerLane];
+Row rows[rowsPerLane];
 float weights[cells];                       // of the step: scores, then exp(score - maximum)
 float rescale[rowsPerLane];
-#ifdef VKATTN_OPTIONS
-float added[cells]; // of the step: bias
-uint rowHead[rowsPerLane], rowQuery[rowsPerLane];
-uint rowDocument[rowsPerLane];
-float rowSlope[rowsPerLane];
-int rowPosition[rowsPerLane];
-#endif
+float added[cells];                         // of the step: bias
 
 uint lane, dimLane, keyLane, rowLane;
 
 uint dimOf(uint n) { return n / run * (run * dimLanes) + dimLane * run + n % run; }
 uint valueDimOf(uint n) { return n / valueRun * (valueRun * dimLanes) + dimLane * valueRun + n % valueRun; }
-
-// A lane's run of neighbouring dims from `dim` on. Two 16-bit elements come with one load; where the run may begin in the middle of a word,
-// one word more is loaded, and never one that holds nothing of the run.
-#define LOAD_RUN(out, words, type, at, dim, count, load)                                                                                   \
-    if ((type) == elementF32 || dimOrder == dimsApart || !exactDims || (count) < 4u) {                                                     \
-        [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_) out[e_] = load(at, (dim) + e_);                                                  \
-    } else if (dimOrder == dimsInWords) {                                                                                                  \
-        uint word_[((count) + 1u) / 2u];                                                                                                   \
-        [[unroll]] for (uint e_ = 0u; e_ < (count) / 2u; ++e_) word_[e_] = words[((at) + (dim) >> 1) + e_];                                \
-        [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_)                                                                                  \
-            out[e_] = halfWidthToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] & 0xffffu : word_[e_ / 2u] >> 16);                             \
-    } else {                                                                                                                               \
-        const uint first_ = (at) + (dim), odd_ = first_ & 1u;                                                                              \
-        uint word_[(count) / 2u + 1u];                                                                                                     \
-        [[unroll]] for (uint e_ = 0u; e_ <= (count) / 2u; ++e_) word_[e_] = words[min((first_ >> 1) + e_, (first_ + (count)-1u) >> 1)];    \
-        [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_)                                                                                  \
-            out[e_] = halfWidthToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] >> (odd_ << 4) & 0xffffu                                       \
-                                           : odd_ != 0u    ? word_[e_ / 2u + 1u] & 0xffffu                                                 \
-                                                           : word_[e_ / 2u] >> 16);                                                        \
-    }
-
-// Dims past the end are 0 in q, K and V: 0 * garbage could be NaN.
-float loadKey(uint at, uint dim) {
-    if (!exactDims && dim >= headDim) return 0.0;
-    return LOAD_ELEMENT(k, kType, at + dim * kDim);
-}
-float loadValue(uint at, uint dim) {
-    if (!exactDims && dim >= valueDim) return 0.0;
-    return LOAD_ELEMENT(v, vType, at + dim * vDim);
-}
 
 uint laneRow(uint r) { return min(tileRow + rowLane * rowsPerLane + r, rowCount - 1u); }
 
@@ -171,11 +119,11 @@ const bool subgroupsUsed = false;
 void multiplyKeys(int j) {
     [[unroll]] for (uint n = 0u; n < cells; ++n) weights[n] = 0.0;
     if (source == sourceShuffled) {
-        uint at[keysPerLane];
-        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = keyAt(j + int(c));
+        KeyValueRow at[keysPerLane];
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = keyRow(j + int(c));
         [[unroll]] for (uint d = 0u; d < dimsPerLane; d += shuffleLanes) {
             float loaded[keysPerLane];
-            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) loaded[c] = loadKey(at[c], d + lane % shuffleLanes);
+            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) loaded[c] = keyElement(at[c], d + lane % shuffleLanes);
             [[unroll]] for (uint e = 0u; e < shuffleLanes; ++e)
                 [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
                     const float key = FROM_LANE(loaded[c], e);
@@ -185,22 +133,21 @@ void multiplyKeys(int j) {
         }
         return;
     }
-    uint at[keysPerLane];
-    [[unroll]] for (uint c = 0u; c < keysPerLane; ++c)
-        at[c] = source == sourceShared ? (uint(j) % tileKeys + c) * paddedDim : keyAt(j + int(c * keyLanes + keyLane));
     if (source == sourceShared) {
         [[unroll]] for (uint d = 0u; d < dimsPerLane; ++d)
             [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
-                const float key = kTile[at[c] + d];
+                const float key = kTile[(uint(j) % tileKeys + c) * paddedDim + d];
                 [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
                     weights[r * keysPerLane + c] = fma(query[r * dimsPerLane + d], key, weights[r * keysPerLane + c]);
             }
         return;
     }
+    KeyValueRow at[keysPerLane];
+    [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = keyRow(j + int(c * keyLanes + keyLane));
     [[unroll]] for (uint d = 0u; d < dimsPerLane; d += run)
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
             float loaded[run];
-            LOAD_RUN(loaded, k, kType, at[c], dimOf(d), run, loadKey)
+            KEY_RUN(loaded, at[c], dimOf(d), run)
             [[unroll]] for (uint e = 0u; e < run; ++e)
                 [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
                     weights[r * keysPerLane + c] = fma(query[r * dimsPerLane + d + e], loaded[e], weights[r * keysPerLane + c]);
@@ -221,12 +168,12 @@ void multiplyKeys(int j) {
 
 void addValues(int j, uint visible, const bool tested) {
     float partial_[rowsPerLane];
-    uint at[keysPerLane];
+    KeyValueRow at[keysPerLane];
     if (source == sourceShuffled) {
-        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = valueAt(j + int(c));
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = valueRow(j + int(c));
         [[unroll]] for (uint d = 0u; d < valueDimsPerLane; d += shuffleLanes) {
             float loaded[keysPerLane];
-            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) loaded[c] = loadValue(at[c], d + lane % shuffleLanes);
+            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) loaded[c] = valueElement(at[c], d + lane % shuffleLanes);
             [[unroll]] for (uint e = 0u; e < shuffleLanes; ++e) {
                 [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
                     const float value = FROM_LANE(loaded[c], e);
@@ -237,23 +184,22 @@ void addValues(int j, uint visible, const bool tested) {
         }
         return;
     }
-    [[unroll]] for (uint c = 0u; c < keysPerLane; ++c)
-        at[c] = source == sourceShared ? (uint(j) % tileKeys + c) * paddedValueDim : valueAt(j + int(c * keyLanes + keyLane));
     if (source == sourceShared) {
         [[unroll]] for (uint d = 0u; d < valueDimsPerLane; ++d) {
             [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
-                const float value = vTile[at[c] + d];
+                const float value = vTile[(uint(j) % tileKeys + c) * paddedValueDim + d];
                 ADD_VALUE(d, c, value, tested)
             }
             KEEP_SUMS(d)
         }
         return;
     }
+    [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) at[c] = valueRow(j + int(c * keyLanes + keyLane));
     [[unroll]] for (uint d = 0u; d < valueDimsPerLane; d += valueRun) {
         float loaded[keysPerLane * valueRun];
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
             float values[valueRun];
-            LOAD_RUN(values, v, vType, at[c], valueDimOf(d), valueRun, loadValue)
+            VALUE_RUN(values, at[c], valueDimOf(d), valueRun)
             [[unroll]] for (uint e = 0u; e < valueRun; ++e) loaded[c * valueRun + e] = values[e];
         }
         [[unroll]] for (uint e = 0u; e < valueRun; ++e) {
@@ -271,13 +217,7 @@ uint visiblePairs(int j) {
     uint bits = 0u;
     [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
-            const int key = j + int(c * keyLanes + keyLane);
-            bool seen = key >= rowBegin[r] && key < rowEnd[r];
-#ifdef VKATTN_OPTIONS
-            // Not behind `seen`: a branch around the loads took 48 registers more on RDNA3 and spilled on Adreno 750.
-            const bool shown = termsShow(rowHead[r], rowQuery[r], rowDocument[r], min(key, keyLast), added[r * keysPerLane + c]);
-            seen = seen && shown;
-#endif
+            const bool seen = pairVisible(rows[r], j + int(c * keyLanes + keyLane), added[r * keysPerLane + c]);
             bits |= seen ? 1u << (r * keysPerLane + c) : 0u;
         }
     return bits;
@@ -289,22 +229,18 @@ void takeStep(int j, uint visible, const bool tested) {
         float rowMaximum = maximum[r];
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
             const uint n = r * keysPerLane + c;
-            float score = scale * weights[n];
-#ifdef VKATTN_OPTIONS
-            score = withTerms(score, added[n], rowSlope[r], j + int(c * keyLanes + keyLane) - rowPosition[r]);
-#endif
+            const float score = pairScore(rows[r], j + int(c * keyLanes + keyLane), weights[n], added[n]);
             const bool seen = !tested || (visible >> n & 1u) != 0u;
             worst[r] = max(worst[r], seen ? worstOf(score) : 0u);
             weights[n] = score;
             rowMaximum = max(rowMaximum, seen ? score : lowest);
         }
-        // exp(-200) is 0 in fp32: the bound only keeps differences finite.
-        rescale[r] = exp(max(maximum[r] - rowMaximum, -200.0));
+        rescale[r] = expDifference(maximum[r], rowMaximum);
         maximum[r] = rowMaximum;
         float sum = weightSum[r] * rescale[r];
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
             const uint n = r * keysPerLane + c;
-            const float weight = exp(max(weights[n] - rowMaximum, -200.0));
+            const float weight = expDifference(weights[n], rowMaximum);
             weights[n] = tested && (visible >> n & 1u) == 0u ? 0.0 : weight;
             sum += weights[n];
         }
@@ -333,21 +269,22 @@ void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
     }
 }
 
-#define STAGE_TILE(into, count, words, type, at, load)                                                                                     \
-    if ((type) != elementF32 && dimOrder == dimsInWords && exactDims) {                                                                    \
+#define STAGE_TILE(into, count, inWords, rowOf_, pair, element)                                                                             \
+    if (inWords) {                                                                                                                         \
         for (uint n = lane; n < tileKeys * (count) / 2u; n += gl_WorkGroupSize.x) {                                                        \
-            const uint word_ = words[(at(tile + int(n / ((count) / 2u))) >> 1) + n % ((count) / 2u)];                                      \
-            into[2u * n] = halfWidthToFloat(type, word_ & 0xffffu);                                                                          \
-            into[2u * n + 1u] = halfWidthToFloat(type, word_ >> 16);                                                                         \
+            const vec2 pair_ = pair(rowOf_(tile + int(n / ((count) / 2u))), n % ((count) / 2u) * 2u);                                      \
+            into[2u * n] = pair_.x;                                                                                                        \
+            into[2u * n + 1u] = pair_.y;                                                                                                   \
         }                                                                                                                                  \
     } else {                                                                                                                               \
-        for (uint n = lane; n < tileKeys * (count); n += gl_WorkGroupSize.x) into[n] = load(at(tile + int(n / (count))), n % (count));     \
+        for (uint n = lane; n < tileKeys * (count); n += gl_WorkGroupSize.x)                                                               \
+            into[n] = element(rowOf_(tile + int(n / (count))), n % (count));                                                               \
     }
 
 void stageTile(int tile) {
     barrier();
-    STAGE_TILE(kTile, paddedDim, k, kType, keyAt, loadKey)
-    STAGE_TILE(vTile, paddedValueDim, v, vType, valueAt, loadValue)
+    STAGE_TILE(kTile, paddedDim, keysInWords, keyRow, KEY_PAIR, keyElement)
+    STAGE_TILE(vTile, paddedValueDim, valuesInWords, valueRow, VALUE_PAIR, valueElement)
     barrier();
 }
 
@@ -363,41 +300,37 @@ void main() {
     if (!beginTile(tileRows)) return;
 
     // The split's keys, in whole steps from key 0 of the sequence: which keys share a step depends on nothing else.
-    const uint firstQuery = queryOf(tileRow), lastQuery = queryOf(tileRowEnd - 1u);
-    const int begin = alignDown(max(keyBegin(firstQuery, seq), splitBegin)), end = min(keyEnd(lastQuery, seq), splitEnd);
-    const int wholeBegin = min(alignDown(max(keyBegin(lastQuery, seq), splitBegin) + int(stepKeys) - 1), max(end, 0));
+    const Reach reach = reachOfRows(tileRow, tileRowEnd - 1u);
+    const int begin = alignDown(reach.begin), end = reach.end;
+    const int wholeBegin = min(alignDown(reach.wholeBegin + int(stepKeys) - 1), max(end, 0));
     // Whole steps come before those that begin a window: where bits must not depend on which rows share a workgroup, none is taken as whole.
     const bool noWholes = anyPairHidden || (flags & flagFixedOrder) != 0u;
-    const int wholeEnd = noWholes ? wholeBegin : max(alignDown(max(min(keyEnd(firstQuery, seq), splitEnd), 0)), wholeBegin);
+    const int wholeEnd = noWholes ? wholeBegin : max(alignDown(max(reach.wholeEnd, 0)), wholeBegin);
 
     [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
-        const uint row = laneRow(r), i = queryOf(row);
+        rows[r] = rowAt(laneRow(r));
         maximum[r] = lowest;
         weightSum[r] = 0.0;
         worst[r] = 0u;
-        rowBegin[r] = max(keyBegin(i, seq), splitBegin);
-        rowEnd[r] = min(keyEnd(i, seq), splitEnd);
-#ifdef VKATTN_OPTIONS
-        rowHead[r] = headOf(row);
-        rowQuery[r] = i;
-        rowDocument[r] = documentOf(row);
-        rowSlope[r] = slopeOf(row);
-        rowPosition[r] = alignedPosition(i, seq);
-#endif
     }
     if (rolledEdges) {
         for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = loadQuery(n / dimsPerLane, n % dimsPerLane);
         for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
     } else {
-        // A loop over rows with a select: as many loads as a row has, and every index into the arrays is still a constant.
+        // A loop over rows and blocks of dims with a select: as many loads as a block has, and every index into the arrays is still a constant.
         [[unroll]] for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = 0.0;
         [[unroll]] for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
         [[dont_unroll]] for (uint row = 0u; row < rowsPerLane; ++row)
-            [[unroll]] for (uint n = 0u; n < dimsPerLane; ++n) {
-                const float value = loadQuery(row, n);
-                [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
-                    query[r * dimsPerLane + n] = r == row ? value : query[r * dimsPerLane + n];
-            }
+            [[dont_unroll]] for (uint block = 0u; block < dimBlocks; ++block)
+                [[unroll]] for (uint e = 0u; e < blockDims; ++e) {
+                    const float value = loadQuery(row, min(block * blockDims + e, dimsPerLane - 1u));
+                    [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+                        [[unroll]] for (uint b = 0u; b < dimBlocks; ++b) {
+                            const uint n = min(b * blockDims + e, dimsPerLane - 1u);
+                            const bool here = r == row && b == block && b * blockDims + e < dimsPerLane;
+                            query[r * dimsPerLane + n] = here ? value : query[r * dimsPerLane + n];
+                        }
+                }
     }
 
     if (source == sourceShared) {

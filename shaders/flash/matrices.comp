@@ -37,22 +37,15 @@ bool takeWeights(int tile, const bool tested) {
     float factors[laneRows];
     bool grown = false;
     [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
-        const uint row = rowOfLane[r], rowAt = scoresAt + tileRowOf(r) * scorePitch;
-        const uint head = headOf(row), i = queryOf(row), document = documentOf(row);
-        const float slope = slopeOf(row);
-        const int position = alignedPosition(i, seq);
+        const uint scoresOfRow = scoresAt + tileRowOf(r) * scorePitch;
+        const Row row = rowAt(rowOfLane[r]);
         float top = lowest;
         [[unroll]] for (uint n = 0u; n < keysOfLane; n += 4u) {
-            const uvec4 bits = scoreTile[rowAt + keyOf(n) / 4u];
+            const uvec4 bits = scoreTile[scoresOfRow + keyOf(n) / 4u];
             [[unroll]] for (uint e = 0u; e < 4u; ++e) {
                 const int key = tile + int(keyOf(n) + e);
                 const bool visible = !tested || (seen[r * seenWords + (n + e) / 32u] >> ((n + e) % 32u) & 1u) != 0u;
-                float score = scale * uintBitsToFloat(bits[e]);
-                if (pairTerms != 0u) {
-                    float added = 0.0;
-                    if ((pairTerms & termBias) != 0u) added = biasOf(head, i, min(key, keyLast));
-                    score = withTerms(score, added, slope, key - position);
-                }
+                const float score = pairScore(row, key, uintBitsToFloat(bits[e]), pairBias(row, key));
                 worst[r] = max(worst[r], visible ? worstOf(score) : 0u);
                 top = max(top, visible ? score : lowest);
                 scores[r * keysOfLane + n + e] = score;
@@ -61,21 +54,20 @@ bool takeWeights(int tile, const bool tested) {
         [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)
             if (rowParts >> bit > 1u) top = max(top, subgroupShuffleXor(top, subgroupRows << bit));
         const bool grows = top > maximum[r] + slack;
-        // exp(-200) is 0 in fp32: the bound only keeps differences finite.
-        factors[r] = grows ? exp(max(maximum[r] - top, -200.0)) : 1.0;
+        factors[r] = grows ? expDifference(maximum[r], top) : 1.0;
         grown = grown || grows;
         maximum[r] = grows ? top : maximum[r];
         weightSum[r] *= factors[r];
     }
     subgroupSync(); // weights take the place of scores
     [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
-        const uint rowAt = scoresAt + tileRowOf(r) * scorePitch;
+        const uint weightsOfRow = scoresAt + tileRowOf(r) * scorePitch;
         [[unroll]] for (uint n = 0u; n < keysOfLane; n += 8u) {
             float weights[8];
             uint signs[8];
             [[unroll]] for (uint e = 0u; e < 8u; ++e) {
                 const bool visible = !tested || (seen[r * seenWords + (n + e) / 32u] >> ((n + e) % 32u) & 1u) != 0u;
-                const float weight = exp(max(scores[r * keysOfLane + n + e] - maximum[r], -200.0));
+                const float weight = expDifference(scores[r * keysOfLane + n + e], maximum[r]);
                 weights[e] = visible ? weight : 0.0;
                 signs[e] = visible ? 0u : hiddenWeight;
                 weightSum[r] += weights[e];
@@ -83,7 +75,7 @@ bool takeWeights(int tile, const bool tested) {
             uvec4 bits;
             [[unroll]] for (uint e = 0u; e < 8u; e += 2u)
                 bits[e / 2u] = packInputs(weights[e] * weightScale, weights[e + 1u] * weightScale) | signs[e] | signs[e + 1u] << 16;
-            scoreTile[rowAt + keyOf(n) / 8u] = bits;
+            scoreTile[weightsOfRow + keyOf(n) / 8u] = bits;
         }
     }
     const bool rescales = subgroupAny(grown);

@@ -23,14 +23,24 @@
 Sums maxima[rowBlocks], weightSums[rowBlocks], judgements[rowBlocks];
 const float sawNothing = 0.0, sawSome = 1.0, sawBad = 2.0;
 
-// Pieces at the end of a row in shared memory: endAt: head, query, slope, aligned position; seenAt: bits of the tile's keys that it sees.
-const uint seenAt = endAt + 1u;
+// Pieces at the end of a row in shared memory: from endAt on the facts of the row; seenAt: bits of the tile's keys that the row sees.
+const uint seenAt = endAt + rowFactPieces;
 
 int tileFirst; // what functions of elements know of the tile
 bool tileTested;
 
-uint rowAtOf(uint row) { return scoresAt + row * scorePitch; }
-bool sees(uint rowAt, uint key) { return !tileTested || (scoreTile[rowAt + seenAt][key / 32u] >> (key % 32u) & 1u) != 0u; }
+void storeRow(uint rowPlace, Row row) {
+    const RowFacts facts = packRow(row);
+    [[unroll]] for (uint n = 0u; n < rowFactPieces; ++n) scoreTile[rowPlace + endAt + n] = facts.pieces[n];
+}
+Row loadRow(uint rowPlace) {
+    RowFacts facts;
+    [[unroll]] for (uint n = 0u; n < rowFactPieces; ++n) facts.pieces[n] = scoreTile[rowPlace + endAt + n];
+    return unpackRow(facts);
+}
+
+uint rowPlaceOf(uint row) { return scoresAt + row * scorePitch; }
+bool sees(uint rowPlace, uint key) { return !tileTested || (scoreTile[rowPlace + seenAt][key / 32u] >> (key % 32u) & 1u) != 0u; }
 
 void beginRows() {
     [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) {
@@ -39,11 +49,7 @@ void beginRows() {
         judgements[b] = Sums(sawNothing);
     }
     if (part() == 0u)
-        [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
-            const uint row = rowOfLane[r];
-            scoreTile[rowAtOf(tileRowOf(r)) + endAt] =
-                uvec4(headOf(row), queryOf(row), floatBitsToUint(slopeOf(row)), uint(alignedPosition(queryOf(row), seq)));
-        }
+        [[unroll]] for (uint r = 0u; r < laneRows; ++r) storeRow(rowPlaceOf(tileRowOf(r)), rowAt(rowOfLane[r]));
     subgroupSync();
 }
 
@@ -57,31 +63,25 @@ void shareSeen() {
         }
         [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)
             if (rowParts >> bit > 1u) bits |= subgroupShuffleXor(bits, subgroupRows << bit);
-        if (part() == 0u) scoreTile[rowAtOf(tileRowOf(r)) + seenAt] = bits;
+        if (part() == 0u) scoreTile[rowPlaceOf(tileRowOf(r)) + seenAt] = bits;
     }
     subgroupSync();
 }
 
 // Of elements; `from`: the matrix' first row.
 float scoreOf(const in uint row, const in uint key, const in float product, const in uint from) {
-    const uint rowAt = rowAtOf(from + row);
-    float score = scale * product;
-    if (pairTerms != 0u) {
-        const uvec4 known = scoreTile[rowAt + endAt];
-        float added = 0.0;
-        if ((pairTerms & termBias) != 0u) added = biasOf(known.x, known.y, min(tileFirst + int(key), keyLast));
-        score = withTerms(score, added, uintBitsToFloat(known.z), tileFirst + int(key) - int(known.w));
-    }
-    return sees(rowAt, key) ? score : lowest;
+    const uint rowPlace = rowPlaceOf(from + row);
+    const Row facts = loadRow(rowPlace);
+    const float score = pairScore(facts, tileFirst + int(key), product, pairBias(facts, tileFirst + int(key)));
+    return sees(rowPlace, key) ? score : lowest;
 }
 float judgementOf(const in uint row, const in uint key, const in float score, const in uint from) {
-    return !sees(rowAtOf(from + row), key) ? sawNothing : worstOf(score) < 0x7f800000u ? sawSome : sawBad;
+    return !sees(rowPlaceOf(from + row), key) ? sawNothing : worstOf(score) < 0x7f800000u ? sawSome : sawBad;
 }
-// exp(-200) is 0 in fp32: the bound only keeps differences finite.
 float weightOf(const in uint row, const in uint key, const in float score, const in uint from, const in float top) {
-    return sees(rowAtOf(from + row), key) ? exp(max(score - top, -200.0)) : 0.0;
+    return sees(rowPlaceOf(from + row), key) ? expDifference(score, top) : 0.0;
 }
-float factorOf(const in uint row, const in uint column, const in float old, const in float top) { return exp(max(old - top, -200.0)); }
+float factorOf(const in uint row, const in uint column, const in float old, const in float top) { return expDifference(old, top); }
 float largerOf(const in uint row, const in uint column, const in float a, const in float b) { return max(a, b); }
 float larger(const in float a, const in float b) { return max(a, b); }
 float sum(const in float a, const in float b) { return a + b; }
@@ -137,7 +137,7 @@ void takeTile(int tile, int end, const bool tested, uint parity) {
     EACH_BLOCK(n, valueBlocks, addValues(n, weights, factors))
     if (nonFinite[parity] != 0u) {
         [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
-            coopMatStore(weights[b], scoreTile, rowAtOf(b * matrixM), scorePitch, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatStore(weights[b], scoreTile, rowPlaceOf(b * matrixM), scorePitch, gl_CooperativeMatrixLayoutRowMajor);
         addNonFinite(tile, end);
     }
     subgroupSync(); // what is known of rows was read
@@ -145,10 +145,10 @@ void takeTile(int tile, int end, const bool tested, uint parity) {
 
 #define TO_LANES(matrices, assign)                                                                                                         \
     [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)                                                                                       \
-        coopMatStore(matrices[b], scoreTile, rowAtOf(b * matrixM), scorePitch, gl_CooperativeMatrixLayoutRowMajor);                        \
+        coopMatStore(matrices[b], scoreTile, rowPlaceOf(b * matrixM), scorePitch, gl_CooperativeMatrixLayoutRowMajor);                        \
     subgroupSync();                                                                                                                        \
     [[unroll]] for (uint r = 0u; r < laneRows; ++r) {                                                                                      \
-        const float value = uintBitsToFloat(scoreTile[rowAtOf(tileRowOf(r))].x);                                                           \
+        const float value = uintBitsToFloat(scoreTile[rowPlaceOf(tileRowOf(r))].x);                                                           \
         assign;                                                                                                                            \
     }                                                                                                                                      \
     subgroupSync();

@@ -4,6 +4,6 @@
 #define VKATTN_STAGE_OPTIONS
 #include "lib/platform.glsl"
 
-layout(set = 0, binding = 0, std430) writeonly buffer Options { FlashOptions options; };
+#include "attention/operands.glsl"
 
 void main() { options = given; }

@@ -57,14 +57,18 @@ void storeRows() {
             for (uint n = 0u; n < valueDimsPerLane; n += stride)
                 storeDims(row, n, sums[row * valueDimsPerLane + n], sums[row * valueDimsPerLane + n + stride - 1u]);
         } else {
-            [[unroll]] for (uint n = 0u; n < valueDimsPerLane; n += stride) {
-                float first = 0.0, second = 0.0;
-                [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
-                    first = r == row ? sums[r * valueDimsPerLane + n] : first;
-                    second = r == row ? sums[r * valueDimsPerLane + n + stride - 1u] : second;
+            [[dont_unroll]] for (uint block = 0u; block < valueDimBlocks; ++block)
+                [[unroll]] for (uint e = 0u; e < valueBlockDims; e += stride) {
+                    float first = 0.0, second = 0.0;
+                    [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+                        [[unroll]] for (uint b = 0u; b < valueDimBlocks; ++b) {
+                            const uint n = r * valueDimsPerLane + min(b * valueBlockDims + e, valueDimsPerLane - stride);
+                            const bool here = r == row && b == block;
+                            first = here ? sums[n] : first;
+                            second = here ? sums[n + stride - 1u] : second;
+                        }
+                    storeDims(row, block * valueBlockDims + e, first, second); // past the lane's last dim it stores nothing
                 }
-                storeDims(row, n, first, second);
-            }
         }
     }
 }

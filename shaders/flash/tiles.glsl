@@ -21,38 +21,25 @@
 #define Input float16_t
 #endif
 
-layout(constant_id = 1) const uint subgroupLanes = 32; // required of the pipeline: gl_SubgroupSize
-layout(constant_id = 2) const uint subgroups = 4;      // of the workgroup
-layout(constant_id = 3) const uint rowBlocks = 1;      // matrices of rows of a subgroup
-layout(constant_id = 4) const uint matrixM = 16;       // shapes, or what flexible dims are multiples of: multiples of 8
-layout(constant_id = 5) const uint matrixN = 16;
-layout(constant_id = 6) const uint matrixK = 16;
-layout(constant_id = 7) const uint tileKeys = 32; // in shared memory: a multiple of matrixN, matrixK, 8 * rowParts; at least 2 * matrixN
-layout(constant_id = 8) const uint paddedDim = 64;       // head dim, up to a multiple of matrixK
-layout(constant_id = 9) const uint paddedValueDim = 64;  // value dim, up to a multiple of matrixN
-layout(constant_id = 10) const bool wholeWords = false;  // dims of q, k and v are even and neighbours, rows begin at words
-layout(constant_id = 11) const uint pairTerms = 0;       // term bits of interop.h: what changes or hides scores
-layout(constant_id = 12) const uint outType = elementF32;
-layout(constant_id = 13) const bool lockstep = false;    // a subgroup is one vector of a CPU: its lanes are never apart
+layout(constant_id = constantForm) const uint form = 0; // interop.h
+const bool wholeWords = (form & formWholeWords) != 0u, lockstep = (form & formLockstep) != 0u, exactDims = false;
 
-layout(set = 0, binding = 0, std430) readonly buffer Q { uint q[]; };
-layout(set = 0, binding = 1, std430) readonly buffer K { uint k[]; };
-layout(set = 0, binding = 2, std430) readonly buffer V { uint v[]; };
-layout(set = 0, binding = 3, std430) buffer Out { uint outWords[]; }; // the output, or the partial results in the workspace
-layout(set = 0, binding = 4, std430) readonly buffer Options { FlashOptions options; };
-layout(set = 0, binding = 5, std430) readonly buffer Lengths { uint lengths[]; };
-layout(set = 0, binding = 6, std430) writeonly buffer Lse { uint lse[]; };
-layout(set = 0, binding = 7, std430) readonly buffer Bias { uint bias[]; };
-layout(set = 0, binding = 8, std430) readonly buffer Mask { uint mask[]; }; // of bytes or of bits
-layout(set = 0, binding = 9, std430) readonly buffer IdsQ { uint idsQ[]; };
-layout(set = 0, binding = 10, std430) readonly buffer IdsK { uint idsK[]; };
-layout(set = 0, binding = 11, std430) readonly buffer Sinks { uint sinks[]; };
-layout(set = 0, binding = 12, std430) readonly buffer Slopes { uint slopes[]; };
+layout(constant_id = 8) const uint subgroupLanes = 32; // required of the pipeline: gl_SubgroupSize
+layout(constant_id = 9) const uint subgroups = 4;      // of the workgroup
+layout(constant_id = 10) const uint rowBlocks = 1;     // matrices of rows of a subgroup
+layout(constant_id = 11) const uint matrixM = 16;      // shapes, or what flexible dims are multiples of: multiples of 8
+layout(constant_id = 12) const uint matrixN = 16;
+layout(constant_id = 13) const uint matrixK = 16;
+layout(constant_id = 14) const uint tileKeys = 32; // in shared memory: a multiple of matrixN, matrixK, 8 * rowParts; at least 2 * matrixN
+layout(constant_id = 15) const uint paddedDim = 64;      // head dim, up to a multiple of matrixK
+layout(constant_id = 16) const uint paddedValueDim = 64; // value dim, up to a multiple of matrixN
 
-#include "lib/element.glsl"
-#include "attention/row_end.glsl"
-#include "lib/math.glsl"
+#include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/reach.glsl"
+#include "attention/key_value.glsl"
+#include "attention/pair.glsl"
+#include "attention/row_end.glsl"
 #include "flash/workgroup.glsl"
 
 #ifdef VKATTN_BF16
@@ -80,14 +67,14 @@ const uint weightBlocks = tileKeys / matrixK, valueBlocks = paddedValueDim / mat
 // Shared memory in pieces of 16 bytes, to which matrices are aligned; one more at the end of each row spreads rows over banks.
 const uint keyPitch = paddedDim / 8u + 1u, valuePitch = paddedValueDim / 8u + 1u;
 #ifdef VKATTN_COOPMAT2
-const uint scorePitch = tileKeys / 4u + 2u;
+const uint scorePitch = tileKeys / 4u + 1u + rowFactPieces;
 #else
 const uint scorePitch = tileKeys / 4u + 1u;
 #endif
 shared uvec4 keyTile[tileKeys * keyPitch];
 shared uvec4 valueTile[tileKeys * valuePitch];
 // Of each subgroup: a row has tileKeys scores in f32; or its weights in the first half, and behind them a matrixN wide matrix in f32. Then
-// a piece for what is known of the row; with VKATTN_COOPMAT2 one more.
+// a piece for the keys that the row sees, or for the row's end; with VKATTN_COOPMAT2 also the facts of the row.
 shared uvec4 scoreTile[subgroups * subgroupRows * scorePitch];
 const uint wideAt = tileKeys / 8u, endAt = tileKeys / 4u;
 shared uint nonFinite[2]; // whether the values staged last are not all finite; of even and odd tiles
@@ -113,7 +100,6 @@ uint rowOfLane[laneRows];      // of the chunk; rows past the end repeat the las
 float maximum[laneRows];   // what weights are relative to: the row's largest score, or a little less
 float weightSum[laneRows]; // of the lane's keys
 uint worst[laneRows];      // likewise
-int rowBegin[laneRows], rowEnd[laneRows];
 uint seen[laneRows * seenWords]; // of the tile: bit of the lane's n-th key
 
 // What lanes of the subgroup wrote to shared memory is there for the others. lavapipe makes a barrier of the whole workgroup of one of the
@@ -129,16 +115,6 @@ uint part() { return rowParts > 1u ? lane / subgroupRows : 0u; }
 uint tileRowOf(uint r) { return lane % subgroupRows + r * subgroupLanes; }
 // The lane's n-th key of the tile.
 uint keyOf(uint n) { return (n / 8u * rowParts + part()) * 8u + n % 8u; }
-
-// Bits of an element, and of two neighbours from an even dim on; 0 past the end.
-#define ELEMENT_BITS(words, at) ((words)[(at) >> 1] >> (((at)&1u) << 4) & 0xffffu)
-#define PAIR_BITS(words, at, dim, stride, count)                                                                                           \
-    (wholeWords ? ((dim) < (count) ? (words)[(at) + (dim) >> 1] : 0u)                                                                      \
-                : ((dim) < (count) ? ELEMENT_BITS(words, (at) + (dim) * (stride)) : 0u) |                                                  \
-                      ((dim) + 1u < (count) ? ELEMENT_BITS(words, (at) + ((dim) + 1u) * (stride)) << 16 : 0u))
-#define EIGHT_BITS(words, at, dim, stride, count)                                                                                          \
-    uvec4(PAIR_BITS(words, at, dim, stride, count), PAIR_BITS(words, at, (dim) + 2u, stride, count),                                       \
-          PAIR_BITS(words, at, (dim) + 4u, stride, count), PAIR_BITS(words, at, (dim) + 6u, stride, count))
 
 bool finiteBits(uint bits) { return (bits & inputExponent) != inputExponent; }
 uint finitePair(uint pair) { return (finiteBits(pair) ? pair & 0xffffu : 0u) | (finiteBits(pair >> 16) ? pair & 0xffff0000u : 0u); }
@@ -168,16 +144,16 @@ void stageTile(int tile, int end, const bool partlyHidden, uint parity) {
     barrier(); // all are done with the tile before
     for (uint n = gl_LocalInvocationID.x; n < tileKeys * (paddedDim / 8u); n += gl_WorkGroupSize.x) {
         const int key = tile + int(n / (paddedDim / 8u));
-        const uint at = keyAt(key), dim = n % (paddedDim / 8u) * 8u;
+        const KeyValueRow row = keyRow(key);
         uvec4 bits = uvec4(0u);
-        if (key < end) bits = EIGHT_BITS(k, at, dim, kDim, headDim);
+        if (key < end) bits = keyEight(row, n % (paddedDim / 8u) * 8u);
         keyTile[n / (paddedDim / 8u) * keyPitch + n % (paddedDim / 8u)] = bits;
     }
     for (uint n = gl_LocalInvocationID.x; n < tileKeys * (paddedValueDim / 8u); n += gl_WorkGroupSize.x) {
         const int key = tile + int(n / (paddedValueDim / 8u));
-        const uint at = valueAt(key), dim = n % (paddedValueDim / 8u) * 8u;
+        const KeyValueRow row = valueRow(key);
         uvec4 bits = uvec4(0u);
-        if (key < end) bits = EIGHT_BITS(v, at, dim, vDim, valueDim);
+        if (key < end) bits = valueEight(row, n % (paddedValueDim / 8u) * 8u);
         if (partlyHidden) {
             const uvec4 finite = uvec4(finitePair(bits.x), finitePair(bits.y), finitePair(bits.z), finitePair(bits.w));
             if (finite != bits) atomicOr(nonFinite[parity], 1u);
@@ -194,15 +170,13 @@ void stageTile(int tile, int end, const bool partlyHidden, uint parity) {
 bool lookAtPairs(int tile) {
     uint any = 0u;
     [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
-        const uint document = documentOf(rowOfLane[r]), head = headOf(rowOfLane[r]), i = queryOf(rowOfLane[r]);
+        const Row row = rowAt(rowOfLane[r]);
         [[unroll]] for (uint w = 0u; w < seenWords; ++w) {
             uint bits = 0u;
             for (uint n = w * 32u; n < min(w * 32u + 32u, keysOfLane); ++n) {
                 const int key = tile + int(keyOf(n));
-                bool visible = key >= rowBegin[r] && key < rowEnd[r];
                 float added = 0.0;
-                if (anyPairHidden) visible = visible && termsShow(head, i, document, min(key, keyLast), added);
-                bits |= visible ? 1u << (n - w * 32u) : 0u;
+                bits |= pairVisible(row, key, added) ? 1u << (n - w * 32u) : 0u;
             }
             seen[r * seenWords + w] = bits;
             any |= bits;
@@ -219,11 +193,11 @@ void beginRows();
 void takeTile(int tile, int end, const bool tested, uint parity); // the subgroup sees something of it; tested: may not see all
 void endRows();                                                    // maximum, weightSum and worst are there for storeRows
 #ifdef VKATTN_COOPMAT2
-bool sees(uint rowAt, uint key); // of the tile; rowAt: of its piece in scoreTile
-#define HIDDEN_PAIR(rowAt, key, weight) !sees(rowAt, key)
+bool sees(uint rowPlace, uint key); // of the tile; rowPlace: of its piece in scoreTile
+#define HIDDEN_PAIR(rowPlace, key, weight) !sees(rowPlace, key)
 #else
 const uint hiddenWeight = 0x8000u; // -0: no visible pair has it
-#define HIDDEN_PAIR(rowAt, key, weight) (weight) == hiddenWeight
+#define HIDDEN_PAIR(rowPlace, key, weight) (weight) == hiddenWeight
 #endif
 
 // The values of the tile that are not finite, to the rows that see them: mostly there are none, and this is not run.
@@ -231,16 +205,16 @@ void addNonFinite(int tile, int end) {
     [[dont_unroll]] for (uint block = 0u; block < valueBlocks; ++block) {
         subgroupSync();
         for (uint n = lane; n < subgroupRows * matrixN; n += subgroupLanes) {
-            const uint rowAt = scoresAt + n / matrixN * scorePitch, dim = block * matrixN + n % matrixN;
+            const uint rowPlace = scoresAt + n / matrixN * scorePitch, dim = block * matrixN + n % matrixN;
             float sum = 0.0;
             [[dont_unroll]] for (uint j = 0u; j < tileKeys; ++j) {
                 const int key = tile + int(j);
-                const uint weight = scoreTile[rowAt + j / 8u][j / 2u % 4u] >> ((j & 1u) << 4) & 0xffffu;
-                if (dim >= valueDim || key >= end || HIDDEN_PAIR(rowAt, j, weight)) continue;
-                const uint bits = ELEMENT_BITS(v, valueAt(key) + dim * vDim);
+                const uint weight = scoreTile[rowPlace + j / 8u][j / 2u % 4u] >> ((j & 1u) << 4) & 0xffffu;
+                if (dim >= valueDim || key >= end || HIDDEN_PAIR(rowPlace, j, weight)) continue;
+                const uint bits = valueBits(valueRow(key), dim);
                 if (!finiteBits(bits)) sum = fma(halfWidthToFloat(inputType, weight), halfWidthToFloat(inputType, bits), sum);
             }
-            scoreTile[rowAt + wideAt + n % matrixN / 4u][n % 4u] = floatBitsToUint(sum);
+            scoreTile[rowPlace + wideAt + n % matrixN / 4u][n % 4u] = floatBitsToUint(sum);
         }
         subgroupSync();
         [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) {
@@ -295,8 +269,8 @@ void storeRows() {
             const uint row = firstRow + tileRow_;
             if (row >= rowCount || dim >= valueDim) continue;
             const bool both = dim + 1u < valueDim;
-            const uint rowAt = scoresAt + tileRow_ * scorePitch;
-            const uvec4 end = scoreTile[rowAt + endAt], piece = scoreTile[rowAt + column / 4u];
+            const uint rowPlace = scoresAt + tileRow_ * scorePitch;
+            const uvec4 end = scoreTile[rowPlace + endAt], piece = scoreTile[rowPlace + column / 4u];
             const vec2 sums = uintBitsToFloat(column % 4u == 0u ? piece.xy : piece.zw);
             const vec2 ended = sums * uintBitsToFloat(end.x) / uintBitsToFloat(end.y);
             const float first = end.z == 0u ? ended.x : end.z == isEmpty ? 0.0 : uintBitsToFloat(canonicalNanBits);
@@ -324,14 +298,10 @@ void main() {
     scoresAt = gl_SubgroupID * subgroupRows * scorePitch;
     const bool hasRows = firstRow < rowCount;
 
-    // Keys that some row of the workgroup may see, in whole tiles from key 0 of the sequence; and of the subgroup.
-    const int begin = alignDown(max(keyBegin(queryOf(tileRow), seq), splitBegin));
-    const int end = min(keyEnd(queryOf(tileRowEnd - 1u), seq), splitEnd);
-    const uint firstQuery = queryOf(min(firstRow, rowCount - 1u)), lastQuery = queryOf(min(firstRow + subgroupRows, rowCount) - 1u);
-    const int ownBegin = max(keyBegin(firstQuery, seq), splitBegin), ownEnd = min(keyEnd(lastQuery, seq), splitEnd);
-    // Keys that every row of it sees, but for masks and the like.
-    const int wholeBegin = max(keyBegin(lastQuery, seq), splitBegin), wholeEnd = min(keyEnd(firstQuery, seq), splitEnd);
-    const int allBegin = max(keyBegin(queryOf(tileRowEnd - 1u), seq), splitBegin), allEnd = min(keyEnd(queryOf(tileRow), seq), splitEnd);
+    // Of the workgroup, in whole tiles from key 0 of the sequence; and of the subgroup.
+    const Reach reach = reachOfRows(tileRow, tileRowEnd - 1u);
+    const Reach own = reachOfRows(min(firstRow, rowCount - 1u), min(firstRow + subgroupRows, rowCount) - 1u);
+    const int begin = alignDown(reach.begin), end = reach.end;
 
     [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
         const uint row = min(firstRow + tileRowOf(r), rowCount - 1u);
@@ -339,8 +309,6 @@ void main() {
         maximum[r] = lowest;
         weightSum[r] = 0.0;
         worst[r] = 0u;
-        rowBegin[r] = max(keyBegin(queryOf(row), seq), splitBegin);
-        rowEnd[r] = min(keyEnd(queryOf(row), seq), splitEnd);
     }
     EACH_BLOCK(n, rowBlocks * valueBlocks, outputs[n] = Sums(0.0))
     loadAllQueries();
@@ -349,9 +317,9 @@ void main() {
     if (gl_LocalInvocationID.x == 0u) nonFinite[0] = 0u;
     uint parity = 0u;
     for (int tile = begin; tile < end; tile += int(tileKeys)) {
-        stageTile(tile, end, anyPairHidden || tile < allBegin || tile + int(tileKeys) > allEnd, parity);
-        const bool tested = anyPairHidden || tile < wholeBegin || tile + int(tileKeys) > wholeEnd;
-        bool visible = hasRows && tile < ownEnd && tile + int(tileKeys) > ownBegin;
+        stageTile(tile, end, anyPairHidden || tile < reach.wholeBegin || tile + int(tileKeys) > reach.wholeEnd, parity);
+        const bool tested = anyPairHidden || tile < own.wholeBegin || tile + int(tileKeys) > own.wholeEnd;
+        bool visible = hasRows && tile < own.end && tile + int(tileKeys) > own.begin;
         if (visible && tested) visible = lookAtPairs(tile);
         if (visible) takeTile(tile, end, tested, parity);
         parity = 1u - parity;

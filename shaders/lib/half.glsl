@@ -1,3 +1,5 @@
+#ifndef VKATTN_HALF_GLSL_
+#define VKATTN_HALF_GLSL_
 // binary16 <-> binary32 in integer arithmetic: unpackHalf2x16 may flush denormals, and packHalf2x16 of infinity or of values past 65504
 // overwrites the neighbouring half or gives a NaN on SwiftShader. The twin of src/util/half.hpp; compared over all halves in
 // tests/device/half_test.cpp.
@@ -24,3 +26,4 @@ uint floatToHalf(float value) {
     if (remainder > halfway || (remainder == halfway && (rounded & 1u) != 0u)) ++rounded;
     return sign | rounded;
 }
+#endif

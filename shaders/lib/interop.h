@@ -26,6 +26,64 @@ VKATTN_CONST elementF32 = 0u;
 VKATTN_CONST elementF16 = 1u;
 VKATTN_CONST elementBf16 = 2u;
 
+// The terms that change the score of a pair or hide the pair (attention/pair.glsl), in the order of the formula.
+VKATTN_CONST termSoftcap = 1u;
+VKATTN_CONST termBias = 2u; // a bias of minus infinity hides
+VKATTN_CONST termAlibi = 4u;
+VKATTN_CONST termMask = 8u;
+VKATTN_CONST termBitMask = 16u;
+VKATTN_CONST termDocuments = 32u;
+VKATTN_CONST termsThatHide = termBias | termMask | termBitMask | termDocuments;
+VKATTN_CONST termsThatOnlyHide = termMask | termBitMask | termDocuments;
+// Pieces of 16 bytes in which flash/matrices2.comp keeps the facts of a row in shared memory (attention/pair.glsl).
+VKATTN_CONST rowFactPieces = 1u;
+
+// Specialization constants that mean the same in every shader: 0 is the size of the workgroup, those of a shader's own begin at
+// firstOwnConstant. The core folds these into the SPIR-V before a driver sees it (conceptConstants, a bit for each).
+VKATTN_CONST constantKvFormat = 1u;
+VKATTN_CONST constantPairTerms = 2u;
+VKATTN_CONST constantElementTypes = 3u;
+VKATTN_CONST constantForm = 4u;
+VKATTN_CONST firstOwnConstant = 8u;
+VKATTN_CONST conceptConstants = 1u << constantKvFormat | 1u << constantPairTerms | 1u << constantElementTypes | 1u << constantForm;
+// kvFormat: the element type of K in the lowest 4 bits, that of V above, then how dims lie.
+VKATTN_CONST formatVType = 4u;
+VKATTN_CONST formatDimOrder = 8u;
+VKATTN_CONST dimsApart = 0u;    // of K or V in memory, anyhow
+VKATTN_CONST dimsAdjacent = 1u; // each dim beside the one before it
+VKATTN_CONST dimsInWords = 2u;  // and every run that a lane loads begins and ends at a 32-bit word
+// elementTypes: 4 bits each, that of Q lowest.
+VKATTN_CONST typesOut = 4u;
+VKATTN_CONST typesBias = 8u; // staged/pairs.comp; the flash kernels have the type of the bias among their options
+VKATTN_CONST typesWeights = 12u;
+// form: how the shader goes about its work.
+VKATTN_CONST formExactDims = 1u;   // flash/lanes.comp: lanes cover head and value dim exactly
+VKATTN_CONST formRolledEdges = 2u; // flash/lanes.comp: loops at both ends not unrolled: arrays may then live in memory
+VKATTN_CONST formWholeWords = 4u;  // flash/tiles.glsl: dims of q, k and v are even and neighbours, rows begin at words
+VKATTN_CONST formLockstep = 8u;    // flash/tiles.glsl: a subgroup is one vector of a CPU: its lanes are never apart
+VKATTN_CONST formSource = 4u;      // flash/lanes.comp: bits from this one on: sourceDirect, sourceShared, sourceShuffled
+
+// Bindings. Stages of the staged kernel have four; what the second and the third are depends on the stage (attention/operands.glsl).
+VKATTN_CONST slotWorkspace = 0u;
+VKATTN_CONST slotFirst = 1u;
+VKATTN_CONST slotSecond = 2u;
+VKATTN_CONST slotStagedLengths = 3u;
+// Bindings of the flash kernels. flash_plain has the first four.
+VKATTN_CONST slotQ = 0u;
+VKATTN_CONST slotPartials = 0u; // flash/combine.comp
+VKATTN_CONST slotK = 1u;
+VKATTN_CONST slotV = 2u;
+VKATTN_CONST slotOut = 3u;
+VKATTN_CONST slotOptions = 4u;
+VKATTN_CONST slotLengths = 5u;
+VKATTN_CONST slotLse = 6u;
+VKATTN_CONST slotBias = 7u;
+VKATTN_CONST slotMask = 8u; // of bytes or of bits
+VKATTN_CONST slotIdsQ = 9u;
+VKATTN_CONST slotIdsK = 10u;
+VKATTN_CONST slotSinks = 11u;
+VKATTN_CONST slotSlopes = 12u;
+
 // The table of ragged batches that sequences.comp writes: for each sequence the first query, the number of queries, the first key, the
 // number of keys; all of it inside the tensors, whatever the arrays hold.
 VKATTN_CONST sequenceWords = 4u;
@@ -42,20 +100,12 @@ VKATTN_CONST flagSinks = 128u;     // softmax: the last column of each row is th
 VKATTN_CONST flagFixedOrder = 256u; // sum in an order that does not depend on where weights lie in memory, or which rows share a workgroup
 VKATTN_CONST flagPartial = 512u;    // flash: partial results to the workspace
 
-// Specialization constants of flash
+// Where the flash kernels have K and V while they multiply
 VKATTN_CONST sourceDirect = 0u;   // each lane loads the K and V it multiplies
 VKATTN_CONST sourceShared = 1u;   // tiles of K and V in shared memory
 VKATTN_CONST sourceShuffled = 2u; // lanes load neighbouring dims, subgroup shuffles spread them
 VKATTN_CONST sourceMatrices = 3u; // matrices.comp: tiles of K and V in shared memory, for matrix units
-VKATTN_CONST dimsApart = 0u;      // of K or V in memory, anyhow
-VKATTN_CONST dimsAdjacent = 1u;   // each dim beside the one before it
-VKATTN_CONST dimsInWords = 2u;    // and every run that a lane loads begins and ends at a 32-bit word
-VKATTN_CONST termSoftcap = 1u;
-VKATTN_CONST termAlibi = 2u;
-VKATTN_CONST termBias = 4u;
-VKATTN_CONST termMask = 8u;
-VKATTN_CONST termBitMask = 16u;
-VKATTN_CONST termDocuments = 32u;
+VKATTN_CONST edgeDims = 16u; // flash: dims of a lane whose loads of q and stores of the output are unrolled
 VKATTN_CONST partialWords = 3u; // before the value dims of a partial result: maximum, sum of weights, worst score
 
 // What decides which keys a query may see by position, in every stage that asks (attention/sequence.glsl).
@@ -76,6 +126,18 @@ VKATTN_CONST partialWords = 3u; // before the value dims of a partial result: ma
     uint keys;     /* keys of this dispatch */                                                                                             \
     uint rowPitch; /* workspace elements from one row to the next */
 
+// Where an operand of pairs lies: the element of the chunk's first batch entry, head and query and of key keyFirst (of a bit mask: the word
+// of that key), and the strides. Arrays over tokens have no more than `base` and `batch`, arrays over heads no more than `base`.
+struct PairLayout {
+    uint base, batch, head, query, key;
+};
+struct TokenLayout {
+    uint base, batch;
+};
+struct HeadLayout {
+    uint base;
+};
+
 #if defined(__cplusplus) || defined(VKATTN_STAGE_SCORES)
 VKATTN_PUSH(ScoresPush) {
     VKATTN_POSITION
@@ -89,25 +151,11 @@ VKATTN_PUSH(ScoresPush) {
     uint kBase, kBatch, kHead, kToken, kDim;
 };
 #endif
-#if defined(__cplusplus) || defined(VKATTN_STAGE_BIAS) || defined(VKATTN_STAGE_MASK) || defined(VKATTN_STAGE_BIT_MASK)
-VKATTN_PUSH(OverlayPush) {
-    VKATTN_CHUNK
-    uint base, batchStride, headStride, queryStride, keyStride;
-};
-#endif
-#if defined(__cplusplus) || defined(VKATTN_STAGE_ALIBI)
-VKATTN_PUSH(AlibiPush) {
+#if defined(__cplusplus) || defined(VKATTN_STAGE_PAIRS)
+VKATTN_PUSH(PairsPush) {
     VKATTN_POSITION
     VKATTN_CHUNK
-    uint base; // of the chunk's first head
-};
-#endif
-#if defined(__cplusplus) || defined(VKATTN_STAGE_DOCUMENTS)
-VKATTN_PUSH(DocumentsPush) {
-    VKATTN_POSITION
-    VKATTN_CHUNK
-    uint idsQBase, idsQBatch;
-    uint idsKBase, idsKBatch;
+    PairLayout firstLayout, secondLayout; // of the operands of the dispatch's term
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_SINKS)
@@ -147,15 +195,13 @@ VKATTN_PUSH(ValuesPush) {
 // Of flash, in the workspace; the base members are set when the dispatch is recorded.
 struct FlashOptions {
     uint qDim, kDim, vDim, oDim;
-    uint softcap;  // float bits
+    float softcap;
     uint biasType; // elementF32, ...
     uint lseBase, lseBatch, lseHead, lseToken;
-    uint biasBase, biasBatch, biasHead, biasQuery, biasKey; // seen from key 0
-    uint maskBase, maskBatch, maskHead, maskQuery, maskKey; // of the mask or the bit mask
-    uint maskPhase; // bit mask: bits from the start of the first bound word to key keyFirst
-    uint idsQBase, idsQBatch;
-    uint idsKBase, idsKBatch;
-    uint sinksBase, slopesBase;
+    PairLayout bias, mask; // of the mask or the bit mask
+    TokenLayout idsQ, idsK;
+    HeadLayout slopes;
+    uint sinksBase;
 };
 #if defined(__cplusplus) || defined(VKATTN_STAGE_OPTIONS)
 VKATTN_PUSH(OptionsPush) {

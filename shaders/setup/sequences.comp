@@ -5,11 +5,9 @@
 #define VKATTN_STAGE_SEQUENCES
 #include "lib/platform.glsl"
 
-layout(constant_id = 1) const uint lanes = 64; // = workgroup size; sizes shared memory
+layout(constant_id = 8) const uint lanes = 64; // = workgroup size; sizes shared memory
 
-layout(set = 0, binding = 0, std430) writeonly buffer Table { uint table[]; };
-layout(set = 0, binding = 1, std430) readonly buffer CuQ { uint cuQ[]; };
-layout(set = 0, binding = 2, std430) readonly buffer CuK { uint cuK[]; };
+#include "attention/operands.glsl"
 
 shared uint laneMaximum[2u * lanes];
 

@@ -4,28 +4,23 @@
 #define VKATTN_STAGE_SCORES
 #include "lib/platform.glsl"
 
-layout(constant_id = 1) const uint lanesAcrossKeys = 8;
-layout(constant_id = 2) const uint lanesAcrossRows = 8;
-layout(constant_id = 3) const uint keysPerLane = 4;
-layout(constant_id = 4) const uint rowsPerLane = 4;
-layout(constant_id = 5) const uint qType = elementF32;
-layout(constant_id = 6) const uint kType = elementF32;
-layout(constant_id = 7) const bool withSoftcap = false; // not a branch at run time: software drivers compute both sides of one, tanh included
+layout(constant_id = 8) const uint lanesAcrossKeys = 8;
+layout(constant_id = 9) const uint lanesAcrossRows = 8;
+layout(constant_id = 10) const uint keysPerLane = 4;
+layout(constant_id = 11) const uint rowsPerLane = 4;
+const bool exactDims = true;
 
-layout(set = 0, binding = 0, std430) writeonly buffer Workspace { uint workspace[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Q { uint q[]; };
-layout(set = 0, binding = 2, std430) readonly buffer K { uint k[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; };
-
-#include "lib/element.glsl"
-#include "lib/math.glsl"
+#include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/reach.glsl"
+#include "attention/key_value.glsl"
+#include "attention/pair.glsl"
 
 void main() {
     const uint lane = gl_LocalInvocationID.x;
-    const uint head = gl_WorkGroupID.z % heads, batch = gl_WorkGroupID.z / heads;
-    const Sequence sequence = sequenceOf(batch);
-    const uint rowCount = rowsOf(sequence), keyCount = keysOf(sequence);
+    const uint head = gl_WorkGroupID.z % heads;
+    beginSequence(gl_WorkGroupID.z / heads);
+    const uint rowCount = rowsOf(seq);
 
     // Lanes interleave: neighbouring lanes hold neighbouring keys, so that the stores of a row are contiguous.
     const uint tileKeys = lanesAcrossKeys * keysPerLane, tileRows = lanesAcrossRows * rowsPerLane;
@@ -36,22 +31,21 @@ void main() {
     [[unroll]] for (uint n = 0; n < rowsPerLane * keysPerLane; ++n) sums[n] = 0.0;
 
     if (tileRow >= rowCount) return;
-    const int tileBegin = keyBegin(tileRow, sequence), tileEnd = keyEnd(min(tileRow + tileRows, rowCount) - 1u, sequence);
-    if (int(keyFirst + tileKey) < tileEnd && int(keyFirst + tileKey + tileKeys) > tileBegin) {
+    const int from = int(keyFirst + tileKey);
+    const Reach reach = reachOf(tileRow, min(tileRow + tileRows, rowCount) - 1u, from, from + int(tileKeys));
+    if (reach.begin < reach.end) {
         // Rows and keys past the end are computed on the last valid one and not stored.
-        uint qAt[rowsPerLane], kAt[keysPerLane];
+        uint qAt[rowsPerLane];
+        KeyValueRow keyRows[keysPerLane];
         [[unroll]] for (uint r = 0; r < rowsPerLane; ++r)
-            qAt[r] = qBase + batch * qBatch + head * qHead + (sequence.queryStart + min(firstRow + r * lanesAcrossRows, rowCount - 1u)) * qToken;
-        const uint kvHead = (headPhase + head) / groupSize;
+            qAt[r] = qBase + batch * qBatch + head * qHead + (seq.queryStart + min(firstRow + r * lanesAcrossRows, rowCount - 1u)) * qToken;
+        beginKeys((headPhase + head) / groupSize);
         [[unroll]] for (uint c = 0; c < keysPerLane; ++c)
-            kAt[c] = kBase + batch * kBatch + kvHead * kHead + (sequence.keyStart + min(firstKey + c * lanesAcrossKeys, keyCount - 1u)) * kToken;
+            keyRows[c] = keyRow(int(keyFirst + firstKey + c * lanesAcrossKeys));
 
         for (uint d = 0; d < headDim; ++d) {
             float kValue[keysPerLane];
-            [[unroll]] for (uint c = 0; c < keysPerLane; ++c) {
-                kValue[c] = LOAD_ELEMENT(k, kType, kAt[c]);
-                kAt[c] += kDim;
-            }
+            [[unroll]] for (uint c = 0; c < keysPerLane; ++c) kValue[c] = keyElement(keyRows[c], d);
             [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
                 const float qValue = LOAD_ELEMENT(q, qType, qAt[r]);
                 qAt[r] += qDim;
@@ -62,17 +56,16 @@ void main() {
     }
 
     [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
-        const uint row = firstRow + r * lanesAcrossRows;
-        if (row >= rowCount) continue;
-        const uint workspaceRow = (gl_WorkGroupID.z * queries + row) * rowPitch + keyFirst;
-        const int begin = keyBegin(row, sequence), end = keyEnd(row, sequence);
+        const uint query = firstRow + r * lanesAcrossRows;
+        if (query >= rowCount) continue;
+        const uint workspaceRow = (gl_WorkGroupID.z * queries + query) * rowPitch + keyFirst;
+        const Row row = rowOf(head, query);
         [[unroll]] for (uint c = 0; c < keysPerLane; ++c) {
             const uint key = firstKey + c * lanesAcrossKeys;
             if (key >= keys) continue;
             const int j = int(keyFirst + key);
-            float score = scale * sums[r * keysPerLane + c];
-            if (withSoftcap) score = softcap * stableTanh(score / softcap);
-            workspace[workspaceRow + key] = j >= begin && j < end ? scoreBits(score) : hiddenBits;
+            const float score = pairScore(row, j, sums[r * keysPerLane + c], 0.0);
+            workspace[workspaceRow + key] = j >= row.begin && j < row.end ? scoreBits(score) : hiddenBits;
         }
     }
 }

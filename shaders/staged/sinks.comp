@@ -3,8 +3,7 @@
 #define VKATTN_STAGE_SINKS
 #include "lib/platform.glsl"
 
-layout(set = 0, binding = 0, std430) writeonly buffer Workspace { uint workspace[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Sinks { uint sinks[]; };
+#include "attention/operands.glsl"
 
 void main() {
     const uint head = gl_WorkGroupID.z % heads, row = gl_GlobalInvocationID.x;

@@ -5,16 +5,13 @@
 #define VKATTN_STAGE_SOFTMAX
 #include "lib/platform.glsl"
 
-layout(constant_id = 1) const uint lanes = 64; // = workgroup size; sizes shared memory
-layout(constant_id = 2) const uint weightsType = elementF32;
+layout(constant_id = 8) const uint lanes = 64; // = workgroup size; sizes shared memory
 
-layout(set = 0, binding = 0, std430) buffer Workspace { uint workspace[]; };
-layout(set = 0, binding = 1, std430) writeonly buffer Lse { uint lse[]; };
-layout(set = 0, binding = 2, std430) buffer Weights { uint weights[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; };
-
-#include "lib/element.glsl"
+#include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/reach.glsl"
+#include "lib/element.glsl"
+#include "lib/math.glsl"
 
 // A lane owns pairs of neighbouring keys, the same ones in every pass, so that no lane reads what another wrote and two halves of the weights
 // fill a word: pair p holds the keys 2p - skew and 2p + 1 - skew and belongs to lane p % lanes. Several keys an iteration: Mesa 22's software
@@ -31,19 +28,19 @@ shared float laneMaximum[lanes];
 shared float laneSum[lanes];
 shared uint laneSeen[lanes];
 
+const uint weightsType = elementTypes >> typesWeights & 15u;
 const uint seenFinite = 1u, seenMinusInfinity = 2u, seenBad = 4u;
-const float lowest = -3.40282346638528859812e38; // -FLT_MAX: above no finite score, so the maximum of finite scores is exact
 
 void main() {
     const uint lane = gl_LocalInvocationID.x, row = gl_WorkGroupID.x;
-    const uint head = gl_WorkGroupID.z % heads, batch = gl_WorkGroupID.z / heads;
+    const uint head = gl_WorkGroupID.z % heads;
     const uint workspaceRow = (gl_WorkGroupID.z * queries + row) * rowPitch;
-    const Sequence sequence = sequenceOf(batch);
-    if (row >= rowsOf(sequence)) return; // the whole workgroup
+    beginSequence(gl_WorkGroupID.z / heads);
+    if (row >= rowsOf(seq)) return; // the whole workgroup
     const uint weightsRow = wBase + batch * wBatch + head * wHead + row * wToken;
     // Pairs start where words of the weights do. Which keys a lane sums up, and so the last bits, depends on it.
     const uint skew = (flags & (flagWeights | flagFixedOrder)) == flagWeights ? weightsRow & 1u : 0u;
-    const uint begin = uint(keyBegin(row, sequence)), end = uint(max(keyEnd(row, sequence), 0));
+    const uint begin = uint(keyBegin(row)), end = uint(max(keyEnd(row), 0));
     const uint sinkBits = (flags & flagSinks) != 0u ? workspace[workspaceRow + rowPitch - 1u] : minusInfinityBits;
 
     float maximum = lowest;
@@ -78,19 +75,18 @@ void main() {
     FOR_KEYS(j, begin, end)
         const uint bits = workspace[workspaceRow + j];
         if (bits == hiddenBits) continue;
-        // exp(-200) is 0 in fp32: the bound only keeps the difference finite.
-        const float e = isFiniteBits(bits) ? exp(max(uintBitsToFloat(bits) - maximum, -200.0)) : 0.0;
+        const float e = isFiniteBits(bits) ? expDifference(uintBitsToFloat(bits), maximum) : 0.0;
         workspace[workspaceRow + j] = floatBitsToUint(e);
         sum += e;
     END_FOR_KEYS
     laneSum[lane] = sum;
     barrier();
-    sum = isFiniteBits(sinkBits) ? exp(max(uintBitsToFloat(sinkBits) - maximum, -200.0)) : 0.0;
+    sum = isFiniteBits(sinkBits) ? expDifference(uintBitsToFloat(sinkBits), maximum) : 0.0;
     for (uint n = 0; n < lanes; ++n) sum += laneSum[n];
 
     if (lane == 0u && (flags & flagLse) != 0u) {
         const uint bits = nothingVisible ? sinkBits : bad ? canonicalNanBits : floatBitsToUint(maximum + log(sum));
-        lse[lseBase + batch * lseBatch + head * lseHead + (sequence.queryStart + row) * lseToken] = bits;
+        lse[lseBase + batch * lseBatch + head * lseHead + (seq.queryStart + row) * lseToken] = bits;
     }
     if ((flags & flagWeights) == 0u) {
         FOR_KEYS(j, begin, end)
@@ -101,7 +97,7 @@ void main() {
         return;
     }
     // The same, over the whole row: weights are 0 where hidden. What lies past a sequence of a ragged batch is nobody's.
-    const uint weightsEnd = (flags & flagRagged) != 0u ? sequence.keyCount : keyTokens;
+    const uint weightsEnd = (flags & flagRagged) != 0u ? seq.keyCount : keyTokens;
     for (uint first = lane; first * 2u < weightsEnd + skew; first += lanes * (keysPerIteration / 2u)) {
         [[unroll]] for (uint n = 0; n < keysPerIteration / 2u; ++n) {
             const uint j = (first + n * lanes) * 2u - skew; // wraps below 0, and is then past the end

@@ -6,26 +6,22 @@
 #define VKATTN_STAGE_VALUES
 #include "lib/platform.glsl"
 
-layout(constant_id = 1) const uint lanesAcrossDims = 8;
-layout(constant_id = 2) const uint lanesAcrossRows = 8;
-layout(constant_id = 3) const uint dimsPerLane = 4; // even
-layout(constant_id = 4) const uint rowsPerLane = 4;
-layout(constant_id = 5) const uint vType = elementF32;
-layout(constant_id = 6) const uint outType = elementF32;
+layout(constant_id = 8) const uint lanesAcrossDims = 8;
+layout(constant_id = 9) const uint lanesAcrossRows = 8;
+layout(constant_id = 10) const uint dimsPerLane = 4; // even
+layout(constant_id = 11) const uint rowsPerLane = 4;
+const bool exactDims = true;
 
-layout(set = 0, binding = 0, std430) buffer Workspace { uint workspace[]; };
-layout(set = 0, binding = 1, std430) readonly buffer V { uint v[]; };
-layout(set = 0, binding = 2, std430) buffer Out { uint outWords[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Lengths { uint lengths[]; };
-
-#include "lib/element.glsl"
+#include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/reach.glsl"
+#include "attention/key_value.glsl"
 
 void main() {
     const uint lane = gl_LocalInvocationID.x;
-    const uint head = gl_WorkGroupID.z % heads, batch = gl_WorkGroupID.z / heads;
-    const Sequence sequence = sequenceOf(batch);
-    const uint rowCount = rowsOf(sequence);
+    const uint head = gl_WorkGroupID.z % heads;
+    beginSequence(gl_WorkGroupID.z / heads);
+    const uint rowCount = rowsOf(seq);
     const uint tileRows = lanesAcrossRows * rowsPerLane, tileRow = gl_WorkGroupID.y * tileRows;
     if (tileRow >= rowCount) return;
     const uint firstRow = tileRow + lane / lanesAcrossDims;
@@ -34,9 +30,7 @@ void main() {
     uint workspaceRow[rowsPerLane];
     [[unroll]] for (uint r = 0; r < rowsPerLane; ++r)
         workspaceRow[r] = (gl_WorkGroupID.z * queries + min(firstRow + r * lanesAcrossRows, rowCount - 1u)) * rowPitch;
-    uint vAt[dimsPerLane]; // dims past the end are computed on the last one and not stored
-    const uint vHeadAt = vBase + batch * vBatch + ((headPhase + head) / groupSize) * vHead + sequence.keyStart * vToken;
-    [[unroll]] for (uint c = 0; c < dimsPerLane; ++c) vAt[c] = vHeadAt + min(firstDim + c, valueDim - 1u) * vDim;
+    beginValues((headPhase + head) / groupSize);
 
     float sums[rowsPerLane * dimsPerLane];
     [[unroll]] for (uint n = 0; n < rowsPerLane * dimsPerLane; ++n) sums[n] = 0.0;
@@ -48,11 +42,12 @@ void main() {
             }
     }
 
-    const int begin = max(keyBegin(tileRow, sequence), int(keyFirst));
-    const int end = min(keyEnd(min(tileRow + tileRows, rowCount) - 1u, sequence), int(keyFirst + keys));
-    for (int j = begin; j < end; ++j) {
-        uint valueBits[dimsPerLane];
-        [[unroll]] for (uint c = 0; c < dimsPerLane; ++c) valueBits[c] = floatBitsToUint(LOAD_ELEMENT(v, vType, vAt[c] + (uint(j) - keyFirst) * vToken));
+    const Reach reach = reachOf(tileRow, min(tileRow + tileRows, rowCount) - 1u, int(keyFirst), int(keyFirst + keys));
+    for (int j = reach.begin; j < reach.end; ++j) {
+        const KeyValueRow value = valueRow(j);
+        uint valueBits[dimsPerLane]; // dims past the end are computed on the last one and not stored
+        [[unroll]] for (uint c = 0; c < dimsPerLane; ++c)
+            valueBits[c] = floatBitsToUint(valueElement(value, min(firstDim + c, valueDim - 1u)));
         [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
             const uint bits = workspace[workspaceRow[r] + uint(j)];
             // Hidden: -0 * 0, the one product that adds to any sum, -0 included, without changing a bit of it.
@@ -66,7 +61,7 @@ void main() {
     [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
         const uint row = firstRow + r * lanesAcrossRows;
         if (row >= rowCount) continue;
-        const uint outAt = oBase + batch * oBatch + head * oHead + (sequence.queryStart + row) * oToken;
+        const uint outAt = oBase + batch * oBatch + head * oHead + (seq.queryStart + row) * oToken;
         if ((flags & flagLastKeys) == 0u) {
             const uint partialAt = sumsBase + (gl_WorkGroupID.z * queries + row) * valueDim + firstDim;
             [[unroll]] for (uint c = 0; c < dimsPerLane; ++c)

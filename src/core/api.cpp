@@ -1,8 +1,7 @@
 // The C functions of vkattn.h: argument checks, then the layers below.
-#include "core/kernels/coopmat.hpp"
+#include "core/device/read_caps.hpp"
 #include "core/kernels/explain.hpp"
-#include "core/kernels/flash.hpp"
-#include "core/kernels/staged.hpp"
+#include "core/plan/kernel.hpp"
 #include "core/plan/slices.hpp"
 #include "core/vulkan/cache.hpp"
 #include "core/vulkan/context.hpp"
@@ -34,6 +33,12 @@ vkattn_result planFor(DeviceContext &context, const vkattn_problem *description,
     return makePlan(problem, context.planLimits(room), plan, why);
 }
 
+vkattn_result checkKernel(vkattn_kernel id, const Kernel *&kernel, vkattn_diagnostic *why) {
+    kernel = findKernel(id);
+    if (kernel) return VKATTN_OK;
+    return fail(why, invalid, "kernel is %d, expected one of vkattnKernels", static_cast<int>(id));
+}
+
 // What a context on such a device would plan with.
 vkattn_result limitsFor(const vkattn_caps *caps, const vkattn_plan_options *given, PlanLimits &limits, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{caps, "caps"}}, why)) return r;
@@ -47,7 +52,7 @@ vkattn_result limitsFor(const vkattn_caps *caps, const vkattn_plan_options *give
         return fail(why, invalid, "options.tuning is NULL with tuningBytes %zu", options.tuningBytes);
     limits = {taken, options.maxWorkspaceBytes ? options.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(taken)};
     if (const auto r = readTuning(options.tuning, options.tuningBytes, limits.tuning, why)) return r;
-    return stagedSupported(taken, why); // as a context: below the Vulkan 1.0 minimum there is none
+    return baseline().supported(baseline(), limits, why); // as a context: below the Vulkan 1.0 minimum there is none
 }
 
 // The instance-level functions of a device that the caller names.
@@ -116,18 +121,35 @@ vkattn_result vkattnMinimumCaps(vkattn_caps *out, vkattn_diagnostic *why) {
     return VKATTN_OK;
 }
 
-vkattn_result vkattnKernelSupport(const vkattn_caps *caps, uint32_t index, const char **name, vkattn_diagnostic *why) {
+uint32_t vkattnKernels(vkattn_kernel *out, uint32_t capacity) {
+    uint32_t count = 0;
+    for (const Kernel &kernel : allKernels()) {
+        if (out && count < capacity) out[count] = kernel.id;
+        ++count;
+    }
+    return count;
+}
+
+const char *vkattnKernelName(vkattn_kernel id) {
+    if (id == VKATTN_KERNEL_AUTO) return "auto";
+    const Kernel *kernel = findKernel(id);
+    return kernel ? kernel->name : nullptr;
+}
+
+uint32_t vkattnKernelTraits(vkattn_kernel id) {
+    const Kernel *kernel = findKernel(id);
+    return kernel ? kernel->traits : 0;
+}
+
+vkattn_result vkattnKernelSupport(const vkattn_caps *caps, vkattn_kernel id, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{caps, "caps"}}, why)) return r;
     Caps taken;
     if (const auto r = takeCaps(*caps, "caps", taken, why)) return r;
-    static constexpr vkattn_kernel kernels[] = {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE,
-                                                VKATTN_KERNEL_FLASH_COOPMAT, VKATTN_KERNEL_FLASH_COOPMAT2};
-    if (index >= sizeof kernels / sizeof kernels[0]) return fail(why, invalid, "there is no kernel %u", index);
-    if (name) *name = kernelName(kernels[index]);
+    const Kernel *kernel = nullptr;
+    if (const auto r = checkKernel(id, kernel, why)) return r;
     if (why) why->message[0] = '\0';
-    if (kernels[index] == VKATTN_KERNEL_STAGED) return stagedSupported(taken, why);
-    if (const auto r = checkQuarantine(kernels[index], taken, why)) return r;
-    return flashSupported(kernels[index], {taken, VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(taken)}, why);
+    if (const auto r = checkAvailable(*kernel, taken, why)) return r;
+    return kernel->supported(*kernel, {taken, VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(taken)}, why);
 }
 
 vkattn_result vkattnCreateContext(const vkattn_host *given, vkattn_context *out, vkattn_diagnostic *why) {
@@ -177,11 +199,13 @@ static vkattn_result query(vkattn_context context, const vkattn_problem *problem
     out.chunkCount = plan.chunkCount();
     out.workspaceBytes = plan.workspaceBytes;
     out.workspaceAlignment = plan.workspaceAlignment;
-    out.kernelName = plan.kernelName();
+    out.kernel = plan.kernel->id;
+    out.kernelName = plan.kernel->name;
     out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
     out.maxSlices = mostSlices(plan, limits);
-    out.probabilityUnit = weightRounding(plan).unit;
-    out.probabilityFloor = weightRounding(plan).floor;
+    const WeightRounding rounding = plan.kernel->weightRounding(plan);
+    out.probabilityUnit = rounding.unit;
+    out.probabilityFloor = rounding.floor;
     writeStruct(*given, out);
     return VKATTN_OK;
 }
@@ -202,6 +226,17 @@ vkattn_result vkattnExplain(const vkattn_caps *caps, const vkattn_plan_options *
     if (const auto r = explainPlan(problem, limits, explanation, why)) return r;
     writeStruct(*out, explanation);
     return VKATTN_OK;
+}
+
+vkattn_result vkattnExplainKernel(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_problem *description,
+                                  vkattn_kernel id, vkattn_diagnostic *why) {
+    const Kernel *kernel = nullptr;
+    if (const auto r = checkKernel(id, kernel, why)) return r;
+    Problem problem;
+    if (const auto r = makeProblem(description, problem, why)) return r;
+    PlanLimits limits;
+    if (const auto r = limitsFor(caps, options, limits, why)) return r;
+    return explainKernel(*kernel, problem, limits, why);
 }
 
 static vkattn_result slices(vkattn_context handle, const vkattn_problem *description, double microseconds, uint32_t *sliceCount,
@@ -266,8 +301,9 @@ vkattn_result vkattnListDispatches(const vkattn_caps *caps, const vkattn_plan_op
     vkattn_dispatch_list listed{};
     if (const auto r = writeDispatches(plan, limits.caps, scratch, scratchBytes, listed, why)) return r;
     listed.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
-    listed.probabilityUnit = weightRounding(plan).unit;
-    listed.probabilityFloor = weightRounding(plan).floor;
+    const WeightRounding rounding = plan.kernel->weightRounding(plan);
+    listed.probabilityUnit = rounding.unit;
+    listed.probabilityFloor = rounding.floor;
     writeStruct(*list, listed);
     return VKATTN_OK;
 }
@@ -286,19 +322,21 @@ vkattn_result vkattnImportCache(vkattn_context context, size_t bytes, const void
     return call.result(result);
 }
 
-static vkattn_result checkJudged(vkattn_context context, vkattn_kernel kernel, vkattn_diagnostic *why) {
+static vkattn_result checkJudged(vkattn_context context, vkattn_kernel id, const Kernel *&kernel, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{context, "context"}}, why)) return r;
-    if (kernel <= VKATTN_KERNEL_STAGED || kernel >= VKATTN_KERNEL_COUNT)
-        return fail(why, invalid, "kernel is %d, expected one other than VKATTN_KERNEL_AUTO and STAGED: staged is the baseline",
-                    static_cast<int>(kernel));
+    kernel = findKernel(id);
+    if (!kernel || kernel == &baseline())
+        return fail(why, invalid, "kernel is %d, expected one of vkattnKernels other than %s, which is the baseline", static_cast<int>(id),
+                    baseline().name);
     return VKATTN_OK;
 }
 
-static vkattn_result setVerdict(vkattn_context context, vkattn_kernel kernel, vkattn_verdict verdict, vkattn_diagnostic *why) {
-    if (const auto r = checkJudged(context, kernel, why)) return r;
+static vkattn_result setVerdict(vkattn_context context, vkattn_kernel id, vkattn_verdict verdict, vkattn_diagnostic *why) {
+    const Kernel *kernel = nullptr;
+    if (const auto r = checkJudged(context, id, kernel, why)) return r;
     if (verdict != VKATTN_VERDICT_TRUSTED && verdict != VKATTN_VERDICT_SLOW && verdict != VKATTN_VERDICT_WRONG)
         return fail(why, invalid, "verdict is %d, expected VKATTN_VERDICT_TRUSTED, SLOW or WRONG", static_cast<int>(verdict));
-    fromHandle(context)->setVerdict(kernel, verdict);
+    fromHandle(context)->setVerdict(*kernel, verdict);
     return VKATTN_OK;
 }
 vkattn_result vkattnSetVerdict(vkattn_context context, vkattn_kernel kernel, vkattn_verdict verdict, vkattn_diagnostic *why) {
@@ -306,12 +344,13 @@ vkattn_result vkattnSetVerdict(vkattn_context context, vkattn_kernel kernel, vka
     return call.result(setVerdict(context, kernel, verdict, why));
 }
 
-static vkattn_result selfTestQuery(vkattn_context context, vkattn_kernel kernel, vkattn_self_test *out, vkattn_diagnostic *why) {
-    if (const auto r = checkJudged(context, kernel, why)) return r;
+static vkattn_result selfTestQuery(vkattn_context context, vkattn_kernel id, vkattn_self_test *out, vkattn_diagnostic *why) {
+    const Kernel *kernel = nullptr;
+    if (const auto r = checkJudged(context, id, kernel, why)) return r;
     if (const auto r = requireAll({{out, "out"}}, why)) return r;
     if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_self_test", why)) return r;
     vkattn_self_test needs{};
-    if (const auto r = querySelfTest(*fromHandle(context), kernel, needs, why)) return r;
+    if (const auto r = querySelfTest(*fromHandle(context), *kernel, needs, why)) return r;
     writeStruct(*out, needs);
     return VKATTN_OK;
 }
@@ -320,20 +359,22 @@ vkattn_result vkattnSelfTestQuery(vkattn_context context, vkattn_kernel kernel, 
     return call.result(selfTestQuery(context, kernel, out, why));
 }
 
-static vkattn_result selfTestFill(vkattn_context context, vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why) {
-    if (const auto r = checkJudged(context, kernel, why)) return r;
+static vkattn_result selfTestFill(vkattn_context context, vkattn_kernel id, void *mapped, vkattn_diagnostic *why) {
+    const Kernel *kernel = nullptr;
+    if (const auto r = checkJudged(context, id, kernel, why)) return r;
     if (const auto r = requireAll({{mapped, "mapped"}}, why)) return r;
-    return fillSelfTest(*fromHandle(context), kernel, mapped, why);
+    return fillSelfTest(*fromHandle(context), *kernel, mapped, why);
 }
 vkattn_result vkattnSelfTestFill(vkattn_context context, vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why) {
     const LoggedCall call(logOf(context), why);
     return call.result(selfTestFill(context, kernel, mapped, why));
 }
 
-static vkattn_result selfTestRecord(vkattn_context context, vkattn_kernel kernel, const SelfTestTarget &target, vkattn_diagnostic *why) {
-    if (const auto r = checkJudged(context, kernel, why)) return r;
+static vkattn_result selfTestRecord(vkattn_context context, vkattn_kernel id, const SelfTestTarget &target, vkattn_diagnostic *why) {
+    const Kernel *kernel = nullptr;
+    if (const auto r = checkJudged(context, id, kernel, why)) return r;
     if (const auto r = requireAll({{target.commandBuffer, "commandBuffer"}, {target.buffer, "buffer"}}, why)) return r;
-    return recordSelfTest(*fromHandle(context), kernel, target, why);
+    return recordSelfTest(*fromHandle(context), *kernel, target, why);
 }
 vkattn_result vkattnSelfTestRecord(vkattn_context context, vkattn_kernel kernel, VkCommandBuffer commandBuffer,
                                    VkDescriptorPool descriptorPool, VkBuffer buffer, VkDeviceSize offset, vkattn_diagnostic *why) {
@@ -341,11 +382,12 @@ vkattn_result vkattnSelfTestRecord(vkattn_context context, vkattn_kernel kernel,
     return call.result(selfTestRecord(context, kernel, {commandBuffer, descriptorPool, buffer, offset}, why));
 }
 
-static vkattn_result selfTestJudge(vkattn_context context, vkattn_kernel kernel, const void *mapped, vkattn_verdict *verdict,
+static vkattn_result selfTestJudge(vkattn_context context, vkattn_kernel id, const void *mapped, vkattn_verdict *verdict,
                                    vkattn_diagnostic *why) {
-    if (const auto r = checkJudged(context, kernel, why)) return r;
+    const Kernel *kernel = nullptr;
+    if (const auto r = checkJudged(context, id, kernel, why)) return r;
     if (const auto r = requireAll({{mapped, "mapped"}, {verdict, "verdict"}}, why)) return r;
-    return judgeSelfTest(*fromHandle(context), kernel, mapped, *verdict, why);
+    return judgeSelfTest(*fromHandle(context), *kernel, mapped, *verdict, why);
 }
 vkattn_result vkattnSelfTestJudge(vkattn_context context, vkattn_kernel kernel, const void *mapped, vkattn_verdict *verdict,
                                   vkattn_diagnostic *why) {

@@ -8,11 +8,11 @@ vkattn_result bindOperands(const Problem &problem, const vkattn_operand_memory *
                            vkattn_diagnostic *why) {
     constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
     if (!operands && count) return fail(why, invalid, "operands is NULL with operandCount %u", count);
-    bool given[VKATTN_ROLE_COUNT] = {};
+    bool given[VKATTN_ROLE_LIMIT] = {};
     for (uint32_t i = 0; i < count; ++i) {
         const vkattn_operand_memory &operand = operands[i];
         const char *name = roleName(operand.role);
-        if (static_cast<uint32_t>(operand.role) >= VKATTN_WORKSPACE || !problem.uses(operand.role))
+        if (!problem.uses(operand.role))
             return fail(why, invalid, "operand %u has role %s (%d), which the problem does not use", i, name,
                         static_cast<int>(operand.role));
         if (given[operand.role]) return fail(why, invalid, "%s is given twice", name);
@@ -22,14 +22,13 @@ vkattn_result bindOperands(const Problem &problem, const vkattn_operand_memory *
             return fail(why, invalid, "%s has %zu bytes, expected at least %llu", name, operand.bytes,
                         static_cast<unsigned long long>(needed));
         if (!operand.data && needed) return fail(why, invalid, "%s has no data", name);
-        const uint32_t alignment = operand.role >= VKATTN_KEY_LENGTHS ? 4 : elementBytes(problem.tensor(operand.role).dtype);
+        const uint32_t alignment = isArray(operand.role) ? 4 : elementBytes(problem.tensor(operand.role).dtype);
         if (reinterpret_cast<uintptr_t>(operand.data) % alignment)
             return fail(why, invalid, "%s is not aligned to its elements' %u bytes", name, alignment);
         out.data[operand.role] = static_cast<unsigned char *>(operand.data);
     }
-    for (int role = 0; role < VKATTN_WORKSPACE; ++role)
-        if (problem.uses(static_cast<vkattn_role>(role)) && !given[role])
-            return fail(why, invalid, "%s is missing: the problem uses it", roleName(static_cast<vkattn_role>(role)));
+    for (const OperandRule &rule : operandTable)
+        if (problem.uses(rule.role) && !given[rule.role]) return fail(why, invalid, "%s is missing: the problem uses it", rule.name);
     return VKATTN_OK;
 }
 

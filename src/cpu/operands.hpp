@@ -11,7 +11,7 @@
 namespace vkattn {
 
 struct Operands {
-    unsigned char *data[VKATTN_ROLE_COUNT] = {};
+    unsigned char *data[VKATTN_ROLE_LIMIT] = {};
 
     // Entry n of a role without a layout.
     [[nodiscard]] uint32_t word(vkattn_role role, uint64_t n) const {

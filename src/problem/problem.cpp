@@ -33,15 +33,15 @@ bool absent(const vkattn_layout &layout) { // asked eleven times of every proble
 }
 
 // Copies a layout and checks what does not depend on other tensors: dtype, address range, no overlap of an output with itself.
-vkattn_result makeTensor(const vkattn_layout &layout, vkattn_role role, uint32_t allowedDtypes, Tensor &out, vkattn_diagnostic *why) {
-    const char *name = roleName(role);
+vkattn_result makeTensor(const vkattn_layout &layout, const OperandRule &rule, Tensor &out, vkattn_diagnostic *why) {
+    const char *name = rule.name;
     const auto dtype = static_cast<uint32_t>(layout.dtype);
-    if (dtype > VKATTN_BITS32 || !(allowedDtypes >> dtype & 1u))
+    if (dtype > VKATTN_BITS32 || !(rule.dtypes >> dtype & 1u))
         return fail(why, invalid, "%s has dtype %u, expected %s", name, dtype,
-                    role == VKATTN_MASK       ? "VKATTN_BOOL8"
-                    : role == VKATTN_BIT_MASK ? "VKATTN_BITS32"
-                    : role == VKATTN_LSE      ? "VKATTN_F32"
-                                              : "VKATTN_F32, VKATTN_F16 or VKATTN_BF16");
+                    rule.dtypes == 1u << VKATTN_BOOL8    ? "VKATTN_BOOL8"
+                    : rule.dtypes == 1u << VKATTN_BITS32 ? "VKATTN_BITS32"
+                    : rule.dtypes == 1u << VKATTN_F32    ? "VKATTN_F32"
+                                                         : "VKATTN_F32, VKATTN_F16 or VKATTN_BF16");
     out.dtype = layout.dtype;
     out.offset = layout.offsetElems;
     std::copy_n(layout.extent, 4, out.extent);
@@ -63,7 +63,7 @@ vkattn_result makeTensor(const vkattn_layout &layout, vkattn_role role, uint32_t
         return fail(why, invalid, "%s: negative strides reach %llu elements below offsetElems %llu; raise offsetElems", name,
                     static_cast<unsigned long long>(below), static_cast<unsigned long long>(layout.offsetElems));
 
-    if (isOutput(role)) {
+    if (rule.output) {
         int order[4] = {0, 1, 2, 3};
         std::sort(order, order + 4, [&](int a, int b) { return magnitude(out.stride[a]) < magnitude(out.stride[b]); });
         uint64_t inner = 1; // elements spanned by the smaller strides
@@ -109,14 +109,13 @@ vkattn_result checkNumbers(const vkattn_problem &p, vkattn_diagnostic *why) {
 vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
     constexpr uint32_t knownFlags = VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_WINDOW | VKATTN_SCALE | VKATTN_DETERMINISTIC;
     if (p.flags & ~knownFlags) return fail(why, invalid, "problem.flags has unknown bits 0x%x", p.flags & ~knownFlags);
-    if (static_cast<uint32_t>(p.kernel) >= VKATTN_KERNEL_COUNT)
-        return fail(why, invalid, "problem.kernel is %u, expected a vkattn_kernel, 0 to %d", static_cast<uint32_t>(p.kernel),
-                    VKATTN_KERNEL_COUNT - 1);
-    constexpr uint32_t arrays = (1u << VKATTN_WORKSPACE) - (1u << VKATTN_KEY_LENGTHS);
-    if (p.presentRoles & ~arrays)
-        return fail(why, invalid, "problem.presentRoles has bits 0x%x, expected only roles from VKATTN_KEY_LENGTHS to VKATTN_ALIBI_SLOPES",
-                    p.presentRoles & ~arrays);
-    const auto present = [&](vkattn_role role) { return (p.presentRoles >> role & 1u) != 0; };
+    if (static_cast<uint32_t>(p.kernel) >= mostKernels)
+        return fail(why, invalid, "problem.kernel is %u, expected a vkattn_kernel, less than %u", static_cast<uint32_t>(p.kernel),
+                    mostKernels);
+    if (p.presentRoles & ~arrayBits())
+        return fail(why, invalid, "problem.presentRoles has bits 0x%x, expected only VKATTN_PRESENT(role) of VKATTN_KEY_LENGTHS to VKATTN_ALIBI_SLOPES",
+                    p.presentRoles & ~arrayBits());
+    const auto present = [&](vkattn_role role) { return (p.presentRoles & VKATTN_PRESENT(role)) != 0; };
     if (present(VKATTN_DOC_IDS_Q) != present(VKATTN_DOC_IDS_K))
         return fail(why, invalid, "document ids of %s are in presentRoles without those of the other side; give both",
                     present(VKATTN_DOC_IDS_Q) ? "queries" : "keys");
@@ -157,23 +156,21 @@ ByteRange Tensor::span() const {
 }
 
 bool Problem::uses(vkattn_role role) const {
-    if (role >= VKATTN_KEY_LENGTHS) return role < VKATTN_WORKSPACE && has(role);
-    return tensors[role].present();
+    return isArray(role) ? has(role) : isTensor(role) && tensors[role].present();
 }
 
 uint64_t arrayLength(const Problem &p, vkattn_role role) {
-    switch (role) {
-    case VKATTN_KEY_LENGTHS:
+    const OperandRule *rule = findRule(role);
+    switch (rule ? rule->span : Span::rows) {
+    case Span::batchArray:
         return p.batch;
-    case VKATTN_CU_SEQ_Q:
-    case VKATTN_CU_SEQ_K:
+    case Span::sequenceArray:
         return p.batch + 1ull;
-    case VKATTN_DOC_IDS_Q:
+    case Span::queryArray:
         return uint64_t{p.tensor(VKATTN_Q).extent[0]} * p.tensor(VKATTN_Q).extent[2];
-    case VKATTN_DOC_IDS_K:
+    case Span::keyArray:
         return uint64_t{p.tensor(VKATTN_K).extent[0]} * p.tensor(VKATTN_K).extent[2];
-    case VKATTN_SINKS:
-    case VKATTN_ALIBI_SLOPES:
+    case Span::headArray:
         return p.heads;
     default:
         return 0;
@@ -182,7 +179,7 @@ uint64_t arrayLength(const Problem &p, vkattn_role role) {
 
 ByteRange Problem::bytesUsed(vkattn_role role) const {
     if (!uses(role)) return {};
-    return role >= VKATTN_KEY_LENGTHS ? ByteRange{0, 4 * arrayLength(*this, role)} : tensors[role].span();
+    return isArray(role) ? ByteRange{0, 4 * arrayLength(*this, role)} : tensors[role].span();
 }
 
 uint64_t Problem::bytesNeeded(vkattn_role role) const {
@@ -193,26 +190,15 @@ double Problem::flops() const {
     return 2.0 * batch * heads * queryTokens * keyTokens * (static_cast<double>(headDim) + valueDim);
 }
 
+const OperandRule *findRule(vkattn_role role) {
+    for (const OperandRule &rule : operandTable)
+        if (rule.role == role) return &rule;
+    return nullptr;
+}
+
 const char *roleName(vkattn_role role) {
-    static constexpr const char *names[] = {"q",
-                                            "k",
-                                            "v",
-                                            "out",
-                                            "lse",
-                                            "weights",
-                                            "bias",
-                                            "mask",
-                                            "bit mask",
-                                            "key lengths",
-                                            "cu_seqlens of queries",
-                                            "cu_seqlens of keys",
-                                            "document ids of queries",
-                                            "document ids of keys",
-                                            "sinks",
-                                            "ALiBi slopes",
-                                            "workspace"};
-    static_assert(sizeof names / sizeof names[0] == VKATTN_ROLE_COUNT);
-    return static_cast<uint32_t>(role) < VKATTN_ROLE_COUNT ? names[role] : "unknown role";
+    const OperandRule *rule = findRule(role);
+    return rule ? rule->name : role == VKATTN_WORKSPACE ? "workspace" : "unknown role";
 }
 
 vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkattn_diagnostic *why) {
@@ -224,33 +210,17 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     if (const auto r = checkNumbers(p, why)) return r;
 
     out = Problem{};
-    constexpr uint32_t floats = 1u << VKATTN_F32 | 1u << VKATTN_F16 | 1u << VKATTN_BF16;
-    const struct {
-        const vkattn_layout &layout;
-        vkattn_role role;
-        uint32_t dtypes;
-        bool optional;
-    } operands[] = {{p.q, VKATTN_Q, floats, false},
-                    {p.k, VKATTN_K, floats, false},
-                    {p.v, VKATTN_V, floats, false},
-                    {p.out, VKATTN_OUT, floats, false},
-                    {p.lse, VKATTN_LSE, 1u << VKATTN_F32, true},
-                    {p.weights, VKATTN_WEIGHTS, floats, true},
-                    {p.bias, VKATTN_BIAS, floats, true},
-                    {p.mask, VKATTN_MASK, 1u << VKATTN_BOOL8, true},
-                    {p.bitMask, VKATTN_BIT_MASK, 1u << VKATTN_BITS32, true}};
-    for (const auto &operand : operands) {
-        if (absent(operand.layout)) {
-            if (operand.optional) continue;
-            return fail(why, invalid, "%s has no layout; it is required", roleName(operand.role));
+    for (const OperandRule &rule : operandTable) {
+        if (!rule.layout) continue;
+        const vkattn_layout &layout = p.*rule.layout;
+        if (absent(layout)) {
+            if (!rule.required) continue;
+            return fail(why, invalid, "%s has no layout; it is required", rule.name);
         }
-        const uint32_t *e = operand.layout.extent;
-        const bool dimIsKeys =
-            operand.role == VKATTN_WEIGHTS || operand.role == VKATTN_BIAS || operand.role == VKATTN_MASK || operand.role == VKATTN_BIT_MASK;
-        if (e[0] == 0 || e[1] == 0 || (e[3] == 0 && !dimIsKeys))
-            return fail(why, invalid, "%s is [%u, %u, %u, %u]; batch, heads and dim must be at least 1", roleName(operand.role), e[0], e[1],
-                        e[2], e[3]);
-        if (const auto r = makeTensor(operand.layout, operand.role, operand.dtypes, out.tensors[operand.role], why)) return r;
+        const uint32_t *e = layout.extent;
+        if (e[0] == 0 || e[1] == 0 || (e[3] == 0 && !overPairs(rule.span)))
+            return fail(why, invalid, "%s is [%u, %u, %u, %u]; batch, heads and dim must be at least 1", rule.name, e[0], e[1], e[2], e[3]);
+        if (const auto r = makeTensor(layout, rule, out.tensors[rule.role], why)) return r;
     }
 
     const Tensor &q = out.tensor(VKATTN_Q), &k = out.tensor(VKATTN_K), &v = out.tensor(VKATTN_V);

@@ -1,6 +1,7 @@
 // The validated, canonical form of vkattn_problem: what planner, shaders and CPU work from.
 #pragma once
 
+#include "problem/operand_table.hpp"
 #include "vkattn/problem.h"
 
 #include <cstdint>
@@ -9,6 +10,7 @@ namespace vkattn {
 
 constexpr uint32_t maxTokens = 1u << 30; // so that every key position of a window fits 32-bit signed arithmetic
 constexpr uint32_t maxDim = 2048;
+constexpr uint32_t mostKernels = 16; // a bit for each in half a word; which kernels there are, core/kernels/table.cpp knows
 constexpr int32_t openWindow = 1 << 30; // a window side this wide hides nothing, whatever the token counts
 
 [[nodiscard]] constexpr uint32_t elementBytes(vkattn_dtype dtype) {
@@ -53,13 +55,13 @@ struct Problem {
     int32_t left = openWindow, right = openWindow;
     bool topLeft = false;
     bool deterministic = false;
-    uint32_t presentRoles = 0; // bits of the roles KEY_LENGTHS to ALIBI_SLOPES
+    uint32_t presentRoles = 0; // VKATTN_PRESENT(role) of the arrays
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
     uint32_t slices = 1;                // at least 1
-    Tensor tensors[VKATTN_KEY_LENGTHS]; // by role, Q to BIT_MASK
+    Tensor tensors[tensorRoles]; // by role
 
     [[nodiscard]] constexpr const Tensor &tensor(vkattn_role role) const { return tensors[role]; }
-    [[nodiscard]] constexpr bool has(vkattn_role role) const { return presentRoles >> role & 1u; } // KEY_LENGTHS to ALIBI_SLOPES
+    [[nodiscard]] constexpr bool has(vkattn_role role) const { return presentRoles & VKATTN_PRESENT(role); } // of an array
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
     [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; } // query heads per key/value head
     [[nodiscard]] bool uses(vkattn_role role) const;                               // roles but WORKSPACE
@@ -71,6 +73,7 @@ struct Problem {
 // Elements of a role without a layout: 32-bit words, tightly packed.
 [[nodiscard]] uint64_t arrayLength(const Problem &p, vkattn_role role);
 
+[[nodiscard]] const OperandRule *findRule(vkattn_role role); // NULL for the workspace and for a value that is no role
 [[nodiscard]] const char *roleName(vkattn_role role);
 [[nodiscard]] constexpr bool isOutput(vkattn_role role) {
     return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;

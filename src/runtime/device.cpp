@@ -281,7 +281,7 @@ Device::Failure Device::submitTimed(double &milliseconds, bool &deviceTimestamps
 
 Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirements &requirements,
                             std::span<const vkattn_operand_memory> operands, const RunOptions &options, Timing &timing) {
-    vkattn_binding bindings[VKATTN_ROLE_COUNT];
+    vkattn_binding bindings[VKATTN_ROLE_LIMIT];
     uint32_t bindingCount = 0;
     const auto bind = [&](vkattn_role role, uint64_t bytes) -> Failure {
         if (auto f = reserve(buffers_[role], bytes, unified_)) return f;

@@ -85,7 +85,7 @@ class Device {
     VkPhysicalDeviceMemoryProperties memory_{};
     bool unified_ = false; // the device computes from memory that the host can reach
     vkattn_context context_ = nullptr;
-    Buffer buffers_[VKATTN_ROLE_COUNT], staging_;
+    Buffer buffers_[VKATTN_ROLE_LIMIT], staging_;
 };
 
 } // namespace vkattn

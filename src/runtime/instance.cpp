@@ -361,15 +361,14 @@ DeviceInfo Instance::describe(VkPhysicalDevice device) const {
     const bool patched = deviceFeatures(device, extensions, features);
     vkattn_diagnostic why{};
     if (physicalDeviceCaps(named(device), extensions, patched ? &features.chain : nullptr, info.caps, &why) != VKATTN_OK) {
-        info.kernels.push_back({"staged", false, why.message});
+        info.kernels.push_back({vkattnKernelName(VKATTN_KERNEL_STAGED), false, why.message});
         return info;
     }
     info.cooperativeMatrix = info.caps.matrixShapeCount > 0;
-    const char *name = nullptr;
-    for (uint32_t n = 0;; ++n) {
+    for (const vkattn_kernel kernel : KernelList()) {
         why = {};
-        const vkattn_result r = vkattnKernelSupport(&info.caps, n, &name, &why);
-        if (r == VKATTN_ERROR_INVALID_ARGUMENT) break;
+        const vkattn_result r = vkattnKernelSupport(&info.caps, kernel, &why);
+        const char *name = vkattnKernelName(kernel);
         if (!computeQueue)
             info.kernels.push_back({name, false, "the device has no queue family with compute"});
         else

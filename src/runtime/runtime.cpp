@@ -77,15 +77,12 @@ struct Runtime::Impl {
     // Verdicts of an earlier time hold.
     void recallVerdicts() {
         verdicts.emplace(options, *info);
-        for (uint32_t n = VKATTN_KERNEL_FLASH; n < VKATTN_KERNEL_COUNT; ++n) {
-            const auto kernel = static_cast<vkattn_kernel>(n);
-            const bool there = std::any_of(info->kernels.begin(), info->kernels.end(), [&](const KernelSupport &support) {
-                return support.available && support.kernel == kernelWord(kernel);
-            });
-            if (!there || !(options.selfTest >> n & 1u)) continue;
+        for (const vkattn_kernel kernel : KernelList()) {
+            const KernelSupport *support = info->support(kernel);
+            if (kernel == VKATTN_KERNEL_STAGED || !support || !support->available || !(options.selfTest >> kernel & 1u)) continue;
             const std::optional<vkattn_verdict> verdict = verdicts->find(kernel);
             if (!verdict)
-                untested |= 1u << n;
+                untested |= 1u << kernel;
             else if (*verdict != VKATTN_VERDICT_TRUSTED)
                 (void)vkattnSetVerdict(device->context(), kernel, *verdict, nullptr);
         }
@@ -103,15 +100,15 @@ struct Runtime::Impl {
         Device::Failure failure = device->selfTest(kernel, verdict, difference);
         if (failure.result == VKATTN_ERROR_UNSUPPORTED) return; // it takes some problems here, and none of the self-test's
         // Whether matrix units are worth their name is a matter of the driver; of the other kernels the planner knows when they suit.
-        const bool timed = selfTestedKernels >> kernel & 1u;
+        const bool timed = (vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS) != 0;
         if (!failure && verdict == VKATTN_VERDICT_TRUSTED && timed) failure = device->isSlower(kernel, options.selfTest, slower);
         if (failure.result == VKATTN_ERROR_DEVICE_LOST) lost = "the device was lost: " + failure.why;
         if (failure) { // not remembered: memory may be there the next time
             (void)vkattnSetVerdict(device->context(), kernel, VKATTN_VERDICT_WRONG, nullptr);
-            return say(std::string(kernelWord(kernel)) + " is not used: its self-test could not run: " + failure.why);
+            return say(std::string(vkattnKernelName(kernel)) + " is not used: its self-test could not run: " + failure.why);
         }
         if (verdict == VKATTN_VERDICT_WRONG)
-            say(std::string(kernelWord(kernel)) + " computes wrongly on " + info->name + " (" + info->driver +
+            say(std::string(vkattnKernelName(kernel)) + " computes wrongly on " + info->name + " (" + info->driver +
                 ") and is not used: " + difference);
         else if (slower)
             (void)vkattnSetVerdict(device->context(), kernel, verdict = VKATTN_VERDICT_SLOW, nullptr);
@@ -124,13 +121,8 @@ struct Runtime::Impl {
             vkattn_requirements requirements{};
             requirements.structSize = sizeof requirements;
             if (vkattnQuery(device->context(), &problem, &requirements, nullptr) != VKATTN_OK) return;
-            uint32_t kernel = VKATTN_KERNEL_FLASH;
-            while (
-                kernel < VKATTN_KERNEL_COUNT &&
-                (!(untested >> kernel & 1u) || std::strcmp(requirements.kernelName, kernelWord(static_cast<vkattn_kernel>(kernel))) != 0))
-                ++kernel;
-            if (kernel == VKATTN_KERNEL_COUNT) return;
-            test(static_cast<vkattn_kernel>(kernel));
+            if (!(untested >> requirements.kernel & 1u)) return;
+            test(requirements.kernel);
         }
     }
 
@@ -251,7 +243,7 @@ const std::string &Runtime::fallbackReason() const {
     return impl_->fallbackReason;
 }
 
-vkattn_result Runtime::prewarm(std::span<const vkattn_problem> problems, std::string *why) {
+vkattn_result Runtime::prewarm(span<const vkattn_problem> problems, std::string *why) {
     if (!impl_->device) return VKATTN_OK;
     std::string ignored;
     std::string &reason = why ? *why : ignored;
@@ -283,7 +275,7 @@ Runtime::CompileStatistics Runtime::compileStatistics() const {
     return {pipelines, static_cast<double>(nanoseconds) * 1e-9};
 }
 
-RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &options) {
+RunResult Runtime::run(const vkattn_problem &problem, span<const vkattn_operand_memory> operands, const RunOptions &options) {
     RunResult result;
     vkattn_diagnostic why{};
     result.status = vkattnCpuCheckOperands(&problem, operands.data(), static_cast<uint32_t>(operands.size()), &why);

@@ -51,7 +51,7 @@ Device::Failure Device::bindAnything(const vkattn_problem &problem, std::vector<
     vkattn_requirements requirements{};
     requirements.structSize = sizeof requirements;
     if (const vkattn_result r = vkattnQuery(context_, &problem, &requirements, &why)) return {VK_SUCCESS, r, why.message};
-    for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+    for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
         const auto role = static_cast<vkattn_role>(n);
         const uint64_t bytes = role == VKATTN_WORKSPACE ? requirements.workspaceBytes : vkattnOperandBytes(&problem, role);
         if (bytes == 0) continue;
@@ -87,12 +87,12 @@ Device::Failure Device::isSlower(vkattn_kernel kernel, uint32_t without, bool &s
     slower = false;
     if (vkattnContextCaps(context_, &caps)) return {};
     const auto passOver = [&](bool all) {
-        for (uint32_t n = VKATTN_KERNEL_FLASH; n < VKATTN_KERNEL_COUNT; ++n)
-            if (without >> n & 1u)
-                (void)vkattnSetVerdict(context_, static_cast<vkattn_kernel>(n),
-                                       caps.wrongKernels >> n & 1u         ? VKATTN_VERDICT_WRONG
-                                       : all || caps.slowKernels >> n & 1u ? VKATTN_VERDICT_SLOW
-                                                                           : VKATTN_VERDICT_TRUSTED,
+        for (const vkattn_kernel each : KernelList())
+            if (each != VKATTN_KERNEL_STAGED && without >> each & 1u)
+                (void)vkattnSetVerdict(context_, each,
+                                       caps.wrongKernels >> each & 1u         ? VKATTN_VERDICT_WRONG
+                                       : all || caps.slowKernels >> each & 1u ? VKATTN_VERDICT_SLOW
+                                                                              : VKATTN_VERDICT_TRUSTED,
                                        nullptr);
     };
     for (const vkattn_dtype dtype : {VKATTN_F16, VKATTN_BF16, VKATTN_F32}) {

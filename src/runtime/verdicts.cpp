@@ -109,12 +109,6 @@ Memory &memory() {
 
 } // namespace
 
-const char *kernelWord(vkattn_kernel kernel) {
-    static constexpr const char *names[] = {"auto", "staged", "flash", "decode", "flash_coopmat", "flash_coopmat2"};
-    static_assert(std::size(names) == VKATTN_KERNEL_COUNT);
-    return names[kernel];
-}
-
 Verdicts::Verdicts(const RuntimeOptions &options, const DeviceInfo &device) {
     if (options.capsLimit) return; // plans are others than the device's own
     file_ = options.verdictFile;
@@ -125,22 +119,22 @@ Verdicts::Verdicts(const RuntimeOptions &options, const DeviceInfo &device) {
 std::optional<vkattn_verdict> Verdicts::find(vkattn_kernel kernel) const {
     if (inProcess_) {
         const std::lock_guard lock(memory().mutex);
-        const auto found = memory().verdicts.find(key_ + " " + kernelWord(kernel));
+        const auto found = memory().verdicts.find(key_ + " " + vkattnKernelName(kernel));
         if (found != memory().verdicts.end()) return found->second;
     }
     std::optional<vkattn_verdict> last;
     for (const Line &line : readLines(file_))
-        if (line.kernel == kernelWord(kernel) && line.key() == key_) last = line.verdict;
+        if (line.kernel == vkattnKernelName(kernel) && line.key() == key_) last = line.verdict;
     return last;
 }
 
 void Verdicts::remember(vkattn_kernel kernel, vkattn_verdict verdict, const std::function<void(const char *)> &log) const {
     const std::lock_guard lock(memory().mutex); // one writer of the file, as far as this process goes
-    if (inProcess_) memory().verdicts[key_ + " " + kernelWord(kernel)] = verdict;
+    if (inProcess_) memory().verdicts[key_ + " " + vkattnKernelName(kernel)] = verdict;
     if (file_.empty()) return;
     std::vector<Line> lines = readLines(file_);
-    std::erase_if(lines, [&](const Line &line) { return line.kernel == kernelWord(kernel) && line.key() == key_; });
-    if (const auto own = parseLine(key_ + " " + kernelWord(kernel) + " " + verdictNames[verdict])) lines.push_back(*own);
+    std::erase_if(lines, [&](const Line &line) { return line.kernel == vkattnKernelName(kernel) && line.key() == key_; });
+    if (const auto own = parseLine(key_ + " " + vkattnKernelName(kernel) + " " + verdictNames[verdict])) lines.push_back(*own);
     if (lines.size() > maxLines) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(maxLines));
     const std::string reason = writeLines(file_, lines);
     if (!reason.empty() && log)

@@ -8,8 +8,6 @@
 
 namespace vkattn {
 
-[[nodiscard]] const char *kernelWord(vkattn_kernel kernel);
-
 class Verdicts {
   public:
     // Keeps nothing with a capsLimit, and nothing in the process for a Vulkan of the host's own.

@@ -14,10 +14,16 @@
 #include <iomanip>
 #include <iostream>
 #include <optional>
+#include <vector>
 
 namespace vkattn::tool {
 using namespace program;
 namespace {
+
+struct Rejection {
+    const char *kernel;
+    std::string reason;
+};
 
 struct Explained {
     const ExplainArguments &arguments;
@@ -26,6 +32,7 @@ struct Explained {
     std::string tuning;                     // "built-in", or the file's path
     std::string fallbackReason;             // why the CPU, where it was not asked for
     std::optional<vkattn_explanation> plan; // empty: the CPU
+    std::vector<Rejection> rejections;      // of the plan: the kernels that it does not take
     vkattn_cpu_plan cpuPlan{};              // of the CPU
 };
 
@@ -55,6 +62,10 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
         result.why = plan.choice;
         result.tuning = opened.tuning.source;
         result.plan = plan;
+        for (const vkattn_kernel kernel : KernelList()) {
+            (void)vkattn::explainKernel(caps, job.problem, kernel, planOptions(0, tuning), &why);
+            if (why.message[0] != '\0') result.rejections.push_back({vkattnKernelName(kernel), why.message});
+        }
     } else if (status != VKATTN_ERROR_UNSUPPORTED) {
         throw Failure(reason);
     } else if (!arguments.run.allowFallback) {
@@ -83,10 +94,9 @@ template <class Visit> void forTensors(const vkattn_problem &problem, const Visi
         if (layout.extent[0] > 0) visit(operandName(role).key, layout);
 }
 
-Json toJson(const vkattn_explanation &plan) {
+Json toJson(const vkattn_explanation &plan, const std::vector<Rejection> &rejections) {
     Json rejected = Json::object();
-    for (size_t kernel = 0; kernel < kernelNames.size(); kernel++)
-        if (plan.rejected[kernel][0] != '\0') rejected[kernelNames[kernel]] = plan.rejected[kernel];
+    for (const Rejection &each : rejections) rejected[each.kernel] = each.reason;
     return {{"form", plan.form},
             {"rejected", std::move(rejected)},
             {"rowsPerWorkgroup", plan.rowsPerWorkgroup},
@@ -103,6 +113,9 @@ Json toJson(const vkattn_explanation &plan) {
             {"groups", plan.groups},
             {"workgroupInvocations", plan.workgroupInvocations},
             {"workspaceBytes", plan.workspaceBytes},
+            {"compileOperations", plan.compileOperations},
+            {"compileLimit", plan.compileLimit},
+            {"passedOverOperations", plan.passedOverOperations},
             {"flops", jsonNumber(plan.flops)},
             {"flopsFull", jsonNumber(plan.flopsFull)},
             {"bytesRead", jsonNumber(plan.bytesRead)},
@@ -123,7 +136,7 @@ Json toJson(const Explained &explained) {
             {"why", explained.why},
             {"tuning", explained.plan ? Json(explained.tuning) : Json()},
             {"fallbackReason", explained.fallbackReason.empty() ? Json() : Json(explained.fallbackReason)},
-            {"plan", explained.plan ? toJson(*explained.plan) : Json()},
+            {"plan", explained.plan ? toJson(*explained.plan, explained.rejections) : Json()},
             {"cpuPlan", explained.plan ? Json() : cpuPlanJson(explained.cpuPlan)},
             {"options", optionsJson(explained.arguments.run, explained.job.problem)},
             {"shapes", std::move(shapes)},
@@ -144,9 +157,8 @@ std::string amount(double value) {
     return text;
 }
 
-void printPlan(const vkattn_explanation &plan) {
-    for (size_t kernel = 0; kernel < kernelNames.size(); kernel++)
-        if (plan.rejected[kernel][0] != '\0') std::cout << "not       " << kernelNames[kernel] << ": " << plan.rejected[kernel] << "\n";
+void printPlan(const vkattn_explanation &plan, const std::vector<Rejection> &rejections) {
+    for (const Rejection &each : rejections) std::cout << "not       " << each.kernel << ": " << each.reason << "\n";
     std::cout << "tiles     ";
     if (plan.rowsPerWorkgroup > 0) std::cout << counted(plan.rowsPerWorkgroup, "row") << " a workgroup, ";
     if (plan.packedHeads > 1) std::cout << "the " << plan.packedHeads << " query heads of a key head packed as rows, ";
@@ -167,6 +179,13 @@ void printPlan(const vkattn_explanation &plan) {
     } else {
         std::cout << "workspace " << byteText(plan.workspaceBytes) << "\n";
     }
+    if (plan.compileOperations > 0) {
+        std::cout << "compile   " << plan.compileOperations << " operations of a lane, at most " << plan.compileLimit
+                  << " for a built-in tile";
+        if (plan.passedOverOperations > 0)
+            std::cout << "; the tile that would come first has " << plan.passedOverOperations << ", too many to compile in time";
+        std::cout << "\n";
+    }
     std::cout << "work      " << amount(plan.flops) << "FLOP";
     if (plan.flops < plan.flopsFull) std::cout << " of the " << amount(plan.flopsFull) << "FLOP of all pairs";
     std::cout << ", " << amount(plan.bytesRead) << "B read, " << amount(plan.bytesWritten) << "B written\n";
@@ -179,7 +198,7 @@ void printText(const Explained &explained) {
     std::cout << "\nwhy       " << explained.why << "\n";
     if (explained.plan) {
         std::cout << "tuning    " << explained.tuning << "\n";
-        printPlan(*explained.plan);
+        printPlan(*explained.plan, explained.rejections);
     } else {
         std::cout << "plan      " << cpuPlanText(explained.cpuPlan) << "\n";
     }

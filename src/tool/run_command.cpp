@@ -114,7 +114,7 @@ ExitStatus runCommand(const RunArguments &arguments) {
     report.result = compute(arguments, *runtime, report.job, arrays);
     // Where the CPU stands in for a device its reason is reported.
     if (arguments.kernel != VKATTN_KERNEL_AUTO && runtime->device() == nullptr && runtime->fallbackReason().empty())
-        printNote(std::string("--kernel ") + kernelNames[arguments.kernel] + " chooses among Vulkan kernels; the CPU has computed");
+        printNote(std::string("--kernel ") + vkattnKernelName(arguments.kernel) + " chooses among Vulkan kernels; the CPU has computed");
     if (arguments.verify) report.verification = verify(*arguments.verify, report.job, arrays, report.result);
     writeOutputs(report.job, arrays, files);
     printRunReport(report);

@@ -106,7 +106,7 @@ Json toJson(const TuneReport &report) {
                            {"gflops", measured ? jsonNumber(report.gflops(result)) : Json()},
                            {"speed", measured ? jsonNumber(report.speed(result)) : Json()}});
     }
-    return {{"kernel", kernelNames[report.of.kernel]},
+    return {{"kernel", vkattnKernelName(report.of.kernel)},
             {"minDim", report.of.minDim},
             {"maxDim", report.of.maxDim},
             {"skipped", report.skipped.empty() ? Json() : Json(report.skipped)},

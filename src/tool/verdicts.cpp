@@ -43,8 +43,8 @@ void useVerdicts(const std::optional<std::string> &option, RuntimeOptions &optio
 
 void applyVerdicts(const std::string &file, const DeviceInfo &device, vkattn_caps &caps) {
     for (const KernelVerdict &found : rememberedVerdicts(file, device))
-        for (uint32_t kernel = 0; kernel < kernelNames.size(); kernel++) {
-            if (found.kernel != kernelNames[kernel] || !(selfTestedKernels >> kernel & 1u)) continue;
+        for (const vkattn_kernel kernel : KernelList()) {
+            if (found.kernel != vkattnKernelName(kernel) || !(selfTestedKernels() >> kernel & 1u)) continue;
             if (found.verdict == VKATTN_VERDICT_WRONG) caps.wrongKernels |= 1u << kernel;
             if (found.verdict == VKATTN_VERDICT_SLOW) caps.slowKernels |= 1u << kernel;
         }

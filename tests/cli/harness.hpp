@@ -1,6 +1,8 @@
 // Starts the built tool in a folder of its own and looks at what it leaves behind.
 #pragma once
 
+#include "programs.hpp" // made by CMakeLists.txt
+
 #include "arrays.hpp"
 
 #include <gtest/gtest.h>

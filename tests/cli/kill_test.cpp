@@ -1,6 +1,7 @@
 // kill -9 at random moments: a file is the old one, whole, or the new one, whole, or not there; never a half. What a killed process leaves
 // behind is named as a temporary, and the next run does not mind it.
 #include "run_fixture.hpp"
+#include "support/extent.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -74,7 +75,7 @@ class KillTest : public RunTest {
 };
 
 TEST_F(KillTest, outputsOfRunAreWholeOrOld) {
-    constexpr int kills = 100;
+    const int kills = vkattn::test::fullExtent() ? 100 : 30;
     writeSmallProblem(600, 3000, 16); // weights of 7 MB
     const std::vector<std::string> names = {"o.npy", "lse.npy", "w.npy"};
     const Arguments command = {VKATTN_TOOL, "run", "--q",   "q.npy", "--k",   "k.npy",   "--v",       "v.npy",
@@ -125,7 +126,7 @@ TEST_F(KillTest, outputsOfRunAreWholeOrOld) {
 }
 
 TEST_F(KillTest, theTuningFileIsWholeOrOld) {
-    constexpr int kills = 10;
+    const int kills = vkattn::test::fullExtent() ? 10 : 4;
     const Arguments command = {VKATTN_TOOL, "tune", "--seconds", "1", "--dims", "16", "--out", "tuning.txt"};
     const auto begin = Clock::now();
     const Outcome outcome = start(command);
@@ -146,7 +147,7 @@ TEST_F(KillTest, theTuningFileIsWholeOrOld) {
 }
 
 TEST_F(KillTest, reportsOfConformAreWholeOrOld) {
-    constexpr int kills = 20;
+    const int kills = vkattn::test::fullExtent() ? 20 : 6;
     const std::vector<std::string> names = {"r.json", "r.html", "r.xml"};
     const Arguments command = {VKATTN_TOOL, "conform",
                                "--replay",  "1:matrix,kernel=staged",
@@ -185,7 +186,7 @@ TEST_F(KillTest, reportsOfConformAreWholeOrOld) {
 
 // The two that the library or a host writes, over and over while they are killed.
 TEST_F(KillTest, blobsAreWholeOrOld) {
-    constexpr int kills = 35;
+    const int kills = vkattn::test::fullExtent() ? 35 : 12;
     constexpr size_t bytes = 4 << 20;
     Moments moments;
     const Arguments command = {VKATTN_WRITER, "blob", "cache.bin", std::to_string(bytes)};
@@ -205,7 +206,7 @@ TEST_F(KillTest, blobsAreWholeOrOld) {
 }
 
 TEST_F(KillTest, verdictsAreWholeOrOld) {
-    constexpr int kills = 35;
+    const int kills = vkattn::test::fullExtent() ? 35 : 12;
     std::string others; // of other devices: kept by whoever writes
     for (int n = 0; n < 200; ++n) others += "dead:beef:" + std::to_string(100 + n) + " 00000001 library - flash_coopmat trusted\n";
     writeBytes(file("verdicts"), others);

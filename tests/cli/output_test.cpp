@@ -115,6 +115,16 @@ TEST_F(OutputTest, fullDisk) {
     EXPECT_FALSE(exists("lse.npy"));
 }
 
+// What fits the buffers of the C library reaches the disk when a file is closed, and fails there.
+TEST_F(OutputTest, fullDiskAtTheEnd) {
+    writeSmallProblem(2, 2, 2);
+    Arguments command = {"/bin/sh", "-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh", VKATTN_TOOL};
+    const Arguments run = onCpu({});
+    command.insert(command.end(), run.begin(), run.end());
+    EXPECT_EQ(start(command).status, 2); // no file takes a byte, not even the one that this test reads errors from
+    EXPECT_FALSE(exists("o.npy"));
+}
+
 TEST_F(OutputTest, fullStandardOutput) {
     if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this system";
     for (const std::string arguments : {"info", "info --json"}) {

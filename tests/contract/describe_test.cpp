@@ -148,7 +148,7 @@ void Comparison::compareDispatch(const vkattn_dispatch &said, const FakeDispatch
     for (uint32_t o = 0; o < said.operandCount; ++o) {
         const vkattn_operand &operand = said.operands[o];
         const vkattn_binding &binding = bindings[operand.role];
-        ASSERT_LT(static_cast<uint32_t>(operand.role), VKATTN_ROLE_COUNT);
+        ASSERT_LT(static_cast<uint32_t>(operand.role), VKATTN_ROLE_LIMIT);
         EXPECT_EQ(done.descriptors[o].buffer, binding.buffer) << name;
         EXPECT_EQ(done.descriptors[o].offset, binding.offset + operand.offsetBytes) << name;
         EXPECT_EQ(done.descriptors[o].range, operand.sizeBytes) << name;
@@ -199,9 +199,9 @@ void Comparison::compare(const vkattn_problem &whole, const vkattn_caps &limit, 
     EXPECT_STREQ(description.whole.kernelName, needs.kernelName) << name;
 
     const uint64_t alignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
-    vkattn_binding bindings[VKATTN_ROLE_COUNT] = {};
+    vkattn_binding bindings[VKATTN_ROLE_LIMIT] = {};
     std::vector<vkattn_binding> bound;
-    for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+    for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
         const auto role = static_cast<vkattn_role>(n);
         const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&problem, role);
         bindings[n] = {role, reinterpret_cast<VkBuffer>(uintptr_t{0x1000} + n), alignment * between(random, 0, 100000), bytes};
@@ -260,11 +260,11 @@ TEST(Describe, saysWhatIsRecorded) {
     Random random = randomFor("describe");
     Comparison comparison;
     for (Case &c : caseMatrix(random, true)) {
-        c.kernel = static_cast<vkattn_kernel>(between(random, 0, VKATTN_KERNEL_COUNT - 1));
+        c.kernel = anyKernel(random);
         Random own = randomFor(c.name);
-        const auto instance = makeInstance(c, own);
-        const uint64_t room = oneOf<uint64_t>(random, {0, 0, 4096, 65536});
-        comparison.compare(instance->problem, randomCaps(random), room, random, c.name);
+        const auto instance = makeCaseData(c, own);
+        const uint64_t limits = oneOf<uint64_t>(random, {0, 0, 4096, 65536});
+        comparison.compare(instance->problem, randomCaps(random), limits, random, c.name);
         comparison.compare(instance->problem, strongCaps(), 0, random, c.name + " strong");
     }
     std::printf("%u problems of %u dispatches are the same, %zu pipelines, %u in chunks; %u refused for the same reason\n",
@@ -344,7 +344,7 @@ TEST(Describe, refusesWhatPlanningCannotWorkWith) {
         Context context;
         if (caps && caps->structSize && description && !tuningBytes) {
             EXPECT_EQ(context.create(host), VKATTN_ERROR_INVALID_ARGUMENT);
-            EXPECT_EQ(vkattnKernelSupport(caps, 0, nullptr, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
+            EXPECT_EQ(vkattnKernelSupport(caps, VKATTN_KERNEL_STAGED, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
         }
         return std::string(why.message);
     };
@@ -371,7 +371,7 @@ TEST(Describe, survivesCapsOfAnyBytes) {
         const vkattn_layout t =
             packed(random() % 2 ? VKATTN_F32 : VKATTN_F16, between(random, 1, 3), 4, between(random, 0, 300), between(random, 1, 600));
         vkattn_problem p = problem(t, t, t, t);
-        p.kernel = static_cast<vkattn_kernel>(between(random, 0, VKATTN_KERNEL_COUNT - 1));
+        p.kernel = anyKernel(random);
         if (random() % 4 == 0) p.flags |= VKATTN_DETERMINISTIC;
         vkattn_caps caps = strongCaps();
         auto *words = reinterpret_cast<uint32_t *>(&caps);

@@ -55,7 +55,7 @@ TEST(Overlap, ofOutputsAndWorkspaceIsRefused) {
     vkattn_problem p = problem(t, t, t, t);
     p.kernel = VKATTN_KERNEL_STAGED;
     p.lse = packed(VKATTN_F32, 1, 2, 8, 1);
-    p.presentRoles = 1u << VKATTN_KEY_LENGTHS;
+    p.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
     vkattn_requirements needs{};
     ASSERT_EQ(on.context.query(p, needs, &on.why), VKATTN_OK) << on.why.message;
     ASSERT_GT(needs.workspaceBytes, 0u);

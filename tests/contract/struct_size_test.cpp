@@ -99,7 +99,7 @@ TEST(StructSize, ofWhatIsRead) {
         });
     readsNoFurther<vkattn_caps>(
         "vkattn_caps", on.caps, offsetof(vkattn_caps, wrongKernels), [](auto &caps) { caps.wrongKernels = ~0u; },
-        [&](auto &caps, auto *why) { return vkattnKernelSupport(&caps, 0, nullptr, why); });
+        [&](auto &caps, auto *why) { return vkattnKernelSupport(&caps, VKATTN_KERNEL_STAGED, why); });
     readsNoFurther<vkattn_caps>(
         "vkattn_caps", on.caps, offsetof(vkattn_caps, wrongKernels), [](auto &caps) { caps.wrongKernels = ~0u; },
         [&](auto &caps, auto *why) {

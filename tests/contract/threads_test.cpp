@@ -38,14 +38,14 @@ std::vector<vkattn_problem> problems() {
                     vkattn_problem p = problem(q, k, k, q);
                     p.kernel = kernel;
                     list.push_back(p);
-                    p.presentRoles = 1u << VKATTN_SINKS | 1u << VKATTN_KEY_LENGTHS;
+                    p.presentRoles = VKATTN_PRESENT(VKATTN_SINKS) | VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
                     p.flags = VKATTN_CAUSAL;
                     p.lse = packed(VKATTN_F32, 2, 4, queries, 1);
                     list.push_back(p);
                 }
     const vkattn_layout t = packed(VKATTN_F32, 1, 2, 50, 16);
     vkattn_problem ragged = problem(t, t, t, t);
-    ragged.presentRoles = 1u << VKATTN_CU_SEQ_Q | 1u << VKATTN_CU_SEQ_K;
+    ragged.presentRoles = VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
     ragged.sequences = 5;
     list.push_back(ragged);
     return list;
@@ -131,10 +131,10 @@ class Worker {
         vkattn_requirements needs{};
         needs.structSize = sizeof needs;
         check(vkattnQuery(context_, &p, &needs, &why_) == VKATTN_OK, "query", why_.message);
-        vkattn_binding bindings[VKATTN_ROLE_COUNT];
+        vkattn_binding bindings[VKATTN_ROLE_LIMIT];
         vkattn_record record{};
         record.structSize = sizeof record;
-        for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+        for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
             const auto role = static_cast<vkattn_role>(n);
             const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&p, role);
             if (bytes) bindings[record.bindingCount++] = {role, reinterpret_cast<VkBuffer>(uintptr_t{0x1000} + n), 0, bytes};

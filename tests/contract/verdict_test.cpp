@@ -67,13 +67,19 @@ TEST_F(Verdicts, stopWhatIsWrongAndPassOverWhatIsSlow) {
     explanation.structSize = sizeof explanation;
     ASSERT_EQ(explain(shown, p, explanation, planOptions(0), &why), VKATTN_OK) << why.message;
     EXPECT_EQ(explanation.kernel, VKATTN_KERNEL_STAGED);
-    EXPECT_NE(std::string(explanation.rejected[VKATTN_KERNEL_FLASH]).find("self-test"), std::string::npos);
+    EXPECT_EQ(vkattnExplainKernel(&shown, nullptr, &p, VKATTN_KERNEL_FLASH, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.message).find("self-test"), std::string::npos);
+    EXPECT_EQ(vkattnExplainKernel(&shown, nullptr, &p, VKATTN_KERNEL_STAGED, &why), VKATTN_OK);
+    EXPECT_STREQ(why.message, "");
+    for (const vkattn_kernel none : {VKATTN_KERNEL_AUTO, static_cast<vkattn_kernel>(15), VKATTN_KERNEL_MAX}) {
+        EXPECT_EQ(vkattnExplainKernel(&shown, nullptr, &p, none, &why), VKATTN_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(vkattnKernelSupport(&shown, none, &why), VKATTN_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(vkattnKernelTraits(none), 0u);
+    }
     p.kernel = VKATTN_KERNEL_FLASH;
     vkattn_dispatch_list list{};
     EXPECT_EQ(measureDispatches(shown, p, list, planOptions(0), &why), VKATTN_ERROR_UNSUPPORTED);
-    const char *name = nullptr;
-    EXPECT_EQ(vkattnKernelSupport(&shown, 1, &name, &why), VKATTN_ERROR_UNSUPPORTED);
-    EXPECT_STREQ(name, "flash");
+    EXPECT_EQ(vkattnKernelSupport(&shown, VKATTN_KERNEL_FLASH, &why), VKATTN_ERROR_UNSUPPORTED);
     open(&shown);
     EXPECT_EQ(caps().wrongKernels, 1u << VKATTN_KERNEL_FLASH);
     EXPECT_EQ(kernelFor(VKATTN_KERNEL_AUTO, 64), "staged");
@@ -97,7 +103,7 @@ TEST_F(Verdicts, callsThatBreakTheRulesAreRefused) {
     FakeCommands commands;
     vkattn_verdict verdict{};
     const auto buffer = reinterpret_cast<VkBuffer>(uintptr_t{64});
-    for (const vkattn_kernel kernel : {VKATTN_KERNEL_AUTO, VKATTN_KERNEL_STAGED, VKATTN_KERNEL_COUNT, VKATTN_KERNEL_MAX}) {
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_AUTO, VKATTN_KERNEL_STAGED, static_cast<vkattn_kernel>(15), VKATTN_KERNEL_MAX}) {
         refused(context.setVerdict(kernel, VKATTN_VERDICT_WRONG, &why), "baseline");
         refused(context.selfTestQuery(kernel, needs, &why), "baseline");
         refused(context.selfTestFill(kernel, memory, &why), "baseline");

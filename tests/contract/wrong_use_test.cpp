@@ -362,7 +362,7 @@ const std::vector<Use> uses = {
     {"one half of a pair of arrays",
      invalid,
      {"cu_seqlens of queries are in presentRoles without those of the other side"},
-     [](Engine &e) { return e.problem.presentRoles = 1u << VKATTN_CU_SEQ_Q, e.ask(); }},
+     [](Engine &e) { return e.problem.presentRoles = VKATTN_PRESENT(VKATTN_CU_SEQ_Q), e.ask(); }},
     {"unknown flag", invalid, {"problem.flags has unknown bits 0x8000"}, [](Engine &e) { return e.problem.flags = 0x8000, e.ask(); }},
 };
 

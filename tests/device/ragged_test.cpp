@@ -10,7 +10,7 @@ namespace {
 
 // `sequences` sequences of at most two queries and two keys in packed [1, 1, tokens, 1] tensors; `spoil` edits the arrays.
 template <class Spoil> void checkMany(uint32_t sequences, const Spoil &spoil) {
-    Runtime *runtime = runtimeFor(Room::full);
+    Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     Random random = randomFor("many sequences");
     std::vector<uint32_t> cuQ = {0}, cuK = {0};
@@ -30,7 +30,7 @@ template <class Spoil> void checkMany(uint32_t sequences, const Spoil &spoil) {
     p.q = p.out = p.lse = layout(queries);
     p.k = p.v = layout(keys);
     p.flags = VKATTN_CAUSAL;
-    p.presentRoles = 1u << VKATTN_CU_SEQ_Q | 1u << VKATTN_CU_SEQ_K;
+    p.presentRoles = VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
     p.sequences = sequences;
     p.maxSeqQ = p.maxSeqK = 2;
     // The table of sequences is the same for all kernels; the fused ones take a workgroup a sequence, which takes SwiftShader minutes.

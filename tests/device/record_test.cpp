@@ -95,7 +95,7 @@ TEST(Record, bindingOffsetsNeedNoMoreAlignmentThanTheirElements) {
     const vkattn_layout half = packed(VKATTN_F16, 1, 3, 11, 7);
     vkattn_problem p = problem(half, half, half, half);
     p.flags = VKATTN_CAUSAL;
-    p.presentRoles = 1u << VKATTN_KEY_LENGTHS;
+    p.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
     p.lse = packed(VKATTN_F32, 1, 3, 11, 1);
     const uint64_t bytes = 3 * 11 * 7 * 2, lseBytes = 3 * 11 * 4;
     vkattn_requirements requirements{};
@@ -192,7 +192,8 @@ TEST(Record, arraysLieAtAnyWord) {
     p.kernel = VKATTN_KERNEL_STAGED;
     p.flags = VKATTN_CAUSAL;
     p.sequences = 2;
-    p.presentRoles = (1u << VKATTN_WORKSPACE) - (1u << VKATTN_CU_SEQ_Q);
+    for (const vkattn_role role : {VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K, VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K, VKATTN_SINKS, VKATTN_ALIBI_SLOPES})
+        p.presentRoles |= VKATTN_PRESENT(role);
     p.bitMask = packed(VKATTN_BITS32, 2, 3, 11, 1);
     p.lse = packed(VKATTN_F32, 1, 3, 11, 1);
     vkattn_requirements requirements{};

@@ -11,7 +11,6 @@ using namespace vkattn::test;
 namespace {
 
 constexpr vkattn_kernel judged[] = {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE, VKATTN_KERNEL_FLASH_COOPMAT, VKATTN_KERNEL_FLASH_COOPMAT2};
-constexpr const char *names[VKATTN_KERNEL_COUNT] = {"auto", "staged", "flash", "decode", "flash_coopmat", "flash_coopmat2"};
 
 // One run on a host of its own; `mapped` is what the device wrote, `before` what it was given.
 struct Attempt {
@@ -82,7 +81,7 @@ TEST(SelfTest, passesOnThisDriver) {
             if (!enabled && properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) continue; // compiles for minutes without subgroups
             const vkattn_result result = run.compute(kernel);
             if (result == VKATTN_ERROR_UNSUPPORTED) {
-                std::printf("%s: %s\n", names[kernel], run.why.message);
+                std::printf("%s: %s\n", vkattnKernelName(kernel), run.why.message);
                 EXPECT_NE(run.why.message[0], '\0');
                 EXPECT_GE(kernel, VKATTN_KERNEL_FLASH_COOPMAT) << run.why.message;
                 continue;
@@ -90,8 +89,8 @@ TEST(SelfTest, passesOnThisDriver) {
             ASSERT_EQ(result, VKATTN_OK) << run.why.message;
             vkattn_verdict verdict = VKATTN_VERDICT_MAX;
             ASSERT_EQ(run.context.selfTestJudge(kernel, run.host.mapped, verdict, &run.why), VKATTN_OK) << run.why.message;
-            EXPECT_EQ(verdict, VKATTN_VERDICT_TRUSTED) << names[kernel] << ": " << run.why.message;
-            std::printf("%s%s: %llu bytes, %.1f ms with what the driver compiles at the first dispatch\n", names[kernel],
+            EXPECT_EQ(verdict, VKATTN_VERDICT_TRUSTED) << vkattnKernelName(kernel) << ": " << run.why.message;
+            std::printf("%s%s: %llu bytes, %.1f ms with what the driver compiles at the first dispatch\n", vkattnKernelName(kernel),
                         enabled ? "" : ", nothing enabled", static_cast<unsigned long long>(run.needs.bufferBytes), run.milliseconds);
             vkattn_caps caps{};
             ASSERT_EQ(run.context.caps(caps), VKATTN_OK);

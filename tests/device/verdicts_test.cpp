@@ -56,7 +56,7 @@ class VerdictsOf : public testing::Test {
         c.kernel = kernel;
         c.poison = false;
         Random random = randomFor(c.name);
-        const auto in = makeInstance(c, random);
+        const auto in = makeCaseData(c, random);
         const RunResult result = runtime.run(in->problem, in->operands);
         if (why) *why = result.message + result.fallbackReason;
         if (result.status != VKATTN_OK) return "refused";
@@ -107,7 +107,7 @@ TEST_F(VerdictsOf, ofWrongKernelsMakeTheRuntimeTakeAnother) {
     EXPECT_NE(why.find("self-test"), std::string::npos) << why;
     EXPECT_TRUE(messages.empty());
     // It holds for those kernels that are tested.
-    options.selfTest = selfTestedKernels;
+    options.selfTest = selfTestedKernels();
     EXPECT_EQ(runs(*open()), "flash");
     options.selfTest = flashBit;
 
@@ -194,7 +194,7 @@ TEST_F(VerdictsOf, prewarmingTestsToo) {
 
 // The kernels that are tested by default, on devices that have them.
 TEST_F(VerdictsOf, matrixKernelsAreTestedBeforeTheirFirstUse) {
-    options.selfTest = selfTestedKernels;
+    options.selfTest = selfTestedKernels();
     options.getInstanceProcAddr = nullptr;
     const auto runtime = open();
     ASSERT_TRUE(runtime);

@@ -110,7 +110,8 @@ void Description::describe() {
     const Shape &shape = pick(shapes, genes.shape);
     p.structSize = sizeof p;
     p.flags = genes.flags & 31u;
-    p.kernel = static_cast<vkattn_kernel>(genes.kernel % VKATTN_KERNEL_COUNT);
+    const uint32_t kernels = vkattnKernels(nullptr, 0) + 1; // with AUTO
+    p.kernel = genes.kernel % kernels == 0 ? VKATTN_KERNEL_AUTO : KernelList().begin()[genes.kernel % kernels - 1];
     p.sliceCount = genes.slices < 200 ? genes.slices % 4u : genes.slices;
     if (p.flags & VKATTN_SCALE) p.scale = 0.02f * static_cast<float>(static_cast<int8_t>(genes.scale));
     const Overlays overlays = pick(overlayCombinations, genes.overlays);
@@ -121,11 +122,11 @@ void Description::describe() {
         p.windowRight = genes.windowRight == 255 ? INT32_MAX : static_cast<int32_t>(genes.windowRight % 12) - 1;
     }
     const bool ragged = (genes.arrays & 2) != 0;
-    const auto present = [&](int bit, vkattn_role role) { p.presentRoles |= (genes.arrays >> bit & 1u) << role; };
+    const auto present = [&](int bit, vkattn_role role) { p.presentRoles |= genes.arrays >> bit & 1u ? VKATTN_PRESENT(role) : 0; };
     if (!ragged || genes.arrays >= rare) present(0, VKATTN_KEY_LENGTHS);
     present(1, VKATTN_CU_SEQ_Q), present(1, VKATTN_CU_SEQ_K), present(2, VKATTN_SINKS);
-    if (overlays.documents) p.presentRoles |= 1u << VKATTN_DOC_IDS_K | (genes.arrays < rare ? 1u << VKATTN_DOC_IDS_Q : 0);
-    if (overlays.alibi) p.presentRoles |= 1u << VKATTN_ALIBI_SLOPES;
+    if (overlays.documents) p.presentRoles |= VKATTN_PRESENT(VKATTN_DOC_IDS_K) | (genes.arrays < rare ? VKATTN_PRESENT(VKATTN_DOC_IDS_Q) : 0);
+    if (overlays.alibi) p.presentRoles |= VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
     const uint32_t kvHeads = 1 + genes.kvHeads % 3u, heads = kvHeads * (1 + genes.group % 3u);
     const uint32_t batch = ragged ? 1 : 1 + genes.batch % 3u, queries = pick(counts, genes.queries), keys = pick(counts, genes.keys);
     if (ragged) {
@@ -185,7 +186,7 @@ unsigned char *Description::memoryOf(vkattn_role role, size_t bytes, size_t slac
 void Description::allocate() {
     operands_.clear();
     const bool shared = genes.sharedValues & 1 && problem.k.dtype == problem.v.dtype;
-    for (uint32_t n = 0; n < VKATTN_KEY_LENGTHS; ++n) {
+    for (uint32_t n = 0; n <= VKATTN_BIT_MASK; ++n) {
         const auto role = static_cast<vkattn_role>(n);
         if (layout(role).extent[0] == 0) continue; // absent
         const size_t bytes = vkattnOperandBytes(&problem, role);
@@ -204,7 +205,7 @@ void Description::allocate() {
         fillTensor(role, layout(role));
     }
     for (uint32_t n = VKATTN_KEY_LENGTHS; n < VKATTN_WORKSPACE; ++n)
-        if (problem.presentRoles >> n & 1) fillArray(static_cast<vkattn_role>(n));
+        if (problem.presentRoles & VKATTN_PRESENT(n)) fillArray(static_cast<vkattn_role>(n));
 }
 
 float Description::nonFinite() {
@@ -328,7 +329,7 @@ std::string Description::text() const {
         problem.flags, static_cast<int>(problem.kernel), problem.sliceCount, static_cast<double>(problem.scale),
         static_cast<double>(problem.softcap), problem.windowLeft, problem.windowRight, problem.presentRoles, problem.sequences,
         problem.maxSeqQ, problem.maxSeqK, genes.room, genes.data % 6u, genes.seed);
-    for (uint32_t n = 0; n < VKATTN_KEY_LENGTHS; ++n) {
+    for (uint32_t n = 0; n <= VKATTN_BIT_MASK; ++n) {
         const vkattn_layout &l = layout(static_cast<vkattn_role>(n));
         if (l.extent[0] == 0) continue;
         add("role %u type %d [%u, %u, %u, %u] strides %lld %lld %lld %lld offset %llu\n", n, static_cast<int>(l.dtype), l.extent[0],

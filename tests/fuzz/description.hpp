@@ -76,9 +76,9 @@ class Description {
     std::vector<uint8_t> rest_; // bytes after the genes
     size_t at_ = 0;
     uint32_t state_ = 0; // of random()
-    std::unique_ptr<unsigned char[]> memory_[VKATTN_ROLE_COUNT];
-    size_t bytes_[VKATTN_ROLE_COUNT] = {};
-    std::vector<unsigned char> before_[VKATTN_ROLE_COUNT]; // outputs
+    std::unique_ptr<unsigned char[]> memory_[VKATTN_ROLE_LIMIT];
+    size_t bytes_[VKATTN_ROLE_LIMIT] = {};
+    std::vector<unsigned char> before_[VKATTN_ROLE_LIMIT]; // outputs
     std::vector<vkattn_operand_memory> operands_;
 };
 

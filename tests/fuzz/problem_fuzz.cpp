@@ -74,8 +74,10 @@ vkattn_problem problemFrom(Bytes &bytes) {
     p.scale = p.flags & VKATTN_SCALE ? bytes.raw<float>() : 0;
     if (options & 64) p.softcap = bytes.raw<float>();
     if (p.flags & VKATTN_WINDOW) p.windowLeft = bytes.raw<int32_t>(), p.windowRight = static_cast<int32_t>(number(bytes));
-    p.presentRoles = options >> 8 & 0xfe00u;
-    if (sequences) p.presentRoles = (p.presentRoles & ~(1u << VKATTN_KEY_LENGTHS)) | 1u << VKATTN_CU_SEQ_Q | 1u << VKATTN_CU_SEQ_K;
+    p.presentRoles = options >> 17 & 0x7fu;
+    if (sequences)
+        p.presentRoles =
+            (p.presentRoles & ~VKATTN_PRESENT(VKATTN_KEY_LENGTHS)) | VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
     p.sequences = sequences;
     if (options & 128) p.maxSeqQ = number(bytes), p.maxSeqK = number(bytes);
     const uint32_t kernel = bytes.raw<uint8_t>();
@@ -144,7 +146,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     vkattn_diagnostic why{};
     const vkattn_result valid = vkattnValidateProblem(&p, &why);
     require(valid == VKATTN_OK || (valid == VKATTN_ERROR_INVALID_ARGUMENT && why.message[0] != '\0' && terminated(why.message)));
-    for (uint32_t role = 0; role < VKATTN_ROLE_COUNT + 2; ++role) {
+    for (uint32_t role = 0; role < VKATTN_ROLE_LIMIT + 2; ++role) {
         const uint64_t needed = vkattnOperandBytes(&p, static_cast<vkattn_role>(role));
         require(needed < uint64_t{1} << 62 && (valid == VKATTN_OK || needed == 0));
     }
@@ -159,12 +161,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     require(valid == VKATTN_OK);
-    require(plan.kernel > VKATTN_KERNEL_AUTO && plan.kernel < VKATTN_KERNEL_COUNT && plan.kernelName && plan.form);
+    require(plan.kernel != VKATTN_KERNEL_AUTO && plan.kernelName && vkattnKernelName(plan.kernel) == plan.kernelName && plan.form);
     require(p.kernel == VKATTN_KERNEL_AUTO || p.kernel == plan.kernel);
     require(plan.workgroupInvocations <= caps.maxWorkgroupInvocations);
     for (int axis = 0; axis < 3; ++axis) require(plan.groups[axis] <= caps.maxWorkgroupCount[axis]);
     require(terminated(plan.choice) && plan.flops >= 0 && plan.flops <= plan.flopsFull && plan.bytesRead >= 0 && plan.bytesWritten >= 0);
-    for (const auto &reason : plan.rejected) require(terminated(reason));
+    for (const vkattn_kernel kernel : vkattn::KernelList()) {
+        const vkattn_result could = vkattn::explainKernel(caps, p, kernel, vkattn::planOptions(maxWorkspaceBytes), &why);
+        require((could == VKATTN_OK || could == VKATTN_ERROR_UNSUPPORTED) && terminated(why.message));
+        require((why.message[0] == '\0') == (kernel == plan.kernel));
+    }
     checkDispatches(caps, maxWorkspaceBytes, p, plan);
     return 0;
 }

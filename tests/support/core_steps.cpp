@@ -41,7 +41,7 @@ class Steps {
         const CoreHost::Target target = on_.begin(needs.descriptorSetCount, needs.storageDescriptorCount);
         std::vector<vkattn_binding> bindings;
         uint64_t at = 0;
-        for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+        for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
             const auto role = static_cast<vkattn_role>(n);
             const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&problem, role);
             if (bytes == 0) continue;

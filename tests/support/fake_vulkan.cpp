@@ -142,6 +142,7 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateComputePipelines(VkDevice device, VkPipelin
     FakeVulkan &fake = *of(device);
     for (uint32_t n = 0; n < count; ++n) out[n] = VK_NULL_HANDLE;
     for (uint32_t n = 0; n < count; ++n) {
+        if (fake.pipelinesCreated >= fake.mostPipelines) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
         ++fake.pipelinesCreated;
         auto *pipeline = make<FakePipeline>(allocator);
         if (!pipeline) return VK_ERROR_OUT_OF_HOST_MEMORY;

@@ -75,6 +75,7 @@ struct FakeVulkan {
     bool fullSubgroups = true; // VkPhysicalDeviceSubgroupSizeControlFeatures
     bool pushDescriptors = true;
     bool oldInstance = false; // created for Vulkan 1.0, whatever the loader and the device offer
+    uint32_t mostPipelines = UINT32_MAX; // what creates more is answered with VK_ERROR_OUT_OF_DEVICE_MEMORY
 
     // Everything that vkattn_host needs; extensions as `pushDescriptors` and `fullSubgroups` say.
     [[nodiscard]] vkattn_host host();

@@ -3,6 +3,7 @@
 #include "core/device/newer_vulkan.hpp"
 
 #include <cstring>
+#include <map>
 #include <tuple>
 #include <type_traits>
 
@@ -301,6 +302,37 @@ void hide(const char *extension, uint32_t count, VkExtensionProperties *list) {
 void after(std::integral_constant<Function, Function::EnumerateDeviceExtensionProperties>, VkPhysicalDevice, const char *, uint32_t *count,
            VkExtensionProperties *out) {
     if (fault.hidePushDescriptors) hide(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, *count, out);
+}
+
+// Drivers in software give sets from pools that have no descriptors left.
+struct PoolRoom {
+    uint32_t sets, descriptors;
+};
+std::map<VkDescriptorPool, PoolRoom> poolRooms;
+std::map<VkDescriptorSetLayout, uint32_t> layoutDescriptors;
+void after(std::integral_constant<Function, Function::CreateDescriptorSetLayout>, VkDevice, const VkDescriptorSetLayoutCreateInfo *info,
+           const VkAllocationCallbacks *, VkDescriptorSetLayout *out) {
+    layoutDescriptors[*out] = 0;
+    for (uint32_t n = 0; n < info->bindingCount; ++n) layoutDescriptors[*out] += info->pBindings[n].descriptorCount;
+}
+void after(std::integral_constant<Function, Function::CreateDescriptorPool>, VkDevice, const VkDescriptorPoolCreateInfo *info,
+           const VkAllocationCallbacks *, VkDescriptorPool *out) {
+    PoolRoom room = {info->maxSets, 0};
+    for (uint32_t n = 0; n < info->poolSizeCount; ++n) room.descriptors += info->pPoolSizes[n].descriptorCount;
+    poolRooms[*out] = room;
+    ledger.setsTaken = ledger.descriptorsTaken = 0;
+}
+void after(std::integral_constant<Function, Function::ResetDescriptorPool>, VkDevice, VkDescriptorPool, VkDescriptorPoolResetFlags) {
+    ledger.setsTaken = ledger.descriptorsTaken = 0;
+}
+void after(std::integral_constant<Function, Function::AllocateDescriptorSets>, VkDevice, const VkDescriptorSetAllocateInfo *info,
+           VkDescriptorSet *) {
+    const auto room = poolRooms.find(info->descriptorPool);
+    if (room == poolRooms.end()) return; // a test's own host made it behind this wrapper's back
+    ledger.setsTaken += info->descriptorSetCount;
+    for (uint32_t n = 0; n < info->descriptorSetCount; ++n) ledger.descriptorsTaken += layoutDescriptors[info->pSetLayouts[n]];
+    if (ledger.setsTaken > room->second.sets || ledger.descriptorsTaken > room->second.descriptors)
+        ledger.errors.push_back("vkAllocateDescriptorSets takes more than its pool has");
 }
 template <Function function, class... Arguments> void after(std::integral_constant<Function, function>, Arguments...) {}
 

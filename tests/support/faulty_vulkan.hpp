@@ -48,6 +48,7 @@ struct Ledger {
     std::set<std::string> unwrapped;                                   // functions that were asked for and have no wrapper
     std::map<std::pair<std::type_index, uint64_t>, const char *> live; // objects, and the function that made them
     uint64_t made = 0;
+    uint32_t setsTaken = 0, descriptorsTaken = 0; // of the descriptor pool that was made or reset last; more than it has are an error
 
     [[nodiscard]] std::string leaks() const; // empty: all objects were destroyed
     void reset();

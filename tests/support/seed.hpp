@@ -2,6 +2,7 @@
 #pragma once
 
 #include "conform/cases/random.hpp"
+#include "vkattn/vkattn.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,12 @@ namespace vkattn::test {
 
 using conform::between;
 using conform::Random;
+
+// AUTO, or a kernel of the library.
+inline vkattn_kernel anyKernel(Random &random) {
+    const uint32_t drawn = between(random, 0, vkattnKernels(nullptr, 0));
+    return drawn == 0 ? VKATTN_KERNEL_AUTO : KernelList().begin()[drawn - 1];
+}
 
 inline uint64_t seed() {
     static const uint64_t value = [] {

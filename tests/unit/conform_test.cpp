@@ -113,9 +113,9 @@ TEST(ConformSoak, drawsPossibleChecksWithFewPipelinesInARow) {
                 const Check check = soakCheck(device, selection, n);
                 expectSameAfterParsing(check);
                 EXPECT_EQ(replayText(check), replayText(soakCheck(device, selection, n)));
-                kernels.insert(kernelNameOf(check.c.kernel));
+                kernels.insert(vkattnKernelName(check.c.kernel));
                 kinds.insert(check.kind->name);
-                pipelines.insert(kernelNameOf(check.c.kernel) + std::string(check.tiles->name) + roomName(check.room) +
+                pipelines.insert(vkattnKernelName(check.c.kernel) + std::string(check.testLayout->name) + limitsName(check.limits) +
                                  pipelineSignature(check.c));
             }
             EXPECT_LE(pipelines.size(), 140u);
@@ -198,7 +198,7 @@ TEST(ConformReplay, everyMemberComesBack) {
 
 TEST(ConformShrink, leavesWhatMattersAndNothingElse) {
     Random random = test::randomFor("shrink");
-    Check check{&checkKinds()[0], &allTiles()[0], Room::tiny, randomCase(random, 8), 1};
+    Check check{&checkKinds()[0], &testLayouts()[0], Limits::tiny, randomCase(random, 8), 1};
     check.c.causal = true, check.c.keyTokens = 60, check.c.queryTokens = 33, check.c.k = VKATTN_BF16, check.c.ragged = false;
     const auto fails = [](const Check &c) { return c.c.causal && c.c.keyTokens >= 5 && c.c.k == VKATTN_BF16; };
     const Shrunk shrunk = shrink(check, fails, 1000);
@@ -210,11 +210,11 @@ TEST(ConformShrink, leavesWhatMattersAndNothingElse) {
     expected.batch = expected.heads = expected.kvHeads = expected.headDim = expected.valueDim = 1, expected.queryTokens = 0;
     expected.poison = false;
     EXPECT_EQ(caseText(shrunk.check.c), caseText(expected));
-    EXPECT_EQ(shrunk.check.room, Room::full);
+    EXPECT_EQ(shrunk.check.limits, Limits::full);
 }
 
 TEST(ConformShrink, keepsToItsAttempts) {
-    const Check check{&checkKinds()[0], &allTiles()[0], Room::full, Case{}, 1};
+    const Check check{&checkKinds()[0], &testLayouts()[0], Limits::full, Case{}, 1};
     uint32_t asked = 0;
     const Shrunk shrunk = shrink(
         check, [&](const Check &) { return ++asked, true; }, 5);
@@ -223,8 +223,8 @@ TEST(ConformShrink, keepsToItsAttempts) {
 }
 
 TEST(ConformOutcome, namesComeBackAndErrorsAddUp) {
-    for (const Verdict verdict : verdicts) EXPECT_EQ(verdictOf(verdictName(verdict)), verdict);
-    EXPECT_FALSE(verdictOf("passed"));
+    for (const Outcome outcome : outcomes) EXPECT_EQ(outcomeOf(outcomeName(outcome)), outcome);
+    EXPECT_FALSE(outcomeOf("passed"));
     Errors a, b;
     a.histogram[1] = 3, a.worstRatio = 0.25, a.worstError = 1, a.worstBound = 4, a.relativeToV = 0.1;
     b.histogram[1] = 4, b.histogram[15] = 1, b.worstRatio = 2, b.worstError = 6, b.worstBound = 3, b.relativeToV = 0.05;

@@ -2,6 +2,7 @@
 #include "core/kernels/coopmat.hpp"
 #include "core/kernels/explain.hpp"
 #include "core/kernels/flash.hpp"
+#include "lib/interop.h"
 #include "core/shaders/shaders.hpp"
 #include "support/case.hpp"
 #include "unit/problem_of.hpp"
@@ -43,7 +44,7 @@ vkattn_kernel chosen(const Case &c, const Caps &caps) {
     Plan plan;
     vkattn_diagnostic why{};
     EXPECT_EQ(makePlan(problemOf(c), limitsOf(caps), plan, &why), VKATTN_OK) << why.message;
-    return plan.kernel;
+    return plan.kernel->id;
 }
 // The same with all of VK_NV_cooperative_matrix2 that flash_coopmat2 takes.
 Caps gpu2() {
@@ -67,14 +68,14 @@ bool says(const std::string &text, const char *part) {
 class Coopmat2Plan : public testing::Test {
   protected:
     void SetUp() override {
-        if (!shaderFor(Stage::flashCoopmat2).built()) GTEST_SKIP() << "flash_coopmat2 is not in this build: its glslc was too old";
+        if (!shaderFor(Module::flashCoopmat2F16).built()) GTEST_SKIP() << "flash_coopmat2 is not in this build: its glslc was too old";
     }
 };
 
 class CoopmatPlan : public testing::Test {
   protected:
     void SetUp() override {
-        if (!shaderFor(Stage::flashCoopmat).built()) GTEST_SKIP() << "flash_coopmat is not in this build: its glslc was too old";
+        if (!shaderFor(Module::flashCoopmatF16).built()) GTEST_SKIP() << "flash_coopmat is not in this build: its glslc was too old";
     }
 };
 
@@ -113,20 +114,21 @@ TEST_F(CoopmatPlan, workgroupsAreAsTheShaderNeedsThem) {
     uint32_t plans = 0;
     const vkattn_matrix_shape shapes[] = {
         {16, 16, 16, VKATTN_F16}, {16, 8, 16, VKATTN_F16}, {16, 8, 8, VKATTN_F16}, {8, 8, 8, VKATTN_F16}, {32, 8, 16, VKATTN_F16}};
-    for (const vkattn_matrix_shape &shape : shapes)
-        for (const uint32_t lanes : {4u, 8u, 16u, 32u, 64u})
-            for (const uint32_t shared : {16384u, 32768u, 49152u, 65536u})
-                for (const uint32_t type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU})
-                    for (const uint32_t dim : {1u, 8u, 40u, 64u, 65u, 96u, 128u, 200u, 256u}) {
+    for (const uint32_t dim : {1u, 8u, 40u, 64u, 65u, 96u, 128u, 200u, 256u}) {
+        Case c = halves();
+        c.headDim = dim, c.valueDim = dim == 64 ? 33 : dim, c.kernel = VKATTN_KERNEL_FLASH_COOPMAT;
+        const Problem problem = problemOf(c); // fills tensors, which takes longer than planning
+        for (const vkattn_matrix_shape &shape : shapes)
+            for (const uint32_t lanes : {4u, 8u, 16u, 32u, 64u})
+                for (const uint32_t shared : {16384u, 32768u, 49152u, 65536u})
+                    for (const uint32_t type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU}) {
                         Caps caps = gpu();
                         caps.deviceType = type, caps.maxSharedMemoryBytes = shared;
                         caps.subgroupSize = caps.minSubgroupSize = caps.maxSubgroupSize = lanes;
                         caps.matrixShapeCount = 1, caps.matrixShapes[0] = shape;
-                        Case c = halves();
-                        c.headDim = dim, c.valueDim = dim == 64 ? 33 : dim, c.kernel = VKATTN_KERNEL_FLASH_COOPMAT;
                         Plan plan;
                         vkattn_diagnostic why{};
-                        if (makePlan(problemOf(c), limitsOf(caps), plan, &why) != VKATTN_OK) {
+                        if (makePlan(problem, limitsOf(caps), plan, &why) != VKATTN_OK) {
                             EXPECT_TRUE(says(why.message, "shared memory") || says(why.message, "suits")) << why.message;
                             continue;
                         }
@@ -145,11 +147,12 @@ TEST_F(CoopmatPlan, workgroupsAreAsTheShaderNeedsThem) {
                             16 * (m.tileKeys * (m.paddedDim / 8 + m.paddedValueDim / 8 + 2) + m.subgroups * rows * (m.tileKeys / 4 + 1)) +
                             8;
                         EXPECT_LE(bytes, shared);
-                        const PipelineKey key = coopmatKey(plan);
+                        const PipelineKey key = coopmat::pipelineKey(plan);
                         EXPECT_EQ(key.constants[0], lanes * m.subgroups);
-                        EXPECT_EQ(key.constants[1], lanes);
+                        EXPECT_EQ(key.constants[interop::firstOwnConstant], lanes);
                         EXPECT_EQ(plan.flash.splitKeys % m.tileKeys, 0u);
                     }
+    }
     EXPECT_GT(plans, 300u);
 }
 
@@ -169,12 +172,12 @@ TEST_F(CoopmatPlan, subgroupsOf32WhereThereIsAChoice) {
 TEST_F(CoopmatPlan, saysHowFarWeightsAreRounded) {
     Plan plan;
     ASSERT_EQ(makePlan(problemOf(halves()), limitsOf(gpu()), plan, nullptr), VKATTN_OK);
-    EXPECT_EQ(weightRounding(plan).unit, 0x1p-11f);
-    EXPECT_EQ(weightRounding(plan).floor, 0x1p-36f);
+    EXPECT_EQ(plan.kernel->weightRounding(plan).unit, 0x1p-11f);
+    EXPECT_EQ(plan.kernel->weightRounding(plan).floor, 0x1p-36f);
     Case c = halves();
     c.kernel = VKATTN_KERNEL_FLASH;
     ASSERT_EQ(makePlan(problemOf(c), limitsOf(gpu()), plan, nullptr), VKATTN_OK);
-    EXPECT_EQ(weightRounding(plan).unit, 0.0f);
+    EXPECT_EQ(plan.kernel->weightRounding(plan).unit, 0.0f);
 }
 
 TEST_F(CoopmatPlan, saysWhyItCannot) {
@@ -214,33 +217,39 @@ TEST_F(Coopmat2Plan, whoAsksForItGetsIt) {
     EXPECT_EQ(chosen(c, gpu2()), VKATTN_KERNEL_FLASH_COOPMAT2);
     vkattn_explanation explanation{};
     ASSERT_EQ(explainPlan(problemOf(halves()), limitsOf(gpu2()), explanation, nullptr), VKATTN_OK);
-    EXPECT_TRUE(says(explanation.rejected[VKATTN_KERNEL_FLASH_COOPMAT2], "only who asks for it gets it"));
-    EXPECT_TRUE(says(explanation.rejected[VKATTN_KERNEL_FLASH], "without the device's matrix units"));
+    const auto whyNot = [&](vkattn_kernel kernel, const Caps &caps) {
+        vkattn_diagnostic why{};
+        EXPECT_EQ(explainKernel(*findKernel(kernel), problemOf(halves()), limitsOf(caps), &why), VKATTN_OK);
+        return std::string(why.message);
+    };
+    EXPECT_TRUE(says(whyNot(VKATTN_KERNEL_FLASH_COOPMAT2, gpu2()), "only who asks for it gets it"));
+    EXPECT_TRUE(says(whyNot(VKATTN_KERNEL_FLASH, gpu2()), "without the device's matrix units"));
     EXPECT_TRUE(says(explanation.choice, "both products run there"));
     EXPECT_EQ(explanation.probabilityUnit, 0x1p-11f);
     Caps slow = gpu2();
     slow.slowKernels = 1u << VKATTN_KERNEL_FLASH_COOPMAT;
     ASSERT_EQ(explainPlan(problemOf(halves()), limitsOf(slow), explanation, nullptr), VKATTN_OK);
     EXPECT_EQ(explanation.kernel, VKATTN_KERNEL_FLASH);
-    EXPECT_TRUE(says(explanation.rejected[VKATTN_KERNEL_FLASH_COOPMAT], "others were measured to be faster"));
+    EXPECT_TRUE(says(whyNot(VKATTN_KERNEL_FLASH_COOPMAT, slow), "others were measured to be faster"));
 }
 
 // What shaders/flash/matrices2.comp relies on, written down a second time.
 TEST_F(Coopmat2Plan, matricesAreMultiplesOfTheGranularity) {
     uint32_t plans = 0;
-    for (const uint32_t gm : {8u, 16u, 32u})
-        for (const uint32_t gn : {4u, 8u, 16u})
-            for (const uint32_t gk : {8u, 16u, 32u})
-                for (const uint32_t most : {32u, 256u})
-                    for (const uint32_t dim : {1u, 40u, 64u, 128u, 256u}) {
+    for (const uint32_t dim : {1u, 40u, 64u, 128u, 256u}) {
+        Case c = halves();
+        c.kernel = VKATTN_KERNEL_FLASH_COOPMAT2, c.headDim = c.valueDim = dim;
+        const Problem problem = problemOf(c); // fills tensors, which takes longer than planning
+        for (const uint32_t gm : {8u, 16u, 32u})
+            for (const uint32_t gn : {4u, 8u, 16u})
+                for (const uint32_t gk : {8u, 16u, 32u})
+                    for (const uint32_t most : {32u, 256u}) {
                         Caps caps = gpu2();
                         caps.matrix2Granularity[0] = gm, caps.matrix2Granularity[1] = gn, caps.matrix2Granularity[2] = gk;
                         caps.matrix2MaxDimension = most;
-                        Case c = halves();
-                        c.kernel = VKATTN_KERNEL_FLASH_COOPMAT2, c.headDim = c.valueDim = dim;
                         Plan plan;
                         vkattn_diagnostic why{};
-                        if (makePlan(problemOf(c), limitsOf(caps), plan, &why) != VKATTN_OK) {
+                        if (makePlan(problem, limitsOf(caps), plan, &why) != VKATTN_OK) {
                             EXPECT_TRUE(says(why.message, "shared memory") || says(why.message, "suits")) << why.message;
                             continue;
                         }
@@ -258,6 +267,7 @@ TEST_F(Coopmat2Plan, matricesAreMultiplesOfTheGranularity) {
                                 8,
                             caps.maxSharedMemoryBytes);
                     }
+    }
     EXPECT_GT(plans, 50u);
 }
 

@@ -46,7 +46,7 @@ struct Tiny {
         p.presentRoles = 0;
         const auto add = [&](vkattn_role role, auto &array) {
             if (role >= VKATTN_KEY_LENGTHS && array.empty()) return;
-            if (role >= VKATTN_KEY_LENGTHS) p.presentRoles |= 1u << role;
+            if (role >= VKATTN_KEY_LENGTHS) p.presentRoles |= VKATTN_PRESENT(role);
             list.push_back({role, array.data(), array.size() * 4});
         };
         add(VKATTN_Q, q);

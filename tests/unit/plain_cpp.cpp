@@ -19,9 +19,9 @@ static_assert(!std::is_copy_constructible_v<Context>);
 
 // Every call has a face.
 template <class T>
-concept Faces = requires(const T &context, const vkattn_problem &problem, std::span<const vkattn_binding> bindings,
+concept Faces = requires(const T &context, const vkattn_problem &problem, vkattn::span<const vkattn_binding> bindings,
                          VkCommandBuffer commands, vkattn_requirements &requirements, uint32_t &count, size_t &bytes,
-                         std::span<std::byte> data, vkattn_caps &caps, vkattn_dispatch_list &list, vkattn_explanation &explanation) {
+                         vkattn::span<std::byte> data, vkattn_caps &caps, vkattn_dispatch_list &list, vkattn_explanation &explanation) {
     { context.query(problem, requirements) } -> std::same_as<vkattn_result>;
     { context.recordSlice(problem, 1, commands, bindings) } -> std::same_as<vkattn_result>;
     { context.slicesForBudget(problem, 500.0, count) } -> std::same_as<vkattn_result>;

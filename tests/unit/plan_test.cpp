@@ -1,6 +1,7 @@
 // Plans without a device: every pair is computed once, no dispatch leaves its limits, and what runs without a barrier between does not
 // conflict.
-#include "core/plan/plan.hpp"
+#include "core/plan/kernel.hpp"
+#include "core/plan/operands.hpp"
 #include "lib/interop.h"
 #include "support/case.hpp"
 #include "unit/problem_of.hpp"
@@ -34,19 +35,13 @@ template <class Push> Columns columnsOf(const Dispatch &d) {
     return {pushOf<Push>(d).keyFirst, pushOf<Push>(d).keys};
 }
 Columns columns(const Dispatch &d) {
-    switch (d.key.stage) {
-    case Stage::sinks:
+    switch (d.key.module) {
+    case Module::sinks:
         return columnsOf<interop::SinksPush>(d);
-    case Stage::scores:
+    case Module::scores:
         return columnsOf<interop::ScoresPush>(d);
-    case Stage::bias:
-    case Stage::mask:
-    case Stage::bitMask:
-        return columnsOf<interop::OverlayPush>(d);
-    case Stage::alibi:
-        return columnsOf<interop::AlibiPush>(d);
-    case Stage::documents:
-        return columnsOf<interop::DocumentsPush>(d);
+    case Module::pairs:
+        return columnsOf<interop::PairsPush>(d);
     default:
         return {0, 0x7fffffff}; // all of it
     }
@@ -99,7 +94,7 @@ void checkPlan(const Problem &p, const PlanLimits &limits, const std::string &na
     for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
         const Dispatch d = plan.dispatch(n);
         used.add(d.key);
-        EXPECT_EQ(d.operandCount, operandSlots(d.key.stage));
+        EXPECT_EQ(d.operandCount, infoOf(d.key.module).slots);
         descriptors += d.operandCount;
         for (int g = 0; g < 3; ++g)
             ASSERT_TRUE(d.groups[g] > 0 && d.groups[g] <= limits.caps.maxWorkgroupCount[g]) << name << " dispatch " << n;
@@ -122,7 +117,7 @@ void checkPlan(const Problem &p, const PlanLimits &limits, const std::string &na
         for (const Dispatch &earlier : sinceBarrier)
             EXPECT_FALSE(conflict(plan, earlier, d)) << name << " dispatch " << n << " needs a barrier";
         sinceBarrier.push_back(d);
-        if (d.key.stage == Stage::scores) countPairs(plan, d, covered);
+        if (d.key.module == Module::scores) countPairs(plan, d, covered);
     }
     for (const uint32_t count : covered) ASSERT_EQ(count, 1u) << name;
     EXPECT_EQ(descriptors, plan.storageDescriptorCount()) << name;
@@ -153,10 +148,14 @@ TEST(Plan, everyOptionIsOneMorePass) {
     const Problem p = problemOf(c);
     ASSERT_EQ(makePlan(p, limitsOf(1u << 27, 64 << 20), plan, nullptr), VKATTN_OK);
     ASSERT_EQ(plan.dispatchCount, 9u);
-    const Stage order[] = {Stage::sequences, Stage::sinks,     Stage::scores,  Stage::bias,  Stage::alibi,
-                           Stage::bitMask,   Stage::documents, Stage::softmax, Stage::values};
+    const Module order[] = {Module::sequences, Module::sinks, Module::scores,  Module::pairs, Module::pairs,
+                           Module::pairs,     Module::pairs, Module::softmax, Module::values};
+    const uint32_t terms[] = {interop::termBias, interop::termAlibi, interop::termBitMask, interop::termDocuments};
     for (uint32_t n = 0; n < 9; ++n) {
-        EXPECT_EQ(plan.dispatch(n).key.stage, order[n]) << n;
+        EXPECT_EQ(plan.dispatch(n).key.module, order[n]) << n;
+        if (order[n] == Module::pairs) {
+            EXPECT_EQ(plan.dispatch(n).key.constants[interop::constantPairTerms], terms[n - 3]) << n;
+        }
         EXPECT_EQ(plan.dispatch(n).barrierBefore, n > 0 && n != 2) << n;
     }
     EXPECT_EQ(plan.tableBytes, 256u);
@@ -193,6 +192,24 @@ TEST(Plan, everyCaseFitsEveryLimit) {
     EXPECT_GT(cut, 100u);
 }
 
+// Groups of 4 query heads, chunks of 3 or 6: a chunk that begins inside a group reads one more key head than its own heads make groups.
+TEST(Plan, chunksInsideAGroupBindTheirKeyHeads) {
+    Case c;
+    c.batch = 1, c.heads = 12, c.kvHeads = 3, c.queryTokens = 8, c.keyTokens = 64, c.headDim = c.valueDim = 64, c.kernel = VKATTN_KERNEL_STAGED;
+    const Problem p = problemOf(c);
+    uint32_t inside = 0;
+    for (uint32_t range = 16384 + 1024; range <= 4 * 16384; range += 1024)
+        for (uint64_t rows = 1; rows <= 96; rows = rows * 3 / 2 + 1) {
+            const PlanLimits limits = limitsOf(range, rows * c.keyTokens * 4);
+            Plan plan;
+            ASSERT_EQ(makePlan(p, limits, plan, nullptr), VKATTN_OK);
+            inside += plan.chunkHeads % 4 == 3 || plan.chunkHeads == 6;
+            checkPlan(p, limits, std::to_string(range) + " bytes a binding, " + std::to_string(rows) + " rows");
+            if (HasFatalFailure()) return;
+        }
+    EXPECT_GT(inside, 0u);
+}
+
 TEST(Plan, workspaceStaysBelowItsCap) {
     Case c;
     c.queryTokens = 64, c.keyTokens = 64;
@@ -201,6 +218,43 @@ TEST(Plan, workspaceStaysBelowItsCap) {
         ASSERT_EQ(makePlan(problemOf(c), limitsOf(1u << 27, cap), plan, nullptr), VKATTN_OK);
         EXPECT_LE(plan.workspaceBytes, std::max<uint64_t>(cap, 256)); // one row of 64 keys is the least
         checkPlan(problemOf(c), limitsOf(1u << 27, cap), "cap " + std::to_string(cap));
+    }
+}
+
+// 12 heads in groups of 4: a chunk of 3 heads may begin inside a group and then has keys of two key heads, which decides what it may have
+// where keys are what a binding has no room for.
+TEST(Plan, chunksThatBeginInsideAGroupHaveKeysOfTwoHeads) {
+    Case c;
+    c.heads = 12, c.kvHeads = 3, c.queryTokens = 2, c.keyTokens = 100, c.headDim = c.valueDim = 16;
+    uint32_t inside = 0;
+    for (uint32_t range = 4096; range < 32768; range += 128) {
+        const PlanLimits limits = limitsOf(range, 64 << 20);
+        checkPlan(problemOf(c), limits, "range " + std::to_string(range));
+        Plan plan;
+        ASSERT_EQ(makePlan(problemOf(c), limits, plan, nullptr), VKATTN_OK);
+        inside += plan.chunkHeads % 4 == 3;
+    }
+    EXPECT_GT(inside, 0u);
+}
+
+// Wherever a role's memory and an element in it begin: the descriptor is aligned, covers what is accessed in whole words, and the base
+// leads to that very element, also from the middle of a word.
+TEST(Plan, descriptorsLeadToTheFirstElement) {
+    Random random = randomFor("descriptors");
+    for (int n = 0; n < 20000; ++n) {
+        const uint32_t size = 1u << between(random, 0, 2);
+        const uint64_t alignment = 4ull << between(random, 0, 6), roleBegin = uint64_t{size} * between(random, 0, 1000);
+        const uint64_t begin = uint64_t{size} * between(random, 0, 1000), first = begin + uint64_t{size} * between(random, 0, 50);
+        const Operand operand = {VKATTN_K, begin, first + uint64_t{size} * between(random, 1, 50), first, 2, size, false};
+        uint32_t push[4] = {~0u, ~0u, ~0u, ~0u};
+        const DescriptorRange range = placeOperand(operand, roleBegin, alignment, push);
+        ASSERT_EQ(range.offset % alignment, 0u);
+        ASSERT_TRUE(range.size % 4 == 0 && range.size > 0);
+        ASSERT_LE(range.offset, roleBegin + operand.beginBytes);
+        ASSERT_GE(range.offset + range.size, roleBegin + operand.endBytes);
+        ASSERT_LT(range.offset + range.size, roleBegin + operand.endBytes + 4);
+        ASSERT_EQ(range.offset + uint64_t{push[2]} * size, roleBegin + operand.firstByte) << "elements of " << size << " bytes";
+        ASSERT_TRUE(push[0] == ~0u && push[1] == ~0u && push[3] == ~0u);
     }
 }
 
@@ -264,7 +318,7 @@ TEST(Plan, tilesFitVulkan10Limits) {
             EXPECT_LE(lanes, 128u);
             EXPECT_LE(lanes * 12, 16384u) << "softmax.comp keeps three words a lane in shared memory";
         }
-        EXPECT_LE(t.overlayLanes, 128u);
+        EXPECT_LE(t.pairLanes, 128u);
         EXPECT_LE(t.sequenceLanes, 128u);
         EXPECT_GE(maxSequencesPerLane * t.sequenceLanes, 1u << 20);
         EXPECT_LE(2 * maxSequencesPerLane + t.sequenceLanes, 60000u) << "loop iterations of sequences.comp";

@@ -16,7 +16,7 @@ vkattn_problem valid() {
 }
 
 constexpr uint32_t bit(vkattn_role role) {
-    return 1u << role;
+    return VKATTN_PRESENT(role);
 }
 
 // Three sequences, in 10 queries and 20 keys.
@@ -66,11 +66,14 @@ const Rejection rejections[] = {
     {"offsetOverflow", "offsetElems", [](auto &p) { p.q.offsetElems = UINT64_MAX; }},
     {"negativeReach", "raise offsetElems", [](auto &p) { p.q.strideElems[2] = -8; }},
     {"outputOverlaps", "overlaps itself", [](auto &p) { p.out.strideElems[1] = 29; }},
+    {"outputOverlapsBackwards", "overlaps itself", [](auto &p) { p.out.strideElems[1] = -29, p.out.offsetElems = 3 * 29; }},
+    {"outputTokensOverlapBackwards", "overlaps itself", [](auto &p) { p.out.strideElems[2] = -5, p.out.offsetElems = 4 * 5; }},
     {"outputStrideZero", "overlaps itself", [](auto &p) { p.out.strideElems[0] = 0; }},
     {"deterministicIsKnownTheNextIsNot", "unknown bits 0x20", [](auto &p) { p.flags = VKATTN_DETERMINISTIC | 32; }},
-    {"unknownKernel", "problem.kernel is 6", [](auto &p) { p.kernel = VKATTN_KERNEL_COUNT; }},
-    {"tensorInPresentRoles", "expected only roles from VKATTN_KEY_LENGTHS", [](auto &p) { p.presentRoles = bit(VKATTN_MASK); }},
-    {"workspaceInPresentRoles", "presentRoles has bits 0x10000", [](auto &p) { p.presentRoles = bit(VKATTN_WORKSPACE); }},
+    {"unknownKernel", "problem.kernel is 16", [](auto &p) { p.kernel = static_cast<vkattn_kernel>(16); }},
+    {"noRoleInPresentRoles", "presentRoles has bits 0x80, expected only VKATTN_PRESENT(role)",
+     [](auto &p) { p.presentRoles = bit(VKATTN_ALIBI_SLOPES) << 1; }},
+    {"lastBitInPresentRoles", "presentRoles has bits 0x80000000", [](auto &p) { p.presentRoles = bit(VKATTN_SINKS) | 1u << 31; }},
     {"documentsOfQueriesAlone", "document ids of queries are in presentRoles without",
      [](auto &p) { p.presentRoles = bit(VKATTN_DOC_IDS_Q); }},
     {"documentsOfKeysAlone", "document ids of keys are in presentRoles without", [](auto &p) { p.presentRoles = bit(VKATTN_DOC_IDS_K); }},

@@ -1,5 +1,6 @@
 // What is asked before a device exists: extensions, and the feature chain, over devices and chains of the test's making.
 #include "core/device/requirements.hpp"
+#include "core/plan/operands.hpp"
 #include "core/shaders/subgroups.hpp"
 #include "support/fake_physical_device.hpp"
 #include "vkattn/vkattn.hpp"
@@ -572,7 +573,7 @@ TEST(Caps, nonsenseIsRefusedWithItsReason) {
     refused("matrix2MaxDimension 256", [](Caps &c) { c.matrix2MaxDimension = 256; });
     refused("wrongKernels is 0x2", [](Caps &c) { c.wrongKernels = 1u << VKATTN_KERNEL_STAGED; });
     refused("slowKernels 0x1,", [](Caps &c) { c.slowKernels = 1; });
-    refused("slowKernels 0x40,", [](Caps &c) { c.slowKernels = 1u << VKATTN_KERNEL_COUNT; });
+    refused("slowKernels 0x40,", [](Caps &c) { c.slowKernels = 1u << 6; });
 }
 
 // Valid usage of the flag and of the required size, over widths and tiles.
@@ -580,7 +581,7 @@ TEST(SubgroupStage, asksForWholeSubgroupsOfThePlannedWidth) {
     Caps caps = minimumCaps();
     caps.subgroupSize = 32;
     constexpr uint32_t full = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
-    const PipelineKey shuffles = {Stage::flashSubgroups, {64}}, plain = {Stage::flash, {64}}, odd = {Stage::flashPlainSubgroups, {48}};
+    const PipelineKey shuffles = {Module::flashSubgroups, {64}}, plain = {Module::flash, {64}}, odd = {Module::flashPlainSubgroups, {48}};
     const auto sizes = [&](uint32_t smallest, uint32_t largest, uint32_t subgroups) -> const Caps & {
         caps.minSubgroupSize = smallest, caps.maxSubgroupSize = largest, caps.maxWorkgroupSubgroups = subgroups;
         return caps;
@@ -610,12 +611,12 @@ TEST(SubgroupStage, matrixKernelsSayHowWideTheirSubgroupsAre) {
     caps.subgroupSize = 64, caps.fullSubgroups = 1;
     caps.minSubgroupSize = 32, caps.maxSubgroupSize = 64, caps.maxWorkgroupSubgroups = 8;
     constexpr uint32_t full = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
-    for (const Stage stage : {Stage::flashCoopmat, Stage::flashCoopmatBf16, Stage::flashCoopmat2, Stage::flashCoopmat2Bf16}) {
-        EXPECT_EQ(subgroupStage({stage, {128, 32}}, caps, 64).requiredSize, 32u);
-        EXPECT_EQ(subgroupStage({stage, {128, 64}}, caps, 64).requiredSize, 64u);
-        EXPECT_EQ(subgroupStage({stage, {128, 32}}, caps, 64).flags, full);
+    for (const Module stage : {Module::flashCoopmatF16, Module::flashCoopmatBf16, Module::flashCoopmat2F16, Module::flashCoopmat2Bf16}) {
+        EXPECT_EQ(subgroupStage(pipelineKey(stage, 128, {}, {32}), caps, 64).requiredSize, 32u);
+        EXPECT_EQ(subgroupStage(pipelineKey(stage, 128, {}, {64}), caps, 64).requiredSize, 64u);
+        EXPECT_EQ(subgroupStage(pipelineKey(stage, 128, {}, {32}), caps, 64).flags, full);
     }
-    const PipelineKey key = {Stage::flashCoopmat, {128, 32}};
+    const PipelineKey key = pipelineKey(Module::flashCoopmatF16, 128, {}, {32});
     caps.subgroupSize = caps.maxSubgroupSize = 32;
     EXPECT_EQ(subgroupStage(key, caps, 32).requiredSize, 32u) << "one width only, and stated";
     caps.minSubgroupSize = caps.maxSubgroupSize = caps.maxWorkgroupSubgroups = 0;

@@ -159,7 +159,7 @@ TEST(Slices, keepWhatLaterOnesRead) {
                     const Dispatch d = plan.dispatch(n);
                     for (const Operand &o : std::span(d.operands, d.operandCount)) {
                         if (o.role != VKATTN_WORKSPACE || o.writes || o.endBytes <= kept) continue;
-                        bool stands = o.basePushWord == noPushWord && plan.kernel == VKATTN_KERNEL_STAGED; // a binding that is not used
+                        bool stands = o.basePushWord == noPushWord && plan.kernel->id == VKATTN_KERNEL_STAGED; // a binding that is not used
                         for (const Operand &w : written) stands = stands || overlaps(o, w);
                         for (const Operand &w : std::span(d.operands, d.operandCount)) stands = stands || (w.writes && overlaps(o, w));
                         ASSERT_TRUE(stands) << each.name << ", slice " << index << " of " << slices << ", dispatch " << n << " reads ["

@@ -108,7 +108,7 @@ struct Outputs {
     HostTensor out, lse, weights;
 };
 
-struct Instance {
+struct CaseData {
     Case c;
     vkattn_problem problem{};
     HostTensor q, k, v, out, lse, weights, mask, bias, bitMask;
@@ -134,7 +134,7 @@ struct Instance {
     [[nodiscard]] Span spanOf(uint32_t b) const;
 };
 
-[[nodiscard]] std::unique_ptr<Instance> makeInstance(const Case &c, Random &random);
+[[nodiscard]] std::unique_ptr<CaseData> makeCaseData(const Case &c, Random &random);
 
 // A run on the runtime, which must not fall back, and what is wrong with it.
 struct Ran {
@@ -142,9 +142,9 @@ struct Ran {
     vkattn_verify_report report{}; // where the run succeeded
     std::string wrong;             // empty: the result is within its bounds, and no byte changed that must not
 };
-[[nodiscard]] Ran runAndVerify(Runtime &runtime, Instance &instance);
+[[nodiscard]] Ran runAndVerify(Runtime &runtime, CaseData &data);
 // Only what is wrong; "run: " and the message where the run failed.
-[[nodiscard]] std::string runAndCheck(Runtime &runtime, Instance &instance, vkattn_verify_report *report = nullptr);
+[[nodiscard]] std::string runAndCheck(Runtime &runtime, CaseData &data, vkattn_verify_report *report = nullptr);
 
 // The case matrix: every option, pairs of options, odd sizes, needle data, extremes. `full` adds all pairs. Names of pairs have a "_".
 [[nodiscard]] std::vector<Case> caseMatrix(Random &random, bool full);

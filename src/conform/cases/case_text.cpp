@@ -14,10 +14,6 @@ template <> struct Words<vkattn_dtype> { static constexpr const char *list[] = {
 template <> struct Words<Style> { static constexpr const char *list[] = {"packed", "tokenMajor", "padded", "dimMajor", "reversed"}; };
 template <> struct Words<Data> { static constexpr const char *list[] = {"normal", "needle", "equal", "extreme", "denormal"}; };
 template <> struct Words<Documents> { static constexpr const char *list[] = {"none", "runs", "random"}; };
-template <> struct Words<vkattn_kernel> {
-    static constexpr const char *list[] = {"auto", "staged", "flash", "decode", "flash_coopmat", "flash_coopmat2"};
-    static_assert(std::size(list) == VKATTN_KERNEL_COUNT);
-};
 
 template <class Number> std::string numberText(Number value) {
     char text[32];
@@ -47,6 +43,9 @@ template <class Value> std::string text(const std::optional<Value> &value) {
 template <class Enum>
 requires std::is_enum_v<Enum> std::string text(Enum value) {
     return Words<Enum>::list[static_cast<size_t>(value)];
+}
+std::string text(vkattn_kernel kernel) {
+    return vkattnKernelName(kernel);
 }
 std::string text(const std::string &value) {
     return value;
@@ -86,6 +85,17 @@ const char *parse(std::string_view from, Enum &value) {
     }();
     for (size_t n = 0; n < std::size(Words<Enum>::list); ++n)
         if (from == Words<Enum>::list[n]) return value = static_cast<Enum>(n), nullptr;
+    return expected.c_str();
+}
+const char *parse(std::string_view from, vkattn_kernel &kernel) {
+    static const std::string expected = [] {
+        std::string all = "one of auto";
+        for (const vkattn_kernel each : KernelList()) all.append(", ").append(vkattnKernelName(each));
+        return all;
+    }();
+    if (from == vkattnKernelName(VKATTN_KERNEL_AUTO)) return kernel = VKATTN_KERNEL_AUTO, nullptr;
+    for (const vkattn_kernel each : KernelList())
+        if (from == vkattnKernelName(each)) return kernel = each, nullptr;
     return expected.c_str();
 }
 const char *parse(std::string_view from, std::string &value) {
@@ -191,10 +201,6 @@ std::span<const char *const> memberNames() {
         return all;
     }();
     return names;
-}
-
-const char *kernelNameOf(vkattn_kernel kernel) {
-    return Words<vkattn_kernel>::list[kernel];
 }
 
 const char *dtypeNameOf(vkattn_dtype dtype) {

@@ -9,7 +9,6 @@
 namespace vkattn::conform {
 
 [[nodiscard]] std::string caseText(const Case &c);
-[[nodiscard]] const char *kernelNameOf(vkattn_kernel kernel); // "auto", "staged", ...
 [[nodiscard]] const char *dtypeNameOf(vkattn_dtype dtype);    // "f32", "f16", "bf16"
 
 // "'text'", for messages.

@@ -6,15 +6,15 @@
 namespace vkattn::conform {
 
 constexpr const char *names[] = {"pass", "fail", "unsupported", "crash", "hang", "not run"};
-static_assert(std::size(names) == std::size(verdicts));
+static_assert(std::size(names) == std::size(outcomes));
 
-const char *verdictName(Verdict verdict) {
-    return names[static_cast<size_t>(verdict)];
+const char *outcomeName(Outcome outcome) {
+    return names[static_cast<size_t>(outcome)];
 }
 
-std::optional<Verdict> verdictOf(std::string_view name) {
-    for (const Verdict verdict : verdicts)
-        if (name == verdictName(verdict)) return verdict;
+std::optional<Outcome> outcomeOf(std::string_view name) {
+    for (const Outcome outcome : outcomes)
+        if (name == outcomeName(outcome)) return outcome;
     return std::nullopt;
 }
 

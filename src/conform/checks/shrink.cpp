@@ -16,7 +16,7 @@ template <class Value> Edit set(Value Case::*member, Value value) {
 // Plainer: one option less.
 std::vector<Edit> plainer() {
     std::vector<Edit> edits = {
-        [](Check &check) { check.room = Room::full; },
+        [](Check &check) { check.limits = Limits::full; },
         [](Check &check) { check.c.maskBroadcast.reset(); },
         [](Check &check) { check.c.bitMaskBroadcast.reset(); },
         [](Check &check) { check.c.biasBroadcast.reset(); },

@@ -10,8 +10,8 @@ constexpr uint64_t checksPerPalette = 200;
 
 struct Palette {
     vkattn_kernel kernel;
-    const Tiles *tiles;
-    Room room;
+    const TestLayout *testLayout;
+    Limits limits;
     vkattn_dtype q, k, v, out;
     uint32_t headDim, valueDim, overlays;
 };
@@ -23,30 +23,30 @@ vkattn_dtype anyType(Random &random) {
 Palette paletteOf(const DeviceInfo &device, const Selection &options, uint64_t number) {
     Random random = randomFor(options.seed, "palette" + std::to_string(number / checksPerPalette * 4 + number % 4));
     std::vector<vkattn_kernel> kernels;
-    for (uint32_t kernel = VKATTN_KERNEL_AUTO; kernel < VKATTN_KERNEL_COUNT; ++kernel) {
-        const auto &asked = options.kernels;
-        const bool wanted = asked.empty() || std::find(asked.begin(), asked.end(), static_cast<vkattn_kernel>(kernel)) != asked.end();
-        if (wanted && (kernel == VKATTN_KERNEL_AUTO || device.kernels[kernel - 1].available))
-            kernels.push_back(static_cast<vkattn_kernel>(kernel));
-    }
+    const auto wanted = [&asked = options.kernels](vkattn_kernel kernel) {
+        return asked.empty() || std::find(asked.begin(), asked.end(), kernel) != asked.end();
+    };
+    if (wanted(VKATTN_KERNEL_AUTO)) kernels.push_back(VKATTN_KERNEL_AUTO);
+    for (const vkattn_kernel kernel : KernelList())
+        if (wanted(kernel) && device.support(kernel)->available) kernels.push_back(kernel);
     if (kernels.empty()) kernels.push_back(options.kernels.front()); // the check says that the device has it not
     Palette p{};
     p.kernel = kernels[random() % kernels.size()];
-    std::vector<const Tiles *> tiles;
+    std::vector<const TestLayout *> testLayout;
     const bool fused = p.kernel > VKATTN_KERNEL_STAGED;
-    if (!fused || device.type != DeviceType::cpu) tiles.push_back(&allTiles()[0]);
-    for (const Tiles &each : allTiles())
-        if (fused && each.kernel == p.kernel) tiles.push_back(&each);
-    p.tiles = tiles[random() % tiles.size()];
-    const uint64_t room = random() % 4;
-    p.room = room == 0 ? Room::tight : room == 1 && !fused ? Room::weak : Room::full;
+    if (!fused || device.type != DeviceType::cpu) testLayout.push_back(&testLayouts()[0]);
+    for (const TestLayout &each : testLayouts())
+        if (fused && each.kernel == p.kernel) testLayout.push_back(&each);
+    p.testLayout = testLayout[random() % testLayout.size()];
+    const uint64_t limits = random() % 4;
+    p.limits = limits == 0 ? Limits::tight : limits == 1 && !fused ? Limits::weak : Limits::full;
     // The planner's choice of full tiles takes software drivers seconds to compile.
-    if (p.kernel == VKATTN_KERNEL_AUTO && device.type == DeviceType::cpu) p.room = Room::weak;
+    if (p.kernel == VKATTN_KERNEL_AUTO && device.type == DeviceType::cpu) p.limits = Limits::weak;
     p.q = anyType(random);
     p.k = random() % 2 ? p.q : anyType(random);
     p.v = random() % 2 ? p.k : anyType(random);
     p.out = random() % 2 ? p.q : anyType(random);
-    if (p.kernel >= VKATTN_KERNEL_FLASH_COOPMAT && device.caps.matrixShapeCount)
+    if ((vkattnKernelTraits(p.kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS) && device.caps.matrixShapeCount)
         p.q = p.k = p.v = device.caps.matrixShapes[random() % device.caps.matrixShapeCount].inputs;
     constexpr uint32_t dims[] = {1, 3, 8, 16, 31, 64};
     p.headDim = dims[random() % std::size(dims)];
@@ -88,7 +88,7 @@ Check soakCheck(const DeviceInfo &device, const Selection &options, uint64_t num
     if (draw == 1 && !shared) c.poison = false, c.keyTokens = std::min(c.keyTokens, 70u), c.data = Data::normal;
     if (draw == 2 && !shared) c.poison = false, c.data = Data::normal;
     c.name = "soak" + std::to_string(number);
-    Check check{nullptr, p.tiles, p.room, c, seedFor(options.seed, c.name) % 1000000000ull};
+    Check check{nullptr, p.testLayout, p.limits, c, seedFor(options.seed, c.name) % 1000000000ull};
     for (const Kind &each : checkKinds())
         if (std::string_view(kind) == each.name) check.kind = &each;
     return check;

@@ -2,7 +2,6 @@
 // so that two libraries, or a host that uses volk, never overwrite each other's pointers.
 #pragma once
 
-#include "core/plan/caps.hpp"
 #include "core/device/requirements.hpp"
 
 namespace vkattn {
@@ -39,8 +38,5 @@ struct DeviceTable {
 
     [[nodiscard]] vkattn_result load(const vkattn_host &host, bool pushDescriptors, vkattn_diagnostic *why);
 };
-
-// The caps of a device that has been, or will be, created with what is enabled.
-[[nodiscard]] Caps readCaps(const PhysicalDevice &device, const Enabled &enabled);
 
 } // namespace vkattn

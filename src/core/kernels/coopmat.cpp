@@ -1,5 +1,6 @@
 #include "core/kernels/coopmat.hpp"
 
+#include "core/kernels/flash.hpp"
 #include "core/plan/operands.hpp"
 #include "core/shaders/shaders.hpp"
 #include "lib/interop.h"
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <numeric>
 #include <span>
 
@@ -17,11 +19,15 @@ using namespace interop;
 
 constexpr vkattn_result unsupported = VKATTN_ERROR_UNSUPPORTED;
 
-Stage stageOf(vkattn_kernel kernel, vkattn_dtype inputs) {
+// Whether the kernel's matrices have flexible dims (VK_NV_cooperative_matrix2) and hold the softmax too.
+bool isFlexible(const Kernel &kernel) {
+    return kernel.id == VKATTN_KERNEL_FLASH_COOPMAT2;
+}
+Module moduleOf(const Kernel &kernel, vkattn_dtype inputs) {
     const bool brain = inputs == VKATTN_BF16;
-    return kernel == VKATTN_KERNEL_FLASH_COOPMAT ? brain ? Stage::flashCoopmatBf16 : Stage::flashCoopmat
-           : brain                               ? Stage::flashCoopmat2Bf16
-                                                 : Stage::flashCoopmat2;
+    return isFlexible(kernel) ? brain ? Module::flashCoopmat2Bf16 : Module::flashCoopmat2F16
+           : brain            ? Module::flashCoopmatBf16
+                              : Module::flashCoopmatF16;
 }
 const char *typeName(vkattn_dtype type) {
     return type == VKATTN_BF16 ? "bf16" : type == VKATTN_F16 ? "f16" : "f32";
@@ -65,9 +71,9 @@ vkattn_result checkMatrix2(const Caps &caps, const char *name, vkattn_diagnostic
 
 // Dims of the kernel's matrices: a listed shape; for flash_coopmat2, what its flexible dims are multiples of. Caps have that for f16 only:
 // for bf16 a multiple of a listed shape too. m = 0: none.
-vkattn_matrix_shape unitsFor(vkattn_kernel kernel, const Caps &caps, vkattn_dtype inputs) {
+vkattn_matrix_shape unitsFor(const Kernel &kernel, const Caps &caps, vkattn_dtype inputs) {
     const vkattn_matrix_shape *listed = shapeFor(caps, inputs);
-    if (kernel == VKATTN_KERNEL_FLASH_COOPMAT || !listed) return listed ? *listed : vkattn_matrix_shape{};
+    if (!isFlexible(kernel) || !listed) return listed ? *listed : vkattn_matrix_shape{};
     const bool brain = inputs == VKATTN_BF16;
     const auto &g = caps.matrix2Granularity; // shared memory has pieces of 8 elements
     const vkattn_matrix_shape units = {std::lcm(std::lcm(g[0], 8u), brain ? listed->m : 1),
@@ -78,15 +84,15 @@ vkattn_matrix_shape unitsFor(vkattn_kernel kernel, const Caps &caps, vkattn_dtyp
 }
 
 // What the shaders have in shared memory (flash/tiles.glsl).
-uint32_t sharedBytes(vkattn_kernel kernel, const MatrixShape &s) {
-    const uint32_t scorePitch = s.tileKeys / 4 + (kernel == VKATTN_KERNEL_FLASH_COOPMAT2 ? 2 : 1);
+uint32_t sharedBytes(const Kernel &kernel, const MatrixShape &s) {
+    const uint32_t scorePitch = s.tileKeys / 4 + 1 + (isFlexible(kernel) ? rowFactPieces : 0);
     const uint32_t pieces = s.tileKeys * (s.paddedDim / 8 + 1 + s.paddedValueDim / 8 + 1) + s.subgroups * s.m * s.rowBlocks * scorePitch;
     return pieces * 16 + 8;
 }
 // What the shaders demand of tileKeys.
-bool suits(vkattn_kernel kernel, const MatrixShape &s, const Caps &caps) {
+bool fitsShape(const Kernel &kernel, const MatrixShape &s, const Caps &caps) {
     const uint32_t rows = s.m * s.rowBlocks, parts = std::max(s.subgroupLanes / rows, 1u);
-    const bool flexible = kernel == VKATTN_KERNEL_FLASH_COOPMAT2;
+    const bool flexible = isFlexible(kernel);
     // tileKeys are a dim of a matrix; a piece of 128 bits has what a row sees of them.
     if (flexible && s.tileKeys > std::min(caps.matrix2MaxDimension, 128u)) return false;
     return s.tileKeys % s.n == 0 && s.tileKeys % s.k == 0 && s.tileKeys % (8 * parts) == 0 &&
@@ -99,24 +105,24 @@ bool fillsWords(const Tensor &t) {
 
 } // namespace
 
-vkattn_result coopmatSupported(vkattn_kernel kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
+vkattn_result coopmat::supported(const Kernel &kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
-    const char *name = kernelName(kernel);
-    const bool f16 = shaderFor(stageOf(kernel, VKATTN_F16)).built(), bf16 = shaderFor(stageOf(kernel, VKATTN_BF16)).built();
+    const char *name = kernel.name;
+    const bool f16 = shaderFor(moduleOf(kernel, VKATTN_F16)).built(), bf16 = shaderFor(moduleOf(kernel, VKATTN_BF16)).built();
     if (!f16 && !bf16)
         return fail(why, unsupported, "this build of vkattn has no %s kernel: its shader compiler lacked %s; build with a newer glslc",
-                    name, kernel == VKATTN_KERNEL_FLASH_COOPMAT2 ? "GL_NV_cooperative_matrix2" : "GL_KHR_cooperative_matrix");
+                    name, isFlexible(kernel) ? "GL_NV_cooperative_matrix2" : "GL_KHR_cooperative_matrix");
     if (!caps.matrixShapeCount)
         return fail(
             why, unsupported,
             "the device has no matrix units that the %s kernel can use, or one of cooperativeMatrix, shaderFloat16, vulkanMemoryModel "
             "and computeFullSubgroups is not enabled",
             name);
-    if (caps.maxStorageBuffersPerStage < flashOperands)
-        return fail(why, unsupported, "the %s kernel needs %u storage buffers a stage; the device has %u", name, flashOperands,
+    if (caps.maxStorageBuffersPerStage < fullSlots)
+        return fail(why, unsupported, "the %s kernel needs %u storage buffers a stage; the device has %u", name, fullSlots,
                     caps.maxStorageBuffersPerStage);
     if (!lanesOf(caps)) return fail(why, unsupported, "the %s kernel needs computeFullSubgroups, which is not enabled", name);
-    if (kernel == VKATTN_KERNEL_FLASH_COOPMAT2)
+    if (isFlexible(kernel))
         if (const auto r = checkMatrix2(caps, name, why)) return r;
     const bool halves = f16 && unitsFor(kernel, caps, VKATTN_F16).m, brains = bf16 && unitsFor(kernel, caps, VKATTN_BF16).m;
     if (!halves && !brains)
@@ -128,16 +134,17 @@ vkattn_result coopmatSupported(vkattn_kernel kernel, const PlanLimits &limits, v
     return VKATTN_OK;
 }
 
-vkattn_result chooseMatrices(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape, vkattn_diagnostic *why) {
+vkattn_result coopmat::chooseMatrices(const Kernel &kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape,
+                                      vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
-    const char *name = kernelName(kernel);
-    if (coopmatSupported(kernel, limits, nullptr) != VKATTN_OK) return coopmatSupported(kernel, limits, why);
+    const char *name = kernel.name;
+    if (supported(kernel, limits, nullptr) != VKATTN_OK) return supported(kernel, limits, why);
     const vkattn_dtype inputs = p.tensor(VKATTN_K).dtype;
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V})
         if (const vkattn_dtype type = p.tensor(role).dtype; type != inputs || type == VKATTN_F32)
             return fail(why, unsupported, "the %s kernel takes q, k and v all f16 or all bf16; %s is %s%s", name, roleName(role),
                         typeName(type), type == VKATTN_F32 ? "" : " and k is not");
-    if (!shaderFor(stageOf(kernel, inputs)).built())
+    if (!shaderFor(moduleOf(kernel, inputs)).built())
         return fail(why, unsupported, "this build of vkattn has no %s kernel for %s: its shader compiler lacked bfloat16", name,
                     typeName(inputs));
     const vkattn_matrix_shape units = unitsFor(kernel, caps, inputs);
@@ -165,7 +172,7 @@ vkattn_result chooseMatrices(vkattn_kernel kernel, const Problem &p, const PlanL
         m.wholeWords = fillsWords(p.tensor(VKATTN_Q)) && fillsWords(p.tensor(VKATTN_K)) && fillsWords(p.tensor(VKATTN_V));
         const uint32_t invocations = lanes * m.subgroups;
         const bool fits = invocations <= caps.maxWorkgroupInvocations && invocations <= caps.maxWorkgroupSize[0] &&
-                          (!caps.maxWorkgroupSubgroups || m.subgroups <= caps.maxWorkgroupSubgroups) && suits(kernel, m, caps);
+                          (!caps.maxWorkgroupSubgroups || m.subgroups <= caps.maxWorkgroupSubgroups) && fitsShape(kernel, m, caps);
         const uint32_t shared = sharedBytes(kernel, m);
         if (fits) least = least ? std::min(least, shared) : shared;
         if (!fits || shared > caps.maxSharedMemoryBytes) continue;
@@ -182,19 +189,47 @@ vkattn_result chooseMatrices(vkattn_kernel kernel, const Problem &p, const PlanL
                 least, caps.maxSharedMemoryBytes);
 }
 
-WeightRounding weightRounding(const Plan &plan) {
-    if (!onMatrixUnits(plan.kernel)) return {};
+WeightRounding coopmat::rounding(const Plan &plan) {
     // Half an ulp. Weights are scaled by 2^11 (flash/matrices.comp): the smallest f16 is 2^-24 of that, and bf16 reaches as far as f32.
     if (plan.problem.tensor(VKATTN_K).dtype == VKATTN_BF16) return {0x1p-8f, 0};
     return {0x1p-11f, 0x1p-36f};
 }
 
-PipelineKey coopmatKey(const Plan &plan) {
+PipelineKey coopmat::pipelineKey(const Plan &plan) {
     const Problem &p = plan.problem;
     const MatrixShape &m = plan.flash.matrix;
-    return {stageOf(plan.kernel, p.tensor(VKATTN_K).dtype),
-            {plan.flash.tile.invocations(), m.subgroupLanes, m.subgroups, m.rowBlocks, m.m, m.n, m.k, m.tileKeys, m.paddedDim,
-             m.paddedValueDim, m.wholeWords ? 1u : 0u, plan.flash.pairTerms, elementType(p, VKATTN_OUT), m.lockstep ? 1u : 0u}};
+    return vkattn::pipelineKey(moduleOf(*plan.kernel, p.tensor(VKATTN_K).dtype), plan.flash.tile.invocations(),
+                       {.kvFormat = kvFormat(p, dimsApart),
+                        .pairTerms = plan.flash.pairTerms,
+                        .elementTypes = elementType(p, VKATTN_Q) | elementType(p, VKATTN_OUT) << typesOut,
+                        .form = (m.wholeWords ? formWholeWords : 0) | (m.lockstep ? formLockstep : 0)},
+                       {m.subgroupLanes, m.subgroups, m.rowBlocks, m.m, m.n, m.k, m.tileKeys, m.paddedDim, m.paddedValueDim});
+}
+
+bool coopmat::suits(const Problem &p, const FlashTuning &tuning) {
+    return tuning.matrixRows && uint64_t{p.queryTokens} * p.groupSize() >= tuning.matrixRows;
+}
+
+void coopmat::explain(const Plan &plan, vkattn_explanation &out) {
+    flash::explain(plan, out);
+    out.form = isFlexible(*plan.kernel) ? "matrix units, softmax in matrices" : "matrix units, softmax through shared memory";
+}
+
+void coopmat::whyChosen(const Problem &p, const FlashTuning &tuning, char *text, size_t size) {
+    const unsigned long long rows = uint64_t{p.queryTokens} * p.groupSize();
+    std::snprintf(text, size,
+                  "q, k and v are of a type that the device's matrix units take, and %llu query rows share each key head, at least %u: "
+                  "both products run there",
+                  rows, tuning.matrixRows);
+}
+
+const char *coopmat::whyNotChosen(const Plan &, const FlashTuning &tuning) {
+    return tuning.matrixRows ? "it can run, but too few query rows share a key to fill a matrix"
+                             : "it can run, but the matrix units of a device of type CPU are loops of its driver";
+}
+
+const char *coopmat::whyNeverChosen(const Plan &, const FlashTuning &) {
+    return "it can run, but only who asks for it gets it: it was never timed on a GPU";
 }
 
 } // namespace vkattn

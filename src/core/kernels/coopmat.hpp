@@ -2,26 +2,21 @@
 // in flash_plan.cpp.
 #pragma once
 
-#include "core/plan/plan.hpp"
+#include "core/plan/kernel.hpp"
 
-namespace vkattn {
+namespace vkattn::coopmat {
 
-[[nodiscard]] constexpr bool onMatrixUnits(vkattn_kernel kernel) {
-    return kernel == VKATTN_KERNEL_FLASH_COOPMAT || kernel == VKATTN_KERNEL_FLASH_COOPMAT2;
-}
+// Members of the kernels' rows in the table (core/plan/kernel.hpp).
+[[nodiscard]] vkattn_result supported(const Kernel &, const PlanLimits &, vkattn_diagnostic *why);
+[[nodiscard]] WeightRounding rounding(const Plan &);
+[[nodiscard]] bool suits(const Problem &, const FlashTuning &);
+void explain(const Plan &, vkattn_explanation &out);
+void whyChosen(const Problem &, const FlashTuning &, char *text, size_t size);
+[[nodiscard]] const char *whyNotChosen(const Plan &chosen, const FlashTuning &);
+[[nodiscard]] const char *whyNeverChosen(const Plan &chosen, const FlashTuning &); // where AUTO never takes the kernel
 
-// Whether a device with these caps, and this build, can run the kernel at all; UNSUPPORTED with the reason otherwise. Where it takes some
-// input types only, OK and `why` says which.
-[[nodiscard]] vkattn_result coopmatSupported(vkattn_kernel kernel, const PlanLimits &limits, vkattn_diagnostic *why);
 // Sets shape.matrix and shape.tile. UNSUPPORTED with the reason.
-[[nodiscard]] vkattn_result chooseMatrices(vkattn_kernel kernel, const Problem &problem, const PlanLimits &limits, FlashShape &shape,
-                                           vkattn_diagnostic *why);
-// What weights may be moved by when they are rounded to the type of the inputs: relatively, and absolutely where they are tiny. 0 for plans
-// of the other kernels.
-struct WeightRounding {
-    float unit, floor;
-};
-[[nodiscard]] WeightRounding weightRounding(const Plan &plan);
-[[nodiscard]] PipelineKey coopmatKey(const Plan &plan);
+[[nodiscard]] vkattn_result chooseMatrices(const Kernel &, const Problem &, const PlanLimits &, FlashShape &shape, vkattn_diagnostic *why);
+[[nodiscard]] PipelineKey pipelineKey(const Plan &);
 
-} // namespace vkattn
+} // namespace vkattn::coopmat

@@ -8,7 +8,6 @@
 #include "core/plan/operands.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace vkattn {
 namespace {
@@ -29,31 +28,27 @@ constexpr size_t given(size_t member) {
 vkattn_role maskRole(const Problem &p) {
     return p.uses(VKATTN_BIT_MASK) ? VKATTN_BIT_MASK : VKATTN_MASK;
 }
-// Words of a bit mask that the chunk's keys lie in; keys of any other mask.
-std::pair<uint32_t, uint32_t> maskColumns(const Problem &p, const Chunk &c) {
-    if (maskRole(p) == VKATTN_MASK) return {c.keyFirst, c.keys};
-    const uint32_t first = c.keyFirst / 32;
-    return {first, divideUp(c.keyFirst + c.keys, 32) - first};
-}
+constexpr uint32_t firstOptionSlot = slotLse;
 
-// The operands of bindings 6 to 12. Their bases go into the options, which another dispatch writes: in the flash dispatch they have none.
+// The operands of the bindings from firstOptionSlot on. Their bases go into the options, which another dispatch writes: in the flash
+// dispatch they have none.
 void addOptionOperands(const Plan &plan, const Chunk &c, const Operand &other, Operand *operands) {
     const Problem &p = plan.problem;
-    std::fill_n(operands, 7, standIn(other));
+    std::fill_n(operands, fullSlots - firstOptionSlot, standIn(other));
+    const auto at = [&](uint32_t slot) -> Operand & { return operands[slot - firstOptionSlot]; };
+    const auto term = [&](uint32_t slot, vkattn_role role, size_t layout) {
+        at(slot) = pairTermOperand(p, role, c, given(layout + offsetof(PairLayout, base)));
+    };
     if (p.tensor(VKATTN_LSE).present() && plan.flash.parts == 0)
-        operands[0] = rowsOperand(p, VKATTN_LSE, c, given(offsetof(FlashOptions, lseBase)));
-    if (p.uses(VKATTN_BIAS)) operands[1] = pairsOperand(p, VKATTN_BIAS, c, c.keyFirst, c.keys, given(offsetof(FlashOptions, biasBase)));
-    if (p.uses(maskRole(p))) {
-        const auto [first, count] = maskColumns(p, c);
-        operands[2] = pairsOperand(p, maskRole(p), c, first, count, given(offsetof(FlashOptions, maskBase)));
-    }
+        at(slotLse) = rowsOperand(p, VKATTN_LSE, c, given(offsetof(FlashOptions, lseBase)));
+    if (p.uses(VKATTN_BIAS)) term(slotBias, VKATTN_BIAS, offsetof(FlashOptions, bias));
+    if (p.uses(maskRole(p))) term(slotMask, maskRole(p), offsetof(FlashOptions, mask));
     if (p.has(VKATTN_DOC_IDS_Q)) {
-        operands[3] =
-            documentsOperand(p, VKATTN_DOC_IDS_Q, c, p.queryTokens, c.queryFirst, c.queries, given(offsetof(FlashOptions, idsQBase)));
-        operands[4] = documentsOperand(p, VKATTN_DOC_IDS_K, c, p.keyTokens, c.keyFirst, c.keys, given(offsetof(FlashOptions, idsKBase)));
+        term(slotIdsQ, VKATTN_DOC_IDS_Q, offsetof(FlashOptions, idsQ));
+        term(slotIdsK, VKATTN_DOC_IDS_K, offsetof(FlashOptions, idsK));
     }
-    if (p.has(VKATTN_SINKS)) operands[5] = headsOperand(VKATTN_SINKS, c, given(offsetof(FlashOptions, sinksBase)));
-    if (p.has(VKATTN_ALIBI_SLOPES)) operands[6] = headsOperand(VKATTN_ALIBI_SLOPES, c, given(offsetof(FlashOptions, slopesBase)));
+    if (p.has(VKATTN_SINKS)) at(slotSinks) = headsOperand(VKATTN_SINKS, c, given(offsetof(FlashOptions, sinksBase)));
+    if (p.has(VKATTN_ALIBI_SLOPES)) term(slotSlopes, VKATTN_ALIBI_SLOPES, offsetof(FlashOptions, slopes));
 }
 
 void makeOptions(const Plan &plan, const Chunk &c, Dispatch &d) {
@@ -62,30 +57,27 @@ void makeOptions(const Plan &plan, const Chunk &c, Dispatch &d) {
     FlashOptions &o = push.given;
     const auto dimStride = [&](vkattn_role role) { return p.tensor(role).extent[3] > 1 ? stride(p.tensor(role), 3) : 1u; };
     o.qDim = dimStride(VKATTN_Q), o.kDim = dimStride(VKATTN_K), o.vDim = dimStride(VKATTN_V), o.oDim = dimStride(VKATTN_OUT);
-    o.softcap = std::bit_cast<uint32_t>(p.softcap);
+    o.softcap = p.softcap;
     o.biasType = elementType(p, VKATTN_BIAS);
-    const Tensor &lse = p.tensor(VKATTN_LSE), &bias = p.tensor(VKATTN_BIAS), &mask = p.tensor(maskRole(p));
+    const Tensor &lse = p.tensor(VKATTN_LSE);
     o.lseBatch = stride(lse, 0), o.lseHead = stride(lse, 1), o.lseToken = stride(lse, 2);
-    o.biasBatch = stride(bias, 0), o.biasHead = stride(bias, 1), o.biasQuery = stride(bias, 2), o.biasKey = stride(bias, 3);
-    o.maskBatch = stride(mask, 0), o.maskHead = stride(mask, 1), o.maskQuery = stride(mask, 2), o.maskKey = stride(mask, 3);
-    o.maskPhase = c.keyFirst % 32;
-    o.idsQBatch = p.ragged() ? 0 : p.queryTokens;
-    o.idsKBatch = p.ragged() ? 0 : p.keyTokens;
+    o.bias = pairLayout(p, VKATTN_BIAS), o.mask = pairLayout(p, maskRole(p));
+    o.idsQ.batch = pairLayout(p, VKATTN_DOC_IDS_Q).batch, o.idsK.batch = pairLayout(p, VKATTN_DOC_IDS_K).batch;
     setPush(d, push);
-    d.operands[0] = optionsOperand(plan, true);
+    d.operands[slotWorkspace] = optionsOperand(plan, true);
     d.operands[1] = d.operands[2] = d.operands[3] = standIn(d.operands[0]);
-    d.key = {Stage::options, {1}};
+    d.key = pipelineKey(Module::options, 1, {});
     d.groups[0] = d.groups[1] = d.groups[2] = 1;
-    d.unboundCount = 7;
+    d.unboundCount = fullSlots - firstOptionSlot;
     addOptionOperands(plan, c, d.operands[0], d.operands + d.operandCount);
 }
 
-Stage flashStage(const Plan &plan) {
-    if (onMatrixUnits(plan.kernel)) return coopmatKey(plan).stage;
+Module flashModule(const Plan &plan) {
+    if (plan.kernel->onMatrixUnits()) return coopmat::pipelineKey(plan).module;
     const bool subgroups = plan.flash.tile.subgroups != 0;
-    return plan.flash.options ? subgroups ? Stage::flashSubgroups : Stage::flash
-           : subgroups        ? Stage::flashPlainSubgroups
-                              : Stage::flashPlain;
+    return plan.flash.options ? subgroups ? Module::flashSubgroups : Module::flash
+           : subgroups        ? Module::flashPlainSubgroups
+                              : Module::flashPlain;
 }
 
 void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shuffleLanes, Dispatch &d) {
@@ -111,46 +103,31 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
     push.vBatch = stride(v, 0), push.vHead = stride(v, 1), push.vToken = stride(v, 2);
     push.oBatch = stride(out, 0), push.oHead = stride(out, 1), push.oToken = stride(out, 2);
     setPush(d, push);
-    d.operands[0] = rowsOperand(p, VKATTN_Q, c, offsetof(FlashPush, qBase));
-    d.operands[1] = keysOperand(p, VKATTN_K, c, offsetof(FlashPush, kBase));
-    d.operands[2] = keysOperand(p, VKATTN_V, c, offsetof(FlashPush, vBase));
-    d.operands[3] = shape.parts ? partialsOperand(plan, true) : rowsOperand(p, VKATTN_OUT, c, offsetof(FlashPush, oBase));
+    d.operands[slotQ] = rowsOperand(p, VKATTN_Q, c, offsetof(FlashPush, qBase));
+    d.operands[slotK] = keysOperand(p, VKATTN_K, c, offsetof(FlashPush, kBase));
+    d.operands[slotV] = keysOperand(p, VKATTN_V, c, offsetof(FlashPush, vBase));
+    d.operands[slotOut] = shape.parts ? partialsOperand(plan, true) : rowsOperand(p, VKATTN_OUT, c, offsetof(FlashPush, oBase));
     if (shape.options) {
-        d.operands[4] = optionsOperand(plan, false);
-        d.operands[5] = lengthsOperand(plan, c, offsetof(FlashPush, lengthsBase), d.operands[0]);
-        addOptionOperands(plan, c, d.operands[0], d.operands + 6);
-        for (uint32_t n = 6; n < flashOperands; ++n) d.operands[n].basePushWord = noPushWord;
+        d.operands[slotOptions] = optionsOperand(plan, false);
+        d.operands[slotLengths] = lengthsOperand(plan, c, offsetof(FlashPush, lengthsBase), d.operands[0]);
+        addOptionOperands(plan, c, d.operands[slotQ], d.operands + firstOptionSlot);
+        for (uint32_t n = firstOptionSlot; n < fullSlots; ++n) d.operands[n].basePushWord = noPushWord;
     }
     d.groups[0] = divideUp(c.queries * shape.packed, tile.rows());
     d.groups[1] = divideUp(c.keys, shape.splitKeys);
     d.groups[2] = c.batches * (c.heads / shape.packed);
-    if (onMatrixUnits(plan.kernel)) {
-        d.key = coopmatKey(plan);
+    if (plan.kernel->onMatrixUnits()) {
+        d.key = coopmat::pipelineKey(plan);
         return;
     }
     const bool exact = tile.dimLanes * shape.dimsPerLane == p.headDim && tile.dimLanes * shape.valueDimsPerLane == p.valueDim;
-    d.key = {flashStage(plan),
-             {tile.invocations(),
-              tile.dimLanes,
-              tile.keyLanes,
-              tile.rowLanes,
-              tile.rowsPerLane,
-              tile.keysPerLane,
-              shape.dimsPerLane,
-              shape.valueDimsPerLane,
-              tile.source,
-              tile.tileKeys,
-              shuffleLanes,
-              tile.rolledEdges,
-              exact ? 1u : 0u,
-              shape.pairTerms,
-              elementType(p, VKATTN_Q),
-              elementType(p, VKATTN_K),
-              elementType(p, VKATTN_V),
-              elementType(p, VKATTN_OUT),
-              shape.run,
-              shape.valueRun,
-              shape.dimOrder}};
+    d.key = pipelineKey(flashModule(plan), tile.invocations(),
+                        {.kvFormat = kvFormat(p, shape.dimOrder),
+                         .pairTerms = shape.pairTerms,
+                         .elementTypes = elementType(p, VKATTN_Q) | elementType(p, VKATTN_OUT) << typesOut,
+                         .form = (exact ? formExactDims : 0) | (tile.rolledEdges ? formRolledEdges : 0) | tile.source << formSource},
+                        {tile.dimLanes, tile.keyLanes, tile.rowLanes, tile.rowsPerLane, tile.keysPerLane, shape.dimsPerLane,
+                         shape.valueDimsPerLane, tile.tileKeys, shuffleLanes, shape.run, shape.valueRun});
 }
 
 void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
@@ -168,13 +145,14 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
     push.oDim = out.extent[3] > 1 ? stride(out, 3) : 1;
     push.lseBatch = stride(lse, 0), push.lseHead = stride(lse, 1), push.lseToken = stride(lse, 2);
     setPush(d, push);
-    d.operands[0] = partialsOperand(plan, false);
-    d.operands[1] = rowsOperand(p, VKATTN_OUT, c, offsetof(CombinePush, oBase));
-    d.operands[2] = lse.present() ? rowsOperand(p, VKATTN_LSE, c, offsetof(CombinePush, lseBase)) : standIn(d.operands[0]);
-    d.operands[3] = p.has(VKATTN_SINKS) ? headsOperand(VKATTN_SINKS, c, offsetof(CombinePush, sinksBase)) : standIn(d.operands[0]);
-    d.operands[4] = lengthsOperand(plan, c, offsetof(CombinePush, lengthsBase), d.operands[0]);
-    for (uint32_t n = 5; n < flashOperands; ++n) d.operands[n] = standIn(d.operands[0]);
-    d.key = {Stage::combine, {plan.flash.combineLanes, elementType(p, VKATTN_OUT)}};
+    const Operand partials = partialsOperand(plan, false);
+    std::fill_n(d.operands, fullSlots, standIn(partials));
+    d.operands[slotPartials] = partials;
+    d.operands[slotOut] = rowsOperand(p, VKATTN_OUT, c, offsetof(CombinePush, oBase));
+    d.operands[slotLengths] = lengthsOperand(plan, c, offsetof(CombinePush, lengthsBase), partials);
+    if (lse.present()) d.operands[slotLse] = rowsOperand(p, VKATTN_LSE, c, offsetof(CombinePush, lseBase));
+    if (p.has(VKATTN_SINKS)) d.operands[slotSinks] = headsOperand(VKATTN_SINKS, c, offsetof(CombinePush, sinksBase));
+    d.key = pipelineKey(Module::combine, plan.flash.combineLanes, {.elementTypes = elementType(p, VKATTN_OUT) << typesOut});
     d.groups[0] = c.queries;
     d.groups[1] = 1;
     d.groups[2] = c.batches * c.heads;
@@ -182,26 +160,30 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
 
 } // namespace
 
-uint32_t flashDispatchesPerRowChunk(const Plan &plan) {
-    return plan.keyChunks * (plan.flash.options ? 2 : 1) + (plan.flash.parts ? 1 : 0);
+uint32_t flash::dispatchesPerKeyChunk(const Plan &plan) {
+    return plan.flash.options ? 2 : 1;
 }
 
-Dispatch flashDispatch(const Plan &plan, uint32_t index) {
+uint32_t flash::dispatchesPerRowChunk(const Plan &plan) {
+    return plan.keyChunks * dispatchesPerKeyChunk(plan) + (plan.flash.parts ? 1 : 0);
+}
+
+Dispatch flash::dispatch(const Plan &plan, uint32_t index) {
     const Problem &p = plan.problem;
     const FlashShape &shape = plan.flash;
     Dispatch d;
-    d.operandCount = stagedOperands;
+    d.operandCount = plainSlots;
     const uint32_t setUp = plan.setUpDispatches();
     if (index < setUp) {
         makeSequences(plan, d);
         return d;
     }
-    const uint32_t perRowChunk = flashDispatchesPerRowChunk(plan), perKeyChunk = shape.options ? 2 : 1;
+    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), perKeyChunk = dispatchesPerKeyChunk(plan);
     const uint32_t rowChunk = (index - setUp) / perRowChunk, stepOfChunk = (index - setUp) % perRowChunk;
     Chunk c = rowsOfChunk(plan, rowChunk);
     if (stepOfChunk == plan.keyChunks * perKeyChunk) {
         makeCombine(plan, c, d);
-        d.operandCount = flashOperands;
+        d.operandCount = fullSlots;
         d.barrierBefore = true;
         return d;
     }
@@ -213,7 +195,7 @@ Dispatch flashDispatch(const Plan &plan, uint32_t index) {
         d.barrierBefore = index > setUp;
         return d;
     }
-    d.operandCount = operandSlots(flashStage(plan));
+    d.operandCount = infoOf(flashModule(plan)).slots;
     makeFlash(plan, c, keyChunk, shape.shuffleLanes, d);
     // Rows of different chunks may lie among each other in memory.
     d.barrierBefore = shape.options || setUp > 0 || (keyChunk == 0 && rowChunk > 0);

@@ -1,16 +1,32 @@
-// The flash and decode kernels: fused attention in one pass over the keys, in tiles of query rows; decode with lanes along the keys.
+// The flash and decode kernels: fused attention in one pass over the keys, in tiles of query rows; decode with lanes along the keys. The
+// kernels on matrix units (coopmat.hpp) have the same dispatches with other shaders.
 #pragma once
 
-#include "core/plan/plan.hpp"
+#include "core/plan/kernel.hpp"
 
 namespace vkattn {
 
-// Whether the kernel can run on such a device at all; UNSUPPORTED with the reason otherwise. Where it can run some problems only, OK and
-// `why` says which.
-[[nodiscard]] vkattn_result flashSupported(vkattn_kernel kernel, const PlanLimits &limits, vkattn_diagnostic *why);
-[[nodiscard]] vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &problem, const PlanLimits &limits, Plan &out,
-                                          vkattn_diagnostic *why);
-[[nodiscard]] uint32_t flashDispatchesPerRowChunk(const Plan &plan);
-[[nodiscard]] Dispatch flashDispatch(const Plan &plan, uint32_t index);
+// Members of the kernels' rows in the table (core/plan/kernel.hpp).
+namespace flash {
+
+[[nodiscard]] vkattn_result supported(const Kernel &, const PlanLimits &, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result makePlan(const Kernel &, const Problem &, const PlanLimits &, Plan &out, vkattn_diagnostic *why);
+[[nodiscard]] uint32_t dispatchesPerRowChunk(const Plan &);
+[[nodiscard]] uint32_t dispatchesPerKeyChunk(const Plan &);
+[[nodiscard]] Dispatch dispatch(const Plan &, uint32_t index);
+[[nodiscard]] bool suits(const Problem &, const FlashTuning &);
+void explain(const Plan &, vkattn_explanation &out);
+void whyChosen(const Problem &, const FlashTuning &, char *text, size_t size);
+[[nodiscard]] const char *whyNotChosen(const Plan &chosen, const FlashTuning &);
+
+} // namespace flash
+
+namespace decode {
+
+[[nodiscard]] bool suits(const Problem &, const FlashTuning &);
+void whyChosen(const Problem &, const FlashTuning &, char *text, size_t size);
+[[nodiscard]] const char *whyNotChosen(const Plan &chosen, const FlashTuning &);
+
+} // namespace decode
 
 } // namespace vkattn

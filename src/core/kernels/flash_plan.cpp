@@ -2,21 +2,23 @@
 #include "core/plan/chunks.hpp"
 #include "core/kernels/coopmat.hpp"
 #include "core/kernels/flash.hpp"
+#include "core/plan/compile_cost.hpp"
 #include "core/plan/operands.hpp"
 #include "lib/interop.h"
+
+#include <cstdio>
 
 namespace vkattn {
 namespace {
 
 using namespace interop;
 
+bool isDecode(const Kernel &kernel) {
+    return kernel.tiles == TileList::decode;
+}
+
 constexpr uint32_t most16Bits = 65535; // halves of push-constant words
 
-const FlashTile *findTile(const FlashTile (&tiles)[FlashTuning::maxTiles], uint32_t dim) {
-    for (const FlashTile &tile : tiles)
-        if (tile.minDim <= dim && dim <= tile.maxDim) return &tile;
-    return nullptr;
-}
 uint32_t largestDim(const FlashTile (&tiles)[FlashTuning::maxTiles]) {
     uint32_t most = 0;
     for (const FlashTile &tile : tiles) most = std::max(most, tile.maxDim);
@@ -35,12 +37,6 @@ uint32_t dimsOfLane(const FlashTile &tile, uint32_t dim, uint32_t shuffleLanes) 
     if (tile.source == sourceShuffled) return roundUp(dim, shuffleLanes);
     const uint32_t multiple = dim % 4 == 0 ? 4 : dim % 2 == 0 ? 2 : 1;
     return tile.dimLanes == 1 ? dim : roundUp(static_cast<uint32_t>(ceilDiv(dim, tile.dimLanes)), multiple);
-}
-
-uint32_t pairTermsOf(const Problem &p) {
-    return (p.softcap > 0 ? termSoftcap : 0) | (p.has(VKATTN_ALIBI_SLOPES) ? termAlibi : 0) |
-           (p.uses(VKATTN_BIAS) ? termBias : 0) | (p.uses(VKATTN_MASK) ? termMask : 0) |
-           (p.uses(VKATTN_BIT_MASK) ? termBitMask : 0) | (p.has(VKATTN_DOC_IDS_Q) ? termDocuments : 0);
 }
 
 // How dims of K and V lie in memory, for runs of `run` neighbours.
@@ -67,13 +63,14 @@ constexpr uint64_t combineIterations(uint64_t parts, uint32_t valueDim, uint32_t
     return parts * (2 + pairs) + pairs;
 }
 
-// Keys of one split, so that no lane of flash/lanes.comp loops more often than software drivers allow (maxKeysPerLane): whole tiles; 0 if none.
+// Keys of one split, so that no lane of flash/lanes.comp loops more often than software drivers allow
+// (maxKeysPerLane): whole tiles; 0 if none.
 uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
     const FlashTile &tile = shape.tile;
     const uint64_t dims = uint64_t{shape.dimsPerLane} + shape.valueDimsPerLane;
     const uint64_t edges = tile.rolledEdges ? tile.rowsPerLane * (dims + shape.valueDimsPerLane) : 0;
     // Leaving a loop counts as a round of it. Where masks may leave nothing of a step, another loop looks for the next that has something.
-    const bool hides = shape.pairTerms & (termBias | termMask | termBitMask | termDocuments);
+    const bool hides = (shape.pairTerms & termsThatHide) != 0;
     const uint64_t perStep = hides ? 2 : 1;
     uint64_t perTile = perStep;
     if (tile.source == sourceShared) // its steps in up to two loops, the loads of K and V, and the loop over tiles
@@ -165,65 +162,102 @@ vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem
     return VKATTN_OK;
 }
 
-// How lanes of flash/lanes.comp lie, from the table.
-vkattn_result chooseTile(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape, vkattn_diagnostic *why) {
+const char *formOf(const FlashTile &tile) {
+    if (tile.dimLanes > 1) return tile.subgroups ? "dims in lanes, subgroup shuffles" : "dims in lanes, shared memory";
+    if (tile.keyLanes > 1) return "keys in lanes";
+    return tile.source == sourceShared     ? "rows in lanes, K and V through shared memory"
+           : tile.source == sourceShuffled ? "rows in lanes, K and V through subgroup shuffles"
+                                           : "rows in lanes";
+}
+unsigned long long rowsOfGroup(const Problem &p) {
+    return uint64_t{p.queryTokens} * p.groupSize();
+}
+constexpr const char *withoutMatrixUnits = "it can run, but without the device's matrix units";
+
+// How the lanes of shape.tile share the dims of the problem.
+void layOutLanes(const Problem &p, const Caps &caps, FlashShape &shape) {
+    const FlashTile &tile = shape.tile;
+    shape.shuffleLanes = std::max(caps.subgroupSize, 4u);
+    shape.dimsPerLane = dimsOfLane(tile, p.headDim, shape.shuffleLanes);
+    shape.valueDimsPerLane = dimsOfLane(tile, p.valueDim, shape.shuffleLanes);
+    shape.run = runOf(p.headDim, tile, shape.dimsPerLane, p.tensor(VKATTN_K).dtype);
+    shape.valueRun = runOf(p.valueDim, tile, shape.valueDimsPerLane, p.tensor(VKATTN_V).dtype);
+    shape.dimOrder = std::min(dimOrderOf(p.tensor(VKATTN_K), shape.run), dimOrderOf(p.tensor(VKATTN_V), shape.valueRun));
+}
+
+// Where shape.tile fits the device.
+vkattn_result takeTile(const Kernel &kernel, const Problem &p, const Caps &caps, FlashShape &shape, vkattn_diagnostic *why) {
+    FlashTile &tile = shape.tile;
+    const FlashTile whole = tile;
+    // Rows that no query fills would be computed all the same.
+    if (const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize(); isDecode(kernel) && !p.deterministic && rows > 0)
+        tile.rowsPerLane = static_cast<uint32_t>(std::min<uint64_t>(tile.rowsPerLane, ceilDiv(rows, tile.rowLanes)));
+    return checkTile(kernel.name, whole, p, shape, caps, why);
+}
+
+// How lanes of flash/lanes.comp lie, from the table: its first tile for the dims that is not too slow to compile.
+vkattn_result chooseTile(const Kernel &kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
-    const char *name = kernelName(kernel);
-    const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? limits.tuning.decode : limits.tuning.flash;
+    const char *name = kernel.name;
+    const auto &tiles = isDecode(kernel) ? limits.tuning.decode : limits.tuning.flash;
     const uint32_t dim = std::max(p.headDim, p.valueDim);
-    const FlashTile *tile = findTile(tiles, dim);
-    if (!tile)
+    uint64_t least = 0; // operations, of the tiles that are too slow to compile
+    for (const FlashTile &tile : tiles) {
+        if (dim < tile.minDim || tile.maxDim < dim) continue;
+        // Fewer rows a lane before the table's next tile.
+        for (uint32_t rows = tile.rowsPerLane; rows > 0; rows /= 2) {
+            shape.tile = tile;
+            shape.tile.rowsPerLane = rows;
+            layOutLanes(p, caps, shape);
+            shape.compileOperations =
+                compileOperations(shape.tile, {shape.dimsPerLane, shape.valueDimsPerLane, shape.shuffleLanes});
+            if (tile.ofFile || shape.compileOperations <= compileLimit(caps)) return takeTile(kernel, p, caps, shape, why);
+            least = least ? std::min(least, shape.compileOperations) : shape.compileOperations;
+            if (!shape.passedOverOperations) shape.passedOverOperations = shape.compileOperations;
+        }
+    }
+    if (!least)
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
                     "the %s kernel takes head and value dims up to %u on this device, and this problem has %u", name, largestDim(tiles),
                     dim);
-    shape.tile = *tile;
-    // Rows that no query fills would be computed all the same.
-    if (const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize(); kernel == VKATTN_KERNEL_DECODE && !p.deterministic && rows > 0)
-        shape.tile.rowsPerLane = static_cast<uint32_t>(std::min<uint64_t>(tile->rowsPerLane, ceilDiv(rows, tile->rowLanes)));
-    shape.shuffleLanes = std::max(caps.subgroupSize, 4u);
-    shape.dimsPerLane = dimsOfLane(*tile, p.headDim, shape.shuffleLanes);
-    shape.valueDimsPerLane = dimsOfLane(*tile, p.valueDim, shape.shuffleLanes);
-    shape.run = runOf(p.headDim, shape.tile, shape.dimsPerLane, p.tensor(VKATTN_K).dtype);
-    shape.valueRun = runOf(p.valueDim, shape.tile, shape.valueDimsPerLane, p.tensor(VKATTN_V).dtype);
-    shape.dimOrder = std::min(dimOrderOf(p.tensor(VKATTN_K), shape.run), dimOrderOf(p.tensor(VKATTN_V), shape.valueRun));
-    return checkTile(name, *tile, p, shape, caps, why);
+    return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                "the %s kernel's tiles for head dim %u take drivers of this device's type too long to compile: %llu operations and more, "
+                "at most %llu",
+                name, dim, static_cast<unsigned long long>(least), static_cast<unsigned long long>(compileLimit(caps)));
 }
 
 } // namespace
 
-vkattn_result flashSupported(vkattn_kernel kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
-    if (onMatrixUnits(kernel)) return coopmatSupported(kernel, limits, why);
+vkattn_result flash::supported(const Kernel &kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
     const uint32_t buffers = limits.caps.maxStorageBuffersPerStage;
-    const auto &tiles = kernel == VKATTN_KERNEL_DECODE ? limits.tuning.decode : limits.tuning.flash;
-    if (largestDim(tiles) == 0) return fail(why, VKATTN_ERROR_UNSUPPORTED, "no tile of the %s kernel fits the device", kernelName(kernel));
-    if (buffers >= flashOperands) return VKATTN_OK;
-    if (kernel == VKATTN_KERNEL_DECODE)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the decode kernel needs %u storage buffers a stage; the device has %u", flashOperands,
+    const auto &tiles = isDecode(kernel) ? limits.tuning.decode : limits.tuning.flash;
+    if (largestDim(tiles) == 0) return fail(why, VKATTN_ERROR_UNSUPPORTED, "no tile of the %s kernel fits the device", kernel.name);
+    if (buffers >= fullSlots) return VKATTN_OK;
+    if (isDecode(kernel))
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the decode kernel needs %u storage buffers a stage; the device has %u", fullSlots,
                     buffers);
     return fail(why, VKATTN_OK, "q, k, v and out alone: the device has %u storage buffers a stage, options take %u", buffers,
-                flashOperands);
+                fullSlots);
 }
 
-vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
+vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
     constexpr vkattn_result unsupported = VKATTN_ERROR_UNSUPPORTED;
-    const char *name = kernelName(kernel);
+    const char *name = kernel.name;
     const Caps &caps = limits.caps;
     const FlashTuning &tuning = limits.tuning;
-    if (p.tensor(VKATTN_WEIGHTS).present())
-        return fail(why, unsupported, "the %s kernel never has the weights in memory; only the staged kernel writes them", name);
-    const bool matrices = onMatrixUnits(kernel), options = matrices || needsOptions(p);
+    const bool matrices = kernel.onMatrixUnits(), options = matrices || needsOptions(p);
     // A split's partial results are merged by a dispatch of five storage buffers.
-    if (caps.maxStorageBuffersPerStage < flashOperands && (options || kernel == VKATTN_KERNEL_DECODE || p.deterministic))
+    if (caps.maxStorageBuffersPerStage < fullSlots && (options || isDecode(kernel) || p.deterministic))
         return fail(why, unsupported, "the %s kernel needs %u storage buffers a stage for this problem; the device has %u", name,
-                    flashOperands, caps.maxStorageBuffersPerStage);
+                    fullSlots, caps.maxStorageBuffersPerStage);
 
     out = Plan{};
-    out.kernel = kernel;
+    out.kernel = &kernel;
     out.problem = p;
     out.tuning = stagedTuning(caps);
     if (const auto r = setTable(out, limits, why)) return r;
     FlashShape &shape = out.flash;
-    if (const auto r = matrices ? chooseMatrices(kernel, p, limits, shape, why) : chooseTile(kernel, p, limits, shape, why)) return r;
+    if (const auto r = matrices ? coopmat::chooseMatrices(kernel, p, limits, shape, why) : chooseTile(kernel, p, limits, shape, why)) return r;
     shape.pairTerms = pairTermsOf(p);
     shape.options = options;
     shape.combineLanes = tuning.combineLanes;
@@ -237,7 +271,7 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     if (mostKeys == 0)
         return fail(why, unsupported, "the %s kernel's tile for head dim %u makes a lane loop more than %u times", name, p.headDim,
                     maxKeysPerLane);
-    const bool merges = caps.maxStorageBuffersPerStage >= flashOperands;
+    const bool merges = caps.maxStorageBuffersPerStage >= fullSlots;
     if (!merges && p.keyTokens > mostKeys)
         return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
                     p.keyTokens, caps.maxStorageBuffersPerStage);
@@ -247,10 +281,10 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
     ChunkShape chunk{};
     const uint64_t fixedBytes = out.tableBytes + shape.optionsBytes;
     PlanLimits room = limits;
-    if (kernel != VKATTN_KERNEL_DECODE)
+    if (!isDecode(kernel))
         room.maxWorkspaceBytes = std::min(room.maxWorkspaceBytes, fixedBytes + partialResultsCap(p, tuning, shape));
     // Packing heads keeps them together; where limits cut them apart, they go unpacked.
-    const bool pack = p.groupSize() > 1 && (kernel == VKATTN_KERNEL_DECODE || p.queryTokens < shape.tile.rows());
+    const bool pack = p.groupSize() > 1 && (isDecode(kernel) || p.queryTokens < shape.tile.rows());
     for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {
         shape.splitKeys = chooseSplitKeys(p, tuning, shape, mostKeys);
         if (!merges) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), shape.tile.keyTile());
@@ -271,7 +305,48 @@ vkattn_result makeFlashPlan(vkattn_kernel kernel, const Problem &p, const PlanLi
         return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
                     p.keyTokens, caps.maxStorageBuffersPerStage);
     setChunks(out, chunk);
-    return setDispatchCount(out, flashDispatchesPerRowChunk(out), why);
+    return setDispatchCount(out, dispatchesPerRowChunk(out), why);
+}
+
+void flash::explain(const Plan &plan, vkattn_explanation &out) {
+    const FlashShape &shape = plan.flash;
+    out.form = formOf(shape.tile);
+    out.rowsPerWorkgroup = shape.tile.rows();
+    out.keysPerStep = shape.tile.step();
+    out.packedHeads = shape.packed;
+    out.compileOperations = shape.compileOperations;
+    out.passedOverOperations = shape.passedOverOperations;
+    out.splits = shape.splitKeys ? std::max(divideUp(plan.problem.keyTokens, shape.splitKeys), 1u) : 1;
+    out.bytesRead += static_cast<double>(plan.workspaceBytes); // partial results
+    out.bytesWritten += static_cast<double>(plan.workspaceBytes);
+}
+
+bool flash::suits(const Problem &, const FlashTuning &) {
+    return true;
+}
+
+void flash::whyChosen(const Problem &p, const FlashTuning &tuning, char *text, size_t size) {
+    std::snprintf(text, size, "%llu query rows share each key head, over %u: tiles of rows reuse every key they load", rowsOfGroup(p),
+                  tuning.decodeRows);
+}
+
+const char *flash::whyNotChosen(const Plan &chosen, const FlashTuning &) {
+    return chosen.kernel->onMatrixUnits() ? withoutMatrixUnits : "it can run, but too few query rows share a key to fill its tiles";
+}
+
+bool decode::suits(const Problem &p, const FlashTuning &tuning) {
+    return rowsOfGroup(p) <= tuning.decodeRows;
+}
+
+void decode::whyChosen(const Problem &p, const FlashTuning &tuning, char *text, size_t size) {
+    std::snprintf(text, size,
+                  "%llu query rows share each key head, at most %u: lanes go along the keys, and the heads of a group are packed as rows",
+                  rowsOfGroup(p), tuning.decodeRows);
+}
+
+const char *decode::whyNotChosen(const Plan &chosen, const FlashTuning &) {
+    return chosen.kernel->onMatrixUnits() ? withoutMatrixUnits
+                                          : "it can run, but so many query rows share a key that tiles of rows reuse it better";
 }
 
 } // namespace vkattn

@@ -1,13 +1,13 @@
-// The dispatches of the staged path: per chunk of rows, sinks, scores and what changes them (overlays) for each chunk of keys, softmax,
-// values for each chunk of keys. Order, per chunk of rows with n chunks of keys, as far as the problem has the options:
-//     sinks, scores x n | bias x n | ALiBi x n | mask x n | bit mask x n | documents x n | softmax | values | values | ...
+// The dispatches of the staged path: per chunk of rows, sinks, scores and the pair terms for each chunk of keys, softmax, values for each
+// chunk of keys. Order, per chunk of rows with n chunks of keys, as far as the problem has the terms:
+//     sinks, scores x n | pairs x n (bias) | ALiBi x n | mask x n | bit mask x n | documents x n | softmax | values | values | ...
 // with a barrier at every bar; dispatches between bars touch disjoint columns of the workspace. Ragged batches begin with one dispatch that
 // reads where the sequences lie.
 #include "core/kernels/staged.hpp"
 #include "core/plan/operands.hpp"
-#include "util/diagnostic.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace vkattn {
 namespace {
@@ -27,8 +27,8 @@ void makeSinks(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[0] = scoresOperand(plan, true);
     d.operands[1] = headsOperand(VKATTN_SINKS, c, offsetof(SinksPush, base));
     d.operands[2] = d.operands[3] = standIn(d.operands[1]);
-    d.key = {Stage::sinks, {plan.tuning.overlayLanes}};
-    d.groups[0] = divideUp(c.queries, plan.tuning.overlayLanes);
+    d.key = pipelineKey(Module::sinks, plan.tuning.pairLanes, {});
+    d.groups[0] = divideUp(c.queries, plan.tuning.pairLanes);
     d.groups[1] = 1;
 }
 
@@ -52,81 +52,62 @@ void makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     // Not the scores: validation would see a read of them that the next chunk overwrites.
     d.operands[3] = lengthsOperand(plan, c, offsetof(ScoresPush, lengthsBase), d.operands[1]);
     const TileShape &tile = plan.tuning.scores[rowClass(plan, c)];
-    d.key = {Stage::scores,
-             {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, elementType(p, VKATTN_Q),
-              elementType(p, VKATTN_K), p.softcap > 0 ? 1u : 0u}};
+    d.key = pipelineKey(
+        Module::scores, tile.invocations(),
+        {.kvFormat = elementType(p, VKATTN_K), .pairTerms = pairTermsOf(p) & termSoftcap, .elementTypes = elementType(p, VKATTN_Q)},
+        {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
     d.groups[0] = divideUp(c.keys, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
 }
 
-// Bias and masks: a tensor over the pairs.
-void makePairsOverlay(const Plan &plan, const Chunk &c, Stage stage, Dispatch &d) {
-    const vkattn_role role = stage == Stage::bias ? VKATTN_BIAS : stage == Stage::mask ? VKATTN_MASK : VKATTN_BIT_MASK;
-    const Problem &p = plan.problem;
-    const Tensor &t = p.tensor(role);
-    OverlayPush push{};
-    setChunk(push, plan, c);
-    push.batchStride = stride(t, 0), push.headStride = stride(t, 1), push.queryStride = stride(t, 2), push.keyStride = stride(t, 3);
-    setPush(d, push);
-    const uint32_t first = role == VKATTN_BIT_MASK ? c.keyFirst / 32 : c.keyFirst;
-    const uint32_t count = role == VKATTN_BIT_MASK ? divideUp(c.keyFirst + c.keys, 32) - first : c.keys;
-    d.operands[0] = scoresOperand(plan, true);
-    d.operands[1] = pairsOperand(p, role, c, first, count, offsetof(OverlayPush, base));
-    d.operands[2] = d.operands[3] = unused(plan);
-    d.key = {stage, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
-    if (role == VKATTN_BIAS) d.key = {stage, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane, elementType(p, role)}};
+// The terms that take a dispatch of staged/pairs.comp each; softcap is in the scores'.
+uint32_t termsOfPairs(const Problem &p) {
+    return pairTermsOf(p) & ~termSoftcap;
 }
 
-void makeAlibi(const Plan &plan, const Chunk &c, Dispatch &d) {
-    AlibiPush push{};
-    setPosition(push, plan, c);
-    setChunk(push, plan, c);
-    setPush(d, push);
-    d.operands[0] = scoresOperand(plan, true);
-    d.operands[1] = headsOperand(VKATTN_ALIBI_SLOPES, c, offsetof(AlibiPush, base));
-    d.operands[2] = lengthsOperand(plan, c, offsetof(AlibiPush, lengthsBase), d.operands[1]);
-    d.operands[3] = unused(plan);
-    d.key = {Stage::alibi, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
-}
-
-void makeDocuments(const Plan &plan, const Chunk &c, Dispatch &d) {
-    const Problem &p = plan.problem;
-    DocumentsPush push{};
-    setPosition(push, plan, c);
-    setChunk(push, plan, c);
-    push.idsQBatch = p.ragged() ? 0 : p.queryTokens;
-    push.idsKBatch = p.ragged() ? 0 : p.keyTokens;
-    setPush(d, push);
-    d.operands[0] = scoresOperand(plan, true);
-    d.operands[1] = documentsOperand(p, VKATTN_DOC_IDS_Q, c, p.queryTokens, c.queryFirst, c.queries, offsetof(DocumentsPush, idsQBase));
-    d.operands[2] = documentsOperand(p, VKATTN_DOC_IDS_K, c, p.keyTokens, c.keyFirst, c.keys, offsetof(DocumentsPush, idsKBase));
-    d.operands[3] = lengthsOperand(plan, c, offsetof(DocumentsPush, lengthsBase), d.operands[1]);
-    d.key = {Stage::documents, {plan.tuning.overlayLanes, plan.tuning.overlayKeysPerLane}};
-}
-
-// What changes the scores, in the formula's order.
-constexpr Stage overlays[] = {Stage::bias, Stage::alibi, Stage::mask, Stage::bitMask, Stage::documents};
-
-bool uses(const Problem &p, Stage overlay) {
-    return p.uses(overlay == Stage::bias      ? VKATTN_BIAS
-                  : overlay == Stage::alibi   ? VKATTN_ALIBI_SLOPES
-                  : overlay == Stage::mask    ? VKATTN_MASK
-                  : overlay == Stage::bitMask ? VKATTN_BIT_MASK
-                                              : VKATTN_DOC_IDS_Q);
-}
-
-void makeOverlay(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
-    for (const Stage stage : overlays) {
-        if (!uses(plan.problem, stage) || number--) continue;
-        if (stage == Stage::alibi)
-            makeAlibi(plan, c, d);
-        else if (stage == Stage::documents)
-            makeDocuments(plan, c, d);
-        else
-            makePairsOverlay(plan, c, stage, d);
-        break;
+struct TermOperands {
+    vkattn_role first = VKATTN_ROLE_LIMIT, second = VKATTN_ROLE_LIMIT; // the limit: none
+};
+TermOperands operandsOf(uint32_t term) {
+    switch (term) {
+    case termBias:
+        return {VKATTN_BIAS};
+    case termAlibi:
+        return {VKATTN_ALIBI_SLOPES};
+    case termMask:
+        return {VKATTN_MASK};
+    case termBitMask:
+        return {VKATTN_BIT_MASK};
+    case termDocuments:
+        return {VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K};
+    default:
+        return {};
     }
-    d.groups[0] = divideUp(c.keys, plan.tuning.overlayLanes * plan.tuning.overlayKeysPerLane);
+}
+
+void makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
+    const Problem &p = plan.problem;
+    uint32_t terms = termsOfPairs(p);
+    for (; number; --number) terms &= terms - 1; // in the order of the formula: lowest bit first
+    const uint32_t term = terms & ~(terms - 1);
+    const TermOperands operands = operandsOf(term);
+    PairsPush push{};
+    setPosition(push, plan, c);
+    setChunk(push, plan, c);
+    const auto place = [&](vkattn_role role, PairLayout &layout, size_t pushByte) {
+        if (role == VKATTN_ROLE_LIMIT) return unused(plan);
+        layout = pairLayout(p, role);
+        return pairTermOperand(p, role, c, pushByte + offsetof(PairLayout, base));
+    };
+    d.operands[slotWorkspace] = scoresOperand(plan, true);
+    d.operands[slotFirst] = place(operands.first, push.firstLayout, offsetof(PairsPush, firstLayout));
+    d.operands[slotSecond] = place(operands.second, push.secondLayout, offsetof(PairsPush, secondLayout));
+    d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), d.operands[slotFirst]);
+    setPush(d, push);
+    d.key = pipelineKey(Module::pairs, plan.tuning.pairLanes,
+                        {.pairTerms = term, .elementTypes = term == termBias ? elementType(p, VKATTN_BIAS) << typesBias : 0},
+                        {plan.tuning.pairKeysPerLane});
+    d.groups[0] = divideUp(c.keys, plan.tuning.pairLanes * plan.tuning.pairKeysPerLane);
     d.groups[1] = c.queries;
 }
 
@@ -148,7 +129,7 @@ void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[3] = lengthsOperand(plan, c, offsetof(SoftmaxPush, lengthsBase), d.operands[0]);
     const bool longRows = p.keyTokens > maxKeysPerLane * plan.tuning.softmaxLanes[manyRows];
     const uint32_t lanes = plan.tuning.softmaxLanes[longRows ? fewRows : manyRows];
-    d.key = {Stage::softmax, {lanes, lanes, elementType(p, VKATTN_WEIGHTS)}};
+    d.key = pipelineKey(Module::softmax, lanes, {.elementTypes = elementType(p, VKATTN_WEIGHTS) << typesWeights}, {lanes});
     d.groups[0] = c.queries;
     d.groups[1] = 1;
 }
@@ -173,29 +154,28 @@ void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys,
     d.operands[3] = lengthsOperand(plan, c, offsetof(ValuesPush, lengthsBase), d.operands[0]);
     const TileClass rows = rowClass(plan, c);
     const TileShape &tile = plan.tuning.values[rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows];
-    d.key = {
-        Stage::values,
-        {tile.invocations(), tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY, elementType(p, VKATTN_V), elementType(p, VKATTN_OUT)}};
+    d.key = pipelineKey(Module::values, tile.invocations(),
+                        {.kvFormat = elementType(p, VKATTN_V) << formatVType, .elementTypes = elementType(p, VKATTN_OUT) << typesOut},
+                        {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
     d.groups[0] = divideUp(p.valueDim, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
 }
 
 } // namespace
 
-uint32_t stagedDispatchesPerRowChunk(const Plan &plan) {
+uint32_t staged::dispatchesPerRowChunk(const Plan &plan) {
     const Problem &problem = plan.problem;
     const uint32_t keyChunks = plan.keyChunks;
     const uint32_t sinks = problem.has(VKATTN_SINKS) ? 1 : 0;
     if (problem.keyTokens == 0) return sinks + 2; // without keys only softmax and values run
-    uint32_t passes = 2;                          // scores and values
-    for (const Stage stage : overlays) passes += uses(problem, stage) ? 1 : 0;
+    const uint32_t passes = 2 + static_cast<uint32_t>(std::popcount(termsOfPairs(problem))); // scores, values, and a pass for each term
     return sinks + keyChunks * passes + 1;
 }
 
-Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
+Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
     const Problem &p = plan.problem;
     Dispatch d;
-    d.operandCount = stagedOperands;
+    d.operandCount = plainSlots;
     const uint32_t setUp = plan.setUpDispatches();
     if (index < setUp) {
         makeSequences(plan, d);
@@ -203,7 +183,7 @@ Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
     }
     const uint32_t keyedChunks = p.keyTokens ? plan.keyChunks : 0;
     const uint32_t valuesChunks = std::max(keyedChunks, 1u);
-    const uint32_t perRowChunk = stagedDispatchesPerRowChunk(plan), softmaxAt = perRowChunk - 1 - valuesChunks;
+    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), softmaxAt = perRowChunk - 1 - valuesChunks;
     const uint32_t sinks = p.has(VKATTN_SINKS) ? 1 : 0;
     const uint32_t rowChunk = (index - setUp) / perRowChunk, step = (index - setUp) % perRowChunk;
 
@@ -223,7 +203,7 @@ Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
         if (pass == 0)
             makeScores(plan, c, d);
         else
-            makeOverlay(plan, c, pass - 1, d);
+            makePairs(plan, c, pass - 1, d);
         d.barrierBefore = n == 0 && index > 0 && (pass > 0 || sinks == 0); // the sinks and the scores touch different columns
     } else if (step == softmaxAt) {
         c.keys = p.keyTokens;
@@ -236,23 +216,6 @@ Dispatch stagedDispatch(const Plan &plan, uint32_t index) {
         d.barrierBefore = true;
     }
     return d;
-}
-
-vkattn_result stagedSupported(const Caps &caps, vkattn_diagnostic *why) {
-    const Caps floor = minimumCaps();
-    const struct {
-        const char *name;
-        uint32_t has, needs;
-    } limits[] = {{"maxPerStageDescriptorStorageBuffers", caps.maxStorageBuffersPerStage, floor.maxStorageBuffersPerStage},
-                  {"maxPushConstantsSize", caps.maxPushConstantsBytes, floor.maxPushConstantsBytes},
-                  {"maxComputeWorkGroupInvocations", caps.maxWorkgroupInvocations, floor.maxWorkgroupInvocations},
-                  {"maxComputeWorkGroupSize[0]", caps.maxWorkgroupSize[0], floor.maxWorkgroupSize[0]},
-                  {"maxComputeSharedMemorySize", caps.maxSharedMemoryBytes, floor.maxSharedMemoryBytes}};
-    for (const auto &limit : limits)
-        if (limit.has < limit.needs)
-            return fail(why, VKATTN_ERROR_UNSUPPORTED, "the device's %s is %u; the staged kernel needs %u, the Vulkan 1.0 minimum",
-                        limit.name, limit.has, limit.needs);
-    return VKATTN_OK;
 }
 
 } // namespace vkattn

@@ -1,14 +1,17 @@
 // The staged kernel: scores, softmax and values as dispatches of their own. Every option; memory of size queries x keys, in chunks.
 #pragma once
 
-#include "core/plan/plan.hpp"
+#include "core/plan/kernel.hpp"
 
-namespace vkattn {
+namespace vkattn::staged {
 
-// Whether the staged kernel can run on such a device at all; UNSUPPORTED with the reason otherwise.
-[[nodiscard]] vkattn_result stagedSupported(const Caps &caps, vkattn_diagnostic *why);
-[[nodiscard]] vkattn_result makeStagedPlan(const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why);
-[[nodiscard]] uint32_t stagedDispatchesPerRowChunk(const Plan &plan);
-[[nodiscard]] Dispatch stagedDispatch(const Plan &plan, uint32_t index);
+// The members of its row in the table (core/plan/kernel.hpp).
+[[nodiscard]] vkattn_result supported(const Kernel &, const PlanLimits &, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result makePlan(const Kernel &, const Problem &, const PlanLimits &, Plan &out, vkattn_diagnostic *why);
+[[nodiscard]] uint32_t dispatchesPerRowChunk(const Plan &);
+[[nodiscard]] Dispatch dispatch(const Plan &, uint32_t index);
+void explain(const Plan &, vkattn_explanation &out);
+void whyChosen(const Problem &, const FlashTuning &, char *text, size_t size);
+[[nodiscard]] const char *whyNotChosen(const Plan &chosen, const FlashTuning &);
 
-} // namespace vkattn
+} // namespace vkattn::staged

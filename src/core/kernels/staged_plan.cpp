@@ -1,6 +1,9 @@
-// How the staged kernel cuts a problem.
-#include "core/plan/chunks.hpp"
+// How the staged kernel cuts a problem, and what speaks for it.
 #include "core/kernels/staged.hpp"
+#include "core/plan/chunks.hpp"
+#include "core/plan/compile_cost.hpp"
+
+#include <cstdio>
 
 namespace vkattn {
 namespace {
@@ -19,9 +22,9 @@ struct StagedLimits {
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
         const uint32_t tileX = std::min(tuning.scores[manyRows].sizeX(), tuning.scores[fewRows].sizeX());
         return s.keys <= maxKeysPerDispatch &&
-               ceilDiv(s.keys, std::min(tileX, tuning.overlayLanes * tuning.overlayKeysPerLane)) <= caps.maxWorkgroupCount[0];
+               ceilDiv(s.keys, std::min(tileX, tuning.pairLanes * tuning.pairKeysPerLane)) <= caps.maxWorkgroupCount[0];
     }
-    // Row tiles run along y in scores and values, single rows along x in softmax and along y in the overlays.
+    // Row tiles run along y in scores and values, single rows along x in softmax and along y in the pair terms.
     [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
         return s.queries <= caps.maxWorkgroupCount[0] && s.queries <= caps.maxWorkgroupCount[1];
     }
@@ -33,10 +36,28 @@ struct StagedLimits {
 
 } // namespace
 
-vkattn_result makeStagedPlan(const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
-    if (const auto r = stagedSupported(limits.caps, why)) return r;
+vkattn_result staged::supported(const Kernel &, const PlanLimits &planLimits, vkattn_diagnostic *why) {
+    const Caps &caps = planLimits.caps;
+    const Caps floor = minimumCaps();
+    const struct {
+        const char *name;
+        uint32_t has, needs;
+    } limits[] = {{"maxPerStageDescriptorStorageBuffers", caps.maxStorageBuffersPerStage, floor.maxStorageBuffersPerStage},
+                  {"maxPushConstantsSize", caps.maxPushConstantsBytes, floor.maxPushConstantsBytes},
+                  {"maxComputeWorkGroupInvocations", caps.maxWorkgroupInvocations, floor.maxWorkgroupInvocations},
+                  {"maxComputeWorkGroupSize[0]", caps.maxWorkgroupSize[0], floor.maxWorkgroupSize[0]},
+                  {"maxComputeSharedMemorySize", caps.maxSharedMemoryBytes, floor.maxSharedMemoryBytes}};
+    for (const auto &limit : limits)
+        if (limit.has < limit.needs)
+            return fail(why, VKATTN_ERROR_UNSUPPORTED, "the device's %s is %u; the staged kernel needs %u, the Vulkan 1.0 minimum",
+                        limit.name, limit.has, limit.needs);
+    return VKATTN_OK;
+}
+
+vkattn_result staged::makePlan(const Kernel &kernel, const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
+    if (const auto r = supported(kernel, limits, why)) return r;
     out = Plan{};
-    out.kernel = VKATTN_KERNEL_STAGED;
+    out.kernel = &kernel;
     out.problem = problem;
     out.tuning = stagedTuning(limits.caps);
     if (const auto r = setTable(out, limits, why)) return r;
@@ -65,7 +86,24 @@ vkattn_result makeStagedPlan(const Problem &problem, const PlanLimits &limits, P
     out.rowPitch = rowPitch(problem);
     out.sumsOffset = uint64_t{shape.batches} * shape.heads * shape.queries * out.rowPitch;
     out.workspaceBytes = out.tableBytes + own.workspaceBytes(shape);
-    return setDispatchCount(out, stagedDispatchesPerRowChunk(out), why);
+    return setDispatchCount(out, dispatchesPerRowChunk(out), why);
+}
+
+void staged::explain(const Plan &plan, vkattn_explanation &out) {
+    out.form = "";
+    out.compileOperations = compileOperations(plan.tuning);
+    // Scores and weights go through memory in each chunk.
+    const double bytes = 2.0 * static_cast<double>(plan.chunkCount()) * static_cast<double>(plan.workspaceBytes);
+    out.bytesRead += bytes;
+    out.bytesWritten += bytes;
+}
+
+void staged::whyChosen(const Problem &, const FlashTuning &, char *text, size_t size) {
+    std::snprintf(text, size, "neither flash nor decode can take the problem");
+}
+
+const char *staged::whyNotChosen(const Plan &, const FlashTuning &) {
+    return "it can run, but keeps all scores in memory";
 }
 
 } // namespace vkattn

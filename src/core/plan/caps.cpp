@@ -1,5 +1,6 @@
 #include "core/plan/caps.hpp"
 
+#include "core/plan/kernel.hpp"
 #include "util/diagnostic.hpp"
 #include "util/struct_size.hpp"
 
@@ -28,7 +29,9 @@ vkattn_result checkMatrixCaps(const Caps &caps, const char *name, vkattn_diagnos
     if (const bool none = !g[0] && !g[1] && !g[2]; none ? caps.matrix2MaxDimension != 0 : !g[0] || !g[1] || !g[2])
         return fail(why, invalid, "%s: matrix2Granularity is %ux%ux%u with matrix2MaxDimension %u, expected none or all of them 0", name,
                     g[0], g[1], g[2], caps.matrix2MaxDimension);
-    constexpr uint32_t judged = ((1u << VKATTN_KERNEL_COUNT) - 1) & ~(1u << VKATTN_KERNEL_AUTO | 1u << VKATTN_KERNEL_STAGED);
+    uint32_t judged = 0;
+    for (const Kernel &kernel : allKernels())
+        if (&kernel != &baseline()) judged |= 1u << kernel.id;
     if ((caps.wrongKernels | caps.slowKernels) & ~judged)
         return fail(why, invalid, "%s: wrongKernels is 0x%x and slowKernels 0x%x, expected bits of kernels other than AUTO and STAGED",
                     name, caps.wrongKernels, caps.slowKernels);
@@ -36,22 +39,6 @@ vkattn_result checkMatrixCaps(const Caps &caps, const char *name, vkattn_diagnos
 }
 
 } // namespace
-
-Caps capsFromLimits(const VkPhysicalDeviceProperties &properties) {
-    const VkPhysicalDeviceLimits &limits = properties.limits;
-    Caps caps{};
-    caps.structSize = sizeof caps;
-    caps.deviceType = static_cast<uint32_t>(properties.deviceType);
-    caps.maxStorageBufferRange = limits.maxStorageBufferRange;
-    caps.minStorageBufferOffsetAlignment = static_cast<uint32_t>(limits.minStorageBufferOffsetAlignment);
-    caps.maxStorageBuffersPerStage = limits.maxPerStageDescriptorStorageBuffers;
-    caps.maxPushConstantsBytes = limits.maxPushConstantsSize;
-    caps.maxWorkgroupInvocations = limits.maxComputeWorkGroupInvocations;
-    std::copy_n(limits.maxComputeWorkGroupSize, 3, caps.maxWorkgroupSize);
-    std::copy_n(limits.maxComputeWorkGroupCount, 3, caps.maxWorkgroupCount);
-    caps.maxSharedMemoryBytes = limits.maxComputeSharedMemorySize;
-    return caps;
-}
 
 bool hasShape(const Caps &caps, const vkattn_matrix_shape &shape) {
     return std::any_of(caps.matrixShapes, caps.matrixShapes + caps.matrixShapeCount, [&](const vkattn_matrix_shape &each) {

@@ -1,4 +1,4 @@
-// What planning needs to know of a device. Public as vkattn_caps; here the Vulkan 1.0 floor and the reading of it.
+// What planning needs to know of a device. Public as vkattn_caps; device/read_caps.hpp reads it, here are the Vulkan 1.0 floor and checks.
 #pragma once
 
 #include "vkattn/vkattn.h"
@@ -23,8 +23,6 @@ using Caps = vkattn_caps;
     caps.maxSharedMemoryBytes = 16384;
     return caps;
 }
-
-[[nodiscard]] Caps capsFromLimits(const VkPhysicalDeviceProperties &properties);
 
 // Whether a device with such caps multiplies matrices of this shape.
 [[nodiscard]] bool hasShape(const Caps &caps, const vkattn_matrix_shape &shape);

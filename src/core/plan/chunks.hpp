@@ -104,49 +104,52 @@ template <class Kernel> class Chunker {
         if (heads % group == 0 || group % heads == 0) return static_cast<uint32_t>(ceilDiv(heads, group));
         return std::min(p_.kvHeads, static_cast<uint32_t>(ceilDiv(heads - 1, group)) + 1); // a chunk may begin inside a group
     }
-    // The largest box of a tensor that a chunk of this shape accesses. Where a sequence of a ragged batch lies only the device knows: a
+    // The most bytes of an operand that a chunk of this shape accesses. Where a sequence of a ragged batch lies only the device knows: a
     // chunk of some of its tokens binds all of them.
-    [[nodiscard]] Box box(vkattn_role role, const ChunkShape &s) const {
-        const Tensor &t = p_.tensor(role);
-        const uint32_t keys = std::min(s.keys, p_.keyTokens);
-        switch (role) {
-        case VKATTN_K:
-        case VKATTN_V:
-            return {{}, {p_.ragged() ? 1 : s.batches, kvHeads(s.heads), p_.ragged() ? t.extent[2] : keys, t.extent[3]}};
-        case VKATTN_WEIGHTS:
-            return {{}, {s.batches, s.heads, s.queries, p_.keyTokens}};
-        case VKATTN_BIAS:
-        case VKATTN_MASK:
-            return {{}, {s.batches, s.heads, s.queries, keys}};
-        case VKATTN_BIT_MASK: // a chunk may begin and end inside a word
-            return {{}, {s.batches, s.heads, s.queries, static_cast<uint32_t>(std::min<uint64_t>(keys / 32 + 2, t.extent[3]))}};
-        default:
-            return {{}, {p_.ragged() ? 1 : s.batches, s.heads, p_.ragged() ? t.extent[2] : s.queries, t.extent[3]}};
-        }
-    }
-    [[nodiscard]] uint64_t arrayBytes(vkattn_role role, const ChunkShape &s) const {
-        if (!p_.has(role)) return 0;
-        switch (role) {
-        case VKATTN_KEY_LENGTHS:
+    [[nodiscard]] uint64_t bytesOf(const OperandRule &rule, const ChunkShape &s) const {
+        if (!p_.uses(rule.role)) return 0;
+        const bool ragged = p_.ragged();
+        const auto tokens = [&](uint32_t all, uint32_t some) { return 4 * (ragged ? arrayLength(p_, rule.role) : (s.batches - 1ull) * all + some); };
+        switch (rule.span) {
+        case Span::batchArray:
             return 4ull * s.batches;
-        case VKATTN_DOC_IDS_Q:
-            return 4 * (p_.ragged() ? arrayLength(p_, role) : (s.batches - 1ull) * p_.queryTokens + s.queries);
-        case VKATTN_DOC_IDS_K:
-            return 4 * (p_.ragged() ? arrayLength(p_, role) : (s.batches - 1ull) * p_.keyTokens + s.keys);
-        case VKATTN_SINKS:
-        case VKATTN_ALIBI_SLOPES:
+        case Span::headArray:
             return 4ull * s.heads;
-        default: // the sequences are read before the first chunk
+        case Span::queryArray:
+            return tokens(p_.queryTokens, s.queries);
+        case Span::keyArray:
+            return tokens(p_.keyTokens, s.keys);
+        case Span::sequenceArray: // read before the first chunk
             return 0;
+        default:
+            break;
+        }
+        const Tensor &t = p_.tensor(rule.role);
+        const uint32_t keys = std::min(s.keys, p_.keyTokens);
+        const auto pairs = [&](uint32_t columns) { return t.span({{}, {s.batches, s.heads, s.queries, columns}}).size(); };
+        switch (rule.span) {
+        case Span::pairs:
+            return pairs(keys);
+        case Span::wholePairs:
+            return pairs(p_.keyTokens);
+        case Span::pairBits: // a chunk may begin and end inside a word
+            return pairs(static_cast<uint32_t>(std::min<uint64_t>(keys / 32 + 2, t.extent[3])));
+        default: {
+            const bool ofKeys = rule.span == Span::keys;
+            const uint32_t heads = ofKeys ? kvHeads(s.heads) : s.heads, tokensOfChunk = ofKeys ? keys : s.queries;
+            return t.span({{}, {ragged ? 1 : s.batches, heads, ragged ? t.extent[2] : tokensOfChunk, t.extent[3]}}).size();
+        }
         }
     }
     // Bindings begin at multiples of the device's alignment and end at whole words.
     [[nodiscard]] bool bindable(uint64_t bytes) const {
         return bytes + caps_.minStorageBufferOffsetAlignment + 8 <= caps_.maxStorageBufferRange;
     }
-    [[nodiscard]] bool bindable(vkattn_role role, const ChunkShape &s) const {
-        if (role >= VKATTN_KEY_LENGTHS) return bindable(arrayBytes(role, s));
-        return bindable(p_.tensor(role).span(box(role, s)).size());
+    // Of all operands whose size follows the keys of a chunk, or of all the others.
+    [[nodiscard]] bool bindable(bool ofKeys, const ChunkShape &s) const {
+        for (const OperandRule &rule : operandTable)
+            if (followsKeys(rule.span) == ofKeys && !bindable(bytesOf(rule, s))) return false;
+        return true;
     }
     [[nodiscard]] uint64_t paddedQueries(uint32_t queries) const { return ceilDiv(queries, kernel_.sliceQueries) * kernel_.sliceQueries; }
     // Of a slice, one dispatch may have so much and no more.
@@ -156,33 +159,24 @@ template <class Kernel> class Chunker {
     }
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
         if (p_.slices > 1 && !inBudget(s)) return false;
-        for (const vkattn_role role : {VKATTN_K, VKATTN_V, VKATTN_BIAS, VKATTN_MASK, VKATTN_BIT_MASK, VKATTN_DOC_IDS_K})
-            if (!bindable(role, s)) return false;
-        return kernel_.keysFit(s);
+        return bindable(true, s) && kernel_.keysFit(s);
     }
     [[nodiscard]] bool fits(const ChunkShape &s) const {
-        if (!keysFit(s)) return false;
-        for (const vkattn_role role :
-             {VKATTN_Q, VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS, VKATTN_KEY_LENGTHS, VKATTN_DOC_IDS_Q, VKATTN_SINKS, VKATTN_ALIBI_SLOPES})
-            if (!bindable(role, s)) return false;
-        return kernel_.rowsFit(s) && kernel_.workspaceBytes(s) <= workspaceBudget_ &&
+        return keysFit(s) && bindable(false, s) && kernel_.rowsFit(s) && kernel_.workspaceBytes(s) <= workspaceBudget_ &&
                uint64_t{s.batches} * s.heads <= caps_.maxWorkgroupCount[2];
     }
     void explain(vkattn_diagnostic *why) const {
         const auto range = static_cast<unsigned long long>(caps_.maxStorageBufferRange);
         const ChunkShape least = {1, 1, 1, 1};
-        for (uint32_t n = 0; n < VKATTN_WORKSPACE; ++n) {
-            const auto role = static_cast<vkattn_role>(n);
-            if (bindable(role, least)) continue;
-            const bool array = role >= VKATTN_KEY_LENGTHS;
-            const bool pairs = role == VKATTN_WEIGHTS || role == VKATTN_BIAS || role == VKATTN_MASK || role == VKATTN_BIT_MASK;
-            const uint64_t bytes = array ? arrayBytes(role, least) : p_.tensor(role).span(box(role, least)).size();
+        for (const OperandRule &rule : operandTable) {
+            const uint64_t bytes = bytesOf(rule, least);
+            if (bindable(bytes)) continue;
+            const bool tokens = p_.ragged() && !overPairs(rule.span);
             (void)fail(why, VKATTN_ERROR_UNSUPPORTED, "%s of %s spans %llu bytes, over the device's maxStorageBufferRange of %llu; %s",
-                       array                   ? "the array"
-                       : p_.ragged() && !pairs ? "one head"
-                                               : "one row",
-                       roleName(role), static_cast<unsigned long long>(bytes), range,
-                       p_.ragged() && !pairs ? "split the ragged batch" : "store it more densely");
+                       isArray(rule.span) ? "the array"
+                       : tokens           ? "one head"
+                                          : "one row",
+                       rule.name, static_cast<unsigned long long>(bytes), range, tokens ? "split the ragged batch" : "store it more densely");
             return;
         }
         (void)fail(why, VKATTN_ERROR_UNSUPPORTED,

@@ -18,8 +18,56 @@ void makeSequences(const Plan &plan, Dispatch &d) {
     d.operands[1] = arrayOperand(VKATTN_CU_SEQ_Q, 0, count, 0, offsetof(SequencesPush, cuQBase));
     d.operands[2] = arrayOperand(VKATTN_CU_SEQ_K, 0, count, 0, offsetof(SequencesPush, cuKBase));
     d.operands[3] = standIn(d.operands[1]);
-    d.key = {Stage::sequences, {plan.tuning.sequenceLanes, plan.tuning.sequenceLanes}};
+    d.key = pipelineKey(Module::sequences, plan.tuning.sequenceLanes, {}, {plan.tuning.sequenceLanes});
     d.groups[0] = d.groups[1] = d.groups[2] = 1;
+}
+
+PipelineKey pipelineKey(Module module, uint32_t invocations, const ConceptConstants &concepts, std::initializer_list<uint32_t> own) {
+    PipelineKey key;
+    key.module = module;
+    key.constants[0] = invocations;
+    key.constants[constantKvFormat] = concepts.kvFormat;
+    key.constants[constantPairTerms] = concepts.pairTerms;
+    key.constants[constantElementTypes] = concepts.elementTypes;
+    key.constants[constantForm] = concepts.form;
+    key.constantCount = firstOwnConstant;
+    for (const uint32_t value : own) key.constants[key.constantCount++] = value;
+    return key;
+}
+
+uint32_t kvFormat(const Problem &p, uint32_t dimOrder) {
+    return elementType(p, VKATTN_K) | elementType(p, VKATTN_V) << formatVType | dimOrder << formatDimOrder;
+}
+
+uint32_t pairTermsOf(const Problem &p) {
+    return (p.softcap > 0 ? termSoftcap : 0) | (p.uses(VKATTN_BIAS) ? termBias : 0) | (p.has(VKATTN_ALIBI_SLOPES) ? termAlibi : 0) |
+           (p.uses(VKATTN_MASK) ? termMask : 0) | (p.uses(VKATTN_BIT_MASK) ? termBitMask : 0) |
+           (p.has(VKATTN_DOC_IDS_Q) ? termDocuments : 0);
+}
+
+Operand pairTermOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
+    switch (role) {
+    case VKATTN_DOC_IDS_Q:
+        return documentsOperand(p, role, c, p.queryTokens, c.queryFirst, c.queries, basePushByte);
+    case VKATTN_DOC_IDS_K:
+        return documentsOperand(p, role, c, p.keyTokens, c.keyFirst, c.keys, basePushByte);
+    case VKATTN_ALIBI_SLOPES:
+        return headsOperand(role, c, basePushByte);
+    case VKATTN_BIT_MASK: { // the words that the chunk's keys lie in
+        const uint32_t first = c.keyFirst / 32;
+        return pairsOperand(p, role, c, first, divideUp(c.keyFirst + c.keys, 32) - first, basePushByte);
+    }
+    default:
+        return pairsOperand(p, role, c, c.keyFirst, c.keys, basePushByte);
+    }
+}
+
+PairLayout pairLayout(const Problem &p, vkattn_role role) {
+    if (role == VKATTN_DOC_IDS_Q) return {0, p.ragged() ? 0 : p.queryTokens, 0, 0, 0};
+    if (role == VKATTN_DOC_IDS_K) return {0, p.ragged() ? 0 : p.keyTokens, 0, 0, 0};
+    if (role == VKATTN_ALIBI_SLOPES) return {};
+    const Tensor &t = p.tensor(role);
+    return {0, stride(t, 0), stride(t, 1), stride(t, 2), stride(t, 3)};
 }
 
 Chunk rowsOfChunk(const Plan &plan, uint32_t rowChunk) {

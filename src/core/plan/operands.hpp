@@ -164,6 +164,21 @@ static_assert(elementF32 == VKATTN_F32 && elementF16 == VKATTN_F16 && elementBf1
     return static_cast<uint32_t>(p.tensor(role).dtype);
 }
 
+// The specialization constants that mean the same in every shader (interop.h).
+struct ConceptConstants {
+    uint32_t kvFormat = 0, pairTerms = 0, elementTypes = 0, form = 0;
+};
+[[nodiscard]] PipelineKey pipelineKey(Module module, uint32_t invocations, const ConceptConstants &concepts,
+                                      std::initializer_list<uint32_t> own = {});
+[[nodiscard]] uint32_t kvFormat(const Problem &p, uint32_t dimOrder);
+
+// The terms of a problem's pairs, as bits of interop.h.
+[[nodiscard]] uint32_t pairTermsOf(const Problem &p);
+// An operand of a pair term, as far as the chunk needs it.
+[[nodiscard]] Operand pairTermOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte);
+// Its strides; the base comes with the binding.
+[[nodiscard]] PairLayout pairLayout(const Problem &p, vkattn_role role);
+
 // The set-up dispatch of ragged batches: where the sequences lie.
 void makeSequences(const Plan &plan, Dispatch &d);
 // The rows of a chunk; its keys are still to be chosen.

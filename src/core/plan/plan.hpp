@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/plan/caps.hpp"
+#include "core/plan/module.hpp"
 #include "core/plan/tuning.hpp"
 #include "problem/problem.hpp"
 
@@ -11,58 +12,28 @@
 
 namespace vkattn {
 
-enum class Stage : uint32_t {
-    sequences,
-    sinks,
-    scores,
-    bias,
-    alibi,
-    mask,
-    bitMask,
-    documents,
-    softmax,
-    values, // the staged kernel
-    options,
-    combine,
-    flashPlain,
-    flashPlainSubgroups,
-    flash,
-    flashSubgroups, // plain: four storage buffers
-    flashCoopmat,
-    flashCoopmatBf16,
-    flashCoopmat2,
-    flashCoopmat2Bf16
-};
-
-[[nodiscard]] const char *kernelName(vkattn_kernel kernel);
-
-// Storage buffers of a stage's descriptor set. Vulkan 1.0 guarantees 4; the set of 13 exists only where the device has as many.
-constexpr uint32_t stagedOperands = 4, flashOperands = 13;
 constexpr uint32_t maxOperandsPerDispatch = 16;
-[[nodiscard]] constexpr uint32_t operandSlots(Stage stage) {
-    return stage == Stage::combine || stage >= Stage::flash ? flashOperands : stagedOperands;
-}
 
-// Everything that makes one pipeline differ from another: the shader and its specialization constants, ids 0, 1, 2, ... in the order of the
+// Everything that makes one pipeline differ from another: the module and its specialization constants, ids 0, 1, 2, ... in the order of the
 // shader's constant_id declarations. Token counts, strides and offsets are never part of it.
 struct PipelineKey {
     static constexpr uint32_t maxConstants = 24;
-    Stage stage{};
+    Module module{};
     uint32_t constantCount = 0;
     uint32_t constants[maxConstants] = {}; // 0 past the count
 
     constexpr PipelineKey() = default;
-    constexpr PipelineKey(Stage s, std::initializer_list<uint32_t> values) : stage(s) {
+    constexpr PipelineKey(Module of, std::initializer_list<uint32_t> values) : module(of) {
         for (const uint32_t value : values) constants[constantCount++] = value;
     }
     [[nodiscard]] constexpr bool operator==(const PipelineKey &other) const { // inline: the default calls memcmp for every look-up
-        if (stage != other.stage || constantCount != other.constantCount) return false;
+        if (module != other.module || constantCount != other.constantCount) return false;
         for (uint32_t n = 0; n < constantCount; ++n)
             if (constants[n] != other.constants[n]) return false;
         return true;
     }
     [[nodiscard]] constexpr uint32_t hash() const { // FNV-1a over words
-        uint32_t h = (2166136261u ^ static_cast<uint32_t>(stage)) * 16777619u;
+        uint32_t h = (2166136261u ^ static_cast<uint32_t>(module)) * 16777619u;
         for (uint32_t n = 0; n < constantCount; ++n) h = (h ^ constants[n]) * 16777619u;
         return h ^ h >> 15;
     }
@@ -131,13 +102,17 @@ struct FlashShape {
     uint32_t splitKeys; // keys of a split; a chunk of keys has ceil(keys / splitKeys) splits
     uint32_t parts;     // partial results of a row; 0: the output is written directly
     uint32_t combineLanes;
+    uint64_t compileOperations;    // core/plan/compile_cost.hpp; 0 on matrix units, where there is no estimate
+    uint64_t passedOverOperations; // of the tile that comes first for these dims and is too slow to compile; 0: the first is taken
     bool options;          // bindings past the fourth are used
     uint64_t optionsBytes; // in the workspace, behind the table of sequences
 };
 
+struct Kernel; // kernel.hpp
+
 struct Plan {
     Problem problem;
-    vkattn_kernel kernel;
+    const Kernel *kernel;
     StagedTuning tuning;                                        // staged
     FlashShape flash;                                           // flash, decode
     uint32_t chunkBatches, chunkHeads, chunkQueries, chunkKeys; // extents of a chunk; the last one in each direction may be smaller
@@ -150,7 +125,6 @@ struct Plan {
     uint32_t dispatchCount;
 
     [[nodiscard]] uint32_t chunkCount() const { return batchChunks * headChunks * queryChunks * keyChunks; }
-    [[nodiscard]] const char *kernelName() const { return vkattn::kernelName(kernel); }
     [[nodiscard]] Dispatch dispatch(uint32_t index) const;
     [[nodiscard]] PipelineSet pipelines() const;           // every pipeline that the dispatches use
     [[nodiscard]] uint64_t storageDescriptorCount() const; // of the descriptor sets of all dispatches
@@ -170,18 +144,5 @@ struct PlanLimits {
     uint64_t maxWorkspaceBytes;
     FlashTuning tuning;
 };
-
-// AUTO never takes it: its self-test failed, or others were measured to be faster.
-[[nodiscard]] constexpr bool passedOver(vkattn_kernel kernel, const Caps &caps) {
-    return ((caps.wrongKernels | caps.slowKernels) >> kernel & 1u) != 0;
-}
-// OK, or UNSUPPORTED where its self-test failed.
-[[nodiscard]] vkattn_result checkQuarantine(vkattn_kernel kernel, const Caps &caps, vkattn_diagnostic *why);
-
-// AUTO takes the first of flash_coopmat, decode, flash and staged that suits and can run (docs/performance.md). `out.kernel` says which.
-[[nodiscard]] vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why);
-// Why the planner would not choose `kernel` for the problem, or whether it can at all: OK or UNSUPPORTED.
-[[nodiscard]] vkattn_result makePlanFor(vkattn_kernel kernel, const Problem &problem, const PlanLimits &limits, Plan &out,
-                                        vkattn_diagnostic *why);
 
 } // namespace vkattn

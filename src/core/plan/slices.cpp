@@ -1,5 +1,6 @@
 #include "core/plan/slices.hpp"
 
+#include "core/plan/kernel.hpp"
 #include "core/plan/operands.hpp"
 #include "core/plan/work.hpp"
 #include "util/diagnostic.hpp"
@@ -10,18 +11,21 @@
 namespace vkattn {
 namespace {
 
-// Of the staged kernel's dispatches each may end a slice where keys are cut; the others keep the set-up of a chunk of keys with it, and the
-// merging of partial results with the last.
+// Where keys are cut, a slice may end after each chunk of keys: its set-up stays with the chunk, the merging of partial results with the
+// last one. A kernel that goes over the chunks more than once may end a slice after each dispatch.
+bool unitsAreKeyChunks(const Plan &plan) {
+    return plan.kernel->dispatchesPerKeyChunk != nullptr;
+}
 uint32_t unitsPerRowChunk(const Plan &plan) {
     if (plan.keyChunks == 1) return 1;
-    return plan.kernel == VKATTN_KERNEL_STAGED ? plan.dispatchesPerRowChunk() : plan.keyChunks;
+    return unitsAreKeyChunks(plan) ? plan.keyChunks : plan.dispatchesPerRowChunk();
 }
 
 uint32_t firstDispatch(const Plan &plan, uint32_t unit) {
     if (unit == 0) return 0;
     if (unit == sliceUnits(plan)) return plan.dispatchCount;
     const uint32_t perRowChunk = unitsPerRowChunk(plan), rowChunk = unit / perRowChunk, step = unit % perRowChunk;
-    const uint32_t perStep = plan.kernel != VKATTN_KERNEL_STAGED && plan.flash.options ? 2 : 1;
+    const uint32_t perStep = unitsAreKeyChunks(plan) ? plan.kernel->dispatchesPerKeyChunk(plan) : 1;
     return plan.setUpDispatches() + rowChunk * plan.dispatchesPerRowChunk() + step * perStep;
 }
 
@@ -42,7 +46,7 @@ double workBefore(const Plan &plan, uint32_t unit) {
     const Chunk c = rowsOfChunk(plan, unit / perRowChunk);
     const double head = rowsWork(p, p.queryTokens), rows = rowsWork(p, c.queryFirst);
     double part = (rowsWork(p, c.queryFirst + c.queries) - rows) * step / perRowChunk;
-    if (plan.kernel != VKATTN_KERNEL_STAGED && step > 0) {
+    if (unitsAreKeyChunks(plan) && step > 0) {
         const uint32_t keys = step * plan.chunkKeys;
         part = visiblePairs(p, c.queryFirst + c.queries, keys) - visiblePairs(p, c.queryFirst, keys) +
                static_cast<double>(c.queries) * step / perRowChunk;
@@ -98,7 +102,7 @@ uint32_t mostSlices(const Plan &plan, const PlanLimits &limits) {
     if (plan.dispatchCount == 0) return 1;
     Plan finest;
     Problem problem = plan.problem;
-    problem.kernel = plan.kernel;
+    problem.kernel = plan.kernel->id;
     // The largest problems would take more dispatches than a plan may have.
     for (problem.slices = UINT32_MAX; problem.slices > 1; problem.slices /= 16)
         if (makePlan(problem, limits, finest, nullptr) == VKATTN_OK) return sliceUnits(finest);
@@ -109,13 +113,13 @@ vkattn_result slicesForBudget(const Plan &plan, const PlanLimits &limits, double
     slices = 1;
     if (plan.dispatchCount == 0) return VKATTN_OK;
     Problem problem = plan.problem;
-    problem.kernel = plan.kernel;
-    const uint32_t dim = std::max(problem.headDim, problem.valueDim), rate = limits.tuning.rate(plan.kernel, dim);
+    problem.kernel = plan.kernel->id;
+    const uint32_t dim = std::max(problem.headDim, problem.valueDim), rate = limits.tuning.rate(plan.kernel->tiles, dim);
     if (rate == 0)
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
                     "the context has no tuning data with a rate of the %s kernel at head dim %u: pass what `vkattn tune` writes for this "
                     "device as vkattn_host::tuning, or choose a sliceCount yourself",
-                    plan.kernelName(), dim);
+                    plan.kernel->name, dim);
     const double whole = visibleFlops(problem) / rate; // the rate is in millions a second
     const uint32_t most = mostSlices(plan, limits);
     double longest = whole;

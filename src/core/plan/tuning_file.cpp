@@ -58,12 +58,13 @@ constexpr Field<MatrixTile> matrixFields[] = {{"minDim", &MatrixTile::minDim, 1,
                                               {"rowBlocks", &MatrixTile::rowBlocks, 1, 8},
                                               {"tileKeys", &MatrixTile::tileKeys, 8, 256}};
 
-// The first word of a line: which kernel it is about.
-enum Kind : uint32_t { flashKind = 0, decodeKind = 1, matrixKind = 2, kinds = 3 };
-bool kindOf(const char *word, size_t length, Kind &kind) {
-    constexpr const char *names[kinds] = {"flash", "decode", "flash_coopmat"};
-    for (uint32_t n = 0; n < kinds; ++n)
-        if (is(word, length, names[n])) return kind = static_cast<Kind>(n), true;
+// The first word of a line says which list the row is for.
+constexpr uint32_t lists = 3, flashList = uint32_t(TileList::flash), decodeList = uint32_t(TileList::decode),
+                   matrixList = uint32_t(TileList::matrix);
+bool listOf(const char *word, size_t length, uint32_t &list) {
+    constexpr const char *names[lists] = {"flash", "decode", "flash_coopmat"};
+    for (uint32_t n = 0; n < lists; ++n)
+        if (is(word, length, names[n])) return list = n, true;
     return false;
 }
 
@@ -101,23 +102,23 @@ vkattn_result readFields(Words words, uint32_t line, const Field<Row> (&known)[c
     return VKATTN_OK;
 }
 
-vkattn_result readRate(Words words, uint32_t line, FlashTuning &tuning, uint32_t (&counts)[kinds], vkattn_diagnostic *why) {
+vkattn_result readRate(Words words, uint32_t line, FlashTuning &tuning, uint32_t (&counts)[lists], vkattn_diagnostic *why) {
     const char *word = "";
     size_t length = 0;
-    Kind kind{};
-    if (!words.next(word, length) || !kindOf(word, length, kind))
+    uint32_t list = 0;
+    if (!words.next(word, length) || !listOf(word, length, list))
         return fail(why, invalid, "tuning line %u: rate '%s', expected flash, decode or flash_coopmat", line, Shown(word, length).text);
-    if (counts[kind] == FlashTuning::maxFileTiles)
+    if (counts[list] == FlashTuning::maxFileTiles)
         return fail(why, invalid, "tuning line %u: more than %u rates of one kernel", line, FlashTuning::maxFileTiles);
-    Rate *const lists[kinds] = {tuning.flashRates, tuning.decodeRates, tuning.matrixRates};
-    Rate &rate = lists[kind][counts[kind]++];
+    Rate *const rates[lists] = {tuning.flashRates, tuning.decodeRates, tuning.matrixRates};
+    Rate &rate = rates[list][counts[list]++];
     rate = {1, 0, 0};
     if (const auto r = readFields(words, line, rateFields, rate, why)) return r;
     return rate.mflops ? VKATTN_OK : fail(why, invalid, "tuning line %u has no mflops", line);
 }
 
 vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagnostic *why) {
-    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0, 0, 1};
+    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0, 0, 1, true};
     if (const auto r = readFields(words, line, tileFields, tile, why)) return r;
     const auto powerOfTwo = [](uint32_t n) { return (n & (n - 1)) == 0; };
     if (!powerOfTwo(tile.dimLanes))
@@ -156,7 +157,7 @@ vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vk
     if (size == 0) return VKATTN_OK;
     const char *at = static_cast<const char *>(bytes), *end = at + size;
     FlashTuning given = tuning; // but for the tiles
-    uint32_t counts[kinds] = {}, rates[kinds] = {};
+    uint32_t counts[lists] = {}, rates[lists] = {};
     for (uint32_t line = 1; at < end; ++line) {
         const auto *newline = static_cast<const char *>(std::memchr(at, '\n', static_cast<size_t>(end - at)));
         const char *lineEnd = newline ? newline : end;
@@ -178,21 +179,21 @@ vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vk
             if (const auto r = readRate(words, line, given, rates, why)) return r;
             continue;
         }
-        Kind kind{};
-        if (!kindOf(word, length, kind))
+        uint32_t list = 0;
+        if (!listOf(word, length, list))
             return fail(why, invalid, "tuning line %u begins with '%s', expected flash, decode, flash_coopmat, rate or #", line,
                         Shown(word, length).text);
-        if (counts[kind] == FlashTuning::maxFileTiles)
+        if (counts[list] == FlashTuning::maxFileTiles)
             return fail(why, invalid, "tuning line %u: more than %u rows of one kernel", line, FlashTuning::maxFileTiles);
-        const uint32_t row = counts[kind]++;
-        if (const auto r = kind == matrixKind   ? readMatrixTile(words, line, given.matrix[row], why)
-                           : kind == decodeKind ? readTile(words, line, given.decode[row], why)
+        const uint32_t row = counts[list]++;
+        if (const auto r = list == matrixList   ? readMatrixTile(words, line, given.matrix[row], why)
+                           : list == decodeList ? readTile(words, line, given.decode[row], why)
                                                 : readTile(words, line, given.flash[row], why))
             return r;
     }
-    addBuiltIn(given.flash, counts[flashKind], tuning.flash);
-    addBuiltIn(given.decode, counts[decodeKind], tuning.decode);
-    addBuiltIn(given.matrix, counts[matrixKind], tuning.matrix);
+    addBuiltIn(given.flash, counts[flashList], tuning.flash);
+    addBuiltIn(given.decode, counts[decodeList], tuning.decode);
+    addBuiltIn(given.matrix, counts[matrixList], tuning.matrix);
     tuning = given;
     return VKATTN_OK;
 }

@@ -1,5 +1,7 @@
-// SPIR-V embedded at build time (cmake/VkattnShaders.cmake), one entry per file in shaders/.
+// SPIR-V embedded at build time (cmake/VkattnShaders.cmake), one entry for each module.
 #pragma once
+
+#include "core/plan/module.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,15 +13,12 @@ struct Spirv {
     size_t bytes;
 };
 struct ShaderModule {
-    const char *name;
     Spirv plain, nanPreserving; // the second declares SignedZeroInfNanPreserve
-    // The shader compiler of the build may lack an extension that a module needs (cmake/VkattnShaders.cmake says which).
+    // The shader compiler of the build may lack an extension that a module needs, and VKATTN_KERNELS may leave out all kernels that need
+    // the module.
     [[nodiscard]] bool built() const { return plain.bytes != 0; }
 };
 
-extern const ShaderModule shader_sequences, shader_sinks, shader_scores, shader_bias, shader_alibi, shader_mask, shader_bit_mask,
-    shader_documents, shader_softmax, shader_values, shader_options, shader_combine, shader_flash_plain, shader_flash_plain_subgroups,
-    shader_flash, shader_flash_subgroups, shader_flash_coopmat_f16, shader_flash_coopmat_bf16, shader_flash_coopmat2_f16,
-    shader_flash_coopmat2_bf16;
+extern const ShaderModule shaderBank[moduleCount];
 
 } // namespace vkattn

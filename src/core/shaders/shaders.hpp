@@ -7,7 +7,9 @@
 
 namespace vkattn {
 
-[[nodiscard]] const ShaderModule &shaderFor(Stage stage);
+[[nodiscard]] inline const ShaderModule &shaderFor(Module module) {
+    return shaderBank[static_cast<uint32_t>(module)];
+}
 
 [[nodiscard]] inline const Spirv &spirvOf(const ShaderModule &shader, bool floatControlsNan) {
     return floatControlsNan ? shader.nanPreserving : shader.plain;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/plan/plan.hpp"
+#include "lib/interop.h"
 
 namespace vkattn {
 
@@ -17,12 +18,14 @@ struct SubgroupStage {
 // widths may report one size and run narrower or partly filled subgroups. Whole subgroups rule out empty lanes; a required size pins the
 // width that the plan was made for. With one width only there is nothing to pin.
 //
-// flash/matrices.comp and flash/matrices2.comp give each subgroup a part of the tile: the plan says how wide they are (constants[1]), and all
+// flash/matrices.comp and flash/matrices2.comp give each subgroup a part of the tile: the plan says how wide they are (its first own constant), and all
 // must be whole.
 [[nodiscard]] constexpr SubgroupStage subgroupStage(const PipelineKey &key, const Caps &caps, uint32_t deviceSize) {
-    const bool matrices = key.stage >= Stage::flashCoopmat;
-    if (!caps.fullSubgroups || (!matrices && key.stage != Stage::flashPlainSubgroups && key.stage != Stage::flashSubgroups)) return {};
-    const uint32_t invocations = key.constants[0], wanted = matrices ? key.constants[1] : caps.subgroupSize; // workgroups extend in x alone
+    const Subgroups use = infoOf(key.module).subgroups;
+    if (!caps.fullSubgroups || use == Subgroups::none) return {};
+    const bool matrices = use == Subgroups::lanes;
+    const uint32_t invocations = key.constants[0]; // workgroups extend in x alone
+    const uint32_t wanted = matrices ? key.constants[interop::firstOwnConstant] : caps.subgroupSize;
     const bool allowed = caps.minSubgroupSize > 0 && caps.minSubgroupSize <= wanted && wanted <= caps.maxSubgroupSize &&
                          (wanted & (wanted - 1)) == 0 && invocations <= uint64_t{wanted} * caps.maxWorkgroupSubgroups;
     const bool pinned = allowed && (matrices || caps.minSubgroupSize < caps.maxSubgroupSize);

@@ -10,7 +10,7 @@ using Wide = unsigned long long; // for messages
 
 uint64_t alignmentOf(const Plan &plan, vkattn_role role) {
     if (role == VKATTN_WORKSPACE) return plan.workspaceAlignment;
-    return role >= VKATTN_KEY_LENGTHS ? 4 : elementBytes(plan.problem.tensor(role).dtype);
+    return isArray(role) ? 4 : elementBytes(plan.problem.tensor(role).dtype);
 }
 
 // The bytes of a buffer that a role takes: from its first element to its last.
@@ -49,7 +49,7 @@ bool takeTurns(const Region &a, const Region &b) {
 
 // The bytes that each role takes, from the start of what is bound to it.
 struct Used {
-    ByteRange byRole[VKATTN_ROLE_COUNT];
+    ByteRange byRole[VKATTN_ROLE_LIMIT];
 };
 
 // Nothing else lies where an output or the workspace does: a dispatch would read what another invocation has written.
@@ -57,7 +57,7 @@ vkattn_result checkOverlap(const Plan &plan, const vkattn_record &record, const 
     const auto regionOf = [&](const vkattn_binding &binding) {
         const ByteRange &bytes = used.byRole[binding.role];
         return Region{binding.offset + bytes.begin, binding.offset + bytes.end,
-                      binding.role < VKATTN_KEY_LENGTHS ? &plan.problem.tensor(binding.role) : nullptr};
+                      isTensor(binding.role) ? &plan.problem.tensor(binding.role) : nullptr};
     };
     for (uint32_t n = 0; n < record.bindingCount; ++n) {
         const vkattn_binding &written = record.bindings[n];
@@ -85,14 +85,13 @@ vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bin
     if (!record.bindings && record.bindingCount)
         return fail(why, invalid, "record.bindings is NULL with bindingCount %u", record.bindingCount);
     Used used;
-    for (uint32_t n = 0; n < VKATTN_WORKSPACE; ++n) used.byRole[n] = plan.problem.bytesUsed(static_cast<vkattn_role>(n));
+    for (const OperandRule &rule : operandTable) used.byRole[rule.role] = plan.problem.bytesUsed(rule.role);
     used.byRole[VKATTN_WORKSPACE] = {0, plan.workspaceBytes};
-    bool given[VKATTN_ROLE_COUNT] = {};
+    bool given[VKATTN_ROLE_LIMIT] = {};
     for (uint32_t n = 0; n < record.bindingCount; ++n) {
         const vkattn_binding &binding = record.bindings[n];
         const char *name = roleName(binding.role);
-        if (static_cast<uint32_t>(binding.role) >= VKATTN_ROLE_COUNT ||
-            (binding.role != VKATTN_WORKSPACE && !plan.problem.uses(binding.role)))
+        if (binding.role != VKATTN_WORKSPACE && !plan.problem.uses(binding.role))
             return fail(why, invalid, "binding %u has role %s (%d), which the problem does not use", n, name,
                         static_cast<int>(binding.role));
         if (given[binding.role]) return fail(why, invalid, "%s is bound twice", name);
@@ -108,12 +107,15 @@ vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bin
                         static_cast<Wide>(alignment));
         out.byRole[binding.role] = binding;
     }
-    for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
-        if (!given[n] && used.byRole[n].end)
-            return fail(why, invalid, "%s is not bound; it needs %llu bytes", roleName(static_cast<vkattn_role>(n)),
-                        static_cast<Wide>(used.byRole[n].end));
-        if (!given[n]) out.byRole[n] = {};
-    }
+    const auto complete = [&](vkattn_role role) {
+        if (given[role]) return VKATTN_OK;
+        out.byRole[role] = {};
+        if (used.byRole[role].end == 0) return VKATTN_OK;
+        return fail(why, invalid, "%s is not bound; it needs %llu bytes", roleName(role), static_cast<Wide>(used.byRole[role].end));
+    };
+    for (const OperandRule &rule : operandTable)
+        if (const auto r = complete(rule.role)) return r;
+    if (const auto r = complete(VKATTN_WORKSPACE)) return r;
     return checkOverlap(plan, record, used, why);
 }
 

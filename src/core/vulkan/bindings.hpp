@@ -6,7 +6,7 @@
 namespace vkattn {
 
 struct Bindings {
-    vkattn_binding byRole[VKATTN_ROLE_COUNT];
+    vkattn_binding byRole[VKATTN_ROLE_LIMIT];
 };
 
 [[nodiscard]] vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bindings &out, vkattn_diagnostic *why);

@@ -59,29 +59,9 @@ uint64_t blob::checksum(const unsigned char *bytes, size_t count) {
 }
 
 uint64_t shaderBankHash() {
-    const ShaderModule *const all[] = {&shader_sequences,
-                                       &shader_sinks,
-                                       &shader_scores,
-                                       &shader_bias,
-                                       &shader_alibi,
-                                       &shader_mask,
-                                       &shader_bit_mask,
-                                       &shader_documents,
-                                       &shader_softmax,
-                                       &shader_values,
-                                       &shader_options,
-                                       &shader_combine,
-                                       &shader_flash_plain,
-                                       &shader_flash_plain_subgroups,
-                                       &shader_flash,
-                                       &shader_flash_subgroups,
-                                       &shader_flash_coopmat_f16,
-                                       &shader_flash_coopmat_bf16,
-                                       &shader_flash_coopmat2_f16,
-                                       &shader_flash_coopmat2_bf16};
     uint64_t state = foldingVersion;
-    for (const ShaderModule *shader : all) state = hashSpirv(hashSpirv(state, shader->plain), shader->nanPreserving);
-    return finish(state, sizeof all / sizeof all[0]);
+    for (const ShaderModule &shader : shaderBank) state = hashSpirv(hashSpirv(state, shader.plain), shader.nanPreserving);
+    return finish(state, moduleCount);
 }
 
 uint64_t PipelineCaches::shaderHash() {

@@ -1,7 +1,8 @@
 #include "core/vulkan/context.hpp"
 
 #include "core/device/host_memory.hpp"
-#include "core/kernels/staged.hpp"
+#include "core/device/read_caps.hpp"
+#include "core/plan/kernel.hpp"
 #include "core/vulkan/undeclared.hpp"
 #include "util/diagnostic.hpp"
 #include "util/required.hpp"
@@ -12,8 +13,7 @@ namespace vkattn {
 
 namespace {
 
-constexpr uint32_t slowShift = 16;
-static_assert(VKATTN_KERNEL_COUNT <= slowShift);
+constexpr uint32_t slowShift = mostKernels;
 constexpr uint32_t verdictBits(const Caps &caps) {
     return caps.wrongKernels | caps.slowKernels << slowShift;
 }
@@ -29,14 +29,14 @@ const PlanLimits &DeviceContext::planLimits(std::optional<PlanLimits> &room) con
     return *room;
 }
 
-void DeviceContext::setVerdict(vkattn_kernel kernel, vkattn_verdict verdict) {
-    const uint32_t wrong = 1u << kernel, slow = wrong << slowShift;
+void DeviceContext::setVerdict(const Kernel &kernel, vkattn_verdict verdict) {
+    const uint32_t wrong = 1u << kernel.id, slow = wrong << slowShift;
     const uint32_t set = verdict == VKATTN_VERDICT_WRONG ? wrong : verdict == VKATTN_VERDICT_SLOW ? slow : 0;
     uint32_t before = verdicts_.load(std::memory_order_relaxed);
     while (!verdicts_.compare_exchange_weak(before, (before & ~(wrong | slow)) | set, std::memory_order_relaxed)) {
     }
     if (verdict != VKATTN_VERDICT_TRUSTED)
-        log_.warning("the %s kernel is %s", kernelName(kernel),
+        log_.warning("the %s kernel is %s", kernel.name,
                      set == wrong ? "refused from now on: its self-test failed, or the host says so"
                                   : "passed over from now on: others are faster");
 }
@@ -97,7 +97,7 @@ vkattn_result DeviceContext::initialise(const vkattn_host &host, vkattn_diagnost
     warnOfUndeclared(host, physical, limits_.caps, host.capsLimit ? &limit : nullptr, log_);
     verdicts_ = verdictBits(limits_.caps);
     limits_.maxWorkspaceBytes = host.maxWorkspaceBytes ? host.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES;
-    if (const auto r = stagedSupported(limits_.caps, why)) return r;
+    if (const auto r = baseline().supported(baseline(), limits_, why)) return r;
     limits_.tuning = flashTuning(limits_.caps);
     if (host.tuningBytes && !host.tuning)
         return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "host.tuning is NULL with tuningBytes %zu", host.tuningBytes);

@@ -21,7 +21,7 @@ class DeviceContext {
     [[nodiscard]] const PlanLimits &limits() const { return limits_; } // as they were when the context was created
     // What plans are made from now: limits() with the verdicts of this moment. Copied into the room only where they differ.
     [[nodiscard]] const PlanLimits &planLimits(std::optional<PlanLimits> &room) const;
-    void setVerdict(vkattn_kernel kernel, vkattn_verdict verdict); // any thread
+    void setVerdict(const Kernel &kernel, vkattn_verdict verdict); // any thread
     [[nodiscard]] VkDevice device() const { return device_; }
     [[nodiscard]] const DeviceTable &table() const { return table_; }
     [[nodiscard]] Pipelines &pipelines() { return pipelines_; }

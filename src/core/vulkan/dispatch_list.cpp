@@ -43,7 +43,7 @@ uint64_t pipelineKey(const PipelineKey &key, bool floatControlsNan, const Subgro
         h = (h ^ word) * 0x9e3779b97f4a7c15u;
         h ^= h >> 32;
     };
-    mix(static_cast<uint64_t>(key.stage) << 8 | (floatControlsNan ? 2 : 0) | (stage.flags ? 1 : 0));
+    mix(static_cast<uint64_t>(key.module) << 8 | (floatControlsNan ? 2 : 0) | (stage.flags ? 1 : 0));
     mix(stage.requiredSize);
     mix(key.constantCount);
     for (uint32_t n = 0; n < key.constantCount; ++n) mix(key.constants[n]);
@@ -62,14 +62,14 @@ void writeDispatch(const Plan &plan, const Caps &caps, uint32_t index, vkattn_di
 
     const bool nan = caps.floatControlsNan != 0;
     const SubgroupStage stage = subgroupStage(d.key, caps, caps.subgroupSize);
-    const ShaderModule &shader = shaderFor(d.key.stage);
+    const ShaderModule &shader = shaderFor(d.key.module);
     const Spirv &spirv = spirvOf(shader, nan);
     new (&details) Details{};
     std::copy_n(d.key.constants, d.key.constantCount, details.constants);
     std::copy_n(d.pushWords, d.pushBytes / 4, details.pushWords);
     details.specialization = {d.key.constantCount, constantMap.entries, d.key.constantCount * size_t{4}, details.constants};
     out = {};
-    out.name = shader.name;
+    out.name = infoOf(d.key.module).name;
     out.spirv = spirv.words;
     out.spirvBytes = spirv.bytes;
     out.specialization = &details.specialization;
@@ -95,7 +95,7 @@ vkattn_result writeDispatches(const Plan &plan, const Caps &caps, void *scratch,
                     plan.dispatchCount, static_cast<unsigned long long>(layout.bytes));
     out.dispatchCount = plan.dispatchCount;
     out.scratchBytes = static_cast<size_t>(layout.bytes);
-    out.kernelName = plan.kernelName();
+    out.kernelName = plan.kernel->name;
     out.workspaceBytes = plan.workspaceBytes;
     out.workspaceAlignment = std::max<uint64_t>(plan.workspaceAlignment, descriptorAlignment(caps));
     if (!scratch) return VKATTN_OK;

@@ -5,23 +5,12 @@
 #include "core/shaders/specialize.hpp"
 #include "core/shaders/subgroups.hpp"
 #include "core/device/vulkan_failure.hpp"
+#include "lib/interop.h"
+#include "util/clock.hpp"
 
-#include <chrono>
 #include <new>
 
 namespace vkattn {
-namespace {
-
-// The specialization constants that choose between branches: source, rolledEdges to outType, and dimOrder of flash/lanes.comp, wholeWords to
-// lockstep of flash_matrices.glsl, by their ids there. The other shaders are small.
-uint32_t foldedConstants(Stage stage) {
-    if (stage >= Stage::flashCoopmat) return 15u << 10;
-    constexpr uint32_t source = 1u << 8, rolledEdgesToOutType = 0x7fu << 11, dimOrder = 1u << 20;
-    return stage >= Stage::flashPlain ? source | rolledEdgesToOutType | dimOrder : 0;
-}
-
-} // namespace
-
 vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &host, const Caps &caps, uint32_t deviceSubgroupSize,
                                 const PipelineCaches &caches, vkattn_diagnostic *why) {
     table_ = &table;
@@ -31,9 +20,9 @@ vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &hos
     caps_ = caps;
     deviceSubgroupSize_ = deviceSubgroupSize;
     log_ = {host.log, host.userData};
-    if (const auto r = createLayout(stagedOperands, caps.pushDescriptors != 0, layouts_[0], why)) return r;
-    if (caps.maxStorageBuffersPerStage < flashOperands) return VKATTN_OK;
-    return createLayout(flashOperands, caps.pushDescriptors != 0, layouts_[1], why);
+    if (const auto r = createLayout(plainSlots, caps.pushDescriptors != 0, layouts_[0], why)) return r;
+    if (caps.maxStorageBuffersPerStage < fullSlots) return VKATTN_OK;
+    return createLayout(fullSlots, caps.pushDescriptors != 0, layouts_[1], why);
 }
 
 vkattn_result Pipelines::createLayout(uint32_t slots, bool pushDescriptors, PipelineLayout &layout, vkattn_diagnostic *why) {
@@ -78,10 +67,6 @@ void Pipelines::destroy() {
         if (layout.pipelines) table_->DestroyPipelineLayout(device_, layout.pipelines, allocator_);
         if (layout.set) table_->DestroyDescriptorSetLayout(device_, layout.set, allocator_);
     }
-}
-
-const char *Pipelines::name(Stage stage) {
-    return shaderFor(stage).name;
 }
 
 void Pipelines::giveName(VkObjectType type, uint64_t object, const char *name) const {
@@ -135,28 +120,24 @@ void Pipelines::insert(const PipelineKey &key, VkPipeline pipeline, Node *node) 
 
 vkattn_result Pipelines::createModule(const char *name, const Spirv &spirv, const Specialization &specialization, VkShaderModule &module,
                                       vkattn_diagnostic *why) {
+    void *const memory = hostAllocate(allocator_, spirv.bytes + foldScratchBytes(spirv.words), alignof(uint32_t));
+    if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the shader %s", name);
+    uint32_t *const folded = static_cast<uint32_t *>(memory), *const scratch = folded + spirv.bytes / 4;
     VkShaderModuleCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-    info.codeSize = spirv.bytes;
-    info.pCode = spirv.words;
-    void *memory = nullptr;
-    if (specialization.folded != 0) {
-        memory = hostAllocate(allocator_, spirv.bytes + foldScratchBytes(spirv.words), alignof(uint32_t));
-        if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the shader %s", name);
-        uint32_t *const out = static_cast<uint32_t *>(memory), *const scratch = out + spirv.bytes / 4;
-        info.codeSize = 4 * foldConstants(spirv.words, spirv.bytes / 4, specialization, scratch, out);
-        info.pCode = out;
-    }
+    info.codeSize = 4 * foldConstants(spirv.words, spirv.bytes / 4, specialization, scratch, folded);
+    info.pCode = folded;
     const VkResult r = table_->CreateShaderModule(device_, &info, allocator_, &module);
-    if (memory) hostFree(allocator_, memory);
+    hostFree(allocator_, memory);
     return r ? vulkanFailure(why, r, "vkCreateShaderModule", name) : VKATTN_OK;
 }
 
 vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *why) {
-    const ShaderModule &shader = shaderFor(key.stage);
+    const char *const name = infoOf(key.module).name;
+    const ShaderModule &shader = shaderFor(key.module);
     const Spirv &spirv = spirvOf(shader, caps_.floatControlsNan != 0);
     VkShaderModule module = VK_NULL_HANDLE;
-    if (const auto r = createModule(shader.name, spirv, {key.constants, key.constantCount, foldedConstants(key.stage)}, module, why))
+    if (const auto r = createModule(name, spirv, {key.constants, key.constantCount, interop::conceptConstants}, module, why))
         return r;
 
     const VkSpecializationInfo specialization = {key.constantCount, constantMap.entries, key.constantCount * size_t{4}, key.constants};
@@ -167,7 +148,7 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     info.stage.module = module;
     info.stage.pName = "main";
     info.stage.pSpecializationInfo = &specialization;
-    info.layout = layout(key.stage).pipelines;
+    info.layout = layout(key.module).pipelines;
     const SubgroupStage stage = subgroupStage(key, caps_, deviceSubgroupSize_);
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size{};
     size.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
@@ -175,15 +156,15 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     info.stage.flags = stage.flags;
     if (stage.requiredSize) info.stage.pNext = &size;
     VkPipeline pipeline = VK_NULL_HANDLE;
-    const auto start = std::chrono::steady_clock::now();
+    const uint64_t start = nanosecondsNow();
     const VkResult result = table_->CreateComputePipelines(device_, caches_->current(), 1, &info, allocator_, &pipeline);
-    const auto elapsed = std::chrono::steady_clock::now() - start;
+    const uint64_t elapsed = nanosecondsNow() - start;
     table_->DestroyShaderModule(device_, module, allocator_);
-    if (result != VK_SUCCESS) return vulkanFailure(why, result, "vkCreateComputePipelines", shader.name);
-    giveName(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline), shader.name);
-    log_.info("compiled %s in %.1f ms", shader.name, std::chrono::duration<double, std::milli>(elapsed).count());
+    if (result != VK_SUCCESS) return vulkanFailure(why, result, "vkCreateComputePipelines", name);
+    giveName(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline), name);
+    log_.info("compiled %s in %.1f ms", name, static_cast<double>(elapsed) * 1e-6);
     ++compiled_;
-    nanoseconds_ += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
+    nanoseconds_ += elapsed;
 
     void *memory = hostAllocate(allocator_, sizeof(Node), alignof(Node));
     if (!memory) {

@@ -30,8 +30,7 @@ class Pipelines {
     [[nodiscard]] vkattn_result compile(const PipelineSet &set, vkattn_diagnostic *why);
     [[nodiscard]] bool has(const PipelineSet &set) const;
 
-    [[nodiscard]] const PipelineLayout &layout(Stage stage) const { return layouts_[operandSlots(stage) == flashOperands]; }
-    [[nodiscard]] static const char *name(Stage stage); // of the shader; static storage
+    [[nodiscard]] const PipelineLayout &layout(Module module) const { return layouts_[infoOf(module).slots == fullSlots]; }
     [[nodiscard]] uint32_t compiledCount() const { return compiled_; }
     [[nodiscard]] uint64_t compileNanoseconds() const { return nanoseconds_; }
 
@@ -59,7 +58,7 @@ class Pipelines {
     Caps caps_{};
     uint32_t deviceSubgroupSize_ = 0; // caps_.subgroupSize may be a limit of the host's
     Log log_;
-    PipelineLayout layouts_[2]; // of stagedOperands and of flashOperands storage buffers
+    PipelineLayout layouts_[2]; // of plainSlots and of fullSlots storage buffers
     std::atomic<Node *> buckets_[bucketCount] = {};
     std::atomic<uint32_t> compiled_{0};
     std::atomic<uint64_t> nanoseconds_{0};

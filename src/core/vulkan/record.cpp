@@ -1,6 +1,7 @@
 #include "core/vulkan/record.hpp"
 
 #include "core/device/vulkan_failure.hpp"
+#include "core/plan/kernel.hpp"
 #include "core/plan/operands.hpp"
 #include "core/plan/slices.hpp"
 #include "core/vulkan/bindings.hpp"
@@ -40,10 +41,10 @@ class Recorder {
         for (uint32_t o = 0; o < dispatch.operandCount; ++o) buffers_[o] = place(dispatch, o);
         for (uint32_t o = dispatch.operandCount; o < dispatch.operandCount + dispatch.unboundCount; ++o) (void)place(dispatch, o);
         const VkCommandBuffer commands = record_.commandBuffer;
-        const Zone zone(context_, commands, Pipelines::name(dispatch.key.stage));
+        const Zone zone(context_, commands, infoOf(dispatch.key.module).name);
         if (dispatch.barrierBefore) barrier(table_, commands);
         if (pipeline != bound_) table_.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, bound_ = pipeline);
-        const PipelineLayout &layout = context_.pipelines().layout(dispatch.key.stage);
+        const PipelineLayout &layout = context_.pipelines().layout(dispatch.key.module);
         if (push_)
             table_.CmdPushDescriptorSet(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout.pipelines, 0, dispatch.operandCount, writes_);
         else if (const VkResult r = bindSet(layout, dispatch.operandCount))
@@ -81,8 +82,8 @@ class Recorder {
     bool push_;
     VkPipeline bound_ = VK_NULL_HANDLE;
     uint32_t writeCount_ = 0;
-    VkDescriptorBufferInfo buffers_[flashOperands];
-    VkWriteDescriptorSet writes_[flashOperands]; // so many as the count says
+    VkDescriptorBufferInfo buffers_[fullSlots];
+    VkWriteDescriptorSet writes_[fullSlots]; // so many as the count says
 };
 
 // Short plans are made once, long ones once to find the pipelines and once to record: nothing is recorded before all pipelines are there.
@@ -95,13 +96,6 @@ struct Kept {
     VkPipeline pipeline = VK_NULL_HANDLE;
 };
 
-const char *zoneName(vkattn_kernel kernel) {
-    static constexpr const char *names[] = {"vkattn",        "vkattn staged",        "vkattn flash",
-                                            "vkattn decode", "vkattn flash_coopmat", "vkattn flash_coopmat2"};
-    static_assert(sizeof names / sizeof names[0] == VKATTN_KERNEL_COUNT);
-    return names[kernel];
-}
-
 // Off the path of a frame that is ready. The log has it once: a host may ask in every frame.
 vkattn_result notReady(DeviceContext &context, const Plan &plan, const PipelineSet &needed, vkattn_diagnostic *why) {
     const char *missing = "";
@@ -109,13 +103,13 @@ vkattn_result notReady(DeviceContext &context, const Plan &plan, const PipelineS
     for (const PipelineKey &key : needed) {
         ++all;
         if (context.pipelines().find(key)) continue;
-        if (count++ == 0) missing = Pipelines::name(key.stage);
+        if (count++ == 0) missing = infoOf(key.module).name;
     }
     const vkattn_result result = fail(why, VKATTN_NOT_READY,
                                       "nothing was recorded: %u of the %u pipelines of the %s kernel for this problem %s not compiled "
                                       "(%s%s), and allowCompile is 0; call "
                                       "vkattnPrewarm with this problem on any thread before, or set allowCompile to 1",
-                                      count, all, plan.kernelName(), count == 1 ? "is" : "are", missing, count == 1 ? "" : " and others");
+                                      count, all, plan.kernel->name, count == 1 ? "is" : "are", missing, count == 1 ? "" : " and others");
     if (why && context.firstNotReady()) context.log().warning("%s (said once)", why->message);
     return result;
 }
@@ -157,7 +151,7 @@ vkattn_result recordPlan(DeviceContext &context, const Plan &plan, const vkattn_
         for (uint32_t n = 0; keep && n < count; ++n) kept[n].pipeline = pipelines.find(kept[n].dispatch.key);
     }
 
-    const Zone call(context, record.commandBuffer, zoneName(plan.kernel));
+    const Zone call(context, record.commandBuffer, plan.kernel->zone);
     Recorder recorder(context, bindings, record);
     for (uint32_t n = 0; n < count; ++n) {
         VkResult result;

@@ -1,6 +1,6 @@
 #include "core/vulkan/self_test.hpp"
 
-#include "core/kernels/coopmat.hpp"
+#include "core/plan/kernel.hpp"
 #include "core/vulkan/record.hpp"
 #include "util/diagnostic.hpp"
 #include "util/half.hpp"
@@ -118,10 +118,10 @@ struct Case {
 // Calls each(const Case &) for every trial that the kernel can run on the device. `end` is then where the regions end. UNSUPPORTED, with
 // the first reason, where it can run none.
 template <class Each>
-vkattn_result forEachCase(const DeviceContext &context, vkattn_kernel kernel, uint64_t &end, vkattn_diagnostic *why, Each each) {
+vkattn_result forEachCase(const DeviceContext &context, const Kernel &kernel, uint64_t &end, vkattn_diagnostic *why, Each each) {
     PlanLimits limits = context.limits();
-    limits.caps.wrongKernels &= ~(1u << kernel); // a test under way goes on where another thread's has failed meanwhile
-    const bool matrices = onMatrixUnits(kernel);
+    limits.caps.wrongKernels &= ~(1u << kernel.id); // a test under way goes on where another thread's has failed meanwhile
+    const bool matrices = kernel.onMatrixUnits();
     // Software drivers take minutes to compile what wide heads take.
     const uint32_t widest = limits.caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 64 : maxDim;
     vkattn_diagnostic first{};
@@ -133,14 +133,14 @@ vkattn_result forEachCase(const DeviceContext &context, vkattn_kernel kernel, ui
             Case test = {trial, dtype, place(trial, dtype, end), {}};
             Problem problem;
             if (const auto r = describe(trial, dtype, problem, why)) return r;
-            problem.kernel = kernel;
+            problem.kernel = kernel.id;
             vkattn_diagnostic reason{};
             if (makePlanFor(kernel, problem, limits, test.plans[0], &reason) != VKATTN_OK) {
                 if (!first.message[0]) first = reason;
                 continue;
             }
-            problem.kernel = VKATTN_KERNEL_STAGED;
-            if (const auto r = makePlanFor(VKATTN_KERNEL_STAGED, problem, limits, test.plans[1], why)) return r;
+            problem.kernel = baseline().id;
+            if (const auto r = makePlanFor(baseline(), problem, limits, test.plans[1], why)) return r;
             end = test.places.end;
             if (const auto r = each(test)) return r;
         }
@@ -156,7 +156,7 @@ struct Totals {
     [[nodiscard]] uint64_t bufferBytes() const { return workspaceAt + (workspaceBytes + 3) / 4 * 4; }
 };
 
-vkattn_result measure(const DeviceContext &context, vkattn_kernel kernel, Totals &totals, vkattn_diagnostic *why) {
+vkattn_result measure(const DeviceContext &context, const Kernel &kernel, Totals &totals, vkattn_diagnostic *why) {
     uint64_t end = 0;
     totals = {};
     const vkattn_result result = forEachCase(context, kernel, end, why, [&](const Case &test) {
@@ -225,7 +225,7 @@ void computeBarrier(DeviceContext &context, VkCommandBuffer commands, VkAccessFl
 // rounding the probabilities changes each weight by a share of u_P at most, and their sum by as much; fp32 sums on matrix units may be
 // truncated instead of rounded, which 2^-20 of the largest sum of products covers; and 1e-4 are for the rest.
 double tolerance(const Case &test) {
-    const auto unit = static_cast<double>(weightRounding(test.plans[0]).unit);
+    const auto unit = static_cast<double>(test.plans[0].kernel->weightRounding(test.plans[0]).unit);
     const double products =
         static_cast<double>(test.plans[0].problem.scale) * test.trial.headDim * static_cast<double>(test.trial.queryScale);
     return 2 * unit + 1e-4 + 0x1p-20 * products;
@@ -285,10 +285,10 @@ class Comparison {
 
 } // namespace
 
-vkattn_result querySelfTest(const DeviceContext &context, vkattn_kernel kernel, vkattn_self_test &out, vkattn_diagnostic *why) {
+vkattn_result querySelfTest(const DeviceContext &context, const Kernel &kernel, vkattn_self_test &out, vkattn_diagnostic *why) {
     std::optional<PlanLimits> room;
     const Caps &caps = context.planLimits(room).caps;
-    if (const auto r = checkQuarantine(kernel, caps, why)) return r;
+    if (const auto r = checkAvailable(kernel, caps, why)) return r;
     Totals totals;
     if (const auto r = measure(context, kernel, totals, why)) return r;
     const bool pool = caps.pushDescriptors == 0;
@@ -299,7 +299,7 @@ vkattn_result querySelfTest(const DeviceContext &context, vkattn_kernel kernel, 
     return VKATTN_OK;
 }
 
-vkattn_result fillSelfTest(const DeviceContext &context, vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why) {
+vkattn_result fillSelfTest(const DeviceContext &context, const Kernel &kernel, void *mapped, vkattn_diagnostic *why) {
     Totals totals;
     if (const auto r = measure(context, kernel, totals, why)) return r;
     std::memset(mapped, 0xff, static_cast<size_t>(totals.bufferBytes()));
@@ -310,7 +310,7 @@ vkattn_result fillSelfTest(const DeviceContext &context, vkattn_kernel kernel, v
     });
 }
 
-vkattn_result recordSelfTest(DeviceContext &context, vkattn_kernel kernel, const SelfTestTarget &target, vkattn_diagnostic *why) {
+vkattn_result recordSelfTest(DeviceContext &context, const Kernel &kernel, const SelfTestTarget &target, vkattn_diagnostic *why) {
     Totals totals;
     if (const auto r = measure(context, kernel, totals, why)) return r;
     if (target.offset % totals.alignment)
@@ -320,7 +320,7 @@ vkattn_result recordSelfTest(DeviceContext &context, vkattn_kernel kernel, const
     bool first = true;
     const vkattn_result result = forEachCase(context, kernel, end, why, [&](const Case &test) {
         for (int n = 0; n < 2; ++n) {
-            vkattn_binding bindings[VKATTN_ROLE_COUNT];
+            vkattn_binding bindings[VKATTN_ROLE_LIMIT];
             vkattn_record record{};
             record.structSize = sizeof record;
             record.allowCompile = 1;
@@ -351,7 +351,7 @@ vkattn_result recordSelfTest(DeviceContext &context, vkattn_kernel kernel, const
     return result;
 }
 
-vkattn_result judgeSelfTest(DeviceContext &context, vkattn_kernel kernel, const void *mapped, vkattn_verdict &verdict, vkattn_diagnostic *why) {
+vkattn_result judgeSelfTest(DeviceContext &context, const Kernel &kernel, const void *mapped, vkattn_verdict &verdict, vkattn_diagnostic *why) {
     uint64_t end = 0;
     bool wrong = false;
     const vkattn_result result = forEachCase(context, kernel, end, why, [&](const Case &test) {

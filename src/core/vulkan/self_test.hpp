@@ -14,10 +14,10 @@ struct SelfTestTarget {
 };
 
 // As the functions of vkattn.h; `kernel` is neither AUTO nor STAGED.
-[[nodiscard]] vkattn_result querySelfTest(const DeviceContext &context, vkattn_kernel kernel, vkattn_self_test &out, vkattn_diagnostic *why);
-[[nodiscard]] vkattn_result fillSelfTest(const DeviceContext &context, vkattn_kernel kernel, void *mapped, vkattn_diagnostic *why);
-[[nodiscard]] vkattn_result recordSelfTest(DeviceContext &context, vkattn_kernel kernel, const SelfTestTarget &target, vkattn_diagnostic *why);
-[[nodiscard]] vkattn_result judgeSelfTest(DeviceContext &context, vkattn_kernel kernel, const void *mapped, vkattn_verdict &verdict,
+[[nodiscard]] vkattn_result querySelfTest(const DeviceContext &context, const Kernel &kernel, vkattn_self_test &out, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result fillSelfTest(const DeviceContext &context, const Kernel &kernel, void *mapped, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result recordSelfTest(DeviceContext &context, const Kernel &kernel, const SelfTestTarget &target, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result judgeSelfTest(DeviceContext &context, const Kernel &kernel, const void *mapped, vkattn_verdict &verdict,
                                           vkattn_diagnostic *why);
 
 } // namespace vkattn

@@ -1,7 +1,7 @@
 #include "core/vulkan/undeclared.hpp"
 
-#include "core/device/device_table.hpp"
-#include "core/plan/plan.hpp"
+#include "core/device/read_caps.hpp"
+#include "core/plan/kernel.hpp"
 
 #include <algorithm>
 #include <cstring>

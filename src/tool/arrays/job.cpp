@@ -211,16 +211,16 @@ void describeOptions(Job &job, const Extents &pairs, const Assumptions &assumed)
         default:
             break;
         }
-        if (input.role() >= VKATTN_KEY_LENGTHS) problem.presentRoles |= 1u << input.role();
+        if (input.role() >= VKATTN_KEY_LENGTHS) problem.presentRoles |= VKATTN_PRESENT(input.role());
     }
     const auto assumes = [&](vkattn_role role) { return (assumed.roles >> role & 1) != 0; };
     // Masks and biases broadcast over batch entries and heads, as most do.
     if (assumes(VKATTN_MASK)) problem.mask = packed(VKATTN_BOOL8, 1, 1, pairs[2], pairs[3]);
     if (assumes(VKATTN_BIAS)) problem.bias = packed(assumed.dtype, 1, 1, pairs[2], pairs[3]);
     if (assumes(VKATTN_BIT_MASK)) problem.bitMask = packed(VKATTN_BITS32, 1, 1, pairs[2], wordsOf(pairs[3]));
-    constexpr uint32_t smallArrays = (1u << VKATTN_WORKSPACE) - (1u << VKATTN_KEY_LENGTHS);
-    problem.presentRoles |= assumed.roles & smallArrays;
-    if (assumed.sequences > 0) problem.presentRoles |= 1u << VKATTN_CU_SEQ_Q | 1u << VKATTN_CU_SEQ_K;
+    for (const OperandName &name : operandNames)
+        if (name.role >= VKATTN_KEY_LENGTHS && assumes(name.role)) problem.presentRoles |= VKATTN_PRESENT(name.role);
+    if (assumed.sequences > 0) problem.presentRoles |= VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
 }
 
 Job describe(const RunArguments &arguments, const Assumptions &assumed) {

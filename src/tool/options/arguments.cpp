@@ -30,17 +30,20 @@ struct RawRun {
 // The words of `explain --with`, and the roles that each stands for.
 struct Presence {
     const char *word;
-    uint32_t roles;
+    uint64_t roles;
 };
-constexpr Presence presences[] = {{"mask", 1u << VKATTN_MASK},
-                                  {"bitmask", 1u << VKATTN_BIT_MASK},
-                                  {"bias", 1u << VKATTN_BIAS},
-                                  {"alibi", 1u << VKATTN_ALIBI_SLOPES},
-                                  {"sinks", 1u << VKATTN_SINKS},
-                                  {"lengths", 1u << VKATTN_KEY_LENGTHS},
-                                  {"documents", 1u << VKATTN_DOC_IDS_Q | 1u << VKATTN_DOC_IDS_K},
-                                  {"lse", 1u << VKATTN_LSE},
-                                  {"weights", 1u << VKATTN_WEIGHTS}};
+constexpr uint64_t bitOf(vkattn_role role) {
+    return uint64_t{1} << role;
+}
+constexpr Presence presences[] = {{"mask", bitOf(VKATTN_MASK)},
+                                  {"bitmask", bitOf(VKATTN_BIT_MASK)},
+                                  {"bias", bitOf(VKATTN_BIAS)},
+                                  {"alibi", bitOf(VKATTN_ALIBI_SLOPES)},
+                                  {"sinks", bitOf(VKATTN_SINKS)},
+                                  {"lengths", bitOf(VKATTN_KEY_LENGTHS)},
+                                  {"documents", bitOf(VKATTN_DOC_IDS_Q) | bitOf(VKATTN_DOC_IDS_K)},
+                                  {"lse", bitOf(VKATTN_LSE)},
+                                  {"weights", bitOf(VKATTN_WEIGHTS)}};
 
 float parseFloat(const std::string &option, const std::string &text, bool allowNegative) {
     const std::string expected = allowNegative ? "a finite number" : "a finite number of 0 or more (0 = none)";
@@ -128,7 +131,7 @@ void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
     if (app.count("--verdicts") > 0) run.verdicts = raw.verdicts;
     if (run.tuning && !run.findTuning)
         throw Failure("--tuning names a file and --no-tuning wants the built-in tiles: give one of the two and not both");
-    if (app.count("--kernel") > 0) run.kernel = static_cast<vkattn_kernel>(parseWord("--kernel", raw.kernel, kernelNames));
+    if (app.count("--kernel") > 0) run.kernel = parseKernel("--kernel", raw.kernel);
     const std::span<const char *const> floats = std::span(dtypeNames).first(VKATTN_BF16 + 1);
     if (app.count("--round-to") > 0) // f32 is what arrays are without it
         run.roundTo = static_cast<vkattn_dtype>(VKATTN_F16 + parseWord("--round-to", raw.roundTo, floats.subspan(VKATTN_F16)));
@@ -204,7 +207,7 @@ void interpretExplain(const CLI::App &app, const RawRun &raw, ExplainArguments &
 }
 
 void addExplainOptions(CLI::App &app, RawRun &raw) {
-    const auto value = [&](const char *name, std::string &target, const char *type, const char *text) {
+    const auto value = [&](const char *name, std::string &target, const char *type, const std::string &text) {
         app.add_option(name, target, text)->type_name(type);
     };
     value("--shape-q", raw.shapes[0], "B,H,N,D", "Shape of the queries, in place of --q; 2 to 4 numbers");
@@ -227,7 +230,7 @@ void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run, bool arraysReq
     const auto file = [&](vkattn_role role, const char *text) {
         return app.add_option(operandName(role).option, run.files[role], text)->type_name("FILE");
     };
-    const auto value = [&](const char *name, std::string &target, const char *type, const char *text) {
+    const auto value = [&](const char *name, std::string &target, const char *type, const std::string &text) {
         return app.add_option(name, target, text)->type_name(type);
     };
     file(VKATTN_Q, "Queries: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")
@@ -263,7 +266,7 @@ void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run, bool arraysReq
         "Bitwise the same result whatever the batch size, on one device and kernel");
     value("--device", raw.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
     value("--kernel", raw.kernel, "NAME",
-          "auto (default), staged, flash, decode, flash_coopmat or flash_coopmat2: which Vulkan kernel computes");
+          kernelList("auto (default)") + ": which Vulkan kernel computes");
     value("--slices", raw.slices, "N", "Submit the work to the device in N nearly equal pieces, so that none runs for long; default 1");
     value("--tuning", raw.tuning, "FILE", "Tiles that `vkattn tune` has measured; default: its file for this device, where there is one");
     app.add_flag_callback(

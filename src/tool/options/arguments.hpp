@@ -43,7 +43,7 @@ struct RunArguments {
 struct Assumptions {
     std::vector<uint32_t> shapes[3]; // of q, k and v, 2 to 4 dimensions; all empty where files are given
     vkattn_dtype dtype = VKATTN_F32; // of these, and of what `roles` names
-    uint32_t roles = 0;              // 1 << role: takes part, in its full shape or as the plainest broadcast (job.cpp)
+    uint64_t roles = 0;              // 1 << role: takes part, in its full shape or as the plainest broadcast (job.cpp)
     uint32_t sequences = 0, maxSeqQ = 0, maxSeqK = 0;
 };
 

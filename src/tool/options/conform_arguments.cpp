@@ -26,7 +26,7 @@ std::vector<vkattn_kernel> parseKernels(const std::string &text) {
     std::vector<vkattn_kernel> kernels;
     for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
         end = text.find(',', begin);
-        const auto kernel = static_cast<vkattn_kernel>(parseWord("--kernel", text.substr(begin, end - begin), kernelNames));
+        const auto kernel = parseKernel("--kernel", text.substr(begin, end - begin));
         if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end()) kernels.push_back(kernel);
     }
     return kernels;
@@ -67,7 +67,7 @@ void ConformParser::addOptions(CLI::App &app) {
     const auto file = [&](const char *name, std::string &target, const char *text) {
         app.add_option(name, target, text)->type_name("FILE");
     };
-    const auto value = [&](const char *name, std::string &target, const char *type, const char *text) {
+    const auto value = [&](const char *name, std::string &target, const char *type, const std::string &text) {
         app.add_option(name, target, text)->type_name(type);
     };
     app.add_option("--device", typed_.devices, "A device that `vkattn info` lists; give it again for more; default: all of them")
@@ -77,7 +77,7 @@ void ConformParser::addOptions(CLI::App &app) {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app.add_flag("--skip-cpu", typed_.skipCpu, "Leave out devices of type CPU, which are drivers in software");
     value("--kernel", kernels_, "LIST",
-          "Only these: auto, staged, flash, decode, flash_coopmat, flash_coopmat2; default: all that there are");
+          "Only these: " + kernelList("auto") + "; default: all that there are");
     app.add_flag("--quick", typed_.quick, "Fewer checks: about a minute on a software driver, where the default takes about ten");
     value("--soak", soak_, "MINUTES", "Fresh random checks for so long, on each device");
     value("--seed", seed_, "N", "Of all random data; default: another one each time, which is printed");

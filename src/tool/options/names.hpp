@@ -43,10 +43,6 @@ inline constexpr std::array<OperandName, 16> operandNames = {{
     return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;
 }
 
-// By vkattn_kernel: what --kernel takes, and what the library calls them.
-inline constexpr std::array<const char *, VKATTN_KERNEL_COUNT> kernelNames = {"auto",   "staged",        "flash",
-                                                                              "decode", "flash_coopmat", "flash_coopmat2"};
-
 // By vkattn_dtype.
 inline constexpr std::array<const char *, 5> dtypeNames = {"f32", "f16", "bf16", "bool8", "bits32"};
 

@@ -3,6 +3,7 @@
 #include "program/failure.hpp"
 
 #include <CLI/CLI.hpp>
+#include <vkattn/vkattn.hpp>
 
 namespace vkattn::tool {
 using namespace program;
@@ -23,6 +24,20 @@ size_t parseWord(const std::string &option, const std::string &text, std::span<c
         expected += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + std::string(words[i]);
     }
     badValue(option, expected, text);
+}
+
+vkattn_kernel parseKernel(const std::string &option, const std::string &text) {
+    std::vector<vkattn_kernel> kernels = {VKATTN_KERNEL_AUTO};
+    for (const vkattn_kernel kernel : KernelList()) kernels.push_back(kernel);
+    std::vector<const char *> names;
+    for (const vkattn_kernel kernel : kernels) names.push_back(vkattnKernelName(kernel));
+    return kernels[parseWord(option, text, names)];
+}
+
+std::string kernelList(const char *first) {
+    std::string list = first;
+    for (const vkattn_kernel kernel : KernelList()) list += std::string(", ") + vkattnKernelName(kernel);
+    return list;
 }
 
 void badValue(const std::string &option, const std::string &expected, const std::string &value) {

@@ -1,6 +1,8 @@
 // Reading the values of options, shared by all commands. Functions that return nothing sensible throw Failure.
 #pragma once
 
+#include <vkattn/problem.h>
+
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +27,8 @@ template <class Integer> bool parseInteger(std::string_view text, Integer &value
 
 // The index of a word among those allowed.
 [[nodiscard]] size_t parseWord(const std::string &option, const std::string &text, std::span<const char *const> words);
+[[nodiscard]] vkattn_kernel parseKernel(const std::string &option, const std::string &text);
+[[nodiscard]] std::string kernelList(const char *first); // "auto, staged, ..." with `first` in place of "auto"
 
 [[noreturn]] void badValue(const std::string &option, const std::string &expected, const std::string &value);
 

@@ -2,6 +2,8 @@
 
 #include "tool/options/names.hpp"
 
+#include <vkattn/vkattn.h>
+
 #include <sstream>
 
 namespace vkattn::tool {
@@ -11,8 +13,8 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     Json json = Json::object();
     const bool causal = (problem.flags & VKATTN_CAUSAL) != 0, window = (problem.flags & VKATTN_WINDOW) != 0;
     const char *alignment = (problem.flags & VKATTN_ALIGN_TOP_LEFT) != 0 ? "top-left" : "bottom-right";
-    const auto present = [&](vkattn_role role) { return (problem.presentRoles >> role & 1) != 0; };
-    if (arguments.kernel != VKATTN_KERNEL_AUTO) json["kernel"] = kernelNames[arguments.kernel];
+    const auto present = [&](vkattn_role role) { return (problem.presentRoles & VKATTN_PRESENT(role)) != 0; };
+    if (arguments.kernel != VKATTN_KERNEL_AUTO) json["kernel"] = vkattnKernelName(arguments.kernel);
     if (arguments.slices > 1) json["slices"] = arguments.slices;
     if (arguments.roundTo) json["roundTo"] = dtypeNames[*arguments.roundTo];
     if (arguments.outDtype) json["outDtype"] = dtypeNames[*arguments.outDtype];

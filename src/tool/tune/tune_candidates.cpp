@@ -83,7 +83,7 @@ double distance(const vkattn_caps &caps, const TuneCase &of, const TuneTile &til
 } // namespace
 
 std::string TuneCase::text() const {
-    return std::string(kernelNames[kernel]) + ", dims " + std::to_string(minDim) + " to " + std::to_string(maxDim);
+    return std::string(vkattnKernelName(kernel)) + ", dims " + std::to_string(minDim) + " to " + std::to_string(maxDim);
 }
 
 std::string TuneTile::text() const {
@@ -101,12 +101,12 @@ std::string TuneTile::text() const {
 
 std::string rateText(const TuneCase &of, double gflops) {
     const auto mflops = static_cast<uint64_t>(std::clamp(std::round(gflops * 1000), 1.0, 2e9));
-    return std::string("rate ") + kernelNames[of.kernel] + " minDim=" + std::to_string(of.minDim) + " maxDim=" + std::to_string(of.maxDim) +
+    return std::string("rate ") + vkattnKernelName(of.kernel) + " minDim=" + std::to_string(of.minDim) + " maxDim=" + std::to_string(of.maxDim) +
            " mflops=" + std::to_string(mflops);
 }
 
 std::string rowText(const TuneCase &of, const TuneTile &tile) {
-    return std::string(kernelNames[of.kernel]) + " minDim=" + std::to_string(of.minDim) + " maxDim=" + std::to_string(of.maxDim) + " " +
+    return std::string(vkattnKernelName(of.kernel)) + " minDim=" + std::to_string(of.minDim) + " maxDim=" + std::to_string(of.maxDim) + " " +
            tile.text();
 }
 

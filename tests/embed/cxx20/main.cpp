@@ -24,7 +24,7 @@ int run(gpu &own, vkattn::Context &attention) {
                                              vkattn::packed(VKATTN_F16, 1, heads, tokens, dim),           // V
                                              vkattn::packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim));
     problem.lse = vkattn::packed(VKATTN_F32, 1, heads, tokens, 1);
-    problem.presentRoles = 1u << VKATTN_KEY_LENGTHS;
+    problem.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
 
     constexpr std::array roles{VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT, VKATTN_LSE, VKATTN_KEY_LENGTHS};
     std::array<vkattn_binding, roles.size() + 1> bindings{};

@@ -33,7 +33,7 @@ class Attention {
     }
 
     // Adds the problem to the frame. `roles`: where in the engine's memory each operand lies.
-    void dispatch(const vkattn_problem &problem, const rhi::Range (&roles)[VKATTN_ROLE_COUNT]) {
+    void dispatch(const vkattn_problem &problem, const rhi::Range (&roles)[VKATTN_ROLE_LIMIT]) {
         for (const vkattn_dispatch &d : dispatchesOf(problem)) {
             rhi::Dispatch own;
             own.pipeline = pipelineOf(d);
@@ -138,7 +138,7 @@ std::vector<Case> cases() {
     add("bf16, odd rows, decode", VKATTN_BF16, 6, 3, 1, 65, 7, VKATTN_KERNEL_DECODE);
     for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH}) {
         Case &ragged = add(kernel == VKATTN_KERNEL_STAGED ? "ragged, staged" : "ragged, flash", VKATTN_F32, 2, 2, 40, 60, 16, kernel);
-        ragged.problem.presentRoles = 1u << VKATTN_CU_SEQ_Q | 1u << VKATTN_CU_SEQ_K;
+        ragged.problem.presentRoles = VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
         ragged.problem.sequences = 3;
         ragged.problem.flags = VKATTN_CAUSAL;
         ragged.cuQ = {0, 17, 17, 40};
@@ -152,10 +152,10 @@ constexpr uint64_t gap = 64; // between two operands: nobody's
 
 void run(rhi::Device &device, Attention &attention, const Case &c, const std::string &name) {
     device.reset();
-    rhi::Range roles[VKATTN_ROLE_COUNT], gaps[VKATTN_ROLE_COUNT];
+    rhi::Range roles[VKATTN_ROLE_LIMIT], gaps[VKATTN_ROLE_LIMIT];
     std::vector<vkattn_operand_memory> memory;
     Numbers numbers;
-    for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+    for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
         const auto role = static_cast<vkattn_role>(n);
         const uint64_t bytes = role == VKATTN_WORKSPACE ? attention.workspaceBytes(c.problem) : vkattnOperandBytes(&c.problem, role);
         if (!bytes) continue;
@@ -179,7 +179,7 @@ void run(rhi::Device &device, Attention &attention, const Case &c, const std::st
     check(r == VKATTN_OK, name + ": " + why.message);
     check(attention.forgetBarriers || report.passed,
           name + " is wrong: error " + std::to_string(report.worstError) + ", allowed " + std::to_string(report.worstBound));
-    for (uint32_t n = 0; n < VKATTN_ROLE_COUNT; ++n) {
+    for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
         const unsigned char *after = device.data(gaps[n]);
         check(std::all_of(after, after + gaps[n].bytes, [](unsigned char b) { return b == untouched; }), name + " wrote behind an operand");
     }

@@ -1,0 +1,69 @@
+// Where K and V come from. No other shader reads their elements: a type, a scale, a page table or a rotation has its lines here.
+// Keys count from the first of the batch entry; keys past the last one that may be read repeat that one.
+//
+// Included after operands.glsl and sequence.glsl. Dims: `exactDims` tells that no dim past the end is asked for; else such dims are 0 in K
+// and V, because 0 * garbage could be NaN.
+#include "lib/element.glsl"
+
+layout(constant_id = constantKvFormat) const uint kvFormat = 0; // interop.h
+const uint kType = kvFormat & 15u, vType = kvFormat >> formatVType & 15u, dimOrder = kvFormat >> formatDimOrder & 3u;
+
+struct KeyValueRow {
+    uint at; // element of dim 0
+};
+
+uint kAt, vAt; // of key 0 of the batch entry
+
+#ifndef VKATTN_STAGE_VALUES
+void beginKeys(uint kvHead) { kAt = kBase + batch * kBatch + kvHead * kHead + (seq.keyStart - keyFirst) * kToken; }
+KeyValueRow keyRow(int key) { return KeyValueRow(kAt + uint(min(key, keyLast)) * kToken); }
+float keyElement(KeyValueRow row, uint dim) {
+    if (!exactDims && dim >= headDim) return 0.0;
+    return LOAD_ELEMENT(k, kType, row.at + dim * kDim);
+}
+#endif
+
+#ifndef VKATTN_STAGE_SCORES
+void beginValues(uint kvHead) { vAt = vBase + batch * vBatch + kvHead * vHead + (seq.keyStart - keyFirst) * vToken; }
+KeyValueRow valueRow(int key) { return KeyValueRow(vAt + uint(min(key, keyLast)) * vToken); }
+float valueElement(KeyValueRow row, uint dim) {
+    if (!exactDims && dim >= valueDim) return 0.0;
+    return LOAD_ELEMENT(v, vType, row.at + dim * vDim);
+}
+#endif
+
+// Two neighbours from an even dim on, where they fill a word.
+const bool keysInWords = kType != elementF32 && dimOrder == dimsInWords && exactDims;
+const bool valuesInWords = vType != elementF32 && dimOrder == dimsInWords && exactDims;
+vec2 halfWidthPair(uint type, uint word) { return vec2(halfWidthToFloat(type, word & 0xffffu), halfWidthToFloat(type, word >> 16)); }
+#define KEY_PAIR(row, dim) halfWidthPair(kType, k[((row).at + (dim)) >> 1])
+#define VALUE_PAIR(row, dim) halfWidthPair(vType, v[((row).at + (dim)) >> 1])
+
+// `count` neighbours from `dim` on into an array. Two 16-bit elements come with one load; where the run may begin in the middle of a word,
+// one word more is loaded, and never one that holds nothing of the run.
+#define LOAD_RUN(out, words, type, row, dim, count, element)                                                                               \
+    if ((type) == elementF32 || dimOrder == dimsApart || !exactDims || (count) < 4u) {                                                     \
+        [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_) out[e_] = element(row, (dim) + e_);                                              \
+    } else if (dimOrder == dimsInWords) {                                                                                                  \
+        uint word_[((count) + 1u) / 2u];                                                                                                   \
+        [[unroll]] for (uint e_ = 0u; e_ < (count) / 2u; ++e_) word_[e_] = words[((row).at + (dim) >> 1) + e_];                            \
+        [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_)                                                                                  \
+            out[e_] = halfWidthToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] & 0xffffu : word_[e_ / 2u] >> 16);                           \
+    } else {                                                                                                                               \
+        const uint first_ = (row).at + (dim), odd_ = first_ & 1u;                                                                          \
+        uint word_[(count) / 2u + 1u];                                                                                                     \
+        [[unroll]] for (uint e_ = 0u; e_ <= (count) / 2u; ++e_) word_[e_] = words[min((first_ >> 1) + e_, (first_ + (count)-1u) >> 1)];    \
+        [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_)                                                                                  \
+            out[e_] = halfWidthToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] >> (odd_ << 4) & 0xffffu                                     \
+                                             : odd_ != 0u    ? word_[e_ / 2u + 1u] & 0xffffu                                               \
+                                                             : word_[e_ / 2u] >> 16);                                                      \
+    }
+#define KEY_RUN(out, row, dim, count) LOAD_RUN(out, k, kType, row, dim, count, keyElement)
+#define VALUE_RUN(out, row, dim, count) LOAD_RUN(out, v, vType, row, dim, count, valueElement)
+
+// Bits of eight 16-bit inputs of a matrix, from an even dim on; 0 past the end. `wholeWords`: two neighbours fill a word.
+#ifdef VKATTN_COOPMAT
+uvec4 keyEight(KeyValueRow row, uint dim) { return EIGHT_BITS(k, row.at, dim, kDim, headDim); }
+uvec4 valueEight(KeyValueRow row, uint dim) { return EIGHT_BITS(v, row.at, dim, vDim, valueDim); }
+uint valueBits(KeyValueRow row, uint dim) { return ELEMENT_BITS(v, row.at + dim * vDim); }
+#endif

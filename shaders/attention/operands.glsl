@@ -1,0 +1,93 @@
+// The storage buffers of every stage. All are words: 16-bit elements, bytes and bits are picked out of them.
+layout(constant_id = constantElementTypes) const uint elementTypes = 0; // interop.h
+const uint qType = elementTypes & 15u, outType = elementTypes >> typesOut & 15u;
+
+#define VKATTN_READS(slot, Block, words) layout(set = 0, binding = slot, std430) readonly buffer Block { uint words[]; };
+#define VKATTN_WRITES(slot, Block, words) layout(set = 0, binding = slot, std430) writeonly buffer Block { uint words[]; };
+#define VKATTN_CHANGES(slot, Block, words) layout(set = 0, binding = slot, std430) buffer Block { uint words[]; };
+
+#if defined(VKATTN_STAGE_FLASH)
+VKATTN_READS(slotQ, Q, q)
+VKATTN_READS(slotK, K, k)
+VKATTN_READS(slotV, V, v)
+VKATTN_CHANGES(slotOut, Out, outWords) // the output, or the partial results in the workspace
+// Extents and strides along dims: packed in the push constants, or among the options. beginTile() sets them.
+uint headDim, valueDim, qDim, kDim, vDim, oDim;
+#ifdef VKATTN_OPTIONS
+layout(set = 0, binding = slotOptions, std430) readonly buffer Options { FlashOptions options; };
+VKATTN_READS(slotLengths, Lengths, lengths)
+VKATTN_WRITES(slotLse, Lse, lse)
+VKATTN_READS(slotBias, Bias, bias)
+VKATTN_READS(slotMask, Mask, mask)
+VKATTN_READS(slotIdsQ, IdsQ, idsQ)
+VKATTN_READS(slotIdsK, IdsK, idsK)
+VKATTN_READS(slotSinks, Sinks, sinks)
+VKATTN_READS(slotSlopes, Slopes, slopes)
+#endif
+
+#elif defined(VKATTN_STAGE_COMBINE)
+VKATTN_READS(slotPartials, Partials, partials)
+VKATTN_CHANGES(slotOut, Out, outWords)
+VKATTN_READS(slotLengths, Lengths, lengths)
+VKATTN_WRITES(slotLse, Lse, lse)
+VKATTN_READS(slotSinks, Sinks, sinks)
+
+#elif defined(VKATTN_STAGE_OPTIONS)
+layout(set = 0, binding = slotWorkspace, std430) writeonly buffer Options { FlashOptions options; };
+
+#elif defined(VKATTN_STAGE_SEQUENCES)
+VKATTN_WRITES(slotWorkspace, Table, table)
+VKATTN_READS(slotFirst, CuQ, cuQ)
+VKATTN_READS(slotSecond, CuK, cuK)
+
+#elif defined(VKATTN_STAGE_SINKS)
+VKATTN_WRITES(slotWorkspace, Workspace, workspace)
+VKATTN_READS(slotFirst, Sinks, sinks)
+
+#else // stages of the staged kernel that ask where sequences lie
+VKATTN_READS(slotStagedLengths, Lengths, lengths)
+#if defined(VKATTN_STAGE_SCORES)
+VKATTN_WRITES(slotWorkspace, Workspace, workspace)
+VKATTN_READS(slotFirst, Q, q)
+VKATTN_READS(slotSecond, K, k)
+#define VKATTN_SOFTCAP
+#elif defined(VKATTN_STAGE_PAIRS)
+VKATTN_CHANGES(slotWorkspace, Workspace, workspace)
+VKATTN_READS(slotFirst, First, first)
+VKATTN_READS(slotSecond, Second, second)
+#elif defined(VKATTN_STAGE_SOFTMAX)
+VKATTN_CHANGES(slotWorkspace, Workspace, workspace)
+VKATTN_WRITES(slotFirst, Lse, lse)
+VKATTN_CHANGES(slotSecond, Weights, weights)
+#elif defined(VKATTN_STAGE_VALUES)
+VKATTN_CHANGES(slotWorkspace, Workspace, workspace)
+VKATTN_READS(slotFirst, V, v)
+VKATTN_CHANGES(slotSecond, Out, outWords)
+#endif
+#endif
+
+// The operands of pair terms, as attention/pair.glsl names them. A dispatch of staged/pairs.comp has one term, and so no more than two.
+#if defined(VKATTN_STAGE_PAIRS)
+#define VKATTN_PAIR_OPERANDS
+const uint biasType = elementTypes >> typesBias & 15u;
+#define bias first
+#define mask first
+#define idsQ first
+#define idsK second
+#define slopes first
+#define biasLayout firstLayout
+#define maskLayout firstLayout
+#define idsQLayout firstLayout
+#define idsKLayout secondLayout
+#define slopesLayout firstLayout
+#elif defined(VKATTN_OPTIONS)
+#define VKATTN_PAIR_OPERANDS
+#define VKATTN_SOFTCAP
+#define biasLayout options.bias
+#define maskLayout options.mask
+#define idsQLayout options.idsQ
+#define idsKLayout options.idsK
+#define slopesLayout options.slopes
+#define biasType options.biasType
+#define softcap options.softcap
+#endif

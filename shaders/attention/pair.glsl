@@ -1,0 +1,118 @@
+// What a query row and a key are to each other: whether the row sees the key, and what becomes of their score. No other shader knows masks,
+// bias, ALiBi, documents and softcap. A new term is a bit of pairTerms (interop.h) and its lines here.
+//
+// Included after operands.glsl, sequence.glsl and reach.glsl.
+#include "lib/element.glsl"
+#include "lib/math.glsl"
+
+// Bits of interop.h. staged/scores.comp has softcap alone, staged/pairs.comp the one term of the dispatch, others all terms.
+layout(constant_id = constantPairTerms) const uint pairTerms = 0;
+const bool anyPairHidden = (pairTerms & termsThatHide) != 0u; // otherwise than by position: then no step of keys is free of tests
+const bool anyScoreChanged = (pairTerms & ~termsThatOnlyHide) != 0u;
+
+// A query row of the batch entry at hand, and what the row knows of its keys.
+struct Row {
+    uint head, query; // of the chunk
+    int begin, end;   // the keys that the row sees by position
+    int position;     // the key at distance 0
+    uint document;
+    float slope;
+};
+
+Row rowOf(uint head, uint query) {
+    Row row = Row(head, query, keyBegin(query), keyEnd(query), alignedPosition(query), 0u, 0.0);
+#ifdef VKATTN_PAIR_OPERANDS
+    if ((pairTerms & termDocuments) != 0u) row.document = idsQ[idsQLayout.base + batch * idsQLayout.batch + seq.queryStart + query];
+    if ((pairTerms & termAlibi) != 0u) row.slope = uintBitsToFloat(slopes[slopesLayout.base + head]);
+#endif
+    return row;
+}
+
+// What scores need of a row, as words in shared memory.
+struct RowFacts {
+    uvec4 pieces[rowFactPieces];
+};
+RowFacts packRow(Row row) {
+    RowFacts facts;
+    facts.pieces[0] = uvec4(row.head, row.query, floatBitsToUint(row.slope), uint(row.position));
+    return facts;
+}
+Row unpackRow(RowFacts facts) {
+    const uvec4 first = facts.pieces[0];
+    return Row(first.x, first.y, 0, 0, int(first.w), 0u, uintBitsToFloat(first.z));
+}
+
+#ifdef VKATTN_PAIR_OPERANDS
+uint pairAt(PairLayout at, Row row) { return at.base + batch * at.batch + row.head * at.head + row.query * at.query; }
+#endif
+
+// What the bias adds to the score of a pair. Keys past the last one repeat that.
+float pairBias(Row row, int key) {
+    float added = 0.0;
+#ifdef VKATTN_PAIR_OPERANDS
+    const uint held = uint(min(key, keyLast)) - keyFirst; // counted as the bindings do
+    if ((pairTerms & termBias) != 0u) added = LOAD_ELEMENT(bias, biasType, pairAt(biasLayout, row) + held * biasLayout.key);
+#endif
+    return added;
+}
+
+// Whether terms other than position leave the pair visible; `added`: its bias. Without branches around the loads: one took 48 registers
+// more on RDNA3 and spilled on Adreno 750.
+bool termsShow(Row row, int key, inout float added) {
+    bool seen = true;
+#ifdef VKATTN_PAIR_OPERANDS
+    const uint held = uint(min(key, keyLast)) - keyFirst;
+    if ((pairTerms & termMask) != 0u) {
+        const uint at = pairAt(maskLayout, row) + held * maskLayout.key;
+        seen = seen && (mask[at >> 2] >> ((at & 3u) << 3) & 0xffu) != 0u;
+    }
+    if ((pairTerms & termBitMask) != 0u) {
+        const uint bit = held + (keyFirst & 31u); // the first word that is bound may begin with keys of the chunk before
+        seen = seen && (mask[pairAt(maskLayout, row) + (bit >> 5) * maskLayout.key] >> (bit & 31u) & 1u) != 0u;
+    }
+    if ((pairTerms & termDocuments) != 0u)
+        seen = seen && idsK[idsKLayout.base + batch * idsKLayout.batch + seq.keyStart + held] == row.document;
+    if ((pairTerms & termBias) != 0u) {
+        added = pairBias(row, key);
+        seen = seen && floatBitsToUint(added) != minusInfinityBits;
+    }
+#endif
+    return seen;
+}
+bool pairVisible(Row row, int key, inout float added) {
+    const bool reached = key >= row.begin && key < row.end;
+    const bool shown = termsShow(row, key, added);
+    return reached && shown;
+}
+
+// A scaled score with everything that terms make of it. `added`: the pair's bias.
+float withTerms(Row row, int key, float score, float added) {
+#ifdef VKATTN_SOFTCAP
+    if ((pairTerms & termSoftcap) != 0u) score = softcap * stableTanh(score / softcap);
+#endif
+    if ((pairTerms & termBias) != 0u) score += added;
+    if ((pairTerms & termAlibi) != 0u) {
+        const float distance = abs(float(key - row.position));
+#ifdef VKATTN_STAGE_PAIRS
+        score = fma(-row.slope, distance, score); // the reference rounds once, whatever drivers contract
+#else
+        score -= row.slope * distance;
+#endif
+    }
+    return score;
+}
+#ifndef VKATTN_STAGE_PAIRS
+float pairScore(Row row, int key, float dot, float added) { return withTerms(row, key, scale * dot, added); }
+#endif
+
+// Whether an operand alone makes the score NaN, by integer tests: the staged kernel rests no rule on how a driver computes with NaN.
+bool termsUndefined(Row row, int key, float added) {
+    bool undefined = false;
+    if ((pairTerms & termBias) != 0u) undefined = isNanBits(floatBitsToUint(added));
+    if ((pairTerms & termAlibi) != 0u) {
+        const uint slopeBits = floatBitsToUint(row.slope);
+        // An infinite slope times a distance of 0 is NaN, as the formula has it.
+        undefined = undefined || isNanBits(slopeBits) || (!isFiniteBits(slopeBits) && key == row.position);
+    }
+    return undefined;
+}

@@ -1,0 +1,42 @@
+// The shader modules: shaders/modules.txt, as CMake writes it down for C++ (cmake/VkattnModules.cmake).
+#pragma once
+
+#include <cstdint>
+
+namespace vkattn {
+
+// Storage buffers of a module's descriptor set. Vulkan 1.0 guarantees the first number; sets of the second exist only where the device has
+// as many.
+constexpr uint32_t plainSlots = 4, fullSlots = 13;
+
+enum class Subgroups : uint32_t {
+    none,
+    shuffle, // lanes shuffle among neighbours
+    lanes    // each subgroup has a part of the tile
+};
+
+enum class Module : uint32_t {
+#define VKATTN_MODULE(identifier, name, slots, subgroups, main) identifier,
+#include "vkattn_modules.inc"
+#undef VKATTN_MODULE
+};
+
+struct ModuleInfo {
+    const char *name;
+    uint32_t slots;
+    Subgroups subgroups;
+    bool main; // computes the scores
+};
+
+inline constexpr ModuleInfo moduleTable[] = {
+#define VKATTN_MODULE(identifier, name, slots, subgroups, main) {name, slots, Subgroups::subgroups, main},
+#include "vkattn_modules.inc"
+#undef VKATTN_MODULE
+};
+constexpr uint32_t moduleCount = sizeof moduleTable / sizeof moduleTable[0];
+
+[[nodiscard]] constexpr const ModuleInfo &infoOf(Module module) {
+    return moduleTable[static_cast<uint32_t>(module)];
+}
+
+} // namespace vkattn

@@ -1,0 +1,90 @@
+// What is known of every operand: one row a role. A new operand is a row here, an enumerator in problem.h, and a binding of the kernels
+// that take it.
+#pragma once
+
+#include "vkattn/problem.h"
+
+namespace vkattn {
+
+// Along which extents of the problem an operand lies, and with it which part of the operand a piece of the problem needs.
+enum class Span : uint32_t {
+    rows,          // tensor [batch, heads, queries, dim]
+    keys,          // tensor [batch, kvHeads, keys, dim]
+    pairs,         // tensor [batch, heads, queries, keys]
+    pairBits,      // the same with 32 keys in a word
+    wholePairs,    // the same, of which a piece needs all keys
+    batchArray,    // an element for each batch entry
+    headArray,     // an element for each query head
+    queryArray,    // an element for each query of each batch entry
+    keyArray,      // an element for each key of each batch entry
+    sequenceArray, // an element for each sequence and one more, read before the first piece
+};
+[[nodiscard]] constexpr bool isArray(Span span) {
+    return span >= Span::batchArray;
+}
+// An extent of 1 broadcasts; the innermost extent may be 0.
+[[nodiscard]] constexpr bool overPairs(Span span) {
+    return span == Span::pairs || span == Span::pairBits || span == Span::wholePairs;
+}
+// Whether fewer keys make a smaller piece of the operand.
+[[nodiscard]] constexpr bool followsKeys(Span span) {
+    return span == Span::keys || span == Span::pairs || span == Span::pairBits || span == Span::keyArray;
+}
+
+struct OperandRule {
+    vkattn_role role;
+    const char *name; // in messages
+    Span span;
+    bool output;
+    uint32_t dtypes;                        // bits 1 << vkattn_dtype; arrays: 0
+    vkattn_layout vkattn_problem::*layout;  // NULL: an array
+    bool required;
+};
+
+constexpr uint32_t floatTypes = 1u << VKATTN_F32 | 1u << VKATTN_F16 | 1u << VKATTN_BF16;
+inline constexpr OperandRule operandTable[] = {
+    {VKATTN_Q, "q", Span::rows, false, floatTypes, &vkattn_problem::q, true},
+    {VKATTN_K, "k", Span::keys, false, floatTypes, &vkattn_problem::k, true},
+    {VKATTN_V, "v", Span::keys, false, floatTypes, &vkattn_problem::v, true},
+    {VKATTN_OUT, "out", Span::rows, true, floatTypes, &vkattn_problem::out, true},
+    {VKATTN_LSE, "lse", Span::rows, true, 1u << VKATTN_F32, &vkattn_problem::lse, false},
+    {VKATTN_WEIGHTS, "weights", Span::wholePairs, true, floatTypes, &vkattn_problem::weights, false},
+    {VKATTN_BIAS, "bias", Span::pairs, false, floatTypes, &vkattn_problem::bias, false},
+    {VKATTN_MASK, "mask", Span::pairs, false, 1u << VKATTN_BOOL8, &vkattn_problem::mask, false},
+    {VKATTN_BIT_MASK, "bit mask", Span::pairBits, false, 1u << VKATTN_BITS32, &vkattn_problem::bitMask, false},
+    {VKATTN_KEY_LENGTHS, "key lengths", Span::batchArray, false, 0, nullptr, false},
+    {VKATTN_CU_SEQ_Q, "cu_seqlens of queries", Span::sequenceArray, false, 0, nullptr, false},
+    {VKATTN_CU_SEQ_K, "cu_seqlens of keys", Span::sequenceArray, false, 0, nullptr, false},
+    {VKATTN_DOC_IDS_Q, "document ids of queries", Span::queryArray, false, 0, nullptr, false},
+    {VKATTN_DOC_IDS_K, "document ids of keys", Span::keyArray, false, 0, nullptr, false},
+    {VKATTN_SINKS, "sinks", Span::headArray, false, 0, nullptr, false},
+    {VKATTN_ALIBI_SLOPES, "ALiBi slopes", Span::headArray, false, 0, nullptr, false},
+};
+
+// Tensors have the roles below firstArray, small arrays those from there to the workspace.
+constexpr uint32_t tensorRoles = 9, firstArray = 32;
+[[nodiscard]] constexpr bool isArray(vkattn_role role) {
+    return role >= firstArray && role < VKATTN_WORKSPACE;
+}
+[[nodiscard]] constexpr bool isTensor(vkattn_role role) {
+    return static_cast<uint32_t>(role) < tensorRoles;
+}
+
+// Every tensor of the table has a place in Problem::tensors, every array a bit of vkattn_problem::presentRoles.
+[[nodiscard]] constexpr bool rolesAreInPlace() {
+    for (const OperandRule &rule : operandTable)
+        if (isArray(rule.span) ? !isArray(rule.role) || rule.layout || rule.dtypes : !isTensor(rule.role) || !rule.layout || !rule.dtypes)
+            return false;
+    return true;
+}
+static_assert(rolesAreInPlace());
+
+// Bits of vkattn_problem::presentRoles that stand for an array.
+[[nodiscard]] constexpr uint32_t arrayBits() {
+    uint32_t bits = 0;
+    for (const OperandRule &rule : operandTable)
+        if (isArray(rule.span)) bits |= VKATTN_PRESENT(rule.role);
+    return bits;
+}
+
+} // namespace vkattn

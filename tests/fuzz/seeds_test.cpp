@@ -1,0 +1,84 @@
+// The seeds of every fuzz target, once each, by the project's own compiler: what fuzzing has found stays found in an ordinary build too. A
+// broken promise ends the process; the last seed that it names is the one.
+#include "support/extent.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <string>
+#include <vector>
+
+using namespace vkattn::test;
+
+// LLVMFuzzerTestOneInput of NAME_fuzz.cpp: CMakeLists.txt gives each a name of its own.
+extern "C" {
+int vkattnFuzzCache(const uint8_t *data, size_t size);
+int vkattnFuzzDevice(const uint8_t *data, size_t size);
+int vkattnFuzzNpy(const uint8_t *data, size_t size);
+int vkattnFuzzProblem(const uint8_t *data, size_t size);
+int vkattnFuzzReplay(const uint8_t *data, size_t size);
+int vkattnFuzzReport(const uint8_t *data, size_t size);
+int vkattnFuzzTuning(const uint8_t *data, size_t size);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
+}
+
+// libFuzzer's, which the targets' own mutators call. Seeds are not mutated.
+size_t LLVMFuzzerMutate(uint8_t *, size_t size, size_t) {
+    ADD_FAILURE() << "a seed was to be mutated";
+    return size;
+}
+
+namespace {
+
+std::vector<std::filesystem::path> seedsOf(const std::string &target) {
+    std::vector<std::filesystem::path> seeds;
+    for (const auto &entry : std::filesystem::directory_iterator(std::filesystem::path(VKATTN_FUZZ_SEEDS) / target))
+        seeds.push_back(entry.path());
+    std::sort(seeds.begin(), seeds.end());
+    EXPECT_FALSE(seeds.empty()) << target;
+    return seeds;
+}
+
+void replay(const std::vector<std::filesystem::path> &seeds, int (*target)(const uint8_t *, size_t)) {
+    for (const std::filesystem::path &path : seeds) {
+        std::printf("%s\n", path.c_str());
+        std::fflush(stdout);
+        std::ifstream file(path, std::ios::binary);
+        ASSERT_TRUE(file) << path;
+        const std::string text((std::istreambuf_iterator<char>(file)), {});
+        const std::vector<uint8_t> bytes(text.begin(), text.end()); // no spare byte behind its end
+        target(bytes.data(), bytes.size());
+    }
+}
+
+} // namespace
+
+TEST(FuzzSeeds, cache) {
+    replay(seedsOf("cache"), vkattnFuzzCache);
+}
+TEST(FuzzSeeds, npy) {
+    replay(seedsOf("npy"), vkattnFuzzNpy);
+}
+TEST(FuzzSeeds, problem) {
+    replay(seedsOf("problem"), vkattnFuzzProblem);
+}
+TEST(FuzzSeeds, replay) {
+    replay(seedsOf("replay"), vkattnFuzzReplay);
+}
+TEST(FuzzSeeds, report) {
+    replay(seedsOf("report"), vkattnFuzzReport);
+}
+TEST(FuzzSeeds, tuning) {
+    replay(seedsOf("tuning"), vkattnFuzzTuning);
+}
+// Most of the time goes into compiling pipelines: a part of the seeds, drawn.
+TEST(FuzzSeeds, device) {
+    std::vector<std::filesystem::path> seeds = seedsOf("device");
+    Random random = randomFor("device seeds");
+    std::shuffle(seeds.begin(), seeds.end(), random);
+    if (!fullExtent() && seeds.size() > 25) seeds.resize(25);
+    replay(seeds, vkattnFuzzDevice);
+}
