@@ -96,33 +96,33 @@ class KernelList {
     uint32_t count_;
 };
 
+// A device before there is a VkDevice. `apiVersion`: what the instance was created with.
+[[nodiscard]] inline vkattn_physical_device physicalDevice(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
+                                                           VkPhysicalDevice physicalDevice, uint32_t apiVersion) {
+    return {sizeof(vkattn_physical_device), apiVersion, instance, physicalDevice, getInstanceProcAddr};
+}
+
 // Before vkCreateDevice: `count` extensions to enable, into `names` where that is not empty (count then is at most its size, or the call
 // fails and count says how much room is needed). See vkattnDeviceExtensions.
-[[nodiscard]] inline vkattn_result deviceExtensions(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
-                                                    VkPhysicalDevice physicalDevice, uint32_t apiVersion, vkattn_need need, uint32_t &count,
+[[nodiscard]] inline vkattn_result deviceExtensions(const vkattn_physical_device &device, vkattn_need need, uint32_t &count,
                                                     span<const char *> names = {}, vkattn_diagnostic *why = nullptr) {
     count = static_cast<uint32_t>(names.size());
-    return vkattnDeviceExtensions(getInstanceProcAddr, instance, physicalDevice, apiVersion, need, &count,
-                                  names.empty() ? nullptr : names.data(), why);
+    return vkattnDeviceExtensions(&device, need, &count, names.empty() ? nullptr : names.data(), why);
 }
 
 // Before vkCreateDevice: sets the features that help in your chain. `room` lives as long as the chain. See vkattnPatchDeviceFeatures.
-[[nodiscard]] inline vkattn_result patchFeatures(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
-                                                 VkPhysicalDevice physicalDevice, uint32_t apiVersion, span<const char *const> extensions,
+[[nodiscard]] inline vkattn_result patchFeatures(const vkattn_physical_device &device, span<const char *const> extensions,
                                                  VkPhysicalDeviceFeatures2 &chain, vkattn_feature_storage &room,
                                                  vkattn_diagnostic *why = nullptr) {
-    return vkattnPatchDeviceFeatures(getInstanceProcAddr, instance, physicalDevice, apiVersion, extensions.data(),
-                                     static_cast<uint32_t>(extensions.size()), &chain, &room, why);
+    return vkattnPatchDeviceFeatures(&device, extensions.data(), static_cast<uint32_t>(extensions.size()), &chain, &room, why);
 }
 
 // What a context on such a device would plan with.
-[[nodiscard]] inline vkattn_result physicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
-                                                      VkPhysicalDevice physicalDevice, uint32_t apiVersion,
-                                                      span<const char *const> extensions, const VkPhysicalDeviceFeatures2 *features,
-                                                      vkattn_caps &out, vkattn_diagnostic *why = nullptr) {
+[[nodiscard]] inline vkattn_result physicalDeviceCaps(const vkattn_physical_device &device, span<const char *const> extensions,
+                                                      const VkPhysicalDeviceFeatures2 *features, vkattn_caps &out,
+                                                      vkattn_diagnostic *why = nullptr) {
     out.structSize = sizeof out;
-    return vkattnPhysicalDeviceCaps(getInstanceProcAddr, instance, physicalDevice, apiVersion, extensions.data(),
-                                    static_cast<uint32_t>(extensions.size()), features, &out, why);
+    return vkattnPhysicalDeviceCaps(&device, extensions.data(), static_cast<uint32_t>(extensions.size()), features, &out, why);
 }
 
 // The host of a context: the engine's handles, and how instance and device were created. `apiVersion` is the instance's
@@ -144,34 +144,40 @@ class KernelList {
     return h;
 }
 
-// How planning may be bent; zero is the default. The bytes are read during the call only.
-struct PlanOptions {
-    uint64_t maxWorkspaceBytes = 0; // 0: 64 MiB
-    span<const char> tuning{};      // a tuning file
-};
-
-// How much scratch memory describe() takes.
-[[nodiscard]] inline vkattn_result describeBytes(const vkattn_caps &caps, const vkattn_problem &problem, size_t &bytes,
-                                                 const PlanOptions &options = {}, vkattn_diagnostic *why = nullptr) {
-    const vkattn_dispatch *dispatches = nullptr;
-    uint32_t count = 0;
-    return vkattnDescribe(&caps, options.maxWorkspaceBytes, options.tuning.data(), options.tuning.size(), &problem, nullptr, &bytes,
-                          &dispatches, &count, why);
+// How plans that need no context are made. The tuning file's bytes are read during the call only.
+[[nodiscard]] inline vkattn_plan_options planOptions(uint64_t maxWorkspaceBytes, span<const char> tuning = {}) {
+    return {sizeof(vkattn_plan_options), 0, maxWorkspaceBytes, tuning.data(), tuning.size()};
 }
 
-// The problem's dispatches as plain data, in `scratch` (aligned to 8 bytes) and as long as that lives.
-[[nodiscard]] inline vkattn_result describe(const vkattn_caps &caps, const vkattn_problem &problem, span<std::byte> scratch,
-                                            span<const vkattn_dispatch> &out, const PlanOptions &options = {},
-                                            vkattn_diagnostic *why = nullptr) {
+// What the planner chooses, why, and what that costs. See vkattnExplain.
+[[nodiscard]] inline vkattn_result explain(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_explanation &out,
+                                           const vkattn_plan_options &options = planOptions(0), vkattn_diagnostic *why = nullptr) {
+    out.structSize = sizeof out;
+    return vkattnExplain(&caps, &options, &problem, &out, why);
+}
+
+// Why the planner does not take this kernel. See vkattnExplainKernel.
+[[nodiscard]] inline vkattn_result explainKernel(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_kernel kernel,
+                                                 const vkattn_plan_options &options = planOptions(0), vkattn_diagnostic *why = nullptr) {
+    return vkattnExplainKernel(&caps, &options, &problem, kernel, why);
+}
+
+// What a list of the problem's dispatches takes: scratch memory, workspace and the like; without the list itself.
+[[nodiscard]] inline vkattn_result measureDispatches(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_dispatch_list &list,
+                                                     const vkattn_plan_options &options = planOptions(0),
+                                                     vkattn_diagnostic *why = nullptr) {
+    list.structSize = sizeof list;
+    return vkattnListDispatches(&caps, &options, &problem, nullptr, 0, &list, why);
+}
+
+// The problem's dispatches as plain data, in `scratch` (aligned to 8 bytes) and as long as that lives. See vkattnListDispatches.
+[[nodiscard]] inline vkattn_result listDispatches(const vkattn_caps &caps, const vkattn_problem &problem, span<std::byte> scratch,
+                                                  vkattn_dispatch_list &list, const vkattn_plan_options &options = planOptions(0),
+                                                  vkattn_diagnostic *why = nullptr) {
     std::byte none[8]; // no scratch is too little scratch, not the question how much is needed
-    size_t bytes = scratch.size();
-    const vkattn_dispatch *dispatches = nullptr;
-    uint32_t count = 0;
-    const vkattn_result result =
-        vkattnDescribe(&caps, options.maxWorkspaceBytes, options.tuning.data(), options.tuning.size(), &problem,
-                       scratch.empty() ? static_cast<void *>(none) : scratch.data(), &bytes, &dispatches, &count, why);
-    out = result == VKATTN_OK ? span(dispatches, count) : span<const vkattn_dispatch>();
-    return result;
+    list.structSize = sizeof list;
+    return vkattnListDispatches(&caps, &options, &problem, scratch.empty() ? static_cast<void *>(none) : scratch.data(), scratch.size(),
+                                &list, why);
 }
 
 // Owns a vkattn_context. Move-only; see vkattn.h for what each call promises. The context goes before its device: as a member of a class

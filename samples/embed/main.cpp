@@ -53,11 +53,12 @@ bool Engine::start() {
 
     // Extensions and features that make vkattn faster, beside the engine's own (it has none). docs/embedding.md, step 1.
     uint32_t helpful = 0;
-    if (vkattn::deviceExtensions(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion, VKATTN_HELPFUL, helpful)) return false;
+    const vkattn_physical_device asked = vkattn::physicalDevice(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion);
+    if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, helpful)) return false;
     extensions.resize(helpful);
     features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-    if (vkattn::deviceExtensions(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion, VKATTN_HELPFUL, helpful, extensions) ||
-        vkattn::patchFeatures(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion, extensions, features, featureStorage))
+    if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, helpful, extensions) ||
+        vkattn::patchFeatures(asked, extensions, features, featureStorage))
         return false;
 
     const float priority = 1;

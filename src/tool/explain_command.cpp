@@ -53,7 +53,7 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
     const std::string &tuning = opened.tuning.text;
     vkattn_caps caps = device->caps;
     applyVerdicts(opened.verdictFile, *device, caps);
-    const vkattn_result status = vkattnExplain(&caps, 0, tuning.data(), tuning.size(), &job.problem, &plan, &why);
+    const vkattn_result status = vkattn::explain(caps, job.problem, plan, planOptions(0, tuning), &why);
     const std::string reason = device->name + ": " + why.message;
     if (status == VKATTN_OK) {
         result.device = device->name;
@@ -63,7 +63,7 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
         result.tuning = opened.tuning.source;
         result.plan = plan;
         for (const vkattn_kernel kernel : KernelList()) {
-            (void)vkattnExplainKernel(&caps, 0, tuning.data(), tuning.size(), &job.problem, kernel, &why);
+            (void)vkattn::explainKernel(caps, job.problem, kernel, planOptions(0, tuning), &why);
             if (why.message[0] != '\0') result.rejections.push_back({vkattnKernelName(kernel), why.message});
         }
     } else if (status != VKATTN_ERROR_UNSUPPORTED) {

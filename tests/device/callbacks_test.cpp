@@ -213,8 +213,8 @@ TEST(Subgroups, pipelinesAskForWholeSubgroups) {
         Host host(spied(false));
         ASSERT_TRUE(host.ready) << host.why;
         vkattn_caps before{};
-        ASSERT_EQ(physicalDeviceCaps(spyGetInstanceProcAddr, host.instance, host.physicalDevice, VK_API_VERSION_1_2, host.extensions,
-                                     &host.features, before),
+        ASSERT_EQ(physicalDeviceCaps(physicalDevice(spyGetInstanceProcAddr, host.instance, host.physicalDevice, VK_API_VERSION_1_2),
+                                     host.extensions, &host.features, before),
                   VKATTN_OK);
         if (!before.fullSubgroups || before.subgroupSize < 4 || !before.subgroupShuffle)
             GTEST_SKIP() << "the device has no whole subgroups to ask for, or no shuffles";

@@ -3,6 +3,7 @@
 #include <vkattn/vkattn.hpp>
 
 #include <array>
+#include <string>
 #include <vector>
 
 static_assert(std::is_trivially_copyable_v<vkattn::span<int>> && !std::is_convertible_v<vkattn::span<const int>, vkattn::span<int>> &&
@@ -21,8 +22,10 @@ int failures(const vkattn::Context &context, const vkattn_problem &problem, VkCo
     vkattn_caps caps{};
     vkattn_self_test test{};
     vkattn_verdict verdict{};
-    vkattn::span<const vkattn_dispatch> dispatches;
-    vkattn::PlanOptions options;
+    vkattn_dispatch_list list{};
+    vkattn_explanation explanation{};
+    const std::string tuning = "vkattn-tuning 1\n";
+    const vkattn_plan_options options = vkattn::planOptions(1 << 20, tuning);
     size_t size = 0;
     uint32_t count = 0;
     const vkattn_result results[] = {
@@ -43,12 +46,14 @@ int failures(const vkattn::Context &context, const vkattn_problem &problem, VkCo
         context.cacheBytes(size),
         context.exportCache(bytes, size),
         context.importCache(blob),
-        vkattn::describeBytes(caps, problem, size, options),
-        vkattn::describe(caps, problem, bytes, dispatches, options),
+        vkattn::explain(caps, problem, explanation),
+        vkattn::explainKernel(caps, problem, VKATTN_KERNEL_FLASH, options),
+        vkattn::measureDispatches(caps, problem, list),
+        vkattn::listDispatches(caps, problem, bytes, list, options),
     };
     int failed = 0;
     for (const vkattn_result result : results) failed += result < VKATTN_OK;
-    for (const vkattn_dispatch &dispatch : dispatches) failed += dispatch.operandCount == 0;
+    for (const vkattn_dispatch &dispatch : vkattn::span(list.dispatches, list.dispatchCount)) failed += dispatch.operandCount == 0;
     return failed;
 }
 
@@ -57,18 +62,15 @@ int failures(const vkattn::Context &context, const vkattn_problem &problem, VkCo
 int calls(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice, VkDevice device,
           VkCommandBuffer commands) {
     uint32_t count = 0;
-    if (vkattn::deviceExtensions(getInstanceProcAddr, instance, physicalDevice, VK_API_VERSION_1_1, VKATTN_HELPFUL, count) != VKATTN_OK)
-        return 1;
+    const vkattn_physical_device asked = vkattn::physicalDevice(getInstanceProcAddr, instance, physicalDevice, VK_API_VERSION_1_1);
+    if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, count) != VKATTN_OK) return 1;
     std::vector<const char *> extensions(count);
-    if (vkattn::deviceExtensions(getInstanceProcAddr, instance, physicalDevice, VK_API_VERSION_1_1, VKATTN_HELPFUL, count, extensions) !=
-        VKATTN_OK)
-        return 1;
+    if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, count, extensions) != VKATTN_OK) return 1;
     VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, nullptr, {}};
     vkattn_feature_storage room;
     vkattn_caps caps{};
-    if (vkattn::patchFeatures(getInstanceProcAddr, instance, physicalDevice, VK_API_VERSION_1_1, extensions, features, room) != VKATTN_OK ||
-        vkattn::physicalDeviceCaps(getInstanceProcAddr, instance, physicalDevice, VK_API_VERSION_1_1, extensions, &features, caps) !=
-            VKATTN_OK)
+    if (vkattn::patchFeatures(asked, extensions, features, room) != VKATTN_OK ||
+        vkattn::physicalDeviceCaps(asked, extensions, &features, caps) != VKATTN_OK)
         return 1;
     vkattn::Context made, context;
     if (made.create(vkattn::host(getInstanceProcAddr, instance, physicalDevice, device, VK_API_VERSION_1_1, extensions, &features)) !=
