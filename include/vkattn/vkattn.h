@@ -294,6 +294,11 @@ typedef struct vkattn_explanation {
     float probabilityUnit;             /* as in vkattn_requirements, and likewise the next */
     float probabilityFloor;
     char choice[508];      /* UTF-8, zero-terminated: why this kernel */
+    /* What the main pipeline costs to compile: operations of a lane with its loops unrolled, for the types and options that take most; 0 on
+     * matrix units, where there is no estimate. Software drivers compile at the first dispatch, about 1 s for every 1000. */
+    uint64_t compileOperations;
+    uint64_t compileLimit;         /* what a built-in tile may have on such a device; rows of a tuning file may have more */
+    uint64_t passedOverOperations; /* of the tile that would come first for these dims and is over the limit; 0: the first is taken */
 } vkattn_explanation;
 
 /* Plans `problem` for a device with `caps` (vkattnContextCaps, vkattnPhysicalDeviceCaps, or made up) under a workspace cap (0 = 64 MiB) and

@@ -113,6 +113,9 @@ Json toJson(const vkattn_explanation &plan, const std::vector<Rejection> &reject
             {"groups", plan.groups},
             {"workgroupInvocations", plan.workgroupInvocations},
             {"workspaceBytes", plan.workspaceBytes},
+            {"compileOperations", plan.compileOperations},
+            {"compileLimit", plan.compileLimit},
+            {"passedOverOperations", plan.passedOverOperations},
             {"flops", jsonNumber(plan.flops)},
             {"flopsFull", jsonNumber(plan.flopsFull)},
             {"bytesRead", jsonNumber(plan.bytesRead)},
@@ -175,6 +178,13 @@ void printPlan(const vkattn_explanation &plan, const std::vector<Rejection> &rej
                   << " of it kept between slices\n";
     } else {
         std::cout << "workspace " << byteText(plan.workspaceBytes) << "\n";
+    }
+    if (plan.compileOperations > 0) {
+        std::cout << "compile   " << plan.compileOperations << " operations of a lane, at most " << plan.compileLimit
+                  << " for a built-in tile";
+        if (plan.passedOverOperations > 0)
+            std::cout << "; the tile that would come first has " << plan.passedOverOperations << ", too many to compile in time";
+        std::cout << "\n";
     }
     std::cout << "work      " << amount(plan.flops) << "FLOP";
     if (plan.flops < plan.flopsFull) std::cout << " of the " << amount(plan.flopsFull) << "FLOP of all pairs";

@@ -1,6 +1,7 @@
 // What the planner chooses and why, in numbers and words.
 #include "core/kernels/explain.hpp"
 
+#include "core/plan/compile_cost.hpp"
 #include "core/plan/slices.hpp"
 #include "core/plan/work.hpp"
 #include "util/diagnostic.hpp"
@@ -55,6 +56,7 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
         if (makePlan(cut, limits, dealt, nullptr) != VKATTN_OK) dealt.dispatchCount = 0;
     }
     out.largestSlice = largestShare(dealt);
+    out.compileLimit = compileLimit(limits.caps);
     const WeightRounding rounding = plan.kernel->weightRounding(plan);
     out.probabilityUnit = rounding.unit;
     out.probabilityFloor = rounding.floor;

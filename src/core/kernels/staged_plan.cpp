@@ -1,6 +1,7 @@
 // How the staged kernel cuts a problem, and what speaks for it.
 #include "core/kernels/staged.hpp"
 #include "core/plan/chunks.hpp"
+#include "core/plan/compile_cost.hpp"
 
 #include <cstdio>
 
@@ -90,6 +91,7 @@ vkattn_result staged::makePlan(const Kernel &kernel, const Problem &problem, con
 
 void staged::explain(const Plan &plan, vkattn_explanation &out) {
     out.form = "";
+    out.compileOperations = compileOperations(plan.tuning);
     // Scores and weights go through memory in each chunk.
     const double bytes = 2.0 * static_cast<double>(plan.chunkCount()) * static_cast<double>(plan.workspaceBytes);
     out.bytesRead += bytes;

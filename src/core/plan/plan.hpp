@@ -102,6 +102,8 @@ struct FlashShape {
     uint32_t splitKeys; // keys of a split; a chunk of keys has ceil(keys / splitKeys) splits
     uint32_t parts;     // partial results of a row; 0: the output is written directly
     uint32_t combineLanes;
+    uint64_t compileOperations;    // core/plan/compile_cost.hpp; 0 on matrix units, where there is no estimate
+    uint64_t passedOverOperations; // of the tile that comes first for these dims and is too slow to compile; 0: the first is taken
     bool options;          // bindings past the fourth are used
     uint64_t optionsBytes; // in the workspace, behind the table of sequences
 };
