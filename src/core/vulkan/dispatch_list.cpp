@@ -1,6 +1,8 @@
 // A plan as a list of dispatches in the caller's memory: what record.cpp records, for engines that issue commands themselves.
 #include "core/vulkan/dispatch_list.hpp"
 
+#include "core/plan/kernel.hpp"
+
 #include "core/plan/operands.hpp"
 #include "core/plan/slices.hpp"
 #include "core/shaders/shaders.hpp"
