@@ -257,6 +257,13 @@ void CaseData::collectOperands() {
     if (c.alibi) addArray(VKATTN_ALIBI_SLOPES, slopes);
 }
 
+std::vector<CaseData::HeadArray> CaseData::headArrays() {
+    std::vector<HeadArray> arrays;
+    if (c.sinks) arrays.push_back({"sinks", &sinks});
+    if (c.alibi) arrays.push_back({"slopes", &slopes});
+    return arrays;
+}
+
 std::string CaseData::damage(const Outputs &before) const {
     HostTensor::Elements rows, pairs; // plain batches: every element is written
     if (c.ragged) {

@@ -119,12 +119,19 @@ struct CaseData {
 
     // Visible by the rules of docs/numerics.md, written here once more: not the library's code. i and j count within the span.
     [[nodiscard]] bool visible(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const;
-    // The aligned position i' of query i, which ALiBi measures from.
+    // The aligned position i' of query i, which distances are measured from.
     [[nodiscard]] int64_t position(uint32_t b, uint32_t i) const;
     [[nodiscard]] uint32_t keyLength(uint32_t b) const { return spans[b].keys; }
     // What comes before may have changed: after a change of lengths, cuQ or cuK, and after one of any tensor.
     void findSpans();
     void collectOperands();
+
+    // The arrays of one number a head that the problem has.
+    struct HeadArray {
+        const char *name;
+        std::vector<float> *values;
+    };
+    [[nodiscard]] std::vector<HeadArray> headArrays();
 
     [[nodiscard]] Outputs outputs() const { return {out, lse, weights}; }
     // Empty: no byte changed but those of elements that a row writes. Rows of no sequence, and weights outside one, are not written.

@@ -149,7 +149,7 @@ const Feature table[] = {
      .variants = alibi,
      .isOn = [](const Case &c) { return c.alibi; },
      .members = alibiMembers,
-     .pipelineTerm = alibiTerm | anyOption},
+     .pipelineTerm = slopeTerm | anyOption},
     {.name = "sinks", .variants = sinks, .isOn = [](const Case &c) { return c.sinks; }, .members = sinksMembers, .pipelineTerm = anyOption},
     {.name = "lengths",
      .variants = lengths,
