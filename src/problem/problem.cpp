@@ -284,6 +284,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     if (p.flags & VKATTN_CAUSAL) out.right = 0;
     out.topLeft = p.flags & VKATTN_ALIGN_TOP_LEFT;
     out.deterministic = p.flags & VKATTN_DETERMINISTIC;
+    out.flags = p.flags;
     out.presentRoles = p.presentRoles;
     out.kernel = p.kernel;
     out.slices = std::max(p.sliceCount, 1u);
