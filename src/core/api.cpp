@@ -236,7 +236,7 @@ vkattn_result vkattnExplainKernel(const vkattn_caps *caps, const vkattn_plan_opt
     if (const auto r = makeProblem(description, problem, why)) return r;
     PlanLimits limits;
     if (const auto r = limitsFor(caps, options, limits, why)) return r;
-    return explainKernel(*kernel, problem, limits, why);
+    return reasonOf(*kernel, problem, limits, why);
 }
 
 static vkattn_result slices(vkattn_context handle, const vkattn_problem *description, double microseconds, uint32_t *sliceCount,

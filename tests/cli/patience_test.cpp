@@ -13,6 +13,7 @@
 
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/resource.h>
 #endif
 
 namespace {
@@ -79,13 +80,13 @@ TEST(ConformPatience, bearsWithAProcessThatOthersLeaveNoProcessor) {
     CPU_ZERO(&one);
     for (int processor = 0; processor < CPU_SETSIZE && CPU_COUNT(&one) == 0; processor++)
         if (CPU_ISSET(processor, &all)) CPU_SET(processor, &one);
-    const auto shareIt = [&](int niceness) { return sched_setaffinity(0, sizeof one, &one) == 0 && nice(niceness) != -1; };
+    const auto shareIt = [&] { return sched_setaffinity(0, sizeof one, &one) == 0; };
     ChildProcess greedy([&](const ChildProcess::Channel &channel) {
-        if (shareIt(0)) computeFor(1e9, channel);
+        if (shareIt()) computeFor(1e9, channel);
     });
     // Of a processor that another process computes on, the lowest priority gets a seventieth.
     ChildProcess child([&](const ChildProcess::Channel &channel) {
-        if (shareIt(19)) computeFor(0.02, channel);
+        if (shareIt() && setpriority(PRIO_PROCESS, 0, 19) == 0) computeFor(0.02, channel);
     });
     const Stopped stopped = followWith(child, 0.4);
     EXPECT_EQ(stopped.how, Stopped::How::end) << stopped.why;

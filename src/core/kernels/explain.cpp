@@ -67,7 +67,7 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
     return VKATTN_OK;
 }
 
-vkattn_result explainKernel(const Kernel &kernel, const Problem &problem, const PlanLimits &limits, vkattn_diagnostic *why) {
+vkattn_result reasonOf(const Kernel &kernel, const Problem &problem, const PlanLimits &limits, vkattn_diagnostic *why) {
     Plan chosen;
     if (const auto r = makePlan(problem, limits, chosen, why)) return r;
     if (why) why->message[0] = '\0';
