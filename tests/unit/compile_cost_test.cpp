@@ -4,14 +4,14 @@
 
 #include "core/kernels/explain.hpp"
 #include "core/plan/kernel.hpp"
-#include "support/case.hpp"
-#include "unit/problem_of.hpp"
+#include "problem/problem.hpp"
+
+#include <vkattn/vkattn.hpp>
 
 #include <cstring>
 #include <gtest/gtest.h>
 
 using namespace vkattn;
-using namespace vkattn::test;
 
 namespace {
 
@@ -32,11 +32,14 @@ PlanLimits limitsOf(uint32_t type, uint32_t subgroup, bool clustered, const std:
     return limits;
 }
 
-// Few tokens: they change no tile but the rows of decode.
-Case caseOf(vkattn_kernel kernel, uint32_t dim, uint32_t valueDim) {
-    Case c;
-    c.kernel = kernel, c.headDim = dim, c.valueDim = valueDim, c.queryTokens = c.keyTokens = 3, c.batch = 1, c.poison = false;
-    return c;
+Problem problemOf(vkattn_kernel kernel, uint32_t dim, uint32_t valueDim) {
+    constexpr uint32_t tokens = 300; // no row of a tile is without a query
+    const vkattn_layout q = packed(VKATTN_F32, 1, 2, tokens, dim), v = packed(VKATTN_F32, 1, 2, tokens, valueDim);
+    vkattn_problem given = vkattn::problem(q, q, v, v);
+    given.kernel = kernel;
+    Problem p;
+    EXPECT_EQ(makeProblem(&given, p, nullptr), VKATTN_OK);
+    return p;
 }
 
 template <class Visit> void forDevices(const Visit &visit) {
@@ -62,7 +65,7 @@ TEST(CompileCost, staysUnderTheLimitOfTheDevice) {
                 for (const vkattn_kernel kernel : {VKATTN_KERNEL_AUTO, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE, VKATTN_KERNEL_STAGED}) {
                     vkattn_explanation out{};
                     vkattn_diagnostic why{};
-                    const vkattn_result result = explainPlan(problemOf(caseOf(kernel, dim, valueDim)), limits, out, &why);
+                    const vkattn_result result = explainPlan(problemOf(kernel, dim, valueDim), limits, out, &why);
                     if (result != VKATTN_OK) {
                         EXPECT_TRUE(kernel == VKATTN_KERNEL_FLASH || kernel == VKATTN_KERNEL_DECODE) << why.message;
                         continue;
@@ -85,10 +88,8 @@ TEST(CompileCost, changesNoTileThatIsUnderTheLimit) {
         for (const uint32_t dim : allDims)
             for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
                 const FlashTile *first = firstTile(limits, kernel, dim);
-                Case c = caseOf(kernel, dim, dim);
-                c.queryTokens = c.keyTokens = 300; // no row of a tile is without a query
                 Plan plan;
-                if (!first || makePlan(problemOf(c), limits, plan, nullptr) != VKATTN_OK) continue;
+                if (!first || makePlan(problemOf(kernel, dim, dim), limits, plan, nullptr) != VKATTN_OK) continue;
                 if (plan.flash.passedOverOperations) {
                     EXPECT_GT(plan.flash.passedOverOperations, compileLimit(limits.caps));
                     continue;
@@ -107,7 +108,7 @@ TEST(CompileCost, cutsTilesOfSoftwareDevicesAlone) {
         const bool cpu = limits.caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
         for (const uint32_t dim : allDims) {
             Plan plan;
-            const bool taken = makePlan(problemOf(caseOf(VKATTN_KERNEL_FLASH, dim, dim)), limits, plan, nullptr) == VKATTN_OK;
+            const bool taken = makePlan(problemOf(VKATTN_KERNEL_FLASH, dim, dim), limits, plan, nullptr) == VKATTN_OK;
             const uint32_t lanes = limits.caps.subgroupSize;
             if (cpu && lanes > 16) continue; // no such vectors
             const uint32_t largest = !cpu ? 512 : lanes == 0 ? 85 : lanes == 4 ? 336 : 512, whole = !cpu ? 512 : lanes == 0 ? 76 : 256;
@@ -122,7 +123,7 @@ TEST(CompileCost, cutsTilesOfSoftwareDevicesAlone) {
 TEST(CompileCost, leavesRowsOfATuningFileAlone) {
     const PlanLimits limits = limitsOf(VK_PHYSICAL_DEVICE_TYPE_CPU, 8, false, "flash maxDim=512 rowLanes=8 rowsPerLane=2 source=2 subgroups=1");
     vkattn_explanation out{};
-    ASSERT_EQ(explainPlan(problemOf(caseOf(VKATTN_KERNEL_FLASH, 512, 512)), limits, out, nullptr), VKATTN_OK);
+    ASSERT_EQ(explainPlan(problemOf(VKATTN_KERNEL_FLASH, 512, 512), limits, out, nullptr), VKATTN_OK);
     EXPECT_EQ(out.rowsPerWorkgroup, 16u);
     EXPECT_GT(out.compileOperations, out.compileLimit);
     EXPECT_EQ(out.passedOverOperations, 0u);
@@ -131,7 +132,7 @@ TEST(CompileCost, leavesRowsOfATuningFileAlone) {
 TEST(CompileCost, saysWhyNoTileIsTaken) {
     Plan plan;
     vkattn_diagnostic why{};
-    EXPECT_EQ(makePlan(problemOf(caseOf(VKATTN_KERNEL_FLASH, 512, 512)), limitsOf(VK_PHYSICAL_DEVICE_TYPE_CPU, 4, false), plan, &why),
+    EXPECT_EQ(makePlan(problemOf(VKATTN_KERNEL_FLASH, 512, 512), limitsOf(VK_PHYSICAL_DEVICE_TYPE_CPU, 4, false), plan, &why),
               VKATTN_ERROR_UNSUPPORTED);
     EXPECT_TRUE(std::strstr(why.message, "flash kernel's tiles for head dim 512 take drivers of this device's type too long to compile"))
         << why.message;
