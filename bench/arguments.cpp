@@ -5,7 +5,7 @@
 #include "report/output_file.hpp"
 #include "text.hpp"
 
-#include <vkattn/vkattn.h>
+#include <vkattn/vkattn.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -87,18 +87,11 @@ std::string readTuning(const std::string &path) {
     if (text.empty()) throw Failure("cannot use --tuning " + path + ": it is empty, expected a file of `vkattn tune`");
     vkattn_caps caps{};
     caps.structSize = sizeof caps;
-    caps.maxStorageBufferRange = 1u << 27;
-    caps.minStorageBufferOffsetAlignment = 256;
-    caps.maxStorageBuffersPerStage = 4;
-    caps.maxPushConstantsBytes = caps.maxWorkgroupInvocations = 128;
-    for (uint32_t &size : caps.maxWorkgroupSize) size = 64;
-    for (uint32_t &count : caps.maxWorkgroupCount) count = 65535;
-    caps.maxSharedMemoryBytes = 16384;
+    vkattnMinimumCaps(&caps, nullptr); // fails for a wrong structSize only
     const vkattn_problem any = customShape("heads=1,q=1,d=1").problem(VKATTN_KERNEL_AUTO);
     vkattn_explanation plan{};
-    plan.structSize = sizeof plan;
     vkattn_diagnostic why{};
-    if (vkattnExplain(&caps, 0, text.data(), text.size(), &any, &plan, &why) == VKATTN_ERROR_INVALID_ARGUMENT)
+    if (explain(caps, any, plan, planOptions(0, text), &why) == VKATTN_ERROR_INVALID_ARGUMENT)
         throw Failure("cannot use --tuning " + path + ": " + why.message);
     return text;
 }

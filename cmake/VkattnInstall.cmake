@@ -64,7 +64,7 @@ function(vkattn_pkg_config pc_name pc_description pc_requires)
   install(FILES ${generated}/vkattn-${pc_name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT vkattn)
 endfunction()
 
-set(standard_library) # for programs that a C compiler links
+set(standard_library) # of C++, for programs that a C compiler links: cpu and runtime need it
 foreach(library IN LISTS CMAKE_CXX_IMPLICIT_LINK_LIBRARIES)
   if(library MATCHES "^(std)?c[+][+]$")
     list(APPEND standard_library -l${library})
@@ -80,7 +80,16 @@ if(VKATTN_SHARED)
   vkattn_pkg_config(runtime "attention with a Vulkan device of its own" "vkattn-core = ${PROJECT_VERSION}, vkattn-cpu = ${PROJECT_VERSION}"
     -lvkattn_runtime)
 else()
-  vkattn_pkg_config(core "attention recorded into your Vulkan command buffer" "" -lvkattn_core -lvkattn_problem ${standard_library} ${math})
+  # Core needs none of the C++ library, but for what reports a broken assertion where libstdc++ checks itself.
+  include(CheckCXXSymbolExists)
+  set(CMAKE_TRY_COMPILE_CONFIGURATION ${CMAKE_BUILD_TYPE})
+  check_cxx_symbol_exists(_GLIBCXX_ASSERTIONS cstddef VKATTN_LIBSTDCXX_ASSERTIONS)
+  set(standard_library_of_core)
+  if(VKATTN_LIBSTDCXX_ASSERTIONS)
+    set(standard_library_of_core ${standard_library})
+  endif()
+  vkattn_pkg_config(core "attention recorded into your Vulkan command buffer" "" -lvkattn_core -lvkattn_problem ${standard_library_of_core}
+    ${math})
   if("cpu" IN_LIST components)
     vkattn_pkg_config(cpu "attention on the CPU, and the oracle" "libhwy >= 1.0.3" -lvkattn_cpu -lvkattn_problem ${standard_library} ${math}
       ${CMAKE_THREAD_LIBS_INIT})

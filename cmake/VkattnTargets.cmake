@@ -1,7 +1,19 @@
 # vkattn_add_library(NAME sources...): library target vkattn_NAME with alias vkattn::NAME, house warnings and language level.
-# Flags stay on our own targets; nothing is set globally.
+# Flags stay on our own targets; nothing is set globally. Nor do the host's flags and settings reach in where ours would break:
+#   -ffast-math          NaN and infinity have a meaning here, and error bounds count roundings: -fno-fast-math, /fp:precise
+#   -fno-exceptions      cpu and runtime answer std::bad_alloc, thrown inside, with OUT_OF_HOST_MEMORY: -fexceptions. Core has none
+#   CMAKE_UNITY_BUILD    names of unnamed namespaces are those of one file, and Highway includes kernels.cpp several times: UNITY_BUILD OFF
 function(vkattn_house_rules target)
   target_compile_features(${target} PRIVATE cxx_std_20 c_std_99)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  if(target MATCHES "^vkattn_(problem|core|cpu|runtime)$")
+    target_compile_options(${target} PRIVATE
+      $<$<CXX_COMPILER_ID:GNU,Clang,AppleClang>:-fno-fast-math> $<$<CXX_COMPILER_ID:MSVC>:/fp:precise>
+      $<$<CXX_COMPILER_ID:Clang,AppleClang>:-Wno-overriding-t-option>) # clang's warning that the one overrides the other
+  endif()
+  if(target MATCHES "^vkattn_(cpu|runtime)$")
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:$<IF:$<CXX_COMPILER_ID:MSVC>,/EHsc,-fexceptions>>)
+  endif()
   target_compile_options(${target} PRIVATE
     $<$<CXX_COMPILER_ID:GNU,Clang,AppleClang>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers>
     $<$<CXX_COMPILER_ID:MSVC>:/W4 /permissive- /utf-8>)

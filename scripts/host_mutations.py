@@ -48,8 +48,8 @@ MUTATIONS = [
     ("tuning-lanes-no-power-of-two", "src/core/plan/tuning_file.cpp", "if (!powerOfTwo(tile.dimLanes))", "if (tile.dimLanes == 0)",
      "tests Tuning*"),
     # The CPU: kernels, oracle, verifier, pool.
-    ("cpu-bit-mask-word-stays", "src/cpu/pairs.cpp", "if (j == 0 || key % 32 == 0) word", "if (j == 0) word", "tests Cpu*:*/CpuKernels*"),
-    ("cpu-documents-of-first-key", "src/cpu/pairs.cpp", "s.batch * keys + s.key(begin);", "s.batch * keys + s.key(0);", "tests Cpu*:*/CpuKernels*"),
+    ("cpu-bit-mask-word-stays", "src/cpu/pair_rules-inl.hpp", "if (j == 0 || key % 32 == 0) word", "if (j == 0) word", "tests Cpu*:*/CpuKernels*"),
+    ("cpu-documents-of-first-key", "src/cpu/pair_rules-inl.hpp", "s.batch * keys + s.key(begin);", "s.batch * keys + s.key(0);", "tests Cpu*:*/CpuKernels*"),
     ("verify-bound-of-output-loose", "src/cpu/verify.cpp", "4 * 0x1p-24 * largestAbsoluteDot(row, kv);", "4 * 0x1p-14 * largestAbsoluteDot(row, kv);",
      "tests Cpu.*"),
     ("half-ties-away-from-even", "src/util/half.hpp", "(remainder == halfway && (rounded & 1))", "remainder == halfway", "tests Half.*"),

@@ -1,4 +1,4 @@
-# Which folder may include which: the direction of the layers (docs/adding_a_kernel.md), read off the #include lines.
+# Which folder may include which: the direction of the layers (ARCHITECTURE.md), read off the #include lines.
 # Prefixes allowed, per folder; a folder may always include its own.
 set(allow_src/util            vkattn/problem.h)
 set(allow_src/problem         vkattn/problem.h util/)

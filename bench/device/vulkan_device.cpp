@@ -93,10 +93,9 @@ void VulkanDevice::addLibraryExtensions() {
     vkattn_diagnostic why{};
     for (const vkattn_need need : {VKATTN_REQUIRED, VKATTN_HELPFUL}) {
         uint32_t count = 0;
-        vkattn_result r = vkattnDeviceExtensions(vkGetInstanceProcAddr, instance_, physical_, apiVersion_, need, &count, nullptr, &why);
+        vkattn_result r = vkattn::deviceExtensions(named(), need, count, {}, &why);
         std::vector<const char *> names(count);
-        if (r == VKATTN_OK)
-            r = vkattnDeviceExtensions(vkGetInstanceProcAddr, instance_, physical_, apiVersion_, need, &count, names.data(), &why);
+        if (r == VKATTN_OK) r = vkattn::deviceExtensions(named(), need, count, names, &why);
         if (r != VKATTN_OK) throw VulkanError(why.message);
         for (const char *name : names)
             if (std::none_of(extensions_.begin(), extensions_.end(), [&](std::string_view each) { return each == name; }))
@@ -113,9 +112,7 @@ void VulkanDevice::chooseFeatures() {
     };
     if (wants(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) features_.pNext = &executables_;
     vkattn_diagnostic why{};
-    if (vkattnPatchDeviceFeatures(vkGetInstanceProcAddr, instance_, physical_, apiVersion_, extensions_.data(),
-                                  static_cast<uint32_t>(extensions_.size()), &features_, &featureRoom_, &why) != VKATTN_OK)
-        throw VulkanError(why.message);
+    if (vkattn::patchFeatures(named(), extensions_, features_, featureRoom_, &why) != VKATTN_OK) throw VulkanError(why.message);
     hasFeatures_ = true;
 }
 

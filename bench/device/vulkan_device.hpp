@@ -64,6 +64,9 @@ class VulkanDevice {
     void destroyPipeline(VkPipeline pipeline);
 
   private:
+    [[nodiscard]] vkattn_physical_device named() const {
+        return vkattn::physicalDevice(vkGetInstanceProcAddr, instance_, physical_, apiVersion_);
+    }
     void open(const DeviceInfo &wanted, std::span<const char *const> extensions, Features features);
     [[nodiscard]] VkPhysicalDevice find(const DeviceInfo &wanted) const;
     void makeLayouts();

@@ -49,6 +49,12 @@
 #endif
 #endif
 
+/* Marks what is experimental: its interface may change in any version, and it has been tested less widely than the rest. Define it before
+ * these headers are included, as __attribute__((deprecated)) or [[deprecated]] say, and the compiler names every use. */
+#ifndef VKATTN_EXPERIMENTAL
+#define VKATTN_EXPERIMENTAL
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -143,7 +149,7 @@ typedef enum vkattn_kernel {
     VKATTN_KERNEL_DECODE = 3, /* the same with lanes along keys, split over keys, for few query rows (Dao et al. 2023, flash-decoding) */
     VKATTN_KERNEL_FLASH_COOPMAT = 4,  /* flash on matrix units, VK_KHR_cooperative_matrix; q, k and v all f16 or all bf16. Probabilities are
                                          rounded to that type for the second product (docs/numerics.md, u_P) */
-    VKATTN_KERNEL_FLASH_COOPMAT2 = 5, /* the same with VK_NV_cooperative_matrix2: the softmax stays in the matrices */
+    VKATTN_KERNEL_FLASH_COOPMAT2 VKATTN_EXPERIMENTAL = 5, /* the same with VK_NV_cooperative_matrix2: the softmax stays in the matrices */
     VKATTN_KERNEL_MAX = 0x7fffffff
 } vkattn_kernel;
 

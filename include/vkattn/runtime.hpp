@@ -1,5 +1,5 @@
 // vkattn/runtime.hpp: batteries included. Finds Vulkan, picks a device, owns queue, buffers and staging, runs a problem on host
-// arrays, verifies it against the CPU, and falls back to the CPU with a stated reason. C++20, target vkattn::runtime.
+// arrays, verifies it against the CPU, and falls back to the CPU with a stated reason. C++17, target vkattn::runtime.
 // Nothing here throws, except std::bad_alloc from the standard library.
 #pragma once
 
@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -65,9 +64,9 @@ struct RuntimeOptions {
     uint64_t maxWorkspaceBytes = 0;       // as vkattn_host
     std::optional<vkattn_caps> capsLimit; // as vkattn_host
     std::string tuning;                   // a tuning file's text (docs/tuning.md); empty: the built-in table
-    // 1 << vkattn_kernel: before the first run() or prewarm() that takes such a kernel it is compared with the staged kernel, and where it is
-    // on matrix units timed against what VKATTN_KERNEL_AUTO takes without these; once for a device, driver and library. One that fails is
-    // refused from then on, with a message in `log`; one that takes over 1.1 times as long is passed over. 0: none.
+    // 1 << vkattn_kernel: before the first run() or prewarm() that takes such a kernel it is compared with the staged kernel, and where it
+    // is on matrix units timed against what VKATTN_KERNEL_AUTO takes without these; once for a device, driver and library. One that fails
+    // is refused from then on, with a message in `log`; one that takes over 1.1 times as long is passed over. 0: none.
     uint32_t selfTest = selfTestedKernels();
     // A file that keeps what was found for the next process; made where it is missing, with its folders. What cannot be read there
     // is no verdict; where it cannot be written, `log` says so and nothing else happens. Empty: none. With capsLimit nothing is kept or
@@ -139,13 +138,13 @@ class Runtime {
     // Runs the problem on host arrays, each slice as a submit of its own: operands as in vkattn/cpu.h. Outputs are written element by
     // element: bytes between strided elements stay as they are. A lost device or exhausted memory is answered by the CPU where
     // allowFallback is set; a lost device stays lost for this Runtime.
-    [[nodiscard]] VKATTN_API RunResult run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands,
+    [[nodiscard]] VKATTN_API RunResult run(const vkattn_problem &problem, span<const vkattn_operand_memory> operands,
                                            const RunOptions &options = {});
 
     // Compiles what the problems need, so that their first run() is as quick as the next. Slow. Drivers of devices of type cpu compile at
     // the first dispatch: there a small problem with the same pipelines is run for each. Nothing to do where the CPU computes. VKATTN_OK,
     // or the first problem's error with the reason: of vkattnPrewarm, or of running.
-    [[nodiscard]] VKATTN_API vkattn_result prewarm(std::span<const vkattn_problem> problems, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result prewarm(span<const vkattn_problem> problems, std::string *why = nullptr);
 
     struct CompileStatistics {
         uint32_t pipelines = 0;

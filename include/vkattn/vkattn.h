@@ -11,7 +11,7 @@
  *   vkattnExplain         the same in detail, from caps alone; vkattnExplainKernel: why not another kernel
  *   vkattnPrewarm         compile the pipelines a problem needs, on any thread
  *   vkattnRecord          append the dispatches, or one slice of them, to a command buffer
- *   vkattnDescribe        the same dispatches as plain data, for engines that issue commands through a layer of their own
+ *   vkattnListDispatches  the same dispatches as plain data, for engines that issue commands through a layer of their own
  *
  * Barriers. Before: inputs visible to VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT / VK_ACCESS_SHADER_READ_BIT; outputs and workspace
  * free to be written, and outputs of dtype f16 or bf16 also to be read, by the same stage (VK_ACCESS_SHADER_READ_BIT |
@@ -108,25 +108,26 @@ typedef struct vkattn_caps {
        shaderBFloat16CooperativeMatrix) */
     uint32_t matrixShapeCount;
     vkattn_matrix_shape matrixShapes[VKATTN_MAX_MATRIX_SHAPES];
-    uint32_t matrix2; /* vkattn_matrix2_bits that are enabled */
+    uint32_t matrix2 VKATTN_EXPERIMENTAL; /* vkattn_matrix2_bits that are enabled */
     /* With VKATTN_MATRIX2_FLEXIBLE, of f16 inputs and f32 sums at subgroup scope: any m, n and k that are multiples of these, up to
        matrix2MaxDimension; 0: none */
-    uint32_t matrix2Granularity[3];
-    uint32_t matrix2MaxDimension;
+    uint32_t matrix2Granularity[3] VKATTN_EXPERIMENTAL;
+    uint32_t matrix2MaxDimension VKATTN_EXPERIMENTAL;
     uint32_t wrongKernels; /* 1 << vkattn_kernel: refused, because their self-test failed on this device and driver (vkattnSetVerdict) */
     uint32_t slowKernels;  /* 1 << vkattn_kernel: never chosen by AUTO, because others were measured to be faster */
 } vkattn_caps;
 
 typedef enum vkattn_log_level {
     VKATTN_LOG_INFO = 0,    /* what a call did that took long: pipelines compiled, a cache imported */
-    VKATTN_LOG_WARNING = 1, /* it works, but not as well as it could: a cache rejected, a declared extension whose functions are missing */
+    VKATTN_LOG_WARNING = 1, /* it works, but not as well as it could: a cache rejected, a declared extension whose functions are
+                               missing, a device that could do more than vkattn_host declares */
     VKATTN_LOG_ERROR = 2,   /* the message of a call that failed, also where no diagnostic was passed */
     VKATTN_LOG_MAX = 0x7fffffff
 } vkattn_log_level;
 
 typedef struct vkattn_host {
     uint32_t structSize;
-    uint32_t apiVersion; /* the VkApplicationInfo::apiVersion the instance was created with; 0 = 1.0 */
+    uint32_t apiVersion; /* the VkApplicationInfo::apiVersion that the instance was created with; 0 = 1.0, without subgroup operations */
     VkInstance instance;
     VkPhysicalDevice physicalDevice;
     VkDevice device;
@@ -197,14 +198,22 @@ typedef enum vkattn_need {
     VKATTN_NEED_MAX = 0x7fffffff
 } vkattn_need;
 
+/* A device before there is a VkDevice. */
+typedef struct vkattn_physical_device {
+    uint32_t structSize;
+    uint32_t apiVersion; /* the VkApplicationInfo::apiVersion that the instance was created with; 0 = 1.0, without subgroup operations */
+    VkInstance instance;
+    VkPhysicalDevice physicalDevice;
+    PFN_vkGetInstanceProcAddr getInstanceProcAddr;
+} vkattn_physical_device;
+
 /* Before vkCreateDevice: the device extensions to enable. Required ones are listed whether or not the device has them, helpful ones where
- * it has them and where the instance (apiVersion: its VkApplicationInfo::apiVersion, 0 = 1.0) allows their use; an extension that is part
+ * it has them and where the instance (apiVersion) allows their use; an extension that is part
  * of the usable core version is not listed. *count: room in names, then how many there are; names NULL asks for the count. Names are static
  * storage. Errors: INVALID_ARGUMENT (also where names has too little room: *count then says how much is needed), OUT_OF_HOST_MEMORY,
  * OUT_OF_DEVICE_MEMORY, VULKAN. */
-VKATTN_API vkattn_result vkattnDeviceExtensions(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
-                                                VkPhysicalDevice physicalDevice, uint32_t apiVersion, vkattn_need need, uint32_t *count,
-                                                const char **names, vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnDeviceExtensions(const vkattn_physical_device *device, vkattn_need need, uint32_t *count, const char **names,
+                                                vkattn_diagnostic *why);
 
 /* Caller-owned room for the structs that vkattnPatchDeviceFeatures links in. */
 typedef struct vkattn_feature_storage {
@@ -216,15 +225,13 @@ typedef struct vkattn_feature_storage {
  * is used, an aggregate (VkPhysicalDeviceVulkan11/12/13Features) in place of its parts; a struct that is missing is taken from *room and
  * linked at the end of the chain, so *room must live as long as the chain is used. Pass the same chain as vkattn_host::enabledFeatures.
  * Errors: INVALID_ARGUMENT. */
-VKATTN_API vkattn_result vkattnPatchDeviceFeatures(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
-                                                   VkPhysicalDevice physicalDevice, uint32_t apiVersion, const char *const *extensions,
+VKATTN_API vkattn_result vkattnPatchDeviceFeatures(const vkattn_physical_device *device, const char *const *extensions,
                                                    uint32_t extensionCount, VkPhysicalDeviceFeatures2 *chain, vkattn_feature_storage *room,
                                                    vkattn_diagnostic *why);
 
 /* What a context on such a device would plan with, before any VkDevice exists. `extensions` and `features` (optional) are those that the
  * device would be created with; set out->structSize first. */
-VKATTN_API vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
-                                                  VkPhysicalDevice physicalDevice, uint32_t apiVersion, const char *const *extensions,
+VKATTN_API vkattn_result vkattnPhysicalDeviceCaps(const vkattn_physical_device *device, const char *const *extensions,
                                                   uint32_t extensionCount, const VkPhysicalDeviceFeatures2 *features, vkattn_caps *out,
                                                   vkattn_diagnostic *why);
 
@@ -293,21 +300,35 @@ typedef struct vkattn_explanation {
     double largestSlice;               /* its share of the work, by the planner's estimate: near 1 / sliceCount */
     float probabilityUnit;             /* as in vkattn_requirements, and likewise the next */
     float probabilityFloor;
-    char choice[508];      /* UTF-8, zero-terminated: why this kernel */
+    char choice[508]; /* UTF-8, zero-terminated: why this kernel */
+    /* What the main pipeline costs to compile: operations of a lane with its loops unrolled, for the types and options that take most; 0 on
+     * matrix units, where there is no estimate. Software drivers compile at the first dispatch, about 1 s for every 1000. */
+    uint64_t compileOperations;
+    uint64_t compileLimit;         /* what a built-in tile may have on such a device; rows of a tuning file may have more */
+    uint64_t passedOverOperations; /* of the tile that would come first for these dims and is over the limit; 0: the first is taken */
 } vkattn_explanation;
 
-/* Plans `problem` for a device with `caps` (vkattnContextCaps, vkattnPhysicalDeviceCaps, or made up) under a workspace cap (0 = 64 MiB) and
- * a tuning file's bytes (NULL, 0: none) without any Vulkan object, as a context on such a device would. Set out->structSize first; written
- * only on VKATTN_OK. Pure; any thread. Errors: INVALID_ARGUMENT; UNSUPPORTED with the reason, where vkattnQuery says so too. */
-VKATTN_API vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
-                                       const vkattn_problem *problem, vkattn_explanation *out, vkattn_diagnostic *why);
+/* How plans that need no context are made. NULL or zero is the default. The bytes are read during the call only. */
+typedef struct vkattn_plan_options {
+    uint32_t structSize;
+    uint32_t reserved;          /* 0 */
+    uint64_t maxWorkspaceBytes; /* 0: 64 MiB */
+    const void *tuning;         /* a tuning file's bytes, as `vkattn tune` writes it (docs/tuning.md); NULL: none */
+    size_t tuningBytes;
+} vkattn_plan_options;
+
+/* Plans `problem` for a device with `caps` (vkattnContextCaps, vkattnPhysicalDeviceCaps, or made up) without any Vulkan object, as a
+ * context on such a device would. `options` may be NULL. Set out->structSize first; written only on VKATTN_OK. Pure; any thread. Errors:
+ * INVALID_ARGUMENT; UNSUPPORTED with the reason, where vkattnQuery says so too. */
+VKATTN_API vkattn_result vkattnExplain(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_problem *problem,
+                                       vkattn_explanation *out, vkattn_diagnostic *why);
 
 /* Why the planner does not take `kernel` for the problem where vkattnExplain, with the same arguments, says what the planner takes.
  * VKATTN_OK where the kernel can compute the problem: *why then says what speaks against it and what it would cost, and why->message is
  * empty where the planner takes this very kernel. UNSUPPORTED with the reason where the kernel cannot. Pure; any thread. Further errors:
  * INVALID_ARGUMENT, also for AUTO and for a value that is no kernel. */
-VKATTN_API vkattn_result vkattnExplainKernel(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
-                                             const vkattn_problem *problem, vkattn_kernel kernel, vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnExplainKernel(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_problem *problem,
+                                             vkattn_kernel kernel, vkattn_diagnostic *why);
 
 /* Compiles the pipelines that the problems need and that are not there yet. Slow; any thread. */
 VKATTN_API vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *problems, uint32_t problemCount,
@@ -317,8 +338,8 @@ VKATTN_API vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_prob
  * VKATTN_WORKSPACE where workspaceBytes > 0. Input bindings may overlap each other (V may be a view into K). Outputs
  * and the workspace share no byte with anything else, which is checked within each buffer by the bytes that the elements take, whatever
  * the bindings' sizes: operands may take turns in one tensor (heads or tokens of a fused Q, K, V and output) where a stride of one of the
- * two separates them. Two VkBuffers in the same memory look different to the check. Returns NOT_READY where a pipeline is missing and allowCompile is 0, with the
- * pipeline's name and what to do in *why: nothing was recorded. Errors before anything is recorded:
+ * two separates them. Two VkBuffers in the same memory look different to the check. Returns NOT_READY where a pipeline is missing and
+ * allowCompile is 0, with the pipeline's name and what to do in *why: nothing was recorded. Errors before anything is recorded:
  * INVALID_ARGUMENT, UNSUPPORTED, and with allowCompile what compiling answers (OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY, DEVICE_LOST,
  * VULKAN). Where the descriptor pool is exhausted or its memory is: OUT_OF_DEVICE_MEMORY or OUT_OF_HOST_MEMORY (VULKAN where the driver
  * says something else), and the command buffer may hold part of the work: reset it. */
@@ -359,14 +380,26 @@ typedef struct vkattn_dispatch {
     uint32_t slice;         /* the slice that it belongs to */
 } vkattn_dispatch;
 
+/* A plan as a list of dispatches, and what else a host needs to issue them. */
+typedef struct vkattn_dispatch_list {
+    uint32_t structSize;
+    uint32_t dispatchCount;
+    const vkattn_dispatch *dispatches; /* in the scratch memory; NULL without scratch, and where there is nothing to compute */
+    size_t scratchBytes;               /* that the list takes */
+    const char *kernelName;            /* static storage */
+    uint64_t workspaceBytes;           /* of the role VKATTN_WORKSPACE; 0: none */
+    uint64_t workspaceAlignment;       /* of the beginning of each role's memory, the workspace's included, bytes */
+    uint64_t persistentWorkspaceBytes; /* as in vkattn_requirements, and likewise the next */
+    float probabilityUnit, probabilityFloor;
+} vkattn_dispatch_list;
+
 /* The plan that a context on a device with `caps` would record, as a list of dispatches; no Vulkan object is needed or touched, and nothing
  * is allocated. Memory of each role must begin at a multiple of caps->minStorageBufferOffsetAlignment (and of 4) in its buffer. The list
- * lies in `scratch` (aligned to 8 bytes): with scratch NULL, *scratchBytes is set to what is needed; otherwise it is the room there is.
- * *dispatches is NULL where there is nothing to compute. `maxWorkspaceBytes`, `tuning`: as in vkattnExplain. Pure; any thread. Errors:
+ * lies in `scratch` (aligned to 8 bytes), which has room for scratchBytes; with scratch NULL everything but the list is filled in, what
+ * room it takes included. `options` as in vkattnExplain. Set list->structSize first; written only on VKATTN_OK. Pure; any thread. Errors:
  * INVALID_ARGUMENT (also where the scratch is too small), UNSUPPORTED as vkattnQuery. */
-VKATTN_API vkattn_result vkattnDescribe(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
-                                        const vkattn_problem *problem, void *scratch, size_t *scratchBytes,
-                                        const vkattn_dispatch **dispatches, uint32_t *count, vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnListDispatches(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_problem *problem,
+                                              void *scratch, size_t scratchBytes, vkattn_dispatch_list *list, vkattn_diagnostic *why);
 
 /* Pipelines as a blob, for the next run: a header (library version, hash of all shaders, the device's pipelineCacheUUID, vendor, device and
  * driver version, checksum) and what vkGetPipelineCacheData gives. *bytes: room in data, then the size; data NULL asks for the size, which

@@ -1,11 +1,61 @@
-// vkattn/vkattn.hpp: C++20 face of vkattn/problem.h and vkattn/vkattn.h. Header only; no exceptions, no RTTI, no allocation.
+// vkattn/vkattn.hpp: C++17 face of vkattn/problem.h and vkattn/vkattn.h. Header only; no exceptions, no RTTI, no allocation.
 #pragma once
+
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 201703L
+#error "vkattn.hpp needs C++17 or later: compile with -std=c++17 (MSVC: /std:c++17), or use vkattn.h, which is C99 and C++11"
+#endif
 
 #include "vkattn/vkattn.h"
 
 #include <cstddef>
-#include <span>
+#include <iterator>
+#include <type_traits>
 #include <utility>
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) >= 202002L
+#include <span>
+#endif
+
+namespace vkattn {
+
+// A view of elements that are neighbours in memory. It is made from whatever has data() and size(): arrays, std::vector, std::array,
+// std::span. C++17 has no std::span, and a program may mix language levels: the type is the same at each of them.
+template <class T> class span {
+    template <class Range>
+    using Matching =
+        std::enable_if_t<std::is_convertible_v<std::remove_pointer_t<decltype(std::data(std::declval<Range &>()))> (*)[], T (*)[]> &&
+                         !std::is_same_v<std::remove_cv_t<Range>, span>>;
+
+  public:
+    using element_type = T;
+    using value_type = std::remove_cv_t<T>;
+    using size_type = std::size_t;
+    using iterator = T *;
+
+    constexpr span() noexcept = default;
+    constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+    template <class Range, class = Matching<Range>>
+    constexpr span(Range &range) noexcept : data_(std::data(range)), size_(std::size(range)) {}
+    template <class Range, class = Matching<const Range>>
+    constexpr span(const Range &range) noexcept : data_(std::data(range)), size_(std::size(range)) {}
+
+    [[nodiscard]] constexpr T *data() const noexcept { return data_; }
+    [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] constexpr bool empty() const noexcept { return size_ == 0; }
+    [[nodiscard]] constexpr T *begin() const noexcept { return data_; }
+    [[nodiscard]] constexpr T *end() const noexcept { return data_ + size_; }
+    [[nodiscard]] constexpr T &operator[](std::size_t n) const { return data_[n]; }
+
+  private:
+    T *data_ = nullptr;
+    std::size_t size_ = 0;
+};
+template <class Range> span(Range &) -> span<std::remove_pointer_t<decltype(std::data(std::declval<Range &>()))>>;
+
+} // namespace vkattn
+
+#if defined(__cpp_lib_span) && defined(__cpp_lib_ranges) // functions that take a std::span take a vkattn::span
+template <class T> inline constexpr bool std::ranges::enable_borrowed_range<vkattn::span<T>> = true;
+#endif
 
 namespace vkattn {
 
@@ -46,63 +96,88 @@ class KernelList {
     uint32_t count_;
 };
 
+// A device before there is a VkDevice. `apiVersion`: what the instance was created with.
+[[nodiscard]] inline vkattn_physical_device physicalDevice(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
+                                                           VkPhysicalDevice physicalDevice, uint32_t apiVersion) {
+    return {sizeof(vkattn_physical_device), apiVersion, instance, physicalDevice, getInstanceProcAddr};
+}
+
 // Before vkCreateDevice: `count` extensions to enable, into `names` where that is not empty (count then is at most its size, or the call
 // fails and count says how much room is needed). See vkattnDeviceExtensions.
-[[nodiscard]] inline vkattn_result deviceExtensions(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
-                                                    VkPhysicalDevice physicalDevice, uint32_t apiVersion, vkattn_need need, uint32_t &count,
-                                                    std::span<const char *> names = {}, vkattn_diagnostic *why = nullptr) {
+[[nodiscard]] inline vkattn_result deviceExtensions(const vkattn_physical_device &device, vkattn_need need, uint32_t &count,
+                                                    span<const char *> names = {}, vkattn_diagnostic *why = nullptr) {
     count = static_cast<uint32_t>(names.size());
-    return vkattnDeviceExtensions(getInstanceProcAddr, instance, physicalDevice, apiVersion, need, &count,
-                                  names.empty() ? nullptr : names.data(), why);
+    return vkattnDeviceExtensions(&device, need, &count, names.empty() ? nullptr : names.data(), why);
 }
 
 // Before vkCreateDevice: sets the features that help in your chain. `room` lives as long as the chain. See vkattnPatchDeviceFeatures.
-[[nodiscard]] inline vkattn_result patchFeatures(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
-                                                 VkPhysicalDevice physicalDevice, uint32_t apiVersion,
-                                                 std::span<const char *const> extensions, VkPhysicalDeviceFeatures2 &chain,
-                                                 vkattn_feature_storage &room, vkattn_diagnostic *why = nullptr) {
-    return vkattnPatchDeviceFeatures(getInstanceProcAddr, instance, physicalDevice, apiVersion, extensions.data(),
-                                     static_cast<uint32_t>(extensions.size()), &chain, &room, why);
+[[nodiscard]] inline vkattn_result patchFeatures(const vkattn_physical_device &device, span<const char *const> extensions,
+                                                 VkPhysicalDeviceFeatures2 &chain, vkattn_feature_storage &room,
+                                                 vkattn_diagnostic *why = nullptr) {
+    return vkattnPatchDeviceFeatures(&device, extensions.data(), static_cast<uint32_t>(extensions.size()), &chain, &room, why);
 }
 
 // What a context on such a device would plan with.
-[[nodiscard]] inline vkattn_result physicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
-                                                      VkPhysicalDevice physicalDevice, uint32_t apiVersion,
-                                                      std::span<const char *const> extensions, const VkPhysicalDeviceFeatures2 *features,
-                                                      vkattn_caps &out, vkattn_diagnostic *why = nullptr) {
+[[nodiscard]] inline vkattn_result physicalDeviceCaps(const vkattn_physical_device &device, span<const char *const> extensions,
+                                                      const VkPhysicalDeviceFeatures2 *features, vkattn_caps &out,
+                                                      vkattn_diagnostic *why = nullptr) {
     out.structSize = sizeof out;
-    return vkattnPhysicalDeviceCaps(getInstanceProcAddr, instance, physicalDevice, apiVersion, extensions.data(),
-                                    static_cast<uint32_t>(extensions.size()), features, &out, why);
+    return vkattnPhysicalDeviceCaps(&device, extensions.data(), static_cast<uint32_t>(extensions.size()), features, &out, why);
 }
 
-// How planning may be bent; zero is the default. The bytes are read during the call only.
-struct PlanOptions {
-    uint64_t maxWorkspaceBytes = 0; // 0: 64 MiB
-    std::span<const char> tuning{}; // a tuning file
-};
-
-// How much scratch memory describe() takes.
-[[nodiscard]] inline vkattn_result describeBytes(const vkattn_caps &caps, const vkattn_problem &problem, size_t &bytes,
-                                                 const PlanOptions &options = {}, vkattn_diagnostic *why = nullptr) {
-    const vkattn_dispatch *dispatches = nullptr;
-    uint32_t count = 0;
-    return vkattnDescribe(&caps, options.maxWorkspaceBytes, options.tuning.data(), options.tuning.size(), &problem, nullptr, &bytes,
-                          &dispatches, &count, why);
+// The host of a context: the engine's handles, and how instance and device were created. `apiVersion` is the instance's
+// VkApplicationInfo::apiVersion; extensions and features are the device's. What is not said here is not used: with an apiVersion below 1.1
+// plans know no subgroups, and are several times slower. The other fields of vkattn_host may be set afterwards.
+[[nodiscard]] constexpr vkattn_host host(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
+                                         VkPhysicalDevice physicalDevice, VkDevice device, uint32_t apiVersion,
+                                         span<const char *const> enabledExtensions, const VkPhysicalDeviceFeatures2 *enabledFeatures) {
+    vkattn_host h{};
+    h.structSize = sizeof h;
+    h.apiVersion = apiVersion;
+    h.instance = instance;
+    h.physicalDevice = physicalDevice;
+    h.device = device;
+    h.getInstanceProcAddr = getInstanceProcAddr;
+    h.enabledExtensions = enabledExtensions.data();
+    h.enabledExtensionCount = static_cast<uint32_t>(enabledExtensions.size());
+    h.enabledFeatures = enabledFeatures;
+    return h;
 }
 
-// The problem's dispatches as plain data, in `scratch` (aligned to 8 bytes) and as long as that lives.
-[[nodiscard]] inline vkattn_result describe(const vkattn_caps &caps, const vkattn_problem &problem, std::span<std::byte> scratch,
-                                            std::span<const vkattn_dispatch> &out, const PlanOptions &options = {},
-                                            vkattn_diagnostic *why = nullptr) {
+// How plans that need no context are made. The tuning file's bytes are read during the call only.
+[[nodiscard]] inline vkattn_plan_options planOptions(uint64_t maxWorkspaceBytes, span<const char> tuning = {}) {
+    return {sizeof(vkattn_plan_options), 0, maxWorkspaceBytes, tuning.data(), tuning.size()};
+}
+
+// What the planner chooses, why, and what that costs. See vkattnExplain.
+[[nodiscard]] inline vkattn_result explain(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_explanation &out,
+                                           const vkattn_plan_options &options = planOptions(0), vkattn_diagnostic *why = nullptr) {
+    out.structSize = sizeof out;
+    return vkattnExplain(&caps, &options, &problem, &out, why);
+}
+
+// Why the planner does not take this kernel. See vkattnExplainKernel.
+[[nodiscard]] inline vkattn_result explainKernel(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_kernel kernel,
+                                                 const vkattn_plan_options &options = planOptions(0), vkattn_diagnostic *why = nullptr) {
+    return vkattnExplainKernel(&caps, &options, &problem, kernel, why);
+}
+
+// What a list of the problem's dispatches takes: scratch memory, workspace and the like; without the list itself.
+[[nodiscard]] inline vkattn_result measureDispatches(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_dispatch_list &list,
+                                                     const vkattn_plan_options &options = planOptions(0),
+                                                     vkattn_diagnostic *why = nullptr) {
+    list.structSize = sizeof list;
+    return vkattnListDispatches(&caps, &options, &problem, nullptr, 0, &list, why);
+}
+
+// The problem's dispatches as plain data, in `scratch` (aligned to 8 bytes) and as long as that lives. See vkattnListDispatches.
+[[nodiscard]] inline vkattn_result listDispatches(const vkattn_caps &caps, const vkattn_problem &problem, span<std::byte> scratch,
+                                                  vkattn_dispatch_list &list, const vkattn_plan_options &options = planOptions(0),
+                                                  vkattn_diagnostic *why = nullptr) {
     std::byte none[8]; // no scratch is too little scratch, not the question how much is needed
-    size_t bytes = scratch.size();
-    const vkattn_dispatch *dispatches = nullptr;
-    uint32_t count = 0;
-    const vkattn_result result =
-        vkattnDescribe(&caps, options.maxWorkspaceBytes, options.tuning.data(), options.tuning.size(), &problem,
-                       scratch.empty() ? static_cast<void *>(none) : scratch.data(), &bytes, &dispatches, &count, why);
-    out = result == VKATTN_OK ? std::span(dispatches, count) : std::span<const vkattn_dispatch>();
-    return result;
+    list.structSize = sizeof list;
+    return vkattnListDispatches(&caps, &options, &problem, scratch.empty() ? static_cast<void *>(none) : scratch.data(), scratch.size(),
+                                &list, why);
 }
 
 // Owns a vkattn_context. Move-only; see vkattn.h for what each call promises. The context goes before its device: as a member of a class
@@ -130,17 +205,16 @@ class Context {
         out.structSize = sizeof out;
         return vkattnQuery(handle_, &problem, &out, why);
     }
-    [[nodiscard]] vkattn_result prewarm(std::span<const vkattn_problem> problems, vkattn_diagnostic *why = nullptr) const {
+    [[nodiscard]] vkattn_result prewarm(span<const vkattn_problem> problems, vkattn_diagnostic *why = nullptr) const {
         return vkattnPrewarm(handle_, problems.data(), static_cast<uint32_t>(problems.size()), why);
     }
-    [[nodiscard]] vkattn_result record(const vkattn_problem &problem, VkCommandBuffer commandBuffer,
-                                       std::span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
-                                       vkattn_diagnostic *why = nullptr) const {
+    [[nodiscard]] vkattn_result record(const vkattn_problem &problem, VkCommandBuffer commandBuffer, span<const vkattn_binding> bindings,
+                                       VkDescriptorPool descriptorPool = VK_NULL_HANDLE, vkattn_diagnostic *why = nullptr) const {
         return recordSlice(problem, 0, commandBuffer, bindings, descriptorPool, why);
     }
     // Slice `slice` of problem.sliceCount.
     [[nodiscard]] vkattn_result recordSlice(const vkattn_problem &problem, uint32_t slice, VkCommandBuffer commandBuffer,
-                                            std::span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
+                                            span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
                                             vkattn_diagnostic *why = nullptr) const {
         vkattn_record record{};
         record.structSize = sizeof record;
@@ -182,12 +256,12 @@ class Context {
     [[nodiscard]] vkattn_result cacheBytes(size_t &bytes, vkattn_diagnostic *why = nullptr) const {
         return vkattnExportCache(handle_, &bytes, nullptr, why);
     }
-    [[nodiscard]] vkattn_result exportCache(std::span<std::byte> data, size_t &bytes, vkattn_diagnostic *why = nullptr) const {
+    [[nodiscard]] vkattn_result exportCache(span<std::byte> data, size_t &bytes, vkattn_diagnostic *why = nullptr) const {
         std::byte none[1];
         bytes = data.size();
         return vkattnExportCache(handle_, &bytes, data.empty() ? none : data.data(), why);
     }
-    [[nodiscard]] vkattn_result importCache(std::span<const std::byte> data, vkattn_diagnostic *why = nullptr) const {
+    [[nodiscard]] vkattn_result importCache(span<const std::byte> data, vkattn_diagnostic *why = nullptr) const {
         return vkattnImportCache(handle_, data.size(), data.data(), why);
     }
     [[nodiscard]] vkattn_context handle() const { return handle_; }

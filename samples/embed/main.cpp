@@ -1,5 +1,5 @@
 // Attention inside somebody else's Vulkan program: device, memory, queue and command buffer are the host's own, vkattn::core only records.
-// The part between the README marks is all that vkattn adds to an engine.
+// The part between the README marks is what vkattn adds to an engine; in Engine::start it says what to enable on the device.
 #include <vkattn/vkattn.hpp>
 
 #include <vulkan/vulkan.h>
@@ -12,29 +12,29 @@
 
 namespace {
 
-// What any engine already has: a device, what it was created with, and a host-visible storage buffer.
+// What any engine already has: a device and host-visible storage buffers.
 struct Engine {
-    uint32_t apiVersion = VK_API_VERSION_1_0;
-    std::vector<const char *> extensions;
-    VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, nullptr, {}};
-    vkattn_feature_storage featureRoom{}; // for what vkattn adds to the chain
+    uint32_t apiVersion = VK_API_VERSION_1_0; // that the instance was created with
     VkInstance instance = VK_NULL_HANDLE;
     VkPhysicalDevice physicalDevice = VK_NULL_HANDLE;
     VkDevice device = VK_NULL_HANDLE;
     VkQueue queue = VK_NULL_HANDLE;
     VkCommandPool pool = VK_NULL_HANDLE;
     VkCommandBuffer commandBuffer = VK_NULL_HANDLE;
-    VkBuffer buffer = VK_NULL_HANDLE;
-    VkDeviceMemory memory = VK_NULL_HANDLE;
     VkDescriptorPool descriptorPool = VK_NULL_HANDLE;
-    float *mapped = nullptr;
+    std::vector<const char *> extensions; // that the device was created with
+    VkPhysicalDeviceFeatures2 features{};
+    vkattn_feature_storage featureStorage{};
+    std::vector<VkBuffer> buffers;
+    std::vector<VkDeviceMemory> memories;
 
-    bool start(VkDeviceSize bytes);
+    bool start();
+    VkBuffer buffer(VkDeviceSize bytes, float **mapped = nullptr); // VK_NULL_HANDLE for 0 bytes, and where there is no memory
     bool submitAndWait();
     ~Engine();
 };
 
-bool Engine::start(VkDeviceSize bytes) {
+bool Engine::start() {
     const auto enumerateVersion =
         reinterpret_cast<PFN_vkEnumerateInstanceVersion>(vkGetInstanceProcAddr(VK_NULL_HANDLE, "vkEnumerateInstanceVersion"));
     if (enumerateVersion && enumerateVersion(&apiVersion)) return false;
@@ -50,14 +50,19 @@ bool Engine::start(VkDeviceSize bytes) {
     vkGetPhysicalDeviceQueueFamilyProperties(physicalDevice, &familyCount, families.data());
     while (family < familyCount && !(families[family].queueFlags & VK_QUEUE_COMPUTE_BIT)) ++family;
     if (family == familyCount) return false;
+
+    // Extensions and features that make vkattn faster, beside the engine's own (it has none). docs/embedding.md, step 1.
+    uint32_t helpful = 0;
+    const vkattn_physical_device asked = vkattn::physicalDevice(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion);
+    if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, helpful)) return false;
+    extensions.resize(helpful);
+    features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, helpful, extensions) ||
+        vkattn::patchFeatures(asked, extensions, features, featureStorage))
+        return false;
+
     const float priority = 1;
     VkDeviceQueueCreateInfo queueInfo{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, nullptr, 0, family, 1, &priority};
-    // What helps vkattn beside what the engine wants for itself; the chain stays empty where the device has nothing of it.
-    if (vkattn::deviceExtensions(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion, VKATTN_HELPFUL, count)) return false;
-    extensions.resize(count);
-    if (vkattn::deviceExtensions(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion, VKATTN_HELPFUL, count, extensions) ||
-        vkattn::patchFeatures(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion, extensions, features, featureRoom))
-        return false;
     VkDeviceCreateInfo deviceInfo{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                   features.pNext ? &features : nullptr,
                                   0,
@@ -65,7 +70,7 @@ bool Engine::start(VkDeviceSize bytes) {
                                   &queueInfo,
                                   0,
                                   nullptr,
-                                  count,
+                                  static_cast<uint32_t>(extensions.size()),
                                   extensions.data(),
                                   nullptr};
     if (vkCreateDevice(physicalDevice, &deviceInfo, nullptr, &device)) return false;
@@ -74,12 +79,22 @@ bool Engine::start(VkDeviceSize bytes) {
     if (vkCreateCommandPool(device, &poolInfo, nullptr, &pool)) return false;
     VkCommandBufferAllocateInfo allocate{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, pool, VK_COMMAND_BUFFER_LEVEL_PRIMARY, 1};
     if (vkAllocateCommandBuffers(device, &allocate, &commandBuffer)) return false;
+    VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 64};
+    VkDescriptorPoolCreateInfo descriptorInfo{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, 16, 1, &size};
+    if (vkCreateDescriptorPool(device, &descriptorInfo, nullptr, &descriptorPool)) return false;
+    VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
+                                   nullptr};
+    return vkBeginCommandBuffer(commandBuffer, &begin) == VK_SUCCESS;
+}
 
+VkBuffer Engine::buffer(VkDeviceSize bytes, float **mapped) {
     VkBufferCreateInfo bufferInfo{
         VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, nullptr, 0, bytes, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, VK_SHARING_MODE_EXCLUSIVE, 0, nullptr};
-    if (vkCreateBuffer(device, &bufferInfo, nullptr, &buffer)) return false;
+    VkBuffer made = VK_NULL_HANDLE;
+    if (bytes == 0 || vkCreateBuffer(device, &bufferInfo, nullptr, &made)) return VK_NULL_HANDLE;
+    buffers.push_back(made);
     VkMemoryRequirements requirements;
-    vkGetBufferMemoryRequirements(device, buffer, &requirements);
+    vkGetBufferMemoryRequirements(device, made, &requirements);
     VkPhysicalDeviceMemoryProperties types;
     vkGetPhysicalDeviceMemoryProperties(physicalDevice, &types);
     const VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
@@ -88,17 +103,14 @@ bool Engine::start(VkDeviceSize bytes) {
            !((requirements.memoryTypeBits >> type & 1) && (types.memoryTypes[type].propertyFlags & wanted) == wanted))
         ++type;
     VkMemoryAllocateInfo memoryInfo{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, requirements.size, type};
+    VkDeviceMemory memory = VK_NULL_HANDLE;
+    if (type == types.memoryTypeCount || vkAllocateMemory(device, &memoryInfo, nullptr, &memory)) return VK_NULL_HANDLE;
+    memories.push_back(memory);
     void *address = nullptr;
-    if (type == types.memoryTypeCount || vkAllocateMemory(device, &memoryInfo, nullptr, &memory) ||
-        vkBindBufferMemory(device, buffer, memory, 0) || vkMapMemory(device, memory, 0, VK_WHOLE_SIZE, 0, &address))
-        return false;
-    mapped = static_cast<float *>(address);
-    VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 64};
-    VkDescriptorPoolCreateInfo descriptorInfo{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, nullptr, 0, 16, 1, &size};
-    if (vkCreateDescriptorPool(device, &descriptorInfo, nullptr, &descriptorPool)) return false;
-    VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
-                                   nullptr};
-    return vkBeginCommandBuffer(commandBuffer, &begin) == VK_SUCCESS;
+    if (vkBindBufferMemory(device, made, memory, 0) || (mapped && vkMapMemory(device, memory, 0, VK_WHOLE_SIZE, 0, &address)))
+        return VK_NULL_HANDLE;
+    if (mapped) *mapped = static_cast<float *>(address);
+    return made;
 }
 
 bool Engine::submitAndWait() {
@@ -114,8 +126,8 @@ bool Engine::submitAndWait() {
 Engine::~Engine() {
     if (device) {
         vkDestroyDescriptorPool(device, descriptorPool, nullptr);
-        vkDestroyBuffer(device, buffer, nullptr);
-        vkFreeMemory(device, memory, nullptr);
+        for (VkBuffer made : buffers) vkDestroyBuffer(device, made, nullptr);
+        for (VkDeviceMemory memory : memories) vkFreeMemory(device, memory, nullptr);
         vkDestroyCommandPool(device, pool, nullptr);
         vkDestroyDevice(device, nullptr);
     }
@@ -126,44 +138,44 @@ Engine::~Engine() {
 
 int main() {
     constexpr uint32_t heads = 8, tokens = 128, dim = 64, elements = heads * tokens * dim;
-    constexpr VkDeviceSize bytes = elements * sizeof(float), workspaceAt = 4 * bytes, workspaceRoom = 1 << 20;
+    constexpr VkDeviceSize bytes = elements * sizeof(float);
     Engine engine;
-    if (!engine.start(workspaceAt + workspaceRoom)) {
+    if (!engine.start()) {
         std::puts("no Vulkan device here: vkattn/cpu.h computes the same problem without one");
         return 0;
     }
-    for (uint32_t n = 0; n < 3 * elements; ++n) engine.mapped[n] = std::sin(0.37f * static_cast<float>(n % 9973)); // Q, K and V
+    float *mapped[4] = {};
+    VkBuffer buffers[4];
+    for (int n = 0; n < 4; ++n) {
+        buffers[n] = engine.buffer(bytes, &mapped[n]);
+        if (!buffers[n]) return 1;
+        for (uint32_t e = 0; e < elements; ++e)
+            mapped[n][e] = std::sin(0.37f * static_cast<float>((e + 977 * static_cast<uint32_t>(n)) % 9973));
+    }
+    const auto [q, k, v, out] = buffers;
 
     // clang-format off
     // README begin
-    vkattn::Context attention; // once per device
-    vkattn_host host{};
-    host.structSize = sizeof host;
-    host.apiVersion = engine.apiVersion; // the instance's; left 0 it is Vulkan 1.0, and kernels are several times slower
-    host.instance = engine.instance, host.physicalDevice = engine.physicalDevice, host.device = engine.device;
-    host.getInstanceProcAddr = vkGetInstanceProcAddr;
-    host.enabledExtensions = engine.extensions.data(); // as vkCreateDevice got them, and the features too
-    host.enabledExtensionCount = static_cast<uint32_t>(engine.extensions.size());
-    host.enabledFeatures = &engine.features;
-    if (attention.create(host) != VKATTN_OK) return 1;
+    vkattn::Context attention; // once per device, which was created with these extensions and features
+    if (attention.create(vkattn::host(vkGetInstanceProcAddr, engine.instance, engine.physicalDevice, engine.device, engine.apiVersion,
+                                      engine.extensions, &engine.features)) != VKATTN_OK) return 1;
     const vkattn_layout layout = vkattn::packed(VKATTN_F32, 1, heads, tokens, dim);
     vkattn_problem problem = vkattn::problem(layout, layout, layout, layout); // Q, K, V, output
     problem.flags = VKATTN_CAUSAL;
-    vkattn_requirements needs{};
-    if (attention.query(problem, needs) != VKATTN_OK || needs.workspaceBytes > workspaceRoom) return 1;
-    const vkattn_binding bindings[] = {{VKATTN_Q, engine.buffer, 0, bytes}, {VKATTN_K, engine.buffer, bytes, bytes},
-                                       {VKATTN_V, engine.buffer, 2 * bytes, bytes}, {VKATTN_OUT, engine.buffer, 3 * bytes, bytes},
-                                       {VKATTN_WORKSPACE, engine.buffer, workspaceAt, workspaceRoom}};
-    if (attention.prewarm({&problem, 1}) != VKATTN_OK) return 1;
+    vkattn_requirements needs{}; // which kernel, how much scratch memory
+    if (attention.query(problem, needs) != VKATTN_OK || attention.prewarm({&problem, 1}) != VKATTN_OK) return 1;
+    const VkBuffer scratch = engine.buffer(needs.workspaceBytes); // often 0 bytes: then there is none
+    const vkattn_binding bindings[] = {{VKATTN_Q, q, 0, bytes}, {VKATTN_K, k, 0, bytes}, {VKATTN_V, v, 0, bytes},
+                                       {VKATTN_OUT, out, 0, bytes}, {VKATTN_WORKSPACE, scratch, 0, needs.workspaceBytes}};
     if (attention.record(problem, engine.commandBuffer, bindings, engine.descriptorPool) != VKATTN_OK) return 1;
     // README end
     // clang-format on
 
     if (!engine.submitAndWait()) return 1;
     // Causal attention's first row sees one key only: it must be V's first row.
-    const float *v = engine.mapped + 2 * elements, *out = engine.mapped + 3 * elements;
     float worst = 0;
-    for (uint32_t d = 0; d < dim; ++d) worst = std::fmax(worst, std::fabs(out[d] - v[d]));
-    std::printf("recorded, submitted, read back: first row differs from V's by %g\n", static_cast<double>(worst));
+    for (uint32_t d = 0; d < dim; ++d) worst = std::fmax(worst, std::fabs(mapped[3][d] - mapped[2][d]));
+    std::printf("%s kernel recorded, submitted, read back: first row differs from V's by %g\n", needs.kernelName,
+                static_cast<double>(worst));
     return worst < 1e-6f ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 // What a query row and a key are to each other: whether the row sees the key, and what becomes of their score. No other shader knows masks,
 // bias, ALiBi, documents and softcap. A new term is a bit of pairTerms (interop.h) and its lines here.
 //
-// Included after operands.glsl and sequence.glsl.
+// Included after operands.glsl, sequence.glsl and reach.glsl.
 #include "lib/element.glsl"
 #include "lib/math.glsl"
 
@@ -20,7 +20,7 @@ struct Row {
 };
 
 Row rowOf(uint head, uint query) {
-    Row row = Row(head, query, keyBegin(query, seq), keyEnd(query, seq), alignedPosition(query, seq), 0u, 0.0);
+    Row row = Row(head, query, keyBegin(query), keyEnd(query), alignedPosition(query), 0u, 0.0);
 #ifdef VKATTN_PAIR_OPERANDS
     if ((pairTerms & termDocuments) != 0u) row.document = idsQ[idsQLayout.base + batch * idsQLayout.batch + seq.queryStart + query];
     if ((pairTerms & termAlibi) != 0u) row.slope = uintBitsToFloat(slopes[slopesLayout.base + head]);

@@ -1,5 +1,4 @@
-// Where a batch entry lies in memory, and which of its keys a query may see by position: causal, window, alignment and lengths in one
-// half-open range per row. Both ends never fall as the row rises, so the range of a tile of rows is [keyBegin(first row), keyEnd(last row)).
+// Where a batch entry lies in memory, and how many tokens it has: lengths, and the sequences of ragged batches.
 
 // Starts count tokens from where the operand's base points: 0 but in ragged batches, where all sequences lie in one tensor.
 struct Sequence {
@@ -34,10 +33,3 @@ void beginSequence(uint batchInChunk) {
     seq = sequenceOf(batchInChunk);
     keyLast = max(int(min(keyFirst + keys, seq.keyCount)) - 1, 0);
 }
-
-int alignedPosition(uint queryInChunk, Sequence s) {
-    const int i = int(queryFirst + queryInChunk);
-    return (flags & flagTopLeft) != 0u ? i : i + int(s.keyCount) - int(s.queryCount);
-}
-int keyBegin(uint queryInChunk, Sequence s) { return max(alignedPosition(queryInChunk, s) - left, 0); }
-int keyEnd(uint queryInChunk, Sequence s) { return min(alignedPosition(queryInChunk, s) + right, int(s.keyCount) - 1) + 1; }

@@ -36,6 +36,7 @@ layout(constant_id = 18) const uint valueRun = 1;         // likewise of valueDi
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/reach.glsl"
 #include "attention/key_value.glsl"
 #include "attention/pair.glsl"
 #include "flash/workgroup.glsl"
@@ -299,12 +300,12 @@ void main() {
     if (!beginTile(tileRows)) return;
 
     // The split's keys, in whole steps from key 0 of the sequence: which keys share a step depends on nothing else.
-    const uint firstQuery = queryOf(tileRow), lastQuery = queryOf(tileRowEnd - 1u);
-    const int begin = alignDown(max(keyBegin(firstQuery, seq), splitBegin)), end = min(keyEnd(lastQuery, seq), splitEnd);
-    const int wholeBegin = min(alignDown(max(keyBegin(lastQuery, seq), splitBegin) + int(stepKeys) - 1), max(end, 0));
+    const Reach reach = reachOfRows(tileRow, tileRowEnd - 1u);
+    const int begin = alignDown(reach.begin), end = reach.end;
+    const int wholeBegin = min(alignDown(reach.wholeBegin + int(stepKeys) - 1), max(end, 0));
     // Whole steps come before those that begin a window: where bits must not depend on which rows share a workgroup, none is taken as whole.
     const bool noWholes = anyPairHidden || (flags & flagFixedOrder) != 0u;
-    const int wholeEnd = noWholes ? wholeBegin : max(alignDown(max(min(keyEnd(firstQuery, seq), splitEnd), 0)), wholeBegin);
+    const int wholeEnd = noWholes ? wholeBegin : max(alignDown(max(reach.wholeEnd, 0)), wholeBegin);
 
     [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
         rows[r] = rowAt(laneRow(r));

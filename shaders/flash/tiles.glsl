@@ -36,6 +36,7 @@ layout(constant_id = 16) const uint paddedValueDim = 64; // value dim, up to a m
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/reach.glsl"
 #include "attention/key_value.glsl"
 #include "attention/pair.glsl"
 #include "attention/row_end.glsl"
@@ -297,14 +298,10 @@ void main() {
     scoresAt = gl_SubgroupID * subgroupRows * scorePitch;
     const bool hasRows = firstRow < rowCount;
 
-    // Keys that some row of the workgroup may see, in whole tiles from key 0 of the sequence; and of the subgroup.
-    const int begin = alignDown(max(keyBegin(queryOf(tileRow), seq), splitBegin));
-    const int end = min(keyEnd(queryOf(tileRowEnd - 1u), seq), splitEnd);
-    const uint firstQuery = queryOf(min(firstRow, rowCount - 1u)), lastQuery = queryOf(min(firstRow + subgroupRows, rowCount) - 1u);
-    const int ownBegin = max(keyBegin(firstQuery, seq), splitBegin), ownEnd = min(keyEnd(lastQuery, seq), splitEnd);
-    // Keys that every row of it sees, but for masks and the like.
-    const int wholeBegin = max(keyBegin(lastQuery, seq), splitBegin), wholeEnd = min(keyEnd(firstQuery, seq), splitEnd);
-    const int allBegin = max(keyBegin(queryOf(tileRowEnd - 1u), seq), splitBegin), allEnd = min(keyEnd(queryOf(tileRow), seq), splitEnd);
+    // Of the workgroup, in whole tiles from key 0 of the sequence; and of the subgroup.
+    const Reach reach = reachOfRows(tileRow, tileRowEnd - 1u);
+    const Reach own = reachOfRows(min(firstRow, rowCount - 1u), min(firstRow + subgroupRows, rowCount) - 1u);
+    const int begin = alignDown(reach.begin), end = reach.end;
 
     [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
         const uint row = min(firstRow + tileRowOf(r), rowCount - 1u);
@@ -320,9 +317,9 @@ void main() {
     if (gl_LocalInvocationID.x == 0u) nonFinite[0] = 0u;
     uint parity = 0u;
     for (int tile = begin; tile < end; tile += int(tileKeys)) {
-        stageTile(tile, end, anyPairHidden || tile < allBegin || tile + int(tileKeys) > allEnd, parity);
-        const bool tested = anyPairHidden || tile < wholeBegin || tile + int(tileKeys) > wholeEnd;
-        bool visible = hasRows && tile < ownEnd && tile + int(tileKeys) > ownBegin;
+        stageTile(tile, end, anyPairHidden || tile < reach.wholeBegin || tile + int(tileKeys) > reach.wholeEnd, parity);
+        const bool tested = anyPairHidden || tile < own.wholeBegin || tile + int(tileKeys) > own.wholeEnd;
+        bool visible = hasRows && tile < own.end && tile + int(tileKeys) > own.begin;
         if (visible && tested) visible = lookAtPairs(tile);
         if (visible) takeTile(tile, end, tested, parity);
         parity = 1u - parity;

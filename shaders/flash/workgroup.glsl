@@ -39,6 +39,9 @@ bool beginTile(uint tileRows) {
 uint headOf(uint row) { return headFirst + row % packedHeads(); }
 uint queryOf(uint row) { return row / packedHeads(); }
 
+// Keys of the split that the rows [first, last] see.
+Reach reachOfRows(uint first, uint last) { return reachOf(queryOf(first), queryOf(last), splitBegin, splitEnd); }
+
 // Keys that rows see beyond the split are another workgroup's.
 Row rowAt(uint row) {
     Row r = rowOf(headOf(row), queryOf(row));

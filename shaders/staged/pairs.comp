@@ -8,6 +8,7 @@ layout(constant_id = 8) const uint keysPerLane = 4;
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/reach.glsl"
 #include "attention/pair.glsl"
 
 void main() {

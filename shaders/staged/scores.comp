@@ -12,6 +12,7 @@ const bool exactDims = true;
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/reach.glsl"
 #include "attention/key_value.glsl"
 #include "attention/pair.glsl"
 
@@ -30,8 +31,9 @@ void main() {
     [[unroll]] for (uint n = 0; n < rowsPerLane * keysPerLane; ++n) sums[n] = 0.0;
 
     if (tileRow >= rowCount) return;
-    const int tileBegin = keyBegin(tileRow, seq), tileEnd = keyEnd(min(tileRow + tileRows, rowCount) - 1u, seq);
-    if (int(keyFirst + tileKey) < tileEnd && int(keyFirst + tileKey + tileKeys) > tileBegin) {
+    const int from = int(keyFirst + tileKey);
+    const Reach reach = reachOf(tileRow, min(tileRow + tileRows, rowCount) - 1u, from, from + int(tileKeys));
+    if (reach.begin < reach.end) {
         // Rows and keys past the end are computed on the last valid one and not stored.
         uint qAt[rowsPerLane];
         KeyValueRow keyRows[keysPerLane];

@@ -9,6 +9,7 @@ layout(constant_id = 8) const uint lanes = 64; // = workgroup size; sizes shared
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/reach.glsl"
 #include "lib/element.glsl"
 #include "lib/math.glsl"
 
@@ -39,7 +40,7 @@ void main() {
     const uint weightsRow = wBase + batch * wBatch + head * wHead + row * wToken;
     // Pairs start where words of the weights do. Which keys a lane sums up, and so the last bits, depends on it.
     const uint skew = (flags & (flagWeights | flagFixedOrder)) == flagWeights ? weightsRow & 1u : 0u;
-    const uint begin = uint(keyBegin(row, seq)), end = uint(max(keyEnd(row, seq), 0));
+    const uint begin = uint(keyBegin(row)), end = uint(max(keyEnd(row), 0));
     const uint sinkBits = (flags & flagSinks) != 0u ? workspace[workspaceRow + rowPitch - 1u] : minusInfinityBits;
 
     float maximum = lowest;

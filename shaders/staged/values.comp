@@ -14,6 +14,7 @@ const bool exactDims = true;
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
+#include "attention/reach.glsl"
 #include "attention/key_value.glsl"
 
 void main() {
@@ -41,9 +42,8 @@ void main() {
             }
     }
 
-    const int begin = max(keyBegin(tileRow, seq), int(keyFirst));
-    const int end = min(keyEnd(min(tileRow + tileRows, rowCount) - 1u, seq), int(keyFirst + keys));
-    for (int j = begin; j < end; ++j) {
+    const Reach reach = reachOf(tileRow, min(tileRow + tileRows, rowCount) - 1u, int(keyFirst), int(keyFirst + keys));
+    for (int j = reach.begin; j < reach.end; ++j) {
         const KeyValueRow value = valueRow(j);
         uint valueBits[dimsPerLane]; // dims past the end are computed on the last one and not stored
         [[unroll]] for (uint c = 0; c < dimsPerLane; ++c)

@@ -40,15 +40,33 @@ vkattn_result checkKernel(vkattn_kernel id, const Kernel *&kernel, vkattn_diagno
 }
 
 // What a context on such a device would plan with.
-vkattn_result limitsFor(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes, PlanLimits &limits,
-                        vkattn_diagnostic *why) {
+vkattn_result limitsFor(const vkattn_caps *caps, const vkattn_plan_options *given, PlanLimits &limits, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{caps, "caps"}}, why)) return r;
+    if (given)
+        if (const auto r = checkStructSize(given->structSize, sizeof *given, "options", "vkattn_plan_options", why)) return r;
+    vkattn_plan_options room{};
+    const vkattn_plan_options &options = given ? completed(*given, room) : room;
     Caps taken;
     if (const auto r = takeCaps(*caps, "caps", taken, why)) return r;
-    if (tuningBytes && !tuning) return fail(why, invalid, "tuning is NULL with tuningBytes %zu", tuningBytes);
-    limits = {taken, maxWorkspaceBytes ? maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(taken)};
-    if (const auto r = readTuning(tuning, tuningBytes, limits.tuning, why)) return r;
+    if (options.tuningBytes && !options.tuning)
+        return fail(why, invalid, "options.tuning is NULL with tuningBytes %zu", options.tuningBytes);
+    limits = {taken, options.maxWorkspaceBytes ? options.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(taken)};
+    if (const auto r = readTuning(options.tuning, options.tuningBytes, limits.tuning, why)) return r;
     return baseline().supported(baseline(), limits, why); // as a context: below the Vulkan 1.0 minimum there is none
+}
+
+// The instance-level functions of a device that the caller names.
+vkattn_result loadDevice(const vkattn_physical_device *given, PhysicalDevice &device, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{given, "device"}}, why)) return r;
+    if (const auto r = checkStructSize(given->structSize, sizeof *given, "device", "vkattn_physical_device", why)) return r;
+    vkattn_physical_device room;
+    const vkattn_physical_device &named = completed(*given, room);
+    if (const auto r = requireAll({{named.instance, "device->instance"},
+                                   {named.physicalDevice, "device->physicalDevice"},
+                                   {named.getInstanceProcAddr, "device->getInstanceProcAddr"}},
+                                  why))
+        return r;
+    return device.load(named.getInstanceProcAddr, named.instance, named.physicalDevice, named.apiVersion, why);
 }
 
 } // namespace
@@ -63,50 +81,35 @@ uint64_t vkattnShaderHash(void) {
     return shaderBankHash();
 }
 
-vkattn_result vkattnDeviceExtensions(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
-                                     uint32_t apiVersion, vkattn_need need, uint32_t *count, const char **names, vkattn_diagnostic *why) {
-    if (const auto r = requireAll(
-            {{getInstanceProcAddr, "getInstanceProcAddr"}, {instance, "instance"}, {physicalDevice, "physicalDevice"}, {count, "count"}},
-            why))
-        return r;
+vkattn_result vkattnDeviceExtensions(const vkattn_physical_device *given, vkattn_need need, uint32_t *count, const char **names,
+                                     vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{count, "count"}}, why)) return r;
     if (need != VKATTN_REQUIRED && need != VKATTN_HELPFUL)
         return fail(why, invalid, "need is %d, expected VKATTN_REQUIRED or VKATTN_HELPFUL", static_cast<int>(need));
     PhysicalDevice device;
-    if (const auto r = device.load(getInstanceProcAddr, instance, physicalDevice, apiVersion, why)) return r;
+    if (const auto r = loadDevice(given, device, why)) return r;
     return listExtensions(extensionRows(), device, need, *count, names, why);
 }
 
-vkattn_result vkattnPatchDeviceFeatures(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
-                                        uint32_t apiVersion, const char *const *extensions, uint32_t extensionCount,
+vkattn_result vkattnPatchDeviceFeatures(const vkattn_physical_device *given, const char *const *extensions, uint32_t extensionCount,
                                         VkPhysicalDeviceFeatures2 *chain, vkattn_feature_storage *room, vkattn_diagnostic *why) {
-    if (const auto r = requireAll({{getInstanceProcAddr, "getInstanceProcAddr"},
-                                   {instance, "instance"},
-                                   {physicalDevice, "physicalDevice"},
-                                   {chain, "chain"},
-                                   {room, "room"},
-                                   {!extensionCount || extensions, "extensions, with an extensionCount above 0,"}},
-                                  why))
+    if (const auto r = requireAll(
+            {{!extensionCount || extensions, "extensions, with an extensionCount above 0,"}, {chain, "chain"}, {room, "room"}}, why))
         return r;
     PhysicalDevice device;
-    if (const auto r = device.load(getInstanceProcAddr, instance, physicalDevice, apiVersion, why)) return r;
+    if (const auto r = loadDevice(given, device, why)) return r;
     return patchChain(featureRows(), device, {extensions, extensionCount}, *chain, room, sizeof *room, why);
 }
 
-vkattn_result vkattnPhysicalDeviceCaps(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice,
-                                       uint32_t apiVersion, const char *const *extensions, uint32_t extensionCount,
+vkattn_result vkattnPhysicalDeviceCaps(const vkattn_physical_device *given, const char *const *extensions, uint32_t extensionCount,
                                        const VkPhysicalDeviceFeatures2 *features, vkattn_caps *out, vkattn_diagnostic *why) {
-    if (const auto r = requireAll({{getInstanceProcAddr, "getInstanceProcAddr"},
-                                   {instance, "instance"},
-                                   {physicalDevice, "physicalDevice"},
-                                   {!extensionCount || extensions, "extensions, with an extensionCount above 0,"},
-                                   {out, "out"}},
-                                  why))
+    if (const auto r = requireAll({{!extensionCount || extensions, "extensions, with an extensionCount above 0,"}, {out, "out"}}, why))
         return r;
     if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_caps", why)) return r;
     if (features)
         if (const auto r = checkChain(features, "features", why)) return r;
     PhysicalDevice device;
-    if (const auto r = device.load(getInstanceProcAddr, instance, physicalDevice, apiVersion, why)) return r;
+    if (const auto r = loadDevice(given, device, why)) return r;
     writeStruct(*out, readCaps(device, {device.version, {extensions, extensionCount}, features}));
     return VKATTN_OK;
 }
@@ -211,29 +214,29 @@ vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem,
     return call.result(query(context, problem, out, why));
 }
 
-vkattn_result vkattnExplain(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
-                            const vkattn_problem *description, vkattn_explanation *out, vkattn_diagnostic *why) {
+vkattn_result vkattnExplain(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_problem *description,
+                            vkattn_explanation *out, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{out, "out"}}, why)) return r;
     if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_explanation", why)) return r;
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
     PlanLimits limits;
-    if (const auto r = limitsFor(caps, maxWorkspaceBytes, tuning, tuningBytes, limits, why)) return r;
+    if (const auto r = limitsFor(caps, options, limits, why)) return r;
     vkattn_explanation explanation;
     if (const auto r = explainPlan(problem, limits, explanation, why)) return r;
     writeStruct(*out, explanation);
     return VKATTN_OK;
 }
 
-vkattn_result vkattnExplainKernel(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
-                                  const vkattn_problem *description, vkattn_kernel id, vkattn_diagnostic *why) {
+vkattn_result vkattnExplainKernel(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_problem *description,
+                                  vkattn_kernel id, vkattn_diagnostic *why) {
     const Kernel *kernel = nullptr;
     if (const auto r = checkKernel(id, kernel, why)) return r;
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
     PlanLimits limits;
-    if (const auto r = limitsFor(caps, maxWorkspaceBytes, tuning, tuningBytes, limits, why)) return r;
-    return explainKernel(*kernel, problem, limits, why);
+    if (const auto r = limitsFor(caps, options, limits, why)) return r;
+    return reasonOf(*kernel, problem, limits, why);
 }
 
 static vkattn_result slices(vkattn_context handle, const vkattn_problem *description, double microseconds, uint32_t *sliceCount,
@@ -285,17 +288,24 @@ vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem
     return call.result(recordProblem(context, problem, record, why));
 }
 
-vkattn_result vkattnDescribe(const vkattn_caps *caps, uint64_t maxWorkspaceBytes, const void *tuning, size_t tuningBytes,
-                             const vkattn_problem *description, void *scratch, size_t *scratchBytes, const vkattn_dispatch **dispatches,
-                             uint32_t *count, vkattn_diagnostic *why) {
-    if (!scratchBytes) return fail(why, invalid, "scratchBytes is NULL");
+vkattn_result vkattnListDispatches(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_problem *description,
+                                   void *scratch, size_t scratchBytes, vkattn_dispatch_list *list, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{list, "list"}}, why)) return r;
+    if (const auto r = checkStructSize(list->structSize, sizeof *list, "list", "vkattn_dispatch_list", why)) return r;
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
     PlanLimits limits;
-    if (const auto r = limitsFor(caps, maxWorkspaceBytes, tuning, tuningBytes, limits, why)) return r;
+    if (const auto r = limitsFor(caps, options, limits, why)) return r;
     Plan plan;
     if (const auto r = makePlan(problem, limits, plan, why)) return r;
-    return describePlan(plan, limits.caps, scratch, scratchBytes, dispatches, count, why);
+    vkattn_dispatch_list listed{};
+    if (const auto r = writeDispatches(plan, limits.caps, scratch, scratchBytes, listed, why)) return r;
+    listed.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
+    const WeightRounding rounding = plan.kernel->weightRounding(plan);
+    listed.probabilityUnit = rounding.unit;
+    listed.probabilityFloor = rounding.floor;
+    writeStruct(*list, listed);
+    return VKATTN_OK;
 }
 
 vkattn_result vkattnExportCache(vkattn_context context, size_t *bytes, void *data, vkattn_diagnostic *why) {

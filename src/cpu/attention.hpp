@@ -45,12 +45,6 @@ struct Call {
     float *partials = nullptr;
     std::atomic<uint32_t> *counters = nullptr; // pieces that are finished
 
-    // Bias, mask, bit mask or documents: what must be looked up for each query and key.
-    [[nodiscard]] bool pairwise() const {
-        return p.tensor(VKATTN_BIAS).present() || p.tensor(VKATTN_MASK).present() || p.tensor(VKATTN_BIT_MASK).present() ||
-               p.has(VKATTN_DOC_IDS_Q);
-    }
-    [[nodiscard]] bool plainScores() const { return !pairwise() && !(p.softcap > 0) && !p.has(VKATTN_ALIBI_SLOPES); }
     [[nodiscard]] size_t partialFloats() const { return p.valueDim + size_t{3}; } // of a row: output, maximum, sum, whether it saw a key
 };
 
@@ -62,25 +56,6 @@ struct Unit {
     float *partial;            // [rows][partialFloats]; NULL: the unit has all keys and writes the outputs
 };
 
-// What one query row is and which keys are within its reach: begin <= j < end.
-struct RowPlace {
-    uint32_t head, query;
-    int64_t position; // i' of problem.h
-    uint32_t begin, end;
-};
-
-[[nodiscard]] inline RowPlace placeOf(const Problem &p, const Sequence &s, uint32_t kvHead, uint64_t row) {
-    const uint32_t group = p.groupSize();
-    RowPlace place;
-    place.head = kvHead * group + (group == 1 ? 0 : static_cast<uint32_t>(row % group)); // a division takes longer than the rest
-    place.query = static_cast<uint32_t>(group == 1 ? row : row / group);
-    place.position = p.topLeft ? int64_t{place.query} : int64_t{place.query} + s.keys - int64_t{s.queries};
-    const int64_t keys = s.keys;
-    place.begin = static_cast<uint32_t>(std::clamp<int64_t>(place.position - p.left, 0, keys));
-    place.end = std::max(place.begin, static_cast<uint32_t>(std::clamp<int64_t>(place.position + p.right + 1, 0, keys)));
-    return place;
-}
-
 // Packed rows of K and V lie an odd number of cache lines apart: a power of two would put those of a tile on few of a cache's sets.
 [[nodiscard]] inline size_t packedStride(size_t dims) {
     return (dims + 15) / 16 / 2 * 32 + 16;
@@ -88,7 +63,7 @@ struct RowPlace {
 
 // Scratch memory of one thread, in floats from its start; every part begins on a boundary of 16.
 struct ScratchLayout {
-    size_t query, out, scores, pairs, keys, values, finite, stats, places, reaches, row, total;
+    size_t query, out, scores, pairs, keys, values, finite, stats, reaches, row, total;
 };
 inline constexpr size_t statsPerRow = 4; // maximum, sum, whether a key was seen, factor of the last rescaling
 
@@ -109,18 +84,11 @@ inline constexpr size_t statsPerRow = 4; // maximum, sum, whether a key was seen
     place(at.values, tile * packedStride(p.valueDim));
     place(at.finite, tile * p.valueDim);
     place(at.stats, statsPerRow * rows);
-    place(at.places, 3 * shape.panelRows); // position, begin and end of a panel's rows
     place(at.reaches, 4 * rows / shape.lanes);
     place(at.row, 4 * size_t{p.valueDim}); // rows are transposed four at a time
     at.total = end;
     return at;
 }
-
-enum class Pairs { noneVisible, someVisible, allVisible };
-// For the rows places[0, rows) and keys [begin, end): out[(j - begin) * stride + row] is the bias (0 without one), or -infinity where mask,
-// bit mask, documents or the bias itself hide the pair. Reach is not looked at.
-[[nodiscard]] Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const RowPlace *places, uint32_t rows, uint32_t begin,
-                                uint32_t end, float *out, uint32_t stride);
 
 // One target's kernels.
 struct Kernels {

@@ -12,6 +12,8 @@
 #include "cpu/attention.hpp"
 
 #include "cpu/finish-inl.hpp"
+#include "cpu/key_values-inl.hpp"
+#include "cpu/pair_rules-inl.hpp"
 #include "cpu/vectors-inl.hpp"
 
 #include <hwy/cache_control.h>
@@ -155,8 +157,8 @@ class FewRowsAttention {
         const Problem &p = call.p;
         const Tensor &k = p.tensor(VKATTN_K), &v = p.tensor(VKATTN_V);
         const bool sameKeys = s.queries == 1 || (p.left == openWindow && p.right == openWindow);
-        return uint64_t{s.queries} * p.groupSize() <= mostFewRows && sameKeys && call.plainScores() &&
-               !p.tensor(VKATTN_WEIGHTS).present() && k.unitDims() && v.unitDims() && p.headDim % lanes == 0 && p.valueDim % lanes == 0;
+        return uint64_t{s.queries} * p.groupSize() <= mostFewRows && sameKeys && isPlain(p) && !p.tensor(VKATTN_WEIGHTS).present() &&
+               k.unitDims() && v.unitDims() && p.headDim % lanes == 0 && p.valueDim % lanes == 0;
     }
 
     void attend() {
@@ -165,10 +167,10 @@ class FewRowsAttention {
         const uint32_t begin = std::max(place.begin, unit_.keyBegin), end = std::min(place.end, unit_.keyEnd);
         for (uint32_t from = begin; from < end; from += blockKeys) {
             const uint32_t to = std::min(from + blockKeys, end);
-            const Ahead values = ahead(VKATTN_V, from), next = ahead(VKATTN_K, to < end ? to : from);
-            byType(VKATTN_K, from, [&](auto *keys, ptrdiff_t stride) { score(keys, stride, to - from, values); });
+            const StoredRows keys = rows(VKATTN_K, from), values = rows(VKATTN_V, from), next = rows(VKATTN_K, to < end ? to : from);
+            keys.byType([&](auto *own) { score(own, keys.rowStride, to - from, ahead(values)); });
             weigh(to - from);
-            byType(VKATTN_V, from, [&](auto *own, ptrdiff_t stride) { add(own, stride, to - from, next); });
+            values.byType([&](auto *own) { add(own, values.rowStride, to - from, ahead(next)); });
         }
         finish(begin < end);
     }
@@ -194,26 +196,12 @@ class FewRowsAttention {
         }
     }
 
-    // visit(pointer to the row of key j, stride) with the elements' type.
-    template <class Visit> HWY_INLINE void byType(vkattn_role role, uint32_t j, const Visit &visit) const {
-        const Tensor &t = p_.tensor(role);
-        const unsigned char *data = call_.operands.data[role];
-        const uint64_t at = t.index(unit_.s->batch, unit_.kvHead, unit_.s->key(j), 0);
-        const auto stride = static_cast<ptrdiff_t>(t.stride[2]);
-        if (t.dtype == VKATTN_F32)
-            visit(reinterpret_cast<const float *>(data) + at, stride);
-        else if (t.dtype == VKATTN_F16)
-            visit(reinterpret_cast<const Half *>(data) + at, stride);
-        else
-            visit(reinterpret_cast<const Brain *>(data) + at, stride);
-    }
+    StoredRows rows(vkattn_role role, uint32_t j) const { return rowsOf(call_, role, *unit_.s, unit_.kvHead, j); }
 
-    Ahead ahead(vkattn_role role, uint32_t j) const {
-        const Tensor &t = p_.tensor(role);
-        const ptrdiff_t size = elementBytes(t.dtype);
-        const uint64_t at = t.index(unit_.s->batch, unit_.kvHead, unit_.s->key(j), 0);
-        const ptrdiff_t stride = static_cast<ptrdiff_t>(t.stride[2]) * size, bytes = static_cast<ptrdiff_t>(t.extent[3]) * size;
-        return {call_.operands.data[role] + static_cast<ptrdiff_t>(at) * size, stride, stride == bytes ? bytes * blockKeys : bytes};
+    static Ahead ahead(const StoredRows &rows) {
+        const auto size = static_cast<ptrdiff_t>(elementBytes(rows.dtype));
+        const ptrdiff_t stride = rows.rowStride * size, bytes = static_cast<ptrdiff_t>(rows.dims) * size;
+        return {rows.data, stride, stride == bytes ? bytes * blockKeys : bytes};
     }
 
     template <class Element> void score(const Element *keys, ptrdiff_t stride, uint32_t count, const Ahead &values) {

@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "cpu/pair_rules-inl.hpp"
 #include "cpu/vectors-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

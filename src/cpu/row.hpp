@@ -57,7 +57,7 @@ template <class Real> struct Row {
     Real lse = 0;
     std::vector<uint32_t> visible; // keys of the sequence, ascending
     std::vector<Real> weights;     // of the visible keys
-    std::vector<Real> added;       // |bias| + |ALiBi term| of the visible keys
+    std::vector<Real> added;       // how large the terms are that were added to their scores (oracle_pair.hpp)
     std::vector<Real> query;
 
     void attend(const Problem &p, const Operands &operands, const Sequences &sequences, const HeadKeysValues &kv, uint32_t b, uint32_t h,

@@ -13,6 +13,8 @@
 #include "cpu/attention.hpp"
 
 #include "cpu/finish-inl.hpp"
+#include "cpu/key_values-inl.hpp"
+#include "cpu/pair_rules-inl.hpp"
 #include "cpu/vectors-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,12 +34,6 @@ template <size_t most> HWY_INLINE size_t nextBlock(size_t left) {
     if (left >= most && (left == most || left > 2 * large)) return most;
     return left >= large ? large : left >= small ? small : 1;
 }
-
-// Rows of K or V as floats, `stride` apart.
-struct TileRows {
-    const float *data;
-    ptrdiff_t stride;
-};
 
 // scores[key][row] = scale * sum_d keys[key][d] query[d][row] for `count` keys.
 template <size_t count, size_t vectors>
@@ -103,8 +99,7 @@ template <size_t most, class Visit> HWY_INLINE void forBlocks(size_t count, cons
 template <size_t vectors>
 HWY_NOINLINE void scoreTile(TileRows keys, size_t count, const float *query, size_t dims, float scale, float *scores) {
     forBlocks<blockSize<vectors>>(count, [&]<size_t n>(size_t done) {
-        const TileRows from = {keys.data + static_cast<ptrdiff_t>(done) * keys.stride, keys.stride};
-        scoreBlock<n, vectors>(from, query, dims, scale, scores + done * vectors * lanes);
+        scoreBlock<n, vectors>(keys.from(done), query, dims, scale, scores + done * vectors * lanes);
     });
 }
 template <size_t vectors>
@@ -112,36 +107,6 @@ HWY_NOINLINE void addTile(TileRows values, size_t dims, size_t keys, const float
     forBlocks<blockSize<vectors>>(dims, [&]<size_t n>(size_t done) {
         valueBlock<n, vectors>({values.data + done, values.stride}, keys, weights, rescale, out + done * vectors * lanes);
     });
-}
-
-template <class Element> void packRow(const unsigned char *data, uint64_t at, uint64_t step, uint32_t dims, float *to) {
-    const Element *from = reinterpret_cast<const Element *>(data) + at;
-    uint32_t d = 0;
-    if (step == 1)
-        for (; d + lanes <= dims; d += static_cast<uint32_t>(lanes)) hn::StoreU(loadFloats(from + d), Floats(), to + d);
-    for (; d < dims; ++d) to[d] = loadFloat(from + static_cast<ptrdiff_t>(d * step));
-}
-
-inline void packRowOf(vkattn_dtype dtype, const unsigned char *data, uint64_t at, uint64_t step, uint32_t dims, float *to) {
-    if (dtype == VKATTN_F32)
-        packRow<float>(data, at, step, dims, to);
-    else if (dtype == VKATTN_F16)
-        packRow<Half>(data, at, step, dims, to);
-    else
-        packRow<Brain>(data, at, step, dims, to);
-}
-
-// Keys [begin, end) of one key/value head as rows of floats: where they lie, or a copy, which is worth it where several panels use it.
-inline TileRows tileRows(const Tensor &t, const unsigned char *data, const Sequence &s, uint32_t head, uint32_t begin, uint32_t end,
-                         bool reused, float *copy) {
-    const uint32_t dims = t.extent[3];
-    const bool unit = t.unitDims();
-    if (t.dtype == VKATTN_F32 && unit && !reused)
-        return {reinterpret_cast<const float *>(data) + t.index(s.batch, head, s.key(begin), 0), static_cast<ptrdiff_t>(t.stride[2])};
-    const uint64_t step = unit ? 1 : static_cast<uint64_t>(t.stride[3]);
-    for (uint32_t j = begin; j < end; ++j)
-        packRowOf(t.dtype, data, t.index(s.batch, head, s.key(j), 0), step, dims, copy + (j - begin) * packedStride(dims));
-    return {copy, static_cast<ptrdiff_t>(packedStride(dims))};
 }
 
 HWY_INLINE bool isFinite(const float *row, size_t dims) {
@@ -173,12 +138,12 @@ struct FiniteValues {
         known = true;
         rows = values;
         for (uint32_t j = 0; j < keys; ++j)
-            if (!isFinite(values.data + static_cast<ptrdiff_t>(j) * values.stride, dims)) replaced[count++] = j;
+            if (!isFinite(values.row(j), dims)) replaced[count++] = j;
         if (count == 0) return;
         uint32_t next = 0;
         for (uint32_t j = 0; j < keys; ++j) {
             float *to = copy + size_t{j} * dims;
-            const float *from = values.data + static_cast<ptrdiff_t>(j) * values.stride;
+            const float *from = values.row(j);
             if (next < count && replaced[next] == j) {
                 std::fill(to, to + dims, 0.0f);
                 ++next;
@@ -197,7 +162,7 @@ template <size_t vectors> class TileAttention {
 
     void attend() {
         const uint32_t panels = (unit_.rows + panelRows - 1) / panelRows;
-        const bool pairwise = call_.pairwise(), plain = call_.plainScores();
+        const bool plain = isPlain(p_);
         const bool unrestricted = plain && p_.left == openWindow && p_.right == openWindow;
         uint32_t begin = unit_.keyEnd, end = unit_.keyBegin;
         for (uint32_t panel = 0; panel < panels; ++panel) {
@@ -221,32 +186,30 @@ template <size_t vectors> class TileAttention {
                 const bool partial = from < reach.commonBegin || to > reach.commonEnd;
                 if ((partial || !plain) && panels > 1) place(panel);
                 Pairs pairs = Pairs::allVisible;
-                if (pairwise) pairs = lookUpPairs(call_, *unit_.s, unit_.b, places_, rowsOf(panel), from, to, part(at_.pairs), panelRows);
+                if (lookUps_)
+                    pairs = lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows);
                 if (pairs == Pairs::noneVisible) continue;
                 if (!loaded) {
                     loaded = true;
                     keys = tileOf(VKATTN_K, first, last, part(at_.keys));
                     values = tileOf(VKATTN_V, first, last, part(at_.values));
                 }
-                const TileRows panelKeys = {keys.data + (from - first) * keys.stride, keys.stride};
-                scoreTile<vectors>(panelKeys, to - from, query(panel), p_.headDim, p_.scale, part(at_.scores));
+                scoreTile<vectors>(keys.from(from - first), to - from, query(panel), p_.headDim, p_.scale, part(at_.scores));
                 const bool hides = partial || pairs == Pairs::someVisible;
                 if (plain && !hides)
                     maximumOfPlain(to - from);
                 else
-                    applyOptions(from, to, hides, pairwise);
+                    applyOptions(from, to, hides);
                 weigh(panel, to - from);
                 if (!hides) {
-                    addTile<vectors>({values.data + (from - first) * values.stride, values.stride}, p_.valueDim, to - from,
-                                     part(at_.scores), rescale(panel), out(panel));
+                    addTile<vectors>(values.from(from - first), p_.valueDim, to - from, part(at_.scores), rescale(panel), out(panel));
                     continue;
                 }
                 finite.find(values, last - first, p_.valueDim, part(at_.finite));
-                addTile<vectors>({finite.rows.data + (from - first) * finite.rows.stride, finite.rows.stride}, p_.valueDim, to - from,
-                                 part(at_.scores), rescale(panel), out(panel));
+                addTile<vectors>(finite.rows.from(from - first), p_.valueDim, to - from, part(at_.scores), rescale(panel), out(panel));
                 for (uint32_t n = 0; n < finite.count; ++n) {
                     const uint32_t j = first + finite.replaced[n];
-                    if (j >= from && j < to) addWhereVisible(panel, values.data + (j - first) * values.stride, j, from, pairwise);
+                    if (j >= from && j < to) addWhereVisible(panel, values.row(j - first), j, from);
                 }
             }
         }
@@ -262,7 +225,7 @@ template <size_t vectors> class TileAttention {
     };
 
     float *part(size_t at) const { return scratch_ + at; }
-    uint32_t rowsOf(uint32_t panel) const { return std::min(panelRows, unit_.rows - panel * panelRows); }
+    uint32_t rowCount(uint32_t panel) const { return std::min(panelRows, unit_.rows - panel * panelRows); }
     float *query(uint32_t panel) const { return part(at_.query) + size_t{panel} * panelRows * p_.headDim; }
     float *out(uint32_t panel) const { return part(at_.out) + size_t{panel} * panelRows * p_.valueDim; }
     float *stat(uint32_t panel, uint32_t which) const { return part(at_.stats) + (size_t{panel} * statsPerRow + which) * panelRows; }
@@ -272,15 +235,13 @@ template <size_t vectors> class TileAttention {
     float *rescale(uint32_t panel) const { return stat(panel, 3); }
     Reach *reaches() const { return reinterpret_cast<Reach *>(part(at_.reaches)); }
     TileRows tileOf(vkattn_role role, uint32_t begin, uint32_t end, float *copy) const {
-        return tileRows(p_.tensor(role), call_.operands.data[role], *unit_.s, unit_.kvHead, begin, end, unit_.rows > panelRows, copy);
+        return tileRows(rowsOf(call_, role, *unit_.s, unit_.kvHead, begin), end - begin, unit_.rows > panelRows, copy);
     }
 
     // Rows into lanes; lanes without a row compute with zeros.
     void loadQueries(uint32_t panel) {
         const Tensor &t = p_.tensor(VKATTN_Q);
-        const unsigned char *data = call_.operands.data[VKATTN_Q];
-        const uint32_t rows = rowsOf(panel), dims = p_.headDim;
-        const uint64_t step = t.unitDims() ? 1 : static_cast<uint64_t>(t.stride[3]);
+        const uint32_t rows = rowCount(panel), dims = p_.headDim;
         constexpr uint32_t together = panelRows < 4 ? 1 : 4;
         for (uint32_t r = 0; r < panelRows; r += together) {
             const float *from[4];
@@ -292,11 +253,11 @@ template <size_t vectors> class TileAttention {
                     continue;
                 }
                 const RowPlace own = placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + panel * panelRows + r + n);
-                const uint64_t at = t.index(unit_.s->batch, own.head, unit_.s->query(own.query), 0);
-                if (t.dtype == VKATTN_F32 && step == 1)
-                    from[n] = reinterpret_cast<const float *>(data) + at;
+                const StoredRows row = storedRows(t, call_.operands.data[VKATTN_Q], unit_.s->batch, own.head, unit_.s->query(own.query));
+                if (areFloats(row))
+                    from[n] = whereTheyLie(row).data;
                 else
-                    packRowOf(t.dtype, data, at, step, dims, copy);
+                    copyRows(row, 1, copy, dims);
             }
             float *to = query(panel) + r;
             if constexpr (together == 4)
@@ -310,38 +271,25 @@ template <size_t vectors> class TileAttention {
         std::fill(seen(panel), seen(panel) + panelRows, 0.0f);
     }
 
-    // Fills places_ and the lanes that compare with keys.
+    // Makes rows_ those of the panel.
     Reach place(uint32_t panel) {
         Reach reach = {unit_.s->keys, 0, 0, unit_.s->keys};
-        auto *lane = reinterpret_cast<int32_t *>(part(at_.places));
         for (uint32_t r = 0; r < panelRows; ++r) {
-            if (r < rowsOf(panel)) {
-                places_[r] = placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + panel * panelRows + r);
-                reach.begin = std::min(reach.begin, places_[r].begin);
-                reach.end = std::max(reach.end, places_[r].end);
-                reach.commonBegin = std::max(reach.commonBegin, places_[r].begin);
-                reach.commonEnd = std::min(reach.commonEnd, places_[r].end);
+            if (r < rowCount(panel)) {
+                rows_.places[r] = placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + panel * panelRows + r);
+                reach.begin = std::min(reach.begin, rows_.places[r].begin);
+                reach.end = std::max(reach.end, rows_.places[r].end);
+                reach.commonBegin = std::max(reach.commonBegin, rows_.places[r].begin);
+                reach.commonEnd = std::min(reach.commonEnd, rows_.places[r].end);
             }
-            const RowPlace &own = places_[std::min(r, rowsOf(panel) - 1)];
-            lane[r] = static_cast<int32_t>(own.position);
-            lane[panelRows + r] = static_cast<int32_t>(own.begin);
-            lane[2 * panelRows + r] = static_cast<int32_t>(own.end);
-            slopes_[r] = p_.has(VKATTN_ALIBI_SLOPES) ? call_.operands.number(VKATTN_ALIBI_SLOPES, own.head) : 0.0f;
+            rows_.set(r, call_, rows_.places[std::min(r, rowCount(panel) - 1)]);
         }
-        lanes_ = lane;
         return reach;
     }
 
-    HWY_INLINE hn::Vec<Ints> laneInts(size_t which, size_t v) const { return hn::Load(Ints(), lanes_ + which * panelRows + v * lanes); }
-
-    // Whether the rows in vector v see key j, whose pairs begin at `pair` (NULL: there are none).
-    HWY_INLINE LaneMask visible(uint32_t j, size_t v, const float *pair) const {
-        const Ints i;
-        const auto key = hn::Set(i, static_cast<int32_t>(j));
-        auto hidden = hn::Or(hn::VecFromMask(i, hn::Gt(laneInts(1, v), key)),
-                             hn::VecFromMask(i, hn::Gt(hn::Add(key, hn::Set(i, 1)), laneInts(2, v))));
-        if (pair) hidden = hn::Or(hidden, hn::BitCast(i, hn::VecFromMask(Floats(), isMinusInfinity(hn::Load(Floats(), pair + v * lanes)))));
-        return hn::RebindMask(Floats(), hn::Eq(hidden, hn::Zero(i)));
+    // What lookUpPairs says of key j and the rows in vector v; NULL where there are no look-ups.
+    HWY_INLINE const float *lookedUp(uint32_t j, uint32_t from, size_t v) const {
+        return lookUps_ ? part(at_.pairs) + size_t{j - from} * panelRows + v * lanes : nullptr;
     }
 
     void maximumOfPlain(uint32_t keys) {
@@ -356,28 +304,18 @@ template <size_t vectors> class TileAttention {
     }
 
     // From scale * dot to scores with every option; minus infinity where hidden.
-    void applyOptions(uint32_t from, uint32_t to, bool hides, bool pairwise) {
+    void applyOptions(uint32_t from, uint32_t to, bool hides) {
         const Floats f;
-        const Ints i;
-        const bool softcap = p_.softcap > 0, bias = p_.tensor(VKATTN_BIAS).present(), alibi = p_.has(VKATTN_ALIBI_SLOPES);
-        const auto cap = hn::Set(f, p_.softcap);
         for (size_t v = 0; v < vectors; ++v) {
+            const LanePairs pair(p_, rows_, v);
             auto top = hn::Set(f, minusInfinity);
             auto saw = hn::Zero(f);
-            const auto one = hn::Set(f, 1.0f), slope = hn::LoadU(f, slopes_ + v * lanes);
-            const auto position = laneInts(0, v);
+            const auto one = hn::Set(f, 1.0f);
             for (uint32_t j = from; j < to; ++j) {
                 float *score = part(at_.scores) + size_t{j - from} * panelRows + v * lanes;
-                const float *pair = pairwise ? part(at_.pairs) + size_t{j - from} * panelRows : nullptr;
-                auto s = hn::Load(f, score);
-                if (softcap) s = hn::Mul(cap, tanhOf(hn::Div(s, cap)));
-                if (bias) s = hn::Add(s, hn::Load(f, pair + v * lanes));
-                if (alibi) {
-                    const auto distance = hn::Abs(hn::Sub(hn::Set(i, static_cast<int32_t>(j)), position));
-                    s = hn::NegMulAdd(slope, hn::ConvertTo(f, distance), s);
-                }
+                auto s = pair.score(hn::Load(f, score), j, lookedUp(j, from, v));
                 if (hides) {
-                    const auto shown = visible(j, v, pair);
+                    const auto shown = pair.visible(j, lookedUp(j, from, v));
                     s = hn::IfThenElse(shown, s, hn::Set(f, minusInfinity));
                     saw = hn::IfThenElse(shown, one, saw);
                 }
@@ -412,11 +350,10 @@ template <size_t vectors> class TileAttention {
     }
 
     // A key whose values are not finite, for the rows that see it.
-    void addWhereVisible(uint32_t panel, const float *value, uint32_t j, uint32_t from, bool pairwise) {
+    void addWhereVisible(uint32_t panel, const float *value, uint32_t j, uint32_t from) {
         const Floats f;
-        const float *pair = pairwise ? part(at_.pairs) + size_t{j - from} * panelRows : nullptr;
         for (size_t v = 0; v < vectors; ++v) {
-            const auto shown = visible(j, v, pair);
+            const auto shown = LanePairs(p_, rows_, v).visible(j, lookedUp(j, from, v));
             const auto weight = hn::Load(f, part(at_.scores) + size_t{j - from} * panelRows + v * lanes);
             float *to = out(panel) + v * lanes;
             for (uint32_t d = 0; d < p_.valueDim; ++d, to += panelRows) {
@@ -428,8 +365,8 @@ template <size_t vectors> class TileAttention {
 
     void finish(uint32_t panel) {
         const uint32_t dims = p_.valueDim;
-        for (uint32_t first = 0; first < rowsOf(panel); first += 4) {
-            const uint32_t rows = std::min(4u, rowsOf(panel) - first);
+        for (uint32_t first = 0; first < rowCount(panel); first += 4) {
+            const uint32_t rows = std::min(4u, rowCount(panel) - first);
             float *copies = part(at_.row);
             if constexpr (panelRows >= 4) {
                 size_t d = 0;
@@ -468,31 +405,31 @@ template <size_t vectors> class TileAttention {
         const Tensor &t = p_.tensor(VKATTN_WEIGHTS);
         unsigned char *data = call_.operands.data[VKATTN_WEIGHTS];
         const uint32_t all = p_.ragged() ? unit_.s->keys : p_.keyTokens; // past a key length the weights are 0, outside a sequence nobody's
-        const bool pairwise = call_.pairwise();
         const Reach reach = place(panel);
         const uint64_t step = static_cast<uint64_t>(t.stride[3]);
-        for (uint32_t r = 0; r < rowsOf(panel); ++r) {
-            uint64_t at = t.index(unit_.b, places_[r].head, places_[r].query, 0);
+        for (uint32_t r = 0; r < rowCount(panel); ++r) {
+            uint64_t at = t.index(unit_.b, rows_.places[r].head, rows_.places[r].query, 0);
             for (uint32_t j = 0; j < all; ++j, at += step) storeElement(data, t.dtype, at, 0.0f);
         }
         for (uint32_t from = reach.begin; from < reach.end; from += call_.tiling.tileKeys) {
             const uint32_t to = std::min(from + call_.tiling.tileKeys, reach.end);
-            if (pairwise &&
-                lookUpPairs(call_, *unit_.s, unit_.b, places_, rowsOf(panel), from, to, part(at_.pairs), panelRows) == Pairs::noneVisible)
+            if (lookUps_ && lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows) ==
+                                Pairs::noneVisible)
                 continue;
             scoreTile<vectors>(tileOf(VKATTN_K, from, to, part(at_.keys)), to - from, query(panel), p_.headDim, p_.scale, part(at_.scores));
-            applyOptions(from, to, true, pairwise);
+            applyOptions(from, to, true);
             for (size_t v = 0; v < vectors; ++v) {
+                const LanePairs pair(p_, rows_, v);
                 const Exponent weight(hn::Load(f, maximum(panel) + v * lanes));
                 const auto total = hn::Load(f, sum(panel) + v * lanes);
                 for (uint32_t j = from; j < to; ++j) {
                     float *score = part(at_.scores) + size_t{j - from} * panelRows + v * lanes;
-                    const auto shown = visible(j, v, pairwise ? part(at_.pairs) + size_t{j - from} * panelRows : nullptr);
+                    const auto shown = pair.visible(j, lookedUp(j, from, v));
                     hn::Store(hn::IfThenElseZero(shown, hn::Div(weight(hn::Load(f, score)), total)), f, score);
                 }
             }
-            for (uint32_t r = 0; r < rowsOf(panel); ++r) {
-                uint64_t at = t.index(unit_.b, places_[r].head, places_[r].query, from);
+            for (uint32_t r = 0; r < rowCount(panel); ++r) {
+                uint64_t at = t.index(unit_.b, rows_.places[r].head, rows_.places[r].query, from);
                 for (uint32_t j = from; j < to; ++j, at += step)
                     storeElement(data, t.dtype, at, part(at_.scores)[size_t{j - from} * panelRows + r]);
             }
@@ -504,9 +441,8 @@ template <size_t vectors> class TileAttention {
     const Unit &unit_;
     const ScratchLayout at_;
     float *scratch_;
-    RowPlace places_[panelRows];
-    float slopes_[panelRows];
-    const int32_t *lanes_ = nullptr;
+    const bool lookUps_ = hasLookUps(p_);
+    PanelRows<vectors> rows_;
     Vector tops_[vectors], seenNow_[vectors];
 };
 

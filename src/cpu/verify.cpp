@@ -1,7 +1,7 @@
 // Element-by-element comparison with the oracle, by the rule of docs/numerics.md 6:
 //     |got - oracle| <= 2 E + u_out |oracle| + (1e-5 + u_P) A
 // with A = sum_j p_ij |v_jd|, and E the largest error of the plain fp32 emulation over the rows checked plus the rounding of scores
-// passed through exp: 4 * 2^-24 * max_j sum_d |scale q_d k_d| * A for the products, and what bias and ALiBi add.
+// passed through exp: 4 * 2^-24 * max_j sum_d |scale q_d k_d| * A for the products, and what added terms contribute.
 #include "cpu/row.hpp"
 #include "util/diagnostic.hpp"
 #include "util/parallel.hpp"
@@ -178,7 +178,7 @@ class Checker {
         }
         return largest * std::abs(static_cast<double>(p_.scale));
     }
-    // r_j: what adding bias and ALiBi may move the score of a visible key by, two roundings of the size of the term. Terms above 2^17 are
+    // r_j: what adding terms may move the score of a visible key by, two roundings of the size of the term. Terms above 2^17 are
     // left to E: for them a bound to first order would allow anything.
     static double roundingOfAdded(const Row<double> &row, size_t n) {
         return !std::isfinite(row.added[n]) ? 0 : std::min(2 * 0x1p-24 * row.added[n], 0x1p-6);

@@ -113,7 +113,7 @@ vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
         return fail(why, invalid, "problem.kernel is %u, expected a vkattn_kernel, less than %u", static_cast<uint32_t>(p.kernel),
                     mostKernels);
     if (p.presentRoles & ~arrayBits())
-        return fail(why, invalid, "problem.presentRoles has bits 0x%x, expected only VKATTN_PRESENT(role) of VKATTN_KEY_LENGTHS to VKATTN_ALIBI_SLOPES",
+        return fail(why, invalid, "problem.presentRoles has bits 0x%x, expected only VKATTN_PRESENT(role) of small arrays",
                     p.presentRoles & ~arrayBits());
     const auto present = [&](vkattn_role role) { return (p.presentRoles & VKATTN_PRESENT(role)) != 0; };
     if (present(VKATTN_DOC_IDS_Q) != present(VKATTN_DOC_IDS_K))
@@ -284,6 +284,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     if (p.flags & VKATTN_CAUSAL) out.right = 0;
     out.topLeft = p.flags & VKATTN_ALIGN_TOP_LEFT;
     out.deterministic = p.flags & VKATTN_DETERMINISTIC;
+    out.flags = p.flags;
     out.presentRoles = p.presentRoles;
     out.kernel = p.kernel;
     out.slices = std::max(p.sliceCount, 1u);

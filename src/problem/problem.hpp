@@ -55,6 +55,7 @@ struct Problem {
     int32_t left = openWindow, right = openWindow;
     bool topLeft = false;
     bool deterministic = false;
+    uint32_t flags = 0;        // vkattn_flag_bits as they were given
     uint32_t presentRoles = 0; // VKATTN_PRESENT(role) of the arrays
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
     uint32_t slices = 1;                // at least 1

@@ -271,16 +271,19 @@ std::vector<VkExtensionProperties> Instance::listedExtensions(VkPhysicalDevice d
     return list;
 }
 
+vkattn_physical_device Instance::named(VkPhysicalDevice device) const {
+    return physicalDevice(table_.getInstanceProcAddr, instance_, device, apiVersion_);
+}
+
 std::vector<const char *> Instance::deviceExtensions(VkPhysicalDevice device) const {
     const std::vector<VkExtensionProperties> listed = listedExtensions(device);
     std::vector<const char *> names;
     for (const vkattn_need need : {VKATTN_REQUIRED, VKATTN_HELPFUL}) {
         const size_t before = names.size();
         uint32_t count = 0;
-        if (vkattnDeviceExtensions(table_.getInstanceProcAddr, instance_, device, apiVersion_, need, &count, nullptr, nullptr)) continue;
+        if (vkattn::deviceExtensions(named(device), need, count)) continue;
         names.resize(before + count);
-        if (vkattnDeviceExtensions(table_.getInstanceProcAddr, instance_, device, apiVersion_, need, &count, names.data() + before,
-                                   nullptr))
+        if (vkattn::deviceExtensions(named(device), need, count, {names.data() + before, count}))
             count = 0; // none listed: everything works without the helpful ones, and the context says what is required
         names.resize(before + count);
     }
@@ -289,9 +292,7 @@ std::vector<const char *> Instance::deviceExtensions(VkPhysicalDevice device) co
 }
 
 bool Instance::deviceFeatures(VkPhysicalDevice device, const std::vector<const char *> &extensions, DeviceFeatures &features) const {
-    return vkattnPatchDeviceFeatures(table_.getInstanceProcAddr, instance_, device, apiVersion_, extensions.data(),
-                                     static_cast<uint32_t>(extensions.size()), &features.chain, &features.room, nullptr) == VKATTN_OK &&
-           features.chain.pNext != nullptr;
+    return patchFeatures(named(device), extensions, features.chain, features.room) == VKATTN_OK && features.chain.pNext != nullptr;
 }
 
 DeviceInfo Instance::describe(VkPhysicalDevice device) const {
@@ -355,14 +356,11 @@ DeviceInfo Instance::describe(VkPhysicalDevice device) const {
         info.shaderFloat16 = float16.shaderFloat16;
     }
 
-    info.caps.structSize = sizeof info.caps;
     const std::vector<const char *> extensions = deviceExtensions(device);
     DeviceFeatures features;
     const bool patched = deviceFeatures(device, extensions, features);
     vkattn_diagnostic why{};
-    if (vkattnPhysicalDeviceCaps(table_.getInstanceProcAddr, instance_, device, apiVersion_, extensions.data(),
-                                 static_cast<uint32_t>(extensions.size()), patched ? &features.chain : nullptr, &info.caps,
-                                 &why) != VKATTN_OK) {
+    if (physicalDeviceCaps(named(device), extensions, patched ? &features.chain : nullptr, info.caps, &why) != VKATTN_OK) {
         info.kernels.push_back({vkattnKernelName(VKATTN_KERNEL_STAGED), false, why.message});
         return info;
     }

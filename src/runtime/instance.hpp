@@ -34,6 +34,7 @@ class Instance {
     [[nodiscard]] VkInstance handle() const { return instance_; }
     [[nodiscard]] uint32_t apiVersion() const { return apiVersion_; }
     // Device extensions to enable: what vkattn can use and the device lists, and what Vulkan wants to see enabled.
+    [[nodiscard]] vkattn_physical_device named(VkPhysicalDevice device) const; // as vkattn.h wants it
     [[nodiscard]] std::vector<const char *> deviceExtensions(VkPhysicalDevice device) const;
     // Patches the chain. False where there is nothing to pass: not every Vulkan 1.0 device knows such a chain.
     [[nodiscard]] bool deviceFeatures(VkPhysicalDevice device, const std::vector<const char *> &extensions, DeviceFeatures &features) const;

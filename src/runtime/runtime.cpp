@@ -243,7 +243,7 @@ const std::string &Runtime::fallbackReason() const {
     return impl_->fallbackReason;
 }
 
-vkattn_result Runtime::prewarm(std::span<const vkattn_problem> problems, std::string *why) {
+vkattn_result Runtime::prewarm(span<const vkattn_problem> problems, std::string *why) {
     if (!impl_->device) return VKATTN_OK;
     std::string ignored;
     std::string &reason = why ? *why : ignored;
@@ -275,7 +275,7 @@ Runtime::CompileStatistics Runtime::compileStatistics() const {
     return {pipelines, static_cast<double>(nanoseconds) * 1e-9};
 }
 
-RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &options) {
+RunResult Runtime::run(const vkattn_problem &problem, span<const vkattn_operand_memory> operands, const RunOptions &options) {
     RunResult result;
     vkattn_diagnostic why{};
     result.status = vkattnCpuCheckOperands(&problem, operands.data(), static_cast<uint32_t>(operands.size()), &why);

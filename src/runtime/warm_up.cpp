@@ -10,18 +10,14 @@ constexpr size_t maxListBytes = 64u << 20; // of a list of dispatches; where it 
 // Sorted, each once; empty where there is no plan or its list is too long.
 std::vector<uint64_t> pipelineKeys(const vkattn_problem &problem, const vkattn_caps &caps, uint64_t maxWorkspaceBytes,
                                    const std::string &tuning) {
-    size_t bytes = 0;
-    const vkattn_dispatch *dispatches = nullptr;
-    uint32_t count = 0;
-    const auto describe = [&](void *scratch) {
-        return vkattnDescribe(&caps, maxWorkspaceBytes, tuning.data(), tuning.size(), &problem, scratch, &bytes, &dispatches, &count,
-                              nullptr);
-    };
-    if (describe(nullptr) != VKATTN_OK || bytes == 0 || bytes > maxListBytes) return {};
-    std::vector<uint64_t> scratch(bytes / sizeof(uint64_t) + 1);
-    if (describe(scratch.data()) != VKATTN_OK) return {};
+    const vkattn_plan_options options = planOptions(maxWorkspaceBytes, tuning);
+    vkattn_dispatch_list list{};
+    if (measureDispatches(caps, problem, list, options) != VKATTN_OK || list.scratchBytes == 0 || list.scratchBytes > maxListBytes)
+        return {};
+    std::vector<std::byte> scratch(list.scratchBytes);
+    if (listDispatches(caps, problem, scratch, list, options) != VKATTN_OK) return {};
     std::vector<uint64_t> keys;
-    for (uint32_t n = 0; n < count; ++n) keys.push_back(dispatches[n].pipelineKey);
+    for (uint32_t n = 0; n < list.dispatchCount; ++n) keys.push_back(list.dispatches[n].pipelineKey);
     std::sort(keys.begin(), keys.end());
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
     return keys;

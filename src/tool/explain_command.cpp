@@ -53,7 +53,7 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
     const std::string &tuning = opened.tuning.text;
     vkattn_caps caps = device->caps;
     applyVerdicts(opened.verdictFile, *device, caps);
-    const vkattn_result status = vkattnExplain(&caps, 0, tuning.data(), tuning.size(), &job.problem, &plan, &why);
+    const vkattn_result status = vkattn::explain(caps, job.problem, plan, planOptions(0, tuning), &why);
     const std::string reason = device->name + ": " + why.message;
     if (status == VKATTN_OK) {
         result.device = device->name;
@@ -63,7 +63,7 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
         result.tuning = opened.tuning.source;
         result.plan = plan;
         for (const vkattn_kernel kernel : KernelList()) {
-            (void)vkattnExplainKernel(&caps, 0, tuning.data(), tuning.size(), &job.problem, kernel, &why);
+            (void)vkattn::explainKernel(caps, job.problem, kernel, planOptions(0, tuning), &why);
             if (why.message[0] != '\0') result.rejections.push_back({vkattnKernelName(kernel), why.message});
         }
     } else if (status != VKATTN_ERROR_UNSUPPORTED) {
@@ -113,6 +113,9 @@ Json toJson(const vkattn_explanation &plan, const std::vector<Rejection> &reject
             {"groups", plan.groups},
             {"workgroupInvocations", plan.workgroupInvocations},
             {"workspaceBytes", plan.workspaceBytes},
+            {"compileOperations", plan.compileOperations},
+            {"compileLimit", plan.compileLimit},
+            {"passedOverOperations", plan.passedOverOperations},
             {"flops", jsonNumber(plan.flops)},
             {"flopsFull", jsonNumber(plan.flopsFull)},
             {"bytesRead", jsonNumber(plan.bytesRead)},
@@ -175,6 +178,13 @@ void printPlan(const vkattn_explanation &plan, const std::vector<Rejection> &rej
                   << " of it kept between slices\n";
     } else {
         std::cout << "workspace " << byteText(plan.workspaceBytes) << "\n";
+    }
+    if (plan.compileOperations > 0) {
+        std::cout << "compile   " << plan.compileOperations << " operations of a lane, at most " << plan.compileLimit
+                  << " for a built-in tile";
+        if (plan.passedOverOperations > 0)
+            std::cout << "; the tile that would come first has " << plan.passedOverOperations << ", too many to compile in time";
+        std::cout << "\n";
     }
     std::cout << "work      " << amount(plan.flops) << "FLOP";
     if (plan.flops < plan.flopsFull) std::cout << " of the " << amount(plan.flopsFull) << "FLOP of all pairs";

@@ -73,8 +73,8 @@ TEST(conformJson, readsBackEveryMember) {
     EXPECT_EQ(device.facts.deviceLocalBytes, UINT64_MAX);
     EXPECT_EQ(device.facts.maxWorkgroupInvocations, before.facts.maxWorkgroupInvocations);
     EXPECT_EQ(device.checks.size(), before.checks.size());
-    EXPECT_EQ(device.checks[1].outcome.errors, before.checks[1].outcome.errors);
-    EXPECT_EQ(device.checks[0].outcome.errors, before.checks[0].outcome.errors);
+    EXPECT_EQ(device.checks[1].finding.errors, before.checks[1].finding.errors);
+    EXPECT_EQ(device.checks[0].finding.errors, before.checks[0].finding.errors);
     EXPECT_EQ(device.checks[1].seconds, 1.0 / 3);
     EXPECT_EQ(device.timings[0].milliseconds, 0.25);
     // Each member that hostileReport() sets is there: no struct has one that the description forgets.
@@ -140,12 +140,12 @@ TEST(conformJson, readsBackEveryMember) {
 
 TEST(conformJson, keepsNumbersThatAreNotFinite) {
     Report report = everydayReport(1);
-    Errors &errors = *report.devices[0].checks[0].outcome.errors;
+    Errors &errors = *report.devices[0].checks[0].finding.errors;
     errors.worstRatio = std::numeric_limits<double>::infinity();
     errors.worstError = std::numeric_limits<double>::quiet_NaN();
     const Report again = reportFromJson(reportToJson(report), "a.json");
-    EXPECT_EQ(again.devices[0].checks[0].outcome.errors->worstRatio, errors.worstRatio);
-    EXPECT_TRUE(std::isnan(again.devices[0].checks[0].outcome.errors->worstError));
+    EXPECT_EQ(again.devices[0].checks[0].finding.errors->worstRatio, errors.worstRatio);
+    EXPECT_TRUE(std::isnan(again.devices[0].checks[0].finding.errors->worstError));
 }
 
 TEST(conformJson, staysSmall) {
@@ -356,9 +356,9 @@ TEST(conformText, incompleteIsNoPass) {
     report.devices[0].problem = "the device was lost";
     expectHas(reportToText(report, 100, false), "INCOMPLETE on 1 device");
     report.devices[0].problem.clear();
-    report.devices[0].checks[0].outcome = {Verdict::notRun, "a time limit", {}, 0};
+    report.devices[0].checks[0].finding = {Outcome::notRun, "a time limit", {}, 0};
     expectHas(reportToText(report, 100, false), "INCOMPLETE on 1 device");
-    report.devices[0].checks[0].outcome = {};
+    report.devices[0].checks[0].finding = {};
     expectHas(reportToText(report, 100, false), "PASS on 1 device");
 }
 
@@ -402,7 +402,7 @@ void expectChange(const Change &change, const char *says, bool worse) {
 
 TEST(conformCompare, checksThatChange) {
     Change change;
-    change.second().checks[0].outcome = {Verdict::fail, "wrong by much", {}, 0};
+    change.second().checks[0].finding = {Outcome::fail, "wrong by much", {}, 0};
     const std::string &id = change.first().checks[0].id;
     expectChange(change, ("fails now\n  " + id + ": pass -> fail: wrong by much\n").c_str(), true);
     expectHas(change.compare().text, "vkattn conform --device 'llvmpipe (LLVM 15.0.6, 256 bits)' --replay 81000:");
@@ -410,12 +410,12 @@ TEST(conformCompare, checksThatChange) {
     expectChange(change, ("passes now\n  " + id + ": fail -> pass\n").c_str(), false);
 
     Change skipped;
-    skipped.second().checks[0].outcome = {Verdict::notRun, "no time", {}, 0};
+    skipped.second().checks[0].finding = {Outcome::notRun, "no time", {}, 0};
     expectChange(skipped, "other verdicts", false);
 
     Change crashed; // it failed before: not worse
-    crashed.first().checks[0].outcome.verdict = Verdict::fail;
-    crashed.second().checks[0].outcome.verdict = Verdict::crash;
+    crashed.first().checks[0].finding.outcome = Outcome::fail;
+    crashed.second().checks[0].finding.outcome = Outcome::crash;
     expectChange(crashed, ": fail -> crash", false);
 }
 
@@ -425,7 +425,7 @@ TEST(conformCompare, checksOfOneReport) {
     expectChange(change, "1 in the first report only", false);
     std::swap(change.a, change.b);
     expectChange(change, "1 in the second report only", false);
-    change.second().checks[0].outcome.verdict = Verdict::hang;
+    change.second().checks[0].finding.outcome = Outcome::hang;
     expectChange(change, ": new -> hang", true);
 }
 
@@ -453,7 +453,7 @@ TEST(conformCompare, errors) {
         Change change;
         for (const auto &[report, ratio] : {std::pair(&change.first(), before), std::pair(&change.second(), after)})
             for (CheckResult &check : report->checks)
-                if (check.kernel == "flash" && check.dtype == "f16" && check.outcome.errors) check.outcome.errors->worstRatio = ratio;
+                if (check.kernel == "flash" && check.dtype == "f16" && check.finding.errors) check.finding.errors->worstRatio = ratio;
         return change;
     };
     expectChange(with(0.1, 0.21), "flash f16: 0.1 -> 0.21 of the bound (", true);
@@ -501,7 +501,7 @@ TEST(conformCompare, pairsDevices) {
     for (Report *report : {&twins.a, &twins.b}) {
         report->devices[1] = report->devices[0];
         report->devices[1].facts.driver = "another";
-        report->devices[1].checks[0].outcome.verdict = Verdict::hang;
+        report->devices[1].checks[0].finding.outcome = Outcome::hang;
     }
     std::swap(twins.b.devices[0], twins.b.devices[1]);
     expectHas(twins.compare().text, "no differences");

@@ -65,7 +65,7 @@ Runtime::CompileStatistics Runtime::compileStatistics() const {
     return {};
 }
 
-RunResult Runtime::run(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &) {
+RunResult Runtime::run(const vkattn_problem &problem, span<const vkattn_operand_memory> operands, const RunOptions &) {
     if (fault() == "invalid") return failed(VKATTN_ERROR_INVALID_ARGUMENT);
     if (fault() == "unsupported") return failed(VKATTN_ERROR_UNSUPPORTED);
     if (fault() == "lost") return failed(VKATTN_ERROR_DEVICE_LOST);

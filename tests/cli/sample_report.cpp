@@ -12,37 +12,37 @@ using conform::between;
 using conform::CheckResult;
 using conform::DeviceReport;
 using conform::Errors;
+using conform::Outcome;
 using conform::Random;
 using conform::Report;
-using conform::Verdict;
 
 std::string hostile(const std::string &what) {
     static constexpr char end[] = "\x01\x1b[31m\0\xff\xc0\x80\xed\xa0\x80 \xe2\x80\xae\xf0\x9f\x98\x80\n`*_<!--]]>";
     return hostileBeginning + what + std::string(end, sizeof end - 1);
 }
 
-CheckResult hostileCheck(Verdict verdict) {
+CheckResult hostileCheck(Outcome outcome) {
     CheckResult check;
-    check.id = hostile(verdictName(verdict));
+    check.id = hostile(outcomeName(outcome));
     check.kind = hostile("kind");
     check.kernel = hostile("kernel");
-    check.tiles = hostile("tiles");
-    check.room = hostile("room");
+    check.testLayout = hostile("tiles");
+    check.limits = hostile("room");
     check.dtype = hostile("dtype");
     check.features = {hostile("one"), "plain"};
     check.replay = hostile("replay");
-    check.outcome.verdict = verdict;
-    check.outcome.reason = verdict == Verdict::pass ? "" : hostile("reason");
-    check.outcome.deviceMilliseconds = 0.1;
+    check.finding.outcome = outcome;
+    check.finding.reason = outcome == Outcome::pass ? "" : hostile("reason");
+    check.finding.deviceMilliseconds = 0.1;
     check.seconds = 1.0 / 3;
-    if (verdict == Verdict::pass || verdict == Verdict::fail) {
-        Errors &errors = check.outcome.errors.emplace();
+    if (outcome == Outcome::pass || outcome == Outcome::fail) {
+        Errors &errors = check.finding.errors.emplace();
         for (uint64_t &count : errors.histogram) count = static_cast<uint64_t>(&count - errors.histogram) * 1000003;
-        errors.worstError = errors.worstRatio = verdict == Verdict::pass ? 0.7 : std::numeric_limits<double>::infinity();
+        errors.worstError = errors.worstRatio = outcome == Outcome::pass ? 0.7 : std::numeric_limits<double>::infinity();
         errors.worstBound = 1e-300;
         errors.relativeToV = 5e-324;
     }
-    if (isFailure(verdict)) check.smallest = {hostile("smallest replay"), hostile("smallest reason"), 31};
+    if (isFailure(outcome)) check.smallest = {hostile("smallest replay"), hostile("smallest reason"), 31};
     return check;
 }
 
@@ -80,12 +80,12 @@ void addChecks(DeviceReport &device, Random &random, bool matrixUnits) {
             none.id = std::string("matrix/") + kernel.name + "/device/full/plain";
             none.kind = "matrix";
             none.kernel = kernel.name;
-            none.tiles = "device";
-            none.room = "full";
+            none.testLayout = "device";
+            none.limits = "full";
             none.dtype = "f16";
             none.features = {"causal"};
-            none.outcome.verdict = Verdict::unsupported;
-            none.outcome.reason = "the device has no VK_KHR_cooperative_matrix";
+            none.finding.outcome = Outcome::unsupported;
+            none.finding.reason = "the device has no VK_KHR_cooperative_matrix";
             device.checks.push_back(none);
             continue;
         }
@@ -96,26 +96,26 @@ void addChecks(DeviceReport &device, Random &random, bool matrixUnits) {
             if (b != a) check.features.emplace_back(b);
             check.kind = n % 9 == 0 ? "repeat" : n % 11 == 0 ? "hidden" : "matrix";
             check.kernel = kernel.name;
-            check.tiles = n % 4 == 1 ? "rows" : "device";
-            check.room = n % 5 == 2 ? "tight" : "full";
+            check.testLayout = n % 4 == 1 ? "rows" : "device";
+            check.limits = n % 5 == 2 ? "tight" : "full";
             check.dtype = !kernel.f32 ? (n % 2 ? "f16" : "bf16") : n % 3 == 0 ? "f32" : n % 3 == 1 ? "f16" : "bf16";
             std::string name = std::string(a) + "_" + b + "_" + std::to_string(n);
             for (char &c : name)
                 if (c == ' ') c = '-';
-            check.id = check.kind + "/" + kernel.name + "/" + check.tiles + "/" + check.room + "/" + name;
+            check.id = check.kind + "/" + kernel.name + "/" + check.testLayout + "/" + check.limits + "/" + name;
             check.replay = std::to_string(81000 + n) + ":" + check.kind + ",kernel=" + kernel.name + ",causal,heads=4,keyTokens=77";
             check.seconds = 0.02 + static_cast<double>(between(random, 0, 400)) / 1000;
-            check.outcome.deviceMilliseconds = check.seconds * 100;
+            check.finding.deviceMilliseconds = check.seconds * 100;
             if (check.features.back() == "weights" && std::string(kernel.name) != "staged" && std::string(kernel.name) != "auto") {
-                check.outcome.verdict = Verdict::unsupported;
-                check.outcome.reason = "the kernel does not write weights: the staged kernel does";
-                check.outcome.deviceMilliseconds = 0;
+                check.finding.outcome = Outcome::unsupported;
+                check.finding.reason = "the kernel does not write weights: the staged kernel does";
+                check.finding.deviceMilliseconds = 0;
             } else if (check.features.back() == "slices" && std::string(kernel.name) == "decode") {
-                check.outcome.verdict = Verdict::unsupported;
-                check.outcome.reason = "slices of 3 rows are fewer than the 16 that the kernel packs";
-                check.outcome.deviceMilliseconds = 0;
+                check.finding.outcome = Outcome::unsupported;
+                check.finding.reason = "slices of 3 rows are fewer than the 16 that the kernel packs";
+                check.finding.deviceMilliseconds = 0;
             } else {
-                check.outcome.errors = someErrors(random, kernel.quality);
+                check.finding.errors = someErrors(random, kernel.quality);
             }
             device.checks.push_back(check);
         }
@@ -124,28 +124,28 @@ void addChecks(DeviceReport &device, Random &random, bool matrixUnits) {
 
 void plantFailures(DeviceReport &device) {
     CheckResult &wrong = device.checks[200];
-    wrong.outcome.verdict = Verdict::fail;
-    wrong.outcome.reason =
+    wrong.finding.outcome = Outcome::fail;
+    wrong.finding.reason =
         "out[1, 2, 17, 5] is 0.7312, expected 0.7284: the error 0.0028 is over the bound 4.1e-06; 37 of 20 480 elements are "
         "wrong, all in queries 16 to 18";
-    wrong.outcome.errors = Errors{};
-    wrong.outcome.errors->histogram[3] = 20443;
-    wrong.outcome.errors->histogram[15] = 37;
-    wrong.outcome.errors->worstRatio = 683;
-    wrong.outcome.errors->worstError = 0.0028;
-    wrong.outcome.errors->worstBound = 4.1e-6;
-    wrong.outcome.errors->relativeToV = 0.0011;
+    wrong.finding.errors = Errors{};
+    wrong.finding.errors->histogram[3] = 20443;
+    wrong.finding.errors->histogram[15] = 37;
+    wrong.finding.errors->worstRatio = 683;
+    wrong.finding.errors->worstError = 0.0028;
+    wrong.finding.errors->worstBound = 4.1e-6;
+    wrong.finding.errors->relativeToV = 0.0011;
     wrong.smallest = {"81200:matrix,kernel=flash,room=tight,causal,heads=1,queryTokens=17,keyTokens=17,headDim=1",
                       "out[0, 0, 16, 0] is 0.5021, expected 0.4996", 42};
     CheckResult &crashed = device.checks[260];
-    crashed.outcome = {Verdict::crash, "the process ended with signal 11 (SIGSEGV) while pipelines were compiled", {}, 0};
+    crashed.finding = {Outcome::crash, "the process ended with signal 11 (SIGSEGV) while pipelines were compiled", {}, 0};
     crashed.smallest = {"81260:matrix,kernel=flash,window,heads=1,queryTokens=1,keyTokens=3", "the process ended with signal 11 (SIGSEGV)",
                         12};
     CheckResult &hung = device.checks[300];
-    hung.outcome = {Verdict::hang, "no answer within 60 seconds", {}, 0};
+    hung.finding = {Outcome::hang, "no answer within 60 seconds", {}, 0};
     hung.seconds = 60;
     for (size_t n = device.checks.size() - 12; n < device.checks.size(); n++)
-        device.checks[n].outcome = {Verdict::notRun, "the time limit of 600 seconds came first", {}, 0};
+        device.checks[n].finding = {Outcome::notRun, "the time limit of 600 seconds came first", {}, 0};
     device.restarts = 2;
 }
 
@@ -212,7 +212,7 @@ Report hostileReport() {
                     .matrixShapes = {hostile("shape")},
                     .kernels = {{hostile("kernel"), hostile("kernel reason"), true}, {hostile("other"), hostile("other reason"), false}}};
     device.problem = hostile("device problem");
-    for (const Verdict verdict : conform::verdicts) device.checks.push_back(hostileCheck(verdict));
+    for (const Outcome outcome : conform::outcomes) device.checks.push_back(hostileCheck(outcome));
     device.timings = {{hostile("kernel"), hostile("shape"), 0.25, 9, true, ""},
                       {hostile("other"), hostile("shape"), 0, 0, false, hostile("why")}};
     device.pipelines = 11;

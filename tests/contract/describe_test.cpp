@@ -1,5 +1,5 @@
-// vkattnDescribe says what vkattnRecord records: compared command by command against a Vulkan that remembers, for many problems on many
-// devices that do not exist.
+// vkattnListDispatches says what vkattnRecord records: compared command by command against a Vulkan that remembers, for many problems on
+// many devices that do not exist.
 #include "support/case.hpp"
 #include "support/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
@@ -62,21 +62,28 @@ vkattn_caps randomCaps(Random &random) {
 struct Description {
     std::vector<uint64_t> memory;
     size_t bytes = 0;
+    vkattn_dispatch_list whole{};
     const vkattn_dispatch *list = nullptr;
     uint32_t count = 0;
     vkattn_result result = VKATTN_OK;
     vkattn_diagnostic why{};
 
     Description(const vkattn_caps &caps, uint64_t maxWorkspaceBytes, const vkattn_problem &problem) {
-        result = vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &problem, nullptr, &bytes, nullptr, &count, &why);
+        const vkattn_plan_options options = planOptions(maxWorkspaceBytes);
+        vkattn_dispatch_list measured{};
+        result = measureDispatches(caps, problem, measured, options, &why);
+        bytes = measured.scratchBytes;
         if (result != VKATTN_OK) return;
         EXPECT_EQ(bytes % 8, 0u);
-        const uint32_t promised = count;
+        EXPECT_EQ(measured.dispatches, nullptr);
         memory.assign(bytes / 8 + 8, canary);
-        count = 77;
-        size_t room = bytes;
-        result = vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &problem, memory.data(), &room, &list, &count, &why);
-        EXPECT_EQ(count, promised);
+        whole.structSize = sizeof whole;
+        result = vkattnListDispatches(&caps, &options, &problem, memory.data(), bytes, &whole, &why);
+        list = whole.dispatches;
+        count = whole.dispatchCount;
+        EXPECT_EQ(count, measured.dispatchCount);
+        EXPECT_EQ(whole.scratchBytes, bytes);
+        EXPECT_EQ(whole.workspaceBytes, measured.workspaceBytes);
         EXPECT_TRUE(std::all_of(memory.end() - 8, memory.end(), [](uint64_t word) { return word == canary; }))
             << "written past the scratch";
     }
@@ -184,6 +191,12 @@ void Comparison::compare(const vkattn_problem &whole, const vkattn_caps &limit, 
     }
     ASSERT_EQ(description.count, needs.dispatchCount) << name;
     EXPECT_EQ(description.list == nullptr, needs.dispatchCount == 0) << name;
+    EXPECT_EQ(description.whole.workspaceBytes, needs.workspaceBytes) << name;
+    EXPECT_GE(description.whole.workspaceAlignment, needs.workspaceAlignment) << name;
+    EXPECT_EQ(description.whole.persistentWorkspaceBytes, needs.persistentWorkspaceBytes) << name;
+    EXPECT_EQ(description.whole.probabilityUnit, needs.probabilityUnit) << name;
+    EXPECT_EQ(description.whole.probabilityFloor, needs.probabilityFloor) << name;
+    EXPECT_STREQ(description.whole.kernelName, needs.kernelName) << name;
 
     const uint64_t alignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
     vkattn_binding bindings[VKATTN_ROLE_LIMIT] = {};
@@ -249,9 +262,9 @@ TEST(Describe, saysWhatIsRecorded) {
     for (Case &c : caseMatrix(random, true)) {
         c.kernel = anyKernel(random);
         Random own = randomFor(c.name);
-        const auto instance = makeInstance(c, own);
-        const uint64_t room = oneOf<uint64_t>(random, {0, 0, 4096, 65536});
-        comparison.compare(instance->problem, randomCaps(random), room, random, c.name);
+        const auto instance = makeCaseData(c, own);
+        const uint64_t limits = oneOf<uint64_t>(random, {0, 0, 4096, 65536});
+        comparison.compare(instance->problem, randomCaps(random), limits, random, c.name);
         comparison.compare(instance->problem, strongCaps(), 0, random, c.name + " strong");
     }
     std::printf("%u problems of %u dispatches are the same, %zu pipelines, %u in chunks; %u refused for the same reason\n",
@@ -286,31 +299,27 @@ TEST(Describe, refusesScratchThatDoesNotFit) {
     vkattn_problem p = problem(t, t, t, t);
     p.kernel = VKATTN_KERNEL_STAGED;
     const vkattn_caps caps = strongCaps();
-    size_t bytes = 0;
-    uint32_t count = 0;
-    const vkattn_dispatch *list = nullptr;
+    vkattn_dispatch_list list{};
     vkattn_diagnostic why{};
-    ASSERT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, nullptr, &bytes, &list, &count, &why), VKATTN_OK) << why.message;
-    EXPECT_EQ(count, 3u);
-    EXPECT_EQ(list, nullptr);
+    ASSERT_EQ(measureDispatches(caps, p, list, planOptions(0), &why), VKATTN_OK) << why.message;
+    EXPECT_EQ(list.dispatchCount, 3u);
+    EXPECT_EQ(list.dispatches, nullptr);
+    const size_t bytes = list.scratchBytes;
     std::vector<uint64_t> memory(bytes / 8 + 1, Description::canary);
     const std::vector<uint64_t> before = memory;
-    const auto refuses = [&](void *scratch, size_t *room, const vkattn_dispatch **out, uint32_t *n, const char *reason) {
-        EXPECT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, scratch, room, out, n, &why), VKATTN_ERROR_INVALID_ARGUMENT) << reason;
+    const auto refuses = [&](void *scratch, size_t room, vkattn_dispatch_list *out, const std::string &reason) {
+        EXPECT_EQ(vkattnListDispatches(&caps, nullptr, &p, scratch, room, out, &why), VKATTN_ERROR_INVALID_ARGUMENT) << reason;
         EXPECT_NE(std::string(why.message).find(reason), std::string::npos) << why.message;
         EXPECT_EQ(memory, before) << reason;
+        EXPECT_EQ(list.dispatches, nullptr) << reason;
     };
-    size_t room = bytes - 1;
-    refuses(memory.data(), &room, &list, &count, ("expected at least " + std::to_string(bytes)).c_str());
-    room = 0;
-    refuses(memory.data(), &room, &list, &count, "scratch has 0 bytes");
-    room = bytes;
-    refuses(reinterpret_cast<char *>(memory.data()) + 4, &room, &list, &count, "multiple of 8");
-    refuses(memory.data(), nullptr, &list, &count, "scratchBytes is NULL");
-    refuses(memory.data(), &room, nullptr, &count, "must not be NULL");
-    refuses(memory.data(), &room, &list, nullptr, "must not be NULL");
-    EXPECT_EQ(vkattnDescribe(&caps, 0, nullptr, 0, &p, memory.data(), &room, &list, &count, &why), VKATTN_OK) << why.message;
-    EXPECT_EQ(room, bytes);
+    refuses(memory.data(), bytes - 1, &list, "expected at least " + std::to_string(bytes));
+    refuses(memory.data(), 0, &list, "scratch has 0 bytes");
+    refuses(reinterpret_cast<char *>(memory.data()) + 4, bytes, &list, "multiple of 8");
+    refuses(memory.data(), bytes, nullptr, "list is NULL");
+    EXPECT_EQ(listDispatches(caps, p, {}, list, planOptions(0), &why), VKATTN_ERROR_INVALID_ARGUMENT) << "no scratch is too little";
+    EXPECT_EQ(vkattnListDispatches(&caps, nullptr, &p, memory.data(), bytes, &list, &why), VKATTN_OK) << why.message;
+    EXPECT_EQ(list.dispatches, reinterpret_cast<const vkattn_dispatch *>(memory.data()));
     EXPECT_EQ(memory.back(), Description::canary);
 }
 
@@ -318,14 +327,17 @@ TEST(Describe, refusesWhatPlanningCannotWorkWith) {
     const vkattn_layout t = packed(VKATTN_F32, 1, 1, 3, 8);
     const vkattn_problem p = problem(t, t, t, t);
     const auto reason = [&](const vkattn_caps *caps, const void *tuning, size_t tuningBytes, const vkattn_problem *description) {
-        size_t bytes = 0;
+        vkattn_plan_options options{};
+        options.structSize = sizeof options;
+        options.tuning = tuning, options.tuningBytes = tuningBytes;
+        vkattn_dispatch_list list{};
+        list.structSize = sizeof list;
         vkattn_diagnostic why{};
-        EXPECT_EQ(vkattnDescribe(caps, 0, tuning, tuningBytes, description, nullptr, &bytes, nullptr, nullptr, &why),
-                  VKATTN_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(vkattnListDispatches(caps, &options, description, nullptr, 0, &list, &why), VKATTN_ERROR_INVALID_ARGUMENT);
         // The other calls that take caps refuse the same.
         vkattn_explanation plan{};
         plan.structSize = sizeof plan;
-        EXPECT_EQ(vkattnExplain(caps, 0, tuning, tuningBytes, description, &plan, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(vkattnExplain(caps, &options, description, &plan, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
         FakeVulkan fake;
         vkattn_host host = fake.host();
         host.capsLimit = caps;
@@ -367,15 +379,12 @@ TEST(Describe, survivesCapsOfAnyBytes) {
             if (random() % 6 == 0)
                 words[w] = random() % 2 ? oneOf(random, {0u, 1u, 2u, 127u, UINT32_MAX, 1u << 31})
                                         : static_cast<uint32_t>(random() >> between(random, 32, 63));
-        size_t bytes = 0;
-        uint32_t count = 0;
-        if (vkattnDescribe(&caps, random() % 2 ? 0 : random() >> between(random, 0, 63), nullptr, 0, &p, nullptr, &bytes, nullptr, &count,
-                           nullptr) != VKATTN_OK ||
-            bytes > 1 << 20)
+        vkattn_dispatch_list list{};
+        if (measureDispatches(caps, p, list, planOptions(random() % 2 ? 0 : random() >> between(random, 0, 63))) != VKATTN_OK ||
+            list.scratchBytes > 1 << 20)
             continue;
-        std::vector<uint64_t> memory(bytes / 8 + 1);
-        const vkattn_dispatch *list = nullptr;
-        if (vkattnDescribe(&caps, 0, nullptr, 0, &p, memory.data(), &bytes, &list, &count, nullptr) == VKATTN_OK) ++taken;
+        std::vector<std::byte> memory(list.scratchBytes);
+        if (listDispatches(caps, p, memory, list) == VKATTN_OK) ++taken;
     }
     EXPECT_GT(taken, 1000u);
 }

@@ -85,7 +85,7 @@ TEST(Heap, isNotTouchedByRecording) {
             ASSERT_EQ(context.create(host), VKATTN_OK);
             for (Case &c : cases) {
                 c.kernel = anyKernel(random);
-                const auto instance = makeInstance(c, random);
+                const auto instance = makeCaseData(c, random);
                 const vkattn_problem &problem = instance->problem;
                 vkattn_diagnostic why{};
                 vkattn_requirements needs{};

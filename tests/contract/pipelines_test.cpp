@@ -4,7 +4,6 @@
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>
-#include <span>
 #include <vector>
 
 using namespace vkattn;
@@ -52,13 +51,12 @@ TEST(Pipelines, theFirstSliceWantsThoseOfAllSlices) {
     p.sliceCount = 32;
     vkattn_caps caps{};
     ASSERT_EQ(context.caps(caps), VKATTN_OK);
-    size_t bytes = 0;
-    ASSERT_EQ(describeBytes(caps, p, bytes), VKATTN_OK);
-    std::vector<std::byte> scratch(bytes);
-    std::span<const vkattn_dispatch> list;
-    ASSERT_EQ(describe(caps, p, scratch, list, {}, &why), VKATTN_OK) << why.message;
+    vkattn_dispatch_list list{};
+    ASSERT_EQ(measureDispatches(caps, p, list), VKATTN_OK);
+    std::vector<std::byte> scratch(list.scratchBytes);
+    ASSERT_EQ(listDispatches(caps, p, scratch, list, planOptions(0), &why), VKATTN_OK) << why.message;
     uint32_t ofFirst = 0;
-    for (const vkattn_dispatch &each : list) {
+    for (const vkattn_dispatch &each : vkattn::span(list.dispatches, list.dispatchCount)) {
         if (each.slice > 0) break;
         ASSERT_STREQ(each.name, "scores") << "the first slice has one pipeline, and the others have more";
         ++ofFirst;

@@ -111,9 +111,23 @@ TEST(StructSize, ofWhatIsRead) {
     readsNoFurther<vkattn_caps>(
         "vkattn_caps", on.caps, offsetof(vkattn_caps, wrongKernels), [](auto &caps) { caps.wrongKernels = ~0u; },
         [&](auto &caps, auto *why) {
-            size_t bytes = 0;
-            return describeBytes(caps, on.problem, bytes, {}, why);
+            vkattn_dispatch_list list{};
+            return measureDispatches(caps, on.problem, list, planOptions(0), why);
         });
+
+    readsNoFurther<vkattn_plan_options>(
+        "vkattn_plan_options", planOptions(0), offsetof(vkattn_plan_options, tuning), [](auto &options) { options.tuningBytes = 5; },
+        [&](auto &options, auto *why) {
+            vkattn_explanation plan{};
+            return explain(on.caps, on.problem, plan, options, why);
+        });
+    const vkattn_host host = on.fake.host();
+    refusesOtherSizes<vkattn_physical_device>("vkattn_physical_device",
+                                              physicalDevice(host.getInstanceProcAddr, host.instance, host.physicalDevice, 0),
+                                              [](auto &device, auto *why) {
+                                                  uint32_t count = 0;
+                                                  return vkattnDeviceExtensions(&device, VKATTN_HELPFUL, &count, nullptr, why);
+                                              });
 
     FakeCommands commands;
     std::vector<vkattn_binding> bindings;
@@ -155,8 +169,8 @@ TEST(StructSize, ofWhatIsFilledIn) {
     writesNoFurther<vkattn_caps>("vkattn_caps", offsetof(vkattn_caps, matrixShapes), caps);
     writesNoFurther<vkattn_caps>("vkattn_caps", offsetof(vkattn_caps, subgroupSize), [&](auto &out, auto *why) {
         const vkattn_host host = on.fake.host();
-        return vkattnPhysicalDeviceCaps(host.getInstanceProcAddr, host.instance, host.physicalDevice, host.apiVersion,
-                                        host.enabledExtensions, host.enabledExtensionCount, host.enabledFeatures, &out, why);
+        const vkattn_physical_device device = physicalDevice(host.getInstanceProcAddr, host.instance, host.physicalDevice, host.apiVersion);
+        return vkattnPhysicalDeviceCaps(&device, host.enabledExtensions, host.enabledExtensionCount, host.enabledFeatures, &out, why);
     });
     writesNoFurther<vkattn_caps>("vkattn_caps", offsetof(vkattn_caps, subgroupSize), [&](auto &out, auto *why) {
         std::string message;
@@ -173,9 +187,11 @@ TEST(StructSize, ofWhatIsFilledIn) {
     });
     writesNoFurther<vkattn_requirements>("vkattn_requirements", offsetof(vkattn_requirements, kernelName),
                                          [&](auto &out, auto *why) { return vkattnQuery(on.context.handle(), &on.problem, &out, why); });
-    writesNoFurther<vkattn_explanation>("vkattn_explanation", offsetof(vkattn_explanation, choice), [&](auto &out, auto *why) {
-        return vkattnExplain(&on.caps, 0, nullptr, 0, &on.problem, &out, why);
-    });
+    writesNoFurther<vkattn_explanation>("vkattn_explanation", offsetof(vkattn_explanation, choice),
+                                        [&](auto &out, auto *why) { return vkattnExplain(&on.caps, nullptr, &on.problem, &out, why); });
+    writesNoFurther<vkattn_dispatch_list>(
+        "vkattn_dispatch_list", offsetof(vkattn_dispatch_list, workspaceBytes),
+        [&](auto &out, auto *why) { return vkattnListDispatches(&on.caps, nullptr, &on.problem, nullptr, 0, &out, why); });
     writesNoFurther<vkattn_self_test>("vkattn_self_test", offsetof(vkattn_self_test, bufferAlignment), [&](auto &out, auto *why) {
         return vkattnSelfTestQuery(on.context.handle(), VKATTN_KERNEL_FLASH, &out, why);
     });

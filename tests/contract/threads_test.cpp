@@ -99,14 +99,11 @@ class Worker {
         vkattn_caps caps{};
         caps.structSize = sizeof caps;
         check(vkattnContextCaps(context_, &caps) == VKATTN_OK, "caps");
-        size_t bytes = 0;
-        check(vkattnDescribe(&caps, 0, nullptr, 0, &p, nullptr, &bytes, nullptr, nullptr, &why_) == VKATTN_OK, "describe", why_.message);
-        std::vector<uint64_t> memory(bytes / 8);
-        const vkattn_dispatch *dispatches = nullptr;
-        uint32_t count = 0;
-        check(vkattnDescribe(&caps, 0, nullptr, 0, &p, memory.data(), &bytes, &dispatches, &count, &why_) == VKATTN_OK, "describe",
-              why_.message);
-        check(count > 0 && dispatches[0].spirvBytes > 0, "an empty description");
+        vkattn_dispatch_list list{};
+        check(vkattn::measureDispatches(caps, p, list, planOptions(0), &why_) == VKATTN_OK, "describe", why_.message);
+        std::vector<std::byte> memory(list.scratchBytes);
+        check(vkattn::listDispatches(caps, p, memory, list, planOptions(0), &why_) == VKATTN_OK, "describe", why_.message);
+        check(list.dispatchCount > 0 && list.dispatches[0].spirvBytes > 0, "an empty description");
     }
     void explain(const vkattn_problem &p) {
         vkattn_caps caps{};
@@ -114,7 +111,7 @@ class Worker {
         check(vkattnContextCaps(context_, &caps) == VKATTN_OK, "caps");
         vkattn_explanation explanation{};
         explanation.structSize = sizeof explanation;
-        check(vkattnExplain(&caps, 0, nullptr, 0, &p, &explanation, &why_) == VKATTN_OK, "explain", why_.message);
+        check(vkattn::explain(caps, p, explanation, planOptions(0), &why_) == VKATTN_OK, "explain", why_.message);
         check(explanation.dispatchCount > 0 && explanation.choice[0], "an empty explanation");
     }
     // Others compile and import meanwhile: the size that was asked for may be too small by now, and a context takes so many imports only.

@@ -65,20 +65,20 @@ TEST_F(Verdicts, stopWhatIsWrongAndPassOverWhatIsSlow) {
     vkattn_problem p = problem(t, t, t, t);
     vkattn_explanation explanation{};
     explanation.structSize = sizeof explanation;
-    ASSERT_EQ(vkattnExplain(&shown, 0, nullptr, 0, &p, &explanation, &why), VKATTN_OK) << why.message;
+    ASSERT_EQ(explain(shown, p, explanation, planOptions(0), &why), VKATTN_OK) << why.message;
     EXPECT_EQ(explanation.kernel, VKATTN_KERNEL_STAGED);
-    EXPECT_EQ(vkattnExplainKernel(&shown, 0, nullptr, 0, &p, VKATTN_KERNEL_FLASH, &why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_EQ(vkattnExplainKernel(&shown, nullptr, &p, VKATTN_KERNEL_FLASH, &why), VKATTN_ERROR_UNSUPPORTED);
     EXPECT_NE(std::string(why.message).find("self-test"), std::string::npos);
-    EXPECT_EQ(vkattnExplainKernel(&shown, 0, nullptr, 0, &p, VKATTN_KERNEL_STAGED, &why), VKATTN_OK);
+    EXPECT_EQ(vkattnExplainKernel(&shown, nullptr, &p, VKATTN_KERNEL_STAGED, &why), VKATTN_OK);
     EXPECT_STREQ(why.message, "");
     for (const vkattn_kernel none : {VKATTN_KERNEL_AUTO, static_cast<vkattn_kernel>(15), VKATTN_KERNEL_MAX}) {
-        EXPECT_EQ(vkattnExplainKernel(&shown, 0, nullptr, 0, &p, none, &why), VKATTN_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(vkattnExplainKernel(&shown, nullptr, &p, none, &why), VKATTN_ERROR_INVALID_ARGUMENT);
         EXPECT_EQ(vkattnKernelSupport(&shown, none, &why), VKATTN_ERROR_INVALID_ARGUMENT);
         EXPECT_EQ(vkattnKernelTraits(none), 0u);
     }
     p.kernel = VKATTN_KERNEL_FLASH;
-    size_t bytes = 0;
-    EXPECT_EQ(vkattnDescribe(&shown, 0, nullptr, 0, &p, nullptr, &bytes, nullptr, nullptr, &why), VKATTN_ERROR_UNSUPPORTED);
+    vkattn_dispatch_list list{};
+    EXPECT_EQ(measureDispatches(shown, p, list, planOptions(0), &why), VKATTN_ERROR_UNSUPPORTED);
     EXPECT_EQ(vkattnKernelSupport(&shown, VKATTN_KERNEL_FLASH, &why), VKATTN_ERROR_UNSUPPORTED);
     open(&shown);
     EXPECT_EQ(caps().wrongKernels, 1u << VKATTN_KERNEL_FLASH);

@@ -18,7 +18,7 @@ TEST(Buffers, largerThanTheStagingBufferArriveWhole) {
     c.batch = c.heads = c.kvHeads = 1, c.queryTokens = 70000, c.keyTokens = 2, c.headDim = c.valueDim = 128; // 34 MiB of queries, and of output
     c.kernel = VKATTN_KERNEL_STAGED;
     Random random = randomFor(c.name);
-    const auto in = makeInstance(c, random);
+    const auto in = makeCaseData(c, random);
     const auto runtime = Runtime::open(options, nullptr, nullptr);
     ASSERT_TRUE(runtime);
     const RunResult result = runtime->run(in->problem, in->operands);
@@ -52,7 +52,7 @@ TEST(Descriptors, aPoolThatIsTooSmallIsMadeAnew) {
             c.lse = kernel == VKATTN_KERNEL_FLASH;
             c.kernel = kernel;
             Random random = randomFor(c.name);
-            const auto in = makeInstance(c, random);
+            const auto in = makeCaseData(c, random);
             const RunResult result = runtime->run(in->problem, in->operands);
             ASSERT_EQ(result.status, VKATTN_OK) << result.message;
             for (const std::string &error : ledger.errors) ADD_FAILURE() << error << " with " << result.kernel;

@@ -111,11 +111,11 @@ TEST(Cache, prewarmedPipelinesDoNotCompileAtTheFirstDispatch) {
     c.causal = true, c.softcap = 20, c.lse = true;
     c.kernel = VKATTN_KERNEL_FLASH;
     Random random = randomFor(c.name);
-    const auto in = makeInstance(c, random);
+    const auto in = makeCaseData(c, random);
     const auto open = [&] {
         std::string message;
         OpenStatus status;
-        auto runtime = Runtime::open(optionsFor(Room::full), &status, &message);
+        auto runtime = Runtime::open(optionsFor(Limits::full), &status, &message);
         EXPECT_TRUE(runtime) << message;
         return runtime;
     };

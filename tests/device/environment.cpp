@@ -5,17 +5,17 @@
 namespace vkattn::test {
 namespace {
 
-std::unique_ptr<conform::Bench> &benchHolder() {
-    static std::unique_ptr<conform::Bench> bench;
+std::unique_ptr<conform::DeviceUnderTest> &benchHolder() {
+    static std::unique_ptr<conform::DeviceUnderTest> bench;
     return bench;
 }
 
 } // namespace
 
-conform::Bench &bench() {
-    std::unique_ptr<conform::Bench> &held = benchHolder();
+conform::DeviceUnderTest &bench() {
+    std::unique_ptr<conform::DeviceUnderTest> &held = benchHolder();
     if (held) return *held;
-    held = std::make_unique<conform::Bench>(RuntimeOptions{});
+    held = std::make_unique<conform::DeviceUnderTest>(RuntimeOptions{});
     if (const DeviceInfo *device = held->device())
         std::printf("full limits: %s, %s\n", device->name.c_str(), device->driver.c_str());
     else
@@ -23,14 +23,14 @@ conform::Bench &bench() {
     return *held;
 }
 
-RuntimeOptions optionsFor(conform::Room room) {
+RuntimeOptions optionsFor(conform::Limits limits) {
     const DeviceInfo *device = bench().device();
-    return conform::optionsFor({}, conform::allTiles()[0], room, device ? device->caps : vkattn_caps{});
+    return conform::optionsFor({}, conform::testLayouts()[0], limits, device ? device->caps : vkattn_caps{});
 }
 
-Runtime *runtimeFor(conform::Room room) {
+Runtime *runtimeFor(conform::Limits limits) {
     std::string why;
-    Runtime *runtime = bench().runtime(conform::allTiles()[0], room, why);
+    Runtime *runtime = bench().runtime(conform::testLayouts()[0], limits, why);
     if (!runtime) ADD_FAILURE() << "no device to test: " << why;
     return runtime;
 }

@@ -29,7 +29,7 @@ Case caseOf(vkattn_kernel kernel, uint32_t slices = 0) {
     return c;
 }
 
-bool right(const test::Instance &in) {
+bool right(const test::CaseData &in) {
     vkattn_verify_report report{};
     return vkattnCpuVerify(&in.problem, in.operands.data(), static_cast<uint32_t>(in.operands.size()), nullptr, &report, nullptr) ==
                VKATTN_OK &&
@@ -45,7 +45,7 @@ class Life {
   public:
     Life(const Trial &trial, const RuntimeOptions &options, const Case &c) : trial_(trial), options_(options) {
         Random random = randomFor(c.name);
-        instance_ = makeInstance(c, random);
+        instance_ = makeCaseData(c, random);
         options_.getInstanceProcAddr = faultyGetInstanceProcAddr;
         options_.log = [this](const char *message) { log_ += message; };
     }
@@ -130,7 +130,7 @@ class Life {
 
     const Trial &trial_;
     RuntimeOptions options_;
-    std::unique_ptr<test::Instance> instance_;
+    std::unique_ptr<test::CaseData> instance_;
     std::string log_;
     bool onCpu_ = false;
 };
@@ -202,7 +202,7 @@ RuntimeOptions smallChunks() {
 // Twice: with the device lost by the given call of `function`.
 void expectTheCpu(const char *function, int call) {
     Random random = randomFor("lost");
-    const auto instance = makeInstance(slicedCase(), random);
+    const auto instance = makeCaseData(slicedCase(), random);
     const auto runtime = Runtime::open(smallChunks(), nullptr, nullptr);
     ASSERT_TRUE(runtime && runtime->device());
     fault = {function, VK_ERROR_DEVICE_LOST, 1, call};
@@ -225,7 +225,7 @@ void expectTheCpu(const char *function, int call) {
 // In the middle of the work: the CPU computes all of it, what the device has done is not mixed in, and this runtime stays with the CPU.
 TEST_F(EveryCall, aDeviceLostInAnySliceIsAnsweredByTheCpu) {
     Random random = randomFor("lost");
-    const auto instance = makeInstance(slicedCase(), random);
+    const auto instance = makeCaseData(slicedCase(), random);
     const auto runtime = Runtime::open(smallChunks(), nullptr, nullptr);
     ASSERT_TRUE(runtime && runtime->device());
     ledger.calls.clear();

@@ -7,15 +7,15 @@ using namespace vkattn::test;
 
 namespace {
 
-std::unique_ptr<test::Instance> someProblem() {
+std::unique_ptr<test::CaseData> someProblem() {
     Case c;
     c.name = "fault";
     c.causal = c.lse = true;
     Random random = randomFor(c.name);
-    return makeInstance(c, random);
+    return makeCaseData(c, random);
 }
 
-bool right(const test::Instance &in) {
+bool right(const test::CaseData &in) {
     vkattn_verify_report report{};
     return vkattnCpuVerify(&in.problem, in.operands.data(), static_cast<uint32_t>(in.operands.size()), nullptr, &report, nullptr) ==
                VKATTN_OK &&
@@ -25,12 +25,12 @@ bool right(const test::Instance &in) {
 } // namespace
 
 TEST(Fault, aProblemTheDeviceCannotTakeGoesToTheCpu) {
-    RuntimeOptions options = optionsFor(Room::tiny);
+    RuntimeOptions options = optionsFor(Limits::tiny);
     Case c;
     c.name = "tooWide";
     c.keyTokens = 20000, c.queryTokens = 2, c.batch = 1; // one row of scores is above the pretended 64 KiB
     Random random = randomFor(c.name);
-    const auto in = makeInstance(c, random);
+    const auto in = makeCaseData(c, random);
     for (const bool allowFallback : {true, false}) {
         options.allowFallback = allowFallback;
         const auto runtime = Runtime::open(options, nullptr, nullptr);

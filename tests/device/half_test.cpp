@@ -12,18 +12,18 @@ using namespace vkattn::test;
 namespace {
 
 // [32, 1, 1, 2048] tensors hold 65536 values.
-std::unique_ptr<test::Instance> oneKey(vkattn_dtype v, vkattn_dtype out) {
+std::unique_ptr<test::CaseData> oneKey(vkattn_dtype v, vkattn_dtype out) {
     Case c;
     c.batch = 32, c.heads = c.kvHeads = 1, c.queryTokens = c.keyTokens = 1, c.headDim = 1, c.valueDim = 2048, c.v = v, c.out = out,
     c.poison = false;
     Random random(1);
-    auto in = makeInstance(c, random);
+    auto in = makeCaseData(c, random);
     return in;
 }
 
 // Every value of a 16-bit dtype, as the test's own conversion has it, which is not the library's.
 void expectEveryValueRead(vkattn_dtype dtype) {
-    Runtime *runtime = runtimeFor(Room::full);
+    Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     const auto in = oneKey(dtype, VKATTN_F32);
     for (uint32_t bits = 0; bits < 65536; ++bits) {
@@ -54,7 +54,7 @@ TEST(HalfOnDevice, everyBf16IsReadExactly) {
 // From f32, the two neighbours of every bf16 and the middles between them, and from bf16 itself, NaN and infinity included. Denormals
 // aside, which a device may flush before they are rounded.
 TEST(HalfOnDevice, everyBf16IsRoundedToNearestEven) {
-    Runtime *runtime = runtimeFor(Room::full);
+    Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     const auto in = oneKey(VKATTN_F32, VKATTN_BF16);
     Random random = randomFor("bf16 rounding");
@@ -89,7 +89,7 @@ TEST(HalfOnDevice, everyBf16IsRoundedToNearestEven) {
 }
 
 TEST(HalfOnDevice, everyRoundingIsToNearestEven) {
-    Runtime *runtime = runtimeFor(Room::full);
+    Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     const auto in = oneKey(VKATTN_F32, VKATTN_F16);
     Random random = randomFor("rounding");

@@ -131,14 +131,12 @@ bool Host::createDevice(const HostOptions &options) {
         features.pNext = &aggregate;
     }
     if (options.askVkattn) {
-        if (vkattn::deviceExtensions(options.getInstanceProcAddr, instance, physicalDevice, options.apiVersion, VKATTN_HELPFUL, count, {},
-                                     &diagnostic))
-            return failed(diagnostic.message);
+        const vkattn_physical_device asked =
+            vkattn::physicalDevice(options.getInstanceProcAddr, instance, physicalDevice, options.apiVersion);
+        if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, count, {}, &diagnostic)) return failed(diagnostic.message);
         extensions.resize(count);
-        if (vkattn::deviceExtensions(options.getInstanceProcAddr, instance, physicalDevice, options.apiVersion, VKATTN_HELPFUL, count,
-                                     extensions, &diagnostic) ||
-            vkattn::patchFeatures(options.getInstanceProcAddr, instance, physicalDevice, options.apiVersion, extensions, features, room,
-                                  &diagnostic))
+        if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, count, extensions, &diagnostic) ||
+            vkattn::patchFeatures(asked, extensions, features, room, &diagnostic))
             return failed(diagnostic.message);
     }
     if (options.duplicate) {

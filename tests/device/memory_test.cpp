@@ -82,7 +82,7 @@ TEST(Memory, isFlatOverManyProblems) {
     Random random = randomFor("memory");
     const std::vector<Case> list = configurations();
     const auto run = [&](const Case &c) {
-        const auto instance = makeInstance(c, random);
+        const auto instance = makeCaseData(c, random);
         ASSERT_EQ(runAndCheck(*runtime, *instance), "");
         ledger.calls.clear();
     };

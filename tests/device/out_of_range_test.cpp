@@ -15,7 +15,7 @@ using namespace vkattn::test;
 namespace {
 
 // Each kernel with small tiles; instrumented shaders take longer still to compile.
-constexpr Tiles kernels[] = {
+constexpr TestLayout kernels[] = {
     {"staged", VKATTN_KERNEL_STAGED, "", false},
     {"flash", VKATTN_KERNEL_FLASH, "rowLanes=8", false},
     {"flashSharedTiles", VKATTN_KERNEL_FLASH, "rowLanes=8 source=1 tileKeys=8 rolledEdges=1", false},
@@ -24,21 +24,21 @@ constexpr Tiles kernels[] = {
     {"coopmat2", VKATTN_KERNEL_FLASH_COOPMAT2, "subgroups=1 rowBlocks=1 tileKeys=16", true},
 };
 
-class OutOfRange : public testing::TestWithParam<Tiles> {
+class OutOfRange : public testing::TestWithParam<TestLayout> {
   protected:
     void TearDown() override { gpuAssisted.shortenBytes = 0; }
 
     // NULL where the test is skipped or has failed.
-    [[nodiscard]] std::unique_ptr<Runtime> open(Room room) {
+    [[nodiscard]] std::unique_ptr<Runtime> open(Limits limits) {
         gpuAssisted = {};
         RuntimeOptions options;
         options.validation = true;
         options.getInstanceProcAddr = gpuAssistedGetInstanceProcAddr;
         options.log = [this](const char *message) { note(message); };
         std::string message;
-        std::unique_ptr<Runtime> runtime = Runtime::open(conform::optionsFor(options, GetParam(), Room::full, {}), nullptr, &message);
-        if (runtime && room != Room::full)
-            runtime = Runtime::open(conform::optionsFor(options, GetParam(), room, runtime->device()->caps), nullptr, &message);
+        std::unique_ptr<Runtime> runtime = Runtime::open(conform::optionsFor(options, GetParam(), Limits::full, {}), nullptr, &message);
+        if (runtime && limits != Limits::full)
+            runtime = Runtime::open(conform::optionsFor(options, GetParam(), limits, runtime->device()->caps), nullptr, &message);
         EXPECT_TRUE(runtime) << message;
         EXPECT_GE(gpuAssisted.devices, 1u) << "the runtime's device was not seen: this run would prove nothing";
         EXPECT_FALSE(gpuAssisted.robust) << "the device keeps accesses within their ranges: this run would prove nothing";
@@ -57,7 +57,7 @@ class OutOfRange : public testing::TestWithParam<Tiles> {
 };
 
 // What shares a pipeline with every other case of the kernel: instrumented ones take seconds to compile.
-Case fitted(const Tiles &kernel, Case c, bool everything) {
+Case fitted(const TestLayout &kernel, Case c, bool everything) {
     c.kernel = kernel.kernel;
     c.headDim = 8, c.valueDim = c.valuesInKeys ? 5 : 8; // a part of the keys
     c.q = c.k = c.v = c.out = kernel.onMatrixUnits() || everything ? VKATTN_F16 : VKATTN_F32;
@@ -74,7 +74,7 @@ Case fitted(const Tiles &kernel, Case c, bool everything) {
 }
 
 // Lengths, cu_seqlens and ids that say anything come first.
-std::vector<Case> casesFor(const Tiles &kernel, Random &random, size_t count) {
+std::vector<Case> casesFor(const TestLayout &kernel, Random &random, size_t count) {
     std::vector<Case> cases = kernel.kernel == VKATTN_KERNEL_STAGED ? caseMatrix(random, false) : formMatrix(random, 0);
     std::shuffle(cases.begin(), cases.end(), random);
     std::stable_partition(cases.begin(), cases.end(),
@@ -89,12 +89,12 @@ std::vector<Case> casesFor(const Tiles &kernel, Random &random, size_t count) {
 
 // Positive control: descriptors that end one word early, of the very shaders whose silence the other test takes for proof.
 TEST_P(OutOfRange, isReportedWhereRangesEndEarly) {
-    const auto runtime = open(Room::full);
+    const auto runtime = open(Limits::full);
     ASSERT_TRUE(runtime);
     Case c;
     c.lse = true;
     Random random = randomFor("control");
-    const auto in = makeInstance(fitted(GetParam(), c, false), random);
+    const auto in = makeCaseData(fitted(GetParam(), c, false), random);
     RunResult result = runtime->run(in->problem, in->operands);
     if (result.status == VKATTN_ERROR_UNSUPPORTED) GTEST_SKIP() << GetParam().name << ": " << result.message;
     ASSERT_EQ(result.status, VKATTN_OK) << result.message;
@@ -106,15 +106,15 @@ TEST_P(OutOfRange, isReportedWhereRangesEndEarly) {
 
 TEST_P(OutOfRange, neverHappens) {
     size_t ran = 0;
-    for (const Room room : {Room::full, Room::tight}) {
-        const auto runtime = open(room);
+    for (const Limits limits : {Limits::full, Limits::tight}) {
+        const auto runtime = open(limits);
         ASSERT_TRUE(runtime);
         Random random = randomFor(std::string("out of range ") + GetParam().name);
         for (const Case &c : casesFor(GetParam(), random, 60)) {
             Random own = randomFor(c.name);
-            const auto in = makeInstance(c, own);
+            const auto in = makeCaseData(c, own);
             const RunResult result = runtime->run(in->problem, in->operands);
-            ASSERT_TRUE(messages.empty()) << c.name << ", " << roomName(room) << ": " << messages.front();
+            ASSERT_TRUE(messages.empty()) << c.name << ", " << limitsName(limits) << ": " << messages.front();
             if (result.status == VKATTN_ERROR_UNSUPPORTED) continue;
             ASSERT_EQ(result.status, VKATTN_OK) << c.name << ": " << result.message;
             ++ran;
@@ -127,7 +127,7 @@ TEST_P(OutOfRange, neverHappens) {
 
 // The same without a layer, on every driver: each operand is bound exactly, between NaN that no result may show and that nobody may
 // overwrite.
-class Surroundings : public testing::TestWithParam<Tiles> {
+class Surroundings : public testing::TestWithParam<TestLayout> {
   protected:
     // NaN of every type, in words that differ.
     void fillWithNan(Random &random) {
@@ -144,7 +144,7 @@ class Surroundings : public testing::TestWithParam<Tiles> {
                vkBeginCommandBuffer(host.commands, &info) == VK_SUCCESS;
     }
     // False where the buffer has no room for it.
-    [[nodiscard]] bool place(Instance &in, const vkattn_requirements &requirements) {
+    [[nodiscard]] bool place(CaseData &in, const vkattn_requirements &requirements) {
         bound.clear();
         uint64_t at = 0;
         const auto bind = [&](vkattn_role role, uint64_t bytes, uint64_t alignment) {
@@ -162,7 +162,7 @@ class Surroundings : public testing::TestWithParam<Tiles> {
         if (requirements.workspaceBytes) bind(VKATTN_WORKSPACE, requirements.workspaceBytes, requirements.workspaceAlignment);
         return at + 512 <= bufferBytes;
     }
-    void checkSurroundings(Instance &in, const std::vector<unsigned char> &before, const std::string &name) {
+    void checkSurroundings(CaseData &in, const std::vector<unsigned char> &before, const std::string &name) {
         std::vector<bool> may(bufferBytes);
         for (const vkattn_binding &b : bound) {
             const vkattn_role role = b.role;
@@ -185,18 +185,18 @@ TEST_P(Surroundings, doNotCountAndStay) {
     ASSERT_TRUE(host.ready) << host.why;
     size_t ran = 0;
     std::string refusal;
-    for (const Room room : {Room::full, Room::tiny}) {
-        const RuntimeOptions limits = conform::optionsFor({}, GetParam(), room, {});
-        host.host.tuning = limits.tuning.data(), host.host.tuningBytes = limits.tuning.size();
-        host.host.capsLimit = limits.capsLimit ? &*limits.capsLimit : nullptr;
-        host.host.maxWorkspaceBytes = limits.maxWorkspaceBytes;
+    for (const Limits limits : {Limits::full, Limits::tiny}) {
+        const RuntimeOptions options = conform::optionsFor({}, GetParam(), limits, {});
+        host.host.tuning = options.tuning.data(), host.host.tuningBytes = options.tuning.size();
+        host.host.capsLimit = options.capsLimit ? &*options.capsLimit : nullptr;
+        host.host.maxWorkspaceBytes = options.maxWorkspaceBytes;
         Context context;
         vkattn_diagnostic why{};
         ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
         Random random = randomFor(std::string("surroundings ") + GetParam().name);
         for (const Case &c : casesFor(GetParam(), random, fullExtent() ? 40 : 18)) {
             Random own = randomFor(c.name);
-            const auto in = makeInstance(c, own);
+            const auto in = makeCaseData(c, own);
             vkattn_requirements requirements{};
             if (context.query(in->problem, requirements, &why) == VKATTN_ERROR_UNSUPPORTED) {
                 if (refusal.empty()) refusal = why.message;
@@ -212,15 +212,14 @@ TEST_P(Surroundings, doNotCountAndStay) {
             ASSERT_TRUE(host.submitAndWait());
             checkSurroundings(*in, before, c.name);
             if (HasFatalFailure()) return;
-            vkattn_verify_options options{};
-            options.structSize = sizeof options;
-            options.allRows = 1;
-            options.probabilityUnit = requirements.probabilityUnit;
-            options.probabilityFloor = requirements.probabilityFloor;
+            vkattn_verify_options all{};
+            all.structSize = sizeof all;
+            all.allRows = 1;
+            all.probabilityUnit = requirements.probabilityUnit;
+            all.probabilityFloor = requirements.probabilityFloor;
             vkattn_verify_report report{};
-            ASSERT_EQ(
-                vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), &options, &report, &why),
-                VKATTN_OK)
+            ASSERT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), &all, &report, &why),
+                      VKATTN_OK)
                 << why.message;
             EXPECT_TRUE(report.passed) << c.name << ": got " << report.worstGot << ", expected " << report.worstExpected;
             EXPECT_EQ(in->damage(outputs), "") << c.name;
@@ -232,7 +231,7 @@ TEST_P(Surroundings, doNotCountAndStay) {
     std::printf("%zu cases of %s between poisoned neighbours\n", ran, GetParam().name);
 }
 
-std::string nameOf(const testing::TestParamInfo<Tiles> &info) {
+std::string nameOf(const testing::TestParamInfo<TestLayout> &info) {
     return info.param.name;
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, OutOfRange, testing::ValuesIn(kernels), nameOf);

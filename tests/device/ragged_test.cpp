@@ -10,7 +10,7 @@ namespace {
 
 // `sequences` sequences of at most two queries and two keys in packed [1, 1, tokens, 1] tensors; `spoil` edits the arrays.
 template <class Spoil> void checkMany(uint32_t sequences, const Spoil &spoil) {
-    Runtime *runtime = runtimeFor(Room::full);
+    Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     Random random = randomFor("many sequences");
     std::vector<uint32_t> cuQ = {0}, cuK = {0};

@@ -113,12 +113,12 @@ TEST(Slices, needNothingButThePersistentWorkspace) {
 
 // As many submits as have work, and no more.
 TEST(Slices, areBoundedByTheRuntime) {
-    Runtime *runtime = runtimeFor(Room::full);
+    Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     Case c;
     c.name = "countless slices", c.kernel = VKATTN_KERNEL_STAGED, c.slices = UINT32_MAX;
     Random random = randomFor(c.name);
-    const auto instance = makeInstance(c, random);
+    const auto instance = makeCaseData(c, random);
     EXPECT_EQ(runAndCheck(*runtime, *instance), "");
 }
 

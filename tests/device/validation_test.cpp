@@ -41,10 +41,10 @@ std::vector<Check> someChecks(const DeviceInfo &device) {
     std::map<std::string, std::vector<Check>> groups;
     for (const Planned &planned : planChecks(device, selection)) {
         const Check &c = planned.check;
-        const bool slow = std::string(c.tiles->name).find("Portable") != std::string::npos; // to compile: barriers
-        const bool builtIn = c.tiles == &allTiles()[0] && c.c.kernel > VKATTN_KERNEL_STAGED;
+        const bool slow = std::string(c.testLayout->name).find("Portable") != std::string::npos; // to compile: barriers
+        const bool builtIn = c.testLayout == &testLayouts()[0] && c.c.kernel > VKATTN_KERNEL_STAGED;
         if (std::string(c.kind->name) == "matrix" && c.c.keyTokens < 1000 && !slow && !builtIn)
-            groups[std::string(c.tiles->name) + roomName(c.room) + vkattnKernelName(c.c.kernel)].push_back(c);
+            groups[std::string(c.testLayout->name) + limitsName(c.limits) + vkattnKernelName(c.c.kernel)].push_back(c);
     }
     std::vector<Check> chosen;
     for (auto &[name, checks] : groups) {
@@ -65,17 +65,17 @@ std::vector<Check> someChecks(const DeviceInfo &device) {
 
 TEST(Validation, reportsMissingBarriers) {
     Log log;
-    Bench bench(log.options());
+    DeviceUnderTest bench(log.options());
     std::string why;
     fault = {};
-    Runtime *runtime = bench.runtime(allTiles()[0], Room::full, why);
+    Runtime *runtime = bench.runtime(testLayouts()[0], Limits::full, why);
     ASSERT_TRUE(runtime) << why;
     Case c;
     c.name = "control";
     c.kernel = VKATTN_KERNEL_STAGED;
     c.biasBroadcast = 0;
     Random random = randomFor(c.name);
-    const auto in = makeInstance(c, random);
+    const auto in = makeCaseData(c, random);
     (void)runtime->run(in->problem, in->operands);
     EXPECT_EQ(log.messages.size(), 0u);
     fault.dropBarriers = true;
@@ -87,17 +87,17 @@ TEST(Validation, reportsMissingBarriers) {
 // Every kernel, whole, cut into chunks and with the limits of Vulkan 1.0.
 TEST(Validation, isSilent) {
     Log log;
-    Bench bench(log.options());
+    DeviceUnderTest bench(log.options());
     fault = {};
     const DeviceInfo *device = bench.device();
     ASSERT_TRUE(device) << bench.failure();
     std::map<std::string, size_t> ran;
     for (const Check &check : someChecks(*device)) {
-        const Outcome outcome = conform::run(bench, check);
-        EXPECT_FALSE(isFailure(outcome.verdict)) << checkId(check) << ": " << outcome.reason;
+        const Finding finding = conform::run(bench, check);
+        EXPECT_FALSE(isFailure(finding.outcome)) << checkId(check) << ": " << finding.reason;
         EXPECT_EQ(log.messages.size(), 0u) << checkId(check) << " (" << replayText(check) << "): " << log.messages.front();
         log.messages.clear();
-        ran[vkattnKernelName(check.c.kernel)] += outcome.verdict == Verdict::pass;
+        ran[vkattnKernelName(check.c.kernel)] += finding.outcome == Outcome::pass;
     }
     for (const KernelSupport &kernel : device->kernels) {
         std::printf("%zu cases of %s under validation\n", ran[kernel.kernel], kernel.kernel.c_str());

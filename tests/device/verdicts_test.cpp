@@ -56,7 +56,7 @@ class VerdictsOf : public testing::Test {
         c.kernel = kernel;
         c.poison = false;
         Random random = randomFor(c.name);
-        const auto in = makeInstance(c, random);
+        const auto in = makeCaseData(c, random);
         const RunResult result = runtime.run(in->problem, in->operands);
         if (why) *why = result.message + result.fallbackReason;
         if (result.status != VKATTN_OK) return "refused";

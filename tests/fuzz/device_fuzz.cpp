@@ -24,17 +24,17 @@ std::string messages; // of the validation layer
 
 struct Limits {
     const char *flash, *decode; // tiles so small that their pipelines compile fast
-    conform::Room room;
+    conform::Limits limits;
 };
-constexpr Limits limits[] = {{"rowLanes=8 keysPerLane=2", "keyLanes=8", conform::Room::full},
-                             {"dimLanes=2 rowLanes=4", "dimLanes=2 keyLanes=4", conform::Room::tiny},
-                             {"rowLanes=8 source=1 tileKeys=8 rolledEdges=1", "keyLanes=8", conform::Room::tight}};
+constexpr Limits limits[] = {{"rowLanes=8 keysPerLane=2", "keyLanes=8", conform::Limits::full},
+                             {"dimLanes=2 rowLanes=4", "dimLanes=2 keyLanes=4", conform::Limits::tiny},
+                             {"rowLanes=8 source=1 tileKeys=8 rolledEdges=1", "keyLanes=8", conform::Limits::tight}};
 
 std::unique_ptr<Runtime> open(const Limits &chosen, const vkattn_caps &ofDevice) {
     RuntimeOptions options;
     options.validation = std::getenv("VKATTN_FUZZ_VALIDATION") != nullptr;
     options.log = [](const char *message) { messages += std::string(message) + "\n"; };
-    options = conform::optionsFor(options, conform::allTiles()[0], chosen.room, ofDevice);
+    options = conform::optionsFor(options, conform::testLayouts()[0], chosen.limits, ofDevice);
     options.tuning = std::string("vkattn-tuning 1\nflash maxDim=512 ") + chosen.flash + "\ndecode maxDim=512 " + chosen.decode + "\n";
     std::string message;
     std::unique_ptr<Runtime> runtime = Runtime::open(options, nullptr, &message);

@@ -1,5 +1,5 @@
-// The description and the planner: vkattnValidateProblem, vkattnOperandBytes, vkattnExplain and vkattnDescribe, with any problem and any
-// caps. Bytes choose between likely values and whatever they are, so that inputs come past the validator.
+// The description and the planner: vkattnValidateProblem, vkattnOperandBytes, vkattnExplain and vkattnListDispatches, with any problem and
+// any caps. Bytes choose between likely values and whatever they are, so that inputs come past the validator.
 #include "fuzz.hpp"
 #include "vkattn/vkattn.hpp"
 
@@ -75,7 +75,9 @@ vkattn_problem problemFrom(Bytes &bytes) {
     if (options & 64) p.softcap = bytes.raw<float>();
     if (p.flags & VKATTN_WINDOW) p.windowLeft = bytes.raw<int32_t>(), p.windowRight = static_cast<int32_t>(number(bytes));
     p.presentRoles = options >> 17 & 0x7fu;
-    if (sequences) p.presentRoles = (p.presentRoles & ~VKATTN_PRESENT(VKATTN_KEY_LENGTHS)) | VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
+    if (sequences)
+        p.presentRoles =
+            (p.presentRoles & ~VKATTN_PRESENT(VKATTN_KEY_LENGTHS)) | VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
     p.sequences = sequences;
     if (options & 128) p.maxSeqQ = number(bytes), p.maxSeqK = number(bytes);
     const uint32_t kernel = bytes.raw<uint8_t>();
@@ -115,16 +117,15 @@ vkattn_caps capsFrom(Bytes &bytes) {
 
 void checkDispatches(const vkattn_caps &caps, uint64_t maxWorkspaceBytes, const vkattn_problem &p, const vkattn_explanation &plan) {
     vkattn_diagnostic why{};
-    size_t bytes = 0;
-    const vkattn_dispatch *dispatches = nullptr;
-    uint32_t count = 0;
-    require(vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &p, nullptr, &bytes, &dispatches, &count, &why) == VKATTN_OK);
-    if (bytes > 1u << 20) return; // as slow as it is long
-    std::vector<uint64_t> scratch(bytes / 8 + 1);
-    require(vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &p, scratch.data(), &bytes, &dispatches, &count, &why) == VKATTN_OK);
-    require(count == plan.dispatchCount);
-    for (uint32_t n = 0; n < count; ++n) {
-        const vkattn_dispatch &d = dispatches[n];
+    const vkattn_plan_options options = vkattn::planOptions(maxWorkspaceBytes);
+    vkattn_dispatch_list list{};
+    require(vkattn::measureDispatches(caps, p, list, options, &why) == VKATTN_OK);
+    require(list.dispatchCount == plan.dispatchCount && list.workspaceBytes == plan.workspaceBytes);
+    if (list.scratchBytes > 1u << 20) return; // as slow as it is long
+    std::vector<std::byte> scratch(list.scratchBytes);
+    require(vkattn::listDispatches(caps, p, scratch, list, options, &why) == VKATTN_OK || scratch.empty());
+    for (uint32_t n = 0; n < list.dispatchCount && !scratch.empty(); ++n) {
+        const vkattn_dispatch &d = list.dispatches[n];
         for (int axis = 0; axis < 3; ++axis) require(d.groups[axis] >= 1 && d.groups[axis] <= caps.maxWorkgroupCount[axis]);
         require(d.pushConstantBytes <= caps.maxPushConstantsBytes);
         require(d.operandCount <= caps.maxStorageBuffersPerStage);
@@ -154,7 +155,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     vkattn_explanation plan{};
     plan.structSize = sizeof plan;
     why = {};
-    const vkattn_result r = vkattnExplain(&caps, maxWorkspaceBytes, nullptr, 0, &p, &plan, &why);
+    const vkattn_result r = vkattn::explain(caps, p, plan, vkattn::planOptions(maxWorkspaceBytes), &why);
     if (r != VKATTN_OK) {
         require((r == VKATTN_ERROR_UNSUPPORTED || r == VKATTN_ERROR_INVALID_ARGUMENT) && why.message[0] != '\0' && terminated(why.message));
         return 0;
@@ -166,7 +167,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (int axis = 0; axis < 3; ++axis) require(plan.groups[axis] <= caps.maxWorkgroupCount[axis]);
     require(terminated(plan.choice) && plan.flops >= 0 && plan.flops <= plan.flopsFull && plan.bytesRead >= 0 && plan.bytesWritten >= 0);
     for (const vkattn_kernel kernel : vkattn::KernelList()) {
-        const vkattn_result could = vkattnExplainKernel(&caps, maxWorkspaceBytes, nullptr, 0, &p, kernel, &why);
+        const vkattn_result could = vkattn::explainKernel(caps, p, kernel, vkattn::planOptions(maxWorkspaceBytes), &why);
         require((could == VKATTN_OK || could == VKATTN_ERROR_UNSUPPORTED) && terminated(why.message));
         require((why.message[0] == '\0') == (kernel == plan.kernel));
     }

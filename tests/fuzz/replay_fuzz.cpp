@@ -33,17 +33,17 @@ double elementsOf(const Case &c) {
 }
 
 void checkAccepted(const Check &check) {
-    require(check.kind && check.tiles);
+    require(check.kind && check.testLayout);
     const std::string text = replayText(check);
     Check again;
     std::string why;
     require(parseReplay(text, again, why));
-    require(replayText(again) == text && again.seed == check.seed && again.kind == check.kind && again.tiles == check.tiles &&
-            again.room == check.room && checkId(again) == checkId(check) && featuresOf(again) == featuresOf(check));
+    require(replayText(again) == text && again.seed == check.seed && again.kind == check.kind && again.testLayout == check.testLayout &&
+            again.limits == check.limits && checkId(again) == checkId(check) && featuresOf(again) == featuresOf(check));
     require(elementsOf(check.c) <= 0x1p27);
     if (elementsOf(check.c) > 30000) return; // as slow as it is large
     Random random(check.seed);
-    const auto in = makeInstance(check.c, random);
+    const auto in = makeCaseData(check.c, random);
     vkattn_diagnostic diagnostic{};
     if (vkattnValidateProblem(&in->problem, &diagnostic)) {
         std::fprintf(stderr, "%s: %s\n", text.c_str(), diagnostic.message);

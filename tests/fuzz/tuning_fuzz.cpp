@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             vkattn_explanation plan{};
             plan.structSize = sizeof plan;
             const Caps caps = someCaps(kind);
-            const vkattn_result planned = vkattnExplain(&caps, 0, data, size, &p, &plan, &why);
+            const vkattn_result planned = explain(caps, p, plan, planOptions(0, {reinterpret_cast<const char *>(data), size}), &why);
             require(planned == VKATTN_OK); // the staged kernel takes what no tile fits
             require(plan.workgroupInvocations >= 1 && plan.workgroupInvocations <= caps.maxWorkgroupInvocations);
         }

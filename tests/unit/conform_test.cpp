@@ -1,5 +1,6 @@
 // What `vkattn conform` runs, as data: plans, soaks, replay texts, shrinking. No device.
 #include "conform/cases/case_text.hpp"
+#include "conform/cases/features.hpp"
 #include "conform/checks/selection.hpp"
 #include "support/seed.hpp"
 
@@ -59,6 +60,8 @@ TEST(ConformPlan, isTheSameForASeedAndEveryCheckHasItsOwnNameAndReplay) {
                 EXPECT_EQ(replayText(plan[n].check), replayText(again[n].check));
                 EXPECT_TRUE(ids.insert(checkId(plan[n].check)).second) << checkId(plan[n].check);
                 EXPECT_GT(plan[n].cost, 0);
+                const Case &c = plan[n].check.c; // wide heads take software drivers long to compile
+                EXPECT_TRUE(extent == Extent::normal || std::max(c.headDim, c.valueDim) <= 256) << checkId(plan[n].check);
                 expectSameAfterParsing(plan[n].check);
             }
             const std::vector<Planned> other = planChecks(device, selectionOf(extent, seed + 1));
@@ -115,7 +118,7 @@ TEST(ConformSoak, drawsPossibleChecksWithFewPipelinesInARow) {
                 EXPECT_EQ(replayText(check), replayText(soakCheck(device, selection, n)));
                 kernels.insert(vkattnKernelName(check.c.kernel));
                 kinds.insert(check.kind->name);
-                pipelines.insert(vkattnKernelName(check.c.kernel) + std::string(check.tiles->name) + roomName(check.room) +
+                pipelines.insert(vkattnKernelName(check.c.kernel) + std::string(check.testLayout->name) + limitsName(check.limits) +
                                  pipelineSignature(check.c));
             }
             EXPECT_LE(pipelines.size(), 140u);
@@ -198,7 +201,7 @@ TEST(ConformReplay, everyMemberComesBack) {
 
 TEST(ConformShrink, leavesWhatMattersAndNothingElse) {
     Random random = test::randomFor("shrink");
-    Check check{&checkKinds()[0], &allTiles()[0], Room::tiny, randomCase(random, 8), 1};
+    Check check{&checkKinds()[0], &testLayouts()[0], Limits::tiny, randomCase(random, 8), 1};
     check.c.causal = true, check.c.keyTokens = 60, check.c.queryTokens = 33, check.c.k = VKATTN_BF16, check.c.ragged = false;
     const auto fails = [](const Check &c) { return c.c.causal && c.c.keyTokens >= 5 && c.c.k == VKATTN_BF16; };
     const Shrunk shrunk = shrink(check, fails, 1000);
@@ -210,11 +213,11 @@ TEST(ConformShrink, leavesWhatMattersAndNothingElse) {
     expected.batch = expected.heads = expected.kvHeads = expected.headDim = expected.valueDim = 1, expected.queryTokens = 0;
     expected.poison = false;
     EXPECT_EQ(caseText(shrunk.check.c), caseText(expected));
-    EXPECT_EQ(shrunk.check.room, Room::full);
+    EXPECT_EQ(shrunk.check.limits, Limits::full);
 }
 
 TEST(ConformShrink, keepsToItsAttempts) {
-    const Check check{&checkKinds()[0], &allTiles()[0], Room::full, Case{}, 1};
+    const Check check{&checkKinds()[0], &testLayouts()[0], Limits::full, Case{}, 1};
     uint32_t asked = 0;
     const Shrunk shrunk = shrink(
         check, [&](const Check &) { return ++asked, true; }, 5);
@@ -223,8 +226,8 @@ TEST(ConformShrink, keepsToItsAttempts) {
 }
 
 TEST(ConformOutcome, namesComeBackAndErrorsAddUp) {
-    for (const Verdict verdict : verdicts) EXPECT_EQ(verdictOf(verdictName(verdict)), verdict);
-    EXPECT_FALSE(verdictOf("passed"));
+    for (const Outcome outcome : outcomes) EXPECT_EQ(outcomeOf(outcomeName(outcome)), outcome);
+    EXPECT_FALSE(outcomeOf("passed"));
     Errors a, b;
     a.histogram[1] = 3, a.worstRatio = 0.25, a.worstError = 1, a.worstBound = 4, a.relativeToV = 0.1;
     b.histogram[1] = 4, b.histogram[15] = 1, b.worstRatio = 2, b.worstError = 6, b.worstBound = 3, b.relativeToV = 0.05;
@@ -233,4 +236,37 @@ TEST(ConformOutcome, namesComeBackAndErrorsAddUp) {
     EXPECT_EQ(a.worstRatio, 2);
     EXPECT_EQ(a.worstError, 6);
     EXPECT_EQ(a.relativeToV, 0.1);
+}
+
+TEST(ConformFeatures, aVariantTurnsItsFeatureOnAndDropTurnsItOff) {
+    Random random = test::randomFor("features");
+    std::set<std::string> variants;
+    for (const Feature &feature : features()) {
+        for (const Variant &variant : feature.variants) {
+            EXPECT_TRUE(variants.insert(variant.name).second) << variant.name << " is the name of two variants";
+            if (!feature.name) continue;
+            Case c;
+            EXPECT_FALSE(feature.isOn(c)) << feature.name << " is on in an ordinary case";
+            for (int n = 0; n < 20 && !feature.isOn(c); ++n) variant.draw(c, random); // two dims may be drawn alike
+            EXPECT_TRUE(feature.isOn(c)) << variant.name;
+            if (feature.pipelineTerm) {
+                EXPECT_NE(pipelineSignature(c), pipelineSignature(Case{})) << variant.name;
+            }
+            if (feature.members.empty()) continue;
+            drop(feature, c);
+            EXPECT_FALSE(feature.isOn(c)) << variant.name;
+        }
+        EXPECT_FALSE(feature.hides && feature.variants.empty()) << feature.name << " has no case for the checks of hidden keys";
+    }
+}
+
+TEST(ConformFeatures, membersOfAFeatureThatIsOffMeanNothing) {
+    Case c;
+    c.left = 3, c.biasHidden = 1, c.alibiSlope = 2, c.sink = 1, c.raggedMax = c.hostileLengths = true, c.weightsType = VKATTN_F16,
+    c.needle = 4;
+    dropMeaningless(c);
+    EXPECT_EQ(caseText(c), "");
+    c.window = c.alibi = true, c.left = 3, c.alibiSlope = 2;
+    dropMeaningless(c);
+    EXPECT_EQ(caseText(c), "window,left=3,alibi,alibiSlope=2");
 }

@@ -219,7 +219,7 @@ TEST_F(Coopmat2Plan, whoAsksForItGetsIt) {
     ASSERT_EQ(explainPlan(problemOf(halves()), limitsOf(gpu2()), explanation, nullptr), VKATTN_OK);
     const auto whyNot = [&](vkattn_kernel kernel, const Caps &caps) {
         vkattn_diagnostic why{};
-        EXPECT_EQ(explainKernel(*findKernel(kernel), problemOf(halves()), limitsOf(caps), &why), VKATTN_OK);
+        EXPECT_EQ(reasonOf(*findKernel(kernel), problemOf(halves()), limitsOf(caps), &why), VKATTN_OK);
         return std::string(why.message);
     };
     EXPECT_TRUE(says(whyNot(VKATTN_KERNEL_FLASH_COOPMAT2, gpu2()), "only who asks for it gets it"));

@@ -33,7 +33,7 @@ PoolPointer makePool(uint32_t threads) {
 }
 
 // In memory of exactly the stated size, with canaries around it, at an odd address.
-std::string runOn(vkattn_cpu_pool pool, test::Instance &in) {
+std::string runOn(vkattn_cpu_pool pool, test::CaseData &in) {
     vkattn_cpu_plan plan{};
     plan.structSize = sizeof plan;
     vkattn_diagnostic why{};
@@ -48,7 +48,7 @@ std::string runOn(vkattn_cpu_pool pool, test::Instance &in) {
     return {};
 }
 
-std::string verified(const test::Instance &in) {
+std::string verified(const test::CaseData &in) {
     vkattn_verify_options options{};
     options.structSize = sizeof options;
     options.allRows = 1;
@@ -142,7 +142,7 @@ TEST_P(CpuKernels, everyCaseIsWithinTheBoundsOnAnyNumberOfThreads) {
     for (size_t n = step > 1 ? random() % step : 0; n < cases.size(); n += step) {
         const Case &c = cases[n];
         Random own = randomFor(c.name);
-        const auto in = makeInstance(c, own);
+        const auto in = makeCaseData(c, own);
         const Outputs before = in->outputs();
         ASSERT_EQ(runOn(pools[0].get(), *in), "") << c.name;
         ASSERT_EQ(in->damage(before), "") << c.name;
@@ -176,7 +176,7 @@ TEST_P(CpuKernels, hiddenKeysAreUnreadAndVisibleOnesAreNot) {
         c.weights = round % 7 == 6;
         if (round % 6 == 5) c.k = c.v = VKATTN_F16;
         Random own = randomFor(c.name);
-        const auto in = makeInstance(c, own);
+        const auto in = makeCaseData(c, own);
         ASSERT_EQ(runOn(pool.get(), *in), "");
         const Outputs clean = in->outputs();
         const uint32_t key = between(random, 0, c.keyTokens - 1), head = between(random, 0, c.kvHeads - 1);
@@ -208,7 +208,7 @@ TEST_P(CpuKernels, sameBitsWhateverTheBatch) {
         Case c;
         c.name = "batch", c.batch = 3, c.heads = 4, c.kvHeads = 2, c.queryTokens = queries, c.keyTokens = 1300, c.headDim = c.valueDim = 32;
         c.causal = c.deterministic = true;
-        const auto in = makeInstance(c, random);
+        const auto in = makeCaseData(c, random);
         ASSERT_EQ(runOn(three.get(), *in), "");
         const HostTensor all = in->out;
         for (const auto tensor : {&vkattn_problem::q, &vkattn_problem::k, &vkattn_problem::v, &vkattn_problem::out})
@@ -230,7 +230,7 @@ TEST_P(CpuKernels, everyHalfIsConvertedExactly) {
             c.name = "halves", c.batch = 64, c.heads = c.kvHeads = 1, c.queryTokens = queries, c.keyTokens = 1;
             c.headDim = 16, c.valueDim = 1024, c.v = type, c.poison = false;
             Random random = randomFor(c.name);
-            const auto in = makeInstance(c, random);
+            const auto in = makeCaseData(c, random);
             for (uint32_t n = 0; n < 65536; ++n) {
                 const auto bits = static_cast<uint16_t>(n);
                 std::memcpy(in->v.data() + 2 * (in->v.layout.offsetElems + n), &bits, 2);
@@ -294,7 +294,7 @@ TEST_P(CpuKernels, ordinaryInputsReachTheStatedAccuracy) {
         c.keyTokens = between(random, 1, 1u << between(random, 0, n % 50 ? 9 : 12)); // short ones more often
         c.headDim = c.valueDim = 8 * between(random, 1, n % 50 ? 16 : 32);
         c.causal = random() % 2;
-        const auto in = makeInstance(c, random);
+        const auto in = makeCaseData(c, random);
         ASSERT_EQ(runOn(pool.get(), *in), "");
         vkattn_verify_options options{};
         options.structSize = sizeof options;
@@ -332,7 +332,7 @@ TEST(CpuPool, everyThreadTakesPartOnceAJob) {
 TEST(CpuPool, badArgumentsAreRefused) {
     Case c;
     Random random = randomFor("pool");
-    const auto in = makeInstance(c, random);
+    const auto in = makeCaseData(c, random);
     const auto count = static_cast<uint32_t>(in->operands.size());
     vkattn_diagnostic why{};
     EXPECT_EQ(vkattnCpuCreatePool(1, nullptr, &why), VKATTN_ERROR_INVALID_ARGUMENT);

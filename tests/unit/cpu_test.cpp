@@ -12,12 +12,12 @@ using namespace vkattn::test;
 
 namespace {
 
-uint32_t count(const test::Instance &in) {
+uint32_t count(const test::CaseData &in) {
     return static_cast<uint32_t>(in.operands.size());
 }
 
 // "Visible" of docs/numerics.md, straight from the page: the intersection of reach, masks, documents, lengths and bias.
-bool visible(const test::Instance &in, uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
+bool visible(const test::CaseData &in, uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
     const Case &c = in.c;
     const Span &s = in.spans[b];
     if (i >= s.queries || j >= s.keys) return false;
@@ -40,7 +40,7 @@ bool visible(const test::Instance &in, uint32_t b, uint32_t h, uint32_t i, uint3
 
 // docs/numerics.md, straight from the page, in long double. Returns the largest error of what `in` holds, relative where a
 // value is above 1.
-double largestError(const test::Instance &in) {
+double largestError(const test::CaseData &in) {
     const Case &c = in.c;
     const long double scale =
         in.c.scale ? static_cast<long double>(*c.scale) : static_cast<long double>(1.0f / std::sqrt(static_cast<float>(c.headDim)));
@@ -105,7 +105,7 @@ TEST(Cpu, oracleEqualsTheFormulas) {
         if (c.headDim > 300) continue;
         c.out = c.weightsType = VKATTN_F32;
         Random own = randomFor(c.name);
-        const auto in = makeInstance(c, own);
+        const auto in = makeCaseData(c, own);
         vkattn_diagnostic why{};
         ASSERT_EQ(vkattnCpuOracle(&in->problem, in->operands.data(), count(*in), &why), VKATTN_OK) << c.name << why.message;
         EXPECT_LT(largestError(*in), 0x1p-23) << c.name; // the rounding of the stored result
@@ -117,7 +117,7 @@ TEST(Cpu, visibleKeysAreThoseOfTheFormulas) {
     uint64_t shown = 0, hidden = 0;
     for (const Case &c : caseMatrix(random, true)) {
         Random own = randomFor(c.name);
-        const auto in = makeInstance(c, own);
+        const auto in = makeCaseData(c, own);
         const uint32_t keys = in->problem.maxSeqK ? in->problem.maxSeqK : in->problem.k.extent[2];
         const uint32_t queries = in->problem.maxSeqQ ? in->problem.maxSeqQ : in->problem.q.extent[2];
         std::vector<unsigned char> seen(keys + 3);
@@ -144,7 +144,7 @@ TEST(Cpu, visibleKeysAreThoseOfTheFormulas) {
 TEST(Cpu, visibleRefusesWhatIsOutOfRange) {
     Case c;
     Random random = randomFor("visible range");
-    const auto in = makeInstance(c, random);
+    const auto in = makeCaseData(c, random);
     std::vector<unsigned char> seen(c.keyTokens, 0xa5);
     const auto refused = [&](const std::string &expected, uint32_t b, uint32_t h, uint32_t i, unsigned char *to, uint32_t keys) {
         vkattn_diagnostic why{};
@@ -169,7 +169,7 @@ TEST(Cpu, fallbackIsWithinTheBoundsAndIgnoresThreadCount) {
     Random random = randomFor("fallback");
     for (const Case &c : caseMatrix(random, true)) {
         Random own = randomFor(c.name);
-        const auto in = makeInstance(c, own);
+        const auto in = makeCaseData(c, own);
         const Outputs before = in->outputs();
         vkattn_diagnostic why{};
         ASSERT_EQ(vkattnCpuRun(&in->problem, in->operands.data(), count(*in), 1, &why), VKATTN_OK) << c.name << ": " << why.message;
@@ -203,7 +203,7 @@ TEST(Cpu, verifierSeesDamage) {
     c.keyTokens = 64;
     c.queryTokens = 64;
     Random random = randomFor("damage");
-    const auto in = makeInstance(c, random);
+    const auto in = makeCaseData(c, random);
     const auto passes = [&] {
         vkattn_verify_report report{};
         EXPECT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), count(*in), nullptr, &report, nullptr), VKATTN_OK);
@@ -233,7 +233,7 @@ TEST(Cpu, verifierSamplesRowsAndAlwaysTheEdges) {
     Case c;
     c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 4000, c.keyTokens = 8, c.headDim = c.valueDim = 4;
     Random random = randomFor("sample");
-    const auto in = makeInstance(c, random);
+    const auto in = makeCaseData(c, random);
     ASSERT_EQ(vkattnCpuRun(&in->problem, in->operands.data(), count(*in), 0, nullptr), VKATTN_OK);
     vkattn_verify_options options{};
     options.structSize = sizeof options;
@@ -253,7 +253,7 @@ TEST(Cpu, nonFiniteInputReachesItsRowOnly) {
     Case c;
     c.batch = 1, c.poison = false, c.lse = true;
     Random random = randomFor("nonfinite");
-    const auto in = makeInstance(c, random);
+    const auto in = makeCaseData(c, random);
     in->q.set(0, 1, 3, 2, std::numeric_limits<float>::infinity());
     in->q.set(0, 0, 5, 0, std::numeric_limits<float>::quiet_NaN());
     ASSERT_EQ(vkattnCpuOracle(&in->problem, in->operands.data(), count(*in), nullptr), VKATTN_OK);
@@ -268,7 +268,7 @@ TEST(Cpu, nonFiniteInputReachesItsRowOnly) {
 TEST(Cpu, badOperandsAreRefused) {
     Case c;
     Random random = randomFor("operands");
-    const auto in = makeInstance(c, random);
+    const auto in = makeCaseData(c, random);
     const auto refused = [&](const std::string &expected, auto spoil) {
         auto operands = in->operands;
         spoil(operands);

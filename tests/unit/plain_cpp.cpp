@@ -19,9 +19,9 @@ static_assert(!std::is_copy_constructible_v<Context>);
 
 // Every call has a face.
 template <class T>
-concept Faces = requires(const T &context, const vkattn_problem &problem, std::span<const vkattn_binding> bindings,
+concept Faces = requires(const T &context, const vkattn_problem &problem, vkattn::span<const vkattn_binding> bindings,
                          VkCommandBuffer commands, vkattn_requirements &requirements, uint32_t &count, size_t &bytes,
-                         std::span<std::byte> data, vkattn_caps &caps, std::span<const vkattn_dispatch> &dispatches) {
+                         vkattn::span<std::byte> data, vkattn_caps &caps, vkattn_dispatch_list &list, vkattn_explanation &explanation) {
     { context.query(problem, requirements) } -> std::same_as<vkattn_result>;
     { context.recordSlice(problem, 1, commands, bindings) } -> std::same_as<vkattn_result>;
     { context.slicesForBudget(problem, 500.0, count) } -> std::same_as<vkattn_result>;
@@ -29,8 +29,9 @@ concept Faces = requires(const T &context, const vkattn_problem &problem, std::s
     { context.exportCache(data, bytes) } -> std::same_as<vkattn_result>;
     { context.importCache(data) } -> std::same_as<vkattn_result>;
     { context.caps(caps) } -> std::same_as<vkattn_result>;
-    { vkattn::describeBytes(caps, problem, bytes) } -> std::same_as<vkattn_result>;
-    { vkattn::describe(caps, problem, data, dispatches) } -> std::same_as<vkattn_result>;
+    { vkattn::measureDispatches(caps, problem, list) } -> std::same_as<vkattn_result>;
+    { vkattn::listDispatches(caps, problem, data, list) } -> std::same_as<vkattn_result>;
+    { vkattn::explain(caps, problem, explanation) } -> std::same_as<vkattn_result>;
 };
 static_assert(Faces<Context>);
 
@@ -51,9 +52,9 @@ int facesAnswerNoHandleWithAnError() {
         context.record(problem, nullptr, {}),
         context.recordSlice(problem, 1, nullptr, {}),
         context.caps(caps),
-        vkattn::deviceExtensions(nullptr, nullptr, nullptr, 0, VKATTN_HELPFUL, count),
-        vkattn::patchFeatures(nullptr, nullptr, nullptr, 0, {}, chain, room),
-        vkattn::physicalDeviceCaps(nullptr, nullptr, nullptr, 0, {}, nullptr, caps),
+        vkattn::deviceExtensions(vkattn::physicalDevice(nullptr, nullptr, nullptr, 0), VKATTN_HELPFUL, count),
+        vkattn::patchFeatures(vkattn::physicalDevice(nullptr, nullptr, nullptr, 0), {}, chain, room),
+        vkattn::physicalDeviceCaps(vkattn::physicalDevice(nullptr, nullptr, nullptr, 0), {}, nullptr, caps),
     };
     int wrong = 0;
     for (const vkattn_result result : results) wrong += result != VKATTN_ERROR_INVALID_ARGUMENT;

@@ -318,7 +318,7 @@ TEST(Plan, tilesFitVulkan10Limits) {
             EXPECT_LE(lanes, 128u);
             EXPECT_LE(lanes * 12, 16384u) << "softmax.comp keeps three words a lane in shared memory";
         }
-        EXPECT_LE(t.overlayLanes, 128u);
+        EXPECT_LE(t.pairLanes, 128u);
         EXPECT_LE(t.sequenceLanes, 128u);
         EXPECT_GE(maxSequencesPerLane * t.sequenceLanes, 1u << 20);
         EXPECT_LE(2 * maxSequencesPerLane + t.sequenceLanes, 60000u) << "loop iterations of sequences.comp";

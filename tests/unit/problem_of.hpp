@@ -10,7 +10,7 @@ namespace vkattn::test {
 
 inline Problem problemOf(const Case &c) {
     Random random(1);
-    const auto instance = makeInstance(c, random);
+    const auto instance = makeCaseData(c, random);
     Problem p;
     EXPECT_EQ(makeProblem(&instance->problem, p, nullptr), VKATTN_OK) << c.name;
     return p;

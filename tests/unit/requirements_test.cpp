@@ -3,6 +3,7 @@
 #include "core/plan/operands.hpp"
 #include "core/shaders/subgroups.hpp"
 #include "support/fake_physical_device.hpp"
+#include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,14 +20,17 @@ using Aggregate = VkPhysicalDeviceVulkan13Features;
 
 using Names = std::vector<std::string>;
 
+vkattn_physical_device fakeDevice(uint32_t apiVersion) {
+    return physicalDevice(fakeGetInstanceProcAddr, instance, handle, apiVersion);
+}
+
 Names listed(uint32_t apiVersion, vkattn_need need = VKATTN_HELPFUL) {
     uint32_t count = 77;
     vkattn_diagnostic why{};
-    EXPECT_EQ(vkattnDeviceExtensions(fakeGetInstanceProcAddr, instance, handle, apiVersion, need, &count, nullptr, &why), VKATTN_OK)
-        << why.message;
+    EXPECT_EQ(deviceExtensions(fakeDevice(apiVersion), need, count, {}, &why), VKATTN_OK) << why.message;
     std::vector<const char *> names(count + 1, "untouched");
-    uint32_t room = count + 1;
-    EXPECT_EQ(vkattnDeviceExtensions(fakeGetInstanceProcAddr, instance, handle, apiVersion, need, &room, names.data(), &why), VKATTN_OK);
+    uint32_t room = 0;
+    EXPECT_EQ(deviceExtensions(fakeDevice(apiVersion), need, room, names, &why), VKATTN_OK);
     EXPECT_EQ(room, count);
     EXPECT_STREQ(names[count], "untouched");
     return {names.begin(), names.begin() + count};
@@ -55,8 +59,7 @@ struct Chain {
         return *this;
     }
     vkattn_result patch(uint32_t apiVersion, std::vector<const char *> extensions = {}) {
-        return vkattnPatchDeviceFeatures(fakeGetInstanceProcAddr, instance, handle, apiVersion, extensions.data(),
-                                         static_cast<uint32_t>(extensions.size()), &head, &room, &why);
+        return patchFeatures(fakeDevice(apiVersion), extensions, head, room, &why);
     }
     [[nodiscard]] std::vector<VkStructureType> types() const {
         std::vector<VkStructureType> list;
@@ -72,9 +75,7 @@ struct Chain {
     [[nodiscard]] uint32_t fullSubgroups(uint32_t apiVersion, std::vector<const char *> extensions = {}) const {
         vkattn_caps caps{};
         caps.structSize = sizeof caps;
-        EXPECT_EQ(vkattnPhysicalDeviceCaps(fakeGetInstanceProcAddr, instance, handle, apiVersion, extensions.data(),
-                                           static_cast<uint32_t>(extensions.size()), &head, &caps, nullptr),
-                  VKATTN_OK);
+        EXPECT_EQ(physicalDeviceCaps(fakeDevice(apiVersion), extensions, &head, caps), VKATTN_OK);
         return caps.fullSubgroups;
     }
 };
@@ -134,13 +135,13 @@ TEST_F(Requirements, extensionCallsThatBreakTheRulesAreRefused) {
     vkattn_diagnostic why{};
     uint32_t count = 1;
     const char *names[1] = {};
-    EXPECT_EQ(vkattnDeviceExtensions(fakeGetInstanceProcAddr, instance, handle, VK_API_VERSION_1_1, VKATTN_HELPFUL, &count, names, &why),
-              VKATTN_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(deviceExtensions(fakeDevice(VK_API_VERSION_1_1), VKATTN_HELPFUL, count, names, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(count, 3u);
     EXPECT_NE(std::string(why.message).find("room for 1 extensions, expected 3"), std::string::npos) << why.message;
     const auto refused = [&](PFN_vkGetInstanceProcAddr get, VkInstance i, VkPhysicalDevice d, vkattn_need need, uint32_t *c) {
         why = {};
-        EXPECT_EQ(vkattnDeviceExtensions(get, i, d, 0, need, c, nullptr, &why), VKATTN_ERROR_INVALID_ARGUMENT);
+        const vkattn_physical_device named = physicalDevice(get, i, d, 0);
+        EXPECT_EQ(vkattnDeviceExtensions(&named, need, c, nullptr, &why), VKATTN_ERROR_INVALID_ARGUMENT);
         EXPECT_NE(why.message[0], '\0');
     };
     refused(nullptr, instance, handle, VKATTN_HELPFUL, &count);
@@ -153,9 +154,7 @@ TEST_F(Requirements, extensionCallsThatBreakTheRulesAreRefused) {
                                            {VK_ERROR_OUT_OF_DEVICE_MEMORY, VKATTN_ERROR_OUT_OF_DEVICE_MEMORY},
                                            {VK_ERROR_INITIALIZATION_FAILED, VKATTN_ERROR_VULKAN}}) {
         fake.enumerating = vulkan;
-        EXPECT_EQ(
-            vkattnDeviceExtensions(fakeGetInstanceProcAddr, instance, handle, VK_API_VERSION_1_1, VKATTN_HELPFUL, &count, nullptr, &why),
-            expected);
+        EXPECT_EQ(deviceExtensions(fakeDevice(VK_API_VERSION_1_1), VKATTN_HELPFUL, count, {}, &why), expected);
         EXPECT_EQ(why.vkResult, vulkan);
     }
 }
@@ -299,15 +298,15 @@ TEST_F(Requirements, patchCallsThatBreakTheRulesAreRefused) {
     vkattn_diagnostic why{};
     const auto refused = [&](VkInstance i, VkPhysicalDevice d, VkPhysicalDeviceFeatures2 *c, vkattn_feature_storage *room, uint32_t count,
                              const std::string &expected) {
-        EXPECT_EQ(vkattnPatchDeviceFeatures(fakeGetInstanceProcAddr, i, d, 0, nullptr, count, c, room, &why),
-                  VKATTN_ERROR_INVALID_ARGUMENT);
+        const vkattn_physical_device named = physicalDevice(fakeGetInstanceProcAddr, i, d, 0);
+        EXPECT_EQ(vkattnPatchDeviceFeatures(&named, nullptr, count, c, room, &why), VKATTN_ERROR_INVALID_ARGUMENT);
         EXPECT_NE(std::string(why.message).find(expected), std::string::npos) << why.message;
     };
-    refused(nullptr, handle, &chain.head, &chain.room, 0, "NULL");
-    refused(instance, nullptr, &chain.head, &chain.room, 0, "NULL");
-    refused(instance, handle, nullptr, &chain.room, 0, "NULL");
-    refused(instance, handle, &chain.head, nullptr, 0, "NULL");
-    refused(instance, handle, &chain.head, &chain.room, 1, "NULL");
+    refused(nullptr, handle, &chain.head, &chain.room, 0, "device->instance is NULL");
+    refused(instance, nullptr, &chain.head, &chain.room, 0, "device->physicalDevice is NULL");
+    refused(instance, handle, nullptr, &chain.room, 0, "chain is NULL");
+    refused(instance, handle, &chain.head, nullptr, 0, "room is NULL");
+    refused(instance, handle, &chain.head, &chain.room, 1, "extensions, with an extensionCount above 0, is NULL");
     chain.head.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
     refused(instance, handle, &chain.head, &chain.room, 0, "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2");
     chain.head.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
@@ -316,9 +315,8 @@ TEST_F(Requirements, patchCallsThatBreakTheRulesAreRefused) {
     refused(instance, handle, &chain.head, &chain.room, 0, "point back");
     vkattn_caps caps{};
     caps.structSize = sizeof caps;
-    EXPECT_EQ(vkattnPhysicalDeviceCaps(fakeGetInstanceProcAddr, instance, handle, 0, nullptr, 0, &chain.head, &caps, &why),
-              VKATTN_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(vkattnPhysicalDeviceCaps(fakeGetInstanceProcAddr, instance, handle, 0, nullptr, 0, nullptr, &caps, &why), VKATTN_OK);
+    EXPECT_EQ(physicalDeviceCaps(fakeDevice(0), {}, &chain.head, caps, &why), VKATTN_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(physicalDeviceCaps(fakeDevice(0), {}, nullptr, caps, &why), VKATTN_OK);
 }
 
 namespace {
@@ -336,9 +334,7 @@ std::vector<const char *> allBut(const char *without) {
 vkattn_caps capsOf(const Chain &chain, uint32_t apiVersion, const std::vector<const char *> &extensions) {
     vkattn_caps caps{};
     caps.structSize = sizeof caps;
-    EXPECT_EQ(vkattnPhysicalDeviceCaps(fakeGetInstanceProcAddr, instance, handle, apiVersion, extensions.data(),
-                                       static_cast<uint32_t>(extensions.size()), &chain.head, &caps, nullptr),
-              VKATTN_OK);
+    EXPECT_EQ(physicalDeviceCaps(fakeDevice(apiVersion), extensions, &chain.head, caps), VKATTN_OK);
     vkattn_diagnostic why{};
     EXPECT_EQ(checkCaps(caps, "caps", &why), VKATTN_OK) << why.message;
     return caps;

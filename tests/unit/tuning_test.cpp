@@ -108,7 +108,7 @@ TEST(TuningFile, hostileBytes) {
     Case c;
     c.queryTokens = 70;
     Random own(1);
-    const auto in = makeInstance(c, own);
+    const auto in = makeCaseData(c, own);
     uint32_t accepted = 0;
     for (int n = 0; n < 20000; ++n) {
         std::string text = good;
@@ -140,7 +140,7 @@ TEST(TuningFile, hostileBytes) {
             vkattn_explanation out{};
             out.structSize = sizeof out;
             vkattn_diagnostic why{};
-            const vkattn_result result = vkattnExplain(&caps, 0, bytes.data(), bytes.size(), &in->problem, &out, &why);
+            const vkattn_result result = vkattn::explain(caps, in->problem, out, planOptions(0, bytes), &why);
             accepted += result == VKATTN_OK;
             if (result == VKATTN_OK) {
                 EXPECT_GT(out.dispatchCount, 0u);
@@ -164,13 +164,13 @@ TEST(Explain, countsThePairsThatPositionLeaves) {
         c.left = static_cast<int32_t>(between(random, 0, 46)) - 1, c.right = static_cast<int32_t>(between(random, 0, 46)) - 1;
         c.poison = false, c.headDim = c.valueDim = 2;
         Random own(1);
-        const auto in = makeInstance(c, own);
+        const auto in = makeCaseData(c, own);
         uint64_t pairs = 0;
         for (uint32_t i = 0; i < c.queryTokens; ++i)
             for (uint32_t j = 0; j < c.keyTokens; ++j) pairs += in->visible(0, 0, i, j);
         vkattn_explanation out{};
         out.structSize = sizeof out;
-        ASSERT_EQ(vkattnExplain(&caps, 0, nullptr, 0, &in->problem, &out, nullptr), VKATTN_OK);
+        ASSERT_EQ(vkattn::explain(caps, in->problem, out), VKATTN_OK);
         const double all = static_cast<double>(c.queryTokens) * c.keyTokens;
         EXPECT_NEAR(out.flops, out.flopsFull * static_cast<double>(pairs) / all, 1e-9 * out.flopsFull)
             << c.queryTokens << " x " << c.keyTokens << (c.causal ? " causal" : "") << (c.topLeft ? " top left" : "") << " window "
@@ -183,18 +183,18 @@ TEST(Explain, saysWhichKernelAndWhyNotTheOthers) {
     const vkattn_caps caps = deviceCaps();
     const auto reason = [&](const Case &c, vkattn_kernel kernel) {
         Random own(1);
-        const auto in = makeInstance(c, own);
+        const auto in = makeCaseData(c, own);
         vkattn_diagnostic why{};
-        (void)vkattnExplainKernel(&caps, 0, nullptr, 0, &in->problem, kernel, &why);
+        (void)vkattnExplainKernel(&caps, nullptr, &in->problem, kernel, &why);
         return std::string(why.message);
     };
     const auto explain = [&](const Case &c) {
         Random own(1);
-        const auto in = makeInstance(c, own);
+        const auto in = makeCaseData(c, own);
         vkattn_explanation out{};
         out.structSize = sizeof out;
         vkattn_diagnostic why{};
-        EXPECT_EQ(vkattnExplain(&caps, 0, nullptr, 0, &in->problem, &out, &why), VKATTN_OK) << why.message;
+        EXPECT_EQ(vkattn::explain(caps, in->problem, out, planOptions(0), &why), VKATTN_OK) << why.message;
         EXPECT_TRUE(valid(out.choice));
         EXPECT_STREQ(out.kernelName, vkattnKernelName(out.kernel));
         for (const vkattn_kernel kernel : KernelList()) {

@@ -2,6 +2,7 @@
 #include "core/device/read_caps.hpp"
 #include "core/vulkan/undeclared.hpp"
 #include "support/fake_physical_device.hpp"
+#include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>
 
@@ -144,9 +145,8 @@ TEST_F(Undeclared, matrixUnits) {
     declareAll();
     vkattn_diagnostic why{};
     Caps caps{};
-    caps.structSize = sizeof caps;
-    ASSERT_EQ(vkattnPhysicalDeviceCaps(fakeGetInstanceProcAddr, host_.instance, host_.physicalDevice, host_.apiVersion, declared_.data(),
-                                       static_cast<uint32_t>(declared_.size()), &chain_, &caps, nullptr),
+    ASSERT_EQ(physicalDeviceCaps(physicalDevice(fakeGetInstanceProcAddr, host_.instance, host_.physicalDevice, host_.apiVersion), declared_,
+                                 &chain_, caps),
               VKATTN_OK);
     (void)vkattnKernelSupport(&caps, VKATTN_KERNEL_FLASH_COOPMAT, &why);
     const bool built = std::strstr(why.message, "this build") == nullptr;

@@ -182,7 +182,7 @@ std::string HostTensor::damage(const HostTensor &before, const Elements &written
     return {};
 }
 
-Span Instance::spanOf(uint32_t b) const {
+Span CaseData::spanOf(uint32_t b) const {
     if (!c.ragged) {
         const uint32_t keys = problem.k.extent[2];
         return {b, 0, problem.q.extent[2], 0, c.lengths ? std::min(lengths[b], keys) : keys};
@@ -202,16 +202,16 @@ Span Instance::spanOf(uint32_t b) const {
     return s;
 }
 
-void Instance::findSpans() {
+void CaseData::findSpans() {
     spans.clear();
     for (uint32_t b = 0; b < c.batch; ++b) spans.push_back(spanOf(b));
 }
 
-int64_t Instance::position(uint32_t b, uint32_t i) const {
+int64_t CaseData::position(uint32_t b, uint32_t i) const {
     return c.topLeft ? int64_t{i} : int64_t{i} + spans[b].keys - int64_t{spans[b].queries};
 }
 
-bool Instance::visible(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const {
+bool CaseData::visible(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const {
     const Span &s = spans[b];
     if (i >= s.queries || j >= s.keys) return false;
     const int64_t here = position(b, i);
@@ -236,7 +236,7 @@ bool Instance::visible(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const {
     return true;
 }
 
-void Instance::collectOperands() {
+void CaseData::collectOperands() {
     findSpans();
     operands.clear();
     const auto add = [&](vkattn_role role, HostTensor &t) { operands.push_back({role, t.data(), t.bytes()}); };
@@ -257,7 +257,14 @@ void Instance::collectOperands() {
     if (c.alibi) addArray(VKATTN_ALIBI_SLOPES, slopes);
 }
 
-std::string Instance::damage(const Outputs &before) const {
+std::vector<CaseData::HeadArray> CaseData::headArrays() {
+    std::vector<HeadArray> arrays;
+    if (c.sinks) arrays.push_back({"sinks", &sinks});
+    if (c.alibi) arrays.push_back({"slopes", &slopes});
+    return arrays;
+}
+
+std::string CaseData::damage(const Outputs &before) const {
     HostTensor::Elements rows, pairs; // plain batches: every element is written
     if (c.ragged) {
         rows = [&](uint32_t, uint32_t, uint32_t t, uint32_t) {
@@ -277,7 +284,7 @@ std::string Instance::damage(const Outputs &before) const {
 namespace {
 
 // cu_seqlens and the totals of a ragged case; returns {queries, keys} of q and k.
-SequenceLength drawSequences(Instance &in, Random &random) {
+SequenceLength drawSequences(CaseData &in, Random &random) {
     const Case &c = in.c;
     const auto gap = [&] { return c.raggedGaps && random() % 2 ? between(random, 1, 5) : 0; };
     const auto length = [&](uint32_t most) { return random() % 5 ? between(random, 0, most) : 0; };
@@ -332,7 +339,7 @@ std::vector<uint32_t> drawDocuments(Documents kind, uint32_t rows, uint32_t toke
     return ids;
 }
 
-void drawHeads(Instance &in, Random &random) {
+void drawHeads(CaseData &in, Random &random) {
     const Case &c = in.c;
     for (uint32_t h = 0; h < c.heads; ++h) {
         // The geometric series of the paper, times something, as neither powers of two nor positive slopes are promised.
@@ -358,7 +365,7 @@ void drawHeads(Instance &in, Random &random) {
 }
 
 // NaN and infinity wherever no row may look: keys and values that no query sees, and what belongs to no sequence.
-void poison(Instance &in) {
+void poison(CaseData &in) {
     const Case &c = in.c;
     const uint32_t *q = in.q.layout.extent, *k = in.k.layout.extent;
     const uint32_t group = c.heads / c.kvHeads;
@@ -396,11 +403,11 @@ void poison(Instance &in) {
 }
 
 // Whether token t of k is this key of a sequence.
-bool isKey(const Instance &in, uint32_t t, uint32_t key) {
+bool isKey(const CaseData &in, uint32_t t, uint32_t key) {
     return std::any_of(in.spans.begin(), in.spans.end(), [&](const Span &s) { return key < s.keys && t == s.firstKey + key; });
 }
 
-void fillData(Instance &in, Random &random) {
+void fillData(CaseData &in, Random &random) {
     const Case &c = in.c;
     const float scale = c.scale.value_or(1.0f / std::sqrt(static_cast<float>(c.headDim)));
     switch (c.data) {
@@ -441,7 +448,7 @@ void fillData(Instance &in, Random &random) {
     }
 }
 
-void describe(Instance &in, SequenceLength total) {
+void describe(CaseData &in, SequenceLength total) {
     const Case &c = in.c;
     vkattn_problem &p = in.problem;
     p.structSize = sizeof p;
@@ -488,9 +495,9 @@ void describe(Instance &in, SequenceLength total) {
 
 } // namespace
 
-std::unique_ptr<Instance> makeInstance(const Case &asked, Random &random) {
-    auto made = std::make_unique<Instance>();
-    Instance &in = *made;
+std::unique_ptr<CaseData> makeCaseData(const Case &asked, Random &random) {
+    auto made = std::make_unique<CaseData>();
+    CaseData &in = *made;
     in.c = asked;
     const Case &c = in.c;
     if (c.ragged && !c.sequenceLengths.empty()) in.c.batch = static_cast<uint32_t>(c.sequenceLengths.size());
@@ -540,7 +547,7 @@ std::unique_ptr<Instance> makeInstance(const Case &asked, Random &random) {
     return made;
 }
 
-Ran runAndVerify(Runtime &runtime, Instance &in) {
+Ran runAndVerify(Runtime &runtime, CaseData &in) {
     Ran ran;
     const Outputs before = in.outputs();
     ran.result = runtime.run(in.problem, in.operands);
@@ -580,7 +587,7 @@ Ran runAndVerify(Runtime &runtime, Instance &in) {
     return ran;
 }
 
-std::string runAndCheck(Runtime &runtime, Instance &in, vkattn_verify_report *report) {
+std::string runAndCheck(Runtime &runtime, CaseData &in, vkattn_verify_report *report) {
     Ran ran = runAndVerify(runtime, in);
     if (report) *report = ran.report;
     return std::move(ran.wrong);

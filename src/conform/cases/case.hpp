@@ -108,7 +108,7 @@ struct Outputs {
     HostTensor out, lse, weights;
 };
 
-struct Instance {
+struct CaseData {
     Case c;
     vkattn_problem problem{};
     HostTensor q, k, v, out, lse, weights, mask, bias, bitMask;
@@ -119,12 +119,19 @@ struct Instance {
 
     // Visible by the rules of docs/numerics.md, written here once more: not the library's code. i and j count within the span.
     [[nodiscard]] bool visible(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const;
-    // The aligned position i' of query i, which ALiBi measures from.
+    // The aligned position i' of query i, which distances are measured from.
     [[nodiscard]] int64_t position(uint32_t b, uint32_t i) const;
     [[nodiscard]] uint32_t keyLength(uint32_t b) const { return spans[b].keys; }
     // What comes before may have changed: after a change of lengths, cuQ or cuK, and after one of any tensor.
     void findSpans();
     void collectOperands();
+
+    // The arrays of one number a head that the problem has.
+    struct HeadArray {
+        const char *name;
+        std::vector<float> *values;
+    };
+    [[nodiscard]] std::vector<HeadArray> headArrays();
 
     [[nodiscard]] Outputs outputs() const { return {out, lse, weights}; }
     // Empty: no byte changed but those of elements that a row writes. Rows of no sequence, and weights outside one, are not written.
@@ -134,7 +141,7 @@ struct Instance {
     [[nodiscard]] Span spanOf(uint32_t b) const;
 };
 
-[[nodiscard]] std::unique_ptr<Instance> makeInstance(const Case &c, Random &random);
+[[nodiscard]] std::unique_ptr<CaseData> makeCaseData(const Case &c, Random &random);
 
 // A run on the runtime, which must not fall back, and what is wrong with it.
 struct Ran {
@@ -142,9 +149,9 @@ struct Ran {
     vkattn_verify_report report{}; // where the run succeeded
     std::string wrong;             // empty: the result is within its bounds, and no byte changed that must not
 };
-[[nodiscard]] Ran runAndVerify(Runtime &runtime, Instance &instance);
+[[nodiscard]] Ran runAndVerify(Runtime &runtime, CaseData &data);
 // Only what is wrong; "run: " and the message where the run failed.
-[[nodiscard]] std::string runAndCheck(Runtime &runtime, Instance &instance, vkattn_verify_report *report = nullptr);
+[[nodiscard]] std::string runAndCheck(Runtime &runtime, CaseData &data, vkattn_verify_report *report = nullptr);
 
 // The case matrix: every option, pairs of options, odd sizes, needle data, extremes. `full` adds all pairs. Names of pairs have a "_".
 [[nodiscard]] std::vector<Case> caseMatrix(Random &random, bool full);

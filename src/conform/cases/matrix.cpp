@@ -1,5 +1,5 @@
 // The case matrix: every option alone, every pair of options, sizes around tile edges, needles, extremes.
-#include "conform/cases/case.hpp"
+#include "conform/cases/features.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -9,64 +9,14 @@
 namespace vkattn::conform {
 namespace {
 
-struct Option {
-    const char *name;
-    void (*apply)(Case &, Random &);
-};
-
-const Option options[] = {
-    {"causal", [](Case &c, Random &) { c.causal = true; }},
-    {"causalTopLeft", [](Case &c, Random &) { c.causal = c.topLeft = true; }},
-    {"window",
-     [](Case &c, Random &r) {
-         c.window = true, c.left = static_cast<int32_t>(between(r, 0, 9)), c.right = static_cast<int32_t>(between(r, 0, 9));
-     }},
-    {"windowLeftTopLeft",
-     [](Case &c, Random &r) { c.window = c.topLeft = true, c.left = static_cast<int32_t>(between(r, 0, 9)), c.right = -1; }},
-    {"windowRight", [](Case &c, Random &r) { c.window = true, c.left = -1, c.right = static_cast<int32_t>(between(r, 0, 9)); }},
-    {"mask", [](Case &c, Random &) { c.maskBroadcast = 0; }},
-    {"maskKeys", [](Case &c, Random &) { c.maskBroadcast = 2 | 4; }},
-    {"maskQueriesKeys", [](Case &c, Random &) { c.maskBroadcast = 1 | 2; }},
-    {"maskQueries", [](Case &c, Random &) { c.maskBroadcast = 2 | 8; }},
-    {"bias", [](Case &c, Random &) { c.biasBroadcast = 0; }},
-    {"biasHeads", [](Case &c, Random &) { c.biasBroadcast = 1, c.biasType = VKATTN_F16; }},
-    {"biasPerHead", [](Case &c, Random &) { c.biasBroadcast = 1 | 4 | 8, c.biasHidden = 0; }},
-    {"lengths", [](Case &c, Random &) { c.lengths = true; }},
-    {"hostileLengths", [](Case &c, Random &) { c.lengths = c.hostileLengths = true; }},
-    {"scale", [](Case &c, Random &r) { c.scale = 0.01f * static_cast<float>(between(r, 0, 30)); }},
-    {"softcap", [](Case &c, Random &r) { c.softcap = 0.5f * static_cast<float>(between(r, 1, 40)); }},
-    {"lse", [](Case &c, Random &) { c.lse = true; }},
-    {"weights", [](Case &c, Random &) { c.weights = true; }},
-    {"weightsF16", [](Case &c, Random &) { c.weights = true, c.weightsType = VKATTN_F16, c.weightsStyle = Style::padded; }},
-    {"grouped", [](Case &c, Random &) { c.heads = 6, c.kvHeads = 2; }},
-    {"multiQuery", [](Case &c, Random &) { c.heads = 5, c.kvHeads = 1; }},
-    {"valueDim", [](Case &c, Random &r) { c.valueDim = between(r, 1, 70); }},
-    {"f16", [](Case &c, Random &) { c.q = c.k = c.v = c.out = VKATTN_F16; }},
-    {"f16KeysValues", [](Case &c, Random &) { c.k = c.v = VKATTN_F16; }},
-    {"f16QueryOut", [](Case &c, Random &) { c.q = c.out = VKATTN_F16; }},
-    {"bf16", [](Case &c, Random &) { c.q = c.k = c.v = c.out = VKATTN_BF16; }},
-    {"bf16KeysValues", [](Case &c, Random &) { c.k = c.v = VKATTN_BF16; }},
-    {"mixedTypes", [](Case &c, Random &) { c.k = VKATTN_F16, c.v = VKATTN_BF16; }},
-    {"weightsBf16", [](Case &c, Random &) { c.weights = true, c.weightsType = VKATTN_BF16, c.weightsStyle = Style::padded; }},
-    {"biasBf16", [](Case &c, Random &) { c.biasBroadcast = 2, c.biasType = VKATTN_BF16; }},
-    {"bitMask", [](Case &c, Random &) { c.bitMaskBroadcast = 0; }},
-    {"bitMaskBroadcast", [](Case &c, Random &r) { c.bitMaskBroadcast = between(r, 1, 7); }},
-    {"alibi", [](Case &c, Random &) { c.alibi = true; }},
-    {"sinks", [](Case &c, Random &) { c.sinks = true; }},
-    {"ragged", [](Case &c, Random &r) { c.ragged = true, c.batch = between(r, 2, 4), c.raggedMax = r() % 2; }},
-    {"hostileRagged", [](Case &c, Random &r) { c.ragged = c.hostileRagged = true, c.batch = between(r, 2, 5); }},
-    {"documents", [](Case &c, Random &r) { c.documents = r() % 2 ? Documents::runs : Documents::random; }},
-    {"deterministic", [](Case &c, Random &) { c.deterministic = true; }},
-    {"sharedHeads", [](Case &c, Random &) { c.sharedHeads = true, c.heads = c.kvHeads = 3; }},
-    {"valuesInKeys", [](Case &c, Random &r) { c.valuesInKeys = true, c.headDim = c.valueDim + between(r, 1, 9); }},
-    {"tokenMajor", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::tokenMajor; }},
-    {"padded", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::padded; }},
-    {"dimMajor", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::dimMajor; }},
-    {"reversed", [](Case &c, Random &) { c.qStyle = c.kStyle = c.vStyle = c.outStyle = Style::reversed; }},
-    {"oneQuery", [](Case &c, Random &) { c.queryTokens = 1; }},
-    {"moreQueries", [](Case &c, Random &r) { c.queryTokens = between(r, 30, 75), c.keyTokens = between(r, 1, 29); }},
-    {"oddDims", [](Case &c, Random &r) { c.headDim = 2 * between(r, 0, 40) + 1, c.valueDim = 2 * between(r, 0, 40) + 1; }},
-};
+const std::vector<Variant> &options() {
+    static const std::vector<Variant> all = [] {
+        std::vector<Variant> list;
+        for (const Feature &feature : features()) list.insert(list.end(), feature.variants.begin(), feature.variants.end());
+        return list;
+    }();
+    return all;
+}
 
 Case baseCase(Random &random, std::string name) {
     Case c;
@@ -163,13 +113,13 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
         return cases.back();
     };
     add("plain");
-    for (const Option &a : options) add(a.name, a.apply);
-    for (const Option &a : options)
-        for (const Option &b : options) {
+    for (const Variant &a : options()) add(a.name, a.draw);
+    for (const Variant &a : options())
+        for (const Variant &b : options()) {
             if (&b <= &a) continue;
             // Half of the pairs, drawn anew with each seed, where the full matrix is too slow.
             if (!full && random() % 2) continue;
-            add(std::string(a.name) + "_" + b.name, a.apply, b.apply);
+            add(std::string(a.name) + "_" + b.name, a.draw, b.draw);
         }
     for (const uint32_t keys : {1u, 2u, 7u, 8u, 9u, 31u, 32u, 33u, 63u, 64u, 65u, 127u, 129u, 257u}) {
         Case &c = add("keys" + std::to_string(keys));
@@ -238,13 +188,12 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
 }
 
 std::string pipelineSignature(const Case &c) {
-    const uint32_t overlays = (c.softcap > 0) | (c.alibi ? 2 : 0) | (c.biasBroadcast ? 4 : 0) | (c.maskBroadcast ? 8 : 0) |
-                              (c.bitMaskBroadcast ? 16 : 0) | (c.documents != Documents::none ? 32 : 0);
-    const uint32_t strided = c.kStyle == Style::dimMajor ? 64 : 0;
-    const uint32_t others = overlays || strided || c.lse || c.lengths || c.ragged || c.sinks ? 128 : 0;
+    uint32_t terms = c.kStyle == Style::dimMajor ? dimMajorTerm | anyOption : 0;
+    for (const Feature &feature : features())
+        if (feature.pipelineTerm && feature.isOn(c)) terms |= feature.pipelineTerm;
     std::string signature;
     for (const uint32_t part : {c.headDim, c.valueDim, static_cast<uint32_t>(c.q), static_cast<uint32_t>(c.k), static_cast<uint32_t>(c.v),
-                                static_cast<uint32_t>(c.out), overlays | strided | others})
+                                static_cast<uint32_t>(c.out), terms})
         signature += std::to_string(part) + " ";
     return signature;
 }
@@ -252,8 +201,8 @@ std::string pipelineSignature(const Case &c) {
 Case randomCase(Random &random, uint32_t most) {
     Case c = baseCase(random, "random");
     for (uint32_t n = between(random, 0, most); n > 0; --n) {
-        const Option &option = options[random() % std::size(options)];
-        option.apply(c, random);
+        const Variant &option = options()[random() % options().size()];
+        option.draw(c, random);
         c.name += std::string("_") + option.name;
     }
     makeAgree(c);
@@ -263,7 +212,7 @@ Case randomCase(Random &random, uint32_t most) {
 std::vector<Case> formMatrix(Random &random, size_t pipelines) {
     std::vector<Case> cases, types, dims, others;
     for (Case &c : caseMatrix(random, true)) {
-        const bool single = std::any_of(std::begin(options), std::end(options), [&](const Option &o) { return c.name == o.name; });
+        const bool single = std::any_of(options().begin(), options().end(), [&](const Variant &o) { return c.name == o.name; });
         const bool typed = c.q != VKATTN_F32 || c.k != VKATTN_F32;
         c.weights = false;
         const bool same = c.headDim == c.valueDim;

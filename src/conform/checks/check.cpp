@@ -2,6 +2,7 @@
 #include "conform/checks/check.hpp"
 
 #include "conform/cases/case_text.hpp"
+#include "conform/cases/features.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +10,7 @@
 namespace vkattn::conform {
 namespace {
 
-constexpr const char *roomNames[] = {"full", "weak", "tight", "tiny"};
+constexpr const char *limitsNames[] = {"full", "weak", "tight", "tiny"};
 
 template <size_t size> std::string listOf(const char *const (&words)[size]) {
     std::string all;
@@ -19,34 +20,34 @@ template <size_t size> std::string listOf(const char *const (&words)[size]) {
 
 bool parseSpecial(std::string_view name, std::string_view value, Check &check, std::string &why) {
     if (name == "tiles") {
-        check.tiles = tilesOf(value);
-        if (check.tiles) return true;
+        check.testLayout = testLayoutOf(value);
+        if (check.testLayout) return true;
         why = quoted(value) + " names no tiles: expected";
-        for (const Tiles &each : allTiles()) why += std::string(" ") + each.name;
+        for (const TestLayout &each : testLayouts()) why += std::string(" ") + each.name;
         return false;
     }
-    for (const Room room : {Room::full, Room::weak, Room::tight, Room::tiny})
-        if (value == roomName(room)) return check.room = room, true;
-    why = quoted(value) + " is no room: expected " + listOf(roomNames);
+    for (const Limits limits : {Limits::full, Limits::weak, Limits::tight, Limits::tiny})
+        if (value == limitsName(limits)) return check.limits = limits, true;
+    why = quoted(value) + " is no room: expected " + listOf(limitsNames);
     return false;
 }
 
 } // namespace
 
-const char *roomName(Room room) {
-    return roomNames[static_cast<size_t>(room)];
+const char *limitsName(Limits limits) {
+    return limitsNames[static_cast<size_t>(limits)];
 }
 
 std::string replayText(const Check &check) {
     const std::string members = caseText(check.c);
     return std::to_string(check.seed) + ":" + check.kind->name +
-           (check.tiles == &allTiles()[0] ? "" : std::string(",tiles=") + check.tiles->name) +
-           (check.room == Room::full ? "" : std::string(",room=") + roomName(check.room)) + (members.empty() ? "" : "," + members);
+           (check.testLayout == &testLayouts()[0] ? "" : std::string(",tiles=") + check.testLayout->name) +
+           (check.limits == Limits::full ? "" : std::string(",room=") + limitsName(check.limits)) + (members.empty() ? "" : "," + members);
 }
 
 bool parseReplay(std::string_view given, Check &check, std::string &why) {
     check = {};
-    check.tiles = &allTiles()[0];
+    check.testLayout = &testLayouts()[0];
     const size_t colon = given.find(':');
     const auto [end, error] = std::from_chars(given.data(), given.data() + std::min(colon, given.size()), check.seed);
     if (colon == std::string_view::npos || error != std::errc() || end != given.data() + colon) {
@@ -84,17 +85,17 @@ bool parseReplay(std::string_view given, Check &check, std::string &why) {
         if (special ? !parseSpecial(name, member.substr(name.size() + 1), check, why) : !parseMember(member, check.c, why)) return false;
     }
     why = whyImpossible(check.c);
-    if (why.empty() && check.tiles->kernel != VKATTN_KERNEL_AUTO && check.tiles->kernel != check.c.kernel)
-        why = std::string("tiles=") + check.tiles->name + " are those of kernel=" + vkattnKernelName(check.tiles->kernel) + ", and kernel is " +
-              vkattnKernelName(check.c.kernel);
+    if (why.empty() && check.testLayout->kernel != VKATTN_KERNEL_AUTO && check.testLayout->kernel != check.c.kernel)
+        why = std::string("tiles=") + check.testLayout->name + " are those of kernel=" + vkattnKernelName(check.testLayout->kernel) +
+              ", and kernel is " + vkattnKernelName(check.c.kernel);
     if (why.empty() && (check.c.sharedHeads || check.c.valuesInKeys) && kind != "matrix" && kind != "repeat")
         why = std::string(kind) + " spoils single keys or computes parts, expected a case without sharedHeads and valuesInKeys";
     return why.empty();
 }
 
 std::string checkId(const Check &check) {
-    return std::string(check.kind->name) + "/" + vkattnKernelName(check.c.kernel) + "/" + check.tiles->name + "/" + roomName(check.room) + "/" +
-           (check.c.name.empty() ? "plain" : check.c.name);
+    return std::string(check.kind->name) + "/" + vkattnKernelName(check.c.kernel) + "/" + check.testLayout->name + "/" +
+           limitsName(check.limits) + "/" + (check.c.name.empty() ? "plain" : check.c.name);
 }
 
 CheckResult resultFor(const Check &check) {
@@ -102,8 +103,8 @@ CheckResult resultFor(const Check &check) {
     result.id = checkId(check);
     result.kind = check.kind->name;
     result.kernel = vkattnKernelName(check.c.kernel);
-    result.tiles = check.tiles->name;
-    result.room = roomName(check.room);
+    result.testLayout = check.testLayout->name;
+    result.limits = limitsName(check.limits);
     result.dtype = dtypeNameOf(check.c.out);
     result.features = featuresOf(check);
     result.replay = replayText(check);
@@ -111,51 +112,19 @@ CheckResult resultFor(const Check &check) {
 }
 
 std::vector<std::string> featuresOf(const Check &check) {
-    const Case &c = check.c;
     const std::string_view kind = check.kind->name;
     std::vector<std::string> found;
     const auto has = [&](const char *feature, bool present) {
         if (present) found.emplace_back(feature);
     };
-    const vkattn_dtype types[] = {c.q, c.k, c.v, c.out};
-    const auto anyOf = [&](vkattn_dtype type) { return std::find(types, types + 4, type) != types + 4; };
-    has("causal", c.causal);
-    has("top-left", c.topLeft);
-    has("window", c.window);
-    has("scale", c.scale.has_value());
-    has("softcap", c.softcap > 0);
-    has("mask", c.maskBroadcast.has_value());
-    has("bit mask", c.bitMaskBroadcast.has_value());
-    has("bias", c.biasBroadcast.has_value());
-    has("ALiBi", c.alibi);
-    has("sinks", c.sinks);
-    has("lengths", c.lengths);
-    has("ragged", c.ragged);
-    has("documents", c.documents != Documents::none);
-    has("lse", c.lse);
-    has("weights", c.weights);
-    has("grouped heads", c.heads != c.kvHeads);
-    has("value dim", c.headDim != c.valueDim);
-    has("f16", anyOf(VKATTN_F16));
-    has("bf16", anyOf(VKATTN_BF16));
-    has("mixed types", std::any_of(types, types + 4, [&](vkattn_dtype type) { return type != types[0]; }));
-    has("strides", c.qStyle != Style::packed || c.kStyle != Style::packed || c.vStyle != Style::packed || c.outStyle != Style::packed);
-    has("shared memory", c.sharedHeads || c.valuesInKeys);
-    has("no tokens", c.queryTokens == 0 || c.keyTokens == 0);
-    has("wide dims", std::max(c.headDim, c.valueDim) > 128);
-    has("long rows", c.keyTokens > 32768);
-    has("extremes", c.data == Data::equal || c.data == Data::extreme || c.data == Data::denormal || c.biasConstant);
-    has("needles", c.data == Data::needle || kind == "needles");
+    for (const Feature &feature : features())
+        if (feature.name) has(feature.name, feature.isOn(check.c) || (kind == "needles" && feature.name == kind));
     has("hidden NaN", kind == "hidden");
     has("visible NaN", kind == "nonfinite");
-    has("hostile metadata", c.hostileLengths || c.hostileRagged);
-    has("deterministic", c.deterministic);
     has("same bits", kind == "repeat" || kind == "split");
-    const bool plainCase = found.empty();
-    has("chunks", check.room == Room::tight || check.room == Room::tiny);
-    has("weak limits", check.room == Room::weak || check.room == Room::tiny);
-    has("slices", c.slices > 1);
-    has("plain", plainCase);
+    if (found.empty()) found.emplace_back("plain");
+    has("chunks", check.limits == Limits::tight || check.limits == Limits::tiny);
+    has("weak limits", check.limits == Limits::weak || check.limits == Limits::tiny);
     return found;
 }
 

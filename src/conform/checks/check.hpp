@@ -11,7 +11,7 @@
 namespace vkattn::conform {
 
 // Limits that problems are planned for.
-enum class Room {
+enum class Limits {
     full,  // the device's
     weak,  // the minimum limits of Vulkan 1.0
     tight, // the device's, but storage buffers of 64 KiB and 16 KiB of workspace: everything is cut into chunks
@@ -20,43 +20,43 @@ enum class Room {
 
 // A way in which a fused kernel lays out its lanes, with a tile so small that its pipelines compile fast: built-in tiles take seconds on
 // drivers that compile for the CPU.
-struct Tiles {
+struct TestLayout {
     const char *name; // letters only
     vkattn_kernel kernel;
     const char *row; // of a tuning file; "LANES" stands for the device's subgroup size. Empty: those that the planner takes by itself
     bool subgroups;  // needs subgroup shuffles
     [[nodiscard]] bool onMatrixUnits() const { return vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS; }
 };
-[[nodiscard]] std::span<const Tiles> allTiles(); // "device" first (kernel AUTO: it suits every kernel)
-[[nodiscard]] const Tiles *tilesOf(std::string_view name);
+[[nodiscard]] std::span<const TestLayout> testLayouts(); // "device" first (kernel AUTO: it suits every kernel)
+[[nodiscard]] const TestLayout *testLayoutOf(std::string_view name);
 
 struct Kind;
 
 struct Check {
     const Kind *kind = nullptr;
-    const Tiles *tiles = nullptr;
-    Room room = Room::full;
+    const TestLayout *testLayout = nullptr;
+    Limits limits = Limits::full;
     Case c;            // with the kernel
     uint64_t seed = 0; // of the case's data alone
 };
 
 // What a device is opened with for such a check: `base` (which device, layers, log, Vulkan) without fallback, self-test and verdicts, and
 // with the tiles and limits. `device`: its caps.
-[[nodiscard]] RuntimeOptions optionsFor(RuntimeOptions base, const Tiles &tiles, Room room, const vkattn_caps &device);
+[[nodiscard]] RuntimeOptions optionsFor(RuntimeOptions base, const TestLayout &testLayout, Limits limits, const vkattn_caps &device);
 
-// Opens the device once for each kind of tiles and room.
-class Bench {
+// Opens the device once for each layout and limits.
+class DeviceUnderTest {
   public:
-    explicit Bench(RuntimeOptions base);
+    explicit DeviceUnderTest(RuntimeOptions base);
     // NULL: `why` says what the device lacks, or where opened is false afterwards why it cannot be opened.
-    [[nodiscard]] Runtime *runtime(const Tiles &tiles, Room room, std::string &why);
+    [[nodiscard]] Runtime *runtime(const TestLayout &testLayout, Limits limits, std::string &why);
     [[nodiscard]] const DeviceInfo *device();                             // NULL where it cannot be opened
     [[nodiscard]] const std::string &failure() const { return failure_; } // of opening; empty
     [[nodiscard]] Runtime::CompileStatistics compileStatistics() const;
 
   private:
     RuntimeOptions base_;
-    std::map<std::pair<std::string, Room>, std::unique_ptr<Runtime>> runtimes_;
+    std::map<std::pair<std::string, Limits>, std::unique_ptr<Runtime>> runtimes_;
     std::string failure_;
 };
 
@@ -64,12 +64,12 @@ class Bench {
 struct Kind {
     const char *name;
     const char *what; // a line for reports: what is compared with what
-    Outcome (*run)(Bench &, const Check &);
+    Finding (*run)(DeviceUnderTest &, const Check &);
 };
 [[nodiscard]] std::span<const Kind> checkKinds();
 
 // Never throws but std::bad_alloc; a device that cannot be opened fails.
-[[nodiscard]] Outcome run(Bench &bench, const Check &check);
+[[nodiscard]] Finding run(DeviceUnderTest &device, const Check &check);
 
 // "81234:matrix,kernel=flash,tiles=flashDirect,room=tight,causal,heads=2,keyTokens=19": all that it takes to run the check again, on any
 // device. Letters, digits and , = : . - only, so that no shell changes it.
@@ -81,7 +81,7 @@ struct Kind {
 // Without outcome, seconds and smallest.
 [[nodiscard]] CheckResult resultFor(const Check &check);
 [[nodiscard]] std::vector<std::string> featuresOf(const Check &check);
-[[nodiscard]] const char *roomName(Room room);
+[[nodiscard]] const char *limitsName(Limits limits);
 
 // The smallest variation of a failing check that `fails` too, by trying smaller and plainer ones until none does or `attempts` are used up.
 struct Shrunk {

@@ -6,7 +6,7 @@ namespace {
 
 constexpr vkattn_kernel flash = VKATTN_KERNEL_FLASH, decode = VKATTN_KERNEL_DECODE, coopmat = VKATTN_KERNEL_FLASH_COOPMAT,
                         coopmat2 = VKATTN_KERNEL_FLASH_COOPMAT2;
-constexpr Tiles tiles[] = {
+constexpr TestLayout testLayout[] = {
     {"device", VKATTN_KERNEL_AUTO, "", false},
     {"flashPortable", flash, "dimLanes=4 rowLanes=2 rowsPerLane=2", false},
     {"flashSubgroups", flash, "dimLanes=4 rowLanes=4 keysPerLane=2 subgroups=1", true},
@@ -24,7 +24,7 @@ constexpr Tiles tiles[] = {
 };
 
 // A tuning file whose tiles all are these.
-std::string tuningOf(const Tiles &chosen, uint32_t subgroupSize) {
+std::string tuningOf(const TestLayout &chosen, uint32_t subgroupSize) {
     std::string tile = chosen.row;
     if (tile.empty()) return {};
     // The second row is for dims that leave the first no room in shared memory.
@@ -43,9 +43,9 @@ vkattn_caps minimumCaps() {
     return caps;
 }
 
-void limit(RuntimeOptions &options, Room room, const vkattn_caps &device) {
-    if (room == Room::full) return;
-    const bool minimum = room == Room::weak || room == Room::tiny, chunks = room == Room::tight || room == Room::tiny;
+void limit(RuntimeOptions &options, Limits limits, const vkattn_caps &device) {
+    if (limits == Limits::full) return;
+    const bool minimum = limits == Limits::weak || limits == Limits::tiny, chunks = limits == Limits::tight || limits == Limits::tiny;
     options.capsLimit = minimum ? minimumCaps() : device;
     if (chunks) options.capsLimit->maxStorageBufferRange = 1u << 16, options.maxWorkspaceBytes = 16384;
     // Such a device gets the tiles of GPUs, which take minutes to compile where the device is the CPU.
@@ -55,42 +55,42 @@ void limit(RuntimeOptions &options, Room room, const vkattn_caps &device) {
                          "decode maxDim=512 dimLanes=4 keyLanes=4 rowsPerLane=2 keysPerLane=2\n";
 }
 
-std::string whatIsMissing(const Tiles &chosen, const DeviceInfo &device) {
+std::string whatIsMissing(const TestLayout &chosen, const DeviceInfo &device) {
     if (chosen.subgroups && (!device.caps.subgroupShuffle || device.caps.subgroupSize < 4))
-        return "needs subgroup shuffles, which the device has not";
+        return "the device does not support subgroup shuffles in compute shaders";
     if (const KernelSupport *support = device.support(chosen.kernel); chosen.onMatrixUnits() && !support->available) return support->reason;
     return {};
 }
 
 } // namespace
 
-std::span<const Tiles> allTiles() {
-    return tiles;
+std::span<const TestLayout> testLayouts() {
+    return testLayout;
 }
 
-const Tiles *tilesOf(std::string_view name) {
-    for (const Tiles &each : tiles)
+const TestLayout *testLayoutOf(std::string_view name) {
+    for (const TestLayout &each : testLayout)
         if (name == each.name) return &each;
     return nullptr;
 }
 
-RuntimeOptions optionsFor(RuntimeOptions base, const Tiles &chosen, Room room, const vkattn_caps &device) {
+RuntimeOptions optionsFor(RuntimeOptions base, const TestLayout &chosen, Limits limits, const vkattn_caps &device) {
     base.allowFallback = false;
     base.selfTest = 0; // every result is compared here
     base.verdictFile.clear();
     base.tuning = tuningOf(chosen, device.subgroupSize);
-    limit(base, room, device);
+    limit(base, limits, device);
     return base;
 }
 
-Bench::Bench(RuntimeOptions base) : base_(std::move(base)) {}
+DeviceUnderTest::DeviceUnderTest(RuntimeOptions base) : base_(std::move(base)) {}
 
-Runtime *Bench::runtime(const Tiles &chosen, Room room, std::string &why) {
+Runtime *DeviceUnderTest::runtime(const TestLayout &chosen, Limits limits, std::string &why) {
     why.clear();
-    std::unique_ptr<Runtime> &made = runtimes_[{chosen.name, room}];
+    std::unique_ptr<Runtime> &made = runtimes_[{chosen.name, limits}];
     if (made) return made.get();
     vkattn_caps caps{};
-    if (&chosen != tiles || room != Room::full) {
+    if (&chosen != testLayout || limits != Limits::full) {
         const DeviceInfo *info = device();
         if (!info) return why = failure_, nullptr;
         why = whatIsMissing(chosen, *info);
@@ -98,18 +98,18 @@ Runtime *Bench::runtime(const Tiles &chosen, Room room, std::string &why) {
         caps = info->caps;
     }
     OpenStatus status = OpenStatus::ok;
-    made = Runtime::open(optionsFor(base_, chosen, room, caps), &status, &why);
+    made = Runtime::open(optionsFor(base_, chosen, limits, caps), &status, &why);
     if (!made) failure_ = why;
     return made.get();
 }
 
-const DeviceInfo *Bench::device() {
+const DeviceInfo *DeviceUnderTest::device() {
     std::string why;
-    const Runtime *plain = runtime(tiles[0], Room::full, why);
+    const Runtime *plain = runtime(testLayout[0], Limits::full, why);
     return plain ? plain->device() : nullptr;
 }
 
-Runtime::CompileStatistics Bench::compileStatistics() const {
+Runtime::CompileStatistics DeviceUnderTest::compileStatistics() const {
     Runtime::CompileStatistics all;
     for (const auto &[key, runtime] : runtimes_) {
         if (!runtime) continue;

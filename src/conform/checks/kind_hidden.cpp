@@ -16,7 +16,7 @@ std::string describe(const Span &s, uint32_t b, uint32_t h, uint32_t i, uint32_t
 }
 
 // One key of the first key head is spoilt. Every row is compared with what it was before.
-bool comparePoisoned(Finder &find, Instance &in, const Outputs &clean, uint32_t t, bool inKeys, float value) {
+bool comparePoisoned(Finder &find, CaseData &in, const Outputs &clean, uint32_t t, bool inKeys, float value) {
     const Case &c = in.c;
     const bool promised = find.runtime->device()->caps.floatControlsNan && (std::isnan(value) || !inKeys);
     const std::string what = std::string(std::isnan(value) ? "NaN" : "infinity") + " in " + (inKeys ? "k: " : "v: ");
@@ -43,11 +43,11 @@ bool comparePoisoned(Finder &find, Instance &in, const Outputs &clean, uint32_t 
 
 } // namespace
 
-Outcome checkHidden(Bench &bench, const Check &check) {
-    Finder find(bench, check);
-    if (!find.open(check.room)) return find.outcome;
-    const auto in = instanceOf(check);
-    if (!find.verify(*in, "without poison")) return find.outcome;
+Finding checkHidden(DeviceUnderTest &device, const Check &check) {
+    Finder find(device, check);
+    if (!find.open(check.limits)) return find.finding;
+    const auto in = caseDataOf(check);
+    if (!find.verify(*in, "without poison")) return find.finding;
     const Outputs clean = in->outputs();
     const uint32_t tokens = in->k.layout.extent[2];
     for (const bool inKeys : {false, true})
@@ -57,10 +57,10 @@ Outcome checkHidden(Bench &bench, const Check &check) {
                 const HostTensor before = poisoned;
                 for (uint32_t d = 0; d < poisoned.layout.extent[3]; ++d) poisoned.set(0, 0, t, d, value);
                 in->collectOperands();
-                if (!find.compute(*in, "poisoned") || !comparePoisoned(find, *in, clean, t, inKeys, value)) return find.outcome;
+                if (!find.compute(*in, "poisoned") || !comparePoisoned(find, *in, clean, t, inKeys, value)) return find.finding;
                 poisoned = before;
             }
-    return find.outcome;
+    return find.finding;
 }
 
 } // namespace vkattn::conform

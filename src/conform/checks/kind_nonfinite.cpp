@@ -15,7 +15,7 @@ std::string name(float value) {
 }
 
 // Runs with what was spoilt, compares with the oracle, and all rows that `touched` does not name with what they were.
-template <class Touched> bool compare(Finder &find, Instance &in, const Outputs &clean, const std::string &what, const Touched &touched) {
+template <class Touched> bool compare(Finder &find, CaseData &in, const Outputs &clean, const std::string &what, const Touched &touched) {
     in.collectOperands();
     if (!find.verify(in, what)) return false;
     for (uint32_t b = 0; b < in.out.layout.extent[0]; ++b)
@@ -27,7 +27,7 @@ template <class Touched> bool compare(Finder &find, Instance &in, const Outputs 
     return true;
 }
 
-bool spoilQueries(Finder &find, Instance &in, const Outputs &clean) {
+bool spoilQueries(Finder &find, CaseData &in, const Outputs &clean) {
     const uint32_t row = in.q.layout.extent[2] / 3, head = in.c.heads - 1;
     const float before = in.q.get(0, head, row, 0);
     for (const float value : {nan, infinity, -infinity}) {
@@ -40,7 +40,7 @@ bool spoilQueries(Finder &find, Instance &in, const Outputs &clean) {
     return true;
 }
 
-bool spoilBias(Finder &find, Instance &in, const Outputs &clean) {
+bool spoilBias(Finder &find, CaseData &in, const Outputs &clean) {
     const uint32_t *e = in.bias.layout.extent;
     const uint32_t row = e[2] / 3, head = e[1] - 1, key = e[3] / 2;
     const float before = in.bias.get(0, head, row, key);
@@ -55,7 +55,7 @@ bool spoilBias(Finder &find, Instance &in, const Outputs &clean) {
     return true;
 }
 
-bool spoilHead(Finder &find, Instance &in, const Outputs &clean, std::vector<float> &values, const char *what) {
+bool spoilHead(Finder &find, CaseData &in, const Outputs &clean, std::vector<float> &values, const char *what) {
     const uint32_t head = in.c.heads - 1;
     const float before = values[head];
     for (const float value : {nan, infinity, -infinity}) {
@@ -67,7 +67,7 @@ bool spoilHead(Finder &find, Instance &in, const Outputs &clean, std::vector<flo
 }
 
 // Scores of -infinity that come from K: rows that see nothing else have no softmax, and with a sink are all sink.
-bool spoilFirstKeys(Finder &find, Instance &in) {
+bool spoilFirstKeys(Finder &find, CaseData &in) {
     for (uint32_t b = 0; b < in.q.layout.extent[0]; ++b)
         for (uint32_t h = 0; h < in.c.heads; ++h)
             for (uint32_t i = 0; i < in.q.layout.extent[2]; ++i)
@@ -81,22 +81,22 @@ bool spoilFirstKeys(Finder &find, Instance &in) {
 
 } // namespace
 
-Outcome checkNonFinite(Bench &bench, const Check &check) {
-    Finder find(bench, check);
-    if (!find.open(check.room)) return find.outcome;
+Finding checkNonFinite(DeviceUnderTest &device, const Check &check) {
+    Finder find(device, check);
+    if (!find.open(check.limits)) return find.finding;
     if (!find.runtime->device()->caps.floatControlsNan) {
         find.unsupported("the device does not promise NaN (shaderSignedZeroInfNanPreserveFloat32)");
-        return find.outcome;
+        return find.finding;
     }
-    const auto in = instanceOf(check);
+    const auto in = caseDataOf(check);
     const Case &c = in->c;
-    if (!find.verify(*in, "before")) return find.outcome;
+    if (!find.verify(*in, "before")) return find.finding;
     const Outputs clean = in->outputs();
-    if (in->q.layout.extent[2] == 0) return find.outcome;
-    (void)(spoilQueries(find, *in, clean) && (!c.biasBroadcast || spoilBias(find, *in, clean)) &&
-           (!c.sinks || spoilHead(find, *in, clean, in->sinks, "sinks")) &&
-           (!c.alibi || spoilHead(find, *in, clean, in->slopes, "slopes")) && spoilFirstKeys(find, *in));
-    return find.outcome;
+    if (in->q.layout.extent[2] == 0) return find.finding;
+    bool going = spoilQueries(find, *in, clean) && (!c.biasBroadcast || spoilBias(find, *in, clean));
+    for (const auto &[name, values] : in->headArrays()) going = going && spoilHead(find, *in, clean, *values, name);
+    if (going) (void)spoilFirstKeys(find, *in);
+    return find.finding;
 }
 
 } // namespace vkattn::conform

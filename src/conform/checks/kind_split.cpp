@@ -1,5 +1,5 @@
 // VKATTN_DETERMINISTIC (docs/numerics.md 7): bitwise the same rows whatever else is in the batch and however the work is cut, into slices
-// too. Whole problems against the same rows asked for one batch entry, or one sequence of a ragged batch, at a time; each with the room's
+// too. Whole problems against the same rows asked for one batch entry, or one sequence of a ragged batch, at a time; each with the check's
 // limits and cut into chunks of rows, heads and keys.
 #include "conform/checks/kinds.hpp"
 
@@ -8,7 +8,7 @@
 namespace vkattn::conform {
 namespace {
 
-// One batch entry or sequence of an instance as a problem of its own, over the same memory but for the weights: those of a batch of one lie
+// One batch entry or sequence of a case as a problem of its own, over the same memory but for the weights: those of a batch of one lie
 // elsewhere, and where their rows begin within words is what a softmax might go by.
 struct Piece {
     vkattn_problem problem{};
@@ -21,7 +21,7 @@ void slice(vkattn_layout &layout, int dimension, uint32_t first, uint32_t count)
     layout.extent[dimension] = count;
 }
 
-Piece pieceOf(Instance &in, uint32_t b) {
+Piece pieceOf(CaseData &in, uint32_t b) {
     const Case &c = in.c;
     const Span &s = in.spans[b];
     Piece piece{in.problem, in.operands, {}};
@@ -74,7 +74,7 @@ bool sameWeights(const Piece &piece, const HostTensor &whole, uint32_t b) {
     return true;
 }
 
-bool compareSlices(Finder &find, Instance &in, const Outputs &whole, const std::function<void()> &reset) {
+bool compareSlices(Finder &find, CaseData &in, const Outputs &whole, const std::function<void()> &reset) {
     for (const uint32_t slices : {3u, 64u}) {
         reset();
         vkattn_problem sliced = in.problem;
@@ -86,7 +86,7 @@ bool compareSlices(Finder &find, Instance &in, const Outputs &whole, const std::
     return true;
 }
 
-bool comparePieces(Finder &find, Instance &in, const Outputs &whole, const std::string &limits) {
+bool comparePieces(Finder &find, CaseData &in, const Outputs &whole, const std::string &limits) {
     for (uint32_t b = 0; b < in.c.batch; ++b) {
         if (in.spans[b].queries == 0) continue;
         Piece piece = pieceOf(in, b);
@@ -101,30 +101,30 @@ bool comparePieces(Finder &find, Instance &in, const Outputs &whole, const std::
 
 } // namespace
 
-Outcome checkSplit(Bench &bench, const Check &given) {
+Finding checkSplit(DeviceUnderTest &device, const Check &given) {
     Check check = given;
     check.c.deterministic = true;
-    Finder find(bench, check);
-    if (!find.open(check.room)) return find.outcome;
-    const auto in = instanceOf(check);
+    Finder find(device, check);
+    if (!find.open(check.limits)) return find.finding;
+    const auto in = caseDataOf(check);
     const Outputs before = in->outputs();
     const auto reset = [&] { in->out = before.out, in->lse = before.lse, in->weights = before.weights, in->collectOperands(); };
-    if (!find.verify(*in, "")) return find.outcome;
+    if (!find.verify(*in, "")) return find.finding;
     const Outputs whole = in->outputs();
-    if (!compareSlices(find, *in, whole, reset)) return find.outcome;
+    if (!compareSlices(find, *in, whole, reset)) return find.finding;
     reset();
-    if (!comparePieces(find, *in, whole, "") || check.room != Room::full || !find.open(Room::tight)) return find.outcome;
+    if (!comparePieces(find, *in, whole, "") || check.limits != Limits::full || !find.open(Limits::tight)) return find.finding;
     // Where one head is larger than the tight limits there is nothing to compare.
     reset();
     vkattn_problem problem = in->problem;
     const RunResult cut = find.runtime->run(problem, in->operands);
-    if (cut.status == VKATTN_ERROR_UNSUPPORTED) return find.outcome;
+    if (cut.status == VKATTN_ERROR_UNSUPPORTED) return find.finding;
     if (!find.require(cut.status == VKATTN_OK, "cut into chunks: " + cut.message) ||
         !find.require(sameBytes(whole, *in), "cut into chunks: other bits than whole"))
-        return find.outcome;
+        return find.finding;
     reset();
     (void)comparePieces(find, *in, whole, ", cut into chunks");
-    return find.outcome;
+    return find.finding;
 }
 
 } // namespace vkattn::conform

@@ -19,19 +19,19 @@ std::span<const Kind> checkKinds() {
     return kinds;
 }
 
-Outcome run(Bench &bench, const Check &check) {
-    return check.kind->run(bench, check);
+Finding run(DeviceUnderTest &device, const Check &check) {
+    return check.kind->run(device, check);
 }
 
-std::vector<std::string> allowedRefusals(const Check &check, const Instance &in, const vkattn_caps &caps) {
+std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in, const vkattn_caps &caps) {
     const Case &c = in.c;
     std::vector<std::string> allowed;
     const auto allow = [&](bool holds, const std::string &words) {
         if (holds) allowed.push_back(words);
     };
     const uint64_t rowBytes = 4ull * std::max(c.headDim, c.valueDim) * std::max({in.problem.q.extent[2], in.problem.k.extent[2], 1u});
-    const bool chunks = check.room == Room::tight || check.room == Room::tiny,
-               minimum = check.room == Room::weak || check.room == Room::tiny;
+    const bool chunks = check.limits == Limits::tight || check.limits == Limits::tiny,
+               minimum = check.limits == Limits::weak || check.limits == Limits::tiny;
     allow(chunks && (rowBytes > 60000 || c.ragged), "storage buffer"); // one head is larger than these limits
     if (c.kernel == VKATTN_KERNEL_AUTO || c.kernel == VKATTN_KERNEL_STAGED) return allowed;
     const uint32_t traits = vkattnKernelTraits(c.kernel);
@@ -49,34 +49,34 @@ std::vector<std::string> allowedRefusals(const Check &check, const Instance &in,
     return allowed;
 }
 
-Finder::Finder(Bench &bench, const Check &check) : bench_(bench), check_(check) {}
+Finder::Finder(DeviceUnderTest &device, const Check &check) : device_(device), check_(check) {}
 
 bool Finder::unsupported(const std::string &reason) {
-    outcome.verdict = Verdict::unsupported;
-    outcome.reason = reason;
+    finding.outcome = Outcome::unsupported;
+    finding.reason = reason;
     return false;
 }
 
 bool Finder::require(bool holds, const std::string &wrong) {
-    if (!holds) outcome.verdict = Verdict::fail, outcome.reason = wrong;
+    if (!holds) finding.outcome = Outcome::fail, finding.reason = wrong;
     return holds;
 }
 
-bool Finder::open(Room room) {
+bool Finder::open(Limits limits) {
     std::string why;
-    runtime = bench_.runtime(*check_.tiles, room, why);
+    runtime = device_.runtime(*check_.testLayout, limits, why);
     if (runtime) {
         const vkattn_kernel kernel = check_.c.kernel;
         if (kernel == VKATTN_KERNEL_AUTO) return true;
         const KernelSupport *support = runtime->device()->support(kernel);
         return support->available || unsupported(support->reason);
     }
-    if (!bench_.failure().empty()) return require(false, "the device cannot be opened: " + bench_.failure());
+    if (!device_.failure().empty()) return require(false, "the device cannot be opened: " + device_.failure());
     return unsupported(why);
 }
 
-bool Finder::accept(const RunResult &result, const Instance &in, const std::string &what) {
-    outcome.deviceMilliseconds += result.milliseconds;
+bool Finder::accept(const RunResult &result, const CaseData &in, const std::string &what) {
+    finding.deviceMilliseconds += result.milliseconds;
     const std::string where = what.empty() ? "" : what + ": ";
     if (result.status == VKATTN_ERROR_UNSUPPORTED) {
         for (const std::string &words : allowedRefusals(check_, in, runtime->device()->caps))
@@ -87,16 +87,16 @@ bool Finder::accept(const RunResult &result, const Instance &in, const std::stri
            require(result.fallbackReason.empty(), where + "fell back to the CPU: " + result.fallbackReason);
 }
 
-bool Finder::compute(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, Instance &in,
+bool Finder::compute(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, CaseData &in,
                      const std::string &what) {
     return accept(runtime->run(problem, operands), in, what);
 }
 
-bool Finder::compute(Instance &in, const std::string &what) {
+bool Finder::compute(CaseData &in, const std::string &what) {
     return compute(in.problem, in.operands, in, what);
 }
 
-bool Finder::verify(Instance &in, const std::string &what) {
+bool Finder::verify(CaseData &in, const std::string &what) {
     const Ran ran = runAndVerify(*runtime, in);
     if (!accept(ran.result, in, what)) return false;
     const vkattn_verify_report &r = ran.report;
@@ -105,8 +105,8 @@ bool Finder::verify(Instance &in, const std::string &what) {
     errors.worstError = r.worstError, errors.worstBound = r.worstBound;
     errors.worstRatio = r.worstError == 0 ? 0 : r.worstError / r.worstBound; // a bound of 0: infinity
     errors.relativeToV = r.maxErrorRelativeToV;
-    if (!outcome.errors) outcome.errors.emplace();
-    outcome.errors->merge(errors);
+    if (!finding.errors) finding.errors.emplace();
+    finding.errors->merge(errors);
     return require(ran.wrong.empty(), what.empty() ? ran.wrong : what + ": " + ran.wrong);
 }
 
@@ -114,7 +114,7 @@ bool sameBytes(const HostTensor &a, const HostTensor &b) {
     return a.layout.extent[0] == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
-bool sameBytes(const Outputs &a, const Instance &b) {
+bool sameBytes(const Outputs &a, const CaseData &b) {
     return sameBytes(a.out, b.out) && (!b.c.lse || sameBytes(a.lse, b.lse)) && (!b.c.weights || sameBytes(a.weights, b.weights));
 }
 
@@ -126,28 +126,28 @@ bool sameRow(const HostTensor &a, const HostTensor &b, uint32_t batch, uint32_t 
     return true;
 }
 
-Outcome checkMatrix(Bench &bench, const Check &check) {
-    Finder find(bench, check);
-    if (find.open(check.room)) (void)find.verify(*instanceOf(check), "");
-    return find.outcome;
+Finding checkMatrix(DeviceUnderTest &device, const Check &check) {
+    Finder find(device, check);
+    if (find.open(check.limits)) (void)find.verify(*caseDataOf(check), "");
+    return find.finding;
 }
 
-Outcome checkRepeat(Bench &bench, const Check &check) {
-    Finder find(bench, check);
-    if (!find.open(check.room)) return find.outcome;
-    const auto in = instanceOf(check);
-    if (!find.verify(*in, "")) return find.outcome;
+Finding checkRepeat(DeviceUnderTest &device, const Check &check) {
+    Finder find(device, check);
+    if (!find.open(check.limits)) return find.finding;
+    const auto in = caseDataOf(check);
+    if (!find.verify(*in, "")) return find.finding;
     const Outputs first = in->outputs();
     for (int again = 2; again <= 3; ++again)
         if (!find.compute(*in, "run again") ||
             !find.require(sameBytes(first, *in), "run " + std::to_string(again) + " gave other bits than the first"))
             break;
-    return find.outcome;
+    return find.finding;
 }
 
-Outcome checkNeedles(Bench &bench, const Check &check) {
-    Finder find(bench, check);
-    if (!find.open(check.room)) return find.outcome;
+Finding checkNeedles(DeviceUnderTest &device, const Check &check) {
+    Finder find(device, check);
+    if (!find.open(check.limits)) return find.finding;
     constexpr uint32_t dense = 64, split = 1024; // splits of deterministic problems are of so many keys
     Check one = check;
     one.c.data = Data::needle;
@@ -156,20 +156,20 @@ Outcome checkNeedles(Bench &bench, const Check &check) {
         const bool edge = near < 2 || near >= split - 2 || key + 1 == check.c.keyTokens;
         if (check.c.keyTokens > dense && !edge) continue;
         one.c.needle = key;
-        if (!find.verify(*instanceOf(one), "needle at key " + std::to_string(key))) break;
+        if (!find.verify(*caseDataOf(one), "needle at key " + std::to_string(key))) break;
     }
-    return find.outcome;
+    return find.finding;
 }
 
-Outcome checkAccuracy(Bench &bench, const Check &check) {
-    Finder find(bench, check);
-    if (!find.open(check.room) || !find.verify(*instanceOf(check), "")) return find.outcome;
+Finding checkAccuracy(DeviceUnderTest &device, const Check &check) {
+    Finder find(device, check);
+    if (!find.open(check.limits) || !find.verify(*caseDataOf(check), "")) return find.finding;
     constexpr double stated = 2e-6;
     char wrong[120];
     std::snprintf(wrong, sizeof wrong, "the largest error is %.3g of the largest |v|, expected at most %.3g",
-                  find.outcome.errors->relativeToV, stated);
-    (void)find.require(find.outcome.errors->relativeToV <= stated, wrong);
-    return find.outcome;
+                  find.finding.errors->relativeToV, stated);
+    (void)find.require(find.finding.errors->relativeToV <= stated, wrong);
+    return find.finding;
 }
 
 } // namespace vkattn::conform

@@ -1,30 +1,26 @@
 #include "conform/checks/outcome.hpp"
 
+#include "conform/cases/features.hpp"
+
 #include <cmath>
 #include <iterator>
 
 namespace vkattn::conform {
 
 constexpr const char *names[] = {"pass", "fail", "unsupported", "crash", "hang", "not run"};
-static_assert(std::size(names) == std::size(verdicts));
+static_assert(std::size(names) == std::size(outcomes));
 
-const char *verdictName(Verdict verdict) {
-    return names[static_cast<size_t>(verdict)];
+const char *outcomeName(Outcome outcome) {
+    return names[static_cast<size_t>(outcome)];
 }
 
-std::optional<Verdict> verdictOf(std::string_view name) {
-    for (const Verdict verdict : verdicts)
-        if (name == verdictName(verdict)) return verdict;
+std::optional<Outcome> outcomeOf(std::string_view name) {
+    for (const Outcome outcome : outcomes)
+        if (name == outcomeName(outcome)) return outcome;
     return std::nullopt;
 }
 
 namespace {
-constexpr const char *features[] = {
-    "plain",   "causal",     "top-left",    "window",           "scale",         "softcap",     "mask",      "bit mask",      "bias",
-    "ALiBi",   "sinks",      "lengths",     "ragged",           "documents",     "lse",         "weights",   "grouped heads", "value dim",
-    "f16",     "bf16",       "mixed types", "strides",          "shared memory", "no tokens",   "wide dims", "long rows",     "extremes",
-    "needles", "hidden NaN", "visible NaN", "hostile metadata", "chunks",        "weak limits", "slices",    "deterministic", "same bits"};
-
 bool atLeast(double value, double other) {
     return std::isnan(value) || value >= other;
 }
@@ -37,7 +33,14 @@ void Errors::merge(const Errors &other) {
 }
 
 std::span<const char *const> allFeatures() {
-    return features;
+    static const std::vector<const char *> list = [] {
+        std::vector<const char *> all = {"plain"};
+        for (const Feature &feature : features())
+            if (feature.name) all.push_back(feature.name);
+        all.insert(all.end(), {"hidden NaN", "visible NaN", "same bits", "chunks", "weak limits"});
+        return all;
+    }();
+    return list;
 }
 
 uint64_t Errors::elements() const {

@@ -12,7 +12,7 @@
 
 namespace vkattn::conform {
 
-enum class Verdict {
+enum class Outcome {
     pass,
     fail,        // a wrong result, or an error where there should be none
     unsupported, // the device or the kernel does not take this problem, and says why: by design
@@ -20,11 +20,11 @@ enum class Verdict {
     hang,        // the driver did not come back in time
     notRun,      // a time limit, or --fail-fast, came first
 };
-constexpr Verdict verdicts[] = {Verdict::pass, Verdict::fail, Verdict::unsupported, Verdict::crash, Verdict::hang, Verdict::notRun};
-[[nodiscard]] const char *verdictName(Verdict verdict); // "pass", "fail", "unsupported", "crash", "hang", "not run"
-[[nodiscard]] std::optional<Verdict> verdictOf(std::string_view name);
-[[nodiscard]] inline bool isFailure(Verdict verdict) {
-    return verdict == Verdict::fail || verdict == Verdict::crash || verdict == Verdict::hang;
+constexpr Outcome outcomes[] = {Outcome::pass, Outcome::fail, Outcome::unsupported, Outcome::crash, Outcome::hang, Outcome::notRun};
+[[nodiscard]] const char *outcomeName(Outcome outcome); // "pass", "fail", "unsupported", "crash", "hang", "not run"
+[[nodiscard]] std::optional<Outcome> outcomeOf(std::string_view name);
+[[nodiscard]] inline bool isFailure(Outcome outcome) {
+    return outcome == Outcome::fail || outcome == Outcome::crash || outcome == Outcome::hang;
 }
 
 // How far results were from the oracle, over all elements that were compared (vkattn_verify_report).
@@ -38,12 +38,12 @@ struct Errors {
     bool operator==(const Errors &) const = default;
 };
 
-struct Outcome {
-    Verdict verdict = Verdict::pass;
+struct Finding {
+    Outcome outcome = Outcome::pass;
     std::string reason;            // empty for pass
     std::optional<Errors> errors;  // where something was compared with the oracle
     double deviceMilliseconds = 0; // spent computing on the device
-    bool operator==(const Outcome &) const = default;
+    bool operator==(const Finding &) const = default;
 };
 
 // A smaller case that fails as well.
@@ -61,12 +61,12 @@ struct CheckResult {
     std::string id;                    // stable from run to run, unique in one: "matrix/flash/device/full/causal_window"
     std::string kind;                  // which check: a name of checkKinds()
     std::string kernel;                // "staged", "flash", ... or "auto"
-    std::string tiles;                 // "device": the built-in ones; else the name of a small layout of lanes
-    std::string room;                  // limits that were planned for: "full", "weak", "tight", "tiny"
+    std::string testLayout;            // "device": the built-in ones; else the name of a small layout of lanes
+    std::string limits;                // limits that were planned for: "full", "weak", "tight", "tiny"
     std::string dtype;                 // of the output
     std::vector<std::string> features; // names of allFeatures()
     std::string replay;                // SEED:CASE, for --replay
-    Outcome outcome;
+    Finding finding;
     double seconds = 0;               // wall clock, compiling and checking included
     std::optional<Smallest> smallest; // of a failure
     bool operator==(const CheckResult &) const = default;

@@ -1,5 +1,8 @@
 #include "conform/checks/selection.hpp"
 
+#include "conform/cases/features.hpp"
+#include "conform/checks/cost.hpp"
+
 #include <algorithm>
 #include <set>
 
@@ -12,8 +15,8 @@ const Kind *kindOf(std::string_view name) {
     return nullptr;
 }
 
-const Tiles *deviceTiles() {
-    return &allTiles()[0];
+const TestLayout *deviceLayout() {
+    return &testLayouts()[0];
 }
 
 bool isPair(const Case &c) {
@@ -45,7 +48,7 @@ class Planner {
         for (const vkattn_kernel kernel : KernelList()) {
             if (!wanted(kernel)) continue;
             if (!device_.support(kernel)->available) {
-                add("matrix", kernel, deviceTiles(), Room::full, named("notAvailable")); // says why
+                add("matrix", kernel, deviceLayout(), Limits::full, named("notAvailable")); // says why
             } else if (kernel == VKATTN_KERNEL_STAGED) {
                 planStaged();
             } else {
@@ -81,38 +84,29 @@ class Planner {
         return c;
     }
 
-    void add(const char *kind, vkattn_kernel kernel, const Tiles *tiles, Room room, const Case &given) {
-        Check check{kindOf(kind), tiles, room, taken(kernel, given), 0};
+    void add(const char *kind, vkattn_kernel kernel, const TestLayout *testLayout, Limits limits, const Case &given) {
+        // Compilers of software drivers take their time over wide heads, whose loops are unrolled.
+        if (quick() && std::max(given.headDim, given.valueDim) > 256) return;
+        Check check{kindOf(kind), testLayout, limits, taken(kernel, given), 0};
         std::string id = checkId(check);
         for (int n = 2; !ids_.insert(id).second; ++n) { // names of cases repeat where they are drawn
             check.c.name = given.name + "-" + std::to_string(n);
             id = checkId(check);
         }
         check.seed = seedFor(options_.seed, id) % 1000000000ull; // short enough to be typed
-        planned_.push_back({check, costOf(check)});
+        planned_.push_back({check, costInPlan(check)});
     }
 
-    void addAll(const char *kind, vkattn_kernel kernel, const Tiles *tiles, Room room, const std::vector<Case> &cases) {
-        for (const Case &c : cases) add(kind, kernel, tiles, room, c);
+    void addAll(const char *kind, vkattn_kernel kernel, const TestLayout *testLayout, Limits limits, const std::vector<Case> &cases) {
+        for (const Case &c : cases) add(kind, kernel, testLayout, limits, c);
     }
 
-    // In units of a small check on a device of type CPU, about 2 ms.
-    double costOf(const Check &check) {
-        const Case &c = check.c;
-        const double tokens = static_cast<double>(std::max(c.queryTokens, 1u)) * std::max(c.keyTokens, 1u);
-        double cost = 1 + tokens * c.heads * c.batch * (c.headDim + c.valueDim) / 2e6;
-        const std::string_view kind = check.kind->name;
-        if (kind == "hidden") cost *= 120;
-        if (kind == "needles" || kind == "split") cost *= 60;
-        if (kind == "nonfinite") cost *= 10;
-        const double compile = !slowCompiler_                           ? 10
-                               : onMatrixUnits(c.kernel)                ? 2000
-                               : check.c.kernel == VKATTN_KERNEL_STAGED ? 10
-                               : check.tiles == deviceTiles()           ? 300
-                                                                        : 60;
-        const std::string key = std::to_string(c.kernel) + check.tiles->name + roomName(check.room) + pipelineSignature(c);
-        if (compiled_.insert(key).second) cost += compile;
-        return cost;
+    // Pipelines are compiled once.
+    double costInPlan(const Check &check) {
+        const Cost cost = costOf(check, device_);
+        const std::string key =
+            std::to_string(check.c.kernel) + check.testLayout->name + limitsName(check.limits) + pipelineSignature(check.c);
+        return compiled_.insert(key).second ? cost.both() : cost.compute;
     }
 
     void planStaged() {
@@ -121,10 +115,10 @@ class Planner {
         std::vector<Case> cases = caseMatrix(random, !quick());
         if (quick())
             std::erase_if(cases, [&](const Case &c) { return (isPair(c) && random() % 8) || (mixesTypes(c) && c.name != "mixedTypes"); });
-        addAll("matrix", kernel, deviceTiles(), Room::full, cases);
+        addAll("matrix", kernel, deviceLayout(), Limits::full, cases);
         cases = caseMatrix(random, false);
         if (quick()) keepFewShaders(cases, random);
-        addAll("matrix", kernel, deviceTiles(), Room::weak, cases);
+        addAll("matrix", kernel, deviceLayout(), Limits::weak, cases);
         cases = caseMatrix(random, false);
         if (quick()) keepFewShaders(cases, random);
         // Rows of wide heads do not fit the bindings of 64 KiB, which tests/unit/plan_test.cpp covers.
@@ -132,88 +126,88 @@ class Planner {
             return std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000;
         });
         for (Case &c : cases) c.slices = someSlices(random);
-        addAll("matrix", kernel, deviceTiles(), Room::tiny, cases);
-        planProperties(kernel, deviceTiles());
-        addAll("split", kernel, deviceTiles(), Room::full, stagedSplits());
+        addAll("matrix", kernel, deviceLayout(), Limits::tiny, cases);
+        planProperties(kernel, deviceLayout());
+        addAll("split", kernel, deviceLayout(), Limits::full, stagedSplits());
         addAccuracy(kernel);
-        addLong(kernel, deviceTiles());
+        addLong(kernel, deviceLayout());
         if (quick()) return;
         Case large = named("oneHeadPast128MiB"); // keys must be cut into chunks, partial outputs added up in fp32
         large.batch = 1, large.heads = large.kvHeads = 1, large.queryTokens = 3, large.keyTokens = 300000,
         large.headDim = large.valueDim = 128, large.lse = large.causal = true, large.poison = false, large.data = Data::needle,
         large.needle = 299000;
-        add("matrix", kernel, deviceTiles(), Room::weak, large);
+        add("matrix", kernel, deviceLayout(), Limits::weak, large);
         Case heads = named("manyHeadsPast128MiB");
         heads.batch = 40, heads.heads = heads.kvHeads = 20, heads.queryTokens = 1, heads.keyTokens = 700,
         heads.headDim = heads.valueDim = 64, heads.poison = false, heads.kStyle = heads.vStyle = Style::tokenMajor;
-        add("matrix", kernel, deviceTiles(), Room::full, heads);
+        add("matrix", kernel, deviceLayout(), Limits::full, heads);
     }
 
     // Tiles of a kernel: where pipelines compile fast the device's own first, as they are what users get.
-    [[nodiscard]] std::vector<const Tiles *> tilesFor(vkattn_kernel kernel) const {
-        std::vector<const Tiles *> all;
-        if (!slowCompiler_) all.push_back(deviceTiles());
-        for (const Tiles &tiles : allTiles())
-            if (tiles.kernel == kernel) all.push_back(&tiles);
+    [[nodiscard]] std::vector<const TestLayout *> testLayoutsFor(vkattn_kernel kernel) const {
+        std::vector<const TestLayout *> all;
+        if (!slowCompiler_) all.push_back(deviceLayout());
+        for (const TestLayout &testLayout : testLayouts())
+            if (testLayout.kernel == kernel) all.push_back(&testLayout);
         // Of the kernels on matrix units one pipeline takes software drivers seconds.
         if (quick() && onMatrixUnits(kernel)) all.resize(1);
         // The first is run through the most: of the small ones that which compiles fastest.
         const bool shuffles = device_.caps.subgroupShuffle && device_.caps.subgroupSize >= 4;
-        std::stable_partition(all.begin(), all.end(), [&](const Tiles *tiles) {
-            const std::string_view name = tiles->name;
+        std::stable_partition(all.begin(), all.end(), [&](const TestLayout *testLayout) {
+            const std::string_view name = testLayout->name;
             return name == "device" || (shuffles ? name.ends_with("Subgroups") : name == "flashDirect" || name == "decodeKeysInLanes");
         });
         return all;
     }
 
     void planFused(vkattn_kernel kernel) {
-        const std::vector<const Tiles *> all = tilesFor(kernel);
-        for (const Tiles *tiles : all) {
-            const bool whole = tiles == all.front();
-            Random random = randomFor(options_.seed, std::string("matrix of ") + tiles->name + vkattnKernelName(kernel));
+        const std::vector<const TestLayout *> all = testLayoutsFor(kernel);
+        for (const TestLayout *testLayout : all) {
+            const bool whole = testLayout == all.front();
+            Random random = randomFor(options_.seed, std::string("matrix of ") + testLayout->name + vkattnKernelName(kernel));
             std::vector<Case> cases = formMatrix(random, 0);
             // 512 dims in one lane take software drivers minutes to compile.
-            const std::string_view name = tiles->name;
+            const std::string_view name = testLayout->name;
             const bool wide = name == "device" || name == "flashSubgroups" || name == "flashPortable" || name == "flashSharedTiles";
             if (!wide || quick()) std::erase_if(cases, [](const Case &c) { return c.headDim == 512; });
             if (quick() ? !whole || onMatrixUnits(kernel) : name.find("Portable") != std::string_view::npos)
                 keepFewPipelines(cases, random);
             if (quick()) thin(cases, random, whole ? 3 : 8);
-            addAll("matrix", kernel, tiles, Room::full, cases);
-            addFusedEdges(kernel, tiles, whole);
+            addAll("matrix", kernel, testLayout, Limits::full, cases);
+            addFusedEdges(kernel, testLayout, whole);
             if (whole || !quick()) {
                 cases = formMatrix(random, 0);
                 keepFewPipelines(cases, random);
                 thin(cases, random, quick() ? 3 : 1);
                 for (Case &c : cases) c.slices = someSlices(random);
-                addAll("matrix", kernel, tiles, Room::tight, cases);
+                addAll("matrix", kernel, testLayout, Limits::tight, cases);
             }
-            if (whole || !quick()) planProperties(kernel, tiles), addAll("split", kernel, tiles, Room::full, fusedSplits());
-            if (!quick()) addLong(kernel, tiles);
+            if (whole || !quick()) planProperties(kernel, testLayout), addAll("split", kernel, testLayout, Limits::full, fusedSplits());
+            if (!quick()) addLong(kernel, testLayout);
         }
         planBuiltInTiles(kernel);
     }
 
     // What a drawn part of the matrix may leave out, and the dims 8 of its problems cannot show.
-    void addFusedEdges(vkattn_kernel kernel, const Tiles *tiles, bool whole) {
-        if (std::string_view(tiles->row).find("dimLanes=") != std::string_view::npos) {
+    void addFusedEdges(vkattn_kernel kernel, const TestLayout *testLayout, bool whole) {
+        if (std::string_view(testLayout->row).find("dimLanes=") != std::string_view::npos) {
             Case lanes = named("everyLane"); // with 8 dims lanes that take 4 each are half empty
             lanes.headDim = lanes.valueDim = 16, lanes.keyTokens = 21;
-            add("matrix", kernel, tiles, Room::full, lanes);
+            add("matrix", kernel, testLayout, Limits::full, lanes);
         }
         if (quick() && (!whole || onMatrixUnits(kernel))) return;
         Case halves = named("oddHalves"); // 16-bit rows that begin in the middle of a word
         halves.headDim = halves.valueDim = 16, halves.q = halves.k = halves.v = halves.out = VKATTN_F16;
         halves.kStyle = halves.vStyle = Style::padded;
-        add("matrix", kernel, tiles, Room::full, halves);
+        add("matrix", kernel, testLayout, Limits::full, halves);
         Case slopes = named("slopesOfGroups"); // heads of a group may share a tile, but neither slopes nor sinks
         slopes.headDim = slopes.valueDim = 8, slopes.batch = 2, slopes.heads = 6, slopes.kvHeads = 2, slopes.queryTokens = 2,
         slopes.keyTokens = 45, slopes.alibi = slopes.sinks = slopes.lse = true;
-        add("matrix", kernel, tiles, Room::full, slopes);
+        add("matrix", kernel, testLayout, Limits::full, slopes);
         Case bits = named("bitsOfChunks"); // chunks of keys that begin in the middle of a word of the mask
         bits.headDim = bits.valueDim = 8, bits.batch = 1, bits.heads = bits.kvHeads = 2, bits.queryTokens = 3, bits.keyTokens = 4500;
         bits.kStyle = bits.vStyle = Style::padded, bits.bitMaskBroadcast = 0;
-        add("matrix", kernel, tiles, Room::tight, bits);
+        add("matrix", kernel, testLayout, Limits::tight, bits);
     }
 
     // Keeps one pair of options in `of`, and all that is no pair.
@@ -236,12 +230,14 @@ class Planner {
         });
     }
 
-    // Cases that share the pipelines of plain problems, with one overlay that each use draws anew.
+    // Cases that share the pipelines of plain problems, with one term of scores that each use draws anew.
     static void keepFewPipelines(std::vector<Case> &cases, Random &random) {
-        const uint64_t turn = random() % 4;
+        constexpr uint32_t kept[] = {maskTerm, biasTerm, bitMaskTerm, documentsTerm};
+        const uint32_t term = kept[random() % std::size(kept)];
         std::erase_if(cases, [&](const Case &c) {
-            const bool others = c.alibi || c.softcap > 0 || (c.maskBroadcast && turn != 0) || (c.biasBroadcast && turn != 1) ||
-                                (c.bitMaskBroadcast && turn != 2) || (c.documents != Documents::none && turn != 3);
+            const bool others = std::any_of(features().begin(), features().end(), [&](const Feature &feature) {
+                return (feature.pipelineTerm & pairTerms & ~term) != 0 && feature.isOn(c);
+            });
             return others || c.headDim != 8 || c.valueDim != 8 || c.q != VKATTN_F32 || c.k != VKATTN_F32 || c.v != VKATTN_F32 ||
                    c.out != VKATTN_F32 || c.kStyle == Style::dimMajor;
         });
@@ -253,45 +249,50 @@ class Planner {
         std::vector<Case> cases = formMatrix(random, 0);
         thin(cases, random, quick() ? 8 : 1);
         if (quick()) keepFewPipelines(cases, random);
-        addAll("matrix", VKATTN_KERNEL_AUTO, deviceTiles(), Room::weak, cases);
-        if (!slowCompiler_) addAll("matrix", VKATTN_KERNEL_AUTO, deviceTiles(), Room::full, cases);
+        addAll("matrix", VKATTN_KERNEL_AUTO, deviceLayout(), Limits::weak, cases);
+        if (!slowCompiler_) addAll("matrix", VKATTN_KERNEL_AUTO, deviceLayout(), Limits::full, cases);
     }
 
-    void planProperties(vkattn_kernel kernel, const Tiles *tiles) {
-        addAll("hidden", kernel, tiles, Room::full, hiddenCases());
-        if (!quick()) addAll("hidden", kernel, tiles, Room::tight, hiddenCases());
-        addAll("nonfinite", kernel, tiles, Room::full, nonFiniteCases(kernel));
+    void planProperties(vkattn_kernel kernel, const TestLayout *testLayout) {
+        addAll("hidden", kernel, testLayout, Limits::full, hiddenCases());
+        if (!quick()) addAll("hidden", kernel, testLayout, Limits::tight, hiddenCases());
+        addAll("nonfinite", kernel, testLayout, Limits::full, nonFiniteCases(kernel));
         Case needles = named("needles41");
         needles.batch = 1, needles.headDim = needles.valueDim = 8, needles.queryTokens = 3, needles.keyTokens = 41, needles.poison = false;
-        add("needles", kernel, tiles, Room::full, needles);
+        add("needles", kernel, testLayout, Limits::full, needles);
         needles.name = "needlesOfSplits", needles.deterministic = true, needles.keyTokens = 2100;
-        add("needles", kernel, tiles, Room::full, needles);
-        Random random = randomFor(options_.seed, std::string("repeat") + tiles->name);
+        add("needles", kernel, testLayout, Limits::full, needles);
+        Random random = randomFor(options_.seed, std::string("repeat") + testLayout->name);
         std::vector<Case> cases = kernel == VKATTN_KERNEL_STAGED ? caseMatrix(random, false) : formMatrix(random, 0);
         if (kernel != VKATTN_KERNEL_STAGED) keepFewPipelines(cases, random);
         if (quick()) std::erase_if(cases, mixesTypes);
         std::shuffle(cases.begin(), cases.end(), random);
         cases.resize(std::min<size_t>(cases.size(), quick() ? 6 : 30));
-        addAll("repeat", kernel, tiles, Room::full, cases);
+        addAll("repeat", kernel, testLayout, Limits::full, cases);
     }
 
     [[nodiscard]] std::vector<Case> hiddenCases() const {
         Case c;
         c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = 40, c.keyTokens = 45, c.headDim = c.valueDim = 8, c.lse = true,
         c.poison = false;
-        std::vector<Case> cases(10, c);
-        cases[0].name = "causal", cases[0].causal = true;
-        cases[1].name = "causalTopLeft", cases[1].causal = cases[1].topLeft = true;
-        cases[2].name = "window", cases[2].window = true, cases[2].left = 3, cases[2].right = 2;
-        cases[3].name = "mask", cases[3].maskBroadcast = 0;
-        cases[4].name = "bias", cases[4].biasBroadcast = 0;
-        cases[5].name = "lengths", cases[5].lengths = true;
-        cases[6].name = "bitMask", cases[6].bitMaskBroadcast = 0;
-        cases[7].name = "documents", cases[7].documents = Documents::random;
-        cases[8].name = "ragged", cases[8].ragged = cases[8].causal = true, cases[8].batch = 4, cases[8].queryTokens = 12,
-        cases[8].keyTokens = 15;
+        std::vector<Case> cases;
+        Random random = randomFor(options_.seed, "hidden");
+        for (const Feature &feature : features()) {
+            if (!feature.hides) continue;
+            Case one = c;
+            feature.variants[0].draw(one, random);
+            one.name = feature.variants[0].name;
+            if (one.ragged) one.causal = true, one.batch = 4, one.queryTokens = 12, one.keyTokens = 15;
+            if (one.documents != Documents::none) one.documents = Documents::random;
+            cases.push_back(one);
+        }
+        Case topLeft = c;
+        topLeft.name = "causalTopLeft", topLeft.causal = topLeft.topLeft = true;
+        cases.push_back(topLeft);
         // Few rows, heads of a group among them, which may share a tile.
-        cases[9].name = "grouped", cases[9].causal = true, cases[9].heads = 6, cases[9].kvHeads = 2, cases[9].queryTokens = 5;
+        Case grouped = c;
+        grouped.name = "grouped", grouped.causal = true, grouped.heads = 6, grouped.kvHeads = 2, grouped.queryTokens = 5;
+        cases.push_back(grouped);
         return cases;
     }
 
@@ -379,17 +380,17 @@ class Planner {
                 Case c = named("ordinary");
                 c.name += std::to_string(keys) + "x" + std::to_string(dim);
                 c.batch = 1, c.queryTokens = 24, c.keyTokens = keys, c.headDim = c.valueDim = dim, c.causal = dim == 64;
-                add("accuracy", kernel, deviceTiles(), Room::full, c);
+                add("accuracy", kernel, deviceLayout(), Limits::full, c);
             }
         for (const vkattn_dtype type : {VKATTN_F32, VKATTN_F16}) {
             Case denormal = named(type == VKATTN_F32 ? "denormalValues" : "denormalValuesF16");
             denormal.data = Data::denormal, denormal.v = type;
-            add("matrix", kernel, deviceTiles(), Room::full, denormal);
+            add("matrix", kernel, deviceLayout(), Limits::full, denormal);
         }
     }
 
     // Long rows: some drivers leave a loop after 65,535 rounds, and only needles in the far keys tell.
-    void addLong(vkattn_kernel kernel, const Tiles *tiles) {
+    void addLong(vkattn_kernel kernel, const TestLayout *testLayout) {
         for (const uint32_t keys : {70001u, 400001u}) {
             if (quick() && keys > 100000) continue;
             Case c = named("long");
@@ -397,13 +398,13 @@ class Planner {
             c.batch = 1, c.heads = c.kvHeads = kernel != VKATTN_KERNEL_STAGED && keys < 100000 ? 16 : 1,
             c.queryTokens = c.heads == 1 ? 2 : 1;
             c.keyTokens = keys, c.headDim = c.valueDim = 8, c.poison = false, c.data = Data::needle, c.needle = keys - 1;
-            add("matrix", kernel, tiles, Room::full, c);
+            add("matrix", kernel, testLayout, Limits::full, c);
             c.name += keys < 100000 ? "Mask" : "Deterministic";
             if (keys < 100000)
                 c.maskBroadcast = 1 | 2 | 4; // each step is looked at before it is taken
             else
                 c.deterministic = true;
-            if (!quick()) add("matrix", kernel, tiles, Room::full, c);
+            if (!quick()) add("matrix", kernel, testLayout, Limits::full, c);
         }
     }
 
@@ -416,7 +417,7 @@ class Planner {
             c.keyTokens = kernel == VKATTN_KERNEL_DECODE ? 1300 : 150, c.headDim = c.valueDim = dim, c.causal = causal;
             c.q = c.k = c.v = c.out = dtype;
             if (bias) c.biasBroadcast = 0;
-            add("matrix", kernel, deviceTiles(), Room::full, c);
+            add("matrix", kernel, deviceLayout(), Limits::full, c);
         };
         addDim("causal64", 64, VKATTN_F32, true, false);
         if (quick()) return;
@@ -429,7 +430,7 @@ class Planner {
         Case c = named("decode131072");
         c.batch = 1, c.heads = 8, c.kvHeads = 2, c.queryTokens = 1, c.keyTokens = 131072, c.headDim = c.valueDim = 64, c.poison = false,
         c.k = c.v = VKATTN_F16;
-        add("matrix", kernel, deviceTiles(), Room::full, c);
+        add("matrix", kernel, deviceLayout(), Limits::full, c);
     }
 
     const DeviceInfo &device_;

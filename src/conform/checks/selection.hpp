@@ -24,10 +24,10 @@ struct Planned {
 // The same for the same device, library and options. Kernels that the device cannot run have one check each, which says why.
 [[nodiscard]] std::vector<Planned> planChecks(const DeviceInfo &device, const Selection &options);
 
-// Random check `number` of a soak: any kind, kernel, room and case; pipelines are bounded by drawing types, dims and tiles from a few.
+// Random check `number` of a soak: any kind, kernel, limits and case; pipelines are bounded by drawing types, dims and layouts from a few.
 [[nodiscard]] Check soakCheck(const DeviceInfo &device, const Selection &options, uint64_t number);
 
 // Usual shapes, on every kernel that takes them.
-[[nodiscard]] std::vector<Timing> timeKernels(Bench &bench, Extent extent);
+[[nodiscard]] std::vector<Timing> timeKernels(DeviceUnderTest &device, Extent extent);
 
 } // namespace vkattn::conform

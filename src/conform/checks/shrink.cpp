@@ -1,5 +1,6 @@
 // Greedy shrinking: whatever makes a case smaller or plainer is tried, and kept where the case still fails, until nothing helps.
 #include "conform/cases/case_text.hpp"
+#include "conform/cases/features.hpp"
 #include "conform/checks/check.hpp"
 
 #include <algorithm>
@@ -13,29 +14,20 @@ template <class Value> Edit set(Value Case::*member, Value value) {
     return [member, value](Check &check) { check.c.*member = value; };
 }
 
-// Plainer: one option less.
+// Plainer: a feature less, then a member that is as in an ordinary case.
 std::vector<Edit> plainer() {
     std::vector<Edit> edits = {
-        [](Check &check) { check.room = Room::full; },
-        [](Check &check) { check.c.maskBroadcast.reset(); },
-        [](Check &check) { check.c.bitMaskBroadcast.reset(); },
-        [](Check &check) { check.c.biasBroadcast.reset(); },
-        [](Check &check) { check.c.sequenceLengths.clear(); },
+        [](Check &check) { check.limits = Limits::full; },
         [](Check &check) { check.c.q = check.c.k = check.c.v = check.c.out = VKATTN_F32; },
         [](Check &check) { check.c.qStyle = check.c.kStyle = check.c.vStyle = check.c.outStyle = Style::packed; },
     };
-    for (bool Case::*flag : {&Case::hostileLengths, &Case::lengths, &Case::hostileRagged, &Case::raggedGaps, &Case::raggedMax,
-                             &Case::ragged, &Case::sharedHeads, &Case::valuesInKeys, &Case::causal, &Case::topLeft, &Case::window,
-                             &Case::alibi, &Case::sinks, &Case::lse, &Case::weights, &Case::deterministic, &Case::poison})
-        edits.push_back(set(flag, false));
-    for (vkattn_dtype Case::*type : {&Case::q, &Case::k, &Case::v, &Case::out, &Case::biasType, &Case::weightsType})
-        edits.push_back(set(type, VKATTN_F32));
-    for (Style Case::*style : {&Case::qStyle, &Case::kStyle, &Case::vStyle, &Case::outStyle, &Case::weightsStyle})
-        edits.push_back(set(style, Style::packed));
-    edits.push_back(set(&Case::documents, Documents::none));
-    edits.push_back(set(&Case::scale, std::optional<float>()));
-    edits.push_back(set(&Case::softcap, 0.0f));
-    edits.push_back(set(&Case::slices, 0u));
+    for (const Feature &feature : features())
+        if (!feature.members.empty()) edits.push_back([&feature](Check &check) { drop(feature, check.c); });
+    for (const Feature &feature : features())
+        for (const Member &member : feature.members) edits.push_back([&member](Check &check) { member.reset(check.c); });
+    for (bool Case::*flag : {&Case::sharedHeads, &Case::valuesInKeys, &Case::raggedGaps, &Case::poison}) edits.push_back(set(flag, false));
+    for (vkattn_dtype Case::*type : {&Case::q, &Case::k, &Case::v, &Case::out}) edits.push_back(set(type, VKATTN_F32));
+    for (Style Case::*style : {&Case::qStyle, &Case::kStyle, &Case::vStyle, &Case::outStyle}) edits.push_back(set(style, Style::packed));
     edits.push_back(set(&Case::data, Data::normal));
     return edits;
 }
@@ -55,20 +47,6 @@ std::vector<Edit> smaller() {
         edits.push_back([extent](Check &check) { check.c.*extent -= check.c.*extent > 0; });
     }
     return edits;
-}
-
-// What an option that is off says has no meaning: one text for one case.
-void dropMeaningless(Case &c) {
-    static const Case ordinary;
-    if (!c.window) c.left = c.right = -1;
-    if (!c.lengths) c.hostileLengths = false;
-    if (!c.ragged) c.raggedMax = c.hostileRagged = false, c.raggedGaps = true, c.sequenceLengths.clear();
-    if (!c.biasBroadcast) c.biasType = VKATTN_F32, c.biasHidden = ordinary.biasHidden, c.biasConstant.reset();
-    if (!c.alibi) c.alibiSlope.reset();
-    if (!c.sinks) c.sink.reset();
-    if (!c.weights) c.weightsType = VKATTN_F32, c.weightsStyle = Style::packed;
-    if (c.data != Data::needle) c.needle = 0;
-    c.needle = std::min(c.needle, std::max(c.keyTokens, 1u) - 1);
 }
 
 } // namespace

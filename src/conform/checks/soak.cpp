@@ -1,5 +1,7 @@
 #include "conform/checks/selection.hpp"
 
+#include "conform/cases/features.hpp"
+
 #include <algorithm>
 
 namespace vkattn::conform {
@@ -10,10 +12,10 @@ constexpr uint64_t checksPerPalette = 200;
 
 struct Palette {
     vkattn_kernel kernel;
-    const Tiles *tiles;
-    Room room;
+    const TestLayout *testLayout;
+    Limits limits;
     vkattn_dtype q, k, v, out;
-    uint32_t headDim, valueDim, overlays;
+    uint32_t headDim, valueDim, terms;
 };
 
 vkattn_dtype anyType(Random &random) {
@@ -32,16 +34,16 @@ Palette paletteOf(const DeviceInfo &device, const Selection &options, uint64_t n
     if (kernels.empty()) kernels.push_back(options.kernels.front()); // the check says that the device has it not
     Palette p{};
     p.kernel = kernels[random() % kernels.size()];
-    std::vector<const Tiles *> tiles;
+    std::vector<const TestLayout *> testLayout;
     const bool fused = p.kernel > VKATTN_KERNEL_STAGED;
-    if (!fused || device.type != DeviceType::cpu) tiles.push_back(&allTiles()[0]);
-    for (const Tiles &each : allTiles())
-        if (fused && each.kernel == p.kernel) tiles.push_back(&each);
-    p.tiles = tiles[random() % tiles.size()];
-    const uint64_t room = random() % 4;
-    p.room = room == 0 ? Room::tight : room == 1 && !fused ? Room::weak : Room::full;
+    if (!fused || device.type != DeviceType::cpu) testLayout.push_back(&testLayouts()[0]);
+    for (const TestLayout &each : testLayouts())
+        if (fused && each.kernel == p.kernel) testLayout.push_back(&each);
+    p.testLayout = testLayout[random() % testLayout.size()];
+    const uint64_t limits = random() % 4;
+    p.limits = limits == 0 ? Limits::tight : limits == 1 && !fused ? Limits::weak : Limits::full;
     // The planner's choice of full tiles takes software drivers seconds to compile.
-    if (p.kernel == VKATTN_KERNEL_AUTO && device.type == DeviceType::cpu) p.room = Room::weak;
+    if (p.kernel == VKATTN_KERNEL_AUTO && device.type == DeviceType::cpu) p.limits = Limits::weak;
     p.q = anyType(random);
     p.k = random() % 2 ? p.q : anyType(random);
     p.v = random() % 2 ? p.k : anyType(random);
@@ -51,7 +53,7 @@ Palette paletteOf(const DeviceInfo &device, const Selection &options, uint64_t n
     constexpr uint32_t dims[] = {1, 3, 8, 16, 31, 64};
     p.headDim = dims[random() % std::size(dims)];
     p.valueDim = random() % 2 ? p.headDim : dims[random() % std::size(dims)];
-    p.overlays = static_cast<uint32_t>(random() % 64);
+    p.terms = static_cast<uint32_t>(random()) & pairTerms;
     return p;
 }
 
@@ -62,12 +64,8 @@ Check soakCheck(const DeviceInfo &device, const Selection &options, uint64_t num
     Random random = randomFor(options.seed, "soak" + std::to_string(number));
     Case c = randomCase(random, 6);
     c.kernel = p.kernel, c.q = p.q, c.k = p.k, c.v = p.v, c.out = p.out, c.headDim = p.headDim, c.valueDim = p.valueDim;
-    if (!(p.overlays & 1)) c.softcap = 0;
-    if (!(p.overlays & 2)) c.alibi = false;
-    if (!(p.overlays & 4)) c.biasBroadcast.reset();
-    if (!(p.overlays & 8)) c.maskBroadcast.reset();
-    if (!(p.overlays & 16)) c.bitMaskBroadcast.reset();
-    if (!(p.overlays & 32)) c.documents = Documents::none;
+    for (const Feature &feature : features())
+        if (feature.pipelineTerm & pairTerms & ~p.terms) drop(feature, c);
     c.valuesInKeys = c.valuesInKeys && c.valueDim < c.headDim;
     if (c.valuesInKeys) c.v = c.k;
     if (p.kernel > VKATTN_KERNEL_STAGED) c.weights = false;
@@ -88,7 +86,7 @@ Check soakCheck(const DeviceInfo &device, const Selection &options, uint64_t num
     if (draw == 1 && !shared) c.poison = false, c.keyTokens = std::min(c.keyTokens, 70u), c.data = Data::normal;
     if (draw == 2 && !shared) c.poison = false, c.data = Data::normal;
     c.name = "soak" + std::to_string(number);
-    Check check{nullptr, p.tiles, p.room, c, seedFor(options.seed, c.name) % 1000000000ull};
+    Check check{nullptr, p.testLayout, p.limits, c, seedFor(options.seed, c.name) % 1000000000ull};
     for (const Kind &each : checkKinds())
         if (std::string_view(kind) == each.name) check.kind = &each;
     return check;

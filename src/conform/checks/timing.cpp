@@ -10,17 +10,17 @@ struct Shape {
     vkattn_dtype type;
 };
 
-Timing timeOne(Bench &bench, vkattn_kernel kernel, const Shape &shape, uint32_t repeats) {
+Timing timeOne(DeviceUnderTest &device, vkattn_kernel kernel, const Shape &shape, uint32_t repeats) {
     Timing timing{vkattnKernelName(kernel), shape.name, 0, 0, false, {}};
     std::string why;
-    Runtime *runtime = bench.runtime(allTiles()[0], Room::full, why);
+    Runtime *runtime = device.runtime(testLayouts()[0], Limits::full, why);
     if (!runtime) return timing.unsupported = why, timing;
     Case c;
     c.kernel = kernel, c.batch = 1, c.heads = shape.heads, c.kvHeads = shape.kvHeads, c.queryTokens = shape.queryTokens,
     c.keyTokens = shape.keyTokens;
     c.headDim = c.valueDim = shape.dim, c.q = c.k = c.v = c.out = shape.type, c.poison = false;
     Random random(1);
-    const auto in = makeInstance(c, random);
+    const auto in = makeCaseData(c, random);
     RunOptions options;
     options.repeat = repeats;
     options.warmUp = true;
@@ -34,20 +34,20 @@ Timing timeOne(Bench &bench, vkattn_kernel kernel, const Shape &shape, uint32_t 
 
 } // namespace
 
-std::vector<Timing> timeKernels(Bench &bench, Extent extent) {
+std::vector<Timing> timeKernels(DeviceUnderTest &device, Extent extent) {
     static constexpr Shape shapes[] = {
         {"prefill: 8 heads, 256 x 256 tokens, dim 64, f32", 8, 8, 256, 256, 64, VKATTN_F32},
         {"prefill: 8 heads, 256 x 256 tokens, dim 64, f16", 8, 8, 256, 256, 64, VKATTN_F16},
         {"decode: 32 heads on 8, 1 x 2048 tokens, dim 64, f16", 32, 8, 1, 2048, 64, VKATTN_F16},
     };
     std::vector<Timing> timings;
-    const DeviceInfo *device = bench.device();
+    const DeviceInfo *info = device.device();
     for (const Shape &shape : shapes)
         for (const vkattn_kernel kernel : KernelList()) {
-            if (!device || !device->support(kernel)->available) continue;
+            if (!info || !info->support(kernel)->available) continue;
             // Kernels on matrix units that a device of type CPU emulates take it seconds to compile.
-            if (device->type == DeviceType::cpu && (vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS)) continue;
-            timings.push_back(timeOne(bench, kernel, shape, extent == Extent::quick ? 3 : 9));
+            if (info->type == DeviceType::cpu && (vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS)) continue;
+            timings.push_back(timeOne(device, kernel, shape, extent == Extent::quick ? 3 : 9));
         }
     return timings;
 }

@@ -1,5 +1,7 @@
 #include "conform/processes/alone.hpp"
 
+#include "conform/checks/cost.hpp"
+
 #include <algorithm>
 
 namespace vkattn::conform {
@@ -12,7 +14,7 @@ constexpr double longestPatience = 10;    // smaller cases than one that hangs; 
 constexpr double secondsForOneCheck = 60; // not all the time for the first
 
 struct Lone {
-    Outcome outcome;
+    Finding finding;
     bool ran = false; // to its end, or to a crash or hang
 };
 
@@ -27,21 +29,22 @@ Lone runAlone(const LoneChecks &lone, const std::string &replay, double patience
     ChildProcess child([&](const ChildProcess::Channel &channel) { work(orders, channel); });
     Lone result;
     bool began = false;
+    double cost = 0;
     Watch watch;
-    watch.patience = [&] { return patienceSeconds; };
+    watch.patience = [&] { return patienceSeconds * patienceFor(cost); };
     watch.tick = lone.tick;
     watch.deadline = lone.deadline;
     watch.onMessage = [&](const Message &message) {
-        began = began || message.kind == Message::Kind::begin;
+        if (message.kind == Message::Kind::begin) began = true, cost = message.number;
         if (message.kind != Message::Kind::result) return true;
         CheckResult check;
         if (!checkFromLine(message.text, check)) return false;
-        result = {check.outcome, true};
+        result = {check.finding, true};
         return true;
     };
     const Stopped stopped = follow(child, watch);
     if (!result.ran && began && (stopped.how == How::crash || stopped.how == How::hang))
-        result = {{stopped.how == How::hang ? Verdict::hang : Verdict::crash, stopped.why, {}, 0}, true};
+        result = {{stopped.how == How::hang ? Outcome::hang : Outcome::crash, stopped.why, {}, 0}, true};
     return result;
 }
 
@@ -56,17 +59,17 @@ void shrinkInProcesses(const LoneChecks &lone, CheckResult &check) {
     const double patience = std::min(lone.patienceSeconds, longestPatience);
     const Lone first = runAlone(lone, check.replay, patience);
     if (!first.ran) return;
-    const auto same = [&](const Lone &tried) { return tried.ran && tried.outcome.verdict == check.outcome.verdict; };
+    const auto same = [&](const Lone &tried) { return tried.ran && tried.finding.outcome == check.finding.outcome; };
     if (!same(first)) {
-        check.outcome.reason += "; it did not happen again alone, in a process of its own: what ran before it matters";
+        check.finding.reason += "; it did not happen again alone, in a process of its own: what ran before it matters";
         return;
     }
-    std::string reason = first.outcome.reason;
+    std::string reason = first.finding.reason;
     const auto fails = [&](const Check &candidate) {
         if (std::chrono::duration<double>(Watch::Clock::now() - start).count() > seconds) return false;
         const Lone tried = runAlone(lone, replayText(candidate), patience);
         if (!same(tried)) return false;
-        reason = tried.outcome.reason;
+        reason = tried.finding.reason;
         return true;
     };
     const Shrunk shrunk = shrink(failing, fails, attempts);

@@ -32,6 +32,7 @@ class ChildProcess {
     enum class Event { line, ended, nothing };
     // Waits so long for a line, or for the end. An endless line comes in pieces.
     [[nodiscard]] Event next(std::chrono::milliseconds wait, std::string &line);
+    [[nodiscard]] int process() const { return process_; } // its id; -1 once it has ended
     // False: it does not go, as where a driver waits in the kernel for a device that is stuck.
     bool kill();
     [[nodiscard]] const std::string &ending() const { return ending_; } // "signal 11 (SIGSEGV)", "exit status 3"

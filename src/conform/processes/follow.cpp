@@ -1,5 +1,6 @@
 #include "conform/processes/follow.hpp"
 
+#include "conform/processes/own_time.hpp"
 #include "program/interruption.hpp"
 
 #include <cstdio>
@@ -47,7 +48,7 @@ std::string secondsText(double seconds) {
 }
 
 Stopped follow(ChildProcess &child, const Watch &watch) {
-    auto heard = Watch::Clock::now();
+    std::optional<OwnTime> silence;
     std::optional<Stopped> last;
     for (;;) {
         const auto now = Watch::Clock::now();
@@ -56,7 +57,7 @@ Stopped follow(ChildProcess &child, const Watch &watch) {
         std::string line;
         switch (child.next(betweenTicks, line)) {
         case ChildProcess::Event::line: {
-            heard = Watch::Clock::now();
+            silence.reset();
             Message message;
             if (!messageFromLine(line, message))
                 return giveUp(child, How::crash, "the process sent what is no message: " + printable(line));
@@ -71,7 +72,8 @@ Stopped follow(ChildProcess &child, const Watch &watch) {
             if (child.ending() == "exit status 0") return *last;
             return giveUp(child, How::crash, "the driver ended the process while the device was closed: " + child.ending());
         case ChildProcess::Event::nothing:
-            if (const double patience = watch.patience(); std::chrono::duration<double>(now - heard).count() > patience)
+            if (!silence) silence.emplace(child.process());
+            if (const double patience = watch.patience(); silence->seconds() > patience)
                 return giveUp(child, How::hang, "the driver did not come back within " + secondsText(patience));
         }
         if (watch.tick) watch.tick();

@@ -12,7 +12,7 @@ struct Message {
         noDevice,  // `text`: why none was found
         opened,    // `text`: facts
         planned,   // check `index`: `text` is its result before it ran, as a line; `number` its cost
-        begin,     // of check `index`: `text` likewise
+        begin,     // of check `index`: `text` likewise; `number` is its cost with all its pipelines to compile
         result,    // of check `index`: `text`
         compiled,  // so far: `index` pipelines in `number` seconds
         shrinking, // the case `text` is tried, which is smaller than the one that failed

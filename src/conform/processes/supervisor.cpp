@@ -1,5 +1,6 @@
 #include "conform/processes/supervisor.hpp"
 
+#include "conform/checks/cost.hpp"
 #include "conform/processes/alone.hpp"
 #include "conform/processes/follow.hpp"
 
@@ -54,8 +55,8 @@ class DeviceRun {
                 if (orders.what == WorkerOrders::What::checks) orders.what = WorkerOrders::What::replays;
             }
         for (CheckResult &check : report_.checks)
-            if (check.outcome.verdict == Verdict::notRun && check.outcome.reason.empty())
-                check.outcome.reason = whyNotRun_.empty() ? report_.problem : whyNotRun_;
+            if (check.finding.outcome == Outcome::notRun && check.finding.reason.empty())
+                check.finding.reason = whyNotRun_.empty() ? report_.problem : whyNotRun_;
         report_.seconds = secondsSince(start_);
         return std::move(report_);
     }
@@ -75,7 +76,7 @@ class DeviceRun {
             ChildProcess child([&](const ChildProcess::Channel &channel) { work(orders, channel); });
             Watch watch;
             watch.onMessage = [this](const Message &message) { return take(message); };
-            watch.patience = [this] { return settings_.caseTimeoutSeconds * (phase_ == Phase::measuring ? timingPatience : 1); };
+            watch.patience = [this] { return patience(); };
             watch.tick = [this] { show(); };
             watch.deadline = deadline_;
             stopped = follow(child, watch);
@@ -83,6 +84,12 @@ class DeviceRun {
         report_.pipelines += compiledPipelines_;
         report_.compileSeconds += compiledSeconds_;
         return answer(stopped);
+    }
+
+    [[nodiscard]] double patience() const {
+        if (phase_ == Phase::measuring) return settings_.caseTimeoutSeconds * timingPatience;
+        const bool ofACheck = phase_ == Phase::checking || phase_ == Phase::shrinking;
+        return settings_.caseTimeoutSeconds * (ofACheck ? patienceFor(cost_) : 1);
     }
 
     bool answer(const Stopped &stopped) {
@@ -139,7 +146,7 @@ class DeviceRun {
             break;
         }
         CheckResult &check = report_.checks[*current_];
-        check.outcome = {hang ? Verdict::hang : Verdict::crash, stopped.why, {}, 0};
+        check.finding = {hang ? Outcome::hang : Outcome::crash, stopped.why, {}, 0};
         check.seconds = secondsSince(since_);
         count(*current_);
         if (!stopped.stuck) shrinkAlone(check);
@@ -216,6 +223,7 @@ class DeviceRun {
         if (message.index >= report_.checks.size()) return false;
         if (!checksBegan_) checksBegan_ = Clock::now();
         current_ = message.index;
+        cost_ = message.number;
         since_ = Clock::now();
         phase_ = Phase::checking;
         return true;
@@ -226,14 +234,14 @@ class DeviceRun {
         CheckResult told;
         if (!current_ || message.index != *current_ || !checkFromLine(message.text, told)) return false;
         CheckResult &check = report_.checks[message.index];
-        check.outcome = std::move(told.outcome);
+        check.finding = std::move(told.finding);
         check.seconds = told.seconds;
         check.smallest = std::move(told.smallest);
         return true;
     }
 
     void add(CheckResult check) {
-        check.outcome.verdict = Verdict::notRun;
+        check.finding.outcome = Outcome::notRun;
         const uint32_t times = ++ids_[check.id];
         if (times > 1) check.id.append("#").append(std::to_string(times)); // reports tell checks apart by it
         report_.checks.push_back(std::move(check));
@@ -243,11 +251,11 @@ class DeviceRun {
         state_.done++;
         if (index < costs_.size()) state_.costDone += costs_[index];
         const CheckResult &check = report_.checks[index];
-        if (!isFailure(check.outcome.verdict)) return;
+        if (!isFailure(check.finding.outcome)) return;
         state_.failures++;
-        std::string word = verdictName(check.outcome.verdict);
+        std::string word = outcomeName(check.finding.outcome);
         for (char &c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-        progress_.print(word + " " + check.id + ": " + check.outcome.reason + "\n     vkattn conform --device " +
+        progress_.print(word + " " + check.id + ": " + check.finding.reason + "\n     vkattn conform --device " +
                         std::to_string(task_.number) + " --replay " + check.replay);
     }
 
@@ -285,6 +293,7 @@ class DeviceRun {
     std::optional<Clock::time_point> deadline_, checksBegan_;
     Phase phase_ = Phase::opening;
     std::optional<uint64_t> current_;
+    double cost_ = 0;         // of that check
     Clock::time_point since_; // the check began, or the shrinking
     std::string candidate_, whyNotRun_;
     double shrinkSecondsLeft_ = 0, compiledSeconds_ = 0;

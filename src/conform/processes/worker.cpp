@@ -1,5 +1,6 @@
 #include "conform/processes/worker.hpp"
 
+#include "conform/checks/cost.hpp"
 #include "conform/processes/messages.hpp"
 #include "conform/report/facts.hpp"
 
@@ -33,11 +34,11 @@ void apply(const Environment &environment) {
 class Worker {
   public:
     Worker(const WorkerOrders &orders, const ChildProcess::Channel &channel)
-        : orders_(orders), channel_(channel), bench_(optionsOf(orders)), shrinkSecondsLeft_(orders.shrinkSeconds) {}
+        : orders_(orders), channel_(channel), device_(optionsOf(orders)), shrinkSecondsLeft_(orders.shrinkSeconds) {}
 
     void run() {
-        const DeviceInfo *opened = bench_.device();
-        if (opened == nullptr) return send({Message::Kind::failed, "the device cannot be opened: " + bench_.failure()});
+        const DeviceInfo *opened = device_.device();
+        if (opened == nullptr) return send({Message::Kind::failed, "the device cannot be opened: " + device_.failure()});
         const DeviceInfo device = *opened; // which reopen() ends
         if (device.name != orders_.name)
             return send({Message::Kind::failed,
@@ -46,7 +47,7 @@ class Worker {
         if (!runChecks(device)) return;
         if (orders_.time) {
             send({Message::Kind::measuring, {}});
-            for (const Timing &timing : timeKernels(bench_, orders_.plan.extent)) send({Message::Kind::timing, timingToLine(timing)});
+            for (const Timing &timing : timeKernels(device_, orders_.plan.extent)) send({Message::Kind::timing, timingToLine(timing)});
             sendCompiled();
         }
         send({Message::Kind::end, {}});
@@ -60,13 +61,13 @@ class Worker {
     }
     void send(const Message &message) const { channel_.send(messageToLine(message)); }
     [[nodiscard]] Runtime::CompileStatistics compiled() const {
-        const Runtime::CompileStatistics now = bench_.compileStatistics();
+        const Runtime::CompileStatistics now = device_.compileStatistics();
         return {compiledBefore_.pipelines + now.pipelines, compiledBefore_.seconds + now.seconds};
     }
     void sendCompiled() const { send({Message::Kind::compiled, {}, compiled().pipelines, compiled().seconds}); }
     void reopen() {
         compiledBefore_ = compiled();
-        bench_ = Bench(optionsOf(orders_));
+        device_ = DeviceUnderTest(optionsOf(orders_));
     }
 
     // False: no more of this process.
@@ -75,13 +76,13 @@ class Worker {
             for (uint64_t number = orders_.first;; number++) {
                 if (number % checksPerBench == checksPerBench - 1) reopen();
                 const Check check = soakCheck(device, orders_.plan, number);
-                if (!runOne(number, check, resultFor(check))) return false;
+                if (!runOne(number, check, device)) return false;
             }
         }
-        std::vector<Check> checks = orders_.what == WorkerOrders::What::replays ? replayed() : planned(device);
+        const std::vector<Check> checks = orders_.what == WorkerOrders::What::replays ? replayed() : planned(device);
         if (orders_.what == WorkerOrders::What::plan) return true;
         for (uint64_t index = orders_.first; index < checks.size(); index++)
-            if (!runOne(index, checks[index], resultFor(checks[index]))) return false;
+            if (!runOne(index, checks[index], device)) return false;
         return true;
     }
 
@@ -100,23 +101,24 @@ class Worker {
         return checks;
     }
 
-    [[nodiscard]] Outcome outcomeOf(const Check &check) {
+    [[nodiscard]] Finding findingOf(const Check &check) {
         try {
-            return conform::run(bench_, check);
+            return conform::run(device_, check);
         } catch (const std::bad_alloc &) {
-            return {Verdict::fail, "out of host memory", {}, 0};
+            return {Outcome::fail, "out of host memory", {}, 0};
         }
     }
 
-    bool runOne(uint64_t index, const Check &check, CheckResult result) {
-        send({Message::Kind::begin, checkToLine(result), index});
+    bool runOne(uint64_t index, const Check &check, const DeviceInfo &device) {
+        CheckResult result = resultFor(check);
+        send({Message::Kind::begin, checkToLine(result), index, costOf(check, device).both()});
         const auto start = Clock::now();
-        result.outcome = outcomeOf(check);
+        result.finding = findingOf(check);
         result.seconds = secondsSince(start);
         send({Message::Kind::result, checkToLine(result), index});
         sendCompiled();
-        if (!isFailure(result.outcome.verdict)) return true;
-        if (hasLostDevice(result.outcome)) return send({Message::Kind::lost, {}, index}), false;
+        if (!isFailure(result.finding.outcome)) return true;
+        if (hasLostDevice(result.finding)) return send({Message::Kind::lost, {}, index}), false;
         if (shrinkSecondsLeft_ > 0) {
             if (!shrink(check, result)) return send({Message::Kind::lost, {}, index}), false;
             send({Message::Kind::smallest, checkToLine(result), index});
@@ -129,14 +131,14 @@ class Worker {
         const auto start = Clock::now();
         const double patience = std::min(shrinkSeconds, shrinkSecondsLeft_);
         bool lost = false;
-        std::string reason = result.outcome.reason;
+        std::string reason = result.finding.reason;
         const auto fails = [&](const Check &candidate) {
             if (lost || secondsSince(start) > patience) return false;
             send({Message::Kind::shrinking, replayText(candidate)});
-            const Outcome outcome = outcomeOf(candidate);
-            lost = hasLostDevice(outcome);
-            if (lost || !isFailure(outcome.verdict)) return false;
-            reason = outcome.reason;
+            const Finding finding = findingOf(candidate);
+            lost = hasLostDevice(finding);
+            if (lost || !isFailure(finding.outcome)) return false;
+            reason = finding.reason;
             return true;
         };
         const Shrunk shrunk = conform::shrink(check, fails, shrinkAttempts);
@@ -147,7 +149,7 @@ class Worker {
 
     const WorkerOrders &orders_;
     const ChildProcess::Channel &channel_;
-    Bench bench_;
+    DeviceUnderTest device_;
     Runtime::CompileStatistics compiledBefore_; // of benches before this one
     double shrinkSecondsLeft_;
 };
@@ -168,9 +170,9 @@ void work(const WorkerOrders &orders, const ChildProcess::Channel &channel) {
     Worker(orders, channel).run();
 }
 
-bool hasLostDevice(const Outcome &outcome) {
+bool hasLostDevice(const Finding &finding) {
     // The runtime's words (docs/embedding.md): a device that was lost stays so for a process.
-    return isFailure(outcome.verdict) && outcome.reason.find("the device was lost") != std::string::npos;
+    return isFailure(finding.outcome) && finding.reason.find("the device was lost") != std::string::npos;
 }
 
 } // namespace vkattn::conform

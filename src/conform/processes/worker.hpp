@@ -36,6 +36,6 @@ void listDevices(const Environment &environment, const ChildProcess::Channel &ch
 void work(const WorkerOrders &orders, const ChildProcess::Channel &channel);
 
 // Whether the device is of no use any more to the process that had this outcome.
-[[nodiscard]] bool hasLostDevice(const Outcome &outcome);
+[[nodiscard]] bool hasLostDevice(const Finding &finding);
 
 } // namespace vkattn::conform

@@ -124,17 +124,17 @@ class Differences {
     }
 
     void compareCheck(const CheckResult *was, const CheckResult &after) {
-        const Verdict now = after.outcome.verdict;
-        const bool failed = was != nullptr && isFailure(was->outcome.verdict);
-        if (was != nullptr && was->outcome.verdict == now) return;
-        const std::string line = after.id + ": " + (was == nullptr ? "new" : verdictName(was->outcome.verdict)) + " -> " +
-                                 verdictName(now) + (after.outcome.reason.empty() ? "" : ": " + after.outcome.reason);
+        const Outcome now = after.finding.outcome;
+        const bool failed = was != nullptr && isFailure(was->finding.outcome);
+        if (was != nullptr && was->finding.outcome == now) return;
+        const std::string line = after.id + ": " + (was == nullptr ? "new" : outcomeName(was->finding.outcome)) + " -> " +
+                                 outcomeName(now) + (after.finding.reason.empty() ? "" : ": " + after.finding.reason);
         if (isFailure(now) && !failed) {
             broken_.add(line);
             const std::string replay = replayCommand(b_, after.smallest ? after.smallest->replay : after.replay);
             if (!replay.empty()) broken_.add("  " + replay);
             worse_ = true;
-        } else if (failed && now == Verdict::pass) {
+        } else if (failed && now == Outcome::pass) {
             repaired_.add(line);
         } else if (was != nullptr) {
             changed_.add(line);

@@ -56,8 +56,8 @@ struct Crossing {
     Tally tally;
     std::map<std::string, uint64_t> unsupported; // by reason
     void add(const CheckResult &check) {
-        tally.add(check.outcome.verdict);
-        if (check.outcome.verdict == Verdict::unsupported) unsupported[check.outcome.reason]++;
+        tally.add(check.finding.outcome);
+        if (check.finding.outcome == Outcome::unsupported) unsupported[check.finding.reason]++;
     }
 };
 
@@ -137,12 +137,12 @@ Html reasonList(const char *heading, const std::vector<ReasonCount> &reasons) {
 }
 
 Html failure(const DeviceReport &device, const CheckResult &check) {
-    Html html = "<div class=\"failure\">\n<h4><span class=\"verdict\">✗ " + escapeMarkup(verdictName(check.outcome.verdict)) + "</span>" +
+    Html html = "<div class=\"failure\">\n<h4><span class=\"verdict\">✗ " + escapeMarkup(outcomeName(check.finding.outcome)) + "</span>" +
                 textElement("code", check.id) + "</h4>\n";
-    if (!check.outcome.reason.empty()) html += textElement("pre", check.outcome.reason);
+    if (!check.finding.reason.empty()) html += textElement("pre", check.finding.reason);
     for (const std::string &feature : check.features) html += textElement("span", feature, "tag");
-    if (check.outcome.errors) {
-        const Errors &errors = *check.outcome.errors;
+    if (check.finding.errors) {
+        const Errors &errors = *check.finding.errors;
         html += textElement("p", "worst error " + numberText(errors.worstError) + " where " + numberText(errors.worstBound) +
                                      " is allowed, of " + countText(errors.elements()) + " elements compared");
     }
@@ -249,14 +249,14 @@ Html slowestTable(const DeviceReport &device) {
     std::vector<std::vector<Cell>> rows;
     for (const CheckResult *check : checks)
         rows.push_back({{textElement("code", check->id), "id"},
-                        {escapeMarkup(verdictName(check->outcome.verdict)), isFailure(check->outcome.verdict) ? "fail" : ""},
+                        {escapeMarkup(outcomeName(check->finding.outcome)), isFailure(check->finding.outcome) ? "fail" : ""},
                         {durationText(check->seconds)},
-                        {check->outcome.deviceMilliseconds > 0 ? durationText(check->outcome.deviceMilliseconds / 1000) : ""}});
+                        {check->finding.deviceMilliseconds > 0 ? durationText(check->finding.deviceMilliseconds / 1000) : ""}});
     return "<h3>Slowest checks</h3>\n" + tableBox({{"check"}, {"verdict"}, {"in all"}, {"on the device"}}, rows);
 }
 
 Html deviceSection(const DeviceReport &device, size_t number) {
-    const std::vector<ReasonCount> unsupported = reasonsOf(device, Verdict::unsupported);
+    const std::vector<ReasonCount> unsupported = reasonsOf(device, Outcome::unsupported);
     Html html = "<section id=\"" + anchor(number) + "\">\n<h2>" + escapeMarkup(device.facts.name) + " " + verdictBadge(overallOf(device)) +
                 "</h2>\n" + textElement("p", sentenceOf(tallyOf(device)));
     if (!device.problem.empty()) html += textElement("p", device.problem, "notice");
@@ -266,12 +266,12 @@ Html deviceSection(const DeviceReport &device, size_t number) {
     if (device.restarts > 0) facts.push_back({"restarts", countText(device.restarts) + ", after crashes and hangs"});
     html += failures(device) + matrix(device, unsupported) + kernelNotes(device.facts);
     html += reasonList("Unsupported, because", unsupported);
-    html += reasonList("Not run, because", reasonsOf(device, Verdict::notRun));
+    html += reasonList("Not run, because", reasonsOf(device, Outcome::notRun));
     html += errorTable(device) + timingTable(device) + slowestTable(device);
     return html + "<h3>Device and driver</h3>\n" + definitions(facts) + "</section>\n";
 }
 
-constexpr Verdict columns[] = {Verdict::pass, Verdict::fail, Verdict::crash, Verdict::hang, Verdict::unsupported, Verdict::notRun};
+constexpr Outcome columns[] = {Outcome::pass, Outcome::fail, Outcome::crash, Outcome::hang, Outcome::unsupported, Outcome::notRun};
 
 Html summaryTable(const Report &report) {
     std::vector<std::vector<Cell>> rows;
@@ -281,12 +281,12 @@ Html summaryTable(const Report &report) {
         rows.push_back({{"<a href=\"#" + anchor(n) + "\">" + escapeMarkup(device.facts.name) + "</a><br>" +
                          textElement("small", device.facts.driver + ", Vulkan " + vulkanVersionText(device.facts.apiVersion))},
                         {verdictBadge(overallOf(device)), "left"}});
-        for (const Verdict verdict : columns)
-            rows.back().push_back({countText(tally.of(verdict)), isFailure(verdict) && tally.of(verdict) > 0 ? "fail" : ""});
+        for (const Outcome outcome : columns)
+            rows.back().push_back({countText(tally.of(outcome)), isFailure(outcome) && tally.of(outcome) > 0 ? "fail" : ""});
         rows.back().push_back({durationText(device.seconds)});
     }
     std::vector<Cell> head = {{"device"}, {"verdict", "left"}};
-    for (const Verdict verdict : columns) head.push_back({escapeMarkup(verdictName(verdict))});
+    for (const Outcome outcome : columns) head.push_back({escapeMarkup(outcomeName(outcome))});
     head.push_back({"time"});
     return tableBox(head, rows, "devices");
 }

@@ -40,7 +40,7 @@ sup { line-height: 0; font-size: .7rem; }
 code, pre { font-family: ui-monospace, "Cascadia Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: .85rem; }
 pre { margin: .35rem 0; padding: .5rem .7rem; white-space: pre-wrap; background: var(--panel); border: 1px solid var(--line);
   border-radius: .35rem; }
-.verdict { display: inline-block; padding: 0 .55rem; border-radius: .35rem; font-size: .85em; font-weight: 700; white-space: nowrap;
+.outcome { display: inline-block; padding: 0 .55rem; border-radius: .35rem; font-size: .85em; font-weight: 700; white-space: nowrap;
   border: 1px solid currentColor; }
 .PASS { color: var(--pass); background: var(--pass-back); }
 .FAILED { color: var(--fail); background: var(--fail-back); }
@@ -66,7 +66,7 @@ td.no { color: var(--faint); }
 td[title] { cursor: help; }
 .failure { margin: .8rem 0; padding: .6rem .9rem .8rem; border: 1px solid var(--line); border-left: .3rem solid var(--fail); border-radius: .35rem; }
 .failure h4 { margin: 0 0 .3rem; font-size: .95rem; }
-.failure h4 .verdict { margin-right: .5rem; color: var(--fail); background: var(--fail-back); }
+.failure h4 .outcome { margin-right: .5rem; color: var(--fail); background: var(--fail-back); }
 .failure p { margin: .5rem 0 0; }
 .tag { display: inline-block; margin: .1rem .25rem .1rem 0; padding: 0 .45rem; border: 1px solid var(--line); border-radius: .8rem;
   font-size: .8rem; background: var(--panel); }

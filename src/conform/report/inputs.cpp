@@ -32,7 +32,7 @@ void addFailuresOf(const std::string &path, std::vector<CheckResult> &checks) {
     const size_t before = checks.size();
     for (const DeviceReport &device : report.devices)
         for (const CheckResult &check : device.checks)
-            if (isFailure(check.outcome.verdict)) {
+            if (isFailure(check.finding.outcome)) {
                 checks.push_back(checkOf(check.replay, path + ": " + check.id));
                 checks.back().id = check.id;
             }

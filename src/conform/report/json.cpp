@@ -43,16 +43,16 @@ template <class Io, MaybeConst<CheckResult> T> void describe(Io &io, T &check) {
     io.must("id", check.id);
     io.must("kind", check.kind);
     io.must("kernel", check.kernel);
-    io.must("verdict", check.outcome.verdict);
-    io.may("reason", check.outcome.reason);
-    io.may("tiles", check.tiles, std::string("device"));
-    io.may("room", check.room, std::string("full"));
+    io.must("verdict", check.finding.outcome);
+    io.may("reason", check.finding.reason);
+    io.may("tiles", check.testLayout, std::string("device"));
+    io.may("room", check.limits, std::string("full"));
     io.may("dtype", check.dtype);
     io.may("features", check.features);
     io.may("replay", check.replay);
     io.may("seconds", check.seconds);
-    io.may("deviceMilliseconds", check.outcome.deviceMilliseconds);
-    io.may("errors", check.outcome.errors);
+    io.may("deviceMilliseconds", check.finding.deviceMilliseconds);
+    io.may("errors", check.finding.errors);
     io.may("smallest", check.smallest);
 }
 
@@ -127,8 +127,8 @@ Json toJson(bool value) {
 Json toJson(double value) {
     return jsonNumber(value);
 }
-Json toJson(Verdict verdict) {
-    return verdictName(verdict);
+Json toJson(Outcome outcome) {
+    return outcomeName(outcome);
 }
 template <std::unsigned_integral T> Json toJson(T value) {
     return value;
@@ -202,14 +202,14 @@ void read(const Parsed &json, const std::string &path, double &value) {
     if (value < 0) refuse(path, json, "a number of 0 or more, \"Infinity\" or \"NaN\"");
 }
 
-void read(const Parsed &json, const std::string &path, Verdict &verdict) {
-    const std::optional<Verdict> found = json.is_string() ? verdictOf(json.get_ref<const std::string &>()) : std::nullopt;
+void read(const Parsed &json, const std::string &path, Outcome &outcome) {
+    const std::optional<Outcome> found = json.is_string() ? outcomeOf(json.get_ref<const std::string &>()) : std::nullopt;
     if (!found) {
         std::string expected;
-        for (const Verdict each : verdicts) expected += (expected.empty() ? "\"" : ", \"") + std::string(verdictName(each)) + "\"";
+        for (const Outcome each : outcomes) expected += (expected.empty() ? "\"" : ", \"") + std::string(outcomeName(each)) + "\"";
         refuse(path, json, "one of " + expected);
     }
-    verdict = *found;
+    outcome = *found;
 }
 
 template <class T> void read(const Parsed &json, const std::string &path, std::optional<T> &value) {

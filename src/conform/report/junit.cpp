@@ -25,7 +25,7 @@ std::string secondsText(double seconds) {
 }
 
 std::string details(const DeviceReport &device, const CheckResult &check) {
-    std::string text = check.outcome.reason + "\n";
+    std::string text = check.finding.reason + "\n";
     if (!check.replay.empty()) text += "replay: " + replayCommand(device, check.replay) + "\n";
     if (check.smallest)
         text += "smallest failing case: " + replayCommand(device, check.smallest->replay) + "\n" + check.smallest->reason + "\n";
@@ -33,20 +33,20 @@ std::string details(const DeviceReport &device, const CheckResult &check) {
 }
 
 std::string verdictElement(const DeviceReport &device, const CheckResult &check) {
-    switch (check.outcome.verdict) {
-    case Verdict::pass:
+    switch (check.finding.outcome) {
+    case Outcome::pass:
         return "";
-    case Verdict::fail:
-    case Verdict::crash:
-    case Verdict::hang: {
+    case Outcome::fail:
+    case Outcome::crash:
+    case Outcome::hang: {
         // JUnit's difference: a test that found something wrong, and one that came to no end.
-        const std::string element = check.outcome.verdict == Verdict::fail ? "failure" : "error";
-        return "<" + element + attribute("type", verdictName(check.outcome.verdict)) + attribute("message", check.outcome.reason) + ">" +
+        const std::string element = check.finding.outcome == Outcome::fail ? "failure" : "error";
+        return "<" + element + attribute("type", outcomeName(check.finding.outcome)) + attribute("message", check.finding.reason) + ">" +
                details(device, check) + "</" + element + ">";
     }
-    case Verdict::unsupported:
-    case Verdict::notRun:
-        return "<skipped" + attribute("message", verdictName(check.outcome.verdict) + (": " + check.outcome.reason)) + "/>";
+    case Outcome::unsupported:
+    case Outcome::notRun:
+        return "<skipped" + attribute("message", outcomeName(check.finding.outcome) + (": " + check.finding.reason)) + "/>";
     }
     return "";
 }
@@ -54,8 +54,8 @@ std::string verdictElement(const DeviceReport &device, const CheckResult &check)
 std::string caseElement(const DeviceReport &device, const CheckResult &check) {
     const std::string head = "    <testcase" + attribute("classname", check.kernel) + attribute("name", check.id) +
                              attribute("time", secondsText(check.seconds));
-    const std::string verdict = verdictElement(device, check);
-    return head + (verdict.empty() ? "/>\n" : ">" + verdict + "</testcase>\n");
+    const std::string outcome = verdictElement(device, check);
+    return head + (outcome.empty() ? "/>\n" : ">" + outcome + "</testcase>\n");
 }
 
 // What kept checks from running is an error: a suite without cases would look fine.

@@ -27,14 +27,14 @@ std::string whyNone(const DeviceReport &device, const std::string &kernel) {
     const DeviceFacts::Kernel *facts = factsOfKernel(device.facts, kernel);
     if (facts != nullptr && !facts->available && !facts->reason.empty()) return facts->reason;
     for (const CheckResult &check : device.checks)
-        if (check.kernel == kernel && !check.outcome.reason.empty()) return check.outcome.reason;
+        if (check.kernel == kernel && !check.finding.reason.empty()) return check.finding.reason;
     return device.problem;
 }
 
 std::string kernelCell(const DeviceReport &device, const std::string &kernel) {
     Tally tally;
     for (const CheckResult &check : device.checks)
-        if (check.kernel == kernel) tally.add(check.outcome.verdict);
+        if (check.kernel == kernel) tally.add(check.finding.outcome);
     if (tally.failures() > 0) return "**" + std::to_string(tally.failures()) + " failed** of " + std::to_string(tally.ran());
     if (tally.pass > 0)
         return "pass " + std::to_string(tally.pass) + (tally.notRun > 0 ? ", " + std::to_string(tally.notRun) + " not run" : "");

@@ -55,11 +55,11 @@ struct Report {
     bool operator==(const Report &) const = default;
 };
 
-// Counts by verdict.
+// Counts by outcome.
 struct Tally {
     uint64_t pass = 0, fail = 0, unsupported = 0, crash = 0, hang = 0, notRun = 0;
-    void add(Verdict verdict);
-    [[nodiscard]] uint64_t of(Verdict verdict) const;
+    void add(Outcome outcome);
+    [[nodiscard]] uint64_t of(Outcome outcome) const;
     [[nodiscard]] uint64_t failures() const { return fail + crash + hang; }
     [[nodiscard]] uint64_t ran() const { return pass + failures(); }
     [[nodiscard]] uint64_t all() const { return ran() + unsupported + notRun; }

@@ -44,42 +44,42 @@ std::string sizeText(uint64_t bytes) {
 
 } // namespace
 
-void Tally::add(Verdict verdict) {
-    switch (verdict) {
-    case Verdict::pass:
+void Tally::add(Outcome outcome) {
+    switch (outcome) {
+    case Outcome::pass:
         pass++;
         break;
-    case Verdict::fail:
+    case Outcome::fail:
         fail++;
         break;
-    case Verdict::unsupported:
+    case Outcome::unsupported:
         unsupported++;
         break;
-    case Verdict::crash:
+    case Outcome::crash:
         crash++;
         break;
-    case Verdict::hang:
+    case Outcome::hang:
         hang++;
         break;
-    case Verdict::notRun:
+    case Outcome::notRun:
         notRun++;
         break;
     }
 }
 
-uint64_t Tally::of(Verdict verdict) const {
-    switch (verdict) {
-    case Verdict::pass:
+uint64_t Tally::of(Outcome outcome) const {
+    switch (outcome) {
+    case Outcome::pass:
         return pass;
-    case Verdict::fail:
+    case Outcome::fail:
         return fail;
-    case Verdict::unsupported:
+    case Outcome::unsupported:
         return unsupported;
-    case Verdict::crash:
+    case Outcome::crash:
         return crash;
-    case Verdict::hang:
+    case Outcome::hang:
         return hang;
-    case Verdict::notRun:
+    case Outcome::notRun:
         return notRun;
     }
     return 0;
@@ -87,14 +87,14 @@ uint64_t Tally::of(Verdict verdict) const {
 
 Tally tallyOf(const DeviceReport &device) {
     Tally tally;
-    for (const CheckResult &check : device.checks) tally.add(check.outcome.verdict);
+    for (const CheckResult &check : device.checks) tally.add(check.finding.outcome);
     return tally;
 }
 
 Tally tallyOf(const Report &report) {
     Tally tally;
     for (const DeviceReport &device : report.devices)
-        for (const CheckResult &check : device.checks) tally.add(check.outcome.verdict);
+        for (const CheckResult &check : device.checks) tally.add(check.finding.outcome);
     return tally;
 }
 
@@ -161,7 +161,7 @@ std::vector<std::string> featuresOf(const DeviceReport &device) {
 std::vector<const CheckResult *> failuresOf(const DeviceReport &device) {
     std::vector<const CheckResult *> failures;
     for (const CheckResult &check : device.checks)
-        if (isFailure(check.outcome.verdict)) failures.push_back(&check);
+        if (isFailure(check.finding.outcome)) failures.push_back(&check);
     return failures;
 }
 
@@ -170,25 +170,25 @@ std::vector<KernelErrors> errorsOf(const DeviceReport &device) {
     for (const std::string &kernel : kernelsOf(device)) {
         const size_t first = all.size();
         for (const CheckResult &check : device.checks) {
-            if (check.kernel != kernel || !check.outcome.errors) continue;
+            if (check.kernel != kernel || !check.finding.errors) continue;
             const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
             auto found = std::find_if(begin, all.end(), [&](const KernelErrors &each) { return each.dtype == check.dtype; });
             if (found == all.end()) found = all.insert(all.end(), {kernel, check.dtype, {}, check.id});
-            const double before = found->errors.worstRatio, ratio = check.outcome.errors->worstRatio;
-            found->errors.merge(*check.outcome.errors);
+            const double before = found->errors.worstRatio, ratio = check.finding.errors->worstRatio;
+            found->errors.merge(*check.finding.errors);
             if (ratio > before || std::isnan(ratio)) found->worstId = check.id;
         }
     }
     return all;
 }
 
-std::vector<ReasonCount> reasonsOf(const DeviceReport &device, Verdict verdict) {
+std::vector<ReasonCount> reasonsOf(const DeviceReport &device, Outcome outcome) {
     std::vector<ReasonCount> reasons;
     std::map<std::string_view, size_t> places;
     for (const CheckResult &check : device.checks) {
-        if (check.outcome.verdict != verdict) continue;
-        const auto [place, isNew] = places.emplace(check.outcome.reason, reasons.size());
-        if (isNew) reasons.push_back({check.outcome.reason, 0, {}, {}});
+        if (check.finding.outcome != outcome) continue;
+        const auto [place, isNew] = places.emplace(check.finding.reason, reasons.size());
+        if (isNew) reasons.push_back({check.finding.reason, 0, {}, {}});
         ReasonCount &found = reasons[place->second];
         found.checks++;
         addOnce(found.kernels, check.kernel);

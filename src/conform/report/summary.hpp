@@ -33,13 +33,13 @@ struct KernelErrors {
 };
 [[nodiscard]] std::vector<KernelErrors> errorsOf(const DeviceReport &device);
 
-// Why checks of one verdict ended so, the most frequent reason first.
+// Why checks of one outcome ended so, the most frequent reason first.
 struct ReasonCount {
     std::string reason;
     uint64_t checks = 0;
     std::vector<std::string> kernels, features; // of these checks
 };
-[[nodiscard]] std::vector<ReasonCount> reasonsOf(const DeviceReport &device, Verdict verdict);
+[[nodiscard]] std::vector<ReasonCount> reasonsOf(const DeviceReport &device, Outcome outcome);
 
 // A device's facts as label and text, kernels aside.
 struct FactRow {

@@ -82,7 +82,7 @@ void kernelTable(Page &page, const DeviceReport &device) {
     for (const std::string &kernel : kernelsOf(device)) {
         Tally tally;
         for (const CheckResult &check : device.checks)
-            if (check.kernel == kernel) tally.add(check.outcome.verdict);
+            if (check.kernel == kernel) tally.add(check.finding.outcome);
         std::string worst;
         for (const KernelErrors &each : errors)
             if (each.kernel == kernel)
@@ -100,7 +100,7 @@ void failures(Page &page, const DeviceReport &device) {
     page.line("  failures:");
     for (size_t n = 0; n < std::min(failed.size(), mostFailures); n++) {
         const CheckResult &check = *failed[n];
-        page.paragraph(4, std::string(verdictName(check.outcome.verdict)) + "  " + check.id + ": " + check.outcome.reason, 2);
+        page.paragraph(4, std::string(outcomeName(check.finding.outcome)) + "  " + check.id + ": " + check.finding.reason, 2);
         const std::string replay = replayCommand(device, check.replay);
         if (check.smallest) {
             page.paragraph(
@@ -114,11 +114,11 @@ void failures(Page &page, const DeviceReport &device) {
         page.paragraph(4, "and " + countText(failed.size() - mostFailures) + " more: --html FILE and --json FILE have them all");
 }
 
-void reasons(Page &page, const DeviceReport &device, Verdict verdict) {
-    const std::vector<ReasonCount> all = reasonsOf(device, verdict);
+void reasons(Page &page, const DeviceReport &device, Outcome outcome) {
+    const std::vector<ReasonCount> all = reasonsOf(device, outcome);
     if (all.empty()) return;
     page.line();
-    page.line(std::string("  ") + verdictName(verdict) + ":");
+    page.line(std::string("  ") + outcomeName(outcome) + ":");
     for (size_t n = 0; n < std::min(all.size(), mostReasons); n++) {
         std::string kernels;
         for (const std::string &kernel : all[n].kernels) kernels += (kernels.empty() ? "" : ", ") + kernel;
@@ -143,8 +143,8 @@ void deviceSection(Page &page, const DeviceReport &device) {
     page.line();
     kernelTable(page, device);
     failures(page, device);
-    reasons(page, device, Verdict::unsupported);
-    reasons(page, device, Verdict::notRun);
+    reasons(page, device, Outcome::unsupported);
+    reasons(page, device, Outcome::notRun);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // What the planner chooses and why, in numbers and words.
 #include "core/kernels/explain.hpp"
 
+#include "core/plan/compile_cost.hpp"
 #include "core/plan/slices.hpp"
 #include "core/plan/work.hpp"
 #include "util/diagnostic.hpp"
@@ -55,6 +56,7 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
         if (makePlan(cut, limits, dealt, nullptr) != VKATTN_OK) dealt.dispatchCount = 0;
     }
     out.largestSlice = largestShare(dealt);
+    out.compileLimit = compileLimit(limits.caps);
     const WeightRounding rounding = plan.kernel->weightRounding(plan);
     out.probabilityUnit = rounding.unit;
     out.probabilityFloor = rounding.floor;
@@ -65,7 +67,7 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
     return VKATTN_OK;
 }
 
-vkattn_result explainKernel(const Kernel &kernel, const Problem &problem, const PlanLimits &limits, vkattn_diagnostic *why) {
+vkattn_result reasonOf(const Kernel &kernel, const Problem &problem, const PlanLimits &limits, vkattn_diagnostic *why) {
     Plan chosen;
     if (const auto r = makePlan(problem, limits, chosen, why)) return r;
     if (why) why->message[0] = '\0';

@@ -25,9 +25,6 @@ constexpr size_t given(size_t member) {
     return offsetof(OptionsPush, given) + member;
 }
 
-vkattn_role maskRole(const Problem &p) {
-    return p.uses(VKATTN_BIT_MASK) ? VKATTN_BIT_MASK : VKATTN_MASK;
-}
 constexpr uint32_t firstOptionSlot = slotLse;
 
 // The operands of the bindings from firstOptionSlot on. Their bases go into the options, which another dispatch writes: in the flash
@@ -36,19 +33,11 @@ void addOptionOperands(const Plan &plan, const Chunk &c, const Operand &other, O
     const Problem &p = plan.problem;
     std::fill_n(operands, fullSlots - firstOptionSlot, standIn(other));
     const auto at = [&](uint32_t slot) -> Operand & { return operands[slot - firstOptionSlot]; };
-    const auto term = [&](uint32_t slot, vkattn_role role, size_t layout) {
-        at(slot) = pairTermOperand(p, role, c, given(layout + offsetof(PairLayout, base)));
-    };
     if (p.tensor(VKATTN_LSE).present() && plan.flash.parts == 0)
         at(slotLse) = rowsOperand(p, VKATTN_LSE, c, given(offsetof(FlashOptions, lseBase)));
-    if (p.uses(VKATTN_BIAS)) term(slotBias, VKATTN_BIAS, offsetof(FlashOptions, bias));
-    if (p.uses(maskRole(p))) term(slotMask, maskRole(p), offsetof(FlashOptions, mask));
-    if (p.has(VKATTN_DOC_IDS_Q)) {
-        term(slotIdsQ, VKATTN_DOC_IDS_Q, offsetof(FlashOptions, idsQ));
-        term(slotIdsK, VKATTN_DOC_IDS_K, offsetof(FlashOptions, idsK));
-    }
-    if (p.has(VKATTN_SINKS)) at(slotSinks) = headsOperand(VKATTN_SINKS, c, given(offsetof(FlashOptions, sinksBase)));
-    if (p.has(VKATTN_ALIBI_SLOPES)) term(slotSlopes, VKATTN_ALIBI_SLOPES, offsetof(FlashOptions, slopes));
+    for (const PairTermOperand &each : pairTermOperands)
+        if (p.uses(each.role)) at(each.slot) = chunkOperand(p, each.role, c, given(each.layout + offsetof(PairLayout, base)));
+    if (p.has(VKATTN_SINKS)) at(slotSinks) = chunkOperand(p, VKATTN_SINKS, c, given(offsetof(FlashOptions, sinksBase)));
 }
 
 void makeOptions(const Plan &plan, const Chunk &c, Dispatch &d) {
@@ -61,9 +50,12 @@ void makeOptions(const Plan &plan, const Chunk &c, Dispatch &d) {
     o.biasType = elementType(p, VKATTN_BIAS);
     const Tensor &lse = p.tensor(VKATTN_LSE);
     o.lseBatch = stride(lse, 0), o.lseHead = stride(lse, 1), o.lseToken = stride(lse, 2);
-    o.bias = pairLayout(p, VKATTN_BIAS), o.mask = pairLayout(p, maskRole(p));
-    o.idsQ.batch = pairLayout(p, VKATTN_DOC_IDS_Q).batch, o.idsK.batch = pairLayout(p, VKATTN_DOC_IDS_K).batch;
     setPush(d, push);
+    for (const PairTermOperand &each : pairTermOperands) {
+        if (!p.uses(each.role)) continue;
+        const PairLayout layout = pairLayout(p, each.role);
+        std::memcpy(d.pushWords + given(each.layout) / 4, &layout, each.layoutBytes);
+    }
     d.operands[slotWorkspace] = optionsOperand(plan, true);
     d.operands[1] = d.operands[2] = d.operands[3] = standIn(d.operands[0]);
     d.key = pipelineKey(Module::options, 1, {});

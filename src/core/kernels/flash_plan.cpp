@@ -2,6 +2,7 @@
 #include "core/plan/chunks.hpp"
 #include "core/kernels/coopmat.hpp"
 #include "core/kernels/flash.hpp"
+#include "core/plan/compile_cost.hpp"
 #include "core/plan/operands.hpp"
 #include "lib/interop.h"
 
@@ -18,11 +19,6 @@ bool isDecode(const Kernel &kernel) {
 
 constexpr uint32_t most16Bits = 65535; // halves of push-constant words
 
-const FlashTile *findTile(const FlashTile (&tiles)[FlashTuning::maxTiles], uint32_t dim) {
-    for (const FlashTile &tile : tiles)
-        if (tile.minDim <= dim && dim <= tile.maxDim) return &tile;
-    return nullptr;
-}
 uint32_t largestDim(const FlashTile (&tiles)[FlashTuning::maxTiles]) {
     uint32_t most = 0;
     for (const FlashTile &tile : tiles) most = std::max(most, tile.maxDim);
@@ -67,7 +63,8 @@ constexpr uint64_t combineIterations(uint64_t parts, uint32_t valueDim, uint32_t
     return parts * (2 + pairs) + pairs;
 }
 
-// Keys of one split, so that no lane of flash/lanes.comp loops more often than software drivers allow (maxKeysPerLane): whole tiles; 0 if none.
+// Keys of one split, so that no lane of flash/lanes.comp loops more often than software drivers allow
+// (maxKeysPerLane): whole tiles; 0 if none.
 uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
     const FlashTile &tile = shape.tile;
     const uint64_t dims = uint64_t{shape.dimsPerLane} + shape.valueDimsPerLane;
@@ -177,28 +174,56 @@ unsigned long long rowsOfGroup(const Problem &p) {
 }
 constexpr const char *withoutMatrixUnits = "it can run, but without the device's matrix units";
 
-// How lanes of flash/lanes.comp lie, from the table.
+// How the lanes of shape.tile share the dims of the problem.
+void layOutLanes(const Problem &p, const Caps &caps, FlashShape &shape) {
+    const FlashTile &tile = shape.tile;
+    shape.shuffleLanes = std::max(caps.subgroupSize, 4u);
+    shape.dimsPerLane = dimsOfLane(tile, p.headDim, shape.shuffleLanes);
+    shape.valueDimsPerLane = dimsOfLane(tile, p.valueDim, shape.shuffleLanes);
+    shape.run = runOf(p.headDim, tile, shape.dimsPerLane, p.tensor(VKATTN_K).dtype);
+    shape.valueRun = runOf(p.valueDim, tile, shape.valueDimsPerLane, p.tensor(VKATTN_V).dtype);
+    shape.dimOrder = std::min(dimOrderOf(p.tensor(VKATTN_K), shape.run), dimOrderOf(p.tensor(VKATTN_V), shape.valueRun));
+}
+
+// Where shape.tile fits the device.
+vkattn_result takeTile(const Kernel &kernel, const Problem &p, const Caps &caps, FlashShape &shape, vkattn_diagnostic *why) {
+    FlashTile &tile = shape.tile;
+    const FlashTile whole = tile;
+    // Rows that no query fills would be computed all the same.
+    if (const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize(); isDecode(kernel) && !p.deterministic && rows > 0)
+        tile.rowsPerLane = static_cast<uint32_t>(std::min<uint64_t>(tile.rowsPerLane, ceilDiv(rows, tile.rowLanes)));
+    return checkTile(kernel.name, whole, p, shape, caps, why);
+}
+
+// How lanes of flash/lanes.comp lie, from the table: its first tile for the dims that is not too slow to compile.
 vkattn_result chooseTile(const Kernel &kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     const char *name = kernel.name;
     const auto &tiles = isDecode(kernel) ? limits.tuning.decode : limits.tuning.flash;
     const uint32_t dim = std::max(p.headDim, p.valueDim);
-    const FlashTile *tile = findTile(tiles, dim);
-    if (!tile)
+    uint64_t least = 0; // operations, of the tiles that are too slow to compile
+    for (const FlashTile &tile : tiles) {
+        if (dim < tile.minDim || tile.maxDim < dim) continue;
+        // Fewer rows a lane before the table's next tile.
+        for (uint32_t rows = tile.rowsPerLane; rows > 0; rows /= 2) {
+            shape.tile = tile;
+            shape.tile.rowsPerLane = rows;
+            layOutLanes(p, caps, shape);
+            shape.compileOperations =
+                compileOperations(shape.tile, {shape.dimsPerLane, shape.valueDimsPerLane, shape.shuffleLanes});
+            if (tile.ofFile || shape.compileOperations <= compileLimit(caps)) return takeTile(kernel, p, caps, shape, why);
+            least = least ? std::min(least, shape.compileOperations) : shape.compileOperations;
+            if (!shape.passedOverOperations) shape.passedOverOperations = shape.compileOperations;
+        }
+    }
+    if (!least)
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
                     "the %s kernel takes head and value dims up to %u on this device, and this problem has %u", name, largestDim(tiles),
                     dim);
-    shape.tile = *tile;
-    // Rows that no query fills would be computed all the same.
-    if (const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize(); isDecode(kernel) && !p.deterministic && rows > 0)
-        shape.tile.rowsPerLane = static_cast<uint32_t>(std::min<uint64_t>(tile->rowsPerLane, ceilDiv(rows, tile->rowLanes)));
-    shape.shuffleLanes = std::max(caps.subgroupSize, 4u);
-    shape.dimsPerLane = dimsOfLane(*tile, p.headDim, shape.shuffleLanes);
-    shape.valueDimsPerLane = dimsOfLane(*tile, p.valueDim, shape.shuffleLanes);
-    shape.run = runOf(p.headDim, shape.tile, shape.dimsPerLane, p.tensor(VKATTN_K).dtype);
-    shape.valueRun = runOf(p.valueDim, shape.tile, shape.valueDimsPerLane, p.tensor(VKATTN_V).dtype);
-    shape.dimOrder = std::min(dimOrderOf(p.tensor(VKATTN_K), shape.run), dimOrderOf(p.tensor(VKATTN_V), shape.valueRun));
-    return checkTile(name, *tile, p, shape, caps, why);
+    return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                "the %s kernel's tiles for head dim %u take drivers of this device's type too long to compile: %llu operations and more, "
+                "at most %llu",
+                name, dim, static_cast<unsigned long long>(least), static_cast<unsigned long long>(compileLimit(caps)));
 }
 
 } // namespace
@@ -289,6 +314,8 @@ void flash::explain(const Plan &plan, vkattn_explanation &out) {
     out.rowsPerWorkgroup = shape.tile.rows();
     out.keysPerStep = shape.tile.step();
     out.packedHeads = shape.packed;
+    out.compileOperations = shape.compileOperations;
+    out.passedOverOperations = shape.passedOverOperations;
     out.splits = shape.splitKeys ? std::max(divideUp(plan.problem.keyTokens, shape.splitKeys), 1u) : 1;
     out.bytesRead += static_cast<double>(plan.workspaceBytes); // partial results
     out.bytesWritten += static_cast<double>(plan.workspaceBytes);

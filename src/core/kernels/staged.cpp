@@ -1,6 +1,6 @@
 // The dispatches of the staged path: per chunk of rows, sinks, scores and the pair terms for each chunk of keys, softmax, values for each
 // chunk of keys. Order, per chunk of rows with n chunks of keys, as far as the problem has the terms:
-//     sinks, scores x n | pairs x n (bias) | ALiBi x n | mask x n | bit mask x n | documents x n | softmax | values | values | ...
+//     sinks, scores x n | pairs x n for each term | softmax | values | values | ...
 // with a barrier at every bar; dispatches between bars touch disjoint columns of the workspace. Ragged batches begin with one dispatch that
 // reads where the sequences lie.
 #include "core/kernels/staged.hpp"
@@ -27,8 +27,8 @@ void makeSinks(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[0] = scoresOperand(plan, true);
     d.operands[1] = headsOperand(VKATTN_SINKS, c, offsetof(SinksPush, base));
     d.operands[2] = d.operands[3] = standIn(d.operands[1]);
-    d.key = pipelineKey(Module::sinks, plan.tuning.overlayLanes, {});
-    d.groups[0] = divideUp(c.queries, plan.tuning.overlayLanes);
+    d.key = pipelineKey(Module::sinks, plan.tuning.pairLanes, {});
+    d.groups[0] = divideUp(c.queries, plan.tuning.pairLanes);
     d.groups[1] = 1;
 }
 
@@ -65,49 +65,32 @@ uint32_t termsOfPairs(const Problem &p) {
     return pairTermsOf(p) & ~termSoftcap;
 }
 
-struct TermOperands {
-    vkattn_role first = VKATTN_ROLE_LIMIT, second = VKATTN_ROLE_LIMIT; // the limit: none
-};
-TermOperands operandsOf(uint32_t term) {
-    switch (term) {
-    case termBias:
-        return {VKATTN_BIAS};
-    case termAlibi:
-        return {VKATTN_ALIBI_SLOPES};
-    case termMask:
-        return {VKATTN_MASK};
-    case termBitMask:
-        return {VKATTN_BIT_MASK};
-    case termDocuments:
-        return {VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K};
-    default:
-        return {};
-    }
-}
-
 void makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
     const Problem &p = plan.problem;
     uint32_t terms = termsOfPairs(p);
     for (; number; --number) terms &= terms - 1; // in the order of the formula: lowest bit first
     const uint32_t term = terms & ~(terms - 1);
-    const TermOperands operands = operandsOf(term);
+    vkattn_role roles[2] = {VKATTN_ROLE_LIMIT, VKATTN_ROLE_LIMIT}; // the limit: none
+    uint32_t count = 0;
+    for (const PairTermOperand &each : pairTermOperands)
+        if (each.term == term) roles[count++] = each.role;
     PairsPush push{};
     setPosition(push, plan, c);
     setChunk(push, plan, c);
     const auto place = [&](vkattn_role role, PairLayout &layout, size_t pushByte) {
         if (role == VKATTN_ROLE_LIMIT) return unused(plan);
         layout = pairLayout(p, role);
-        return pairTermOperand(p, role, c, pushByte + offsetof(PairLayout, base));
+        return chunkOperand(p, role, c, pushByte + offsetof(PairLayout, base));
     };
     d.operands[slotWorkspace] = scoresOperand(plan, true);
-    d.operands[slotFirst] = place(operands.first, push.firstLayout, offsetof(PairsPush, firstLayout));
-    d.operands[slotSecond] = place(operands.second, push.secondLayout, offsetof(PairsPush, secondLayout));
+    d.operands[slotFirst] = place(roles[0], push.firstLayout, offsetof(PairsPush, firstLayout));
+    d.operands[slotSecond] = place(roles[1], push.secondLayout, offsetof(PairsPush, secondLayout));
     d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), d.operands[slotFirst]);
     setPush(d, push);
-    d.key = pipelineKey(Module::pairs, plan.tuning.overlayLanes,
+    d.key = pipelineKey(Module::pairs, plan.tuning.pairLanes,
                         {.pairTerms = term, .elementTypes = term == termBias ? elementType(p, VKATTN_BIAS) << typesBias : 0},
-                        {plan.tuning.overlayKeysPerLane});
-    d.groups[0] = divideUp(c.keys, plan.tuning.overlayLanes * plan.tuning.overlayKeysPerLane);
+                        {plan.tuning.pairKeysPerLane});
+    d.groups[0] = divideUp(c.keys, plan.tuning.pairLanes * plan.tuning.pairKeysPerLane);
     d.groups[1] = c.queries;
 }
 

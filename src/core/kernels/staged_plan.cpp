@@ -1,6 +1,7 @@
 // How the staged kernel cuts a problem, and what speaks for it.
 #include "core/kernels/staged.hpp"
 #include "core/plan/chunks.hpp"
+#include "core/plan/compile_cost.hpp"
 
 #include <cstdio>
 
@@ -21,9 +22,9 @@ struct StagedLimits {
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
         const uint32_t tileX = std::min(tuning.scores[manyRows].sizeX(), tuning.scores[fewRows].sizeX());
         return s.keys <= maxKeysPerDispatch &&
-               ceilDiv(s.keys, std::min(tileX, tuning.overlayLanes * tuning.overlayKeysPerLane)) <= caps.maxWorkgroupCount[0];
+               ceilDiv(s.keys, std::min(tileX, tuning.pairLanes * tuning.pairKeysPerLane)) <= caps.maxWorkgroupCount[0];
     }
-    // Row tiles run along y in scores and values, single rows along x in softmax and along y in the overlays.
+    // Row tiles run along y in scores and values, single rows along x in softmax and along y in the pair terms.
     [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
         return s.queries <= caps.maxWorkgroupCount[0] && s.queries <= caps.maxWorkgroupCount[1];
     }
@@ -90,6 +91,7 @@ vkattn_result staged::makePlan(const Kernel &kernel, const Problem &problem, con
 
 void staged::explain(const Plan &plan, vkattn_explanation &out) {
     out.form = "";
+    out.compileOperations = compileOperations(plan.tuning);
     // Scores and weights go through memory in each chunk.
     const double bytes = 2.0 * static_cast<double>(plan.chunkCount()) * static_cast<double>(plan.workspaceBytes);
     out.bytesRead += bytes;

@@ -40,32 +40,51 @@ uint32_t kvFormat(const Problem &p, uint32_t dimOrder) {
 }
 
 uint32_t pairTermsOf(const Problem &p) {
-    return (p.softcap > 0 ? termSoftcap : 0) | (p.uses(VKATTN_BIAS) ? termBias : 0) | (p.has(VKATTN_ALIBI_SLOPES) ? termAlibi : 0) |
-           (p.uses(VKATTN_MASK) ? termMask : 0) | (p.uses(VKATTN_BIT_MASK) ? termBitMask : 0) |
-           (p.has(VKATTN_DOC_IDS_Q) ? termDocuments : 0);
+    uint32_t terms = p.softcap > 0 ? termSoftcap : 0;
+    for (const PairTermOperand &each : pairTermOperands)
+        if (p.uses(each.role)) terms |= each.term;
+    return terms;
 }
 
-Operand pairTermOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
-    switch (role) {
-    case VKATTN_DOC_IDS_Q:
-        return documentsOperand(p, role, c, p.queryTokens, c.queryFirst, c.queries, basePushByte);
-    case VKATTN_DOC_IDS_K:
-        return documentsOperand(p, role, c, p.keyTokens, c.keyFirst, c.keys, basePushByte);
-    case VKATTN_ALIBI_SLOPES:
-        return headsOperand(role, c, basePushByte);
-    case VKATTN_BIT_MASK: { // the words that the chunk's keys lie in
+Operand chunkOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
+    switch (findRule(role)->span) {
+    case Span::rows:
+        return rowsOperand(p, role, c, basePushByte);
+    case Span::keys:
+        return keysOperand(p, role, c, basePushByte);
+    case Span::pairs:
+        return pairsOperand(p, role, c, c.keyFirst, c.keys, basePushByte);
+    case Span::pairBits: { // the words that the chunk's keys lie in
         const uint32_t first = c.keyFirst / 32;
         return pairsOperand(p, role, c, first, divideUp(c.keyFirst + c.keys, 32) - first, basePushByte);
     }
-    default:
-        return pairsOperand(p, role, c, c.keyFirst, c.keys, basePushByte);
+    case Span::wholePairs:
+        return pairsOperand(p, role, c, 0, p.keyTokens, basePushByte);
+    case Span::batchArray:
+        return arrayOperand(role, c.batchFirst, c.batches, c.batchFirst, basePushByte);
+    case Span::headArray:
+        return headsOperand(role, c, basePushByte);
+    case Span::queryArray:
+        return documentsOperand(p, role, c, p.queryTokens, c.queryFirst, c.queries, basePushByte);
+    case Span::keyArray:
+        return documentsOperand(p, role, c, p.keyTokens, c.keyFirst, c.keys, basePushByte);
+    case Span::sequenceArray:
+        break;
     }
+    return arrayOperand(role, 0, arrayLength(p, role), 0, basePushByte);
 }
 
 PairLayout pairLayout(const Problem &p, vkattn_role role) {
-    if (role == VKATTN_DOC_IDS_Q) return {0, p.ragged() ? 0 : p.queryTokens, 0, 0, 0};
-    if (role == VKATTN_DOC_IDS_K) return {0, p.ragged() ? 0 : p.keyTokens, 0, 0, 0};
-    if (role == VKATTN_ALIBI_SLOPES) return {};
+    switch (findRule(role)->span) {
+    case Span::headArray:
+        return {};
+    case Span::queryArray:
+        return {0, p.ragged() ? 0 : p.queryTokens, 0, 0, 0};
+    case Span::keyArray:
+        return {0, p.ragged() ? 0 : p.keyTokens, 0, 0, 0};
+    default:
+        break;
+    }
     const Tensor &t = p.tensor(role);
     return {0, stride(t, 0), stride(t, 1), stride(t, 2), stride(t, 3)};
 }

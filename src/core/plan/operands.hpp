@@ -172,11 +172,28 @@ struct ConceptConstants {
                                       std::initializer_list<uint32_t> own = {});
 [[nodiscard]] uint32_t kvFormat(const Problem &p, uint32_t dimOrder);
 
+// The operands of the terms of a pair, in the order of the formula: the term's bit, and where flash has the operand. Of a problem without
+// the operand the term is none.
+struct PairTermOperand {
+    uint32_t term;
+    vkattn_role role;
+    uint32_t slot;
+    size_t layout, layoutBytes; // in FlashOptions: as much of a PairLayout as the operand has
+};
+inline constexpr PairTermOperand pairTermOperands[] = {
+    {termBias, VKATTN_BIAS, slotBias, offsetof(FlashOptions, bias), sizeof FlashOptions::bias},
+    {termAlibi, VKATTN_ALIBI_SLOPES, slotSlopes, offsetof(FlashOptions, slopes), sizeof FlashOptions::slopes},
+    {termMask, VKATTN_MASK, slotMask, offsetof(FlashOptions, mask), sizeof FlashOptions::mask},
+    {termBitMask, VKATTN_BIT_MASK, slotMask, offsetof(FlashOptions, mask), sizeof FlashOptions::mask},
+    {termDocuments, VKATTN_DOC_IDS_Q, slotIdsQ, offsetof(FlashOptions, idsQ), sizeof FlashOptions::idsQ},
+    {termDocuments, VKATTN_DOC_IDS_K, slotIdsK, offsetof(FlashOptions, idsK), sizeof FlashOptions::idsK},
+};
+
 // The terms of a problem's pairs, as bits of interop.h.
 [[nodiscard]] uint32_t pairTermsOf(const Problem &p);
-// An operand of a pair term, as far as the chunk needs it.
-[[nodiscard]] Operand pairTermOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte);
-// Its strides; the base comes with the binding.
+// What a chunk needs of an operand, by how the operand lies (problem/operand_table.hpp).
+[[nodiscard]] Operand chunkOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte);
+// The strides of an operand of a pair term; the base comes with the binding.
 [[nodiscard]] PairLayout pairLayout(const Problem &p, vkattn_role role);
 
 // The set-up dispatch of ragged batches: where the sequences lie.

@@ -17,7 +17,7 @@ constexpr uint32_t maxOperandsPerDispatch = 16;
 // Everything that makes one pipeline differ from another: the module and its specialization constants, ids 0, 1, 2, ... in the order of the
 // shader's constant_id declarations. Token counts, strides and offsets are never part of it.
 struct PipelineKey {
-    static constexpr uint32_t maxConstants = 24;
+    static constexpr uint32_t maxConstants = 32;
     Module module{};
     uint32_t constantCount = 0;
     uint32_t constants[maxConstants] = {}; // 0 past the count
@@ -102,6 +102,8 @@ struct FlashShape {
     uint32_t splitKeys; // keys of a split; a chunk of keys has ceil(keys / splitKeys) splits
     uint32_t parts;     // partial results of a row; 0: the output is written directly
     uint32_t combineLanes;
+    uint64_t compileOperations;    // core/plan/compile_cost.hpp; 0 on matrix units, where there is no estimate
+    uint64_t passedOverOperations; // of the tile that comes first for these dims and is too slow to compile; 0: the first is taken
     bool options;          // bindings past the fourth are used
     uint64_t optionsBytes; // in the workspace, behind the table of sequences
 };

@@ -17,8 +17,8 @@ constexpr StagedTuning cpuClass = {
     .fewRowsBelow = 4,
     .narrowUpTo = 8,
     .softmaxLanes = {8, 128},
-    .overlayLanes = 32,
-    .overlayKeysPerLane = 8,
+    .pairLanes = 32,
+    .pairKeysPerLane = 8,
     .sequenceLanes = 64,
 };
 
@@ -30,8 +30,8 @@ constexpr StagedTuning gpuClass = {
     .fewRowsBelow = 8,
     .narrowUpTo = 8,
     .softmaxLanes = {64, 128},
-    .overlayLanes = 64,
-    .overlayKeysPerLane = 4,
+    .pairLanes = 64,
+    .pairKeysPerLane = 4,
     .sequenceLanes = 128,
 };
 
@@ -44,6 +44,11 @@ constexpr FlashTile rowsInLanes(uint32_t maxDim, uint32_t lanes, uint32_t rows, 
     return {maxDim, 1, 1, lanes, rows, keys, source, tileKeys, subgroups, 0, rolled};
 }
 
+// Dims of 4 rows in the lanes of a subgroup: a lane has so few dims that it compiles soon. With rolled edges Mesa 26 is 30 times slower.
+FlashTile dimsInLanes(uint32_t maxDim, const Caps &caps) {
+    return {maxDim, caps.subgroupSize, 1, 1, 4, 1, sourceDirect, 1, 1, 1, 0};
+}
+
 FlashTuning cpuFlash(const Caps &caps) {
     FlashTuning t{};
     // Clustered subgroup operations: Mesa 23 and later, whose compiler keeps arrays in memory well and reads shared memory at one address
@@ -54,16 +59,18 @@ FlashTuning cpuFlash(const Caps &caps) {
         t.flash[2] = rowsInLanes(128, 32, 2, 1, sourceShared, 16, caps.subgroupShuffle, 1);
         t.flash[3] = rowsInLanes(256, 32, 1, 1, sourceShared, 8, caps.subgroupShuffle, 1);
         t.flash[4] = rowsInLanes(512, 32, 1, 1, sourceShared, 4, caps.subgroupShuffle, 1);
+        if (caps.subgroupShuffle) t.flash[5] = dimsInLanes(512, caps);
     } else if (caps.subgroupShuffle) {
         t.flash[0] = rowsInLanes(32, caps.subgroupSize, 8, 1, sourceShuffled, 1, 1, 0);
         t.flash[1] = rowsInLanes(64, caps.subgroupSize, 4, 1, sourceShuffled, 1, 1, 0);
         t.flash[2] = rowsInLanes(128, caps.subgroupSize, 1, 1, sourceShuffled, 1, 1, 0);
         t.flash[3] = rowsInLanes(256, caps.subgroupSize, 1, 1, sourceShuffled, 1, 1, 0);
         t.flash[4] = rowsInLanes(512, caps.subgroupSize, 1, 1, sourceShuffled, 1, 1, 0);
+        t.flash[5] = dimsInLanes(512, caps);
     } else {
         t.flash[0] = rowsInLanes(64, 8, 4, 1, sourceDirect, 1, 0, 0);
         t.flash[1] = rowsInLanes(128, 8, 2, 1, sourceDirect, 1, 0, 0);
-        // No row above: a lane that loads more dims by itself takes Mesa 22 minutes to compile (measured: 58 s at 256). staged takes them.
+        // No row above: a lane that loads more dims by itself takes Mesa 22 long to compile (58 s at 256). staged takes them.
     }
     // What a CPU device calls matrix units is loops of its driver: for whoever asks, never by AUTO.
     t.matrix[0] = {256, 2, 1, 16};

@@ -27,7 +27,7 @@ struct StagedTuning {
     TileShape scores[2], values[tileClassCount];
     uint32_t fewRowsBelow, narrowUpTo;
     uint32_t softmaxLanes[2];
-    uint32_t overlayLanes, overlayKeysPerLane; // bias, ALiBi, masks, documents; sinks: lanes only
+    uint32_t pairLanes, pairKeysPerLane; // staged/pairs.comp; sinks: lanes only
     uint32_t sequenceLanes;                    // the one workgroup that reads the sequences of a ragged batch
 };
 
@@ -44,6 +44,7 @@ struct FlashTile {
     uint32_t wholeRuns;                // dimLanes > 1: 1: a lane's dims are neighbours; 0: runs of 16 bytes
     uint32_t rolledEdges;              // 1: first and last loop not unrolled
     uint32_t minDim = 1;               // a tuning file's rows are for the dims that were measured
+    bool ofFile = false;               // a row of a tuning file, which is not held to the compile limit
     [[nodiscard]] constexpr uint32_t invocations() const { return dimLanes * keyLanes * rowLanes; }
     [[nodiscard]] constexpr uint32_t rows() const { return rowLanes * rowsPerLane; }
     [[nodiscard]] constexpr uint32_t step() const { return keyLanes * keysPerLane; }
@@ -68,7 +69,7 @@ enum class TileList : uint32_t { flash, decode, matrix, none };
 
 struct FlashTuning {
     static constexpr uint32_t maxFileTiles = 12, maxTiles = maxFileTiles + 8;
-    FlashTile flash[maxTiles], decode[maxTiles]; // the first row that fits the dims is taken; maxDim 0 ends a list
+    FlashTile flash[maxTiles], decode[maxTiles]; // the first row that fits the dims and the compile limit is taken; maxDim 0 ends a list
     MatrixTile matrix[maxTiles];                 // maxDim 0 ends the list
     uint32_t matrixRows;                         // from so many rows on, queries x heads of a group, AUTO takes them; 0: never
     uint32_t targetWorkgroups;                   // keys are split until a dispatch has so many

@@ -118,7 +118,7 @@ vkattn_result readRate(Words words, uint32_t line, FlashTuning &tuning, uint32_t
 }
 
 vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagnostic *why) {
-    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0, 0, 1};
+    tile = {0, 1, 1, 1, 1, 1, interop::sourceDirect, 1, 0, 0, 0, 1, true};
     if (const auto r = readFields(words, line, tileFields, tile, why)) return r;
     const auto powerOfTwo = [](uint32_t n) { return (n & (n - 1)) == 0; };
     if (!powerOfTwo(tile.dimLanes))

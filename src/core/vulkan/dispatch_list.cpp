@@ -1,9 +1,11 @@
 // A plan as a list of dispatches in the caller's memory: what record.cpp records, for engines that issue commands themselves.
 #include "core/vulkan/dispatch_list.hpp"
 
+#include "core/plan/kernel.hpp"
+
 #include "core/plan/operands.hpp"
-#include "core/shaders/shaders.hpp"
 #include "core/plan/slices.hpp"
+#include "core/shaders/shaders.hpp"
 #include "core/shaders/subgroups.hpp"
 #include "util/diagnostic.hpp"
 
@@ -50,7 +52,7 @@ uint64_t pipelineKey(const PipelineKey &key, bool floatControlsNan, const Subgro
     return h;
 }
 
-void describe(const Plan &plan, const Caps &caps, uint32_t index, vkattn_dispatch &out, Details &details, vkattn_operand *operands) {
+void writeDispatch(const Plan &plan, const Caps &caps, uint32_t index, vkattn_dispatch &out, Details &details, vkattn_operand *operands) {
     Dispatch d = plan.dispatch(index);
     const uint64_t alignment = descriptorAlignment(caps);
     for (uint32_t o = 0; o < d.operandCount; ++o) {
@@ -87,23 +89,22 @@ void describe(const Plan &plan, const Caps &caps, uint32_t index, vkattn_dispatc
 
 } // namespace
 
-vkattn_result describePlan(const Plan &plan, const Caps &caps, void *scratch, size_t *scratchBytes, const vkattn_dispatch **dispatches,
-                           uint32_t *count, vkattn_diagnostic *why) {
+vkattn_result writeDispatches(const Plan &plan, const Caps &caps, void *scratch, size_t scratchBytes, vkattn_dispatch_list &out,
+                              vkattn_diagnostic *why) {
     const Layout layout = layoutOf(plan);
     if (layout.bytes > SIZE_MAX)
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "the list of %u dispatches takes %llu bytes, more than this machine can address",
                     plan.dispatchCount, static_cast<unsigned long long>(layout.bytes));
-    if (!scratch) {
-        *scratchBytes = static_cast<size_t>(layout.bytes);
-        if (dispatches) *dispatches = nullptr;
-        if (count) *count = plan.dispatchCount;
-        return VKATTN_OK;
-    }
-    if (!dispatches || !count) return fail(why, invalid, "dispatches and count must not be NULL where scratch is given");
+    out.dispatchCount = plan.dispatchCount;
+    out.scratchBytes = static_cast<size_t>(layout.bytes);
+    out.kernelName = plan.kernel->name;
+    out.workspaceBytes = plan.workspaceBytes;
+    out.workspaceAlignment = std::max<uint64_t>(plan.workspaceAlignment, descriptorAlignment(caps));
+    if (!scratch) return VKATTN_OK;
     if (reinterpret_cast<uintptr_t>(scratch) % 8)
         return fail(why, invalid, "scratch is at an address that is no multiple of 8; align it to 8 bytes");
-    if (*scratchBytes < layout.bytes)
-        return fail(why, invalid, "scratch has %zu bytes, expected at least %llu: call with scratch NULL for the size", *scratchBytes,
+    if (scratchBytes < layout.bytes)
+        return fail(why, invalid, "scratch has %zu bytes, expected at least %llu: call with scratch NULL for the size", scratchBytes,
                     static_cast<unsigned long long>(layout.bytes));
 
     auto *const bytes = static_cast<unsigned char *>(scratch);
@@ -112,11 +113,10 @@ vkattn_result describePlan(const Plan &plan, const Caps &caps, void *scratch, si
     auto *operands = reinterpret_cast<vkattn_operand *>(bytes + layout.operands);
     for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
         new (&list[n]) vkattn_dispatch{};
-        describe(plan, caps, n, list[n], details[n], operands);
+        writeDispatch(plan, caps, n, list[n], details[n], operands);
         operands += list[n].operandCount;
     }
-    *dispatches = plan.dispatchCount ? list : nullptr;
-    *count = plan.dispatchCount;
+    out.dispatches = plan.dispatchCount ? list : nullptr;
     return VKATTN_OK;
 }
 

@@ -1,4 +1,4 @@
-// vkattnDescribe without its argument checks.
+// vkattnListDispatches without its argument checks.
 #pragma once
 
 #include "core/plan/plan.hpp"
@@ -7,7 +7,8 @@
 
 namespace vkattn {
 
-[[nodiscard]] vkattn_result describePlan(const Plan &plan, const Caps &caps, void *scratch, size_t *scratchBytes,
-                                         const vkattn_dispatch **dispatches, uint32_t *count, vkattn_diagnostic *why);
+// Fills in what follows from the dispatches: their list and its size, kernel and workspace.
+[[nodiscard]] vkattn_result writeDispatches(const Plan &plan, const Caps &caps, void *scratch, size_t scratchBytes,
+                                            vkattn_dispatch_list &out, vkattn_diagnostic *why);
 
 } // namespace vkattn

@@ -6,8 +6,8 @@
 #include "core/shaders/subgroups.hpp"
 #include "core/device/vulkan_failure.hpp"
 #include "lib/interop.h"
+#include "util/clock.hpp"
 
-#include <chrono>
 #include <new>
 
 namespace vkattn {
@@ -156,15 +156,15 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     info.stage.flags = stage.flags;
     if (stage.requiredSize) info.stage.pNext = &size;
     VkPipeline pipeline = VK_NULL_HANDLE;
-    const auto start = std::chrono::steady_clock::now();
+    const uint64_t start = nanosecondsNow();
     const VkResult result = table_->CreateComputePipelines(device_, caches_->current(), 1, &info, allocator_, &pipeline);
-    const auto elapsed = std::chrono::steady_clock::now() - start;
+    const uint64_t elapsed = nanosecondsNow() - start;
     table_->DestroyShaderModule(device_, module, allocator_);
     if (result != VK_SUCCESS) return vulkanFailure(why, result, "vkCreateComputePipelines", name);
     giveName(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline), name);
-    log_.info("compiled %s in %.1f ms", name, std::chrono::duration<double, std::milli>(elapsed).count());
+    log_.info("compiled %s in %.1f ms", name, static_cast<double>(elapsed) * 1e-6);
     ++compiled_;
-    nanoseconds_ += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
+    nanoseconds_ += elapsed;
 
     void *memory = hostAllocate(allocator_, sizeof(Node), alignof(Node));
     if (!memory) {

@@ -124,9 +124,8 @@ class Measurer {
     }
     // What the planner says; empty where the kernel can compute the problem so.
     [[nodiscard]] std::string refusal(const vkattn_problem &problem, const std::string &tuning, vkattn_explanation &plan) const {
-        plan.structSize = sizeof plan;
         vkattn_diagnostic why{};
-        return vkattnExplain(&device_.caps, 0, tuning.data(), tuning.size(), &problem, &plan, &why) == VKATTN_OK ? "" : why.message;
+        return vkattn::explain(device_.caps, problem, plan, planOptions(0, tuning), &why) == VKATTN_OK ? "" : why.message;
     }
 
     // Milliseconds; below 0 with the reason where it does not run.

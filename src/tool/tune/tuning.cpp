@@ -52,19 +52,12 @@ std::string readText(const std::string &path) {
 void check(const std::string &text) {
     vkattn_caps caps{};
     caps.structSize = sizeof caps;
-    caps.maxStorageBufferRange = 1u << 27;
-    caps.minStorageBufferOffsetAlignment = 256;
-    caps.maxStorageBuffersPerStage = 4;
-    caps.maxPushConstantsBytes = caps.maxWorkgroupInvocations = caps.maxWorkgroupSize[0] = caps.maxWorkgroupSize[1] = 128;
-    caps.maxWorkgroupSize[2] = 64;
-    for (uint32_t &count : caps.maxWorkgroupCount) count = 65535;
-    caps.maxSharedMemoryBytes = 16384;
+    vkattnMinimumCaps(&caps, nullptr); // fails for a wrong structSize only
     const vkattn_layout tokens = packed(VKATTN_F32, 1, 1, 1, 1);
     const vkattn_problem any = problem(tokens, tokens, tokens, tokens);
     vkattn_explanation plan{};
-    plan.structSize = sizeof plan;
     vkattn_diagnostic why{};
-    if (vkattnExplain(&caps, 0, text.data(), text.size(), &any, &plan, &why) == VKATTN_ERROR_INVALID_ARGUMENT) throw Failure(why.message);
+    if (vkattn::explain(caps, any, plan, planOptions(0, text), &why) == VKATTN_ERROR_INVALID_ARGUMENT) throw Failure(why.message);
 }
 
 Tuning read(const std::string &path) {

@@ -111,21 +111,21 @@ int main(void) {
     uint32_t helpfulCount = 8;
     VkPhysicalDeviceFeatures2 features;
     vkattn_feature_storage room;
-    VkPhysicalDevice device;
+    vkattn_physical_device device;
     int result = gpuOpenInstance(&instance, gpuFindLoader());
     if (result) return result;
     memset(&features, 0, sizeof features);
     features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-    device = gpuPhysicalDevice(&instance, 0);
+    memset(&device, 0, sizeof device);
+    device.structSize = sizeof device;
+    device.apiVersion = GPU_API_VERSION;
+    device.instance = instance.instance;
+    device.physicalDevice = gpuPhysicalDevice(&instance, 0);
+    device.getInstanceProcAddr = instance.getInstanceProcAddr;
     /* Before the device: extensions that help, and their features in this host's own chain. */
-    if (device && (fails("vkattnDeviceExtensions",
-                         vkattnDeviceExtensions(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION, VKATTN_HELPFUL,
-                                                &helpfulCount, helpful, &why),
-                         &why) ||
-                   fails("vkattnPatchDeviceFeatures",
-                         vkattnPatchDeviceFeatures(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION, helpful,
-                                                   helpfulCount, &features, &room, &why),
-                         &why)))
+    if (device.physicalDevice &&
+        (fails("vkattnDeviceExtensions", vkattnDeviceExtensions(&device, VKATTN_HELPFUL, &helpfulCount, helpful, &why), &why) ||
+         fails("vkattnPatchDeviceFeatures", vkattnPatchDeviceFeatures(&device, helpful, helpfulCount, &features, &room, &why), &why)))
         return GPU_FAILED;
     result = gpuOpen(&gpu, &instance, 0, helpful, helpfulCount, &features);
     if (result) return result;

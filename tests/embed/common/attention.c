@@ -16,9 +16,8 @@ int openHelpfully(struct gpu *gpu, struct gpu_instance *instance, uint32_t index
     const VkPhysicalDevice device = gpuPhysicalDevice(instance, index);
     const char *helpful[8];
     uint32_t count = 8;
-    if (!device || vkattnDeviceExtensions(instance->getInstanceProcAddr, instance->instance, device, GPU_API_VERSION, VKATTN_HELPFUL,
-                                          &count, helpful, NULL))
-        count = 0;
+    const vkattn_physical_device asked = {sizeof asked, GPU_API_VERSION, instance->instance, device, instance->getInstanceProcAddr};
+    if (!device || vkattnDeviceExtensions(&asked, VKATTN_HELPFUL, &count, helpful, NULL)) count = 0;
     return gpuOpen(gpu, instance, index, helpful, count, NULL);
 }
 

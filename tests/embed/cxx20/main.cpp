@@ -70,8 +70,9 @@ int main() {
     int result = gpuOpenInstance(&instance, gpuFindLoader());
     if (result) return result;
     const VkPhysicalDevice device = gpuPhysicalDevice(&instance, 0);
-    if (!device || vkattnDeviceExtensions(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION, VKATTN_HELPFUL,
-                                          &helpfulCount, helpful, nullptr) != VKATTN_OK)
+    if (!device ||
+        vkattn::deviceExtensions(vkattn::physicalDevice(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION),
+                                 VKATTN_HELPFUL, helpfulCount, helpful) != VKATTN_OK)
         helpfulCount = 0;
     result = gpuOpen(&own, &instance, 0, helpful, helpfulCount, nullptr);
     if (result) return result;

@@ -252,8 +252,9 @@ int main(int count, char **arguments) {
         const char *helpful[8];
         uint32_t helpfulCount = 8;
         const VkPhysicalDevice device = gpuPhysicalDevice(&instance, 0);
-        if (!device || vkattnDeviceExtensions(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION, VKATTN_HELPFUL,
-                                              &helpfulCount, helpful, nullptr) != VKATTN_OK)
+        if (!device ||
+            vkattn::deviceExtensions(vkattn::physicalDevice(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION),
+                                     VKATTN_HELPFUL, helpfulCount, helpful) != VKATTN_OK)
             helpfulCount = 0;
         result = gpuOpen(&own, &instance, 0, helpful, helpfulCount, nullptr);
     }

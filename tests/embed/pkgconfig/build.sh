@@ -13,4 +13,4 @@ set -x
 $cc -std=c99 -Wall -Wextra -pedantic -Werror -I"$common" "$here/c.c" "$common/gpu.c" "$common/loader.c" "$common/attention.c" \
     $(pkg-config --cflags --libs vkattn-core) -lm -ldl -o c
 $cc -std=c99 -Wall -Wextra -pedantic -Werror "$here/cpu.c" $(pkg-config --cflags --libs vkattn-cpu) -lm -o cpu
-$cxx -std=c++20 "$package_main" $(pkg-config --cflags --libs vkattn-runtime) -o runtime
+$cxx -std=c++17 "$package_main" $(pkg-config --cflags --libs vkattn-runtime) -o runtime

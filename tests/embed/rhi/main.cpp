@@ -1,5 +1,5 @@
-// An engine that issues all commands through a layer of its own (rhi.hpp) computes attention from vkattnDescribe alone: no context, no
-// Vulkan handle given away. Every result is compared with the double-precision oracle, under the validation layer where it is installed.
+// An engine that issues all commands through a layer of its own (rhi.hpp) computes attention from vkattnListDispatches alone: no context,
+// no Vulkan handle given away. Every result is compared with the double-precision oracle, under the validation layer where it is installed.
 // Exit status: 0, 1 where something was wrong, 77 where there is no device to test on.
 #include "rhi.hpp"
 
@@ -25,18 +25,16 @@ void check(bool fine, const std::string &what) {
 class Attention {
   public:
     explicit Attention(rhi::Device &device) : device_(device) {
-        caps.structSize = sizeof caps;
         vkattn_diagnostic why{};
-        const std::vector<const char *> &extensions = device.extensions();
-        if (vkattnPhysicalDeviceCaps(vkGetInstanceProcAddr, device.instance(), device.physicalDevice(), device.apiVersion(),
-                                     extensions.data(), static_cast<uint32_t>(extensions.size()), device.features(), &caps,
-                                     &why) != VKATTN_OK)
+        const vkattn_physical_device asked =
+            vkattn::physicalDevice(vkGetInstanceProcAddr, device.instance(), device.physicalDevice(), device.apiVersion());
+        if (vkattn::physicalDeviceCaps(asked, device.extensions(), device.features(), caps, &why) != VKATTN_OK)
             throw rhi::Failure{why.message};
     }
 
     // Adds the problem to the frame. `roles`: where in the engine's memory each operand lies.
     void dispatch(const vkattn_problem &problem, const rhi::Range (&roles)[VKATTN_ROLE_LIMIT]) {
-        for (const vkattn_dispatch &d : describe(problem)) {
+        for (const vkattn_dispatch &d : dispatchesOf(problem)) {
             rhi::Dispatch own;
             own.pipeline = pipelineOf(d);
             for (uint32_t n = 0; n < d.operandCount; ++n) {
@@ -51,11 +49,11 @@ class Attention {
         }
     }
     [[nodiscard]] uint64_t workspaceBytes(const vkattn_problem &problem) {
-        uint64_t bytes = 0; // vkattnExplain says it too
-        for (const vkattn_dispatch &d : describe(problem))
-            for (uint32_t n = 0; n < d.operandCount; ++n)
-                if (d.operands[n].role == VKATTN_WORKSPACE) bytes = std::max(bytes, d.operands[n].offsetBytes + d.operands[n].sizeBytes);
-        return bytes;
+        vkattn_dispatch_list list{};
+        vkattn_diagnostic why{};
+        if (vkattn::measureDispatches(caps, problem, list, vkattn::planOptions(maxWorkspaceBytes), &why) != VKATTN_OK)
+            throw rhi::Failure{why.message};
+        return list.workspaceBytes;
     }
     [[nodiscard]] uint64_t alignment() const { return std::max(caps.minStorageBufferOffsetAlignment, 4u); }
 
@@ -66,17 +64,17 @@ class Attention {
     [[nodiscard]] size_t pipelineCount() const { return pipelines_.size(); }
 
   private:
-    std::span<const vkattn_dispatch> describe(const vkattn_problem &problem) {
+    std::span<const vkattn_dispatch> dispatchesOf(const vkattn_problem &problem) {
         vkattn_diagnostic why{};
-        size_t bytes = 0;
-        uint32_t count = 0;
-        const vkattn_dispatch *dispatches = nullptr;
-        vkattn_result r = vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &problem, nullptr, &bytes, nullptr, &count, &why);
-        scratch_.resize(bytes / sizeof scratch_[0] + 1);
-        if (r == VKATTN_OK)
-            r = vkattnDescribe(&caps, maxWorkspaceBytes, nullptr, 0, &problem, scratch_.data(), &bytes, &dispatches, &count, &why);
+        const vkattn_plan_options options = vkattn::planOptions(maxWorkspaceBytes);
+        vkattn_dispatch_list list{};
+        vkattn_result r = vkattn::measureDispatches(caps, problem, list, options, &why);
+        if (r == VKATTN_OK) {
+            scratch_.resize(list.scratchBytes);
+            r = vkattnListDispatches(&caps, &options, &problem, scratch_.data(), scratch_.size(), &list, &why);
+        }
         if (r != VKATTN_OK) throw rhi::Failure{why.message};
-        return {dispatches, count};
+        return {list.dispatches, list.dispatches ? list.dispatchCount : 0};
     }
     rhi::PipelineId pipelineOf(const vkattn_dispatch &d) {
         const auto known = pipelines_.find(d.pipelineKey);
@@ -87,7 +85,7 @@ class Attention {
     }
 
     rhi::Device &device_;
-    std::vector<uint64_t> scratch_; // kept between frames
+    std::vector<std::byte> scratch_; // kept between frames
     std::map<uint64_t, rhi::PipelineId> pipelines_;
 };
 

@@ -1,0 +1,20 @@
+// Which keys query rows see by position: causal, window, alignment and lengths in one half-open range per row. Both ends never fall as the
+// row rises, so that the ranges of a tile's first and last row say what the tile visits.
+//
+// Included after sequence.glsl. Rows are queries of the chunk, keys count from the first of the batch entry.
+
+int alignedPosition(uint query) {
+    const int i = int(queryFirst + query);
+    return (flags & flagTopLeft) != 0u ? i : i + int(seq.keyCount) - int(seq.queryCount);
+}
+int keyBegin(uint query) { return max(alignedPosition(query) - left, 0); }
+int keyEnd(uint query) { return min(alignedPosition(query) + right, int(seq.keyCount) - 1) + 1; }
+
+struct Reach {
+    int begin, end;           // keys that some row of the tile sees
+    int wholeBegin, wholeEnd; // keys that every row of the tile sees
+};
+// Of the rows [first, last], among the keys [from, to).
+Reach reachOf(uint first, uint last, int from, int to) {
+    return Reach(max(keyBegin(first), from), min(keyEnd(last), to), max(keyBegin(last), from), min(keyEnd(first), to));
+}

@@ -1,0 +1,222 @@
+#include "conform/cases/features.hpp"
+
+#include <algorithm>
+
+namespace vkattn::conform {
+namespace {
+
+int32_t distance(Random &random) {
+    return static_cast<int32_t>(between(random, 0, 9));
+}
+
+void setTypes(Case &c, vkattn_dtype type) {
+    c.q = c.k = c.v = c.out = type;
+}
+void setStyles(Case &c, Style style) {
+    c.qStyle = c.kStyle = c.vStyle = c.outStyle = style;
+}
+bool anyType(const Case &c, vkattn_dtype type) {
+    return c.q == type || c.k == type || c.v == type || c.out == type;
+}
+void addWeights(Case &c, vkattn_dtype type) {
+    c.weights = true, c.weightsType = type, c.weightsStyle = Style::padded;
+}
+
+constexpr Variant causal[] = {{"causal", [](Case &c, Random &) { c.causal = true; }},
+                              {"causalTopLeft", [](Case &c, Random &) { c.causal = c.topLeft = true; }}};
+constexpr Member causalMembers[] = {member<&Case::causal>("causal")};
+
+constexpr Member topLeftMembers[] = {member<&Case::topLeft>("topLeft")};
+
+constexpr Variant window[] = {
+    {"window", [](Case &c, Random &r) { c.window = true, c.left = distance(r), c.right = distance(r); }},
+    {"windowLeftTopLeft", [](Case &c, Random &r) { c.window = c.topLeft = true, c.left = distance(r), c.right = -1; }},
+    {"windowRight", [](Case &c, Random &r) { c.window = true, c.left = -1, c.right = distance(r); }}};
+constexpr Member windowMembers[] = {member<&Case::window>("window"), member<&Case::left>("left"), member<&Case::right>("right")};
+
+constexpr Variant scale[] = {{"scale", [](Case &c, Random &r) { c.scale = 0.01f * static_cast<float>(between(r, 0, 30)); }}};
+constexpr Member scaleMembers[] = {member<&Case::scale>("scale")};
+
+constexpr Variant softcap[] = {{"softcap", [](Case &c, Random &r) { c.softcap = 0.5f * static_cast<float>(between(r, 1, 40)); }}};
+constexpr Member softcapMembers[] = {member<&Case::softcap>("softcap")};
+
+constexpr Variant mask[] = {{"mask", [](Case &c, Random &) { c.maskBroadcast = 0; }},
+                            {"maskKeys", [](Case &c, Random &) { c.maskBroadcast = 2 | 4; }},
+                            {"maskQueriesKeys", [](Case &c, Random &) { c.maskBroadcast = 1 | 2; }},
+                            {"maskQueries", [](Case &c, Random &) { c.maskBroadcast = 2 | 8; }}};
+constexpr Member maskMembers[] = {member<&Case::maskBroadcast>("mask")};
+
+constexpr Variant bitMask[] = {{"bitMask", [](Case &c, Random &) { c.bitMaskBroadcast = 0; }},
+                               {"bitMaskBroadcast", [](Case &c, Random &r) { c.bitMaskBroadcast = between(r, 1, 7); }}};
+constexpr Member bitMaskMembers[] = {member<&Case::bitMaskBroadcast>("bitMask")};
+
+constexpr Variant bias[] = {{"bias", [](Case &c, Random &) { c.biasBroadcast = 0; }},
+                            {"biasHeads", [](Case &c, Random &) { c.biasBroadcast = 1, c.biasType = VKATTN_F16; }},
+                            {"biasPerHead", [](Case &c, Random &) { c.biasBroadcast = 1 | 4 | 8, c.biasHidden = 0; }},
+                            {"biasBf16", [](Case &c, Random &) { c.biasBroadcast = 2, c.biasType = VKATTN_BF16; }}};
+constexpr Member biasMembers[] = {member<&Case::biasBroadcast>("bias"), member<&Case::biasType>("biasType"),
+                                  member<&Case::biasHidden>("biasHidden"), member<&Case::biasConstant>("biasConstant")};
+
+constexpr Variant alibi[] = {{"alibi", [](Case &c, Random &) { c.alibi = true; }}};
+constexpr Member alibiMembers[] = {member<&Case::alibi>("alibi"), member<&Case::alibiSlope>("alibiSlope")};
+
+constexpr Variant sinks[] = {{"sinks", [](Case &c, Random &) { c.sinks = true; }}};
+constexpr Member sinksMembers[] = {member<&Case::sinks>("sinks"), member<&Case::sink>("sink")};
+
+constexpr Variant lengths[] = {{"lengths", [](Case &c, Random &) { c.lengths = true; }},
+                               {"hostileLengths", [](Case &c, Random &) { c.lengths = c.hostileLengths = true; }}};
+constexpr Member lengthsMembers[] = {member<&Case::lengths>("lengths"), member<&Case::hostileLengths>("hostileLengths")};
+
+constexpr Variant ragged[] = {{"ragged", [](Case &c, Random &r) { c.ragged = true, c.batch = between(r, 2, 4), c.raggedMax = r() % 2; }},
+                              {"hostileRagged", [](Case &c, Random &r) { c.ragged = c.hostileRagged = true, c.batch = between(r, 2, 5); }}};
+constexpr Member raggedMembers[] = {member<&Case::ragged>("ragged"), member<&Case::sequenceLengths>("sequences"),
+                                    member<&Case::raggedGaps>("raggedGaps"), member<&Case::raggedMax>("raggedMax"),
+                                    member<&Case::hostileRagged>("hostileRagged")};
+
+constexpr Variant documents[] = {{"documents", [](Case &c, Random &r) { c.documents = r() % 2 ? Documents::runs : Documents::random; }}};
+constexpr Member documentsMembers[] = {member<&Case::documents>("documents")};
+
+constexpr Variant lse[] = {{"lse", [](Case &c, Random &) { c.lse = true; }}};
+constexpr Member lseMembers[] = {member<&Case::lse>("lse")};
+
+constexpr Variant weights[] = {{"weights", [](Case &c, Random &) { c.weights = true; }},
+                               {"weightsF16", [](Case &c, Random &) { addWeights(c, VKATTN_F16); }},
+                               {"weightsBf16", [](Case &c, Random &) { addWeights(c, VKATTN_BF16); }}};
+constexpr Member weightsMembers[] = {member<&Case::weights>("weights"), member<&Case::weightsType>("weightsType"),
+                                     member<&Case::weightsStyle>("weightsStyle")};
+
+constexpr Variant grouped[] = {{"grouped", [](Case &c, Random &) { c.heads = 6, c.kvHeads = 2; }},
+                               {"multiQuery", [](Case &c, Random &) { c.heads = 5, c.kvHeads = 1; }}};
+
+constexpr Variant valueDim[] = {
+    {"valueDim", [](Case &c, Random &r) { c.valueDim = between(r, 1, 70); }},
+    {"oddDims", [](Case &c, Random &r) { c.headDim = 2 * between(r, 0, 40) + 1, c.valueDim = 2 * between(r, 0, 40) + 1; }}};
+
+constexpr Variant f16[] = {{"f16", [](Case &c, Random &) { setTypes(c, VKATTN_F16); }},
+                           {"f16KeysValues", [](Case &c, Random &) { c.k = c.v = VKATTN_F16; }},
+                           {"f16QueryOut", [](Case &c, Random &) { c.q = c.out = VKATTN_F16; }}};
+constexpr Variant bf16[] = {{"bf16", [](Case &c, Random &) { setTypes(c, VKATTN_BF16); }},
+                            {"bf16KeysValues", [](Case &c, Random &) { c.k = c.v = VKATTN_BF16; }}};
+constexpr Variant mixedTypes[] = {{"mixedTypes", [](Case &c, Random &) { c.k = VKATTN_F16, c.v = VKATTN_BF16; }}};
+
+constexpr Variant strides[] = {{"tokenMajor", [](Case &c, Random &) { setStyles(c, Style::tokenMajor); }},
+                               {"padded", [](Case &c, Random &) { setStyles(c, Style::padded); }},
+                               {"dimMajor", [](Case &c, Random &) { setStyles(c, Style::dimMajor); }},
+                               {"reversed", [](Case &c, Random &) { setStyles(c, Style::reversed); }}};
+
+constexpr Variant sharedMemory[] = {
+    {"sharedHeads", [](Case &c, Random &) { c.sharedHeads = true, c.heads = c.kvHeads = 3; }},
+    {"valuesInKeys", [](Case &c, Random &r) { c.valuesInKeys = true, c.headDim = c.valueDim + between(r, 1, 9); }}};
+
+constexpr Variant tokens[] = {
+    {"oneQuery", [](Case &c, Random &) { c.queryTokens = 1; }},
+    {"moreQueries", [](Case &c, Random &r) { c.queryTokens = between(r, 30, 75), c.keyTokens = between(r, 1, 29); }}};
+
+constexpr Variant deterministic[] = {{"deterministic", [](Case &c, Random &) { c.deterministic = true; }}};
+constexpr Member deterministicMembers[] = {member<&Case::deterministic>("deterministic")};
+
+constexpr Member slicesMembers[] = {member<&Case::slices>("slices")};
+
+const Feature table[] = {
+    {.name = "causal", .variants = causal, .isOn = [](const Case &c) { return c.causal; }, .members = causalMembers, .hides = true},
+    {.name = "top-left", .isOn = [](const Case &c) { return c.topLeft; }, .members = topLeftMembers},
+    {.name = "window", .variants = window, .isOn = [](const Case &c) { return c.window; }, .members = windowMembers, .hides = true},
+    {.name = "scale", .variants = scale, .isOn = [](const Case &c) { return c.scale.has_value(); }, .members = scaleMembers},
+    {.name = "softcap",
+     .variants = softcap,
+     .isOn = [](const Case &c) { return c.softcap > 0; },
+     .members = softcapMembers,
+     .pipelineTerm = softcapTerm | anyOption},
+    {.name = "mask",
+     .variants = mask,
+     .isOn = [](const Case &c) { return c.maskBroadcast.has_value(); },
+     .members = maskMembers,
+     .pipelineTerm = maskTerm | anyOption,
+     .hides = true},
+    {.name = "bit mask",
+     .variants = bitMask,
+     .isOn = [](const Case &c) { return c.bitMaskBroadcast.has_value(); },
+     .members = bitMaskMembers,
+     .pipelineTerm = bitMaskTerm | anyOption,
+     .hides = true},
+    {.name = "bias",
+     .variants = bias,
+     .isOn = [](const Case &c) { return c.biasBroadcast.has_value(); },
+     .members = biasMembers,
+     .pipelineTerm = biasTerm | anyOption,
+     .hides = true},
+    {.name = "ALiBi",
+     .variants = alibi,
+     .isOn = [](const Case &c) { return c.alibi; },
+     .members = alibiMembers,
+     .pipelineTerm = slopeTerm | anyOption},
+    {.name = "sinks", .variants = sinks, .isOn = [](const Case &c) { return c.sinks; }, .members = sinksMembers, .pipelineTerm = anyOption},
+    {.name = "lengths",
+     .variants = lengths,
+     .isOn = [](const Case &c) { return c.lengths; },
+     .members = lengthsMembers,
+     .pipelineTerm = anyOption,
+     .hides = true},
+    {.name = "ragged",
+     .variants = ragged,
+     .isOn = [](const Case &c) { return c.ragged; },
+     .members = raggedMembers,
+     .pipelineTerm = anyOption,
+     .hides = true},
+    {.name = "documents",
+     .variants = documents,
+     .isOn = [](const Case &c) { return c.documents != Documents::none; },
+     .members = documentsMembers,
+     .pipelineTerm = documentsTerm | anyOption,
+     .hides = true},
+    {.name = "lse", .variants = lse, .isOn = [](const Case &c) { return c.lse; }, .members = lseMembers, .pipelineTerm = anyOption},
+    {.name = "weights", .variants = weights, .isOn = [](const Case &c) { return c.weights; }, .members = weightsMembers},
+    {.name = "grouped heads", .variants = grouped, .isOn = [](const Case &c) { return c.heads != c.kvHeads; }},
+    {.name = "value dim", .variants = valueDim, .isOn = [](const Case &c) { return c.headDim != c.valueDim; }},
+    {.name = "f16", .variants = f16, .isOn = [](const Case &c) { return anyType(c, VKATTN_F16); }},
+    {.name = "bf16", .variants = bf16, .isOn = [](const Case &c) { return anyType(c, VKATTN_BF16); }},
+    {.name = "mixed types", .variants = mixedTypes, .isOn = [](const Case &c) { return c.k != c.q || c.v != c.q || c.out != c.q; }},
+    {.name = "strides",
+     .variants = strides,
+     .isOn =
+         [](const Case &c) {
+             const Style styles[] = {c.qStyle, c.kStyle, c.vStyle, c.outStyle};
+             return std::any_of(std::begin(styles), std::end(styles), [](Style style) { return style != Style::packed; });
+         }},
+    {.name = "shared memory", .variants = sharedMemory, .isOn = [](const Case &c) { return c.sharedHeads || c.valuesInKeys; }},
+    {.name = "no tokens", .isOn = [](const Case &c) { return c.queryTokens == 0 || c.keyTokens == 0; }},
+    {.variants = tokens},
+    {.name = "wide dims", .isOn = [](const Case &c) { return std::max(c.headDim, c.valueDim) > 128; }},
+    {.name = "long rows", .isOn = [](const Case &c) { return c.keyTokens > 32768; }},
+    {.name = "extremes",
+     .isOn =
+         [](const Case &c) {
+             return c.data == Data::equal || c.data == Data::extreme || c.data == Data::denormal || c.biasConstant.has_value();
+         }},
+    {.name = "needles", .isOn = [](const Case &c) { return c.data == Data::needle; }},
+    {.name = "hostile metadata", .isOn = [](const Case &c) { return c.hostileLengths || c.hostileRagged; }},
+    {.name = "deterministic",
+     .variants = deterministic,
+     .isOn = [](const Case &c) { return c.deterministic; },
+     .members = deterministicMembers},
+    {.name = "slices", .isOn = [](const Case &c) { return c.slices > 1; }, .members = slicesMembers},
+};
+
+} // namespace
+
+std::span<const Feature> features() {
+    return table;
+}
+
+void drop(const Feature &feature, Case &c) {
+    for (const Member &member : feature.members) member.reset(c);
+}
+
+void dropMeaningless(Case &c) {
+    for (const Feature &feature : table)
+        if (feature.isOn && !feature.isOn(c)) drop(feature, c);
+    if (c.data != Data::needle) c.needle = 0;
+    c.needle = std::min(c.needle, std::max(c.keyTokens, 1u) - 1);
+}
+
+} // namespace vkattn::conform

@@ -1,0 +1,164 @@
+// What the formulas of problem.h say of one pair of a query and a key, for one Highway target: whether the key is visible, and what
+// its score is. A new term of the scores, or a new way to hide keys, is written in this file, and once more in oracle_pair.hpp, which
+// shares nothing with this one on purpose.
+//
+// Rules are of three kinds. A row's reach (position and window) is a range of keys. What memory says of each pair (bias, masks,
+// documents) is looked up for a tile of pairs at a time. Scores are computed with query rows in lanes.
+#if defined(VKATTN_CPU_PAIR_RULES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef VKATTN_CPU_PAIR_RULES_INL_HPP
+#undef VKATTN_CPU_PAIR_RULES_INL_HPP
+#else
+#define VKATTN_CPU_PAIR_RULES_INL_HPP
+#endif
+
+#include "cpu/attention.hpp"
+
+#include "cpu/vectors-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace vkattn {
+namespace HWY_NAMESPACE {
+
+// Whether bias, masks or documents must be looked up for each query and key.
+inline bool hasLookUps(const Problem &p) {
+    return p.tensor(VKATTN_BIAS).present() || p.tensor(VKATTN_MASK).present() || p.tensor(VKATTN_BIT_MASK).present() ||
+           p.has(VKATTN_DOC_IDS_Q);
+}
+// Whether each score is scale * dot(q_i, k_j), and each key within a row's reach is visible.
+inline bool isPlain(const Problem &p) {
+    return !hasLookUps(p) && !(p.softcap > 0) && !p.has(VKATTN_ALIBI_SLOPES);
+}
+
+// One query row, and the keys within its reach: begin <= j < end.
+struct RowPlace {
+    uint32_t head, query;
+    int64_t position; // i' of problem.h
+    uint32_t begin, end;
+};
+
+inline RowPlace placeOf(const Problem &p, const Sequence &s, uint32_t kvHead, uint64_t row) {
+    const uint32_t group = p.groupSize();
+    RowPlace place;
+    place.head = kvHead * group + (group == 1 ? 0 : static_cast<uint32_t>(row % group)); // a division takes longer than the rest
+    place.query = static_cast<uint32_t>(group == 1 ? row : row / group);
+    place.position = p.topLeft ? int64_t{place.query} : int64_t{place.query} + s.keys - int64_t{s.queries};
+    const int64_t keys = s.keys;
+    place.begin = static_cast<uint32_t>(std::clamp<int64_t>(place.position - p.left, 0, keys));
+    place.end = std::max(place.begin, static_cast<uint32_t>(std::clamp<int64_t>(place.position + p.right + 1, 0, keys)));
+    return place;
+}
+
+template <vkattn_dtype dtype>
+void copyBias(const unsigned char *data, uint64_t at, uint64_t step, uint32_t count, float *out, uint32_t stride) {
+    for (uint32_t j = 0; j < count; ++j, at += step) out[size_t{j} * stride] = loadElement(data, dtype, at);
+}
+
+enum class Pairs { noneVisible, someVisible, allVisible };
+// For the rows places[0, rows) and keys [begin, end): out[(j - begin) * stride + row] becomes the bias (0 where there is none), or
+// minus infinity where mask, bit mask, documents or the bias itself hide the pair. Reach is not looked at.
+inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const RowPlace *places, uint32_t rows, uint32_t begin,
+                         uint32_t end, float *out, uint32_t stride) {
+    const Problem &p = call.p;
+    const Tensor &bias = p.tensor(VKATTN_BIAS), &mask = p.tensor(VKATTN_MASK), &bits = p.tensor(VKATTN_BIT_MASK);
+    const uint32_t count = end - begin;
+    std::fill(out, out + size_t{count} * stride, 0.0f);
+    uint64_t visible = 0;
+    for (uint32_t r = 0; r < rows; ++r) {
+        const uint32_t h = places[r].head, i = places[r].query;
+        float *row = out + r;
+        if (bias.present()) {
+            const unsigned char *data = call.operands.data[VKATTN_BIAS];
+            const uint64_t at = bias.index(b, h, i, begin), step = static_cast<uint64_t>(bias.stride[3]);
+            if (bias.dtype == VKATTN_F32)
+                copyBias<VKATTN_F32>(data, at, step, count, row, stride);
+            else if (bias.dtype == VKATTN_F16)
+                copyBias<VKATTN_F16>(data, at, step, count, row, stride);
+            else
+                copyBias<VKATTN_BF16>(data, at, step, count, row, stride);
+        }
+        if (mask.present()) {
+            const unsigned char *data = call.operands.data[VKATTN_MASK];
+            const uint64_t step = static_cast<uint64_t>(mask.stride[3]);
+            uint64_t at = mask.index(b, h, i, begin);
+            for (uint32_t j = 0; j < count; ++j, at += step)
+                if (data[at] == 0) row[size_t{j} * stride] = minusInfinity;
+        }
+        if (bits.present()) {
+            uint32_t word = 0;
+            for (uint32_t j = 0; j < count; ++j) {
+                const uint32_t key = begin + j;
+                if (j == 0 || key % 32 == 0) word = call.operands.word(VKATTN_BIT_MASK, bits.index(b, h, i, key / 32));
+                if (!(word >> key % 32 & 1u)) row[size_t{j} * stride] = minusInfinity;
+            }
+        }
+        if (p.has(VKATTN_DOC_IDS_Q)) {
+            const uint64_t queries = p.tensor(VKATTN_Q).extent[2], keys = p.tensor(VKATTN_K).extent[2];
+            const uint32_t document = call.operands.word(VKATTN_DOC_IDS_Q, s.batch * queries + s.query(i));
+            const uint64_t first = s.batch * keys + s.key(begin);
+            for (uint32_t j = 0; j < count; ++j)
+                if (call.operands.word(VKATTN_DOC_IDS_K, first + j) != document) row[size_t{j} * stride] = minusInfinity;
+        }
+        for (uint32_t j = 0; j < count; ++j) visible += row[size_t{j} * stride] != minusInfinity;
+    }
+    return visible == 0 ? Pairs::noneVisible : visible == uint64_t{count} * rows ? Pairs::allVisible : Pairs::someVisible;
+}
+
+// The rows of a panel as scores and visibility need them, a row a lane. Lanes without a row repeat the last one.
+template <size_t vectors> struct PanelRows {
+    static constexpr size_t count = vectors * lanes;
+    RowPlace places[count];
+    HWY_ALIGN int32_t position[count], begin[count], end[count];
+    HWY_ALIGN float slope[count];
+
+    void set(size_t lane, const Call &call, const RowPlace &row) {
+        position[lane] = static_cast<int32_t>(row.position);
+        begin[lane] = static_cast<int32_t>(row.begin);
+        end[lane] = static_cast<int32_t>(row.end);
+        slope[lane] = call.p.has(VKATTN_ALIBI_SLOPES) ? call.operands.number(VKATTN_ALIBI_SLOPES, row.head) : 0.0f;
+    }
+};
+
+// One vector of a panel's rows. `lookedUp` is what lookUpPairs says of a key and these rows, or NULL where there are no look-ups.
+class LanePairs {
+  public:
+    template <size_t vectors>
+    HWY_INLINE LanePairs(const Problem &p, const PanelRows<vectors> &rows, size_t vector)
+        : softcap_(p.softcap > 0), bias_(p.tensor(VKATTN_BIAS).present()), alibi_(p.has(VKATTN_ALIBI_SLOPES)),
+          cap_(hn::Set(Floats(), p.softcap)), slope_(hn::Load(Floats(), rows.slope + vector * lanes)),
+          position_(hn::Load(Ints(), rows.position + vector * lanes)), begin_(rows.begin + vector * lanes),
+          end_(rows.end + vector * lanes) {}
+
+    // The scores of key j from scale * dot(q_i, k_j).
+    HWY_INLINE Vector score(Vector s, uint32_t j, const float *lookedUp) const {
+        const Floats f;
+        const Ints i;
+        if (softcap_) s = hn::Mul(cap_, tanhOf(hn::Div(s, cap_)));
+        if (bias_) s = hn::Add(s, hn::Load(f, lookedUp));
+        if (alibi_) {
+            const auto distance = hn::Abs(hn::Sub(hn::Set(i, static_cast<int32_t>(j)), position_));
+            s = hn::NegMulAdd(slope_, hn::ConvertTo(f, distance), s);
+        }
+        return s;
+    }
+
+    // Which rows see key j.
+    HWY_INLINE LaneMask visible(uint32_t j, const float *lookedUp) const {
+        const Ints i;
+        const auto key = hn::Set(i, static_cast<int32_t>(j));
+        auto hidden = hn::Or(hn::VecFromMask(i, hn::Gt(hn::Load(i, begin_), key)),
+                             hn::VecFromMask(i, hn::Gt(hn::Add(key, hn::Set(i, 1)), hn::Load(i, end_))));
+        if (lookedUp) hidden = hn::Or(hidden, hn::BitCast(i, hn::VecFromMask(Floats(), isMinusInfinity(hn::Load(Floats(), lookedUp)))));
+        return hn::RebindMask(Floats(), hn::Eq(hidden, hn::Zero(i)));
+    }
+
+  private:
+    bool softcap_, bias_, alibi_;
+    Vector cap_, slope_;
+    hn::Vec<Ints> position_;
+    const int32_t *begin_, *end_;
+};
+
+} // namespace HWY_NAMESPACE
+} // namespace vkattn
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,20 @@
+// The time that passes, from C's libraries: std::chrono's clocks are functions of the C++ library, which a C program does not link.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+
+namespace vkattn {
+
+// From an arbitrary start.
+[[nodiscard]] inline uint64_t nanosecondsNow() {
+    std::timespec now{};
+#ifdef _WIN32
+    std::timespec_get(&now, TIME_UTC); // the clock of the wall: whoever sets it makes one duration wrong
+#else
+    clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+    return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+} // namespace vkattn

@@ -1,0 +1,3 @@
+/* The C headers, alone. */
+#include <vkattn/cpu.h>
+#include <vkattn/vkattn.h>

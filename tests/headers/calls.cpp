@@ -1,0 +1,82 @@
+// Every function of vkattn.hpp, called as hosts call it; compiled at each language level (tests/headers.cmake).
+#define VK_NO_PROTOTYPES
+#include <vkattn/vkattn.hpp>
+
+#include <array>
+#include <string>
+#include <vector>
+
+static_assert(std::is_trivially_copyable_v<vkattn::span<int>> && !std::is_convertible_v<vkattn::span<const int>, vkattn::span<int>> &&
+              !std::is_convertible_v<std::vector<int>, vkattn::span<int>> &&
+              std::is_convertible_v<std::vector<int>, vkattn::span<const int>>);
+
+namespace {
+
+int failures(const vkattn::Context &context, const vkattn_problem &problem, VkCommandBuffer commands) {
+    const vkattn_binding array[] = {{VKATTN_Q, VK_NULL_HANDLE, 0, 4}};
+    const std::vector<vkattn_binding> vector(array, array + 1);
+    std::array<vkattn_binding, 1> standard{{array[0]}};
+    std::vector<std::byte> bytes(100);
+    const std::vector<std::byte> blob(100);
+    vkattn_requirements requirements{};
+    vkattn_caps caps{};
+    vkattn_self_test test{};
+    vkattn_verdict verdict{};
+    vkattn_dispatch_list list{};
+    vkattn_explanation explanation{};
+    const std::string tuning = "vkattn-tuning 1\n";
+    const vkattn_plan_options options = vkattn::planOptions(1 << 20, tuning);
+    size_t size = 0;
+    uint32_t count = 0;
+    const vkattn_result results[] = {
+        context.query(problem, requirements),
+        context.prewarm({&problem, 1}),
+        context.record(problem, commands, array),
+        context.record(problem, commands, vector),
+        context.record(problem, commands, standard),
+        context.record(problem, commands, {standard.data(), 1}),
+        context.recordSlice(problem, 1, commands, vkattn::span(standard)),
+        context.slicesForBudget(problem, 500.0, count),
+        context.caps(caps),
+        context.setVerdict(VKATTN_KERNEL_STAGED, VKATTN_VERDICT_TRUSTED),
+        context.selfTestQuery(VKATTN_KERNEL_FLASH, test),
+        context.selfTestFill(VKATTN_KERNEL_FLASH, bytes.data()),
+        context.selfTestRecord(VKATTN_KERNEL_FLASH, commands, VK_NULL_HANDLE, 0),
+        context.selfTestJudge(VKATTN_KERNEL_FLASH, bytes.data(), verdict),
+        context.cacheBytes(size),
+        context.exportCache(bytes, size),
+        context.importCache(blob),
+        vkattn::explain(caps, problem, explanation),
+        vkattn::explainKernel(caps, problem, VKATTN_KERNEL_FLASH, options),
+        vkattn::measureDispatches(caps, problem, list),
+        vkattn::listDispatches(caps, problem, bytes, list, options),
+    };
+    int failed = 0;
+    for (const vkattn_result result : results) failed += result < VKATTN_OK;
+    for (const vkattn_dispatch &dispatch : vkattn::span(list.dispatches, list.dispatchCount)) failed += dispatch.operandCount == 0;
+    return failed;
+}
+
+} // namespace
+
+int calls(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice, VkDevice device,
+          VkCommandBuffer commands) {
+    uint32_t count = 0;
+    const vkattn_physical_device asked = vkattn::physicalDevice(getInstanceProcAddr, instance, physicalDevice, VK_API_VERSION_1_1);
+    if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, count) != VKATTN_OK) return 1;
+    std::vector<const char *> extensions(count);
+    if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, count, extensions) != VKATTN_OK) return 1;
+    VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, nullptr, {}};
+    vkattn_feature_storage room;
+    vkattn_caps caps{};
+    if (vkattn::patchFeatures(asked, extensions, features, room) != VKATTN_OK ||
+        vkattn::physicalDeviceCaps(asked, extensions, &features, caps) != VKATTN_OK)
+        return 1;
+    vkattn::Context made, context;
+    if (made.create(vkattn::host(getInstanceProcAddr, instance, physicalDevice, device, VK_API_VERSION_1_1, extensions, &features)) !=
+        VKATTN_OK)
+        return 1;
+    context = std::move(made);
+    const vkattn_layout rows = vkattn::packedTokenMajor(VKATTN_F16, 1, 2, 8, 64), columns = vkattn::packed(VKATTN_F16, 1, 2, 8, 64);
+    return failures(context, vkattn::problem(rows, columns, columns, rows), commands) + (context.handle() && context ? 0 : 1);
+}
