@@ -454,3 +454,16 @@ TEST(CacheChecksum, differsForEveryLengthAndWord) {
     EXPECT_NE(one, blob::checksum(order.data(), 16));
     EXPECT_EQ(shaderBankHash(), shaderBankHash());
 }
+
+// Those behind the last whole word too.
+TEST(CacheChecksum, differsForEveryByte) {
+    for (size_t count = 1; count <= 24; ++count) {
+        Bytes bytes(count);
+        const uint64_t zeros = blob::checksum(bytes.data(), count);
+        for (unsigned char &byte : bytes) {
+            byte = 1;
+            EXPECT_NE(blob::checksum(bytes.data(), count), zeros) << "byte " << &byte - bytes.data() << " of " << count;
+            byte = 0;
+        }
+    }
+}
