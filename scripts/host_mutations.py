@@ -16,6 +16,8 @@ MUTATIONS = [
      "static_cast<uint32_t>(ceilDiv(heads, group)))", "tests Plan.*"),
     ("chunk-keys-not-whole-tiles", "src/core/plan/chunks.hpp", "if (s.keys < p_.keyTokens) s.keys -= s.keys % kernel_.keyTile;", "",
      "tests FlashPlan.*"),
+    ("chunk-bit-mask-inside-a-word", "src/core/plan/chunks.hpp", "std::min<uint64_t>(keys / 32 + 2, t.extent[3])",
+     "std::min<uint64_t>(ceilDiv(keys, 32), t.extent[3])", "tests Plan.*"),
     ("chunk-last-queries", "src/core/plan/operands.cpp", "c.queries = std::min(plan.chunkQueries, p.queryTokens - c.queryFirst);",
      "c.queries = plan.chunkQueries;", "tests Plan.*:FlashPlan.*"),
     ("chunk-heads-and-queries-swapped", "src/core/plan/operands.cpp", "rowChunk / plan.queryChunks % plan.headChunks * plan.chunkHeads",

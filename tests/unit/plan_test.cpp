@@ -237,6 +237,28 @@ TEST(Plan, chunksThatBeginInsideAGroupHaveKeysOfTwoHeads) {
     EXPECT_GT(inside, 0u);
 }
 
+// A chunk of keys that begins and ends inside a word of a bit mask needs both words. The words of this mask lie 256 apart, so
+// that the mask, and not K, decides how many keys a binding has room for.
+TEST(Plan, chunksOfABitMaskNeedTheWordsAtBothEnds) {
+    Case c;
+    c.batch = c.heads = c.kvHeads = 1, c.queryTokens = 2, c.keyTokens = 3200, c.headDim = c.valueDim = 4;
+    c.bitMaskBroadcast = 0;
+    c.kernel = VKATTN_KERNEL_STAGED;
+    Problem p = problemOf(c);
+    Tensor &mask = p.tensors[VKATTN_BIT_MASK];
+    mask.stride[2] = 1, mask.stride[3] = 256;
+    uint32_t insideAWord = 0;
+    for (uint32_t range = 8192; range < 65536; range += 500) {
+        const PlanLimits limits = limitsOf(range, 64 << 20);
+        checkPlan(p, limits, "range " + std::to_string(range));
+        if (HasFatalFailure()) return;
+        Plan plan;
+        ASSERT_EQ(makePlan(p, limits, plan, nullptr), VKATTN_OK);
+        insideAWord += plan.keyChunks > 1 && plan.chunkKeys % 32 != 0;
+    }
+    EXPECT_GT(insideAWord, 0u);
+}
+
 // Wherever a role's memory and an element in it begin: the descriptor is aligned, covers what is accessed in whole words, and the base
 // leads to that very element, also from the middle of a word.
 TEST(Plan, descriptorsLeadToTheFirstElement) {
