@@ -1,4 +1,5 @@
-// The command line, checked and turned into what to measure. Rivals' files are read and outputs' folders tried here too.
+// The command line, checked and turned into what to measure. Rivals' files are read and outputs'
+// folders tried here too.
 #pragma once
 
 #include "compile/table.hpp"
@@ -16,18 +17,20 @@ enum class PlotValue { gflops, gbs, milliseconds };
 
 struct Arguments {
     bool list = false;
-    bool record = false;        // the CPU time of recording, in place of the computation
-    bool cache = false;         // what an exported cache saves, in place of the computation
-    bool ceilings = false;      // what the device does at best, in place of the computation
-    bool compileReport = false; // what the device's compiler makes of the kernels, in place of the computation
-    bool compileTimes = false;  // how long it compiles them, in place of the computation
+    bool record = false;   // the CPU time of recording, in place of the computation
+    bool cache = false;    // what an exported cache saves, in place of the computation
+    bool ceilings = false; // what the device does at best, in place of the computation
+    // What the device's compiler makes of the kernels, in place of the computation.
+    bool compileReport = false;
+    bool compileTimes = false;      // how long it compiles them, in place of the computation
     std::vector<uint32_t> headDims; // of --compile-times
     bool rawStatistics = false;
     std::string representations;      // folder; empty: not asked for
     std::string compileTable;         // path of the table to compare with; empty: none
     std::vector<CompileRow> expected; // its rows
     std::vector<Shape> bases;         // as named
-    std::vector<Shape> shapes;        // to measure: the bases, or in a sweep each of them at each length
+    // To measure: the bases, or in a sweep each of them at each length.
+    std::vector<Shape> shapes;
     std::vector<Kernel> kernels;
     std::string device;
     std::string tuningFile, tuning; // its path and its text; empty: the built-in tiles

@@ -8,12 +8,14 @@ namespace vkattn::bench {
 
 enum class ExitStatus {
     success = 0,
-    failed = 1, // a shape could not be computed or was computed wrongly; the others were still measured
-    usage = 2,  // arguments and files
+    // A shape could not be computed or was computed wrongly; the others were still measured.
+    failed = 1,
+    usage = 2, // arguments and files
     noDevice = 3,
 };
 
-// Ends the program with this status; main prints the message on stderr. Says what was wrong, what was expected and what to do.
+// Ends the program with this status; main prints the message on stderr. Says what was wrong, what
+// was expected and what to do.
 class Failure : public std::runtime_error {
   public:
     explicit Failure(const std::string &message, ExitStatus exitStatus = ExitStatus::usage)

@@ -1,5 +1,5 @@
-// vkattn-bench: times named attention shapes on one device, beside what that device could do at best. Results go to stdout, messages to
-// stderr.
+// vkattn-bench: times named attention shapes on one device, beside what that device could do at
+// best. Results go to stdout, messages to stderr.
 #include "arguments.hpp"
 #include "compile/report.hpp"
 #include "compile/times.hpp"
@@ -174,7 +174,8 @@ ExitStatus benchCompileTimes(const Arguments &arguments) {
     DeviceInfo device;
     {
         const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
-        if (!runtime->device()) throw Failure("--compile-times is about Vulkan pipelines, and --device cpu has none: choose another device");
+        if (!runtime->device())
+            throw Failure("--compile-times is about Vulkan pipelines, and --device cpu has none: choose another device");
         device = *runtime->device();
     }
     const Machine machine = machineWith(arguments, &device);

@@ -1,4 +1,5 @@
-// Small text helpers: parsing that accepts the whole text or nothing, and numbers as people read them.
+// Small text helpers: parsing that accepts the whole text or nothing, and numbers as people read
+// them.
 #pragma once
 
 #include <charconv>

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Writes the table of docs/drivers.md anew from reports of `vkattn conform --json`:   scripts/drivers_table.sh [REPORT.json...]
-# default: those that scripts/test.sh --all has left in build/conform/. The tool is build/bin/vkattn, or $VKATTN.
+# Writes the table of docs/drivers.md anew from reports of `vkattn conform --json`:
+#   scripts/drivers_table.sh [REPORT.json...]
+# Default: the reports that scripts/test.sh --all has left in build/conform/. The tool is
+# build/bin/vkattn, or $VKATTN.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tool=${VKATTN:-build/bin/vkattn}

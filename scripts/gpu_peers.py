@@ -81,7 +81,8 @@ def time_peers(folder, limit, only):
     import torch.nn.functional as functional
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    warnings.filterwarnings("ignore") # of each reason why a back end does not suit; the refusal is printed
+    # Of each reason why a back end does not suit; the refusal is printed.
+    warnings.filterwarnings("ignore")
     begin = time.monotonic()
     device = torch.cuda.get_device_name()
     version = "PyTorch " + torch.__version__.split("+")[0]
@@ -131,7 +132,8 @@ def time_peers(folder, limit, only):
                             torch, lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != kv), flops
                         )
                     write(name, rival, ms, flops / ms / 1e6, moved / ms / 1e6, how)
-                except (RuntimeError, TypeError) as error: # which backend takes what differs by version
+                # Which backend takes what differs by version.
+                except (RuntimeError, TypeError) as error:
                     print(f"{name:<36} {rival:<24} not supported: {(str(error).splitlines() or ['?'])[0][:90]}", flush=True)
     print(path)
     return 0

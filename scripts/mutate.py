@@ -126,7 +126,8 @@ class Copy:
             target = self.tree / name
             target.parent.mkdir(parents=True, exist_ok=True)
             source = (ROOT / name).read_bytes()
-            if not target.exists() or target.read_bytes() != source:  # what is the same is not built again
+            # What is the same is not built again.
+            if not target.exists() or target.read_bytes() != source:
                 target.write_bytes(source)
                 shutil.copymode(ROOT / name, target)
         configure = ["cmake", "-S", self.tree, "-B", self.build, "-G", "Ninja", f"-DVKATTN_BUILD_TESTS={'ON' if tests else 'OFF'}",

@@ -1,6 +1,6 @@
-# The patches of ARCHITECTURE.md apply to this tree, and touch no more files than a local change may.
-# SOURCE: the repository. A patch that no longer applies is made again by hand: the page shows what
-# a change takes today, not what it took once.
+# The patches of ARCHITECTURE.md apply to this tree, and touch no more files than a local change
+# may. SOURCE: the repository. A patch that no longer applies is made again by hand: the page shows
+# what a change takes today, not what it took once.
 cmake_minimum_required(VERSION 3.22)
 find_program(git git)
 if(NOT git)
@@ -8,7 +8,8 @@ if(NOT git)
   return()
 endif()
 
-# check(patch most): `most` files of the product at most, and of shaders only what `shaders` matches.
+# check(patch most): `most` files of the product at most, and of shaders only what `shaders`
+# matches.
 function(check patch most shaders)
   file(STRINGS ${SOURCE}/docs/how_to/${patch} lines REGEX "^\\+\\+\\+ b/")
   list(LENGTH lines count)
@@ -21,7 +22,8 @@ function(check patch most shaders)
       message(FATAL_ERROR "${patch} touches the shader ${file}, expected only ${shaders}")
     endif()
   endforeach()
-  # Without a repository around it `git apply` takes paths as they are: the sources may be an archive.
+  # Without a repository around it `git apply` takes paths as they are: the sources may be an
+  # archive.
   execute_process(COMMAND ${CMAKE_COMMAND} -E env GIT_CEILING_DIRECTORIES=/ ${git} apply --check docs/how_to/${patch}
     WORKING_DIRECTORY ${SOURCE} RESULT_VARIABLE status ERROR_VARIABLE why)
   if(NOT status EQUAL 0)

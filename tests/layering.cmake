@@ -1,5 +1,5 @@
-# Which folder may include which: the direction of the layers (ARCHITECTURE.md), read off the #include lines.
-# Prefixes allowed, per folder; a folder may always include its own.
+# Which folder may include which: the direction of the layers (ARCHITECTURE.md), read off the
+# #include lines. Prefixes allowed, per folder; a folder may always include its own.
 set(allow_src/util            vkattn/problem.h)
 set(allow_src/problem         vkattn/problem.h util/)
 set(allow_src/cpu             vkattn/problem.h vkattn/cpu.h util/ problem/)
@@ -14,7 +14,8 @@ set(allow_src/tool            vkattn/ program/ conform/ nlohmann/ CLI/)
 set(allow_samples             vkattn/ vulkan/ CLI/)
 set(allow_bench               vkattn/ compile/ device/ machine/ measure/ report/)
 set(allow_include/vkattn      vkattn/ vulkan/)
-# Within core, the folders that a folder may include besides its own: a plan needs no shader and no Vulkan call, a kernel no Vulkan call.
+# Within core, the folders that a folder may include besides its own: a plan needs no shader and no
+# Vulkan call, a kernel no Vulkan call.
 set(allow_src/core/plan     "")
 set(allow_src/core/shaders  core/plan/)
 set(allow_src/core/kernels  core/plan/ core/shaders/)

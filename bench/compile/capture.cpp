@@ -52,7 +52,8 @@ std::vector<Representation> representationsOf(VkDevice device, const VkPipelineE
     VkPipelineExecutableInternalRepresentationKHR empty{};
     empty.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR;
     std::vector<VkPipelineExecutableInternalRepresentationKHR> list(count, empty);
-    if (vkGetPipelineExecutableInternalRepresentationsKHR(device, &info, &count, list.data()) < 0) return {}; // sizes
+    // sizes
+    if (vkGetPipelineExecutableInternalRepresentationsKHR(device, &info, &count, list.data()) < 0) return {};
     std::vector<std::vector<char>> room(count);
     for (uint32_t n = 0; n < count; ++n) {
         room[n].resize(list[n].dataSize);
@@ -87,7 +88,8 @@ CompiledPipeline read(VkDevice device, VkPipeline pipeline) {
         for (const VkPipelineExecutableStatisticKHR &each : statisticsOf(device, info))
             compiled.statistics.push_back(statisticOf(executables[n].name, each));
         for (Representation &each : representationsOf(device, info)) {
-            // The compiler's last intermediate code and the assembly show the same instructions: the one with more counts.
+            // The compiler's last intermediate code and the assembly show the same instructions:
+            // the one with more counts.
             MatrixCounts found = matrixInstructions(each.text);
             if (total(found) > total(compiled.matrix)) compiled.matrix = std::move(found);
             compiled.representations.push_back(std::move(each));

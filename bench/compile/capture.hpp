@@ -1,5 +1,5 @@
-// Compiles what the library compiles, by letting the library do it: its vkCreateComputePipelines is ours, which asks the driver for
-// statistics and reads them.
+// Compiles what the library compiles, by letting the library do it: its vkCreateComputePipelines is
+// ours, which asks the driver for statistics and reads them.
 #pragma once
 
 #include "compile/figures.hpp"

@@ -81,7 +81,8 @@ Figures figuresOf(std::span<const Statistic> statistics) {
             if (!isSame(statistic.name, name) || !statistic.whole) continue;
             std::optional<uint64_t> &value = figures[figure];
             const uint64_t given = *statistic.whole / divisor;
-            // Of several executables of one pipeline: all their code, and the most of what they take turns in.
+            // Of several executables of one pipeline: all their code, and the most of what they
+            // take turns in.
             const bool sums = figure == Figure::instructions || figure == Figure::codeBytes || figure == Figure::spills;
             value = !value ? given : sums ? *value + given : figure == Figure::waves ? std::min(*value, given) : std::max(*value, given);
         }

@@ -1,4 +1,5 @@
-// What a driver's compiler says of a pipeline (VK_KHR_pipeline_executable_properties), under names that are the same for all drivers.
+// What a driver's compiler says of a pipeline (VK_KHR_pipeline_executable_properties), under names
+// that are the same for all drivers.
 #pragma once
 
 #include <array>
@@ -19,7 +20,8 @@ struct Statistic {
 };
 
 enum class Figure : uint32_t {
-    registers,       // of a lane: AMD VGPRs, NVIDIA GPRs, Adreno full registers (of four words), Apple half-words
+    // Of a lane: AMD VGPRs, NVIDIA GPRs, Adreno full registers (of four words), Apple half-words.
+    registers,
     scalarRegisters, // AMD SGPRs, Apple uniforms
     halfRegisters,   // Adreno
     spills,          // registers spilled to memory, or stores that do so
@@ -42,7 +44,8 @@ class Figures {
     [[nodiscard]] bool spills() const; // to memory
 
   private:
-    std::array<std::optional<uint64_t>, figureCount> values_{}; // not given: the driver does not say
+    // Not given: the driver does not say.
+    std::array<std::optional<uint64_t>, figureCount> values_{};
 };
 
 [[nodiscard]] Figures figuresOf(std::span<const Statistic> statistics);

@@ -89,7 +89,8 @@ CompileReport compileReport(const DeviceInfo &device, const std::vector<Kernel> 
     CompileCapture capture(device, tuning);
     for (const Kernel &kernel : kernels)
         for (const Extents &extents : shapes) {
-            if (kernel.kernel == VKATTN_KERNEL_DECODE && extents.queries > 1) continue; // not what it is for
+            // Not what it is for.
+            if (kernel.kernel == VKATTN_KERNEL_DECODE && extents.queries > 1) continue;
             for (const auto &dtype : dtypes)
                 for (const uint32_t dim : headDims)
                     for (const char *options : optionSets) {

@@ -1,4 +1,5 @@
-// What the device's compiler makes of every kernel in the forms that the planner chooses by its own tables.
+// What the device's compiler makes of every kernel in the forms that the planner chooses by its own
+// tables.
 #pragma once
 
 #include "compile/capture.hpp"

@@ -31,9 +31,11 @@ struct CompileComparison {
     std::vector<std::string> failures; // what is worse than it was, or than it may be
     std::vector<std::string> notes;    // what is different
 };
-// `before`: rows of a table, of which those of other devices and of kernels that `kernels` does not name are ignored.
+// `before`: rows of a table, of which those of other devices and of kernels that `kernels` does not
+// name are ignored.
 //   - No spills at head dims up to 128, nor where there were none before.
-//   - Matrix instructions in every pipeline of a kernel that is named for them, and in each that had some.
+//   - Matrix instructions in every pipeline of a kernel that is named for them, and in each that
+//     had some.
 //   - No more registers than before by the larger of 8 and an eighth, and no fewer waves.
 //   - No kernel gone.
 [[nodiscard]] CompileComparison compareCompiled(const std::vector<CompileRow> &before, const std::vector<CompileRow> &now,

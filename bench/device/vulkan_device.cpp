@@ -40,7 +40,8 @@ VkInstance makeInstance(uint32_t apiVersion) {
     for (const char *name : {"VK_KHR_portability_enumeration", "VK_KHR_get_physical_device_properties2"})
         if (has(listed, name)) extensions.push_back(name);
     if (has(listed, "VK_KHR_portability_enumeration")) // MoltenVK is listed only to those who ask
-        info.flags |= 1;                               // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
+        // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
+        info.flags |= 1;
     VkApplicationInfo application{};
     application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
     application.apiVersion = apiVersion;

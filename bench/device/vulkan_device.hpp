@@ -1,4 +1,5 @@
-// A bare Vulkan device of the benchmark's own: the runtime gives no raw one away, and the peaks need two shaders and two buffers.
+// A bare Vulkan device of the benchmark's own: the runtime gives no raw one away, and the peaks
+// need two shaders and two buffers.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -34,7 +35,8 @@ class VulkanDevice {
 
     enum class Features {
         none,
-        library, // and the extensions and features that the library asks for, as the runtime enables them
+        // And the extensions and features that the library asks for, as the runtime enables them.
+        library,
     };
 
     // With those of the extensions that the device has. Throws VulkanError.
@@ -48,14 +50,18 @@ class VulkanDevice {
     [[nodiscard]] VkInstance instance() const { return instance_; }
     [[nodiscard]] VkPhysicalDevice physicalDevice() const { return physical_; }
     [[nodiscard]] VkDevice handle() const { return device_; }
-    [[nodiscard]] const std::vector<const char *> &extensions() const { return extensions_; }                       // enabled ones
-    [[nodiscard]] const VkPhysicalDeviceFeatures2 *features() const { return hasFeatures_ ? &features_ : nullptr; } // enabled ones
+    // Enabled ones
+    [[nodiscard]] const std::vector<const char *> &extensions() const { return extensions_; }
+    // Enabled ones
+    [[nodiscard]] const VkPhysicalDeviceFeatures2 *features() const { return hasFeatures_ ? &features_ : nullptr; }
     // For a vkattn context on it. The device and `tuning` outlive its use.
     [[nodiscard]] vkattn_host host(const std::string &tuning) const;
     [[nodiscard]] VkCommandBuffer startRecording(); // the one command buffer, empty
     void submitRecorded();                          // and waits for its end
-    [[nodiscard]] VkPipeline makePipeline(std::span<const uint32_t> spirv, std::span<const uint32_t> constants); // with ids from 0 on
-    void reserve(Buffer &buffer, uint64_t bytes); // device-local, zeroed; what it held before is lost
+    // With ids from 0 on.
+    [[nodiscard]] VkPipeline makePipeline(std::span<const uint32_t> spirv, std::span<const uint32_t> constants);
+    // device-local, zeroed; what it held before is lost
+    void reserve(Buffer &buffer, uint64_t bytes);
     void release(Buffer &buffer);
     // By vkCmdCopyBuffer, of the smaller one's size; by the device's clock where it has one.
     [[nodiscard]] double secondsToCopy(const Buffer &from, const Buffer &to);

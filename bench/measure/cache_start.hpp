@@ -1,5 +1,5 @@
-// What an exported cache saves: the pipelines of many shapes, created on a new device three times: for the first time, again, and again
-// with the cache of the first time imported.
+// What an exported cache saves: the pipelines of many shapes, created on a new device three times:
+// for the first time, again, and again with the cache of the first time imported.
 #pragma once
 
 #include "machine/machine.hpp"
@@ -13,8 +13,9 @@ namespace vkattn::bench {
 struct CacheStart {
     uint32_t problems = 0, pipelines = 0;
     uint64_t cacheBytes = 0;
-    double firstMs = 0;    // vkattnPrewarm of all problems, wall clock
-    double againMs = 0;    // the same on a new device: what a cache of the driver's own, on disk or in memory, saves
+    double firstMs = 0; // vkattnPrewarm of all problems, wall clock
+    // The same on a new device: what a cache of the driver's own, on disk or in memory, saves.
+    double againMs = 0;
     double importMs = 0;   // on another: vkattnImportCache
     double importedMs = 0; // and vkattnPrewarm after it
     std::string rejected;  // why the import was; empty: it was not

@@ -16,7 +16,8 @@ double medianOf(std::vector<double> values) {
     return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// The oracle computes about 1 GFLOP/s a thread: larger shapes are checked at the edges and at rows drawn at random.
+// The oracle computes about 1 GFLOP/s a thread: larger shapes are checked at the edges and at rows
+// drawn at random.
 vkattn_verify_options verifyOptions(const Shape &shape, const MeasureOptions &options) {
     constexpr double allRowsBelow = 2.5e8;
     vkattn_verify_options verify{};

@@ -28,11 +28,13 @@ struct Shape {
     std::string family{}; // in a sweep: the name without the tokens; otherwise `name`
 
     [[nodiscard]] vkattn_problem problem(vkattn_kernel kernel) const;
-    [[nodiscard]] std::string sizeText() const;    // "1x8x4096x4096 D64", heads as 32/8 where they are grouped
+    // "1x8x4096x4096 D64", heads as 32/8 where they are grouped
+    [[nodiscard]] std::string sizeText() const;
     [[nodiscard]] std::string optionsText() const; // "causal window=256", or empty
 
     // The work, by the conventions of README.md.
-    [[nodiscard]] double visiblePairs() const;    // (query, key) pairs that are not hidden, over batch and heads
+    // (query, key) pairs that are not hidden, over batch and heads
+    [[nodiscard]] double visiblePairs() const;
     [[nodiscard]] double flops() const;           // 4 * headDim for each of them
     [[nodiscard]] uint64_t bytes() const;         // Q, K, V and output, each once
     [[nodiscard]] uint64_t keyValueBytes() const; // K and V alone
@@ -42,11 +44,14 @@ struct Shape {
 [[nodiscard]] std::vector<std::string> groupNames(); // with "quick" and "all"
 
 // Each throws Failure, with the names that there are, where one is unknown.
-[[nodiscard]] Shape shapeNamed(const std::string &name); // also NAME@TOKENS, as a sweep names its rows
+// Also NAME@TOKENS, as a sweep names its rows.
+[[nodiscard]] Shape shapeNamed(const std::string &name);
 [[nodiscard]] std::vector<Shape> shapesOfGroup(const std::string &group);
-[[nodiscard]] Shape customShape(const std::string &text); // heads=8,kv=8,q=4096,k=4096,d=64,type=f16kv,causal
+// heads=8,kv=8,q=4096,k=4096,d=64,type=f16kv,causal
+[[nodiscard]] Shape customShape(const std::string &text);
 
-// The shape at another sequence length: queries and keys where they are as many, otherwise keys alone. Named NAME@TOKENS.
+// The shape at another sequence length: queries and keys where they are as many, otherwise keys
+// alone. Named NAME@TOKENS.
 [[nodiscard]] Shape withTokens(const Shape &shape, uint32_t tokens);
 
 } // namespace vkattn::bench

@@ -35,7 +35,8 @@ std::vector<SweepSeries> sweepSeries(const std::vector<Measurement> &measurement
             all.push_back({m.shape.family, m.kernel, {}});
             asked.push_back(m.askedKernel);
         }
-        if (all[at].kernel != m.kernel) all[at].kernel = m.askedKernel; // auto that has changed its mind on the way
+        // auto that has changed its mind on the way
+        if (all[at].kernel != m.kernel) all[at].kernel = m.askedKernel;
         all[at].points.push_back(m);
     }
     for (SweepSeries &series : all) {

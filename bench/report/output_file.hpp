@@ -1,5 +1,5 @@
-// Files that this program writes. Each option's path is tried before anything is measured: minutes of work are not to end in a typing
-// error.
+// Files that this program writes. Each option's path is tried before anything is measured: minutes
+// of work are not to end in a typing error.
 #pragma once
 
 #include <string>

@@ -17,7 +17,8 @@ struct Plot {
     std::vector<PlotSeries> series; // at least one point in all
 };
 
-// Text is escaped. Light background, log2 x axis, y from 0, or logarithmic where values lie far apart.
+// Text is escaped. Light background, log2 x axis, y from 0, or logarithmic where values lie far
+// apart.
 [[nodiscard]] std::string svgText(const Plot &plot);
 
 } // namespace vkattn::bench

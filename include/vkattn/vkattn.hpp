@@ -1,4 +1,5 @@
-// vkattn/vkattn.hpp: C++17 face of vkattn/problem.h and vkattn/vkattn.h. Header only; no exceptions, no RTTI, no allocation.
+// vkattn/vkattn.hpp: C++17 face of vkattn/problem.h and vkattn/vkattn.h. Header only; no
+// exceptions, no RTTI, no allocation.
 #pragma once
 
 #if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 201703L
@@ -17,8 +18,9 @@
 
 namespace vkattn {
 
-// A view of elements that are neighbours in memory. It is made from whatever has data() and size(): arrays, std::vector, std::array,
-// std::span. C++17 has no std::span, and a program may mix language levels: the type is the same at each of them.
+// A view of elements that are neighbours in memory. It is made from whatever has data() and size():
+// arrays, std::vector, std::array, std::span. C++17 has no std::span, and a program may mix
+// language levels: the type is the same at each of them.
 template <class T> class span {
     template <class Range>
     using Matching =
@@ -53,7 +55,8 @@ template <class Range> span(Range &) -> span<std::remove_pointer_t<decltype(std:
 
 } // namespace vkattn
 
-#if defined(__cpp_lib_span) && defined(__cpp_lib_ranges) // functions that take a std::span take a vkattn::span
+// Functions that take a std::span take a vkattn::span.
+#if defined(__cpp_lib_span) && defined(__cpp_lib_ranges)
 template <class T> inline constexpr bool std::ranges::enable_borrowed_range<vkattn::span<T>> = true;
 #endif
 
@@ -83,7 +86,8 @@ namespace vkattn {
     return p;
 }
 
-// The kernels of the library, to be walked: for (const vkattn_kernel kernel : vkattn::KernelList()). AUTO is none of them.
+// The kernels of the library, to be walked: for (const vkattn_kernel kernel :
+// vkattn::KernelList()). AUTO is none of them.
 class KernelList {
   public:
     KernelList() : count_(vkattnKernels(list_, capacity)) {}
@@ -102,15 +106,17 @@ class KernelList {
     return {sizeof(vkattn_physical_device), apiVersion, instance, physicalDevice, getInstanceProcAddr};
 }
 
-// Before vkCreateDevice: `count` extensions to enable, into `names` where that is not empty (count then is at most its size, or the call
-// fails and count says how much room is needed). See vkattnDeviceExtensions.
+// Before vkCreateDevice: `count` extensions to enable, into `names` where that is not empty (count
+// then is at most its size, or the call fails and count says how much room is needed). See
+// vkattnDeviceExtensions.
 [[nodiscard]] inline vkattn_result deviceExtensions(const vkattn_physical_device &device, vkattn_need need, uint32_t &count,
                                                     span<const char *> names = {}, vkattn_diagnostic *why = nullptr) {
     count = static_cast<uint32_t>(names.size());
     return vkattnDeviceExtensions(&device, need, &count, names.empty() ? nullptr : names.data(), why);
 }
 
-// Before vkCreateDevice: sets the features that help in your chain. `room` lives as long as the chain. See vkattnPatchDeviceFeatures.
+// Before vkCreateDevice: sets the features that help in your chain. `room` lives as long as the
+// chain. See vkattnPatchDeviceFeatures.
 [[nodiscard]] inline vkattn_result patchFeatures(const vkattn_physical_device &device, span<const char *const> extensions,
                                                  VkPhysicalDeviceFeatures2 &chain, vkattn_feature_storage &room,
                                                  vkattn_diagnostic *why = nullptr) {
@@ -125,9 +131,10 @@ class KernelList {
     return vkattnPhysicalDeviceCaps(&device, extensions.data(), static_cast<uint32_t>(extensions.size()), features, &out, why);
 }
 
-// The host of a context: the engine's handles, and how instance and device were created. `apiVersion` is the instance's
-// VkApplicationInfo::apiVersion; extensions and features are the device's. What is not said here is not used: with an apiVersion below 1.1
-// plans know no subgroups, and are several times slower. The other fields of vkattn_host may be set afterwards.
+// The host of a context: the engine's handles, and how instance and device were created.
+// `apiVersion` is the instance's VkApplicationInfo::apiVersion; extensions and features are the
+// device's. What is not said here is not used: with an apiVersion below 1.1 plans know no
+// subgroups, and are several times slower. The other fields of vkattn_host may be set afterwards.
 [[nodiscard]] constexpr vkattn_host host(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
                                          VkPhysicalDevice physicalDevice, VkDevice device, uint32_t apiVersion,
                                          span<const char *const> enabledExtensions, const VkPhysicalDeviceFeatures2 *enabledFeatures) {
@@ -162,7 +169,8 @@ class KernelList {
     return vkattnExplainKernel(&caps, &options, &problem, kernel, why);
 }
 
-// What a list of the problem's dispatches takes: scratch memory, workspace and the like; without the list itself.
+// What a list of the problem's dispatches takes: scratch memory, workspace and the like; without
+// the list itself.
 [[nodiscard]] inline vkattn_result measureDispatches(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_dispatch_list &list,
                                                      const vkattn_plan_options &options = planOptions(0),
                                                      vkattn_diagnostic *why = nullptr) {
@@ -170,7 +178,8 @@ class KernelList {
     return vkattnListDispatches(&caps, &options, &problem, nullptr, 0, &list, why);
 }
 
-// The problem's dispatches as plain data, in `scratch` (aligned to 8 bytes) and as long as that lives. See vkattnListDispatches.
+// The problem's dispatches as plain data, in `scratch` (aligned to 8 bytes) and as long as that
+// lives. See vkattnListDispatches.
 [[nodiscard]] inline vkattn_result listDispatches(const vkattn_caps &caps, const vkattn_problem &problem, span<std::byte> scratch,
                                                   vkattn_dispatch_list &list, const vkattn_plan_options &options = planOptions(0),
                                                   vkattn_diagnostic *why = nullptr) {
@@ -180,8 +189,9 @@ class KernelList {
                                 &list, why);
 }
 
-// Owns a vkattn_context. Move-only; see vkattn.h for what each call promises. The context goes before its device: as a member of a class
-// whose destructor destroys the VkDevice, call reset() there first, for members outlive the destructor's body.
+// Owns a vkattn_context. Move-only; see vkattn.h for what each call promises. The context goes
+// before its device: as a member of a class whose destructor destroys the VkDevice, call reset()
+// there first, for members outlive the destructor's body.
 class Context {
   public:
     Context() = default;
@@ -194,7 +204,8 @@ class Context {
         }
         return *this;
     }
-    // Destroys the context, if there is one: no command buffer that was recorded with it may be pending. create() works again afterwards.
+    // Destroys the context, if there is one: no command buffer that was recorded with it may be
+    // pending. create() works again afterwards.
     void reset() noexcept { vkattnDestroyContext(std::exchange(handle_, nullptr)); }
 
     [[nodiscard]] vkattn_result create(const vkattn_host &host, vkattn_diagnostic *why = nullptr) {
@@ -252,7 +263,8 @@ class Context {
                                               vkattn_diagnostic *why = nullptr) const {
         return vkattnSelfTestJudge(handle_, kernel, mapped, &verdict, why);
     }
-    // The pipelines' size as a blob, or the blob itself: `bytes` is what there is, or of `data` was written.
+    // The pipelines' size as a blob, or the blob itself: `bytes` is what there is, or of `data` was
+    // written.
     [[nodiscard]] vkattn_result cacheBytes(size_t &bytes, vkattn_diagnostic *why = nullptr) const {
         return vkattnExportCache(handle_, &bytes, nullptr, why);
     }

@@ -21,7 +21,8 @@ struct Arguments {
     std::optional<double> minGain; // decibels
 };
 
-// The exit status where the program is to end here (help, or a mistake that has been reported), else nothing.
+// The exit status where the program is to end here (help, or a mistake that has been reported),
+// else nothing.
 [[nodiscard]] std::optional<int> parseArguments(int argc, char **argv, Arguments &out);
 
 } // namespace denoise

@@ -1,23 +1,26 @@
-// What pixels of a rendered picture are compared by, and how precisely each pixel wants each feature to agree: 1 / (2 h^2) for a
-// tolerance h. Since the tolerance belongs to the query, it may differ from pixel to pixel (see tile_attention.hpp).
+// What pixels of a rendered picture are compared by, and how precisely each pixel wants each
+// feature to agree: 1 / (2 h^2) for a tolerance h. Since the tolerance belongs to the query, it may
+// differ from pixel to pixel (see tile_attention.hpp).
 #pragma once
 
 #include "path_tracer.hpp"
 
 namespace denoise {
 
-// Depth and normal: two groups, of 1 and 3 channels. They carry next to no noise, and so tell surfaces apart however few the samples.
+// Depth and normal: two groups, of 1 and 3 channels. They carry next to no noise, and so tell
+// surfaces apart however few the samples.
 struct Geometry {
     Image features;
     Image precision;
 };
 [[nodiscard]] Geometry geometryFeatures(const Layer &layer, float reachPixels, float normalTolerance);
 
-// Brightness and warmth of `light`: one group of 2 channels. The first is logarithmic, for the eye sees ratios.
+// Brightness and warmth of `light`: one group of 2 channels. The first is logarithmic, for the eye
+// sees ratios.
 [[nodiscard]] Image guideFeatures(const Image &light);
 
-// `light` has 4 channels, the last a variance, of which `share` is left. Brightness may differ by noiseTolerance standard deviations
-// of that, and in any case by `floor`.
+// `light` has 4 channels, the last a variance, of which `share` is left. Brightness may differ by
+// noiseTolerance standard deviations of that, and in any case by `floor`.
 [[nodiscard]] Image guidePrecision(const Image &light, float share, float noiseTolerance, float floor);
 
 // Appends the channels of b to those of a.

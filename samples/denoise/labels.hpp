@@ -7,7 +7,8 @@ namespace denoise {
 
 struct Panel {
     const Picture *picture; // all of one size
-    std::string caption;    // lower-case letters, digits, "B", " ", ".", "-", "/"; others are left blank
+    // lower-case letters, digits, "B", " ", ".", "-", "/"; others are left blank
+    std::string caption;
 };
 
 [[nodiscard]] Picture sideBySide(const std::vector<Panel> &panels);

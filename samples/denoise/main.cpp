@@ -1,4 +1,5 @@
-// denoise: a path-traced picture, or one of yours, cleaned by attention on any Vulkan device. Where to read on:
+// denoise: a path-traced picture, or one of yours, cleaned by attention on any Vulkan device. Where
+// to read on:
 //   tile_attention.cpp   pixels as tokens: describes the problem and calls vkattn::Runtime::run
 //   frame_denoiser.cpp   which heads and passes a rendered picture gets
 //   photo_denoiser.cpp   the same for a photograph

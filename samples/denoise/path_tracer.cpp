@@ -11,7 +11,8 @@ namespace denoise {
 namespace {
 
 constexpr int maxMirrors = 8; // specular events in a row
-constexpr int maxBounces = 6; // matte surfaces along a path; all further ones would add 1.2% of the light of the studio
+// Matte surfaces along a path; all further ones would add 1.2% of the light of the studio.
+constexpr int maxBounces = 6;
 constexpr float surfaceOffset = 1e-3f;
 
 struct Surface { // one sample of a layer
@@ -26,7 +27,8 @@ struct Sample {
 };
 
 Vec3 cosineDirection(Vec3 normal, Vec2 u) {
-    // A uniform point on a sphere that touches the surface: cosine-distributed, and no tangent frame is needed.
+    // A uniform point on a sphere that touches the surface: cosine-distributed, and no tangent
+    // frame is needed.
     const float z = 1 - 2 * u.x, r = std::sqrt(std::max(0.0f, 1 - z * z)), phi = 2 * pi * u.y;
     const Vec3 sum = normal + Vec3{r * std::cos(phi), r * std::sin(phi), z};
     const float squared = dot(sum, sum);
@@ -67,8 +69,9 @@ class Tracer {
         float share = 0, distance = 0;
     };
 
-    // Follows mirrors and glass to the first matte surface. At glass and varnish the reflection is handed to `split` rather than
-    // chosen by chance, since that choice would be the largest noise in the picture; further along the way it is left out.
+    // Follows mirrors and glass to the first matte surface. At glass and varnish the reflection is
+    // handed to `split` rather than chosen by chance, since that choice would be the largest noise
+    // in the picture; further along the way it is left out.
     [[nodiscard]] Surface follow(Ray ray, Vec3 share, float travelled, Sampler *random, Vec3 &emission, Reflection *split) const {
         for (int event = 0; event < maxMirrors; ++event) {
             Hit hit;
@@ -126,7 +129,8 @@ class Tracer {
         return {hit.position - normal * surfaceOffset, normalize(direction)};
     }
 
-    // Light that the lamp sends to a matte surface of albedo 1, over pi: one shadow ray to a uniform point of the lamp.
+    // Light that the lamp sends to a matte surface of albedo 1, over pi: one shadow ray to a
+    // uniform point of the lamp.
     [[nodiscard]] Vec3 lampLight(Vec3 origin, Vec3 normal, Sampler &random) const {
         const Vec2 u = random.next2d();
         const Lamp &lamp = scene_.lamp;
@@ -138,7 +142,8 @@ class Tracer {
         return lamp.material.colour * world_.transmittance(origin, point) * geometry;
     }
 
-    // What arrives along a ray that left a matte surface, but for the lamp itself, which lampLight has counted.
+    // What arrives along a ray that left a matte surface, but for the lamp itself, which lampLight
+    // has counted.
     [[nodiscard]] Vec3 gather(Ray ray, Sampler &random) const {
         Vec3 light, share{1, 1, 1};
         int mirrors = 0;

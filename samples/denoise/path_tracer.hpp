@@ -8,16 +8,23 @@
 
 namespace denoise {
 
-// The first matte surface along the view ray: seen directly, in a mirror or through glass. Its light is stored without its colour, so
-// that texture is never filtered:  radiance = reflectance * (direct + indirect).
+// The first matte surface along the view ray: seen directly, in a mirror or through glass. Its
+// light is stored without its colour, so that texture is never filtered: radiance = reflectance *
+// (direct + indirect).
 struct Layer {
-    Image reflectance;      // rgb: albedo times what mirrors, glass and varnish on the way let through
+    // Rgb: albedo times what mirrors, glass and varnish on the way let through.
+    Image reflectance;
     Image direct, indirect; // rgb: light from the lamp, and light by way of other surfaces
-    Image noise;            // 2 channels: variance of the pixel's mean luminance, of direct and of indirect
-    Image depth;            // 2 channels: length of the way from the camera, by all mirrors, and its variance within the pixel
-    Image normal;           // xyz, shorter than 1 where samples differ
-    Image coverage;         // 1 channel: the share of view rays that met such a surface
-    Image lit;              // 1 channel: the share of light samples that did; where it is 0, direct and indirect are unknown
+    // 2 channels: variance of the pixel's mean luminance, of direct and of indirect
+    Image noise;
+    // 2 channels: length of the way from the camera, by all mirrors, and its variance within the
+    // pixel
+    Image depth;
+    Image normal;   // xyz, shorter than 1 where samples differ
+    Image coverage; // 1 channel: the share of view rays that met such a surface
+    // 1 channel: the share of light samples that did; where it is 0, direct and indirect are
+    // unknown
+    Image lit;
 
     Layer() = default;
     Layer(int width, int height);
@@ -32,9 +39,10 @@ struct Frame {
 
 struct RenderSettings {
     int width = 0, height = 0;
-    int samples = 1;  // of light, per pixel
-    int viewRays = 1; // per sample: surfaces are looked at more often than lit, as in multisample anti-aliasing, for one ray is cheap
-                      // beside the many that a path takes
+    int samples = 1; // of light, per pixel
+    // Per sample: surfaces are looked at more often than lit, as in multisample anti-aliasing, for
+    // one ray is cheap beside the many that a path takes.
+    int viewRays = 1;
     uint32_t seed = 0;
     unsigned threads = 1;
     std::function<void()> rowDone; // called from the rendering threads

@@ -5,8 +5,9 @@
 namespace denoise {
 namespace {
 
-// Pixels are compared by their local jet: the brightness, slopes and curvatures of a small neighbourhood, and its colour. Eight numbers
-// stand for the 75 of a 5x5 patch (Manzanera 2011, "Local jet based similarity for NL-means filtering").
+// Pixels are compared by their local jet: the brightness, slopes and curvatures of a small
+// neighbourhood, and its colour. Eight numbers stand for the 75 of a 5x5 patch (Manzanera 2011,
+// "Local jet based similarity for NL-means filtering").
 struct Component {
     int colour, orderX, orderY; // which opponent colour, differentiated how often along x and y
 };
@@ -14,8 +15,9 @@ constexpr std::array<Component, 8> jetComponents = {
     {{0, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0, 2, 0}, {0, 1, 1}, {0, 0, 2}, {1, 0, 0}, {2, 0, 0}}};
 constexpr float jetScale = 0.7f; // pixels: 5x5 in all
 
-// The first pass compares noisy jets, the second the jets of what the first has found; both average the picture itself. Tolerances are in
-// units of the noise; chosen by PSNR on two photographs and a rendering with noise of 8 to 20 levels of 255.
+// The first pass compares noisy jets, the second the jets of what the first has found; both average
+// the picture itself. Tolerances are in units of the noise; chosen by PSNR on two photographs and a
+// rendering with noise of 8 to 20 levels of 255.
 struct Pass {
     TileShape shape;
     float reachPixels, tolerance;
@@ -35,7 +37,8 @@ std::vector<float> kernel(int order) {
         gaussianSum += gaussian;
     }
     for (float &tap : taps) {
-        if (order == 2) tap -= sum / static_cast<float>(taps.size()); // a curvature must not see brightness, truncated or not
+        // A curvature must not see brightness, truncated or not.
+        if (order == 2) tap -= sum / static_cast<float>(taps.size());
         tap /= gaussianSum;
     }
     return taps;
@@ -49,7 +52,8 @@ float energy(const std::vector<float> &taps) {
 
 Image convolve(const Image &image, const std::vector<float> &alongX, const std::vector<float> &alongY) {
     const int radius = static_cast<int>(alongX.size() / 2);
-    const float *tapsX = alongX.data() + radius, *tapsY = alongY.data() + radius; // from -radius to radius
+    // From -radius to radius.
+    const float *tapsX = alongX.data() + radius, *tapsY = alongY.data() + radius;
     Image half(image.width, image.height, 1), result = half;
     for (int y = 0; y < image.height; ++y)
         for (int x = 0; x < image.width; ++x)
@@ -60,7 +64,8 @@ Image convolve(const Image &image, const std::vector<float> &alongX, const std::
     return result;
 }
 
-// Grey, red against blue, green against both: orthonormal, so that noise stays as large and independent.
+// Grey, red against blue, green against both: orthonormal, so that noise stays as large and
+// independent.
 std::array<Image, 3> opponentColours(const Image &picture) {
     std::array<Image, 3> result;
     for (Image &plane : result) plane = Image(picture.width, picture.height, 1);
@@ -90,7 +95,8 @@ Image localJet(const Image &picture) {
     return jet;
 }
 
-// The median of |responses| of the noise filter at every pixel of a rectangle, as a standard deviation; 0 where there are none.
+// The median of |responses| of the noise filter at every pixel of a rectangle, as a standard
+// deviation; 0 where there are none.
 float noiseWithin(const Image &picture, int left, int top, int right, int bottom) {
     std::vector<float> responses;
     for (int y = std::max(top, 1); y < std::min(bottom, picture.height - 1); ++y) {
@@ -109,7 +115,8 @@ float noiseWithin(const Image &picture, int left, int top, int right, int bottom
 } // namespace
 
 NoiseEstimate estimateNoise(const Image &picture) {
-    constexpr int side = 16;                // of a block; each is judged with half of its neighbours
+    // Of a block; each is judged with half of its neighbours.
+    constexpr int side = 16;
     constexpr float quietest = 1.0f / 2048; // half a level: less cannot be told from rounding
     NoiseEstimate result;
     result.typical = std::max(quietest, noiseWithin(picture, 0, 0, picture.width, picture.height));

@@ -5,11 +5,12 @@
 
 namespace denoise {
 
-// Standard deviations of the noise, in the units of the picture, from the second differences of green (Immerkaer 1996; by their median,
-// which edges and texture hardly move).
+// Standard deviations of the noise, in the units of the picture, from the second differences of
+// green (Immerkaer 1996; by their median, which edges and texture hardly move).
 struct NoiseEstimate {
     float typical = 0; // over the whole picture
-    Image local;       // 1 channel: shadows of a photograph, and the corners of a rendering, are noisier than the rest
+    // 1 channel: shadows of a photograph, and the corners of a rendering, are noisier than the rest
+    Image local;
 };
 [[nodiscard]] NoiseEstimate estimateNoise(const Image &picture);
 

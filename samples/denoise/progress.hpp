@@ -1,4 +1,5 @@
-// A progress bar on standard error. On a terminal it redraws itself; elsewhere it prints a line at each quarter, so that logs stay short.
+// A progress bar on standard error. On a terminal it redraws itself; elsewhere it prints a line at
+// each quarter, so that logs stay short.
 #pragma once
 
 #include <chrono>

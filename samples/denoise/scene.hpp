@@ -1,4 +1,5 @@
-// The world as a description: a room that opens towards the camera, with boxes, spheres and one rectangular lamp.
+// The world as a description: a room that opens towards the camera, with boxes, spheres and one
+// rectangular lamp.
 #pragma once
 
 #include "vec.hpp"
@@ -47,12 +48,14 @@ struct Lamp { // a rectangle just below the ceiling, facing down
 constexpr size_t maxSpheres = 8, maxBoxes = 4; // the intersector ignores more
 
 struct Scene {
-    Vec3 roomMin, roomMax; // the face towards +z is open: what leaves through it sees the environment
+    // The face towards +z is open: what leaves through it sees the environment.
+    Vec3 roomMin, roomMax;
     Material left, right, floor, ceiling, back;
     Lamp lamp;
     std::vector<Sphere> spheres;
     std::vector<Box> boxes;
-    Vec3 environmentBelow, environmentAbove; // radiance from straight down and straight up, blended between
+    // Radiance from straight down and straight up, blended between.
+    Vec3 environmentBelow, environmentAbove;
     Vec3 cameraPosition, cameraTarget;
     float verticalFieldOfView = 0.6f; // radians
 };

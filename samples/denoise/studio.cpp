@@ -1,5 +1,5 @@
-// The scene of the README: what a denoiser must keep (grain of wood, sharp edges, soft shadows, reflections) beside what it must
-// clean (indirect light in the corners, penumbras).
+// The scene of the README: what a denoiser must keep (grain of wood, sharp edges, soft shadows,
+// reflections) beside what it must clean (indirect light in the corners, penumbras).
 #include "scene.hpp"
 
 namespace denoise {

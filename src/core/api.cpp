@@ -52,7 +52,8 @@ vkattn_result limitsFor(const vkattn_caps *caps, const vkattn_plan_options *give
         return fail(why, invalid, "options.tuning is NULL with tuningBytes %zu", options.tuningBytes);
     limits = {taken, options.maxWorkspaceBytes ? options.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(taken)};
     if (const auto r = readTuning(options.tuning, options.tuningBytes, limits.tuning, why)) return r;
-    return baseline().supported(baseline(), limits, why); // as a context: below the Vulkan 1.0 minimum there is none
+    // As a context: below the Vulkan 1.0 minimum there is none.
+    return baseline().supported(baseline(), limits, why);
 }
 
 // The instance-level functions of a device that the caller names.

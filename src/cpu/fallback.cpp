@@ -1,4 +1,5 @@
-// The CPU entry points for hosts without a usable device: cuts a problem into units, and has a pool's threads compute them.
+// The CPU entry points for hosts without a usable device: cuts a problem into units, and has a
+// pool's threads compute them.
 #include "cpu/attention.hpp"
 #include "cpu/pool.hpp"
 #include "util/diagnostic.hpp"
@@ -19,7 +20,8 @@ namespace {
 
 constexpr uint32_t mostThreads = 1024;
 constexpr uint64_t alignment = 64;
-constexpr uint32_t mostSplitRows = 64; // that share a key/value head; more are units enough by themselves
+// That share a key/value head; more are units enough by themselves.
+constexpr uint32_t mostSplitRows = 64;
 
 uint64_t ceilDivide(uint64_t a, uint64_t b) {
     return (a + b - 1) / b;
@@ -43,7 +45,8 @@ struct Shape {
         const uint64_t queries = p.tensor(VKATTN_Q).extent[2], keys = p.tensor(VKATTN_K).extent[2];
         const uint64_t heads = uint64_t{p.kvHeads} * (p.ragged() ? 1 : p.batch);
         const uint64_t rows = queries * p.groupSize();
-        const uint64_t wanted = ceilDivide(rows * heads, 4ull * mostThreadsOfPool); // four units a thread: the last ones end together
+        // Four units a thread: the last ones end together.
+        const uint64_t wanted = ceilDivide(rows * heads, 4ull * mostThreadsOfPool);
         const uint64_t largest = dims <= 256 ? 128 : dims <= 512 ? 64 : 32;
         tiling.unitRows = static_cast<uint32_t>(ceilDivide(std::clamp<uint64_t>(std::min(wanted, rows), 1, largest), panel) * panel);
         if (splittable(p))
@@ -55,8 +58,8 @@ struct Shape {
         if (queries) {
             const uint64_t perSequence = splits(p.keyTokens);
             sequenceBytes = aligned(sizeof(SequencePlan) * p.batch);
-            // Of a ragged batch only sequences longer than a piece are cut, and these have no more than twice as many pieces as all keys
-            // make.
+            // Of a ragged batch only sequences longer than a piece are cut, and these have no more
+            // than twice as many pieces as all keys make.
             uint64_t pieces = p.batch * perSequence;
             if (!splittable(p) || perSequence == 1 || (!p.ragged() && rows > mostSplitRows)) pieces = 0;
             if (p.ragged()) pieces = std::min(pieces, 2 * ceilDivide(keys, tiling.splitKeys));
@@ -99,7 +102,8 @@ struct Run {
         const SequencePlan *end = call.sequences + call.sequenceCount;
         const SequencePlan *after =
             std::upper_bound(call.sequences, end, n, [](uint64_t value, const SequencePlan &plan) { return value < plan.unitsBefore; });
-        const SequencePlan &plan = after[-1]; // empty ones have as many units before them as the next
+        // Empty ones have as many units before them as the next.
+        const SequencePlan &plan = after[-1];
         const auto b = static_cast<uint32_t>(&plan - call.sequences);
         const uint64_t within = n - plan.unitsBefore, perHead = plan.rowBlocks * plan.splits;
         Unit unit{};

@@ -1,7 +1,8 @@
 // Attention of one unit of few rows that see the same keys, dims in lanes, for one Highway target.
 //
-// A new token's rows: one, or the query heads of a group. Nothing is computed often enough to be worth packing, the time is that of reading
-// K and V, so both are read once, in order, for all rows.
+// A new token's rows: one, or the query heads of a group. Nothing is computed often enough to be
+// worth packing, the time is that of reading K and V, so both are read once, in order, for all
+// rows.
 #if defined(VKATTN_CPU_FEW_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_FEW_ROWS_INL_HPP
 #undef VKATTN_CPU_FEW_ROWS_INL_HPP
@@ -53,8 +54,9 @@ template <size_t count> HWY_INLINE Vector sumsOf(Vector *parts) {
     }
 }
 
-// Rows of K or V that are read next, fetched line by line while others are computed with: arithmetic takes eight keys at once, which a
-// processor's own guesses follow badly, and the turn from K to V they do not foresee at all.
+// Rows of K or V that are read next, fetched line by line while others are computed with:
+// arithmetic takes eight keys at once, which a processor's own guesses follow badly, and the turn
+// from K to V they do not foresee at all.
 struct Ahead {
     const unsigned char *row; // the first
     ptrdiff_t stride;         // bytes
@@ -78,12 +80,14 @@ struct AheadLines {
     }
 };
 
-// to[row][key] = scale * query[row] . keys[key] for `rows` rows and `lanes` keys; as much of `ahead` is fetched.
+// to[row][key] = scale * query[row] . keys[key] for `rows` rows and `lanes` keys; as much of
+// `ahead` is fetched.
 template <size_t rows, class Element>
 HWY_INLINE void dotsOfKeys(const float *query, const Element *keys, ptrdiff_t stride, size_t dims, float scale, AheadLines &ahead,
                            float *to, size_t toStride) {
     const Floats f;
-    constexpr size_t together = std::min(8 / rows, lanes); // keys: sums enough to hide the latency of multiply-adds
+    // keys: sums enough to hide the latency of multiply-adds
+    constexpr size_t together = std::min(8 / rows, lanes);
     constexpr size_t bytes = together * lanes * sizeof(Element);
     Vector parts[rows][lanes];
     VKATTN_UNROLL for (size_t first = 0; first < lanes; first += together, keys += static_cast<ptrdiff_t>(together) * stride) {
@@ -108,7 +112,8 @@ HWY_INLINE void dotsOfKeys(const float *query, const Element *keys, ptrdiff_t st
     VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) hn::Store(hn::Mul(sumsOf<lanes>(parts[r]), hn::Set(f, scale)), f, to + r * toStride);
 }
 
-// out[row][dim] += sum_key weights[row][key] values[key][dim], for `rows` rows and `vectors` vectors of dims.
+// out[row][dim] += sum_key weights[row][key] values[key][dim], for `rows` rows and `vectors`
+// vectors of dims.
 template <size_t rows, size_t vectors, class Element>
 HWY_INLINE void addValues(const Element *values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out,
                           size_t dims, Ahead ahead) {
@@ -142,7 +147,8 @@ HWY_INLINE void addValuesOfRows(const Element *values, ptrdiff_t stride, size_t 
         ahead.row += count * lanes * sizeof(Element);
     };
     if constexpr (rows == 1)
-        while (d + 2 * vectors * lanes <= dims) add.template operator()<2 * vectors>(); // long rows of V in one go
+        // Long rows of V in one go.
+        while (d + 2 * vectors * lanes <= dims) add.template operator()<2 * vectors>();
     while (d + vectors * lanes <= dims) add.template operator()<vectors>();
     while (d < dims) add.template operator()<1>();
 }

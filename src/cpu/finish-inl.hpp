@@ -44,17 +44,20 @@ inline float factorTo(float a, float b) {
     return a == minusInfinity ? 0.0f : std::exp(a - b);
 }
 
-// Adds the sink, and writes the row's output and lse. `out` holds the weighted sum of values with exponents less `maximum`, and `sum` that
-// of the weights. Leaves in maximum and sum what the weights are to be computed with.
+// Adds the sink, and writes the row's output and lse. `out` holds the weighted sum of values with
+// exponents less `maximum`, and `sum` that of the weights. Leaves in maximum and sum what the
+// weights are to be computed with.
 inline void finishRow(const Call &call, const Sequence &s, const RowPlace &place, const float *out, float &maximum, float &sum, bool seen) {
     const Problem &p = call.p;
     const float sink = p.has(VKATTN_SINKS) ? call.operands.number(VKATTN_SINKS, place.head) : minusInfinity;
     float factor = 0; // of the outputs
     if (seen) {
-        // All scores minus infinity, and visible: no softmax is defined for them, as exp(-inf - -inf) says.
+        // All scores minus infinity, and visible: no softmax is defined for them, as exp(-inf -
+        // -inf) says.
         if (maximum == minusInfinity && sink == minusInfinity) sum = std::numeric_limits<float>::quiet_NaN();
         if (sink != minusInfinity) {
-            const float top = maximum > sink ? maximum : sink; // a NaN sink wins, a NaN maximum is in the sum already
+            // A NaN sink wins, a NaN maximum is in the sum already.
+            const float top = maximum > sink ? maximum : sink;
             factor = factorTo(maximum, top);
             sum = sum * factor + std::exp(sink - top);
             maximum = top;
@@ -83,7 +86,8 @@ inline void joinPieces(const Call &call, const SequencePlan &plan, uint32_t kvHe
             const float *from = pieces + (size_t{piece} * rows + r) * stride;
             if (from[dims + 2] == 0) continue;
             seen = true;
-            const float top = from[dims] > maximum ? from[dims] : maximum; // a NaN is in the sum already
+            // A NaN is in the sum already.
+            const float top = from[dims] > maximum ? from[dims] : maximum;
             const float a = factorTo(maximum, top), c = factorTo(from[dims], top);
             for (uint32_t d = 0; d < dims; ++d) row[d] = row[d] * a + from[d] * c;
             sum = sum * a + from[dims + 1] * c;

@@ -1,4 +1,5 @@
-// The kernels, compiled once for each of Highway's targets; the best one that the processor has is chosen when a call needs it.
+// The kernels, compiled once for each of Highway's targets; the best one that the processor has is
+// chosen when a call needs it.
 #include "cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,5 +1,6 @@
-// Rows of K and V as the fallback reads them, for one Highway target. No other file of the fallback knows where keys and values
-// lie or how their elements are stored; queries are read by the same functions. The oracle has a reader of its own (row.hpp).
+// Rows of K and V as the fallback reads them, for one Highway target. No other file of the fallback
+// knows where keys and values lie or how their elements are stored; queries are read by the same
+// functions. The oracle has a reader of its own (row.hpp).
 #if defined(VKATTN_CPU_KEY_VALUES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_KEY_VALUES_INL_HPP
 #undef VKATTN_CPU_KEY_VALUES_INL_HPP
@@ -71,7 +72,8 @@ inline void copyRows(const StoredRows &rows, uint32_t count, float *to, size_t t
     });
 }
 
-// The first `count` rows for a tile: where they lie, or a copy, which is worth its time where several panels use the rows.
+// The first `count` rows for a tile: where they lie, or a copy, which is worth its time where
+// several panels use the rows.
 inline TileRows tileRows(const StoredRows &rows, uint32_t count, bool reused, float *copy) {
     if (areFloats(rows) && !reused) return whereTheyLie(rows);
     const size_t stride = packedStride(rows.dims);

@@ -1,9 +1,11 @@
-// What the formulas of problem.h say of one pair of a query and a key, for one Highway target: whether the key is visible, and what
-// its score is. A new term of the scores, or a new way to hide keys, is written in this file, and once more in oracle_pair.hpp, which
-// shares nothing with this one on purpose.
+// What the formulas of problem.h say of one pair of a query and a key, for one Highway target:
+// whether the key is visible, and what its score is. A new term of the scores, or a new way to hide
+// keys, is written in this file, and once more in oracle_pair.hpp, which shares nothing with this
+// one on purpose.
 //
-// Rules are of three kinds. A row's reach (position and window) is a range of keys. What memory says of each pair (bias, masks,
-// documents) is looked up for a tile of pairs at a time. Scores are computed with query rows in lanes.
+// Rules are of three kinds. A row's reach (position and window) is a range of keys. What memory
+// says of each pair (bias, masks, documents) is looked up for a tile of pairs at a time. Scores are
+// computed with query rows in lanes.
 #if defined(VKATTN_CPU_PAIR_RULES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_PAIR_RULES_INL_HPP
 #undef VKATTN_CPU_PAIR_RULES_INL_HPP
@@ -39,7 +41,8 @@ struct RowPlace {
 inline RowPlace placeOf(const Problem &p, const Sequence &s, uint32_t kvHead, uint64_t row) {
     const uint32_t group = p.groupSize();
     RowPlace place;
-    place.head = kvHead * group + (group == 1 ? 0 : static_cast<uint32_t>(row % group)); // a division takes longer than the rest
+    // A division takes longer than the rest.
+    place.head = kvHead * group + (group == 1 ? 0 : static_cast<uint32_t>(row % group));
     place.query = static_cast<uint32_t>(group == 1 ? row : row / group);
     place.position = p.topLeft ? int64_t{place.query} : int64_t{place.query} + s.keys - int64_t{s.queries};
     const int64_t keys = s.keys;
@@ -54,8 +57,9 @@ void copyBias(const unsigned char *data, uint64_t at, uint64_t step, uint32_t co
 }
 
 enum class Pairs { noneVisible, someVisible, allVisible };
-// For the rows places[0, rows) and keys [begin, end): out[(j - begin) * stride + row] becomes the bias (0 where there is none), or
-// minus infinity where mask, bit mask, documents or the bias itself hide the pair. Reach is not looked at.
+// For the rows places[0, rows) and keys [begin, end): out[(j - begin) * stride + row] becomes the
+// bias (0 where there is none), or minus infinity where mask, bit mask, documents or the bias
+// itself hide the pair. Reach is not looked at.
 inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const RowPlace *places, uint32_t rows, uint32_t begin,
                          uint32_t end, float *out, uint32_t stride) {
     const Problem &p = call.p;
@@ -103,7 +107,8 @@ inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const 
     return visible == 0 ? Pairs::noneVisible : visible == uint64_t{count} * rows ? Pairs::allVisible : Pairs::someVisible;
 }
 
-// The rows of a panel as scores and visibility need them, a row a lane. Lanes without a row repeat the last one.
+// The rows of a panel as scores and visibility need them, a row a lane. Lanes without a row repeat
+// the last one.
 template <size_t vectors> struct PanelRows {
     static constexpr size_t count = vectors * lanes;
     RowPlace places[count];
@@ -118,7 +123,8 @@ template <size_t vectors> struct PanelRows {
     }
 };
 
-// One vector of a panel's rows. `lookedUp` is what lookUpPairs says of a key and these rows, or NULL where there are no look-ups.
+// One vector of a panel's rows. `lookedUp` is what lookUpPairs says of a key and these rows, or
+// NULL where there are no look-ups.
 class LanePairs {
   public:
     template <size_t vectors>

@@ -12,7 +12,8 @@ namespace vkattn {
 
 class Pool {
   public:
-    // `threads` in all, the caller's own counted: none are started for 1. Where the system has no more to give there are fewer.
+    // `threads` in all, the caller's own counted: none are started for 1. Where the system has no
+    // more to give there are fewer.
     explicit Pool(uint32_t threads);
     ~Pool();
     Pool(const Pool &) = delete;
@@ -20,8 +21,8 @@ class Pool {
 
     [[nodiscard]] uint32_t threads() const { return static_cast<uint32_t>(workers_.size()) + 1; }
 
-    // job(context, thread) on `threads` threads (at most threads()), numbered from 0, the caller's; returns when all are done. One job at a
-    // time.
+    // job(context, thread) on `threads` threads (at most threads()), numbered from 0, the caller's;
+    // returns when all are done. One job at a time.
     using Job = void (*)(void *context, uint32_t thread);
     void run(uint32_t threads, Job job, void *context);
 

@@ -1,5 +1,6 @@
-// One row of attention in plain loops, for any arithmetic type. In double the row is the oracle's, the truth that everything is
-// measured against; in float it is the "plain fp32 emulation" of docs/numerics.md 6. oracle_pair.hpp has the rule for one pair.
+// One row of attention in plain loops, for any arithmetic type. In double the row is the oracle's,
+// the truth that everything is measured against; in float it is the "plain fp32 emulation" of
+// docs/numerics.md 6. oracle_pair.hpp has the rule for one pair.
 #pragma once
 
 #include "cpu/oracle_pair.hpp"
@@ -11,7 +12,8 @@
 
 namespace vkattn {
 
-// K and V of one sequence and key/value head as rows of floats: a view where memory already holds that, else a decoded copy.
+// K and V of one sequence and key/value head as rows of floats: a view where memory already holds
+// that, else a decoded copy.
 class HeadKeysValues {
   public:
     void load(const Problem &p, const Operands &operands, const Sequences &sequences, uint32_t b, uint32_t kvHead) {
@@ -57,7 +59,8 @@ template <class Real> struct Row {
     Real lse = 0;
     std::vector<uint32_t> visible; // keys of the sequence, ascending
     std::vector<Real> weights;     // of the visible keys
-    std::vector<Real> added;       // how large the terms are that were added to their scores (oracle_pair.hpp)
+    // How large the terms are that were added to their scores (oracle_pair.hpp).
+    std::vector<Real> added;
     std::vector<Real> query;
 
     void attend(const Problem &p, const Operands &operands, const Sequences &sequences, const HeadKeysValues &kv, uint32_t b, uint32_t h,
@@ -84,7 +87,8 @@ template <class Real> struct Row {
             visible.push_back(j);
             weights.push_back(s);
             added.push_back(addedTerms);
-            if (!std::isnan(maximum) && !(s <= maximum)) maximum = s; // a NaN becomes the maximum and stays so
+            // A NaN becomes the maximum and stays so.
+            if (!std::isnan(maximum) && !(s <= maximum)) maximum = s;
         }
         if (visible.empty()) return;
 
@@ -101,7 +105,8 @@ template <class Real> struct Row {
 
   private:
     static Real dot(const Real *a, const float *b, uint32_t n) {
-        constexpr uint32_t lanes = 16; // independent sums, so that the loop is not one long chain of dependent additions
+        // Independent sums, so that the loop is not one long chain of dependent additions.
+        constexpr uint32_t lanes = 16;
         Real sums[lanes] = {};
         uint32_t d = 0;
         for (; d + lanes <= n; d += lanes)
@@ -123,7 +128,8 @@ void storeRow(const Problem &p, const Operands &operands, const Sequences &seque
     if (lse.present())
         storeElement(operands.data[VKATTN_LSE], lse.dtype, lse.index(s.batch, h, s.query(i), 0), static_cast<float>(row.lse));
     if (weights.present()) {
-        const uint32_t keys = p.ragged() ? s.keys : p.keyTokens; // past a key length the weights are 0, outside a sequence nobody's
+        // Past a key length the weights are 0, outside a sequence nobody's.
+        const uint32_t keys = p.ragged() ? s.keys : p.keyTokens;
         size_t n = 0;
         for (uint32_t j = 0; j < keys; ++j) {
             const bool visible = n < row.visible.size() && row.visible[n] == j;

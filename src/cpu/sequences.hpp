@@ -1,5 +1,6 @@
-// Where each batch entry, or each sequence of a ragged batch, lies in the tensors: one way to ask for plain batches, key lengths and
-// cu_seqlens. Computed once per call, from arrays that are never trusted.
+// Where each batch entry, or each sequence of a ragged batch, lies in the tensors: one way to ask
+// for plain batches, key lengths and cu_seqlens. Computed once per call, from arrays that are never
+// trusted.
 #pragma once
 
 #include "cpu/operands.hpp"
@@ -10,7 +11,8 @@
 namespace vkattn {
 
 struct Sequence {
-    uint32_t batch = 0; // in q, k, v, out and lse; bias, masks and weights have the sequence's own number
+    // In q, k, v, out and lse; bias, masks and weights have the sequence's own number.
+    uint32_t batch = 0;
     uint32_t queryFirst = 0, queries = 0, keyFirst = 0, keys = 0;
     uint64_t rowsBefore = 0; // of earlier sequences, all heads
 
@@ -33,8 +35,8 @@ struct SequenceEnds {
     uint32_t total, last = 0;
 };
 
-// visit(b, sequence) for every batch entry or sequence in order, none where there are no query rows: the batch may then be any number
-// without memory behind it.
+// visit(b, sequence) for every batch entry or sequence in order, none where there are no query
+// rows: the batch may then be any number without memory behind it.
 template <class Visit> void forSequences(const Problem &p, const Operands &operands, const Visit &visit) {
     const uint32_t totalQueries = p.tensor(VKATTN_Q).extent[2], totalKeys = p.tensor(VKATTN_K).extent[2];
     if (totalQueries == 0) return;
@@ -83,7 +85,8 @@ class Sequences {
     }
 
   private:
-    // The last sequence with at most n before it: the one that holds n, as empty ones have as many before them as the next.
+    // The last sequence with at most n before it: the one that holds n, as empty ones have as many
+    // before them as the next.
     [[nodiscard]] uint32_t holder(uint64_t n) const {
         const auto after = std::upper_bound(sequences_.begin(), sequences_.end(), n,
                                             [&](uint64_t value, const Sequence &s) { return value < s.rowsBefore; });

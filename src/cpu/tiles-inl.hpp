@@ -1,8 +1,9 @@
 // Attention of one unit, query rows in lanes, for one Highway target.
 //
-// Scores are computed transposed: a panel of rows fills two vectors (one where that is enough), and each key is a broadcast. So K and V
-// need no transposing, dims of any number need no padding, and the softmax of a row never leaves its lane: no sums across lanes, and
-// nothing of one row can reach another.
+// Scores are computed transposed: a panel of rows fills two vectors (one where that is enough), and
+// each key is a broadcast. So K and V need no transposing, dims of any number need no padding, and
+// the softmax of a row never leaves its lane: no sums across lanes, and nothing of one row can
+// reach another.
 #if defined(VKATTN_CPU_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_TILES_INL_HPP
 #undef VKATTN_CPU_TILES_INL_HPP
@@ -23,12 +24,13 @@ namespace HWY_NAMESPACE {
 
 const KernelShape &kernelShape();
 
-// Accumulators must be enough to hide the latency of multiply-adds and leave registers for two operands.
+// Accumulators must be enough to hide the latency of multiply-adds and leave registers for two
+// operands.
 constexpr size_t registers = HWY_ARCH_X86 && lanes < 16 ? 16 : 32;
 template <size_t vectors> constexpr size_t blockSize = vectors == 1 || registers == 32 ? 12 : 6;
 
-// The size of the next block of `left` keys or dims: one of four, as each is compiled on its own. Small blocks are slow, so the last two
-// share what is left where they can.
+// The size of the next block of `left` keys or dims: one of four, as each is compiled on its own.
+// Small blocks are slow, so the last two share what is left where they can.
 template <size_t most> HWY_INLINE size_t nextBlock(size_t left) {
     constexpr size_t large = most * 2 / 3, small = most / 3;
     if (left >= most && (left == most || left > 2 * large)) return most;
@@ -57,7 +59,8 @@ HWY_INLINE void scoreBlock(TileRows keys, const float *HWY_RESTRICT query, size_
     }
 }
 
-// out[dim][row] = out[dim][row] * rescale[row] + sum_key values[key][dim] weights[key][row] for `count` dims.
+// out[dim][row] = out[dim][row] * rescale[row] + sum_key values[key][dim] weights[key][row] for
+// `count` dims.
 template <size_t count, size_t vectors>
 HWY_INLINE void valueBlock(TileRows values, size_t keys, const float *HWY_RESTRICT weights, const float *HWY_RESTRICT rescale,
                            float *HWY_RESTRICT out) {
@@ -124,8 +127,9 @@ HWY_INLINE bool isFinite(const float *row, size_t dims) {
     return true;
 }
 
-// One tile's values as rows in which every element is finite, and which rows had to be replaced by zeros for that: 0 * NaN is NaN, so a
-// hidden value must not be multiplied at all. Looked at only for tiles that are hidden from some row.
+// One tile's values as rows in which every element is finite, and which rows had to be replaced by
+// zeros for that: 0 * NaN is NaN, so a hidden value must not be multiplied at all. Looked at only
+// for tiles that are hidden from some row.
 struct FiniteValues {
     static constexpr uint32_t most = 128; // keys of a tile
     TileRows rows{};
@@ -404,7 +408,8 @@ template <size_t vectors> class TileAttention {
         const Floats f;
         const Tensor &t = p_.tensor(VKATTN_WEIGHTS);
         unsigned char *data = call_.operands.data[VKATTN_WEIGHTS];
-        const uint32_t all = p_.ragged() ? unit_.s->keys : p_.keyTokens; // past a key length the weights are 0, outside a sequence nobody's
+        // Past a key length the weights are 0, outside a sequence nobody's.
+        const uint32_t all = p_.ragged() ? unit_.s->keys : p_.keyTokens;
         const Reach reach = place(panel);
         const uint64_t step = static_cast<uint64_t>(t.stride[3]);
         for (uint32_t r = 0; r < rowCount(panel); ++r) {

@@ -52,7 +52,8 @@ HWY_INLINE Vector loadFloats(const Half *from) {
     const hn::Rebind<hwy::float16_t, Floats> narrow; // an instruction
     return hn::PromoteTo(Floats(), hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t *>(from)));
 #else
-    // Exact for all 65536: moved to a float's place the bits are the value times 2^-112, denormals included.
+    // Exact for all 65536: moved to a float's place the bits are the value times 2^-112, denormals
+    // included.
     const Floats f;
     const Words u;
     const hn::Rebind<uint16_t, Floats> narrow;
@@ -121,11 +122,13 @@ HWY_INLINE float loadFloat(const Brain *from) {
     return brainToFloat(from->bits);
 }
 
-// 2^x for x <= 64; below 2^-126.5 it is 0; NaN stays NaN, and 2^0 is exactly 1. The polynomial's own error is 9e-9, the whole within 1.5
-// ulp. Terms are added in pairs: the latency of a chain of six is more than a processor's queues can hide.
+// 2^x for x <= 64; below 2^-126.5 it is 0; NaN stays NaN, and 2^0 is exactly 1. The polynomial's
+// own error is 9e-9, the whole within 1.5 ulp. Terms are added in pairs: the latency of a chain of
+// six is more than a processor's queues can hide.
 HWY_INLINE Vector exp2Of(Vector x) {
     const Floats f;
-    // Adding 1.5 * 2^23 rounds to a whole number, which then stands in the lowest bits; 127 more make them an exponent, and -127 makes 0.
+    // Adding 1.5 * 2^23 rounds to a whole number, which then stands in the lowest bits; 127 more
+    // make them an exponent, and -127 makes 0.
     const auto magic = hn::Set(f, 0x1.8p23f + 127);
     const auto least = hn::Set(f, -127.0f);
     x = hn::IfThenElse(hn::Lt(x, least), least, x); // Max would lose a NaN on some targets
@@ -141,7 +144,8 @@ HWY_INLINE Vector exp2Of(Vector x) {
 }
 constexpr float log2e = 1.44269504088896341f;
 
-// Odd polynomial near 0, so that small scores under a large softcap keep their digits; elsewhere by exp2.
+// Odd polynomial near 0, so that small scores under a large softcap keep their digits; elsewhere by
+// exp2.
 HWY_INLINE Vector tanhOf(Vector x) {
     const Floats f;
     const auto magnitude = hn::Abs(x);

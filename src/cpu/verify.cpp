@@ -1,7 +1,8 @@
 // Element-by-element comparison with the oracle, by the rule of docs/numerics.md 6:
 //     |got - oracle| <= 2 E + u_out |oracle| + (1e-5 + u_P) A
-// with A = sum_j p_ij |v_jd|, and E the largest error of the plain fp32 emulation over the rows checked plus the rounding of scores
-// passed through exp: 4 * 2^-24 * max_j sum_d |scale q_d k_d| * A for the products, and what added terms contribute.
+// with A = sum_j p_ij |v_jd|, and E the largest error of the plain fp32 emulation over the rows
+// checked plus the rounding of scores passed through exp: 4 * 2^-24 * max_j sum_d |scale q_d k_d| *
+// A for the products, and what added terms contribute.
 #include "cpu/row.hpp"
 #include "util/diagnostic.hpp"
 #include "util/parallel.hpp"
@@ -178,8 +179,9 @@ class Checker {
         }
         return largest * std::abs(static_cast<double>(p_.scale));
     }
-    // r_j: what adding terms may move the score of a visible key by, two roundings of the size of the term. Terms above 2^17 are
-    // left to E: for them a bound to first order would allow anything.
+    // r_j: what adding terms may move the score of a visible key by, two roundings of the size of
+    // the term. Terms above 2^17 are left to E: for them a bound to first order would allow
+    // anything.
     static double roundingOfAdded(const Row<double> &row, size_t n) {
         return !std::isfinite(row.added[n]) ? 0 : std::min(2 * 0x1p-24 * row.added[n], 0x1p-6);
     }
@@ -188,7 +190,8 @@ class Checker {
         double error = std::abs(got - expected);
         bool right = error <= bound;
         if (!std::isfinite(expected)) {
-            // NaN and infinity must stay visible as not finite; minus infinity, the log of an empty sum, is exact.
+            // NaN and infinity must stay visible as not finite; minus infinity, the log of an empty
+            // sum, is exact.
             right = std::isinf(expected) && role == VKATTN_LSE ? got == expected : !std::isfinite(got);
             error = right ? 0 : infinity;
         } else if (!std::isfinite(got)) {
@@ -223,7 +226,8 @@ class Checker {
     double probability_, floor_;
     std::vector<double> absolute_;
     std::vector<double> rounded_; // what the rounding of scores may move, by dim
-    std::vector<double> flushed_; // what denormals flushed to 0 may take: a weight times V, or the result itself
+    // What denormals flushed to 0 may take: a weight times V, or the result itself.
+    std::vector<double> flushed_;
     RowId id_{};
     bool failed_ = false, overflowed_ = false;
     double worstRatio_ = -1, largestValue_ = 0;
@@ -243,7 +247,8 @@ void verify(const Problem &p, const Operands &operands, const vkattn_verify_opti
     constexpr uint64_t rowsPerUnit = 16;
     const uint64_t units = (rows.size() + rowsPerUnit - 1) / rowsPerUnit;
     const uint32_t threads = threadCount(options.threads, units);
-    // Runs visit(state, exact row, emulated row, kv, id) over all rows; `merge` sees each thread's state once, one thread at a time.
+    // Runs visit(state, exact row, emulated row, kv, id) over all rows; `merge` sees each thread's
+    // state once, one thread at a time.
     const auto forRows = [&](auto makeState, auto visit, auto merge) {
         std::mutex mutex;
         parallelFor(threads, units, [&] {

@@ -1,12 +1,13 @@
-// What is known of every operand: one row a role. A new operand is a row here, an enumerator in problem.h, and a binding of the kernels
-// that take it.
+// What is known of every operand: one row a role. A new operand is a row here, an enumerator in
+// problem.h, and a binding of the kernels that take it.
 #pragma once
 
 #include "vkattn/problem.h"
 
 namespace vkattn {
 
-// Along which extents of the problem an operand lies, and with it which part of the operand a piece of the problem needs.
+// Along which extents of the problem an operand lies, and with it which part of the operand a piece
+// of the problem needs.
 enum class Span : uint32_t {
     rows,          // tensor [batch, heads, queries, dim]
     keys,          // tensor [batch, kvHeads, keys, dim]
@@ -36,8 +37,8 @@ struct OperandRule {
     const char *name; // in messages
     Span span;
     bool output;
-    uint32_t dtypes;                        // bits 1 << vkattn_dtype; arrays: 0
-    vkattn_layout vkattn_problem::*layout;  // NULL: an array
+    uint32_t dtypes;                       // bits 1 << vkattn_dtype; arrays: 0
+    vkattn_layout vkattn_problem::*layout; // NULL: an array
     bool required;
 };
 
@@ -70,7 +71,8 @@ constexpr uint32_t tensorRoles = 9, firstArray = 32;
     return static_cast<uint32_t>(role) < tensorRoles;
 }
 
-// Every tensor of the table has a place in Problem::tensors, every array a bit of vkattn_problem::presentRoles.
+// Every tensor of the table has a place in Problem::tensors, every array a bit of
+// vkattn_problem::presentRoles.
 [[nodiscard]] constexpr bool rolesAreInPlace() {
     for (const OperandRule &rule : operandTable)
         if (isArray(rule.span) ? !isArray(rule.role) || rule.layout || rule.dtypes : !isTensor(rule.role) || !rule.layout || !rule.dtypes)

@@ -25,14 +25,16 @@ uint64_t magnitude(int64_t value) {
     return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
 
-bool absent(const vkattn_layout &layout) { // asked eleven times of every problem: no calls, one branch
+// Asked eleven times of every problem: no calls, one branch.
+bool absent(const vkattn_layout &layout) {
     const uint32_t *e = layout.extent;
     const int64_t *s = layout.strideElems;
     const auto words = static_cast<uint64_t>(s[0] | s[1] | s[2] | s[3]) | layout.offsetElems;
     return (static_cast<uint32_t>(layout.dtype) | e[0] | e[1] | e[2] | e[3] | words) == 0;
 }
 
-// Copies a layout and checks what does not depend on other tensors: dtype, address range, no overlap of an output with itself.
+// Copies a layout and checks what does not depend on other tensors: dtype, address range, no
+// overlap of an output with itself.
 vkattn_result makeTensor(const vkattn_layout &layout, const OperandRule &rule, Tensor &out, vkattn_diagnostic *why) {
     const char *name = rule.name;
     const auto dtype = static_cast<uint32_t>(layout.dtype);

@@ -14,7 +14,8 @@ enum class ExitStatus {
     interrupted = 130,      // as shells have it; results were written nevertheless
 };
 
-// Ends the command with this status; main prints the message on stderr. Says what was wrong, what was expected and what to do.
+// Ends the command with this status; main prints the message on stderr. Says what was wrong, what
+// was expected and what to do.
 class Failure : public std::runtime_error {
   public:
     explicit Failure(const std::string &message, ExitStatus exitStatus = ExitStatus::badInput)

@@ -1,4 +1,5 @@
-// JSON as this program prints it: keys in the order given, strings from anywhere, numbers that may not be finite.
+// JSON as this program prints it: keys in the order given, strings from anywhere, numbers that may
+// not be finite.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,7 +17,8 @@ inline Json jsonNumber(double value) {
     return std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
 }
 
-// indent -1: on one line. File and driver names need not be UTF-8: bytes that are not are replaced, where dump() alone throws.
+// indent -1: on one line. File and driver names need not be UTF-8: bytes that are not are replaced,
+// where dump() alone throws.
 inline std::string jsonText(const Json &json, int indent) {
     return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }

@@ -7,8 +7,9 @@
 
 namespace vkattn::program {
 
-// Valid UTF-8 without what a terminal obeys or XML 1.0 cannot hold: bytes that are not UTF-8, control characters but newline and tab,
-// noncharacters and marks that turn the direction of text become U+FFFD.
+// Valid UTF-8 without what a terminal obeys or XML 1.0 cannot hold: bytes that are not UTF-8,
+// control characters but newline and tab, noncharacters and marks that turn the direction of text
+// become U+FFFD.
 [[nodiscard]] std::string legible(std::string_view text);
 // On one line, and where it is longer than `characters` cut at its end with an ellipsis.
 [[nodiscard]] std::string legibleLine(std::string_view text, size_t characters = SIZE_MAX);

@@ -1,5 +1,5 @@
-// Memory of the runtime: one buffer per role that grows as needed, mapped on devices that share the host's memory, else fed through a
-// staging buffer.
+// Memory of the runtime: one buffer per role that grows as needed, mapped on devices that share the
+// host's memory, else fed through a staging buffer.
 #include "runtime/device.hpp"
 
 #include <algorithm>
@@ -28,7 +28,8 @@ int Device::memoryType(uint32_t allowed, bool hostVisible) const {
 }
 
 Device::Failure Device::reserve(Buffer &buffer, uint64_t bytes, bool hostVisible) {
-    const uint64_t size = std::max<uint64_t>((bytes + 3) & ~3ull, 4); // whole words, as vkattn_binding asks
+    // Whole words, as vkattn_binding asks.
+    const uint64_t size = std::max<uint64_t>((bytes + 3) & ~3ull, 4);
     if (buffer.buffer && buffer.size >= size) return {};
     release(buffer);
     VkBufferCreateInfo info{};

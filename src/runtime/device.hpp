@@ -1,4 +1,5 @@
-// A logical device of the runtime's own: queue, command buffer, fence, timestamps, memory and the vkattn context on it.
+// A logical device of the runtime's own: queue, command buffer, fence, timestamps, memory and the
+// vkattn context on it.
 #pragma once
 
 #include "runtime/instance.hpp"
@@ -22,7 +23,8 @@ class Device {
     Device(const Device &) = delete;
     Device &operator=(const Device &) = delete;
 
-    // What one run needs and answers. On failure `vkResult` and `why` say what happened; the device is usable again unless it is lost.
+    // What one run needs and answers. On failure `vkResult` and `why` say what happened; the device
+    // is usable again unless it is lost.
     struct Failure {
         VkResult vkResult = VK_SUCCESS;
         vkattn_result result = VKATTN_OK;
@@ -37,12 +39,15 @@ class Device {
     [[nodiscard]] Failure run(const vkattn_problem &problem, const vkattn_requirements &requirements,
                               std::span<const vkattn_operand_memory> operands, const RunOptions &options, Timing &timing);
 
-    // Runs the problem on buffers of any content: its pipelines are then compiled, whenever the driver does that.
+    // Runs the problem on buffers of any content: its pipelines are then compiled, whenever the
+    // driver does that.
     [[nodiscard]] Failure warmUp(const vkattn_problem &problem);
 
-    // trial.cpp. Compares with the staged kernel: TRUSTED, or WRONG with what differed, and the context refuses it from then on.
+    // trial.cpp. Compares with the staged kernel: TRUSTED, or WRONG with what differed, and the
+    // context refuses it from then on.
     [[nodiscard]] Failure selfTest(vkattn_kernel kernel, vkattn_verdict &verdict, std::string &difference);
-    // Times it on a middling problem against what AUTO takes without the kernels `without` (1 << vkattn_kernel). Tens of milliseconds.
+    // Times it on a middling problem against what AUTO takes without the kernels `without` (1 <<
+    // vkattn_kernel). Tens of milliseconds.
     [[nodiscard]] Failure isSlower(vkattn_kernel kernel, uint32_t without, bool &slower);
 
     [[nodiscard]] vkattn_context context() const { return context_; }
@@ -64,11 +69,14 @@ class Device {
     [[nodiscard]] Failure begin();
     [[nodiscard]] Failure submitAndWait();
     [[nodiscard]] Failure recordSlice(const vkattn_problem &problem, std::span<const vkattn_binding> bindings, uint32_t slice);
-    // By the wall clock, and `deviceTimestamps` false, where the device has no timestamps or does not give them.
+    // By the wall clock, and `deviceTimestamps` false, where the device has no timestamps or does
+    // not give them.
     [[nodiscard]] Failure submitTimed(double &milliseconds, bool &deviceTimestamps);
     [[nodiscard]] Failure prepareDescriptorPool(const vkattn_requirements &requirements);
-    [[nodiscard]] Failure bindAnything(const vkattn_problem &problem, std::vector<vkattn_binding> &bindings); // buffers of any content
-    [[nodiscard]] Failure time(const vkattn_problem &problem, double &milliseconds);                          // median of three
+    // Buffers of any content.
+    [[nodiscard]] Failure bindAnything(const vkattn_problem &problem, std::vector<vkattn_binding> &bindings);
+    // Median of three.
+    [[nodiscard]] Failure time(const vkattn_problem &problem, double &milliseconds);
     [[nodiscard]] static Failure failed(const char *call, VkResult result);
 
     RuntimeDeviceTable table_;

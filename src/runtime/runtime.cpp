@@ -27,7 +27,8 @@ std::string deviceList(const std::vector<Instance::Found> &devices) {
     return list + "\n  cpu  (no Vulkan: the processor)";
 }
 
-// The devices that `wanted` names, in the order to try them; none, with a message, where it names none or several different ones.
+// The devices that `wanted` names, in the order to try them; none, with a message, where it names
+// none or several different ones.
 std::vector<const Instance::Found *> choose(const std::vector<Instance::Found> &devices, const std::string &wanted, std::string &message) {
     std::vector<const Instance::Found *> matches;
     if (wanted.empty()) {
@@ -72,7 +73,9 @@ struct Runtime::Impl {
     uint64_t cpuWorkspaceBytes = 0;
 
     std::optional<Verdicts> verdicts;
-    uint32_t untested = 0; // 1 << vkattn_kernel: kernels that the device has, and whose self-test comes before their first use
+    // 1 << vkattn_kernel: kernels that the device has, and whose self-test comes before their first
+    // use
+    uint32_t untested = 0;
 
     // Verdicts of an earlier time hold.
     void recallVerdicts() {
@@ -98,8 +101,10 @@ struct Runtime::Impl {
         std::string difference;
         bool slower = false;
         Device::Failure failure = device->selfTest(kernel, verdict, difference);
-        if (failure.result == VKATTN_ERROR_UNSUPPORTED) return; // it takes some problems here, and none of the self-test's
-        // Whether matrix units are worth their name is a matter of the driver; of the other kernels the planner knows when they suit.
+        // It takes some problems here, and none of the self-test's.
+        if (failure.result == VKATTN_ERROR_UNSUPPORTED) return;
+        // Whether matrix units are worth their name is a matter of the driver; of the other kernels
+        // the planner knows when they suit.
         const bool timed = (vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS) != 0;
         if (!failure && verdict == VKATTN_VERDICT_TRUSTED && timed) failure = device->isSlower(kernel, options.selfTest, slower);
         if (failure.result == VKATTN_ERROR_DEVICE_LOST) lost = "the device was lost: " + failure.why;
@@ -291,7 +296,8 @@ RunResult Runtime::run(const vkattn_problem &problem, span<const vkattn_operand_
     const auto query = [&] {
         const vkattn_result r = vkattnQuery(impl_->device->context(), &planned, &requirements, &why);
         if (r != VKATTN_OK || planned.sliceCount <= requirements.maxSlices) return r;
-        planned.sliceCount = requirements.maxSlices; // a submit for each that has work, and none for the others
+        // A submit for each that has work, and none for the others.
+        planned.sliceCount = requirements.maxSlices;
         return vkattnQuery(impl_->device->context(), &planned, &requirements, &why);
     };
     std::string reason;

@@ -8,7 +8,8 @@ namespace vkattn {
 namespace {
 
 constexpr uint32_t heads = 8, dims = 64, smallest = 64, largest = 2048; // tokens
-constexpr double enoughMilliseconds = 4;                                // the next size takes four times as long
+// The next size takes four times as long.
+constexpr double enoughMilliseconds = 4;
 
 vkattn_problem middling(vkattn_dtype dtype, uint32_t tokens, vkattn_kernel kernel) {
     const vkattn_layout t = packed(dtype, 1, heads, tokens, dims);

@@ -76,7 +76,8 @@ std::vector<Line> readLines(const std::string &path) {
     return lines;
 }
 
-// Whole or not at all: two processes that write at a time lose one line at most, which is then found again.
+// Whole or not at all: two processes that write at a time lose one line at most, which is then
+// found again.
 std::string writeLines(const std::string &path, const std::vector<Line> &lines) {
     const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
     const std::string temporary = path + "." + hexText(static_cast<uint64_t>(ticks) ^ reinterpret_cast<uintptr_t>(&lines), 16) + ".tmp";
@@ -129,7 +130,8 @@ std::optional<vkattn_verdict> Verdicts::find(vkattn_kernel kernel) const {
 }
 
 void Verdicts::remember(vkattn_kernel kernel, vkattn_verdict verdict, const std::function<void(const char *)> &log) const {
-    const std::lock_guard lock(memory().mutex); // one writer of the file, as far as this process goes
+    // One writer of the file, as far as this process goes.
+    const std::lock_guard lock(memory().mutex);
     if (inProcess_) memory().verdicts[key_ + " " + vkattnKernelName(kernel)] = verdict;
     if (file_.empty()) return;
     std::vector<Line> lines = readLines(file_);

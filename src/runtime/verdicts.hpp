@@ -1,5 +1,5 @@
-// What self-tests have found, by device and driver: in this process, and in a file where the host names one (docs/embedding.md has its
-// format).
+// What self-tests have found, by device and driver: in this process, and in a file where the host
+// names one (docs/embedding.md has its format).
 #pragma once
 
 #include "vkattn/runtime.hpp"

@@ -5,7 +5,8 @@
 namespace vkattn {
 namespace {
 
-constexpr size_t maxListBytes = 64u << 20; // of a list of dispatches; where it is longer, so is compiling beside running
+// Of a list of dispatches; where it is longer, so is compiling beside running.
+constexpr size_t maxListBytes = 64u << 20;
 
 // Sorted, each once; empty where there is no plan or its list is too long.
 std::vector<uint64_t> pipelineKeys(const vkattn_problem &problem, const vkattn_caps &caps, uint64_t maxWorkspaceBytes,

@@ -1,4 +1,5 @@
-// The time that passes, from C's libraries: std::chrono's clocks are functions of the C++ library, which a C program does not link.
+// The time that passes, from C's libraries: std::chrono's clocks are functions of the C++ library,
+// which a C program does not link.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@ namespace vkattn {
 [[nodiscard]] inline uint64_t nanosecondsNow() {
     std::timespec now{};
 #ifdef _WIN32
-    std::timespec_get(&now, TIME_UTC); // the clock of the wall: whoever sets it makes one duration wrong
+    // The clock of the wall: whoever sets it makes one duration wrong.
+    std::timespec_get(&now, TIME_UTC);
 #else
     clock_gettime(CLOCK_MONOTONIC, &now);
 #endif

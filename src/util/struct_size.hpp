@@ -1,6 +1,7 @@
-// structSize, the first field of public structs. A caller that was compiled with earlier headers has a shorter struct: the fields that it
-// lacks count as zero, which is the default of every field, and are not written. A longer struct is one of later headers, whose fields this
-// library does not know, so that it is refused.
+// structSize, the first field of public structs. A caller that was compiled with earlier headers
+// has a shorter struct: the fields that it lacks count as zero, which is the default of every
+// field, and are not written. A longer struct is one of later headers, whose fields this library
+// does not know, so that it is refused.
 #pragma once
 
 #include "util/diagnostic.hpp"

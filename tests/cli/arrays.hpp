@@ -1,4 +1,5 @@
-// Arrays of the tests, and .npy files written and read by code of their own: the tool's is what is tested.
+// Arrays of the tests, and .npy files written and read by code of their own: the tool's is what is
+// tested.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +39,8 @@ struct ReadArray : Array {
     std::string descr;
 };
 
-// Fails the test where the file is not exactly what the tool promises: version 1.0, C order, data at a multiple of 64 bytes.
+// Fails the test where the file is not exactly what the tool promises: version 1.0, C order, data
+// at a multiple of 64 bytes.
 [[nodiscard]] ReadArray readNpy(const std::filesystem::path &path);
 
 [[nodiscard]] std::string readBytes(const std::filesystem::path &path);

@@ -1,4 +1,5 @@
-// What `vkattn conform` makes of drivers that crash, hang, print garbage, lose the device or compute wrongly.
+// What `vkattn conform` makes of drivers that crash, hang, print garbage, lose the device or
+// compute wrongly.
 #include "conform_fixture.hpp"
 
 #include <algorithm>

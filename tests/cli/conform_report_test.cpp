@@ -1,4 +1,5 @@
-// Reports of `vkattn conform` as data: what is written is read back, what is damaged is refused, and no string breaks a rendering.
+// Reports of `vkattn conform` as data: what is written is read back, what is damaged is refused,
+// and no string breaks a rendering.
 #include "conform/report/report.hpp"
 
 #include "markup.hpp"
@@ -77,7 +78,8 @@ TEST(conformJson, readsBackEveryMember) {
     EXPECT_EQ(device.checks[0].finding.errors, before.checks[0].finding.errors);
     EXPECT_EQ(device.checks[1].seconds, 1.0 / 3);
     EXPECT_EQ(device.timings[0].milliseconds, 0.25);
-    // Each member that hostileReport() sets is there: no struct has one that the description forgets.
+    // Each member that hostileReport() sets is there: no struct has one that the description
+    // forgets.
     for (const char *member : {"library",
                                "shaderHash",
                                "started",
@@ -314,11 +316,13 @@ TEST(conformHtml, showsWhatWasFound) {
           "683", "prefill 1 x 8 x 256 x 64 f32", "matrix units take f16", "9f3c1b2a77e0d415",
           "vkattn conform --html report.html --json report.json --seed 1", "Slowest checks"})
         expectHas(text, shown);
-    EXPECT_LT(text.find("sinks"), text.find("ragged")); // as allFeatures() has them, whichever check comes first
+    // As allFeatures() has them, whichever check comes first.
+    EXPECT_LT(text.find("sinks"), text.find("ragged"));
     const std::string hostile = readMarkup(reportToHtml(hostileReport()), true).text;
     for (const char *what : {"name", "driver", "reason", "smallest reason", "device problem", "machine", "shape", "why", "pass", "one"})
         expectHas(hostile, std::string(hostileBeginning) + what);
-    expectHas(hostile, "vkattn conform '</script><b onclick='\\''x'\\''>&\"|argument"); // as a shell takes it
+    // As a shell takes it.
+    expectHas(hostile, "vkattn conform '</script><b onclick='\\''x'\\''>&\"|argument");
     expectHas(readMarkup(reportToHtml(emptyReport()), true).text, "no Vulkan loader was found");
 }
 

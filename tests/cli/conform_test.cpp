@@ -1,4 +1,5 @@
-// `vkattn conform`: its arguments, its outputs and how it ends, on drivers that do what they should.
+// `vkattn conform`: its arguments, its outputs and how it ends, on drivers that do what they
+// should.
 #include "conform_fixture.hpp"
 
 namespace {

@@ -30,14 +30,15 @@ class CliTest : public testing::Test {
     [[nodiscard]] bool exists(const std::string &name) const { return std::filesystem::exists(file(name)); }
     [[nodiscard]] std::vector<std::string> temporaries() const;
 
-    // Runs in the test's folder. Environment entries are NAME=value. What the user has tuned, and what self-tests have found, is
-    // not looked at: the places for that are config() here, and a folder of
-    // this process.
+    // Runs in the test's folder. Environment entries are NAME=value. What the user has tuned, and
+    // what self-tests have found, is not looked at: the places for that are config() here, and a
+    // folder of this process.
     [[nodiscard]] Outcome start(const Arguments &command, const std::vector<std::string> &environment = {}) const;
     [[nodiscard]] Outcome tool(Arguments arguments, const std::vector<std::string> &environment = {}) const;
     [[nodiscard]] Outcome faultyTool(const std::string &fault, Arguments arguments) const;
 
-    // As a user whom permissions bind: root is not. Empty, with the test marked as skipped, where that cannot be arranged.
+    // As a user whom permissions bind: root is not. Empty, with the test marked as skipped, where
+    // that cannot be arranged.
     [[nodiscard]] std::optional<Outcome> unprivilegedTool(const Arguments &arguments) const;
 
     // Without waiting; the process id.

@@ -1,5 +1,6 @@
-// kill -9 at random moments: a file is the old one, whole, or the new one, whole, or not there; never a half. What a killed process leaves
-// behind is named as a temporary, and the next run does not mind it.
+// kill -9 at random moments: a file is the old one, whole, or the new one, whole, or not there;
+// never a half. What a killed process leaves behind is named as a temporary, and the next run does
+// not mind it.
 #include "run_fixture.hpp"
 #include "support/extent.hpp"
 
@@ -81,13 +82,15 @@ TEST_F(KillTest, outputsOfRunAreWholeOrOld) {
     const Arguments command = {VKATTN_TOOL, "run", "--q",   "q.npy", "--k",   "k.npy",   "--v",       "v.npy",
                                "--device",  "cpu", "--out", "o.npy", "--lse", "lse.npy", "--weights", "w.npy"};
     Microseconds duration = measure(command);
-    duration = std::min(duration, measure(command)); // the first reads programs and arrays from disk
+    // The first reads programs and arrays from disk.
+    duration = std::min(duration, measure(command));
     std::vector<std::string> whole;
     for (const std::string &name : names) whole.push_back(readBytes(file(name)));
     const std::string old = "old, and whole";
     Moments moments;
     size_t leftovers = 0;
-    Microseconds spread = duration / 8; // of the moments after the first temporary; what suits this machine is found on the way
+    // Of the moments after the first temporary; what suits this machine is found on the way.
+    Microseconds spread = duration / 8;
     for (int n = 0; n < kills; ++n) {
         const bool overOld = n % 2 == 0;
         for (const std::string &name : names)

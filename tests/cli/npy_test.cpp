@@ -115,7 +115,8 @@ TEST(npy, refusesOtherTypes) {
     expectRefused(typed("'<f44'"), "not a dtype");
     expectRefused(typed("'<'"), "not a dtype");
     expectRefused(typed("''"), "not a dtype");
-    expectRefused(typed("'<f4\x1b[31m'"), "\\x1b[31m"); // nothing from a file reaches the terminal raw
+    // Nothing from a file reaches the terminal raw.
+    expectRefused(typed("'<f4\x1b[31m'"), "\\x1b[31m");
     expectRefused(typed("4"), "malformed header");
     expectRefused(typed("None"), "malformed header");
 }

@@ -121,7 +121,8 @@ TEST_F(OutputTest, fullDiskAtTheEnd) {
     Arguments command = {"/bin/sh", "-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh", VKATTN_TOOL};
     const Arguments run = onCpu({});
     command.insert(command.end(), run.begin(), run.end());
-    EXPECT_EQ(start(command).status, 2); // no file takes a byte, not even the one that this test reads errors from
+    // No file takes a byte, not even the one that this test reads errors from.
+    EXPECT_EQ(start(command).status, 2);
     EXPECT_FALSE(exists("o.npy"));
 }
 

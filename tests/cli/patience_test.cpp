@@ -1,4 +1,5 @@
-// When a child process counts as hanging: where it sleeps or computes without end, and not where the machine holds it up.
+// When a child process counts as hanging: where it sleeps or computes without end, and not where
+// the machine holds it up.
 #include "conform/checks/cost.hpp"
 #include "conform/processes/follow.hpp"
 #include "conform/processes/own_time.hpp"

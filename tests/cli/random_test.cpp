@@ -11,7 +11,8 @@ namespace {
 class RandomRun : public RunTest {
   protected:
     Arguments options;
-    size_t batch = 0, heads = 0, queries = 0, keys = 0; // of the case; batch and tokens as masks and biases count them
+    // Of the case; batch and tokens as masks and biases count them.
+    size_t batch = 0, heads = 0, queries = 0, keys = 0;
 
     void checkCombinations(int count, size_t largest);
 
@@ -118,7 +119,8 @@ void RandomRun::drawArraysOfNumbers() {
     if (chance(4)) options.push_back("--deterministic");
 }
 
-// A kernel that was asked for may refuse a problem on this device; then the planner's own choice computes it.
+// A kernel that was asked for may refuse a problem on this device; then the planner's own choice
+// computes it.
 void RandomRun::checkOnAKernel(const std::string &descr) {
     const std::string kernel = std::vector<std::string>{"auto", "staged", "flash", "decode"}[random() % 4];
     Arguments named = options;
@@ -163,7 +165,8 @@ TEST_F(RandomRun, combinationsOfMoreKeys) {
     checkCombinations(20, 80);
 }
 
-// The same on the first Vulkan device, which must not fall back. tests/device/CMakeLists.txt runs it on every driver.
+// The same on the first Vulkan device, which must not fall back. tests/device/CMakeLists.txt runs
+// it on every driver.
 class RunOnDriver : public RandomRun {};
 TEST_F(RunOnDriver, randomCombinations) {
     const std::string info = tool({"info", "--json"}).out;
@@ -171,7 +174,8 @@ TEST_F(RunOnDriver, randomCombinations) {
     if (info.find("\"index\": 0") == std::string::npos) GTEST_SKIP() << "no Vulkan device here";
     if (std::getenv("VKATTN_TEST_SKIP_CPU_DEVICES") && info.compare(type, 13, "\"type\": \"CPU\"") == 0)
         GTEST_SKIP() << "no Vulkan device but those of type CPU on this machine";
-    // Each case compiles shaders of its own, and a software driver takes seconds for those of full tiles: small ones here.
+    // Each case compiles shaders of its own, and a software driver takes seconds for those of full
+    // tiles: small ones here.
     std::ofstream(file("small.txt")) << "vkattn-tuning 1\n"
                                         "flash maxDim=512 rowLanes=8 rowsPerLane=1 keysPerLane=1\n"
                                         "decode maxDim=512 dimLanes=4 keyLanes=2 rowsPerLane=1 keysPerLane=1\n";

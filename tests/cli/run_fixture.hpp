@@ -29,7 +29,8 @@ class RunTest : public CliTest {
     void givenSinks(size_t heads, const std::string &descr = "<f4"); // some of them -infinity
     void givenOffsets(const std::vector<long> &cuQ, const std::vector<long> &cuK, const std::string &descr = "<i4");
     void givenDocuments(const std::vector<size_t> &qShape, const std::vector<size_t> &kShape, const NpyOptions &options = {.descr = "<i4"});
-    // So many sequences in so many tokens, some of which may lie before the first or after the last one.
+    // So many sequences in so many tokens, some of which may lie before the first or after the last
+    // one.
     [[nodiscard]] std::vector<long> randomOffsets(size_t sequences, size_t tokens);
 
     // The command line that check() runs.

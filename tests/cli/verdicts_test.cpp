@@ -47,7 +47,8 @@ TEST_F(VerdictsTest, infoShowsWhatIsRemembered) {
     EXPECT_EQ(tool({"info", "--verdicts", ""}).status, 0);
 }
 
-// On devices with matrix units: the first run writes the file in the default place, info shows it, and the next run obeys it.
+// On devices with matrix units: the first run writes the file in the default place, info shows it,
+// and the next run obeys it.
 TEST_F(VerdictsTest, matrixKernelsAreTestedOnceAndRemembered) {
     writeSmallProblem(40, 50, 64);
     bool any = false;

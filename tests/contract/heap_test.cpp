@@ -1,5 +1,6 @@
-// What vkattnRecord takes from the heap: nothing, for every kernel and every kind of option. And what a context takes: only through the
-// host's callbacks where there are some, and all of it comes back.
+// What vkattnRecord takes from the heap: nothing, for every kernel and every kind of option. And
+// what a context takes: only through the host's callbacks where there are some, and all of it comes
+// back.
 #include "support/case.hpp"
 #include "support/core_steps.hpp"
 #include "support/counting_allocator.hpp"
@@ -148,8 +149,8 @@ TEST(Heap, notReadyRecordsNothingAndTakesNothing) {
     }
 }
 
-// Each allocation fails in turn, the library's and those that a driver makes through the callbacks: an error that says so, nothing is lost,
-// and what failed works when it is tried again.
+// Each allocation fails in turn, the library's and those that a driver makes through the callbacks:
+// an error that says so, nothing is lost, and what failed works when it is tried again.
 TEST(Heap, runsOutSafely) {
     for (const bool pushDescriptors : {true, false}) {
         uint64_t failures = 0;

@@ -1,6 +1,8 @@
-// "Every call on one context may run at the same time on any thread": eight threads do so, under ThreadSanitizer where the compiler has it
-// (CMakeLists.txt), against a Vulkan whose every call is instrumented. A program of its own, without GoogleTest: everything in it but the
-// C++ library is compiled with the sanitizer. Exit status: 0, 1 where an answer was wrong, 66 where there was a race.
+// "Every call on one context may run at the same time on any thread": eight threads do so, under
+// ThreadSanitizer where the compiler has it (CMakeLists.txt), against a Vulkan whose every call is
+// instrumented. A program of its own, without GoogleTest: everything in it but the C++ library is
+// compiled with the sanitizer. Exit status: 0, 1 where an answer was wrong, 66 where there was a
+// race.
 #include "support/counting_allocator.hpp"
 #include "support/fake_vulkan.hpp"
 #include "support/seed.hpp"
@@ -114,7 +116,8 @@ class Worker {
         check(vkattn::explain(caps, p, explanation, planOptions(0), &why_) == VKATTN_OK, "explain", why_.message);
         check(explanation.dispatchCount > 0 && explanation.choice[0], "an empty explanation");
     }
-    // Others compile and import meanwhile: the size that was asked for may be too small by now, and a context takes so many imports only.
+    // Others compile and import meanwhile: the size that was asked for may be too small by now, and
+    // a context takes so many imports only.
     void keepPipelines() {
         size_t bytes = 0;
         check(vkattnExportCache(context_, &bytes, nullptr, &why_) == VKATTN_OK, "the size of the cache", why_.message);
@@ -179,7 +182,8 @@ int main() {
         for (uint32_t n = 0; n < threadCount; ++n)
             threads.emplace_back([&, n] {
                 Worker worker(context.handle(), list, fake.pushDescriptors, round * threadCount + n);
-                start.arrive_and_wait(); // the first calls of all, where nothing is compiled yet, fall together
+                // The first calls of all, where nothing is compiled yet, fall together.
+                start.arrive_and_wait();
                 for (uint32_t s = 0; s < steps; ++s) worker.step();
             });
         for (std::thread &thread : threads) thread.join();

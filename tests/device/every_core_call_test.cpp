@@ -1,5 +1,5 @@
-// Every Vulkan call of a context fails in turn, with every error that it may return: the step that made it says so, leaves nothing behind
-// and works when it is tried again.
+// Every Vulkan call of a context fails in turn, with every error that it may return: the step that
+// made it says so, leaves nothing behind and works when it is tried again.
 #include "every_call.hpp"
 #include "host.hpp"
 #include "support/core_steps.hpp"

@@ -1,4 +1,5 @@
-// Memory stays flat: random problems, one after the other, over a few pipelines in one process. VKATTN_TEST_MEMORY_PROBLEMS says how many.
+// Memory stays flat: random problems, one after the other, over a few pipelines in one process.
+// VKATTN_TEST_MEMORY_PROBLEMS says how many.
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
 
@@ -86,7 +87,8 @@ TEST(Memory, isFlatOverManyProblems) {
         ASSERT_EQ(runAndCheck(*runtime, *instance), "");
         ledger.calls.clear();
     };
-    for (int pass = 0; pass < 3; ++pass) // buffers have their largest size then, and the driver's threads their memory
+    // Buffers have their largest size then, and the driver's threads their memory.
+    for (int pass = 0; pass < 3; ++pass)
         for (const Case &c : list) run(c);
     // What a problem needs depends on its size too: until nothing has been new for long.
     uint32_t pipelines = 0;

@@ -1,4 +1,5 @@
-// The self-test of every kernel on this driver: passes; and where memory says otherwise, it is seen and the kernel is refused.
+// The self-test of every kernel on this driver: passes; and where memory says otherwise, it is seen
+// and the kernel is refused.
 #include "environment.hpp"
 #include "host.hpp"
 
@@ -72,13 +73,15 @@ HostOptions modern(bool validation = false) {
 } // namespace
 
 TEST(SelfTest, passesOnThisDriver) {
-    for (const bool enabled : {true, false}) { // as vkattn asks for, and Vulkan 1.0 with nothing enabled
+    // As vkattn asks for, and Vulkan 1.0 with nothing enabled.
+    for (const bool enabled : {true, false}) {
         for (const vkattn_kernel kernel : judged) {
             Attempt run(enabled ? modern() : HostOptions{});
             ASSERT_TRUE(run.host.ready) << run.host.why;
             VkPhysicalDeviceProperties properties;
             vkGetPhysicalDeviceProperties(run.host.physicalDevice, &properties);
-            if (!enabled && properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) continue; // compiles for minutes without subgroups
+            // Compiles for minutes without subgroups.
+            if (!enabled && properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) continue;
             const vkattn_result result = run.compute(kernel);
             if (result == VKATTN_ERROR_UNSUPPORTED) {
                 std::printf("%s: %s\n", vkattnKernelName(kernel), run.why.message);
@@ -156,7 +159,8 @@ TEST(SelfTest, aWrongElementIsSeenAndTheKernelIsRefused) {
     EXPECT_EQ(run.context.query(p, needs, &run.why), VKATTN_OK) << run.why.message;
 }
 
-// In the set of tests that runs under the layer: barriers between the recordings, and no access outside of the buffer.
+// In the set of tests that runs under the layer: barriers between the recordings, and no access
+// outside of the buffer.
 TEST(Validation, isSilentAboutTheSelfTest) {
     for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_FLASH_COOPMAT, VKATTN_KERNEL_FLASH_COOPMAT2}) {
         Attempt run(modern(true));

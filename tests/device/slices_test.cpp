@@ -1,5 +1,5 @@
-// Slices on a host's own device: each in a command buffer and submit of its own, and between two of them the host writes NaN over the
-// workspace that need not persist.
+// Slices on a host's own device: each in a command buffer and submit of its own, and between two of
+// them the host writes NaN over the workspace that need not persist.
 #include "environment.hpp"
 #include "host.hpp"
 

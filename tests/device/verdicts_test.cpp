@@ -1,4 +1,5 @@
-// A kernel that this driver computes wrongly: the runtime finds out before its first use, takes another, and remembers.
+// A kernel that this driver computes wrongly: the runtime finds out before its first use, takes
+// another, and remembers.
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
 

@@ -1,4 +1,5 @@
-# Ready SPIR-V in place of glslc is taken only where it was made from the same shaders. SOURCE, SPIRV (an exported bank), BINARY.
+# Ready SPIR-V in place of glslc is taken only where it was made from the same shaders. SOURCE,
+# SPIRV (an exported bank), BINARY.
 cmake_minimum_required(VERSION 3.22)
 include(${TEST})
 include(${SOURCE}/cmake/VkattnShaderHash.cmake)
@@ -44,7 +45,8 @@ function(taken what)
   message("${what}: ${held}")
 endfunction()
 taken("the bank of this very build")
-# The bank of a compiler without matrices: other modules are there, though a file of the last bank may still lie beside them.
+# The bank of a compiler without matrices: other modules are there, though a file of the last bank
+# may still lie beside them.
 file(STRINGS ${BINARY}/spirv/bank.txt lines)
 list(FILTER lines EXCLUDE REGEX coopmat)
 list(JOIN lines "\n" lines)

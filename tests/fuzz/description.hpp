@@ -1,5 +1,6 @@
-// Bytes as a description with its data, for device_fuzz.cpp. Each byte has one meaning wherever it stands, so that a changed one changes
-// one thing; bytes that are missing are 0, the plainest choice. Most descriptions are valid.
+// Bytes as a description with its data, for device_fuzz.cpp. Each byte has one meaning wherever it
+// stands, so that a changed one changes one thing; bytes that are missing are 0, the plainest
+// choice. Most descriptions are valid.
 #pragma once
 
 #include "vkattn/runtime.hpp"
@@ -14,9 +15,10 @@ namespace vkattn::test {
 
 // How one tensor lies in memory.
 struct LayoutGenes {
-    uint8_t order;    // of the dims, from the slowest to the fastest
-    uint8_t gap;      // elements between the dims; from 240 on large ones
-    uint8_t zero;     // of inputs; bit d: dim d has stride 0; bit 4 + d: stride 1, so that rows overlap
+    uint8_t order; // of the dims, from the slowest to the fastest
+    uint8_t gap;   // elements between the dims; from 240 on large ones
+    // Of inputs; bit d: dim d has stride 0; bit 4 + d: stride 1, so that rows overlap.
+    uint8_t zero;
     uint8_t negative; // bit d: dim d runs backwards
     uint8_t offset;
 };

@@ -1,6 +1,8 @@
-// Structure-aware: descriptions that mostly pass the validator. Whatever passes runs on the device, under whole and cut limits, equals the
-// oracle within docs/numerics.md's bounds, on the CPU's fast kernels too, is bitwise the same when it runs again, and leaves every other
-// byte alone. What does not pass says why. With VKATTN_FUZZ_VALIDATION set the validation layer looks on and must have nothing to say.
+// Structure-aware: descriptions that mostly pass the validator. Whatever passes runs on the device,
+// under whole and cut limits, equals the oracle within docs/numerics.md's bounds, on the CPU's fast
+// kernels too, is bitwise the same when it runs again, and leaves every other byte alone. What does
+// not pass says why. With VKATTN_FUZZ_VALIDATION set the validation layer looks on and must have
+// nothing to say.
 #include "conform/checks/check.hpp"
 #include "description.hpp"
 #include "fuzz.hpp"

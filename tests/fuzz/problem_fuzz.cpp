@@ -1,5 +1,6 @@
-// The description and the planner: vkattnValidateProblem, vkattnOperandBytes, vkattnExplain and vkattnListDispatches, with any problem and
-// any caps. Bytes choose between likely values and whatever they are, so that inputs come past the validator.
+// The description and the planner: vkattnValidateProblem, vkattnOperandBytes, vkattnExplain and
+// vkattnListDispatches, with any problem and any caps. Bytes choose between likely values and
+// whatever they are, so that inputs come past the validator.
 #include "fuzz.hpp"
 #include "vkattn/vkattn.hpp"
 

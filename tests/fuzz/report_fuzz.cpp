@@ -1,5 +1,5 @@
-// Reports of `vkattn conform` from anywhere: what the reader takes, every rendering takes, and writing it and reading it again changes
-// nothing.
+// Reports of `vkattn conform` from anywhere: what the reader takes, every rendering takes, and
+// writing it and reading it again changes nothing.
 #include "conform/report/report.hpp"
 #include "fuzz.hpp"
 #include "program/failure.hpp"

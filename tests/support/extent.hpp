@@ -1,4 +1,5 @@
-// How much of a sweep a test makes: a part that it draws, or all of it where VKATTN_TEST_EXTENT is "full" (scripts/test.sh --all).
+// How much of a sweep a test makes: a part that it draws, or all of it where VKATTN_TEST_EXTENT is
+// "full" (scripts/test.sh --all).
 #pragma once
 
 #include "support/seed.hpp"

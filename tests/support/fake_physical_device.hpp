@@ -1,4 +1,5 @@
-// A physical device of the test's making behind a vkGetInstanceProcAddr: what drivers of any age answer before a device exists.
+// A physical device of the test's making behind a vkGetInstanceProcAddr: what drivers of any age
+// answer before a device exists.
 #pragma once
 
 #include "core/device/newer_vulkan.hpp"
@@ -15,13 +16,15 @@ namespace vkattn::test {
 struct FakePhysicalDevice {
     uint32_t apiVersion = VK_API_VERSION_1_3;
     uint32_t instanceVersion = VK_API_VERSION_1_3; // of the loader
-    bool instanceKnowsProperties2 = true;          // false: an instance of Vulkan 1.0 without VK_KHR_get_physical_device_properties2
+    // False: an instance of Vulkan 1.0 without VK_KHR_get_physical_device_properties2.
+    bool instanceKnowsProperties2 = true;
     std::vector<std::string> extensions = {"VK_KHR_push_descriptor", "VK_KHR_shader_float_controls", "VK_EXT_subgroup_size_control",
                                            "VK_KHR_swapchain"};
     VkResult enumerating = VK_SUCCESS;
     bool subgroupSizeControl = true, computeFullSubgroups = true;
     int featureQueries = 0;
-    std::map<VkStructureType, std::vector<VkBool32>> features; // of further feature structs, their bits in order
+    // Of further feature structs, their bits in order.
+    std::map<VkStructureType, std::vector<VkBool32>> features;
     VkPhysicalDeviceSubgroupProperties subgroups{};
     VkPhysicalDeviceSubgroupSizeControlProperties sizeControl{};
     VkShaderStageFlags matrixStages = VK_SHADER_STAGE_COMPUTE_BIT;

@@ -135,7 +135,8 @@ const Row *findRow(const char *name) {
     return found == rows.end() ? nullptr : found->second;
 }
 
-// Objects with an owner who must destroy them. Command buffers and descriptor sets go with their pools.
+// Objects with an owner who must destroy them. Command buffers and descriptor sets go with their
+// pools.
 template <class T> constexpr bool isObject = false;
 #define VKATTN_OBJECT(type) template <> constexpr bool isObject<type> = true;
 VKATTN_OBJECT(VkInstance)
@@ -159,7 +160,8 @@ template <class T> std::pair<std::type_index, uint64_t> keyOf(T handle) {
     return {std::type_index(typeid(T)), reinterpret_cast<uint64_t>(handle)};
 }
 
-// A test's own host made its instance and device behind this wrapper's back: then these are not looked at.
+// A test's own host made its instance and device behind this wrapper's back: then these are not
+// looked at.
 template <class T> bool lives(T handle) {
     if (ledger.live.contains(keyOf(handle))) return true;
     if constexpr (!isParent<T>) return false;
@@ -173,7 +175,8 @@ template <class T> void checkUse(const char *function, T argument) {
         if (argument && !lives(argument)) ledger.errors.push_back(std::string(function) + " uses an object that does not live");
 }
 
-// What a call that fails leaves behind is undefined, but for pipelines, command buffers and descriptor sets, which are then NULL.
+// What a call that fails leaves behind is undefined, but for pipelines, command buffers and
+// descriptor sets, which are then NULL.
 template <class T> void spoil(T argument) {
     if constexpr (std::is_pointer_v<T> && !isObject<T>) {
         using To = std::remove_pointer_t<T>;

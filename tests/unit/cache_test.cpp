@@ -1,4 +1,5 @@
-// The pipeline cache's blob against a device without a driver: round trips, damage of every kind, threads, and that nothing leaks.
+// The pipeline cache's blob against a device without a driver: round trips, damage of every kind,
+// threads, and that nothing leaks.
 #include "core/vulkan/cache.hpp"
 #include "support/cache_device.hpp"
 #include "support/seed.hpp"
@@ -230,7 +231,8 @@ TEST_F(CacheTest, everyTruncationIsRejected) {
     const Bytes blob = exported(prewarmed());
     const vkattn_context context = open();
     for (size_t bytes = 0; bytes < blob.size(); ++bytes) {
-        const Bytes cut(blob.begin(), blob.begin() + static_cast<ptrdiff_t>(bytes)); // of its own, so that a sanitizer sees its end
+        // Of its own, so that a sanitizer sees its end.
+        const Bytes cut(blob.begin(), blob.begin() + static_cast<ptrdiff_t>(bytes));
         expectRejected(context, cut, "cut off");
     }
     Bytes longer = blob;
@@ -330,8 +332,8 @@ TEST_F(CacheTest, aHostsCacheIsTheHostsToStore) {
     EXPECT_NE(std::string(why.message).find("host.pipelineCache"), std::string::npos) << why.message;
 }
 
-// Each Vulkan call and each allocation fails once, at every place; what comes back is the right code, and afterwards nothing is left over
-// (TearDown) and the context works.
+// Each Vulkan call and each allocation fails once, at every place; what comes back is the right
+// code, and afterwards nothing is left over (TearDown) and the context works.
 TEST_F(CacheTest, everyFailureIsCleanedUp) {
     const Bytes blob = exported(prewarmed());
     Bytes unaligned(blob.size() + 1);

@@ -69,7 +69,8 @@ TEST(ConformPlan, isTheSameForASeedAndEveryCheckHasItsOwnNameAndReplay) {
         }
 }
 
-// Every kind on every kernel that the device has, and every feature on the kernels that take all of them.
+// Every kind on every kernel that the device has, and every feature on the kernels that take all of
+// them.
 TEST(ConformPlan, evenTheQuickOneCoversEveryKindAndFeature) {
     for (const DeviceInfo &device : devices) {
         std::map<std::string, std::set<std::string>> kinds, features;
@@ -81,7 +82,8 @@ TEST(ConformPlan, evenTheQuickOneCoversEveryKindAndFeature) {
         }
         for (const KernelSupport &kernel : device.kernels) {
             if (!kernel.available) {
-                EXPECT_EQ(kinds[kernel.kernel], std::set<std::string>{"matrix"}) << kernel.kernel; // says why not
+                // Says why not.
+                EXPECT_EQ(kinds[kernel.kernel], std::set<std::string>{"matrix"}) << kernel.kernel;
                 continue;
             }
             for (const char *kind : {"matrix", "hidden", "nonfinite", "repeat", "split", "needles"})
@@ -247,7 +249,8 @@ TEST(ConformFeatures, aVariantTurnsItsFeatureOnAndDropTurnsItOff) {
             if (!feature.name) continue;
             Case c;
             EXPECT_FALSE(feature.isOn(c)) << feature.name << " is on in an ordinary case";
-            for (int n = 0; n < 20 && !feature.isOn(c); ++n) variant.draw(c, random); // two dims may be drawn alike
+            // Two dims may be drawn alike.
+            for (int n = 0; n < 20 && !feature.isOn(c); ++n) variant.draw(c, random);
             EXPECT_TRUE(feature.isOn(c)) << variant.name;
             if (feature.pipelineTerm) {
                 EXPECT_NE(pipelineSignature(c), pipelineSignature(Case{})) << variant.name;

@@ -102,12 +102,14 @@ TEST(Brain, everyValueComesBackAndNanIsQuiet) {
         EXPECT_EQ(std::isnan(value), nan);
         EXPECT_EQ(floatToBrain(value), nan ? (bits & 0x8000) | 0x7fc0 : bits);
     }
-    EXPECT_EQ(floatToBrain(std::bit_cast<float>(0x7f800001u)), 0x7fc0); // its upper half alone is infinity
+    // Its upper half alone is infinity.
+    EXPECT_EQ(floatToBrain(std::bit_cast<float>(0x7f800001u)), 0x7fc0);
     EXPECT_EQ(floatToBrain(std::bit_cast<float>(0xff80ffffu)), 0xffc0);
 }
 
 TEST(Brain, roundsToNearestEven) {
-    // Neighbours and their exact distances in double: the nearer one, or of two as near the even one.
+    // Neighbours and their exact distances in double: the nearer one, or of two as near the even
+    // one.
     const auto check = [](uint32_t bits) {
         const float value = std::bit_cast<float>(bits);
         if (!std::isfinite(value)) return;
@@ -131,7 +133,8 @@ TEST(Brain, roundsToNearestEven) {
     EXPECT_EQ(floatToBrain(-0x1.8p-133f), 0x8002);
 }
 
-// Every 16-bit value, at every offset from an aligned address: widened it is what its format says, and it comes back as it was.
+// Every 16-bit value, at every offset from an aligned address: widened it is what its format says,
+// and it comes back as it was.
 TEST_P(Convert, everyValueIsWidenedExactlyAndComesBack) {
     const Format format = GetParam();
     constexpr uint32_t count = 65536;
@@ -169,7 +172,8 @@ TEST_P(Convert, everyMiddleRoundsToEvenAndItsNeighboursToTheNearest) {
     std::vector<float> values;
     std::vector<uint16_t> expected;
     for (uint32_t low = 0; low < format.infinity(); ++low) {
-        // The largest finite value's next neighbour would be the power of two that infinity takes the place of.
+        // The largest finite value's next neighbour would be the power of two that infinity takes
+        // the place of.
         const double next = low + 1 == format.infinity() ? std::ldexp(1.0, 1 << (format.exponentBits - 1)) : format.value(low + 1);
         const auto middle = static_cast<float>((format.value(low) + next) / 2);
         for (const uint32_t sign : {0u, 0x8000u})

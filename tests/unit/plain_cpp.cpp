@@ -1,4 +1,5 @@
-// vkattn.hpp as engines compile it: without exceptions, without RTTI (tests/unit/CMakeLists.txt), without Vulkan's prototypes.
+// vkattn.hpp as engines compile it: without exceptions, without RTTI (tests/unit/CMakeLists.txt),
+// without Vulkan's prototypes.
 #define VK_NO_PROTOTYPES
 #include "vkattn/vkattn.hpp"
 

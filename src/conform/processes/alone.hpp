@@ -1,4 +1,5 @@
-// The smallest case that still crashes, hangs or loses the device, where each that is tried needs a process of its own.
+// The smallest case that still crashes, hangs or loses the device, where each that is tried needs a
+// process of its own.
 #pragma once
 
 #include "conform/processes/devices.hpp"

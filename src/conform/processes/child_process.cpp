@@ -73,9 +73,11 @@ void closeAllBut(int channel, int output) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
 #else
-    static_cast<void>(parent); // its end of the channel closes with it, and the next line that is sent ends this process
+    // Its end of the channel closes with it, and the next line that is sent ends this process.
+    static_cast<void>(parent);
 #endif
-    // Ctrl-C reaches the whole group, and the parent answers it. Its other handlers remove files that are the parent's.
+    // Ctrl-C reaches the whole group, and the parent answers it. Its other handlers remove files
+    // that are the parent's.
     std::signal(SIGINT, SIG_IGN);
     for (const int number : {SIGTERM, SIGHUP, SIGPIPE}) std::signal(number, SIG_DFL);
     closeAllBut(channel, output);
@@ -187,7 +189,8 @@ ChildProcess::Event ChildProcess::next(std::chrono::milliseconds wait, std::stri
         // A process that has closed its ends may live on for a while: it is looked at again soon.
         const bool silent = !channelOpen_ && output_ < 0;
         const int ready = poll(files, 2, static_cast<int>(silent ? std::min<long long>(left, 10) : left));
-        if (ready < 0 && errno == EINTR) return Event::nothing; // a signal, which the caller may want to answer
+        // A signal, which the caller may want to answer.
+        if (ready < 0 && errno == EINTR) return Event::nothing;
     }
 }
 

@@ -1,6 +1,7 @@
-// A function in a process of its own, so that a driver that crashes or hangs in it takes nothing else along. Nothing is executed anew: the
-// program may have been started in ways that cannot be repeated (through a loader of its own). So before the first child the parent must
-// have loaded no driver and started no thread: a child has neither.
+// A function in a process of its own, so that a driver that crashes or hangs in it takes nothing
+// else along. Nothing is executed anew: the program may have been started in ways that cannot be
+// repeated (through a loader of its own). So before the first child the parent must have loaded no
+// driver and started no thread: a child has neither.
 #pragma once
 
 #include <chrono>
@@ -16,7 +17,8 @@ class ChildProcess {
     class Channel {
       public:
         explicit Channel(int file) : file_(file) {}
-        void send(const std::string &line) const; // without a newline in it; ends the process where the parent is gone
+        // Without a newline in it; ends the process where the parent is gone.
+        void send(const std::string &line) const;
 
       private:
         int file_;
@@ -35,8 +37,10 @@ class ChildProcess {
     [[nodiscard]] int process() const { return process_; } // its id; -1 once it has ended
     // False: it does not go, as where a driver waits in the kernel for a device that is stuck.
     bool kill();
-    [[nodiscard]] const std::string &ending() const { return ending_; } // "signal 11 (SIGSEGV)", "exit status 3"
-    // The end of what it printed, on one line: lines are parted by " | ". Empty where it printed nothing.
+    // "signal 11 (SIGSEGV)", "exit status 3"
+    [[nodiscard]] const std::string &ending() const { return ending_; }
+    // The end of what it printed, on one line: lines are parted by " | ". Empty where it printed
+    // nothing.
     [[nodiscard]] std::string lastOutput();
 
   private:

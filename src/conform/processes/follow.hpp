@@ -18,8 +18,10 @@ struct Stopped {
 
 struct Watch {
     using Clock = std::chrono::steady_clock;
-    std::function<bool(const Message &)> onMessage; // false: makes no sense now, which is answered as a crash is
-    // Seconds without a message until that is a hang: of the process's own time (own_time.hpp), so that a busy machine makes no hangs.
+    // false: makes no sense now, which is answered as a crash is
+    std::function<bool(const Message &)> onMessage;
+    // Seconds without a message until that is a hang: of the process's own time (own_time.hpp), so
+    // that a busy machine makes no hangs.
     std::function<double()> patience;
     std::function<void()> tick; // a few times a second; may be empty
     std::optional<Clock::time_point> deadline;

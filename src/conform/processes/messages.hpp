@@ -8,20 +8,24 @@ namespace vkattn::conform {
 
 struct Message {
     enum class Kind {
-        device,    // found: `text` is its facts as a line
-        noDevice,  // `text`: why none was found
-        opened,    // `text`: facts
-        planned,   // check `index`: `text` is its result before it ran, as a line; `number` its cost
-        begin,     // of check `index`: `text` likewise; `number` is its cost with all its pipelines to compile
+        device,   // found: `text` is its facts as a line
+        noDevice, // `text`: why none was found
+        opened,   // `text`: facts
+        // Check `index`: `text` is its result before it ran, as a line; `number` its cost.
+        planned,
+        // Of check `index`: `text` likewise; `number` is its cost with all its pipelines to
+        // compile.
+        begin,
         result,    // of check `index`: `text`
         compiled,  // so far: `index` pipelines in `number` seconds
         shrinking, // the case `text` is tried, which is smaller than the one that failed
         smallest,  // of check `index`: `text` is its result, with what the shrinking came to
         measuring, // all checks are done, kernels are timed now
         timing,    // `text`
-        lost,      // check `index` has lost the device: another process must go on. The last message
-        failed,    // the device cannot be opened: `text`. The last message
-        end,       // all is done. The last message
+        // Check `index` has lost the device: another process must go on. The last message.
+        lost,
+        failed, // the device cannot be opened: `text`. The last message
+        end,    // all is done. The last message
     };
     Kind kind = Kind::end;
     std::string text;

@@ -16,7 +16,8 @@ char stateOf(const std::filesystem::path &thread) {
     std::string stat;
     std::ifstream file(thread / "stat");
     std::getline(file, stat);
-    const size_t name = stat.rfind(") "); // "17 (name) R ...": the name may hold anything, a parenthesis too
+    // "17 (name) R ...": the name may hold anything, a parenthesis too
+    const size_t name = stat.rfind(") ");
     return name == std::string::npos || name + 2 >= stat.size() ? '\0' : stat[name + 2];
 }
 

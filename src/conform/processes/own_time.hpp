@@ -1,5 +1,6 @@
-// How long a process had for itself: the wall clock, less the time in which the machine did not let it run. A process that a busy machine
-// holds up is slow and does not hang; one that sleeps, or computes without end, hangs.
+// How long a process had for itself: the wall clock, less the time in which the machine did not let
+// it run. A process that a busy machine holds up is slow and does not hang; one that sleeps, or
+// computes without end, hangs.
 #pragma once
 
 #include <chrono>
@@ -17,14 +18,17 @@ struct ThreadTime {
 // All threads of a process at one moment.
 struct ProcessTime {
     std::map<int, ThreadTime> threads; // by thread id
-    // A thread is ready to run, or stopped by a signal or a debugger: it does not sleep. `waiting` grows only once a thread runs again.
+    // A thread is ready to run, or stopped by a signal or a debugger: it does not sleep. `waiting`
+    // grows only once a thread runs again.
     bool awake = false;
 };
 
-// Of another process. None where the system does not tell (it does on Linux), or the process is gone.
+// Of another process. None where the system does not tell (it does on Linux), or the process is
+// gone.
 [[nodiscard]] std::optional<ProcessTime> processTime(int process);
 
-// Of `wall` seconds between two moments those that the process had for itself: it ran, or slept because it wanted to.
+// Of `wall` seconds between two moments those that the process had for itself: it ran, or slept
+// because it wanted to.
 [[nodiscard]] double ownSeconds(const ProcessTime &before, const ProcessTime &after, double wall);
 
 // Adds up the own time of a process. Where the system does not tell, all time is its own.
@@ -32,7 +36,8 @@ class OwnTime {
   public:
     explicit OwnTime(int process);
     void restart();
-    // Since restart(). To be asked often: whether a process is awake is known of the moments of asking alone.
+    // Since restart(). To be asked often: whether a process is awake is known of the moments of
+    // asking alone.
     [[nodiscard]] double seconds();
 
   private:

@@ -83,7 +83,8 @@ void Progress::show(const ProgressState &state) {
         return;
     }
     clear();
-    std::fputs(progressLine(state, terminalColumns() - 1).c_str(), stderr); // the last column would wrap
+    // The last column would wrap.
+    std::fputs(progressLine(state, terminalColumns() - 1).c_str(), stderr);
     std::fflush(stderr);
     drawn_ = true;
 }

@@ -1,4 +1,5 @@
-// How far `vkattn conform` has come, on stderr: one line that is redrawn where that is a terminal, else a line now and then.
+// How far `vkattn conform` has come, on stderr: one line that is redrawn where that is a terminal,
+// else a line now and then.
 #pragma once
 
 #include <chrono>
@@ -9,8 +10,9 @@
 namespace vkattn::conform {
 
 struct ProgressState {
-    std::string device;                  // "device 1 of 2: llvmpipe"
-    std::string doing;                   // where no checks are counted: "opening the device"; empty while they are
+    std::string device; // "device 1 of 2: llvmpipe"
+    // Where no checks are counted: "opening the device"; empty while they are.
+    std::string doing;
     uint64_t done = 0;                   // checks
     uint64_t all = 0;                    // 0: nobody knows
     double costDone = 0;                 // in the plan's unit

@@ -15,8 +15,10 @@ namespace {
 using Clock = Watch::Clock;
 using How = Stopped::How;
 
-constexpr double quickShrinkSeconds = 30, normalShrinkSeconds = 120; // for all failures of a device together
-constexpr double timingPatience = 5;                                 // times that of a check: all kernels are timed in one go
+// For all failures of a device together.
+constexpr double quickShrinkSeconds = 30, normalShrinkSeconds = 120;
+// times that of a check: all kernels are timed in one go
+constexpr double timingPatience = 5;
 constexpr const char *failedFast = "--fail-fast: a check before it failed";
 
 double secondsSince(Clock::time_point start) {
@@ -243,7 +245,8 @@ class DeviceRun {
     void add(CheckResult check) {
         check.finding.outcome = Outcome::notRun;
         const uint32_t times = ++ids_[check.id];
-        if (times > 1) check.id.append("#").append(std::to_string(times)); // reports tell checks apart by it
+        // Reports tell checks apart by it.
+        if (times > 1) check.id.append("#").append(std::to_string(times));
         report_.checks.push_back(std::move(check));
     }
 

@@ -1,5 +1,5 @@
-// Tests one device through child processes, which may crash or hang: then that is the result of the check that ran, and another child
-// goes on with the next one.
+// Tests one device through child processes, which may crash or hang: then that is the result of the
+// check that ran, and another child goes on with the next one.
 #pragma once
 
 #include "conform/processes/devices.hpp"

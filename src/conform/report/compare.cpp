@@ -12,7 +12,8 @@ using namespace program;
 namespace {
 
 constexpr double errorFactor = 2, timingFactor = 1.3;
-constexpr double smallRatio = 0.01; // both errors below a hundredth of the bound: their factor means nothing
+// Both errors below a hundredth of the bound: their factor means nothing.
+constexpr double smallRatio = 0.01;
 
 // Differences under a heading that is there only where one of them is.
 class Section {

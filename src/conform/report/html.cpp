@@ -36,7 +36,8 @@ Html anchor(size_t device) {
     return "device-" + std::to_string(device + 1);
 }
 
-// Places of the reasons in the list of unsupported checks; cells refer to them, since tooltips do not print.
+// Places of the reasons in the list of unsupported checks; cells refer to them, since tooltips do
+// not print.
 using ReasonPlaces = std::map<std::string, size_t>;
 
 ReasonPlaces placesOf(const std::vector<ReasonCount> &reasons) {

@@ -20,7 +20,8 @@ struct Cell {
     const char *cssClass = "";
     std::string title = {}; // text: what a pointer that rests on it is told
 };
-// In a box that scrolls by itself where the page is narrower. The first column of each row is its heading.
+// In a box that scrolls by itself where the page is narrower. The first column of each row is its
+// heading.
 [[nodiscard]] Html tableBox(const std::vector<Cell> &head, const std::vector<std::vector<Cell>> &rows, const char *cssClass = "");
 
 // Counts by error / bound, as bars of logarithmic height, and a line where the bound is.

@@ -1,4 +1,5 @@
-// Reports as JSON, and back. One description of each struct's members serves the writer and the reader.
+// Reports as JSON, and back. One description of each struct's members serves the writer and the
+// reader.
 #include "conform/report/report.hpp"
 
 #include "program/failure.hpp"
@@ -13,18 +14,21 @@ namespace vkattn::conform {
 using namespace program;
 namespace {
 
-using Parsed = nlohmann::json; // objects are maps: a hostile one with many members is read in no time
+// Objects are maps: a hostile one with many members is read in no time.
+using Parsed = nlohmann::json;
 
 constexpr size_t maxTextBytes = 64u << 20; // a check takes some 300 bytes
 constexpr size_t maxDepth = 8;             // a report has 6
 constexpr size_t maxMembers = 64;          // of an object
 constexpr size_t maxDevices = 64;
-constexpr size_t maxNames = 256; // of kernels, features or types on one device: they are rows and columns of tables
+// Of kernels, features or types on one device: they are rows and columns of tables.
+constexpr size_t maxNames = 256;
 
 template <class T, class Described>
 concept MaybeConst = std::same_as<std::remove_const_t<T>, Described>;
 
-// Members: `must` has to be there, `may` is left out where it has the value that an empty struct has, or the one given.
+// Members: `must` has to be there, `may` is left out where it has the value that an empty struct
+// has, or the one given.
 template <class Io, MaybeConst<Errors> T> void describe(Io &io, T &errors) {
     io.must("ratio", errors.worstRatio);
     io.must("error", errors.worstError);
@@ -348,7 +352,8 @@ void checkTableSizes(const std::string &path, const DeviceReport &device) {
     limit(features, "features");
 }
 
-// Objects of the outer levels have a line for each member, those further in one line: a check, a timing, a kernel.
+// Objects of the outer levels have a line for each member, those further in one line: a check, a
+// timing, a kernel.
 void layOut(const Json &json, size_t level, std::string &out) {
     constexpr size_t linesTo = 4;
     if (level == linesTo || !json.is_structured() || json.empty()) {

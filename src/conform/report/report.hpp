@@ -67,10 +67,12 @@ struct Tally {
 [[nodiscard]] Tally tallyOf(const DeviceReport &device);
 [[nodiscard]] Tally tallyOf(const Report &report);
 
-// JSON. reportFromJson throws Failure with where and what was wrong, what was expected and what to do; any bytes may come in.
+// JSON. reportFromJson throws Failure with where and what was wrong, what was expected and what to
+// do; any bytes may come in.
 [[nodiscard]] std::string reportToJson(const Report &report);
 [[nodiscard]] Report reportFromJson(const std::string &text, const std::string &nameOfSource);
-// One check and one device's facts on one line, as the child process sends them to its parent, and back (false: not one).
+// One check and one device's facts on one line, as the child process sends them to its parent, and
+// back (false: not one).
 [[nodiscard]] std::string checkToLine(const CheckResult &check);
 [[nodiscard]] bool checkFromLine(const std::string &line, CheckResult &check);
 [[nodiscard]] std::string factsToLine(const DeviceFacts &facts);
@@ -78,15 +80,18 @@ struct Tally {
 [[nodiscard]] std::string timingToLine(const Timing &timing);
 [[nodiscard]] bool timingFromLine(const std::string &line, Timing &timing);
 
-[[nodiscard]] std::string reportToJUnit(const Report &report); // XML of JUnit's de facto schema: a suite a device, a case a check
-[[nodiscard]] std::string reportToHtml(const Report &report);  // one file without links to anything else
+// XML of JUnit's de facto schema: a suite a device, a case a check.
+[[nodiscard]] std::string reportToJUnit(const Report &report);
+// One file without links to anything else.
+[[nodiscard]] std::string reportToHtml(const Report &report);
 // For a terminal `columns` wide; `color` with ANSI sequences.
 [[nodiscard]] std::string reportToText(const Report &report, uint32_t columns, bool color);
-// A table of drivers and kernels in Markdown, a row for each device of the reports (docs/drivers.md).
+// A table of drivers and kernels in Markdown, a row for each device of the reports
+// (docs/drivers.md).
 [[nodiscard]] std::string reportsToMarkdown(const std::vector<Report> &reports);
 
-// What differs between two reports, as text. `worse`: the second has failures that the first has not, lost a kernel, or its worst error of
-// a kernel and type grew to more than twice its size.
+// What differs between two reports, as text. `worse`: the second has failures that the first has
+// not, lost a kernel, or its worst error of a kernel and type grew to more than twice its size.
 struct Comparison {
     std::string text;
     bool worse = false;

@@ -13,7 +13,8 @@ enum class Overall {
 };
 [[nodiscard]] Overall overallOf(const Report &report);
 [[nodiscard]] Overall overallOf(const DeviceReport &device);
-[[nodiscard]] const char *overallName(Overall overall); // "PASS", "FAILED", "INCOMPLETE", "NOTHING RAN"
+// "PASS", "FAILED", "INCOMPLETE", "NOTHING RAN"
+[[nodiscard]] const char *overallName(Overall overall);
 // "812 checks passed, 3 unsupported"; "3 of 812 checks failed (1 crash), 10 not run".
 [[nodiscard]] std::string sentenceOf(const Tally &tally);
 
@@ -52,7 +53,8 @@ struct FactRow {
 // Likewise the whole run.
 [[nodiscard]] std::string runCommand(const Report &report);
 
-[[nodiscard]] std::string numberText(double value);  // three digits: "0.0312", "4.77e-07", "infinite"
+// Three digits: "0.0312", "4.77e-07", "infinite".
+[[nodiscard]] std::string numberText(double value);
 [[nodiscard]] std::string countText(uint64_t count); // "1 234 567"
 [[nodiscard]] std::string durationText(double seconds);
 

@@ -40,7 +40,8 @@ struct Log {
     }
 };
 
-// One call of the API: its message reaches the log where it fails, also where the caller passed no diagnostic.
+// One call of the API: its message reaches the log where it fails, also where the caller passed no
+// diagnostic.
 class LoggedCall {
   public:
     LoggedCall(const Log *log, vkattn_diagnostic *&why) : log_(log && log->callback ? log : nullptr) {

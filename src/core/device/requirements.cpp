@@ -14,11 +14,14 @@ namespace {
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 
 constexpr ExtensionRow extensionTable[] = {
-    // Vulkan 1.4 has it in core, as a feature of its own to enable; the extension goes on being listed and costs nothing.
+    // Vulkan 1.4 has it in core, as a feature of its own to enable; the extension goes on being
+    // listed and costs nothing.
     {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_0, neverCore},
-    {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_0, VK_API_VERSION_1_2}, // a property, no feature
+    // A property, no feature.
+    {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_0, VK_API_VERSION_1_2},
     {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_1, VK_API_VERSION_1_3},
-    // Matrix units: their shaders are SPIR-V 1.3 (Vulkan 1.1), those with VK_NV_cooperative_matrix2 SPIR-V 1.6 (Vulkan 1.3).
+    // Matrix units: their shaders are SPIR-V 1.3 (Vulkan 1.1), those with VK_NV_cooperative_matrix2
+    // SPIR-V 1.6 (Vulkan 1.3).
     {VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_1, VK_API_VERSION_1_2},
     {VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_1, VK_API_VERSION_1_2},
     {newer::cooperativeMatrixName, VKATTN_HELPFUL, VK_API_VERSION_1_1, neverCore},
@@ -52,8 +55,9 @@ constexpr FeatureRow featureTable[] = {
     VKATTN_FEATURE(shaderFloat16, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_API_VERSION_1_2, VkPhysicalDeviceShaderFloat16Int8Features,
                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES, VkPhysicalDeviceVulkan12Features,
                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VK_API_VERSION_1_2),
-    // Both or none: atomic operations have device scope, those on halves of outputs too, and in a device with the first bit and without the
-    // second that is against the rules in any shader (VUID-RuntimeSpirv-vulkanMemoryModel-06265).
+    // Both or none: atomic operations have device scope, those on halves of outputs too, and in a
+    // device with the first bit and without the second that is against the rules in any shader
+    // (VUID-RuntimeSpirv-vulkanMemoryModel-06265).
     VKATTN_MEMORY_MODEL_FEATURE(vulkanMemoryModel, vulkanMemoryModelDeviceScope),
     VKATTN_MEMORY_MODEL_FEATURE(vulkanMemoryModelDeviceScope, vulkanMemoryModel),
     VKATTN_EXTENSION_FEATURE(cooperativeMatrix, newer::cooperativeMatrixName, newer::CooperativeMatrixFeatures,
@@ -131,7 +135,8 @@ Place placeOf(const FeatureRow &row, const PhysicalDevice &device, const Enabled
               const VkPhysicalDeviceFeatures2 &chain) {
     if (!usable(row, device.version, extensions)) return Place::nowhere;
     const bool aggregate = findStruct(chain, row.aggregate) != nullptr;
-    // The device does not read an aggregate of a later version, and its part beside it would be a duplicate.
+    // The device does not read an aggregate of a later version, and its part beside it would be a
+    // duplicate.
     if (aggregate && device.version < row.aggregateSince) return Place::nowhere;
     if (!deviceHas(device, row)) return Place::nowhere;
     return aggregate || findStruct(chain, row.part) ? Place::inChain : Place::inRoom;
@@ -175,7 +180,8 @@ bool Enabled::has(const FeatureRow &row) const {
 vkattn_result PhysicalDevice::load(PFN_vkGetInstanceProcAddr get, VkInstance instance, VkPhysicalDevice device, uint32_t apiVersion,
                                    vkattn_diagnostic *why) {
     handle = device;
-    // Some loaders know the core names below 1.1 too, where using them, and extensions that depend on them, is not allowed.
+    // Some loaders know the core names below 1.1 too, where using them, and extensions that depend
+    // on them, is not allowed.
     const auto either = [&](const char *core, const char *extension) {
         const PFN_vkVoidFunction function = apiVersion >= VK_API_VERSION_1_1 ? get(instance, core) : nullptr;
         return function ? function : get(instance, extension);
@@ -184,7 +190,8 @@ vkattn_result PhysicalDevice::load(PFN_vkGetInstanceProcAddr get, VkInstance ins
     if (!getProperties) return fail(why, invalid, "getInstanceProcAddr does not know vkGetPhysicalDeviceProperties");
     getProperties(device, &properties);
     version = std::min(apiVersion ? apiVersion : VK_API_VERSION_1_0, properties.apiVersion);
-    // An instance of Vulkan 1.0, whatever apiVersion says: a loader knows the functions of the version that it was created with.
+    // An instance of Vulkan 1.0, whatever apiVersion says: a loader knows the functions of the
+    // version that it was created with.
     if (version >= VK_API_VERSION_1_1 && !get(instance, "vkGetPhysicalDeviceProperties2")) version = VK_API_VERSION_1_0;
     enumerateExtensions = reinterpret_cast<PFN_vkEnumerateDeviceExtensionProperties>(get(instance, "vkEnumerateDeviceExtensionProperties"));
     getProperties2 =
@@ -200,7 +207,8 @@ vkattn_result listExtensions(std::span<const ExtensionRow> rows, const PhysicalD
                              const char **names, vkattn_diagnostic *why) {
     VkExtensionProperties *listed = nullptr;
     uint32_t listedCount = 0;
-    // Every one of these extensions stands on VK_KHR_get_physical_device_properties2, an extension of the instance, or on Vulkan 1.1.
+    // Every one of these extensions stands on VK_KHR_get_physical_device_properties2, an extension
+    // of the instance, or on Vulkan 1.1.
     if (need == VKATTN_HELPFUL && device.getProperties2) {
         if (!device.enumerateExtensions)
             return fail(why, invalid, "getInstanceProcAddr does not know vkEnumerateDeviceExtensionProperties");
@@ -275,7 +283,8 @@ vkattn_result patchChain(std::span<const FeatureRow> rows, const PhysicalDevice 
             last->pNext->sType = row.part;
             next += rounded(row.partBytes);
         }
-        // A host that has chained both, against the rules, gets the bit in both: whichever the driver reads.
+        // A host that has chained both, against the rules, gets the bit in both: whichever the
+        // driver reads.
         auto *each = static_cast<VkBaseOutStructure *>(chain.pNext);
         for (; each; each = each->pNext)
             if (each->sType == row.part || each->sType == row.aggregate)

@@ -1,5 +1,6 @@
-// What is worth enabling at vkCreateDevice, as two tables: extensions and features. A kernel that needs another one adds a row. No table
-// entry is needed to run: what is missing changes speed or a guarantee, never whether a problem can be computed.
+// What is worth enabling at vkCreateDevice, as two tables: extensions and features. A kernel that
+// needs another one adds a row. No table entry is needed to run: what is missing changes speed or a
+// guarantee, never whether a problem can be computed.
 #pragma once
 
 #include "core/device/newer_vulkan.hpp"
@@ -18,8 +19,8 @@ struct ExtensionRow {
     uint32_t core;  // the one that has it built in, and from which it is not listed
 };
 
-// A feature bit lives in a struct of its own (the part) and, from some version on, in an aggregate too. A chain holds one of both, never
-// both (VUID-VkDeviceCreateInfo-pNext-06532 and its like).
+// A feature bit lives in a struct of its own (the part) and, from some version on, in an aggregate
+// too. A chain holds one of both, never both (VUID-VkDeviceCreateInfo-pNext-06532 and its like).
 struct FeatureRow {
     const char *name;
     const char *extension; // that brings the part below `core`; NULL: none
@@ -29,7 +30,8 @@ struct FeatureRow {
     VkStructureType aggregate; // VK_STRUCTURE_TYPE_MAX_ENUM: none
     uint32_t aggregateSince;   // the version from which devices know the aggregate
     size_t aggregateBit;
-    size_t together = 0; // offset of another bit of the part: the device has both, or this one stays as it is; 0: none
+    // Offset of another bit of the part: the device has both, or this one stays as it is; 0: none.
+    size_t together = 0;
 };
 
 [[nodiscard]] std::span<const ExtensionRow> extensionRows();
@@ -75,9 +77,11 @@ struct Enabled {
 // The instance-level functions needed, through the host's vkGetInstanceProcAddr.
 struct PhysicalDevice {
     VkPhysicalDevice handle = VK_NULL_HANDLE;
-    uint32_t version = VK_API_VERSION_1_0; // that may be used: what the instance was created with bounds its devices
+    // That may be used: what the instance was created with bounds its devices.
+    uint32_t version = VK_API_VERSION_1_0;
     VkPhysicalDeviceProperties properties{};
-    PFN_vkGetPhysicalDeviceProperties2 getProperties2 = nullptr; // these two: NULL on Vulkan 1.0 without the instance extension
+    // These two: NULL on Vulkan 1.0 without the instance extension.
+    PFN_vkGetPhysicalDeviceProperties2 getProperties2 = nullptr;
     PFN_vkGetPhysicalDeviceFeatures2 getFeatures2 = nullptr;
     PFN_vkEnumerateDeviceExtensionProperties enumerateExtensions = nullptr;
     // These two: NULL where the instance does not know the extension.
@@ -92,12 +96,12 @@ struct PhysicalDevice {
 [[nodiscard]] vkattn_result listExtensions(std::span<const ExtensionRow> rows, const PhysicalDevice &device, vkattn_need need,
                                            uint32_t &count, const char **names, vkattn_diagnostic *why);
 
-// A chain begins with VkPhysicalDeviceFeatures2 and ends. `name` is the argument's, for the message.
+// A chain begins with VkPhysicalDeviceFeatures2 and ends. `name` is the argument's, for the
+// message.
 [[nodiscard]] vkattn_result checkChain(const VkPhysicalDeviceFeatures2 *chain, const char *name, vkattn_diagnostic *why);
 
 // vkattnPatchDeviceFeatures over a table. On an error nothing is changed.
-[[nodiscard]] vkattn_result patchChain(std::span<const FeatureRow> rows, const PhysicalDevice &device,
-                                          const EnabledExtensions &extensions, VkPhysicalDeviceFeatures2 &chain, void *room,
-                                          size_t roomBytes, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result patchChain(std::span<const FeatureRow> rows, const PhysicalDevice &device, const EnabledExtensions &extensions,
+                                       VkPhysicalDeviceFeatures2 &chain, void *room, size_t roomBytes, vkattn_diagnostic *why);
 
 } // namespace vkattn

@@ -14,8 +14,8 @@ struct Spirv {
 };
 struct ShaderModule {
     Spirv plain, nanPreserving; // the second declares SignedZeroInfNanPreserve
-    // The shader compiler of the build may lack an extension that a module needs, and VKATTN_KERNELS may leave out all kernels that need
-    // the module.
+    // The shader compiler of the build may lack an extension that a module needs, and
+    // VKATTN_KERNELS may leave out all kernels that need the module.
     [[nodiscard]] bool built() const { return plain.bytes != 0; }
 };
 

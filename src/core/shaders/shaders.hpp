@@ -1,5 +1,5 @@
-// What a pipeline is made of besides its key: which module, in which variant. For those who compile (pipelines.cpp) and for those who only
-// say it (describe.cpp).
+// What a pipeline is made of besides its key: which module, in which variant. For those who compile
+// (pipelines.cpp) and for those who only say it (describe.cpp).
 #pragma once
 
 #include "core/plan/plan.hpp"

@@ -43,7 +43,8 @@ enum Opcode : uint32_t {
 };
 constexpr uint32_t decorationSpecId = 1, headerWords = 5;
 
-// What is known of an id: a scalar constant's value, a type's kind, or the SpecId it is decorated with.
+// What is known of an id: a scalar constant's value, a type's kind, or the SpecId it is decorated
+// with.
 enum Known : uint32_t { nothing, value, boolType, intType, foldedId };
 struct Id {
     uint32_t known, value;

@@ -35,8 +35,9 @@ struct Region {
     }
 };
 
-// Regions whose spans overlap may still have no byte in common: heads or tokens of one fused tensor take turns. They do where some
-// period separates them, and the period of such a tensor is one of its strides.
+// Regions whose spans overlap may still have no byte in common: heads or tokens of one fused tensor
+// take turns. They do where some period separates them, and the period of such a tensor is one of
+// its strides.
 bool takeTurns(const Region &a, const Region &b) {
     for (int n = 0; n < 8; ++n) {
         const uint64_t period = n < 4 ? a.step(n) : b.step(n - 4);
@@ -52,7 +53,8 @@ struct Used {
     ByteRange byRole[VKATTN_ROLE_LIMIT];
 };
 
-// Nothing else lies where an output or the workspace does: a dispatch would read what another invocation has written.
+// Nothing else lies where an output or the workspace does: a dispatch would read what another
+// invocation has written.
 vkattn_result checkOverlap(const Plan &plan, const vkattn_record &record, const Used &used, vkattn_diagnostic *why) {
     const auto regionOf = [&](const vkattn_binding &binding) {
         const ByteRange &bytes = used.byRole[binding.role];

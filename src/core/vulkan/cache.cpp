@@ -1,9 +1,9 @@
 #include "core/vulkan/cache.hpp"
 
 #include "core/device/host_memory.hpp"
+#include "core/device/vulkan_failure.hpp"
 #include "core/shaders/shader_bank.hpp"
 #include "core/shaders/specialize.hpp"
-#include "core/device/vulkan_failure.hpp"
 
 #include <cstring>
 #include <new>
@@ -29,7 +29,8 @@ void write32(unsigned char *at, uint32_t value) {
     write64(at, value, 4);
 }
 
-// A bijection of the state for every word and of the word for every state: what differs in one word only never meets again.
+// A bijection of the state for every word and of the word for every state: what differs in one word
+// only never meets again.
 constexpr uint64_t mix(uint64_t state, uint64_t word) {
     state = (state ^ word) * 0x9e3779b97f4a7c15ull;
     return state ^ state >> 29;
@@ -66,7 +67,8 @@ uint64_t shaderBankHash() {
 
 uint64_t PipelineCaches::shaderHash() {
     uint64_t hash = shaderHash_.load(std::memory_order_relaxed);
-    if (hash == 0) shaderHash_.store(hash = shaderBankHash(), std::memory_order_relaxed); // threads that meet here store the same
+    // Threads that meet here store the same.
+    if (hash == 0) shaderHash_.store(hash = shaderBankHash(), std::memory_order_relaxed);
     return hash;
 }
 
@@ -110,7 +112,8 @@ bool PipelineCaches::knows(const Node *head, size_t payloadBytes, uint64_t paylo
     return false;
 }
 
-// The cache is not in use anywhere else: the destination of a merge must not be. The sources may be.
+// The cache is not in use anywhere else: the destination of a merge must not be. The sources may
+// be.
 vkattn_result PipelineCaches::mergeInto(VkPipelineCache cache, const Node *head, vkattn_diagnostic *why) {
     VkPipelineCache sources[maxImports + 1];
     uint32_t count = 0;
@@ -128,7 +131,9 @@ vkattn_result PipelineCaches::push(VkPipelineCache cache, size_t payloadBytes, u
     }
     Node *head = head_.load(std::memory_order_acquire);
     Node *node = new (memory) Node{cache, payloadChecksum, payloadBytes, 0, head};
-    do { // a failed exchange brings the new head: another thread may have imported the same, or the last one that there is room for
+    // A failed exchange brings the new head: another thread may have imported the same, or the last
+    // one that there is room for.
+    do {
         const bool twin = knows(head, payloadBytes, payloadChecksum);
         if (twin || (head && head->imports == maxImports)) {
             table_->DestroyPipelineCache(device_, cache, allocator_);
@@ -189,7 +194,8 @@ vkattn_result PipelineCaches::writeBlob(VkPipelineCache cache, size_t &bytes, un
         return fail(why, invalid, "room for %zu bytes, and the cache has just grown to %zu: ask again for the size", room, bytes);
     }
     if (r) return vulkanFailure(why, r, "vkGetPipelineCacheData");
-    if (driverHeaderFault(payload, into)) payload = 0; // a driver that gives nothing it would take back: an empty cache
+    // A driver that gives nothing it would take back: an empty cache.
+    if (driverHeaderFault(payload, into)) payload = 0;
     bytes = blob::headerBytes + payload;
 
     std::memcpy(data + blob::magicAt, blob::magic, sizeof blob::magic);
@@ -269,7 +275,8 @@ vkattn_result PipelineCaches::importFrom(size_t bytes, const void *data, vkattn_
     VkPipelineCache cache = VK_NULL_HANDLE;
     const vkattn_result r = createCache(payloadBytes, aligned ? aligned : payload, cache, why);
     if (aligned) hostFree(allocator_, aligned);
-    if (r == VKATTN_ERROR_VULKAN) return rejected; // the driver does not want it; the diagnostic has its answer
+    // The driver does not want it; the diagnostic has its answer.
+    if (r == VKATTN_ERROR_VULKAN) return rejected;
     if (r) return r;
     if (const auto merged = mergeInto(cache, head_.load(std::memory_order_acquire), why)) {
         table_->DestroyPipelineCache(device_, cache, allocator_);

@@ -1,9 +1,10 @@
 // The VkPipelineCaches of one context, and the blob that carries what is in them to the next run.
 //
-// A context that was given no pipeline cache begins with an empty one of its own. An imported blob becomes another, put at the head of a
-// list, with what the list had so far merged into it: pipelines compile with the head. Nothing is taken out of the list before destroy(),
-// so that a thread may go on compiling with the cache it has while another imports, without a lock; the list's length is bounded
-// (maxImports).
+// A context that was given no pipeline cache begins with an empty one of its own. An imported blob
+// becomes another, put at the head of a list, with what the list had so far merged into it:
+// pipelines compile with the head. Nothing is taken out of the list before destroy(), so that a
+// thread may go on compiling with the cache it has while another imports, without a lock; the
+// list's length is bounded (maxImports).
 #pragma once
 
 #include "core/device/device_table.hpp"
@@ -35,7 +36,8 @@ class PipelineCaches {
                                        vkattn_diagnostic *why);
     void destroy();
 
-    // What to compile with. Internally synchronised by Vulkan: the library creates none that is not.
+    // What to compile with. Internally synchronised by Vulkan: the library creates none that is
+    // not.
     [[nodiscard]] VkPipelineCache current() const {
         const Node *head = head_.load(std::memory_order_acquire);
         return head ? head->cache : hostCache_;

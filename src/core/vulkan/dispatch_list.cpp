@@ -1,4 +1,5 @@
-// A plan as a list of dispatches in the caller's memory: what record.cpp records, for engines that issue commands themselves.
+// A plan as a list of dispatches in the caller's memory: what record.cpp records, for engines that
+// issue commands themselves.
 #include "core/vulkan/dispatch_list.hpp"
 
 #include "core/plan/kernel.hpp"

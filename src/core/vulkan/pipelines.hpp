@@ -1,11 +1,11 @@
-// The pipelines of one context, by PipelineKey. What a key says is compiled as it is: the plan decides all constants. Looking one up takes
-// no lock and allocates nothing.
+// The pipelines of one context, by PipelineKey. What a key says is compiled as it is: the plan
+// decides all constants. Looking one up takes no lock and allocates nothing.
 #pragma once
 
-#include "core/vulkan/cache.hpp"
 #include "core/device/callbacks.hpp"
 #include "core/device/device_table.hpp"
 #include "core/plan/plan.hpp"
+#include "core/vulkan/cache.hpp"
 
 #include <atomic>
 
@@ -25,8 +25,10 @@ class Pipelines {
                                        const PipelineCaches &caches, vkattn_diagnostic *why);
     void destroy();
 
-    [[nodiscard]] VkPipeline find(const PipelineKey &key) const; // VK_NULL_HANDLE where it is not compiled yet
-    // Compiles what is missing of the set. Two threads may compile the same one; the first to finish wins.
+    // VK_NULL_HANDLE where it is not compiled yet.
+    [[nodiscard]] VkPipeline find(const PipelineKey &key) const;
+    // Compiles what is missing of the set. Two threads may compile the same one; the first to
+    // finish wins.
     [[nodiscard]] vkattn_result compile(const PipelineSet &set, vkattn_diagnostic *why);
     [[nodiscard]] bool has(const PipelineSet &set) const;
 
@@ -35,7 +37,8 @@ class Pipelines {
     [[nodiscard]] uint64_t compileNanoseconds() const { return nanoseconds_; }
 
   private:
-    // Nodes are pushed at the head, never moved and never removed before destroy(): a reader needs no more than an acquire.
+    // Nodes are pushed at the head, never moved and never removed before destroy(): a reader needs
+    // no more than an acquire.
     struct Node {
         PipelineKey key;
         VkPipeline pipeline;
@@ -47,8 +50,10 @@ class Pipelines {
     [[nodiscard]] vkattn_result createModule(const char *name, const Spirv &spirv, const Specialization &specialization,
                                              VkShaderModule &module, vkattn_diagnostic *why);
     [[nodiscard]] vkattn_result compileOne(const PipelineKey &key, vkattn_diagnostic *why);
-    void giveName(VkObjectType type, uint64_t object, const char *name) const; // for debuggers, where the host wants labels
-    void insert(const PipelineKey &key, VkPipeline pipeline, Node *node);      // takes both; the node is the pipeline's
+    // For debuggers, where the host wants labels.
+    void giveName(VkObjectType type, uint64_t object, const char *name) const;
+    // Takes both; the node is the pipeline's.
+    void insert(const PipelineKey &key, VkPipeline pipeline, Node *node);
     static const Node *search(const Node *from, const PipelineKey &key);
 
     const DeviceTable *table_ = nullptr;

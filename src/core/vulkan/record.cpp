@@ -33,7 +33,8 @@ class Recorder {
     Recorder(const Recorder &) = delete;
     Recorder &operator=(const Recorder &) = delete;
 
-    // Sets the bases among the dispatch's push constants. VK_SUCCESS, or why there was no descriptor set.
+    // Sets the bases among the dispatch's push constants. VK_SUCCESS, or why there was no
+    // descriptor set.
     [[nodiscard]] VkResult record(Dispatch &dispatch, VkPipeline pipeline) {
         for (; writeCount_ < dispatch.operandCount; ++writeCount_)
             writes_[writeCount_] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, nullptr, VK_NULL_HANDLE,         writeCount_, 0, 1,
@@ -86,7 +87,8 @@ class Recorder {
     VkWriteDescriptorSet writes_[fullSlots]; // so many as the count says
 };
 
-// Short plans are made once, long ones once to find the pipelines and once to record: nothing is recorded before all pipelines are there.
+// Short plans are made once, long ones once to find the pipelines and once to record: nothing is
+// recorded before all pipelines are there.
 constexpr uint32_t keptDispatches = 4;
 struct Kept {
     Kept() {} // leaves the dispatch alone: most plans have one or two
@@ -135,7 +137,8 @@ vkattn_result recordPlan(DeviceContext &context, const Plan &plan, const vkattn_
     const uint32_t count = slice.last - slice.first;
     Kept kept[keptDispatches];
     const bool keep = count <= keptDispatches;
-    bool ready = keep && plan.problem.slices <= 1; // what later slices need is missed with the first, not halfway
+    // What later slices need is missed with the first, not halfway.
+    bool ready = keep && plan.problem.slices <= 1;
     for (uint32_t n = 0; keep && n < count; ++n) {
         new (&kept[n].dispatch) Dispatch(plan.dispatch(slice.first + n)); // made in place
         kept[n].pipeline = pipelines.find(kept[n].dispatch.key);

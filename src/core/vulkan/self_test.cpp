@@ -15,7 +15,8 @@ namespace {
 constexpr vkattn_result unsupported = VKATTN_ERROR_UNSUPPORTED;
 constexpr uint32_t heads = 2, kvHeads = 1;
 
-// What is compared. Each goes wrong in its own way where a fragment's layout, a ragged edge or a hidden pair is computed wrong.
+// What is compared. Each goes wrong in its own way where a fragment's layout, a ragged edge or a
+// hidden pair is computed wrong.
 struct Trial {
     const char *name;
     uint32_t queries, keys, headDim, valueDim;
@@ -27,7 +28,8 @@ struct Trial {
 constexpr Trial trials[] = {
     {"whole tiles", 64, 128, 64, 64, 0, 2, false, false},
     {"causal, ragged edges", 37, 130, 64, 64, VKATTN_CAUSAL, 2, false, true},
-    {"causal, more queries than keys", 70, 45, 40, 40, VKATTN_CAUSAL, 2, false, true}, // the first 25 rows see nothing
+    // The first 25 rows see nothing.
+    {"causal, more queries than keys", 70, 45, 40, 40, VKATTN_CAUSAL, 2, false, true},
     {"one query", 1, 97, 64, 64, 0, 2, false, false},
     {"large logits", 17, 129, 128, 128, 0, 64, false, true}, // up to about +-70
     {"masked, NaN in hidden values", 50, 77, 64, 64, 0, 2, true, true},
@@ -47,8 +49,8 @@ bool visible(const Trial &trial, uint32_t query, uint32_t key) { // by the mask
     return query != hiddenRow && !hiddenKey(trial, key) && mixed(query, key) % 4 != 0;
 }
 
-// Offsets from the start of the buffer. Everything that is no input holds 0xff: an output element that nobody wrote is NaN, and what lies
-// between the regions shows whether somebody wrote there.
+// Offsets from the start of the buffer. Everything that is no input holds 0xff: an output element
+// that nobody wrote is NaN, and what lies between the regions shows whether somebody wrote there.
 struct Places {
     uint64_t q, k, v, mask, out[2], lse[2], end; // 0: the kernel's, 1: the staged kernel's
 };
@@ -115,12 +117,13 @@ struct Case {
     Plan plans[2]; // the kernel's, the staged kernel's
 };
 
-// Calls each(const Case &) for every trial that the kernel can run on the device. `end` is then where the regions end. UNSUPPORTED, with
-// the first reason, where it can run none.
+// Calls each(const Case &) for every trial that the kernel can run on the device. `end` is then
+// where the regions end. UNSUPPORTED, with the first reason, where it can run none.
 template <class Each>
 vkattn_result forEachCase(const DeviceContext &context, const Kernel &kernel, uint64_t &end, vkattn_diagnostic *why, Each each) {
     PlanLimits limits = context.limits();
-    limits.caps.wrongKernels &= ~(1u << kernel.id); // a test under way goes on where another thread's has failed meanwhile
+    // A test under way goes on where another thread's has failed meanwhile.
+    limits.caps.wrongKernels &= ~(1u << kernel.id);
     const bool matrices = kernel.onMatrixUnits();
     // Software drivers take minutes to compile what wide heads take.
     const uint32_t widest = limits.caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 64 : maxDim;
@@ -221,9 +224,10 @@ void computeBarrier(DeviceContext &context, VkCommandBuffer commands, VkAccessFl
     context.table().CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, stage, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
-// How far the two may be apart, of which the staged one is exact to about 1e-6 (docs/numerics.md, Tolerance, with w_j <= 1 and |v| <= 1):
-// rounding the probabilities changes each weight by a share of u_P at most, and their sum by as much; fp32 sums on matrix units may be
-// truncated instead of rounded, which 2^-20 of the largest sum of products covers; and 1e-4 are for the rest.
+// How far the two may be apart, of which the staged one is exact to about 1e-6 (docs/numerics.md,
+// Tolerance, with w_j <= 1 and |v| <= 1): rounding the probabilities changes each weight by a share
+// of u_P at most, and their sum by as much; fp32 sums on matrix units may be truncated instead of
+// rounded, which 2^-20 of the largest sum of products covers; and 1e-4 are for the rest.
 double tolerance(const Case &test) {
     const auto unit = static_cast<double>(test.plans[0].kernel->weightRounding(test.plans[0]).unit);
     const double products =
@@ -258,7 +262,8 @@ class Comparison {
     bool differs(const char *tensor, const uint64_t (&at)[2], uint32_t element, uint32_t row, uint32_t dim) const {
         const double a = static_cast<double>(floatAt(bytes_, at[0] + element * uint64_t{4})),
                      b = static_cast<double>(floatAt(bytes_, at[1] + element * uint64_t{4}));
-        // A row that sees nothing is exactly 0, and its lse -inf, in both. NaN, also what nobody wrote, is right in neither.
+        // A row that sees nothing is exactly 0, and its lse -inf, in both. NaN, also what nobody
+        // wrote, is right in neither.
         if (std::isfinite(b) ? b == 0 ? a == 0 : std::abs(a - b) <= allowed_ : std::isinf(b) && a == b) return false;
         (void)fail(why_, VKATTN_OK, "%s, %s, head dim %u: %s of head %u, query %u, dim %u is %g, and the staged kernel's is %g (+-%.2g)",
                    test_.trial.name, dtypeName(), test_.trial.headDim, tensor, row / test_.trial.queries, row % test_.trial.queries, dim, a,
@@ -351,7 +356,8 @@ vkattn_result recordSelfTest(DeviceContext &context, const Kernel &kernel, const
     return result;
 }
 
-vkattn_result judgeSelfTest(DeviceContext &context, const Kernel &kernel, const void *mapped, vkattn_verdict &verdict, vkattn_diagnostic *why) {
+vkattn_result judgeSelfTest(DeviceContext &context, const Kernel &kernel, const void *mapped, vkattn_verdict &verdict,
+                            vkattn_diagnostic *why) {
     uint64_t end = 0;
     bool wrong = false;
     const vkattn_result result = forEachCase(context, kernel, end, why, [&](const Case &test) {

@@ -1,5 +1,6 @@
-// A kernel against the staged kernel on the same small problems: does this driver compute it right? Nothing is kept between the calls: each
-// finds the same problems and the same places in the buffer again, from the context's caps.
+// A kernel against the staged kernel on the same small problems: does this driver compute it right?
+// Nothing is kept between the calls: each finds the same problems and the same places in the buffer
+// again, from the context's caps.
 #pragma once
 
 #include "core/vulkan/context.hpp"
@@ -14,9 +15,11 @@ struct SelfTestTarget {
 };
 
 // As the functions of vkattn.h; `kernel` is neither AUTO nor STAGED.
-[[nodiscard]] vkattn_result querySelfTest(const DeviceContext &context, const Kernel &kernel, vkattn_self_test &out, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result querySelfTest(const DeviceContext &context, const Kernel &kernel, vkattn_self_test &out,
+                                          vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result fillSelfTest(const DeviceContext &context, const Kernel &kernel, void *mapped, vkattn_diagnostic *why);
-[[nodiscard]] vkattn_result recordSelfTest(DeviceContext &context, const Kernel &kernel, const SelfTestTarget &target, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result recordSelfTest(DeviceContext &context, const Kernel &kernel, const SelfTestTarget &target,
+                                           vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result judgeSelfTest(DeviceContext &context, const Kernel &kernel, const void *mapped, vkattn_verdict &verdict,
                                           vkattn_diagnostic *why);
 

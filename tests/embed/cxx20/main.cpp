@@ -1,5 +1,5 @@
-// Attention through vkattn.hpp where neither exceptions nor RTTI exist: f16, keys shorter than their buffer, log-sum-exp; checked by the
-// verifier.
+// Attention through vkattn.hpp where neither exceptions nor RTTI exist: f16, keys shorter than
+// their buffer, log-sum-exp; checked by the verifier.
 #include <vkattn/vkattn.hpp>
 
 #include <vkattn/cpu.h>
@@ -19,10 +19,13 @@ namespace {
 int run(gpu &own, vkattn::Context &attention) {
     constexpr uint32_t heads = 3, tokens = 40, dim = 16;
     constexpr VkDeviceSize step = 8192, elements = heads * tokens * dim;
-    vkattn_problem problem = vkattn::problem(vkattn::packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim), // Q
-                                             vkattn::packed(VKATTN_F16, 1, heads, tokens, dim),           // K
-                                             vkattn::packed(VKATTN_F16, 1, heads, tokens, dim),           // V
-                                             vkattn::packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim));
+    // Q
+    vkattn_problem problem =
+        vkattn::problem(vkattn::packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim),
+                        // K
+                        vkattn::packed(VKATTN_F16, 1, heads, tokens, dim),
+                        // V
+                        vkattn::packed(VKATTN_F16, 1, heads, tokens, dim), vkattn::packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim));
     problem.lse = vkattn::packed(VKATTN_F32, 1, heads, tokens, 1);
     problem.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
 

@@ -8,7 +8,8 @@
 class Engine {
   public:
     explicit Engine(gpu &own) : gpu_(own) {} // the device outlives the engine
-    // Both return GPU_OK, or GPU_FAILED after printing why. The verifier has compared the result with the oracle.
+    // Both return GPU_OK, or GPU_FAILED after printing why. The verifier has compared the result
+    // with the oracle.
     int attendOnDevice();
     int attendOnCpu();
 

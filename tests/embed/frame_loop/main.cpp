@@ -1,6 +1,8 @@
-// A frame loop: a scene is rendered, attention over all its pixels (a bilateral filter of 9216 tokens) runs on the same queue in slices,
-// one a frame, and the result becomes a texture of the frames that follow. No frame waits for the whole of it.
-//   host [--budget MS] [--out FOLDER] [--strict]    exit 1 where something is wrong; with --strict also where a frame is over the budget
+// A frame loop: a scene is rendered, attention over all its pixels (a bilateral filter of 9216
+// tokens) runs on the same queue in slices, one a frame, and the result becomes a texture of the
+// frames that follow. No frame waits for the whole of it.
+//   host [--budget MS] [--out FOLDER] [--strict]
+// The exit status is 1 where something is wrong; with --strict also where a frame is over the budget.
 #include "renderer.hpp"
 
 #include <vkattn/cpu.h>
@@ -32,7 +34,8 @@ double milliseconds(std::chrono::steady_clock::time_point since) {
 }
 
 vkattn_problem bilateralFilter() {
-    const vkattn_layout picture = vkattn::packed(VKATTN_F32, 1, 1, tokens, 4); // an image of RGBA floats, copied as it is
+    // An image of RGBA floats, copied as it is.
+    const vkattn_layout picture = vkattn::packed(VKATTN_F32, 1, 1, tokens, 4);
     vkattn_problem problem = vkattn::problem(picture, picture, picture, picture);
     problem.flags = VKATTN_SCALE | VKATTN_DETERMINISTIC;
     problem.scale = 1;
@@ -112,8 +115,8 @@ class FrameLoop {
                              nullptr, 0, nullptr);
     }
 
-    // The scene, and attention in one piece: the first time compiles, on software drivers at the dispatch; the second tells the device's
-    // rate.
+    // The scene, and attention in one piece: the first time compiles, on software drivers at the
+    // dispatch; the second tells the device's rate.
     bool calibrate() {
         double took = 0;
         for (int n = 0; n < 2; ++n) {
@@ -158,7 +161,8 @@ class FrameLoop {
     bool loop() {
         std::memset(tensors_.mapped + outAt, 0xff, Renderer::pictureBytes); // NaN
         double took = 0;
-        // Contexts compile at their first dispatch on software drivers: the new one's warm-up is the last slice, whose rows come again.
+        // Contexts compile at their first dispatch on software drivers: the new one's warm-up is
+        // the last slice, whose rows come again.
         if (gpuBegin(&own_) || !record(sliced_, slices_ - 1) || !submit(took)) return false;
         const uint32_t frames = slices_ + 8;
         std::vector<double> working, idle;

@@ -80,7 +80,8 @@ bool Renderer::makeImage(Image &image, VkFormat format, uint32_t w, uint32_t h, 
     return true;
 }
 
-// Every pass overwrites its targets and leaves them for what comes next, which the dependencies say.
+// Every pass overwrites its targets and leaves them for what comes next, which the dependencies
+// say.
 bool Renderer::makePass(VkRenderPass &pass, VkFormat format, uint32_t attachments, VkImageLayout after) {
     VkAttachmentDescription descriptions[3] = {};
     VkAttachmentReference references[3] = {};

@@ -1,6 +1,7 @@
-// An engine that issues all commands through a layer of its own (rhi.hpp) computes attention from vkattnListDispatches alone: no context,
-// no Vulkan handle given away. Every result is compared with the double-precision oracle, under the validation layer where it is installed.
-// Exit status: 0, 1 where something was wrong, 77 where there is no device to test on.
+// An engine that issues all commands through a layer of its own (rhi.hpp) computes attention from
+// vkattnListDispatches alone: no context, no Vulkan handle given away. Every result is compared
+// with the double-precision oracle, under the validation layer where it is installed. Exit status:
+// 0, 1 where something was wrong, 77 where there is no device to test on.
 #include "rhi.hpp"
 
 #include <vkattn/cpu.h>
@@ -210,7 +211,8 @@ bool runAll() { // false: skipped
     }
     const vkattn_caps whole = attention.caps;
     uint32_t mostDispatches = 0;
-    for (const bool cut : {false, true}) { // cut into chunks: many dispatches, barriers between them, offsets inside operands
+    // cut into chunks: many dispatches, barriers between them, offsets inside operands
+    for (const bool cut : {false, true}) {
         attention.caps = whole;
         if (cut) attention.caps.maxStorageBufferRange = 16384, attention.caps.minStorageBufferOffsetAlignment = 256;
         attention.maxWorkspaceBytes = cut ? 4096 : 0;

@@ -1,5 +1,6 @@
-// The rendering layer of an engine that does not exist: pipelines, bindings and dispatches of its own, Vulkan below, nothing of vkattn.
-// One queue, one memory block that everything is carved from, and a frame that is recorded, submitted and waited for.
+// The rendering layer of an engine that does not exist: pipelines, bindings and dispatches of its
+// own, Vulkan below, nothing of vkattn. One queue, one memory block that everything is carved from,
+// and a frame that is recorded, submitted and waited for.
 #pragma once
 
 #include <vulkan/vulkan.h>
@@ -42,7 +43,8 @@ struct Dispatch {
 
 class Device {
   public:
-    Device(); // the first Vulkan device, with the validation layer where it is installed; throws Failure
+    // The first Vulkan device, with the validation layer where it is installed; throws Failure.
+    Device();
     ~Device();
     Device(const Device &) = delete;
     Device &operator=(const Device &) = delete;
@@ -50,7 +52,8 @@ class Device {
     [[nodiscard]] std::string name() const { return properties_.deviceName; }
     [[nodiscard]] bool isCpu() const { return properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
     [[nodiscard]] bool validated() const { return validated_; }
-    [[nodiscard]] const std::vector<std::string> &messages() const { return messages_; } // of the validation layer
+    // Of the validation layer.
+    [[nodiscard]] const std::vector<std::string> &messages() const { return messages_; }
     void forgetMessages() { messages_.clear(); }
 
     // What a library may want to know that plans for this device.
@@ -108,7 +111,8 @@ class Device {
     unsigned char *mapped_ = nullptr;
     uint64_t used_ = 0;
     std::vector<Pipeline> pipelines_;
-    std::map<std::pair<uint32_t, uint32_t>, Layout> layouts_; // by bindings and bytes of push constants
+    // By bindings and bytes of push constants.
+    std::map<std::pair<uint32_t, uint32_t>, Layout> layouts_;
     bool validated_ = false;
     std::vector<std::string> messages_;
 };
