@@ -33,7 +33,7 @@ inline void storeOut(const Tensor &t, unsigned char *data, const Sequence &s, co
             else if (t.dtype == VKATTN_F16)
                 storeHalves(x, reinterpret_cast<uint16_t *>(data) + at + d);
             else
-                storeBrains(x, reinterpret_cast<uint16_t *>(data) + at + d);
+                storeBfloat16(x, reinterpret_cast<uint16_t *>(data) + at + d);
         }
     }
     for (; d < dims; ++d) storeElement(data, t.dtype, at + d * step, seen ? out[d] * factor : 0.0f);

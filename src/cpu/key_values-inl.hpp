@@ -30,7 +30,7 @@ struct StoredRows {
         else if (dtype == VKATTN_F16)
             visit(reinterpret_cast<const Half *>(data));
         else
-            visit(reinterpret_cast<const Brain *>(data));
+            visit(reinterpret_cast<const Bfloat16 *>(data));
     }
 };
 

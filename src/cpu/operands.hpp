@@ -33,9 +33,9 @@ struct Operands {
         return halfToFloat(half);
     }
     if (dtype == VKATTN_BF16) {
-        uint16_t brain;
-        std::memcpy(&brain, data + 2 * index, 2);
-        return brainToFloat(brain);
+        uint16_t bits16;
+        std::memcpy(&bits16, data + 2 * index, 2);
+        return bfloat16ToFloat(bits16);
     }
     float value;
     std::memcpy(&value, data + 4 * index, 4);
@@ -47,8 +47,8 @@ inline void storeElement(unsigned char *data, vkattn_dtype dtype, uint64_t index
         const uint16_t half = floatToHalf(value);
         std::memcpy(data + 2 * index, &half, 2);
     } else if (dtype == VKATTN_BF16) {
-        const uint16_t brain = floatToBrain(value);
-        std::memcpy(data + 2 * index, &brain, 2);
+        const uint16_t bits16 = floatToBfloat16(value);
+        std::memcpy(data + 2 * index, &bits16, 2);
     } else {
         std::memcpy(data + 4 * index, &value, 4);
     }

@@ -35,14 +35,14 @@ constexpr float minusInfinity = -std::numeric_limits<float>::infinity();
 struct Half {
     uint16_t bits;
 };
-struct Brain {
+struct Bfloat16 {
     uint16_t bits;
 };
 
 HWY_INLINE Vector loadFloats(const float *from) {
     return hn::LoadU(Floats(), from);
 }
-HWY_INLINE Vector loadFloats(const Brain *from) {
+HWY_INLINE Vector loadFloats(const Bfloat16 *from) {
     const hn::Rebind<uint16_t, Floats> narrow;
     const auto bits = hn::LoadU(narrow, reinterpret_cast<const uint16_t *>(from));
     return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(Words(), bits)));
@@ -66,7 +66,7 @@ HWY_INLINE Vector loadFloats(const Half *from) {
     return hn::BitCast(f, hn::Or(sign, hn::IfThenElse(isSpecial, special, scaled)));
 #endif
 }
-// As floatToHalf and floatToBrain of util/half.hpp.
+// As floatToHalf and floatToBfloat16 of util/half.hpp.
 HWY_INLINE void storeHalves(Vector x, uint16_t *to) {
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
     const Floats f;
@@ -79,7 +79,7 @@ HWY_INLINE void storeHalves(Vector x, uint16_t *to) {
     for (size_t n = 0; n < lanes; ++n) to[n] = floatToHalf(each[n]);
 #endif
 }
-HWY_INLINE void storeBrains(Vector x, uint16_t *to) {
+HWY_INLINE void storeBfloat16(Vector x, uint16_t *to) {
     const Words u;
     const hn::Rebind<uint16_t, Floats> narrow;
     const auto bits = hn::BitCast(u, x);
@@ -118,8 +118,8 @@ HWY_INLINE float loadFloat(const float *from) {
 HWY_INLINE float loadFloat(const Half *from) {
     return halfToFloat(from->bits);
 }
-HWY_INLINE float loadFloat(const Brain *from) {
-    return brainToFloat(from->bits);
+HWY_INLINE float loadFloat(const Bfloat16 *from) {
+    return bfloat16ToFloat(from->bits);
 }
 
 // 2^x for x <= 64; below 2^-126.5 it is 0; NaN stays NaN, and 2^0 is exactly 1. The polynomial's

@@ -42,11 +42,11 @@ namespace vkattn {
 }
 
 // bf16 is the upper half of a float.
-[[nodiscard]] constexpr float brainToFloat(uint16_t brain) {
-    return std::bit_cast<float>(static_cast<uint32_t>(brain) << 16);
+[[nodiscard]] constexpr float bfloat16ToFloat(uint16_t bits16) {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits16) << 16);
 }
 
-[[nodiscard]] constexpr uint16_t floatToBrain(float value) {
+[[nodiscard]] constexpr uint16_t floatToBfloat16(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
     // A NaN's upper half may be 0.
     if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16 & 0x8000u) | 0x7fc0u);

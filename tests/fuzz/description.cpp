@@ -80,7 +80,7 @@ void store(unsigned char *at, vkattn_dtype dtype, float value) {
         std::memcpy(at, &value, 4);
         return;
     }
-    const uint16_t bits = dtype == VKATTN_F16 ? floatToHalf(value) : floatToBrain(value);
+    const uint16_t bits = dtype == VKATTN_F16 ? floatToHalf(value) : floatToBfloat16(value);
     std::memcpy(at, &bits, 2);
 }
 

@@ -407,29 +407,29 @@ TEST(Options, theCpuIgnoresKernelAndDeterminism) {
     }
 }
 
-TEST(Brain16, isReadExactlyAndStoredToNearestEven) {
+TEST(Bfloat16Storage, isReadExactlyAndStoredToNearestEven) {
     // One key: the weight is 1, and the output is the value.
     constexpr uint32_t dims = 2048;
     Random random = randomFor("bf16");
     const float one = 1;
     for (const bool input : {true, false}) {
-        std::vector<uint16_t> brains(dims);
+        std::vector<uint16_t> bfloats(dims);
         std::vector<float> floats(dims);
         const vkattn_layout scalar = packed(VKATTN_F32, 1, 1, 1, 1);
         vkattn_problem p = problem(scalar, scalar, packed(input ? VKATTN_BF16 : VKATTN_F32, 1, 1, 1, dims),
                                    packed(input ? VKATTN_F32 : VKATTN_BF16, 1, 1, 1, dims));
         for (uint32_t d = 0; d < dims; ++d) {
-            brains[d] = static_cast<uint16_t>(random());
-            if ((brains[d] & 0x7f80) == 0x7f80) brains[d] = 0;
+            bfloats[d] = static_cast<uint16_t>(random());
+            if ((bfloats[d] & 0x7f80) == 0x7f80) bfloats[d] = 0;
             constexpr uint32_t tails[] = {0x8000, 0x7fff, 0x8001}; // a tie, just below, just above
-            floats[d] = std::bit_cast<float>(uint32_t{brains[d]} << 16 | tails[d % 3]);
+            floats[d] = std::bit_cast<float>(uint32_t{bfloats[d]} << 16 | tails[d % 3]);
         }
-        const std::vector<uint16_t> low = brains;
-        void *brain = brains.data(), *wide = floats.data();
+        const std::vector<uint16_t> low = bfloats;
+        void *narrow = bfloats.data(), *wide = floats.data();
         const vkattn_operand_memory list[] = {{VKATTN_Q, const_cast<float *>(&one), 4},
                                               {VKATTN_K, const_cast<float *>(&one), 4},
-                                              {VKATTN_V, input ? brain : wide, dims * (input ? 2 : 4)},
-                                              {VKATTN_OUT, input ? wide : brain, dims * (input ? 4 : 2)}};
+                                              {VKATTN_V, input ? narrow : wide, dims * (input ? 2 : 4)},
+                                              {VKATTN_OUT, input ? wide : narrow, dims * (input ? 4 : 2)}};
         for (const bool byOracle : {false, true}) {
             ASSERT_EQ(byOracle ? vkattnCpuOracle(&p, list, 4, nullptr) : vkattnCpuRun(&p, list, 4, 1, nullptr), VKATTN_OK);
             vkattn_verify_report report{};
@@ -442,12 +442,12 @@ TEST(Brain16, isReadExactlyAndStoredToNearestEven) {
                     EXPECT_EQ(std::bit_cast<uint32_t>(floats[d] + 0.0f),
                               uint32_t{low[d]} << 16 == 0x80000000u ? 0 : uint32_t{low[d]} << 16);
                 else
-                    EXPECT_EQ(brains[d] == 0x8000 ? 0 : brains[d], low[d] + up == 0x8000 ? 0 : low[d] + up) << d;
+                    EXPECT_EQ(bfloats[d] == 0x8000 ? 0 : bfloats[d], low[d] + up == 0x8000 ? 0 : low[d] + up) << d;
             }
         }
         if (input) continue;
         // Two units in the last place are seen.
-        brains[4] = static_cast<uint16_t>(brains[4] + 2);
+        bfloats[4] = static_cast<uint16_t>(bfloats[4] + 2);
         vkattn_verify_report report{};
         ASSERT_EQ(vkattnCpuVerify(&p, list, 4, nullptr, &report, nullptr), VKATTN_OK);
         EXPECT_FALSE(report.passed);

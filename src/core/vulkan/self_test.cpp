@@ -182,7 +182,7 @@ void store(unsigned char *at, vkattn_dtype dtype, float value) {
         std::memcpy(at, &value, sizeof value);
         return;
     }
-    const uint16_t half = dtype == VKATTN_F16 ? floatToHalf(value) : floatToBrain(value);
+    const uint16_t half = dtype == VKATTN_F16 ? floatToHalf(value) : floatToBfloat16(value);
     std::memcpy(at, &half, sizeof half);
 }
 

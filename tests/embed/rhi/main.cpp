@@ -97,12 +97,12 @@ class Numbers {
         for (uint64_t at = 0; at + 2 <= bytes; at += dtype == VKATTN_F32 ? 4 : 2) {
             const uint32_t draw = next();
             const auto half = static_cast<uint16_t>((draw & 0x8000u) | (12u + (draw >> 16) % 4) << 10 | (draw & 0x3ffu));
-            const auto brain = static_cast<uint16_t>((draw & 0x8000u) | (124u + (draw >> 16) % 4) << 7 | (draw & 0x7fu));
-            const uint32_t single = static_cast<uint32_t>(brain) << 16;
+            const auto bits16 = static_cast<uint16_t>((draw & 0x8000u) | (124u + (draw >> 16) % 4) << 7 | (draw & 0x7fu));
+            const uint32_t single = static_cast<uint32_t>(bits16) << 16;
             if (dtype == VKATTN_F32)
                 std::memcpy(to + at, &single, 4);
             else
-                std::memcpy(to + at, dtype == VKATTN_F16 ? &half : &brain, 2);
+                std::memcpy(to + at, dtype == VKATTN_F16 ? &half : &bits16, 2);
         }
     }
 
