@@ -4,10 +4,10 @@
 //   frame_denoiser.cpp   which heads and passes a rendered picture gets
 //   photo_denoiser.cpp   the same for a photograph
 #include "arguments.hpp"
-#include "frame_denoiser.hpp"
-#include "labels.hpp"
-#include "photo_denoiser.hpp"
-#include "picture.hpp"
+#include "attention/frame_denoiser.hpp"
+#include "attention/photo_denoiser.hpp"
+#include "picture/labels.hpp"
+#include "picture/picture.hpp"
 #include "progress.hpp"
 
 #include <atomic>

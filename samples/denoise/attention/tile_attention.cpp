@@ -1,4 +1,4 @@
-#include "tile_attention.hpp"
+#include "attention/tile_attention.hpp"
 
 namespace denoise {
 namespace {

@@ -1,8 +1,8 @@
 // Cleans a path-traced frame by attention.
 #pragma once
 
-#include "path_tracer.hpp"
-#include "tile_attention.hpp"
+#include "attention/tile_attention.hpp"
+#include "render/path_tracer.hpp"
 
 namespace denoise {
 

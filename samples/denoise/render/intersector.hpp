@@ -2,7 +2,7 @@
 // under a microsecond and a converged reference a few seconds.
 #pragma once
 
-#include "scene.hpp"
+#include "render/scene.hpp"
 
 #include <array>
 

@@ -5,7 +5,7 @@
 // number of threads.
 #pragma once
 
-#include "vec.hpp"
+#include "picture/vec.hpp"
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // The scene of the README: what a denoiser must keep (grain of wood, sharp edges, soft shadows,
 // reflections) beside what it must clean (indirect light in the corners, penumbras).
-#include "scene.hpp"
+#include "render/scene.hpp"
 
 namespace denoise {
 

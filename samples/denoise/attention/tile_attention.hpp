@@ -14,7 +14,7 @@
 //     q_i = ( 2 precision_ig f_ig , - precision_ig )      k_j = ( f_jg , |f_jg|^2 )      scale 1
 #pragma once
 
-#include "image.hpp"
+#include "picture/image.hpp"
 
 #include <vkattn/runtime.hpp>
 #include <vkattn/vkattn.hpp>

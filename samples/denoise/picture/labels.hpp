@@ -1,7 +1,7 @@
 // Pictures side by side, each with a caption.
 #pragma once
 
-#include "picture.hpp"
+#include "picture/picture.hpp"
 
 namespace denoise {
 

@@ -1,8 +1,8 @@
 // A small path tracer (Kajiya 1986) that also writes what a denoiser wants to know of each pixel.
 #pragma once
 
-#include "image.hpp"
-#include "scene.hpp"
+#include "picture/image.hpp"
+#include "render/scene.hpp"
 
 #include <functional>
 

@@ -3,7 +3,7 @@
 // differ from pixel to pixel (see tile_attention.hpp).
 #pragma once
 
-#include "path_tracer.hpp"
+#include "render/path_tracer.hpp"
 
 namespace denoise {
 

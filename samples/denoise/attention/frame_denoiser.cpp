@@ -1,6 +1,6 @@
-#include "frame_denoiser.hpp"
+#include "attention/frame_denoiser.hpp"
 
-#include "features.hpp"
+#include "attention/features.hpp"
 
 namespace denoise {
 namespace {

@@ -1,4 +1,4 @@
-#include "features.hpp"
+#include "attention/features.hpp"
 
 namespace denoise {
 namespace {

@@ -1,7 +1,7 @@
 // Procedural colours: detail that a denoiser must not smear.
 #pragma once
 
-#include "intersector.hpp"
+#include "render/intersector.hpp"
 
 namespace denoise {
 

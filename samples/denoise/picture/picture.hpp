@@ -2,7 +2,7 @@
 // radiance to what a screen shows.
 #pragma once
 
-#include "image.hpp"
+#include "picture/image.hpp"
 
 #include <cstdint>
 #include <filesystem>

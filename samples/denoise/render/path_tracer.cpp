@@ -1,8 +1,8 @@
-#include "path_tracer.hpp"
+#include "render/path_tracer.hpp"
 
-#include "intersector.hpp"
-#include "patterns.hpp"
-#include "sampler.hpp"
+#include "render/intersector.hpp"
+#include "render/patterns.hpp"
+#include "render/sampler.hpp"
 
 #include <atomic>
 #include <thread>

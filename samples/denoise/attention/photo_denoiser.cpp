@@ -1,4 +1,4 @@
-#include "photo_denoiser.hpp"
+#include "attention/photo_denoiser.hpp"
 
 #include <array>
 

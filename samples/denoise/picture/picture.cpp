@@ -1,4 +1,4 @@
-#include "picture.hpp"
+#include "picture/picture.hpp"
 
 #include <stb_image.h>
 #include <stb_image_write.h>

@@ -1,4 +1,4 @@
-#include "intersector.hpp"
+#include "render/intersector.hpp"
 
 namespace denoise {
 namespace {

@@ -2,7 +2,7 @@
 // rectangular lamp.
 #pragma once
 
-#include "vec.hpp"
+#include "picture/vec.hpp"
 
 #include <cstddef>
 #include <cstdint>

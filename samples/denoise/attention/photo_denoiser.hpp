@@ -1,7 +1,7 @@
 // Non-local means of an ordinary picture, of which nothing is known but its pixels.
 #pragma once
 
-#include "tile_attention.hpp"
+#include "attention/tile_attention.hpp"
 
 namespace denoise {
 
