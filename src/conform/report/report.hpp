@@ -1,4 +1,4 @@
-// What `vkattn conform` found, as data. docs/conform.md describes the JSON.
+// What `vkattn conform` found, as data. docs/conform_json.md describes the JSON.
 #pragma once
 
 #include "conform/checks/outcome.hpp"
