@@ -12,7 +12,8 @@ namespace vkattn::test {
 
 // Calls that the library does without where they fail: what they bring is an extra.
 [[nodiscard]] bool isTolerated(const std::string &function);
-// The code that such an error becomes.
+// Returns the code that an error owes by the comments of vkattn.h. The rule stands here once more on
+// purpose: a test that called core's own function could not notice that the function is wrong.
 [[nodiscard]] vkattn_result codeOf(VkResult error);
 
 // Runs `scenario` once undisturbed and then once for each call and each error that the call may

@@ -1,9 +1,7 @@
 // An engine that keeps its context as a member.
 #pragma once
 
-#include "gpu.h"
-
-#include <vkattn/vkattn.hpp>
+#include "gpu.hpp"
 
 class Engine {
   public:

@@ -3,6 +3,7 @@
 // frames that follow. No frame waits for the whole of it.
 //   host [--budget MS] [--out FOLDER] [--strict]
 // The exit status is 1 where something is wrong; with --strict also where a frame is over the budget.
+#include "gpu.hpp"
 #include "renderer.hpp"
 
 #include <vkattn/cpu.h>
@@ -65,15 +66,7 @@ class FrameLoop {
     }
     // A context is cheap: one more where there is tuning data.
     bool open(const std::string &tuning) {
-        vkattn_host host{};
-        host.structSize = sizeof host;
-        host.apiVersion = GPU_API_VERSION;
-        host.instance = own_.of->instance;
-        host.physicalDevice = own_.physicalDevice;
-        host.device = own_.device;
-        host.getInstanceProcAddr = own_.of->getInstanceProcAddr;
-        host.enabledExtensions = own_.extensions;
-        host.enabledExtensionCount = own_.extensionCount;
+        vkattn_host host = hostOf(own_);
         host.tuning = tuning.data();
         host.tuningBytes = tuning.size();
         vkattn_diagnostic why{};
@@ -252,16 +245,7 @@ int main(int count, char **arguments) {
     gpu_instance instance;
     gpu own;
     int result = gpuOpenInstance(&instance, vkGetInstanceProcAddr);
-    if (!result) {
-        const char *helpful[8];
-        uint32_t helpfulCount = 8;
-        const VkPhysicalDevice device = gpuPhysicalDevice(&instance, 0);
-        if (!device ||
-            vkattn::deviceExtensions(vkattn::physicalDevice(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION),
-                                     VKATTN_HELPFUL, helpfulCount, helpful) != VKATTN_OK)
-            helpfulCount = 0;
-        result = gpuOpen(&own, &instance, 0, helpful, helpfulCount, nullptr);
-    }
+    if (!result) result = gpuOpenHelpful(own, instance);
     if (result) return result;
     std::printf("%s\n", own.name);
     {
