@@ -1,5 +1,5 @@
-// The CPU entry points for hosts without a usable device: cuts a problem into units, and has a
-// pool's threads compute them.
+// The CPU entry points for hosts without a usable device. They cut a problem into units, and the
+// threads of a pool compute the units.
 #include "cpu/attention.hpp"
 #include "cpu/pool.hpp"
 #include "util/diagnostic.hpp"
@@ -20,7 +20,8 @@ namespace {
 
 constexpr uint32_t mostThreads = 1024;
 constexpr uint64_t alignment = 64;
-// That share a key/value head; more are units enough by themselves.
+// The most rows that share a key/value head and are split. More rows are enough units by
+// themselves.
 constexpr uint32_t mostSplitRows = 64;
 
 uint64_t ceilDivide(uint64_t a, uint64_t b) {
@@ -30,11 +31,12 @@ uint64_t aligned(uint64_t bytes) {
     return ceilDivide(bytes, alignment) * alignment;
 }
 
-// Everything that follows from the problem, the processor and the number of threads alone.
+// The facts that follow from the problem, the processor and the number of threads alone.
 struct Shape {
     const Kernels &own = kernels();
     Tiling tiling;
-    uint64_t sequenceBytes, counterBytes, partialBytes, scratchBytes; // scratch: of each thread
+    // Scratch memory is that of each thread.
+    uint64_t sequenceBytes, counterBytes, partialBytes, scratchBytes;
     uint32_t threads;
 
     Shape(const Problem &p, uint32_t mostThreadsOfPool) {
@@ -45,7 +47,7 @@ struct Shape {
         const uint64_t queries = p.tensor(VKATTN_Q).extent[2], keys = p.tensor(VKATTN_K).extent[2];
         const uint64_t heads = uint64_t{p.kvHeads} * (p.ragged() ? 1 : p.batch);
         const uint64_t rows = queries * p.groupSize();
-        // Four units a thread: the last ones end together.
+        // Four units a thread let the last units end together.
         const uint64_t wanted = ceilDivide(rows * heads, 4ull * mostThreadsOfPool);
         const uint64_t largest = dims <= 256 ? 128 : dims <= 512 ? 64 : 32;
         tiling.unitRows = static_cast<uint32_t>(ceilDivide(std::clamp<uint64_t>(std::min(wanted, rows), 1, largest), panel) * panel);
@@ -58,8 +60,8 @@ struct Shape {
         if (queries) {
             const uint64_t perSequence = splits(p.keyTokens);
             sequenceBytes = aligned(sizeof(SequencePlan) * p.batch);
-            // Of a ragged batch only sequences longer than a piece are cut, and these have no more
-            // than twice as many pieces as all keys make.
+            // In a ragged batch only sequences longer than a split are cut, and these have at most
+            // twice as many splits as all keys make.
             uint64_t pieces = p.batch * perSequence;
             if (!splittable(p) || perSequence == 1 || (!p.ragged() && rows > mostSplitRows)) pieces = 0;
             if (p.ragged()) pieces = std::min(pieces, 2 * ceilDivide(keys, tiling.splitKeys));
@@ -102,7 +104,7 @@ struct Run {
         const SequencePlan *end = call.sequences + call.sequenceCount;
         const SequencePlan *after =
             std::upper_bound(call.sequences, end, n, [](uint64_t value, const SequencePlan &plan) { return value < plan.unitsBefore; });
-        // Empty ones have as many units before them as the next.
+        // Empty sequences have as many units before them as the next one.
         const SequencePlan &plan = after[-1];
         const auto b = static_cast<uint32_t>(&plan - call.sequences);
         const uint64_t within = n - plan.unitsBefore, perHead = plan.rowBlocks * plan.splits;
@@ -112,7 +114,7 @@ struct Run {
         unit.kvHead = static_cast<uint32_t>(within / perHead);
         const uint64_t block = within % perHead / plan.splits;
         const auto piece = static_cast<uint32_t>(within % plan.splits);
-        // Later rows first: under a causal mask they have most to do.
+        // Later rows go first: under a causal mask they have most to do.
         unit.firstRow = (plan.rowBlocks - 1 - block) * plan.rowsPerBlock;
         unit.rows =
             static_cast<uint32_t>(std::min<uint64_t>(plan.rowsPerBlock, uint64_t{plan.s.queries} * call.p.groupSize() - unit.firstRow));
@@ -192,7 +194,7 @@ extern "C" vkattn_result vkattnCpuExplain(const vkattn_problem *description, vka
     const Shape shape(p, pool ? pool->pool.threads() : threadCount(0, mostThreads));
     const Operands none;
     const Call call{p, none, shape.tiling};
-    SequencePlan longest; // as long as one may be
+    SequencePlan longest; // as long as a sequence may be
     longest.s.queries = p.queryTokens;
     longest.s.keys = p.keyTokens;
     shape.cut(p, longest);

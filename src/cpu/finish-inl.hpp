@@ -1,4 +1,4 @@
-// From weighted sums to what the caller gets, for one Highway target.
+// The end of a row, from weighted sums to the outputs of the caller, for one Highway target.
 #if defined(VKATTN_CPU_FINISH_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_FINISH_INL_HPP
 #undef VKATTN_CPU_FINISH_INL_HPP
@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
 
-// The row of the output: out * factor as the stored type, or zeros where the row saw nothing.
+// Stores a row of the output: out * factor as the stored type, or zeros where the row saw nothing.
 inline void storeOut(const Tensor &t, unsigned char *data, const Sequence &s, const RowPlace &place, const float *out, float factor,
                      bool seen) {
     const uint32_t dims = t.extent[3];
@@ -39,24 +39,25 @@ inline void storeOut(const Tensor &t, unsigned char *data, const Sequence &s, co
     for (; d < dims; ++d) storeElement(data, t.dtype, at + d * step, seen ? out[d] * factor : 0.0f);
 }
 
-// exp(a - b), where b is at least a; 0 where both are minus infinity: nothing has been summed.
+// Returns exp(a - b), where b is at least a. Returns 0 where both are minus infinity: nothing has
+// been summed.
 inline float factorTo(float a, float b) {
     return a == minusInfinity ? 0.0f : std::exp(a - b);
 }
 
 // Adds the sink, and writes the row's output and lse. `out` holds the weighted sum of values with
-// exponents less `maximum`, and `sum` that of the weights. Leaves in maximum and sum what the
-// weights are to be computed with.
+// exponents less `maximum`, and `sum` holds the sum of the weights. Leaves in maximum and sum the
+// numbers that the weights are computed with.
 inline void finishRow(const Call &call, const Sequence &s, const RowPlace &place, const float *out, float &maximum, float &sum, bool seen) {
     const Problem &p = call.p;
     const float sink = p.has(VKATTN_SINKS) ? call.operands.number(VKATTN_SINKS, place.head) : minusInfinity;
-    float factor = 0; // of the outputs
+    float factor = 0; // factor of the outputs
     if (seen) {
-        // All scores minus infinity, and visible: no softmax is defined for them, as exp(-inf -
+        // All visible scores are minus infinity: no softmax is defined for them, as exp(-inf -
         // -inf) says.
         if (maximum == minusInfinity && sink == minusInfinity) sum = std::numeric_limits<float>::quiet_NaN();
         if (sink != minusInfinity) {
-            // A NaN sink wins, a NaN maximum is in the sum already.
+            // A NaN sink wins. A NaN maximum is in the sum already.
             const float top = maximum > sink ? maximum : sink;
             factor = factorTo(maximum, top);
             sum = sum * factor + std::exp(sink - top);
@@ -73,7 +74,7 @@ inline void finishRow(const Call &call, const Sequence &s, const RowPlace &place
                      seen ? maximum + std::log(sum) : sink);
 }
 
-// Puts the pieces of all rows of a sequence's key/value head together and finishes them.
+// Joins the splits of all rows of a sequence's key/value head, and finishes the rows.
 inline void joinPieces(const Call &call, const SequencePlan &plan, uint32_t kvHead, float *row) {
     const uint32_t rows = plan.s.queries * call.p.groupSize(), dims = call.p.valueDim;
     const size_t stride = call.partialFloats();

@@ -18,12 +18,12 @@ namespace HWY_NAMESPACE {
 
 // Neighbouring rows of one head as they are stored. Strides count elements.
 struct StoredRows {
-    const unsigned char *data; // the first row's first element
+    const unsigned char *data; // first element of the first row
     vkattn_dtype dtype;
     uint32_t dims;
-    ptrdiff_t rowStride, dimStride; // dimStride is 1 where there is one dim only
+    ptrdiff_t rowStride, dimStride; // dimStride is 1 where there is only one dim
 
-    // visit(pointer to the first element) with the elements' type.
+    // Calls visit(pointer to the first element) with the elements' type.
     template <class Visit> HWY_INLINE void byType(const Visit &visit) const {
         if (dtype == VKATTN_F32)
             visit(reinterpret_cast<const float *>(data));
@@ -34,18 +34,18 @@ struct StoredRows {
     }
 };
 
-// The rows of `token` and those after it.
+// Returns the row of `token` and the rows after it.
 HWY_INLINE StoredRows storedRows(const Tensor &t, const unsigned char *data, uint64_t batch, uint64_t head, uint64_t token) {
     return {data + static_cast<ptrdiff_t>(t.index(batch, head, token, 0)) * static_cast<ptrdiff_t>(elementBytes(t.dtype)), t.dtype,
             t.extent[3], static_cast<ptrdiff_t>(t.stride[2]), t.unitDims() ? 1 : static_cast<ptrdiff_t>(t.stride[3])};
 }
 
-// Keys or values (`role`) of a sequence's key/value head, from key `begin` on.
+// Returns the keys or values (`role`) of a sequence's key/value head, from key `begin` on.
 HWY_INLINE StoredRows rowsOf(const Call &call, vkattn_role role, const Sequence &s, uint32_t head, uint32_t begin) {
     return storedRows(call.p.tensor(role), call.operands.data[role], s.batch, head, s.key(begin));
 }
 
-// Rows of floats, `stride` apart.
+// Rows of floats that lie `stride` apart.
 struct TileRows {
     const float *data;
     ptrdiff_t stride;
@@ -60,7 +60,7 @@ HWY_INLINE TileRows whereTheyLie(const StoredRows &rows) {
     return {reinterpret_cast<const float *>(rows.data), rows.rowStride};
 }
 
-// The first `count` rows as floats, `toStride` apart.
+// Copies the first `count` rows as floats, `toStride` apart.
 inline void copyRows(const StoredRows &rows, uint32_t count, float *to, size_t toStride) {
     rows.byType([&](auto *from) {
         for (uint32_t n = 0; n < count; ++n, from += rows.rowStride, to += toStride) {
@@ -72,8 +72,8 @@ inline void copyRows(const StoredRows &rows, uint32_t count, float *to, size_t t
     });
 }
 
-// The first `count` rows for a tile: where they lie, or a copy, which is worth its time where
-// several panels use the rows.
+// Returns the first `count` rows for a tile: the stored rows themselves, or a copy. A copy is worth
+// its time where several panels use the rows.
 inline TileRows tileRows(const StoredRows &rows, uint32_t count, bool reused, float *copy) {
     if (areFloats(rows) && !reused) return whereTheyLie(rows);
     const size_t stride = packedStride(rows.dims);

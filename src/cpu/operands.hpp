@@ -13,7 +13,7 @@ namespace vkattn {
 struct Operands {
     unsigned char *data[VKATTN_ROLE_LIMIT] = {};
 
-    // Entry n of a role without a layout.
+    // Returns entry n of a role without a layout.
     [[nodiscard]] uint32_t word(vkattn_role role, uint64_t n) const {
         uint32_t value;
         std::memcpy(&value, data[role] + 4 * n, 4);
@@ -22,7 +22,8 @@ struct Operands {
     [[nodiscard]] float number(vkattn_role role, uint64_t n) const { return std::bit_cast<float>(word(role, n)); }
 };
 
-// Every role the problem uses must be there once, large enough and aligned, and nothing else.
+// Checks that every role that the problem uses is there once, large enough and aligned, and that no
+// other role is there.
 [[nodiscard]] vkattn_result bindOperands(const Problem &problem, const vkattn_operand_memory *operands, uint32_t count, Operands &out,
                                          vkattn_diagnostic *why);
 

@@ -13,14 +13,14 @@
 
 namespace vkattn {
 
-// Query i of head h in sequence b. The sequence outlives the rule.
+// The rule for query i of head h in sequence b. The sequence outlives the rule.
 class OraclePair {
   public:
     OraclePair(const Problem &p, const Operands &operands, const Sequence &sequence, uint32_t b, uint32_t h, uint32_t i)
         : p_(p), operands_(operands), s_(sequence), b_(b), h_(h), i_(i),
           position_(p.topLeft ? int64_t{i} : int64_t{i} + sequence.keys - int64_t{sequence.queries}) {}
 
-    // Whether the query sees key j of its sequence.
+    // Returns whether the query sees key j of its sequence.
     [[nodiscard]] bool visible(uint32_t j) const {
         const Tensor &mask = p_.tensor(VKATTN_MASK), &bits = p_.tensor(VKATTN_BIT_MASK);
         if (j >= s_.keys) return false;            // j < keyTokens
@@ -37,8 +37,8 @@ class OraclePair {
         return true;
     }
 
-    // s_ij of a visible pair, from dot(q_i, k_j). `added` receives |bias_ij| + slope_h * |j - i'|:
-    // how large the added terms are, which bounds what their rounding can change.
+    // Returns s_ij of a visible pair, from dot(q_i, k_j). `added` receives |bias_ij| + slope_h * |j
+    // - i'|, the size of the added terms, which bounds what their rounding can change.
     template <class Real> [[nodiscard]] Real score(uint32_t j, Real dot, Real &added) const {
         const auto scale = static_cast<Real>(p_.scale), softcap = static_cast<Real>(p_.softcap);
         const Real biasTerm = hasBias() ? static_cast<Real>(bias(j)) : Real(0);

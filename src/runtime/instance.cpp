@@ -51,7 +51,7 @@ DeviceType typeOf(VkPhysicalDeviceType type) {
     }
 }
 
-// Best first.
+// Returns the rank of a device type, best first.
 int rank(DeviceType type) {
     switch (type) {
     case DeviceType::discrete:
@@ -149,7 +149,7 @@ std::unique_ptr<Instance> Instance::create(const RuntimeOptions &options, std::s
 bool Instance::makeInstance(const RuntimeOptions &options, std::string &why) {
     PFN_vkGetInstanceProcAddr get = options.getInstanceProcAddr;
     if (!get) {
-        // Once: volk's own state is not for several threads.
+        // The loader is found once: volk's own state is not safe for several threads.
         static const PFN_vkGetInstanceProcAddr loader = vkattnRuntimeFindLoader();
         get = loader;
         if (!get) {
@@ -176,7 +176,7 @@ bool Instance::makeInstance(const RuntimeOptions &options, std::string &why) {
     const std::vector<VkExtensionProperties> listed = instanceExtensions(get, nullptr);
     VkInstanceCreateFlags flags = 0;
     if (contains(listed, "VK_KHR_get_physical_device_properties2")) extensions.push_back("VK_KHR_get_physical_device_properties2");
-    // MoltenVK is listed only to those who ask.
+    // MoltenVK is listed only to instances that ask for portability.
     if (contains(listed, "VK_KHR_portability_enumeration")) {
         extensions.push_back("VK_KHR_portability_enumeration");
         flags |= 1; // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
@@ -287,12 +287,12 @@ std::vector<const char *> Instance::deviceExtensions(VkPhysicalDevice device) co
         if (vkattn::deviceExtensions(named(device), need, count)) continue;
         names.resize(before + count);
         if (vkattn::deviceExtensions(named(device), need, count, {names.data() + before, count}))
-            // None listed: everything works without the helpful ones, and the context says what is
-            // required.
+            // No extension is listed here: everything works without the helpful ones, and the
+            // context says which are required.
             count = 0;
         names.resize(before + count);
     }
-    // Must be enabled where it is listed.
+    // This extension must be enabled where the device lists it.
     if (contains(listed, "VK_KHR_portability_subset")) names.push_back("VK_KHR_portability_subset");
     return names;
 }

@@ -67,7 +67,7 @@ struct RuntimeDeviceTable {
 };
 #undef VKATTN_DECLARE
 
-// "vkQueueSubmit failed: VK_ERROR_DEVICE_LOST"
+// Returns a text such as "vkQueueSubmit failed: VK_ERROR_DEVICE_LOST".
 [[nodiscard]] std::string failureText(const char *call, VkResult result);
 
 } // namespace vkattn

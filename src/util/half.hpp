@@ -48,9 +48,9 @@ namespace vkattn {
 
 [[nodiscard]] constexpr uint16_t floatToBfloat16(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
-    // A NaN's upper half may be 0.
+    // The upper half of a NaN may be 0.
     if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16 & 0x8000u) | 0x7fc0u);
-    // Carries into the exponent, and there into infinity.
+    // The sum carries into the exponent, and there into infinity.
     return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 

@@ -33,7 +33,7 @@ struct DeviceTable {
 #undef VKATTN_DECLARE
     // NULL where the host did not enable push descriptors.
     PFN_vkCmdPushDescriptorSetKHR CmdPushDescriptorSet = nullptr;
-    // These three: NULL where the host did not enable VK_EXT_debug_utils, or did not say so.
+    // These three are NULL where the host did not enable VK_EXT_debug_utils, or did not declare it.
     PFN_vkCmdBeginDebugUtilsLabelEXT CmdBeginDebugUtilsLabel = nullptr;
     PFN_vkCmdEndDebugUtilsLabelEXT CmdEndDebugUtilsLabel = nullptr;
     PFN_vkSetDebugUtilsObjectNameEXT SetDebugUtilsObjectName = nullptr;

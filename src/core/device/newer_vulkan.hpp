@@ -1,13 +1,13 @@
-// What the tables of core need of extensions that are younger than the oldest vulkan_core.h that
-// core compiles with: names of our own with the registry's layouts and values. Where that header
-// has them too, both are compared.
+// Names and layouts of extensions that are younger than the oldest vulkan_core.h that core compiles
+// with. The names are our own; layouts and values are the registry's. Where the header has an
+// extension too, the compiler compares both.
 #pragma once
 
 #include "vkattn/vkattn.h"
 
 namespace vkattn::newer {
 
-// By the number of the extension in the registry.
+// Returns the structure type by the number of the extension in the registry.
 constexpr VkStructureType structureType(int extension, int offset) {
     return static_cast<VkStructureType>(1000000000 + (extension - 1) * 1000 + offset);
 }

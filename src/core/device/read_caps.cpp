@@ -49,7 +49,7 @@ void readSubgroups(const PhysicalDevice &device, const Enabled &enabled, Caps &o
     out.maxWorkgroupSubgroups = control.maxComputeWorkgroupSubgroups;
 }
 
-// What vkGetPhysicalDevice...Properties lists, as far as it fits.
+// Reads the list of a vkGetPhysicalDevice...Properties function, as far as the list fits.
 template <class Item, uint32_t room>
 uint32_t list(VkResult(VKAPI_PTR *get)(VkPhysicalDevice, uint32_t *, Item *), const PhysicalDevice &device, VkStructureType type,
               Item (&items)[room]) {

@@ -1,4 +1,4 @@
-// How pipelines of shaders with subgroup operations are created where the host enabled
+// Settings of pipelines whose shaders use subgroup operations, on devices where the host enabled
 // computeFullSubgroups.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace vkattn {
 
 struct SubgroupStage {
     VkPipelineShaderStageCreateFlags flags;
-    uint32_t requiredSize; // 0: none
+    uint32_t requiredSize; // 0: no required size
 };
 
 // `deviceSize` is what the device runs where no size is required: caps.subgroupSize, but where a
@@ -34,8 +34,8 @@ struct SubgroupStage {
                          (wanted & (wanted - 1)) == 0 && invocations <= uint64_t{wanted} * caps.maxWorkgroupSubgroups;
     const bool pinned = allowed && (matrices || caps.minSubgroupSize < caps.maxSubgroupSize);
     const uint32_t required = pinned ? wanted : 0, actual = pinned ? wanted : deviceSize;
-    // Valid usage: x is a multiple of the subgroup size. Tiles that shuffle among fewer lanes need
-    // not be, and are right without.
+    // By the rules of valid usage x is a multiple of the subgroup size. Tiles that shuffle among
+    // fewer lanes need no whole subgroups, and are right without them.
     const bool whole = actual > 0 && invocations % actual == 0;
     return {whole ? VkPipelineShaderStageCreateFlags{VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT} : 0, required};
 }

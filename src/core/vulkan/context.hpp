@@ -1,4 +1,4 @@
-// What a vkattn_context is: a device's function table, caps, pipeline caches and pipelines.
+// A vkattn_context: a device's function table, caps, pipeline caches and pipelines.
 #pragma once
 
 #include "core/device/callbacks.hpp"
@@ -14,14 +14,14 @@ namespace vkattn {
 
 class DeviceContext {
   public:
-    // Allocates from host.allocator, else from malloc.
+    // Allocates the context from host.allocator, or else from malloc.
     [[nodiscard]] static vkattn_result create(const vkattn_host &host, DeviceContext *&out, vkattn_diagnostic *why);
     static void destroy(DeviceContext *context);
 
-    // As they were when the context was created.
+    // The limits at the time when the context was created.
     [[nodiscard]] const PlanLimits &limits() const { return limits_; }
-    // What plans are made from now: limits() with the verdicts of this moment. Copied into the room
-    // only where they differ.
+    // Returns the limits that plans are made from now: limits() with the verdicts of this moment.
+    // The limits are copied into the room only where they differ.
     [[nodiscard]] const PlanLimits &planLimits(std::optional<PlanLimits> &room) const;
     void setVerdict(const Kernel &kernel, vkattn_verdict verdict); // any thread
     [[nodiscard]] VkDevice device() const { return device_; }
