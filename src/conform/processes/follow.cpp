@@ -15,7 +15,7 @@ using How = Stopped::How;
 constexpr auto betweenTicks = std::chrono::milliseconds(100);
 constexpr size_t shownGarbage = 80;
 
-// Empty for what is not the last word.
+// Returns nothing for messages that are not the last word.
 std::optional<How> lastWord(Message::Kind kind) {
     if (kind == Message::Kind::end) return How::end;
     if (kind == Message::Kind::lost) return How::lost;
