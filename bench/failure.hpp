@@ -1,4 +1,4 @@
-// How the program ends. Scripts rely on these numbers.
+// The ways in which the program ends. Scripts rely on these numbers.
 #pragma once
 
 #include <stdexcept>
@@ -14,8 +14,8 @@ enum class ExitStatus {
     noDevice = 3,
 };
 
-// Ends the program with this status; main prints the message on stderr. Says what was wrong, what
-// was expected and what to do.
+// Ends the program with this status; main prints the message on stderr. The message says what was
+// wrong, what was expected and what to do.
 class Failure : public std::runtime_error {
   public:
     explicit Failure(const std::string &message, ExitStatus exitStatus = ExitStatus::usage)

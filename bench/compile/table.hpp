@@ -1,4 +1,4 @@
-// Rows of what was compiled, as CSV, and their comparison with rows of before.
+// Rows of compiled pipelines as CSV, and their comparison with earlier rows.
 #pragma once
 
 #include "compile/figures.hpp"
@@ -18,8 +18,8 @@ struct CompileRow {
     Figures figures;
     std::string matrixKinds; // "mnemonic x count", with blanks between
 
-    [[nodiscard]] std::string problem() const; // "prefill f16 D64 causal"
-    [[nodiscard]] std::string name() const;    // kernel, problem and shader: what a row is found by
+    [[nodiscard]] std::string problem() const; // e.g. "prefill f16 D64 causal"
+    [[nodiscard]] std::string name() const;    // kernel, problem and shader, which identify a row
 };
 
 [[nodiscard]] std::string compileCsvHeader();
@@ -28,8 +28,8 @@ struct CompileRow {
 [[nodiscard]] std::vector<CompileRow> parseCompileTable(const std::string &source, const std::string &text);
 
 struct CompileComparison {
-    std::vector<std::string> failures; // what is worse than it was, or than it may be
-    std::vector<std::string> notes;    // what is different
+    std::vector<std::string> failures; // figures that are worse than they were, or than they may be
+    std::vector<std::string> notes;    // figures that are different
 };
 // `before`: rows of a table, of which those of other devices and of kernels that `kernels` does not
 // name are ignored.

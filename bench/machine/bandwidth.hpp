@@ -1,5 +1,5 @@
-// What a device's memory and arithmetic do at best, by themselves: ceilings to hold other programs'
-// figures against too.
+// The best rates of a device's memory and arithmetic, by themselves: ceilings for other programs'
+// figures too.
 #pragma once
 
 #include "machine/machine.hpp"
@@ -14,7 +14,7 @@ namespace vkattn::bench {
 struct Ceiling {
     std::string what;         // "copy", "read", "fma"
     uint64_t bufferBytes = 0; // 0: none
-    // Bytes (of a copy: those read and those written), or floating-point operations.
+    // Bytes (for a copy both those read and those written), or floating-point operations.
     double perSecond = 0;
 };
 

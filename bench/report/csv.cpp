@@ -52,7 +52,7 @@ std::string csvRow(const Machine &machine, const Measurement &m) {
         machine.processor,
         std::to_string(machine.cores),
         m.device,
-        // Not to be compared with others.
+        // A row with other tiles must not be compared with others.
         m.driver + (tuned ? ", tuning " + machine.tuning : std::string()),
         m.shape.name,
         m.kernel,
