@@ -78,7 +78,7 @@ TEST(Overlap, ofOutputsAndWorkspaceIsRefused) {
     } overlaps[] = {
         // Onto V
         {VKATTN_OUT, 1024, {"out takes", "v bytes"}, {"1024 to 1535", "1024 to 1535"}},
-        // In place of Q.
+        // The overlap is with Q.
         {VKATTN_OUT, 0, {"out takes", "q bytes"}, {"0 to 511", "0 to 511"}},
         // Its last word.
         {VKATTN_OUT, 1532, {"out takes", "v bytes"}, {"1532 to 2043", "1024 to 1535"}},
@@ -99,7 +99,7 @@ TEST(Overlap, ofOutputsAndWorkspaceIsRefused) {
         EXPECT_TRUE(on.commands.dispatches.empty()) << "nothing is recorded";
         EXPECT_EQ(on.record(p, move(overlap.moved, otherBuffer, overlap.to)), VKATTN_OK) << "in another buffer: " << on.why.message;
     }
-    // Inputs may share, whole or in part, and a binding may be longer than what is needed of it.
+    // Inputs may share memory, whole or in part, and a binding may be longer than needed.
     EXPECT_EQ(on.record(p, move(VKATTN_V, buffer, 512)), VKATTN_OK) << on.why.message;
     EXPECT_EQ(on.record(p, move(VKATTN_Q, buffer, 256)), VKATTN_OK) << on.why.message;
     std::vector<vkattn_binding> whole = good;
@@ -115,8 +115,8 @@ TEST(Overlap, ofOutputsAndWorkspaceIsRefused) {
     EXPECT_EQ(on.record(p, unneeded), VKATTN_OK) << on.why.message;
 }
 
-// All four operands in one tensor, by head and by token; then the output one element into the
-// values.
+// All four operands lie in one tensor, by head and by token. Then the output begins one element
+// inside the values.
 TEST(Overlap, operandsOfOneTensorMayTakeTurns) {
     Recording on;
     constexpr uint32_t heads = 3, tokens = 5, dim = 8;

@@ -1,4 +1,4 @@
-// Which pipelines a context compiles, and which it wants before it records.
+// The pipelines that a context compiles, and those that must be there before it records.
 #include "core/vulkan/context.hpp"
 #include "support/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"

@@ -52,8 +52,8 @@ void refusesOtherSizes(const char *type, const Struct &whole, const std::functio
     }
 }
 
-// A struct that is filled in, by a caller who knows `size` bytes of it: those are as for a caller
-// who knows all, the others stay.
+// A struct is filled in for a caller who knows `size` bytes of it: these bytes are those of a
+// caller who knows all, and the others stay.
 template <class Struct>
 void writesNoFurther(const char *type, size_t size, const std::function<vkattn_result(Struct &, vkattn_diagnostic *)> &call) {
     Struct whole{};

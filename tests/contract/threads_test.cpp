@@ -11,7 +11,7 @@
 #include <barrier>
 #include <thread>
 
-// Also where the program is started by hand.
+// The option holds also where the program is started by hand.
 extern "C" const char *__tsan_default_options();
 extern "C" const char *__tsan_default_options() {
     return "halt_on_error=1:exitcode=66:second_deadlock_stack=1";
@@ -53,7 +53,7 @@ std::vector<vkattn_problem> problems() {
     return list;
 }
 
-// What one thread does: it has a command buffer and a pool of its own, as Vulkan asks.
+// The work of one thread, which has a command buffer and a pool of its own, as Vulkan asks.
 class Worker {
   public:
     Worker(vkattn_context context, const std::vector<vkattn_problem> &list, bool pushDescriptors, uint64_t number)
@@ -71,7 +71,8 @@ class Worker {
             vkattnCompileStatistics(context_, &compiled, &nanoseconds);
             check(compiled >= compiled_, "fewer pipelines than before");
             compiled_ = compiled;
-            // Of a kernel that no plan here takes: others see the word change, and plan as before.
+            // The verdict is on a kernel that no plan here takes: other threads see the word
+            // change, and plan as before.
             check(vkattnSetVerdict(context_, VKATTN_KERNEL_FLASH_COOPMAT, random_() % 2 ? VKATTN_VERDICT_SLOW : VKATTN_VERDICT_TRUSTED,
                                    &why_) == VKATTN_OK,
                   "verdict", why_.message);
@@ -129,7 +130,7 @@ class Worker {
         const vkattn_result imported = vkattnImportCache(context_, bytes, blob.data(), &why_);
         check(imported == VKATTN_OK || imported == VKATTN_CACHE_REJECTED, "import", why_.message);
     }
-    // `least`: NOT_READY allows OK as well, for another thread may have compiled it.
+    // NOT_READY in `least` allows OK as well: another thread may have compiled the pipeline.
     void record(const vkattn_problem &p, uint32_t allowCompile, vkattn_result least) {
         vkattn_requirements needs{};
         needs.structSize = sizeof needs;

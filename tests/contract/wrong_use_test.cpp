@@ -1,7 +1,7 @@
-// What engines do wrong when they embed the library, as a table: each use with the result and the
-// words that it is answered with, in the diagnostic or the log. Where the library cannot know (what
-// it would need lies with Vulkan or with the host), the row says what it does instead; the
-// validation layer finds most of those.
+// The mistakes that engines make when they embed the library, as a table. Each use has the result
+// and the words of the answer, in the diagnostic or the log. Where the library cannot know of a
+// mistake (the facts lie with Vulkan or with the host), the row says what the library does instead;
+// the validation layer finds most of those.
 #include "support/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 

@@ -1,5 +1,5 @@
-// What the runtime keeps between problems: the staging buffer of devices whose memory the host does
-// not see, and the descriptor pool of those without push descriptors.
+// The objects that the runtime keeps between problems: the staging buffer of devices whose memory
+// the host does not see, and the descriptor pool of those without push descriptors.
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
 

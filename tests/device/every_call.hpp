@@ -1,5 +1,5 @@
-// For tests that let every Vulkan call fail in turn: what the library owes for each failure, and
-// the count of what was tried.
+// Tests that let every Vulkan call fail in turn use these functions: what the library owes for each
+// failure, and the count of what was tried.
 #pragma once
 
 #include "support/faulty_vulkan.hpp"
@@ -16,9 +16,9 @@ namespace vkattn::test {
 // purpose: a test that called core's own function could not notice that the function is wrong.
 [[nodiscard]] vkattn_result codeOf(VkResult error);
 
-// Runs `scenario` once undisturbed and then once for each call and each error that the call may
-// return, with `ledger` set up so. `scenario` checks what it sees; that nothing leaks and no dead
-// object is used is checked here. Prints how much was tried.
+// Runs `scenario` once undisturbed, and then once for each call and each error that the call may
+// return, with `ledger` set up accordingly. `scenario` checks its results; this function checks
+// that nothing leaks and no dead object is used. Prints how much was tried.
 struct Trial {
     std::string function, phase; // of the call that fails; empty: none does
     VkResult error = VK_SUCCESS;

@@ -41,7 +41,7 @@ bool contains(const std::string &text, const std::string &part) {
     return text.find(part) != std::string::npos;
 }
 
-// What one life of a runtime said, and where the call failed in it.
+// The messages of one life of a runtime, and the place in it where the call failed.
 class Life {
   public:
     Life(const Trial &trial, const RuntimeOptions &options, const Case &c) : trial_(trial), options_(options) {
@@ -79,7 +79,7 @@ class Life {
     [[nodiscard]] bool mayPass() const { return isTolerated(trial_.function) && trial_.error != VK_ERROR_DEVICE_LOST; }
 
     void expectReason(const std::string &reason) const {
-        // What to do is clear.
+        // The message says what to do.
         if (trial_.error == VK_ERROR_INCOMPATIBLE_DRIVER && contains(reason, "no Vulkan driver was found")) return;
         EXPECT_TRUE(contains(reason, trial_.function)) << "'" << reason << "' does not name " << trial_.function;
     }
@@ -102,7 +102,7 @@ class Life {
         }
     }
 
-    // Of a kernel that is then not used: the log says why.
+    // The kernel is then not used, and the log says why.
     [[nodiscard]] bool selfTestFailed() const { return contains(log_, "could not run") && contains(log_, trial_.function); }
 
     void run(Runtime &runtime, const char *phase) {
@@ -137,8 +137,8 @@ class Life {
     bool onCpu_ = false;
 };
 
-// What the device computes is looked at where its shaders are real: compiling them is most of the
-// time. What the CPU computes, always.
+// Results of the device are checked where its shaders are real: compiling them is most of the time.
+// Results of the CPU are always checked.
 void failEveryCallOf(const std::string &name, const RuntimeOptions &options, const Case &c) {
     failEveryCall(name + (options.allowFallback ? ", falling back" : ", not falling back"),
                   [&](const Trial &trial) { Life(trial, options, c).live(); });
@@ -226,8 +226,8 @@ void expectTheCpu(const char *function, int call) {
 
 } // namespace
 
-// In the middle of the work: the CPU computes all of it, what the device has done is not mixed in,
-// and this runtime stays with the CPU.
+// The device is lost in the middle of the work. The CPU computes everything, results of the device
+// are not mixed in, and this runtime stays with the CPU.
 TEST_F(EveryCall, aDeviceLostInAnySliceIsAnsweredByTheCpu) {
     Random random = randomFor("lost");
     const auto instance = makeCaseData(slicedCase(), random);

@@ -22,7 +22,7 @@ std::unique_ptr<test::CaseData> oneKey(vkattn_dtype v, vkattn_dtype out) {
     return in;
 }
 
-// Every value of a 16-bit dtype, as the test's own conversion has it, which is not the library's.
+// Every value of a 16-bit dtype, by the test's own conversion, which is not the library's.
 void expectEveryValueRead(vkattn_dtype dtype) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
@@ -35,7 +35,7 @@ void expectEveryValueRead(vkattn_dtype dtype) {
     for (uint32_t bits = 0; bits < 65536; ++bits) {
         const float expected = in->v.get(bits / 2048, 0, 0, bits % 2048), got = in->out.get(bits / 2048, 0, 0, bits % 2048);
         if (std::isnan(expected)) EXPECT_TRUE(std::isnan(got) || !runtime->device()->caps.floatControlsNan) << bits;
-        // Of f32, which only bf16 has: may be flushed.
+        // Denormals of f32, which of the two only bf16 has, may be flushed.
         else if (std::fpclassify(expected) == FP_SUBNORMAL)
             EXPECT_TRUE(got == expected || got == 0) << bits;
         else
@@ -52,8 +52,9 @@ TEST(HalfOnDevice, everyBf16IsReadExactly) {
     expectEveryValueRead(VKATTN_BF16);
 }
 
-// From f32, the two neighbours of every bf16 and the middles between them, and from bf16 itself,
-// NaN and infinity included. Denormals aside, which a device may flush before they are rounded.
+// The inputs from f32 are the two neighbours of every bf16 and the middles between them; the inputs
+// from bf16 are all values, NaN and infinity included. Denormals are left out: a device may flush
+// them before they are rounded.
 TEST(HalfOnDevice, everyBf16IsRoundedToNearestEven) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);

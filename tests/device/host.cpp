@@ -5,7 +5,7 @@ namespace {
 
 VKAPI_ATTR VkBool32 VKAPI_CALL onMessage(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
                                          const VkDebugUtilsMessengerCallbackDataEXT *data, void *messages) {
-    // Newer layers leave it out of the text.
+    // Newer layers leave the name of the rule out of the text.
     const std::string rule = data->pMessageIdName ? data->pMessageIdName : "";
     static_cast<std::vector<std::string> *>(messages)->push_back(rule + ": " + data->pMessage);
     return VK_FALSE;

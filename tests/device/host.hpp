@@ -17,7 +17,7 @@ struct HostOptions {
     uint32_t apiVersion = VK_API_VERSION_1_0;
     bool askVkattn = false;  // enable the extensions and features that vkattn finds helpful
     bool debugUtils = false; // enable VK_EXT_debug_utils, and say so
-    // Enable the layer with synchronization validation; `messages` has what it says.
+    // Enables the layer with synchronization validation; `messages` has the layer's words.
     bool validation = false;
     bool aggregate = false; // the engine's chain has VkPhysicalDeviceVulkan13Features already
     bool duplicate = false; // and against the rules, behind it, a struct that it has taken in
@@ -42,7 +42,7 @@ class Host {
     VkPhysicalDevice physicalDevice = VK_NULL_HANDLE;
     VkDevice device = VK_NULL_HANDLE;
     uint32_t family = 0, secondFamily = 0;
-    // The same where the device has one.
+    // secondQueue is the same queue where the device has only one.
     VkQueue queue = VK_NULL_HANDLE, secondQueue = VK_NULL_HANDLE;
     VkCommandPool pool = VK_NULL_HANDLE;
     VkCommandBuffer commands = VK_NULL_HANDLE; // recording

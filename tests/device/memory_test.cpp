@@ -24,7 +24,7 @@ uint64_t residentBytes() {
         if (line.rfind("VmRSS:", 0) == 0) return std::strtoull(line.c_str() + 6, nullptr, 10) << 10;
     return 0;
 }
-// What is in use of malloc's; 0: nobody knows.
+// Returns the bytes in use of malloc's memory; 0: unknown.
 uint64_t heapBytes() {
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
     const auto info = mallinfo2();
@@ -37,7 +37,7 @@ uint64_t grown(uint64_t from, uint64_t to) {
     return to > from ? to - from : 0;
 }
 
-// What chooses pipelines.
+// The parts of a problem that choose pipelines.
 std::vector<Case> configurations() {
     std::vector<Case> list;
     for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE})
@@ -90,7 +90,8 @@ TEST(Memory, isFlatOverManyProblems) {
     // Buffers have their largest size then, and the driver's threads their memory.
     for (int pass = 0; pass < 3; ++pass)
         for (const Case &c : list) run(c);
-    // What a problem needs depends on its size too: until nothing has been new for long.
+    // The needs of a problem depend on its size too: the test goes on until nothing has been new
+    // for long.
     uint32_t pipelines = 0;
     for (int since = 0; since < 300 && !HasFatalFailure(); ++since) {
         run(resized(list[random() % list.size()], random));

@@ -53,7 +53,7 @@ template <class Spoil> void checkMany(uint32_t sequences, const Spoil &spoil) {
     ASSERT_EQ(vkattnCpuVerify(&p, operands, static_cast<uint32_t>(std::size(operands)), &options, &report, &why), VKATTN_OK) << why.message;
     EXPECT_TRUE(report.passed) << sequences << " sequences: " << report.worstGot << " instead of " << report.worstExpected << " at token "
                                << report.worstIndex[2];
-    // What belongs to no sequence keeps its bytes.
+    // Rows that belong to no sequence keep their bytes.
     std::vector<bool> owned(queries);
     uint32_t begin = 0;
     for (uint32_t s = 0; s < sequences; ++s) {

@@ -111,7 +111,7 @@ TEST(Slices, needNothingButThePersistentWorkspace) {
     EXPECT_GT(cut, 18u);
 }
 
-// As many submits as have work, and no more.
+// There are as many submits as slices that have work.
 TEST(Slices, areBoundedByTheRuntime) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);

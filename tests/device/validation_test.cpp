@@ -21,9 +21,9 @@ struct Log {
         o.validation = true;
         o.getInstanceProcAddr = faultyGetInstanceProcAddr;
         o.log = [this](const char *message) {
-            // Only newer layers report this, and for dispatches that write other columns of one
-            // binding too: they take all of it for written. Plan.everyCaseFitsEveryLimit looks for
-            // the real ones.
+            // Only newer layers report this, also for dispatches that write different columns of
+            // one binding: the layers take the whole binding for written.
+            // Plan.everyCaseFitsEveryLimit looks for real hazards.
             if (std::strstr(message, "SYNC-HAZARD-WRITE-AFTER-WRITE") == nullptr) messages.emplace_back(message);
         };
         return o;
@@ -34,9 +34,9 @@ struct Log {
     }
 };
 
-// Of the quick plan, up to 120 cases of the staged kernel and 25 of the others in each of their
-// layouts and limits, drawn anew with each seed, with the two sets of pipelines that most cases
-// share: the layer looks at dispatches, not at what shaders compute.
+// The cases are those of the quick plan, up to 120 of the staged kernel and 25 of each other kernel
+// in each of its layouts and limits. They are drawn anew with each seed, with the two sets of
+// pipelines that most cases share: the layer looks at dispatches, not at what shaders compute.
 std::vector<Check> someChecks(const DeviceInfo &device) {
     Selection selection;
     selection.extent = Extent::quick;

@@ -16,11 +16,11 @@ struct CacheDevice {
     uint32_t vendor = 0x1234, device = 0x5678, driverVersion = 0x00400001;
     uint8_t uuid[VK_UUID_SIZE] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
     bool headerless = false; // vkGetPipelineCacheData gives 20 bytes that no driver would take back
-    // So many answers to the question for a size are 8 bytes less than what the next call gives.
+    // This many answers to the question for a size are 8 bytes less than the next call gives.
     uint32_t grows = 0;
 
     // Each call whose number is `failAt` (counted from 1 through failing calls of all kinds)
-    // answers failWith; 0: none.
+    // returns failWith; 0: no call.
     uint32_t failAt = 0;
     VkResult failWith = VK_ERROR_OUT_OF_HOST_MEMORY;
     std::atomic<uint32_t> calls{0};
@@ -38,10 +38,10 @@ struct CacheDevice {
 };
 extern CacheDevice cacheDevice;
 
-// For vkattnCreateContext on that device.
+// Returns the host for vkattnCreateContext on that device.
 [[nodiscard]] vkattn_host cacheDeviceHost(bool countAllocations = true);
 
-// Writes the checksums of a blob anew, so that what was changed in it gets past them.
+// Writes the checksums of a blob anew, so that a changed blob gets past them.
 void fixChecksums(std::vector<unsigned char> &blob);
 
 } // namespace vkattn::test

@@ -14,7 +14,7 @@ FakeVulkan *of(VkDevice device) {
     return object<FakeVulkan>(device);
 }
 
-// As a driver does: host memory comes from the callbacks where there are some.
+// Like a driver, the fake takes host memory from the callbacks where there are some.
 template <class Object> Object *make(const VkAllocationCallbacks *allocator) {
     void *memory = allocator
                        ? allocator->pfnAllocation(allocator->pUserData, sizeof(Object), alignof(Object), VK_SYSTEM_ALLOCATION_SCOPE_OBJECT)

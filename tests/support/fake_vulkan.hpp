@@ -58,7 +58,7 @@ struct FakeDispatch {
     uint32_t barriers; // since the dispatch before
 };
 struct FakeCommands {
-    // So many without an allocation.
+    // The number of dispatches that are remembered without an allocation.
     explicit FakeCommands(size_t room = 0) { dispatches.reserve(room); }
     void reset();
     [[nodiscard]] VkCommandBuffer handle() { return reinterpret_cast<VkCommandBuffer>(this); }
@@ -69,8 +69,8 @@ struct FakeCommands {
 };
 
 struct FakeVulkan {
-    // What vkGetPhysicalDeviceProperties and its like answer; set before the context is created. By
-    // default more than any device has.
+    // The answers of vkGetPhysicalDeviceProperties and its like. Set them before the context is
+    // created. By default they are more than any device has.
     FakeVulkan();
     VkPhysicalDeviceProperties properties{};
     VkPhysicalDeviceSubgroupProperties subgroups{};
@@ -79,7 +79,7 @@ struct FakeVulkan {
     bool fullSubgroups = true; // VkPhysicalDeviceSubgroupSizeControlFeatures
     bool pushDescriptors = true;
     bool oldInstance = false; // created for Vulkan 1.0, whatever the loader and the device offer
-    // What creates more is answered with VK_ERROR_OUT_OF_DEVICE_MEMORY.
+    // Creating more returns VK_ERROR_OUT_OF_DEVICE_MEMORY.
     uint32_t mostPipelines = UINT32_MAX;
 
     // Everything that vkattn_host needs; extensions as `pushDescriptors` and `fullSubgroups` say.

@@ -87,7 +87,7 @@ Answer misbehave() {
 struct InstanceTable {
     VkInstance instance;
     PFN_vkGetInstanceProcAddr getProcAddr;
-    // Asked for later, it would be that of the whole chain.
+    // A later question would return the function of the whole chain.
     PFN_vkEnumeratePhysicalDevices enumerate;
     std::vector<VkPhysicalDevice> devices;
 };
@@ -99,9 +99,9 @@ struct DeviceTable {
     uint64_t mostGroups = 0;
 };
 
-// What lies below asks this layer for functions while it is called.
+// The layer below asks this layer for functions during the call.
 std::recursive_mutex lock;
-// By the loader's table, which the handles of an instance or device share.
+// Keyed by the loader's table, which the handles of an instance or device share.
 std::map<void *, InstanceTable> instances;
 std::map<void *, DeviceTable> devices;
 
