@@ -140,7 +140,7 @@ void Verdicts::remember(vkattn_kernel kernel, vkattn_verdict verdict, const std:
     if (lines.size() > maxLines) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(maxLines));
     const std::string reason = writeLines(file_, lines);
     if (!reason.empty() && log)
-        log(("what the self-test found is not kept for the next time: " + file_ + ": " + reason + "; it will be found again").c_str());
+        log(("the self-test's verdict cannot be kept: " + file_ + ": " + reason + "; the next process tests again").c_str());
 }
 
 std::vector<KernelVerdict> rememberedVerdicts(const std::string &file, const DeviceInfo &device) {

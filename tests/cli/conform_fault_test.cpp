@@ -53,7 +53,7 @@ TEST_F(ConformFaultTest, crashIsAResultAndTheRunGoesOn) {
     EXPECT_EQ(outcome.status, 1) << outcome.out;
     expectWords(outcome.err,
                 {"CRASH matrix/staged/", "(SIGSEGV)", "faulty layer: crash at QueueSubmit", "vkattn conform --device 0 --replay "});
-    expectOne("crash", {"(SIGSEGV)", "faulty layer: crash at QueueSubmit", "did not happen again alone"});
+    expectOne("crash", {"(SIGSEGV)", "faulty layer: crash at QueueSubmit", "did not fail again alone"});
 }
 
 TEST_F(ConformFaultTest, crashOfACaseIsShrunk) {

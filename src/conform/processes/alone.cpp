@@ -61,7 +61,7 @@ void shrinkInProcesses(const LoneChecks &lone, CheckResult &check) {
     if (!first.ran) return;
     const auto same = [&](const Lone &tried) { return tried.ran && tried.finding.outcome == check.finding.outcome; };
     if (!same(first)) {
-        check.finding.reason += "; it did not happen again alone, in a process of its own: what ran before it matters";
+        check.finding.reason += "; the check did not fail again alone, in a process of its own: earlier checks matter";
         return;
     }
     std::string reason = first.finding.reason;

@@ -35,7 +35,7 @@ Stopped giveUp(ChildProcess &child, How how, std::string why) {
     const bool driversFault = how == How::crash || how == How::hang;
     if (stopped.stuck) stopped.why += "; the process cannot be ended";
     if (const std::string printed = child.lastOutput(); driversFault && !printed.empty())
-        stopped.why += "; the last that it printed: " + printed;
+        stopped.why += "; its last output: " + printed;
     return stopped;
 }
 
@@ -60,7 +60,7 @@ Stopped follow(ChildProcess &child, const Watch &watch) {
             silence.reset();
             Message message;
             if (!messageFromLine(line, message))
-                return giveUp(child, How::crash, "the process sent what is no message: " + printable(line));
+                return giveUp(child, How::crash, "the process sent a line that is no message: " + printable(line));
             if (const std::optional<How> how = lastWord(message.kind))
                 last = Stopped{*how, message.text, false};
             else if (!watch.onMessage(message))

@@ -168,7 +168,7 @@ class DeviceRun {
         }
         if (report_.restarts == maxRestarts) {
             report_.problem =
-                "the driver crashed, hung or lost the device " + std::to_string(maxRestarts + 1) + " times: no more was tried";
+                "the driver crashed, hung or lost the device " + std::to_string(maxRestarts + 1) + " times: nothing more was tried";
             return false;
         }
         return true;

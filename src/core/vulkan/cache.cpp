@@ -234,7 +234,7 @@ vkattn_result PipelineCaches::checkBlob(size_t bytes, const unsigned char *data,
 
     // The blob is whole. The next checks say whether it belongs to this library and device.
     if (const uint32_t version = read32(data + blob::libraryVersionAt); version != vkattnVersion())
-        return fail(why, rejected, "the cache is of vkattn's library version %u.%u.%u, this is %u.%u.%u: %s", version >> 22,
+        return fail(why, rejected, "the cache was made by library version %u.%u.%u, this is version %u.%u.%u: %s", version >> 22,
                     version >> 12 & 0x3ff, version & 0xfff, vkattnVersion() >> 22, vkattnVersion() >> 12 & 0x3ff, vkattnVersion() & 0xfff,
                     goOn);
     if (const uint64_t hash = read64(data + blob::shaderHashAt); hash != shaderHash())
@@ -245,9 +245,9 @@ vkattn_result PipelineCaches::checkBlob(size_t bytes, const unsigned char *data,
     if (const uint32_t device = read32(data + blob::deviceAt); device != deviceId_)
         return fail(why, rejected, "the cache is for the device id 0x%x, this device has 0x%x: %s", device, deviceId_, goOn);
     if (const uint32_t driver = read32(data + blob::driverVersionAt); driver != driverVersion_)
-        return fail(why, rejected, "the cache is of the driver version 0x%x, this driver has 0x%x: %s", driver, driverVersion_, goOn);
+        return fail(why, rejected, "the cache is for the driver version 0x%x, this driver has 0x%x: %s", driver, driverVersion_, goOn);
     if (std::memcmp(data + blob::uuidAt, uuid_, sizeof uuid_) != 0)
-        return fail(why, rejected, "the cache is of another driver build: its pipelineCacheUUID differs from the device's: %s", goOn);
+        return fail(why, rejected, "the cache is for another driver build: its pipelineCacheUUID differs from the device's: %s", goOn);
     if (payload == 0) return VKATTN_OK;
     if (const char *fault = driverHeaderFault(bytes - blob::headerBytes, data + blob::headerBytes))
         return fail(why, rejected, "the driver's data in the cache %s: %s", fault, goOn);

@@ -119,7 +119,7 @@ uint32_t instanceVersion(PFN_vkGetInstanceProcAddr get) {
 // Below Vulkan 1.1 the device must not be asked for its abilities above 1.1.
 void warnOfOldInstance(const vkattn_host &host, uint32_t offered, const Log &log) {
     Text text;
-    text.add("the device could do more than the host lets it: instance and device offer Vulkan %u.%u, ", VK_API_VERSION_MAJOR(offered),
+    text.add("the device could do more than the host allows: instance and device offer Vulkan %u.%u, ", VK_API_VERSION_MAJOR(offered),
              VK_API_VERSION_MINOR(offered));
     if (host.apiVersion >= VK_API_VERSION_1_1)
         text.add("and vkattn_host::apiVersion says %u.%u, but the instance does not know the functions of 1.1: it was created with a lower "
@@ -128,10 +128,9 @@ void warnOfOldInstance(const vkattn_host &host, uint32_t offered, const Log &log
     else
         text.add("and vkattn_host::apiVersion is %s.", host.apiVersion ? "1.0" : "0, which is 1.0");
     text.add(
-        " Lost are %s, matrix units and the guarantee of the NaN rules, as far as the device has them. Create the instance with that "
-        "version "
-        "and say so in vkattn_host::apiVersion; then vkattnDeviceExtensions and vkattnPatchDeviceFeatures tell what else to enable and "
-        "declare",
+        " The host loses %s, matrix units and the guarantee of the NaN rules, as far as the device has them. Create the instance with that "
+        "version and say so in vkattn_host::apiVersion; vkattnDeviceExtensions and vkattnPatchDeviceFeatures then say which extensions and "
+        "features to enable and declare",
         shuffles);
     log.write(VKATTN_LOG_WARNING, text.text());
 }
@@ -176,8 +175,8 @@ void warnOfUndeclared(const vkattn_host &host, const PhysicalDevice &device, con
     for (const FeatureRow &row : featureRows())
         if (!declared.has(row) && (lost & ~everything.canWithout(row, limit))) list(row.name);
     text.add(
-        ". List in apiVersion, enabledExtensions and enabledFeatures what the instance and the device were created with, and enable what "
-        "is missing there: vkattnDeviceExtensions and vkattnPatchDeviceFeatures do that before vkCreateDevice");
+        ". apiVersion, enabledExtensions and enabledFeatures must say how the instance and the device were created. Before vkCreateDevice, "
+        "vkattnDeviceExtensions and vkattnPatchDeviceFeatures say which extensions and features to enable");
     log.write(VKATTN_LOG_WARNING, text.text());
 }
 
