@@ -58,8 +58,8 @@ if(VKATTN_SHARED)
   set(pc_cflags " -DVKATTN_SHARED")
 endif()
 
-# vkattn_pkg_config(component description "what it requires" flags...): for static libraries,
-# requirements are what the archive itself needs.
+# vkattn_pkg_config(component description "what it requires" flags...): the requirements of a static
+# library are those of the archive itself.
 function(vkattn_pkg_config pc_name pc_description pc_requires)
   list(JOIN ARGN " " pc_libs)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/vkattn.pc.in ${generated}/vkattn-${pc_name}.pc @ONLY)

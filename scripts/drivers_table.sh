@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 tool=${VKATTN:-build/bin/vkattn}
 if [ $# -eq 0 ]; then
-    # Where there was no such driver the report has no device.
+    # The report has no device where the driver was missing.
     mapfile -t reports < <(grep -sL '^ "devices": \[\]' build/conform/*.json)
     set -- "${reports[@]:-build/conform/*.json}"
 fi

@@ -214,7 +214,8 @@ check() {
     fi
     [ $status != 75 ] || return 75
     mkdir -p "$out/tests"
-    # One process for each suite, so that a run that ends early keeps what it has.
+    # Each suite has a process of its own, so that a run that ends early keeps the results that it
+    # has.
     for suite in $(start "$bin/vkattn-tests-device" --gtest_list_tests 2>/dev/null | grep -E '^[A-Z][A-Za-z0-9/]*\.$'); do
         case $suite in Validation. | */OutOfRange.) continue ;; esac # the layer's
         filter="$suite*"
@@ -235,7 +236,8 @@ check() {
 times() {
     local name batch heads kv queries keys dim type causal suited each able status count=0 repeat=20
     [ -z "$small" ] || repeat=3
-    # What the device cannot run is left out here, once: a refusal costs the operands of each shape.
+    # Shapes that the device cannot run are left out here, once: a refusal costs the operands of
+    # each shape.
     able=$(start "$bin/vkattn" info | awk '/^device 1|^cpu/ { exit } $1 == "kernel" && $3 ~ /^available/ { print $2 }')
     echo "kernels:" $able
     shapes >"$out/shapes.txt"
@@ -259,7 +261,7 @@ times() {
         cat "$out/row.txt" >>"$out/time.log"
         grep -E "^$name " "$out/row.txt" | cut -c 1-200 || true
         case $status in
-        # 1: a kernel cannot take it, which its row says
+        # 1: a kernel cannot take the shape, and its row says so
         0 | 1) echo "$name $suited" >>"$out/time.done" ;;
         *) echo "$name: exit status $status, $out/time.log" ;;
         esac

@@ -81,7 +81,7 @@ def time_peers(folder, limit, only):
     import torch.nn.functional as functional
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    # Of each reason why a back end does not suit; the refusal is printed.
+    # PyTorch warns of each reason why a backend does not suit. The refusal itself is printed below.
     warnings.filterwarnings("ignore")
     begin = time.monotonic()
     device = torch.cuda.get_device_name()
@@ -132,7 +132,7 @@ def time_peers(folder, limit, only):
                             torch, lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != kv), flops
                         )
                     write(name, rival, ms, flops / ms / 1e6, moved / ms / 1e6, how)
-                # Which backend takes what differs by version.
+                # The shapes that each backend takes differ by version.
                 except (RuntimeError, TypeError) as error:
                     print(f"{name:<36} {rival:<24} not supported: {(str(error).splitlines() or ['?'])[0][:90]}", flush=True)
     print(path)

@@ -66,7 +66,7 @@ MUTATIONS = [
     ("flash-partial-forgets-nan", "flash/store.glsl", "outWords[at + 2u] = rowWorst;", "outWords[at + 2u] = min(rowWorst, 1u);"),
     ("flash-empty-rows-are-nan", "attention/row_end.glsl", "return end.empty ? 0u :", "return false ? 0u :"),
     ("flash-split-edge-lost", "flash/workgroup.glsl", "min(uint(splitBegin) + splitKeys,", "min(uint(splitBegin) + splitKeys - 1u,"),
-    # What they share.
+    # The code that kernels share.
     ("pair-causal-off-by-one", "attention/pair.glsl", "key >= row.begin && key < row.end", "key >= row.begin && key <= row.end"),
     ("pair-window-off-by-one", "attention/pair.glsl", "key >= row.begin && key < row.end", "key > row.begin && key < row.end"),
     ("pair-alibi-signed-distance", "attention/pair.glsl", "abs(float(key - row.position))", "float(key - row.position)"),
@@ -126,7 +126,7 @@ class Copy:
             target = self.tree / name
             target.parent.mkdir(parents=True, exist_ok=True)
             source = (ROOT / name).read_bytes()
-            # What is the same is not built again.
+            # Objects that are the same are not built again.
             if not target.exists() or target.read_bytes() != source:
                 target.write_bytes(source)
                 shutil.copymode(ROOT / name, target)

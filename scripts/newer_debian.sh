@@ -77,8 +77,8 @@ RUN
     return 1
 }
 
-# compiles_matrices GLSLC: whether it can compile every kernel (cmake/VkattnGlslc.cmake asks the
-# same, one by one).
+# compiles_matrices GLSLC: tells whether this glslc can compile every kernel
+# (cmake/VkattnGlslc.cmake asks the same, one by one).
 compiles_matrices() {
     local probe
     for probe in cmake/probes/*.comp; do
@@ -86,8 +86,8 @@ compiles_matrices() {
     done
 }
 
-# newer_glslc: where glslc cannot compile every kernel, one that can, in build/toolchain. `build`
-# gives it to CMake.
+# newer_glslc: puts a glslc that can compile every kernel into build/toolchain, where the installed
+# one cannot. `build` gives it to CMake.
 newer_glslc() {
     local folder=$PWD/build/toolchain
     [ -z "${VULKAN_SDK:-}" ] || return 0 # CMake takes its glslc

@@ -97,7 +97,7 @@ export VKATTN_TEST_SEED=${VKATTN_TEST_SEED:-$((RANDOM * 32768 + RANDOM))}
 strict=
 [ -z "${CI:-}" ] || strict=-DVKATTN_WERROR=ON
 
-# What the tests of build/ are; not the bench, nor what fuzzing needs.
+# The tests of build/, without the bench and the programs that fuzzing needs.
 test_targets="vkattn-tests vkattn-tests-device vkattn-tests-threads vkattn-embed-rhi vkattn_sample_denoise vkattn_sample_embed"
 
 # The host projects are of the default run where what they look at has changed.
@@ -156,7 +156,7 @@ part_address-device() {
 part_thread() {
     build build/thread "vkattn-tests vkattn-tests-threads" -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DVKATTN_BUILD_BENCH=OFF -DVKATTN_BUILD_SAMPLES=OFF $strict || return 1
-    # Newer kernels shuffle addresses further than older versions of it can map.
+    # Newer kernels shuffle addresses further than older versions of the sanitizer can map.
     local fixed= status=0
     ! setarch -R true 2>/dev/null || fixed="setarch -R"
     $fixed ./build/thread/bin/vkattn-tests-threads || status=$?

@@ -23,14 +23,14 @@ foreach(compiler IN LISTS COMPILERS)
   foreach(level c++17 c++20 c++2b)
     check(${compiler} c++ ${level} tests/headers/calls.cpp -Wold-style-cast)
   endforeach()
-  # The library itself compiles it as C++20.
+  # The library itself compiles the header as C++20.
   check(${compiler} c++ c++17 tests/headers/runtime.cpp -Wold-style-cast)
   foreach(level c++17 c++20) # what readers of the README copy
     check(${compiler} c++ ${level} samples/embed/main.cpp -Wold-style-cast)
   endforeach()
   check(${compiler} c++ c++11 tests/headers/c_headers.h -Wold-style-cast)
   check(${compiler} c c99 tests/headers/c_headers.h)
-  # An older level gets the reason, and not a list of what it lacks.
+  # An older language level gets the reason, and not a list of what it lacks.
   execute_process(COMMAND ${compiler} -x c++ -std=c++14 -fsyntax-only -I${SOURCE}/include ${INCLUDES} ${SOURCE}/tests/headers/calls.cpp
     RESULT_VARIABLE status ERROR_VARIABLE output OUTPUT_QUIET)
   if(status EQUAL 0 OR NOT output MATCHES "needs C[+][+]17")

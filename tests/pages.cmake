@@ -40,7 +40,7 @@ set(checked 0)
 foreach(page IN LISTS pages)
   file(RELATIVE_PATH shown ${SOURCE} ${page})
   file(READ ${page} content)
-  # What CMake's lists would trip over never stands in a name.
+  # Characters that CMake's lists would trip over never stand in a name.
   string(REGEX REPLACE "[][;\\\\]" "?" content "${content}")
   string(ASCII 1 fence)
   string(REPLACE "```" "${fence}" content "${content}")

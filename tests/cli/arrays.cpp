@@ -34,7 +34,7 @@ template <class T> void append(std::string &bytes, T value) {
     bytes.append(reinterpret_cast<const char *>(&value), sizeof value);
 }
 
-// Appends one element and returns what it holds now.
+// Appends one element and returns the element as it is stored.
 double appendElement(std::string &bytes, const std::string &type, double value) {
     if (type == "f2") return append(bytes, halfBits(value)), halfValue(halfBits(value));
     if (type == "f4") return append(bytes, static_cast<float>(value)), static_cast<double>(static_cast<float>(value));

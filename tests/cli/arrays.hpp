@@ -16,7 +16,7 @@ struct Array {
     [[nodiscard]] static size_t count(const std::vector<size_t> &shape);
 };
 
-// From VKATTN_TEST_SEED, or a fixed one; printed once.
+// Returns the seed from VKATTN_TEST_SEED, or a fixed one; prints it once.
 [[nodiscard]] uint64_t testSeed();
 
 [[nodiscard]] Array randomArray(std::mt19937_64 &random, const std::vector<size_t> &shape, double spread = 1);

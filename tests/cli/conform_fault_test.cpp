@@ -1,4 +1,4 @@
-// What `vkattn conform` makes of drivers that crash, hang, print garbage, lose the device or
+// The answers of `vkattn conform` to drivers that crash, hang, print garbage, lose the device or
 // compute wrongly.
 #include "conform_fixture.hpp"
 
@@ -25,7 +25,8 @@ class ConformFaultTest : public ConformTest {
     }
     [[nodiscard]] std::string once() const { return " once=" + file("happened").string(); }
 
-    // One check has this verdict and words in its reason; those after it have passed.
+    // Expects that one check has this verdict and these words in its reason, and that the checks
+    // after it have passed.
     void expectOne(const std::string &verdict, const std::vector<std::string> &words) const {
         const Json device = report()["devices"][0];
         size_t found = 0;

@@ -24,7 +24,7 @@ class ConformTest : public CliTest {
                                   const std::vector<std::string> &environment = {}) const;
     [[nodiscard]] static std::vector<std::string> withFault(const std::string &fault);
     [[nodiscard]] Json report() const;
-    // Of the checks of a device, by verdict.
+    // Returns the numbers of a device's checks, by verdict.
     [[nodiscard]] static std::vector<std::string> verdicts(const Json &device);
 
   private:

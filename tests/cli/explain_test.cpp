@@ -1,5 +1,5 @@
-// `vkattn explain`: what it prints, with and without a device. That the choices are right is for
-// the planner's own tests.
+// The output of `vkattn explain`, with and without a device. The planner's own tests show that the
+// choices are right.
 #include "harness.hpp"
 
 #include <nlohmann/json.hpp>

@@ -5,8 +5,8 @@
 
 namespace {
 
-// How far a correct float32 (or float16) output may lie from the double reference on N(0, 1) data
-// of these sizes.
+// The distance that a correct float32 (or float16) output may have from the double reference on
+// N(0, 1) data of these sizes.
 double allowed(double expected, const std::string &descr) {
     return 2e-5 + std::abs(expected) * (descr == "<f2" ? 0x1p-10 : 2e-5);
 }

@@ -9,11 +9,11 @@ namespace vkattn::test {
 // verdict, strings that break what does not escape them.
 [[nodiscard]] conform::Report hostileReport();
 
-// As real ones look: two devices, some 400 checks each, a few failures on the second. The same for
-// the same seed.
+// Returns a report that looks like real ones: two devices, some 400 checks each, a few failures on
+// the second. The report is the same for the same seed.
 [[nodiscard]] conform::Report everydayReport(uint64_t seed);
 
-// What all hostile strings begin with; nothing shows it unescaped.
+// All hostile strings begin with this text, and nothing shows it unescaped.
 inline constexpr const char *hostileBeginning = "</script><b onclick='x'>&\"|";
 
 } // namespace vkattn::test

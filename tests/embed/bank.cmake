@@ -52,7 +52,7 @@ list(FILTER lines EXCLUDE REGEX coopmat)
 list(JOIN lines "\n" lines)
 file(WRITE ${BINARY}/spirv/bank.txt "${lines}\n")
 taken("a bank without matrices")
-# One that lists a module and does not hold it.
+# A bank that lists a module and does not hold it.
 file(APPEND ${BINARY}/spirv/bank.txt "flash_coopmat_f16\n")
 file(REMOVE ${BINARY}/spirv/flash_coopmat_f16_nan.inc)
 expect(${BINARY}/tree "has no flash_coopmat_f16(_nan)?.inc" -DVKATTN_SPIRV_FOLDER=${BINARY}/spirv)

@@ -61,7 +61,7 @@ vkattn_layout layoutFrom(const LayoutGenes &genes, bool output, vkattn_dtype dty
     }
     // No output may overlap itself.
     const uint32_t zero = output && genes.zero < rare ? 0 : genes.zero;
-    // How far the first element must lie from the start.
+    // Returns how far the first element must lie from the start.
     uint64_t lowest = 0;
     for (int d = 0; d < 4; ++d) {
         if (zero >> d & 1) l.strideElems[d] = 0;
@@ -119,7 +119,7 @@ void Description::describe() {
     if (p.flags & VKATTN_SCALE) p.scale = 0.02f * static_cast<float>(static_cast<int8_t>(genes.scale));
     const Overlays overlays = pick(overlayCombinations, genes.overlays);
     if (overlays.softcap)
-        // From the smallest one that is allowed.
+        // The draw counts from the smallest extent that is allowed.
         p.softcap = std::ldexp(1.0f, static_cast<int>(genes.softcap % 160) - 126);
     if (genes.windowLeft >= rare || p.flags & VKATTN_WINDOW) {
         p.windowLeft = static_cast<int32_t>(genes.windowLeft % 12) - 1;
@@ -181,7 +181,7 @@ uint32_t Description::random() { // Marsaglia's xorshift32
 }
 
 unsigned char *Description::memoryOf(vkattn_role role, size_t bytes, size_t slack) {
-    // Of exactly this size: AddressSanitizer sees what the CPU reads past it.
+    // The memory has exactly this size: AddressSanitizer sees what the CPU reads past it.
     bytes_[role] = bytes + slack;
     memory_[role] = std::make_unique<unsigned char[]>(bytes_[role]);
     operands_.push_back({role, memory_[role].get(), bytes_[role]});

@@ -106,7 +106,7 @@ vkattn_caps capsFrom(Bytes &bytes) {
     c.subgroupClustered = bytes.flag();
     c.fullSubgroups = bytes.flag();
     c.floatControlsNan = bytes.flag();
-    // Then any of them, whatever it is.
+    // Then any role is drawn, whether or not it exists.
     uint32_t *const words = &c.structSize;
     for (uint32_t changes = bytes.below(4); changes > 0; --changes) words[bytes.below(sizeof c / 4)] = number(bytes);
     if (c.structSize < sizeof c) { // the rest counts as zero

@@ -103,7 +103,7 @@ TEST(CompileCost, changesNoTileThatIsUnderTheLimit) {
     EXPECT_GT(kept, 200u);
 }
 
-// Which dims: what docs/performance.md says.
+// The dims are those of docs/performance.md.
 TEST(CompileCost, cutsTilesOfSoftwareDevicesAlone) {
     forDevices([&](const PlanLimits &limits) {
         const bool cpu = limits.caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;

@@ -1,4 +1,4 @@
-// What `vkattn conform` runs, as data: plans, soaks, replay texts, shrinking. No device.
+// The work of `vkattn conform`, as data: plans, soaks, replay texts, shrinking. No device.
 #include "conform/cases/case_text.hpp"
 #include "conform/cases/features.hpp"
 #include "conform/checks/selection.hpp"
@@ -190,7 +190,7 @@ TEST(ConformReplay, everyMemberComesBack) {
         "needle=2,poison=0";
     ASSERT_TRUE(parseReplay(text, check, why)) << why;
     EXPECT_EQ(replayText(check), text);
-    // Nothing that a case has is left out of its text but for the members that exclude others here.
+    // The text of a case leaves out nothing but the members that exclude others here.
     std::set<std::string> named;
     for (const char *member : memberNames())
         if (text.find(std::string(",") + member) != std::string::npos) named.insert(member);

@@ -33,7 +33,7 @@ PoolPointer makePool(uint32_t threads) {
     return PoolPointer(pool);
 }
 
-// In memory of exactly the stated size, with canaries around it, at an odd address.
+// Operands in memory of exactly the stated size, with canaries around it, at an odd address.
 std::string runOn(vkattn_cpu_pool pool, test::CaseData &in) {
     vkattn_cpu_plan plan{};
     plan.structSize = sizeof plan;
@@ -97,7 +97,7 @@ std::vector<Case> largeCases(Random &random) {
     add("tilesTokenMajor", 3, 3, 70, 210, 64).kStyle = Style::tokenMajor;
     cases.back().vStyle = Style::dimMajor;
     for (const vkattn_dtype type : {VKATTN_F32, VKATTN_F16, VKATTN_BF16}) {
-        // Of a group: dims in lanes where they are few.
+        // Rows of a group: where they are few, dims are in lanes.
         for (const uint32_t rows : {1u, 2u, 3u, 4u, 5u, 8u}) {
             add("decode", 2 * rows, 2, 1, between(random, 1050, 2300), 64);
             cases.back().k = cases.back().v = type;
@@ -226,7 +226,8 @@ TEST_P(CpuKernels, sameBitsWhateverTheBatch) {
     }
 }
 
-// Through the whole path: one visible key, so that the output is the value as it was converted.
+// The test takes the whole path: one key is visible, so that the output is the value as it was
+// converted.
 TEST_P(CpuKernels, everyHalfIsConvertedExactly) {
     const PoolPointer pool = makePool(1);
     for (const vkattn_dtype type : {VKATTN_F16, VKATTN_BF16})
@@ -285,8 +286,8 @@ TEST_P(CpuKernels, exp2IsWithinItsStatedError) {
     EXPECT_EQ(y[7], 2.0f);
 }
 
-// N(0, 1) inputs in f32: VKATTN_TEST_CASES of them, 100 or 300 (full extent) where it is not set;
-// docs/performance.md has the figures of 10000.
+// N(0, 1) inputs in f32. VKATTN_TEST_CASES sets their number, which is 100 without the variable, or
+// 300 at full extent; docs/performance.md has the figures of 10000.
 TEST_P(CpuKernels, ordinaryInputsReachTheStatedAccuracy) {
     const char *given = std::getenv("VKATTN_TEST_CASES");
     const uint64_t cases = given ? std::strtoull(given, nullptr, 10) : fullExtent() ? 300 : 100;
@@ -331,7 +332,7 @@ TEST(CpuPool, everyThreadTakesPartOnceAJob) {
             pool.run(
                 wanted, [](void *context, uint32_t thread) { ++(*static_cast<std::vector<std::atomic<int>> *>(context))[thread]; }, &taken);
             for (uint32_t thread = 0; thread < threads; ++thread) EXPECT_EQ(taken[thread].exchange(0), thread < wanted) << threads;
-            // So that they sleep too.
+            // The pause lets the threads sleep too.
             if (job == 150) std::this_thread::sleep_for(std::chrono::milliseconds(2));
         }
     }

@@ -48,7 +48,7 @@ double largestError(const test::CaseData &in) {
         in.c.scale ? static_cast<long double>(*c.scale) : static_cast<long double>(1.0f / std::sqrt(static_cast<float>(c.headDim)));
     double worst = 0;
     const auto compare = [&](float got, long double expected) {
-        // NaN is compared too: std::max would pass over it.
+        // NaN is compared too: std::max would pass over NaN.
         if (std::isinf(expected) || !std::isfinite(got)) {
             if (!(static_cast<long double>(got) == expected)) worst = std::numeric_limits<double>::infinity();
         } else {
@@ -167,7 +167,8 @@ TEST(Cpu, visibleRefusesWhatIsOutOfRange) {
         VKATTN_ERROR_INVALID_ARGUMENT);
 }
 
-// The whole matrix; what the oracle writes and what it leaves alone are checked in the same way.
+// The whole matrix of options. The oracle's outputs, and the bytes that the oracle leaves alone,
+// are checked in the same way.
 TEST(Cpu, fallbackIsWithinTheBoundsAndIgnoresThreadCount) {
     Random random = randomFor("fallback");
     for (const Case &c : caseMatrix(random, true)) {

@@ -133,8 +133,8 @@ TEST(Bfloat16, roundsToNearestEven) {
     EXPECT_EQ(floatToBfloat16(-0x1.8p-133f), 0x8002);
 }
 
-// Every 16-bit value, at every offset from an aligned address: widened it is what its format says,
-// and it comes back as it was.
+// Every 16-bit value, at every offset from an aligned address: widened, the value is what its
+// format says, and narrowed it comes back as it was.
 TEST_P(Convert, everyValueIsWidenedExactlyAndComesBack) {
     const Format format = GetParam();
     constexpr uint32_t count = 65536;

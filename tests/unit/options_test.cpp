@@ -68,7 +68,7 @@ struct Tiny {
         p.sequences = cuQ.empty() ? 0 : static_cast<uint32_t>(cuQ.size()) - 1;
         return list;
     }
-    // By the oracle; the fallback and the verifier must agree.
+    // The expected result is the oracle's; the fallback and the verifier must agree.
     void run() {
         for (const bool byOracle : {false, true}) {
             out.assign(size_t{heads} * queries, untouched);
@@ -265,8 +265,8 @@ TEST(Ragged, optionsCountFromTheStartOfTheSequence) {
     EXPECT_EQ(t.out, (std::vector<float>{1, 2, 3.5f}));
 }
 
-// Whatever the arrays hold: every row is the mean of the values that plain clamping gives it, and
-// nothing else is written.
+// Whatever the arrays hold, every row is the mean of the values that plain clamping gives the row,
+// and nothing else is written.
 TEST(Ragged, hostileArraysStayInBounds) {
     Random random = randomFor("hostile");
     for (int round = 0; round < 2000; ++round) {
@@ -483,7 +483,7 @@ TEST(Alibi, toleranceCoversOtherRoundingsOfLargeTerms) {
         t.lse = {(top + std::log2(sum)) / log2e};
         vkattn_verify_report report{};
         EXPECT_TRUE(t.verified(&report)) << "round " << round << ", error " << report.worstError << " bound " << report.worstBound;
-        // And no more than that: a key left out is still seen.
+        // No key more is hidden: a key left out is still seen.
         t.out[0] = (dot - s[3] * t.v[3]) / (sum - s[3]);
         seen += !t.verified();
     }

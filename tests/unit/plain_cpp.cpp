@@ -38,7 +38,7 @@ static_assert(Faces<Context>);
 
 } // namespace
 
-// How many calls did not answer INVALID_ARGUMENT.
+// Returns how many calls did not return INVALID_ARGUMENT.
 int facesAnswerNoHandleWithAnError() {
     const Context context;
     const vkattn_problem problem{};

@@ -1,4 +1,4 @@
-// What is asked before a device exists: extensions, and the feature chain, over devices and chains
+// The questions before a device exists: extensions and the feature chain, over devices and chains
 // of the test's making.
 #include "core/device/requirements.hpp"
 #include "core/plan/operands.hpp"
@@ -369,7 +369,7 @@ class MatrixUnits : public Requirements {
         // Sums too narrow.
         fake.addShape(16, 16, 16, newer::componentFloat16, newer::componentFloat16);
         fake.addShape(16, 16, 16, newer::componentFloat16, newer::componentFloat32); // once more
-        // Of a workgroup.
+        // The most subgroups of a workgroup.
         fake.addShape(16, 8, 16, newer::componentFloat16, newer::componentFloat32, 2);
         fake.addShape(16, 16, 32, 3, 5); // integers
         fake.addShape(16, 8, 8, newer::componentBfloat16, newer::componentFloat32);

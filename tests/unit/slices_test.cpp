@@ -142,8 +142,8 @@ TEST(Slices, areNearlyEven) {
     }
 }
 
-// What a dispatch reads of the workspace was written in the same slice, or lies in the persistent
-// part.
+// Everything that a dispatch reads of the workspace was written in the same slice, or lies in the
+// persistent part.
 TEST(Slices, keepWhatLaterOnesRead) {
     uint32_t persistent = 0, free = 0;
     for (const Named &each : problems())

@@ -98,7 +98,7 @@ TEST_F(Undeclared, aVersionThatIsLeftOut) {
     host_.apiVersion = 0;
     expectWarning({"instance and device offer Vulkan 1.3", "vkattn_host::apiVersion is 0, which is 1.0", "subgroup shuffles", "8.8 times"},
                   {"enabledExtensions with"});
-    // What an old loader or an old device allows: extensions that stand on Vulkan 1.0.
+    // An old loader or an old device allows extensions that depend on Vulkan 1.0.
     const char *const extensionsAlone = "Not declared: VK_KHR_push_descriptor, VK_KHR_shader_float_controls.";
     fake.instanceVersion = VK_API_VERSION_1_0;
     expectWarning({extensionsAlone}, {"shuffles", "apiVersion 1"});

@@ -1,4 +1,5 @@
-// What hosts in C++ share beside gpu.h: the way from a gpu to a context of vkattn::core. C++17.
+// The functions that hosts in C++ share beside gpu.h: the way from a gpu to a context of
+// vkattn::core. C++17.
 #pragma once
 
 #include "gpu.h"

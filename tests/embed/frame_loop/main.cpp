@@ -35,7 +35,7 @@ double milliseconds(std::chrono::steady_clock::time_point since) {
 }
 
 vkattn_problem bilateralFilter() {
-    // An image of RGBA floats, copied as it is.
+    // Describes an image of RGBA floats, which is copied as it is.
     const vkattn_layout picture = vkattn::packed(VKATTN_F32, 1, 1, tokens, 4);
     vkattn_problem problem = vkattn::problem(picture, picture, picture, picture);
     problem.flags = VKATTN_SCALE | VKATTN_DETERMINISTIC;

@@ -21,7 +21,7 @@ struct Buffer {
 
 class Renderer {
   public:
-    // Of the picture, and of a frame.
+    // The side of the picture, and the size of a frame.
     static constexpr uint32_t side = 96, width = 480, height = 300;
     static constexpr uint32_t pixels = side * side;
     static constexpr VkDeviceSize pictureBytes = VkDeviceSize{pixels} * 16;
