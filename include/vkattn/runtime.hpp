@@ -19,7 +19,7 @@ namespace vkattn {
 enum class DeviceType { discrete, integrated, virtualGpu, cpu, other };
 [[nodiscard]] VKATTN_API const char *deviceTypeName(DeviceType type);
 
-// Whether a device can run a kernel.
+// A kernel, and whether a device can run it.
 struct KernelSupport {
     std::string kernel; // as vkattnKernelName says
     bool available = false;

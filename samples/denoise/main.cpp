@@ -16,7 +16,7 @@
 namespace denoise {
 namespace {
 
-constexpr int viewRays = 4; // for each light sample of the noisy picture
+constexpr int viewRays = 4; // view rays for each light sample of the noisy picture
 
 enum ExitStatus { done = 0, checkFailed = 1, badInput = 2, deviceUnusable = 3 };
 
@@ -46,7 +46,7 @@ int savePictures(const Arguments &arguments, const std::vector<NamedPicture> &pi
     return done;
 }
 
-// Prints who computed and whether it was right.
+// Prints the device that computed, and whether the result was right.
 int reportAttention(const vkattn::Runtime &runtime, const AttentionReport &report) {
     std::printf("device     %s (%s), kernel %s\n", report.device.c_str(), report.driver.c_str(), report.kernel.c_str());
     if (!report.fallbackReason.empty()) std::printf("fallback   computed on the CPU: %s\n", report.fallbackReason.c_str());
@@ -144,7 +144,7 @@ int run(int argc, char **argv) {
     Arguments arguments;
     if (const std::optional<int> status = parseArguments(argc, argv, arguments)) return *status;
 
-    // All that can be wrong with the input is found before any work is done.
+    // Everything that can be wrong with the input is found before any work is done.
     std::string why;
     Picture picture, clean;
     if (!arguments.image.empty() && !loadPicture(arguments.image, picture, why)) return fail(badInput, "--image: " + why);

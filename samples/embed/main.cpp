@@ -13,9 +13,9 @@
 
 namespace {
 
-// What any engine already has: a device and host-visible storage buffers.
+// The objects that any engine already has: a device and host-visible storage buffers.
 struct Engine {
-    uint32_t apiVersion = VK_API_VERSION_1_0; // that the instance was created with
+    uint32_t apiVersion = VK_API_VERSION_1_0; // the version that the instance was created with
     VkInstance instance = VK_NULL_HANDLE;
     VkPhysicalDevice physicalDevice = VK_NULL_HANDLE;
     VkDevice device = VK_NULL_HANDLE;
@@ -23,14 +23,14 @@ struct Engine {
     VkCommandPool pool = VK_NULL_HANDLE;
     VkCommandBuffer commandBuffer = VK_NULL_HANDLE;
     VkDescriptorPool descriptorPool = VK_NULL_HANDLE;
-    std::vector<const char *> extensions; // that the device was created with
+    std::vector<const char *> extensions; // the extensions that the device was created with
     VkPhysicalDeviceFeatures2 features{};
     vkattn_feature_storage featureStorage{};
     std::vector<VkBuffer> buffers;
     std::vector<VkDeviceMemory> memories;
 
     bool start();
-    // VK_NULL_HANDLE for 0 bytes, and where there is no memory.
+    // Returns VK_NULL_HANDLE for 0 bytes, and where there is no memory.
     VkBuffer buffer(VkDeviceSize bytes, float **mapped = nullptr);
     bool submitAndWait();
     ~Engine();
@@ -175,7 +175,7 @@ int main() {
     // clang-format on
 
     if (!engine.submitAndWait()) return 1;
-    // Causal attention's first row sees one key only: it must be V's first row.
+    // The first row of causal attention sees one key only: the result must be V's first row.
     float worst = 0;
     for (uint32_t d = 0; d < dim; ++d) worst = std::fmax(worst, std::fabs(mapped[3][d] - mapped[2][d]));
     std::printf("%s kernel recorded, submitted, read back: first row differs from V's by %g\n", needs.kernelName,

@@ -226,7 +226,7 @@ class Checker {
     double probability_, floor_;
     std::vector<double> absolute_;
     std::vector<double> rounded_; // what the rounding of scores may change, by dim
-    // What denormals flushed to 0 may take away: a weight times V, or the result itself.
+    // The share that denormals flushed to 0 may take away: a weight times V, or the result itself.
     std::vector<double> flushed_;
     RowId id_{};
     bool failed_ = false, overflowed_ = false;

@@ -36,10 +36,10 @@ class Instance {
     [[nodiscard]] const InstanceTable &table() const { return table_; }
     [[nodiscard]] VkInstance handle() const { return instance_; }
     [[nodiscard]] uint32_t apiVersion() const { return apiVersion_; }
-    // Device extensions to enable: what vkattn can use and the device lists, and what Vulkan wants
-    // to see enabled.
-    // As vkattn.h wants it.
+    // Returns the device in the form that vkattn.h takes.
     [[nodiscard]] vkattn_physical_device named(VkPhysicalDevice device) const;
+    // Returns the device extensions to enable: those that vkattn can use and the device lists, and
+    // those that Vulkan wants to see enabled.
     [[nodiscard]] std::vector<const char *> deviceExtensions(VkPhysicalDevice device) const;
     // Patches the chain. Returns false where there is nothing to pass: not every Vulkan 1.0 device
     // knows such a chain.

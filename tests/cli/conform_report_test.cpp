@@ -1,5 +1,5 @@
-// Reports of `vkattn conform` as data: what is written is read back, what is damaged is refused,
-// and no string breaks a rendering.
+// Reports of `vkattn conform` as data: a report that is written can be read back, a damaged one is
+// refused, and no string breaks a rendering.
 #include "conform/report/report.hpp"
 
 #include "markup.hpp"

@@ -138,8 +138,8 @@ TEST(Overlap, operandsOfOneTensorMayTakeTurns) {
     }
 }
 
-// Any strides, byte by byte: what is recorded shares none, and what is refused overlaps at least
-// from end to end.
+// Layouts with any strides, compared byte by byte: operands of a problem that is recorded share no
+// byte, and operands of a refused one overlap at least from end to end.
 TEST(Overlap, isJudgedByTheBytesThatAreNeeded) {
     Recording on;
     Random random = randomFor("overlap");

@@ -1,5 +1,5 @@
-// Tests that let every Vulkan call fail in turn use these functions: what the library owes for each
-// failure, and the count of what was tried.
+// Functions for tests that let every Vulkan call fail in turn: the answer that the library owes for
+// each failure, and the count of what was tried.
 #pragma once
 
 #include "support/faulty_vulkan.hpp"
@@ -10,7 +10,7 @@
 
 namespace vkattn::test {
 
-// Calls that the library does without where they fail: what they bring is an extra.
+// Returns whether the library does without the call where it fails: the call brings an extra.
 [[nodiscard]] bool isTolerated(const std::string &function);
 // Returns the code that an error owes by the comments of vkattn.h. The rule stands here once more on
 // purpose: a test that called core's own function could not notice that the function is wrong.

@@ -97,8 +97,8 @@ bool Host::createDevice(const HostOptions &options) {
     vkGetPhysicalDeviceQueueFamilyProperties(physicalDevice, &count, families.data());
     while (family < count && !(families[family].queueFlags & VK_QUEUE_COMPUTE_BIT)) ++family;
     if (family == count) return failed("no queue family with compute");
-    // A second queue: of another family with compute, such as the one for async compute; else of
-    // the same.
+    // A second queue, of another family with compute (such as the one for async compute), or else
+    // of the same family.
     secondFamily = family;
     if (options.timeline)
         for (uint32_t n = 0; n < count; ++n)

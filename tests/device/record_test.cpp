@@ -1,5 +1,5 @@
-// vkattn::core on a device of the test's own: what record refuses, and that nothing is compiled
-// unless allowed.
+// vkattn::core on a device that the test owns: the problems that record refuses, and that nothing
+// is compiled unless allowed.
 #include "environment.hpp"
 #include "host.hpp"
 

@@ -1,5 +1,5 @@
-// A physical device of the test's making behind a vkGetInstanceProcAddr: what drivers of any age
-// answer before a device exists.
+// A physical device of the test's making behind a vkGetInstanceProcAddr. It answers the questions
+// before a device exists as drivers of any age do.
 #pragma once
 
 #include "core/device/newer_vulkan.hpp"

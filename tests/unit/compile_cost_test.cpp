@@ -1,5 +1,5 @@
-// What plans' pipelines cost to compile, without a device: no built-in tile is over the device's
-// limit, and tiles that are below it are those that come first in the table.
+// The cost of compiling plans' pipelines, without a device: no built-in tile is over the device's
+// limit, and tiles below the limit are those that come first in the table.
 #include "core/plan/compile_cost.hpp"
 
 #include "core/kernels/explain.hpp"

@@ -1,5 +1,5 @@
-// The one warning where a device could do more than vkattn_host declares: what is lost, and what to
-// declare; none where nothing is lost.
+// The one warning where a device could do more than vkattn_host declares. The warning says what is
+// lost and what to declare; without a loss there is no warning.
 #include "core/device/read_caps.hpp"
 #include "core/vulkan/undeclared.hpp"
 #include "support/fake_physical_device.hpp"

@@ -7,20 +7,20 @@
 
 namespace denoise {
 
-// Depth and normal: two groups, of 1 and 3 channels. They carry next to no noise, and so tell
-// surfaces apart however few the samples.
+// Depth and normal are two groups, of 1 and 3 channels. They carry next to no noise, and tell
+// surfaces apart however few the samples are.
 struct Geometry {
     Image features;
     Image precision;
 };
 [[nodiscard]] Geometry geometryFeatures(const Layer &layer, float reachPixels, float normalTolerance);
 
-// Brightness and warmth of `light`: one group of 2 channels. The first is logarithmic, for the eye
-// sees ratios.
+// Brightness and warmth of `light` are one group of 2 channels. Brightness is logarithmic, because
+// the eye sees ratios.
 [[nodiscard]] Image guideFeatures(const Image &light);
 
-// `light` has 4 channels, the last a variance, of which `share` is left. Brightness may differ by
-// noiseTolerance standard deviations of that, and in any case by `floor`.
+// `light` has 4 channels. The last one is a variance, of which `share` is left. Brightness may
+// differ by noiseTolerance standard deviations of that variance, and in any case by `floor`.
 [[nodiscard]] Image guidePrecision(const Image &light, float share, float noiseTolerance, float floor);
 
 // Appends the channels of b to those of a.
@@ -28,10 +28,10 @@ struct Geometry {
 
 [[nodiscard]] Image channel(const Image &image, int index);
 
-// Blocks of step x step pixels, averaged by weight.
+// Averages blocks of step x step pixels by weight.
 [[nodiscard]] Image shrink(const Image &image, const Image &weight, int step);
 
-// The weight of each such block: 0 where all its pixels weigh nothing.
+// Returns the weight of each such block: 0 where all its pixels weigh nothing.
 [[nodiscard]] Image shrinkWeight(const Image &weight, int step);
 
 } // namespace denoise

@@ -5,7 +5,7 @@
 namespace denoise {
 namespace {
 
-// What one head does in one pass.
+// The work of one head in one pass.
 struct HeadSettings {
     int step;              // see AttentionHead
     float reachPixels;     // standard deviation of the weights over the distance in pixels
@@ -35,7 +35,7 @@ constexpr Pass passes[] = {
     {{8, 24}, true, {1, 3.0f, 0.15f, 2, 0.03f}, {2, 8.0f, 0.4f, 4, 0.04f}},
 };
 
-// The share of the variance that an average over a Gaussian neighbourhood leaves.
+// Returns the share of the variance that an average over a Gaussian neighbourhood leaves.
 constexpr float remainingNoise(float reachPixels) {
     return 1 / (4 * pi * reachPixels * reachPixels);
 }
@@ -59,8 +59,8 @@ AttentionHead makeHead(const Layer &layer, const Image &light, const HeadSetting
 }
 
 bool denoiseLayer(const Layer &layer, TileAttention &attention, Image &direct, Image &indirect) {
-    // The fourth value is the variance, so that the weights that average the light also average
-    // what is known of its noise.
+    // The fourth value is the variance: the weights that average the light also average what is
+    // known of its noise.
     const Image directLight = join(layer.direct, channel(layer.noise, 0)), indirectLight = join(layer.indirect, channel(layer.noise, 1));
     std::vector<Image> light(2); // direct and indirect, as the last pass has found them
     const Pass *before = nullptr;

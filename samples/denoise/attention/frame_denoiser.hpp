@@ -6,7 +6,7 @@
 
 namespace denoise {
 
-// False: attention.error() says why.
+// Returns false where attention fails; attention.error() says why.
 [[nodiscard]] bool denoiseFrame(const Frame &frame, TileAttention &attention, Image &out);
 
 } // namespace denoise

@@ -25,8 +25,8 @@
 
 namespace denoise {
 
-// One head: what it compares, and what it averages. Queries are pixels; keys are pixels or blocks
-// of them.
+// One head: the features that it compares, and the values that it averages. Queries are pixels;
+// keys are pixels or blocks of them.
 struct AttentionHead {
     // 2: keys are blocks of 2x2 pixels, and the window reaches twice as far for the same work
     int step = 1;
@@ -59,13 +59,15 @@ class TileAttention {
   public:
     TileAttention(vkattn::Runtime &runtime, unsigned threads, uint64_t seed) : runtime_(runtime), threads_(threads), seed_(seed) {}
 
-    // All heads have as many feature and value channels; groupSizes says how the former are
-    // grouped. `wanted` has one channel: tiles in which it is 0 everywhere are left out and come
-    // back as 0. `out` receives an image per head. False: error() says why.
+    // Runs attention over the picture. All heads have as many feature and value channels;
+    // groupSizes says how the features are grouped. `wanted` has one channel: tiles in which it is
+    // 0 everywhere are left out and come back as 0. `out` receives an image per head. Returns false
+    // on failure; error() says why.
     [[nodiscard]] bool run(const std::vector<AttentionHead> &heads, const std::vector<int> &groupSizes, const Image &wanted,
                            TileShape shape, std::vector<Image> &out);
 
-    void expectRuns(int count) { expectedRuns_ = count; } // what `progress` counts towards
+    // The number that `progress` counts towards.
+    void expectRuns(int count) { expectedRuns_ = count; }
     std::function<void(double share)> progress;           // optional
 
     [[nodiscard]] const AttentionReport &report() const { return report_; }

@@ -4,7 +4,8 @@ namespace denoise {
 namespace {
 
 constexpr float farAway = 1e30f;
-// Nearer hits are the surface that the ray starts from (fp32 at room scale is good to about 1e-6).
+// Nearer hits belong to the surface that the ray starts from (fp32 at room scale is good to about
+// 1e-6).
 constexpr float selfHit = 1e-3f;
 
 Vec3 turn(float cosYaw, float sinYaw, Vec3 v) {
@@ -39,8 +40,8 @@ void Intersector::enterSpheres(const Ray &ray, SphereLanes &distance) const {
     for (size_t i = 0; i < maxSpheres; ++i) {
         const float cx = spheres_.x[i] - ray.origin.x, cy = spheres_.y[i] - ray.origin.y, cz = spheres_.z[i] - ray.origin.z;
         const float along = cx * ray.direction.x + cy * ray.direction.y + cz * ray.direction.z;
-        // The point of the ray nearest to the centre: keeps its accuracy for far spheres, as |c|^2
-        // - along^2 would not.
+        // The point of the ray nearest to the centre keeps its accuracy for far spheres, which
+        // |c|^2 - along^2 would not.
         const float nx = cx - ray.direction.x * along, ny = cy - ray.direction.y * along, nz = cz - ray.direction.z * along;
         const float discriminant = spheres_.radiusSquared[i] - (nx * nx + ny * ny + nz * nz);
         const float root = std::sqrt(discriminant > 0 ? discriminant : 0);
@@ -127,7 +128,7 @@ bool Intersector::intersect(const Ray &ray, Hit &hit) const {
 }
 
 Vec3 Intersector::transmittance(Vec3 from, Vec3 to) const {
-    // Walls and lamp stand between no two points of a convex room: only the furniture can.
+    // No wall and no lamp stands between two points of a convex room: only the furniture can.
     const Vec3 path = to - from;
     const float distance = length(path);
     const Ray ray{from, path * (1 / distance)};

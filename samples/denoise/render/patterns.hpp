@@ -5,7 +5,7 @@
 
 namespace denoise {
 
-// The share of light, by colour, that a matte surface sends back.
+// Returns the share of light, by colour, that a matte surface sends back.
 [[nodiscard]] Vec3 albedo(const Hit &hit);
 
 } // namespace denoise

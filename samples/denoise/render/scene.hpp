@@ -48,7 +48,7 @@ struct Lamp { // a rectangle just below the ceiling, facing down
 constexpr size_t maxSpheres = 8, maxBoxes = 4; // the intersector ignores more
 
 struct Scene {
-    // The face towards +z is open: what leaves through it sees the environment.
+    // The face towards +z is open: rays that leave through it see the environment.
     Vec3 roomMin, roomMax;
     Material left, right, floor, ceiling, back;
     Lamp lamp;
@@ -60,7 +60,7 @@ struct Scene {
     float verticalFieldOfView = 0.6f; // radians
 };
 
-// The picture of the README.
+// Returns the scene of the README's picture.
 [[nodiscard]] Scene studioScene();
 
 } // namespace denoise

@@ -67,7 +67,7 @@ struct EnabledExtensions {
     [[nodiscard]] bool has(const char *name) const;
 };
 
-// What was enabled, as the host declares it: Vulkan cannot be asked.
+// The extensions and features that were enabled, as the host declares them: Vulkan cannot be asked.
 struct Enabled {
     uint32_t version; // usableVersion
     EnabledExtensions extensions;

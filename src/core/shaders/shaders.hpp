@@ -1,5 +1,5 @@
-// The shader of a pipeline: which module, in which variant. Used by pipelines.cpp, which compiles
-// the shader, and by dispatch_list.cpp, which lists it.
+// The shader of a pipeline: its module, in one of its variants. pipelines.cpp compiles the shader,
+// and dispatch_list.cpp lists it.
 #pragma once
 
 #include "core/plan/plan.hpp"
