@@ -1,10 +1,10 @@
-// What the parts of the CPU fallback share: one call cut into units of work, and the scratch memory
-// that a thread computes them in.
+// The structures that the parts of the CPU fallback share: one call cut into units of work, and the
+// scratch memory that a thread computes a unit in.
 //
 // A unit is rows of one key/value head: `rows` of the queries x group size rows that share its K
 // and V. Row r is query r / group of query head r % group of the group, so that neighbouring rows
-// see nearly the same keys. Few rows with many keys are cut along the keys too; the last thread to
-// finish one of the pieces puts them together, in their order.
+// see nearly the same keys. Few rows with many keys are split along the keys too; the last thread
+// to finish a split joins the splits, in their order.
 #pragma once
 
 #include "cpu/sequences.hpp"

@@ -1,11 +1,11 @@
-// What the formulas of problem.h say of one pair of a query and a key, for one Highway target:
+// The rules for one pair of a query and a key by the formulas of problem.h, for one Highway target:
 // whether the key is visible, and what its score is. A new term of the scores, or a new way to hide
-// keys, is written in this file, and once more in oracle_pair.hpp, which shares nothing with this
-// one on purpose.
+// keys, is written in this file, and once more in oracle_pair.hpp. The two files share nothing, on
+// purpose.
 //
-// Rules are of three kinds. A row's reach (position and window) is a range of keys. What memory
-// says of each pair (bias, masks, documents) is looked up for a tile of pairs at a time. Scores are
-// computed with query rows in lanes.
+// There are three kinds of rules. A row's reach (position and window) is a range of keys. Facts
+// that memory holds for each pair (bias, masks, documents) are looked up for a tile of pairs at a
+// time. Scores are computed with query rows in lanes.
 #if defined(VKATTN_CPU_PAIR_RULES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_PAIR_RULES_INL_HPP
 #undef VKATTN_CPU_PAIR_RULES_INL_HPP
