@@ -12,8 +12,8 @@ namespace vkattn::test {
 
 // Returns whether the library does without the call where it fails: the call brings an extra.
 [[nodiscard]] bool isTolerated(const std::string &function);
-// Returns the code that an error owes by the comments of vkattn.h. The rule stands here once more on
-// purpose: a test that called core's own function could not notice that the function is wrong.
+// Returns the code that an error owes by the comments of vkattn.h. The rule stands here once more
+// on purpose: a test that called core's own function could not notice that the function is wrong.
 [[nodiscard]] vkattn_result codeOf(VkResult error);
 
 // Runs `scenario` once undisturbed, and then once for each call and each error that the call may

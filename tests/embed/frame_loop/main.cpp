@@ -2,7 +2,8 @@
 // tokens) runs on the same queue in slices, one a frame, and the result becomes a texture of the
 // frames that follow. No frame waits for the whole of it.
 //   host [--budget MS] [--out FOLDER] [--strict]
-// The exit status is 1 where something is wrong; with --strict also where a frame is over the budget.
+// The exit status is 1 where something is wrong; with --strict also where a frame is over the
+// budget.
 #include "gpu.hpp"
 #include "renderer.hpp"
 
