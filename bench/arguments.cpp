@@ -20,7 +20,8 @@ constexpr uint32_t maxRepeat = 100000, maxThreads = 4096, maxTokens = 1u << 24, 
 struct Raw {
     std::vector<std::string> shapes, groups, customs;
     std::string kernel = "auto", repeat, warmUp, threads, budget, seed, sweep, plotValue = "gflops", rival, compare, headDims;
-    bool list = false, record = false, cache = false, compileReport = false, compileTimes = false, verify = false, noVerify = false, noPeaks = false;
+    bool list = false, record = false, cache = false, compileReport = false, compileTimes = false, verify = false, noVerify = false,
+         noPeaks = false;
 };
 
 template <class Number> void parseWhole(const char *option, const std::string &text, uint64_t least, uint64_t most, Number &value) {

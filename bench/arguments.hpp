@@ -17,7 +17,7 @@ enum class PlotValue { gflops, gbs, milliseconds };
 
 struct Arguments {
     bool list = false;
-    bool record = false;   // measure the CPU time of recording, in place of the computation
+    bool record = false; // measure the CPU time of recording, in place of the computation
     // Measure the time that an exported cache saves, in place of the computation.
     bool cache = false;
     bool ceilings = false; // measure the device's best rates, in place of the computation

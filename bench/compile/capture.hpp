@@ -33,7 +33,7 @@ class CompileCapture {
 
     struct Outcome {
         vkattn_result result = VKATTN_OK;
-        std::string why;                         // reason where result is not OK
+        std::string why; // reason where result is not OK
         // The problem's pipelines that no earlier problem has.
         std::vector<CompiledPipeline> pipelines;
     };

@@ -243,7 +243,8 @@ TEST_P(CpuKernels, everyHalfIsConvertedExactly) {
             }
             ASSERT_EQ(runOn(pool.get(), *in), "");
             for (uint32_t n = 0; n < 65536; ++n) {
-                const float expected = type == VKATTN_F16 ? halfToFloat(static_cast<uint16_t>(n)) : bfloat16ToFloat(static_cast<uint16_t>(n));
+                const float expected =
+                    type == VKATTN_F16 ? halfToFloat(static_cast<uint16_t>(n)) : bfloat16ToFloat(static_cast<uint16_t>(n));
                 const float got = in->out.get(n / 1024, 0, queries - 1, n % 1024);
                 if (std::isnan(expected))
                     EXPECT_TRUE(std::isnan(got)) << n;

@@ -68,7 +68,7 @@ class TileAttention {
 
     // The number that `progress` counts towards.
     void expectRuns(int count) { expectedRuns_ = count; }
-    std::function<void(double share)> progress;           // optional
+    std::function<void(double share)> progress; // optional
 
     [[nodiscard]] const AttentionReport &report() const { return report_; }
     [[nodiscard]] const std::string &error() const { return error_; }

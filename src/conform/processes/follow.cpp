@@ -34,8 +34,7 @@ Stopped giveUp(ChildProcess &child, How how, std::string why) {
     Stopped stopped{how, std::move(why), !child.kill()};
     const bool driversFault = how == How::crash || how == How::hang;
     if (stopped.stuck) stopped.why += "; the process cannot be ended";
-    if (const std::string printed = child.lastOutput(); driversFault && !printed.empty())
-        stopped.why += "; its last output: " + printed;
+    if (const std::string printed = child.lastOutput(); driversFault && !printed.empty()) stopped.why += "; its last output: " + printed;
     return stopped;
 }
 

@@ -1,10 +1,10 @@
 #include "core/vulkan/pipelines.hpp"
 
 #include "core/device/host_memory.hpp"
+#include "core/device/vulkan_failure.hpp"
 #include "core/shaders/shaders.hpp"
 #include "core/shaders/specialize.hpp"
 #include "core/shaders/subgroups.hpp"
-#include "core/device/vulkan_failure.hpp"
 #include "lib/interop.h"
 #include "util/clock.hpp"
 
@@ -138,8 +138,7 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     const ShaderModule &shader = shaderFor(key.module);
     const Spirv &spirv = spirvOf(shader, caps_.floatControlsNan != 0);
     VkShaderModule module = VK_NULL_HANDLE;
-    if (const auto r = createModule(name, spirv, {key.constants, key.constantCount, interop::conceptConstants}, module, why))
-        return r;
+    if (const auto r = createModule(name, spirv, {key.constants, key.constantCount, interop::conceptConstants}, module, why)) return r;
 
     const VkSpecializationInfo specialization = {key.constantCount, constantMap.entries, key.constantCount * size_t{4}, key.constants};
     VkComputePipelineCreateInfo info{};
