@@ -108,7 +108,7 @@ struct Kernels {
     // Returns whether attend() computes the sequence with dims in lanes.
     bool (*takesFewRows)(const Call &, const Sequence &);
     // Joins the splits of all rows that share a key/value head.
-    void (*joinPieces)(const Call &, const SequencePlan &, uint32_t kvHead, float *scratch);
+    void (*joinSplits)(const Call &, const SequencePlan &, uint32_t kvHead, float *scratch);
     // exp2 for its test: count is a whole number of vectors.
     void (*exp2)(const float *x, float *y, size_t count);
 };

@@ -62,14 +62,14 @@ struct Shape {
             sequenceBytes = aligned(sizeof(SequencePlan) * p.batch);
             // In a ragged batch only sequences longer than a split are cut, and these have at most
             // twice as many splits as all keys make.
-            uint64_t pieces = p.batch * perSequence;
-            if (!splittable(p) || perSequence == 1 || (!p.ragged() && rows > mostSplitRows)) pieces = 0;
-            if (p.ragged()) pieces = std::min(pieces, 2 * ceilDivide(keys, tiling.splitKeys));
+            uint64_t allSplits = p.batch * perSequence;
+            if (!splittable(p) || perSequence == 1 || (!p.ragged() && rows > mostSplitRows)) allSplits = 0;
+            if (p.ragged()) allSplits = std::min(allSplits, 2 * ceilDivide(keys, tiling.splitKeys));
             const uint64_t splitRows = std::min<uint64_t>(uint64_t{p.queryTokens} * p.groupSize(), mostSplitRows);
-            counterBytes = pieces ? aligned(sizeof(std::atomic<uint32_t>) * p.batch * p.kvHeads) : 0;
-            partialBytes = aligned(4 * pieces * p.kvHeads * splitRows * (p.valueDim + uint64_t{3}));
+            counterBytes = allSplits ? aligned(sizeof(std::atomic<uint32_t>) * p.batch * p.kvHeads) : 0;
+            partialBytes = aligned(4 * allSplits * p.kvHeads * splitRows * (p.valueDim + uint64_t{3}));
             units =
-                heads * std::max(ceilDivide(rows, tiling.unitRows), ceilDivide(pieces, std::max<uint64_t>(p.ragged() ? 1 : p.batch, 1)));
+                heads * std::max(ceilDivide(rows, tiling.unitRows), ceilDivide(allSplits, std::max<uint64_t>(p.ragged() ? 1 : p.batch, 1)));
             if (p.ragged()) units = std::max(units, uint64_t{p.batch} * p.kvHeads);
         }
         threads = static_cast<uint32_t>(std::clamp<uint64_t>(units, 1, mostThreadsOfPool));
@@ -113,21 +113,21 @@ struct Run {
         unit.b = b;
         unit.kvHead = static_cast<uint32_t>(within / perHead);
         const uint64_t block = within % perHead / plan.splits;
-        const auto piece = static_cast<uint32_t>(within % plan.splits);
+        const auto split = static_cast<uint32_t>(within % plan.splits);
         // Later rows go first: under a causal mask they have most to do.
         unit.firstRow = (plan.rowBlocks - 1 - block) * plan.rowsPerBlock;
         unit.rows =
             static_cast<uint32_t>(std::min<uint64_t>(plan.rowsPerBlock, uint64_t{plan.s.queries} * call.p.groupSize() - unit.firstRow));
         unit.keyEnd = plan.s.keys;
         if (plan.splits > 1) {
-            unit.keyBegin = piece * call.tiling.splitKeys;
+            unit.keyBegin = split * call.tiling.splitKeys;
             unit.keyEnd = std::min(unit.keyBegin + call.tiling.splitKeys, plan.s.keys);
             unit.partial =
-                call.partials + plan.partialsBefore + (uint64_t{unit.kvHead} * plan.splits + piece) * unit.rows * call.partialFloats();
+                call.partials + plan.partialsBefore + (uint64_t{unit.kvHead} * plan.splits + split) * unit.rows * call.partialFloats();
         }
         own.attend(call, unit, memory);
         if (plan.splits > 1 && call.counters[plan.countersBefore + unit.kvHead].fetch_add(1, std::memory_order_acq_rel) + 1 == plan.splits)
-            own.joinPieces(call, plan, unit.kvHead, memory);
+            own.joinSplits(call, plan, unit.kvHead, memory);
     }
 };
 

@@ -75,16 +75,16 @@ inline void finishRow(const Call &call, const Sequence &s, const RowPlace &place
 }
 
 // Joins the splits of all rows of a sequence's key/value head, and finishes the rows.
-inline void joinPieces(const Call &call, const SequencePlan &plan, uint32_t kvHead, float *row) {
+inline void joinSplits(const Call &call, const SequencePlan &plan, uint32_t kvHead, float *row) {
     const uint32_t rows = plan.s.queries * call.p.groupSize(), dims = call.p.valueDim;
     const size_t stride = call.partialFloats();
-    const float *pieces = call.partials + plan.partialsBefore + size_t{kvHead} * plan.splits * rows * stride;
+    const float *splits = call.partials + plan.partialsBefore + size_t{kvHead} * plan.splits * rows * stride;
     for (uint32_t r = 0; r < rows; ++r) {
         std::fill(row, row + dims, 0.0f);
         float maximum = minusInfinity, sum = 0;
         bool seen = false;
-        for (uint32_t piece = 0; piece < plan.splits; ++piece) {
-            const float *from = pieces + (size_t{piece} * rows + r) * stride;
+        for (uint32_t split = 0; split < plan.splits; ++split) {
+            const float *from = splits + (size_t{split} * rows + r) * stride;
             if (from[dims + 2] == 0) continue;
             seen = true;
             // A NaN is in the sum already.

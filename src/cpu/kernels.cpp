@@ -51,7 +51,7 @@ const Kernels &targetKernels() {
     static const Kernels own = {{hwy::TargetName(HWY_TARGET), kernelShape().lanes, kernelShape().panelRows, kernelShape().mostFewRows},
                                 attend,
                                 takesFewRows,
-                                joinPieces,
+                                joinSplits,
                                 exp2OfArray};
     return own;
 }

@@ -72,7 +72,7 @@ bool same(const Outputs &a, const Outputs &b) {
     return same(a.out, b.out) && same(a.lse, b.lse) && same(a.weights, b.weights);
 }
 
-// Cases that fill whole tiles, units and pieces of the keys, which those of the matrix are too
+// Cases that fill whole tiles, units and splits of the keys, which those of the matrix are too
 // small for.
 std::vector<Case> largeCases(Random &random) {
     std::vector<Case> cases;
