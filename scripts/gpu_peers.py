@@ -3,9 +3,9 @@
     gpu_peers.py time FOLDER [--limit SECONDS] [--only PATTERN]   the shapes of FOLDER/shapes.txt, to FOLDER/peers.csv
     gpu_peers.py table FOLDER                                     FOLDER/vulkan.csv beside peers.csv, and shares of the copy of ceilings.csv
 
-Times are medians by CUDA events, of replays of a CUDA graph where one can be captured: the GPU's own time, without Python's. peers.csv
-has the columns that vkattn-bench --compare takes. GFLOP/s are 4 * dim flops for each visible pair, GB/s Q, K, V and output once, as in
-vkattn-bench.
+Times are medians by CUDA events, of replays of a CUDA graph where one can be captured: the GPU's
+own time, without Python's. peers.csv has the columns that vkattn-bench --compare takes. GFLOP/s are
+4 * dim flops for each visible pair, GB/s Q, K, V and output once, as in vkattn-bench.
 """
 import argparse
 import csv

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Plants one bug at a time in a copy of this tree, and asks the part of the default tests that must notice whether it does: `vkattn conform
---quick` for shaders, what scripts/host_mutations.py says for host code.
+"""Plants one bug at a time in a copy of this tree, and asks the part of the default tests that must
+notice whether it does: `vkattn conform --quick` for shaders, what scripts/host_mutations.py says
+for host code.
 
     scripts/mutate.py                       all of them, two at a time
     scripts/mutate.py NAME...               only these
-    scripts/mutate.py --shaders, --host     those of shaders: about a quarter of an hour on two cores; those of host code
+    scripts/mutate.py --shaders, --host     those of shaders: about a quarter of an hour on two
+                                            cores; those of host code
     scripts/mutate.py --list                what there is
-    scripts/mutate.py --check               whether each still applies to this tree; builds nothing (a test of the default run)
+    scripts/mutate.py --check               whether each still applies to this tree; builds nothing
+                                            (a test of the default run)
 
-Prints each mutation with what conform found first, and the score: mutations caught of mutations planted. Exit status 1 where one was missed
-or no longer applies. Copies live in build/mutants/. conform runs the part of its quick plan that is for kernels which the shader belongs to
-(--kernel), and stops at the first failure. Mutations of the kernels on matrix units run on the driver that scripts/test.sh puts into
-build/drivers/mesa; the others on whatever Vulkan finds first.
+Prints each mutation with what conform found first, and the score: mutations caught of mutations
+planted. Exit status 1 where one was missed or no longer applies. Copies live in build/mutants/.
+conform runs the part of its quick plan that is for kernels which the shader belongs to (--kernel),
+and stops at the first failure. Mutations of the kernels on matrix units run on the driver that
+scripts/test.sh puts into build/drivers/mesa; the others on whatever Vulkan finds first.
 """
 import argparse
 import concurrent.futures
