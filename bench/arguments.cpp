@@ -16,15 +16,16 @@ namespace {
 
 constexpr uint32_t maxRepeat = 100000, maxThreads = 4096, maxTokens = 1u << 24, maxDim = 2048;
 
-// What was typed, before its meaning is checked.
+// The command line as it was typed, before its meaning is checked.
 struct Raw {
     std::vector<std::string> shapes, groups, customs;
     std::string kernel = "auto", repeat, warmUp, threads, budget, seed, sweep, plotValue = "gflops", rival, compare, headDims;
-    bool list = false, record = false, cache = false, compileReport = false, compileTimes = false, verify = false, noVerify = false, noPeaks = false;
+    bool list = false, record = false, cache = false, compileReport = false, compileTimes = false, verify = false, noVerify = false,
+         noPeaks = false;
 };
 
 template <class Number> void parseWhole(const char *option, const std::string &text, uint64_t least, uint64_t most, Number &value) {
-    if (text.empty()) return; // not given
+    if (text.empty()) return; // the option was not given
     uint64_t number = 0;
     if (!parseNumber(text, number) || number < least || number > most)
         throw Failure(std::string(option) + " takes a whole number from " + std::to_string(least) + " to " + std::to_string(most) +
@@ -81,13 +82,13 @@ PlotValue parsePlotValue(const std::string &text) {
     throw Failure("--plot-value takes gflops, gbs or ms, not '" + text + "'");
 }
 
-// The library's own reader says what is wrong with a row; it looks at neither device nor problem.
+// The library's own reader says what is wrong with a row. It looks at neither device nor problem.
 std::string readTuning(const std::string &path) {
     std::string text = readWhole("--tuning", path);
     if (text.empty()) throw Failure("cannot use --tuning " + path + ": it is empty, expected a file of `vkattn tune`");
     vkattn_caps caps{};
     caps.structSize = sizeof caps;
-    vkattnMinimumCaps(&caps, nullptr); // fails for a wrong structSize only
+    vkattnMinimumCaps(&caps, nullptr); // this call fails only for a wrong structSize
     const vkattn_problem any = customShape("heads=1,q=1,d=1").problem(VKATTN_KERNEL_AUTO);
     vkattn_explanation plan{};
     vkattn_diagnostic why{};
@@ -96,7 +97,8 @@ std::string readTuning(const std::string &path) {
     return text;
 }
 
-// CLI11 takes whatever follows as the value, so `--csv --json` would write a file named --json.
+// CLI11 takes the next word as the value, whatever the word is: `--csv --json` would write a file
+// named --json.
 void refuseMissingValues(const CLI::App &app) {
     for (const CLI::Option *option : app.get_options()) {
         if (option->get_expected_max() == 0) continue; // flags have no value
@@ -107,7 +109,7 @@ void refuseMissingValues(const CLI::App &app) {
     }
 }
 
-// "auto" stands for every kernel where each is looked at by itself.
+// "auto" stands for every kernel in modes that look at each kernel by itself.
 void takeAllKernels(std::vector<Kernel> &kernels) {
     if (std::any_of(kernels.begin(), kernels.end(), [](const Kernel &kernel) { return kernel.kernel == VKATTN_KERNEL_AUTO; }))
         kernels.assign(kernelTable().begin() + 1, kernelTable().end());
@@ -247,7 +249,7 @@ std::optional<Arguments> parseArguments(int argc, const char *const *argv) {
     Raw raw;
     Arguments arguments;
     CLI::App app("Times attention: named shapes, against the machine's own measured peaks.", "vkattn-bench");
-    app.allow_windows_style_options(false); // /path is a file
+    app.allow_windows_style_options(false); // /path is a file, no option
     const uint32_t version = vkattnVersion();
     app.set_version_flag("--version", "vkattn-bench " + std::to_string(version >> 22) + "." + std::to_string(version >> 12 & 0x3ff) + "." +
                                           std::to_string(version & 0xfff));

@@ -1,4 +1,5 @@
-// The command line, checked and turned into what to measure. Rivals' files are read and outputs' folders tried here too.
+// The command line, checked and turned into the work to do. Rivals' files are read and outputs'
+// folders are tried here too.
 #pragma once
 
 #include "compile/table.hpp"
@@ -16,21 +17,25 @@ enum class PlotValue { gflops, gbs, milliseconds };
 
 struct Arguments {
     bool list = false;
-    bool record = false;        // the CPU time of recording, in place of the computation
-    bool cache = false;         // what an exported cache saves, in place of the computation
-    bool ceilings = false;      // what the device does at best, in place of the computation
-    bool compileReport = false; // what the device's compiler makes of the kernels, in place of the computation
-    bool compileTimes = false;  // how long it compiles them, in place of the computation
-    std::vector<uint32_t> headDims; // of --compile-times
+    bool record = false; // measure the CPU time of recording, in place of the computation
+    // Measure the time that an exported cache saves, in place of the computation.
+    bool cache = false;
+    bool ceilings = false; // measure the device's best rates, in place of the computation
+    // Report the compiler's figures for the kernels, in place of the computation.
+    bool compileReport = false;
+    // Measure the compile time of pipelines, in place of the computation.
+    bool compileTimes = false;
+    std::vector<uint32_t> headDims; // for --compile-times
     bool rawStatistics = false;
     std::string representations;      // folder; empty: not asked for
     std::string compileTable;         // path of the table to compare with; empty: none
-    std::vector<CompileRow> expected; // its rows
-    std::vector<Shape> bases;         // as named
-    std::vector<Shape> shapes;        // to measure: the bases, or in a sweep each of them at each length
+    std::vector<CompileRow> expected; // the rows of that table
+    std::vector<Shape> bases;         // the shapes as they were named
+    // The shapes to measure: the bases, or in a sweep each base at each length.
+    std::vector<Shape> shapes;
     std::vector<Kernel> kernels;
     std::string device;
-    std::string tuningFile, tuning; // its path and its text; empty: the built-in tiles
+    std::string tuningFile, tuning; // path and text; empty: the built-in tiles
     MeasureOptions measure;
     bool sweep = false;
     std::string csv, json, plot; // paths; empty: not asked for
@@ -38,7 +43,7 @@ struct Arguments {
     std::vector<RivalRow> rivals, compare;
 };
 
-// Empty where help or version was printed. Throws Failure.
+// Returns nothing where help or version was printed. Throws Failure.
 [[nodiscard]] std::optional<Arguments> parseArguments(int argc, const char *const *argv);
 
 } // namespace vkattn::bench

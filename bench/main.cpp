@@ -1,5 +1,5 @@
-// vkattn-bench: times named attention shapes on one device, beside what that device could do at best. Results go to stdout, messages to
-// stderr.
+// vkattn-bench: times named attention shapes on one device, beside what that device could do at
+// best. Results go to stdout, messages to stderr.
 #include "arguments.hpp"
 #include "compile/report.hpp"
 #include "compile/times.hpp"
@@ -23,7 +23,7 @@ namespace {
 using namespace vkattn;
 using namespace vkattn::bench;
 
-// Which shape is being measured, on a terminal only.
+// Shows which shape is being measured, on a terminal only.
 void showProgress(const std::string &text) {
 #if defined(__unix__) || defined(__APPLE__)
     if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r\033[K%s", text.c_str());
@@ -56,7 +56,7 @@ std::optional<Peaks> openPeaks(const Arguments &arguments, const Runtime &runtim
     return Peaks(std::move(meter));
 }
 
-// What one shape cannot do, the next may.
+// A shape that fails says nothing about the next one.
 Measurement measureOrSayWhy(Runtime &runtime, Peaks *peaks, const Shape &shape, const Kernel &kernel, const MeasureOptions &options) {
     Measurement failed{.shape = shape, .askedKernel = kernel.name};
     try {
@@ -174,7 +174,8 @@ ExitStatus benchCompileTimes(const Arguments &arguments) {
     DeviceInfo device;
     {
         const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
-        if (!runtime->device()) throw Failure("--compile-times is about Vulkan pipelines, and --device cpu has none: choose another device");
+        if (!runtime->device())
+            throw Failure("--compile-times is about Vulkan pipelines, and --device cpu has none: choose another device");
         device = *runtime->device();
     }
     const Machine machine = machineWith(arguments, &device);
@@ -198,7 +199,7 @@ ExitStatus bench(const Arguments &arguments) {
     std::optional<Peaks> openedPeaks = openPeaks(arguments, *runtime);
     Peaks *peaks = openedPeaks ? &*openedPeaks : nullptr;
     std::vector<Kernel> kernels = arguments.kernels;
-    if (!device) kernels = {kernelNamed("auto")}; // the CPU has one way
+    if (!device) kernels = {kernelNamed("auto")}; // the CPU has one kernel
 
     printHeading(machine, device, arguments.measure.threads);
     std::vector<Measurement> measurements;

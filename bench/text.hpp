@@ -1,4 +1,5 @@
-// Small text helpers: parsing that accepts the whole text or nothing, and numbers as people read them.
+// Small text helpers: parsing that accepts the whole text or nothing, and numbers as people read
+// them.
 #pragma once
 
 #include <charconv>
@@ -14,7 +15,7 @@ template <class Number> [[nodiscard]] bool parseNumber(std::string_view text, Nu
     return error == std::errc() && end == text.data() + text.size();
 }
 
-// "a,,b" has three parts, "" has one.
+// Splits a text: "a,,b" has three parts, "" has one.
 [[nodiscard]] inline std::vector<std::string> split(std::string_view text, char separator) {
     std::vector<std::string> parts;
     for (;;) {
@@ -37,7 +38,7 @@ template <class Number> [[nodiscard]] bool parseNumber(std::string_view text, Nu
     return text;
 }
 
-// Three or four digits that mean something, never an exponent: 0.0123, 1.23, 12.3, 1234.
+// Returns three or four digits that mean something, never an exponent: 0.0123, 1.23, 12.3, 1234.
 [[nodiscard]] inline std::string shortNumber(double value) {
     const double magnitude = value < 0 ? -value : value;
     return decimals(value, magnitude >= 100 ? 0 : magnitude >= 10 ? 1 : magnitude >= 0.1 ? 2 : 4);

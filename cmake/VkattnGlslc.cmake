@@ -1,7 +1,8 @@
-# What the found glslc can compile. A module whose defines need more than that is left out: it is embedded as absent, and the planner then
-# says why the kernel cannot run (ShaderModule::built).
+# What the found glslc can compile. A module whose defines need more than that is left out: it is
+# embedded as absent, and the planner then says why the kernel cannot run (ShaderModule::built).
 
-# define of a module | what its defines ask of the compiler: the name of a file in cmake/probes, or - | --target-env
+# define of a module | what its defines ask of the compiler: the name of a file in cmake/probes, or
+# - | --target-env
 set(vkattn_shader_needs
   "VKATTN_SUBGROUPS | - | vulkan1.1" # SPIR-V 1.3
   "VKATTN_COOPMAT | GL_KHR_cooperative_matrix | vulkan1.1"
@@ -9,7 +10,8 @@ set(vkattn_shader_needs
   "VKATTN_BF16 | GL_EXT_bfloat16 | vulkan1.1")
 set(vkattn_probes ${CMAKE_CURRENT_LIST_DIR}/probes)
 
-# vkattn_shader_needs(environment abilities define...): the highest environment of the defines, and every ability.
+# vkattn_shader_needs(environment abilities define...): the highest environment of the defines, and
+# every ability.
 function(vkattn_shader_needs environment_variable abilities_variable)
   set(environment vulkan1.0)
   set(abilities)
@@ -31,8 +33,9 @@ function(vkattn_shader_needs environment_variable abilities_variable)
   set(${abilities_variable} "${abilities}" PARENT_SCOPE)
 endfunction()
 
-# vkattn_probe_glslc(): sets vkattn_glslc_abilities, from the cache where this compiler and these probes were there before, and
-# vkattn_glslc_version (the first line of --version without the program's name).
+# vkattn_probe_glslc(): sets vkattn_glslc_abilities, from the cache where this compiler and these
+# probes were there before, and vkattn_glslc_version (the first line of --version without the
+# program's name).
 function(vkattn_probe_glslc)
   execute_process(COMMAND ${Vulkan_GLSLC_EXECUTABLE} --version RESULT_VARIABLE status OUTPUT_VARIABLE version ERROR_VARIABLE error)
   if(NOT status EQUAL 0)
@@ -41,7 +44,8 @@ function(vkattn_probe_glslc)
   endif()
   set(key "${Vulkan_GLSLC_EXECUTABLE}\n${version}${vkattn_shader_needs}\n")
   file(GLOB probes ${vkattn_probes}/*.comp)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${probes} ${Vulkan_GLSLC_EXECUTABLE}) # another compiler is asked again
+  # Another compiler is asked again.
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${probes} ${Vulkan_GLSLC_EXECUTABLE})
   foreach(probe IN LISTS probes)
     file(SHA256 ${probe} hash)
     string(APPEND key ${hash})
@@ -69,7 +73,8 @@ function(vkattn_probe_glslc)
   set(vkattn_glslc_abilities "${VKATTN_GLSLC_ABILITIES}" PARENT_SCOPE)
 endfunction()
 
-# vkattn_kernel_summary(): one line at the end of configuring. vkattn_embed_shaders notes what it did in global properties.
+# vkattn_kernel_summary(): one line at the end of configuring. vkattn_embed_shaders notes what it
+# did in global properties.
 function(vkattn_kernel_summary)
   set(plain staged)
   set(of_types)

@@ -1,5 +1,6 @@
-# Install rules: component `vkattn` is the libraries, headers, CMake package and pkg-config files; `tool` is the command-line tool; `spirv`
-# (cmake/VkattnShaders.cmake) is only installed by name. Every path in what is installed is relative to where it lies: a prefix can be moved.
+# Install rules: component `vkattn` is the libraries, headers, CMake package and pkg-config files;
+# `tool` is the command-line tool; `spirv` (cmake/VkattnShaders.cmake) is only installed by name.
+# Every path in what is installed is relative to where it lies: a prefix can be moved.
 include(CMakePackageConfigHelpers)
 
 set(components core)
@@ -57,7 +58,8 @@ if(VKATTN_SHARED)
   set(pc_cflags " -DVKATTN_SHARED")
 endif()
 
-# vkattn_pkg_config(component description "what it requires" flags...): for static libraries, requirements are what the archive itself needs.
+# vkattn_pkg_config(component description "what it requires" flags...): the requirements of a static
+# library are those of the archive itself.
 function(vkattn_pkg_config pc_name pc_description pc_requires)
   list(JOIN ARGN " " pc_libs)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/vkattn.pc.in ${generated}/vkattn-${pc_name}.pc @ONLY)
@@ -80,7 +82,8 @@ if(VKATTN_SHARED)
   vkattn_pkg_config(runtime "attention with a Vulkan device of its own" "vkattn-core = ${PROJECT_VERSION}, vkattn-cpu = ${PROJECT_VERSION}"
     -lvkattn_runtime)
 else()
-  # Core needs none of the C++ library, but for what reports a broken assertion where libstdc++ checks itself.
+  # Core needs none of the C++ library, but for what reports a broken assertion where libstdc++
+  # checks itself.
   include(CheckCXXSymbolExists)
   set(CMAKE_TRY_COMPILE_CONFIGURATION ${CMAKE_BUILD_TYPE})
   check_cxx_symbol_exists(_GLIBCXX_ASSERTIONS cstddef VKATTN_LIBSTDCXX_ASSERTIONS)

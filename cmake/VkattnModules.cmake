@@ -1,7 +1,8 @@
 # The manifest of shader modules, shaders/modules.txt, which says how it is written.
 
-# vkattn_read_modules(file): sets vkattn_modules (names, in order) and, by name, vkattn_module_NAME_file, _defines, _kernels, _slots,
-# _subgroups and _main; and vkattn_module_kernels, every kernel that a line names.
+# vkattn_read_modules(file): sets vkattn_modules (names, in order) and, by name,
+# vkattn_module_NAME_file, _defines, _kernels, _slots, _subgroups and _main; and
+# vkattn_module_kernels, every kernel that a line names.
 function(vkattn_read_modules file)
   file(STRINGS ${file} lines REGEX "^[a-z]")
   set(names)
@@ -44,8 +45,9 @@ function(vkattn_read_modules file)
   set(vkattn_module_kernels ${all_kernels} PARENT_SCOPE)
 endfunction()
 
-# vkattn_choose_kernels(kernel...): sets vkattn_kernels_chosen and vkattn_kernels_left_out from VKATTN_KERNELS, whose words are `all`,
-# or some of these kernels. The staged kernel is the baseline, which is always there.
+# vkattn_choose_kernels(kernel...): sets vkattn_kernels_chosen and vkattn_kernels_left_out from
+# VKATTN_KERNELS, whose words are `all`, or some of these kernels. The staged kernel is the
+# baseline, which is always there.
 function(vkattn_choose_kernels)
   set(chosen ${VKATTN_KERNELS})
   if(chosen STREQUAL "all")
@@ -67,7 +69,8 @@ function(vkattn_choose_kernels)
   set(vkattn_kernels_left_out ${left_out} PARENT_SCOPE)
 endfunction()
 
-# vkattn_write_modules(folder): the manifest as C++, for src/core/plan/module.hpp and src/core/kernels/table.cpp.
+# vkattn_write_modules(folder): the manifest as C++, for src/core/plan/module.hpp and
+# src/core/kernels/table.cpp.
 function(vkattn_write_modules folder)
   set(text "// Generated from shaders/modules.txt by cmake/VkattnModules.cmake.\n")
   foreach(name IN LISTS vkattn_modules)

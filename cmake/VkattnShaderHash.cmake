@@ -1,7 +1,8 @@
-# vkattn_shader_hash(variable shaders_folder): one hash over everything that decides what the SPIR-V is: the shaders, what they
-# include, and the list of modules with their defines. The same for either kind of line ending.
-# As a script: cmake -DSHADERS=folder -DBUILT=file -DOUTPUT=file -P ...   writes bank.txt of a bank that was
-# just compiled: the hash, and the names of the modules that it holds.
+# vkattn_shader_hash(variable shaders_folder): one hash over everything that decides what the SPIR-V
+# is: the shaders, what they include, and the list of modules with their defines. The same for
+# either kind of line ending.
+# As a script, this file writes bank.txt of a bank that was just compiled (the hash, and the names
+# of the modules that the bank holds): cmake -DSHADERS=folder -DBUILT=file -DOUTPUT=file -P ...
 if(CMAKE_SCRIPT_MODE_FILE)
   cmake_minimum_required(VERSION 3.22)
 endif()

@@ -1,10 +1,12 @@
-# vkattn_embed_shaders(target): compiles the modules of shaders/modules.txt to SPIR-V and links them into the target as shaderBank
-# (src/core/shaders/shader_bank.hpp), twice each: plain, and with SignedZeroInfNanPreserve declared (only for devices that have it).
-# glslc writes the numbers itself (-mfmt=num). What glslc cannot compile (cmake/VkattnGlslc.cmake) and what only kernels need that
+# vkattn_embed_shaders(target): compiles the modules of shaders/modules.txt to SPIR-V and links them
+# into the target as shaderBank (src/core/shaders/shader_bank.hpp), twice each: plain, and with
+# SignedZeroInfNanPreserve declared (only for devices that have it). glslc writes the numbers itself
+# (-mfmt=num). What glslc cannot compile (cmake/VkattnGlslc.cmake) and what only kernels need that
 # VKATTN_KERNELS leaves out is embedded as absent.
 #
-# The folder of numbers is a bank: `cmake --install BUILD --component spirv` hands it out, with the hash of what it was made from and the
-# modules that it holds, and VKATTN_SPIRV_FOLDER takes one in place of glslc. The hash does not depend on what was left out.
+# The folder of numbers is a bank: `cmake --install BUILD --component
+# spirv` hands it out, with the hash of what it was made from and the modules that it holds, and
+# VKATTN_SPIRV_FOLDER takes one in place of glslc. The hash does not depend on what was left out.
 include(VkattnGlslc)
 include(VkattnModules)
 include(VkattnShaderHash)
@@ -124,7 +126,8 @@ function(vkattn_embed_shaders target)
   add_dependencies(${target} vkattn_spirv_bank)
 endfunction()
 
-# A bank of other shaders than these would be wrong results, or a crash in a driver: it is refused here.
+# A bank of other shaders than these would be wrong results, or a crash in a driver: it is refused
+# here.
 function(vkattn_check_spirv_bank folder)
   if(NOT EXISTS ${folder}/bank.txt)
     message(FATAL_ERROR "VKATTN_SPIRV_FOLDER: ${folder} has no bank.txt. Expected a folder that `cmake --install BUILD --component spirv` "
@@ -139,5 +142,6 @@ function(vkattn_check_spirv_bank folder)
       "glslc), or unset VKATTN_SPIRV_FOLDER to compile the shaders with glslc")
   endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources} ${folder}/bank.txt) # an edited shader is checked again
+  # An edited shader is checked again.
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources} ${folder}/bank.txt)
 endfunction()

@@ -1,15 +1,20 @@
-# vkattn_add_library(NAME sources...): library target vkattn_NAME with alias vkattn::NAME, house warnings and language level.
-# Flags stay on our own targets; nothing is set globally. Nor do the host's flags and settings reach in where ours would break:
-#   -ffast-math          NaN and infinity have a meaning here, and error bounds count roundings: -fno-fast-math, /fp:precise
-#   -fno-exceptions      cpu and runtime answer std::bad_alloc, thrown inside, with OUT_OF_HOST_MEMORY: -fexceptions. Core has none
-#   CMAKE_UNITY_BUILD    names of unnamed namespaces are those of one file, and Highway includes kernels.cpp several times: UNITY_BUILD OFF
+# vkattn_add_library(NAME sources...): library target vkattn_NAME with alias vkattn::NAME, house
+# warnings and language level. Flags stay on our own targets; nothing is set globally. Nor do the
+# host's flags and settings reach in where ours would break:
+#   -ffast-math          NaN and infinity have a meaning here, and error bounds count roundings:
+#                        -fno-fast-math, /fp:precise
+#   -fno-exceptions      cpu and runtime answer std::bad_alloc, thrown inside, with
+#                        OUT_OF_HOST_MEMORY: -fexceptions. Core has none
+#   CMAKE_UNITY_BUILD    names of unnamed namespaces are those of one file, and Highway includes
+#                        kernels.cpp several times: UNITY_BUILD OFF
 function(vkattn_house_rules target)
   target_compile_features(${target} PRIVATE cxx_std_20 c_std_99)
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   if(target MATCHES "^vkattn_(problem|core|cpu|runtime)$")
     target_compile_options(${target} PRIVATE
       $<$<CXX_COMPILER_ID:GNU,Clang,AppleClang>:-fno-fast-math> $<$<CXX_COMPILER_ID:MSVC>:/fp:precise>
-      $<$<CXX_COMPILER_ID:Clang,AppleClang>:-Wno-overriding-t-option>) # clang's warning that the one overrides the other
+      # clang's warning that the one overrides the other
+      $<$<CXX_COMPILER_ID:Clang,AppleClang>:-Wno-overriding-t-option>)
   endif()
   if(target MATCHES "^vkattn_(cpu|runtime)$")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:$<IF:$<CXX_COMPILER_ID:MSVC>,/EHsc,-fexceptions>>)
@@ -38,13 +43,15 @@ function(vkattn_add_library name)
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}> PRIVATE ${PROJECT_SOURCE_DIR}/src)
   vkattn_house_rules(vkattn_${name})
   if(VKATTN_SHARED)
-    target_compile_definitions(vkattn_${name} PUBLIC VKATTN_SHARED PRIVATE VKATTN_BUILDING) # problem.h makes VKATTN_API of them
+    # problem.h makes VKATTN_API of them
+    target_compile_definitions(vkattn_${name} PUBLIC VKATTN_SHARED PRIVATE VKATTN_BUILDING)
   endif()
 endfunction()
 
-# vkattn_add_public_library(NAME sources...): one that users link: static, or shared with VKATTN_SHARED. `problem` lies under core and cpu: as
-# an archive of its own beside static ones (two archives with the same objects clash under --whole-archive), inside each of the shared ones
-# (whose inner symbols are nobody else's).
+# vkattn_add_public_library(NAME sources...): one that users link: static, or shared with
+# VKATTN_SHARED. `problem` lies under core and cpu: as an archive of its own beside static ones (two
+# archives with the same objects clash under --whole-archive), inside each of the shared ones (whose
+# inner symbols are nobody else's).
 function(vkattn_add_public_library name)
   if(NOT VKATTN_SHARED)
     vkattn_add_library(${name} STATIC ${ARGN})
@@ -59,7 +66,8 @@ function(vkattn_add_public_library name)
     set_target_properties(vkattn_${name} PROPERTIES LINK_DEPENDS ${list} INSTALL_RPATH @loader_path)
   elseif(UNIX)
     set(list ${PROJECT_SOURCE_DIR}/cmake/exports.map)
-    # -Bsymbolic-functions: a call to its own function stays its own, whatever copy of vkattn the program has besides.
+    # -Bsymbolic-functions: a call to its own function stays its own, whatever copy of vkattn the
+    # program has besides.
     target_link_options(vkattn_${name} PRIVATE -Wl,--version-script=${list} -Wl,-Bsymbolic-functions)
     if(NOT VKATTN_SANITIZE)
       target_link_options(vkattn_${name} PRIVATE -Wl,-z,defs)
@@ -82,9 +90,10 @@ function(vkattn_add_program name)
   vkattn_house_rules(${name})
 endfunction()
 
-# Writes volk_names.h, which gives every symbol that volk defines a name of our own (vkCreateDevice -> vkattn_volk_vkCreateDevice). volk's
-# global variables carry the names of Vulkan's functions: linked into a program that calls the loader's functions, or that has a volk of its
-# own, they would take the place of those.
+# Writes volk_names.h, which gives every symbol that volk defines a name of our own (vkCreateDevice
+# -> vkattn_volk_vkCreateDevice). volk's global variables carry the names of Vulkan's functions:
+# linked into a program that calls the loader's functions, or that has a volk of its own, they would
+# take the place of those.
 function(vkattn_rename_volk folder output)
   file(STRINGS ${folder}/volk.h lines REGEX "^extern PFN_|^[A-Za-z0-9_]+ volk[A-Za-z]+\\(")
   set(text "/* Generated by cmake/VkattnTargets.cmake from volk.h. */\n")

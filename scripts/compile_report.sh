@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# What GPU vendors' compilers make of every kernel, without their GPUs: Mesa's drivers over a device that does nothing (mesa-drm-shim), for
-# registers, spills, occupancy and matrix instructions. Never for times or results.
-#   compile_report.sh [DEVICE...]           prints the report and writes bench/results/compile/DEVICE.csv
-#   compile_report.sh --check [DEVICE...]   compares with these files: new spills, lost matrix instructions and grown registers fail
-# DEVICE: navi21 navi31 gfx1201 vega10 nvk-172 turnip-750 (the default), asahi (minutes), and any other that Mesa knows, as radv-NAME,
-# nvk-NUMBER (chipset) or turnip-NUMBER.
+# What GPU vendors' compilers make of every kernel, without their GPUs: Mesa's drivers over a device
+# that does nothing (mesa-drm-shim), for registers, spills, occupancy and matrix instructions. Never
+# for times or results.
+#   compile_report.sh [DEVICE...]           prints the report and writes
+#                                           bench/results/compile/DEVICE.csv
+#   compile_report.sh --check [DEVICE...]   compares with these files: new spills, lost matrix
+#                                           instructions and grown registers fail
+# DEVICE: navi21 navi31 gfx1201 vega10 nvk-172 turnip-750 (the default), asahi (minutes), and any
+# other that Mesa knows, as radv-NAME, nvk-NUMBER (chipset) or turnip-NUMBER.
 #   --kernels NAME,...    only these kernels
 #   --program FILE        this vkattn-bench, and nothing is built or fetched
-#   --drivers FOLDER      where the drivers lie (scripts/newer_debian.sh), build/drivers/mesa by default
+#   --drivers FOLDER      where the drivers lie (scripts/newer_debian.sh), build/drivers/mesa by
+#                         default
 #   --out FOLDER          for the full reports, build/compile-report by default
 # Exit status 77: no driver is there.
 set -euo pipefail

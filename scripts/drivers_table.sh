@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Writes the table of docs/drivers.md anew from reports of `vkattn conform --json`:   scripts/drivers_table.sh [REPORT.json...]
-# default: those that scripts/test.sh --all has left in build/conform/. The tool is build/bin/vkattn, or $VKATTN.
+# Writes the table of docs/drivers.md anew from reports of `vkattn conform --json`:
+#   scripts/drivers_table.sh [REPORT.json...]
+# Default: the reports that scripts/test.sh --all has left in build/conform/. The tool is
+# build/bin/vkattn, or $VKATTN.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tool=${VKATTN:-build/bin/vkattn}
 if [ $# -eq 0 ]; then
-    # Where there was no such driver the report has no device.
+    # The report has no device where the driver was missing.
     mapfile -t reports < <(grep -sL '^ "devices": \[\]' build/conform/*.json)
     set -- "${reports[@]:-build/conform/*.json}"
 fi

@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# Tests and times the kernels on a machine with a GPU, beside PyTorch on the same GPU. Stages go on where an earlier run has stopped.
-#   gpu.sh pack FOLDER   on the machine that builds: programs, the libraries they need and these scripts, for a machine without compilers
+# Tests and times the kernels on a machine with a GPU, beside PyTorch on the same GPU. Stages go on
+# where an earlier run has stopped.
+#   gpu.sh pack FOLDER   on the machine that builds: programs, the libraries they need and these
+#                        scripts, for a machine without compilers
 #   gpu.sh build         builds here (not from such a folder)
 #   gpu.sh check         devices, ceilings, what the compiler makes of the kernels, device tests
 #   gpu.sh time          the kernels; the rows that are wanted most come first
-#   gpu.sh peers         PyTorch's scaled_dot_product_attention: flash, cuDNN, efficient (gpu_peers.py)
+#   gpu.sh peers         PyTorch's scaled_dot_product_attention: flash, cuDNN, efficient
+#                        (gpu_peers.py)
 #   gpu.sh table         both side by side
 #   gpu.sh all           build to table
 # Options, after the stage:
 #   --out FOLDER      results; default $OUT, else build/gpu (from a packed folder: out)
-#   --limit SECONDS   start nothing new after so long, and end with exit status 75: call again; default 540
+#   --limit SECONDS   start nothing new after so long, and end with exit status 75: call again;
+#                     default 540
 #   --only PATTERN    shapes whose names match (extended regular expression)
 #   --kernels NAME,.. these kernels; default all that suit
 #   --run COMMAND     starts programs through this, as build/drivers/mesa/run
@@ -59,7 +63,8 @@ fi
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
-# NAME BATCH HEADS KV QUERIES KEYS DIM TYPE [causal], most wanted first. Prefill: batch * tokens is 16384, as papers measure.
+# NAME BATCH HEADS KV QUERIES KEYS DIM TYPE [causal], most wanted first. Prefill: batch * tokens is
+# 16384, as papers measure.
 shapes() {
     if [ -n "$small" ]; then
         echo "prefill-128-d128-f16 1 4 4 128 128 128 f16"
@@ -75,7 +80,8 @@ shapes() {
         batch=$((16384 / $2))
         echo "prefill-$(($2 / 1024))k-d$1-$3${4:+-causal} $((batch ? batch : 1)) 16 16 $2 $2 $1 $3 ${4:-}"
     }
-    decode() { echo "decode-gqa8-q$1-$(($2 / 1024))k-b$3 $3 32 4 $1 $2 128 ${4:-f16}"; } # QUERIES KEYS BATCH
+    # QUERIES KEYS BATCH
+    decode() { echo "decode-gqa8-q$1-$(($2 / 1024))k-b$3 $3 32 4 $1 $2 128 ${4:-f16}"; }
     {
         prefill 128 8192 f16
         decode 1 32768 8
@@ -122,7 +128,8 @@ programs() {
 
 system_libraries() { PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null || true; }
 
-# Programs, and of the system's libraries those that a bare machine may lack: used only there. NVIDIA's driver asks for the X libraries.
+# Programs, and of the system's libraries those that a bare machine may lack: used only there.
+# NVIDIA's driver asks for the X libraries.
 pack() {
     local program library
     programs
@@ -134,7 +141,8 @@ pack() {
     for library in $(for program in "$1"/bin/*; do ldd "$program"; done | awk '/=> \// { print $3 }' | sort -u) \
         $(system_libraries | awk '$1 ~ /^lib(vulkan|X11|Xext|xcb|Xau|Xdmcp|bsd|md)\.so\.[0-9]+$/ { print $NF }'); do
         case ${library##*/} in
-        libc.so* | libm.so* | libdl.so* | libpthread.so* | ld-linux*) ;; # go with the kernel and each other
+        # go with the kernel and each other
+        libc.so* | libm.so* | libdl.so* | libpthread.so* | ld-linux*) ;;
         *) cp -L "$library" "$1/lib/" ;;
         esac
     done
@@ -178,7 +186,8 @@ time_is_up() {
     echo "stopped after $SECONDS seconds; call again for the rest"
 }
 
-# step NAME PROGRAM...: output to NAME.log, once; its last lines are shown. Failed ones run again at the next call.
+# step NAME PROGRAM...: output to NAME.log, once; its last lines are shown. Failed ones run again at
+# the next call.
 step() {
     local name=$1 log=$out/$1.log status=0
     shift
@@ -205,7 +214,8 @@ check() {
     fi
     [ $status != 75 ] || return 75
     mkdir -p "$out/tests"
-    # One process for each suite, so that a run that ends early keeps what it has.
+    # Each suite has a process of its own, so that a run that ends early keeps the results that it
+    # has.
     for suite in $(start "$bin/vkattn-tests-device" --gtest_list_tests 2>/dev/null | grep -E '^[A-Z][A-Za-z0-9/]*\.$'); do
         case $suite in Validation. | */OutOfRange.) continue ;; esac # the layer's
         filter="$suite*"
@@ -226,7 +236,8 @@ check() {
 times() {
     local name batch heads kv queries keys dim type causal suited each able status count=0 repeat=20
     [ -z "$small" ] || repeat=3
-    # What the device cannot run is left out here, once: a refusal costs the operands of each shape.
+    # Shapes that the device cannot run are left out here, once: a refusal costs the operands of
+    # each shape.
     able=$(start "$bin/vkattn" info | awk '/^device 1|^cpu/ { exit } $1 == "kernel" && $3 ~ /^available/ { print $2 }')
     echo "kernels:" $able
     shapes >"$out/shapes.txt"
@@ -250,7 +261,8 @@ times() {
         cat "$out/row.txt" >>"$out/time.log"
         grep -E "^$name " "$out/row.txt" | cut -c 1-200 || true
         case $status in
-        0 | 1) echo "$name $suited" >>"$out/time.done" ;; # 1: a kernel cannot take it, which its row says
+        # 1: a kernel cannot take the shape, and its row says so
+        0 | 1) echo "$name $suited" >>"$out/time.done" ;;
         *) echo "$name: exit status $status, $out/time.log" ;;
         esac
         count=$((count + 1))

@@ -3,9 +3,9 @@
     gpu_peers.py time FOLDER [--limit SECONDS] [--only PATTERN]   the shapes of FOLDER/shapes.txt, to FOLDER/peers.csv
     gpu_peers.py table FOLDER                                     FOLDER/vulkan.csv beside peers.csv, and shares of the copy of ceilings.csv
 
-Times are medians by CUDA events, of replays of a CUDA graph where one can be captured: the GPU's own time, without Python's. peers.csv
-has the columns that vkattn-bench --compare takes. GFLOP/s are 4 * dim flops for each visible pair, GB/s Q, K, V and output once, as in
-vkattn-bench.
+Times are medians by CUDA events, of replays of a CUDA graph where one can be captured: the GPU's
+own time, without Python's. peers.csv has the columns that vkattn-bench --compare takes. GFLOP/s are
+4 * dim flops for each visible pair, GB/s Q, K, V and output once, as in vkattn-bench.
 """
 import argparse
 import csv
@@ -81,7 +81,8 @@ def time_peers(folder, limit, only):
     import torch.nn.functional as functional
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    warnings.filterwarnings("ignore") # of each reason why a back end does not suit; the refusal is printed
+    # PyTorch warns of each reason why a backend does not suit. The refusal itself is printed below.
+    warnings.filterwarnings("ignore")
     begin = time.monotonic()
     device = torch.cuda.get_device_name()
     version = "PyTorch " + torch.__version__.split("+")[0]
@@ -131,7 +132,8 @@ def time_peers(folder, limit, only):
                             torch, lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != kv), flops
                         )
                     write(name, rival, ms, flops / ms / 1e6, moved / ms / 1e6, how)
-                except (RuntimeError, TypeError) as error: # which backend takes what differs by version
+                # The shapes that each backend takes differ by version.
+                except (RuntimeError, TypeError) as error:
                     print(f"{name:<36} {rival:<24} not supported: {(str(error).splitlines() or ['?'])[0][:90]}", flush=True)
     print(path)
     return 0

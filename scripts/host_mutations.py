@@ -1,5 +1,6 @@
-"""Bugs in host code, planted one at a time by scripts/mutate.py: name, file, what is there (exactly once), what is put in its place, and who
-must notice. WHO is part of the default run of scripts/test.sh:
+"""Bugs in host code, planted one at a time by scripts/mutate.py: name, file, what is there (exactly
+once), what is put in its place, and who must notice. WHO is part of the default run of
+scripts/test.sh:
 
     tests FILTER      vkattn-tests with this filter of GoogleTest
     device FILTER     vkattn-tests-device, on Debian's lavapipe

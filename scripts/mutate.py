@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Plants one bug at a time in a copy of this tree, and asks the part of the default tests that must notice whether it does: `vkattn conform
---quick` for shaders, what scripts/host_mutations.py says for host code.
+"""Plants one bug at a time in a copy of this tree, and asks the part of the default tests that must
+notice whether it does: `vkattn conform --quick` for shaders, what scripts/host_mutations.py says
+for host code.
 
     scripts/mutate.py                       all of them, two at a time
     scripts/mutate.py NAME...               only these
-    scripts/mutate.py --shaders, --host     those of shaders: about a quarter of an hour on two cores; those of host code
+    scripts/mutate.py --shaders, --host     those of shaders: about a quarter of an hour on two
+                                            cores; those of host code
     scripts/mutate.py --list                what there is
-    scripts/mutate.py --check               whether each still applies to this tree; builds nothing (a test of the default run)
+    scripts/mutate.py --check               whether each still applies to this tree; builds nothing
+                                            (a test of the default run)
 
-Prints each mutation with what conform found first, and the score: mutations caught of mutations planted. Exit status 1 where one was missed
-or no longer applies. Copies live in build/mutants/. conform runs the part of its quick plan that is for kernels which the shader belongs to
-(--kernel), and stops at the first failure. Mutations of the kernels on matrix units run on the driver that scripts/test.sh puts into
-build/drivers/mesa; the others on whatever Vulkan finds first.
+Prints each mutation with what conform found first, and the score: mutations caught of mutations
+planted. Exit status 1 where one was missed or no longer applies. Copies live in build/mutants/.
+conform runs the part of its quick plan that is for kernels which the shader belongs to (--kernel),
+and stops at the first failure. Mutations of the kernels on matrix units run on the driver that
+scripts/test.sh puts into build/drivers/mesa; the others on whatever Vulkan finds first.
 """
 import argparse
 import concurrent.futures
@@ -66,7 +70,7 @@ MUTATIONS = [
     ("flash-partial-forgets-nan", "flash/store.glsl", "outWords[at + 2u] = rowWorst;", "outWords[at + 2u] = min(rowWorst, 1u);"),
     ("flash-empty-rows-are-nan", "attention/row_end.glsl", "return end.empty ? 0u :", "return false ? 0u :"),
     ("flash-split-edge-lost", "flash/workgroup.glsl", "min(uint(splitBegin) + splitKeys,", "min(uint(splitBegin) + splitKeys - 1u,"),
-    # What they share.
+    # The code that kernels share.
     ("pair-causal-off-by-one", "attention/pair.glsl", "key >= row.begin && key < row.end", "key >= row.begin && key <= row.end"),
     ("pair-window-off-by-one", "attention/pair.glsl", "key >= row.begin && key < row.end", "key > row.begin && key < row.end"),
     ("pair-alibi-signed-distance", "attention/pair.glsl", "abs(float(key - row.position))", "float(key - row.position)"),
@@ -126,7 +130,8 @@ class Copy:
             target = self.tree / name
             target.parent.mkdir(parents=True, exist_ok=True)
             source = (ROOT / name).read_bytes()
-            if not target.exists() or target.read_bytes() != source:  # what is the same is not built again
+            # Objects that are the same are not built again.
+            if not target.exists() or target.read_bytes() != source:
                 target.write_bytes(source)
                 shutil.copymode(ROOT / name, target)
         configure = ["cmake", "-S", self.tree, "-B", self.build, "-G", "Ninja", f"-DVKATTN_BUILD_TESTS={'ON' if tests else 'OFF'}",

@@ -1,11 +1,13 @@
-# Sourced by setup.sh: programs and libraries of newer Debian, unpacked in build/ and started there with that Debian's own C library.
-# Nothing of the system is changed, and root is not needed.
+# Sourced by setup.sh: programs and libraries of newer Debian, unpacked in build/ and started there
+# with that Debian's own C library. Nothing of the system is changed, and root is not needed.
 
-# fetch_newer FOLDER SUITE PACKAGE...: unpacks the packages and all that they need into FOLDER; else the reason is in $why.
+# fetch_newer FOLDER SUITE PACKAGE...: unpacks the packages and all that they need into FOLDER; else
+# the reason is in $why.
 fetch_newer() {
     local folder=$1 suite=$2 state=$1/apt mirror keyring package
     shift 2
-    # The machine's own mirror: whoever serves its release serves the newer ones. Most of what apt asks for comes from there.
+    # The machine's own mirror: whoever serves its release serves the newer ones. Most of what apt
+    # asks for comes from there.
     mirror=$(apt-get --print-uris update 2>/dev/null | sed -n "s,^'\(.*\)/dists/.*/main/binary-.*,\1,p" | grep -v security |
         sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
     [ -n "$mirror" ] || { why="apt names no mirror"; return 1; }
@@ -37,8 +39,8 @@ fetch_newer() {
     rm -rf "$state"
 }
 
-# newer WHAT FOLDER PACKAGE...: the packages of sid, else of trixie, in FOLDER, with FOLDER/run, which starts a program with their
-# libraries. Where they cannot be had a line says why.
+# newer WHAT FOLDER PACKAGE...: the packages of sid, else of trixie, in FOLDER, with FOLDER/run,
+# which starts a program with their libraries. Where they cannot be had a line says why.
 newer() {
     local what=$1 folder=$2 suite loader codename why=
     shift 2
@@ -75,7 +77,8 @@ RUN
     return 1
 }
 
-# compiles_matrices GLSLC: whether it can compile every kernel (cmake/VkattnGlslc.cmake asks the same, one by one).
+# compiles_matrices GLSLC: tells whether this glslc can compile every kernel
+# (cmake/VkattnGlslc.cmake asks the same, one by one).
 compiles_matrices() {
     local probe
     for probe in cmake/probes/*.comp; do
@@ -83,7 +86,8 @@ compiles_matrices() {
     done
 }
 
-# newer_glslc: where glslc cannot compile every kernel, one that can, in build/toolchain. `build` gives it to CMake.
+# newer_glslc: puts a glslc that can compile every kernel into build/toolchain, where the installed
+# one cannot. `build` gives it to CMake.
 newer_glslc() {
     local folder=$PWD/build/toolchain
     [ -z "${VULKAN_SDK:-}" ] || return 0 # CMake takes its glslc
@@ -99,8 +103,9 @@ newer_glslc() {
     glslc_option=-DVulkan_GLSLC_EXECUTABLE=$folder/bin/glslc
 }
 
-# newer_lavapipe: Mesa's software driver of newer Debian with the validation layer that knows its extensions, in build/drivers/mesa. Beside it
-# are Mesa's other drivers and what lets them compile without their hardware (scripts/compile_report.sh).
+# newer_lavapipe: Mesa's software driver of newer Debian with the validation layer that knows its
+# extensions, in build/drivers/mesa. Beside it are Mesa's other drivers and what lets them compile
+# without their hardware (scripts/compile_report.sh).
 newer_lavapipe() {
     local folder=$PWD/build/drivers/mesa
     [ ! -e "$folder/lavapipe.json" ] || ! ls "$folder"/usr/lib/*/libamdgpu_noop_drm_shim.so >/dev/null 2>&1 || return 0

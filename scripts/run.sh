@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs the main job: renders a small scene and cleans it with attention. Pictures go to build/denoise/. Only what it runs
-# is built.
+# Sets up, builds and runs the main job: renders a small scene and cleans it with attention.
+# Pictures go to build/denoise/. Only what it runs is built.
 set -euo pipefail
 . "$(dirname "$0")/setup.sh"
 

@@ -1,4 +1,5 @@
-# Sourced by run.sh and test.sh: packages and the build. All real logic is in CMake and the programs.
+# Sourced by run.sh and test.sh: packages and the build. All real logic is in CMake and the
+# programs.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/newer_debian.sh
 setup_log=setup.log # of the last package that was fetched
@@ -21,8 +22,8 @@ run_apt() {
     return $status
 }
 
-# packages NAME...: installs what is missing on Debian and its kin; elsewhere says what is wanted and goes on. Fails where something is
-# still missing.
+# packages NAME...: installs what is missing on Debian and its kin; elsewhere says what is wanted
+# and goes on. Fails where something is still missing.
 packages() {
     if ! command -v dpkg-query apt-get >/dev/null 2>&1; then
         echo "This is no Debian. Wanted, by their Debian names: $*" >&2
@@ -47,7 +48,8 @@ packages() {
     fi
 }
 
-# build FOLDER TARGETS OPTION...: configures, with the glslc of newer_glslc if there is one, and builds.
+# build FOLDER TARGETS OPTION...: configures, with the glslc of newer_glslc if there is one, and
+# builds.
 glslc_option=
 build() {
     local folder=$1 targets=$2

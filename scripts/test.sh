@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Sets up, builds and tests.
 #   scripts/test.sh                    what a change needs before it is pushed: minutes
-#   scripts/test.sh --all              that and every other part: every driver, whole sweeps, sanitizers, fuzzing, all host projects: hours
+#   scripts/test.sh --all              that and every other part: every driver, whole sweeps,
+#                                      sanitizers, fuzzing, all host projects: hours
 #   scripts/test.sh --all --part NAME  one part of --all alone (may be given again)
 #   scripts/test.sh --list-parts       what there is
-# A part that fails does not keep the others from running. The end says how long each took, and what was left out. Exit status 1 where a part
-# has failed. `vkattn conform` leaves its reports in build/conform/ (those of the default run in build/conform/default/).
+# A part that fails does not keep the others from running. The end says how long each took, and what
+# was left out. Exit status 1 where a part has failed. `vkattn conform` leaves its reports in
+# build/conform/ (those of the default run in build/conform/default/).
 set -uo pipefail
 . "$(dirname "$0")/setup.sh"
 
@@ -15,7 +17,8 @@ wrong() {
     exit 2
 }
 
-# Name | what it is. Each of them takes at most about 14 minutes on two cores, its build included (.ci/run).
+# Name | what it is. Each of them takes at most about 14 minutes on two cores, its build included
+# (.ci/run).
 parts="default        | unit, contract and command-line tests, conform --quick, device tests on lavapipe, the main host projects
 conform        | conform, every check, on lavapipe
 drivers        | conform --quick with every kernel on the other drivers, and on lavapipe with 4 and 16 lanes
@@ -56,7 +59,8 @@ done
 [ -n "$chosen" ] || chosen=default
 [ -z "$all" ] || [ "$chosen" != default ] || chosen=$names
 
-# SwiftShader, a second software Vulkan driver, comes inside chromium-common: unpacked beside the build, not installed.
+# SwiftShader, a second software Vulkan driver, comes inside chromium-common: unpacked beside the
+# build, not installed.
 swiftshader() {
     local folder=$PWD/build/drivers
     [ ! -e "$folder/swiftshader.json" ] || return 0
@@ -71,8 +75,9 @@ swiftshader() {
     rm -rf "$folder/package"
 }
 
-# run_tests FOLDER [ARGUMENT...]: ctest, and then what ctest hides of tests that passed or were skipped: drivers, cases, pipelines and seconds
-# compiling, faults, why a test was skipped. One test more than there are cores: some of them wait for a hang.
+# run_tests FOLDER [ARGUMENT...]: ctest, and then what ctest hides of tests that passed or were
+# skipped: drivers, cases, pipelines and seconds compiling, faults, why a test was skipped. One test
+# more than there are cores: some of them wait for a hang.
 run_tests() {
     local status=0
     if [ -n "$fetching" ]; then
@@ -92,7 +97,7 @@ export VKATTN_TEST_SEED=${VKATTN_TEST_SEED:-$((RANDOM * 32768 + RANDOM))}
 strict=
 [ -z "${CI:-}" ] || strict=-DVKATTN_WERROR=ON
 
-# What the tests of build/ are; not the bench, nor what fuzzing needs.
+# The tests of build/, without the bench and the programs that fuzzing needs.
 test_targets="vkattn-tests vkattn-tests-device vkattn-tests-threads vkattn-embed-rhi vkattn_sample_denoise vkattn_sample_embed"
 
 # The host projects are of the default run where what they look at has changed.
@@ -134,7 +139,8 @@ part_tools() {
     packages g++-aarch64-linux-gnu qemu-user googletest || return 1
     build build "$test_targets vkattn-bench vkattn-bench-test" -DVKATTN_BUILD_TESTS=ON $strict && run_tests build -L '^part\.tools$'
 }
-# What is instrumented is the same on every driver: one will do; of the sweeps a part. How files survive SIGKILL has nothing to do with it.
+# What is instrumented is the same on every driver: one will do; of the sweeps a part. How files
+# survive SIGKILL has nothing to do with it.
 sanitized() {
     build build/sanitize "$1" -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo -DVKATTN_BUILD_BENCH=OFF \
         "-DVKATTN_DRIVERS_FOLDER=$PWD/build/drivers" $strict
@@ -150,7 +156,7 @@ part_address-device() {
 part_thread() {
     build build/thread "vkattn-tests vkattn-tests-threads" -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DVKATTN_BUILD_BENCH=OFF -DVKATTN_BUILD_SAMPLES=OFF $strict || return 1
-    # Newer kernels shuffle addresses further than older versions of it can map.
+    # Newer kernels shuffle addresses further than older versions of the sanitizer can map.
     local fixed= status=0
     ! setarch -R true 2>/dev/null || fixed="setarch -R"
     $fixed ./build/thread/bin/vkattn-tests-threads || status=$?

@@ -1,4 +1,5 @@
-# VKATTN_EXPERIMENTAL as a host may define it: the compiler names each use of what is experimental, and nothing else.
+# VKATTN_EXPERIMENTAL as a host may define it: the compiler names each use of an experimental
+# interface, and nothing else.
 list(TRANSFORM INCLUDES PREPEND -I OUTPUT_VARIABLE includes)
 function(compile use result)
   foreach(compiler IN LISTS COMPILERS)

@@ -1,14 +1,23 @@
-# The patches of ARCHITECTURE.md apply to this tree, and touch no more files than a local change may.
-# SOURCE: the repository. A patch that no longer applies is made again by hand: the page shows what
-# a change takes today, not what it took once.
+# The patches of ARCHITECTURE.md apply to this tree, and touch no more files than a local change
+# may. SOURCE: the repository. A patch that no longer applies is made again by hand: the page shows
+# what a change takes today, not what it took once. The patches are tried with git, or with patch(1)
+# where there is no git; the test is skipped only where neither is there.
 cmake_minimum_required(VERSION 3.22)
 find_program(git git)
-if(NOT git)
-  message("skipped: no git to try the patches with")
+find_program(patch_program patch)
+if(git)
+  # Without a repository around it `git apply` takes paths as they are: the sources may be an
+  # archive.
+  set(try ${CMAKE_COMMAND} -E env GIT_CEILING_DIRECTORIES=/ ${git} apply --check)
+elseif(patch_program)
+  set(try ${patch_program} --dry-run --batch --silent --fuzz=0 --strip=1 --input)
+else()
+  message("skipped: there is neither git nor patch to try the patches with")
   return()
 endif()
 
-# check(patch most): `most` files of the product at most, and of shaders only what `shaders` matches.
+# check(patch most shaders): the patch touches at most `most` files, and no shader but those that
+# `shaders` matches.
 function(check patch most shaders)
   file(STRINGS ${SOURCE}/docs/how_to/${patch} lines REGEX "^\\+\\+\\+ b/")
   list(LENGTH lines count)
@@ -21,9 +30,8 @@ function(check patch most shaders)
       message(FATAL_ERROR "${patch} touches the shader ${file}, expected only ${shaders}")
     endif()
   endforeach()
-  # Without a repository around it `git apply` takes paths as they are: the sources may be an archive.
-  execute_process(COMMAND ${CMAKE_COMMAND} -E env GIT_CEILING_DIRECTORIES=/ ${git} apply --check docs/how_to/${patch}
-    WORKING_DIRECTORY ${SOURCE} RESULT_VARIABLE status ERROR_VARIABLE why)
+  execute_process(COMMAND ${try} docs/how_to/${patch}
+    WORKING_DIRECTORY ${SOURCE} RESULT_VARIABLE status OUTPUT_VARIABLE why ERROR_VARIABLE why)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "${patch} does not apply:\n${why}")
   endif()

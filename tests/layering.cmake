@@ -1,5 +1,6 @@
-# Which folder may include which: the direction of the layers (ARCHITECTURE.md), read off the #include lines.
-# Prefixes allowed, per folder; a folder may always include its own.
+# Which folder may include which: the direction of the layers (ARCHITECTURE.md), read off the
+# #include lines. Each folder has a list of prefixes that it may include; a folder may always
+# include its own.
 set(allow_src/util            vkattn/problem.h)
 set(allow_src/problem         vkattn/problem.h util/)
 set(allow_src/cpu             vkattn/problem.h vkattn/cpu.h util/ problem/)
@@ -14,14 +15,16 @@ set(allow_src/tool            vkattn/ program/ conform/ nlohmann/ CLI/)
 set(allow_samples             vkattn/ vulkan/ CLI/)
 set(allow_bench               vkattn/ compile/ device/ machine/ measure/ report/)
 set(allow_include/vkattn      vkattn/ vulkan/)
-# Within core, the folders that a folder may include besides its own: a plan needs no shader and no Vulkan call, a kernel no Vulkan call.
+# Within core, the folders that a folder may include besides its own: a plan needs no shader and no
+# Vulkan call, a kernel no Vulkan call.
 set(allow_src/core/plan     "")
 set(allow_src/core/shaders  core/plan/)
 set(allow_src/core/kernels  core/plan/ core/shaders/)
 set(allow_src/core/device   core/plan/caps.hpp)
 set(allow_src/core/vulkan   core/plan/ core/shaders/ core/kernels/ core/device/)
 set(allow_src/core/.        core/)
-# How many source files may lie in a folder itself: one that grows past it holds two things.
+# How many source files may lie in a folder itself: a folder that grows past this number holds two
+# things.
 set(most_src/core 8)
 set(most_src/tool 20)
 

@@ -1,6 +1,7 @@
-# One name, one definition. Types of namespace vkattn have external names: where a program holds two of the same name, the linker keeps one
-# constructor for both, in unoptimised builds without a word. Hosts compile the public headers into the same program as the libraries, so
-# what these headers define must not be defined again in the sources; nor may two of our libraries define the same.
+# One name, one definition. Types of namespace vkattn have external names: where a program holds two
+# of the same name, the linker keeps one constructor for both, in unoptimised builds without a word.
+# Hosts compile the public headers into the same program as the libraries, so what these headers
+# define must not be defined again in the sources; nor may two of our libraries define the same.
 cmake_minimum_required(VERSION 3.22)
 set(types)     # scope::name of every type that is defined outside an unnamed namespace
 set(functions) # names of the functions that public headers define

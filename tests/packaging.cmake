@@ -1,4 +1,5 @@
-# The recipes in packaging/ name the version, options and files that there are. Neither tool is needed. SOURCE, VERSION, PYTHON (may be empty).
+# The recipes in packaging/ name the version, options and files that there are. Neither tool is
+# needed. SOURCE, VERSION, PYTHON (may be empty).
 cmake_minimum_required(VERSION 3.22)
 set(port ${SOURCE}/packaging/vcpkg/ports/vkattn)
 file(READ ${port}/vcpkg.json manifest)

@@ -2,7 +2,8 @@
 # sends its reader away: four such names stood in one page before this test.
 #
 # Only code spans (`...`) are read, outside of fenced blocks. A span is taken for
-#   a path     where it begins with a folder of the repository's root: it must exist; * may stand in it
+#   a path     where it begins with a folder of the repository's root: it must exist; * may stand in
+#              it
 #   a file     where it is one word with an ending of ours: a file of that name must exist
 #   a name     where it begins with vkattn or VKATTN: it must occur in the sources
 #   an option  where it begins with --: it must occur in the programs or scripts
@@ -39,7 +40,7 @@ set(checked 0)
 foreach(page IN LISTS pages)
   file(RELATIVE_PATH shown ${SOURCE} ${page})
   file(READ ${page} content)
-  # What CMake's lists would trip over never stands in a name.
+  # Characters that CMake's lists would trip over never stand in a name.
   string(REGEX REPLACE "[][;\\\\]" "?" content "${content}")
   string(ASCII 1 fence)
   string(REPLACE "```" "${fence}" content "${content}")

@@ -1,5 +1,6 @@
-# The snippet of the README and of docs/embedding.md is cut from a sample that is compiled (tests/headers.cmake, with every warning an error)
-# and run: between the two marks in samples/embed/main.cpp, indentation removed.
+# The snippet of the README and of docs/embedding.md is cut from a sample that is compiled
+# (tests/headers.cmake, with every warning an error) and run: between the two marks in
+# samples/embed/main.cpp, indentation removed.
 file(READ ${SOURCE}/samples/embed/main.cpp sample)
 if(NOT sample MATCHES "// README begin(\n.*)\n *// README end")
   message(FATAL_ERROR "samples/embed/main.cpp has no README marks")

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char *wantedExtensions[] = {VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME};
 
-// Vulkan's functions have no user data: the one report under way.
+// The one report under way: Vulkan's functions have no user data.
 std::vector<CompiledPipeline> *captured = nullptr;
 
 Statistic statisticOf(const std::string &executable, const VkPipelineExecutableStatisticKHR &given) {
@@ -52,7 +52,8 @@ std::vector<Representation> representationsOf(VkDevice device, const VkPipelineE
     VkPipelineExecutableInternalRepresentationKHR empty{};
     empty.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR;
     std::vector<VkPipelineExecutableInternalRepresentationKHR> list(count, empty);
-    if (vkGetPipelineExecutableInternalRepresentationsKHR(device, &info, &count, list.data()) < 0) return {}; // sizes
+    // The first call returns the sizes.
+    if (vkGetPipelineExecutableInternalRepresentationsKHR(device, &info, &count, list.data()) < 0) return {};
     std::vector<std::vector<char>> room(count);
     for (uint32_t n = 0; n < count; ++n) {
         room[n].resize(list[n].dataSize);
@@ -87,7 +88,8 @@ CompiledPipeline read(VkDevice device, VkPipeline pipeline) {
         for (const VkPipelineExecutableStatisticKHR &each : statisticsOf(device, info))
             compiled.statistics.push_back(statisticOf(executables[n].name, each));
         for (Representation &each : representationsOf(device, info)) {
-            // The compiler's last intermediate code and the assembly show the same instructions: the one with more counts.
+            // The compiler's last intermediate code and the assembly show the same instructions.
+            // The text with more of them counts.
             MatrixCounts found = matrixInstructions(each.text);
             if (total(found) > total(compiled.matrix)) compiled.matrix = std::move(found);
             compiled.representations.push_back(std::move(each));
@@ -109,7 +111,7 @@ VKAPI_ATTR VkResult VKAPI_CALL createAndRead(VkDevice device, VkPipelineCache ca
     return result;
 }
 
-// The library names each pipeline after its shader, right after it has made it.
+// The library names each pipeline after its shader, right after creating it.
 VKAPI_ATTR VkResult VKAPI_CALL readName(VkDevice, const VkDebugUtilsObjectNameInfoEXT *info) {
     constexpr std::string_view prefix = "vkattn ";
     if (captured && !captured->empty() && info->objectType == VK_OBJECT_TYPE_PIPELINE &&
@@ -157,7 +159,7 @@ class CompileCapture::Device {
 
   private:
     VulkanDevice vulkan_;
-    Context context_; // goes before the device
+    Context context_; // must be destroyed before the device
 };
 
 CompileCapture::CompileCapture(const DeviceInfo &device, const std::string &tuning) {

@@ -1,5 +1,5 @@
-// Compiles what the library compiles, by letting the library do it: its vkCreateComputePipelines is ours, which asks the driver for
-// statistics and reads them.
+// Compiles the library's pipelines by letting the library do it. The library calls our
+// vkCreateComputePipelines, which asks the driver for statistics and reads them.
 #pragma once
 
 #include "compile/figures.hpp"
@@ -33,8 +33,9 @@ class CompileCapture {
 
     struct Outcome {
         vkattn_result result = VKATTN_OK;
-        std::string why;                         // where result is not OK
-        std::vector<CompiledPipeline> pipelines; // of the problem, those that no earlier one has
+        std::string why; // reason where result is not OK
+        // The problem's pipelines that no earlier problem has.
+        std::vector<CompiledPipeline> pipelines;
     };
     [[nodiscard]] Outcome compile(const vkattn_problem &problem);
 

@@ -11,7 +11,7 @@ constexpr const char *columnNames[] = {"registers",    "scalar_registers", "half
                                        "instructions", "code_bytes",       "matrix_instructions"};
 static_assert(std::size(columnNames) == figureCount);
 
-// Names as Mesa 26.2 gives them, and those of the vendors' own drivers, where case varies.
+// Names of statistics in Mesa 26.2, and in the vendors' own drivers, where case varies.
 constexpr struct {
     const char *name;
     Figure figure;
@@ -81,7 +81,8 @@ Figures figuresOf(std::span<const Statistic> statistics) {
             if (!isSame(statistic.name, name) || !statistic.whole) continue;
             std::optional<uint64_t> &value = figures[figure];
             const uint64_t given = *statistic.whole / divisor;
-            // Of several executables of one pipeline: all their code, and the most of what they take turns in.
+            // A pipeline of several executables has the sum of their code, and the most of the
+            // resources that they take turns in.
             const bool sums = figure == Figure::instructions || figure == Figure::codeBytes || figure == Figure::spills;
             value = !value ? given : sums ? *value + given : figure == Figure::waves ? std::min(*value, given) : std::max(*value, given);
         }

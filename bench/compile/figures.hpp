@@ -1,4 +1,5 @@
-// What a driver's compiler says of a pipeline (VK_KHR_pipeline_executable_properties), under names that are the same for all drivers.
+// The compiler's figures for a pipeline (VK_KHR_pipeline_executable_properties), under names that
+// are the same for all drivers.
 #pragma once
 
 #include <array>
@@ -11,21 +12,23 @@
 
 namespace vkattn::bench {
 
-// As the driver gives it.
+// A statistic as the driver gives it.
 struct Statistic {
     std::string executable, name, description;
     std::string text;              // the value
-    std::optional<uint64_t> whole; // the same where it is a whole number
+    std::optional<uint64_t> whole; // the value, where it is a whole number
 };
 
 enum class Figure : uint32_t {
-    registers,       // of a lane: AMD VGPRs, NVIDIA GPRs, Adreno full registers (of four words), Apple half-words
+    // Registers of a lane: AMD VGPRs, NVIDIA GPRs, Adreno full registers (of four words), Apple
+    // half-words.
+    registers,
     scalarRegisters, // AMD SGPRs, Apple uniforms
     halfRegisters,   // Adreno
     spills,          // registers spilled to memory, or stores that do so
     softSpills,      // registers spilled to registers of another kind
     scratchBytes,    // private memory of a lane
-    sharedBytes,     // of a workgroup
+    sharedBytes,     // shared memory of a workgroup
     waves,           // subgroups that a SIMD (AMD), multiprocessor (NVIDIA) or core holds at once
     instructions,
     codeBytes,
@@ -33,21 +36,22 @@ enum class Figure : uint32_t {
     count
 };
 constexpr size_t figureCount = static_cast<size_t>(Figure::count);
-[[nodiscard]] const char *columnName(Figure figure); // in CSV
+[[nodiscard]] const char *columnName(Figure figure); // name of the column in CSV
 
 class Figures {
   public:
     [[nodiscard]] std::optional<uint64_t> &operator[](Figure figure) { return values_[static_cast<size_t>(figure)]; }
     [[nodiscard]] const std::optional<uint64_t> &operator[](Figure figure) const { return values_[static_cast<size_t>(figure)]; }
-    [[nodiscard]] bool spills() const; // to memory
+    [[nodiscard]] bool spills() const; // whether registers are spilled to memory
 
   private:
-    std::array<std::optional<uint64_t>, figureCount> values_{}; // not given: the driver does not say
+    // A figure without a value is one that the driver does not report.
+    std::array<std::optional<uint64_t>, figureCount> values_{};
 };
 
 [[nodiscard]] Figures figuresOf(std::span<const Statistic> statistics);
 
-// Instructions of matrix units in a text of assembly: mnemonic -> how often.
+// Instructions of matrix units in a text of assembly: mnemonic -> number.
 using MatrixCounts = std::map<std::string, uint64_t>;
 [[nodiscard]] MatrixCounts matrixInstructions(std::string_view assembly);
 [[nodiscard]] uint64_t total(const MatrixCounts &counts);

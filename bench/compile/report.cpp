@@ -23,7 +23,7 @@ constexpr struct {
     vkattn_dtype dtype;
 } dtypes[] = {{"f32", VKATTN_F32}, {"f16", VKATTN_F16}, {"bf16", VKATTN_BF16}};
 constexpr uint32_t headDims[] = {64, 128, 256};
-// The last: causal with a mask, a bias, a softcap and the log-sum-exp output.
+// "options" is causal with a mask, a bias, a softcap and the log-sum-exp output.
 constexpr const char *optionSets[] = {"", "causal", "options"};
 
 vkattn_problem problemOf(const Extents &e, vkattn_dtype dtype, uint32_t dim, std::string_view options, vkattn_kernel kernel) {
@@ -89,7 +89,8 @@ CompileReport compileReport(const DeviceInfo &device, const std::vector<Kernel> 
     CompileCapture capture(device, tuning);
     for (const Kernel &kernel : kernels)
         for (const Extents &extents : shapes) {
-            if (kernel.kernel == VKATTN_KERNEL_DECODE && extents.queries > 1) continue; // not what it is for
+            // decode is made for few queries.
+            if (kernel.kernel == VKATTN_KERNEL_DECODE && extents.queries > 1) continue;
             for (const auto &dtype : dtypes)
                 for (const uint32_t dim : headDims)
                     for (const char *options : optionSets) {

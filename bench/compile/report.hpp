@@ -1,4 +1,5 @@
-// What the device's compiler makes of every kernel in the forms that the planner chooses by its own tables.
+// The figures of the device's compiler for every kernel, in the forms that the planner chooses by
+// its own tables.
 #pragma once
 
 #include "compile/capture.hpp"
@@ -21,9 +22,9 @@ struct CompileReport {
     struct Refusal {
         std::string kernel, why;
         std::vector<std::string> problems;
-        bool failed = false; // the driver, and not the planner
+        bool failed = false; // the driver failed; refusals of the planner do not count
     };
-    std::vector<Pipeline> pipelines; // each once, under the first problem that has it
+    std::vector<Pipeline> pipelines; // each pipeline once, under the first problem that has it
     std::vector<Refusal> refusals;
     uint32_t problems = 0;
 
@@ -31,13 +32,14 @@ struct CompileReport {
     [[nodiscard]] bool failed() const;
 };
 
-// `kernels`: AUTO stands for all of them. `progress` is called before each problem.
+// Compiles the kernels; AUTO among `kernels` stands for all of them. Calls `progress` before each
+// problem.
 [[nodiscard]] CompileReport compileReport(const DeviceInfo &device, const std::vector<Kernel> &kernels, const std::string &tuning,
                                           const std::function<void(const std::string &)> &progress);
 
 void printCompileReport(const Machine &machine, const CompileReport &report, bool raw);
 void printComparison(const CompileComparison &comparison, const std::string &table);
-// A file for each internal representation. Throws Failure.
+// Writes a file for each internal representation. Throws Failure.
 void writeRepresentations(const CompileReport &report, const std::string &folder);
 
 } // namespace vkattn::bench

@@ -22,7 +22,7 @@ std::string changeText(const CompileRow &before, const CompileRow &now, Figure f
     return std::string(columnName(figure)) + " " + text(before) + " -> " + text(now);
 }
 
-// What has taken the room of other waves, as far as the driver says.
+// Returns the resources that have taken the room of other waves, as far as the driver reports them.
 std::string causes(const CompileRow &before, const CompileRow &now) {
     std::vector<std::string> texts;
     for (const Figure figure : {Figure::registers, Figure::sharedBytes})
@@ -34,7 +34,8 @@ bool isMatrixKernel(const CompileRow &row) {
     return row.kernel.find("coopmat") != std::string::npos && row.shader.find("coopmat") != std::string::npos;
 }
 
-// Of figures that are better low: grown by more than what another version of a compiler may do.
+// Returns whether a figure that is better low has grown by more than another version of a compiler
+// may change it.
 bool grown(const std::optional<uint64_t> &before, const std::optional<uint64_t> &now) {
     return before && now && *now > *before + std::max<uint64_t>(8, *before / 8);
 }

@@ -1,4 +1,4 @@
-// Rows of what was compiled, as CSV, and their comparison with rows of before.
+// Rows of compiled pipelines as CSV, and their comparison with earlier rows.
 #pragma once
 
 #include "compile/figures.hpp"
@@ -18,8 +18,8 @@ struct CompileRow {
     Figures figures;
     std::string matrixKinds; // "mnemonic x count", with blanks between
 
-    [[nodiscard]] std::string problem() const; // "prefill f16 D64 causal"
-    [[nodiscard]] std::string name() const;    // kernel, problem and shader: what a row is found by
+    [[nodiscard]] std::string problem() const; // e.g. "prefill f16 D64 causal"
+    [[nodiscard]] std::string name() const;    // kernel, problem and shader, which identify a row
 };
 
 [[nodiscard]] std::string compileCsvHeader();
@@ -28,12 +28,14 @@ struct CompileRow {
 [[nodiscard]] std::vector<CompileRow> parseCompileTable(const std::string &source, const std::string &text);
 
 struct CompileComparison {
-    std::vector<std::string> failures; // what is worse than it was, or than it may be
-    std::vector<std::string> notes;    // what is different
+    std::vector<std::string> failures; // figures that are worse than they were, or than they may be
+    std::vector<std::string> notes;    // figures that are different
 };
-// `before`: rows of a table, of which those of other devices and of kernels that `kernels` does not name are ignored.
+// `before`: rows of a table, of which those of other devices and of kernels that `kernels` does not
+// name are ignored.
 //   - No spills at head dims up to 128, nor where there were none before.
-//   - Matrix instructions in every pipeline of a kernel that is named for them, and in each that had some.
+//   - Matrix instructions in every pipeline of a kernel that is named for them, and in each that
+//     had some.
 //   - No more registers than before by the larger of 8 and an eighth, and no fewer waves.
 //   - No kernel gone.
 [[nodiscard]] CompileComparison compareCompiled(const std::vector<CompileRow> &before, const std::vector<CompileRow> &now,

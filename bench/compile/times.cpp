@@ -15,7 +15,8 @@
 namespace vkattn::bench {
 namespace {
 
-// Software drivers compile in threads of their own, and other programs take turns on the machine: the CPU time of all threads.
+// Returns the CPU time of all threads. Software drivers compile in threads of their own, and other
+// programs take turns on the machine.
 double cpuSeconds() {
     return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
@@ -26,11 +27,11 @@ struct Pipeline {
     double creationSeconds;
 };
 
-// Vulkan's functions have no user data: the one measurement under way.
+// The one measurement under way: Vulkan's functions have no user data.
 struct Watched {
-    std::vector<Pipeline> created;       // of the problem, those that no earlier one has
-    VkPipeline bound = VK_NULL_HANDLE;   // by what is being recorded
-    VkPipeline wanted = VK_NULL_HANDLE;  // the one whose first dispatch alone is recorded
+    std::vector<Pipeline> created;      // the problem's pipelines that no earlier problem has
+    VkPipeline bound = VK_NULL_HANDLE;  // bound in the commands that are being recorded
+    VkPipeline wanted = VK_NULL_HANDLE; // the pipeline whose first dispatch alone is recorded
     bool recorded = false;
 } *watched = nullptr;
 
@@ -41,7 +42,7 @@ VKAPI_ATTR VkResult VKAPI_CALL createTimed(VkDevice device, VkPipelineCache cach
     if (result == VK_SUCCESS && watched && count == 1) watched->created.push_back({*pipelines, "", cpuSeconds() - start});
     return result;
 }
-// The library names each pipeline after its shader, right after it has made it.
+// The library names each pipeline after its shader, right after creating it.
 VKAPI_ATTR VkResult VKAPI_CALL readName(VkDevice, const VkDebugUtilsObjectNameInfoEXT *info) {
     constexpr std::string_view prefix = "vkattn ";
     if (watched && !watched->created.empty() && info->objectType == VK_OBJECT_TYPE_PIPELINE &&
@@ -55,7 +56,7 @@ VKAPI_ATTR void VKAPI_CALL bindWatched(VkCommandBuffer commands, VkPipelineBindP
     watched->bound = pipeline;
     vkCmdBindPipeline(commands, point, pipeline);
 }
-// One workgroup: what it computes is of no interest, and operands are zeros anyhow.
+// One workgroup is enough: the result is of no interest, and operands are zeros anyhow.
 VKAPI_ATTR void VKAPI_CALL dispatchWatched(VkCommandBuffer commands, uint32_t, uint32_t, uint32_t) {
     if (watched->recorded || watched->bound != watched->wanted) return;
     watched->recorded = true;
@@ -90,7 +91,7 @@ void check(vkattn_result result, const vkattn_diagnostic &why) {
     if (result != VKATTN_OK) throw Failure(why.message, ExitStatus::failed);
 }
 
-// The least that Vulkan 1.0 guarantees, of a device of this type.
+// Returns the least caps that Vulkan 1.0 guarantees, for a device of this type.
 vkattn_caps leastCaps(uint32_t deviceType) {
     vkattn_caps caps{};
     caps.structSize = sizeof caps;
@@ -110,7 +111,8 @@ struct Extents {
     const char *name;
     uint32_t heads, kvHeads, queries, keys;
 };
-// Token counts are part of no pipeline: few do. With one row a key head, and with as many as fill a tile of decode.
+// The shapes have few tokens, because token counts are part of no pipeline: one shape has one row a
+// key head, another as many rows as fill a tile of decode.
 constexpr Extents shapes[] = {{"prefill", 2, 2, 64, 64}, {"decode", 2, 2, 1, 64}, {"decode-gqa", 8, 2, 1, 64}};
 constexpr struct {
     const char *name;
@@ -152,7 +154,8 @@ class Meter {
 
     [[nodiscard]] const char *limits() const { return name_; }
 
-    // Shader and seconds of each pipeline that no earlier problem has; none where the kernel refuses the problem.
+    // Returns shader and seconds of each pipeline that no earlier problem has. Returns nothing
+    // where the kernel refuses the problem.
     [[nodiscard]] std::vector<std::pair<std::string, double>> measure(const vkattn_problem &problem) {
         vkattn_requirements needs{};
         const vkattn_result result = context_.query(problem, needs, &why_);
@@ -205,7 +208,7 @@ class Meter {
     }
 
     VulkanDevice vulkan_;
-    Context context_; // goes before the device
+    Context context_;             // must be destroyed before the device
     VulkanDevice::Buffer memory_; // zeros
     VkDescriptorPool pool_ = VK_NULL_HANDLE;
     const char *name_;
@@ -216,7 +219,8 @@ void measureWith(Meter &meter, const CompileTimesOptions &options) {
     for (const Kernel &kernel : options.kernels)
         for (const uint32_t dim : options.headDims)
             for (const Extents &extents : shapes) {
-                // Few rows are what decode is for; other kernels take the pipelines of many rows, but for tiles of few.
+                // decode is made for few rows. Other kernels take the pipelines of many rows,
+                // except for tiles of few rows.
                 if ((kernel.kernel == VKATTN_KERNEL_DECODE) == (extents.queries > 1) && kernel.kernel != VKATTN_KERNEL_STAGED) continue;
                 for (const auto &dtype : dtypes)
                     for (const char *set : optionSets)
@@ -262,7 +266,8 @@ void printCompileTimesHeading(const Machine &machine) {
 void printCompileTime(const CompileTime &time) {
     const std::string problem =
         time.shape + " " + time.dtype + " D" + std::to_string(time.headDim) + (time.options.empty() ? "" : " " + time.options);
-    std::printf(rowFormat, time.limits.c_str(), time.kernel.c_str(), problem.c_str(), time.shader.c_str(), decimals(time.seconds, 3).c_str());
+    std::printf(rowFormat, time.limits.c_str(), time.kernel.c_str(), problem.c_str(), time.shader.c_str(),
+                decimals(time.seconds, 3).c_str());
     std::fflush(stdout);
 }
 

@@ -1,5 +1,6 @@
-// How long a driver compiles each pipeline of the kernels, cold, in CPU seconds: where a plan's pipelines cost too much, a first dispatch
-// looks like a hang. Software drivers compile at the first dispatch, others when the pipeline is created: both are counted.
+// The CPU seconds that a driver needs to compile each pipeline of the kernels, cold. Where a plan's
+// pipelines cost too much, a first dispatch looks like a hang. Software drivers compile at the
+// first dispatch, others when the pipeline is created: both are counted.
 #pragma once
 
 #include "machine/machine.hpp"
@@ -15,11 +16,14 @@
 namespace vkattn::bench {
 
 struct CompileTime {
-    std::string limits; // "device", or "vulkan 1.0": planned as for a device with the least that Vulkan 1.0 guarantees
+    // "device", or "vulkan 1.0" for plans with the least caps that Vulkan 1.0 guarantees.
+    std::string limits;
     std::string kernel, shape, dtype, options;
     uint32_t headDim = 0;
     std::string shader;
-    double seconds = 0; // CPU time of the process: creating the pipeline and its first dispatch, less its second dispatch
+    // CPU time of the process for creating the pipeline and for its first dispatch, less its second
+    // dispatch.
+    double seconds = 0;
 };
 
 struct CompileTimesOptions {
@@ -29,13 +33,16 @@ struct CompileTimesOptions {
     std::function<void(const CompileTime &)> done;
 };
 
-// The head dims where options do not say others: powers of two, dims between them, and dims that no tile covers exactly.
+// Returns the head dims where options do not name others: powers of two, dims between them, and
+// dims that no tile covers exactly.
 [[nodiscard]] std::vector<uint32_t> compileTimeDims();
 
-// Before any driver is loaded: what Mesa has kept on disk would not be compiled again.
+// Switches the drivers' own caches off, before any driver is loaded: pipelines that Mesa has kept
+// on disk would not be compiled again.
 void leaveOutDriverCaches();
 
-// Calls `done` for each pipeline that no earlier problem has. Problems that a kernel refuses are left out. Throws Failure.
+// Calls `done` for each pipeline that no earlier problem has. Problems that a kernel refuses are
+// left out. Throws Failure.
 void measureCompileTimes(const DeviceInfo &device, const CompileTimesOptions &options);
 
 void printCompileTimesHeading(const Machine &machine);

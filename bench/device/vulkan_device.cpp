@@ -39,8 +39,10 @@ VkInstance makeInstance(uint32_t apiVersion) {
     info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
     for (const char *name : {"VK_KHR_portability_enumeration", "VK_KHR_get_physical_device_properties2"})
         if (has(listed, name)) extensions.push_back(name);
-    if (has(listed, "VK_KHR_portability_enumeration")) // MoltenVK is listed only to those who ask
-        info.flags |= 1;                               // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
+    // MoltenVK is listed only to instances that ask for portability.
+    if (has(listed, "VK_KHR_portability_enumeration"))
+        // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
+        info.flags |= 1;
     VkApplicationInfo application{};
     application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
     application.apiVersion = apiVersion;
@@ -71,7 +73,7 @@ VulkanDevice::~VulkanDevice() {
     close();
 }
 
-// The runtime ranks its devices; equal ones keep the loader's order there and here.
+// The runtime ranks its devices. Devices of equal rank keep the loader's order there and here.
 VkPhysicalDevice VulkanDevice::find(const DeviceInfo &wanted) const {
     size_t skip = 0;
     for (const DeviceInfo &other : Runtime::devices())
@@ -144,7 +146,8 @@ void VulkanDevice::open(const DeviceInfo &wanted, std::span<const char *const> e
     info.pQueueCreateInfos = &queueInfo;
     const std::vector<VkExtensionProperties> listed = deviceExtensions(physical);
     extensions_.assign(extensions.begin(), extensions.end());
-    extensions_.push_back("VK_KHR_portability_subset"); // must be enabled where it is listed
+    // The extension must be enabled where the device lists it.
+    extensions_.push_back("VK_KHR_portability_subset");
     if (features == Features::library) addLibraryExtensions();
     std::erase_if(extensions_, [&](const char *name) { return !has(listed, name); });
     if (features == Features::library) chooseFeatures();
@@ -339,7 +342,7 @@ void VulkanDevice::submitRecorded() {
     static_cast<void>(submit());
 }
 
-// Wall clock from submit to fence.
+// Returns the wall-clock time from submit to fence.
 double VulkanDevice::submit() {
     check("vkEndCommandBuffer", vkEndCommandBuffer(commands_));
     check("vkResetFences", vkResetFences(device_, 1, &fence_));

@@ -1,4 +1,5 @@
-// A bare Vulkan device of the benchmark's own: the runtime gives no raw one away, and the peaks need two shaders and two buffers.
+// A bare Vulkan device that the benchmark owns: the runtime does not give away its own, and the
+// peaks need two shaders and two buffers.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -21,7 +22,7 @@ class VulkanError : public std::runtime_error {
 
 class VulkanDevice {
   public:
-    // As shaders/*.comp declare it.
+    // The push constants of shaders/*.comp.
     struct Push {
         uint32_t steps, elements, groups;
         float factor;
@@ -34,10 +35,11 @@ class VulkanDevice {
 
     enum class Features {
         none,
-        library, // and the extensions and features that the library asks for, as the runtime enables them
+        // The extensions and features that the library asks for too, as the runtime enables them.
+        library,
     };
 
-    // With those of the extensions that the device has. Throws VulkanError.
+    // Creates the device with those of the extensions that it has. Throws VulkanError.
     explicit VulkanDevice(const DeviceInfo &wanted, std::span<const char *const> extensions = {}, Features features = Features::none);
     ~VulkanDevice();
     VulkanDevice(const VulkanDevice &) = delete;
@@ -48,16 +50,21 @@ class VulkanDevice {
     [[nodiscard]] VkInstance instance() const { return instance_; }
     [[nodiscard]] VkPhysicalDevice physicalDevice() const { return physical_; }
     [[nodiscard]] VkDevice handle() const { return device_; }
-    [[nodiscard]] const std::vector<const char *> &extensions() const { return extensions_; }                       // enabled ones
-    [[nodiscard]] const VkPhysicalDeviceFeatures2 *features() const { return hasFeatures_ ? &features_ : nullptr; } // enabled ones
-    // For a vkattn context on it. The device and `tuning` outlive its use.
+    // The enabled extensions.
+    [[nodiscard]] const std::vector<const char *> &extensions() const { return extensions_; }
+    // The enabled features.
+    [[nodiscard]] const VkPhysicalDeviceFeatures2 *features() const { return hasFeatures_ ? &features_ : nullptr; }
+    // Returns the host of a vkattn context on the device. The device and `tuning` outlive its use.
     [[nodiscard]] vkattn_host host(const std::string &tuning) const;
     [[nodiscard]] VkCommandBuffer startRecording(); // the one command buffer, empty
-    void submitRecorded();                          // and waits for its end
-    [[nodiscard]] VkPipeline makePipeline(std::span<const uint32_t> spirv, std::span<const uint32_t> constants); // with ids from 0 on
-    void reserve(Buffer &buffer, uint64_t bytes); // device-local, zeroed; what it held before is lost
+    void submitRecorded();                          // and waits for the end
+    // Makes a pipeline with the constants, whose ids count from 0.
+    [[nodiscard]] VkPipeline makePipeline(std::span<const uint32_t> spirv, std::span<const uint32_t> constants);
+    // Reserves device-local, zeroed memory. Earlier contents are lost.
+    void reserve(Buffer &buffer, uint64_t bytes);
     void release(Buffer &buffer);
-    // By vkCmdCopyBuffer, of the smaller one's size; by the device's clock where it has one.
+    // Returns the seconds of a vkCmdCopyBuffer of the smaller buffer's size, by the device's clock
+    // where the device has one.
     [[nodiscard]] double secondsToCopy(const Buffer &from, const Buffer &to);
     void bind(const Buffer &input, const Buffer &result);
     [[nodiscard]] double secondsOf(VkPipeline pipeline, const std::array<uint32_t, 3> &groups, const Push &push);

@@ -13,14 +13,15 @@
 namespace vkattn::bench {
 namespace {
 
-// A buffer copied to another, each many times as large as a GPU's caches: the best of several.
+// Copies a buffer to another, each many times as large as a GPU's caches, and returns the best of
+// several rates.
 Ceiling measureCopy(const DeviceInfo &device) {
     constexpr int attempts = 10;
     VulkanDevice vulkan(device);
     VulkanDevice::Buffer from, to;
     uint64_t bytes = device.type == DeviceType::cpu ? 256u << 20 : 2ull << 30;
     bytes = std::min(bytes, std::max<uint64_t>(device.maxAllocationBytes / 2, 1u << 20));
-    for (;; bytes /= 2) { // what others have left of the memory
+    for (;; bytes /= 2) { // other programs may have left less memory
         try {
             vulkan.reserve(from, bytes);
             vulkan.reserve(to, bytes);

@@ -1,4 +1,5 @@
-// What a device's memory and arithmetic do at best, by themselves: ceilings to hold other programs' figures against too.
+// The best rates of a device's memory and arithmetic, by themselves: ceilings for other programs'
+// figures too.
 #pragma once
 
 #include "machine/machine.hpp"
@@ -13,7 +14,8 @@ namespace vkattn::bench {
 struct Ceiling {
     std::string what;         // "copy", "read", "fma"
     uint64_t bufferBytes = 0; // 0: none
-    double perSecond = 0;     // bytes (of a copy: those read and those written), or floating-point operations
+    // Bytes (for a copy both those read and those written), or floating-point operations.
+    double perSecond = 0;
 };
 
 [[nodiscard]] std::vector<Ceiling> measureCeilings(const DeviceInfo &device); // throws Failure

@@ -11,9 +11,11 @@
 namespace vkattn::bench {
 namespace {
 
-constexpr uint64_t chains = 12; // independent: 2 units of latency 4 or 5 stay busy, and 16 registers suffice
+// The chains are independent: 2 units of latency 4 or 5 stay busy, and 16 registers suffice.
+constexpr uint64_t chains = 12;
 
-// Each returns something that depends on all of its work, so that the compiler cannot leave any of it out.
+// Each function returns something that depends on all of its work, so that the compiler cannot
+// leave any of it out.
 using FmaLoop = float (*)(uint64_t steps); // chains * lanes multiply-adds a step
 using ReadLoop = float (*)(const float *data, uint64_t count);
 
@@ -24,7 +26,8 @@ struct Loops {
 };
 
 #if defined(__GNUC__)
-// Written once, compiled for each instruction set. Multiply and add are contracted to one instruction where there is one.
+// The loops are written once and compiled for each instruction set. Multiply and add are contracted
+// to one instruction where there is one.
 #define VKATTN_BENCH_LOOPS(name, attribute, lanes)                                                                                         \
     attribute float fma##name(uint64_t steps) {                                                                                            \
         typedef float Vector __attribute__((vector_size(4 * (lanes))));                                                                    \
@@ -65,7 +68,7 @@ Loops loops() {
     return {4, fmaAny, readAny};
 }
 #else
-constexpr uint64_t plainLanes = 8; // as much as the compiler makes of it
+constexpr uint64_t plainLanes = 8; // as many lanes as the compiler makes of the loop
 
 float fmaPlain(uint64_t steps) {
     float sum[chains * plainLanes];
@@ -114,7 +117,8 @@ class CpuPeakMeter : public PeakMeter {
     uint64_t largestBuffer() const override { return 256u << 20; }
 
   private:
-    // All threads work for a while, each on its own; the best of five goes. `work` is what one call does on one thread.
+    // Returns the best rate of five attempts. All threads work for a while, each on its own. `work`
+    // is the work of one call on one thread.
     template <class Body> double bestRate(double work, const Body &body) const {
         double best = 0;
         for (int attempt = 0; attempt < 5; ++attempt) best = std::max(best, rate(work, body));
@@ -129,7 +133,7 @@ class CpuPeakMeter : public PeakMeter {
         std::atomic<float> sink{0};
         for (uint32_t thread = 0; thread < threads_; ++thread)
             pool.emplace_back([&, thread] {
-                sink = sink + body(thread); // caches and clock
+                sink = sink + body(thread); // warms up caches and clock
                 start.arrive_and_wait();
                 const double from = now();
                 double to = from;

@@ -11,7 +11,7 @@ double Peaks::flopsPerSecond() {
 }
 
 double Peaks::bytesPerSecond(uint64_t workingSet) {
-    constexpr uint64_t least = 1u << 20; // below that a read is over before it has begun
+    constexpr uint64_t least = 1u << 20; // smaller reads are over before they have begun
     const uint64_t nearest = std::bit_ceil(workingSet - workingSet / 4);
     const uint64_t bytes = std::min(std::max(nearest, least), std::bit_floor(meter_->largestBuffer()));
     const auto [entry, isNew] = reads_.try_emplace(bytes, 0);

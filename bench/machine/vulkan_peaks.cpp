@@ -1,5 +1,6 @@
-// A Vulkan device's peaks: shaders/peak_fma.comp and shaders/peak_read.comp, with ever more work until a dispatch takes long enough to be
-// timed well and no longer, so that no watchdog minds.
+// A Vulkan device's peaks, by shaders/peak_fma.comp and shaders/peak_read.comp. Dispatches get more
+// and more work until they take long enough to be timed well, and no longer, so that no watchdog
+// minds.
 #include "device/vulkan_device.hpp"
 #include "machine/peaks.hpp"
 
@@ -19,7 +20,8 @@ constexpr uint32_t peakRead[] = {
 
 class VulkanPeakMeter : public PeakMeter {
   public:
-    // A software device has a few threads, a GPU a hundred thousand; a group too many costs either little.
+    // A software device has a few threads, a GPU a hundred thousand. A few groups too many cost
+    // either of them little.
     explicit VulkanPeakMeter(const DeviceInfo &info) : device_(info), fmaGroups_(info.type == DeviceType::cpu ? 256 : 8192) {
         device_.reserve(result_, 1024);
     }
@@ -30,7 +32,7 @@ class VulkanPeakMeter : public PeakMeter {
     }
 
     double flopsPerSecond(std::string &why) override {
-        constexpr double flopsPerStep = 2 * 32; // an invocation's
+        constexpr double flopsPerStep = 2 * 32; // work of an invocation
         const Job job{peakFma, {groupSize, 0}, flopsPerStep * groupSize * fmaGroups_, 1024};
         return best(job, 1u << 24, why, [&](VkPipeline pipeline, uint32_t repeats) {
             return device_.secondsOf(pipeline, {fmaGroups_, 1, 1}, {repeats, 0, 0, 0.999f});
@@ -44,17 +46,20 @@ class VulkanPeakMeter : public PeakMeter {
     uint64_t largestBuffer() const override { return std::min<uint64_t>({device_.limits().maxStorageBufferRange, 256u << 20}); }
 
   private:
-    static constexpr uint32_t groupSize = 128, smallGroup = 8; // the latter: a software device's vector
+    // smallGroup is the vector of a software device.
+    static constexpr uint32_t groupSize = 128, smallGroup = 8;
 
     struct Job {
         std::span<const uint32_t> spirv;
-        std::array<uint32_t, 2> constants; // of the shader: group size, and how peak_read.comp reads
+        // Specialization constants of the shader: group size, and how peak_read.comp reads.
+        std::array<uint32_t, 2> constants;
         double workPerRepeat;
         uint64_t inputBytes;
     };
 
     double readRate(uint64_t bytes, const std::array<uint32_t, 2> &constants, uint32_t readersInGroup, std::string &why) {
-        constexpr uint32_t elementBytes = 16, readsEach = 64, widest = 32768; // any device takes 65535 groups a dimension
+        // Every device takes 65535 groups a dimension.
+        constexpr uint32_t elementBytes = 16, readsEach = 64, widest = 32768;
         const auto elements = static_cast<uint32_t>(bytes / elementBytes);
         const uint32_t groups = elements / readsEach / readersInGroup, rows = std::max(1u, groups / widest);
         const Job job{peakRead, constants, static_cast<double>(bytes), bytes};
@@ -78,15 +83,16 @@ class VulkanPeakMeter : public PeakMeter {
         return rate;
     }
 
-    // The best of several, of as many repeats as take long enough.
+    // Returns the best of several runs, each with as many repeats as take long enough.
     template <class Run> static double secondsARepeat(uint32_t mostRepeats, const Run &run) {
         constexpr double longEnough = 0.01;
         constexpr int attempts = 8;
-        static_cast<void>(run(1)); // software drivers compile at first dispatch
+        static_cast<void>(run(1)); // software drivers compile at the first dispatch
         uint32_t repeats = 1;
         double seconds = run(repeats);
         while (seconds < longEnough && repeats < mostRepeats) {
-            // Never more than 16 times the work at once: no watchdog minds, however wrong the clock was.
+            // The work grows at most 16 times at once: no watchdog minds, however wrong the clock
+            // was.
             const double missing = longEnough * 1.5 / std::max(seconds, 1e-6);
             repeats = std::min(repeats * static_cast<uint32_t>(std::clamp(std::ceil(missing), 2.0, 16.0)), mostRepeats);
             seconds = run(repeats);

@@ -24,7 +24,7 @@ template <class Function> double millisecondsOf(const Function &function) {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// A device and a context that nothing was compiled on yet.
+// A device and a context on which nothing was compiled yet.
 class Start {
   public:
     Start(const DeviceInfo &info, const std::string &tuning) : vulkan_(info, wantedExtensions) {
@@ -68,7 +68,7 @@ class Start {
 
   private:
     VulkanDevice vulkan_;
-    Context context_; // goes before the device
+    Context context_; // must be destroyed before the device
     vkattn_diagnostic why_{};
 };
 

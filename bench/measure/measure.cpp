@@ -16,7 +16,8 @@ double medianOf(std::vector<double> values) {
     return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// The oracle computes about 1 GFLOP/s a thread: larger shapes are checked at the edges and at rows drawn at random.
+// The oracle computes about 1 GFLOP/s a thread. Larger shapes are checked at the edges and at rows
+// drawn at random.
 vkattn_verify_options verifyOptions(const Shape &shape, const MeasureOptions &options) {
     constexpr double allRowsBelow = 2.5e8;
     vkattn_verify_options verify{};
@@ -33,7 +34,7 @@ std::string checkText(const vkattn_verify_report &report) {
            std::to_string(report.worstIndex[2]) + ", dim " + std::to_string(report.worstIndex[3]);
 }
 
-// Computes, and says in `m.failure` why that did not work.
+// Computes the shape. Where that does not work, `m.failure` says why.
 bool run(Runtime &runtime, const vkattn_problem &problem, const Operands &operands, uint32_t runs, const MeasureOptions &options,
          Measurement &m, RunResult &result) {
     RunOptions runOptions;
@@ -52,7 +53,7 @@ bool run(Runtime &runtime, const vkattn_problem &problem, const Operands &operan
                     std::to_string(plan.keysPerTile) + ", " + std::to_string(plan.threads) + (plan.threads == 1 ? " thread" : " threads");
     m.deviceTimestamps = result.deviceTimestamps;
     m.workspaceBytes = result.workspaceBytes;
-    // A row under the name of a kernel that has not computed it would be a lie.
+    // A row must not have the name of a kernel that has not computed it.
     if (runtime.device() && problem.kernel != VKATTN_KERNEL_AUTO && m.kernel != m.askedKernel) {
         m.failure = "the " + m.askedKernel + " kernel was asked for and " + m.kernel + " has computed";
         return false;
@@ -85,7 +86,8 @@ Measurement measure(Runtime &runtime, Peaks *peaks, const Shape &shape, const Ke
     const Operands operands(shape, options.seed);
     const double compiledBefore = runtime.compileStatistics().seconds;
 
-    // The first run compiles, is what the oracle looks at, and says how long the others will take.
+    // The first run compiles, gives the result that the oracle checks, and says how long the other
+    // runs will take.
     RunResult result;
     if (!run(runtime, problem, operands, 1, options, m, result)) return m;
     m.compileSeconds = runtime.compileStatistics().seconds - compiledBefore;
@@ -105,7 +107,7 @@ Measurement measure(Runtime &runtime, Peaks *peaks, const Shape &shape, const Ke
         }
     }
 
-    constexpr uint32_t fewest = 3; // below that a median says little
+    constexpr uint32_t fewest = 3; // the median of fewer repeats says little
     const double affordable = options.budgetSeconds * 1e3 / std::max(result.milliseconds, 1e-6) - options.warmUp;
     m.repeats = options.repeat;
     if (affordable < m.repeats) m.repeats = std::min(m.repeats, std::max(fewest, static_cast<uint32_t>(std::max(affordable, 0.0))));
@@ -114,7 +116,7 @@ Measurement measure(Runtime &runtime, Peaks *peaks, const Shape &shape, const Ke
     m.medianMs = medianOf(samples);
     m.minMs = *std::min_element(samples.begin(), samples.end());
     if (!(m.medianMs > 0)) {
-        // A device that does nothing, or whose clock is coarser than the work.
+        // The device does nothing, or its clock is coarser than the work.
         m.failure = "the device's clock shows no time: repeat with a larger shape";
         return m;
     }

@@ -25,7 +25,8 @@ float uniform(uint64_t bits) {
     return static_cast<float>(static_cast<int32_t>(bits >> 32)) * (1.7320508f / 2147483648.0f);
 }
 
-// Of values below 65504 in magnitude; what is too small for a normal half becomes 0, which also keeps denormals out of the timing.
+// Converts values below 65504 in magnitude. Values too small for a normal half become 0, which
+// keeps denormals out of the timing.
 uint16_t toHalf(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffu;
     const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1);
@@ -53,7 +54,8 @@ void fill(std::byte *data, size_t bytes, vkattn_dtype type, uint64_t seed) {
     }
 }
 
-// RAM of this machine; 0 = unknown. Linux promises more memory than there is and kills the process when it is touched.
+// Returns the RAM of this machine; 0 = unknown. Linux promises more memory than there is, and kills
+// the process when the memory is touched.
 uint64_t memoryBytes() {
 #if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
     const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -73,8 +75,9 @@ Operands::Operands(const Shape &shape, uint64_t seed) {
     const vkattn_problem problem = shape.problem(VKATTN_KERNEL_AUTO);
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT}) {
         const auto bytes = static_cast<size_t>(vkattnOperandBytes(&problem, role));
-        // Zeroed: an output left unwritten must not hold an earlier, right one. On a cache line, where hosts' tensors begin; the allocator
-        // would put large ones 16 bytes past it, and half of the vectors across two lines.
+        // The memory is zeroed: an output left unwritten must not hold an earlier, right one. The
+        // memory begins on a cache line, where hosts' tensors begin. The allocator would put large
+        // tensors 16 bytes past a line, and half of the vectors across two lines.
         constexpr size_t line = 64;
         auto buffer = std::make_unique<std::byte[]>(bytes + line);
         std::byte *data = buffer.get() + (line - reinterpret_cast<uintptr_t>(buffer.get()) % line) % line;

@@ -13,8 +13,8 @@ namespace vkattn::bench {
 
 class Operands {
   public:
-    // Values are drawn evenly from -1.73 to 1.73 (variance 1), so that scores have the spread that they have in a model.
-    // Throws Failure where the machine has not the memory.
+    // Draws values evenly from -1.73 to 1.73 (variance 1), so that scores spread as they do in a
+    // model. Throws Failure where the machine has too little memory.
     Operands(const Shape &shape, uint64_t seed);
     [[nodiscard]] const std::vector<vkattn_operand_memory> &list() const { return list_; }
 

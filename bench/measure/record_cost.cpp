@@ -17,7 +17,8 @@ constexpr uint32_t callsInBatch = 32;
 constexpr double secondsToMeasure = 0.4;
 constexpr const char *wantedExtensions[] = {"VK_KHR_push_descriptor", "VK_KHR_shader_float_controls"};
 
-// A Vulkan whose recording functions do nothing. The others are the device's own: plans and pipelines are the same.
+// A Vulkan whose recording functions do nothing. All other functions are the device's own: plans
+// and pipelines are the same.
 VKAPI_ATTR void VKAPI_CALL idleBindPipeline(VkCommandBuffer, VkPipelineBindPoint, VkPipeline) {}
 VKAPI_ATTR void VKAPI_CALL idleBindSets(VkCommandBuffer, VkPipelineBindPoint, VkPipelineLayout, uint32_t, uint32_t, const VkDescriptorSet *,
                                         uint32_t, const uint32_t *) {}
@@ -88,7 +89,7 @@ class RecordMeter::Device {
     }
 
     VulkanDevice vulkan;
-    VulkanDevice::Buffer memory; // all operands of a shape; nothing is ever computed
+    VulkanDevice::Buffer memory; // memory for all operands of a shape; nothing is ever computed
     VkDescriptorPool pool = VK_NULL_HANDLE;
 };
 

@@ -1,4 +1,4 @@
-// The CPU time of vkattnRecord: what a frame pays on the thread that fills its command buffer.
+// The CPU time of vkattnRecord: the cost of a frame on the thread that fills its command buffer.
 #pragma once
 
 #include "machine/machine.hpp"
@@ -11,15 +11,15 @@ namespace vkattn::bench {
 
 struct RecordCost {
     Shape shape;
-    std::string failure; // why there are no times; empty: there are
+    std::string failure; // why there are no times; empty where there are
     std::string kernel;
     uint32_t dispatches = 0, calls = 0; // calls that were timed
     bool pushDescriptors = false;
     struct Times {
-        double median = 0, least = 0; // microseconds a call, of batches of calls
+        double median = 0, least = 0; // microseconds a call, for batches of calls
     };
     Times whole; // with the driver's own work
-    Times own;   // with Vulkan functions that do nothing: the library alone
+    Times own;   // with Vulkan functions that do nothing: the time of the library alone
 };
 
 class RecordMeter {

@@ -69,10 +69,13 @@ const std::vector<Shape> table = {
 };
 // clang-format on
 
-// Sums over the queries: from `first` on, each sees one key more than the one before, from 0 to `limit` of them.
+// Returns the sum over the queries: each sees one key more than the query before, from `first` on,
+// between 0 and `limit` keys.
 double rampSum(double first, double count, double limit) {
-    const double rising = std::clamp(limit - first, 0.0, count); // queries before the limit is reached
-    const double skipped = std::clamp(-first, 0.0, rising);      // of these, queries that see nothing
+    // queries before the limit is reached
+    const double rising = std::clamp(limit - first, 0.0, count);
+    // The queries among these that see nothing.
+    const double skipped = std::clamp(-first, 0.0, rising);
     const double from = first + skipped, n = rising - skipped;
     return n * from + n * (n - 1) / 2 + (count - rising) * limit;
 }
@@ -87,7 +90,7 @@ std::vector<std::string> shapeNames() {
     return names;
 }
 
-// Throws Failure where the library would not take it.
+// Throws Failure where the library would not take the problem.
 void validate(const Shape &shape) {
     const vkattn_problem problem = shape.problem(VKATTN_KERNEL_AUTO);
     vkattn_diagnostic why{};
@@ -133,8 +136,9 @@ std::string Shape::optionsText() const {
 double Shape::visiblePairs() const {
     const double perHead = static_cast<double>(batch) * heads, n = queries;
     if (!causal && !window) return perHead * n * keys;
-    // Query i sees keys up to its own position i' = i + keys - queries (a window here always ends there), the last `window` of them.
-    const double end = 1.0 + keys - n; // of the first query
+    // Query i sees keys up to its own position i' = i + keys - queries (a window here always ends
+    // there), and of these the last `window` keys.
+    const double end = 1.0 + keys - n; // the position of the first query
     double pairs = rampSum(end, n, keys);
     if (window) pairs -= rampSum(end - window, n, keys);
     return perHead * pairs;

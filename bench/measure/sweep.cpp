@@ -26,7 +26,7 @@ std::optional<PowerFit> fitPower(const std::vector<double> &tokens, const std::v
 
 std::vector<SweepSeries> sweepSeries(const std::vector<Measurement> &measurements) {
     std::vector<SweepSeries> all;
-    std::vector<std::string> asked; // of each series
+    std::vector<std::string> asked; // points of each series
     for (const Measurement &m : measurements) {
         if (!m.failure.empty()) continue;
         size_t at = 0;
@@ -35,7 +35,8 @@ std::vector<SweepSeries> sweepSeries(const std::vector<Measurement> &measurement
             all.push_back({m.shape.family, m.kernel, {}});
             asked.push_back(m.askedKernel);
         }
-        if (all[at].kernel != m.kernel) all[at].kernel = m.askedKernel; // auto that has changed its mind on the way
+        // auto has chosen another kernel on the way.
+        if (all[at].kernel != m.kernel) all[at].kernel = m.askedKernel;
         all[at].points.push_back(m);
     }
     for (SweepSeries &series : all) {

@@ -52,7 +52,8 @@ std::string csvRow(const Machine &machine, const Measurement &m) {
         machine.processor,
         std::to_string(machine.cores),
         m.device,
-        m.driver + (tuned ? ", tuning " + machine.tuning : std::string()), // not to be compared with others
+        // A row with other tiles must not be compared with others.
+        m.driver + (tuned ? ", tuning " + machine.tuning : std::string()),
         m.shape.name,
         m.kernel,
         m.shape.types->name,

@@ -15,16 +15,19 @@ namespace vkattn::bench {
 [[nodiscard]] std::string csvLine(const std::vector<std::string> &fields); // with its line end
 [[nodiscard]] std::vector<std::string> csvFields(const std::string &line);
 
-// A file of rows that grows: the header is written where the file is new, and rows as they come, so that a run that is interrupted keeps
-// those that it has.
+// A file of rows that grows. The header is written where the file is new, and each row as it comes,
+// so that an interrupted run keeps the rows that it has.
 class CsvFile {
   public:
-    CsvFile(std::string path, std::string header); // throws Failure where the file is there and has other columns
+    // Throws Failure where the file is there and has other columns.
+    CsvFile(std::string path, std::string header);
     void append(const std::string &row) const;
 
   private:
     std::string path_;
-    mutable std::string before_; // what the next row needs in front: the header, or a line end that an interrupted write has left out
+    // The text that the next row needs in front: the header, or a line end that an interrupted
+    // write has left out.
+    mutable std::string before_;
 };
 
 struct RivalRow {
@@ -32,8 +35,10 @@ struct RivalRow {
     double medianMs = 0;
     [[nodiscard]] std::string label() const { return device.empty() ? rival : rival + ", " + device; }
 };
-// Columns shape,rival,median_ms[,device], in any order, others ignored; # starts a comment line. Throws Failure with the line's number.
+// Parses the columns shape,rival,median_ms[,device], in any order. Other columns are ignored, and #
+// starts a comment line. Throws Failure with the line's number.
 [[nodiscard]] std::vector<RivalRow> readRivals(const std::string &option, const std::string &path);
-[[nodiscard]] std::vector<RivalRow> parseRivals(const std::string &source, const std::string &text); // `source` names it in messages
+// `source` names the file in messages.
+[[nodiscard]] std::vector<RivalRow> parseRivals(const std::string &source, const std::string &text);
 
 } // namespace vkattn::bench

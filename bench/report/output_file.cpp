@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beside the target, so that renaming stays within one file system. Written through a link, as every other program does.
+// The temporary file lies beside the target, so that renaming stays within one file system. A link
+// is followed, as other programs follow links.
 struct Temporary {
     fs::path target, path;
     std::FILE *file = nullptr;

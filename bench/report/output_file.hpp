@@ -1,5 +1,5 @@
-// Files that this program writes. Each option's path is tried before anything is measured: minutes of work are not to end in a typing
-// error.
+// The files that this program writes. Each option's path is tried before anything is measured:
+// minutes of work must not end in a typing error.
 #pragma once
 
 #include <string>
@@ -9,10 +9,11 @@ namespace vkattn::bench {
 // Throws Failure where a new file could not be put there.
 void checkWritable(const std::string &option, const std::string &path);
 
-// The file appears whole or not at all: written beside its target and renamed. Throws Failure.
+// Writes a file beside its target and renames it, so that the file appears whole or not at all.
+// Throws Failure.
 void writeWhole(const std::string &option, const std::string &path, const std::string &text);
 
-// All of it in one write at the end of the file. Throws Failure.
+// Writes everything at once at the end of the file. Throws Failure.
 void appendText(const std::string &option, const std::string &path, const std::string &text);
 
 // Throws Failure.

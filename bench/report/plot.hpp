@@ -17,7 +17,8 @@ struct Plot {
     std::vector<PlotSeries> series; // at least one point in all
 };
 
-// Text is escaped. Light background, log2 x axis, y from 0, or logarithmic where values lie far apart.
+// Returns the picture, with text escaped: a light background, a log2 x axis, and a y axis from 0,
+// or a logarithmic one where values lie far apart.
 [[nodiscard]] std::string svgText(const Plot &plot);
 
 } // namespace vkattn::bench

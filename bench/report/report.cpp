@@ -203,7 +203,7 @@ std::string jsonReport(const Machine &machine, Peaks *peaks, const std::vector<M
                                 {"work", toJson(s.work)},
                                 {"time", toJson(s.time)},
                                 {"workspace", toJson(s.workspace)}});
-    // Driver names need not be UTF-8: bytes that are not are replaced, where dump() alone throws.
+    // Driver names need not be UTF-8: invalid bytes are replaced, where dump() alone throws.
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

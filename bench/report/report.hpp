@@ -1,4 +1,4 @@
-// What is printed on stdout, and the JSON file.
+// The text on stdout, and the JSON file.
 #pragma once
 
 #include "arguments.hpp"
@@ -14,7 +14,7 @@ namespace vkattn::bench {
 
 void printShapeTable();
 void printHeading(const Machine &machine, const DeviceInfo *device, uint32_t threads);
-void printRow(const Measurement &m); // at once: a long run shows what it has
+void printRow(const Measurement &m); // prints at once: a long run shows the rows that it has
 void printConventions(Peaks *peaks); // NULL: not measured
 void printSweep(const std::vector<SweepSeries> &series);
 void printComparison(const std::vector<Measurement> &measurements, const std::vector<RivalRow> &rivals);
@@ -22,7 +22,7 @@ void printComparison(const std::vector<Measurement> &measurements, const std::ve
 [[nodiscard]] std::string jsonReport(const Machine &machine, Peaks *peaks, const std::vector<Measurement> &measurements,
                                      const std::vector<SweepSeries> &series);
 
-// Our series, and of the rivals' rows those of shapes that we have swept too.
+// Draws our series, and the rivals' rows of shapes that we have swept too.
 [[nodiscard]] Plot sweepPlot(const Machine &machine, PlotValue value, const std::vector<SweepSeries> &series,
                              const std::vector<Shape> &bases, const std::vector<RivalRow> &rivals);
 

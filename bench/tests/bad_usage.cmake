@@ -1,4 +1,5 @@
-# Runs PROGRAM with arguments that it must refuse: exit status 2 (3 without a device), a message that fits, and nothing left in FOLDER.
+# Runs PROGRAM with arguments that it must refuse: exit status 2 (3 without a device), a message
+# that fits, and nothing left in FOLDER.
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER})
 file(WRITE ${FOLDER}/other.csv "a,b\n1,2\n")

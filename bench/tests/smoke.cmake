@@ -45,7 +45,7 @@ if(NOT svg MATCHES "^<svg .*</svg>\n$" OR NOT svg MATCHES "Other, with a comma")
   message(FATAL_ERROR "sweep.svg: ${svg}")
 endif()
 
-# What the device does at best, what recording costs, and compiling.
+# The modes for the device's best rates, the cost of recording, and compiling.
 if(NOT DEVICE STREQUAL "cpu")
   run(--ceilings --csv ceilings.csv)
   file(STRINGS ${FOLDER}/ceilings.csv lines)

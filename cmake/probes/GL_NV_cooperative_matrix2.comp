@@ -1,5 +1,6 @@
 #version 450
-// What of it kernels use: reductions, functions of each element, and sums that become a factor (conversion of use).
+// What of it kernels use: reductions, functions of each element, and sums that become a factor
+// (conversion of use).
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_NV_cooperative_matrix2 : require

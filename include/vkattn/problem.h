@@ -1,42 +1,52 @@
-/* vkattn/problem.h: what to compute. No Vulkan and no pointers, so that the planner, the CPU and any host's own
- * rendering layer share one description. C99 and C++.
+/* vkattn/problem.h: what to compute. C99 and C++. This header knows no Vulkan and no pointers, so
+ * that the planner, the CPU and any host's own rendering layer share one description.
  *
- * With query q, key k, value v, for batch entry b, query head h and query token i (numerics: docs/numerics.md):
+ * The formulas are for batch entry b, query head h, query token i, query q, key k and value v
+ * (docs/numerics.md has the numerics):
  *
- *     i'      = i                                      VKATTN_ALIGN_TOP_LEFT
- *     i'      = i + keyTokens - queryTokens            otherwise: the last query sees the last key (FlashAttention's rule)
+ *     i'      = i                                  with VKATTN_ALIGN_TOP_LEFT
+ *     i'      = i + keyTokens - queryTokens        otherwise: the last query sees the last key
+ *                                                  (FlashAttention's rule)
  *     s_ij    = scale * dot(q_i, k_j)
- *     s_ij    = softcap * tanh(s_ij / softcap)         where softcap > 0
- *     s_ij    = s_ij + bias_ij                         where a bias is given
- *     s_ij    = s_ij - slope_h * |j - i'|              where ALiBi slopes are given (Press et al. 2021)
- *     visible : j <= i'                                VKATTN_CAUSAL
- *               i' - windowLeft <= j <= i' + windowRight   VKATTN_WINDOW
- *               mask_ij != 0, bit mask_ij = 1, bias_ij != -inf, document of i = document of j, j < keyTokens
+ *     s_ij    = softcap * tanh(s_ij / softcap)     where softcap > 0
+ *     s_ij    = s_ij + bias_ij                     where a bias is given
+ *     s_ij    = s_ij - slope_h * |j - i'|          where ALiBi slopes are given
+ *                                                  (Press et al. 2021)
+ *     visible : j < keyTokens
+ *               j <= i'                                    with VKATTN_CAUSAL
+ *               i' - windowLeft <= j <= i' + windowRight   with VKATTN_WINDOW
+ *               mask_ij != 0, bit mask_ij = 1, bias_ij != -inf,
+ *               document of i = document of j              where each of them is given
  *     D_i     = sum over visible j of exp(s_ij)  + exp(sink_h) where attention sinks are given
- *     out_i   = sum over visible j of exp(s_ij) / D_i v_j    (exactly 0 where nothing is visible)
- *     lse_i   = ln D_i                                       (where nothing is visible: the sink, or -inf without one)
- *     weights_ij = exp(s_ij) / D_i, exactly 0 where hidden
+ *     out_i   = sum over visible j of exp(s_ij) / D_i v_j      exactly 0 where nothing is visible
+ *     lse_i   = ln D_i               where nothing is visible: the sink, or -inf without a sink
+ *     weights_ij = exp(s_ij) / D_i   exactly 0 where the pair is hidden
  *
- * (computed with the row's maximum, sink included, subtracted from every exponent).
+ * Every exponent has the row's maximum subtracted; the maximum includes the sink. All sums are fp32
+ * or wider. queryTokens is q.extent[2]. keyTokens is k.extent[2], or the batch entry's value in
+ * VKATTN_KEY_LENGTHS, clamped to k.extent[2]. Keys and values that are hidden from a query never
+ * influence its result, whatever they hold, NaN and infinity included.
  *
- * queryTokens is q.extent[2]; keyTokens is k.extent[2], or the entry of VKATTN_KEY_LENGTHS for that batch, clamped to it. Keys and values
- * that are hidden from a query never influence it, whatever they hold (NaN and infinity included). All sums are fp32 or wider.
- *
- * Ragged batches (VKATTN_CU_SEQ_Q and VKATTN_CU_SEQ_K present, as FlashAttention's varlen calls): sequences of different lengths lie one
- * after the other in q, k, v, out and lse, whose batch extent is 1 and whose token extents are the totals. Sequence b has queries
- * cuQ[b] <= t < cuQ[b + 1] and keys cuK[b] <= t < cuK[b + 1]; i and j count from its start, and queryTokens and keyTokens in the formulas
- * are its own. Wherever this header says batch, read sequence: bias, masks and weights are [sequences, heads, maxSeqQ, maxSeqK] (weights of
- * pairs outside a sequence are left as they were, and so is any row of out and lse that belongs to no sequence). The arrays are data on the
- * device and never trusted: each entry counts as the largest up to and including it, clamped to the total, and a sequence longer than
- * maxSeqQ or maxSeqK counts as cut off there.
+ * Ragged batches. A problem with VKATTN_CU_SEQ_Q and VKATTN_CU_SEQ_K is ragged, as in
+ * FlashAttention's varlen calls: sequences of different lengths lie one after the other in q, k, v,
+ * out and lse, whose batch extent is 1 and whose token extents are the totals. Sequence b has the
+ * queries cuQ[b] <= t < cuQ[b + 1] and the keys cuK[b] <= t < cuK[b + 1]. In the formulas i and j
+ * count from the start of the sequence, and queryTokens and keyTokens are those of the sequence.
+ * Wherever this header says batch, read sequence: bias, masks and weights have the extents
+ * [sequences, heads, maxSeqQ, maxSeqK]. Weights of pairs outside a sequence keep the bytes that
+ * they had, and so do rows of out and lse that belong to no sequence. The arrays are data on the
+ * device and are never trusted: each entry counts as the largest one up to and including itself,
+ * clamped to the total, and a sequence longer than maxSeqQ or maxSeqK counts as cut off there.
  */
 #ifndef VKATTN_PROBLEM_H_
 #define VKATTN_PROBLEM_H_
 
 #include <stdint.h>
 
-/* VKATTN_SHARED is defined for shared libraries and for whoever links them (the CMake package and pkg-config do that), VKATTN_BUILDING only
- * while they are compiled. A static library is exported from nothing that it is linked into: two plugins with a copy each do not meet. */
+/* VKATTN_SHARED is defined for shared libraries and for everything that links them; the CMake
+ * package and pkg-config define it. VKATTN_BUILDING is defined only while the libraries are
+ * compiled. A binary that links the static library exports none of its symbols: two plugins with a
+ * copy each do not meet. */
 #ifndef VKATTN_API
 #if !defined(VKATTN_SHARED)
 #define VKATTN_API
@@ -49,8 +59,9 @@
 #endif
 #endif
 
-/* Marks what is experimental: its interface may change in any version, and it has been tested less widely than the rest. Define it before
- * these headers are included, as __attribute__((deprecated)) or [[deprecated]] say, and the compiler names every use. */
+/* Marks experimental interfaces: they may change in any version, and they are tested less widely
+ * than the rest. Define VKATTN_EXPERIMENTAL as __attribute__((deprecated)) or [[deprecated]] before
+ * these headers are included, and the compiler names every use. */
 #ifndef VKATTN_EXPERIMENTAL
 #define VKATTN_EXPERIMENTAL
 #endif
@@ -59,40 +70,50 @@
 extern "C" {
 #endif
 
-/* As in VkResult, values below zero are errors. */
+/* Result of a call. Values below zero are errors, as in VkResult. */
 typedef enum vkattn_result {
     VKATTN_OK = 0,
-    VKATTN_NOT_READY = 1,               /* a pipeline is not compiled yet and compiling was not allowed: prewarm */
-    VKATTN_CACHE_REJECTED = 2,          /* of another library, device or driver, or damaged; the diagnostic says which: go on without it */
+    /* A pipeline is not compiled yet, and the call was not allowed to compile: call
+       vkattnPrewarm. */
+    VKATTN_NOT_READY = 1,
+    /* A cache blob is damaged, or comes from another library, device or driver. The diagnostic says
+     * which; the program can go on without the blob. */
+    VKATTN_CACHE_REJECTED = 2,
     VKATTN_ERROR_INVALID_ARGUMENT = -1, /* the call breaks a rule stated in these headers */
-    VKATTN_ERROR_UNSUPPORTED = -2,      /* valid, but not on this device; the diagnostic says which limit or feature */
+    /* The call is valid, but this device cannot do it. The diagnostic names the limit or
+       feature. */
+    VKATTN_ERROR_UNSUPPORTED = -2,
     VKATTN_ERROR_OUT_OF_HOST_MEMORY = -3,
     VKATTN_ERROR_OUT_OF_DEVICE_MEMORY = -4,
     VKATTN_ERROR_DEVICE_LOST = -5,
-    VKATTN_ERROR_VULKAN = -6, /* another Vulkan error: diagnostic.vkResult has it */
+    VKATTN_ERROR_VULKAN = -6, /* another Vulkan error: diagnostic.vkResult has the code */
     VKATTN_RESULT_MAX = 0x7fffffff
 } vkattn_result;
 
-/* Why a call failed. Owned by the caller; a pointer to one may always be NULL. Written when a call returns
- * anything but VKATTN_OK, and where the call's own comment says so. */
+/* The reason why a call failed. The caller owns the struct, and may always pass NULL instead. A
+ * call writes the diagnostic when it returns anything but VKATTN_OK, and where its comment says
+ * so. */
 typedef struct vkattn_diagnostic {
-    int32_t vkResult;  /* the VkResult behind the failure, 0 where there was none */
+    int32_t vkResult;  /* the VkResult behind the failure; 0 where Vulkan was not the cause */
     char message[508]; /* UTF-8, zero-terminated: what was wrong, what was expected, what to do */
 } vkattn_diagnostic;
 
+/* Element type of a tensor. */
 typedef enum vkattn_dtype {
     VKATTN_F32 = 0,
-    VKATTN_F16 = 1,    /* IEEE binary16 */
-    VKATTN_BF16 = 2,   /* the upper half of an f32; stored with round to nearest even */
-    VKATTN_BOOL8 = 3,  /* one byte; 0 is false, anything else true; masks only */
-    VKATTN_BITS32 = 4, /* 32 keys in a 32-bit word, the first in its lowest bit; 1 is visible; bit masks only */
+    VKATTN_F16 = 1,   /* IEEE binary16 */
+    VKATTN_BF16 = 2,  /* the upper half of an f32; stores round to nearest even */
+    VKATTN_BOOL8 = 3, /* one byte: 0 is false, anything else is true; masks only */
+    /* 32 keys in a word, the first in its lowest bit; 1: visible; bit masks only */
+    VKATTN_BITS32 = 4,
     VKATTN_DTYPE_MAX = 0x7fffffff
 } vkattn_dtype;
 
 /* A tensor [batch, head, token, dim] in some memory. Element (b, h, t, d) lies
  *     offsetElems + b*strideElems[0] + h*strideElems[1] + t*strideElems[2] + d*strideElems[3]
- * elements after the start of what is bound to its role. Strides count elements and may be zero (inputs only) or
- * negative. An all-zero layout means that the tensor is absent. The stride of an extent of 1 is ignored. */
+ * elements after the start of the memory that is bound to the tensor's role. Strides count
+ * elements; they may be negative, and for inputs zero. The stride of an extent of 1 is ignored.
+ * A layout whose fields are all zero means that the tensor is absent. */
 typedef struct vkattn_layout {
     vkattn_dtype dtype;
     uint32_t extent[4];
@@ -100,86 +121,120 @@ typedef struct vkattn_layout {
     uint64_t offsetElems;
 } vkattn_layout;
 
-/* Every operand has one role; bindings are given by role, in any order. Tensors have the values from 0 to 31, small arrays those from 32
- * to 63, so that a new operand renumbers none. */
+/* The role of an operand in the formulas. Every operand has one role, and bindings name their
+ * role, in any order. Tensors have the values from 0 to 31 and small arrays those from 32 to 63,
+ * so that a new operand renumbers no other. */
 typedef enum vkattn_role {
-    VKATTN_Q = 0,        /* read   [batch, heads, queryTokens, headDim] */
-    VKATTN_K = 1,        /* read   [batch, kvHeads, keyTokens, headDim]; kvHeads divides heads */
-    VKATTN_V = 2,        /* read   [batch, kvHeads, keyTokens, valueDim] */
-    VKATTN_OUT = 3,      /* write  [batch, heads, queryTokens, valueDim] */
-    VKATTN_LSE = 4,      /* write  f32 [batch, heads, queryTokens, 1]; optional */
-    VKATTN_WEIGHTS = 5,  /* write  [batch, heads, queryTokens, keyTokens]; optional */
-    VKATTN_BIAS = 6,     /* read   f32, f16 or bf16, each extent that of the weights or 1; -inf hides; optional */
-    VKATTN_MASK = 7,     /* read   bool8, each extent that of the weights or 1; 0 hides; optional */
-    VKATTN_BIT_MASK = 8, /* read   bits32 [batch, heads, queryTokens, ceil(keyTokens / 32)], the first three broadcast where 1; optional,
-                            and not together with VKATTN_MASK; strides count words, bits past keyTokens are ignored */
-    /* Small arrays, tightly packed, without a layout: VKATTN_PRESENT(role) in presentRoles where they will be bound. */
-    VKATTN_KEY_LENGTHS = 32,   /* read   u32[batch]; clamped to keyTokens; not with ragged batches */
-    VKATTN_CU_SEQ_Q = 33,     /* read   u32[sequences + 1]; together with VKATTN_CU_SEQ_K */
-    VKATTN_CU_SEQ_K = 34,     /* read   u32[sequences + 1] */
-    VKATTN_DOC_IDS_Q = 35,    /* read   u32[batch][queryTokens], ragged: u32[q.extent[2]]; together with VKATTN_DOC_IDS_K: a query sees
-                                 only keys of its own document */
-    VKATTN_DOC_IDS_K = 36,    /* read   u32[batch][keyTokens], ragged: u32[k.extent[2]] */
-    VKATTN_SINKS = 37,        /* read   f32[heads]: a logit that takes part in the softmax and has no value; -inf is none */
-    VKATTN_ALIBI_SLOPES = 38, /* read   f32[heads] */
+    VKATTN_Q = 0,   /* read:  [batch, heads, queryTokens, headDim] */
+    VKATTN_K = 1,   /* read:  [batch, kvHeads, keyTokens, headDim]; kvHeads divides heads */
+    VKATTN_V = 2,   /* read:  [batch, kvHeads, keyTokens, valueDim] */
+    VKATTN_OUT = 3, /* write: [batch, heads, queryTokens, valueDim] */
+    /* Optional tensors. "Broadcast" means that an extent is that of the weights, or 1. */
+    VKATTN_LSE = 4,     /* write: f32 [batch, heads, queryTokens, 1] */
+    VKATTN_WEIGHTS = 5, /* write: [batch, heads, queryTokens, keyTokens] */
+    VKATTN_BIAS = 6,    /* read:  f32, f16 or bf16, each extent broadcast; -inf hides a pair */
+    VKATTN_MASK = 7,    /* read:  bool8, each extent broadcast; 0 hides a pair */
+    /* read: bits32 [batch, heads, queryTokens, ceil(keyTokens / 32)], the first three extents
+     * broadcast. Strides count words. Bits past keyTokens are ignored. A problem has a mask or a
+     * bit mask, not both. */
+    VKATTN_BIT_MASK = 8,
+    /* Small arrays: tightly packed, without a layout. A problem that will have one bound sets
+     * VKATTN_PRESENT(role) in presentRoles. */
+    VKATTN_KEY_LENGTHS = 32, /* read: u32[batch], clamped to keyTokens; not in ragged batches */
+    VKATTN_CU_SEQ_Q = 33,    /* read: u32[sequences + 1]; needs VKATTN_CU_SEQ_K */
+    VKATTN_CU_SEQ_K = 34,    /* read: u32[sequences + 1]; needs VKATTN_CU_SEQ_Q */
+    /* Document ids: a query sees only keys of its own document. A problem has both arrays or
+     * neither. */
+    VKATTN_DOC_IDS_Q = 35, /* read: u32[batch][queryTokens]; in ragged batches u32[q.extent[2]] */
+    VKATTN_DOC_IDS_K = 36, /* read: u32[batch][keyTokens]; in ragged batches u32[k.extent[2]] */
+    /* read: f32[heads]: a logit that takes part in the softmax and has no value; -inf: no sink. */
+    VKATTN_SINKS = 37,
+    VKATTN_ALIBI_SLOPES = 38, /* read: f32[heads] */
     VKATTN_WORKSPACE = 64,    /* Vulkan only: scratch memory, read and written */
-    VKATTN_ROLE_LIMIT = 65,   /* every role is less: the length of an array by role, whatever operands are added */
+    VKATTN_ROLE_LIMIT = 65,   /* greater than every role: the length of an array indexed by role */
     VKATTN_ROLE_MAX = 0x7fffffff
 } vkattn_role;
 
 /* The bit of a small array in vkattn_problem::presentRoles. */
 #define VKATTN_PRESENT(role) (1u << ((uint32_t)(role) - (uint32_t)VKATTN_KEY_LENGTHS))
 
+/* Options of a problem. */
 typedef enum vkattn_flag_bits {
-    VKATTN_CAUSAL = 1,         /* hide keys after the query's own position i' */
-    VKATTN_ALIGN_TOP_LEFT = 2, /* i' = i instead of bottom-right; matters only with CAUSAL or WINDOW */
-    VKATTN_WINDOW = 4,         /* hide keys outside [i' - windowLeft, i' + windowRight] */
-    VKATTN_SCALE = 8,          /* `scale` is taken literally (0 is then 0); otherwise it must be 0 and means 1/sqrt(headDim) */
-    VKATTN_DETERMINISTIC = 16, /* bitwise the same result whatever the batch size and however the work is split, on one device and
-                                  kernel; without it results are bitwise repeatable only for the same problem (docs/numerics.md 7) */
+    VKATTN_CAUSAL = 1, /* hides keys after the query's own position i' */
+    /* i' = i instead of the bottom-right rule. Matters only with CAUSAL, WINDOW or ALiBi. */
+    VKATTN_ALIGN_TOP_LEFT = 2,
+    VKATTN_WINDOW = 4, /* hides keys outside [i' - windowLeft, i' + windowRight] */
+    /* `scale` is taken literally: 0 is 0. Without the flag `scale` must be 0 and means
+     * 1/sqrt(headDim). */
+    VKATTN_SCALE = 8,
+    /* The result is bitwise the same whatever the batch size and however the work is split, on one
+     * device with one kernel. Without the flag results are bitwise repeatable only for the same
+     * problem (docs/numerics.md 7). */
+    VKATTN_DETERMINISTIC = 16,
     VKATTN_FLAGS_MAX = 0x7fffffff
 } vkattn_flag_bits;
 
-/* Which Vulkan kernel computes. Part of no result; the CPU ignores it. For comparison, tests and measurement. Values are less than 16;
- * which of them are kernels, the Vulkan library says (vkattnKernels in vkattn.h). */
+/* The Vulkan kernel that computes a problem, for comparison, tests and measurement. The choice is
+ * part of no result, and the CPU ignores it. Values are less than 16; vkattnKernels in vkattn.h
+ * lists those that a library has. */
 typedef enum vkattn_kernel {
-    VKATTN_KERNEL_AUTO = 0,   /* the planner chooses; vkattnExplain says why */
-    VKATTN_KERNEL_STAGED = 1, /* scores, softmax and values as separate dispatches; the only one that writes weights */
-    VKATTN_KERNEL_FLASH = 2,  /* online softmax, tiles of query rows, nothing of size queries x keys in memory (Dao et al. 2022) */
-    VKATTN_KERNEL_DECODE = 3, /* the same with lanes along keys, split over keys, for few query rows (Dao et al. 2023, flash-decoding) */
-    VKATTN_KERNEL_FLASH_COOPMAT = 4,  /* flash on matrix units, VK_KHR_cooperative_matrix; q, k and v all f16 or all bf16. Probabilities are
-                                         rounded to that type for the second product (docs/numerics.md, u_P) */
-    VKATTN_KERNEL_FLASH_COOPMAT2 VKATTN_EXPERIMENTAL = 5, /* the same with VK_NV_cooperative_matrix2: the softmax stays in the matrices */
+    VKATTN_KERNEL_AUTO = 0, /* the planner chooses; vkattnExplain says why */
+    /* Scores, softmax and values as separate dispatches. The only kernel that writes weights. */
+    VKATTN_KERNEL_STAGED = 1,
+    /* Online softmax over tiles of query rows; nothing of size queries x keys is in memory
+     * (Dao et al. 2022). */
+    VKATTN_KERNEL_FLASH = 2,
+    /* Flash for few query rows: lanes along keys, and the keys split over workgroups
+     * (flash-decoding, Dao et al. 2023). */
+    VKATTN_KERNEL_DECODE = 3,
+    /* Flash on matrix units (VK_KHR_cooperative_matrix), for q, k and v all f16 or all bf16. The
+     * kernel rounds probabilities to that type for the second product (docs/numerics.md, u_P). */
+    VKATTN_KERNEL_FLASH_COOPMAT = 4,
+    /* Flash on matrix units with VK_NV_cooperative_matrix2: the softmax stays in the matrices. */
+    VKATTN_KERNEL_FLASH_COOPMAT2 VKATTN_EXPERIMENTAL = 5,
     VKATTN_KERNEL_MAX = 0x7fffffff
 } vkattn_kernel;
 
-/* What to compute. Zero-initialise, set structSize, then what you need: zero is the default everywhere.
- * Limits: 1 <= batch; 1 <= heads; kvHeads divides heads; 1 <= headDim, valueDim <= 2048; queryTokens and keyTokens lie between 0 and 2^30
- * (0 is ordinary input); batch * heads * queryTokens * keyTokens is at most 2^50; a
- * tensor spans less than 2^60 elements. Output tensors must not overlap
- * themselves: sorted by size, each stride is at least the span of the smaller ones. */
+/* What to compute. Zero-initialise the struct, set structSize, then set the fields that you need:
+ * zero is the default of every field.
+ * Limits:
+ *   - batch and heads are at least 1; kvHeads divides heads
+ *   - headDim and valueDim lie between 1 and 2048
+ *   - queryTokens and keyTokens lie between 0 and 2^30; 0 is ordinary input
+ *   - batch * heads * queryTokens * keyTokens is at most 2^50
+ *   - a tensor spans less than 2^60 elements
+ *   - an output tensor does not overlap itself: with the dims sorted by stride, each stride is at
+ *     least the span of the smaller ones */
 typedef struct vkattn_problem {
     uint32_t structSize; /* sizeof(vkattn_problem); see "Structs" in vkattn.h */
     uint32_t flags;      /* vkattn_flag_bits */
     vkattn_layout q, k, v, out;
     vkattn_layout lse, weights, bias, mask, bitMask; /* optional: absent where all zero */
     float scale;                                     /* finite; see VKATTN_SCALE */
-    float softcap;                                   /* 0 = none; else finite and at least 2^-126 */
-    int32_t windowLeft;                              /* with VKATTN_WINDOW: >= -1; -1 = open on that side; otherwise 0 */
+    float softcap;                                   /* 0: none; else finite, at least 2^-126 */
+    /* With VKATTN_WINDOW both are at least -1, and -1 leaves that side open. Otherwise both are
+       0. */
+    int32_t windowLeft;
     int32_t windowRight;
     uint32_t presentRoles; /* VKATTN_PRESENT(role) of each small array that will be bound */
-    uint32_t sequences;    /* ragged batches: how many; otherwise 0 */
-    uint32_t maxSeqQ;      /* ragged batches: most queries and keys that a sequence has, at most the totals; 0 = the totals */
+    uint32_t sequences;    /* ragged batches: the number of sequences; otherwise 0 */
+    /* Ragged batches: the most queries and keys that a sequence has, at most the totals. 0: the
+     * totals. */
+    uint32_t maxSeqQ;
     uint32_t maxSeqK;
-    vkattn_kernel kernel; /* VKATTN_KERNEL_AUTO but for comparisons */
-    uint32_t sliceCount;  /* Vulkan: pieces that the problem is recorded in (vkattn.h, Slices); 0 and 1 = whole. The CPU ignores it */
+    vkattn_kernel kernel; /* VKATTN_KERNEL_AUTO, except for comparisons */
+    /* Vulkan: the number of slices that the problem is recorded in (see "Slices" in vkattn.h).
+     * 0 and 1: the whole problem at once. The CPU ignores the field. */
+    uint32_t sliceCount;
 } vkattn_problem;
 
-/* Checks `problem` against every rule above. Pure; any thread. VKATTN_OK or VKATTN_ERROR_INVALID_ARGUMENT with the reason. */
+/* Checks `problem` against every rule of this header. Returns VKATTN_OK, or
+ * VKATTN_ERROR_INVALID_ARGUMENT with the reason in *why. Pure; any thread. */
 VKATTN_API vkattn_result vkattnValidateProblem(const vkattn_problem *problem, vkattn_diagnostic *why);
 
-/* Bytes that must exist from the start of what is bound to `role`: the end of its last element. 0 for a role that the problem does not
- * use, for the workspace and for an invalid problem. Pure; any thread. */
+/* Returns the bytes that must exist from the start of the memory bound to `role` to the end of its
+ * last element. Returns 0 for a role that the problem does not use, for the workspace, and for an
+ * invalid problem. Pure; any thread. */
 VKATTN_API uint64_t vkattnOperandBytes(const vkattn_problem *problem, vkattn_role role);
 
 #ifdef __cplusplus

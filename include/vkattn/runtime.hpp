@@ -1,6 +1,7 @@
-// vkattn/runtime.hpp: batteries included. Finds Vulkan, picks a device, owns queue, buffers and staging, runs a problem on host
-// arrays, verifies it against the CPU, and falls back to the CPU with a stated reason. C++17, target vkattn::runtime.
-// Nothing here throws, except std::bad_alloc from the standard library.
+// vkattn/runtime.hpp: batteries included. C++17, target vkattn::runtime. The runtime finds Vulkan,
+// picks a device, owns queue, buffers and staging, runs a problem on host arrays, and falls back to
+// the CPU with a stated reason. Nothing here throws, except std::bad_alloc from the standard
+// library.
 #pragma once
 
 #include "vkattn/cpu.h"
@@ -18,26 +19,27 @@ namespace vkattn {
 enum class DeviceType { discrete, integrated, virtualGpu, cpu, other };
 [[nodiscard]] VKATTN_API const char *deviceTypeName(DeviceType type);
 
+// A kernel, and whether a device can run it.
 struct KernelSupport {
     std::string kernel; // as vkattnKernelName says
     bool available = false;
-    std::string reason; // why not, or what to know where it is
+    std::string reason; // why the kernel is not available, or what to know where it is
 };
 
 struct DeviceInfo {
-    uint32_t index = 0;       // position in the ranked list: what --device INDEX means
-    std::string name, driver; // driver: name and version as the driver tells them
+    uint32_t index = 0;       // position in the ranked list, as in --device INDEX
+    std::string name, driver; // driver: its name and version, in its own words
     DeviceType type = DeviceType::other;
     uint32_t vendorId = 0, deviceId = 0, apiVersion = 0, driverVersion = 0;
     std::array<uint8_t, 16> pipelineCacheUuid{}; // of this device with this driver
-    vkattn_caps caps{};                          // what plans on it are made from
+    vkattn_caps caps{};                          // the caps that plans on the device are made from
     uint64_t deviceLocalBytes = 0;               // largest device-local heap
     uint64_t maxAllocationBytes = 0;
     uint32_t subgroupSize = 0; // 0: unknown (Vulkan 1.0 device)
     bool timestamps = false, storage16Bit = false, shaderFloat16 = false;
-    bool cooperativeMatrix = false; // caps.matrixShapeCount > 0: matrix units that kernels can use
+    bool cooperativeMatrix = false; // kernels can use matrix units: caps.matrixShapeCount > 0
     std::vector<KernelSupport> kernels;
-    // NULL for a kernel that the list lacks.
+    // Returns NULL for a kernel that the list lacks.
     [[nodiscard]] const KernelSupport *support(vkattn_kernel kernel) const {
         const char *wanted = vkattnKernelName(kernel);
         for (const KernelSupport &each : kernels)
@@ -46,7 +48,8 @@ struct DeviceInfo {
     }
 };
 
-// 1 << vkattn_kernel: the Vulkan kernels that a self-test precedes (vkattn.h), those on matrix units.
+// Returns bits 1 << vkattn_kernel of the kernels that a self-test precedes (vkattn.h): the kernels
+// on matrix units.
 [[nodiscard]] inline uint32_t selfTestedKernels() {
     uint32_t kernels = 0;
     for (const vkattn_kernel kernel : KernelList())
@@ -55,25 +58,36 @@ struct DeviceInfo {
 }
 
 struct RuntimeOptions {
-    // Which device, among Runtime::devices(): an index, a name (whole, or a part that fits one kind of device; case does not matter), "cpu"
-    // for no Vulkan at all, or empty for the best one. A Vulkan device of type cpu (lavapipe) has its own name. Where the machine has no
-    // Vulkan device at all no name is unknown: any of them falls back, or is unusable.
+    // The device, among Runtime::devices(): an index, a name (whole, or a part that fits one kind
+    // of device; case does not matter), "cpu" for no Vulkan at all, or empty for the best one. A
+    // Vulkan device of type cpu (lavapipe) has its own name. On a machine without any Vulkan device
+    // no name is unknown: every name falls back, or is unusable.
     std::string device;
-    bool allowFallback = true;            // false: open() and run() fail instead of computing on the CPU
-    bool validation = false;              // enable VK_LAYER_KHRONOS_validation with synchronization validation; messages go to `log`
-    uint64_t maxWorkspaceBytes = 0;       // as vkattn_host
-    std::optional<vkattn_caps> capsLimit; // as vkattn_host
-    std::string tuning;                   // a tuning file's text (docs/tuning.md); empty: the built-in table
-    // 1 << vkattn_kernel: before the first run() or prewarm() that takes such a kernel it is compared with the staged kernel, and where it
-    // is on matrix units timed against what VKATTN_KERNEL_AUTO takes without these; once for a device, driver and library. One that fails
-    // is refused from then on, with a message in `log`; one that takes over 1.1 times as long is passed over. 0: none.
+    // false: open() and run() fail instead of computing on the CPU.
+    bool allowFallback = true;
+    // true: enables VK_LAYER_KHRONOS_validation with synchronization validation. Messages go to
+    // `log`.
+    bool validation = false;
+    uint64_t maxWorkspaceBytes = 0;       // as in vkattn_host
+    std::optional<vkattn_caps> capsLimit; // as in vkattn_host
+    // The text of a tuning file (docs/tuning.md). Empty: the built-in table.
+    std::string tuning;
+    // Bits 1 << vkattn_kernel of the kernels to test, once for a device, driver and library, before
+    // the first run() or prewarm() that takes the kernel. The test compares the kernel with the
+    // staged kernel. A kernel on matrix units is also timed against the kernel that
+    // VKATTN_KERNEL_AUTO takes without matrix units. A kernel that differs is refused from then on,
+    // with a message in `log`; a kernel that takes over 1.1 times as long is passed over. 0: no
+    // kernel.
     uint32_t selfTest = selfTestedKernels();
-    // A file that keeps what was found for the next process; made where it is missing, with its folders. What cannot be read there
-    // is no verdict; where it cannot be written, `log` says so and nothing else happens. Empty: none. With capsLimit nothing is kept or
-    // read.
+    // A file that keeps the verdicts of self-tests for the next process. A missing file is made,
+    // with its folders. Text in the file that cannot be read counts as no verdict. Where the file
+    // cannot be written, `log` says so and nothing else happens. Empty: no file. With capsLimit no
+    // verdict is kept or read.
     std::string verdictFile;
-    std::function<void(const char *message)> log; // validation errors, and warnings; called from the calling thread
-    // Tests wrap Vulkan here (fault injection). NULL: the system's loader, through volk.
+    // Receives warnings and validation errors, on the calling thread.
+    std::function<void(const char *message)> log;
+    // The entry point of Vulkan; tests wrap Vulkan here for fault injection. NULL: the system's
+    // loader, through volk.
     PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr;
 };
 
@@ -81,51 +95,62 @@ struct KernelVerdict {
     std::string kernel;
     vkattn_verdict verdict = VKATTN_VERDICT_TRUSTED;
 };
-// What `file` (RuntimeOptions::verdictFile) says of a device with its driver, for this library and whatever tuning. Empty where there is no
-// such file.
+// Returns the verdicts in `file` (RuntimeOptions::verdictFile) on a device with its driver, for
+// this library and any tuning. Empty where there is no such file.
 [[nodiscard]] VKATTN_API std::vector<KernelVerdict> rememberedVerdicts(const std::string &file, const DeviceInfo &device);
 
 enum class OpenStatus {
     ok,
-    unknownDevice,  // no device of that index or name; message has the list
-    deviceUnusable, // it is there, or any was wanted and none is there, and allowFallback is false
+    unknownDevice, // no device of that index or name; message has the list
+    // allowFallback is false, and the device is unusable, or any device was wanted and there is
+    // none.
+    deviceUnusable,
 };
 
 struct RunOptions {
-    uint32_t repeat = 1;     // computed this often; milliseconds is the median
-    bool warmUp = false;     // run once untimed first (software drivers compile at first dispatch)
-    uint32_t cpuThreads = 0; // when the CPU computes; 0 = one per core
+    uint32_t repeat = 1; // number of computations; milliseconds is their median
+    // run once untimed first: software drivers compile at the first dispatch
+    bool warmUp = false;
+    uint32_t cpuThreads = 0; // for the CPU; 0: one per core
 };
 
 struct RunResult {
-    vkattn_result status = VKATTN_OK; // INVALID_ARGUMENT; OUT_OF_HOST_MEMORY from the CPU; any other only with allowFallback false
-    std::string message;              // why status is not OK
-    std::string device, driver;       // who computed: "cpu" and "vkattn cpu fallback" for the CPU
-    std::string kernel;               // "staged", or "cpu"
-    std::string fallbackReason;       // empty: computed where it was asked for
-    // Median of the repeats, of the computation alone: uploads and downloads are outside. Device timestamps where they exist, else wall
-    // clock from submit to fence.
+    // INVALID_ARGUMENT, or OUT_OF_HOST_MEMORY from the CPU. Other errors only with allowFallback
+    // false.
+    vkattn_result status = VKATTN_OK;
+    std::string message;        // why status is not OK
+    std::string device, driver; // for the CPU: "cpu" and "vkattn cpu fallback"
+    std::string kernel;         // as vkattnKernelName says; "cpu" for the CPU
+    std::string fallbackReason; // empty: computed on the device that was asked for
+    // Median time of the computation over the repeats, without uploads and downloads: by device
+    // timestamps where they exist, else by wall clock from submit to fence.
     double milliseconds = 0;
-    std::vector<double> samplesMilliseconds; // of each repeat, in order: what the median was taken of
+    // The time of each repeat, in order.
+    std::vector<double> samplesMilliseconds;
     bool deviceTimestamps = false;
-    double longestSliceMilliseconds = 0; // median of what the longest of problem.sliceCount pieces took: nothing on the device runs longer
+    // Median time of the longest of the problem's slices: nothing on the device runs longer.
+    double longestSliceMilliseconds = 0;
     uint64_t workspaceBytes = 0;
     uint32_t dispatchCount = 0;
-    float probabilityUnit = 0, probabilityFloor = 0; // of vkattn_requirements: for vkattnCpuVerify
-    vkattn_cpu_plan cpuPlan{};                       // how the CPU computed; structSize is 0 where it did not
+    float probabilityUnit = 0, probabilityFloor = 0; // for vkattnCpuVerify
+    // How the CPU computed. structSize is 0 where the CPU did not compute.
+    vkattn_cpu_plan cpuPlan{};
 };
 
-// One device, or the CPU. One thread at a time; several Runtimes may be used at once.
+// One device, or the CPU. A Runtime serves one thread at a time; several Runtimes may be used at
+// once.
 class Runtime {
   public:
-    // Every Vulkan device found, ranked: discrete, integrated, virtual, other, CPU; then as the loader lists them. Empty where there
-    // is no loader, driver or device; `whyEmpty` then says which. Unsuitable devices are listed too, with kernels[].available false and the
-    // reason.
+    // Lists every Vulkan device found, ranked by type (discrete, integrated, virtual, other, CPU)
+    // and then in the loader's order. The list is empty where there is no loader, driver or device;
+    // `whyEmpty` then says which. Unsuitable devices are listed too, with kernels[].available false
+    // and the reason.
     [[nodiscard]] VKATTN_API static std::vector<DeviceInfo> devices(std::string *whyEmpty = nullptr,
                                                                     PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr);
 
-    // Opens the device that options.device names. With allowFallback and no usable Vulkan device the result computes on the CPU and
-    // fallbackReason() says why. NULL only where *status is not ok; *message then says why.
+    // Opens the device that options.device names. With allowFallback and no usable Vulkan device
+    // the result computes on the CPU, and fallbackReason() says why. Returns NULL only where
+    // *status is not ok; *message then says why.
     [[nodiscard]] VKATTN_API static std::unique_ptr<Runtime> open(const RuntimeOptions &options, OpenStatus *status, std::string *message);
 
     VKATTN_API ~Runtime();
@@ -135,15 +160,18 @@ class Runtime {
     [[nodiscard]] VKATTN_API const DeviceInfo *device() const; // NULL: computing on the CPU
     [[nodiscard]] VKATTN_API const std::string &fallbackReason() const;
 
-    // Runs the problem on host arrays, each slice as a submit of its own: operands as in vkattn/cpu.h. Outputs are written element by
-    // element: bytes between strided elements stay as they are. A lost device or exhausted memory is answered by the CPU where
-    // allowFallback is set; a lost device stays lost for this Runtime.
+    // Runs the problem on host arrays, each slice as a submit of its own. The operands are those of
+    // vkattn/cpu.h. Outputs are written element by element: bytes between strided elements stay as
+    // they are. With allowFallback the CPU computes where the device is lost or memory is
+    // exhausted. A lost device stays lost for this Runtime.
     [[nodiscard]] VKATTN_API RunResult run(const vkattn_problem &problem, span<const vkattn_operand_memory> operands,
                                            const RunOptions &options = {});
 
-    // Compiles what the problems need, so that their first run() is as quick as the next. Slow. Drivers of devices of type cpu compile at
-    // the first dispatch: there a small problem with the same pipelines is run for each. Nothing to do where the CPU computes. VKATTN_OK,
-    // or the first problem's error with the reason: of vkattnPrewarm, or of running.
+    // Compiles the pipelines that the problems need, so that their first run() is as quick as the
+    // next. Slow. Drivers of devices of type cpu compile at the first dispatch: there the call
+    // runs, for each problem, a small problem with the same pipelines. Where the CPU computes there
+    // is nothing to do. Returns VKATTN_OK, or the error of the first problem that fails, from
+    // vkattnPrewarm or from running, with the reason in *why.
     [[nodiscard]] VKATTN_API vkattn_result prewarm(span<const vkattn_problem> problems, std::string *why = nullptr);
 
     struct CompileStatistics {

@@ -1,4 +1,5 @@
-// vkattn/vkattn.hpp: C++17 face of vkattn/problem.h and vkattn/vkattn.h. Header only; no exceptions, no RTTI, no allocation.
+// vkattn/vkattn.hpp: C++17 face of vkattn/problem.h and vkattn/vkattn.h. Header only, without
+// exceptions, RTTI and allocation.
 #pragma once
 
 #if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 201703L
@@ -17,8 +18,9 @@
 
 namespace vkattn {
 
-// A view of elements that are neighbours in memory. It is made from whatever has data() and size(): arrays, std::vector, std::array,
-// std::span. C++17 has no std::span, and a program may mix language levels: the type is the same at each of them.
+// A view of elements that are neighbours in memory. Anything that has data() and size() converts to
+// a view: arrays, std::vector, std::array, std::span. The view is a type of its own because C++17
+// has no std::span, and a program may mix language levels: this type is the same at each of them.
 template <class T> class span {
     template <class Range>
     using Matching =
@@ -53,25 +55,28 @@ template <class Range> span(Range &) -> span<std::remove_pointer_t<decltype(std:
 
 } // namespace vkattn
 
-#if defined(__cpp_lib_span) && defined(__cpp_lib_ranges) // functions that take a std::span take a vkattn::span
+// Functions that take a std::span take a vkattn::span.
+#if defined(__cpp_lib_span) && defined(__cpp_lib_ranges)
 template <class T> inline constexpr bool std::ranges::enable_borrowed_range<vkattn::span<T>> = true;
 #endif
 
 namespace vkattn {
 
-// [batch, head, token, dim], densely packed with dim innermost (BHSD).
+// Returns the layout of a tensor [batch, head, token, dim], densely packed with dim innermost
+// (BHSD).
 [[nodiscard]] constexpr vkattn_layout packed(vkattn_dtype dtype, uint32_t batch, uint32_t heads, uint32_t tokens, uint32_t dim) {
     const int64_t token = dim, head = token * tokens, batchStride = head * heads;
     return {dtype, {batch, heads, tokens, dim}, {batchStride, head, token, 1}, 0};
 }
 
-// The same tensor stored [batch, token, head, dim] (BSHD), as projections leave it.
+// Returns the layout of the same tensor stored as [batch, token, head, dim] (BSHD), the order in
+// which projections write it.
 [[nodiscard]] constexpr vkattn_layout packedTokenMajor(vkattn_dtype dtype, uint32_t batch, uint32_t heads, uint32_t tokens, uint32_t dim) {
     const int64_t head = dim, token = head * heads, batchStride = token * tokens;
     return {dtype, {batch, heads, tokens, dim}, {batchStride, head, token, 1}, 0};
 }
 
-// A problem with all defaults. Add options to the fields and flags.
+// Returns a problem with all defaults. Options are set in its fields and flags.
 [[nodiscard]] constexpr vkattn_problem problem(const vkattn_layout &q, const vkattn_layout &k, const vkattn_layout &v,
                                                const vkattn_layout &out) {
     vkattn_problem p{};
@@ -83,7 +88,8 @@ namespace vkattn {
     return p;
 }
 
-// The kernels of the library, to be walked: for (const vkattn_kernel kernel : vkattn::KernelList()). AUTO is none of them.
+// The kernels of the library, without AUTO:
+//     for (const vkattn_kernel kernel : vkattn::KernelList())
 class KernelList {
   public:
     KernelList() : count_(vkattnKernels(list_, capacity)) {}
@@ -96,28 +102,31 @@ class KernelList {
     uint32_t count_;
 };
 
-// A device before there is a VkDevice. `apiVersion`: what the instance was created with.
+// Returns the description of a device before there is a VkDevice. The instance was created with
+// `apiVersion`.
 [[nodiscard]] inline vkattn_physical_device physicalDevice(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
                                                            VkPhysicalDevice physicalDevice, uint32_t apiVersion) {
     return {sizeof(vkattn_physical_device), apiVersion, instance, physicalDevice, getInstanceProcAddr};
 }
 
-// Before vkCreateDevice: `count` extensions to enable, into `names` where that is not empty (count then is at most its size, or the call
-// fails and count says how much room is needed). See vkattnDeviceExtensions.
+// Counts the extensions to enable, before vkCreateDevice, and writes them to `names` where `names`
+// is not empty. Where `names` is too small the call fails, and `count` is the room that is needed.
+// See vkattnDeviceExtensions.
 [[nodiscard]] inline vkattn_result deviceExtensions(const vkattn_physical_device &device, vkattn_need need, uint32_t &count,
                                                     span<const char *> names = {}, vkattn_diagnostic *why = nullptr) {
     count = static_cast<uint32_t>(names.size());
     return vkattnDeviceExtensions(&device, need, &count, names.empty() ? nullptr : names.data(), why);
 }
 
-// Before vkCreateDevice: sets the features that help in your chain. `room` lives as long as the chain. See vkattnPatchDeviceFeatures.
+// Sets the features that help in your chain, before vkCreateDevice. `room` must live as long as the
+// chain. See vkattnPatchDeviceFeatures.
 [[nodiscard]] inline vkattn_result patchFeatures(const vkattn_physical_device &device, span<const char *const> extensions,
                                                  VkPhysicalDeviceFeatures2 &chain, vkattn_feature_storage &room,
                                                  vkattn_diagnostic *why = nullptr) {
     return vkattnPatchDeviceFeatures(&device, extensions.data(), static_cast<uint32_t>(extensions.size()), &chain, &room, why);
 }
 
-// What a context on such a device would plan with.
+// Returns the caps that a context on such a device would plan with. See vkattnPhysicalDeviceCaps.
 [[nodiscard]] inline vkattn_result physicalDeviceCaps(const vkattn_physical_device &device, span<const char *const> extensions,
                                                       const VkPhysicalDeviceFeatures2 *features, vkattn_caps &out,
                                                       vkattn_diagnostic *why = nullptr) {
@@ -125,9 +134,11 @@ class KernelList {
     return vkattnPhysicalDeviceCaps(&device, extensions.data(), static_cast<uint32_t>(extensions.size()), features, &out, why);
 }
 
-// The host of a context: the engine's handles, and how instance and device were created. `apiVersion` is the instance's
-// VkApplicationInfo::apiVersion; extensions and features are the device's. What is not said here is not used: with an apiVersion below 1.1
-// plans know no subgroups, and are several times slower. The other fields of vkattn_host may be set afterwards.
+// Returns the host of a context: the engine's handles, and how instance and device were created.
+// `apiVersion` is the instance's VkApplicationInfo::apiVersion. Extensions and features are those
+// of the device. Features that the host does not declare are not used: with an apiVersion below 1.1
+// plans know no subgroups, and are several times slower. The other fields of vkattn_host may be set
+// afterwards.
 [[nodiscard]] constexpr vkattn_host host(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance,
                                          VkPhysicalDevice physicalDevice, VkDevice device, uint32_t apiVersion,
                                          span<const char *const> enabledExtensions, const VkPhysicalDeviceFeatures2 *enabledFeatures) {
@@ -144,25 +155,27 @@ class KernelList {
     return h;
 }
 
-// How plans that need no context are made. The tuning file's bytes are read during the call only.
+// Returns options of plans that need no context. The tuning file's bytes are read only during the
+// calls that take the options.
 [[nodiscard]] inline vkattn_plan_options planOptions(uint64_t maxWorkspaceBytes, span<const char> tuning = {}) {
     return {sizeof(vkattn_plan_options), 0, maxWorkspaceBytes, tuning.data(), tuning.size()};
 }
 
-// What the planner chooses, why, and what that costs. See vkattnExplain.
+// Says what the planner chooses, why, and what the choice costs. See vkattnExplain.
 [[nodiscard]] inline vkattn_result explain(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_explanation &out,
                                            const vkattn_plan_options &options = planOptions(0), vkattn_diagnostic *why = nullptr) {
     out.structSize = sizeof out;
     return vkattnExplain(&caps, &options, &problem, &out, why);
 }
 
-// Why the planner does not take this kernel. See vkattnExplainKernel.
+// Says why the planner does not take this kernel. See vkattnExplainKernel.
 [[nodiscard]] inline vkattn_result explainKernel(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_kernel kernel,
                                                  const vkattn_plan_options &options = planOptions(0), vkattn_diagnostic *why = nullptr) {
     return vkattnExplainKernel(&caps, &options, &problem, kernel, why);
 }
 
-// What a list of the problem's dispatches takes: scratch memory, workspace and the like; without the list itself.
+// Returns what a list of the problem's dispatches needs (scratch memory, workspace and the like),
+// without the list. See vkattnListDispatches.
 [[nodiscard]] inline vkattn_result measureDispatches(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_dispatch_list &list,
                                                      const vkattn_plan_options &options = planOptions(0),
                                                      vkattn_diagnostic *why = nullptr) {
@@ -170,18 +183,20 @@ class KernelList {
     return vkattnListDispatches(&caps, &options, &problem, nullptr, 0, &list, why);
 }
 
-// The problem's dispatches as plain data, in `scratch` (aligned to 8 bytes) and as long as that lives. See vkattnListDispatches.
+// Returns the problem's dispatches as plain data. The list lies in `scratch`, which is aligned to 8
+// bytes, and lives as long as the scratch memory. See vkattnListDispatches.
 [[nodiscard]] inline vkattn_result listDispatches(const vkattn_caps &caps, const vkattn_problem &problem, span<std::byte> scratch,
                                                   vkattn_dispatch_list &list, const vkattn_plan_options &options = planOptions(0),
                                                   vkattn_diagnostic *why = nullptr) {
-    std::byte none[8]; // no scratch is too little scratch, not the question how much is needed
+    std::byte none[8]; // empty scratch is too small; it does not ask for the size
     list.structSize = sizeof list;
     return vkattnListDispatches(&caps, &options, &problem, scratch.empty() ? static_cast<void *>(none) : scratch.data(), scratch.size(),
                                 &list, why);
 }
 
-// Owns a vkattn_context. Move-only; see vkattn.h for what each call promises. The context goes before its device: as a member of a class
-// whose destructor destroys the VkDevice, call reset() there first, for members outlive the destructor's body.
+// Owns a vkattn_context. Move-only. vkattn.h says what each call promises. A context must be
+// destroyed before its device. A class that has a Context as a member and destroys the VkDevice in
+// its destructor calls reset() there first: members outlive the destructor's body.
 class Context {
   public:
     Context() = default;
@@ -194,7 +209,8 @@ class Context {
         }
         return *this;
     }
-    // Destroys the context, if there is one: no command buffer that was recorded with it may be pending. create() works again afterwards.
+    // Destroys the context, if there is one. No command buffer that was recorded with the context
+    // may be pending. create() works again afterwards.
     void reset() noexcept { vkattnDestroyContext(std::exchange(handle_, nullptr)); }
 
     [[nodiscard]] vkattn_result create(const vkattn_host &host, vkattn_diagnostic *why = nullptr) {
@@ -212,7 +228,7 @@ class Context {
                                        VkDescriptorPool descriptorPool = VK_NULL_HANDLE, vkattn_diagnostic *why = nullptr) const {
         return recordSlice(problem, 0, commandBuffer, bindings, descriptorPool, why);
     }
-    // Slice `slice` of problem.sliceCount.
+    // Records slice `slice` of problem.sliceCount slices.
     [[nodiscard]] vkattn_result recordSlice(const vkattn_problem &problem, uint32_t slice, VkCommandBuffer commandBuffer,
                                             span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
                                             vkattn_diagnostic *why = nullptr) const {
@@ -225,7 +241,7 @@ class Context {
         record.sliceIndex = slice;
         return vkattnRecord(handle_, &problem, &record, why);
     }
-    // The sliceCount that keeps each slice below so much device time.
+    // Returns the sliceCount that keeps each slice below `microseconds` of device time.
     [[nodiscard]] vkattn_result slicesForBudget(const vkattn_problem &problem, double microseconds, uint32_t &sliceCount,
                                                 vkattn_diagnostic *why = nullptr) const {
         return vkattnSlicesForBudget(handle_, &problem, microseconds, &sliceCount, why);
@@ -252,10 +268,11 @@ class Context {
                                               vkattn_diagnostic *why = nullptr) const {
         return vkattnSelfTestJudge(handle_, kernel, mapped, &verdict, why);
     }
-    // The pipelines' size as a blob, or the blob itself: `bytes` is what there is, or of `data` was written.
+    // Returns the size of the pipelines as a blob.
     [[nodiscard]] vkattn_result cacheBytes(size_t &bytes, vkattn_diagnostic *why = nullptr) const {
         return vkattnExportCache(handle_, &bytes, nullptr, why);
     }
+    // Writes the pipelines as a blob to `data`. `bytes` is the part of `data` that was written.
     [[nodiscard]] vkattn_result exportCache(span<std::byte> data, size_t &bytes, vkattn_diagnostic *why = nullptr) const {
         std::byte none[1];
         bytes = data.size();

@@ -1,4 +1,5 @@
-"""Conan 2 recipe of the tree it lies in: conan create packaging/conan. glslc must be on the PATH, or the option spirv names a bank of SPIR-V."""
+"""Conan 2 recipe of the tree it lies in: conan create packaging/conan. glslc must be on the PATH,
+or the option spirv names a bank of SPIR-V."""
 
 import os
 

@@ -11,7 +11,7 @@ namespace {
 constexpr int minSide = 16, maxSide = 4096;
 constexpr int64_t maxPixels = 4'000'000; // rendering and denoising take some 460 bytes a pixel
 
-// "384x256". Empty text where it is good, as CLI11 wants it.
+// Checks a size such as "384x256". Returns an empty text where the size is good, as CLI11 wants.
 std::string parseSize(const std::string &text, int &width, int &height) {
     const auto usage = [&](const std::string &problem) { return "'" + text + "' " + problem + ", such as 384x256"; };
     const size_t cross = text.find_first_of("xX");

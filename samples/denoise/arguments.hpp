@@ -1,4 +1,4 @@
-// What the user asked for, checked.
+// The command line, checked.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct Arguments {
     std::optional<double> minGain; // decibels
 };
 
-// The exit status where the program is to end here (help, or a mistake that has been reported), else nothing.
+// Returns the exit status where the program is to end here (help, or a mistake that has been
+// reported), else nothing.
 [[nodiscard]] std::optional<int> parseArguments(int argc, char **argv, Arguments &out);
 
 } // namespace denoise

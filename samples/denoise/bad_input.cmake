@@ -1,4 +1,5 @@
-# Runs PROGRAM with input that it must refuse: exit status 2, a message that fits, and nothing left in FOLDER.
+# Runs PROGRAM with input that it must refuse: exit status 2, a message that fits, and nothing left
+# in FOLDER.
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER})
 file(WRITE ${FOLDER}/text.png "This is not a picture.\n")

@@ -1,12 +1,13 @@
-// denoise: a path-traced picture, or one of yours, cleaned by attention on any Vulkan device. Where to read on:
+// denoise: a path-traced picture, or one of yours, cleaned by attention on any Vulkan device. Where
+// to read on:
 //   tile_attention.cpp   pixels as tokens: describes the problem and calls vkattn::Runtime::run
 //   frame_denoiser.cpp   which heads and passes a rendered picture gets
 //   photo_denoiser.cpp   the same for a photograph
 #include "arguments.hpp"
-#include "frame_denoiser.hpp"
-#include "labels.hpp"
-#include "photo_denoiser.hpp"
-#include "picture.hpp"
+#include "attention/frame_denoiser.hpp"
+#include "attention/photo_denoiser.hpp"
+#include "picture/labels.hpp"
+#include "picture/picture.hpp"
 #include "progress.hpp"
 
 #include <atomic>
@@ -15,7 +16,7 @@
 namespace denoise {
 namespace {
 
-constexpr int viewRays = 4; // for each light sample of the noisy picture
+constexpr int viewRays = 4; // view rays for each light sample of the noisy picture
 
 enum ExitStatus { done = 0, checkFailed = 1, badInput = 2, deviceUnusable = 3 };
 
@@ -45,7 +46,7 @@ int savePictures(const Arguments &arguments, const std::vector<NamedPicture> &pi
     return done;
 }
 
-// Prints who computed and whether it was right.
+// Prints the device that computed, and whether the result was right.
 int reportAttention(const vkattn::Runtime &runtime, const AttentionReport &report) {
     std::printf("device     %s (%s), kernel %s\n", report.device.c_str(), report.driver.c_str(), report.kernel.c_str());
     if (!report.fallbackReason.empty()) std::printf("fallback   computed on the CPU: %s\n", report.fallbackReason.c_str());
@@ -143,7 +144,7 @@ int run(int argc, char **argv) {
     Arguments arguments;
     if (const std::optional<int> status = parseArguments(argc, argv, arguments)) return *status;
 
-    // All that can be wrong with the input is found before any work is done.
+    // Everything that can be wrong with the input is found before any work is done.
     std::string why;
     Picture picture, clean;
     if (!arguments.image.empty() && !loadPicture(arguments.image, picture, why)) return fail(badInput, "--image: " + why);

@@ -1,4 +1,5 @@
-// A progress bar on standard error. On a terminal it redraws itself; elsewhere it prints a line at each quarter, so that logs stay short.
+// A progress bar on standard error. On a terminal it redraws itself; elsewhere it prints a line at
+// each quarter, so that logs stay short.
 #pragma once
 
 #include <chrono>
@@ -24,7 +25,7 @@ class Progress {
 #endif
     }
 
-    // From any thread; share runs from 0 to 1.
+    // Sets the share that is done, from 0 to 1, on any thread.
     void set(double share) {
         const std::scoped_lock lock(mutex_);
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();

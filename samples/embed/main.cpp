@@ -1,5 +1,6 @@
-// Attention inside somebody else's Vulkan program: device, memory, queue and command buffer are the host's own, vkattn::core only records.
-// The part between the README marks is what vkattn adds to an engine; in Engine::start it says what to enable on the device.
+// Attention inside somebody else's Vulkan program: device, memory, queue and command buffer are the
+// host's own, vkattn::core only records. The part between the README marks is what vkattn adds to
+// an engine; in Engine::start it says what to enable on the device.
 #include <vkattn/vkattn.hpp>
 
 #include <vulkan/vulkan.h>
@@ -12,9 +13,9 @@
 
 namespace {
 
-// What any engine already has: a device and host-visible storage buffers.
+// The objects that any engine already has: a device and host-visible storage buffers.
 struct Engine {
-    uint32_t apiVersion = VK_API_VERSION_1_0; // that the instance was created with
+    uint32_t apiVersion = VK_API_VERSION_1_0; // the version that the instance was created with
     VkInstance instance = VK_NULL_HANDLE;
     VkPhysicalDevice physicalDevice = VK_NULL_HANDLE;
     VkDevice device = VK_NULL_HANDLE;
@@ -22,14 +23,15 @@ struct Engine {
     VkCommandPool pool = VK_NULL_HANDLE;
     VkCommandBuffer commandBuffer = VK_NULL_HANDLE;
     VkDescriptorPool descriptorPool = VK_NULL_HANDLE;
-    std::vector<const char *> extensions; // that the device was created with
+    std::vector<const char *> extensions; // the extensions that the device was created with
     VkPhysicalDeviceFeatures2 features{};
     vkattn_feature_storage featureStorage{};
     std::vector<VkBuffer> buffers;
     std::vector<VkDeviceMemory> memories;
 
     bool start();
-    VkBuffer buffer(VkDeviceSize bytes, float **mapped = nullptr); // VK_NULL_HANDLE for 0 bytes, and where there is no memory
+    // Returns VK_NULL_HANDLE for 0 bytes, and where there is no memory.
+    VkBuffer buffer(VkDeviceSize bytes, float **mapped = nullptr);
     bool submitAndWait();
     ~Engine();
 };
@@ -51,7 +53,8 @@ bool Engine::start() {
     while (family < familyCount && !(families[family].queueFlags & VK_QUEUE_COMPUTE_BIT)) ++family;
     if (family == familyCount) return false;
 
-    // Extensions and features that make vkattn faster, beside the engine's own (it has none). docs/embedding.md, step 1.
+    // Extensions and features that make vkattn faster, beside the engine's own (it has none).
+    // docs/embedding.md, step 1.
     uint32_t helpful = 0;
     const vkattn_physical_device asked = vkattn::physicalDevice(vkGetInstanceProcAddr, instance, physicalDevice, apiVersion);
     if (vkattn::deviceExtensions(asked, VKATTN_HELPFUL, helpful)) return false;
@@ -156,7 +159,7 @@ int main() {
 
     // clang-format off
     // README begin
-    vkattn::Context attention; // once per device, which was created with these extensions and features
+    vkattn::Context attention; // once per device, created with these extensions and features
     if (attention.create(vkattn::host(vkGetInstanceProcAddr, engine.instance, engine.physicalDevice, engine.device, engine.apiVersion,
                                       engine.extensions, &engine.features)) != VKATTN_OK) return 1;
     const vkattn_layout layout = vkattn::packed(VKATTN_F32, 1, heads, tokens, dim);
@@ -164,7 +167,7 @@ int main() {
     problem.flags = VKATTN_CAUSAL;
     vkattn_requirements needs{}; // which kernel, how much scratch memory
     if (attention.query(problem, needs) != VKATTN_OK || attention.prewarm({&problem, 1}) != VKATTN_OK) return 1;
-    const VkBuffer scratch = engine.buffer(needs.workspaceBytes); // often 0 bytes: then there is none
+    const VkBuffer scratch = engine.buffer(needs.workspaceBytes); // often 0 bytes: then none
     const vkattn_binding bindings[] = {{VKATTN_Q, q, 0, bytes}, {VKATTN_K, k, 0, bytes}, {VKATTN_V, v, 0, bytes},
                                        {VKATTN_OUT, out, 0, bytes}, {VKATTN_WORKSPACE, scratch, 0, needs.workspaceBytes}};
     if (attention.record(problem, engine.commandBuffer, bindings, engine.descriptorPool) != VKATTN_OK) return 1;
@@ -172,7 +175,7 @@ int main() {
     // clang-format on
 
     if (!engine.submitAndWait()) return 1;
-    // Causal attention's first row sees one key only: it must be V's first row.
+    // The first row of causal attention sees one key only: the result must be V's first row.
     float worst = 0;
     for (uint32_t d = 0; d < dim; ++d) worst = std::fmax(worst, std::fabs(mapped[3][d] - mapped[2][d]));
     std::printf("%s kernel recorded, submitted, read back: first row differs from V's by %g\n", needs.kernelName,

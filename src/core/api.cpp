@@ -39,7 +39,7 @@ vkattn_result checkKernel(vkattn_kernel id, const Kernel *&kernel, vkattn_diagno
     return fail(why, invalid, "kernel is %d, expected one of vkattnKernels", static_cast<int>(id));
 }
 
-// What a context on such a device would plan with.
+// Returns the limits that a context on such a device would plan with.
 vkattn_result limitsFor(const vkattn_caps *caps, const vkattn_plan_options *given, PlanLimits &limits, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{caps, "caps"}}, why)) return r;
     if (given)
@@ -52,10 +52,11 @@ vkattn_result limitsFor(const vkattn_caps *caps, const vkattn_plan_options *give
         return fail(why, invalid, "options.tuning is NULL with tuningBytes %zu", options.tuningBytes);
     limits = {taken, options.maxWorkspaceBytes ? options.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(taken)};
     if (const auto r = readTuning(options.tuning, options.tuningBytes, limits.tuning, why)) return r;
-    return baseline().supported(baseline(), limits, why); // as a context: below the Vulkan 1.0 minimum there is none
+    // A context exists only at or above the Vulkan 1.0 minimum.
+    return baseline().supported(baseline(), limits, why);
 }
 
-// The instance-level functions of a device that the caller names.
+// Finds the instance-level functions of the device that the caller names.
 vkattn_result loadDevice(const vkattn_physical_device *given, PhysicalDevice &device, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{given, "device"}}, why)) return r;
     if (const auto r = checkStructSize(given->structSize, sizeof *given, "device", "vkattn_physical_device", why)) return r;

@@ -1,8 +1,10 @@
-// What the parts of the CPU fallback share: one call cut into units of work, and the scratch memory that a thread computes them in.
+// The structures that the parts of the CPU fallback share: one call cut into units of work, and the
+// scratch memory that a thread computes a unit in.
 //
-// A unit is rows of one key/value head: `rows` of the queries x group size rows that share its K and V. Row r is query r / group of query
-// head r % group of the group, so that neighbouring rows see nearly the same keys. Few rows with many keys are cut along the keys too; the
-// last thread to finish one of the pieces puts them together, in their order.
+// A unit is rows of one key/value head: `rows` of the queries x group size rows that share its K
+// and V. Row r is query r / group of query head r % group of the group, so that neighbouring rows
+// see nearly the same keys. Few rows with many keys are split along the keys too; the last thread
+// to finish a split joins the splits, in their order.
 #pragma once
 
 #include "cpu/sequences.hpp"
@@ -13,26 +15,30 @@ namespace vkattn {
 
 // The registers of a target, as its kernels use them (cpu/kernels.cpp).
 struct KernelShape {
-    const char *target;   // Highway's name
-    uint32_t lanes;       // floats in a vector
-    uint32_t panelRows;   // query rows that the tile kernel keeps in a vector's lanes, two vectors
-    uint32_t mostFewRows; // up to so many rows that see the same keys are computed with dims in lanes; 0: never
+    const char *target; // Highway's name
+    uint32_t lanes;     // floats in a vector
+    uint32_t panelRows; // query rows that the tile kernel keeps in the lanes of two vectors
+    // At most this many rows that see the same keys are computed with dims in lanes; 0: no rows.
+    uint32_t mostFewRows;
 };
 
 struct Tiling {
-    uint32_t unitRows = 0;  // most rows of a unit: whole panels
-    uint32_t tileKeys = 0;  // keys between two looks at the running maximum; part of the result's last bits
-    uint32_t splitKeys = 0; // whole tiles; likewise
+    uint32_t unitRows = 0; // most rows of a unit: whole panels
+    // Keys between two looks at the running maximum. The number decides the result's last bits.
+    uint32_t tileKeys = 0;
+    uint32_t splitKeys = 0; // whole tiles; the number decides the last bits too
 };
 
-inline constexpr uint32_t fewRowsKeys = 64; // of a block, where dims are in lanes: so many values of 128 dims lie in a first-level cache
+// Keys of a block, where dims are in lanes: their values of 128 dims lie in a first-level cache.
+inline constexpr uint32_t fewRowsKeys = 64;
 
 struct SequencePlan {
     Sequence s;
     uint64_t unitsBefore = 0;
     uint64_t rowBlocks = 0;
     uint32_t rowsPerBlock = 0, splits = 0;
-    uint64_t partialsBefore = 0, countersBefore = 0; // where splits > 1: floats, and one counter for each key/value head
+    // Where splits > 1: floats before this sequence, and one counter for each key/value head.
+    uint64_t partialsBefore = 0, countersBefore = 0;
     [[nodiscard]] uint64_t units(uint32_t kvHeads) const { return kvHeads * rowBlocks * splits; }
 };
 
@@ -43,20 +49,23 @@ struct Call {
     const SequencePlan *sequences = nullptr;
     uint32_t sequenceCount = 0;
     float *partials = nullptr;
-    std::atomic<uint32_t> *counters = nullptr; // pieces that are finished
+    std::atomic<uint32_t> *counters = nullptr; // the splits that are finished
 
-    [[nodiscard]] size_t partialFloats() const { return p.valueDim + size_t{3}; } // of a row: output, maximum, sum, whether it saw a key
+    // The floats of a row: output, maximum, sum, and whether the row saw a key.
+    [[nodiscard]] size_t partialFloats() const { return p.valueDim + size_t{3}; }
 };
 
 struct Unit {
     const Sequence *s;
     uint32_t b, kvHead, rows;
     uint64_t firstRow;
-    uint32_t keyBegin, keyEnd; // the piece of the keys
-    float *partial;            // [rows][partialFloats]; NULL: the unit has all keys and writes the outputs
+    uint32_t keyBegin, keyEnd; // the keys of the split
+    // [rows][partialFloats]; NULL: the unit has all keys and writes the outputs
+    float *partial;
 };
 
-// Packed rows of K and V lie an odd number of cache lines apart: a power of two would put those of a tile on few of a cache's sets.
+// Packed rows of K and V lie an odd number of cache lines apart. A power of two would put the rows
+// of a tile on few of a cache's sets.
 [[nodiscard]] inline size_t packedStride(size_t dims) {
     return (dims + 15) / 16 / 2 * 32 + 16;
 }
@@ -65,7 +74,8 @@ struct Unit {
 struct ScratchLayout {
     size_t query, out, scores, pairs, keys, values, finite, stats, reaches, row, total;
 };
-inline constexpr size_t statsPerRow = 4; // maximum, sum, whether a key was seen, factor of the last rescaling
+// The statistics of a row: maximum, sum, whether a key was seen, factor of the last rescaling.
+inline constexpr size_t statsPerRow = 4;
 
 [[nodiscard]] inline ScratchLayout scratchLayout(const Problem &p, const Tiling &tiling, const KernelShape &shape) {
     const auto whole = [](size_t n) { return (n + 15) / 16 * 16; };
@@ -80,7 +90,8 @@ inline constexpr size_t statsPerRow = 4; // maximum, sum, whether a key was seen
     place(at.out, rows * p.valueDim);
     place(at.scores, tile * shape.panelRows);
     place(at.pairs, tile * shape.panelRows);
-    place(at.keys, std::max<size_t>(tile, shape.lanes) * packedStride(p.headDim)); // and four rows of queries before that
+    // Before there are keys, four rows of queries use this room.
+    place(at.keys, std::max<size_t>(tile, shape.lanes) * packedStride(p.headDim));
     place(at.values, tile * packedStride(p.valueDim));
     place(at.finite, tile * p.valueDim);
     place(at.stats, statsPerRow * rows);
@@ -90,15 +101,18 @@ inline constexpr size_t statsPerRow = 4; // maximum, sum, whether a key was seen
     return at;
 }
 
-// One target's kernels.
+// The kernels of one target.
 struct Kernels {
     KernelShape shape;
     void (*attend)(const Call &, const Unit &, float *scratch);
-    bool (*takesFewRows)(const Call &, const Sequence &);                                    // whether attend() has dims in lanes for it
-    void (*joinPieces)(const Call &, const SequencePlan &, uint32_t kvHead, float *scratch); // of all rows that share a key/value head
-    void (*exp2)(const float *x, float *y, size_t count); // for its test: count is a whole number of vectors
+    // Returns whether attend() computes the sequence with dims in lanes.
+    bool (*takesFewRows)(const Call &, const Sequence &);
+    // Joins the splits of all rows that share a key/value head.
+    void (*joinSplits)(const Call &, const SequencePlan &, uint32_t kvHead, float *scratch);
+    // exp2 for its test: count is a whole number of vectors.
+    void (*exp2)(const float *x, float *y, size_t count);
 };
-// Those of the best target that this processor has.
+// Returns the kernels of the best target that this processor has.
 [[nodiscard]] const Kernels &kernels();
 
 } // namespace vkattn

@@ -40,10 +40,10 @@ extern "C" vkattn_result vkattnConvert(vkattn_dtype fromType, const void *from, 
     if (fromType == VKATTN_F16)
         convert<float, uint16_t>(to, from, count, halfToFloat);
     else if (fromType == VKATTN_BF16)
-        convert<float, uint16_t>(to, from, count, brainToFloat);
+        convert<float, uint16_t>(to, from, count, bfloat16ToFloat);
     else if (toType == VKATTN_F16)
         convert<uint16_t, float>(to, from, count, floatToHalf);
     else
-        convert<uint16_t, float>(to, from, count, floatToBrain);
+        convert<uint16_t, float>(to, from, count, floatToBfloat16);
     return VKATTN_OK;
 }

@@ -1,4 +1,5 @@
-// The CPU entry points for hosts without a usable device: cuts a problem into units, and has a pool's threads compute them.
+// The CPU entry points for hosts without a usable device. They cut a problem into units, and the
+// threads of a pool compute the units.
 #include "cpu/attention.hpp"
 #include "cpu/pool.hpp"
 #include "util/diagnostic.hpp"
@@ -19,7 +20,9 @@ namespace {
 
 constexpr uint32_t mostThreads = 1024;
 constexpr uint64_t alignment = 64;
-constexpr uint32_t mostSplitRows = 64; // that share a key/value head; more are units enough by themselves
+// The most rows that share a key/value head and are split. More rows are enough units by
+// themselves.
+constexpr uint32_t mostSplitRows = 64;
 
 uint64_t ceilDivide(uint64_t a, uint64_t b) {
     return (a + b - 1) / b;
@@ -28,11 +31,12 @@ uint64_t aligned(uint64_t bytes) {
     return ceilDivide(bytes, alignment) * alignment;
 }
 
-// Everything that follows from the problem, the processor and the number of threads alone.
+// The facts that follow from the problem, the processor and the number of threads alone.
 struct Shape {
     const Kernels &own = kernels();
     Tiling tiling;
-    uint64_t sequenceBytes, counterBytes, partialBytes, scratchBytes; // scratch: of each thread
+    // Scratch memory is that of each thread.
+    uint64_t sequenceBytes, counterBytes, partialBytes, scratchBytes;
     uint32_t threads;
 
     Shape(const Problem &p, uint32_t mostThreadsOfPool) {
@@ -43,7 +47,8 @@ struct Shape {
         const uint64_t queries = p.tensor(VKATTN_Q).extent[2], keys = p.tensor(VKATTN_K).extent[2];
         const uint64_t heads = uint64_t{p.kvHeads} * (p.ragged() ? 1 : p.batch);
         const uint64_t rows = queries * p.groupSize();
-        const uint64_t wanted = ceilDivide(rows * heads, 4ull * mostThreadsOfPool); // four units a thread: the last ones end together
+        // Four units a thread let the last units end together.
+        const uint64_t wanted = ceilDivide(rows * heads, 4ull * mostThreadsOfPool);
         const uint64_t largest = dims <= 256 ? 128 : dims <= 512 ? 64 : 32;
         tiling.unitRows = static_cast<uint32_t>(ceilDivide(std::clamp<uint64_t>(std::min(wanted, rows), 1, largest), panel) * panel);
         if (splittable(p))
@@ -55,16 +60,16 @@ struct Shape {
         if (queries) {
             const uint64_t perSequence = splits(p.keyTokens);
             sequenceBytes = aligned(sizeof(SequencePlan) * p.batch);
-            // Of a ragged batch only sequences longer than a piece are cut, and these have no more than twice as many pieces as all keys
-            // make.
-            uint64_t pieces = p.batch * perSequence;
-            if (!splittable(p) || perSequence == 1 || (!p.ragged() && rows > mostSplitRows)) pieces = 0;
-            if (p.ragged()) pieces = std::min(pieces, 2 * ceilDivide(keys, tiling.splitKeys));
+            // In a ragged batch only sequences longer than a split are cut, and these have at most
+            // twice as many splits as all keys make.
+            uint64_t allSplits = p.batch * perSequence;
+            if (!splittable(p) || perSequence == 1 || (!p.ragged() && rows > mostSplitRows)) allSplits = 0;
+            if (p.ragged()) allSplits = std::min(allSplits, 2 * ceilDivide(keys, tiling.splitKeys));
             const uint64_t splitRows = std::min<uint64_t>(uint64_t{p.queryTokens} * p.groupSize(), mostSplitRows);
-            counterBytes = pieces ? aligned(sizeof(std::atomic<uint32_t>) * p.batch * p.kvHeads) : 0;
-            partialBytes = aligned(4 * pieces * p.kvHeads * splitRows * (p.valueDim + uint64_t{3}));
+            counterBytes = allSplits ? aligned(sizeof(std::atomic<uint32_t>) * p.batch * p.kvHeads) : 0;
+            partialBytes = aligned(4 * allSplits * p.kvHeads * splitRows * (p.valueDim + uint64_t{3}));
             units =
-                heads * std::max(ceilDivide(rows, tiling.unitRows), ceilDivide(pieces, std::max<uint64_t>(p.ragged() ? 1 : p.batch, 1)));
+                heads * std::max(ceilDivide(rows, tiling.unitRows), ceilDivide(allSplits, std::max<uint64_t>(p.ragged() ? 1 : p.batch, 1)));
             if (p.ragged()) units = std::max(units, uint64_t{p.batch} * p.kvHeads);
         }
         threads = static_cast<uint32_t>(std::clamp<uint64_t>(units, 1, mostThreadsOfPool));
@@ -99,7 +104,8 @@ struct Run {
         const SequencePlan *end = call.sequences + call.sequenceCount;
         const SequencePlan *after =
             std::upper_bound(call.sequences, end, n, [](uint64_t value, const SequencePlan &plan) { return value < plan.unitsBefore; });
-        const SequencePlan &plan = after[-1]; // empty ones have as many units before them as the next
+        // Empty sequences have as many units before them as the next one.
+        const SequencePlan &plan = after[-1];
         const auto b = static_cast<uint32_t>(&plan - call.sequences);
         const uint64_t within = n - plan.unitsBefore, perHead = plan.rowBlocks * plan.splits;
         Unit unit{};
@@ -107,21 +113,21 @@ struct Run {
         unit.b = b;
         unit.kvHead = static_cast<uint32_t>(within / perHead);
         const uint64_t block = within % perHead / plan.splits;
-        const auto piece = static_cast<uint32_t>(within % plan.splits);
-        // Later rows first: under a causal mask they have most to do.
+        const auto split = static_cast<uint32_t>(within % plan.splits);
+        // Later rows go first: under a causal mask they have most to do.
         unit.firstRow = (plan.rowBlocks - 1 - block) * plan.rowsPerBlock;
         unit.rows =
             static_cast<uint32_t>(std::min<uint64_t>(plan.rowsPerBlock, uint64_t{plan.s.queries} * call.p.groupSize() - unit.firstRow));
         unit.keyEnd = plan.s.keys;
         if (plan.splits > 1) {
-            unit.keyBegin = piece * call.tiling.splitKeys;
+            unit.keyBegin = split * call.tiling.splitKeys;
             unit.keyEnd = std::min(unit.keyBegin + call.tiling.splitKeys, plan.s.keys);
             unit.partial =
-                call.partials + plan.partialsBefore + (uint64_t{unit.kvHead} * plan.splits + piece) * unit.rows * call.partialFloats();
+                call.partials + plan.partialsBefore + (uint64_t{unit.kvHead} * plan.splits + split) * unit.rows * call.partialFloats();
         }
         own.attend(call, unit, memory);
         if (plan.splits > 1 && call.counters[plan.countersBefore + unit.kvHead].fetch_add(1, std::memory_order_acq_rel) + 1 == plan.splits)
-            own.joinPieces(call, plan, unit.kvHead, memory);
+            own.joinSplits(call, plan, unit.kvHead, memory);
     }
 };
 
@@ -188,7 +194,7 @@ extern "C" vkattn_result vkattnCpuExplain(const vkattn_problem *description, vka
     const Shape shape(p, pool ? pool->pool.threads() : threadCount(0, mostThreads));
     const Operands none;
     const Call call{p, none, shape.tiling};
-    SequencePlan longest; // as long as one may be
+    SequencePlan longest; // as long as a sequence may be
     longest.s.queries = p.queryTokens;
     longest.s.keys = p.keyTokens;
     shape.cut(p, longest);

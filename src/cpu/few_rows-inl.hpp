@@ -1,7 +1,8 @@
 // Attention of one unit of few rows that see the same keys, dims in lanes, for one Highway target.
 //
-// A new token's rows: one, or the query heads of a group. Nothing is computed often enough to be worth packing, the time is that of reading
-// K and V, so both are read once, in order, for all rows.
+// A new token's rows: one, or the query heads of a group. Nothing is computed often enough to be
+// worth packing, the time is that of reading K and V, so both are read once, in order, for all
+// rows.
 #if defined(VKATTN_CPU_FEW_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_FEW_ROWS_INL_HPP
 #undef VKATTN_CPU_FEW_ROWS_INL_HPP
@@ -24,11 +25,11 @@ namespace HWY_NAMESPACE {
 
 const KernelShape &kernelShape();
 
-// With more rows than half a vector their lanes are the better place for them.
+// More rows than half a vector are better placed in lanes themselves.
 constexpr uint32_t mostFewRows = static_cast<uint32_t>(lanes >= 4 ? lanes / 2 : 0);
 
-#if HWY_TARGET != HWY_SCALAR // which has no lanes, and none of these operations
-// The sums of `lanes` vectors, one in each lane.
+#if HWY_TARGET != HWY_SCALAR // the scalar target has no lanes, and none of these operations
+// Returns the sums of `lanes` vectors, one in each lane.
 template <size_t count> HWY_INLINE Vector sumsOf(Vector *parts) {
     const Floats f;
     if constexpr (count == 1) {
@@ -53,12 +54,13 @@ template <size_t count> HWY_INLINE Vector sumsOf(Vector *parts) {
     }
 }
 
-// Rows of K or V that are read next, fetched line by line while others are computed with: arithmetic takes eight keys at once, which a
-// processor's own guesses follow badly, and the turn from K to V they do not foresee at all.
+// Rows of K or V that are read next, fetched line by line while the kernel computes with others.
+// Arithmetic takes eight keys at once, which a processor's own prediction follows badly, and the
+// prediction does not foresee the turn from K to V at all.
 struct Ahead {
-    const unsigned char *row; // the first
+    const unsigned char *row; // the first row
     ptrdiff_t stride;         // bytes
-    ptrdiff_t bytes;          // of a row
+    ptrdiff_t bytes;          // bytes of a row
 
     static constexpr ptrdiff_t line = 64;
 };
@@ -78,12 +80,14 @@ struct AheadLines {
     }
 };
 
-// to[row][key] = scale * query[row] . keys[key] for `rows` rows and `lanes` keys; as much of `ahead` is fetched.
+// Computes to[row][key] = scale * query[row] . keys[key] for `rows` rows and `lanes` keys, and
+// fetches as much of `ahead`.
 template <size_t rows, class Element>
 HWY_INLINE void dotsOfKeys(const float *query, const Element *keys, ptrdiff_t stride, size_t dims, float scale, AheadLines &ahead,
                            float *to, size_t toStride) {
     const Floats f;
-    constexpr size_t together = std::min(8 / rows, lanes); // keys: sums enough to hide the latency of multiply-adds
+    // keys: sums enough to hide the latency of multiply-adds
+    constexpr size_t together = std::min(8 / rows, lanes);
     constexpr size_t bytes = together * lanes * sizeof(Element);
     Vector parts[rows][lanes];
     VKATTN_UNROLL for (size_t first = 0; first < lanes; first += together, keys += static_cast<ptrdiff_t>(together) * stride) {
@@ -108,12 +112,13 @@ HWY_INLINE void dotsOfKeys(const float *query, const Element *keys, ptrdiff_t st
     VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) hn::Store(hn::Mul(sumsOf<lanes>(parts[r]), hn::Set(f, scale)), f, to + r * toStride);
 }
 
-// out[row][dim] += sum_key weights[row][key] values[key][dim], for `rows` rows and `vectors` vectors of dims.
+// Computes out[row][dim] += sum_key weights[row][key] values[key][dim] for `rows` rows and
+// `vectors` vectors of dims.
 template <size_t rows, size_t vectors, class Element>
 HWY_INLINE void addValues(const Element *values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out,
                           size_t dims, Ahead ahead) {
     const Floats f;
-    constexpr size_t bytes = vectors * lanes * sizeof(Element); // of a key
+    constexpr size_t bytes = vectors * lanes * sizeof(Element); // bytes of a key
     Vector sum[rows][vectors];
     VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
         VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[r][v] = hn::Load(f, out + r * dims + v * lanes);
@@ -134,7 +139,7 @@ HWY_INLINE void addValues(const Element *values, ptrdiff_t stride, size_t keys, 
 template <size_t rows, class Element>
 HWY_INLINE void addValuesOfRows(const Element *values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out,
                                 size_t dims, Ahead ahead) {
-    constexpr size_t vectors = 8 / rows; // eight sums
+    constexpr size_t vectors = 8 / rows; // eight sums in all
     size_t d = 0;
     const auto add = [&]<size_t count>() {
         addValues<rows, count>(values + d, stride, keys, weights, weightStride, out + d, dims, ahead);
@@ -142,7 +147,8 @@ HWY_INLINE void addValuesOfRows(const Element *values, ptrdiff_t stride, size_t 
         ahead.row += count * lanes * sizeof(Element);
     };
     if constexpr (rows == 1)
-        while (d + 2 * vectors * lanes <= dims) add.template operator()<2 * vectors>(); // long rows of V in one go
+        // Long rows of V are read in one go.
+        while (d + 2 * vectors * lanes <= dims) add.template operator()<2 * vectors>();
     while (d + vectors * lanes <= dims) add.template operator()<vectors>();
     while (d < dims) add.template operator()<1>();
 }
@@ -152,7 +158,8 @@ class FewRowsAttention {
     FewRowsAttention(const Call &call, const Unit &unit, float *scratch)
         : call_(call), p_(call.p), unit_(unit), at_(scratchLayout(p_, call.tiling, kernelShape())), scratch_(scratch) {}
 
-    // Whether a unit may be computed here. The same for every way to cut a problem.
+    // Returns whether a unit may be computed here. The answer is the same for every way to cut a
+    // problem.
     static bool fits(const Call &call, const Sequence &s) {
         const Problem &p = call.p;
         const Tensor &k = p.tensor(VKATTN_K), &v = p.tensor(VKATTN_V);

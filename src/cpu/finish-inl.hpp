@@ -1,4 +1,4 @@
-// From weighted sums to what the caller gets, for one Highway target.
+// The end of a row, from weighted sums to the outputs of the caller, for one Highway target.
 #if defined(VKATTN_CPU_FINISH_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_FINISH_INL_HPP
 #undef VKATTN_CPU_FINISH_INL_HPP
@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
 
-// The row of the output: out * factor as the stored type, or zeros where the row saw nothing.
+// Stores a row of the output: out * factor as the stored type, or zeros where the row saw nothing.
 inline void storeOut(const Tensor &t, unsigned char *data, const Sequence &s, const RowPlace &place, const float *out, float factor,
                      bool seen) {
     const uint32_t dims = t.extent[3];
@@ -33,28 +33,32 @@ inline void storeOut(const Tensor &t, unsigned char *data, const Sequence &s, co
             else if (t.dtype == VKATTN_F16)
                 storeHalves(x, reinterpret_cast<uint16_t *>(data) + at + d);
             else
-                storeBrains(x, reinterpret_cast<uint16_t *>(data) + at + d);
+                storeBfloat16(x, reinterpret_cast<uint16_t *>(data) + at + d);
         }
     }
     for (; d < dims; ++d) storeElement(data, t.dtype, at + d * step, seen ? out[d] * factor : 0.0f);
 }
 
-// exp(a - b), where b is at least a; 0 where both are minus infinity: nothing has been summed.
+// Returns exp(a - b), where b is at least a. Returns 0 where both are minus infinity: nothing has
+// been summed.
 inline float factorTo(float a, float b) {
     return a == minusInfinity ? 0.0f : std::exp(a - b);
 }
 
-// Adds the sink, and writes the row's output and lse. `out` holds the weighted sum of values with exponents less `maximum`, and `sum` that
-// of the weights. Leaves in maximum and sum what the weights are to be computed with.
+// Adds the sink, and writes the row's output and lse. `out` holds the weighted sum of values with
+// exponents less `maximum`, and `sum` holds the sum of the weights. Leaves in maximum and sum the
+// numbers that the weights are computed with.
 inline void finishRow(const Call &call, const Sequence &s, const RowPlace &place, const float *out, float &maximum, float &sum, bool seen) {
     const Problem &p = call.p;
     const float sink = p.has(VKATTN_SINKS) ? call.operands.number(VKATTN_SINKS, place.head) : minusInfinity;
-    float factor = 0; // of the outputs
+    float factor = 0; // factor of the outputs
     if (seen) {
-        // All scores minus infinity, and visible: no softmax is defined for them, as exp(-inf - -inf) says.
+        // All visible scores are minus infinity: no softmax is defined for them, as exp(-inf -
+        // -inf) says.
         if (maximum == minusInfinity && sink == minusInfinity) sum = std::numeric_limits<float>::quiet_NaN();
         if (sink != minusInfinity) {
-            const float top = maximum > sink ? maximum : sink; // a NaN sink wins, a NaN maximum is in the sum already
+            // A NaN sink wins. A NaN maximum is in the sum already.
+            const float top = maximum > sink ? maximum : sink;
             factor = factorTo(maximum, top);
             sum = sum * factor + std::exp(sink - top);
             maximum = top;
@@ -70,20 +74,21 @@ inline void finishRow(const Call &call, const Sequence &s, const RowPlace &place
                      seen ? maximum + std::log(sum) : sink);
 }
 
-// Puts the pieces of all rows of a sequence's key/value head together and finishes them.
-inline void joinPieces(const Call &call, const SequencePlan &plan, uint32_t kvHead, float *row) {
+// Joins the splits of all rows of a sequence's key/value head, and finishes the rows.
+inline void joinSplits(const Call &call, const SequencePlan &plan, uint32_t kvHead, float *row) {
     const uint32_t rows = plan.s.queries * call.p.groupSize(), dims = call.p.valueDim;
     const size_t stride = call.partialFloats();
-    const float *pieces = call.partials + plan.partialsBefore + size_t{kvHead} * plan.splits * rows * stride;
+    const float *splits = call.partials + plan.partialsBefore + size_t{kvHead} * plan.splits * rows * stride;
     for (uint32_t r = 0; r < rows; ++r) {
         std::fill(row, row + dims, 0.0f);
         float maximum = minusInfinity, sum = 0;
         bool seen = false;
-        for (uint32_t piece = 0; piece < plan.splits; ++piece) {
-            const float *from = pieces + (size_t{piece} * rows + r) * stride;
+        for (uint32_t split = 0; split < plan.splits; ++split) {
+            const float *from = splits + (size_t{split} * rows + r) * stride;
             if (from[dims + 2] == 0) continue;
             seen = true;
-            const float top = from[dims] > maximum ? from[dims] : maximum; // a NaN is in the sum already
+            // A NaN is in the sum already.
+            const float top = from[dims] > maximum ? from[dims] : maximum;
             const float a = factorTo(maximum, top), c = factorTo(from[dims], top);
             for (uint32_t d = 0; d < dims; ++d) row[d] = row[d] * a + from[d] * c;
             sum = sum * a + from[dims + 1] * c;

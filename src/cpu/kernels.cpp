@@ -1,4 +1,5 @@
-// The kernels, compiled once for each of Highway's targets; the best one that the processor has is chosen when a call needs it.
+// The kernels, compiled once for each of Highway's targets; the best one that the processor has is
+// chosen when a call needs it.
 #include "cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -50,7 +51,7 @@ const Kernels &targetKernels() {
     static const Kernels own = {{hwy::TargetName(HWY_TARGET), kernelShape().lanes, kernelShape().panelRows, kernelShape().mostFewRows},
                                 attend,
                                 takesFewRows,
-                                joinPieces,
+                                joinSplits,
                                 exp2OfArray};
     return own;
 }

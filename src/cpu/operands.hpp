@@ -13,7 +13,7 @@ namespace vkattn {
 struct Operands {
     unsigned char *data[VKATTN_ROLE_LIMIT] = {};
 
-    // Entry n of a role without a layout.
+    // Returns entry n of a role without a layout.
     [[nodiscard]] uint32_t word(vkattn_role role, uint64_t n) const {
         uint32_t value;
         std::memcpy(&value, data[role] + 4 * n, 4);
@@ -22,7 +22,8 @@ struct Operands {
     [[nodiscard]] float number(vkattn_role role, uint64_t n) const { return std::bit_cast<float>(word(role, n)); }
 };
 
-// Every role the problem uses must be there once, large enough and aligned, and nothing else.
+// Checks that every role that the problem uses is there once, large enough and aligned, and that no
+// other role is there.
 [[nodiscard]] vkattn_result bindOperands(const Problem &problem, const vkattn_operand_memory *operands, uint32_t count, Operands &out,
                                          vkattn_diagnostic *why);
 
@@ -33,9 +34,9 @@ struct Operands {
         return halfToFloat(half);
     }
     if (dtype == VKATTN_BF16) {
-        uint16_t brain;
-        std::memcpy(&brain, data + 2 * index, 2);
-        return brainToFloat(brain);
+        uint16_t bits16;
+        std::memcpy(&bits16, data + 2 * index, 2);
+        return bfloat16ToFloat(bits16);
     }
     float value;
     std::memcpy(&value, data + 4 * index, 4);
@@ -47,8 +48,8 @@ inline void storeElement(unsigned char *data, vkattn_dtype dtype, uint64_t index
         const uint16_t half = floatToHalf(value);
         std::memcpy(data + 2 * index, &half, 2);
     } else if (dtype == VKATTN_BF16) {
-        const uint16_t brain = floatToBrain(value);
-        std::memcpy(data + 2 * index, &brain, 2);
+        const uint16_t bits16 = floatToBfloat16(value);
+        std::memcpy(data + 2 * index, &bits16, 2);
     } else {
         std::memcpy(data + 4 * index, &value, 4);
     }

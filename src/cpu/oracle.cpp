@@ -1,4 +1,5 @@
-// The oracle: cpu/row.hpp in double, one row after the other, and which keys its rule shows to a row.
+// The oracle: cpu/row.hpp in double, one row after the other, and the keys that its rule shows to a
+// row.
 #include "cpu/row.hpp"
 #include "util/diagnostic.hpp"
 

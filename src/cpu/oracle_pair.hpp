@@ -1,7 +1,8 @@
-// The oracle's rule for one pair of a query and a key: the formulas of problem.h in their order, a line each.
+// The oracle's rule for one pair of a query and a key: the formulas of problem.h in their order, a
+// line each.
 //
-// pair_rules-inl.hpp states the same rule for the fallback's vectors. The two share nothing, so that neither can hide a mistake
-// of the other.
+// pair_rules-inl.hpp states the same rule for the fallback's vectors. The two share nothing, so
+// that neither can hide a mistake of the other.
 #pragma once
 
 #include "cpu/sequences.hpp"
@@ -12,36 +13,41 @@
 
 namespace vkattn {
 
-// Query i of head h in sequence b. The sequence outlives the rule.
+// The rule for query i of head h in sequence b. The sequence outlives the rule.
 class OraclePair {
   public:
     OraclePair(const Problem &p, const Operands &operands, const Sequence &sequence, uint32_t b, uint32_t h, uint32_t i)
         : p_(p), operands_(operands), s_(sequence), b_(b), h_(h), i_(i),
           position_(p.topLeft ? int64_t{i} : int64_t{i} + sequence.keys - int64_t{sequence.queries}) {}
 
-    // Whether the query sees key j of its sequence.
+    // Returns whether the query sees key j of its sequence.
     [[nodiscard]] bool visible(uint32_t j) const {
         const Tensor &mask = p_.tensor(VKATTN_MASK), &bits = p_.tensor(VKATTN_BIT_MASK);
-        if (j >= s_.keys) return false;                   // j < keyTokens
-        if (j < position_ - p_.left) return false;        // i' - windowLeft <= j
-        if (j > position_ + p_.right) return false;       // j <= i' + windowRight; with VKATTN_CAUSAL windowRight is 0
+        if (j >= s_.keys) return false;            // j < keyTokens
+        if (j < position_ - p_.left) return false; // i' - windowLeft <= j
+        // j <= i' + windowRight; with VKATTN_CAUSAL windowRight is 0
+        if (j > position_ + p_.right) return false;
         if (mask.present() && !maskByte(j)) return false; // mask_ij != 0
-        if (bits.present() && !(maskWord(j / 32) >> (j % 32) & 1u)) return false;          // bit mask_ij = 1
-        if (hasBias() && bias(j) == -std::numeric_limits<float>::infinity()) return false; // bias_ij != -inf
-        if (p_.has(VKATTN_DOC_IDS_Q) && queryDocument() != keyDocument(j)) return false;   // document of i = document of j
+        // Bit mask_ij = 1.
+        if (bits.present() && !(maskWord(j / 32) >> (j % 32) & 1u)) return false;
+        // bias_ij != -inf
+        if (hasBias() && bias(j) == -std::numeric_limits<float>::infinity()) return false;
+        // Document of i = document of j.
+        if (p_.has(VKATTN_DOC_IDS_Q) && queryDocument() != keyDocument(j)) return false;
         return true;
     }
 
-    // s_ij of a visible pair, from dot(q_i, k_j). `added` receives |bias_ij| + slope_h * |j - i'|: how large the added terms are, which
-    // bounds what their rounding can change.
+    // Returns s_ij of a visible pair, from dot(q_i, k_j). `added` receives |bias_ij| + slope_h * |j
+    // - i'|, the size of the added terms, which bounds what their rounding can change.
     template <class Real> [[nodiscard]] Real score(uint32_t j, Real dot, Real &added) const {
         const auto scale = static_cast<Real>(p_.scale), softcap = static_cast<Real>(p_.softcap);
         const Real biasTerm = hasBias() ? static_cast<Real>(bias(j)) : Real(0);
         const Real alibiTerm = hasAlibi() ? static_cast<Real>(slope()) * static_cast<Real>(std::abs(int64_t{j} - position_)) : Real(0);
-        Real s = scale * dot;                                  // s_ij = scale * dot(q_i, k_j)
-        if (softcap > 0) s = softcap * std::tanh(s / softcap); // s_ij = softcap * tanh(s_ij / softcap)
-        if (hasBias()) s += biasTerm;                          // s_ij = s_ij + bias_ij
-        if (hasAlibi()) s -= alibiTerm;                        // s_ij = s_ij - slope_h * |j - i'|
+        Real s = scale * dot; // s_ij = scale * dot(q_i, k_j)
+        // s_ij = softcap * tanh(s_ij / softcap)
+        if (softcap > 0) s = softcap * std::tanh(s / softcap);
+        if (hasBias()) s += biasTerm;   // s_ij = s_ij + bias_ij
+        if (hasAlibi()) s -= alibiTerm; // s_ij = s_ij - slope_h * |j - i'|
         added = std::abs(biasTerm) + std::abs(alibiTerm);
         return s;
     }

@@ -1,9 +1,11 @@
-// What the formulas of problem.h say of one pair of a query and a key, for one Highway target: whether the key is visible, and what
-// its score is. A new term of the scores, or a new way to hide keys, is written in this file, and once more in oracle_pair.hpp, which
-// shares nothing with this one on purpose.
+// The rules for one pair of a query and a key by the formulas of problem.h, for one Highway target:
+// whether the key is visible, and what its score is. A new term of the scores, or a new way to hide
+// keys, is written in this file, and once more in oracle_pair.hpp. The two files share nothing, on
+// purpose.
 //
-// Rules are of three kinds. A row's reach (position and window) is a range of keys. What memory says of each pair (bias, masks,
-// documents) is looked up for a tile of pairs at a time. Scores are computed with query rows in lanes.
+// There are three kinds of rules. A row's reach (position and window) is a range of keys. Facts
+// that memory holds for each pair (bias, masks, documents) are looked up for a tile of pairs at a
+// time. Scores are computed with query rows in lanes.
 #if defined(VKATTN_CPU_PAIR_RULES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_PAIR_RULES_INL_HPP
 #undef VKATTN_CPU_PAIR_RULES_INL_HPP
@@ -19,12 +21,13 @@ HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
 
-// Whether bias, masks or documents must be looked up for each query and key.
+// Returns whether bias, masks or documents must be looked up for each query and key.
 inline bool hasLookUps(const Problem &p) {
     return p.tensor(VKATTN_BIAS).present() || p.tensor(VKATTN_MASK).present() || p.tensor(VKATTN_BIT_MASK).present() ||
            p.has(VKATTN_DOC_IDS_Q);
 }
-// Whether each score is scale * dot(q_i, k_j), and each key within a row's reach is visible.
+// Returns whether each score is scale * dot(q_i, k_j), and each key within a row's reach is
+// visible.
 inline bool isPlain(const Problem &p) {
     return !hasLookUps(p) && !(p.softcap > 0) && !p.has(VKATTN_ALIBI_SLOPES);
 }
@@ -39,7 +42,8 @@ struct RowPlace {
 inline RowPlace placeOf(const Problem &p, const Sequence &s, uint32_t kvHead, uint64_t row) {
     const uint32_t group = p.groupSize();
     RowPlace place;
-    place.head = kvHead * group + (group == 1 ? 0 : static_cast<uint32_t>(row % group)); // a division takes longer than the rest
+    // A division takes longer than everything else here.
+    place.head = kvHead * group + (group == 1 ? 0 : static_cast<uint32_t>(row % group));
     place.query = static_cast<uint32_t>(group == 1 ? row : row / group);
     place.position = p.topLeft ? int64_t{place.query} : int64_t{place.query} + s.keys - int64_t{s.queries};
     const int64_t keys = s.keys;
@@ -54,8 +58,9 @@ void copyBias(const unsigned char *data, uint64_t at, uint64_t step, uint32_t co
 }
 
 enum class Pairs { noneVisible, someVisible, allVisible };
-// For the rows places[0, rows) and keys [begin, end): out[(j - begin) * stride + row] becomes the bias (0 where there is none), or
-// minus infinity where mask, bit mask, documents or the bias itself hide the pair. Reach is not looked at.
+// Looks pairs up for the rows places[0, rows) and the keys [begin, end):
+// out[(j - begin) * stride + row] becomes the bias (0 without a bias), or minus infinity where
+// mask, bit mask, documents or the bias itself hide the pair. Reach is not looked at.
 inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const RowPlace *places, uint32_t rows, uint32_t begin,
                          uint32_t end, float *out, uint32_t stride) {
     const Problem &p = call.p;
@@ -103,7 +108,8 @@ inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const 
     return visible == 0 ? Pairs::noneVisible : visible == uint64_t{count} * rows ? Pairs::allVisible : Pairs::someVisible;
 }
 
-// The rows of a panel as scores and visibility need them, a row a lane. Lanes without a row repeat the last one.
+// The rows of a panel as scores and visibility need them, one row a lane. Lanes without a row
+// repeat the last row.
 template <size_t vectors> struct PanelRows {
     static constexpr size_t count = vectors * lanes;
     RowPlace places[count];
@@ -118,7 +124,8 @@ template <size_t vectors> struct PanelRows {
     }
 };
 
-// One vector of a panel's rows. `lookedUp` is what lookUpPairs says of a key and these rows, or NULL where there are no look-ups.
+// The rules for one vector of a panel's rows. `lookedUp` is the result of lookUpPairs for a key and
+// these rows, or NULL without look-ups.
 class LanePairs {
   public:
     template <size_t vectors>
@@ -128,7 +135,7 @@ class LanePairs {
           position_(hn::Load(Ints(), rows.position + vector * lanes)), begin_(rows.begin + vector * lanes),
           end_(rows.end + vector * lanes) {}
 
-    // The scores of key j from scale * dot(q_i, k_j).
+    // Returns the scores of key j from scale * dot(q_i, k_j).
     HWY_INLINE Vector score(Vector s, uint32_t j, const float *lookedUp) const {
         const Floats f;
         const Ints i;
@@ -141,7 +148,7 @@ class LanePairs {
         return s;
     }
 
-    // Which rows see key j.
+    // Returns which rows see key j.
     HWY_INLINE LaneMask visible(uint32_t j, const float *lookedUp) const {
         const Ints i;
         const auto key = hn::Set(i, static_cast<int32_t>(j));

@@ -5,7 +5,8 @@
 namespace vkattn {
 namespace {
 
-// Waking a sleeping thread takes longer than a small problem: watch for some microseconds before sleeping.
+// Waking a sleeping thread takes longer than a small problem: threads watch for some microseconds
+// before they sleep.
 template <class Ready> bool watch(const Ready &ready) {
     for (int turn = 0; turn < 2000; ++turn) {
         if (ready()) return true;
@@ -76,7 +77,8 @@ void Pool::work(uint32_t thread) {
         }
         if (job) job(context, thread);
         if (busy_.fetch_sub(1) == 1) {
-            const std::lock_guard lock(mutex_); // so that the caller is not between its test and its sleep
+            // The lock keeps the caller from being between its test and its sleep.
+            const std::lock_guard lock(mutex_);
             done_.notify_one();
         }
     }

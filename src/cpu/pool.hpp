@@ -12,7 +12,8 @@ namespace vkattn {
 
 class Pool {
   public:
-    // `threads` in all, the caller's own counted: none are started for 1. Where the system has no more to give there are fewer.
+    // Makes a pool of `threads` threads, of which the caller's is one: 1 starts none. There are
+    // fewer where the system has no more to give.
     explicit Pool(uint32_t threads);
     ~Pool();
     Pool(const Pool &) = delete;
@@ -20,8 +21,8 @@ class Pool {
 
     [[nodiscard]] uint32_t threads() const { return static_cast<uint32_t>(workers_.size()) + 1; }
 
-    // job(context, thread) on `threads` threads (at most threads()), numbered from 0, the caller's; returns when all are done. One job at a
-    // time.
+    // Calls job(context, thread) on `threads` threads (at most threads()), and returns when all are
+    // done. Threads are numbered from 0, which is the caller's. The pool does one job at a time.
     using Job = void (*)(void *context, uint32_t thread);
     void run(uint32_t threads, Job job, void *context);
 
@@ -30,7 +31,8 @@ class Pool {
 
     std::mutex mutex_;
     std::condition_variable start_, done_;
-    // Written under the mutex; atomic so that a thread can watch for a while before it sleeps.
+    // The number is written under the mutex. It is atomic so that a thread can watch for a while
+    // before it sleeps.
     std::atomic<uint64_t> generation_{0};
     std::atomic<uint32_t> busy_{0};
     bool stop_ = false;

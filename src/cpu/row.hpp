@@ -1,5 +1,6 @@
-// One row of attention in plain loops, for any arithmetic type. In double the row is the oracle's, the truth that everything is
-// measured against; in float it is the "plain fp32 emulation" of docs/numerics.md 6. oracle_pair.hpp has the rule for one pair.
+// One row of attention in plain loops, for any arithmetic type. In double the row is the oracle's,
+// the truth that everything is measured against; in float it is the "plain fp32 emulation" of
+// docs/numerics.md 6. oracle_pair.hpp has the rule for one pair.
 #pragma once
 
 #include "cpu/oracle_pair.hpp"
@@ -11,7 +12,8 @@
 
 namespace vkattn {
 
-// K and V of one sequence and key/value head as rows of floats: a view where memory already holds that, else a decoded copy.
+// K and V of one sequence and key/value head as rows of floats: a view where memory already holds
+// such rows, else a decoded copy.
 class HeadKeysValues {
   public:
     void load(const Problem &p, const Operands &operands, const Sequences &sequences, uint32_t b, uint32_t kvHead) {
@@ -55,9 +57,10 @@ class HeadKeysValues {
 template <class Real> struct Row {
     std::vector<Real> out; // [valueDim]
     Real lse = 0;
-    std::vector<uint32_t> visible; // keys of the sequence, ascending
-    std::vector<Real> weights;     // of the visible keys
-    std::vector<Real> added;       // how large the terms are that were added to their scores (oracle_pair.hpp)
+    std::vector<uint32_t> visible; // the sequence's visible keys, ascending
+    std::vector<Real> weights;     // weights of the visible keys
+    // The size of the terms that were added to the scores of the visible keys (oracle_pair.hpp).
+    std::vector<Real> added;
     std::vector<Real> query;
 
     void attend(const Problem &p, const Operands &operands, const Sequences &sequences, const HeadKeysValues &kv, uint32_t b, uint32_t h,
@@ -74,7 +77,7 @@ template <class Real> struct Row {
         const Real sink = p.has(VKATTN_SINKS) ? static_cast<Real>(operands.number(VKATTN_SINKS, h)) : -infinity;
         lse = sink;
         visible.clear();
-        weights.clear(); // scores until the maximum is known
+        weights.clear(); // holds scores until the maximum is known
         added.clear();
         Real maximum = sink;
         for (uint32_t j = 0; j < sequence.keys; ++j) {
@@ -84,7 +87,8 @@ template <class Real> struct Row {
             visible.push_back(j);
             weights.push_back(s);
             added.push_back(addedTerms);
-            if (!std::isnan(maximum) && !(s <= maximum)) maximum = s; // a NaN becomes the maximum and stays so
+            // A NaN becomes the maximum and stays the maximum.
+            if (!std::isnan(maximum) && !(s <= maximum)) maximum = s;
         }
         if (visible.empty()) return;
 
@@ -101,7 +105,8 @@ template <class Real> struct Row {
 
   private:
     static Real dot(const Real *a, const float *b, uint32_t n) {
-        constexpr uint32_t lanes = 16; // independent sums, so that the loop is not one long chain of dependent additions
+        // The sums are independent, so that the loop is not one long chain of dependent additions.
+        constexpr uint32_t lanes = 16;
         Real sums[lanes] = {};
         uint32_t d = 0;
         for (; d + lanes <= n; d += lanes)
@@ -123,7 +128,8 @@ void storeRow(const Problem &p, const Operands &operands, const Sequences &seque
     if (lse.present())
         storeElement(operands.data[VKATTN_LSE], lse.dtype, lse.index(s.batch, h, s.query(i), 0), static_cast<float>(row.lse));
     if (weights.present()) {
-        const uint32_t keys = p.ragged() ? s.keys : p.keyTokens; // past a key length the weights are 0, outside a sequence nobody's
+        // Past a key length the weights are 0. Weights outside a sequence belong to nobody.
+        const uint32_t keys = p.ragged() ? s.keys : p.keyTokens;
         size_t n = 0;
         for (uint32_t j = 0; j < keys; ++j) {
             const bool visible = n < row.visible.size() && row.visible[n] == j;

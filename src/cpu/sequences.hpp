@@ -1,5 +1,6 @@
-// Where each batch entry, or each sequence of a ragged batch, lies in the tensors: one way to ask for plain batches, key lengths and
-// cu_seqlens. Computed once per call, from arrays that are never trusted.
+// The place of each batch entry, or of each sequence of a ragged batch, in the tensors: one way to
+// ask for plain batches, key lengths and cu_seqlens. Places are computed once per call, from arrays
+// that are never trusted.
 #pragma once
 
 #include "cpu/operands.hpp"
@@ -10,11 +11,13 @@
 namespace vkattn {
 
 struct Sequence {
-    uint32_t batch = 0; // in q, k, v, out and lse; bias, masks and weights have the sequence's own number
+    // The batch entry in q, k, v, out and lse. Bias, masks and weights have the sequence's own
+    // number.
+    uint32_t batch = 0;
     uint32_t queryFirst = 0, queries = 0, keyFirst = 0, keys = 0;
-    uint64_t rowsBefore = 0; // of earlier sequences, all heads
+    uint64_t rowsBefore = 0; // rows of earlier sequences, all heads
 
-    // What lies there may be read at tokens below queries and keys only.
+    // The tensors may be read only at tokens below queries and keys.
     [[nodiscard]] uint64_t query(uint32_t i) const { return uint64_t{queryFirst} + i; }
     [[nodiscard]] uint64_t key(uint32_t j) const { return uint64_t{keyFirst} + j; }
 };
@@ -33,8 +36,8 @@ struct SequenceEnds {
     uint32_t total, last = 0;
 };
 
-// visit(b, sequence) for every batch entry or sequence in order, none where there are no query rows: the batch may then be any number
-// without memory behind it.
+// Calls visit(b, sequence) for every batch entry or sequence, in order. Calls nothing where there
+// are no query rows: the batch may then be any number without memory behind it.
 template <class Visit> void forSequences(const Problem &p, const Operands &operands, const Visit &visit) {
     const uint32_t totalQueries = p.tensor(VKATTN_Q).extent[2], totalKeys = p.tensor(VKATTN_K).extent[2];
     if (totalQueries == 0) return;
@@ -74,7 +77,8 @@ class Sequences {
     [[nodiscard]] auto end() const { return sequences_.end(); }
     [[nodiscard]] uint32_t count() const { return static_cast<uint32_t>(sequences_.size()); }
     [[nodiscard]] uint64_t rows() const { return rows_; }
-    [[nodiscard]] double pairs() const { return pairs_; } // hidden ones counted
+    // Pairs of all sequences, with hidden ones.
+    [[nodiscard]] double pairs() const { return pairs_; }
 
     [[nodiscard]] RowId row(uint64_t n) const {
         const uint32_t b = holder(n);
@@ -83,7 +87,8 @@ class Sequences {
     }
 
   private:
-    // The last sequence with at most n before it: the one that holds n, as empty ones have as many before them as the next.
+    // Returns the last sequence with at most n before it. This sequence holds n, because empty
+    // sequences have as many before them as the next one.
     [[nodiscard]] uint32_t holder(uint64_t n) const {
         const auto after = std::upper_bound(sequences_.begin(), sequences_.end(), n,
                                             [&](uint64_t value, const Sequence &s) { return value < s.rowsBefore; });

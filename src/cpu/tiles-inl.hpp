@@ -1,8 +1,9 @@
 // Attention of one unit, query rows in lanes, for one Highway target.
 //
-// Scores are computed transposed: a panel of rows fills two vectors (one where that is enough), and each key is a broadcast. So K and V
-// need no transposing, dims of any number need no padding, and the softmax of a row never leaves its lane: no sums across lanes, and
-// nothing of one row can reach another.
+// Scores are computed transposed: a panel of rows fills two vectors (one where that is enough), and
+// each key is a broadcast. So K and V need no transposing, dims of any number need no padding, and
+// the softmax of a row never leaves its lane: no sums across lanes, and nothing of one row can
+// reach another.
 #if defined(VKATTN_CPU_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_TILES_INL_HPP
 #undef VKATTN_CPU_TILES_INL_HPP
@@ -23,19 +24,21 @@ namespace HWY_NAMESPACE {
 
 const KernelShape &kernelShape();
 
-// Accumulators must be enough to hide the latency of multiply-adds and leave registers for two operands.
+// The accumulators must be enough to hide the latency of multiply-adds, and must leave registers
+// for two operands.
 constexpr size_t registers = HWY_ARCH_X86 && lanes < 16 ? 16 : 32;
 template <size_t vectors> constexpr size_t blockSize = vectors == 1 || registers == 32 ? 12 : 6;
 
-// The size of the next block of `left` keys or dims: one of four, as each is compiled on its own. Small blocks are slow, so the last two
-// share what is left where they can.
+// Returns the size of the next block of `left` keys or dims. There are four sizes, because each is
+// compiled on its own. Small blocks are slow, so the last two blocks share what is left where they
+// can.
 template <size_t most> HWY_INLINE size_t nextBlock(size_t left) {
     constexpr size_t large = most * 2 / 3, small = most / 3;
     if (left >= most && (left == most || left > 2 * large)) return most;
     return left >= large ? large : left >= small ? small : 1;
 }
 
-// scores[key][row] = scale * sum_d keys[key][d] query[d][row] for `count` keys.
+// Computes scores[key][row] = scale * sum_d keys[key][d] query[d][row] for `count` keys.
 template <size_t count, size_t vectors>
 HWY_INLINE void scoreBlock(TileRows keys, const float *HWY_RESTRICT query, size_t dims, float scale, float *HWY_RESTRICT scores) {
     const Floats f;
@@ -57,7 +60,8 @@ HWY_INLINE void scoreBlock(TileRows keys, const float *HWY_RESTRICT query, size_
     }
 }
 
-// out[dim][row] = out[dim][row] * rescale[row] + sum_key values[key][dim] weights[key][row] for `count` dims.
+// Computes out[dim][row] = out[dim][row] * rescale[row] + sum_key values[key][dim]
+// weights[key][row] for `count` dims.
 template <size_t count, size_t vectors>
 HWY_INLINE void valueBlock(TileRows values, size_t keys, const float *HWY_RESTRICT weights, const float *HWY_RESTRICT rescale,
                            float *HWY_RESTRICT out) {
@@ -81,7 +85,7 @@ HWY_INLINE void valueBlock(TileRows values, size_t keys, const float *HWY_RESTRI
     }
 }
 
-// visit<n>(done) for blocks of n that make up `count`.
+// Calls visit<n>(done) for blocks of n that make up `count`.
 template <size_t most, class Visit> HWY_INLINE void forBlocks(size_t count, const Visit &visit) {
     for (size_t done = 0, n; done < count; done += n) {
         n = nextBlock<most>(count - done);
@@ -124,8 +128,9 @@ HWY_INLINE bool isFinite(const float *row, size_t dims) {
     return true;
 }
 
-// One tile's values as rows in which every element is finite, and which rows had to be replaced by zeros for that: 0 * NaN is NaN, so a
-// hidden value must not be multiplied at all. Looked at only for tiles that are hidden from some row.
+// The values of one tile as rows in which every element is finite, and the rows that zeros had to
+// replace for that. 0 * NaN is NaN, so a hidden value must not be multiplied at all. Only tiles
+// that are hidden from some row are looked at.
 struct FiniteValues {
     static constexpr uint32_t most = 128; // keys of a tile
     TileRows rows{};
@@ -219,7 +224,7 @@ template <size_t vectors> class TileAttention {
   private:
     static constexpr uint32_t panelRows = static_cast<uint32_t>(vectors * lanes);
 
-    // The keys that some row of a panel can reach, and those that all can.
+    // The keys that some row of a panel can reach, and the keys that all rows can reach.
     struct Reach {
         uint32_t begin, end, commonBegin, commonEnd;
     };
@@ -238,7 +243,7 @@ template <size_t vectors> class TileAttention {
         return tileRows(rowsOf(call_, role, *unit_.s, unit_.kvHead, begin), end - begin, unit_.rows > panelRows, copy);
     }
 
-    // Rows into lanes; lanes without a row compute with zeros.
+    // Puts rows into lanes. Lanes without a row compute with zeros.
     void loadQueries(uint32_t panel) {
         const Tensor &t = p_.tensor(VKATTN_Q);
         const uint32_t rows = rowCount(panel), dims = p_.headDim;
@@ -271,7 +276,7 @@ template <size_t vectors> class TileAttention {
         std::fill(seen(panel), seen(panel) + panelRows, 0.0f);
     }
 
-    // Makes rows_ those of the panel.
+    // Sets rows_ to the rows of the panel, and returns their reach.
     Reach place(uint32_t panel) {
         Reach reach = {unit_.s->keys, 0, 0, unit_.s->keys};
         for (uint32_t r = 0; r < panelRows; ++r) {
@@ -287,7 +292,7 @@ template <size_t vectors> class TileAttention {
         return reach;
     }
 
-    // What lookUpPairs says of key j and the rows in vector v; NULL where there are no look-ups.
+    // Returns the result of lookUpPairs for key j and the rows in vector v; NULL without look-ups.
     HWY_INLINE const float *lookedUp(uint32_t j, uint32_t from, size_t v) const {
         return lookUps_ ? part(at_.pairs) + size_t{j - from} * panelRows + v * lanes : nullptr;
     }
@@ -303,7 +308,7 @@ template <size_t vectors> class TileAttention {
         }
     }
 
-    // From scale * dot to scores with every option; minus infinity where hidden.
+    // Turns scale * dot into scores with every option, and hidden scores into minus infinity.
     void applyOptions(uint32_t from, uint32_t to, bool hides) {
         const Floats f;
         for (size_t v = 0; v < vectors; ++v) {
@@ -327,7 +332,7 @@ template <size_t vectors> class TileAttention {
         }
     }
 
-    // Scores become weights; maximum, sum and rescaling of the panel follow.
+    // Turns scores into weights, and updates maximum, sum and rescaling of the panel.
     void weigh(uint32_t panel, uint32_t keys) {
         const Floats f;
         for (size_t v = 0; v < vectors; ++v) {
@@ -349,7 +354,7 @@ template <size_t vectors> class TileAttention {
         }
     }
 
-    // A key whose values are not finite, for the rows that see it.
+    // Adds a key whose values are not finite to the rows that see the key.
     void addWhereVisible(uint32_t panel, const float *value, uint32_t j, uint32_t from) {
         const Floats f;
         for (size_t v = 0; v < vectors; ++v) {
@@ -399,12 +404,13 @@ template <size_t vectors> class TileAttention {
         if (!unit_.partial && p_.tensor(VKATTN_WEIGHTS).present()) writeWeights(panel);
     }
 
-    // The scores once more, now that the rows' maxima and sums are known.
+    // Computes the scores once more, now that the rows' maxima and sums are known.
     void writeWeights(uint32_t panel) {
         const Floats f;
         const Tensor &t = p_.tensor(VKATTN_WEIGHTS);
         unsigned char *data = call_.operands.data[VKATTN_WEIGHTS];
-        const uint32_t all = p_.ragged() ? unit_.s->keys : p_.keyTokens; // past a key length the weights are 0, outside a sequence nobody's
+        // Past a key length the weights are 0. Weights outside a sequence belong to nobody.
+        const uint32_t all = p_.ragged() ? unit_.s->keys : p_.keyTokens;
         const Reach reach = place(panel);
         const uint64_t step = static_cast<uint64_t>(t.stride[3]);
         for (uint32_t r = 0; r < rowCount(panel); ++r) {

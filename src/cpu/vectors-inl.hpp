@@ -12,7 +12,7 @@
 
 #include <limits>
 
-// Loops over arrays of vectors: unrolled whole, or the arrays lie in memory.
+// Loops over arrays of vectors must be unrolled as a whole: otherwise the arrays lie in memory.
 #ifndef VKATTN_UNROLL
 #define VKATTN_UNROLL HWY_UNROLL(16)
 #endif
@@ -31,28 +31,29 @@ using LaneMask = hn::Mask<Floats>;
 constexpr size_t lanes = hn::MaxLanes(Floats());
 constexpr float minusInfinity = -std::numeric_limits<float>::infinity();
 
-// The storage types, told apart by type and not by width alone.
+// The storage types. They differ by type and not by width alone.
 struct Half {
     uint16_t bits;
 };
-struct Brain {
+struct Bfloat16 {
     uint16_t bits;
 };
 
 HWY_INLINE Vector loadFloats(const float *from) {
     return hn::LoadU(Floats(), from);
 }
-HWY_INLINE Vector loadFloats(const Brain *from) {
+HWY_INLINE Vector loadFloats(const Bfloat16 *from) {
     const hn::Rebind<uint16_t, Floats> narrow;
     const auto bits = hn::LoadU(narrow, reinterpret_cast<const uint16_t *>(from));
     return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(Words(), bits)));
 }
 HWY_INLINE Vector loadFloats(const Half *from) {
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
-    const hn::Rebind<hwy::float16_t, Floats> narrow; // an instruction
+    const hn::Rebind<hwy::float16_t, Floats> narrow; // the processor has an instruction
     return hn::PromoteTo(Floats(), hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t *>(from)));
 #else
-    // Exact for all 65536: moved to a float's place the bits are the value times 2^-112, denormals included.
+    // Exact for all 65536 halves: moved to a float's place, the bits are the value times 2^-112,
+    // denormals included.
     const Floats f;
     const Words u;
     const hn::Rebind<uint16_t, Floats> narrow;
@@ -65,7 +66,7 @@ HWY_INLINE Vector loadFloats(const Half *from) {
     return hn::BitCast(f, hn::Or(sign, hn::IfThenElse(isSpecial, special, scaled)));
 #endif
 }
-// As floatToHalf and floatToBrain of util/half.hpp.
+// These do what floatToHalf and floatToBfloat16 of util/half.hpp do.
 HWY_INLINE void storeHalves(Vector x, uint16_t *to) {
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
     const Floats f;
@@ -78,7 +79,7 @@ HWY_INLINE void storeHalves(Vector x, uint16_t *to) {
     for (size_t n = 0; n < lanes; ++n) to[n] = floatToHalf(each[n]);
 #endif
 }
-HWY_INLINE void storeBrains(Vector x, uint16_t *to) {
+HWY_INLINE void storeBfloat16(Vector x, uint16_t *to) {
     const Words u;
     const hn::Rebind<uint16_t, Floats> narrow;
     const auto bits = hn::BitCast(u, x);
@@ -89,7 +90,7 @@ HWY_INLINE void storeBrains(Vector x, uint16_t *to) {
     hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(Ints(), narrowed)), narrow, to);
 }
 
-// to[column * toStride + row] = from[row][column] for 4 rows and `columns` columns.
+// Computes to[column * toStride + row] = from[row][column] for 4 rows and `columns` columns.
 HWY_INLINE void transposeFour(const float *const from[4], size_t columns, float *HWY_RESTRICT to, size_t toStride) {
     size_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
@@ -117,15 +118,17 @@ HWY_INLINE float loadFloat(const float *from) {
 HWY_INLINE float loadFloat(const Half *from) {
     return halfToFloat(from->bits);
 }
-HWY_INLINE float loadFloat(const Brain *from) {
-    return brainToFloat(from->bits);
+HWY_INLINE float loadFloat(const Bfloat16 *from) {
+    return bfloat16ToFloat(from->bits);
 }
 
-// 2^x for x <= 64; below 2^-126.5 it is 0; NaN stays NaN, and 2^0 is exactly 1. The polynomial's own error is 9e-9, the whole within 1.5
-// ulp. Terms are added in pairs: the latency of a chain of six is more than a processor's queues can hide.
+// Returns 2^x for x <= 64. Below 2^-126.5 the result is 0; NaN stays NaN, and 2^0 is exactly 1. The
+// polynomial's own error is 9e-9, and the whole is within 1.5 ulp. Terms are added in pairs: the
+// latency of a chain of six is more than a processor's queues can hide.
 HWY_INLINE Vector exp2Of(Vector x) {
     const Floats f;
-    // Adding 1.5 * 2^23 rounds to a whole number, which then stands in the lowest bits; 127 more make them an exponent, and -127 makes 0.
+    // Adding 1.5 * 2^23 rounds to a whole number, which then stands in the lowest bits. Adding 127
+    // more makes the number an exponent, and -127 becomes 0.
     const auto magic = hn::Set(f, 0x1.8p23f + 127);
     const auto least = hn::Set(f, -127.0f);
     x = hn::IfThenElse(hn::Lt(x, least), least, x); // Max would lose a NaN on some targets
@@ -141,7 +144,8 @@ HWY_INLINE Vector exp2Of(Vector x) {
 }
 constexpr float log2e = 1.44269504088896341f;
 
-// Odd polynomial near 0, so that small scores under a large softcap keep their digits; elsewhere by exp2.
+// An odd polynomial near 0 keeps the digits of small scores under a large softcap. Elsewhere tanh
+// is computed by exp2.
 HWY_INLINE Vector tanhOf(Vector x) {
     const Floats f;
     const auto magnitude = hn::Abs(x);
@@ -152,7 +156,7 @@ HWY_INLINE Vector tanhOf(Vector x) {
     small = hn::MulAdd(small, square, hn::Set(f, 1.33314422036e-1f));
     small = hn::MulAdd(small, square, hn::Set(f, -3.33332819422e-1f));
     small = hn::MulAdd(hn::Mul(small, square), x, x);
-    const auto far = hn::Set(f, 10.0f); // tanh is 1 there; a NaN stays
+    const auto far = hn::Set(f, 10.0f); // tanh is 1 above 10; a NaN stays
     const auto near = hn::IfThenElse(hn::Gt(magnitude, far), far, magnitude);
     const auto power = exp2Of(hn::Mul(near, hn::Set(f, 2 * log2e)));
     const auto one = hn::Set(f, 1.0f);
@@ -163,7 +167,7 @@ HWY_INLINE Vector tanhOf(Vector x) {
 HWY_INLINE LaneMask isMinusInfinity(Vector x) {
     return hn::Eq(x, hn::Set(Floats(), minusInfinity));
 }
-// exp(x - maximum); 0 for minus infinity, also where the maximum is minus infinity.
+// Returns exp(x - maximum); 0 for minus infinity, also where the maximum is minus infinity.
 struct Exponent {
     Vector maximum;
     explicit HWY_INLINE Exponent(Vector m) : maximum(hn::IfThenZeroElse(isMinusInfinity(m), m)) {}

@@ -1,7 +1,8 @@
 // Element-by-element comparison with the oracle, by the rule of docs/numerics.md 6:
 //     |got - oracle| <= 2 E + u_out |oracle| + (1e-5 + u_P) A
-// with A = sum_j p_ij |v_jd|, and E the largest error of the plain fp32 emulation over the rows checked plus the rounding of scores
-// passed through exp: 4 * 2^-24 * max_j sum_d |scale q_d k_d| * A for the products, and what added terms contribute.
+// with A = sum_j p_ij |v_jd|, and E the largest error of the plain fp32 emulation over the rows
+// checked plus the rounding of scores passed through exp: 4 * 2^-24 * max_j sum_d |scale q_d k_d| *
+// A for the products, and what added terms contribute.
 #include "cpu/row.hpp"
 #include "util/diagnostic.hpp"
 #include "util/parallel.hpp"
@@ -22,7 +23,7 @@ constexpr uint64_t defaultRows = 256;
 constexpr double smallestNormal = 0x1p-126;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Largest errors of the fp32 emulation, per kind of output.
+// The largest errors of the fp32 emulation, for each kind of output.
 struct EmulationError {
     double out = 0, lse = 0, weights = 0;
     void merge(const EmulationError &other) {
@@ -32,7 +33,7 @@ struct EmulationError {
     }
 };
 
-// Emulation that overflowed says nothing about the other rows of the case.
+// An emulation that overflowed says nothing about the other rows of the case.
 void note(double &largest, double emulated, double exact) {
     const double error = std::abs(emulated - exact);
     if (std::isfinite(error)) largest = std::max(largest, error);
@@ -49,7 +50,7 @@ double halfUlp(double value, vkattn_dtype dtype) {
     }
 }
 
-// From here on a value rounds to infinity where it is stored.
+// Returns the least value that rounds to infinity where it is stored.
 double overflowsAt(vkattn_dtype dtype) {
     return dtype == VKATTN_F16 ? 65520 : dtype == VKATTN_BF16 ? 0x1.ffp127 : infinity;
 }
@@ -81,7 +82,7 @@ std::vector<RowId> chooseRows(const Problem &p, const Sequences &sequences, cons
     return ids;
 }
 
-// The bin of vkattn_verify_report::histogram.
+// Returns the bin of vkattn_verify_report::histogram.
 size_t binOf(double ratio) {
     if (ratio == 0) return 0;
     if (ratio > 1) return VKATTN_VERIFY_BINS - 1;
@@ -99,7 +100,7 @@ class Checker {
 
     void check(const Row<double> &row, const Row<float> &emulated, const HeadKeysValues &kv, const RowId &id) {
         id_ = id;
-        // Where fp32 itself overflows on finite input any answer is allowed for this row.
+        // Where fp32 itself overflows on finite input, any answer is allowed for this row.
         overflowed_ = std::isfinite(row.lse) && !std::isfinite(emulated.lse);
         const Sequence &sequence = sequences_[id.b];
         const double scoreRounding = 4 * 0x1p-24 * largestAbsoluteDot(row, kv);
@@ -107,7 +108,7 @@ class Checker {
         for (size_t n = 0; n < row.visible.size(); ++n) addedRounding += row.weights[n] * roundingOfAdded(row, n);
         absolute_.assign(p_.valueDim, 0.0);
         rounded_.assign(p_.valueDim, 0.0);
-        flushed_.assign(p_.valueDim, smallestNormal); // of the output
+        flushed_.assign(p_.valueDim, smallestNormal); // the smallest normal number of the output
         for (size_t n = 0; n < row.visible.size(); ++n)
             for (uint32_t d = 0; d < p_.valueDim; ++d) {
                 const double v = std::abs(static_cast<double>(kv.value(row.visible[n])[d]));
@@ -178,17 +179,19 @@ class Checker {
         }
         return largest * std::abs(static_cast<double>(p_.scale));
     }
-    // r_j: what adding terms may move the score of a visible key by, two roundings of the size of the term. Terms above 2^17 are
-    // left to E: for them a bound to first order would allow anything.
+    // Returns r_j, by which adding terms may move the score of a visible key: two roundings of the
+    // size of the term. Terms above 2^17 are left to E: a bound to first order would allow anything
+    // for them.
     static double roundingOfAdded(const Row<double> &row, size_t n) {
         return !std::isfinite(row.added[n]) ? 0 : std::min(2 * 0x1p-24 * row.added[n], 0x1p-6);
     }
-    // The absolute error; keeps the worst by error / bound.
+    // Returns the absolute error, and keeps the worst element by error / bound.
     double compare(vkattn_role role, uint32_t last, double got, double expected, double bound) {
         double error = std::abs(got - expected);
         bool right = error <= bound;
         if (!std::isfinite(expected)) {
-            // NaN and infinity must stay visible as not finite; minus infinity, the log of an empty sum, is exact.
+            // NaN and infinity must stay visible as not finite. Minus infinity, the log of an empty
+            // sum, is exact.
             right = std::isinf(expected) && role == VKATTN_LSE ? got == expected : !std::isfinite(got);
             error = right ? 0 : infinity;
         } else if (!std::isfinite(got)) {
@@ -222,8 +225,9 @@ class Checker {
     const EmulationError &emulation_;
     double probability_, floor_;
     std::vector<double> absolute_;
-    std::vector<double> rounded_; // what the rounding of scores may move, by dim
-    std::vector<double> flushed_; // what denormals flushed to 0 may take: a weight times V, or the result itself
+    std::vector<double> rounded_; // what the rounding of scores may change, by dim
+    // The share that denormals flushed to 0 may take away: a weight times V, or the result itself.
+    std::vector<double> flushed_;
     RowId id_{};
     bool failed_ = false, overflowed_ = false;
     double worstRatio_ = -1, largestValue_ = 0;
@@ -243,7 +247,8 @@ void verify(const Problem &p, const Operands &operands, const vkattn_verify_opti
     constexpr uint64_t rowsPerUnit = 16;
     const uint64_t units = (rows.size() + rowsPerUnit - 1) / rowsPerUnit;
     const uint32_t threads = threadCount(options.threads, units);
-    // Runs visit(state, exact row, emulated row, kv, id) over all rows; `merge` sees each thread's state once, one thread at a time.
+    // Runs visit(state, exact row, emulated row, kv, id) over all rows. `merge` sees each thread's
+    // state once, one thread at a time.
     const auto forRows = [&](auto makeState, auto visit, auto merge) {
         std::mutex mutex;
         parallelFor(threads, units, [&] {

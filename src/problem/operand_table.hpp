@@ -1,43 +1,44 @@
-// What is known of every operand: one row a role. A new operand is a row here, an enumerator in problem.h, and a binding of the kernels
-// that take it.
+// The table of operands, one row for each role. A new operand is a row here, an enumerator in
+// problem.h, and a binding of the kernels that take the operand.
 #pragma once
 
 #include "vkattn/problem.h"
 
 namespace vkattn {
 
-// Along which extents of the problem an operand lies, and with it which part of the operand a piece of the problem needs.
+// The extents of the problem that an operand lies along. They say which part of the operand a chunk
+// of the problem needs.
 enum class Span : uint32_t {
     rows,          // tensor [batch, heads, queries, dim]
     keys,          // tensor [batch, kvHeads, keys, dim]
     pairs,         // tensor [batch, heads, queries, keys]
     pairBits,      // the same with 32 keys in a word
-    wholePairs,    // the same, of which a piece needs all keys
+    wholePairs,    // as pairs, but a chunk needs all keys
     batchArray,    // an element for each batch entry
     headArray,     // an element for each query head
     queryArray,    // an element for each query of each batch entry
     keyArray,      // an element for each key of each batch entry
-    sequenceArray, // an element for each sequence and one more, read before the first piece
+    sequenceArray, // an element for each sequence and one more, read before the first chunk
 };
 [[nodiscard]] constexpr bool isArray(Span span) {
     return span >= Span::batchArray;
 }
-// An extent of 1 broadcasts; the innermost extent may be 0.
+// Over pairs an extent of 1 broadcasts, and the innermost extent may be 0.
 [[nodiscard]] constexpr bool overPairs(Span span) {
     return span == Span::pairs || span == Span::pairBits || span == Span::wholePairs;
 }
-// Whether fewer keys make a smaller piece of the operand.
+// Returns whether fewer keys make a smaller part of the operand.
 [[nodiscard]] constexpr bool followsKeys(Span span) {
     return span == Span::keys || span == Span::pairs || span == Span::pairBits || span == Span::keyArray;
 }
 
 struct OperandRule {
     vkattn_role role;
-    const char *name; // in messages
+    const char *name; // the name in messages
     Span span;
     bool output;
-    uint32_t dtypes;                        // bits 1 << vkattn_dtype; arrays: 0
-    vkattn_layout vkattn_problem::*layout;  // NULL: an array
+    uint32_t dtypes;                       // bits 1 << vkattn_dtype; arrays: 0
+    vkattn_layout vkattn_problem::*layout; // NULL: the operand is an array
     bool required;
 };
 
@@ -61,7 +62,8 @@ inline constexpr OperandRule operandTable[] = {
     {VKATTN_ALIBI_SLOPES, "ALiBi slopes", Span::headArray, false, 0, nullptr, false},
 };
 
-// Tensors have the roles below firstArray, small arrays those from there to the workspace.
+// Tensors have the roles below firstArray; small arrays have the roles from firstArray to the
+// workspace.
 constexpr uint32_t tensorRoles = 9, firstArray = 32;
 [[nodiscard]] constexpr bool isArray(vkattn_role role) {
     return role >= firstArray && role < VKATTN_WORKSPACE;
@@ -70,7 +72,8 @@ constexpr uint32_t tensorRoles = 9, firstArray = 32;
     return static_cast<uint32_t>(role) < tensorRoles;
 }
 
-// Every tensor of the table has a place in Problem::tensors, every array a bit of vkattn_problem::presentRoles.
+// Every tensor of the table has a place in Problem::tensors, every array a bit of
+// vkattn_problem::presentRoles.
 [[nodiscard]] constexpr bool rolesAreInPlace() {
     for (const OperandRule &rule : operandTable)
         if (isArray(rule.span) ? !isArray(rule.role) || rule.layout || rule.dtypes : !isTensor(rule.role) || !rule.layout || !rule.dtypes)
@@ -79,7 +82,7 @@ constexpr uint32_t tensorRoles = 9, firstArray = 32;
 }
 static_assert(rolesAreInPlace());
 
-// Bits of vkattn_problem::presentRoles that stand for an array.
+// Returns the bits of vkattn_problem::presentRoles that stand for an array.
 [[nodiscard]] constexpr uint32_t arrayBits() {
     uint32_t bits = 0;
     for (const OperandRule &rule : operandTable)

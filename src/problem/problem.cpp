@@ -14,7 +14,7 @@ constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 constexpr int64_t maxSpan = INT64_MAX / 8; // elements; leaves room for bytes
 constexpr uint64_t maxPairs = 1ull << 50;  // leaves room for bytes of scores and sums
 
-// a * b for 0 <= a, b; false on overflow past maxSpan.
+// Computes a * b for 0 <= a, b. Returns false on overflow past maxSpan.
 bool multiply(uint64_t a, uint64_t b, uint64_t &product) {
     if (b != 0 && a > static_cast<uint64_t>(maxSpan) / b) return false;
     product = a * b;
@@ -25,14 +25,16 @@ uint64_t magnitude(int64_t value) {
     return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
 
-bool absent(const vkattn_layout &layout) { // asked eleven times of every problem: no calls, one branch
+// This question is asked eleven times of every problem: no calls, one branch.
+bool absent(const vkattn_layout &layout) {
     const uint32_t *e = layout.extent;
     const int64_t *s = layout.strideElems;
     const auto words = static_cast<uint64_t>(s[0] | s[1] | s[2] | s[3]) | layout.offsetElems;
     return (static_cast<uint32_t>(layout.dtype) | e[0] | e[1] | e[2] | e[3] | words) == 0;
 }
 
-// Copies a layout and checks what does not depend on other tensors: dtype, address range, no overlap of an output with itself.
+// Copies a layout and checks the rules that do not depend on other tensors: dtype, address range,
+// no overlap of an output with itself.
 vkattn_result makeTensor(const vkattn_layout &layout, const OperandRule &rule, Tensor &out, vkattn_diagnostic *why) {
     const char *name = rule.name;
     const auto dtype = static_cast<uint32_t>(layout.dtype);
@@ -93,7 +95,7 @@ vkattn_result checkNumbers(const vkattn_problem &p, vkattn_diagnostic *why) {
     if (!(p.flags & VKATTN_SCALE) && p.scale != 0)
         return fail(why, invalid, "scale is %g without VKATTN_SCALE; set the flag to use it, or leave it 0 for 1/sqrt(headDim)",
                     static_cast<double>(p.scale));
-    // The division by it may flush a denormal to 0 on a device, and 0 / 0 is NaN.
+    // The division by a denormal softcap may flush the softcap to 0 on a device, and 0 / 0 is NaN.
     if (!std::isfinite(p.softcap) || p.softcap < 0 || (p.softcap > 0 && p.softcap < std::numeric_limits<float>::min()))
         return fail(why, invalid, "softcap is %g, expected 0 for none, or a finite number from 2^-126 up", static_cast<double>(p.softcap));
     if (!(p.flags & VKATTN_WINDOW) && (p.windowLeft != 0 || p.windowRight != 0))
@@ -105,7 +107,8 @@ vkattn_result checkNumbers(const vkattn_problem &p, vkattn_diagnostic *why) {
     return VKATTN_OK;
 }
 
-// Flags, the roles without a layout, and ragged batches, as far as they do not depend on tensors.
+// Checks flags, the roles without a layout, and ragged batches, as far as they do not depend on
+// tensors.
 vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
     constexpr uint32_t knownFlags = VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_WINDOW | VKATTN_SCALE | VKATTN_DETERMINISTIC;
     if (p.flags & ~knownFlags) return fail(why, invalid, "problem.flags has unknown bits 0x%x", p.flags & ~knownFlags);

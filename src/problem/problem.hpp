@@ -1,4 +1,4 @@
-// The validated, canonical form of vkattn_problem: what planner, shaders and CPU work from.
+// The validated, canonical form of vkattn_problem. Planner, shaders and CPU work from this form.
 #pragma once
 
 #include "problem/operand_table.hpp"
@@ -8,16 +8,19 @@
 
 namespace vkattn {
 
-constexpr uint32_t maxTokens = 1u << 30; // so that every key position of a window fits 32-bit signed arithmetic
+// The limit lets every key position of a window fit 32-bit signed arithmetic.
+constexpr uint32_t maxTokens = 1u << 30;
 constexpr uint32_t maxDim = 2048;
-constexpr uint32_t mostKernels = 16; // a bit for each in half a word; which kernels there are, core/kernels/table.cpp knows
-constexpr int32_t openWindow = 1 << 30; // a window side this wide hides nothing, whatever the token counts
+// Each kernel has a bit in half a word. core/kernels/table.cpp lists the kernels.
+constexpr uint32_t mostKernels = 16;
+// A window side this wide hides nothing, whatever the token counts.
+constexpr int32_t openWindow = 1 << 30;
 
 [[nodiscard]] constexpr uint32_t elementBytes(vkattn_dtype dtype) {
     return dtype == VKATTN_F32 || dtype == VKATTN_BITS32 ? 4 : dtype == VKATTN_BOOL8 ? 1 : 2;
 }
 
-// A half-open range of bytes relative to the start of what is bound to a role.
+// A half-open range of bytes, relative to the start of the memory that is bound to a role.
 struct ByteRange {
     uint64_t begin = 0, end = 0;
     [[nodiscard]] constexpr uint64_t size() const { return end - begin; }
@@ -38,43 +41,53 @@ struct Tensor {
     [[nodiscard]] constexpr bool unitDims() const { return extent[3] <= 1 || stride[3] == 1; }
     [[nodiscard]] constexpr bool empty() const { return !extent[0] || !extent[1] || !extent[2] || !extent[3]; }
     [[nodiscard]] constexpr uint64_t index(uint64_t b, uint64_t h, uint64_t t, uint64_t d) const {
-        // Unsigned arithmetic wraps and comes out right for negative strides: validation keeps every element inside.
+        // Unsigned arithmetic wraps and comes out right for negative strides: validation keeps
+        // every element inside.
         return offset + b * static_cast<uint64_t>(stride[0]) + h * static_cast<uint64_t>(stride[1]) + t * static_cast<uint64_t>(stride[2]) +
                d * static_cast<uint64_t>(stride[3]);
     }
-    // Bytes that the elements of the box occupy; a box reaching over an extent of 1 (broadcast) stays at its only element.
+    // Returns the bytes that the elements of the box occupy. A box that reaches over an extent of 1
+    // (broadcast) stays at the only element.
     [[nodiscard]] ByteRange span(const Box &box) const;
-    [[nodiscard]] ByteRange span() const; // of all elements
+    [[nodiscard]] ByteRange span() const; // the bytes of all elements
 };
 
 struct Problem {
-    // Ragged: batch is the number of sequences, queryTokens and keyTokens the most that one may have, and the tensors hold the totals.
+    // In ragged batches `batch` is the number of sequences, queryTokens and keyTokens are the most
+    // that one sequence may have, and the tensors hold the totals.
     uint32_t batch = 0, heads = 0, kvHeads = 0, queryTokens = 0, keyTokens = 0, headDim = 0, valueDim = 0;
     float scale = 0, softcap = 0;
-    // Causal and window in one: key j is within reach of query i when i' - left <= j <= i' + right.
+    // Causal and window in one rule: key j is within reach of query i when i' - left <= j <= i' +
+    // right.
     int32_t left = openWindow, right = openWindow;
     bool topLeft = false;
     bool deterministic = false;
-    uint32_t flags = 0;        // vkattn_flag_bits as they were given
+    uint32_t flags = 0;        // vkattn_flag_bits as the caller gave them
     uint32_t presentRoles = 0; // VKATTN_PRESENT(role) of the arrays
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
-    uint32_t slices = 1;                // at least 1
+    uint32_t slices = 1;         // at least 1
     Tensor tensors[tensorRoles]; // by role
 
     [[nodiscard]] constexpr const Tensor &tensor(vkattn_role role) const { return tensors[role]; }
-    [[nodiscard]] constexpr bool has(vkattn_role role) const { return presentRoles & VKATTN_PRESENT(role); } // of an array
+    // Returns whether an array is present.
+    [[nodiscard]] constexpr bool has(vkattn_role role) const { return presentRoles & VKATTN_PRESENT(role); }
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
-    [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; } // query heads per key/value head
-    [[nodiscard]] bool uses(vkattn_role role) const;                               // roles but WORKSPACE
-    [[nodiscard]] ByteRange bytesUsed(vkattn_role role) const;                     // first to last element, in the binding
-    [[nodiscard]] uint64_t bytesNeeded(vkattn_role role) const;                    // from the start of the binding
-    [[nodiscard]] double flops() const; // 2 per multiply-add of both products, hidden pairs counted
+    // Query heads per key/value head.
+    [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; }
+    // Returns whether the problem uses a role other than WORKSPACE.
+    [[nodiscard]] bool uses(vkattn_role role) const;
+    // Returns the bytes from the first to the last element, in the binding.
+    [[nodiscard]] ByteRange bytesUsed(vkattn_role role) const;
+    // Returns the bytes from the start of the binding to the end of the last element.
+    [[nodiscard]] uint64_t bytesNeeded(vkattn_role role) const;
+    [[nodiscard]] double flops() const; // 2 per multiply-add of both products, with hidden pairs
 };
 
-// Elements of a role without a layout: 32-bit words, tightly packed.
+// Returns the elements of a role without a layout: 32-bit words, tightly packed.
 [[nodiscard]] uint64_t arrayLength(const Problem &p, vkattn_role role);
 
-[[nodiscard]] const OperandRule *findRule(vkattn_role role); // NULL for the workspace and for a value that is no role
+// Returns NULL for the workspace and for a value that is no role.
+[[nodiscard]] const OperandRule *findRule(vkattn_role role);
 [[nodiscard]] const char *roleName(vkattn_role role);
 [[nodiscard]] constexpr bool isOutput(vkattn_role role) {
     return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;

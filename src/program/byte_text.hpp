@@ -8,7 +8,7 @@
 
 namespace vkattn::program {
 
-// "1.5 GiB".
+// Returns a text such as "1.5 GiB".
 inline std::string byteText(uint64_t bytes) {
     static constexpr const char *units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     auto value = static_cast<double>(bytes);

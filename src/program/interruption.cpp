@@ -27,7 +27,7 @@ extern "C" void noteSignal(int) {
 void noteInterruptions() {
     for (int n = 0; n < count; n++) {
         before[n] = std::signal(signals[n], noteSignal);
-        if (before[n] == SIG_IGN) std::signal(signals[n], SIG_IGN); // nohup
+        if (before[n] == SIG_IGN) std::signal(signals[n], SIG_IGN); // nohup ignores the signal
     }
 }
 

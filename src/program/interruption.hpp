@@ -3,8 +3,8 @@
 
 namespace vkattn::program {
 
-// From now on the first SIGINT, SIGTERM or SIGHUP is only noted; a second one does what it did before. To be called after output files
-// were made, which have handlers of their own.
+// From now on the first SIGINT, SIGTERM or SIGHUP is only noted, and a second one has its earlier
+// effect. Call this function after output files were made: they have handlers of their own.
 void noteInterruptions();
 [[nodiscard]] bool interrupted();
 

@@ -9,7 +9,7 @@ constexpr std::string_view replacement = "\xEF\xBF\xBD"; // U+FFFD
 constexpr char32_t invalid = 0xFFFFFFFF;
 
 struct Character {
-    char32_t code; // invalid: one byte that is no part of UTF-8
+    char32_t code; // invalid: one byte that is not part of UTF-8
     size_t bytes;
 };
 

@@ -1,4 +1,4 @@
-// Strings from drivers, files and child processes, made fit to be shown: any bytes may be in them.
+// Strings from drivers, files and child processes, made fit to be shown. They may hold any bytes.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,17 @@
 
 namespace vkattn::program {
 
-// Valid UTF-8 without what a terminal obeys or XML 1.0 cannot hold: bytes that are not UTF-8, control characters but newline and tab,
-// noncharacters and marks that turn the direction of text become U+FFFD.
+// Returns valid UTF-8 without characters that a terminal obeys or XML 1.0 cannot hold. Bytes that
+// are not UTF-8, control characters except newline and tab, noncharacters, and marks that turn the
+// direction of text become U+FFFD.
 [[nodiscard]] std::string legible(std::string_view text);
-// On one line, and where it is longer than `characters` cut at its end with an ellipsis.
+// Returns the text on one line. A text longer than `characters` ends in an ellipsis.
 [[nodiscard]] std::string legibleLine(std::string_view text, size_t characters = SIZE_MAX);
-// Legible, and neither HTML nor XML finds markup in it, also within quotes.
+// Returns legible text in which neither HTML nor XML finds markup, also within quotes.
 [[nodiscard]] std::string escapeMarkup(std::string_view text);
-// One word of a POSIX shell, in quotes where it needs them.
+// Returns one word of a POSIX shell, in quotes where the word needs them.
 [[nodiscard]] std::string shellWord(std::string_view text);
-// Characters of UTF-8, which is what terminals count (wide ones aside).
+// Returns the number of UTF-8 characters, which terminals count (except wide ones).
 [[nodiscard]] size_t characterCount(std::string_view text);
 
 } // namespace vkattn::program

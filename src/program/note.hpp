@@ -1,4 +1,5 @@
-// What the user should know although the command goes on. On stderr: stdout belongs to the result.
+// Notes that the user should know although the command goes on. They go to stderr: stdout belongs
+// to the result.
 #pragma once
 
 #include <cstdio>
@@ -10,7 +11,7 @@ inline void printNote(const std::string &text) {
     std::fprintf(stderr, "vkattn: note: %s\n", text.c_str());
 }
 
-// Something is not as the user has set it up.
+// Prints a warning that something is not as the user has set it up.
 inline void printWarning(const std::string &text) {
     std::fprintf(stderr, "vkattn: warning: %s\n", text.c_str());
 }

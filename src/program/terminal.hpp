@@ -1,4 +1,4 @@
-// What is known of the terminal, if there is one.
+// The facts about the terminal, if there is one.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace vkattn::program {
 
 [[nodiscard]] bool stdoutIsTerminal();
 [[nodiscard]] bool stderrIsTerminal();
-// Columns of the terminal that either stream is; 100 where none says.
+// Returns the columns of the terminal that either stream is; 100 where they are unknown.
 [[nodiscard]] uint32_t terminalColumns();
 
 } // namespace vkattn::program

@@ -1,5 +1,5 @@
-// Memory of the runtime: one buffer per role that grows as needed, mapped on devices that share the host's memory, else fed through a
-// staging buffer.
+// Memory of the runtime: one buffer per role, which grows as needed. Buffers are mapped on devices
+// that share the host's memory, and fed through a staging buffer on others.
 #include "runtime/device.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ constexpr uint64_t stagingBytes = 32ull << 20;
 int Device::memoryType(uint32_t allowed, bool hostVisible) const {
     const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-    // Best first; cached memory makes the host's reads fast.
+    // The wishes, best first. Cached memory makes the host's reads fast.
     const VkMemoryPropertyFlags visibleWishes[] = {host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT | (unified_ ? local : 0),
                                                    host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, host};
     const VkMemoryPropertyFlags deviceWishes[] = {local, 0};
@@ -28,7 +28,8 @@ int Device::memoryType(uint32_t allowed, bool hostVisible) const {
 }
 
 Device::Failure Device::reserve(Buffer &buffer, uint64_t bytes, bool hostVisible) {
-    const uint64_t size = std::max<uint64_t>((bytes + 3) & ~3ull, 4); // whole words, as vkattn_binding asks
+    // vkattn_binding asks for whole words.
+    const uint64_t size = std::max<uint64_t>((bytes + 3) & ~3ull, 4);
     if (buffer.buffer && buffer.size >= size) return {};
     release(buffer);
     VkBufferCreateInfo info{};

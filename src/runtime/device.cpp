@@ -71,7 +71,8 @@ bool Device::open(const Instance &instance, const Instance::Found &found, const 
         queryInfo.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
         queryInfo.queryType = VK_QUERY_TYPE_TIMESTAMP;
         queryInfo.queryCount = 2;
-        if (table_.CreateQueryPool(device_, &queryInfo, nullptr, &queries_)) queries_ = VK_NULL_HANDLE; // wall clock then
+        // Without a query pool the wall clock measures time.
+        if (table_.CreateQueryPool(device_, &queryInfo, nullptr, &queries_)) queries_ = VK_NULL_HANDLE;
     }
 
     vkattn_host host{};
@@ -100,7 +101,7 @@ Device::Failure Device::createCommands(uint32_t family) {
     VkCommandPoolCreateInfo poolInfo{};
     poolInfo.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
     poolInfo.queueFamilyIndex = family;
-    // What a call that failed leaves in its handle is undefined.
+    // The handle is undefined after a call that failed.
     if (const VkResult r = table_.CreateCommandPool(device_, &poolInfo, nullptr, &pool_)) {
         pool_ = VK_NULL_HANDLE;
         return failed("vkCreateCommandPool", r);
@@ -157,7 +158,8 @@ Device::Failure Device::submitAndWait() {
     submit.pCommandBuffers = &commands_;
     if (const VkResult r = table_.QueueSubmit(queue_, 1, &submit, fence_)) return failed("vkQueueSubmit", r);
     if (const VkResult r = table_.WaitForFences(device_, 1, &fence_, VK_TRUE, UINT64_MAX)) {
-        table_.DeviceWaitIdle(device_); // nothing may be freed or used again under work that may still run
+        // Memory that running work may still use must not be freed or used again.
+        table_.DeviceWaitIdle(device_);
         return failed("vkWaitForFences", r);
     }
     return {};
@@ -200,8 +202,9 @@ uint64_t elementSize(const vkattn_layout &layout) {
     return layout.dtype == VKATTN_F32 ? 4 : 2;
 }
 
-// Densely packed in row-major order from the first byte, and every element is written: the whole range is results. Rows that belong to no
-// sequence of a ragged batch are not.
+// Returns whether the tensor is densely packed in row-major order from the first byte, and every
+// element is written: the whole range is then results. Rows that belong to no sequence of a ragged
+// batch are not written.
 bool isDense(const vkattn_problem &p, const vkattn_layout &layout) {
     if (p.sequences) return false;
     int64_t expected = 1;
@@ -212,7 +215,8 @@ bool isDense(const vkattn_problem &p, const vkattn_layout &layout) {
     return layout.offsetElems == 0;
 }
 
-// Copies the tensor's elements only: what lies between them may belong to someone else, another output of the same run included.
+// Copies the tensor's elements only: the bytes between them may belong to someone else, also to
+// another output of the same run.
 void copyElements(const vkattn_layout &layout, const unsigned char *from, unsigned char *to) {
     const uint64_t size = elementSize(layout);
     const bool runs = layout.strideElems[3] == 1 || layout.extent[3] == 1;
@@ -235,8 +239,8 @@ Device::Failure Device::recordSlice(const vkattn_problem &problem, std::span<con
         table_.CmdResetQueryPool(commands_, queries_, 0, 2);
         table_.CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries_, 0);
     }
-    // Results of earlier submits, copies included, and repeats of this command buffer: all of it is finished and visible before the first
-    // dispatch.
+    // Results of earlier submits, copies included, and repeats of this command buffer are all
+    // finished and visible before the first dispatch.
     VkMemoryBarrier memory{};
     memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     memory.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT;
@@ -298,7 +302,8 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
         if (auto f = bind(VKATTN_WORKSPACE, requirements.workspaceBytes)) return f;
     if (auto f = prepareDescriptorPool(requirements)) return f;
 
-    // A problem in one piece is recorded once and submitted again; slices share the command buffer and are recorded one after the other.
+    // A problem without slices is recorded once and submitted again. Slices share the command
+    // buffer and are recorded one after the other.
     const uint32_t slices = std::max(problem.sliceCount, 1u);
     const std::span<const vkattn_binding> bound(bindings, bindingCount);
     if (slices == 1)

@@ -1,11 +1,12 @@
-// A logical device of the runtime's own: queue, command buffer, fence, timestamps, memory and the vkattn context on it.
+// A logical device that the runtime owns: queue, command buffer, fence, timestamps, memory, and the
+// vkattn context on the device.
 #pragma once
 
 #include "runtime/instance.hpp"
 
 namespace vkattn {
 
-// Memory for one operand. Mapped where the host can reach it.
+// Memory for one operand, mapped where the host can reach the memory.
 struct Buffer {
     VkBuffer buffer = VK_NULL_HANDLE;
     VkDeviceMemory memory = VK_NULL_HANDLE;
@@ -15,14 +16,15 @@ struct Buffer {
 
 class Device {
   public:
-    // NULL with the reason.
+    // Returns NULL with the reason where the device cannot be created.
     [[nodiscard]] static std::unique_ptr<Device> create(const Instance &instance, const Instance::Found &found,
                                                         const RuntimeOptions &options, std::string &why);
     ~Device();
     Device(const Device &) = delete;
     Device &operator=(const Device &) = delete;
 
-    // What one run needs and answers. On failure `vkResult` and `why` say what happened; the device is usable again unless it is lost.
+    // The outcome of a call. On failure `vkResult` and `why` say what happened; the device is
+    // usable again unless it is lost.
     struct Failure {
         VkResult vkResult = VK_SUCCESS;
         vkattn_result result = VKATTN_OK;
@@ -31,18 +33,21 @@ class Device {
     };
     struct Timing {
         std::vector<double> samplesMilliseconds;
-        double longestSliceMilliseconds = 0; // the median of what each repeat's longest slice took
+        double longestSliceMilliseconds = 0; // median time of each repeat's longest slice
         bool deviceTimestamps = false;
     };
     [[nodiscard]] Failure run(const vkattn_problem &problem, const vkattn_requirements &requirements,
                               std::span<const vkattn_operand_memory> operands, const RunOptions &options, Timing &timing);
 
-    // Runs the problem on buffers of any content: its pipelines are then compiled, whenever the driver does that.
+    // Runs the problem on buffers of any content. Its pipelines are compiled afterwards, at
+    // whatever call the driver compiles.
     [[nodiscard]] Failure warmUp(const vkattn_problem &problem);
 
-    // trial.cpp. Compares with the staged kernel: TRUSTED, or WRONG with what differed, and the context refuses it from then on.
+    // Compares the kernel with the staged kernel (trial.cpp). The verdict is TRUSTED, or WRONG with
+    // what differed, and the context refuses a wrong kernel from then on.
     [[nodiscard]] Failure selfTest(vkattn_kernel kernel, vkattn_verdict &verdict, std::string &difference);
-    // Times it on a middling problem against what AUTO takes without the kernels `without` (1 << vkattn_kernel). Tens of milliseconds.
+    // Times the kernel on a middling problem against the kernel that AUTO takes without the kernels
+    // `without` (1 << vkattn_kernel). Takes tens of milliseconds.
     [[nodiscard]] Failure isSlower(vkattn_kernel kernel, uint32_t without, bool &slower);
 
     [[nodiscard]] vkattn_context context() const { return context_; }
@@ -51,7 +56,7 @@ class Device {
     Device() = default;
     [[nodiscard]] bool open(const Instance &instance, const Instance::Found &found, const RuntimeOptions &options, std::string &why);
 
-    // buffers.cpp
+    // Implemented in buffers.cpp.
     [[nodiscard]] Failure reserve(Buffer &buffer, uint64_t bytes, bool hostVisible);
     void release(Buffer &buffer);
     void releaseAll();
@@ -64,11 +69,14 @@ class Device {
     [[nodiscard]] Failure begin();
     [[nodiscard]] Failure submitAndWait();
     [[nodiscard]] Failure recordSlice(const vkattn_problem &problem, std::span<const vkattn_binding> bindings, uint32_t slice);
-    // By the wall clock, and `deviceTimestamps` false, where the device has no timestamps or does not give them.
+    // Measures by the wall clock, and sets `deviceTimestamps` to false, where the device has no
+    // timestamps or does not return them.
     [[nodiscard]] Failure submitTimed(double &milliseconds, bool &deviceTimestamps);
     [[nodiscard]] Failure prepareDescriptorPool(const vkattn_requirements &requirements);
-    [[nodiscard]] Failure bindAnything(const vkattn_problem &problem, std::vector<vkattn_binding> &bindings); // buffers of any content
-    [[nodiscard]] Failure time(const vkattn_problem &problem, double &milliseconds);                          // median of three
+    // Binds buffers of any content.
+    [[nodiscard]] Failure bindAnything(const vkattn_problem &problem, std::vector<vkattn_binding> &bindings);
+    // Returns the median of three runs.
+    [[nodiscard]] Failure time(const vkattn_problem &problem, double &milliseconds);
     [[nodiscard]] static Failure failed(const char *call, VkResult result);
 
     RuntimeDeviceTable table_;
@@ -79,9 +87,9 @@ class Device {
     VkFence fence_ = VK_NULL_HANDLE;
     VkQueryPool queries_ = VK_NULL_HANDLE; // NULL: no timestamps
     VkDescriptorPool descriptors_ = VK_NULL_HANDLE;
-    uint32_t descriptorSets_ = 0, storageDescriptors_ = 0; // what the pool holds
+    uint32_t descriptorSets_ = 0, storageDescriptors_ = 0; // what the pool has room for
     uint64_t timestampMask_ = 0;
-    double timestampPeriod_ = 0; // nanoseconds
+    double timestampPeriod_ = 0; // nanoseconds for a tick
     VkPhysicalDeviceMemoryProperties memory_{};
     bool unified_ = false; // the device computes from memory that the host can reach
     vkattn_context context_ = nullptr;

@@ -51,7 +51,7 @@ DeviceType typeOf(VkPhysicalDeviceType type) {
     }
 }
 
-// Best first.
+// Returns the rank of a device type, best first.
 int rank(DeviceType type) {
     switch (type) {
     case DeviceType::discrete:
@@ -149,7 +149,8 @@ std::unique_ptr<Instance> Instance::create(const RuntimeOptions &options, std::s
 bool Instance::makeInstance(const RuntimeOptions &options, std::string &why) {
     PFN_vkGetInstanceProcAddr get = options.getInstanceProcAddr;
     if (!get) {
-        static const PFN_vkGetInstanceProcAddr loader = vkattnRuntimeFindLoader(); // once: volk's own state is not for several threads
+        // The loader is found once: volk's own state is not safe for several threads.
+        static const PFN_vkGetInstanceProcAddr loader = vkattnRuntimeFindLoader();
         get = loader;
         if (!get) {
             why = "no Vulkan loader was found (libvulkan.so.1; package libvulkan1 on Debian)";
@@ -168,13 +169,15 @@ bool Instance::makeInstance(const RuntimeOptions &options, std::string &why) {
             why = failureText("vkEnumerateInstanceVersion", r);
             return false;
         }
-    apiVersion_ = std::min(loaderVersion, VK_API_VERSION_1_3); // modules with VK_NV_cooperative_matrix2 are SPIR-V 1.6
+    // Modules with VK_NV_cooperative_matrix2 are SPIR-V 1.6.
+    apiVersion_ = std::min(loaderVersion, VK_API_VERSION_1_3);
 
     std::vector<const char *> extensions, layers;
     const std::vector<VkExtensionProperties> listed = instanceExtensions(get, nullptr);
     VkInstanceCreateFlags flags = 0;
     if (contains(listed, "VK_KHR_get_physical_device_properties2")) extensions.push_back("VK_KHR_get_physical_device_properties2");
-    if (contains(listed, "VK_KHR_portability_enumeration")) { // MoltenVK is listed only to those who ask
+    // MoltenVK is listed only to instances that ask for portability.
+    if (contains(listed, "VK_KHR_portability_enumeration")) {
         extensions.push_back("VK_KHR_portability_enumeration");
         flags |= 1; // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
     }
@@ -284,10 +287,13 @@ std::vector<const char *> Instance::deviceExtensions(VkPhysicalDevice device) co
         if (vkattn::deviceExtensions(named(device), need, count)) continue;
         names.resize(before + count);
         if (vkattn::deviceExtensions(named(device), need, count, {names.data() + before, count}))
-            count = 0; // none listed: everything works without the helpful ones, and the context says what is required
+            // No extension is listed here: everything works without the helpful ones, and the
+            // context says which are required.
+            count = 0;
         names.resize(before + count);
     }
-    if (contains(listed, "VK_KHR_portability_subset")) names.push_back("VK_KHR_portability_subset"); // must be enabled where it is listed
+    // This extension must be enabled where the device lists it.
+    if (contains(listed, "VK_KHR_portability_subset")) names.push_back("VK_KHR_portability_subset");
     return names;
 }
 

@@ -1,4 +1,4 @@
-// A Vulkan instance of the runtime's own, and what it finds.
+// A Vulkan instance that the runtime owns, and the devices that it finds.
 #pragma once
 
 #include "runtime/vulkan.hpp"
@@ -8,7 +8,8 @@
 
 namespace vkattn {
 
-// A chain for vkCreateDevice with room for what vkattn links in. Not copied: the chain points into the room.
+// A chain for vkCreateDevice, with room for the structs that vkattn links in. The struct is not
+// copied: the chain points into the room.
 struct DeviceFeatures {
     VkPhysicalDeviceFeatures2 chain{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, nullptr, {}};
     vkattn_feature_storage room{};
@@ -19,7 +20,8 @@ struct DeviceFeatures {
 
 class Instance {
   public:
-    // NULL with the reason where there is no loader, no driver that makes an instance, or no device.
+    // Returns NULL with the reason where there is no loader, no driver that makes an instance, or
+    // no device.
     [[nodiscard]] static std::unique_ptr<Instance> create(const RuntimeOptions &options, std::string &why);
     ~Instance();
     Instance(const Instance &) = delete;
@@ -29,14 +31,18 @@ class Instance {
         VkPhysicalDevice handle;
         DeviceInfo info;
     };
-    [[nodiscard]] const std::vector<Found> &devices() const { return found_; } // ranked, at least one
+    // The devices, ranked; there is at least one.
+    [[nodiscard]] const std::vector<Found> &devices() const { return found_; }
     [[nodiscard]] const InstanceTable &table() const { return table_; }
     [[nodiscard]] VkInstance handle() const { return instance_; }
     [[nodiscard]] uint32_t apiVersion() const { return apiVersion_; }
-    // Device extensions to enable: what vkattn can use and the device lists, and what Vulkan wants to see enabled.
-    [[nodiscard]] vkattn_physical_device named(VkPhysicalDevice device) const; // as vkattn.h wants it
+    // Returns the device in the form that vkattn.h takes.
+    [[nodiscard]] vkattn_physical_device named(VkPhysicalDevice device) const;
+    // Returns the device extensions to enable: those that vkattn can use and the device lists, and
+    // those that Vulkan wants to see enabled.
     [[nodiscard]] std::vector<const char *> deviceExtensions(VkPhysicalDevice device) const;
-    // Patches the chain. False where there is nothing to pass: not every Vulkan 1.0 device knows such a chain.
+    // Patches the chain. Returns false where there is nothing to pass: not every Vulkan 1.0 device
+    // knows such a chain.
     [[nodiscard]] bool deviceFeatures(VkPhysicalDevice device, const std::vector<const char *> &extensions, DeviceFeatures &features) const;
 
   private:

@@ -5,7 +5,7 @@
 
 namespace vkattn {
 
-// Of at least one value.
+// Returns the median of at least one value.
 [[nodiscard]] inline double median(std::vector<double> values) {
     std::sort(values.begin(), values.end());
     const size_t middle = values.size() / 2;

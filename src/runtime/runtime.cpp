@@ -27,7 +27,8 @@ std::string deviceList(const std::vector<Instance::Found> &devices) {
     return list + "\n  cpu  (no Vulkan: the processor)";
 }
 
-// The devices that `wanted` names, in the order to try them; none, with a message, where it names none or several different ones.
+// Returns the devices that `wanted` names, in the order to try them. The list is empty, with a
+// message, where `wanted` names no device or several different ones.
 std::vector<const Instance::Found *> choose(const std::vector<Instance::Found> &devices, const std::string &wanted, std::string &message) {
     std::vector<const Instance::Found *> matches;
     if (wanted.empty()) {
@@ -64,7 +65,7 @@ struct Runtime::Impl {
     std::unique_ptr<Device> device;
     const DeviceInfo *info = nullptr;
     std::string fallbackReason;
-    std::string lost; // why the device is gone for good; empty: it is not
+    std::string lost; // why the device is gone for good; empty: it is usable
     // The CPU's threads and memory stay for the next run.
     std::unique_ptr<vkattn_cpu_pool_t, void (*)(vkattn_cpu_pool)> cpuPool{nullptr, vkattnCpuDestroyPool};
     uint32_t cpuThreads = 0;
@@ -72,9 +73,11 @@ struct Runtime::Impl {
     uint64_t cpuWorkspaceBytes = 0;
 
     std::optional<Verdicts> verdicts;
-    uint32_t untested = 0; // 1 << vkattn_kernel: kernels that the device has, and whose self-test comes before their first use
+    // Bits 1 << vkattn_kernel of the kernels that the device has and whose self-test comes before
+    // their first use.
+    uint32_t untested = 0;
 
-    // Verdicts of an earlier time hold.
+    // Takes over the verdicts of an earlier time, which still hold.
     void recallVerdicts() {
         verdicts.emplace(options, *info);
         for (const vkattn_kernel kernel : KernelList()) {
@@ -98,12 +101,14 @@ struct Runtime::Impl {
         std::string difference;
         bool slower = false;
         Device::Failure failure = device->selfTest(kernel, verdict, difference);
-        if (failure.result == VKATTN_ERROR_UNSUPPORTED) return; // it takes some problems here, and none of the self-test's
-        // Whether matrix units are worth their name is a matter of the driver; of the other kernels the planner knows when they suit.
+        // The kernel takes some problems here, and none of the self-test's.
+        if (failure.result == VKATTN_ERROR_UNSUPPORTED) return;
+        // Only the driver knows whether matrix units are fast. For the other kernels the planner
+        // knows when they suit.
         const bool timed = (vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS) != 0;
         if (!failure && verdict == VKATTN_VERDICT_TRUSTED && timed) failure = device->isSlower(kernel, options.selfTest, slower);
         if (failure.result == VKATTN_ERROR_DEVICE_LOST) lost = "the device was lost: " + failure.why;
-        if (failure) { // not remembered: memory may be there the next time
+        if (failure) { // not remembered: there may be memory the next time
             (void)vkattnSetVerdict(device->context(), kernel, VKATTN_VERDICT_WRONG, nullptr);
             return say(std::string(vkattnKernelName(kernel)) + " is not used: its self-test could not run: " + failure.why);
         }
@@ -115,7 +120,7 @@ struct Runtime::Impl {
         verdicts->remember(kernel, verdict, options.log);
     }
 
-    // Until the problem's plan takes a kernel that has been tested, or that needs no test.
+    // Tests kernels until the problem's plan takes one that has been tested or needs no test.
     void testWhatTakes(const vkattn_problem &problem) {
         while (untested != 0 && lost.empty()) {
             vkattn_requirements requirements{};
@@ -291,7 +296,8 @@ RunResult Runtime::run(const vkattn_problem &problem, span<const vkattn_operand_
     const auto query = [&] {
         const vkattn_result r = vkattnQuery(impl_->device->context(), &planned, &requirements, &why);
         if (r != VKATTN_OK || planned.sliceCount <= requirements.maxSlices) return r;
-        planned.sliceCount = requirements.maxSlices; // a submit for each that has work, and none for the others
+        // Each slice that has work gets a submit; slices without work get none.
+        planned.sliceCount = requirements.maxSlices;
         return vkattnQuery(impl_->device->context(), &planned, &requirements, &why);
     };
     std::string reason;

@@ -1,4 +1,4 @@
-// Is a kernel right on this device, and is it fast? Asked before its first use.
+// Trials of a kernel before its first use: is the kernel right on this device, and is it fast?
 #include "runtime/device.hpp"
 #include "runtime/median.hpp"
 
@@ -8,7 +8,8 @@ namespace vkattn {
 namespace {
 
 constexpr uint32_t heads = 8, dims = 64, smallest = 64, largest = 2048; // tokens
-constexpr double enoughMilliseconds = 4;                                // the next size takes four times as long
+// The next size takes four times as long.
+constexpr double enoughMilliseconds = 4;
 
 vkattn_problem middling(vkattn_dtype dtype, uint32_t tokens, vkattn_kernel kernel) {
     const vkattn_layout t = packed(dtype, 1, heads, tokens, dims);
@@ -72,7 +73,7 @@ Device::Failure Device::time(const vkattn_problem &problem, double &milliseconds
     std::vector<vkattn_binding> bindings;
     if (auto f = bindAnything(problem, bindings)) return f;
     if (auto f = recordSlice(problem, bindings, 0)) return f;
-    if (auto f = submitAndWait()) return f; // drivers compile here, clocks go up
+    if (auto f = submitAndWait()) return f; // drivers compile here, and clocks go up
     std::vector<double> times(3);
     bool deviceTimestamps = true;
     for (double &each : times)
@@ -99,13 +100,15 @@ Device::Failure Device::isSlower(vkattn_kernel kernel, uint32_t without, bool &s
         for (uint32_t tokens = smallest; tokens <= largest; tokens *= 2) {
             double own = 0, others = 0;
             const Failure failure = time(middling(dtype, tokens, kernel), own);
-            if (failure.result == VKATTN_ERROR_UNSUPPORTED) break; // the dtype
+            // The device does not take this dtype.
+            if (failure.result == VKATTN_ERROR_UNSUPPORTED) break;
             if (failure) return failure;
             passOver(true);
             const Failure other = time(middling(dtype, tokens, VKATTN_KERNEL_AUTO), others);
             passOver(false);
             if (other) return other;
-            slower = 1.1 * others < own; // what is hardly slower here may be faster elsewhere
+            // A kernel that is hardly slower here may be faster elsewhere.
+            slower = 1.1 * others < own;
             if (std::max(own, others) >= enoughMilliseconds || tokens == largest) return {};
         }
     }

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t maxLines = 256, maxFileBytes = 1 << 16; // the oldest lines go
+constexpr size_t maxLines = 256, maxFileBytes = 1 << 16; // the oldest lines go first
 constexpr const char *verdictNames[] = {"trusted", "slow", "wrong"};
 
 std::string hexText(uint64_t value, int digits) {
@@ -22,7 +22,7 @@ std::string hexText(uint64_t value, int digits) {
     return text;
 }
 
-// Device and driver; no spaces.
+// Returns the words for device and driver, without spaces.
 std::string deviceKey(const DeviceInfo &device) {
     std::string text = hexText(device.vendorId, 4) + ":" + hexText(device.deviceId, 4) + ":";
     for (const uint8_t byte : device.pipelineCacheUuid) text += hexText(byte, 2);
@@ -33,7 +33,7 @@ std::string libraryKey() {
     return hexText(vkattnVersion(), 8) + "-" + hexText(vkattnShaderHash(), 16);
 }
 
-// Other tiles are other pipelines.
+// A tuning file with other tiles makes other pipelines, which need a test of their own.
 std::string tuningKey(const std::string &tuning) {
     if (tuning.empty()) return "-";
     uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
@@ -48,7 +48,7 @@ struct Line {
     [[nodiscard]] std::string text() const { return key() + " " + kernel + " " + verdictNames[verdict] + "\n"; }
 };
 
-// Six words; anything else is no line of this library.
+// A line has six words; anything else is no line of this library.
 std::optional<Line> parseLine(const std::string &text) {
     std::istringstream words(text);
     Line line;
@@ -76,7 +76,8 @@ std::vector<Line> readLines(const std::string &path) {
     return lines;
 }
 
-// Whole or not at all: two processes that write at a time lose one line at most, which is then found again.
+// Writes the file whole or not at all. Two processes that write at the same time lose one line at
+// most; the next self-test finds that verdict again.
 std::string writeLines(const std::string &path, const std::vector<Line> &lines) {
     const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
     const std::string temporary = path + "." + hexText(static_cast<uint64_t>(ticks) ^ reinterpret_cast<uintptr_t>(&lines), 16) + ".tmp";
@@ -110,7 +111,7 @@ Memory &memory() {
 } // namespace
 
 Verdicts::Verdicts(const RuntimeOptions &options, const DeviceInfo &device) {
-    if (options.capsLimit) return; // plans are others than the device's own
+    if (options.capsLimit) return; // the plans are not those of the device itself
     file_ = options.verdictFile;
     inProcess_ = options.getInstanceProcAddr == nullptr;
     key_ = deviceKey(device) + " " + libraryKey() + " " + tuningKey(options.tuning);
@@ -129,7 +130,8 @@ std::optional<vkattn_verdict> Verdicts::find(vkattn_kernel kernel) const {
 }
 
 void Verdicts::remember(vkattn_kernel kernel, vkattn_verdict verdict, const std::function<void(const char *)> &log) const {
-    const std::lock_guard lock(memory().mutex); // one writer of the file, as far as this process goes
+    // One thread of this process writes the file at a time.
+    const std::lock_guard lock(memory().mutex);
     if (inProcess_) memory().verdicts[key_ + " " + vkattnKernelName(kernel)] = verdict;
     if (file_.empty()) return;
     std::vector<Line> lines = readLines(file_);
@@ -138,7 +140,7 @@ void Verdicts::remember(vkattn_kernel kernel, vkattn_verdict verdict, const std:
     if (lines.size() > maxLines) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(maxLines));
     const std::string reason = writeLines(file_, lines);
     if (!reason.empty() && log)
-        log(("what the self-test found is not kept for the next time: " + file_ + ": " + reason + "; it will be found again").c_str());
+        log(("the self-test's verdict cannot be kept: " + file_ + ": " + reason + "; the next process tests again").c_str());
 }
 
 std::vector<KernelVerdict> rememberedVerdicts(const std::string &file, const DeviceInfo &device) {

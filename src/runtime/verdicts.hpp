@@ -1,5 +1,5 @@
-// What self-tests have found, by device and driver: in this process, and in a file where the host names one (docs/embedding.md has its
-// format).
+// The verdicts of self-tests, by device and driver: in this process, and in a file where the host
+// names one (docs/embedding.md has the format).
 #pragma once
 
 #include "vkattn/runtime.hpp"
@@ -10,13 +10,14 @@ namespace vkattn {
 
 class Verdicts {
   public:
-    // Keeps nothing with a capsLimit, and nothing in the process for a Vulkan of the host's own.
+    // With a capsLimit nothing is kept. With a Vulkan of the host's own nothing is kept in the
+    // process.
     Verdicts(const RuntimeOptions &options, const DeviceInfo &device);
     [[nodiscard]] std::optional<vkattn_verdict> find(vkattn_kernel kernel) const;
     void remember(vkattn_kernel kernel, vkattn_verdict verdict, const std::function<void(const char *)> &log) const;
 
   private:
-    std::string key_, file_; // empty: kept nowhere
+    std::string key_, file_; // empty: verdicts are kept nowhere
     bool inProcess_ = false;
 };
 

@@ -1,4 +1,5 @@
-// Function tables of the runtime: one for an instance, one for a device. No global function pointer is used after loading.
+// Function tables of the runtime: one for an instance, one for a device. No global function pointer
+// is used after loading.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
@@ -55,7 +56,8 @@ namespace vkattn {
 struct InstanceTable {
     PFN_vkGetInstanceProcAddr getInstanceProcAddr = nullptr;
     VKATTN_INSTANCE_FUNCTIONS(VKATTN_DECLARE)
-    PFN_vkGetPhysicalDeviceProperties2 GetPhysicalDeviceProperties2 = nullptr; // NULL on Vulkan 1.0 without the extension
+    // NULL on Vulkan 1.0 without the extension.
+    PFN_vkGetPhysicalDeviceProperties2 GetPhysicalDeviceProperties2 = nullptr;
     PFN_vkGetPhysicalDeviceFeatures2 GetPhysicalDeviceFeatures2 = nullptr;
     [[nodiscard]] bool load(PFN_vkGetInstanceProcAddr get, VkInstance instance);
 };
@@ -65,7 +67,7 @@ struct RuntimeDeviceTable {
 };
 #undef VKATTN_DECLARE
 
-// "vkQueueSubmit failed: VK_ERROR_DEVICE_LOST"
+// Returns a text such as "vkQueueSubmit failed: VK_ERROR_DEVICE_LOST".
 [[nodiscard]] std::string failureText(const char *call, VkResult result);
 
 } // namespace vkattn

@@ -5,9 +5,12 @@
 namespace vkattn {
 namespace {
 
-constexpr size_t maxListBytes = 64u << 20; // of a list of dispatches; where it is longer, so is compiling beside running
+// The limit on a list of dispatches. Where a list is longer, the computation takes long beside
+// compiling.
+constexpr size_t maxListBytes = 64u << 20;
 
-// Sorted, each once; empty where there is no plan or its list is too long.
+// Returns the keys, sorted and each once. The list is empty where there is no plan or the list of
+// dispatches is too long.
 std::vector<uint64_t> pipelineKeys(const vkattn_problem &problem, const vkattn_caps &caps, uint64_t maxWorkspaceBytes,
                                    const std::string &tuning) {
     const vkattn_plan_options options = planOptions(maxWorkspaceBytes, tuning);
@@ -23,7 +26,7 @@ std::vector<uint64_t> pipelineKeys(const vkattn_problem &problem, const vkattn_c
     return keys;
 }
 
-// Strides and offsets stay: what a tensor looks like in memory may choose a pipeline.
+// Strides and offsets stay: the layout of a tensor in memory may choose a pipeline.
 vkattn_problem withTokens(vkattn_problem p, uint32_t queries, uint32_t keys) {
     const auto atMost = [](uint32_t &value, uint32_t most) { value = std::min(value, most); };
     const uint32_t pairQueries = p.maxSeqQ ? std::min(p.maxSeqQ, queries) : queries,

@@ -5,7 +5,8 @@
 
 namespace vkattn {
 
-// The same problem with as few tokens, batch entries and sequences as leave its pipelines as they are; itself where none do.
+// Returns the same problem with the fewest tokens, batch entries and sequences that leave its
+// pipelines as they are. Returns the problem itself where no smaller one does.
 [[nodiscard]] vkattn_problem smallProblemLike(const vkattn_problem &problem, const vkattn_caps &caps, uint64_t maxWorkspaceBytes,
                                               const std::string &tuning);
 

@@ -1,4 +1,5 @@
-// The time that passes, from C's libraries: std::chrono's clocks are functions of the C++ library, which a C program does not link.
+// Elapsed time, from the C library: std::chrono's clocks are functions of the C++ library, which a
+// C program does not link.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +7,12 @@
 
 namespace vkattn {
 
-// From an arbitrary start.
+// Returns nanoseconds from an arbitrary start.
 [[nodiscard]] inline uint64_t nanosecondsNow() {
     std::timespec now{};
 #ifdef _WIN32
-    std::timespec_get(&now, TIME_UTC); // the clock of the wall: whoever sets it makes one duration wrong
+    // This is the wall clock: setting it makes one duration wrong.
+    std::timespec_get(&now, TIME_UTC);
 #else
     clock_gettime(CLOCK_MONOTONIC, &now);
 #endif

@@ -1,5 +1,6 @@
-// IEEE binary16 and bfloat16 <-> binary32 in integer arithmetic: round to nearest even, denormals, infinities and NaN kept.
-// shaders/lib/half.glsl does the same on the device; tests/device/half_test.cpp compares them over all 65536 halves.
+// IEEE binary16 and bfloat16 <-> binary32 in integer arithmetic: round to nearest even, denormals,
+// infinities and NaN kept. shaders/lib/half.glsl does the same on the device;
+// tests/device/half_test.cpp compares them over all 65536 halves.
 #pragma once
 
 #include <bit>
@@ -22,8 +23,10 @@ namespace vkattn {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
     const uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
-    if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u); // 65520 and above round to infinity
-    if (magnitude < 0x33000000u) return static_cast<uint16_t>(sign);            // below half the smallest denormal
+    // 65520 and above round to infinity
+    if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);
+    // Below half the smallest denormal.
+    if (magnitude < 0x33000000u) return static_cast<uint16_t>(sign);
     uint32_t kept, shift;
     if (magnitude < 0x38800000u) { // denormal half
         shift = 126 - (magnitude >> 23);
@@ -39,14 +42,16 @@ namespace vkattn {
 }
 
 // bf16 is the upper half of a float.
-[[nodiscard]] constexpr float brainToFloat(uint16_t brain) {
-    return std::bit_cast<float>(static_cast<uint32_t>(brain) << 16);
+[[nodiscard]] constexpr float bfloat16ToFloat(uint16_t bits16) {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits16) << 16);
 }
 
-[[nodiscard]] constexpr uint16_t floatToBrain(float value) {
+[[nodiscard]] constexpr uint16_t floatToBfloat16(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16 & 0x8000u) | 0x7fc0u); // a NaN's upper half may be 0
-    return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16); // carries into the exponent, and there into infinity
+    // The upper half of a NaN may be 0.
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16 & 0x8000u) | 0x7fc0u);
+    // The sum carries into the exponent, and there into infinity.
+    return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
 } // namespace vkattn

@@ -17,8 +17,9 @@ namespace vkattn {
     return static_cast<uint32_t>(threads < units ? threads : (units ? units : 1));
 }
 
-// makeWorker() is called once on each thread and returns a callable that takes a unit's number. The first exception of any thread is
-// thrown again here after all have stopped. Where the system has no more threads to give, fewer do the same work.
+// Calls makeWorker() once on each thread; the callable that it returns takes the number of a unit.
+// The first exception of any thread is thrown again here after all threads have stopped. Where the
+// system has no more threads to give, fewer threads do the same work.
 template <class MakeWorker> void parallelFor(uint32_t threads, uint64_t units, const MakeWorker &makeWorker) {
     std::atomic<uint64_t> next{0};
     std::exception_ptr failure;

@@ -1,4 +1,4 @@
-// Arguments that must not be NULL: a message for the first that is, by its name.
+// Arguments that must not be NULL. The message names the first one that is NULL.
 #pragma once
 
 #include "util/diagnostic.hpp"

@@ -1,6 +1,7 @@
-// structSize, the first field of public structs. A caller that was compiled with earlier headers has a shorter struct: the fields that it
-// lacks count as zero, which is the default of every field, and are not written. A longer struct is one of later headers, whose fields this
-// library does not know, so that it is refused.
+// structSize, the first field of public structs. A caller that was compiled with earlier headers
+// has a shorter struct: the fields that it lacks count as zero, which is the default of every
+// field, and are not written. A longer struct is one of later headers, whose fields this library
+// does not know, so that it is refused.
 #pragma once
 
 #include "util/diagnostic.hpp"
@@ -10,20 +11,21 @@
 
 namespace vkattn {
 
-// `name` is the argument as the caller knows it, `type` the struct's.
+// `name` is the argument as the caller knows it, and `type` is the type of the struct.
 [[nodiscard]] inline vkattn_result checkStructSize(uint32_t given, size_t known, const char *name, const char *type,
                                                    vkattn_diagnostic *why) {
     if (given > known)
         return fail(why, VKATTN_ERROR_INVALID_ARGUMENT,
                     "%s: structSize is %u, and sizeof(%s) is %zu in this library: the headers that the caller was compiled with are newer",
                     name, given, type, known);
-    if (given == 0 || given % sizeof(uint32_t)) // fields are whole words
+    if (given == 0 || given % sizeof(uint32_t)) // every field is whole words
         return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "%s: structSize is %u, expected sizeof(%s) = %zu; set it before the call", name,
                     given, type, known);
     return VKATTN_OK;
 }
 
-// `given`, or where that is shorter a copy of it in `room`, completed with zeros.
+// Returns `given`, or, where `given` is shorter, a copy of it in `room` that is completed with
+// zeros.
 template <class Struct> [[nodiscard]] const Struct &completed(const Struct &given, Struct &room) {
     if (given.structSize == sizeof given) return given;
     const size_t bytes = given.structSize;
@@ -32,7 +34,7 @@ template <class Struct> [[nodiscard]] const Struct &completed(const Struct &give
     return room;
 }
 
-// As far as the caller's struct goes; its structSize stays.
+// Writes as much as the caller's struct holds, and leaves its structSize alone.
 template <class Struct> void writeStruct(Struct &to, const Struct &from) {
     constexpr size_t first = sizeof to.structSize;
     std::memcpy(reinterpret_cast<char *>(&to) + first, reinterpret_cast<const char *>(&from) + first, to.structSize - first);

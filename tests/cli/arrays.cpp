@@ -18,7 +18,8 @@ uint16_t halfBits(double value) {
     if (magnitude >= 65520) return sign | 0x7c00;
     if (magnitude == 0) return sign;
     const int exponent = std::max(std::ilogb(magnitude), -14);
-    const auto units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 10 - exponent))); // 1024 to 2048, or below 1024: subnormal
+    // 1024 to 2048, or below 1024: subnormal
+    const auto units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
     return static_cast<uint16_t>(sign | (((exponent + 14) << 10) + units));
 }
 
@@ -33,7 +34,7 @@ template <class T> void append(std::string &bytes, T value) {
     bytes.append(reinterpret_cast<const char *>(&value), sizeof value);
 }
 
-// Appends one element and returns what it holds now.
+// Appends one element and returns the element as it is stored.
 double appendElement(std::string &bytes, const std::string &type, double value) {
     if (type == "f2") return append(bytes, halfBits(value)), halfValue(halfBits(value));
     if (type == "f4") return append(bytes, static_cast<float>(value)), static_cast<double>(static_cast<float>(value));
@@ -107,7 +108,8 @@ std::string npyBytes(const std::string &dict, const std::string &data, int versi
 void writeNpy(const std::filesystem::path &path, Array &array, const NpyOptions &options) {
     ASSERT_EQ(array.values.size(), Array::count(array.shape));
     const size_t rank = array.shape.size();
-    // The index of element n of the file: first dimension fastest in Fortran order, last fastest in C order.
+    // The index of element n of the file: first dimension fastest in Fortran order, last fastest in
+    // C order.
     std::vector<size_t> stride(rank, 1);
     for (size_t i = rank; i-- > 1;) stride[i - 1] = stride[i] * array.shape[i];
     std::string data;

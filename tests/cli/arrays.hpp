@@ -1,4 +1,5 @@
-// Arrays of the tests, and .npy files written and read by code of their own: the tool's is what is tested.
+// Arrays of the tests, and .npy files written and read by code of their own: the tool's is what is
+// tested.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ struct Array {
     [[nodiscard]] static size_t count(const std::vector<size_t> &shape);
 };
 
-// From VKATTN_TEST_SEED, or a fixed one; printed once.
+// Returns the seed from VKATTN_TEST_SEED, or a fixed one; prints it once.
 [[nodiscard]] uint64_t testSeed();
 
 [[nodiscard]] Array randomArray(std::mt19937_64 &random, const std::vector<size_t> &shape, double spread = 1);
@@ -38,7 +39,8 @@ struct ReadArray : Array {
     std::string descr;
 };
 
-// Fails the test where the file is not exactly what the tool promises: version 1.0, C order, data at a multiple of 64 bytes.
+// Fails the test where the file is not exactly what the tool promises: version 1.0, C order, data
+// at a multiple of 64 bytes.
 [[nodiscard]] ReadArray readNpy(const std::filesystem::path &path);
 
 [[nodiscard]] std::string readBytes(const std::filesystem::path &path);

@@ -1,4 +1,5 @@
-// What `vkattn conform` makes of drivers that crash, hang, print garbage, lose the device or compute wrongly.
+// The answers of `vkattn conform` to drivers that crash, hang, print garbage, lose the device or
+// compute wrongly.
 #include "conform_fixture.hpp"
 
 #include <algorithm>
@@ -24,7 +25,8 @@ class ConformFaultTest : public ConformTest {
     }
     [[nodiscard]] std::string once() const { return " once=" + file("happened").string(); }
 
-    // One check has this verdict and words in its reason; those after it have passed.
+    // Expects that one check has this verdict and these words in its reason, and that the checks
+    // after it have passed.
     void expectOne(const std::string &verdict, const std::vector<std::string> &words) const {
         const Json device = report()["devices"][0];
         size_t found = 0;
@@ -52,7 +54,7 @@ TEST_F(ConformFaultTest, crashIsAResultAndTheRunGoesOn) {
     EXPECT_EQ(outcome.status, 1) << outcome.out;
     expectWords(outcome.err,
                 {"CRASH matrix/staged/", "(SIGSEGV)", "faulty layer: crash at QueueSubmit", "vkattn conform --device 0 --replay "});
-    expectOne("crash", {"(SIGSEGV)", "faulty layer: crash at QueueSubmit", "did not happen again alone"});
+    expectOne("crash", {"(SIGSEGV)", "faulty layer: crash at QueueSubmit", "did not fail again alone"});
 }
 
 TEST_F(ConformFaultTest, crashOfACaseIsShrunk) {

@@ -1,5 +1,5 @@
-// `vkattn conform` on the first device, on checks that are quick, with and without a driver that is faulty
-// (tests/support/faulty_layer.cpp).
+// `vkattn conform` on the first device, on checks that are quick, with and without a driver that is
+// faulty (tests/support/faulty_layer.cpp).
 #pragma once
 
 #include "harness.hpp"
@@ -18,12 +18,13 @@ class ConformTest : public CliTest {
     // --replay for each of them.
     [[nodiscard]] Arguments replays() const;
 
-    // conform and these arguments, with --json r.json, on a driver that has the fault (empty: none).
+    // conform and these arguments, with --json r.json, on a driver that has the fault (empty:
+    // none).
     [[nodiscard]] Outcome conform(const Arguments &arguments, const std::string &fault = "",
                                   const std::vector<std::string> &environment = {}) const;
     [[nodiscard]] static std::vector<std::string> withFault(const std::string &fault);
     [[nodiscard]] Json report() const;
-    // Of the checks of a device, by verdict.
+    // Returns the numbers of a device's checks, by verdict.
     [[nodiscard]] static std::vector<std::string> verdicts(const Json &device);
 
   private:

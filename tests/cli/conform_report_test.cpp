@@ -1,4 +1,5 @@
-// Reports of `vkattn conform` as data: what is written is read back, what is damaged is refused, and no string breaks a rendering.
+// Reports of `vkattn conform` as data: a report that is written can be read back, a damaged one is
+// refused, and no string breaks a rendering.
 #include "conform/report/report.hpp"
 
 #include "markup.hpp"
@@ -34,7 +35,7 @@ void expectHas(const std::string &text, const std::string &what) {
     EXPECT_NE(text.find(what), std::string::npos) << "no '" << what << "' in:\n" << text.substr(0, 4000);
 }
 
-// Empty: it was accepted.
+// Returns the reason of a refusal; empty: the report was accepted.
 std::string refusal(const std::string &json) {
     try {
         static_cast<void>(reportFromJson(json, "a.json"));
@@ -77,7 +78,8 @@ TEST(conformJson, readsBackEveryMember) {
     EXPECT_EQ(device.checks[0].finding.errors, before.checks[0].finding.errors);
     EXPECT_EQ(device.checks[1].seconds, 1.0 / 3);
     EXPECT_EQ(device.timings[0].milliseconds, 0.25);
-    // Each member that hostileReport() sets is there: no struct has one that the description forgets.
+    // Each member that hostileReport() sets is there: the description forgets no member of a
+    // struct.
     for (const char *member : {"library",
                                "shaderHash",
                                "started",
@@ -314,11 +316,13 @@ TEST(conformHtml, showsWhatWasFound) {
           "683", "prefill 1 x 8 x 256 x 64 f32", "matrix units take f16", "9f3c1b2a77e0d415",
           "vkattn conform --html report.html --json report.json --seed 1", "Slowest checks"})
         expectHas(text, shown);
-    EXPECT_LT(text.find("sinks"), text.find("ragged")); // as allFeatures() has them, whichever check comes first
+    // The order is that of allFeatures(), whichever check comes first.
+    EXPECT_LT(text.find("sinks"), text.find("ragged"));
     const std::string hostile = readMarkup(reportToHtml(hostileReport()), true).text;
     for (const char *what : {"name", "driver", "reason", "smallest reason", "device problem", "machine", "shape", "why", "pass", "one"})
         expectHas(hostile, std::string(hostileBeginning) + what);
-    expectHas(hostile, "vkattn conform '</script><b onclick='\\''x'\\''>&\"|argument"); // as a shell takes it
+    // The words are quoted as a shell takes them.
+    expectHas(hostile, "vkattn conform '</script><b onclick='\\''x'\\''>&\"|argument");
     expectHas(readMarkup(reportToHtml(emptyReport()), true).text, "no Vulkan loader was found");
 }
 
@@ -385,7 +389,7 @@ TEST(conformCompare, findsNothingWhereNothingDiffers) {
     }
 }
 
-// The everyday report, and what a change to its first device makes of it.
+// Compares the everyday report with one whose first device has changed.
 struct Change {
     Report a = everydayReport(1), b = a;
     DeviceReport &first() { return a.devices.at(0); }
@@ -413,7 +417,7 @@ TEST(conformCompare, checksThatChange) {
     skipped.second().checks[0].finding = {Outcome::notRun, "no time", {}, 0};
     expectChange(skipped, "other verdicts", false);
 
-    Change crashed; // it failed before: not worse
+    Change crashed; // the check failed before too: the report is not worse
     crashed.first().checks[0].finding.outcome = Outcome::fail;
     crashed.second().checks[0].finding.outcome = Outcome::crash;
     expectChange(crashed, ": fail -> crash", false);

@@ -1,4 +1,5 @@
-// `vkattn explain`: what it prints, with and without a device. That the choices are right is for the planner's own tests.
+// The output of `vkattn explain`, with and without a device. The planner's own tests show that the
+// choices are right.
 #include "harness.hpp"
 
 #include <nlohmann/json.hpp>
@@ -49,7 +50,8 @@ TEST_F(ExplainTest, tellsThePlan) {
     EXPECT_EQ(plan["flopsFull"], 2.0 * 2 * 8 * 100 * 300 * 128);
     // 100 queries that end with the last of 300 keys: the first sees 201, the last all.
     EXPECT_DOUBLE_EQ(plan["flops"].get<double>(), plan["flopsFull"].get<double>() * (201 + 300) / 600);
-    EXPECT_GE(plan["bytesWritten"], 4.0 * (2 * 8 * 100 * 64 + 2 * 8 * 100 * 300 + 2 * 8 * 100)); // the results at least
+    // The results at least.
+    EXPECT_GE(plan["bytesWritten"], 4.0 * (2 * 8 * 100 * 64 + 2 * 8 * 100 * 300 + 2 * 8 * 100));
     EXPECT_GE(plan["bytesRead"], 4.0 * 2 * (8 * 100 + 2 * 4 * 300) * 64);
     for (const char *kernel : {"flash", "decode"}) EXPECT_FALSE(plan["rejected"][kernel].get<std::string>().empty());
     EXPECT_FALSE(plan["rejected"].contains("staged"));

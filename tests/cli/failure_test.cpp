@@ -1,4 +1,4 @@
-// What the tool does when the computation fails, through a runtime that fails on purpose.
+// The tool's answers where the computation fails, through a runtime that fails on purpose.
 #include "harness.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
-// vkattn::Runtime with the fault that VKATTN_TEST_FAULT names, for what a working machine never shows the tool.
+// vkattn::Runtime with the fault that VKATTN_TEST_FAULT names, for what a working machine never
+// shows the tool.
 #include <vkattn/runtime.hpp>
 
 #include <chrono>

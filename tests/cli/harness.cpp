@@ -26,7 +26,8 @@ std::vector<char *> pointers(std::vector<std::string> &strings) {
 
 } // namespace
 
-// One for all tests of the process: self-tests take long on software drivers, and what they find is the same.
+// One for all tests of the process: self-tests take long on software drivers, and what they find is
+// the same.
 struct SharedCache {
     std::filesystem::path path = std::filesystem::path(testing::TempDir()) / ("vkattn-cache-" + std::to_string(getpid()));
     SharedCache() = default;
@@ -60,7 +61,8 @@ std::vector<std::string> CliTest::temporaries() const {
 int CliTest::launch(const Arguments &command, const std::vector<std::string> &environment) const {
     // Through env and sh for what posix_spawn cannot do everywhere: the folder and the variables.
     std::vector<std::string> words = {"/usr/bin/env"};
-    // Under AddressSanitizer: Vulkan drivers leak, and are unloaded before the report could name them.
+    // Under AddressSanitizer: Vulkan drivers leak, and are unloaded before the report could name
+    // them.
     if (std::find(command.begin(), command.end(), "cpu") == command.end() && std::getenv("ASAN_OPTIONS") == nullptr)
         words.push_back("ASAN_OPTIONS=detect_leaks=0");
     words.push_back("XDG_CONFIG_HOME=" + config().string());

@@ -1,4 +1,5 @@
-// Starts the built tool in a folder of its own and looks at what it leaves behind.
+// Starts the built tool in a folder of its own, and looks at the files and streams that it leaves
+// behind.
 #pragma once
 
 #include "programs.hpp" // made by CMakeLists.txt
@@ -30,14 +31,15 @@ class CliTest : public testing::Test {
     [[nodiscard]] bool exists(const std::string &name) const { return std::filesystem::exists(file(name)); }
     [[nodiscard]] std::vector<std::string> temporaries() const;
 
-    // Runs in the test's folder. Environment entries are NAME=value. What the user has tuned, and what self-tests have found, is
-    // not looked at: the places for that are config() here, and a folder of
-    // this process.
+    // Runs in the test's folder. Environment entries are NAME=value. What the user has tuned, and
+    // what self-tests have found, is not looked at: the places for that are config() here, and a
+    // folder of this process.
     [[nodiscard]] Outcome start(const Arguments &command, const std::vector<std::string> &environment = {}) const;
     [[nodiscard]] Outcome tool(Arguments arguments, const std::vector<std::string> &environment = {}) const;
     [[nodiscard]] Outcome faultyTool(const std::string &fault, Arguments arguments) const;
 
-    // As a user whom permissions bind: root is not. Empty, with the test marked as skipped, where that cannot be arranged.
+    // Runs the tool as a user whom permissions bind; root is not bound. Returns nothing, and marks
+    // the test as skipped, where that cannot be arranged.
     [[nodiscard]] std::optional<Outcome> unprivilegedTool(const Arguments &arguments) const;
 
     // Without waiting; the process id.
@@ -50,7 +52,8 @@ class CliTest : public testing::Test {
     // "run --q q.npy --k k.npy --v v.npy --out o.npy --device cpu" and what follows.
     [[nodiscard]] static Arguments onCpu(const Arguments &more = {});
 
-    // Exit 2, nothing on stdout, no output file, and a message that has all of these in it.
+    // Expects exit status 2, nothing on stdout, no output file, and a message that has all of these
+    // words.
     void expectRefused(const Outcome &outcome, const std::vector<std::string> &words) const;
 
   private:

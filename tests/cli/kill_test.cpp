@@ -1,5 +1,6 @@
-// kill -9 at random moments: a file is the old one, whole, or the new one, whole, or not there; never a half. What a killed process leaves
-// behind is named as a temporary, and the next run does not mind it.
+// kill -9 at random moments: a file is the old one, whole, or the new one, whole, or not there;
+// never a half. Files that a killed process leaves behind are named as temporaries, and the next
+// run does not mind them.
 #include "run_fixture.hpp"
 #include "support/extent.hpp"
 
@@ -17,20 +18,22 @@ using Microseconds = std::chrono::microseconds;
 
 class KillTest : public RunTest {
   protected:
-    // Where the process was when it was killed.
+    // The place where the process was when it was killed.
     struct Moments {
         int before = 0, writing = 0, after = 0;
         [[nodiscard]] int all() const { return before + writing + after; }
     };
 
-    // Ended, by the kill or by itself, when it returns. The delay is drawn from `least` to `most`.
+    // Runs the process, which has ended, by the kill or by itself, when the function returns. The
+    // delay is drawn from `least` to `most`.
     Outcome killed(const Arguments &command, Microseconds least, Microseconds most) {
         const int process = launch(command, {});
         std::this_thread::sleep_for(drawn(least, most));
         ::kill(process, SIGKILL);
         return await(process);
     }
-    // The same from when a temporary is there and has so many bytes, or `limit` has passed.
+    // As above, but the delay counts from the moment when a temporary is there and has this many
+    // bytes, or `limit` has passed.
     Outcome killedWhileWriting(const Arguments &command, uintmax_t bytes, Microseconds most, Microseconds limit) {
         const int process = launch(command, {});
         for (const auto end = Clock::now() + limit; Clock::now() < end && !writing(bytes);) std::this_thread::sleep_for(Microseconds(200));
@@ -81,13 +84,16 @@ TEST_F(KillTest, outputsOfRunAreWholeOrOld) {
     const Arguments command = {VKATTN_TOOL, "run", "--q",   "q.npy", "--k",   "k.npy",   "--v",       "v.npy",
                                "--device",  "cpu", "--out", "o.npy", "--lse", "lse.npy", "--weights", "w.npy"};
     Microseconds duration = measure(command);
-    duration = std::min(duration, measure(command)); // the first reads programs and arrays from disk
+    // The first reads programs and arrays from disk.
+    duration = std::min(duration, measure(command));
     std::vector<std::string> whole;
     for (const std::string &name : names) whole.push_back(readBytes(file(name)));
     const std::string old = "old, and whole";
     Moments moments;
     size_t leftovers = 0;
-    Microseconds spread = duration / 8; // of the moments after the first temporary; what suits this machine is found on the way
+    // The moments are those after the first temporary. The range that suits this machine is found
+    // on the way.
+    Microseconds spread = duration / 8;
     for (int n = 0; n < kills; ++n) {
         const bool overOld = n % 2 == 0;
         for (const std::string &name : names)
@@ -213,7 +219,7 @@ TEST_F(KillTest, verdictsAreWholeOrOld) {
     writeBytes(file("verdicts"), others);
     const Arguments command = {VKATTN_WRITER, "verdicts", "verdicts"};
     Moments moments;
-    // As above: on a busy machine a dozen kills may all come before or after.
+    // On a busy machine a dozen kills may all come before or after, here too.
     for (int n = 0; n < kills || (moments.writing == 0 && n < 40 * kills); ++n) {
         const std::string before = readBytes(file("verdicts"));
         const Outcome outcome = n % 3 == 0 ? killed(command, Microseconds(0), Microseconds(80000))

@@ -1,4 +1,4 @@
-// A reader of XML and of HTML as our reports write it, which only checks.
+// A reader of XML, and of HTML as our reports write it, that only checks.
 #pragma once
 
 #include <string>

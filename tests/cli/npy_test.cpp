@@ -1,4 +1,5 @@
-// The .npy parser over bytes: what it takes, what it refuses, and that a bad file is cheap.
+// The .npy parser over bytes: the files that it takes, the files that it refuses, and that a bad
+// file is cheap.
 #include "tool/arrays/npy.hpp"
 
 #include <gtest/gtest.h>
@@ -115,7 +116,8 @@ TEST(npy, refusesOtherTypes) {
     expectRefused(typed("'<f44'"), "not a dtype");
     expectRefused(typed("'<'"), "not a dtype");
     expectRefused(typed("''"), "not a dtype");
-    expectRefused(typed("'<f4\x1b[31m'"), "\\x1b[31m"); // nothing from a file reaches the terminal raw
+    // No text from a file reaches the terminal raw.
+    expectRefused(typed("'<f4\x1b[31m'"), "\\x1b[31m");
     expectRefused(typed("4"), "malformed header");
     expectRefused(typed("None"), "malformed header");
 }
@@ -210,7 +212,7 @@ TEST(npy, needsOnlyThePrefixOfALargeFile) {
     const std::optional<NpyHeader> header = parseNpyHeader(bytesOf(start), start.size() - 100 + dataBytes, why);
     ASSERT_TRUE(header) << why;
     EXPECT_EQ(header->dataBytes, dataBytes);
-    // A caller that claims less than it hands over is taken at its word.
+    // The parser believes a caller who claims fewer bytes than the caller hands over.
     EXPECT_FALSE(parseNpyHeader(bytesOf(start), 20, why));
 }
 

@@ -1,4 +1,5 @@
-// `vkattn run` on the CPU against the reference: bit masks, ALiBi, sinks, ragged batches, documents, bf16; and how options are reported.
+// `vkattn run` on the CPU against the reference: bit masks, ALiBi, sinks, ragged batches,
+// documents, bf16; and how options are reported.
 #include "run_fixture.hpp"
 
 #include <nlohmann/json.hpp>
@@ -23,7 +24,8 @@ TEST_F(RunTest, bitMaskBroadcasts) {
                 check({"--bitmask", "bits.npy"});
             }
     }
-    reference.bits = Array{{1, 3}, {0, 0, 0xffffffc0}}; // keys 64 to 69 are hidden, past them all is set
+    // keys 64 to 69 are hidden, past them all is set
+    reference.bits = Array{{1, 3}, {0, 0, 0xffffffc0}};
     writeNpy(file("bits.npy"), *reference.bits, {.descr = "<u4"});
     check({"--bitmask", "bits.npy"});
     for (const double value : readNpy(file("o.npy")).values) ASSERT_EQ(value, 0);
@@ -171,7 +173,8 @@ TEST_F(RunTest, roundTo) {
             const NpyOptions npy{.descr = descr, .fortran = true};
             given({2, 5, 8}, {2, 7, 8}, {2, 7, 6}, npy, {}, npy);
             for (Array *array : {&q, &k, &v}) *array = half ? rounded(*array, {.descr = "<f2"}) : roundedToBfloat16(*array);
-            const std::string own = descr == "<f2" ? "<f2" : "<f4"; // the result is as the queries' file, however they are rounded
+            // The result is as the queries' file, however they are rounded.
+            const std::string own = descr == "<f2" ? "<f2" : "<f4";
             const Outcome outcome = check({"--round-to", half ? "f16" : "bf16", "--json"}, own);
             EXPECT_EQ(outcome.err, "");
             EXPECT_EQ(Json::parse(outcome.out)["options"]["roundTo"], half ? "f16" : "bf16");

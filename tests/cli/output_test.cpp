@@ -115,13 +115,15 @@ TEST_F(OutputTest, fullDisk) {
     EXPECT_FALSE(exists("lse.npy"));
 }
 
-// What fits the buffers of the C library reaches the disk when a file is closed, and fails there.
+// Data that fit the buffers of the C library reach the disk when the file is closed, and fail
+// there.
 TEST_F(OutputTest, fullDiskAtTheEnd) {
     writeSmallProblem(2, 2, 2);
     Arguments command = {"/bin/sh", "-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh", VKATTN_TOOL};
     const Arguments run = onCpu({});
     command.insert(command.end(), run.begin(), run.end());
-    EXPECT_EQ(start(command).status, 2); // no file takes a byte, not even the one that this test reads errors from
+    // No file takes a byte, not even the one that this test reads errors from.
+    EXPECT_EQ(start(command).status, 2);
     EXPECT_FALSE(exists("o.npy"));
 }
 

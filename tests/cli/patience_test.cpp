@@ -1,4 +1,5 @@
-// When a child process counts as hanging: where it sleeps or computes without end, and not where the machine holds it up.
+// The rule by which a child process counts as hanging: it sleeps or computes without end, and is
+// not merely held up by the machine.
 #include "conform/checks/cost.hpp"
 #include "conform/processes/follow.hpp"
 #include "conform/processes/own_time.hpp"
@@ -26,7 +27,7 @@ double cpuSeconds() {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// In a child: computes for so long by its own clock, and says that it is done.
+// Runs in a child: computes for so long by its own clock, and says that it is done.
 void computeFor(double seconds, const ChildProcess::Channel &channel) {
     for (const double end = cpuSeconds() + seconds; cpuSeconds() < end;) {
     }
@@ -84,7 +85,7 @@ TEST(ConformPatience, bearsWithAProcessThatOthersLeaveNoProcessor) {
     ChildProcess greedy([&](const ChildProcess::Channel &channel) {
         if (shareIt()) computeFor(1e9, channel);
     });
-    // Of a processor that another process computes on, the lowest priority gets a seventieth.
+    // The lowest priority gets a seventieth of a processor that another process computes on.
     ChildProcess child([&](const ChildProcess::Channel &channel) {
         if (shareIt() && setpriority(PRIO_PROCESS, 0, 19) == 0) computeFor(0.02, channel);
     });

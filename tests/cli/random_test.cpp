@@ -11,7 +11,8 @@ namespace {
 class RandomRun : public RunTest {
   protected:
     Arguments options;
-    size_t batch = 0, heads = 0, queries = 0, keys = 0; // of the case; batch and tokens as masks and biases count them
+    // The extents of the case; batch and tokens are those of masks and biases.
+    size_t batch = 0, heads = 0, queries = 0, keys = 0;
 
     void checkCombinations(int count, size_t largest);
 
@@ -44,7 +45,7 @@ std::string RandomRun::drawArrays(size_t largest) {
         const size_t sequences = extent(4);
         givenOffsets(randomOffsets(sequences, queries), randomOffsets(sequences, keys), chance(2) ? "<i4" : "<i8");
         add("--cu-seqlens-q", "cq.npy"), add("--cu-seqlens-k", "ck.npy");
-        // From here on these count what masks and biases see.
+        // From here on batch and tokens count what masks and biases see.
         batch = sequences, queries = keys = 1;
         for (size_t n = 0; n < sequences; n++) {
             queries = std::max(queries, static_cast<size_t>(reference.cuQ[n + 1] - reference.cuQ[n]));
@@ -118,7 +119,8 @@ void RandomRun::drawArraysOfNumbers() {
     if (chance(4)) options.push_back("--deterministic");
 }
 
-// A kernel that was asked for may refuse a problem on this device; then the planner's own choice computes it.
+// A kernel that was asked for may refuse a problem on this device. Then the kernel of the planner's
+// choice computes the problem.
 void RandomRun::checkOnAKernel(const std::string &descr) {
     const std::string kernel = std::vector<std::string>{"auto", "staged", "flash", "decode"}[random() % 4];
     Arguments named = options;
@@ -138,7 +140,7 @@ void RandomRun::checkOnAKernel(const std::string &descr) {
     compare(descr);
 }
 
-// The first failure ends it: it says which case.
+// The first failure ends the test and says which case it is.
 void RandomRun::checkCombinations(int count, size_t largest) {
     for (int n = 0; n < count && !HasFailure(); n++) {
         options = {};
@@ -163,7 +165,8 @@ TEST_F(RandomRun, combinationsOfMoreKeys) {
     checkCombinations(20, 80);
 }
 
-// The same on the first Vulkan device, which must not fall back. tests/device/CMakeLists.txt runs it on every driver.
+// The same test on the first Vulkan device, which must not fall back. tests/device/CMakeLists.txt
+// runs it on every driver.
 class RunOnDriver : public RandomRun {};
 TEST_F(RunOnDriver, randomCombinations) {
     const std::string info = tool({"info", "--json"}).out;
@@ -171,7 +174,8 @@ TEST_F(RunOnDriver, randomCombinations) {
     if (info.find("\"index\": 0") == std::string::npos) GTEST_SKIP() << "no Vulkan device here";
     if (std::getenv("VKATTN_TEST_SKIP_CPU_DEVICES") && info.compare(type, 13, "\"type\": \"CPU\"") == 0)
         GTEST_SKIP() << "no Vulkan device but those of type CPU on this machine";
-    // Each case compiles shaders of its own, and a software driver takes seconds for those of full tiles: small ones here.
+    // Each case compiles shaders of its own. A software driver needs seconds for those of full
+    // tiles: the tiles here are small.
     std::ofstream(file("small.txt")) << "vkattn-tuning 1\n"
                                         "flash maxDim=512 rowLanes=8 rowsPerLane=1 keysPerLane=1\n"
                                         "decode maxDim=512 dimLanes=4 keyLanes=2 rowsPerLane=1 keysPerLane=1\n";

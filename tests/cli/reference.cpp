@@ -5,7 +5,8 @@
 
 namespace {
 
-// The element of a 2- to 4-dimensional array at an index of [batch, head, token, dim]; extents of 1 broadcast where asked.
+// The element of a 2- to 4-dimensional array at an index of [batch, head, token, dim]; extents of 1
+// broadcast where asked.
 double at(const Array &array, size_t b, size_t h, size_t t, size_t d) {
     const size_t index[4] = {b, h, t, d};
     size_t flat = 0;

@@ -1,4 +1,5 @@
-// Attention in double, straight from the formulas of problem.h and docs/numerics.md. Shares nothing with the library.
+// Attention in double, straight from the formulas of problem.h and docs/numerics.md. Shares nothing
+// with the library.
 #pragma once
 
 #include "arrays.hpp"
@@ -19,7 +20,8 @@ struct ReferenceOptions {
 };
 
 struct ReferenceResult {
-    Array out, lse, weights; // [batch, head, query, ...]; weights of a ragged batch [sequence, head, query, key]
+    // [batch, head, query, ...]; weights of a ragged batch [sequence, head, query, key]
+    Array out, lse, weights;
 };
 
 [[nodiscard]] ReferenceResult referenceAttention(const Array &q, const Array &k, const Array &v, const ReferenceOptions &options = {});

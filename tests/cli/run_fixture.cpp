@@ -5,7 +5,8 @@
 
 namespace {
 
-// How far a correct float32 (or float16) output may lie from the double reference on N(0, 1) data of these sizes.
+// The distance that a correct float32 (or float16) output may have from the double reference on
+// N(0, 1) data of these sizes.
 double allowed(double expected, const std::string &descr) {
     return 2e-5 + std::abs(expected) * (descr == "<f2" ? 0x1p-10 : 2e-5);
 }
@@ -53,7 +54,8 @@ void RunTest::givenOffsets(const std::vector<long> &cuQ, const std::vector<long>
 }
 
 void RunTest::givenDocuments(const std::vector<size_t> &qShape, const std::vector<size_t> &kShape, const NpyOptions &options) {
-    // Few enough that most queries see something, one of them too large for a signed word where the dtype allows.
+    // Few enough that most queries see something, one of them too large for a signed word where the
+    // dtype allows.
     const double ids[] = {0, 7, options.descr == "<i4" ? 2147483647.0 : 4294967295.0};
     for (const bool queries : {true, false}) {
         std::optional<Array> &array = queries ? reference.documentsQ : reference.documentsK;

@@ -1,4 +1,4 @@
-// Runs the tool on random arrays and compares all that it writes with the reference.
+// Runs the tool on random arrays and compares everything that it writes with the reference.
 #pragma once
 
 #include "harness.hpp"
@@ -19,17 +19,18 @@ class RunTest : public CliTest {
     // Writes the three arrays with one dtype each.
     void given(const std::vector<size_t> &qShape, const std::vector<size_t> &kShape, const std::vector<size_t> &vShape,
                const NpyOptions &qOptions = {}, const NpyOptions &kOptions = {}, const NpyOptions &vOptions = {});
-    // What was rounded while writing is read back through the same conversion.
+    // Values that were rounded while writing are read back through the same conversion.
     [[nodiscard]] Array rounded(Array array, const NpyOptions &options) const;
 
-    // Each writes a file for an option and tells the reference.
+    // Each function writes a file for an option and tells the reference.
     void givenBits(const std::vector<size_t> &rows, size_t keys,
                    const NpyOptions &options = {.descr = "<u4"}); // random, bits past the keys too
     void givenAlibi(size_t heads, const std::string &descr = "<f4");
     void givenSinks(size_t heads, const std::string &descr = "<f4"); // some of them -infinity
     void givenOffsets(const std::vector<long> &cuQ, const std::vector<long> &cuK, const std::string &descr = "<i4");
     void givenDocuments(const std::vector<size_t> &qShape, const std::vector<size_t> &kShape, const NpyOptions &options = {.descr = "<i4"});
-    // So many sequences in so many tokens, some of which may lie before the first or after the last one.
+    // Draws this many sequences in this many tokens, some of which may lie before the first or
+    // after the last sequence.
     [[nodiscard]] std::vector<long> randomOffsets(size_t sequences, size_t tokens);
 
     // The command line that check() runs.

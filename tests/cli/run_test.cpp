@@ -1,4 +1,5 @@
-// `vkattn run` on the CPU against the reference: ranks, dtypes, orders, masks, biases, positions, lengths. options_test.cpp has the rest.
+// `vkattn run` on the CPU against the reference: ranks, dtypes, orders, masks, biases, positions,
+// lengths. options_test.cpp has the rest.
 #include "run_fixture.hpp"
 
 #include <nlohmann/json.hpp>
@@ -148,7 +149,8 @@ TEST_F(RunTest, biasHidesAndBroadcasts) {
 
 TEST_F(RunTest, float64BeyondFloat32) {
     given({2, 3}, {4, 3}, {4, 2});
-    // A finite bias must not become -inf, which would hide: these rows are the softmax of the rest, here all equal.
+    // A finite bias must not become -inf, which would hide: these rows are the softmax of the rest,
+    // here all equal.
     writeNpy(file("b.npy"), Array{{1, 1}, {-1e300}}, {.descr = "<f8"});
     reference.scale = 0.0;
     Outcome outcome = tool(onCpu({"--bias", "b.npy", "--scale", "0", "--weights", "w.npy"}));

@@ -5,14 +5,15 @@
 
 namespace vkattn::test {
 
-// Every member of every struct differs from what an empty one has; one device, a check of each verdict, strings that break what does not
-// escape them.
+// Every member of every struct differs from what an empty one has; one device, a check of each
+// verdict, strings that break what does not escape them.
 [[nodiscard]] conform::Report hostileReport();
 
-// As real ones look: two devices, some 400 checks each, a few failures on the second. The same for the same seed.
+// Returns a report that looks like real ones: two devices, some 400 checks each, a few failures on
+// the second. The report is the same for the same seed.
 [[nodiscard]] conform::Report everydayReport(uint64_t seed);
 
-// What all hostile strings begin with; nothing shows it unescaped.
+// All hostile strings begin with this text, and nothing shows it unescaped.
 inline constexpr const char *hostileBeginning = "</script><b onclick='x'>&\"|";
 
 } // namespace vkattn::test

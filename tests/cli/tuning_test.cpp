@@ -31,7 +31,7 @@ class TuningTest : public CliTest {
         arguments.insert(arguments.end(), more.begin(), more.end());
         return arguments;
     }
-    // Where `tune` would write: the tool says so, and the folder is ours.
+    // Returns the place where `tune` would write. The tool says so, and the folder is ours.
     [[nodiscard]] fs::path defaultFile(const std::string &device) const {
         std::string slug;
         for (const char c : device) {
@@ -140,7 +140,7 @@ TEST_F(TuningTest, badFilesAreRefusedByLine) {
     for (const auto &[name, word] : expected) expectRefused(tool(explain({"--tuning", name})), {"cannot use --tuning " + name, word});
     expectRefused(tool(explain({"--tuning", "line.txt", "--no-tuning"})), {"--tuning names a file and --no-tuning"});
     expectRefused(tool(explain({"--tuning", "--json"})), {"--tuning needs a value"});
-    // Also where the CPU computes.
+    // The rule holds where the CPU computes too.
     writeSmallProblem();
     expectRefused(tool(onCpu({"--tuning", "word.txt"})), {"cannot use --tuning word.txt"});
 }

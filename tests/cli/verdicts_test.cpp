@@ -1,4 +1,5 @@
-// What self-tests have found: where the tool keeps it, shows it, and obeys it.
+// The verdicts of self-tests: the place where the tool keeps them, how it shows them, and that it
+// obeys them.
 #include "harness.hpp"
 
 #include <nlohmann/json.hpp>
@@ -47,7 +48,8 @@ TEST_F(VerdictsTest, infoShowsWhatIsRemembered) {
     EXPECT_EQ(tool({"info", "--verdicts", ""}).status, 0);
 }
 
-// On devices with matrix units: the first run writes the file in the default place, info shows it, and the next run obeys it.
+// On devices with matrix units the first run writes the file in the default place, info shows the
+// file, and the next run obeys it.
 TEST_F(VerdictsTest, matrixKernelsAreTestedOnceAndRemembered) {
     writeSmallProblem(40, 50, 64);
     bool any = false;
@@ -66,7 +68,7 @@ TEST_F(VerdictsTest, matrixKernelsAreTestedOnceAndRemembered) {
             const Json shown = devices()[device["index"].get<size_t>()]["selfTests"];
             ASSERT_TRUE(shown.contains(name)) << shown.dump();
             EXPECT_EQ(Json::parse(first.out)["kernel"] == name, shown[name] != "wrong");
-            // As if it had failed.
+            // The verdict is that of a kernel that failed.
             const size_t at = text.find(" " + name + " ") + name.size() + 2;
             writeBytes(file("v"), text.substr(0, at) + "wrong" + text.substr(text.find('\n', at)));
             Arguments again = run;

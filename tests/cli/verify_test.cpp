@@ -1,4 +1,4 @@
-// Which rows `--verify` checks, and what it says.
+// The rows that `--verify` checks, and its report.
 #include "harness.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,6 @@
 // Writes one file again and again until it is killed: kill_test.cpp does that.
-//   blob FILE BYTES   a pipeline cache, as docs/embedding.md advises: version n is BYTES times the byte n
+//   blob FILE BYTES   a pipeline cache, as docs/embedding.md advises: version n is BYTES times the
+//                     byte n
 //   verdicts FILE     what self-tests found (RuntimeOptions::verdictFile), by the library
 #include "runtime/verdicts.hpp"
 

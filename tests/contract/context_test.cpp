@@ -1,4 +1,5 @@
-// vkattn::Context as a member of an engine: when the context that it owns goes, and that a device may go after it.
+// vkattn::Context as a member of an engine: the moment when the context is destroyed, and that a
+// device may go after the context.
 #include "support/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 

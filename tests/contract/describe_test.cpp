@@ -1,5 +1,5 @@
-// vkattnListDispatches says what vkattnRecord records: compared command by command against a Vulkan that remembers, for many problems on
-// many devices that do not exist.
+// vkattnListDispatches says what vkattnRecord records: compared command by command against a Vulkan
+// that remembers, for many problems on many devices that do not exist.
 #include "support/case.hpp"
 #include "support/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
@@ -58,7 +58,7 @@ vkattn_caps randomCaps(Random &random) {
     return caps;
 }
 
-// Scratch memory with canaries behind it, and the list in it.
+// Scratch memory with canaries behind it, and the list in the memory.
 struct Description {
     std::vector<uint64_t> memory;
     size_t bytes = 0;
@@ -94,7 +94,8 @@ struct Description {
     static constexpr uint64_t canary = 0xa5a5a5a5deadbeefu;
 };
 
-// From the first function to the end. What comes before may differ: constants are folded before a driver sees the module.
+// Returns the words from the first function to the end. Words before the first function may differ:
+// constants are folded before a driver sees the module.
 std::vector<uint32_t> functionsOf(const uint32_t *words, size_t count) {
     size_t at = 5;
     while (at < count && (words[at] & 0xffff) != 54 /* OpFunction */ && words[at] >> 16) at += words[at] >> 16;
@@ -104,7 +105,8 @@ std::vector<uint32_t> functionsOf(const uint32_t *words, size_t count) {
 
 struct Comparison {
     uint32_t recorded = 0, dispatches = 0, refused = 0, chunked = 0, subgroups = 0, required = 0;
-    std::map<uint64_t, std::vector<uint32_t>> constantsOfKey; // of all problems and devices: no key stands for two pipelines
+    // Over all problems and devices, no key stands for two pipelines.
+    std::map<uint64_t, std::vector<uint32_t>> constantsOfKey;
 
     void compareDispatch(const vkattn_dispatch &said, const FakeDispatch &done, const vkattn_caps &caps, const vkattn_problem &problem,
                          const vkattn_binding *bindings, uint64_t workspaceBytes, const std::string &name);
@@ -168,7 +170,8 @@ void Comparison::compare(const vkattn_problem &whole, const vkattn_caps &limit, 
     vkattn_problem problem = whole;
     problem.sliceCount = counts[random() % std::size(counts)];
     FakeVulkan fake;
-    if (limit.subgroupSize) fake.subgroups.subgroupSize = limit.subgroupSize; // plans are made for the width that shaders run at
+    // Plans are made for the width that shaders run at.
+    if (limit.subgroupSize) fake.subgroups.subgroupSize = limit.subgroupSize;
     fake.pushDescriptors = limit.pushDescriptors != 0;
     vkattn_host host = fake.host();
     host.capsLimit = &limit;

@@ -1,5 +1,5 @@
-// What vkattnRecord takes from the heap: nothing, for every kernel and every kind of option. And what a context takes: only through the
-// host's callbacks where there are some, and all of it comes back.
+// vkattnRecord takes nothing from the heap, for every kernel and every kind of option. A context
+// takes memory only through the host's callbacks, where there are some, and gives all of it back.
 #include "support/case.hpp"
 #include "support/core_steps.hpp"
 #include "support/counting_allocator.hpp"
@@ -57,7 +57,7 @@ TEST(Heap, isCounted) {
     void *volatile plain = std::malloc(10);
     std::free(plain);
     EXPECT_GE(heapAllocations() - before, 1u);
-    // Of core's own: without callbacks it takes malloc.
+    // Without callbacks core takes malloc.
     FakeVulkan fake;
     Context context;
     before = heapAllocations();
@@ -148,8 +148,8 @@ TEST(Heap, notReadyRecordsNothingAndTakesNothing) {
     }
 }
 
-// Each allocation fails in turn, the library's and those that a driver makes through the callbacks: an error that says so, nothing is lost,
-// and what failed works when it is tried again.
+// Each allocation fails in turn, the library's and those that a driver makes through the callbacks.
+// An error says so, nothing is lost, and the failed step works when it is tried again.
 TEST(Heap, runsOutSafely) {
     for (const bool pushDescriptors : {true, false}) {
         uint64_t failures = 0;

@@ -1,5 +1,6 @@
-// Outputs and the workspace share no byte with anything else that is bound: refused when recorded, with both roles and both ranges. Judged
-// by the bytes that the elements take, so that tokens or heads of one fused tensor may take turns.
+// Outputs and the workspace share no byte with anything else that is bound: refused when recorded,
+// with both roles and both ranges. Judged by the bytes that the elements take, so that tokens or
+// heads of one fused tensor may take turns.
 #include "support/fake_vulkan.hpp"
 #include "support/seed.hpp"
 #include "vkattn/vkattn.hpp"
@@ -36,7 +37,8 @@ struct Recording {
     }
 };
 
-// Q, K, V and the output one after the other from byte 0 on, 512 bytes each, then 4096 bytes for the others.
+// Q, K, V and the output one after the other from byte 0 on, 512 bytes each, then 4096 bytes for
+// the others.
 std::vector<vkattn_binding> apart(uint64_t workspaceBytes) {
     return {{VKATTN_Q, buffer, 0, 512},
             {VKATTN_K, buffer, 512, 512},
@@ -74,13 +76,20 @@ TEST(Overlap, ofOutputsAndWorkspaceIsRefused) {
         uint64_t to;
         const char *roles[2], *ranges[2];
     } overlaps[] = {
-        {VKATTN_OUT, 1024, {"out takes", "v bytes"}, {"1024 to 1535", "1024 to 1535"}},                   // onto V
-        {VKATTN_OUT, 0, {"out takes", "q bytes"}, {"0 to 511", "0 to 511"}},                              // in place of Q
-        {VKATTN_OUT, 1532, {"out takes", "v bytes"}, {"1532 to 2043", "1024 to 1535"}},                   // its last word
-        {VKATTN_LSE, 2044, {"out takes", "lse bytes"}, {"1536 to 2047", "2044 to 2107"}},                 // two outputs
-        {VKATTN_WORKSPACE, 1280, {"out takes", "workspace bytes"}, {"1536 to 2047", "1280 to "}},         //
-        {VKATTN_WORKSPACE, 8192, {"workspace takes", "key lengths bytes"}, {"8192 to ", "8192 to 8195"}}, //
-        {VKATTN_KEY_LENGTHS, 1600, {"out takes", "key lengths bytes"}, {"1536 to 2047", "1600 to 1603"}}, //
+        // Onto V
+        {VKATTN_OUT, 1024, {"out takes", "v bytes"}, {"1024 to 1535", "1024 to 1535"}},
+        // The overlap is with Q.
+        {VKATTN_OUT, 0, {"out takes", "q bytes"}, {"0 to 511", "0 to 511"}},
+        // Its last word.
+        {VKATTN_OUT, 1532, {"out takes", "v bytes"}, {"1532 to 2043", "1024 to 1535"}},
+        // Two outputs
+        {VKATTN_LSE, 2044, {"out takes", "lse bytes"}, {"1536 to 2047", "2044 to 2107"}},
+        //
+        {VKATTN_WORKSPACE, 1280, {"out takes", "workspace bytes"}, {"1536 to 2047", "1280 to "}},
+        //
+        {VKATTN_WORKSPACE, 8192, {"workspace takes", "key lengths bytes"}, {"8192 to ", "8192 to 8195"}},
+        //
+        {VKATTN_KEY_LENGTHS, 1600, {"out takes", "key lengths bytes"}, {"1536 to 2047", "1600 to 1603"}},
     };
     for (const auto &overlap : overlaps) {
         ASSERT_EQ(on.record(p, move(overlap.moved, buffer, overlap.to)), VKATTN_ERROR_INVALID_ARGUMENT) << overlap.roles[0];
@@ -90,7 +99,7 @@ TEST(Overlap, ofOutputsAndWorkspaceIsRefused) {
         EXPECT_TRUE(on.commands.dispatches.empty()) << "nothing is recorded";
         EXPECT_EQ(on.record(p, move(overlap.moved, otherBuffer, overlap.to)), VKATTN_OK) << "in another buffer: " << on.why.message;
     }
-    // Inputs may share, whole or in part, and a binding may be longer than what is needed of it.
+    // Inputs may share memory, whole or in part, and a binding may be longer than needed.
     EXPECT_EQ(on.record(p, move(VKATTN_V, buffer, 512)), VKATTN_OK) << on.why.message;
     EXPECT_EQ(on.record(p, move(VKATTN_Q, buffer, 256)), VKATTN_OK) << on.why.message;
     std::vector<vkattn_binding> whole = good;
@@ -106,11 +115,13 @@ TEST(Overlap, ofOutputsAndWorkspaceIsRefused) {
     EXPECT_EQ(on.record(p, unneeded), VKATTN_OK) << on.why.message;
 }
 
-// All four operands in one tensor, by head and by token; then the output one element into the values.
+// All four operands lie in one tensor, by head and by token. Then the output begins one element
+// inside the values.
 TEST(Overlap, operandsOfOneTensorMayTakeTurns) {
     Recording on;
     constexpr uint32_t heads = 3, tokens = 5, dim = 8;
-    for (const int64_t headStep : {int64_t{4 * dim}, int64_t{dim}}) { // q0 k0 v0 o0 q1 ..., or q0 q1 q2 k0 ...
+    // q0 k0 v0 o0 q1 ..., or q0 q1 q2 k0 ...
+    for (const int64_t headStep : {int64_t{4 * dim}, int64_t{dim}}) {
         vkattn_layout t = packed(VKATTN_F16, 1, heads, tokens, dim);
         t.strideElems[1] = headStep, t.strideElems[2] = 4 * heads * dim;
         const uint64_t next = headStep == dim ? heads * dim : dim;
@@ -127,7 +138,8 @@ TEST(Overlap, operandsOfOneTensorMayTakeTurns) {
     }
 }
 
-// Any strides, byte by byte: what is recorded shares none, and what is refused overlaps at least from end to end.
+// Layouts with any strides, compared byte by byte: operands of a problem that is recorded share no
+// byte, and operands of a refused one overlap at least from end to end.
 TEST(Overlap, isJudgedByTheBytesThatAreNeeded) {
     Recording on;
     Random random = randomFor("overlap");

@@ -1,4 +1,4 @@
-// Which pipelines a context compiles, and which it wants before it records.
+// The pipelines that a context compiles, and those that must be there before it records.
 #include "core/vulkan/context.hpp"
 #include "support/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
@@ -9,11 +9,13 @@
 using namespace vkattn;
 using namespace vkattn::test;
 
-// The table of pipelines finds a bucket by a hash of 32 bits. Two keys with the same hash are two pipelines all the same.
+// The table of pipelines finds a bucket by a hash of 32 bits. Two keys with the same hash are two
+// pipelines all the same.
 TEST(Pipelines, keysOfOneHashArePipelinesOfTheirOwn) {
     PipelineKey a = {Module::scores, {64, 8, 8, 4, 4, 0, 0, 0}}, b = a;
     b.constants[6] = 1;
-    const auto stateBefore = [](const PipelineKey &key, uint32_t count) { // FNV-1a, as PipelineKey::hash()
+    // FNV-1a, as PipelineKey::hash().
+    const auto stateBefore = [](const PipelineKey &key, uint32_t count) {
         uint32_t h = (2166136261u ^ static_cast<uint32_t>(key.module)) * 16777619u;
         for (uint32_t n = 0; n < count; ++n) h = (h ^ key.constants[n]) * 16777619u;
         return h;
@@ -39,7 +41,8 @@ TEST(Pipelines, keysOfOneHashArePipelinesOfTheirOwn) {
     EXPECT_TRUE(fake.nothingLives());
 }
 
-// A host that records slice by slice learns with the first slice that a pipeline of a later one is missing, and not halfway.
+// A host that records slice by slice learns with the first slice that a pipeline of a later one is
+// missing, and not halfway.
 TEST(Pipelines, theFirstSliceWantsThoseOfAllSlices) {
     FakeVulkan fake;
     Context context;

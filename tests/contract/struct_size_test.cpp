@@ -1,5 +1,6 @@
-// structSize: a caller of earlier headers has shorter structs, whose missing fields count as zero and are not written; a caller of later
-// headers is refused with both sizes. For every struct that begins with structSize.
+// structSize: a caller of earlier headers has shorter structs, whose missing fields count as zero
+// and are not written; a caller of later headers is refused with both sizes. For every struct that
+// begins with structSize.
 #include "support/fake_vulkan.hpp"
 #include "vkattn/cpu.h"
 #include "vkattn/vkattn.hpp"
@@ -30,7 +31,8 @@ struct Library {
     }
 };
 
-// `call` takes the struct. Every size but whole words up to the struct's own is refused, with the numbers.
+// `call` takes the struct. Every size but whole words up to the struct's own is refused, with the
+// numbers.
 template <class Struct>
 void refusesOtherSizes(const char *type, const Struct &whole, const std::function<vkattn_result(Struct &, vkattn_diagnostic *)> &call) {
     vkattn_diagnostic why{};
@@ -50,7 +52,8 @@ void refusesOtherSizes(const char *type, const Struct &whole, const std::functio
     }
 }
 
-// A struct that is filled in, by a caller who knows `size` bytes of it: those are as for a caller who knows all, the others stay.
+// A struct is filled in for a caller who knows `size` bytes of it: these bytes are those of a
+// caller who knows all, and the others stay.
 template <class Struct>
 void writesNoFurther(const char *type, size_t size, const std::function<vkattn_result(Struct &, vkattn_diagnostic *)> &call) {
     Struct whole{};
@@ -181,7 +184,8 @@ TEST(StructSize, ofWhatIsFilledIn) {
         };
         Context context;
         EXPECT_EQ(context.create(host), VKATTN_OK);
-        const vkattn_result result = vkattnContextCaps(context.handle(), &out); // its message is in the log
+        // Its message is in the log.
+        const vkattn_result result = vkattnContextCaps(context.handle(), &out);
         if (why) message.copy(why->message, sizeof why->message - 1);
         return result;
     });

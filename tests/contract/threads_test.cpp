@@ -1,6 +1,8 @@
-// "Every call on one context may run at the same time on any thread": eight threads do so, under ThreadSanitizer where the compiler has it
-// (CMakeLists.txt), against a Vulkan whose every call is instrumented. A program of its own, without GoogleTest: everything in it but the
-// C++ library is compiled with the sanitizer. Exit status: 0, 1 where an answer was wrong, 66 where there was a race.
+// "Every call on one context may run at the same time on any thread": eight threads do so, under
+// ThreadSanitizer where the compiler has it (CMakeLists.txt), against a Vulkan whose every call is
+// instrumented. A program of its own, without GoogleTest: everything in it but the C++ library is
+// compiled with the sanitizer. Exit status: 0, 1 where an answer was wrong, 66 where there was a
+// race.
 #include "support/counting_allocator.hpp"
 #include "support/fake_vulkan.hpp"
 #include "support/seed.hpp"
@@ -9,7 +11,7 @@
 #include <barrier>
 #include <thread>
 
-// Also where the program is started by hand.
+// The option holds also where the program is started by hand.
 extern "C" const char *__tsan_default_options();
 extern "C" const char *__tsan_default_options() {
     return "halt_on_error=1:exitcode=66:second_deadlock_stack=1";
@@ -51,7 +53,7 @@ std::vector<vkattn_problem> problems() {
     return list;
 }
 
-// What one thread does: it has a command buffer and a pool of its own, as Vulkan asks.
+// The work of one thread, which has a command buffer and a pool of its own, as Vulkan asks.
 class Worker {
   public:
     Worker(vkattn_context context, const std::vector<vkattn_problem> &list, bool pushDescriptors, uint64_t number)
@@ -69,7 +71,8 @@ class Worker {
             vkattnCompileStatistics(context_, &compiled, &nanoseconds);
             check(compiled >= compiled_, "fewer pipelines than before");
             compiled_ = compiled;
-            // Of a kernel that no plan here takes: others see the word change, and plan as before.
+            // The verdict is on a kernel that no plan here takes: other threads see the word
+            // change, and plan as before.
             check(vkattnSetVerdict(context_, VKATTN_KERNEL_FLASH_COOPMAT, random_() % 2 ? VKATTN_VERDICT_SLOW : VKATTN_VERDICT_TRUSTED,
                                    &why_) == VKATTN_OK,
                   "verdict", why_.message);
@@ -114,7 +117,8 @@ class Worker {
         check(vkattn::explain(caps, p, explanation, planOptions(0), &why_) == VKATTN_OK, "explain", why_.message);
         check(explanation.dispatchCount > 0 && explanation.choice[0], "an empty explanation");
     }
-    // Others compile and import meanwhile: the size that was asked for may be too small by now, and a context takes so many imports only.
+    // Others compile and import meanwhile: the size that was asked for may be too small by now, and
+    // a context takes so many imports only.
     void keepPipelines() {
         size_t bytes = 0;
         check(vkattnExportCache(context_, &bytes, nullptr, &why_) == VKATTN_OK, "the size of the cache", why_.message);
@@ -126,7 +130,7 @@ class Worker {
         const vkattn_result imported = vkattnImportCache(context_, bytes, blob.data(), &why_);
         check(imported == VKATTN_OK || imported == VKATTN_CACHE_REJECTED, "import", why_.message);
     }
-    // `least`: NOT_READY allows OK as well, for another thread may have compiled it.
+    // NOT_READY in `least` allows OK as well: another thread may have compiled the pipeline.
     void record(const vkattn_problem &p, uint32_t allowCompile, vkattn_result least) {
         vkattn_requirements needs{};
         needs.structSize = sizeof needs;
@@ -179,7 +183,8 @@ int main() {
         for (uint32_t n = 0; n < threadCount; ++n)
             threads.emplace_back([&, n] {
                 Worker worker(context.handle(), list, fake.pushDescriptors, round * threadCount + n);
-                start.arrive_and_wait(); // the first calls of all, where nothing is compiled yet, fall together
+                // The first calls of all, where nothing is compiled yet, fall together.
+                start.arrive_and_wait();
                 for (uint32_t s = 0; s < steps; ++s) worker.step();
             });
         for (std::thread &thread : threads) thread.join();

@@ -1,4 +1,5 @@
-// Verdicts and the self-test on a Vulkan that computes nothing: what is refused, what is recorded, and that nothing is taken from the heap.
+// Verdicts and the self-test on a Vulkan that computes nothing: the calls that are refused, the
+// commands that are recorded, and that nothing is taken from the heap.
 #include "support/case.hpp"
 #include "support/fake_vulkan.hpp"
 #include "support/heap_count.hpp"

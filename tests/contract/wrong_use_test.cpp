@@ -1,6 +1,7 @@
-// What engines do wrong when they embed the library, as a table: each use with the result and the words that it is answered with, in the
-// diagnostic or the log. Where the library cannot know (what it would need lies with Vulkan or with the host), the row says what it does
-// instead; the validation layer finds most of those.
+// The mistakes that engines make when they embed the library, as a table. Each use has the result
+// and the words of the answer, in the diagnostic or the log. Where the library cannot know of a
+// mistake (the facts lie with Vulkan or with the host), the row says what the library does instead;
+// the validation layer finds most of those.
 #include "support/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
@@ -113,7 +114,8 @@ const std::vector<Use> uses = {
     {"extension declared, not enabled",
      ok,
      {"VK_KHR_push_descriptor is declared as enabled", "descriptor pools are used instead"},
-     [](Engine &e) { return e.vulkan.pushDescriptors = false, e.create(); }}, // host was filled in before
+     // host was filled in before
+     [](Engine &e) { return e.vulkan.pushDescriptors = false, e.create(); }},
     {"extension enabled, not declared: the log",
      ok,
      {"Lost: push descriptors", "Not declared: VK_KHR_push_descriptor"},

@@ -1,5 +1,5 @@
-// What the runtime keeps between problems: the staging buffer of devices whose memory the host does not see, and the descriptor pool of those
-// without push descriptors.
+// The objects that the runtime keeps between problems: the staging buffer of devices whose memory
+// the host does not see, and the descriptor pool of those without push descriptors.
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
 
@@ -15,7 +15,8 @@ TEST(Buffers, largerThanTheStagingBufferArriveWhole) {
     options.getInstanceProcAddr = faultyGetInstanceProcAddr;
     Case c;
     c.name = "staging";
-    c.batch = c.heads = c.kvHeads = 1, c.queryTokens = 70000, c.keyTokens = 2, c.headDim = c.valueDim = 128; // 34 MiB of queries, and of output
+    // 34 MiB of queries, and of output
+    c.batch = c.heads = c.kvHeads = 1, c.queryTokens = 70000, c.keyTokens = 2, c.headDim = c.valueDim = 128;
     c.kernel = VKATTN_KERNEL_STAGED;
     Random random = randomFor(c.name);
     const auto in = makeCaseData(c, random);
@@ -28,7 +29,8 @@ TEST(Buffers, largerThanTheStagingBufferArriveWhole) {
     verify.structSize = sizeof verify;
     verify.allRows = 1;
     vkattn_verify_report report{};
-    ASSERT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), &verify, &report, nullptr), VKATTN_OK);
+    ASSERT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), static_cast<uint32_t>(in->operands.size()), &verify, &report, nullptr),
+              VKATTN_OK);
     EXPECT_TRUE(report.passed) << "row " << report.worstIndex[2] << ": got " << report.worstGot << ", expected " << report.worstExpected;
 }
 
@@ -40,7 +42,8 @@ TEST(Descriptors, aPoolThatIsTooSmallIsMadeAnew) {
     options.allowFallback = false;
     options.selfTest = 0;
     options.getInstanceProcAddr = faultyGetInstanceProcAddr;
-    options.tuning = "vkattn-tuning 1\nflash maxDim=512 dimLanes=2 rowLanes=2 rowsPerLane=1 keysPerLane=1\n"; // compiles soon
+    // Compiles soon
+    options.tuning = "vkattn-tuning 1\nflash maxDim=512 dimLanes=2 rowLanes=2 rowsPerLane=1 keysPerLane=1\n";
     {
         const auto runtime = Runtime::open(options, nullptr, nullptr);
         ASSERT_TRUE(runtime);
@@ -61,8 +64,8 @@ TEST(Descriptors, aPoolThatIsTooSmallIsMadeAnew) {
                 continue;
             }
             EXPECT_TRUE(ledger.setsTaken <= sets && ledger.descriptorsTaken > descriptors)
-                << "a pool of " << sets << " sets and " << descriptors << " descriptors was large enough for " << ledger.setsTaken << " and "
-                << ledger.descriptorsTaken << ": this test proves nothing";
+                << "a pool of " << sets << " sets and " << descriptors << " descriptors was large enough for " << ledger.setsTaken
+                << " and " << ledger.descriptorsTaken << ": this test proves nothing";
         }
     }
     EXPECT_EQ(ledger.leaks(), "");

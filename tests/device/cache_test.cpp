@@ -1,4 +1,5 @@
-// Pipeline caches of a real driver, and that a prewarmed pipeline needs no compiling at its first dispatch.
+// Pipeline caches of a real driver, and that a prewarmed pipeline needs no compiling at its first
+// dispatch.
 #include "environment.hpp"
 #include "vkattn/vkattn.hpp"
 
@@ -104,7 +105,8 @@ TEST(Cache, ofThisDriverIsTakenBack) {
 }
 
 TEST(Cache, prewarmedPipelinesDoNotCompileAtTheFirstDispatch) {
-    setenv("MESA_SHADER_CACHE_DISABLE", "1", 1); // Mesa would find on disk what an earlier run has compiled
+    // Mesa would find on disk what an earlier run has compiled.
+    setenv("MESA_SHADER_CACHE_DISABLE", "1", 1);
     Case c;
     c.name = "prewarm";
     c.batch = 2, c.heads = c.kvHeads = 2, c.queryTokens = 96, c.keyTokens = 160, c.headDim = c.valueDim = 64;

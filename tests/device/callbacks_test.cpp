@@ -1,4 +1,5 @@
-// What a host sees of the library at work: log, zones, debug labels; and how pipelines with subgroup operations are created.
+// The host's view of the library at work: log, zones and debug labels; and how pipelines with
+// subgroup operations are created.
 #include "environment.hpp"
 #include "host.hpp"
 #include "support/spy_vulkan.hpp"
@@ -86,7 +87,7 @@ TEST(Callbacks, zonesAndLabelsBracketTheCallAndEachDispatch) {
             vkattn_diagnostic why{};
             ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
             const vkattn_problem p = stagedProblem();
-            // Nothing is recorded where nothing is ready, or nothing is right.
+            // Nothing is recorded where no pipeline is ready, or an argument is wrong.
             EXPECT_EQ(context.record(p, host.commands, bindingsIn(host), host.descriptors), VKATTN_NOT_READY);
             EXPECT_EQ(context.record(p, host.commands, {}, host.descriptors), VKATTN_ERROR_INVALID_ARGUMENT);
             EXPECT_EQ(spy.events, std::vector<std::string>{});
@@ -200,14 +201,16 @@ TEST(Callbacks, functionsThatAreMissingAreAWarning) {
     EXPECT_EQ(spy.names.size(), 0u);
     spy.hideLabels = false;
     spy.hidePushDescriptors = true;
-    std::vector<const char *> declared = host.extensions; // all that helps, so that nothing else is worth a warning
+    // Everything that helps is declared, so that nothing else is worth a warning.
+    std::vector<const char *> declared = host.extensions;
     declared.push_back(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
     host.host.enabledExtensions = declared.data();
     host.host.enabledExtensionCount = static_cast<uint32_t>(declared.size());
     recorded(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
 }
 
-// As on the device, so in the pipelines: whole subgroups where the feature is on and shaders shuffle, and nothing where it is off.
+// Pipelines follow the device: they require whole subgroups where the feature is on and shaders
+// shuffle, and nothing where the feature is off.
 TEST(Subgroups, pipelinesAskForWholeSubgroups) {
     for (const bool enabled : {true, false}) {
         Host host(spied(false));
@@ -249,8 +252,9 @@ TEST(Subgroups, pipelinesAskForWholeSubgroups) {
     }
 }
 
-// What vkattn asks for is right for any version that an engine may be written against, whatever its own chain has; and first, as a positive
-// control, the layer speaks up where a chain has what vkattn avoids.
+// vkattn's requests are right for any version that an engine may be written against, whatever its
+// own chain has. First comes a positive control: the layer speaks up where a chain has what vkattn
+// avoids.
 TEST(Validation, isSilentAboutWhatVkattnAsksFor) {
     HostOptions options;
     options.askVkattn = options.validation = options.aggregate = options.duplicate = true;
@@ -286,7 +290,8 @@ TEST(Validation, isSilentAboutWhatVkattnAsksFor) {
         }
 }
 
-// Silent with labels and names; then, as a positive control, the layer says of a deliberate hazard which pipeline it belongs to, by name.
+// With labels and names the layer is silent. Then, as a positive control, the layer says of a
+// deliberate hazard which pipeline it belongs to, by name.
 TEST(Validation, isSilentWithDebugLabels) {
     HostOptions options;
     options.apiVersion = VK_API_VERSION_1_2;

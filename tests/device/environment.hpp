@@ -8,13 +8,15 @@
 
 namespace vkattn::test {
 
-// On the best device. Fails the test where it cannot be opened.
+// Opens the best device. Fails the test where the device cannot be opened.
 [[nodiscard]] conform::DeviceUnderTest &bench();
-// Opened on first use, with the device's own tiles. Fails the test and returns NULL where the device cannot be opened.
+// Opened on first use, with the device's own tiles. Fails the test and returns NULL where the
+// device cannot be opened.
 [[nodiscard]] Runtime *runtimeFor(conform::Limits limits);
 [[nodiscard]] RuntimeOptions optionsFor(conform::Limits limits);
 
-// True where VKATTN_TEST_SKIP_CPU_DEVICES is set and there is no other device: the process then has nothing to do.
+// Returns true where VKATTN_TEST_SKIP_CPU_DEVICES is set and there is no other device: the process
+// then has nothing to do.
 [[nodiscard]] bool nothingToTest(std::string &why);
 
 // Pipelines compiled and seconds spent so far by all runtimes of this process.

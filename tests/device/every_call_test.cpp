@@ -1,6 +1,7 @@
-// Every Vulkan call of the runtime fails in turn, with every error that it may return: opening, prewarming, self-test, running, running
-// again. The code and the reason are the documented ones, answers are right wherever they come from, nothing leaks, and the next run works
-// or says that the device is lost.
+// Every Vulkan call of the runtime fails in turn, with every error that it may return: opening,
+// prewarming, self-test, running, running again. The code and the reason are the documented ones,
+// answers are right wherever they come from, nothing leaks, and the next run works or says that the
+// device is lost.
 #include "environment.hpp"
 #include "every_call.hpp"
 
@@ -40,7 +41,7 @@ bool contains(const std::string &text, const std::string &part) {
     return text.find(part) != std::string::npos;
 }
 
-// What one life of a runtime said, and where the call failed in it.
+// The messages of one life of a runtime, and the place in it where the call failed.
 class Life {
   public:
     Life(const Trial &trial, const RuntimeOptions &options, const Case &c) : trial_(trial), options_(options) {
@@ -78,7 +79,8 @@ class Life {
     [[nodiscard]] bool mayPass() const { return isTolerated(trial_.function) && trial_.error != VK_ERROR_DEVICE_LOST; }
 
     void expectReason(const std::string &reason) const {
-        if (trial_.error == VK_ERROR_INCOMPATIBLE_DRIVER && contains(reason, "no Vulkan driver was found")) return; // what to do is clear
+        // The message says what to do.
+        if (trial_.error == VK_ERROR_INCOMPATIBLE_DRIVER && contains(reason, "no Vulkan driver was found")) return;
         EXPECT_TRUE(contains(reason, trial_.function)) << "'" << reason << "' does not name " << trial_.function;
     }
 
@@ -100,7 +102,7 @@ class Life {
         }
     }
 
-    // Of a kernel that is then not used: the log says why.
+    // The kernel is then not used, and the log says why.
     [[nodiscard]] bool selfTestFailed() const { return contains(log_, "could not run") && contains(log_, trial_.function); }
 
     void run(Runtime &runtime, const char *phase) {
@@ -135,7 +137,8 @@ class Life {
     bool onCpu_ = false;
 };
 
-// What the device computes is looked at where its shaders are real: compiling them is most of the time. What the CPU computes, always.
+// Results of the device are checked where its shaders are real: compiling them is most of the time.
+// Results of the CPU are always checked.
 void failEveryCallOf(const std::string &name, const RuntimeOptions &options, const Case &c) {
     failEveryCall(name + (options.allowFallback ? ", falling back" : ", not falling back"),
                   [&](const Trial &trial) { Life(trial, options, c).live(); });
@@ -176,7 +179,8 @@ TEST_F(EveryCall, failsWithAStagingBuffer) {
     failEveryCallOf("staged through a staging buffer", tiny(true), caseOf(VKATTN_KERNEL_STAGED));
 }
 TEST_F(EveryCall, failsWithASelfTest) {
-    fault.emptyShaders = true; // the self-test finds that flash is wrong, and another kernel takes the problem
+    // The self-test finds that flash is wrong, and another kernel takes the problem.
+    fault.emptyShaders = true;
     RuntimeOptions options = tiny(true);
     options.selfTest = 1u << VKATTN_KERNEL_FLASH;
     Case c = caseOf(VKATTN_KERNEL_AUTO);
@@ -222,7 +226,8 @@ void expectTheCpu(const char *function, int call) {
 
 } // namespace
 
-// In the middle of the work: the CPU computes all of it, what the device has done is not mixed in, and this runtime stays with the CPU.
+// The device is lost in the middle of the work. The CPU computes everything, results of the device
+// are not mixed in, and this runtime stays with the CPU.
 TEST_F(EveryCall, aDeviceLostInAnySliceIsAnsweredByTheCpu) {
     Random random = randomFor("lost");
     const auto instance = makeCaseData(slicedCase(), random);

@@ -1,5 +1,5 @@
-// Every Vulkan call of a context fails in turn, with every error that it may return: the step that made it says so, leaves nothing behind
-// and works when it is tried again.
+// Every Vulkan call of a context fails in turn, with every error that it may return. The step that
+// made the call says so, leaves nothing behind, and works when it is tried again.
 #include "every_call.hpp"
 #include "host.hpp"
 #include "support/core_steps.hpp"
@@ -22,7 +22,7 @@ std::vector<vkattn_problem> problems() {
     return list;
 }
 
-// One host for all trials: what it makes itself does not pass the ledger.
+// All trials share one host, whose own calls do not pass the ledger.
 class Fixture {
   public:
     explicit Fixture(const HostOptions &options) : host(options) {
@@ -101,7 +101,7 @@ TEST(EveryCoreCall, failsWithADescriptorPool) {
     failEveryCallOf("core with descriptor pools", options);
 }
 
-// Also of what the driver asks for through the callbacks, which is most.
+// Memory that the driver takes through the callbacks counts too, and is most of it.
 TEST(EveryCoreCall, hostMemoryRunsOut) {
     HostOptions options;
     options.apiVersion = VK_API_VERSION_1_2;

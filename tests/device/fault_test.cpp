@@ -1,5 +1,5 @@
-// Problems that the device cannot take go to the CPU, which says why; devices that are not there are not opened. Vulkan calls that fail are
-// in every_call_test.cpp.
+// Problems that the device cannot take go to the CPU, which says why; devices that are not there
+// are not opened. Vulkan calls that fail are in every_call_test.cpp.
 #include "environment.hpp"
 
 using namespace vkattn;
@@ -28,7 +28,8 @@ TEST(Fault, aProblemTheDeviceCannotTakeGoesToTheCpu) {
     RuntimeOptions options = optionsFor(Limits::tiny);
     Case c;
     c.name = "tooWide";
-    c.keyTokens = 20000, c.queryTokens = 2, c.batch = 1; // one row of scores is above the pretended 64 KiB
+    // One row of scores is above the pretended 64 KiB.
+    c.keyTokens = 20000, c.queryTokens = 2, c.batch = 1;
     Random random = randomFor(c.name);
     const auto in = makeCaseData(c, random);
     for (const bool allowFallback : {true, false}) {

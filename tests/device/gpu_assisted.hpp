@@ -1,5 +1,6 @@
-// A vkGetInstanceProcAddr for runtimes with `validation`: the layer instruments shaders instead of watching synchronization, devices show
-// whether robust buffer access was asked for, and descriptors can be made to end early.
+// A vkGetInstanceProcAddr for runtimes with `validation`: the layer instruments shaders instead of
+// watching synchronization, devices show whether robust buffer access was asked for, and
+// descriptors can be made to end early.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
@@ -14,7 +15,8 @@ namespace vkattn::test {
 struct GpuAssisted {
     VkDeviceSize shortenBytes = 0; // by which the range of every descriptor ends early
     uint32_t devices = 0;          // that were made
-    bool robust = false;           // one of them with a feature that keeps accesses within their ranges
+    // One of them with a feature that keeps accesses within their ranges.
+    bool robust = false;
     PFN_vkCreateInstance createInstance = nullptr;
     PFN_vkCreateDevice createDevice = nullptr;
     PFN_vkGetDeviceProcAddr getDeviceProcAddr = nullptr;
@@ -33,7 +35,8 @@ inline VKAPI_ATTR VkResult VKAPI_CALL createInstance(const VkInstanceCreateInfo 
     features.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT;
     features.enabledValidationFeatureCount = 2;
     features.pEnabledValidationFeatures = enabled;
-    const VkValidationFeatureDisableEXT disabled[] = {VK_VALIDATION_FEATURE_DISABLE_CORE_CHECKS_EXT}; // validation_test.cpp has them
+    // validation_test.cpp has them
+    const VkValidationFeatureDisableEXT disabled[] = {VK_VALIDATION_FEATURE_DISABLE_CORE_CHECKS_EXT};
     features.disabledValidationFeatureCount = 1;
     features.pDisabledValidationFeatures = disabled;
     VkInstanceCreateInfo changed = *info;

@@ -1,5 +1,6 @@
-// The shaders' f16 and bf16 conversions, all 65536 values one way and the roundings around each of them the other, through one-key
-// attention: with a single key the weight is exactly 1 and the output is V.
+// The shaders' f16 and bf16 conversions, all 65536 values one way and the roundings around each of
+// them the other, through one-key attention: with a single key the weight is exactly 1 and the
+// output is V.
 #include "environment.hpp"
 
 #include <bit>
@@ -21,7 +22,7 @@ std::unique_ptr<test::CaseData> oneKey(vkattn_dtype v, vkattn_dtype out) {
     return in;
 }
 
-// Every value of a 16-bit dtype, as the test's own conversion has it, which is not the library's.
+// Every value of a 16-bit dtype, by the test's own conversion, which is not the library's.
 void expectEveryValueRead(vkattn_dtype dtype) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
@@ -33,9 +34,9 @@ void expectEveryValueRead(vkattn_dtype dtype) {
     ASSERT_EQ(runtime->run(in->problem, in->operands).status, VKATTN_OK);
     for (uint32_t bits = 0; bits < 65536; ++bits) {
         const float expected = in->v.get(bits / 2048, 0, 0, bits % 2048), got = in->out.get(bits / 2048, 0, 0, bits % 2048);
-        if (std::isnan(expected))
-            EXPECT_TRUE(std::isnan(got) || !runtime->device()->caps.floatControlsNan) << bits;
-        else if (std::fpclassify(expected) == FP_SUBNORMAL) // of f32, which only bf16 has: may be flushed
+        if (std::isnan(expected)) EXPECT_TRUE(std::isnan(got) || !runtime->device()->caps.floatControlsNan) << bits;
+        // Denormals of f32, which of the two only bf16 has, may be flushed.
+        else if (std::fpclassify(expected) == FP_SUBNORMAL)
             EXPECT_TRUE(got == expected || got == 0) << bits;
         else
             EXPECT_EQ(got, expected) << bits;
@@ -51,8 +52,9 @@ TEST(HalfOnDevice, everyBf16IsReadExactly) {
     expectEveryValueRead(VKATTN_BF16);
 }
 
-// From f32, the two neighbours of every bf16 and the middles between them, and from bf16 itself, NaN and infinity included. Denormals
-// aside, which a device may flush before they are rounded.
+// The inputs from f32 are the two neighbours of every bf16 and the middles between them; the inputs
+// from bf16 are all values, NaN and infinity included. Denormals are left out: a device may flush
+// them before they are rounded.
 TEST(HalfOnDevice, everyBf16IsRoundedToNearestEven) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
@@ -74,7 +76,8 @@ TEST(HalfOnDevice, everyBf16IsRoundedToNearestEven) {
                 EXPECT_TRUE((bits & 0x7fffu) == 0x7fc0u || !runtime->device()->caps.floatControlsNan) << bits;
                 continue;
             }
-            // Exact in double: the nearer of the two neighbours, the even one in the middle; what would be 2^128 is infinity.
+            // Exact in double: the nearer of the two neighbours, the even one in the middle; what
+            // would be 2^128 is infinity.
             const double exact = static_cast<double>(value), down = static_cast<double>(std::bit_cast<float>(n << 16));
             const double up =
                 (n & 0x7fffu) == 0x7f7fu ? std::copysign(0x1p128, exact) : static_cast<double>(std::bit_cast<float>((n + 1) << 16));

@@ -5,7 +5,8 @@ namespace {
 
 VKAPI_ATTR VkBool32 VKAPI_CALL onMessage(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
                                          const VkDebugUtilsMessengerCallbackDataEXT *data, void *messages) {
-    const std::string rule = data->pMessageIdName ? data->pMessageIdName : ""; // newer layers leave it out of the text
+    // Newer layers leave the name of the rule out of the text.
+    const std::string rule = data->pMessageIdName ? data->pMessageIdName : "";
     static_cast<std::vector<std::string> *>(messages)->push_back(rule + ": " + data->pMessage);
     return VK_FALSE;
 }
@@ -96,7 +97,8 @@ bool Host::createDevice(const HostOptions &options) {
     vkGetPhysicalDeviceQueueFamilyProperties(physicalDevice, &count, families.data());
     while (family < count && !(families[family].queueFlags & VK_QUEUE_COMPUTE_BIT)) ++family;
     if (family == count) return failed("no queue family with compute");
-    // A second queue: of another family with compute, such as the one for async compute; else of the same.
+    // A second queue, of another family with compute (such as the one for async compute), or else
+    // of the same family.
     secondFamily = family;
     if (options.timeline)
         for (uint32_t n = 0; n < count; ++n)

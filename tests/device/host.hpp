@@ -1,5 +1,6 @@
-// A host program of the tests' own: instance, device, command buffer, one buffer large enough for everything. As little as an engine may
-// have (Vulkan 1.0, nothing enabled), or what vkattn asks for before the device exists.
+// A host program of the tests' own: instance, device, command buffer, one buffer large enough for
+// everything. As little as an engine may have (Vulkan 1.0, nothing enabled), or what vkattn asks
+// for before the device exists.
 #pragma once
 
 #include "support/faulty_vulkan.hpp"
@@ -16,10 +17,12 @@ struct HostOptions {
     uint32_t apiVersion = VK_API_VERSION_1_0;
     bool askVkattn = false;  // enable the extensions and features that vkattn finds helpful
     bool debugUtils = false; // enable VK_EXT_debug_utils, and say so
-    bool validation = false; // enable the layer with synchronization validation; `messages` has what it says
-    bool aggregate = false;  // the engine's chain has VkPhysicalDeviceVulkan13Features already
-    bool duplicate = false;  // and against the rules, behind it, a struct that it has taken in
-    bool timeline = false;   // enable timeline semaphores (Vulkan 1.2), and a second queue where there is one
+    // Enables the layer with synchronization validation; `messages` has the layer's words.
+    bool validation = false;
+    bool aggregate = false; // the engine's chain has VkPhysicalDeviceVulkan13Features already
+    bool duplicate = false; // and against the rules, behind it, a struct that it has taken in
+    // Enable timeline semaphores (Vulkan 1.2), and a second queue where there is one.
+    bool timeline = false;
     PFN_vkGetInstanceProcAddr getInstanceProcAddr = faultyGetInstanceProcAddr;
 };
 
@@ -39,7 +42,8 @@ class Host {
     VkPhysicalDevice physicalDevice = VK_NULL_HANDLE;
     VkDevice device = VK_NULL_HANDLE;
     uint32_t family = 0, secondFamily = 0;
-    VkQueue queue = VK_NULL_HANDLE, secondQueue = VK_NULL_HANDLE; // the same where the device has one
+    // secondQueue is the same queue where the device has only one.
+    VkQueue queue = VK_NULL_HANDLE, secondQueue = VK_NULL_HANDLE;
     VkCommandPool pool = VK_NULL_HANDLE;
     VkCommandBuffer commands = VK_NULL_HANDLE; // recording
     VkBuffer buffer = VK_NULL_HANDLE;          // of 1 MiB

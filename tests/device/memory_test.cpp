@@ -1,4 +1,5 @@
-// Memory stays flat: random problems, one after the other, over a few pipelines in one process. VKATTN_TEST_MEMORY_PROBLEMS says how many.
+// Memory stays flat: random problems, one after the other, over a few pipelines in one process.
+// VKATTN_TEST_MEMORY_PROBLEMS says how many.
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
 
@@ -23,7 +24,7 @@ uint64_t residentBytes() {
         if (line.rfind("VmRSS:", 0) == 0) return std::strtoull(line.c_str() + 6, nullptr, 10) << 10;
     return 0;
 }
-// What is in use of malloc's; 0: nobody knows.
+// Returns the bytes in use of malloc's memory; 0: unknown.
 uint64_t heapBytes() {
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
     const auto info = mallinfo2();
@@ -36,7 +37,7 @@ uint64_t grown(uint64_t from, uint64_t to) {
     return to > from ? to - from : 0;
 }
 
-// What chooses pipelines.
+// The parts of a problem that choose pipelines.
 std::vector<Case> configurations() {
     std::vector<Case> list;
     for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE})
@@ -86,9 +87,11 @@ TEST(Memory, isFlatOverManyProblems) {
         ASSERT_EQ(runAndCheck(*runtime, *instance), "");
         ledger.calls.clear();
     };
-    for (int pass = 0; pass < 3; ++pass) // buffers have their largest size then, and the driver's threads their memory
+    // Buffers have their largest size then, and the driver's threads their memory.
+    for (int pass = 0; pass < 3; ++pass)
         for (const Case &c : list) run(c);
-    // What a problem needs depends on its size too: until nothing has been new for long.
+    // The needs of a problem depend on its size too: the test goes on until nothing has been new
+    // for long.
     uint32_t pipelines = 0;
     for (int since = 0; since < 300 && !HasFatalFailure(); ++since) {
         run(resized(list[random() % list.size()], random));

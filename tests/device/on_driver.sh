@@ -1,9 +1,11 @@
 #!/bin/sh
-# on_driver.sh NAME MANIFESTS PROGRAM ARGS...: runs a test program on one Vulkan driver, named by its loader manifest (a path, a pattern,
-# several of them, or "system" for whatever the loader finds). Exit 77, which ctest shows as skipped, where the driver is not installed;
-# NAME "any" fails instead: at least one driver must be there. Where a script `run` lies beside the manifest, it starts the program: the driver
-# needs other libraries than this system's (scripts/newer_debian.sh). VKATTN_TEST_LAYERS names such a script for a driver that needs none, for
-# the newer layers beside it; skipped without it.
+# on_driver.sh NAME MANIFESTS PROGRAM ARGS...: runs a test program on one Vulkan driver, named by
+# its loader manifest (a path, a pattern, several of them, or "system" for whatever the loader
+# finds). Exit 77, which ctest shows as skipped, where the driver is not installed; NAME "any" fails
+# instead: at least one driver must be there. Where a script `run` lies beside the manifest, it
+# starts the program: the driver needs other libraries than this system's (scripts/newer_debian.sh).
+# VKATTN_TEST_LAYERS names such a script for a driver that needs none, for the newer layers beside
+# it; skipped without it.
 name=$1 manifests=$2
 shift 2
 if [ "$manifests" = system ]; then

@@ -1,6 +1,7 @@
-// With descriptions that pass validation no shader accesses anything outside the ranges of its descriptors: robust buffer access off, and
-// the validation layer's own check at every access. Needs a newer layer than Debian 12's, which sees nothing, and a driver that its checks
-// run on: tests/device/CMakeLists.txt says which.
+// With descriptions that pass validation, no shader accesses anything outside the ranges of its
+// descriptors. Robust buffer access is off, and the validation layer's own check runs at every
+// access. The test needs a newer layer than Debian 12's, which sees nothing, and a driver that the
+// checks run on: tests/device/CMakeLists.txt says which.
 #include "environment.hpp"
 #include "gpu_assisted.hpp"
 #include "host.hpp"
@@ -14,7 +15,7 @@ using namespace vkattn::test;
 
 namespace {
 
-// Each kernel with small tiles; instrumented shaders take longer still to compile.
+// Each kernel runs with small tiles: instrumented shaders take longer still to compile.
 constexpr TestLayout kernels[] = {
     {"staged", VKATTN_KERNEL_STAGED, "", false},
     {"flash", VKATTN_KERNEL_FLASH, "rowLanes=8", false},
@@ -45,7 +46,8 @@ class OutOfRange : public testing::TestWithParam<TestLayout> {
         return runtime;
     }
     void note(const std::string &message) {
-        // What the layer says of its own work: features that it switches on, shaders that become slow.
+        // These messages are about the layer's own work: features that it switches on, shaders that
+        // become slow.
         const bool ofItself = message.find("WARNING-") != std::string::npos || message.find("GPUAV-Compile-time") != std::string::npos;
         if (!ofItself) messages.push_back(message);
     }
@@ -56,7 +58,8 @@ class OutOfRange : public testing::TestWithParam<TestLayout> {
     std::vector<std::string> messages;
 };
 
-// What shares a pipeline with every other case of the kernel: instrumented ones take seconds to compile.
+// The case shares its pipeline with every other case of the kernel: instrumented pipelines take
+// seconds to compile.
 Case fitted(const TestLayout &kernel, Case c, bool everything) {
     c.kernel = kernel.kernel;
     c.headDim = 8, c.valueDim = c.valuesInKeys ? 5 : 8; // a part of the keys
@@ -87,7 +90,8 @@ std::vector<Case> casesFor(const TestLayout &kernel, Random &random, size_t coun
 
 } // namespace
 
-// Positive control: descriptors that end one word early, of the very shaders whose silence the other test takes for proof.
+// Positive control: descriptors that end one word early, of the very shaders whose silence the
+// other test takes for proof.
 TEST_P(OutOfRange, isReportedWhereRangesEndEarly) {
     const auto runtime = open(Limits::full);
     ASSERT_TRUE(runtime);
@@ -125,8 +129,8 @@ TEST_P(OutOfRange, neverHappens) {
     std::printf("%zu cases of %s, no access out of range\n", ran, GetParam().name);
 }
 
-// The same without a layer, on every driver: each operand is bound exactly, between NaN that no result may show and that nobody may
-// overwrite.
+// The same test without a layer, on every driver. Each operand is bound exactly, between NaN that
+// no result may show and nobody may overwrite.
 class Surroundings : public testing::TestWithParam<TestLayout> {
   protected:
     // NaN of every type, in words that differ.
@@ -143,7 +147,7 @@ class Surroundings : public testing::TestWithParam<TestLayout> {
                vkResetDescriptorPool(host.device, host.descriptors, 0) == VK_SUCCESS &&
                vkBeginCommandBuffer(host.commands, &info) == VK_SUCCESS;
     }
-    // False where the buffer has no room for it.
+    // Returns false where the buffer has no room for the case.
     [[nodiscard]] bool place(CaseData &in, const vkattn_requirements &requirements) {
         bound.clear();
         uint64_t at = 0;
@@ -156,7 +160,8 @@ class Surroundings : public testing::TestWithParam<TestLayout> {
         for (const vkattn_operand_memory &operand : in.operands) {
             const uint64_t bytes = vkattnOperandBytes(&in.problem, operand.role);
             bind(operand.role, bytes, 4);
-            if (operand.role < VKATTN_KEY_LENGTHS && bytes % 4 == 2) bound.back().offset += 2, at += 2; // the end is no whole word
+            // The end is no whole word.
+            if (operand.role < VKATTN_KEY_LENGTHS && bytes % 4 == 2) bound.back().offset += 2, at += 2;
             if (bytes > 0 && at < bufferBytes) std::memcpy(host.mapped + bound.back().offset, operand.data, bytes);
         }
         if (requirements.workspaceBytes) bind(VKATTN_WORKSPACE, requirements.workspaceBytes, requirements.workspaceAlignment);

@@ -1,6 +1,7 @@
-// Attention between two other submissions, as a frame has it: a first queue fills Q, K and V, a second computes, the first reads the
-// result. One timeline semaphore orders all three, and where the queues are of two families the host transfers ownership around vkattn's
-// own barriers, which know nothing of either (docs/embedding.md).
+// Attention between two other submissions, as a frame has it: a first queue fills Q, K and V, a
+// second computes, and the first reads the result. One timeline semaphore orders all three. Where
+// the queues are of two families the host transfers ownership around vkattn's own barriers, which
+// know nothing of queues or families (docs/embedding.md).
 #include "environment.hpp"
 #include "host.hpp"
 
@@ -11,7 +12,8 @@ using namespace vkattn::test;
 
 namespace {
 
-constexpr uint64_t step = 16384, inputsAt = 0, computeAt = 4 * step, resultAt = 10 * step; // in the host's buffer
+// Offsets in the host's buffer.
+constexpr uint64_t step = 16384, inputsAt = 0, computeAt = 4 * step, resultAt = 10 * step;
 
 VkSemaphore createTimeline(VkDevice device) {
     VkSemaphoreTypeCreateInfo type{};
@@ -35,14 +37,16 @@ bool submit(VkQueue queue, VkCommandBuffer commands, VkSemaphore timeline, uint6
     return vkQueueSubmit(queue, 1, &info, VK_NULL_HANDLE) == VK_SUCCESS;
 }
 
-// One half of handing a range over. With one family there is no ownership to transfer: the semaphore alone makes writes visible. The
-// acquire's source stage is the one that waits for the semaphore: any other could run before it.
+// One half of handing a range over. With one family there is no ownership to transfer: the
+// semaphore alone makes writes visible. The source stage of the acquire is the stage that waits for
+// the semaphore: any other could run before the wait ends.
 void transfer(const Host &host, VkCommandBuffer commands, uint64_t offset, uint64_t size, bool toSecond, bool release,
               VkPipelineStageFlags stage, VkAccessFlags access) {
     if (host.family == host.secondFamily) return;
     VkBufferMemoryBarrier range{};
     range.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER;
-    range.srcAccessMask = release ? access : 0; // the other half's access is the other queue's to say
+    // The other half's access is the other queue's to say.
+    range.srcAccessMask = release ? access : 0;
     range.dstAccessMask = release ? 0 : access;
     range.srcQueueFamilyIndex = toSecond ? host.family : host.secondFamily;
     range.dstQueueFamilyIndex = toSecond ? host.secondFamily : host.family;
@@ -120,7 +124,7 @@ void runOnTwoQueues(bool validation) {
     transfer(host, compute, computeAt + 3 * step, step, false, true, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT);
     ASSERT_EQ(vkEndCommandBuffer(compute), VK_SUCCESS);
 
-    // First queue: takes the output and uses it.
+    // The first queue takes the output and uses it.
     transfer(host, consume, computeAt + 3 * step, step, false, false, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT);
     copy(host, consume, computeAt + 3 * step, resultAt, step);
     const VkMemoryBarrier toHost{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT, VK_ACCESS_HOST_READ_BIT};

@@ -1,4 +1,5 @@
-// Ragged batches past what the case matrix holds: as many sequences as a shader can read, and hostile arrays over many lanes.
+// Ragged batches past what the case matrix holds: as many sequences as a shader can read, and
+// hostile arrays over many lanes.
 #include "environment.hpp"
 
 #include <algorithm>
@@ -8,7 +9,8 @@ using namespace vkattn::test;
 
 namespace {
 
-// `sequences` sequences of at most two queries and two keys in packed [1, 1, tokens, 1] tensors; `spoil` edits the arrays.
+// `sequences` sequences of at most two queries and two keys in packed [1, 1, tokens, 1] tensors;
+// `spoil` edits the arrays.
 template <class Spoil> void checkMany(uint32_t sequences, const Spoil &spoil) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
@@ -33,7 +35,8 @@ template <class Spoil> void checkMany(uint32_t sequences, const Spoil &spoil) {
     p.presentRoles = VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
     p.sequences = sequences;
     p.maxSeqQ = p.maxSeqK = 2;
-    // The table of sequences is the same for all kernels; the fused ones take a workgroup a sequence, which takes SwiftShader minutes.
+    // The table of sequences is the same for all kernels; the fused ones take a workgroup a
+    // sequence, which takes SwiftShader minutes.
     if (sequences > 100000) p.kernel = VKATTN_KERNEL_STAGED;
     const vkattn_operand_memory operands[] = {{VKATTN_Q, q.data(), q.size() * 4},           {VKATTN_K, k.data(), k.size() * 4},
                                               {VKATTN_V, v.data(), v.size() * 4},           {VKATTN_OUT, out.data(), out.size() * 4},
@@ -50,7 +53,7 @@ template <class Spoil> void checkMany(uint32_t sequences, const Spoil &spoil) {
     ASSERT_EQ(vkattnCpuVerify(&p, operands, static_cast<uint32_t>(std::size(operands)), &options, &report, &why), VKATTN_OK) << why.message;
     EXPECT_TRUE(report.passed) << sequences << " sequences: " << report.worstGot << " instead of " << report.worstExpected << " at token "
                                << report.worstIndex[2];
-    // What belongs to no sequence keeps its bytes.
+    // Rows that belong to no sequence keep their bytes.
     std::vector<bool> owned(queries);
     uint32_t begin = 0;
     for (uint32_t s = 0; s < sequences; ++s) {

@@ -1,4 +1,5 @@
-// vkattn::core on a device of the test's own: what record refuses, and that nothing is compiled unless allowed.
+// vkattn::core on a device that the test owns: the problems that record refuses, and that nothing
+// is compiled unless allowed.
 #include "environment.hpp"
 #include "host.hpp"
 
@@ -26,7 +27,8 @@ TEST(Record, refusesWhatBreaksItsRules) {
     ASSERT_EQ(context.query(p, requirements, &why), VKATTN_OK) << why.message;
     EXPECT_STREQ(requirements.kernelName, "staged");
     EXPECT_EQ(requirements.workspaceBytes, 2u * 8 * 8 * 4);
-    EXPECT_EQ(requirements.descriptorSetCount, requirements.dispatchCount); // no push descriptors were enabled
+    // No push descriptors were enabled.
+    EXPECT_EQ(requirements.descriptorSetCount, requirements.dispatchCount);
     EXPECT_EQ(requirements.storageDescriptorCount, 4 * requirements.dispatchCount);
 
     const uint64_t bytes = 2 * 8 * 16 * 4, step = 4096;
@@ -77,7 +79,8 @@ TEST(Record, refusesWhatBreaksItsRules) {
     EXPECT_EQ(pipelines, requirements.pipelineCount);
     EXPECT_EQ(context.record(p, host.commands, good, host.descriptors, &why), VKATTN_OK) << why.message;
 
-    // A pool that is too small is an error, not a crash. (Not every driver counts: Mesa 22 gives more sets than a pool was made for.)
+    // A pool that is too small is an error, not a crash. (Not every driver counts: Mesa 22 gives
+    // more sets than a pool was made for.)
     fault = {"vkAllocateDescriptorSets", VK_ERROR_OUT_OF_POOL_MEMORY, 1, 1, false};
     EXPECT_EQ(context.record(p, host.commands, good, host.descriptors, &why), VKATTN_ERROR_OUT_OF_DEVICE_MEMORY);
     fault = {};
@@ -85,7 +88,8 @@ TEST(Record, refusesWhatBreaksItsRules) {
     EXPECT_NE(std::string(why.message).find("vkattn_requirements"), std::string::npos) << why.message;
 }
 
-// Operands lie at any multiple of their element's size, in one buffer, on a device without push descriptors; every byte between them stays.
+// Operands lie at any multiple of their element's size, in one buffer, on a device without push
+// descriptors; every byte between them stays.
 TEST(Record, bindingOffsetsNeedNoMoreAlignmentThanTheirElements) {
     Host host;
     ASSERT_TRUE(host.ready) << host.why;
@@ -138,8 +142,8 @@ TEST(Record, bindingOffsetsNeedNoMoreAlignmentThanTheirElements) {
     }
 }
 
-// Q, K, V and the output take turns in one tensor, token by token: inputs stay as they were, also where an odd head dim makes a half of one
-// share a word with a half of the output.
+// Q, K, V and the output take turns in one tensor, token by token: inputs stay as they were, also
+// where an odd head dim makes a half of one share a word with a half of the output.
 TEST(Record, operandsMayTakeTurnsInOneTensor) {
     constexpr uint32_t heads = 2, tokens = 9, dim = 5;
     vkattn_layout t = packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim);
@@ -313,7 +317,8 @@ TEST(Record, usesTheHostsAllocatorAndPipelineCache) {
     vkDestroyPipelineCache(host.device, cache, nullptr);
 }
 
-// Threads that compile the same pipelines at the same time: one of each stays, nothing leaks, every record finds them.
+// Threads that compile the same pipelines at the same time: one of each stays, nothing leaks, every
+// record finds them.
 TEST(Record, threadsCompileTheSamePipelines) {
     Host host;
     ASSERT_TRUE(host.ready) << host.why;
@@ -338,7 +343,8 @@ TEST(Record, threadsCompileTheSamePipelines) {
         EXPECT_EQ(failures, 0);
         uint32_t compiled = 0, again = 0;
         vkattnCompileStatistics(context.handle(), &compiled, nullptr);
-        EXPECT_GE(compiled, 2u * 3 + 1); // scores with and without softcap, values; the softmax is one
+        // Scores with and without softcap, values; the softmax is one.
+        EXPECT_GE(compiled, 2u * 3 + 1);
         ASSERT_EQ(context.prewarm(problems, &why), VKATTN_OK) << why.message;
         vkattnCompileStatistics(context.handle(), &again, nullptr);
         EXPECT_EQ(again, compiled);

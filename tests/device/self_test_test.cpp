@@ -1,4 +1,5 @@
-// The self-test of every kernel on this driver: passes; and where memory says otherwise, it is seen and the kernel is refused.
+// The self-test of every kernel on this driver passes. Where the test's memory is changed, the
+// self-test sees the change, and the kernel is refused.
 #include "environment.hpp"
 #include "host.hpp"
 
@@ -12,7 +13,8 @@ namespace {
 
 constexpr vkattn_kernel judged[] = {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE, VKATTN_KERNEL_FLASH_COOPMAT, VKATTN_KERNEL_FLASH_COOPMAT2};
 
-// One run on a host of its own; `mapped` is what the device wrote, `before` what it was given.
+// One run on a host of its own; `mapped` is the memory after the device, `before` the memory that
+// the device was given.
 struct Attempt {
     Host host;
     Context context;
@@ -72,13 +74,15 @@ HostOptions modern(bool validation = false) {
 } // namespace
 
 TEST(SelfTest, passesOnThisDriver) {
-    for (const bool enabled : {true, false}) { // as vkattn asks for, and Vulkan 1.0 with nothing enabled
+    // Two devices: one with what vkattn asks for, and one of Vulkan 1.0 with nothing enabled.
+    for (const bool enabled : {true, false}) {
         for (const vkattn_kernel kernel : judged) {
             Attempt run(enabled ? modern() : HostOptions{});
             ASSERT_TRUE(run.host.ready) << run.host.why;
             VkPhysicalDeviceProperties properties;
             vkGetPhysicalDeviceProperties(run.host.physicalDevice, &properties);
-            if (!enabled && properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) continue; // compiles for minutes without subgroups
+            // Compiles for minutes without subgroups.
+            if (!enabled && properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) continue;
             const vkattn_result result = run.compute(kernel);
             if (result == VKATTN_ERROR_UNSUPPORTED) {
                 std::printf("%s: %s\n", vkattnKernelName(kernel), run.why.message);
@@ -136,7 +140,7 @@ TEST(SelfTest, aWrongElementIsSeenAndTheKernelIsRefused) {
     EXPECT_EQ(with(at, 0xffffffffu), VKATTN_VERDICT_WRONG) << "as if nobody had written it";
     EXPECT_EQ(with(at - 4, 0), VKATTN_VERDICT_WRONG) << "before an output";
 
-    // From then on the kernel is refused, and AUTO takes another.
+    // From then on the kernel is refused, and AUTO takes another one.
     std::memcpy(run.host.mapped + at, "\0\0\0", 4);
     EXPECT_EQ(judge(), VKATTN_VERDICT_WRONG);
     std::printf("%s\n", run.why.message);
@@ -156,7 +160,8 @@ TEST(SelfTest, aWrongElementIsSeenAndTheKernelIsRefused) {
     EXPECT_EQ(run.context.query(p, needs, &run.why), VKATTN_OK) << run.why.message;
 }
 
-// In the set of tests that runs under the layer: barriers between the recordings, and no access outside of the buffer.
+// This test is in the set that runs under the layer: barriers between the recordings, and no access
+// outside of the buffer.
 TEST(Validation, isSilentAboutTheSelfTest) {
     for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_FLASH_COOPMAT, VKATTN_KERNEL_FLASH_COOPMAT2}) {
         Attempt run(modern(true));

@@ -1,5 +1,5 @@
-// Slices on a host's own device: each in a command buffer and submit of its own, and between two of them the host writes NaN over the
-// workspace that need not persist.
+// Slices on a host's own device: each in a command buffer and submit of its own, and between two of
+// them the host writes NaN over the workspace that need not persist.
 #include "environment.hpp"
 #include "host.hpp"
 
@@ -111,7 +111,7 @@ TEST(Slices, needNothingButThePersistentWorkspace) {
     EXPECT_GT(cut, 18u);
 }
 
-// As many submits as have work, and no more.
+// There are as many submits as slices that have work.
 TEST(Slices, areBoundedByTheRuntime) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);

@@ -1,5 +1,6 @@
-// Under the Khronos validation layer with synchronization validation: silent on the real thing, and first, as a positive control, not
-// silent when the barriers between dispatches are left out (a layer that reports nothing would prove nothing).
+// Under the Khronos validation layer with synchronization validation: silent on the real thing, and
+// first, as a positive control, not silent when the barriers between dispatches are left out (a
+// layer that reports nothing would prove nothing).
 #include "conform/checks/selection.hpp"
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
@@ -20,8 +21,9 @@ struct Log {
         o.validation = true;
         o.getInstanceProcAddr = faultyGetInstanceProcAddr;
         o.log = [this](const char *message) {
-            // Only newer layers report this, and for dispatches that write other columns of one binding too: they take all of it for
-            // written. Plan.everyCaseFitsEveryLimit looks for the real ones.
+            // Only newer layers report this, also for dispatches that write different columns of
+            // one binding: the layers take the whole binding for written.
+            // Plan.everyCaseFitsEveryLimit looks for real hazards.
             if (std::strstr(message, "SYNC-HAZARD-WRITE-AFTER-WRITE") == nullptr) messages.emplace_back(message);
         };
         return o;
@@ -32,8 +34,9 @@ struct Log {
     }
 };
 
-// Of the quick plan, up to 120 cases of the staged kernel and 25 of the others in each of their layouts and limits, drawn anew with each
-// seed, with the two sets of pipelines that most cases share: the layer looks at dispatches, not at what shaders compute.
+// The cases are those of the quick plan, up to 120 of the staged kernel and 25 of each other kernel
+// in each of its layouts and limits. They are drawn anew with each seed, with the two sets of
+// pipelines that most cases share: the layer looks at dispatches, not at what shaders compute.
 std::vector<Check> someChecks(const DeviceInfo &device) {
     Selection selection;
     selection.extent = Extent::quick;
@@ -41,7 +44,8 @@ std::vector<Check> someChecks(const DeviceInfo &device) {
     std::map<std::string, std::vector<Check>> groups;
     for (const Planned &planned : planChecks(device, selection)) {
         const Check &c = planned.check;
-        const bool slow = std::string(c.testLayout->name).find("Portable") != std::string::npos; // to compile: barriers
+        // To compile: barriers.
+        const bool slow = std::string(c.testLayout->name).find("Portable") != std::string::npos;
         const bool builtIn = c.testLayout == &testLayouts()[0] && c.c.kernel > VKATTN_KERNEL_STAGED;
         if (std::string(c.kind->name) == "matrix" && c.c.keyTokens < 1000 && !slow && !builtIn)
             groups[std::string(c.testLayout->name) + limitsName(c.limits) + vkattnKernelName(c.c.kernel)].push_back(c);

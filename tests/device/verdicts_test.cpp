@@ -1,4 +1,5 @@
-// A kernel that this driver computes wrongly: the runtime finds out before its first use, takes another, and remembers.
+// A kernel that this driver computes wrongly: the runtime finds out before its first use, takes
+// another, and remembers.
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
 
@@ -46,7 +47,7 @@ class VerdictsOf : public testing::Test {
         fs::remove_all(folder, error);
     }
 
-    // Which kernel computed; the result is right whichever it was.
+    // Returns the kernel that computed. The result is right whichever kernel that was.
     std::string runs(Runtime &runtime, vkattn_kernel kernel = VKATTN_KERNEL_AUTO, vkattn_dtype dtype = VKATTN_F32,
                      std::string *why = nullptr) {
         Case c;
@@ -99,7 +100,7 @@ TEST_F(VerdictsOf, ofWrongKernelsMakeTheRuntimeTakeAnother) {
     EXPECT_EQ(found[0].kernel, "flash");
     EXPECT_EQ(found[0].verdict, VKATTN_VERDICT_WRONG);
 
-    // The next process reads it: no test is needed.
+    // The next process reads the file: no test is needed.
     options.allowFallback = true;
     runtime = open();
     EXPECT_EQ(runs(*runtime), "staged");

@@ -1,4 +1,5 @@
-# Ready SPIR-V in place of glslc is taken only where it was made from the same shaders. SOURCE, SPIRV (an exported bank), BINARY.
+# Ready SPIR-V in place of glslc is taken only where it was made from the same shaders. SOURCE,
+# SPIRV (an exported bank), BINARY.
 cmake_minimum_required(VERSION 3.22)
 include(${TEST})
 include(${SOURCE}/cmake/VkattnShaderHash.cmake)
@@ -44,13 +45,14 @@ function(taken what)
   message("${what}: ${held}")
 endfunction()
 taken("the bank of this very build")
-# The bank of a compiler without matrices: other modules are there, though a file of the last bank may still lie beside them.
+# The bank of a compiler without matrices: other modules are there, though a file of the last bank
+# may still lie beside them.
 file(STRINGS ${BINARY}/spirv/bank.txt lines)
 list(FILTER lines EXCLUDE REGEX coopmat)
 list(JOIN lines "\n" lines)
 file(WRITE ${BINARY}/spirv/bank.txt "${lines}\n")
 taken("a bank without matrices")
-# One that lists a module and does not hold it.
+# A bank that lists a module and does not hold it.
 file(APPEND ${BINARY}/spirv/bank.txt "flash_coopmat_f16\n")
 file(REMOVE ${BINARY}/spirv/flash_coopmat_f16_nan.inc)
 expect(${BINARY}/tree "has no flash_coopmat_f16(_nan)?.inc" -DVKATTN_SPIRV_FOLDER=${BINARY}/spirv)

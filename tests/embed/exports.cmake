@@ -1,4 +1,5 @@
-# Shared libraries export vkattn's interface and nothing else, and need no Vulkan loader. NM, FOLDER with the libraries, VERSION.
+# Shared libraries export vkattn's interface and nothing else, and need no Vulkan loader. NM, FOLDER
+# with the libraries, VERSION.
 cmake_minimum_required(VERSION 3.22)
 include(${TEST})
 set(interface_core "vkattn[A-Z][A-Za-z]*")

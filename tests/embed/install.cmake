@@ -1,4 +1,5 @@
-# Installs a build into one folder and moves it to another: whatever uses PREFIX after that is a relocated package.
+# Installs a build into one folder and moves it to another: whatever uses PREFIX after that is a
+# relocated package.
 #   BUILD, PREFIX; COMPONENTS to install. SOURCE, OPTIONS: builds BUILD from SOURCE first.
 cmake_minimum_required(VERSION 3.22)
 include(${TEST})

@@ -1,4 +1,5 @@
-// vkattnImportCache on a device without a driver. The first byte says how far the harness helps the rest past the header.
+// vkattnImportCache on a device without a driver. The first byte says how far the harness helps the
+// rest past the header.
 #include "core/vulkan/cache.hpp"
 #include "fuzz.hpp"
 #include "support/cache_device.hpp"
@@ -20,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require(vkattnExportCache(context.handle(), &bytes, good.data(), &why) == VKATTN_OK && bytes == good.size());
     }
     if (size == 0) return 0;
-    const uint8_t mode = data[0] % 16 == 15 ? 3 : data[0] % 16 % 3; // each accepted blob costs a context sooner or later
+    // Each accepted blob costs a new context sooner or later.
+    const uint8_t mode = data[0] % 16 == 15 ? 3 : data[0] % 16 % 3;
     std::vector<unsigned char> blob(data + 1, data + size);
     if (mode >= 2) { // a right header before the bytes; 3: the driver's as well
         const size_t kept = mode == 2 ? blob::headerBytes : good.size();

@@ -14,7 +14,8 @@ namespace {
 constexpr uint8_t rare = 248;     // genes from here on may break a rule
 constexpr size_t slackBytes = 24; // of an output, after its last element
 
-// Dims, types and what is added to scores or hides keys enter pipelines, which take the driver 50 to 500 ms each: a handful of each.
+// Dims, types and what is added to scores or hides keys enter pipelines, which take the driver 50
+// to 500 ms each: a handful of each.
 struct Shape {
     uint32_t headDim, valueDim;
     vkattn_dtype q, k, v, out;
@@ -58,8 +59,10 @@ vkattn_layout layoutFrom(const LayoutGenes &genes, bool output, vkattn_dtype dty
         stride = stride * l.extent[d] + gap;
         if (stride == 0) stride = 1; // an extent of 0
     }
-    const uint32_t zero = output && genes.zero < rare ? 0 : genes.zero; // no output may overlap itself
-    uint64_t lowest = 0;                                                // how far the first element must lie from the start
+    // No output may overlap itself.
+    const uint32_t zero = output && genes.zero < rare ? 0 : genes.zero;
+    // Returns how far the first element must lie from the start.
+    uint64_t lowest = 0;
     for (int d = 0; d < 4; ++d) {
         if (zero >> d & 1) l.strideElems[d] = 0;
         if (zero >> (4 + d) & 1) l.strideElems[d] = 1;
@@ -77,7 +80,7 @@ void store(unsigned char *at, vkattn_dtype dtype, float value) {
         std::memcpy(at, &value, 4);
         return;
     }
-    const uint16_t bits = dtype == VKATTN_F16 ? floatToHalf(value) : floatToBrain(value);
+    const uint16_t bits = dtype == VKATTN_F16 ? floatToHalf(value) : floatToBfloat16(value);
     std::memcpy(at, &bits, 2);
 }
 
@@ -116,7 +119,8 @@ void Description::describe() {
     if (p.flags & VKATTN_SCALE) p.scale = 0.02f * static_cast<float>(static_cast<int8_t>(genes.scale));
     const Overlays overlays = pick(overlayCombinations, genes.overlays);
     if (overlays.softcap)
-        p.softcap = std::ldexp(1.0f, static_cast<int>(genes.softcap % 160) - 126); // from the smallest one that is allowed
+        // The draw counts from the smallest extent that is allowed.
+        p.softcap = std::ldexp(1.0f, static_cast<int>(genes.softcap % 160) - 126);
     if (genes.windowLeft >= rare || p.flags & VKATTN_WINDOW) {
         p.windowLeft = static_cast<int32_t>(genes.windowLeft % 12) - 1;
         p.windowRight = genes.windowRight == 255 ? INT32_MAX : static_cast<int32_t>(genes.windowRight % 12) - 1;
@@ -125,7 +129,8 @@ void Description::describe() {
     const auto present = [&](int bit, vkattn_role role) { p.presentRoles |= genes.arrays >> bit & 1u ? VKATTN_PRESENT(role) : 0; };
     if (!ragged || genes.arrays >= rare) present(0, VKATTN_KEY_LENGTHS);
     present(1, VKATTN_CU_SEQ_Q), present(1, VKATTN_CU_SEQ_K), present(2, VKATTN_SINKS);
-    if (overlays.documents) p.presentRoles |= VKATTN_PRESENT(VKATTN_DOC_IDS_K) | (genes.arrays < rare ? VKATTN_PRESENT(VKATTN_DOC_IDS_Q) : 0);
+    if (overlays.documents)
+        p.presentRoles |= VKATTN_PRESENT(VKATTN_DOC_IDS_K) | (genes.arrays < rare ? VKATTN_PRESENT(VKATTN_DOC_IDS_Q) : 0);
     if (overlays.alibi) p.presentRoles |= VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
     const uint32_t kvHeads = 1 + genes.kvHeads % 3u, heads = kvHeads * (1 + genes.group % 3u);
     const uint32_t batch = ragged ? 1 : 1 + genes.batch % 3u, queries = pick(counts, genes.queries), keys = pick(counts, genes.keys);
@@ -176,7 +181,7 @@ uint32_t Description::random() { // Marsaglia's xorshift32
 }
 
 unsigned char *Description::memoryOf(vkattn_role role, size_t bytes, size_t slack) {
-    // Of exactly this size: AddressSanitizer sees what the CPU reads past it.
+    // The memory has exactly this size: AddressSanitizer sees what the CPU reads past it.
     bytes_[role] = bytes + slack;
     memory_[role] = std::make_unique<unsigned char[]>(bytes_[role]);
     operands_.push_back({role, memory_[role].get(), bytes_[role]});
@@ -200,7 +205,8 @@ void Description::allocate() {
             operands_.push_back({role, memory_[VKATTN_K].get(), bytes_[VKATTN_K]});
         } else {
             const size_t other = role == VKATTN_K && shared ? vkattnOperandBytes(&problem, VKATTN_V) : 0;
-            std::memset(memoryOf(role, std::max(bytes, other), 0), 0xff, bytes_[role]); // gaps hold NaN
+            // Gaps hold NaN.
+            std::memset(memoryOf(role, std::max(bytes, other), 0), 0xff, bytes_[role]);
         }
         fillTensor(role, layout(role));
     }

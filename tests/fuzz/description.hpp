@@ -1,5 +1,6 @@
-// Bytes as a description with its data, for device_fuzz.cpp. Each byte has one meaning wherever it stands, so that a changed one changes
-// one thing; bytes that are missing are 0, the plainest choice. Most descriptions are valid.
+// Bytes as a description with its data, for device_fuzz.cpp. Each byte has one meaning wherever it
+// stands, so that a changed byte changes one thing. Missing bytes are 0, the plainest choice. Most
+// descriptions are valid.
 #pragma once
 
 #include "vkattn/runtime.hpp"
@@ -12,11 +13,12 @@
 
 namespace vkattn::test {
 
-// How one tensor lies in memory.
+// The layout of one tensor in memory.
 struct LayoutGenes {
-    uint8_t order;    // of the dims, from the slowest to the fastest
-    uint8_t gap;      // elements between the dims; from 240 on large ones
-    uint8_t zero;     // of inputs; bit d: dim d has stride 0; bit 4 + d: stride 1, so that rows overlap
+    uint8_t order; // of the dims, from the slowest to the fastest
+    uint8_t gap;   // elements between the dims; from 240 on large ones
+    // For inputs. Bit d: dim d has stride 0. Bit 4 + d: dim d has stride 1, so that rows overlap.
+    uint8_t zero;
     uint8_t negative; // bit d: dim d runs backwards
     uint8_t offset;
 };
@@ -50,7 +52,7 @@ class Description {
     // Fills the operands of a valid problem.
     void allocate();
     [[nodiscard]] const std::vector<vkattn_operand_memory> &operands() const { return operands_; }
-    // What the outputs hold, in order of their roles.
+    // The contents of the outputs, in order of their roles.
     [[nodiscard]] std::vector<std::vector<unsigned char>> outputs() const;
     void restoreOutputs(); // as allocate() left them
     // Empty: no byte of an output changed since allocate() but those of elements that a row writes.
@@ -62,7 +64,7 @@ class Description {
         uint32_t first, count;
     };
     void describe();
-    // Where a sequence lies, by the rule of problem.h: `role` has the cu_seqlens.
+    // Returns where a sequence lies, by the rule of problem.h. `role` has the cu_seqlens.
     [[nodiscard]] Span spanOf(vkattn_role role, uint32_t sequence, uint32_t total, uint32_t most) const;
     [[nodiscard]] bool written(vkattn_role role, const uint32_t (&index)[4]) const;
     void fillTensor(vkattn_role role, const vkattn_layout &layout);

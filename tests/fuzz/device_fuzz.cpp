@@ -1,6 +1,8 @@
-// Structure-aware: descriptions that mostly pass the validator. Whatever passes runs on the device, under whole and cut limits, equals the
-// oracle within docs/numerics.md's bounds, on the CPU's fast kernels too, is bitwise the same when it runs again, and leaves every other
-// byte alone. What does not pass says why. With VKATTN_FUZZ_VALIDATION set the validation layer looks on and must have nothing to say.
+// Structure-aware: descriptions that mostly pass the validator. A description that passes runs on
+// the device, under whole and cut limits. Its outputs equal the oracle within the bounds of
+// docs/numerics.md, on the CPU's fast kernels too, are bitwise the same in a second run, and every
+// other byte is left alone. A description that does not pass says why. With VKATTN_FUZZ_VALIDATION
+// set the validation layer looks on and must have nothing to say.
 #include "conform/checks/check.hpp"
 #include "description.hpp"
 #include "fuzz.hpp"
@@ -101,7 +103,8 @@ void checkOnDevice(Description &d) {
 
 } // namespace
 
-// The driver's compiler allocates a lot: whence is asked for only where it is ours to know.
+// The driver's compiler allocates a lot: the caller is looked up only where the allocation may be
+// ours.
 extern "C" const char *__asan_default_options() {
     return "malloc_context_size=4:quarantine_size_mb=32";
 }
@@ -136,7 +139,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
     return size;
 }
 
-// Each byte from either parent.
+// Takes each byte from either parent.
 extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t sizeA, const uint8_t *b, size_t sizeB, uint8_t *out, size_t maxSize,
                                             unsigned seed) {
     const size_t size = std::min(std::max(sizeA, sizeB), maxSize);

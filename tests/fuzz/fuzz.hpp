@@ -1,4 +1,4 @@
-// What the fuzz targets share. A broken promise ends the process: libFuzzer keeps the input.
+// The code that fuzz targets share. A broken promise ends the process: libFuzzer keeps the input.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The reader of .npy headers: whole files as they come, and, after a first byte with its lowest bit set, text put into a right frame of a
-// file whose size is made up.
+// The reader of .npy headers: whole files as they come, and, after a first byte with its lowest bit
+// set, text put into a right frame of a file whose size is made up.
 #include "fuzz.hpp"
 #include "tool/arrays/npy.hpp"
 

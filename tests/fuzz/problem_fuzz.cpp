@@ -1,5 +1,6 @@
-// The description and the planner: vkattnValidateProblem, vkattnOperandBytes, vkattnExplain and vkattnListDispatches, with any problem and
-// any caps. Bytes choose between likely values and whatever they are, so that inputs come past the validator.
+// The description and the planner: vkattnValidateProblem, vkattnOperandBytes, vkattnExplain and
+// vkattnListDispatches, with any problem and any caps. Bytes choose between likely values and
+// whatever they are, so that inputs come past the validator.
 #include "fuzz.hpp"
 #include "vkattn/vkattn.hpp"
 
@@ -105,7 +106,7 @@ vkattn_caps capsFrom(Bytes &bytes) {
     c.subgroupClustered = bytes.flag();
     c.fullSubgroups = bytes.flag();
     c.floatControlsNan = bytes.flag();
-    // Then any of them, whatever it is.
+    // Then any role is drawn, whether or not it exists.
     uint32_t *const words = &c.structSize;
     for (uint32_t changes = bytes.below(4); changes > 0; --changes) words[bytes.below(sizeof c / 4)] = number(bytes);
     if (c.structSize < sizeof c) { // the rest counts as zero

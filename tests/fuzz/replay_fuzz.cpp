@@ -1,5 +1,6 @@
-// The text of `conform --replay`: refused with a reason, or a check that its own text describes again, of a size that a machine can hold.
-// Checks of small cases are made, and their problems pass the validator.
+// The text of `conform --replay`: refused with a reason, or a check that its own text describes
+// again, of a size that a machine can hold. Checks of small cases are made, and their problems pass
+// the validator.
 #include "conform/cases/case_text.hpp"
 #include "conform/checks/check.hpp"
 #include "fuzz.hpp"

@@ -1,5 +1,5 @@
-// Reports of `vkattn conform` from anywhere: what the reader takes, every rendering takes, and writing it and reading it again changes
-// nothing.
+// Reports of `vkattn conform` from anywhere. Every rendering takes a report that the reader takes,
+// and writing a report and reading it again changes nothing.
 #include "conform/report/report.hpp"
 #include "fuzz.hpp"
 #include "program/failure.hpp"
@@ -23,7 +23,7 @@ std::optional<Report> read(const std::string &text) {
     }
 }
 
-// Nothing that a terminal or a parser of markup obeys but what we have put there.
+// Terminals and parsers of markup obey nothing in the output but what we have put there.
 void checkText(const std::string &text) {
     for (const char c : text) require(static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t');
 }

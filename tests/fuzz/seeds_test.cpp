@@ -1,5 +1,6 @@
-// The seeds of every fuzz target, once each, by the project's own compiler: what fuzzing has found stays found in an ordinary build too. A
-// broken promise ends the process; the last seed that it names is the one.
+// The seeds of every fuzz target, once each, with the project's own compiler: bugs that fuzzing has
+// found stay found in an ordinary build too. A broken promise ends the process; the last seed that
+// it names is the one.
 #include "support/extent.hpp"
 
 #include <algorithm>

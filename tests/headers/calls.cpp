@@ -1,4 +1,5 @@
-// Every function of vkattn.hpp, called as hosts call it; compiled at each language level (tests/headers.cmake).
+// Every function of vkattn.hpp, called as hosts call it; compiled at each language level
+// (tests/headers.cmake).
 #define VK_NO_PROTOTYPES
 #include <vkattn/vkattn.hpp>
 

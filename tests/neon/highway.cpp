@@ -1,4 +1,5 @@
-// What a build for one target needs of Highway's library, which the host has for its own processor only.
+// The parts of Highway's library that a build for one target needs. The host has the library for
+// its own processor only.
 #include "cpu/targets.hpp"
 
 #include <hwy/base.h>

@@ -1,4 +1,5 @@
-# Test "neon": builds the test of the CPU's kernels for AArch64 and runs it under qemu, a part of the cases: emulated, the oracle is slow.
+# Test "neon": builds the test of the CPU's kernels for AArch64 and runs it under qemu, a part of
+# the cases: emulated, the oracle is slow.
 #   cmake -DSOURCE=... -DFOLDER=... -DHOST_INCLUDES=... -DGENERATOR=... -DLAUNCHER=... -P run.cmake
 find_program(COMPILER aarch64-linux-gnu-g++)
 find_program(EMULATOR NAMES qemu-aarch64 qemu-aarch64-static)

@@ -66,7 +66,8 @@ VKAPI_ATTR VkResult VKAPI_CALL createPipelineCache(VkDevice, const VkPipelineCac
     if (info->initialDataSize != 0) {
         ++cacheDevice.initialDataSeen;
         const auto *data = static_cast<const unsigned char *>(info->pInitialData);
-        const std::vector<unsigned char> copy(data, data + info->initialDataSize); // touches every byte
+        // Touches every byte.
+        const std::vector<unsigned char> copy(data, data + info->initialDataSize);
         unsigned char expected[headerBytes];
         writeHeader(expected);
         if (copy.size() < headerBytes || std::memcmp(copy.data() + 4, expected + 4, headerBytes - 4) != 0 ||
@@ -117,7 +118,8 @@ VKAPI_ATTR VkResult VKAPI_CALL mergePipelineCaches(VkDevice, VkPipelineCache to,
     for (uint32_t n = 0; n < count; ++n) {
         auto *source = objectOf<Cache>(from[n]);
         const std::lock_guard lock(source->mutex);
-        // Without the destination's lock: its access is the caller's to synchronise, and a thread sanitizer sees where it is not.
+        // The function takes no lock on the destination: synchronising access is the caller's task,
+        // and a thread sanitizer sees where the caller fails to.
         destination->keys.insert(source->keys.begin(), source->keys.end());
     }
     return VK_SUCCESS;

@@ -1,4 +1,5 @@
-// All that a host asks of a context, step by step: for tests that let every step fail in every way. Nothing is submitted.
+// The steps that a host takes with a context, one by one, for tests that let every step fail in
+// every way. Nothing is submitted.
 #pragma once
 
 #include "vkattn/vkattn.hpp"
@@ -18,10 +19,12 @@ struct CoreStep {
 struct CoreHost {
     vkattn_host host{};
     std::vector<vkattn_problem> problems; // each is queried, compiled and recorded
-    VkBuffer buffer = VK_NULL_HANDLE;     // operands and workspace of one problem after the other, or the self-test
+    // Operands and workspace of one problem after the other, or the self-test.
+    VkBuffer buffer = VK_NULL_HANDLE;
     uint64_t bufferBytes = 0;
     void *mapped = nullptr;
-    // Before each recording: an empty command buffer and a pool (VK_NULL_HANDLE: push descriptors) with so much in it.
+    // Called before each recording: returns an empty command buffer, and a pool (VK_NULL_HANDLE:
+    // push descriptors) with room for that much.
     struct Target {
         VkCommandBuffer commands = VK_NULL_HANDLE;
         VkDescriptorPool pool = VK_NULL_HANDLE;
@@ -30,7 +33,8 @@ struct CoreHost {
     std::function<void(const std::string &step)> phase; // before each step
 };
 
-// Every step in order, then the context is destroyed. What fails is done again, and has to work then: `again` says what else it answered.
+// Takes every step in order, then destroys the context. A step that fails is repeated, and has to
+// work then: `again` says what else the repetition returned.
 struct CoreSteps {
     std::vector<CoreStep> failed;
     std::vector<std::string> again;

@@ -1,4 +1,5 @@
-// How much of a sweep a test makes: a part that it draws, or all of it where VKATTN_TEST_EXTENT is "full" (scripts/test.sh --all).
+// The part of a sweep that a test makes: a part that the test draws, or all of it where
+// VKATTN_TEST_EXTENT is "full" (scripts/test.sh --all).
 #pragma once
 
 #include "support/seed.hpp"
@@ -18,7 +19,7 @@ inline bool fullExtent() {
     return full;
 }
 
-// True for one in `oneIn` of the calls, drawn; for every call at full extent.
+// Returns true for one in `oneIn` of the calls, drawn; for every call at full extent.
 inline bool isDrawn(Random &random, uint32_t oneIn) {
     const bool drawn = random() % oneIn == 0;
     return drawn || fullExtent();

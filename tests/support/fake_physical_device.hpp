@@ -1,4 +1,5 @@
-// A physical device of the test's making behind a vkGetInstanceProcAddr: what drivers of any age answer before a device exists.
+// A physical device of the test's making behind a vkGetInstanceProcAddr. It answers the questions
+// before a device exists as drivers of any age do.
 #pragma once
 
 #include "core/device/newer_vulkan.hpp"
@@ -15,13 +16,15 @@ namespace vkattn::test {
 struct FakePhysicalDevice {
     uint32_t apiVersion = VK_API_VERSION_1_3;
     uint32_t instanceVersion = VK_API_VERSION_1_3; // of the loader
-    bool instanceKnowsProperties2 = true;          // false: an instance of Vulkan 1.0 without VK_KHR_get_physical_device_properties2
+    // false: an instance of Vulkan 1.0 without VK_KHR_get_physical_device_properties2.
+    bool instanceKnowsProperties2 = true;
     std::vector<std::string> extensions = {"VK_KHR_push_descriptor", "VK_KHR_shader_float_controls", "VK_EXT_subgroup_size_control",
                                            "VK_KHR_swapchain"};
     VkResult enumerating = VK_SUCCESS;
     bool subgroupSizeControl = true, computeFullSubgroups = true;
     int featureQueries = 0;
-    std::map<VkStructureType, std::vector<VkBool32>> features; // of further feature structs, their bits in order
+    // Bits of further feature structs, in their order.
+    std::map<VkStructureType, std::vector<VkBool32>> features;
     VkPhysicalDeviceSubgroupProperties subgroups{};
     VkPhysicalDeviceSubgroupSizeControlProperties sizeControl{};
     VkShaderStageFlags matrixStages = VK_SHADER_STAGE_COMPUTE_BIT;
@@ -29,7 +32,7 @@ struct FakePhysicalDevice {
     std::vector<newer::CooperativeMatrixShape> shapes;
     std::vector<newer::FlexibleDimensions> flexible;
 
-    // All that the matrix kernels look for.
+    // The extensions and features that the matrix kernels look for.
     void makeMatrixUnits() {
         extensions.insert(extensions.end(), {"VK_KHR_cooperative_matrix", "VK_NV_cooperative_matrix2", "VK_KHR_shader_bfloat16",
                                              "VK_KHR_shader_float16_int8", "VK_KHR_vulkan_memory_model"});

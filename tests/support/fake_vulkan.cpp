@@ -14,7 +14,7 @@ FakeVulkan *of(VkDevice device) {
     return object<FakeVulkan>(device);
 }
 
-// As a driver does: host memory comes from the callbacks where there are some.
+// Like a driver, the fake takes host memory from the callbacks where there are some.
 template <class Object> Object *make(const VkAllocationCallbacks *allocator) {
     void *memory = allocator
                        ? allocator->pfnAllocation(allocator->pUserData, sizeof(Object), alignof(Object), VK_SYSTEM_ALLOCATION_SCOPE_OBJECT)
@@ -223,7 +223,8 @@ VKAPI_ATTR void VKAPI_CALL CmdBindPipeline(VkCommandBuffer commandBuffer, VkPipe
     if (!pipeline) return fail(commands, "VK_NULL_HANDLE is bound as pipeline");
     commands.next.pipeline = object<FakePipeline>(pipeline);
     if (commands.next.pipeline->spirv.empty())
-        fail(commands, "a pipeline is bound that is not complete"); // reads what another thread wrote
+        // Reads what another thread wrote.
+        fail(commands, "a pipeline is bound that is not complete");
 }
 
 VKAPI_ATTR void VKAPI_CALL CmdBindDescriptorSets(VkCommandBuffer commandBuffer, VkPipelineBindPoint, VkPipelineLayout layout,

@@ -1,7 +1,9 @@
-// A Vulkan that computes nothing: one instance, one device, command buffers that remember what was recorded into them. For what can be
-// proven without a driver: which commands the library records, what it allocates and when, and that its threads do not race (drivers are
-// not instrumented, this is). Handles are pointers to these objects, so any number of them may live at once. Strict: a call that breaks a
-// rule of Vulkan's that is checked here leaves a message, see FakeVulkan::error and FakeCommands::error.
+// A Vulkan that computes nothing: one instance, one device, command buffers that remember what was
+// recorded into them. For what can be proven without a driver: which commands the library records,
+// what it allocates and when, and that its threads do not race (drivers are not instrumented, this
+// is). Handles are pointers to these objects, so any number of them may live at once. Strict: a
+// call that breaks a rule of Vulkan's that is checked here leaves a message, see FakeVulkan::error
+// and FakeCommands::error.
 #pragma once
 
 #include "vkattn/vkattn.h"
@@ -56,7 +58,8 @@ struct FakeDispatch {
     uint32_t barriers; // since the dispatch before
 };
 struct FakeCommands {
-    explicit FakeCommands(size_t room = 0) { dispatches.reserve(room); } // so many without an allocation
+    // The number of dispatches that are remembered without an allocation.
+    explicit FakeCommands(size_t room = 0) { dispatches.reserve(room); }
     void reset();
     [[nodiscard]] VkCommandBuffer handle() { return reinterpret_cast<VkCommandBuffer>(this); }
     std::vector<FakeDispatch> dispatches;
@@ -66,7 +69,8 @@ struct FakeCommands {
 };
 
 struct FakeVulkan {
-    // What vkGetPhysicalDeviceProperties and its like answer; set before the context is created. By default more than any device has.
+    // The answers of vkGetPhysicalDeviceProperties and its like. Set them before the context is
+    // created. By default they are more than any device has.
     FakeVulkan();
     VkPhysicalDeviceProperties properties{};
     VkPhysicalDeviceSubgroupProperties subgroups{};
@@ -75,7 +79,8 @@ struct FakeVulkan {
     bool fullSubgroups = true; // VkPhysicalDeviceSubgroupSizeControlFeatures
     bool pushDescriptors = true;
     bool oldInstance = false; // created for Vulkan 1.0, whatever the loader and the device offer
-    uint32_t mostPipelines = UINT32_MAX; // what creates more is answered with VK_ERROR_OUT_OF_DEVICE_MEMORY
+    // Creating more returns VK_ERROR_OUT_OF_DEVICE_MEMORY.
+    uint32_t mostPipelines = UINT32_MAX;
 
     // Everything that vkattn_host needs; extensions as `pushDescriptors` and `fullSubgroups` say.
     [[nodiscard]] vkattn_host host();

@@ -1,9 +1,11 @@
-// A Vulkan layer that makes any driver a faulty one, for tests of what then becomes of `vkattn conform`. VKATTN_TEST_LAYER says how, in
-// words parted by spaces:
+// A Vulkan layer that makes any driver a faulty one, for tests of what then becomes of
+// `vkattn conform`. VKATTN_TEST_LAYER says how, in words parted by spaces:
 //   at=CALL        CreateInstance, EnumeratePhysicalDevices, CreateDevice or QueueSubmit
-//   do=FAULT       crash, hang, exit, garbage (on every file that is open, then on), lost, drop (commands are not executed), fail
+//   do=FAULT       crash, hang, exit, garbage (on every file that is open, then on), lost, drop
+//                  (commands are not executed), fail
 //   nth=N          not before the N-th such call of a process
-//   groups=N       QueueSubmit: only where a dispatch of at least N workgroups was recorded since the one before
+//   groups=N       QueueSubmit: only where a dispatch of at least N workgroups was recorded since
+//                  the one before
 //   device=N       CreateDevice and QueueSubmit: only of the N-th device
 //   drivers=TEXT   only where VK_DRIVER_FILES has this in it, or is unset
 //   once=FILE      only if FILE does not exist; then it does
@@ -85,7 +87,8 @@ Answer misbehave() {
 struct InstanceTable {
     VkInstance instance;
     PFN_vkGetInstanceProcAddr getProcAddr;
-    PFN_vkEnumeratePhysicalDevices enumerate; // asked for later, it would be that of the whole chain
+    // A later question would return the function of the whole chain.
+    PFN_vkEnumeratePhysicalDevices enumerate;
     std::vector<VkPhysicalDevice> devices;
 };
 struct DeviceTable {
@@ -96,8 +99,10 @@ struct DeviceTable {
     uint64_t mostGroups = 0;
 };
 
-std::recursive_mutex lock;                 // what lies below asks this layer for functions while it is called
-std::map<void *, InstanceTable> instances; // by the loader's table, which the handles of an instance or device share
+// The layer below asks this layer for functions during the call.
+std::recursive_mutex lock;
+// Keyed by the loader's table, which the handles of an instance or device share.
+std::map<void *, InstanceTable> instances;
 std::map<void *, DeviceTable> devices;
 
 template <class Handle> void *keyOf(Handle handle) {

@@ -135,7 +135,8 @@ const Row *findRow(const char *name) {
     return found == rows.end() ? nullptr : found->second;
 }
 
-// Objects with an owner who must destroy them. Command buffers and descriptor sets go with their pools.
+// Objects with an owner who must destroy them. Command buffers and descriptor sets go with their
+// pools.
 template <class T> constexpr bool isObject = false;
 #define VKATTN_OBJECT(type) template <> constexpr bool isObject<type> = true;
 VKATTN_OBJECT(VkInstance)
@@ -159,7 +160,8 @@ template <class T> std::pair<std::type_index, uint64_t> keyOf(T handle) {
     return {std::type_index(typeid(T)), reinterpret_cast<uint64_t>(handle)};
 }
 
-// A test's own host made its instance and device behind this wrapper's back: then these are not looked at.
+// A test's own host made its instance and device behind this wrapper's back: then these are not
+// looked at.
 template <class T> bool lives(T handle) {
     if (ledger.live.contains(keyOf(handle))) return true;
     if constexpr (!isParent<T>) return false;
@@ -173,7 +175,8 @@ template <class T> void checkUse(const char *function, T argument) {
         if (argument && !lives(argument)) ledger.errors.push_back(std::string(function) + " uses an object that does not live");
 }
 
-// What a call that fails leaves behind is undefined, but for pipelines, command buffers and descriptor sets, which are then NULL.
+// A call that fails leaves undefined values behind, except for pipelines, command buffers and
+// descriptor sets, which are then NULL.
 template <class T> void spoil(T argument) {
     if constexpr (std::is_pointer_v<T> && !isObject<T>) {
         using To = std::remove_pointer_t<T>;
@@ -259,7 +262,7 @@ constexpr uint32_t emptyShader[] = {
     1u << 16 | 56, // %4 = OpLabel, OpReturn, OpFunctionEnd
 };
 
-// What the driver is given instead of the library's arguments.
+// The arguments that the driver is given instead of the library's.
 template <Function function, class Next, class... Arguments> VkResult pass(Next next, Arguments... arguments) {
     if constexpr (function == Function::CreateShaderModule) {
         auto list = std::tuple<Arguments...>(arguments...);
@@ -328,7 +331,7 @@ void after(std::integral_constant<Function, Function::ResetDescriptorPool>, VkDe
 void after(std::integral_constant<Function, Function::AllocateDescriptorSets>, VkDevice, const VkDescriptorSetAllocateInfo *info,
            VkDescriptorSet *) {
     const auto room = poolRooms.find(info->descriptorPool);
-    if (room == poolRooms.end()) return; // a test's own host made it behind this wrapper's back
+    if (room == poolRooms.end()) return; // a test's own host made the object without this wrapper
     ledger.setsTaken += info->descriptorSetCount;
     for (uint32_t n = 0; n < info->descriptorSetCount; ++n) ledger.descriptorsTaken += layoutDescriptors[info->pSetLayouts[n]];
     if (ledger.setsTaken > room->second.sets || ledger.descriptorsTaken > room->second.descriptors)
@@ -336,7 +339,7 @@ void after(std::integral_constant<Function, Function::AllocateDescriptorSets>, V
 }
 template <Function function, class... Arguments> void after(std::integral_constant<Function, function>, Arguments...) {}
 
-// False: it is not there.
+// Returns false where the object does not exist.
 template <Function function, class... Arguments> bool forget(Arguments... arguments) {
     constexpr size_t at = sizeof...(Arguments) - 2; // the allocator is last
     const auto handle = std::get<at>(std::tuple<Arguments...>(arguments...));
@@ -376,7 +379,7 @@ template <Function function, Effect effect, class... Arguments> struct Wrapper<f
     static VKAPI_ATTR VkResult VKAPI_CALL call(Arguments... arguments) {
         (checkUse(rowOf(function).name, arguments), ...);
         if (const VkResult failure = strike(function)) {
-            // Nothing runs on a lost device; with other errors a fence may still be unsignalled.
+            // Nothing runs on a lost device. With other errors a fence may still be unsignalled.
             if constexpr (function == Function::WaitForFences || function == Function::DeviceWaitIdle)
                 if (failure == lostDevice) (void)next(arguments...);
             (spoil(arguments), ...);
@@ -403,7 +406,7 @@ template <Function function, Effect effect, class Pointer> PFN_vkVoidFunction wr
 
 PFN_vkVoidFunction wrap(const char *name, PFN_vkVoidFunction next) {
     if (!next) return nullptr;
-    // What Vulkan 1.0 has from an extension.
+    // Functions that Vulkan 1.0 has from an extension.
     if (std::strcmp(name, "vkGetPhysicalDeviceProperties2KHR") == 0) name = "vkGetPhysicalDeviceProperties2";
     if (std::strcmp(name, "vkGetPhysicalDeviceFeatures2KHR") == 0) name = "vkGetPhysicalDeviceFeatures2";
 #define VKATTN_SOUND(function, effect)                                                                                                     \

@@ -1,6 +1,8 @@
-// A vkGetInstanceProcAddr that hands out wrappers of every function that the library calls: Vulkan that fails on demand, by a function's
-// name or at the n-th call of all, with every error that the specification lets it return, and with garbage in what a failed call leaves
-// undefined. What passes through is counted: objects that live, objects that are used or destroyed although they do not. One thread.
+// A vkGetInstanceProcAddr that returns wrappers of every function that the library calls. This
+// Vulkan fails on demand, by a function's name or at the n-th call of all, with every error that
+// the specification lets the function return, and with garbage in what a failed call leaves
+// undefined. The wrappers count objects that live, and objects that are used or destroyed although
+// they do not. One thread.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
@@ -21,34 +23,47 @@ struct Fault {
     int calls = 1; // how often; negative: always
     int skip = 0;  // calls that pass first
     bool dropBarriers = false;
-    bool corrupt = false; // once, when next a fence was waited for: words of the memory that was allocated last, if it is mapped
+    // once, when next a fence was waited for: words of the memory that was allocated last, if it is
+    // mapped
+    bool corrupt = false;
     bool hidePushDescriptors = false; // as if the driver had no VK_KHR_push_descriptor
-    bool pretendDiscrete = false; // devices of type CPU or integrated say that they are discrete: memory is fed through a staging buffer
-    bool emptyShaders = false;    // the driver is given a shader that does nothing, which takes it no time; where nothing is submitted
+    // Devices of type CPU or integrated say that they are discrete: memory is fed through a staging
+    // buffer.
+    bool pretendDiscrete = false;
+    // The driver is given a shader that does nothing and compiles in no time, for tests that submit
+    // nothing.
+    bool emptyShaders = false;
 };
 extern Fault fault; // what happens next
 
-// The errors that the specification lets a function return; empty: it cannot fail.
+// Returns the errors that the specification lets a function return; empty: the function cannot
+// fail.
 [[nodiscard]] std::span<const VkResult> errorsOf(const std::string &function);
 [[nodiscard]] const char *errorName(VkResult error);
 
-// What has passed through since reset().
+// The calls that have passed through since reset().
 struct Ledger {
     struct Call {
         const char *function;
         std::string phase;
     };
     std::vector<Call> calls; // that can fail, in order
-    // The call of this number (from 0) answers failWith. Once a call has answered VK_ERROR_DEVICE_LOST, all those do that may.
+    // The call of this number (from 0) answers failWith. Once a call has answered
+    // VK_ERROR_DEVICE_LOST, all those do that may.
     uint64_t failAt = UINT64_MAX;
     VkResult failWith = VK_SUCCESS;
     bool struck = false, lost = false;
-    std::string phase;                                                 // what the test does: copied into `calls`
-    std::vector<std::string> errors;                                   // what no valid program does
-    std::set<std::string> unwrapped;                                   // functions that were asked for and have no wrapper
-    std::map<std::pair<std::type_index, uint64_t>, const char *> live; // objects, and the function that made them
+    // The test's current phase, copied into `calls`.
+    std::string phase;
+    std::vector<std::string> errors; // what no valid program does
+    // Functions that were asked for and have no wrapper.
+    std::set<std::string> unwrapped;
+    // Objects, and the function that made them.
+    std::map<std::pair<std::type_index, uint64_t>, const char *> live;
     uint64_t made = 0;
-    uint32_t setsTaken = 0, descriptorsTaken = 0; // of the descriptor pool that was made or reset last; more than it has are an error
+    // The room of the descriptor pool that was made or reset last. Sets and descriptors beyond it
+    // are an error.
+    uint32_t setsTaken = 0, descriptorsTaken = 0;
 
     [[nodiscard]] std::string leaks() const; // empty: all objects were destroyed
     void reset();

@@ -37,7 +37,7 @@ bool countsMalloc() {
 } // namespace vkattn::test
 
 #if VKATTN_COUNT_MALLOC
-// The C library's own names for what it exports as malloc and so on.
+// The C library's own names for the functions that it exports as malloc and so on.
 extern "C" {
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);

@@ -1,5 +1,6 @@
-// How often this thread has taken memory from the heap. Link heap_count.cpp: it takes the place of operator new and, on glibc, of malloc
-// and its kin. Under AddressSanitizer, which has its own, nothing is counted.
+// Counts how often this thread has taken memory from the heap. Link heap_count.cpp, which takes the
+// place of operator new and, on glibc, of malloc and its kin. AddressSanitizer has its own
+// allocator: nothing is counted there.
 #pragma once
 
 #include <cstdint>

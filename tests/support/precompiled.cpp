@@ -1,1 +1,1 @@
-// Nothing but the precompiled header of all tests.
+// The precompiled header of all tests, and nothing else.

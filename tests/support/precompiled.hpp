@@ -1,4 +1,5 @@
-// What most tests include and what takes long to parse. A test still includes what it uses.
+// The headers that most tests include and that take long to parse. A test still includes what it
+// uses.
 #pragma once
 
 #include <algorithm>

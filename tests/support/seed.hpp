@@ -1,4 +1,5 @@
-// Seeds of random tests: printed once per process, taken back from the environment variable VKATTN_TEST_SEED.
+// Seeds of random tests: printed once per process, taken back from the environment variable
+// VKATTN_TEST_SEED.
 #pragma once
 
 #include "conform/cases/random.hpp"

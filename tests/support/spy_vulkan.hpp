@@ -1,5 +1,5 @@
-// A vkGetInstanceProcAddr that passes everything on and writes down what a profiler would see: labels, names, barriers, dispatches; and how
-// pipelines are created.
+// A vkGetInstanceProcAddr that passes everything on and writes down what a profiler would see:
+// labels, names, barriers, dispatches; and how pipelines are created.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
@@ -13,8 +13,9 @@ extern "C" VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInst
 namespace vkattn::test {
 
 struct Spy {
-    std::vector<std::string> events; // "label NAME", "label end", "zone NAME", "zone end", "barrier", "dispatch"
-    std::vector<std::string> names;  // of objects
+    // "label NAME", "label end", "zone NAME", "zone end", "barrier", "dispatch"
+    std::vector<std::string> events;
+    std::vector<std::string> names; // of objects
     struct Stage {
         VkPipelineShaderStageCreateFlags flags;
         uint32_t requiredSubgroupSize, invocations;

@@ -1,4 +1,5 @@
-// The pipeline cache's blob against a device without a driver: round trips, damage of every kind, threads, and that nothing leaks.
+// The pipeline cache's blob against a device without a driver: round trips, damage of every kind,
+// threads, and that nothing leaks.
 #include "core/vulkan/cache.hpp"
 #include "support/cache_device.hpp"
 #include "support/seed.hpp"
@@ -230,7 +231,8 @@ TEST_F(CacheTest, everyTruncationIsRejected) {
     const Bytes blob = exported(prewarmed());
     const vkattn_context context = open();
     for (size_t bytes = 0; bytes < blob.size(); ++bytes) {
-        const Bytes cut(blob.begin(), blob.begin() + static_cast<ptrdiff_t>(bytes)); // of its own, so that a sanitizer sees its end
+        // A copy of its own lets a sanitizer see the end of the data.
+        const Bytes cut(blob.begin(), blob.begin() + static_cast<ptrdiff_t>(bytes));
         expectRejected(context, cut, "cut off");
     }
     Bytes longer = blob;
@@ -330,8 +332,8 @@ TEST_F(CacheTest, aHostsCacheIsTheHostsToStore) {
     EXPECT_NE(std::string(why.message).find("host.pipelineCache"), std::string::npos) << why.message;
 }
 
-// Each Vulkan call and each allocation fails once, at every place; what comes back is the right code, and afterwards nothing is left over
-// (TearDown) and the context works.
+// Each Vulkan call and each allocation fails once, at every place. The call returns the right code;
+// afterwards nothing is left over (TearDown), and the context works.
 TEST_F(CacheTest, everyFailureIsCleanedUp) {
     const Bytes blob = exported(prewarmed());
     Bytes unaligned(blob.size() + 1);
@@ -370,7 +372,8 @@ TEST_F(CacheTest, everyFailureIsCleanedUp) {
             for (int part = 0; part < 3; ++part)
                 if (results[part] != VKATTN_OK && results[part] != VKATTN_NOT_READY) {
                     ++failures[part];
-                    // A driver that refuses the data for another reason than memory rejects it.
+                    // A driver refuses the data for another reason than memory: the call rejects
+                    // the blob.
                     const bool refused = part == 1 && each.code == VKATTN_ERROR_VULKAN && results[1] == VKATTN_CACHE_REJECTED;
                     EXPECT_TRUE(refused || results[part] == each.code) << "call " << at << " answered " << results[part];
                 }
@@ -455,7 +458,7 @@ TEST(CacheChecksum, differsForEveryLengthAndWord) {
     EXPECT_EQ(shaderBankHash(), shaderBankHash());
 }
 
-// Those behind the last whole word too.
+// The bytes behind the last whole word count too.
 TEST(CacheChecksum, differsForEveryByte) {
     for (size_t count = 1; count <= 24; ++count) {
         Bytes bytes(count);

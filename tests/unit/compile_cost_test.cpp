@@ -1,5 +1,5 @@
-// What plans' pipelines cost to compile, without a device: no built-in tile is over the device's limit, and tiles that are below it are those
-// that come first in the table.
+// The cost of compiling plans' pipelines, without a device: no built-in tile is over the device's
+// limit, and tiles below the limit are those that come first in the table.
 #include "core/plan/compile_cost.hpp"
 
 #include "core/kernels/explain.hpp"
@@ -15,7 +15,8 @@ using namespace vkattn;
 
 namespace {
 
-constexpr uint32_t allDims[] = {1, 16, 31, 32, 33, 64, 65, 80, 96, 127, 128, 129, 192, 255, 256, 257, 320, 336, 384, 415, 511, 512, 513, 1024, 2048};
+constexpr uint32_t allDims[] = {1,   16,  31,  32,  33,  64,  65,  80,  96,  127, 128,  129, 192,
+                                255, 256, 257, 320, 336, 384, 415, 511, 512, 513, 1024, 2048};
 
 PlanLimits limitsOf(uint32_t type, uint32_t subgroup, bool clustered, const std::string &rows = "") {
     PlanLimits limits{minimumCaps(), 64 << 20, {}};
@@ -102,7 +103,7 @@ TEST(CompileCost, changesNoTileThatIsUnderTheLimit) {
     EXPECT_GT(kept, 200u);
 }
 
-// Which dims: what docs/performance.md says.
+// The dims are those of docs/performance.md.
 TEST(CompileCost, cutsTilesOfSoftwareDevicesAlone) {
     forDevices([&](const PlanLimits &limits) {
         const bool cpu = limits.caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
@@ -121,7 +122,8 @@ TEST(CompileCost, cutsTilesOfSoftwareDevicesAlone) {
 }
 
 TEST(CompileCost, leavesRowsOfATuningFileAlone) {
-    const PlanLimits limits = limitsOf(VK_PHYSICAL_DEVICE_TYPE_CPU, 8, false, "flash maxDim=512 rowLanes=8 rowsPerLane=2 source=2 subgroups=1");
+    const PlanLimits limits =
+        limitsOf(VK_PHYSICAL_DEVICE_TYPE_CPU, 8, false, "flash maxDim=512 rowLanes=8 rowsPerLane=2 source=2 subgroups=1");
     vkattn_explanation out{};
     ASSERT_EQ(explainPlan(problemOf(VKATTN_KERNEL_FLASH, 512, 512), limits, out, nullptr), VKATTN_OK);
     EXPECT_EQ(out.rowsPerWorkgroup, 16u);

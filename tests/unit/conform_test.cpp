@@ -1,4 +1,4 @@
-// What `vkattn conform` runs, as data: plans, soaks, replay texts, shrinking. No device.
+// The work of `vkattn conform`, as data: plans, soaks, replay texts, shrinking. No device.
 #include "conform/cases/case_text.hpp"
 #include "conform/cases/features.hpp"
 #include "conform/checks/selection.hpp"
@@ -69,7 +69,8 @@ TEST(ConformPlan, isTheSameForASeedAndEveryCheckHasItsOwnNameAndReplay) {
         }
 }
 
-// Every kind on every kernel that the device has, and every feature on the kernels that take all of them.
+// Every kind on every kernel that the device has, and every feature on the kernels that take all of
+// them.
 TEST(ConformPlan, evenTheQuickOneCoversEveryKindAndFeature) {
     for (const DeviceInfo &device : devices) {
         std::map<std::string, std::set<std::string>> kinds, features;
@@ -81,7 +82,8 @@ TEST(ConformPlan, evenTheQuickOneCoversEveryKindAndFeature) {
         }
         for (const KernelSupport &kernel : device.kernels) {
             if (!kernel.available) {
-                EXPECT_EQ(kinds[kernel.kernel], std::set<std::string>{"matrix"}) << kernel.kernel; // says why not
+                // Says why not.
+                EXPECT_EQ(kinds[kernel.kernel], std::set<std::string>{"matrix"}) << kernel.kernel;
                 continue;
             }
             for (const char *kind : {"matrix", "hidden", "nonfinite", "repeat", "split", "needles"})
@@ -188,7 +190,7 @@ TEST(ConformReplay, everyMemberComesBack) {
         "needle=2,poison=0";
     ASSERT_TRUE(parseReplay(text, check, why)) << why;
     EXPECT_EQ(replayText(check), text);
-    // Nothing that a case has is left out of its text but for the members that exclude others here.
+    // The text of a case leaves out nothing but the members that exclude others here.
     std::set<std::string> named;
     for (const char *member : memberNames())
         if (text.find(std::string(",") + member) != std::string::npos) named.insert(member);
@@ -247,7 +249,8 @@ TEST(ConformFeatures, aVariantTurnsItsFeatureOnAndDropTurnsItOff) {
             if (!feature.name) continue;
             Case c;
             EXPECT_FALSE(feature.isOn(c)) << feature.name << " is on in an ordinary case";
-            for (int n = 0; n < 20 && !feature.isOn(c); ++n) variant.draw(c, random); // two dims may be drawn alike
+            // Two dims may be drawn alike.
+            for (int n = 0; n < 20 && !feature.isOn(c); ++n) variant.draw(c, random);
             EXPECT_TRUE(feature.isOn(c)) << variant.name;
             if (feature.pipelineTerm) {
                 EXPECT_NE(pipelineSignature(c), pipelineSignature(Case{})) << variant.name;

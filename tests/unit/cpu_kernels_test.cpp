@@ -1,5 +1,6 @@
-// The CPU's kernels, each of Highway's targets that this processor can run forced in turn: against the oracle's bounds, for any number of
-// threads the same bits, hidden keys unread, exp2 within its stated error.
+// The CPU's kernels, each of Highway's targets that this processor can run forced in turn: against
+// the oracle's bounds, for any number of threads the same bits, hidden keys unread, exp2 within its
+// stated error.
 #include "cpu/targets.hpp"
 
 #include "cpu/attention.hpp"
@@ -32,7 +33,7 @@ PoolPointer makePool(uint32_t threads) {
     return PoolPointer(pool);
 }
 
-// In memory of exactly the stated size, with canaries around it, at an odd address.
+// Operands in memory of exactly the stated size, with canaries around it, at an odd address.
 std::string runOn(vkattn_cpu_pool pool, test::CaseData &in) {
     vkattn_cpu_plan plan{};
     plan.structSize = sizeof plan;
@@ -71,7 +72,8 @@ bool same(const Outputs &a, const Outputs &b) {
     return same(a.out, b.out) && same(a.lse, b.lse) && same(a.weights, b.weights);
 }
 
-// Cases that fill whole tiles, units and pieces of the keys, which those of the matrix are too small for.
+// Cases that fill whole tiles, units and splits of the keys, which those of the matrix are too
+// small for.
 std::vector<Case> largeCases(Random &random) {
     std::vector<Case> cases;
     const auto add = [&](const char *name, uint32_t heads, uint32_t kvHeads, uint32_t queries, uint32_t keys, uint32_t dim) -> Case & {
@@ -95,7 +97,8 @@ std::vector<Case> largeCases(Random &random) {
     add("tilesTokenMajor", 3, 3, 70, 210, 64).kStyle = Style::tokenMajor;
     cases.back().vStyle = Style::dimMajor;
     for (const vkattn_dtype type : {VKATTN_F32, VKATTN_F16, VKATTN_BF16}) {
-        for (const uint32_t rows : {1u, 2u, 3u, 4u, 5u, 8u}) { // of a group: dims in lanes where they are few
+        // Rows of a group: where they are few, dims are in lanes.
+        for (const uint32_t rows : {1u, 2u, 3u, 4u, 5u, 8u}) {
             add("decode", 2 * rows, 2, 1, between(random, 1050, 2300), 64);
             cases.back().k = cases.back().v = type;
             cases.back().sinks = rows == 2;
@@ -136,7 +139,8 @@ TEST_P(CpuKernels, everyCaseIsWithinTheBoundsOnAnyNumberOfThreads) {
     Random random = randomFor("kernels");
     std::vector<Case> cases = caseMatrix(random, true);
     for (Case &c : largeCases(random)) cases.push_back(std::move(c));
-    // Only some, other ones each time, unless the whole extent is asked for; fewer still where they are emulated.
+    // Only some, other ones each time, unless the whole extent is asked for; fewer still where they
+    // are emulated.
     const char *given = std::getenv("VKATTN_TEST_ONE_CASE_IN");
     const size_t step = given ? std::max<size_t>(std::strtoull(given, nullptr, 10), 1) : fullExtent() ? 1 : 4;
     for (size_t n = step > 1 ? random() % step : 0; n < cases.size(); n += step) {
@@ -157,7 +161,8 @@ TEST_P(CpuKernels, everyCaseIsWithinTheBoundsOnAnyNumberOfThreads) {
     }
 }
 
-// A key and value that some rows see and others do not: NaN there reaches the former, and changes no bit of the latter.
+// A key and value that some rows see and others do not: NaN there reaches the former, and changes
+// no bit of the latter.
 TEST_P(CpuKernels, hiddenKeysAreUnreadAndVisibleOnesAreNot) {
     const PoolPointer pool = makePool(2);
     Random random = randomFor("diagonal");
@@ -221,7 +226,8 @@ TEST_P(CpuKernels, sameBitsWhateverTheBatch) {
     }
 }
 
-// Through the whole path: one visible key, so that the output is the value as it was converted.
+// The test takes the whole path: one key is visible, so that the output is the value as it was
+// converted.
 TEST_P(CpuKernels, everyHalfIsConvertedExactly) {
     const PoolPointer pool = makePool(1);
     for (const vkattn_dtype type : {VKATTN_F16, VKATTN_BF16})
@@ -237,7 +243,8 @@ TEST_P(CpuKernels, everyHalfIsConvertedExactly) {
             }
             ASSERT_EQ(runOn(pool.get(), *in), "");
             for (uint32_t n = 0; n < 65536; ++n) {
-                const float expected = type == VKATTN_F16 ? halfToFloat(static_cast<uint16_t>(n)) : brainToFloat(static_cast<uint16_t>(n));
+                const float expected =
+                    type == VKATTN_F16 ? halfToFloat(static_cast<uint16_t>(n)) : bfloat16ToFloat(static_cast<uint16_t>(n));
                 const float got = in->out.get(n / 1024, 0, queries - 1, n % 1024);
                 if (std::isnan(expected))
                     EXPECT_TRUE(std::isnan(got)) << n;
@@ -280,7 +287,8 @@ TEST_P(CpuKernels, exp2IsWithinItsStatedError) {
     EXPECT_EQ(y[7], 2.0f);
 }
 
-// N(0, 1) inputs in f32: VKATTN_TEST_CASES of them, 100 or 300 (full extent) where it is not set; docs/performance.md has the figures of 10000.
+// N(0, 1) inputs in f32. VKATTN_TEST_CASES sets their number, which is 100 without the variable, or
+// 300 at full extent; docs/performance.md has the figures of 10000.
 TEST_P(CpuKernels, ordinaryInputsReachTheStatedAccuracy) {
     const char *given = std::getenv("VKATTN_TEST_CASES");
     const uint64_t cases = given ? std::strtoull(given, nullptr, 10) : fullExtent() ? 300 : 100;
@@ -291,7 +299,8 @@ TEST_P(CpuKernels, ordinaryInputsReachTheStatedAccuracy) {
         Case c;
         c.name = "accuracy";
         c.batch = 1, c.heads = c.kvHeads = 1, c.queryTokens = between(random, 1, 6);
-        c.keyTokens = between(random, 1, 1u << between(random, 0, n % 50 ? 9 : 12)); // short ones more often
+        // Short ones more often.
+        c.keyTokens = between(random, 1, 1u << between(random, 0, n % 50 ? 9 : 12));
         c.headDim = c.valueDim = 8 * between(random, 1, n % 50 ? 16 : 32);
         c.causal = random() % 2;
         const auto in = makeCaseData(c, random);
@@ -324,7 +333,8 @@ TEST(CpuPool, everyThreadTakesPartOnceAJob) {
             pool.run(
                 wanted, [](void *context, uint32_t thread) { ++(*static_cast<std::vector<std::atomic<int>> *>(context))[thread]; }, &taken);
             for (uint32_t thread = 0; thread < threads; ++thread) EXPECT_EQ(taken[thread].exchange(0), thread < wanted) << threads;
-            if (job == 150) std::this_thread::sleep_for(std::chrono::milliseconds(2)); // so that they sleep too
+            // The pause lets the threads sleep too.
+            if (job == 150) std::this_thread::sleep_for(std::chrono::milliseconds(2));
         }
     }
 }
@@ -342,7 +352,8 @@ TEST(CpuPool, badArgumentsAreRefused) {
     vkattnCpuDestroyPool(nullptr);
     const PoolPointer pool = makePool(2);
     vkattn_cpu_plan plan{};
-    EXPECT_EQ(vkattnCpuExplain(&in->problem, pool.get(), &plan, &why), VKATTN_ERROR_INVALID_ARGUMENT); // structSize
+    // structSize
+    EXPECT_EQ(vkattnCpuExplain(&in->problem, pool.get(), &plan, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(vkattnCpuExplain(&in->problem, pool.get(), nullptr, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     plan.structSize = sizeof plan;
     ASSERT_EQ(vkattnCpuExplain(&in->problem, nullptr, &plan, &why), VKATTN_OK);

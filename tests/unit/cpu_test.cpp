@@ -1,4 +1,5 @@
-// The oracle against formulas written here once more; the fallback and the verifier against the oracle; bad operands.
+// The oracle against formulas written here once more; the fallback and the verifier against the
+// oracle; bad operands.
 #include "support/case.hpp"
 #include "vkattn/cpu.h"
 
@@ -16,7 +17,8 @@ uint32_t count(const test::CaseData &in) {
     return static_cast<uint32_t>(in.operands.size());
 }
 
-// "Visible" of docs/numerics.md, straight from the page: the intersection of reach, masks, documents, lengths and bias.
+// "Visible" of docs/numerics.md, straight from the page: the intersection of reach, masks,
+// documents, lengths and bias.
 bool visible(const test::CaseData &in, uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
     const Case &c = in.c;
     const Span &s = in.spans[b];
@@ -38,15 +40,16 @@ bool visible(const test::CaseData &in, uint32_t b, uint32_t h, uint32_t i, uint3
     return !c.biasBroadcast || at(in.bias, &HostTensor::get, j) != -std::numeric_limits<float>::infinity();
 }
 
-// docs/numerics.md, straight from the page, in long double. Returns the largest error of what `in` holds, relative where a
-// value is above 1.
+// docs/numerics.md, straight from the page, in long double. Returns the largest error of what `in`
+// holds, relative where a value is above 1.
 double largestError(const test::CaseData &in) {
     const Case &c = in.c;
     const long double scale =
         in.c.scale ? static_cast<long double>(*c.scale) : static_cast<long double>(1.0f / std::sqrt(static_cast<float>(c.headDim)));
     double worst = 0;
     const auto compare = [&](float got, long double expected) {
-        if (std::isinf(expected) || !std::isfinite(got)) { // NaN is compared too: std::max would pass over it
+        // NaN is compared too: std::max would pass over NaN.
+        if (std::isinf(expected) || !std::isfinite(got)) {
             if (!(static_cast<long double>(got) == expected)) worst = std::numeric_limits<double>::infinity();
         } else {
             worst = std::max(
@@ -164,7 +167,8 @@ TEST(Cpu, visibleRefusesWhatIsOutOfRange) {
         VKATTN_ERROR_INVALID_ARGUMENT);
 }
 
-// The whole matrix; what the oracle writes and what it leaves alone are checked in the same way.
+// The whole matrix of options. The oracle's outputs, and the bytes that the oracle leaves alone,
+// are checked in the same way.
 TEST(Cpu, fallbackIsWithinTheBoundsAndIgnoresThreadCount) {
     Random random = randomFor("fallback");
     for (const Case &c : caseMatrix(random, true)) {

@@ -93,45 +93,48 @@ TEST(Half, roundsToNearestEven) {
     }
 }
 
-TEST(Brain, everyValueComesBackAndNanIsQuiet) {
+TEST(Bfloat16, everyValueComesBackAndNanIsQuiet) {
     for (uint32_t bits = 0; bits < 65536; ++bits) {
-        const auto brain = static_cast<uint16_t>(bits);
-        const float value = brainToFloat(brain);
+        const auto bits16 = static_cast<uint16_t>(bits);
+        const float value = bfloat16ToFloat(bits16);
         EXPECT_EQ(std::bit_cast<uint32_t>(value), bits << 16);
         const bool nan = (bits & 0x7fff) > 0x7f80;
         EXPECT_EQ(std::isnan(value), nan);
-        EXPECT_EQ(floatToBrain(value), nan ? (bits & 0x8000) | 0x7fc0 : bits);
+        EXPECT_EQ(floatToBfloat16(value), nan ? (bits & 0x8000) | 0x7fc0 : bits);
     }
-    EXPECT_EQ(floatToBrain(std::bit_cast<float>(0x7f800001u)), 0x7fc0); // its upper half alone is infinity
-    EXPECT_EQ(floatToBrain(std::bit_cast<float>(0xff80ffffu)), 0xffc0);
+    // Its upper half alone is infinity.
+    EXPECT_EQ(floatToBfloat16(std::bit_cast<float>(0x7f800001u)), 0x7fc0);
+    EXPECT_EQ(floatToBfloat16(std::bit_cast<float>(0xff80ffffu)), 0xffc0);
 }
 
-TEST(Brain, roundsToNearestEven) {
-    // Neighbours and their exact distances in double: the nearer one, or of two as near the even one.
+TEST(Bfloat16, roundsToNearestEven) {
+    // Neighbours and their exact distances in double: the nearer one, or of two as near the even
+    // one.
     const auto check = [](uint32_t bits) {
         const float value = std::bit_cast<float>(bits);
         if (!std::isfinite(value)) return;
         const uint32_t sign = bits >> 16 & 0x8000, low = bits >> 16 & 0x7fff;
-        const double below = brainToFloat(static_cast<uint16_t>(low)), magnitude = std::fabs(static_cast<double>(value));
-        const double above = low == 0x7f7f ? 0x1p128 : static_cast<double>(brainToFloat(static_cast<uint16_t>(low + 1)));
+        const double below = bfloat16ToFloat(static_cast<uint16_t>(low)), magnitude = std::fabs(static_cast<double>(value));
+        const double above = low == 0x7f7f ? 0x1p128 : static_cast<double>(bfloat16ToFloat(static_cast<uint16_t>(low + 1)));
         const bool up = above - magnitude < magnitude - below || (above - magnitude == magnitude - below && low % 2 == 1);
-        EXPECT_EQ(floatToBrain(value), sign | (up ? low + 1 : low)) << std::hexfloat << value;
+        EXPECT_EQ(floatToBfloat16(value), sign | (up ? low + 1 : low)) << std::hexfloat << value;
     };
     auto random = test::randomFor("brain");
     for (int n = 0; n < 200000; ++n) check(static_cast<uint32_t>(random()));
-    for (uint32_t brain = 0; brain < 65536; ++brain)
-        for (const uint32_t tail : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) check(brain << 16 | tail);
-    EXPECT_EQ(floatToBrain(1.0f + 0x1p-8f), 0x3f80); // ties: to the even one, down and up
-    EXPECT_EQ(floatToBrain(1.0f + 3 * 0x1p-8f), 0x3f82);
-    EXPECT_EQ(floatToBrain(0x1.fep127f), 0x7f7f);
-    EXPECT_EQ(floatToBrain(0x1.fefffep127f), 0x7f7f);
-    EXPECT_EQ(floatToBrain(0x1.ffp127f), 0x7f80);
-    EXPECT_EQ(floatToBrain(-0x1.fffffep127f), 0xff80);
-    EXPECT_EQ(floatToBrain(0x1p-134f), 0); // half the smallest denormal
-    EXPECT_EQ(floatToBrain(-0x1.8p-133f), 0x8002);
+    for (uint32_t bits16 = 0; bits16 < 65536; ++bits16)
+        for (const uint32_t tail : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) check(bits16 << 16 | tail);
+    EXPECT_EQ(floatToBfloat16(1.0f + 0x1p-8f), 0x3f80); // ties: to the even one, down and up
+    EXPECT_EQ(floatToBfloat16(1.0f + 3 * 0x1p-8f), 0x3f82);
+    EXPECT_EQ(floatToBfloat16(0x1.fep127f), 0x7f7f);
+    EXPECT_EQ(floatToBfloat16(0x1.fefffep127f), 0x7f7f);
+    EXPECT_EQ(floatToBfloat16(0x1.ffp127f), 0x7f80);
+    EXPECT_EQ(floatToBfloat16(-0x1.fffffep127f), 0xff80);
+    EXPECT_EQ(floatToBfloat16(0x1p-134f), 0); // half the smallest denormal
+    EXPECT_EQ(floatToBfloat16(-0x1.8p-133f), 0x8002);
 }
 
-// Every 16-bit value, at every offset from an aligned address: widened it is what its format says, and it comes back as it was.
+// Every 16-bit value, at every offset from an aligned address: widened, the value is what its
+// format says, and narrowed it comes back as it was.
 TEST_P(Convert, everyValueIsWidenedExactlyAndComesBack) {
     const Format format = GetParam();
     constexpr uint32_t count = 65536;
@@ -169,7 +172,8 @@ TEST_P(Convert, everyMiddleRoundsToEvenAndItsNeighboursToTheNearest) {
     std::vector<float> values;
     std::vector<uint16_t> expected;
     for (uint32_t low = 0; low < format.infinity(); ++low) {
-        // The largest finite value's next neighbour would be the power of two that infinity takes the place of.
+        // The largest finite value's next neighbour would be the power of two that infinity takes
+        // the place of.
         const double next = low + 1 == format.infinity() ? std::ldexp(1.0, 1 << (format.exponentBits - 1)) : format.value(low + 1);
         const auto middle = static_cast<float>((format.value(low) + next) / 2);
         for (const uint32_t sign : {0u, 0x8000u})

@@ -1,4 +1,5 @@
-// Bit masks, ALiBi, sinks, ragged batches, documents and bf16 against values worked out by hand, and cu_seqlens that nobody can trust.
+// Bit masks, ALiBi, sinks, ragged batches, documents and bf16 against values worked out by hand,
+// and cu_seqlens that nobody can trust.
 #include "support/seed.hpp"
 #include "vkattn/cpu.h"
 #include "vkattn/vkattn.hpp"
@@ -22,8 +23,8 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float quietNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float untouched = -12345.0f;
 
-// Head dim and value dim 1, scale 1: the score of a pair is q * k. Memory is exactly as large as the problem says, so that a sanitizer sees
-// every step outside.
+// Head dim and value dim 1, scale 1: the score of a pair is q * k. Memory is exactly as large as
+// the problem says, so that a sanitizer sees every step outside.
 struct Tiny {
     uint32_t heads, queries, keys; // of the tensors; ragged: the totals
     vkattn_problem p{};
@@ -67,7 +68,7 @@ struct Tiny {
         p.sequences = cuQ.empty() ? 0 : static_cast<uint32_t>(cuQ.size()) - 1;
         return list;
     }
-    // By the oracle; the fallback and the verifier must agree.
+    // The expected result is the oracle's; the fallback and the verifier must agree.
     void run() {
         for (const bool byOracle : {false, true}) {
             out.assign(size_t{heads} * queries, untouched);
@@ -99,7 +100,8 @@ const float ln2 = std::log(2.0f);
 TEST(BitMask, lowestBitFirst) {
     Tiny t(1, 2, 33);
     t.p.bitMask = packed(VKATTN_BITS32, 1, 1, 2, 2);
-    t.bits = {0x80000001u, 0xffffffffu, 0x00000100u, 0xfffffffeu}; // bits past the last key say nothing
+    // bits past the last key say nothing
+    t.bits = {0x80000001u, 0xffffffffu, 0x00000100u, 0xfffffffeu};
     t.run();
     EXPECT_FLOAT_EQ(t.out[0], (0 + 31 + 32) / 3.0f);
     EXPECT_FLOAT_EQ(t.out[1], 8);
@@ -201,7 +203,8 @@ TEST(Sinks, thatAreNotFinite) {
 
 TEST(Documents, areComparedAsUnsignedNumbers) {
     Tiny t(1, 3, 4);
-    t.docsQ = {0xffffffffu, 0x7fc00000u, 5}; // the second is a NaN's pattern: not a float comparison
+    // The second is a NaN's pattern: not a float comparison.
+    t.docsQ = {0xffffffffu, 0x7fc00000u, 5};
     t.docsK = {0xffffffffu, 0x7fc00000u, 0x7fc00000u, 0};
     t.run();
     EXPECT_EQ(t.out, (std::vector<float>{0, 1.5f, 0}));
@@ -228,7 +231,8 @@ TEST(Ragged, sequencesLieOneAfterTheOther) {
     EXPECT_FLOAT_EQ(t.lse[2], ln2);
     const float _ = untouched;
     EXPECT_EQ(t.weights, (std::vector<float>{1, 0, _, 0.5f, 0.5f, _, _, _, _, _, _, _, 1, _, _, _, _, _}));
-    // Cut off at one query: the row that is left is aligned by the lengths after the cut, and sees both keys.
+    // Cut off at one query: the row that is left is aligned by the lengths after the cut, and sees
+    // both keys.
     t.p.maxSeqQ = 1;
     t.p.weights = {};
     t.run();
@@ -261,7 +265,8 @@ TEST(Ragged, optionsCountFromTheStartOfTheSequence) {
     EXPECT_EQ(t.out, (std::vector<float>{1, 2, 3.5f}));
 }
 
-// Whatever the arrays hold: every row is the mean of the values that plain clamping gives it, and nothing else is written.
+// Whatever the arrays hold, every row is the mean of the values that plain clamping gives the row,
+// and nothing else is written.
 TEST(Ragged, hostileArraysStayInBounds) {
     Random random = randomFor("hostile");
     for (int round = 0; round < 2000; ++round) {
@@ -402,54 +407,56 @@ TEST(Options, theCpuIgnoresKernelAndDeterminism) {
     }
 }
 
-TEST(Brain16, isReadExactlyAndStoredToNearestEven) {
+TEST(Bfloat16Storage, isReadExactlyAndStoredToNearestEven) {
     // One key: the weight is 1, and the output is the value.
     constexpr uint32_t dims = 2048;
     Random random = randomFor("bf16");
     const float one = 1;
     for (const bool input : {true, false}) {
-        std::vector<uint16_t> brains(dims);
+        std::vector<uint16_t> bfloats(dims);
         std::vector<float> floats(dims);
         const vkattn_layout scalar = packed(VKATTN_F32, 1, 1, 1, 1);
         vkattn_problem p = problem(scalar, scalar, packed(input ? VKATTN_BF16 : VKATTN_F32, 1, 1, 1, dims),
                                    packed(input ? VKATTN_F32 : VKATTN_BF16, 1, 1, 1, dims));
         for (uint32_t d = 0; d < dims; ++d) {
-            brains[d] = static_cast<uint16_t>(random());
-            if ((brains[d] & 0x7f80) == 0x7f80) brains[d] = 0;
+            bfloats[d] = static_cast<uint16_t>(random());
+            if ((bfloats[d] & 0x7f80) == 0x7f80) bfloats[d] = 0;
             constexpr uint32_t tails[] = {0x8000, 0x7fff, 0x8001}; // a tie, just below, just above
-            floats[d] = std::bit_cast<float>(uint32_t{brains[d]} << 16 | tails[d % 3]);
+            floats[d] = std::bit_cast<float>(uint32_t{bfloats[d]} << 16 | tails[d % 3]);
         }
-        const std::vector<uint16_t> low = brains;
-        void *brain = brains.data(), *wide = floats.data();
+        const std::vector<uint16_t> low = bfloats;
+        void *narrow = bfloats.data(), *wide = floats.data();
         const vkattn_operand_memory list[] = {{VKATTN_Q, const_cast<float *>(&one), 4},
                                               {VKATTN_K, const_cast<float *>(&one), 4},
-                                              {VKATTN_V, input ? brain : wide, dims * (input ? 2 : 4)},
-                                              {VKATTN_OUT, input ? wide : brain, dims * (input ? 4 : 2)}};
+                                              {VKATTN_V, input ? narrow : wide, dims * (input ? 2 : 4)},
+                                              {VKATTN_OUT, input ? wide : narrow, dims * (input ? 4 : 2)}};
         for (const bool byOracle : {false, true}) {
             ASSERT_EQ(byOracle ? vkattnCpuOracle(&p, list, 4, nullptr) : vkattnCpuRun(&p, list, 4, 1, nullptr), VKATTN_OK);
             vkattn_verify_report report{};
             ASSERT_EQ(vkattnCpuVerify(&p, list, 4, nullptr, &report, nullptr), VKATTN_OK);
             EXPECT_TRUE(report.passed) << report.worstGot << " " << report.worstExpected;
             for (uint32_t d = 0; d < dims; ++d) {
-                const bool up = d % 3 == 2 || (d % 3 == 0 && (low[d] & 1)); // 0x8001, or a tie at an odd one
+                // 0x8001, or a tie at an odd one
+                const bool up = d % 3 == 2 || (d % 3 == 0 && (low[d] & 1));
                 if (input)
                     EXPECT_EQ(std::bit_cast<uint32_t>(floats[d] + 0.0f),
                               uint32_t{low[d]} << 16 == 0x80000000u ? 0 : uint32_t{low[d]} << 16);
                 else
-                    EXPECT_EQ(brains[d] == 0x8000 ? 0 : brains[d], low[d] + up == 0x8000 ? 0 : low[d] + up) << d;
+                    EXPECT_EQ(bfloats[d] == 0x8000 ? 0 : bfloats[d], low[d] + up == 0x8000 ? 0 : low[d] + up) << d;
             }
         }
         if (input) continue;
         // Two units in the last place are seen.
-        brains[4] = static_cast<uint16_t>(brains[4] + 2);
+        bfloats[4] = static_cast<uint16_t>(bfloats[4] + 2);
         vkattn_verify_report report{};
         ASSERT_EQ(vkattnCpuVerify(&p, list, 4, nullptr, &report, nullptr), VKATTN_OK);
         EXPECT_FALSE(report.passed);
     }
 }
 
-// A kernel may well compute exponents in base 2, and round large ALiBi terms otherwise than the emulation does. One row alone gives the
-// emulation too little to show its errors: the tolerance must know them by size.
+// A kernel may well compute exponents in base 2, and round large ALiBi terms otherwise than the
+// emulation does. One row alone gives the emulation too little to show its errors: the tolerance
+// must know them by size.
 TEST(Alibi, toleranceCoversOtherRoundingsOfLargeTerms) {
     Random random = randomFor("base 2");
     const auto number = [&](float least, float most) { return least + (most - least) * static_cast<float>(random() % 100000) * 1e-5f; };
@@ -457,7 +464,8 @@ TEST(Alibi, toleranceCoversOtherRoundingsOfLargeTerms) {
     for (int round = 0; round < 300; ++round) {
         Tiny t(1, 1, between(random, 100, 100000));
         t.slopes = {round % 2 ? number(0.2f, 1) : std::exp2(-static_cast<float>(random() % 4))};
-        constexpr uint32_t visible = 8; // the farthest keys: all terms are large, and near each other
+        // The farthest keys: all terms are large, and near each other.
+        constexpr uint32_t visible = 8;
         t.p.bitMask = packed(VKATTN_BITS32, 1, 1, 1, (t.keys + 31) / 32);
         t.bits.assign(t.p.bitMask.extent[3], 0);
         t.bits[0] = (1u << visible) - 1;
@@ -475,7 +483,7 @@ TEST(Alibi, toleranceCoversOtherRoundingsOfLargeTerms) {
         t.lse = {(top + std::log2(sum)) / log2e};
         vkattn_verify_report report{};
         EXPECT_TRUE(t.verified(&report)) << "round " << round << ", error " << report.worstError << " bound " << report.worstBound;
-        // And no more than that: a key left out is still seen.
+        // No key more is hidden: a key left out is still seen.
         t.out[0] = (dot - s[3] * t.v[3]) / (sum - s[3]);
         seen += !t.verified();
     }

@@ -1,4 +1,5 @@
-// vkattn.hpp as engines compile it: without exceptions, without RTTI (tests/unit/CMakeLists.txt), without Vulkan's prototypes.
+// vkattn.hpp as engines compile it: without exceptions, without RTTI (tests/unit/CMakeLists.txt),
+// without Vulkan's prototypes.
 #define VK_NO_PROTOTYPES
 #include "vkattn/vkattn.hpp"
 
@@ -37,7 +38,7 @@ static_assert(Faces<Context>);
 
 } // namespace
 
-// How many calls did not answer INVALID_ARGUMENT.
+// Returns how many calls did not return INVALID_ARGUMENT.
 int facesAnswerNoHandleWithAnError() {
     const Context context;
     const vkattn_problem problem{};

@@ -1,4 +1,4 @@
-// A case as the planner sees it.
+// Converts a case to the form that the planner takes.
 #pragma once
 
 #include "problem/problem.hpp"

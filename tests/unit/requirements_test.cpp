@@ -1,4 +1,5 @@
-// What is asked before a device exists: extensions, and the feature chain, over devices and chains of the test's making.
+// The questions before a device exists: extensions and the feature chain, over devices and chains
+// of the test's making.
 #include "core/device/requirements.hpp"
 #include "core/plan/operands.hpp"
 #include "core/shaders/subgroups.hpp"
@@ -113,7 +114,8 @@ TEST_F(Requirements, extensionsNeedTheirInstanceExtensionBelowVulkan11) {
     EXPECT_EQ(listed(VK_API_VERSION_1_0), Names{});
 }
 
-// Another table than today's: required ones are listed where the device lacks them as well, and by core version.
+// Another table than today's: required ones are listed where the device lacks them as well, and by
+// core version.
 TEST_F(Requirements, requiredExtensionsAreListedWhereTheDeviceLacksThem) {
     const ExtensionRow rows[] = {{"VK_TEST_absent", VKATTN_REQUIRED, VK_API_VERSION_1_0, VK_API_VERSION_1_2},
                                  {"VK_TEST_absent_too", VKATTN_HELPFUL, VK_API_VERSION_1_0, neverCore}};
@@ -164,7 +166,8 @@ TEST_F(Requirements, missingStructsAreLinkedAtTheEndFromTheRoom) {
         Chain chain;
         if (others) chain.link(chain.foreign);
         ASSERT_EQ(chain.patch(VK_API_VERSION_1_3), VKATTN_OK) << chain.why.message;
-        EXPECT_EQ(chain.types(), others ? (Types{foreignType, partType}) : Types{partType}); // one struct for both bits
+        // One struct for both bits.
+        EXPECT_EQ(chain.types(), others ? (Types{foreignType, partType}) : Types{partType});
         ASSERT_TRUE(chain.inRoom(chain.last()));
         EXPECT_TRUE(chain.last()->subgroupSizeControl && chain.last()->computeFullSubgroups);
         EXPECT_EQ(chain.foreign.vulkanMemoryModel, VkBool32{VK_TRUE});
@@ -215,7 +218,8 @@ TEST_F(Requirements, structsOfTheChainAreUsed) {
     }
 }
 
-// A device of Vulkan 1.2 does not read VkPhysicalDeviceVulkan13Features, and the part may not stand beside it.
+// A device of Vulkan 1.2 does not read VkPhysicalDeviceVulkan13Features, and the part may not stand
+// beside it.
 TEST_F(Requirements, anAggregateOfALaterVersionIsLeftAlone) {
     fake.apiVersion = VK_API_VERSION_1_2;
     Chain chain;
@@ -272,11 +276,13 @@ TEST_F(Requirements, aRoomThatIsTooSmallIsAnErrorAndChangesNothing) {
     EXPECT_EQ(exact.types(), Types{partType});
 }
 
-// Two calls on one chain, each of which links something: the second leaves alone what the first put into the room.
+// Two calls on one chain, each of which links something: the second leaves alone what the first put
+// into the room.
 TEST_F(Requirements, aRoomMayBeUsedAgainForTheSameChain) {
     PhysicalDevice device;
     ASSERT_EQ(device.load(fakeGetInstanceProcAddr, instance, handle, VK_API_VERSION_1_3, nullptr), VKATTN_OK);
-    // A second part: the same bits under another struct type, which the device answers by a function of its own.
+    // A second part: the same bits under another struct type, which the device answers by a
+    // function of its own.
     FeatureRow second = featureRow(Feature::fullSubgroups);
     second.part = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
     second.aggregate = VK_STRUCTURE_TYPE_MAX_ENUM;
@@ -360,10 +366,12 @@ class MatrixUnits : public Requirements {
         fake = {};
         fake.makeMatrixUnits();
         fake.addShape(16, 16, 16, newer::componentFloat16, newer::componentFloat32);
-        fake.addShape(16, 16, 16, newer::componentFloat16, newer::componentFloat16);   // sums too narrow
-        fake.addShape(16, 16, 16, newer::componentFloat16, newer::componentFloat32);   // once more
-        fake.addShape(16, 8, 16, newer::componentFloat16, newer::componentFloat32, 2); // of a workgroup
-        fake.addShape(16, 16, 32, 3, 5);                                               // integers
+        // Sums too narrow.
+        fake.addShape(16, 16, 16, newer::componentFloat16, newer::componentFloat16);
+        fake.addShape(16, 16, 16, newer::componentFloat16, newer::componentFloat32); // once more
+        // The most subgroups of a workgroup.
+        fake.addShape(16, 8, 16, newer::componentFloat16, newer::componentFloat32, 2);
+        fake.addShape(16, 16, 32, 3, 5); // integers
         fake.addShape(16, 8, 8, newer::componentBfloat16, newer::componentFloat32);
         fake.addShape(8, 0, 8, newer::componentFloat16, newer::componentFloat32); // nonsense
         fake.addShape(8, 8, 8, newer::componentFloat16, newer::componentFloat32);

@@ -1,5 +1,6 @@
-// Slices without a device: every dispatch is in one slice, slices are nearly even, what a slice needs of an earlier one lies in the
-// persistent part of the workspace, and a budget in microseconds is kept by the planner's own estimate.
+// Slices without a device: every dispatch is in one slice, slices are nearly even, what a slice
+// needs of an earlier one lies in the persistent part of the workspace, and a budget in
+// microseconds is kept by the planner's own estimate.
 #include "core/kernels/flash.hpp"
 #include "core/plan/slices.hpp"
 #include "core/plan/work.hpp"
@@ -113,7 +114,8 @@ TEST(Slices, coverThePlanOnceAndInOrder) {
             }
 }
 
-// No slice has more than twice its share, and a problem of equal rows comes out within a tenth where tiles of rows are many.
+// No slice has more than twice its share, and a problem of equal rows comes out within a tenth
+// where tiles of rows are many.
 TEST(Slices, areNearlyEven) {
     for (const Named &each : problems())
         for (const uint32_t type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU})
@@ -140,7 +142,8 @@ TEST(Slices, areNearlyEven) {
     }
 }
 
-// What a dispatch reads of the workspace was written in the same slice, or lies in the persistent part.
+// Everything that a dispatch reads of the workspace was written in the same slice, or lies in the
+// persistent part.
 TEST(Slices, keepWhatLaterOnesRead) {
     uint32_t persistent = 0, free = 0;
     for (const Named &each : problems())
@@ -159,7 +162,8 @@ TEST(Slices, keepWhatLaterOnesRead) {
                     const Dispatch d = plan.dispatch(n);
                     for (const Operand &o : std::span(d.operands, d.operandCount)) {
                         if (o.role != VKATTN_WORKSPACE || o.writes || o.endBytes <= kept) continue;
-                        bool stands = o.basePushWord == noPushWord && plan.kernel->id == VKATTN_KERNEL_STAGED; // a binding that is not used
+                        // A binding that is not used.
+                        bool stands = o.basePushWord == noPushWord && plan.kernel->id == VKATTN_KERNEL_STAGED;
                         for (const Operand &w : written) stands = stands || overlaps(o, w);
                         for (const Operand &w : std::span(d.operands, d.operandCount)) stands = stands || (w.writes && overlaps(o, w));
                         ASSERT_TRUE(stands) << each.name << ", slice " << index << " of " << slices << ", dispatch " << n << " reads ["

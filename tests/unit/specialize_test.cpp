@@ -1,8 +1,8 @@
 // Folding of specialization constants, on modules made word by word and on our own shaders.
-#include "core/shaders/shader_bank.hpp"
 #include "core/plan/plan.hpp"
-#include "lib/interop.h"
+#include "core/shaders/shader_bank.hpp"
 #include "core/shaders/specialize.hpp"
+#include "lib/interop.h"
 
 #include <gtest/gtest.h>
 
@@ -140,7 +140,8 @@ TEST(Specialize, ourShadersKeepEverythingElse) {
             const Words words(spirv.words, spirv.words + spirv.bytes / 4);
             const Words ones(PipelineKey::maxConstants, 1);
             const auto before = instructionsOf(words), after = instructionsOf(fold(words, ones, interop::conceptConstants));
-            if (std::strncmp(info.name, "flash", 5) == 0) { // the others choose in their branches alone
+            // The others choose in their branches alone.
+            if (std::strncmp(info.name, "flash", 5) == 0) {
                 EXPECT_LT(after.count(opSpecConstantOp), before.count(opSpecConstantOp)) << info.name;
             }
             for (auto [at, end] = after.equal_range(opDecorate); at != end; ++at)

@@ -1,4 +1,5 @@
-// The one warning where a device could do more than vkattn_host declares: what is lost, and what to declare; none where nothing is lost.
+// The one warning where a device could do more than vkattn_host declares. The warning says what is
+// lost and what to declare; without a loss there is no warning.
 #include "core/device/read_caps.hpp"
 #include "core/vulkan/undeclared.hpp"
 #include "support/fake_physical_device.hpp"
@@ -86,7 +87,8 @@ TEST_F(Undeclared, nothingIsSaidWhereNothingIsLost) {
     EXPECT_EQ(warnings(), std::vector<std::string>{});
     forget("VK_NV_cooperative_matrix2"); // AUTO would not take its kernel
     EXPECT_EQ(warnings(), std::vector<std::string>{});
-    fake.instanceVersion = fake.apiVersion = VK_MAKE_API_VERSION(0, 1, 4, 0); // a higher version that gives nothing
+    // A higher version that gives nothing.
+    fake.instanceVersion = fake.apiVersion = VK_MAKE_API_VERSION(0, 1, 4, 0);
     EXPECT_EQ(warnings(), std::vector<std::string>{});
     host_.log = nullptr;
     warnOfUndeclared(host_, {}, minimumCaps(), nullptr, {}); // without a log no question is asked
@@ -96,7 +98,7 @@ TEST_F(Undeclared, aVersionThatIsLeftOut) {
     host_.apiVersion = 0;
     expectWarning({"instance and device offer Vulkan 1.3", "vkattn_host::apiVersion is 0, which is 1.0", "subgroup shuffles", "8.8 times"},
                   {"enabledExtensions with"});
-    // What an old loader or an old device allows: extensions that stand on Vulkan 1.0.
+    // An old loader or an old device allows extensions that depend on Vulkan 1.0.
     const char *const extensionsAlone = "Not declared: VK_KHR_push_descriptor, VK_KHR_shader_float_controls.";
     fake.instanceVersion = VK_API_VERSION_1_0;
     expectWarning({extensionsAlone}, {"shuffles", "apiVersion 1"});

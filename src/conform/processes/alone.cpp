@@ -9,13 +9,13 @@ namespace {
 
 using How = Stopped::How;
 
-constexpr uint32_t attempts = 64;         // a process and a device opened for each
-constexpr double longestPatience = 10;    // smaller cases than one that hangs; seconds
-constexpr double secondsForOneCheck = 60; // not all the time for the first
+constexpr uint32_t attempts = 64;         // each attempt starts a process and opens a device
+constexpr double longestPatience = 10;    // seconds; attempts are smaller than the case that hangs
+constexpr double secondsForOneCheck = 60; // seconds; the first check must not take all the time
 
 struct Lone {
     Finding finding;
-    bool ran = false; // to its end, or to a crash or hang
+    bool ran = false; // the check ran to its end, or to a crash or hang
 };
 
 Lone runAlone(const LoneChecks &lone, const std::string &replay, double patienceSeconds) {
@@ -61,7 +61,7 @@ void shrinkInProcesses(const LoneChecks &lone, CheckResult &check) {
     if (!first.ran) return;
     const auto same = [&](const Lone &tried) { return tried.ran && tried.finding.outcome == check.finding.outcome; };
     if (!same(first)) {
-        check.finding.reason += "; it did not happen again alone, in a process of its own: what ran before it matters";
+        check.finding.reason += "; the check did not fail again alone, in a process of its own: earlier checks matter";
         return;
     }
     std::string reason = first.finding.reason;

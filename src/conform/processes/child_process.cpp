@@ -27,11 +27,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t longestLine = 1 << 20, keptOutput = 4096, shownOutput = 8; // lines of it
+// Bytes of a line, bytes of output that are kept, and lines of output that are shown.
+constexpr size_t longestLine = 1 << 20, keptOutput = 4096, shownOutput = 8;
 constexpr auto patienceAfterKill = std::chrono::seconds(10);
 
 struct Pipe {
-    int ends[2] = {-1, -1}; // to read, to write
+    int ends[2] = {-1, -1}; // the end to read, the end to write
     Pipe() {
         if (pipe(ends) != 0) throw Failure(std::string("cannot start a process: no pipe: ") + std::strerror(errno));
     }
@@ -60,22 +61,25 @@ std::string endingText(int state) {
     return WIFSIGNALED(state) ? signalText(WTERMSIG(state)) : "exit status " + std::to_string(WEXITSTATUS(state));
 }
 
-// What the parent writes is out of a driver's reach.
+// Files that the parent writes are out of a driver's reach.
 void closeAllBut(int channel, int output) {
     const int limit = static_cast<int>(std::min(sysconf(_SC_OPEN_MAX), 65536L));
     for (int file = STDERR_FILENO + 1; file < limit; file++)
         if (file != channel && file != output) close(file);
 }
 
-// In the child.
+// Runs the child.
 [[noreturn]] void live(const ChildProcess::Body &body, pid_t parent, int channel, int output) {
 #if defined(__linux__)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
 #else
-    static_cast<void>(parent); // its end of the channel closes with it, and the next line that is sent ends this process
+    // The parent's end of the channel closes with the parent, and the next line that is sent ends
+    // this process.
+    static_cast<void>(parent);
 #endif
-    // Ctrl-C reaches the whole group, and the parent answers it. Its other handlers remove files that are the parent's.
+    // Ctrl-C reaches the whole group, and the parent answers it. The parent's other handlers remove
+    // files that belong to the parent.
     std::signal(SIGINT, SIG_IGN);
     for (const int number : {SIGTERM, SIGHUP, SIGPIPE}) std::signal(number, SIG_DFL);
     closeAllBut(channel, output);
@@ -90,10 +94,10 @@ void closeAllBut(int channel, int output) {
         status = 1;
     }
     std::fflush(nullptr);
-    _exit(status); // destructors and handlers are the parent's
+    _exit(status); // destructors and handlers belong to the parent
 }
 
-// False: nothing more will come.
+// Returns false where nothing more will come.
 bool readWhatIsThere(int file, std::string &into) {
     for (;;) {
         char buffer[65536];
@@ -121,7 +125,7 @@ void ChildProcess::Channel::send(const std::string &line) const {
 
 ChildProcess::ChildProcess(const Body &body) {
     Pipe channel, output;
-    // Or the child would print it once more.
+    // Otherwise the child would print the buffered output once more.
     std::cout.flush();
     std::fflush(nullptr);
     const pid_t parent = getpid();
@@ -178,16 +182,18 @@ ChildProcess::Event ChildProcess::next(std::chrono::milliseconds wait, std::stri
     for (;;) {
         if (takeLine(line)) return Event::line;
         const bool ended = reap();
-        readAll(); // after reap: what a process sent before its end is there by now
+        readAll(); // after reap: lines that a process sent before its end are there by now
         if (takeLine(line)) return Event::line;
         if (ended) return Event::ended;
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
         if (left <= 0) return Event::nothing;
         pollfd files[2] = {{channelOpen_ ? channel_ : -1, POLLIN, 0}, {output_, POLLIN, 0}};
-        // A process that has closed its ends may live on for a while: it is looked at again soon.
+        // A process that has closed its ends may live on for a while: the parent looks at it again
+        // soon.
         const bool silent = !channelOpen_ && output_ < 0;
         const int ready = poll(files, 2, static_cast<int>(silent ? std::min<long long>(left, 10) : left));
-        if (ready < 0 && errno == EINTR) return Event::nothing; // a signal, which the caller may want to answer
+        // The caller may want to answer a signal.
+        if (ready < 0 && errno == EINTR) return Event::nothing;
     }
 }
 

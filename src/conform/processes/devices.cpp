@@ -49,7 +49,8 @@ std::vector<std::string> parts(const std::string &text, char separator) {
     return list;
 }
 
-// Where the Vulkan loader looks for drivers (its document LoaderDriverInterface.md).
+// Returns the manifests where the Vulkan loader looks for drivers (its document
+// LoaderDriverInterface.md).
 std::vector<std::string> driverManifests() {
     for (const char *variable : {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"})
         if (const char *named = std::getenv(variable)) return parts(named, ':');

@@ -1,5 +1,6 @@
-// Which devices there are to test. Drivers crash and hang while they are listed too, so that is done in a process of its own; and where
-// one of several drivers breaks the list, by each driver alone.
+// The devices that there are to test. Drivers crash and hang while they are listed too: a process
+// of its own lists them. Where one of several drivers breaks the list, each driver lists its
+// devices alone.
 #pragma once
 
 #include "conform/processes/worker.hpp"
@@ -8,11 +9,12 @@
 namespace vkattn::conform {
 
 struct DeviceTask {
-    uint32_t number = 0; // what --device takes
-    uint32_t index = 0;  // in its environment
+    uint32_t number = 0; // the number that --device takes
+    uint32_t index = 0;  // the index in the task's environment
     Environment environment;
     DeviceFacts facts;
-    std::string problem; // of a driver that could not be asked; facts have a name for it and no more
+    // The problem of a driver that could not be asked; the facts then have its name and no more.
+    std::string problem;
 };
 
 struct DeviceList {
@@ -22,8 +24,9 @@ struct DeviceList {
 
 [[nodiscard]] DeviceList findDevices(double patienceSeconds);
 
-// Those that the texts name, each an index, a name, or a part that fits the names of one kind of device; all where there are no texts.
-// Throws Failure with the list where one names none, or several kinds.
+// Returns the devices that the texts name, each an index, a name, or a part that fits the names of
+// one kind of device. Returns all devices where there are no texts. Throws Failure with the list
+// where a text names none, or several kinds.
 [[nodiscard]] std::vector<DeviceTask> chooseDevices(const std::vector<DeviceTask> &devices, const std::vector<std::string> &wanted);
 
 } // namespace vkattn::conform

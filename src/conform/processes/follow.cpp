@@ -15,7 +15,7 @@ using How = Stopped::How;
 constexpr auto betweenTicks = std::chrono::milliseconds(100);
 constexpr size_t shownGarbage = 80;
 
-// Empty for what is not the last word.
+// Returns nothing for messages that are not the last word.
 std::optional<How> lastWord(Message::Kind kind) {
     if (kind == Message::Kind::end) return How::end;
     if (kind == Message::Kind::lost) return How::lost;
@@ -34,8 +34,7 @@ Stopped giveUp(ChildProcess &child, How how, std::string why) {
     Stopped stopped{how, std::move(why), !child.kill()};
     const bool driversFault = how == How::crash || how == How::hang;
     if (stopped.stuck) stopped.why += "; the process cannot be ended";
-    if (const std::string printed = child.lastOutput(); driversFault && !printed.empty())
-        stopped.why += "; the last that it printed: " + printed;
+    if (const std::string printed = child.lastOutput(); driversFault && !printed.empty()) stopped.why += "; its last output: " + printed;
     return stopped;
 }
 
@@ -60,7 +59,7 @@ Stopped follow(ChildProcess &child, const Watch &watch) {
             silence.reset();
             Message message;
             if (!messageFromLine(line, message))
-                return giveUp(child, How::crash, "the process sent what is no message: " + printable(line));
+                return giveUp(child, How::crash, "the process sent a line that is no message: " + printable(line));
             if (const std::optional<How> how = lastWord(message.kind))
                 last = Stopped{*how, message.text, false};
             else if (!watch.onMessage(message))

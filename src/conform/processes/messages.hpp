@@ -1,4 +1,4 @@
-// What a process that tests a device tells the one that supervises it: lines of JSON.
+// Messages of a process that tests a device to the process that supervises it: lines of JSON.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,24 @@ namespace vkattn::conform {
 
 struct Message {
     enum class Kind {
-        device,    // found: `text` is its facts as a line
-        noDevice,  // `text`: why none was found
-        opened,    // `text`: facts
-        planned,   // check `index`: `text` is its result before it ran, as a line; `number` its cost
-        begin,     // of check `index`: `text` likewise; `number` is its cost with all its pipelines to compile
-        result,    // of check `index`: `text`
-        compiled,  // so far: `index` pipelines in `number` seconds
-        shrinking, // the case `text` is tried, which is smaller than the one that failed
-        smallest,  // of check `index`: `text` is its result, with what the shrinking came to
-        measuring, // all checks are done, kernels are timed now
-        timing,    // `text`
-        lost,      // check `index` has lost the device: another process must go on. The last message
-        failed,    // the device cannot be opened: `text`. The last message
-        end,       // all is done. The last message
+        device,   // a device was found: `text` is its facts as a line
+        noDevice, // no device was found: `text` is the reason
+        opened,   // the device is open: `text` is its facts
+        // Check `index`: `text` is its result before it ran, as a line; `number` its cost.
+        planned,
+        // Check `index` begins: `text` is its result before it ran, as a line; `number` is its cost
+        // with all its pipelines to compile.
+        begin,
+        result,    // check `index` is done: `text` is its result
+        compiled,  // compiled so far: `index` pipelines in `number` seconds
+        shrinking, // the case `text`, smaller than the one that failed, is tried
+        smallest,  // check `index` has shrunk: `text` is its result, with the outcome of shrinking
+        measuring, // all checks are done, and kernels are timed now
+        timing,    // a kernel was timed: `text`
+        // Check `index` has lost the device: another process must go on. This message is the last.
+        lost,
+        failed, // the device cannot be opened: `text`. This message is the last
+        end,    // all is done. This message is the last
     };
     Kind kind = Kind::end;
     std::string text;
@@ -30,6 +34,7 @@ struct Message {
 };
 
 [[nodiscard]] std::string messageToLine(const Message &message);
-[[nodiscard]] bool messageFromLine(const std::string &line, Message &message); // false: it is none
+// Returns false where the line is no message.
+[[nodiscard]] bool messageFromLine(const std::string &line, Message &message);
 
 } // namespace vkattn::conform

@@ -11,12 +11,14 @@ namespace vkattn::conform {
 #if defined(__linux__)
 namespace {
 
-// 'R' for one that is ready to run, 'T' for a stopped one (proc(5)); 0 where the thread is gone.
+// Returns the state of a thread (proc(5)): 'R' for ready to run, 'T' for stopped; 0 where the
+// thread is gone.
 char stateOf(const std::filesystem::path &thread) {
     std::string stat;
     std::ifstream file(thread / "stat");
     std::getline(file, stat);
-    const size_t name = stat.rfind(") "); // "17 (name) R ...": the name may hold anything, a parenthesis too
+    // The line is "17 (name) R ...". The name may hold anything, a parenthesis too.
+    const size_t name = stat.rfind(") ");
     return name == std::string::npos || name + 2 >= stat.size() ? '\0' : stat[name + 2];
 }
 

@@ -11,7 +11,7 @@ using namespace program;
 namespace {
 
 constexpr std::chrono::milliseconds redrawn{100}, repeated{30000};
-constexpr uint64_t fewestChecks = 5; // before the time left is guessed
+constexpr uint64_t fewestChecks = 5; // checks before the remaining time is estimated
 constexpr uint32_t barWidth = 20;
 
 std::string clockText(double seconds) {
@@ -83,7 +83,8 @@ void Progress::show(const ProgressState &state) {
         return;
     }
     clear();
-    std::fputs(progressLine(state, terminalColumns() - 1).c_str(), stderr); // the last column would wrap
+    // A text in the last column would wrap.
+    std::fputs(progressLine(state, terminalColumns() - 1).c_str(), stderr);
     std::fflush(stderr);
     drawn_ = true;
 }

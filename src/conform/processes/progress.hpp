@@ -1,4 +1,5 @@
-// How far `vkattn conform` has come, on stderr: one line that is redrawn where that is a terminal, else a line now and then.
+// The progress of `vkattn conform`, on stderr: one line that is redrawn on a terminal, else a line
+// now and then.
 #pragma once
 
 #include <chrono>
@@ -9,32 +10,35 @@
 namespace vkattn::conform {
 
 struct ProgressState {
-    std::string device;                  // "device 1 of 2: llvmpipe"
-    std::string doing;                   // where no checks are counted: "opening the device"; empty while they are
+    std::string device; // e.g. "device 1 of 2: llvmpipe"
+    // The work where no checks are counted, e.g. "opening the device"; empty while checks are
+    // counted.
+    std::string doing;
     uint64_t done = 0;                   // checks
-    uint64_t all = 0;                    // 0: nobody knows
-    double costDone = 0;                 // in the plan's unit
-    double costAll = 0;                  // likewise
+    uint64_t all = 0;                    // 0: unknown
+    double costDone = 0;                 // in the plan's unit of cost
+    double costAll = 0;                  // in the plan's unit of cost
     uint64_t failures = 0;               // so far
     double seconds = 0;                  // since this device began
-    double checkSeconds = 0;             // of these, those since its first check
-    std::optional<double> secondsAtMost; // from now on: of a soak, or to the time limit
+    double checkSeconds = 0;             // since the device's first check
+    std::optional<double> secondsAtMost; // from now on: the rest of a soak, or of the time limit
 };
 
-// Seconds, from what the checks that are done took; none before some are.
+// Returns the seconds that are left, estimated from the checks that are done; nothing before some
+// are.
 [[nodiscard]] std::optional<double> timeLeft(const ProgressState &state);
-// At most `columns` wide.
+// Returns a line of at most `columns` characters.
 [[nodiscard]] std::string progressLine(const ProgressState &state, uint32_t columns);
 
 class Progress {
   public:
     Progress();
-    ~Progress(); // removes the line
+    ~Progress(); // removes the line from the terminal
     Progress(const Progress &) = delete;
     Progress &operator=(const Progress &) = delete;
 
-    void show(const ProgressState &state); // as often as one likes
-    void print(const std::string &text);   // a line of its own, which stays
+    void show(const ProgressState &state); // may be called at any rate
+    void print(const std::string &text);   // prints a line of its own, which stays
 
   private:
     void clear();

@@ -15,8 +15,10 @@ namespace {
 using Clock = Watch::Clock;
 using How = Stopped::How;
 
-constexpr double quickShrinkSeconds = 30, normalShrinkSeconds = 120; // for all failures of a device together
-constexpr double timingPatience = 5;                                 // times that of a check: all kernels are timed in one go
+// Seconds of shrinking for all failures of a device together.
+constexpr double quickShrinkSeconds = 30, normalShrinkSeconds = 120;
+// The patience for timing, as a multiple of that for a check: all kernels are timed in one go.
+constexpr double timingPatience = 5;
 constexpr const char *failedFast = "--fail-fast: a check before it failed";
 
 double secondsSince(Clock::time_point start) {
@@ -64,7 +66,7 @@ class DeviceRun {
   private:
     enum class Phase { opening, checking, between, shrinking, measuring };
 
-    // True: another process shall go on after the check current_.
+    // Returns true where another process shall go on after the check current_.
     bool runOnce(WorkerOrders &orders) {
         orders.shrinkSeconds = shrinkSecondsLeft_;
         orders.replays.clear();
@@ -118,12 +120,12 @@ class DeviceRun {
         return mayRestart(stopped);
     }
 
-    // A soak has no plan that its last check would be missing from.
+    // A soak has no plan that would miss its last check.
     void forgetUnfinished() {
         if (settings_.soakSeconds && phase_ == Phase::checking) report_.checks.pop_back();
     }
 
-    // False: it was no check's.
+    // Returns false where the process stopped outside any check.
     bool recordBreak(const Stopped &stopped) {
         const bool hang = stopped.how == How::hang;
         switch (phase_) {
@@ -166,7 +168,7 @@ class DeviceRun {
         }
         if (report_.restarts == maxRestarts) {
             report_.problem =
-                "the driver crashed, hung or lost the device " + std::to_string(maxRestarts + 1) + " times: no more was tried";
+                "the driver crashed, hung or lost the device " + std::to_string(maxRestarts + 1) + " times: nothing more was tried";
             return false;
         }
         return true;
@@ -229,7 +231,7 @@ class DeviceRun {
         return true;
     }
 
-    // What the check is was told before: a replay text has no name for it.
+    // An earlier message told what the check is: a replay text has no name for it.
     bool takeResult(const Message &message) {
         CheckResult told;
         if (!current_ || message.index != *current_ || !checkFromLine(message.text, told)) return false;
@@ -243,7 +245,8 @@ class DeviceRun {
     void add(CheckResult check) {
         check.finding.outcome = Outcome::notRun;
         const uint32_t times = ++ids_[check.id];
-        if (times > 1) check.id.append("#").append(std::to_string(times)); // reports tell checks apart by it
+        // Reports tell checks apart by their id.
+        if (times > 1) check.id.append("#").append(std::to_string(times));
         report_.checks.push_back(std::move(check));
     }
 
@@ -286,15 +289,15 @@ class DeviceRun {
     const RunSettings &settings_;
     Progress &progress_;
     DeviceReport report_;
-    std::map<std::string, uint32_t> ids_; // how often each was told
-    std::vector<double> costs_;           // of the checks that are planned
+    std::map<std::string, uint32_t> ids_; // how often each id was told
+    std::vector<double> costs_;           // costs of the planned checks
     ProgressState state_;
     const Clock::time_point start_ = Clock::now();
     std::optional<Clock::time_point> deadline_, checksBegan_;
     Phase phase_ = Phase::opening;
     std::optional<uint64_t> current_;
-    double cost_ = 0;         // of that check
-    Clock::time_point since_; // the check began, or the shrinking
+    double cost_ = 0;         // cost of that check
+    Clock::time_point since_; // when the check, or the shrinking, began
     std::string candidate_, whyNotRun_;
     double shrinkSecondsLeft_ = 0, compiledSeconds_ = 0;
     uint32_t compiledPipelines_ = 0;

@@ -14,8 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t shrinkAttempts = 64; // for one failure
-constexpr double shrinkSeconds = 20;    // likewise
+constexpr uint32_t shrinkAttempts = 64; // attempts for one failure
+constexpr double shrinkSeconds = 20;    // seconds for one failure
 // A soak draws new pipelines all the time, and a device keeps what it has compiled.
 constexpr uint64_t checksPerBench = 2000;
 
@@ -39,7 +39,7 @@ class Worker {
     void run() {
         const DeviceInfo *opened = device_.device();
         if (opened == nullptr) return send({Message::Kind::failed, "the device cannot be opened: " + device_.failure()});
-        const DeviceInfo device = *opened; // which reopen() ends
+        const DeviceInfo device = *opened; // a copy, because reopen() ends the original
         if (device.name != orders_.name)
             return send({Message::Kind::failed,
                          "device " + std::to_string(orders_.device) + " is " + device.name + " now, and was " + orders_.name});
@@ -70,7 +70,7 @@ class Worker {
         device_ = DeviceUnderTest(optionsOf(orders_));
     }
 
-    // False: no more of this process.
+    // Returns false where this process can run no more checks.
     bool runChecks(const DeviceInfo &device) {
         if (orders_.what == WorkerOrders::What::soak) {
             for (uint64_t number = orders_.first;; number++) {
@@ -126,7 +126,7 @@ class Worker {
         return !orders_.failFast || (send({Message::Kind::end, {}}), false);
     }
 
-    // False: the device was lost on the way.
+    // Returns false where the device was lost on the way.
     bool shrink(const Check &check, CheckResult &result) {
         const auto start = Clock::now();
         const double patience = std::min(shrinkSeconds, shrinkSecondsLeft_);
@@ -150,7 +150,7 @@ class Worker {
     const WorkerOrders &orders_;
     const ChildProcess::Channel &channel_;
     DeviceUnderTest device_;
-    Runtime::CompileStatistics compiledBefore_; // of benches before this one
+    Runtime::CompileStatistics compiledBefore_; // statistics of benches before this one
     double shrinkSecondsLeft_;
 };
 
@@ -171,7 +171,7 @@ void work(const WorkerOrders &orders, const ChildProcess::Channel &channel) {
 }
 
 bool hasLostDevice(const Finding &finding) {
-    // The runtime's words (docs/embedding.md): a device that was lost stays so for a process.
+    // The reason quotes the runtime: a lost device stays lost for a process (docs/embedding.md).
     return isFailure(finding.outcome) && finding.reason.find("the device was lost") != std::string::npos;
 }
 

@@ -1,4 +1,4 @@
-// `vkattn conform --compare`: what has changed from one report to another.
+// `vkattn conform --compare`: the changes from one report to another.
 #include "conform/report/summary.hpp"
 #include "program/legible_text.hpp"
 
@@ -12,9 +12,10 @@ using namespace program;
 namespace {
 
 constexpr double errorFactor = 2, timingFactor = 1.3;
-constexpr double smallRatio = 0.01; // both errors below a hundredth of the bound: their factor means nothing
+// Where both errors are below a hundredth of the bound, their factor means nothing.
+constexpr double smallRatio = 0.01;
 
-// Differences under a heading that is there only where one of them is.
+// Differences under a heading. The heading is printed only where there is a difference.
 class Section {
   public:
     explicit Section(std::string heading) : heading_(std::move(heading)) {}
@@ -29,7 +30,7 @@ struct Pair {
     const DeviceReport *a, *b;
 };
 
-// By name and driver, then by name, then what is left alone on both sides.
+// Pairs devices by name and driver, then by name, then those that are left alone on both sides.
 struct Pairing {
     std::vector<Pair> pairs;
     std::vector<const DeviceReport *> onlyA, onlyB;

@@ -1,4 +1,4 @@
-// The report as one page, to be read in a browser or sent to whoever writes the driver.
+// The report as one page, to be read in a browser or sent to the writers of the driver.
 #include "conform/report/html_parts.hpp"
 #include "conform/report/summary.hpp"
 #include "program/legible_text.hpp"
@@ -23,7 +23,7 @@ Html verdictBadge(Overall overall) {
     const char *sign = overall == Overall::pass ? "✓ " : overall == Overall::failed ? "✗ " : "! ";
     const std::string name = overallName(overall);
     return "<span class=\"verdict " + name + "\">" + sign + name +
-           "</span>"; // "NOTHING RAN" is two classes, of which the first has a style
+           "</span>"; // "NOTHING RAN" becomes two classes, and the first has a style
 }
 
 Html definitions(const std::vector<FactRow> &rows) {
@@ -36,7 +36,8 @@ Html anchor(size_t device) {
     return "device-" + std::to_string(device + 1);
 }
 
-// Places of the reasons in the list of unsupported checks; cells refer to them, since tooltips do not print.
+// The places of reasons in the list of unsupported checks. Cells refer to the places, because
+// tooltips do not print.
 using ReasonPlaces = std::map<std::string, size_t>;
 
 ReasonPlaces placesOf(const std::vector<ReasonCount> &reasons) {
@@ -45,7 +46,7 @@ ReasonPlaces placesOf(const std::vector<ReasonCount> &reasons) {
     return places;
 }
 
-// As browsers count in letters: a to z, aa, ab, ...
+// Returns a number in letters, as browsers count: a to z, aa, ab, ...
 std::string letters(size_t place) {
     const std::string last(1, static_cast<char>('a' + place % 26));
     return place < 26 ? last : letters(place / 26 - 1) + last;

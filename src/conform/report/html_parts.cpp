@@ -105,7 +105,7 @@ Html cellElement(const char *name, const Cell &cell, const char *scope) {
     return std::string("<") + name + classAttribute(cell.cssClass) + scoped + title + ">" + cell.content + "</" + name + ">";
 }
 
-// Counts reach from one to billions.
+// The height is logarithmic: counts reach from one to billions.
 double barHeight(uint64_t count, uint64_t most, double height) {
     return count == 0 ? 0 : height * (1 + std::log10(static_cast<double>(count))) / (1 + std::log10(static_cast<double>(most)));
 }
@@ -155,7 +155,7 @@ Html histogramSvg(const Errors &errors) {
                 escapeMarkup(countText(errors.histogram[n]) + (errors.histogram[n] == 1 ? " element: " : " elements: ") + binText(n)) +
                 "</title></rect>";
     }
-    // Labels stand at the upper ends of bins; the bound is the end of the last but one.
+    // Labels stand at the upper ends of bins. The bound is the end of the last bin but one.
     const auto label = [&](double x, const char *what) {
         std::snprintf(text, sizeof text, "<text x=\"%.1f\" y=\"48\">%s</text>", x, what);
         html += text;

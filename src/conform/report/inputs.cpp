@@ -64,7 +64,7 @@ std::vector<CheckResult> readReplays(const std::vector<std::string> &texts) {
         else
             checks.push_back(checkOf(text, text));
     }
-    // Failures of several devices are run on each device once.
+    // Failures of several devices run on each device once.
     for (const CheckResult &check : checks)
         if (std::none_of(unique.begin(), unique.end(), [&](const CheckResult &one) { return one.replay == check.replay; }))
             unique.push_back(check);

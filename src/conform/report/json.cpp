@@ -1,4 +1,5 @@
-// Reports as JSON, and back. One description of each struct's members serves the writer and the reader.
+// Reports as JSON, and back. One description of each struct's members serves the writer and the
+// reader.
 #include "conform/report/report.hpp"
 
 #include "program/failure.hpp"
@@ -13,18 +14,21 @@ namespace vkattn::conform {
 using namespace program;
 namespace {
 
-using Parsed = nlohmann::json; // objects are maps: a hostile one with many members is read in no time
+// Objects are maps: a hostile object with many members is read quickly.
+using Parsed = nlohmann::json;
 
 constexpr size_t maxTextBytes = 64u << 20; // a check takes some 300 bytes
-constexpr size_t maxDepth = 8;             // a report has 6
-constexpr size_t maxMembers = 64;          // of an object
+constexpr size_t maxDepth = 8;             // a report needs 6
+constexpr size_t maxMembers = 64;          // members of an object
 constexpr size_t maxDevices = 64;
-constexpr size_t maxNames = 256; // of kernels, features or types on one device: they are rows and columns of tables
+// The most kernels, features or types on one device: they are rows and columns of tables.
+constexpr size_t maxNames = 256;
 
 template <class T, class Described>
 concept MaybeConst = std::same_as<std::remove_const_t<T>, Described>;
 
-// Members: `must` has to be there, `may` is left out where it has the value that an empty struct has, or the one given.
+// Members. `must` has to be there. `may` is left out where it has the value of an empty struct, or
+// the given value.
 template <class Io, MaybeConst<Errors> T> void describe(Io &io, T &errors) {
     io.must("ratio", errors.worstRatio);
     io.must("error", errors.worstError);
@@ -163,7 +167,7 @@ template <Struct T> Json toJson(const T &described) {
     return writer.take();
 }
 
-// What is wrong, before the source and what to do are known.
+// A fault, before the source and the advice are known.
 struct Refusal {
     std::string what;
 };
@@ -258,7 +262,7 @@ template <Struct T> void read(const Parsed &json, const std::string &path, T &de
     describe(reader, described);
 }
 
-// Of the structure alone: what the parser itself lets through and a report never has.
+// Checks the structure alone, for what the parser lets through and a report never has.
 class Structure {
   public:
     bool operator()(Parsed::parse_event_t event, const Parsed &parsed) {
@@ -278,7 +282,7 @@ class Structure {
     }
 
   private:
-    std::vector<std::set<std::string>> members_; // of the values that are open
+    std::vector<std::set<std::string>> members_; // names in the objects that are open
 };
 
 Parsed parse(const std::string &text) {
@@ -315,7 +319,7 @@ std::string indexed(const std::string &path, const char *member, size_t n) {
     return path + "." + member + "[" + std::to_string(n) + "]";
 }
 
-// What is looked up by its name has one.
+// Things that are looked up by name have a name of their own.
 void checkDistinct(const std::string &path, const DeviceReport &device) {
     Distinct<std::string_view> kernels, checks;
     Distinct<std::pair<std::string_view, std::string_view>> timings;
@@ -348,7 +352,8 @@ void checkTableSizes(const std::string &path, const DeviceReport &device) {
     limit(features, "features");
 }
 
-// Objects of the outer levels have a line for each member, those further in one line: a check, a timing, a kernel.
+// Objects of the outer levels have a line for each member. Objects further in have one line: a
+// check, a timing, a kernel.
 void layOut(const Json &json, size_t level, std::string &out) {
     constexpr size_t linesTo = 4;
     if (level == linesTo || !json.is_structured() || json.empty()) {

@@ -1,4 +1,4 @@
-// Reports for CI systems: a suite a device, a case a check.
+// Reports for CI systems: a suite for each device, a case for each check.
 #include "conform/report/summary.hpp"
 #include "program/legible_text.hpp"
 
@@ -17,7 +17,7 @@ std::string attribute(const char *name, uint64_t value) {
     return attribute(name, std::to_string(value));
 }
 
-// Readers want a decimal number.
+// Readers of JUnit want a decimal number.
 std::string secondsText(double seconds) {
     char text[32];
     std::snprintf(text, sizeof text, "%.3f", std::isfinite(seconds) && seconds < 1e9 ? seconds : 0.0);
@@ -39,7 +39,7 @@ std::string verdictElement(const DeviceReport &device, const CheckResult &check)
     case Outcome::fail:
     case Outcome::crash:
     case Outcome::hang: {
-        // JUnit's difference: a test that found something wrong, and one that came to no end.
+        // JUnit tells a test that found something wrong from a test that came to no end.
         const std::string element = check.finding.outcome == Outcome::fail ? "failure" : "error";
         return "<" + element + attribute("type", outcomeName(check.finding.outcome)) + attribute("message", check.finding.reason) + ">" +
                details(device, check) + "</" + element + ">";
@@ -58,7 +58,7 @@ std::string caseElement(const DeviceReport &device, const CheckResult &check) {
     return head + (outcome.empty() ? "/>\n" : ">" + outcome + "</testcase>\n");
 }
 
-// What kept checks from running is an error: a suite without cases would look fine.
+// A reason that kept checks from running is an error: a suite without cases would look fine.
 std::string problemCase(const std::string &problem) {
     return "    <testcase" + attribute("classname", "device") + attribute("name", "device") + "><error" + attribute("message", problem) +
            ">" + escapeMarkup(problem) + "</error></testcase>\n";

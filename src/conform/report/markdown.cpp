@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t reasonCharacters = 90;
 
-// On one line of a table, without markup that a reason may hold by chance.
+// Returns a cell on one line of a table, without markup that a reason may hold by chance.
 std::string cell(const std::string &text, size_t characters = SIZE_MAX) {
     std::string out;
     for (const char c : legibleLine(text, characters)) {
@@ -22,7 +22,7 @@ std::string cell(const std::string &text, size_t characters = SIZE_MAX) {
     return out;
 }
 
-// Why none of the kernel's checks ran; empty where nobody knows.
+// Returns why none of the kernel's checks ran; empty where nobody knows.
 std::string whyNone(const DeviceReport &device, const std::string &kernel) {
     const DeviceFacts::Kernel *facts = factsOfKernel(device.facts, kernel);
     if (facts != nullptr && !facts->available && !facts->reason.empty()) return facts->reason;

@@ -18,7 +18,7 @@ void addOnce(std::vector<std::string> &names, const std::string &name) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
-// Where they follow from the tally of all that was to run.
+// Returns the verdict, where it follows from the tally of all checks that were to run.
 Overall overallOf(const Tally &tally, bool problem) {
     if (tally.failures() > 0) return Overall::failed;
     if (problem) return Overall::incomplete;

@@ -1,4 +1,4 @@
-// What all renderings of a report say in the same words and the same order.
+// The statements that all renderings of a report make in the same words and the same order.
 #pragma once
 
 #include "conform/report/report.hpp"
@@ -13,15 +13,18 @@ enum class Overall {
 };
 [[nodiscard]] Overall overallOf(const Report &report);
 [[nodiscard]] Overall overallOf(const DeviceReport &device);
-[[nodiscard]] const char *overallName(Overall overall); // "PASS", "FAILED", "INCOMPLETE", "NOTHING RAN"
-// "812 checks passed, 3 unsupported"; "3 of 812 checks failed (1 crash), 10 not run".
+// Returns "PASS", "FAILED", "INCOMPLETE" or "NOTHING RAN".
+[[nodiscard]] const char *overallName(Overall overall);
+// Returns a sentence such as "812 checks passed, 3 unsupported" or "3 of 812 checks failed (1
+// crash), 10 not run".
 [[nodiscard]] std::string sentenceOf(const Tally &tally);
 
-// Kernels of a device: those of its facts in their order, then others that checks name.
+// Returns the kernels of a device: those of its facts in their order, then others that checks name.
 [[nodiscard]] std::vector<std::string> kernelsOf(const DeviceReport &device);
-// NULL: the facts know no such kernel ("auto").
+// Returns NULL where the facts know no such kernel ("auto").
 [[nodiscard]] const DeviceFacts::Kernel *factsOfKernel(const DeviceFacts &facts, const std::string &kernel);
-// Of its checks, in the order of allFeatures(); then those of other versions.
+// Returns the features of the device's checks, in the order of allFeatures(), then those of other
+// versions.
 [[nodiscard]] std::vector<std::string> featuresOf(const DeviceReport &device);
 [[nodiscard]] std::vector<const CheckResult *> failuresOf(const DeviceReport &device);
 
@@ -29,30 +32,31 @@ enum class Overall {
 struct KernelErrors {
     std::string kernel, dtype;
     Errors errors;
-    std::string worstId; // of the check with the worst ratio
+    std::string worstId; // id of the check with the worst ratio
 };
 [[nodiscard]] std::vector<KernelErrors> errorsOf(const DeviceReport &device);
 
-// Why checks of one outcome ended so, the most frequent reason first.
+// The reasons why checks of one outcome ended so, the most frequent reason first.
 struct ReasonCount {
     std::string reason;
     uint64_t checks = 0;
-    std::vector<std::string> kernels, features; // of these checks
+    std::vector<std::string> kernels, features; // kernels and features of these checks
 };
 [[nodiscard]] std::vector<ReasonCount> reasonsOf(const DeviceReport &device, Outcome outcome);
 
-// A device's facts as label and text, kernels aside.
+// A device's facts as label and text, without its kernels.
 struct FactRow {
     std::string label, value;
 };
 [[nodiscard]] std::vector<FactRow> factRows(const DeviceFacts &facts);
 
-// The command that runs a case again on the device; empty without a case.
+// Returns the command that runs a case again on the device; empty without a case.
 [[nodiscard]] std::string replayCommand(const DeviceReport &device, const std::string &replay);
-// Likewise the whole run.
+// Returns the command that runs the whole run again.
 [[nodiscard]] std::string runCommand(const Report &report);
 
-[[nodiscard]] std::string numberText(double value);  // three digits: "0.0312", "4.77e-07", "infinite"
+// Returns three digits: "0.0312", "4.77e-07", "infinite".
+[[nodiscard]] std::string numberText(double value);
 [[nodiscard]] std::string countText(uint64_t count); // "1 234 567"
 [[nodiscard]] std::string durationText(double seconds);
 

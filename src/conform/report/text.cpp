@@ -1,4 +1,4 @@
-// The summary that `vkattn conform` ends with on a terminal.
+// The summary on a terminal, at the end of `vkattn conform`.
 #include "conform/report/summary.hpp"
 #include "program/legible_text.hpp"
 #include "program/vulkan_version.hpp"
@@ -18,7 +18,7 @@ class Page {
 
     void line(const std::string &text = "") { text_ += text + "\n"; }
 
-    // Broken at spaces; the lines after the first are indented further by `hanging`.
+    // Adds text, broken at spaces. Lines after the first are indented further by `hanging`.
     void paragraph(size_t indent, std::string_view text, size_t hanging = 0) {
         std::string current(indent, ' ');
         bool empty = true;
@@ -39,7 +39,7 @@ class Page {
         line(current);
     }
 
-    // On one line however long, to be copied.
+    // Adds a command on one line, however long, so that it can be copied.
     void command(size_t indent, const std::string &text) { line(std::string(indent, ' ') + legibleLine(text)); }
 
     [[nodiscard]] std::string colored(Overall overall) const {
@@ -64,7 +64,8 @@ std::string padded(const std::string &text, size_t width, bool right) {
     return right ? spaces + text : text + spaces;
 }
 
-// The first column to the left, those between to the right, the last one as it is.
+// Adds a table: the first column to the left, the columns between to the right, the last one as it
+// is.
 void table(Page &page, const std::vector<std::vector<std::string>> &rows) {
     std::vector<size_t> widths(rows.front().size());
     for (const auto &row : rows)

@@ -1,4 +1,5 @@
-// The host's callbacks. Silent without them, and then no more than a test of a pointer.
+// The host's callbacks. Without them the library is silent, and a callback costs the test of a
+// pointer.
 #pragma once
 
 #include "util/diagnostic.hpp"
@@ -40,7 +41,8 @@ struct Log {
     }
 };
 
-// One call of the API: its message reaches the log where it fails, also where the caller passed no diagnostic.
+// One call of the API. The message of a call that fails reaches the log, even where the caller
+// passed no diagnostic.
 class LoggedCall {
   public:
     LoggedCall(const Log *log, vkattn_diagnostic *&why) : log_(log && log->callback ? log : nullptr) {
@@ -60,7 +62,7 @@ class LoggedCall {
   private:
     const Log *log_;
     const vkattn_diagnostic *why_;
-    vkattn_diagnostic own_; // not initialised: without a log it must cost nothing
+    vkattn_diagnostic own_; // not initialised: without a log the member must cost nothing
 };
 
 } // namespace vkattn

@@ -22,13 +22,13 @@ vkattn_result DeviceTable::load(const vkattn_host &host, bool pushDescriptors, v
 #undef VKATTN_LOAD
     if (pushDescriptors)
         CmdPushDescriptorSet = reinterpret_cast<PFN_vkCmdPushDescriptorSetKHR>(getDeviceProcAddr(host.device, "vkCmdPushDescriptorSetKHR"));
-    if (host.debugLabels) { // an extension of the instance, so that its functions are found there
+    if (host.debugLabels) { // the extension belongs to the instance, where its functions are found
 #define VKATTN_LOAD_LABEL(name) name = instanceFunction<PFN_vk##name##EXT>(host.getInstanceProcAddr, host.instance, "vk" #name "EXT");
         VKATTN_LOAD_LABEL(CmdBeginDebugUtilsLabel)
         VKATTN_LOAD_LABEL(CmdEndDebugUtilsLabel)
         VKATTN_LOAD_LABEL(SetDebugUtilsObjectName)
 #undef VKATTN_LOAD_LABEL
-        if (!CmdEndDebugUtilsLabel) CmdBeginDebugUtilsLabel = nullptr; // both or none
+        if (!CmdEndDebugUtilsLabel) CmdBeginDebugUtilsLabel = nullptr; // both functions, or neither
     }
     return VKATTN_OK;
 }

@@ -1,5 +1,6 @@
-// The Vulkan functions of one context, found through the host's vkGetInstanceProcAddr: no loader is linked and no vk* symbol is defined,
-// so that two libraries, or a host that uses volk, never overwrite each other's pointers.
+// The Vulkan functions of one context, found through the host's vkGetInstanceProcAddr: no loader is
+// linked and no vk* symbol is defined, so that two libraries, or a host that uses volk, never
+// overwrite each other's pointers.
 #pragma once
 
 #include "core/device/requirements.hpp"
@@ -30,8 +31,9 @@ struct DeviceTable {
 #define VKATTN_DECLARE(name) PFN_vk##name name = nullptr;
     VKATTN_DEVICE_FUNCTIONS(VKATTN_DECLARE)
 #undef VKATTN_DECLARE
-    PFN_vkCmdPushDescriptorSetKHR CmdPushDescriptorSet = nullptr; // NULL where the host did not enable push descriptors
-    // These three: NULL where the host did not enable VK_EXT_debug_utils, or did not say so.
+    // NULL where the host did not enable push descriptors.
+    PFN_vkCmdPushDescriptorSetKHR CmdPushDescriptorSet = nullptr;
+    // These three are NULL where the host did not enable VK_EXT_debug_utils, or did not declare it.
     PFN_vkCmdBeginDebugUtilsLabelEXT CmdBeginDebugUtilsLabel = nullptr;
     PFN_vkCmdEndDebugUtilsLabelEXT CmdEndDebugUtilsLabel = nullptr;
     PFN_vkSetDebugUtilsObjectNameEXT SetDebugUtilsObjectName = nullptr;

@@ -1,4 +1,5 @@
-// Host memory of a context: from the host's allocation callbacks, else from malloc. Core uses no operator new (tests/symbols.cmake).
+// Host memory of a context, from the host's allocation callbacks or else from malloc. Core uses no
+// operator new (tests/symbols.cmake).
 #pragma once
 
 #include "vkattn/vkattn.h"

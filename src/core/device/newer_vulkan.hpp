@@ -1,12 +1,14 @@
-// What the tables of core need of extensions that are younger than the oldest vulkan_core.h that core compiles with: names of our
-// own with the registry's layouts and values. Where that header has them too, both are compared.
+// Names and layouts of extensions that are younger than the oldest vulkan_core.h that core compiles
+// with. The names are our own; layouts and values are the registry's. Where the header has an
+// extension too, the compiler compares both.
 #pragma once
 
 #include "vkattn/vkattn.h"
 
 namespace vkattn::newer {
 
-constexpr VkStructureType structureType(int extension, int offset) { // by the number of the extension in the registry
+// Returns the structure type by the number of the extension in the registry.
+constexpr VkStructureType structureType(int extension, int offset) {
     return static_cast<VkStructureType>(1000000000 + (extension - 1) * 1000 + offset);
 }
 
@@ -14,8 +16,10 @@ constexpr VkStructureType structureType(int extension, int offset) { // by the n
 constexpr const char *cooperativeMatrixName = "VK_KHR_cooperative_matrix";
 constexpr VkStructureType cooperativeMatrixFeaturesType = structureType(507, 0), cooperativeMatrixShapeType = structureType(507, 1),
                           cooperativeMatrixPropertiesType = structureType(507, 2);
-constexpr int32_t componentFloat16 = 0, componentFloat32 = 1, componentBfloat16 = 1000141000; // VkComponentTypeKHR
-constexpr int32_t scopeSubgroup = 3;                                                          // VkScopeKHR
+// VkComponentTypeKHR
+constexpr int32_t componentFloat16 = 0, componentFloat32 = 1, componentBfloat16 = 1000141000;
+// VkScopeKHR
+constexpr int32_t scopeSubgroup = 3;
 
 struct CooperativeMatrixFeatures {
     VkStructureType sType;

@@ -49,7 +49,7 @@ void readSubgroups(const PhysicalDevice &device, const Enabled &enabled, Caps &o
     out.maxWorkgroupSubgroups = control.maxComputeWorkgroupSubgroups;
 }
 
-// What vkGetPhysicalDevice...Properties lists, as far as it fits.
+// Reads the list of a vkGetPhysicalDevice...Properties function, as far as the list fits.
 template <class Item, uint32_t room>
 uint32_t list(VkResult(VKAPI_PTR *get)(VkPhysicalDevice, uint32_t *, Item *), const PhysicalDevice &device, VkStructureType type,
               Item (&items)[room]) {
@@ -60,7 +60,8 @@ uint32_t list(VkResult(VKAPI_PTR *get)(VkPhysicalDevice, uint32_t *, Item *), co
 
 void readShapes(const PhysicalDevice &device, const Enabled &enabled, Caps &out) {
     const bool bfloat16 = enabled.has(Feature::bfloat16) && enabled.has(Feature::bfloat16Matrix);
-    newer::CooperativeMatrixShape shapes[128] = {}; // drivers list up to about 40, most with integers
+    // Drivers list up to about 40, most with integers.
+    newer::CooperativeMatrixShape shapes[128] = {};
     const uint32_t listed = list(device.getMatrixShapes, device, newer::cooperativeMatrixShapeType, shapes);
     for (uint32_t n = 0; n < listed && out.matrixShapeCount < VKATTN_MAX_MATRIX_SHAPES; ++n) {
         const newer::CooperativeMatrixShape &s = shapes[n];
@@ -107,7 +108,8 @@ void readMatrixUnits(const PhysicalDevice &device, const Enabled &enabled, Caps 
     readProperties(device, &matrix);
     if (!(matrix.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT)) return;
     readShapes(device, enabled, out);
-    if (enabled.version >= VK_API_VERSION_1_3 && enabled.has(Feature::maintenance4)) readMatrix2(device, enabled, out); // SPIR-V 1.6
+    // SPIR-V 1.6
+    if (enabled.version >= VK_API_VERSION_1_3 && enabled.has(Feature::maintenance4)) readMatrix2(device, enabled, out);
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-// What planning needs to know of a device, read through Vulkan.
+// The caps of a device: the facts that planning needs, read through Vulkan.
 #pragma once
 
 #include "core/device/requirements.hpp"
@@ -6,7 +6,7 @@
 
 namespace vkattn {
 
-// The caps of a device that has been, or will be, created with what is enabled.
+// Returns the caps of a device that has been, or will be, created with what is enabled.
 [[nodiscard]] Caps readCaps(const PhysicalDevice &device, const Enabled &enabled);
 
 } // namespace vkattn

@@ -14,11 +14,14 @@ namespace {
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 
 constexpr ExtensionRow extensionTable[] = {
-    // Vulkan 1.4 has it in core, as a feature of its own to enable; the extension goes on being listed and costs nothing.
+    // Vulkan 1.4 has push descriptors in core, as a feature of their own to enable. The extension
+    // stays listed there, which costs nothing.
     {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_0, neverCore},
-    {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_0, VK_API_VERSION_1_2}, // a property, no feature
+    // Float controls are properties; there is no feature to enable.
+    {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_0, VK_API_VERSION_1_2},
     {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_1, VK_API_VERSION_1_3},
-    // Matrix units: their shaders are SPIR-V 1.3 (Vulkan 1.1), those with VK_NV_cooperative_matrix2 SPIR-V 1.6 (Vulkan 1.3).
+    // Matrix units: the shaders are SPIR-V 1.3 (Vulkan 1.1); those with VK_NV_cooperative_matrix2
+    // are SPIR-V 1.6 (Vulkan 1.3).
     {VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_1, VK_API_VERSION_1_2},
     {VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VKATTN_HELPFUL, VK_API_VERSION_1_1, VK_API_VERSION_1_2},
     {newer::cooperativeMatrixName, VKATTN_HELPFUL, VK_API_VERSION_1_1, neverCore},
@@ -52,15 +55,16 @@ constexpr FeatureRow featureTable[] = {
     VKATTN_FEATURE(shaderFloat16, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_API_VERSION_1_2, VkPhysicalDeviceShaderFloat16Int8Features,
                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES, VkPhysicalDeviceVulkan12Features,
                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VK_API_VERSION_1_2),
-    // Both or none: atomic operations have device scope, those on halves of outputs too, and in a device with the first bit and without the
-    // second that is against the rules in any shader (VUID-RuntimeSpirv-vulkanMemoryModel-06265).
+    // Both features or neither. Atomic operations, also those on halves of outputs, have device
+    // scope. A device with the first feature and without the second allows device scope in no
+    // shader (VUID-RuntimeSpirv-vulkanMemoryModel-06265).
     VKATTN_MEMORY_MODEL_FEATURE(vulkanMemoryModel, vulkanMemoryModelDeviceScope),
     VKATTN_MEMORY_MODEL_FEATURE(vulkanMemoryModelDeviceScope, vulkanMemoryModel),
     VKATTN_EXTENSION_FEATURE(cooperativeMatrix, newer::cooperativeMatrixName, newer::CooperativeMatrixFeatures,
                              newer::cooperativeMatrixFeaturesType),
     VKATTN_BFLOAT16_FEATURE(shaderBFloat16Type),
     VKATTN_BFLOAT16_FEATURE(shaderBFloat16CooperativeMatrix),
-    // SPIR-V 1.6 has workgroup sizes as LocalSizeId, which is allowed with this one only.
+    // SPIR-V 1.6 states workgroup sizes as LocalSizeId, which needs this feature.
     VKATTN_FEATURE(maintenance4, VK_KHR_MAINTENANCE_4_EXTENSION_NAME, VK_API_VERSION_1_3, VkPhysicalDeviceMaintenance4Features,
                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, VkPhysicalDeviceVulkan13Features,
                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, VK_API_VERSION_1_3),
@@ -83,13 +87,13 @@ constexpr size_t rounded(size_t bytes) {
 }
 constexpr size_t largestRoom() {
     size_t sum = 0;
-    for (size_t n = 0; n < std::size(featureTable); ++n) // rows of one part follow each other
+    for (size_t n = 0; n < std::size(featureTable); ++n) // the rows of one part follow each other
         if (n == 0 || featureTable[n].part != featureTable[n - 1].part) sum += rounded(featureTable[n].partBytes);
     return sum;
 }
 static_assert(largestRoom() <= sizeof(vkattn_feature_storage), "the caller's room must do for every struct of the table");
 
-constexpr uint32_t mostStructs = 1024; // of a chain; one that is longer runs in a circle
+constexpr uint32_t mostStructs = 1024; // structs in a chain; a longer chain runs in a circle
 
 bool bitAt(const void *from, size_t offset) {
     VkBool32 bit;
@@ -124,20 +128,22 @@ bool deviceHas(const PhysicalDevice &device, const FeatureRow &row) {
     return bitAt(part, row.partBit) && (row.together == 0 || bitAt(part, row.together));
 }
 
-// Where the chain has the bit, or where it is to go.
+// The place where the chain has the bit, or where the bit is to go.
 enum class Place { nowhere, inChain, inRoom };
 
 Place placeOf(const FeatureRow &row, const PhysicalDevice &device, const EnabledExtensions &extensions,
               const VkPhysicalDeviceFeatures2 &chain) {
     if (!usable(row, device.version, extensions)) return Place::nowhere;
     const bool aggregate = findStruct(chain, row.aggregate) != nullptr;
-    // The device does not read an aggregate of a later version, and its part beside it would be a duplicate.
+    // The device does not read an aggregate of a later version. The part beside the aggregate would
+    // be a duplicate.
     if (aggregate && device.version < row.aggregateSince) return Place::nowhere;
     if (!deviceHas(device, row)) return Place::nowhere;
     return aggregate || findStruct(chain, row.part) ? Place::inChain : Place::inRoom;
 }
 
-// Bytes of the room that structs of an earlier call take, which are in the chain.
+// Returns the bytes of the room that structs of an earlier call take. Those structs are in the
+// chain.
 size_t roomTaken(std::span<const FeatureRow> rows, const VkPhysicalDeviceFeatures2 &chain, const void *room, size_t roomBytes) {
     const auto begin = reinterpret_cast<uintptr_t>(room);
     size_t taken = 0;
@@ -175,7 +181,8 @@ bool Enabled::has(const FeatureRow &row) const {
 vkattn_result PhysicalDevice::load(PFN_vkGetInstanceProcAddr get, VkInstance instance, VkPhysicalDevice device, uint32_t apiVersion,
                                    vkattn_diagnostic *why) {
     handle = device;
-    // Some loaders know the core names below 1.1 too, where using them, and extensions that depend on them, is not allowed.
+    // Some loaders know the core names below 1.1 too. Using the functions, and extensions that
+    // depend on them, is not allowed there.
     const auto either = [&](const char *core, const char *extension) {
         const PFN_vkVoidFunction function = apiVersion >= VK_API_VERSION_1_1 ? get(instance, core) : nullptr;
         return function ? function : get(instance, extension);
@@ -184,7 +191,8 @@ vkattn_result PhysicalDevice::load(PFN_vkGetInstanceProcAddr get, VkInstance ins
     if (!getProperties) return fail(why, invalid, "getInstanceProcAddr does not know vkGetPhysicalDeviceProperties");
     getProperties(device, &properties);
     version = std::min(apiVersion ? apiVersion : VK_API_VERSION_1_0, properties.apiVersion);
-    // An instance of Vulkan 1.0, whatever apiVersion says: a loader knows the functions of the version that it was created with.
+    // A loader knows the functions of the version that the instance was created with. An instance
+    // that lacks this function is one of Vulkan 1.0, whatever apiVersion says.
     if (version >= VK_API_VERSION_1_1 && !get(instance, "vkGetPhysicalDeviceProperties2")) version = VK_API_VERSION_1_0;
     enumerateExtensions = reinterpret_cast<PFN_vkEnumerateDeviceExtensionProperties>(get(instance, "vkEnumerateDeviceExtensionProperties"));
     getProperties2 =
@@ -200,7 +208,8 @@ vkattn_result listExtensions(std::span<const ExtensionRow> rows, const PhysicalD
                              const char **names, vkattn_diagnostic *why) {
     VkExtensionProperties *listed = nullptr;
     uint32_t listedCount = 0;
-    // Every one of these extensions stands on VK_KHR_get_physical_device_properties2, an extension of the instance, or on Vulkan 1.1.
+    // Every one of these extensions depends on VK_KHR_get_physical_device_properties2, an extension
+    // of the instance, or on Vulkan 1.1.
     if (need == VKATTN_HELPFUL && device.getProperties2) {
         if (!device.enumerateExtensions)
             return fail(why, invalid, "getInstanceProcAddr does not know vkEnumerateDeviceExtensionProperties");
@@ -246,9 +255,9 @@ vkattn_result checkChain(const VkPhysicalDeviceFeatures2 *chain, const char *nam
 vkattn_result patchChain(std::span<const FeatureRow> rows, const PhysicalDevice &device, const EnabledExtensions &extensions,
                          VkPhysicalDeviceFeatures2 &chain, void *room, size_t roomBytes, vkattn_diagnostic *why) {
     if (const auto r = checkChain(&chain, "chain", why)) return r;
-    if (!device.getFeatures2) return VKATTN_OK; // Vulkan 1.0: there is no chain of features
+    if (!device.getFeatures2) return VKATTN_OK; // Vulkan 1.0 has no chain of features
 
-    // First what is missing, so that nothing has changed where the room is too small.
+    // Missing structs are counted first: where the room is too small, nothing has changed.
     const size_t taken = roomTaken(rows, chain, room, roomBytes);
     size_t needed = 0;
     for (size_t n = 0; n < rows.size(); ++n) {
@@ -275,7 +284,8 @@ vkattn_result patchChain(std::span<const FeatureRow> rows, const PhysicalDevice 
             last->pNext->sType = row.part;
             next += rounded(row.partBytes);
         }
-        // A host that has chained both, against the rules, gets the bit in both: whichever the driver reads.
+        // A host that has chained both structs, against the rules, gets the bit in both: the driver
+        // may read either.
         auto *each = static_cast<VkBaseOutStructure *>(chain.pNext);
         for (; each; each = each->pNext)
             if (each->sType == row.part || each->sType == row.aggregate)

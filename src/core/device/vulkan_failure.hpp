@@ -1,4 +1,4 @@
-// What a Vulkan call that failed becomes: one place for core.
+// The result and the message of a Vulkan call that failed: one place for core.
 #pragma once
 
 #include "util/diagnostic.hpp"
@@ -21,7 +21,7 @@ namespace vkattn {
     }
 }
 
-// `what`: what for, or empty.
+// `what` names the purpose of the call, or is empty.
 [[nodiscard]] inline vkattn_result vulkanFailure(vkattn_diagnostic *why, VkResult result, const char *call, const char *what = "") {
     return failVulkan(why, codeOf(result), result, "%s failed with VkResult %d%s%s", call, static_cast<int>(result), what[0] ? " for " : "",
                       what);

@@ -13,9 +13,9 @@ struct Spirv {
     size_t bytes;
 };
 struct ShaderModule {
-    Spirv plain, nanPreserving; // the second declares SignedZeroInfNanPreserve
-    // The shader compiler of the build may lack an extension that a module needs, and VKATTN_KERNELS may leave out all kernels that need
-    // the module.
+    Spirv plain, nanPreserving; // nanPreserving declares SignedZeroInfNanPreserve
+    // A module is missing where the shader compiler of the build lacks an extension that the module
+    // needs, and where VKATTN_KERNELS leaves out all kernels that need the module.
     [[nodiscard]] bool built() const { return plain.bytes != 0; }
 };
 

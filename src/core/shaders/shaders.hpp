@@ -1,5 +1,5 @@
-// What a pipeline is made of besides its key: which module, in which variant. For those who compile (pipelines.cpp) and for those who only
-// say it (describe.cpp).
+// The shader of a pipeline: its module, in one of its variants. pipelines.cpp compiles the shader,
+// and dispatch_list.cpp lists it.
 #pragma once
 
 #include "core/plan/plan.hpp"
@@ -15,7 +15,7 @@ namespace vkattn {
     return floatControlsNan ? shader.nanPreserving : shader.plain;
 }
 
-// Every key has its constants in the same places.
+// Maps the specialization constants. Every key has its constants in the same places.
 struct ConstantMap {
     VkSpecializationMapEntry entries[PipelineKey::maxConstants];
 };

@@ -5,7 +5,7 @@
 namespace vkattn {
 namespace {
 
-// SPIR-V 1.0 opcodes (3.32), as far as constants of ours need them.
+// SPIR-V 1.0 opcodes (3.32) that our constants need.
 enum Opcode : uint32_t {
     opTypeBool = 20,
     opTypeInt = 21,
@@ -43,7 +43,8 @@ enum Opcode : uint32_t {
 };
 constexpr uint32_t decorationSpecId = 1, headerWords = 5;
 
-// What is known of an id: a scalar constant's value, a type's kind, or the SpecId it is decorated with.
+// The facts known about an id: the value of a scalar constant, the kind of a type, or the SpecId
+// that decorates the id.
 enum Known : uint32_t { nothing, value, boolType, intType, foldedId };
 struct Id {
     uint32_t known, value;
@@ -68,7 +69,7 @@ class Folder {
         case opDecorate:
             if (in[2] == decorationSpecId && in[3] < s_.count && (s_.folded >> in[3] & 1u) != 0) {
                 ids_[in[1]] = {foldedId, s_.values[in[3]]};
-                return; // a plain constant has no SpecId
+                return; // plain constants have no SpecId
             }
             break;
         case opTypeBool:
@@ -110,7 +111,7 @@ class Folder {
 
     [[nodiscard]] bool isValue(uint32_t id, uint32_t bits) const { return ids_[id].known == value && ids_[id].value == bits; }
 
-    // False where the result does not follow from what is known.
+    // Returns false where the result does not follow from the known facts.
     bool evaluate(uint32_t opcode, const uint32_t *operands, uint32_t count, uint32_t &result) const {
         if (opcode == opSelect && ids_[operands[0]].known == value) {
             const Id &chosen = ids_[operands[ids_[operands[0]].value != 0 ? 1 : 2]];

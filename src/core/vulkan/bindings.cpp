@@ -13,19 +13,20 @@ uint64_t alignmentOf(const Plan &plan, vkattn_role role) {
     return isArray(role) ? 4 : elementBytes(plan.problem.tensor(role).dtype);
 }
 
-// The bytes of a buffer that a role takes: from its first element to its last.
+// The bytes of a buffer that a role takes, from its first element to its last.
 struct Region {
     uint64_t begin, end;
-    const Tensor *tensor; // NULL: every byte between the two, as in arrays and the workspace
+    const Tensor *tensor; // NULL: the role takes every byte, as arrays and the workspace do
 
     [[nodiscard]] uint64_t size() const { return end - begin; }
-    // The distance between neighbours in a dimension, bytes; 0 where there are none.
+    // Returns the bytes between neighbours in a dimension; 0 where there are no neighbours.
     [[nodiscard]] uint64_t step(int dimension) const {
         if (!tensor) return 0;
         const int64_t stride = tensor->stride[dimension];
         return (stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride)) * elementBytes(tensor->dtype);
     }
-    // All of the region's bytes lie at begin % period and so many bytes on, modulo the period.
+    // Returns n, where all of the region's bytes lie in the n bytes from begin % period on, modulo
+    // the period.
     [[nodiscard]] uint64_t bytesOfPeriod(uint64_t period) const {
         if (!tensor) return size();
         uint64_t bytes = elementBytes(tensor->dtype);
@@ -35,8 +36,9 @@ struct Region {
     }
 };
 
-// Regions whose spans overlap may still have no byte in common: heads or tokens of one fused tensor take turns. They do where some
-// period separates them, and the period of such a tensor is one of its strides.
+// Regions whose spans overlap may still have no byte in common: heads or tokens of one fused tensor
+// take turns. They take turns where some period separates them, and the period of such a tensor is
+// one of its strides.
 bool takeTurns(const Region &a, const Region &b) {
     for (int n = 0; n < 8; ++n) {
         const uint64_t period = n < 4 ? a.step(n) : b.step(n - 4);
@@ -47,12 +49,13 @@ bool takeTurns(const Region &a, const Region &b) {
     return false;
 }
 
-// The bytes that each role takes, from the start of what is bound to it.
+// The bytes that each role takes, from the start of the memory that is bound to the role.
 struct Used {
     ByteRange byRole[VKATTN_ROLE_LIMIT];
 };
 
-// Nothing else lies where an output or the workspace does: a dispatch would read what another invocation has written.
+// Outputs and the workspace overlap nothing: a dispatch would read what another invocation has
+// written.
 vkattn_result checkOverlap(const Plan &plan, const vkattn_record &record, const Used &used, vkattn_diagnostic *why) {
     const auto regionOf = [&](const vkattn_binding &binding) {
         const ByteRange &bytes = used.byRole[binding.role];

@@ -1,9 +1,9 @@
 #include "core/vulkan/cache.hpp"
 
 #include "core/device/host_memory.hpp"
+#include "core/device/vulkan_failure.hpp"
 #include "core/shaders/shader_bank.hpp"
 #include "core/shaders/specialize.hpp"
-#include "core/device/vulkan_failure.hpp"
 
 #include <cstring>
 #include <new>
@@ -29,7 +29,8 @@ void write32(unsigned char *at, uint32_t value) {
     write64(at, value, 4);
 }
 
-// A bijection of the state for every word and of the word for every state: what differs in one word only never meets again.
+// A bijection of the state for every word, and of the word for every state: two blobs that differ
+// in one word only never get the same state again.
 constexpr uint64_t mix(uint64_t state, uint64_t word) {
     state = (state ^ word) * 0x9e3779b97f4a7c15ull;
     return state ^ state >> 29;
@@ -66,7 +67,8 @@ uint64_t shaderBankHash() {
 
 uint64_t PipelineCaches::shaderHash() {
     uint64_t hash = shaderHash_.load(std::memory_order_relaxed);
-    if (hash == 0) shaderHash_.store(hash = shaderBankHash(), std::memory_order_relaxed); // threads that meet here store the same
+    // Threads that meet here store the same value.
+    if (hash == 0) shaderHash_.store(hash = shaderBankHash(), std::memory_order_relaxed);
     return hash;
 }
 
@@ -110,7 +112,8 @@ bool PipelineCaches::knows(const Node *head, size_t payloadBytes, uint64_t paylo
     return false;
 }
 
-// The cache is not in use anywhere else: the destination of a merge must not be. The sources may be.
+// The cache is not in use anywhere else, because the destination of a merge must not be. The
+// sources may be in use.
 vkattn_result PipelineCaches::mergeInto(VkPipelineCache cache, const Node *head, vkattn_diagnostic *why) {
     VkPipelineCache sources[maxImports + 1];
     uint32_t count = 0;
@@ -119,7 +122,7 @@ vkattn_result PipelineCaches::mergeInto(VkPipelineCache cache, const Node *head,
     return r ? vulkanFailure(why, r, "vkMergePipelineCaches") : VKATTN_OK;
 }
 
-// Takes the cache.
+// Takes ownership of the cache.
 vkattn_result PipelineCaches::push(VkPipelineCache cache, size_t payloadBytes, uint64_t payloadChecksum, vkattn_diagnostic *why) {
     void *memory = hostAllocate(allocator_, sizeof(Node), alignof(Node));
     if (!memory) {
@@ -128,7 +131,9 @@ vkattn_result PipelineCaches::push(VkPipelineCache cache, size_t payloadBytes, u
     }
     Node *head = head_.load(std::memory_order_acquire);
     Node *node = new (memory) Node{cache, payloadChecksum, payloadBytes, 0, head};
-    do { // a failed exchange brings the new head: another thread may have imported the same, or the last one that there is room for
+    // A failed exchange brings the new head: another thread may have imported the same blob, or the
+    // last one that there is room for.
+    do {
         const bool twin = knows(head, payloadBytes, payloadChecksum);
         if (twin || (head && head->imports == maxImports)) {
             table_->DestroyPipelineCache(device_, cache, allocator_);
@@ -144,7 +149,7 @@ vkattn_result PipelineCaches::push(VkPipelineCache cache, size_t payloadBytes, u
     return VKATTN_OK;
 }
 
-// NULL: a header that says that the data is this driver's, for this device.
+// Returns NULL where the header says that the data is from this driver, for this device.
 const char *PipelineCaches::driverHeaderFault(size_t bytes, const unsigned char *data) const {
     if (bytes < driverHeaderBytes) return "is shorter than its header of 32 bytes";
     if (read32(data) != driverHeaderBytes) return "has a header whose length is not 32";
@@ -179,7 +184,7 @@ vkattn_result PipelineCaches::writeBlob(VkPipelineCache cache, size_t &bytes, un
     if (!data) return VKATTN_OK;
     if (room < bytes) return fail(why, invalid, "room for %zu bytes, and the cache takes %zu: ask again for the size", room, bytes);
     unsigned char *const into = data + blob::headerBytes;
-    payload = room - blob::headerBytes; // other threads may have compiled more since
+    payload = room - blob::headerBytes; // other threads may have compiled more pipelines since
     r = table_->GetPipelineCacheData(device_, cache, &payload, into);
     if (r == VK_INCOMPLETE) {
         payload = 0;
@@ -189,7 +194,8 @@ vkattn_result PipelineCaches::writeBlob(VkPipelineCache cache, size_t &bytes, un
         return fail(why, invalid, "room for %zu bytes, and the cache has just grown to %zu: ask again for the size", room, bytes);
     }
     if (r) return vulkanFailure(why, r, "vkGetPipelineCacheData");
-    if (driverHeaderFault(payload, into)) payload = 0; // a driver that gives nothing it would take back: an empty cache
+    // A driver that gives data which it would not take back: the blob is an empty cache.
+    if (driverHeaderFault(payload, into)) payload = 0;
     bytes = blob::headerBytes + payload;
 
     std::memcpy(data + blob::magicAt, blob::magic, sizeof blob::magic);
@@ -226,9 +232,9 @@ vkattn_result PipelineCaches::checkBlob(size_t bytes, const unsigned char *data,
     if (read64(data + blob::payloadChecksumAt) != blob::checksum(data + blob::headerBytes, bytes - blob::headerBytes))
         return fail(why, rejected, "the cache is damaged: its payload checksum is wrong: %s", goOn);
 
-    // It is whole: is it ours?
+    // The blob is whole. The next checks say whether it belongs to this library and device.
     if (const uint32_t version = read32(data + blob::libraryVersionAt); version != vkattnVersion())
-        return fail(why, rejected, "the cache is of vkattn's library version %u.%u.%u, this is %u.%u.%u: %s", version >> 22,
+        return fail(why, rejected, "the cache was made by library version %u.%u.%u, this is version %u.%u.%u: %s", version >> 22,
                     version >> 12 & 0x3ff, version & 0xfff, vkattnVersion() >> 22, vkattnVersion() >> 12 & 0x3ff, vkattnVersion() & 0xfff,
                     goOn);
     if (const uint64_t hash = read64(data + blob::shaderHashAt); hash != shaderHash())
@@ -239,9 +245,9 @@ vkattn_result PipelineCaches::checkBlob(size_t bytes, const unsigned char *data,
     if (const uint32_t device = read32(data + blob::deviceAt); device != deviceId_)
         return fail(why, rejected, "the cache is for the device id 0x%x, this device has 0x%x: %s", device, deviceId_, goOn);
     if (const uint32_t driver = read32(data + blob::driverVersionAt); driver != driverVersion_)
-        return fail(why, rejected, "the cache is of the driver version 0x%x, this driver has 0x%x: %s", driver, driverVersion_, goOn);
+        return fail(why, rejected, "the cache is for the driver version 0x%x, this driver has 0x%x: %s", driver, driverVersion_, goOn);
     if (std::memcmp(data + blob::uuidAt, uuid_, sizeof uuid_) != 0)
-        return fail(why, rejected, "the cache is of another driver build: its pipelineCacheUUID differs from the device's: %s", goOn);
+        return fail(why, rejected, "the cache is for another driver build: its pipelineCacheUUID differs from the device's: %s", goOn);
     if (payload == 0) return VKATTN_OK;
     if (const char *fault = driverHeaderFault(bytes - blob::headerBytes, data + blob::headerBytes))
         return fail(why, rejected, "the driver's data in the cache %s: %s", fault, goOn);
@@ -259,7 +265,7 @@ vkattn_result PipelineCaches::importFrom(size_t bytes, const void *data, vkattn_
     const uint64_t payloadChecksum = read64(in + blob::payloadChecksumAt);
     if (payloadBytes == 0 || knows(head_.load(std::memory_order_acquire), payloadBytes, payloadChecksum)) return VKATTN_OK;
 
-    // Drivers read words from it.
+    // Drivers read words from the data.
     void *aligned = nullptr;
     if (reinterpret_cast<uintptr_t>(payload) % 16 != 0) {
         aligned = hostAllocate(allocator_, payloadBytes, 16);
@@ -269,7 +275,8 @@ vkattn_result PipelineCaches::importFrom(size_t bytes, const void *data, vkattn_
     VkPipelineCache cache = VK_NULL_HANDLE;
     const vkattn_result r = createCache(payloadBytes, aligned ? aligned : payload, cache, why);
     if (aligned) hostFree(allocator_, aligned);
-    if (r == VKATTN_ERROR_VULKAN) return rejected; // the driver does not want it; the diagnostic has its answer
+    // The driver refuses the data; the diagnostic has its answer.
+    if (r == VKATTN_ERROR_VULKAN) return rejected;
     if (r) return r;
     if (const auto merged = mergeInto(cache, head_.load(std::memory_order_acquire), why)) {
         table_->DestroyPipelineCache(device_, cache, allocator_);

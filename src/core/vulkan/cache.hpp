@@ -1,9 +1,10 @@
 // The VkPipelineCaches of one context, and the blob that carries what is in them to the next run.
 //
-// A context that was given no pipeline cache begins with an empty one of its own. An imported blob becomes another, put at the head of a
-// list, with what the list had so far merged into it: pipelines compile with the head. Nothing is taken out of the list before destroy(),
-// so that a thread may go on compiling with the cache it has while another imports, without a lock; the list's length is bounded
-// (maxImports).
+// A context that was given no pipeline cache begins with an empty one of its own. An imported blob
+// becomes another, put at the head of a list, with what the list had so far merged into it:
+// pipelines compile with the head. Nothing is taken out of the list before destroy(), so that a
+// thread may go on compiling with the cache it has while another imports, without a lock; the
+// list's length is bounded (maxImports).
 #pragma once
 
 #include "core/device/device_table.hpp"
@@ -12,7 +13,7 @@
 
 namespace vkattn {
 
-// The blob, little-endian: this header, then what vkGetPipelineCacheData gave.
+// The blob, little-endian: this header, and then the data of vkGetPipelineCacheData.
 namespace blob {
 constexpr unsigned char magic[8] = {'v', 'k', 'a', 't', 't', 'n', 'P', 'C'};
 constexpr uint32_t formatVersion = 1;
@@ -20,11 +21,13 @@ constexpr size_t magicAt = 0, formatVersionAt = 8, headerBytesAt = 12, libraryVe
                  driverVersionAt = 28, uuidAt = 32, shaderHashAt = 48, payloadBytesAt = 56, payloadChecksumAt = 64, headerChecksumAt = 72,
                  headerBytes = 80; // a multiple of 16: the payload is as aligned as the blob
 
-// 64 bits; any change within 8 neighbouring bytes changes it. Against damage, not against malice.
+// Returns a 64-bit checksum that every change within 8 neighbouring bytes changes. The checksum
+// protects against damage, not against malice.
 [[nodiscard]] uint64_t checksum(const unsigned char *bytes, size_t count);
 } // namespace blob
 
-// Of all embedded SPIR-V and of the code that changes it before a driver sees it.
+// Returns a hash of all embedded SPIR-V, and of the code that changes SPIR-V before a driver sees
+// it.
 [[nodiscard]] uint64_t shaderBankHash();
 
 class PipelineCaches {
@@ -35,7 +38,8 @@ class PipelineCaches {
                                        vkattn_diagnostic *why);
     void destroy();
 
-    // What to compile with. Internally synchronised by Vulkan: the library creates none that is not.
+    // Returns the cache to compile with. Vulkan synchronises the cache internally: the library
+    // creates no other kind.
     [[nodiscard]] VkPipelineCache current() const {
         const Node *head = head_.load(std::memory_order_acquire);
         return head ? head->cache : hostCache_;
@@ -48,8 +52,8 @@ class PipelineCaches {
     struct Node {
         VkPipelineCache cache;
         uint64_t payloadChecksum;
-        size_t payloadBytes; // 0: began empty
-        uint32_t imports;    // in the list from here on
+        size_t payloadBytes; // 0: the cache began empty
+        uint32_t imports;    // imports in the list from here on
         Node *next;
     };
 

@@ -1,4 +1,4 @@
-// What a vkattn_context is: a device's function table, caps, pipeline caches and pipelines.
+// A vkattn_context: a device's function table, caps, pipeline caches and pipelines.
 #pragma once
 
 #include "core/device/callbacks.hpp"
@@ -14,12 +14,14 @@ namespace vkattn {
 
 class DeviceContext {
   public:
-    // Allocates from host.allocator, else from malloc.
+    // Allocates the context from host.allocator, or else from malloc.
     [[nodiscard]] static vkattn_result create(const vkattn_host &host, DeviceContext *&out, vkattn_diagnostic *why);
     static void destroy(DeviceContext *context);
 
-    [[nodiscard]] const PlanLimits &limits() const { return limits_; } // as they were when the context was created
-    // What plans are made from now: limits() with the verdicts of this moment. Copied into the room only where they differ.
+    // The limits at the time when the context was created.
+    [[nodiscard]] const PlanLimits &limits() const { return limits_; }
+    // Returns the limits that plans are made from now: limits() with the verdicts of this moment.
+    // The limits are copied into the room only where they differ.
     [[nodiscard]] const PlanLimits &planLimits(std::optional<PlanLimits> &room) const;
     void setVerdict(const Kernel &kernel, vkattn_verdict verdict); // any thread
     [[nodiscard]] VkDevice device() const { return device_; }
@@ -40,7 +42,8 @@ class DeviceContext {
     Log log_;
     ZoneCallback zone_ = nullptr;
     PlanLimits limits_{};
-    std::atomic<uint32_t> verdicts_{0}; // caps.wrongKernels | caps.slowKernels << slowShift: one word, so that both change at once
+    // caps.wrongKernels | caps.slowKernels << slowShift: one word, so that both change at once
+    std::atomic<uint32_t> verdicts_{0};
     std::atomic<bool> saidNotReady_{false};
     DeviceTable table_;
     PipelineCaches caches_;

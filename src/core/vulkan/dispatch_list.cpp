@@ -1,4 +1,5 @@
-// A plan as a list of dispatches in the caller's memory: what record.cpp records, for engines that issue commands themselves.
+// A plan as a list of dispatches in the caller's memory: the dispatches that record.cpp records,
+// for engines that issue commands themselves.
 #include "core/vulkan/dispatch_list.hpp"
 
 #include "core/plan/kernel.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 
-// What a vkattn_dispatch points to, but for its operands.
+// The data that a vkattn_dispatch points to, except its operands.
 struct alignas(8) Details {
     VkSpecializationInfo specialization;
     uint32_t constants[PipelineKey::maxConstants];
@@ -26,7 +27,7 @@ struct alignas(8) Details {
 static_assert(alignof(vkattn_dispatch) <= 8 && sizeof(vkattn_dispatch) % 8 == 0 && alignof(Details) == 8 && sizeof(vkattn_operand) % 8 == 0,
               "the parts of the scratch memory follow each other without gaps");
 
-// In the scratch memory: all vkattn_dispatch, all Details, all operands.
+// The order in the scratch memory: all vkattn_dispatch, all Details, all operands.
 struct Layout {
     uint64_t details, operands, bytes;
 };
@@ -38,7 +39,8 @@ Layout layoutOf(const Plan &plan) {
     return layout;
 }
 
-// 64 bits, so that a host can take equal keys for equal pipelines without a second look.
+// The key has 64 bits, so that a host can take equal keys for equal pipelines without a second
+// look.
 uint64_t pipelineKey(const PipelineKey &key, bool floatControlsNan, const SubgroupStage &stage) {
     uint64_t h = 0xcbf29ce484222325u;
     const auto mix = [&h](uint64_t word) {

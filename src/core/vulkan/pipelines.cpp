@@ -1,10 +1,10 @@
 #include "core/vulkan/pipelines.hpp"
 
 #include "core/device/host_memory.hpp"
+#include "core/device/vulkan_failure.hpp"
 #include "core/shaders/shaders.hpp"
 #include "core/shaders/specialize.hpp"
 #include "core/shaders/subgroups.hpp"
-#include "core/device/vulkan_failure.hpp"
 #include "lib/interop.h"
 #include "util/clock.hpp"
 
@@ -34,7 +34,7 @@ vkattn_result Pipelines::createLayout(uint32_t slots, bool pushDescriptors, Pipe
     setInfo.bindingCount = slots;
     setInfo.pBindings = bindings;
     if (const VkResult r = table_->CreateDescriptorSetLayout(device_, &setInfo, allocator_, &layout.set)) {
-        layout.set = VK_NULL_HANDLE; // undefined after a failure
+        layout.set = VK_NULL_HANDLE; // the handle is undefined after a failure
         return vulkanFailure(why, r, "vkCreateDescriptorSetLayout", "storage buffers");
     }
     giveName(VK_OBJECT_TYPE_DESCRIPTOR_SET_LAYOUT, reinterpret_cast<uint64_t>(layout.set), "storage buffers");
@@ -78,7 +78,8 @@ void Pipelines::giveName(VkObjectType type, uint64_t object, const char *name) c
     info.objectType = type;
     info.objectHandle = object;
     info.pObjectName = text;
-    (void)table_->SetDebugUtilsObjectName(device_, &info); // a name less hurts nobody
+    // Names serve debuggers only: a failure to set one is no error.
+    (void)table_->SetDebugUtilsObjectName(device_, &info);
 }
 
 const Pipelines::Node *Pipelines::search(const Node *from, const PipelineKey &key) {
@@ -108,7 +109,7 @@ void Pipelines::insert(const PipelineKey &key, VkPipeline pipeline, Node *node) 
     std::atomic<Node *> &bucket = buckets_[key.hash() % bucketCount];
     Node *head = bucket.load(std::memory_order_acquire);
     new (node) Node{key, pipeline, head};
-    do { // a failed exchange brings the new head, among whose nodes another thread's twin may be
+    do { // a failed exchange brings the new head, among whose nodes another thread's copy may be
         if (search(head, key)) {
             table_->DestroyPipeline(device_, pipeline, allocator_);
             hostFree(allocator_, node);
@@ -137,8 +138,7 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     const ShaderModule &shader = shaderFor(key.module);
     const Spirv &spirv = spirvOf(shader, caps_.floatControlsNan != 0);
     VkShaderModule module = VK_NULL_HANDLE;
-    if (const auto r = createModule(name, spirv, {key.constants, key.constantCount, interop::conceptConstants}, module, why))
-        return r;
+    if (const auto r = createModule(name, spirv, {key.constants, key.constantCount, interop::conceptConstants}, module, why)) return r;
 
     const VkSpecializationInfo specialization = {key.constantCount, constantMap.entries, key.constantCount * size_t{4}, key.constants};
     VkComputePipelineCreateInfo info{};

@@ -1,11 +1,11 @@
-// The pipelines of one context, by PipelineKey. What a key says is compiled as it is: the plan decides all constants. Looking one up takes
-// no lock and allocates nothing.
+// The pipelines of one context, by PipelineKey. A key is compiled as it is: the plan decides all
+// constants. Looking a pipeline up takes no lock and allocates nothing.
 #pragma once
 
-#include "core/vulkan/cache.hpp"
 #include "core/device/callbacks.hpp"
 #include "core/device/device_table.hpp"
 #include "core/plan/plan.hpp"
+#include "core/vulkan/cache.hpp"
 
 #include <atomic>
 
@@ -25,8 +25,10 @@ class Pipelines {
                                        const PipelineCaches &caches, vkattn_diagnostic *why);
     void destroy();
 
-    [[nodiscard]] VkPipeline find(const PipelineKey &key) const; // VK_NULL_HANDLE where it is not compiled yet
-    // Compiles what is missing of the set. Two threads may compile the same one; the first to finish wins.
+    // Returns VK_NULL_HANDLE where the pipeline is not compiled yet.
+    [[nodiscard]] VkPipeline find(const PipelineKey &key) const;
+    // Compiles the pipelines of the set that are missing. Two threads may compile the same
+    // pipeline; the first to finish wins.
     [[nodiscard]] vkattn_result compile(const PipelineSet &set, vkattn_diagnostic *why);
     [[nodiscard]] bool has(const PipelineSet &set) const;
 
@@ -35,7 +37,8 @@ class Pipelines {
     [[nodiscard]] uint64_t compileNanoseconds() const { return nanoseconds_; }
 
   private:
-    // Nodes are pushed at the head, never moved and never removed before destroy(): a reader needs no more than an acquire.
+    // Nodes are pushed at the head, never moved and never removed before destroy(): a reader needs
+    // no more than an acquire.
     struct Node {
         PipelineKey key;
         VkPipeline pipeline;
@@ -47,8 +50,10 @@ class Pipelines {
     [[nodiscard]] vkattn_result createModule(const char *name, const Spirv &spirv, const Specialization &specialization,
                                              VkShaderModule &module, vkattn_diagnostic *why);
     [[nodiscard]] vkattn_result compileOne(const PipelineKey &key, vkattn_diagnostic *why);
-    void giveName(VkObjectType type, uint64_t object, const char *name) const; // for debuggers, where the host wants labels
-    void insert(const PipelineKey &key, VkPipeline pipeline, Node *node);      // takes both; the node is the pipeline's
+    // Names an object for debuggers, where the host wants labels.
+    void giveName(VkObjectType type, uint64_t object, const char *name) const;
+    // Takes ownership of both. The node belongs to the pipeline.
+    void insert(const PipelineKey &key, VkPipeline pipeline, Node *node);
     static const Node *search(const Node *from, const PipelineKey &key);
 
     const DeviceTable *table_ = nullptr;
@@ -56,9 +61,9 @@ class Pipelines {
     const PipelineCaches *caches_ = nullptr;
     const VkAllocationCallbacks *allocator_ = nullptr;
     Caps caps_{};
-    uint32_t deviceSubgroupSize_ = 0; // caps_.subgroupSize may be a limit of the host's
+    uint32_t deviceSubgroupSize_ = 0; // caps_.subgroupSize may be a limit that the host has set
     Log log_;
-    PipelineLayout layouts_[2]; // of plainSlots and of fullSlots storage buffers
+    PipelineLayout layouts_[2]; // for plainSlots and for fullSlots storage buffers
     std::atomic<Node *> buckets_[bucketCount] = {};
     std::atomic<uint32_t> compiled_{0};
     std::atomic<uint64_t> nanoseconds_{0};

@@ -33,7 +33,8 @@ class Recorder {
     Recorder(const Recorder &) = delete;
     Recorder &operator=(const Recorder &) = delete;
 
-    // Sets the bases among the dispatch's push constants. VK_SUCCESS, or why there was no descriptor set.
+    // Sets the bases among the dispatch's push constants. Returns VK_SUCCESS, or the reason why
+    // there was no descriptor set.
     [[nodiscard]] VkResult record(Dispatch &dispatch, VkPipeline pipeline) {
         for (; writeCount_ < dispatch.operandCount; ++writeCount_)
             writes_[writeCount_] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, nullptr, VK_NULL_HANDLE,         writeCount_, 0, 1,
@@ -83,20 +84,22 @@ class Recorder {
     VkPipeline bound_ = VK_NULL_HANDLE;
     uint32_t writeCount_ = 0;
     VkDescriptorBufferInfo buffers_[fullSlots];
-    VkWriteDescriptorSet writes_[fullSlots]; // so many as the count says
+    VkWriteDescriptorSet writes_[fullSlots]; // the first `count` entries are in use
 };
 
-// Short plans are made once, long ones once to find the pipelines and once to record: nothing is recorded before all pipelines are there.
+// The dispatches of short plans are made once. Those of long plans are made twice, to find the
+// pipelines and to record: nothing is recorded before all pipelines are there.
 constexpr uint32_t keptDispatches = 4;
 struct Kept {
-    Kept() {} // leaves the dispatch alone: most plans have one or two
+    Kept() {} // leaves the dispatches uninitialised: most plans have one or two
     union {
         Dispatch dispatch;
     };
     VkPipeline pipeline = VK_NULL_HANDLE;
 };
 
-// Off the path of a frame that is ready. The log has it once: a host may ask in every frame.
+// This function is off the path of a frame that is ready. The message reaches the log once: a host
+// may ask in every frame.
 vkattn_result notReady(DeviceContext &context, const Plan &plan, const PipelineSet &needed, vkattn_diagnostic *why) {
     const char *missing = "";
     uint32_t count = 0, all = 0;
@@ -135,9 +138,10 @@ vkattn_result recordPlan(DeviceContext &context, const Plan &plan, const vkattn_
     const uint32_t count = slice.last - slice.first;
     Kept kept[keptDispatches];
     const bool keep = count <= keptDispatches;
-    bool ready = keep && plan.problem.slices <= 1; // what later slices need is missed with the first, not halfway
+    // A pipeline that a later slice needs is reported with the first slice, not halfway.
+    bool ready = keep && plan.problem.slices <= 1;
     for (uint32_t n = 0; keep && n < count; ++n) {
-        new (&kept[n].dispatch) Dispatch(plan.dispatch(slice.first + n)); // made in place
+        new (&kept[n].dispatch) Dispatch(plan.dispatch(slice.first + n)); // constructed in place
         kept[n].pipeline = pipelines.find(kept[n].dispatch.key);
         ready = ready && kept[n].pipeline;
     }

@@ -1,4 +1,5 @@
-// Walks a plan's dispatches into a command buffer. Takes no decisions, allocates nothing, holds no lock.
+// Walks a plan's dispatches into a command buffer. Takes no decisions, allocates nothing, holds no
+// lock.
 #pragma once
 
 #include "core/vulkan/context.hpp"

@@ -15,27 +15,29 @@ namespace {
 constexpr vkattn_result unsupported = VKATTN_ERROR_UNSUPPORTED;
 constexpr uint32_t heads = 2, kvHeads = 1;
 
-// What is compared. Each goes wrong in its own way where a fragment's layout, a ragged edge or a hidden pair is computed wrong.
+// The problems to compare. Each goes wrong in its own way where a fragment's layout, a ragged edge
+// or a hidden pair is computed wrong.
 struct Trial {
     const char *name;
     uint32_t queries, keys, headDim, valueDim;
     uint32_t flags;
-    float queryScale; // q is within this, k within 1: powers of two
+    float queryScale; // q lies within this, k within 1: powers of two
     bool masked;      // hidden pairs, hidden rows, and keys hidden from all with NaN in K and V
     bool lse;
 };
 constexpr Trial trials[] = {
     {"whole tiles", 64, 128, 64, 64, 0, 2, false, false},
     {"causal, ragged edges", 37, 130, 64, 64, VKATTN_CAUSAL, 2, false, true},
-    {"causal, more queries than keys", 70, 45, 40, 40, VKATTN_CAUSAL, 2, false, true}, // the first 25 rows see nothing
+    // The first 25 rows see nothing.
+    {"causal, more queries than keys", 70, 45, 40, 40, VKATTN_CAUSAL, 2, false, true},
     {"one query", 1, 97, 64, 64, 0, 2, false, false},
-    {"large logits", 17, 129, 128, 128, 0, 64, false, true}, // up to about +-70
+    {"large logits", 17, 129, 128, 128, 0, 64, false, true}, // scores up to about +-70
     {"masked, NaN in hidden values", 50, 77, 64, 64, 0, 2, true, true},
     {"other value dim", 20, 66, 128, 64, VKATTN_CAUSAL, 2, false, false},
 };
 constexpr uint32_t hiddenRow = 3;
 
-bool hiddenKey(const Trial &trial, uint32_t key) { // from every query
+bool hiddenKey(const Trial &trial, uint32_t key) { // hidden from every query
     return trial.masked && key % 5 == 3;
 }
 uint32_t mixed(uint32_t a, uint32_t b) {
@@ -43,14 +45,15 @@ uint32_t mixed(uint32_t a, uint32_t b) {
     h = (h ^ h >> 15) * 0x2c1b3c6du;
     return h ^ h >> 13;
 }
-bool visible(const Trial &trial, uint32_t query, uint32_t key) { // by the mask
+bool visible(const Trial &trial, uint32_t query, uint32_t key) { // visible by the mask
     return query != hiddenRow && !hiddenKey(trial, key) && mixed(query, key) % 4 != 0;
 }
 
-// Offsets from the start of the buffer. Everything that is no input holds 0xff: an output element that nobody wrote is NaN, and what lies
-// between the regions shows whether somebody wrote there.
+// Offsets from the start of the buffer. Everything that is no input holds 0xff: an output element
+// that nobody wrote is NaN, and the bytes between the regions show whether somebody wrote there.
 struct Places {
-    uint64_t q, k, v, mask, out[2], lse[2], end; // 0: the kernel's, 1: the staged kernel's
+    // [0] the kernel's outputs, [1] the staged kernel's.
+    uint64_t q, k, v, mask, out[2], lse[2], end;
 };
 constexpr uint64_t placeAlignment = 256, gapBytes = 256;
 
@@ -112,17 +115,19 @@ struct Case {
     const Trial &trial;
     vkattn_dtype dtype;
     Places places;
-    Plan plans[2]; // the kernel's, the staged kernel's
+    Plan plans[2]; // the kernel's, and the staged kernel's
 };
 
-// Calls each(const Case &) for every trial that the kernel can run on the device. `end` is then where the regions end. UNSUPPORTED, with
-// the first reason, where it can run none.
+// Calls each(const Case &) for every trial that the kernel can run on the device, and sets `end` to
+// the end of the regions. Returns UNSUPPORTED, with the first reason, where the kernel can run no
+// trial.
 template <class Each>
 vkattn_result forEachCase(const DeviceContext &context, const Kernel &kernel, uint64_t &end, vkattn_diagnostic *why, Each each) {
     PlanLimits limits = context.limits();
-    limits.caps.wrongKernels &= ~(1u << kernel.id); // a test under way goes on where another thread's has failed meanwhile
+    // A test under way goes on where another thread's test of the kernel has failed meanwhile.
+    limits.caps.wrongKernels &= ~(1u << kernel.id);
     const bool matrices = kernel.onMatrixUnits();
-    // Software drivers take minutes to compile what wide heads take.
+    // Software drivers need minutes to compile the pipelines of wide heads.
     const uint32_t widest = limits.caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 64 : maxDim;
     vkattn_diagnostic first{};
     end = 0;
@@ -150,7 +155,7 @@ vkattn_result forEachCase(const DeviceContext &context, const Kernel &kernel, ui
     return unsupported;
 }
 
-// Both kernels of all trials take turns with one workspace, at the end.
+// Totals over both kernels of all trials. The kernels take turns with one workspace, at the end.
 struct Totals {
     uint64_t workspaceAt = 0, workspaceBytes = 0, alignment = placeAlignment, sets = 0, descriptors = 0;
     [[nodiscard]] uint64_t bufferBytes() const { return workspaceAt + (workspaceBytes + 3) / 4 * 4; }
@@ -173,21 +178,24 @@ vkattn_result measure(const DeviceContext &context, const Kernel &kernel, Totals
     return result;
 }
 
-// The values that both kernels read: few significant bits, exact in every dtype.
+// Stores a value that both kernels read exactly: it has few significant bits, and is exact in every
+// dtype.
 void store(unsigned char *at, vkattn_dtype dtype, float value) {
     if (dtype == VKATTN_F32) {
         std::memcpy(at, &value, sizeof value);
         return;
     }
-    const uint16_t half = dtype == VKATTN_F16 ? floatToHalf(value) : floatToBrain(value);
+    const uint16_t half = dtype == VKATTN_F16 ? floatToHalf(value) : floatToBfloat16(value);
     std::memcpy(at, &half, sizeof half);
 }
 
-// In [-1, 1]: 64ths apart, so that rows differ and no sum is 0 by symmetry.
+// Returns a value in [-1, 1]. The values are 64ths apart, so that rows differ and no sum is 0 by
+// symmetry.
 float wave(uint32_t role, uint32_t index) {
     return static_cast<float>(mixed(role, index) % 129) / 64.0f - 1.0f;
 }
-// Of size 1/2 to 1: what a wrong weight changes shows, and sum_j w_j |v_j| is near max |v|.
+// Returns a value of size 1/2 to 1: the effect of a wrong weight shows, and sum_j w_j |v_j| is near
+// max |v|.
 float away(uint32_t role, uint32_t index) {
     const uint32_t h = mixed(role, index);
     return static_cast<float>(32 + h % 33) / (h & 0x8000u ? -64.0f : 64.0f);
@@ -221,9 +229,11 @@ void computeBarrier(DeviceContext &context, VkCommandBuffer commands, VkAccessFl
     context.table().CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, stage, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
-// How far the two may be apart, of which the staged one is exact to about 1e-6 (docs/numerics.md, Tolerance, with w_j <= 1 and |v| <= 1):
-// rounding the probabilities changes each weight by a share of u_P at most, and their sum by as much; fp32 sums on matrix units may be
-// truncated instead of rounded, which 2^-20 of the largest sum of products covers; and 1e-4 are for the rest.
+// Returns how far the two kernels' results may be apart. The staged kernel is exact to about 1e-6
+// (docs/numerics.md, Tolerance, with w_j <= 1 and |v| <= 1). Rounding the probabilities changes
+// each weight by a share of u_P at most, and their sum by as much. fp32 sums on matrix units may be
+// truncated instead of rounded, which 2^-20 of the largest sum of products covers. 1e-4 are for the
+// rest.
 double tolerance(const Case &test) {
     const auto unit = static_cast<double>(test.plans[0].kernel->weightRounding(test.plans[0]).unit);
     const double products =
@@ -237,7 +247,7 @@ float floatAt(const unsigned char *bytes, uint64_t at) {
     return value;
 }
 
-// The first difference of one trial, written into `why`.
+// Finds the first difference in one trial and writes it into `why`.
 class Comparison {
   public:
     Comparison(const Case &test, const unsigned char *bytes, vkattn_diagnostic *why)
@@ -258,7 +268,8 @@ class Comparison {
     bool differs(const char *tensor, const uint64_t (&at)[2], uint32_t element, uint32_t row, uint32_t dim) const {
         const double a = static_cast<double>(floatAt(bytes_, at[0] + element * uint64_t{4})),
                      b = static_cast<double>(floatAt(bytes_, at[1] + element * uint64_t{4}));
-        // A row that sees nothing is exactly 0, and its lse -inf, in both. NaN, also what nobody wrote, is right in neither.
+        // A row that sees nothing is exactly 0, and its lse -inf, in both kernels. NaN is right in
+        // neither kernel; elements that nobody wrote are NaN.
         if (std::isfinite(b) ? b == 0 ? a == 0 : std::abs(a - b) <= allowed_ : std::isinf(b) && a == b) return false;
         (void)fail(why_, VKATTN_OK, "%s, %s, head dim %u: %s of head %u, query %u, dim %u is %g, and the staged kernel's is %g (+-%.2g)",
                    test_.trial.name, dtypeName(), test_.trial.headDim, tensor, row / test_.trial.queries, row % test_.trial.queries, dim, a,
@@ -351,7 +362,8 @@ vkattn_result recordSelfTest(DeviceContext &context, const Kernel &kernel, const
     return result;
 }
 
-vkattn_result judgeSelfTest(DeviceContext &context, const Kernel &kernel, const void *mapped, vkattn_verdict &verdict, vkattn_diagnostic *why) {
+vkattn_result judgeSelfTest(DeviceContext &context, const Kernel &kernel, const void *mapped, vkattn_verdict &verdict,
+                            vkattn_diagnostic *why) {
     uint64_t end = 0;
     bool wrong = false;
     const vkattn_result result = forEachCase(context, kernel, end, why, [&](const Case &test) {

@@ -11,9 +11,9 @@
 namespace vkattn {
 namespace {
 
-constexpr uint32_t mostNames = 32; // more than the tables have rows
+constexpr uint32_t mostNames = 32; // more than the rows of the tables
 
-// Whether the kernel on matrix units can compute anything of this type.
+// Returns whether the kernel on matrix units can compute anything of this type.
 bool multipliesMatrices(const Caps &caps, vkattn_dtype dtype) {
     vkattn_problem description{};
     description.structSize = sizeof description;
@@ -26,7 +26,8 @@ bool multipliesMatrices(const Caps &caps, vkattn_dtype dtype) {
            makePlan(problem, {caps, VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(caps)}, plan, nullptr) == VKATTN_OK;
 }
 
-// What may be lost. VK_NV_cooperative_matrix2 is none: AUTO does not take its kernel.
+// Abilities that a device may lose. VK_NV_cooperative_matrix2 is no ability: AUTO does not take its
+// kernel.
 using Abilities = uint32_t; // 1 << index in the table
 constexpr struct {
     const char *name;
@@ -50,7 +51,7 @@ Abilities abilitiesOf(const Caps &caps) {
     return all;
 }
 
-// A message in pieces.
+// A message that is put together from parts.
 class Text {
   public:
     VKATTN_PRINTF(2, 3) void add(const char *format, ...) {
@@ -67,7 +68,7 @@ class Text {
     size_t size_ = 0;
 };
 
-// A device that is created with everything that helps.
+// Enables everything that helps.
 struct Everything {
     const PhysicalDevice &device;
     const char *names[mostNames] = {};
@@ -88,7 +89,7 @@ struct Everything {
         const Caps caps = readCaps(device, {device.version, {names, nameCount}, &features});
         return abilitiesOf(limit ? weakerCaps(caps, *limit) : caps);
     }
-    // The same without one extension, or without one feature.
+    // Returns the abilities of the same device without one extension, or without one feature.
     [[nodiscard]] Abilities canWithout(uint32_t name, const Caps *limit) {
         const char *const left = std::exchange(names[name], "");
         const Abilities rest = can(limit);
@@ -115,10 +116,10 @@ uint32_t instanceVersion(PFN_vkGetInstanceProcAddr get) {
     return enumerate && enumerate(&version) == VK_SUCCESS ? version : VK_API_VERSION_1_0;
 }
 
-// Below Vulkan 1.1 the device must not be asked what it could do above it.
+// Below Vulkan 1.1 the device must not be asked for its abilities above 1.1.
 void warnOfOldInstance(const vkattn_host &host, uint32_t offered, const Log &log) {
     Text text;
-    text.add("the device could do more than the host lets it: instance and device offer Vulkan %u.%u, ", VK_API_VERSION_MAJOR(offered),
+    text.add("the device could do more than the host allows: instance and device offer Vulkan %u.%u, ", VK_API_VERSION_MAJOR(offered),
              VK_API_VERSION_MINOR(offered));
     if (host.apiVersion >= VK_API_VERSION_1_1)
         text.add("and vkattn_host::apiVersion says %u.%u, but the instance does not know the functions of 1.1: it was created with a lower "
@@ -127,10 +128,9 @@ void warnOfOldInstance(const vkattn_host &host, uint32_t offered, const Log &log
     else
         text.add("and vkattn_host::apiVersion is %s.", host.apiVersion ? "1.0" : "0, which is 1.0");
     text.add(
-        " Lost are %s, matrix units and the guarantee of the NaN rules, as far as the device has them. Create the instance with that "
-        "version "
-        "and say so in vkattn_host::apiVersion; then vkattnDeviceExtensions and vkattnPatchDeviceFeatures tell what else to enable and "
-        "declare",
+        " The host loses %s, matrix units and the guarantee of the NaN rules, as far as the device has them. Create the instance with that "
+        "version and say so in vkattn_host::apiVersion; vkattnDeviceExtensions and vkattnPatchDeviceFeatures then say which extensions and "
+        "features to enable and declare",
         shuffles);
     log.write(VKATTN_LOG_WARNING, text.text());
 }
@@ -175,8 +175,8 @@ void warnOfUndeclared(const vkattn_host &host, const PhysicalDevice &device, con
     for (const FeatureRow &row : featureRows())
         if (!declared.has(row) && (lost & ~everything.canWithout(row, limit))) list(row.name);
     text.add(
-        ". List in apiVersion, enabledExtensions and enabledFeatures what the instance and the device were created with, and enable what "
-        "is missing there: vkattnDeviceExtensions and vkattnPatchDeviceFeatures do that before vkCreateDevice");
+        ". apiVersion, enabledExtensions and enabledFeatures must say how the instance and the device were created. Before vkCreateDevice, "
+        "vkattnDeviceExtensions and vkattnPatchDeviceFeatures say which extensions and features to enable");
     log.write(VKATTN_LOG_WARNING, text.text());
 }
 

@@ -1,4 +1,5 @@
-// Brackets what is recorded, for people who look at captures and profiles: a debug label, and in it the host's own zone.
+// A zone brackets what is recorded, for people who look at captures and profiles: a debug label,
+// and in it the host's own zone.
 #pragma once
 
 #include "core/vulkan/context.hpp"

@@ -1,4 +1,5 @@
-/* Attention in a C99 engine: grouped heads, a bias and a window, recorded into the engine's command buffer, compared with the oracle. */
+/* Attention in a C99 engine: grouped heads, a bias and a window, recorded into the engine's
+ * command buffer, compared with the oracle. */
 #include <vkattn/vkattn.h>
 
 #include <vkattn/cpu.h>

@@ -52,7 +52,8 @@ int attentionCreate(struct attention *attention, struct gpu *gpu, unsigned seed)
     for (operand = 0; operand < 4; ++operand)
         for (n = 0; n < ELEMENTS; ++n) {
             seed = seed * 1664525u + 1013904223u;
-            input[operand * step / sizeof(float) + n] = operand == 3 ? 1e30f : (float)(seed >> 8) / 8388608.0f - 1; /* out: nobody's */
+            /* out: nobody's */
+            input[operand * step / sizeof(float) + n] = operand == 3 ? 1e30f : (float)(seed >> 8) / 8388608.0f - 1;
         }
     return GPU_OK;
 }

@@ -1,5 +1,5 @@
-/* One small attention on a gpu, for hosts whose point lies elsewhere; c99/main.c shows the same calls in full. Needs vkattn::core alone:
- * the result is compared with loops of this file's own. */
+/* One small attention on a gpu, for hosts whose point lies elsewhere; c99/main.c shows the same
+ * calls in full. Needs vkattn::core alone: the result is compared with loops of this file's own. */
 #ifndef ATTENTION_H_
 #define ATTENTION_H_
 
@@ -18,9 +18,12 @@ struct attention {
 };
 
 /* All return GPU_OK, or GPU_FAILED and have printed why. */
-int attentionCreate(struct attention *attention, struct gpu *gpu, unsigned seed); /* context, prewarmed; inputs written */
-int attentionRecord(struct attention *attention);                                 /* into the gpu's command buffer, begun and ended */
-int attentionCheck(const struct attention *attention);                            /* after the submit */
+/* context, prewarmed; inputs written */
+int attentionCreate(struct attention *attention, struct gpu *gpu, unsigned seed);
+/* Into the gpu's command buffer, begun and ended. */
+int attentionRecord(struct attention *attention);
+/* After the submit. */
+int attentionCheck(const struct attention *attention);
 void attentionDestroy(struct attention *attention);
 int attend(struct gpu *gpu, unsigned seed); /* all of it, once */
 

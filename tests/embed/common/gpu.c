@@ -56,7 +56,8 @@ int gpuOpenInstance(struct gpu_instance *instance, PFN_vkGetInstanceProcAddr get
     messenger.pfnUserCallback = onMessage;
     messenger.pUserData = instance;
     features.pEnabledValidationFeatures = &enable;
-    features.pNext = &messenger; /* what goes wrong while the instance is made or destroyed is reported too */
+    /* What goes wrong while the instance is made or destroyed is reported too. */
+    features.pNext = &messenger;
     info.pApplicationInfo = &application;
     if (layerIsInstalled(instance)) {
         info.pNext = &features;

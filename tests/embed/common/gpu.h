@@ -1,8 +1,10 @@
-/* What any Vulkan host has: an instance, a device, a queue, a command buffer, a mapped storage buffer. None of it is vkattn's, and none of
- * it calls a Vulkan function by name, so that the host decides where those come from. C99.
+/* What any Vulkan host has: an instance, a device, a queue, a command buffer, a mapped storage
+ * buffer. None of it is vkattn's, and none of it calls a Vulkan function by name, so that the
+ * host decides where those come from. C99.
  *
- * Where the Khronos validation layer is installed it is on, with synchronization validation: gpuOpen first makes a hazard on purpose and
- * fails if the layer does not report it; gpuCloseInstance fails if it reported anything else. */
+ * Where the Khronos validation layer is installed it is on, with synchronization validation:
+ * gpuOpen first makes a hazard on purpose and fails if the layer does not report it;
+ * gpuCloseInstance fails if it reported anything else. */
 #ifndef GPU_H_
 #define GPU_H_
 
@@ -12,13 +14,15 @@
 extern "C" {
 #endif
 
-enum { GPU_OK = 0, GPU_FAILED = 1, GPU_SKIPPED = 77 }; /* also exit codes; failures and skips have printed why */
+/* Also exit codes; failures and skips have printed why. */
+enum { GPU_OK = 0, GPU_FAILED = 1, GPU_SKIPPED = 77 };
 
 struct gpu_instance {
     PFN_vkGetInstanceProcAddr getInstanceProcAddr;
     VkInstance instance;
     VkDebugUtilsMessengerEXT messenger; /* VK_NULL_HANDLE: no validation layer here */
-    unsigned expected, unexpected;      /* messages of the layer: about the hazard made on purpose, and others */
+    /* Messages of the layer: about the hazard made on purpose, and others. */
+    unsigned expected, unexpected;
     int expecting;
 };
 
@@ -58,7 +62,8 @@ struct gpu {
     VkBuffer buffer;                 /* storage, 4 MiB, mapped and coherent */
     VkDeviceMemory memory;
     unsigned char *mapped;
-    const char *extensions[8]; /* those of gpuOpen's `wanted` that the device has: it was created with them */
+    /* Those of gpuOpen's `wanted` that the device has: it was created with them. */
+    const char *extensions[8];
     uint32_t extensionCount;
     struct {
 #define GPU_FIELD(name) PFN_vk##name name;
@@ -74,15 +79,18 @@ PFN_vkGetInstanceProcAddr gpuFindLoader(void); /* dlopen; loader.c */
 
 int gpuOpenInstance(struct gpu_instance *instance, PFN_vkGetInstanceProcAddr getInstanceProcAddr);
 uint32_t gpuCount(const struct gpu_instance *instance);
-VkPhysicalDevice gpuPhysicalDevice(const struct gpu_instance *instance, uint32_t index); /* VK_NULL_HANDLE where there are fewer */
+/* VK_NULL_HANDLE where there are fewer. */
+VkPhysicalDevice gpuPhysicalDevice(const struct gpu_instance *instance, uint32_t index);
 /* `features`: NULL, or the chain for VkDeviceCreateInfo::pNext. */
 int gpuOpen(struct gpu *gpu, struct gpu_instance *instance, uint32_t index, const char *const *wanted, uint32_t wantedCount,
             const VkPhysicalDeviceFeatures2 *features);
-int gpuBegin(struct gpu *gpu);         /* resets the command buffer and the descriptor pool, and begins */
+/* Resets the command buffer and the descriptor pool, and begins. */
+int gpuBegin(struct gpu *gpu);
 int gpuEnd(struct gpu *gpu);           /* makes what compute wrote visible to the host, and ends */
 int gpuSubmitAndWait(struct gpu *gpu); /* the command buffer, once */
 void gpuClose(struct gpu *gpu);
-int gpuCloseInstance(struct gpu_instance *instance); /* GPU_FAILED where the validation layer was not silent */
+/* GPU_FAILED where the validation layer was not silent. */
+int gpuCloseInstance(struct gpu_instance *instance);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
-# build.sh SOURCE SPIRV EMBED LIBDIR C_COMPILER CMAKE_OPTION...: builds core alone with one switch, as a machine does that has nothing but
-# Vulkan's headers, installs it into the current folder, and has the C compiler link the program c.
+# build.sh SOURCE SPIRV EMBED LIBDIR C_COMPILER CMAKE_OPTION...: builds core alone with one switch,
+# as a machine does that has nothing but Vulkan's headers, installs it into the current folder, and
+# has the C compiler link the program c.
 set -eu
 source=$1 spirv=$2 embed=$3 libdir=$4 cc=$5
 shift 5

@@ -1,10 +1,10 @@
-// Attention through vkattn.hpp where neither exceptions nor RTTI exist: f16, keys shorter than their buffer, log-sum-exp; checked by the
-// verifier.
+// Attention through vkattn.hpp where neither exceptions nor RTTI exist: f16, keys shorter than
+// their buffer, log-sum-exp; checked by the verifier.
 #include <vkattn/vkattn.hpp>
 
 #include <vkattn/cpu.h>
 
-#include "gpu.h"
+#include "gpu.hpp"
 
 #include <array>
 #include <cstdio>
@@ -19,10 +19,13 @@ namespace {
 int run(gpu &own, vkattn::Context &attention) {
     constexpr uint32_t heads = 3, tokens = 40, dim = 16;
     constexpr VkDeviceSize step = 8192, elements = heads * tokens * dim;
-    vkattn_problem problem = vkattn::problem(vkattn::packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim), // Q
-                                             vkattn::packed(VKATTN_F16, 1, heads, tokens, dim),           // K
-                                             vkattn::packed(VKATTN_F16, 1, heads, tokens, dim),           // V
-                                             vkattn::packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim));
+    // Q
+    vkattn_problem problem =
+        vkattn::problem(vkattn::packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim),
+                        // K
+                        vkattn::packed(VKATTN_F16, 1, heads, tokens, dim),
+                        // V
+                        vkattn::packed(VKATTN_F16, 1, heads, tokens, dim), vkattn::packedTokenMajor(VKATTN_F16, 1, heads, tokens, dim));
     problem.lse = vkattn::packed(VKATTN_F32, 1, heads, tokens, 1);
     problem.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
 
@@ -65,30 +68,14 @@ int run(gpu &own, vkattn::Context &attention) {
 int main() {
     gpu_instance instance;
     gpu own;
-    const char *helpful[8];
-    uint32_t helpfulCount = 8;
     int result = gpuOpenInstance(&instance, gpuFindLoader());
     if (result) return result;
-    const VkPhysicalDevice device = gpuPhysicalDevice(&instance, 0);
-    if (!device ||
-        vkattn::deviceExtensions(vkattn::physicalDevice(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION),
-                                 VKATTN_HELPFUL, helpfulCount, helpful) != VKATTN_OK)
-        helpfulCount = 0;
-    result = gpuOpen(&own, &instance, 0, helpful, helpfulCount, nullptr);
+    result = gpuOpenHelpful(own, instance);
     if (result) return result;
     {
-        vkattn_host host{};
-        host.structSize = sizeof host;
-        host.apiVersion = GPU_API_VERSION;
-        host.instance = instance.instance;
-        host.physicalDevice = own.physicalDevice;
-        host.device = own.device;
-        host.getInstanceProcAddr = instance.getInstanceProcAddr;
-        host.enabledExtensions = own.extensions;
-        host.enabledExtensionCount = own.extensionCount;
         vkattn::Context made, attention;
         vkattn_diagnostic why{};
-        if (made.create(host, &why) != VKATTN_OK) return std::printf("create: %s\n", why.message), GPU_FAILED;
+        if (made.create(hostOf(own), &why) != VKATTN_OK) return std::printf("create: %s\n", why.message), GPU_FAILED;
         attention = std::move(made);
         result = run(own, attention);
     }

@@ -43,17 +43,8 @@ int Engine::judge(const char *where, unsigned char *memory) const {
 }
 
 int Engine::attendOnDevice() {
-    vkattn_host host{};
-    host.structSize = sizeof host;
-    host.apiVersion = GPU_API_VERSION;
-    host.instance = gpu_.of->instance;
-    host.physicalDevice = gpu_.physicalDevice;
-    host.device = gpu_.device;
-    host.getInstanceProcAddr = gpu_.of->getInstanceProcAddr;
-    host.enabledExtensions = gpu_.extensions;
-    host.enabledExtensionCount = gpu_.extensionCount;
     vkattn_diagnostic why{};
-    vkattn_result result = attention_.create(host, &why);
+    vkattn_result result = attention_.create(hostOf(gpu_), &why);
     if (result != VKATTN_OK) return failed("create", result, why);
 
     const vkattn_layout layout = vkattn::packed(VKATTN_F32, 1, heads, tokens, dim);

@@ -1,6 +1,10 @@
-// A frame loop: a scene is rendered, attention over all its pixels (a bilateral filter of 9216 tokens) runs on the same queue in slices,
-// one a frame, and the result becomes a texture of the frames that follow. No frame waits for the whole of it.
-//   host [--budget MS] [--out FOLDER] [--strict]    exit 1 where something is wrong; with --strict also where a frame is over the budget
+// A frame loop: a scene is rendered, attention over all its pixels (a bilateral filter of 9216
+// tokens) runs on the same queue in slices, one a frame, and the result becomes a texture of the
+// frames that follow. No frame waits for the whole of it.
+//   host [--budget MS] [--out FOLDER] [--strict]
+// The exit status is 1 where something is wrong; with --strict also where a frame is over the
+// budget.
+#include "gpu.hpp"
 #include "renderer.hpp"
 
 #include <vkattn/cpu.h>
@@ -32,7 +36,8 @@ double milliseconds(std::chrono::steady_clock::time_point since) {
 }
 
 vkattn_problem bilateralFilter() {
-    const vkattn_layout picture = vkattn::packed(VKATTN_F32, 1, 1, tokens, 4); // an image of RGBA floats, copied as it is
+    // Describes an image of RGBA floats, which is copied as it is.
+    const vkattn_layout picture = vkattn::packed(VKATTN_F32, 1, 1, tokens, 4);
     vkattn_problem problem = vkattn::problem(picture, picture, picture, picture);
     problem.flags = VKATTN_SCALE | VKATTN_DETERMINISTIC;
     problem.scale = 1;
@@ -62,15 +67,7 @@ class FrameLoop {
     }
     // A context is cheap: one more where there is tuning data.
     bool open(const std::string &tuning) {
-        vkattn_host host{};
-        host.structSize = sizeof host;
-        host.apiVersion = GPU_API_VERSION;
-        host.instance = own_.of->instance;
-        host.physicalDevice = own_.physicalDevice;
-        host.device = own_.device;
-        host.getInstanceProcAddr = own_.of->getInstanceProcAddr;
-        host.enabledExtensions = own_.extensions;
-        host.enabledExtensionCount = own_.extensionCount;
+        vkattn_host host = hostOf(own_);
         host.tuning = tuning.data();
         host.tuningBytes = tuning.size();
         vkattn_diagnostic why{};
@@ -112,8 +109,8 @@ class FrameLoop {
                              nullptr, 0, nullptr);
     }
 
-    // The scene, and attention in one piece: the first time compiles, on software drivers at the dispatch; the second tells the device's
-    // rate.
+    // The scene, and attention in one piece: the first time compiles, on software drivers at the
+    // dispatch; the second tells the device's rate.
     bool calibrate() {
         double took = 0;
         for (int n = 0; n < 2; ++n) {
@@ -158,7 +155,8 @@ class FrameLoop {
     bool loop() {
         std::memset(tensors_.mapped + outAt, 0xff, Renderer::pictureBytes); // NaN
         double took = 0;
-        // Contexts compile at their first dispatch on software drivers: the new one's warm-up is the last slice, whose rows come again.
+        // Contexts compile at their first dispatch on software drivers: the new one's warm-up is
+        // the last slice, whose rows come again.
         if (gpuBegin(&own_) || !record(sliced_, slices_ - 1) || !submit(took)) return false;
         const uint32_t frames = slices_ + 8;
         std::vector<double> working, idle;
@@ -248,16 +246,7 @@ int main(int count, char **arguments) {
     gpu_instance instance;
     gpu own;
     int result = gpuOpenInstance(&instance, vkGetInstanceProcAddr);
-    if (!result) {
-        const char *helpful[8];
-        uint32_t helpfulCount = 8;
-        const VkPhysicalDevice device = gpuPhysicalDevice(&instance, 0);
-        if (!device ||
-            vkattn::deviceExtensions(vkattn::physicalDevice(instance.getInstanceProcAddr, instance.instance, device, GPU_API_VERSION),
-                                     VKATTN_HELPFUL, helpfulCount, helpful) != VKATTN_OK)
-            helpfulCount = 0;
-        result = gpuOpen(&own, &instance, 0, helpful, helpfulCount, nullptr);
-    }
+    if (!result) result = gpuOpenHelpful(own, instance);
     if (result) return result;
     std::printf("%s\n", own.name);
     {

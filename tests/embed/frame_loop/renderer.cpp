@@ -80,7 +80,8 @@ bool Renderer::makeImage(Image &image, VkFormat format, uint32_t w, uint32_t h, 
     return true;
 }
 
-// Every pass overwrites its targets and leaves them for what comes next, which the dependencies say.
+// Every pass overwrites its targets and leaves them for what comes next, which the dependencies
+// say.
 bool Renderer::makePass(VkRenderPass &pass, VkFormat format, uint32_t attachments, VkImageLayout after) {
     VkAttachmentDescription descriptions[3] = {};
     VkAttachmentReference references[3] = {};
@@ -247,11 +248,11 @@ void Renderer::renderScene(VkCommandBuffer commands, VkBuffer to) {
     }
     transition(commands, colour_.image, VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL, VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL,
                VK_PIPELINE_STAGE_TRANSFER_BIT, 0, VK_PIPELINE_STAGE_FRAGMENT_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT);
-    // What vkattn.h asks for: inputs visible to compute.
+    // vkattn.h asks for this: inputs visible to compute.
     const VkMemoryBarrier inputs{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT};
     vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &inputs, 0, nullptr, 0,
                          nullptr);
-    // Nothing to show yet.
+    // There is nothing to show yet.
     const VkClearColorValue grey{{0.05f, 0.05f, 0.06f, 1}};
     const VkImageSubresourceRange all{VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
     transition(commands, result_.image, VK_IMAGE_LAYOUT_UNDEFINED, VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT,

@@ -1,4 +1,5 @@
-// The engine of the frame loop: Vulkan 1.0 graphics, nothing of vkattn's. Functions that answer false have printed why.
+// The engine of the frame loop: Vulkan 1.0 graphics, nothing of vkattn's. Functions that answer
+// false have printed why.
 #pragma once
 
 #include "gpu.h"
@@ -20,7 +21,8 @@ struct Buffer {
 
 class Renderer {
   public:
-    static constexpr uint32_t side = 96, width = 480, height = 300; // of the picture, and of a frame
+    // The side of the picture, and the size of a frame.
+    static constexpr uint32_t side = 96, width = 480, height = 300;
     static constexpr uint32_t pixels = side * side;
     static constexpr VkDeviceSize pictureBytes = VkDeviceSize{pixels} * 16;
 
@@ -33,7 +35,8 @@ class Renderer {
     [[nodiscard]] bool makeBuffer(Buffer &buffer, VkDeviceSize bytes, VkBufferUsageFlags usage);
     void destroy(Buffer &buffer) const;
 
-    // Renders colours, keys and queries, and copies them to the first three pictures of `to`; makes them visible to compute.
+    // Renders colours, keys and queries, and copies them to the first three pictures of `to`; makes
+    // them visible to compute.
     void renderScene(VkCommandBuffer commands, VkBuffer to);
     // Takes rows of RGBA floats, as compute wrote them, for the texture of the result.
     void showResult(VkCommandBuffer commands, VkBuffer from, VkDeviceSize offset);

@@ -1,4 +1,5 @@
-// The batteries-included library of an installed package: a device of its own, checked against the oracle.
+// The batteries-included library of an installed package: a device of its own, checked against the
+// oracle.
 #include <vkattn/runtime.hpp>
 
 #include <cstdio>

@@ -1,6 +1,7 @@
 #!/bin/sh
-# build.sh COMMON PREFIX LIBDIR C_COMPILER CXX_COMPILER PACKAGE_MAIN: three programs by pkg-config and plain compiler commands, into the current
-# folder: c (core, linked by the C compiler), cpu (vkattn-cpu from C), runtime (C++, all libraries).
+# build.sh COMMON PREFIX LIBDIR C_COMPILER CXX_COMPILER PACKAGE_MAIN: three programs by pkg-config
+# and plain compiler commands, into the current folder: c (core, linked by the C compiler), cpu
+# (vkattn-cpu from C), runtime (C++, all libraries).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 common=$1 prefix=$2 libdir=$3 cc=$4 cxx=$5 package_main=$6

@@ -1,4 +1,5 @@
-// Vulkan's functions by name: they are the loader's, whatever vkattn links, and vkattn gets the loader's vkGetInstanceProcAddr.
+// Vulkan's functions by name: they are the loader's, whatever vkattn links, and vkattn gets the
+// loader's vkGetInstanceProcAddr.
 #include <vulkan/vulkan.h>
 
 #include "attention.h"

@@ -1,6 +1,7 @@
-// An engine that issues all commands through a layer of its own (rhi.hpp) computes attention from vkattnListDispatches alone: no context,
-// no Vulkan handle given away. Every result is compared with the double-precision oracle, under the validation layer where it is installed.
-// Exit status: 0, 1 where something was wrong, 77 where there is no device to test on.
+// An engine that issues all commands through a layer of its own (rhi.hpp) computes attention from
+// vkattnListDispatches alone: no context, no Vulkan handle given away. Every result is compared
+// with the double-precision oracle, under the validation layer where it is installed. Exit status:
+// 0, 1 where something was wrong, 77 where there is no device to test on.
 #include "rhi.hpp"
 
 #include <vkattn/cpu.h>
@@ -96,12 +97,12 @@ class Numbers {
         for (uint64_t at = 0; at + 2 <= bytes; at += dtype == VKATTN_F32 ? 4 : 2) {
             const uint32_t draw = next();
             const auto half = static_cast<uint16_t>((draw & 0x8000u) | (12u + (draw >> 16) % 4) << 10 | (draw & 0x3ffu));
-            const auto brain = static_cast<uint16_t>((draw & 0x8000u) | (124u + (draw >> 16) % 4) << 7 | (draw & 0x7fu));
-            const uint32_t single = static_cast<uint32_t>(brain) << 16;
+            const auto bits16 = static_cast<uint16_t>((draw & 0x8000u) | (124u + (draw >> 16) % 4) << 7 | (draw & 0x7fu));
+            const uint32_t single = static_cast<uint32_t>(bits16) << 16;
             if (dtype == VKATTN_F32)
                 std::memcpy(to + at, &single, 4);
             else
-                std::memcpy(to + at, dtype == VKATTN_F16 ? &half : &brain, 2);
+                std::memcpy(to + at, dtype == VKATTN_F16 ? &half : &bits16, 2);
         }
     }
 
@@ -210,7 +211,8 @@ bool runAll() { // false: skipped
     }
     const vkattn_caps whole = attention.caps;
     uint32_t mostDispatches = 0;
-    for (const bool cut : {false, true}) { // cut into chunks: many dispatches, barriers between them, offsets inside operands
+    // cut into chunks: many dispatches, barriers between them, offsets inside operands
+    for (const bool cut : {false, true}) {
         attention.caps = whole;
         if (cut) attention.caps.maxStorageBufferRange = 16384, attention.caps.minStorageBufferOffsetAlignment = 256;
         attention.maxWorkspaceBytes = cut ? 4096 : 0;

@@ -39,7 +39,8 @@ Device::~Device() {
 
 VKAPI_ATTR VkBool32 VKAPI_CALL Device::onMessage(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
                                                  const VkDebugUtilsMessengerCallbackDataEXT *data, void *self) {
-    const std::string rule = data->pMessageIdName ? data->pMessageIdName : ""; // newer layers leave it out of the text
+    // Newer layers leave the name of the rule out of the text.
+    const std::string rule = data->pMessageIdName ? data->pMessageIdName : "";
     static_cast<Device *>(self)->messages_.push_back(rule + ": " + data->pMessage);
     return VK_FALSE;
 }
@@ -109,7 +110,8 @@ void Device::makeDevice() {
         subgroups_.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
         features_.pNext = &subgroups_;
         vkGetPhysicalDeviceFeatures2(physical_, &features_);
-        features_.features = {}; // of what the device has, only how subgroups are formed is asked for
+        // The engine asks only how the device forms subgroups.
+        features_.features = {};
     }
 
     const float priority = 1;

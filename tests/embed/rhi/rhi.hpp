@@ -1,5 +1,6 @@
-// The rendering layer of an engine that does not exist: pipelines, bindings and dispatches of its own, Vulkan below, nothing of vkattn.
-// One queue, one memory block that everything is carved from, and a frame that is recorded, submitted and waited for.
+// The rendering layer of an engine that does not exist: pipelines, bindings and dispatches of its
+// own, Vulkan below, nothing of vkattn. One queue, one memory block that everything is carved from,
+// and a frame that is recorded, submitted and waited for.
 #pragma once
 
 #include <vulkan/vulkan.h>
@@ -42,7 +43,9 @@ struct Dispatch {
 
 class Device {
   public:
-    Device(); // the first Vulkan device, with the validation layer where it is installed; throws Failure
+    // Opens the first Vulkan device, with the validation layer where it is installed. Throws
+    // Failure.
+    Device();
     ~Device();
     Device(const Device &) = delete;
     Device &operator=(const Device &) = delete;
@@ -50,10 +53,11 @@ class Device {
     [[nodiscard]] std::string name() const { return properties_.deviceName; }
     [[nodiscard]] bool isCpu() const { return properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
     [[nodiscard]] bool validated() const { return validated_; }
-    [[nodiscard]] const std::vector<std::string> &messages() const { return messages_; } // of the validation layer
+    // Messages of the validation layer.
+    [[nodiscard]] const std::vector<std::string> &messages() const { return messages_; }
     void forgetMessages() { messages_.clear(); }
 
-    // What a library may want to know that plans for this device.
+    // The facts that a library needs to plan for this device.
     [[nodiscard]] VkInstance instance() const { return instance_; }
     [[nodiscard]] VkPhysicalDevice physicalDevice() const { return physical_; }
     [[nodiscard]] static constexpr uint32_t apiVersion() { return VK_API_VERSION_1_1; }
@@ -108,7 +112,8 @@ class Device {
     unsigned char *mapped_ = nullptr;
     uint64_t used_ = 0;
     std::vector<Pipeline> pipelines_;
-    std::map<std::pair<uint32_t, uint32_t>, Layout> layouts_; // by bindings and bytes of push constants
+    // Pipeline layouts, by bindings and bytes of push constants.
+    std::map<std::pair<uint32_t, uint32_t>, Layout> layouts_;
     bool validated_ = false;
     std::vector<std::string> messages_;
 };

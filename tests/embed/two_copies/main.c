@@ -1,5 +1,5 @@
-/* Three copies of vkattn in one process, on devices of their own, with lives that overlap. The plugins are loaded RTLD_GLOBAL, where
- * exported names would be shared. */
+/* Three copies of vkattn in one process, on devices of their own, with lives that overlap. The
+ * plugins are loaded RTLD_GLOBAL, where exported names would be shared. */
 #include "plugin.h"
 
 #include <dlfcn.h>
@@ -36,7 +36,8 @@ int main(void) {
     for (n = 0; n < COPIES && !result; ++n) result = copies[n].check(&attention[n]);
     if (result) return result;
     copies[1].destroy(&attention[1]);
-    if (dlclose(plugins[1])) return printf("%s\n", dlerror()), GPU_FAILED; /* unloaded; the others go on */
+    /* unloaded; the others go on */
+    if (dlclose(plugins[1])) return printf("%s\n", dlerror()), GPU_FAILED;
     if (!(result = copies[2].record(&attention[2])) && !(result = gpuSubmitAndWait(&gpu[2]))) result = copies[2].check(&attention[2]);
     copies[2].destroy(&attention[2]);
     copies[0].destroy(&attention[0]);

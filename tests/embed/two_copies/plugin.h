@@ -6,5 +6,6 @@ struct copy {
     int (*record)(struct attention *attention);
     int (*check)(const struct attention *attention);
     void (*destroy)(struct attention *attention);
-    vkattn_result (*library)(vkattn_context, const vkattn_problem *, const vkattn_record *, vkattn_diagnostic *); /* its vkattnRecord */
+    /* Its vkattnRecord */
+    vkattn_result (*library)(vkattn_context, const vkattn_problem *, const vkattn_record *, vkattn_diagnostic *);
 };

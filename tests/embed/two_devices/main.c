@@ -1,5 +1,6 @@
-/* Two devices of different drivers in one instance: both contexts live at once, both command buffers are recorded before either is
- * submitted. One of the drivers has push descriptors, the other takes sets from the host's pool. */
+/* Two devices of different drivers in one instance: both contexts live at once, both command
+ * buffers are recorded before either is submitted. One of the drivers has push descriptors, the
+ * other takes sets from the host's pool. */
 #include "attention.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* An engine on volk: all of volk's pointers loaded for one device, remembered, and compared later. */
+/* An engine on volk: all of volk's pointers loaded for one device, remembered, and compared
+ * later. */
 #ifndef ENGINE_H_
 #define ENGINE_H_
 

@@ -1,4 +1,5 @@
-# An overlay port of the tree it lies in. In a registry these two lines become vcpkg_from_github with REF "v${VERSION}" and its SHA512.
+# An overlay port of the tree it lies in. In a registry these two lines become vcpkg_from_github
+# with REF "v${VERSION}" and its SHA512.
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../../.." ABSOLUTE)
 message(STATUS "vkattn: building from ${SOURCE_PATH}")
 

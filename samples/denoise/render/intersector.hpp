@@ -1,8 +1,8 @@
-// Where a ray meets the scene. Analytic shapes only, tested four at a time, so that a sample takes under a microsecond and a converged
-// reference a few seconds.
+// Finds where a ray meets the scene. There are analytic shapes only, tested four at a time, so that
+// a sample takes under a microsecond and a converged reference a few seconds.
 #pragma once
 
-#include "scene.hpp"
+#include "render/scene.hpp"
 
 #include <array>
 
@@ -14,23 +14,26 @@ struct Ray {
 
 struct Hit {
     float distance = 0;
-    Vec3 position, normal; // the normal points out of the shape, so it faces along a ray that leaves a glass sphere
+    // The normal points out of the shape, so it faces along a ray that leaves a glass sphere.
+    Vec3 position, normal;
     const Material *material = nullptr;
     Vec3 boxPosition, boxHalfSize; // on a box: the position in its own axes
 };
 
-// Reflectance of an interface between air and glass or varnish (index 1.5), by Schlick's approximation (1994).
+// Returns the reflectance of an interface between air and glass or varnish (index 1.5), by
+// Schlick's approximation (1994).
 [[nodiscard]] float fresnel(float cosine);
 
 class Intersector {
   public:
     explicit Intersector(const Scene &scene); // keeps a reference
 
-    // False where the ray leaves the room.
+    // Returns false where the ray leaves the room.
     [[nodiscard]] bool intersect(const Ray &ray, Hit &hit) const;
 
-    // The share of light that travels between two points in the room: 0 behind anything opaque. Glass counts as transparent, with the
-    // Fresnel loss of a straight path: true caustics are the one thing that a hundred samples a pixel cannot converge.
+    // Returns the share of light that travels between two points in the room: 0 behind anything
+    // opaque. Glass counts as transparent, with the Fresnel loss of a straight path. True caustics
+    // are the one thing that a hundred samples a pixel cannot converge.
     [[nodiscard]] Vec3 transmittance(Vec3 from, Vec3 to) const;
 
   private:

@@ -1,7 +1,7 @@
 // Pixels as floats, channels innermost, rows from the top.
 #pragma once
 
-#include "vec.hpp"
+#include "picture/vec.hpp"
 
 #include <cstddef>
 #include <vector>

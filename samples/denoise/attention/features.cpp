@@ -1,12 +1,14 @@
-#include "features.hpp"
+#include "attention/features.hpp"
 
 namespace denoise {
 namespace {
 
-constexpr float darkest = 0.02f; // light below this is all the same to the guide: black on the screen
+// light below this is all the same to the guide: black on the screen
+constexpr float darkest = 0.02f;
 
-// The change of depth from a pixel to the next on the same surface: along each axis the smaller of both neighbours, since the larger
-// belongs to an edge where they differ; then the larger of both axes.
+// The change of depth from a pixel to the next on the same surface. Along each axis the smaller
+// difference to the two neighbours counts, since the larger belongs to an edge where they differ.
+// Of both axes the larger one counts.
 float depthSlope(const Layer &layer, int x, int y) {
     const float here = *layer.depth.at(x, y), none = 1e30f;
     const auto difference = [&](int nx, int ny) {
@@ -29,10 +31,12 @@ Geometry geometryFeatures(const Layer &layer, float reachPixels, float normalTol
             const Vec3 normal = layer.normal.rgb(x, y);
             float *feature = result.features.at(x, y), *precision = result.precision.at(x, y);
             feature[0] = depth, feature[1] = normal.x, feature[2] = normal.y, feature[3] = normal.z;
-            // A tilted surface changes depth all along the reach. What is nearer than 0.2% counts as one surface anyway.
+            // A tilted surface changes depth all along the reach. Depths that differ by less than
+            // 0.2% count as one surface in any case.
             const float slope = 0.8f * reachPixels * depthSlope(layer, x, y) + 0.002f * depth;
-            // An edge pixel holds two surfaces in shares a and 1 - a, and so a variance of a (1 - a) D^2 where they differ by D. Taken as
-            // tolerance it makes the pixel weigh both sides about as a to 1 - a, as it should.
+            // An edge pixel holds two surfaces in shares a and 1 - a, and so a variance of a (1 -
+            // a) D^2 where they differ by D. Taken as tolerance it makes the pixel weigh both sides
+            // about as a to 1 - a, as it should.
             precision[0] = 0.5f / (slope * slope + depthVariance + 1e-8f);
             precision[1] = 0.5f / (normalTolerance * normalTolerance + std::max(0.0f, 1 - dot(normal, normal)));
         }
@@ -57,7 +61,8 @@ Image guidePrecision(const Image &light, float share, float noiseTolerance, floa
     Image result(light.width, light.height, 1);
     for (int y = 0; y < light.height; ++y) {
         for (int x = 0; x < light.width; ++x) {
-            const float slope = 1 / (darkest + luminance(light.rgb(x, y))); // of the logarithm
+            // Of the logarithm of brightness.
+            const float slope = 1 / (darkest + luminance(light.rgb(x, y)));
             const float variance = share * light.at(x, y)[3] * slope * slope;
             *result.at(x, y) = 0.5f / (noiseTolerance * noiseTolerance * variance + floor * floor);
         }

@@ -1,11 +1,11 @@
-#include "frame_denoiser.hpp"
+#include "attention/frame_denoiser.hpp"
 
-#include "features.hpp"
+#include "attention/features.hpp"
 
 namespace denoise {
 namespace {
 
-// What one head does in one pass.
+// The work of one head in one pass.
 struct HeadSettings {
     int step;              // see AttentionHead
     float reachPixels;     // standard deviation of the weights over the distance in pixels
@@ -20,20 +20,22 @@ struct Pass {
     HeadSettings direct, indirect;
 };
 
-// Two heads, for two kinds of light have two scales: the lamp's has sharp shadows and looks near and closely; light by way of other
-// surfaces is smooth but far noisier, and averages over blocks of pixels and three times as far.
+// Two heads, for two kinds of light have two scales: the lamp's has sharp shadows and looks near
+// and closely; light by way of other surfaces is smooth but far noisier, and averages over blocks
+// of pixels and three times as far.
 //
-// The first pass cannot tell a shadow from noise, and so stays near: what it finds is blurred, but clean enough to tell that to the second,
-// and so on (Rousselle, Knaus and Zwicker 2012 do the same with a second filtering). Every pass averages the rendered
-// light itself, never the result of the one before, so no blur adds up. Tolerances were chosen by PSNR and by eye at 4 samples a pixel;
-// a factor of 1.5 on any one of them costs 0.22 dB at most.
+// The first pass cannot tell a shadow from noise, and so stays near: what it finds is blurred, but
+// clean enough to tell that to the second, and so on (Rousselle, Knaus and Zwicker 2012 do the same
+// with a second filtering). Every pass averages the rendered light itself, never the result of the
+// one before, so no blur adds up. Tolerances were chosen by PSNR and by eye at 4 samples a pixel; a
+// factor of 1.5 on any one of them costs 0.22 dB at most.
 constexpr Pass passes[] = {
     {{8, 16}, false, {1, 1.2f, 0.15f, 0, 0}, {1, 2.0f, 0.4f, 0, 0}},
     {{8, 16}, true, {1, 2.5f, 0.15f, 3, 0.03f}, {2, 5.0f, 0.4f, 4, 0.04f}},
     {{8, 24}, true, {1, 3.0f, 0.15f, 2, 0.03f}, {2, 8.0f, 0.4f, 4, 0.04f}},
 };
 
-// The share of the variance that an average over a Gaussian neighbourhood leaves.
+// Returns the share of the variance that an average over a Gaussian neighbourhood leaves.
 constexpr float remainingNoise(float reachPixels) {
     return 1 / (4 * pi * reachPixels * reachPixels);
 }
@@ -57,7 +59,8 @@ AttentionHead makeHead(const Layer &layer, const Image &light, const HeadSetting
 }
 
 bool denoiseLayer(const Layer &layer, TileAttention &attention, Image &direct, Image &indirect) {
-    // The fourth value is the variance, so that the weights that average the light also average what is known of its noise.
+    // The fourth value is the variance: the weights that average the light also average what is
+    // known of its noise.
     const Image directLight = join(layer.direct, channel(layer.noise, 0)), indirectLight = join(layer.indirect, channel(layer.noise, 1));
     std::vector<Image> light(2); // direct and indirect, as the last pass has found them
     const Pass *before = nullptr;

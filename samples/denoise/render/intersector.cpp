@@ -1,10 +1,12 @@
-#include "intersector.hpp"
+#include "render/intersector.hpp"
 
 namespace denoise {
 namespace {
 
 constexpr float farAway = 1e30f;
-constexpr float selfHit = 1e-3f; // nearer hits are the surface that the ray starts from (fp32 at room scale is good to about 1e-6)
+// Nearer hits belong to the surface that the ray starts from (fp32 at room scale is good to about
+// 1e-6).
+constexpr float selfHit = 1e-3f;
 
 Vec3 turn(float cosYaw, float sinYaw, Vec3 v) {
     return {cosYaw * v.x - sinYaw * v.z, v.y, sinYaw * v.x + cosYaw * v.z};
@@ -38,7 +40,8 @@ void Intersector::enterSpheres(const Ray &ray, SphereLanes &distance) const {
     for (size_t i = 0; i < maxSpheres; ++i) {
         const float cx = spheres_.x[i] - ray.origin.x, cy = spheres_.y[i] - ray.origin.y, cz = spheres_.z[i] - ray.origin.z;
         const float along = cx * ray.direction.x + cy * ray.direction.y + cz * ray.direction.z;
-        // The point of the ray nearest to the centre: keeps its accuracy for far spheres, as |c|^2 - along^2 would not.
+        // The point of the ray nearest to the centre keeps its accuracy for far spheres, which
+        // |c|^2 - along^2 would not.
         const float nx = cx - ray.direction.x * along, ny = cy - ray.direction.y * along, nz = cz - ray.direction.z * along;
         const float discriminant = spheres_.radiusSquared[i] - (nx * nx + ny * ny + nz * nz);
         const float root = std::sqrt(discriminant > 0 ? discriminant : 0);
@@ -53,12 +56,14 @@ void Intersector::enterBoxes(const Ray &ray, BoxLanes &distance) const {
         const float ox = ray.origin.x - boxes_.x[i], oy = ray.origin.y - boxes_.y[i], oz = ray.origin.z - boxes_.z[i];
         const float ix = 1 / (cosYaw * ray.direction.x - sinYaw * ray.direction.z), iy = 1 / ray.direction.y,
                     iz = 1 / (sinYaw * ray.direction.x + cosYaw * ray.direction.z);
-        const float mx = -(cosYaw * ox - sinYaw * oz) * ix, my = -oy * iy, mz = -(sinYaw * ox + cosYaw * oz) * iz; // middle of each slab
+        // Middle of each slab.
+        const float mx = -(cosYaw * ox - sinYaw * oz) * ix, my = -oy * iy, mz = -(sinYaw * ox + cosYaw * oz) * iz;
         const float wx = std::abs(ix) * boxes_.halfX[i], wy = std::abs(iy) * boxes_.halfY[i], wz = std::abs(iz) * boxes_.halfZ[i];
         float enter = mx - wx, leave = mx + wx;
         enter = my - wy > enter ? my - wy : enter, leave = my + wy < leave ? my + wy : leave;
         enter = mz - wz > enter ? mz - wz : enter, leave = mz + wz < leave ? mz + wz : leave;
-        distance[i] = ((enter <= leave) & (enter > selfHit)) ? enter : farAway; // boxes are opaque: no ray starts inside one
+        // boxes are opaque: no ray starts inside one
+        distance[i] = ((enter <= leave) & (enter > selfHit)) ? enter : farAway;
     }
 }
 
@@ -79,7 +84,8 @@ void Intersector::describeBox(const Box &box, size_t lane, const Ray &ray, Hit &
 }
 
 bool Intersector::intersect(const Ray &ray, Hit &hit) const {
-    // The room is convex and every ray starts inside: the first plane that a ray crosses outwards is the wall it meets.
+    // The room is convex and every ray starts inside: the first plane that a ray crosses outwards
+    // is the wall it meets.
     const Vec3 o = ray.origin, d = ray.direction;
     const auto exit = [](float low, float high, float from, float along) {
         return (along > 0 ? high - from : from - low) / std::abs(along);
@@ -122,7 +128,7 @@ bool Intersector::intersect(const Ray &ray, Hit &hit) const {
 }
 
 Vec3 Intersector::transmittance(Vec3 from, Vec3 to) const {
-    // Walls and lamp stand between no two points of a convex room: only the furniture can.
+    // No wall and no lamp stands between two points of a convex room: only the furniture can.
     const Vec3 path = to - from;
     const float distance = length(path);
     const Ray ray{from, path * (1 / distance)};

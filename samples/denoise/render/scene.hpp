@@ -1,7 +1,8 @@
-// The world as a description: a room that opens towards the camera, with boxes, spheres and one rectangular lamp.
+// The world as a description: a room that opens towards the camera, with boxes, spheres and one
+// rectangular lamp.
 #pragma once
 
-#include "vec.hpp"
+#include "picture/vec.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -47,17 +48,19 @@ struct Lamp { // a rectangle just below the ceiling, facing down
 constexpr size_t maxSpheres = 8, maxBoxes = 4; // the intersector ignores more
 
 struct Scene {
-    Vec3 roomMin, roomMax; // the face towards +z is open: what leaves through it sees the environment
+    // The face towards +z is open: rays that leave through it see the environment.
+    Vec3 roomMin, roomMax;
     Material left, right, floor, ceiling, back;
     Lamp lamp;
     std::vector<Sphere> spheres;
     std::vector<Box> boxes;
-    Vec3 environmentBelow, environmentAbove; // radiance from straight down and straight up, blended between
+    // Radiance from straight down and straight up, blended between.
+    Vec3 environmentBelow, environmentAbove;
     Vec3 cameraPosition, cameraTarget;
     float verticalFieldOfView = 0.6f; // radians
 };
 
-// The picture of the README.
+// Returns the scene of the README's picture.
 [[nodiscard]] Scene studioScene();
 
 } // namespace denoise

@@ -1,14 +1,15 @@
-#include "tile_attention.hpp"
+#include "attention/tile_attention.hpp"
 
 namespace denoise {
 namespace {
 
-// With 576 keys and 2 heads, 192 tiles gather 14 MiB of keys and values: enough to keep a GPU busy, and a large picture needs no more.
+// With 576 keys and 2 heads, 192 tiles gather 14 MiB of keys and values: enough to keep a GPU busy,
+// and a large picture needs no more.
 constexpr size_t tilesAtOnce = 192;
 constexpr uint64_t rowsVerified = 64; // in the middle of the picture, for each run
 
 struct Tile {
-    int x = 0, y = 0; // of its first pixel
+    int x = 0, y = 0; // position of its first pixel
 };
 
 std::vector<Tile> tilesOf(const Image &wanted, int side) {
@@ -24,8 +25,9 @@ std::vector<Tile> tilesOf(const Image &wanted, int side) {
     return tiles;
 }
 
-// Writes the query and key vectors of one head of one tile. Pixel distance counts from the tile's centre, and features from those of the
-// pixel there: differences are what matters, and small numbers keep fp32 exact where |f|^2 is subtracted from a dot product.
+// Writes the query and key vectors of one head of one tile. Pixel distance counts from the tile's
+// centre, and features count from those of the pixel there. Only differences matter, and small
+// numbers keep fp32 exact where |f|^2 is subtracted from a dot product.
 class TileWriter {
   public:
     TileWriter(const AttentionHead &head, const std::vector<int> &groupSizes, TileShape shape, Tile tile)
@@ -132,7 +134,8 @@ bool TileAttention::run(const std::vector<AttentionHead> &heads, const std::vect
                                                  layout(VKATTN_F32, keyTokens, valueDim), layout(VKATTN_F32, queryTokens, valueDim));
         problem.flags = VKATTN_SCALE;
         problem.scale = 1;
-        problem.mask = layout(VKATTN_BOOL8, 1, keyTokens); // the same for every query of a tile: an extent of 1 is broadcast
+        // The mask is the same for every query of a tile: an extent of 1 is broadcast.
+        problem.mask = layout(VKATTN_BOOL8, 1, keyTokens);
         const std::vector<vkattn_operand_memory> operands = {operand(VKATTN_Q, q), operand(VKATTN_K, k), operand(VKATTN_V, v),
                                                              operand(VKATTN_OUT, o), operand(VKATTN_MASK, mask)};
         if (!compute(problem, operands)) return false;

@@ -1,12 +1,12 @@
 // Cleans a path-traced frame by attention.
 #pragma once
 
-#include "path_tracer.hpp"
-#include "tile_attention.hpp"
+#include "attention/tile_attention.hpp"
+#include "render/path_tracer.hpp"
 
 namespace denoise {
 
-// False: attention.error() says why.
+// Returns false where attention fails; attention.error() says why.
 [[nodiscard]] bool denoiseFrame(const Frame &frame, TileAttention &attention, Image &out);
 
 } // namespace denoise

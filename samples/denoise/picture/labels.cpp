@@ -1,4 +1,4 @@
-#include "labels.hpp"
+#include "picture/labels.hpp"
 
 #include <string_view>
 

@@ -1,6 +1,7 @@
-// The scene of the README: what a denoiser must keep (grain of wood, sharp edges, soft shadows, reflections) beside what it must
-// clean (indirect light in the corners, penumbras).
-#include "scene.hpp"
+// The scene of the README. It has details that a denoiser must keep (grain of wood, sharp edges,
+// soft shadows, reflections) beside noise that it must clean (indirect light in the corners,
+// penumbras).
+#include "render/scene.hpp"
 
 namespace denoise {
 

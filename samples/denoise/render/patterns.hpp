@@ -1,11 +1,11 @@
 // Procedural colours: detail that a denoiser must not smear.
 #pragma once
 
-#include "intersector.hpp"
+#include "render/intersector.hpp"
 
 namespace denoise {
 
-// The share of light, by colour, that a matte surface sends back.
+// Returns the share of light, by colour, that a matte surface sends back.
 [[nodiscard]] Vec3 albedo(const Hit &hit);
 
 } // namespace denoise

@@ -1,8 +1,8 @@
-#include "path_tracer.hpp"
+#include "render/path_tracer.hpp"
 
-#include "intersector.hpp"
-#include "patterns.hpp"
-#include "sampler.hpp"
+#include "render/intersector.hpp"
+#include "render/patterns.hpp"
+#include "render/sampler.hpp"
 
 #include <atomic>
 #include <thread>
@@ -11,7 +11,8 @@ namespace denoise {
 namespace {
 
 constexpr int maxMirrors = 8; // specular events in a row
-constexpr int maxBounces = 6; // matte surfaces along a path; all further ones would add 1.2% of the light of the studio
+// The most matte surfaces along a path. All further ones would add 1.2% of the light of the studio.
+constexpr int maxBounces = 6;
 constexpr float surfaceOffset = 1e-3f;
 
 struct Surface { // one sample of a layer
@@ -26,7 +27,8 @@ struct Sample {
 };
 
 Vec3 cosineDirection(Vec3 normal, Vec2 u) {
-    // A uniform point on a sphere that touches the surface: cosine-distributed, and no tangent frame is needed.
+    // The direction is a uniform point on a sphere that touches the surface: it is
+    // cosine-distributed, and needs no tangent frame.
     const float z = 1 - 2 * u.x, r = std::sqrt(std::max(0.0f, 1 - z * z)), phi = 2 * pi * u.y;
     const Vec3 sum = normal + Vec3{r * std::cos(phi), r * std::sin(phi), z};
     const float squared = dot(sum, sum);
@@ -41,7 +43,8 @@ class Tracer {
         up_ = cross(right_, forward_);
     }
 
-    // View ray number `index` of a pixel, and the light at what it meets where `lit`.
+    // Traces view ray number `index` of a pixel and, where `lit`, the light at the surface that the
+    // ray meets.
     [[nodiscard]] Sample sample(int x, int y, const RenderSettings &settings, int index, bool lit) const {
         const auto pixel = static_cast<uint32_t>(y * settings.width + x), number = static_cast<uint32_t>(index);
         const Vec2 jitter = Sampler(settings.seed, pixel, number).next2d();
@@ -62,13 +65,15 @@ class Tracer {
     }
 
   private:
-    struct Reflection { // what glass or varnish at the first hit reflects, to be followed as well
+    // The part that glass or varnish at the first hit reflects, to be followed too.
+    struct Reflection {
         Ray ray;
         float share = 0, distance = 0;
     };
 
-    // Follows mirrors and glass to the first matte surface. At glass and varnish the reflection is handed to `split` rather than
-    // chosen by chance, since that choice would be the largest noise in the picture; further along the way it is left out.
+    // Follows mirrors and glass to the first matte surface. At glass and varnish the reflection is
+    // handed to `split` rather than chosen by chance, since that choice would be the largest noise
+    // in the picture; further along the way it is left out.
     [[nodiscard]] Surface follow(Ray ray, Vec3 share, float travelled, Sampler *random, Vec3 &emission, Reflection *split) const {
         for (int event = 0; event < maxMirrors; ++event) {
             Hit hit;
@@ -126,7 +131,8 @@ class Tracer {
         return {hit.position - normal * surfaceOffset, normalize(direction)};
     }
 
-    // Light that the lamp sends to a matte surface of albedo 1, over pi: one shadow ray to a uniform point of the lamp.
+    // Returns the light that the lamp sends to a matte surface of albedo 1, over pi, by one shadow
+    // ray to a uniform point of the lamp.
     [[nodiscard]] Vec3 lampLight(Vec3 origin, Vec3 normal, Sampler &random) const {
         const Vec2 u = random.next2d();
         const Lamp &lamp = scene_.lamp;
@@ -138,7 +144,8 @@ class Tracer {
         return lamp.material.colour * world_.transmittance(origin, point) * geometry;
     }
 
-    // What arrives along a ray that left a matte surface, but for the lamp itself, which lampLight has counted.
+    // Returns the light that arrives along a ray that left a matte surface, without the lamp
+    // itself, which lampLight has counted.
     [[nodiscard]] Vec3 gather(Ray ray, Sampler &random) const {
         Vec3 light, share{1, 1, 1};
         int mirrors = 0;
@@ -200,7 +207,7 @@ class LayerPixel {
         indirectSum_ += i, indirectSquares_ += i * i;
     }
 
-    // Returns what the layer adds to the pixel.
+    // Returns the light that the layer adds to the pixel.
     Vec3 store(Layer &layer, int x, int y, const RenderSettings &settings) const {
         if (met_ == 0) return {};
         const auto met = static_cast<float>(met_), samples = static_cast<float>(settings.samples);

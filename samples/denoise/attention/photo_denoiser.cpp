@@ -1,28 +1,31 @@
-#include "photo_denoiser.hpp"
+#include "attention/photo_denoiser.hpp"
 
 #include <array>
 
 namespace denoise {
 namespace {
 
-// Pixels are compared by their local jet: the brightness, slopes and curvatures of a small neighbourhood, and its colour. Eight numbers
-// stand for the 75 of a 5x5 patch (Manzanera 2011, "Local jet based similarity for NL-means filtering").
+// Pixels are compared by their local jet: the brightness, slopes and curvatures of a small
+// neighbourhood, and its colour. Eight numbers stand for the 75 of a 5x5 patch (Manzanera 2011,
+// "Local jet based similarity for NL-means filtering").
 struct Component {
-    int colour, orderX, orderY; // which opponent colour, differentiated how often along x and y
+    // The opponent colour, and how often it is differentiated along x and y.
+    int colour, orderX, orderY;
 };
 constexpr std::array<Component, 8> jetComponents = {
     {{0, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0, 2, 0}, {0, 1, 1}, {0, 0, 2}, {1, 0, 0}, {2, 0, 0}}};
 constexpr float jetScale = 0.7f; // pixels: 5x5 in all
 
-// The first pass compares noisy jets, the second the jets of what the first has found; both average the picture itself. Tolerances are in
-// units of the noise; chosen by PSNR on two photographs and a rendering with noise of 8 to 20 levels of 255.
+// The first pass compares noisy jets, the second the jets of what the first has found; both average
+// the picture itself. Tolerances are in units of the noise; chosen by PSNR on two photographs and a
+// rendering with noise of 8 to 20 levels of 255.
 struct Pass {
     TileShape shape;
     float reachPixels, tolerance;
 };
 constexpr Pass passes[] = {{{8, 16}, 3.0f, 3.0f}, {{8, 24}, 4.0f, 2.5f}};
 
-// A Gaussian (Hermite) derivative.
+// Returns a Gaussian (Hermite) derivative.
 std::vector<float> kernel(int order) {
     constexpr int radius = 2;
     std::vector<float> taps;
@@ -35,7 +38,8 @@ std::vector<float> kernel(int order) {
         gaussianSum += gaussian;
     }
     for (float &tap : taps) {
-        if (order == 2) tap -= sum / static_cast<float>(taps.size()); // a curvature must not see brightness, truncated or not
+        // A curvature must not see brightness, even where the kernel is truncated.
+        if (order == 2) tap -= sum / static_cast<float>(taps.size());
         tap /= gaussianSum;
     }
     return taps;
@@ -49,7 +53,8 @@ float energy(const std::vector<float> &taps) {
 
 Image convolve(const Image &image, const std::vector<float> &alongX, const std::vector<float> &alongY) {
     const int radius = static_cast<int>(alongX.size() / 2);
-    const float *tapsX = alongX.data() + radius, *tapsY = alongY.data() + radius; // from -radius to radius
+    // Coefficients from -radius to radius.
+    const float *tapsX = alongX.data() + radius, *tapsY = alongY.data() + radius;
     Image half(image.width, image.height, 1), result = half;
     for (int y = 0; y < image.height; ++y)
         for (int x = 0; x < image.width; ++x)
@@ -60,7 +65,8 @@ Image convolve(const Image &image, const std::vector<float> &alongX, const std::
     return result;
 }
 
-// Grey, red against blue, green against both: orthonormal, so that noise stays as large and independent.
+// Grey, red against blue, and green against both: the axes are orthonormal, so that noise stays as
+// large and independent.
 std::array<Image, 3> opponentColours(const Image &picture) {
     std::array<Image, 3> result;
     for (Image &plane : result) plane = Image(picture.width, picture.height, 1);
@@ -90,7 +96,8 @@ Image localJet(const Image &picture) {
     return jet;
 }
 
-// The median of |responses| of the noise filter at every pixel of a rectangle, as a standard deviation; 0 where there are none.
+// Returns the standard deviation that the median of |responses| of the noise filter tells, over
+// every pixel of a rectangle; 0 where there are no pixels.
 float noiseWithin(const Image &picture, int left, int top, int right, int bottom) {
     std::vector<float> responses;
     for (int y = std::max(top, 1); y < std::min(bottom, picture.height - 1); ++y) {
@@ -109,7 +116,8 @@ float noiseWithin(const Image &picture, int left, int top, int right, int bottom
 } // namespace
 
 NoiseEstimate estimateNoise(const Image &picture) {
-    constexpr int side = 16;                // of a block; each is judged with half of its neighbours
+    // The side of a block; each block is judged with half of its neighbours.
+    constexpr int side = 16;
     constexpr float quietest = 1.0f / 2048; // half a level: less cannot be told from rounding
     NoiseEstimate result;
     result.typical = std::max(quietest, noiseWithin(picture, 0, 0, picture.width, picture.height));
@@ -121,7 +129,7 @@ NoiseEstimate estimateNoise(const Image &picture) {
             *blocks.at(x, y) = std::clamp(local, 0.5f * result.typical, 3 * result.typical);
         }
     }
-    // Bilinear between the middles of blocks: a step in the tolerance would be seen.
+    // The value is bilinear between the middles of blocks: a step in the tolerance would be seen.
     result.local = Image(picture.width, picture.height, 1);
     for (int y = 0; y < picture.height; ++y) {
         for (int x = 0; x < picture.width; ++x) {

@@ -1,4 +1,4 @@
-#include "picture.hpp"
+#include "picture/picture.hpp"
 
 #include <stb_image.h>
 #include <stb_image_write.h>
@@ -29,7 +29,8 @@ uint8_t toByte(float x) {
     return static_cast<uint8_t>(std::lround(std::clamp(x, 0.0f, 1.0f) * 255));
 }
 
-// "'path' problem". Appended piece by piece: GCC 12 warns of the shorter way with operator+ (its bug 105329).
+// Returns "'path' problem". The text is appended part by part: GCC 12 warns of the shorter way with
+// operator+ (its bug 105329).
 std::string about(const fs::path &path, const std::string &problem) {
     std::string text(1, '\'');
     return text.append(path.string()).append("' ").append(problem);

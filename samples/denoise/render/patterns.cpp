@@ -1,6 +1,6 @@
-#include "patterns.hpp"
+#include "render/patterns.hpp"
 
-#include "sampler.hpp"
+#include "render/sampler.hpp"
 
 namespace denoise {
 namespace {

@@ -1,4 +1,5 @@
-// The three-vector that the renderer and the colour code share. Plain floats: the sample must build everywhere.
+// The three-vector that the renderer and the colour code share. Plain floats: the sample must build
+// everywhere.
 #pragma once
 
 #include <algorithm>
