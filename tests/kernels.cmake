@@ -1,6 +1,7 @@
 # Which kernels a build holds follows from what glslc can compile, and CMake says so
 # (cmake/VkattnGlslc.cmake). Configures the core alone. SOURCE, BINARY, GENERATOR, COMPILERS (C and
-# C++), HEADERS (Vulkan's), GLSLC (compilers to try; those that are not there are skipped).
+# C++), HEADERS (Vulkan's), GLSLC (compilers to try; those that are not there are skipped), OWN_GLSLC
+# (the build's).
 cmake_minimum_required(VERSION 3.22)
 file(REMOVE_RECURSE ${BINARY})
 file(MAKE_DIRECTORY ${BINARY})
@@ -137,4 +138,12 @@ foreach(glslc IN LISTS GLSLC)
     expect("${khr};${nv};${bf}" ", flash_coopmat (f16, bf16), flash_coopmat2 (f16, bf16) " "")
   endif()
   message("${glslc}: ${summary}")
+  # The build compiles with its own one. What another takes for an error is seen here alone.
+  if(NOT glslc STREQUAL OWN_GLSLC)
+    execute_process(COMMAND ${CMAKE_COMMAND} --build ${BINARY}/build --target vkattn_spirv_bank RESULT_VARIABLE status
+      OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    if(NOT status EQUAL 0)
+      message(FATAL_ERROR "${glslc} does not compile the shaders:\n${output}")
+    endif()
+  endif()
 endforeach()
