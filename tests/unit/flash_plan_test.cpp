@@ -350,12 +350,12 @@ TEST(FlashPlan, environmentIsWrittenOnce) {
     using namespace interop;
     for (const char *tile : {tiles[0], tiles[4]}) {
         Case c;
-        c.kernel = kernelOf(tile), c.batch = 2, c.heads = 6, c.kvHeads = 2, c.queryTokens = 9, c.keyTokens = 400;
+        c.kernel = kernelOf(tile), c.batch = 2, c.heads = 6, c.kvHeads = 2, c.queryTokens = 9, c.keyTokens = 1000;
         c.headDim = 16, c.valueDim = 8, c.causal = c.lse = c.lengths = c.sinks = c.alibi = true, c.softcap = 3,
         c.biasBroadcast = c.maskBroadcast = 0;
         c.q = c.k = c.v = c.biasType = VKATTN_F16;
         Problem p = problemOf(c);
-        PlanLimits limits = limitsOf(tile, 16384);
+        PlanLimits limits = limitsOf(tile, 8192);
         limits.tuning.maxSplitKeys = 128, limits.tuning.minSplitKeys = 8;
         Plan plan;
         vkattn_diagnostic why{};
@@ -380,7 +380,7 @@ TEST(FlashPlan, environmentIsWrittenOnce) {
                   flagKeyLengths | flagLse | flagSinks | flagPartial);
         EXPECT_EQ(environment.flags >> flagsBiasType, elementF16);
         EXPECT_EQ(environment.queryTokens, 9u);
-        EXPECT_EQ(environment.keyTokens, 400u);
+        EXPECT_EQ(environment.keyTokens, 1000u);
         EXPECT_EQ(environment.right, 0);
         EXPECT_EQ(environment.dims, 16u | 8u << 16);
         EXPECT_EQ(environment.softcap, 3.0f);

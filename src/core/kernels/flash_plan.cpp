@@ -240,8 +240,9 @@ vkattn_result chooseTile(const Kernel &kernel, const Problem &p, const PlanLimit
 vkattn_result setEnvironment(const char *kernel, Plan &plan, const Caps &caps, vkattn_diagnostic *why) {
     const Problem &p = plan.problem;
     const uint64_t bytes = flash::environmentBytes(p);
+    const bool gathers = bytes > sizeof(Environment);
     if (bytes + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange ||
-        ceilDiv(p.heads, flash::environmentLanes) > caps.maxWorkgroupCount[0])
+        (gathers && ceilDiv(p.heads, flash::environmentLanes) > caps.maxWorkgroupCount[0]))
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
                     "the %s kernel gathers the sinks and ALiBi slopes of all heads; those of %u are too many for this device", kernel,
                     p.heads);
