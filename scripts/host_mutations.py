@@ -26,8 +26,17 @@ MUTATIONS = [
     # Slices.
     ("slice-last-dispatch-lost", "src/core/plan/slices.cpp", "if (unit == sliceUnits(plan)) return plan.dispatchCount;",
      "if (unit == sliceUnits(plan)) return plan.dispatchCount - 1;", "tests Slices.*:Describe.*"),
-    ("slice-persistent-bytes-forgotten", "src/core/plan/slices.cpp", "return unitsPerRowChunk(plan) > 1 ? plan.workspaceBytes : plan.tableBytes;",
-     "return plan.tableBytes;", "device Slices.*"),
+    ("slice-persistent-bytes-forgotten", "src/core/plan/slices.cpp", "return unitsPerRowChunk(plan) > 1 ? plan.workspaceBytes : plan.setUpBytes;",
+     "return plan.setUpBytes;", "device Slices.*"),
+    ("slice-environment-not-kept", "src/core/plan/slices.cpp", "plan.workspaceBytes : plan.setUpBytes;", "plan.workspaceBytes : plan.tableBytes;",
+     "tests Slices.*:FlashPlan.*"),
+    # The environment.
+    ("environment-read-without-a-barrier", "src/core/kernels/flash.cpp", "d.barrierBefore = keyChunk == 0 && index > 0;",
+     "d.barrierBefore = keyChunk == 0 && rowChunk > 0;", "tests FlashPlan.*"),
+    ("environment-base-of-the-mask-forgotten", "src/core/plan/operands.hpp", "{termMask, VKATTN_MASK, slotMask, offsetof(FlashPush, maskBase),",
+     "{termMask, VKATTN_MASK, slotMask, offsetof(FlashPush, biasBase),", "conform flash,decode"),
+    ("environment-heads-of-a-chunk", "src/core/kernels/flash.cpp", "push.headFirst = c.headFirst;\n        setPush(d, push);", "setPush(d, push);",
+     "conform flash,decode"),
     ("slice-uneven", "src/core/plan/slices.cpp", "const double target = totalWork(plan) * index / plan.problem.slices;",
      "const double target = totalWork(plan) * index * index / plan.problem.slices / plan.problem.slices;", "tests Slices.*"),
     # Operand ranges and bindings.

@@ -57,7 +57,10 @@ MUTATIONS = [
     ("combine-no-rescale", "flash/combine.comp", "const float factor = expDifference(uintBitsToFloat(partials[at]), maximum);", "const float factor = 1.0;"),
     ("combine-sink-lost", "flash/combine.comp", "(flags & flagSinks) != 0u ?", "false ?"),
     ("combine-last-part-dropped", "flash/combine.comp", "for (uint n = 0u; n < parts; ++n) {\n            const uint at", "for (uint n = 0u; n + 1u < parts; ++n) {\n            const uint at"),
-    ("options-not-written", "flash/options.comp", "options = given;", ""),
+    ("environment-last-word-lost", "setup/environment.comp", "if (word < count)", "if (word + 1u < count)"),
+    ("environment-heads-share-a-slope", "setup/environment.comp", "slopes[slopesBase + n]", "slopes[slopesBase]"),
+    ("environment-sinks-of-first-chunk", "flash/workgroup.glsl", "headFacts[headFirst + headOf(row)].sink", "headFacts[headOf(row)].sink"),
+    ("combine-sinks-of-first-chunk", "flash/combine.comp", "headFacts[headFirst + head].sink", "headFacts[head].sink"),
     ("flash-no-rescale", "flash/lanes.comp", "rescale[r] = expDifference(maximum[r], rowMaximum);", "rescale[r] = 1.0;"),
     ("flash-last-tile-dropped", "flash/lanes.comp", "tile < end; tile += int(tileKeys)", "tile + int(tileKeys) < end; tile += int(tileKeys)"),
     ("flash-last-step-dropped", "flash/lanes.comp", "j < to; j = j + int(stepKeys) == skipFrom", "j + int(stepKeys) < to; j = j + int(stepKeys) == skipFrom"),
@@ -74,10 +77,10 @@ MUTATIONS = [
     ("pair-causal-off-by-one", "attention/pair.glsl", "key >= row.begin && key < row.end", "key >= row.begin && key <= row.end"),
     ("pair-window-off-by-one", "attention/pair.glsl", "key >= row.begin && key < row.end", "key > row.begin && key < row.end"),
     ("pair-alibi-signed-distance", "attention/pair.glsl", "abs(float(key - row.position))", "float(key - row.position)"),
-    ("pair-heads-share-a-slope", "attention/pair.glsl", "slopes[slopesLayout.base + head]", "slopes[slopesLayout.base]"),
+    ("pair-heads-share-a-slope", "attention/pair.glsl", "SLOPE_BITS(head)", "SLOPE_BITS(0u)"),
     ("pair-bias-minus-infinity-not-hidden", "attention/pair.glsl", "seen && floatBitsToUint(added) != minusInfinityBits", "seen"),
     ("pair-bit-mask-forgets-phase", "attention/pair.glsl", "held + (keyFirst & 31u)", "held"),
-    ("pair-mask-ignores-broadcast", "attention/pair.glsl", "held * maskLayout.key;\n        seen = seen && (mask[at", "held;\n        seen = seen && (mask[at"),
+    ("pair-mask-ignores-broadcast", "attention/pair.glsl", "held * maskStrides.key;\n        seen = seen && (mask[at", "held;\n        seen = seen && (mask[at"),
     ("pair-documents-forget-sequence", "attention/pair.glsl", "seq.queryStart + query]", "query]"),
     ("reach-bottom-right-off-by-one", "attention/reach.glsl", "i + int(seq.keyCount) - int(seq.queryCount)", "i + int(seq.keyCount) - int(seq.queryCount) + 1"),
     ("sequence-lengths-not-clamped", "attention/sequence.glsl", "min(lengths[lengthsBase + batchInChunk], keyTokens)", "lengths[lengthsBase + batchInChunk]"),
@@ -105,7 +108,7 @@ def kernels_of(file):
     """Of which a shader is a part: the quick plan of others cannot notice it."""
     if needs_mesa(file):
         return ["flash_coopmat2"] if "matrices2" in file else ["flash_coopmat"]
-    if file.startswith("flash/") or file == "attention/row_end.glsl":
+    if file.startswith("flash/") or file in ("attention/row_end.glsl", "setup/environment.comp"):
         return ["flash", "decode"]
     if file.startswith("staged/"):
         return ["staged"]

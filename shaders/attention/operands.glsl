@@ -1,4 +1,5 @@
-// The storage buffers of every stage. All are words: 16-bit elements, bytes and bits are picked out of them.
+// The storage buffers of every stage. All are words: 16-bit elements, bytes and bits are picked out
+// of them.
 layout(constant_id = constantElementTypes) const uint elementTypes = 0; // interop.h
 const uint qType = elementTypes & 15u, outType = elementTypes >> typesOut & 15u;
 
@@ -11,29 +12,43 @@ VKATTN_READS(slotQ, Q, q)
 VKATTN_READS(slotK, K, k)
 VKATTN_READS(slotV, V, v)
 VKATTN_CHANGES(slotOut, Out, outWords) // the output, or the partial results in the workspace
-// Extents and strides along dims: packed in the push constants, or among the options. beginTile() sets them.
-uint headDim, valueDim, qDim, kDim, vDim, oDim;
+uint headDim, valueDim; // beginTile() unpacks them
 #ifdef VKATTN_OPTIONS
-layout(set = 0, binding = slotOptions, std430) readonly buffer Options { FlashOptions options; };
-VKATTN_READS(slotLengths, Lengths, lengths)
+// Members are named as those of the push constants of the form without options: shaders see no
+// difference.
+layout(set = 0, binding = slotEnvironment, std430) restrict readonly buffer EnvironmentBlock {
+    VKATTN_ENVIRONMENT
+    HeadFacts headFacts[];
+};
+#define VKATTN_LENGTHS_BOUND
+VKATTN_READS(slotLengths, Lengths, lengths) // or the table of sequences of a ragged batch
 VKATTN_WRITES(slotLse, Lse, lse)
 VKATTN_READS(slotBias, Bias, bias)
 VKATTN_READS(slotMask, Mask, mask)
 VKATTN_READS(slotIdsQ, IdsQ, idsQ)
 VKATTN_READS(slotIdsK, IdsK, idsK)
-VKATTN_READS(slotSinks, Sinks, sinks)
-VKATTN_READS(slotSlopes, Slopes, slopes)
+#else
+const uint qDim = 1u, kDim = 1u, vDim = 1u, oDim = 1u;
 #endif
 
 #elif defined(VKATTN_STAGE_COMBINE)
 VKATTN_READS(slotPartials, Partials, partials)
 VKATTN_CHANGES(slotOut, Out, outWords)
-VKATTN_READS(slotLengths, Lengths, lengths)
+layout(set = 0, binding = slotEnvironment, std430) readonly buffer EnvironmentBlock {
+    Environment environment;
+    HeadFacts headFacts[];
+};
+#define VKATTN_LENGTHS_BOUND
+VKATTN_READS(slotLengths, Lengths, lengths) // or the table of sequences of a ragged batch
 VKATTN_WRITES(slotLse, Lse, lse)
-VKATTN_READS(slotSinks, Sinks, sinks)
 
-#elif defined(VKATTN_STAGE_OPTIONS)
-layout(set = 0, binding = slotWorkspace, std430) writeonly buffer Options { FlashOptions options; };
+#elif defined(VKATTN_STAGE_ENVIRONMENT)
+layout(set = 0, binding = slotWorkspace, std430) writeonly buffer EnvironmentBlock {
+    uint environment[environmentWords];
+    HeadFacts headFacts[];
+};
+VKATTN_READS(slotFirst, Sinks, sinks)
+VKATTN_READS(slotSecond, Slopes, slopes)
 
 #elif defined(VKATTN_STAGE_SEQUENCES)
 VKATTN_WRITES(slotWorkspace, Table, table)
@@ -45,6 +60,7 @@ VKATTN_WRITES(slotWorkspace, Workspace, workspace)
 VKATTN_READS(slotFirst, Sinks, sinks)
 
 #else // stages of the staged kernel that ask where sequences lie
+#define VKATTN_LENGTHS_BOUND
 VKATTN_READS(slotStagedLengths, Lengths, lengths)
 #if defined(VKATTN_STAGE_SCORES)
 VKATTN_WRITES(slotWorkspace, Workspace, workspace)
@@ -66,7 +82,8 @@ VKATTN_CHANGES(slotSecond, Out, outWords)
 #endif
 #endif
 
-// The operands of pair terms, as attention/pair.glsl names them. A dispatch of staged/pairs.comp has one term, and so no more than two.
+// The operands of pair terms, as attention/pair.glsl names them. A dispatch of staged/pairs.comp
+// has one term, and so no more than two.
 #if defined(VKATTN_STAGE_PAIRS)
 #define VKATTN_PAIR_OPERANDS
 const uint biasType = elementTypes >> typesBias & 15u;
@@ -74,20 +91,18 @@ const uint biasType = elementTypes >> typesBias & 15u;
 #define mask first
 #define idsQ first
 #define idsK second
-#define slopes first
-#define biasLayout firstLayout
-#define maskLayout firstLayout
-#define idsQLayout firstLayout
-#define idsKLayout secondLayout
-#define slopesLayout firstLayout
+#define biasBase firstBase
+#define maskBase firstBase
+#define idsQBase firstBase
+#define idsKBase secondBase
+#define biasStrides firstStrides
+#define maskStrides firstStrides
+#define idsQBatch firstStrides.batch
+#define idsKBatch secondStrides.batch
+#define SLOPE_BITS(head) first[firstBase + (head)]
 #elif defined(VKATTN_OPTIONS)
 #define VKATTN_PAIR_OPERANDS
 #define VKATTN_SOFTCAP
-#define biasLayout options.bias
-#define maskLayout options.mask
-#define idsQLayout options.idsQ
-#define idsKLayout options.idsK
-#define slopesLayout options.slopes
-#define biasType options.biasType
-#define softcap options.softcap
+#define biasType (flags >> flagsBiasType)
+#define SLOPE_BITS(head) headFacts[headFirst + (head)].slope
 #endif

@@ -1,13 +1,16 @@
-// What a query row and a key are to each other: whether the row sees the key, and what becomes of their score. No other shader knows masks,
-// bias, ALiBi, documents and softcap. A new term is a bit of pairTerms (interop.h) and its lines here.
+// What a query row and a key are to each other: whether the row sees the key, and what becomes of
+// their score. No other shader knows masks, bias, ALiBi, documents and softcap. A new term is a bit
+// of pairTerms (interop.h) and its lines here.
 //
 // Included after operands.glsl, sequence.glsl and reach.glsl.
 #include "lib/element.glsl"
 #include "lib/math.glsl"
 
-// Bits of interop.h. staged/scores.comp has softcap alone, staged/pairs.comp the one term of the dispatch, others all terms.
+// Bits of interop.h. staged/scores.comp has softcap alone, staged/pairs.comp the one term of the
+// dispatch, others all terms.
 layout(constant_id = constantPairTerms) const uint pairTerms = 0;
-const bool anyPairHidden = (pairTerms & termsThatHide) != 0u; // otherwise than by position: then no step of keys is free of tests
+// Otherwise than by position: then no step of keys is free of tests.
+const bool anyPairHidden = (pairTerms & termsThatHide) != 0u;
 const bool anyScoreChanged = (pairTerms & ~termsThatOnlyHide) != 0u;
 
 // A query row of the batch entry at hand, and what the row knows of its keys.
@@ -22,8 +25,8 @@ struct Row {
 Row rowOf(uint head, uint query) {
     Row row = Row(head, query, keyBegin(query), keyEnd(query), alignedPosition(query), 0u, 0.0);
 #ifdef VKATTN_PAIR_OPERANDS
-    if ((pairTerms & termDocuments) != 0u) row.document = idsQ[idsQLayout.base + batch * idsQLayout.batch + seq.queryStart + query];
-    if ((pairTerms & termAlibi) != 0u) row.slope = uintBitsToFloat(slopes[slopesLayout.base + head]);
+    if ((pairTerms & termDocuments) != 0u) row.document = idsQ[idsQBase + batch * idsQBatch + seq.queryStart + query];
+    if ((pairTerms & termAlibi) != 0u) row.slope = uintBitsToFloat(SLOPE_BITS(head));
 #endif
     return row;
 }
@@ -43,7 +46,7 @@ Row unpackRow(RowFacts facts) {
 }
 
 #ifdef VKATTN_PAIR_OPERANDS
-uint pairAt(PairLayout at, Row row) { return at.base + batch * at.batch + row.head * at.head + row.query * at.query; }
+uint pairAt(uint base, PairStrides by, Row row) { return base + batch * by.batch + row.head * by.head + row.query * by.query; }
 #endif
 
 // What the bias adds to the score of a pair. Keys past the last one repeat that.
@@ -51,27 +54,28 @@ float pairBias(Row row, int key) {
     float added = 0.0;
 #ifdef VKATTN_PAIR_OPERANDS
     const uint held = uint(min(key, keyLast)) - keyFirst; // counted as the bindings do
-    if ((pairTerms & termBias) != 0u) added = LOAD_ELEMENT(bias, biasType, pairAt(biasLayout, row) + held * biasLayout.key);
+    if ((pairTerms & termBias) != 0u) added = LOAD_ELEMENT(bias, biasType, pairAt(biasBase, biasStrides, row) + held * biasStrides.key);
 #endif
     return added;
 }
 
-// Whether terms other than position leave the pair visible; `added`: its bias. Without branches around the loads: one took 48 registers
-// more on RDNA3 and spilled on Adreno 750.
+// Whether terms other than position leave the pair visible; `added`: its bias. Without branches
+// around the loads: one took 48 registers more on RDNA3 and spilled on Adreno 750.
 bool termsShow(Row row, int key, inout float added) {
     bool seen = true;
 #ifdef VKATTN_PAIR_OPERANDS
     const uint held = uint(min(key, keyLast)) - keyFirst;
     if ((pairTerms & termMask) != 0u) {
-        const uint at = pairAt(maskLayout, row) + held * maskLayout.key;
+        const uint at = pairAt(maskBase, maskStrides, row) + held * maskStrides.key;
         seen = seen && (mask[at >> 2] >> ((at & 3u) << 3) & 0xffu) != 0u;
     }
     if ((pairTerms & termBitMask) != 0u) {
-        const uint bit = held + (keyFirst & 31u); // the first word that is bound may begin with keys of the chunk before
-        seen = seen && (mask[pairAt(maskLayout, row) + (bit >> 5) * maskLayout.key] >> (bit & 31u) & 1u) != 0u;
+        // The first word that is bound may begin with keys of the chunk before.
+        const uint bit = held + (keyFirst & 31u);
+        seen = seen && (mask[pairAt(maskBase, maskStrides, row) + (bit >> 5) * maskStrides.key] >> (bit & 31u) & 1u) != 0u;
     }
     if ((pairTerms & termDocuments) != 0u)
-        seen = seen && idsK[idsKLayout.base + batch * idsKLayout.batch + seq.keyStart + held] == row.document;
+        seen = seen && idsK[idsKBase + batch * idsKBatch + seq.keyStart + held] == row.document;
     if ((pairTerms & termBias) != 0u) {
         added = pairBias(row, key);
         seen = seen && floatBitsToUint(added) != minusInfinityBits;
@@ -94,7 +98,8 @@ float withTerms(Row row, int key, float score, float added) {
     if ((pairTerms & termAlibi) != 0u) {
         const float distance = abs(float(key - row.position));
 #ifdef VKATTN_STAGE_PAIRS
-        score = fma(-row.slope, distance, score); // the reference rounds once, whatever drivers contract
+        // The reference rounds once, whatever drivers contract.
+        score = fma(-row.slope, distance, score);
 #else
         score -= row.slope * distance;
 #endif
@@ -105,7 +110,8 @@ float withTerms(Row row, int key, float score, float added) {
 float pairScore(Row row, int key, float dot, float added) { return withTerms(row, key, scale * dot, added); }
 #endif
 
-// Whether an operand alone makes the score NaN, by integer tests: the staged kernel rests no rule on how a driver computes with NaN.
+// Whether an operand alone makes the score NaN, by integer tests: the staged kernel rests no rule
+// on how a driver computes with NaN.
 bool termsUndefined(Row row, int key, float added) {
     bool undefined = false;
     if ((pairTerms & termBias) != 0u) undefined = isNanBits(floatBitsToUint(added));

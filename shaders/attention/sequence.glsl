@@ -1,30 +1,33 @@
-// Where a batch entry lies in memory, and how many tokens it has: lengths, and the sequences of ragged batches.
+// Where a batch entry lies in memory, and how many tokens it has: lengths, and the sequences of
+// ragged batches.
 
-// Starts count tokens from where the operand's base points: 0 but in ragged batches, where all sequences lie in one tensor.
+// Starts count tokens from where the operand's base points: 0 but in ragged batches, where all
+// sequences lie in one tensor.
 struct Sequence {
     uint queryStart, queryCount, keyStart, keyCount;
 };
 
-// Lengths are data on the device: clamped, never trusted. The table of ragged batches was clamped when sequences.comp wrote it.
-#if defined(VKATTN_STAGE_FLASH) && !defined(VKATTN_OPTIONS)
-Sequence sequenceOf(uint batchInChunk) { return Sequence(0u, queryTokens, 0u, keyTokens); }
-#else
+// Lengths are data on the device: clamped, never trusted. The table of ragged batches was clamped
+// when sequences.comp wrote it. A shader that binds no lengths has batch entries of one extent.
 Sequence sequenceOf(uint batchInChunk) {
+    Sequence s = Sequence(0u, queryTokens, 0u, keyTokens);
+#ifdef VKATTN_LENGTHS_BOUND
     if ((flags & flagRagged) != 0u) {
         const uint at = lengthsBase + batchInChunk * sequenceWords;
-        return Sequence(lengths[at], lengths[at + 1u], lengths[at + 2u], lengths[at + 3u]);
+        s = Sequence(lengths[at], lengths[at + 1u], lengths[at + 2u], lengths[at + 3u]);
+    } else if ((flags & flagKeyLengths) != 0u) {
+        s.keyCount = min(lengths[lengthsBase + batchInChunk], keyTokens);
     }
-    uint keyCount = keyTokens;
-    if ((flags & flagKeyLengths) != 0u) keyCount = min(lengths[lengthsBase + batchInChunk], keyTokens);
-    return Sequence(0u, queryTokens, 0u, keyCount);
-}
 #endif
+    return s;
+}
 // Rows of the chunk that the batch entry has; what lies past them is neither read nor written.
 uint rowsOf(Sequence s) { return min(queries, max(s.queryCount, queryFirst) - queryFirst); }
 // The same for the keys of the dispatch.
 uint keysOf(Sequence s) { return min(keys, max(s.keyCount, keyFirst) - keyFirst); }
 
-// The batch entry at hand. Keys count from its first; `keyLast` is the last key of the dispatch that may be read.
+// The batch entry at hand. Keys count from its first; `keyLast` is the last key of the dispatch
+// that may be read.
 uint batch;
 Sequence seq;
 int keyLast;

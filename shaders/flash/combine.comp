@@ -1,7 +1,8 @@
 #version 450
-// Merges the partial softmaxes of splits and key lanes (Dao et al. 2023, flash-decoding): each is scaled from its own maximum to the common
-// one. Parts are added in their order, so that the result does not depend on which ran first; a part that saw no key adds an exact 0. The
-// sink takes part once, here. One workgroup per row.
+// Merges the partial softmaxes of splits and key lanes (Dao et al. 2023, flash-decoding): each is
+// scaled from its own maximum to the common one. Parts are added in their order, so that the result
+// does not depend on which ran first; a part that saw no key adds an exact 0. The sink takes part
+// once, here. One workgroup per row.
 #define VKATTN_STAGE_COMBINE
 #include "lib/platform.glsl"
 
@@ -28,7 +29,7 @@ void main() {
         const float factor = expDifference(uintBitsToFloat(partials[first + n * pitch]), maximum);
         weightSum = fma(uintBitsToFloat(partials[first + n * pitch + 1u]), factor, weightSum);
     }
-    const uint sinkBits = (flags & flagSinks) != 0u ? sinks[sinksBase + head] : minusInfinityBits;
+    const uint sinkBits = (flags & flagSinks) != 0u ? headFacts[headFirst + head].sink : minusInfinityBits;
     const RowEnd end = finishRow(maximum, weightSum, worst, sinkBits);
     const uint token = seq.queryStart + i;
     if (gl_LocalInvocationID.x == 0u && (flags & flagLse) != 0u)

@@ -1,16 +1,22 @@
 #version 450
-// Fused attention: scores, masks, online softmax and weighted values of a tile of query rows, nothing of size queries x keys in memory
-// (Dao et al. 2022, FlashAttention; Milakov and Gimelshein 2018, online softmax). One source for every device class; specialization
-// constants lay out the lanes of a workgroup as rowLanes x keyLanes x dimLanes:
-//     prefill on CPU devices   lanes are query rows, several rows a lane; K and V are the same for all lanes and come through shared
+// Fused attention: scores, masks, online softmax and weighted values of a tile of query rows,
+// nothing of size queries x keys in memory (Dao et al. 2022, FlashAttention; Milakov and Gimelshein
+// 2018, online softmax). One source for every device class; specialization constants lay out the
+// lanes of a workgroup as rowLanes x keyLanes x dimLanes:
+//     prefill on CPU devices   lanes are query rows, several rows a lane; K and V are the same for
+//                              all lanes and come through shared
 //                              memory, or by one load of neighbouring dims and subgroup shuffles
-//     prefill on GPUs          dimLanes lanes share the dims of a row, so that q and the output fit registers and loads coalesce
-//     decode                   lanes also along keys (keyLanes), each with a softmax of its own; combine.comp merges them
-// Results of splits and key lanes go to the workspace as (maximum, sum, worst score, unnormalised output); otherwise the output is written
-// here. Query heads of one key head may be packed as rows (packedHeads), so that K and V are read once for all of them.
+//     prefill on GPUs          dimLanes lanes share the dims of a row, so that q and the output fit
+//                              registers and loads coalesce
+//     decode                   lanes also along keys (keyLanes), each with a softmax of its own;
+//                              combine.comp merges them
+// Results of splits and key lanes go to the workspace as (maximum, sum, worst score, unnormalised
+// output); otherwise the output is written here. Query heads of one key head may be packed as rows
+// (packedHeads), so that K and V are read once for all of them.
 //
-// Defines: VKATTN_SUBGROUPS: subgroup operations may be used (SPIR-V 1.3); VKATTN_OPTIONS: bindings 4 to 12 exist. Without it the shader
-// stays within the four storage buffers that Vulkan 1.0 guarantees.
+// Defines: VKATTN_SUBGROUPS: subgroup operations may be used (SPIR-V 1.3); VKATTN_OPTIONS: bindings
+// past the fourth exist. Without it the shader stays within the four storage buffers that Vulkan
+// 1.0 guarantees.
 #define VKATTN_STAGE_FLASH
 #include "lib/platform.glsl"
 #ifdef VKATTN_SUBGROUPS
@@ -27,11 +33,15 @@ layout(constant_id = 9) const uint keyLanes = 1;
 layout(constant_id = 10) const uint rowLanes = 8;
 layout(constant_id = 11) const uint rowsPerLane = 1;
 layout(constant_id = 12) const uint keysPerLane = 1;      // keys of a step, for each key lane
-layout(constant_id = 13) const uint dimsPerLane = 1;      // dimLanes * dimsPerLane covers the head dim
+// dimLanes * dimsPerLane covers the head dim
+layout(constant_id = 13) const uint dimsPerLane = 1;
 layout(constant_id = 14) const uint valueDimsPerLane = 1; // and the value dim
-layout(constant_id = 15) const uint tileKeys = 1;         // sourceShared: keys in shared memory at a time
-layout(constant_id = 16) const uint shuffleLanes = 4;     // sourceShuffled: subgroup size, 4, 8 or 16
-layout(constant_id = 17) const uint run = 1;              // neighbouring dims of a lane; divides dimsPerLane, even where that is
+// sourceShared: keys in shared memory at a time
+layout(constant_id = 15) const uint tileKeys = 1;
+// sourceShuffled: subgroup size, 4, 8 or 16
+layout(constant_id = 16) const uint shuffleLanes = 4;
+// Neighbouring dims of a lane; divides dimsPerLane, even where that is.
+layout(constant_id = 17) const uint run = 1;
 layout(constant_id = 18) const uint valueRun = 1;         // likewise of valueDimsPerLane
 
 #include "attention/operands.glsl"
@@ -46,8 +56,9 @@ const uint cells = rowsPerLane * keysPerLane;
 const uint tileRows = rowLanes * rowsPerLane;
 const uint paddedDim = dimLanes * dimsPerLane, paddedValueDim = dimLanes * valueDimsPerLane;
 
-// Loads of q and stores of the output are unrolled for edgeDims dims of a lane, and a loop goes over blocks of these: a load or store is a
-// branch in software drivers, and all of them together took Mesa 22 longer to compile than the multiply-adds.
+// Loads of q and stores of the output are unrolled for edgeDims dims of a lane, and a loop goes
+// over blocks of these: a load or store is a branch in software drivers, and all of them together
+// took Mesa 22 longer to compile than the multiply-adds.
 const uint blockDims = dimsPerLane < edgeDims ? dimsPerLane : edgeDims,
            dimBlocks = (dimsPerLane + blockDims - 1u) / blockDims;
 const uint valueBlockDims = valueDimsPerLane < edgeDims ? valueDimsPerLane : edgeDims,
@@ -64,7 +75,8 @@ float query[rowsPerLane * dimsPerLane];
 float sums[rowsPerLane * valueDimsPerLane]; // unnormalised output
 float maximum[rowsPerLane];                 // of visible scores
 float weightSum[rowsPerLane];               // of exp(score - maximum)
-uint worst[rowsPerLane];                    // largest |score| in bits; a visible -infinity counts as 1
+// Largest |score| in bits; a visible -infinity counts as 1.
+uint worst[rowsPerLane];
 Row rows[rowsPerLane];
 float weights[cells];                       // of the step: scores, then exp(score - maximum)
 float rescale[rowsPerLane];
@@ -86,8 +98,9 @@ float loadQuery(uint r, uint n) {
 // Sums over the lanes of a row.
 void reduceOverDims() {
 #ifdef VKATTN_SUBGROUPS
-    // Not a counter that doubles: Mesa would not unroll the loop, and every round of it would count against the 65,535 that a shader may
-    // take on software devices (found 2026-11-21: the last keys of 32,768 were lost).
+    // Not a counter that doubles: Mesa would not unroll the loop, and every round of it would count
+    // against the 65,535 that a shader may take on software devices (found 2026-11-21: the last
+    // keys of 32,768 were lost).
     [[unroll]] for (uint n = 0u; n < cells; ++n)
         [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)
             if (dimLanes >> bit > 1u) weights[n] += subgroupShuffleXor(weights[n], 1u << bit);
@@ -105,7 +118,8 @@ void reduceOverDims() {
 #endif
 }
 
-// What a shuffle from lane e of the subgroup does with the values loaded there; e is a constant where loops are unrolled.
+// What a shuffle from lane e of the subgroup does with the values loaded there; e is a constant
+// where loops are unrolled.
 #ifdef VKATTN_SUBGROUPS
 const bool subgroupsUsed = true;
 #define FROM_LANE(value, e) subgroupShuffle(value, e)
@@ -155,8 +169,9 @@ void multiplyKeys(int j) {
     reduceOverDims();
 }
 
-// One value of the step into the sums of all rows. A hidden pair has weight 0, and its value is masked away in bits as well: 0 * NaN is
-// NaN, and a key may be hidden from one row of a tile and visible to the next.
+// One value of the step into the sums of all rows. A hidden pair has weight 0, and its value is
+// masked away in bits as well: 0 * NaN is NaN, and a key may be hidden from one row of a tile and
+// visible to the next.
 #define ADD_VALUE(d, c, value, tested)                                                                                                     \
     [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {                                                                                   \
         const uint kept_ = (tested) && (visible >> (r * keysPerLane + (c)) & 1u) == 0u ? 0u : 0xffffffffu;                                 \
@@ -254,12 +269,14 @@ void takeWholeSteps(int from, int to) {
     if (anyPairHidden) return;
     for (int j = from; j < to; j += int(stepKeys)) takeStep(j, 0xffffffffu, false);
 }
-// Steps [from, to) without [skipFrom, skipTo). Where masks leave nothing of a step for any lane that must go along, it is not computed.
+// Steps [from, to) without [skipFrom, skipTo). Where masks leave nothing of a step for any lane
+// that must go along, it is not computed.
 void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
     for (int j = from == skipFrom ? skipTo : from; j < to; j = j + int(stepKeys) == skipFrom ? skipTo : j + int(stepKeys)) {
         uint visible = visiblePairs(j);
-        // The loop, not a branch: software drivers compute both sides of one. Lanes of a subgroup stay at one step: SwiftShader mixes up what
-        // they computed where they do not (found 2026-11-21, wrong sums under masks).
+        // The loop, not a branch: software drivers compute both sides of one. Lanes of a subgroup
+        // stay at one step: SwiftShader mixes up what they computed where they do not (found
+        // 2026-11-21, wrong sums under masks).
         if (anyPairHidden && subgroupsUsed)
             while (j + int(stepKeys) < to && !ANY_LANE(visible != 0u)) {
                 j += int(stepKeys);
@@ -299,11 +316,13 @@ void main() {
     rowLane = lane / dimLanes / keyLanes;
     if (!beginTile(tileRows)) return;
 
-    // The split's keys, in whole steps from key 0 of the sequence: which keys share a step depends on nothing else.
+    // The split's keys, in whole steps from key 0 of the sequence: which keys share a step depends
+    // on nothing else.
     const Reach reach = reachOfRows(tileRow, tileRowEnd - 1u);
     const int begin = alignDown(reach.begin), end = reach.end;
     const int wholeBegin = min(alignDown(reach.wholeBegin + int(stepKeys) - 1), max(end, 0));
-    // Whole steps come before those that begin a window: where bits must not depend on which rows share a workgroup, none is taken as whole.
+    // Whole steps come before those that begin a window: where bits must not depend on which rows
+    // share a workgroup, none is taken as whole.
     const bool noWholes = anyPairHidden || (flags & flagFixedOrder) != 0u;
     const int wholeEnd = noWholes ? wholeBegin : max(alignDown(max(reach.wholeEnd, 0)), wholeBegin);
 
@@ -317,7 +336,8 @@ void main() {
         for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = loadQuery(n / dimsPerLane, n % dimsPerLane);
         for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
     } else {
-        // A loop over rows and blocks of dims with a select: as many loads as a block has, and every index into the arrays is still a constant.
+        // A loop over rows and blocks of dims with a select: as many loads as a block has, and
+        // every index into the arrays is still a constant.
         [[unroll]] for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = 0.0;
         [[unroll]] for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
         [[dont_unroll]] for (uint row = 0u; row < rowsPerLane; ++row)

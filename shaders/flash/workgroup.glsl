@@ -1,32 +1,28 @@
-// What lanes.comp and the kernels on matrix units share: which rows and keys a workgroup has, and where a row's operands lie. Included
-// after operands.glsl, sequence.glsl and pair.glsl.
+// What lanes.comp and the kernels on matrix units share: which rows and keys a workgroup has, and
+// where a row's operands lie. Included after operands.glsl, sequence.glsl and pair.glsl.
 
 uint headCount() { return headsAndPacked & 0xffffu; }
 uint packedHeads() { return headsAndPacked >> 16; }
 uint groupSize() { return groupAndPhase & 0xffffu; }
 uint headPhase() { return groupAndPhase >> 16; }
 
-uint headFirst;
+uint tileHead; // the first head of the workgroup
 uint rowCount, tileRow, tileRowEnd; // rows there are; those of the workgroup
 int splitBegin, splitEnd; // keys of the split, from key 0 of the sequence
 
-// Of workgroup x * y * z: row tiles, splits, batch * heads. False where it has no rows: said at the end, because returning early took 24
-// registers more on NVK.
+// Of workgroup x * y * z: row tiles, splits, batch * heads. False where it has no rows: said at the
+// end, because returning early took 24 registers more on NVK.
 bool beginTile(uint tileRows) {
     const uint headGroups = headCount() / packedHeads();
-    headFirst = gl_WorkGroupID.z % headGroups * packedHeads();
+    tileHead = gl_WorkGroupID.z % headGroups * packedHeads();
     headDim = dims & 0xffffu;
     valueDim = dims >> 16;
-    qDim = kDim = vDim = oDim = 1u;
-#ifdef VKATTN_OPTIONS
-    qDim = options.qDim, kDim = options.kDim, vDim = options.vDim, oDim = options.oDim;
-#endif
     beginSequence(gl_WorkGroupID.z / headGroups);
     rowCount = rowsOf(seq) * packedHeads();
     tileRow = gl_WorkGroupID.x * tileRows;
     tileRowEnd = min(tileRow + tileRows, rowCount);
 
-    const uint kvHead = (headPhase() + headFirst) / groupSize();
+    const uint kvHead = (headPhase() + tileHead) / groupSize();
     beginKeys(kvHead);
     beginValues(kvHead);
 
@@ -36,7 +32,7 @@ bool beginTile(uint tileRows) {
 }
 
 // A packed row is query * packedHeads + head of the group.
-uint headOf(uint row) { return headFirst + row % packedHeads(); }
+uint headOf(uint row) { return tileHead + row % packedHeads(); }
 uint queryOf(uint row) { return row / packedHeads(); }
 
 // Keys of the split that the rows [first, last] see.
@@ -58,7 +54,8 @@ uint partialAt(uint row, uint part) {
     return ((gl_WorkGroupID.z * packedHeads() * queries + row) * parts + (partsAndFirst >> 16) + part) * (valueDim + partialWords);
 }
 
-// What a visible score counts for in a row's worst score: the largest |score| in bits, -infinity as 1.
+// What a visible score counts for in a row's worst score: the largest |score| in bits, -infinity as
+// 1.
 uint worstOf(float score) {
     const uint bits = floatBitsToUint(score);
     return bits == minusInfinityBits ? 1u : bits & 0x7fffffffu;
@@ -67,13 +64,13 @@ uint worstOf(float score) {
 // The sink's bits of a row, and its log-sum-exp where it is wanted.
 uint sinkOf(uint row) {
 #ifdef VKATTN_OPTIONS
-    if ((flags & flagSinks) != 0u) return sinks[options.sinksBase + headOf(row)];
+    if ((flags & flagSinks) != 0u) return headFacts[headFirst + headOf(row)].sink;
 #endif
     return minusInfinityBits;
 }
 void storeLse(uint row, uint bits) {
 #ifdef VKATTN_OPTIONS
     if ((flags & flagLse) != 0u)
-        lse[options.lseBase + batch * options.lseBatch + headOf(row) * options.lseHead + (seq.queryStart + queryOf(row)) * options.lseToken] = bits;
+        lse[lseBase + batch * lseBatch + headOf(row) * lseHead + (seq.queryStart + queryOf(row)) * lseToken] = bits;
 #endif
 }

@@ -1,6 +1,7 @@
-// Layouts shared by shaders and planner: push constants, specialization constant ids, bindings, bit patterns. Compiled as GLSL and as C++.
-// Every member is one 32-bit word, so that both languages agree on the layout. Strides and bases count elements of the operand and are
-// used modulo 2^32: the binding is cut so that every index that is reached lies inside it.
+// Layouts shared by shaders and planner: push constants, specialization constant ids, bindings, bit
+// patterns. Compiled as GLSL and as C++. Every member is one 32-bit word, so that both languages
+// agree on the layout. Strides and bases count elements of the operand and are used modulo 2^32:
+// the binding is cut so that every index that is reached lies inside it.
 #ifndef VKATTN_INTEROP_H_
 #define VKATTN_INTEROP_H_
 
@@ -15,8 +16,9 @@ using uint = uint32_t;
 #define VKATTN_CONST const uint
 #endif
 
-// A score or weight of a pair that is hidden: a NaN that no arithmetic here produces (stored NaNs are made canonical), told apart by an
-// integer compare only, so that no finite value acts as a mask.
+// A score or weight of a pair that is hidden: a NaN that no arithmetic here produces (stored NaNs
+// are made canonical), told apart by an integer compare only, so that no finite value acts as a
+// mask.
 VKATTN_CONST hiddenBits = 0xffffffffu;
 VKATTN_CONST canonicalNanBits = 0x7fc00000u;
 VKATTN_CONST minusInfinityBits = 0xff800000u;
@@ -26,7 +28,8 @@ VKATTN_CONST elementF32 = 0u;
 VKATTN_CONST elementF16 = 1u;
 VKATTN_CONST elementBf16 = 2u;
 
-// The terms that change the score of a pair or hide the pair (attention/pair.glsl), in the order of the formula.
+// The terms that change the score of a pair or hide the pair (attention/pair.glsl), in the order of
+// the formula.
 VKATTN_CONST termSoftcap = 1u;
 VKATTN_CONST termBias = 2u; // a bias of minus infinity hides
 VKATTN_CONST termAlibi = 4u;
@@ -35,11 +38,13 @@ VKATTN_CONST termBitMask = 16u;
 VKATTN_CONST termDocuments = 32u;
 VKATTN_CONST termsThatHide = termBias | termMask | termBitMask | termDocuments;
 VKATTN_CONST termsThatOnlyHide = termMask | termBitMask | termDocuments;
-// Pieces of 16 bytes in which flash/matrices2.comp keeps the facts of a row in shared memory (attention/pair.glsl).
+// Pieces of 16 bytes in which flash/matrices2.comp keeps the facts of a row in shared memory
+// (attention/pair.glsl).
 VKATTN_CONST rowFactPieces = 1u;
 
-// Specialization constants that mean the same in every shader: 0 is the size of the workgroup, those of a shader's own begin at
-// firstOwnConstant. The core folds these into the SPIR-V before a driver sees it (conceptConstants, a bit for each).
+// Specialization constants that mean the same in every shader: 0 is the size of the workgroup,
+// those of a shader's own begin at firstOwnConstant. The core folds these into the SPIR-V before a
+// driver sees it (conceptConstants, a bit for each).
 VKATTN_CONST constantKvFormat = 1u;
 VKATTN_CONST constantPairTerms = 2u;
 VKATTN_CONST constantElementTypes = 3u;
@@ -54,16 +59,22 @@ VKATTN_CONST dimsAdjacent = 1u; // each dim beside the one before it
 VKATTN_CONST dimsInWords = 2u;  // and every run that a lane loads begins and ends at a 32-bit word
 // elementTypes: 4 bits each, that of Q lowest.
 VKATTN_CONST typesOut = 4u;
-VKATTN_CONST typesBias = 8u; // staged/pairs.comp; the flash kernels have the type of the bias among their options
+// staged/pairs.comp; the flash kernels find it in the environment (flagsBiasType)
+VKATTN_CONST typesBias = 8u;
 VKATTN_CONST typesWeights = 12u;
 // form: how the shader goes about its work.
 VKATTN_CONST formExactDims = 1u;   // flash/lanes.comp: lanes cover head and value dim exactly
-VKATTN_CONST formRolledEdges = 2u; // flash/lanes.comp: loops at both ends not unrolled: arrays may then live in memory
-VKATTN_CONST formWholeWords = 4u;  // flash/tiles.glsl: dims of q, k and v are even and neighbours, rows begin at words
-VKATTN_CONST formLockstep = 8u;    // flash/tiles.glsl: a subgroup is one vector of a CPU: its lanes are never apart
-VKATTN_CONST formSource = 4u;      // flash/lanes.comp: bits from this one on: sourceDirect, sourceShared, sourceShuffled
+// flash/lanes.comp: loops at both ends not unrolled: arrays may then live in memory
+VKATTN_CONST formRolledEdges = 2u;
+// flash/tiles.glsl: dims of q, k and v are even and neighbours, rows begin at words
+VKATTN_CONST formWholeWords = 4u;
+// flash/tiles.glsl: a subgroup is one vector of a CPU: its lanes are never apart
+VKATTN_CONST formLockstep = 8u;
+// flash/lanes.comp: bits from this one on: sourceDirect, sourceShared, sourceShuffled
+VKATTN_CONST formSource = 4u;
 
-// Bindings. Stages of the staged kernel have four; what the second and the third are depends on the stage (attention/operands.glsl).
+// Bindings. Stages of the staged kernel have four; what the second and the third are depends on the
+// stage (attention/operands.glsl).
 VKATTN_CONST slotWorkspace = 0u;
 VKATTN_CONST slotFirst = 1u;
 VKATTN_CONST slotSecond = 2u;
@@ -74,18 +85,17 @@ VKATTN_CONST slotPartials = 0u; // flash/combine.comp
 VKATTN_CONST slotK = 1u;
 VKATTN_CONST slotV = 2u;
 VKATTN_CONST slotOut = 3u;
-VKATTN_CONST slotOptions = 4u;
+VKATTN_CONST slotEnvironment = 4u;
 VKATTN_CONST slotLengths = 5u;
 VKATTN_CONST slotLse = 6u;
 VKATTN_CONST slotBias = 7u;
 VKATTN_CONST slotMask = 8u; // of bytes or of bits
 VKATTN_CONST slotIdsQ = 9u;
 VKATTN_CONST slotIdsK = 10u;
-VKATTN_CONST slotSinks = 11u;
-VKATTN_CONST slotSlopes = 12u;
 
-// The table of ragged batches that sequences.comp writes: for each sequence the first query, the number of queries, the first key, the
-// number of keys; all of it inside the tensors, whatever the arrays hold.
+// The table of ragged batches that sequences.comp writes: for each sequence the first query, the
+// number of queries, the first key, the number of keys; all of it inside the tensors, whatever the
+// arrays hold.
 VKATTN_CONST sequenceWords = 4u;
 
 // Position.flags
@@ -97,18 +107,26 @@ VKATTN_CONST flagFirstKeys = 16u;  // values: the first chunk of keys, nothing a
 VKATTN_CONST flagLastKeys = 32u;   // values: the last chunk of keys, write the output
 VKATTN_CONST flagRagged = 64u;     // lengths[] is the table of sequences
 VKATTN_CONST flagSinks = 128u;     // softmax: the last column of each row is the head's sink
-VKATTN_CONST flagFixedOrder = 256u; // sum in an order that does not depend on where weights lie in memory, or which rows share a workgroup
+// Sum in an order that does not depend on where weights lie in memory, or which rows share a
+// workgroup.
+VKATTN_CONST flagFixedOrder = 256u;
 VKATTN_CONST flagPartial = 512u;    // flash: partial results to the workspace
+// Environment: bits from this one on are the element type of the bias.
+VKATTN_CONST flagsBiasType = 16u;
 
 // Where the flash kernels have K and V while they multiply
 VKATTN_CONST sourceDirect = 0u;   // each lane loads the K and V it multiplies
 VKATTN_CONST sourceShared = 1u;   // tiles of K and V in shared memory
 VKATTN_CONST sourceShuffled = 2u; // lanes load neighbouring dims, subgroup shuffles spread them
-VKATTN_CONST sourceMatrices = 3u; // matrices.comp: tiles of K and V in shared memory, for matrix units
-VKATTN_CONST edgeDims = 16u; // flash: dims of a lane whose loads of q and stores of the output are unrolled
-VKATTN_CONST partialWords = 3u; // before the value dims of a partial result: maximum, sum of weights, worst score
+// matrices.comp: tiles of K and V in shared memory, for matrix units
+VKATTN_CONST sourceMatrices = 3u;
+// Flash: dims of a lane whose loads of q and stores of the output are unrolled.
+VKATTN_CONST edgeDims = 16u;
+// Before the value dims of a partial result: maximum, sum of weights, worst score.
+VKATTN_CONST partialWords = 3u;
 
-// What decides which keys a query may see by position, in every stage that asks (attention/sequence.glsl).
+// What decides which keys a query may see by position, in every stage that asks
+// (attention/sequence.glsl).
 #define VKATTN_POSITION                                                                                                                    \
     uint flags;                                                                                                                            \
     uint queryFirst;   /* of this chunk */                                                                                                 \
@@ -118,7 +136,8 @@ VKATTN_CONST partialWords = 3u; // before the value dims of a partial result: ma
     int right;                                                                                                                             \
     uint lengthsBase;
 
-// The piece of the problem that a dispatch computes. Workgroup z is batch * heads + head within the chunk.
+// The piece of the problem that a dispatch computes. Workgroup z is batch * heads + head within the
+// chunk.
 #define VKATTN_CHUNK                                                                                                                       \
     uint heads;    /* query heads in the chunk */                                                                                          \
     uint queries;  /* query rows in the chunk */                                                                                           \
@@ -126,16 +145,10 @@ VKATTN_CONST partialWords = 3u; // before the value dims of a partial result: ma
     uint keys;     /* keys of this dispatch */                                                                                             \
     uint rowPitch; /* workspace elements from one row to the next */
 
-// Where an operand of pairs lies: the element of the chunk's first batch entry, head and query and of key keyFirst (of a bit mask: the word
-// of that key), and the strides. Arrays over tokens have no more than `base` and `batch`, arrays over heads no more than `base`.
-struct PairLayout {
-    uint base, batch, head, query, key;
-};
-struct TokenLayout {
-    uint base, batch;
-};
-struct HeadLayout {
-    uint base;
+// How an operand of pairs lies. Its base is the element of the chunk's first batch entry, head and
+// query, and of key keyFirst; of a bit mask the word of that key.
+struct PairStrides {
+    uint batch, head, query, key;
 };
 
 #if defined(__cplusplus) || defined(VKATTN_STAGE_SCORES)
@@ -155,7 +168,8 @@ VKATTN_PUSH(ScoresPush) {
 VKATTN_PUSH(PairsPush) {
     VKATTN_POSITION
     VKATTN_CHUNK
-    PairLayout firstLayout, secondLayout; // of the operands of the dispatch's term
+    uint firstBase, secondBase; // of the operands of the dispatch's term
+    PairStrides firstStrides, secondStrides;
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_SINKS)
@@ -192,38 +206,76 @@ VKATTN_PUSH(ValuesPush) {
     uint oBase, oBatch, oHead, oToken, oDim;
 };
 #endif
-// Of flash, in the workspace; the base members are set when the dispatch is recorded.
-struct FlashOptions {
-    uint qDim, kDim, vDim, oDim;
-    float softcap;
-    uint biasType; // elementF32, ...
-    uint lseBase, lseBatch, lseHead, lseToken;
-    PairLayout bias, mask; // of the mask or the bit mask
-    TokenLayout idsQ, idsK;
-    HeadLayout slopes;
-    uint sinksBase;
+// What differs from one flash dispatch of a plan to the next: the piece of the problem, and where
+// it lies. Strides of q, k and v and the scale are the same in all, and are here because shaders
+// that loaded them from memory took more registers.
+#define VKATTN_FLASH_CHUNK                                                                                                                 \
+    uint queryFirst;     /* of this chunk */                                                                                               \
+    uint queries;        /* query rows in the chunk */                                                                                     \
+    uint keyFirst;       /* first key of this dispatch */                                                                                  \
+    uint keys;           /* keys of this dispatch */                                                                                       \
+    uint headsAndPacked; /* query heads in the chunk | query heads packed as rows << 16 */                                                 \
+    uint groupAndPhase;  /* query heads per key head | first head of the chunk modulo that << 16 */                                        \
+    uint partsAndFirst;  /* partial results of a row | the first of this dispatch << 16 */                                                 \
+    float scale;                                                                                                                           \
+    uint qBase, qBatch, qHead, qToken;                                                                                                     \
+    uint kBase, kBatch, kHead, kToken;                                                                                                     \
+    uint vBase, vBatch, vHead, vToken;                                                                                                     \
+    uint oBase;
+
+// What is the same in all flash dispatches of a plan, and needed without options too.
+#define VKATTN_FLASH_PLAN                                                                                                                  \
+    uint flags;                                                                                                                            \
+    uint queryTokens; /* extent; ragged: a sequence may have less */                                                                       \
+    uint keyTokens;   /* extent; a batch entry may have less */                                                                            \
+    int left;                                                                                                                              \
+    int right;                                                                                                                             \
+    uint splitKeys; /* keys of a split, a multiple of the step */                                                                          \
+    uint dims;      /* head dim | value dim << 16 */                                                                                       \
+    uint oBatch, oHead, oToken;
+
+// The environment: all that is constant over a plan with options, in the workspace.
+// setup/environment.comp writes it before the first chunk. A number that is constant over the plan
+// and that a new option needs is a member here, counted by environmentWords.
+#define VKATTN_ENVIRONMENT                                                                                                                 \
+    VKATTN_FLASH_PLAN                                                                                                                      \
+    uint qDim, kDim, vDim, oDim;                                                                                                           \
+    float softcap;                                                                                                                         \
+    uint lseBatch, lseHead, lseToken;                                                                                                      \
+    PairStrides biasStrides, maskStrides; /* of the mask or the bit mask */                                                                \
+    uint idsQBatch, idsKBatch;
+VKATTN_CONST environmentWords = 28u;
+struct Environment {
+    VKATTN_ENVIRONMENT
 };
-#if defined(__cplusplus) || defined(VKATTN_STAGE_OPTIONS)
-VKATTN_PUSH(OptionsPush) {
-    FlashOptions given;
+// Behind the environment lie the small arrays over heads, gathered, as bits of floats. An array
+// that the problem lacks leaves anything.
+struct HeadFacts {
+    uint sink, slope;
+};
+
+// One dispatch of environment.comp writes so many words; a longer environment takes another
+// dispatch.
+VKATTN_CONST environmentWordsAtOnce = 28u;
+#if defined(__cplusplus) || defined(VKATTN_STAGE_ENVIRONMENT)
+VKATTN_PUSH(EnvironmentPush) {
+    uint firstAndCount; // words of the environment: the first of this dispatch | how many << 16
+    uint heads;         // whose facts this dispatch gathers
+    uint sinksBase, slopesBase;
+    uint given[environmentWordsAtOnce];
 };
 #endif
-#if defined(__cplusplus) || defined(VKATTN_STAGE_FLASH)
+#if defined(__cplusplus) || (defined(VKATTN_STAGE_FLASH) && !defined(VKATTN_OPTIONS))
+VKATTN_PUSH(FlashPlainPush) {
+    VKATTN_FLASH_CHUNK
+    VKATTN_FLASH_PLAN
+};
+#endif
+#if defined(__cplusplus) || (defined(VKATTN_STAGE_FLASH) && defined(VKATTN_OPTIONS))
 VKATTN_PUSH(FlashPush) {
-    VKATTN_POSITION
-    uint queries;         // query rows in the chunk
-    uint keyFirst;        // first key of this dispatch
-    uint keys;            // keys of this dispatch
-    uint splitKeys;       // keys of a split, a multiple of the step
-    uint headsAndPacked;  // query heads in the chunk | query heads packed as rows << 16
-    uint groupAndPhase;   // query heads per key head | first head of the chunk modulo that << 16
-    uint partsAndFirst;   // partial results of a row | the first of this dispatch << 16
-    uint dims;            // head dim | value dim << 16
-    float scale;
-    uint qBase, qBatch, qHead, qToken;
-    uint kBase, kBatch, kHead, kToken;
-    uint vBase, vBatch, vHead, vToken;
-    uint oBase, oBatch, oHead, oToken;
+    VKATTN_FLASH_CHUNK
+    uint headFirst; // of this chunk
+    uint lengthsBase, lseBase, biasBase, maskBase, idsQBase, idsKBase;
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_COMBINE)
@@ -236,7 +288,7 @@ VKATTN_PUSH(CombinePush) {
     uint valueDim;
     uint oBase, oBatch, oHead, oToken, oDim;
     uint lseBase, lseBatch, lseHead, lseToken;
-    uint sinksBase;
+    uint headFirst; // of this chunk
 };
 #endif
 

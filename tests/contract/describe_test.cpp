@@ -40,7 +40,7 @@ vkattn_caps randomCaps(Random &random) {
     caps.deviceType = oneOf<uint32_t>(random, {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU});
     caps.maxStorageBufferRange = random() % 3 ? 1u << 27 : 16384 + 256 * between(random, 0, 200);
     caps.minStorageBufferOffsetAlignment = oneOf(random, {0u, 1u, 4u, 16u, 64u, 256u});
-    caps.maxStorageBuffersPerStage = oneOf(random, {4u, 8u, 13u, 16u});
+    caps.maxStorageBuffersPerStage = oneOf(random, {4u, 8u, 11u, 16u});
     caps.maxWorkgroupInvocations = oneOf(random, {128u, 256u, 1024u});
     caps.maxSharedMemoryBytes = oneOf(random, {16384u, 49152u});
     for (uint32_t &count : caps.maxWorkgroupCount) count = random() % 4 ? 65535 : 70;

@@ -1,7 +1,9 @@
-// Plans of the flash and decode kernels without a device: every row meets every key once, each partial result is written once and merged,
-// no dispatch leaves its limits, and what runs without a barrier between does not conflict.
+// Plans of the flash and decode kernels without a device: every row meets every key once, each
+// partial result is written once and merged, no dispatch leaves its limits, and what runs without a
+// barrier between does not conflict.
 #include "core/kernels/flash.hpp"
 #include "core/plan/kernel.hpp"
+#include "core/plan/slices.hpp"
 #include "core/shaders/shaders.hpp"
 #include "lib/interop.h"
 #include "support/case.hpp"
@@ -82,17 +84,19 @@ bool conflict(const Plan &plan, const Dispatch &a, const Dispatch &b) {
         for (const Operand &y : std::span(b.operands, b.operandCount)) {
             if (x.role != y.role || (!x.writes && !y.writes)) continue;
             if (x.beginBytes >= y.endBytes || y.beginBytes >= x.endBytes) continue;
-            const bool partials = x.role == VKATTN_WORKSPACE && x.beginBytes >= plan.tableBytes + plan.flash.optionsBytes;
+            const bool partials = x.role == VKATTN_WORKSPACE && x.beginBytes >= plan.setUpBytes;
             if (!partials || !isMain(a) || !isMain(b)) return true;
-            const Parts p = partsOf(plan, a), q = partsOf(plan, b); // chunks of keys of the same rows
+            // Chunks of keys of the same rows.
+            const Parts p = partsOf(plan, a), q = partsOf(plan, b);
             if (p.first < q.first + q.count && q.first < p.first + p.count) return true;
         }
     return false;
 }
 
 struct Coverage {
-    std::vector<uint32_t> pairs, rows; // how often (b, h, i, j) is computed, and (b, h, i) merged or written
-    std::vector<uint32_t> parts;       // of the chunk of rows so far
+    // How often (b, h, i, j) is computed, and (b, h, i) merged or written.
+    std::vector<uint32_t> pairs, rows;
+    std::vector<uint32_t> parts; // of the chunk of rows so far
 };
 
 // Which batches and heads a dispatch has follows from its operands, whatever the chunk order.
@@ -103,10 +107,11 @@ void count(const Plan &plan, const Dispatch &d, Coverage &coverage) {
     const vkattn_role role = combine ? VKATTN_OUT : VKATTN_Q;
     const Operand &rows = d.operands[combine ? interop::slotOut : interop::slotQ], &lengths = d.operands[interop::slotLengths];
     const Tensor &t = p.tensor(role);
+    // Whose beginning the form without options shares.
     const auto push = pushOf<interop::FlashPush>(d);
     const auto merged = pushOf<interop::CombinePush>(d);
     const uint32_t heads = combine ? merged.heads : push.headsAndPacked & 0xffff, packed = combine ? 1 : push.headsAndPacked >> 16;
-    const uint32_t queryFirst = push.queryFirst, queries = combine ? merged.queries : push.queries;
+    const uint32_t queryFirst = combine ? merged.queryFirst : push.queryFirst, queries = combine ? merged.queries : push.queries;
     const FlashTile &tile = plan.flash.tile;
     if (combine) {
         for (const uint32_t times : coverage.parts) ASSERT_EQ(times, 1u) << "a part is missing or written twice";
@@ -118,8 +123,8 @@ void count(const Plan &plan, const Dispatch &d, Coverage &coverage) {
         ASSERT_GE(uint64_t{d.groups[0]} * tile.rows(), uint64_t{queries} * packed);
         ASSERT_LT((d.groups[0] - 1ull) * tile.rows(), uint64_t{queries} * packed);
         EXPECT_EQ(push.keyFirst % tile.keyTile(), 0u);
-        EXPECT_EQ(push.splitKeys % tile.keyTile(), 0u);
-        EXPECT_LE(push.splitKeys / tile.step(), 65000u) << "loop iterations of flash/lanes.comp";
+        EXPECT_EQ(plan.flash.splitKeys % tile.keyTile(), 0u);
+        EXPECT_LE(plan.flash.splitKeys / tile.step(), 65000u) << "loop iterations of flash/lanes.comp";
         if (plan.flash.parts) {
             const Parts parts = partsOf(plan, d);
             ASSERT_LE(parts.first + parts.count, plan.flash.parts);
@@ -138,7 +143,7 @@ void count(const Plan &plan, const Dispatch &d, Coverage &coverage) {
                     const size_t row = (size_t{b + z / heads} * p.heads + h + z % heads) * p.queryTokens + queryFirst + i;
                     if (combine || plan.flash.parts == 0) ++coverage.rows[row];
                     if (combine) continue;
-                    ASSERT_EQ(d.groups[1], (push.keys + push.splitKeys - 1) / push.splitKeys);
+                    ASSERT_EQ(d.groups[1], (push.keys + plan.flash.splitKeys - 1) / plan.flash.splitKeys);
                     for (uint32_t j = 0; j < push.keys; ++j) ++coverage.pairs[row * p.keyTokens + push.keyFirst + j];
                 }
         }
@@ -158,7 +163,6 @@ void checkPlan(const Problem &p, const PlanLimits &limits, const Plan &plan, con
         used.add(d.key);
         EXPECT_EQ(d.operandCount, infoOf(d.key.module).slots);
         EXPECT_LE(d.operandCount, limits.caps.maxStorageBuffersPerStage);
-        EXPECT_LE(d.operandCount + d.unboundCount, maxOperandsPerDispatch);
         descriptors += d.operandCount;
         for (int g = 0; g < 3; ++g) ASSERT_TRUE(d.groups[g] > 0 && d.groups[g] <= limits.caps.maxWorkgroupCount[g]) << n;
         EXPECT_LE(d.pushBytes, 128u);
@@ -194,7 +198,8 @@ TEST(FlashPlan, everyCaseFitsEveryLimit) {
     Random random = randomFor("flash plan");
     uint32_t cut = 0, split = 0, ran = 0, sliced = 0;
     for (const Case &each : caseMatrix(random, false)) {
-        if (each.sharedHeads) continue; // which row a dispatch computes is told by where its query lies
+        // Which row a dispatch computes is told by where its query lies.
+        if (each.sharedHeads) continue;
         Case c = each;
         c.weights = false;
         if (c.keyTokens == 0) continue;
@@ -215,7 +220,8 @@ TEST(FlashPlan, everyCaseFitsEveryLimit) {
             vkattn_diagnostic why{};
             const vkattn_result result = makePlan(p, limits, plan, &why);
             const bool tooLong = std::strstr(why.message, "spans") || std::strstr(why.message, "one query row needs");
-            if (tight && result == VKATTN_ERROR_UNSUPPORTED && tooLong) continue; // one row, or its partial results
+            // One row, or its partial results.
+            if (tight && result == VKATTN_ERROR_UNSUPPORTED && tooLong) continue;
             if (tight && p.deterministic && result == VKATTN_ERROR_UNSUPPORTED) continue;
             ASSERT_EQ(result, VKATTN_OK) << c.name << " " << tile << ": " << why.message;
             EXPECT_EQ(plan.kernel->id, c.kernel);
@@ -295,7 +301,8 @@ TEST(FlashPlan, loopsAreBounded) {
                 c.kernel = kernelOf(tile), c.deterministic = deterministic, c.batch = 1, c.heads = c.kvHeads = 1;
                 Problem p = problemOf(c);
                 p.keyTokens = p.tensors[VKATTN_K].extent[2] = p.tensors[VKATTN_V].extent[2] = keys;
-                p.tensors[VKATTN_K].stride[2] = p.tensors[VKATTN_V].stride[2] = 0; // no memory behind it
+                // No memory behind it.
+                p.tensors[VKATTN_K].stride[2] = p.tensors[VKATTN_V].stride[2] = 0;
                 Plan plan;
                 vkattn_diagnostic why{};
                 const PlanLimits limits = limitsOf(tile, 1u << 30);
@@ -314,7 +321,8 @@ TEST(FlashPlan, loopsAreBounded) {
             }
 }
 
-// A workgroup visits no more of a window than its rows reach: keys are not split for the loop limit.
+// A workgroup visits no more of a window than its rows reach: keys are not split for the loop
+// limit.
 TEST(FlashPlan, windowsNeedNoSplits) {
     PlanLimits limits = limitsOf("", 1u << 31);
     limits.caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_CPU;
@@ -337,7 +345,96 @@ TEST(FlashPlan, windowsNeedNoSplits) {
     EXPECT_GT(parts(-1), 1u);
 }
 
-// Devices of four storage buffers: the fused kernel takes q, k, v and out, and says what it lacks for anything else.
+// What a plan with options keeps in its environment, and what a chunk changes.
+TEST(FlashPlan, environmentIsWrittenOnce) {
+    using namespace interop;
+    for (const char *tile : {tiles[0], tiles[4]}) {
+        Case c;
+        c.kernel = kernelOf(tile), c.batch = 2, c.heads = 6, c.kvHeads = 2, c.queryTokens = 9, c.keyTokens = 1000;
+        c.headDim = 16, c.valueDim = 8, c.causal = c.lse = c.lengths = c.sinks = c.alibi = true, c.softcap = 3,
+        c.biasBroadcast = c.maskBroadcast = 0;
+        c.q = c.k = c.v = c.biasType = VKATTN_F16;
+        Problem p = problemOf(c);
+        PlanLimits limits = limitsOf(tile, 8192);
+        limits.tuning.maxSplitKeys = 128, limits.tuning.minSplitKeys = 8;
+        Plan plan;
+        vkattn_diagnostic why{};
+        ASSERT_EQ(makePlan(p, limits, plan, &why), VKATTN_OK) << why.message;
+        ASSERT_GT(plan.keyChunks, 1u) << tile;
+        ASSERT_GT(plan.headChunks * plan.batchChunks * plan.queryChunks, 1u) << tile;
+        ASSERT_EQ(plan.setUpDispatches, 1u);
+        EXPECT_EQ(plan.dispatchCount, 1 + plan.chunkCount() + plan.chunkCount() / plan.keyChunks) << "and what merges";
+
+        const Dispatch setUp = plan.dispatch(0);
+        EXPECT_EQ(setUp.key.module, Module::environment);
+        EXPECT_FALSE(setUp.barrierBefore);
+        const auto given = pushOf<EnvironmentPush>(setUp);
+        EXPECT_EQ(given.firstAndCount, environmentWords << 16);
+        EXPECT_EQ(given.heads, 6u);
+        EXPECT_EQ(setUp.operands[slotFirst].role, VKATTN_SINKS);
+        EXPECT_EQ(setUp.operands[slotFirst].endBytes, 24u) << "of all heads";
+        EXPECT_EQ(setUp.operands[slotSecond].role, VKATTN_ALIBI_SLOPES);
+        Environment environment;
+        std::memcpy(&environment, given.given, sizeof environment);
+        EXPECT_EQ(environment.flags & (flagKeyLengths | flagLse | flagSinks | flagPartial),
+                  flagKeyLengths | flagLse | flagSinks | flagPartial);
+        EXPECT_EQ(environment.flags >> flagsBiasType, elementF16);
+        EXPECT_EQ(environment.queryTokens, 9u);
+        EXPECT_EQ(environment.keyTokens, 1000u);
+        EXPECT_EQ(environment.right, 0);
+        EXPECT_EQ(environment.dims, 16u | 8u << 16);
+        EXPECT_EQ(environment.softcap, 3.0f);
+        EXPECT_EQ(environment.oToken, static_cast<uint32_t>(p.tensor(VKATTN_OUT).stride[2]));
+        EXPECT_EQ(environment.lseHead, static_cast<uint32_t>(p.tensor(VKATTN_LSE).stride[1]));
+        EXPECT_EQ(environment.biasStrides.query, static_cast<uint32_t>(p.tensor(VKATTN_BIAS).stride[2]));
+        EXPECT_EQ(environment.maskStrides.head, static_cast<uint32_t>(p.tensor(VKATTN_MASK).stride[1]));
+
+        uint32_t laterHeads = 0;
+        for (uint32_t n = 1; n < plan.dispatchCount; ++n) {
+            const Dispatch d = plan.dispatch(n);
+            const Operand &read = d.operands[slotEnvironment], &written = setUp.operands[slotWorkspace];
+            EXPECT_EQ(read.role, VKATTN_WORKSPACE);
+            EXPECT_EQ(read.beginBytes, written.beginBytes);
+            EXPECT_EQ(read.endBytes, written.endBytes);
+            EXPECT_LE(read.endBytes, plan.setUpBytes);
+            EXPECT_FALSE(read.writes);
+            if (!isMain(d)) {
+                EXPECT_EQ(d.key.module, Module::combine);
+                continue;
+            }
+            const auto push = pushOf<FlashPush>(d);
+            EXPECT_EQ(d.barrierBefore, push.keyFirst == 0) << "chunks of keys need none between them";
+            laterHeads += push.headFirst > 0;
+            EXPECT_EQ(d.operands[slotBias].basePushWord, offsetof(FlashPush, biasBase) / 4);
+            EXPECT_EQ(d.operands[slotMask].basePushWord, offsetof(FlashPush, maskBase) / 4);
+        }
+        EXPECT_GT(laterHeads, 0u);
+        p.slices = 3;
+        ASSERT_EQ(makePlan(p, limits, plan, &why), VKATTN_OK) << why.message;
+        EXPECT_GE(persistentWorkspaceBytes(plan), plan.setUpBytes);
+        EXPECT_GE(plan.setUpBytes, flash::environmentBytes(p));
+    }
+}
+
+// One dispatch gathers what all heads have: a workgroup for 64 of them.
+TEST(FlashPlan, headsMayBeTooMany) {
+    Case c;
+    c.kernel = VKATTN_KERNEL_FLASH, c.batch = 1, c.queryTokens = c.keyTokens = 1, c.headDim = c.valueDim = 2, c.sinks = true;
+    PlanLimits limits = limitsOf(tiles[0]);
+    limits.caps.maxWorkgroupCount[0] = 2;
+    Plan plan;
+    vkattn_diagnostic why{};
+    for (const uint32_t heads : {128u, 129u}) {
+        c.heads = c.kvHeads = heads;
+        EXPECT_EQ(makePlan(problemOf(c), limits, plan, &why), heads == 128 ? VKATTN_OK : VKATTN_ERROR_UNSUPPORTED);
+    }
+    EXPECT_TRUE(std::strstr(why.message, "sinks and ALiBi slopes of all heads; those of 129 are too many")) << why.message;
+    c.sinks = false, c.lse = true;
+    EXPECT_EQ(makePlan(problemOf(c), limits, plan, &why), VKATTN_OK) << why.message;
+}
+
+// Devices of four storage buffers: the fused kernel takes q, k, v and out, and says what it lacks
+// for anything else.
 TEST(FlashPlan, fourStorageBuffers) {
     const PlanLimits limits = limitsOf("", 1u << 27, 64 << 20, 65535, 4);
     Plan plan;
@@ -367,21 +464,22 @@ TEST(FlashPlan, fourStorageBuffers) {
         for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
             each.kernel = kernel;
             EXPECT_EQ(makePlan(problemOf(each), limits, plan, &why), VKATTN_ERROR_UNSUPPORTED);
-            EXPECT_TRUE(std::strstr(why.message, "13 storage buffers a stage") && std::strstr(why.message, "the device has 4"))
+            EXPECT_TRUE(std::strstr(why.message, "11 storage buffers a stage") && std::strstr(why.message, "the device has 4"))
                 << why.message;
         }
     }
     one.kernel = VKATTN_KERNEL_DECODE;
     EXPECT_EQ(makePlan(problemOf(one), limits, plan, &why), VKATTN_ERROR_UNSUPPORTED);
-    EXPECT_TRUE(std::strstr(why.message, "the decode kernel needs 13 storage buffers")) << why.message;
+    EXPECT_TRUE(std::strstr(why.message, "the decode kernel needs 11 storage buffers")) << why.message;
     const auto supported = [&](vkattn_kernel kernel) { return findKernel(kernel)->supported(*findKernel(kernel), limits, &why); };
     EXPECT_EQ(supported(VKATTN_KERNEL_FLASH), VKATTN_OK);
     EXPECT_TRUE(std::strstr(why.message, "q, k, v and out alone")) << why.message;
     EXPECT_EQ(supported(VKATTN_KERNEL_DECODE), VKATTN_ERROR_UNSUPPORTED);
-    EXPECT_TRUE(std::strstr(why.message, "needs 13 storage buffers")) << why.message;
+    EXPECT_TRUE(std::strstr(why.message, "needs 11 storage buffers")) << why.message;
 }
 
-// 16-bit runs are loaded by whole words where offset and strides put every one of them at the start of a word.
+// 16-bit runs are loaded by whole words where offset and strides put every one of them at the start
+// of a word.
 TEST(FlashPlan, runsThatFillWordsAreKnown) {
     const PlanLimits limits = limitsOf("dimLanes=4 rowLanes=2 rowsPerLane=2");
     Case c;
@@ -457,9 +555,11 @@ TEST(FlashPlan, builtInTilesFit) {
                     Plan plan;
                     vkattn_diagnostic why{};
                     const vkattn_result result = makePlan(problem, limits, plan, &why);
-                    if (type == VK_PHYSICAL_DEVICE_TYPE_CPU && (subgroup == 0 ? dim > 80 : subgroup == 4 && dim > 336)) { // left to staged
+                    // left to staged
+                    if (type == VK_PHYSICAL_DEVICE_TYPE_CPU && (subgroup == 0 ? dim > 80 : subgroup == 4 && dim > 336)) {
                         EXPECT_EQ(result, VKATTN_ERROR_UNSUPPORTED);
-                        EXPECT_TRUE(std::strstr(why.message, dim > 128 && subgroup == 0 ? "dims up to 128 on this device" : "too long to compile"))
+                        EXPECT_TRUE(
+                            std::strstr(why.message, dim > 128 && subgroup == 0 ? "dims up to 128 on this device" : "too long to compile"))
                             << why.message;
                         Problem any = problem;
                         any.kernel = VKATTN_KERNEL_AUTO;

@@ -204,6 +204,9 @@ class Planner {
         slopes.headDim = slopes.valueDim = 8, slopes.batch = 2, slopes.heads = 6, slopes.kvHeads = 2, slopes.queryTokens = 2,
         slopes.keyTokens = 45, slopes.alibi = slopes.sinks = slopes.lse = true;
         add("matrix", kernel, testLayout, Limits::full, slopes);
+        Case heads = slopes; // chunks of heads, each with its own sinks and slopes
+        heads.name = "headsInChunks", heads.heads = heads.kvHeads = 6, heads.keyTokens = 700;
+        add("matrix", kernel, testLayout, Limits::tight, heads);
         Case bits = named("bitsOfChunks"); // chunks of keys that begin in the middle of a word of the mask
         bits.headDim = bits.valueDim = 8, bits.batch = 1, bits.heads = bits.kvHeads = 2, bits.queryTokens = 3, bits.keyTokens = 4500;
         bits.kStyle = bits.vStyle = Style::padded, bits.bitMaskBroadcast = 0;

@@ -33,8 +33,9 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
     out.chunkCount = plan.chunkCount();
     out.workspaceBytes = plan.workspaceBytes;
     out.splits = 1;
-    // The first main dispatch is in the first chunk of rows, or, without keys, nowhere among what may be 10^9.
-    for (uint32_t n = 0; n < std::min(plan.dispatchCount, plan.setUpDispatches() + plan.dispatchesPerRowChunk()); ++n) {
+    // The first main dispatch is in the first chunk of rows, or, without keys, nowhere among what
+    // may be 10^9.
+    for (uint32_t n = 0; n < std::min(plan.dispatchCount, plan.setUpDispatches + plan.dispatchesPerRowChunk()); ++n) {
         const Dispatch d = plan.dispatch(n);
         if (!infoOf(d.key.module).main) continue;
         std::copy_n(d.groups, 3, out.groups);
@@ -43,12 +44,14 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
     }
     out.flopsFull = p.flops();
     out.flops = visibleFlops(p);
-    for (const OperandRule &rule : operandTable) (rule.output ? out.bytesWritten : out.bytesRead) += static_cast<double>(p.bytesNeeded(rule.role));
+    for (const OperandRule &rule : operandTable)
+        (rule.output ? out.bytesWritten : out.bytesRead) += static_cast<double>(p.bytesNeeded(rule.role));
     plan.kernel->explain(plan, out);
     out.sliceCount = p.slices;
     out.maxSlices = mostSlices(plan, limits);
     out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
-    // Of very many slices no more than maxSlices have work: what the largest of those has bounds it.
+    // Of very many slices no more than maxSlices have work: what the largest of those has bounds
+    // it.
     Plan dealt = plan;
     if (p.slices > out.maxSlices) {
         Problem cut = p;
@@ -74,8 +77,8 @@ vkattn_result reasonOf(const Kernel &kernel, const Problem &problem, const PlanL
     if (&kernel == chosen.kernel) return VKATTN_OK;
     Plan plan;
     if (const auto r = makePlanFor(kernel, problem, limits, plan, why)) return r;
-    return fail(why, VKATTN_OK, "%s; would take %u dispatches and %llu bytes of workspace", whyNot(kernel, chosen, limits), plan.dispatchCount,
-                static_cast<unsigned long long>(plan.workspaceBytes));
+    return fail(why, VKATTN_OK, "%s; would take %u dispatches and %llu bytes of workspace", whyNot(kernel, chosen, limits),
+                plan.dispatchCount, static_cast<unsigned long long>(plan.workspaceBytes));
 }
 
 } // namespace vkattn

@@ -1,7 +1,7 @@
-// The dispatches of the flash and decode kernels. Ragged batches begin with the dispatch that reads where the sequences lie. Then, for each
-// chunk of rows and each chunk of its keys: the options (where there are any) | flash; after the last chunk of keys, where rows have
-// partial results: | combine. A barrier stands at every bar, and before whatever overwrites options or partial results that an earlier
-// dispatch reads.
+// The dispatches of the flash and decode kernels. Once a plan: ragged batches read where the
+// sequences lie; plans with options write the environment. Then, for each chunk of rows: | flash
+// for each chunk of its keys; where rows have partial results: | combine. A barrier stands at every
+// bar that another dispatch comes before.
 #include "core/kernels/flash.hpp"
 
 #include "core/kernels/coopmat.hpp"
@@ -12,56 +12,74 @@
 namespace vkattn {
 namespace {
 
-// Where things lie in the workspace: the table of sequences, the options, the partial results.
-Operand optionsOperand(const Plan &plan, bool writes) {
-    return {VKATTN_WORKSPACE, plan.tableBytes, plan.tableBytes + sizeof(FlashOptions), plan.tableBytes, noPushWord, 4, writes};
+static_assert(sizeof(Environment) == 4 * environmentWords);
+static_assert(offsetof(FlashPush, oBase) == offsetof(FlashPlainPush, oBase), "both forms begin alike");
+
+// Where things lie in the workspace: the table of sequences, the environment, the partial results.
+Operand environmentOperand(const Plan &plan, bool writes) {
+    const uint64_t begin = plan.tableBytes;
+    return {VKATTN_WORKSPACE, begin, begin + flash::environmentBytes(plan.problem), begin, noPushWord, 4, writes};
 }
 Operand partialsOperand(const Plan &plan, bool writes) {
-    const uint64_t begin = plan.tableBytes + plan.flash.optionsBytes;
-    return {VKATTN_WORKSPACE, begin, plan.workspaceBytes, begin, noPushWord, 4, writes};
+    return {VKATTN_WORKSPACE, plan.setUpBytes, plan.workspaceBytes, plan.setUpBytes, noPushWord, 4, writes};
 }
 
-constexpr size_t given(size_t member) {
-    return offsetof(OptionsPush, given) + member;
-}
-
-constexpr uint32_t firstOptionSlot = slotLse;
-
-// The operands of the bindings from firstOptionSlot on. Their bases go into the options, which another dispatch writes: in the flash
-// dispatch they have none.
-void addOptionOperands(const Plan &plan, const Chunk &c, const Operand &other, Operand *operands) {
+// Words that are the same in all flash dispatches of a plan: of the environment, or of the push
+// constants of the form without.
+template <class Words> void setPlanWords(Words &words, const Plan &plan) {
     const Problem &p = plan.problem;
-    std::fill_n(operands, fullSlots - firstOptionSlot, standIn(other));
-    const auto at = [&](uint32_t slot) -> Operand & { return operands[slot - firstOptionSlot]; };
-    if (p.tensor(VKATTN_LSE).present() && plan.flash.parts == 0)
-        at(slotLse) = rowsOperand(p, VKATTN_LSE, c, given(offsetof(FlashOptions, lseBase)));
-    for (const PairTermOperand &each : pairTermOperands)
-        if (p.uses(each.role)) at(each.slot) = chunkOperand(p, each.role, c, given(each.layout + offsetof(PairLayout, base)));
-    if (p.has(VKATTN_SINKS)) at(slotSinks) = chunkOperand(p, VKATTN_SINKS, c, given(offsetof(FlashOptions, sinksBase)));
+    const Tensor &out = p.tensor(VKATTN_OUT);
+    setReach(words, p);
+    words.flags |= (plan.flash.parts ? flagPartial : 0) | (p.tensor(VKATTN_LSE).present() ? flagLse : 0) |
+                   (p.has(VKATTN_SINKS) ? flagSinks : 0) | (p.deterministic && p.left != openWindow ? flagFixedOrder : 0);
+    words.splitKeys = plan.flash.splitKeys;
+    words.dims = p.headDim | p.valueDim << 16;
+    words.oBatch = stride(out, 0), words.oHead = stride(out, 1), words.oToken = stride(out, 2);
 }
 
-void makeOptions(const Plan &plan, const Chunk &c, Dispatch &d) {
+Environment environmentOf(const Plan &plan) {
     const Problem &p = plan.problem;
-    OptionsPush push{};
-    FlashOptions &o = push.given;
+    Environment e{};
+    setPlanWords(e, plan);
+    e.flags |= elementType(p, VKATTN_BIAS) << flagsBiasType;
     const auto dimStride = [&](vkattn_role role) { return p.tensor(role).extent[3] > 1 ? stride(p.tensor(role), 3) : 1u; };
-    o.qDim = dimStride(VKATTN_Q), o.kDim = dimStride(VKATTN_K), o.vDim = dimStride(VKATTN_V), o.oDim = dimStride(VKATTN_OUT);
-    o.softcap = p.softcap;
-    o.biasType = elementType(p, VKATTN_BIAS);
+    e.qDim = dimStride(VKATTN_Q), e.kDim = dimStride(VKATTN_K), e.vDim = dimStride(VKATTN_V), e.oDim = dimStride(VKATTN_OUT);
+    e.softcap = p.softcap;
     const Tensor &lse = p.tensor(VKATTN_LSE);
-    o.lseBatch = stride(lse, 0), o.lseHead = stride(lse, 1), o.lseToken = stride(lse, 2);
-    setPush(d, push);
+    e.lseBatch = stride(lse, 0), e.lseHead = stride(lse, 1), e.lseToken = stride(lse, 2);
     for (const PairTermOperand &each : pairTermOperands) {
         if (!p.uses(each.role)) continue;
-        const PairLayout layout = pairLayout(p, each.role);
-        std::memcpy(d.pushWords + given(each.layout) / 4, &layout, each.layoutBytes);
+        const PairStrides strides = pairStrides(p, each.role);
+        std::memcpy(reinterpret_cast<unsigned char *>(&e) + each.strides, &strides, each.strideBytes);
     }
-    d.operands[slotWorkspace] = optionsOperand(plan, true);
-    d.operands[1] = d.operands[2] = d.operands[3] = standIn(d.operands[0]);
-    d.key = pipelineKey(Module::options, 1, {});
-    d.groups[0] = d.groups[1] = d.groups[2] = 1;
-    d.unboundCount = fullSlots - firstOptionSlot;
-    addOptionOperands(plan, c, d.operands[0], d.operands + d.operandCount);
+    return e;
+}
+
+// The number-th of the dispatches that write the environment; the first one gathers what heads
+// have.
+void makeEnvironment(const Plan &plan, uint32_t number, Dispatch &d) {
+    const Problem &p = plan.problem;
+    const bool sinks = p.has(VKATTN_SINKS), slopes = p.has(VKATTN_ALIBI_SLOPES);
+    const uint32_t first = number * environmentWordsAtOnce, count = std::min(environmentWords - first, environmentWordsAtOnce);
+    const Environment environment = environmentOf(plan);
+    EnvironmentPush push{};
+    push.firstAndCount = first | count << 16;
+    push.heads = number == 0 && (sinks || slopes) ? p.heads : 0;
+    std::memcpy(push.given, reinterpret_cast<const unsigned char *>(&environment) + size_t{4} * first, size_t{4} * count);
+    setPush(d, push);
+    const auto heads = [&](vkattn_role role, size_t basePushByte) { return arrayOperand(role, 0, p.heads, 0, basePushByte); };
+    d.operands[slotWorkspace] = environmentOperand(plan, true);
+    d.operands[slotFirst] = d.operands[slotSecond] = standIn(d.operands[slotWorkspace]);
+    // Each stands in for the other: what an array gives that is not there is read, and used by
+    // nobody.
+    if (sinks) d.operands[slotFirst] = heads(VKATTN_SINKS, offsetof(EnvironmentPush, sinksBase));
+    if (slopes) d.operands[slotSecond] = heads(VKATTN_ALIBI_SLOPES, offsetof(EnvironmentPush, slopesBase));
+    if (sinks && !slopes) d.operands[slotSecond] = standIn(d.operands[slotFirst]);
+    if (slopes && !sinks) d.operands[slotFirst] = standIn(d.operands[slotSecond]);
+    d.operands[3] = standIn(d.operands[slotFirst]);
+    d.key = pipelineKey(Module::environment, flash::environmentLanes, {});
+    d.groups[0] = std::max(divideUp(push.heads, flash::environmentLanes), 1u);
+    d.groups[1] = d.groups[2] = 1;
 }
 
 Module flashModule(const Plan &plan) {
@@ -76,34 +94,43 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
     const Problem &p = plan.problem;
     const FlashShape &shape = plan.flash;
     const FlashTile &tile = shape.tile;
-    const Tensor &q = p.tensor(VKATTN_Q), &k = p.tensor(VKATTN_K), &v = p.tensor(VKATTN_V), &out = p.tensor(VKATTN_OUT);
-    FlashPush push{};
-    setPosition(push, plan, c);
-    push.flags |= (shape.parts ? flagPartial : 0) | (p.tensor(VKATTN_LSE).present() ? flagLse : 0) | (p.has(VKATTN_SINKS) ? flagSinks : 0) |
-                  (p.deterministic && p.left != openWindow ? flagFixedOrder : 0);
-    push.queries = c.queries;
-    push.keyFirst = c.keyFirst;
-    push.keys = c.keys;
-    push.splitKeys = shape.splitKeys;
-    push.headsAndPacked = c.heads | shape.packed << 16;
-    push.groupAndPhase = p.groupSize() | c.headFirst % p.groupSize() << 16;
-    push.partsAndFirst = shape.parts | keyChunk * divideUp(plan.chunkKeys, shape.splitKeys) * tile.keyLanes << 16;
-    push.dims = p.headDim | p.valueDim << 16;
-    push.scale = p.scale;
-    push.qBatch = stride(q, 0), push.qHead = stride(q, 1), push.qToken = stride(q, 2);
-    push.kBatch = stride(k, 0), push.kHead = stride(k, 1), push.kToken = stride(k, 2);
-    push.vBatch = stride(v, 0), push.vHead = stride(v, 1), push.vToken = stride(v, 2);
-    push.oBatch = stride(out, 0), push.oHead = stride(out, 1), push.oToken = stride(out, 2);
-    setPush(d, push);
+    const Tensor &q = p.tensor(VKATTN_Q), &k = p.tensor(VKATTN_K), &v = p.tensor(VKATTN_V);
+    const auto setChunkWords = [&](auto &push) {
+        push.queryFirst = c.queryFirst;
+        push.queries = c.queries;
+        push.keyFirst = c.keyFirst;
+        push.keys = c.keys;
+        push.headsAndPacked = c.heads | shape.packed << 16;
+        push.groupAndPhase = p.groupSize() | c.headFirst % p.groupSize() << 16;
+        push.partsAndFirst = shape.parts | keyChunk * divideUp(plan.chunkKeys, shape.splitKeys) * tile.keyLanes << 16;
+        push.scale = p.scale;
+        push.qBatch = stride(q, 0), push.qHead = stride(q, 1), push.qToken = stride(q, 2);
+        push.kBatch = stride(k, 0), push.kHead = stride(k, 1), push.kToken = stride(k, 2);
+        push.vBatch = stride(v, 0), push.vHead = stride(v, 1), push.vToken = stride(v, 2);
+    };
     d.operands[slotQ] = rowsOperand(p, VKATTN_Q, c, offsetof(FlashPush, qBase));
     d.operands[slotK] = keysOperand(p, VKATTN_K, c, offsetof(FlashPush, kBase));
     d.operands[slotV] = keysOperand(p, VKATTN_V, c, offsetof(FlashPush, vBase));
     d.operands[slotOut] = shape.parts ? partialsOperand(plan, true) : rowsOperand(p, VKATTN_OUT, c, offsetof(FlashPush, oBase));
     if (shape.options) {
-        d.operands[slotOptions] = optionsOperand(plan, false);
-        d.operands[slotLengths] = lengthsOperand(plan, c, offsetof(FlashPush, lengthsBase), d.operands[0]);
-        addOptionOperands(plan, c, d.operands[slotQ], d.operands + firstOptionSlot);
-        for (uint32_t n = firstOptionSlot; n < fullSlots; ++n) d.operands[n].basePushWord = noPushWord;
+        FlashPush push{};
+        setChunkWords(push);
+        push.headFirst = c.headFirst;
+        setPush(d, push);
+        std::fill(d.operands + slotEnvironment, d.operands + fullSlots, standIn(d.operands[slotQ]));
+        // Shaders write this binding, and a validation layer cannot see that this dispatch does not.
+        d.operands[slotLse] = standIn(d.operands[slotOut]);
+        d.operands[slotEnvironment] = environmentOperand(plan, false);
+        d.operands[slotLengths] = lengthsOperand(plan, c, offsetof(FlashPush, lengthsBase), d.operands[slotQ]);
+        if (p.tensor(VKATTN_LSE).present() && shape.parts == 0)
+            d.operands[slotLse] = rowsOperand(p, VKATTN_LSE, c, offsetof(FlashPush, lseBase));
+        for (const PairTermOperand &each : pairTermOperands)
+            if (each.slot != noSlot && p.uses(each.role)) d.operands[each.slot] = chunkOperand(p, each.role, c, each.base);
+    } else {
+        FlashPlainPush push{};
+        setChunkWords(push);
+        setPlanWords(push, plan);
+        setPush(d, push);
     }
     d.groups[0] = divideUp(c.queries * shape.packed, tile.rows());
     d.groups[1] = divideUp(c.keys, shape.splitKeys);
@@ -131,6 +158,7 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
     push.heads = c.heads;
     push.queries = c.queries;
     push.packed = plan.flash.packed;
+    push.headFirst = c.headFirst;
     push.parts = plan.flash.parts;
     push.valueDim = p.valueDim;
     push.oBatch = stride(out, 0), push.oHead = stride(out, 1), push.oToken = stride(out, 2);
@@ -143,7 +171,7 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[slotOut] = rowsOperand(p, VKATTN_OUT, c, offsetof(CombinePush, oBase));
     d.operands[slotLengths] = lengthsOperand(plan, c, offsetof(CombinePush, lengthsBase), partials);
     if (lse.present()) d.operands[slotLse] = rowsOperand(p, VKATTN_LSE, c, offsetof(CombinePush, lseBase));
-    if (p.has(VKATTN_SINKS)) d.operands[slotSinks] = headsOperand(VKATTN_SINKS, c, offsetof(CombinePush, sinksBase));
+    if (p.has(VKATTN_SINKS)) d.operands[slotEnvironment] = environmentOperand(plan, false);
     d.key = pipelineKey(Module::combine, plan.flash.combineLanes, {.elementTypes = elementType(p, VKATTN_OUT) << typesOut});
     d.groups[0] = c.queries;
     d.groups[1] = 1;
@@ -152,45 +180,43 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
 
 } // namespace
 
-uint32_t flash::dispatchesPerKeyChunk(const Plan &plan) {
-    return plan.flash.options ? 2 : 1;
+uint64_t flash::environmentBytes(const Problem &p) {
+    return sizeof(Environment) + (p.has(VKATTN_SINKS) || p.has(VKATTN_ALIBI_SLOPES) ? sizeof(HeadFacts) * uint64_t{p.heads} : 0);
 }
 
 uint32_t flash::dispatchesPerRowChunk(const Plan &plan) {
-    return plan.keyChunks * dispatchesPerKeyChunk(plan) + (plan.flash.parts ? 1 : 0);
+    return plan.keyChunks + (plan.flash.parts ? 1 : 0);
 }
 
 Dispatch flash::dispatch(const Plan &plan, uint32_t index) {
     const Problem &p = plan.problem;
-    const FlashShape &shape = plan.flash;
     Dispatch d;
     d.operandCount = plainSlots;
-    const uint32_t setUp = plan.setUpDispatches();
+    const uint32_t setUp = plan.setUpDispatches;
     if (index < setUp) {
-        makeSequences(plan, d);
+        const uint32_t tables = p.ragged() ? 1 : 0;
+        if (index < tables)
+            makeSequences(plan, d);
+        else
+            makeEnvironment(plan, index - tables, d);
         return d;
     }
-    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), perKeyChunk = dispatchesPerKeyChunk(plan);
-    const uint32_t rowChunk = (index - setUp) / perRowChunk, stepOfChunk = (index - setUp) % perRowChunk;
+    const uint32_t perRowChunk = dispatchesPerRowChunk(plan);
+    const uint32_t rowChunk = (index - setUp) / perRowChunk, keyChunk = (index - setUp) % perRowChunk;
     Chunk c = rowsOfChunk(plan, rowChunk);
-    if (stepOfChunk == plan.keyChunks * perKeyChunk) {
+    if (keyChunk == plan.keyChunks) {
         makeCombine(plan, c, d);
         d.operandCount = fullSlots;
         d.barrierBefore = true;
         return d;
     }
-    const uint32_t keyChunk = stepOfChunk / perKeyChunk;
     c.keyFirst = keyChunk * plan.chunkKeys;
     c.keys = std::min(plan.chunkKeys, p.keyTokens - c.keyFirst);
-    if (shape.options && stepOfChunk % 2 == 0) {
-        makeOptions(plan, c, d);
-        d.barrierBefore = index > setUp;
-        return d;
-    }
     d.operandCount = infoOf(flashModule(plan)).slots;
-    makeFlash(plan, c, keyChunk, shape.shuffleLanes, d);
-    // Rows of different chunks may lie among each other in memory.
-    d.barrierBefore = shape.options || setUp > 0 || (keyChunk == 0 && rowChunk > 0);
+    makeFlash(plan, c, keyChunk, plan.flash.shuffleLanes, d);
+    // Chunks of keys have partial results of their own. Rows of different chunks may lie among each
+    // other in memory.
+    d.barrierBefore = keyChunk == 0 && index > 0;
     return d;
 }
 

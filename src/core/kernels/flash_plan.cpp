@@ -1,7 +1,7 @@
 // How the flash and decode kernels lay out a workgroup and cut a problem.
-#include "core/plan/chunks.hpp"
 #include "core/kernels/coopmat.hpp"
 #include "core/kernels/flash.hpp"
+#include "core/plan/chunks.hpp"
 #include "core/plan/compile_cost.hpp"
 #include "core/plan/operands.hpp"
 #include "lib/interop.h"
@@ -25,8 +25,9 @@ uint32_t largestDim(const FlashTile (&tiles)[FlashTuning::maxTiles]) {
     return most;
 }
 
-// Neighbouring dims that a lane takes at a time. On GPUs lanes then read 16 bytes side by side; on CPU devices, where every load costs, all
-// that a lane has: a run of 16-bit elements may take one word more than it fills.
+// Neighbouring dims that a lane takes at a time. On GPUs lanes then read 16 bytes side by side; on
+// CPU devices, where every load costs, all that a lane has: a run of 16-bit elements may take one
+// word more than it fills.
 uint32_t runOf(uint32_t dim, const FlashTile &tile, uint32_t dimsPerLane, vkattn_dtype dtype) {
     if (tile.dimLanes == 1 || (tile.wholeRuns && dim % tile.dimLanes == 0)) return dimsPerLane;
     for (uint32_t run = dtype == VKATTN_F32 ? 4 : 8; run > 1; run /= 2)
@@ -52,33 +53,38 @@ bool dimStridesAreOne(const Problem &p) {
     return true;
 }
 
-// Everything but q, k, v and out with neighbouring dims needs options, and bindings past the fourth.
+// Everything but q, k, v and out with neighbouring dims needs options, and bindings past the
+// fourth.
 bool needsOptions(const Problem &p) {
     return pairTermsOf(p) || !dimStridesAreOne(p) || p.presentRoles || p.tensor(VKATTN_LSE).present();
 }
 
-// What combine.comp loops over for one row: twice over its parts, then once for every pair of dims that a lane has.
+// What combine.comp loops over for one row: twice over its parts, then once for every pair of dims
+// that a lane has.
 constexpr uint64_t combineIterations(uint64_t parts, uint32_t valueDim, uint32_t lanes) {
     const uint64_t pairs = ceilDiv(valueDim, 2ull * lanes);
     return parts * (2 + pairs) + pairs;
 }
 
-// Keys of one split, so that no lane of flash/lanes.comp loops more often than software drivers allow
-// (maxKeysPerLane): whole tiles; 0 if none.
+// Keys of one split, so that no lane of flash/lanes.comp loops more often than software drivers
+// allow (maxKeysPerLane): whole tiles; 0 if none.
 uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
     const FlashTile &tile = shape.tile;
     const uint64_t dims = uint64_t{shape.dimsPerLane} + shape.valueDimsPerLane;
     const uint64_t edges = tile.rolledEdges ? tile.rowsPerLane * (dims + shape.valueDimsPerLane) : 0;
-    // Leaving a loop counts as a round of it. Where masks may leave nothing of a step, another loop looks for the next that has something.
+    // Leaving a loop counts as a round of it. Where masks may leave nothing of a step, another loop
+    // looks for the next that has something.
     const bool hides = (shape.pairTerms & termsThatHide) != 0;
     const uint64_t perStep = hides ? 2 : 1;
     uint64_t perTile = perStep;
-    if (tile.source == sourceShared) // its steps in up to two loops, the loads of K and V, and the loop over tiles
+    // Its steps in up to two loops, the loads of K and V, and the loop over tiles.
+    if (tile.source == sourceShared)
         perTile = tile.tileKeys / tile.step() * perStep + 6 + ceilDiv(uint64_t{tile.tileKeys} * shape.dimsPerLane, tile.invocations()) +
                   ceilDiv(uint64_t{tile.tileKeys} * shape.valueDimsPerLane, tile.invocations());
     const uint64_t tiles = edges < maxKeysPerLane ? (maxKeysPerLane - edges) / perTile : 0;
     const uint64_t keys = std::min<uint64_t>(tiles * tile.keyTile(), std::max(tuning.maxSplitKeys, tile.keyTile()));
-    // Of a window, a workgroup visits what its rows reach, in whole tiles, however long the split is.
+    // Of a window, a workgroup visits what its rows reach, in whole tiles, however long the split
+    // is.
     if (tiles > 0 && p.left != openWindow && p.right != openWindow) {
         const uint64_t visited =
             uint64_t{static_cast<uint32_t>(p.left)} + static_cast<uint32_t>(p.right) + tile.rows() + 2 * tile.keyTile();
@@ -114,7 +120,8 @@ struct FlashLimits {
     }
 };
 
-// One row of one head does not fit; the chunker has said why where a binding is too large, and cannot know of parts.
+// One row of one head does not fit; the chunker has said why where a binding is too large, and
+// cannot know of parts.
 vkattn_result explainParts(const char *kernel, const FlashLimits &own, vkattn_diagnostic *why) {
     const ChunkShape row = {1, 1, 1, std::max(own.p.keyTokens, 1u)};
     if (own.parts(row) > most16Bits || combineIterations(own.parts(row), own.p.valueDim, own.shape.combineLanes) > maxKeysPerLane)
@@ -125,7 +132,8 @@ vkattn_result explainParts(const char *kernel, const FlashLimits &own, vkattn_di
     return VKATTN_ERROR_UNSUPPORTED;
 }
 
-// Keys of a split: as many splits as give the device enough workgroups, none shorter than is worth a partial result.
+// Keys of a split: as many splits as give the device enough workgroups, none shorter than is worth
+// a partial result.
 uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape, uint32_t mostKeys) {
     const uint32_t tile = shape.tile.keyTile(), keys = std::max(p.keyTokens, 1u);
     if (p.deterministic) return std::min(roundUp(tuning.fixedSplitKeys, tile), mostKeys);
@@ -136,8 +144,9 @@ uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const Flas
     return roundUp(static_cast<uint32_t>(ceilDiv(keys, splits)), tile);
 }
 
-// Workspace for the partial results of the flash kernel, whose rows may be many: as many rows at a time as fill the device, or 1/128 of
-// what K and V take, whichever is more. Decode has few rows and keeps them together.
+// Workspace for the partial results of the flash kernel, whose rows may be many: as many rows at a
+// time as fill the device, or 1/128 of what K and V take, whichever is more. Decode has few rows
+// and keeps them together.
 uint64_t partialResultsCap(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
     const uint64_t filling = uint64_t{tuning.targetWorkgroups} * shape.tile.rows() * (uint64_t{p.valueDim} + partialWords) * 4;
     return std::max(filling, (p.bytesNeeded(VKATTN_K) + p.bytesNeeded(VKATTN_V)) / 128);
@@ -195,7 +204,8 @@ vkattn_result takeTile(const Kernel &kernel, const Problem &p, const Caps &caps,
     return checkTile(kernel.name, whole, p, shape, caps, why);
 }
 
-// How lanes of flash/lanes.comp lie, from the table: its first tile for the dims that is not too slow to compile.
+// How lanes of flash/lanes.comp lie, from the table: its first tile for the dims that is not too
+// slow to compile.
 vkattn_result chooseTile(const Kernel &kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     const char *name = kernel.name;
@@ -209,8 +219,7 @@ vkattn_result chooseTile(const Kernel &kernel, const Problem &p, const PlanLimit
             shape.tile = tile;
             shape.tile.rowsPerLane = rows;
             layOutLanes(p, caps, shape);
-            shape.compileOperations =
-                compileOperations(shape.tile, {shape.dimsPerLane, shape.valueDimsPerLane, shape.shuffleLanes});
+            shape.compileOperations = compileOperations(shape.tile, {shape.dimsPerLane, shape.valueDimsPerLane, shape.shuffleLanes});
             if (tile.ofFile || shape.compileOperations <= compileLimit(caps)) return takeTile(kernel, p, caps, shape, why);
             least = least ? std::min(least, shape.compileOperations) : shape.compileOperations;
             if (!shape.passedOverOperations) shape.passedOverOperations = shape.compileOperations;
@@ -226,6 +235,22 @@ vkattn_result chooseTile(const Kernel &kernel, const Problem &p, const PlanLimit
                 name, dim, static_cast<unsigned long long>(least), static_cast<unsigned long long>(compileLimit(caps)));
 }
 
+// The environment lies behind the table of sequences. One set-up dispatch gathers what all heads
+// have.
+vkattn_result setEnvironment(const char *kernel, Plan &plan, const Caps &caps, vkattn_diagnostic *why) {
+    const Problem &p = plan.problem;
+    const uint64_t bytes = flash::environmentBytes(p);
+    const bool gathers = bytes > sizeof(Environment);
+    if (bytes + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange ||
+        (gathers && ceilDiv(p.heads, flash::environmentLanes) > caps.maxWorkgroupCount[0]))
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the %s kernel gathers the sinks and ALiBi slopes of all heads; those of %u are too many for this device", kernel,
+                    p.heads);
+    plan.setUpDispatches += divideUp(environmentWords, environmentWordsAtOnce);
+    plan.setUpBytes = plan.tableBytes + roundUpTo(bytes, plan.workspaceAlignment);
+    return VKATTN_OK;
+}
+
 } // namespace
 
 vkattn_result flash::supported(const Kernel &kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
@@ -236,8 +261,7 @@ vkattn_result flash::supported(const Kernel &kernel, const PlanLimits &limits, v
     if (isDecode(kernel))
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "the decode kernel needs %u storage buffers a stage; the device has %u", fullSlots,
                     buffers);
-    return fail(why, VKATTN_OK, "q, k, v and out alone: the device has %u storage buffers a stage, options take %u", buffers,
-                fullSlots);
+    return fail(why, VKATTN_OK, "q, k, v and out alone: the device has %u storage buffers a stage, options take %u", buffers, fullSlots);
 }
 
 vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
@@ -248,8 +272,8 @@ vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const Plan
     const bool matrices = kernel.onMatrixUnits(), options = matrices || needsOptions(p);
     // A split's partial results are merged by a dispatch of five storage buffers.
     if (caps.maxStorageBuffersPerStage < fullSlots && (options || isDecode(kernel) || p.deterministic))
-        return fail(why, unsupported, "the %s kernel needs %u storage buffers a stage for this problem; the device has %u", name,
-                    fullSlots, caps.maxStorageBuffersPerStage);
+        return fail(why, unsupported, "the %s kernel needs %u storage buffers a stage for this problem; the device has %u", name, fullSlots,
+                    caps.maxStorageBuffersPerStage);
 
     out = Plan{};
     out.kernel = &kernel;
@@ -257,7 +281,8 @@ vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const Plan
     out.tuning = stagedTuning(caps);
     if (const auto r = setTable(out, limits, why)) return r;
     FlashShape &shape = out.flash;
-    if (const auto r = matrices ? coopmat::chooseMatrices(kernel, p, limits, shape, why) : chooseTile(kernel, p, limits, shape, why)) return r;
+    if (const auto r = matrices ? coopmat::chooseMatrices(kernel, p, limits, shape, why) : chooseTile(kernel, p, limits, shape, why))
+        return r;
     shape.pairTerms = pairTermsOf(p);
     shape.options = options;
     shape.combineLanes = tuning.combineLanes;
@@ -276,13 +301,11 @@ vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const Plan
         return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
                     p.keyTokens, caps.maxStorageBuffersPerStage);
 
-    const uint64_t alignment = out.workspaceAlignment;
-    if (options) shape.optionsBytes = (sizeof(FlashOptions) + alignment - 1) / alignment * alignment;
+    if (options)
+        if (const auto r = setEnvironment(name, out, caps, why)) return r;
     ChunkShape chunk{};
-    const uint64_t fixedBytes = out.tableBytes + shape.optionsBytes;
     PlanLimits room = limits;
-    if (!isDecode(kernel))
-        room.maxWorkspaceBytes = std::min(room.maxWorkspaceBytes, fixedBytes + partialResultsCap(p, tuning, shape));
+    if (!isDecode(kernel)) room.maxWorkspaceBytes = std::min(room.maxWorkspaceBytes, out.setUpBytes + partialResultsCap(p, tuning, shape));
     // Packing heads keeps them together; where limits cut them apart, they go unpacked.
     const bool pack = p.groupSize() > 1 && (isDecode(kernel) || p.queryTokens < shape.tile.rows());
     for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {
@@ -293,12 +316,12 @@ vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const Plan
                                    : p.deterministic ? shape.splitKeys
                                                      : roundUp(std::max(tuning.minSplitKeys, keyTile), keyTile);
         const FlashLimits own = {p, caps, shape, shape.tile.rows(), keyTile, sliceKeys, p.deterministic};
-        Chunker chunker(p, room, own, fixedBytes);
+        Chunker chunker(p, room, own, out.setUpBytes);
         const bool fits = chunker.choose(chunk, shape.packed == 1 ? why : nullptr);
         if (!fits && shape.packed > 1) continue;
         if (!fits) return explainParts(name, own, why);
         shape.parts = static_cast<uint32_t>(own.parts(chunk));
-        out.workspaceBytes = fixedBytes + own.workspaceBytes(chunk);
+        out.workspaceBytes = out.setUpBytes + own.workspaceBytes(chunk);
         break;
     }
     if (!merges && shape.parts)

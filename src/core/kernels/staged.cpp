@@ -1,8 +1,9 @@
-// The dispatches of the staged path: per chunk of rows, sinks, scores and the pair terms for each chunk of keys, softmax, values for each
-// chunk of keys. Order, per chunk of rows with n chunks of keys, as far as the problem has the terms:
+// The dispatches of the staged path: per chunk of rows, sinks, scores and the pair terms for each
+// chunk of keys, softmax, values for each chunk of keys. Order, per chunk of rows with n chunks of
+// keys, as far as the problem has the terms:
 //     sinks, scores x n | pairs x n for each term | softmax | values | values | ...
-// with a barrier at every bar; dispatches between bars touch disjoint columns of the workspace. Ragged batches begin with one dispatch that
-// reads where the sequences lie.
+// with a barrier at every bar; dispatches between bars touch disjoint columns of the workspace.
+// Ragged batches begin with one dispatch that reads where the sequences lie.
 #include "core/kernels/staged.hpp"
 #include "core/plan/operands.hpp"
 
@@ -12,7 +13,8 @@
 namespace vkattn {
 namespace {
 
-// How many rows a chunk has depends on limits and batch size; what must not depend on them takes one class.
+// How many rows a chunk has depends on limits and batch size; what must not depend on them takes
+// one class.
 TileClass rowClass(const Plan &plan, const Chunk &c) {
     return !plan.problem.deterministic && c.queries < plan.tuning.fewRowsBelow ? fewRows : manyRows;
 }
@@ -77,14 +79,14 @@ void makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
     PairsPush push{};
     setPosition(push, plan, c);
     setChunk(push, plan, c);
-    const auto place = [&](vkattn_role role, PairLayout &layout, size_t pushByte) {
+    const auto place = [&](vkattn_role role, PairStrides &strides, size_t basePushByte) {
         if (role == VKATTN_ROLE_LIMIT) return unused(plan);
-        layout = pairLayout(p, role);
-        return chunkOperand(p, role, c, pushByte + offsetof(PairLayout, base));
+        strides = pairStrides(p, role);
+        return chunkOperand(p, role, c, basePushByte);
     };
     d.operands[slotWorkspace] = scoresOperand(plan, true);
-    d.operands[slotFirst] = place(roles[0], push.firstLayout, offsetof(PairsPush, firstLayout));
-    d.operands[slotSecond] = place(roles[1], push.secondLayout, offsetof(PairsPush, secondLayout));
+    d.operands[slotFirst] = place(roles[0], push.firstStrides, offsetof(PairsPush, firstBase));
+    d.operands[slotSecond] = place(roles[1], push.secondStrides, offsetof(PairsPush, secondBase));
     d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), d.operands[slotFirst]);
     setPush(d, push);
     d.key = pipelineKey(Module::pairs, plan.tuning.pairLanes,
@@ -151,7 +153,8 @@ uint32_t staged::dispatchesPerRowChunk(const Plan &plan) {
     const uint32_t keyChunks = plan.keyChunks;
     const uint32_t sinks = problem.has(VKATTN_SINKS) ? 1 : 0;
     if (problem.keyTokens == 0) return sinks + 2; // without keys only softmax and values run
-    const uint32_t passes = 2 + static_cast<uint32_t>(std::popcount(termsOfPairs(problem))); // scores, values, and a pass for each term
+    // scores, values, and a pass for each term
+    const uint32_t passes = 2 + static_cast<uint32_t>(std::popcount(termsOfPairs(problem)));
     return sinks + keyChunks * passes + 1;
 }
 
@@ -159,7 +162,7 @@ Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
     const Problem &p = plan.problem;
     Dispatch d;
     d.operandCount = plainSlots;
-    const uint32_t setUp = plan.setUpDispatches();
+    const uint32_t setUp = plan.setUpDispatches;
     if (index < setUp) {
         makeSequences(plan, d);
         return d;
@@ -187,7 +190,8 @@ Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
             makeScores(plan, c, d);
         else
             makePairs(plan, c, pass - 1, d);
-        d.barrierBefore = n == 0 && index > 0 && (pass > 0 || sinks == 0); // the sinks and the scores touch different columns
+        // The sinks and the scores touch different columns.
+        d.barrierBefore = n == 0 && index > 0 && (pass > 0 || sinks == 0);
     } else if (step == softmaxAt) {
         c.keys = p.keyTokens;
         makeSoftmax(plan, c, d);

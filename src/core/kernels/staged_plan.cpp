@@ -24,11 +24,13 @@ struct StagedLimits {
         return s.keys <= maxKeysPerDispatch &&
                ceilDiv(s.keys, std::min(tileX, tuning.pairLanes * tuning.pairKeysPerLane)) <= caps.maxWorkgroupCount[0];
     }
-    // Row tiles run along y in scores and values, single rows along x in softmax and along y in the pair terms.
+    // Row tiles run along y in scores and values, single rows along x in softmax and along y in the
+    // pair terms.
     [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
         return s.queries <= caps.maxWorkgroupCount[0] && s.queries <= caps.maxWorkgroupCount[1];
     }
-    [[nodiscard]] uint64_t workspaceBytes(const ChunkShape &s) const { // scores, and partial sums between chunks of keys
+    // scores, and partial sums between chunks of keys
+    [[nodiscard]] uint64_t workspaceBytes(const ChunkShape &s) const {
         const uint64_t rows = uint64_t{s.batches} * s.heads * s.queries;
         return 4 * rows * (uint64_t{rowPitch(p)} + (s.keys < p.keyTokens ? p.valueDim : 0));
     }
@@ -66,7 +68,8 @@ vkattn_result staged::makePlan(const Kernel &kernel, const Problem &problem, con
     if (const uint32_t most = maxKeysPerLane * out.tuning.softmaxLanes[fewRows]; problem.keyTokens > most)
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u keys; the staged kernel's softmax takes rows of at most %u", problem.keyTokens,
                     most);
-    // Longer rows take other sums of other lanes, and maxSeqK, which decides for all sequences, is no property of the one sequence.
+    // Longer rows take other sums of other lanes, and maxSeqK, which decides for all sequences, is
+    // no property of the one sequence.
     if (const uint32_t most = maxKeysPerLane * out.tuning.softmaxLanes[manyRows];
         problem.deterministic && problem.ragged() && problem.keyTokens > most)
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
@@ -79,13 +82,13 @@ vkattn_result staged::makePlan(const Kernel &kernel, const Problem &problem, con
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "value dim %u may take %u workgroups; the device's maxComputeWorkGroupCount[0] is %u",
                     problem.valueDim, static_cast<uint32_t>(groups), limits.caps.maxWorkgroupCount[0]);
     const StagedLimits own = {problem, limits.caps, out.tuning};
-    Chunker chunker(problem, limits, own, out.tableBytes);
+    Chunker chunker(problem, limits, own, out.setUpBytes);
     ChunkShape shape;
     if (!chunker.choose(shape, why)) return VKATTN_ERROR_UNSUPPORTED;
     setChunks(out, shape);
     out.rowPitch = rowPitch(problem);
     out.sumsOffset = uint64_t{shape.batches} * shape.heads * shape.queries * out.rowPitch;
-    out.workspaceBytes = out.tableBytes + own.workspaceBytes(shape);
+    out.workspaceBytes = out.setUpBytes + own.workspaceBytes(shape);
     return setDispatchCount(out, dispatchesPerRowChunk(out), why);
 }
 

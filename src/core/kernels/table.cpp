@@ -1,4 +1,5 @@
-// The table of kernels, and which of them AUTO takes. A kernel is known here, in its own file, and nowhere else.
+// The table of kernels, and which of them AUTO takes. A kernel is known here, in its own file, and
+// nowhere else.
 #include "core/plan/kernel.hpp"
 
 #include "core/kernels/coopmat.hpp"
@@ -19,10 +20,10 @@ constexpr Kernel table[] = {
      .traits = VKATTN_KERNEL_TRAIT_WEIGHTS,
      .tiles = TileList::none,
      .plainSlots = true,
+     .onePassOverKeys = false,
      .supported = staged::supported,
      .makePlan = staged::makePlan,
      .dispatchesPerRowChunk = staged::dispatchesPerRowChunk,
-     .dispatchesPerKeyChunk = nullptr,
      .dispatch = staged::dispatch,
      .rounding = nullptr,
      .suits = nullptr, // what AUTO takes where no other kernel can
@@ -35,10 +36,10 @@ constexpr Kernel table[] = {
      .traits = 0,
      .tiles = TileList::flash,
      .plainSlots = false,
+     .onePassOverKeys = true,
      .supported = flash::supported,
      .makePlan = flash::makePlan,
      .dispatchesPerRowChunk = flash::dispatchesPerRowChunk,
-     .dispatchesPerKeyChunk = flash::dispatchesPerKeyChunk,
      .dispatch = flash::dispatch,
      .rounding = nullptr,
      .suits = flash::suits,
@@ -51,10 +52,10 @@ constexpr Kernel table[] = {
      .traits = 0,
      .tiles = TileList::decode,
      .plainSlots = false,
+     .onePassOverKeys = true,
      .supported = flash::supported,
      .makePlan = flash::makePlan,
      .dispatchesPerRowChunk = flash::dispatchesPerRowChunk,
-     .dispatchesPerKeyChunk = flash::dispatchesPerKeyChunk,
      .dispatch = flash::dispatch,
      .rounding = nullptr,
      .suits = decode::suits,
@@ -67,10 +68,10 @@ constexpr Kernel table[] = {
      .traits = VKATTN_KERNEL_TRAIT_MATRIX_UNITS,
      .tiles = TileList::matrix,
      .plainSlots = false,
+     .onePassOverKeys = true,
      .supported = coopmat::supported,
      .makePlan = flash::makePlan,
      .dispatchesPerRowChunk = flash::dispatchesPerRowChunk,
-     .dispatchesPerKeyChunk = flash::dispatchesPerKeyChunk,
      .dispatch = flash::dispatch,
      .rounding = coopmat::rounding,
      .suits = coopmat::suits,
@@ -84,10 +85,10 @@ constexpr Kernel table[] = {
      .traits = VKATTN_KERNEL_TRAIT_MATRIX_UNITS,
      .tiles = TileList::matrix,
      .plainSlots = false,
+     .onePassOverKeys = true,
      .supported = coopmat::supported,
      .makePlan = flash::makePlan,
      .dispatchesPerRowChunk = flash::dispatchesPerRowChunk,
-     .dispatchesPerKeyChunk = flash::dispatchesPerKeyChunk,
      .dispatch = flash::dispatch,
      .rounding = coopmat::rounding,
      .suits = nullptr,
@@ -95,7 +96,8 @@ constexpr Kernel table[] = {
      .whyChosen = nullptr,
      .whyNotChosen = coopmat::whyNeverChosen},
 };
-static_assert(std::all_of(std::begin(table), std::end(table), [](const Kernel &kernel) { return kernel.id > 0 && kernel.id < mostKernels; }));
+static_assert(std::all_of(std::begin(table), std::end(table),
+                          [](const Kernel &kernel) { return kernel.id > 0 && kernel.id < mostKernels; }));
 
 // The order in which AUTO asks; the baseline comes after all of them (docs/performance.md).
 constexpr vkattn_kernel order[] = {VKATTN_KERNEL_FLASH_COOPMAT, VKATTN_KERNEL_DECODE, VKATTN_KERNEL_FLASH};
@@ -143,7 +145,8 @@ vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &o
     if (problem.kernel != VKATTN_KERNEL_AUTO) {
         const Kernel *kernel = findKernel(problem.kernel);
         if (!kernel)
-            return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "problem.kernel is %d, which is no kernel; expected one of vkattnKernels, or AUTO",
+            return fail(why, VKATTN_ERROR_INVALID_ARGUMENT,
+                        "problem.kernel is %d, which is no kernel; expected one of vkattnKernels, or AUTO",
                         static_cast<int>(problem.kernel));
         return makePlanFor(*kernel, problem, limits, out, why);
     }

@@ -17,6 +17,10 @@ constexpr uint64_t ceilDiv(uint64_t a, uint64_t b) {
     return (a + b - 1) / b;
 }
 
+constexpr uint64_t roundUpTo(uint64_t n, uint64_t multiple) {
+    return ceilDiv(n, multiple) * multiple;
+}
+
 // Largest n in [1, limit] for which fits(n); 0 if none. fits must be monotone.
 template <class Fits> uint32_t largest(uint32_t limit, const Fits &fits) {
     if (limit == 0 || fits(limit)) return limit;
@@ -28,14 +32,15 @@ template <class Fits> uint32_t largest(uint32_t limit, const Fits &fits) {
     return low;
 }
 
-// A kernel's own limits: keysFit(shape), rowsFit(shape), workspaceBytes(shape) of what grows with a chunk; rowTile and keyTile, which
-// chunks are multiples of; headTile, heads that stay together; sliceQueries and sliceKeys, below which cutting for slices gains nothing.
-// Whether the roles that pairs, rows and keys occupy can be bound is the same for all.
+// A kernel's own limits: keysFit(shape), rowsFit(shape), workspaceBytes(shape) of what grows with a
+// chunk; rowTile and keyTile, which chunks are multiples of; headTile, heads that stay together;
+// sliceQueries and sliceKeys, below which cutting for slices gains nothing. Whether the roles that
+// pairs, rows and keys occupy can be bound is the same for all.
 template <class Kernel> class Chunker {
   public:
-    Chunker(const Problem &p, const PlanLimits &limits, const Kernel &kernel, uint64_t tableBytes)
+    Chunker(const Problem &p, const PlanLimits &limits, const Kernel &kernel, uint64_t setUpBytes)
         : p_(p), caps_(limits.caps), kernel_(kernel) {
-        const uint64_t left = limits.maxWorkspaceBytes - std::min(tableBytes, limits.maxWorkspaceBytes);
+        const uint64_t left = limits.maxWorkspaceBytes - std::min(setUpBytes, limits.maxWorkspaceBytes);
         workspaceBudget_ = std::min<uint64_t>(left, caps_.maxStorageBufferRange);
         if (p_.slices <= 1) return;
         // Where rows differ, chunks of half a slice let the slices come out even.
@@ -46,18 +51,21 @@ template <class Kernel> class Chunker {
         pairBudget_ = std::max({least, share, 1.0});
     }
 
-    // The shape with the fewest pieces; false with a reason where not even one row of one head fits.
+    // The shape with the fewest pieces; false with a reason where not even one row of one head
+    // fits.
     bool choose(ChunkShape &best, vkattn_diagnostic *why) {
         best = {p_.batch, p_.heads, p_.queryTokens, std::max(p_.keyTokens, 1u)};
         if (fits(best)) return true;
         uint64_t bestPieces = UINT64_MAX;
-        for (uint32_t batches = p_.batch;; batches -= batches / 2) { // halves, rounded up; 2^32 - 1 plus 1 would be 0
+        // Halves, rounded up; 2^32 - 1 plus 1 would be 0.
+        for (uint32_t batches = p_.batch;; batches -= batches / 2) {
             for (uint32_t tiles = p_.heads / kernel_.headTile;; tiles -= tiles / 2) {
                 const ChunkShape shape = fill(batches, tiles * kernel_.headTile);
                 if (shape.queries && shape.keys) {
                     const uint64_t pieces = ceilDiv(p_.batch, batches) * ceilDiv(p_.heads, shape.heads) *
                                             ceilDiv(p_.queryTokens, shape.queries) * ceilDiv(std::max(p_.keyTokens, 1u), shape.keys);
-                    // What a chunk of keys leaves must be kept until the last slice of its rows: better to cut heads.
+                    // What a chunk of keys leaves must be kept until the last slice of its rows:
+                    // better to cut heads.
                     const bool better = pieces < bestPieces || (p_.slices > 1 && pieces == bestPieces && shape.keys > best.keys);
                     if (better) bestPieces = pieces, best = shape;
                 }
@@ -66,7 +74,8 @@ template <class Kernel> class Chunker {
             if (batches == 1) break;
         }
         if (bestPieces != UINT64_MAX) return true;
-        // One row may exceed the workspace cap (vkattn_host::maxWorkspaceBytes), but not what a binding can hold.
+        // One row may exceed the workspace cap (vkattn_host::maxWorkspaceBytes), but not what a
+        // binding can hold.
         if (workspaceBudget_ < caps_.maxStorageBufferRange) {
             workspaceBudget_ = caps_.maxStorageBufferRange;
             const ChunkShape row = fill(1, 1);
@@ -96,20 +105,24 @@ template <class Kernel> class Chunker {
             return fits(t);
         });
         const uint32_t tile = kernel_.rowTile;
-        if (s.queries < p_.queryTokens && s.queries > tile) s.queries -= s.queries % tile; // whole tiles
+        // Whole tiles
+        if (s.queries < p_.queryTokens && s.queries > tile) s.queries -= s.queries % tile;
         return s;
     }
     [[nodiscard]] uint32_t kvHeads(uint32_t heads) const {
         const uint32_t group = p_.groupSize();
         if (heads % group == 0 || group % heads == 0) return static_cast<uint32_t>(ceilDiv(heads, group));
-        return std::min(p_.kvHeads, static_cast<uint32_t>(ceilDiv(heads - 1, group)) + 1); // a chunk may begin inside a group
+        // A chunk may begin inside a group.
+        return std::min(p_.kvHeads, static_cast<uint32_t>(ceilDiv(heads - 1, group)) + 1);
     }
-    // The most bytes of an operand that a chunk of this shape accesses. Where a sequence of a ragged batch lies only the device knows: a
-    // chunk of some of its tokens binds all of them.
+    // The most bytes of an operand that a chunk of this shape accesses. Where a sequence of a
+    // ragged batch lies only the device knows: a chunk of some of its tokens binds all of them.
     [[nodiscard]] uint64_t bytesOf(const OperandRule &rule, const ChunkShape &s) const {
         if (!p_.uses(rule.role)) return 0;
         const bool ragged = p_.ragged();
-        const auto tokens = [&](uint32_t all, uint32_t some) { return 4 * (ragged ? arrayLength(p_, rule.role) : (s.batches - 1ull) * all + some); };
+        const auto tokens = [&](uint32_t all, uint32_t some) {
+            return 4 * (ragged ? arrayLength(p_, rule.role) : (s.batches - 1ull) * all + some);
+        };
         switch (rule.span) {
         case Span::batchArray:
             return 4ull * s.batches;
@@ -176,7 +189,8 @@ template <class Kernel> class Chunker {
                        isArray(rule.span) ? "the array"
                        : tokens           ? "one head"
                                           : "one row",
-                       rule.name, static_cast<unsigned long long>(bytes), range, tokens ? "split the ragged batch" : "store it more densely");
+                       rule.name, static_cast<unsigned long long>(bytes), range,
+                       tokens ? "split the ragged batch" : "store it more densely");
             return;
         }
         (void)fail(why, VKATTN_ERROR_UNSUPPORTED,
@@ -206,23 +220,24 @@ inline void setChunks(Plan &plan, const ChunkShape &shape) {
 
 // Sets the dispatch count from what a chunk of rows takes; a plan of too many is refused.
 inline vkattn_result setDispatchCount(Plan &plan, uint32_t perRowChunk, vkattn_diagnostic *why) {
-    const double count = static_cast<double>(perRowChunk) * plan.batchChunks * plan.headChunks * plan.queryChunks + 1;
+    const double count = static_cast<double>(perRowChunk) * plan.batchChunks * plan.headChunks * plan.queryChunks + plan.setUpDispatches;
     if (count > 1e9)
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
                     "the problem would take %.0f dispatches to meet the device's limits; make tensors denser or the problem smaller",
                     count);
-    plan.dispatchCount = static_cast<uint32_t>(count) - (plan.problem.ragged() ? 0 : 1);
+    plan.dispatchCount = static_cast<uint32_t>(count);
     return VKATTN_OK;
 }
 
-// The table of sequences of a ragged batch: at the workspace's start, if one workgroup can read them and a binding hold it.
+// The table of sequences of a ragged batch: at the workspace's start, if one workgroup can read
+// them and a binding hold it.
 inline vkattn_result setTable(Plan &plan, const PlanLimits &limits, vkattn_diagnostic *why) {
     const Problem &p = plan.problem;
     const Caps &caps = limits.caps;
     plan.workspaceAlignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
     if (!p.ragged()) return VKATTN_OK;
-    const uint64_t alignment = plan.workspaceAlignment;
-    plan.tableBytes = (uint64_t{p.batch} * 16 + alignment - 1) / alignment * alignment;
+    plan.setUpDispatches = 1;
+    plan.tableBytes = plan.setUpBytes = roundUpTo(uint64_t{p.batch} * 16, plan.workspaceAlignment);
     if (const uint32_t most = maxSequencesPerLane * stagedTuning(caps).sequenceLanes; p.batch > most)
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u sequences; a ragged batch may have at most %u on this device", p.batch, most);
     if (plan.tableBytes + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange)

@@ -1,13 +1,14 @@
-// The shader modules: shaders/modules.txt, as CMake writes it down for C++ (cmake/VkattnModules.cmake).
+// The shader modules: shaders/modules.txt, as CMake writes it down for C++
+// (cmake/VkattnModules.cmake).
 #pragma once
 
 #include <cstdint>
 
 namespace vkattn {
 
-// Storage buffers of a module's descriptor set. Vulkan 1.0 guarantees the first number; sets of the second exist only where the device has
-// as many.
-constexpr uint32_t plainSlots = 4, fullSlots = 13;
+// Storage buffers of a module's descriptor set. Vulkan 1.0 guarantees the first number; sets of the
+// second exist only where the device has as many.
+constexpr uint32_t plainSlots = 4, fullSlots = 11;
 
 enum class Subgroups : uint32_t {
     none,

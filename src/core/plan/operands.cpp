@@ -74,19 +74,19 @@ Operand chunkOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t 
     return arrayOperand(role, 0, arrayLength(p, role), 0, basePushByte);
 }
 
-PairLayout pairLayout(const Problem &p, vkattn_role role) {
+PairStrides pairStrides(const Problem &p, vkattn_role role) {
     switch (findRule(role)->span) {
     case Span::headArray:
         return {};
     case Span::queryArray:
-        return {0, p.ragged() ? 0 : p.queryTokens, 0, 0, 0};
+        return {p.ragged() ? 0 : p.queryTokens, 0, 0, 0};
     case Span::keyArray:
-        return {0, p.ragged() ? 0 : p.keyTokens, 0, 0, 0};
+        return {p.ragged() ? 0 : p.keyTokens, 0, 0, 0};
     default:
         break;
     }
     const Tensor &t = p.tensor(role);
-    return {0, stride(t, 0), stride(t, 1), stride(t, 2), stride(t, 3)};
+    return {stride(t, 0), stride(t, 1), stride(t, 2), stride(t, 3)};
 }
 
 Chunk rowsOfChunk(const Plan &plan, uint32_t rowChunk) {

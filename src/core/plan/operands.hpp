@@ -1,4 +1,5 @@
-// What dispatches bind, of a chunk of the problem: ranges of each role, and where indices count from. Shared by all kernels.
+// What dispatches bind, of a chunk of the problem: ranges of each role, and where indices count
+// from. Shared by all kernels.
 #pragma once
 
 #include "core/plan/plan.hpp"
@@ -24,7 +25,8 @@ struct Chunk {
     return divideUp(n, multiple) * multiple;
 }
 
-// Whether the rows of a 16-bit tensor begin at 32-bit words: bindings begin at multiples of 4 bytes, so that offset and strides tell.
+// Whether the rows of a 16-bit tensor begin at 32-bit words: bindings begin at multiples of 4
+// bytes, so that offset and strides tell.
 [[nodiscard]] constexpr bool rowsBeginAtWords(const Tensor &t) {
     bool even = t.offset % 2 == 0;
     for (uint32_t axis = 0; axis < 3; ++axis) even = even && t.stride[axis] % 2 == 0;
@@ -48,8 +50,9 @@ struct Chunk {
             isOutput(role)};
 }
 
-// Of a ragged batch all tokens are bound, from the first on: where a sequence begins only the device knows. The base is the chunk's first
-// token as if the sequence began at 0; shaders add its start.
+// Of a ragged batch all tokens are bound, from the first on: where a sequence begins only the
+// device knows. The base is the chunk's first token as if the sequence began at 0; shaders add its
+// start.
 [[nodiscard]] inline Operand tokensOperand(const Problem &p, vkattn_role role, const Chunk &c, uint32_t headFirst, uint32_t heads,
                                            uint32_t tokenFirst, uint32_t tokens, size_t basePushByte) {
     const Tensor &t = p.tensor(role);
@@ -88,13 +91,13 @@ struct Chunk {
     return arrayOperand(role, first, (c.batches - 1ull) * extent + tokens, first, basePushByte);
 }
 
-// What a descriptor shows, from the start of the buffer that holds the role's memory: it begins at a multiple of the device's alignment and
-// covers whole words.
+// What a descriptor shows, from the start of the buffer that holds the role's memory: it begins at
+// a multiple of the device's alignment and covers whole words.
 struct DescriptorRange {
     uint64_t offset, size;
 };
-// The role's memory begins `roleBegin` bytes into its buffer. What aligning moves goes into the push constant. `alignment`: a power of two
-// and at least 4.
+// The role's memory begins `roleBegin` bytes into its buffer. What aligning moves goes into the
+// push constant. `alignment`: a power of two and at least 4.
 [[nodiscard]] inline DescriptorRange placeOperand(const Operand &operand, uint64_t roleBegin, uint64_t alignment, uint32_t *pushWords) {
     const uint64_t begin = (roleBegin + operand.beginBytes) & ~(alignment - 1), end = (roleBegin + operand.endBytes + 3) & ~3ull;
     if (operand.basePushWord != noPushWord)
@@ -106,10 +109,11 @@ struct DescriptorRange {
 }
 
 [[nodiscard]] inline Operand scoresOperand(const Plan &plan, bool writes) {
-    return {VKATTN_WORKSPACE, plan.tableBytes, plan.workspaceBytes, plan.tableBytes, noPushWord, 4, writes};
+    return {VKATTN_WORKSPACE, plan.setUpBytes, plan.workspaceBytes, plan.setUpBytes, noPushWord, 4, writes};
 }
 
-// Every binding of every pipeline must be valid; an unused one shows something else of the same dispatch and is not accessed.
+// Every binding of every pipeline must be valid; an unused one shows something else of the same
+// dispatch and is not accessed.
 [[nodiscard]] inline Operand standIn(const Operand &other) {
     Operand operand = other;
     operand.basePushWord = noPushWord;
@@ -120,8 +124,8 @@ struct DescriptorRange {
     return scoresOperand(plan, false);
 }
 
-// Key lengths, or the table of sequences of a ragged batch: a range of the workspace of its own, so that validation sees no read of what
-// other dispatches write.
+// Key lengths, or the table of sequences of a ragged batch: a range of the workspace of its own, so
+// that validation sees no read of what other dispatches write.
 [[nodiscard]] inline Operand lengthsOperand(const Plan &plan, const Chunk &c, size_t basePushByte, const Operand &other) {
     if (plan.problem.ragged()) {
         const uint64_t bytes = 4ull * sequenceWords, begin = bytes * c.batchFirst;
@@ -135,14 +139,18 @@ struct DescriptorRange {
     return static_cast<uint32_t>(t.stride[d]);
 } // modulo 2^32, as interop.h says
 
+// What decides which keys a query may see by position: the part that no chunk changes, and all of
+// it.
+template <class Words> void setReach(Words &words, const Problem &p) {
+    words.flags = (p.topLeft ? flagTopLeft : 0) | (p.has(VKATTN_KEY_LENGTHS) ? flagKeyLengths : 0) | (p.ragged() ? flagRagged : 0);
+    words.queryTokens = p.queryTokens;
+    words.keyTokens = p.keyTokens;
+    words.left = p.left;
+    words.right = p.right;
+}
 template <class Push> void setPosition(Push &push, const Plan &plan, const Chunk &c) {
-    const Problem &p = plan.problem;
-    push.flags = (p.topLeft ? flagTopLeft : 0) | (p.has(VKATTN_KEY_LENGTHS) ? flagKeyLengths : 0) | (p.ragged() ? flagRagged : 0);
+    setReach(push, plan.problem);
     push.queryFirst = c.queryFirst;
-    push.queryTokens = p.queryTokens;
-    push.keyTokens = p.keyTokens;
-    push.left = p.left;
-    push.right = p.right;
 }
 
 template <class Push> void setChunk(Push &push, const Plan &plan, const Chunk &c) {
@@ -172,29 +180,31 @@ struct ConceptConstants {
                                       std::initializer_list<uint32_t> own = {});
 [[nodiscard]] uint32_t kvFormat(const Problem &p, uint32_t dimOrder);
 
-// The operands of the terms of a pair, in the order of the formula: the term's bit, and where flash has the operand. Of a problem without
-// the operand the term is none.
+// The operands of the terms of a pair, in the order of the formula: the term's bit, and where flash
+// has the operand. A problem without the operand has no such term.
+constexpr uint32_t noSlot = ~0u;
 struct PairTermOperand {
     uint32_t term;
     vkattn_role role;
-    uint32_t slot;
-    size_t layout, layoutBytes; // in FlashOptions: as much of a PairLayout as the operand has
+    uint32_t slot;               // noSlot: gathered behind the environment
+    size_t base;                 // of FlashPush
+    size_t strides, strideBytes; // of Environment: as many of PairStrides as the operand has
 };
 inline constexpr PairTermOperand pairTermOperands[] = {
-    {termBias, VKATTN_BIAS, slotBias, offsetof(FlashOptions, bias), sizeof FlashOptions::bias},
-    {termAlibi, VKATTN_ALIBI_SLOPES, slotSlopes, offsetof(FlashOptions, slopes), sizeof FlashOptions::slopes},
-    {termMask, VKATTN_MASK, slotMask, offsetof(FlashOptions, mask), sizeof FlashOptions::mask},
-    {termBitMask, VKATTN_BIT_MASK, slotMask, offsetof(FlashOptions, mask), sizeof FlashOptions::mask},
-    {termDocuments, VKATTN_DOC_IDS_Q, slotIdsQ, offsetof(FlashOptions, idsQ), sizeof FlashOptions::idsQ},
-    {termDocuments, VKATTN_DOC_IDS_K, slotIdsK, offsetof(FlashOptions, idsK), sizeof FlashOptions::idsK},
+    {termBias, VKATTN_BIAS, slotBias, offsetof(FlashPush, biasBase), offsetof(Environment, biasStrides), sizeof(PairStrides)},
+    {termAlibi, VKATTN_ALIBI_SLOPES, noSlot, 0, 0, 0},
+    {termMask, VKATTN_MASK, slotMask, offsetof(FlashPush, maskBase), offsetof(Environment, maskStrides), sizeof(PairStrides)},
+    {termBitMask, VKATTN_BIT_MASK, slotMask, offsetof(FlashPush, maskBase), offsetof(Environment, maskStrides), sizeof(PairStrides)},
+    {termDocuments, VKATTN_DOC_IDS_Q, slotIdsQ, offsetof(FlashPush, idsQBase), offsetof(Environment, idsQBatch), sizeof(uint)},
+    {termDocuments, VKATTN_DOC_IDS_K, slotIdsK, offsetof(FlashPush, idsKBase), offsetof(Environment, idsKBatch), sizeof(uint)},
 };
 
 // The terms of a problem's pairs, as bits of interop.h.
 [[nodiscard]] uint32_t pairTermsOf(const Problem &p);
 // What a chunk needs of an operand, by how the operand lies (problem/operand_table.hpp).
 [[nodiscard]] Operand chunkOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte);
-// The strides of an operand of a pair term; the base comes with the binding.
-[[nodiscard]] PairLayout pairLayout(const Problem &p, vkattn_role role);
+// The strides of an operand of a pair term; those that the operand lacks are 0.
+[[nodiscard]] PairStrides pairStrides(const Problem &p, vkattn_role role);
 
 // The set-up dispatch of ragged batches: where the sequences lie.
 void makeSequences(const Plan &plan, Dispatch &d);

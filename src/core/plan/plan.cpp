@@ -8,12 +8,12 @@ namespace vkattn {
 PipelineSet Plan::pipelines() const {
     PipelineSet set;
     if (dispatchCount == 0) return set;
-    const uint32_t setUp = setUpDispatches();
-    for (uint32_t n = 0; n < setUp; ++n) set.add(dispatch(n).key);
-    // Chunks of rows differ only in how many rows they have: the first has all, the last in query direction may have fewer.
+    for (uint32_t n = 0; n < setUpDispatches; ++n) set.add(dispatch(n).key);
+    // Chunks of rows differ only in how many rows they have: the first has all, the last in query
+    // direction may have fewer.
     const uint32_t perRowChunk = dispatchesPerRowChunk();
     for (uint32_t rowChunk = 0; rowChunk < queryChunks; rowChunk += std::max(queryChunks - 1, 1u))
-        for (uint32_t n = 0; n < perRowChunk; ++n) set.add(dispatch(setUp + rowChunk * perRowChunk + n).key);
+        for (uint32_t n = 0; n < perRowChunk; ++n) set.add(dispatch(setUpDispatches + rowChunk * perRowChunk + n).key);
     return set;
 }
 
@@ -21,9 +21,9 @@ uint64_t Plan::storageDescriptorCount() const {
     if (kernel->plainSlots) return uint64_t{dispatchCount} * plainSlots;
     if (dispatchCount == 0) return 0;
     uint64_t count = 0; // all chunks of rows have the same dispatches
-    const uint32_t setUp = setUpDispatches(), perRowChunk = dispatchesPerRowChunk();
-    for (uint32_t n = 0; n < perRowChunk; ++n) count += infoOf(dispatch(setUp + n).key.module).slots;
-    return setUp * plainSlots + count * ((dispatchCount - setUp) / perRowChunk);
+    const uint32_t perRowChunk = dispatchesPerRowChunk();
+    for (uint32_t n = 0; n < perRowChunk; ++n) count += infoOf(dispatch(setUpDispatches + n).key.module).slots;
+    return uint64_t{setUpDispatches} * plainSlots + count * ((dispatchCount - setUpDispatches) / perRowChunk);
 }
 
 uint32_t Plan::dispatchesPerRowChunk() const {

@@ -1,5 +1,6 @@
-// Problem x Caps -> Plan: which kernel, how the problem is cut to meet limits, and the list of dispatches. Pure data and pure functions;
-// no Vulkan call. A plan is small and holds no list: dispatch(n) makes the n-th dispatch, so recording allocates nothing.
+// Problem x Caps -> Plan: which kernel, how the problem is cut to meet limits, and the list of
+// dispatches. Pure data and pure functions; no Vulkan call. A plan is small and holds no list:
+// dispatch(n) makes the n-th dispatch, so recording allocates nothing.
 #pragma once
 
 #include "core/plan/caps.hpp"
@@ -14,8 +15,9 @@ namespace vkattn {
 
 constexpr uint32_t maxOperandsPerDispatch = 16;
 
-// Everything that makes one pipeline differ from another: the module and its specialization constants, ids 0, 1, 2, ... in the order of the
-// shader's constant_id declarations. Token counts, strides and offsets are never part of it.
+// Everything that makes one pipeline differ from another: the module and its specialization
+// constants, ids 0, 1, 2, ... in the order of the shader's constant_id declarations. Token counts,
+// strides and offsets are never part of it.
 struct PipelineKey {
     static constexpr uint32_t maxConstants = 32;
     Module module{};
@@ -26,7 +28,8 @@ struct PipelineKey {
     constexpr PipelineKey(Module of, std::initializer_list<uint32_t> values) : module(of) {
         for (const uint32_t value : values) constants[constantCount++] = value;
     }
-    [[nodiscard]] constexpr bool operator==(const PipelineKey &other) const { // inline: the default calls memcmp for every look-up
+    // Inline: the default calls memcmp for every look-up.
+    [[nodiscard]] constexpr bool operator==(const PipelineKey &other) const {
         if (module != other.module || constantCount != other.constantCount) return false;
         for (uint32_t n = 0; n < constantCount; ++n)
             if (constants[n] != other.constants[n]) return false;
@@ -39,7 +42,8 @@ struct PipelineKey {
     }
 };
 
-// The distinct pipelines of one plan. A plan of any kernel has fewer than the capacity (tests/unit/plan_test.cpp).
+// The distinct pipelines of one plan. A plan of any kernel has fewer than the capacity
+// (tests/unit/plan_test.cpp).
 class PipelineSet {
   public:
     static constexpr uint32_t capacity = 32;
@@ -66,20 +70,23 @@ struct Operand {
     vkattn_role role;
     uint64_t beginBytes, endBytes; // what is accessed, from the start of the role's binding
     uint64_t firstByte;            // where the element lies that indices count from
-    uint32_t basePushWord;         // push-constant word that gets the first element's index in the descriptor; noPushWord: none
-    uint32_t elementSize;          // bytes
+    // push-constant word that gets the first element's index in the descriptor; noPushWord: none
+    uint32_t basePushWord;
+    uint32_t elementSize; // bytes
     bool writes;
 };
 
-struct Dispatch { // Made anew at each record: what the counts do not cover stays as it is in memory, clearing 1 KB took a third of it
+// Made anew at each record: what the counts do not cover stays as it is in memory, clearing 1 KB
+// took a third of it.
+struct Dispatch {
     PipelineKey key;
     uint32_t operandCount = 0;
-    uint32_t unboundCount = 0; // further operands, of another dispatch: not bound here, their bases go into the push constants
-    Operand operands[maxOperandsPerDispatch]; // by binding number; all slots of the stage; then the unbound ones
+    Operand operands[maxOperandsPerDispatch]; // by binding number; all slots of the stage
     uint32_t pushWords[32];
     uint32_t pushBytes = 0;
     uint32_t groups[3] = {};
-    bool barrierBefore = false; // needs the results of an earlier dispatch of this plan, or overwrites what one read
+    // Needs the results of an earlier dispatch of this plan, or overwrites what one read.
+    bool barrierBefore = false;
 };
 
 // What the kernels on matrix units add to that.
@@ -102,10 +109,12 @@ struct FlashShape {
     uint32_t splitKeys; // keys of a split; a chunk of keys has ceil(keys / splitKeys) splits
     uint32_t parts;     // partial results of a row; 0: the output is written directly
     uint32_t combineLanes;
-    uint64_t compileOperations;    // core/plan/compile_cost.hpp; 0 on matrix units, where there is no estimate
-    uint64_t passedOverOperations; // of the tile that comes first for these dims and is too slow to compile; 0: the first is taken
-    bool options;          // bindings past the fourth are used
-    uint64_t optionsBytes; // in the workspace, behind the table of sequences
+    // core/plan/compile_cost.hpp; 0 on matrix units, where there is no estimate
+    uint64_t compileOperations;
+    // Of the tile that comes first for these dims and is too slow to compile; 0: the first is
+    // taken.
+    uint64_t passedOverOperations;
+    bool options; // bindings past the fourth are used, and the environment
 };
 
 struct Kernel; // kernel.hpp
@@ -113,31 +122,40 @@ struct Kernel; // kernel.hpp
 struct Plan {
     Problem problem;
     const Kernel *kernel;
-    StagedTuning tuning;                                        // staged
-    FlashShape flash;                                           // flash, decode
-    uint32_t chunkBatches, chunkHeads, chunkQueries, chunkKeys; // extents of a chunk; the last one in each direction may be smaller
+    StagedTuning tuning; // staged
+    FlashShape flash;    // flash, decode
+    // Extents of a chunk; the last one in each direction may be smaller.
+    uint32_t chunkBatches, chunkHeads, chunkQueries, chunkKeys;
     uint32_t batchChunks, headChunks, queryChunks, keyChunks;
-    uint32_t rowPitch;   // workspace elements from one row of scores to the next
-    uint64_t sumsOffset; // elements after the first score; where partial outputs wait, only with several key chunks
-    uint64_t tableBytes; // ragged: the table of sequences at the workspace's start, padded to workspaceAlignment; the scores follow
+    uint32_t rowPitch; // workspace elements from one row of scores to the next
+    // Elements after the first score; where partial outputs wait, only with several key chunks.
+    uint64_t sumsOffset;
+    // At the workspace's start: the table of sequences of a ragged batch; behind it, up to
+    // setUpBytes, the environment of the flash kernels. Both are padded to workspaceAlignment. What
+    // chunks use follows.
+    uint64_t tableBytes, setUpBytes;
     uint64_t workspaceBytes;
     uint32_t workspaceAlignment;
+    uint32_t setUpDispatches; // before the first chunk
     uint32_t dispatchCount;
 
     [[nodiscard]] uint32_t chunkCount() const { return batchChunks * headChunks * queryChunks * keyChunks; }
     [[nodiscard]] Dispatch dispatch(uint32_t index) const;
-    [[nodiscard]] PipelineSet pipelines() const;           // every pipeline that the dispatches use
-    [[nodiscard]] uint64_t storageDescriptorCount() const; // of the descriptor sets of all dispatches
-    [[nodiscard]] uint32_t setUpDispatches() const { return problem.ragged() && dispatchCount ? 1 : 0; } // before the first chunk
+    [[nodiscard]] PipelineSet pipelines() const; // every pipeline that the dispatches use
+    // Of the descriptor sets of all dispatches.
+    [[nodiscard]] uint64_t storageDescriptorCount() const;
     [[nodiscard]] uint32_t dispatchesPerRowChunk() const;
 };
 static_assert(sizeof(Plan) < 4096, "plans live on the stack");
 
-// A shader may loop so often and no more. Mesa 22's lavapipe leaves a shader after 65,535 iterations of all its loops together, silently
-// (found 2026-11-21: keys past 65,535 had no effect); and one dispatch that runs for seconds meets a GPU watchdog.
-constexpr uint32_t maxKeysPerDispatch = 32768;  // scores, values: one key an iteration
-constexpr uint32_t maxKeysPerLane = 60000;      // softmax: three loops over the row, four keys an iteration
-constexpr uint32_t maxSequencesPerLane = 29000; // sequences: two loops over a lane's run, one over the lanes
+// A shader may loop so often and no more. Mesa 22's lavapipe leaves a shader after 65,535
+// iterations of all its loops together, silently (found 2026-11-21: keys past 65,535 had no
+// effect); and one dispatch that runs for seconds meets a GPU watchdog.
+constexpr uint32_t maxKeysPerDispatch = 32768; // scores, values: one key an iteration
+// Softmax: three loops over the row, four keys an iteration.
+constexpr uint32_t maxKeysPerLane = 60000;
+// Sequences: two loops over a lane's run, one over the lanes.
+constexpr uint32_t maxSequencesPerLane = 29000;
 
 struct PlanLimits {
     Caps caps;

@@ -11,22 +11,19 @@
 namespace vkattn {
 namespace {
 
-// Where keys are cut, a slice may end after each chunk of keys: its set-up stays with the chunk, the merging of partial results with the
-// last one. A kernel that goes over the chunks more than once may end a slice after each dispatch.
-bool unitsAreKeyChunks(const Plan &plan) {
-    return plan.kernel->dispatchesPerKeyChunk != nullptr;
-}
+// Where keys are cut, a slice may end after each chunk of keys; the merging of partial results
+// stays with the last one. A kernel that goes over the chunks more than once may end a slice after
+// each dispatch.
 uint32_t unitsPerRowChunk(const Plan &plan) {
     if (plan.keyChunks == 1) return 1;
-    return unitsAreKeyChunks(plan) ? plan.keyChunks : plan.dispatchesPerRowChunk();
+    return plan.kernel->onePassOverKeys ? plan.keyChunks : plan.dispatchesPerRowChunk();
 }
 
 uint32_t firstDispatch(const Plan &plan, uint32_t unit) {
     if (unit == 0) return 0;
     if (unit == sliceUnits(plan)) return plan.dispatchCount;
     const uint32_t perRowChunk = unitsPerRowChunk(plan), rowChunk = unit / perRowChunk, step = unit % perRowChunk;
-    const uint32_t perStep = unitsAreKeyChunks(plan) ? plan.kernel->dispatchesPerKeyChunk(plan) : 1;
-    return plan.setUpDispatches() + rowChunk * plan.dispatchesPerRowChunk() + step * perStep;
+    return plan.setUpDispatches + rowChunk * plan.dispatchesPerRowChunk() + step;
 }
 
 // Work of the first rows of a head. A row costs something even where it sees nothing.
@@ -46,7 +43,7 @@ double workBefore(const Plan &plan, uint32_t unit) {
     const Chunk c = rowsOfChunk(plan, unit / perRowChunk);
     const double head = rowsWork(p, p.queryTokens), rows = rowsWork(p, c.queryFirst);
     double part = (rowsWork(p, c.queryFirst + c.queries) - rows) * step / perRowChunk;
-    if (unitsAreKeyChunks(plan) && step > 0) {
+    if (plan.kernel->onePassOverKeys && step > 0) {
         const uint32_t keys = step * plan.chunkKeys;
         part = visiblePairs(p, c.queryFirst + c.queries, keys) - visiblePairs(p, c.queryFirst, keys) +
                static_cast<double>(c.queries) * step / perRowChunk;
@@ -60,7 +57,8 @@ uint32_t firstUnit(const Plan &plan, uint32_t index) {
     if (index == 0) return 0;
     if (index >= plan.problem.slices) return units;
     const double target = totalWork(plan) * index / plan.problem.slices;
-    uint32_t low = 0, high = units; // workBefore(low) <= target < workBefore(high), or high is the end
+    // workBefore(low) <= target < workBefore(high), or high is the end
+    uint32_t low = 0, high = units;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
         (workBefore(plan, middle) <= target ? low : high) = middle;
@@ -82,7 +80,8 @@ DispatchRange dispatchesOfSlice(const Plan &plan, uint32_t index) {
 }
 
 uint32_t sliceOfDispatch(const Plan &plan, uint32_t dispatch) {
-    uint32_t low = 0, high = plan.problem.slices; // the last slice that begins at or before the dispatch
+    // The last slice that begins at or before the dispatch.
+    uint32_t low = 0, high = plan.problem.slices;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
         (dispatchesOfSlice(plan, middle).first <= dispatch ? low : high) = middle;
@@ -140,7 +139,7 @@ vkattn_result slicesForBudget(const Plan &plan, const PlanLimits &limits, double
 
 uint64_t persistentWorkspaceBytes(const Plan &plan) {
     if (plan.problem.slices <= 1) return 0;
-    return unitsPerRowChunk(plan) > 1 ? plan.workspaceBytes : plan.tableBytes;
+    return unitsPerRowChunk(plan) > 1 ? plan.workspaceBytes : plan.setUpBytes;
 }
 
 } // namespace vkattn

@@ -61,8 +61,6 @@ void writeDispatch(const Plan &plan, const Caps &caps, uint32_t index, vkattn_di
         const DescriptorRange range = placeOperand(d.operands[o], 0, alignment, d.pushWords);
         new (&operands[o]) vkattn_operand{d.operands[o].role, d.operands[o].writes ? 1u : 0u, range.offset, range.size};
     }
-    for (uint32_t o = d.operandCount; o < d.operandCount + d.unboundCount; ++o)
-        (void)placeOperand(d.operands[o], 0, alignment, d.pushWords);
 
     const bool nan = caps.floatControlsNan != 0;
     const SubgroupStage stage = subgroupStage(d.key, caps, caps.subgroupSize);

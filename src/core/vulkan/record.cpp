@@ -40,7 +40,6 @@ class Recorder {
             writes_[writeCount_] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, nullptr, VK_NULL_HANDLE,         writeCount_, 0, 1,
                                     VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,      nullptr, &buffers_[writeCount_], nullptr};
         for (uint32_t o = 0; o < dispatch.operandCount; ++o) buffers_[o] = place(dispatch, o);
-        for (uint32_t o = dispatch.operandCount; o < dispatch.operandCount + dispatch.unboundCount; ++o) (void)place(dispatch, o);
         const VkCommandBuffer commands = record_.commandBuffer;
         const Zone zone(context_, commands, infoOf(dispatch.key.module).name);
         if (dispatch.barrierBefore) barrier(table_, commands);
