@@ -103,10 +103,9 @@ class Planner {
 
     // Pipelines are compiled once.
     double costInPlan(const Check &check) {
-        const Cost cost = costOf(check, device_);
         const std::string key =
             std::to_string(check.c.kernel) + check.testLayout->name + limitsName(check.limits) + pipelineSignature(check.c);
-        return compiled_.insert(key).second ? cost.both() : cost.compute;
+        return computeCost(check) + (compiled_.insert(key).second ? compileCost(check, device_) : 0);
     }
 
     void planStaged() {
