@@ -69,7 +69,8 @@ TEST(ConformPlan, isTheSameForASeedAndEveryCheckHasItsOwnNameAndReplay) {
         }
 }
 
-// Every kind on every kernel that the device has, and every feature on the kernels that take all of them.
+// Every kind on every kernel that the device has, and every feature on the kernels that take all of
+// them.
 TEST(ConformPlan, evenTheQuickOneCoversEveryKindAndFeature) {
     for (const DeviceInfo &device : devices) {
         std::map<std::string, std::set<std::string>> kinds, features;
@@ -81,7 +82,8 @@ TEST(ConformPlan, evenTheQuickOneCoversEveryKindAndFeature) {
         }
         for (const KernelSupport &kernel : device.kernels) {
             if (!kernel.available) {
-                EXPECT_EQ(kinds[kernel.kernel], std::set<std::string>{"matrix"}) << kernel.kernel; // says why not
+                // Says why not.
+                EXPECT_EQ(kinds[kernel.kernel], std::set<std::string>{"matrix"}) << kernel.kernel;
                 continue;
             }
             for (const char *kind : {"matrix", "hidden", "nonfinite", "repeat", "split", "needles"})
@@ -96,6 +98,31 @@ TEST(ConformPlan, evenTheQuickOneCoversEveryKindAndFeature) {
             for (const std::string &feature : found)
                 EXPECT_NE(std::find(allFeatures().begin(), allFeatures().end(), feature), allFeatures().end()) << feature;
     }
+}
+
+// Arrays in place of pairs: about 1200 checks where the device has no matrix units, and each pair
+// of options several times.
+TEST(ConformPlan, theQuickOneIsSmall) {
+    const std::vector<Planned> plan = planChecks(devices[0], selectionOf(Extent::quick, test::seed()));
+    EXPECT_GT(plan.size(), 900u);
+    EXPECT_LT(plan.size(), 1500u);
+    std::map<std::string, size_t> arrays; // cases of each kernel's arrays
+    for (const Planned &planned : plan) {
+        const Check &check = planned.check;
+        const std::string name = check.c.name.substr(0, check.c.name.find('-'));
+        EXPECT_TRUE(name.find('_') == std::string::npos || std::string(check.kind->name) == "repeat") << checkId(check);
+        arrays[vkattnKernelName(check.c.kernel)] += name.starts_with("covering");
+        // Planted bugs were missed without these: see docs/reliability.md.
+        if (name == "chunksAcrossGroups" && check.limits == Limits::tiny) {
+            EXPECT_EQ(check.c.slices, 0u) << "slices cut it elsewhere";
+        }
+    }
+    for (const auto &[kernel, least] : std::map<std::string, size_t>{{"auto", 15}, {"staged", 90}, {"flash", 150}, {"decode", 110}})
+        EXPECT_GE(arrays[kernel], least) << kernel;
+    for (const char *id : {"matrix/staged/device/tiny/chunksAcrossGroups", "matrix/flash/flashSubgroups/full/oddHalves",
+                           "matrix/flash/flashSubgroups/full/everyLane", "matrix/decode/decodeDimsAndKeysSubgroups/full/slopesOfGroups",
+                           "matrix/decode/decodeDimsAndKeysSubgroups/tight/bitsOfChunks"})
+        EXPECT_TRUE(std::any_of(plan.begin(), plan.end(), [&](const Planned &planned) { return checkId(planned.check) == id; })) << id;
 }
 
 TEST(ConformPlan, takesOnlyTheKernelsAskedFor) {
@@ -247,7 +274,8 @@ TEST(ConformFeatures, aVariantTurnsItsFeatureOnAndDropTurnsItOff) {
             if (!feature.name) continue;
             Case c;
             EXPECT_FALSE(feature.isOn(c)) << feature.name << " is on in an ordinary case";
-            for (int n = 0; n < 20 && !feature.isOn(c); ++n) variant.draw(c, random); // two dims may be drawn alike
+            // Two dims may be drawn alike.
+            for (int n = 0; n < 20 && !feature.isOn(c); ++n) variant.draw(c, random);
             EXPECT_TRUE(feature.isOn(c)) << variant.name;
             if (feature.pipelineTerm) {
                 EXPECT_NE(pipelineSignature(c), pipelineSignature(Case{})) << variant.name;
