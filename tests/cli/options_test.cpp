@@ -1,4 +1,5 @@
-// `vkattn run` on the CPU against the reference: bit masks, ALiBi, sinks, ragged batches, documents, bf16; and how options are reported.
+// `vkattn run` on the CPU against the reference: bit masks, ALiBi, sinks, ragged batches,
+// documents, bf16; and how options are reported.
 #include "run_fixture.hpp"
 
 #include <nlohmann/json.hpp>
@@ -23,7 +24,8 @@ TEST_F(RunTest, bitMaskBroadcasts) {
                 check({"--bitmask", "bits.npy"});
             }
     }
-    reference.bits = Array{{1, 3}, {0, 0, 0xffffffc0}}; // keys 64 to 69 are hidden, past them all is set
+    // keys 64 to 69 are hidden, past them all is set
+    reference.bits = Array{{1, 3}, {0, 0, 0xffffffc0}};
     writeNpy(file("bits.npy"), *reference.bits, {.descr = "<u4"});
     check({"--bitmask", "bits.npy"});
     for (const double value : readNpy(file("o.npy")).values) ASSERT_EQ(value, 0);
@@ -171,7 +173,8 @@ TEST_F(RunTest, roundTo) {
             const NpyOptions npy{.descr = descr, .fortran = true};
             given({2, 5, 8}, {2, 7, 8}, {2, 7, 6}, npy, {}, npy);
             for (Array *array : {&q, &k, &v}) *array = half ? rounded(*array, {.descr = "<f2"}) : roundedToBfloat16(*array);
-            const std::string own = descr == "<f2" ? "<f2" : "<f4"; // the result is as the queries' file, however they are rounded
+            // The result is as the queries' file, however they are rounded.
+            const std::string own = descr == "<f2" ? "<f2" : "<f4";
             const Outcome outcome = check({"--round-to", half ? "f16" : "bf16", "--json"}, own);
             EXPECT_EQ(outcome.err, "");
             EXPECT_EQ(Json::parse(outcome.out)["options"]["roundTo"], half ? "f16" : "bf16");
@@ -192,6 +195,15 @@ TEST_F(RunTest, roundToIsToNearestEvenAndOnce) {
               (std::vector<double>{1, 1 + 2 * 0x1p-10, 1 + 0x1p-10, 65504, -INFINITY, 0, 0x1p-23}));
     EXPECT_EQ(result("bf16", {1 + 0x1p-8, -1 - 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-40, 0x1.fefffp127, 1e300, 1e-30, 0.1}),
               roundedToBfloat16({{7}, {1, -1 - 0x1p-6, 1 + 0x1p-7, 0x1.fep127, INFINITY, 1e-30, 0.1}}).values);
+    // Just beside the middle of two neighbours, where float32 has the middle alone: rounding to
+    // that first would end elsewhere.
+    constexpr double bit = 0x1p-45;
+    EXPECT_EQ(result("f16", {-1 - 0x1p-11 - bit, 1 + 3 * 0x1p-11 - bit, 65520 - 0x1p-20, 65520 + 0x1p-20, 0x1p-25 + 0x1p-70,
+                             3 * 0x1p-25 - 0x1p-70, 0x1p-25 - 0x1p-70}),
+              (std::vector<double>{-1 - 0x1p-10, 1 + 0x1p-10, 65504, INFINITY, 0x1p-24, 0x1p-24, 0}));
+    EXPECT_EQ(result("bf16", {-1 - 0x1p-8 - bit, 1 + 3 * 0x1p-8 - bit, 0x1.ffp127 - 0x1p80, -0x1.ffp127, 0x1p-134 + 0x1p-180,
+                              3 * 0x1p-134 - 0x1p-180}),
+              (std::vector<double>{-1 - 0x1p-7, 1 + 0x1p-7, 0x1.fep127, -INFINITY, 0x1p-133, 0x1p-133}));
     EXPECT_EQ(result("bf16", {65504, 0x1p-24}, "<f2"), (std::vector<double>{65536, 0x1p-24}));
     given({1, 2}, {1, 2}, {1, 3});
     writeNpy(file("v.npy"), Array{{1, 3}, {1e5, -1e5, 3}});
