@@ -1,4 +1,5 @@
-// A host that records slices in later frames, where nothing may be compiled, learns with the first one what is missing.
+// A host that records slices in later frames, where nothing may be compiled, learns with the first
+// one what is missing.
 #include "support/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
@@ -72,10 +73,12 @@ TEST(LaterSlices, areMissedWithTheFirst) {
             Sliced sliced(context, p);
             fake.mostPipelines = compiled;
             EXPECT_EQ(context.prewarm({&p, 1}), compiled < all ? VKATTN_ERROR_OUT_OF_DEVICE_MEMORY : VKATTN_OK);
-            missed += compiled >= first && compiled < all; // the first slice alone could be recorded
+            // The first slice alone could be recorded.
+            missed += compiled >= first && compiled < all;
             EXPECT_EQ(vkattnRecord(context.handle(), &p, &sliced.record, nullptr), compiled < all ? VKATTN_NOT_READY : VKATTN_OK)
                 << compiled << " of " << all << " pipelines";
             EXPECT_EQ(sliced.commands.dispatches.empty(), compiled < all);
+            EXPECT_EQ(sliced.commands.error, nullptr) << sliced.commands.error;
         }
     }
     EXPECT_GT(missed, 0u) << "the first slice uses every pipeline: this test proves nothing";
