@@ -13,7 +13,7 @@ set(allow_src/conform/report    vkattn/ program/ conform/cases/ conform/checks/)
 set(allow_src/conform/processes vkattn/ program/ conform/cases/ conform/checks/ conform/report/)
 set(allow_src/tool            vkattn/ program/ conform/ nlohmann/ CLI/)
 set(allow_samples             vkattn/ vulkan/ CLI/)
-set(allow_bench               vkattn/ compile/ device/ machine/ measure/ report/)
+set(allow_bench               vkattn/ program/ compile/ device/ machine/ measure/ report/)
 set(allow_include/vkattn      vkattn/ vulkan/)
 # Within core, the folders that a folder may include besides its own: a plan needs no shader and no
 # Vulkan call, a kernel no Vulkan call.

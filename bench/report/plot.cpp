@@ -1,5 +1,6 @@
 #include "report/plot.hpp"
 
+#include "program/legible_text.hpp"
 #include "text.hpp"
 
 #include <algorithm>
@@ -7,36 +8,15 @@
 #include <cstdint>
 
 namespace vkattn::bench {
+using program::escapeMarkup;
 namespace {
 
-// Okabe and Ito's palette, told apart by colour-blind readers too; the yellow is left out, it is too pale for a line on white.
+// Okabe and Ito's palette, told apart by colour-blind readers too; the yellow is left out, it is
+// too pale for a line on white.
 constexpr const char *colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000"};
 
 constexpr double left = 84, right = 32, top = 78, plotHeight = 340, width = 860, legendRow = 24;
 constexpr const char *ink = "#1f2328", *faint = "#59636e", *grid = "#e4e8ec";
-
-std::string escaped(const std::string &text) {
-    std::string out;
-    for (const char c : text) {
-        switch (c) {
-        case '&':
-            out += "&amp;";
-            break;
-        case '<':
-            out += "&lt;";
-            break;
-        case '>':
-            out += "&gt;";
-            break;
-        case '"':
-            out += "&quot;";
-            break;
-        default:
-            if (static_cast<unsigned char>(c) >= 0x20) out += c;
-        }
-    }
-    return out;
-}
 
 std::string number(double value) {
     return decimals(value, 1);
@@ -44,7 +24,7 @@ std::string number(double value) {
 
 std::string textAt(double x, double y, const std::string &text, double size, const char *colour, const char *more) {
     return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" font-size=\"" + number(size) + "\" fill=\"" + colour + "\" " + more +
-           ">" + escaped(text) + "</text>\n";
+           ">" + escapeMarkup(text) + "</text>\n";
 }
 
 std::string line(double x1, double y1, double x2, double y2, const char *colour, const char *more) {
@@ -111,7 +91,7 @@ std::vector<Tick> chooseTicks(double smallest, double largest, Scale &scale) {
 
 std::string mark(const Scale &scale, std::pair<double, double> point, const PlotSeries &series, const char *colour) {
     std::string title =
-        "<title>" + escaped(series.label) + ": " + tokensText(point.first) + " tokens, " + shortNumber(point.second) + "</title>";
+        "<title>" + escapeMarkup(series.label) + ": " + tokensText(point.first) + " tokens, " + shortNumber(point.second) + "</title>";
     return "<circle cx=\"" + number(scale.x(point.first)) + "\" cy=\"" + number(scale.y(point.second)) + "\" r=\"4\" stroke=\"" + colour +
            "\" stroke-width=\"2\" fill=\"" + (series.rival ? "#ffffff" : colour) + "\">" + title + "</circle>\n";
 }
@@ -146,7 +126,7 @@ std::string axes(const Plot &plot, const Scale &scale, const std::vector<Tick> &
     text += textAt((left + width - right) / 2, bottom + 50, "tokens", 15, ink, "text-anchor=\"middle\"");
     const std::string middle = number(top + plotHeight / 2);
     text += "<text transform=\"translate(24 " + middle + ") rotate(-90)\" font-size=\"15\" fill=\"" + ink + "\" text-anchor=\"middle\">" +
-            escaped(plot.yLabel + (scale.logarithmic ? " (logarithmic)" : "")) + "</text>\n";
+            escapeMarkup(plot.yLabel + (scale.logarithmic ? " (logarithmic)" : "")) + "</text>\n";
     return text;
 }
 

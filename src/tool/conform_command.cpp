@@ -28,7 +28,8 @@ using namespace conform;
 using namespace program;
 namespace {
 
-constexpr double listPatienceSeconds = 30; // where a driver hangs, each is listed alone: so long for each
+// Where a driver hangs, each is listed alone: so long for each.
+constexpr double listPatienceSeconds = 30;
 
 struct Output {
     OutputFile file;

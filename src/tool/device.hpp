@@ -14,7 +14,8 @@ struct OpenedRuntime {
     std::string verdictFile;
 };
 
-// Throws Failure where there is no such device, or none that is usable and --no-fallback forbids the CPU; or where --tuning is no tuning.
+// Throws Failure where there is no such device, or none that is usable and --no-fallback forbids
+// the CPU; or where --tuning is no tuning.
 [[nodiscard]] OpenedRuntime openRuntime(const RunArguments &arguments);
 
 // `ifUnusable` ends the message where the device cannot be used.

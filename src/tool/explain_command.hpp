@@ -1,4 +1,5 @@
-// `vkattn explain`: which kernel would compute a problem, why, and what that costs. Nothing is computed.
+// `vkattn explain`: which kernel would compute a problem, why, and what that costs. Nothing is
+// computed.
 #pragma once
 
 #include "tool/options/arguments.hpp"

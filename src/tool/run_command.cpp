@@ -1,8 +1,8 @@
 #include "tool/run_command.hpp"
 
 #include "program/note.hpp"
+#include "tool/arrays/convert.hpp"
 #include "tool/arrays/job.hpp"
-#include "tool/arrays/narrow_float.hpp"
 #include "tool/arrays/output_file.hpp"
 #include "tool/device.hpp"
 #include "tool/options/names.hpp"
@@ -49,7 +49,8 @@ HostArrays loadArrays(Job &job) {
 RunResult compute(const RunArguments &arguments, Runtime &runtime, const Job &job, const HostArrays &arrays) {
     RunOptions options;
     options.repeat = arguments.repeat;
-    options.warmUp = arguments.repeat > 1; // who repeats wants the steady time, and software drivers compile at first dispatch
+    // Who repeats wants the steady time, and software drivers compile at first dispatch.
+    options.warmUp = arguments.repeat > 1;
     const RunResult result = runtime.run(job.problem, arrays.operands, options);
     if (result.status == VKATTN_OK) return result;
     // Where the CPU itself ran out of memory no other device was refused.
@@ -79,11 +80,7 @@ void writeWidened(std::span<const std::byte> data, OutputFile &file) {
     std::vector<float> chunk(std::min<size_t>(data.size() / sizeof(uint16_t), 65536));
     for (size_t at = 0; at < data.size(); at += chunk.size() * sizeof(uint16_t)) {
         const size_t count = std::min(chunk.size(), (data.size() - at) / sizeof(uint16_t));
-        for (size_t i = 0; i < count; i++) {
-            uint16_t bits = 0;
-            std::memcpy(&bits, data.data() + at + i * sizeof bits, sizeof bits);
-            chunk[i] = widen(bits, bfloat16);
-        }
+        convert(VKATTN_BF16, data.data() + at, VKATTN_F32, chunk.data(), count);
         file.write(std::as_bytes(std::span(chunk).first(count)));
     }
 }

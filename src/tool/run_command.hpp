@@ -5,7 +5,8 @@
 
 namespace vkattn::tool {
 
-// Prints the report on stdout. Throws Failure; then no output file has appeared (but for a rename that fails after another one worked).
+// Prints the report on stdout. Throws Failure; then no output file has appeared (but for a rename
+// that fails after another one worked).
 [[nodiscard]] program::ExitStatus runCommand(const RunArguments &arguments);
 
 } // namespace vkattn::tool

@@ -52,7 +52,8 @@ std::string outputPath(const TuneArguments &arguments, const DeviceInfo &device)
     return path;
 }
 
-// A dim is measured for those above the one before; for the first there is none, and the built-in row of smaller dims stays.
+// A dim is measured for those above the one before; for the first there is none, and the built-in
+// row of smaller dims stays.
 std::vector<TuneCase> cases(const std::vector<uint32_t> &dims) {
     std::vector<TuneCase> list;
     for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
@@ -153,7 +154,8 @@ ExitStatus tuneCommand(const TuneArguments &arguments) {
     if (runtime->device() == nullptr) throw Failure("there is no Vulkan device to tune", ExitStatus::deviceUnusable);
     const DeviceInfo &device = *runtime->device();
     const std::string path = outputPath(arguments, device);
-    OutputFile file(checkOutputTarget("--out", path, {}, {})); // minutes of measuring are not to end in a typing error
+    // Minutes of measuring are not to end in a typing error.
+    OutputFile file(checkOutputTarget("--out", path, {}, {}));
 
     if (!arguments.json) std::cout << "device    " << device.name << " (" << device.driver << ")\n" << std::flush;
     const std::vector<TuneCase> list = cases(arguments.dims);

@@ -6,11 +6,12 @@
 
 namespace vkattn::tool {
 
-// vkattn's folder in the one that the variable names, else in $HOME/fallback; empty where neither says.
+// vkattn's folder in the one that the variable names, else in $HOME/fallback; empty where neither
+// says.
 inline std::filesystem::path userFolder(const char *variable, const char *fallback) {
     const char *named = std::getenv(variable), *home = std::getenv("HOME");
-    if (named != nullptr && std::filesystem::path(named).is_absolute()) // relative ones are to be ignored, says the specification
-        return std::filesystem::path(named) / "vkattn";
+    // Relative ones are to be ignored, says the specification.
+    if (named != nullptr && std::filesystem::path(named).is_absolute()) return std::filesystem::path(named) / "vkattn";
     if (home != nullptr && *home != '\0') return std::filesystem::path(home) / fallback / "vkattn";
     return {};
 }

@@ -8,8 +8,9 @@
 
 namespace vkattn::tool {
 
-// The file that --verdicts names; empty where it says none. Without the option ${XDG_CACHE_HOME:-$HOME/.cache}/vkattn/verdicts, or empty
-// where neither variable says where that is. Throws Failure where the option names what cannot be such a file.
+// The file that --verdicts names; empty where it says none. Without the option
+// ${XDG_CACHE_HOME:-$HOME/.cache}/vkattn/verdicts, or empty where neither variable says where that
+// is. Throws Failure where the option names what cannot be such a file.
 [[nodiscard]] std::string verdictFile(const std::optional<std::string> &option);
 
 // The file, and warnings on stderr: but none where it is the default place that cannot be written.

@@ -51,8 +51,8 @@ TEST_F(ConformUsageTest, badReplays) {
 TEST_F(ConformUsageTest, optionsThatExcludeEachOther) {
     refused({"--soak", "1", "--quick"}, {"--soak runs random checks for the time that it names: leave --quick out"});
     refused({"--soak", "1", "--time-limit", "1"}, {"leave --time-limit out"});
-    for (const std::string other : {"--kernel", "--seed"})
-        refused({"--replay", "1:matrix", other, "1"}, {"--replay runs the checks that it names and no others: leave " + other + " out"});
+    for (const auto &[other, value] : {std::pair<std::string, std::string>{"--kernel", "staged"}, {"--seed", "1"}})
+        refused({"--replay", "1:matrix", other, value}, {"--replay runs the checks that it names and no others: leave " + other + " out"});
     for (const std::string other : {"--json", "--junit", "--html", "--replay"})
         refused({"--list", other, "x"}, {"--list prints the checks and runs none: leave " + other + " out"});
     for (const std::string other : {"--device", "--json", "--table"})

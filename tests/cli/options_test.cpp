@@ -195,6 +195,15 @@ TEST_F(RunTest, roundToIsToNearestEvenAndOnce) {
               (std::vector<double>{1, 1 + 2 * 0x1p-10, 1 + 0x1p-10, 65504, -INFINITY, 0, 0x1p-23}));
     EXPECT_EQ(result("bf16", {1 + 0x1p-8, -1 - 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-40, 0x1.fefffp127, 1e300, 1e-30, 0.1}),
               roundedToBfloat16({{7}, {1, -1 - 0x1p-6, 1 + 0x1p-7, 0x1.fep127, INFINITY, 1e-30, 0.1}}).values);
+    // Just beside the middle of two neighbours, where float32 has the middle alone: rounding to
+    // that first would end elsewhere.
+    constexpr double bit = 0x1p-45;
+    EXPECT_EQ(result("f16", {-1 - 0x1p-11 - bit, 1 + 3 * 0x1p-11 - bit, 65520 - 0x1p-20, 65520 + 0x1p-20, 0x1p-25 + 0x1p-70,
+                             3 * 0x1p-25 - 0x1p-70, 0x1p-25 - 0x1p-70}),
+              (std::vector<double>{-1 - 0x1p-10, 1 + 0x1p-10, 65504, INFINITY, 0x1p-24, 0x1p-24, 0}));
+    EXPECT_EQ(result("bf16", {-1 - 0x1p-8 - bit, 1 + 3 * 0x1p-8 - bit, 0x1.ffp127 - 0x1p80, -0x1.ffp127, 0x1p-134 + 0x1p-180,
+                              3 * 0x1p-134 - 0x1p-180}),
+              (std::vector<double>{-1 - 0x1p-7, 1 + 0x1p-7, 0x1.fep127, -INFINITY, 0x1p-133, 0x1p-133}));
     EXPECT_EQ(result("bf16", {65504, 0x1p-24}, "<f2"), (std::vector<double>{65536, 0x1p-24}));
     given({1, 2}, {1, 2}, {1, 3});
     writeNpy(file("v.npy"), Array{{1, 3}, {1e5, -1e5, 3}});

@@ -78,6 +78,7 @@ TEST(LaterSlices, areMissedWithTheFirst) {
             EXPECT_EQ(vkattnRecord(context.handle(), &p, &sliced.record, nullptr), compiled < all ? VKATTN_NOT_READY : VKATTN_OK)
                 << compiled << " of " << all << " pipelines";
             EXPECT_EQ(sliced.commands.dispatches.empty(), compiled < all);
+            EXPECT_EQ(sliced.commands.error, nullptr) << sliced.commands.error;
         }
     }
     EXPECT_GT(missed, 0u) << "the first slice uses every pipeline: this test proves nothing";

@@ -100,6 +100,31 @@ TEST(ConformPlan, evenTheQuickOneCoversEveryKindAndFeature) {
     }
 }
 
+// Arrays in place of pairs: about 1200 checks where the device has no matrix units, and each pair
+// of options several times.
+TEST(ConformPlan, theQuickOneIsSmall) {
+    const std::vector<Planned> plan = planChecks(devices[0], selectionOf(Extent::quick, test::seed()));
+    EXPECT_GT(plan.size(), 900u);
+    EXPECT_LT(plan.size(), 1500u);
+    std::map<std::string, size_t> arrays; // cases of each kernel's arrays
+    for (const Planned &planned : plan) {
+        const Check &check = planned.check;
+        const std::string name = check.c.name.substr(0, check.c.name.find('-'));
+        EXPECT_TRUE(name.find('_') == std::string::npos || std::string(check.kind->name) == "repeat") << checkId(check);
+        arrays[vkattnKernelName(check.c.kernel)] += name.starts_with("covering");
+        // Planted bugs were missed without these: see docs/reliability.md.
+        if (name == "chunksAcrossGroups" && check.limits == Limits::tiny) {
+            EXPECT_EQ(check.c.slices, 0u) << "slices cut it elsewhere";
+        }
+    }
+    for (const auto &[kernel, least] : std::map<std::string, size_t>{{"auto", 15}, {"staged", 90}, {"flash", 150}, {"decode", 110}})
+        EXPECT_GE(arrays[kernel], least) << kernel;
+    for (const char *id : {"matrix/staged/device/tiny/chunksAcrossGroups", "matrix/flash/flashSubgroups/full/oddHalves",
+                           "matrix/flash/flashSubgroups/full/everyLane", "matrix/decode/decodeDimsAndKeysSubgroups/full/slopesOfGroups",
+                           "matrix/decode/decodeDimsAndKeysSubgroups/tight/bitsOfChunks"})
+        EXPECT_TRUE(std::any_of(plan.begin(), plan.end(), [&](const Planned &planned) { return checkId(planned.check) == id; })) << id;
+}
+
 TEST(ConformPlan, takesOnlyTheKernelsAskedFor) {
     Selection selection = selectionOf(Extent::quick, 7);
     selection.kernels = {VKATTN_KERNEL_FLASH};

@@ -191,7 +191,7 @@ TEST_P(CpuKernels, hiddenKeysAreUnreadAndVisibleOnesAreNot) {
         ASSERT_EQ(runOn(pool.get(), *in), "");
         for (uint32_t h = 0; h < c.heads; ++h)
             for (uint32_t i = 0; i < c.queryTokens; ++i) {
-                const bool sees = h / (c.heads / c.kvHeads) == head && in->visible(0, h, i, key);
+                const bool sees = h / (c.heads / c.kvHeads) == head && in->visibleKeys(0, h, i)[key];
                 for (uint32_t d = 0; d < c.valueDim; ++d) {
                     const float was = clean.out.get(0, h, i, d), is = in->out.get(0, h, i, d);
                     if (sees)

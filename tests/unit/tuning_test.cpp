@@ -167,7 +167,7 @@ TEST(Explain, countsThePairsThatPositionLeaves) {
         const auto in = makeCaseData(c, own);
         uint64_t pairs = 0;
         for (uint32_t i = 0; i < c.queryTokens; ++i)
-            for (uint32_t j = 0; j < c.keyTokens; ++j) pairs += in->visible(0, 0, i, j);
+            for (const unsigned char seen : in->visibleKeys(0, 0, i)) pairs += seen;
         vkattn_explanation out{};
         out.structSize = sizeof out;
         ASSERT_EQ(vkattn::explain(caps, in->problem, out), VKATTN_OK);

@@ -1,5 +1,7 @@
 #include "conform/cases/case.hpp"
 
+#include "conform/cases/base_case.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,7 +17,8 @@ uint64_t sizeOf(vkattn_dtype dtype) {
     return dtype == VKATTN_F32 || dtype == VKATTN_BITS32 ? 4 : dtype == VKATTN_BOOL8 ? 1 : 2;
 }
 
-// Test-side half conversions through the compiler's own arithmetic, independent of the library's integer code.
+// Test-side half conversions through the compiler's own arithmetic, independent of the library's
+// integer code.
 float fromHalf(uint16_t bits) {
     const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
     const float magnitude = exponent == 31 ? (mantissa ? nan : infinity)
@@ -47,7 +50,8 @@ uint16_t toBrain(float value) {
         int exponent = 0;
         std::frexp(value, &exponent);
         const int unit = std::max(exponent - 8, -133);
-        value = static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(static_cast<double>(value), -unit)), unit)); // 2^128 is infinity
+        // 2^128 is infinity
+        value = static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(static_cast<double>(value), -unit)), unit));
     }
     uint32_t word;
     std::memcpy(&word, &value, 4);
@@ -211,29 +215,12 @@ int64_t CaseData::position(uint32_t b, uint32_t i) const {
     return c.topLeft ? int64_t{i} : int64_t{i} + spans[b].keys - int64_t{spans[b].queries};
 }
 
-bool CaseData::visible(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const {
-    const Span &s = spans[b];
-    if (i >= s.queries || j >= s.keys) return false;
-    const int64_t here = position(b, i);
-    if (c.causal && j > here) return false;
-    if (c.window && c.left >= 0 && j < here - c.left) return false;
-    if (c.window && c.right >= 0 && j > here + c.right) return false;
-    if (c.documents != Documents::none) {
-        const size_t row = size_t{s.batch} * problem.q.extent[2], column = size_t{s.batch} * problem.k.extent[2];
-        if (docsQ[row + s.firstQuery + i] != docsK[column + s.firstKey + j]) return false;
-    }
-    const auto at = [&](const HostTensor &t) {
-        const uint32_t *e = t.layout.extent;
-        return t.get(e[0] > 1 ? b : 0, e[1] > 1 ? h : 0, e[2] > 1 ? i : 0, e[3] > 1 ? j : 0);
-    };
-    if (c.bitMaskBroadcast) {
-        const uint32_t *e = bitMask.layout.extent;
-        const uint32_t word = bitMask.getWord(e[0] > 1 ? b : 0, e[1] > 1 ? h : 0, e[2] > 1 ? i : 0, j / 32);
-        if ((word & 1u << j % 32) == 0) return false;
-    }
-    if (c.maskBroadcast && at(mask) == 0) return false;
-    if (c.biasBroadcast && at(bias) == -infinity) return false;
-    return true;
+std::vector<unsigned char> CaseData::visibleKeys(uint32_t b, uint32_t h, uint32_t i) const {
+    std::vector<unsigned char> seen(std::max(problem.k.extent[2], problem.maxSeqK));
+    // What refuses the problem refuses the run of it too, and says why.
+    (void)vkattnCpuVisible(&problem, operands.data(), static_cast<uint32_t>(operands.size()), b, h, i, seen.data(),
+                           static_cast<uint32_t>(seen.size()), nullptr);
+    return seen;
 }
 
 void CaseData::collectOperands() {
@@ -318,7 +305,8 @@ SequenceLength drawSequences(CaseData &in, Random &random) {
                 default:
                     break;
                 }
-            if (random() % 2) cu.back() = most + between(random, 1, 1000); // the last sequence ends past the tokens
+            // The last sequence ends past the tokens.
+            if (random() % 2) cu.back() = most + between(random, 1, 1000);
         };
         spoil(in.cuQ, total.queries);
         spoil(in.cuK, total.keys);
@@ -342,7 +330,8 @@ std::vector<uint32_t> drawDocuments(Documents kind, uint32_t rows, uint32_t toke
 void drawHeads(CaseData &in, Random &random) {
     const Case &c = in.c;
     for (uint32_t h = 0; h < c.heads; ++h) {
-        // The geometric series of the paper, times something, as neither powers of two nor positive slopes are promised.
+        // The geometric series of the paper, times something, as neither powers of two nor positive
+        // slopes are promised.
         const float series = std::exp2(-8 * static_cast<float>(h + 1) / static_cast<float>(c.heads));
         const uint64_t kind = random() % 8;
         in.slopes.push_back(c.alibiSlope.value_or(kind == 0 ? 0 : kind == 1 ? -0.1f * series : kind == 2 ? series : 1.37f * series));
@@ -364,7 +353,8 @@ void drawHeads(CaseData &in, Random &random) {
     }
 }
 
-// NaN and infinity wherever no row may look: keys and values that no query sees, and what belongs to no sequence.
+// NaN and infinity wherever no row may look: keys and values that no query sees, and what belongs
+// to no sequence.
 void poison(CaseData &in) {
     const Case &c = in.c;
     const uint32_t *q = in.q.layout.extent, *k = in.k.layout.extent;
@@ -373,12 +363,11 @@ void poison(CaseData &in) {
     for (uint32_t b = 0; b < c.batch; ++b) {
         const Span &s = in.spans[b];
         for (uint32_t i = 0; i < s.queries; ++i) asked[size_t{s.batch} * q[2] + s.firstQuery + i] = true;
-        for (uint32_t h = 0; h < c.kvHeads; ++h)
-            for (uint32_t j = 0; j < s.keys; ++j) {
-                bool any = false;
-                for (uint32_t g = 0; g < group && !any; ++g)
-                    for (uint32_t i = 0; i < s.queries && !any; ++i) any = in.visible(b, h * group + g, i, j);
-                if (any) seen[(size_t{s.batch} * k[1] + h) * k[2] + s.firstKey + j] = true;
+        for (uint32_t h = 0; h < c.heads; ++h)
+            for (uint32_t i = 0; i < s.queries; ++i) {
+                const std::vector<unsigned char> keys = in.visibleKeys(b, h, i);
+                for (uint32_t j = 0; j < s.keys; ++j)
+                    if (keys[j]) seen[(size_t{s.batch} * k[1] + h / group) * k[2] + s.firstKey + j] = true;
             }
     }
     for (uint32_t b = 0; b < k[0]; ++b)
@@ -495,6 +484,21 @@ void describe(CaseData &in, SequenceLength total) {
 
 } // namespace
 
+vkattn_problem descriptionOf(const Case &c) {
+    CaseData in;
+    in.c = c;
+    SequenceLength total{c.queryTokens, c.keyTokens};
+    if (c.ragged && !c.sequenceLengths.empty()) {
+        in.c.batch = static_cast<uint32_t>(c.sequenceLengths.size());
+        total = {0, 0};
+        for (const SequenceLength &s : c.sequenceLengths) total.queries += s.queries, total.keys += s.keys;
+    } else if (c.ragged) {
+        total.queries *= c.batch, total.keys *= c.batch;
+    }
+    describe(in, total);
+    return in.problem;
+}
+
 std::unique_ptr<CaseData> makeCaseData(const Case &asked, Random &random) {
     auto made = std::make_unique<CaseData>();
     CaseData &in = *made;
@@ -543,7 +547,8 @@ std::unique_ptr<CaseData> makeCaseData(const Case &asked, Random &random) {
     in.collectOperands();
     fillData(in, random);
     if (c.poison && !c.sharedHeads && !c.valuesInKeys) poison(in);
-    if (c.valuesInKeys) in.v = in.k, in.v.layout = p.v; // for who reads it: the operand is k's memory
+    // For who reads it: the operand is k's memory.
+    if (c.valuesInKeys) in.v = in.k, in.v.layout = p.v;
     return made;
 }
 

@@ -1,4 +1,5 @@
-// One attention problem with its data, as `vkattn conform` and the tests describe, fill, run and check it.
+// One attention problem with its data, as `vkattn conform` and the tests describe, fill, run and
+// check it.
 #pragma once
 
 #include "conform/cases/random.hpp"
@@ -42,7 +43,8 @@ struct SequenceLength {
 
 struct Case {
     std::string name;
-    // Ragged: batch is the number of sequences, queryTokens and keyTokens the most that one is drawn with.
+    // Ragged: batch is the number of sequences, queryTokens and keyTokens the most that one is
+    // drawn with.
     uint32_t batch = 2, heads = 2, kvHeads = 2, queryTokens = 17, keyTokens = 19, headDim = 16, valueDim = 16;
     vkattn_dtype q = VKATTN_F32, k = VKATTN_F32, v = VKATTN_F32, out = VKATTN_F32, biasType = VKATTN_F32, weightsType = VKATTN_F32;
     Style qStyle = Style::packed, kStyle = Style::packed, vStyle = Style::packed, outStyle = Style::packed, weightsStyle = Style::packed;
@@ -55,25 +57,35 @@ struct Case {
     std::optional<uint32_t> maskBroadcast, biasBroadcast;
     std::optional<uint32_t> bitMaskBroadcast; // bits 0 to 2; rows of words do not broadcast
     float biasHidden = 0.2f;                  // share of -infinity
-    std::optional<float> biasConstant;        // every finite bias has this value in half of the rows
+    // Every finite bias has this value in half of the rows.
+    std::optional<float> biasConstant;
     bool alibi = false;
-    std::optional<float> alibiSlope; // every head has this slope; otherwise they are drawn, a zero among them
+    // Every head has this slope; otherwise they are drawn, a zero among them.
+    std::optional<float> alibiSlope;
     bool sinks = false;
-    std::optional<float> sink; // every head has this sink; otherwise some are -infinity, some ordinary, some large
+    // Every head has this sink; otherwise some are -infinity, some ordinary, some large.
+    std::optional<float> sink;
     bool ragged = false;
-    std::vector<SequenceLength> sequenceLengths; // ragged: these, and as many sequences; empty: drawn, zeros among them
-    bool raggedGaps = true;                      // ragged: some tokens before the first and after the last sequence belong to none
-    bool raggedMax = false;                      // ragged: maxSeqQ and maxSeqK are the longest lengths; otherwise 0, the totals
-    bool hostileRagged = false;                  // ragged: entries out of order and past the end, maxSeq* below a length
+    // ragged: these, and as many sequences; empty: drawn, zeros among them
+    std::vector<SequenceLength> sequenceLengths;
+    // ragged: some tokens before the first and after the last sequence belong to none
+    bool raggedGaps = true;
+    // ragged: maxSeqQ and maxSeqK are the longest lengths; otherwise 0, the totals
+    bool raggedMax = false;
+    // ragged: entries out of order and past the end, maxSeq* below a length
+    bool hostileRagged = false;
     Documents documents = Documents::none;
     bool deterministic = false;
     uint32_t slices = 0;
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
     Data data = Data::normal;
-    uint32_t needle = 0;       // Data::needle: which key
-    bool poison = true;        // NaN and infinity in K and V wherever no row may see them
-    bool sharedHeads = false;  // all heads read the same keys and values, all batch entries the same queries: strides of 0. No poison
-    bool valuesInKeys = false; // V is a view into K at an odd offset; its dim is at most that of the keys. No poison
+    uint32_t needle = 0; // Data::needle: which key
+    bool poison = true;  // NaN and infinity in K and V wherever no row may see them
+    // All heads read the same keys and values, all batch entries the same queries: strides of 0. No
+    // poison.
+    bool sharedHeads = false;
+    // V is a view into K at an odd offset; its dim is at most that of the keys. No poison.
+    bool valuesInKeys = false;
 };
 
 // A tensor in host memory with canaries around and between its elements.
@@ -84,11 +96,13 @@ class HostTensor {
     [[nodiscard]] const unsigned char *data() const { return memory_.data() + canary; }
     [[nodiscard]] uint64_t bytes() const { return memory_.size() - 2 * canary; }
     [[nodiscard]] float get(uint32_t b, uint32_t h, uint32_t t, uint32_t d) const;
-    void set(uint32_t b, uint32_t h, uint32_t t, uint32_t d, float value);                // bool8: 0 or not
+    // bool8: 0 or not
+    void set(uint32_t b, uint32_t h, uint32_t t, uint32_t d, float value);
     [[nodiscard]] uint32_t getWord(uint32_t b, uint32_t h, uint32_t t, uint32_t d) const; // bits32
     void setWord(uint32_t b, uint32_t h, uint32_t t, uint32_t d, uint32_t word);
     void fillRandomly(Random &random); // every byte: what an output holds before
-    // Empty: every byte is as before but for those of elements, or of the elements that `written` names.
+    // Empty: every byte is as before but for those of elements, or of the elements that `written`
+    // names.
     using Elements = std::function<bool(uint32_t, uint32_t, uint32_t, uint32_t)>;
     [[nodiscard]] std::string damage(const HostTensor &before, const Elements &written = {}) const;
     vkattn_layout layout{};
@@ -99,7 +113,8 @@ class HostTensor {
     std::vector<unsigned char> memory_;
 };
 
-// Where one batch entry or sequence lies in the tensors: query i is token (batch, firstQuery + i) of q, out and lse.
+// Where one batch entry or sequence lies in the tensors: query i is token (batch, firstQuery + i)
+// of q, out and lse.
 struct Span {
     uint32_t batch, firstQuery, queries, firstKey, keys;
 };
@@ -114,15 +129,18 @@ struct CaseData {
     HostTensor q, k, v, out, lse, weights, mask, bias, bitMask;
     std::vector<uint32_t> lengths, cuQ, cuK, docsQ, docsK;
     std::vector<float> sinks, slopes;
-    std::vector<Span> spans; // of each batch entry or sequence: what the arrays mean once they are clamped
+    // Of each batch entry or sequence: what the arrays mean once they are clamped.
+    std::vector<Span> spans;
     std::vector<vkattn_operand_memory> operands;
 
-    // Visible by the rules of docs/numerics.md, written here once more: not the library's code. i and j count within the span.
-    [[nodiscard]] bool visible(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const;
+    // 1 for each key that a query sees, by the oracle's rule (vkattnCpuVisible). Query and keys
+    // count within the span; there is a byte for each key that the problem may have.
+    [[nodiscard]] std::vector<unsigned char> visibleKeys(uint32_t b, uint32_t h, uint32_t i) const;
     // The aligned position i' of query i, which distances are measured from.
     [[nodiscard]] int64_t position(uint32_t b, uint32_t i) const;
     [[nodiscard]] uint32_t keyLength(uint32_t b) const { return spans[b].keys; }
-    // What comes before may have changed: after a change of lengths, cuQ or cuK, and after one of any tensor.
+    // What comes before may have changed: after a change of lengths, cuQ or cuK, and after one of
+    // any tensor.
     void findSpans();
     void collectOperands();
 
@@ -134,7 +152,8 @@ struct CaseData {
     [[nodiscard]] std::vector<HeadArray> headArrays();
 
     [[nodiscard]] Outputs outputs() const { return {out, lse, weights}; }
-    // Empty: no byte changed but those of elements that a row writes. Rows of no sequence, and weights outside one, are not written.
+    // Empty: no byte changed but those of elements that a row writes. Rows of no sequence, and
+    // weights outside one, are not written.
     [[nodiscard]] std::string damage(const Outputs &before) const;
 
   private:
@@ -147,16 +166,19 @@ struct CaseData {
 struct Ran {
     RunResult result;
     vkattn_verify_report report{}; // where the run succeeded
-    std::string wrong;             // empty: the result is within its bounds, and no byte changed that must not
+    // Empty: the result is within its bounds, and no byte changed that must not.
+    std::string wrong;
 };
 [[nodiscard]] Ran runAndVerify(Runtime &runtime, CaseData &data);
 // Only what is wrong; "run: " and the message where the run failed.
 [[nodiscard]] std::string runAndCheck(Runtime &runtime, CaseData &data, vkattn_verify_report *report = nullptr);
 
-// The case matrix: every option, pairs of options, odd sizes, needle data, extremes. `full` adds all pairs. Names of pairs have a "_".
+// The case matrix: every option, pairs of options, odd sizes, needle data, extremes. `full` adds
+// all pairs. Names of pairs have a "_".
 [[nodiscard]] std::vector<Case> caseMatrix(Random &random, bool full);
-// What a form of a kernel compiles in bounded time. Every option alone, but of the types and dims a few that the seed draws; and of the
-// other cases, pairs of options among them, those that share the pipelines of these, with `pipelines` more. Without weights.
+// What a form of a kernel compiles in bounded time. Every option alone, but of the types and dims a
+// few that the seed draws; and of the other cases, pairs of options among them, those that share
+// the pipelines of these, with `pipelines` more. Without weights.
 [[nodiscard]] std::vector<Case> formMatrix(Random &random, size_t pipelines);
 // Cases with the same signature have the same pipelines, on one kernel and device.
 [[nodiscard]] std::string pipelineSignature(const Case &c);

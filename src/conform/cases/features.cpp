@@ -172,10 +172,13 @@ const Feature table[] = {
     {.name = "lse", .variants = lse, .isOn = [](const Case &c) { return c.lse; }, .members = lseMembers, .pipelineTerm = anyOption},
     {.name = "weights", .variants = weights, .isOn = [](const Case &c) { return c.weights; }, .members = weightsMembers},
     {.name = "grouped heads", .variants = grouped, .isOn = [](const Case &c) { return c.heads != c.kvHeads; }},
-    {.name = "value dim", .variants = valueDim, .isOn = [](const Case &c) { return c.headDim != c.valueDim; }},
-    {.name = "f16", .variants = f16, .isOn = [](const Case &c) { return anyType(c, VKATTN_F16); }},
-    {.name = "bf16", .variants = bf16, .isOn = [](const Case &c) { return anyType(c, VKATTN_BF16); }},
-    {.name = "mixed types", .variants = mixedTypes, .isOn = [](const Case &c) { return c.k != c.q || c.v != c.q || c.out != c.q; }},
+    {.name = "value dim", .variants = valueDim, .isOn = [](const Case &c) { return c.headDim != c.valueDim; }, .ofPalette = true},
+    {.name = "f16", .variants = f16, .isOn = [](const Case &c) { return anyType(c, VKATTN_F16); }, .ofPalette = true},
+    {.name = "bf16", .variants = bf16, .isOn = [](const Case &c) { return anyType(c, VKATTN_BF16); }, .ofPalette = true},
+    {.name = "mixed types",
+     .variants = mixedTypes,
+     .isOn = [](const Case &c) { return c.k != c.q || c.v != c.q || c.out != c.q; },
+     .ofPalette = true},
     {.name = "strides",
      .variants = strides,
      .isOn =
@@ -206,6 +209,13 @@ const Feature table[] = {
 
 std::span<const Feature> features() {
     return table;
+}
+
+uint32_t pipelineTerms(const Case &c) {
+    uint32_t terms = c.kStyle == Style::dimMajor ? dimMajorTerm | anyOption : 0;
+    for (const Feature &feature : table)
+        if (feature.pipelineTerm && feature.isOn(c)) terms |= feature.pipelineTerm;
+    return terms;
 }
 
 void drop(const Feature &feature, Case &c) {

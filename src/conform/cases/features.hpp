@@ -1,5 +1,6 @@
-// What a problem may ask for: a row of this table is all that conform knows of an option, beside its data (case_data.cpp). Drawing,
-// pairs and covering arrays, texts, reports, shrinking, soaking, and what shares a pipeline go by these rows.
+// What a problem may ask for: a row of this table is all that conform knows of an option, beside
+// its data (case_data.cpp). Drawing, pairs and covering arrays, texts, reports, shrinking, soaking,
+// and what shares a pipeline go by these rows.
 #pragma once
 
 #include "conform/cases/members.hpp"
@@ -14,7 +15,8 @@ struct Variant {
     void (*draw)(Case &, Random &);
 };
 
-// Terms of pipelineSignature(). Those of scores and masks are compiled into fused kernels one by one; all others share a bit.
+// Terms of pipelineSignature(). Those of scores and masks are compiled into fused kernels one by
+// one; all others share a bit.
 constexpr uint32_t softcapTerm = 1, slopeTerm = 2, biasTerm = 4, maskTerm = 8, bitMaskTerm = 16, documentsTerm = 32, dimMajorTerm = 64,
                    anyOption = 128;
 constexpr uint32_t pairTerms = softcapTerm | slopeTerm | biasTerm | maskTerm | bitMaskTerm | documentsTerm;
@@ -26,10 +28,15 @@ struct Feature {
     std::span<const Member> members;      // that mean nothing where it is off
     uint32_t pipelineTerm = 0;            // of pipelineSignature(), where it is on
     bool hides = false;                   // keys from some rows and not from others
+    // Types and dims: those of a covering array are its palette's.
+    bool ofPalette = false;
 };
 
 // In the order of reports and of texts.
 [[nodiscard]] std::span<const Feature> features();
+
+// What the features of a case, and keys that are dim-major, compile anew: bits above.
+[[nodiscard]] uint32_t pipelineTerms(const Case &c);
 
 // Turns a feature off: its members are those of an ordinary case.
 void drop(const Feature &feature, Case &c);

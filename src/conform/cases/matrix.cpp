@@ -1,4 +1,6 @@
-// The case matrix: every option alone, every pair of options, sizes around tile edges, needles, extremes.
+// The case matrix: every option alone, every pair of options, sizes around tile edges, needles,
+// extremes.
+#include "conform/cases/base_case.hpp"
 #include "conform/cases/features.hpp"
 
 #include <algorithm>
@@ -16,26 +18,6 @@ const std::vector<Variant> &options() {
         return list;
     }();
     return all;
-}
-
-Case baseCase(Random &random, std::string name) {
-    Case c;
-    c.name = std::move(name);
-    c.batch = between(random, 1, 3);
-    c.heads = c.kvHeads = between(random, 1, 3);
-    c.queryTokens = between(random, 1, 40);
-    c.keyTokens = between(random, 1, 70);
-    c.headDim = c.valueDim = between(random, 1, 40);
-    return c;
-}
-
-// Options that change sizes may have made them disagree.
-void makeAgree(Case &c) {
-    if (c.heads % c.kvHeads) c.kvHeads = 1;
-    if (c.ragged) c.lengths = c.hostileLengths = false;
-    if (c.bitMaskBroadcast) c.maskBroadcast.reset();
-    if (c.valuesInKeys) c.v = c.k, c.headDim = std::max(c.headDim, c.valueDim + 1);
-    c.name.erase(std::remove(c.name.begin(), c.name.end(), '.'), c.name.end());
 }
 
 // Cases of single options at their edges.
@@ -59,7 +41,8 @@ template <class Add> void addNamedOptions(const Add &add) {
         Case &noKeys = add("sinkNoKeys" + std::to_string(static_cast<int>(std::max(sink, -2e9f))));
         noKeys.sinks = true, noKeys.sink = sink, noKeys.lse = true, noKeys.keyTokens = 0;
     }
-    for (const float slope : {0.0f, -0.25f, 1.0f, 37.5f, 1000.0f, -1400.0f}) // times up to 70 keys of distance
+    // Times up to 70 keys of distance.
+    for (const float slope : {0.0f, -0.25f, 1.0f, 37.5f, 1000.0f, -1400.0f})
         for (const bool causal : {false, true}) {
             Case &c = add("alibiSlope" + std::to_string(static_cast<int>(slope)) + (causal ? "causal" : slope < 0 ? "away" : ""));
             c.alibi = true, c.alibiSlope = slope, c.causal = causal, c.lse = c.weights = true;
@@ -103,6 +86,25 @@ template <class Add> void addNamedOptions(const Add &add) {
 }
 
 } // namespace
+
+Case baseCase(Random &random, std::string name) {
+    Case c;
+    c.name = std::move(name);
+    c.batch = between(random, 1, 3);
+    c.heads = c.kvHeads = between(random, 1, 3);
+    c.queryTokens = between(random, 1, 40);
+    c.keyTokens = between(random, 1, 70);
+    c.headDim = c.valueDim = between(random, 1, 40);
+    return c;
+}
+
+void makeAgree(Case &c) {
+    if (c.heads % c.kvHeads) c.kvHeads = 1;
+    if (c.ragged) c.lengths = c.hostileLengths = false;
+    if (c.bitMaskBroadcast) c.maskBroadcast.reset();
+    if (c.valuesInKeys) c.v = c.k, c.headDim = std::max(c.headDim, c.valueDim + 1);
+    c.name.erase(std::remove(c.name.begin(), c.name.end(), '.'), c.name.end());
+}
 
 std::vector<Case> caseMatrix(Random &random, bool full) {
     std::vector<Case> cases;
@@ -188,12 +190,9 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
 }
 
 std::string pipelineSignature(const Case &c) {
-    uint32_t terms = c.kStyle == Style::dimMajor ? dimMajorTerm | anyOption : 0;
-    for (const Feature &feature : features())
-        if (feature.pipelineTerm && feature.isOn(c)) terms |= feature.pipelineTerm;
     std::string signature;
     for (const uint32_t part : {c.headDim, c.valueDim, static_cast<uint32_t>(c.q), static_cast<uint32_t>(c.k), static_cast<uint32_t>(c.v),
-                                static_cast<uint32_t>(c.out), terms})
+                                static_cast<uint32_t>(c.out), pipelineTerms(c)})
         signature += std::to_string(part) + " ";
     return signature;
 }

@@ -9,7 +9,8 @@ namespace vkattn::conform {
 
 using Random = std::mt19937_64;
 
-// A generator of its own for each name, so that what one check draws does not depend on which others ran.
+// A generator of its own for each name, so that what one check draws does not depend on which
+// others ran.
 [[nodiscard]] inline uint64_t seedFor(uint64_t seed, std::string_view name) {
     uint64_t hash = 14695981039346656037ull;
     for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;

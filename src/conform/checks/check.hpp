@@ -1,4 +1,5 @@
-// Checks: each takes one case to one kernel of one device and says what it finds. The contract that they check is docs/numerics.md.
+// Checks: each takes one case to one kernel of one device and says what it finds. The contract that
+// they check is docs/numerics.md.
 #pragma once
 
 #include "conform/cases/case_text.hpp"
@@ -12,22 +13,27 @@ namespace vkattn::conform {
 
 // Limits that problems are planned for.
 enum class Limits {
-    full,  // the device's
-    weak,  // the minimum limits of Vulkan 1.0
-    tight, // the device's, but storage buffers of 64 KiB and 16 KiB of workspace: everything is cut into chunks
-    tiny,  // both: the minimum limits, and chunks
+    full, // the device's
+    weak, // the minimum limits of Vulkan 1.0
+    // The device's, but storage buffers of 64 KiB and 16 KiB of workspace: everything is cut into
+    // chunks.
+    tight,
+    tiny, // both: the minimum limits, and chunks
 };
 
-// A way in which a fused kernel lays out its lanes, with a tile so small that its pipelines compile fast: built-in tiles take seconds on
-// drivers that compile for the CPU.
+// A way in which a fused kernel lays out its lanes, with a tile so small that its pipelines compile
+// fast: built-in tiles take seconds on drivers that compile for the CPU.
 struct TestLayout {
     const char *name; // letters only
     vkattn_kernel kernel;
-    const char *row; // of a tuning file; "LANES" stands for the device's subgroup size. Empty: those that the planner takes by itself
-    bool subgroups;  // needs subgroup shuffles
+    // Of a tuning file; "LANES" stands for the device's subgroup size. Empty: those that the
+    // planner takes by itself.
+    const char *row;
+    bool subgroups; // needs subgroup shuffles
     [[nodiscard]] bool onMatrixUnits() const { return vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS; }
 };
-[[nodiscard]] std::span<const TestLayout> testLayouts(); // "device" first (kernel AUTO: it suits every kernel)
+// "device" first (kernel AUTO: it suits every kernel)
+[[nodiscard]] std::span<const TestLayout> testLayouts();
 [[nodiscard]] const TestLayout *testLayoutOf(std::string_view name);
 
 struct Kind;
@@ -40,17 +46,19 @@ struct Check {
     uint64_t seed = 0; // of the case's data alone
 };
 
-// What a device is opened with for such a check: `base` (which device, layers, log, Vulkan) without fallback, self-test and verdicts, and
-// with the tiles and limits. `device`: its caps.
+// What a device is opened with for such a check: `base` (which device, layers, log, Vulkan) without
+// fallback, self-test and verdicts, and with the tiles and limits. `device`: its caps.
 [[nodiscard]] RuntimeOptions optionsFor(RuntimeOptions base, const TestLayout &testLayout, Limits limits, const vkattn_caps &device);
 
 // Opens the device once for each layout and limits.
 class DeviceUnderTest {
   public:
     explicit DeviceUnderTest(RuntimeOptions base);
-    // NULL: `why` says what the device lacks, or where opened is false afterwards why it cannot be opened.
+    // NULL: `why` says what the device lacks, or where opened is false afterwards why it cannot be
+    // opened.
     [[nodiscard]] Runtime *runtime(const TestLayout &testLayout, Limits limits, std::string &why);
-    [[nodiscard]] const DeviceInfo *device();                             // NULL where it cannot be opened
+    // NULL where it cannot be opened
+    [[nodiscard]] const DeviceInfo *device();
     [[nodiscard]] const std::string &failure() const { return failure_; } // of opening; empty
     [[nodiscard]] Runtime::CompileStatistics compileStatistics() const;
 
@@ -71,8 +79,9 @@ struct Kind {
 // Never throws but std::bad_alloc; a device that cannot be opened fails.
 [[nodiscard]] Finding run(DeviceUnderTest &device, const Check &check);
 
-// "81234:matrix,kernel=flash,tiles=flashDirect,room=tight,causal,heads=2,keyTokens=19": all that it takes to run the check again, on any
-// device. Letters, digits and , = : . - only, so that no shell changes it.
+// "81234:matrix,kernel=flash,tiles=flashDirect,room=tight,causal,heads=2,keyTokens=19": all that it
+// takes to run the check again, on any device. Letters, digits and , = : . - only, so that no shell
+// changes it.
 [[nodiscard]] std::string replayText(const Check &check);
 // False where the text is none, with the reason: what was wrong, what was expected.
 [[nodiscard]] bool parseReplay(std::string_view text, Check &check, std::string &why);
@@ -83,7 +92,8 @@ struct Kind {
 [[nodiscard]] std::vector<std::string> featuresOf(const Check &check);
 [[nodiscard]] const char *limitsName(Limits limits);
 
-// The smallest variation of a failing check that `fails` too, by trying smaller and plainer ones until none does or `attempts` are used up.
+// The smallest variation of a failing check that `fails` too, by trying smaller and plainer ones
+// until none does or `attempts` are used up.
 struct Shrunk {
     Check check;
     uint32_t attempts = 0;

@@ -32,7 +32,8 @@ std::string tuningOf(const TestLayout &chosen, uint32_t subgroupSize) {
         return "vkattn-tuning 1\nflash_coopmat maxDim=256 " + tile + "\nflash_coopmat maxDim=256 subgroups=1 rowBlocks=1 tileKeys=32\n";
     if (const size_t at = tile.find("LANES"); at != std::string::npos) tile.replace(at, 5, std::to_string(subgroupSize));
     const std::string row = " maxDim=64 " + tile + "\n",
-                      wide = " maxDim=512 " + tile + " rowsPerLane=1 keysPerLane=1\n"; // the last one counts
+                      // The last one counts.
+        wide = " maxDim=512 " + tile + " rowsPerLane=1 keysPerLane=1\n";
     return "vkattn-tuning 1\nflash" + row + "flash" + wide + "decode" + row + "decode" + wide;
 }
 
@@ -48,7 +49,8 @@ void limit(RuntimeOptions &options, Limits limits, const vkattn_caps &device) {
     const bool minimum = limits == Limits::weak || limits == Limits::tiny, chunks = limits == Limits::tight || limits == Limits::tiny;
     options.capsLimit = minimum ? minimumCaps() : device;
     if (chunks) options.capsLimit->maxStorageBufferRange = 1u << 16, options.maxWorkspaceBytes = 16384;
-    // Such a device gets the tiles of GPUs, which take minutes to compile where the device is the CPU.
+    // Such a device gets the tiles of GPUs, which take minutes to compile where the device is the
+    // CPU.
     if (minimum && device.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && options.tuning.empty())
         options.tuning = "vkattn-tuning 1\n"
                          "flash maxDim=512 dimLanes=4 rowLanes=4 rowsPerLane=2 keysPerLane=2\n"

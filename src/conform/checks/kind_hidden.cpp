@@ -1,4 +1,5 @@
-// Hidden means unread (docs/numerics.md 3): NaN and infinity in K and V exactly where some rows see them and others do not.
+// Hidden means unread (docs/numerics.md 3): NaN and infinity in K and V exactly where some rows see
+// them and others do not.
 #include "conform/checks/kinds.hpp"
 
 #include <cmath>
@@ -25,7 +26,7 @@ bool comparePoisoned(Finder &find, CaseData &in, const Outputs &clean, uint32_t 
         const Span &s = in.spans[b];
         for (uint32_t i = 0; i < s.queries; ++i) {
             const bool sees = s.batch == 0 && h < c.heads / c.kvHeads && t >= s.firstKey && t < s.firstKey + s.keys &&
-                              in.visible(b, h, i, t - s.firstKey);
+                              in.visibleKeys(b, h, i)[t - s.firstKey];
             const uint32_t row = s.firstQuery + i;
             if (!sees) {
                 if (!find.require(sameRow(in.out, clean.out, s.batch, h, row) && (!c.lse || sameRow(in.lse, clean.lse, s.batch, h, row)),
@@ -52,7 +53,8 @@ Finding checkHidden(DeviceUnderTest &device, const Check &check) {
     const uint32_t tokens = in->k.layout.extent[2];
     for (const bool inKeys : {false, true})
         for (const float value : {nan, infinity})
-            for (uint32_t t = 0; t < tokens; t += 1 + t / 8) { // dense at the start, then every few keys
+            // Dense at the start, then every few keys.
+            for (uint32_t t = 0; t < tokens; t += 1 + t / 8) {
                 HostTensor &poisoned = inKeys ? in->k : in->v;
                 const HostTensor before = poisoned;
                 for (uint32_t d = 0; d < poisoned.layout.extent[3]; ++d) poisoned.set(0, 0, t, d, value);

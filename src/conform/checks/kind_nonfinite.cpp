@@ -14,7 +14,8 @@ std::string name(float value) {
     return std::isnan(value) ? "NaN" : value > 0 ? "infinity" : "-infinity";
 }
 
-// Runs with what was spoilt, compares with the oracle, and all rows that `touched` does not name with what they were.
+// Runs with what was spoilt, compares with the oracle, and all rows that `touched` does not name
+// with what they were.
 template <class Touched> bool compare(Finder &find, CaseData &in, const Outputs &clean, const std::string &what, const Touched &touched) {
     in.collectOperands();
     if (!find.verify(in, what)) return false;
@@ -66,7 +67,8 @@ bool spoilHead(Finder &find, CaseData &in, const Outputs &clean, std::vector<flo
     return true;
 }
 
-// Scores of -infinity that come from K: rows that see nothing else have no softmax, and with a sink are all sink.
+// Scores of -infinity that come from K: rows that see nothing else have no softmax, and with a sink
+// are all sink.
 bool spoilFirstKeys(Finder &find, CaseData &in) {
     for (uint32_t b = 0; b < in.q.layout.extent[0]; ++b)
         for (uint32_t h = 0; h < in.c.heads; ++h)

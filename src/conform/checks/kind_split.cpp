@@ -1,6 +1,7 @@
-// VKATTN_DETERMINISTIC (docs/numerics.md 7): bitwise the same rows whatever else is in the batch and however the work is cut, into slices
-// too. Whole problems against the same rows asked for one batch entry, or one sequence of a ragged batch, at a time; each with the check's
-// limits and cut into chunks of rows, heads and keys.
+// VKATTN_DETERMINISTIC (docs/numerics.md 7): bitwise the same rows whatever else is in the batch
+// and however the work is cut, into slices too. Whole problems against the same rows asked for one
+// batch entry, or one sequence of a ragged batch, at a time; each with the check's limits and cut
+// into chunks of rows, heads and keys.
 #include "conform/checks/kinds.hpp"
 
 #include <algorithm>
@@ -8,8 +9,9 @@
 namespace vkattn::conform {
 namespace {
 
-// One batch entry or sequence of a case as a problem of its own, over the same memory but for the weights: those of a batch of one lie
-// elsewhere, and where their rows begin within words is what a softmax might go by.
+// One batch entry or sequence of a case as a problem of its own, over the same memory but for the
+// weights: those of a batch of one lie elsewhere, and where their rows begin within words is what a
+// softmax might go by.
 struct Piece {
     vkattn_problem problem{};
     std::vector<vkattn_operand_memory> operands;

@@ -32,7 +32,8 @@ std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in,
     const uint64_t rowBytes = 4ull * std::max(c.headDim, c.valueDim) * std::max({in.problem.q.extent[2], in.problem.k.extent[2], 1u});
     const bool chunks = check.limits == Limits::tight || check.limits == Limits::tiny,
                minimum = check.limits == Limits::weak || check.limits == Limits::tiny;
-    allow(chunks && (rowBytes > 60000 || c.ragged), "storage buffer"); // one head is larger than these limits
+    // One head is larger than these limits.
+    allow(chunks && (rowBytes > 60000 || c.ragged), "storage buffer");
     if (c.kernel == VKATTN_KERNEL_AUTO || c.kernel == VKATTN_KERNEL_STAGED) return allowed;
     const uint32_t traits = vkattnKernelTraits(c.kernel);
     allow(minimum, "storage buffers a stage");
@@ -103,7 +104,8 @@ bool Finder::verify(CaseData &in, const std::string &what) {
     Errors errors;
     std::copy_n(r.histogram, VKATTN_VERIFY_BINS, errors.histogram);
     errors.worstError = r.worstError, errors.worstBound = r.worstBound;
-    errors.worstRatio = r.worstError == 0 ? 0 : r.worstError / r.worstBound; // a bound of 0: infinity
+    // A bound of 0: infinity.
+    errors.worstRatio = r.worstError == 0 ? 0 : r.worstError / r.worstBound;
     errors.relativeToV = r.maxErrorRelativeToV;
     if (!finding.errors) finding.errors.emplace();
     finding.errors->merge(errors);
@@ -148,7 +150,8 @@ Finding checkRepeat(DeviceUnderTest &device, const Check &check) {
 Finding checkNeedles(DeviceUnderTest &device, const Check &check) {
     Finder find(device, check);
     if (!find.open(check.limits)) return find.finding;
-    constexpr uint32_t dense = 64, split = 1024; // splits of deterministic problems are of so many keys
+    // Splits of deterministic problems are of so many keys.
+    constexpr uint32_t dense = 64, split = 1024;
     Check one = check;
     one.c.data = Data::needle;
     for (uint32_t key = 0; key < check.c.keyTokens; ++key) {

@@ -5,18 +5,22 @@
 
 namespace vkattn::conform {
 
-// Why the kernel of a check may refuse a problem (docs/support.md), in words of its reasons; empty where it must compute it.
+// Why the kernel of a check may refuse a problem (docs/support.md), in words of its reasons; empty
+// where it must compute it.
 [[nodiscard]] std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in, const vkattn_caps &caps);
 
-// Collects what a check finds. Each of the calls is false where the check is over: it failed, or the problem is not supported.
+// Collects what a check finds. Each of the calls is false where the check is over: it failed, or
+// the problem is not supported.
 class Finder {
   public:
     Finder(DeviceUnderTest &device, const Check &check);
     [[nodiscard]] bool open(Limits limits); // `runtime` is then that of the check's tiles
     [[nodiscard]] bool compute(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, CaseData &in,
-                               const std::string &what);               // runs; nothing is compared
-    [[nodiscard]] bool compute(CaseData &in, const std::string &what); // the same of the case's own problem
-    [[nodiscard]] bool verify(CaseData &in, const std::string &what);  // runs, and compares with the oracle
+                               const std::string &what); // runs; nothing is compared
+    // The same of the case's own problem.
+    [[nodiscard]] bool compute(CaseData &in, const std::string &what);
+    // Runs, and compares with the oracle.
+    [[nodiscard]] bool verify(CaseData &in, const std::string &what);
     [[nodiscard]] bool require(bool holds, const std::string &wrong);
     bool unsupported(const std::string &reason);
     Runtime *runtime = nullptr;

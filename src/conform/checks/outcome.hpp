@@ -21,19 +21,22 @@ enum class Outcome {
     notRun,      // a time limit, or --fail-fast, came first
 };
 constexpr Outcome outcomes[] = {Outcome::pass, Outcome::fail, Outcome::unsupported, Outcome::crash, Outcome::hang, Outcome::notRun};
-[[nodiscard]] const char *outcomeName(Outcome outcome); // "pass", "fail", "unsupported", "crash", "hang", "not run"
+// "pass", "fail", "unsupported", "crash", "hang", "not run"
+[[nodiscard]] const char *outcomeName(Outcome outcome);
 [[nodiscard]] std::optional<Outcome> outcomeOf(std::string_view name);
 [[nodiscard]] inline bool isFailure(Outcome outcome) {
     return outcome == Outcome::fail || outcome == Outcome::crash || outcome == Outcome::hang;
 }
 
-// How far results were from the oracle, over all elements that were compared (vkattn_verify_report).
+// How far results were from the oracle, over all elements that were compared
+// (vkattn_verify_report).
 struct Errors {
     uint64_t histogram[VKATTN_VERIFY_BINS] = {}; // elements by error / bound
-    double worstRatio = 0;                       // largest error / bound; infinity where one of them was not finite or the bound was 0
-    double worstError = 0, worstBound = 0;       // of that element
-    double relativeToV = 0;                      // largest |out - oracle| / max|v|
-    void merge(const Errors &other);             // NaN counts as worse than any number
+    // Largest error / bound; infinity where one of them was not finite or the bound was 0.
+    double worstRatio = 0;
+    double worstError = 0, worstBound = 0; // of that element
+    double relativeToV = 0;                // largest |out - oracle| / max|v|
+    void merge(const Errors &other);       // NaN counts as worse than any number
     [[nodiscard]] uint64_t elements() const;
     bool operator==(const Errors &) const = default;
 };
@@ -58,11 +61,14 @@ struct Smallest {
 
 // One check of a report.
 struct CheckResult {
-    std::string id;                    // stable from run to run, unique in one: "matrix/flash/device/full/causal_window"
-    std::string kind;                  // which check: a name of checkKinds()
-    std::string kernel;                // "staged", "flash", ... or "auto"
-    std::string testLayout;            // "device": the built-in ones; else the name of a small layout of lanes
-    std::string limits;                // limits that were planned for: "full", "weak", "tight", "tiny"
+    // Stable from run to run, unique in one: "matrix/flash/device/full/causal_window".
+    std::string id;
+    std::string kind;   // which check: a name of checkKinds()
+    std::string kernel; // "staged", "flash", ... or "auto"
+    // "device": the built-in ones; else the name of a small layout of lanes
+    std::string testLayout;
+    // limits that were planned for: "full", "weak", "tight", "tiny"
+    std::string limits;
     std::string dtype;                 // of the output
     std::vector<std::string> features; // names of allFeatures()
     std::string replay;                // SEED:CASE, for --replay

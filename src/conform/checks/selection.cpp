@@ -1,5 +1,6 @@
 #include "conform/checks/selection.hpp"
 
+#include "conform/cases/covering_cases.hpp"
 #include "conform/cases/features.hpp"
 #include "conform/checks/cost.hpp"
 
@@ -23,7 +24,15 @@ bool isPair(const Case &c) {
     return c.name.find('_') != std::string::npos;
 }
 
-// Each mixture of types is another shader of the staged kernel, which takes software drivers seconds to compile.
+bool isSingle(const Case &c) {
+    for (const Feature &feature : features())
+        for (const Variant &variant : feature.variants)
+            if (c.name == variant.name) return true;
+    return c.name == "plain";
+}
+
+// Each mixture of types is another shader of the staged kernel, which takes software drivers
+// seconds to compile.
 bool mixesTypes(const Case &c) {
     return c.q != c.k || c.k != c.v || c.v != c.out;
 }
@@ -48,7 +57,8 @@ class Planner {
         for (const vkattn_kernel kernel : KernelList()) {
             if (!wanted(kernel)) continue;
             if (!device_.support(kernel)->available) {
-                add("matrix", kernel, deviceLayout(), Limits::full, named("notAvailable")); // says why
+                // Says why
+                add("matrix", kernel, deviceLayout(), Limits::full, named("notAvailable"));
             } else if (kernel == VKATTN_KERNEL_STAGED) {
                 planStaged();
             } else {
@@ -89,7 +99,8 @@ class Planner {
         if (quick() && std::max(given.headDim, given.valueDim) > 256) return;
         Check check{kindOf(kind), testLayout, limits, taken(kernel, given), 0};
         std::string id = checkId(check);
-        for (int n = 2; !ids_.insert(id).second; ++n) { // names of cases repeat where they are drawn
+        // Names of cases repeat where they are drawn.
+        for (int n = 2; !ids_.insert(id).second; ++n) {
             check.c.name = given.name + "-" + std::to_string(n);
             id = checkId(check);
         }
@@ -103,36 +114,40 @@ class Planner {
 
     // Pipelines are compiled once.
     double costInPlan(const Check &check) {
-        const Cost cost = costOf(check, device_);
         const std::string key =
             std::to_string(check.c.kernel) + check.testLayout->name + limitsName(check.limits) + pipelineSignature(check.c);
-        return compiled_.insert(key).second ? cost.both() : cost.compute;
+        return computeCost(check) + (compiled_.insert(key).second ? compileCost(check, device_) : 0);
     }
 
     void planStaged() {
         const vkattn_kernel kernel = VKATTN_KERNEL_STAGED;
         Random random = randomFor(options_.seed, "staged");
-        std::vector<Case> cases = caseMatrix(random, !quick());
-        if (quick())
-            std::erase_if(cases, [&](const Case &c) { return (isPair(c) && random() % 8) || (mixesTypes(c) && c.name != "mixedTypes"); });
-        addAll("matrix", kernel, deviceLayout(), Limits::full, cases);
-        cases = caseMatrix(random, false);
-        if (quick()) keepFewShaders(cases, random);
-        addAll("matrix", kernel, deviceLayout(), Limits::weak, cases);
-        cases = caseMatrix(random, false);
-        if (quick()) keepFewShaders(cases, random);
-        // Rows of wide heads do not fit the bindings of 64 KiB, which tests/unit/plan_test.cpp covers.
-        std::erase_if(cases, [](const Case &c) {
+        std::vector<Case> full, weak, tiny;
+        if (quick()) {
+            dealEdges(random, full, weak, tiny);
+        } else {
+            full = caseMatrix(random, true);
+            weak = caseMatrix(random, false);
+            tiny = caseMatrix(random, false);
+        }
+        // Rows of wide heads do not fit the bindings of 64 KiB, which tests/unit/plan_test.cpp
+        // covers.
+        std::erase_if(tiny, [](const Case &c) {
             return std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000;
         });
-        for (Case &c : cases) c.slices = someSlices(random);
-        addAll("matrix", kernel, deviceLayout(), Limits::tiny, cases);
+        for (Case &c : tiny)
+            // Which cut it elsewhere.
+            if (c.name != "chunksAcrossGroups") c.slices = someSlices(random);
+        addAll("matrix", kernel, deviceLayout(), Limits::full, full);
+        addAll("matrix", kernel, deviceLayout(), Limits::weak, weak);
+        addAll("matrix", kernel, deviceLayout(), Limits::tiny, tiny);
         planProperties(kernel, deviceLayout());
         addAll("split", kernel, deviceLayout(), Limits::full, stagedSplits());
         addAccuracy(kernel);
         addLong(kernel, deviceLayout());
         if (quick()) return;
-        Case large = named("oneHeadPast128MiB"); // keys must be cut into chunks, partial outputs added up in fp32
+        // keys must be cut into chunks, partial outputs added up in fp32
+        Case large = named("oneHeadPast128MiB");
         large.batch = 1, large.heads = large.kvHeads = 1, large.queryTokens = 3, large.keyTokens = 300000,
         large.headDim = large.valueDim = 128, large.lse = large.causal = true, large.poison = false, large.data = Data::needle,
         large.needle = 299000;
@@ -143,7 +158,8 @@ class Planner {
         add("matrix", kernel, deviceLayout(), Limits::full, heads);
     }
 
-    // Tiles of a kernel: where pipelines compile fast the device's own first, as they are what users get.
+    // Tiles of a kernel: where pipelines compile fast the device's own first, as they are what
+    // users get.
     [[nodiscard]] std::vector<const TestLayout *> testLayoutsFor(vkattn_kernel kernel) const {
         std::vector<const TestLayout *> all;
         if (!slowCompiler_) all.push_back(deviceLayout());
@@ -172,13 +188,17 @@ class Planner {
             if (!wide || quick()) std::erase_if(cases, [](const Case &c) { return c.headDim == 512; });
             if (quick() ? !whole || onMatrixUnits(kernel) : name.find("Portable") != std::string_view::npos)
                 keepFewPipelines(cases, random);
-            if (quick()) thin(cases, random, whole ? 3 : 8);
+            if (quick()) {
+                keepEdges(cases, random, whole ? 3 : 8, whole);
+                addCovering(cases, random, kernel, whole ? narrowPalette() : fewTerms(random));
+            }
+            if (quick() && whole && !onMatrixUnits(kernel)) addCovering(cases, random, kernel, drawPalette(random));
             addAll("matrix", kernel, testLayout, Limits::full, cases);
             addFusedEdges(kernel, testLayout, whole);
             if (whole || !quick()) {
                 cases = formMatrix(random, 0);
                 keepFewPipelines(cases, random);
-                thin(cases, random, quick() ? 3 : 1);
+                if (quick()) keepEdges(cases, random, 4, false), addCovering(cases, random, kernel, fewTerms(random));
                 for (Case &c : cases) c.slices = someSlices(random);
                 addAll("matrix", kernel, testLayout, Limits::tight, cases);
             }
@@ -200,43 +220,80 @@ class Planner {
         halves.headDim = halves.valueDim = 16, halves.q = halves.k = halves.v = halves.out = VKATTN_F16;
         halves.kStyle = halves.vStyle = Style::padded;
         add("matrix", kernel, testLayout, Limits::full, halves);
-        Case slopes = named("slopesOfGroups"); // heads of a group may share a tile, but neither slopes nor sinks
+        // heads of a group may share a tile, but neither slopes nor sinks
+        Case slopes = named("slopesOfGroups");
         slopes.headDim = slopes.valueDim = 8, slopes.batch = 2, slopes.heads = 6, slopes.kvHeads = 2, slopes.queryTokens = 2,
         slopes.keyTokens = 45, slopes.alibi = slopes.sinks = slopes.lse = true;
         add("matrix", kernel, testLayout, Limits::full, slopes);
-        Case heads = slopes; // chunks of heads, each with its own sinks and slopes
+        // Chunks of heads, each with its own sinks and slopes.
+        Case heads = slopes;
         heads.name = "headsInChunks", heads.heads = heads.kvHeads = 6, heads.keyTokens = 700;
         add("matrix", kernel, testLayout, Limits::tight, heads);
-        Case bits = named("bitsOfChunks"); // chunks of keys that begin in the middle of a word of the mask
+        // Chunks of keys that begin in the middle of a word of the mask.
+        Case bits = named("bitsOfChunks");
         bits.headDim = bits.valueDim = 8, bits.batch = 1, bits.heads = bits.kvHeads = 2, bits.queryTokens = 3, bits.keyTokens = 4500;
         bits.kStyle = bits.vStyle = Style::padded, bits.bitMaskBroadcast = 0;
         add("matrix", kernel, testLayout, Limits::tight, bits);
     }
 
-    // Keeps one pair of options in `of`, and all that is no pair.
-    static void thin(std::vector<Case> &cases, Random &random, uint32_t of) {
-        std::erase_if(cases, [&](const Case &c) { return isPair(c) && random() % of; });
+    static void addCovering(std::vector<Case> &cases, Random &random, vkattn_kernel kernel, CoveringPalette palette) {
+        palette.weights = vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_WEIGHTS;
+        if (onMatrixUnits(kernel)) palette.terms = drawTerm(random);
+        for (Case &c : coveringCases(random, palette).cases) cases.push_back(std::move(c));
     }
 
-    // Of plain problems and two more drawn sets of types and overlays, which are what the staged kernel compiles anew for: all cases of
-    // single options and edges, and a third of the pairs.
-    static void keepFewShaders(std::vector<Case> &cases, Random &random) {
-        const auto shadersOf = [](Case c) {
-            c.headDim = c.valueDim = 1;
-            return pipelineSignature(c) + std::to_string(c.weights ? 1 + c.weightsType : 0);
-        };
-        std::shuffle(cases.begin(), cases.end(), random);
-        std::set<std::string> taken = {shadersOf(named("plain"))};
+    // V within K needs a value dim below the head dim.
+    static CoveringPalette narrowPalette() {
+        CoveringPalette palette;
+        palette.valueDim = 5;
+        return palette;
+    }
+    // Two terms that are drawn: what a kernel does with a term of the scores is the same on all
+    // tiles, and with all of them there would be twice as much to compile.
+    static CoveringPalette fewTerms(Random &random) {
+        uint32_t terms[] = {softcapTerm, slopeTerm, biasTerm, maskTerm, bitMaskTerm, documentsTerm, dimMajorTerm};
+        std::shuffle(std::begin(terms), std::end(terms), random);
+        CoveringPalette palette;
+        palette.terms = terms[0] | terms[1];
+        return palette;
+    }
+
+    // One of those terms of scores that are masks or biases.
+    static uint32_t drawTerm(Random &random) {
+        constexpr uint32_t terms[] = {maskTerm, biasTerm, bitMaskTerm, documentsTerm};
+        return terms[random() % std::size(terms)];
+    }
+
+    // One edge in `of`, and single options alone or not at all. What chunks across groups do, no
+    // other case does.
+    static void keepEdges(std::vector<Case> &cases, Random &random, uint32_t of, bool singles) {
         std::erase_if(cases, [&](const Case &c) {
-            if (taken.size() < 3) taken.insert(shadersOf(c));
-            return !taken.contains(shadersOf(c)) || (isPair(c) && random() % 3);
+            if (isPair(c)) return true;
+            if (isSingle(c)) return !singles && c.name != "plain";
+            return c.name != "chunksAcrossGroups" && random() % of != 0;
         });
     }
 
-    // Cases that share the pipelines of plain problems, with one term of scores that each use draws anew.
+    // Each edge with one of the limits, single options with those of the device, and with each
+    // limits an array of other types and dims: each mixture of types and terms is compiled anew.
+    static void dealEdges(Random &random, std::vector<Case> &full, std::vector<Case> &weak, std::vector<Case> &tiny) {
+        std::vector<Case> *const all[] = {&full, &weak, &tiny};
+        for (const Case &c : caseMatrix(random, false)) {
+            const bool everywhere = c.name == "plain" || c.name == "chunksAcrossGroups";
+            if (isPair(c) || (mixesTypes(c) && c.name != "mixedTypes")) continue;
+            const size_t dealt = isSingle(c) ? 0 : random() % std::size(all);
+            for (size_t n = 0; n < std::size(all); ++n)
+                if (n == dealt || everywhere) all[n]->push_back(c);
+        }
+        addCovering(full, random, VKATTN_KERNEL_STAGED, narrowPalette());
+        addCovering(weak, random, VKATTN_KERNEL_STAGED, drawPalette(random));
+        addCovering(tiny, random, VKATTN_KERNEL_STAGED, {});
+    }
+
+    // Cases that share the pipelines of plain problems, with one term of scores that each use draws
+    // anew.
     static void keepFewPipelines(std::vector<Case> &cases, Random &random) {
-        constexpr uint32_t kept[] = {maskTerm, biasTerm, bitMaskTerm, documentsTerm};
-        const uint32_t term = kept[random() % std::size(kept)];
+        const uint32_t term = drawTerm(random);
         std::erase_if(cases, [&](const Case &c) {
             const bool others = std::any_of(features().begin(), features().end(), [&](const Feature &feature) {
                 return (feature.pipelineTerm & pairTerms & ~term) != 0 && feature.isOn(c);
@@ -246,12 +303,14 @@ class Planner {
         });
     }
 
-    // The planner's choice, kernel by kernel: with the device's limits where that compiles fast, and on the weakest device.
+    // The planner's choice, kernel by kernel: with the device's limits where that compiles fast,
+    // and on the weakest device.
     void planChoice() {
         Random random = randomFor(options_.seed, "choice");
         std::vector<Case> cases = formMatrix(random, 0);
-        thin(cases, random, quick() ? 8 : 1);
-        if (quick()) keepFewPipelines(cases, random);
+        if (quick())
+            keepFewPipelines(cases, random), keepEdges(cases, random, 6, false),
+                addCovering(cases, random, VKATTN_KERNEL_AUTO, fewTerms(random));
         addAll("matrix", VKATTN_KERNEL_AUTO, deviceLayout(), Limits::weak, cases);
         if (!slowCompiler_) addAll("matrix", VKATTN_KERNEL_AUTO, deviceLayout(), Limits::full, cases);
     }
@@ -349,7 +408,8 @@ class Planner {
         return cases;
     }
 
-    // Splits of 1024 keys, which chunks of keys must not cut; K of one head is above 64 KiB. Dims that other checks have pipelines for.
+    // Splits of 1024 keys, which chunks of keys must not cut; K of one head is above 64 KiB. Dims
+    // that other checks have pipelines for.
     [[nodiscard]] std::vector<Case> fusedSplits() const {
         Case base;
         base.headDim = base.valueDim = 8, base.lse = true, base.poison = false, base.keyTokens = 2100;
@@ -392,7 +452,8 @@ class Planner {
         }
     }
 
-    // Long rows: some drivers leave a loop after 65,535 rounds, and only needles in the far keys tell.
+    // Long rows: some drivers leave a loop after 65,535 rounds, and only needles in the far keys
+    // tell.
     void addLong(vkattn_kernel kernel, const TestLayout *testLayout) {
         for (const uint32_t keys : {70001u, 400001u}) {
             if (quick() && keys > 100000) continue;
@@ -411,7 +472,8 @@ class Planner {
         }
     }
 
-    // The device's own tiles where the matrix runs on small ones: what a compiler makes of large tiles.
+    // The device's own tiles where the matrix runs on small ones: what a compiler makes of large
+    // tiles.
     void planBuiltInTiles(vkattn_kernel kernel) {
         const auto addDim = [&](std::string name, uint32_t dim, vkattn_dtype dtype, bool causal, bool bias) {
             Case c;

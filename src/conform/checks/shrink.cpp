@@ -1,4 +1,5 @@
-// Greedy shrinking: whatever makes a case smaller or plainer is tried, and kept where the case still fails, until nothing helps.
+// Greedy shrinking: whatever makes a case smaller or plainer is tried, and kept where the case
+// still fails, until nothing helps.
 #include "conform/cases/case_text.hpp"
 #include "conform/cases/features.hpp"
 #include "conform/checks/check.hpp"

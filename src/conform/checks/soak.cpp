@@ -31,7 +31,8 @@ Palette paletteOf(const DeviceInfo &device, const Selection &options, uint64_t n
     if (wanted(VKATTN_KERNEL_AUTO)) kernels.push_back(VKATTN_KERNEL_AUTO);
     for (const vkattn_kernel kernel : KernelList())
         if (wanted(kernel) && device.support(kernel)->available) kernels.push_back(kernel);
-    if (kernels.empty()) kernels.push_back(options.kernels.front()); // the check says that the device has it not
+    // The check says that the device has it not.
+    if (kernels.empty()) kernels.push_back(options.kernels.front());
     Palette p{};
     p.kernel = kernels[random() % kernels.size()];
     std::vector<const TestLayout *> testLayout;

@@ -45,7 +45,8 @@ std::vector<Timing> timeKernels(DeviceUnderTest &device, Extent extent) {
     for (const Shape &shape : shapes)
         for (const vkattn_kernel kernel : KernelList()) {
             if (!info || !info->support(kernel)->available) continue;
-            // Kernels on matrix units that a device of type CPU emulates take it seconds to compile.
+            // Kernels on matrix units that a device of type CPU emulates take it seconds to
+            // compile.
             if (info->type == DeviceType::cpu && (vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS)) continue;
             timings.push_back(timeOne(device, kernel, shape, extent == Extent::quick ? 3 : 9));
         }

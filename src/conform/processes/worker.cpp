@@ -111,7 +111,7 @@ class Worker {
 
     bool runOne(uint64_t index, const Check &check, const DeviceInfo &device) {
         CheckResult result = resultFor(check);
-        send({Message::Kind::begin, checkToLine(result), index, costOf(check, device).both()});
+        send({Message::Kind::begin, checkToLine(result), index, costOf(check, device)});
         const auto start = Clock::now();
         result.finding = findingOf(check);
         result.seconds = secondsSince(start);

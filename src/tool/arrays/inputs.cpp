@@ -2,7 +2,7 @@
 
 #include "program/failure.hpp"
 #include "program/note.hpp"
-#include "tool/arrays/narrow_float.hpp"
+#include "tool/arrays/convert.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -148,36 +148,41 @@ void Input::readConverted(const HostBuffer &into, vkattn_dtype dtype) {
     const NpyType type = header().type;
     if (type == (dtype == VKATTN_F32 ? npyFloat32 : npyFloat16) && dtype != VKATTN_BF16) return read(into.span());
 
-    // A finite bias stays finite: -infinity would hide the pair, which is another meaning; an infinite slope is NaN at distance 0.
+    // A finite bias stays finite: -infinity would hide the pair, which is another meaning; an
+    // infinite slope is NaN at distance 0.
     const bool clamps = role_ != VKATTN_Q && role_ != VKATTN_K && role_ != VKATTN_V;
     constexpr double largest = std::numeric_limits<float>::max();
     const size_t items = static_cast<size_t>(header().dataBytes / type.itemBytes);
     std::vector<std::byte> chunk(std::min(items, chunkItems) * type.itemBytes);
+    std::vector<float> floats(std::min(items, chunkItems));
     uint64_t tooLarge = 0;
     for (size_t begin = 0; begin < items; begin += chunkItems) {
         const size_t count = std::min(chunkItems, items - begin);
         read(std::span(chunk).first(count * type.itemBytes));
-        for (size_t i = 0; i < count; i++) {
-            const auto element = [&]<class T>(T value) {
+        if (type == npyFloat16)
+            convert(VKATTN_F16, chunk.data(), VKATTN_F32, floats.data(), count);
+        else if (type == npyFloat32)
+            std::memcpy(floats.data(), chunk.data(), count * sizeof(float));
+        else
+            for (size_t i = 0; i < count; i++) {
+                double value = 0;
                 std::memcpy(&value, chunk.data() + i * sizeof value, sizeof value);
-                return value;
-            };
-            const double value = type == npyFloat64   ? element(double{})
-                                 : type == npyFloat32 ? static_cast<double>(element(float{}))
-                                                      : static_cast<double>(widen(element(uint16_t{}), binary16));
-            bool overflowed = false;
-            if (dtype == VKATTN_F32) {
-                auto converted = static_cast<float>(value);
-                overflowed = std::isinf(converted) && !std::isinf(value);
-                if (overflowed && clamps) converted = static_cast<float>(std::copysign(largest, value));
-                std::memcpy(into.data() + (begin + i) * sizeof converted, &converted, sizeof converted);
-            } else {
-                const NarrowFloat format = dtype == VKATTN_F16 ? binary16 : bfloat16;
-                const uint16_t converted = narrow(value, format);
-                overflowed = std::isinf(widen(converted, format)) && !std::isinf(value);
-                std::memcpy(into.data() + (begin + i) * sizeof converted, &converted, sizeof converted);
+                floats[i] = dtype == VKATTN_F32 ? static_cast<float>(value) : roundedToOdd(value);
+                if (!std::isinf(floats[i]) || std::isinf(value)) continue;
+                tooLarge++;
+                if (clamps) floats[i] = static_cast<float>(std::copysign(largest, value));
             }
-            tooLarge += overflowed ? 1 : 0;
+        if (dtype == VKATTN_F32) {
+            std::memcpy(into.data() + begin * sizeof(float), floats.data(), count * sizeof(float));
+            continue;
+        }
+        std::byte *target = into.data() + begin * sizeof(uint16_t);
+        convert(VKATTN_F32, floats.data(), dtype, target, count);
+        const uint16_t infinity = dtype == VKATTN_F16 ? 0x7c00 : 0x7f80;
+        for (size_t i = 0; i < count; i++) {
+            uint16_t bits = 0;
+            std::memcpy(&bits, target + i * sizeof bits, sizeof bits);
+            tooLarge += (bits & 0x7fff) == infinity && !std::isinf(floats[i]) ? 1 : 0;
         }
     }
     if (tooLarge == 0 && (rounded_ || type != npyFloat64)) return; // asked for, or exact

@@ -13,14 +13,16 @@ namespace vkattn::tool {
 
 class Input {
   public:
-    // Opens the file and checks what does not depend on other arrays: header, dtype, rank, extents of 32 bits. Throws Failure.
+    // Opens the file and checks what does not depend on other arrays: header, dtype, rank, extents
+    // of 32 bits. Throws Failure.
     Input(vkattn_role role, const std::string &option, const std::string &path);
 
     [[nodiscard]] vkattn_role role() const { return role_; }
     [[nodiscard]] const std::string &option() const { return option_; }
     [[nodiscard]] const std::string &path() const { return path_; }
     [[nodiscard]] const NpyHeader &header() const { return file_.header(); }
-    // Tensors [batch, head, token, dim], as the file stores them: Fortran order is only other strides. Not meaningful for small arrays.
+    // Tensors [batch, head, token, dim], as the file stores them: Fortran order is only other
+    // strides. Not meaningful for small arrays.
     [[nodiscard]] const vkattn_layout &layout() const { return layout_; }
 
     // The data will be rounded to this floating dtype, and the layout says so.
@@ -29,11 +31,13 @@ class Input {
     // "k.npy (4, 8) float32", for messages.
     [[nodiscard]] std::string text() const;
 
-    // Where each ragged sequence begins and the last one ends, among so many tokens ("query" or "key"), read now. Returns the length of the
-    // longest one. Throws Failure, with the entry, where they decrease or lead outside; notes on stderr what no sequence covers.
+    // Where each ragged sequence begins and the last one ends, among so many tokens ("query" or
+    // "key"), read now. Returns the length of the longest one. Throws Failure, with the entry,
+    // where they decrease or lead outside; notes on stderr what no sequence covers.
     [[nodiscard]] uint32_t readOffsets(uint32_t tokens, const char *tokenName);
 
-    // Reads the data, as the problem wants it. Conversions that the user has not asked for are noted on stderr. Throws Failure.
+    // Reads the data, as the problem wants it. Conversions that the user has not asked for are
+    // noted on stderr. Throws Failure.
     [[nodiscard]] HostBuffer load(const vkattn_problem &problem);
 
   private:
@@ -44,7 +48,8 @@ class Input {
     void readConverted(const HostBuffer &into, vkattn_dtype dtype);
     void readKeyLengths(const HostBuffer &into, uint32_t keyTokens);
     void readDocumentIds(const HostBuffer &into, uint32_t tokens);
-    template <class Visit> void readIntegers(const Visit &visit); // visit(index in the file, int64_t value)
+    // visit(index in the file, int64_t value)
+    template <class Visit> void readIntegers(const Visit &visit);
 
     vkattn_role role_;
     std::string option_, path_;

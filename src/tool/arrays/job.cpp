@@ -132,7 +132,8 @@ void describeRagged(vkattn_problem &problem, Input &offsetsQ, Input &offsetsK, c
                       std::to_string(count - 1) + " and " + std::to_string(offsetsK.header().shape[0] - 1));
     const uint32_t queries = q.layout.extent[token], keys = k.layout.extent[token];
     problem.sequences = static_cast<uint32_t>(count - 1);
-    // 0 would mean the totals: where all sequences are empty a length of 1 is the least that can be said.
+    // 0 would mean the totals: where all sequences are empty a length of 1 is the least that can be
+    // said.
     problem.maxSeqQ = std::max(offsetsQ.readOffsets(queries, "query"), std::min(queries, 1u));
     problem.maxSeqK = std::max(offsetsK.readOffsets(keys, "key"), std::min(keys, 1u));
 }
@@ -155,7 +156,8 @@ void addOutputs(const RunArguments &arguments, Job &job) {
     addOutput(arguments, job, VKATTN_OUT, problem.out.dtype, with(problem.out.extent[dim]));
     if (!arguments.files[VKATTN_LSE].empty()) addOutput(arguments, job, VKATTN_LSE, VKATTN_F32, rows);
     if (!arguments.files[VKATTN_WEIGHTS].empty()) {
-        const uint32_t *extent = problem.weights.extent; // the rows of a ragged batch are not those of its weights
+        // The rows of a ragged batch are not those of its weights.
+        const uint32_t *extent = problem.weights.extent;
         addOutput(arguments, job, VKATTN_WEIGHTS, VKATTN_F32,
                   problem.sequences > 0 ? std::vector<uint64_t>(extent, extent + 4) : with(extent[3]));
     }
@@ -183,7 +185,8 @@ void checkMemory(const std::vector<NamedBytes> &arrays) {
                       ": split the work over batch entries, heads or queries");
 }
 
-// What goes with pairs or with rows, once the extents are known: files of the job, and what is assumed to be there.
+// What goes with pairs or with rows, once the extents are known: files of the job, and what is
+// assumed to be there.
 void describeOptions(Job &job, const Extents &pairs, const Assumptions &assumed) {
     vkattn_problem &problem = job.problem;
     const bool ragged = problem.sequences > 0;
@@ -273,7 +276,8 @@ Job describe(const RunArguments &arguments, const Assumptions &assumed) {
     const auto offsets = std::find_if(job.inputs.begin(), job.inputs.end(), [](const Input &i) { return i.role() == VKATTN_CU_SEQ_Q; });
     if (offsets != job.inputs.end()) {
         checkMemory({{offsets[0].path(), offsets[0].header().dataBytes}, {offsets[1].path(), offsets[1].header().dataBytes}});
-        describeRagged(problem, offsets[0], offsets[1], q, k); // the table of operands has them one after the other
+        // The table of operands has them one after the other.
+        describeRagged(problem, offsets[0], offsets[1], q, k);
     }
     const bool ragged = problem.sequences > 0;
     const uint32_t *extent = q.layout.extent;

@@ -23,8 +23,9 @@ class HostBuffer {
     size_t bytes_ = 0;
 };
 
-// RAM and swap of this machine, as far as this process may use them; 0 = unknown. Linux promises more memory than there is and
-// kills the process when it is touched, so std::bad_alloc is no answer to a size that comes from a file.
+// RAM and swap of this machine, as far as this process may use them; 0 = unknown. Linux promises
+// more memory than there is and kills the process when it is touched, so std::bad_alloc is no
+// answer to a size that comes from a file.
 [[nodiscard]] uint64_t usableMemoryBytes();
 
 } // namespace vkattn::tool

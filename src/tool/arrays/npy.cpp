@@ -33,7 +33,8 @@ std::string readable(std::string_view text) {
     return out + (text.size() > limit ? "...'" : "'");
 }
 
-// The Python literal {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }: these three keys, once each, in any order.
+// The Python literal {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }: these three keys,
+// once each, in any order.
 class DictParser {
   public:
     explicit DictParser(std::string_view text) : text_(text) {}
@@ -67,7 +68,8 @@ class DictParser {
     }
     [[nodiscard]] char peek() {
         skipSpace();
-        return position_ < text_.size() ? text_[position_] : '\0'; // parse() has excluded NUL as content
+        // parse() has excluded NUL as content
+        return position_ < text_.size() ? text_[position_] : '\0';
     }
     bool take(char c) {
         if (peek() != c) return false;
@@ -88,7 +90,8 @@ class DictParser {
         const size_t end = text_.find(quote, begin);
         if (end == std::string_view::npos) return false;
         const std::string_view content = text_.substr(begin, end - begin);
-        if (content.find('\\') != std::string_view::npos) return false; // no type or key name has one, and an escaped quote would
+        // No type or key name has one, and an escaped quote would.
+        if (content.find('\\') != std::string_view::npos) return false;
         out = content;
         position_ = end + 1;
         return true;
@@ -105,7 +108,8 @@ class DictParser {
             position_++;
         }
         if (position_ == begin) return false;
-        if (position_ < text_.size() && text_[position_] == 'L') position_++; // Python 2 wrote longs so
+        // Python 2 wrote longs so.
+        if (position_ < text_.size() && text_[position_] == 'L') position_++;
         if (shape.size() == npyMaxDimensions) return fail("more than " + std::to_string(npyMaxDimensions) + " dimensions");
         shape.push_back(value);
         return true;
@@ -208,7 +212,8 @@ bool parseType(std::string_view descr, NpyType &type, std::string &why) {
     return true;
 }
 
-// The product of the non-zero dimensions is bounded too, so that strides of an empty array cannot overflow either.
+// The product of the non-zero dimensions is bounded too, so that strides of an empty array cannot
+// overflow either.
 bool arrayBytes(std::span<const uint64_t> shape, uint32_t itemBytes, uint64_t &bytes) {
     uint64_t product = itemBytes;
     bool empty = false;

@@ -1,6 +1,7 @@
-// .npy files (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html), versions 1 to 3. They come from anywhere, so
-// the parser is strict: no allocation is sized by a number from the file before that number was checked against the file's size,
-// nothing recurses, and every rejection has a reason that says what to do. Nothing here throws, except std::bad_alloc.
+// .npy files (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html), versions 1
+// to 3. They come from anywhere, so the parser is strict: no allocation is sized by a number from
+// the file before that number was checked against the file's size, nothing recurses, and every
+// rejection has a reason that says what to do. Nothing here throws, except std::bad_alloc.
 #pragma once
 
 #include <cstddef>
@@ -36,29 +37,34 @@ inline constexpr NpyType npyInt32{NpyKind::signedInteger, 4}, npyInt64{NpyKind::
 struct NpyHeader {
     NpyType type;
     bool fortranOrder = false;
-    std::vector<uint64_t> shape;  // at most npyMaxDimensions; the product of the non-zero ones times itemBytes is below 2^63
+    // At most npyMaxDimensions; the product of the non-zero ones times itemBytes is below 2^63.
+    std::vector<uint64_t> shape;
     uint64_t dataOffsetBytes = 0; // in the file; not aligned to anything
     uint64_t dataBytes = 0;       // reaches exactly to the end of the file
 };
 
 inline constexpr size_t npyMaxDimensions = 32; // NumPy's own limit before version 2
 inline constexpr size_t npyMaxHeaderBytes = 65535;
-inline constexpr size_t npyMaxPrefixBytes = 12 + npyMaxHeaderBytes; // what parseNpyHeader may look at
+// What parseNpyHeader may look at.
+inline constexpr size_t npyMaxPrefixBytes = 12 + npyMaxHeaderBytes;
 
-// Parses the header of a file of `fileBytes` bytes, of which `prefix` holds the first min(fileBytes, npyMaxPrefixBytes) or more.
-// Empty with the reason in `why` where it is not an array that this program can read.
+// Parses the header of a file of `fileBytes` bytes, of which `prefix` holds the first
+// min(fileBytes, npyMaxPrefixBytes) or more. Empty with the reason in `why` where it is not an
+// array that this program can read.
 [[nodiscard]] std::optional<NpyHeader> parseNpyHeader(std::span<const std::byte> prefix, uint64_t fileBytes, std::string &why);
 
 // Magic, version 1.0 and header, padded so that the data starts at a multiple of 64 bytes. C order.
 [[nodiscard]] std::string npyHeaderBytes(NpyType type, std::span<const uint64_t> shape);
 
-// A file whose header has been checked and whose data has not been read yet, so that shapes are compared before gigabytes move.
+// A file whose header has been checked and whose data has not been read yet, so that shapes are
+// compared before gigabytes move.
 class NpyFile {
   public:
     [[nodiscard]] static std::optional<NpyFile> open(const std::filesystem::path &path, std::string &why);
     [[nodiscard]] const NpyHeader &header() const { return header_; }
 
-    // The next bytes of the data, in file order. False with a reason where the file has shrunk or cannot be read.
+    // The next bytes of the data, in file order. False with a reason where the file has shrunk or
+    // cannot be read.
     [[nodiscard]] bool read(std::span<std::byte> into, std::string &why);
 
   private:

@@ -22,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 #if !defined(_WIN32)
-// What a signal must remove. Signal handlers may only touch lock-free atomics; the strings belong to OutputFile objects.
+// What a signal must remove. Signal handlers may only touch lock-free atomics; the strings belong
+// to OutputFile objects.
 std::array<std::atomic<char *>, 8> liveTemporaries;
 static_assert(std::atomic<char *>::is_always_lock_free);
 
@@ -82,7 +83,8 @@ OutputTarget checkOutputTarget(const std::string &option, const std::string &pat
     std::error_code error;
     OutputTarget target{option, path, fs::absolute(path, error)};
     if (error) refuse(error.message());
-    // Writing through a link is what every other program does; renaming over it would replace the link.
+    // Writing through a link is what every other program does; renaming over it would replace the
+    // link.
     if (const fs::path real = fs::weakly_canonical(target.resolved, error); !error) target.resolved = real;
 
     const fs::file_status status = fs::status(target.resolved, error);
@@ -108,7 +110,8 @@ OutputFile::OutputFile(OutputTarget target) : target_(std::move(target)) {
         char name[40];
         std::snprintf(name, sizeof name, ".vkattn-%08x.tmp", random());
         temporary_ = (target_.resolved.parent_path() / name).string();
-        // x: fail where the file exists. Not mkstemp, whose files are private: outputs get the permissions of any new file.
+        // x: fail where the file exists. Not mkstemp, whose files are private: outputs get the
+        // permissions of any new file.
         file_ = std::fopen(temporary_.c_str(), "wbx");
         if (file_ == nullptr && errno != EEXIST) break;
     }

@@ -1,5 +1,6 @@
-// An output that appears whole or not at all: written to a temporary file beside its target, renamed when everything has succeeded.
-// Temporaries go away with the object, and on SIGINT, SIGTERM and SIGHUP.
+// An output that appears whole or not at all: written to a temporary file beside its target,
+// renamed when everything has succeeded. Temporaries go away with the object, and on SIGINT,
+// SIGTERM and SIGHUP.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +12,22 @@
 
 namespace vkattn::tool {
 
-// A path as given by an option, and the file it leads to (symbolic links followed where the target exists).
+// A path as given by an option, and the file it leads to (symbolic links followed where the target
+// exists).
 struct OutputTarget {
     std::string option, path;
     std::filesystem::path resolved;
 };
 
-// Refuses targets that are not regular files, may not be written, name each other's file or that of an input. Throws Failure.
+// Refuses targets that are not regular files, may not be written, name each other's file or that of
+// an input. Throws Failure.
 [[nodiscard]] OutputTarget checkOutputTarget(const std::string &option, const std::string &path, std::span<const std::string> inputs,
                                              std::span<const OutputTarget> otherOutputs);
 
 class OutputFile {
   public:
-    explicit OutputFile(OutputTarget target); // creates the temporary; throws Failure where that fails
+    // Creates the temporary; throws Failure where that fails.
+    explicit OutputFile(OutputTarget target);
     ~OutputFile();
     OutputFile(OutputFile &&other) noexcept;
     OutputFile(const OutputFile &) = delete;
@@ -31,8 +35,9 @@ class OutputFile {
     OutputFile &operator=(OutputFile &&) = delete;
 
     void write(std::span<const std::byte> bytes); // throws Failure
-    void close();                                 // the bytes have reached the file system; throws Failure
-    void publish();                               // after close(); throws Failure
+    // The bytes have reached the file system; throws Failure.
+    void close();
+    void publish(); // after close(); throws Failure
 
   private:
     [[noreturn]] void fail(const std::string &what) const;

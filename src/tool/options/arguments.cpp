@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <span>
 
@@ -18,13 +19,13 @@ using namespace program;
 namespace {
 
 constexpr uint32_t maxSlices = 1000000;
-constexpr uint32_t maxRepeat = 1000000;                                     // one time is kept of each
+// One time is kept of each.
+constexpr uint32_t maxRepeat = 1000000;
 constexpr uint32_t maxDim = 2048, maxTuneSeconds = 86400, maxTuneDims = 12; // rows of a tuning file
 
-// What was typed, before its meaning is checked.
-struct RawRun {
-    std::string causal, align, window, scale, softcap, roundTo, outDtype, device, tuning, verdicts, kernel, slices, verify, repeat;
-    std::string shapes[3], dtype, with, ragged; // explain
+// What --causal and --align say: true for top-left.
+struct Alignments {
+    std::optional<bool> causal, align;
 };
 
 // The words of `explain --with`, and the roles that each stands for.
@@ -63,7 +64,7 @@ bool parseAlignment(const std::string &option, const std::string &text) {
     return text == "top-left";
 }
 
-void parseWindow(const std::string &text, RunArguments &run) {
+void readWindow(const std::string &text, RunArguments &run) {
     const size_t comma = text.find(',');
     if (comma == std::string::npos || !parseInteger(std::string_view(text).substr(0, comma), run.windowLeft) ||
         !parseInteger(std::string_view(text).substr(comma + 1), run.windowRight))
@@ -74,19 +75,24 @@ void parseWindow(const std::string &text, RunArguments &run) {
     run.flags |= VKATTN_WINDOW;
 }
 
-void interpretAlignment(const CLI::App &app, const RawRun &raw, RunArguments &run) {
-    const bool causal = app.count("--causal") > 0, aligned = app.count("--align") > 0;
-    const bool causalTopLeft = causal && parseAlignment("--causal", raw.causal);
-    const bool alignTopLeft = aligned && parseAlignment("--align", raw.align);
-    if (app.count("--window") > 0) parseWindow(raw.window, run);
-    if (causal && aligned && causalTopLeft != alignTopLeft)
-        throw Failure("--causal " + raw.causal + " and --align " + raw.align +
-                      " disagree: --causal names the alignment of the window too, leave --align out");
-    if (causal) run.flags |= VKATTN_CAUSAL;
-    if (causalTopLeft || alignTopLeft) run.flags |= VKATTN_ALIGN_TOP_LEFT;
+void readVerify(const std::string &text, RunArguments &run) {
+    VerifyRequest &verify = run.verify.emplace();
+    verify.allRows = text == "all";
+    if (!verify.allRows && !text.empty() && (!parseInteger(text, verify.rows) || verify.rows == 0))
+        badValue("--verify", "nothing, =all or the number of rows to check, like =1000", text);
 }
 
-// How the user has said that an operand takes part; empty where it does not. `assumed`: what `explain` was told without files.
+void applyAlignments(const Alignments &given, RunArguments &run) {
+    const auto name = [](bool topLeft) { return std::string(topLeft ? "top-left" : "bottom-right"); };
+    if (given.causal && given.align && *given.causal != *given.align)
+        throw Failure("--causal " + name(*given.causal) + " and --align " + name(*given.align) +
+                      " disagree: --causal names the alignment of the window too, leave --align out");
+    if (given.causal) run.flags |= VKATTN_CAUSAL;
+    if (given.causal.value_or(false) || given.align.value_or(false)) run.flags |= VKATTN_ALIGN_TOP_LEFT;
+}
+
+// How the user has said that an operand takes part; empty where it does not. `assumed`: what
+// `explain` was told without files.
 std::string spelling(const RunArguments &run, const Assumptions &assumed, vkattn_role role) {
     if (!run.files[role].empty()) return operandName(role).option;
     if (assumed.sequences > 0 && (role == VKATTN_CU_SEQ_Q || role == VKATTN_CU_SEQ_K)) return "--ragged";
@@ -118,50 +124,19 @@ void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumpti
          "a query sees the keys of its own document; where the ids are the same, give the same file twice");
 }
 
-void interpret(const CLI::App &app, const RawRun &raw, RunArguments &run) {
+void checkRun(const CLI::App &app, const Alignments &alignments, RunArguments &run) {
     refuseMissingValues(app);
-    interpretAlignment(app, raw, run);
-    if (app.count("--scale") > 0) {
-        run.scale = parseFloat("--scale", raw.scale, true);
-        run.flags |= VKATTN_SCALE;
-    }
-    if (app.count("--softcap") > 0) run.softcap = parseFloat("--softcap", raw.softcap, false);
-    if (app.count("--device") > 0) run.device = raw.device;
-    if (app.count("--tuning") > 0) run.tuning = raw.tuning;
-    if (app.count("--verdicts") > 0) run.verdicts = raw.verdicts;
+    applyAlignments(alignments, run);
     if (run.tuning && !run.findTuning)
         throw Failure("--tuning names a file and --no-tuning wants the built-in tiles: give one of the two and not both");
-    if (app.count("--kernel") > 0) run.kernel = parseKernel("--kernel", raw.kernel);
-    const std::span<const char *const> floats = std::span(dtypeNames).first(VKATTN_BF16 + 1);
-    if (app.count("--round-to") > 0) // f32 is what arrays are without it
-        run.roundTo = static_cast<vkattn_dtype>(VKATTN_F16 + parseWord("--round-to", raw.roundTo, floats.subspan(VKATTN_F16)));
-    if (app.count("--out-dtype") > 0) run.outDtype = static_cast<vkattn_dtype>(parseWord("--out-dtype", raw.outDtype, floats));
-    if (app.count("--verify") > 0) {
-        run.verify.emplace();
-        if (raw.verify == "all")
-            run.verify->allRows = true;
-        else if (!raw.verify.empty() && (!parseInteger(raw.verify, run.verify->rows) || run.verify->rows == 0))
-            badValue("--verify", "nothing, =all or the number of rows to check, like =1000", raw.verify);
-    }
-    if (app.count("--slices") > 0 && (!parseInteger(raw.slices, run.slices) || run.slices == 0 || run.slices > maxSlices))
-        badValue("--slices", "a whole number from 1 to " + std::to_string(maxSlices), raw.slices);
-    if (app.count("--repeat") > 0 && (!parseInteger(raw.repeat, run.repeat) || run.repeat == 0 || run.repeat > maxRepeat))
-        badValue("--repeat", "a whole number from 1 to " + std::to_string(maxRepeat), raw.repeat);
 }
 
-void interpretShapes(const CLI::App &app, const RawRun &raw, ExplainArguments &explain) {
-    static constexpr const char *names[] = {"--shape-q", "--shape-k", "--shape-v"};
+void checkShapes(const CLI::App &app, ExplainArguments &explain) {
     Assumptions &assumed = explain.assumed;
     const std::string *files = explain.run.files;
     const bool anyFile = !files[VKATTN_Q].empty() || !files[VKATTN_K].empty() || !files[VKATTN_V].empty();
-    bool anyShape = false;
-    for (size_t i = 0; i < 3; i++) {
-        if (app.count(names[i]) == 0) continue;
-        anyShape = true;
-        std::vector<uint32_t> &shape = assumed.shapes[i];
-        if (!parseList(raw.shapes[i], shape) || shape.size() < 2 || shape.size() > 4)
-            badValue(names[i], "2 to 4 whole numbers [BATCH,[HEADS,]]TOKENS,DIM like 1,8,4096,64", raw.shapes[i]);
-    }
+    const bool anyShape =
+        std::any_of(std::begin(assumed.shapes), std::end(assumed.shapes), [](const auto &shape) { return !shape.empty(); });
     if (anyShape && anyFile)
         throw Failure("--shape-q, --shape-k and --shape-v stand in place of the files --q, --k and --v: give one kind and not both");
     if (anyShape ? assumed.shapes[0].empty() || assumed.shapes[1].empty()
@@ -169,18 +144,28 @@ void interpretShapes(const CLI::App &app, const RawRun &raw, ExplainArguments &e
         throw Failure("explain needs arrays or their shapes: give --q, --k and --v, or --shape-q, --shape-k and where it differs from the "
                       "keys' --shape-v");
     if (anyShape && assumed.shapes[2].empty()) assumed.shapes[2] = assumed.shapes[1];
-    if (app.count("--dtype") > 0) {
-        if (!anyShape) throw Failure("--dtype is the type of --shape-q, --shape-k and --shape-v; files have their own, so leave it out");
-        assumed.dtype = static_cast<vkattn_dtype>(parseWord("--dtype", raw.dtype, std::span(dtypeNames).first(VKATTN_BF16 + 1)));
-    }
+    if (app.count("--dtype") > 0 && !anyShape)
+        throw Failure("--dtype is the type of --shape-q, --shape-k and --shape-v; files have their own, so leave it out");
 }
 
-void interpretExplain(const CLI::App &app, const RawRun &raw, ExplainArguments &explain) {
-    Assumptions &assumed = explain.assumed;
-    interpretShapes(app, raw, explain);
-    for (size_t begin = 0, end = 0; app.count("--with") > 0 && end != std::string::npos; begin = end + 1) {
-        end = raw.with.find(',', begin);
-        const std::string word = raw.with.substr(begin, end - begin);
+void checkExplain(const CLI::App &app, ExplainArguments &explain) {
+    const Assumptions &assumed = explain.assumed;
+    checkShapes(app, explain);
+    for (const Presence &presence : presences)
+        for (const OperandName &name : operandNames)
+            if ((assumed.roles & presence.roles & bitOf(name.role)) != 0 && !explain.run.files[name.role].empty())
+                throw Failure(std::string("--with ") + presence.word + " stands in place of a file, and " + name.option +
+                              " gives one: leave one of the two out");
+    for (const vkattn_role role : {VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K})
+        if (assumed.sequences > 0 && !explain.run.files[role].empty())
+            throw Failure(std::string("--ragged stands in place of files, and ") + operandName(role).option +
+                          " gives one: leave one of the two out");
+}
+
+void readPresences(const std::string &text, Assumptions &assumed) {
+    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+        end = text.find(',', begin);
+        const std::string word = text.substr(begin, end - begin);
         std::string words;
         const Presence *found = nullptr;
         for (const Presence &presence : presences) {
@@ -188,36 +173,40 @@ void interpretExplain(const CLI::App &app, const RawRun &raw, ExplainArguments &
             if (word == presence.word) found = &presence;
         }
         if (found == nullptr) badValue("--with", "a list like mask,sinks of " + words, word);
-        for (const OperandName &name : operandNames)
-            if ((found->roles >> name.role & 1) != 0 && !explain.run.files[name.role].empty())
-                throw Failure("--with " + word + " stands in place of a file, and " + name.option + " gives one: leave one of the two out");
         assumed.roles |= found->roles;
-    }
-    if (app.count("--ragged") > 0) {
-        std::vector<uint32_t> numbers;
-        if (!parseList(raw.ragged, numbers) || (numbers.size() != 1 && numbers.size() != 3) || numbers[0] == 0)
-            badValue("--ragged", "SEQUENCES or SEQUENCES,QUERIES,KEYS like 8,1024,1024 (the most that one sequence has)", raw.ragged);
-        for (const vkattn_role role : {VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K})
-            if (!explain.run.files[role].empty())
-                throw Failure(std::string("--ragged stands in place of files, and ") + operandName(role).option +
-                              " gives one: leave one of the two out");
-        assumed.sequences = numbers[0];
-        if (numbers.size() == 3) assumed.maxSeqQ = numbers[1], assumed.maxSeqK = numbers[2];
     }
 }
 
-void addExplainOptions(CLI::App &app, RawRun &raw) {
-    const auto value = [&](const char *name, std::string &target, const char *type, const std::string &text) {
-        app.add_option(name, target, text)->type_name(type);
+void readRagged(const std::string &text, Assumptions &assumed) {
+    std::vector<uint32_t> numbers;
+    if (!parseList(text, numbers) || (numbers.size() != 1 && numbers.size() != 3) || numbers[0] == 0)
+        badValue("--ragged", "SEQUENCES or SEQUENCES,QUERIES,KEYS like 8,1024,1024 (the most that one sequence has)", text);
+    assumed.sequences = numbers[0];
+    if (numbers.size() == 3) assumed.maxSeqQ = numbers[1], assumed.maxSeqK = numbers[2];
+}
+
+vkattn_dtype readFloatType(const std::string &option, const std::string &text) {
+    return static_cast<vkattn_dtype>(parseWord(option, text, std::span(dtypeNames).first(VKATTN_BF16 + 1)));
+}
+
+void addExplainOptions(CLI::App &app, Assumptions &assumed) {
+    const auto shape = [&](const char *name, std::vector<uint32_t> &target, const char *text) {
+        addValue(app, name, "B,H,N,D", text, [name, &target](const std::string &typed) {
+            if (!parseList(typed, target) || target.size() < 2 || target.size() > 4)
+                badValue(name, "2 to 4 whole numbers [BATCH,[HEADS,]]TOKENS,DIM like 1,8,4096,64", typed);
+        });
     };
-    value("--shape-q", raw.shapes[0], "B,H,N,D", "Shape of the queries, in place of --q; 2 to 4 numbers");
-    value("--shape-k", raw.shapes[1], "B,H,N,D", "Shape of the keys, in place of --k");
-    value("--shape-v", raw.shapes[2], "B,H,N,D", "Shape of the values, in place of --v; default: that of the keys");
-    value("--dtype", raw.dtype, "f32|f16|bf16", "Type of these, and of a bias in --with; default f32");
-    value("--with", raw.with, "LIST",
-          "What takes part without a file, as mask,sinks: mask, bitmask, bias (these [query, key], broadcast), alibi, sinks, lengths, "
-          "documents, lse, weights");
-    value("--ragged", raw.ragged, "S[,Q,K]", "As with --cu-seqlens-q and -k: S sequences, of at most Q queries and K keys");
+    shape("--shape-q", assumed.shapes[0], "Shape of the queries, in place of --q; 2 to 4 numbers");
+    shape("--shape-k", assumed.shapes[1], "Shape of the keys, in place of --k");
+    shape("--shape-v", assumed.shapes[2], "Shape of the values, in place of --v; default: that of the keys");
+    addValue(app, "--dtype", "f32|f16|bf16", "Type of these, and of a bias in --with; default f32",
+             [&](const std::string &text) { assumed.dtype = readFloatType("--dtype", text); });
+    addValue(app, "--with", "LIST",
+             "What takes part without a file, as mask,sinks: mask, bitmask, bias (these [query, key], broadcast), alibi, sinks, lengths, "
+             "documents, lse, weights",
+             [&](const std::string &text) { readPresences(text, assumed); });
+    addValue(app, "--ragged", "S[,Q,K]", "As with --cu-seqlens-q and -k: S sequences, of at most Q queries and K keys",
+             [&](const std::string &text) { readRagged(text, assumed); });
     app.footer(
         "Every option of `vkattn run` is taken, so that a run is explained by changing that word. Of files only headers are read (and "
         "--cu-seqlens-q and -k); nothing is computed or written, and --out, --verify and --repeat do nothing.");
@@ -226,33 +215,49 @@ void addExplainOptions(CLI::App &app, RawRun &raw) {
 constexpr const char *verdictsType = "FILE|none", *verdictsText = "Where to keep which kernels' self-tests have passed or failed on a "
                                                                   "device; default ~/.cache/vkattn/verdicts";
 
-void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run, bool arraysRequired) {
+void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, bool arraysRequired) {
     const auto file = [&](vkattn_role role, const char *text) {
         return app.add_option(operandName(role).option, run.files[role], text)->type_name("FILE");
     };
-    const auto value = [&](const char *name, std::string &target, const char *type, const std::string &text) {
-        return app.add_option(name, target, text)->type_name(type);
+    const auto value = [&](const char *name, const char *type, const std::string &text, std::function<void(const std::string &)> read) {
+        return addValue(app, name, type, text, std::move(read));
+    };
+    const auto whole = [&](const char *name, uint32_t &target, uint32_t most, const char *text) {
+        value(name, "N", text, [=, &target](const std::string &typed) { target = parseWhole(name, typed, most); });
+    };
+    const auto alignment = [&](const char *name, std::optional<bool> &target, const char *text) {
+        value(name, "ALIGNMENT", text, [=, &target](const std::string &typed) { target = parseAlignment(name, typed); });
     };
     file(VKATTN_Q, "Queries: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")
         ->required(arraysRequired);
     file(VKATTN_K, "Keys, likewise; their number of heads divides that of the queries")->required(arraysRequired);
     file(VKATTN_V, "Values, likewise; as many heads and tokens as the keys")->required(arraysRequired);
     file(VKATTN_OUT, "Where to write the result, in the rank of the queries")->required(arraysRequired);
-    value("--round-to", raw.roundTo, "f16|bf16", "Round queries, keys and values to this type and compute with them so");
-    value("--out-dtype", raw.outDtype, "f32|f16|bf16",
-          "Type of the result; default: that of the queries' file. .npy has no bf16: it is written as float32");
+    value("--round-to", "f16|bf16", "Round queries, keys and values to this type and compute with them so", [&](const std::string &text) {
+        // f32 is what arrays are without it
+        const auto narrow = std::span(dtypeNames).subspan(VKATTN_F16, 2);
+        run.roundTo = static_cast<vkattn_dtype>(VKATTN_F16 + parseWord("--round-to", text, narrow));
+    });
+    value("--out-dtype", "f32|f16|bf16",
+          "Type of the result; default: that of the queries' file. .npy has no bf16: it is written as float32",
+          [&](const std::string &text) { run.outDtype = readFloatType("--out-dtype", text); });
     file(VKATTN_MASK, "bool or uint8 [query, key], [head, query, key] or [batch, head, query, key], 1 where it broadcasts; 0 hides");
     file(VKATTN_BIT_MASK,
          "uint32 of such a shape, 32 keys in a word, the first in its lowest bit, and so ceil(keys / 32) words in a row; 0 hides");
     file(VKATTN_BIAS, "float32 or float16 of a mask's shape, added to the scores; -inf hides");
     file(VKATTN_ALIBI_SLOPES, "float32 or float16 [head]: the slope times the key's distance from the query's position is subtracted");
     file(VKATTN_SINKS, "float32 or float16 [head]: a score that takes part in the softmax and has no value; -inf is none");
-    value("--causal", raw.causal, "ALIGNMENT", "top-left or bottom-right: hide keys after the query's own position");
-    value("--align", raw.align, "ALIGNMENT",
-          "top-left or bottom-right (default): where queries stand among the keys, for --window and --alibi without --causal");
-    value("--window", raw.window, "L,R", "How many keys a query sees on the left and right of its position; -1 = all");
-    value("--scale", raw.scale, "NUMBER", "Factor of the scores; default 1/sqrt(dim)");
-    value("--softcap", raw.softcap, "NUMBER", "c > 0: scores become c * tanh(score / c); default 0 = none");
+    alignment("--causal", alignments.causal, "top-left or bottom-right: hide keys after the query's own position");
+    alignment("--align", alignments.align,
+              "top-left or bottom-right (default): where queries stand among the keys, for --window and --alibi without --causal");
+    value("--window", "L,R", "How many keys a query sees on the left and right of its position; -1 = all",
+          [&](const std::string &text) { readWindow(text, run); });
+    value("--scale", "NUMBER", "Factor of the scores; default 1/sqrt(dim)", [&](const std::string &text) {
+        run.scale = parseFloat("--scale", text, true);
+        run.flags |= VKATTN_SCALE;
+    });
+    value("--softcap", "NUMBER", "c > 0: scores become c * tanh(score / c); default 0 = none",
+          [&](const std::string &text) { run.softcap = parseFloat("--softcap", text, false); });
     file(VKATTN_KEY_LENGTHS, "int32 or int64 [batch]: how many keys each batch entry has");
     file(VKATTN_CU_SEQ_Q,
          "int32 or int64 [sequence + 1]: sequence n has the queries from entry n up to entry n + 1 (FlashAttention's varlen)");
@@ -264,52 +269,50 @@ void addRunOptions(CLI::App &app, RawRun &raw, RunArguments &run, bool arraysReq
     app.add_flag_callback(
         "--deterministic", [&run] { run.flags |= VKATTN_DETERMINISTIC; },
         "Bitwise the same result whatever the batch size, on one device and kernel");
-    value("--device", raw.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
-    value("--kernel", raw.kernel, "NAME",
-          kernelList("auto (default)") + ": which Vulkan kernel computes");
-    value("--slices", raw.slices, "N", "Submit the work to the device in N nearly equal pieces, so that none runs for long; default 1");
-    value("--tuning", raw.tuning, "FILE", "Tiles that `vkattn tune` has measured; default: its file for this device, where there is one");
+    app.add_option("--device", run.device, "A device that `vkattn info` lists, or the CPU; default: the best device")
+        ->type_name("INDEX|NAME|cpu");
+    value("--kernel", "NAME", kernelList("auto (default)") + ": which Vulkan kernel computes",
+          [&](const std::string &text) { run.kernel = parseKernel("--kernel", text); });
+    whole("--slices", run.slices, maxSlices,
+          "Submit the work to the device in N nearly equal pieces, so that none runs for long; default 1");
+    app.add_option("--tuning", run.tuning, "Tiles that `vkattn tune` has measured; default: its file for this device, where there is one")
+        ->type_name("FILE");
     app.add_flag_callback(
         "--no-tuning", [&run] { run.findTuning = false; }, "Do not look for that file: the built-in tiles");
-    value("--verdicts", raw.verdicts, verdictsType, verdictsText);
-    value("--verify", raw.verify, "all|ROWS",
+    app.add_option("--verdicts", run.verdicts, verdictsText)->type_name(verdictsType);
+    value("--verify", "all|ROWS",
           "--verify, --verify=all or --verify=ROWS: compare with the double-precision CPU oracle; "
-          "alone: every row of small problems, else a sample")
+          "alone: every row of small problems, else a sample",
+          [&](const std::string &text) { readVerify(text, run); })
         ->expected(0, 1);
     app.add_flag_callback(
         "--no-fallback", [&run] { run.allowFallback = false; }, "End with status 3 rather than compute on the CPU");
-    value("--repeat", raw.repeat, "N", "Compute this often (above 1: after an untimed run) and print the median time");
+    whole("--repeat", run.repeat, maxRepeat, "Compute this often (above 1: after an untimed run) and print the median time");
     app.add_flag("--json", run.json, "Print one JSON object instead of text");
     app.footer(
         "Exit status: 0 success, 1 verification failed, 2 bad usage or input, 3 the device cannot be used and --no-fallback was given.");
 }
 
-void addTuneOptions(CLI::App &app, TuneArguments &tune, std::string &seconds, std::string &dims) {
+void readDims(const std::string &text, std::vector<uint32_t> &dims) {
+    const bool good = parseList(text, dims) && std::all_of(dims.begin(), dims.end(), [](uint32_t dim) { return dim > 0 && dim <= maxDim; });
+    if (!good || dims.size() > maxTuneDims)
+        badValue("--dims", "1 to " + std::to_string(maxTuneDims) + " head dims from 1 to " + std::to_string(maxDim) + " like 64,128", text);
+    std::sort(dims.begin(), dims.end());
+    dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
+}
+
+void addTuneOptions(CLI::App &app, TuneArguments &tune) {
     app.add_option("--device", tune.device, "A device that `vkattn info` lists; default: the best device")->type_name("INDEX|NAME");
     app.add_option("--out", tune.out, "Where to write; default: where `vkattn run` looks, ~/.config/vkattn/tuning-DEVICE.txt")
         ->type_name("FILE");
-    app.add_option("--seconds", seconds, "Stop measuring after about so long; default 120")->type_name("N");
-    app.add_option("--dims", dims, "The head dims to measure, each for those from the one before (or half) up to it; default 64,128")
-        ->type_name("N,N...");
+    addValue(app, "--seconds", "N", "Stop measuring after about so long; default 120",
+             [&](const std::string &text) { tune.seconds = parseWhole("--seconds", text, maxTuneSeconds); });
+    addValue(app, "--dims", "N,N...", "The head dims to measure, each for those from the one before (or half) up to it; default 64,128",
+             [&](const std::string &text) { readDims(text, tune.dims); });
     app.add_flag("--json", tune.json, "Print one JSON object instead of text");
     app.footer(
         "Exit status: 0 success, whether or not anything was faster than the built-in tiles; 1 these compute wrongly on this device; "
         "2 bad usage or output; 3 the device cannot be used.");
-}
-
-void interpretTune(const CLI::App &app, const std::string &seconds, const std::string &dims, TuneArguments &tune) {
-    refuseMissingValues(app);
-    if (app.count("--seconds") > 0 && (!parseInteger(seconds, tune.seconds) || tune.seconds == 0 || tune.seconds > maxTuneSeconds))
-        badValue("--seconds", "a whole number from 1 to " + std::to_string(maxTuneSeconds), seconds);
-    if (app.count("--dims") > 0) {
-        const bool good = parseList(dims, tune.dims) &&
-                          std::all_of(tune.dims.begin(), tune.dims.end(), [](uint32_t dim) { return dim > 0 && dim <= maxDim; });
-        if (!good || tune.dims.size() > maxTuneDims)
-            badValue("--dims", "1 to " + std::to_string(maxTuneDims) + " head dims from 1 to " + std::to_string(maxDim) + " like 64,128",
-                     dims);
-        std::sort(tune.dims.begin(), tune.dims.end());
-        tune.dims.erase(std::unique(tune.dims.begin(), tune.dims.end()), tune.dims.end());
-    }
 }
 
 } // namespace
@@ -321,9 +324,8 @@ std::string versionText() {
 
 CommandLine parseCommandLine(int argc, const char *const *argv) {
     CommandLine line;
-    RawRun raw;
+    Alignments alignments, explainAlignments;
     RunArguments run;
-    RawRun rawExplain;
     ExplainArguments explain;
     InfoArguments info;
     CLI::App app("Attention for Vulkan: softmax(Q K^T) V on any Vulkan device, or the CPU.", "vkattn");
@@ -331,24 +333,22 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     app.set_version_flag("--version", "vkattn " + versionText());
     CLI::App *runCommand = app.add_subcommand("run", "Compute attention over .npy arrays");
     runCommand->allow_windows_style_options(false);
-    addRunOptions(*runCommand, raw, run, true);
+    addRunOptions(*runCommand, alignments, run, true);
     CLI::App *explainCommand = app.add_subcommand(
         "explain", "Tell which kernel would compute a problem on a device, why, and what that costs, without running it");
     explainCommand->allow_windows_style_options(false);
-    addRunOptions(*explainCommand, rawExplain, explain.run, false);
-    addExplainOptions(*explainCommand, rawExplain);
+    addRunOptions(*explainCommand, explainAlignments, explain.run, false);
+    addExplainOptions(*explainCommand, explain.assumed);
     CLI::App *infoCommand =
         app.add_subcommand("info", "List every device: limits, features, what kernels it can run and why not the others");
     infoCommand->allow_windows_style_options(false);
-    std::string infoVerdicts;
-    infoCommand->add_option("--verdicts", infoVerdicts, verdictsText)->type_name(verdictsType);
+    infoCommand->add_option("--verdicts", info.verdicts, verdictsText)->type_name(verdictsType);
     infoCommand->add_flag("--json", info.json, "Print one JSON object instead of text");
     TuneArguments tune;
-    std::string tuneSeconds, tuneDims;
     CLI::App *tuneCommand = app.add_subcommand(
         "tune", "Measure which tiles of the flash and decode kernels are fastest on a device, and write them to a file that run uses");
     tuneCommand->allow_windows_style_options(false);
-    addTuneOptions(*tuneCommand, tune, tuneSeconds, tuneDims);
+    addTuneOptions(*tuneCommand, tune);
     ConformParser conform;
     CLI::App *conformCommand = app.add_subcommand(
         "conform", "Test devices and their drivers: every kernel, every option, hostile input; with reports for people and for CI");
@@ -369,20 +369,19 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         return line;
     }
     if (runCommand->parsed()) {
-        interpret(*runCommand, raw, run);
+        checkRun(*runCommand, alignments, run);
         checkConflicts(*runCommand, run, {});
         line.run = run;
     } else if (explainCommand->parsed()) {
-        interpret(*explainCommand, rawExplain, explain.run);
-        interpretExplain(*explainCommand, rawExplain, explain);
+        checkRun(*explainCommand, explainAlignments, explain.run);
+        checkExplain(*explainCommand, explain);
         checkConflicts(*explainCommand, explain.run, explain.assumed);
         line.explain = explain;
     } else if (infoCommand->parsed()) {
         refuseMissingValues(*infoCommand);
-        if (infoCommand->count("--verdicts") > 0) info.verdicts = infoVerdicts;
         line.info = info;
     } else if (tuneCommand->parsed()) {
-        interpretTune(*tuneCommand, tuneSeconds, tuneDims, tune);
+        refuseMissingValues(*tuneCommand);
         line.tune = tune;
     } else if (conformCommand->parsed()) {
         line.conform = conform.interpret(*conformCommand);

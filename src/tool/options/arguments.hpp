@@ -41,9 +41,11 @@ struct RunArguments {
 
 // What `explain` takes in place of files.
 struct Assumptions {
-    std::vector<uint32_t> shapes[3]; // of q, k and v, 2 to 4 dimensions; all empty where files are given
+    // Of q, k and v, 2 to 4 dimensions; all empty where files are given.
+    std::vector<uint32_t> shapes[3];
     vkattn_dtype dtype = VKATTN_F32; // of these, and of what `roles` names
-    uint64_t roles = 0;              // 1 << role: takes part, in its full shape or as the plainest broadcast (job.cpp)
+    // 1 << role: takes part, in its full shape or as the plainest broadcast (job.cpp)
+    uint64_t roles = 0;
     uint32_t sequences = 0, maxSeqQ = 0, maxSeqK = 0;
 };
 
@@ -64,7 +66,8 @@ struct TuneArguments {
     bool json = false;
 };
 
-// Exactly one command is set, or none, and then help, version or an error has been printed and `status` is how to end.
+// Exactly one command is set, or none, and then help, version or an error has been printed and
+// `status` is how to end.
 struct CommandLine {
     std::optional<RunArguments> run;
     std::optional<ExplainArguments> explain;

@@ -67,8 +67,8 @@ void ConformParser::addOptions(CLI::App &app) {
     const auto file = [&](const char *name, std::string &target, const char *text) {
         app.add_option(name, target, text)->type_name("FILE");
     };
-    const auto value = [&](const char *name, std::string &target, const char *type, const std::string &text) {
-        app.add_option(name, target, text)->type_name(type);
+    const auto amount = [&](const char *name, const char *unit, double most, const char *type, const char *text, auto &target) {
+        addValue(app, name, type, text, [=, &target](const std::string &typed) { target = parseAmount(name, typed, unit, most); });
     };
     app.add_option("--device", typed_.devices, "A device that `vkattn info` lists; give it again for more; default: all of them")
         ->type_name("INDEX|NAME")
@@ -76,11 +76,13 @@ void ConformParser::addOptions(CLI::App &app) {
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app.add_flag("--skip-cpu", typed_.skipCpu, "Leave out devices of type CPU, which are drivers in software");
-    value("--kernel", kernels_, "LIST",
-          "Only these: " + kernelList("auto") + "; default: all that there are");
+    addValue(app, "--kernel", "LIST", "Only these: " + kernelList("auto") + "; default: all that there are",
+             [&](const std::string &text) { typed_.kernels = parseKernels(text); });
     app.add_flag("--quick", typed_.quick, "Fewer checks: about a minute on a software driver, where the default takes about ten");
-    value("--soak", soak_, "MINUTES", "Fresh random checks for so long, on each device");
-    value("--seed", seed_, "N", "Of all random data; default: another one each time, which is printed");
+    amount("--soak", "minutes", maxMinutes, "MINUTES", "Fresh random checks for so long, on each device", typed_.soakMinutes);
+    addValue(app, "--seed", "N", "Of all random data; default: another one each time, which is printed", [&](const std::string &text) {
+        if (!parseInteger(text, typed_.seed.emplace())) badValue("--seed", "a whole number from 0 to 18446744073709551615", text);
+    });
     app.add_option("--replay", typed_.replays, "Run this check again, or every failure of a report of --json; give it again for more")
         ->type_name("SEED:CASE|FILE")
         ->expected(1)
@@ -90,8 +92,10 @@ void ConformParser::addOptions(CLI::App &app) {
     file("--junit", typed_.junit, "Also write what CI systems read, JUnit's XML");
     file("--html", typed_.html, "Also write a report for people, one file that needs no other");
     app.add_flag("--fail-fast", typed_.failFast, "End a device's checks at its first failure");
-    value("--time-limit", timeLimit_, "MINUTES", "End a device's checks after so long; what is left is \"not run\"");
-    value("--case-timeout", caseTimeout_, "SECONDS", "When a check that has not come back counts as hanging; default 120");
+    amount("--time-limit", "minutes", maxMinutes, "MINUTES", "End a device's checks after so long; what is left is \"not run\"",
+           typed_.timeLimitMinutes);
+    amount("--case-timeout", "seconds", maxCaseTimeout, "SECONDS", "When a check that has not come back counts as hanging; default 120",
+           typed_.caseTimeoutSeconds);
     app.add_flag("--list", typed_.list, "Print the checks that would run, with what --replay takes, and run none");
     app.add_option("--compare", typed_.compare, "Run nothing: print what changed from one report of --json to another")
         ->type_name("A.json B.json")
@@ -109,20 +113,12 @@ void ConformParser::addOptions(CLI::App &app) {
 ConformArguments ConformParser::interpret(const CLI::App &app) const {
     refuseMissingValues(app);
     checkExclusions(app);
-    ConformArguments arguments = typed_;
-    for (const std::string &device : arguments.devices)
+    for (const std::string &device : typed_.devices)
         if (device == "cpu")
             throw Failure(
                 "--device cpu is no Vulkan device, and conform tests those alone: name one that `vkattn info` lists, or leave --device "
                 "out for all");
-    if (app.count("--kernel") > 0) arguments.kernels = parseKernels(kernels_);
-    if (app.count("--soak") > 0) arguments.soakMinutes = parseAmount("--soak", soak_, "minutes", maxMinutes);
-    if (app.count("--time-limit") > 0) arguments.timeLimitMinutes = parseAmount("--time-limit", timeLimit_, "minutes", maxMinutes);
-    if (app.count("--case-timeout") > 0)
-        arguments.caseTimeoutSeconds = parseAmount("--case-timeout", caseTimeout_, "seconds", maxCaseTimeout);
-    if (app.count("--seed") > 0 && !parseInteger(seed_, arguments.seed.emplace()))
-        badValue("--seed", "a whole number from 0 to 18446744073709551615", seed_);
-    return arguments;
+    return typed_;
 }
 
 } // namespace vkattn::tool

@@ -36,8 +36,7 @@ class ConformParser {
     [[nodiscard]] ConformArguments interpret(const CLI::App &app) const;
 
   private:
-    ConformArguments typed_;
-    std::string kernels_, soak_, timeLimit_, caseTimeout_, seed_;
+    ConformArguments typed_; // filled as the command line is parsed
 };
 
 } // namespace vkattn::tool

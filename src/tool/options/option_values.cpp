@@ -44,17 +44,40 @@ void badValue(const std::string &option, const std::string &expected, const std:
     throw Failure(option + " takes " + expected + ", not '" + value + "'");
 }
 
+uint32_t parseWhole(const std::string &option, const std::string &text, uint32_t most) {
+    uint32_t value = 0;
+    if (!parseInteger(text, value) || value == 0 || value > most)
+        badValue(option, "a whole number from 1 to " + std::to_string(most), text);
+    return value;
+}
+
+namespace {
+
+void refuseMissingValue(const CLI::Option &option, const std::string &value) {
+    // CLI11 takes whatever follows as the value, so `--out --json` would write a file named --json.
+    if (value.rfind("--", 0) == 0)
+        throw Failure(option.get_name() + " needs a value, and '" + value + "' follows it: to name a file so, write ./" + value);
+    // Where verdicts are kept may be empty: nowhere.
+    const bool mayBeEmpty = option.get_expected_min() == 0 || option.get_name() == "--verdicts";
+    if (value.empty() && !mayBeEmpty) throw Failure(option.get_name() + " needs a value, not an empty one");
+}
+
+} // namespace
+
+CLI::Option *addValue(CLI::App &app, const char *name, const char *type, const std::string &text,
+                      std::function<void(const std::string &)> read) {
+    const auto take = [&app, name, read = std::move(read)](const std::string &value) {
+        refuseMissingValue(*app.get_option(name), value);
+        read(value);
+    };
+    return app.add_option_function<std::string>(name, take, text)->type_name(type);
+}
+
 void refuseMissingValues(const CLI::App &app) {
     for (const CLI::Option *option : app.get_options()) {
-        if (option->count() == 0 || option->get_expected_max() == 0) continue; // flags have no value
-        const bool mayBeEmpty = option->get_name() == "--verdicts";            // as none
-        for (const std::string &value : option->results()) {
-            // CLI11 takes whatever follows as the value, so `--out --json` would write a file named --json.
-            if (value.rfind("--", 0) == 0)
-                throw Failure(option->get_name() + " needs a value, and '" + value + "' follows it: to name a file so, write ./" + value);
-            if (value.empty() && option->get_expected_min() > 0 && !mayBeEmpty)
-                throw Failure(option->get_name() + " needs a value, not an empty one");
-        }
+        // Flags have no value.
+        if (option->count() == 0 || option->get_expected_max() == 0) continue;
+        for (const std::string &value : option->results()) refuseMissingValue(*option, value);
     }
 }
 

@@ -1,4 +1,5 @@
-// Reading the values of options, shared by all commands. Functions that return nothing sensible throw Failure.
+// Reading the values of options, shared by all commands. Functions that return nothing sensible
+// throw Failure.
 #pragma once
 
 #include <vkattn/problem.h>
@@ -6,6 +7,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,7 +15,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+} // namespace CLI
 
 namespace vkattn::tool {
 
@@ -28,10 +31,20 @@ template <class Integer> bool parseInteger(std::string_view text, Integer &value
 // The index of a word among those allowed.
 [[nodiscard]] size_t parseWord(const std::string &option, const std::string &text, std::span<const char *const> words);
 [[nodiscard]] vkattn_kernel parseKernel(const std::string &option, const std::string &text);
-[[nodiscard]] std::string kernelList(const char *first); // "auto, staged, ..." with `first` in place of "auto"
+// "auto, staged, ..." with `first` in place of "auto"
+[[nodiscard]] std::string kernelList(const char *first);
+
+// From 1 to `most`.
+[[nodiscard]] uint32_t parseWhole(const std::string &option, const std::string &text, uint32_t most);
+
+// An option whose value `read` takes when the command line is parsed; where it is none, `read`
+// throws Failure.
+CLI::Option *addValue(CLI::App &app, const char *name, const char *type, const std::string &text,
+                      std::function<void(const std::string &)> read);
 
 [[noreturn]] void badValue(const std::string &option, const std::string &expected, const std::string &value);
 
+// Of options whose value is any text: addValue() has looked at the others.
 void refuseMissingValues(const CLI::App &app);
 
 } // namespace vkattn::tool

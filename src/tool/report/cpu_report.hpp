@@ -12,8 +12,8 @@ namespace vkattn::tool {
 // null for a plan that was not made.
 [[nodiscard]] program::Json cpuPlanJson(const vkattn_cpu_plan &plan);
 
-// "AVX2, 8 lanes: tiles of 16 rows x 96 keys, up to 128 rows at a time, 2 threads, 301 KiB of workspace"; empty for a plan that was not
-// made.
+// "AVX2, 8 lanes: tiles of 16 rows x 96 keys, up to 128 rows at a time, 2 threads, 301 KiB of
+// workspace"; empty for a plan that was not made.
 [[nodiscard]] std::string cpuPlanText(const vkattn_cpu_plan &plan);
 
 } // namespace vkattn::tool

@@ -8,8 +8,10 @@
 namespace vkattn::tool {
 namespace {
 
-constexpr uint32_t direct = 0, shared = 1, shuffled = 2; // TuneTile::source, as docs/tuning.md numbers them
-constexpr uint32_t mostScoresPerLane = 32;               // rowsPerLane * keysPerLane, the reader's limit
+// TuneTile::source, as docs/tuning.md numbers them.
+constexpr uint32_t direct = 0, shared = 1, shuffled = 2;
+// rowsPerLane * keysPerLane, the reader's limit
+constexpr uint32_t mostScoresPerLane = 32;
 
 // K and V of a tile of keys, in half of what Vulkan guarantees at least.
 uint32_t sharedTileKeys(uint32_t dim, uint32_t keysPerLane) {
@@ -19,7 +21,8 @@ uint32_t sharedTileKeys(uint32_t dim, uint32_t keysPerLane) {
 
 // Software devices: a workgroup is SIMD lanes on one core. Rows (decode: keys) in lanes.
 void addCpuTiles(const vkattn_caps &caps, const TuneCase &of, std::vector<TuneTile> &tiles) {
-    const uint32_t rolled = caps.subgroupClustered; // newer compilers, which keep arrays in memory well
+    // Newer compilers, which keep arrays in memory well.
+    const uint32_t rolled = caps.subgroupClustered;
     for (const uint32_t rows : {1u, 2u, 4u, 8u})
         for (const uint32_t keys : {1u, 2u, 4u}) {
             if (of.kernel == VKATTN_KERNEL_DECODE) {
@@ -44,7 +47,8 @@ void addCpuTiles(const vkattn_caps &caps, const TuneCase &of, std::vector<TuneTi
         }
 }
 
-// Everything else: lanes share the dims of a row, so that their loads lie side by side and q and the output fit registers.
+// Everything else: lanes share the dims of a row, so that their loads lie side by side and q and
+// the output fit registers.
 void addGpuTiles(const vkattn_caps &caps, const TuneCase &of, std::vector<TuneTile> &tiles) {
     const bool decode = of.kernel == VKATTN_KERNEL_DECODE;
     for (const uint32_t dimLanes : {4u, 8u, 16u, 32u})
@@ -71,10 +75,12 @@ bool fits(const vkattn_caps &caps, const TuneCase &of, const TuneTile &tile) {
            uint64_t{words} * 4 <= caps.maxSharedMemoryBytes && tile.rowsPerLane * tile.keysPerLane <= mostScoresPerLane;
 }
 
-// Factors of two away from what tends to be good: registers (CPU: a core's nearest cache) well used and not exceeded.
+// Factors of two away from what tends to be good: registers (CPU: a core's nearest cache) well used
+// and not exceeded.
 double distance(const vkattn_caps &caps, const TuneCase &of, const TuneTile &tile) {
     const auto octaves = [](double value, double good) { return std::abs(std::log2(value / good)); };
-    const double floats = static_cast<double>(tile.rowsPerLane) * of.maxDim / tile.dimLanes; // of q, and as many sums
+    // Of q, and as many sums.
+    const double floats = static_cast<double>(tile.rowsPerLane) * of.maxDim / tile.dimLanes;
     const bool cpu = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     if (cpu) return octaves(floats, 256) + 0.5 * octaves(tile.keysPerLane, 2) + 0.1 * (tile.source == direct && tile.keyLanes == 1);
     return octaves(floats, 32) + 0.5 * octaves(tile.keysPerLane, 4) + 0.5 * octaves(tile.invocations(), 64);
@@ -101,13 +107,13 @@ std::string TuneTile::text() const {
 
 std::string rateText(const TuneCase &of, double gflops) {
     const auto mflops = static_cast<uint64_t>(std::clamp(std::round(gflops * 1000), 1.0, 2e9));
-    return std::string("rate ") + vkattnKernelName(of.kernel) + " minDim=" + std::to_string(of.minDim) + " maxDim=" + std::to_string(of.maxDim) +
-           " mflops=" + std::to_string(mflops);
+    return std::string("rate ") + vkattnKernelName(of.kernel) + " minDim=" + std::to_string(of.minDim) +
+           " maxDim=" + std::to_string(of.maxDim) + " mflops=" + std::to_string(mflops);
 }
 
 std::string rowText(const TuneCase &of, const TuneTile &tile) {
-    return std::string(vkattnKernelName(of.kernel)) + " minDim=" + std::to_string(of.minDim) + " maxDim=" + std::to_string(of.maxDim) + " " +
-           tile.text();
+    return std::string(vkattnKernelName(of.kernel)) + " minDim=" + std::to_string(of.minDim) + " maxDim=" + std::to_string(of.maxDim) +
+           " " + tile.text();
 }
 
 std::vector<TuneTile> tuneCandidates(const vkattn_caps &caps, const TuneCase &of) {

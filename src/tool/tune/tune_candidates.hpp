@@ -1,4 +1,5 @@
-// Which tiles `vkattn tune` tries. From what a class of devices has in common (CPU or not, subgroups, shared memory); no device's name.
+// Which tiles `vkattn tune` tries. From what a class of devices has in common (CPU or not,
+// subgroups, shared memory); no device's name.
 #pragma once
 
 #include <vkattn/vkattn.h>

@@ -15,12 +15,14 @@ using namespace program;
 namespace {
 
 constexpr double enoughMilliseconds = 20; // of one measurement
-constexpr double patience = 3;            // seconds, for a software device to compile and run a tile for the first time
-constexpr double worthIt = 1.03;          // how much faster than the built-in row a tile has to be
+// seconds, for a software device to compile and run a tile for the first time
+constexpr double patience = 3;
+constexpr double worthIt = 1.03; // how much faster than the built-in row a tile has to be
 constexpr size_t mostFinalists = 4;
 constexpr uint32_t fewestRounds = 3, mostRounds = 9;
 
-// Compiling keeps one thread busy: where the machine has other work too, the processor's time is less than the clock's.
+// Compiling keeps one thread busy: where the machine has other work too, the processor's time is
+// less than the clock's.
 class Stopwatch {
   public:
     [[nodiscard]] double seconds() const {
@@ -33,7 +35,8 @@ class Stopwatch {
     std::clock_t startProcessor_ = std::clock();
 };
 
-// Splitmix64 (Steele et al. 2014), evenly from -1.73 to 1.73: variance 1, so that scores are spread as in a model.
+// Splitmix64 (Steele et al. 2014), evenly from -1.73 to 1.73: variance 1, so that scores are spread
+// as in a model.
 void fill(const HostBuffer &buffer, uint64_t seed) {
     for (size_t at = 0; at + sizeof(float) <= buffer.bytes(); at += sizeof(float)) {
         uint64_t z = seed += 0x9e3779b97f4a7c15u;
@@ -156,7 +159,8 @@ class Measurer {
 
     [[nodiscard]] uint32_t repeats(size_t problem) const { return repeats_[problem]; }
 
-    // Sizes problems for the built-in row to take long enough, and measures it. False where it cannot run them.
+    // Sizes problems for the built-in row to take long enough, and measures it. False where it
+    // cannot run them.
     bool findProblems() {
         const bool decode = report_.of.kernel == VKATTN_KERNEL_DECODE;
         Trial builtIn;
@@ -222,12 +226,15 @@ class Measurer {
         return "";
     }
 
-    // Software drivers may compile a tile for a minute, and nothing can stop them: what lighter tiles took says which to leave out.
+    // Software drivers may compile a tile for a minute, and nothing can stop them: what lighter
+    // tiles took says which to leave out.
     struct Compiled {
-        uint32_t weight = 0, tooSlow = UINT32_MAX; // the heaviest that was quick, the lightest that was not
+        // The heaviest that was quick, the lightest that was not.
+        uint32_t weight = 0, tooSlow = UINT32_MAX;
         double seconds = 0;
         [[nodiscard]] bool leaveOut(uint32_t other) const {
-            return other >= tooSlow || (weight > 0 && seconds * other / weight > 3 * patience); // a guess, and so a generous one
+            // A guess, and so a generous one.
+            return other >= tooSlow || (weight > 0 && seconds * other / weight > 3 * patience);
         }
     };
     void lightestFirst(std::vector<TuneTile> &tiles) const {
@@ -323,7 +330,8 @@ class Measurer {
         return "";
     }
 
-    // A busy machine makes medians differ that are of the same tile: it has to win nearly every round, too.
+    // A busy machine makes medians differ that are of the same tile: it has to win nearly every
+    // round, too.
     [[nodiscard]] bool fasterByTurns(const Trial &trial) const {
         const size_t rounds = std::min(trial.samples[0].size(), trials_[0].samples[0].size());
         size_t won = 0;

@@ -39,7 +39,8 @@ struct TuneReport {
     } // 1: as built in
 };
 
-// Ends soon after `deadline`. Throws Failure where the built-in row itself cannot be run or computes wrongly.
+// Ends soon after `deadline`. Throws Failure where the built-in row itself cannot be run or
+// computes wrongly.
 [[nodiscard]] TuneReport measureTiles(const DeviceInfo &device, const TuneCase &of, TuneClock::time_point deadline,
                                       const std::function<void(const std::string &)> &progress);
 

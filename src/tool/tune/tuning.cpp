@@ -47,8 +47,8 @@ std::string readText(const std::string &path) {
     return text;
 }
 
-// By the library's own reader, which looks at the rows and not at the device: any caps (here what Vulkan 1.0 guarantees) and any problem
-// will do.
+// By the library's own reader, which looks at the rows and not at the device: any caps (here what
+// Vulkan 1.0 guarantees) and any problem will do.
 void check(const std::string &text) {
     vkattn_caps caps{};
     caps.structSize = sizeof caps;
