@@ -1,7 +1,7 @@
 # Which kernels a build holds follows from what glslc can compile, and CMake says so
 # (cmake/VkattnGlslc.cmake). Configures the core alone. SOURCE, BINARY, GENERATOR, COMPILERS (C and
-# C++), HEADERS (Vulkan's), GLSLC (compilers to try; those that are not there are skipped), OWN_GLSLC
-# (the build's).
+# C++), HEADERS (Vulkan's), GLSLC (compilers to try; those that are not there are skipped),
+# OWN_GLSLC (the build's).
 cmake_minimum_required(VERSION 3.22)
 file(REMOVE_RECURSE ${BINARY})
 file(MAKE_DIRECTORY ${BINARY})

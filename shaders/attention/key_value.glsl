@@ -1,8 +1,9 @@
-// Where K and V come from. No other shader reads their elements: a type, a scale, a page table or a rotation has its lines here.
-// Keys count from the first of the batch entry; keys past the last one that may be read repeat that one.
+// Where K and V come from. No other shader reads their elements: a type, a scale, a page table or a
+// rotation has its lines here. Keys count from the first of the batch entry; keys past the last one
+// that may be read repeat that one.
 //
-// Included after operands.glsl and sequence.glsl. Dims: `exactDims` tells that no dim past the end is asked for; else such dims are 0 in K
-// and V, because 0 * garbage could be NaN.
+// Included after operands.glsl and sequence.glsl. Dims: `exactDims` tells that no dim past the end
+// is asked for; else such dims are 0 in K and V, because 0 * garbage could be NaN.
 #include "lib/element.glsl"
 
 layout(constant_id = constantKvFormat) const uint kvFormat = 0; // interop.h
@@ -39,8 +40,9 @@ vec2 halfWidthPair(uint type, uint word) { return vec2(halfWidthToFloat(type, wo
 #define KEY_PAIR(row, dim) halfWidthPair(kType, k[((row).at + (dim)) >> 1])
 #define VALUE_PAIR(row, dim) halfWidthPair(vType, v[((row).at + (dim)) >> 1])
 
-// `count` neighbours from `dim` on into an array. Two 16-bit elements come with one load; where the run may begin in the middle of a word,
-// one word more is loaded, and never one that holds nothing of the run.
+// `count` neighbours from `dim` on into an array. Two 16-bit elements come with one load; where the
+// run may begin in the middle of a word, one word more is loaded, and never one that holds nothing
+// of the run.
 #define LOAD_RUN(out, words, type, row, dim, count, element)                                                                               \
     if ((type) == elementF32 || dimOrder == dimsApart || !exactDims || (count) < 4u) {                                                     \
         [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_) out[e_] = element(row, (dim) + e_);                                              \
@@ -61,7 +63,8 @@ vec2 halfWidthPair(uint type, uint word) { return vec2(halfWidthToFloat(type, wo
 #define KEY_RUN(out, row, dim, count) LOAD_RUN(out, k, kType, row, dim, count, keyElement)
 #define VALUE_RUN(out, row, dim, count) LOAD_RUN(out, v, vType, row, dim, count, valueElement)
 
-// Bits of eight 16-bit inputs of a matrix, from an even dim on; 0 past the end. `wholeWords`: two neighbours fill a word.
+// Bits of eight 16-bit inputs of a matrix, from an even dim on; 0 past the end. `wholeWords`: two
+// neighbours fill a word.
 #ifdef VKATTN_COOPMAT
 uvec4 keyEight(KeyValueRow row, uint dim) { return EIGHT_BITS(k, row.at, dim, kDim, headDim); }
 uvec4 valueEight(KeyValueRow row, uint dim) { return EIGHT_BITS(v, row.at, dim, vDim, valueDim); }

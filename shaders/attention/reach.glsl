@@ -1,7 +1,9 @@
-// Which keys query rows see by position: causal, window, alignment and lengths in one half-open range per row. Both ends never fall as the
-// row rises, so that the ranges of a tile's first and last row say what the tile visits.
+// Which keys query rows see by position: causal, window, alignment and lengths in one half-open
+// range per row. Both ends never fall as the row rises, so that the ranges of a tile's first and
+// last row say what the tile visits.
 //
-// Included after sequence.glsl. Rows are queries of the chunk, keys count from the first of the batch entry.
+// Included after sequence.glsl. Rows are queries of the chunk, keys count from the first of the
+// batch entry.
 
 int alignedPosition(uint query) {
     const int i = int(queryFirst + query);

@@ -1,11 +1,13 @@
-// The end of a row, for the flash kernels and combine.comp: what its sums are divided by, and its log-sum-exp. A sink takes part in the softmax and
-// has no value. Rows are judged by integer tests; no rule rests on how a driver compares NaN.
+// The end of a row, for the flash kernels and combine.comp: what its sums are divided by, and its
+// log-sum-exp. A sink takes part in the softmax and has no value. Rows are judged by integer tests;
+// no rule rests on how a driver compares NaN.
 #include "lib/math.glsl"
 
 struct RowEnd {
     float factor, divisor; // output = sum * factor / divisor
     uint lseBits;
-    bool empty, bad; // nothing visible: 0; a visible NaN or +infinity, or nothing but -infinity: NaN
+    // Nothing visible: 0; a visible NaN or +infinity, or nothing but -infinity: NaN.
+    bool empty, bad;
 };
 
 RowEnd finishRow(float maximum, float weightSum, uint worst, uint sinkBits) {

@@ -1,13 +1,18 @@
 #version 450
-// Fused attention with both products on matrix units (VK_KHR_cooperative_matrix; Dao et al. 2023, FlashAttention-2, whose subgroups own
-// rows as here). A workgroup's subgroups have matrixM * rowBlocks query rows each and share tiles of K and V in shared memory. Of a tile:
-//     S = Q K^T into shared memory, where each lane knows which row and key it holds: the extension does not say which lane of a matrix
-//         holds which element, and has no operation along rows
+// Fused attention with both products on matrix units (VK_KHR_cooperative_matrix; Dao et al. 2023,
+// FlashAttention-2, whose subgroups own rows as here). A workgroup's subgroups have matrixM *
+// rowBlocks query rows each and share tiles of K and V in shared memory. Of a tile:
+//     S = Q K^T into shared memory, where each lane knows which row and key it holds: the
+//         extension does not say which lane of a matrix holds which element, and has no operation
+//         along rows
 //     softmax in registers; P into the same memory, rounded to the type of the inputs
-//     O = O + P V, in registers over all tiles. When a row's maximum has grown by more than `slack`, O is multiplied by a matrix that has
-//         the row's factor in each of its columns, loaded from shared memory; mostly it has not (Zadouri et al. 2026, FlashAttention-4)
-// Hidden pairs have a weight of -0, which adds nothing. But -0 * NaN is NaN: where a tile is partly hidden, values that are not finite are
-// staged as 0 and added by themselves to the rows that see them (addNonFinite).
+//     O = O + P V, in registers over all tiles. When a row's maximum has grown by more than
+//         `slack`, O is multiplied by a matrix that has the row's factor in each of its columns,
+//         loaded from shared memory. Mostly the maximum has not grown so (Zadouri et al. 2026,
+//         FlashAttention-4).
+// Hidden pairs have a weight of -0, which adds nothing. But -0 * NaN is NaN: where a tile is partly
+// hidden, values that are not finite are staged as 0 and added by themselves to the rows that see
+// them (addNonFinite).
 //
 // Defines: flash/tiles.glsl.
 #include "flash/tiles.glsl"
@@ -31,7 +36,8 @@ void multiplyKeys(uint n) {
                      gl_CooperativeMatrixLayoutRowMajor);
 }
 
-// Scores in shared memory become weights there. True where rows need their outputs rescaled: their factors then lie behind the weights.
+// Scores in shared memory become weights there. True where rows need their outputs rescaled: their
+// factors then lie behind the weights.
 bool takeWeights(int tile, const bool tested) {
     float scores[laneRows * keysOfLane];
     float factors[laneRows];

@@ -1,17 +1,22 @@
 #version 450
-// matrices.comp with the softmax in the matrices (VK_NV_cooperative_matrix2, at subgroup scope): a matrix has all keys of a tile, and
-// scores never go through shared memory. Of a tile:
-//     S = Q K^T; scale, options and what is hidden by functions of each element, which know its row and key
-//     row maxima and sums by reductions along rows, whose results have the row's value in every column: factors of O by construction
+// matrices.comp with the softmax in the matrices (VK_NV_cooperative_matrix2, at subgroup scope): a
+// matrix has all keys of a tile, and scores never go through shared memory. Of a tile:
+//     S = Q K^T; scale, options and hiding by functions of each element, which know the element's
+//         row and key
+//     row maxima and sums by reductions along rows, whose results have the row's value in every
+//         column: factors of O by construction
 //     P = exp(S - maximum) becomes a factor by conversion; O = O * factors + P V
-// Hidden pairs have a weight of 0, and 0 * NaN is NaN: flash/tiles.glsl stages no such value where a pair may be hidden, and
-// addNonFinite adds them to the rows that see them; only then weights go to shared memory.
+// Hidden pairs have a weight of 0, and 0 * NaN is NaN: flash/tiles.glsl stages no such value where
+// a pair may be hidden, and addNonFinite adds them to the rows that see them; only then weights go
+// to shared memory.
 //
-// Rows of a subgroup are rowBlocks matrices of matrixM rows, the fewest that a driver takes: Mesa 26.2's lowering gives wrong results for
-// reductions along rows of a matrix that has several of its blocks in both directions (found 2026-11-22: 16 x 16 of 8 x 8).
+// Rows of a subgroup are rowBlocks matrices of matrixM rows, the fewest that a driver takes: Mesa
+// 26.2's lowering gives wrong results for reductions along rows of a matrix that has several of its
+// blocks in both directions (found 2026-11-22: 16 x 16 of 8 x 8).
 //
-// Matrices of workgroup scope and loads through tensor layouts (caps: VKATTN_MATRIX2_WORKGROUP_SCOPE, VKATTN_MATRIX2_TENSOR_LOADS) are not
-// used: no driver that was at hand runs them. They would replace staging and the types below; functions of elements would stay.
+// Matrices of workgroup scope and loads through tensor layouts (caps:
+// VKATTN_MATRIX2_WORKGROUP_SCOPE, VKATTN_MATRIX2_TENSOR_LOADS) are not used: no driver that was at
+// hand runs them. They would replace staging and the types below; functions of elements would stay.
 #include "flash/tiles.glsl"
 
 #define Scores coopmat<float, gl_ScopeSubgroup, matrixM, tileKeys, gl_MatrixUseAccumulator>
@@ -23,7 +28,8 @@
 Sums maxima[rowBlocks], weightSums[rowBlocks], judgements[rowBlocks];
 const float sawNothing = 0.0, sawSome = 1.0, sawBad = 2.0;
 
-// Pieces at the end of a row in shared memory: from endAt on the facts of the row; seenAt: bits of the tile's keys that the row sees.
+// Pieces at the end of a row in shared memory: from endAt on the facts of the row; seenAt: bits of
+// the tile's keys that the row sees.
 const uint seenAt = endAt + rowFactPieces;
 
 int tileFirst; // what functions of elements know of the tile
@@ -155,6 +161,7 @@ void takeTile(int tile, int end, const bool tested, uint parity) {
 
 void endRows() {
     TO_LANES(maxima, maximum[r] = value)
-    TO_LANES(weightSums, weightSum[r] = part() == 0u ? value : 0.0) // storeRows adds up what lanes have
+    // storeRows adds up what lanes have
+    TO_LANES(weightSums, weightSum[r] = part() == 0u ? value : 0.0)
     TO_LANES(judgements, worst[r] = value == sawNothing ? 0u : value == sawSome ? 1u : 0x7f800000u)
 }

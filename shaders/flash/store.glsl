@@ -67,7 +67,8 @@ void storeRows() {
                             first = here ? sums[n] : first;
                             second = here ? sums[n + stride - 1u] : second;
                         }
-                    storeDims(row, block * valueBlockDims + e, first, second); // past the lane's last dim it stores nothing
+                    // Past the lane's last dim it stores nothing.
+                    storeDims(row, block * valueBlockDims + e, first, second);
                 }
         }
     }

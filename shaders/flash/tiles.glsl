@@ -1,8 +1,8 @@
-// What matrices.comp and matrices2.comp share: all but what becomes of a tile's scores. Tiles of K and V in shared memory;
-// loading of Q; who sees what; values that are not finite; storing of rows.
+// What matrices.comp and matrices2.comp share: all but what becomes of a tile's scores. Tiles of K
+// and V in shared memory; loading of Q; who sees what; values that are not finite; storing of rows.
 //
-// Defines: VKATTN_BF16: inputs are bf16, not f16. Q, K and V have the same type; no 16-bit storage is needed, all memory is 32-bit words.
-// VKATTN_COOPMAT2: for matrices2.comp.
+// Defines: VKATTN_BF16: inputs are bf16, not f16. Q, K and V have the same type; no 16-bit storage
+// is needed, all memory is 32-bit words. VKATTN_COOPMAT2: for matrices2.comp.
 #define VKATTN_STAGE_FLASH
 #include "lib/platform.glsl"
 #extension GL_KHR_cooperative_matrix : require
@@ -27,10 +27,12 @@ const bool wholeWords = (form & formWholeWords) != 0u, lockstep = (form & formLo
 layout(constant_id = 8) const uint subgroupLanes = 32; // required of the pipeline: gl_SubgroupSize
 layout(constant_id = 9) const uint subgroups = 4;      // of the workgroup
 layout(constant_id = 10) const uint rowBlocks = 1;     // matrices of rows of a subgroup
-layout(constant_id = 11) const uint matrixM = 16;      // shapes, or what flexible dims are multiples of: multiples of 8
+// Shapes, or what flexible dims are multiples of: multiples of 8.
+layout(constant_id = 11) const uint matrixM = 16;
 layout(constant_id = 12) const uint matrixN = 16;
 layout(constant_id = 13) const uint matrixK = 16;
-layout(constant_id = 14) const uint tileKeys = 32; // in shared memory: a multiple of matrixN, matrixK, 8 * rowParts; at least 2 * matrixN
+// In shared memory: a multiple of matrixN, matrixK, 8 * rowParts; at least 2 * matrixN.
+layout(constant_id = 14) const uint tileKeys = 32;
 layout(constant_id = 15) const uint paddedDim = 64;      // head dim, up to a multiple of matrixK
 layout(constant_id = 16) const uint paddedValueDim = 64; // value dim, up to a multiple of matrixN
 
@@ -50,12 +52,14 @@ const uint inputType = elementF16, inputExponent = 0x7c00u;
 uint packInputs(float a, float b) { return packFloat2x16(f16vec2(a, b)); }
 #endif
 
-// Weights are relative to a maximum that may be 4 ln 2 too small, and are scaled by 2^11: f16 then holds weights up to the largest that
-// this allows, 2^15, and as small as 2^-35 of the row's largest.
+// Weights are relative to a maximum that may be 4 ln 2 too small, and are scaled by 2^11: f16 then
+// holds weights up to the largest that this allows, 2^15, and as small as 2^-35 of the row's
+// largest.
 const float weightScale = 2048.0, weightUnscale = 1.0 / 2048.0;
 
-// Rows of a subgroup, and how its lanes share them: lane l has rows l % subgroupRows + n * subgroupLanes, and where there are more lanes
-// than rows the (l / subgroupRows)-th of rowParts parts of the keys, in groups of 8.
+// Rows of a subgroup, and how its lanes share them: lane l has rows l % subgroupRows + n *
+// subgroupLanes, and where there are more lanes than rows the (l / subgroupRows)-th of rowParts
+// parts of the keys, in groups of 8.
 const uint subgroupRows = matrixM * rowBlocks;
 const uint laneRows = subgroupRows > subgroupLanes ? subgroupRows / subgroupLanes : 1u;
 const uint rowParts = subgroupRows < subgroupLanes ? subgroupLanes / subgroupRows : 1u;
@@ -64,7 +68,8 @@ const uint seenWords = (keysOfLane + 31u) / 32u;
 const uint keyBlocks = tileKeys / matrixN, dimBlocks = paddedDim / matrixK;
 const uint weightBlocks = tileKeys / matrixK, valueBlocks = paddedValueDim / matrixN;
 
-// Shared memory in pieces of 16 bytes, to which matrices are aligned; one more at the end of each row spreads rows over banks.
+// Shared memory in pieces of 16 bytes, to which matrices are aligned; one more at the end of each
+// row spreads rows over banks.
 const uint keyPitch = paddedDim / 8u + 1u, valuePitch = paddedValueDim / 8u + 1u;
 #ifdef VKATTN_COOPMAT2
 const uint scorePitch = tileKeys / 4u + 1u + rowFactPieces;
@@ -73,14 +78,17 @@ const uint scorePitch = tileKeys / 4u + 1u;
 #endif
 shared uvec4 keyTile[tileKeys * keyPitch];
 shared uvec4 valueTile[tileKeys * valuePitch];
-// Of each subgroup: a row has tileKeys scores in f32; or its weights in the first half, and behind them a matrixN wide matrix in f32. Then
-// a piece for the keys that the row sees, or for the row's end; with VKATTN_COOPMAT2 also the facts of the row.
+// Of each subgroup: a row has tileKeys scores in f32; or its weights in the first half, and behind
+// them a matrixN wide matrix in f32. Then a piece for the keys that the row sees, or for the row's
+// end; with VKATTN_COOPMAT2 also the facts of the row.
 shared uvec4 scoreTile[subgroups * subgroupRows * scorePitch];
 const uint wideAt = tileKeys / 8u, endAt = tileKeys / 4u;
-shared uint nonFinite[2]; // whether the values staged last are not all finite; of even and odd tiles
+// Whether the values staged last are not all finite; of even and odd tiles.
+shared uint nonFinite[2];
 
-// A call for each of some matrices. Where they are kept in registers the loop is unrolled, so that indices are constants; compilers of CPU
-// devices take a second for each product, and keep matrices in memory.
+// A call for each of some matrices. Where they are kept in registers the loop is unrolled, so that
+// indices are constants; compilers of CPU devices take a second for each product, and keep matrices
+// in memory.
 #define EACH_BLOCK(n, count, call)                                                                                                         \
     if (lockstep) {                                                                                                                        \
         [[dont_unroll]] for (uint n = 0u; n < (count); ++n) call;                                                                          \
@@ -95,15 +103,18 @@ Queries query[rowBlocks * dimBlocks];
 Sums outputs[rowBlocks * valueBlocks]; // unnormalised, times weightScale
 
 uint lane, firstRow, scoresAt; // of the subgroup; firstRow: counted as tileRow is
-uint rowOfLane[laneRows];      // of the chunk; rows past the end repeat the last one and are not stored
+// Of the chunk; rows past the end repeat the last one and are not stored.
+uint rowOfLane[laneRows];
 // Kept up by matrices.comp; of matrices2.comp in matrices, and here at the end.
-float maximum[laneRows];   // what weights are relative to: the row's largest score, or a little less
+// What weights are relative to: the row's largest score, or a little less.
+float maximum[laneRows];
 float weightSum[laneRows]; // of the lane's keys
 uint worst[laneRows];      // likewise
 uint seen[laneRows * seenWords]; // of the tile: bit of the lane's n-th key
 
-// What lanes of the subgroup wrote to shared memory is there for the others. lavapipe makes a barrier of the whole workgroup of one of the
-// subgroup (found 2026-11-22: subgroups that went another way were never resumed), and takes seconds to compile each.
+// What lanes of the subgroup wrote to shared memory is there for the others. lavapipe makes a
+// barrier of the whole workgroup of one of the subgroup (found 2026-11-22: subgroups that went
+// another way were never resumed), and takes seconds to compile each.
 void subgroupSync() {
     if (lockstep)
         subgroupMemoryBarrierShared();
@@ -119,7 +130,8 @@ uint keyOf(uint n) { return (n / 8u * rowParts + part()) * 8u + n % 8u; }
 bool finiteBits(uint bits) { return (bits & inputExponent) != inputExponent; }
 uint finitePair(uint pair) { return (finiteBits(pair) ? pair & 0xffffu : 0u) | (finiteBits(pair >> 16) ? pair & 0xffff0000u : 0u); }
 
-// Loops that hold other loops are not unrolled by compilers: here matrices are picked by comparing with constants.
+// Loops that hold other loops are not unrolled by compilers: here matrices are picked by comparing
+// with constants.
 #define PICKED(n, count, picked, call) [[unroll]] for (uint n = 0u; n < (count); ++n) if (n == (picked)) call;
 
 void loadQueries(uint block, uint d) {
@@ -190,8 +202,10 @@ bool lookAtPairs(int tile) {
 
 // What a kernel does of its own.
 void beginRows();
-void takeTile(int tile, int end, const bool tested, uint parity); // the subgroup sees something of it; tested: may not see all
-void endRows();                                                    // maximum, weightSum and worst are there for storeRows
+// The subgroup sees something of it; tested: may not see all.
+void takeTile(int tile, int end, const bool tested, uint parity);
+// maximum, weightSum and worst are there for storeRows
+void endRows();
 #ifdef VKATTN_COOPMAT2
 bool sees(uint rowPlace, uint key); // of the tile; rowPlace: of its piece in scoreTile
 #define HIDDEN_PAIR(rowPlace, key, weight) !sees(rowPlace, key)
@@ -200,7 +214,8 @@ const uint hiddenWeight = 0x8000u; // -0: no visible pair has it
 #define HIDDEN_PAIR(rowPlace, key, weight) (weight) == hiddenWeight
 #endif
 
-// The values of the tile that are not finite, to the rows that see them: mostly there are none, and this is not run.
+// The values of the tile that are not finite, to the rows that see them: mostly there are none, and
+// this is not run.
 void addNonFinite(int tile, int end) {
     [[dont_unroll]] for (uint block = 0u; block < valueBlocks; ++block) {
         subgroupSync();
@@ -232,7 +247,8 @@ void storeOutputs(uint b, uint n, uint column) {
 
 void storeRows() {
     subgroupSync(); // weights and wide matrices were read
-    // At the end of a row, where no score lies: what its outputs are multiplied with and divided by, and what else to know of it.
+    // At the end of a row, where no score lies: what its outputs are multiplied with and divided
+    // by, and what else to know of it.
     const uint isEmpty = 1u, isBad = 2u;
     const bool partial = (flags & flagPartial) != 0u;
     [[unroll]] for (uint r = 0u; r < laneRows; ++r) {

@@ -1,7 +1,8 @@
 #ifndef VKATTN_ELEMENT_GLSL_
 #define VKATTN_ELEMENT_GLSL_
-// Elements of f32, f16 and bf16 tensors in storage buffers of 32-bit words: no 16-bit storage feature is needed. `type` is elementF32,
-// elementF16 or elementBf16 (interop.h), a specialization constant.
+// Elements of f32, f16 and bf16 tensors in storage buffers of 32-bit words: no 16-bit storage
+// feature is needed. `type` is elementF32, elementF16 or elementBf16 (interop.h), a specialization
+// constant.
 #include "lib/half.glsl"
 #include "lib/bfloat16.glsl"
 
@@ -12,8 +13,8 @@ uint floatToHalfWidth(uint type, float value) { return type == elementF16 ? floa
     ((type) == elementF32 ? uintBitsToFloat(words[index])                                                                                  \
                           : halfWidthToFloat(type, (words[(index) >> 1] >> (((index)&1u) << 4)) & 0xffffu))
 
-// Bits of a 16-bit element, of two neighbours from an even dim on, and of eight; 0 past the end. Where the constant wholeWords is true, two
-// neighbours fill a word.
+// Bits of a 16-bit element, of two neighbours from an even dim on, and of eight; 0 past the end.
+// Where the constant wholeWords is true, two neighbours fill a word.
 #define ELEMENT_BITS(words, at) ((words)[(at) >> 1] >> (((at)&1u) << 4) & 0xffffu)
 #define PAIR_BITS(words, at, dim, stride, count)                                                                                           \
     (wholeWords ? ((dim) < (count) ? (words)[(at) + (dim) >> 1] : 0u)                                                                      \
@@ -23,8 +24,8 @@ uint floatToHalfWidth(uint type, float value) { return type == elementF16 ? floa
     uvec4(PAIR_BITS(words, at, dim, stride, count), PAIR_BITS(words, at, (dim) + 2u, stride, count),                                       \
           PAIR_BITS(words, at, (dim) + 4u, stride, count), PAIR_BITS(words, at, (dim) + 6u, stride, count))
 
-// The word of a 16-bit element may be shared with an element of another invocation, another dispatch, or memory that is not ours: two
-// atomics replace our half and keep the other.
+// The word of a 16-bit element may be shared with an element of another invocation, another
+// dispatch, or memory that is not ours: two atomics replace our half and keep the other.
 #define STORE_ELEMENT(words, type, index, value)                                                                                           \
     {                                                                                                                                      \
         const uint at_ = (index);                                                                                                          \

@@ -1,11 +1,13 @@
 #ifndef VKATTN_HALF_GLSL_
 #define VKATTN_HALF_GLSL_
-// binary16 <-> binary32 in integer arithmetic: unpackHalf2x16 may flush denormals, and packHalf2x16 of infinity or of values past 65504
-// overwrites the neighbouring half or gives a NaN on SwiftShader. The twin of src/util/half.hpp; compared over all halves in
+// binary16 <-> binary32 in integer arithmetic: unpackHalf2x16 may flush denormals, and packHalf2x16
+// of infinity or of values past 65504 overwrites the neighbouring half or gives a NaN on
+// SwiftShader. The twin of src/util/half.hpp; compared over all halves in
 // tests/device/half_test.cpp.
 float halfToFloat(uint half_) {
     const uint rest = (half_ & 0x7fffu) << 13;
-    // The exponent rebiased: right for normal numbers. A denormal, whose exponent is 0, came out as 2^-15 (1 + m) in place of 2^-14 m.
+    // The exponent rebiased: right for normal numbers. A denormal, whose exponent is 0, came out as
+    // 2^-15 (1 + m) in place of 2^-14 m.
     float magnitude = uintBitsToFloat(rest + 0x38000000u);
     magnitude += min(magnitude - uintBitsToFloat(0x38800000u), 0.0); // 2^-14
     const uint infinite = int(rest) > 0x0f7fffff ? 0x7f800000u : 0u; // infinity or NaN

@@ -2,7 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #ifdef VKATTN_FLOAT_CONTROLS
-// SignedZeroInfNanPreserve for 32-bit floats: without it Vulkan promises nothing about NaN and infinity.
+// SignedZeroInfNanPreserve for 32-bit floats: without it Vulkan promises nothing about NaN and
+// infinity.
 #extension GL_EXT_spirv_intrinsics : require
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 #endif

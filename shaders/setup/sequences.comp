@@ -1,7 +1,8 @@
 #version 450
-// Set-up of ragged batches: from the arrays of sequence starts, which are data and never trusted, a table of sequences that lie inside the
-// tensors. An entry counts as the largest up to and including it, clamped to the total: a prefix maximum. One workgroup; each lane takes a run
-// of neighbouring sequences.
+// Set-up of ragged batches: from the arrays of sequence starts, which are data and never trusted, a
+// table of sequences that lie inside the tensors. An entry counts as the largest up to and
+// including it, clamped to the total: a prefix maximum. One workgroup; each lane takes a run of
+// neighbouring sequences.
 #define VKATTN_STAGE_SEQUENCES
 #include "lib/platform.glsl"
 

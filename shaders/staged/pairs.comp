@@ -1,6 +1,7 @@
 #version 450
-// Stage between scores and softmax of the staged path: one term of pairs (attention/pair.glsl) applied to the scores in the workspace. A
-// dispatch has one term, so that it stays within the four storage buffers that Vulkan 1.0 guarantees.
+// Stage between scores and softmax of the staged path: one term of pairs (attention/pair.glsl)
+// applied to the scores in the workspace. A dispatch has one term, so that it stays within the four
+// storage buffers that Vulkan 1.0 guarantees.
 #define VKATTN_STAGE_PAIRS
 #include "lib/platform.glsl"
 
@@ -17,7 +18,8 @@ void main() {
     if (query >= rowsOf(seq)) return;
     const Row row = rowOf(head, query);
     const uint workspaceRow = (gl_WorkGroupID.z * queries + query) * rowPitch + keyFirst;
-    const uint keyCount = keysOf(seq); // keys past it are hidden already, and there may be nothing to read
+    // Keys past it are hidden already, and there may be nothing to read.
+    const uint keyCount = keysOf(seq);
     uint n = gl_WorkGroupID.x * gl_WorkGroupSize.x * keysPerLane + gl_LocalInvocationID.x;
     for (uint c = 0; c < keysPerLane && n < keyCount; ++c, n += gl_WorkGroupSize.x) {
         const int key = int(keyFirst + n);

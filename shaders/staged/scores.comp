@@ -1,6 +1,7 @@
 #version 450
-// Stage 1 of the staged path: scores = softcap(scale * Q K^T) into the workspace, hidden by position where causal, window or key lengths
-// say so. Each lane owns a block of rowsPerLane x keysPerLane scores, so that every load of Q or K feeds several multiply-adds.
+// Stage 1 of the staged path: scores = softcap(scale * Q K^T) into the workspace, hidden by
+// position where causal, window or key lengths say so. Each lane owns a block of rowsPerLane x
+// keysPerLane scores, so that every load of Q or K feeds several multiply-adds.
 #define VKATTN_STAGE_SCORES
 #include "lib/platform.glsl"
 
@@ -22,7 +23,8 @@ void main() {
     beginSequence(gl_WorkGroupID.z / heads);
     const uint rowCount = rowsOf(seq);
 
-    // Lanes interleave: neighbouring lanes hold neighbouring keys, so that the stores of a row are contiguous.
+    // Lanes interleave: neighbouring lanes hold neighbouring keys, so that the stores of a row are
+    // contiguous.
     const uint tileKeys = lanesAcrossKeys * keysPerLane, tileRows = lanesAcrossRows * rowsPerLane;
     const uint tileKey = gl_WorkGroupID.x * tileKeys, tileRow = gl_WorkGroupID.y * tileRows;
     const uint firstKey = tileKey + lane % lanesAcrossKeys, firstRow = tileRow + lane / lanesAcrossKeys;

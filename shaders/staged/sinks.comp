@@ -1,5 +1,6 @@
 #version 450
-// Writes each head's attention sink behind its score rows, for the softmax: its own four bindings have no room for the sinks.
+// Writes each head's attention sink behind its score rows, for the softmax: its own four bindings
+// have no room for the sinks.
 #define VKATTN_STAGE_SINKS
 #include "lib/platform.glsl"
 

@@ -1,7 +1,9 @@
 #version 450
-// Stage 2 of the staged path: stable softmax of one row of the workspace per workgroup, in place; the log-sum-exp and the weights where asked
-// for. Maximum and sum run over visible keys and the head's sink, the column that sinks.comp put behind the row. A visible NaN or +infinity, or nothing but -infinity, makes the whole row NaN, found by
-// integer tests: no rule rests on how a driver compares NaN or takes exp of it (SwiftShader's exp(NaN) is infinity).
+// Stage 2 of the staged path: stable softmax of one row of the workspace per workgroup, in place;
+// the log-sum-exp and the weights where asked for. Maximum and sum run over visible keys and the
+// head's sink, the column that sinks.comp put behind the row. A visible NaN or +infinity, or
+// nothing but -infinity, makes the whole row NaN, found by integer tests: no rule rests on how a
+// driver compares NaN or takes exp of it (SwiftShader's exp(NaN) is infinity).
 #define VKATTN_STAGE_SOFTMAX
 #include "lib/platform.glsl"
 
@@ -13,9 +15,11 @@ layout(constant_id = 8) const uint lanes = 64; // = workgroup size; sizes shared
 #include "lib/element.glsl"
 #include "lib/math.glsl"
 
-// A lane owns pairs of neighbouring keys, the same ones in every pass, so that no lane reads what another wrote and two halves of the weights
-// fill a word: pair p holds the keys 2p - skew and 2p + 1 - skew and belongs to lane p % lanes. Several keys an iteration: Mesa 22's software
-// driver silently leaves a shader after 65,535 iterations of all its loops together, and the planner (maxKeysPerLane) counts on 4.
+// A lane owns pairs of neighbouring keys, the same ones in every pass, so that no lane reads what
+// another wrote and two halves of the weights fill a word: pair p holds the keys 2p - skew and 2p +
+// 1 - skew and belongs to lane p % lanes. Several keys an iteration: Mesa 22's software driver
+// silently leaves a shader after 65,535 iterations of all its loops together, and the planner
+// (maxKeysPerLane) counts on 4.
 const uint keysPerIteration = 4u;
 #define FOR_KEYS(j, from, to)                                                                                                              \
     for (uint pair_ = (from + skew) / 2u / lanes * lanes + lane; pair_ * 2u < to + skew; pair_ += lanes * (keysPerIteration / 2u))         \
@@ -38,7 +42,8 @@ void main() {
     beginSequence(gl_WorkGroupID.z / heads);
     if (row >= rowsOf(seq)) return; // the whole workgroup
     const uint weightsRow = wBase + batch * wBatch + head * wHead + row * wToken;
-    // Pairs start where words of the weights do. Which keys a lane sums up, and so the last bits, depends on it.
+    // Pairs start where words of the weights do. Which keys a lane sums up, and so the last bits,
+    // depends on it.
     const uint skew = (flags & (flagWeights | flagFixedOrder)) == flagWeights ? weightsRow & 1u : 0u;
     const uint begin = uint(keyBegin(row)), end = uint(max(keyEnd(row), 0));
     const uint sinkBits = (flags & flagSinks) != 0u ? workspace[workspaceRow + rowPitch - 1u] : minusInfinityBits;
@@ -96,11 +101,13 @@ void main() {
         END_FOR_KEYS
         return;
     }
-    // The same, over the whole row: weights are 0 where hidden. What lies past a sequence of a ragged batch is nobody's.
+    // The same, over the whole row: weights are 0 where hidden. What lies past a sequence of a
+    // ragged batch is nobody's.
     const uint weightsEnd = (flags & flagRagged) != 0u ? seq.keyCount : keyTokens;
     for (uint first = lane; first * 2u < weightsEnd + skew; first += lanes * (keysPerIteration / 2u)) {
         [[unroll]] for (uint n = 0; n < keysPerIteration / 2u; ++n) {
-            const uint j = (first + n * lanes) * 2u - skew; // wraps below 0, and is then past the end
+            // Wraps below 0, and is then past the end.
+            const uint j = (first + n * lanes) * 2u - skew;
             float w[2];
             [[unroll]] for (uint c = 0; c < 2u; ++c) {
                 const uint at = j + c;

@@ -1,8 +1,9 @@
 #version 450
-// Stage 3 of the staged path: out = weights V. Each lane owns rowsPerLane rows x dimsPerLane neighbouring value dims. A hidden pair is
-// masked away, in bits, before the multiply-add: 0 * NaN is NaN, a key may be hidden from one row of a tile and visible to the next, and a
-// compiler that assumes no NaN could drop a select between floats. Keys come
-// in chunks where V is larger than a storage buffer may be; partial sums wait in the workspace in fp32.
+// Stage 3 of the staged path: out = weights V. Each lane owns rowsPerLane rows x dimsPerLane
+// neighbouring value dims. A hidden pair is masked away, in bits, before the multiply-add: 0 * NaN
+// is NaN, a key may be hidden from one row of a tile and visible to the next, and a compiler that
+// assumes no NaN could drop a select between floats. Keys come in chunks where V is larger than a
+// storage buffer may be; partial sums wait in the workspace in fp32.
 #define VKATTN_STAGE_VALUES
 #include "lib/platform.glsl"
 
@@ -34,7 +35,8 @@ void main() {
 
     float sums[rowsPerLane * dimsPerLane];
     [[unroll]] for (uint n = 0; n < rowsPerLane * dimsPerLane; ++n) sums[n] = 0.0;
-    if ((flags & flagFirstKeys) == 0u) { // goes on where the chunk before stopped: the chain of additions knows nothing of chunks
+    // Goes on where the chunk before stopped: the chain of additions knows nothing of chunks.
+    if ((flags & flagFirstKeys) == 0u) {
         [[unroll]] for (uint r = 0; r < rowsPerLane; ++r)
             [[unroll]] for (uint c = 0; c < dimsPerLane; ++c) {
                 const uint row = min(firstRow + r * lanesAcrossRows, rowCount - 1u), dim = min(firstDim + c, valueDim - 1u);
@@ -45,12 +47,14 @@ void main() {
     const Reach reach = reachOf(tileRow, min(tileRow + tileRows, rowCount) - 1u, int(keyFirst), int(keyFirst + keys));
     for (int j = reach.begin; j < reach.end; ++j) {
         const KeyValueRow value = valueRow(j);
-        uint valueBits[dimsPerLane]; // dims past the end are computed on the last one and not stored
+        // Dims past the end are computed on the last one and not stored.
+        uint valueBits[dimsPerLane];
         [[unroll]] for (uint c = 0; c < dimsPerLane; ++c)
             valueBits[c] = floatBitsToUint(valueElement(value, min(firstDim + c, valueDim - 1u)));
         [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
             const uint bits = workspace[workspaceRow[r] + uint(j)];
-            // Hidden: -0 * 0, the one product that adds to any sum, -0 included, without changing a bit of it.
+            // Hidden: -0 * 0, the one product that adds to any sum, -0 included, without changing a
+            // bit of it.
             const uint visible = bits == hiddenBits ? 0u : 0xffffffffu;
             const float weight = uintBitsToFloat(bits == hiddenBits ? 0x80000000u : bits);
             [[unroll]] for (uint c = 0; c < dimsPerLane; ++c)

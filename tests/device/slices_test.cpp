@@ -85,7 +85,8 @@ TEST(Slices, needNothingButThePersistentWorkspace) {
                     vkattn_problem p = problem(q, k, k, q);
                     p.kernel = kernel;
                     p.flags = causal ? VKATTN_DETERMINISTIC | VKATTN_CAUSAL : VKATTN_DETERMINISTIC;
-                    if (options) p.presentRoles = VKATTN_PRESENT(VKATTN_SINKS) | VKATTN_PRESENT(VKATTN_ALIBI_SLOPES); // the environment
+                    // The environment
+                    if (options) p.presentRoles = VKATTN_PRESENT(VKATTN_SINKS) | VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
                     Random random = randomFor("slices");
                     std::normal_distribution<float> normal;
                     for (VkDeviceSize at = 0; at < operandRoom; at += 4) {

@@ -223,7 +223,7 @@ TEST_F(Coopmat2Plan, whoAsksForItGetsIt) {
         EXPECT_EQ(reasonOf(*findKernel(kernel), problemOf(halves()), limitsOf(caps), &why), VKATTN_OK);
         return std::string(why.message);
     };
-    EXPECT_TRUE(says(whyNot(VKATTN_KERNEL_FLASH_COOPMAT2, gpu2()), "only who asks for it gets it"));
+    EXPECT_TRUE(says(whyNot(VKATTN_KERNEL_FLASH_COOPMAT2, gpu2()), "AUTO never takes it"));
     EXPECT_TRUE(says(whyNot(VKATTN_KERNEL_FLASH, gpu2()), "without the device's matrix units"));
     EXPECT_TRUE(says(explanation.choice, "both products run there"));
     EXPECT_EQ(explanation.probabilityUnit, 0x1p-11f);

@@ -1,5 +1,5 @@
-// Plans without a device: every pair is computed once, no dispatch leaves its limits, and what runs without a barrier between does not
-// conflict.
+// Plans without a device: every pair is computed once, no dispatch leaves its limits, and what runs
+// without a barrier between does not conflict.
 #include "core/plan/kernel.hpp"
 #include "core/plan/operands.hpp"
 #include "lib/interop.h"
@@ -61,8 +61,8 @@ bool conflict(const Plan &plan, const Dispatch &a, const Dispatch &b) {
     return false;
 }
 
-// Adds up how often a scores dispatch computes each pair. Which batches and heads it has follows from its operands, whatever the chunk
-// order.
+// Adds up how often a scores dispatch computes each pair. Which batches and heads it has follows
+// from its operands, whatever the chunk order.
 void countPairs(const Plan &plan, const Dispatch &d, std::vector<uint32_t> &covered) {
     const Problem &p = plan.problem;
     const auto push = pushOf<interop::ScoresPush>(d);
@@ -149,7 +149,7 @@ TEST(Plan, everyOptionIsOneMorePass) {
     ASSERT_EQ(makePlan(p, limitsOf(1u << 27, 64 << 20), plan, nullptr), VKATTN_OK);
     ASSERT_EQ(plan.dispatchCount, 9u);
     const Module order[] = {Module::sequences, Module::sinks, Module::scores,  Module::pairs, Module::pairs,
-                           Module::pairs,     Module::pairs, Module::softmax, Module::values};
+                            Module::pairs,     Module::pairs, Module::softmax, Module::values};
     const uint32_t terms[] = {interop::termBias, interop::termAlibi, interop::termBitMask, interop::termDocuments};
     for (uint32_t n = 0; n < 9; ++n) {
         EXPECT_EQ(plan.dispatch(n).key.module, order[n]) << n;
@@ -172,7 +172,8 @@ TEST(Plan, everyCaseFitsEveryLimit) {
     Random random = randomFor("plan");
     uint32_t cut = 0;
     for (const Case &c : caseMatrix(random, false)) {
-        if (c.sharedHeads) continue; // which row a dispatch computes is told by where its query lies
+        // Which row a dispatch computes is told by where its query lies.
+        if (c.sharedHeads) continue;
         Problem p = problemOf(c);
         if (p.headDim > 300) continue;
         p.slices = random() % 2 ? 1 : static_cast<uint32_t>(1 + random() % 9);
@@ -185,17 +186,20 @@ TEST(Plan, everyCaseFitsEveryLimit) {
         const uint32_t range = 16384 + 256 * between(random, 0, 64);
         const PlanLimits tight = limitsOf(range, 4096, 70);
         Plan plan;
-        if (makePlan(p, tight, plan, nullptr) != VKATTN_OK) continue; // one row too long for such a device: below
+        // One row too long for such a device: below.
+        if (makePlan(p, tight, plan, nullptr) != VKATTN_OK) continue;
         cut += plan.chunkCount() > 1;
         checkPlan(p, tight, c.name + " tight");
     }
     EXPECT_GT(cut, 100u);
 }
 
-// Groups of 4 query heads, chunks of 3 or 6: a chunk that begins inside a group reads one more key head than its own heads make groups.
+// Groups of 4 query heads, chunks of 3 or 6: a chunk that begins inside a group reads one more key
+// head than its own heads make groups.
 TEST(Plan, chunksInsideAGroupBindTheirKeyHeads) {
     Case c;
-    c.batch = 1, c.heads = 12, c.kvHeads = 3, c.queryTokens = 8, c.keyTokens = 64, c.headDim = c.valueDim = 64, c.kernel = VKATTN_KERNEL_STAGED;
+    c.batch = 1, c.heads = 12, c.kvHeads = 3, c.queryTokens = 8, c.keyTokens = 64, c.headDim = c.valueDim = 64,
+    c.kernel = VKATTN_KERNEL_STAGED;
     const Problem p = problemOf(c);
     uint32_t inside = 0;
     for (uint32_t range = 16384 + 1024; range <= 4 * 16384; range += 1024)
@@ -216,13 +220,14 @@ TEST(Plan, workspaceStaysBelowItsCap) {
     for (const uint64_t cap : {1ull << 20, 65536ull, 10000ull, 256ull, 255ull, 4ull}) {
         Plan plan;
         ASSERT_EQ(makePlan(problemOf(c), limitsOf(1u << 27, cap), plan, nullptr), VKATTN_OK);
-        EXPECT_LE(plan.workspaceBytes, std::max<uint64_t>(cap, 256)); // one row of 64 keys is the least
+        // One row of 64 keys is the least.
+        EXPECT_LE(plan.workspaceBytes, std::max<uint64_t>(cap, 256));
         checkPlan(problemOf(c), limitsOf(1u << 27, cap), "cap " + std::to_string(cap));
     }
 }
 
-// 12 heads in groups of 4: a chunk of 3 heads may begin inside a group and then has keys of two key heads, which decides what it may have
-// where keys are what a binding has no room for.
+// 12 heads in groups of 4: a chunk of 3 heads may begin inside a group and then has keys of two key
+// heads, which decides what it may have where keys are what a binding has no room for.
 TEST(Plan, chunksThatBeginInsideAGroupHaveKeysOfTwoHeads) {
     Case c;
     c.heads = 12, c.kvHeads = 3, c.queryTokens = 2, c.keyTokens = 100, c.headDim = c.valueDim = 16;
@@ -237,8 +242,9 @@ TEST(Plan, chunksThatBeginInsideAGroupHaveKeysOfTwoHeads) {
     EXPECT_GT(inside, 0u);
 }
 
-// A chunk of keys that begins and ends inside a word of a bit mask needs both words. The words of this mask lie 256 apart, so
-// that the mask, and not K, decides how many keys a binding has room for.
+// A chunk of keys that begins and ends inside a word of a bit mask needs both words. The words of
+// this mask lie 256 apart, so that the mask, and not K, decides how many keys a binding has room
+// for.
 TEST(Plan, chunksOfABitMaskNeedTheWordsAtBothEnds) {
     Case c;
     c.batch = c.heads = c.kvHeads = 1, c.queryTokens = 2, c.keyTokens = 3200, c.headDim = c.valueDim = 4;
@@ -259,8 +265,8 @@ TEST(Plan, chunksOfABitMaskNeedTheWordsAtBothEnds) {
     EXPECT_GT(insideAWord, 0u);
 }
 
-// Wherever a role's memory and an element in it begin: the descriptor is aligned, covers what is accessed in whole words, and the base
-// leads to that very element, also from the middle of a word.
+// Wherever a role's memory and an element in it begin: the descriptor is aligned, covers what is
+// accessed in whole words, and the base leads to that very element, also from the middle of a word.
 TEST(Plan, descriptorsLeadToTheFirstElement) {
     Random random = randomFor("descriptors");
     for (int n = 0; n < 20000; ++n) {

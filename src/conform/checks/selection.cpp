@@ -397,8 +397,9 @@ class Planner {
         Case &all = addCase("options");
         all.keyTokens = 701, all.headDim = all.valueDim = 64, all.alibi = all.sinks = all.lengths = true, all.documents = Documents::random,
         all.bitMaskBroadcast = 0, all.biasBroadcast = 0, all.softcap = 3, all.window = true, all.left = 300, all.right = 100;
-        Case &brain = addCase("bf16");
-        brain.q = brain.k = brain.v = brain.out = VKATTN_BF16, brain.weights = true, brain.weightsType = VKATTN_BF16, brain.keyTokens = 77;
+        Case &bfloat16 = addCase("bf16");
+        bfloat16.q = bfloat16.k = bfloat16.v = bfloat16.out = VKATTN_BF16, bfloat16.weights = true, bfloat16.weightsType = VKATTN_BF16,
+        bfloat16.keyTokens = 77;
         for (const bool max : {false, true}) {
             Case &ragged = addCase(max ? "raggedMax" : "ragged");
             ragged.ragged = true, ragged.raggedMax = max, ragged.batch = 6, ragged.queryTokens = 30, ragged.keyTokens = 90;

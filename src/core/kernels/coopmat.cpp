@@ -19,21 +19,23 @@ using namespace interop;
 
 constexpr vkattn_result unsupported = VKATTN_ERROR_UNSUPPORTED;
 
-// Whether the kernel's matrices have flexible dims (VK_NV_cooperative_matrix2) and hold the softmax too.
+// Whether the kernel's matrices have flexible dims (VK_NV_cooperative_matrix2) and hold the softmax
+// too.
 bool isFlexible(const Kernel &kernel) {
     return kernel.id == VKATTN_KERNEL_FLASH_COOPMAT2;
 }
 Module moduleOf(const Kernel &kernel, vkattn_dtype inputs) {
-    const bool brain = inputs == VKATTN_BF16;
-    return isFlexible(kernel) ? brain ? Module::flashCoopmat2Bf16 : Module::flashCoopmat2F16
-           : brain            ? Module::flashCoopmatBf16
+    const bool bfloat16 = inputs == VKATTN_BF16;
+    return isFlexible(kernel) ? bfloat16 ? Module::flashCoopmat2Bf16 : Module::flashCoopmat2F16
+           : bfloat16         ? Module::flashCoopmatBf16
                               : Module::flashCoopmatF16;
 }
 const char *typeName(vkattn_dtype type) {
     return type == VKATTN_BF16 ? "bf16" : type == VKATTN_F16 ? "f16" : "f32";
 }
 
-// Lanes of a subgroup: 32 where pipelines may choose, since that is what every vendor's matrix units are made for. 0: not to be relied on.
+// Lanes of a subgroup: 32 where pipelines may choose, since that is what every vendor's matrix
+// units are made for. 0: not to be relied on.
 uint32_t lanesOf(const Caps &caps) {
     if (!caps.fullSubgroups) return 0;
     if (caps.minSubgroupSize && caps.maxSubgroupSize) return std::clamp(32u, caps.minSubgroupSize, caps.maxSubgroupSize);
@@ -69,16 +71,17 @@ vkattn_result checkMatrix2(const Caps &caps, const char *name, vkattn_diagnostic
     return VKATTN_OK;
 }
 
-// Dims of the kernel's matrices: a listed shape; for flash_coopmat2, what its flexible dims are multiples of. Caps have that for f16 only:
-// for bf16 a multiple of a listed shape too. m = 0: none.
+// Dims of the kernel's matrices: a listed shape; for flash_coopmat2, what its flexible dims are
+// multiples of. Caps have that for f16 only: for bf16 a multiple of a listed shape too. m = 0:
+// none.
 vkattn_matrix_shape unitsFor(const Kernel &kernel, const Caps &caps, vkattn_dtype inputs) {
     const vkattn_matrix_shape *listed = shapeFor(caps, inputs);
     if (!isFlexible(kernel) || !listed) return listed ? *listed : vkattn_matrix_shape{};
-    const bool brain = inputs == VKATTN_BF16;
+    const bool bfloat16 = inputs == VKATTN_BF16;
     const auto &g = caps.matrix2Granularity; // shared memory has pieces of 8 elements
-    const vkattn_matrix_shape units = {std::lcm(std::lcm(g[0], 8u), brain ? listed->m : 1),
-                                       std::lcm(std::lcm(g[1], 8u), brain ? listed->n : 1),
-                                       std::lcm(std::lcm(g[2], 8u), brain ? listed->k : 1), inputs};
+    const vkattn_matrix_shape units = {std::lcm(std::lcm(g[0], 8u), bfloat16 ? listed->m : 1),
+                                       std::lcm(std::lcm(g[1], 8u), bfloat16 ? listed->n : 1),
+                                       std::lcm(std::lcm(g[2], 8u), bfloat16 ? listed->k : 1), inputs};
     return std::has_single_bit(units.m) && std::max({units.m, units.n, units.k}) <= caps.matrix2MaxDimension ? units
                                                                                                              : vkattn_matrix_shape{};
 }
@@ -124,10 +127,10 @@ vkattn_result coopmat::supported(const Kernel &kernel, const PlanLimits &limits,
     if (!lanesOf(caps)) return fail(why, unsupported, "the %s kernel needs computeFullSubgroups, which is not enabled", name);
     if (isFlexible(kernel))
         if (const auto r = checkMatrix2(caps, name, why)) return r;
-    const bool halves = f16 && unitsFor(kernel, caps, VKATTN_F16).m, brains = bf16 && unitsFor(kernel, caps, VKATTN_BF16).m;
-    if (!halves && !brains)
+    const bool halves = f16 && unitsFor(kernel, caps, VKATTN_F16).m, bfloats = bf16 && unitsFor(kernel, caps, VKATTN_BF16).m;
+    if (!halves && !bfloats)
         return fail(why, unsupported, "the device lists no matrix shape that the %s kernel takes: dims that are multiples of 8", name);
-    if (!halves || !brains)
+    if (!halves || !bfloats)
         return fail(why, VKATTN_OK, "%s inputs only: %s", halves ? "f16" : "bf16",
                     halves && !bf16 ? "this build's shader compiler lacked bfloat16"
                                     : "the device lists no matrix shape for the other type");
@@ -190,7 +193,8 @@ vkattn_result coopmat::chooseMatrices(const Kernel &kernel, const Problem &p, co
 }
 
 WeightRounding coopmat::rounding(const Plan &plan) {
-    // Half an ulp. Weights are scaled by 2^11 (flash/matrices.comp): the smallest f16 is 2^-24 of that, and bf16 reaches as far as f32.
+    // Half an ulp. Weights are scaled by 2^11 (flash/matrices.comp): the smallest f16 is 2^-24 of
+    // that, and bf16 reaches as far as f32.
     if (plan.problem.tensor(VKATTN_K).dtype == VKATTN_BF16) return {0x1p-8f, 0};
     return {0x1p-11f, 0x1p-36f};
 }
@@ -199,11 +203,11 @@ PipelineKey coopmat::pipelineKey(const Plan &plan) {
     const Problem &p = plan.problem;
     const MatrixShape &m = plan.flash.matrix;
     return vkattn::pipelineKey(moduleOf(*plan.kernel, p.tensor(VKATTN_K).dtype), plan.flash.tile.invocations(),
-                       {.kvFormat = kvFormat(p, dimsApart),
-                        .pairTerms = plan.flash.pairTerms,
-                        .elementTypes = elementType(p, VKATTN_Q) | elementType(p, VKATTN_OUT) << typesOut,
-                        .form = (m.wholeWords ? formWholeWords : 0) | (m.lockstep ? formLockstep : 0)},
-                       {m.subgroupLanes, m.subgroups, m.rowBlocks, m.m, m.n, m.k, m.tileKeys, m.paddedDim, m.paddedValueDim});
+                               {.kvFormat = kvFormat(p, dimsApart),
+                                .pairTerms = plan.flash.pairTerms,
+                                .elementTypes = elementType(p, VKATTN_Q) | elementType(p, VKATTN_OUT) << typesOut,
+                                .form = (m.wholeWords ? formWholeWords : 0) | (m.lockstep ? formLockstep : 0)},
+                               {m.subgroupLanes, m.subgroups, m.rowBlocks, m.m, m.n, m.k, m.tileKeys, m.paddedDim, m.paddedValueDim});
 }
 
 bool coopmat::suits(const Problem &p, const FlashTuning &tuning) {
@@ -229,7 +233,7 @@ const char *coopmat::whyNotChosen(const Plan &, const FlashTuning &tuning) {
 }
 
 const char *coopmat::whyNeverChosen(const Plan &, const FlashTuning &) {
-    return "it can run, but only who asks for it gets it: it was never timed on a GPU";
+    return "it can run, but AUTO never takes it, since nobody has timed it on a GPU: ask for it by name";
 }
 
 } // namespace vkattn

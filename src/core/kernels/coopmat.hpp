@@ -1,5 +1,5 @@
-// The flash kernels on matrix units: what they need of a device and a problem, and how they lay out a workgroup. The rest of a plan is as
-// in flash_plan.cpp.
+// The flash kernels on matrix units: what they need of a device and a problem, and how they lay out
+// a workgroup. The rest of a plan is as in flash_plan.cpp.
 #pragma once
 
 #include "core/plan/kernel.hpp"
@@ -13,7 +13,8 @@ namespace vkattn::coopmat {
 void explain(const Plan &, vkattn_explanation &out);
 void whyChosen(const Problem &, const FlashTuning &, char *text, size_t size);
 [[nodiscard]] const char *whyNotChosen(const Plan &chosen, const FlashTuning &);
-[[nodiscard]] const char *whyNeverChosen(const Plan &chosen, const FlashTuning &); // where AUTO never takes the kernel
+// Where AUTO never takes the kernel.
+[[nodiscard]] const char *whyNeverChosen(const Plan &chosen, const FlashTuning &);
 
 // Sets shape.matrix and shape.tile. UNSUPPORTED with the reason.
 [[nodiscard]] vkattn_result chooseMatrices(const Kernel &, const Problem &, const PlanLimits &, FlashShape &shape, vkattn_diagnostic *why);

@@ -118,7 +118,8 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
         push.headFirst = c.headFirst;
         setPush(d, push);
         std::fill(d.operands + slotEnvironment, d.operands + fullSlots, standIn(d.operands[slotQ]));
-        // Shaders write this binding, and a validation layer cannot see that this dispatch does not.
+        // Shaders write this binding, and a validation layer cannot see that this dispatch does
+        // not.
         d.operands[slotLse] = standIn(d.operands[slotOut]);
         d.operands[slotEnvironment] = environmentOperand(plan, false);
         d.operands[slotLengths] = lengthsOperand(plan, c, offsetof(FlashPush, lengthsBase), d.operands[slotQ]);

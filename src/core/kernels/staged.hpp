@@ -1,4 +1,5 @@
-// The staged kernel: scores, softmax and values as dispatches of their own. Every option; memory of size queries x keys, in chunks.
+// The staged kernel: scores, softmax and values as dispatches of their own. Every option; memory of
+// size queries x keys, in chunks.
 #pragma once
 
 #include "core/plan/kernel.hpp"

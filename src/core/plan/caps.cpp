@@ -79,7 +79,8 @@ namespace {
 void weakerMatrixUnits(const Caps &a, const Caps &b, Caps &weak) {
     weak.matrixShapeCount = 0;
     std::fill(std::begin(weak.matrixShapes), std::end(weak.matrixShapes), vkattn_matrix_shape{});
-    // Without whole subgroups there are none, as readCaps has it: a limit is often made by clearing one field of a device's caps.
+    // Without whole subgroups there are none, as readCaps has it: a limit is often made by clearing
+    // one field of a device's caps.
     for (uint32_t n = 0; weak.fullSubgroups && n < a.matrixShapeCount; ++n)
         if (hasShape(b, a.matrixShapes[n])) weak.matrixShapes[weak.matrixShapeCount++] = a.matrixShapes[n];
     weak.matrix2 = weak.fullSubgroups ? a.matrix2 & b.matrix2 : 0;

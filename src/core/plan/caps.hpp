@@ -1,4 +1,5 @@
-// What planning needs to know of a device. Public as vkattn_caps; device/read_caps.hpp reads it, here are the Vulkan 1.0 floor and checks.
+// What planning needs to know of a device. Public as vkattn_caps; device/read_caps.hpp reads it,
+// here are the Vulkan 1.0 floor and checks.
 #pragma once
 
 #include "vkattn/vkattn.h"
@@ -27,8 +28,8 @@ using Caps = vkattn_caps;
 // Whether a device with such caps multiplies matrices of this shape.
 [[nodiscard]] bool hasShape(const Caps &caps, const vkattn_matrix_shape &shape);
 
-// Caps that a caller has filled in, completed with zeros where they are those of earlier headers, and checked; `name` is what the message
-// calls them.
+// Caps that a caller has filled in, completed with zeros where they are those of earlier headers,
+// and checked; `name` is what the message calls them.
 [[nodiscard]] vkattn_result takeCaps(const vkattn_caps &given, const char *name, Caps &out, vkattn_diagnostic *why);
 // Whether planning can work with them.
 [[nodiscard]] vkattn_result checkCaps(const Caps &caps, const char *name, vkattn_diagnostic *why);

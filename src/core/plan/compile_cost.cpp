@@ -10,15 +10,18 @@ using namespace interop;
 
 uint64_t compileOperations(const FlashTile &tile, const LaneDims &dims) {
     constexpr uint64_t access = compileOperationsPerAccess;
-    const uint64_t both = uint64_t{dims.head} + dims.value, floats = tile.rowsPerLane * both; // q and sums
+    // q and sums
+    const uint64_t both = uint64_t{dims.head} + dims.value, floats = tile.rowsPerLane * both;
     const uint64_t multiplyAdds = floats * tile.keysPerLane;
     uint64_t loads = tile.keysPerLane * both * access;
     if (tile.source == sourceShared) loads = tile.keysPerLane * both * compileOperationsPerSharedLoad;
-    if (tile.source == sourceShuffled) loads = loads / dims.shuffleLanes; // shuffles from constant lanes cost next to nothing
+    // Shuffles from constant lanes cost next to nothing.
+    if (tile.source == sourceShuffled) loads = loads / dims.shuffleLanes;
     const uint64_t accesses = std::min(dims.head, edgeDims) + std::min(dims.value, edgeDims);
-    const uint64_t edges = tile.rolledEdges ? 2 * access : accesses * access + floats; // a select for every float
-    // Past 512 floats a lane compile times are out of all proportion: for 512 (head dim 256) Mesa 22 takes 1.7 s and Mesa 26 2.7 s, for 1024
-    // over 74 s and 13 s.
+    // A select for every float.
+    const uint64_t edges = tile.rolledEdges ? 2 * access : accesses * access + floats;
+    // Past 512 floats a lane compile times are out of all proportion: for 512 (head dim 256) Mesa
+    // 22 takes 1.7 s and Mesa 26 2.7 s, for 1024 over 74 s and 13 s.
     constexpr uint64_t proportionate = 512;
     const uint64_t excess = std::max<uint64_t>((floats + proportionate - 1) / proportionate, 1);
     return (2 * (multiplyAdds + loads) + edges) * excess * excess;
@@ -34,8 +37,9 @@ uint64_t compileOperations(const StagedTuning &tuning) {
     return most;
 }
 
-// Measured in bench/results/compile-times: 5,000 operations take Mesa 22's lavapipe under 5 s. Compilers of GPUs unroll no more than the
-// tiles of GPUs have, a tenth of that at most dims; theirs is a bound for tables to come.
+// Measured in bench/results/compile-times: 5,000 operations take Mesa 22's lavapipe under 5 s.
+// Compilers of GPUs unroll no more than the tiles of GPUs have, a tenth of that at most dims;
+// theirs is a bound for tables to come.
 uint64_t compileLimit(const Caps &caps) {
     return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 5000 : 20000;
 }

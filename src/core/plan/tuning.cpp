@@ -7,10 +7,12 @@
 namespace vkattn {
 namespace {
 
-// CPU devices run a workgroup as SIMD subgroups of 4 to 16 lanes on one core: barriers cost, and so does every load (a gather with a bounds
-// check), so that wide register blocks pay. Measured 2026-11-21 on lavapipe 22.3.6, 2 cores of an AMD EPYC with 256-bit vectors, f32, 8
-// heads, 1024 x 1024 tokens, head dim 64, whole staged path: blocks of 4x4 6.2 GFLOP/s, 4x8 8.3, 8x8 12.2, 8x12 13.5 (twice the compile
-// time); multiply and add in place of fma() 6.1; softmax with 64 lanes 2.6, 32 lanes 3.8, 8 lanes 8 and more.
+// CPU devices run a workgroup as SIMD subgroups of 4 to 16 lanes on one core: barriers cost, and so
+// does every load (a gather with a bounds check), so that wide register blocks pay. Measured
+// 2026-11-21 on lavapipe 22.3.6, 2 cores of an AMD EPYC with 256-bit vectors, f32, 8 heads, 1024 x
+// 1024 tokens, head dim 64, whole staged path: blocks of 4x4 6.2 GFLOP/s, 4x8 8.3, 8x8 12.2, 8x12
+// 13.5 (twice the compile time); multiply and add in place of fma() 6.1; softmax with 64 lanes 2.6,
+// 32 lanes 3.8, 8 lanes 8 and more.
 constexpr StagedTuning cpuClass = {
     .scores = {{1, 8, 8, 8}, {8, 1, 4, 1}},
     .values = {{8, 1, 8, 8}, {8, 1, 4, 1}, {1, 8, 4, 8}},
@@ -22,8 +24,8 @@ constexpr StagedTuning cpuClass = {
     .sequenceLanes = 64,
 };
 
-// Devices of every other type: neighbouring lanes on neighbouring addresses, 16 accumulators a lane. Within the 128 invocations that Vulkan
-// 1.0 guarantees. Not timed on a GPU yet.
+// Devices of every other type: neighbouring lanes on neighbouring addresses, 16 accumulators a
+// lane. Within the 128 invocations that Vulkan 1.0 guarantees. Not timed on a GPU yet.
 constexpr StagedTuning gpuClass = {
     .scores = {{8, 8, 4, 4}, {64, 1, 1, 1}},
     .values = {{8, 8, 4, 4}, {16, 4, 4, 1}, {1, 64, 4, 2}},
@@ -37,22 +39,25 @@ constexpr StagedTuning gpuClass = {
 
 using namespace interop;
 
-// Rows of lanes: rowLanes lanes hold rowsPerLane query rows each, with q and the output of all their dims. Measured on lavapipe, 2 cores of
-// an AMD EPYC, see docs/performance.md. rowsPerLane * dims is kept near 256: then q and sums take 16 KiB of a 32 KiB cache.
+// Rows of lanes: rowLanes lanes hold rowsPerLane query rows each, with q and the output of all
+// their dims. Measured on lavapipe, 2 cores of an AMD EPYC, see docs/performance.md. rowsPerLane *
+// dims is kept near 256: then q and sums take 16 KiB of a 32 KiB cache.
 constexpr FlashTile rowsInLanes(uint32_t maxDim, uint32_t lanes, uint32_t rows, uint32_t keys, uint32_t source, uint32_t tileKeys,
                                 uint32_t subgroups, uint32_t rolled) {
     return {maxDim, 1, 1, lanes, rows, keys, source, tileKeys, subgroups, 0, rolled};
 }
 
-// Dims of 4 rows in the lanes of a subgroup: a lane has so few dims that it compiles soon. With rolled edges Mesa 26 is 30 times slower.
+// Dims of 4 rows in the lanes of a subgroup: a lane has so few dims that it compiles soon. With
+// rolled edges Mesa 26 is 30 times slower.
 FlashTile dimsInLanes(uint32_t maxDim, const Caps &caps) {
     return {maxDim, caps.subgroupSize, 1, 1, 4, 1, sourceDirect, 1, 1, 1, 0};
 }
 
 FlashTuning cpuFlash(const Caps &caps) {
     FlashTuning t{};
-    // Clustered subgroup operations: Mesa 23 and later, whose compiler keeps arrays in memory well and reads shared memory at one address
-    // for all lanes with one load. Before, only fully unrolled arrays are fast.
+    // Clustered subgroup operations: Mesa 23 and later, whose compiler keeps arrays in memory well
+    // and reads shared memory at one address for all lanes with one load. Before, only fully
+    // unrolled arrays are fast.
     if (caps.subgroupClustered) {
         t.flash[0] = rowsInLanes(32, 32, 8, 1, sourceShared, 32, caps.subgroupShuffle, 1);
         t.flash[1] = rowsInLanes(64, 32, 4, 1, sourceShared, 32, caps.subgroupShuffle, 1);
@@ -70,7 +75,8 @@ FlashTuning cpuFlash(const Caps &caps) {
     } else {
         t.flash[0] = rowsInLanes(64, 8, 4, 1, sourceDirect, 1, 0, 0);
         t.flash[1] = rowsInLanes(128, 8, 2, 1, sourceDirect, 1, 0, 0);
-        // No row above: a lane that loads more dims by itself takes Mesa 22 long to compile (58 s at 256). staged takes them.
+        // No row above: a lane that loads more dims by itself takes Mesa 22 long to compile (58 s
+        // at 256). staged takes them.
     }
     // What a CPU device calls matrix units is loops of its driver: for whoever asks, never by AUTO.
     t.matrix[0] = {256, 2, 1, 16};
@@ -88,8 +94,9 @@ FlashTuning cpuFlash(const Caps &caps) {
     return t;
 }
 
-// 8 lanes share a row's dims; each loads runs of 4 neighbours, so that 8 lanes read 128 neighbouring bytes. 4 rows and 4 keys a lane keep
-// registers near 100 at head dim 64 and 128 (docs/performance.md has what vendors' compilers say). Not timed on a GPU yet.
+// 8 lanes share a row's dims; each loads runs of 4 neighbours, so that 8 lanes read 128
+// neighbouring bytes. 4 rows and 4 keys a lane keep registers near 100 at head dim 64 and 128
+// (docs/performance.md has what vendors' compilers say). Not timed on a GPU yet.
 FlashTuning gpuFlash(const Caps &caps) {
     FlashTuning t{};
     const uint32_t shuffles = caps.subgroupShuffle && caps.subgroupSize >= 16 ? 1 : 0;
@@ -101,8 +108,9 @@ FlashTuning gpuFlash(const Caps &caps) {
     t.decode[1] = {128, 16, 4, 1, 4, 4, sourceDirect, 1, shuffles, 0, 0};
     t.decode[2] = {256, 16, 4, 1, 2, 2, sourceDirect, 1, shuffles, 0, 0};
     t.decode[3] = {512, 16, 4, 1, 1, 2, sourceDirect, 1, shuffles, 0, 0};
-    // 4 subgroups of 16 rows: K and V are loaded once for 64. Of two tiles for the same dims the second is for devices with 32 KiB of
-    // shared memory. Registers: bench/results/compile. Not timed on a GPU yet.
+    // 4 subgroups of 16 rows: K and V are loaded once for 64. Of two tiles for the same dims the
+    // second is for devices with 32 KiB of shared memory. Registers: bench/results/compile. Not
+    // timed on a GPU yet.
     t.matrix[0] = {64, 4, 1, 64};
     t.matrix[1] = {64, 4, 1, 32};
     t.matrix[2] = {128, 4, 1, 32};

@@ -8,7 +8,8 @@
 
 namespace vkattn {
 
-// A tile of lanesX x lanesY invocations, each owning perLaneX x perLaneY results. X runs along keys (scores) or value dims (values).
+// A tile of lanesX x lanesY invocations, each owning perLaneX x perLaneY results. X runs along keys
+// (scores) or value dims (values).
 struct TileShape {
     uint32_t lanesX, lanesY, perLaneX, perLaneY;
     [[nodiscard]] constexpr uint32_t invocations() const { return lanesX * lanesY; }
@@ -18,8 +19,9 @@ struct TileShape {
 
 enum TileClass : uint32_t {
     manyRows = 0,
-    fewRows = 1, // scores, values: chunks with fewer than fewRowsBelow query rows; softmax: long rows
-    narrow = 2,  // values only: many rows, value dims up to narrowUpTo
+    // scores, values: chunks with fewer than fewRowsBelow query rows; softmax: long rows
+    fewRows = 1,
+    narrow = 2, // values only: many rows, value dims up to narrowUpTo
     tileClassCount = 3
 };
 
@@ -28,23 +30,31 @@ struct StagedTuning {
     uint32_t fewRowsBelow, narrowUpTo;
     uint32_t softmaxLanes[2];
     uint32_t pairLanes, pairKeysPerLane; // staged/pairs.comp; sinks: lanes only
-    uint32_t sequenceLanes;                    // the one workgroup that reads the sequences of a ragged batch
+    // The one workgroup that reads the sequences of a ragged batch.
+    uint32_t sequenceLanes;
 };
 
 [[nodiscard]] const StagedTuning &stagedTuning(const Caps &caps);
 
-// How a workgroup of the flash kernel is laid out (shaders/flash/lanes.comp), where the larger of head and value dim is minDim to maxDim.
+// How a workgroup of the flash kernel is laid out (shaders/flash/lanes.comp), where the larger of
+// head and value dim is minDim to maxDim.
 struct FlashTile {
     uint32_t maxDim;
     uint32_t dimLanes, keyLanes, rowLanes; // invocations = product
-    uint32_t rowsPerLane, keysPerLane; // registers: rowsPerLane * keysPerLane scores, rowsPerLane * (head + value dims) / dimLanes floats
-    uint32_t source;                   // interop.h: sourceDirect, sourceShared, sourceShuffled; sourceMatrices: made from a MatrixTile
-    uint32_t tileKeys;                 // sourceShared: keys in shared memory, a multiple of the step
-    uint32_t subgroups;                // 1: uses subgroup operations
-    uint32_t wholeRuns;                // dimLanes > 1: 1: a lane's dims are neighbours; 0: runs of 16 bytes
-    uint32_t rolledEdges;              // 1: first and last loop not unrolled
-    uint32_t minDim = 1;               // a tuning file's rows are for the dims that were measured
-    bool ofFile = false;               // a row of a tuning file, which is not held to the compile limit
+    // Registers: rowsPerLane * keysPerLane scores, rowsPerLane * (head + value dims) / dimLanes
+    // floats.
+    uint32_t rowsPerLane, keysPerLane;
+    // interop.h: sourceDirect, sourceShared, sourceShuffled; sourceMatrices: made from a MatrixTile
+    uint32_t source;
+    // sourceShared: keys in shared memory, a multiple of the step
+    uint32_t tileKeys;
+    uint32_t subgroups; // 1: uses subgroup operations
+    // dimLanes > 1: 1: a lane's dims are neighbours; 0: runs of 16 bytes
+    uint32_t wholeRuns;
+    uint32_t rolledEdges; // 1: first and last loop not unrolled
+    uint32_t minDim = 1;  // a tuning file's rows are for the dims that were measured
+    // A row of a tuning file, which is not held to the compile limit.
+    bool ofFile = false;
     [[nodiscard]] constexpr uint32_t invocations() const { return dimLanes * keyLanes * rowLanes; }
     [[nodiscard]] constexpr uint32_t rows() const { return rowLanes * rowsPerLane; }
     [[nodiscard]] constexpr uint32_t step() const { return keyLanes * keysPerLane; }
@@ -54,8 +64,8 @@ struct FlashTile {
     }
 };
 
-// The same of the kernels on matrix units (shaders/flash/tiles.glsl): the first row that fits the dims and the device's limits is
-// taken.
+// The same of the kernels on matrix units (shaders/flash/tiles.glsl): the first row that fits the
+// dims and the device's limits is taken.
 struct MatrixTile {
     uint32_t maxDim;
     uint32_t subgroups; // of a workgroup
@@ -69,24 +79,30 @@ enum class TileList : uint32_t { flash, decode, matrix, none };
 
 struct FlashTuning {
     static constexpr uint32_t maxFileTiles = 12, maxTiles = maxFileTiles + 8;
-    FlashTile flash[maxTiles], decode[maxTiles]; // the first row that fits the dims and the compile limit is taken; maxDim 0 ends a list
-    MatrixTile matrix[maxTiles];                 // maxDim 0 ends the list
-    uint32_t matrixRows;                         // from so many rows on, queries x heads of a group, AUTO takes them; 0: never
-    uint32_t targetWorkgroups;                   // keys are split until a dispatch has so many
+    // The first row that fits the dims and the compile limit is taken; maxDim 0 ends a list.
+    FlashTile flash[maxTiles], decode[maxTiles];
+    MatrixTile matrix[maxTiles]; // maxDim 0 ends the list
+    // From so many rows on, queries x heads of a group, AUTO takes them; 0: never.
+    uint32_t matrixRows;
+    uint32_t targetWorkgroups; // keys are split until a dispatch has so many
     uint32_t minSplitKeys, maxSplitKeys;
     uint32_t fixedSplitKeys; // with the deterministic flag
     uint32_t decodeRows;     // up to so many rows, queries x heads of a group, decode is chosen
     uint32_t combineLanes;
-    // Measured by `vkattn tune`, for budgets in microseconds: millions of floating-point operations (4 * dim a visible pair) a second.
+    // Measured by `vkattn tune`, for budgets in microseconds: millions of floating-point operations
+    // (4 * dim a visible pair) a second.
     struct Rate {
         uint32_t minDim, maxDim, mflops;
     };
-    Rate flashRates[maxFileTiles], decodeRates[maxFileTiles], matrixRates[maxFileTiles]; // maxDim 0 ends a list
-    [[nodiscard]] uint32_t rate(TileList list, uint32_t dim) const;                      // 0: not known
+    // maxDim 0 ends a list
+    Rate flashRates[maxFileTiles], decodeRates[maxFileTiles], matrixRates[maxFileTiles];
+    // 0: not known
+    [[nodiscard]] uint32_t rate(TileList list, uint32_t dim) const;
 };
 
 [[nodiscard]] FlashTuning flashTuning(const Caps &caps);
-// Puts the rows of a tuning file (docs/tuning.md) before those of the table. INVALID_ARGUMENT with the line and what was expected.
+// Puts the rows of a tuning file (docs/tuning.md) before those of the table. INVALID_ARGUMENT with
+// the line and what was expected.
 [[nodiscard]] vkattn_result readTuning(const void *bytes, size_t size, FlashTuning &tuning, vkattn_diagnostic *why);
 
 } // namespace vkattn

@@ -146,7 +146,8 @@ vkattn_result readMatrixTile(Words words, uint32_t line, MatrixTile &tile, vkatt
     return VKATTN_OK;
 }
 
-// The table's rows after `count` rows of a file: they take the dims that the file says nothing about.
+// The table's rows after `count` rows of a file: they take the dims that the file says nothing
+// about.
 template <class Tile> void addBuiltIn(Tile (&tiles)[FlashTuning::maxTiles], uint32_t count, const Tile (&builtIn)[FlashTuning::maxTiles]) {
     for (uint32_t n = 0; count < FlashTuning::maxTiles; ++count) tiles[count] = builtIn[n++];
 }

@@ -1,13 +1,14 @@
-// How much of a problem there is to compute: pairs of a query and a key that causal, window and extents leave visible. What masks,
-// documents and lengths hide is data, which planning does not see.
+// How much of a problem there is to compute: pairs of a query and a key that causal, window and
+// extents leave visible. What masks, documents and lengths hide is data, which planning does not
+// see.
 #pragma once
 
 #include "problem/problem.hpp"
 
 namespace vkattn {
 
-// Of one head of one batch entry: the first `rows` queries with the first `keys` keys. Of a ragged batch, as if a sequence had all that it
-// may.
+// Of one head of one batch entry: the first `rows` queries with the first `keys` keys. Of a ragged
+// batch, as if a sequence had all that it may.
 [[nodiscard]] double visiblePairs(const Problem &p, uint32_t rows, uint32_t keys);
 [[nodiscard]] double visiblePairs(const Problem &p); // all of it
 [[nodiscard]] double visibleFlops(const Problem &p); // 2 for each multiply-add of both products
