@@ -190,15 +190,19 @@ class Planner {
                 keepFewPipelines(cases, random);
             if (quick()) {
                 keepEdges(cases, random, whole ? 3 : 8, whole);
-                addCovering(cases, random, kernel, whole ? narrowPalette() : fewTerms(random));
+                addCovering(cases, random, kernel, whole ? narrowPalette() : fewTerms(random, 1));
             }
-            if (quick() && whole && !onMatrixUnits(kernel)) addCovering(cases, random, kernel, drawPalette(random));
+            if (quick() && whole && !onMatrixUnits(kernel)) {
+                CoveringPalette drawn = drawPalette(random);
+                drawn.terms = fewTerms(random, 2).terms;
+                addCovering(cases, random, kernel, drawn);
+            }
             addAll("matrix", kernel, testLayout, Limits::full, cases);
             addFusedEdges(kernel, testLayout, whole);
             if (whole || !quick()) {
                 cases = formMatrix(random, 0);
                 keepFewPipelines(cases, random);
-                if (quick()) keepEdges(cases, random, 4, false), addCovering(cases, random, kernel, fewTerms(random));
+                if (quick()) keepEdges(cases, random, 4, false), addCovering(cases, random, kernel, fewTerms(random, 1));
                 for (Case &c : cases) c.slices = someSlices(random);
                 addAll("matrix", kernel, testLayout, Limits::tight, cases);
             }
@@ -248,13 +252,14 @@ class Planner {
         palette.valueDim = 5;
         return palette;
     }
-    // Two terms that are drawn: what a kernel does with a term of the scores is the same on all
-    // tiles, and with all of them there would be twice as much to compile.
-    static CoveringPalette fewTerms(Random &random) {
+    // `count` terms that are drawn: what a kernel does with a term of the scores is the same on all
+    // tiles, and each set of terms is compiled anew.
+    static CoveringPalette fewTerms(Random &random, uint32_t count) {
         uint32_t terms[] = {softcapTerm, slopeTerm, biasTerm, maskTerm, bitMaskTerm, documentsTerm, dimMajorTerm};
         std::shuffle(std::begin(terms), std::end(terms), random);
         CoveringPalette palette;
-        palette.terms = terms[0] | terms[1];
+        palette.terms = 0;
+        for (uint32_t n = 0; n < count; ++n) palette.terms |= terms[n];
         return palette;
     }
 
@@ -310,7 +315,7 @@ class Planner {
         std::vector<Case> cases = formMatrix(random, 0);
         if (quick())
             keepFewPipelines(cases, random), keepEdges(cases, random, 6, false),
-                addCovering(cases, random, VKATTN_KERNEL_AUTO, fewTerms(random));
+                addCovering(cases, random, VKATTN_KERNEL_AUTO, fewTerms(random, 1));
         addAll("matrix", VKATTN_KERNEL_AUTO, deviceLayout(), Limits::weak, cases);
         if (!slowCompiler_) addAll("matrix", VKATTN_KERNEL_AUTO, deviceLayout(), Limits::full, cases);
     }
