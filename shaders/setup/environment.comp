@@ -1,6 +1,6 @@
 #version 450
 // Set-up of plans with options: writes what is constant over the plan to the workspace, as numbers
-// that 128 bytes of push constants have no room for, and gathers sinks and ALiBi slopes behind
+// that 128 bytes of push constants have no room for, and gathers the small arrays over heads behind
 // them.
 #define VKATTN_STAGE_ENVIRONMENT
 #include "lib/platform.glsl"

@@ -254,7 +254,7 @@ TEST(Plan, chunksOfABitMaskNeedTheWordsAtBothEnds) {
     Tensor &mask = p.tensors[VKATTN_BIT_MASK];
     mask.stride[2] = 1, mask.stride[3] = 256;
     uint32_t insideAWord = 0;
-    for (uint32_t range = 8192; range < 65536; range += 500) {
+    for (uint32_t range = 16384; range < 131072; range += 900) {
         const PlanLimits limits = limitsOf(range, 64 << 20);
         checkPlan(p, limits, "range " + std::to_string(range));
         if (HasFatalFailure()) return;

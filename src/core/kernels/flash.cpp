@@ -59,24 +59,22 @@ Environment environmentOf(const Plan &plan) {
 // have.
 void makeEnvironment(const Plan &plan, uint32_t number, Dispatch &d) {
     const Problem &p = plan.problem;
-    const bool sinks = p.has(VKATTN_SINKS), slopes = p.has(VKATTN_ALIBI_SLOPES);
     const uint32_t first = number * environmentWordsAtOnce, count = std::min(environmentWords - first, environmentWordsAtOnce);
     const Environment environment = environmentOf(plan);
     EnvironmentPush push{};
     push.firstAndCount = first | count << 16;
-    push.heads = number == 0 && (sinks || slopes) ? p.heads : 0;
+    push.heads = number == 0 && hasHeadArrays(p) ? p.heads : 0;
     std::memcpy(push.given, reinterpret_cast<const unsigned char *>(&environment) + size_t{4} * first, size_t{4} * count);
     setPush(d, push);
-    const auto heads = [&](vkattn_role role, size_t basePushByte) { return arrayOperand(role, 0, p.heads, 0, basePushByte); };
     d.operands[slotWorkspace] = environmentOperand(plan, true);
-    d.operands[slotFirst] = d.operands[slotSecond] = standIn(d.operands[slotWorkspace]);
-    // Each stands in for the other: what an array gives that is not there is read, and used by
-    // nobody.
-    if (sinks) d.operands[slotFirst] = heads(VKATTN_SINKS, offsetof(EnvironmentPush, sinksBase));
-    if (slopes) d.operands[slotSecond] = heads(VKATTN_ALIBI_SLOPES, offsetof(EnvironmentPush, slopesBase));
-    if (sinks && !slopes) d.operands[slotSecond] = standIn(d.operands[slotFirst]);
-    if (slopes && !sinks) d.operands[slotFirst] = standIn(d.operands[slotSecond]);
-    d.operands[3] = standIn(d.operands[slotFirst]);
+    // An array that the problem has stands in for those that the problem lacks: the shader reads
+    // all of them, and nobody uses what it reads of the others.
+    Operand other = standIn(d.operands[slotWorkspace]);
+    for (const HeadArray &each : headArrays)
+        if (p.has(each.role)) other = standIn(arrayOperand(each.role, 0, p.heads, 0, each.base));
+    std::fill(d.operands + slotFirst, d.operands + plainSlots, other);
+    for (const HeadArray &each : headArrays)
+        if (p.has(each.role)) d.operands[each.slot] = arrayOperand(each.role, 0, p.heads, 0, each.base);
     d.key = pipelineKey(Module::environment, flash::environmentLanes, {});
     d.groups[0] = std::max(divideUp(push.heads, flash::environmentLanes), 1u);
     d.groups[1] = d.groups[2] = 1;
@@ -182,7 +180,7 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
 } // namespace
 
 uint64_t flash::environmentBytes(const Problem &p) {
-    return sizeof(Environment) + (p.has(VKATTN_SINKS) || p.has(VKATTN_ALIBI_SLOPES) ? sizeof(HeadFacts) * uint64_t{p.heads} : 0);
+    return sizeof(Environment) + (hasHeadArrays(p) ? sizeof(HeadFacts) * uint64_t{p.heads} : 0);
 }
 
 uint32_t flash::dispatchesPerRowChunk(const Plan &plan) {

@@ -244,7 +244,7 @@ vkattn_result setEnvironment(const char *kernel, Plan &plan, const Caps &caps, v
     if (bytes + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange ||
         (gathers && ceilDiv(p.heads, flash::environmentLanes) > caps.maxWorkgroupCount[0]))
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the %s kernel gathers the sinks and ALiBi slopes of all heads; those of %u are too many for this device", kernel,
+                    "the %s kernel gathers the arrays over heads in its workspace; %u heads are too many for this device", kernel,
                     p.heads);
     plan.setUpDispatches += divideUp(environmentWords, environmentWordsAtOnce);
     plan.setUpBytes = plan.tableBytes + roundUpTo(bytes, plan.workspaceAlignment);

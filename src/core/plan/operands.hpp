@@ -199,6 +199,23 @@ inline constexpr PairTermOperand pairTermOperands[] = {
     {termDocuments, VKATTN_DOC_IDS_K, slotIdsK, offsetof(FlashPush, idsKBase), offsetof(Environment, idsKBatch), sizeof(uint)},
 };
 
+// The small arrays over heads that setup/environment.comp gathers behind the environment: where the
+// shader has each of them.
+struct HeadArray {
+    vkattn_role role;
+    uint32_t slot;
+    size_t base; // in EnvironmentPush
+};
+inline constexpr HeadArray headArrays[] = {
+    {VKATTN_SINKS, slotFirst, offsetof(EnvironmentPush, sinksBase)},
+    {VKATTN_ALIBI_SLOPES, slotSecond, offsetof(EnvironmentPush, slopesBase)},
+};
+[[nodiscard]] inline bool hasHeadArrays(const Problem &p) {
+    for (const HeadArray &each : headArrays)
+        if (p.has(each.role)) return true;
+    return false;
+}
+
 // The terms of a problem's pairs, as bits of interop.h.
 [[nodiscard]] uint32_t pairTermsOf(const Problem &p);
 // What a chunk needs of an operand, by how the operand lies (problem/operand_table.hpp).
