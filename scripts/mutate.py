@@ -173,7 +173,7 @@ class Copy:
                 tested = self.conform(None, seed, pattern.split(","))
                 return name, "caught" if tested.returncode == 1 else "missed", self.first_failure() if tested.returncode == 1 else ""
             tested = self.gtest({"tests": "vkattn-tests", "device": "vkattn-tests-device"}[part], pattern, seed)
-            if "PASSED  ] 0 tests" in tested.stdout:
+            if "0 tests from 0 test suites" in tested.stdout:
                 return name, "stale", f"no test has a name like {pattern}"
             first = next((line for line in tested.stdout.splitlines() if "FAILED" in line), tested.stdout[-200:])
             return name, "caught" if tested.returncode else "missed", first
