@@ -11,8 +11,9 @@ for host code.
     scripts/mutate.py --check               whether each still applies to this tree; builds nothing
                                             (a test of the default run)
 
-Prints each mutation with what conform found first, and the score: mutations caught of mutations
-planted. Exit status 1 where one was missed or no longer applies. Copies live in build/mutants/.
+The tests must first pass without a bug. Prints each mutation with what was found first, and the
+score: mutations caught of mutations planted. Exit status 1 where one was missed or no longer
+applies. Copies live in build/mutants/.
 conform runs the part of its quick plan that is for kernels which the shader belongs to (--kernel),
 and stops at the first failure. Mutations of the kernels on matrix units run on the driver that
 scripts/test.sh puts into build/drivers/mesa; the others on whatever Vulkan finds first.
@@ -115,6 +116,9 @@ def kernels_of(file):
     return ["auto", "staged", "flash", "decode"]
 
 
+PROGRAMS = {"tests": "vkattn-tests", "device": "vkattn-tests-device"}
+
+
 def run(command, **options):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
 
@@ -172,7 +176,7 @@ class Copy:
             if part == "conform":
                 tested = self.conform(None, seed, pattern.split(","))
                 return name, "caught" if tested.returncode == 1 else "missed", self.first_failure() if tested.returncode == 1 else ""
-            tested = self.gtest({"tests": "vkattn-tests", "device": "vkattn-tests-device"}[part], pattern, seed)
+            tested = self.gtest(PROGRAMS[part], pattern, seed)
             if "0 tests from 0 test suites" in tested.stdout:
                 return name, "stale", f"no test has a name like {pattern}"
             first = next((line for line in tested.stdout.splitlines() if "FAILED" in line), tested.stdout[-200:])
@@ -216,6 +220,27 @@ class Copy:
             return name, "missed" if tested.returncode == 0 else "stale", tested.stdout[-400:]
         finally:
             path.write_text(text)
+
+
+def require_health(copy, chosen, tests, seed):
+    """Where a test fails without a bug, each bug would count as caught."""
+    wanted = {}
+    for mutation in chosen:
+        if tests:
+            part, pattern = mutation[4].split(" ", 1)
+        else:
+            part, pattern = "conform", ",".join(kernels_of(mutation[1]))
+        file = None if tests else mutation[1]
+        on_mesa = part == "conform" and file is not None and needs_mesa(file)
+        patterns, _ = wanted.setdefault((part, on_mesa), ([], file))
+        patterns += [each for each in pattern.split("," if part == "conform" else ":") if each not in patterns]
+    for (part, _), (patterns, file) in wanted.items():
+        if part == "conform":
+            done = copy.conform(file, seed, patterns)
+        else:
+            done = copy.gtest(PROGRAMS[part], ":".join(patterns), seed)
+        if done.returncode:
+            sys.exit(f"{part} {' '.join(patterns)} fails without a planted bug:\n{done.stdout[-2000:]}")
 
 
 def check(mutations):
@@ -272,7 +297,10 @@ def plant_all(chosen, tests, arguments):
     copies = queue.Queue()
     start = time.monotonic()
     for number in range(min(arguments.jobs, len(chosen))):
-        copies.put(Copy(number, glslc if glslc.exists() else None, tests))
+        copy = Copy(number, glslc if glslc.exists() else None, tests)
+        if number == 0:
+            require_health(copy, chosen, tests, arguments.seed)
+        copies.put(copy)
     what = "host code" if tests else "shaders"
     print(f"copies built in {time.monotonic() - start:.0f} s; {len(chosen)} mutations of {what}, seed {arguments.seed}", flush=True)
 
