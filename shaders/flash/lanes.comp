@@ -59,9 +59,11 @@ const uint paddedDim = dimLanes * dimsPerLane, paddedValueDim = dimLanes * value
 // Loads of q and stores of the output are unrolled for edgeDims dims of a lane, and a loop goes
 // over blocks of these: a load or store is a branch in software drivers, and all of them together
 // took Mesa 22 longer to compile than the multiply-adds.
-const uint blockDims = dimsPerLane < edgeDims ? dimsPerLane : edgeDims,
+const uint mostDims = qType == elementF32 && dimsPerLane <= wholeEdgeDims ? wholeEdgeDims : edgeDims,
+           blockDims = dimsPerLane < mostDims ? dimsPerLane : mostDims,
            dimBlocks = (dimsPerLane + blockDims - 1u) / blockDims;
-const uint valueBlockDims = valueDimsPerLane < edgeDims ? valueDimsPerLane : edgeDims,
+const uint mostValues = outType == elementF32 && valueDimsPerLane <= wholeEdgeDims ? wholeEdgeDims : edgeDims,
+           valueBlockDims = valueDimsPerLane < mostValues ? valueDimsPerLane : mostValues,
            valueDimBlocks = (valueDimsPerLane + valueBlockDims - 1u) / valueBlockDims;
 
 shared float kTile[source == sourceShared ? tileKeys * paddedDim : 1u];
@@ -307,6 +309,20 @@ void stageTile(int tile) {
 
 int alignDown(int key) { return key / int(stepKeys) * int(stepKeys); }
 
+// Of dims past the lane's last one, the block loads that one again. With selects: every index into
+// the array is a constant.
+void loadQueryBlock(uint row, uint block) {
+    [[unroll]] for (uint e = 0u; e < blockDims; ++e) {
+        const float value = loadQuery(row, min(block * blockDims + e, dimsPerLane - 1u));
+        [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+            [[unroll]] for (uint b = 0u; b < dimBlocks; ++b) {
+                const uint n = min(b * blockDims + e, dimsPerLane - 1u);
+                const bool here = r == row && b == block && b * blockDims + e < dimsPerLane;
+                query[r * dimsPerLane + n] = here ? value : query[r * dimsPerLane + n];
+            }
+    }
+}
+
 #include "flash/store.glsl"
 
 void main() {
@@ -336,21 +352,15 @@ void main() {
         for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = loadQuery(n / dimsPerLane, n % dimsPerLane);
         for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
     } else {
-        // A loop over rows and blocks of dims with a select: as many loads as a block has, and
-        // every index into the arrays is still a constant.
+        // A loop over rows and blocks of dims: as many loads as a block has.
         [[unroll]] for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = 0.0;
         [[unroll]] for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
-        [[dont_unroll]] for (uint row = 0u; row < rowsPerLane; ++row)
-            [[dont_unroll]] for (uint block = 0u; block < dimBlocks; ++block)
-                [[unroll]] for (uint e = 0u; e < blockDims; ++e) {
-                    const float value = loadQuery(row, min(block * blockDims + e, dimsPerLane - 1u));
-                    [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
-                        [[unroll]] for (uint b = 0u; b < dimBlocks; ++b) {
-                            const uint n = min(b * blockDims + e, dimsPerLane - 1u);
-                            const bool here = r == row && b == block && b * blockDims + e < dimsPerLane;
-                            query[r * dimsPerLane + n] = here ? value : query[r * dimsPerLane + n];
-                        }
-                }
+        [[dont_unroll]] for (uint row = 0u; row < rowsPerLane; ++row) {
+            if (dimBlocks == 1u)
+                loadQueryBlock(row, 0u);
+            else
+                [[dont_unroll]] for (uint block = 0u; block < dimBlocks; ++block) loadQueryBlock(row, block);
+        }
     }
 
     if (source == sourceShared) {

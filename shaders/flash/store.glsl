@@ -42,8 +42,24 @@ void storeDims(uint r, uint n, float first, float second) {
     }
 }
 
+const uint stride = valueRun % 2u == 0u ? 2u : 1u; // dims that are stored at a time
+
+// Past the lane's last dim, storeDims() stores nothing.
+void storeBlock(uint row, uint block) {
+    [[unroll]] for (uint e = 0u; e < valueBlockDims; e += stride) {
+        float first = 0.0, second = 0.0;
+        [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+            [[unroll]] for (uint b = 0u; b < valueDimBlocks; ++b) {
+                const uint n = r * valueDimsPerLane + min(b * valueBlockDims + e, valueDimsPerLane - stride);
+                const bool here = r == row && b == block;
+                first = here ? sums[n] : first;
+                second = here ? sums[n + stride - 1u] : second;
+            }
+        storeDims(row, block * valueBlockDims + e, first, second);
+    }
+}
+
 void storeRows() {
-    const uint stride = valueRun % 2u == 0u ? 2u : 1u;
     [[dont_unroll]] for (uint row = 0u; row < rowsPerLane; ++row) {
         float rowMaximum = lowest, rowSum = 0.0;
         uint rowWorst = 0u;
@@ -57,19 +73,10 @@ void storeRows() {
             for (uint n = 0u; n < valueDimsPerLane; n += stride)
                 storeDims(row, n, sums[row * valueDimsPerLane + n], sums[row * valueDimsPerLane + n + stride - 1u]);
         } else {
-            [[dont_unroll]] for (uint block = 0u; block < valueDimBlocks; ++block)
-                [[unroll]] for (uint e = 0u; e < valueBlockDims; e += stride) {
-                    float first = 0.0, second = 0.0;
-                    [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
-                        [[unroll]] for (uint b = 0u; b < valueDimBlocks; ++b) {
-                            const uint n = r * valueDimsPerLane + min(b * valueBlockDims + e, valueDimsPerLane - stride);
-                            const bool here = r == row && b == block;
-                            first = here ? sums[n] : first;
-                            second = here ? sums[n + stride - 1u] : second;
-                        }
-                    // Past the lane's last dim it stores nothing.
-                    storeDims(row, block * valueBlockDims + e, first, second);
-                }
+            if (valueDimBlocks == 1u)
+                storeBlock(row, 0u);
+            else
+                [[dont_unroll]] for (uint block = 0u; block < valueDimBlocks; ++block) storeBlock(row, block);
         }
     }
 }
