@@ -80,7 +80,8 @@ void makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
     setPosition(push, plan, c);
     setChunk(push, plan, c);
     const auto place = [&](vkattn_role role, PairStrides &strides, size_t basePushByte) {
-        if (role == VKATTN_ROLE_LIMIT) return unused(plan);
+        // Not the scores: validation would see a read of them beside another chunk's writes.
+        if (role == VKATTN_ROLE_LIMIT) return standIn(d.operands[slotFirst]);
         strides = pairStrides(p, role);
         return chunkOperand(p, role, c, basePushByte);
     };
