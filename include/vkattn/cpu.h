@@ -3,7 +3,7 @@
 #ifndef VKATTN_CPU_H_
 #define VKATTN_CPU_H_
 
-#include "vkattn/problem.h"
+#include "vkattn/operations.h"
 
 #include <stddef.h>
 
@@ -149,6 +149,41 @@ typedef struct vkattn_verify_report {
  * are right: look at report->passed. `options` may be NULL. */
 VKATTN_API vkattn_result vkattnCpuVerify(const vkattn_problem *problem, const vkattn_operand_memory *operands, uint32_t operandCount,
                                          const vkattn_verify_options *options, vkattn_verify_report *report, vkattn_diagnostic *why);
+
+/* The operations of vkattn/operations.h, attention among them, with the life that attention has
+ * above. Operands are those of the operation's roles. An output may be the very memory of an input
+ * where vkattn/operations.h allows it. */
+
+/* As vkattnCpuCheckOperands. Errors: INVALID_ARGUMENT with the reason. */
+VKATTN_API vkattn_result vkattnCpuCheckOperation(const vkattn_operation *operation, const vkattn_operand_memory *operands,
+                                                 uint32_t operandCount, vkattn_diagnostic *why);
+
+/* Sets *bytes to the workspace that vkattnCpuRunOperation needs with the same pool; 0: none. Pure: the
+ * call looks at the operation and the processor. Errors: INVALID_ARGUMENT. */
+VKATTN_API vkattn_result vkattnCpuOperationWorkspace(const vkattn_operation *operation, vkattn_cpu_pool pool, uint64_t *bytes,
+                                                     vkattn_diagnostic *why);
+
+/* Computes the operation in fp32 on the pool's threads; pool NULL: on the calling thread alone. The
+ * call allocates nothing. Every bit of the result is the same for any number of threads. Writes the
+ * operation's outputs and no byte between their elements.
+ * Errors: INVALID_ARGUMENT (bad operation; operands as in vkattnCpuRun; the workspace too small). A
+ * call that fails writes nothing. */
+VKATTN_API vkattn_result vkattnCpuRunOperation(vkattn_cpu_pool pool, const vkattn_operation *operation,
+                                               const vkattn_operand_memory *operands, uint32_t operandCount, void *workspace,
+                                               uint64_t workspaceBytes, vkattn_diagnostic *why);
+
+/* Computes the truth in double precision, in plain loops, on the calling thread. Errors: as
+ * vkattnCpuRun. */
+VKATTN_API vkattn_result vkattnCpuOracleOperation(const vkattn_operation *operation, const vkattn_operand_memory *operands,
+                                                  uint32_t operandCount, vkattn_diagnostic *why);
+
+/* Compares outputs that something else has computed with the oracle, element by element, by the rules
+ * of docs/numerics.md. An operation that ran in place has lost an input: give the input's earlier
+ * contents as that role. Fills `report` as vkattnCpuVerify does; worstRole is the output, and rows
+ * are those of X. `options` may be NULL. Errors: as vkattnCpuVerify. */
+VKATTN_API vkattn_result vkattnCpuVerifyOperation(const vkattn_operation *operation, const vkattn_operand_memory *operands,
+                                                  uint32_t operandCount, const vkattn_verify_options *options,
+                                                  vkattn_verify_report *report, vkattn_diagnostic *why);
 
 #ifdef __cplusplus
 }

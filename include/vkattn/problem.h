@@ -138,6 +138,17 @@ typedef enum vkattn_role {
      * broadcast. Strides count words. Bits past keyTokens are ignored. A problem has a mask or a
      * bit mask, not both. */
     VKATTN_BIT_MASK = 8,
+    /* Tensors of the other operations (vkattn/operations.h). The bias of a projection has the role
+     * VKATTN_BIAS. */
+    VKATTN_X = 16,        /* read:  what an operation is applied to */
+    VKATTN_Y = 17,        /* write: its result */
+    VKATTN_W = 18,        /* read:  the matrix of a projection, [out, in] */
+    VKATTN_RESIDUAL = 19, /* read:  added to the result of a projection, or to X before a norm */
+    VKATTN_GAMMA = 20,    /* read:  the scale of a norm */
+    VKATTN_BETA = 21,     /* read:  the shift of a layer norm */
+    VKATTN_SUM = 22,      /* write: X + residual, which a norm is taken of */
+    VKATTN_COS = 23,      /* read:  tables of rotary embedding */
+    VKATTN_SIN = 24,      /* read */
     /* Small arrays: tightly packed, without a layout. A problem that will have one bound sets
      * VKATTN_PRESENT(role) in presentRoles. */
     VKATTN_KEY_LENGTHS = 32, /* read: u32[batch], clamped to keyTokens; not in ragged batches */
@@ -150,6 +161,8 @@ typedef enum vkattn_role {
     /* read: f32[heads]: a logit that takes part in the softmax and has no value; -inf: no sink. */
     VKATTN_SINKS = 37,
     VKATTN_ALIBI_SLOPES = 38, /* read: f32[heads] */
+    VKATTN_POSITIONS = 39,    /* read: u32[batch][tokens]: positions of rotary embedding */
+    VKATTN_STARTS = 40,       /* read: u32[batch]: where new tokens begin (vkattn/operations.h) */
     VKATTN_WORKSPACE = 64,    /* Vulkan only: scratch memory, read and written */
     VKATTN_ROLE_LIMIT = 65,   /* greater than every role: the length of an array indexed by role */
     VKATTN_ROLE_MAX = 0x7fffffff

@@ -59,7 +59,7 @@
 #ifndef VKATTN_VKATTN_H_
 #define VKATTN_VKATTN_H_
 
-#include "vkattn/problem.h"
+#include "vkattn/operations.h"
 
 #include <stddef.h>
 #ifndef VULKAN_CORE_H_

@@ -1,5 +1,6 @@
 #include "problem/problem.hpp"
 
+#include "problem/operation.hpp"
 #include "util/diagnostic.hpp"
 #include "util/struct_size.hpp"
 
@@ -11,84 +12,8 @@ namespace vkattn {
 namespace {
 
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-constexpr int64_t maxSpan = INT64_MAX / 8; // elements; leaves room for bytes
-constexpr uint64_t maxPairs = 1ull << 50;  // leaves room for bytes of scores and sums
-
-// Computes a * b for 0 <= a, b. Returns false on overflow past maxSpan.
-bool multiply(uint64_t a, uint64_t b, uint64_t &product) {
-    if (b != 0 && a > static_cast<uint64_t>(maxSpan) / b) return false;
-    product = a * b;
-    return true;
-}
-
-uint64_t magnitude(int64_t value) {
-    return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-}
-
-// This question is asked eleven times of every problem: no calls, one branch.
-bool absent(const vkattn_layout &layout) {
-    const uint32_t *e = layout.extent;
-    const int64_t *s = layout.strideElems;
-    const auto words = static_cast<uint64_t>(s[0] | s[1] | s[2] | s[3]) | layout.offsetElems;
-    return (static_cast<uint32_t>(layout.dtype) | e[0] | e[1] | e[2] | e[3] | words) == 0;
-}
-
-// Copies a layout and checks the rules that do not depend on other tensors: dtype, address range,
-// no overlap of an output with itself.
-vkattn_result makeTensor(const vkattn_layout &layout, const OperandRule &rule, Tensor &out, vkattn_diagnostic *why) {
-    const char *name = rule.name;
-    const auto dtype = static_cast<uint32_t>(layout.dtype);
-    if (dtype > VKATTN_BITS32 || !(rule.dtypes >> dtype & 1u))
-        return fail(why, invalid, "%s has dtype %u, expected %s", name, dtype,
-                    rule.dtypes == 1u << VKATTN_BOOL8    ? "VKATTN_BOOL8"
-                    : rule.dtypes == 1u << VKATTN_BITS32 ? "VKATTN_BITS32"
-                    : rule.dtypes == 1u << VKATTN_F32    ? "VKATTN_F32"
-                                                         : "VKATTN_F32, VKATTN_F16 or VKATTN_BF16");
-    out.dtype = layout.dtype;
-    out.offset = layout.offsetElems;
-    std::copy_n(layout.extent, 4, out.extent);
-    for (int d = 0; d < 4; ++d) out.stride[d] = layout.extent[d] > 1 ? layout.strideElems[d] : 0;
-    if (out.extent[2] > maxTokens) return fail(why, invalid, "%s has %u tokens, expected at most %u", name, out.extent[2], maxTokens);
-    if (out.empty()) return VKATTN_OK;
-
-    uint64_t above = layout.offsetElems, below = 0;
-    if (above > static_cast<uint64_t>(maxSpan))
-        return fail(why, invalid, "%s: offsetElems %llu is too large", name, static_cast<unsigned long long>(above));
-    for (int d = 0; d < 4; ++d) {
-        uint64_t reach = 0;
-        uint64_t &side = out.stride[d] < 0 ? below : above;
-        if (!multiply(out.extent[d] - 1ull, magnitude(out.stride[d]), reach) || (side += reach) > static_cast<uint64_t>(maxSpan))
-            return fail(why, invalid, "%s: extent %u with stride %lld in dimension %d overflows 64-bit addressing", name, out.extent[d],
-                        static_cast<long long>(out.stride[d]), d);
-    }
-    if (below > layout.offsetElems)
-        return fail(why, invalid, "%s: negative strides reach %llu elements below offsetElems %llu; raise offsetElems", name,
-                    static_cast<unsigned long long>(below), static_cast<unsigned long long>(layout.offsetElems));
-
-    if (rule.output) {
-        int order[4] = {0, 1, 2, 3};
-        std::sort(order, order + 4, [&](int a, int b) { return magnitude(out.stride[a]) < magnitude(out.stride[b]); });
-        uint64_t inner = 1; // elements spanned by the smaller strides
-        for (const int d : order) {
-            if (out.extent[d] <= 1) continue;
-            if (magnitude(out.stride[d]) < inner)
-                return fail(why, invalid,
-                            "%s overlaps itself: stride %lld in dimension %d is below the %llu elements that smaller strides span", name,
-                            static_cast<long long>(out.stride[d]), d, static_cast<unsigned long long>(inner));
-            inner += (out.extent[d] - 1ull) * magnitude(out.stride[d]);
-        }
-    }
-    return VKATTN_OK;
-}
-
-vkattn_result expectExtents(const Tensor &tensor, vkattn_role role, const uint32_t (&expected)[4], bool broadcast, vkattn_diagnostic *why) {
-    for (int d = 0; d < 4; ++d)
-        if (tensor.extent[d] != expected[d] && !(broadcast && tensor.extent[d] == 1))
-            return fail(why, invalid, "%s is [%u, %u, %u, %u], expected [%u, %u, %u, %u]%s", roleName(role), tensor.extent[0],
-                        tensor.extent[1], tensor.extent[2], tensor.extent[3], expected[0], expected[1], expected[2], expected[3],
-                        broadcast ? " or 1 where it broadcasts" : "");
-    return VKATTN_OK;
-}
+constexpr uint32_t everyDimension = 15;
+constexpr uint64_t maxPairs = 1ull << 50; // leaves room for bytes of scores and sums
 
 vkattn_result checkNumbers(const vkattn_problem &p, vkattn_diagnostic *why) {
     if (!std::isfinite(p.scale)) return fail(why, invalid, "scale is %g, expected a finite number", static_cast<double>(p.scale));
@@ -140,24 +65,6 @@ vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
 
 } // namespace
 
-ByteRange Tensor::span(const Box &box) const {
-    uint64_t first = offset, low = 0, high = 0;
-    for (int d = 0; d < 4; ++d) {
-        if (extent[d] == 0 || box.count[d] == 0) return {};
-        if (extent[d] == 1) continue;
-        first += box.first[d] * static_cast<uint64_t>(stride[d]);
-        (stride[d] < 0 ? low : high) += (box.count[d] - 1ull) * magnitude(stride[d]);
-    }
-    const uint64_t bytes = elementBytes(dtype);
-    return {(first - low) * bytes, (first + high + 1) * bytes};
-}
-
-ByteRange Tensor::span() const {
-    Box all{};
-    std::copy_n(extent, 4, all.count);
-    return span(all);
-}
-
 bool Problem::uses(vkattn_role role) const {
     return isArray(role) ? has(role) : isTensor(role) && tensors[role].present();
 }
@@ -201,7 +108,10 @@ const OperandRule *findRule(vkattn_role role) {
 
 const char *roleName(vkattn_role role) {
     const OperandRule *rule = findRule(role);
-    return rule ? rule->name : role == VKATTN_WORKSPACE ? "workspace" : "unknown role";
+    if (rule) return rule->name;
+    if (role == VKATTN_WORKSPACE) return "workspace";
+    const char *const name = nameOfOperationRole(role);
+    return name ? name : "unknown role";
 }
 
 vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkattn_diagnostic *why) {
@@ -223,7 +133,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
         const uint32_t *e = layout.extent;
         if (e[0] == 0 || e[1] == 0 || (e[3] == 0 && !overPairs(rule.span)))
             return fail(why, invalid, "%s is [%u, %u, %u, %u]; batch, heads and dim must be at least 1", rule.name, e[0], e[1], e[2], e[3]);
-        if (const auto r = makeTensor(layout, rule, out.tensors[rule.role], why)) return r;
+        if (const auto r = makeTensor(layout, {rule.name, rule.output, rule.dtypes}, out.tensors[rule.role], why)) return r;
     }
 
     const Tensor &q = out.tensor(VKATTN_Q), &k = out.tensor(VKATTN_K), &v = out.tensor(VKATTN_V);
@@ -243,10 +153,10 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     const uint32_t expectedV[4] = {out.batch, out.kvHeads, out.keyTokens, out.valueDim};
     const uint32_t expectedOut[4] = {out.batch, out.heads, out.queryTokens, out.valueDim};
     const uint32_t expectedLse[4] = {out.batch, out.heads, out.queryTokens, 1};
-    if (const auto r = expectExtents(v, VKATTN_V, expectedV, false, why)) return r;
-    if (const auto r = expectExtents(out.tensor(VKATTN_OUT), VKATTN_OUT, expectedOut, false, why)) return r;
+    if (const auto r = expectExtents(v, "v", expectedV, 0, why)) return r;
+    if (const auto r = expectExtents(out.tensor(VKATTN_OUT), roleName(VKATTN_OUT), expectedOut, 0, why)) return r;
     if (out.tensor(VKATTN_LSE).present())
-        if (const auto r = expectExtents(out.tensor(VKATTN_LSE), VKATTN_LSE, expectedLse, false, why)) return r;
+        if (const auto r = expectExtents(out.tensor(VKATTN_LSE), roleName(VKATTN_LSE), expectedLse, 0, why)) return r;
     if (p.sequences) {
         if (out.batch != 1)
             return fail(why, invalid, "q is [%u, %u, %u, %u]; a ragged batch has its sequences one after the other in a batch extent of 1",
@@ -261,19 +171,19 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     const uint32_t expectedScores[4] = {out.batch, out.heads, out.queryTokens, out.keyTokens};
     const uint32_t expectedBits[4] = {out.batch, out.heads, out.queryTokens, out.keyTokens / 32 + (out.keyTokens % 32 != 0)};
     if (out.tensor(VKATTN_WEIGHTS).present())
-        if (const auto r = expectExtents(out.tensor(VKATTN_WEIGHTS), VKATTN_WEIGHTS, expectedScores, false, why)) return r;
+        if (const auto r = expectExtents(out.tensor(VKATTN_WEIGHTS), roleName(VKATTN_WEIGHTS), expectedScores, 0, why)) return r;
     for (const vkattn_role role : {VKATTN_BIAS, VKATTN_MASK})
         if (out.tensor(role).present())
-            if (const auto r = expectExtents(out.tensor(role), role, expectedScores, true, why)) return r;
+            if (const auto r = expectExtents(out.tensor(role), roleName(role), expectedScores, everyDimension, why)) return r;
     if (const Tensor &bits = out.tensor(VKATTN_BIT_MASK); bits.present()) {
         if (bits.extent[3] != expectedBits[3])
             return fail(why, invalid, "bit mask has %u words a row, expected %u: one bit for each of %u keys", bits.extent[3],
                         expectedBits[3], out.keyTokens);
-        if (const auto r = expectExtents(bits, VKATTN_BIT_MASK, expectedBits, true, why)) return r;
+        if (const auto r = expectExtents(bits, roleName(VKATTN_BIT_MASK), expectedBits, everyDimension, why)) return r;
     }
     uint64_t pairs = out.batch;
     for (const uint64_t factor : {uint64_t{out.heads}, uint64_t{out.queryTokens}, uint64_t{std::max(out.keyTokens, 1u)}})
-        if (!multiply(pairs, std::max<uint64_t>(factor, 1), pairs) || pairs > maxPairs)
+        if (!multiplySizes(pairs, std::max<uint64_t>(factor, 1), pairs) || pairs > maxPairs)
             return fail(why, invalid,
                         "batch %u x heads %u x queries %u x keys %u is over the 2^50 pairs that 64-bit arithmetic has room for", out.batch,
                         out.heads, out.queryTokens, out.keyTokens);

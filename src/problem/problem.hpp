@@ -2,55 +2,18 @@
 #pragma once
 
 #include "problem/operand_table.hpp"
+#include "problem/tensor.hpp"
 #include "vkattn/problem.h"
 
 #include <cstdint>
 
 namespace vkattn {
 
-// The limit lets every key position of a window fit 32-bit signed arithmetic.
-constexpr uint32_t maxTokens = 1u << 30;
 constexpr uint32_t maxDim = 2048;
 // Each kernel has a bit in half a word. core/kernels/table.cpp lists the kernels.
 constexpr uint32_t mostKernels = 16;
 // A window side this wide hides nothing, whatever the token counts.
 constexpr int32_t openWindow = 1 << 30;
-
-[[nodiscard]] constexpr uint32_t elementBytes(vkattn_dtype dtype) {
-    return dtype == VKATTN_F32 || dtype == VKATTN_BITS32 ? 4 : dtype == VKATTN_BOOL8 ? 1 : 2;
-}
-
-// A half-open range of bytes, relative to the start of the memory that is bound to a role.
-struct ByteRange {
-    uint64_t begin = 0, end = 0;
-    [[nodiscard]] constexpr uint64_t size() const { return end - begin; }
-};
-
-// A box of elements of a tensor: [first, first + count) in each dimension.
-struct Box {
-    uint32_t first[4], count[4];
-};
-
-struct Tensor {
-    vkattn_dtype dtype = VKATTN_F32;
-    uint32_t extent[4] = {};
-    int64_t stride[4] = {}; // elements; 0 where the extent is 1
-    uint64_t offset = 0;    // elements
-
-    [[nodiscard]] constexpr bool present() const { return extent[0] != 0; }
-    [[nodiscard]] constexpr bool unitDims() const { return extent[3] <= 1 || stride[3] == 1; }
-    [[nodiscard]] constexpr bool empty() const { return !extent[0] || !extent[1] || !extent[2] || !extent[3]; }
-    [[nodiscard]] constexpr uint64_t index(uint64_t b, uint64_t h, uint64_t t, uint64_t d) const {
-        // Unsigned arithmetic wraps and comes out right for negative strides: validation keeps
-        // every element inside.
-        return offset + b * static_cast<uint64_t>(stride[0]) + h * static_cast<uint64_t>(stride[1]) + t * static_cast<uint64_t>(stride[2]) +
-               d * static_cast<uint64_t>(stride[3]);
-    }
-    // Returns the bytes that the elements of the box occupy. A box that reaches over an extent of 1
-    // (broadcast) stays at the only element.
-    [[nodiscard]] ByteRange span(const Box &box) const;
-    [[nodiscard]] ByteRange span() const; // the bytes of all elements
-};
 
 struct Problem {
     // In ragged batches `batch` is the number of sequences, queryTokens and keyTokens are the most

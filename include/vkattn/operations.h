@@ -1,0 +1,189 @@
+/* vkattn/operations.h: what surrounds attention in a layer, and attention itself, as operations of
+ * one pattern. C99 and C++. This header knows no Vulkan and no pointers to data.
+ *
+ *     projection   Y = X W^T + bias + residual
+ *     norm         Y = layer norm or RMS norm of X + residual
+ *     rotary       Y = X with pairs of dims rotated by the token's position
+ *     append       Y[start + t] = X[t]: new keys and values into a cache
+ *     attention    vkattn/problem.h
+ *
+ * Every operation has a struct that describes the operation, and the same life: validate, query,
+ * prewarm, record, list and explain (vkattn/vkattn.h), run, oracle and verify (vkattn/cpu.h). Each
+ * of these calls takes a vkattn_operation, which names the struct. Tensors have four dimensions,
+ * strides and an offset as in vkattn/problem.h; dimension 3 is the innermost of the formulas, and
+ * dimensions 0 and 1 are a batch of independent cases. All sums are fp32 or wider. Values are
+ * converted to f32 on load and rounded to nearest even on store, so that element types mix freely.
+ * NaN and infinity in one row of X reach that row of Y and no other row.
+ *
+ * In place. Y may be the very memory of X (norm, rotary) or of the residual (projection, norm),
+ * with the same layout: bind both roles to the same bytes. No other overlap of an output is
+ * allowed.
+ */
+#ifndef VKATTN_OPERATIONS_H_
+#define VKATTN_OPERATIONS_H_
+
+#include "vkattn/problem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Y[b, g, m, n] = sum over k of X[b, g, m, k] * W[b, g, n, k]  + bias[b, g, n]
+ *                                                              + residual[b, g, m, n]
+ * W has a row for each output, as torch.nn.Linear has; a matrix [in, out] is the same memory with
+ * swapped strides. One product for each (b, g): batched by stride.
+ * Roles: VKATTN_X, VKATTN_W, VKATTN_BIAS, VKATTN_RESIDUAL, VKATTN_Y.
+ * Limits: in and out are at least 1; in is at most 2^19 and out at most 2^24; rows are at most 2^30,
+ * and 0 rows are ordinary input; batch * groups * rows * in * out is at most 2^60. */
+typedef struct vkattn_projection {
+    uint32_t structSize;
+    uint32_t flags;         /* VKATTN_DETERMINISTIC: the bits do not depend on the number of rows */
+    vkattn_layout x;        /* [batch, groups, rows, in]: f32, f16 or bf16, as all others here */
+    vkattn_layout w;        /* [batch or 1, groups or 1, out, in] */
+    vkattn_layout bias;     /* optional: [batch or 1, groups or 1, 1, out] */
+    vkattn_layout residual; /* optional: [batch, groups, rows, out] */
+    vkattn_layout y;        /* [batch, groups, rows, out] */
+} vkattn_projection;
+
+typedef enum vkattn_norm_kind {
+    /* (s - mean) / sqrt(variance + epsilon) * gamma + beta, the variance divided by the number of
+     * dims (Ba et al. 2016). */
+    VKATTN_LAYER_NORM = 0,
+    /* s / sqrt(mean of s^2 + epsilon) * gamma + beta (Zhang and Sennrich 2019). */
+    VKATTN_RMS_NORM = 1,
+    VKATTN_NORM_KIND_MAX = 0x7fffffff
+} vkattn_norm_kind;
+
+/* s = X + residual, rounded to the type of `sum` where that is given; Y = the norm of s over
+ * dimension 3. Mean and variance take two passes: E[s^2] - E[s]^2 is never computed, because it
+ * cancels where |mean| is large.
+ * Roles: VKATTN_X, VKATTN_RESIDUAL, VKATTN_GAMMA, VKATTN_BETA, VKATTN_SUM, VKATTN_Y.
+ * Limits: dims lie between 1 and 2^20; rows are at most 2^30, and 0 rows are ordinary input. */
+typedef struct vkattn_norm {
+    uint32_t structSize;
+    uint32_t flags; /* 0 */
+    vkattn_norm_kind kind;
+    float epsilon;          /* finite, at least 0; 0 is 0. PyTorch's default is 1e-5 */
+    vkattn_layout x;        /* [batch, groups, rows, dims] */
+    vkattn_layout residual; /* optional: the extents of x */
+    vkattn_layout gamma;    /* optional: [1, 1, 1, dims]; absent: 1 */
+    vkattn_layout beta;     /* optional: [1, 1, 1, dims]; absent: 0 */
+    vkattn_layout sum;      /* optional output: s; the extents of x */
+    vkattn_layout y;        /* the extents of x */
+} vkattn_norm;
+
+typedef enum vkattn_rotary_pairs {
+    VKATTN_PAIRS_HALF = 0,        /* dims t and t + n/2: GPT-NeoX, Llama in Hugging Face */
+    VKATTN_PAIRS_INTERLEAVED = 1, /* dims 2t and 2t + 1: the paper, GPT-J, DeepSeek, llama2.c */
+    VKATTN_PAIRS_MAX = 0x7fffffff
+} vkattn_rotary_pairs;
+
+/* Options of operations, beside those of vkattn_flag_bits; no value is in both. */
+typedef enum vkattn_operation_flag_bits {
+    /* Rotary: tokens are also appended. Y is a cache, and token t goes to token start + t. */
+    VKATTN_ROTARY_APPEND = 32,
+    /* Rotary: turns by the negative angle, which undoes a rotation and is its gradient. */
+    VKATTN_ROTARY_INVERSE = 64,
+    VKATTN_OPERATION_FLAGS_MAX = 0x7fffffff
+} vkattn_operation_flag_bits;
+
+/* Rotary position embedding (Su et al. 2021). With p the position of token t of batch entry b, c =
+ * cos[p, i], s = sin[p, i], and (x0, x1) the pair i of a token:
+ *     (x0, x1) -> (x0 c - x1 s, x0 s + x1 c)
+ * cos and sin have n/2 columns; the first n dims are rotated, and the rest is copied.
+ * Positions: VKATTN_POSITIONS u32 [batch][tokens] where that is present; otherwise start + t, where
+ * start is the entry of VKATTN_STARTS u32 [batch] where that is present, and otherwise `start`. A
+ * position past the table counts as the table's last row: what a device array says is never
+ * trusted. vkattnRotaryTable makes tables.
+ * Roles: VKATTN_X, VKATTN_COS, VKATTN_SIN, VKATTN_Y, VKATTN_POSITIONS, VKATTN_STARTS.
+ * Limits: dims lie between 2 and 2^16; tokens are at most 2^30. */
+typedef struct vkattn_rotary {
+    uint32_t structSize;
+    uint32_t flags; /* vkattn_operation_flag_bits */
+    vkattn_rotary_pairs pairs;
+    uint32_t start;
+    uint32_t presentRoles; /* bits of VKATTN_PRESENT for POSITIONS and STARTS */
+    uint32_t reserved;     /* 0 */
+    vkattn_layout x;       /* [batch, heads, tokens, dims] */
+    vkattn_layout cos;     /* f32 [1, 1, positions, n/2], at least one position */
+    vkattn_layout sin;     /* f32 [1, 1, positions, n/2] */
+    /* [batch, heads, tokens, dims]; with ROTARY_APPEND [batch, heads, cache tokens, dims] */
+    vkattn_layout y;
+} vkattn_rotary;
+
+/* Y[b, h, start + t, d] = X[b, h, t, d], converted to the type of Y. start is the entry of
+ * VKATTN_STARTS u32 [batch] where that is present, and otherwise `start`. Tokens past the end of the
+ * cache are not written; nor is any other element of Y.
+ * Roles: VKATTN_X, VKATTN_Y, VKATTN_STARTS.
+ * Limits: dims lie between 1 and 2^20; tokens are at most 2^30, and 0 tokens are ordinary input. */
+typedef struct vkattn_append {
+    uint32_t structSize;
+    uint32_t flags; /* 0 */
+    uint32_t start;
+    uint32_t presentRoles; /* the bit of VKATTN_PRESENT for STARTS */
+    vkattn_layout x;       /* [batch, heads, tokens, dims] */
+    vkattn_layout y;       /* the cache: [batch, heads, cache tokens, dims] */
+} vkattn_append;
+
+typedef enum vkattn_operation_kind {
+    VKATTN_ATTENTION = 0,
+    VKATTN_PROJECTION = 1,
+    VKATTN_NORM = 2,
+    VKATTN_ROTARY = 3,
+    VKATTN_APPEND = 4,
+    VKATTN_OPERATION_KIND_MAX = 0x7fffffff
+} vkattn_operation_kind;
+
+/* Names the description of one operation. The pointer is read during a call and not kept. */
+typedef struct vkattn_operation {
+    vkattn_operation_kind kind;
+    union {
+        const vkattn_problem *attention;
+        const vkattn_projection *projection;
+        const vkattn_norm *norm;
+        const vkattn_rotary *rotary;
+        const vkattn_append *append;
+    } of;
+} vkattn_operation;
+
+/* Returns "attention", "projection", ..., in static storage; NULL for a value that is no kind. */
+VKATTN_API const char *vkattnOperationName(vkattn_operation_kind kind);
+
+/* Checks `operation` against every rule of this header, or of vkattn/problem.h. Returns VKATTN_OK,
+ * or VKATTN_ERROR_INVALID_ARGUMENT with the reason in *why. Pure; any thread. */
+VKATTN_API vkattn_result vkattnValidateOperation(const vkattn_operation *operation, vkattn_diagnostic *why);
+
+/* As vkattnOperandBytes: the bytes that must exist from the start of the memory bound to `role` to
+ * the end of its last element; 0 for a role that the operation does not use, and for an invalid
+ * operation. Pure; any thread. */
+VKATTN_API uint64_t vkattnOperationBytes(const vkattn_operation *operation, vkattn_role role);
+
+/* Writes the tables of rotary embedding: cosine and sine of p * base^(-2i/n) for 0 <= p < positions
+ * and 0 <= i < n/2, [positions][n/2] each, computed in double precision. fp32 would be off by 1e-3
+ * at position 100,000. Position 0 is the identity, and frequencies fall from 1.
+ * Errors: INVALID_ARGUMENT (n odd, 0 or over 2^16; base not finite or not above 0; positions over
+ * 2^30; a NULL). Pure; any thread. */
+VKATTN_API vkattn_result vkattnRotaryTable(uint32_t positions, uint32_t n, double base, float *cos, float *sin, vkattn_diagnostic *why);
+
+/* Writes sinusoidal position encodings (Vaswani et al. 2017) of positions start to start + count -
+ * 1, [count][dims]: sin(p * base^(-2i/dims)) at dim 2i and the cosine of the same at dim 2i + 1.
+ * Errors: INVALID_ARGUMENT (dims 0 or over 2^20; base as above; a NULL). Pure; any thread. */
+VKATTN_API vkattn_result vkattnSinusoids(uint32_t start, uint32_t count, uint32_t dims, double base, float *out, vkattn_diagnostic *why);
+
+/* Writes the ALiBi slopes of `heads` heads (Press et al. 2021): 2^(-8 (h + 1) / heads) where heads is
+ * a power of two; otherwise those of the next lower power of two, then every other one of twice as
+ * many heads.
+ * Errors: INVALID_ARGUMENT (heads 0; a NULL). Pure; any thread. */
+VKATTN_API vkattn_result vkattnAlibiSlopes(uint32_t heads, float *out, vkattn_diagnostic *why);
+
+/* Returns the bucket, 0 to buckets - 1, of relative position `key - query` in T5 (Raffel et al.
+ * 2020): exact near 0, then logarithmic up to maxDistance. bidirectional 1: half of the buckets for
+ * keys after the query; 0: keys after the query fall into bucket 0. `buckets` is a multiple of 4 and
+ * at least 4; maxDistance is above buckets / 2. Returns 0 where these rules are broken. T5 has 32
+ * buckets, distance 128, and scale 1. Pure; any thread. */
+VKATTN_API uint32_t vkattnT5Bucket(int32_t relative, uint32_t bidirectional, uint32_t buckets, uint32_t maxDistance);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,286 @@
+#include "problem/operation.hpp"
+
+#include "problem/problem.hpp"
+#include "util/diagnostic.hpp"
+#include "util/struct_size.hpp"
+
+#include <cmath>
+#include <cstring>
+
+namespace vkattn {
+namespace {
+
+constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+constexpr uint32_t maxInner = 1u << 20, maxIn = 1u << 19, maxOut = 1u << 24, maxRotaryDims = 1u << 16;
+constexpr uint64_t maxProducts = 1ull << 60; // of a projection
+
+constexpr uint32_t f32Only = 1u << VKATTN_F32;
+
+// Rows of a kind are neighbours.
+constexpr OperationOperand operationTable[] = {
+    {VKATTN_PROJECTION, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_projection, x)},
+    {VKATTN_PROJECTION, VKATTN_W, "w", false, true, floatTypes, offsetof(vkattn_projection, w)},
+    {VKATTN_PROJECTION, VKATTN_BIAS, "bias", false, false, floatTypes, offsetof(vkattn_projection, bias)},
+    {VKATTN_PROJECTION, VKATTN_RESIDUAL, "residual", false, false, floatTypes, offsetof(vkattn_projection, residual)},
+    {VKATTN_PROJECTION, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_projection, y)},
+    {VKATTN_NORM, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_norm, x)},
+    {VKATTN_NORM, VKATTN_RESIDUAL, "residual", false, false, floatTypes, offsetof(vkattn_norm, residual)},
+    {VKATTN_NORM, VKATTN_GAMMA, "gamma", false, false, floatTypes, offsetof(vkattn_norm, gamma)},
+    {VKATTN_NORM, VKATTN_BETA, "beta", false, false, floatTypes, offsetof(vkattn_norm, beta)},
+    {VKATTN_NORM, VKATTN_SUM, "sum", true, false, floatTypes, offsetof(vkattn_norm, sum)},
+    {VKATTN_NORM, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_norm, y)},
+    {VKATTN_ROTARY, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_rotary, x)},
+    {VKATTN_ROTARY, VKATTN_COS, "cos", false, true, f32Only, offsetof(vkattn_rotary, cos)},
+    {VKATTN_ROTARY, VKATTN_SIN, "sin", false, true, f32Only, offsetof(vkattn_rotary, sin)},
+    {VKATTN_ROTARY, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_rotary, y)},
+    {VKATTN_ROTARY, VKATTN_POSITIONS, "positions", false, false, 0, 0},
+    {VKATTN_ROTARY, VKATTN_STARTS, "starts", false, false, 0, 0},
+    {VKATTN_APPEND, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_append, x)},
+    {VKATTN_APPEND, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_append, y)},
+    {VKATTN_APPEND, VKATTN_STARTS, "starts", false, false, 0, 0},
+};
+
+constexpr const char *names[] = {"attention", "projection", "norm", "rotary", "append"};
+
+// What a description says beside its layouts.
+vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_diagnostic *why) {
+    if (p.flags & ~uint32_t{VKATTN_DETERMINISTIC})
+        return fail(why, invalid, "projection.flags is 0x%x, expected 0 or VKATTN_DETERMINISTIC", p.flags);
+    out.flags = p.flags;
+    return VKATTN_OK;
+}
+
+vkattn_result takeOptions(const vkattn_norm &n, Operation &out, vkattn_diagnostic *why) {
+    if (n.flags) return fail(why, invalid, "norm.flags is 0x%x, expected 0", n.flags);
+    if (n.kind != VKATTN_LAYER_NORM && n.kind != VKATTN_RMS_NORM)
+        return fail(why, invalid, "norm.kind is %d, expected VKATTN_LAYER_NORM or VKATTN_RMS_NORM", static_cast<int>(n.kind));
+    if (!std::isfinite(n.epsilon) || n.epsilon < 0)
+        return fail(why, invalid, "norm.epsilon is %g, expected a finite number of at least 0", static_cast<double>(n.epsilon));
+    out.norm = n.kind;
+    out.epsilon = n.epsilon;
+    return VKATTN_OK;
+}
+
+vkattn_result takeOptions(const vkattn_rotary &r, Operation &out, vkattn_diagnostic *why) {
+    if (r.flags & ~uint32_t{VKATTN_ROTARY_APPEND | VKATTN_ROTARY_INVERSE})
+        return fail(why, invalid, "rotary.flags is 0x%x, expected bits of VKATTN_ROTARY_APPEND and VKATTN_ROTARY_INVERSE", r.flags);
+    if (r.pairs != VKATTN_PAIRS_HALF && r.pairs != VKATTN_PAIRS_INTERLEAVED)
+        return fail(why, invalid, "rotary.pairs is %d, expected VKATTN_PAIRS_HALF or VKATTN_PAIRS_INTERLEAVED", static_cast<int>(r.pairs));
+    if (r.presentRoles & ~(VKATTN_PRESENT(VKATTN_POSITIONS) | VKATTN_PRESENT(VKATTN_STARTS)))
+        return fail(why, invalid, "rotary.presentRoles has bits 0x%x, expected VKATTN_PRESENT of VKATTN_POSITIONS or VKATTN_STARTS",
+                    r.presentRoles);
+    if (r.reserved) return fail(why, invalid, "rotary.reserved is %u, expected 0", r.reserved);
+    out.flags = r.flags;
+    out.pairs = r.pairs;
+    out.start = r.start;
+    out.presentRoles = r.presentRoles;
+    return VKATTN_OK;
+}
+
+vkattn_result takeOptions(const vkattn_append &a, Operation &out, vkattn_diagnostic *why) {
+    if (a.flags) return fail(why, invalid, "append.flags is 0x%x, expected 0", a.flags);
+    if (a.presentRoles & ~VKATTN_PRESENT(VKATTN_STARTS))
+        return fail(why, invalid, "append.presentRoles has bits 0x%x, expected VKATTN_PRESENT(VKATTN_STARTS)", a.presentRoles);
+    out.start = a.start;
+    out.presentRoles = a.presentRoles;
+    return VKATTN_OK;
+}
+
+// A `start` beside an array of starts would be ignored: the caller means one of the two.
+vkattn_result checkStart(const Operation &o, vkattn_diagnostic *why) {
+    if (o.start && o.has(VKATTN_STARTS))
+        return fail(why, invalid, "%s.start is %u with VKATTN_STARTS in presentRoles; the array replaces it, leave it 0", names[o.kind],
+                    o.start);
+    if (o.start > maxTokens) return fail(why, invalid, "%s.start is %u, expected at most %u", names[o.kind], o.start, maxTokens);
+    if (o.kind == VKATTN_ROTARY && o.has(VKATTN_POSITIONS) && !o.appends() && (o.start || o.has(VKATTN_STARTS)))
+        return fail(why, invalid, "rotary has positions and a start; with VKATTN_POSITIONS a start only says where tokens are appended");
+    return VKATTN_OK;
+}
+
+vkattn_result checkProjection(Operation &o, vkattn_diagnostic *why) {
+    const Tensor &w = o.tensor(VKATTN_W), &bias = o.tensor(VKATTN_BIAS), &residual = o.tensor(VKATTN_RESIDUAL);
+    o.out = o.tensor(VKATTN_Y).extent[3];
+    if (o.inner > maxIn || o.out > maxOut)
+        return fail(why, invalid, "projection from %u to %u dims: expected at most %u and %u", o.inner, o.out, maxIn, maxOut);
+    constexpr uint32_t batchAndGroups = 3;
+    if (const auto r = expectExtents(w, "w", {o.batch, o.groups, o.out, o.inner}, batchAndGroups, why)) return r;
+    if (bias.present())
+        if (const auto r = expectExtents(bias, "bias", {o.batch, o.groups, 1, o.out}, batchAndGroups, why)) return r;
+    if (residual.present())
+        if (const auto r = expectExtents(residual, "residual", {o.batch, o.groups, o.rows, o.out}, 0, why)) return r;
+    uint64_t products = o.batch;
+    for (const uint32_t factor : {o.groups, o.rows ? o.rows : 1u, o.inner, o.out})
+        if (!multiplySizes(products, factor, products) || products > maxProducts)
+            return fail(why, invalid,
+                        "batch %u x groups %u x rows %u x in %u x out %u is over the 2^60 products that 64-bit arithmetic has room for",
+                        o.batch, o.groups, o.rows, o.inner, o.out);
+    return expectExtents(o.tensor(VKATTN_Y), "y", {o.batch, o.groups, o.rows, o.out}, 0, why);
+}
+
+vkattn_result checkNorm(const Operation &o, vkattn_diagnostic *why) {
+    if (o.inner > maxInner) return fail(why, invalid, "x has %u dims, expected at most %u", o.inner, maxInner);
+    for (const OperationOperand &each : operandsOf(VKATTN_NORM)) {
+        const Tensor &tensor = o.tensor(each.role);
+        if (!tensor.present()) continue;
+        const bool row = each.role == VKATTN_GAMMA || each.role == VKATTN_BETA;
+        const uint32_t whole[4] = {o.batch, o.groups, o.rows, o.inner}, one[4] = {1, 1, 1, o.inner};
+        if (const auto r = expectExtents(tensor, each.name, row ? one : whole, 0, why)) return r;
+    }
+    return VKATTN_OK;
+}
+
+// X and Y of rotary and append.
+vkattn_result checkTokens(Operation &o, vkattn_diagnostic *why) {
+    const Tensor &y = o.tensor(VKATTN_Y);
+    o.cacheRows = y.extent[2];
+    const uint32_t rows = o.appends() ? y.extent[2] : o.rows;
+    return expectExtents(y, "y", {o.batch, o.groups, rows, o.inner}, 0, why);
+}
+
+vkattn_result checkRotary(Operation &o, vkattn_diagnostic *why) {
+    const Tensor &cos = o.tensor(VKATTN_COS);
+    if (o.inner > maxRotaryDims) return fail(why, invalid, "x has %u dims, expected at most %u", o.inner, maxRotaryDims);
+    if (cos.extent[2] == 0) return fail(why, invalid, "cos has no positions; expected at least one");
+    if (2ull * cos.extent[3] > o.inner)
+        return fail(why, invalid, "cos has %u columns, which rotate %llu dims; x has %u", cos.extent[3],
+                    static_cast<unsigned long long>(2ull * cos.extent[3]), o.inner);
+    for (const vkattn_role role : {VKATTN_COS, VKATTN_SIN})
+        if (const auto r = expectExtents(o.tensor(role), role == VKATTN_COS ? "cos" : "sin", {1, 1, cos.extent[2], cos.extent[3]}, 0, why))
+            return r;
+    o.rotated = 2 * cos.extent[3];
+    return checkTokens(o, why);
+}
+
+// Copies what `description` says, and the layouts that the table names.
+template <class Description> vkattn_result take(const Description *given, const char *type, Operation &out, vkattn_diagnostic *why) {
+    const char *const name = names[out.kind];
+    if (!given) return fail(why, invalid, "operation.of.%s is NULL", name);
+    if (const auto r = checkStructSize(given->structSize, sizeof *given, name, type, why)) return r;
+    Description room;
+    const Description &description = completed(*given, room);
+    if (const auto r = takeOptions(description, out, why)) return r;
+    if (const auto r = checkStart(out, why)) return r;
+    for (const OperationOperand &each : operandsOf(out.kind)) {
+        if (!each.dtypes) continue;
+        vkattn_layout layout;
+        std::memcpy(&layout, reinterpret_cast<const unsigned char *>(&description) + each.layoutOffset, sizeof layout);
+        if (absent(layout)) {
+            if (!each.required) continue;
+            return fail(why, invalid, "%s of the %s has no layout; it is required", each.name, name);
+        }
+        const uint32_t *e = layout.extent;
+        if (e[0] == 0 || e[1] == 0 || e[3] == 0)
+            return fail(why, invalid, "%s is [%u, %u, %u, %u]; only dimension 2 may be 0", each.name, e[0], e[1], e[2], e[3]);
+        if (const auto r = makeTensor(layout, {each.name, each.output, each.dtypes}, out.tensors[Operation::indexOf(each.role)], why))
+            return r;
+    }
+    const Tensor &x = out.tensor(VKATTN_X);
+    out.batch = x.extent[0];
+    out.groups = x.extent[1];
+    out.cacheRows = out.rows = x.extent[2];
+    out.out = out.inner = x.extent[3];
+    return VKATTN_OK;
+}
+
+} // namespace
+
+std::span<const OperationOperand> operandsOf(vkattn_operation_kind kind) {
+    const OperationOperand *first = std::begin(operationTable);
+    while (first != std::end(operationTable) && first->kind != kind) ++first;
+    const OperationOperand *last = first;
+    while (last != std::end(operationTable) && last->kind == kind) ++last;
+    return {first, last};
+}
+
+const OperationOperand *findOperand(vkattn_operation_kind kind, vkattn_role role) {
+    for (const OperationOperand &each : operandsOf(kind))
+        if (each.role == role) return &each;
+    return nullptr;
+}
+
+const char *nameOfOperationRole(vkattn_role role) {
+    for (const OperationOperand &each : operationTable)
+        if (each.role == role) return each.name;
+    return nullptr;
+}
+
+bool Operation::uses(vkattn_role role) const {
+    const OperationOperand *operand = findOperand(kind, role);
+    return operand && (operand->dtypes ? tensor(role).present() : has(role));
+}
+
+uint64_t Operation::arrayLength(vkattn_role role) const {
+    if (role == VKATTN_POSITIONS) return uint64_t{batch} * rows;
+    return role == VKATTN_STARTS ? batch : 0;
+}
+
+ByteRange Operation::bytesUsed(vkattn_role role) const {
+    if (!uses(role)) return {};
+    return findOperand(kind, role)->dtypes ? tensor(role).span() : ByteRange{0, 4 * arrayLength(role)};
+}
+
+bool Operation::inPlace(vkattn_role output, vkattn_role input) const {
+    if (kind == VKATTN_PROJECTION) return output == VKATTN_Y && input == VKATTN_RESIDUAL;
+    if (kind == VKATTN_NORM) return input == VKATTN_X || input == VKATTN_RESIDUAL;
+    return kind == VKATTN_ROTARY && !appends() && output == VKATTN_Y && input == VKATTN_X;
+}
+
+double Operation::flops() const {
+    const double rowCount = static_cast<double>(batch) * groups * rows;
+    switch (kind) {
+    case VKATTN_PROJECTION:
+        return 2.0 * rowCount * inner * out + (tensor(VKATTN_BIAS).present() ? rowCount * out : 0.0) +
+               (tensor(VKATTN_RESIDUAL).present() ? rowCount * out : 0.0);
+    case VKATTN_NORM:
+        return rowCount * inner * (norm == VKATTN_LAYER_NORM ? 6.0 : 4.0);
+    case VKATTN_ROTARY:
+        return rowCount * rotated * 3.0;
+    default:
+        return 0;
+    }
+}
+
+vkattn_result makeOperation(const vkattn_operation *description, Operation &out, vkattn_diagnostic *why) {
+    out = Operation{};
+    out.kind = description->kind;
+    switch (out.kind) {
+    case VKATTN_PROJECTION:
+        if (const auto r = take(description->of.projection, "vkattn_projection", out, why)) return r;
+        return checkProjection(out, why);
+    case VKATTN_NORM:
+        if (const auto r = take(description->of.norm, "vkattn_norm", out, why)) return r;
+        return checkNorm(out, why);
+    case VKATTN_ROTARY:
+        if (const auto r = take(description->of.rotary, "vkattn_rotary", out, why)) return r;
+        return checkRotary(out, why);
+    case VKATTN_APPEND:
+        if (const auto r = take(description->of.append, "vkattn_append", out, why)) return r;
+        if (out.inner > maxInner) return fail(why, invalid, "x has %u dims, expected at most %u", out.inner, maxInner);
+        return checkTokens(out, why);
+    default:
+        return fail(why, invalid, "operation.kind is %d, expected a vkattn_operation_kind", static_cast<int>(out.kind));
+    }
+}
+
+} // namespace vkattn
+
+using namespace vkattn;
+
+extern "C" const char *vkattnOperationName(vkattn_operation_kind kind) {
+    const auto n = static_cast<uint32_t>(kind);
+    return n < sizeof names / sizeof names[0] ? names[n] : nullptr;
+}
+
+extern "C" vkattn_result vkattnValidateOperation(const vkattn_operation *operation, vkattn_diagnostic *why) {
+    if (!operation) return fail(why, invalid, "operation is NULL");
+    if (operation->kind == VKATTN_ATTENTION) return vkattnValidateProblem(operation->of.attention, why);
+    Operation ignored;
+    return makeOperation(operation, ignored, why);
+}
+
+extern "C" uint64_t vkattnOperationBytes(const vkattn_operation *operation, vkattn_role role) {
+    if (!operation) return 0;
+    if (operation->kind == VKATTN_ATTENTION) return vkattnOperandBytes(operation->of.attention, role);
+    Operation canonical;
+    return makeOperation(operation, canonical, nullptr) == VKATTN_OK ? canonical.bytesUsed(role).end : 0;
+}

@@ -1,0 +1,72 @@
+// The validated, canonical form of the operations of vkattn/operations.h other than attention.
+// Planner, shaders and CPU work from this form.
+#pragma once
+
+#include "problem/tensor.hpp"
+#include "vkattn/operations.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace vkattn {
+
+// One operand of one kind of operation. A new operand is a row of operationTable, an enumerator in
+// problem.h, and a binding of the shader that reads the operand.
+struct OperationOperand {
+    vkattn_operation_kind kind;
+    vkattn_role role;
+    const char *name; // the name in messages
+    bool output, required;
+    uint32_t dtypes;     // bits 1 << vkattn_dtype; arrays: 0
+    size_t layoutOffset; // of the vkattn_layout in the description; arrays: 0
+};
+
+[[nodiscard]] std::span<const OperationOperand> operandsOf(vkattn_operation_kind kind);
+// Returns NULL where the kind has no such operand.
+[[nodiscard]] const OperationOperand *findOperand(vkattn_operation_kind kind, vkattn_role role);
+
+// Returns NULL for a role that no operation but attention has.
+[[nodiscard]] const char *nameOfOperationRole(vkattn_role role);
+
+struct Operation {
+    vkattn_operation_kind kind{};
+    uint32_t flags = 0, presentRoles = 0, start = 0;
+    vkattn_norm_kind norm{};
+    vkattn_rotary_pairs pairs{};
+    float epsilon = 0;
+    // Extents of X: batch entries, groups (or heads), rows (or tokens) and inner dims (in, or dims).
+    uint32_t batch = 0, groups = 0, rows = 0, inner = 0;
+    // Projection: out. Otherwise: inner.
+    uint32_t out = 0;
+    uint32_t cacheRows = 0; // of Y, where tokens are appended; otherwise rows
+    uint32_t rotated = 0;   // rotary: the dims that are rotated
+
+    // From VKATTN_X on, by role; behind them the bias.
+    static constexpr uint32_t tensorCount = 10;
+    Tensor tensors[tensorCount];
+
+    // Returns tensorCount where a role has no tensor in any operation.
+    [[nodiscard]] static constexpr uint32_t indexOf(vkattn_role role) {
+        return role == VKATTN_BIAS                       ? tensorCount - 1
+               : role >= VKATTN_X && role < VKATTN_X + 9 ? static_cast<uint32_t>(role) - VKATTN_X
+                                                         : tensorCount;
+    }
+    [[nodiscard]] const Tensor &tensor(vkattn_role role) const { return tensors[indexOf(role)]; }
+    // Returns whether an array is present.
+    [[nodiscard]] bool has(vkattn_role role) const { return presentRoles & VKATTN_PRESENT(role); }
+    [[nodiscard]] bool appends() const { return kind == VKATTN_APPEND || (kind == VKATTN_ROTARY && flags & VKATTN_ROTARY_APPEND); }
+    [[nodiscard]] bool uses(vkattn_role role) const;
+    // Returns the 32-bit words of an array, tightly packed.
+    [[nodiscard]] uint64_t arrayLength(vkattn_role role) const;
+    // Returns the bytes from the first to the last element, in the binding.
+    [[nodiscard]] ByteRange bytesUsed(vkattn_role role) const;
+    // Returns whether an output may be the very memory of an input, with the same layout.
+    [[nodiscard]] bool inPlace(vkattn_role output, vkattn_role input) const;
+    [[nodiscard]] double flops() const;
+};
+
+// The description must not be attention.
+[[nodiscard]] vkattn_result makeOperation(const vkattn_operation *description, Operation &out, vkattn_diagnostic *why);
+
+} // namespace vkattn
