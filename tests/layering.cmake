@@ -20,8 +20,9 @@ set(allow_include/vkattn      vkattn/ vulkan/)
 set(allow_src/core/plan     "")
 set(allow_src/core/shaders  core/plan/)
 set(allow_src/core/kernels  core/plan/ core/shaders/)
+set(allow_src/core/operations core/plan/)
 set(allow_src/core/device   core/plan/caps.hpp)
-set(allow_src/core/vulkan   core/plan/ core/shaders/ core/kernels/ core/device/)
+set(allow_src/core/vulkan   core/plan/ core/shaders/ core/kernels/ core/operations/ core/device/)
 set(allow_src/core/.        core/)
 # How many source files may lie in a folder itself: a folder that grows past this number holds two
 # things.

@@ -17,6 +17,9 @@
  *   vkattnRecord                appends the dispatches, or one slice of them, to a command buffer
  *   vkattnListDispatches        the same dispatches as plain data, for engines that issue commands
  *                               through a layer of their own
+ *   vkattnRecordOperation ...   the same life for what surrounds attention in a layer:
+ *                               projections, norms, rotary embedding, appending to a cache
+ *                               (vkattn/operations.h)
  *
  * Barriers. Before the dispatches, inputs must be visible to VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT /
  * VK_ACCESS_SHADER_READ_BIT. Outputs and workspace must be free to be written by the same stage,
@@ -596,6 +599,25 @@ VKATTN_API vkattn_result vkattnSelfTestRecord(vkattn_context context, vkattn_ker
  * Errors: INVALID_ARGUMENT. */
 VKATTN_API vkattn_result vkattnSelfTestJudge(vkattn_context context, vkattn_kernel kernel, const void *mapped, vkattn_verdict *verdict,
                                              vkattn_diagnostic *why);
+
+/* The operations of vkattn/operations.h, attention among them, with the life that attention has
+ * above. Each call does for any operation what the call of the same name does for a problem, with
+ * the same barriers, clobbers, threads and errors. A description of kind VKATTN_ATTENTION is handed
+ * to that call. Other operations have one slice, and no kernel to choose: `kernel` is
+ * VKATTN_KERNEL_AUTO in what the calls return, and kernelName says what computes. */
+VKATTN_API vkattn_result vkattnQueryOperation(vkattn_context context, const vkattn_operation *operation, vkattn_requirements *out,
+                                              vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnExplainOperation(const vkattn_caps *caps, const vkattn_plan_options *options,
+                                                const vkattn_operation *operation, vkattn_explanation *out, vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnPrewarmOperations(vkattn_context context, const vkattn_operation *operations, uint32_t operationCount,
+                                                 vkattn_diagnostic *why);
+/* An output may be the very memory of an input where vkattn/operations.h allows it: bind both roles
+ * at the same offset of the same buffer. */
+VKATTN_API vkattn_result vkattnRecordOperation(vkattn_context context, const vkattn_operation *operation, const vkattn_record *record,
+                                               vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnListOperation(const vkattn_caps *caps, const vkattn_plan_options *options,
+                                             const vkattn_operation *operation, void *scratch, size_t scratchBytes,
+                                             vkattn_dispatch_list *list, vkattn_diagnostic *why);
 
 /* Returns how many pipelines this context has compiled so far, and the nanoseconds that
  * vkCreateComputePipelines took. */

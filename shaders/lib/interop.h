@@ -62,6 +62,14 @@ VKATTN_CONST typesOut = 4u;
 // staged/pairs.comp; the flash kernels find it in the environment (flagsBiasType)
 VKATTN_CONST typesBias = 8u;
 VKATTN_CONST typesWeights = 12u;
+// elementTypes of operations/: X lowest, then Y at typesOut.
+VKATTN_CONST typesW = 8u;
+VKATTN_CONST typesFirstAddend = 12u;
+VKATTN_CONST typesSecondAddend = 16u;
+VKATTN_CONST typesResidual = 8u;
+VKATTN_CONST typesGamma = 12u;
+VKATTN_CONST typesBeta = 16u;
+VKATTN_CONST typesSum = 20u;
 // form: how the shader goes about its work.
 VKATTN_CONST formExactDims = 1u;   // flash/lanes.comp: lanes cover head and value dim exactly
 // flash/lanes.comp: loops at both ends not unrolled: arrays may then live in memory
@@ -72,6 +80,36 @@ VKATTN_CONST formWholeWords = 4u;
 VKATTN_CONST formLockstep = 8u;
 // flash/lanes.comp: bits from this one on: sourceDirect, sourceShared, sourceShuffled
 VKATTN_CONST formSource = 4u;
+
+// form of operations/: what takes part.
+VKATTN_CONST formFirstAddend = 1u; // projection: the bias or the residual
+VKATTN_CONST formSecondAddend = 2u;
+VKATTN_CONST formResidual = 1u; // norm
+VKATTN_CONST formGamma = 2u;
+VKATTN_CONST formBeta = 4u;
+VKATTN_CONST formSum = 8u;
+VKATTN_CONST formRms = 16u;
+VKATTN_CONST formInterleaved = 1u; // rotary
+VKATTN_CONST formInverse = 2u;
+VKATTN_CONST formPositions = 4u;
+VKATTN_CONST formStarts = 8u;  // rotary and append
+VKATTN_CONST formAppend = 16u; // rotary: tokens go to start + token
+
+// Bindings of operations/.
+VKATTN_CONST slotX = 0u;
+VKATTN_CONST slotY = 1u;
+VKATTN_CONST slotW = 2u;           // projection
+VKATTN_CONST slotFirstAddend = 3u; // projection
+VKATTN_CONST slotSecondAddend = 4u;
+VKATTN_CONST slotResidual = 2u; // norm
+VKATTN_CONST slotGamma = 3u;
+VKATTN_CONST slotBeta = 4u;
+VKATTN_CONST slotSum = 5u;
+VKATTN_CONST slotCos = 2u; // rotary
+VKATTN_CONST slotSin = 3u;
+VKATTN_CONST slotAppendStarts = 2u;
+VKATTN_CONST slotStarts = 4u; // rotary
+VKATTN_CONST slotPositions = 5u;
 
 // Bindings. Stages of the staged kernel have four; what the second and the third are depends on the
 // stage (attention/operands.glsl).
@@ -292,6 +330,54 @@ VKATTN_PUSH(CombinePush) {
     uint oBase, oBatch, oHead, oToken, oDim;
     uint lseBase, lseBatch, lseHead, lseToken;
     uint headFirst; // of this chunk
+};
+#endif
+
+// Operations (operations/). A dispatch computes a box of the operation: batch entries, groups, rows
+// and columns. Workgroup z is batch * groups + group within the box. Bases are the elements of the
+// box's first batch entry, group, row and column.
+struct Strides {
+    uint batch, group, row, column;
+};
+#if defined(__cplusplus) || defined(VKATTN_STAGE_PROJECTION)
+VKATTN_PUSH(ProjectionPush) {
+    uint groups, rows, columns, inner;
+    uint xBase, wBase, yBase, firstBase, secondBase;
+    Strides xStrides, wStrides, yStrides; // of W: the row is an output, the column an input
+    Strides firstStrides, secondStrides;  // the addends
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_NORM)
+VKATTN_PUSH(NormPush) {
+    uint groups, rows, dims;
+    float epsilon;
+    uint xBase, yBase, residualBase, sumBase, gammaBase, betaBase;
+    uint gammaStride, betaStride;
+    Strides xStrides, yStrides, residualStrides, sumStrides;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_ROTARY) || defined(VKATTN_STAGE_APPEND)
+// The tokens of rotary and append.
+#define VKATTN_TOKENS                                                                                                                      \
+    uint groups, rows, dims;                                                                                                               \
+    uint rowFirst;  /* of this dispatch */                                                                                                 \
+    uint start;     /* of the tokens: position, and where they are appended */                                                             \
+    uint cacheRows; /* of Y */                                                                                                             \
+    uint startsBase;                                                                                                                       \
+    uint xBase, yBase; /* of Y: row 0 where tokens are appended */                                                                         \
+    Strides xStrides, yStrides;
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_APPEND)
+VKATTN_PUSH(AppendPush) { VKATTN_TOKENS };
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_ROTARY)
+VKATTN_PUSH(RotaryPush) {
+    VKATTN_TOKENS
+    uint pairs;     // that are rotated
+    uint positions; // rows of the tables
+    uint cosBase, cosRow, cosColumn;
+    uint sinBase, sinRow, sinColumn;
+    uint positionsBase, positionsBatch;
 };
 #endif
 

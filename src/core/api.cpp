@@ -1,10 +1,10 @@
 // The C functions of vkattn.h: argument checks, then the layers below.
+#include "core/api_common.hpp"
 #include "core/device/read_caps.hpp"
 #include "core/kernels/explain.hpp"
 #include "core/plan/kernel.hpp"
 #include "core/plan/slices.hpp"
 #include "core/vulkan/cache.hpp"
-#include "core/vulkan/context.hpp"
 #include "core/vulkan/dispatch_list.hpp"
 #include "core/vulkan/record.hpp"
 #include "core/vulkan/self_test.hpp"
@@ -14,17 +14,25 @@
 
 using namespace vkattn;
 
+vkattn_result vkattn::limitsFor(const vkattn_caps *caps, const vkattn_plan_options *given, PlanLimits &limits, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{caps, "caps"}}, why)) return r;
+    if (given)
+        if (const auto r = checkStructSize(given->structSize, sizeof *given, "options", "vkattn_plan_options", why)) return r;
+    vkattn_plan_options room{};
+    const vkattn_plan_options &options = given ? completed(*given, room) : room;
+    Caps taken;
+    if (const auto r = takeCaps(*caps, "caps", taken, why)) return r;
+    if (options.tuningBytes && !options.tuning)
+        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "options.tuning is NULL with tuningBytes %zu", options.tuningBytes);
+    limits = {taken, options.maxWorkspaceBytes ? options.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(taken)};
+    if (const auto r = readTuning(options.tuning, options.tuningBytes, limits.tuning, why)) return r;
+    // A context exists only at or above the Vulkan 1.0 minimum.
+    return baseline().supported(baseline(), limits, why);
+}
+
 namespace {
 
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
-DeviceContext *fromHandle(vkattn_context handle) {
-    return reinterpret_cast<DeviceContext *>(handle);
-}
-
-const Log *logOf(vkattn_context handle) {
-    return handle ? &fromHandle(handle)->log() : nullptr;
-}
 
 vkattn_result planFor(DeviceContext &context, const vkattn_problem *description, Plan &plan, vkattn_diagnostic *why) {
     Problem problem;
@@ -37,23 +45,6 @@ vkattn_result checkKernel(vkattn_kernel id, const Kernel *&kernel, vkattn_diagno
     kernel = findKernel(id);
     if (kernel) return VKATTN_OK;
     return fail(why, invalid, "kernel is %d, expected one of vkattnKernels", static_cast<int>(id));
-}
-
-// Returns the limits that a context on such a device would plan with.
-vkattn_result limitsFor(const vkattn_caps *caps, const vkattn_plan_options *given, PlanLimits &limits, vkattn_diagnostic *why) {
-    if (const auto r = requireAll({{caps, "caps"}}, why)) return r;
-    if (given)
-        if (const auto r = checkStructSize(given->structSize, sizeof *given, "options", "vkattn_plan_options", why)) return r;
-    vkattn_plan_options room{};
-    const vkattn_plan_options &options = given ? completed(*given, room) : room;
-    Caps taken;
-    if (const auto r = takeCaps(*caps, "caps", taken, why)) return r;
-    if (options.tuningBytes && !options.tuning)
-        return fail(why, invalid, "options.tuning is NULL with tuningBytes %zu", options.tuningBytes);
-    limits = {taken, options.maxWorkspaceBytes ? options.maxWorkspaceBytes : VKATTN_DEFAULT_MAX_WORKSPACE_BYTES, flashTuning(taken)};
-    if (const auto r = readTuning(options.tuning, options.tuningBytes, limits.tuning, why)) return r;
-    // A context exists only at or above the Vulkan 1.0 minimum.
-    return baseline().supported(baseline(), limits, why);
 }
 
 // Finds the instance-level functions of the device that the caller names.
@@ -282,7 +273,7 @@ static vkattn_result recordProblem(vkattn_context context, const vkattn_problem 
     vkattn_record room;
     Plan plan;
     if (const auto r = planFor(*fromHandle(context), problem, plan, why)) return r;
-    return recordPlan(*fromHandle(context), plan, completed(*record, room), why);
+    return recordSchedule(*fromHandle(context), plan, completed(*record, room), why);
 }
 vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record, vkattn_diagnostic *why) {
     const LoggedCall call(logOf(context), why);

@@ -5,6 +5,7 @@
 #include "core/kernels/coopmat.hpp"
 #include "core/kernels/flash.hpp"
 #include "core/kernels/staged.hpp"
+#include "core/plan/slices.hpp"
 #include "util/diagnostic.hpp"
 
 #include <algorithm>
@@ -107,6 +108,31 @@ constexpr const char *leftOut[] = {
 #include "vkattn_kernels_left_out.inc"
     ""};
 
+constexpr const Plan &planOf(const Schedule &schedule) {
+    return static_cast<const Plan &>(schedule);
+}
+
+uint32_t operandsOf(const Schedule &schedule, BoundOperand *out) {
+    const Problem &problem = planOf(schedule).problem;
+    uint32_t count = 0;
+    for (const OperandRule &rule : operandTable)
+        if (problem.uses(rule.role))
+            out[count++] = {rule.role, rule.name, rule.layout ? &problem.tensor(rule.role) : nullptr, problem.bytesUsed(rule.role),
+                            rule.output};
+    return count;
+}
+
+constexpr ScheduleType attentionSchedule = {
+    .what = "problem",
+    .operands = operandsOf,
+    .inPlace = nullptr,
+    .dispatch = [](const Schedule &schedule, uint32_t index) { return planOf(schedule).dispatch(index); },
+    .pipelines = [](const Schedule &schedule) { return planOf(schedule).pipelines(); },
+    .storageDescriptorCount = [](const Schedule &schedule) { return planOf(schedule).storageDescriptorCount(); },
+    .slice = [](const Schedule &schedule, uint32_t index) { return dispatchesOfSlice(planOf(schedule), index); },
+    .sliceOf = [](const Schedule &schedule, uint32_t dispatch) { return sliceOfDispatch(planOf(schedule), dispatch); },
+};
+
 } // namespace
 
 std::span<const Kernel> allKernels() {
@@ -138,7 +164,12 @@ vkattn_result makePlanFor(const Kernel &kernel, const Problem &problem, const Pl
     if (problem.tensor(VKATTN_WEIGHTS).present() && !(kernel.traits & VKATTN_KERNEL_TRAIT_WEIGHTS))
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s kernel never has the weights in memory; only the staged kernel writes them",
                     kernel.name);
-    return kernel.makePlan(kernel, problem, limits, out, why);
+    if (const auto r = kernel.makePlan(kernel, problem, limits, out, why)) return r;
+    out.type = &attentionSchedule;
+    out.kernelName = kernel.name;
+    out.zone = kernel.zone;
+    out.slices = problem.slices;
+    return VKATTN_OK;
 }
 
 vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {

@@ -7,8 +7,9 @@
 namespace vkattn {
 
 // Storage buffers of a module's descriptor set. Vulkan 1.0 guarantees the first number; sets of the
-// second exist only where the device has as many.
-constexpr uint32_t plainSlots = 4, fullSlots = 11;
+// others exist only where the device has as many.
+constexpr uint32_t plainSlots = 4, operationSlots = 6, fullSlots = 11;
+inline constexpr uint32_t slotCounts[] = {plainSlots, operationSlots, fullSlots};
 
 enum class Subgroups : uint32_t {
     none,

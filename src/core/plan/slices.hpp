@@ -7,10 +7,6 @@
 
 namespace vkattn {
 
-struct DispatchRange {
-    uint32_t first, last; // [first, last)
-};
-
 // Between two units of dispatches a slice may end: chunks of rows, or of keys where a chunk of rows
 // has several.
 [[nodiscard]] uint32_t sliceUnits(const Plan &plan);

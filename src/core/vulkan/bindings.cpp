@@ -1,5 +1,6 @@
 #include "core/vulkan/bindings.hpp"
 
+#include "problem/problem.hpp"
 #include "util/diagnostic.hpp"
 
 namespace vkattn {
@@ -8,15 +9,34 @@ namespace {
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 using Wide = unsigned long long; // for messages
 
-uint64_t alignmentOf(const Plan &plan, vkattn_role role) {
-    if (role == VKATTN_WORKSPACE) return plan.workspaceAlignment;
-    return isArray(role) ? 4 : elementBytes(plan.problem.tensor(role).dtype);
+// The operands of a call: those that its schedule uses, and the workspace.
+struct Expected {
+    BoundOperand operands[maxBoundOperands + 1];
+    uint32_t count;
+    uint8_t numberOf[VKATTN_ROLE_LIMIT] = {}; // of an operand, counted from 1
+
+    explicit Expected(const Schedule &schedule) : count(schedule.type->operands(schedule, operands)) {
+        operands[count++] = {VKATTN_WORKSPACE, "workspace", nullptr, {0, schedule.workspaceBytes}, true};
+        for (uint32_t n = 0; n < count; ++n) numberOf[operands[n].role] = static_cast<uint8_t>(n + 1);
+    }
+    [[nodiscard]] const BoundOperand *find(vkattn_role role) const {
+        const uint32_t number = static_cast<uint32_t>(role) < VKATTN_ROLE_LIMIT ? numberOf[role] : 0;
+        return number ? &operands[number - 1] : nullptr;
+    }
+};
+
+uint64_t alignmentOf(const Schedule &schedule, const BoundOperand &operand) {
+    if (operand.role == VKATTN_WORKSPACE) return schedule.workspaceAlignment;
+    return operand.tensor ? elementBytes(operand.tensor->dtype) : 4;
 }
 
 // The bytes of a buffer that a role takes, from its first element to its last.
 struct Region {
     uint64_t begin, end;
     const Tensor *tensor; // NULL: the role takes every byte, as arrays and the workspace do
+
+    Region(const vkattn_binding &binding, const BoundOperand &operand)
+        : begin(binding.offset + operand.bytes.begin), end(binding.offset + operand.bytes.end), tensor(operand.tensor) {}
 
     [[nodiscard]] uint64_t size() const { return end - begin; }
     // Returns the bytes between neighbours in a dimension; 0 where there are no neighbours.
@@ -49,34 +69,33 @@ bool takeTurns(const Region &a, const Region &b) {
     return false;
 }
 
-// The bytes that each role takes, from the start of the memory that is bound to the role.
-struct Used {
-    ByteRange byRole[VKATTN_ROLE_LIMIT];
-};
+bool sameLayout(const Tensor &a, const Tensor &b) {
+    for (int d = 0; d < 4; ++d)
+        if (a.extent[d] != b.extent[d] || a.stride[d] != b.stride[d]) return false;
+    return a.dtype == b.dtype;
+}
 
-// Outputs and the workspace overlap nothing: a dispatch would read what another invocation has
-// written.
-vkattn_result checkOverlap(const Plan &plan, const vkattn_record &record, const Used &used, vkattn_diagnostic *why) {
-    const auto regionOf = [&](const vkattn_binding &binding) {
-        const ByteRange &bytes = used.byRole[binding.role];
-        return Region{binding.offset + bytes.begin, binding.offset + bytes.end,
-                      isTensor(binding.role) ? &plan.problem.tensor(binding.role) : nullptr};
-    };
+// Outputs and the workspace overlap nothing but the input that they replace: a dispatch would read
+// what another invocation has written.
+vkattn_result checkOverlap(const Schedule &schedule, const vkattn_record &record, const Expected &expected, vkattn_diagnostic *why) {
     for (uint32_t n = 0; n < record.bindingCount; ++n) {
-        const vkattn_binding &written = record.bindings[n];
-        if (!isOutput(written.role) && written.role != VKATTN_WORKSPACE) continue;
-        const Region a = regionOf(written);
+        const BoundOperand &written = *expected.find(record.bindings[n].role);
+        if (!written.output) continue;
+        const Region a(record.bindings[n], written);
         if (a.size() == 0) continue;
         for (uint32_t m = 0; m < record.bindingCount; ++m) {
-            const vkattn_binding &other = record.bindings[m];
-            if (m == n || other.buffer != written.buffer) continue;
-            const Region b = regionOf(other);
+            if (m == n || record.bindings[m].buffer != record.bindings[n].buffer) continue;
+            const BoundOperand &other = *expected.find(record.bindings[m].role);
+            const Region b(record.bindings[m], other);
             if (b.size() == 0 || a.begin >= b.end || b.begin >= a.end || takeTurns(a, b)) continue;
+            if (a.begin == b.begin && a.tensor && b.tensor && sameLayout(*a.tensor, *b.tensor) && schedule.type->inPlace &&
+                (schedule.type->inPlace(schedule, written.role, other.role) || schedule.type->inPlace(schedule, other.role, written.role)))
+                continue;
             return fail(why, invalid,
                         "%s takes bytes %llu to %llu of its buffer and %s bytes %llu to %llu of the same: outputs and the workspace must "
                         "not overlap anything else; bind them elsewhere",
-                        roleName(written.role), static_cast<Wide>(a.begin), static_cast<Wide>(a.end - 1), roleName(other.role),
-                        static_cast<Wide>(b.begin), static_cast<Wide>(b.end - 1));
+                        written.name, static_cast<Wide>(a.begin), static_cast<Wide>(a.end - 1), other.name, static_cast<Wide>(b.begin),
+                        static_cast<Wide>(b.end - 1));
         }
     }
     return VKATTN_OK;
@@ -84,42 +103,39 @@ vkattn_result checkOverlap(const Plan &plan, const vkattn_record &record, const 
 
 } // namespace
 
-vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bindings &out, vkattn_diagnostic *why) {
+vkattn_result collectBindings(const Schedule &schedule, const vkattn_record &record, Bindings &out, vkattn_diagnostic *why) {
     if (!record.bindings && record.bindingCount)
         return fail(why, invalid, "record.bindings is NULL with bindingCount %u", record.bindingCount);
-    Used used;
-    for (const OperandRule &rule : operandTable) used.byRole[rule.role] = plan.problem.bytesUsed(rule.role);
-    used.byRole[VKATTN_WORKSPACE] = {0, plan.workspaceBytes};
+    const Expected expected(schedule);
     bool given[VKATTN_ROLE_LIMIT] = {};
     for (uint32_t n = 0; n < record.bindingCount; ++n) {
         const vkattn_binding &binding = record.bindings[n];
-        const char *name = roleName(binding.role);
-        if (binding.role != VKATTN_WORKSPACE && !plan.problem.uses(binding.role))
-            return fail(why, invalid, "binding %u has role %s (%d), which the problem does not use", n, name,
-                        static_cast<int>(binding.role));
+        const BoundOperand *const operand = expected.find(binding.role);
+        if (!operand)
+            return fail(why, invalid, "binding %u has role %s (%d), which the %s does not use", n, roleName(binding.role),
+                        static_cast<int>(binding.role), schedule.type->what);
+        const char *const name = operand->name;
         if (given[binding.role]) return fail(why, invalid, "%s is bound twice", name);
         given[binding.role] = true;
-        const uint64_t needed = used.byRole[binding.role].end;
+        const uint64_t needed = operand->bytes.end;
         if (needed && !binding.buffer) return fail(why, invalid, "%s is bound to VK_NULL_HANDLE", name);
         if (binding.size < needed)
             return fail(why, invalid, "%s is bound with %llu bytes, expected at least %llu", name, static_cast<Wide>(binding.size),
                         static_cast<Wide>(needed));
-        const uint64_t alignment = alignmentOf(plan, binding.role);
+        const uint64_t alignment = alignmentOf(schedule, *operand);
         if (binding.offset % alignment)
             return fail(why, invalid, "%s is bound at offset %llu, expected a multiple of %llu", name, static_cast<Wide>(binding.offset),
                         static_cast<Wide>(alignment));
         out.byRole[binding.role] = binding;
     }
-    const auto complete = [&](vkattn_role role) {
-        if (given[role]) return VKATTN_OK;
-        out.byRole[role] = {};
-        if (used.byRole[role].end == 0) return VKATTN_OK;
-        return fail(why, invalid, "%s is not bound; it needs %llu bytes", roleName(role), static_cast<Wide>(used.byRole[role].end));
-    };
-    for (const OperandRule &rule : operandTable)
-        if (const auto r = complete(rule.role)) return r;
-    if (const auto r = complete(VKATTN_WORKSPACE)) return r;
-    return checkOverlap(plan, record, used, why);
+    for (uint32_t n = 0; n < expected.count; ++n) {
+        const BoundOperand &operand = expected.operands[n];
+        if (given[operand.role]) continue;
+        out.byRole[operand.role] = {};
+        if (operand.bytes.end)
+            return fail(why, invalid, "%s is not bound; it needs %llu bytes", operand.name, static_cast<Wide>(operand.bytes.end));
+    }
+    return checkOverlap(schedule, record, expected, why);
 }
 
 } // namespace vkattn

@@ -1,7 +1,8 @@
 // The bindings of one call, by role, after the checks that need no Vulkan.
 #pragma once
 
-#include "core/plan/plan.hpp"
+#include "core/plan/schedule.hpp"
+#include "vkattn/vkattn.h"
 
 namespace vkattn {
 
@@ -9,6 +10,6 @@ struct Bindings {
     vkattn_binding byRole[VKATTN_ROLE_LIMIT];
 };
 
-[[nodiscard]] vkattn_result collectBindings(const Plan &plan, const vkattn_record &record, Bindings &out, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result collectBindings(const Schedule &schedule, const vkattn_record &record, Bindings &out, vkattn_diagnostic *why);
 
 } // namespace vkattn

@@ -1,11 +1,8 @@
-// A plan as a list of dispatches in the caller's memory: the dispatches that record.cpp records,
+// A schedule as a list of dispatches in the caller's memory: the dispatches that record.cpp records,
 // for engines that issue commands themselves.
 #include "core/vulkan/dispatch_list.hpp"
 
-#include "core/plan/kernel.hpp"
-
 #include "core/plan/operands.hpp"
-#include "core/plan/slices.hpp"
 #include "core/shaders/shaders.hpp"
 #include "core/shaders/subgroups.hpp"
 #include "util/diagnostic.hpp"
@@ -31,11 +28,11 @@ static_assert(alignof(vkattn_dispatch) <= 8 && sizeof(vkattn_dispatch) % 8 == 0 
 struct Layout {
     uint64_t details, operands, bytes;
 };
-Layout layoutOf(const Plan &plan) {
+Layout layoutOf(const Schedule &schedule) {
     Layout layout{};
-    layout.details = uint64_t{plan.dispatchCount} * sizeof(vkattn_dispatch);
-    layout.operands = layout.details + uint64_t{plan.dispatchCount} * sizeof(Details);
-    layout.bytes = layout.operands + plan.storageDescriptorCount() * sizeof(vkattn_operand);
+    layout.details = uint64_t{schedule.dispatchCount} * sizeof(vkattn_dispatch);
+    layout.operands = layout.details + uint64_t{schedule.dispatchCount} * sizeof(Details);
+    layout.bytes = layout.operands + schedule.type->storageDescriptorCount(schedule) * sizeof(vkattn_operand);
     return layout;
 }
 
@@ -54,8 +51,9 @@ uint64_t pipelineKey(const PipelineKey &key, bool floatControlsNan, const Subgro
     return h;
 }
 
-void writeDispatch(const Plan &plan, const Caps &caps, uint32_t index, vkattn_dispatch &out, Details &details, vkattn_operand *operands) {
-    Dispatch d = plan.dispatch(index);
+void writeDispatch(const Schedule &schedule, const Caps &caps, uint32_t index, vkattn_dispatch &out, Details &details,
+                   vkattn_operand *operands) {
+    Dispatch d = schedule.type->dispatch(schedule, index);
     const uint64_t alignment = descriptorAlignment(caps);
     for (uint32_t o = 0; o < d.operandCount; ++o) {
         const DescriptorRange range = placeOperand(d.operands[o], 0, alignment, d.pushWords);
@@ -84,22 +82,22 @@ void writeDispatch(const Plan &plan, const Caps &caps, uint32_t index, vkattn_di
     out.pushConstantBytes = d.pushBytes;
     std::copy_n(d.groups, 3, out.groups);
     out.barrierBefore = d.barrierBefore ? 1 : 0;
-    out.slice = sliceOfDispatch(plan, index);
+    out.slice = schedule.slices > 1 ? schedule.type->sliceOf(schedule, index) : 0;
 }
 
 } // namespace
 
-vkattn_result writeDispatches(const Plan &plan, const Caps &caps, void *scratch, size_t scratchBytes, vkattn_dispatch_list &out,
+vkattn_result writeDispatches(const Schedule &schedule, const Caps &caps, void *scratch, size_t scratchBytes, vkattn_dispatch_list &out,
                               vkattn_diagnostic *why) {
-    const Layout layout = layoutOf(plan);
+    const Layout layout = layoutOf(schedule);
     if (layout.bytes > SIZE_MAX)
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "the list of %u dispatches takes %llu bytes, more than this machine can address",
-                    plan.dispatchCount, static_cast<unsigned long long>(layout.bytes));
-    out.dispatchCount = plan.dispatchCount;
+                    schedule.dispatchCount, static_cast<unsigned long long>(layout.bytes));
+    out.dispatchCount = schedule.dispatchCount;
     out.scratchBytes = static_cast<size_t>(layout.bytes);
-    out.kernelName = plan.kernel->name;
-    out.workspaceBytes = plan.workspaceBytes;
-    out.workspaceAlignment = std::max<uint64_t>(plan.workspaceAlignment, descriptorAlignment(caps));
+    out.kernelName = schedule.kernelName;
+    out.workspaceBytes = schedule.workspaceBytes;
+    out.workspaceAlignment = std::max<uint64_t>(schedule.workspaceAlignment, descriptorAlignment(caps));
     if (!scratch) return VKATTN_OK;
     if (reinterpret_cast<uintptr_t>(scratch) % 8)
         return fail(why, invalid, "scratch is at an address that is no multiple of 8; align it to 8 bytes");
@@ -111,12 +109,12 @@ vkattn_result writeDispatches(const Plan &plan, const Caps &caps, void *scratch,
     auto *const list = reinterpret_cast<vkattn_dispatch *>(bytes);
     auto *const details = reinterpret_cast<Details *>(bytes + layout.details);
     auto *operands = reinterpret_cast<vkattn_operand *>(bytes + layout.operands);
-    for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
+    for (uint32_t n = 0; n < schedule.dispatchCount; ++n) {
         new (&list[n]) vkattn_dispatch{};
-        writeDispatch(plan, caps, n, list[n], details[n], operands);
+        writeDispatch(schedule, caps, n, list[n], details[n], operands);
         operands += list[n].operandCount;
     }
-    out.dispatches = plan.dispatchCount ? list : nullptr;
+    out.dispatches = schedule.dispatchCount ? list : nullptr;
     return VKATTN_OK;
 }
 

@@ -20,9 +20,11 @@ vkattn_result Pipelines::create(const DeviceTable &table, const vkattn_host &hos
     caps_ = caps;
     deviceSubgroupSize_ = deviceSubgroupSize;
     log_ = {host.log, host.userData};
-    if (const auto r = createLayout(plainSlots, caps.pushDescriptors != 0, layouts_[0], why)) return r;
-    if (caps.maxStorageBuffersPerStage < fullSlots) return VKATTN_OK;
-    return createLayout(fullSlots, caps.pushDescriptors != 0, layouts_[1], why);
+    PipelineLayout *layout = layouts_;
+    for (const uint32_t slots : slotCounts)
+        if (slots <= caps.maxStorageBuffersPerStage)
+            if (const auto r = createLayout(slots, caps.pushDescriptors != 0, *layout++, why)) return r;
+    return VKATTN_OK;
 }
 
 vkattn_result Pipelines::createLayout(uint32_t slots, bool pushDescriptors, PipelineLayout &layout, vkattn_diagnostic *why) {

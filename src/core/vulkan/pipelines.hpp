@@ -32,7 +32,7 @@ class Pipelines {
     [[nodiscard]] vkattn_result compile(const PipelineSet &set, vkattn_diagnostic *why);
     [[nodiscard]] bool has(const PipelineSet &set) const;
 
-    [[nodiscard]] const PipelineLayout &layout(Module module) const { return layouts_[infoOf(module).slots == fullSlots]; }
+    [[nodiscard]] const PipelineLayout &layout(Module module) const { return layouts_[(infoOf(module).slots > plainSlots) + (infoOf(module).slots > operationSlots)]; }
     [[nodiscard]] uint32_t compiledCount() const { return compiled_; }
     [[nodiscard]] uint64_t compileNanoseconds() const { return nanoseconds_; }
 
@@ -63,7 +63,7 @@ class Pipelines {
     Caps caps_{};
     uint32_t deviceSubgroupSize_ = 0; // caps_.subgroupSize may be a limit that the host has set
     Log log_;
-    PipelineLayout layouts_[2]; // for plainSlots and for fullSlots storage buffers
+    PipelineLayout layouts_[sizeof slotCounts / sizeof slotCounts[0]]; // one for each of slotCounts
     std::atomic<Node *> buckets_[bucketCount] = {};
     std::atomic<uint32_t> compiled_{0};
     std::atomic<uint64_t> nanoseconds_{0};

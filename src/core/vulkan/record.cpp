@@ -99,7 +99,7 @@ struct Kept {
 
 // This function is off the path of a frame that is ready. The message reaches the log once: a host
 // may ask in every frame.
-vkattn_result notReady(DeviceContext &context, const Plan &plan, const PipelineSet &needed, vkattn_diagnostic *why) {
+vkattn_result notReady(DeviceContext &context, const Schedule &schedule, const PipelineSet &needed, vkattn_diagnostic *why) {
     const char *missing = "";
     uint32_t count = 0, all = 0;
     for (const PipelineKey &key : needed) {
@@ -107,68 +107,69 @@ vkattn_result notReady(DeviceContext &context, const Plan &plan, const PipelineS
         if (context.pipelines().find(key)) continue;
         if (count++ == 0) missing = infoOf(key.module).name;
     }
-    const vkattn_result result = fail(why, VKATTN_NOT_READY,
-                                      "nothing was recorded: %u of the %u pipelines of the %s kernel for this problem %s not compiled "
-                                      "(%s%s), and allowCompile is 0; call "
-                                      "vkattnPrewarm with this problem on any thread before, or set allowCompile to 1",
-                                      count, all, plan.kernel->name, count == 1 ? "is" : "are", missing, count == 1 ? "" : " and others");
+    const vkattn_result result =
+        fail(why, VKATTN_NOT_READY,
+             "nothing was recorded: %u of the %u pipelines of the %s kernel for this %s %s not compiled "
+             "(%s%s), and allowCompile is 0; call "
+             "vkattnPrewarm on any thread before, or set allowCompile to 1",
+             count, all, schedule.kernelName, schedule.type->what, count == 1 ? "is" : "are", missing, count == 1 ? "" : " and others");
     if (why && context.firstNotReady()) context.log().warning("%s (said once)", why->message);
     return result;
 }
 
 } // namespace
 
-vkattn_result recordPlan(DeviceContext &context, const Plan &plan, const vkattn_record &record, vkattn_diagnostic *why) {
+vkattn_result recordSchedule(DeviceContext &context, const Schedule &schedule, const vkattn_record &record, vkattn_diagnostic *why) {
     if (!record.commandBuffer) return fail(why, invalid, "record.commandBuffer is VK_NULL_HANDLE");
-    if (record.sliceIndex >= plan.problem.slices)
-        return fail(why, invalid, "record.sliceIndex is %u, expected less than the problem's sliceCount, %u", record.sliceIndex,
-                    plan.problem.slices);
+    if (record.sliceIndex >= schedule.slices)
+        return fail(why, invalid, "record.sliceIndex is %u, expected less than the %s's sliceCount, %u", record.sliceIndex,
+                    schedule.type->what, schedule.slices);
     Bindings bindings;
-    if (const auto r = collectBindings(plan, record, bindings, why)) return r;
+    if (const auto r = collectBindings(schedule, record, bindings, why)) return r;
     Pipelines &pipelines = context.pipelines();
-    if (!context.limits().caps.pushDescriptors && !record.descriptorPool && plan.dispatchCount)
+    if (!context.limits().caps.pushDescriptors && !record.descriptorPool && schedule.dispatchCount)
         return fail(why, invalid,
                     "record.descriptorPool is VK_NULL_HANDLE, and is required: %s is not listed in vkattn_host::enabledExtensions, its "
                     "functions are missing, or "
                     "capsLimit leaves it out",
                     VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
 
-    const DispatchRange slice = dispatchesOfSlice(plan, record.sliceIndex);
+    const DispatchRange slice = schedule.dispatchesOfSlice(record.sliceIndex);
     const uint32_t count = slice.last - slice.first;
     Kept kept[keptDispatches];
     const bool keep = count <= keptDispatches;
     // A pipeline that a later slice needs is reported with the first slice, not halfway.
-    bool ready = keep && plan.problem.slices <= 1;
+    bool ready = keep && schedule.slices <= 1;
     for (uint32_t n = 0; keep && n < count; ++n) {
-        new (&kept[n].dispatch) Dispatch(plan.dispatch(slice.first + n)); // constructed in place
+        new (&kept[n].dispatch) Dispatch(schedule.type->dispatch(schedule, slice.first + n)); // constructed in place
         kept[n].pipeline = pipelines.find(kept[n].dispatch.key);
         ready = ready && kept[n].pipeline;
     }
     if (!ready) {
-        const PipelineSet needed = plan.pipelines();
+        const PipelineSet needed = schedule.type->pipelines(schedule);
         if (record.allowCompile) {
             if (const auto r = pipelines.compile(needed, why)) return r;
         } else if (!pipelines.has(needed)) {
-            return notReady(context, plan, needed, why);
+            return notReady(context, schedule, needed, why);
         }
         for (uint32_t n = 0; keep && n < count; ++n) kept[n].pipeline = pipelines.find(kept[n].dispatch.key);
     }
 
-    const Zone call(context, record.commandBuffer, plan.kernel->zone);
+    const Zone call(context, record.commandBuffer, schedule.zone);
     Recorder recorder(context, bindings, record);
     for (uint32_t n = 0; n < count; ++n) {
         VkResult result;
         if (keep) {
             result = recorder.record(kept[n].dispatch, kept[n].pipeline);
         } else {
-            Dispatch dispatch = plan.dispatch(slice.first + n);
+            Dispatch dispatch = schedule.type->dispatch(schedule, slice.first + n);
             result = recorder.record(dispatch, pipelines.find(dispatch.key));
         }
         if (result != VK_SUCCESS)
             return failVulkan(why, codeOf(result), result,
                               "vkAllocateDescriptorSets failed with VkResult %d at dispatch %u of %u; make the pool as large as "
                               "vkattn_requirements says",
-                              static_cast<int>(result), slice.first + n, plan.dispatchCount);
+                              static_cast<int>(result), slice.first + n, schedule.dispatchCount);
     }
     return VKATTN_OK;
 }

@@ -1,4 +1,4 @@
-// Walks a plan's dispatches into a command buffer. Takes no decisions, allocates nothing, holds no
+// Walks a schedule's dispatches into a command buffer. Takes no decisions, allocates nothing, holds no
 // lock.
 #pragma once
 
@@ -6,6 +6,6 @@
 
 namespace vkattn {
 
-[[nodiscard]] vkattn_result recordPlan(DeviceContext &context, const Plan &plan, const vkattn_record &record, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result recordSchedule(DeviceContext &context, const Schedule &schedule, const vkattn_record &record, vkattn_diagnostic *why);
 
 } // namespace vkattn

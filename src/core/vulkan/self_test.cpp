@@ -354,7 +354,7 @@ vkattn_result recordSelfTest(DeviceContext &context, const Kernel &kernel, const
                 computeBarrier(context, target.commandBuffer, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT,
                                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
             first = false;
-            if (const auto r = recordPlan(context, plan, record, why)) return r;
+            if (const auto r = recordSchedule(context, plan, record, why)) return r;
         }
         return VKATTN_OK;
     });

@@ -1,0 +1,124 @@
+// The C functions of vkattn.h that take a vkattn_operation: argument checks, then the layers below.
+#include "core/api_common.hpp"
+#include "core/operations/operation_plan.hpp"
+#include "core/vulkan/dispatch_list.hpp"
+#include "core/vulkan/record.hpp"
+#include "util/diagnostic.hpp"
+#include "util/required.hpp"
+#include "util/struct_size.hpp"
+
+using namespace vkattn;
+
+namespace {
+
+vkattn_result planFor(const vkattn_operation &description, const PlanLimits &limits, OperationPlan &plan, vkattn_diagnostic *why) {
+    Operation operation;
+    if (const auto r = makeOperation(&description, operation, why)) return r;
+    return planOperation(operation, limits, plan, why);
+}
+
+vkattn_result query(vkattn_context context, const vkattn_operation &operation, vkattn_requirements *given, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{context, "context"}, {given, "out"}}, why)) return r;
+    if (const auto r = checkStructSize(given->structSize, sizeof *given, "out", "vkattn_requirements", why)) return r;
+    std::optional<PlanLimits> room;
+    const PlanLimits &limits = fromHandle(context)->planLimits(room);
+    OperationPlan plan;
+    if (const auto r = planFor(operation, limits, plan, why)) return r;
+    const bool pool = limits.caps.pushDescriptors == 0;
+    vkattn_requirements out{};
+    out.dispatchCount = out.chunkCount = plan.dispatchCount;
+    out.pipelineCount = plan.type->pipelines(plan).size();
+    out.descriptorSetCount = pool ? plan.dispatchCount : 0;
+    out.storageDescriptorCount = pool ? static_cast<uint32_t>(plan.type->storageDescriptorCount(plan)) : 0;
+    out.workspaceBytes = plan.workspaceBytes;
+    out.workspaceAlignment = plan.workspaceAlignment;
+    out.kernelName = plan.kernelName;
+    out.maxSlices = 1;
+    writeStruct(*given, out);
+    return VKATTN_OK;
+}
+
+vkattn_result prewarm(vkattn_context context, const vkattn_operation &operation, vkattn_diagnostic *why) {
+    std::optional<PlanLimits> room;
+    OperationPlan plan;
+    if (const auto r = planFor(operation, fromHandle(context)->planLimits(room), plan, why)) return r;
+    return fromHandle(context)->pipelines().compile(plan.type->pipelines(plan), why);
+}
+
+vkattn_result record(vkattn_context context, const vkattn_operation &operation, const vkattn_record *given, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{context, "context"}, {given, "record"}}, why)) return r;
+    if (const auto r = checkStructSize(given->structSize, sizeof *given, "record", "vkattn_record", why)) return r;
+    vkattn_record room;
+    std::optional<PlanLimits> limits;
+    OperationPlan plan;
+    if (const auto r = planFor(operation, fromHandle(context)->planLimits(limits), plan, why)) return r;
+    return recordSchedule(*fromHandle(context), plan, completed(*given, room), why);
+}
+
+} // namespace
+
+extern "C" {
+
+vkattn_result vkattnQueryOperation(vkattn_context context, const vkattn_operation *operation, vkattn_requirements *out,
+                                   vkattn_diagnostic *why) {
+    if (operation && operation->kind == VKATTN_ATTENTION) return vkattnQuery(context, operation->of.attention, out, why);
+    const LoggedCall call(logOf(context), why);
+    if (const auto r = requireAll({{operation, "operation"}}, why)) return call.result(r);
+    return call.result(query(context, *operation, out, why));
+}
+
+vkattn_result vkattnExplainOperation(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_operation *operation,
+                                     vkattn_explanation *out, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{operation, "operation"}, {out, "out"}}, why)) return r;
+    if (operation->kind == VKATTN_ATTENTION) return vkattnExplain(caps, options, operation->of.attention, out, why);
+    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_explanation", why)) return r;
+    PlanLimits limits;
+    if (const auto r = limitsFor(caps, options, limits, why)) return r;
+    OperationPlan plan;
+    if (const auto r = planFor(*operation, limits, plan, why)) return r;
+    vkattn_explanation explanation;
+    explainOperation(plan, limits, explanation);
+    writeStruct(*out, explanation);
+    return VKATTN_OK;
+}
+
+vkattn_result vkattnPrewarmOperations(vkattn_context context, const vkattn_operation *operations, uint32_t operationCount,
+                                      vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    if (const auto r =
+            requireAll({{context, "context"}, {!operationCount || operations, "operations, with an operationCount above 0,"}}, why))
+        return call.result(r);
+    for (uint32_t n = 0; n < operationCount; ++n) {
+        const bool attention = operations[n].kind == VKATTN_ATTENTION;
+        const vkattn_result r =
+            attention ? vkattnPrewarm(context, operations[n].of.attention, 1, why) : prewarm(context, operations[n], why);
+        if (r != VKATTN_OK) return attention ? r : call.result(r);
+    }
+    return VKATTN_OK;
+}
+
+vkattn_result vkattnRecordOperation(vkattn_context context, const vkattn_operation *operation, const vkattn_record *given,
+                                    vkattn_diagnostic *why) {
+    if (operation && operation->kind == VKATTN_ATTENTION) return vkattnRecord(context, operation->of.attention, given, why);
+    const LoggedCall call(logOf(context), why);
+    if (const auto r = requireAll({{operation, "operation"}}, why)) return call.result(r);
+    return call.result(record(context, *operation, given, why));
+}
+
+vkattn_result vkattnListOperation(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_operation *operation,
+                                  void *scratch, size_t scratchBytes, vkattn_dispatch_list *list, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{operation, "operation"}, {list, "list"}}, why)) return r;
+    if (operation->kind == VKATTN_ATTENTION)
+        return vkattnListDispatches(caps, options, operation->of.attention, scratch, scratchBytes, list, why);
+    if (const auto r = checkStructSize(list->structSize, sizeof *list, "list", "vkattn_dispatch_list", why)) return r;
+    PlanLimits limits;
+    if (const auto r = limitsFor(caps, options, limits, why)) return r;
+    OperationPlan plan;
+    if (const auto r = planFor(*operation, limits, plan, why)) return r;
+    vkattn_dispatch_list listed{};
+    if (const auto r = writeDispatches(plan, limits.caps, scratch, scratchBytes, listed, why)) return r;
+    writeStruct(*list, listed);
+    return VKATTN_OK;
+}
+
+} // extern "C"

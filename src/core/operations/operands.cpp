@@ -1,0 +1,87 @@
+#include "core/operations/operands.hpp"
+
+#include <algorithm>
+
+namespace vkattn {
+namespace {
+
+// The elements of a tensor that a box needs.
+Box elementsOf(const Operation &o, vkattn_role role, const OperationBox &box) {
+    const Tensor &t = o.tensor(role);
+    const uint32_t *first = box.first, *count = box.count;
+    switch (role) {
+    case VKATTN_X:
+        return {{first[0], first[1], first[2], 0}, {count[0], count[1], count[2], o.inner}};
+    case VKATTN_W:
+        return {{first[0], first[1], first[3], 0}, {count[0], count[1], count[3], o.inner}};
+    case VKATTN_BIAS:
+        return {{first[0], first[1], 0, first[3]}, {count[0], count[1], 1, count[3]}};
+    case VKATTN_GAMMA:
+    case VKATTN_BETA:
+    case VKATTN_COS:
+    case VKATTN_SIN:
+        return {{0, 0, 0, 0}, {1, 1, t.extent[2], t.extent[3]}};
+    case VKATTN_Y:
+        if (!o.appends()) break;
+        // Only the device knows where its arrays send tokens: the whole cache of the box's cases.
+        if (o.has(VKATTN_STARTS)) return {{first[0], first[1], 0, 0}, {count[0], count[1], o.cacheRows, o.inner}};
+        return {{first[0], first[1], o.start + first[2], 0}, {count[0], count[1], count[2], o.inner}};
+    default:
+        break;
+    }
+    const uint32_t columns = o.kind == VKATTN_PROJECTION ? count[3] : t.extent[3];
+    return {{first[0], first[1], first[2], o.kind == VKATTN_PROJECTION ? first[3] : 0}, {count[0], count[1], count[2], columns}};
+}
+
+bool isArrayOf(vkattn_role role) {
+    return role == VKATTN_POSITIONS || role == VKATTN_STARTS;
+}
+
+// First entry of an array that a box needs, and how many.
+struct Entries {
+    uint64_t first, count;
+};
+Entries entriesOf(const Operation &o, vkattn_role role, const OperationBox &box) {
+    if (role == VKATTN_STARTS) return {box.first[0], box.count[0]};
+    return {uint64_t{box.first[0]} * o.rows + box.first[2], (box.count[0] - 1ull) * o.rows + box.count[2]};
+}
+
+} // namespace
+
+ByteRange bytesOf(const Operation &operation, vkattn_role role, const OperationBox &box) {
+    if (!isArrayOf(role)) return operation.tensor(role).span(elementsOf(operation, role, box));
+    const Entries entries = entriesOf(operation, role, box);
+    return {4 * entries.first, 4 * (entries.first + entries.count)};
+}
+
+Operand boxOperand(const Operation &operation, vkattn_role role, const OperationBox &box, size_t basePushByte) {
+    if (isArrayOf(role)) {
+        const Entries entries = entriesOf(operation, role, box);
+        return arrayOperand(role, entries.first, entries.count, entries.first, basePushByte);
+    }
+    const Tensor &t = operation.tensor(role);
+    Box elements = elementsOf(operation, role, box);
+    const ByteRange range = t.span(elements);
+    if (role == VKATTN_Y && operation.appends()) elements.first[2] = 0;
+    uint64_t at[4];
+    for (int d = 0; d < 4; ++d) at[d] = t.extent[d] == 1 ? 0 : elements.first[d]; // broadcast
+    const uint64_t size = elementBytes(t.dtype);
+    return {role,
+            range.begin,
+            range.end,
+            t.index(at[0], at[1], at[2], at[3]) * size,
+            static_cast<uint32_t>(basePushByte / 4),
+            static_cast<uint32_t>(size),
+            role == VKATTN_Y || role == VKATTN_SUM};
+}
+
+Operand boxOperandOr(const Operand &other, const Operation &operation, vkattn_role role, const OperationBox &box, size_t basePushByte) {
+    return operation.uses(role) ? boxOperand(operation, role, box, basePushByte) : standIn(other);
+}
+
+Strides stridesOf(const Operation &operation, vkattn_role role) {
+    const Tensor &t = operation.tensor(role);
+    return {stride(t, 0), stride(t, 1), stride(t, 2), stride(t, 3)};
+}
+
+} // namespace vkattn

@@ -1,0 +1,206 @@
+#include "core/operations/operation_plan.hpp"
+
+#include "core/operations/operands.hpp"
+#include "core/plan/chunks.hpp"
+#include "core/plan/compile_cost.hpp"
+#include "util/diagnostic.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace vkattn {
+namespace {
+
+const Routine &routineFor(vkattn_operation_kind kind) {
+    switch (kind) {
+    case VKATTN_PROJECTION:
+        return projectionRoutine;
+    case VKATTN_NORM:
+        return normRoutine;
+    case VKATTN_ROTARY:
+        return rotaryRoutine;
+    default:
+        return appendRoutine;
+    }
+}
+
+// Cuts boxes until a device can bind and dispatch them.
+class Cutter {
+  public:
+    Cutter(const OperationPlan &plan, const Caps &caps) : plan_(plan), caps_(caps) { std::copy_n(plan.extent, 4, box_.count); }
+
+    [[nodiscard]] vkattn_result cut(uint32_t (&out)[4], vkattn_diagnostic *why) {
+        for (const OperationOperand &operand : operandsOf(plan_.operation.kind)) {
+            if (!plan_.operation.uses(operand.role)) continue;
+            const auto bytes = [&](const OperationBox &box) { return bytesOf(plan_.operation, operand.role, box).size(); };
+            // Bindings begin at multiples of the device's alignment and end at whole words.
+            const uint64_t most =
+                caps_.maxStorageBufferRange - std::min(caps_.maxStorageBufferRange, caps_.minStorageBufferOffsetAlignment + 8);
+            if (!halveUntil(most, bytes))
+                return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                            "%s spans %llu bytes where nothing more can be cut, over the device's maxStorageBufferRange of %u; make the "
+                            "tensor denser, or use the CPU",
+                            operand.name, static_cast<unsigned long long>(bytes(box_)), caps_.maxStorageBufferRange);
+        }
+        for (int axis = 0; axis < 3; ++axis) {
+            const auto groups = [&](const OperationBox &box) {
+                uint64_t count[3];
+                plan_.routine->groups(plan_, box, count);
+                return count[axis];
+            };
+            if (!halveUntil(caps_.maxWorkgroupCount[axis], groups))
+                return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s takes %llu workgroups; the device's maxComputeWorkGroupCount[%d] is %u",
+                            plan_.routine->name, static_cast<unsigned long long>(groups(box_)), axis, caps_.maxWorkgroupCount[axis]);
+        }
+        std::copy_n(box_.count, 4, out);
+        return VKATTN_OK;
+    }
+
+  private:
+    // Halves the direction that brings `amount` down most until the amount is in bounds. Returns
+    // false where no direction does.
+    template <class Amount> bool halveUntil(uint64_t most, const Amount &amount) {
+        for (uint64_t now = amount(box_); now > most;) {
+            OperationBox best = box_;
+            uint64_t least = now;
+            for (uint32_t d = 0; d < 4; ++d) {
+                if (!(plan_.routine->cuttable >> d & 1u) || box_.count[d] <= 1) continue;
+                OperationBox half = box_;
+                half.count[d] = halfOf(d);
+                if (const uint64_t then = amount(half); then < least) least = then, best = half;
+            }
+            if (least == now) return false;
+            box_ = best;
+            now = least;
+        }
+        return true;
+    }
+    // Whole tiles, while there is more than one.
+    [[nodiscard]] uint32_t halfOf(uint32_t dimension) const {
+        const uint32_t half = box_.count[dimension] - box_.count[dimension] / 2;
+        const uint32_t tile = plan_.operation.kind != VKATTN_PROJECTION ? 1
+                              : dimension == boxRow                     ? plan_.tile.rows()
+                              : dimension == boxColumn                  ? plan_.tile.columns()
+                                                                        : 1;
+        const uint32_t whole = roundUp(half, tile);
+        return whole < box_.count[dimension] ? whole : half;
+    }
+
+    const OperationPlan &plan_;
+    const Caps &caps_;
+    OperationBox box_{};
+};
+
+const OperationPlan &planOf(const Schedule &schedule) {
+    return static_cast<const OperationPlan &>(schedule);
+}
+
+uint32_t boundOperands(const Schedule &schedule, BoundOperand *out) {
+    const Operation &operation = planOf(schedule).operation;
+    uint32_t count = 0;
+    for (const OperationOperand &each : operandsOf(operation.kind))
+        if (operation.uses(each.role))
+            out[count++] = {each.role, each.name, each.dtypes ? &operation.tensor(each.role) : nullptr, operation.bytesUsed(each.role),
+                            each.output};
+    return count;
+}
+
+constexpr ScheduleType operationSchedule = {
+    .what = "operation",
+    .operands = boundOperands,
+    .inPlace = [](const Schedule &schedule, vkattn_role output,
+                  vkattn_role input) { return planOf(schedule).operation.inPlace(output, input); },
+    .dispatch = [](const Schedule &schedule, uint32_t index) { return planOf(schedule).dispatch(index); },
+    .pipelines =
+        [](const Schedule &schedule) {
+            PipelineSet set;
+            if (schedule.dispatchCount) set.add(planOf(schedule).dispatch(0).key); // boxes differ in push constants only
+            return set;
+        },
+    .storageDescriptorCount =
+        [](const Schedule &schedule) { return uint64_t{schedule.dispatchCount} * infoOf(planOf(schedule).module).slots; },
+    .slice = nullptr,
+    .sliceOf = nullptr,
+};
+
+} // namespace
+
+OperationBox OperationPlan::boxAt(uint32_t index) const {
+    OperationBox at{};
+    for (int d = 3; d >= 0; --d) {
+        at.first[d] = index % boxes[d] * box[d];
+        at.count[d] = std::min(box[d], extent[d] - at.first[d]);
+        index /= boxes[d];
+    }
+    return at;
+}
+
+Dispatch OperationPlan::dispatch(uint32_t index) const {
+    const OperationBox at = boxAt(index);
+    Dispatch d;
+    d.operandCount = infoOf(module).slots;
+    routine->dispatch(*this, at, d);
+    uint64_t groups[3];
+    routine->groups(*this, at, groups);
+    for (int axis = 0; axis < 3; ++axis) d.groups[axis] = static_cast<uint32_t>(groups[axis]);
+    return d;
+}
+
+vkattn_result planOperation(const Operation &operation, const PlanLimits &limits, OperationPlan &out, vkattn_diagnostic *why) {
+    out = OperationPlan{};
+    out.operation = operation;
+    out.routine = &routineFor(operation.kind);
+    out.type = &operationSchedule;
+    out.kernelName = out.routine->name;
+    out.zone = out.routine->zone;
+    out.slices = 1;
+    out.workspaceAlignment = std::max(limits.caps.minStorageBufferOffsetAlignment, 4u);
+    uint32_t rows = operation.rows;
+    // What a number sends past the end of the cache is known here.
+    if (operation.appends() && !operation.has(VKATTN_STARTS))
+        rows = std::min(rows, operation.cacheRows - std::min(operation.cacheRows, operation.start));
+    if (operation.appends() && operation.cacheRows == 0) rows = 0;
+    const uint32_t extent[4] = {operation.batch, operation.groups, rows, operation.kind == VKATTN_PROJECTION ? operation.out : 1};
+    std::copy_n(extent, 4, out.extent);
+    if (const auto r = out.routine->layOut(out, limits.caps, why)) return r;
+    if (rows == 0) return VKATTN_OK; // nothing to write
+    if (const auto r = Cutter(out, limits.caps).cut(out.box, why)) return r;
+    double count = 1;
+    for (int d = 0; d < 4; ++d) {
+        out.boxes[d] = divideUp(extent[d], out.box[d]);
+        count *= out.boxes[d];
+    }
+    if (count > 1e9)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the operation would take %.0f dispatches to meet the device's limits; make tensors denser or the operation smaller",
+                    count);
+    out.dispatchCount = static_cast<uint32_t>(count);
+    return VKATTN_OK;
+}
+
+void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
+    out = vkattn_explanation{};
+    out.structSize = sizeof out;
+    out.kernelName = plan.kernelName;
+    out.form = "";
+    out.splits = out.sliceCount = out.maxSlices = 1;
+    out.dispatchCount = out.chunkCount = plan.dispatchCount;
+    out.pipelineCount = plan.dispatchCount ? 1 : 0;
+    out.workspaceBytes = plan.workspaceBytes;
+    if (plan.operation.kind == VKATTN_PROJECTION) {
+        out.rowsPerWorkgroup = plan.tile.rows();
+        out.keysPerStep = plan.tile.columns();
+    } else {
+        out.rowsPerWorkgroup = 1;
+    }
+    out.workgroupInvocations = plan.lanes;
+    if (plan.dispatchCount) std::copy_n(plan.dispatch(0).groups, 3, out.groups);
+    out.flops = out.flopsFull = plan.operation.flops();
+    for (const OperationOperand &each : operandsOf(plan.operation.kind))
+        (each.output ? out.bytesWritten : out.bytesRead) += static_cast<double>(plan.operation.bytesUsed(each.role).size());
+    out.compileLimit = compileLimit(limits.caps);
+    out.largestSlice = 1;
+    std::snprintf(out.choice, sizeof out.choice, "it is the only form");
+}
+
+} // namespace vkattn

@@ -1,0 +1,64 @@
+// Operation x Caps -> OperationPlan: which routine computes a projection, norm, rotation or append,
+// and how the operation is cut into boxes to meet limits. Pure data and pure functions; no Vulkan
+// call.
+#pragma once
+
+#include "core/plan/plan.hpp"
+#include "problem/operation.hpp"
+
+namespace vkattn {
+
+// What one dispatch computes: batch entries, groups, rows and columns of the operation. Columns are
+// the outputs of a projection; other operations take rows whole.
+struct OperationBox {
+    uint32_t first[4], count[4];
+
+    [[nodiscard]] uint32_t cases() const { return count[0] * count[1]; }
+};
+enum BoxDimension : uint32_t { boxBatch, boxGroup, boxRow, boxColumn };
+
+struct ProjectionTile {
+    uint32_t columnLanes, rowLanes, columnsPerLane, rowsPerLane;
+    uint32_t blockInner; // inner dims in shared memory at a time
+
+    [[nodiscard]] uint32_t columns() const { return columnLanes * columnsPerLane; }
+    [[nodiscard]] uint32_t rows() const { return rowLanes * rowsPerLane; }
+};
+
+struct OperationPlan;
+
+// How one kind of operation is computed on Vulkan: a row of the table in operation_plan.cpp.
+struct Routine {
+    vkattn_operation_kind kind;
+    const char *name;  // in messages and requirements
+    const char *zone;  // around all that one call records
+    uint32_t cuttable; // bits 1 << BoxDimension: directions in which boxes may be small
+    // OK, or UNSUPPORTED with the reason. Chooses module, tile and lanes.
+    vkattn_result (*layOut)(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *why);
+    void (*groups)(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]);
+    void (*dispatch)(const OperationPlan &plan, const OperationBox &box, Dispatch &out);
+};
+
+struct OperationPlan : Schedule {
+    Operation operation;
+    const Routine *routine;
+    Module module;
+    ProjectionTile tile; // projection
+    uint32_t lanes;      // of a workgroup
+    uint32_t extent[4];  // of the box that is the whole operation
+    uint32_t box[4];     // extents of a dispatch's box; the last one in each direction may be smaller
+    uint32_t boxes[4];   // in each direction
+
+    [[nodiscard]] OperationBox boxAt(uint32_t index) const;
+    [[nodiscard]] Dispatch dispatch(uint32_t index) const;
+};
+static_assert(sizeof(OperationPlan) < 4096, "plans live on the stack");
+
+// UNSUPPORTED with the reason where the device's limits cannot be met.
+[[nodiscard]] vkattn_result planOperation(const Operation &operation, const PlanLimits &limits, OperationPlan &out, vkattn_diagnostic *why);
+// Says what the planner has chosen, and what the choice costs.
+void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkattn_explanation &out);
+
+extern const Routine projectionRoutine, normRoutine, rotaryRoutine, appendRoutine;
+
+} // namespace vkattn
