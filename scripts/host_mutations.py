@@ -8,9 +8,9 @@ scripts/test.sh:
 """
 MUTATIONS = [
     # Problems and what validates them.
-    ("problem-overlap-backwards", "src/problem/problem.cpp", "if (magnitude(out.stride[d]) < inner)",
+    ("problem-overlap-backwards", "src/problem/tensor.cpp", "if (magnitude(out.stride[d]) < inner)",
      "if (out.stride[d] >= 0 && magnitude(out.stride[d]) < inner)", "tests *Problem*"),
-    ("problem-negative-reach", "src/problem/problem.cpp", "if (below > layout.offsetElems)", "if (below > layout.offsetElems + 64)",
+    ("problem-negative-reach", "src/problem/tensor.cpp", "if (below > layout.offsetElems)", "if (below > layout.offsetElems + 64)",
      "tests *Problem*"),
     # The chunker and the planner.
     ("chunk-key-heads-inside-a-group", "src/core/plan/chunks.hpp", "static_cast<uint32_t>(ceilDiv(heads - 1, group)) + 1)",

@@ -11,11 +11,6 @@
 
 using namespace vkattn;
 
-struct vkattn_cpu_pool_t {
-    explicit vkattn_cpu_pool_t(uint32_t threads) : pool(threads) {}
-    Pool pool;
-};
-
 namespace {
 
 constexpr uint32_t mostThreads = 1024;

@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "cpu/pair_rules-inl.hpp"
-#include "cpu/vectors-inl.hpp"
+#include "cpu/rows-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace vkattn {
@@ -26,15 +26,7 @@ inline void storeOut(const Tensor &t, unsigned char *data, const Sequence &s, co
     if (seen && t.unitDims()) {
         const auto scaled = hn::Set(Floats(), factor);
         constexpr auto count = static_cast<uint32_t>(lanes);
-        for (; d + count <= dims; d += count) {
-            const auto x = hn::Mul(loadFloats(out + d), scaled);
-            if (t.dtype == VKATTN_F32)
-                hn::StoreU(x, Floats(), reinterpret_cast<float *>(data) + at + d);
-            else if (t.dtype == VKATTN_F16)
-                storeHalves(x, reinterpret_cast<uint16_t *>(data) + at + d);
-            else
-                storeBfloat16(x, reinterpret_cast<uint16_t *>(data) + at + d);
-        }
+        for (; d + count <= dims; d += count) storeFloats(hn::Mul(loadFloats(out + d), scaled), data, t.dtype, at + d);
     }
     for (; d < dims; ++d) storeElement(data, t.dtype, at + d * step, seen ? out[d] * factor : 0.0f);
 }

@@ -2,33 +2,54 @@
 
 #include "util/diagnostic.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 namespace vkattn {
 
-vkattn_result bindOperands(const Problem &problem, const vkattn_operand_memory *operands, uint32_t count, Operands &out,
+NeededOperands neededOperands(const Problem &problem) {
+    static_assert(std::size(operandTable) <= NeededOperands::most);
+    NeededOperands needed{"problem", {}};
+    for (const OperandRule &rule : operandTable)
+        if (problem.uses(rule.role))
+            needed.list[needed.count++] = {rule.role, rule.name, problem.bytesNeeded(rule.role),
+                                           rule.dtypes ? elementBytes(problem.tensor(rule.role).dtype) : 4};
+    return needed;
+}
+
+NeededOperands neededOperands(const Operation &operation) {
+    NeededOperands needed{"operation", {}};
+    for (const OperationOperand &operand : operandsOf(operation.kind))
+        if (operation.uses(operand.role))
+            needed.list[needed.count++] = {operand.role, operand.name, operation.bytesUsed(operand.role).end,
+                                           operand.dtypes ? elementBytes(operation.tensor(operand.role).dtype) : 4};
+    return needed;
+}
+
+vkattn_result bindOperands(const NeededOperands &needed, const vkattn_operand_memory *operands, uint32_t count, Operands &out,
                            vkattn_diagnostic *why) {
     constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
     if (!operands && count) return fail(why, invalid, "operands is NULL with operandCount %u", count);
     bool given[VKATTN_ROLE_LIMIT] = {};
     for (uint32_t i = 0; i < count; ++i) {
         const vkattn_operand_memory &operand = operands[i];
-        const char *name = roleName(operand.role);
-        if (!problem.uses(operand.role))
-            return fail(why, invalid, "operand %u has role %s (%d), which the problem does not use", i, name,
-                        static_cast<int>(operand.role));
-        if (given[operand.role]) return fail(why, invalid, "%s is given twice", name);
+        const auto *const use =
+            std::find_if(needed.begin(), needed.end(), [&](const NeededOperand &each) { return each.role == operand.role; });
+        if (use == needed.end())
+            return fail(why, invalid, "operand %u has role %s (%d), which the %s does not use", i, roleName(operand.role),
+                        static_cast<int>(operand.role), needed.user);
+        if (given[operand.role]) return fail(why, invalid, "%s is given twice", use->name);
         given[operand.role] = true;
-        const uint64_t needed = problem.bytesNeeded(operand.role);
-        if (operand.bytes < needed)
-            return fail(why, invalid, "%s has %zu bytes, expected at least %llu", name, operand.bytes,
-                        static_cast<unsigned long long>(needed));
-        if (!operand.data && needed) return fail(why, invalid, "%s has no data", name);
-        const uint32_t alignment = isArray(operand.role) ? 4 : elementBytes(problem.tensor(operand.role).dtype);
-        if (reinterpret_cast<uintptr_t>(operand.data) % alignment)
-            return fail(why, invalid, "%s is not aligned to its elements' %u bytes", name, alignment);
+        if (operand.bytes < use->bytes)
+            return fail(why, invalid, "%s has %zu bytes, expected at least %llu", use->name, operand.bytes,
+                        static_cast<unsigned long long>(use->bytes));
+        if (!operand.data && use->bytes) return fail(why, invalid, "%s has no data", use->name);
+        if (reinterpret_cast<uintptr_t>(operand.data) % use->alignment)
+            return fail(why, invalid, "%s is not aligned to its elements' %u bytes", use->name, use->alignment);
         out.data[operand.role] = static_cast<unsigned char *>(operand.data);
     }
-    for (const OperandRule &rule : operandTable)
-        if (problem.uses(rule.role) && !given[rule.role]) return fail(why, invalid, "%s is missing: the problem uses it", rule.name);
+    for (const NeededOperand &each : needed)
+        if (!given[each.role]) return fail(why, invalid, "%s is missing: the %s uses it", each.name, needed.user);
     return VKATTN_OK;
 }
 

@@ -1,6 +1,7 @@
-// Role -> pointer bindings of one problem, checked once.
+// Role -> pointer bindings of one problem or operation, checked once.
 #pragma once
 
+#include "problem/operation.hpp"
 #include "problem/problem.hpp"
 #include "util/half.hpp"
 #include "vkattn/cpu.h"
@@ -22,10 +23,34 @@ struct Operands {
     [[nodiscard]] float number(vkattn_role role, uint64_t n) const { return std::bit_cast<float>(word(role, n)); }
 };
 
-// Checks that every role that the problem uses is there once, large enough and aligned, and that no
-// other role is there.
-[[nodiscard]] vkattn_result bindOperands(const Problem &problem, const vkattn_operand_memory *operands, uint32_t count, Operands &out,
+// An operand that a call takes, and what its memory must be.
+struct NeededOperand {
+    vkattn_role role;
+    const char *name; // the name in messages
+    uint64_t bytes;
+    uint32_t alignment;
+};
+struct NeededOperands {
+    static constexpr uint32_t most = 16;
+    const char *user; // what uses the operands, in messages
+    NeededOperand list[most];
+    uint32_t count = 0;
+
+    [[nodiscard]] const NeededOperand *begin() const { return list; }
+    [[nodiscard]] const NeededOperand *end() const { return list + count; }
+};
+[[nodiscard]] NeededOperands neededOperands(const Problem &problem);
+[[nodiscard]] NeededOperands neededOperands(const Operation &operation);
+
+// Checks that every needed operand is there once, large enough and aligned, and that no other role
+// is there.
+[[nodiscard]] vkattn_result bindOperands(const NeededOperands &needed, const vkattn_operand_memory *operands, uint32_t count, Operands &out,
                                          vkattn_diagnostic *why);
+template <class User>
+[[nodiscard]] vkattn_result bindOperands(const User &user, const vkattn_operand_memory *operands, uint32_t count, Operands &out,
+                                         vkattn_diagnostic *why) {
+    return bindOperands(neededOperands(user), operands, count, out, why);
+}
 
 [[nodiscard]] inline float loadElement(const unsigned char *data, vkattn_dtype dtype, uint64_t index) {
     if (dtype == VKATTN_F16) {

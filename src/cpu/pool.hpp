@@ -43,3 +43,9 @@ class Pool {
 };
 
 } // namespace vkattn
+
+// The pool of vkattn/cpu.h.
+struct vkattn_cpu_pool_t {
+    explicit vkattn_cpu_pool_t(uint32_t threads) : pool(threads) {}
+    vkattn::Pool pool;
+};

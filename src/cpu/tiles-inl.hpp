@@ -24,20 +24,6 @@ namespace HWY_NAMESPACE {
 
 const KernelShape &kernelShape();
 
-// The accumulators must be enough to hide the latency of multiply-adds, and must leave registers
-// for two operands.
-constexpr size_t registers = HWY_ARCH_X86 && lanes < 16 ? 16 : 32;
-template <size_t vectors> constexpr size_t blockSize = vectors == 1 || registers == 32 ? 12 : 6;
-
-// Returns the size of the next block of `left` keys or dims. There are four sizes, because each is
-// compiled on its own. Small blocks are slow, so the last two blocks share what is left where they
-// can.
-template <size_t most> HWY_INLINE size_t nextBlock(size_t left) {
-    constexpr size_t large = most * 2 / 3, small = most / 3;
-    if (left >= most && (left == most || left > 2 * large)) return most;
-    return left >= large ? large : left >= small ? small : 1;
-}
-
 // Computes scores[key][row] = scale * sum_d keys[key][d] query[d][row] for `count` keys.
 template <size_t count, size_t vectors>
 HWY_INLINE void scoreBlock(TileRows keys, const float *HWY_RESTRICT query, size_t dims, float scale, float *HWY_RESTRICT scores) {

@@ -3,25 +3,18 @@
 // with A = sum_j p_ij |v_jd|, and E the largest error of the plain fp32 emulation over the rows
 // checked plus the rounding of scores passed through exp: 4 * 2^-24 * max_j sum_d |scale q_d k_d| *
 // A for the products, and what added terms contribute.
+#include "cpu/comparison.hpp"
 #include "cpu/row.hpp"
 #include "util/diagnostic.hpp"
 #include "util/parallel.hpp"
-#include "util/struct_size.hpp"
 
 #include <memory>
 #include <mutex>
 #include <new>
-#include <random>
-#include <set>
 
 using namespace vkattn;
 
 namespace {
-
-constexpr double allRowsFlops = 2e9;
-constexpr uint64_t defaultRows = 256;
-constexpr double smallestNormal = 0x1p-126;
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // The largest errors of the fp32 emulation, for each kind of output.
 struct EmulationError {
@@ -39,56 +32,16 @@ void note(double &largest, double emulated, double exact) {
     if (std::isfinite(error)) largest = std::max(largest, error);
 }
 
-double halfUlp(double value, vkattn_dtype dtype) {
-    switch (dtype) {
-    case VKATTN_F16:
-        return std::max(std::ldexp(std::abs(value), -11), 0x1p-25);
-    case VKATTN_BF16:
-        return std::max(std::ldexp(std::abs(value), -8), 0x1p-134);
-    default:
-        return std::max(std::ldexp(std::abs(value), -24), 0x1p-149);
-    }
-}
-
-// Returns the least value that rounds to infinity where it is stored.
-double overflowsAt(vkattn_dtype dtype) {
-    return dtype == VKATTN_F16 ? 65520 : dtype == VKATTN_BF16 ? 0x1.ffp127 : infinity;
-}
-
-std::vector<RowId> chooseRows(const Problem &p, const Sequences &sequences, const vkattn_verify_options &options) {
-    const uint64_t total = sequences.rows();
-    const uint64_t wanted = options.rows ? options.rows : defaultRows;
+ChosenRows chosenRows(const Problem &p, const Sequences &sequences, const vkattn_verify_options &options) {
     const double flops = 2 * sequences.pairs() * (static_cast<double>(p.headDim) + p.valueDim);
-    const bool all = options.allRows || wanted >= total || (!options.rows && flops < allRowsFlops);
-    std::set<uint64_t> rows;
-    if (!all) {
-        std::mt19937_64 random(options.seed);
-        while (rows.size() < wanted) rows.insert(random() % total);
-        const auto hasRows = [](const Sequence &s) { return s.queries != 0; };
-        const auto first = std::find_if(sequences.begin(), sequences.end(), hasRows);
-        auto last = sequences.end() - 1;
-        while (!hasRows(*last)) --last;
-        for (const Sequence *s : {&*first, &*last})
-            for (const uint32_t h : {0u, p.heads - 1})
-                for (const uint32_t i : {0u, 1u, s->queries / 2, s->queries - 2, s->queries - 1})
-                    if (i < s->queries) rows.insert(s->rowsBefore + uint64_t{h} * s->queries + i);
-    }
-    std::vector<RowId> ids;
-    ids.reserve(all ? total : rows.size());
-    if (all)
-        for (uint64_t n = 0; n < total; ++n) ids.push_back(sequences.row(n));
-    else
-        for (const uint64_t n : rows) ids.push_back(sequences.row(n));
-    return ids;
-}
-
-// Returns the bin of vkattn_verify_report::histogram.
-size_t binOf(double ratio) {
-    if (ratio == 0) return 0;
-    if (ratio > 1) return VKATTN_VERIFY_BINS - 1;
-    size_t bin = VKATTN_VERIFY_BINS - 2;
-    for (double half = 0.5; bin > 1 && ratio <= half; half /= 2) --bin;
-    return bin;
+    return {sequences.rows(), flops, options, [&](std::set<uint64_t> &rows) {
+                const auto hasRows = [](const Sequence &s) { return s.queries != 0; };
+                const auto first = std::find_if(sequences.begin(), sequences.end(), hasRows);
+                auto last = sequences.end() - 1;
+                while (!hasRows(*last)) --last;
+                for (const Sequence *s : {&*first, &*last})
+                    for (const uint32_t h : {0u, p.heads - 1}) addEdges(rows, s->rowsBefore + uint64_t{h} * s->queries, s->queries);
+            }};
 }
 
 class Checker {
@@ -125,7 +78,7 @@ class Checker {
             const double bound =
                 empty ? 0 : 2 * (emulation_.out + rounded_[d]) + halfUlp(row.out[d], out.dtype) + probability_ * absolute_[d] + flushed_[d];
             const double error = compare(VKATTN_OUT, d, got, row.out[d], bound);
-            if (std::isfinite(error)) report.maxError = std::max(report.maxError, error);
+            tally.noteError(error);
         }
         if (lse.present()) {
             const double got = loadElement(operands_.data[VKATTN_LSE], VKATTN_F32, lse.index(sequence.batch, id.h, token, 0));
@@ -148,25 +101,16 @@ class Checker {
             }
         }
     }
-    void finish() {
-        report.passed = !failed_;
-        std::copy_n(histogram_, VKATTN_VERIFY_BINS, report.histogram);
+    void writeTo(vkattn_verify_report &report) const {
+        tally.writeTo(report);
         report.maxErrorRelativeToV = largestValue_ > 0 ? report.maxError / largestValue_ : 0;
     }
     void merge(const Checker &other) {
-        failed_ |= other.failed_;
-        for (size_t n = 0; n < VKATTN_VERIFY_BINS; ++n) histogram_[n] += other.histogram_[n];
-        if (other.worstRatio_ > worstRatio_) {
-            const double maxError = report.maxError;
-            report = other.report;
-            report.maxError = maxError;
-            worstRatio_ = other.worstRatio_;
-        }
-        report.maxError = std::max(report.maxError, other.report.maxError);
+        tally.merge(other.tally);
         largestValue_ = std::max(largestValue_, other.largestValue_);
     }
 
-    vkattn_verify_report report{};
+    Tally tally;
 
   private:
     double largestAbsoluteDot(const Row<double> &row, const HeadKeysValues &kv) const {
@@ -193,29 +137,14 @@ class Checker {
             // NaN and infinity must stay visible as not finite. Minus infinity, the log of an empty
             // sum, is exact.
             right = std::isinf(expected) && role == VKATTN_LSE ? got == expected : !std::isfinite(got);
-            error = right ? 0 : infinity;
+            error = right ? 0 : infinite;
         } else if (!std::isfinite(got)) {
-            const bool rounded =
-                std::isinf(got) && (got > 0) == (expected > 0) && std::abs(expected) + bound >= overflowsAt(p_.tensor(role).dtype);
+            const bool rounded = roundsToInfinity(got, expected, bound, p_.tensor(role).dtype);
             right = rounded;
-            error = rounded ? 0 : infinity;
+            error = rounded ? 0 : infinite;
         }
         if (overflowed_) right = true, error = 0;
-        failed_ |= !right;
-        const double ratio = error == 0 ? 0 : bound > 0 && std::isfinite(error) ? error / bound : infinity;
-        ++histogram_[binOf(ratio)];
-        if (ratio > worstRatio_) {
-            worstRatio_ = ratio;
-            report.worstRole = role;
-            report.worstIndex[0] = id_.b;
-            report.worstIndex[1] = id_.h;
-            report.worstIndex[2] = id_.i;
-            report.worstIndex[3] = last;
-            report.worstError = error;
-            report.worstBound = bound;
-            report.worstGot = got;
-            report.worstExpected = expected;
-        }
+        tally.note(role, {id_.b, id_.h, id_.i, last}, {got, expected, error, bound, right});
         return error;
     }
 
@@ -229,23 +158,22 @@ class Checker {
     // The share that denormals flushed to 0 may take away: a weight times V, or the result itself.
     std::vector<double> flushed_;
     RowId id_{};
-    bool failed_ = false, overflowed_ = false;
-    double worstRatio_ = -1, largestValue_ = 0;
-    uint64_t histogram_[VKATTN_VERIFY_BINS] = {};
+    bool overflowed_ = false;
+    double largestValue_ = 0;
 };
 
 void verify(const Problem &p, const Operands &operands, const vkattn_verify_options &options, vkattn_verify_report &report) {
     const Sequences sequences(p, operands);
-    const std::vector<RowId> rows = chooseRows(p, sequences, options);
+    const ChosenRows rows = chosenRows(p, sequences, options);
     report = {};
     report.rowsTotal = sequences.rows();
-    report.rowsChecked = rows.size();
+    report.rowsChecked = rows.count();
     report.worstRole = VKATTN_OUT;
     report.passed = 1;
-    if (rows.empty()) return;
+    if (rows.count() == 0) return;
 
     constexpr uint64_t rowsPerUnit = 16;
-    const uint64_t units = (rows.size() + rowsPerUnit - 1) / rowsPerUnit;
+    const uint64_t units = (rows.count() + rowsPerUnit - 1) / rowsPerUnit;
     const uint32_t threads = threadCount(options.threads, units);
     // Runs visit(state, exact row, emulated row, kv, id) over all rows. `merge` sees each thread's
     // state once, one thread at a time.
@@ -253,8 +181,8 @@ void verify(const Problem &p, const Operands &operands, const vkattn_verify_opti
         std::mutex mutex;
         parallelFor(threads, units, [&] {
             return [&, state = makeState(), kv = HeadKeysValues(), exact = Row<double>(), emulated = Row<float>()](uint64_t unit) mutable {
-                for (uint64_t n = unit * rowsPerUnit; n < std::min<uint64_t>(rows.size(), (unit + 1) * rowsPerUnit); ++n) {
-                    const RowId &id = rows[n];
+                for (uint64_t n = unit * rowsPerUnit; n < std::min(rows.count(), (unit + 1) * rowsPerUnit); ++n) {
+                    const RowId id = sequences.row(rows[n]);
                     kv.load(p, operands, sequences, id.b, id.h / p.groupSize());
                     exact.attend(p, operands, sequences, kv, id.b, id.h, id.i);
                     emulated.attend(p, operands, sequences, kv, id.b, id.h, id.i);
@@ -282,10 +210,7 @@ void verify(const Problem &p, const Operands &operands, const vkattn_verify_opti
             [](std::unique_ptr<Checker> &c, const Row<double> &exact, const Row<float> &emulated, const HeadKeysValues &kv,
                const RowId &id) { c->check(exact, emulated, kv, id); },
             [&](const std::unique_ptr<Checker> &c) { total.merge(*c); });
-    total.finish();
-    total.report.rowsTotal = report.rowsTotal;
-    total.report.rowsChecked = report.rowsChecked;
-    report = total.report;
+    total.writeTo(report);
 }
 
 } // namespace
@@ -294,11 +219,8 @@ extern "C" vkattn_result vkattnCpuVerify(const vkattn_problem *description, cons
                                          const vkattn_verify_options *options, vkattn_verify_report *report, vkattn_diagnostic *why) {
     Problem p;
     Operands operands;
-    if (!report) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "report is NULL");
-    vkattn_verify_options room{};
-    if (options)
-        if (const auto r = checkStructSize(options->structSize, sizeof *options, "options", "vkattn_verify_options", why)) return r;
-    const vkattn_verify_options &chosen = options ? completed(*options, room) : room;
+    vkattn_verify_options chosen{};
+    if (const auto r = takeVerifyArguments(options, report, chosen, why)) return r;
     if (const auto r = makeProblem(description, p, why)) return r;
     if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
     try {

@@ -1,0 +1,147 @@
+// What the comparisons of attention and of the other operations with the oracle share: which rows
+// are checked, the rounding of stored elements, and the tally of errors.
+#pragma once
+
+#include "util/diagnostic.hpp"
+#include "util/struct_size.hpp"
+#include "vkattn/cpu.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace vkattn {
+
+inline constexpr double smallestNormal = 0x1p-126;
+inline constexpr double infinite = std::numeric_limits<double>::infinity();
+
+// Adds the edge rows of `count` neighbouring rows.
+inline void addEdges(std::set<uint64_t> &rows, uint64_t first, uint32_t count) {
+    for (const uint32_t i : {0u, 1u, count / 2, count - 2, count - 1})
+        if (i < count) rows.insert(first + i);
+}
+
+// The numbers of the rows that are checked: all, or those that the seed draws and the edge rows.
+class ChosenRows {
+  public:
+    // addEdgeRows(set) is called where not all rows are checked.
+    template <class AddEdgeRows>
+    ChosenRows(uint64_t total, double flops, const vkattn_verify_options &options, const AddEdgeRows &addEdgeRows) : count_(total) {
+        constexpr double allRowsFlops = 2e9;
+        constexpr uint64_t defaultRows = 256;
+        const uint64_t wanted = options.rows ? options.rows : defaultRows;
+        if (options.allRows || wanted >= total || (!options.rows && flops < allRowsFlops)) return;
+        std::set<uint64_t> rows;
+        std::mt19937_64 random(options.seed);
+        while (rows.size() < wanted) rows.insert(random() % total);
+        addEdgeRows(rows);
+        some_.assign(rows.begin(), rows.end());
+        count_ = some_.size();
+    }
+    [[nodiscard]] uint64_t count() const { return count_; }
+    [[nodiscard]] uint64_t operator[](uint64_t n) const { return some_.empty() ? n : some_[n]; }
+
+  private:
+    uint64_t count_;
+    std::vector<uint64_t> some_; // empty: all
+};
+
+// Returns half a unit in the last place of a stored value.
+[[nodiscard]] inline double halfUlp(double value, vkattn_dtype dtype) {
+    switch (dtype) {
+    case VKATTN_F16:
+        return std::max(std::ldexp(std::abs(value), -11), 0x1p-25);
+    case VKATTN_BF16:
+        return std::max(std::ldexp(std::abs(value), -8), 0x1p-134);
+    default:
+        return std::max(std::ldexp(std::abs(value), -24), 0x1p-149);
+    }
+}
+
+// Returns whether an infinite result may be the rounding of a finite value that is right.
+[[nodiscard]] inline bool roundsToInfinity(double got, double expected, double bound, vkattn_dtype dtype) {
+    // The least value that rounds to infinity where it is stored.
+    const double overflowsAt = dtype == VKATTN_F16 ? 65520 : dtype == VKATTN_BF16 ? 0x1.ffp127 : 0x1.ffffffp127;
+    return std::isinf(got) && (got > 0) == (expected > 0) && std::abs(expected) + bound >= overflowsAt;
+}
+
+// One element, compared.
+struct Compared {
+    double got, expected, error, bound;
+    bool right;
+};
+
+// Sums up compared elements as vkattn_verify_report shows them.
+class Tally {
+  public:
+    void note(vkattn_role role, const uint32_t (&index)[4], const Compared &element) {
+        failed_ |= !element.right;
+        const double ratio = element.error == 0                                  ? 0
+                             : element.bound > 0 && std::isfinite(element.error) ? element.error / element.bound
+                                                                                 : infinite;
+        ++histogram_[binOf(ratio)];
+        if (ratio <= worstRatio_) return;
+        worstRatio_ = ratio;
+        worstRole_ = role;
+        std::copy_n(index, 4, worstIndex_);
+        worst_ = element;
+    }
+    // Notes an error for the largest one.
+    void noteError(double error) {
+        if (std::isfinite(error)) maxError_ = std::max(maxError_, error);
+    }
+    void merge(const Tally &other) {
+        failed_ |= other.failed_;
+        maxError_ = std::max(maxError_, other.maxError_);
+        for (size_t n = 0; n < VKATTN_VERIFY_BINS; ++n) histogram_[n] += other.histogram_[n];
+        if (other.worstRatio_ <= worstRatio_) return;
+        worstRatio_ = other.worstRatio_;
+        worstRole_ = other.worstRole_;
+        std::copy_n(other.worstIndex_, 4, worstIndex_);
+        worst_ = other.worst_;
+    }
+    void writeTo(vkattn_verify_report &report) const {
+        report.passed = !failed_;
+        report.worstRole = worstRole_;
+        std::copy_n(worstIndex_, 4, report.worstIndex);
+        report.worstError = worst_.error;
+        report.worstBound = worst_.bound;
+        report.worstGot = worst_.got;
+        report.worstExpected = worst_.expected;
+        report.maxError = maxError_;
+        std::copy_n(histogram_, VKATTN_VERIFY_BINS, report.histogram);
+    }
+
+  private:
+    // Returns the bin of vkattn_verify_report::histogram.
+    [[nodiscard]] static size_t binOf(double ratio) {
+        if (ratio == 0) return 0;
+        if (ratio > 1) return VKATTN_VERIFY_BINS - 1;
+        size_t bin = VKATTN_VERIFY_BINS - 2;
+        for (double half = 0.5; bin > 1 && ratio <= half; half /= 2) --bin;
+        return bin;
+    }
+
+    bool failed_ = false;
+    double worstRatio_ = -1, maxError_ = 0;
+    vkattn_role worstRole_{};
+    uint32_t worstIndex_[4] = {};
+    Compared worst_{};
+    uint64_t histogram_[VKATTN_VERIFY_BINS] = {};
+};
+
+// Checks the arguments that every verifier takes, and completes the options.
+[[nodiscard]] inline vkattn_result takeVerifyArguments(const vkattn_verify_options *options, const vkattn_verify_report *report,
+                                                       vkattn_verify_options &chosen, vkattn_diagnostic *why) {
+    if (!report) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "report is NULL");
+    if (!options) return VKATTN_OK;
+    if (const auto r = checkStructSize(options->structSize, sizeof *options, "options", "vkattn_verify_options", why)) return r;
+    vkattn_verify_options room;
+    chosen = completed(*options, room);
+    return VKATTN_OK;
+}
+
+} // namespace vkattn

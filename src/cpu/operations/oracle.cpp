@@ -1,0 +1,75 @@
+// The oracle of operations: the rows of oracle.hpp, one after the other.
+#include "cpu/operations/oracle.hpp"
+#include "util/diagnostic.hpp"
+
+#include <new>
+
+using namespace vkattn;
+
+namespace {
+
+void project(const Operation &o, const Operands &operands) {
+    OracleProducts products;
+    for (uint32_t b = 0; b < o.batch; ++b)
+        for (uint32_t g = 0; g < o.groups; ++g)
+            for (uint32_t first = 0; first < o.rows; first += OracleProducts::rows) {
+                RowOfX ids[OracleProducts::rows];
+                const uint32_t count = std::min(OracleProducts::rows, o.rows - first);
+                for (uint32_t n = 0; n < count; ++n) ids[n] = {b, g, first + n};
+                products.take(o, operands, ids, count);
+                for (uint32_t column = 0; column < o.out; ++column) {
+                    products.multiply(o, operands, b, g, column);
+                    for (uint32_t n = 0; n < count; ++n) {
+                        double y = products.sum[n];
+                        if (o.uses(VKATTN_BIAS)) y += elementOf(o, operands, VKATTN_BIAS, b, g, 0, column);
+                        if (o.uses(VKATTN_RESIDUAL)) y += elementOf(o, operands, VKATTN_RESIDUAL, b, g, ids[n].r, column);
+                        storeElementOf(o, operands, VKATTN_Y, {b, g, ids[n].r, column}, y);
+                    }
+                }
+            }
+}
+
+void normalize(const Operation &o, const Operands &operands) {
+    OracleNorm row;
+    for (uint64_t n = 0; n < rowsOfX(o); ++n) {
+        const RowOfX id = rowOfX(o, n);
+        row.compute(o, operands, id);
+        for (uint32_t d = 0; d < o.inner; ++d) {
+            if (o.uses(VKATTN_SUM)) storeElementOf(o, operands, VKATTN_SUM, {id.b, id.g, id.r, d}, row.s[d]);
+            storeElementOf(o, operands, VKATTN_Y, {id.b, id.g, id.r, d}, row.y[d]);
+        }
+    }
+}
+
+void moveTokens(const Operation &o, const Operands &operands) {
+    OracleToken token;
+    for (uint64_t n = 0; n < rowsOfX(o); ++n) {
+        const RowOfX id = rowOfX(o, n);
+        token.compute(o, operands, id);
+        for (uint32_t d = 0; token.written && d < o.inner; ++d)
+            storeElementOf(o, operands, VKATTN_Y, {id.b, id.g, token.to, d}, token.y[d]);
+    }
+}
+
+} // namespace
+
+extern "C" vkattn_result vkattnCpuOracleOperation(const vkattn_operation *operation, const vkattn_operand_memory *memory, uint32_t count,
+                                                  vkattn_diagnostic *why) {
+    if (!operation) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "operation is NULL");
+    if (operation->kind == VKATTN_ATTENTION) return vkattnCpuOracle(operation->of.attention, memory, count, why);
+    Operation o;
+    Operands operands;
+    if (const auto r = makeOperation(operation, o, why)) return r;
+    if (const auto r = bindOperands(o, memory, count, operands, why)) return r;
+    try {
+        if (o.kind == VKATTN_PROJECTION)
+            project(o, operands);
+        else if (o.kind == VKATTN_NORM)
+            normalize(o, operands);
+        else
+            moveTokens(o, operands);
+    } catch (const std::bad_alloc &) {
+        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a few rows");
+    }
+    return VKATTN_OK;
+}

@@ -1,0 +1,149 @@
+// One row of each operation in double precision and plain loops, written from the formulas of
+// vkattn/operations.h and from nothing else: the oracle's truth, with what its bounds are made of.
+#pragma once
+
+#include "cpu/operands.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace vkattn {
+
+// A row of X.
+struct RowOfX {
+    uint32_t b, g, r;
+};
+[[nodiscard]] inline RowOfX rowOfX(const Operation &o, uint64_t n) {
+    const uint64_t entry = n / o.rows;
+    return {static_cast<uint32_t>(entry / o.groups), static_cast<uint32_t>(entry % o.groups), static_cast<uint32_t>(n % o.rows)};
+}
+[[nodiscard]] inline uint64_t rowsOfX(const Operation &o) {
+    return uint64_t{o.batch} * o.groups * o.rows;
+}
+
+// An element of an operand.
+[[nodiscard]] inline double elementOf(const Operation &o, const Operands &operands, vkattn_role role, uint64_t b, uint64_t g, uint64_t r,
+                                      uint64_t d) {
+    const Tensor &t = o.tensor(role);
+    return static_cast<double>(loadElement(operands.data[role], t.dtype, t.index(b, g, r, d)));
+}
+inline void storeElementOf(const Operation &o, const Operands &operands, vkattn_role role, const uint64_t (&index)[4], double value) {
+    const Tensor &t = o.tensor(role);
+    storeElement(operands.data[role], t.dtype, t.index(index[0], index[1], index[2], index[3]), static_cast<float>(value));
+}
+// Returns a value as a type stores it.
+[[nodiscard]] inline double asStored(double value, vkattn_dtype dtype) {
+    unsigned char room[4];
+    storeElement(room, dtype, 0, static_cast<float>(value));
+    return static_cast<double>(loadElement(room, dtype, 0));
+}
+
+// A few rows of X in one batch entry and group, times one row of W after the other.
+class OracleProducts {
+  public:
+    static constexpr uint32_t rows = 8; // together, so that the loops are no single chain of additions
+    double sum[rows], magnitude[rows];  // sum_k x_k w_k, and the sum of the absolute values
+    double walk[rows];                  // the sum of the squares of all partial sums
+    float emulated[rows];               // the same sum in fp32
+    double sumOfX[rows], sumOfW;        // of absolute values
+
+    void take(const Operation &o, const Operands &operands, const RowOfX *ids, uint32_t count) {
+        x_.assign(size_t{o.inner} * rows, 0);
+        w_.resize(o.inner);
+        std::fill_n(sumOfX, rows, 0.0);
+        for (uint32_t n = 0; n < count; ++n)
+            for (uint32_t k = 0; k < o.inner; ++k) {
+                x_[size_t{k} * rows + n] = elementOf(o, operands, VKATTN_X, ids[n].b, ids[n].g, ids[n].r, k);
+                sumOfX[n] += std::abs(x_[size_t{k} * rows + n]);
+            }
+    }
+    void multiply(const Operation &o, const Operands &operands, uint32_t b, uint32_t g, uint32_t column) {
+        sumOfW = 0;
+        for (uint32_t k = 0; k < o.inner; ++k) {
+            w_[k] = elementOf(o, operands, VKATTN_W, b, g, column, k);
+            sumOfW += std::abs(w_[k]);
+        }
+        for (uint32_t n = 0; n < rows; ++n) sum[n] = magnitude[n] = walk[n] = 0, emulated[n] = 0;
+        const double *x = x_.data();
+        for (uint32_t k = 0; k < o.inner; ++k, x += rows)
+            for (uint32_t n = 0; n < rows; ++n) {
+                const double product = x[n] * w_[k];
+                sum[n] += product;
+                magnitude[n] += std::abs(product);
+                walk[n] += sum[n] * sum[n];
+                emulated[n] += static_cast<float>(x[n]) * static_cast<float>(w_[k]);
+            }
+    }
+
+  private:
+    std::vector<double> x_, w_; // [k][row], [k]
+};
+
+// A row of a norm.
+struct OracleNorm {
+    std::vector<double> s, y;
+    double mean = 0, variance = 0, sigma = 0; // sigma: sqrt(variance + epsilon)
+    double magnitude = 0;                     // the sum of |s|
+
+    void compute(const Operation &o, const Operands &operands, const RowOfX &id) {
+        const auto dims = static_cast<double>(o.inner);
+        s.resize(o.inner);
+        y.resize(o.inner);
+        magnitude = mean = variance = 0;
+        for (uint32_t d = 0; d < o.inner; ++d) {
+            s[d] = elementOf(o, operands, VKATTN_X, id.b, id.g, id.r, d);
+            if (o.uses(VKATTN_RESIDUAL)) s[d] += elementOf(o, operands, VKATTN_RESIDUAL, id.b, id.g, id.r, d);
+            if (o.uses(VKATTN_SUM)) s[d] = asStored(s[d], o.tensor(VKATTN_SUM).dtype);
+            magnitude += std::abs(s[d]);
+        }
+        if (o.norm == VKATTN_LAYER_NORM) {
+            for (const double value : s) mean += value;
+            mean /= dims;
+        }
+        for (const double value : s) variance += (value - mean) * (value - mean);
+        variance /= dims;
+        sigma = std::sqrt(variance + static_cast<double>(o.epsilon));
+        for (uint32_t d = 0; d < o.inner; ++d) y[d] = (s[d] - mean) / sigma * gamma(o, operands, d) + beta(o, operands, d);
+    }
+    [[nodiscard]] static double gamma(const Operation &o, const Operands &operands, uint32_t d) {
+        return o.uses(VKATTN_GAMMA) ? elementOf(o, operands, VKATTN_GAMMA, 0, 0, 0, d) : 1;
+    }
+    [[nodiscard]] static double beta(const Operation &o, const Operands &operands, uint32_t d) {
+        return o.uses(VKATTN_BETA) ? elementOf(o, operands, VKATTN_BETA, 0, 0, 0, d) : 0;
+    }
+};
+
+// A token of rotary embedding or append.
+struct OracleToken {
+    bool written = false; // false: the token lies past the end of the cache
+    uint64_t to = 0;      // the token of Y
+    std::vector<double> y;
+    std::vector<double> magnitude; // |x0 c| + |x1 s| and its like; less than 0: the element is copied
+
+    void compute(const Operation &o, const Operands &operands, const RowOfX &id) {
+        const uint64_t start = o.has(VKATTN_STARTS) ? operands.word(VKATTN_STARTS, id.b) : o.start;
+        to = o.appends() ? start + id.r : id.r;
+        written = to < o.tensor(VKATTN_Y).extent[2];
+        y.resize(o.inner);
+        magnitude.assign(o.inner, -1.0);
+        for (uint32_t d = 0; d < o.inner; ++d) y[d] = elementOf(o, operands, VKATTN_X, id.b, id.g, id.r, d);
+        if (o.kind == VKATTN_APPEND) return;
+        uint64_t position = start + id.r;
+        if (o.has(VKATTN_POSITIONS)) position = operands.word(VKATTN_POSITIONS, uint64_t{id.b} * o.rows + id.r);
+        position = std::min<uint64_t>(position, o.tensor(VKATTN_COS).extent[2] - 1);
+        for (uint32_t i = 0; i < o.rotated / 2; ++i) {
+            const uint32_t first = o.pairs == VKATTN_PAIRS_HALF ? i : 2 * i;
+            const uint32_t second = o.pairs == VKATTN_PAIRS_HALF ? i + o.rotated / 2 : 2 * i + 1;
+            const double x0 = y[first], x1 = y[second], c = elementOf(o, operands, VKATTN_COS, 0, 0, position, i);
+            double s = elementOf(o, operands, VKATTN_SIN, 0, 0, position, i);
+            if (o.flags & VKATTN_ROTARY_INVERSE) s = -s;
+            y[first] = x0 * c - x1 * s;
+            y[second] = x0 * s + x1 * c;
+            magnitude[first] = std::abs(x0 * c) + std::abs(x1 * s);
+            magnitude[second] = std::abs(x0 * s) + std::abs(x1 * c);
+        }
+    }
+};
+
+} // namespace vkattn

@@ -1,0 +1,194 @@
+// Norms, rotary embedding and append: operations on rows, for one Highway target. Each row is read
+// as a whole before anything of the row is written, so that they work in place.
+#if defined(VKATTN_CPU_OPERATIONS_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef VKATTN_CPU_OPERATIONS_ROWS_INL_HPP
+#undef VKATTN_CPU_OPERATIONS_ROWS_INL_HPP
+#else
+#define VKATTN_CPU_OPERATIONS_ROWS_INL_HPP
+#endif
+
+#include "cpu/operations/work.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/rows-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace vkattn {
+namespace HWY_NAMESPACE {
+
+// Calls visit(b, g, row) for the rows of a unit.
+template <class Visit> HWY_INLINE void forRowsOf(const OperationCall &call, uint64_t unit, const Visit &visit) {
+    const Operation &o = call.o;
+    const uint64_t end = std::min((unit + 1) * call.rowsPerUnit, uint64_t{o.batch} * o.groups * o.rows);
+    for (uint64_t n = unit * call.rowsPerUnit; n < end; ++n) {
+        const uint64_t entry = n / o.rows;
+        visit(static_cast<uint32_t>(entry / o.groups), static_cast<uint32_t>(entry % o.groups), static_cast<uint32_t>(n % o.rows));
+    }
+}
+
+// Returns a row as floats: where the row lies, or a copy.
+HWY_INLINE const float *rowOf(const Tensor &t, const unsigned char *data, uint32_t b, uint32_t g, uint64_t row, float *copy) {
+    const StoredRows rows = storedRows(t, data, b, g, row);
+    if (rows.dtype == VKATTN_F32 && rows.dimStride == 1) return reinterpret_cast<const float *>(rows.data);
+    copyRows(rows, 1, copy, 0);
+    return copy;
+}
+
+// Calls visit(d) for the vectors of a row in scratch memory, which goes on to whole cache lines.
+template <class Visit> HWY_INLINE void forVectors(uint32_t dims, const Visit &visit) {
+    for (uint32_t d = 0; d < dims; d += static_cast<uint32_t>(lanes)) visit(d);
+}
+
+// Returns the sum of term(x) over a row in scratch memory. Sums of fp32 end after 4096 elements, so that their error
+// does not grow with the row.
+template <class Term> HWY_INLINE double sumOver(const float *row, uint32_t dims, const Term &term) {
+    constexpr uint32_t block = 4096, chains = 4;
+    const Floats f;
+    double total = 0;
+    for (uint32_t first = 0; first < dims; first += block) {
+        const uint32_t end = std::min(dims, first + block);
+        Vector sum[chains];
+        VKATTN_UNROLL for (Vector &each : sum) each = hn::Zero(f);
+        uint32_t d = first;
+        for (; d + chains * lanes <= end; d += static_cast<uint32_t>(chains * lanes))
+            VKATTN_UNROLL for (uint32_t n = 0; n < chains; ++n) sum[n] = hn::Add(sum[n], term(hn::Load(f, row + d + n * lanes)));
+        for (; d < end; d += static_cast<uint32_t>(lanes)) {
+            const size_t left = std::min<size_t>(lanes, end - d);
+            sum[0] = hn::Add(sum[0], hn::IfThenElseZero(hn::FirstN(f, left), term(hn::Load(f, row + d))));
+        }
+        const auto all = hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3]));
+        total += static_cast<double>(hn::GetLane(hn::SumOfLanes(f, all)));
+    }
+    return total;
+}
+
+// What a norm subtracts from the elements of a row, in two parts, and what it multiplies them with.
+struct RowScale {
+    float mean = 0, rest = 0, factor = 0;
+};
+
+HWY_INLINE RowScale scaleOf(const Operation &o, const float *row) {
+    const Floats f;
+    const auto dims = static_cast<double>(o.inner), epsilon = static_cast<double>(o.epsilon);
+    RowScale scale;
+    double variance;
+    if (o.norm == VKATTN_LAYER_NORM) {
+        // The mean of the differences is what the rounding of the mean has left.
+        scale.mean = static_cast<float>(sumOver(row, o.inner, [](Vector x) HWY_ATTR { return x; }) / dims);
+        const auto mean = hn::Set(f, scale.mean);
+        const double rest = sumOver(row, o.inner, [&](Vector x) HWY_ATTR { return hn::Sub(x, mean); }) / dims;
+        const auto square = [&](Vector x) HWY_ATTR {
+            const auto difference = hn::Sub(x, mean);
+            return hn::Mul(difference, difference);
+        };
+        variance = sumOver(row, o.inner, square) / dims - rest * rest;
+        if (variance < 0) variance = 0;
+        scale.rest = static_cast<float>(rest);
+    } else {
+        variance = sumOver(row, o.inner, [](Vector x) HWY_ATTR { return hn::Mul(x, x); }) / dims;
+    }
+    scale.factor = static_cast<float>(1 / std::sqrt(variance + epsilon));
+    return scale;
+}
+
+inline void normalizeRows(const OperationCall &call, uint64_t unit, float *scratch) {
+    const Floats f;
+    const Operation &o = call.o;
+    const size_t room = wholeLines(o.inner);
+    float *const row = scratch, *const added = scratch + room;
+    const Tensor &x = o.tensor(VKATTN_X), &residual = o.tensor(VKATTN_RESIDUAL), &sum = o.tensor(VKATTN_SUM), &y = o.tensor(VKATTN_Y);
+    const auto vectorOf = [&](vkattn_role role, float *to) {
+        const bool present = o.tensor(role).present();
+        if (present) copyRows(storedRows(o.tensor(role), call.read(role), 0, 0, 0), 1, to, 0);
+        return present ? to : nullptr;
+    };
+    std::fill(scratch, scratch + 4 * room, 0.0f); // past the ends of rows too
+    const float *const gamma = vectorOf(VKATTN_GAMMA, scratch + 2 * room), *const beta = vectorOf(VKATTN_BETA, scratch + 3 * room);
+    forRowsOf(call, unit, [&](uint32_t b, uint32_t g, uint32_t r) HWY_ATTR {
+        copyRows(storedRows(x, call.read(VKATTN_X), b, g, r), 1, row, 0);
+        if (residual.present()) {
+            copyRows(storedRows(residual, call.read(VKATTN_RESIDUAL), b, g, r), 1, added, 0);
+            forVectors(o.inner, [&](uint32_t d) HWY_ATTR { hn::Store(hn::Add(hn::Load(f, row + d), hn::Load(f, added + d)), f, row + d); });
+        }
+        if (sum.present()) {
+            storeRow(sum, call.write(VKATTN_SUM), sum.index(b, g, r, 0), row, o.inner);
+            if (sum.dtype != VKATTN_F32) copyRows(storedRows(sum, call.read(VKATTN_SUM), b, g, r), 1, row, 0);
+        }
+        const RowScale scale = scaleOf(o, row);
+        const auto mean = hn::Set(f, scale.mean), rest = hn::Set(f, scale.rest), factor = hn::Set(f, scale.factor);
+        forVectors(o.inner, [&](uint32_t d) HWY_ATTR {
+            auto value = hn::Mul(hn::Sub(hn::Sub(hn::Load(f, row + d), mean), rest), factor);
+            if (gamma) value = hn::Mul(value, hn::Load(f, gamma + d));
+            if (beta) value = hn::Add(value, hn::Load(f, beta + d));
+            hn::Store(value, f, row + d);
+        });
+        storeRow(y, call.write(VKATTN_Y), y.index(b, g, r, 0), row, o.inner);
+    });
+}
+
+// Rotates the pairs of a row by the angles whose cosines and sines are given.
+inline void rotateRow(const Operation &o, const float *row, const float *cosines, const float *sines, float *out) {
+    const Floats f;
+    const uint32_t half = o.rotated / 2;
+    const float sign = o.flags & VKATTN_ROTARY_INVERSE ? -1.0f : 1.0f;
+    uint32_t i = 0;
+    const bool together = o.pairs == VKATTN_PAIRS_INTERLEAVED;
+    for (; i + lanes <= half; i += static_cast<uint32_t>(lanes)) {
+        const auto c = hn::LoadU(f, cosines + i), s = hn::Mul(hn::LoadU(f, sines + i), hn::Set(f, sign));
+        Vector x0, x1;
+        if (together) {
+            hn::LoadInterleaved2(f, row + 2 * i, x0, x1);
+        } else {
+            x0 = hn::LoadU(f, row + i);
+            x1 = hn::LoadU(f, row + half + i);
+        }
+        const auto y0 = hn::NegMulAdd(x1, s, hn::Mul(x0, c)), y1 = hn::MulAdd(x1, c, hn::Mul(x0, s));
+        if (together) {
+            hn::StoreInterleaved2(y0, y1, f, out + 2 * i);
+        } else {
+            hn::StoreU(y0, f, out + i);
+            hn::StoreU(y1, f, out + half + i);
+        }
+    }
+    for (; i < half; ++i) {
+        const uint32_t first = together ? 2 * i : i, second = together ? first + 1 : half + i;
+        const float x0 = row[first], x1 = row[second], c = cosines[i], s = sines[i] * sign;
+        out[first] = x0 * c - x1 * s;
+        out[second] = x0 * s + x1 * c;
+    }
+    std::copy(row + o.rotated, row + o.inner, out + o.rotated);
+}
+
+inline void rotateRows(const OperationCall &call, uint64_t unit, float *scratch) {
+    const Operation &o = call.o;
+    const size_t room = wholeLines(o.inner);
+    float *const row = scratch, *const out = scratch + room, *const table = scratch + 2 * room;
+    const Tensor &x = o.tensor(VKATTN_X), &y = o.tensor(VKATTN_Y), &cosines = o.tensor(VKATTN_COS), &sines = o.tensor(VKATTN_SIN);
+    forRowsOf(call, unit, [&](uint32_t b, uint32_t h, uint32_t t) HWY_ATTR {
+        const uint64_t place = uint64_t{call.start(b)} + t, to = o.appends() ? place : t;
+        if (to >= y.extent[2]) return;
+        uint64_t position = o.has(VKATTN_POSITIONS) ? call.operands.word(VKATTN_POSITIONS, uint64_t{b} * o.rows + t) : place;
+        position = std::min<uint64_t>(position, cosines.extent[2] - 1);
+        const float *const from = rowOf(x, call.read(VKATTN_X), b, h, t, row);
+        rotateRow(o, from, rowOf(cosines, call.read(VKATTN_COS), 0, 0, position, table),
+                  rowOf(sines, call.read(VKATTN_SIN), 0, 0, position, table + room / 2), out);
+        storeRow(y, call.write(VKATTN_Y), y.index(b, h, to, 0), out, o.inner);
+    });
+}
+
+inline void appendRows(const OperationCall &call, uint64_t unit, float *scratch) {
+    const Operation &o = call.o;
+    const Tensor &x = o.tensor(VKATTN_X), &y = o.tensor(VKATTN_Y);
+    forRowsOf(call, unit, [&](uint32_t b, uint32_t h, uint32_t t) HWY_ATTR {
+        const uint64_t to = uint64_t{call.start(b)} + t;
+        if (to >= y.extent[2]) return;
+        storeRow(y, call.write(VKATTN_Y), y.index(b, h, to, 0), rowOf(x, call.read(VKATTN_X), b, h, t, scratch), o.inner);
+    });
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace vkattn
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,172 @@
+// Element-by-element comparison of operations with the oracle, by the rules of docs/numerics.md,
+// "Operations".
+#include "cpu/comparison.hpp"
+#include "cpu/operations/oracle.hpp"
+#include "util/parallel.hpp"
+
+#include <memory>
+#include <mutex>
+#include <new>
+
+using namespace vkattn;
+
+namespace {
+
+constexpr double unit = 0x1p-24; // half a unit in the last place of 1 in fp32
+
+class RowChecker {
+  public:
+    RowChecker(const Operation &o, const Operands &operands) : o_(o), operands_(operands) {}
+
+    // Checks at most OracleProducts::rows rows.
+    void check(const RowOfX *ids, uint32_t count) {
+        if (o_.kind == VKATTN_PROJECTION) return checkProjection(ids, count);
+        for (uint32_t n = 0; n < count; ++n)
+            if (o_.kind == VKATTN_NORM)
+                checkNorm(ids[n]);
+            else
+                checkToken(ids[n]);
+    }
+
+    Tally tally;
+
+  private:
+    void checkProjection(const RowOfX *ids, uint32_t count) {
+        for (uint32_t first = 0; first < count;) { // the rows of one batch entry and group at a time
+            uint32_t end = first + 1;
+            while (end < count && ids[end].b == ids[first].b && ids[end].g == ids[first].g) ++end;
+            products_.take(o_, operands_, ids + first, end - first);
+            for (uint32_t column = 0; column < o_.out; ++column) {
+                products_.multiply(o_, operands_, ids[first].b, ids[first].g, column);
+                for (uint32_t n = first; n < end; ++n) checkProduct(ids[n], n - first, column);
+            }
+            first = end;
+        }
+    }
+    void checkProduct(const RowOfX &id, uint32_t n, uint32_t column) {
+        const double sum = products_.sum[n], magnitude = products_.magnitude[n];
+        const auto emulated = static_cast<double>(products_.emulated[n]);
+        const bool bothFinite = std::isfinite(sum) && std::isfinite(emulated);
+        const double bias = o_.uses(VKATTN_BIAS) ? elementOf(o_, operands_, VKATTN_BIAS, id.b, id.g, 0, column) : 0;
+        const double residual = o_.uses(VKATTN_RESIDUAL) ? elementOf(o_, operands_, VKATTN_RESIDUAL, id.b, id.g, id.r, column) : 0;
+        const double expected = sum + bias + residual;
+        // What fp32 cannot hold on its way from finite input.
+        const bool overflow = !std::isnan(sum) && !(bothFinite ? magnitude <= 0x1p127 : emulated == sum);
+        const double flushed = smallestNormal * (o_.inner + 4.0 + products_.sumOfX[n] + products_.sumOfW);
+        const double rounding = bothFinite ? 2 * std::abs(emulated - sum) + unit * (4 * magnitude + 2 * std::sqrt(products_.walk[n])) : 0;
+        const double added = 2 * unit * (std::abs(sum + bias) + std::abs(expected));
+        compare(VKATTN_Y, {id.b, id.g, id.r, column}, expected, rounding + added + flushed, overflow);
+    }
+
+    void checkNorm(const RowOfX &id) {
+        norm_.compute(o_, operands_, id);
+        const double square = norm_.sigma * norm_.sigma;
+        // Squares that fp32 cannot hold, of finite input.
+        const bool overflow =
+            std::isfinite(norm_.magnitude) && !(square >= 0x1p-100 && square * o_.inner <= 0x1p126 && norm_.magnitude <= 0x1p127);
+        for (uint32_t d = 0; d < o_.inner; ++d) {
+            const double z = (norm_.s[d] - norm_.mean) / norm_.sigma;
+            const double gamma = OracleNorm::gamma(o_, operands_, d), beta = OracleNorm::beta(o_, operands_, d);
+            const double relative = 1e-6 * std::max(std::abs(z), 1.0) + unit * std::abs(norm_.mean) / norm_.sigma;
+            const double flushed = smallestNormal * (4 + std::abs(gamma) + 1 / norm_.sigma);
+            compare(VKATTN_Y, {id.b, id.g, id.r, d}, norm_.y[d],
+                    relative * std::abs(gamma) + unit * (std::abs(z * gamma) + std::abs(beta)) + flushed, overflow);
+            if (o_.uses(VKATTN_SUM)) compareStored(VKATTN_SUM, {id.b, id.g, id.r, d}, norm_.s[d], 2 * smallestNormal);
+        }
+    }
+
+    void checkToken(const RowOfX &id) {
+        token_.compute(o_, operands_, id);
+        if (!token_.written) return;
+        const auto to = static_cast<uint32_t>(token_.to);
+        for (uint32_t d = 0; d < o_.inner; ++d) {
+            const double magnitude = token_.magnitude[d], expected = token_.y[d];
+            if (magnitude < 0) // a denormal may be flushed
+                compareStored(VKATTN_Y, {id.b, id.g, to, d}, expected, std::abs(expected) < smallestNormal ? std::abs(expected) : 0);
+            else
+                compare(VKATTN_Y, {id.b, id.g, to, d}, expected, 4 * unit * magnitude + 8 * smallestNormal, magnitude > 0x1p127);
+        }
+    }
+
+    // Compares an element whose value before it is stored may be off by `bound`.
+    void compare(vkattn_role role, const uint32_t (&index)[4], double expected, double bound, bool overflow) {
+        note(role, index, expected, bound + halfUlp(expected, o_.tensor(role).dtype), overflow);
+    }
+    // Compares an element that is the conversion of `expected`.
+    void compareStored(vkattn_role role, const uint32_t (&index)[4], double expected, double bound) {
+        note(role, index, asStored(expected, o_.tensor(role).dtype), bound, false);
+    }
+    void note(vkattn_role role, const uint32_t (&index)[4], double expected, double bound, bool overflow) {
+        const double got = elementOf(o_, operands_, role, index[0], index[1], index[2], index[3]);
+        double error = std::abs(got - expected);
+        bool right = error <= bound;
+        if (overflow || std::isnan(expected) || std::isinf(expected)) {
+            right = overflow || (std::isnan(expected) ? std::isnan(got) : got == expected);
+            error = right ? 0 : infinite;
+        } else if (!std::isfinite(got)) {
+            right = roundsToInfinity(got, expected, bound, o_.tensor(role).dtype);
+            error = right ? 0 : infinite;
+        }
+        tally.noteError(error);
+        tally.note(role, index, {got, expected, error, bound, right});
+    }
+
+    const Operation &o_;
+    const Operands &operands_;
+    OracleProducts products_;
+    OracleNorm norm_;
+    OracleToken token_;
+};
+
+void verify(const Operation &o, const Operands &operands, const vkattn_verify_options &options, vkattn_verify_report &report) {
+    const uint64_t total = rowsOfX(o);
+    const ChosenRows rows(total, o.flops() + static_cast<double>(total) * o.inner, options, [&](std::set<uint64_t> &chosen) {
+        for (const uint32_t b : {0u, o.batch - 1})
+            for (const uint32_t g : {0u, o.groups - 1}) addEdges(chosen, (uint64_t{b} * o.groups + g) * o.rows, o.rows);
+    });
+    report = {};
+    report.rowsTotal = total;
+    report.rowsChecked = rows.count();
+    report.worstRole = VKATTN_Y;
+    report.passed = 1;
+    if (rows.count() == 0) return;
+
+    constexpr uint64_t rowsPerUnit = OracleProducts::rows;
+    const uint64_t units = (rows.count() + rowsPerUnit - 1) / rowsPerUnit;
+    Tally sum;
+    std::mutex mutex;
+    parallelFor(threadCount(options.threads, units), units, [&] {
+        return [&, checker = std::make_shared<RowChecker>(o, operands)](uint64_t n) {
+            RowOfX ids[rowsPerUnit];
+            uint32_t count = 0;
+            for (uint64_t row = n * rowsPerUnit; row < std::min(rows.count(), (n + 1) * rowsPerUnit); ++row)
+                ids[count++] = rowOfX(o, rows[row]);
+            checker->tally = {};
+            checker->check(ids, count);
+            const std::lock_guard lock(mutex);
+            sum.merge(checker->tally);
+        };
+    });
+    sum.writeTo(report);
+}
+
+} // namespace
+
+extern "C" vkattn_result vkattnCpuVerifyOperation(const vkattn_operation *operation, const vkattn_operand_memory *memory, uint32_t count,
+                                                  const vkattn_verify_options *options, vkattn_verify_report *report,
+                                                  vkattn_diagnostic *why) {
+    if (!operation) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "operation is NULL");
+    if (operation->kind == VKATTN_ATTENTION) return vkattnCpuVerify(operation->of.attention, memory, count, options, report, why);
+    Operation o;
+    Operands operands;
+    vkattn_verify_options chosen{};
+    if (const auto r = takeVerifyArguments(options, report, chosen, why)) return r;
+    if (const auto r = makeOperation(operation, o, why)) return r;
+    if (const auto r = bindOperands(o, memory, count, operands, why)) return r;
+    try {
+        verify(o, operands, chosen, *report);
+    } catch (const std::bad_alloc &) {
+        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the oracle's rows");
+    }
+    return VKATTN_OK;
+}

@@ -1,0 +1,81 @@
+// The structures that the parts of the operations on the CPU share: one call cut into units of
+// work, and the scratch memory that a thread computes a unit in.
+#pragma once
+
+#include "cpu/operands.hpp"
+
+namespace vkattn {
+
+// How a projection is cut. A unit is `rows` x `columns` of Y in one batch entry and group.
+struct ProjectionTiling {
+    bool fewRows = false; // dims of `in` in lanes, W read where it lies
+    uint32_t rows = 0, columns = 0;
+    uint64_t rowBlocks = 0, columnBlocks = 0;
+};
+
+struct OperationCall {
+    const Operation &o;
+    const Operands &operands;
+    ProjectionTiling tiling;
+    uint64_t rowsPerUnit = 0; // other operations
+
+    [[nodiscard]] const unsigned char *read(vkattn_role role) const { return operands.data[role]; }
+    [[nodiscard]] unsigned char *write(vkattn_role role) const { return operands.data[role]; }
+    // Returns where the tokens of a batch entry begin, by the rule of vkattn/operations.h.
+    [[nodiscard]] uint32_t start(uint32_t b) const { return o.has(VKATTN_STARTS) ? operands.word(VKATTN_STARTS, b) : o.start; }
+};
+
+[[nodiscard]] constexpr uint64_t ceilOf(uint64_t a, uint64_t b) {
+    return (a + b - 1) / b;
+}
+// Buffers of floats are whole cache lines.
+[[nodiscard]] constexpr size_t wholeLines(size_t floats) {
+    return (floats + 15) / 16 * 16;
+}
+
+// The part of `in` that is summed before the sum is added to earlier parts. The number decides the
+// result's last bits.
+inline constexpr uint32_t partOfIn = 256;
+// More rows are computed in tiles.
+inline constexpr uint32_t mostProjectedFewRows = 8;
+
+// Scratch memory of a projection's unit, in floats from its start.
+struct ProjectionScratch {
+    size_t x, xStride, w, sums, sumStride, bias, row, staging, total;
+    ProjectionScratch(const Operation &o, const ProjectionTiling &tiling) {
+        const size_t columns = wholeLines(tiling.columns), part = tiling.fewRows ? o.inner : partOfIn;
+        size_t end = 0;
+        const auto place = [&](size_t &at, size_t floats) {
+            at = end;
+            end += wholeLines(floats);
+        };
+        xStride = wholeLines(part) + 16; // rows at a power of two would share sets of a cache
+        sumStride = columns;
+        place(x, tiling.rows * xStride);
+        place(w, tiling.fewRows ? 0 : columns * part);
+        place(sums, tiling.rows * sumStride);
+        place(bias, columns);
+        place(row, columns);
+        place(staging, tiling.fewRows ? 0 : 4 * part);
+        total = end;
+    }
+};
+
+// Returns the floats that a unit of another operation needs.
+[[nodiscard]] inline size_t rowScratch(const Operation &o) {
+    const size_t row = wholeLines(o.inner);
+    return o.kind == VKATTN_NORM ? 4 * row : o.kind == VKATTN_ROTARY ? 3 * row : row;
+}
+
+// The kernels of one target. Each computes a unit, whose number is below `units` of run.cpp.
+struct OperationKernels {
+    uint32_t panelColumns; // columns of Y that fill the vectors of a tile; units have whole panels
+    void (*project)(const OperationCall &, uint64_t unit, float *scratch);
+    void (*normalize)(const OperationCall &, uint64_t unit, float *scratch);
+    void (*rotate)(const OperationCall &, uint64_t unit, float *scratch);
+    void (*append)(const OperationCall &, uint64_t unit, float *scratch);
+};
+// Returns the kernels of the best target that this processor has.
+[[nodiscard]] const OperationKernels &operationKernels();
+
+} // namespace vkattn
