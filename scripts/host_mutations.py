@@ -47,10 +47,10 @@ MUTATIONS = [
     ("operand-documents-of-first-entry", "src/core/plan/operands.hpp", "const uint64_t first = uint64_t{c.batchFirst} * extent + tokenFirst;",
      "const uint64_t first = tokenFirst;", "conform staged,flash"),
     ("binding-too-small", "src/core/vulkan/bindings.cpp", "if (binding.size < needed)", "if (binding.size + 4 < needed)", "tests *Overlap*:Describe.*:Heap.*:*Binding*"),
-    ("binding-output-onto-input", "src/core/vulkan/bindings.cpp", "if (m == n || other.buffer != written.buffer) continue;",
-     "if (m == n || other.buffer != written.buffer || !isOutput(other.role)) continue;", "tests *Overlap*"),
+    ("binding-output-onto-input", "src/core/vulkan/bindings.cpp", "if (b.size() == 0 || a.begin >= b.end",
+     "if (!other.output || b.size() == 0 || a.begin >= b.end", "tests *Overlap*"),
     # Recording.
-    ("record-later-slices-missed-late", "src/core/vulkan/record.cpp", "bool ready = keep && plan.problem.slices <= 1;", "bool ready = keep;",
+    ("record-later-slices-missed-late", "src/core/vulkan/record.cpp", "bool ready = keep && schedule.slices <= 1;", "bool ready = keep;",
      "tests LaterSlices.*"),
     # Pipeline cache blobs and tuning files.
     ("cache-checksum-ignores-the-end", "src/core/vulkan/cache.cpp", "if (at < count) state = mix(state, read64(bytes + at, count - at));", "",

@@ -166,6 +166,10 @@ class Runtime {
     // exhausted. A lost device stays lost for this Runtime.
     [[nodiscard]] VKATTN_API RunResult run(const vkattn_problem &problem, span<const vkattn_operand_memory> operands,
                                            const RunOptions &options = {});
+    // The same for any operation of vkattn/operations.h. Where an output is the memory of an input,
+    // each repeat on the CPU starts from the result of the one before.
+    [[nodiscard]] VKATTN_API RunResult run(const vkattn_operation &operation, span<const vkattn_operand_memory> operands,
+                                           const RunOptions &options = {});
 
     // Compiles the pipelines that the problems need, so that their first run() is as quick as the
     // next. Slow. Drivers of devices of type cpu compile at the first dispatch: there the call

@@ -6,6 +6,7 @@
 #error "vkattn.hpp needs C++17 or later: compile with -std=c++17 (MSVC: /std:c++17), or use vkattn.h, which is C99 and C++11"
 #endif
 
+#include "vkattn/operations.hpp"
 #include "vkattn/vkattn.h"
 
 #include <cstddef>
@@ -194,6 +195,13 @@ class KernelList {
                                 &list, why);
 }
 
+// Says how any operation is computed. See vkattnExplainOperation.
+[[nodiscard]] inline vkattn_result explain(const vkattn_caps &caps, const vkattn_operation &operation, vkattn_explanation &out,
+                                           const vkattn_plan_options &options = planOptions(0), vkattn_diagnostic *why = nullptr) {
+    out.structSize = sizeof out;
+    return vkattnExplainOperation(&caps, &options, &operation, &out, why);
+}
+
 // Owns a vkattn_context. Move-only. vkattn.h says what each call promises. A context must be
 // destroyed before its device. A class that has a Context as a member and destroys the VkDevice in
 // its destructor calls reset() there first: members outlive the destructor's body.
@@ -240,6 +248,24 @@ class Context {
         record.descriptorPool = descriptorPool;
         record.sliceIndex = slice;
         return vkattnRecord(handle_, &problem, &record, why);
+    }
+    // The same for any operation (vkattn/operations.hpp).
+    [[nodiscard]] vkattn_result query(const vkattn_operation &operation, vkattn_requirements &out, vkattn_diagnostic *why = nullptr) const {
+        out.structSize = sizeof out;
+        return vkattnQueryOperation(handle_, &operation, &out, why);
+    }
+    [[nodiscard]] vkattn_result prewarm(span<const vkattn_operation> operations, vkattn_diagnostic *why = nullptr) const {
+        return vkattnPrewarmOperations(handle_, operations.data(), static_cast<uint32_t>(operations.size()), why);
+    }
+    [[nodiscard]] vkattn_result record(const vkattn_operation &operation, VkCommandBuffer commandBuffer, span<const vkattn_binding> bindings,
+                                       VkDescriptorPool descriptorPool = VK_NULL_HANDLE, vkattn_diagnostic *why = nullptr) const {
+        vkattn_record record{};
+        record.structSize = sizeof record;
+        record.commandBuffer = commandBuffer;
+        record.bindings = bindings.data();
+        record.bindingCount = static_cast<uint32_t>(bindings.size());
+        record.descriptorPool = descriptorPool;
+        return vkattnRecordOperation(handle_, &operation, &record, why);
     }
     // Returns the sliceCount that keeps each slice below `microseconds` of device time.
     [[nodiscard]] vkattn_result slicesForBudget(const vkattn_problem &problem, double microseconds, uint32_t &sliceCount,

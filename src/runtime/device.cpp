@@ -190,23 +190,47 @@ Device::Failure Device::prepareDescriptorPool(const vkattn_requirements &require
 
 namespace {
 
-bool isOutputRole(vkattn_role role) {
-    return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;
+// Returns NULL for the role of an input.
+const vkattn_layout *outputLayout(const vkattn_operation &operation, vkattn_role role) {
+    const auto of = operation.of;
+    switch (operation.kind) {
+    case VKATTN_ATTENTION:
+        return role == VKATTN_OUT       ? &of.attention->out
+               : role == VKATTN_LSE     ? &of.attention->lse
+               : role == VKATTN_WEIGHTS ? &of.attention->weights
+                                        : nullptr;
+    case VKATTN_PROJECTION:
+        return role == VKATTN_Y ? &of.projection->y : nullptr;
+    case VKATTN_NORM:
+        return role == VKATTN_Y ? &of.norm->y : role == VKATTN_SUM ? &of.norm->sum : nullptr;
+    case VKATTN_ROTARY:
+        return role == VKATTN_Y ? &of.rotary->y : nullptr;
+    case VKATTN_APPEND:
+        return role == VKATTN_Y ? &of.append->y : nullptr;
+    default:
+        return nullptr;
+    }
 }
 
-const vkattn_layout &outputLayout(const vkattn_problem &p, vkattn_role role) {
-    return role == VKATTN_OUT ? p.out : role == VKATTN_LSE ? p.lse : p.weights;
+// Returns whether every element of the outputs is written. Rows that belong to no sequence of a
+// ragged batch are not, nor is what a cache held before.
+bool writesAll(const vkattn_operation &operation) {
+    switch (operation.kind) {
+    case VKATTN_ATTENTION:
+        return operation.of.attention->sequences == 0;
+    case VKATTN_ROTARY:
+        return (operation.of.rotary->flags & VKATTN_ROTARY_APPEND) == 0;
+    default:
+        return operation.kind != VKATTN_APPEND;
+    }
 }
 
 uint64_t elementSize(const vkattn_layout &layout) {
     return layout.dtype == VKATTN_F32 ? 4 : 2;
 }
 
-// Returns whether the tensor is densely packed in row-major order from the first byte, and every
-// element is written: the whole range is then results. Rows that belong to no sequence of a ragged
-// batch are not written.
-bool isDense(const vkattn_problem &p, const vkattn_layout &layout) {
-    if (p.sequences) return false;
+// Returns whether the tensor is densely packed in row-major order from the first byte.
+bool isDense(const vkattn_layout &layout) {
     int64_t expected = 1;
     for (int d = 3; d >= 0; --d) {
         if (layout.extent[d] > 1 && layout.strideElems[d] != expected) return false;
@@ -233,7 +257,7 @@ void copyElements(const vkattn_layout &layout, const unsigned char *from, unsign
 
 } // namespace
 
-Device::Failure Device::recordSlice(const vkattn_problem &problem, std::span<const vkattn_binding> bindings, uint32_t slice) {
+Device::Failure Device::recordSlice(const vkattn_operation &operation, std::span<const vkattn_binding> bindings, uint32_t slice) {
     if (auto f = begin()) return f;
     if (queries_) {
         table_.CmdResetQueryPool(commands_, queries_, 0, 2);
@@ -256,7 +280,7 @@ Device::Failure Device::recordSlice(const vkattn_problem &problem, std::span<con
     record.descriptorPool = descriptors_;
     record.sliceIndex = slice;
     vkattn_diagnostic why{};
-    if (const vkattn_result r = vkattnRecord(context_, &problem, &record, &why))
+    if (const vkattn_result r = vkattnRecordOperation(context_, &operation, &record, &why))
         return {static_cast<VkResult>(why.vkResult), r, why.message};
     memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
     memory.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
@@ -283,7 +307,7 @@ Device::Failure Device::submitTimed(double &milliseconds, bool &deviceTimestamps
     return {};
 }
 
-Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirements &requirements,
+Device::Failure Device::run(const vkattn_operation &operation, uint32_t slices, const vkattn_requirements &requirements,
                             std::span<const vkattn_operand_memory> operands, const RunOptions &options, Timing &timing) {
     vkattn_binding bindings[VKATTN_ROLE_LIMIT];
     uint32_t bindingCount = 0;
@@ -292,10 +316,13 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
         bindings[bindingCount++] = {role, buffers_[role].buffer, 0, buffers_[role].size};
         return {};
     };
+    // The whole range of such an output is results: what the caller has there is not needed.
+    const auto isWhole = [&](const vkattn_layout &output) { return writesAll(operation) && isDense(output); };
     for (const vkattn_operand_memory &operand : operands) {
-        const uint64_t bytes = vkattnOperandBytes(&problem, operand.role);
+        const uint64_t bytes = vkattnOperationBytes(&operation, operand.role);
         if (auto f = bind(operand.role, bytes)) return f;
-        if (!bytes || (isOutputRole(operand.role) && isDense(problem, outputLayout(problem, operand.role)))) continue;
+        const vkattn_layout *const output = outputLayout(operation, operand.role);
+        if (!bytes || (output && isWhole(*output))) continue;
         if (auto f = upload(buffers_[operand.role], operand.data, bytes)) return f;
     }
     if (requirements.workspaceBytes)
@@ -304,10 +331,9 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
 
     // A problem without slices is recorded once and submitted again. Slices share the command
     // buffer and are recorded one after the other.
-    const uint32_t slices = std::max(problem.sliceCount, 1u);
     const std::span<const vkattn_binding> bound(bindings, bindingCount);
     if (slices == 1)
-        if (auto f = recordSlice(problem, bound, 0)) return f;
+        if (auto f = recordSlice(operation, bound, 0)) return f;
     timing.deviceTimestamps = queries_ != VK_NULL_HANDLE;
     const uint64_t runs = uint64_t{std::max(options.repeat, 1u)} + (options.warmUp ? 1 : 0);
     std::vector<double> longest;
@@ -318,7 +344,7 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
         for (uint32_t slice = 0; slice < slices; ++slice) {
             double milliseconds = 0;
             if (slices > 1)
-                if (auto f = recordSlice(problem, bound, slice)) return f;
+                if (auto f = recordSlice(operation, bound, slice)) return f;
             if (auto f = submitTimed(milliseconds, timing.deviceTimestamps)) return f;
             whole += milliseconds;
             most = std::max(most, milliseconds);
@@ -331,17 +357,16 @@ Device::Failure Device::run(const vkattn_problem &problem, const vkattn_requirem
 
     std::vector<unsigned char> scratch;
     for (const vkattn_operand_memory &operand : operands) {
-        if (!isOutputRole(operand.role)) continue;
-        const vkattn_layout &layout = outputLayout(problem, operand.role);
-        const uint64_t bytes = vkattnOperandBytes(&problem, operand.role);
-        if (!bytes) continue;
+        const vkattn_layout *const output = outputLayout(operation, operand.role);
+        const uint64_t bytes = vkattnOperationBytes(&operation, operand.role);
+        if (!output || !bytes) continue;
         auto *data = static_cast<unsigned char *>(operand.data);
-        if (isDense(problem, layout)) {
+        if (isWhole(*output)) {
             if (auto f = download(buffers_[operand.role], data, bytes)) return f;
         } else {
             scratch.resize(bytes);
             if (auto f = download(buffers_[operand.role], scratch.data(), bytes)) return f;
-            copyElements(layout, scratch.data(), data);
+            copyElements(*output, scratch.data(), data);
         }
     }
     return {};

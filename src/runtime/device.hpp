@@ -36,7 +36,8 @@ class Device {
         double longestSliceMilliseconds = 0; // median time of each repeat's longest slice
         bool deviceTimestamps = false;
     };
-    [[nodiscard]] Failure run(const vkattn_problem &problem, const vkattn_requirements &requirements,
+    // `slices`: how often the operation is recorded, each time the next slice.
+    [[nodiscard]] Failure run(const vkattn_operation &operation, uint32_t slices, const vkattn_requirements &requirements,
                               std::span<const vkattn_operand_memory> operands, const RunOptions &options, Timing &timing);
 
     // Runs the problem on buffers of any content. Its pipelines are compiled afterwards, at
@@ -68,7 +69,7 @@ class Device {
     [[nodiscard]] Failure createCommands(uint32_t family); // pool, command buffer and fence
     [[nodiscard]] Failure begin();
     [[nodiscard]] Failure submitAndWait();
-    [[nodiscard]] Failure recordSlice(const vkattn_problem &problem, std::span<const vkattn_binding> bindings, uint32_t slice);
+    [[nodiscard]] Failure recordSlice(const vkattn_operation &operation, std::span<const vkattn_binding> bindings, uint32_t slice);
     // Measures by the wall clock, and sets `deviceTimestamps` to false, where the device has no
     // timestamps or does not return them.
     [[nodiscard]] Failure submitTimed(double &milliseconds, bool &deviceTimestamps);

@@ -131,14 +131,18 @@ struct Runtime::Impl {
         }
     }
 
-    vkattn_result prepareCpu(const vkattn_problem &problem, uint32_t threads, vkattn_cpu_plan &plan, vkattn_diagnostic &why) {
+    vkattn_result prepareCpu(const vkattn_operation &operation, uint32_t threads, vkattn_cpu_plan &plan, vkattn_diagnostic &why) {
         if (!cpuPool || cpuThreads != threads) {
             vkattn_cpu_pool pool = nullptr;
             if (const auto r = vkattnCpuCreatePool(threads, &pool, &why)) return r;
             cpuPool.reset(pool);
             cpuThreads = threads;
         }
-        if (const auto r = vkattnCpuExplain(&problem, cpuPool.get(), &plan, &why)) return r;
+        if (operation.kind == VKATTN_ATTENTION) {
+            if (const auto r = vkattnCpuExplain(operation.of.attention, cpuPool.get(), &plan, &why)) return r;
+        } else if (const auto r = vkattnCpuOperationWorkspace(&operation, cpuPool.get(), &plan.workspaceBytes, &why)) {
+            return r;
+        }
         if (plan.workspaceBytes > cpuWorkspaceBytes) {
             cpuWorkspaceBytes = 0;
             cpuWorkspace.reset(new (std::nothrow) unsigned char[plan.workspaceBytes]);
@@ -152,7 +156,7 @@ struct Runtime::Impl {
         return VKATTN_OK;
     }
 
-    RunResult runOnCpu(const vkattn_problem &problem, std::span<const vkattn_operand_memory> operands, const RunOptions &run,
+    RunResult runOnCpu(const vkattn_operation &operation, std::span<const vkattn_operand_memory> operands, const RunOptions &run,
                        std::string reason) {
         RunResult result;
         result.device = "cpu";
@@ -161,7 +165,7 @@ struct Runtime::Impl {
         result.fallbackReason = std::move(reason);
         vkattn_diagnostic why{};
         result.cpuPlan.structSize = sizeof result.cpuPlan;
-        if ((result.status = prepareCpu(problem, run.cpuThreads, result.cpuPlan, why)) != VKATTN_OK) {
+        if ((result.status = prepareCpu(operation, run.cpuThreads, result.cpuPlan, why)) != VKATTN_OK) {
             result.message = why.message;
             return result;
         }
@@ -170,8 +174,8 @@ struct Runtime::Impl {
         const uint64_t runs = uint64_t{std::max(run.repeat, 1u)} + (run.warmUp ? 1 : 0);
         for (uint64_t n = 0; n < runs; ++n) {
             const auto start = std::chrono::steady_clock::now();
-            result.status = vkattnCpuRunOn(cpuPool.get(), &problem, operands.data(), static_cast<uint32_t>(operands.size()),
-                                           cpuWorkspace.get(), cpuWorkspaceBytes, &why);
+            result.status = vkattnCpuRunOperation(cpuPool.get(), &operation, operands.data(), static_cast<uint32_t>(operands.size()),
+                                                  cpuWorkspace.get(), cpuWorkspaceBytes, &why);
             if (result.status != VKATTN_OK) {
                 result.message = why.message;
                 return result;
@@ -281,27 +285,35 @@ Runtime::CompileStatistics Runtime::compileStatistics() const {
 }
 
 RunResult Runtime::run(const vkattn_problem &problem, span<const vkattn_operand_memory> operands, const RunOptions &options) {
+    return run(vkattn::operation(problem), operands, options);
+}
+
+RunResult Runtime::run(const vkattn_operation &operation, span<const vkattn_operand_memory> operands, const RunOptions &options) {
     RunResult result;
     vkattn_diagnostic why{};
-    result.status = vkattnCpuCheckOperands(&problem, operands.data(), static_cast<uint32_t>(operands.size()), &why);
+    result.status = vkattnCpuCheckOperation(&operation, operands.data(), static_cast<uint32_t>(operands.size()), &why);
     if (result.status != VKATTN_OK) {
         result.message = why.message;
         return result;
     }
-    if (!impl_->device) return impl_->runOnCpu(problem, operands, options, impl_->fallbackReason);
+    if (!impl_->device) return impl_->runOnCpu(operation, operands, options, impl_->fallbackReason);
 
     vkattn_requirements requirements{};
     requirements.structSize = sizeof requirements;
-    vkattn_problem planned = problem;
+    vkattn_operation planned = operation;
+    vkattn_problem sliced;
+    uint32_t slices = operation.kind == VKATTN_ATTENTION ? std::max(operation.of.attention->sliceCount, 1u) : 1;
     const auto query = [&] {
-        const vkattn_result r = vkattnQuery(impl_->device->context(), &planned, &requirements, &why);
-        if (r != VKATTN_OK || planned.sliceCount <= requirements.maxSlices) return r;
+        const vkattn_result r = vkattnQueryOperation(impl_->device->context(), &planned, &requirements, &why);
+        if (r != VKATTN_OK || slices <= requirements.maxSlices) return r;
         // Each slice that has work gets a submit; slices without work get none.
-        planned.sliceCount = requirements.maxSlices;
-        return vkattnQuery(impl_->device->context(), &planned, &requirements, &why);
+        sliced = *operation.of.attention;
+        sliced.sliceCount = slices = requirements.maxSlices;
+        planned = vkattn::operation(sliced);
+        return vkattnQueryOperation(impl_->device->context(), &planned, &requirements, &why);
     };
     std::string reason;
-    impl_->testWhatTakes(problem);
+    if (operation.kind == VKATTN_ATTENTION) impl_->testWhatTakes(*operation.of.attention);
     if (!impl_->lost.empty()) {
         result.status = VKATTN_ERROR_DEVICE_LOST;
         reason = impl_->lost;
@@ -309,7 +321,7 @@ RunResult Runtime::run(const vkattn_problem &problem, span<const vkattn_operand_
         reason = why.message;
     } else {
         Device::Timing timing;
-        const Device::Failure failure = impl_->device->run(planned, requirements, operands, options, timing);
+        const Device::Failure failure = impl_->device->run(planned, slices, requirements, operands, options, timing);
         if (!failure) {
             result.device = impl_->info->name;
             result.driver = impl_->info->driver;
@@ -333,7 +345,7 @@ RunResult Runtime::run(const vkattn_problem &problem, span<const vkattn_operand_
         result.message = reason;
         return result;
     }
-    return impl_->runOnCpu(problem, operands, options, reason);
+    return impl_->runOnCpu(operation, operands, options, reason);
 }
 
 } // namespace vkattn

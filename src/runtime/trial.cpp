@@ -65,14 +65,14 @@ Device::Failure Device::bindAnything(const vkattn_problem &problem, std::vector<
 Device::Failure Device::warmUp(const vkattn_problem &problem) {
     std::vector<vkattn_binding> bindings;
     if (auto f = bindAnything(problem, bindings)) return f;
-    if (auto f = recordSlice(problem, bindings, 0)) return f;
+    if (auto f = recordSlice(operation(problem), bindings, 0)) return f;
     return submitAndWait();
 }
 
 Device::Failure Device::time(const vkattn_problem &problem, double &milliseconds) {
     std::vector<vkattn_binding> bindings;
     if (auto f = bindAnything(problem, bindings)) return f;
-    if (auto f = recordSlice(problem, bindings, 0)) return f;
+    if (auto f = recordSlice(operation(problem), bindings, 0)) return f;
     if (auto f = submitAndWait()) return f; // drivers compile here, and clocks go up
     std::vector<double> times(3);
     bool deviceTimestamps = true;

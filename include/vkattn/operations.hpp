@@ -1,0 +1,92 @@
+// vkattn/operations.hpp: C++17 face of vkattn/operations.h. Header only, without exceptions, RTTI and
+// allocation.
+#pragma once
+
+#include "vkattn/operations.h"
+
+namespace vkattn {
+
+// Returns the layout of a matrix [rows, columns], densely packed: a tensor [1, 1, rows, columns].
+[[nodiscard]] constexpr vkattn_layout matrix(vkattn_dtype dtype, uint32_t rows, uint32_t columns) {
+    const int64_t all = int64_t{rows} * columns;
+    return {dtype, {1, 1, rows, columns}, {all, all, columns, 1}, 0};
+}
+// Returns the layout of a vector: a matrix of one row.
+[[nodiscard]] constexpr vkattn_layout vector(vkattn_dtype dtype, uint32_t size) {
+    return matrix(dtype, 1, size);
+}
+
+// Descriptions with all defaults. Options are set in their fields.
+[[nodiscard]] constexpr vkattn_projection projection(const vkattn_layout &x, const vkattn_layout &w, const vkattn_layout &y) {
+    vkattn_projection p{};
+    p.structSize = sizeof p;
+    p.x = x;
+    p.w = w;
+    p.y = y;
+    return p;
+}
+[[nodiscard]] constexpr vkattn_norm layerNorm(const vkattn_layout &x, const vkattn_layout &y, float epsilon = 1e-5f) {
+    vkattn_norm n{};
+    n.structSize = sizeof n;
+    n.kind = VKATTN_LAYER_NORM;
+    n.epsilon = epsilon;
+    n.x = x;
+    n.y = y;
+    return n;
+}
+[[nodiscard]] constexpr vkattn_norm rmsNorm(const vkattn_layout &x, const vkattn_layout &y, float epsilon = 1e-6f) {
+    vkattn_norm n = layerNorm(x, y, epsilon);
+    n.kind = VKATTN_RMS_NORM;
+    return n;
+}
+[[nodiscard]] constexpr vkattn_rotary rotary(const vkattn_layout &x, const vkattn_layout &cos, const vkattn_layout &sin,
+                                             const vkattn_layout &y) {
+    vkattn_rotary r{};
+    r.structSize = sizeof r;
+    r.x = x;
+    r.cos = cos;
+    r.sin = sin;
+    r.y = y;
+    return r;
+}
+[[nodiscard]] constexpr vkattn_append append(const vkattn_layout &x, const vkattn_layout &cache) {
+    vkattn_append a{};
+    a.structSize = sizeof a;
+    a.x = x;
+    a.y = cache;
+    return a;
+}
+
+// Names a description for the calls that take any operation. The description must outlive the call.
+[[nodiscard]] inline vkattn_operation operation(const vkattn_problem &attention) {
+    vkattn_operation o{};
+    o.kind = VKATTN_ATTENTION;
+    o.of.attention = &attention;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_projection &projection) {
+    vkattn_operation o{};
+    o.kind = VKATTN_PROJECTION;
+    o.of.projection = &projection;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_norm &norm) {
+    vkattn_operation o{};
+    o.kind = VKATTN_NORM;
+    o.of.norm = &norm;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_rotary &rotary) {
+    vkattn_operation o{};
+    o.kind = VKATTN_ROTARY;
+    o.of.rotary = &rotary;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_append &append) {
+    vkattn_operation o{};
+    o.kind = VKATTN_APPEND;
+    o.of.append = &append;
+    return o;
+}
+
+} // namespace vkattn
