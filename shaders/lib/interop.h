@@ -82,7 +82,7 @@ VKATTN_CONST formLockstep = 8u;
 VKATTN_CONST formSource = 4u;
 
 // form of operations/: what takes part.
-VKATTN_CONST formFirstAddend = 1u; // projection: the bias or the residual
+VKATTN_CONST formFirstAddend = 1u; // projection: the bias or the residual; add: there is an addend
 VKATTN_CONST formSecondAddend = 2u;
 VKATTN_CONST formResidual = 1u; // norm
 VKATTN_CONST formGamma = 2u;
@@ -110,6 +110,14 @@ VKATTN_CONST slotSin = 3u;
 VKATTN_CONST slotAppendStarts = 2u;
 VKATTN_CONST slotStarts = 4u; // rotary
 VKATTN_CONST slotPositions = 5u;
+// Bindings of operations/ where a device has only four buffers: what the full form binds is gathered
+// in the workspace first.
+VKATTN_CONST slotAddend = 2u;       // add
+VKATTN_CONST slotParameters = 3u;   // norm: gamma, then beta, as f32
+VKATTN_CONST slotAngles = 2u;       // rotary: cosines and sines of each token
+VKATTN_CONST slotPlainStarts = 3u;  // rotary
+VKATTN_CONST slotAnglesOut = 1u;    // angles
+VKATTN_CONST slotAnglesWhere = 0u;  // angles: positions or starts
 
 // Bindings. Stages of the staged kernel have four; what the second and the third are depends on the
 // stage (attention/operands.glsl).
@@ -345,6 +353,22 @@ VKATTN_PUSH(ProjectionPush) {
     uint xBase, wBase, yBase, firstBase, secondBase;
     Strides xStrides, wStrides, yStrides; // of W: the row is an output, the column an input
     Strides firstStrides, secondStrides;  // the addends
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_ADD)
+VKATTN_PUSH(AddPush) {
+    uint groups, columns;
+    uint xBase, yBase, addendBase;
+    Strides xStrides, yStrides, addendStrides;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_ANGLES)
+VKATTN_PUSH(AnglesPush) {
+    uint rows, rowFirst, start; // as of the tokens
+    uint pairs, positions;
+    uint cosBase, cosRow, cosColumn;
+    uint sinBase, sinRow, sinColumn;
+    uint whereBase, whereBatch;
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_NORM)

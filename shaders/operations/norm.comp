@@ -3,6 +3,9 @@
 // takes a row, in two passes: the mean, then the squared differences from it. E[x^2] - E[x]^2 would
 // cancel where the mean is large. A lane owns pairs of neighbouring dims, the same ones in every
 // pass, so that an output may be the memory of an input and 16-bit results fill words.
+//
+// Defines: VKATTN_PLAIN: gamma and beta are gathered in the workspace, and the sum is another
+// dispatch's; the shader stays within the four storage buffers that Vulkan 1.0 guarantees.
 #define VKATTN_STAGE_NORM
 #include "lib/platform.glsl"
 
@@ -21,9 +24,13 @@ const bool hasResidual = (form & formResidual) != 0u, hasGamma = (form & formGam
 layout(set = 0, binding = slotX, std430) readonly buffer X { uint xWords[]; };
 layout(set = 0, binding = slotY, std430) buffer Y { uint yWords[]; };
 layout(set = 0, binding = slotResidual, std430) readonly buffer Residual { uint residualWords[]; };
+#ifdef VKATTN_PLAIN
+layout(set = 0, binding = slotParameters, std430) readonly buffer Parameters { float parameters[]; };
+#else
 layout(set = 0, binding = slotGamma, std430) readonly buffer Gamma { uint gammaWords[]; };
 layout(set = 0, binding = slotBeta, std430) readonly buffer Beta { uint betaWords[]; };
 layout(set = 0, binding = slotSum, std430) buffer Sum { uint sumWords[]; };
+#endif
 
 shared float partial[lanes];
 
@@ -72,8 +79,13 @@ float sumOverRow(float center, bool squared) {
 
 float normed(uint dim, float s, float center, float factor) {
     float value = (s - center) * factor;
+#ifdef VKATTN_PLAIN
+    if (hasGamma) value *= parameters[dim];
+    if (hasBeta) value += parameters[dims + dim];
+#else
     if (hasGamma) value *= LOAD_ELEMENT(gammaWords, gammaType, gammaBase + dim * gammaStride);
     if (hasBeta) value += LOAD_ELEMENT(betaWords, betaType, betaBase + dim * betaStride);
+#endif
     return value;
 }
 
@@ -93,11 +105,15 @@ void main() {
         const bool both = dim + 1u < dims;
         const float first = summand(dim), second = both ? summand(dim + 1u) : 0.0;
         if (both) {
+#ifndef VKATTN_PLAIN
             if (hasSum) STORE_ELEMENT_PAIR(sumWords, sumType, sumAt + dim * sumStrides.column, sumStrides.column, first, second)
+#endif
             STORE_ELEMENT_PAIR(yWords, yType, yAt + dim * yStrides.column, yStrides.column, normed(dim, first, center, factor),
                                normed(dim + 1u, second, center, factor))
         } else {
+#ifndef VKATTN_PLAIN
             if (hasSum) STORE_ELEMENT(sumWords, sumType, sumAt + dim * sumStrides.column, first)
+#endif
             STORE_ELEMENT(yWords, yType, yAt + dim * yStrides.column, normed(dim, first, center, factor))
         }
     }

@@ -2,24 +2,37 @@
 // Rotary position embedding (Su et al. 2021): rotates pairs of dims by the angles of a table, and
 // copies the other dims. An invocation rotates two neighbouring pairs, or copies two neighbouring
 // dims, so that 16-bit results fill words.
+//
+// Defines: VKATTN_PLAIN: angles.comp has gathered the angles of each token; the shader stays within
+// the four storage buffers that Vulkan 1.0 guarantees.
 #define VKATTN_STAGE_ROTARY
 #include "lib/platform.glsl"
 
-#include "operations/tokens.glsl"
-
-layout(set = 0, binding = slotCos, std430) readonly buffer Cos { float cosines[]; };
-layout(set = 0, binding = slotSin, std430) readonly buffer Sin { float sines[]; };
+#ifdef VKATTN_PLAIN
+layout(constant_id = constantForm) const uint form = 0; // interop.h
+const bool hasStarts = (form & formStarts) != 0u;
+layout(set = 0, binding = slotAngles, std430) readonly buffer Angles { float angles[]; };
+layout(set = 0, binding = slotPlainStarts, std430) readonly buffer Starts { uint starts[]; };
+#else
+#include "operations/positions.glsl"
 layout(set = 0, binding = slotStarts, std430) readonly buffer Starts { uint starts[]; };
 layout(set = 0, binding = slotPositions, std430) readonly buffer Positions { uint positionOf[]; };
+#endif
+#include "operations/tokens.glsl"
 
 const bool interleaved = (form & formInterleaved) != 0u;
 const float direction = (form & formInverse) != 0u ? -1.0 : 1.0;
 
-uint tableRow;
+uint tableRow; // of the token
 
 vec2 rotatedPair(uint pair) {
+#ifdef VKATTN_PLAIN
+    const uint at = tableRow * 2u * pairs + pair;
+    const float c = angles[at], s = direction * angles[at + pairs];
+#else
     const float c = cosines[cosBase + tableRow * cosRow + pair * cosColumn];
     const float s = direction * sines[sinBase + tableRow * sinRow + pair * sinColumn];
+#endif
     const float x0 = loadX(interleaved ? 2u * pair : pair), x1 = loadX(interleaved ? 2u * pair + 1u : pairs + pair);
     return vec2(x0 * c - x1 * s, x0 * s + x1 * c);
 }
@@ -44,12 +57,14 @@ void rotate(uint pair) {
 void main() {
     const uint token = gl_WorkGroupID.y, unit = gl_GlobalInvocationID.x, rotations = (pairs + 1u) / 2u;
     batch = gl_WorkGroupID.z / groups;
-    beginToken(token, hasStarts ? starts[startsBase + batch] : 0u);
+    const uint startOfBatch = hasStarts ? starts[startsBase + batch] : 0u;
+    beginToken(token, startOfBatch);
     if (!tokenHasPlace) return;
-    const uint row = rowFirst + token;
-    uint position = min(firstPlace, positions) + row; // neither is over 2^30
-    if ((form & formPositions) != 0u) position = positionOf[positionsBase + batch * positionsBatch + token];
-    tableRow = min(position, positions - 1u);
+#ifdef VKATTN_PLAIN
+    tableRow = batch * rows + token;
+#else
+    tableRow = tableRowOf(token, hasPositions ? positionOf[positionsBase + batch * positionsBatch + token] : 0u, startOfBatch);
+#endif
     if (unit < rotations) {
         rotate(2u * unit);
         return;

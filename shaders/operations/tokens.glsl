@@ -3,9 +3,11 @@
 #include "lib/element.glsl"
 
 layout(constant_id = constantElementTypes) const uint elementTypes = 0; // interop.h
-layout(constant_id = constantForm) const uint form = 0;                 // interop.h
-const uint xType = elementTypes & 15u, yType = elementTypes >> typesOut & 15u;
+#ifndef VKATTN_STAGE_ROTARY // operations/positions.glsl
+layout(constant_id = constantForm) const uint form = 0; // interop.h
 const bool hasStarts = (form & formStarts) != 0u;
+#endif
+const uint xType = elementTypes & 15u, yType = elementTypes >> typesOut & 15u;
 #ifdef VKATTN_STAGE_APPEND
 const bool appends = true;
 #else
@@ -16,14 +18,13 @@ layout(set = 0, binding = slotX, std430) readonly buffer X { uint xWords[]; };
 layout(set = 0, binding = slotY, std430) buffer Y { uint yWords[]; };
 
 uint batch, xAt, yAt; // of the token's dim 0
-uint firstPlace;      // position of the sequence's first new token
 bool tokenHasPlace;
 
 // `startOfBatch` is the entry of the array; 0 where there is none.
 void beginToken(uint token, uint startOfBatch) {
     const uint group = gl_WorkGroupID.z % groups;
     xAt = xBase + batch * xStrides.batch + group * xStrides.group + token * xStrides.row;
-    firstPlace = hasStarts ? startOfBatch : start;
+    const uint firstPlace = hasStarts ? startOfBatch : start;
     // No sum wraps: a start past the cache has no place for any token.
     const uint row = rowFirst + token;
     tokenHasPlace = !appends || (firstPlace < cacheRows && row < cacheRows - firstPlace);

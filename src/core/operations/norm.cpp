@@ -7,12 +7,32 @@ namespace {
 
 constexpr uint32_t cpuLanes = 16, gpuLanes = 128;
 
-vkattn_result layOut(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *why) {
-    plan.module = Module::norm;
+// Where a device has four buffers: gamma and beta are gathered as f32, and the sum is written first,
+// a dispatch each.
+enum class Step { gamma, beta, sum, norm };
+uint32_t stepsOf(const OperationPlan &plan, Step (&out)[4]) {
+    uint32_t count = 0;
+    if (plan.plain) {
+        if (plan.operation.uses(VKATTN_GAMMA)) out[count++] = Step::gamma;
+        if (plan.operation.uses(VKATTN_BETA)) out[count++] = Step::beta;
+        if (plan.operation.uses(VKATTN_SUM)) out[count++] = Step::sum;
+    }
+    out[count++] = Step::norm;
+    return count;
+}
+
+void layOut(OperationPlan &plan, const Caps &caps) {
+    Step steps[4];
+    plan.steps = stepsOf(plan, steps);
     plan.lanes = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuLanes : gpuLanes;
-    if (caps.maxStorageBuffersPerStage >= operationSlots) return VKATTN_OK;
-    return fail(why, VKATTN_ERROR_UNSUPPORTED, "a norm needs %u storage buffers; the device's maxPerStageDescriptorStorageBuffers is %u",
-                operationSlots, caps.maxStorageBuffersPerStage);
+}
+
+bool gathers(const OperationPlan &plan) {
+    return plan.plain && (plan.operation.uses(VKATTN_GAMMA) || plan.operation.uses(VKATTN_BETA));
+}
+
+uint64_t workspaceBytes(const OperationPlan &plan, const OperationBox &) {
+    return gathers(plan) ? uint64_t{8} * plan.operation.inner : 0;
 }
 
 void groups(const OperationPlan &, const OperationBox &box, uint64_t (&out)[3]) {
@@ -21,8 +41,27 @@ void groups(const OperationPlan &, const OperationBox &box, uint64_t (&out)[3]) 
     out[2] = uint64_t{box.count[boxBatch]} * box.count[boxGroup];
 }
 
-void dispatch(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
+void gather(const OperationPlan &plan, const OperationBox &box, vkattn_role role, Dispatch &d) {
     const Operation &o = plan.operation;
+    const uint64_t bytes = uint64_t{4} * o.inner, begin = role == VKATTN_BETA ? bytes : 0;
+    makeAdd(d, {1, 1, 1, o.inner}, {boxOperand(o, role, box, 0), stridesOf(o, role), o.tensor(role).dtype}, nullptr,
+            {gathered(begin, begin + bytes, 0, true), {0, 0, 0, 1}, VKATTN_F32});
+}
+
+void writeSum(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
+    const Operation &o = plan.operation;
+    const auto of = [&](vkattn_role role) { return AddOperand{boxOperand(o, role, box, 0), stridesOf(o, role), o.tensor(role).dtype}; };
+    const bool adds = o.uses(VKATTN_RESIDUAL);
+    const AddOperand residual = adds ? of(VKATTN_RESIDUAL) : AddOperand{};
+    makeAdd(d, {box.count[boxBatch], box.count[boxGroup], box.count[boxRow], o.inner}, of(VKATTN_X), adds ? &residual : nullptr,
+            of(VKATTN_SUM));
+}
+
+void makeNorm(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
+    const Operation &o = plan.operation;
+    // The sum has been written: the norm is of the sum.
+    const bool ofSum = plan.plain && o.uses(VKATTN_SUM);
+    const vkattn_role from = ofSum ? VKATTN_SUM : VKATTN_X;
     NormPush push{};
     push.groups = box.count[boxGroup];
     push.rows = box.count[boxRow];
@@ -30,7 +69,7 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
     push.epsilon = o.epsilon;
     push.gammaStride = stridesOf(o, VKATTN_GAMMA).column;
     push.betaStride = stridesOf(o, VKATTN_BETA).column;
-    push.xStrides = stridesOf(o, VKATTN_X);
+    push.xStrides = stridesOf(o, from);
     push.yStrides = stridesOf(o, VKATTN_Y);
     push.residualStrides = stridesOf(o, VKATTN_RESIDUAL);
     push.sumStrides = stridesOf(o, VKATTN_SUM);
@@ -46,18 +85,42 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
                                   {VKATTN_BETA, slotBeta, typesBeta, formBeta, offsetof(NormPush, betaBase)},
                                   {VKATTN_SUM, slotSum, typesSum, formSum, offsetof(NormPush, sumBase)}};
     const auto type = [&](vkattn_role role) { return static_cast<uint32_t>(o.tensor(role).dtype); };
+    const Module module = plan.plain ? Module::normPlain : Module::norm;
     ConceptConstants constants{};
-    constants.elementTypes = type(VKATTN_X) | type(VKATTN_Y) << typesOut;
+    constants.elementTypes = type(from) | type(VKATTN_Y) << typesOut;
     constants.form = o.norm == VKATTN_RMS_NORM ? formRms : 0;
-    d.operands[slotX] = boxOperand(o, VKATTN_X, box, offsetof(NormPush, xBase));
+    d.operands[slotX] = boxOperand(o, from, box, offsetof(NormPush, xBase));
+    d.operands[slotX].writes = false;
+    for (uint32_t slot = slotX + 1; slot < infoOf(module).slots; ++slot) d.operands[slot] = standIn(d.operands[slotX]);
     d.operands[slotY] = boxOperand(o, VKATTN_Y, box, offsetof(NormPush, yBase));
     for (const Place &place : optional) {
-        d.operands[place.slot] = boxOperandOr(d.operands[slotX], o, place.role, box, place.base);
-        if (!o.uses(place.role)) continue;
+        const bool inSum = ofSum && (place.role == VKATTN_RESIDUAL || place.role == VKATTN_SUM);
+        if (!o.uses(place.role) || inSum) continue;
         constants.form |= place.form;
+        const bool parameter = plan.plain && (place.role == VKATTN_GAMMA || place.role == VKATTN_BETA);
+        if (parameter) continue;
+        d.operands[place.slot] = boxOperand(o, place.role, box, place.base);
         constants.elementTypes |= type(place.role) << place.type;
     }
-    d.key = pipelineKey(plan.module, plan.lanes, constants, {plan.lanes});
+    if (gathers(plan)) d.operands[slotParameters] = gathered(0, uint64_t{8} * o.inner, 0, false);
+    if (gathers(plan)) d.operands[slotParameters].basePushWord = noPushWord;
+    d.key = pipelineKey(module, plan.lanes, constants, {plan.lanes});
+    setGroups(d, box.count[boxRow], 1, uint64_t{box.count[boxBatch]} * box.count[boxGroup]);
+}
+
+void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step, Dispatch &d) {
+    Step steps[4];
+    (void)stepsOf(plan, steps);
+    switch (steps[step]) {
+    case Step::gamma:
+        return gather(plan, box, VKATTN_GAMMA, d);
+    case Step::beta:
+        return gather(plan, box, VKATTN_BETA, d);
+    case Step::sum:
+        return writeSum(plan, box, d);
+    case Step::norm:
+        return makeNorm(plan, box, d);
+    }
 }
 
 } // namespace
@@ -69,6 +132,7 @@ const Routine normRoutine = {
     .cuttable = 1u << boxBatch | 1u << boxGroup | 1u << boxRow,
     .layOut = layOut,
     .groups = groups,
+    .workspaceBytes = workspaceBytes,
     .dispatch = dispatch,
 };
 

@@ -79,6 +79,41 @@ Operand boxOperandOr(const Operand &other, const Operation &operation, vkattn_ro
     return operation.uses(role) ? boxOperand(operation, role, box, basePushByte) : standIn(other);
 }
 
+Operand gathered(uint64_t begin, uint64_t end, size_t basePushByte, bool writes) {
+    return {VKATTN_WORKSPACE, begin, end, begin, static_cast<uint32_t>(basePushByte / 4), 4, writes};
+}
+
+void makeAdd(Dispatch &d, const uint32_t (&extent)[4], const AddOperand &x, const AddOperand *addend, const AddOperand &to) {
+    constexpr uint32_t lanes = 64;
+    AddPush push{};
+    push.groups = extent[boxGroup];
+    push.columns = extent[3];
+    push.xStrides = x.strides;
+    push.yStrides = to.strides;
+    if (addend) push.addendStrides = addend->strides;
+    setPush(d, push);
+    const auto place = [](Operand operand, size_t base) {
+        operand.basePushWord = static_cast<uint32_t>(base / 4);
+        return operand;
+    };
+    d.operands[slotX] = place(x.operand, offsetof(AddPush, xBase));
+    d.operands[slotY] = place(to.operand, offsetof(AddPush, yBase));
+    d.operands[slotAddend] = addend ? place(addend->operand, offsetof(AddPush, addendBase)) : standIn(d.operands[slotX]);
+    d.operands[3] = standIn(d.operands[slotX]);
+    ConceptConstants constants{};
+    constants.elementTypes = static_cast<uint32_t>(x.dtype) | static_cast<uint32_t>(to.dtype) << typesOut;
+    if (addend) constants.elementTypes |= static_cast<uint32_t>(addend->dtype) << typesW;
+    constants.form = addend ? formFirstAddend : 0;
+    d.key = pipelineKey(Module::add, lanes, constants);
+    setGroups(d, divideUp(divideUp(extent[3], 2), lanes), extent[boxRow], uint64_t{extent[boxBatch]} * extent[boxGroup]);
+}
+
+void setGroups(Dispatch &d, uint64_t x, uint64_t y, uint64_t z) {
+    d.groups[0] = static_cast<uint32_t>(x);
+    d.groups[1] = static_cast<uint32_t>(y);
+    d.groups[2] = static_cast<uint32_t>(z);
+}
+
 Strides stridesOf(const Operation &operation, vkattn_role role) {
     const Tensor &t = operation.tensor(role);
     return {stride(t, 0), stride(t, 1), stride(t, 2), stride(t, 3)};

@@ -14,6 +14,17 @@ namespace vkattn {
 // boxOperand, or a stand-in where the operation lacks the role.
 [[nodiscard]] Operand boxOperandOr(const Operand &other, const Operation &operation, vkattn_role role, const OperationBox &box,
                                    size_t basePushByte);
+// Bytes [begin, end) of the workspace, f32.
+[[nodiscard]] Operand gathered(uint64_t begin, uint64_t end, size_t basePushByte, bool writes);
+// A tensor as shaders/operations/add.comp takes it.
+struct AddOperand {
+    Operand operand; // the base is set by makeAdd
+    Strides strides;
+    vkattn_dtype dtype;
+};
+// to = x, or x + *addend, of a box's extents.
+void makeAdd(Dispatch &d, const uint32_t (&extent)[4], const AddOperand &x, const AddOperand *addend, const AddOperand &to);
+void setGroups(Dispatch &d, uint64_t x, uint64_t y, uint64_t z);
 [[nodiscard]] Strides stridesOf(const Operation &operation, vkattn_role role);
 
 } // namespace vkattn

@@ -27,16 +27,16 @@ const Routine &routineFor(vkattn_operation_kind kind) {
 // Cuts boxes until a device can bind and dispatch them.
 class Cutter {
   public:
-    Cutter(const OperationPlan &plan, const Caps &caps) : plan_(plan), caps_(caps) { std::copy_n(plan.extent, 4, box_.count); }
+    Cutter(const OperationPlan &plan, const PlanLimits &limits)
+        : plan_(plan), caps_(limits.caps), maxWorkspaceBytes_(limits.maxWorkspaceBytes) {
+        std::copy_n(plan.extent, 4, box_.count);
+    }
 
     [[nodiscard]] vkattn_result cut(uint32_t (&out)[4], vkattn_diagnostic *why) {
         for (const OperationOperand &operand : operandsOf(plan_.operation.kind)) {
             if (!plan_.operation.uses(operand.role)) continue;
             const auto bytes = [&](const OperationBox &box) { return bytesOf(plan_.operation, operand.role, box).size(); };
-            // Bindings begin at multiples of the device's alignment and end at whole words.
-            const uint64_t most =
-                caps_.maxStorageBufferRange - std::min(caps_.maxStorageBufferRange, caps_.minStorageBufferOffsetAlignment + 8);
-            if (!halveUntil(most, bytes))
+            if (!halveUntil(bindableBytes(), bytes))
                 return fail(why, VKATTN_ERROR_UNSUPPORTED,
                             "%s spans %llu bytes where nothing more can be cut, over the device's maxStorageBufferRange of %u; make the "
                             "tensor denser, or use the CPU",
@@ -52,11 +52,25 @@ class Cutter {
                 return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s takes %llu workgroups; the device's maxComputeWorkGroupCount[%d] is %u",
                             plan_.routine->name, static_cast<unsigned long long>(groups(box_)), axis, caps_.maxWorkgroupCount[axis]);
         }
+        if (plan_.routine->workspaceBytes) {
+            const auto bytes = [&](const OperationBox &box) { return plan_.routine->workspaceBytes(plan_, box); };
+            // One row may exceed the cap (vkattn_host::maxWorkspaceBytes), but not what a binding can
+            // hold.
+            if (!halveUntil(std::min<uint64_t>(maxWorkspaceBytes_, bindableBytes()), bytes) && bytes(box_) > bindableBytes())
+                return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                            "one row needs %llu bytes of workspace, over the device's maxStorageBufferRange of %u; use the CPU",
+                            static_cast<unsigned long long>(bytes(box_)), caps_.maxStorageBufferRange);
+        }
         std::copy_n(box_.count, 4, out);
         return VKATTN_OK;
     }
 
   private:
+    // Bindings begin at multiples of the device's alignment and end at whole words.
+    [[nodiscard]] uint64_t bindableBytes() const {
+        return caps_.maxStorageBufferRange - std::min(caps_.maxStorageBufferRange, caps_.minStorageBufferOffsetAlignment + 8);
+    }
+
     // Halves the direction that brings `amount` down most until the amount is in bounds. Returns
     // false where no direction does.
     template <class Amount> bool halveUntil(uint64_t most, const Amount &amount) {
@@ -88,6 +102,7 @@ class Cutter {
 
     const OperationPlan &plan_;
     const Caps &caps_;
+    uint64_t maxWorkspaceBytes_;
     OperationBox box_{};
 };
 
@@ -113,12 +128,19 @@ constexpr ScheduleType operationSchedule = {
     .dispatch = [](const Schedule &schedule, uint32_t index) { return planOf(schedule).dispatch(index); },
     .pipelines =
         [](const Schedule &schedule) {
-            PipelineSet set;
-            if (schedule.dispatchCount) set.add(planOf(schedule).dispatch(0).key); // boxes differ in push constants only
+            PipelineSet set; // boxes differ in push constants only
+            for (uint32_t step = 0; step < std::min(planOf(schedule).steps, schedule.dispatchCount); ++step)
+                set.add(planOf(schedule).dispatch(step).key);
             return set;
         },
     .storageDescriptorCount =
-        [](const Schedule &schedule) { return uint64_t{schedule.dispatchCount} * infoOf(planOf(schedule).module).slots; },
+        [](const Schedule &schedule) {
+            const OperationPlan &plan = planOf(schedule);
+            uint64_t count = 0;
+            for (uint32_t step = 0; step < std::min(plan.steps, plan.dispatchCount); ++step)
+                count += infoOf(plan.dispatch(step).key.module).slots;
+            return count * (plan.dispatchCount / plan.steps);
+        },
     .slice = nullptr,
     .sliceOf = nullptr,
 };
@@ -136,13 +158,12 @@ OperationBox OperationPlan::boxAt(uint32_t index) const {
 }
 
 Dispatch OperationPlan::dispatch(uint32_t index) const {
-    const OperationBox at = boxAt(index);
+    const uint32_t step = index % steps;
     Dispatch d;
-    d.operandCount = infoOf(module).slots;
-    routine->dispatch(*this, at, d);
-    uint64_t groups[3];
-    routine->groups(*this, at, groups);
-    for (int axis = 0; axis < 3; ++axis) d.groups[axis] = static_cast<uint32_t>(groups[axis]);
+    routine->dispatch(*this, boxAt(index / steps), step, d);
+    d.operandCount = infoOf(d.key.module).slots;
+    // The next step reads what this one gathers, and the next box gathers in the same place.
+    d.barrierBefore = steps > 1 && index > 0;
     return d;
 }
 
@@ -162,10 +183,12 @@ vkattn_result planOperation(const Operation &operation, const PlanLimits &limits
     if (operation.appends() && operation.cacheRows == 0) rows = 0;
     const uint32_t extent[4] = {operation.batch, operation.groups, rows, operation.kind == VKATTN_PROJECTION ? operation.out : 1};
     std::copy_n(extent, 4, out.extent);
-    if (const auto r = out.routine->layOut(out, limits.caps, why)) return r;
+    out.plain = limits.caps.maxStorageBuffersPerStage < operationSlots;
+    out.steps = 1;
+    out.routine->layOut(out, limits.caps);
     if (rows == 0) return VKATTN_OK; // nothing to write
-    if (const auto r = Cutter(out, limits.caps).cut(out.box, why)) return r;
-    double count = 1;
+    if (const auto r = Cutter(out, limits).cut(out.box, why)) return r;
+    double count = out.steps;
     for (int d = 0; d < 4; ++d) {
         out.boxes[d] = divideUp(extent[d], out.box[d]);
         count *= out.boxes[d];
@@ -175,6 +198,8 @@ vkattn_result planOperation(const Operation &operation, const PlanLimits &limits
                     "the operation would take %.0f dispatches to meet the device's limits; make tensors denser or the operation smaller",
                     count);
     out.dispatchCount = static_cast<uint32_t>(count);
+    const OperationBox first = out.boxAt(0);
+    if (out.routine->workspaceBytes) out.workspaceBytes = out.routine->workspaceBytes(out, first);
     return VKATTN_OK;
 }
 
@@ -184,8 +209,9 @@ void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkatt
     out.kernelName = plan.kernelName;
     out.form = "";
     out.splits = out.sliceCount = out.maxSlices = 1;
-    out.dispatchCount = out.chunkCount = plan.dispatchCount;
-    out.pipelineCount = plan.dispatchCount ? 1 : 0;
+    out.dispatchCount = plan.dispatchCount;
+    out.chunkCount = plan.dispatchCount / plan.steps;
+    out.pipelineCount = plan.type->pipelines(plan).size();
     out.workspaceBytes = plan.workspaceBytes;
     if (plan.operation.kind == VKATTN_PROJECTION) {
         out.rowsPerWorkgroup = plan.tile.rows();
@@ -194,13 +220,15 @@ void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkatt
         out.rowsPerWorkgroup = 1;
     }
     out.workgroupInvocations = plan.lanes;
-    if (plan.dispatchCount) std::copy_n(plan.dispatch(0).groups, 3, out.groups);
+    if (plan.dispatchCount) std::copy_n(plan.dispatch(plan.steps - 1).groups, 3, out.groups);
     out.flops = out.flopsFull = plan.operation.flops();
     for (const OperationOperand &each : operandsOf(plan.operation.kind))
         (each.output ? out.bytesWritten : out.bytesRead) += static_cast<double>(plan.operation.bytesUsed(each.role).size());
     out.compileLimit = compileLimit(limits.caps);
     out.largestSlice = 1;
-    std::snprintf(out.choice, sizeof out.choice, "it is the only form");
+    std::snprintf(out.choice, sizeof out.choice, "%s",
+                  plan.steps > 1 ? "the device has four storage buffers: what others bind is gathered in the workspace"
+                                 : "it is the only form");
 }
 
 } // namespace vkattn

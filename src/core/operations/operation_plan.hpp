@@ -33,21 +33,28 @@ struct Routine {
     const char *name;  // in messages and requirements
     const char *zone;  // around all that one call records
     uint32_t cuttable; // bits 1 << BoxDimension: directions in which boxes may be small
-    // OK, or UNSUPPORTED with the reason. Chooses module, tile and lanes.
-    vkattn_result (*layOut)(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *why);
+    // Chooses tile, lanes and the steps of a box.
+    void (*layOut)(OperationPlan &plan, const Caps &caps);
+    // Workgroups of the last step, which takes most.
     void (*groups)(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]);
-    void (*dispatch)(const OperationPlan &plan, const OperationBox &box, Dispatch &out);
+    // Of what the steps of a box gather. NULL: none.
+    uint64_t (*workspaceBytes)(const OperationPlan &plan, const OperationBox &box);
+    // Makes a step of a box, counted from 0.
+    void (*dispatch)(const OperationPlan &plan, const OperationBox &box, uint32_t step, Dispatch &out);
 };
 
 struct OperationPlan : Schedule {
     Operation operation;
     const Routine *routine;
-    Module module;
     ProjectionTile tile; // projection
     uint32_t lanes;      // of a workgroup
-    uint32_t extent[4];  // of the box that is the whole operation
-    uint32_t box[4];     // extents of a dispatch's box; the last one in each direction may be smaller
-    uint32_t boxes[4];   // in each direction
+    // Dispatches of a box, one after the other. A device with four buffers gathers in the workspace
+    // what others bind.
+    uint32_t steps;
+    bool plain;         // the forms of four buffers
+    uint32_t extent[4]; // of the box that is the whole operation
+    uint32_t box[4];    // extents of a dispatch's box; the last one in each direction may be smaller
+    uint32_t boxes[4];  // in each direction
 
     [[nodiscard]] OperationBox boxAt(uint32_t index) const;
     [[nodiscard]] Dispatch dispatch(uint32_t index) const;

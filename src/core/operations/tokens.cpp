@@ -39,44 +39,79 @@ ConceptConstants constantsOf(const Operation &o) {
     return constants;
 }
 
-vkattn_result layOutRotary(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *why) {
-    plan.module = Module::rotary;
+void layOutRotary(OperationPlan &plan, const Caps &) {
+    plan.steps = plan.plain ? 2 : 1;
     plan.lanes = lanesOfTokens;
-    if (caps.maxStorageBuffersPerStage >= operationSlots) return VKATTN_OK;
-    return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                "rotary embedding needs %u storage buffers; the device's maxPerStageDescriptorStorageBuffers is %u", operationSlots,
-                caps.maxStorageBuffersPerStage);
 }
 
-void dispatchRotary(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
-    const Operation &o = plan.operation;
+// [batch][token][cosines, sines] of a box.
+uint64_t angleBytes(const OperationPlan &plan, const OperationBox &box) {
+    return plan.plain ? uint64_t{4} * box.count[boxBatch] * box.count[boxRow] * plan.operation.rotated : 0;
+}
+
+template <class Push> void setTables(Push &push, const Operation &o) {
     const Strides cos = stridesOf(o, VKATTN_COS), sin = stridesOf(o, VKATTN_SIN);
-    RotaryPush push{};
-    setTokens(push, o, box);
     push.pairs = o.rotated / 2;
     push.positions = o.tensor(VKATTN_COS).extent[2];
     push.cosRow = cos.row;
     push.cosColumn = cos.column;
     push.sinRow = sin.row;
     push.sinColumn = sin.column;
+}
+
+void gatherAngles(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
+    const Operation &o = plan.operation;
+    const bool positions = o.has(VKATTN_POSITIONS);
+    AnglesPush push{};
+    push.rows = box.count[boxRow];
+    push.rowFirst = box.first[boxRow];
+    push.start = o.start;
+    setTables(push, o);
+    push.whereBatch = positions ? o.rows : 1;
+    setPush(d, push);
+    d.operands[slotCos] = boxOperand(o, VKATTN_COS, box, offsetof(AnglesPush, cosBase));
+    d.operands[slotSin] = boxOperand(o, VKATTN_SIN, box, offsetof(AnglesPush, sinBase));
+    d.operands[slotAnglesWhere] =
+        boxOperandOr(d.operands[slotCos], o, positions ? VKATTN_POSITIONS : VKATTN_STARTS, box, offsetof(AnglesPush, whereBase));
+    d.operands[slotAnglesOut] = gathered(0, angleBytes(plan, box), 0, true);
+    d.operands[slotAnglesOut].basePushWord = noPushWord;
+    ConceptConstants constants{};
+    constants.form = positions ? formPositions : o.has(VKATTN_STARTS) ? formStarts : 0;
+    d.key = pipelineKey(Module::angles, lanesOfTokens, constants);
+    setGroups(d, divideUp(push.pairs, lanesOfTokens), box.count[boxRow], box.count[boxBatch]);
+}
+
+void dispatchRotary(const OperationPlan &plan, const OperationBox &box, uint32_t step, Dispatch &d) {
+    if (step + 1 < plan.steps) return gatherAngles(plan, box, d);
+    const Operation &o = plan.operation;
+    RotaryPush push{};
+    setTokens(push, o, box);
+    setTables(push, o);
     push.positionsBatch = o.rows;
     setPush(d, push);
     d.operands[slotX] = boxOperand(o, VKATTN_X, box, offsetof(RotaryPush, xBase));
     d.operands[slotY] = boxOperand(o, VKATTN_Y, box, offsetof(RotaryPush, yBase));
-    d.operands[slotCos] = boxOperand(o, VKATTN_COS, box, offsetof(RotaryPush, cosBase));
-    d.operands[slotSin] = boxOperand(o, VKATTN_SIN, box, offsetof(RotaryPush, sinBase));
-    d.operands[slotStarts] = boxOperandOr(d.operands[slotX], o, VKATTN_STARTS, box, offsetof(RotaryPush, startsBase));
-    d.operands[slotPositions] = boxOperandOr(d.operands[slotX], o, VKATTN_POSITIONS, box, offsetof(RotaryPush, positionsBase));
-    d.key = pipelineKey(plan.module, plan.lanes, constantsOf(o));
+    const uint32_t starts = plan.plain ? slotPlainStarts : slotStarts;
+    d.operands[starts] = boxOperandOr(d.operands[slotX], o, VKATTN_STARTS, box, offsetof(RotaryPush, startsBase));
+    if (plan.plain) {
+        d.operands[slotAngles] = gathered(0, angleBytes(plan, box), 0, false);
+        d.operands[slotAngles].basePushWord = noPushWord;
+    } else {
+        d.operands[slotCos] = boxOperand(o, VKATTN_COS, box, offsetof(RotaryPush, cosBase));
+        d.operands[slotSin] = boxOperand(o, VKATTN_SIN, box, offsetof(RotaryPush, sinBase));
+        d.operands[slotPositions] = boxOperandOr(d.operands[slotX], o, VKATTN_POSITIONS, box, offsetof(RotaryPush, positionsBase));
+    }
+    d.key = pipelineKey(plan.plain ? Module::rotaryPlain : Module::rotary, plan.lanes, constantsOf(o));
+    uint64_t count[3];
+    groups(plan, box, count);
+    setGroups(d, count[0], count[1], count[2]);
 }
 
-vkattn_result layOutAppend(OperationPlan &plan, const Caps &, vkattn_diagnostic *) {
-    plan.module = Module::append;
+void layOutAppend(OperationPlan &plan, const Caps &) {
     plan.lanes = lanesOfTokens;
-    return VKATTN_OK;
 }
 
-void dispatchAppend(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
+void dispatchAppend(const OperationPlan &plan, const OperationBox &box, uint32_t, Dispatch &d) {
     const Operation &o = plan.operation;
     AppendPush push{};
     setTokens(push, o, box);
@@ -85,7 +120,10 @@ void dispatchAppend(const OperationPlan &plan, const OperationBox &box, Dispatch
     d.operands[slotY] = boxOperand(o, VKATTN_Y, box, offsetof(AppendPush, yBase));
     d.operands[slotAppendStarts] = boxOperandOr(d.operands[slotX], o, VKATTN_STARTS, box, offsetof(AppendPush, startsBase));
     d.operands[3] = standIn(d.operands[slotX]);
-    d.key = pipelineKey(plan.module, plan.lanes, constantsOf(o));
+    d.key = pipelineKey(Module::append, plan.lanes, constantsOf(o));
+    uint64_t count[3];
+    groups(plan, box, count);
+    setGroups(d, count[0], count[1], count[2]);
 }
 
 constexpr uint32_t cuttableTokens = 1u << boxBatch | 1u << boxGroup | 1u << boxRow;
@@ -99,6 +137,7 @@ const Routine rotaryRoutine = {
     .cuttable = cuttableTokens,
     .layOut = layOutRotary,
     .groups = groups,
+    .workspaceBytes = angleBytes,
     .dispatch = dispatchRotary,
 };
 
@@ -109,6 +148,7 @@ const Routine appendRoutine = {
     .cuttable = cuttableTokens,
     .layOut = layOutAppend,
     .groups = groups,
+    .workspaceBytes = nullptr,
     .dispatch = dispatchAppend,
 };
 
