@@ -2,7 +2,7 @@
 // with gaps that are canaries in outputs and NaN in inputs.
 #include "environment.hpp"
 #include "support/extent.hpp"
-#include "support/operation_case.hpp"
+#include "unit/operations/operation_case.hpp"
 
 #include <cmath>
 #include <limits>
