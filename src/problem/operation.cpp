@@ -109,11 +109,13 @@ vkattn_result checkProjection(Operation &o, vkattn_diagnostic *why) {
     if (residual.present())
         if (const auto r = expectExtents(residual, "residual", {o.batch, o.groups, o.rows, o.out}, 0, why)) return r;
     uint64_t products = o.batch;
-    for (const uint32_t factor : {o.groups, o.rows ? o.rows : 1u, o.inner, o.out})
-        if (!multiplySizes(products, factor, products) || products > maxProducts)
+    for (const uint32_t factor : {o.groups, o.rows ? o.rows : 1u, o.inner, o.out}) {
+        if (factor > maxProducts / products)
             return fail(why, invalid,
                         "batch %u x groups %u x rows %u x in %u x out %u is over the 2^60 products that 64-bit arithmetic has room for",
                         o.batch, o.groups, o.rows, o.inner, o.out);
+        products *= factor;
+    }
     return expectExtents(o.tensor(VKATTN_Y), "y", {o.batch, o.groups, o.rows, o.out}, 0, why);
 }
 

@@ -22,7 +22,8 @@ void projectUnit(const OperationCall &call, uint64_t unit, float *scratch) {
 }
 
 const OperationKernels &kernelsOfOperations() {
-    static constexpr OperationKernels own = {ProjectionUnit::panel, projectUnit, normalizeRows, rotateRows, appendRows};
+    static const OperationKernels own = {
+        hwy::TargetName(HWY_TARGET), ProjectionUnit::panel, projectUnit, normalizeRows, rotateRows, appendRows};
     return own;
 }
 

@@ -69,6 +69,7 @@ struct ProjectionScratch {
 
 // The kernels of one target. Each computes a unit, whose number is below `units` of run.cpp.
 struct OperationKernels {
+    const char *target;    // Highway's name
     uint32_t panelColumns; // columns of Y that fill the vectors of a tile; units have whole panels
     void (*project)(const OperationCall &, uint64_t unit, float *scratch);
     void (*normalize)(const OperationCall &, uint64_t unit, float *scratch);

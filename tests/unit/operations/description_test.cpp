@@ -1,0 +1,190 @@
+// Every rule of vkattn/operations.h is checked, and says what was wrong.
+#include "operation_case.hpp"
+#include "vkattn/vkattn.hpp"
+
+#include <cmath>
+#include <functional>
+#include <gtest/gtest.h>
+#include <limits>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+OperationCase projection() {
+    OperationCase c = plainProjection(5, 6, 7);
+    c.projection.bias = packed(VKATTN_F32, 1, 1, 1, 7);
+    c.projection.residual = packed(VKATTN_F16, 1, 1, 5, 7);
+    return c;
+}
+OperationCase norm() {
+    OperationCase c = plainNorm(VKATTN_LAYER_NORM, 5, 6);
+    c.norm.residual = c.norm.sum = c.norm.x;
+    c.norm.gamma = c.norm.beta = packed(VKATTN_F32, 1, 1, 1, 6);
+    return c;
+}
+OperationCase rotary() {
+    return plainRotary(VKATTN_PAIRS_HALF, 5, 6, 4, 9);
+}
+OperationCase append() {
+    return plainAppend(5, 9, 6);
+}
+
+struct Refusal {
+    const char *expected;
+    OperationCase (*make)();
+    std::function<void(OperationCase &)> spoil;
+};
+
+const Refusal refusals[] = {
+    // Every operation.
+    {"projection: structSize is 0", projection, [](auto &c) { c.projection.structSize = 0; }},
+    {"norm: structSize is", norm, [](auto &c) { c.norm.structSize = sizeof c.norm + 4; }},
+    {"rotary: structSize is", rotary, [](auto &c) { c.rotary.structSize = 3; }},
+    {"append: structSize is", append, [](auto &c) { c.append.structSize = sizeof c.append + 8; }},
+    {"x of the projection has no layout", projection, [](auto &c) { c.projection.x = {}; }},
+    {"w of the projection has no layout", projection, [](auto &c) { c.projection.w = {}; }},
+    {"y of the norm has no layout", norm, [](auto &c) { c.norm.y = {}; }},
+    {"cos of the rotary has no layout", rotary, [](auto &c) { c.rotary.cos = {}; }},
+    {"only dimension 2 may be 0", norm, [](auto &c) { c.norm.x.extent[3] = 0; }},
+    {"only dimension 2 may be 0", append, [](auto &c) { c.append.x.extent[0] = 0; }},
+    {"x has dtype 3", norm, [](auto &c) { c.norm.x.dtype = VKATTN_BOOL8; }},
+    {"cos has dtype 1, expected VKATTN_F32", rotary, [](auto &c) { c.rotary.cos.dtype = VKATTN_F16; }},
+    {"y overlaps itself", projection, [](auto &c) { c.projection.y.strideElems[2] = 1; }},
+    {"sum overlaps itself", norm, [](auto &c) { c.norm.sum.strideElems[3] = 0; }},
+    {"below offsetElems", append, [](auto &c) { c.append.x.strideElems[3] = -1; }},
+    {"tokens, expected at most 1073741824", append, [](auto &c) { c.append.x.extent[2] = (1u << 30) + 1; }},
+    // Projection.
+    {"projection.flags is 0x1,", projection, [](auto &c) { c.projection.flags = VKATTN_CAUSAL; }},
+    {"projection from 524289 to 7 dims", projection,
+     [](auto &c) {
+         c.projection.x = packed(VKATTN_F32, 1, 1, 5, 524289);
+         c.projection.w = packed(VKATTN_F32, 1, 1, 7, 524289);
+     }},
+    {"projection from 6 to 16777217 dims", projection,
+     [](auto &c) {
+         c.projection.w = packed(VKATTN_F32, 1, 1, 16777217, 6);
+         c.projection.y = packed(VKATTN_F32, 1, 1, 5, 16777217);
+     }},
+    {"over the 2^60 products", projection,
+     [](auto &c) {
+         c.projection.x = packed(VKATTN_F32, 1, 1, 1u << 30, 1u << 19);
+         c.projection.w = packed(VKATTN_F32, 1, 1, 1u << 12, 1u << 19);
+         c.projection.y = packed(VKATTN_F32, 1, 1, 1u << 30, 1u << 12);
+         c.projection.bias = c.projection.residual = {};
+     }},
+    {"w is [1, 1, 8, 6], expected [1, 1, 7, 6]", projection, [](auto &c) { c.projection.w = packed(VKATTN_F32, 1, 1, 8, 6); }},
+    {"w is [1, 2, 7, 6]", projection, [](auto &c) { c.projection.w = packed(VKATTN_F32, 1, 2, 7, 6); }},
+    {"bias is [1, 1, 2, 7]", projection, [](auto &c) { c.projection.bias = packed(VKATTN_F32, 1, 1, 2, 7); }},
+    {"residual is [1, 1, 1, 7]", projection, [](auto &c) { c.projection.residual = packed(VKATTN_F32, 1, 1, 1, 7); }},
+    {"y is [1, 1, 4, 7]", projection, [](auto &c) { c.projection.y = packed(VKATTN_F32, 1, 1, 4, 7); }},
+    // Norm.
+    {"norm.flags is 0x10", norm, [](auto &c) { c.norm.flags = VKATTN_DETERMINISTIC; }},
+    {"norm.kind is 2", norm, [](auto &c) { c.norm.kind = static_cast<vkattn_norm_kind>(2); }},
+    {"norm.epsilon is -1", norm, [](auto &c) { c.norm.epsilon = -1; }},
+    {"norm.epsilon is inf", norm, [](auto &c) { c.norm.epsilon = std::numeric_limits<float>::infinity(); }},
+    {"norm.epsilon is", norm, [](auto &c) { c.norm.epsilon = std::nanf(""); }},
+    {"x has 1048577 dims", norm, [](auto &c) { c.norm.x = packed(VKATTN_F32, 1, 1, 5, (1u << 20) + 1); }},
+    {"residual is [1, 1, 4, 6]", norm, [](auto &c) { c.norm.residual = packed(VKATTN_F32, 1, 1, 4, 6); }},
+    {"gamma is [1, 1, 5, 6], expected [1, 1, 1, 6]", norm, [](auto &c) { c.norm.gamma = c.norm.x; }},
+    {"beta is [1, 1, 1, 5]", norm, [](auto &c) { c.norm.beta = packed(VKATTN_F32, 1, 1, 1, 5); }},
+    {"sum is [1, 1, 5, 5]", norm, [](auto &c) { c.norm.sum = packed(VKATTN_F32, 1, 1, 5, 5); }},
+    {"y is [2, 1, 5, 6]", norm, [](auto &c) { c.norm.y = packed(VKATTN_F32, 2, 1, 5, 6); }},
+    // Rotary.
+    {"rotary.flags is 0x10", rotary, [](auto &c) { c.rotary.flags = VKATTN_DETERMINISTIC; }},
+    {"rotary.pairs is 2", rotary, [](auto &c) { c.rotary.pairs = static_cast<vkattn_rotary_pairs>(2); }},
+    {"rotary.presentRoles has bits", rotary, [](auto &c) { c.rotary.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS); }},
+    {"rotary.reserved is 1", rotary, [](auto &c) { c.rotary.reserved = 1; }},
+    {"the array replaces it", rotary, [](auto &c) { c.rotary.start = 1, c.rotary.presentRoles = VKATTN_PRESENT(VKATTN_STARTS); }},
+    {"rotary.start is 1073741825", rotary, [](auto &c) { c.rotary.start = (1u << 30) + 1; }},
+    {"rotary has positions and a start", rotary,
+     [](auto &c) { c.rotary.start = 1, c.rotary.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS); }},
+    {"rotary has positions and a start", rotary,
+     [](auto &c) { c.rotary.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS) | VKATTN_PRESENT(VKATTN_STARTS); }},
+    {"x has 65537 dims", rotary, [](auto &c) { c.rotary.x = packed(VKATTN_F32, 1, 1, 5, 65537); }},
+    {"cos has no positions", rotary, [](auto &c) { c.rotary.cos.extent[2] = 0; }},
+    {"cos has 4 columns, which rotate 8 dims; x has 6", rotary, [](auto &c) { c.rotary.cos = packed(VKATTN_F32, 1, 1, 9, 4); }},
+    {"sin is [1, 1, 8, 2], expected [1, 1, 9, 2]", rotary, [](auto &c) { c.rotary.sin = packed(VKATTN_F32, 1, 1, 8, 2); }},
+    {"y is [1, 1, 6, 6]", rotary, [](auto &c) { c.rotary.y = packed(VKATTN_F32, 1, 1, 6, 6); }},
+    // Append.
+    {"append.flags is 0x20", append, [](auto &c) { c.append.flags = VKATTN_ROTARY_APPEND; }},
+    {"append.presentRoles has bits", append, [](auto &c) { c.append.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS); }},
+    {"the array replaces it", append, [](auto &c) { c.append.start = 1, c.append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS); }},
+    {"append.start is 1073741825", append, [](auto &c) { c.append.start = (1u << 30) + 1; }},
+    {"x has 1048577 dims", append, [](auto &c) { c.append.x = packed(VKATTN_F32, 1, 1, 5, (1u << 20) + 1); }},
+    {"y is [1, 2, 9, 6]", append, [](auto &c) { c.append.y = packed(VKATTN_F32, 1, 2, 9, 6); }},
+};
+
+} // namespace
+
+TEST(OperationDescription, everyRuleIsChecked) {
+    for (const Refusal &each : refusals) {
+        OperationCase c = each.make();
+        vkattn_operation o = c.operation();
+        vkattn_diagnostic why{};
+        ASSERT_EQ(vkattnValidateOperation(&o, &why), VKATTN_OK) << each.expected << ": " << why.message;
+        each.spoil(c);
+        o = c.operation();
+        EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT) << each.expected;
+        EXPECT_NE(std::string(why.message).find(each.expected), std::string::npos) << each.expected << ": " << why.message;
+        EXPECT_EQ(vkattnOperationBytes(&o, VKATTN_X), 0u) << "an invalid operation needs nothing";
+    }
+    vkattn_diagnostic why{};
+    EXPECT_EQ(vkattnValidateOperation(nullptr, &why), VKATTN_ERROR_INVALID_ARGUMENT);
+    EXPECT_STREQ(why.message, "operation is NULL");
+    vkattn_operation o{};
+    o.kind = VKATTN_NORM;
+    EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
+    EXPECT_STREQ(why.message, "operation.of.norm is NULL");
+    o.kind = static_cast<vkattn_operation_kind>(5);
+    EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(why.message).find("operation.kind is 5"), std::string::npos) << why.message;
+}
+
+TEST(OperationDescription, ordinaryOnesAreValid) {
+    const auto valid = [](const OperationCase &c) {
+        const vkattn_operation o = c.operation();
+        vkattn_diagnostic why{};
+        EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_OK) << why.message;
+    };
+    for (OperationCase c : {projection(), norm(), rotary(), append()}) { // 0 rows
+        for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL, VKATTN_SUM, VKATTN_Y}) c.layout(role).extent[2] = 0;
+        valid(c);
+    }
+    OperationCase c = rotary();
+    c.rotary.flags = VKATTN_ROTARY_APPEND;
+    c.rotary.start = 1u << 30;
+    c.rotary.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS);
+    c.rotary.y = packed(VKATTN_BF16, 1, 1, 100, 6);
+    valid(c);
+    c = plainProjection(1u << 30, 1u << 19, 1u << 11); // 2^60 products
+    valid(c);
+    c = norm();
+    c.norm.epsilon = 0;
+    valid(c);
+}
+
+TEST(OperationDescription, bytesAreThoseOfTheLastElement) {
+    OperationCase c = rotary();
+    c.rotary.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS);
+    c.rotary.x.dtype = VKATTN_F16;
+    c.rotary.x.offsetElems = 10;
+    const vkattn_operation o = c.operation();
+    EXPECT_EQ(vkattnOperationBytes(&o, VKATTN_X), 2u * (10 + 5 * 6));
+    EXPECT_EQ(vkattnOperationBytes(&o, VKATTN_Y), 4u * 5 * 6);
+    EXPECT_EQ(vkattnOperationBytes(&o, VKATTN_COS), 4u * 9 * 2);
+    EXPECT_EQ(vkattnOperationBytes(&o, VKATTN_POSITIONS), 4u * 5);
+    for (const vkattn_role role : {VKATTN_STARTS, VKATTN_W, VKATTN_Q, VKATTN_BIAS, VKATTN_WORKSPACE, static_cast<vkattn_role>(1000)})
+        EXPECT_EQ(vkattnOperationBytes(&o, role), 0u) << role;
+}
+
+TEST(OperationDescription, kindsHaveNames) {
+    EXPECT_STREQ(vkattnOperationName(VKATTN_ATTENTION), "attention");
+    EXPECT_STREQ(vkattnOperationName(VKATTN_PROJECTION), "projection");
+    EXPECT_STREQ(vkattnOperationName(VKATTN_NORM), "norm");
+    EXPECT_STREQ(vkattnOperationName(VKATTN_ROTARY), "rotary");
+    EXPECT_STREQ(vkattnOperationName(VKATTN_APPEND), "append");
+    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(5)), nullptr);
+    EXPECT_EQ(vkattnOperationName(VKATTN_OPERATION_KIND_MAX), nullptr);
+}

@@ -1,0 +1,337 @@
+// The CPU's operations against the oracle, over drawn shapes, types and strides; and what holds for
+// them whatever the numbers are.
+#include "cpu/targets.hpp"
+
+#include "cpu/operations/work.hpp"
+#include "operation_case.hpp"
+#include "support/extent.hpp"
+#include "support/heap_count.hpp"
+#include "vkattn/vkattn.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+#include <limits>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+constexpr vkattn_operation_kind kinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY, VKATTN_APPEND};
+
+void expectPassed(const vkattn_verify_report &report, const std::string &by) {
+    EXPECT_TRUE(report.passed) << by << ": role " << report.worstRole << " [" << report.worstIndex[0] << ", " << report.worstIndex[1]
+                               << ", " << report.worstIndex[2] << ", " << report.worstIndex[3] << "] is " << report.worstGot
+                               << ", expected " << report.worstExpected << ", error " << report.worstError << " bound "
+                               << report.worstBound;
+    EXPECT_EQ(report.rowsChecked, report.rowsTotal);
+}
+
+void expectOnlyOutputs(OperationCase &after, OperationCase &before, const char *by) {
+    for (auto &[role, tensor] : after.tensors) {
+        bool output = false;
+        for (const vkattn_role each : after.outputs()) output |= &after.output(each) == &tensor;
+        const auto damage = tensor.damage(
+            before.tensor(role), [&](uint32_t b, uint32_t g, uint32_t r, uint32_t) { return output && after.writes(VKATTN_Y, b, g, r); });
+        EXPECT_EQ(damage, "") << by << ", role " << role;
+    }
+}
+
+bool sameOutputs(OperationCase &a, OperationCase &b) {
+    for (const vkattn_role role : a.outputs())
+        if (std::memcmp(a.output(role).data(), b.output(role).data(), a.output(role).bytes()) != 0) return false;
+    return true;
+}
+
+} // namespace
+
+// Each of the processor's instruction sets.
+class OperationKernelsOf : public testing::TestWithParam<int64_t> {
+  protected:
+    void SetUp() override {
+        hwy::SetSupportedTargetsForTest(GetParam());
+        hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+        ASSERT_STREQ(operationKernels().target, hwy::TargetName(GetParam()));
+    }
+    void TearDown() override {
+        hwy::SetSupportedTargetsForTest(0);
+        hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    }
+};
+
+TEST_P(OperationKernelsOf, areWithinTheBoundsOfTheOracle) {
+    Random random = randomFor("operations");
+    for (int n = 0; n < (fullExtent() ? 4000 : 200); ++n) {
+        OperationCase before = drawOperation(random, kinds[n % 4]);
+        SCOPED_TRACE("case " + std::to_string(n) + ": " + before.text());
+        OperationCase alone = before;
+        alone.run(0);
+        expectPassed(verified(alone, before), "the kernels");
+        expectOnlyOutputs(alone, before, "the kernels");
+        for (const uint32_t threads : {1u, 2u, 3u}) {
+            OperationCase pooled = before;
+            pooled.run(threads);
+            EXPECT_TRUE(sameOutputs(alone, pooled)) << threads << " threads";
+        }
+        OperationCase truth = before;
+        truth.runOracle();
+        expectPassed(verified(truth, before), "the oracle");
+        expectOnlyOutputs(truth, before, "the oracle");
+        if (::testing::Test::HasFailure()) return; // the first is enough
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, OperationKernelsOf, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+                         [](const auto &target) { return std::string(hwy::TargetName(target.param)); });
+
+TEST(Operations, takeNothingFromTheHeap) {
+    if (!countsHeap()) GTEST_SKIP() << "a sanitizer has the heap";
+    Random random = randomFor("operations heap");
+    vkattn_cpu_pool pool = nullptr;
+    ASSERT_EQ(vkattnCpuCreatePool(2, &pool, nullptr), VKATTN_OK);
+    for (int n = 0; n < 40; ++n) {
+        OperationCase c = drawOperation(random, kinds[n % 4]);
+        const vkattn_operation o = c.operation();
+        const auto memory = c.operands();
+        for (const vkattn_cpu_pool used : {pool, vkattn_cpu_pool{}}) {
+            uint64_t bytes = 0;
+            ASSERT_EQ(vkattnCpuOperationWorkspace(&o, used, &bytes, nullptr), VKATTN_OK);
+            std::vector<unsigned char> workspace(bytes);
+            const uint64_t before = heapAllocations();
+            const vkattn_result r =
+                vkattnCpuRunOperation(used, &o, memory.data(), static_cast<uint32_t>(memory.size()), workspace.data(), bytes, nullptr);
+            EXPECT_EQ(heapAllocations(), before) << c.text();
+            EXPECT_EQ(r, VKATTN_OK);
+        }
+    }
+    vkattnCpuDestroyPool(pool);
+}
+
+TEST(Operations, refuseOperandsThatDoNotFit) {
+    Random random = randomFor("operations operands");
+    OperationCase c = plainNorm(VKATTN_LAYER_NORM, 3, 8);
+    c.fill(random);
+    const OperationCase before = c;
+    const vkattn_operation o = c.operation();
+    uint64_t bytes = 0;
+    ASSERT_EQ(vkattnCpuOperationWorkspace(&o, nullptr, &bytes, nullptr), VKATTN_OK);
+    std::vector<unsigned char> workspace(bytes);
+    const auto refused = [&](const std::string &expected, const std::vector<vkattn_operand_memory> &memory, uint64_t given) {
+        vkattn_diagnostic why{};
+        EXPECT_EQ(vkattnCpuRunOperation(nullptr, &o, memory.data(), static_cast<uint32_t>(memory.size()), workspace.data(), given, &why),
+                  VKATTN_ERROR_INVALID_ARGUMENT);
+        EXPECT_NE(std::string(why.message).find(expected), std::string::npos) << why.message;
+    };
+    auto memory = c.operands();
+    refused("workspace has", memory, bytes - 1);
+    memory[0].bytes -= 1;
+    refused("x has 95 bytes, expected at least 96", memory, bytes);
+    memory = c.operands();
+    memory.pop_back();
+    refused("y is missing: the operation uses it", memory, bytes);
+    memory.push_back(memory.front());
+    refused("x is given twice", memory, bytes);
+    memory.back().role = VKATTN_W;
+    refused("which the operation does not use", memory, bytes);
+    memory = c.operands();
+    memory[0].data = static_cast<unsigned char *>(memory[0].data) + 1;
+    refused("x is not aligned", memory, bytes);
+    EXPECT_EQ(c.tensor(VKATTN_Y).damage(before.tensors.at(VKATTN_Y), [](auto...) { return false; }), "");
+    memory = c.operands();
+    EXPECT_EQ(vkattnCpuCheckOperation(&o, memory.data(), static_cast<uint32_t>(memory.size()), nullptr), VKATTN_OK);
+    EXPECT_EQ(vkattnCpuCheckOperation(&o, memory.data(), 1, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(vkattnCpuCheckOperation(nullptr, nullptr, 0, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
+}
+
+// As an operation, attention is what it is by its own calls.
+TEST(Operations, attentionIsOneOfThem) {
+    Random random = randomFor("operations attention");
+    Case c;
+    const auto in = makeCaseData(c, random);
+    vkattn_operation o{};
+    o.kind = VKATTN_ATTENTION;
+    o.of.attention = &in->problem;
+    const auto count = static_cast<uint32_t>(in->operands.size());
+    EXPECT_EQ(vkattnCpuCheckOperation(&o, in->operands.data(), count, nullptr), VKATTN_OK);
+    ASSERT_EQ(vkattnCpuRun(&in->problem, in->operands.data(), count, 1, nullptr), VKATTN_OK);
+    const HostTensor expected = in->out;
+    Random other = randomFor("operations attention, before");
+    in->out.fillRandomly(other);
+    uint64_t bytes = 0;
+    ASSERT_EQ(vkattnCpuOperationWorkspace(&o, nullptr, &bytes, nullptr), VKATTN_OK);
+    std::vector<unsigned char> workspace(bytes);
+    ASSERT_EQ(vkattnCpuRunOperation(nullptr, &o, in->operands.data(), count, workspace.data(), bytes, nullptr), VKATTN_OK);
+    for (uint32_t d = 0; d < c.valueDim; ++d) EXPECT_EQ(in->out.get(0, 0, 0, d), expected.get(0, 0, 0, d));
+    vkattn_verify_report report{};
+    ASSERT_EQ(vkattnCpuVerifyOperation(&o, in->operands.data(), count, nullptr, &report, nullptr), VKATTN_OK);
+    EXPECT_TRUE(report.passed);
+    in->out.set(0, 0, 0, 0, 100.0f);
+    ASSERT_EQ(vkattnCpuVerifyOperation(&o, in->operands.data(), count, nullptr, &report, nullptr), VKATTN_OK);
+    EXPECT_FALSE(report.passed);
+    ASSERT_EQ(vkattnCpuOracleOperation(&o, in->operands.data(), count, nullptr), VKATTN_OK);
+    ASSERT_EQ(vkattnCpuVerifyOperation(&o, in->operands.data(), count, nullptr, &report, nullptr), VKATTN_OK);
+    EXPECT_TRUE(report.passed);
+}
+
+TEST(Operations, nonFiniteRowsTouchNoOtherRow) {
+    Random random = randomFor("operations nan");
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+        for (const vkattn_operation_kind kind : {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY})
+            for (const uint32_t rows : {1u, 2u, 5u, 8u, 13u, 40u}) {
+                OperationCase c = kind == VKATTN_PROJECTION ? plainProjection(rows, 19, 37)
+                                  : kind == VKATTN_NORM     ? plainNorm(VKATTN_LAYER_NORM, rows, 37)
+                                                            : plainRotary(VKATTN_PAIRS_HALF, rows, 37, 20, rows);
+                c.fill(random);
+                OperationCase clean = c;
+                clean.run(1);
+                const uint32_t row = between(random, 0, rows - 1);
+                c.tensor(VKATTN_X).set(0, 0, row, between(random, 0, 18), bad);
+                OperationCase before = c;
+                c.run(2);
+                expectPassed(verified(c, before), c.text());
+                uint32_t nonFinite = 0;
+                for (uint32_t r = 0; r < rows; ++r)
+                    for (uint32_t d = 0; d < 37; ++d) {
+                        const float got = c.tensor(VKATTN_Y).get(0, 0, r, d);
+                        if (r == row)
+                            nonFinite += !std::isfinite(got);
+                        else
+                            ASSERT_EQ(got, clean.tensor(VKATTN_Y).get(0, 0, r, d)) << c.text() << " row " << r;
+                    }
+                EXPECT_EQ(nonFinite, kind == VKATTN_ROTARY ? 2u : 37u) << c.text();
+            }
+}
+
+TEST(Operations, projectionByTheIdentityIsX) {
+    Random random = randomFor("identity");
+    for (const uint32_t rows : {1u, 3u, 8u, 9u, 50u})
+        for (const uint32_t dims : {1u, 16u, 33u, 300u}) {
+            OperationCase c = plainProjection(rows, dims, dims);
+            c.fill(random);
+            for (uint32_t n = 0; n < dims; ++n)
+                for (uint32_t k = 0; k < dims; ++k) c.tensor(VKATTN_W).set(0, 0, n, k, n == k ? 1.0f : 0.0f);
+            c.run(2);
+            for (uint32_t r = 0; r < rows; ++r)
+                for (uint32_t d = 0; d < dims; ++d) ASSERT_EQ(c.tensor(VKATTN_Y).get(0, 0, r, d), c.tensor(VKATTN_X).get(0, 0, r, d));
+        }
+}
+
+TEST(Operations, deterministicRowsDoNotDependOnTheNumberOfRows) {
+    Random random = randomFor("deterministic");
+    OperationCase all = plainProjection(40, 700, 70);
+    all.projection.flags = VKATTN_DETERMINISTIC;
+    all.fill(random);
+    all.run(2);
+    for (const uint32_t rows : {1u, 2u, 7u, 9u, 33u}) {
+        OperationCase some = plainProjection(rows, 700, 70);
+        some.projection.flags = VKATTN_DETERMINISTIC;
+        some.fill(random);
+        some.tensor(VKATTN_W) = all.tensor(VKATTN_W);
+        std::memcpy(some.tensor(VKATTN_X).data(), all.tensor(VKATTN_X).data(), some.tensor(VKATTN_X).bytes());
+        some.run(3);
+        EXPECT_EQ(std::memcmp(some.tensor(VKATTN_Y).data(), all.tensor(VKATTN_Y).data(), some.tensor(VKATTN_Y).bytes()), 0) << rows;
+    }
+}
+
+TEST(Operations, layerNormOfConstantRowsIsBeta) {
+    Random random = randomFor("constant rows");
+    for (const uint32_t dims : {1u, 7u, 64u, 1000u})
+        for (const float value : {0.0f, 0.1f, -1000.1f, 3e6f}) {
+            OperationCase c = plainNorm(VKATTN_LAYER_NORM, 2, dims);
+            c.norm.gamma = c.norm.beta = packed(VKATTN_F32, 1, 1, 1, dims);
+            c.fill(random);
+            for (uint32_t r = 0; r < 2; ++r)
+                for (uint32_t d = 0; d < dims; ++d) c.tensor(VKATTN_X).set(0, 0, r, d, value);
+            c.run(1);
+            for (uint32_t d = 0; d < dims; ++d)
+                EXPECT_EQ(c.tensor(VKATTN_Y).get(0, 0, 1, d), c.tensor(VKATTN_BETA).get(0, 0, 0, d)) << dims << " of " << value;
+        }
+}
+
+// E[s^2] - E[s]^2 would have no digit left.
+TEST(Operations, normsHaveMeanZeroAndVarianceOne) {
+    Random random = randomFor("norms");
+    for (const float offset : {0.0f, 1000.0f}) {
+        OperationCase c = plainNorm(VKATTN_LAYER_NORM, 3, 5000);
+        c.fill(random);
+        for (uint32_t r = 0; r < 3; ++r)
+            for (uint32_t d = 0; d < 5000; ++d) c.tensor(VKATTN_X).set(0, 0, r, d, c.tensor(VKATTN_X).get(0, 0, r, d) + offset);
+        c.run(2);
+        for (uint32_t r = 0; r < 3; ++r) {
+            double mean = 0, square = 0;
+            for (uint32_t d = 0; d < 5000; ++d) {
+                const auto y = static_cast<double>(c.tensor(VKATTN_Y).get(0, 0, r, d));
+                mean += y / 5000, square += y * y / 5000;
+            }
+            EXPECT_NEAR(mean, 0, 1e-6);
+            EXPECT_NEAR(square, 1, 2e-5); // epsilon is in it
+        }
+    }
+    OperationCase c = plainNorm(VKATTN_RMS_NORM, 1, 400);
+    c.fill(random);
+    c.run(1);
+    double square = 0;
+    for (uint32_t d = 0; d < 400; ++d) square += std::pow(static_cast<double>(c.tensor(VKATTN_Y).get(0, 0, 0, d)), 2) / 400;
+    EXPECT_NEAR(square, 1, 2e-5);
+}
+
+TEST(Operations, rotationKeepsNormsAndDependsOnDistanceAlone) {
+    Random random = randomFor("rotation");
+    constexpr uint32_t dims = 64, positions = 400;
+    std::vector<float> cosines(positions * dims / 2), sines(cosines.size());
+    ASSERT_EQ(vkattnRotaryTable(positions, dims, 10000, cosines.data(), sines.data(), nullptr), VKATTN_OK);
+    for (const vkattn_rotary_pairs pairs : {VKATTN_PAIRS_HALF, VKATTN_PAIRS_INTERLEAVED}) {
+        const auto rotated = [&](const std::vector<float> &x, uint32_t position, uint32_t flags) {
+            OperationCase c = plainRotary(pairs, 1, dims, dims, positions);
+            c.rotary.start = position;
+            c.rotary.flags = flags;
+            c.fill(random);
+            std::memcpy(c.tensor(VKATTN_COS).data(), cosines.data(), 4 * cosines.size());
+            std::memcpy(c.tensor(VKATTN_SIN).data(), sines.data(), 4 * sines.size());
+            std::memcpy(c.tensor(VKATTN_X).data(), x.data(), 4 * dims);
+            c.run(1);
+            std::vector<float> y(dims);
+            std::memcpy(y.data(), c.tensor(VKATTN_Y).data(), 4 * dims);
+            return y;
+        };
+        const auto dot = [](const std::vector<float> &a, const std::vector<float> &b) {
+            double sum = 0;
+            for (size_t d = 0; d < a.size(); ++d) sum += static_cast<double>(a[d]) * static_cast<double>(b[d]);
+            return sum;
+        };
+        std::normal_distribution<float> normal;
+        std::vector<float> q(dims), k(dims);
+        for (uint32_t d = 0; d < dims; ++d) q[d] = normal(random), k[d] = normal(random);
+        EXPECT_EQ(rotated(q, 0, 0), q) << "position 0 is the identity";
+        const auto q300 = rotated(q, 300, 0);
+        EXPECT_NE(q300, q);
+        EXPECT_NEAR(dot(q300, q300), dot(q, q), 1e-4);
+        EXPECT_NEAR(dot(rotated(q, 310, 0), rotated(k, 303, 0)), dot(rotated(q, 10, 0), rotated(k, 3, 0)), 1e-4);
+        EXPECT_GT(std::abs(dot(rotated(q, 10, 0), rotated(k, 3, 0)) - dot(rotated(q, 11, 0), rotated(k, 3, 0))), 1e-3);
+        const auto back = rotated(q300, 300, VKATTN_ROTARY_INVERSE);
+        for (uint32_t d = 0; d < dims; ++d) EXPECT_NEAR(back[d], q[d], 1e-5f);
+        // Past the table the table's last row counts.
+        EXPECT_EQ(rotated(q, 1u << 30, 0), rotated(q, positions - 1, 0));
+    }
+}
+
+TEST(Operations, appendDropsWhatIsPastTheEnd) {
+    Random random = randomFor("append");
+    for (const uint32_t start : {0u, 3u, 7u, 8u, 9u, 0xffffffffu, 0xfffffffeu}) {
+        OperationCase c = plainAppend(4, 8, 3);
+        c.append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
+        c.starts = {start};
+        c.fill(random);
+        OperationCase before = c;
+        c.run(2);
+        for (uint32_t t = 0; t < 8; ++t)
+            for (uint32_t d = 0; d < 3; ++d) {
+                const bool isNew = t >= start && t - start < 4;
+                const float expected = isNew ? c.tensor(VKATTN_X).get(0, 0, t - start, d) : before.tensor(VKATTN_Y).get(0, 0, t, d);
+                const float got = c.tensor(VKATTN_Y).get(0, 0, t, d);
+                EXPECT_EQ(std::memcmp(&got, &expected, 4), 0) << "start " << start << ", token " << t;
+            }
+    }
+}

@@ -1,0 +1,325 @@
+#include "operation_case.hpp"
+
+#include "vkattn/vkattn.hpp"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+namespace vkattn::test {
+namespace {
+
+constexpr vkattn_role tensorRolesOf[] = {VKATTN_X,    VKATTN_W,   VKATTN_BIAS, VKATTN_RESIDUAL, VKATTN_GAMMA,
+                                         VKATTN_BETA, VKATTN_SUM, VKATTN_COS,  VKATTN_SIN,      VKATTN_Y};
+
+bool isOutputRole(vkattn_role role) {
+    return role == VKATTN_Y || role == VKATTN_SUM;
+}
+
+vkattn_dtype drawType(Random &random) {
+    constexpr vkattn_dtype types[] = {VKATTN_F32, VKATTN_F32, VKATTN_F16, VKATTN_BF16};
+    return types[between(random, 0, 3)];
+}
+
+// Dims in any order, with gaps, some of them backwards; inputs may broadcast along a dim.
+vkattn_layout drawLayout(Random &random, vkattn_dtype dtype, bool output, const uint32_t (&extents)[4]) {
+    vkattn_layout l{dtype, {extents[0], extents[1], extents[2], extents[3]}, {}, 0};
+    int order[4] = {3, 2, 1, 0}; // the fastest first
+    if (between(random, 0, 2) == 0) std::shuffle(order, order + 4, random);
+    const uint32_t gaps = between(random, 0, 1) * 3;
+    int64_t stride = 1;
+    for (const int d : order) {
+        l.strideElems[d] = stride;
+        stride = std::max<int64_t>(stride * l.extent[d] + between(random, 0, gaps), 1);
+    }
+    l.offsetElems = between(random, 0, 5);
+    for (int d = 0; d < 4; ++d) {
+        if (!output && between(random, 0, 15) == 0) l.strideElems[d] = 0;
+        if (between(random, 0, 7) != 0 || l.extent[d] < 2) continue;
+        l.offsetElems += static_cast<uint64_t>(l.strideElems[d]) * (l.extent[d] - 1);
+        l.strideElems[d] = -l.strideElems[d];
+    }
+    return l;
+}
+
+// An extent: small, or around the edges of vectors and tiles.
+uint32_t drawExtent(Random &random, uint32_t most) {
+    constexpr uint32_t edges[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 130, 255, 257, 300, 520};
+    for (;;)
+        if (const uint32_t extent = edges[between(random, 0, 21)]; extent <= most) return extent;
+}
+
+} // namespace
+
+vkattn_operation OperationCase::operation() const {
+    vkattn_operation o{};
+    o.kind = kind;
+    if (kind == VKATTN_PROJECTION) o.of.projection = &projection;
+    if (kind == VKATTN_NORM) o.of.norm = &norm;
+    if (kind == VKATTN_ROTARY) o.of.rotary = &rotary;
+    if (kind == VKATTN_APPEND) o.of.append = &append;
+    return o;
+}
+
+vkattn_layout &OperationCase::layout(vkattn_role role) {
+    static vkattn_layout none;
+    none = {};
+    const bool n = kind == VKATTN_NORM, p = kind == VKATTN_PROJECTION, r = kind == VKATTN_ROTARY;
+    switch (role) {
+    case VKATTN_X:
+        return p ? projection.x : n ? norm.x : r ? rotary.x : append.x;
+    case VKATTN_Y:
+        return p ? projection.y : n ? norm.y : r ? rotary.y : append.y;
+    case VKATTN_RESIDUAL:
+        return p ? projection.residual : n ? norm.residual : none;
+    case VKATTN_W:
+        return p ? projection.w : none;
+    case VKATTN_BIAS:
+        return p ? projection.bias : none;
+    case VKATTN_GAMMA:
+        return n ? norm.gamma : none;
+    case VKATTN_BETA:
+        return n ? norm.beta : none;
+    case VKATTN_SUM:
+        return n ? norm.sum : none;
+    case VKATTN_COS:
+        return r ? rotary.cos : none;
+    case VKATTN_SIN:
+        return r ? rotary.sin : none;
+    default:
+        return none;
+    }
+}
+
+void OperationCase::fill(Random &random) {
+    const vkattn_operation o = operation();
+    std::normal_distribution<float> normal;
+    for (const vkattn_role role : tensorRolesOf) {
+        const vkattn_layout l = layout(role);
+        if (l.extent[0] == 0 || inPlace.count(role)) continue;
+        HostTensor &t = tensors[role];
+        t.make(l, vkattnOperationBytes(&o, role), 0xff); // gaps of inputs are NaN
+        if (isOutputRole(role)) {
+            t.fillRandomly(random);
+            continue;
+        }
+        for (uint32_t b = 0; b < l.extent[0]; ++b)
+            for (uint32_t g = 0; g < l.extent[1]; ++g)
+                for (uint32_t r = 0; r < l.extent[2]; ++r)
+                    for (uint32_t d = 0; d < l.extent[3]; ++d) t.set(b, g, r, d, normal(random));
+    }
+    if (positions.empty() && presentRoles() & VKATTN_PRESENT(VKATTN_POSITIONS))
+        for (uint32_t n = 0; n < rotary.x.extent[0] * rotary.x.extent[2]; ++n)
+            positions.push_back(between(random, 0, 9) ? between(random, 0, rotary.cos.extent[2] + 1) : static_cast<uint32_t>(random()));
+    if (starts.empty() && presentRoles() & VKATTN_PRESENT(VKATTN_STARTS))
+        for (uint32_t b = 0; b < layout(VKATTN_X).extent[0]; ++b)
+            starts.push_back(between(random, 0, 9) ? between(random, 0, 12) : 0xffffffffu - between(random, 0, 3));
+}
+
+std::vector<vkattn_operand_memory> OperationCase::operandsAfter(OperationCase &before) {
+    std::vector<vkattn_operand_memory> all;
+    for (auto &[role, t] : before.tensors)
+        if (!isOutputRole(role)) all.push_back({role, t.data(), t.bytes()});
+    for (const vkattn_role role : outputs()) all.push_back({role, output(role).data(), output(role).bytes()});
+    if (presentRoles() & VKATTN_PRESENT(VKATTN_POSITIONS)) all.push_back({VKATTN_POSITIONS, positions.data(), 4 * positions.size()});
+    if (presentRoles() & VKATTN_PRESENT(VKATTN_STARTS)) all.push_back({VKATTN_STARTS, starts.data(), 4 * starts.size()});
+    return all;
+}
+
+std::vector<vkattn_operand_memory> OperationCase::operands() {
+    return operandsAfter(*this);
+}
+
+std::vector<vkattn_role> OperationCase::outputs() const {
+    std::vector<vkattn_role> all{VKATTN_Y};
+    if (kind == VKATTN_NORM && norm.sum.extent[0] != 0) all.push_back(VKATTN_SUM);
+    return all;
+}
+
+uint32_t OperationCase::presentRoles() const {
+    return kind == VKATTN_ROTARY ? rotary.presentRoles : kind == VKATTN_APPEND ? append.presentRoles : 0;
+}
+
+uint32_t OperationCase::start(uint32_t b) const {
+    return !starts.empty() ? starts[b] : kind == VKATTN_ROTARY ? rotary.start : append.start;
+}
+
+bool OperationCase::writes(vkattn_role, uint32_t b, uint32_t, uint32_t row) const {
+    const bool appends = kind == VKATTN_APPEND || (kind == VKATTN_ROTARY && rotary.flags & VKATTN_ROTARY_APPEND);
+    const uint32_t tokens = kind == VKATTN_ROTARY ? rotary.x.extent[2] : append.x.extent[2];
+    return !appends || (row >= start(b) && row - start(b) < tokens);
+}
+
+std::string OperationCase::text() {
+    std::string all = vkattnOperationName(kind);
+    const auto add = [&](const char *name, uint64_t value) { all += std::string(" ") + name + " " + std::to_string(value); };
+    for (const vkattn_role role : tensorRolesOf) {
+        const vkattn_layout &l = layout(role);
+        if (l.extent[0] == 0) continue;
+        all += "\nrole " + std::to_string(role) + " dtype " + std::to_string(l.dtype);
+        for (int d = 0; d < 4; ++d) all += "  " + std::to_string(l.extent[d]) + " by " + std::to_string(l.strideElems[d]);
+        if (inPlace.count(role)) add("in place of", inPlace.at(role));
+    }
+    add("\nprojection flags", projection.flags), add("norm", norm.kind), add("rotary flags", rotary.flags), add("pairs", rotary.pairs);
+    return all;
+}
+
+void OperationCase::run(uint32_t threads) {
+    const vkattn_operation o = operation();
+    vkattn_cpu_pool pool = nullptr;
+    vkattn_diagnostic why{};
+    uint64_t bytes = 0;
+    if (threads) {
+        ASSERT_EQ(vkattnCpuCreatePool(threads, &pool, nullptr), VKATTN_OK);
+    }
+    ASSERT_EQ(vkattnCpuOperationWorkspace(&o, pool, &bytes, &why), VKATTN_OK) << why.message;
+    std::vector<unsigned char> workspace(bytes + 2, 0xa5);
+    const auto memory = operands();
+    const vkattn_result r =
+        vkattnCpuRunOperation(pool, &o, memory.data(), static_cast<uint32_t>(memory.size()), workspace.data() + 1, bytes, &why);
+    vkattnCpuDestroyPool(pool);
+    ASSERT_EQ(r, VKATTN_OK) << why.message << text();
+    EXPECT_EQ(workspace.front(), 0xa5);
+    EXPECT_EQ(workspace.back(), 0xa5) << "wrote past the workspace: " << text();
+}
+
+void OperationCase::runOracle() {
+    const vkattn_operation o = operation();
+    vkattn_diagnostic why{};
+    const auto memory = operands();
+    ASSERT_EQ(vkattnCpuOracleOperation(&o, memory.data(), static_cast<uint32_t>(memory.size()), &why), VKATTN_OK) << why.message << text();
+}
+
+vkattn_verify_report verified(OperationCase &after, OperationCase &before) {
+    const vkattn_operation o = after.operation();
+    const auto memory = after.operandsAfter(before);
+    vkattn_verify_options options{};
+    options.structSize = sizeof options;
+    options.allRows = 1;
+    vkattn_verify_report report{};
+    vkattn_diagnostic why{};
+    EXPECT_EQ(vkattnCpuVerifyOperation(&o, memory.data(), static_cast<uint32_t>(memory.size()), &options, &report, &why), VKATTN_OK)
+        << why.message;
+    return report;
+}
+
+OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
+    OperationCase c;
+    c.kind = kind;
+    const auto yes = [&] { return between(random, 0, 1) == 1; };
+    const auto make = [&](const uint32_t(&extents)[4], bool output = false) {
+        return drawLayout(random, drawType(random), output, extents);
+    };
+    const uint32_t batch = between(random, 1, 2), groups = between(random, 1, 3);
+    const auto broadcast = [&](uint32_t extent) { return yes() ? extent : 1; };
+    uint32_t rows = between(random, 0, 30) ? drawExtent(random, yes() ? 9 : 130) : 0;
+    if (kind == VKATTN_PROJECTION) {
+        const uint32_t in = drawExtent(random, yes() ? 520 : 40), out = drawExtent(random, 130);
+        c.projection.structSize = sizeof c.projection;
+        c.projection.flags = yes() ? uint32_t{VKATTN_DETERMINISTIC} : 0;
+        c.projection.x = make({batch, groups, rows, in});
+        c.projection.w = make({broadcast(batch), broadcast(groups), out, in});
+        if (yes()) c.projection.bias = make({broadcast(batch), broadcast(groups), 1, out});
+        if (yes()) c.projection.residual = make({batch, groups, rows, out});
+        c.projection.y = make({batch, groups, rows, out}, true);
+        if (c.projection.residual.extent[0] && yes()) {
+            c.projection.residual = c.projection.y;
+            c.inPlace[VKATTN_Y] = VKATTN_RESIDUAL;
+        }
+    } else if (kind == VKATTN_NORM) {
+        const uint32_t dims = drawExtent(random, 520);
+        c.norm.structSize = sizeof c.norm;
+        c.norm.kind = yes() ? VKATTN_LAYER_NORM : VKATTN_RMS_NORM;
+        c.norm.epsilon = 1e-5f;
+        c.norm.x = make({batch, groups, rows, dims});
+        if (yes()) c.norm.residual = make({batch, groups, rows, dims});
+        if (yes()) c.norm.gamma = make({1, 1, 1, dims});
+        if (yes()) c.norm.beta = make({1, 1, 1, dims});
+        if (yes()) c.norm.sum = make({batch, groups, rows, dims}, true);
+        c.norm.y = make({batch, groups, rows, dims}, true);
+        const bool residual = c.norm.residual.extent[0] != 0;
+        if (yes()) {
+            const vkattn_role input = residual && yes() ? VKATTN_RESIDUAL : VKATTN_X;
+            c.layout(input) = c.norm.y;
+            c.inPlace[VKATTN_Y] = input;
+        }
+        if (c.norm.sum.extent[0] && residual && yes()) {
+            const vkattn_role free = c.inPlace.count(VKATTN_Y) && c.inPlace[VKATTN_Y] == VKATTN_X ? VKATTN_RESIDUAL : VKATTN_X;
+            c.layout(free) = c.norm.sum;
+            c.inPlace[VKATTN_SUM] = free;
+        }
+    } else if (kind == VKATTN_ROTARY) {
+        const uint32_t dims = std::max(drawExtent(random, 300), 2u), half = between(random, 1, dims / 2),
+                       positions = drawExtent(random, 40);
+        const bool appends = yes();
+        c.rotary.structSize = sizeof c.rotary;
+        c.rotary.flags = (appends ? uint32_t{VKATTN_ROTARY_APPEND} : 0) | (yes() ? uint32_t{VKATTN_ROTARY_INVERSE} : 0);
+        c.rotary.pairs = yes() ? VKATTN_PAIRS_HALF : VKATTN_PAIRS_INTERLEAVED;
+        c.rotary.presentRoles = yes() ? VKATTN_PRESENT(VKATTN_POSITIONS) : 0;
+        if (appends || !c.rotary.presentRoles) {
+            if (yes())
+                c.rotary.presentRoles |= VKATTN_PRESENT(VKATTN_STARTS);
+            else
+                c.rotary.start = yes() ? between(random, 0, 20) : 1u << 30;
+        }
+        c.rotary.x = make({batch, groups, rows, dims});
+        c.rotary.cos = drawLayout(random, VKATTN_F32, false, {1, 1, positions, half});
+        c.rotary.sin = drawLayout(random, VKATTN_F32, false, {1, 1, positions, half});
+        c.rotary.y = make({batch, groups, appends ? between(random, 0, 40) : rows, dims}, true);
+        if (!appends && yes()) {
+            c.rotary.x = c.rotary.y;
+            c.inPlace[VKATTN_Y] = VKATTN_X;
+        }
+    } else {
+        const uint32_t dims = drawExtent(random, 300);
+        c.append.structSize = sizeof c.append;
+        if (yes())
+            c.append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
+        else
+            c.append.start = between(random, 0, 20);
+        c.append.x = make({batch, groups, rows, dims});
+        c.append.y = make({batch, groups, between(random, 0, 60), dims}, true);
+    }
+    c.fill(random);
+    return c;
+}
+
+OperationCase plainProjection(uint32_t rows, uint32_t in, uint32_t out) {
+    OperationCase c;
+    c.kind = VKATTN_PROJECTION;
+    c.projection.structSize = sizeof c.projection;
+    c.projection.x = packed(VKATTN_F32, 1, 1, rows, in);
+    c.projection.w = packed(VKATTN_F32, 1, 1, out, in);
+    c.projection.y = packed(VKATTN_F32, 1, 1, rows, out);
+    return c;
+}
+
+OperationCase plainNorm(vkattn_norm_kind kind, uint32_t rows, uint32_t dims) {
+    OperationCase c;
+    c.kind = VKATTN_NORM;
+    c.norm.structSize = sizeof c.norm;
+    c.norm.kind = kind;
+    c.norm.epsilon = 1e-5f;
+    c.norm.x = c.norm.y = packed(VKATTN_F32, 1, 1, rows, dims);
+    return c;
+}
+
+OperationCase plainRotary(vkattn_rotary_pairs pairs, uint32_t tokens, uint32_t dims, uint32_t rotated, uint32_t positions) {
+    OperationCase c;
+    c.kind = VKATTN_ROTARY;
+    c.rotary.structSize = sizeof c.rotary;
+    c.rotary.pairs = pairs;
+    c.rotary.x = c.rotary.y = packed(VKATTN_F32, 1, 1, tokens, dims);
+    c.rotary.cos = c.rotary.sin = packed(VKATTN_F32, 1, 1, positions, rotated / 2);
+    return c;
+}
+
+OperationCase plainAppend(uint32_t tokens, uint32_t cacheTokens, uint32_t dims) {
+    OperationCase c;
+    c.kind = VKATTN_APPEND;
+    c.append.structSize = sizeof c.append;
+    c.append.x = packed(VKATTN_F32, 1, 1, tokens, dims);
+    c.append.y = packed(VKATTN_F32, 1, 1, cacheTokens, dims);
+    return c;
+}
+
+} // namespace vkattn::test

@@ -1,0 +1,62 @@
+// Operations with their data, drawn for tests: every type, strides of either sign, gaps with
+// canaries, outputs in place of inputs.
+#pragma once
+
+#include "support/case.hpp"
+#include "vkattn/cpu.h"
+#include "vkattn/operations.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace vkattn::test {
+
+struct OperationCase {
+    vkattn_operation_kind kind = VKATTN_PROJECTION;
+    vkattn_projection projection{};
+    vkattn_norm norm{};
+    vkattn_rotary rotary{};
+    vkattn_append append{};
+    std::map<vkattn_role, HostTensor> tensors;
+    std::vector<uint32_t> positions, starts;
+    std::map<vkattn_role, vkattn_role> inPlace; // output -> the input whose memory the output has
+
+    [[nodiscard]] vkattn_operation operation() const;
+    [[nodiscard]] vkattn_layout &layout(vkattn_role role);
+    [[nodiscard]] HostTensor &tensor(vkattn_role role) { return tensors.at(role); }
+    [[nodiscard]] bool has(vkattn_role role) const { return tensors.count(role) != 0; }
+    // Makes the memory of all tensors, with values drawn from N(0, 1).
+    void fill(Random &random);
+    // The operands; outputs in place of inputs have the inputs' memory.
+    [[nodiscard]] std::vector<vkattn_operand_memory> operands();
+    // The operands for a verifier: inputs are those of `before`.
+    [[nodiscard]] std::vector<vkattn_operand_memory> operandsAfter(OperationCase &before);
+    [[nodiscard]] HostTensor &output(vkattn_role role) { return tensor(inPlace.count(role) ? inPlace[role] : role); }
+    [[nodiscard]] std::vector<vkattn_role> outputs() const;
+    [[nodiscard]] uint32_t presentRoles() const;
+    [[nodiscard]] uint32_t start(uint32_t b) const; // where the tokens of a batch entry begin
+    // Returns whether the operation writes a row of an output.
+    [[nodiscard]] bool writes(vkattn_role role, uint32_t b, uint32_t g, uint32_t row) const;
+    [[nodiscard]] std::string text();
+
+    // Runs the operation with exactly the workspace that it asks for, on `threads` threads; 0:
+    // without a pool.
+    void run(uint32_t threads);
+    void runOracle();
+};
+
+// Compares the outputs that `after` has with the oracle on the inputs of `before`.
+[[nodiscard]] vkattn_verify_report verified(OperationCase &after, OperationCase &before);
+[[nodiscard]] inline vkattn_verify_report verified(OperationCase &both) {
+    return verified(both, both);
+}
+
+[[nodiscard]] OperationCase drawOperation(Random &random, vkattn_operation_kind kind);
+// f32, dense, without options.
+[[nodiscard]] OperationCase plainProjection(uint32_t rows, uint32_t in, uint32_t out);
+[[nodiscard]] OperationCase plainNorm(vkattn_norm_kind kind, uint32_t rows, uint32_t dims);
+[[nodiscard]] OperationCase plainRotary(vkattn_rotary_pairs pairs, uint32_t tokens, uint32_t dims, uint32_t rotated, uint32_t positions);
+[[nodiscard]] OperationCase plainAppend(uint32_t tokens, uint32_t cacheTokens, uint32_t dims);
+
+} // namespace vkattn::test
