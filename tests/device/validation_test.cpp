@@ -3,7 +3,9 @@
 // layer that reports nothing would prove nothing).
 #include "conform/checks/selection.hpp"
 #include "environment.hpp"
+#include "support/extent.hpp"
 #include "support/faulty_vulkan.hpp"
+#include "unit/operations/operation_case.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -106,5 +108,26 @@ TEST(Validation, isSilent) {
     for (const KernelSupport &kernel : device->kernels) {
         std::printf("%zu cases of %s under validation\n", ran[kernel.kernel], kernel.kernel.c_str());
         EXPECT_TRUE(!kernel.available || ran[kernel.kernel] >= 25) << kernel.kernel;
+    }
+}
+
+TEST(Validation, isSilentOnOperations) {
+    constexpr vkattn_operation_kind kinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY, VKATTN_APPEND};
+    Log log;
+    DeviceUnderTest bench(log.options());
+    fault = {};
+    Random random = randomFor("operations under validation");
+    for (const Limits limits : {Limits::full, Limits::weak, Limits::tight}) {
+        std::string why;
+        Runtime *runtime = bench.runtime(testLayouts()[0], limits, why);
+        ASSERT_TRUE(runtime) << why;
+        for (int n = 0; n < (fullExtent() ? 120 : 12); ++n) {
+            OperationCase c = drawOperation(random, kinds[n % 4]);
+            const RunResult result = runtime->run(c.operation(), c.operands());
+            EXPECT_TRUE(result.status == VKATTN_OK || result.message.find("nothing more can be cut") != std::string::npos)
+                << result.message << c.text();
+            for (const std::string &message : log.messages) ADD_FAILURE() << message << c.text();
+            if (HasFailure()) return; // the first is enough
+        }
     }
 }
