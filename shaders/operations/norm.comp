@@ -61,24 +61,29 @@ float sumOverLanes(float mine) {
 // Runs of so many pairs of a lane are summed up on their own: errors of a long row stay small.
 const uint runPairs = 16u;
 
-// The sum over the row of (s - center), or of its square.
-float sumOverRow(float center, bool squared) {
-    float sum = 0.0;
+// The sums over the row of s - center and of its square.
+vec2 sumsOverRow(float center) {
+    vec2 sums = vec2(0.0);
     [[dont_unroll]] for (uint first = lane; 2u * first < dims; first += runPairs * lanes) {
-        float run = 0.0;
+        vec2 run = vec2(0.0);
         [[dont_unroll]] for (uint n = 0u; n < runPairs; ++n) {
             const uint dim = 2u * (first + n * lanes);
             if (dim >= dims) break;
             const float a = summand(dim) - center, b = dim + 1u < dims ? summand(dim + 1u) - center : 0.0;
-            run += squared ? fma(a, a, b * b) : a + b;
+            run += vec2(a + b, fma(a, a, b * b));
         }
-        sum += run;
+        sums += run;
     }
-    return sumOverLanes(sum);
+    return vec2(sumOverLanes(sums.x), sumOverLanes(sums.y));
 }
 
-float normed(uint dim, float s, float center, float factor) {
-    float value = (s - center) * factor;
+struct Moments {
+    float center, rest; // the mean is center + rest: no sum of the two, which would round
+    float factor;
+};
+
+float normed(uint dim, float s, Moments m) {
+    float value = (s - m.center - m.rest) * m.factor;
 #ifdef VKATTN_PLAIN
     if (hasGamma) value *= parameters[dim];
     if (hasBeta) value += parameters[dims + dim];
@@ -98,8 +103,14 @@ void main() {
     sumAt = sumBase + batch * sumStrides.batch + group * sumStrides.group + row * sumStrides.row;
 
     const float count = float(dims);
-    const float center = rms ? 0.0 : sumOverRow(0.0, false) / count;
-    const float factor = 1.0 / sqrt(sumOverRow(center, true) / count + epsilon);
+    // The mean that the first pass has found is off by what sums of large numbers round; the second
+    // pass finds out by how much.
+    Moments m;
+    m.center = rms ? 0.0 : sumsOverRow(0.0).x / count;
+    const vec2 sums = sumsOverRow(m.center) / count;
+    m.rest = rms ? 0.0 : sums.x;
+    const float variance = sums.y - m.rest * m.rest;
+    m.factor = 1.0 / sqrt((variance < 0.0 ? 0.0 : variance) + epsilon);
     [[dont_unroll]] for (uint pair = lane; 2u * pair < dims; pair += lanes) {
         const uint dim = 2u * pair;
         const bool both = dim + 1u < dims;
@@ -108,13 +119,13 @@ void main() {
 #ifndef VKATTN_PLAIN
             if (hasSum) STORE_ELEMENT_PAIR(sumWords, sumType, sumAt + dim * sumStrides.column, sumStrides.column, first, second)
 #endif
-            STORE_ELEMENT_PAIR(yWords, yType, yAt + dim * yStrides.column, yStrides.column, normed(dim, first, center, factor),
-                               normed(dim + 1u, second, center, factor))
+            STORE_ELEMENT_PAIR(yWords, yType, yAt + dim * yStrides.column, yStrides.column, normed(dim, first, m),
+                               normed(dim + 1u, second, m))
         } else {
 #ifndef VKATTN_PLAIN
             if (hasSum) STORE_ELEMENT(sumWords, sumType, sumAt + dim * sumStrides.column, first)
 #endif
-            STORE_ELEMENT(yWords, yType, yAt + dim * yStrides.column, normed(dim, first, center, factor))
+            STORE_ELEMENT(yWords, yType, yAt + dim * yStrides.column, normed(dim, first, m))
         }
     }
 }

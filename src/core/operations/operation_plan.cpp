@@ -207,7 +207,10 @@ void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkatt
     out = vkattn_explanation{};
     out.structSize = sizeof out;
     out.kernelName = plan.kernelName;
-    out.form = "";
+    out.form = plan.operation.kind != VKATTN_PROJECTION     ? ""
+               : plan.tile.form == ProjectionForm::shuffled ? "rows in lanes, W through subgroup shuffles"
+               : plan.tile.form == ProjectionForm::few      ? "inner dims in lanes, for few rows"
+                                                            : "tiles in shared memory";
     out.splits = out.sliceCount = out.maxSlices = 1;
     out.dispatchCount = plan.dispatchCount;
     out.chunkCount = plan.dispatchCount / plan.steps;

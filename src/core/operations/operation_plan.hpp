@@ -17,12 +17,21 @@ struct OperationBox {
 };
 enum BoxDimension : uint32_t { boxBatch, boxGroup, boxRow, boxColumn };
 
+// How a projection spreads over lanes.
+enum class ProjectionForm : uint32_t {
+    shared,   // tiles of X and W in shared memory
+    shuffled, // lanes are rows; W through subgroup shuffles
+    few,      // lanes are inner dims, for few rows
+};
 struct ProjectionTile {
+    ProjectionForm form;
     uint32_t columnLanes, rowLanes, columnsPerLane, rowsPerLane;
-    uint32_t blockInner; // inner dims in shared memory at a time
+    uint32_t blockInner; // inner dims at a time
 
-    [[nodiscard]] uint32_t columns() const { return columnLanes * columnsPerLane; }
-    [[nodiscard]] uint32_t rows() const { return rowLanes * rowsPerLane; }
+    // Lanes along inner dims share all rows and columns.
+    [[nodiscard]] uint32_t columns() const { return (form == ProjectionForm::few ? 1 : columnLanes) * columnsPerLane; }
+    [[nodiscard]] uint32_t rows() const { return (form == ProjectionForm::few ? 1 : rowLanes) * rowsPerLane; }
+    [[nodiscard]] uint32_t lanes() const { return columnLanes * rowLanes; }
 };
 
 struct OperationPlan;
