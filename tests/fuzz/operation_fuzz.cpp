@@ -143,7 +143,7 @@ void compute(const vkattn_operation &o, Bytes &bytes) {
         for (uint64_t byte = 0; byte < needed; ++byte) {
             state ^= state << 13, state ^= state >> 17, state ^= state << 5; // Marsaglia's xorshift32
             at[byte] = static_cast<unsigned char>(state);
-            // The highest byte of an f32, and of the 16-bit types: between 2^-8 and 8, of either sign.
+            // The highest byte of an f32, and of 16-bit types: of ordinary size and either sign.
             if (!anything && byte % 2 == 1 && !isOutput(role)) at[byte] = static_cast<unsigned char>((state & 0x80) | 0x3c);
         }
     }
