@@ -44,9 +44,9 @@ struct Bfloat16 {
 constexpr size_t registers = HWY_ARCH_X86 && lanes < 16 ? 16 : 32;
 template <size_t vectors> constexpr size_t blockSize = vectors == 1 || registers == 32 ? 12 : 6;
 
-// Returns the size of the next block of `left` keys, dims or rows. There are four sizes, because each is
-// compiled on its own. Small blocks are slow, so the last two blocks share what is left where they
-// can.
+// Returns the size of the next block of `left` keys, dims or rows. There are four sizes, because
+// each is compiled on its own. Small blocks are slow, so the last two blocks share what is left
+// where they can.
 template <size_t most> HWY_INLINE size_t nextBlock(size_t left) {
     constexpr size_t large = most * 2 / 3, small = most / 3;
     if (left >= most && (left == most || left > 2 * large)) return most;

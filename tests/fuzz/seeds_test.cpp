@@ -19,6 +19,7 @@ extern "C" {
 int vkattnFuzzCache(const uint8_t *data, size_t size);
 int vkattnFuzzDevice(const uint8_t *data, size_t size);
 int vkattnFuzzNpy(const uint8_t *data, size_t size);
+int vkattnFuzzOperation(const uint8_t *data, size_t size);
 int vkattnFuzzProblem(const uint8_t *data, size_t size);
 int vkattnFuzzReplay(const uint8_t *data, size_t size);
 int vkattnFuzzReport(const uint8_t *data, size_t size);
@@ -62,6 +63,9 @@ TEST(FuzzSeeds, cache) {
 }
 TEST(FuzzSeeds, npy) {
     replay(seedsOf("npy"), vkattnFuzzNpy);
+}
+TEST(FuzzSeeds, operation) {
+    replay(seedsOf("operation"), vkattnFuzzOperation);
 }
 TEST(FuzzSeeds, problem) {
     replay(seedsOf("problem"), vkattnFuzzProblem);

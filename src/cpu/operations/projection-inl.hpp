@@ -153,27 +153,28 @@ class ProjectionUnit {
         copyRows(stored(VKATTN_X, firstRow_, 0, o_.inner), rows_, x(), at_.xStride);
         // Lanes past the end are 0 * 0.
         for (uint32_t r = 0; r < rows_; ++r) std::fill(x() + r * at_.xStride + o_.inner, x() + (r + 1) * at_.xStride, 0.0f);
+        // As many columns at a time as there are registers for their sums.
         switch (rows_) {
         case 1:
             return projectRows<1, 8>(w);
         case 2:
             return projectRows<2, 4>(w);
         case 3:
-            return projectRows<3, 2>(w);
+            return projectRows < 3, registers == 32 ? 4 : 2 > (w);
         case 4:
-            return projectRows<4, 2>(w);
+            return projectRows < 4, registers == 32 ? 4 : 2 > (w);
         case 5:
-            return projectRows<5, 1>(w);
+            return projectRows < 5, registers == 32 ? 2 : 1 > (w);
         case 6:
-            return projectRows<6, 1>(w);
+            return projectRows < 6, registers == 32 ? 2 : 1 > (w);
         case 7:
-            return projectRows<7, 1>(w);
+            return projectRows < 7, registers == 32 ? 2 : 1 > (w);
         default:
             static_assert(mostProjectedFewRows == 8);
-            return projectRows<8, 1>(w);
+            return projectRows < 8, registers == 32 ? 2 : 1 > (w);
         }
     }
-    // Every element is one chain of additions in each lane, whatever columns are computed beside it.
+    // Every element is one chain of additions in each lane, whatever columns are beside it.
     template <size_t count, size_t columns, class Element> HWY_INLINE void projectRows(const Element *w) {
         const auto stride = static_cast<ptrdiff_t>(o_.tensor(VKATTN_W).stride[2]);
         uint32_t c = 0;
@@ -215,20 +216,21 @@ class ProjectionUnit {
 
     // Adds bias and residual, and writes Y.
     HWY_INLINE void finish() {
-        const Tensor &biases = o_.tensor(VKATTN_BIAS), &residuals = o_.tensor(VKATTN_RESIDUAL), &y = o_.tensor(VKATTN_Y);
+        const Tensor &y = o_.tensor(VKATTN_Y);
+        const bool biased = o_.tensor(VKATTN_BIAS).present(), added = o_.tensor(VKATTN_RESIDUAL).present();
         float *const bias = scratch_ + at_.bias, *const row = scratch_ + at_.row;
-        if (biases.present()) copyPart(biases, VKATTN_BIAS, 0, bias);
+        if (biased) copyPart(VKATTN_BIAS, 0, bias);
         for (uint32_t r = 0; r < rows_; ++r) {
             float *const sum = sums() + r * at_.sumStride;
-            if (biases.present()) addTo(sum, bias);
-            if (residuals.present()) {
-                copyPart(residuals, VKATTN_RESIDUAL, uint64_t{firstRow_} + r, row);
+            if (biased) addTo(sum, bias);
+            if (added) {
+                copyPart(VKATTN_RESIDUAL, uint64_t{firstRow_} + r, row);
                 addTo(sum, row);
             }
             storeRow(y, call_.write(VKATTN_Y), y.index(b_, g_, uint64_t{firstRow_} + r, firstColumn_), sum, columns_);
         }
     }
-    HWY_INLINE void copyPart(const Tensor &, vkattn_role role, uint64_t row, float *to) const {
+    HWY_INLINE void copyPart(vkattn_role role, uint64_t row, float *to) const {
         copyRows(stored(role, row, firstColumn_, columns_), 1, to, 0);
     }
     HWY_INLINE void addTo(float *sum, const float *values) const {

@@ -41,8 +41,8 @@ template <class Visit> HWY_INLINE void forVectors(uint32_t dims, const Visit &vi
     for (uint32_t d = 0; d < dims; d += static_cast<uint32_t>(lanes)) visit(d);
 }
 
-// Returns the sum of term(x) over a row in scratch memory. Sums of fp32 end after 4096 elements, so that their error
-// does not grow with the row.
+// Returns the sum of term(x) over a row in scratch memory. Sums of fp32 end after 4096 elements, so
+// that their error does not grow with the row.
 template <class Term> HWY_INLINE double sumOver(const float *row, uint32_t dims, const Term &term) {
     constexpr uint32_t block = 4096, chains = 4;
     const Floats f;

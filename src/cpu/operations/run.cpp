@@ -50,8 +50,8 @@ struct Cut {
         tiling.rows = static_cast<uint32_t>(ceilOf(std::max(o.rows, 1u), ceilOf(std::max(o.rows, 1u), mostRows)));
         tiling.columnBlocks = ceilOf(o.out, tiling.columns);
         const auto count = [&] { return units = entries * (tiling.rowBlocks = ceilOf(o.rows, tiling.rows)) * tiling.columnBlocks; };
-        // Smaller units where threads would wait for the last ones. A unit packs its part of W, which many rows
-        // are worth.
+        // Units are smaller where threads would wait for the last ones. They are no smaller than
+        // that, because each packs its part of W.
         while (count() != 0 && tiling.rows > 96 && units < 4ull * poolThreads && units % poolThreads != 0)
             tiling.rows = (tiling.rows + 1) / 2;
         scratchBytes = 4 * ProjectionScratch(o, tiling).total;

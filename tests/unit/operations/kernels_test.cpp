@@ -277,6 +277,20 @@ TEST(Operations, normsHaveMeanZeroAndVarianceOne) {
     EXPECT_NEAR(square, 1, 2e-5);
 }
 
+TEST(Operations, longRowsKeepTheirDigits) {
+    Random random = randomFor("long rows");
+    for (const vkattn_norm_kind kind : {VKATTN_LAYER_NORM, VKATTN_RMS_NORM})
+        for (const float offset : {0.0f, 300.0f}) {
+            constexpr uint32_t dims = 1u << 20;
+            OperationCase c = plainNorm(kind, 1, dims);
+            c.fill(random);
+            for (uint32_t d = 0; d < dims; ++d) c.tensor(VKATTN_X).set(0, 0, 0, d, c.tensor(VKATTN_X).get(0, 0, 0, d) + offset);
+            OperationCase before = c;
+            c.run(1);
+            expectPassed(verified(c, before), "offset " + std::to_string(offset));
+        }
+}
+
 TEST(Operations, rotationKeepsNormsAndDependsOnDistanceAlone) {
     Random random = randomFor("rotation");
     constexpr uint32_t dims = 64, positions = 400;

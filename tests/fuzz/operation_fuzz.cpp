@@ -1,0 +1,195 @@
+// Descriptions of operations: vkattnValidateOperation and vkattnOperationBytes with anything, and
+// what is valid and small computed on the CPU, in memory of exactly the bytes that were asked for.
+// The verifier must accept the kernels and the oracle, whatever the tensors hold. Bytes choose
+// between likely values and whatever they are, so that inputs come past the validator.
+#include "fuzz.hpp"
+#include "vkattn/cpu.h"
+#include "vkattn/operations.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+using namespace vkattn::test;
+
+namespace {
+
+uint32_t number(Bytes &bytes) {
+    static constexpr uint32_t likely[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 130, 0, 1u << 20, 1u << 30, 0xffffffff};
+    const uint32_t kind = bytes.raw<uint8_t>();
+    if (kind < 200) return likely[kind % 16];
+    return kind < 220 ? likely[kind % 20] : kind < 240 ? bytes.raw<uint16_t>() : bytes.raw<uint32_t>();
+}
+
+vkattn_dtype dtype(Bytes &bytes) {
+    const uint32_t kind = bytes.raw<uint8_t>();
+    return static_cast<vkattn_dtype>(kind < 250 ? kind % 3 : kind);
+}
+
+vkattn_layout layout(Bytes &bytes, const uint32_t (&extents)[4], vkattn_dtype type) {
+    vkattn_layout l{};
+    l.dtype = type;
+    const uint32_t kind = bytes.raw<uint8_t>();
+    for (int d = 0; d < 4; ++d) l.extent[d] = kind >= 250 && bytes.flag() ? number(bytes) : extents[d];
+    const int orders[4][4] = {{3, 2, 1, 0}, {3, 1, 2, 0}, {2, 3, 1, 0}, {0, 1, 2, 3}};
+    int64_t stride = 1;
+    for (const int d : orders[kind & 3]) {
+        l.strideElems[d] = stride;
+        if (__builtin_mul_overflow(stride, int64_t{std::max(l.extent[d], 1u)}, &stride)) stride = bytes.raw<int64_t>();
+        if (kind & 4) stride = static_cast<int64_t>(static_cast<uint64_t>(stride) + bytes.below(8));
+    }
+    if ((kind & 0x18) == 8) l.strideElems[bytes.below(4)] = bytes.flag() ? 0 : bytes.raw<int64_t>();
+    if ((kind & 0x18) == 16) {
+        const uint32_t d = bytes.below(4);
+        l.offsetElems = static_cast<uint64_t>(l.strideElems[d]) * (std::max(l.extent[d], 1u) - 1ull);
+        l.strideElems[d] = static_cast<int64_t>(0 - static_cast<uint64_t>(l.strideElems[d]));
+    }
+    if (kind & 32) l.offsetElems += bytes.raw<uint8_t>();
+    return l;
+}
+
+struct Description {
+    vkattn_operation operation{};
+    vkattn_projection projection{};
+    vkattn_norm norm{};
+    vkattn_rotary rotary{};
+    vkattn_append append{};
+
+    explicit Description(Bytes &bytes) {
+        const uint32_t kind = bytes.raw<uint8_t>();
+        operation.kind = static_cast<vkattn_operation_kind>(kind < 250 ? 1 + kind % 4 : kind);
+        const uint32_t size = bytes.raw<uint8_t>() < 250 ? 0 : bytes.raw<uint32_t>(); // 0: that of the struct
+        const uint32_t options = bytes.raw<uint16_t>(), batch = 1 + bytes.below(2), groups = 1 + bytes.below(3);
+        const uint32_t rows = number(bytes), inner = number(bytes), out = number(bytes);
+        const auto one = [&](uint32_t extent) { return bytes.flag() ? extent : 1; };
+        const auto make = [&](const uint32_t(&extents)[4]) { return layout(bytes, extents, dtype(bytes)); };
+        switch (operation.kind) {
+        case VKATTN_PROJECTION:
+            operation.of.projection = &projection;
+            projection.structSize = size ? size : sizeof projection;
+            projection.flags = options & 1 ? uint32_t{VKATTN_DETERMINISTIC} : options >> 12;
+            projection.x = make({batch, groups, rows, inner});
+            projection.w = make({one(batch), one(groups), out, inner});
+            if (options & 2) projection.bias = make({one(batch), one(groups), 1, out});
+            if (options & 4) projection.residual = make({batch, groups, rows, out});
+            projection.y = make({batch, groups, rows, out});
+            break;
+        case VKATTN_NORM:
+            operation.of.norm = &norm;
+            norm.structSize = size ? size : sizeof norm;
+            norm.flags = options >> 13;
+            norm.kind = static_cast<vkattn_norm_kind>(options & 1);
+            norm.epsilon = options & 0x100 ? bytes.raw<float>() : 1e-5f;
+            norm.x = make({batch, groups, rows, inner});
+            if (options & 2) norm.residual = make({batch, groups, rows, inner});
+            if (options & 4) norm.gamma = make({1, 1, 1, inner});
+            if (options & 8) norm.beta = make({1, 1, 1, inner});
+            if (options & 16) norm.sum = make({batch, groups, rows, inner});
+            norm.y = make({batch, groups, rows, inner});
+            break;
+        case VKATTN_ROTARY:
+            operation.of.rotary = &rotary;
+            rotary.structSize = size ? size : sizeof rotary;
+            rotary.flags = (options & 1 ? uint32_t{VKATTN_ROTARY_APPEND} : 0) | (options & 2 ? uint32_t{VKATTN_ROTARY_INVERSE} : 0);
+            rotary.pairs = static_cast<vkattn_rotary_pairs>(options >> 2 & 1);
+            rotary.presentRoles = (options & 8 ? VKATTN_PRESENT(VKATTN_POSITIONS) : 0) | (options & 16 ? VKATTN_PRESENT(VKATTN_STARTS) : 0);
+            rotary.start = options & 32 ? number(bytes) : 0;
+            rotary.reserved = options >> 14;
+            rotary.x = make({batch, groups, rows, inner});
+            rotary.cos = layout(bytes, {1, 1, out, std::max(inner / (2 + bytes.below(3)), 1u)}, VKATTN_F32);
+            rotary.sin = layout(bytes, {1, 1, out, rotary.cos.extent[3]}, VKATTN_F32);
+            rotary.y = make({batch, groups, options & 1 ? number(bytes) : rows, inner});
+            break;
+        default:
+            operation.of.append = options & 0x8000 ? nullptr : &append;
+            append.structSize = size ? size : sizeof append;
+            append.flags = options >> 13 & 1;
+            append.presentRoles = options & 16 ? VKATTN_PRESENT(VKATTN_STARTS) : 0;
+            append.start = options & 32 ? number(bytes) : 0;
+            append.x = make({batch, groups, rows, inner});
+            append.y = make({batch, groups, number(bytes), inner});
+        }
+    }
+};
+
+// Memory of exactly the bytes that an operation asks for, by role.
+struct Memory {
+    std::vector<std::unique_ptr<unsigned char[]>> blocks;
+    std::vector<vkattn_operand_memory> operands;
+
+    void add(vkattn_role role, uint64_t bytes) {
+        blocks.push_back(std::make_unique<unsigned char[]>(bytes));
+        operands.push_back({role, blocks.back().get(), bytes});
+    }
+};
+
+bool isOutput(vkattn_role role) {
+    return role == VKATTN_Y || role == VKATTN_SUM;
+}
+
+void compute(const vkattn_operation &o, Bytes &bytes) {
+    Memory memory;
+    // Values of ordinary size, or any bits at all.
+    const bool anything = bytes.below(4) == 0;
+    uint32_t state = bytes.raw<uint32_t>() | 1;
+    for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
+        const auto role = static_cast<vkattn_role>(n);
+        const uint64_t needed = vkattnOperationBytes(&o, role);
+        require(needed < uint64_t{1} << 62);
+        if (needed > 1u << 18) return; // as slow as it is large
+        if (needed == 0) continue;
+        memory.add(role, needed);
+        unsigned char *const at = memory.blocks.back().get();
+        for (uint64_t byte = 0; byte < needed; ++byte) {
+            state ^= state << 13, state ^= state >> 17, state ^= state << 5; // Marsaglia's xorshift32
+            at[byte] = static_cast<unsigned char>(state);
+            // The highest byte of an f32, and of 16-bit types: of ordinary size and either sign.
+            if (!anything && byte % 2 == 1 && !isOutput(role)) at[byte] = static_cast<unsigned char>((state & 0x80) | 0x3c);
+        }
+    }
+    const auto count = static_cast<uint32_t>(memory.operands.size());
+    if (vkattnCpuCheckOperation(&o, memory.operands.data(), count, nullptr) != VKATTN_OK)
+        return; // no rows: operands of 0 bytes are missing
+    uint64_t bytesOfWorkspace = 0;
+    require(vkattnCpuOperationWorkspace(&o, nullptr, &bytesOfWorkspace, nullptr) == VKATTN_OK);
+    const auto workspace = std::make_unique<unsigned char[]>(bytesOfWorkspace);
+    vkattn_verify_options options{};
+    options.structSize = sizeof options;
+    options.allRows = options.threads = 1;
+    for (const bool byOracle : {false, true}) {
+        require((byOracle ? vkattnCpuOracleOperation(&o, memory.operands.data(), count, nullptr)
+                          : vkattnCpuRunOperation(nullptr, &o, memory.operands.data(), count, workspace.get(), bytesOfWorkspace,
+                                                  nullptr)) == VKATTN_OK);
+        vkattn_verify_report report{};
+        require(vkattnCpuVerifyOperation(&o, memory.operands.data(), count, &options, &report, nullptr) == VKATTN_OK);
+        if (!report.passed)
+            std::fprintf(stderr, "%s, oracle %d: role %d [%u, %u, %u, %u] is %g, expected %g, bound %g\n", vkattnOperationName(o.kind),
+                         byOracle, static_cast<int>(report.worstRole), report.worstIndex[0], report.worstIndex[1], report.worstIndex[2],
+                         report.worstIndex[3], report.worstGot, report.worstExpected, report.worstBound);
+        require(report.passed);
+    }
+}
+
+// Returns the multiply-adds, or more than any that are computed here.
+double workOf(const Description &d) {
+    const vkattn_operation &o = d.operation;
+    if (o.kind != VKATTN_PROJECTION) return 0;
+    const uint32_t *x = d.projection.x.extent;
+    return static_cast<double>(x[0]) * x[1] * x[2] * x[3] * d.projection.w.extent[2];
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    Bytes bytes(data, size);
+    const Description d(bytes);
+    vkattn_diagnostic why{};
+    const vkattn_result valid = vkattnValidateOperation(&d.operation, &why);
+    require(valid == VKATTN_OK || (valid == VKATTN_ERROR_INVALID_ARGUMENT && why.message[0] != '\0' && terminated(why.message)));
+    uint64_t ignored = 0;
+    require(vkattnCpuOperationWorkspace(&d.operation, nullptr, &ignored, nullptr) == valid);
+    for (uint32_t role = 0; role < VKATTN_ROLE_LIMIT + 2; ++role)
+        require(valid == VKATTN_OK || vkattnOperationBytes(&d.operation, static_cast<vkattn_role>(role)) == 0);
+    if (valid == VKATTN_OK && workOf(d) <= 1e6) compute(d.operation, bytes);
+    return 0;
+}
