@@ -10,17 +10,21 @@ namespace {
 // multiply-adds: 8 x 32 with blocks of 8 ran 2 to 3 times as fast as 4 x 16 on Mesa 26 and Mesa 22
 // (2026-11-22). Those of GPUs were not measured.
 constexpr ProjectionTile cpuShuffled(uint32_t lanes) {
-    return {.form = ProjectionForm::shuffled, .columnLanes = 1, .rowLanes = lanes,
-            .columnsPerLane = 32,     .rowsPerLane = 8, .blockInner = std::max(lanes, 8u)};
+    return {.form = ProjectionForm::shuffled,
+            .columnLanes = 1,
+            .rowLanes = lanes,
+            .columnsPerLane = 32,
+            .rowsPerLane = 8,
+            .blockInner = std::max(lanes, 8u)};
 }
-constexpr ProjectionTile cpuShared = {.form = ProjectionForm::shared, .columnLanes = 8, .rowLanes = 8,
-                                      .columnsPerLane = 4,    .rowsPerLane = 4, .blockInner = 8};
-constexpr ProjectionTile gpuShared = {.form = ProjectionForm::shared, .columnLanes = 16, .rowLanes = 8,
-                                      .columnsPerLane = 4,    .rowsPerLane = 8,  .blockInner = 16};
-constexpr ProjectionTile cpuFew = {.form = ProjectionForm::few, .columnLanes = 1, .rowLanes = 8,
-                                   .columnsPerLane = 8, .rowsPerLane = 4, .blockInner = 8};
-constexpr ProjectionTile gpuFew = {.form = ProjectionForm::few, .columnLanes = 1, .rowLanes = 64,
-                                   .columnsPerLane = 4, .rowsPerLane = 4, .blockInner = 64};
+constexpr ProjectionTile cpuShared = {
+    .form = ProjectionForm::shared, .columnLanes = 8, .rowLanes = 8, .columnsPerLane = 4, .rowsPerLane = 4, .blockInner = 8};
+constexpr ProjectionTile gpuShared = {
+    .form = ProjectionForm::shared, .columnLanes = 16, .rowLanes = 8, .columnsPerLane = 4, .rowsPerLane = 8, .blockInner = 16};
+constexpr ProjectionTile cpuFew = {
+    .form = ProjectionForm::few, .columnLanes = 1, .rowLanes = 8, .columnsPerLane = 8, .rowsPerLane = 4, .blockInner = 8};
+constexpr ProjectionTile gpuFew = {
+    .form = ProjectionForm::few, .columnLanes = 1, .rowLanes = 64, .columnsPerLane = 4, .rowsPerLane = 4, .blockInner = 64};
 constexpr uint32_t fewRows = 8; // up to which W is read once for all rows
 
 ProjectionTile tileFor(const Operation &operation, const Caps &caps) {
