@@ -1,8 +1,8 @@
 // Projections, norms, rotary embedding and append on the device: drawn cases against the oracle,
 // with gaps that are canaries in outputs and NaN in inputs.
+#include "conform/cases/operation_case.hpp"
 #include "environment.hpp"
 #include "support/extent.hpp"
-#include "unit/operations/operation_case.hpp"
 
 #include <cmath>
 #include <limits>
@@ -20,20 +20,7 @@ std::string runAndVerify(Runtime &runtime, OperationCase &after, OperationCase &
     const RunResult result = runtime.run(operation, after.operands());
     if (result.status != VKATTN_OK) return "status " + std::to_string(result.status) + ": " + result.message;
     if (!result.fallbackReason.empty()) return "the CPU computed: " + result.fallbackReason;
-    const vkattn_verify_report report = verified(after, before);
-    if (!report.passed) {
-        std::string text = "role " + std::to_string(report.worstRole) + " [";
-        for (const uint32_t index : report.worstIndex) text += " " + std::to_string(index);
-        return text + " ] is " + std::to_string(report.worstGot) + ", expected " + std::to_string(report.worstExpected) + ", error " +
-               std::to_string(report.worstError) + ", bound " + std::to_string(report.worstBound);
-    }
-    for (const vkattn_role role : after.outputs()) {
-        const auto written = [&](uint32_t b, uint32_t g, uint32_t row, uint32_t) { return after.writes(role, b, g, row); };
-        const vkattn_role memory = after.inPlace.count(role) ? after.inPlace[role] : role;
-        if (const std::string damage = after.output(role).damage(before.tensor(memory), written); !damage.empty())
-            return "role " + std::to_string(role) + ": " + damage;
-    }
-    return "";
+    return judge(after, before).wrong;
 }
 
 void expectDrawnCasesPass(Limits limits, int count) {
@@ -76,7 +63,8 @@ TEST(OperationsOnDevice, keepNaNInItsRow) {
     Random random = randomFor("operations NaN");
     for (const float bad : {nan, infinity, -infinity})
         for (int n = 0; n < 12; ++n) {
-            OperationCase before = n % 2 ? plainNorm(n % 4 == 1 ? VKATTN_LAYER_NORM : VKATTN_RMS_NORM, 37, 70) : plainProjection(37, 45, 70);
+            OperationCase before =
+                n % 2 ? plainNorm(n % 4 == 1 ? VKATTN_LAYER_NORM : VKATTN_RMS_NORM, 37, 70) : plainProjection(37, 45, 70);
             before.fill(random);
             const uint32_t row = between(random, 0, 36), dim = between(random, 0, 44);
             before.tensor(VKATTN_X).set(0, 0, row, dim, bad);

@@ -1,11 +1,11 @@
 // Under the Khronos validation layer with synchronization validation: silent on the real thing, and
 // first, as a positive control, not silent when the barriers between dispatches are left out (a
 // layer that reports nothing would prove nothing).
+#include "conform/cases/operation_case.hpp"
 #include "conform/checks/selection.hpp"
 #include "environment.hpp"
 #include "support/extent.hpp"
 #include "support/faulty_vulkan.hpp"
-#include "unit/operations/operation_case.hpp"
 
 #include <algorithm>
 #include <cstring>

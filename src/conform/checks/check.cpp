@@ -82,6 +82,10 @@ bool parseReplay(std::string_view given, Check &check, std::string &why) {
             why = quoted(name) + " has no value";
             return false;
         }
+        if (check.kind->operation && name != "room") {
+            why = std::string(kind) + " draws all but its room from the seed, expected no " + quoted(name);
+            return false;
+        }
         if (special ? !parseSpecial(name, member.substr(name.size() + 1), check, why) : !parseMember(member, check.c, why)) return false;
     }
     why = whyImpossible(check.c);
@@ -122,6 +126,7 @@ std::vector<std::string> featuresOf(const Check &check) {
     has("hidden NaN", kind == "hidden");
     has("visible NaN", kind == "nonfinite");
     has("same bits", kind == "repeat" || kind == "split");
+    if (check.kind->operation) found = {"operations"};
     if (found.empty()) found.emplace_back("plain");
     has("chunks", check.limits == Limits::tight || check.limits == Limits::tiny);
     has("weak limits", check.limits == Limits::weak || check.limits == Limits::tiny);

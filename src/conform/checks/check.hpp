@@ -73,6 +73,8 @@ struct Kind {
     const char *name;
     const char *what; // a line for reports: what is compared with what
     Finding (*run)(DeviceUnderTest &, const Check &);
+    // Of an operation beside attention: the seed alone draws the case, and Check::c says nothing.
+    bool operation = false;
 };
 [[nodiscard]] std::span<const Kind> checkKinds();
 

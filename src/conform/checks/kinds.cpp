@@ -15,6 +15,12 @@ std::span<const Kind> checkKinds() {
         {"split", "deterministic: the same bits whatever the batch, the slices and the chunks", checkSplit},
         {"needles", "one dominating key at every place of a step, and at both sides of the edges of splits", checkNeedles},
         {"accuracy", "ordinary f32 inputs: within 2e-6 of the largest |v|", checkAccuracy},
+        {"projection",
+         "Y = X W^T with bias and residual, drawn: each element against the oracle, nothing else written, the same bits again",
+         checkProjection, true},
+        {"norm", "layer norm and RMS norm with residual, likewise", checkNorm, true},
+        {"rotary", "rotary embedding and rotated tokens into a cache, likewise", checkRotary, true},
+        {"append", "tokens into a cache, likewise", checkAppend, true},
     };
     return kinds;
 }

@@ -50,5 +50,9 @@ class Finder {
 [[nodiscard]] Finding checkHidden(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkNonFinite(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkSplit(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkProjection(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkNorm(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkRotary(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkAppend(DeviceUnderTest &device, const Check &check);
 
 } // namespace vkattn::conform

@@ -53,7 +53,7 @@ class Planner {
         : device_(device), options_(options), slowCompiler_(device.type == DeviceType::cpu) {}
 
     std::vector<Planned> plan() {
-        if (wanted(VKATTN_KERNEL_AUTO)) planChoice();
+        if (wanted(VKATTN_KERNEL_AUTO)) planChoice(), planOperations();
         for (const vkattn_kernel kernel : KernelList()) {
             if (!wanted(kernel)) continue;
             if (!device_.support(kernel)->available) {
@@ -318,6 +318,17 @@ class Planner {
                 addCovering(cases, random, VKATTN_KERNEL_AUTO, fewTerms(random, 1));
         addAll("matrix", VKATTN_KERNEL_AUTO, deviceLayout(), Limits::weak, cases);
         if (!slowCompiler_) addAll("matrix", VKATTN_KERNEL_AUTO, deviceLayout(), Limits::full, cases);
+    }
+
+    // Drawn cases. Each mixture of types is another pipeline, which software drivers compile at the
+    // first dispatch.
+    void planOperations() {
+        for (const Kind &kind : checkKinds()) {
+            if (!kind.operation) continue;
+            for (const auto &[limits, count] : {std::pair(Limits::full, quick() ? 6 : 60), std::pair(Limits::weak, quick() ? 3 : 30),
+                                                std::pair(Limits::tight, quick() ? 3 : 30)})
+                for (int n = 0; n < count; ++n) add(kind.name, VKATTN_KERNEL_AUTO, deviceLayout(), limits, named("drawn"));
+        }
     }
 
     void planProperties(vkattn_kernel kernel, const TestLayout *testLayout) {

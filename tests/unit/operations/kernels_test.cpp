@@ -3,7 +3,7 @@
 #include "cpu/targets.hpp"
 
 #include "cpu/operations/work.hpp"
-#include "operation_case.hpp"
+#include "cpu_runs.hpp"
 #include "support/extent.hpp"
 #include "support/heap_count.hpp"
 #include "vkattn/vkattn.hpp"
@@ -67,16 +67,16 @@ TEST_P(OperationKernelsOf, areWithinTheBoundsOfTheOracle) {
         OperationCase before = drawOperation(random, kinds[n % 4]);
         SCOPED_TRACE("case " + std::to_string(n) + ": " + before.text());
         OperationCase alone = before;
-        alone.run(0);
+        run(alone, 0);
         expectPassed(verified(alone, before), "the kernels");
         expectOnlyOutputs(alone, before, "the kernels");
         for (const uint32_t threads : {1u, 2u, 3u}) {
             OperationCase pooled = before;
-            pooled.run(threads);
+            run(pooled, threads);
             EXPECT_TRUE(sameOutputs(alone, pooled)) << threads << " threads";
         }
         OperationCase truth = before;
-        truth.runOracle();
+        runOracle(truth);
         expectPassed(verified(truth, before), "the oracle");
         expectOnlyOutputs(truth, before, "the oracle");
         if (::testing::Test::HasFailure()) return; // the first is enough
@@ -185,11 +185,11 @@ TEST(Operations, nonFiniteRowsTouchNoOtherRow) {
                                                             : plainRotary(VKATTN_PAIRS_HALF, rows, 37, 20, rows);
                 c.fill(random);
                 OperationCase clean = c;
-                clean.run(1);
+                run(clean, 1);
                 const uint32_t row = between(random, 0, rows - 1);
                 c.tensor(VKATTN_X).set(0, 0, row, between(random, 0, 18), bad);
                 OperationCase before = c;
-                c.run(2);
+                run(c, 2);
                 expectPassed(verified(c, before), c.text());
                 uint32_t nonFinite = 0;
                 for (uint32_t r = 0; r < rows; ++r)
@@ -212,7 +212,7 @@ TEST(Operations, projectionByTheIdentityIsX) {
             c.fill(random);
             for (uint32_t n = 0; n < dims; ++n)
                 for (uint32_t k = 0; k < dims; ++k) c.tensor(VKATTN_W).set(0, 0, n, k, n == k ? 1.0f : 0.0f);
-            c.run(2);
+            run(c, 2);
             for (uint32_t r = 0; r < rows; ++r)
                 for (uint32_t d = 0; d < dims; ++d) ASSERT_EQ(c.tensor(VKATTN_Y).get(0, 0, r, d), c.tensor(VKATTN_X).get(0, 0, r, d));
         }
@@ -223,14 +223,14 @@ TEST(Operations, deterministicRowsDoNotDependOnTheNumberOfRows) {
     OperationCase all = plainProjection(40, 700, 70);
     all.projection.flags = VKATTN_DETERMINISTIC;
     all.fill(random);
-    all.run(2);
+    run(all, 2);
     for (const uint32_t rows : {1u, 2u, 7u, 9u, 33u}) {
         OperationCase some = plainProjection(rows, 700, 70);
         some.projection.flags = VKATTN_DETERMINISTIC;
         some.fill(random);
         some.tensor(VKATTN_W) = all.tensor(VKATTN_W);
         std::memcpy(some.tensor(VKATTN_X).data(), all.tensor(VKATTN_X).data(), some.tensor(VKATTN_X).bytes());
-        some.run(3);
+        run(some, 3);
         EXPECT_EQ(std::memcmp(some.tensor(VKATTN_Y).data(), all.tensor(VKATTN_Y).data(), some.tensor(VKATTN_Y).bytes()), 0) << rows;
     }
 }
@@ -244,7 +244,7 @@ TEST(Operations, layerNormOfConstantRowsIsBeta) {
             c.fill(random);
             for (uint32_t r = 0; r < 2; ++r)
                 for (uint32_t d = 0; d < dims; ++d) c.tensor(VKATTN_X).set(0, 0, r, d, value);
-            c.run(1);
+            run(c, 1);
             for (uint32_t d = 0; d < dims; ++d)
                 EXPECT_EQ(c.tensor(VKATTN_Y).get(0, 0, 1, d), c.tensor(VKATTN_BETA).get(0, 0, 0, d)) << dims << " of " << value;
         }
@@ -258,7 +258,7 @@ TEST(Operations, normsHaveMeanZeroAndVarianceOne) {
         c.fill(random);
         for (uint32_t r = 0; r < 3; ++r)
             for (uint32_t d = 0; d < 5000; ++d) c.tensor(VKATTN_X).set(0, 0, r, d, c.tensor(VKATTN_X).get(0, 0, r, d) + offset);
-        c.run(2);
+        run(c, 2);
         for (uint32_t r = 0; r < 3; ++r) {
             double mean = 0, square = 0;
             for (uint32_t d = 0; d < 5000; ++d) {
@@ -271,7 +271,7 @@ TEST(Operations, normsHaveMeanZeroAndVarianceOne) {
     }
     OperationCase c = plainNorm(VKATTN_RMS_NORM, 1, 400);
     c.fill(random);
-    c.run(1);
+    run(c, 1);
     double square = 0;
     for (uint32_t d = 0; d < 400; ++d) square += std::pow(static_cast<double>(c.tensor(VKATTN_Y).get(0, 0, 0, d)), 2) / 400;
     EXPECT_NEAR(square, 1, 2e-5);
@@ -286,7 +286,7 @@ TEST(Operations, longRowsKeepTheirDigits) {
             c.fill(random);
             for (uint32_t d = 0; d < dims; ++d) c.tensor(VKATTN_X).set(0, 0, 0, d, c.tensor(VKATTN_X).get(0, 0, 0, d) + offset);
             OperationCase before = c;
-            c.run(1);
+            run(c, 1);
             expectPassed(verified(c, before), "offset " + std::to_string(offset));
         }
 }
@@ -305,7 +305,7 @@ TEST(Operations, rotationKeepsNormsAndDependsOnDistanceAlone) {
             std::memcpy(c.tensor(VKATTN_COS).data(), cosines.data(), 4 * cosines.size());
             std::memcpy(c.tensor(VKATTN_SIN).data(), sines.data(), 4 * sines.size());
             std::memcpy(c.tensor(VKATTN_X).data(), x.data(), 4 * dims);
-            c.run(1);
+            run(c, 1);
             std::vector<float> y(dims);
             std::memcpy(y.data(), c.tensor(VKATTN_Y).data(), 4 * dims);
             return y;
@@ -339,7 +339,7 @@ TEST(Operations, appendDropsWhatIsPastTheEnd) {
         c.starts = {start};
         c.fill(random);
         OperationCase before = c;
-        c.run(2);
+        run(c, 2);
         for (uint32_t t = 0; t < 8; ++t)
             for (uint32_t d = 0; d < 3; ++d) {
                 const bool isNew = t >= start && t - start < 4;

@@ -1,5 +1,5 @@
 // The verifier of operations sees each planted error, and lets rounding pass.
-#include "operation_case.hpp"
+#include "cpu_runs.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 vkattn_verify_report afterChange(const OperationCase &whole, const std::function<void(OperationCase &)> &change) {
     OperationCase before = whole, spoiled = whole;
     change(spoiled);
-    spoiled.run(1);
+    run(spoiled, 1);
     OperationCase after = whole;
     for (const vkattn_role role : after.outputs()) after.tensor(role) = spoiled.tensor(role);
     return verified(after, before);
@@ -59,7 +59,7 @@ TEST(VerifyOperation, seesOneWrongElement) {
         constexpr vkattn_operation_kind kinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY, VKATTN_APPEND};
         OperationCase before = drawOperation(random, kinds[n % 4]);
         OperationCase after = before;
-        after.run(1);
+        run(after, 1);
         HostTensor &y = after.output(VKATTN_Y);
         const uint32_t *e = y.layout.extent;
         if (e[2] == 0) continue;
@@ -98,7 +98,7 @@ TEST(VerifyOperation, aLargeRowHidesNoErrorInASmallOne) {
     before.fill(random);
     for (uint32_t k = 0; k < 100; ++k) before.tensor(VKATTN_X).set(0, 0, 0, k, 1e20f * before.tensor(VKATTN_X).get(0, 0, 0, k));
     OperationCase after = before;
-    after.run(1);
+    run(after, 1);
     EXPECT_TRUE(verified(after, before).passed);
     after.tensor(VKATTN_Y).set(0, 0, 1, 3, after.tensor(VKATTN_Y).get(0, 0, 1, 3) + 1e-3f);
     EXPECT_FALSE(verified(after, before).passed);
@@ -117,7 +117,7 @@ TEST(VerifyOperation, seesWhatANormForgets) {
                          c.norm.kind = c.norm.kind == VKATTN_LAYER_NORM ? VKATTN_RMS_NORM : VKATTN_LAYER_NORM;
                      }).passed);
         OperationCase before = whole, after = whole;
-        after.run(1);
+        run(after, 1);
         HostTensor &sum = after.tensor(VKATTN_SUM);
         sum.set(0, 0, 5, 299, std::nextafter(sum.get(0, 0, 5, 299), 10.0f));
         const vkattn_verify_report report = verified(after, before);
@@ -159,7 +159,7 @@ TEST(VerifyOperation, letsBiasedRoundingPass) {
                 for (uint32_t r = 0; r < rows; ++r) c.tensor(VKATTN_X).set(0, 0, r, k, value);
                 for (uint32_t n = 0; n < 3; ++n) c.tensor(VKATTN_W).set(0, 0, n, k, value);
             }
-            c.run(1);
+            run(c, 1);
             EXPECT_TRUE(verified(c).passed) << rows << " rows of " << value;
         }
 }
@@ -168,7 +168,7 @@ TEST(VerifyOperation, checksTheRowsThatAreAskedFor) {
     Random random = randomFor("rows asked for");
     OperationCase c = plainNorm(VKATTN_RMS_NORM, 500, 8);
     c.fill(random);
-    c.run(1);
+    run(c, 1);
     const vkattn_operation o = c.operation();
     const auto memory = c.operands();
     vkattn_verify_options options{};

@@ -1,11 +1,12 @@
-#include "operation_case.hpp"
+#include "conform/cases/operation_case.hpp"
 
 #include "vkattn/vkattn.hpp"
 
 #include <algorithm>
-#include <gtest/gtest.h>
+#include <cstdio>
+#include <optional>
 
-namespace vkattn::test {
+namespace vkattn::conform {
 namespace {
 
 constexpr vkattn_role tensorRolesOf[] = {VKATTN_X,    VKATTN_W,   VKATTN_BIAS, VKATTN_RESIDUAL, VKATTN_GAMMA,
@@ -163,43 +164,38 @@ std::string OperationCase::text() {
     return all;
 }
 
-void OperationCase::run(uint32_t threads) {
-    const vkattn_operation o = operation();
-    vkattn_cpu_pool pool = nullptr;
-    vkattn_diagnostic why{};
-    uint64_t bytes = 0;
-    if (threads) {
-        ASSERT_EQ(vkattnCpuCreatePool(threads, &pool, nullptr), VKATTN_OK);
-    }
-    ASSERT_EQ(vkattnCpuOperationWorkspace(&o, pool, &bytes, &why), VKATTN_OK) << why.message;
-    std::vector<unsigned char> workspace(bytes + 2, 0xa5);
-    const auto memory = operands();
-    const vkattn_result r =
-        vkattnCpuRunOperation(pool, &o, memory.data(), static_cast<uint32_t>(memory.size()), workspace.data() + 1, bytes, &why);
-    vkattnCpuDestroyPool(pool);
-    ASSERT_EQ(r, VKATTN_OK) << why.message << text();
-    EXPECT_EQ(workspace.front(), 0xa5);
-    EXPECT_EQ(workspace.back(), 0xa5) << "wrote past the workspace: " << text();
-}
-
-void OperationCase::runOracle() {
-    const vkattn_operation o = operation();
-    vkattn_diagnostic why{};
-    const auto memory = operands();
-    ASSERT_EQ(vkattnCpuOracleOperation(&o, memory.data(), static_cast<uint32_t>(memory.size()), &why), VKATTN_OK) << why.message << text();
-}
-
-vkattn_verify_report verified(OperationCase &after, OperationCase &before) {
+OperationOutcome judge(OperationCase &after, OperationCase &before) {
+    OperationOutcome outcome;
+    vkattn_verify_report &r = outcome.report;
     const vkattn_operation o = after.operation();
     const auto memory = after.operandsAfter(before);
     vkattn_verify_options options{};
     options.structSize = sizeof options;
     options.allRows = 1;
-    vkattn_verify_report report{};
     vkattn_diagnostic why{};
-    EXPECT_EQ(vkattnCpuVerifyOperation(&o, memory.data(), static_cast<uint32_t>(memory.size()), &options, &report, &why), VKATTN_OK)
-        << why.message;
-    return report;
+    if (vkattnCpuVerifyOperation(&o, memory.data(), static_cast<uint32_t>(memory.size()), &options, &r, &why) != VKATTN_OK) {
+        outcome.wrong = std::string("cannot verify: ") + why.message;
+        return outcome;
+    }
+    if (!r.passed) {
+        char text[256];
+        std::snprintf(text, sizeof text, "%s [%u, %u, %u, %u] is %.9g, expected %.9g: error %.3g, bound %.3g",
+                      r.worstRole == VKATTN_SUM ? "sum" : "y", r.worstIndex[0], r.worstIndex[1], r.worstIndex[2], r.worstIndex[3],
+                      r.worstGot, r.worstExpected, r.worstError, r.worstBound);
+        outcome.wrong = text;
+        return outcome;
+    }
+    for (auto &[role, tensor] : after.tensors) {
+        std::optional<vkattn_role> written; // the output whose memory it is
+        for (const vkattn_role each : after.outputs())
+            if (&after.output(each) == &tensor) written = each;
+        const auto mayChange = [&](uint32_t b, uint32_t g, uint32_t row, uint32_t) { return written && after.writes(*written, b, g, row); };
+        if (const std::string damage = tensor.damage(before.tensor(role), mayChange); !damage.empty()) {
+            outcome.wrong = "memory of role " + std::to_string(role) + ": " + damage;
+            return outcome;
+        }
+    }
+    return outcome;
 }
 
 OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
@@ -322,4 +318,4 @@ OperationCase plainAppend(uint32_t tokens, uint32_t cacheTokens, uint32_t dims) 
     return c;
 }
 
-} // namespace vkattn::test
+} // namespace vkattn::conform

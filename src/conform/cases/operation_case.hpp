@@ -1,8 +1,8 @@
-// Operations with their data, drawn for tests: every type, strides of either sign, gaps with
+// Operations with their data, drawn: every type, strides of either sign, gaps with
 // canaries, outputs in place of inputs.
 #pragma once
 
-#include "support/case.hpp"
+#include "conform/cases/case.hpp"
 #include "vkattn/cpu.h"
 #include "vkattn/operations.h"
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vkattn::test {
+namespace vkattn::conform {
 
 struct OperationCase {
     vkattn_operation_kind kind = VKATTN_PROJECTION;
@@ -39,18 +39,16 @@ struct OperationCase {
     // Returns whether the operation writes a row of an output.
     [[nodiscard]] bool writes(vkattn_role role, uint32_t b, uint32_t g, uint32_t row) const;
     [[nodiscard]] std::string text();
-
-    // Runs the operation with exactly the workspace that it asks for, on `threads` threads; 0:
-    // without a pool.
-    void run(uint32_t threads);
-    void runOracle();
 };
 
-// Compares the outputs that `after` has with the oracle on the inputs of `before`.
-[[nodiscard]] vkattn_verify_report verified(OperationCase &after, OperationCase &before);
-[[nodiscard]] inline vkattn_verify_report verified(OperationCase &both) {
-    return verified(both, both);
-}
+// What comes of comparing outputs with the oracle and with the memory as it was.
+struct OperationOutcome {
+    vkattn_verify_report report{};
+    std::string wrong; // empty: nothing
+};
+// Compares the outputs that `after` has with the oracle on the inputs of `before`, and everything
+// else that `after` has with `before`.
+[[nodiscard]] OperationOutcome judge(OperationCase &after, OperationCase &before);
 
 [[nodiscard]] OperationCase drawOperation(Random &random, vkattn_operation_kind kind);
 // f32, dense, without options.
@@ -59,4 +57,4 @@ struct OperationCase {
 [[nodiscard]] OperationCase plainRotary(vkattn_rotary_pairs pairs, uint32_t tokens, uint32_t dims, uint32_t rotated, uint32_t positions);
 [[nodiscard]] OperationCase plainAppend(uint32_t tokens, uint32_t cacheTokens, uint32_t dims);
 
-} // namespace vkattn::test
+} // namespace vkattn::conform

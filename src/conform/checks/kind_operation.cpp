@@ -1,0 +1,60 @@
+// Checks of the operations beside attention. The seed alone draws everything: extents, types,
+// strides, options and data.
+#include "conform/checks/kinds.hpp"
+
+#include "conform/cases/operation_case.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace vkattn::conform {
+namespace {
+
+Finding checkOperation(DeviceUnderTest &device, const Check &check, vkattn_operation_kind kind) {
+    Finder find(device, check);
+    if (!find.open(check.limits)) return find.finding;
+    Random random(check.seed);
+    OperationCase before = drawOperation(random, kind), after = before;
+    const auto compute = [&](OperationCase &c) {
+        const RunResult result = find.runtime->run(c.operation(), c.operands());
+        find.finding.deviceMilliseconds += result.milliseconds;
+        // Rows of transposed tensors are over tight limits by themselves.
+        const bool tight = check.limits == Limits::tight || check.limits == Limits::tiny;
+        if (result.status == VKATTN_ERROR_UNSUPPORTED && tight && result.message.find("nothing more can be cut") != std::string::npos)
+            return find.unsupported(result.message);
+        return find.require(result.status == VKATTN_OK, "run: " + result.message) &&
+               find.require(result.fallbackReason.empty(), "fell back to the CPU: " + result.fallbackReason);
+    };
+    if (!compute(after)) return find.finding;
+    const OperationOutcome outcome = judge(after, before);
+    const vkattn_verify_report &r = outcome.report;
+    find.finding.errors.emplace();
+    std::copy_n(r.histogram, VKATTN_VERIFY_BINS, find.finding.errors->histogram);
+    find.finding.errors->worstError = r.worstError, find.finding.errors->worstBound = r.worstBound;
+    // A bound of 0: infinity.
+    find.finding.errors->worstRatio = r.worstError == 0 ? 0 : r.worstError / r.worstBound;
+    if (!find.require(outcome.wrong.empty(), outcome.wrong + "; " + before.text())) return find.finding;
+    OperationCase again = before;
+    if (!compute(again)) return find.finding;
+    for (const vkattn_role role : after.outputs())
+        (void)find.require(std::memcmp(after.output(role).data(), again.output(role).data(), after.output(role).bytes()) == 0,
+                           "run again gave other bits than the first; " + before.text());
+    return find.finding;
+}
+
+} // namespace
+
+Finding checkProjection(DeviceUnderTest &device, const Check &check) {
+    return checkOperation(device, check, VKATTN_PROJECTION);
+}
+Finding checkNorm(DeviceUnderTest &device, const Check &check) {
+    return checkOperation(device, check, VKATTN_NORM);
+}
+Finding checkRotary(DeviceUnderTest &device, const Check &check) {
+    return checkOperation(device, check, VKATTN_ROTARY);
+}
+Finding checkAppend(DeviceUnderTest &device, const Check &check) {
+    return checkOperation(device, check, VKATTN_APPEND);
+}
+
+} // namespace vkattn::conform
