@@ -119,24 +119,25 @@ void Input::read(std::span<std::byte> into) {
     if (!file_.read(into, why)) fail(why);
 }
 
-HostBuffer Input::load(const vkattn_problem &problem) {
-    const bool queries = role_ == VKATTN_DOC_IDS_Q;
-    HostBuffer buffer(static_cast<size_t>(vkattnOperandBytes(&problem, role_)));
+HostBuffer Input::load(const vkattn_operation &operation) {
+    HostBuffer buffer(static_cast<size_t>(vkattnOperationBytes(&operation, role_)));
     switch (role_) {
     case VKATTN_MASK:
     case VKATTN_BIT_MASK:
         read(buffer.span());
         break;
     case VKATTN_KEY_LENGTHS:
-        readKeyLengths(buffer, problem.k.extent[2]);
+        readKeyLengths(buffer, operation.of.attention->k.extent[2]);
         break;
     case VKATTN_CU_SEQ_Q:
     case VKATTN_CU_SEQ_K:
         std::memcpy(buffer.data(), offsets_.data(), buffer.bytes());
         break;
     case VKATTN_DOC_IDS_Q:
+        readDocumentIds(buffer, operation.of.attention->q.extent[2]);
+        break;
     case VKATTN_DOC_IDS_K:
-        readDocumentIds(buffer, queries ? problem.q.extent[2] : problem.k.extent[2]);
+        readDocumentIds(buffer, operation.of.attention->k.extent[2]);
         break;
     default:
         readConverted(buffer, isSmallArray(role_) ? VKATTN_F32 : layout_.dtype);

@@ -4,7 +4,7 @@
 #include "tool/arrays/memory.hpp"
 #include "tool/arrays/npy.hpp"
 
-#include <vkattn/problem.h>
+#include <vkattn/operations.h>
 
 #include <string>
 #include <vector>
@@ -36,9 +36,9 @@ class Input {
     // where they decrease or lead outside; notes on stderr what no sequence covers.
     [[nodiscard]] uint32_t readOffsets(uint32_t tokens, const char *tokenName);
 
-    // Reads the data, as the problem wants it. Conversions that the user has not asked for are
+    // Reads the data, as the operation wants it. Conversions that the user has not asked for are
     // noted on stderr. Throws Failure.
-    [[nodiscard]] HostBuffer load(const vkattn_problem &problem);
+    [[nodiscard]] HostBuffer load(const vkattn_operation &operation);
 
   private:
     [[noreturn]] void fail(const std::string &reason) const;
