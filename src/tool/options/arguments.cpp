@@ -309,6 +309,11 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     CLI::App *runCommand = app.add_subcommand("run", "Compute attention over .npy arrays");
     runCommand->allow_windows_style_options(false);
     addRunOptions(*runCommand, alignments, run, true);
+    RotaryParser rotary;
+    CLI::App *rotaryCommand =
+        app.add_subcommand("rotary", "Rotate pairs of dims of a .npy array by each token's position: rotary position embedding");
+    rotaryCommand->allow_windows_style_options(false);
+    rotary.addOptions(*rotaryCommand);
     CLI::App *explainCommand = app.add_subcommand(
         "explain", "Tell which kernel would compute a problem on a device, why, and what that costs, without running it");
     explainCommand->allow_windows_style_options(false);
@@ -336,6 +341,7 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         if (error.get_exit_code() != 0)
             throw Failure(std::string(error.what()) + ": see vkattn " +
                           (runCommand->parsed()       ? "run --help"
+                           : rotaryCommand->parsed()  ? "rotary --help"
                            : explainCommand->parsed() ? "explain --help"
                            : tuneCommand->parsed()    ? "tune --help"
                            : conformCommand->parsed() ? "conform --help"
@@ -347,6 +353,8 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         checkRun(*runCommand, alignments, run);
         checkConflicts(*runCommand, run, {});
         line.run = run;
+    } else if (rotaryCommand->parsed()) {
+        line.rotary = rotary.interpret(*rotaryCommand);
     } else if (explainCommand->parsed()) {
         checkRun(*explainCommand, explainAlignments, explain.run);
         checkExplain(*explainCommand, explain);

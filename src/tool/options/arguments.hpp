@@ -4,6 +4,7 @@
 #include "program/failure.hpp"
 #include "tool/options/compute_arguments.hpp"
 #include "tool/options/conform_arguments.hpp"
+#include "tool/options/rotary_arguments.hpp"
 
 #include <vkattn/problem.h>
 
@@ -59,6 +60,7 @@ struct TuneArguments {
 // `status` is how to end.
 struct CommandLine {
     std::optional<RunArguments> run;
+    std::optional<RotaryArguments> rotary;
     std::optional<ExplainArguments> explain;
     std::optional<InfoArguments> info;
     std::optional<TuneArguments> tune;

@@ -51,4 +51,7 @@ inline constexpr std::array<OperandName, 21> operandNames = {{
 // By vkattn_dtype.
 inline constexpr std::array<const char *, 5> dtypeNames = {"f32", "f16", "bf16", "bool8", "bits32"};
 
+// By vkattn_rotary_pairs.
+inline constexpr std::array<const char *, 2> pairsNames = {"half", "interleaved"};
+
 } // namespace vkattn::tool
