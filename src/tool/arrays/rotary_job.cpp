@@ -103,7 +103,7 @@ RotaryJob describeJob(const RotaryArguments &arguments) {
         readPositions(arguments, job, x, cos->layout().extent[token] - 1,
                       "the last row of " + cos->text() + ": give longer tables, or leave them out");
         job.rotary = rotary(x.layout, cos->layout(), sin->layout(), y);
-        if (positions == nullptr) job.rotary.start = arguments.start;
+        if (positions == nullptr && extent[token] > 0) job.rotary.start = arguments.start;
     } else {
         readPositions(arguments, job, x, maxPosition, "the largest number of 32 bits");
         compactPositions(arguments, job, extent[token]);

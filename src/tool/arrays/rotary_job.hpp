@@ -15,8 +15,7 @@ struct RotaryJob : JobArrays {
     // The rows of each token, by batch entry and token; empty where they follow each other.
     std::vector<uint32_t> positions;
     // Where no tables are given: the position that each row of the built ones is for. Only
-    // positions that occur have a row, so that the tables are never larger than two of the
-    // rotated x in float32.
+    // positions that occur have a row: both tables together are at most as large as x in float32.
     std::vector<uint32_t> tablePositions;
 };
 

@@ -169,6 +169,8 @@ TEST_F(RotaryTest, noTokens) {
         given(shape);
         check();
         check({"--start", "4294967295"});
+        givenTables(randomArray(random, {1, 4}), randomArray(random, {1, 4}));
+        check({"--start", "4294967295", "--cos", "c.npy", "--sin", "s.npy"});
         writeNpy(file("p.npy"), Array{{shape.size() == 2 ? 1u : 2u, 0}, {}}, {.descr = "<i4"});
         check({"--positions", "p.npy"});
     }
