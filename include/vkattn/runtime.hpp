@@ -133,7 +133,8 @@ struct RunResult {
     uint64_t workspaceBytes = 0;
     uint32_t dispatchCount = 0;
     float probabilityUnit = 0, probabilityFloor = 0; // for vkattnCpuVerify
-    // How the CPU computed. structSize is 0 where the CPU did not compute.
+    // How the CPU computed attention. structSize is 0 where the CPU did not compute, and for other
+    // operations.
     vkattn_cpu_plan cpuPlan{};
 };
 

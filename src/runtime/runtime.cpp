@@ -131,7 +131,8 @@ struct Runtime::Impl {
         }
     }
 
-    vkattn_result prepareCpu(const vkattn_operation &operation, uint32_t threads, vkattn_cpu_plan &plan, vkattn_diagnostic &why) {
+    // Makes threads and workspace; fills the plan of attention.
+    vkattn_result prepareCpu(const vkattn_operation &operation, uint32_t threads, RunResult &result, vkattn_diagnostic &why) {
         if (!cpuPool || cpuThreads != threads) {
             vkattn_cpu_pool pool = nullptr;
             if (const auto r = vkattnCpuCreatePool(threads, &pool, &why)) return r;
@@ -139,19 +140,19 @@ struct Runtime::Impl {
             cpuThreads = threads;
         }
         if (operation.kind == VKATTN_ATTENTION) {
-            if (const auto r = vkattnCpuExplain(operation.of.attention, cpuPool.get(), &plan, &why)) return r;
-        } else if (const auto r = vkattnCpuOperationWorkspace(&operation, cpuPool.get(), &plan.workspaceBytes, &why)) {
-            return r;
+            result.cpuPlan.structSize = sizeof result.cpuPlan;
+            if (const auto r = vkattnCpuExplain(operation.of.attention, cpuPool.get(), &result.cpuPlan, &why)) return r;
         }
-        if (plan.workspaceBytes > cpuWorkspaceBytes) {
+        if (const auto r = vkattnCpuOperationWorkspace(&operation, cpuPool.get(), &result.workspaceBytes, &why)) return r;
+        if (result.workspaceBytes > cpuWorkspaceBytes) {
             cpuWorkspaceBytes = 0;
-            cpuWorkspace.reset(new (std::nothrow) unsigned char[plan.workspaceBytes]);
+            cpuWorkspace.reset(new (std::nothrow) unsigned char[result.workspaceBytes]);
             if (!cpuWorkspace) {
                 std::snprintf(why.message, sizeof why.message, "out of host memory for a workspace of %llu bytes",
-                              static_cast<unsigned long long>(plan.workspaceBytes));
+                              static_cast<unsigned long long>(result.workspaceBytes));
                 return VKATTN_ERROR_OUT_OF_HOST_MEMORY;
             }
-            cpuWorkspaceBytes = plan.workspaceBytes;
+            cpuWorkspaceBytes = result.workspaceBytes;
         }
         return VKATTN_OK;
     }
@@ -164,12 +165,10 @@ struct Runtime::Impl {
         result.kernel = "cpu";
         result.fallbackReason = std::move(reason);
         vkattn_diagnostic why{};
-        result.cpuPlan.structSize = sizeof result.cpuPlan;
-        if ((result.status = prepareCpu(operation, run.cpuThreads, result.cpuPlan, why)) != VKATTN_OK) {
+        if ((result.status = prepareCpu(operation, run.cpuThreads, result, why)) != VKATTN_OK) {
             result.message = why.message;
             return result;
         }
-        result.workspaceBytes = result.cpuPlan.workspaceBytes;
         std::vector<double> times;
         const uint64_t runs = uint64_t{std::max(run.repeat, 1u)} + (run.warmUp ? 1 : 0);
         for (uint64_t n = 0; n < runs; ++n) {

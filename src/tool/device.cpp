@@ -4,6 +4,16 @@
 
 namespace vkattn::tool {
 using namespace program;
+namespace {
+
+RuntimeOptions runtimeOptions(const ComputeArguments &arguments) {
+    RuntimeOptions options;
+    options.device = arguments.device.value_or("");
+    options.allowFallback = arguments.allowFallback;
+    return options;
+}
+
+} // namespace
 
 std::unique_ptr<Runtime> openRuntime(const RuntimeOptions &options, const std::string &ifUnusable) {
     OpenStatus status = OpenStatus::ok;
@@ -14,16 +24,17 @@ std::unique_ptr<Runtime> openRuntime(const RuntimeOptions &options, const std::s
     return runtime;
 }
 
+std::unique_ptr<Runtime> openDevice(const ComputeArguments &arguments) {
+    return openRuntime(runtimeOptions(arguments), adviseFallback);
+}
+
 OpenedRuntime openRuntime(const RunArguments &arguments) {
-    static constexpr const char *ifUnusable = ": leave out --no-fallback to compute on the CPU";
     OpenedRuntime opened;
-    RuntimeOptions options;
-    options.device = arguments.device.value_or("");
-    options.allowFallback = arguments.allowFallback;
+    RuntimeOptions options = runtimeOptions(arguments);
     useVerdicts(arguments.verdicts, options);
     opened.verdictFile = options.verdictFile;
     if (arguments.tuning) options.tuning = (opened.tuning = readTuning(*arguments.tuning)).text;
-    opened.runtime = openRuntime(options, ifUnusable);
+    opened.runtime = openRuntime(options, adviseFallback);
     if (opened.runtime->device() == nullptr) return opened;
     if (!arguments.tuning && arguments.findTuning) {
         // The file has the device's name, which is known only now.
@@ -31,7 +42,7 @@ OpenedRuntime openRuntime(const RunArguments &arguments) {
         options.tuning = opened.tuning.text;
         if (!options.tuning.empty()) {
             opened.runtime.reset();
-            opened.runtime = openRuntime(options, ifUnusable);
+            opened.runtime = openRuntime(options, adviseFallback);
         }
     }
     if (const DeviceInfo *device = opened.runtime->device()) warnOfOtherDevice(opened.tuning, *device);

@@ -69,7 +69,7 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
     } else if (status != VKATTN_ERROR_UNSUPPORTED) {
         throw Failure(reason);
     } else if (!arguments.run.allowFallback) {
-        throw Failure(reason + ": leave out --no-fallback to compute on the CPU", ExitStatus::deviceUnusable);
+        throw Failure(reason + adviseFallback, ExitStatus::deviceUnusable);
     } else {
         result.why = result.fallbackReason = reason;
     }

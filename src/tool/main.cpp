@@ -3,6 +3,7 @@
 #include "tool/explain_command.hpp"
 #include "tool/info_command.hpp"
 #include "tool/options/arguments.hpp"
+#include "tool/rotary_command.hpp"
 #include "tool/run_command.hpp"
 #include "tool/tune_command.hpp"
 
@@ -24,6 +25,7 @@ ExitStatus execute(int argc, const char *const *argv) {
     try {
         const CommandLine line = parseCommandLine(argc, argv);
         const ExitStatus status = line.run       ? runCommand(*line.run)
+                                  : line.rotary  ? rotaryCommand(*line.rotary)
                                   : line.explain ? explainCommand(*line.explain)
                                   : line.info    ? infoCommand(*line.info)
                                   : line.tune    ? tuneCommand(*line.tune)

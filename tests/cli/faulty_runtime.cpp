@@ -1,5 +1,6 @@
 // vkattn::Runtime with the fault that VKATTN_TEST_FAULT names, for what a working machine never
 // shows the tool.
+#include <vkattn/operations.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <chrono>
@@ -66,7 +67,11 @@ Runtime::CompileStatistics Runtime::compileStatistics() const {
     return {};
 }
 
-RunResult Runtime::run(const vkattn_problem &problem, span<const vkattn_operand_memory> operands, const RunOptions &) {
+RunResult Runtime::run(const vkattn_problem &problem, span<const vkattn_operand_memory> operands, const RunOptions &options) {
+    return run(operation(problem), operands, options);
+}
+
+RunResult Runtime::run(const vkattn_operation &operation, span<const vkattn_operand_memory> operands, const RunOptions &) {
     if (fault() == "invalid") return failed(VKATTN_ERROR_INVALID_ARGUMENT);
     if (fault() == "unsupported") return failed(VKATTN_ERROR_UNSUPPORTED);
     if (fault() == "lost") return failed(VKATTN_ERROR_DEVICE_LOST);
@@ -75,13 +80,13 @@ RunResult Runtime::run(const vkattn_problem &problem, span<const vkattn_operand_
     if (fault() == "slow") std::this_thread::sleep_for(std::chrono::seconds(60));
     vkattn_diagnostic why{};
     RunResult result;
-    result.status = vkattnCpuRun(&problem, operands.data(), static_cast<uint32_t>(operands.size()), 0, &why);
+    result.status = vkattnCpuOracleOperation(&operation, operands.data(), static_cast<uint32_t>(operands.size()), &why);
     result.message = why.message;
     result.device = "faulty";
     result.driver = "faulty";
     result.kernel = "staged";
     for (const vkattn_operand_memory &operand : operands) {
-        if (operand.role == VKATTN_OUT && fault() == "wrong") static_cast<float *>(operand.data)[5] += 1;
+        if ((operand.role == VKATTN_OUT || operand.role == VKATTN_Y) && fault() == "wrong") static_cast<float *>(operand.data)[5] += 1;
         if (operand.role == VKATTN_LSE && fault() == "nan") static_cast<float *>(operand.data)[1] = std::strtof("nan", nullptr);
     }
     return result;

@@ -126,6 +126,18 @@ std::optional<Outcome> CliTest::unprivilegedTool(const Arguments &arguments) con
     return start(command);
 }
 
+bool CliTest::hasTestedDevice() const {
+    const std::string info = tool({"info", "--json"}).out;
+    const size_t type = info.find("\"type\": "); // of the first device
+    const char *why = nullptr;
+    if (info.find("\"index\": 0") == std::string::npos)
+        why = "no Vulkan device here";
+    else if (std::getenv("VKATTN_TEST_SKIP_CPU_DEVICES") && info.compare(type, 13, "\"type\": \"CPU\"") == 0)
+        why = "no Vulkan device but those of type CPU on this machine";
+    if (why != nullptr) [why] { GTEST_SKIP() << why; }();
+    return why == nullptr;
+}
+
 void CliTest::writeSmallProblem(size_t queries, size_t keys, size_t dim) const {
     std::mt19937_64 random(testSeed());
     writeNpy(file("q.npy"), randomArray(random, {queries, dim}));

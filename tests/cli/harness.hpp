@@ -46,6 +46,9 @@ class CliTest : public testing::Test {
     [[nodiscard]] int launch(const Arguments &command, const std::vector<std::string> &environment) const;
     [[nodiscard]] Outcome await(int process) const;
 
+    // Tells whether the first Vulkan device is one to test, and marks the test as skipped where not.
+    [[nodiscard]] bool hasTestedDevice() const;
+
     // Writes q.npy, k.npy and v.npy of [tokens, dim], float32.
     void writeSmallProblem(size_t queries = 5, size_t keys = 7, size_t dim = 4) const;
 

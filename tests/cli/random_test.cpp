@@ -169,11 +169,7 @@ TEST_F(RandomRun, combinationsOfMoreKeys) {
 // runs it on every driver.
 class RunOnDriver : public RandomRun {};
 TEST_F(RunOnDriver, randomCombinations) {
-    const std::string info = tool({"info", "--json"}).out;
-    const size_t type = info.find("\"type\": "); // of the first device
-    if (info.find("\"index\": 0") == std::string::npos) GTEST_SKIP() << "no Vulkan device here";
-    if (std::getenv("VKATTN_TEST_SKIP_CPU_DEVICES") && info.compare(type, 13, "\"type\": \"CPU\"") == 0)
-        GTEST_SKIP() << "no Vulkan device but those of type CPU on this machine";
+    if (!hasTestedDevice()) return;
     // Each case compiles shaders of its own. A software driver needs seconds for those of full
     // tiles: the tiles here are small.
     std::ofstream(file("small.txt")) << "vkattn-tuning 1\n"

@@ -61,6 +61,11 @@ void Input::checkType() const {
     case VKATTN_CU_SEQ_K:
         if (type != npyInt32 && type != npyInt64) fail(found + "int32 or int64: convert with array.astype(np.int32)");
         return;
+    case VKATTN_COS:
+    case VKATTN_SIN:
+        if (type != npyFloat32) fail(found + "float32: convert with array.astype(np.float32)");
+        return;
+    case VKATTN_POSITIONS:
     case VKATTN_DOC_IDS_Q:
     case VKATTN_DOC_IDS_K:
         if (type != npyInt32 && type != npyInt64 && type != npyUint32)
@@ -76,12 +81,14 @@ void Input::checkType() const {
 void Input::makeLayout() {
     const std::vector<uint64_t> &shape = header().shape;
     const bool pairs = role_ == VKATTN_MASK || role_ == VKATTN_BIAS || role_ == VKATTN_BIT_MASK;
-    if (shape.size() < 2 || shape.size() > 4)
+    const bool table = role_ == VKATTN_COS || role_ == VKATTN_SIN;
+    if (shape.size() < 2 || shape.size() > (table ? 2 : 4))
         fail("shape " + npyShapeText(shape) + " has " + std::to_string(shape.size()) + (shape.size() == 1 ? " dimension" : " dimensions") +
-             ", expected 2 to 4: " +
-             (role_ == VKATTN_BIT_MASK ? "[query, word], [head, query, word] or [batch, head, query, word]"
-              : pairs                  ? "[query, key], [head, query, key] or [batch, head, query, key]"
-                                       : "[token, dim], [head, token, dim] or [batch, head, token, dim]"));
+             ", expected " + (table ? "2: " : "2 to 4: ") +
+             (table                      ? "[position, dims / 2]"
+              : role_ == VKATTN_BIT_MASK ? "[query, word], [head, query, word] or [batch, head, query, word]"
+              : pairs                    ? "[query, key], [head, query, key] or [batch, head, query, key]"
+                                         : "[token, dim], [head, token, dim] or [batch, head, token, dim]"));
     for (const uint64_t extent : shape)
         if (extent > std::numeric_limits<uint32_t>::max())
             fail("shape " + npyShapeText(shape) + " has a dimension of " + std::to_string(extent) + ", expected at most 4294967295");
@@ -119,24 +126,25 @@ void Input::read(std::span<std::byte> into) {
     if (!file_.read(into, why)) fail(why);
 }
 
-HostBuffer Input::load(const vkattn_problem &problem) {
-    const bool queries = role_ == VKATTN_DOC_IDS_Q;
-    HostBuffer buffer(static_cast<size_t>(vkattnOperandBytes(&problem, role_)));
+HostBuffer Input::load(const vkattn_operation &operation) {
+    HostBuffer buffer(static_cast<size_t>(vkattnOperationBytes(&operation, role_)));
     switch (role_) {
     case VKATTN_MASK:
     case VKATTN_BIT_MASK:
         read(buffer.span());
         break;
     case VKATTN_KEY_LENGTHS:
-        readKeyLengths(buffer, problem.k.extent[2]);
+        readKeyLengths(buffer, operation.of.attention->k.extent[2]);
         break;
     case VKATTN_CU_SEQ_Q:
     case VKATTN_CU_SEQ_K:
         std::memcpy(buffer.data(), offsets_.data(), buffer.bytes());
         break;
     case VKATTN_DOC_IDS_Q:
+        readDocumentIds(buffer, operation.of.attention->q.extent[2]);
+        break;
     case VKATTN_DOC_IDS_K:
-        readDocumentIds(buffer, queries ? problem.q.extent[2] : problem.k.extent[2]);
+        readDocumentIds(buffer, operation.of.attention->k.extent[2]);
         break;
     default:
         readConverted(buffer, isSmallArray(role_) ? VKATTN_F32 : layout_.dtype);
@@ -150,7 +158,7 @@ void Input::readConverted(const HostBuffer &into, vkattn_dtype dtype) {
 
     // A finite bias stays finite: -infinity would hide the pair, which is another meaning; an
     // infinite slope is NaN at distance 0.
-    const bool clamps = role_ != VKATTN_Q && role_ != VKATTN_K && role_ != VKATTN_V;
+    const bool clamps = role_ != VKATTN_Q && role_ != VKATTN_K && role_ != VKATTN_V && role_ != VKATTN_X;
     constexpr double largest = std::numeric_limits<float>::max();
     const size_t items = static_cast<size_t>(header().dataBytes / type.itemBytes);
     std::vector<std::byte> chunk(std::min(items, chunkItems) * type.itemBytes);
@@ -249,19 +257,31 @@ uint32_t Input::readOffsets(uint32_t tokens, const char *tokenName) {
 
 void Input::readDocumentIds(const HostBuffer &into, uint32_t tokens) {
     if (into.bytes() == 0) return;
-    auto *ids = reinterpret_cast<uint32_t *>(into.data());
-    const uint64_t items = header().dataBytes / header().type.itemBytes, rows = items / tokens;
+    const std::span<uint32_t> ids(reinterpret_cast<uint32_t *>(into.data()), into.bytes() / sizeof(uint32_t));
+    const auto items = static_cast<size_t>(header().dataBytes / header().type.itemBytes);
+    readOfTokens(ids.first(items), tokens, std::numeric_limits<uint32_t>::max(),
+                 "a document id from 0 to 4294967295: give padding an id of its own, as np.where(ids < 0, ids.max() + 1, ids)");
+    // One row for all batch entries.
+    for (size_t at = items; at < ids.size(); at++) ids[at] = ids[at - items];
+}
+
+std::vector<uint32_t> Input::readPositions(uint32_t tokens, uint32_t last, const std::string &reason) {
+    std::vector<uint32_t> positions(static_cast<size_t>(header().dataBytes / header().type.itemBytes));
+    readOfTokens(positions, tokens, last, "a position from 0 to " + std::to_string(last) + ", " + reason);
+    return positions;
+}
+
+void Input::readOfTokens(std::span<uint32_t> into, uint32_t tokens, uint32_t most, const std::string &expected) {
+    if (into.empty()) return;
+    const uint64_t rows = into.size() / tokens;
     readIntegers([&](uint64_t n, int64_t given) {
         const uint64_t row = header().fortranOrder ? n % rows : n / tokens, token = header().fortranOrder ? n / rows : n % tokens;
-        if (given < 0 || given > int64_t{std::numeric_limits<uint32_t>::max()}) {
+        if (given < 0 || given > int64_t{most}) {
             const std::string at = header().shape.size() > 1 ? std::to_string(row) + ", " + std::to_string(token) : std::to_string(token);
-            fail("entry [" + at + "] is " + std::to_string(given) +
-                 ", expected a document id from 0 to 4294967295: give padding an id of its own, as np.where(ids < 0, ids.max() + 1, ids)");
+            fail("entry [" + at + "] is " + std::to_string(given) + ", expected " + expected);
         }
-        ids[row * tokens + token] = static_cast<uint32_t>(given);
+        into[static_cast<size_t>(row * tokens + token)] = static_cast<uint32_t>(given);
     });
-    // One row for all batch entries.
-    for (uint64_t at = items; at < into.bytes() / sizeof(uint32_t); at++) ids[at] = ids[at - items];
 }
 
 } // namespace vkattn::tool

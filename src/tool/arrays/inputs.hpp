@@ -4,7 +4,7 @@
 #include "tool/arrays/memory.hpp"
 #include "tool/arrays/npy.hpp"
 
-#include <vkattn/problem.h>
+#include <vkattn/operations.h>
 
 #include <string>
 #include <vector>
@@ -36,9 +36,13 @@ class Input {
     // where they decrease or lead outside; notes on stderr what no sequence covers.
     [[nodiscard]] uint32_t readOffsets(uint32_t tokens, const char *tokenName);
 
-    // Reads the data, as the problem wants it. Conversions that the user has not asked for are
+    // The position of each token, read now, by batch entry and token. Throws Failure, with the entry,
+    // where one is negative or above `last`; `reason` says what `last` is.
+    [[nodiscard]] std::vector<uint32_t> readPositions(uint32_t tokens, uint32_t last, const std::string &reason);
+
+    // Reads the data, as the operation wants it. Conversions that the user has not asked for are
     // noted on stderr. Throws Failure.
-    [[nodiscard]] HostBuffer load(const vkattn_problem &problem);
+    [[nodiscard]] HostBuffer load(const vkattn_operation &operation);
 
   private:
     [[noreturn]] void fail(const std::string &reason) const;
@@ -48,6 +52,9 @@ class Input {
     void readConverted(const HostBuffer &into, vkattn_dtype dtype);
     void readKeyLengths(const HostBuffer &into, uint32_t keyTokens);
     void readDocumentIds(const HostBuffer &into, uint32_t tokens);
+    // Reads a number for each token, in C order. Throws Failure, with the entry and what was
+    // `expected`, where one is negative or above `most`.
+    void readOfTokens(std::span<uint32_t> into, uint32_t tokens, uint32_t most, const std::string &expected);
     // visit(index in the file, int64_t value)
     template <class Visit> void readIntegers(const Visit &visit);
 

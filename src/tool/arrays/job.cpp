@@ -1,12 +1,13 @@
 #include "tool/arrays/job.hpp"
 
-#include "program/byte_text.hpp"
+#include "program/failure.hpp"
+#include "tool/arrays/shapes.hpp"
 #include "tool/options/names.hpp"
 
+#include <vkattn/operations.hpp>
 #include <vkattn/vkattn.hpp>
 
 #include <algorithm>
-#include <limits>
 
 namespace vkattn::tool {
 using namespace program;
@@ -14,59 +15,12 @@ namespace {
 
 constexpr uint32_t maxDim = 2048;
 
-enum Dimension { batch, head, token, dim };
-
 constexpr uint32_t wordsOf(uint32_t keys) {
     return keys / 32 + (keys % 32 != 0 ? 1 : 0);
 }
 
-using Extents = uint32_t[4];
-
-// Densely packed, C order. `text` names it in messages.
-vkattn_layout dense(const std::string &text, vkattn_dtype dtype, const Extents &extent) {
-    constexpr uint64_t limit = 1ull << 60; // elements; the library's own
-    uint64_t elements = 1;
-    for (const uint64_t factor : extent) {
-        if (factor > 0 && elements > limit / factor)
-            throw Failure(text + ": its shape " + npyShapeText(std::vector<uint64_t>(extent, extent + 4)) +
-                          " is too large, its bytes overflow 64 bits");
-        elements *= std::max<uint64_t>(factor, 1);
-    }
-    return packed(dtype, extent[batch], extent[head], extent[token], extent[dim]);
-}
-
-// Queries, keys or values: of a file, or as `explain` assumes them.
-struct Operand {
-    std::string text; // for messages
-    vkattn_layout layout;
-};
-
-[[noreturn]] void disagree(const Operand &a, const Operand &b, const std::string &rule) {
-    throw Failure("shapes disagree: " + a.text + " and " + b.text + ": " + rule);
-}
-
-void requireEqual(const Operand &a, const Operand &b, Dimension dimension, const std::string &what) {
-    if (a.layout.extent[dimension] != b.layout.extent[dimension])
-        disagree(a, b,
-                 "they need the same " + what + ", not " + std::to_string(a.layout.extent[dimension]) + " and " +
-                     std::to_string(b.layout.extent[dimension]));
-}
-
-void requireSomething(const Operand &operand) {
-    const uint32_t *extent = operand.layout.extent;
-    const char *missing = extent[batch] == 0  ? "batch entries"
-                          : extent[head] == 0 ? "heads"
-                          : extent[dim] == 0  ? "elements in a row (dim)"
-                                              : nullptr;
-    if (missing != nullptr)
-        throw Failure(operand.text + ": has zero " + missing + ", expected at least 1; only the number of tokens may be 0");
-    if (extent[dim] > maxDim)
-        throw Failure(operand.text + ": its last dimension (dim) is " + std::to_string(extent[dim]) + ", expected at most " +
-                      std::to_string(maxDim) + ": split it into heads, or check the order of dimensions");
-}
-
 void checkAgreement(const Operand &q, const Operand &k, const Operand &v) {
-    for (const Operand *operand : {&q, &k, &v}) requireSomething(*operand);
+    for (const Operand *operand : {&q, &k, &v}) requireSomething(*operand, maxDim);
     requireEqual(q, k, batch, "batch (first of 4 dimensions)");
     requireEqual(k, v, batch, "batch (first of 4 dimensions)");
     requireEqual(q, k, dim, "dim (last dimension)");
@@ -138,11 +92,6 @@ void describeRagged(vkattn_problem &problem, Input &offsetsQ, Input &offsetsK, c
     problem.maxSeqK = std::max(offsetsK.readOffsets(keys, "key"), std::min(keys, 1u));
 }
 
-void addOutput(const RunArguments &arguments, Job &job, vkattn_role role, vkattn_dtype dtype, std::vector<uint64_t> shape) {
-    const NpyType type = dtype == VKATTN_F16 ? npyFloat16 : npyFloat32;
-    job.outputs.push_back({role, arguments.files[role], type, std::move(shape), dtype, vkattnOperandBytes(&job.problem, role)});
-}
-
 // The files of a run, in the rank of the queries' file.
 void addOutputs(const RunArguments &arguments, Job &job) {
     const vkattn_problem &problem = job.problem;
@@ -153,36 +102,16 @@ void addOutputs(const RunArguments &arguments, Job &job) {
         shape.push_back(last);
         return shape;
     };
-    addOutput(arguments, job, VKATTN_OUT, problem.out.dtype, with(problem.out.extent[dim]));
-    if (!arguments.files[VKATTN_LSE].empty()) addOutput(arguments, job, VKATTN_LSE, VKATTN_F32, rows);
+    const auto add = [&](vkattn_role role, vkattn_dtype dtype, std::vector<uint64_t> shape) {
+        job.outputs.push_back(outputArray(arguments, operation(problem), role, dtype, std::move(shape)));
+    };
+    add(VKATTN_OUT, problem.out.dtype, with(problem.out.extent[dim]));
+    if (!arguments.files[VKATTN_LSE].empty()) add(VKATTN_LSE, VKATTN_F32, rows);
     if (!arguments.files[VKATTN_WEIGHTS].empty()) {
         // The rows of a ragged batch are not those of its weights.
         const uint32_t *extent = problem.weights.extent;
-        addOutput(arguments, job, VKATTN_WEIGHTS, VKATTN_F32,
-                  problem.sequences > 0 ? std::vector<uint64_t>(extent, extent + 4) : with(extent[3]));
+        add(VKATTN_WEIGHTS, VKATTN_F32, problem.sequences > 0 ? std::vector<uint64_t>(extent, extent + 4) : with(extent[3]));
     }
-}
-
-struct NamedBytes {
-    std::string path;
-    uint64_t bytes;
-};
-
-void checkMemory(const std::vector<NamedBytes> &arrays) {
-    uint64_t bytes = 0;
-    bool overflow = false;
-    std::string largest;
-    uint64_t largestBytes = 0;
-    for (const NamedBytes &array : arrays) {
-        overflow = overflow || array.bytes > std::numeric_limits<uint64_t>::max() - bytes;
-        bytes += array.bytes;
-        if (array.bytes >= largestBytes) largestBytes = array.bytes, largest = array.path;
-    }
-    const uint64_t usable = usableMemoryBytes();
-    if (overflow || bytes > std::numeric_limits<size_t>::max() / 2 || (usable > 0 && bytes > usable))
-        throw Failure("not enough memory: the arrays take " + (overflow ? "more than 16 EiB" : byteText(bytes)) + " (the largest is " +
-                      largest + " with " + byteText(largestBytes) + "), this machine has " + (usable > 0 ? byteText(usable) : "less") +
-                      ": split the work over batch entries, heads or queries");
 }
 
 // What goes with pairs or with rows, once the extents are known: files of the job, and what is
@@ -229,9 +158,7 @@ void describeOptions(Job &job, const Extents &pairs, const Assumptions &assumed)
 Job describe(const RunArguments &arguments, const Assumptions &assumed) {
     Job job;
     Operand operands[3];
-    for (const OperandName &name : operandNames)
-        if (!isOutput(name.role) && !arguments.files[name.role].empty())
-            job.inputs.emplace_back(name.role, name.option, arguments.files[name.role]);
+    job.inputs = openInputs(arguments);
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V}) {
         Operand &operand = operands[role];
         if (std::vector<uint32_t> shape = assumed.shapes[role]; !shape.empty()) {
@@ -295,11 +222,10 @@ Job describe(const RunArguments &arguments, const Assumptions &assumed) {
 
     vkattn_diagnostic why{};
     if (vkattnValidateProblem(&problem, &why) != VKATTN_OK) {
-        std::string given;
+        std::vector<std::string> given;
         for (const Operand &operand : operands)
-            if (!assumed.shapes[0].empty()) given += (given.empty() ? " (given " : ", ") + operand.text;
-        for (const Input &input : job.inputs) given += (given.empty() ? " (given " : ", ") + input.option() + " " + input.text();
-        throw Failure(why.message + given + ")");
+            if (!assumed.shapes[0].empty()) given.push_back(operand.text);
+        failInvalid(why, job, std::move(given));
     }
     return job;
 }
@@ -309,10 +235,7 @@ Job describe(const RunArguments &arguments, const Assumptions &assumed) {
 Job describeJob(const RunArguments &arguments) {
     Job job = describe(arguments, {});
     addOutputs(arguments, job);
-    std::vector<NamedBytes> arrays;
-    for (const Input &input : job.inputs) arrays.push_back({input.path(), vkattnOperandBytes(&job.problem, input.role())});
-    for (const OutputArray &output : job.outputs) arrays.push_back({output.path, output.bytes});
-    checkMemory(arrays);
+    checkMemory(namedBytes(job, operation(job.problem)));
     return job;
 }
 

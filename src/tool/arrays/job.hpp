@@ -3,26 +3,13 @@
 // before anything large is read, computed or written.
 #pragma once
 
-#include "tool/arrays/inputs.hpp"
+#include "tool/arrays/job_arrays.hpp"
 #include "tool/options/arguments.hpp"
-
-#include <vector>
 
 namespace vkattn::tool {
 
-struct OutputArray {
-    vkattn_role role;
-    std::string path;
-    NpyType type;                // of the file
-    std::vector<uint64_t> shape; // of the file
-    vkattn_dtype dtype;          // in memory; C order
-    uint64_t bytes;              // in memory
-};
-
-struct Job {
+struct Job : JobArrays {
     vkattn_problem problem{};
-    std::vector<Input> inputs;
-    std::vector<OutputArray> outputs;
 };
 
 // Throws Failure where files are not as they must be, disagree, or need more memory than this

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace vkattn::tool {
 
@@ -27,5 +29,14 @@ class HostBuffer {
 // more memory than there is and kills the process when it is touched, so std::bad_alloc is no
 // answer to a size that comes from a file.
 [[nodiscard]] uint64_t usableMemoryBytes();
+
+struct NamedBytes {
+    std::string name; // the path of an array, or what it is
+    uint64_t bytes;
+};
+
+// Throws Failure, with the largest, where the arrays together need more memory than this machine
+// has.
+void checkMemory(const std::vector<NamedBytes> &arrays);
 
 } // namespace vkattn::tool

@@ -19,8 +19,6 @@ using namespace program;
 namespace {
 
 constexpr uint32_t maxSlices = 1000000;
-// One time is kept of each.
-constexpr uint32_t maxRepeat = 1000000;
 constexpr uint32_t maxDim = 2048, maxTuneSeconds = 86400, maxTuneDims = 12; // rows of a tuning file
 
 // What --causal and --align say: true for top-left.
@@ -73,13 +71,6 @@ void readWindow(const std::string &text, RunArguments &run) {
         throw Failure("negative window '" + text +
                       "': each side of --window is the number of keys seen there, 0 or more, or -1 for all of them");
     run.flags |= VKATTN_WINDOW;
-}
-
-void readVerify(const std::string &text, RunArguments &run) {
-    VerifyRequest &verify = run.verify.emplace();
-    verify.allRows = text == "all";
-    if (!verify.allRows && !text.empty() && (!parseInteger(text, verify.rows) || verify.rows == 0))
-        badValue("--verify", "nothing, =all or the number of rows to check, like =1000", text);
 }
 
 void applyAlignments(const Alignments &given, RunArguments &run) {
@@ -216,14 +207,9 @@ constexpr const char *verdictsType = "FILE|none", *verdictsText = "Where to keep
                                                                   "device; default ~/.cache/vkattn/verdicts";
 
 void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, bool arraysRequired) {
-    const auto file = [&](vkattn_role role, const char *text) {
-        return app.add_option(operandName(role).option, run.files[role], text)->type_name("FILE");
-    };
+    const auto file = [&](vkattn_role role, const char *text) { return addFile(app, run, role, text); };
     const auto value = [&](const char *name, const char *type, const std::string &text, std::function<void(const std::string &)> read) {
         return addValue(app, name, type, text, std::move(read));
-    };
-    const auto whole = [&](const char *name, uint32_t &target, uint32_t most, const char *text) {
-        value(name, "N", text, [=, &target](const std::string &typed) { target = parseWhole(name, typed, most); });
     };
     const auto alignment = [&](const char *name, std::optional<bool> &target, const char *text) {
         value(name, "ALIGNMENT", text, [=, &target](const std::string &typed) { target = parseAlignment(name, typed); });
@@ -269,28 +255,17 @@ void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, boo
     app.add_flag_callback(
         "--deterministic", [&run] { run.flags |= VKATTN_DETERMINISTIC; },
         "Bitwise the same result whatever the batch size, on one device and kernel");
-    app.add_option("--device", run.device, "A device that `vkattn info` lists, or the CPU; default: the best device")
-        ->type_name("INDEX|NAME|cpu");
     value("--kernel", "NAME", kernelList("auto (default)") + ": which Vulkan kernel computes",
           [&](const std::string &text) { run.kernel = parseKernel("--kernel", text); });
-    whole("--slices", run.slices, maxSlices,
-          "Submit the work to the device in N nearly equal pieces, so that none runs for long; default 1");
+    value("--slices", "N", "Submit the work to the device in N nearly equal pieces, so that none runs for long; default 1",
+          [&](const std::string &text) { run.slices = parseWhole("--slices", text, maxSlices); });
     app.add_option("--tuning", run.tuning, "Tiles that `vkattn tune` has measured; default: its file for this device, where there is one")
         ->type_name("FILE");
     app.add_flag_callback(
         "--no-tuning", [&run] { run.findTuning = false; }, "Do not look for that file: the built-in tiles");
     app.add_option("--verdicts", run.verdicts, verdictsText)->type_name(verdictsType);
-    value("--verify", "all|ROWS",
-          "--verify, --verify=all or --verify=ROWS: compare with the double-precision CPU oracle; "
-          "alone: every row of small problems, else a sample",
-          [&](const std::string &text) { readVerify(text, run); })
-        ->expected(0, 1);
-    app.add_flag_callback(
-        "--no-fallback", [&run] { run.allowFallback = false; }, "End with status 3 rather than compute on the CPU");
-    whole("--repeat", run.repeat, maxRepeat, "Compute this often (above 1: after an untimed run) and print the median time");
-    app.add_flag("--json", run.json, "Print one JSON object instead of text");
-    app.footer(
-        "Exit status: 0 success, 1 verification failed, 2 bad usage or input, 3 the device cannot be used and --no-fallback was given.");
+    addComputeOptions(app, run);
+    app.footer(computeExitStatuses);
 }
 
 void readDims(const std::string &text, std::vector<uint32_t> &dims) {
@@ -334,6 +309,11 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     CLI::App *runCommand = app.add_subcommand("run", "Compute attention over .npy arrays");
     runCommand->allow_windows_style_options(false);
     addRunOptions(*runCommand, alignments, run, true);
+    RotaryParser rotary;
+    CLI::App *rotaryCommand =
+        app.add_subcommand("rotary", "Rotate pairs of dims of a .npy array by each token's position: rotary position embedding");
+    rotaryCommand->allow_windows_style_options(false);
+    rotary.addOptions(*rotaryCommand);
     CLI::App *explainCommand = app.add_subcommand(
         "explain", "Tell which kernel would compute a problem on a device, why, and what that costs, without running it");
     explainCommand->allow_windows_style_options(false);
@@ -361,6 +341,7 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         if (error.get_exit_code() != 0)
             throw Failure(std::string(error.what()) + ": see vkattn " +
                           (runCommand->parsed()       ? "run --help"
+                           : rotaryCommand->parsed()  ? "rotary --help"
                            : explainCommand->parsed() ? "explain --help"
                            : tuneCommand->parsed()    ? "tune --help"
                            : conformCommand->parsed() ? "conform --help"
@@ -372,6 +353,8 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         checkRun(*runCommand, alignments, run);
         checkConflicts(*runCommand, run, {});
         line.run = run;
+    } else if (rotaryCommand->parsed()) {
+        line.rotary = rotary.interpret(*rotaryCommand);
     } else if (explainCommand->parsed()) {
         checkRun(*explainCommand, explainAlignments, explain.run);
         checkExplain(*explainCommand, explain);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "program/failure.hpp"
+#include "tool/options/compute_arguments.hpp"
 #include "tool/options/conform_arguments.hpp"
+#include "tool/options/rotary_arguments.hpp"
 
 #include <vkattn/problem.h>
 
@@ -13,14 +15,7 @@
 
 namespace vkattn::tool {
 
-struct VerifyRequest {
-    bool allRows = false;
-    uint64_t rows = 0; // 0: the library chooses
-};
-
-struct RunArguments {
-    std::string files[VKATTN_WORKSPACE]; // by role: paths, empty where the option was not given
-
+struct RunArguments : ComputeArguments {
     uint32_t flags = 0; // vkattn_flag_bits
     int32_t windowLeft = 0, windowRight = 0;
     float scale = 0, softcap = 0;
@@ -29,14 +24,9 @@ struct RunArguments {
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
     uint32_t slices = 1;
 
-    std::optional<std::string> device;
-    bool allowFallback = true;
     std::optional<std::string> tuning;   // a file; otherwise
     bool findTuning = true;              // the one in the default place, where there is one
     std::optional<std::string> verdicts; // a file, or empty or "none"; otherwise the default place
-    std::optional<VerifyRequest> verify;
-    uint32_t repeat = 1;
-    bool json = false;
 };
 
 // What `explain` takes in place of files.
@@ -70,6 +60,7 @@ struct TuneArguments {
 // `status` is how to end.
 struct CommandLine {
     std::optional<RunArguments> run;
+    std::optional<RotaryArguments> rotary;
     std::optional<ExplainArguments> explain;
     std::optional<InfoArguments> info;
     std::optional<TuneArguments> tune;

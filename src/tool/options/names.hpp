@@ -14,7 +14,7 @@ struct OperandName {
 };
 
 // Inputs in the order in which they are read, then outputs in the order in which they are written.
-inline constexpr std::array<OperandName, 16> operandNames = {{
+inline constexpr std::array<OperandName, 21> operandNames = {{
     {VKATTN_Q, "--q", "q"},
     {VKATTN_K, "--k", "k"},
     {VKATTN_V, "--v", "v"},
@@ -28,9 +28,14 @@ inline constexpr std::array<OperandName, 16> operandNames = {{
     {VKATTN_CU_SEQ_K, "--cu-seqlens-k", "cuSeqlensK"},
     {VKATTN_DOC_IDS_Q, "--doc-ids-q", "docIdsQ"},
     {VKATTN_DOC_IDS_K, "--doc-ids-k", "docIdsK"},
+    {VKATTN_X, "--x", "x"},
+    {VKATTN_COS, "--cos", "cos"},
+    {VKATTN_SIN, "--sin", "sin"},
+    {VKATTN_POSITIONS, "--positions", "positions"},
     {VKATTN_OUT, "--out", "out"},
     {VKATTN_LSE, "--lse", "lse"},
     {VKATTN_WEIGHTS, "--weights", "weights"},
+    {VKATTN_Y, "--out", "out"}, // of an operation: no command has both
 }};
 
 [[nodiscard]] constexpr const OperandName &operandName(vkattn_role role) {
@@ -40,10 +45,13 @@ inline constexpr std::array<OperandName, 16> operandNames = {{
 }
 
 [[nodiscard]] constexpr bool isOutput(vkattn_role role) {
-    return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;
+    return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS || role == VKATTN_Y;
 }
 
 // By vkattn_dtype.
 inline constexpr std::array<const char *, 5> dtypeNames = {"f32", "f16", "bf16", "bool8", "bits32"};
+
+// By vkattn_rotary_pairs.
+inline constexpr std::array<const char *, 2> pairsNames = {"half", "interleaved"};
 
 } // namespace vkattn::tool

@@ -39,6 +39,19 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     return json;
 }
 
+Json optionsJson(const RotaryArguments &arguments, const vkattn_rotary &rotary) {
+    Json json = {{"pairs", pairsNames[arguments.pairs]}, {"dims", 2 * rotary.cos.extent[3]}};
+    if (arguments.files[VKATTN_COS].empty())
+        json["base"] = arguments.base;
+    else
+        json["tables"] = true;
+    if (arguments.files[VKATTN_POSITIONS].empty())
+        json["start"] = arguments.start;
+    else
+        json["positions"] = true;
+    return json;
+}
+
 std::string optionsText(const Json &options) {
     std::ostringstream text;
     for (const auto &[key, value] : options.items()) {
@@ -48,7 +61,7 @@ std::string optionsText(const Json &options) {
         else if (value.is_array())
             text << " " << value[0] << "," << value[1];
         else if (value.is_number_float())
-            text << " " << value.get<float>(); // in as many digits as float32 has a use for
+            text << " " << value.get<double>(); // in six digits, about what float32 has
         else if (value.is_number())
             text << " " << value;
     }

@@ -8,6 +8,9 @@ namespace vkattn::tool {
 
 [[nodiscard]] program::Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem);
 
+// How x is rotated, what was not said included.
+[[nodiscard]] program::Json optionsJson(const RotaryArguments &arguments, const vkattn_rotary &rotary);
+
 // "causal bottom-right, softcap 2.5, sinks" of that; empty where there is nothing.
 [[nodiscard]] std::string optionsText(const program::Json &options);
 

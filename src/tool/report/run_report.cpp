@@ -1,7 +1,6 @@
 #include "tool/report/run_report.hpp"
 
 #include "program/byte_text.hpp"
-#include "program/json_text.hpp"
 #include "tool/options/names.hpp"
 #include "tool/report/cpu_report.hpp"
 #include "tool/report/options_report.hpp"
@@ -19,6 +18,11 @@ const char *roleName(vkattn_role role) {
     return operandName(role).key;
 }
 
+// Only attention has values V; the result of any other operation has the role Y.
+bool hasValues(const vkattn_verify_report &report) {
+    return report.worstRole != VKATTN_Y;
+}
+
 size_t indexLength(vkattn_role role) {
     return role == VKATTN_LSE ? 3 : 4;
 }
@@ -32,7 +36,7 @@ Json toJson(const Verification &verification) {
                  {"rowsTotal", report.rowsTotal},
                  {"seed", all ? Json() : Json(verification.options.seed)},
                  {"maxError", jsonNumber(report.maxError)},
-                 {"maxErrorRelativeToV", jsonNumber(report.maxErrorRelativeToV)},
+                 {"maxErrorRelativeToV", hasValues(report) ? jsonNumber(report.maxErrorRelativeToV) : Json()},
                  {"worst", nullptr}};
     if (report.rowsChecked > 0)
         json["worst"] = {{"role", roleName(report.worstRole)},
@@ -60,7 +64,7 @@ Json toJson(const RunReport &report) {
                  {"device", result.device},
                  {"driver", result.driver},
                  {"kernel", result.kernel},
-                 {"tuning", result.kernel == "cpu" ? Json() : Json(report.tuning)},
+                 {"tuning", result.kernel == "cpu" || !report.tuning ? Json() : Json(*report.tuning)},
                  {"fallbackReason", result.fallbackReason.empty() ? Json() : Json(result.fallbackReason)},
                  {"milliseconds", jsonNumber(result.milliseconds)},
                  {"deviceTimestamps", result.deviceTimestamps},
@@ -69,7 +73,7 @@ Json toJson(const RunReport &report) {
                  {"workspaceBytes", result.workspaceBytes},
                  {"dispatchCount", result.dispatchCount},
                  {"cpuPlan", cpuPlanJson(result.cpuPlan)},
-                 {"options", optionsJson(report.arguments, report.job.problem)},
+                 {"options", report.options},
                  {"shapes", std::move(shapes)},
                  {"dtypes", std::move(dtypes)},
                  {"outputs", std::move(outputs)}};
@@ -96,7 +100,9 @@ void printVerification(const Verification &verification) {
     else
         std::cout << report.rowsChecked << " of " << report.rowsTotal << " rows (drawn with seed " << verification.options.seed
                   << ", and the edges)";
-    std::cout << ", max error " << report.maxError << ", of max |v| " << report.maxErrorRelativeToV << "\n";
+    std::cout << ", max error " << report.maxError;
+    if (hasValues(report)) std::cout << ", of max |v| " << report.maxErrorRelativeToV;
+    std::cout << "\n";
     if (report.rowsChecked > 0) std::cout << "          worst " << worstText(report) << "\n";
 }
 
@@ -108,16 +114,15 @@ void printText(const RunReport &report) {
     std::cout << "kernel    " << result.kernel;
     if (result.dispatchCount > 0)
         std::cout << ", " << result.dispatchCount << " dispatches, " << byteText(result.workspaceBytes) << " of workspace";
-    if (result.kernel != "cpu") std::cout << "\ntuning    " << report.tuning;
+    if (result.kernel != "cpu" && report.tuning) std::cout << "\ntuning    " << *report.tuning;
     if (const std::string plan = cpuPlanText(result.cpuPlan); !plan.empty()) std::cout << "\nplan      " << plan;
     std::cout << "\ntime      " << result.milliseconds << " ms";
     if (result.deviceTimestamps) std::cout << " on the device";
     if (report.arguments.repeat > 1) std::cout << ", median of " << report.arguments.repeat;
-    if (report.arguments.slices > 1 && result.kernel != "cpu")
-        std::cout << "; the longest of " << report.arguments.slices << " slices " << result.longestSliceMilliseconds << " ms";
+    if (report.slices > 1 && result.kernel != "cpu")
+        std::cout << "; the longest of " << report.slices << " slices " << result.longestSliceMilliseconds << " ms";
     std::cout << "\n";
-    if (const std::string options = optionsText(optionsJson(report.arguments, report.job.problem)); !options.empty())
-        std::cout << "options   " << options << "\n";
+    if (const std::string options = optionsText(report.options); !options.empty()) std::cout << "options   " << options << "\n";
     for (const Input &input : report.job.inputs) std::cout << "read      " << input.text() << "\n";
     if (report.verification) printVerification(*report.verification);
     for (const OutputArray &output : report.job.outputs)

@@ -1,10 +1,12 @@
-// What `vkattn run` prints. The JSON keys are a contract.
+// What `vkattn run` and the commands of single operations print. The JSON keys are a contract.
 #pragma once
 
-#include "tool/arrays/job.hpp"
-#include "tool/options/arguments.hpp"
+#include "program/json_text.hpp"
+#include "tool/arrays/job_arrays.hpp"
 
 #include <vkattn/runtime.hpp>
+
+#include <optional>
 
 namespace vkattn::tool {
 
@@ -14,10 +16,12 @@ struct Verification {
 };
 
 struct RunReport {
-    const RunArguments &arguments;
-    Job job;
+    const ComputeArguments &arguments;
+    const JobArrays &job;
+    program::Json options; // those in use
     RunResult result{};
-    std::string tuning{}; // "built-in", or the file's path
+    std::optional<std::string> tuning{}; // "built-in", or the file's path; empty: nothing is tuned
+    uint32_t slices = 1;
     std::optional<Verification> verification{};
 };
 

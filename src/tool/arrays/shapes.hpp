@@ -1,0 +1,32 @@
+// Rules that the shapes of arrays have in common, whatever is computed on them.
+#pragma once
+
+#include <vkattn/problem.h>
+
+#include <cstdint>
+#include <string>
+
+namespace vkattn::tool {
+
+// Of a tensor [batch, head, token, dim].
+enum Dimension { batch, head, token, dim };
+
+using Extents = uint32_t[4];
+
+// A tensor: of a file, or as `explain` assumes it.
+struct Operand {
+    std::string text; // for messages
+    vkattn_layout layout;
+};
+
+// Densely packed, C order. `text` names it in messages. Throws Failure where its bytes overflow.
+[[nodiscard]] vkattn_layout dense(const std::string &text, vkattn_dtype dtype, const Extents &extent);
+
+[[noreturn]] void disagree(const Operand &a, const Operand &b, const std::string &rule);
+void requireEqual(const Operand &a, const Operand &b, Dimension dimension, const std::string &what);
+
+// Throws Failure where an extent other than the tokens is 0, or where there are more dims than
+// `maxDim`.
+void requireSomething(const Operand &operand, uint32_t maxDim);
+
+} // namespace vkattn::tool

@@ -1,0 +1,103 @@
+#include "tool/execution.hpp"
+
+#include "tool/arrays/convert.hpp"
+#include "tool/device.hpp"
+#include "tool/options/names.hpp"
+
+#include <algorithm>
+
+namespace vkattn::tool {
+using namespace program;
+namespace {
+
+Verification verify(const VerifyRequest &request, const vkattn_operation &operation, const HostArrays &arrays, const RunResult &result) {
+    Verification verification;
+    vkattn_verify_options &options = verification.options;
+    options.structSize = sizeof options;
+    options.allRows = request.allRows ? 1 : 0;
+    options.rows = request.rows;
+    options.seed = 1; // fixed: the same command checks the same rows
+    options.probabilityUnit = result.probabilityUnit;
+    options.probabilityFloor = result.probabilityFloor;
+    vkattn_diagnostic why{};
+    const std::vector<vkattn_operand_memory> &operands = arrays.operands();
+    if (vkattnCpuVerifyOperation(&operation, operands.data(), static_cast<uint32_t>(operands.size()), &options, &verification.report,
+                                 &why) != VKATTN_OK)
+        throw Failure(std::string("cannot verify: ") + why.message);
+    return verification;
+}
+
+// .npy has no bfloat16.
+void writeWidened(std::span<const std::byte> data, OutputFile &file) {
+    std::vector<float> chunk(std::min<size_t>(data.size() / sizeof(uint16_t), 65536));
+    for (size_t at = 0; at < data.size(); at += chunk.size() * sizeof(uint16_t)) {
+        const size_t count = std::min(chunk.size(), (data.size() - at) / sizeof(uint16_t));
+        convert(VKATTN_BF16, data.data() + at, VKATTN_F32, chunk.data(), count);
+        file.write(std::as_bytes(std::span(chunk).first(count)));
+    }
+}
+
+void writeOutputs(const JobArrays &job, const HostArrays &arrays, std::vector<OutputFile> &files) {
+    for (size_t i = 0; i < files.size(); i++) {
+        const OutputArray &output = job.outputs[i];
+        const std::string header = npyHeaderBytes(output.type, output.shape);
+        files[i].write(std::as_bytes(std::span(header)));
+        if (output.dtype == VKATTN_BF16)
+            writeWidened(arrays.of(output.role), files[i]);
+        else
+            files[i].write(arrays.of(output.role));
+        files[i].close();
+    }
+    for (OutputFile &file : files) file.publish();
+}
+
+} // namespace
+
+void HostArrays::add(vkattn_role role, HostBuffer buffer) {
+    operands_.push_back({role, buffer.data(), buffer.bytes()});
+    buffers_.push_back(std::move(buffer));
+}
+
+void HostArrays::add(const std::vector<OutputArray> &outputs) {
+    for (const OutputArray &output : outputs) add(output.role, HostBuffer(static_cast<size_t>(output.bytes)));
+}
+
+std::span<const std::byte> HostArrays::of(vkattn_role role) const {
+    size_t i = 0;
+    while (operands_[i].role != role) i++;
+    return buffers_[i].span();
+}
+
+std::vector<OutputFile> openOutputs(const JobArrays &job) {
+    std::vector<std::string> inputs;
+    for (const Input &input : job.inputs) inputs.push_back(input.path());
+    std::vector<OutputTarget> targets;
+    for (const OutputArray &output : job.outputs)
+        targets.push_back(checkOutputTarget(operandName(output.role).option, output.path, inputs, targets));
+    std::vector<OutputFile> files;
+    files.reserve(targets.size());
+    for (OutputTarget &target : targets) files.emplace_back(std::move(target));
+    return files;
+}
+
+RunResult compute(const ComputeArguments &arguments, Runtime &runtime, const vkattn_operation &operation, const HostArrays &arrays) {
+    RunOptions options;
+    options.repeat = arguments.repeat;
+    // Who repeats wants the steady time, and software drivers compile at first dispatch.
+    options.warmUp = arguments.repeat > 1;
+    const RunResult result = runtime.run(operation, arrays.operands(), options);
+    if (result.status == VKATTN_OK) return result;
+    // Where the CPU itself ran out of memory no other device was refused.
+    const bool cpuFailed = result.status == VKATTN_ERROR_OUT_OF_HOST_MEMORY && (arguments.allowFallback || runtime.device() == nullptr);
+    if (result.status == VKATTN_ERROR_INVALID_ARGUMENT || cpuFailed) throw Failure(result.message);
+    throw Failure(result.message + adviseFallback, ExitStatus::deviceUnusable);
+}
+
+ExitStatus finish(RunReport report, const vkattn_operation &operation, const HostArrays &arrays, std::vector<OutputFile> &files) {
+    if (report.arguments.verify) report.verification = verify(*report.arguments.verify, operation, arrays, report.result);
+    writeOutputs(report.job, arrays, files);
+    printRunReport(report);
+    return report.verification && report.verification->report.passed == 0 ? ExitStatus::verificationFailed : ExitStatus::success;
+}
+
+} // namespace vkattn::tool

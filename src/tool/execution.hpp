@@ -1,0 +1,42 @@
+// From arrays that are described to a report: the steps that `run` and the commands of single
+// operations share. Each throws Failure; before the outputs are written, no output file has
+// appeared.
+#pragma once
+
+#include "program/failure.hpp"
+#include "tool/arrays/job_arrays.hpp"
+#include "tool/arrays/output_file.hpp"
+#include "tool/report/run_report.hpp"
+
+#include <vkattn/runtime.hpp>
+
+#include <vector>
+
+namespace vkattn::tool {
+
+// Storage of operands, bound by role.
+class HostArrays {
+  public:
+    void add(vkattn_role role, HostBuffer buffer);
+    // Empty storage of every output.
+    void add(const std::vector<OutputArray> &outputs);
+    [[nodiscard]] const std::vector<vkattn_operand_memory> &operands() const { return operands_; }
+    // The bytes of a role that was added.
+    [[nodiscard]] std::span<const std::byte> of(vkattn_role role) const;
+
+  private:
+    std::vector<HostBuffer> buffers_;
+    std::vector<vkattn_operand_memory> operands_;
+};
+
+// Makes sure that the outputs can be written, before anything is computed.
+[[nodiscard]] std::vector<OutputFile> openOutputs(const JobArrays &job);
+
+[[nodiscard]] RunResult compute(const ComputeArguments &arguments, Runtime &runtime, const vkattn_operation &operation,
+                                const HostArrays &arrays);
+
+// Verifies where that was asked for, writes the outputs, and prints the report.
+[[nodiscard]] program::ExitStatus finish(RunReport report, const vkattn_operation &operation, const HostArrays &arrays,
+                                         std::vector<OutputFile> &files);
+
+} // namespace vkattn::tool

@@ -1,0 +1,27 @@
+// The command line of `vkattn rotary`. No file is touched here.
+#pragma once
+
+#include "tool/options/compute_arguments.hpp"
+
+#include <vkattn/operations.h>
+
+namespace vkattn::tool {
+
+struct RotaryArguments : ComputeArguments {
+    vkattn_rotary_pairs pairs = VKATTN_PAIRS_HALF;
+    std::optional<uint32_t> dims; // even; otherwise all dims of x
+    uint32_t start = 0;           // means nothing with a file of positions
+    double base = 10000;          // means nothing with files of tables
+};
+
+class RotaryParser {
+  public:
+    void addOptions(CLI::App &app);
+    // Throws Failure where a value is missing, or where options exclude each other.
+    [[nodiscard]] RotaryArguments interpret(const CLI::App &app) const;
+
+  private:
+    RotaryArguments typed_; // filled as the command line is parsed
+};
+
+} // namespace vkattn::tool
