@@ -7,7 +7,7 @@
 
 #include <vkattn/operations.hpp>
 
-#include <cstring>
+#include <algorithm>
 
 namespace vkattn::tool {
 using namespace program;
