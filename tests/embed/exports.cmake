@@ -2,11 +2,11 @@
 # with the libraries, VERSION.
 cmake_minimum_required(VERSION 3.22)
 include(${TEST})
-set(interface_core "vkattn[A-Z][A-Za-z]*")
-set(interface_cpu "vkattn[A-Z][A-Za-z]*")
+set(interface_core "vkattn[A-Z][A-Za-z0-9]*")
+set(interface_cpu "vkattn[A-Z][A-Za-z0-9]*")
 set(interface_runtime "_ZNK?6vkattn7RuntimeD?[0-9][A-Za-z0-9_]*|_ZN6vkattn(14deviceTypeName|18rememberedVerdicts)[A-Za-z0-9_]*")
-set(wanted_core vkattnRecord vkattnValidateProblem vkattnOperandBytes vkattnVersion)
-set(wanted_cpu vkattnCpuRun vkattnCpuOracle vkattnValidateProblem)
+set(wanted_core vkattnRecord vkattnRecordOperation vkattnRotaryTable vkattnValidateProblem vkattnOperandBytes vkattnVersion)
+set(wanted_cpu vkattnCpuRun vkattnCpuRunOperation vkattnCpuOracle vkattnValidateProblem)
 set(wanted_runtime _ZN6vkattn7RuntimeD1Ev _ZN6vkattn14deviceTypeNameENS_10DeviceTypeE
   _ZN6vkattn18rememberedVerdictsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKNS_10DeviceInfoE)
 foreach(name core cpu runtime)

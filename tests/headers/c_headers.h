@@ -1,3 +1,4 @@
 /* The C headers, alone. */
 #include <vkattn/cpu.h>
+#include <vkattn/operations.h>
 #include <vkattn/vkattn.h>

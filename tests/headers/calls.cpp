@@ -58,6 +58,27 @@ int failures(const vkattn::Context &context, const vkattn_problem &problem, VkCo
     return failed;
 }
 
+// The operations beside attention.
+int operationFailures(const vkattn::Context &context, VkCommandBuffer commands, const vkattn_caps &caps) {
+    const vkattn_layout x = vkattn::matrix(VKATTN_F32, 4, 64), table = vkattn::matrix(VKATTN_F32, 16, 32);
+    vkattn_projection projection = vkattn::projection(x, vkattn::matrix(VKATTN_F16, 64, 64), x);
+    projection.bias = vkattn::vector(VKATTN_F32, 64);
+    const vkattn_norm layer = vkattn::layerNorm(x, x), rms = vkattn::rmsNorm(x, x);
+    const vkattn_rotary rotary = vkattn::rotary(x, table, table, x);
+    const vkattn_append append = vkattn::append(x, vkattn::matrix(VKATTN_BF16, 100, 64));
+    const vkattn_operation all[] = {vkattn::operation(projection), vkattn::operation(layer), vkattn::operation(rms),
+                                    vkattn::operation(rotary), vkattn::operation(append)};
+    int failed = context.prewarm(all) < VKATTN_OK;
+    for (const vkattn_operation &operation : all) {
+        vkattn_requirements needs{};
+        vkattn_explanation explanation{};
+        failed += context.query(operation, needs) < VKATTN_OK;
+        failed += vkattn::explain(caps, operation, explanation) < VKATTN_OK;
+        failed += context.record(operation, commands, {}) < VKATTN_OK;
+    }
+    return failed;
+}
+
 } // namespace
 
 int calls(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, VkPhysicalDevice physicalDevice, VkDevice device,
@@ -79,5 +100,5 @@ int calls(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, Vk
         return 1;
     context = std::move(made);
     const vkattn_layout rows = vkattn::packedTokenMajor(VKATTN_F16, 1, 2, 8, 64), columns = vkattn::packed(VKATTN_F16, 1, 2, 8, 64);
-    return failures(context, vkattn::problem(rows, columns, columns, rows), commands) + (context.handle() && context ? 0 : 1);
+    return operationFailures(context, commands, caps) + failures(context, vkattn::problem(rows, columns, columns, rows), commands) + (context.handle() && context ? 0 : 1);
 }
