@@ -28,6 +28,19 @@
 extern "C" {
 #endif
 
+/* The Vulkan routine that computes a projection, for comparison, tests and measurement. The CPU
+ * ignores the choice. */
+typedef enum vkattn_projection_kernel {
+    VKATTN_PROJECTION_AUTO = 0,     /* the planner chooses */
+    VKATTN_PROJECTION_SHARED = 1,   /* tiles of X and W in shared memory */
+    VKATTN_PROJECTION_SHUFFLED = 2, /* rows in lanes, W through subgroup shuffles: CPU devices */
+    VKATTN_PROJECTION_FEW = 3,      /* inner dims in lanes: few rows */
+    /* Matrix units (VK_KHR_cooperative_matrix), for X and W both f16 or both bf16. AUTO takes them
+     * where neither verdict nor measurement speaks against VKATTN_KERNEL_FLASH_COOPMAT. */
+    VKATTN_PROJECTION_COOPMAT = 4,
+    VKATTN_PROJECTION_MAX = 0x7fffffff
+} vkattn_projection_kernel;
+
 /* Y[b, g, m, n] = sum over k of X[b, g, m, k] * W[b, g, n, k]  + bias[b, g, n]
  *                                                              + residual[b, g, m, n]
  * W has a row for each output, as torch.nn.Linear has; a matrix [in, out] is the same memory with
@@ -43,6 +56,8 @@ typedef struct vkattn_projection {
     vkattn_layout bias;     /* optional: [batch or 1, groups or 1, 1, out] */
     vkattn_layout residual; /* optional: [batch, groups, rows, out] */
     vkattn_layout y;        /* [batch, groups, rows, out] */
+    vkattn_projection_kernel kernel;
+    uint32_t reserved; /* 0 */
 } vkattn_projection;
 
 typedef enum vkattn_norm_kind {

@@ -5,21 +5,7 @@
 // is needed, all memory is 32-bit words. VKATTN_COOPMAT2: for matrices2.comp.
 #define VKATTN_STAGE_FLASH
 #include "lib/platform.glsl"
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
-#ifdef VKATTN_COOPMAT2
-#extension GL_NV_cooperative_matrix2 : require
-#endif
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_KHR_shader_subgroup_vote : require
-#ifdef VKATTN_BF16
-#extension GL_EXT_bfloat16 : require
-#define Input bfloat16_t
-#else
-#define Input float16_t
-#endif
+#include "lib/matrices.glsl"
 
 layout(constant_id = constantForm) const uint form = 0; // interop.h
 const bool wholeWords = (form & formWholeWords) != 0u, lockstep = (form & formLockstep) != 0u, exactDims = false;
@@ -85,16 +71,6 @@ shared uvec4 scoreTile[subgroups * subgroupRows * scorePitch];
 const uint wideAt = tileKeys / 8u, endAt = tileKeys / 4u;
 // Whether the values staged last are not all finite; of even and odd tiles.
 shared uint nonFinite[2];
-
-// A call for each of some matrices. Where they are kept in registers the loop is unrolled, so that
-// indices are constants; compilers of CPU devices take a second for each product, and keep matrices
-// in memory.
-#define EACH_BLOCK(n, count, call)                                                                                                         \
-    if (lockstep) {                                                                                                                        \
-        [[dont_unroll]] for (uint n = 0u; n < (count); ++n) call;                                                                          \
-    } else {                                                                                                                               \
-        [[unroll]] for (uint n = 0u; n < (count); ++n) call;                                                                               \
-    }
 
 #define Queries coopmat<Input, gl_ScopeSubgroup, matrixM, matrixK, gl_MatrixUseA>
 #define Sums coopmat<float, gl_ScopeSubgroup, matrixM, matrixN, gl_MatrixUseAccumulator>

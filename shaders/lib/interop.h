@@ -84,6 +84,8 @@ VKATTN_CONST formSource = 4u;
 // form of operations/: what takes part.
 VKATTN_CONST formFirstAddend = 1u; // projection: the bias or the residual; add: there is an addend
 VKATTN_CONST formWholeInner = 2u;    // projection: the inner dim is a multiple of the block
+VKATTN_CONST formInnerWords = 8u;    // projection on matrix units: inner dims of X and W fill words
+VKATTN_CONST formOneVector = 16u;    // likewise: a subgroup is one vector of a CPU
 VKATTN_CONST formAdjacentInner = 4u; // projection: inner dims are neighbours in X and W
 VKATTN_CONST formResidual = 1u; // norm
 VKATTN_CONST formGamma = 2u;

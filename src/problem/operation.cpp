@@ -46,7 +46,11 @@ constexpr const char *names[] = {"attention", "projection", "norm", "rotary", "a
 vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_diagnostic *why) {
     if (p.flags & ~uint32_t{VKATTN_DETERMINISTIC})
         return fail(why, invalid, "projection.flags is 0x%x, expected 0 or VKATTN_DETERMINISTIC", p.flags);
+    if (static_cast<uint32_t>(p.kernel) > VKATTN_PROJECTION_COOPMAT)
+        return fail(why, invalid, "projection.kernel is %d, expected a vkattn_projection_kernel", static_cast<int>(p.kernel));
+    if (p.reserved) return fail(why, invalid, "projection.reserved is %u, expected 0", p.reserved);
     out.flags = p.flags;
+    out.projection = p.kernel;
     return VKATTN_OK;
 }
 

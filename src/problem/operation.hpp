@@ -34,6 +34,7 @@ struct Operation {
     uint32_t flags = 0, presentRoles = 0, start = 0;
     vkattn_norm_kind norm{};
     vkattn_rotary_pairs pairs{};
+    vkattn_projection_kernel projection{}; // the one that was asked for
     float epsilon = 0;
     // Extents of X: batch entries, groups (or heads), rows (or tokens) and inner dims (in, or dims).
     uint32_t batch = 0, groups = 0, rows = 0, inner = 0;

@@ -132,6 +132,14 @@ struct Runtime::Impl {
     }
 
     // Makes threads and workspace; fills the plan of attention.
+    // A projection is on matrix units where the self-test of flash_coopmat trusts them. AUTO takes them
+    // on GPUs only.
+    void testMatrixUnits(const vkattn_projection &projection) {
+        const bool suits = info->type != DeviceType::cpu && projection.kernel == VKATTN_PROJECTION_AUTO &&
+                           projection.x.dtype == projection.w.dtype && projection.x.dtype != VKATTN_F32;
+        if (suits && untested >> VKATTN_KERNEL_FLASH_COOPMAT & 1u) test(VKATTN_KERNEL_FLASH_COOPMAT);
+    }
+
     vkattn_result prepareCpu(const vkattn_operation &operation, uint32_t threads, RunResult &result, vkattn_diagnostic &why) {
         if (!cpuPool || cpuThreads != threads) {
             vkattn_cpu_pool pool = nullptr;
@@ -313,6 +321,7 @@ RunResult Runtime::run(const vkattn_operation &operation, span<const vkattn_oper
     };
     std::string reason;
     if (operation.kind == VKATTN_ATTENTION) impl_->testWhatTakes(*operation.of.attention);
+    if (operation.kind == VKATTN_PROJECTION) impl_->testMatrixUnits(*operation.of.projection);
     if (!impl_->lost.empty()) {
         result.status = VKATTN_ERROR_DEVICE_LOST;
         reason = impl_->lost;

@@ -32,8 +32,12 @@ void expectDrawnCasesPass(Limits limits, int count) {
         OperationCase before = drawOperation(random, kinds[n % 4]);
         OperationCase after = before;
         const std::string wrong = runAndVerify(*runtime, after, before);
-        // Rows that are over a tight limit by themselves, as transposed tensors have them.
-        if (limits == Limits::tight && wrong.find("where nothing more can be cut") != std::string::npos)
+        // Rows that are over a tight limit by themselves, as transposed tensors have them; routines that
+        // the device cannot run.
+        const bool routine = before.kind == VKATTN_PROJECTION && before.projection.kernel >= VKATTN_PROJECTION_SHUFFLED;
+        if (routine && wrong.rfind("status -2", 0) == 0)
+            ++refused;
+        else if (limits == Limits::tight && wrong.find("where nothing more can be cut") != std::string::npos)
             ++refused;
         else
             ASSERT_EQ(wrong, "") << "case " << n << ": " << before.text();
@@ -76,4 +80,42 @@ TEST(OperationsOnDevice, keepNaNInItsRow) {
                         ASSERT_TRUE(std::isfinite(after.tensor(VKATTN_Y).get(0, 0, r, d))) << "row " << r << ", NaN in row " << row;
                     }
         }
+}
+
+// Every routine that the device can run, on shapes around the edges of its tiles.
+TEST(OperationsOnDevice, everyRoutineOfTheProjectionIsRight) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("routines");
+    constexpr struct {
+        vkattn_projection_kernel kernel;
+        const char *name;
+    } routines[] = {{VKATTN_PROJECTION_SHARED, "shared"},
+                    {VKATTN_PROJECTION_SHUFFLED, "shuffled"},
+                    {VKATTN_PROJECTION_FEW, "few"},
+                    {VKATTN_PROJECTION_COOPMAT, "coopmat"}};
+    for (const auto &[kernel, name] : routines) {
+        int ran = 0;
+        std::string refused;
+        for (const vkattn_dtype type : {VKATTN_F16, VKATTN_BF16})
+            for (const bool addends : {false, true})
+                for (int n = 0; n < (fullExtent() ? 20 : 3); ++n) {
+                    const uint32_t rows = between(random, 1, 150), in = between(random, 1, 100), out = between(random, 1, 150);
+                    OperationCase before = plainProjection(rows, in, out);
+                    before.projection.kernel = kernel;
+                    before.projection.x.dtype = before.projection.w.dtype = type;
+                    if (addends) before.projection.bias = vector(VKATTN_F32, out), before.projection.residual = before.projection.y;
+                    before.fill(random);
+                    OperationCase after = before;
+                    const std::string wrong = runAndVerify(*runtime, after, before);
+                    if (wrong.rfind("status -2", 0) == 0) {
+                        refused = wrong;
+                        continue;
+                    }
+                    ++ran;
+                    ASSERT_EQ(wrong, "") << name << ": " << before.text();
+                }
+        std::printf("projection %s: %d cases%s%s\n", name, ran, refused.empty() ? "" : "; refused: ", refused.c_str());
+        EXPECT_TRUE(ran > 0 || kernel == VKATTN_PROJECTION_SHUFFLED || kernel == VKATTN_PROJECTION_COOPMAT) << refused;
+    }
 }

@@ -124,8 +124,7 @@ TEST(Validation, isSilentOnOperations) {
         for (int n = 0; n < (fullExtent() ? 120 : 12); ++n) {
             OperationCase c = drawOperation(random, kinds[n % 4]);
             const RunResult result = runtime->run(c.operation(), c.operands());
-            EXPECT_TRUE(result.status == VKATTN_OK || result.message.find("nothing more can be cut") != std::string::npos)
-                << result.message << c.text();
+            EXPECT_TRUE(result.status == VKATTN_OK || result.status == VKATTN_ERROR_UNSUPPORTED) << result.message << c.text();
             for (const std::string &message : log.messages) ADD_FAILURE() << message << c.text();
             if (HasFailure()) return; // the first is enough
         }

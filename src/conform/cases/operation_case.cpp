@@ -160,7 +160,8 @@ std::string OperationCase::text() {
         for (int d = 0; d < 4; ++d) all += "  " + std::to_string(l.extent[d]) + " by " + std::to_string(l.strideElems[d]);
         if (inPlace.count(role)) add("in place of", inPlace.at(role));
     }
-    add("\nprojection flags", projection.flags), add("norm", norm.kind), add("rotary flags", rotary.flags), add("pairs", rotary.pairs);
+    add("\nprojection kernel", projection.kernel), add("flags", projection.flags), add("norm", norm.kind),
+        add("rotary flags", rotary.flags), add("pairs", rotary.pairs);
     return all;
 }
 
@@ -213,7 +214,13 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
         c.projection.structSize = sizeof c.projection;
         c.projection.flags = yes() ? uint32_t{VKATTN_DETERMINISTIC} : 0;
         c.projection.x = make({batch, groups, rows, in});
+        // AUTO takes only some routines on a device.
+        constexpr vkattn_projection_kernel routines[] = {VKATTN_PROJECTION_AUTO,     VKATTN_PROJECTION_AUTO, VKATTN_PROJECTION_SHARED,
+                                                         VKATTN_PROJECTION_SHUFFLED, VKATTN_PROJECTION_FEW,  VKATTN_PROJECTION_COOPMAT};
+        c.projection.kernel = routines[between(random, 0, 5)];
         c.projection.w = make({broadcast(batch), broadcast(groups), out, in});
+        if (c.projection.kernel == VKATTN_PROJECTION_COOPMAT) // what it takes
+            c.projection.x.dtype = c.projection.w.dtype = yes() ? VKATTN_F16 : VKATTN_BF16;
         if (yes()) c.projection.bias = make({broadcast(batch), broadcast(groups), 1, out});
         if (yes()) c.projection.residual = make({batch, groups, rows, out});
         c.projection.y = make({batch, groups, rows, out}, true);

@@ -22,6 +22,9 @@ Finding checkOperation(DeviceUnderTest &device, const Check &check, vkattn_opera
         const bool tight = check.limits == Limits::tight || check.limits == Limits::tiny;
         if (result.status == VKATTN_ERROR_UNSUPPORTED && tight && result.message.find("nothing more can be cut") != std::string::npos)
             return find.unsupported(result.message);
+        // A routine that the device cannot run; AUTO always finds one.
+        if (result.status == VKATTN_ERROR_UNSUPPORTED && kind == VKATTN_PROJECTION && c.projection.kernel != VKATTN_PROJECTION_AUTO)
+            return find.unsupported(result.message);
         return find.require(result.status == VKATTN_OK, "run: " + result.message) &&
                find.require(result.fallbackReason.empty(), "fell back to the CPU: " + result.fallbackReason);
     };

@@ -34,25 +34,6 @@ const char *typeName(vkattn_dtype type) {
     return type == VKATTN_BF16 ? "bf16" : type == VKATTN_F16 ? "f16" : "f32";
 }
 
-// Lanes of a subgroup: 32 where pipelines may choose, since that is what every vendor's matrix
-// units are made for. 0: not to be relied on.
-uint32_t lanesOf(const Caps &caps) {
-    if (!caps.fullSubgroups) return 0;
-    if (caps.minSubgroupSize && caps.maxSubgroupSize) return std::clamp(32u, caps.minSubgroupSize, caps.maxSubgroupSize);
-    return caps.subgroupSize;
-}
-
-// 16x16x16 first, which is what the units of most devices are; then the largest.
-const vkattn_matrix_shape *shapeFor(const Caps &caps, vkattn_dtype inputs) {
-    const vkattn_matrix_shape *best = nullptr;
-    const auto rank = [](const vkattn_matrix_shape &s) { return s.m == 16 && s.n == 16 && s.k == 16 ? ~0u : s.m * s.n * s.k; };
-    for (const vkattn_matrix_shape &each : std::span(caps.matrixShapes, caps.matrixShapeCount)) {
-        const bool fits = each.m % 8 == 0 && each.n % 8 == 0 && each.k % 8 == 0 && std::has_single_bit(each.m);
-        if (each.inputs == inputs && fits && (!best || rank(each) > rank(*best))) best = &each;
-    }
-    return best;
-}
-
 // What flash/matrices2.comp cannot do without.
 constexpr struct {
     uint32_t bit;
@@ -75,7 +56,7 @@ vkattn_result checkMatrix2(const Caps &caps, const char *name, vkattn_diagnostic
 // multiples of. Caps have that for f16 only: for bf16 a multiple of a listed shape too. m = 0:
 // none.
 vkattn_matrix_shape unitsFor(const Kernel &kernel, const Caps &caps, vkattn_dtype inputs) {
-    const vkattn_matrix_shape *listed = shapeFor(caps, inputs);
+    const vkattn_matrix_shape *listed = matrixShapeFor(caps, inputs);
     if (!isFlexible(kernel) || !listed) return listed ? *listed : vkattn_matrix_shape{};
     const bool bfloat16 = inputs == VKATTN_BF16;
     const auto &g = caps.matrix2Granularity; // shared memory has pieces of 8 elements
@@ -124,7 +105,7 @@ vkattn_result coopmat::supported(const Kernel &kernel, const PlanLimits &limits,
     if (caps.maxStorageBuffersPerStage < fullSlots)
         return fail(why, unsupported, "the %s kernel needs %u storage buffers a stage; the device has %u", name, fullSlots,
                     caps.maxStorageBuffersPerStage);
-    if (!lanesOf(caps)) return fail(why, unsupported, "the %s kernel needs computeFullSubgroups, which is not enabled", name);
+    if (!matrixLanes(caps)) return fail(why, unsupported, "the %s kernel needs computeFullSubgroups, which is not enabled", name);
     if (isFlexible(kernel))
         if (const auto r = checkMatrix2(caps, name, why)) return r;
     const bool halves = f16 && unitsFor(kernel, caps, VKATTN_F16).m, bfloats = bf16 && unitsFor(kernel, caps, VKATTN_BF16).m;
@@ -153,7 +134,7 @@ vkattn_result coopmat::chooseMatrices(const Kernel &kernel, const Problem &p, co
     const vkattn_matrix_shape units = unitsFor(kernel, caps, inputs);
     if (!units.m) return fail(why, unsupported, "the device lists no matrix shape of %s inputs and f32 sums", typeName(inputs));
 
-    const uint32_t dim = std::max(p.headDim, p.valueDim), lanes = lanesOf(caps);
+    const uint32_t dim = std::max(p.headDim, p.valueDim), lanes = matrixLanes(caps);
     uint32_t largest = 0, least = 0;
     for (const MatrixTile &tile : limits.tuning.matrix) {
         largest = std::max(largest, tile.maxDim);

@@ -21,10 +21,11 @@ uint32_t stepsOf(const OperationPlan &plan, Step (&out)[4]) {
     return count;
 }
 
-void layOut(OperationPlan &plan, const Caps &caps) {
+vkattn_result layOut(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *) {
     Step steps[4];
     plan.steps = stepsOf(plan, steps);
     plan.lanes = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuLanes : gpuLanes;
+    return VKATTN_OK;
 }
 
 bool gathers(const OperationPlan &plan) {

@@ -185,7 +185,7 @@ vkattn_result planOperation(const Operation &operation, const PlanLimits &limits
     std::copy_n(extent, 4, out.extent);
     out.plain = limits.caps.maxStorageBuffersPerStage < operationSlots;
     out.steps = 1;
-    out.routine->layOut(out, limits.caps);
+    if (const auto r = out.routine->layOut(out, limits.caps, why)) return r;
     if (rows == 0) return VKATTN_OK; // nothing to write
     if (const auto r = Cutter(out, limits).cut(out.box, why)) return r;
     double count = out.steps;
@@ -207,10 +207,8 @@ void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkatt
     out = vkattn_explanation{};
     out.structSize = sizeof out;
     out.kernelName = plan.kernelName;
-    out.form = plan.operation.kind != VKATTN_PROJECTION     ? ""
-               : plan.tile.form == ProjectionForm::shuffled ? "rows in lanes, W through subgroup shuffles"
-               : plan.tile.form == ProjectionForm::few      ? "inner dims in lanes, for few rows"
-                                                            : "tiles in shared memory";
+    out.form = "";
+    if (plan.operation.kind == VKATTN_PROJECTION) out.form = projectionFormText(plan.tile.form);
     out.splits = out.sliceCount = out.maxSlices = 1;
     out.dispatchCount = plan.dispatchCount;
     out.chunkCount = plan.dispatchCount / plan.steps;

@@ -18,20 +18,22 @@ struct OperationBox {
 enum BoxDimension : uint32_t { boxBatch, boxGroup, boxRow, boxColumn };
 
 // How a projection spreads over lanes.
-enum class ProjectionForm : uint32_t {
-    shared,   // tiles of X and W in shared memory
-    shuffled, // lanes are rows; W through subgroup shuffles
-    few,      // lanes are inner dims, for few rows
-};
 struct ProjectionTile {
-    ProjectionForm form;
+    vkattn_projection_kernel form; // never AUTO
     uint32_t columnLanes, rowLanes, columnsPerLane, rowsPerLane;
     uint32_t blockInner; // inner dims at a time
+    // On matrix units: a subgroup has rowsPerLane matrices of rows, and the tile columnsPerLane
+    // matrices of columns.
+    uint32_t subgroupLanes, subgroups, m, n, k;
 
-    // Lanes along inner dims share all rows and columns.
-    [[nodiscard]] uint32_t columns() const { return (form == ProjectionForm::few ? 1 : columnLanes) * columnsPerLane; }
-    [[nodiscard]] uint32_t rows() const { return (form == ProjectionForm::few ? 1 : rowLanes) * rowsPerLane; }
-    [[nodiscard]] uint32_t lanes() const { return columnLanes * rowLanes; }
+    [[nodiscard]] uint32_t columns() const {
+        return form == VKATTN_PROJECTION_COOPMAT ? columnsPerLane * n : (form == VKATTN_PROJECTION_FEW ? 1 : columnLanes) * columnsPerLane;
+    }
+    [[nodiscard]] uint32_t rows() const {
+        return form == VKATTN_PROJECTION_COOPMAT ? subgroups * rowsPerLane * m
+                                                 : (form == VKATTN_PROJECTION_FEW ? 1 : rowLanes) * rowsPerLane;
+    }
+    [[nodiscard]] uint32_t lanes() const { return form == VKATTN_PROJECTION_COOPMAT ? subgroupLanes * subgroups : columnLanes * rowLanes; }
 };
 
 struct OperationPlan;
@@ -42,8 +44,9 @@ struct Routine {
     const char *name;  // in messages and requirements
     const char *zone;  // around all that one call records
     uint32_t cuttable; // bits 1 << BoxDimension: directions in which boxes may be small
-    // Chooses tile, lanes and the steps of a box.
-    void (*layOut)(OperationPlan &plan, const Caps &caps);
+    // Chooses tile, lanes and the steps of a box. UNSUPPORTED with the reason where the routine that
+    // was asked for cannot take the operation.
+    vkattn_result (*layOut)(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *why);
     // Workgroups of the last step, which takes most.
     void (*groups)(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]);
     // Of what the steps of a box gather. NULL: none.
@@ -61,6 +64,7 @@ struct OperationPlan : Schedule {
     // what others bind.
     uint32_t steps;
     bool plain;         // the forms of four buffers
+    bool oneVector;     // a subgroup is one vector of a CPU
     uint32_t extent[4]; // of the box that is the whole operation
     uint32_t box[4];    // extents of a dispatch's box; the last one in each direction may be smaller
     uint32_t boxes[4];  // in each direction
@@ -74,6 +78,9 @@ static_assert(sizeof(OperationPlan) < 4096, "plans live on the stack");
 [[nodiscard]] vkattn_result planOperation(const Operation &operation, const PlanLimits &limits, OperationPlan &out, vkattn_diagnostic *why);
 // Says what the planner has chosen, and what the choice costs.
 void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkattn_explanation &out);
+
+// e.g. "tiles in shared memory", static storage.
+[[nodiscard]] const char *projectionFormText(vkattn_projection_kernel form);
 
 extern const Routine projectionRoutine, normRoutine, rotaryRoutine, appendRoutine;
 

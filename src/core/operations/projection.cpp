@@ -1,5 +1,7 @@
 // The projection: tiles of rows and columns, over blocks of the inner dim.
 #include "core/operations/operands.hpp"
+#include "core/shaders/shaders.hpp"
+#include "util/diagnostic.hpp"
 
 #include <algorithm>
 
@@ -9,52 +11,126 @@ namespace {
 // Tiles: one fact a row. On CPU devices a row of X stays with its lane, and a load feeds many
 // multiply-adds: 8 x 32 with blocks of 8 ran 2 to 3 times as fast as 4 x 16 on Mesa 26 and Mesa 22
 // (2026-11-22). Those of GPUs were not measured.
-constexpr ProjectionTile cpuShuffled(uint32_t lanes) {
-    return {.form = ProjectionForm::shuffled,
+constexpr ProjectionTile shuffledTile(uint32_t lanes) {
+    return {.form = VKATTN_PROJECTION_SHUFFLED,
             .columnLanes = 1,
             .rowLanes = lanes,
             .columnsPerLane = 32,
             .rowsPerLane = 8,
             .blockInner = std::max(lanes, 8u)};
 }
-constexpr ProjectionTile cpuShared = {
-    .form = ProjectionForm::shared, .columnLanes = 8, .rowLanes = 8, .columnsPerLane = 4, .rowsPerLane = 4, .blockInner = 8};
-constexpr ProjectionTile gpuShared = {
-    .form = ProjectionForm::shared, .columnLanes = 16, .rowLanes = 8, .columnsPerLane = 4, .rowsPerLane = 8, .blockInner = 16};
-constexpr ProjectionTile cpuFew = {
-    .form = ProjectionForm::few, .columnLanes = 1, .rowLanes = 8, .columnsPerLane = 8, .rowsPerLane = 4, .blockInner = 8};
-constexpr ProjectionTile gpuFew = {
-    .form = ProjectionForm::few, .columnLanes = 1, .rowLanes = 64, .columnsPerLane = 4, .rowsPerLane = 4, .blockInner = 64};
+constexpr ProjectionTile sharedTile(uint32_t columnLanes, uint32_t rowsPerLane, uint32_t blockInner) {
+    return {.form = VKATTN_PROJECTION_SHARED,
+            .columnLanes = columnLanes,
+            .rowLanes = 8,
+            .columnsPerLane = 4,
+            .rowsPerLane = rowsPerLane,
+            .blockInner = blockInner};
+}
+constexpr ProjectionTile cpuShared = sharedTile(8, 4, 8), gpuShared = sharedTile(16, 8, 16);
+constexpr ProjectionTile fewTile(uint32_t lanes, uint32_t columns) {
+    return {.form = VKATTN_PROJECTION_FEW,
+            .columnLanes = 1,
+            .rowLanes = lanes,
+            .columnsPerLane = columns,
+            .rowsPerLane = 4,
+            .blockInner = lanes};
+}
+constexpr ProjectionTile cpuFew = fewTile(8, 8), gpuFew = fewTile(64, 4);
 constexpr uint32_t fewRows = 8; // up to which W is read once for all rows
 
-ProjectionTile tileFor(const Operation &operation, const Caps &caps) {
-    const bool cpu = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
-    // How many rows there are must not decide how sums are taken where bits must not depend on it.
-    if (operation.rows <= fewRows && !(operation.flags & VKATTN_DETERMINISTIC)) return cpu ? cpuFew : gpuFew;
-    if (cpu && caps.subgroupShuffle && caps.subgroupSize >= 4 && caps.subgroupSize <= 16) return cpuShuffled(caps.subgroupSize);
-    const bool large = gpuShared.lanes() <= caps.maxWorkgroupInvocations;
-    return cpu || !large ? cpuShared : gpuShared;
+bool onCpu(const Caps &caps) {
+    return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
 }
 
-Module moduleOf(ProjectionForm form, bool secondAddend) {
+vkattn_result unsupported(vkattn_diagnostic *why, const char *reason) {
+    return fail(why, VKATTN_ERROR_UNSUPPORTED, "%s", reason);
+}
+
+Module matrixModule(bool bfloat16, bool secondAddend) {
+    return secondAddend ? bfloat16 ? Module::projectionTwoCoopmatBf16 : Module::projectionTwoCoopmatF16
+           : bfloat16   ? Module::projectionCoopmatBf16
+                        : Module::projectionCoopmatF16;
+}
+
+// What the shader has in shared memory.
+uint32_t sharedBytes(const ProjectionTile &t) {
+    return 16 * ((t.rows() + t.columns()) * (t.blockInner / 8 + 1) + t.subgroups * t.m * (t.n / 4 + 1));
+}
+
+vkattn_result matrixTile(const Operation &o, const Caps &caps, ProjectionTile &tile, vkattn_diagnostic *why) {
+    const vkattn_dtype type = o.tensor(VKATTN_X).dtype;
+    if (type != o.tensor(VKATTN_W).dtype || type == VKATTN_F32) return unsupported(why, "matrix units take X and W both f16 or both bf16");
+    if (!shaderFor(matrixModule(type == VKATTN_BF16, false)).built())
+        return unsupported(why, "the shader compiler of this build lacks what matrix units need (docs/drivers.md)");
+    const vkattn_matrix_shape *const shape = matrixShapeFor(caps, type);
+    const uint32_t lanes = matrixLanes(caps);
+    if (!shape || !lanes)
+        return unsupported(why, "the device has no matrix units for the type, or one of cooperativeMatrix, shaderFloat16, "
+                                "vulkanMemoryModel and computeFullSubgroups is not enabled");
+    tile = {.form = VKATTN_PROJECTION_COOPMAT, .columnsPerLane = 4, .rowsPerLane = 2, .blockInner = roundUp(32, shape->k)};
+    tile.subgroupLanes = lanes;
+    tile.m = shape->m;
+    tile.n = shape->n;
+    tile.k = shape->k;
+    for (tile.subgroups = 4; tile.subgroups > 0; tile.subgroups /= 2)
+        if (tile.lanes() <= caps.maxWorkgroupInvocations && tile.lanes() <= caps.maxWorkgroupSize[0] &&
+            sharedBytes(tile) <= caps.maxSharedMemoryBytes)
+            return VKATTN_OK;
+    return unsupported(why, "the device's shared memory or workgroups are too small for tiles of matrices");
+}
+
+vkattn_result tileFor(const Operation &o, const Caps &caps, ProjectionTile &tile, vkattn_diagnostic *why) {
+    const bool shuffles = caps.subgroupShuffle && caps.subgroupSize >= 4 && caps.subgroupSize <= 16;
+    switch (o.projection) {
+    case VKATTN_PROJECTION_COOPMAT:
+        return matrixTile(o, caps, tile, why);
+    case VKATTN_PROJECTION_SHUFFLED:
+        if (!shuffles) return unsupported(why, "the projection through shuffles needs subgroups of 4 to 16 lanes");
+        return tile = shuffledTile(caps.subgroupSize), VKATTN_OK;
+    case VKATTN_PROJECTION_FEW:
+        return tile = onCpu(caps) ? cpuFew : gpuFew, VKATTN_OK;
+    default:
+        break;
+    }
+    if (o.projection == VKATTN_PROJECTION_AUTO) {
+        // How many rows there are must not decide how sums are taken where bits must not depend on
+        // it.
+        const bool few = o.rows <= fewRows && !(o.flags & VKATTN_DETERMINISTIC);
+        const bool trusted = !((caps.wrongKernels | caps.slowKernels) >> VKATTN_KERNEL_FLASH_COOPMAT & 1u);
+        if (few) return tile = onCpu(caps) ? cpuFew : gpuFew, VKATTN_OK;
+        if (!onCpu(caps) && trusted && matrixTile(o, caps, tile, nullptr) == VKATTN_OK) return VKATTN_OK;
+        if (onCpu(caps) && shuffles) return tile = shuffledTile(caps.subgroupSize), VKATTN_OK;
+    }
+    const bool large = gpuShared.lanes() <= caps.maxWorkgroupInvocations;
+    tile = onCpu(caps) || !large ? cpuShared : gpuShared;
+    return VKATTN_OK;
+}
+
+Module moduleOf(vkattn_projection_kernel form, bool bfloat16, bool secondAddend) {
     switch (form) {
-    case ProjectionForm::shuffled:
+    case VKATTN_PROJECTION_SHUFFLED:
         return secondAddend ? Module::projectionTwoShuffled : Module::projectionShuffled;
-    case ProjectionForm::few:
+    case VKATTN_PROJECTION_FEW:
         return secondAddend ? Module::projectionTwoFew : Module::projectionFew;
+    case VKATTN_PROJECTION_COOPMAT:
+        return matrixModule(bfloat16, secondAddend);
     default:
         return secondAddend ? Module::projectionTwo : Module::projection;
     }
 }
 
 // The specialization constants of a form's own.
-PipelineKey keyOf(const ProjectionTile &tile, bool secondAddend, const ConceptConstants &constants) {
-    const Module module = moduleOf(tile.form, secondAddend);
+PipelineKey keyOf(const ProjectionTile &tile, Module module, const ConceptConstants &constants) {
     switch (tile.form) {
-    case ProjectionForm::shuffled:
+    case VKATTN_PROJECTION_SHUFFLED:
         return pipelineKey(module, tile.lanes(), constants, {tile.rowLanes, tile.rowsPerLane, tile.columnsPerLane, tile.blockInner});
-    case ProjectionForm::few:
+    case VKATTN_PROJECTION_FEW:
         return pipelineKey(module, tile.lanes(), constants, {tile.lanes(), tile.rowsPerLane, tile.columnsPerLane});
+    case VKATTN_PROJECTION_COOPMAT:
+        return pipelineKey(
+            module, tile.lanes(), constants,
+            {tile.subgroupLanes, tile.subgroups, tile.rowsPerLane, tile.columnsPerLane, tile.m, tile.n, tile.k, tile.blockInner});
     default:
         return pipelineKey(module, tile.lanes(), constants,
                            {tile.columnLanes, tile.rowLanes, tile.columnsPerLane, tile.rowsPerLane, tile.blockInner});
@@ -74,11 +150,13 @@ bool gathers(const OperationPlan &plan) {
     return plan.steps > 1;
 }
 
-void layOut(OperationPlan &plan, const Caps &caps) {
+vkattn_result layOut(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *why) {
     vkattn_role roles[2];
     if (plan.plain && addends(plan.operation, roles) == 2) plan.steps = 2;
-    plan.tile = tileFor(plan.operation, caps);
+    if (const auto r = tileFor(plan.operation, caps, plan.tile, why)) return r;
     plan.lanes = plan.tile.lanes();
+    plan.oneVector = onCpu(caps);
+    return VKATTN_OK;
 }
 
 uint64_t workspaceBytes(const OperationPlan &plan, const OperationBox &box) {
@@ -131,7 +209,14 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step,
     const auto adjacent = [&](vkattn_role role) { return o.tensor(role).unitDims(); };
     if (o.inner % plan.tile.blockInner == 0) constants.form |= formWholeInner;
     if (adjacent(VKATTN_X) && adjacent(VKATTN_W)) constants.form |= formAdjacentInner;
-    d.key = keyOf(plan.tile, count > 1, constants);
+    if (plan.tile.form == VKATTN_PROJECTION_COOPMAT) {
+        const auto fillsWords = [&](vkattn_role role) {
+            const Tensor &t = o.tensor(role);
+            return t.unitDims() && t.extent[3] % 2 == 0 && rowsBeginAtWords(t);
+        };
+        constants.form |= (fillsWords(VKATTN_X) && fillsWords(VKATTN_W) ? formInnerWords : 0) | (plan.oneVector ? formOneVector : 0);
+    }
+    d.key = keyOf(plan.tile, moduleOf(plan.tile.form, o.tensor(VKATTN_X).dtype == VKATTN_BF16, count > 1), constants);
     d.operands[slotX] = boxOperand(o, VKATTN_X, box, offsetof(ProjectionPush, xBase));
     for (uint32_t slot = slotX + 1; slot < infoOf(d.key.module).slots; ++slot) d.operands[slot] = standIn(d.operands[slotX]);
     d.operands[slotY] = boxOperand(o, VKATTN_Y, box, offsetof(ProjectionPush, yBase));
@@ -147,6 +232,19 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step,
 }
 
 } // namespace
+
+const char *projectionFormText(vkattn_projection_kernel form) {
+    switch (form) {
+    case VKATTN_PROJECTION_SHUFFLED:
+        return "rows in lanes, W through subgroup shuffles";
+    case VKATTN_PROJECTION_FEW:
+        return "inner dims in lanes, for few rows";
+    case VKATTN_PROJECTION_COOPMAT:
+        return "matrix units";
+    default:
+        return "tiles in shared memory";
+    }
+}
 
 const Routine projectionRoutine = {
     .kind = VKATTN_PROJECTION,

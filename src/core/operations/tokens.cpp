@@ -39,9 +39,10 @@ ConceptConstants constantsOf(const Operation &o) {
     return constants;
 }
 
-void layOutRotary(OperationPlan &plan, const Caps &) {
+vkattn_result layOutRotary(OperationPlan &plan, const Caps &, vkattn_diagnostic *) {
     plan.steps = plan.plain ? 2 : 1;
     plan.lanes = lanesOfTokens;
+    return VKATTN_OK;
 }
 
 // [batch][token][cosines, sines] of a box.
@@ -107,8 +108,9 @@ void dispatchRotary(const OperationPlan &plan, const OperationBox &box, uint32_t
     setGroups(d, count[0], count[1], count[2]);
 }
 
-void layOutAppend(OperationPlan &plan, const Caps &) {
+vkattn_result layOutAppend(OperationPlan &plan, const Caps &, vkattn_diagnostic *) {
     plan.lanes = lanesOfTokens;
+    return VKATTN_OK;
 }
 
 void dispatchAppend(const OperationPlan &plan, const OperationBox &box, uint32_t, Dispatch &d) {

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <numeric>
 
+#include <span>
 namespace vkattn {
 namespace {
 
@@ -44,6 +45,22 @@ bool hasShape(const Caps &caps, const vkattn_matrix_shape &shape) {
     return std::any_of(caps.matrixShapes, caps.matrixShapes + caps.matrixShapeCount, [&](const vkattn_matrix_shape &each) {
         return each.m == shape.m && each.n == shape.n && each.k == shape.k && each.inputs == shape.inputs;
     });
+}
+
+const vkattn_matrix_shape *matrixShapeFor(const Caps &caps, vkattn_dtype inputs) {
+    const vkattn_matrix_shape *best = nullptr;
+    const auto rank = [](const vkattn_matrix_shape &s) { return s.m == 16 && s.n == 16 && s.k == 16 ? ~0u : s.m * s.n * s.k; };
+    for (const vkattn_matrix_shape &each : std::span(caps.matrixShapes, caps.matrixShapeCount)) {
+        const bool fits = each.m % 8 == 0 && each.n % 8 == 0 && each.k % 8 == 0 && std::has_single_bit(each.m);
+        if (each.inputs == inputs && fits && (!best || rank(each) > rank(*best))) best = &each;
+    }
+    return best;
+}
+
+uint32_t matrixLanes(const Caps &caps) {
+    if (!caps.fullSubgroups) return 0;
+    if (caps.minSubgroupSize && caps.maxSubgroupSize) return std::clamp(32u, caps.minSubgroupSize, caps.maxSubgroupSize);
+    return caps.subgroupSize;
 }
 
 vkattn_result takeCaps(const vkattn_caps &given, const char *name, Caps &out, vkattn_diagnostic *why) {

@@ -28,6 +28,13 @@ using Caps = vkattn_caps;
 // Whether a device with such caps multiplies matrices of this shape.
 [[nodiscard]] bool hasShape(const Caps &caps, const vkattn_matrix_shape &shape);
 
+// Of matrix units, for inputs of a type: 16x16x16 first, which is what the units of most devices are;
+// then the largest shape. NULL: none that shaders can use.
+[[nodiscard]] const vkattn_matrix_shape *matrixShapeFor(const Caps &caps, vkattn_dtype inputs);
+// Lanes of a subgroup on matrix units: 32 where pipelines may choose, since that is what every
+// vendor's units are made for. 0: not to be relied on.
+[[nodiscard]] uint32_t matrixLanes(const Caps &caps);
+
 // Caps that a caller has filled in, completed with zeros where they are those of earlier headers,
 // and checked; `name` is what the message calls them.
 [[nodiscard]] vkattn_result takeCaps(const vkattn_caps &given, const char *name, Caps &out, vkattn_diagnostic *why);
