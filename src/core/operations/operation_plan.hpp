@@ -44,7 +44,7 @@ struct Routine {
     uint32_t cuttable; // bits 1 << BoxDimension: directions in which boxes may be small
     // Chooses tile, lanes and the steps of a box.
     void (*layOut)(OperationPlan &plan, const Caps &caps);
-    // Workgroups of the last step, which takes most.
+    // The most workgroups that a step of the box takes, in each direction.
     void (*groups)(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]);
     // Of what the steps of a box gather. NULL: none.
     uint64_t (*workspaceBytes)(const OperationPlan &plan, const OperationBox &box);
