@@ -26,7 +26,8 @@ vkattn_result query(vkattn_context context, const vkattn_operation &operation, v
     if (const auto r = planFor(operation, limits, plan, why)) return r;
     const bool pool = limits.caps.pushDescriptors == 0;
     vkattn_requirements out{};
-    out.dispatchCount = out.chunkCount = plan.dispatchCount;
+    out.dispatchCount = plan.dispatchCount;
+    out.chunkCount = plan.dispatchCount / plan.steps;
     out.pipelineCount = plan.type->pipelines(plan).size();
     out.descriptorSetCount = pool ? plan.dispatchCount : 0;
     out.storageDescriptorCount = pool ? static_cast<uint32_t>(plan.type->storageDescriptorCount(plan)) : 0;

@@ -1,7 +1,9 @@
-// vkattnListDispatches says what vkattnRecord records: compared command by command against a Vulkan
-// that remembers, for many problems on many devices that do not exist.
+// vkattnListDispatches and vkattnListOperation say what vkattnRecord and vkattnRecordOperation
+// record: compared command by command against a Vulkan that remembers, for many problems and other
+// operations on many devices that do not exist.
 #include "support/case.hpp"
 #include "support/fake_vulkan.hpp"
+#include "unit/operations/operation_case.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <algorithm>
@@ -69,17 +71,18 @@ struct Description {
     vkattn_result result = VKATTN_OK;
     vkattn_diagnostic why{};
 
-    Description(const vkattn_caps &caps, uint64_t maxWorkspaceBytes, const vkattn_problem &problem) {
+    Description(const vkattn_caps &caps, uint64_t maxWorkspaceBytes, const vkattn_operation &operation) {
         const vkattn_plan_options options = planOptions(maxWorkspaceBytes);
         vkattn_dispatch_list measured{};
-        result = measureDispatches(caps, problem, measured, options, &why);
+        measured.structSize = sizeof measured;
+        result = vkattnListOperation(&caps, &options, &operation, nullptr, 0, &measured, &why);
         bytes = measured.scratchBytes;
         if (result != VKATTN_OK) return;
         EXPECT_EQ(bytes % 8, 0u);
         EXPECT_EQ(measured.dispatches, nullptr);
         memory.assign(bytes / 8 + 8, canary);
         whole.structSize = sizeof whole;
-        result = vkattnListDispatches(&caps, &options, &problem, memory.data(), bytes, &whole, &why);
+        result = vkattnListOperation(&caps, &options, &operation, memory.data(), bytes, &whole, &why);
         list = whole.dispatches;
         count = whole.dispatchCount;
         EXPECT_EQ(count, measured.dispatchCount);
@@ -104,22 +107,36 @@ std::vector<uint32_t> functionsOf(const uint32_t *words, size_t count) {
     return {words + at, words + count};
 }
 
+constexpr vkattn_role outputRoles[] = {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS, VKATTN_Y, VKATTN_SUM};
+
 struct Comparison {
     uint32_t recorded = 0, dispatches = 0, refused = 0, chunked = 0, subgroups = 0, required = 0;
     // Over all problems and devices, no key stands for two pipelines.
     std::map<uint64_t, std::vector<uint32_t>> constantsOfKey;
 
-    void compareDispatch(const vkattn_dispatch &said, const FakeDispatch &done, const vkattn_caps &caps, const vkattn_problem &problem,
+    void compareDispatch(const vkattn_dispatch &said, const FakeDispatch &done, const vkattn_caps &caps, const vkattn_operation &operation,
                          const vkattn_binding *bindings, uint64_t workspaceBytes, const std::string &name);
-    void compare(const vkattn_problem &problem, const vkattn_caps &limit, uint64_t maxWorkspaceBytes, Random &random,
+    void compare(const vkattn_operation &operation, const vkattn_caps &limit, uint64_t maxWorkspaceBytes, Random &random,
                  const std::string &name);
+    // In any number of slices.
+    void compare(const vkattn_problem &whole, const vkattn_caps &limit, uint64_t maxWorkspaceBytes, Random &random,
+                 const std::string &name) {
+        constexpr uint32_t counts[] = {0, 0, 0, 1, 2, 7, 40};
+        vkattn_problem problem = whole;
+        problem.sliceCount = counts[random() % std::size(counts)];
+        compare(operation(problem), limit, maxWorkspaceBytes, random, name);
+    }
 };
 
 void Comparison::compareDispatch(const vkattn_dispatch &said, const FakeDispatch &done, const vkattn_caps &caps,
-                                 const vkattn_problem &problem, const vkattn_binding *bindings, uint64_t workspaceBytes,
+                                 const vkattn_operation &operation, const vkattn_binding *bindings, uint64_t workspaceBytes,
                                  const std::string &name) {
     const FakePipeline &pipeline = *done.pipeline;
     EXPECT_TRUE(std::equal(said.groups, said.groups + 3, done.groups)) << name;
+    for (int axis = 0; axis < 3; ++axis)
+        EXPECT_TRUE(said.groups[axis] && said.groups[axis] <= caps.maxWorkgroupCount[axis])
+            << name << ": " << said.name << " has " << said.groups[axis] << " workgroups in direction " << axis;
+    EXPECT_LE(said.operandCount, caps.maxStorageBuffersPerStage) << name << said.name;
     EXPECT_EQ(said.barrierBefore, done.barriers) << name;
     ASSERT_EQ(said.pushConstantBytes, done.pushBytes) << name;
     EXPECT_EQ(0, std::memcmp(said.pushConstants, done.push, done.pushBytes)) << name << ": push constants of " << said.name;
@@ -157,19 +174,17 @@ void Comparison::compareDispatch(const vkattn_dispatch &said, const FakeDispatch
         EXPECT_EQ(done.descriptors[o].range, operand.sizeBytes) << name;
         EXPECT_EQ(operand.offsetBytes % alignment, 0u) << name;
         EXPECT_TRUE(operand.sizeBytes && operand.sizeBytes % 4 == 0) << name;
-        const uint64_t bytes = operand.role == VKATTN_WORKSPACE ? workspaceBytes : vkattnOperandBytes(&problem, operand.role);
+        const uint64_t bytes = operand.role == VKATTN_WORKSPACE ? workspaceBytes : vkattnOperationBytes(&operation, operand.role);
         EXPECT_LE(operand.offsetBytes + operand.sizeBytes, (bytes + 3) / 4 * 4) << name;
         EXPECT_LE(operand.sizeBytes, caps.maxStorageBufferRange) << name;
-        const bool writable = operand.role == VKATTN_WORKSPACE || operand.role <= VKATTN_WEIGHTS;
-        EXPECT_LE(operand.writes, writable && operand.role > VKATTN_V ? 1u : 0u) << name;
+        const bool writable = operand.role == VKATTN_WORKSPACE || std::ranges::find(outputRoles, operand.role) != std::end(outputRoles);
+        EXPECT_LE(operand.writes, writable ? 1u : 0u) << name;
     }
 }
 
-void Comparison::compare(const vkattn_problem &whole, const vkattn_caps &limit, uint64_t maxWorkspaceBytes, Random &random,
+void Comparison::compare(const vkattn_operation &operation, const vkattn_caps &limit, uint64_t maxWorkspaceBytes, Random &random,
                          const std::string &name) {
-    constexpr uint32_t counts[] = {0, 0, 0, 1, 2, 7, 40};
-    vkattn_problem problem = whole;
-    problem.sliceCount = counts[random() % std::size(counts)];
+    const uint32_t slices = operation.kind == VKATTN_ATTENTION ? std::max(operation.of.attention->sliceCount, 1u) : 1;
     FakeVulkan fake;
     // Plans are made for the width that shaders run at.
     if (limit.subgroupSize) fake.subgroups.subgroupSize = limit.subgroupSize;
@@ -184,9 +199,9 @@ void Comparison::compare(const vkattn_problem &whole, const vkattn_caps &limit, 
     caps.structSize = sizeof caps;
     ASSERT_EQ(vkattnContextCaps(context.handle(), &caps), VKATTN_OK);
 
-    const Description description(caps, maxWorkspaceBytes, problem);
+    const Description description(caps, maxWorkspaceBytes, operation);
     vkattn_requirements needs{};
-    const vkattn_result queried = context.query(problem, needs, &why);
+    const vkattn_result queried = context.query(operation, needs, &why);
     ASSERT_EQ(queried, description.result) << name << ": " << why.message << " / " << description.why.message;
     if (queried != VKATTN_OK) {
         EXPECT_STREQ(why.message, description.why.message);
@@ -201,13 +216,19 @@ void Comparison::compare(const vkattn_problem &whole, const vkattn_caps &limit, 
     EXPECT_EQ(description.whole.probabilityUnit, needs.probabilityUnit) << name;
     EXPECT_EQ(description.whole.probabilityFloor, needs.probabilityFloor) << name;
     EXPECT_STREQ(description.whole.kernelName, needs.kernelName) << name;
+    vkattn_explanation explanation{};
+    ASSERT_EQ(explain(caps, operation, explanation, planOptions(maxWorkspaceBytes), &why), VKATTN_OK) << name << ": " << why.message;
+    EXPECT_EQ(explanation.dispatchCount, needs.dispatchCount) << name;
+    EXPECT_EQ(explanation.chunkCount, needs.chunkCount) << name;
+    EXPECT_EQ(explanation.pipelineCount, needs.pipelineCount) << name;
+    EXPECT_EQ(explanation.workspaceBytes, needs.workspaceBytes) << name;
 
     const uint64_t alignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
     vkattn_binding bindings[VKATTN_ROLE_LIMIT] = {};
     std::vector<vkattn_binding> bound;
     for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
         const auto role = static_cast<vkattn_role>(n);
-        const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&problem, role);
+        const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperationBytes(&operation, role);
         bindings[n] = {role, reinterpret_cast<VkBuffer>(uintptr_t{0x1000} + n), alignment * between(random, 0, 100000), bytes};
         if (bytes) bound.push_back(bindings[n]);
     }
@@ -222,8 +243,8 @@ void Comparison::compare(const vkattn_problem &whole, const vkattn_caps &limit, 
     if (!fake.pushDescriptors) record.descriptorPool = pool.handle();
 
     std::vector<uint32_t> sliceOf;
-    for (record.sliceIndex = 0; record.sliceIndex < std::max(problem.sliceCount, 1u); ++record.sliceIndex) {
-        ASSERT_EQ(vkattnRecord(context.handle(), &problem, &record, &why), VKATTN_OK) << name << ": " << why.message;
+    for (record.sliceIndex = 0; record.sliceIndex < slices; ++record.sliceIndex) {
+        ASSERT_EQ(vkattnRecordOperation(context.handle(), &operation, &record, &why), VKATTN_OK) << name << ": " << why.message;
         sliceOf.resize(commands.dispatches.size(), record.sliceIndex);
     }
     EXPECT_EQ(commands.error, nullptr) << name << ": " << commands.error;
@@ -241,7 +262,7 @@ void Comparison::compare(const vkattn_problem &whole, const vkattn_caps &limit, 
                     description.inside(said.pushConstants, said.pushConstantBytes) &&
                     description.inside(said.specialization->pData, said.specialization->dataSize))
             << name;
-        compareDispatch(said, commands.dispatches[n], caps, problem, bindings, needs.workspaceBytes, name);
+        compareDispatch(said, commands.dispatches[n], caps, operation, bindings, needs.workspaceBytes, name);
         EXPECT_EQ(said.slice, sliceOf[n]) << name;
         EXPECT_EQ(pipelineOf.try_emplace(said.pipelineKey, commands.dispatches[n].pipeline).first->second, commands.dispatches[n].pipeline)
             << name;
@@ -250,8 +271,8 @@ void Comparison::compare(const vkattn_problem &whole, const vkattn_caps &limit, 
         subgroups += said.requireFullSubgroups;
     }
     EXPECT_EQ(pipelineOf.size(), needs.pipelineCount) << name;
-    for (const vkattn_role role : {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS}) {
-        const bool wanted = description.count && vkattnOperandBytes(&problem, role);
+    for (const vkattn_role role : outputRoles) {
+        const bool wanted = description.count && vkattnOperationBytes(&operation, role);
         EXPECT_EQ(written.count(role), wanted ? 1u : 0u) << name << " role " << role;
     }
     ++recorded;
@@ -280,12 +301,51 @@ TEST(Describe, saysWhatIsRecorded) {
     EXPECT_GT(comparison.required, 20u);
 }
 
+// Also on devices of four buffers, which take several steps, and where boxes are cut. Nearly all of
+// the drawn caps are limits that some real device has.
+TEST(Describe, saysWhatIsRecordedOfOtherOperations) {
+    constexpr vkattn_operation_kind kinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY, VKATTN_APPEND};
+    Random random = randomFor("describe operations");
+    Comparison comparison;
+    uint32_t gathered = 0;
+    for (int n = 0; n < 800 && !HasFatalFailure(); ++n) {
+        OperationCase drawn = drawOperation(random, kinds[n % 4]);
+        const std::string name = "operation " + std::to_string(n) + ", " + drawn.text() + "\n";
+        const vkattn_operation operation = drawn.operation();
+        vkattn_caps weak{};
+        weak.structSize = sizeof weak;
+        ASSERT_EQ(vkattnMinimumCaps(&weak, nullptr), VKATTN_OK);
+        comparison.compare(operation, randomCaps(random), oneOf<uint64_t>(random, {0, 0, 4096, 65536}), random, name);
+        comparison.compare(operation, weak, oneOf<uint64_t>(random, {0, 4096}), random, name + "weak ");
+        vkattn_caps narrow = weak;
+        for (uint32_t &count : narrow.maxWorkgroupCount) count = 12;
+        narrow.maxStorageBufferRange = 4096;
+        comparison.compare(operation, narrow, 0, random, name + "narrow ");
+        // One box: the dispatches are its steps, each of which reads what the one before has written.
+        const Description steps(weak, 0, operation);
+        for (uint32_t d = 0; d < steps.count; ++d) EXPECT_EQ(steps.list[d].barrierBefore, d > 0 ? 1u : 0u) << name;
+        gathered += steps.whole.workspaceBytes != 0;
+        // Boxes of one step each share nothing.
+        vkattn_caps cut = strongCaps();
+        cut.maxStorageBufferRange = 16384;
+        const Description boxes(cut, 0, operation);
+        for (uint32_t d = 0; d < boxes.count; ++d) EXPECT_EQ(boxes.list[d].barrierBefore, 0u) << name;
+    }
+    std::printf("%u operations of %u dispatches are the same, %zu pipelines, %u in chunks, %u gathered; %u refused for the same reason\n",
+                comparison.recorded, comparison.dispatches, comparison.constantsOfKey.size(), comparison.chunked, gathered,
+                comparison.refused);
+    EXPECT_GT(comparison.recorded, 1000u);
+    EXPECT_GT(comparison.chunked, 100u);
+    EXPECT_GT(gathered, 100u);
+    EXPECT_GT(comparison.refused, 5u);
+}
+
 TEST(Describe, requiresFullSubgroupsWhereWorkgroupsAreWholeOnes) {
     const vkattn_layout t = packed(VKATTN_F32, 1, 2, 40, 64);
     const vkattn_problem p = problem(t, t, t, t);
     vkattn_caps caps = strongCaps();
     const auto required = [&] {
-        const Description description(caps, 0, p);
+        const Description description(caps, 0, operation(p));
         EXPECT_EQ(description.result, VKATTN_OK) << description.why.message;
         EXPECT_EQ(description.count, 1u);
         return description.count ? description.list[0].requireFullSubgroups : 2;

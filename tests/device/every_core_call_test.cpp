@@ -12,16 +12,6 @@ using namespace vkattn::test;
 
 namespace {
 
-std::vector<vkattn_problem> problems() {
-    std::vector<vkattn_problem> list;
-    for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
-        const vkattn_layout q = packed(VKATTN_F32, 1, 2, kernel == VKATTN_KERNEL_DECODE ? 1 : 9, 8), k = packed(VKATTN_F32, 1, 2, 9, 8);
-        list.push_back(problem(q, k, k, q));
-        list.back().kernel = kernel;
-    }
-    return list;
-}
-
 // All trials share one host, whose own calls do not pass the ledger.
 class Fixture {
   public:
@@ -35,7 +25,7 @@ class Fixture {
         info.pPoolSizes = &size;
         EXPECT_EQ(vkCreateDescriptorPool(host.device, &info, nullptr, &pool_), VK_SUCCESS);
         on.host = host.host;
-        on.problems = problems();
+        on.operations = small_.all();
         on.buffer = host.buffer, on.bufferBytes = 1 << 20, on.mapped = host.mapped;
         on.begin = [this](uint32_t sets, uint32_t descriptors) { return begin(sets, descriptors); };
         on.phase = [](const std::string &step) { ledger.phase = step; };
@@ -45,6 +35,12 @@ class Fixture {
     }
     Fixture(const Fixture &) = delete;
     Fixture &operator=(const Fixture &) = delete;
+
+    // What other devices do with attention is tried without limits.
+    void limitTo(const vkattn_caps &caps) {
+        on.host.capsLimit = &caps;
+        on.operations = small_.others();
+    }
 
     Host host;
     CoreHost on;
@@ -60,6 +56,7 @@ class Fixture {
         EXPECT_EQ(vkBeginCommandBuffer(host.commands, &info), VK_SUCCESS);
         return {host.commands, sets ? pool_ : VK_NULL_HANDLE};
     }
+    SmallOperations small_;
     VkDescriptorPool pool_ = VK_NULL_HANDLE;
 };
 
@@ -77,9 +74,14 @@ void check(const Trial &trial, const CoreSteps &steps) {
     EXPECT_EQ(step.name, trial.phase);
 }
 
-void failEveryCallOf(const std::string &name, const HostOptions &options) {
+// `fourBuffers`: as on a device with the minimum limits, where operations take several steps.
+void failEveryCallOf(const std::string &name, const HostOptions &options, bool fourBuffers = false) {
     Fixture fixture(options);
     ASSERT_TRUE(fixture.host.ready) << fixture.host.why;
+    vkattn_caps weak{};
+    weak.structSize = sizeof weak;
+    ASSERT_EQ(vkattnMinimumCaps(&weak, nullptr), VKATTN_OK);
+    if (fourBuffers) fixture.limitTo(weak);
     fault = {};
     fault.emptyShaders = true;
     failEveryCall(name, [&](const Trial &trial) { check(trial, runCoreSteps(fixture.on)); });
@@ -99,6 +101,12 @@ TEST(EveryCoreCall, failsWithADescriptorPool) {
     HostOptions options;
     options.apiVersion = VK_API_VERSION_1_2;
     failEveryCallOf("core with descriptor pools", options);
+}
+
+TEST(EveryCoreCall, failsInTheFormsOfFourBuffers) {
+    HostOptions options;
+    options.apiVersion = VK_API_VERSION_1_2;
+    failEveryCallOf("core with four storage buffers", options, true);
 }
 
 // Memory that the driver takes through the callbacks counts too, and is most of it.

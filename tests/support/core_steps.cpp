@@ -13,11 +13,11 @@ class Steps {
         Context context;
         step("create", [&] { return context.create(on_.host, &why_); });
         if (!context) return std::move(report_);
-        for (const vkattn_problem &problem : on_.problems) {
+        for (const vkattn_operation &operation : on_.operations) {
             vkattn_requirements needs{};
-            step("query", [&] { return context.query(problem, needs, &why_); });
-            step("prewarm", [&] { return context.prewarm({&problem, 1}, &why_); });
-            step("record", [&] { return record(context, problem, needs); });
+            step("query", [&] { return context.query(operation, needs, &why_); });
+            step("prewarm", [&] { return context.prewarm({&operation, 1}, &why_); });
+            step("record", [&] { return record(context, operation, needs); });
         }
         keepPipelines(context);
         test(context);
@@ -37,20 +37,20 @@ class Steps {
             report_.again.push_back(std::string(name) + ": " + std::to_string(second) + ", " + why_.message);
     }
 
-    vkattn_result record(const Context &context, const vkattn_problem &problem, const vkattn_requirements &needs) {
+    vkattn_result record(const Context &context, const vkattn_operation &operation, const vkattn_requirements &needs) {
         const CoreHost::Target target = on_.begin(needs.descriptorSetCount, needs.storageDescriptorCount);
         std::vector<vkattn_binding> bindings;
         uint64_t at = 0;
         for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
             const auto role = static_cast<vkattn_role>(n);
-            const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&problem, role);
+            const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperationBytes(&operation, role);
             if (bytes == 0) continue;
             const uint64_t words = (bytes + 3) / 4 * 4;
             bindings.push_back({role, on_.buffer, at, words});
             at = (at + words + 255) / 256 * 256;
         }
-        if (at > on_.bufferBytes) report_.again.emplace_back("the buffer is too small for the test's problems");
-        return context.record(problem, target.commands, bindings, target.pool, &why_);
+        if (at > on_.bufferBytes) report_.again.emplace_back("the buffer is too small for the test's operations");
+        return context.record(operation, target.commands, bindings, target.pool, &why_);
     }
 
     void keepPipelines(const Context &context) {
@@ -88,6 +88,30 @@ class Steps {
 };
 
 } // namespace
+
+SmallOperations::SmallOperations() {
+    constexpr vkattn_kernel kernels[attentionCount] = {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE};
+    for (int n = 0; n < attentionCount; ++n) {
+        const vkattn_layout q = packed(VKATTN_F32, 1, 2, kernels[n] == VKATTN_KERNEL_DECODE ? 1 : 9, 8), k = packed(VKATTN_F32, 1, 2, 9, 8);
+        attention_[n] = problem(q, k, k, q);
+        attention_[n].kernel = kernels[n];
+        all_.push_back(operation(attention_[n]));
+    }
+    const vkattn_layout rows = matrix(VKATTN_F32, 9, 8), row = vector(VKATTN_F32, 8), table = matrix(VKATTN_F32, 5, 4);
+    projection_ = projection(rows, matrix(VKATTN_F32, 8, 8), rows);
+    projection_.bias = row;
+    projection_.residual = rows;
+    norm_ = layerNorm(rows, rows);
+    norm_.residual = norm_.sum = rows;
+    norm_.gamma = norm_.beta = row;
+    rotary_ = rotary(rows, table, table, rows);
+    rotary_.flags = VKATTN_ROTARY_APPEND;
+    rotary_.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS) | VKATTN_PRESENT(VKATTN_STARTS);
+    append_ = append(rows, matrix(VKATTN_F32, 20, 8));
+    append_.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
+    for (const vkattn_operation &other : {operation(projection_), operation(norm_), operation(rotary_), operation(append_)})
+        all_.push_back(other);
+}
 
 CoreSteps runCoreSteps(const CoreHost &on) {
     return Steps(on).run();

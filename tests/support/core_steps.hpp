@@ -16,10 +16,32 @@ struct CoreStep {
     std::string message;
 };
 
+// One small operation of every kind, with all its operands; attention with each of three kernels.
+class SmallOperations {
+  public:
+    SmallOperations();
+    SmallOperations(const SmallOperations &) = delete;
+    SmallOperations &operator=(const SmallOperations &) = delete;
+
+    // They live as long as this object.
+    [[nodiscard]] const std::vector<vkattn_operation> &all() const { return all_; }
+    // Those that are not attention.
+    [[nodiscard]] std::vector<vkattn_operation> others() const { return {all_.begin() + attentionCount, all_.end()}; }
+
+  private:
+    static constexpr int attentionCount = 3;
+    vkattn_problem attention_[attentionCount];
+    vkattn_projection projection_;
+    vkattn_norm norm_;
+    vkattn_rotary rotary_;
+    vkattn_append append_;
+    std::vector<vkattn_operation> all_;
+};
+
 struct CoreHost {
     vkattn_host host{};
-    std::vector<vkattn_problem> problems; // each is queried, compiled and recorded
-    // Operands and workspace of one problem after the other, or the self-test.
+    std::vector<vkattn_operation> operations; // each is queried, compiled and recorded
+    // Operands and workspace of one operation after the other, or the self-test.
     VkBuffer buffer = VK_NULL_HANDLE;
     uint64_t bufferBytes = 0;
     void *mapped = nullptr;

@@ -36,10 +36,13 @@ uint64_t workspaceBytes(const OperationPlan &plan, const OperationBox &) {
     return gathers(plan) ? uint64_t{8} * plan.operation.inner : 0;
 }
 
-void groups(const OperationPlan &, const OperationBox &box, uint64_t (&out)[3]) {
+void groups(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]) {
+    const Operation &o = plan.operation;
     out[0] = box.count[boxRow];
     out[1] = 1;
     out[2] = uint64_t{box.count[boxBatch]} * box.count[boxGroup];
+    if (gathers(plan)) raiseToAdd({1, 1, 1, o.inner}, out);
+    if (plan.plain && o.uses(VKATTN_SUM)) raiseToAdd({box.count[boxBatch], box.count[boxGroup], box.count[boxRow], o.inner}, out);
 }
 
 void gather(const OperationPlan &plan, const OperationBox &box, vkattn_role role, Dispatch &d) {

@@ -83,8 +83,18 @@ Operand gathered(uint64_t begin, uint64_t end, size_t basePushByte, bool writes)
     return {VKATTN_WORKSPACE, begin, end, begin, static_cast<uint32_t>(basePushByte / 4), 4, writes};
 }
 
+namespace {
+
+constexpr uint32_t addLanes = 64;
+
+} // namespace
+
+void raiseToAdd(const uint32_t (&extent)[4], uint64_t (&groups)[3]) {
+    const uint64_t own[3] = {divideUp(divideUp(extent[3], 2), addLanes), extent[boxRow], uint64_t{extent[boxBatch]} * extent[boxGroup]};
+    for (int axis = 0; axis < 3; ++axis) groups[axis] = std::max(groups[axis], own[axis]);
+}
+
 void makeAdd(Dispatch &d, const uint32_t (&extent)[4], const AddOperand &x, const AddOperand *addend, const AddOperand &to) {
-    constexpr uint32_t lanes = 64;
     AddPush push{};
     push.groups = extent[boxGroup];
     push.columns = extent[3];
@@ -104,8 +114,10 @@ void makeAdd(Dispatch &d, const uint32_t (&extent)[4], const AddOperand &x, cons
     constants.elementTypes = static_cast<uint32_t>(x.dtype) | static_cast<uint32_t>(to.dtype) << typesOut;
     if (addend) constants.elementTypes |= static_cast<uint32_t>(addend->dtype) << typesW;
     constants.form = addend ? formFirstAddend : 0;
-    d.key = pipelineKey(Module::add, lanes, constants);
-    setGroups(d, divideUp(divideUp(extent[3], 2), lanes), extent[boxRow], uint64_t{extent[boxBatch]} * extent[boxGroup]);
+    d.key = pipelineKey(Module::add, addLanes, constants);
+    uint64_t groups[3] = {};
+    raiseToAdd(extent, groups);
+    setGroups(d, groups[0], groups[1], groups[2]);
 }
 
 void setGroups(Dispatch &d, uint64_t x, uint64_t y, uint64_t z) {

@@ -22,6 +22,8 @@ struct AddOperand {
     Strides strides;
     vkattn_dtype dtype;
 };
+// The workgroups that makeAdd takes for these extents, where they are more than those in `groups`.
+void raiseToAdd(const uint32_t (&extent)[4], uint64_t (&groups)[3]);
 // to = x, or x + *addend, of a box's extents.
 void makeAdd(Dispatch &d, const uint32_t (&extent)[4], const AddOperand &x, const AddOperand *addend, const AddOperand &to);
 void setGroups(Dispatch &d, uint64_t x, uint64_t y, uint64_t z);

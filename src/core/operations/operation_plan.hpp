@@ -47,7 +47,7 @@ struct Routine {
     // Chooses tile, lanes and the steps of a box. UNSUPPORTED with the reason where the routine that
     // was asked for cannot take the operation.
     vkattn_result (*layOut)(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *why);
-    // Workgroups of the last step, which takes most.
+    // The most workgroups that a step of the box takes, in each direction.
     void (*groups)(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]);
     // Of what the steps of a box gather. NULL: none.
     uint64_t (*workspaceBytes)(const OperationPlan &plan, const OperationBox &box);

@@ -163,10 +163,16 @@ uint64_t workspaceBytes(const OperationPlan &plan, const OperationBox &box) {
     return gathers(plan) ? uint64_t{4} * box.count[boxBatch] * box.count[boxGroup] * box.count[boxRow] * box.count[boxColumn] : 0;
 }
 
-void groups(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]) {
+void tileGroups(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]) {
     out[0] = divideUp(box.count[boxColumn], plan.tile.columns());
     out[1] = divideUp(box.count[boxRow], plan.tile.rows());
     out[2] = uint64_t{box.count[boxBatch]} * box.count[boxGroup];
+}
+
+// Addends are gathered row by row, in more workgroups than there are tiles.
+void groups(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]) {
+    tileGroups(plan, box, out);
+    if (gathers(plan)) raiseToAdd(box.count, out);
 }
 
 // A box of f32, densely packed.
@@ -227,7 +233,7 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step,
         d.operands[slotFirstAddend] = boxOperand(o, roles[0], box, offsetof(ProjectionPush, firstBase));
     if (count > 1) d.operands[slotSecondAddend] = boxOperand(o, roles[1], box, offsetof(ProjectionPush, secondBase));
     uint64_t count3[3];
-    groups(plan, box, count3);
+    tileGroups(plan, box, count3);
     setGroups(d, count3[0], count3[1], count3[2]);
 }
 

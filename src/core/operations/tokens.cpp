@@ -2,6 +2,8 @@
 #include "core/operations/operands.hpp"
 #include "util/diagnostic.hpp"
 
+#include <algorithm>
+
 namespace vkattn {
 namespace {
 
@@ -37,6 +39,12 @@ ConceptConstants constantsOf(const Operation &o) {
                      (o.has(VKATTN_POSITIONS) ? formPositions : 0) | (o.pairs == VKATTN_PAIRS_INTERLEAVED ? formInterleaved : 0) |
                      (o.flags & VKATTN_ROTARY_INVERSE ? formInverse : 0);
     return constants;
+}
+
+// Gathering the angles takes an invocation a pair.
+void rotaryGroups(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]) {
+    groups(plan, box, out);
+    if (plan.plain) out[0] = std::max<uint64_t>(out[0], divideUp(plan.operation.rotated / 2, lanesOfTokens));
 }
 
 vkattn_result layOutRotary(OperationPlan &plan, const Caps &, vkattn_diagnostic *) {
@@ -138,7 +146,7 @@ const Routine rotaryRoutine = {
     .zone = "vkattn rotary",
     .cuttable = cuttableTokens,
     .layOut = layOutRotary,
-    .groups = groups,
+    .groups = rotaryGroups,
     .workspaceBytes = angleBytes,
     .dispatch = dispatchRotary,
 };
