@@ -3,7 +3,7 @@
 // operations on many devices that do not exist.
 #include "support/case.hpp"
 #include "support/fake_vulkan.hpp"
-#include "unit/operations/operation_case.hpp"
+#include "conform/cases/operation_case.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <algorithm>

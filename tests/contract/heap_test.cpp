@@ -6,7 +6,7 @@
 #include "support/counting_allocator.hpp"
 #include "support/fake_vulkan.hpp"
 #include "support/heap_count.hpp"
-#include "unit/operations/operation_case.hpp"
+#include "conform/cases/operation_case.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>
