@@ -62,7 +62,9 @@ vkattn_result matrixTile(const Operation &o, const Caps &caps, ProjectionTile &t
     const vkattn_dtype type = o.tensor(VKATTN_X).dtype;
     if (type != o.tensor(VKATTN_W).dtype || type == VKATTN_F32) return unsupported(why, "matrix units take X and W both f16 or both bf16");
     if (!shaderFor(matrixModule(type == VKATTN_BF16, false)).built())
-        return unsupported(why, "the shader compiler of this build lacks what matrix units need (docs/drivers.md)");
+        return unsupported(why, "this build has no shaders for matrix units: its shader compiler lacks an extension (docs/drivers.md), or "
+                                "VKATTN_KERNELS leaves "
+                                "flash_coopmat out");
     const vkattn_matrix_shape *const shape = matrixShapeFor(caps, type);
     const uint32_t lanes = matrixLanes(caps);
     if (!shape || !lanes)
