@@ -4,6 +4,7 @@
 // device is lost.
 #include "environment.hpp"
 #include "every_call.hpp"
+#include "unit/operations/operation_case.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -30,7 +31,7 @@ Case caseOf(vkattn_kernel kernel, uint32_t slices = 0) {
     return c;
 }
 
-bool right(const test::CaseData &in) {
+bool isRight(const test::CaseData &in) {
     vkattn_verify_report report{};
     return vkattnCpuVerify(&in.problem, in.operands.data(), static_cast<uint32_t>(in.operands.size()), nullptr, &report, nullptr) ==
                VKATTN_OK &&
@@ -41,12 +42,100 @@ bool contains(const std::string &text, const std::string &part) {
     return text.find(part) != std::string::npos;
 }
 
+// What a runtime computes, and how its outputs are judged.
+class Work {
+  public:
+    Work() = default;
+    Work(const Work &) = delete;
+    Work &operator=(const Work &) = delete;
+    virtual ~Work() = default;
+    [[nodiscard]] virtual std::string name() const = 0;
+    [[nodiscard]] virtual vkattn_operation operation() const = 0;
+    [[nodiscard]] virtual std::vector<vkattn_operand_memory> operands() = 0;
+    // Fills the outputs, and remembers with what.
+    virtual void spoil(Random &random) = 0;
+    // What was written although it must not be; empty: nothing.
+    [[nodiscard]] virtual std::string damage() = 0;
+    // Returns whether the outputs are what they were filled with.
+    [[nodiscard]] virtual bool untouched() = 0;
+    [[nodiscard]] virtual bool right() = 0;
+};
+using WorkList = std::vector<std::unique_ptr<Work>>;
+
+class AttentionWork final : public Work {
+  public:
+    explicit AttentionWork(const Case &c) {
+        Random random = randomFor(c.name);
+        instance_ = makeCaseData(c, random);
+    }
+    [[nodiscard]] std::string name() const override { return "attention"; }
+    [[nodiscard]] vkattn_operation operation() const override { return vkattn::operation(instance_->problem); }
+    [[nodiscard]] std::vector<vkattn_operand_memory> operands() override { return instance_->operands; }
+    void spoil(Random &random) override {
+        instance_->out.fillRandomly(random);
+        instance_->lse.fillRandomly(random);
+        before_ = instance_->outputs();
+    }
+    [[nodiscard]] std::string damage() override { return instance_->damage(before_); }
+    [[nodiscard]] bool untouched() override { return std::memcmp(before_.out.data(), instance_->out.data(), before_.out.bytes()) == 0; }
+    [[nodiscard]] bool right() override { return isRight(*instance_); }
+
+  private:
+    std::unique_ptr<test::CaseData> instance_;
+    Outputs before_;
+};
+
+class OperationWork final : public Work {
+  public:
+    explicit OperationWork(OperationCase made) : case_(std::move(made)) {
+        Random random = randomFor(name());
+        case_.fill(random);
+    }
+    [[nodiscard]] std::string name() const override { return vkattnOperationName(case_.kind); }
+    [[nodiscard]] vkattn_operation operation() const override { return case_.operation(); }
+    [[nodiscard]] std::vector<vkattn_operand_memory> operands() override { return case_.operands(); }
+    void spoil(Random &random) override {
+        for (const vkattn_role role : case_.outputs()) case_.output(role).fillRandomly(random);
+        before_ = case_;
+    }
+    [[nodiscard]] std::string damage() override {
+        std::string all;
+        for (const vkattn_role role : case_.outputs())
+            all += case_.output(role).damage(before_.output(role),
+                                             [&](uint32_t b, uint32_t g, uint32_t row, uint32_t) { return case_.writes(role, b, g, row); });
+        return all;
+    }
+    [[nodiscard]] bool untouched() override {
+        for (const vkattn_role role : case_.outputs())
+            if (std::memcmp(before_.output(role).data(), case_.output(role).data(), case_.output(role).bytes()) != 0) return false;
+        return true;
+    }
+    [[nodiscard]] bool right() override { return verified(case_, before_).passed != 0; }
+
+  private:
+    OperationCase case_, before_;
+};
+
+// Every kind, with all operands.
+WorkList otherOperations() {
+    OperationCase projection = plainProjection(9, 8, 8), norm = plainNorm(VKATTN_LAYER_NORM, 9, 8),
+                  rotary = plainRotary(VKATTN_PAIRS_HALF, 9, 8, 8, 5), append = plainAppend(9, 20, 8);
+    projection.projection.bias = vector(VKATTN_F32, 8);
+    projection.projection.residual = projection.projection.y;
+    norm.norm.gamma = norm.norm.beta = vector(VKATTN_F32, 8);
+    norm.norm.residual = norm.norm.sum = norm.norm.y;
+    rotary.rotary.flags = VKATTN_ROTARY_APPEND;
+    rotary.rotary.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS) | VKATTN_PRESENT(VKATTN_STARTS);
+    append.append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
+    WorkList list;
+    for (OperationCase *const each : {&projection, &norm, &rotary, &append}) list.push_back(std::make_unique<OperationWork>(*each));
+    return list;
+}
+
 // The messages of one life of a runtime, and the place in it where the call failed.
 class Life {
   public:
-    Life(const Trial &trial, const RuntimeOptions &options, const Case &c) : trial_(trial), options_(options) {
-        Random random = randomFor(c.name);
-        instance_ = makeCaseData(c, random);
+    Life(const Trial &trial, const RuntimeOptions &options, WorkList work) : trial_(trial), options_(options), work_(std::move(work)) {
         options_.getInstanceProcAddr = faultyGetInstanceProcAddr;
         options_.log = [this](const char *message) { log_ += message; };
     }
@@ -67,14 +156,15 @@ class Life {
             expectReason(runtime->fallbackReason());
         else
             EXPECT_TRUE(!struckIn("open") || isTolerated(trial_.function)) << "opened as if nothing had happened";
-        prewarm(*runtime);
-        run(*runtime, "run");
-        run(*runtime, "next run");
+        for (const auto &work : work_)
+            if (work->operation().kind == VKATTN_ATTENTION) prewarm(*runtime, *work->operation().of.attention);
+        for (const auto &work : work_) run(*runtime, *work, "run of " + work->name());
+        for (const auto &work : work_) run(*runtime, *work, "next run of " + work->name());
         ledger.phase = "close";
     }
 
   private:
-    [[nodiscard]] bool struckIn(const char *phase) const { return ledger.struck && trial_.phase == phase; }
+    [[nodiscard]] bool struckIn(const std::string &phase) const { return ledger.struck && trial_.phase == phase; }
     // Without what the call brings, nothing has to go wrong; a lost device is never an extra.
     [[nodiscard]] bool mayPass() const { return isTolerated(trial_.function) && trial_.error != VK_ERROR_DEVICE_LOST; }
 
@@ -84,10 +174,10 @@ class Life {
         EXPECT_TRUE(contains(reason, trial_.function)) << "'" << reason << "' does not name " << trial_.function;
     }
 
-    void prewarm(Runtime &runtime) {
+    void prewarm(Runtime &runtime, const vkattn_problem &problem) {
         ledger.phase = "prewarm";
         std::string why;
-        const vkattn_result result = runtime.prewarm({&instance_->problem, 1}, &why);
+        const vkattn_result result = runtime.prewarm({&problem, 1}, &why);
         if (onCpu_) {
             EXPECT_EQ(result, VKATTN_OK);
             return;
@@ -105,23 +195,21 @@ class Life {
     // The kernel is then not used, and the log says why.
     [[nodiscard]] bool selfTestFailed() const { return contains(log_, "could not run") && contains(log_, trial_.function); }
 
-    void run(Runtime &runtime, const char *phase) {
+    void run(Runtime &runtime, Work &work, const std::string &phase) {
         ledger.phase = phase;
         Random random = randomFor(phase);
-        instance_->out.fillRandomly(random);
-        instance_->lse.fillRandomly(random);
-        const Outputs before = instance_->outputs();
+        work.spoil(random);
         const bool lostBefore = ledger.lost;
-        const RunResult result = runtime.run(instance_->problem, instance_->operands);
-        EXPECT_EQ(instance_->damage(before), "");
+        const RunResult result = runtime.run(work.operation(), work.operands());
+        EXPECT_EQ(work.damage(), "");
         const std::string reason = result.fallbackReason + result.message;
         const bool failed = lostBefore || (struckIn(phase) && !mayPass() && !(selfTestFailed() && !ledger.lost));
         if (result.status != VKATTN_OK) {
             EXPECT_TRUE(!options_.allowFallback && failed) << phase << ": " << reason;
             EXPECT_EQ(result.status, codeOf(trial_.error));
-            EXPECT_TRUE(std::memcmp(before.out.data(), instance_->out.data(), before.out.bytes()) == 0) << "something was written";
+            EXPECT_TRUE(work.untouched()) << "something was written";
         } else {
-            EXPECT_TRUE(right(*instance_) || (fault.emptyShaders && result.kernel != "cpu")) << phase;
+            EXPECT_TRUE(work.right() || (fault.emptyShaders && result.kernel != "cpu")) << phase;
             EXPECT_EQ(result.kernel == "cpu", onCpu_ || failed) << phase << ": " << reason;
         }
         if (onCpu_ || failed) expectReason(reason);
@@ -132,16 +220,23 @@ class Life {
 
     const Trial &trial_;
     RuntimeOptions options_;
-    std::unique_ptr<test::CaseData> instance_;
+    WorkList work_;
     std::string log_;
     bool onCpu_ = false;
 };
 
 // Results of the device are checked where its shaders are real: compiling them is most of the time.
 // Results of the CPU are always checked.
-void failEveryCallOf(const std::string &name, const RuntimeOptions &options, const Case &c) {
+void failEveryCallOf(const std::string &name, const RuntimeOptions &options, const std::function<WorkList()> &work) {
     failEveryCall(name + (options.allowFallback ? ", falling back" : ", not falling back"),
-                  [&](const Trial &trial) { Life(trial, options, c).live(); });
+                  [&](const Trial &trial) { Life(trial, options, work()).live(); });
+}
+void failEveryCallOf(const std::string &name, const RuntimeOptions &options, const Case &c) {
+    failEveryCallOf(name, options, [&] {
+        WorkList list;
+        list.push_back(std::make_unique<AttentionWork>(c));
+        return list;
+    });
 }
 
 RuntimeOptions tiny(bool allowFallback) {
@@ -177,6 +272,19 @@ TEST_F(EveryCall, failsWithTheDecodeKernelAndDescriptorPools) {
 TEST_F(EveryCall, failsWithAStagingBuffer) {
     fault.emptyShaders = fault.pretendDiscrete = true;
     failEveryCallOf("staged through a staging buffer", tiny(true), caseOf(VKATTN_KERNEL_STAGED));
+}
+TEST_F(EveryCall, failsWithOtherOperations) {
+    fault.emptyShaders = true;
+    failEveryCallOf("operations", tiny(false), otherOperations);
+}
+TEST_F(EveryCall, failsWithOtherOperationsInTheFormsOfFourBuffers) {
+    fault.emptyShaders = true;
+    RuntimeOptions options = tiny(true);
+    vkattn_caps weak{};
+    weak.structSize = sizeof weak;
+    ASSERT_EQ(vkattnMinimumCaps(&weak, nullptr), VKATTN_OK);
+    options.capsLimit = weak; // and without push descriptors
+    failEveryCallOf("operations with four storage buffers", options, otherOperations);
 }
 TEST_F(EveryCall, failsWithASelfTest) {
     // The self-test finds that flash is wrong, and another kernel takes the problem.
@@ -218,7 +326,7 @@ void expectTheCpu(const char *function, int call) {
         EXPECT_EQ(result.status, VKATTN_OK) << where << ": " << result.message;
         EXPECT_EQ(result.kernel, "cpu") << where;
         EXPECT_TRUE(contains(result.fallbackReason, std::string("the device was lost: ") + function)) << result.fallbackReason;
-        EXPECT_TRUE(right(*instance)) << where;
+        EXPECT_TRUE(isRight(*instance)) << where;
         EXPECT_EQ(instance->damage(before), "") << where;
     }
     fault = {};

@@ -1,10 +1,12 @@
-// Memory stays flat: random problems, one after the other, over a few pipelines in one process.
-// VKATTN_TEST_MEMORY_PROBLEMS says how many.
+// Memory stays flat: random problems and other operations, one after the other, over a few
+// pipelines in one process. VKATTN_TEST_MEMORY_PROBLEMS says how many.
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
+#include "unit/operations/operation_case.hpp"
 
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
@@ -63,23 +65,100 @@ Case resized(Case c, Random &random) {
     return c;
 }
 
-} // namespace
+// Operations of few pipelines: every kind with all its operands, and without.
+std::vector<OperationCase> operationConfigurations() {
+    std::vector<OperationCase> list = {plainProjection(1, 8, 8), plainNorm(VKATTN_LAYER_NORM, 1, 8),
+                                       plainRotary(VKATTN_PAIRS_HALF, 1, 8, 8, 5), plainAppend(1, 60, 8)};
+    OperationCase projection = list[0], norm = list[1], rotary = list[2], append = list[3];
+    projection.projection.bias = norm.norm.gamma = norm.norm.beta = vector(VKATTN_F32, 8);
+    projection.projection.residual = norm.norm.residual = norm.norm.sum = list[0].projection.y;
+    rotary.rotary.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS);
+    append.append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
+    for (const OperationCase &each : {projection, norm, rotary, append}) list.push_back(each);
+    return list;
+}
 
-TEST(Memory, isFlatOverManyProblems) {
+OperationCase withRows(OperationCase c, uint32_t rows) {
+    for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL, VKATTN_SUM, VKATTN_Y})
+        if (c.layout(role).extent[0] && !(c.kind == VKATTN_APPEND && role == VKATTN_Y)) c.layout(role) = matrix(VKATTN_F32, rows, 8);
+    return c;
+}
+
+unsigned long problemCount() {
     const char *given = std::getenv("VKATTN_TEST_MEMORY_PROBLEMS");
-    const unsigned long count = given ? std::strtoul(given, nullptr, 10) : 1000;
-    ASSERT_GT(count, 0u);
+    return given ? std::strtoul(given, nullptr, 10) : 1000;
+}
+
+std::unique_ptr<Runtime> openCounted(RuntimeOptions options) {
     fault = {};
     ledger.reset();
-    RuntimeOptions options;
     options.allowFallback = false;
     options.selfTest = 0;
     options.getInstanceProcAddr = faultyGetInstanceProcAddr;
+    std::string message;
+    auto runtime = Runtime::open(options, nullptr, &message);
+    EXPECT_TRUE(runtime) << message;
+    return runtime;
+}
+
+// `everything` runs what is largest of every kind, and `one` draws something and runs it.
+void expectFlat(Runtime &runtime, unsigned long count, const char *what, const std::function<void()> &everything,
+                const std::function<void()> &one) {
+    ASSERT_GT(count, 0u);
+    // Buffers have their largest size then, and the driver's threads their memory.
+    for (int pass = 0; pass < 3; ++pass) everything();
+    // The needs of a problem depend on its size too: the test goes on until nothing has been new
+    // for long.
+    uint32_t pipelines = 0;
+    for (int since = 0; since < 300 && !testing::Test::HasFatalFailure(); ++since) {
+        one();
+        if (runtime.compileStatistics().pipelines != pipelines) pipelines = runtime.compileStatistics().pipelines, since = 0;
+    }
+    const uint64_t resident = residentBytes(), heap = heapBytes();
+    const size_t objects = ledger.live.size();
+    for (unsigned long n = 0; n < count && !testing::Test::HasFatalFailure(); ++n) one();
+    const uint64_t residentNow = residentBytes(), heapNow = heapBytes();
+    std::printf("memory: %lu %s over %u pipelines: resident %.1f MiB before, %.1f MiB after; on the heap %.2f and %.2f MiB; %zu and %zu "
+                "Vulkan objects\n",
+                count, what, pipelines, static_cast<double>(resident) * 0x1p-20, static_cast<double>(residentNow) * 0x1p-20,
+                static_cast<double>(heap) * 0x1p-20, static_cast<double>(heapNow) * 0x1p-20, objects, ledger.live.size());
+    EXPECT_LE(runtime.compileStatistics().pipelines, most);
+    EXPECT_EQ(runtime.compileStatistics().pipelines, pipelines) << "the first pass did not compile all";
+    EXPECT_EQ(ledger.live.size(), objects);
+    EXPECT_LE(grown(heap, heapNow), heapSlack);
+#if !defined(__SANITIZE_ADDRESS__) // which keeps what was freed
+    EXPECT_LE(grown(resident, residentNow), rssSlack);
+#endif
+}
+
+void expectFlatOverOperations(const RuntimeOptions &options, const char *what) {
+    const auto runtime = openCounted(options);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor(what);
+    const std::vector<OperationCase> list = operationConfigurations();
+    const auto run = [&](OperationCase c) {
+        c.fill(random);
+        const RunResult result = runtime->run(c.operation(), c.operands());
+        ASSERT_EQ(result.status, VKATTN_OK) << result.message << c.text();
+        ASSERT_TRUE(verified(c).passed) << c.text();
+        ledger.calls.clear();
+    };
+    expectFlat(
+        *runtime, std::max(problemCount() / 2, 1ul), what,
+        [&] {
+            for (const OperationCase &c : list) run(withRows(c, most));
+        },
+        [&] { run(withRows(list[random() % list.size()], between(random, 1, most))); });
+}
+
+} // namespace
+
+TEST(Memory, isFlatOverManyProblems) {
+    RuntimeOptions options;
     options.tuning = "vkattn-tuning 1\nflash maxDim=512 dimLanes=2 rowLanes=2 rowsPerLane=1 keysPerLane=1\n"
                      "decode maxDim=512 dimLanes=2 keyLanes=2 rowsPerLane=1 keysPerLane=1\n";
-    std::string message;
-    const auto runtime = Runtime::open(options, nullptr, &message);
-    ASSERT_TRUE(runtime) << message;
+    const auto runtime = openCounted(options);
+    ASSERT_TRUE(runtime);
     Random random = randomFor("memory");
     const std::vector<Case> list = configurations();
     const auto run = [&](const Case &c) {
@@ -87,30 +166,23 @@ TEST(Memory, isFlatOverManyProblems) {
         ASSERT_EQ(runAndCheck(*runtime, *instance), "");
         ledger.calls.clear();
     };
-    // Buffers have their largest size then, and the driver's threads their memory.
-    for (int pass = 0; pass < 3; ++pass)
-        for (const Case &c : list) run(c);
-    // The needs of a problem depend on its size too: the test goes on until nothing has been new
-    // for long.
-    uint32_t pipelines = 0;
-    for (int since = 0; since < 300 && !HasFatalFailure(); ++since) {
-        run(resized(list[random() % list.size()], random));
-        if (runtime->compileStatistics().pipelines != pipelines) pipelines = runtime->compileStatistics().pipelines, since = 0;
-    }
-    const uint64_t resident = residentBytes(), heap = heapBytes();
-    const size_t objects = ledger.live.size();
-    for (unsigned long n = 0; n < count && !HasFatalFailure(); ++n) run(resized(list[random() % list.size()], random));
-    const uint64_t residentNow = residentBytes(), heapNow = heapBytes();
-    std::printf(
-        "memory: %lu problems over %u pipelines: resident %.1f MiB before, %.1f MiB after; on the heap %.2f and %.2f MiB; %zu and %zu "
-        "Vulkan objects\n",
-        count, pipelines, static_cast<double>(resident) * 0x1p-20, static_cast<double>(residentNow) * 0x1p-20,
-        static_cast<double>(heap) * 0x1p-20, static_cast<double>(heapNow) * 0x1p-20, objects, ledger.live.size());
-    EXPECT_LE(runtime->compileStatistics().pipelines, most);
-    EXPECT_EQ(runtime->compileStatistics().pipelines, pipelines) << "the first pass did not compile all";
-    EXPECT_EQ(ledger.live.size(), objects);
-    EXPECT_LE(grown(heap, heapNow), heapSlack);
-#if !defined(__SANITIZE_ADDRESS__) // which keeps what was freed
-    EXPECT_LE(grown(resident, residentNow), rssSlack);
-#endif
+    expectFlat(
+        *runtime, problemCount(), "problems",
+        [&] {
+            for (const Case &c : list) run(c);
+        },
+        [&] { run(resized(list[random() % list.size()], random)); });
+}
+
+TEST(Memory, isFlatOverManyOperations) {
+    expectFlatOverOperations({}, "operations");
+}
+
+TEST(Memory, isFlatOverOperationsInTheFormsOfFourBuffers) {
+    RuntimeOptions options;
+    vkattn_caps weak{};
+    weak.structSize = sizeof weak;
+    ASSERT_EQ(vkattnMinimumCaps(&weak, nullptr), VKATTN_OK);
+    options.capsLimit = weak; // and without push descriptors
+    expectFlatOverOperations(options, "operations with four storage buffers");
 }
