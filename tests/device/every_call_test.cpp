@@ -4,7 +4,7 @@
 // device is lost.
 #include "environment.hpp"
 #include "every_call.hpp"
-#include "unit/operations/operation_case.hpp"
+#include "conform/cases/operation_case.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -110,7 +110,7 @@ class OperationWork final : public Work {
             if (std::memcmp(before_.output(role).data(), case_.output(role).data(), case_.output(role).bytes()) != 0) return false;
         return true;
     }
-    [[nodiscard]] bool right() override { return verified(case_, before_).passed != 0; }
+    [[nodiscard]] bool right() override { return judge(case_, before_).report.passed != 0; }
 
   private:
     OperationCase case_, before_;

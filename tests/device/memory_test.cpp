@@ -2,7 +2,7 @@
 // pipelines in one process. VKATTN_TEST_MEMORY_PROBLEMS says how many.
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
-#include "unit/operations/operation_case.hpp"
+#include "conform/cases/operation_case.hpp"
 
 #include <cstdlib>
 #include <fstream>
@@ -140,7 +140,7 @@ void expectFlatOverOperations(const RuntimeOptions &options, const char *what) {
         c.fill(random);
         const RunResult result = runtime->run(c.operation(), c.operands());
         ASSERT_EQ(result.status, VKATTN_OK) << result.message << c.text();
-        ASSERT_TRUE(verified(c).passed) << c.text();
+        ASSERT_TRUE(judge(c, c).report.passed) << c.text();
         ledger.calls.clear();
     };
     expectFlat(
