@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants one bug at a time in a copy of this tree, and asks the part of the default tests that must
-notice whether it does: `vkattn conform --quick` for shaders, what scripts/host_mutations.py says
-for host code.
+notice whether it does: what a row says (scripts/host_mutations.py lists the words), and otherwise
+`vkattn conform --quick`.
 
     scripts/mutate.py                       all of them, two at a time
     scripts/mutate.py NAME...               only these
@@ -35,7 +35,10 @@ import host_mutations
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MESA = ROOT / "build/drivers/mesa"
 
-# Name, file under shaders/, what is there (exactly once), what is put in its place.
+# conform knows no operations but attention.
+OPERATIONS = "device OperationsOnDevice.*"
+# Name, file under shaders/, what is there (exactly once), what is put in its place, and who must
+# notice: conform where the row says nothing.
 MUTATIONS = [
     # The staged kernel.
     ("scores-causal-off-by-one", "staged/scores.comp", "j >= row.begin && j < row.end ?", "j >= row.begin && j <= row.end ?"),
@@ -98,15 +101,48 @@ MUTATIONS = [
     ("coopmat2-nan-not-judged", "flash/matrices2.comp", "? sawSome : sawBad;", "? sawSome : sawSome;"),
     ("matrices-last-tile-dropped", "flash/tiles.glsl", "for (int tile = begin; tile < end;", "for (int tile = begin; tile + int(tileKeys) < end;"),
     ("matrices-nan-not-found", "flash/tiles.glsl", "if (finite != bits) atomicOr(nonFinite[parity], 1u);", ""),
+    # Operations: the projection.
+    ("projection-last-inner-dims-dropped", "operations/projection_shuffled.comp", "block < inner; block += blockInner", "block + blockInner <= inner; block += blockInner", OPERATIONS),
+    ("projection-shuffle-from-one-lane", "operations/projection_shuffled.comp", "subgroupShuffle(loaded, e)", "subgroupShuffle(loaded, 0u)", OPERATIONS),
+    ("projection-last-row-of-a-lane-lost", "operations/projection_shuffled.comp", "other < rowsPerLane; ++other", "other + 1u < rowsPerLane; ++other", OPERATIONS),
+    ("projection-few-lanes-lost", "operations/projection_few.comp", "n < cells * reach; n += lanes", "n < cells * reach / 2u; n += lanes", OPERATIONS),
+    ("projection-few-last-block-dropped", "operations/projection_few.comp", "block < inner; block += lanes", "block + lanes <= inner; block += lanes", OPERATIONS),
+    ("projection-tiles-row-of-another-lane", "operations/projection.comp", "(myRow + r * rowLanes) * blockInner + k", "(myRow * rowsPerLane + r) * blockInner + k", OPERATIONS),
+    ("projection-second-addend-forgotten", "operations/projection.glsl", "    value += LOAD_ELEMENT(secondWords, secondType, secondAt + row * secondStrides.row + column * secondStrides.column);\n", "", OPERATIONS),
+    ("projection-row-of-another-clamped", "operations/projection.glsl", "min(row, rows - 1u) * xStrides.row", "min(row, rows - 2u) * xStrides.row", OPERATIONS),
+    ("projection-inner-past-the-end", "operations/projection.glsl", "return wholeInner || k < inner ? value : 0.0;\n}\nfloat loadW", "return value;\n}\nfloat loadW", OPERATIONS),
+    ("projection-groups-share-w", "operations/projection.glsl", "batch * wStrides.batch + group * wStrides.group", "batch * wStrides.batch", OPERATIONS),
+    # Norms.
+    ("norm-mean-not-subtracted", "operations/norm.comp", "(s - m.center - m.rest) * m.factor", "s * m.factor", OPERATIONS),
+    ("norm-variance-of-n-minus-1", "operations/norm.comp", "sumsOverRow(m.center) / count;", "sumsOverRow(m.center) / vec2(count, max(count - 1.0, 1.0));", OPERATIONS),
+    ("norm-one-pass", "operations/norm.comp", "m.center = rms ? 0.0 : sumsOverRow(0.0).x / count;", "m.center = 0.0;", OPERATIONS),
+    ("norm-rms-flag-ignored", "operations/norm.comp", "m.rest = rms ? 0.0 : sums.x;", "m.rest = sums.x;", OPERATIONS),
+    ("norm-epsilon-forgotten", "operations/norm.comp", "(variance < 0.0 ? 0.0 : variance) + epsilon", "(variance < 0.0 ? 0.0 : variance)", OPERATIONS),
+    ("norm-sum-not-rounded", "operations/norm.comp", "return hasSum ? roundedTo(sumType, s) : s;", "return s;", OPERATIONS),
+    ("norm-last-odd-dim-lost", "operations/norm.comp", "if (dim >= dims) break;", "if (dim + 1u >= dims) break;", OPERATIONS),
+    ("norm-lanes-lost", "operations/norm.comp", "reach = lanes / 2u; reach > 0u;", "reach = lanes / 2u; reach > 1u;", OPERATIONS),
+    # Rotary embedding, append, and what devices of four buffers gather.
+    ("rotary-wrong-way", "operations/rotary.comp", "vec2(x0 * c - x1 * s, x0 * s + x1 * c)", "vec2(x0 * c + x1 * s, x1 * c - x0 * s)", OPERATIONS),
+    ("rotary-inverse-ignored", "operations/rotary.comp", "(form & formInverse) != 0u ? -1.0 : 1.0", "1.0", OPERATIONS),
+    ("rotary-pairs-are-halves", "operations/rotary.comp", "loadX(interleaved ? 2u * pair : pair)", "loadX(pair)", OPERATIONS),
+    ("rotary-last-odd-dim-lost", "operations/rotary.comp", "    else if (dim < dims)\n        storeY(dim, loadX(dim));\n", "", OPERATIONS),
+    ("rotary-position-not-clamped", "operations/positions.glsl", "min(hasPositions ? given : first + rowFirst + token, positions - 1u)", "(hasPositions ? given : first + rowFirst + token)", OPERATIONS),
+    ("rotary-box-forgets-its-first-row", "operations/positions.glsl", "first + rowFirst + token", "first + token", OPERATIONS),
+    ("append-past-the-cache", "operations/tokens.glsl", "row < cacheRows - firstPlace", "row <= cacheRows - firstPlace", OPERATIONS),
+    ("append-start-wraps", "operations/tokens.glsl", "(firstPlace < cacheRows && row < cacheRows - firstPlace)", "(firstPlace + row < cacheRows)", OPERATIONS),
+    ("add-addend-forgotten", "operations/add.comp", "hasAddend ? x +", "false ? x +", OPERATIONS),
+    ("add-last-odd-column-lost", "operations/add.comp", "if (column >= columns) return;", "if (column + 1u >= columns) return;", OPERATIONS),
+    ("angles-of-first-entry", "operations/angles.comp", "whereBase + batch * whereBatch", "whereBase", OPERATIONS),
 ]
 
 
 def needs_mesa(file):
-    return file.startswith(("flash/matrices", "flash/tiles"))
+    return file.removeprefix("shaders/").startswith(("flash/matrices", "flash/tiles"))
 
 
 def kernels_of(file):
     """Of which a shader is a part: the quick plan of others cannot notice it."""
+    file = file.removeprefix("shaders/")
     if needs_mesa(file):
         return ["flash_coopmat2"] if "matrices2" in file else ["flash_coopmat"]
     if file.startswith("flash/") or file in ("attention/row_end.glsl", "setup/environment.comp"):
@@ -116,7 +152,28 @@ def kernels_of(file):
     return ["auto", "staged", "flash", "decode"]
 
 
-PROGRAMS = {"tests": "vkattn-tests", "device": "vkattn-tests-device"}
+PROGRAMS = {"tests": "vkattn-tests", "device": "vkattn-tests-device", "conform": "vkattn_tool"}
+
+
+class Mutation:
+    """One bug. `part` and `pattern` say who must notice: scripts/host_mutations.py."""
+
+    def __init__(self, name, file, old, new, who):
+        self.name, self.file, self.old, self.new = name, file, old, new
+        self.part, self.pattern = who.split(" ", 1)
+
+    @property
+    def in_tests(self):
+        return self.part != "conform"
+
+
+def shader_mutations():
+    for name, file, old, new, *who in MUTATIONS:
+        yield Mutation(name, f"shaders/{file}", old, new, who[0] if who else f"conform {','.join(kernels_of(file))}")
+
+
+def host_code_mutations():
+    return (Mutation(*row) for row in host_mutations.MUTATIONS)
 
 
 def run(command, **options):
@@ -124,10 +181,11 @@ def run(command, **options):
 
 
 class Copy:
-    """A copy of the tree with a build of the tool alone, or of the tests too."""
+    """A copy of the tree with a build of some programs: the tool, or the tests."""
 
-    def __init__(self, number, glslc, tests):
-        self.tests = tests
+    def __init__(self, number, glslc, programs):
+        tests = programs != {PROGRAMS["conform"]}
+        self.programs = sorted(programs)
         self.tree = ROOT / f"build/mutants/{number}{'-tests' if tests else ''}"
         self.build = self.tree / "build"
         files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
@@ -151,44 +209,20 @@ class Copy:
                 sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}")
 
     def build_command(self):
-        targets = ["vkattn-tests", "vkattn-tests-device"] if self.tests else ["vkattn_tool"]
-        return ["cmake", "--build", self.build, "--target", *targets]
+        return ["cmake", "--build", self.build, "--target", *self.programs]
 
     def gtest(self, program, pattern, seed):
         environment = dict(os.environ, VKATTN_TEST_SEED=str(seed))
-        command = [self.build / "bin" / program, f"--gtest_filter={pattern}", "--gtest_brief=1"]
+        command = [self.build / "bin" / program, f"--gtest_filter={pattern}", "--gtest_brief=1", "--gtest_fail_fast"]
         if program == "vkattn-tests-device":
             command = [self.tree / "tests/device/on_driver.sh", "lavapipe", "/usr/share/vulkan/icd.d/lvp_icd.*.json", *command]
         return run(command, env=environment)
 
-    def plant_in_host(self, mutation, seed):
-        name, file, old, new, who = mutation
-        part, pattern = who.split(" ", 1)
-        path = self.tree / file
-        text = path.read_text()
-        if text.count(old) != 1:
-            return name, "stale", f"{file} has {text.count(old)} places of: {old}"
-        path.write_text(text.replace(old, new))
-        try:
-            built = run(self.build_command())
-            if built.returncode:
-                return name, "stale", "it does not compile: " + built.stdout[-400:]
-            if part == "conform":
-                tested = self.conform(None, seed, pattern.split(","))
-                return name, "caught" if tested.returncode == 1 else "missed", self.first_failure() if tested.returncode == 1 else ""
-            tested = self.gtest(PROGRAMS[part], pattern, seed)
-            if "0 tests from 0 test suites" in tested.stdout:
-                return name, "stale", f"no test has a name like {pattern}"
-            first = next((line for line in tested.stdout.splitlines() if "FAILED" in line), tested.stdout[-200:])
-            return name, "caught" if tested.returncode else "missed", first
-        finally:
-            path.write_text(text)
-
-    def conform(self, file, seed, kernels=None):
+    def conform(self, file, kernels, seed):
         environment = dict(os.environ, MESA_SHADER_CACHE_DISABLE="1")
         command = [self.build / "bin/vkattn", "conform", "--quick", "--fail-fast", "--seed", str(seed), "--json", self.tree / "report.json",
-                   "--kernel", ",".join(kernels or kernels_of(file))]
-        if file and needs_mesa(file):
+                   "--kernel", kernels]
+        if needs_mesa(file):
             manifest = str(MESA / "lavapipe.json")
             environment.update(VK_DRIVER_FILES=manifest, VK_ICD_FILENAMES=manifest)
             command.insert(0, MESA / "run")
@@ -203,55 +237,60 @@ class Copy:
                     return f"{check['verdict']} of {check['id']}: {check.get('reason', '')}"
         return "a failure that the report does not name"
 
+    def judge(self, mutation, seed):
+        """Runs who must notice. Returns the verdict and what was found."""
+        if mutation.part == "conform":
+            tested = self.conform(mutation.file, mutation.pattern, seed)
+            if tested.returncode == 1:
+                return "caught", self.first_failure()
+            return "missed" if tested.returncode == 0 else "stale", tested.stdout[-400:]
+        tested = self.gtest(PROGRAMS[mutation.part], mutation.pattern, seed)
+        if "0 tests from 0 test suites" in tested.stdout:
+            return "stale", f"no test has a name like {mutation.pattern}"
+        if tested.returncode == 77:  # tests/device/on_driver.sh
+            return "stale", tested.stdout[-200:]
+        first = next((line for line in tested.stdout.splitlines() if "FAILED" in line), tested.stdout[-200:])
+        return "caught" if tested.returncode else "missed", first
+
     def plant(self, mutation, seed):
-        name, file, old, new = mutation
-        path = self.tree / "shaders" / file
+        path = self.tree / mutation.file
         text = path.read_text()
-        if text.count(old) != 1:
-            return name, "stale", f"{file} has {text.count(old)} places of: {old}"
-        path.write_text(text.replace(old, new))
+        if text.count(mutation.old) != 1:
+            return mutation.name, "stale", f"{mutation.file} has {text.count(mutation.old)} places of: {mutation.old}"
+        path.write_text(text.replace(mutation.old, mutation.new))
         try:
             built = run(self.build_command())
             if built.returncode:
-                return name, "stale", "it does not compile: " + built.stdout[-400:]
-            tested = self.conform(file, seed)
-            if tested.returncode == 1:
-                return name, "caught", self.first_failure()
-            return name, "missed" if tested.returncode == 0 else "stale", tested.stdout[-400:]
+                return mutation.name, "stale", "it does not compile: " + built.stdout[-400:]
+            return mutation.name, *self.judge(mutation, seed)
         finally:
             path.write_text(text)
 
 
-def require_health(copy, chosen, tests, seed):
+def require_health(copy, chosen, seed):
     """Where a test fails without a bug, each bug would count as caught."""
     wanted = {}
     for mutation in chosen:
-        if tests:
-            part, pattern = mutation[4].split(" ", 1)
-        else:
-            part, pattern = "conform", ",".join(kernels_of(mutation[1]))
-        file = None if tests else mutation[1]
-        on_mesa = part == "conform" and file is not None and needs_mesa(file)
-        patterns, _ = wanted.setdefault((part, on_mesa), ([], file))
-        patterns += [each for each in pattern.split("," if part == "conform" else ":") if each not in patterns]
-    for (part, _), (patterns, file) in wanted.items():
-        if part == "conform":
-            done = copy.conform(file, seed, patterns)
-        else:
-            done = copy.gtest(PROGRAMS[part], ":".join(patterns), seed)
+        on_mesa = not mutation.in_tests and needs_mesa(mutation.file)
+        separator = ":" if mutation.in_tests else ","
+        patterns, *_ = wanted.setdefault((mutation.part, on_mesa), ([], separator, mutation.file))
+        patterns += [each for each in mutation.pattern.split(separator) if each not in patterns]
+    for (part, _), (patterns, separator, file) in wanted.items():
+        pattern = separator.join(patterns)
+        done = copy.conform(file, pattern, seed) if part == "conform" else copy.gtest(PROGRAMS[part], pattern, seed)
         if done.returncode:
-            sys.exit(f"{part} {' '.join(patterns)} fails without a planted bug:\n{done.stdout[-2000:]}")
+            sys.exit(f"{part} {pattern} fails without a planted bug:\n{done.stdout[-2000:]}")
 
 
 def check(mutations):
     """Prints those whose text is not there exactly once, and returns how many."""
     stale = 0
-    for name, file, old, *_ in mutations:
-        path = ROOT / file
-        places = path.read_text().count(old) if path.exists() else 0
+    for mutation in mutations:
+        path = ROOT / mutation.file
+        places = path.read_text().count(mutation.old) if path.exists() else 0
         if places != 1:
             stale += 1
-            print(f"{name}: {file} has {places} places of: {old}")
+            print(f"{mutation.name}: {mutation.file} has {places} places of: {mutation.old}")
     print(f"{len(mutations) - stale} of {len(mutations)} mutations apply")
     return stale
 
@@ -266,50 +305,47 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="copies that are built and tested side by side (default 2)")
     parser.add_argument("--seed", type=int, default=1, help="of the tests (default 1)")
     arguments = parser.parse_args()
-    shaders = [] if arguments.host else MUTATIONS
-    host = [] if arguments.shaders else host_mutations.MUTATIONS
+    chosen = [*([] if arguments.host else shader_mutations()), *([] if arguments.shaders else host_code_mutations())]
     if arguments.names:
-        known = {mutation[0] for mutation in [*shaders, *host]}
-        unknown = [name for name in arguments.names if name not in known]
+        unknown = set(arguments.names) - {mutation.name for mutation in chosen}
         if unknown:
-            parser.error(f"no mutation is named {', '.join(unknown)}: --list prints them")
-        shaders, host = ([each for each in list_ if each[0] in arguments.names] for list_ in (shaders, host))
+            parser.error(f"no mutation is named {', '.join(sorted(unknown))}: --list prints them")
+        chosen = [mutation for mutation in chosen if mutation.name in arguments.names]
     if arguments.check:
-        return 1 if check([(name, f"shaders/{file}", old) for name, file, old, _ in shaders] + host) else 0
+        return 1 if check(chosen) else 0
     if arguments.list:
-        for name, file, old, new, *who in [*shaders, *host]:
-            print(f"{name}  {file}  {' '.join(who)}\n    {old!r}\n    {new!r}")
+        for each in chosen:
+            print(f"{each.name}  {each.file}  {each.part} {each.pattern}\n    {each.old!r}\n    {each.new!r}")
         return 0
-    if any(needs_mesa(mutation[1]) for mutation in shaders) and not (MESA / "run").exists():
+    if any(needs_mesa(mutation.file) for mutation in chosen) and not (MESA / "run").exists():
         sys.exit(f"{MESA.relative_to(ROOT)} is missing: run scripts/test.sh once, which fetches it, or name mutations of other shaders")
     results = []
-    for chosen, tests in ((shaders, False), (host, True)):
-        if chosen:
-            results += plant_all(chosen, tests, arguments)
+    for in_tests in (False, True):
+        if part := [mutation for mutation in chosen if mutation.in_tests == in_tests]:
+            results += plant_all(part, in_tests, arguments)
     caught = results.count("caught")
     print(f"mutation score: {caught} of {len(results)} caught ({100 * caught / len(results):.0f}%), {results.count('missed')} missed, "
           f"{results.count('stale')} no longer apply")
     return 0 if caught == len(results) else 1
 
 
-def plant_all(chosen, tests, arguments):
+def plant_all(chosen, in_tests, arguments):
     glslc = ROOT / "build/toolchain/bin/glslc"
     copies = queue.Queue()
     start = time.monotonic()
     for number in range(min(arguments.jobs, len(chosen))):
-        copy = Copy(number, glslc if glslc.exists() else None, tests)
+        copy = Copy(number, glslc if glslc.exists() else None, {PROGRAMS[mutation.part] for mutation in chosen})
         if number == 0:
-            require_health(copy, chosen, tests, arguments.seed)
+            require_health(copy, chosen, arguments.seed)
         copies.put(copy)
-    what = "host code" if tests else "shaders"
-    print(f"copies built in {time.monotonic() - start:.0f} s; {len(chosen)} mutations of {what}, seed {arguments.seed}", flush=True)
+    judge = "tests" if in_tests else "conform"
+    print(f"copies built in {time.monotonic() - start:.0f} s; {len(chosen)} mutations that {judge} must notice, seed {arguments.seed}", flush=True)
 
     def plant(mutation):
         copy = copies.get()
         begun = time.monotonic()
         try:
-            planted = copy.plant_in_host(mutation, arguments.seed) if tests else copy.plant(mutation, arguments.seed)
-            return *planted, time.monotonic() - begun
+            return *copy.plant(mutation, arguments.seed), time.monotonic() - begun
         finally:
             copies.put(copy)
 

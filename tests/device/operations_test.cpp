@@ -46,7 +46,70 @@ void expectDrawnCasesPass(Limits limits, int count) {
     std::printf("%d drawn operations, %d over the limits\n", count, refused);
 }
 
+// Operations that drawn cases rarely are.
+std::vector<OperationCase> edgeCases() {
+    std::vector<OperationCase> list;
+    const auto batchOfTwo = [](OperationCase c) {
+        for (const vkattn_role role : {VKATTN_X, VKATTN_Y}) {
+            vkattn_layout &l = c.layout(role);
+            l = packed(l.dtype, 2, l.extent[1], l.extent[2], l.extent[3]);
+        }
+        return c;
+    };
+    // Boxes of rows where limits are tight: each continues the positions of the one before.
+    OperationCase far = plainRotary(VKATTN_PAIRS_INTERLEAVED, 200, 128, 16, 300);
+    far.rotary.start = 50;
+    list.push_back(far);
+    // Boxes of columns there, with both addends.
+    OperationCase wide = plainProjection(3, 100, 300);
+    wide.projection.bias = vector(VKATTN_F32, 300);
+    wide.projection.residual = wide.projection.y;
+    list.push_back(wide);
+    // Entries of the arrays that differ between the entries of a batch.
+    OperationCase positions = batchOfTwo(plainRotary(VKATTN_PAIRS_HALF, 3, 8, 8, 10));
+    positions.rotary.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS);
+    positions.positions = {1, 9, 4, 7, 2, 5};
+    list.push_back(positions);
+    OperationCase starts = batchOfTwo(plainRotary(VKATTN_PAIRS_HALF, 3, 8, 8, 10));
+    starts.rotary.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
+    starts.starts = {1, 6};
+    list.push_back(starts);
+    // A start from which tokens would wrap to the front of the cache.
+    OperationCase wraps = batchOfTwo(plainAppend(9, 20, 8));
+    wraps.append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
+    wraps.starts = {0xfffffffe, 15};
+    list.push_back(wraps);
+    return list;
+}
+
 } // namespace
+
+TEST(OperationsOnDevice, areRightAtTheEdges) {
+    Random random = randomFor("edges of operations");
+    for (const Limits limits : {Limits::full, Limits::tight, Limits::weak}) {
+        Runtime *runtime = runtimeFor(limits);
+        ASSERT_TRUE(runtime);
+        for (OperationCase &before : edgeCases()) {
+            before.fill(random);
+            OperationCase after = before;
+            EXPECT_EQ(runAndVerify(*runtime, after, before), "") << before.text();
+        }
+    }
+}
+
+// In one pass the variance would be the small difference of large sums.
+TEST(OperationsOnDevice, normsSubtractLargeMeans) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("large means");
+    OperationCase before = plainNorm(VKATTN_LAYER_NORM, 20, 130);
+    before.fill(random);
+    HostTensor &x = before.tensor(VKATTN_X);
+    for (uint32_t row = 0; row < 20; ++row)
+        for (uint32_t dim = 0; dim < 130; ++dim) x.set(0, 0, row, dim, x.get(0, 0, row, dim) + 10000);
+    OperationCase after = before;
+    EXPECT_EQ(runAndVerify(*runtime, after, before), "");
+}
 
 TEST(OperationsOnDevice, areWithinTheBoundsOfTheOracle) {
     expectDrawnCasesPass(Limits::full, fullExtent() ? 2000 : 60);
