@@ -58,11 +58,13 @@ const uint paddedDim = dimLanes * dimsPerLane, paddedValueDim = dimLanes * value
 
 // Loads of q and stores of the output are unrolled for edgeDims dims of a lane, and a loop goes
 // over blocks of these: a load or store is a branch in software drivers, and all of them together
-// took Mesa 22 longer to compile than the multiply-adds.
-const uint mostDims = qType == elementF32 && dimsPerLane <= wholeEdgeDims ? wholeEdgeDims : edgeDims,
+// took Mesa 22 longer to compile than the multiply-adds. Without blocks where these are few: a lane
+// has whole rows, in f32, and no dim is past the end, which would be another branch for each.
+const bool wholeEdges = exactDims && dimLanes == 1u;
+const uint mostDims = wholeEdges && qType == elementF32 && dimsPerLane <= wholeEdgeDims ? wholeEdgeDims : edgeDims,
            blockDims = dimsPerLane < mostDims ? dimsPerLane : mostDims,
            dimBlocks = (dimsPerLane + blockDims - 1u) / blockDims;
-const uint mostValues = outType == elementF32 && valueDimsPerLane <= wholeEdgeDims ? wholeEdgeDims : edgeDims,
+const uint mostValues = wholeEdges && outType == elementF32 && valueDimsPerLane <= wholeEdgeDims ? wholeEdgeDims : edgeDims,
            valueBlockDims = valueDimsPerLane < mostValues ? valueDimsPerLane : mostValues,
            valueDimBlocks = (valueDimsPerLane + valueBlockDims - 1u) / valueBlockDims;
 
