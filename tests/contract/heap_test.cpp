@@ -39,7 +39,7 @@ vkattn_record recordInto(FakeCommands &commands, const Bound &bound, FakePool *p
     return record;
 }
 
-// Devices on which operations take every form, each with a context whose memory is counted.
+// A device, and a context whose memory is counted.
 struct Recording {
     CountingAllocator allocator;
     FakeVulkan fake;
