@@ -15,9 +15,9 @@
  * converted to f32 on load and rounded to nearest even on store, so that element types mix freely.
  * NaN and infinity in one row of X reach that row of Y and no other row.
  *
- * In place. Y may be the very memory of X (norm, rotary) or of the residual (projection, norm),
- * with the same layout: bind both roles to the same bytes. No other overlap of an output is
- * allowed.
+ * In place. Y may be the very memory of X (norm, rotary without append) or of the residual
+ * (projection, norm), and the sum of a norm that of X or the residual, each with the same layout:
+ * bind both roles to the same bytes. No other overlap of an output is allowed.
  */
 #ifndef VKATTN_OPERATIONS_H_
 #define VKATTN_OPERATIONS_H_
