@@ -49,12 +49,14 @@ packages() {
 }
 
 # build FOLDER TARGETS OPTION...: configures, with the glslc of newer_glslc if there is one, and
-# builds.
+# builds. In CI warnings are errors, in each script: another option would compile everything anew.
 glslc_option=
+strict=
+[ -z "${CI:-}" ] || strict=-DVKATTN_WERROR=ON
 build() {
     local folder=$1 targets=$2
     shift 2
-    cmake -S . -B "$folder" -G Ninja ${glslc_option:+"$glslc_option"} "$@" >configure.log 2>&1 || { tail -n 20 configure.log >&2; return 1; }
+    cmake -S . -B "$folder" -G Ninja ${glslc_option:+"$glslc_option"} $strict "$@" >configure.log 2>&1 || { tail -n 20 configure.log >&2; return 1; }
     grep -o 'vkattn kernels: .*' configure.log || true
     cmake --build "$folder" --target $targets
 }
