@@ -325,8 +325,8 @@ class Planner {
     void planOperations() {
         for (const Kind &kind : checkKinds()) {
             if (!kind.operation) continue;
-            for (const auto &[limits, count] : {std::pair(Limits::full, quick() ? 6 : 60), std::pair(Limits::weak, quick() ? 3 : 30),
-                                                std::pair(Limits::tight, quick() ? 3 : 30)})
+            for (const auto &[limits, count] : {std::pair(Limits::full, quick() ? 4 : 60), std::pair(Limits::weak, quick() ? 2 : 30),
+                                                std::pair(Limits::tight, quick() ? 2 : 30)})
                 for (int n = 0; n < count; ++n) add(kind.name, VKATTN_KERNEL_AUTO, deviceLayout(), limits, named("drawn"));
         }
     }
