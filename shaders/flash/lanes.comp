@@ -59,7 +59,9 @@ const uint paddedDim = dimLanes * dimsPerLane, paddedValueDim = dimLanes * value
 // Loads of q and stores of the output are unrolled for edgeDims dims of a lane, and a loop goes
 // over blocks of these: a load or store is a branch in software drivers, and all of them together
 // took Mesa 22 longer to compile than the multiply-adds. Without blocks where these are few: a lane
-// has whole rows, in f32, and no dim is past the end, which would be another branch for each.
+// has whole rows, in f32, and no dim is past the end, which would be another branch for each. Where
+// lanes share the dims of a row, the loop stays even over one block: NVK needs 16 registers more
+// without the loop, of 128.
 const bool wholeEdges = exactDims && dimLanes == 1u;
 const uint mostDims = wholeEdges && qType == elementF32 && dimsPerLane <= wholeEdgeDims ? wholeEdgeDims : edgeDims,
            blockDims = dimsPerLane < mostDims ? dimsPerLane : mostDims,
@@ -358,7 +360,7 @@ void main() {
         [[unroll]] for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = 0.0;
         [[unroll]] for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
         [[dont_unroll]] for (uint row = 0u; row < rowsPerLane; ++row) {
-            if (dimBlocks == 1u)
+            if (wholeEdges && dimBlocks == 1u)
                 loadQueryBlock(row, 0u);
             else
                 [[dont_unroll]] for (uint block = 0u; block < dimBlocks; ++block) loadQueryBlock(row, block);

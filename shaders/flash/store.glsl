@@ -73,7 +73,7 @@ void storeRows() {
             for (uint n = 0u; n < valueDimsPerLane; n += stride)
                 storeDims(row, n, sums[row * valueDimsPerLane + n], sums[row * valueDimsPerLane + n + stride - 1u]);
         } else {
-            if (valueDimBlocks == 1u)
+            if (wholeEdges && valueDimBlocks == 1u)
                 storeBlock(row, 0u);
             else
                 [[dont_unroll]] for (uint block = 0u; block < valueDimBlocks; ++block) storeBlock(row, block);

@@ -48,17 +48,15 @@ void groups(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[
 void gather(const OperationPlan &plan, const OperationBox &box, vkattn_role role, Dispatch &d) {
     const Operation &o = plan.operation;
     const uint64_t bytes = uint64_t{4} * o.inner, begin = role == VKATTN_BETA ? bytes : 0;
-    makeAdd(d, {1, 1, 1, o.inner}, {boxOperand(o, role, box, 0), stridesOf(o, role), o.tensor(role).dtype}, nullptr,
-            {gathered(begin, begin + bytes, 0, true), {0, 0, 0, 1}, VKATTN_F32});
+    makeAdd(d, {1, 1, 1, o.inner}, addOperand(o, role, box), nullptr, {gathered(begin, begin + bytes, true), {0, 0, 0, 1}, VKATTN_F32});
 }
 
 void writeSum(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
     const Operation &o = plan.operation;
-    const auto of = [&](vkattn_role role) { return AddOperand{boxOperand(o, role, box, 0), stridesOf(o, role), o.tensor(role).dtype}; };
     const bool adds = o.uses(VKATTN_RESIDUAL);
-    const AddOperand residual = adds ? of(VKATTN_RESIDUAL) : AddOperand{};
-    makeAdd(d, {box.count[boxBatch], box.count[boxGroup], box.count[boxRow], o.inner}, of(VKATTN_X), adds ? &residual : nullptr,
-            of(VKATTN_SUM));
+    const AddOperand residual = adds ? addOperand(o, VKATTN_RESIDUAL, box) : AddOperand{};
+    makeAdd(d, {box.count[boxBatch], box.count[boxGroup], box.count[boxRow], o.inner}, addOperand(o, VKATTN_X, box),
+            adds ? &residual : nullptr, addOperand(o, VKATTN_SUM, box));
 }
 
 void makeNorm(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
@@ -97,6 +95,8 @@ void makeNorm(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
     d.operands[slotX].writes = false;
     for (uint32_t slot = slotX + 1; slot < infoOf(module).slots; ++slot) d.operands[slot] = standIn(d.operands[slotX]);
     d.operands[slotY] = boxOperand(o, VKATTN_Y, box, offsetof(NormPush, yBase));
+    // Validation layers take a binding that a shader may write for written: x would be a hazard.
+    if (!plan.plain) d.operands[slotSum] = standIn(d.operands[slotY]);
     for (const Place &place : optional) {
         const bool inSum = ofSum && (place.role == VKATTN_RESIDUAL || place.role == VKATTN_SUM);
         if (!o.uses(place.role) || inSum) continue;
@@ -106,10 +106,9 @@ void makeNorm(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
         d.operands[place.slot] = boxOperand(o, place.role, box, place.base);
         constants.elementTypes |= type(place.role) << place.type;
     }
-    if (gathers(plan)) d.operands[slotParameters] = gathered(0, uint64_t{8} * o.inner, 0, false);
-    if (gathers(plan)) d.operands[slotParameters].basePushWord = noPushWord;
+    if (gathers(plan)) d.operands[slotParameters] = gathered(0, workspaceBytes(plan, box), false);
     d.key = pipelineKey(module, plan.lanes, constants, {plan.lanes});
-    setGroups(d, box.count[boxRow], 1, uint64_t{box.count[boxBatch]} * box.count[boxGroup]);
+    setGroups(d, {box.count[boxRow], 1, uint64_t{box.count[boxBatch]} * box.count[boxGroup]});
 }
 
 void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step, Dispatch &d) {
