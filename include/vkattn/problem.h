@@ -250,6 +250,19 @@ VKATTN_API vkattn_result vkattnValidateProblem(const vkattn_problem *problem, vk
  * invalid problem. Pure; any thread. */
 VKATTN_API uint64_t vkattnOperandBytes(const vkattn_problem *problem, vkattn_role role);
 
+/* Writes the ALiBi slopes of `heads` heads (Press et al. 2021): 2^(-8 (h + 1) / heads) where heads is
+ * a power of two; otherwise those of the next lower power of two, then every other one of twice as
+ * many heads.
+ * Errors: INVALID_ARGUMENT (heads 0; a NULL). Pure; any thread. */
+VKATTN_API vkattn_result vkattnAlibiSlopes(uint32_t heads, float *out, vkattn_diagnostic *why);
+
+/* Returns the bucket, 0 to buckets - 1, of relative position `key - query` in T5 (Raffel et al.
+ * 2020): exact near 0, then logarithmic up to maxDistance. bidirectional 1: half of the buckets for
+ * keys after the query; 0: keys after the query fall into bucket 0. `buckets` is a multiple of 4 and
+ * at least 4; maxDistance is above buckets / 2. Returns 0 where these rules are broken. T5 has 32
+ * buckets, distance 128, and scale 1. Pure; any thread. */
+VKATTN_API uint32_t vkattnT5Bucket(int32_t relative, uint32_t bidirectional, uint32_t buckets, uint32_t maxDistance);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,9 @@ struct OperandName {
     vkattn_role role;
     const char *option;
     const char *key; // in JSON
+    bool reported = false; // among the options of a run, where the operand takes part
+    // The option depends on where a query stands among the keys.
+    bool positional = false;
 };
 
 // Inputs in the order in which they are read, then outputs in the order in which they are written.
@@ -18,12 +21,12 @@ inline constexpr std::array<OperandName, 21> operandNames = {{
     {VKATTN_Q, "--q", "q"},
     {VKATTN_K, "--k", "k"},
     {VKATTN_V, "--v", "v"},
-    {VKATTN_MASK, "--mask", "mask"},
-    {VKATTN_BIT_MASK, "--bitmask", "bitmask"},
-    {VKATTN_BIAS, "--bias", "bias"},
-    {VKATTN_ALIBI_SLOPES, "--alibi", "alibi"},
-    {VKATTN_SINKS, "--sinks", "sinks"},
-    {VKATTN_KEY_LENGTHS, "--kv-lengths", "kvLengths"},
+    {VKATTN_MASK, "--mask", "mask", true},
+    {VKATTN_BIT_MASK, "--bitmask", "bitmask", true},
+    {VKATTN_BIAS, "--bias", "bias", true},
+    {VKATTN_ALIBI_SLOPES, "--alibi", "alibi", true, true},
+    {VKATTN_SINKS, "--sinks", "sinks", true},
+    {VKATTN_KEY_LENGTHS, "--kv-lengths", "kvLengths", true},
     {VKATTN_CU_SEQ_Q, "--cu-seqlens-q", "cuSeqlensQ"},
     {VKATTN_CU_SEQ_K, "--cu-seqlens-k", "cuSeqlensK"},
     {VKATTN_DOC_IDS_Q, "--doc-ids-q", "docIdsQ"},

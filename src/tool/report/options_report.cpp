@@ -13,22 +13,25 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     Json json = Json::object();
     const bool causal = (problem.flags & VKATTN_CAUSAL) != 0, window = (problem.flags & VKATTN_WINDOW) != 0;
     const char *alignment = (problem.flags & VKATTN_ALIGN_TOP_LEFT) != 0 ? "top-left" : "bottom-right";
-    const auto present = [&](vkattn_role role) { return (problem.presentRoles & VKATTN_PRESENT(role)) != 0; };
+    const auto present = [&](vkattn_role role) {
+        if (role == VKATTN_MASK) return problem.mask.extent[0] > 0;
+        if (role == VKATTN_BIT_MASK) return problem.bitMask.extent[0] > 0;
+        if (role == VKATTN_BIAS) return problem.bias.extent[0] > 0;
+        return role >= VKATTN_KEY_LENGTHS && (problem.presentRoles & VKATTN_PRESENT(role)) != 0;
+    };
+    bool positional = window;
+    for (const OperandName &name : operandNames) positional = positional || (name.positional && present(name.role));
     if (arguments.kernel != VKATTN_KERNEL_AUTO) json["kernel"] = vkattnKernelName(arguments.kernel);
     if (arguments.slices > 1) json["slices"] = arguments.slices;
     if (arguments.roundTo) json["roundTo"] = dtypeNames[*arguments.roundTo];
     if (arguments.outDtype) json["outDtype"] = dtypeNames[*arguments.outDtype];
     if (causal) json["causal"] = alignment;
     if (window) json["window"] = {problem.windowLeft, problem.windowRight};
-    if ((window || present(VKATTN_ALIBI_SLOPES)) && !causal) json["align"] = alignment;
+    if (positional && !causal) json["align"] = alignment;
     if ((problem.flags & VKATTN_SCALE) != 0) json["scale"] = problem.scale;
     if (problem.softcap > 0) json["softcap"] = problem.softcap;
-    if (problem.mask.extent[0] > 0) json["mask"] = true;
-    if (problem.bitMask.extent[0] > 0) json["bitmask"] = true;
-    if (problem.bias.extent[0] > 0) json["bias"] = true;
-    if (present(VKATTN_ALIBI_SLOPES)) json["alibi"] = true;
-    if (present(VKATTN_SINKS)) json["sinks"] = true;
-    if (present(VKATTN_KEY_LENGTHS)) json["kvLengths"] = true;
+    for (const OperandName &name : operandNames)
+        if (name.reported && present(name.role)) json[name.key] = true;
     if (problem.sequences > 0) {
         json["sequences"] = problem.sequences;
         if (problem.maxSeqQ > 0) json["maxSeqQ"] = problem.maxSeqQ;
