@@ -240,13 +240,7 @@ class Context {
     [[nodiscard]] vkattn_result recordSlice(const vkattn_problem &problem, uint32_t slice, VkCommandBuffer commandBuffer,
                                             span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
                                             vkattn_diagnostic *why = nullptr) const {
-        vkattn_record record{};
-        record.structSize = sizeof record;
-        record.commandBuffer = commandBuffer;
-        record.bindings = bindings.data();
-        record.bindingCount = static_cast<uint32_t>(bindings.size());
-        record.descriptorPool = descriptorPool;
-        record.sliceIndex = slice;
+        const vkattn_record record = recordOf(commandBuffer, bindings, descriptorPool, slice);
         return vkattnRecord(handle_, &problem, &record, why);
     }
     // The same for any operation (vkattn/operations.hpp).
@@ -259,12 +253,7 @@ class Context {
     }
     [[nodiscard]] vkattn_result record(const vkattn_operation &operation, VkCommandBuffer commandBuffer, span<const vkattn_binding> bindings,
                                        VkDescriptorPool descriptorPool = VK_NULL_HANDLE, vkattn_diagnostic *why = nullptr) const {
-        vkattn_record record{};
-        record.structSize = sizeof record;
-        record.commandBuffer = commandBuffer;
-        record.bindings = bindings.data();
-        record.bindingCount = static_cast<uint32_t>(bindings.size());
-        record.descriptorPool = descriptorPool;
+        const vkattn_record record = recordOf(commandBuffer, bindings, descriptorPool, 0);
         return vkattnRecordOperation(handle_, &operation, &record, why);
     }
     // Returns the sliceCount that keeps each slice below `microseconds` of device time.
@@ -311,6 +300,18 @@ class Context {
     [[nodiscard]] explicit operator bool() const { return handle_ != nullptr; }
 
   private:
+    [[nodiscard]] static vkattn_record recordOf(VkCommandBuffer commandBuffer, span<const vkattn_binding> bindings,
+                                                VkDescriptorPool descriptorPool, uint32_t slice) {
+        vkattn_record record{};
+        record.structSize = sizeof record;
+        record.commandBuffer = commandBuffer;
+        record.bindings = bindings.data();
+        record.bindingCount = static_cast<uint32_t>(bindings.size());
+        record.descriptorPool = descriptorPool;
+        record.sliceIndex = slice;
+        return record;
+    }
+
     vkattn_context handle_ = nullptr;
 };
 

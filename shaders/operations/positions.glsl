@@ -1,7 +1,8 @@
 // The row of the tables of rotary embedding that a token takes. Positions that a device array holds
 // are never trusted: a position past the table counts as the table's last row.
-layout(constant_id = constantForm) const uint form = 0; // interop.h
-const bool hasStarts = (form & formStarts) != 0u, hasPositions = (form & formPositions) != 0u;
+#include "operations/starts.glsl"
+
+const bool hasPositions = (form & formPositions) != 0u;
 
 layout(set = 0, binding = slotCos, std430) readonly buffer Cos { float cosines[]; };
 layout(set = 0, binding = slotSin, std430) readonly buffer Sin { float sines[]; };

@@ -9,8 +9,6 @@
 #include "lib/platform.glsl"
 
 #ifdef VKATTN_PLAIN
-layout(constant_id = constantForm) const uint form = 0; // interop.h
-const bool hasStarts = (form & formStarts) != 0u;
 layout(set = 0, binding = slotAngles, std430) readonly buffer Angles { float angles[]; };
 layout(set = 0, binding = slotPlainStarts, std430) readonly buffer Starts { uint starts[]; };
 #else

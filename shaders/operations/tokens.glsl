@@ -1,12 +1,9 @@
 // Tokens of rotary and append: where a token comes from and where it goes. A start that a device
 // array holds is never trusted: tokens past the end of the cache have no place.
 #include "lib/element.glsl"
+#include "operations/starts.glsl"
 
 layout(constant_id = constantElementTypes) const uint elementTypes = 0; // interop.h
-#ifndef VKATTN_STAGE_ROTARY // operations/positions.glsl
-layout(constant_id = constantForm) const uint form = 0; // interop.h
-const bool hasStarts = (form & formStarts) != 0u;
-#endif
 const uint xType = elementTypes & 15u, yType = elementTypes >> typesOut & 15u;
 #ifdef VKATTN_STAGE_APPEND
 const bool appends = true;

@@ -30,6 +30,17 @@ vkattn_result vkattn::limitsFor(const vkattn_caps *caps, const vkattn_plan_optio
     return baseline().supported(baseline(), limits, why);
 }
 
+void vkattn::describeSchedule(const Schedule &schedule, const Caps &caps, vkattn_requirements &out) {
+    const bool pool = caps.pushDescriptors == 0;
+    out.dispatchCount = schedule.dispatchCount;
+    out.pipelineCount = schedule.type->pipelines(schedule).size();
+    out.descriptorSetCount = pool ? schedule.dispatchCount : 0;
+    out.storageDescriptorCount = pool ? static_cast<uint32_t>(schedule.type->storageDescriptorCount(schedule)) : 0;
+    out.workspaceBytes = schedule.workspaceBytes;
+    out.workspaceAlignment = schedule.workspaceAlignment;
+    out.kernelName = schedule.kernelName;
+}
+
 namespace {
 
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
@@ -182,17 +193,10 @@ static vkattn_result query(vkattn_context context, const vkattn_problem *problem
     if (const auto r = makeProblem(problem, checked, why)) return r;
     Plan plan;
     if (const auto r = makePlan(checked, limits, plan, why)) return r;
-    const bool pool = limits.caps.pushDescriptors == 0;
     vkattn_requirements out{};
-    out.dispatchCount = plan.dispatchCount;
-    out.pipelineCount = plan.pipelines().size();
-    out.descriptorSetCount = pool ? plan.dispatchCount : 0;
-    out.storageDescriptorCount = pool ? static_cast<uint32_t>(plan.storageDescriptorCount()) : 0;
+    describeSchedule(plan, limits.caps, out);
     out.chunkCount = plan.chunkCount();
-    out.workspaceBytes = plan.workspaceBytes;
-    out.workspaceAlignment = plan.workspaceAlignment;
     out.kernel = plan.kernel->id;
-    out.kernelName = plan.kernel->name;
     out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
     out.maxSlices = mostSlices(plan, limits);
     const WeightRounding rounding = plan.kernel->weightRounding(plan);

@@ -18,4 +18,7 @@ namespace vkattn {
 [[nodiscard]] vkattn_result limitsFor(const vkattn_caps *caps, const vkattn_plan_options *given, PlanLimits &limits,
                                       vkattn_diagnostic *why);
 
+// Sets what requirements say of any plan.
+void describeSchedule(const Schedule &schedule, const Caps &caps, vkattn_requirements &out);
+
 } // namespace vkattn

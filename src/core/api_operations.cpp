@@ -24,16 +24,9 @@ vkattn_result query(vkattn_context context, const vkattn_operation &operation, v
     const PlanLimits &limits = fromHandle(context)->planLimits(room);
     OperationPlan plan;
     if (const auto r = planFor(operation, limits, plan, why)) return r;
-    const bool pool = limits.caps.pushDescriptors == 0;
     vkattn_requirements out{};
-    out.dispatchCount = plan.dispatchCount;
+    describeSchedule(plan, limits.caps, out);
     out.chunkCount = plan.dispatchCount / plan.steps;
-    out.pipelineCount = plan.type->pipelines(plan).size();
-    out.descriptorSetCount = pool ? plan.dispatchCount : 0;
-    out.storageDescriptorCount = pool ? static_cast<uint32_t>(plan.type->storageDescriptorCount(plan)) : 0;
-    out.workspaceBytes = plan.workspaceBytes;
-    out.workspaceAlignment = plan.workspaceAlignment;
-    out.kernelName = plan.kernelName;
     out.maxSlices = 1;
     writeStruct(*given, out);
     return VKATTN_OK;

@@ -1,5 +1,6 @@
 // What the calls that take a vkattn_operation answer to mistakes, as a table; which overlaps of
 // outputs they allow; and that attention is the same through them as through the calls of its own.
+#include "conform/cases/operation_case.hpp"
 #include "support/case.hpp"
 #include "support/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
@@ -432,6 +433,31 @@ TEST(WrongOperation, inAnotherBufferIsNoOverlap) {
     engine.choose(operation(engine.projection));
     engine.of(VKATTN_Y).buffer = otherBuffer;
     EXPECT_EQ(engine.recordOnto(VKATTN_Y, VKATTN_X), VKATTN_OK) << engine.why.message;
+}
+
+// Each reason for a routine of a projection is given where it holds.
+TEST(ExplainOperation, saysWhyAProjectionIsComputedSo) {
+    vkattn_caps caps = minimumCaps();
+    conform::OperationCase c = conform::plainProjection(64, 32, 32);
+    const auto choice = [&] {
+        vkattn_explanation explanation{};
+        explanation.structSize = sizeof explanation;
+        const vkattn_operation operation = c.operation();
+        vkattn_diagnostic why{};
+        EXPECT_EQ(vkattnExplainOperation(&caps, nullptr, &operation, &explanation, &why), VKATTN_OK) << why.message;
+        return std::string(explanation.form) + ": " + explanation.choice;
+    };
+    EXPECT_NE(choice().find("shared memory: the device has no matrix units for the types"), std::string::npos) << choice();
+    c.projection.kernel = VKATTN_PROJECTION_FEW;
+    EXPECT_NE(choice().find("the problem asks for the kernel"), std::string::npos) << choice();
+    c.projection.kernel = VKATTN_PROJECTION_AUTO;
+    c.projection.x.extent[2] = c.projection.y.extent[2] = 8;
+    EXPECT_NE(choice().find("at most 8 rows"), std::string::npos) << choice();
+    c.projection.x.extent[2] = c.projection.y.extent[2] = 9;
+    caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_CPU;
+    EXPECT_NE(choice().find("do not shuffle"), std::string::npos) << choice();
+    caps.subgroupShuffle = 1, caps.subgroupSize = 8;
+    EXPECT_NE(choice().find("share their loads of W by shuffles"), std::string::npos) << choice();
 }
 
 // With push descriptors and with a pool, whole and in slices, and refused.

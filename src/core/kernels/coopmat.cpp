@@ -83,10 +83,6 @@ bool fitsShape(const Kernel &kernel, const MatrixShape &s, const Caps &caps) {
            s.n / 4 <= s.tileKeys / 8 + (flexible ? 0 : 1) && (rows % s.subgroupLanes == 0 || s.subgroupLanes % rows == 0);
 }
 
-bool fillsWords(const Tensor &t) {
-    return t.unitDims() && t.extent[3] % 2 == 0 && rowsBeginAtWords(t);
-}
-
 } // namespace
 
 vkattn_result coopmat::supported(const Kernel &kernel, const PlanLimits &limits, vkattn_diagnostic *why) {

@@ -5,6 +5,8 @@
 namespace vkattn {
 namespace {
 
+constexpr uint32_t addLanes = 64; // of a workgroup of add.comp
+
 // The elements of a tensor that a box needs.
 Box elementsOf(const Operation &o, vkattn_role role, const OperationBox &box) {
     const Tensor &t = o.tensor(role);
@@ -79,15 +81,13 @@ Operand boxOperandOr(const Operand &other, const Operation &operation, vkattn_ro
     return operation.uses(role) ? boxOperand(operation, role, box, basePushByte) : standIn(other);
 }
 
-Operand gathered(uint64_t begin, uint64_t end, size_t basePushByte, bool writes) {
-    return {VKATTN_WORKSPACE, begin, end, begin, static_cast<uint32_t>(basePushByte / 4), 4, writes};
+Operand gathered(uint64_t begin, uint64_t end, bool writes, uint32_t basePushWord) {
+    return {VKATTN_WORKSPACE, begin, end, begin, basePushWord, 4, writes};
 }
 
-namespace {
-
-constexpr uint32_t addLanes = 64;
-
-} // namespace
+AddOperand addOperand(const Operation &operation, vkattn_role role, const OperationBox &box) {
+    return {boxOperand(operation, role, box, 0), stridesOf(operation, role), operation.tensor(role).dtype};
+}
 
 void raiseToAdd(const uint32_t (&extent)[4], uint64_t (&groups)[3]) {
     const uint64_t own[3] = {divideUp(divideUp(extent[3], 2), addLanes), extent[boxRow], uint64_t{extent[boxBatch]} * extent[boxGroup]};
@@ -117,13 +117,11 @@ void makeAdd(Dispatch &d, const uint32_t (&extent)[4], const AddOperand &x, cons
     d.key = pipelineKey(Module::add, addLanes, constants);
     uint64_t groups[3] = {};
     raiseToAdd(extent, groups);
-    setGroups(d, groups[0], groups[1], groups[2]);
+    setGroups(d, groups);
 }
 
-void setGroups(Dispatch &d, uint64_t x, uint64_t y, uint64_t z) {
-    d.groups[0] = static_cast<uint32_t>(x);
-    d.groups[1] = static_cast<uint32_t>(y);
-    d.groups[2] = static_cast<uint32_t>(z);
+void setGroups(Dispatch &d, const uint64_t (&groups)[3]) {
+    for (int axis = 0; axis < 3; ++axis) d.groups[axis] = static_cast<uint32_t>(groups[axis]);
 }
 
 Strides stridesOf(const Operation &operation, vkattn_role role) {

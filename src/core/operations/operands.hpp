@@ -15,18 +15,20 @@ namespace vkattn {
 [[nodiscard]] Operand boxOperandOr(const Operand &other, const Operation &operation, vkattn_role role, const OperationBox &box,
                                    size_t basePushByte);
 // Bytes [begin, end) of the workspace, f32.
-[[nodiscard]] Operand gathered(uint64_t begin, uint64_t end, size_t basePushByte, bool writes);
+[[nodiscard]] Operand gathered(uint64_t begin, uint64_t end, bool writes, uint32_t basePushWord = noPushWord);
 // A tensor as shaders/operations/add.comp takes it.
 struct AddOperand {
     Operand operand; // the base is set by makeAdd
     Strides strides;
     vkattn_dtype dtype;
 };
+// The part of an operand that a box needs.
+[[nodiscard]] AddOperand addOperand(const Operation &operation, vkattn_role role, const OperationBox &box);
 // The workgroups that makeAdd takes for these extents, where they are more than those in `groups`.
 void raiseToAdd(const uint32_t (&extent)[4], uint64_t (&groups)[3]);
 // to = x, or x + *addend, of a box's extents.
 void makeAdd(Dispatch &d, const uint32_t (&extent)[4], const AddOperand &x, const AddOperand *addend, const AddOperand &to);
-void setGroups(Dispatch &d, uint64_t x, uint64_t y, uint64_t z);
+void setGroups(Dispatch &d, const uint64_t (&groups)[3]);
 [[nodiscard]] Strides stridesOf(const Operation &operation, vkattn_role role);
 
 } // namespace vkattn

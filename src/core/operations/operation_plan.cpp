@@ -185,6 +185,7 @@ vkattn_result planOperation(const Operation &operation, const PlanLimits &limits
     std::copy_n(extent, 4, out.extent);
     out.plain = limits.caps.maxStorageBuffersPerStage < operationSlots;
     out.steps = 1;
+    out.choice = "it is the only form";
     if (const auto r = out.routine->layOut(out, limits.caps, why)) return r;
     if (rows == 0) return VKATTN_OK; // nothing to write
     if (const auto r = Cutter(out, limits).cut(out.box, why)) return r;
@@ -227,9 +228,8 @@ void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkatt
         (each.output ? out.bytesWritten : out.bytesRead) += static_cast<double>(plan.operation.bytesUsed(each.role).size());
     out.compileLimit = compileLimit(limits.caps);
     out.largestSlice = 1;
-    std::snprintf(out.choice, sizeof out.choice, "%s",
-                  plan.steps > 1 ? "the device has four storage buffers: what others bind is gathered in the workspace"
-                                 : "it is the only form");
+    std::snprintf(out.choice, sizeof out.choice, "%s%s", plan.choice,
+                  plan.steps > 1 ? "; the device has four storage buffers: what others bind is gathered in the workspace" : "");
 }
 
 } // namespace vkattn

@@ -12,8 +12,6 @@ namespace vkattn {
 // the outputs of a projection; other operations take rows whole.
 struct OperationBox {
     uint32_t first[4], count[4];
-
-    [[nodiscard]] uint32_t cases() const { return count[0] * count[1]; }
 };
 enum BoxDimension : uint32_t { boxBatch, boxGroup, boxRow, boxColumn };
 
@@ -58,6 +56,7 @@ struct Routine {
 struct OperationPlan : Schedule {
     Operation operation;
     const Routine *routine;
+    const char *choice;  // why it is computed so, static storage
     ProjectionTile tile; // projection
     uint32_t lanes;      // of a workgroup
     // Dispatches of a box, one after the other. A device with four buffers gathers in the workspace

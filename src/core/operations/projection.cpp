@@ -82,8 +82,9 @@ vkattn_result matrixTile(const Operation &o, const Caps &caps, ProjectionTile &t
     return unsupported(why, "the device's shared memory or workgroups are too small for tiles of matrices");
 }
 
-vkattn_result tileFor(const Operation &o, const Caps &caps, ProjectionTile &tile, vkattn_diagnostic *why) {
+vkattn_result tileFor(const Operation &o, const Caps &caps, ProjectionTile &tile, const char *&choice, vkattn_diagnostic *why) {
     const bool shuffles = caps.subgroupShuffle && caps.subgroupSize >= 4 && caps.subgroupSize <= 16;
+    choice = "the problem asks for the kernel";
     switch (o.projection) {
     case VKATTN_PROJECTION_COOPMAT:
         return matrixTile(o, caps, tile, why);
@@ -100,9 +101,17 @@ vkattn_result tileFor(const Operation &o, const Caps &caps, ProjectionTile &tile
         // it.
         const bool few = o.rows <= fewRows && !(o.flags & VKATTN_DETERMINISTIC);
         const bool trusted = !((caps.wrongKernels | caps.slowKernels) >> VKATTN_KERNEL_FLASH_COOPMAT & 1u);
-        if (few) return tile = onCpu(caps) ? cpuFew : gpuFew, VKATTN_OK;
+        if (few) {
+            choice = "there are at most 8 rows: W is read once for all of them";
+            return tile = onCpu(caps) ? cpuFew : gpuFew, VKATTN_OK;
+        }
+        choice = "the device has matrix units for the type of X and W";
         if (!onCpu(caps) && trusted && matrixTile(o, caps, tile, nullptr) == VKATTN_OK) return VKATTN_OK;
+        choice = "a CPU device: lanes of a subgroup share their loads of W by shuffles";
         if (onCpu(caps) && shuffles) return tile = shuffledTile(caps.subgroupSize), VKATTN_OK;
+        choice = onCpu(caps)   ? "a CPU device whose subgroups do not shuffle, or not with 4 to 16 lanes"
+                 : !trusted    ? "the device's verdict on flash_coopmat keeps matrix units out"
+                               : "the device has no matrix units for the types of X and W";
     }
     const bool large = gpuShared.lanes() <= caps.maxWorkgroupInvocations;
     tile = onCpu(caps) || !large ? cpuShared : gpuShared;
@@ -155,7 +164,7 @@ bool gathers(const OperationPlan &plan) {
 vkattn_result layOut(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *why) {
     vkattn_role roles[2];
     if (plan.plain && addends(plan.operation, roles) == 2) plan.steps = 2;
-    if (const auto r = tileFor(plan.operation, caps, plan.tile, why)) return r;
+    if (const auto r = tileFor(plan.operation, caps, plan.tile, plan.choice, why)) return r;
     plan.lanes = plan.tile.lanes();
     plan.oneVector = onCpu(caps);
     return VKATTN_OK;
@@ -185,9 +194,9 @@ Strides packedStrides(const OperationBox &box) {
 
 void gatherAddends(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
     const Operation &o = plan.operation;
-    const auto of = [&](vkattn_role role) { return AddOperand{boxOperand(o, role, box, 0), stridesOf(o, role), o.tensor(role).dtype}; };
-    const AddOperand bias = of(VKATTN_BIAS);
-    makeAdd(d, box.count, of(VKATTN_RESIDUAL), &bias, {gathered(0, workspaceBytes(plan, box), 0, true), packedStrides(box), VKATTN_F32});
+    const AddOperand bias = addOperand(o, VKATTN_BIAS, box);
+    makeAdd(d, box.count, addOperand(o, VKATTN_RESIDUAL, box), &bias,
+            {gathered(0, workspaceBytes(plan, box), true), packedStrides(box), VKATTN_F32});
 }
 
 void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step, Dispatch &d) {
@@ -214,29 +223,24 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step,
         if (count > 1) push.secondStrides = stridesOf(o, roles[1]), constants.elementTypes |= type(roles[1]) << typesSecondAddend;
     }
     setPush(d, push);
-    const auto adjacent = [&](vkattn_role role) { return o.tensor(role).unitDims(); };
     if (o.inner % plan.tile.blockInner == 0) constants.form |= formWholeInner;
-    if (adjacent(VKATTN_X) && adjacent(VKATTN_W)) constants.form |= formAdjacentInner;
-    if (plan.tile.form == VKATTN_PROJECTION_COOPMAT) {
-        const auto fillsWords = [&](vkattn_role role) {
-            const Tensor &t = o.tensor(role);
-            return t.unitDims() && t.extent[3] % 2 == 0 && rowsBeginAtWords(t);
-        };
-        constants.form |= (fillsWords(VKATTN_X) && fillsWords(VKATTN_W) ? formInnerWords : 0) | (plan.oneVector ? formOneVector : 0);
-    }
+    if (o.tensor(VKATTN_X).unitDims() && o.tensor(VKATTN_W).unitDims()) constants.form |= formAdjacentInner;
+    if (plan.tile.form == VKATTN_PROJECTION_COOPMAT)
+        constants.form |=
+            (fillsWords(o.tensor(VKATTN_X)) && fillsWords(o.tensor(VKATTN_W)) ? formInnerWords : 0) | (plan.oneVector ? formOneVector : 0);
     d.key = keyOf(plan.tile, moduleOf(plan.tile.form, o.tensor(VKATTN_X).dtype == VKATTN_BF16, count > 1), constants);
     d.operands[slotX] = boxOperand(o, VKATTN_X, box, offsetof(ProjectionPush, xBase));
     for (uint32_t slot = slotX + 1; slot < infoOf(d.key.module).slots; ++slot) d.operands[slot] = standIn(d.operands[slotX]);
     d.operands[slotY] = boxOperand(o, VKATTN_Y, box, offsetof(ProjectionPush, yBase));
     d.operands[slotW] = boxOperand(o, VKATTN_W, box, offsetof(ProjectionPush, wBase));
     if (gathers(plan))
-        d.operands[slotFirstAddend] = gathered(0, workspaceBytes(plan, box), offsetof(ProjectionPush, firstBase), false);
+        d.operands[slotFirstAddend] = gathered(0, workspaceBytes(plan, box), false, offsetof(ProjectionPush, firstBase) / 4);
     else if (count > 0)
         d.operands[slotFirstAddend] = boxOperand(o, roles[0], box, offsetof(ProjectionPush, firstBase));
     if (count > 1) d.operands[slotSecondAddend] = boxOperand(o, roles[1], box, offsetof(ProjectionPush, secondBase));
-    uint64_t count3[3];
-    tileGroups(plan, box, count3);
-    setGroups(d, count3[0], count3[1], count3[2]);
+    uint64_t workgroups[3];
+    tileGroups(plan, box, workgroups);
+    setGroups(d, workgroups);
 }
 
 } // namespace

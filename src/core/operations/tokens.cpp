@@ -82,12 +82,11 @@ void gatherAngles(const OperationPlan &plan, const OperationBox &box, Dispatch &
     d.operands[slotSin] = boxOperand(o, VKATTN_SIN, box, offsetof(AnglesPush, sinBase));
     d.operands[slotAnglesWhere] =
         boxOperandOr(d.operands[slotCos], o, positions ? VKATTN_POSITIONS : VKATTN_STARTS, box, offsetof(AnglesPush, whereBase));
-    d.operands[slotAnglesOut] = gathered(0, angleBytes(plan, box), 0, true);
-    d.operands[slotAnglesOut].basePushWord = noPushWord;
+    d.operands[slotAnglesOut] = gathered(0, angleBytes(plan, box), true);
     ConceptConstants constants{};
     constants.form = positions ? formPositions : o.has(VKATTN_STARTS) ? formStarts : 0;
     d.key = pipelineKey(Module::angles, lanesOfTokens, constants);
-    setGroups(d, divideUp(push.pairs, lanesOfTokens), box.count[boxRow], box.count[boxBatch]);
+    setGroups(d, {divideUp(push.pairs, lanesOfTokens), box.count[boxRow], box.count[boxBatch]});
 }
 
 void dispatchRotary(const OperationPlan &plan, const OperationBox &box, uint32_t step, Dispatch &d) {
@@ -103,17 +102,16 @@ void dispatchRotary(const OperationPlan &plan, const OperationBox &box, uint32_t
     const uint32_t starts = plan.plain ? slotPlainStarts : slotStarts;
     d.operands[starts] = boxOperandOr(d.operands[slotX], o, VKATTN_STARTS, box, offsetof(RotaryPush, startsBase));
     if (plan.plain) {
-        d.operands[slotAngles] = gathered(0, angleBytes(plan, box), 0, false);
-        d.operands[slotAngles].basePushWord = noPushWord;
+        d.operands[slotAngles] = gathered(0, angleBytes(plan, box), false);
     } else {
         d.operands[slotCos] = boxOperand(o, VKATTN_COS, box, offsetof(RotaryPush, cosBase));
         d.operands[slotSin] = boxOperand(o, VKATTN_SIN, box, offsetof(RotaryPush, sinBase));
         d.operands[slotPositions] = boxOperandOr(d.operands[slotX], o, VKATTN_POSITIONS, box, offsetof(RotaryPush, positionsBase));
     }
     d.key = pipelineKey(plan.plain ? Module::rotaryPlain : Module::rotary, plan.lanes, constantsOf(o));
-    uint64_t count[3];
-    groups(plan, box, count);
-    setGroups(d, count[0], count[1], count[2]);
+    uint64_t workgroups[3];
+    groups(plan, box, workgroups);
+    setGroups(d, workgroups);
 }
 
 vkattn_result layOutAppend(OperationPlan &plan, const Caps &, vkattn_diagnostic *) {
@@ -131,9 +129,9 @@ void dispatchAppend(const OperationPlan &plan, const OperationBox &box, uint32_t
     d.operands[slotAppendStarts] = boxOperandOr(d.operands[slotX], o, VKATTN_STARTS, box, offsetof(AppendPush, startsBase));
     d.operands[3] = standIn(d.operands[slotX]);
     d.key = pipelineKey(Module::append, plan.lanes, constantsOf(o));
-    uint64_t count[3];
-    groups(plan, box, count);
-    setGroups(d, count[0], count[1], count[2]);
+    uint64_t workgroups[3];
+    groups(plan, box, workgroups);
+    setGroups(d, workgroups);
 }
 
 constexpr uint32_t cuttableTokens = 1u << boxBatch | 1u << boxGroup | 1u << boxRow;

@@ -33,6 +33,11 @@ struct Chunk {
     return even;
 }
 
+// Whether the dims of a 16-bit tensor are neighbours that fill words.
+[[nodiscard]] constexpr bool fillsWords(const Tensor &t) {
+    return t.unitDims() && t.extent[3] % 2 == 0 && rowsBeginAtWords(t);
+}
+
 // The box of a tensor, seen from its element (batch, head, token, dim) = first.
 [[nodiscard]] inline Operand tensorOperand(const Problem &p, vkattn_role role, const Box &box, const uint32_t (&first)[4],
                                            size_t basePushByte) {
