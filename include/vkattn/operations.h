@@ -173,6 +173,20 @@ VKATTN_API vkattn_result vkattnValidateOperation(const vkattn_operation *operati
  * operation. Pure; any thread. */
 VKATTN_API uint64_t vkattnOperationBytes(const vkattn_operation *operation, vkattn_role role);
 
+/* What an operation does with the memory of one role. */
+typedef struct vkattn_operand_use {
+    vkattn_role role;
+    uint32_t writes; /* 1: an output; 0: only read */
+    /* The bytes from the first element to the end of the last, from the start of the role's memory.
+     * Equal where the operand has no element. */
+    uint64_t beginBytes, endBytes;
+} vkattn_operand_use;
+
+/* Lists the roles that the operation uses, without the workspace, in no particular order: what a
+ * host needs that places barriers of its own. Writes at most `capacity` of them to `out`, and returns
+ * how many there are, at most VKATTN_ROLE_LIMIT; 0 for an invalid operation. Pure; any thread. */
+VKATTN_API uint32_t vkattnOperandUses(const vkattn_operation *operation, vkattn_operand_use *out, uint32_t capacity);
+
 /* Writes the tables of rotary embedding: cosine and sine of p * base^(-2i/n) for 0 <= p < positions
  * and 0 <= i < n/2, [positions][n/2] each, computed in double precision. fp32 would be off by 1e-3
  * at position 100,000. Position 0 is the identity, and frequencies fall from 1.

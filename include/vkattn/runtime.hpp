@@ -138,6 +138,9 @@ struct RunResult {
     vkattn_cpu_plan cpuPlan{};
 };
 
+class DeviceTensor;
+class OperationList;
+
 // One device, or the CPU. A Runtime serves one thread at a time; several Runtimes may be used at
 // once.
 class Runtime {
@@ -154,6 +157,7 @@ class Runtime {
     // *status is not ok; *message then says why.
     [[nodiscard]] VKATTN_API static std::unique_ptr<Runtime> open(const RuntimeOptions &options, OpenStatus *status, std::string *message);
 
+    // Tensors and lists keep what they need of the Runtime.
     VKATTN_API ~Runtime();
     Runtime(const Runtime &) = delete;
     Runtime &operator=(const Runtime &) = delete;
@@ -185,10 +189,17 @@ class Runtime {
     };
     [[nodiscard]] VKATTN_API CompileStatistics compileStatistics() const;
 
+    // Tensors and lists of operations (vkattn/list.hpp). A tensor begins as zeros. Returns no tensor,
+    // with the reason in *why, where the layout is none or memory is exhausted.
+    [[nodiscard]] VKATTN_API DeviceTensor allocate(const vkattn_layout &layout, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API OperationList list();
+
   private:
+    friend class OperationList;
+    friend class TensorMemory;
     Runtime();
     struct Impl;
-    std::unique_ptr<Impl> impl_;
+    std::shared_ptr<Impl> impl_;
 };
 
 } // namespace vkattn

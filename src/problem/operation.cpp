@@ -290,3 +290,30 @@ extern "C" uint64_t vkattnOperationBytes(const vkattn_operation *operation, vkat
     Operation canonical;
     return makeOperation(operation, canonical, nullptr) == VKATTN_OK ? canonical.bytesUsed(role).end : 0;
 }
+
+namespace {
+
+template <class Canonical, class Rules>
+uint32_t listUses(const Canonical &operation, const Rules &rules, vkattn_operand_use *out, uint32_t capacity) {
+    uint32_t count = 0;
+    for (const auto &rule : rules) {
+        if (!operation.uses(rule.role)) continue;
+        const ByteRange bytes = operation.bytesUsed(rule.role);
+        if (out && count < capacity) out[count] = {rule.role, rule.output ? 1u : 0u, bytes.begin, bytes.end};
+        ++count;
+    }
+    return count;
+}
+
+} // namespace
+
+extern "C" uint32_t vkattnOperandUses(const vkattn_operation *operation, vkattn_operand_use *out, uint32_t capacity) {
+    if (!operation) return 0;
+    if (operation->kind == VKATTN_ATTENTION) {
+        Problem problem;
+        return makeProblem(operation->of.attention, problem, nullptr) == VKATTN_OK ? listUses(problem, operandTable, out, capacity) : 0;
+    }
+    Operation canonical;
+    if (makeOperation(operation, canonical, nullptr) != VKATTN_OK) return 0;
+    return listUses(canonical, operandsOf(canonical.kind), out, capacity);
+}

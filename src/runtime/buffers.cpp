@@ -86,25 +86,28 @@ void Device::releaseAll() {
     release(staging_);
 }
 
-Device::Failure Device::upload(Buffer &to, const void *data, uint64_t bytes) {
-    if (!to.mapped) return copyThroughStaging(to, static_cast<unsigned char *>(const_cast<void *>(data)), bytes, true);
-    std::memcpy(to.mapped, data, bytes);
+Device::Failure Device::upload(Buffer &to, const void *data, uint64_t bytes, uint64_t offset) {
+    if (!to.mapped) return copyThroughStaging(to, offset, static_cast<unsigned char *>(const_cast<void *>(data)), bytes, true);
+    std::memcpy(to.mapped + offset, data, bytes);
     return {};
 }
 
-Device::Failure Device::download(const Buffer &from, void *data, uint64_t bytes) {
-    if (!from.mapped) return copyThroughStaging(from, static_cast<unsigned char *>(data), bytes, false);
-    std::memcpy(data, from.mapped, bytes);
+Device::Failure Device::download(const Buffer &from, void *data, uint64_t bytes, uint64_t offset) {
+    if (!from.mapped) return copyThroughStaging(from, offset, static_cast<unsigned char *>(data), bytes, false);
+    std::memcpy(data, from.mapped + offset, bytes);
     return {};
 }
 
-Device::Failure Device::copyThroughStaging(const Buffer &buffer, unsigned char *data, uint64_t bytes, bool toDevice) {
+Device::Failure Device::copyThroughStaging(const Buffer &buffer, uint64_t offset, unsigned char *data, uint64_t bytes, bool toDevice) {
     if (auto f = reserve(staging_, std::min(bytes, stagingBytes), true)) return f;
     for (uint64_t done = 0; done < bytes; done += staging_.size) {
         const uint64_t part = std::min(staging_.size, bytes - done);
-        if (toDevice) std::memcpy(staging_.mapped, data + done, part);
+        if (toDevice && data)
+            std::memcpy(staging_.mapped, data + done, part);
+        else if (toDevice)
+            std::memset(staging_.mapped, 0, part);
         if (auto f = begin()) return f;
-        const VkBufferCopy region = {toDevice ? 0 : done, toDevice ? done : 0, part};
+        const VkBufferCopy region = {toDevice ? 0 : offset + done, toDevice ? offset + done : 0, part};
         table_.CmdCopyBuffer(commands_, toDevice ? staging_.buffer : buffer.buffer, toDevice ? buffer.buffer : staging_.buffer, 1, &region);
         VkMemoryBarrier barrier{};
         barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
@@ -114,10 +117,32 @@ Device::Failure Device::copyThroughStaging(const Buffer &buffer, unsigned char *
                                   VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, nullptr, 0,
                                   nullptr);
         if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
-        if (auto f = submitAndWait()) return f;
+        if (auto f = submitAndWait(commands_)) return f;
         if (!toDevice) std::memcpy(data + done, staging_.mapped, part);
     }
     return {};
+}
+
+Device::Failure Device::makeTensor(Buffer &buffer, uint64_t bytes) {
+    if (auto f = reserve(buffer, bytes, unified_)) return f;
+    if (!buffer.mapped) return copyThroughStaging(buffer, 0, nullptr, buffer.size, true);
+    std::memset(buffer.mapped, 0, buffer.size);
+    return {};
+}
+
+void Device::freeTensor(Buffer &buffer) {
+    (void)finish();
+    release(buffer);
+}
+
+Device::Failure Device::readTensor(const Buffer &from, uint64_t offset, void *data, uint64_t bytes) {
+    if (auto f = finish()) return f;
+    return download(from, data, bytes, offset);
+}
+
+Device::Failure Device::writeTensor(Buffer &to, uint64_t offset, const void *data, uint64_t bytes) {
+    if (auto f = finish()) return f;
+    return upload(to, data, bytes, offset);
 }
 
 } // namespace vkattn

@@ -56,8 +56,17 @@ bool Device::open(const Instance &instance, const Instance::Found &found, const 
     it.GetPhysicalDeviceMemoryProperties(found.handle, &memory_);
     unified_ = found.info.type == DeviceType::cpu || found.info.type == DeviceType::integrated;
     table_.GetDeviceQueue(device_, family, 0, &queue_);
-
-    if (const Failure failure = createCommands(family)) {
+    family_ = family;
+    Failure failure = createCommandBuffer(pool_, commands_);
+    if (!failure) {
+        VkFenceCreateInfo fenceInfo{};
+        fenceInfo.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO;
+        if (const VkResult r = table_.CreateFence(device_, &fenceInfo, nullptr, &fence_)) {
+            fence_ = VK_NULL_HANDLE;
+            failure = failed("vkCreateFence", r);
+        }
+    }
+    if (failure) {
         why = failure.why;
         return false;
     }
@@ -97,26 +106,20 @@ bool Device::open(const Instance &instance, const Instance::Found &found, const 
     return true;
 }
 
-Device::Failure Device::createCommands(uint32_t family) {
+Device::Failure Device::createCommandBuffer(VkCommandPool &pool, VkCommandBuffer &commands) {
     VkCommandPoolCreateInfo poolInfo{};
     poolInfo.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-    poolInfo.queueFamilyIndex = family;
+    poolInfo.queueFamilyIndex = family_;
     // The handle is undefined after a call that failed.
-    if (const VkResult r = table_.CreateCommandPool(device_, &poolInfo, nullptr, &pool_)) {
-        pool_ = VK_NULL_HANDLE;
+    if (const VkResult r = table_.CreateCommandPool(device_, &poolInfo, nullptr, &pool)) {
+        pool = VK_NULL_HANDLE;
         return failed("vkCreateCommandPool", r);
     }
     VkCommandBufferAllocateInfo allocate{};
     allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    allocate.commandPool = pool_;
+    allocate.commandPool = pool;
     allocate.commandBufferCount = 1;
-    if (const VkResult r = table_.AllocateCommandBuffers(device_, &allocate, &commands_)) return failed("vkAllocateCommandBuffers", r);
-    VkFenceCreateInfo fenceInfo{};
-    fenceInfo.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO;
-    if (const VkResult r = table_.CreateFence(device_, &fenceInfo, nullptr, &fence_)) {
-        fence_ = VK_NULL_HANDLE;
-        return failed("vkCreateFence", r);
-    }
+    if (const VkResult r = table_.AllocateCommandBuffers(device_, &allocate, &commands)) return failed("vkAllocateCommandBuffers", r);
     return {};
 }
 
@@ -150,17 +153,49 @@ Device::Failure Device::begin() {
     return {};
 }
 
-Device::Failure Device::submitAndWait() {
-    if (const VkResult r = table_.ResetFences(device_, 1, &fence_)) return failed("vkResetFences", r);
+Device::Failure Device::submit(VkCommandBuffer commands, VkFence fence) {
     VkSubmitInfo submit{};
     submit.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
-    submit.commandBufferCount = 1;
-    submit.pCommandBuffers = &commands_;
-    if (const VkResult r = table_.QueueSubmit(queue_, 1, &submit, fence_)) return failed("vkQueueSubmit", r);
+    submit.commandBufferCount = commands ? 1 : 0;
+    submit.pCommandBuffers = &commands;
+    if (const VkResult r = table_.QueueSubmit(queue_, 1, &submit, fence)) return failed("vkQueueSubmit", r);
+    pending_ = true;
+    return {};
+}
+
+Device::Failure Device::submitAndWait(VkCommandBuffer commands) {
+    if (const VkResult r = table_.ResetFences(device_, 1, &fence_)) return failed("vkResetFences", r);
+    // The fence of a submit waits for all that was submitted before, too.
+    if (auto f = submit(commands, fence_)) return f;
+    pending_ = false; // whatever happens: after a failure there is nothing more to wait for
     if (const VkResult r = table_.WaitForFences(device_, 1, &fence_, VK_TRUE, UINT64_MAX)) {
         // Memory that running work may still use must not be freed or used again.
         table_.DeviceWaitIdle(device_);
         return failed("vkWaitForFences", r);
+    }
+    return {};
+}
+
+Device::Failure Device::finish() {
+    if (!pending_) return {};
+    auto failure = submitAndWait(VK_NULL_HANDLE);
+    if (failure) {
+        table_.DeviceWaitIdle(device_);
+        pending_ = false;
+    }
+    return failure;
+}
+
+Device::Failure Device::createDescriptorPool(uint32_t sets, uint32_t storageDescriptors, VkDescriptorPool &pool) {
+    const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, storageDescriptors};
+    VkDescriptorPoolCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+    info.maxSets = sets;
+    info.poolSizeCount = 1;
+    info.pPoolSizes = &size;
+    if (const VkResult r = table_.CreateDescriptorPool(device_, &info, nullptr, &pool)) {
+        pool = VK_NULL_HANDLE;
+        return failed("vkCreateDescriptorPool", r);
     }
     return {};
 }
@@ -172,17 +207,7 @@ Device::Failure Device::prepareDescriptorPool(const vkattn_requirements &require
         return {};
     }
     if (descriptors_) table_.DestroyDescriptorPool(device_, descriptors_, nullptr);
-    descriptors_ = VK_NULL_HANDLE;
-    const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, requirements.storageDescriptorCount};
-    VkDescriptorPoolCreateInfo info{};
-    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
-    info.maxSets = requirements.descriptorSetCount;
-    info.poolSizeCount = 1;
-    info.pPoolSizes = &size;
-    if (const VkResult r = table_.CreateDescriptorPool(device_, &info, nullptr, &descriptors_)) {
-        descriptors_ = VK_NULL_HANDLE;
-        return failed("vkCreateDescriptorPool", r);
-    }
+    if (auto f = createDescriptorPool(requirements.descriptorSetCount, requirements.storageDescriptorCount, descriptors_)) return f;
     descriptorSets_ = requirements.descriptorSetCount;
     storageDescriptors_ = requirements.storageDescriptorCount;
     return {};
@@ -257,43 +282,69 @@ void copyElements(const vkattn_layout &layout, const unsigned char *from, unsign
 
 } // namespace
 
-Device::Failure Device::recordSlice(const vkattn_operation &operation, std::span<const vkattn_binding> bindings, uint32_t slice) {
-    if (auto f = begin()) return f;
+Device::Failure Device::beginTimed(VkCommandBuffer commands, VkCommandBufferUsageFlags usage) {
+    VkCommandBufferBeginInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    info.flags = usage;
+    if (const VkResult r = table_.BeginCommandBuffer(commands, &info)) return failed("vkBeginCommandBuffer", r);
     if (queries_) {
-        table_.CmdResetQueryPool(commands_, queries_, 0, 2);
-        table_.CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries_, 0);
+        table_.CmdResetQueryPool(commands, queries_, 0, 2);
+        table_.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries_, 0);
     }
-    // Results of earlier submits, copies included, and repeats of this command buffer are all
-    // finished and visible before the first dispatch.
+    barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+            VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    return {};
+}
+
+Device::Failure Device::endTimed(VkCommandBuffer commands) {
+    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+            VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT);
+    if (queries_) table_.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, 1);
+    if (const VkResult r = table_.EndCommandBuffer(commands)) return failed("vkEndCommandBuffer", r);
+    return {};
+}
+
+void Device::computeBarrier(VkCommandBuffer commands) const {
+    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+}
+
+void Device::barrier(VkCommandBuffer commands, VkPipelineStageFlags fromStages, VkAccessFlags fromAccess, VkPipelineStageFlags toStages,
+                     VkAccessFlags toAccess) const {
     VkMemoryBarrier memory{};
     memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-    memory.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-    memory.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-    table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                              VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0, nullptr, 0, nullptr);
+    memory.srcAccessMask = fromAccess;
+    memory.dstAccessMask = toAccess;
+    table_.CmdPipelineBarrier(commands, fromStages, toStages, 0, 1, &memory, 0, nullptr, 0, nullptr);
+}
+
+Device::Failure Device::recordOperation(VkCommandBuffer commands, const vkattn_operation &operation,
+                                        std::span<const vkattn_binding> bindings, VkDescriptorPool descriptors, uint32_t slice) {
     vkattn_record record{};
     record.structSize = sizeof record;
     record.allowCompile = 1;
-    record.commandBuffer = commands_;
+    record.commandBuffer = commands;
     record.bindings = bindings.data();
     record.bindingCount = static_cast<uint32_t>(bindings.size());
-    record.descriptorPool = descriptors_;
+    record.descriptorPool = descriptors;
     record.sliceIndex = slice;
     vkattn_diagnostic why{};
     if (const vkattn_result r = vkattnRecordOperation(context_, &operation, &record, &why))
         return {static_cast<VkResult>(why.vkResult), r, why.message};
-    memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
-    memory.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
-    table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-                              0, 1, &memory, 0, nullptr, 0, nullptr);
-    if (queries_) table_.CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, 1);
-    if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
     return {};
 }
 
-Device::Failure Device::submitTimed(double &milliseconds, bool &deviceTimestamps) {
+Device::Failure Device::recordSlice(const vkattn_operation &operation, std::span<const vkattn_binding> bindings, uint32_t slice) {
+    if (const VkResult r = table_.ResetCommandPool(device_, pool_, 0)) return failed("vkResetCommandPool", r);
+    if (auto f = beginTimed(commands_, 0)) return f;
+    if (auto f = recordOperation(commands_, operation, bindings, descriptors_, slice)) return f;
+    return endTimed(commands_);
+}
+
+Device::Failure Device::submitTimed(VkCommandBuffer commands, double &milliseconds, bool &deviceTimestamps) {
     const auto start = std::chrono::steady_clock::now();
-    if (auto f = submitAndWait()) return f;
+    if (auto f = submitAndWait(commands)) return f;
     milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (!queries_) return {};
     uint64_t stamps[2] = {};
@@ -345,7 +396,7 @@ Device::Failure Device::run(const vkattn_operation &operation, uint32_t slices, 
             double milliseconds = 0;
             if (slices > 1)
                 if (auto f = recordSlice(operation, bound, slice)) return f;
-            if (auto f = submitTimed(milliseconds, timing.deviceTimestamps)) return f;
+            if (auto f = submitTimed(commands_, milliseconds, timing.deviceTimestamps)) return f;
             whole += milliseconds;
             most = std::max(most, milliseconds);
         }

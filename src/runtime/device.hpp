@@ -53,7 +53,18 @@ class Device {
 
     [[nodiscard]] vkattn_context context() const { return context_; }
 
+    // Waits for what was submitted without waiting. Then nothing on the device uses any memory.
+    [[nodiscard]] Failure finish();
+
+    // Memory of tensors (buffers.cpp). A tensor begins as zeros. What is submitted has finished
+    // before the host reads or writes, and before memory is freed.
+    [[nodiscard]] Failure makeTensor(Buffer &buffer, uint64_t bytes);
+    void freeTensor(Buffer &buffer);
+    [[nodiscard]] Failure readTensor(const Buffer &from, uint64_t offset, void *data, uint64_t bytes);
+    [[nodiscard]] Failure writeTensor(Buffer &to, uint64_t offset, const void *data, uint64_t bytes);
+
   private:
+    friend class RecordedList;
     Device() = default;
     [[nodiscard]] bool open(const Instance &instance, const Instance::Found &found, const RuntimeOptions &options, std::string &why);
 
@@ -62,17 +73,30 @@ class Device {
     void release(Buffer &buffer);
     void releaseAll();
     [[nodiscard]] int memoryType(uint32_t allowed, bool hostVisible) const;
-    [[nodiscard]] Failure upload(Buffer &to, const void *data, uint64_t bytes);
-    [[nodiscard]] Failure download(const Buffer &from, void *data, uint64_t bytes);
-    [[nodiscard]] Failure copyThroughStaging(const Buffer &buffer, unsigned char *data, uint64_t bytes, bool toDevice);
+    [[nodiscard]] Failure upload(Buffer &to, const void *data, uint64_t bytes, uint64_t offset = 0);
+    [[nodiscard]] Failure download(const Buffer &from, void *data, uint64_t bytes, uint64_t offset = 0);
+    // `data` NULL: zeros.
+    [[nodiscard]] Failure copyThroughStaging(const Buffer &buffer, uint64_t offset, unsigned char *data, uint64_t bytes, bool toDevice);
 
-    [[nodiscard]] Failure createCommands(uint32_t family); // pool, command buffer and fence
+    [[nodiscard]] Failure createCommandBuffer(VkCommandPool &pool, VkCommandBuffer &commands);
+    [[nodiscard]] Failure createDescriptorPool(uint32_t sets, uint32_t storageDescriptors, VkDescriptorPool &pool);
     [[nodiscard]] Failure begin();
-    [[nodiscard]] Failure submitAndWait();
+    // Between the two calls the device's time is measured, and operations see all that was written
+    // before them: by copies, and by earlier submits of any command buffer.
+    [[nodiscard]] Failure beginTimed(VkCommandBuffer commands, VkCommandBufferUsageFlags usage);
+    [[nodiscard]] Failure endTimed(VkCommandBuffer commands);
+    [[nodiscard]] Failure recordOperation(VkCommandBuffer commands, const vkattn_operation &operation,
+                                          std::span<const vkattn_binding> bindings, VkDescriptorPool descriptors, uint32_t slice);
+    void computeBarrier(VkCommandBuffer commands) const;
+    void barrier(VkCommandBuffer commands, VkPipelineStageFlags fromStages, VkAccessFlags fromAccess, VkPipelineStageFlags toStages,
+                 VkAccessFlags toAccess) const;
     [[nodiscard]] Failure recordSlice(const vkattn_operation &operation, std::span<const vkattn_binding> bindings, uint32_t slice);
+    // `commands` NULL: nothing but the fence, where there is one.
+    [[nodiscard]] Failure submit(VkCommandBuffer commands, VkFence fence = VK_NULL_HANDLE);
+    [[nodiscard]] Failure submitAndWait(VkCommandBuffer commands);
     // Measures by the wall clock, and sets `deviceTimestamps` to false, where the device has no
     // timestamps or does not return them.
-    [[nodiscard]] Failure submitTimed(double &milliseconds, bool &deviceTimestamps);
+    [[nodiscard]] Failure submitTimed(VkCommandBuffer commands, double &milliseconds, bool &deviceTimestamps);
     [[nodiscard]] Failure prepareDescriptorPool(const vkattn_requirements &requirements);
     // Binds buffers of any content.
     [[nodiscard]] Failure bindAnything(const vkattn_problem &problem, std::vector<vkattn_binding> &bindings);
@@ -82,7 +106,9 @@ class Device {
 
     RuntimeDeviceTable table_;
     VkDevice device_ = VK_NULL_HANDLE;
+    uint32_t family_ = 0;
     VkQueue queue_ = VK_NULL_HANDLE;
+    bool pending_ = false; // something is submitted that nobody has waited for
     VkCommandPool pool_ = VK_NULL_HANDLE;
     VkCommandBuffer commands_ = VK_NULL_HANDLE;
     VkFence fence_ = VK_NULL_HANDLE;

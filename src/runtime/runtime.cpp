@@ -1,8 +1,7 @@
 #include "vkattn/runtime.hpp"
 
-#include "runtime/device.hpp"
 #include "runtime/median.hpp"
-#include "runtime/verdicts.hpp"
+#include "runtime/runtime_impl.hpp"
 #include "runtime/warm_up.hpp"
 
 #include <algorithm>
@@ -59,144 +58,7 @@ std::vector<const Instance::Found *> choose(const std::vector<Instance::Found> &
 
 } // namespace
 
-struct Runtime::Impl {
-    RuntimeOptions options;
-    std::unique_ptr<Instance> instance;
-    std::unique_ptr<Device> device;
-    const DeviceInfo *info = nullptr;
-    std::string fallbackReason;
-    std::string lost; // why the device is gone for good; empty: it is usable
-    // The CPU's threads and memory stay for the next run.
-    std::unique_ptr<vkattn_cpu_pool_t, void (*)(vkattn_cpu_pool)> cpuPool{nullptr, vkattnCpuDestroyPool};
-    uint32_t cpuThreads = 0;
-    std::unique_ptr<unsigned char[]> cpuWorkspace;
-    uint64_t cpuWorkspaceBytes = 0;
-
-    std::optional<Verdicts> verdicts;
-    // Bits 1 << vkattn_kernel of the kernels that the device has and whose self-test comes before
-    // their first use.
-    uint32_t untested = 0;
-
-    // Takes over the verdicts of an earlier time, which still hold.
-    void recallVerdicts() {
-        verdicts.emplace(options, *info);
-        for (const vkattn_kernel kernel : KernelList()) {
-            const KernelSupport *support = info->support(kernel);
-            if (kernel == VKATTN_KERNEL_STAGED || !support || !support->available || !(options.selfTest >> kernel & 1u)) continue;
-            const std::optional<vkattn_verdict> verdict = verdicts->find(kernel);
-            if (!verdict)
-                untested |= 1u << kernel;
-            else if (*verdict != VKATTN_VERDICT_TRUSTED)
-                (void)vkattnSetVerdict(device->context(), kernel, *verdict, nullptr);
-        }
-    }
-
-    void say(const std::string &message) const {
-        if (options.log) options.log(message.c_str());
-    }
-
-    void test(vkattn_kernel kernel) {
-        untested &= ~(1u << kernel);
-        vkattn_verdict verdict = VKATTN_VERDICT_TRUSTED;
-        std::string difference;
-        bool slower = false;
-        Device::Failure failure = device->selfTest(kernel, verdict, difference);
-        // The kernel takes some problems here, and none of the self-test's.
-        if (failure.result == VKATTN_ERROR_UNSUPPORTED) return;
-        // Only the driver knows whether matrix units are fast. For the other kernels the planner
-        // knows when they suit.
-        const bool timed = (vkattnKernelTraits(kernel) & VKATTN_KERNEL_TRAIT_MATRIX_UNITS) != 0;
-        if (!failure && verdict == VKATTN_VERDICT_TRUSTED && timed) failure = device->isSlower(kernel, options.selfTest, slower);
-        if (failure.result == VKATTN_ERROR_DEVICE_LOST) lost = "the device was lost: " + failure.why;
-        if (failure) { // not remembered: there may be memory the next time
-            (void)vkattnSetVerdict(device->context(), kernel, VKATTN_VERDICT_WRONG, nullptr);
-            return say(std::string(vkattnKernelName(kernel)) + " is not used: its self-test could not run: " + failure.why);
-        }
-        if (verdict == VKATTN_VERDICT_WRONG)
-            say(std::string(vkattnKernelName(kernel)) + " computes wrongly on " + info->name + " (" + info->driver +
-                ") and is not used: " + difference);
-        else if (slower)
-            (void)vkattnSetVerdict(device->context(), kernel, verdict = VKATTN_VERDICT_SLOW, nullptr);
-        verdicts->remember(kernel, verdict, options.log);
-    }
-
-    // Tests kernels until the problem's plan takes one that has been tested or needs no test.
-    void testWhatTakes(const vkattn_problem &problem) {
-        while (untested != 0 && lost.empty()) {
-            vkattn_requirements requirements{};
-            requirements.structSize = sizeof requirements;
-            if (vkattnQuery(device->context(), &problem, &requirements, nullptr) != VKATTN_OK) return;
-            if (!(untested >> requirements.kernel & 1u)) return;
-            test(requirements.kernel);
-        }
-    }
-
-    // Makes threads and workspace; fills the plan of attention.
-    // A projection is on matrix units where the self-test of flash_coopmat trusts them. AUTO takes them
-    // on GPUs only.
-    void testMatrixUnits(const vkattn_projection &projection) {
-        const bool suits = info->type != DeviceType::cpu && projection.kernel == VKATTN_PROJECTION_AUTO &&
-                           projection.x.dtype == projection.w.dtype && projection.x.dtype != VKATTN_F32;
-        if (suits && untested >> VKATTN_KERNEL_FLASH_COOPMAT & 1u) test(VKATTN_KERNEL_FLASH_COOPMAT);
-    }
-
-    vkattn_result prepareCpu(const vkattn_operation &operation, uint32_t threads, RunResult &result, vkattn_diagnostic &why) {
-        if (!cpuPool || cpuThreads != threads) {
-            vkattn_cpu_pool pool = nullptr;
-            if (const auto r = vkattnCpuCreatePool(threads, &pool, &why)) return r;
-            cpuPool.reset(pool);
-            cpuThreads = threads;
-        }
-        if (operation.kind == VKATTN_ATTENTION) {
-            result.cpuPlan.structSize = sizeof result.cpuPlan;
-            if (const auto r = vkattnCpuExplain(operation.of.attention, cpuPool.get(), &result.cpuPlan, &why)) return r;
-        }
-        if (const auto r = vkattnCpuOperationWorkspace(&operation, cpuPool.get(), &result.workspaceBytes, &why)) return r;
-        if (result.workspaceBytes > cpuWorkspaceBytes) {
-            cpuWorkspaceBytes = 0;
-            cpuWorkspace.reset(new (std::nothrow) unsigned char[result.workspaceBytes]);
-            if (!cpuWorkspace) {
-                std::snprintf(why.message, sizeof why.message, "out of host memory for a workspace of %llu bytes",
-                              static_cast<unsigned long long>(result.workspaceBytes));
-                return VKATTN_ERROR_OUT_OF_HOST_MEMORY;
-            }
-            cpuWorkspaceBytes = result.workspaceBytes;
-        }
-        return VKATTN_OK;
-    }
-
-    RunResult runOnCpu(const vkattn_operation &operation, std::span<const vkattn_operand_memory> operands, const RunOptions &run,
-                       std::string reason) {
-        RunResult result;
-        result.device = "cpu";
-        result.driver = "vkattn cpu fallback";
-        result.kernel = "cpu";
-        result.fallbackReason = std::move(reason);
-        vkattn_diagnostic why{};
-        if ((result.status = prepareCpu(operation, run.cpuThreads, result, why)) != VKATTN_OK) {
-            result.message = why.message;
-            return result;
-        }
-        std::vector<double> times;
-        const uint64_t runs = uint64_t{std::max(run.repeat, 1u)} + (run.warmUp ? 1 : 0);
-        for (uint64_t n = 0; n < runs; ++n) {
-            const auto start = std::chrono::steady_clock::now();
-            result.status = vkattnCpuRunOperation(cpuPool.get(), &operation, operands.data(), static_cast<uint32_t>(operands.size()),
-                                                  cpuWorkspace.get(), cpuWorkspaceBytes, &why);
-            if (result.status != VKATTN_OK) {
-                result.message = why.message;
-                return result;
-            }
-            if (n > 0 || !run.warmUp)
-                times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
-        }
-        result.milliseconds = median(times);
-        result.samplesMilliseconds = std::move(times);
-        return result;
-    }
-};
-
-Runtime::Runtime() : impl_(std::make_unique<Impl>()) {}
+Runtime::Runtime() : impl_(std::make_shared<Impl>()) {}
 Runtime::~Runtime() = default;
 
 std::vector<DeviceInfo> Runtime::devices(std::string *whyEmpty, PFN_vkGetInstanceProcAddr getInstanceProcAddr) {
@@ -263,7 +125,7 @@ vkattn_result Runtime::prewarm(span<const vkattn_problem> problems, std::string 
     if (!impl_->device) return VKATTN_OK;
     std::string ignored;
     std::string &reason = why ? *why : ignored;
-    for (const vkattn_problem &problem : problems) impl_->testWhatTakes(problem);
+    for (const vkattn_problem &problem : problems) impl_->testWhatTakes(vkattn::operation(problem));
     if (!impl_->lost.empty()) return reason = impl_->lost, VKATTN_ERROR_DEVICE_LOST;
     const vkattn_context context = impl_->device->context();
     vkattn_diagnostic diagnostic{};
@@ -274,11 +136,10 @@ vkattn_result Runtime::prewarm(span<const vkattn_problem> problems, std::string 
     caps.structSize = sizeof caps;
     if (const auto r = vkattnContextCaps(context, &caps)) return r;
     for (const vkattn_problem &problem : problems) {
-        const Device::Failure failure =
+        Device::Failure failure =
             impl_->device->warmUp(smallProblemLike(problem, caps, impl_->options.maxWorkspaceBytes, impl_->options.tuning));
         if (!failure) continue;
-        reason = failure.why;
-        if (failure.result == VKATTN_ERROR_DEVICE_LOST) reason = impl_->lost = "the device was lost: " + reason;
+        reason = impl_->reasonOf(failure);
         return failure.result;
     }
     return VKATTN_OK;
@@ -320,8 +181,7 @@ RunResult Runtime::run(const vkattn_operation &operation, span<const vkattn_oper
         return vkattnQueryOperation(impl_->device->context(), &planned, &requirements, &why);
     };
     std::string reason;
-    if (operation.kind == VKATTN_ATTENTION) impl_->testWhatTakes(*operation.of.attention);
-    if (operation.kind == VKATTN_PROJECTION) impl_->testMatrixUnits(*operation.of.projection);
+    impl_->testWhatTakes(operation);
     if (!impl_->lost.empty()) {
         result.status = VKATTN_ERROR_DEVICE_LOST;
         reason = impl_->lost;
@@ -329,10 +189,9 @@ RunResult Runtime::run(const vkattn_operation &operation, span<const vkattn_oper
         reason = why.message;
     } else {
         Device::Timing timing;
-        const Device::Failure failure = impl_->device->run(planned, slices, requirements, operands, options, timing);
+        Device::Failure failure = impl_->device->run(planned, slices, requirements, operands, options, timing);
         if (!failure) {
-            result.device = impl_->info->name;
-            result.driver = impl_->info->driver;
+            impl_->sign(result);
             result.kernel = requirements.kernelName;
             result.milliseconds = median(timing.samplesMilliseconds);
             result.samplesMilliseconds = std::move(timing.samplesMilliseconds);
@@ -345,8 +204,7 @@ RunResult Runtime::run(const vkattn_operation &operation, span<const vkattn_oper
             return result;
         }
         result.status = failure.result;
-        reason = failure.why;
-        if (failure.result == VKATTN_ERROR_DEVICE_LOST) reason = impl_->lost = "the device was lost: " + reason;
+        reason = impl_->reasonOf(failure);
     }
     reason = impl_->info->name + ": " + reason;
     if (!impl_->options.allowFallback) {

@@ -37,7 +37,7 @@ Device::Failure Device::selfTest(vkattn_kernel kernel, vkattn_verdict &verdict, 
         if (auto f = begin()) return f;
         if (const auto r = vkattnSelfTestRecord(context_, kernel, commands_, descriptors_, buffer.buffer, 0, &why)) return refused(r);
         if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
-        if (auto f = submitAndWait()) return f;
+        if (auto f = submitAndWait(commands_)) return f;
         if (const auto r = vkattnSelfTestJudge(context_, kernel, buffer.mapped, &verdict, &why)) return refused(r);
         if (verdict == VKATTN_VERDICT_WRONG) difference = why.message;
         return {};
@@ -66,18 +66,18 @@ Device::Failure Device::warmUp(const vkattn_problem &problem) {
     std::vector<vkattn_binding> bindings;
     if (auto f = bindAnything(problem, bindings)) return f;
     if (auto f = recordSlice(operation(problem), bindings, 0)) return f;
-    return submitAndWait();
+    return submitAndWait(commands_);
 }
 
 Device::Failure Device::time(const vkattn_problem &problem, double &milliseconds) {
     std::vector<vkattn_binding> bindings;
     if (auto f = bindAnything(problem, bindings)) return f;
     if (auto f = recordSlice(operation(problem), bindings, 0)) return f;
-    if (auto f = submitAndWait()) return f; // drivers compile here, and clocks go up
+    if (auto f = submitAndWait(commands_)) return f; // drivers compile here, and clocks go up
     std::vector<double> times(3);
     bool deviceTimestamps = true;
     for (double &each : times)
-        if (auto f = submitTimed(each, deviceTimestamps)) return f;
+        if (auto f = submitTimed(commands_, each, deviceTimestamps)) return f;
     milliseconds = median(times);
     return {};
 }

@@ -1,0 +1,156 @@
+// vkattn/list.hpp: tensors that stay on the device, and lists of operations that are recorded once
+// and replayed. C++17, target vkattn::runtime.
+//
+//     DeviceTensor x = runtime->allocate(vkattn::matrix(VKATTN_F32, 16, 512));
+//     OperationList list = runtime->list();
+//     list.add(ProjectionOf{x, w, y});     // the library places the barriers
+//     list.run();                          // records, submits, waits
+//
+// A list is one submission. Lengths, starts and positions are device arrays: what they hold may
+// change between replays, and nothing is recorded again. Where the Runtime computes on the CPU the
+// same lists run there, and Runtime::fallbackReason says why.
+//
+// A tensor, a list and their Runtime serve one thread at a time. They may be destroyed in any
+// order: tensors and lists keep what they need. Nothing here throws, except std::bad_alloc from the
+// standard library.
+#pragma once
+
+#include "vkattn/runtime.hpp"
+
+namespace vkattn {
+
+class TensorMemory; // runtime/list/tensor_memory.hpp
+
+// A tensor in the memory of a Runtime: a layout over memory that copies and views share. The memory
+// is freed with the last of them.
+class DeviceTensor {
+  public:
+    DeviceTensor() = default; // no tensor
+    [[nodiscard]] explicit operator bool() const { return memory_ != nullptr; }
+    // The layout's offset counts from the first byte of the memory.
+    [[nodiscard]] const vkattn_layout &layout() const { return layout_; }
+
+    // Returns the same memory seen with another layout; no tensor, with the reason in *why, where
+    // the layout leaves the memory.
+    [[nodiscard]] VKATTN_API DeviceTensor view(const vkattn_layout &layout, std::string *why = nullptr) const;
+    // Returns elements [first, first + count) of one dimension, in the same memory; no tensor, with
+    // the reason in *why, where the dimension has fewer.
+    [[nodiscard]] VKATTN_API DeviceTensor part(uint32_t dimension, uint32_t first, uint32_t count, std::string *why = nullptr) const;
+
+    // Copies between the tensor and a host array of its elements, densely packed in row-major order
+    // of the extents; `bytes` is the size of all of them. Elements between those of a strided tensor
+    // stay as they are. Waits for what is submitted.
+    // Errors: INVALID_ARGUMENT (no tensor; another size), DEVICE_LOST, VULKAN, OUT_OF_HOST_MEMORY,
+    // OUT_OF_DEVICE_MEMORY.
+    [[nodiscard]] VKATTN_API vkattn_result upload(const void *data, uint64_t bytes, std::string *why = nullptr) const;
+    [[nodiscard]] VKATTN_API vkattn_result download(void *data, uint64_t bytes, std::string *why = nullptr) const;
+
+  private:
+    friend class OperationList;
+    friend class Runtime;
+    std::shared_ptr<TensorMemory> memory_;
+    vkattn_layout layout_{};
+};
+
+// Returns the layout of an array of `count` 32-bit words: lengths, starts, positions, slopes. Words
+// of any type are VKATTN_BITS32 here.
+[[nodiscard]] constexpr vkattn_layout words(uint32_t count) {
+    return vector(VKATTN_BITS32, count);
+}
+
+// The memory of a role.
+struct ListOperand {
+    vkattn_role role;
+    DeviceTensor tensor;
+};
+
+// Operations whose layouts are those of their tensors. Operands that are no tensor are absent.
+struct ProjectionOf {
+    DeviceTensor x, w, y, bias{}, residual{};
+    uint32_t flags = 0;
+    vkattn_projection_kernel kernel = VKATTN_PROJECTION_AUTO;
+};
+struct NormOf {
+    vkattn_norm_kind kind;
+    DeviceTensor x, y, gamma{}, beta{}, residual{}, sum{};
+    float epsilon = 1e-5f;
+};
+struct RotaryOf {
+    DeviceTensor x, cos, sin, y, positions{}, starts{};
+    vkattn_rotary_pairs pairs = VKATTN_PAIRS_HALF;
+    uint32_t start = 0, flags = 0;
+};
+struct AppendOf {
+    DeviceTensor x, cache, starts{};
+    uint32_t start = 0;
+};
+// `options`: everything of vkattn_problem but layouts and presentRoles.
+struct AttentionOf {
+    DeviceTensor q, k, v, out, lse{}, weights{}, bias{}, mask{}, bitMask{};
+    DeviceTensor keyLengths{}, cuSeqQ{}, cuSeqK{}, docIdsQ{}, docIdsK{}, sinks{}, slopes{};
+    vkattn_problem options{};
+};
+
+// How a step of a list compares with the oracle.
+struct StepCheck {
+    std::string operation; // as vkattnOperationName says
+    vkattn_verify_report report{};
+};
+
+class OperationList {
+  public:
+    VKATTN_API OperationList(OperationList &&) noexcept;
+    VKATTN_API OperationList &operator=(OperationList &&) noexcept;
+    // Waits for what is submitted.
+    VKATTN_API ~OperationList();
+
+    // Appends an operation to the list, which keeps a copy of the description and its tensors. The
+    // layouts of the description count from the first byte of each tensor's memory; the tensor's own
+    // layout is not looked at. An output may be the memory of an input where vkattn/operations.h
+    // allows it. A list that was recorded is recorded again at the next run.
+    // Errors: INVALID_ARGUMENT with the reason: the list stays as it was. UNSUPPORTED comes from
+    // record().
+    [[nodiscard]] VKATTN_API vkattn_result add(const vkattn_operation &operation, span<const ListOperand> operands,
+                                               std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const ProjectionOf &projection, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const NormOf &norm, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const RotaryOf &rotary, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const AppendOf &append, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);
+
+    // Plans and compiles every step, reserves one workspace for all, and records the list. Slow. A
+    // list that is recorded already returns at once.
+    // Errors: those of vkattnRecordOperation, with the step in the reason.
+    [[nodiscard]] VKATTN_API vkattn_result record(std::string *why = nullptr);
+
+    // Replays a recorded list: submits it and returns without waiting, on the CPU after computing.
+    // Submissions run in their order, each on what the one before has left. Nothing is recorded and
+    // nothing allocated. What device arrays of the list hold must not be changed by the host before
+    // wait().
+    // Errors: INVALID_ARGUMENT (not recorded), DEVICE_LOST, VULKAN.
+    [[nodiscard]] VKATTN_API vkattn_result submit(std::string *why = nullptr);
+    // Waits for everything that was submitted.
+    [[nodiscard]] VKATTN_API vkattn_result wait(std::string *why = nullptr);
+
+    // Records the list where that is needed, replays it options.repeat times and waits for each.
+    // There is no fallback: the tensors are where they are.
+    [[nodiscard]] VKATTN_API RunResult run(const RunOptions &options = {});
+
+    // Runs the list once, one step at a time, and compares what each step wrote with the oracle on
+    // the inputs that the step really had. Returns VKATTN_OK whether or not the results are right:
+    // look at the checks, one for each step. `options` as in vkattnCpuVerify; NULL for defaults.
+    [[nodiscard]] VKATTN_API vkattn_result verify(std::vector<StepCheck> &checks, const vkattn_verify_options *options = nullptr,
+                                                  std::string *why = nullptr);
+
+    [[nodiscard]] VKATTN_API size_t size() const; // steps
+    // Returns how many of the steps wait for steps before them.
+    [[nodiscard]] VKATTN_API size_t barrierCount() const;
+
+  private:
+    friend class Runtime;
+    struct Impl;
+    explicit OperationList(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace vkattn

@@ -1,0 +1,118 @@
+// The operations that are described by their tensors.
+#include "vkattn/list.hpp"
+
+namespace vkattn {
+namespace {
+
+// The roles that have a tensor. Arrays set their bit in `present`.
+class Given {
+  public:
+    explicit Given(uint32_t *present = nullptr) : present_(present) {}
+    // Sets the operand's layout in the description.
+    void add(vkattn_role role, const DeviceTensor &tensor, vkattn_layout &layout) {
+        if (!tensor) return;
+        layout = tensor.layout();
+        list_[count_++] = {role, tensor};
+    }
+    // A required operand, which the description may not lack.
+    void require(vkattn_role role, const DeviceTensor &tensor, vkattn_layout &layout) {
+        layout = tensor.layout();
+        list_[count_++] = {role, tensor};
+    }
+    void addArray(vkattn_role role, const DeviceTensor &tensor) {
+        if (!tensor) return;
+        *present_ |= VKATTN_PRESENT(role);
+        list_[count_++] = {role, tensor};
+    }
+    [[nodiscard]] span<const ListOperand> operands() const { return {list_.data(), count_}; }
+
+  private:
+    std::array<ListOperand, 16> list_{};
+    size_t count_ = 0;
+    uint32_t *present_;
+};
+
+} // namespace
+
+vkattn_result OperationList::add(const ProjectionOf &p, std::string *why) {
+    vkattn_projection description{};
+    description.structSize = sizeof description;
+    description.flags = p.flags;
+    description.kernel = p.kernel;
+    Given given;
+    given.require(VKATTN_X, p.x, description.x);
+    given.require(VKATTN_W, p.w, description.w);
+    given.add(VKATTN_BIAS, p.bias, description.bias);
+    given.add(VKATTN_RESIDUAL, p.residual, description.residual);
+    given.require(VKATTN_Y, p.y, description.y);
+    return add(operation(description), given.operands(), why);
+}
+
+vkattn_result OperationList::add(const NormOf &n, std::string *why) {
+    vkattn_norm description{};
+    description.structSize = sizeof description;
+    description.kind = n.kind;
+    description.epsilon = n.epsilon;
+    Given given;
+    given.require(VKATTN_X, n.x, description.x);
+    given.add(VKATTN_RESIDUAL, n.residual, description.residual);
+    given.add(VKATTN_GAMMA, n.gamma, description.gamma);
+    given.add(VKATTN_BETA, n.beta, description.beta);
+    given.add(VKATTN_SUM, n.sum, description.sum);
+    given.require(VKATTN_Y, n.y, description.y);
+    return add(operation(description), given.operands(), why);
+}
+
+vkattn_result OperationList::add(const RotaryOf &r, std::string *why) {
+    vkattn_rotary description{};
+    description.structSize = sizeof description;
+    description.flags = r.flags;
+    description.pairs = r.pairs;
+    description.start = r.start;
+    Given given(&description.presentRoles);
+    given.require(VKATTN_X, r.x, description.x);
+    given.require(VKATTN_COS, r.cos, description.cos);
+    given.require(VKATTN_SIN, r.sin, description.sin);
+    given.require(VKATTN_Y, r.y, description.y);
+    given.addArray(VKATTN_POSITIONS, r.positions);
+    given.addArray(VKATTN_STARTS, r.starts);
+    return add(operation(description), given.operands(), why);
+}
+
+vkattn_result OperationList::add(const AppendOf &a, std::string *why) {
+    vkattn_append description{};
+    description.structSize = sizeof description;
+    description.start = a.start;
+    Given given(&description.presentRoles);
+    given.require(VKATTN_X, a.x, description.x);
+    given.require(VKATTN_Y, a.cache, description.y);
+    given.addArray(VKATTN_STARTS, a.starts);
+    return add(operation(description), given.operands(), why);
+}
+
+vkattn_result OperationList::add(const AttentionOf &a, std::string *why) {
+    vkattn_problem description = a.options;
+    description.structSize = sizeof description;
+    description.presentRoles = 0;
+    description.lse = description.weights = description.bias = description.mask = description.bitMask = {};
+    Given given(&description.presentRoles);
+    given.require(VKATTN_Q, a.q, description.q);
+    given.require(VKATTN_K, a.k, description.k);
+    given.require(VKATTN_V, a.v, description.v);
+    given.require(VKATTN_OUT, a.out, description.out);
+    given.add(VKATTN_LSE, a.lse, description.lse);
+    given.add(VKATTN_WEIGHTS, a.weights, description.weights);
+    given.add(VKATTN_BIAS, a.bias, description.bias);
+    given.add(VKATTN_MASK, a.mask, description.mask);
+    given.add(VKATTN_BIT_MASK, a.bitMask, description.bitMask);
+    given.addArray(VKATTN_KEY_LENGTHS, a.keyLengths);
+    given.addArray(VKATTN_CU_SEQ_Q, a.cuSeqQ);
+    given.addArray(VKATTN_CU_SEQ_K, a.cuSeqK);
+    given.addArray(VKATTN_DOC_IDS_Q, a.docIdsQ);
+    given.addArray(VKATTN_DOC_IDS_K, a.docIdsK);
+    given.addArray(VKATTN_SINKS, a.sinks);
+    given.addArray(VKATTN_ALIBI_SLOPES, a.slopes);
+    return add(operation(description), given.operands(), why);
+}
+
+} // namespace vkattn

@@ -1,0 +1,217 @@
+// Lists of operations: what a list keeps of each step, where barriers go, and replays.
+#include "runtime/list/step.hpp"
+#include "runtime/list/recorded_list.hpp"
+#include "runtime/median.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace vkattn {
+namespace {
+
+constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+
+} // namespace
+
+struct OperationList::Impl {
+    std::shared_ptr<Runtime::Impl> runtime;
+    std::vector<std::unique_ptr<ListStep>> steps;
+    std::vector<MemoryUse> unseparated; // of the steps since the last barrier
+    std::unique_ptr<RecordedList> recorded;
+    bool ready = false;      // record() was called for these steps
+    uint32_t cpuThreads = 0; // of replays on the CPU
+
+    // Sets *why to what went wrong at a step.
+    vkattn_result failedStep(size_t step, vkattn_result result, const std::string &reason, std::string *why) const {
+        const std::string name = step < steps.size() ? vkattnOperationName(steps[step]->bound.operation.kind) : "list";
+        return failed(result, "step " + std::to_string(step) + " (" + name + "): " + reason, why);
+    }
+    vkattn_result recordOnDevice(std::string *why);
+    vkattn_result prepareCpu(RunResult &result, std::string *why);
+    vkattn_result computeOnCpu(std::string *why);
+};
+
+OperationList::OperationList(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+OperationList::OperationList(OperationList &&) noexcept = default;
+OperationList &OperationList::operator=(OperationList &&) noexcept = default;
+OperationList::~OperationList() = default;
+
+OperationList Runtime::list() {
+    auto impl = std::make_unique<OperationList::Impl>();
+    impl->runtime = impl_;
+    return OperationList(std::move(impl));
+}
+
+size_t OperationList::size() const {
+    return impl_->steps.size();
+}
+
+size_t OperationList::barrierCount() const {
+    return static_cast<size_t>(
+        std::count_if(impl_->steps.begin(), impl_->steps.end(), [](const auto &step) { return step->bound.barrierBefore; }));
+}
+
+vkattn_result OperationList::add(const vkattn_operation &operation, span<const ListOperand> operands, std::string *why) {
+    for (const ListOperand &operand : operands)
+        if (operand.tensor && &operand.tensor.memory_->runtime() != impl_->runtime.get())
+            return failed(invalid, "a tensor is another Runtime's: copy it through the host", why);
+    auto step = std::make_unique<ListStep>();
+    std::vector<StepMemory> memory;
+    for (const ListOperand &operand : operands) memory.push_back({operand.role, operand.tensor.memory_, operand.tensor.layout_});
+    if (const auto r = step->describe(operation, std::move(memory), why)) return r;
+    const std::vector<MemoryUse> uses = step->uses();
+    step->bound.barrierBefore = std::any_of(uses.begin(), uses.end(), [&](const MemoryUse &use) { return conflicts(use, impl_->unseparated); });
+    if (step->bound.barrierBefore) impl_->unseparated.clear();
+    impl_->unseparated.insert(impl_->unseparated.end(), uses.begin(), uses.end());
+    impl_->steps.push_back(std::move(step));
+    impl_->ready = false;
+    return VKATTN_OK;
+}
+
+vkattn_result OperationList::Impl::recordOnDevice(std::string *why) {
+    if (!runtime->lost.empty()) return failed(VKATTN_ERROR_DEVICE_LOST, runtime->lost, why);
+    recorded.reset();
+    for (const auto &step : steps) runtime->testWhatTakes(step->bound.operation);
+    if (!runtime->lost.empty()) return failed(VKATTN_ERROR_DEVICE_LOST, runtime->lost, why);
+    std::vector<const BoundOperation *> operations;
+    for (const auto &step : steps) operations.push_back(&step->bound);
+    auto list = std::make_unique<RecordedList>(*runtime->device);
+    size_t failedAt = 0;
+    if (auto f = list->record(operations, failedAt)) return failedStep(failedAt, f.result, runtime->reasonOf(f), why);
+    recorded = std::move(list);
+    return VKATTN_OK;
+}
+
+vkattn_result OperationList::Impl::prepareCpu(RunResult &result, std::string *why) {
+    uint64_t workspace = 0;
+    for (size_t n = 0; n < steps.size(); ++n) {
+        vkattn_diagnostic diagnostic{};
+        if (const auto r = runtime->prepareCpu(steps[n]->bound.operation, cpuThreads, result, diagnostic))
+            return failedStep(n, r, diagnostic.message, why);
+        workspace = std::max(workspace, result.workspaceBytes);
+    }
+    result.workspaceBytes = workspace;
+    return VKATTN_OK;
+}
+
+vkattn_result OperationList::Impl::computeOnCpu(std::string *why) {
+    for (size_t n = 0; n < steps.size(); ++n) {
+        const ListStep &step = *steps[n];
+        vkattn_diagnostic diagnostic{};
+        if (const auto r = vkattnCpuRunOperation(runtime->cpuPool.get(), &step.bound.operation, step.memory.data(),
+                                                 static_cast<uint32_t>(step.memory.size()), runtime->cpuWorkspace.get(),
+                                                 runtime->cpuWorkspaceBytes, &diagnostic))
+            return failedStep(n, r, diagnostic.message, why);
+    }
+    return VKATTN_OK;
+}
+
+vkattn_result OperationList::record(std::string *why) {
+    if (impl_->ready) return VKATTN_OK;
+    RunResult ignored;
+    if (const auto r = impl_->runtime->device ? impl_->recordOnDevice(why) : impl_->prepareCpu(ignored, why)) return r;
+    impl_->ready = true;
+    return VKATTN_OK;
+}
+
+vkattn_result OperationList::submit(std::string *why) {
+    Impl &impl = *impl_;
+    if (!impl.ready) return failed(invalid, "the list is not recorded, or steps were added since: call record()", why);
+    if (!impl.runtime->device) {
+        // Another use of the Runtime may have made other threads, which need other workspaces.
+        RunResult ignored;
+        if (const auto r = impl.prepareCpu(ignored, why)) return r;
+        return impl.computeOnCpu(why);
+    }
+    if (!impl.runtime->lost.empty()) return failed(VKATTN_ERROR_DEVICE_LOST, impl.runtime->lost, why);
+    if (auto f = impl.recorded->submit()) return failed(f.result, impl.runtime->reasonOf(f), why);
+    return VKATTN_OK;
+}
+
+vkattn_result OperationList::wait(std::string *why) {
+    if (!impl_->runtime->device) return VKATTN_OK;
+    if (auto f = impl_->runtime->device->finish()) return failed(f.result, impl_->runtime->reasonOf(f), why);
+    return VKATTN_OK;
+}
+
+RunResult OperationList::run(const RunOptions &options) {
+    Impl &impl = *impl_;
+    RunResult result;
+    impl.runtime->sign(result);
+    result.fallbackReason = impl.runtime->fallbackReason;
+    result.kernel = "list";
+    impl.cpuThreads = options.cpuThreads;
+    if ((result.status = record(&result.message)) != VKATTN_OK) return result;
+    const bool onDevice = impl.runtime->device != nullptr;
+    if (!onDevice && (result.status = impl.prepareCpu(result, &result.message)) != VKATTN_OK) return result;
+    if (onDevice && !impl.runtime->lost.empty()) {
+        result.status = failed(VKATTN_ERROR_DEVICE_LOST, impl.runtime->lost, &result.message);
+        return result;
+    }
+    result.deviceTimestamps = onDevice;
+    std::vector<double> times;
+    const uint64_t runs = uint64_t{std::max(options.repeat, 1u)} + (options.warmUp ? 1 : 0);
+    for (uint64_t n = 0; n < runs; ++n) {
+        double milliseconds = 0;
+        if (onDevice) {
+            if (auto f = impl.recorded->submitTimed(milliseconds, result.deviceTimestamps))
+                result.status = failed(f.result, impl.runtime->reasonOf(f), &result.message);
+        } else {
+            const auto start = std::chrono::steady_clock::now();
+            result.status = impl.computeOnCpu(&result.message);
+            milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+        }
+        if (result.status != VKATTN_OK) return result;
+        if (n > 0 || !options.warmUp) times.push_back(milliseconds);
+    }
+    result.milliseconds = median(times);
+    result.samplesMilliseconds = std::move(times);
+    if (onDevice) {
+        result.workspaceBytes = impl.recorded->workspaceBytes();
+        result.dispatchCount = impl.recorded->dispatchCount();
+    }
+    return result;
+}
+
+vkattn_result OperationList::verify(std::vector<StepCheck> &checks, const vkattn_verify_options *options, std::string *why) {
+    Impl &impl = *impl_;
+    checks.clear();
+    if (const auto r = record(why)) return r;
+    RunResult ignored;
+    if (!impl.runtime->device)
+        if (const auto r = impl.prepareCpu(ignored, why)) return r;
+    for (size_t n = 0; n < impl.steps.size(); ++n) {
+        const ListStep &step = *impl.steps[n];
+        StepImages before, after;
+        if (const auto r = step.read(before, why)) return r;
+        vkattn_verify_options how = options ? *options : vkattn_verify_options{};
+        how.structSize = sizeof how;
+        vkattn_diagnostic diagnostic{};
+        if (impl.runtime->device) {
+            RecordedList alone(*impl.runtime->device);
+            const BoundOperation *const one = &step.bound;
+            size_t failedAt = 0;
+            double milliseconds = 0;
+            bool timestamps = false;
+            auto f = alone.record({&one, 1}, failedAt);
+            if (!f) f = alone.submitTimed(milliseconds, timestamps);
+            if (f) return impl.failedStep(n, f.result, impl.runtime->reasonOf(f), why);
+            how.probabilityUnit = alone.requirements()[0].probabilityUnit;
+            how.probabilityFloor = alone.requirements()[0].probabilityFloor;
+        } else if (const auto r = vkattnCpuRunOperation(impl.runtime->cpuPool.get(), &step.bound.operation, step.memory.data(),
+                                                        static_cast<uint32_t>(step.memory.size()), impl.runtime->cpuWorkspace.get(),
+                                                        impl.runtime->cpuWorkspaceBytes, &diagnostic)) {
+            return impl.failedStep(n, r, diagnostic.message, why);
+        }
+        if (const auto r = step.read(after, why)) return r;
+        const std::vector<vkattn_operand_memory> seen = step.seen(before, after);
+        StepCheck &check = checks.emplace_back();
+        check.operation = vkattnOperationName(step.bound.operation.kind);
+        if (const auto r = vkattnCpuVerifyOperation(&step.bound.operation, seen.data(), static_cast<uint32_t>(seen.size()), &how,
+                                                    &check.report, &diagnostic))
+            return impl.failedStep(n, r, diagnostic.message, why);
+    }
+    return VKATTN_OK;
+}
+
+} // namespace vkattn

@@ -1,0 +1,83 @@
+#include "runtime/list/recorded_list.hpp"
+
+#include <algorithm>
+
+namespace vkattn {
+namespace {
+
+// The operation's dispatches write their workspace, and read what they wrote: operations that share
+// a workspace wait for each other.
+bool sharesWorkspace(const vkattn_requirements &earlier, const vkattn_requirements &later) {
+    return earlier.workspaceBytes > 0 && later.workspaceBytes > 0;
+}
+
+} // namespace
+
+RecordedList::~RecordedList() {
+    (void)device_.finish();
+    const RuntimeDeviceTable &table = device_.table_;
+    if (descriptors_) table.DestroyDescriptorPool(device_.device_, descriptors_, nullptr);
+    if (pool_) table.DestroyCommandPool(device_.device_, pool_, nullptr);
+    device_.release(workspace_);
+}
+
+Device::Failure RecordedList::plan(std::span<const BoundOperation *const> operations, size_t &failedAt) {
+    requirements_.clear();
+    for (failedAt = 0; failedAt < operations.size(); ++failedAt) {
+        const vkattn_operation &operation = operations[failedAt]->operation;
+        vkattn_requirements &needs = requirements_.emplace_back();
+        needs.structSize = sizeof needs;
+        vkattn_diagnostic why{};
+        vkattn_result r = vkattnQueryOperation(device_.context(), &operation, &needs, &why);
+        if (r == VKATTN_OK) r = vkattnPrewarmOperations(device_.context(), &operation, 1, &why);
+        if (r != VKATTN_OK) return {static_cast<VkResult>(why.vkResult), r, why.message};
+        workspaceBytes_ = std::max(workspaceBytes_, needs.workspaceBytes);
+        dispatchCount_ += needs.dispatchCount;
+    }
+    return {};
+}
+
+Device::Failure RecordedList::createPools() {
+    if (auto f = device_.createCommandBuffer(pool_, commands_)) return f;
+    uint32_t sets = 0, descriptors = 0;
+    for (const vkattn_requirements &needs : requirements_) {
+        sets += needs.descriptorSetCount;
+        descriptors += needs.storageDescriptorCount;
+    }
+    return sets == 0 ? Device::Failure{} : device_.createDescriptorPool(sets, descriptors, descriptors_);
+}
+
+Device::Failure RecordedList::record(std::span<const BoundOperation *const> operations, size_t &failedAt) {
+    if (auto f = plan(operations, failedAt)) return f;
+    failedAt = 0;
+    if (auto f = createPools()) return f;
+    if (workspaceBytes_)
+        if (auto f = device_.reserve(workspace_, workspaceBytes_, false)) return f;
+    // A replay may be submitted before the one before has finished.
+    if (auto f = device_.beginTimed(commands_, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT)) return f;
+    size_t lastWithWorkspace = operations.size();
+    for (failedAt = 0; failedAt < operations.size(); ++failedAt) {
+        const BoundOperation &each = *operations[failedAt];
+        std::vector<vkattn_binding> bindings = each.bindings;
+        if (requirements_[failedAt].workspaceBytes) bindings.push_back({VKATTN_WORKSPACE, workspace_.buffer, 0, workspace_.size});
+        const bool shared = lastWithWorkspace < failedAt && sharesWorkspace(requirements_[lastWithWorkspace], requirements_[failedAt]);
+        if (each.barrierBefore || shared) {
+            device_.computeBarrier(commands_);
+            lastWithWorkspace = operations.size(); // nothing before the barrier is waited for again
+        }
+        if (requirements_[failedAt].workspaceBytes) lastWithWorkspace = failedAt;
+        if (auto f = device_.recordOperation(commands_, each.operation, bindings, descriptors_, 0)) return f;
+    }
+    failedAt = 0;
+    return device_.endTimed(commands_);
+}
+
+Device::Failure RecordedList::submit() {
+    return device_.submit(commands_);
+}
+
+Device::Failure RecordedList::submitTimed(double &milliseconds, bool &deviceTimestamps) {
+    return device_.submitTimed(commands_, milliseconds, deviceTimestamps);
+}
+
+} // namespace vkattn

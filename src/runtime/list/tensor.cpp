@@ -1,0 +1,164 @@
+#include "runtime/list/tensor_memory.hpp"
+
+#include <limits>
+
+namespace vkattn {
+namespace {
+
+constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+constexpr uint64_t mostElements = 1ull << 60; // vkattn/problem.h
+
+uint64_t elementSize(vkattn_dtype dtype) {
+    return dtype == VKATTN_BOOL8 ? 1 : dtype == VKATTN_F16 || dtype == VKATTN_BF16 ? 2 : 4;
+}
+
+bool knownType(vkattn_dtype dtype) {
+    return dtype == VKATTN_F32 || dtype == VKATTN_F16 || dtype == VKATTN_BF16 || dtype == VKATTN_BOOL8 || dtype == VKATTN_BITS32;
+}
+
+// The elements from the first to one past the last, counted from the first byte of the memory.
+struct Elements {
+    uint64_t begin = 0, end = 0;
+};
+
+// Returns false where the layout reaches before the memory, or is larger than any tensor.
+bool findElements(const vkattn_layout &layout, Elements &out) {
+    if (layout.offsetElems > mostElements) return false;
+    int64_t first = static_cast<int64_t>(layout.offsetElems), last = first;
+    for (int d = 0; d < 4; ++d) {
+        if (layout.extent[d] == 0) return out = {}, true;
+        const int64_t steps = int64_t{layout.extent[d]} - 1, stride = layout.strideElems[d];
+        const int64_t most = static_cast<int64_t>(mostElements);
+        if (steps == 0) continue;
+        if (stride > most / steps || stride < -most / steps) return false;
+        (stride < 0 ? first : last) += steps * stride;
+        if (last > most || first < -most) return false;
+    }
+    if (first < 0) return false;
+    out = {static_cast<uint64_t>(first), static_cast<uint64_t>(last) + 1};
+    return true;
+}
+
+std::string text(const vkattn_layout &layout) {
+    std::string all = "[";
+    for (int d = 0; d < 4; ++d) all += (d ? ", " : "") + std::to_string(layout.extent[d]);
+    return all + "]";
+}
+
+// Says in *why what is wrong with a layout in memory of that many bytes.
+bool fits(const vkattn_layout &layout, uint64_t bytes, std::string *why) {
+    Elements elements;
+    if (!knownType(layout.dtype)) return failed(invalid, "dtype is " + std::to_string(layout.dtype) + ", which is no element type", why), false;
+    if (!findElements(layout, elements))
+        return failed(invalid, "the tensor " + text(layout) + " has elements before the first byte of its memory, or spans more than 2^60", why),
+               false;
+    if (elements.end * elementSize(layout.dtype) > bytes)
+        return failed(invalid,
+                      "the tensor " + text(layout) + " needs " + std::to_string(elements.end * elementSize(layout.dtype)) +
+                          " bytes, and its memory has " + std::to_string(bytes),
+                      why),
+               false;
+    return true;
+}
+
+uint64_t elementCount(const vkattn_layout &layout) {
+    return uint64_t{layout.extent[0]} * layout.extent[1] * layout.extent[2] * layout.extent[3];
+}
+
+// Whether the elements lie in the memory as in a host array.
+bool isDense(const vkattn_layout &layout) {
+    int64_t expected = 1;
+    for (int d = 3; d >= 0; --d) {
+        if (layout.extent[d] > 1 && layout.strideElems[d] != expected) return false;
+        expected *= layout.extent[d];
+    }
+    return true;
+}
+
+// Calls visit(element of the memory, element of a host array).
+template <class Visit> void eachElement(const vkattn_layout &l, Visit visit) {
+    uint64_t n = 0;
+    const auto at = [&](int d, uint32_t i) { return static_cast<uint64_t>(l.strideElems[d]) * i; };
+    for (uint32_t b = 0; b < l.extent[0]; ++b)
+        for (uint32_t h = 0; h < l.extent[1]; ++h)
+            for (uint32_t t = 0; t < l.extent[2]; ++t)
+                for (uint32_t d = 0; d < l.extent[3]; ++d) visit(l.offsetElems + at(0, b) + at(1, h) + at(2, t) + at(3, d), n++);
+}
+
+vkattn_result checkCopy(bool tensor, const vkattn_layout &layout, const void *data, uint64_t bytes, std::string *why) {
+    if (!tensor) return failed(invalid, "there is no tensor: it is empty, or its allocation failed", why);
+    const uint64_t expected = elementCount(layout) * elementSize(layout.dtype);
+    if (bytes != expected)
+        return failed(invalid,
+                      "the host array has " + std::to_string(bytes) + " bytes, expected " + std::to_string(expected) + " for the tensor " +
+                          text(layout),
+                      why);
+    if (!data && bytes) return failed(invalid, "the host array is NULL", why);
+    return VKATTN_OK;
+}
+
+} // namespace
+
+DeviceTensor Runtime::allocate(const vkattn_layout &layout, std::string *why) {
+    DeviceTensor tensor;
+    if (!fits(layout, std::numeric_limits<uint64_t>::max(), why)) return tensor;
+    Elements elements;
+    (void)findElements(layout, elements);
+    vkattn_result result;
+    tensor.memory_ = TensorMemory::create(impl_, elements.end * elementSize(layout.dtype), result, why);
+    if (tensor.memory_) tensor.layout_ = layout;
+    return tensor;
+}
+
+DeviceTensor DeviceTensor::view(const vkattn_layout &layout, std::string *why) const {
+    DeviceTensor tensor;
+    if (!memory_) return failed(invalid, "there is no tensor to view", why), tensor;
+    if (!fits(layout, memory_->bytes(), why)) return tensor;
+    tensor.memory_ = memory_;
+    tensor.layout_ = layout;
+    return tensor;
+}
+
+DeviceTensor DeviceTensor::part(uint32_t dimension, uint32_t first, uint32_t count, std::string *why) const {
+    if (!memory_) return failed(invalid, "there is no tensor to view", why), DeviceTensor();
+    if (dimension > 3 || first > layout_.extent[dimension] || count > layout_.extent[dimension] - first)
+        return failed(invalid,
+                      "elements " + std::to_string(first) + " to " + std::to_string(uint64_t{first} + count) + " of dimension " +
+                          std::to_string(dimension) + " are not all in the tensor " + text(layout_),
+                      why),
+               DeviceTensor();
+    DeviceTensor tensor = *this;
+    tensor.layout_.extent[dimension] = count;
+    tensor.layout_.offsetElems += static_cast<uint64_t>(layout_.strideElems[dimension]) * first;
+    return tensor;
+}
+
+vkattn_result DeviceTensor::upload(const void *data, uint64_t bytes, std::string *why) const {
+    if (const auto r = checkCopy(memory_ != nullptr, layout_, data, bytes, why)) return r;
+    if (bytes == 0) return VKATTN_OK;
+    const uint64_t size = elementSize(layout_.dtype);
+    if (isDense(layout_)) return memory_->write(layout_.offsetElems * size, data, bytes, why);
+    Elements elements;
+    (void)findElements(layout_, elements);
+    std::vector<unsigned char> image((elements.end - elements.begin) * size);
+    if (const auto r = memory_->read(elements.begin * size, image.data(), image.size(), why)) return r;
+    const auto *from = static_cast<const unsigned char *>(data);
+    eachElement(layout_, [&](uint64_t in, uint64_t n) { std::memcpy(image.data() + (in - elements.begin) * size, from + n * size, size); });
+    return memory_->write(elements.begin * size, image.data(), image.size(), why);
+}
+
+vkattn_result DeviceTensor::download(void *data, uint64_t bytes, std::string *why) const {
+    if (const auto r = checkCopy(memory_ != nullptr, layout_, data, bytes, why)) return r;
+    if (bytes == 0) return VKATTN_OK;
+    const uint64_t size = elementSize(layout_.dtype);
+    if (isDense(layout_)) return memory_->read(layout_.offsetElems * size, data, bytes, why);
+    Elements elements;
+    (void)findElements(layout_, elements);
+    std::vector<unsigned char> image((elements.end - elements.begin) * size);
+    if (const auto r = memory_->read(elements.begin * size, image.data(), image.size(), why)) return r;
+    auto *to = static_cast<unsigned char *>(data);
+    eachElement(layout_, [&](uint64_t in, uint64_t n) { std::memcpy(to + n * size, image.data() + (in - elements.begin) * size, size); });
+    return VKATTN_OK;
+}
+
+} // namespace vkattn
