@@ -110,7 +110,7 @@ vkattn_result Runtime::Impl::prepareCpu(const vkattn_operation &operation, uint3
 }
 
 RunResult Runtime::Impl::runOnCpu(const vkattn_operation &operation, std::span<const vkattn_operand_memory> operands, const RunOptions &run,
-                   std::string reason) {
+                                  std::string reason) {
     RunResult result;
     signAsCpu(result);
     result.fallbackReason = std::move(reason);

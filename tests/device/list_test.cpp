@@ -1,10 +1,11 @@
 // Device tensors and lists of operations: what a list computes is what its operations compute one
 // by one, whatever memory they share; replays follow device arrays; wrong uses are refused.
-#include "vkattn/list.hpp"
 #include "conform/cases/operation_case.hpp"
 #include "environment.hpp"
+#include "random_list.hpp"
 #include "support/extent.hpp"
 #include "support/heap_count.hpp"
+#include "vkattn/list.hpp"
 
 #include <cmath>
 
@@ -74,15 +75,15 @@ struct Decoder {
         std::vector<float> c(room * dim / 2), s(c);
         EXPECT_EQ(vkattnRotaryTable(room, dim, 10000, c.data(), s.data(), nullptr), VKATTN_OK);
         fill(cos, c), fill(sin, s);
-        starts = allocate(words(batch)), lengths = allocate(words(batch));
+        const DeviceTensor both = allocate(words(2 * batch));
+        starts = both.part(3, 0, batch), lengths = both.part(3, batch, batch);
         q = allocate(packed(VKATTN_F32, batch, 1, tokens, model)), out = allocate(q.layout());
         k = allocate(packed(VKATTN_F32, batch, 1, tokens, kvHeads * dim)), v = allocate(k.layout());
         keys = allocate(packed(VKATTN_F32, batch, kvHeads, room, dim)), values = allocate(keys.layout());
         sum = allocate(q.layout()), z = allocate(q.layout());
 
         // Heads of a row, by strides.
-        const DeviceTensor qHeads = q.view(packedTokenMajor(VKATTN_F32, batch, heads, tokens, dim)),
-                           outHeads = out.view(qHeads.layout()),
+        const DeviceTensor qHeads = q.view(packedTokenMajor(VKATTN_F32, batch, heads, tokens, dim)), outHeads = out.view(qHeads.layout()),
                            kHeads = k.view(packedTokenMajor(VKATTN_F32, batch, kvHeads, tokens, dim)), vHeads = v.view(kHeads.layout());
         std::string why;
         const auto expect = [&](vkattn_result result) { EXPECT_EQ(result, VKATTN_OK) << why; };
@@ -142,16 +143,16 @@ TEST(List, waitsOnlyWhereMemoryIsShared) {
     EXPECT_EQ(Decoder(*runtime, random, 1).list.barrierCount(), 4u);
 
     // Parts of one memory: neighbours do not wait, and a reader of both does.
-    const DeviceTensor x = runtime->allocate(matrix(VKATTN_F32, 4, 8)), w = runtime->allocate(matrix(VKATTN_F32, 8, 8)),
-                       both = runtime->allocate(matrix(VKATTN_F32, 4, 16)), z = runtime->allocate(matrix(VKATTN_F32, 4, 16));
+    const DeviceTensor x = runtime->allocate(matrix(VKATTN_F32, 4, 64)), w = runtime->allocate(matrix(VKATTN_F32, 64, 64)),
+                       both = runtime->allocate(matrix(VKATTN_F32, 4, 128)), z = runtime->allocate(matrix(VKATTN_F32, 4, 128));
     OperationList list = runtime->list();
-    EXPECT_EQ(list.add(ProjectionOf{x.part(2, 0, 2), w, z.part(2, 0, 2).part(3, 0, 8)}), VKATTN_OK);
-    EXPECT_EQ(list.add(ProjectionOf{x.part(2, 0, 2), w, both.part(2, 0, 2).part(3, 0, 8)}), VKATTN_OK);
-    EXPECT_EQ(list.add(ProjectionOf{x.part(2, 2, 2), w, both.part(2, 2, 2).part(3, 0, 8)}), VKATTN_OK);
+    EXPECT_EQ(list.add(ProjectionOf{x.part(2, 0, 2), w, z.part(2, 0, 2).part(3, 0, 64)}), VKATTN_OK);
+    EXPECT_EQ(list.add(ProjectionOf{x.part(2, 0, 2), w, both.part(2, 0, 2).part(3, 0, 64)}), VKATTN_OK);
+    EXPECT_EQ(list.add(ProjectionOf{x.part(2, 2, 2), w, both.part(2, 2, 2).part(3, 0, 64)}), VKATTN_OK);
     EXPECT_EQ(list.barrierCount(), 0u);
     EXPECT_EQ(list.add(NormOf{VKATTN_LAYER_NORM, both, z}), VKATTN_OK);
     EXPECT_EQ(list.barrierCount(), 1u);
-    EXPECT_EQ(list.add(ProjectionOf{x, w, both.part(3, 0, 8)}), VKATTN_OK); // written after it was read
+    EXPECT_EQ(list.add(ProjectionOf{x, w, both.part(3, 0, 64)}), VKATTN_OK); // written after it was read
     EXPECT_EQ(list.barrierCount(), 2u);
 }
 
@@ -214,7 +215,8 @@ TEST(List, tensorsAreViewsOfOneMemory) {
         const DeviceTensor columns = whole.view(transposed).part(2, 4, 2);
         EXPECT_EQ(contents<float>(columns), (std::vector<float>{4, 10, 16, 22, 5, 11, 17, 23}));
         fill(columns, std::vector<float>{-1, -2, -3, -4, -5, -6, -7, -8});
-        values[4] = -1, values[10] = -2, values[16] = -3, values[22] = -4, values[5] = -5, values[11] = -6, values[17] = -7, values[23] = -8;
+        values[4] = -1, values[10] = -2, values[16] = -3, values[22] = -4, values[5] = -5, values[11] = -6, values[17] = -7,
+        values[23] = -8;
         EXPECT_EQ(contents<float>(whole), values) << "elements between those of the view stay";
         vkattn_layout backwards = matrix(VKATTN_F32, 1, 24);
         backwards.offsetElems = 23, backwards.strideElems[3] = -1;
@@ -280,6 +282,22 @@ TEST(List, wrongUsesAreRefused) {
     }
 }
 
+// What a list leaves in memory is what its steps leave that run one by one, each waited for.
+TEST(List, randomListsComputeWhatTheirStepsDo) {
+    const auto cpu = cpuRuntime();
+    for (Runtime *runtime : {runtimeFor(Limits::full), runtimeFor(Limits::weak), cpu.get()}) {
+        ASSERT_TRUE(runtime);
+        for (int n = 0; n < (fullExtent() ? 200 : 10); ++n) {
+            Random random = randomFor("random list " + std::to_string(n)), same = random;
+            RandomList together(*runtime, random, 12), oneByOne(*runtime, same, 12);
+            const RunResult result = together.list.run();
+            ASSERT_EQ(result.status, VKATTN_OK) << result.message;
+            expectPassed(oneByOne.list);
+            ASSERT_EQ(together.contents(), oneByOne.contents()) << "list " << n;
+        }
+    }
+}
+
 // Everything may go in any order.
 TEST(List, tensorsAndListsOutliveTheirRuntime) {
     RuntimeOptions options = optionsFor(Limits::full);
@@ -295,9 +313,18 @@ TEST(List, tensorsAndListsOutliveTheirRuntime) {
     EXPECT_EQ(contents<float>(z).size(), size_t{Decoder::batch} * Decoder::model);
 }
 
-TEST(List, anEmptyListRuns) {
+// From no step on, a list takes further steps whenever.
+TEST(List, stepsMayBeAddedAfterARun) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     OperationList list = runtime->list();
     EXPECT_EQ(list.run().status, VKATTN_OK);
+    const DeviceTensor x = runtime->allocate(vector(VKATTN_F32, 3)), y = runtime->allocate(x.layout()), z = runtime->allocate(x.layout());
+    const std::vector<float> values = {1, 2, 3};
+    fill(x, values);
+    for (const DeviceTensor &to : {y, z}) {
+        ASSERT_EQ(list.add(AppendOf{x, to}), VKATTN_OK);
+        EXPECT_EQ(list.run().status, VKATTN_OK);
+        EXPECT_EQ(contents<float>(to), values);
+    }
 }

@@ -4,6 +4,7 @@
 #include "conform/cases/operation_case.hpp"
 #include "conform/checks/selection.hpp"
 #include "environment.hpp"
+#include "random_list.hpp"
 #include "support/extent.hpp"
 #include "support/faulty_vulkan.hpp"
 
@@ -129,4 +130,33 @@ TEST(Validation, isSilentOnOperations) {
             if (HasFailure()) return; // the first is enough
         }
     }
+}
+
+// The barriers of lists are those that are needed: silent with them, and not without.
+TEST(Validation, isSilentOnLists) {
+    Log log;
+    DeviceUnderTest bench(log.options());
+    fault = {};
+    Random random = randomFor("lists under validation");
+    std::string why;
+    size_t barriers = 0;
+    Runtime *runtime = nullptr;
+    for (const Limits limits : {Limits::weak, Limits::full}) { // with a workspace and without
+        runtime = bench.runtime(testLayouts()[0], limits, why);
+        ASSERT_TRUE(runtime) << why;
+        for (int n = 0; n < (fullExtent() ? 60 : 8); ++n) {
+            RandomList drawn(*runtime, random, 12);
+            barriers += drawn.list.barrierCount();
+            ASSERT_EQ(drawn.list.record(&why), VKATTN_OK) << why;
+            for (int replay = 0; replay < 2; ++replay) ASSERT_EQ(drawn.list.submit(&why), VKATTN_OK) << why;
+            ASSERT_EQ(drawn.list.wait(&why), VKATTN_OK) << why;
+            ASSERT_EQ(log.messages.size(), 0u) << "list " << n << ": " << log.messages.front();
+        }
+    }
+    EXPECT_GT(barriers, 20u);
+    fault.dropBarriers = true;
+    RandomList bare(*runtime, random, 12);
+    EXPECT_EQ(bare.list.run().status, VKATTN_OK);
+    fault = {};
+    EXPECT_GE(log.count("SYNC-HAZARD"), 1u) << "the layer does not see lists without barriers";
 }

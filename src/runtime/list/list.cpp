@@ -1,6 +1,6 @@
 // Lists of operations: what a list keeps of each step, where barriers go, and replays.
-#include "runtime/list/step.hpp"
 #include "runtime/list/recorded_list.hpp"
+#include "runtime/list/step.hpp"
 #include "runtime/median.hpp"
 
 #include <algorithm>
@@ -17,6 +17,7 @@ struct OperationList::Impl {
     std::shared_ptr<Runtime::Impl> runtime;
     std::vector<std::unique_ptr<ListStep>> steps;
     std::vector<MemoryUse> unseparated; // of the steps since the last barrier
+    uint64_t alignment = 4;               // of a descriptor's first byte
     std::unique_ptr<RecordedList> recorded;
     bool ready = false;      // record() was called for these steps
     uint32_t cpuThreads = 0; // of replays on the CPU
@@ -39,6 +40,10 @@ OperationList::~OperationList() = default;
 OperationList Runtime::list() {
     auto impl = std::make_unique<OperationList::Impl>();
     impl->runtime = impl_;
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    if (impl_->device && vkattnContextCaps(impl_->device->context(), &caps) == VKATTN_OK)
+        impl->alignment = std::max<uint64_t>(caps.minStorageBufferOffsetAlignment, 4);
     return OperationList(std::move(impl));
 }
 
@@ -59,8 +64,9 @@ vkattn_result OperationList::add(const vkattn_operation &operation, span<const L
     std::vector<StepMemory> memory;
     for (const ListOperand &operand : operands) memory.push_back({operand.role, operand.tensor.memory_, operand.tensor.layout_});
     if (const auto r = step->describe(operation, std::move(memory), why)) return r;
-    const std::vector<MemoryUse> uses = step->uses();
-    step->bound.barrierBefore = std::any_of(uses.begin(), uses.end(), [&](const MemoryUse &use) { return conflicts(use, impl_->unseparated); });
+    const std::vector<MemoryUse> uses = step->uses(impl_->alignment);
+    step->bound.barrierBefore =
+        std::any_of(uses.begin(), uses.end(), [&](const MemoryUse &use) { return conflicts(use, impl_->unseparated); });
     if (step->bound.barrierBefore) impl_->unseparated.clear();
     impl_->unseparated.insert(impl_->unseparated.end(), uses.begin(), uses.end());
     impl_->steps.push_back(std::move(step));
@@ -129,6 +135,7 @@ vkattn_result OperationList::submit(std::string *why) {
 }
 
 vkattn_result OperationList::wait(std::string *why) {
+    if (!impl_->runtime->lost.empty()) return failed(VKATTN_ERROR_DEVICE_LOST, impl_->runtime->lost, why);
     if (!impl_->runtime->device) return VKATTN_OK;
     if (auto f = impl_->runtime->device->finish()) return failed(f.result, impl_->runtime->reasonOf(f), why);
     return VKATTN_OK;

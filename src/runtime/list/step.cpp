@@ -73,7 +73,7 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
     return VKATTN_OK;
 }
 
-std::vector<MemoryUse> ListStep::uses() const {
+std::vector<MemoryUse> ListStep::uses(uint64_t alignment) const {
     vkattn_operand_use list[VKATTN_ROLE_LIMIT];
     const uint32_t count = vkattnOperandUses(&bound.operation, list, VKATTN_ROLE_LIMIT);
     std::vector<MemoryUse> all;
@@ -81,8 +81,8 @@ std::vector<MemoryUse> ListStep::uses() const {
         for (size_t o = 0; o < operands_.size(); ++o)
             if (operands_[o].role == list[n].role && list[n].beginBytes < list[n].endBytes) {
                 const uint64_t offset = bound.bindings[o].offset;
-                all.push_back({operands_[o].memory.get(), (offset + list[n].beginBytes) & ~3ull, (offset + list[n].endBytes + 3) & ~3ull,
-                               list[n].writes != 0});
+                all.push_back({operands_[o].memory.get(), (offset + list[n].beginBytes) / alignment * alignment,
+                               (offset + list[n].endBytes + 3) & ~3ull, list[n].writes != 0});
             }
     return all;
 }
@@ -102,9 +102,8 @@ std::vector<vkattn_operand_memory> ListStep::seen(StepImages &before, StepImages
     const uint32_t count = vkattnOperandUses(&bound.operation, list, VKATTN_ROLE_LIMIT);
     std::vector<vkattn_operand_memory> all;
     for (size_t o = 0; o < operands_.size(); ++o) {
-        const bool writes = std::any_of(list, list + count, [&](const vkattn_operand_use &use) {
-            return use.role == operands_[o].role && use.writes;
-        });
+        const bool writes =
+            std::any_of(list, list + count, [&](const vkattn_operand_use &use) { return use.role == operands_[o].role && use.writes; });
         std::vector<uint64_t> &image = (writes ? after : before)[operands_[o].memory.get()];
         all.push_back({operands_[o].role, reinterpret_cast<unsigned char *>(image.data()) + bound.bindings[o].offset, memory[o].bytes});
     }

@@ -22,7 +22,7 @@ struct MemoryUse {
     bool writes;
 };
 // Returns whether a step with the use must wait for one of the others: they share a byte that one of
-// the two writes. Words count whole, because 16-bit results are stored into them.
+// the two writes.
 [[nodiscard]] bool conflicts(const MemoryUse &use, std::span<const MemoryUse> others);
 
 // The contents of the memories of a step.
@@ -35,7 +35,9 @@ struct ListStep {
 
     // Copies the description, and checks it and the operands.
     [[nodiscard]] vkattn_result describe(const vkattn_operation &operation, std::vector<StepMemory> operands, std::string *why);
-    [[nodiscard]] std::vector<MemoryUse> uses() const;
+    // Words count whole, because 16-bit results are stored into them; and from the last multiple of
+    // `alignment` on, where a descriptor can begin: validation layers see descriptors.
+    [[nodiscard]] std::vector<MemoryUse> uses(uint64_t alignment) const;
 
     // Reads all memories of the step.
     [[nodiscard]] vkattn_result read(StepImages &images, std::string *why) const;

@@ -48,9 +48,11 @@ std::string text(const vkattn_layout &layout) {
 // Says in *why what is wrong with a layout in memory of that many bytes.
 bool fits(const vkattn_layout &layout, uint64_t bytes, std::string *why) {
     Elements elements;
-    if (!knownType(layout.dtype)) return failed(invalid, "dtype is " + std::to_string(layout.dtype) + ", which is no element type", why), false;
+    if (!knownType(layout.dtype))
+        return failed(invalid, "dtype is " + std::to_string(layout.dtype) + ", which is no element type", why), false;
     if (!findElements(layout, elements))
-        return failed(invalid, "the tensor " + text(layout) + " has elements before the first byte of its memory, or spans more than 2^60", why),
+        return failed(invalid, "the tensor " + text(layout) + " has elements before the first byte of its memory, or spans more than 2^60",
+                      why),
                false;
     if (elements.end * elementSize(layout.dtype) > bytes)
         return failed(invalid,

@@ -41,12 +41,14 @@ TensorMemory::~TensorMemory() {
 }
 
 vkattn_result TensorMemory::read(uint64_t offset, void *data, uint64_t count, std::string *why) {
+    if (!runtime_->lost.empty()) return failed(VKATTN_ERROR_DEVICE_LOST, runtime_->lost, why);
     if (runtime_->device) return outcome(runtime_->device->readTensor(buffer_, offset, data, count), why);
     std::memcpy(data, address_ + offset, count);
     return VKATTN_OK;
 }
 
 vkattn_result TensorMemory::write(uint64_t offset, const void *data, uint64_t count, std::string *why) {
+    if (!runtime_->lost.empty()) return failed(VKATTN_ERROR_DEVICE_LOST, runtime_->lost, why);
     if (runtime_->device) return outcome(runtime_->device->writeTensor(buffer_, offset, data, count), why);
     std::memcpy(address_ + offset, data, count);
     return VKATTN_OK;
