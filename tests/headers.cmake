@@ -25,6 +25,7 @@ foreach(compiler IN LISTS COMPILERS)
   endforeach()
   # The library itself compiles the header as C++20.
   check(${compiler} c++ c++17 tests/headers/runtime.cpp -Wold-style-cast)
+  check(${compiler} c++ c++17 tests/headers/list.cpp -Wold-style-cast)
   foreach(level c++17 c++20) # what readers of the README copy
     check(${compiler} c++ ${level} samples/embed/main.cpp -Wold-style-cast)
   endforeach()
