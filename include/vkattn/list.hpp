@@ -118,6 +118,10 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const AppendOf &append, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);
 
+    // Appends the operations of a layer (vkattn/layer.h) as steps, with memory of the list for what
+    // lies between them. The operands are the layer's roles without the workspace, as above.
+    [[nodiscard]] VKATTN_API vkattn_result add(const vkattn_layer &layer, span<const ListOperand> operands, std::string *why = nullptr);
+
     // Plans and compiles every step, reserves one workspace for all, and records the list. Slow. A
     // list that is recorded already returns at once.
     // Errors: those of vkattnRecordOperation, with the step in the reason.

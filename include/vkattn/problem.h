@@ -163,6 +163,16 @@ typedef enum vkattn_role {
     VKATTN_ALIBI_SLOPES = 38, /* read: f32[heads] */
     VKATTN_POSITIONS = 39,    /* read: u32[batch][tokens]: positions of rotary embedding */
     VKATTN_STARTS = 40,       /* read: u32[batch]: where new tokens begin (vkattn/operations.h) */
+    /* Of a layer (vkattn/layer.h), read; its other roles are those above. */
+    VKATTN_WQ = 48,
+    VKATTN_WK = 49,
+    VKATTN_WV = 50,
+    VKATTN_WO = 51,
+    VKATTN_BQ = 52,
+    VKATTN_BK = 53,
+    VKATTN_BV = 54,
+    VKATTN_BO = 55,
+    VKATTN_CONTEXT = 56,
     VKATTN_WORKSPACE = 64,    /* Vulkan only: scratch memory, read and written */
     VKATTN_ROLE_LIMIT = 65,   /* greater than every role: the length of an array indexed by role */
     VKATTN_ROLE_MAX = 0x7fffffff

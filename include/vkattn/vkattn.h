@@ -62,7 +62,7 @@
 #ifndef VKATTN_VKATTN_H_
 #define VKATTN_VKATTN_H_
 
-#include "vkattn/operations.h"
+#include "vkattn/layer.h"
 
 #include <stddef.h>
 #ifndef VULKAN_CORE_H_
@@ -618,6 +618,24 @@ VKATTN_API vkattn_result vkattnRecordOperation(vkattn_context context, const vka
 VKATTN_API vkattn_result vkattnListOperation(const vkattn_caps *caps, const vkattn_plan_options *options,
                                              const vkattn_operation *operation, void *scratch, size_t scratchBytes,
                                              vkattn_dispatch_list *list, vkattn_diagnostic *why);
+
+/* A layer (vkattn/layer.h), recorded into the host's command buffer as attention is. */
+
+/* Sets what the layer's operations need together: dispatches, descriptors, and one workspace for
+ * what lies between the steps and for each step's own. pipelineCount counts a pipeline for each step
+ * that uses it; kernelName is the attention's. Errors: as vkattnPlanLayer and vkattnQuery. */
+VKATTN_API vkattn_result vkattnQueryLayer(vkattn_context context, const vkattn_layer *layer, vkattn_requirements *out,
+                                          vkattn_diagnostic *why);
+/* As vkattnPrewarm. */
+VKATTN_API vkattn_result vkattnPrewarmLayer(vkattn_context context, const vkattn_layer *layer, vkattn_diagnostic *why);
+/* Appends the layer's dispatches and the barriers between them. Bindings name every role that the
+ * layer has and VKATTN_WORKSPACE, once each. Y may be the very memory of X, with the same layout, in
+ * a layer of VKATTN_NORM_POST or of the residual; outputs and workspace share no byte with anything
+ * else.
+ * Returns and errors: as vkattnRecord; NOT_READY and a missing binding leave nothing recorded. An
+ * overlap that is found at a later step leaves the steps before in the command buffer: reset it. */
+VKATTN_API vkattn_result vkattnRecordLayer(vkattn_context context, const vkattn_layer *layer, const vkattn_record *record,
+                                           vkattn_diagnostic *why);
 
 /* Returns how many pipelines this context has compiled so far, and the nanoseconds that
  * vkCreateComputePipelines took. */

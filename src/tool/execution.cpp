@@ -12,11 +12,7 @@ namespace {
 
 Verification verify(const VerifyRequest &request, const vkattn_operation &operation, const HostArrays &arrays, const RunResult &result) {
     Verification verification;
-    vkattn_verify_options &options = verification.options;
-    options.structSize = sizeof options;
-    options.allRows = request.allRows ? 1 : 0;
-    options.rows = request.rows;
-    options.seed = 1; // fixed: the same command checks the same rows
+    vkattn_verify_options &options = verification.options = verifyOptions(request);
     options.probabilityUnit = result.probabilityUnit;
     options.probabilityFloor = result.probabilityFloor;
     vkattn_diagnostic why{};
@@ -86,7 +82,21 @@ RunResult compute(const ComputeArguments &arguments, Runtime &runtime, const vka
     // Who repeats wants the steady time, and software drivers compile at first dispatch.
     options.warmUp = arguments.repeat > 1;
     const RunResult result = runtime.run(operation, arrays.operands(), options);
-    if (result.status == VKATTN_OK) return result;
+    throwWhereFailed(arguments, runtime, result);
+    return result;
+}
+
+vkattn_verify_options verifyOptions(const VerifyRequest &request) {
+    vkattn_verify_options options{};
+    options.structSize = sizeof options;
+    options.allRows = request.allRows ? 1 : 0;
+    options.rows = request.rows;
+    options.seed = 1; // fixed: the same command checks the same rows
+    return options;
+}
+
+void throwWhereFailed(const ComputeArguments &arguments, const Runtime &runtime, const RunResult &result) {
+    if (result.status == VKATTN_OK) return;
     // Where the CPU itself ran out of memory no other device was refused.
     const bool cpuFailed = result.status == VKATTN_ERROR_OUT_OF_HOST_MEMORY && (arguments.allowFallback || runtime.device() == nullptr);
     if (result.status == VKATTN_ERROR_INVALID_ARGUMENT || cpuFailed) throw Failure(result.message);
@@ -95,6 +105,10 @@ RunResult compute(const ComputeArguments &arguments, Runtime &runtime, const vka
 
 ExitStatus finish(RunReport report, const vkattn_operation &operation, const HostArrays &arrays, std::vector<OutputFile> &files) {
     if (report.arguments.verify) report.verification = verify(*report.arguments.verify, operation, arrays, report.result);
+    return publish(report, arrays, files);
+}
+
+ExitStatus publish(const RunReport &report, const HostArrays &arrays, std::vector<OutputFile> &files) {
     writeOutputs(report.job, arrays, files);
     printRunReport(report);
     return report.verification && report.verification->report.passed == 0 ? ExitStatus::verificationFailed : ExitStatus::success;

@@ -35,6 +35,14 @@ class HostArrays {
 [[nodiscard]] RunResult compute(const ComputeArguments &arguments, Runtime &runtime, const vkattn_operation &operation,
                                 const HostArrays &arrays);
 
+// Throws Failure where a run has failed.
+void throwWhereFailed(const ComputeArguments &arguments, const Runtime &runtime, const RunResult &result);
+
+[[nodiscard]] vkattn_verify_options verifyOptions(const VerifyRequest &request);
+
+// Writes the outputs, and prints the report.
+[[nodiscard]] program::ExitStatus publish(const RunReport &report, const HostArrays &arrays, std::vector<OutputFile> &files);
+
 // Verifies where that was asked for, writes the outputs, and prints the report.
 [[nodiscard]] program::ExitStatus finish(RunReport report, const vkattn_operation &operation, const HostArrays &arrays,
                                          std::vector<OutputFile> &files);

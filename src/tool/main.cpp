@@ -2,6 +2,7 @@
 #include "tool/conform_command.hpp"
 #include "tool/explain_command.hpp"
 #include "tool/info_command.hpp"
+#include "tool/layer/layer_command.hpp"
 #include "tool/options/arguments.hpp"
 #include "tool/rotary_command.hpp"
 #include "tool/run_command.hpp"
@@ -26,6 +27,7 @@ ExitStatus execute(int argc, const char *const *argv) {
         const CommandLine line = parseCommandLine(argc, argv);
         const ExitStatus status = line.run       ? runCommand(*line.run)
                                   : line.rotary  ? rotaryCommand(*line.rotary)
+                                  : line.layer   ? layerCommand(*line.layer)
                                   : line.explain ? explainCommand(*line.explain)
                                   : line.info    ? infoCommand(*line.info)
                                   : line.tune    ? tuneCommand(*line.tune)

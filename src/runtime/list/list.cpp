@@ -17,7 +17,7 @@ struct OperationList::Impl {
     std::shared_ptr<Runtime::Impl> runtime;
     std::vector<std::unique_ptr<ListStep>> steps;
     std::vector<MemoryUse> unseparated; // of the steps since the last barrier
-    uint64_t alignment = 4;               // of a descriptor's first byte
+    uint64_t alignment = 4;             // of a descriptor's first byte
     std::unique_ptr<RecordedList> recorded;
     bool ready = false;      // record() was called for these steps
     uint32_t cpuThreads = 0; // of replays on the CPU
@@ -71,6 +71,40 @@ vkattn_result OperationList::add(const vkattn_operation &operation, span<const L
     impl_->unseparated.insert(impl_->unseparated.end(), uses.begin(), uses.end());
     impl_->steps.push_back(std::move(step));
     impl_->ready = false;
+    return VKATTN_OK;
+}
+
+vkattn_result OperationList::add(const vkattn_layer &layer, span<const ListOperand> operands, std::string *why) {
+    vkattn_layer_plan plan{};
+    plan.structSize = sizeof plan;
+    vkattn_diagnostic diagnostic{};
+    if (const auto r = vkattnPlanLayer(&layer, &plan, &diagnostic)) return failed(r, diagnostic.message, why);
+    vkattn_result result;
+    DeviceTensor between; // its layout is never looked at
+    between.memory_ = TensorMemory::create(impl_->runtime, plan.betweenBytes, result, why);
+    if (!between) return result;
+    const size_t before = impl_->steps.size();
+    const std::vector<MemoryUse> unseparatedBefore = impl_->unseparated;
+    for (uint32_t n = 0; n < plan.stepCount; ++n) {
+        const vkattn_layer_step &step = plan.steps[n];
+        std::vector<ListOperand> memory;
+        for (uint32_t o = 0; o < step.operandCount && result == VKATTN_OK; ++o) {
+            const vkattn_role from = step.operands[o].from;
+            const auto *const given =
+                std::find_if(operands.begin(), operands.end(), [&](const ListOperand &each) { return each.role == from; });
+            if (from != VKATTN_WORKSPACE && given == operands.end())
+                result = failed(invalid, "role " + std::to_string(from) + " is missing: the layer's step '" + step.name + "' uses it", why);
+            else
+                memory.push_back({step.operands[o].role, from == VKATTN_WORKSPACE ? between : given->tensor});
+        }
+        std::string reason;
+        if (result == VKATTN_OK && (result = add(step.operation, memory, &reason)) != VKATTN_OK)
+            (void)failed(result, std::string("the layer's step '") + step.name + "': " + reason, why);
+        if (result == VKATTN_OK) continue;
+        impl_->steps.resize(before);
+        impl_->unseparated = unseparatedBefore;
+        return result;
+    }
     return VKATTN_OK;
 }
 

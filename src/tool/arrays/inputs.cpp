@@ -22,9 +22,36 @@ NpyFile openFile(const std::string &path) {
     return std::move(*file);
 }
 
-// Arrays without a layout, of 32-bit words.
-bool isSmallArray(vkattn_role role) {
-    return role >= VKATTN_KEY_LENGTHS;
+// The ranks of a tensor's file, and what the dimensions are.
+struct Ranks {
+    size_t least, most;
+    const char *dimensions;
+};
+Ranks ranksOf(vkattn_role role) {
+    switch (role) {
+    case VKATTN_MASK:
+    case VKATTN_BIAS:
+        return {2, 4, "[query, key], [head, query, key] or [batch, head, query, key]"};
+    case VKATTN_BIT_MASK:
+        return {2, 4, "[query, word], [head, query, word] or [batch, head, query, word]"};
+    case VKATTN_COS:
+    case VKATTN_SIN:
+        return {2, 2, "[position, dims / 2]"};
+    case VKATTN_WQ:
+    case VKATTN_WK:
+    case VKATTN_WV:
+    case VKATTN_WO:
+        return {2, 2, "[out, in]"};
+    case VKATTN_BQ:
+    case VKATTN_BK:
+    case VKATTN_BV:
+    case VKATTN_BO:
+    case VKATTN_GAMMA:
+    case VKATTN_BETA:
+        return {1, 1, "[out]"};
+    default:
+        return {2, 4, "[token, dim], [head, token, dim] or [batch, head, token, dim]"};
+    }
 }
 
 std::string roundedTypeName(vkattn_dtype dtype) {
@@ -80,15 +107,11 @@ void Input::checkType() const {
 
 void Input::makeLayout() {
     const std::vector<uint64_t> &shape = header().shape;
-    const bool pairs = role_ == VKATTN_MASK || role_ == VKATTN_BIAS || role_ == VKATTN_BIT_MASK;
-    const bool table = role_ == VKATTN_COS || role_ == VKATTN_SIN;
-    if (shape.size() < 2 || shape.size() > (table ? 2 : 4))
+    const Ranks ranks = ranksOf(role_);
+    if (shape.size() < ranks.least || shape.size() > ranks.most)
         fail("shape " + npyShapeText(shape) + " has " + std::to_string(shape.size()) + (shape.size() == 1 ? " dimension" : " dimensions") +
-             ", expected " + (table ? "2: " : "2 to 4: ") +
-             (table                      ? "[position, dims / 2]"
-              : role_ == VKATTN_BIT_MASK ? "[query, word], [head, query, word] or [batch, head, query, word]"
-              : pairs                    ? "[query, key], [head, query, key] or [batch, head, query, key]"
-                                         : "[token, dim], [head, token, dim] or [batch, head, token, dim]"));
+             ", expected " + std::to_string(ranks.least) + (ranks.most > ranks.least ? " to " + std::to_string(ranks.most) : "") + ": " +
+             ranks.dimensions);
     for (const uint64_t extent : shape)
         if (extent > std::numeric_limits<uint32_t>::max())
             fail("shape " + npyShapeText(shape) + " has a dimension of " + std::to_string(extent) + ", expected at most 4294967295");
@@ -152,13 +175,21 @@ HostBuffer Input::load(const vkattn_operation &operation) {
     return buffer;
 }
 
+HostBuffer Input::load() {
+    const uint32_t *extent = layout_.extent;
+    const uint64_t elements = uint64_t{extent[0]} * extent[1] * extent[2] * extent[3];
+    HostBuffer buffer(static_cast<size_t>(elements * (layout_.dtype == VKATTN_F32 ? sizeof(float) : sizeof(uint16_t))));
+    readConverted(buffer, layout_.dtype);
+    return buffer;
+}
+
 void Input::readConverted(const HostBuffer &into, vkattn_dtype dtype) {
     const NpyType type = header().type;
     if (type == (dtype == VKATTN_F32 ? npyFloat32 : npyFloat16) && dtype != VKATTN_BF16) return read(into.span());
 
     // A finite bias stays finite: -infinity would hide the pair, which is another meaning; an
     // infinite slope is NaN at distance 0.
-    const bool clamps = role_ != VKATTN_Q && role_ != VKATTN_K && role_ != VKATTN_V && role_ != VKATTN_X;
+    const bool clamps = role_ == VKATTN_BIAS || isSmallArray(role_);
     constexpr double largest = std::numeric_limits<float>::max();
     const size_t items = static_cast<size_t>(header().dataBytes / type.itemBytes);
     std::vector<std::byte> chunk(std::min(items, chunkItems) * type.itemBytes);

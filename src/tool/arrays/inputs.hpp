@@ -11,6 +11,11 @@
 
 namespace vkattn::tool {
 
+// Arrays without a layout, of 32-bit words.
+[[nodiscard]] constexpr bool isSmallArray(vkattn_role role) {
+    return role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ;
+}
+
 class Input {
   public:
     // Opens the file and checks what does not depend on other arrays: header, dtype, rank, extents
@@ -43,6 +48,8 @@ class Input {
     // Reads the data, as the operation wants it. Conversions that the user has not asked for are
     // noted on stderr. Throws Failure.
     [[nodiscard]] HostBuffer load(const vkattn_operation &operation);
+    // The same of a tensor, in the order of the file.
+    [[nodiscard]] HostBuffer load();
 
   private:
     [[noreturn]] void fail(const std::string &reason) const;

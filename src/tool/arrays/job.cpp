@@ -116,10 +116,9 @@ void addOutputs(const RunArguments &arguments, Job &job) {
 
 // What goes with pairs or with rows, once the extents are known: files of the job, and what is
 // assumed to be there.
-void describeOptions(Job &job, const Extents &pairs, const Assumptions &assumed) {
-    vkattn_problem &problem = job.problem;
+void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, const Extents &pairs, const Assumptions &assumed) {
     const bool ragged = problem.sequences > 0;
-    for (const Input &input : job.inputs) {
+    for (const Input &input : inputs) {
         switch (input.role()) {
         case VKATTN_MASK:
         case VKATTN_BIT_MASK:
@@ -143,7 +142,7 @@ void describeOptions(Job &job, const Extents &pairs, const Assumptions &assumed)
         default:
             break;
         }
-        if (input.role() >= VKATTN_KEY_LENGTHS) problem.presentRoles |= VKATTN_PRESENT(input.role());
+        if (isSmallArray(input.role())) problem.presentRoles |= VKATTN_PRESENT(input.role());
     }
     const auto assumes = [&](vkattn_role role) { return (assumed.roles >> role & 1) != 0; };
     // Masks and biases broadcast over batch entries and heads, as most do.
@@ -151,9 +150,41 @@ void describeOptions(Job &job, const Extents &pairs, const Assumptions &assumed)
     if (assumes(VKATTN_BIAS)) problem.bias = packed(assumed.dtype, 1, 1, pairs[2], pairs[3]);
     if (assumes(VKATTN_BIT_MASK)) problem.bitMask = packed(VKATTN_BITS32, 1, 1, pairs[2], wordsOf(pairs[3]));
     for (const OperandName &name : operandNames)
-        if (name.role >= VKATTN_KEY_LENGTHS && assumes(name.role)) problem.presentRoles |= VKATTN_PRESENT(name.role);
+        if (isSmallArray(name.role) && assumes(name.role)) problem.presentRoles |= VKATTN_PRESENT(name.role);
     if (assumed.sequences > 0) problem.presentRoles |= VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
 }
+
+} // namespace
+
+void describeAttention(const RunArguments &arguments, const Assumptions &assumed, std::vector<Input> &inputs, const Operand &q,
+                       const Operand &k, vkattn_problem &problem, Extents &pairs) {
+    problem.structSize = sizeof problem;
+    problem.flags = arguments.flags;
+    problem.kernel = arguments.kernel;
+    problem.q = q.layout;
+    problem.k = k.layout;
+    problem.scale = arguments.scale;
+    problem.softcap = arguments.softcap;
+    problem.windowLeft = arguments.windowLeft;
+    problem.windowRight = arguments.windowRight;
+    problem.sequences = assumed.sequences;
+    problem.maxSeqQ = assumed.maxSeqQ;
+    problem.maxSeqK = assumed.maxSeqK;
+    const auto offsets = std::find_if(inputs.begin(), inputs.end(), [](const Input &i) { return i.role() == VKATTN_CU_SEQ_Q; });
+    if (offsets != inputs.end()) {
+        checkMemory({{offsets[0].path(), offsets[0].header().dataBytes}, {offsets[1].path(), offsets[1].header().dataBytes}});
+        // The table of operands has them one after the other.
+        describeRagged(problem, offsets[0], offsets[1], q, k);
+    }
+    const bool ragged = problem.sequences > 0;
+    pairs[batch] = ragged ? problem.sequences : q.layout.extent[batch];
+    pairs[head] = q.layout.extent[head];
+    pairs[2] = problem.maxSeqQ > 0 ? problem.maxSeqQ : q.layout.extent[token];
+    pairs[3] = problem.maxSeqK > 0 ? problem.maxSeqK : k.layout.extent[token];
+    describeOptions(inputs, problem, pairs, assumed);
+}
+
+namespace {
 
 Job describe(const RunArguments &arguments, const Assumptions &assumed) {
     Job job;
@@ -186,31 +217,11 @@ Job describe(const RunArguments &arguments, const Assumptions &assumed) {
     checkAgreement(q, k, v);
 
     vkattn_problem &problem = job.problem;
-    problem.structSize = sizeof problem;
-    problem.flags = arguments.flags;
-    problem.kernel = arguments.kernel;
-    problem.sliceCount = arguments.slices;
-    problem.q = q.layout;
-    problem.k = k.layout;
     problem.v = v.layout;
-    problem.scale = arguments.scale;
-    problem.softcap = arguments.softcap;
-    problem.windowLeft = arguments.windowLeft;
-    problem.windowRight = arguments.windowRight;
-    problem.sequences = assumed.sequences;
-    problem.maxSeqQ = assumed.maxSeqQ;
-    problem.maxSeqK = assumed.maxSeqK;
-    const auto offsets = std::find_if(job.inputs.begin(), job.inputs.end(), [](const Input &i) { return i.role() == VKATTN_CU_SEQ_Q; });
-    if (offsets != job.inputs.end()) {
-        checkMemory({{offsets[0].path(), offsets[0].header().dataBytes}, {offsets[1].path(), offsets[1].header().dataBytes}});
-        // The table of operands has them one after the other.
-        describeRagged(problem, offsets[0], offsets[1], q, k);
-    }
-    const bool ragged = problem.sequences > 0;
+    problem.sliceCount = arguments.slices;
+    Extents pairs;
+    describeAttention(arguments, assumed, job.inputs, q, k, problem, pairs);
     const uint32_t *extent = q.layout.extent;
-    const Extents pairs = {ragged ? problem.sequences : extent[batch], extent[head], problem.maxSeqQ > 0 ? problem.maxSeqQ : extent[token],
-                           problem.maxSeqK > 0 ? problem.maxSeqK : k.layout.extent[token]};
-    describeOptions(job, pairs, assumed);
 
     const auto wants = [&](vkattn_role role) { return !arguments.files[role].empty() || (assumed.roles >> role & 1) != 0; };
     const auto output = [&](vkattn_role role, vkattn_dtype dtype, const Extents &extents) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tool/arrays/job_arrays.hpp"
+#include "tool/arrays/shapes.hpp"
 #include "tool/options/arguments.hpp"
 
 namespace vkattn::tool {
@@ -15,6 +16,13 @@ struct Job : JobArrays {
 // Throws Failure where files are not as they must be, disagree, or need more memory than this
 // machine has.
 [[nodiscard]] Job describeJob(const RunArguments &arguments);
+
+// Describes what the arguments ask of an attention over queries and keys, of which the layouts'
+// extents count: flags, numbers, and what the files of options hold. `pairs` becomes [batch, head,
+// query, key], ragged [sequence, head, query, key] of the longest sequences; the offsets of ragged
+// sequences are read. Throws Failure.
+void describeAttention(const RunArguments &arguments, const Assumptions &assumed, std::vector<Input> &inputs, const Operand &q,
+                       const Operand &k, vkattn_problem &problem, Extents &pairs);
 
 // The same for `explain`: without outputs, with shapes in place of files, and without a look at
 // memory.

@@ -6,7 +6,7 @@
 #include "tool/options/conform_arguments.hpp"
 #include "tool/options/rotary_arguments.hpp"
 
-#include <vkattn/problem.h>
+#include <vkattn/layer.h>
 
 #include <cstdint>
 #include <optional>
@@ -27,6 +27,16 @@ struct RunArguments : ComputeArguments {
     std::optional<std::string> tuning;   // a file; otherwise
     bool findTuning = true;              // the one in the default place, where there is one
     std::optional<std::string> verdicts; // a file, or empty or "none"; otherwise the default place
+};
+
+// Of `layer`: the options of its attention, and what surrounds it. --round-to is the type between
+// the steps.
+struct LayerArguments : RunArguments {
+    std::string params; // a folder
+    uint32_t heads = 0, kvHeads = 0; // kvHeads 0: heads
+    vkattn_norm_place place = VKATTN_NORM_NONE;
+    float epsilon = 1e-5f;
+    bool residual = false, averageWeights = false;
 };
 
 // What `explain` takes in place of files.
@@ -61,6 +71,7 @@ struct TuneArguments {
 struct CommandLine {
     std::optional<RunArguments> run;
     std::optional<RotaryArguments> rotary;
+    std::optional<LayerArguments> layer;
     std::optional<ExplainArguments> explain;
     std::optional<InfoArguments> info;
     std::optional<TuneArguments> tune;

@@ -17,7 +17,7 @@ struct OperandName {
 };
 
 // Inputs in the order in which they are read, then outputs in the order in which they are written.
-inline constexpr std::array<OperandName, 21> operandNames = {{
+inline constexpr std::array<OperandName, 32> operandNames = {{
     {VKATTN_Q, "--q", "q"},
     {VKATTN_K, "--k", "k"},
     {VKATTN_V, "--v", "v"},
@@ -32,6 +32,17 @@ inline constexpr std::array<OperandName, 21> operandNames = {{
     {VKATTN_DOC_IDS_Q, "--doc-ids-q", "docIdsQ"},
     {VKATTN_DOC_IDS_K, "--doc-ids-k", "docIdsK"},
     {VKATTN_X, "--x", "x"},
+    {VKATTN_CONTEXT, "--context", "context"},
+    {VKATTN_WQ, "--params", "wq"}, // wq.npy in that folder, and so on
+    {VKATTN_WK, "--params", "wk"},
+    {VKATTN_WV, "--params", "wv"},
+    {VKATTN_WO, "--params", "wo"},
+    {VKATTN_BQ, "--params", "bq"},
+    {VKATTN_BK, "--params", "bk"},
+    {VKATTN_BV, "--params", "bv"},
+    {VKATTN_BO, "--params", "bo"},
+    {VKATTN_GAMMA, "--params", "gamma"},
+    {VKATTN_BETA, "--params", "beta"},
     {VKATTN_COS, "--cos", "cos"},
     {VKATTN_SIN, "--sin", "sin"},
     {VKATTN_POSITIONS, "--positions", "positions"},

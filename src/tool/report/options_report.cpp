@@ -17,7 +17,7 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
         if (role == VKATTN_MASK) return problem.mask.extent[0] > 0;
         if (role == VKATTN_BIT_MASK) return problem.bitMask.extent[0] > 0;
         if (role == VKATTN_BIAS) return problem.bias.extent[0] > 0;
-        return role >= VKATTN_KEY_LENGTHS && (problem.presentRoles & VKATTN_PRESENT(role)) != 0;
+        return role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ && (problem.presentRoles & VKATTN_PRESENT(role)) != 0;
     };
     bool positional = window;
     for (const OperandName &name : operandNames) positional = positional || (name.positional && present(name.role));

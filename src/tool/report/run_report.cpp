@@ -78,6 +78,12 @@ Json toJson(const RunReport &report) {
                  {"dtypes", std::move(dtypes)},
                  {"outputs", std::move(outputs)}};
     if (report.verification) json["verify"] = toJson(*report.verification);
+    for (const ReportedStep &step : report.steps) {
+        Json row = {{"name", step.name},     {"operation", step.operation},     {"formula", step.formula},
+                    {"result", step.result}, {"flops", jsonNumber(step.flops)}, {"bytes", jsonNumber(step.bytes)}};
+        if (step.verification) row["verify"] = toJson(*step.verification);
+        json["steps"].push_back(std::move(row));
+    }
     return json;
 }
 
@@ -103,7 +109,39 @@ void printVerification(const Verification &verification) {
     std::cout << ", max error " << report.maxError;
     if (hasValues(report)) std::cout << ", of max |v| " << report.maxErrorRelativeToV;
     std::cout << "\n";
-    if (report.rowsChecked > 0) std::cout << "          worst " << worstText(report) << "\n";
+    if (report.rowsChecked > 0)
+        std::cout << "          worst " << (verification.step.empty() ? "" : "in step " + verification.step + ": ") << worstText(report)
+                  << "\n";
+}
+
+// The table of shapes of a layer.
+void printSteps(const std::vector<ReportedStep> &steps) {
+    size_t widths[3] = {4, 7, 6};
+    double flops = 0, bytes = 0;
+    for (const ReportedStep &step : steps) {
+        widths[0] = std::max(widths[0], step.name.size());
+        widths[1] = std::max(widths[1], step.formula.size());
+        widths[2] = std::max(widths[2], step.result.size());
+        flops += step.flops, bytes += step.bytes;
+    }
+    const auto row = [&](const std::string &name, const std::string &formula, const std::string &result, const std::string &work,
+                         const std::string &memory) {
+        const auto padded = [](const std::string &text, size_t width) { return text + std::string(width - text.size() + 2, ' '); };
+        const auto right = [](const std::string &text, size_t width) {
+            return std::string(width - std::min(width, text.size()), ' ') + text;
+        };
+        std::cout << "  " << padded(name, widths[0]) << padded(formula, widths[1]) << padded(result, widths[2]) << right(work, 9) << "  "
+                  << right(memory, 10) << "\n";
+    };
+    const auto mega = [](double number) {
+        char text[32];
+        std::snprintf(text, sizeof text, number < 1e4 ? "%.0f" : number < 1e7 ? "%.4gM" : "%.5gM", number < 1e4 ? number : number * 1e-6);
+        return std::string(text);
+    };
+    row("step", "of", "result", "flops", "bytes");
+    for (const ReportedStep &step : steps)
+        row(step.name, step.formula, step.result, mega(step.flops), byteText(static_cast<uint64_t>(step.bytes)));
+    row("all", "", "", mega(flops), byteText(static_cast<uint64_t>(bytes)));
 }
 
 void printText(const RunReport &report) {
@@ -124,6 +162,7 @@ void printText(const RunReport &report) {
     std::cout << "\n";
     if (const std::string options = optionsText(report.options); !options.empty()) std::cout << "options   " << options << "\n";
     for (const Input &input : report.job.inputs) std::cout << "read      " << input.text() << "\n";
+    if (!report.steps.empty()) printSteps(report.steps);
     if (report.verification) printVerification(*report.verification);
     for (const OutputArray &output : report.job.outputs)
         std::cout << "wrote     " << output.path << " " << npyShapeText(output.shape) << " " << npyTypeName(output.type) << "\n";

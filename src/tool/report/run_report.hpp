@@ -13,6 +13,15 @@ namespace vkattn::tool {
 struct Verification {
     vkattn_verify_options options{};
     vkattn_verify_report report{};
+    std::string step{}; // of a layer: where the worst element lies
+};
+
+// A step of a layer.
+struct ReportedStep {
+    std::string name, operation;
+    std::string formula, result; // shapes
+    double flops = 0, bytes = 0;
+    std::optional<Verification> verification{};
 };
 
 struct RunReport {
@@ -23,6 +32,7 @@ struct RunReport {
     std::optional<std::string> tuning{}; // "built-in", or the file's path; empty: nothing is tuned
     uint32_t slices = 1;
     std::optional<Verification> verification{};
+    std::vector<ReportedStep> steps{}; // of a layer
 };
 
 // On stdout: text, or one JSON object. A failed verification is said on stderr too.

@@ -1,0 +1,108 @@
+/* vkattn/layer.h: multi-head attention whole, from X and the weight matrices to the layer's output
+ * (Vaswani et al. 2017, section 3.2.2). C99 and C++. This header knows no Vulkan and no pointers to
+ * data.
+ *
+ *     N = norm(X) with VKATTN_NORM_PRE, else X
+ *     Q = N W_Q^T + b_Q        K = C W_K^T + b_K        V = C W_V^T + b_V     C: the context, or N
+ *     A = attention(Q, K, V, every option of vkattn_problem)
+ *     Y = A W_O^T + b_O
+ *     Z = norm(X + Y) with VKATTN_NORM_POST (Vaswani et al.), else X + Y; without the residual
+ *         norm(Y) and Y
+ *
+ * A layer is a few operations of vkattn/operations.h and one attention, which vkattnPlanLayer lists
+ * in their order with the memory of each. Whoever runs the operations runs the layer:
+ * vkattnRecordLayer (vkattn/vkattn.h) into a command buffer, OperationList (vkattn/list.hpp) on a
+ * Runtime's device or CPU. Each of them can be verified alone, on the inputs that it really had.
+ */
+#ifndef VKATTN_LAYER_H_
+#define VKATTN_LAYER_H_
+
+#include "vkattn/operations.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum vkattn_norm_place {
+    VKATTN_NORM_NONE = 0,
+    VKATTN_NORM_POST = 1, /* Z = norm(X + Y) */
+    VKATTN_NORM_PRE = 2,  /* the projections take norm(X) (Xiong et al. 2020); never a context */
+    VKATTN_NORM_PLACE_MAX = 0x7fffffff
+} vkattn_norm_place;
+
+/* Options of a layer. */
+typedef enum vkattn_layer_flag_bits {
+    VKATTN_LAYER_RESIDUAL = 1, /* adds X: W_O has as many rows as X has dims */
+    VKATTN_LAYER_FLAGS_MAX = 0x7fffffff
+} vkattn_layer_flag_bits;
+
+/* What to compute. Zero-initialise the struct, set structSize, then set the fields that you need.
+ * Tensors are f32, f16 or bf16 in any mix, of any strides. Weights have a row for each output, as
+ * torch.nn.Linear has; a matrix [in, out] is the same memory with swapped strides. head dim =
+ * rows of W_Q / heads, value dim = rows of W_V / kvHeads.
+ * One packed matrix for Q, K and V (PyTorch's in_proj_weight) is `wq` with wk and wv absent: heads *
+ * dim rows for Q, then kvHeads * dim for K and as many for V, which are one product; and bq their
+ * biases. A context takes separate matrices.
+ * Roles: VKATTN_X, VKATTN_CONTEXT, VKATTN_WQ, VKATTN_WK, VKATTN_WV, VKATTN_WO, VKATTN_BQ, VKATTN_BK,
+ * VKATTN_BV, VKATTN_BO, VKATTN_GAMMA, VKATTN_BETA, VKATTN_Y, the roles of the options, and
+ * VKATTN_WORKSPACE. */
+typedef struct vkattn_layer {
+    uint32_t structSize;
+    uint32_t flags; /* vkattn_layer_flag_bits */
+    uint32_t heads;
+    uint32_t kvHeads; /* divides heads; 0: heads */
+    vkattn_norm_place place;
+    vkattn_norm_kind norm;
+    float epsilon;         /* of the norm: finite, at least 0 */
+    vkattn_dtype stored;   /* element type of Q, K, V, A and Y between the steps: f32, f16 or bf16 */
+    vkattn_layout x;       /* [batch, 1, tokens, model] */
+    vkattn_layout context; /* optional: [batch, 1, key tokens, its model] */
+    vkattn_layout wq;      /* [1, 1, heads * dim, model] */
+    vkattn_layout wk;      /* [1, 1, kvHeads * dim, model of the context] */
+    vkattn_layout wv;      /* [1, 1, kvHeads * value dim, model of the context] */
+    vkattn_layout wo;      /* [1, 1, out, heads * value dim] */
+    vkattn_layout bq, bk, bv, bo; /* optional: [1, 1, 1, rows of the matrix] */
+    vkattn_layout gamma, beta;    /* with a norm, optional: [1, 1, 1, dims of what is normed] */
+    vkattn_layout y;              /* Z: [batch, 1, tokens, out] */
+    /* Options of the attention, or NULL: everything of vkattn_problem but structSize and the layouts
+     * of q, k, v and out. The pointer is read during a call and not kept. */
+    const vkattn_problem *options;
+} vkattn_layer;
+
+#define VKATTN_LAYER_STEPS 7
+#define VKATTN_LAYER_OPERANDS 16
+
+/* One operation of a layer. */
+typedef struct vkattn_layer_step {
+    const char *name; /* static storage: "norm", "q", "k", "v", "qkv", "attention", "out" */
+    vkattn_operation operation;
+    /* The memory of the operation's roles: `from` is a role of the layer, or VKATTN_WORKSPACE for
+     * what lies between steps. Layouts count from the first byte of that memory. */
+    struct vkattn_layer_operand {
+        vkattn_role role, from;
+    } operands[VKATTN_LAYER_OPERANDS];
+    uint32_t operandCount;
+    /* 1: what the steps before have written must be visible to this one. */
+    uint32_t barrierBefore;
+} vkattn_layer_step;
+
+/* The operations of a layer, in their order. Steps point into the struct: do not copy the struct. */
+typedef struct vkattn_layer_plan {
+    uint32_t structSize;
+    uint32_t stepCount;
+    vkattn_layer_step steps[VKATTN_LAYER_STEPS];
+    uint64_t betweenBytes; /* of the workspace, from its first byte: what lies between steps */
+    vkattn_projection projections[4];
+    vkattn_norm norm;
+    vkattn_problem attention;
+} vkattn_layer_plan;
+
+/* Checks the layer, and lists its operations. Set plan->structSize first; *plan is written only on
+ * VKATTN_OK. Pure; any thread.
+ * Errors: INVALID_ARGUMENT with the reason, and the step where the reason is a step's. */
+VKATTN_API vkattn_result vkattnPlanLayer(const vkattn_layer *layer, vkattn_layer_plan *plan, vkattn_diagnostic *why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,207 @@
+#include "tool/layer/layer_command.hpp"
+
+#include "tool/device.hpp"
+#include "tool/execution.hpp"
+#include "tool/layer/layer_job.hpp"
+#include "tool/report/options_report.hpp"
+
+#include <vkattn/list.hpp>
+
+#include <algorithm>
+
+namespace vkattn::tool {
+using namespace program;
+namespace {
+
+// The elements in the order of the memory, for copies.
+DeviceTensor whole(const DeviceTensor &tensor) {
+    const uint32_t *extent = tensor.layout().extent;
+    return tensor.view(packed(tensor.layout().dtype, extent[0], extent[1], extent[2], extent[3]));
+}
+
+// The layer on one device or the CPU, with its arrays.
+class LayerRun {
+  public:
+    LayerRun(Runtime &runtime, const LayerJob &job, const std::vector<vkattn_operand_memory> &inputs) : job_(job), list_(runtime.list()) {
+        for (const vkattn_operand_memory &input : inputs) {
+            if (!add(runtime, input.role)) return;
+            if ((status_ = whole(operands_.back().tensor).upload(input.data, input.bytes, &why_)) != VKATTN_OK) return;
+        }
+        for (const OutputArray &output : job.outputs)
+            if (!add(runtime, output.role)) return;
+        status_ = list_.add(job.layer, operands_, &why_);
+    }
+
+    RunResult run(const RunOptions &options) {
+        if (status_ == VKATTN_OK) return list_.run(options);
+        RunResult result;
+        result.status = status_;
+        result.message = why_;
+        return result;
+    }
+    [[nodiscard]] std::vector<StepCheck> verify(const vkattn_verify_options &options) {
+        std::vector<StepCheck> checks;
+        std::string why;
+        if (list_.verify(checks, &options, &why) != VKATTN_OK) throw Failure("cannot verify: " + why);
+        return checks;
+    }
+    void download(vkattn_role role, std::span<std::byte> into) const {
+        const auto found = std::find_if(operands_.begin(), operands_.end(), [&](const ListOperand &each) { return each.role == role; });
+        std::string why;
+        if (found->tensor.download(into.data(), into.size(), &why) != VKATTN_OK) throw Failure(why, ExitStatus::deviceUnusable);
+    }
+
+  private:
+    bool add(Runtime &runtime, vkattn_role role) {
+        operands_.push_back({role, runtime.allocate(layoutOf(job_, role), &why_)});
+        if (!operands_.back().tensor) status_ = VKATTN_ERROR_OUT_OF_DEVICE_MEMORY;
+        return status_ == VKATTN_OK;
+    }
+
+    const LayerJob &job_;
+    OperationList list_;
+    std::vector<ListOperand> operands_;
+    vkattn_result status_ = VKATTN_OK;
+    std::string why_;
+};
+
+HostArrays loadInputs(LayerJob &job) {
+    HostArrays arrays;
+    const vkattn_operation attention = operation(job.plan.attention);
+    for (Input &input : job.inputs) {
+        const bool ofAttention = isSmallArray(input.role()) || input.role() == VKATTN_MASK || input.role() == VKATTN_BIT_MASK;
+        arrays.add(input.role(), ofAttention ? input.load(attention) : input.load());
+    }
+    return arrays;
+}
+
+std::string shapeText(const vkattn_layout &layout) {
+    std::string text = "[";
+    for (int d = 0; d < 4; ++d)
+        if (d != 1 || layout.extent[1] > 1) text += (text.size() > 1 ? ", " : "") + std::to_string(layout.extent[d]);
+    return text + "]";
+}
+
+// What a step computes: its operands' shapes as the notes on attention write them.
+std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runtime) {
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    if (runtime.device())
+        caps = runtime.device()->caps;
+    else
+        (void)vkattnMinimumCaps(&caps, nullptr);
+    std::vector<ReportedStep> steps;
+    for (uint32_t n = 0; n < job.plan.stepCount; ++n) {
+        const vkattn_layer_step &step = job.plan.steps[n];
+        vkattn_explanation explanation{};
+        explanation.structSize = sizeof explanation;
+        ReportedStep &row = steps.emplace_back();
+        row.name = step.name;
+        row.operation = vkattnOperationName(step.operation.kind);
+        const auto of = step.operation.of;
+        switch (step.operation.kind) {
+        case VKATTN_PROJECTION:
+            row.formula = shapeText(of.projection->x) + " x " + shapeText(of.projection->w) + "^T";
+            row.result = shapeText(of.projection->y);
+            break;
+        case VKATTN_NORM:
+            row.formula = "rows of " + shapeText(of.norm->x);
+            row.result = shapeText(of.norm->y);
+            break;
+        default:
+            row.formula = shapeText(of.attention->q) + ", keys " + shapeText(of.attention->k);
+            row.result = shapeText(of.attention->out);
+            break;
+        }
+        if (vkattnExplainOperation(&caps, nullptr, &step.operation, &explanation, nullptr) != VKATTN_OK) continue;
+        row.flops = explanation.flops;
+        row.bytes = explanation.bytesRead + explanation.bytesWritten;
+    }
+    return steps;
+}
+
+// All steps as one: the worst element is that of the step with the largest error for its bound.
+Verification combine(const std::vector<StepCheck> &checks, const vkattn_verify_options &options, std::vector<ReportedStep> &steps) {
+    Verification all;
+    all.options = options;
+    all.report.passed = 1;
+    double worst = -1;
+    for (size_t n = 0; n < checks.size(); ++n) {
+        const vkattn_verify_report &report = checks[n].report;
+        steps[n].verification = Verification{options, report};
+        const double ratio = report.worstBound > 0 ? report.worstError / report.worstBound : report.worstError;
+        const uint64_t total = all.report.rowsTotal + report.rowsTotal, checked = all.report.rowsChecked + report.rowsChecked;
+        const uint32_t passed = all.report.passed & report.passed;
+        if (report.rowsChecked > 0 && (ratio > worst || (!report.passed && all.report.passed))) {
+            worst = ratio;
+            all.report = report;
+            all.step = steps[n].name;
+        }
+        all.report.rowsTotal = total, all.report.rowsChecked = checked, all.report.passed = passed;
+    }
+    return all;
+}
+
+void averageHeads(const vkattn_layout &weights, std::span<const float> all, std::span<float> mean) {
+    const uint64_t heads = weights.extent[1], pairs = uint64_t{weights.extent[2]} * weights.extent[3];
+    for (uint64_t b = 0; b < weights.extent[0]; ++b)
+        for (uint64_t n = 0; n < pairs; ++n) {
+            double sum = 0;
+            for (uint64_t h = 0; h < heads; ++h) sum += static_cast<double>(all[(b * heads + h) * pairs + n]);
+            mean[b * pairs + n] = static_cast<float>(sum / static_cast<double>(heads));
+        }
+}
+
+HostArrays downloadOutputs(const LayerArguments &arguments, const LayerJob &job, const LayerRun &run) {
+    HostArrays outputs;
+    for (const OutputArray &output : job.outputs) {
+        HostBuffer buffer(static_cast<size_t>(output.bytes));
+        if (output.role == VKATTN_WEIGHTS && arguments.averageWeights) {
+            const vkattn_layout &layout = job.options.weights;
+            std::vector<float> all(size_t{layout.extent[0]} * layout.extent[1] * layout.extent[2] * layout.extent[3]);
+            run.download(output.role, std::as_writable_bytes(std::span(all)));
+            averageHeads(layout, all, {reinterpret_cast<float *>(buffer.data()), buffer.bytes() / sizeof(float)});
+        } else {
+            run.download(output.role, buffer.span());
+        }
+        outputs.add(output.role, std::move(buffer));
+    }
+    return outputs;
+}
+
+} // namespace
+
+ExitStatus layerCommand(const LayerArguments &arguments) {
+    const std::unique_ptr<LayerJob> job = describeJob(arguments);
+    std::vector<OutputFile> files = openOutputs(*job);
+    OpenedRuntime opened = openRuntime(arguments);
+    const HostArrays inputs = loadInputs(*job);
+    RunOptions options;
+    options.repeat = arguments.repeat;
+    options.warmUp = arguments.repeat > 1;
+    auto run = std::make_unique<LayerRun>(*opened.runtime, *job, inputs.operands());
+    RunReport report{.arguments = arguments, .job = *job, .options = optionsJson(arguments, job->options)};
+    report.tuning = opened.tuning.source;
+    report.result = run->run(options);
+    if (report.result.status != VKATTN_OK && opened.runtime->device() && arguments.allowFallback) {
+        const std::string reason = opened.runtime->device()->name + ": " + report.result.message;
+        run.reset();
+        RuntimeOptions cpu;
+        cpu.device = "cpu";
+        opened.runtime = openRuntime(cpu, "");
+        run = std::make_unique<LayerRun>(*opened.runtime, *job, inputs.operands());
+        report.result = run->run(options);
+        report.result.fallbackReason = reason;
+    }
+    throwWhereFailed(arguments, *opened.runtime, report.result);
+    if (!opened.runtime->device()) report.result.kernel = "cpu";
+    report.steps = describeSteps(*job, *opened.runtime);
+    const HostArrays outputs = downloadOutputs(arguments, *job, *run);
+    if (arguments.verify) {
+        const vkattn_verify_options how = verifyOptions(*arguments.verify);
+        report.verification = combine(run->verify(how), how, report.steps);
+    }
+    return publish(report, outputs, files);
+}
+
+} // namespace vkattn::tool

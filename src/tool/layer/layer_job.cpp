@@ -1,0 +1,183 @@
+#include "tool/layer/layer_job.hpp"
+
+#include "program/failure.hpp"
+#include "tool/arrays/job.hpp"
+#include "tool/options/names.hpp"
+
+#include <vkattn/vkattn.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+namespace vkattn::tool {
+using namespace program;
+namespace {
+
+constexpr uint32_t maxModel = 1u << 19;
+
+struct Parameter {
+    vkattn_role role;
+    vkattn_layout vkattn_layer::*layout;
+    bool required;
+    bool ofNorm;
+};
+constexpr Parameter parameters[] = {
+    {VKATTN_WQ, &vkattn_layer::wq, true, false},      {VKATTN_WK, &vkattn_layer::wk, true, false},
+    {VKATTN_WV, &vkattn_layer::wv, true, false},      {VKATTN_WO, &vkattn_layer::wo, true, false},
+    {VKATTN_BQ, &vkattn_layer::bq, false, false},     {VKATTN_BK, &vkattn_layer::bk, false, false},
+    {VKATTN_BV, &vkattn_layer::bv, false, false},     {VKATTN_BO, &vkattn_layer::bo, false, false},
+    {VKATTN_GAMMA, &vkattn_layer::gamma, true, true}, {VKATTN_BETA, &vkattn_layer::beta, true, true},
+};
+
+// Finds the files of the folder.
+void nameParameters(LayerArguments &arguments) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(arguments.params, ignored))
+        throw Failure("--params " + arguments.params + ": there is no such folder, expected one with wq.npy, wk.npy, wv.npy and wo.npy");
+    for (const Parameter &parameter : parameters) {
+        if (parameter.ofNorm && arguments.place == VKATTN_NORM_NONE) continue;
+        const std::string name = std::string(operandName(parameter.role).key) + ".npy",
+                          path = (std::filesystem::path(arguments.params) / name).string();
+        if (std::filesystem::exists(path, ignored))
+            arguments.files[parameter.role] = path;
+        else if (parameter.required)
+            throw Failure("--params " + arguments.params + ": there is no " + name +
+                          (parameter.ofNorm ? ": --norm takes gamma.npy and beta.npy; save ones and zeros for a norm without them"
+                                            : ", expected wq.npy, wk.npy, wv.npy and wo.npy as [out, in]"));
+    }
+}
+
+const Input *find(const LayerJob &job, vkattn_role role) {
+    const auto found = std::find_if(job.inputs.begin(), job.inputs.end(), [&](const Input &input) { return input.role() == role; });
+    return found == job.inputs.end() ? nullptr : &*found;
+}
+
+// The rows of a file [token, model] or [batch, token, model], as [batch, 1, token, model].
+Operand rowsOf(const Input &input) {
+    Operand rows{input.text(), input.layout()};
+    if (input.header().shape.size() > 3)
+        throw Failure(rows.text + ": has 4 dimensions, expected [token, model] or [batch, token, model]: heads are made by the layer");
+    std::swap(rows.layout.extent[batch], rows.layout.extent[head]);
+    std::swap(rows.layout.strideElems[batch], rows.layout.strideElems[head]);
+    requireSomething(rows, maxModel);
+    return rows;
+}
+
+// A matrix whose rows are not heads of equal size, or whose columns do not fit: said before the
+// library says it by other names.
+void checkMatrix(const Input &matrix, uint32_t heads, const char *headsOption, const Operand &rows) {
+    const uint32_t *extent = matrix.layout().extent;
+    if (heads > 0 && (extent[token] == 0 || extent[token] % heads != 0))
+        throw Failure(matrix.text() + ": has " + std::to_string(extent[token]) + " rows, expected a multiple of " + headsOption + " " +
+                      std::to_string(heads));
+    if (extent[dim] != rows.layout.extent[dim])
+        throw Failure("shapes disagree: " + matrix.text() + " and " + rows.text +
+                      ": a row of the matrix [out, in] has as many numbers as a token, " + std::to_string(rows.layout.extent[dim]));
+}
+
+std::vector<uint64_t> shapeLike(const Input &x, uint64_t last) {
+    std::vector<uint64_t> shape = x.header().shape;
+    shape.back() = last;
+    return shape;
+}
+
+void addOutput(const LayerArguments &arguments, LayerJob &job, vkattn_role role, const vkattn_layout &layout, std::vector<uint64_t> shape) {
+    uint64_t bytes = layout.dtype == VKATTN_F32 ? 4 : 2;
+    for (const uint64_t extent : shape) bytes *= extent;
+    const NpyType type = layout.dtype == VKATTN_F16 ? npyFloat16 : npyFloat32;
+    job.outputs.push_back({role, arguments.files[role], type, std::move(shape), layout.dtype, bytes});
+}
+
+} // namespace
+
+vkattn_layout layoutOf(const LayerJob &job, vkattn_role role) {
+    for (const Parameter &parameter : parameters)
+        if (parameter.role == role) return job.layer.*parameter.layout;
+    switch (role) {
+    case VKATTN_X:
+        return job.layer.x;
+    case VKATTN_CONTEXT:
+        return job.layer.context;
+    case VKATTN_Y:
+        return job.layer.y;
+    case VKATTN_MASK:
+        return job.options.mask;
+    case VKATTN_BIT_MASK:
+        return job.options.bitMask;
+    case VKATTN_BIAS:
+        return job.options.bias;
+    case VKATTN_WEIGHTS:
+        return job.options.weights;
+    case VKATTN_LSE:
+        return job.options.lse;
+    default: {
+        const vkattn_operation attention = operation(job.plan.attention);
+        return vector(VKATTN_BITS32, static_cast<uint32_t>(vkattnOperationBytes(&attention, role) / 4));
+    }
+    }
+}
+
+std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
+    auto made = std::make_unique<LayerJob>();
+    LayerJob &job = *made;
+    nameParameters(arguments);
+    job.inputs = openInputs(arguments);
+    const Input &x = *find(job, VKATTN_X), *const context = find(job, VKATTN_CONTEXT);
+    const Operand rows = rowsOf(x), others = context ? rowsOf(*context) : rows;
+    if (context) requireEqual(rows, others, batch, "batch (first of 3 dimensions)");
+    const uint32_t kvHeads = arguments.kvHeads ? arguments.kvHeads : arguments.heads;
+    if (arguments.heads % kvHeads != 0)
+        throw Failure("--kv-heads " + std::to_string(kvHeads) + " does not divide --heads " + std::to_string(arguments.heads));
+    const Input &wq = *find(job, VKATTN_WQ), &wo = *find(job, VKATTN_WO);
+    checkMatrix(wq, arguments.heads, "--heads", rows);
+    for (const vkattn_role role : {VKATTN_WK, VKATTN_WV})
+        checkMatrix(*find(job, role), kvHeads, arguments.kvHeads ? "--kv-heads" : "--heads", others);
+
+    vkattn_layer &layer = job.layer;
+    layer.structSize = sizeof layer;
+    layer.flags = arguments.residual ? uint32_t{VKATTN_LAYER_RESIDUAL} : 0;
+    layer.heads = arguments.heads;
+    layer.kvHeads = kvHeads;
+    layer.place = arguments.place;
+    layer.norm = VKATTN_LAYER_NORM;
+    layer.epsilon = arguments.epsilon;
+    layer.stored = arguments.roundTo.value_or(rows.layout.dtype);
+    layer.x = rows.layout;
+    if (context) layer.context = others.layout;
+    for (const Parameter &parameter : parameters)
+        if (const Input *const input = find(job, parameter.role)) layer.*parameter.layout = input->layout();
+    const uint32_t entries = rows.layout.extent[batch], tokens = rows.layout.extent[token], out = wo.layout().extent[token],
+                   headDim = wq.layout().extent[token] / arguments.heads;
+    layer.y = dense("--out " + arguments.files[VKATTN_Y], arguments.outDtype.value_or(rows.layout.dtype), {entries, 1, tokens, out});
+
+    // What the options are checked against.
+    Operand q = rows, k = others;
+    q.layout.extent[head] = arguments.heads, k.layout.extent[head] = kvHeads;
+    q.layout.extent[dim] = k.layout.extent[dim] = headDim;
+    Extents pairs;
+    describeAttention(arguments, {}, job.inputs, q, k, job.options, pairs);
+    job.options.q = job.options.k = {};
+    if (!arguments.files[VKATTN_WEIGHTS].empty())
+        job.options.weights = dense("--weights " + arguments.files[VKATTN_WEIGHTS], VKATTN_F32, pairs);
+    if (!arguments.files[VKATTN_LSE].empty())
+        job.options.lse = dense("--lse " + arguments.files[VKATTN_LSE], VKATTN_F32, {entries, arguments.heads, tokens, 1});
+    layer.options = &job.options;
+    job.plan.structSize = sizeof job.plan;
+    vkattn_diagnostic why{};
+    if (vkattnPlanLayer(&layer, &job.plan, &why) != VKATTN_OK) failInvalid(why, job);
+
+    addOutput(arguments, job, VKATTN_Y, layer.y, shapeLike(x, out));
+    if (!arguments.files[VKATTN_LSE].empty()) addOutput(arguments, job, VKATTN_LSE, job.options.lse, {entries, arguments.heads, tokens});
+    if (!arguments.files[VKATTN_WEIGHTS].empty())
+        addOutput(arguments, job, VKATTN_WEIGHTS, job.options.weights,
+                  arguments.averageWeights ? std::vector<uint64_t>{pairs[0], pairs[2], pairs[3]} : std::vector<uint64_t>(pairs, pairs + 4));
+    std::vector<NamedBytes> arrays;
+    for (const Input &input : job.inputs) arrays.push_back({input.path(), input.header().dataBytes});
+    for (const OutputArray &output : job.outputs) arrays.push_back({output.path, output.bytes});
+    arrays.push_back({"what lies between the steps", job.plan.betweenBytes});
+    checkMemory(arrays);
+    return made;
+}
+
+} // namespace vkattn::tool

@@ -1,0 +1,165 @@
+#include "tool/options/attention_options.hpp"
+
+#include "tool/options/names.hpp"
+#include "tool/options/option_values.hpp"
+
+#include <vkattn/vkattn.h>
+
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <span>
+
+namespace vkattn::tool {
+using namespace program;
+namespace {
+
+float parseFloat(const std::string &option, const std::string &text, bool allowNegative) {
+    const std::string expected = allowNegative ? "a finite number" : "a finite number of 0 or more (0 = none)";
+    char *end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (text.empty() || *end != '\0') badValue(option, expected, text);
+    const auto rounded = static_cast<float>(value);
+    if (!std::isfinite(rounded) || (!allowNegative && value < 0)) badValue(option, expected, text);
+    if (value != 0 && rounded == 0)
+        throw Failure(option + " " + text + " is too small for float32, where it would be 0: give 0 or a larger number");
+    return rounded;
+}
+
+// True for top-left.
+bool parseAlignment(const std::string &option, const std::string &text) {
+    if (text != "top-left" && text != "bottom-right") badValue(option, "top-left or bottom-right", text);
+    return text == "top-left";
+}
+
+void readWindow(const std::string &text, RunArguments &run) {
+    const size_t comma = text.find(',');
+    if (comma == std::string::npos || !parseInteger(std::string_view(text).substr(0, comma), run.windowLeft) ||
+        !parseInteger(std::string_view(text).substr(comma + 1), run.windowRight))
+        badValue("--window", "two integers LEFT,RIGHT like 127,0 (-1 = open on that side)", text);
+    if (run.windowLeft < -1 || run.windowRight < -1)
+        throw Failure("negative window '" + text +
+                      "': each side of --window is the number of keys seen there, 0 or more, or -1 for all of them");
+    run.flags |= VKATTN_WINDOW;
+}
+
+void applyAlignments(const Alignments &given, RunArguments &run) {
+    const auto name = [](bool topLeft) { return std::string(topLeft ? "top-left" : "bottom-right"); };
+    if (given.causal && given.align && *given.causal != *given.align)
+        throw Failure("--causal " + name(*given.causal) + " and --align " + name(*given.align) +
+                      " disagree: --causal names the alignment of the window too, leave --align out");
+    if (given.causal) run.flags |= VKATTN_CAUSAL;
+    if (given.causal.value_or(false) || given.align.value_or(false)) run.flags |= VKATTN_ALIGN_TOP_LEFT;
+}
+
+// How the user has said that an operand takes part; empty where it does not. `assumed`: what
+// `explain` was told without files.
+std::string spelling(const RunArguments &run, const Assumptions &assumed, vkattn_role role) {
+    if (!run.files[role].empty()) return operandName(role).option;
+    if (assumed.sequences > 0 && (role == VKATTN_CU_SEQ_Q || role == VKATTN_CU_SEQ_K)) return "--ragged";
+    for (const Presence &presence : presences)
+        if ((assumed.roles & presence.roles) != 0 && (presence.roles >> role & 1) != 0) return std::string("--with ") + presence.word;
+    return "";
+}
+
+} // namespace
+
+void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumptions &assumed) {
+    const auto given = [&](vkattn_role role) { return spelling(run, assumed, role); };
+    if (app.count("--align") > 0 && (run.flags & (VKATTN_CAUSAL | VKATTN_WINDOW)) == 0 && given(VKATTN_ALIBI_SLOPES).empty())
+        throw Failure("--align says where a query stands among the keys, and nothing asks for that: add --window, --causal or --alibi, or "
+                      "leave --align out");
+    const auto both = [&](vkattn_role a, vkattn_role b) { return !given(a).empty() && !given(b).empty(); };
+    if (both(VKATTN_MASK, VKATTN_BIT_MASK))
+        throw Failure(given(VKATTN_MASK) + " and " + given(VKATTN_BIT_MASK) +
+                      " are both given, expected one boolean mask: combine them into one of the two with a logical and");
+    if (both(VKATTN_KEY_LENGTHS, VKATTN_CU_SEQ_K))
+        throw Failure(given(VKATTN_KEY_LENGTHS) + " and " + given(VKATTN_CU_SEQ_K) +
+                      " are both given, expected one of them: ragged sequences have their lengths in the offsets, so leave " +
+                      given(VKATTN_KEY_LENGTHS) + " out, or give padded [batch, head, token, dim] arrays without offsets");
+    const auto pair = [&](vkattn_role a, vkattn_role b, const char *reason) {
+        if (given(a).empty() == given(b).empty()) return;
+        const vkattn_role missing = given(a).empty() ? a : b, present = given(a).empty() ? b : a;
+        throw Failure(given(present) + " is given without " + operandName(missing).option + ", expected both or none: " + reason);
+    };
+    pair(VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K, "queries and keys each have offsets; where they are the same, give the same file twice");
+    pair(VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K,
+         "a query sees the keys of its own document; where the ids are the same, give the same file twice");
+}
+
+void checkRun(const CLI::App &app, const Alignments &alignments, RunArguments &run) {
+    refuseMissingValues(app);
+    applyAlignments(alignments, run);
+    if (run.tuning && !run.findTuning)
+        throw Failure("--tuning names a file and --no-tuning wants the built-in tiles: give one of the two and not both");
+}
+
+vkattn_dtype readFloatType(const std::string &option, const std::string &text) {
+    return static_cast<vkattn_dtype>(parseWord(option, text, std::span(dtypeNames).first(VKATTN_BF16 + 1)));
+}
+
+void addTypeOptions(CLI::App &app, RunArguments &run, const std::string &roundText, const std::string &defaultType) {
+    const auto value = [&](const char *name, const char *type, const std::string &text, std::function<void(const std::string &)> read) {
+        return addValue(app, name, type, text, std::move(read));
+    };
+    value("--round-to", "f16|bf16", roundText, [&](const std::string &text) {
+        // f32 is what arrays are without it
+        const auto narrow = std::span(dtypeNames).subspan(VKATTN_F16, 2);
+        run.roundTo = static_cast<vkattn_dtype>(VKATTN_F16 + parseWord("--round-to", text, narrow));
+    });
+    value("--out-dtype", "f32|f16|bf16", "Type of the result; default: " + defaultType + ". .npy has no bf16: it is written as float32",
+          [&](const std::string &text) { run.outDtype = readFloatType("--out-dtype", text); });
+}
+
+void addAttentionOptions(CLI::App &app, Alignments &alignments, RunArguments &run) {
+    const auto file = [&](vkattn_role role, const char *text) { return addFile(app, run, role, text); };
+    const auto value = [&](const char *name, const char *type, const std::string &text, std::function<void(const std::string &)> read) {
+        return addValue(app, name, type, text, std::move(read));
+    };
+    const auto alignment = [&](const char *name, std::optional<bool> &target, const char *text) {
+        value(name, "ALIGNMENT", text, [=, &target](const std::string &typed) { target = parseAlignment(name, typed); });
+    };
+    file(VKATTN_MASK, "bool or uint8 [query, key], [head, query, key] or [batch, head, query, key], 1 where it broadcasts; 0 hides");
+    file(VKATTN_BIT_MASK,
+         "uint32 of such a shape, 32 keys in a word, the first in its lowest bit, and so ceil(keys / 32) words in a row; 0 hides");
+    file(VKATTN_BIAS, "float32 or float16 of a mask's shape, added to the scores; -inf hides");
+    file(VKATTN_ALIBI_SLOPES, "float32 or float16 [head]: the slope times the key's distance from the query's position is subtracted");
+    file(VKATTN_SINKS, "float32 or float16 [head]: a score that takes part in the softmax and has no value; -inf is none");
+    alignment("--causal", alignments.causal, "top-left or bottom-right: hide keys after the query's own position");
+    alignment("--align", alignments.align,
+              "top-left or bottom-right (default): where queries stand among the keys, for --window and --alibi without --causal");
+    value("--window", "L,R", "How many keys a query sees on the left and right of its position; -1 = all",
+          [&](const std::string &text) { readWindow(text, run); });
+    value("--scale", "NUMBER", "Factor of the scores; default 1/sqrt(dim)", [&](const std::string &text) {
+        run.scale = parseFloat("--scale", text, true);
+        run.flags |= VKATTN_SCALE;
+    });
+    value("--softcap", "NUMBER", "c > 0: scores become c * tanh(score / c); default 0 = none",
+          [&](const std::string &text) { run.softcap = parseFloat("--softcap", text, false); });
+    file(VKATTN_KEY_LENGTHS, "int32 or int64 [batch]: how many keys each batch entry has");
+    file(VKATTN_CU_SEQ_Q,
+         "int32 or int64 [sequence + 1]: sequence n has the queries from entry n up to entry n + 1 (FlashAttention's varlen)");
+    file(VKATTN_CU_SEQ_K, "The same for keys and values; masks and biases are then [sequence, head, query, key] of the longest sequences");
+    file(VKATTN_DOC_IDS_Q, "int32, int64 or uint32 [token] or [batch, token]: a query sees keys of its own document only");
+    file(VKATTN_DOC_IDS_K, "The same for keys");
+    file(VKATTN_LSE, "Also write the log-sum-exp of the scores, float32 [..., query]");
+    file(VKATTN_WEIGHTS, "Also write the attention weights, float32 [..., query, key]; with --cu-seqlens-q [sequence, head, query, key]");
+    app.add_flag_callback(
+        "--deterministic", [&run] { run.flags |= VKATTN_DETERMINISTIC; },
+        "Bitwise the same result whatever the batch size, on one device and kernel");
+    value("--kernel", "NAME", kernelList("auto (default)") + ": which Vulkan kernel computes",
+          [&](const std::string &text) { run.kernel = parseKernel("--kernel", text); });
+}
+
+void addDeviceOptions(CLI::App &app, RunArguments &run) {
+    app.add_option("--tuning", run.tuning, "Tiles that `vkattn tune` has measured; default: its file for this device, where there is one")
+        ->type_name("FILE");
+    app.add_flag_callback(
+        "--no-tuning", [&run] { run.findTuning = false; }, "Do not look for that file: the built-in tiles");
+    app.add_option("--verdicts", run.verdicts, verdictsText)->type_name(verdictsType);
+    addComputeOptions(app, run);
+}
+
+} // namespace vkattn::tool

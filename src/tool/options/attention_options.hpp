@@ -1,0 +1,56 @@
+// The options of attention, which every command takes that computes attention: `run`, `explain` and
+// `layer`.
+#pragma once
+
+#include "tool/options/arguments.hpp"
+
+#include <optional>
+#include <string>
+
+namespace CLI {
+class App;
+} // namespace CLI
+
+namespace vkattn::tool {
+
+// What --causal and --align say: true for top-left.
+struct Alignments {
+    std::optional<bool> causal, align;
+};
+
+// The words of `explain --with`, and the roles that each stands for.
+struct Presence {
+    const char *word;
+    uint64_t roles;
+};
+constexpr uint64_t bitOf(vkattn_role role) {
+    return uint64_t{1} << role;
+}
+inline constexpr Presence presences[] = {{"mask", bitOf(VKATTN_MASK)},
+                                  {"bitmask", bitOf(VKATTN_BIT_MASK)},
+                                  {"bias", bitOf(VKATTN_BIAS)},
+                                  {"alibi", bitOf(VKATTN_ALIBI_SLOPES)},
+                                  {"sinks", bitOf(VKATTN_SINKS)},
+                                  {"lengths", bitOf(VKATTN_KEY_LENGTHS)},
+                                  {"documents", bitOf(VKATTN_DOC_IDS_Q) | bitOf(VKATTN_DOC_IDS_K)},
+                                  {"lse", bitOf(VKATTN_LSE)},
+                                  {"weights", bitOf(VKATTN_WEIGHTS)}};
+
+inline constexpr const char *verdictsType = "FILE|none", *verdictsText = "Where to keep which kernels' self-tests have passed or failed on a "
+                                                                         "device; default ~/.cache/vkattn/verdicts";
+
+// --round-to and --out-dtype.
+void addTypeOptions(CLI::App &app, RunArguments &run, const std::string &roundText, const std::string &defaultType);
+// Masks, biases, positions, scores, lengths, further outputs, and the kernel.
+void addAttentionOptions(CLI::App &app, Alignments &alignments, RunArguments &run);
+// Tuning and verdicts, and what computes.
+void addDeviceOptions(CLI::App &app, RunArguments &run);
+
+// Throw Failure where options contradict each other. `assumed`: what `explain` was told without
+// files.
+void checkRun(const CLI::App &app, const Alignments &alignments, RunArguments &run);
+void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumptions &assumed);
+
+[[nodiscard]] vkattn_dtype readFloatType(const std::string &option, const std::string &text);
+
+} // namespace vkattn::tool

@@ -1,0 +1,68 @@
+#include "tool/options/layer_arguments.hpp"
+
+#include "tool/options/names.hpp"
+#include "tool/options/option_values.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <cstdlib>
+
+namespace vkattn::tool {
+using namespace program;
+namespace {
+
+constexpr uint32_t maxHeads = 1u << 20;
+// By vkattn_norm_place.
+constexpr std::array<const char *, 3> placeNames = {"none", "post", "pre"};
+
+float parseEpsilon(const std::string &text) {
+    char *end = nullptr;
+    const auto epsilon = static_cast<float>(std::strtod(text.c_str(), &end));
+    if (text.empty() || *end != '\0' || !std::isfinite(epsilon) || epsilon < 0)
+        badValue("--eps", "a finite number of 0 or more like 1e-5", text);
+    return epsilon;
+}
+
+} // namespace
+
+void LayerParser::addOptions(CLI::App &app) {
+    const auto value = [&](const char *name, const char *type, const char *text, std::function<void(const std::string &)> read) {
+        return addValue(app, name, type, text, std::move(read));
+    };
+    addFile(app, typed_, VKATTN_X, "The tokens: float32 or float16 .npy, [token, model] or [batch, token, model]")->required();
+    addFile(app, typed_, VKATTN_CONTEXT, "What keys and values are made of, likewise (cross-attention); default: the tokens");
+    app.add_option("--params", typed_.params,
+                   "A folder with wq.npy, wk.npy, wv.npy and wo.npy as [out, in]; bq.npy, bk.npy, bv.npy and bo.npy [out] where there are "
+                   "biases; with a norm gamma.npy and beta.npy [model]")
+        ->type_name("DIR")
+        ->required();
+    value("--heads", "H", "Query heads", [&](const std::string &text) {
+        typed_.heads = parseWhole("--heads", text, maxHeads);
+    })->required();
+    value("--kv-heads", "G", "Heads of keys and values, a divisor of H; default H",
+          [&](const std::string &text) { typed_.kvHeads = parseWhole("--kv-heads", text, maxHeads); });
+    value("--norm", "post|pre|none", "Layer norm of the result (post), of the tokens before the projections (pre), or none (default)",
+          [&](const std::string &text) { typed_.place = static_cast<vkattn_norm_place>(parseWord("--norm", text, placeNames)); });
+    app.add_flag("--residual", typed_.residual, "Add the tokens to the output: post is norm(X + Y), pre and none X + Y");
+    value("--eps", "E", "Added to the norm's variance; default 1e-5",
+          [&](const std::string &text) { typed_.epsilon = parseEpsilon(text); });
+    addFile(app, typed_, VKATTN_Y, "Where to write the result, in the rank of the tokens")->required();
+    app.add_flag("--average-weights", typed_.averageWeights, "--weights writes the mean over heads, [batch, query, key]");
+    addTypeOptions(app, typed_, "Store queries, keys, values and the steps' results in this type", "that of the tokens' file");
+    addAttentionOptions(app, alignments_, typed_);
+    addDeviceOptions(app, typed_);
+    app.footer(computeExitStatuses);
+}
+
+LayerArguments LayerParser::interpret(const CLI::App &app) {
+    checkRun(app, alignments_, typed_);
+    checkConflicts(app, typed_, {});
+    if (typed_.averageWeights && typed_.files[VKATTN_WEIGHTS].empty())
+        throw Failure("--average-weights says how --weights is written, and there is none: add --weights FILE, or leave it out");
+    if (app.count("--eps") > 0 && typed_.place == VKATTN_NORM_NONE)
+        throw Failure("--eps is of the norm, and there is none: add --norm post or --norm pre, or leave it out");
+    return typed_;
+}
+
+} // namespace vkattn::tool
