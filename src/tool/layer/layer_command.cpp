@@ -82,6 +82,10 @@ std::string shapeText(const vkattn_layout &layout) {
     return text + "]";
 }
 
+std::string matrixText(const vkattn_layout &layout) {
+    return "[" + std::to_string(layout.extent[2]) + ", " + std::to_string(layout.extent[3]) + "]";
+}
+
 // What a step computes: its operands' shapes as the notes on attention write them.
 std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runtime) {
     vkattn_caps caps{};
@@ -101,7 +105,7 @@ std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runt
         const auto of = step.operation.of;
         switch (step.operation.kind) {
         case VKATTN_PROJECTION:
-            row.formula = shapeText(of.projection->x) + " x " + shapeText(of.projection->w) + "^T";
+            row.formula = shapeText(of.projection->x) + " x " + matrixText(of.projection->w) + "^T";
             row.result = shapeText(of.projection->y);
             break;
         case VKATTN_NORM:
@@ -114,6 +118,7 @@ std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runt
             break;
         }
         if (vkattnExplainOperation(&caps, nullptr, &step.operation, &explanation, nullptr) != VKATTN_OK) continue;
+        row.kernel = explanation.kernelName;
         row.flops = explanation.flops;
         row.bytes = explanation.bytesRead + explanation.bytesWritten;
     }
@@ -194,8 +199,11 @@ ExitStatus layerCommand(const LayerArguments &arguments) {
         report.result.fallbackReason = reason;
     }
     throwWhereFailed(arguments, *opened.runtime, report.result);
-    if (!opened.runtime->device()) report.result.kernel = "cpu";
     report.steps = describeSteps(*job, *opened.runtime);
+    // The layer is signed by its attention's kernel.
+    for (const ReportedStep &step : report.steps)
+        if (step.operation == vkattnOperationName(VKATTN_ATTENTION)) report.result.kernel = opened.runtime->device() ? step.kernel : "cpu";
+    report.result.workspaceBytes += job->plan.betweenBytes;
     const HostArrays outputs = downloadOutputs(arguments, *job, *run);
     if (arguments.verify) {
         const vkattn_verify_options how = verifyOptions(*arguments.verify);
