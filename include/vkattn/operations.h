@@ -14,7 +14,7 @@
  * strides and an offset as in vkattn/problem.h; dimension 3 is the innermost of the formulas, and
  * dimensions 0 and 1 are a batch of independent cases. All sums are fp32 or wider. Values are
  * converted to f32 on load and rounded to nearest even on store, so that element types mix freely.
- * NaN and infinity in one row of X reach that row of Y and no other row.
+ * NaN and infinity in one row of X reach that row of Y and no other row. Words are integers.
  *
  * In place. Y may be the very memory of X (norm, rotary without append, advance) or of the residual
  * (projection, norm), and the sum of a norm that of X or the residual, each with the same layout:
