@@ -307,7 +307,7 @@ TEST(Describe, saysWhatIsRecordedOfOtherOperations) {
     Random random = randomFor("describe operations");
     Comparison comparison;
     uint32_t gathered = 0;
-    for (int n = 0; n < 800 && !HasFatalFailure(); ++n) {
+    for (int n = 0; n < 1000 && !HasFatalFailure(); ++n) {
         OperationCase drawn = drawOperation(random, otherKind(n));
         const std::string name = "operation " + std::to_string(n) + ", " + drawn.text() + "\n";
         const vkattn_operation operation = drawn.operation();

@@ -152,7 +152,7 @@ TEST(Heap, isNotTouchedByRecordingOtherOperations) {
         for (const bool pushDescriptors : {true, false}) {
             weak.pushDescriptors = pushDescriptors;
             Recording on(limit == nullptr, pushDescriptors, limit);
-            for (int n = 0; n < 200; ++n) {
+            for (int n = 0; n < 250; ++n) {
                 OperationCase drawn = drawOperation(random, otherKind(n));
                 vkattn_requirements needs{};
                 if (!on.expectNothingTaken(drawn.operation(), drawn.text(), needs)) {

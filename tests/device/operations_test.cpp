@@ -40,7 +40,8 @@ void expectDrawnCasesPass(Limits limits, int count) {
         else
             ASSERT_EQ(wrong, "") << "case " << n << ": " << before.text();
     }
-    EXPECT_LT(refused, count / 4);
+    // A fifth are projections, most of which ask for a routine.
+    EXPECT_LT(refused, count / 3);
     std::printf("%d drawn operations, %d over the limits\n", count, refused);
 }
 
@@ -122,15 +123,15 @@ TEST(OperationsOnDevice, normsSubtractLargeMeans) {
 }
 
 TEST(OperationsOnDevice, areWithinTheBoundsOfTheOracle) {
-    expectDrawnCasesPass(Limits::full, fullExtent() ? 2000 : 32);
+    expectDrawnCasesPass(Limits::full, fullExtent() ? 2500 : 40);
 }
 
 TEST(OperationsOnDevice, areCutToMeetTightLimits) {
-    expectDrawnCasesPass(Limits::tight, fullExtent() ? 1000 : 12);
+    expectDrawnCasesPass(Limits::tight, fullExtent() ? 1250 : 15);
 }
 
 TEST(OperationsOnDevice, needNoMoreThanVulkan10Guarantees) {
-    expectDrawnCasesPass(Limits::weak, fullExtent() ? 1000 : 12);
+    expectDrawnCasesPass(Limits::weak, fullExtent() ? 1250 : 15);
 }
 
 TEST(OperationsOnDevice, keepNaNInItsRow) {

@@ -121,7 +121,7 @@ TEST(Validation, isSilentOnOperations) {
         std::string why;
         Runtime *runtime = bench.runtime(testLayouts()[0], limits, why);
         ASSERT_TRUE(runtime) << why;
-        for (int n = 0; n < (fullExtent() ? 120 : 8); ++n) {
+        for (int n = 0; n < (fullExtent() ? 150 : 10); ++n) {
             OperationCase c = drawOperation(random, otherKind(n));
             const RunResult result = runtime->run(c.operation(), c.operands());
             EXPECT_TRUE(result.status == VKATTN_OK || result.status == VKATTN_ERROR_UNSUPPORTED) << result.message << c.text();

@@ -61,7 +61,7 @@ class OperationKernelsOf : public testing::TestWithParam<int64_t> {
 
 TEST_P(OperationKernelsOf, areWithinTheBoundsOfTheOracle) {
     Random random = randomFor("operations");
-    for (int n = 0; n < (fullExtent() ? 4000 : 200); ++n) {
+    for (int n = 0; n < (fullExtent() ? 5000 : 250); ++n) {
         OperationCase before = drawOperation(random, otherKind(n));
         SCOPED_TRACE("case " + std::to_string(n) + ": " + before.text());
         OperationCase alone = before;
@@ -89,7 +89,7 @@ TEST(Operations, takeNothingFromTheHeap) {
     Random random = randomFor("operations heap");
     vkattn_cpu_pool pool = nullptr;
     ASSERT_EQ(vkattnCpuCreatePool(2, &pool, nullptr), VKATTN_OK);
-    for (int n = 0; n < 40; ++n) {
+    for (int n = 0; n < 50; ++n) {
         OperationCase c = drawOperation(random, otherKind(n));
         const vkattn_operation o = c.operation();
         const auto memory = c.operands();
