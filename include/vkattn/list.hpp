@@ -84,6 +84,11 @@ struct AppendOf {
     DeviceTensor x, cache, starts{};
     uint32_t start = 0;
 };
+// With y the tensor x: the words move on in their place, with each replay.
+struct AdvanceOf {
+    DeviceTensor x, y;
+    uint32_t by = 1, limit = 0xffffffffu;
+};
 // `options`: everything of vkattn_problem but layouts and presentRoles.
 struct AttentionOf {
     DeviceTensor q, k, v, out, lse{}, weights{}, bias{}, mask{}, bitMask{};
@@ -129,6 +134,7 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const NormOf &norm, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const RotaryOf &rotary, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AppendOf &append, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const AdvanceOf &advance, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);
 
     // Appends the operations of a layer (vkattn/layer.h) as steps, with memory of the list for what

@@ -256,6 +256,9 @@ TEST(List, wrongUsesAreRefused) {
         expect(list.add(sliced, &why), "one submission");
         AppendOf strided{x, runtime->allocate(x.layout()), runtime->allocate(matrix(VKATTN_BITS32, 2, 1))};
         expect(list.add(strided, &why), "is an array");
+        expect(list.add(AdvanceOf{x, x}, &why), "expected VKATTN_BITS32");
+        expect(list.add(AdvanceOf{runtime->allocate(words(3)), runtime->allocate(words(2))}, &why), "y is [1, 1, 1, 2]");
+        expect(list.add(AdvanceOf{runtime->allocate(words(3)), {}}, &why), "y of the advance has no layout");
 
         EXPECT_FALSE(x.part(2, 3, 2, &why));
         EXPECT_NE(why.find("dimension 2"), std::string::npos) << why;
@@ -295,6 +298,44 @@ TEST(List, randomListsComputeWhatTheirStepsDo) {
             expectPassed(oneByOne.list);
             ASSERT_EQ(together.contents(), oneByOne.contents()) << "list " << n;
         }
+    }
+}
+
+// A cache fills and its counters move on with replays alone, also where the limit is reached.
+TEST(List, countersMoveOnBetweenReplays) {
+    const auto cpu = cpuRuntime();
+    for (Runtime *runtime : {runtimeFor(Limits::full), runtimeFor(Limits::weak), cpu.get()}) {
+        ASSERT_TRUE(runtime);
+        constexpr uint32_t tokens = 2, room = 9, dims = 4;
+        const DeviceTensor x = runtime->allocate(matrix(VKATTN_F32, tokens, dims)),
+                           cache = runtime->allocate(matrix(VKATTN_F32, room, dims)), starts = runtime->allocate(words(1)),
+                           next = runtime->allocate(words(1));
+        Random random = randomFor("counters");
+        const std::vector<float> row = normals(random, tokens * dims);
+        fill(x, row), fill(cache, std::vector<float>(room * dims, -7.0f));
+        fill(starts, std::vector<uint32_t>{1}), fill(next, std::vector<uint32_t>{0});
+        OperationList list = runtime->list();
+        std::string why;
+        ASSERT_EQ(list.add(AppendOf{x, cache, starts}, &why), VKATTN_OK) << why;
+        ASSERT_EQ(list.add(AdvanceOf{starts, next, 2 * tokens}, &why), VKATTN_OK) << why;
+        ASSERT_EQ(list.add(AdvanceOf{starts, starts, tokens, 6}, &why), VKATTN_OK) << why;
+        EXPECT_EQ(list.barrierCount(), 1u) << "the words are written after they are read, and nothing else is shared";
+        ASSERT_EQ(list.record(&why), VKATTN_OK) << why;
+        const uint32_t after[] = {3, 5, 6, 6}, ahead[] = {5, 7, 9, 10};
+        for (int replay = 0; replay < 4; ++replay) {
+            ASSERT_EQ(list.submit(&why), VKATTN_OK) << why;
+            ASSERT_EQ(list.wait(&why), VKATTN_OK) << why;
+            EXPECT_EQ(contents<uint32_t>(starts), std::vector<uint32_t>{after[replay]});
+            EXPECT_EQ(contents<uint32_t>(next), std::vector<uint32_t>{ahead[replay]});
+        }
+        const std::vector<float> got = contents<float>(cache);
+        for (uint32_t token = 0; token < room; ++token) {
+            // Starts were 1, 3, 5 and 6.
+            const uint32_t last = token >= 6 ? token - 6 : (token + 1) % 2;
+            for (uint32_t d = 0; d < dims; ++d)
+                EXPECT_EQ(got[token * dims + d], token == 0 || token > 7 ? -7.0f : row[last * dims + d]) << token;
+        }
+        expectPassed(list);
     }
 }
 

@@ -10,7 +10,9 @@ vkattn_result decode(vkattn::Runtime &runtime) {
     if (list.add(vkattn::ProjectionOf{x, w, y}, &why) != VKATTN_OK) return VKATTN_ERROR_INVALID_ARGUMENT;
     vkattn::AttentionOf attention{y, y, y, x};
     attention.options.flags = VKATTN_CAUSAL;
-    if (list.add(attention, &why) != VKATTN_OK || list.record(&why) != VKATTN_OK) return VKATTN_ERROR_INVALID_ARGUMENT;
+    if (list.add(attention, &why) != VKATTN_OK || list.add(vkattn::AdvanceOf{starts, starts, 1, 100}, &why) != VKATTN_OK ||
+        list.record(&why) != VKATTN_OK)
+        return VKATTN_ERROR_INVALID_ARGUMENT;
     for (int token = 0; token < 100; ++token)
         if (const vkattn_result r = list.submit(&why)) return r;
     return list.wait(&why);

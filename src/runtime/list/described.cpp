@@ -113,6 +113,17 @@ vkattn_result OperationList::add(const AppendOf &a, std::string *why) {
     return add(operation(description), given.operands(), why);
 }
 
+vkattn_result OperationList::add(const AdvanceOf &a, std::string *why) {
+    vkattn_advance description{};
+    description.structSize = sizeof description;
+    description.by = a.by;
+    description.limit = a.limit;
+    Given given;
+    given.require(VKATTN_X, a.x, description.x);
+    given.require(VKATTN_Y, a.y, description.y);
+    return add(operation(description), given.operands(), why);
+}
+
 vkattn_result OperationList::add(const AttentionOf &a, std::string *why) {
     vkattn_problem description = optionsOf(a);
     Given given(&description.presentRoles);
