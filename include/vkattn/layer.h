@@ -45,7 +45,9 @@ typedef enum vkattn_layer_flag_bits {
  * biases. A context takes separate matrices.
  * Roles: VKATTN_X, VKATTN_CONTEXT, VKATTN_WQ, VKATTN_WK, VKATTN_WV, VKATTN_WO, VKATTN_BQ, VKATTN_BK,
  * VKATTN_BV, VKATTN_BO, VKATTN_GAMMA, VKATTN_BETA, VKATTN_Y, the roles of the options, and
- * VKATTN_WORKSPACE. */
+ * VKATTN_WORKSPACE.
+ * Limits: heads lie between 1 and 2^20; batch * tokens * dims of each tensor between steps is at
+ * most 2^50; and those of each step. */
 typedef struct vkattn_layer {
     uint32_t structSize;
     uint32_t flags; /* vkattn_layer_flag_bits */

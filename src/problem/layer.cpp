@@ -13,6 +13,8 @@ namespace {
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 // Of what lies between steps: vectors and matrix units load from whole lines.
 constexpr uint64_t betweenAlignment = 256;
+constexpr uint32_t maxHeads = 1u << 20;
+constexpr double maxBetween = 1.0 * (1ull << 50); // elements of one tensor
 
 // A tensor and the role of the layer whose memory it lies in.
 struct Place {
@@ -54,7 +56,7 @@ class LayerPlanner {
         const vkattn_layer &l = layer_;
         if (l.flags & ~uint32_t{VKATTN_LAYER_RESIDUAL})
             return fail(why_, invalid, "layer.flags is 0x%x, expected vkattn_layer_flag_bits", l.flags);
-        if (l.heads == 0) return fail(why_, invalid, "layer.heads is 0, expected at least 1");
+        if (l.heads == 0 || l.heads > maxHeads) return fail(why_, invalid, "layer.heads is %u, expected 1 to %u", l.heads, maxHeads);
         kvHeads_ = l.kvHeads ? l.kvHeads : l.heads;
         if (l.heads % kvHeads_) return fail(why_, invalid, "layer.kvHeads is %u, expected a divisor of heads, %u", kvHeads_, l.heads);
         if (l.place != VKATTN_NORM_NONE && l.place != VKATTN_NORM_POST && l.place != VKATTN_NORM_PRE)
@@ -106,6 +108,11 @@ class LayerPlanner {
         batch_ = l.x.extent[0];
         tokens_ = l.x.extent[2];
         keyTokens_ = has(l.context) ? l.context.extent[2] : tokens_;
+        const uint32_t widest = std::max({l.wq.extent[2], l.wv.extent[2], l.wo.extent[2], l.wo.extent[3], l.x.extent[3]});
+        if (static_cast<double>(batch_) * std::max(tokens_, keyTokens_) * widest > maxBetween)
+            return fail(why_, invalid,
+                        "the layer has %u entries of %u tokens and up to %u dims, expected at most 2^50 numbers between its steps", batch_,
+                        std::max(tokens_, keyTokens_), widest);
         return VKATTN_OK;
     }
 

@@ -149,6 +149,11 @@ TEST(LayerPlan, refusesWhatIsNoLayer) {
         {"structSize", [](vkattn_layer &l) { l.structSize = 0; }},
         {"flags is 0x2", [](vkattn_layer &l) { l.flags = 2; }},
         {"heads is 0", [](vkattn_layer &l) { l.heads = 0; }},
+        {"heads is 1048577", [](vkattn_layer &l) { l.heads = l.kvHeads = 1048577; }},
+        {"at most 2^50 numbers",
+         [](vkattn_layer &l) {
+             l.x = l.y = {VKATTN_F32, {1u << 22, 1, 1u << 26, 32}, {0, 0, 0, 1}, 0};
+         }}, // found by fuzzing: overflow
         {"expected a divisor of heads, 4", [](vkattn_layer &l) { l.kvHeads = 3; }},
         {"no vkattn_norm_place", [](vkattn_layer &l) { l.place = static_cast<vkattn_norm_place>(7); }},
         {"gamma or beta and no norm", [](vkattn_layer &l) { l.place = VKATTN_NORM_NONE; }},

@@ -21,6 +21,7 @@ using namespace vkattn::test;
 extern "C" {
 int vkattnFuzzCache(const uint8_t *data, size_t size);
 int vkattnFuzzDevice(const uint8_t *data, size_t size);
+int vkattnFuzzLayer(const uint8_t *data, size_t size);
 int vkattnFuzzNpy(const uint8_t *data, size_t size);
 int vkattnFuzzOperation(const uint8_t *data, size_t size);
 int vkattnFuzzProblem(const uint8_t *data, size_t size);
@@ -63,6 +64,9 @@ void replay(const std::vector<std::filesystem::path> &seeds, int (*target)(const
 
 TEST(FuzzSeeds, cache) {
     replay(seedsOf("cache"), vkattnFuzzCache);
+}
+TEST(FuzzSeeds, layer) {
+    replay(seedsOf("layer"), vkattnFuzzLayer);
 }
 TEST(FuzzSeeds, npy) {
     replay(seedsOf("npy"), vkattnFuzzNpy);

@@ -1,0 +1,134 @@
+// Descriptions of layers: vkattnPlanLayer with anything. Every step of a plan is valid and stays in
+// what the layer's operands and its workspace have, and small layers are computed on the CPU in
+// memory of exactly those bytes.
+#include "layouts.hpp"
+#include "vkattn/cpu.h"
+#include "vkattn/layer.h"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+using namespace vkattn::test;
+
+namespace {
+
+struct Description {
+    vkattn_layer layer{};
+    vkattn_problem options{};
+
+    explicit Description(Bytes &bytes) {
+        const uint32_t choices = bytes.raw<uint16_t>(), batch = 1 + bytes.below(2), tokens = number(bytes), model = number(bytes);
+        const uint32_t heads = 1 + bytes.below(6), kvHeads = 1 + bytes.below(3), dim = number(bytes), valueDim = number(bytes),
+                       out = choices & 1 ? model : number(bytes);
+        const auto make = [&](const uint32_t(&extents)[4]) { return ::vkattn::test::layout(bytes, extents, dtype(bytes)); };
+        layer.structSize = bytes.raw<uint8_t>() < 250 ? static_cast<uint32_t>(sizeof layer) : bytes.raw<uint32_t>();
+        layer.flags = choices & 1 ? uint32_t{VKATTN_LAYER_RESIDUAL} : choices >> 15;
+        layer.heads = bytes.raw<uint8_t>() < 250 ? heads * kvHeads : bytes.raw<uint32_t>();
+        layer.kvHeads = choices & 2 ? kvHeads : bytes.raw<uint8_t>() < 250 ? 0 : bytes.raw<uint32_t>();
+        const uint32_t groups = layer.kvHeads ? kvHeads : heads * kvHeads, all = heads * kvHeads;
+        layer.place = static_cast<vkattn_norm_place>(bytes.below(4));
+        layer.norm = static_cast<vkattn_norm_kind>(choices >> 2 & 1);
+        layer.epsilon = choices & 8 ? bytes.raw<float>() : 1e-5f;
+        layer.stored = dtype(bytes);
+        layer.x = make({batch, 1, tokens, model});
+        const bool cross = choices & 16, packed = choices & 32;
+        const uint32_t keyTokens = cross ? number(bytes) : tokens, keyModel = cross ? number(bytes) : model;
+        if (cross) layer.context = make({batch, 1, keyTokens, keyModel});
+        if (packed) {
+            layer.wq = make({1, 1, (all + 2 * groups) * dim, model});
+        } else {
+            layer.wq = make({1, 1, all * dim, model});
+            layer.wk = make({1, 1, groups * dim, keyModel});
+            layer.wv = make({1, 1, groups * valueDim, keyModel});
+        }
+        layer.wo = make({1, 1, out, all * (packed ? dim : valueDim)});
+        if (choices & 64) layer.bq = make({1, 1, 1, layer.wq.extent[2]});
+        if (choices & 128) layer.bk = make({1, 1, 1, layer.wk.extent[2]});
+        if (choices & 256) layer.bv = make({1, 1, 1, layer.wv.extent[2]});
+        if (choices & 512) layer.bo = make({1, 1, 1, out});
+        const uint32_t normed = layer.place == VKATTN_NORM_PRE ? model : out;
+        if (choices & 1024) layer.gamma = make({1, 1, 1, normed});
+        if (choices & 2048) layer.beta = make({1, 1, 1, normed});
+        layer.y = make({batch, 1, tokens, out});
+        if (!(choices & 4096)) return;
+        layer.options = &options;
+        options.structSize = sizeof options;
+        options.flags = bytes.raw<uint8_t>() & (VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_DETERMINISTIC);
+        options.softcap = choices & 8192 ? bytes.raw<float>() : 0;
+        if (bytes.flag()) options.weights = make({batch, all, tokens, keyTokens});
+        if (bytes.flag()) options.mask = ::vkattn::test::layout(bytes, {1, 1, tokens, keyTokens}, VKATTN_BOOL8);
+        if (bytes.flag()) options.presentRoles = VKATTN_PRESENT(VKATTN_SINKS);
+    }
+};
+
+// Bytes that the steps use of each role of the layer.
+std::map<vkattn_role, uint64_t> needs(const vkattn_layer_plan &plan) {
+    std::map<vkattn_role, uint64_t> all;
+    for (uint32_t n = 0; n < plan.stepCount; ++n) {
+        const vkattn_layer_step &step = plan.steps[n];
+        vkattn_operand_use uses[VKATTN_ROLE_LIMIT];
+        const uint32_t count = vkattnOperandUses(&step.operation, uses, VKATTN_ROLE_LIMIT);
+        require(count == step.operandCount && count <= VKATTN_LAYER_OPERANDS);
+        for (uint32_t u = 0; u < count; ++u) {
+            uint32_t o = 0;
+            while (o < count && step.operands[o].role != uses[u].role) ++o;
+            require(o < count);
+            uint64_t &bytes = all[step.operands[o].from];
+            bytes = std::max(bytes, uses[u].endBytes);
+        }
+    }
+    require(all[VKATTN_WORKSPACE] <= plan.betweenBytes);
+    all[VKATTN_WORKSPACE] = plan.betweenBytes;
+    return all;
+}
+
+void compute(const vkattn_layer_plan &plan, const std::map<vkattn_role, uint64_t> &bytesOf) {
+    std::map<vkattn_role, std::unique_ptr<unsigned char[]>> memory;
+    for (const auto &[role, bytes] : bytesOf) memory[role] = std::make_unique<unsigned char[]>(bytes);
+    for (uint32_t n = 0; n < plan.stepCount; ++n) {
+        const vkattn_layer_step &step = plan.steps[n];
+        std::vector<vkattn_operand_memory> operands;
+        for (uint32_t o = 0; o < step.operandCount; ++o) {
+            const vkattn_role from = step.operands[o].from;
+            operands.push_back({step.operands[o].role, memory[from].get(), bytesOf.at(from)});
+        }
+        const auto count = static_cast<uint32_t>(operands.size());
+        // No tokens: operands of 0 bytes are missing, and roles may lie unaligned.
+        if (vkattnCpuCheckOperation(&step.operation, operands.data(), count, nullptr) != VKATTN_OK) return;
+        uint64_t own = 0;
+        require(vkattnCpuOperationWorkspace(&step.operation, nullptr, &own, nullptr) == VKATTN_OK);
+        const auto workspace = std::make_unique<unsigned char[]>(own);
+        require(vkattnCpuRunOperation(nullptr, &step.operation, operands.data(), count, workspace.get(), own, nullptr) == VKATTN_OK);
+    }
+}
+
+// Returns the multiply-adds.
+double workOf(const vkattn_layer_plan &plan) {
+    const auto product = [](const vkattn_layout &l) { return 1.0 * l.extent[0] * l.extent[1] * l.extent[2] * l.extent[3]; };
+    double work = 0;
+    for (const vkattn_projection &each : plan.projections) work += product(each.x) * each.w.extent[2];
+    return work + 2 * product(plan.attention.q) * plan.attention.k.extent[2];
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    Bytes bytes(data, size);
+    const Description d(bytes);
+    vkattn_layer_plan plan{};
+    plan.structSize = sizeof plan;
+    vkattn_diagnostic why{};
+    const vkattn_result result = vkattnPlanLayer(&d.layer, &plan, &why);
+    require(result == VKATTN_OK || (result == VKATTN_ERROR_INVALID_ARGUMENT && why.message[0] != '\0' && terminated(why.message)));
+    if (result != VKATTN_OK) {
+        require(plan.stepCount == 0);
+        return 0;
+    }
+    require(plan.stepCount >= 3 && plan.stepCount <= VKATTN_LAYER_STEPS);
+    uint64_t total = 0;
+    const auto bytesOf = needs(plan);
+    for (const auto &[role, bytesOfRole] : bytesOf) total += std::min<uint64_t>(bytesOfRole, 1ull << 40);
+    if (total <= 1u << 18 && workOf(plan) <= 1e6) compute(plan, bytesOf);
+    return 0;
+}
