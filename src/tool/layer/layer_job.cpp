@@ -39,7 +39,8 @@ void nameParameters(LayerArguments &arguments) {
         if (parameter.ofNorm && arguments.place == VKATTN_NORM_NONE) continue;
         const std::string name = std::string(operandName(parameter.role).key) + ".npy",
                           path = (std::filesystem::path(arguments.params) / name).string();
-        if (std::filesystem::exists(path, ignored))
+        // A link that leads nowhere is no absent file.
+        if (std::filesystem::exists(std::filesystem::symlink_status(path, ignored)))
             arguments.files[parameter.role] = path;
         else if (parameter.required)
             throw Failure("--params " + arguments.params + ": there is no " + name +
@@ -56,8 +57,6 @@ const Input *find(const LayerJob &job, vkattn_role role) {
 // The rows of a file [token, model] or [batch, token, model], as [batch, 1, token, model].
 Operand rowsOf(const Input &input) {
     Operand rows{input.text(), input.layout()};
-    if (input.header().shape.size() > 3)
-        throw Failure(rows.text + ": has 4 dimensions, expected [token, model] or [batch, token, model]: heads are made by the layer");
     std::swap(rows.layout.extent[batch], rows.layout.extent[head]);
     std::swap(rows.layout.strideElems[batch], rows.layout.strideElems[head]);
     requireSomething(rows, maxModel);
@@ -122,7 +121,7 @@ std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
     auto made = std::make_unique<LayerJob>();
     LayerJob &job = *made;
     nameParameters(arguments);
-    job.inputs = openInputs(arguments);
+    job.inputs = openInputs(arguments, false);
     const Input &x = *find(job, VKATTN_X), *const context = find(job, VKATTN_CONTEXT);
     const Operand rows = rowsOf(x), others = context ? rowsOf(*context) : rows;
     if (context) requireEqual(rows, others, batch, "batch (first of 3 dimensions)");
