@@ -50,9 +50,10 @@ Ranks ranksOf(vkattn_role role, bool hasHeads) {
     case VKATTN_BK:
     case VKATTN_BV:
     case VKATTN_BO:
+        return {1, 1, "[out]"};
     case VKATTN_GAMMA:
     case VKATTN_BETA:
-        return {1, 1, "[out]"};
+        return {1, 1, "[model]"};
     default:
         break;
     }

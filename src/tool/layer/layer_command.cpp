@@ -50,8 +50,7 @@ class LayerRun {
   private:
     bool add(Runtime &runtime, vkattn_role role) {
         operands_.push_back({role, runtime.allocate(layoutOf(job_, role), &why_)});
-        if (!operands_.back().tensor)
-            status_ = runtime.device() ? VKATTN_ERROR_OUT_OF_DEVICE_MEMORY : VKATTN_ERROR_OUT_OF_HOST_MEMORY;
+        if (!operands_.back().tensor) status_ = runtime.device() ? VKATTN_ERROR_OUT_OF_DEVICE_MEMORY : VKATTN_ERROR_OUT_OF_HOST_MEMORY;
         return status_ == VKATTN_OK;
     }
 

@@ -21,7 +21,8 @@ class LayerTest : public RunTest {
     void write(const std::string &parameter, Array &array, const NpyOptions &options = {}) const;
     void normed(NormPlace place, const NpyOptions &parameters = {});
 
-    // "layer --x x.npy --params p --heads H --out o.npy", what `layer` says, where, and what follows.
+    // "layer --x x.npy --params p --heads H --out o.npy", what `layer` says, where, and what
+    // follows.
     [[nodiscard]] Arguments command(const Arguments &more = {}) const;
     // Runs with --verify, --weights and --lse, and compares everything that is written with the
     // reference.

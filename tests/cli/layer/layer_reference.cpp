@@ -70,9 +70,8 @@ Measured normalise(const Measured &x, const LayerReference &layer) {
         for (size_t i = 0; i < dims; ++i) {
             const double normed = (values[i] - mean) * inverse, gamma = layer.parameters.gamma->values[i];
             y.values.values[row * dims + i] = normed * gamma + layer.parameters.beta->values[i];
-            y.deviation[row * dims + i] =
-                std::abs(gamma) * inverse * (deviation[i] + error * (1 + std::abs(normed)) + sumUnit * size) +
-                sumUnit * (std::abs(gamma * normed) + std::abs(layer.parameters.beta->values[i]));
+            y.deviation[row * dims + i] = std::abs(gamma) * inverse * (deviation[i] + error * (1 + std::abs(normed)) + sumUnit * size) +
+                                          sumUnit * (std::abs(gamma * normed) + std::abs(layer.parameters.beta->values[i]));
         }
     }
     return y;

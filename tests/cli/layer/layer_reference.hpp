@@ -19,14 +19,16 @@ struct LayerReference {
     NormPlace norm = NormPlace::none;
     bool residual = false;
     double epsilon = 1e-5;
-    double storedUnit = float32Unit, outUnit = float32Unit; // of what lies between the steps; of the result
+    double storedUnit = float32Unit; // of what lies between the steps
+    double outUnit = float32Unit;
     LayerParameters parameters;
     Array x;                      // [batch, token, model]
     std::optional<Array> context; // likewise
     ReferenceOptions attention;
 };
 
-// Values, and the standard deviation of the rounding errors that each has collected, to first order.
+// Values, and the standard deviation of the rounding errors that each has collected, to first
+// order.
 struct Measured {
     Array values;
     std::vector<double> deviation;

@@ -35,9 +35,9 @@ TEST_F(LayerRefusal, helpNamesEveryOption) {
     const Outcome outcome = tool({"layer", "--help"});
     EXPECT_EQ(outcome.status, 0);
     for (const std::string option :
-         {"--x", "--context", "--params", "--heads", "--kv-heads", "--norm", "--residual", "--eps", "--out", "--weights",
-          "--average-weights", "--round-to", "--out-dtype", "--mask", "--bias", "--causal", "--window", "--scale", "--softcap",
-          "--kv-lengths", "--sinks", "--lse", "--device", "--verify", "--no-fallback", "--repeat", "--json"})
+         {"--x",       "--context",         "--params",   "--heads",     "--kv-heads", "--norm",   "--residual",    "--eps",    "--out",
+          "--weights", "--average-weights", "--round-to", "--out-dtype", "--mask",     "--bias",   "--causal",      "--window", "--scale",
+          "--softcap", "--kv-lengths",      "--sinks",    "--lse",       "--device",   "--verify", "--no-fallback", "--repeat", "--json"})
         EXPECT_NE(outcome.out.find("  " + option + " "), std::string::npos) << option;
     EXPECT_NE(outcome.out.find("Exit status: 0 success"), std::string::npos);
     EXPECT_NE(tool({"--help"}).out.find("\n  layer "), std::string::npos);
@@ -90,7 +90,8 @@ TEST_F(LayerRefusal, otherValues) {
     refused({"--repeat", "0"}, {"--repeat takes a whole number"});
     refused({"--align", "top-left"}, {"--align says where a query stands"});
     refused({"--mask", "m.npy", "--bitmask", "b.npy"}, {"--mask and --bitmask are both given"});
-    refused({"--device", "no such device"}, {"no such device"});
+    expectRefused(tool({"layer", "--x", "x.npy", "--params", "p", "--heads", "2", "--out", "o.npy", "--device", ""}),
+                  {"--device needs a value"});
 }
 
 TEST_F(LayerRefusal, theFolder) {
@@ -98,7 +99,8 @@ TEST_F(LayerRefusal, theFolder) {
         return tool({"layer", "--x", "x.npy", "--params", folder, "--heads", "2", "--out", "o.npy", "--device", "cpu"});
     };
     for (const std::string folder : {"missing", "x.npy"})
-        expectRefused(in(folder), {"--params " + folder + ": there is no such folder, expected one with wq.npy, wk.npy, wv.npy and wo.npy"});
+        expectRefused(in(folder),
+                      {"--params " + folder + ": there is no such folder, expected one with wq.npy, wk.npy, wv.npy and wo.npy"});
     for (const std::string name : {"wq.npy", "wk.npy", "wv.npy", "wo.npy"}) {
         std::filesystem::rename(file("p") / name, file("kept"));
         refused({}, {"--params p: there is no " + name + ", expected wq.npy, wk.npy, wv.npy and wo.npy as [out, in]"});
@@ -107,7 +109,8 @@ TEST_F(LayerRefusal, theFolder) {
         std::filesystem::remove(file("p") / name);
         std::filesystem::rename(file("kept"), file("p") / name);
     }
-    for (const std::string name : {"bq.npy", "wk.npy"}) { // a bias that is there but leads nowhere is not left out
+    // A link that leads nowhere is not left out, as an absent bias is.
+    for (const std::string name : {"bq.npy", "wk.npy"}) {
         std::filesystem::rename(file("p") / name, file("kept"));
         std::filesystem::create_symlink("nowhere", file("p") / name);
         refused({}, {"p/" + name + ": no such file"});
@@ -199,7 +202,8 @@ TEST_F(LayerRefusal, vectorsOfOtherLengths) {
                          name.substr(1) + ".npy (" + rows + ", "});
     for (const NormPlace place : {NormPlace::post, NormPlace::pre}) {
         normed(place);
-        const std::string what = place == NormPlace::pre ? "dim of x.npy (2, 5, 8) float32, shape (8,)" : "row of p/wo.npy (10, 12) float32, shape (10,)";
+        const std::string what =
+            place == NormPlace::pre ? "dim of x.npy (2, 5, 8) float32, shape (8,)" : "row of p/wo.npy (10, 12) float32, shape (10,)";
         for (const std::string name : {"p/gamma.npy", "p/beta.npy"})
             for (const size_t length : {size_t{1}, size_t{9}})
                 refusedWith(name, {length}, {name + " (" + std::to_string(length) + ",) float32: expected one number for each " + what});
@@ -208,12 +212,14 @@ TEST_F(LayerRefusal, vectorsOfOtherLengths) {
 
 TEST_F(LayerRefusal, residualOfAnotherLength) {
     given({.out = 10});
-    refused({"--residual"}, {"p/wo.npy (10, 8) float32", "x.npy (2, 5, 8) float32", "--residual adds the tokens to the output", "8", "leave --residual out"});
+    refused({"--residual"}, {"p/wo.npy (10, 8) float32", "x.npy (2, 5, 8) float32", "--residual adds the tokens to the output", "8",
+                             "leave --residual out"});
 }
 
 TEST_F(LayerRefusal, contextsThatDisagree) {
     for (const std::vector<size_t> &shape : std::vector<std::vector<size_t>>{{3, 5, 8}, {1, 5, 8}, {5, 8}})
-        refusedWith("c.npy", shape, {"shapes disagree: x.npy (2, 5, 8) float32 and c.npy (", "the same batch (first of 3 dimensions), not 2 and"},
+        refusedWith("c.npy", shape,
+                    {"shapes disagree: x.npy (2, 5, 8) float32 and c.npy (", "the same batch (first of 3 dimensions), not 2 and"},
                     {"--context", "c.npy"});
     refusedWith("c.npy", {2, 5, 0}, {"c.npy (2, 5, 0) float32: has zero elements in a row"}, {"--context", "c.npy"});
     for (const std::vector<size_t> &shape : std::vector<std::vector<size_t>>{{0, 5, 8}, {5, 0}})
@@ -222,9 +228,11 @@ TEST_F(LayerRefusal, contextsThatDisagree) {
 
 TEST_F(LayerRefusal, optionsOfTheAttention) {
     given({.context = {2, 3, 6}});
-    refusedWith("m.npy", {5, 4}, {"m.npy (5, 4) bool does not broadcast to [batch, head, query, key] = (2, 2, 5, 3)"}, {"--mask", "m.npy"}, "|b1");
+    refusedWith("m.npy", {5, 4}, {"m.npy (5, 4) bool does not broadcast to [batch, head, query, key] = (2, 2, 5, 3)"}, {"--mask", "m.npy"},
+                "|b1");
     refusedWith("m.npy", {3, 5, 3}, {"m.npy (3, 5, 3) float32 does not broadcast"}, {"--bias", "m.npy"});
-    refusedWith("m.npy", {3}, {"m.npy (3,) int32: expected one key length for each batch entry, shape (2,)"}, {"--kv-lengths", "m.npy"}, "<i4");
+    refusedWith("m.npy", {3}, {"m.npy (3,) int32: expected one key length for each batch entry, shape (2,)"}, {"--kv-lengths", "m.npy"},
+                "<i4");
     refusedWith("m.npy", {4}, {"m.npy (4,) float32: expected one sink for each query head, shape (2,)"}, {"--sinks", "m.npy"});
     writeNpy(file("o2.npy"), Array{{2}, {0, 5}}, {.descr = "<i4"});
     refused({"--cu-seqlens-q", "o2.npy", "--cu-seqlens-k", "o2.npy"}, {"x.npy (2, 5, 8) float32: has 2 batch entries, expected 1"});
@@ -244,7 +252,8 @@ TEST_F(LayerRefusal, outputs) {
     refused({"--weights", "p/wk.npy"}, {"cannot write --weights p/wk.npy: it is the input p/wk.npy"});
     for (const std::string option : {"--weights", "--lse"})
         for (const std::string target : {"o.npy", "./o.npy"})
-            expectRefused(to("o.npy", {option, target}), {"cannot write " + option + " " + target + ": it is the same file as --out o.npy"});
+            expectRefused(to("o.npy", {option, target}),
+                          {"cannot write " + option + " " + target + ": it is the same file as --out o.npy"});
     expectRefused(to("no/o.npy"), {"cannot write --out no/o.npy"});
     expectRefused(to("p"), {"cannot write --out p: it is a directory"});
     // What is there stays where anything is refused.
@@ -258,8 +267,9 @@ TEST_F(LayerRefusal, outputs) {
 // Only what a command reads is its input.
 TEST_F(LayerRefusal, parametersOfANormThatIsNotThere) {
     normed(NormPlace::post);
-    expectRefused(tool({"layer", "--x", "x.npy", "--params", "p", "--heads", "2", "--device", "cpu", "--norm", "post", "--out", "p/gamma.npy"}),
-                  {"cannot write --out p/gamma.npy: it is the input p/gamma.npy"});
+    expectRefused(
+        tool({"layer", "--x", "x.npy", "--params", "p", "--heads", "2", "--device", "cpu", "--norm", "post", "--out", "p/gamma.npy"}),
+        {"cannot write --out p/gamma.npy: it is the input p/gamma.npy"});
 }
 
 } // namespace

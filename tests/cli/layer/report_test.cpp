@@ -91,7 +91,8 @@ TEST_F(LayerReport, jsonSaysWhatHappened) {
     given({.x = {2, 16, 8}, .heads = 4, .kvHeads = 2, .headDim = 3, .valueDim = 5, .context = {2, 7, 6}, .biases = false});
     normed(NormPlace::post);
     layer.residual = true;
-    json = reported({"--weights", "w.npy", "--average-weights", "--lse", "lse.npy", "--eps", "0.25", "--causal", "top-left", "--round-to", "f16"});
+    json = reported(
+        {"--weights", "w.npy", "--average-weights", "--lse", "lse.npy", "--eps", "0.25", "--causal", "top-left", "--round-to", "f16"});
     EXPECT_EQ(json["options"], (Json{{"heads", 4},
                                      {"kvHeads", 2},
                                      {"norm", "post"},
@@ -176,7 +177,8 @@ TEST_F(LayerReport, verifyPassesWithEveryOption) {
     for (const NormPlace place : {NormPlace::none, NormPlace::post, NormPlace::pre}) {
         normed(place);
         layer.residual = place != NormPlace::pre;
-        for (const Arguments &options : {Arguments{}, {"--round-to", "bf16"}, {"--round-to", "f16", "--out-dtype", "f16", "--softcap", "2"}}) {
+        for (const Arguments &options :
+             {Arguments{}, {"--round-to", "bf16"}, {"--round-to", "f16", "--out-dtype", "f16", "--softcap", "2"}}) {
             Arguments verified = options;
             verified.emplace_back("--verify=all");
             EXPECT_EQ(reported(verified)["verify"]["passed"], true);

@@ -79,7 +79,8 @@ class LayerValues : public LayerTest {
             add({"--causal", reference.topLeft ? "top-left" : "bottom-right"});
         }
         if (chance(4)) {
-            reference.window = true, reference.left = static_cast<long>(random() % 4), reference.right = static_cast<long>(random() % 4) - 1;
+            reference.window = true, reference.left = static_cast<long>(random() % 4),
+            reference.right = static_cast<long>(random() % 4) - 1;
             add({"--window", std::to_string(reference.left) + "," + std::to_string(reference.right)});
         }
         if (chance(4)) reference.scale = 0.375, add({"--scale", "0.375"});
@@ -154,6 +155,22 @@ TEST_F(LayerValues, float64IsConvertedWithANote) {
     EXPECT_NE(outcome.err.find("wq.npy: float64 converted to float32\n"), std::string::npos) << outcome.err;
 }
 
+// What is more exact than asked for would pass everywhere else.
+TEST_F(LayerValues, roundingHappens) {
+    given({.x = {3, 16}, .headDim = 16, .valueDim = 16, .out = 16});
+    const auto furthest = [](const ReadArray &a, const ReadArray &b) {
+        double distance = 0;
+        for (size_t n = 0; n < a.values.size(); ++n) distance = std::max(distance, std::abs(a.values[n] - b.values[n]));
+        return distance;
+    };
+    const ReadArray exact = resultOf(), half = resultOf({"--round-to", "f16"}), brain = resultOf({"--round-to", "bf16"});
+    EXPECT_GT(furthest(exact, half), 1e-5);
+    EXPECT_GT(furthest(exact, brain), 4 * furthest(exact, half));
+    const ReadArray rounded = resultOf({"--out-dtype", "bf16"});
+    EXPECT_EQ(rounded.descr, "<f4");
+    EXPECT_EQ(rounded.values, roundedToBfloat16(exact).values);
+}
+
 // A norm's files count only where there is a norm.
 TEST_F(LayerValues, gammaAndBetaWithoutANorm) {
     given({});
@@ -171,7 +188,9 @@ TEST_F(LayerValues, raggedSequences) {
     // Each sequence alone.
     const Array tokens{{9, 8}, layer.x.values};
     for (const auto &[first, last] : std::vector<std::pair<long, long>>{{0, 4}, {4, 9}}) {
-        const auto part = [&](const std::vector<double> &rows) { return std::vector<double>(rows.begin() + first * 8, rows.begin() + last * 8); };
+        const auto part = [&](const std::vector<double> &rows) {
+            return std::vector<double>(rows.begin() + first * 8, rows.begin() + last * 8);
+        };
         writeNpy(file("x.npy"), Array{{static_cast<size_t>(last - first), 8}, part(tokens.values)});
         expectSame(resultOf().values, part(whole.values), 1e-5);
     }
@@ -253,7 +272,9 @@ TEST_F(LayerValues, weights) {
     const ReadArray all = readNpy(file("w.npy"));
     ASSERT_EQ(all.shape, (std::vector<size_t>{3, 4, 4, 6}));
     for (size_t row = 0; row < 48; ++row)
-        EXPECT_NEAR(std::accumulate(all.values.begin() + static_cast<long>(row) * 6, all.values.begin() + static_cast<long>(row) * 6 + 6, 0.0), 1, 1e-6);
+        EXPECT_NEAR(
+            std::accumulate(all.values.begin() + static_cast<long>(row) * 6, all.values.begin() + static_cast<long>(row) * 6 + 6, 0.0), 1,
+            1e-6);
     (void)resultOf({"--weights", "w.npy", "--average-weights"});
     const ReadArray mean = readNpy(file("w.npy"));
     EXPECT_EQ(mean.descr, "<f4");
