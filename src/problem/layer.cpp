@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace vkattn {
 namespace {
@@ -14,7 +13,6 @@ namespace {
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 // Of what lies between steps: vectors and matrix units load from whole lines.
 constexpr uint64_t betweenAlignment = 256;
-constexpr uint64_t mostElements = 1ull << 60; // vkattn/problem.h
 
 // A tensor and the role of the layer whose memory it lies in.
 struct Place {
@@ -108,24 +106,6 @@ class LayerPlanner {
         batch_ = l.x.extent[0];
         tokens_ = l.x.extent[2];
         keyTokens_ = has(l.context) ? l.context.extent[2] : tokens_;
-        return checkSize();
-    }
-
-    // Keeps the sums of between() within 64 bits.
-    [[nodiscard]] vkattn_result checkSize() const {
-        const uint64_t rows = uint64_t{batch_} * tokens_, keyRows = uint64_t{batch_} * keyTokens_, heads = layer_.heads;
-        const std::pair<uint64_t, uint64_t> tensors[] = {{rows, layer_.x.extent[3]},
-                                                         {rows, packed_ ? layer_.wq.extent[2] : heads * dim_},
-                                                         {keyRows, packed_ ? 0 : uint64_t{kvHeads_} * dim_},
-                                                         {keyRows, packed_ ? 0 : uint64_t{kvHeads_} * valueDim_},
-                                                         {rows, heads * valueDim_},
-                                                         {rows, layer_.wo.extent[2]}};
-        uint64_t left = mostElements;
-        for (const auto &[count, dims] : tensors) {
-            if (dims > 0 && count > left / dims)
-                return fail(why_, invalid, "layer: more than 2^60 elements lie between the steps, expected fewer batch entries or tokens");
-            left -= count * dims;
-        }
         return VKATTN_OK;
     }
 
