@@ -121,7 +121,7 @@ MUTATIONS = [
     ("norm-sum-not-rounded", "operations/norm.comp", "return hasSum ? roundedTo(sumType, s) : s;", "return s;", OPERATIONS),
     ("norm-last-odd-dim-lost", "operations/norm.comp", "if (dim >= dims) break;", "if (dim + 1u >= dims) break;", OPERATIONS),
     ("norm-lanes-lost", "operations/norm.comp", "reach = lanes / 2u; reach > 0u;", "reach = lanes / 2u; reach > 1u;", OPERATIONS),
-    # Rotary embedding, append, and what devices of four buffers gather.
+    # Rotary embedding, append, advance, and what devices of four buffers gather.
     ("rotary-wrong-way", "operations/rotary.comp", "vec2(x0 * c - x1 * s, x0 * s + x1 * c)", "vec2(x0 * c + x1 * s, x1 * c - x0 * s)", OPERATIONS),
     ("rotary-inverse-ignored", "operations/rotary.comp", "(form & formInverse) != 0u ? -1.0 : 1.0", "1.0", OPERATIONS),
     ("rotary-pairs-are-halves", "operations/rotary.comp", "loadX(interleaved ? 2u * pair : pair)", "loadX(pair)", OPERATIONS),
@@ -130,6 +130,9 @@ MUTATIONS = [
     ("rotary-box-forgets-its-first-row", "operations/positions.glsl", "first + rowFirst + token", "first + token", OPERATIONS),
     ("append-past-the-cache", "operations/tokens.glsl", "row < cacheRows - firstPlace", "row <= cacheRows - firstPlace", OPERATIONS),
     ("append-start-wraps", "operations/tokens.glsl", "(firstPlace < cacheRows && row < cacheRows - firstPlace)", "(firstPlace + row < cacheRows)", OPERATIONS),
+    ("advance-does-not-saturate", "operations/advance.comp", "x < limit && by < limit - x ? x + by : limit", "min(x + by, limit)", OPERATIONS),
+    ("advance-limit-ignored", "operations/advance.comp", "? x + by : limit", "? x + by : 0xffffffffu", OPERATIONS),
+    ("advance-last-word-lost", "operations/advance.comp", "if (word >= words) return;", "if (word + 1u >= words) return;", OPERATIONS),
     ("add-addend-forgotten", "operations/add.comp", "hasAddend ? x +", "false ? x +", OPERATIONS),
     ("add-last-odd-column-lost", "operations/add.comp", "if (column >= columns) return;", "if (column + 1u >= columns) return;", OPERATIONS),
     ("angles-of-first-entry", "operations/angles.comp", "whereBase + batch * whereBatch", "whereBase", OPERATIONS),

@@ -84,11 +84,29 @@ struct AppendOf {
     DeviceTensor x, cache, starts{};
     uint32_t start = 0;
 };
+// With y the tensor x: the words move on in their place, with each replay.
+struct AdvanceOf {
+    DeviceTensor x, y;
+    uint32_t by = 1, limit = 0xffffffffu;
+};
 // `options`: everything of vkattn_problem but layouts and presentRoles.
 struct AttentionOf {
     DeviceTensor q, k, v, out, lse{}, weights{}, bias{}, mask{}, bitMask{};
     DeviceTensor keyLengths{}, cuSeqQ{}, cuSeqK{}, docIdsQ{}, docIdsK{}, sinks{}, slopes{};
     vkattn_problem options{};
+};
+
+// A layer (vkattn/layer.h); wk and wv absent: wq is packed. `attention`: its operands beside q, k, v
+// and out, and its options.
+struct LayerOf {
+    DeviceTensor x, wq, wk, wv, wo, y, context{}, bq{}, bk{}, bv{}, bo{}, gamma{}, beta{};
+    AttentionOf attention{};
+    uint32_t heads = 1, kvHeads = 0;
+    vkattn_norm_place place = VKATTN_NORM_NONE;
+    vkattn_norm_kind norm = VKATTN_LAYER_NORM;
+    float epsilon = 1e-5f;
+    bool residual = false;
+    vkattn_dtype stored = VKATTN_F32; // between the steps
 };
 
 // How a step of a list compares with the oracle.
@@ -116,11 +134,14 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const NormOf &norm, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const RotaryOf &rotary, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AppendOf &append, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const AdvanceOf &advance, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);
 
     // Appends the operations of a layer (vkattn/layer.h) as steps, with memory of the list for what
     // lies between them. The operands are the layer's roles without the workspace, as above.
     [[nodiscard]] VKATTN_API vkattn_result add(const vkattn_layer &layer, span<const ListOperand> operands, std::string *why = nullptr);
+
+    [[nodiscard]] VKATTN_API vkattn_result add(const LayerOf &layer, std::string *why = nullptr);
 
     // Plans and compiles every step, reserves one workspace for all, and records the list. Slow. A
     // list that is recorded already returns at once.

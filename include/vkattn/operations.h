@@ -5,6 +5,7 @@
  *     norm         Y = layer norm or RMS norm of X + residual
  *     rotary       Y = X with pairs of dims rotated by the token's position
  *     append       Y[start + t] = X[t]: new keys and values into a cache
+ *     advance      Y = min(X + by, limit): counters of a loop move on, on the device
  *     attention    vkattn/problem.h
  *
  * Every operation has a struct that describes the operation, and the same life: validate, query,
@@ -13,9 +14,9 @@
  * strides and an offset as in vkattn/problem.h; dimension 3 is the innermost of the formulas, and
  * dimensions 0 and 1 are a batch of independent cases. All sums are fp32 or wider. Values are
  * converted to f32 on load and rounded to nearest even on store, so that element types mix freely.
- * NaN and infinity in one row of X reach that row of Y and no other row.
+ * NaN and infinity in one row of X reach that row of Y and no other row. Words are integers.
  *
- * In place. Y may be the very memory of X (norm, rotary without append) or of the residual
+ * In place. Y may be the very memory of X (norm, rotary without append, advance) or of the residual
  * (projection, norm), and the sum of a norm that of X or the residual, each with the same layout:
  * bind both roles to the same bytes. No other overlap of an output is allowed.
  */
@@ -140,12 +141,28 @@ typedef struct vkattn_append {
     vkattn_layout y;       /* the cache: [batch, heads, cache tokens, dims] */
 } vkattn_append;
 
+/* Y[i] = min(X[i] + by, limit), of unsigned 32-bit words. Nothing wraps: a sum past 2^32 gives the
+ * limit, as does an X above the limit. A command buffer that is recorded once moves its own lengths,
+ * starts and positions on with each replay, so that a decode loop needs no host between its tokens.
+ * The result is exact.
+ * Roles: VKATTN_X, VKATTN_Y.
+ * Limits: there are at most 2^30 words, and 0 words are ordinary input. */
+typedef struct vkattn_advance {
+    uint32_t structSize;
+    uint32_t flags; /* 0 */
+    uint32_t by;
+    uint32_t limit;  /* 0xffffffff: none */
+    vkattn_layout x; /* VKATTN_BITS32 [1, 1, 1, words] */
+    vkattn_layout y; /* VKATTN_BITS32 [1, 1, 1, words] */
+} vkattn_advance;
+
 typedef enum vkattn_operation_kind {
     VKATTN_ATTENTION = 0,
     VKATTN_PROJECTION = 1,
     VKATTN_NORM = 2,
     VKATTN_ROTARY = 3,
     VKATTN_APPEND = 4,
+    VKATTN_ADVANCE = 5,
     VKATTN_OPERATION_KIND_MAX = 0x7fffffff
 } vkattn_operation_kind;
 
@@ -158,6 +175,7 @@ typedef struct vkattn_operation {
         const vkattn_norm *norm;
         const vkattn_rotary *rotary;
         const vkattn_append *append;
+        const vkattn_advance *advance;
     } of;
 } vkattn_operation;
 

@@ -56,6 +56,17 @@ namespace vkattn {
     a.y = cache;
     return a;
 }
+// The words move on by `by`, and stay at `limit`.
+[[nodiscard]] constexpr vkattn_advance advance(const vkattn_layout &x, const vkattn_layout &y, uint32_t by = 1,
+                                               uint32_t limit = 0xffffffffu) {
+    vkattn_advance a{};
+    a.structSize = sizeof a;
+    a.by = by;
+    a.limit = limit;
+    a.x = x;
+    a.y = y;
+    return a;
+}
 
 // Names a description for the calls that take any operation. The description must outlive the call.
 [[nodiscard]] inline vkattn_operation operation(const vkattn_problem &attention) {
@@ -86,6 +97,12 @@ namespace vkattn {
     vkattn_operation o{};
     o.kind = VKATTN_APPEND;
     o.of.append = &append;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_advance &advance) {
+    vkattn_operation o{};
+    o.kind = VKATTN_ADVANCE;
+    o.of.advance = &advance;
     return o;
 }
 

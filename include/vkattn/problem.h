@@ -104,7 +104,7 @@ typedef enum vkattn_dtype {
     VKATTN_F16 = 1,   /* IEEE binary16 */
     VKATTN_BF16 = 2,  /* the upper half of an f32; stores round to nearest even */
     VKATTN_BOOL8 = 3, /* one byte: 0 is false, anything else is true; masks only */
-    /* 32 keys in a word, the first in its lowest bit; 1: visible; bit masks only */
+    /* a word. Bit masks: 32 keys, the first in its lowest bit; 1: visible. Advance: a u32 */
     VKATTN_BITS32 = 4,
     VKATTN_DTYPE_MAX = 0x7fffffff
 } vkattn_dtype;

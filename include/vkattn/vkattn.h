@@ -18,8 +18,8 @@
  *   vkattnListDispatches        the same dispatches as plain data, for engines that issue commands
  *                               through a layer of their own
  *   vkattnRecordOperation ...   the same life for what surrounds attention in a layer:
- *                               projections, norms, rotary embedding, appending to a cache
- *                               (vkattn/operations.h)
+ *                               projections, norms, rotary embedding, appending to a cache,
+ *                               counters that move on (vkattn/operations.h)
  *
  * Barriers. Before the dispatches, inputs must be visible to VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT /
  * VK_ACCESS_SHADER_READ_BIT. Outputs and workspace must be free to be written by the same stage,

@@ -256,6 +256,19 @@ class Context {
         const vkattn_record record = recordOf(commandBuffer, bindings, descriptorPool, 0);
         return vkattnRecordOperation(handle_, &operation, &record, why);
     }
+    // The same for a layer (vkattn/layer.h).
+    [[nodiscard]] vkattn_result query(const vkattn_layer &layer, vkattn_requirements &out, vkattn_diagnostic *why = nullptr) const {
+        out.structSize = sizeof out;
+        return vkattnQueryLayer(handle_, &layer, &out, why);
+    }
+    [[nodiscard]] vkattn_result prewarm(const vkattn_layer &layer, vkattn_diagnostic *why = nullptr) const {
+        return vkattnPrewarmLayer(handle_, &layer, why);
+    }
+    [[nodiscard]] vkattn_result record(const vkattn_layer &layer, VkCommandBuffer commandBuffer, span<const vkattn_binding> bindings,
+                                       VkDescriptorPool descriptorPool = VK_NULL_HANDLE, vkattn_diagnostic *why = nullptr) const {
+        const vkattn_record record = recordOf(commandBuffer, bindings, descriptorPool, 0);
+        return vkattnRecordLayer(handle_, &layer, &record, why);
+    }
     // Returns the sliceCount that keeps each slice below `microseconds` of device time.
     [[nodiscard]] vkattn_result slicesForBudget(const vkattn_problem &problem, double microseconds, uint32_t &sliceCount,
                                                 vkattn_diagnostic *why = nullptr) const {

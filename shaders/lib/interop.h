@@ -407,6 +407,13 @@ VKATTN_PUSH(RotaryPush) {
     uint positionsBase, positionsBatch;
 };
 #endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_ADVANCE)
+VKATTN_PUSH(AdvancePush) {
+    uint words; // of this dispatch
+    uint by, limit;
+    uint xBase, xStride, yBase, yStride;
+};
+#endif
 
 #ifdef __cplusplus
 } // namespace vkattn::interop

@@ -14,7 +14,7 @@ constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 constexpr uint32_t maxInner = 1u << 20, maxIn = 1u << 19, maxOut = 1u << 24, maxRotaryDims = 1u << 16;
 constexpr uint64_t maxProducts = 1ull << 60; // of a projection
 
-constexpr uint32_t f32Only = 1u << VKATTN_F32;
+constexpr uint32_t f32Only = 1u << VKATTN_F32, words = 1u << VKATTN_BITS32;
 
 // Rows of a kind are neighbours.
 constexpr OperationOperand operationTable[] = {
@@ -38,9 +38,11 @@ constexpr OperationOperand operationTable[] = {
     {VKATTN_APPEND, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_append, x)},
     {VKATTN_APPEND, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_append, y)},
     {VKATTN_APPEND, VKATTN_STARTS, "starts", false, false, 0, 0},
+    {VKATTN_ADVANCE, VKATTN_X, "x", false, true, words, offsetof(vkattn_advance, x)},
+    {VKATTN_ADVANCE, VKATTN_Y, "y", true, true, words, offsetof(vkattn_advance, y)},
 };
 
-constexpr const char *names[] = {"attention", "projection", "norm", "rotary", "append"};
+constexpr const char *names[] = {"attention", "projection", "norm", "rotary", "append", "advance"};
 
 // What a description says beside its layouts.
 vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_diagnostic *why) {
@@ -87,6 +89,13 @@ vkattn_result takeOptions(const vkattn_append &a, Operation &out, vkattn_diagnos
         return fail(why, invalid, "append.presentRoles has bits 0x%x, expected VKATTN_PRESENT(VKATTN_STARTS)", a.presentRoles);
     out.start = a.start;
     out.presentRoles = a.presentRoles;
+    return VKATTN_OK;
+}
+
+vkattn_result takeOptions(const vkattn_advance &a, Operation &out, vkattn_diagnostic *why) {
+    if (a.flags) return fail(why, invalid, "advance.flags is 0x%x, expected 0", a.flags);
+    out.by = a.by;
+    out.limit = a.limit;
     return VKATTN_OK;
 }
 
@@ -157,6 +166,21 @@ vkattn_result checkRotary(Operation &o, vkattn_diagnostic *why) {
     return checkTokens(o, why);
 }
 
+vkattn_result checkAdvance(Operation &o, vkattn_diagnostic *why) {
+    const uint32_t count = o.inner;
+    if (count > maxTokens) return fail(why, invalid, "x has %u words, expected at most %u", count, maxTokens);
+    for (const OperationOperand &each : operandsOf(VKATTN_ADVANCE))
+        if (const auto r = expectExtents(o.tensor(each.role), each.name, {1, 1, 1, count}, 0, why)) return r;
+    o.cacheRows = o.rows = count;
+    o.out = o.inner = 1;
+    return VKATTN_OK;
+}
+
+// Returns the dimension of the operands that may be 0.
+int emptyDimensionOf(vkattn_operation_kind kind) {
+    return kind == VKATTN_ADVANCE ? 3 : 2;
+}
+
 // Copies what `description` says, and the layouts that the table names.
 template <class Description> vkattn_result take(const Description *given, const char *type, Operation &out, vkattn_diagnostic *why) {
     const char *const name = names[out.kind];
@@ -175,8 +199,11 @@ template <class Description> vkattn_result take(const Description *given, const 
             return fail(why, invalid, "%s of the %s has no layout; it is required", each.name, name);
         }
         const uint32_t *e = layout.extent;
-        if (e[0] == 0 || e[1] == 0 || e[3] == 0)
-            return fail(why, invalid, "%s is [%u, %u, %u, %u]; only dimension 2 may be 0", each.name, e[0], e[1], e[2], e[3]);
+        const int mayBeEmpty = emptyDimensionOf(out.kind);
+        for (int d = 0; d < 4; ++d)
+            if (e[d] == 0 && d != mayBeEmpty)
+                return fail(why, invalid, "%s is [%u, %u, %u, %u]; only dimension %d may be 0", each.name, e[0], e[1], e[2], e[3],
+                            mayBeEmpty);
         if (const auto r = makeTensor(layout, {each.name, each.output, each.dtypes}, out.tensors[Operation::indexOf(each.role)], why))
             return r;
     }
@@ -228,6 +255,7 @@ ByteRange Operation::bytesUsed(vkattn_role role) const {
 bool Operation::inPlace(vkattn_role output, vkattn_role input) const {
     if (kind == VKATTN_PROJECTION) return output == VKATTN_Y && input == VKATTN_RESIDUAL;
     if (kind == VKATTN_NORM) return input == VKATTN_X || input == VKATTN_RESIDUAL;
+    if (kind == VKATTN_ADVANCE) return output == VKATTN_Y && input == VKATTN_X;
     return kind == VKATTN_ROTARY && !appends() && output == VKATTN_Y && input == VKATTN_X;
 }
 
@@ -263,6 +291,9 @@ vkattn_result makeOperation(const vkattn_operation *description, Operation &out,
         if (const auto r = take(description->of.append, "vkattn_append", out, why)) return r;
         if (out.inner > maxInner) return fail(why, invalid, "x has %u dims, expected at most %u", out.inner, maxInner);
         return checkTokens(out, why);
+    case VKATTN_ADVANCE:
+        if (const auto r = take(description->of.advance, "vkattn_advance", out, why)) return r;
+        return checkAdvance(out, why);
     default:
         return fail(why, invalid, "operation.kind is %d, expected a vkattn_operation_kind", static_cast<int>(out.kind));
     }

@@ -36,7 +36,9 @@ struct Operation {
     vkattn_rotary_pairs pairs{};
     vkattn_projection_kernel projection{}; // the one that was asked for
     float epsilon = 0;
+    uint32_t by = 0, limit = 0; // advance
     // Extents of X: batch entries, groups (or heads), rows (or tokens) and inner dims (in, or dims).
+    // Words are rows of one element, so that they are cut and shared out as rows are.
     uint32_t batch = 0, groups = 0, rows = 0, inner = 0;
     // Projection: out. Otherwise: inner.
     uint32_t out = 0;

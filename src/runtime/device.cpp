@@ -232,6 +232,8 @@ const vkattn_layout *outputLayout(const vkattn_operation &operation, vkattn_role
         return role == VKATTN_Y ? &of.rotary->y : nullptr;
     case VKATTN_APPEND:
         return role == VKATTN_Y ? &of.append->y : nullptr;
+    case VKATTN_ADVANCE:
+        return role == VKATTN_Y ? &of.advance->y : nullptr;
     default:
         return nullptr;
     }
@@ -251,7 +253,7 @@ bool writesAll(const vkattn_operation &operation) {
 }
 
 uint64_t elementSize(const vkattn_layout &layout) {
-    return layout.dtype == VKATTN_F32 ? 4 : 2;
+    return layout.dtype == VKATTN_F32 || layout.dtype == VKATTN_BITS32 ? 4 : 2;
 }
 
 // Returns whether the tensor is densely packed in row-major order from the first byte.

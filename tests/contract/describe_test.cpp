@@ -304,12 +304,11 @@ TEST(Describe, saysWhatIsRecorded) {
 // Also on devices of four buffers, which take several steps, and where boxes are cut. Nearly all of
 // the drawn caps are limits that some real device has.
 TEST(Describe, saysWhatIsRecordedOfOtherOperations) {
-    constexpr vkattn_operation_kind kinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY, VKATTN_APPEND};
     Random random = randomFor("describe operations");
     Comparison comparison;
     uint32_t gathered = 0;
-    for (int n = 0; n < 800 && !HasFatalFailure(); ++n) {
-        OperationCase drawn = drawOperation(random, kinds[n % 4]);
+    for (int n = 0; n < 1000 && !HasFatalFailure(); ++n) {
+        OperationCase drawn = drawOperation(random, otherKind(n));
         const std::string name = "operation " + std::to_string(n) + ", " + drawn.text() + "\n";
         const vkattn_operation operation = drawn.operation();
         vkattn_caps weak{};

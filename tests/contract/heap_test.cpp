@@ -142,7 +142,6 @@ TEST(Heap, isNotTouchedByRecording) {
 
 TEST(Heap, isNotTouchedByRecordingOtherOperations) {
     if (!countsHeap()) GTEST_SKIP() << "a sanitizer has the heap";
-    constexpr vkattn_operation_kind kinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY, VKATTN_APPEND};
     Random random = randomFor("heap of operations");
     vkattn_caps weak{};
     weak.structSize = sizeof weak;
@@ -153,8 +152,8 @@ TEST(Heap, isNotTouchedByRecordingOtherOperations) {
         for (const bool pushDescriptors : {true, false}) {
             weak.pushDescriptors = pushDescriptors;
             Recording on(limit == nullptr, pushDescriptors, limit);
-            for (int n = 0; n < 200; ++n) {
-                OperationCase drawn = drawOperation(random, kinds[n % 4]);
+            for (int n = 0; n < 250; ++n) {
+                OperationCase drawn = drawOperation(random, otherKind(n));
                 vkattn_requirements needs{};
                 if (!on.expectNothingTaken(drawn.operation(), drawn.text(), needs)) {
                     ++refused;

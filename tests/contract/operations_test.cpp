@@ -36,6 +36,7 @@ struct Engine {
     vkattn_norm norm;
     vkattn_rotary rotary;
     vkattn_append append;
+    vkattn_advance advance;
     vkattn_problem attention;
     vkattn_operation operation{};
     std::vector<vkattn_binding> bindings;
@@ -53,6 +54,7 @@ struct Engine {
         rotary = vkattn::rotary(rows, table, table, rows);
         append = vkattn::append(rows, rows);
         append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
+        advance = vkattn::advance(vector(VKATTN_BITS32, 128), vector(VKATTN_BITS32, 128));
         attention = problem(rows, rows, rows, rows);
     }
 
@@ -147,8 +149,8 @@ const std::vector<Use> uses = {
     {"no operation", invalid, {"operation is NULL"}, [](Engine &e) { return askAll(e, nullptr); }},
     {"a kind that there is none of",
      invalid,
-     {"operation.kind is 5, expected a vkattn_operation_kind"},
-     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(5)); }},
+     {"operation.kind is 6, expected a vkattn_operation_kind"},
+     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(6)); }},
     {"the kind that only sizes the enumeration",
      invalid,
      {"operation.kind is 2147483647"},
@@ -157,6 +159,7 @@ const std::vector<Use> uses = {
     {"no norm", invalid, {"operation.of.norm is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_NORM); }},
     {"no rotary", invalid, {"operation.of.rotary is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ROTARY); }},
     {"no append", invalid, {"operation.of.append is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_APPEND); }},
+    {"no advance", invalid, {"operation.of.advance is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ADVANCE); }},
     {"a description that was not filled in",
      invalid,
      {"norm: structSize is 0, expected sizeof(vkattn_norm)"},
@@ -273,6 +276,30 @@ const std::vector<Use> uses = {
          std::erase_if(e.bindings, [](auto &b) { return b.role == VKATTN_X; });
          return e.record();
      }},
+    {"words missing",
+     invalid,
+     {"x is not bound; it needs 512 bytes"},
+     [](Engine &e) {
+         return e.choose(operation(e.advance)), std::erase_if(e.bindings, [](auto &b) { return b.role == VKATTN_X; }), e.record();
+     }},
+    {"words as an array of starts",
+     invalid,
+     {"has role starts (40), which the operation does not use"},
+     [](Engine &e) {
+         return e.choose(operation(e.advance)), e.bindings.push_back({VKATTN_STARTS, buffer, 0, 512}), e.record();
+     }},
+    {"words at half a word",
+     invalid,
+     {"x is bound at offset 65538, expected a multiple of 4"},
+     [](Engine &e) { return e.choose(operation(e.advance)), e.of(VKATTN_X).offset += 2, e.record(); }},
+    {"words that advance", ok, {}, [](Engine &e) { return e.choose(operation(e.advance)), e.record(); }},
+    {"no words: nothing has to be bound",
+     ok,
+     {},
+     [](Engine &e) {
+         e.advance.x = e.advance.y = vector(VKATTN_BITS32, 0);
+         return e.choose(operation(e.advance)), e.bindings.clear(), e.record();
+     }},
     // Outputs onto inputs. With the same bytes and layout where the header allows it.
     {"norm: Y onto X", ok, {}, [](Engine &e) { return e.choose(operation(e.norm)), e.recordOnto(VKATTN_Y, VKATTN_X); }},
     {"norm: Y onto the residual", ok, {}, [](Engine &e) { return e.choose(operation(e.norm)), e.recordOnto(VKATTN_Y, VKATTN_RESIDUAL); }},
@@ -281,6 +308,7 @@ const std::vector<Use> uses = {
      {},
      [](Engine &e) { return e.choose(operation(e.projection)), e.recordOnto(VKATTN_Y, VKATTN_RESIDUAL); }},
     {"rotary: Y onto X", ok, {}, [](Engine &e) { return e.choose(operation(e.rotary)), e.recordOnto(VKATTN_Y, VKATTN_X); }},
+    {"advance: Y onto X", ok, {}, [](Engine &e) { return e.choose(operation(e.advance)), e.recordOnto(VKATTN_Y, VKATTN_X); }},
     {"rotary: Y onto X, of another offset in the description and the same bytes",
      ok,
      {},
@@ -333,6 +361,24 @@ const std::vector<Use> uses = {
      invalid,
      {"y takes bytes", "cos bytes"},
      [](Engine &e) { return e.choose(operation(e.rotary)), e.recordOnto(VKATTN_Y, VKATTN_COS); }},
+    {"advance: Y a word behind X",
+     invalid,
+     {"y takes bytes 65540 to 66051", "x bytes 65536 to 66047"},
+     [](Engine &e) { return e.choose(operation(e.advance)), e.recordOnto(VKATTN_Y, VKATTN_X, 4); }},
+    {"advance: Y onto X backwards",
+     invalid,
+     {"y takes bytes 65536 to 66047", "x bytes 65536 to 66047"},
+     [](Engine &e) {
+         e.advance.x.strideElems[3] = -1, e.advance.x.offsetElems = 127;
+         return e.choose(operation(e.advance)), e.recordOnto(VKATTN_Y, VKATTN_X);
+     }},
+    {"advance: Y onto X that is one word for all",
+     invalid,
+     {"y takes bytes 65536 to 66047", "x bytes 65536 to 65539"},
+     [](Engine &e) {
+         e.advance.x.strideElems[3] = 0;
+         return e.choose(operation(e.advance)), e.recordOnto(VKATTN_Y, VKATTN_X);
+     }},
     {"norm: Y a row behind X",
      invalid,
      {"y takes bytes 65600 to 66111", "x bytes 65536 to 66047"},

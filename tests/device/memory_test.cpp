@@ -68,7 +68,7 @@ Case resized(Case c, Random &random) {
 // Operations of few pipelines: every kind with all its operands, and without.
 std::vector<OperationCase> operationConfigurations() {
     std::vector<OperationCase> list = {plainProjection(1, 8, 8), plainNorm(VKATTN_LAYER_NORM, 1, 8),
-                                       plainRotary(VKATTN_PAIRS_HALF, 1, 8, 8, 5), plainAppend(1, 60, 8)};
+                                       plainRotary(VKATTN_PAIRS_HALF, 1, 8, 8, 5), plainAppend(1, 60, 8), plainAdvance(1)};
     OperationCase projection = list[0], norm = list[1], rotary = list[2], append = list[3];
     projection.projection.bias = norm.norm.gamma = norm.norm.beta = vector(VKATTN_F32, 8);
     projection.projection.residual = norm.norm.residual = norm.norm.sum = list[0].projection.y;
@@ -79,6 +79,7 @@ std::vector<OperationCase> operationConfigurations() {
 }
 
 OperationCase withRows(OperationCase c, uint32_t rows) {
+    if (c.kind == VKATTN_ADVANCE) return plainAdvance(rows);
     for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL, VKATTN_SUM, VKATTN_Y})
         if (c.layout(role).extent[0] && !(c.kind == VKATTN_APPEND && role == VKATTN_Y)) c.layout(role) = matrix(VKATTN_F32, rows, 8);
     return c;

@@ -19,6 +19,8 @@ struct RandomList {
         table = runtime.allocate(matrix(VKATTN_F32, rows, dims / 2)), starts = runtime.allocate(words(1));
         const std::vector<float> half(rows * dims / 2, 0.5f);
         EXPECT_EQ(table.upload(half.data(), 4 * half.size()), VKATTN_OK);
+        const uint32_t none = 0;
+        EXPECT_EQ(starts.upload(&none, 4), VKATTN_OK);
         fill(random);
         for (int n = 0; n < steps; ++n) add(random);
     }
@@ -47,7 +49,7 @@ struct RandomList {
         const uint32_t y = between(random, 0, memories - 1), x = (y + between(random, 1, memories - 1)) % memories;
         std::string why;
         vkattn_result result = VKATTN_OK;
-        switch (random() % 4) {
+        switch (random() % 5) {
         case 0: {
             uint32_t w = between(random, 0, memories - 1);
             if (w == y) w = x;
@@ -61,6 +63,9 @@ struct RandomList {
         }
         case 2:
             result = list.add(RotaryOf{drawn(x), table, table, drawn(y)}, &why);
+            break;
+        case 3: // what is appended later goes elsewhere
+            result = list.add(AdvanceOf{starts, starts, between(random, 0, 2), rows - 1}, &why);
             break;
         default:
             result = list.add(AppendOf{drawn(x), tensors[y], starts}, &why);

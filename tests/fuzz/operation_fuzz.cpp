@@ -26,6 +26,11 @@ vkattn_dtype dtype(Bytes &bytes) {
     return static_cast<vkattn_dtype>(kind < 250 ? kind % 3 : kind);
 }
 
+vkattn_dtype wordType(Bytes &bytes) {
+    const uint32_t kind = bytes.raw<uint8_t>();
+    return kind < 250 ? VKATTN_BITS32 : static_cast<vkattn_dtype>(kind);
+}
+
 vkattn_layout layout(Bytes &bytes, const uint32_t (&extents)[4], vkattn_dtype type) {
     vkattn_layout l{};
     l.dtype = type;
@@ -54,10 +59,11 @@ struct Description {
     vkattn_norm norm{};
     vkattn_rotary rotary{};
     vkattn_append append{};
+    vkattn_advance advance{};
 
     explicit Description(Bytes &bytes) {
         const uint32_t kind = bytes.raw<uint8_t>();
-        operation.kind = static_cast<vkattn_operation_kind>(kind < 250 ? 1 + kind % 4 : kind);
+        operation.kind = static_cast<vkattn_operation_kind>(kind < 250 ? 1 + kind % 5 : kind);
         const uint32_t size = bytes.raw<uint8_t>() < 250 ? 0 : bytes.raw<uint32_t>(); // 0: that of the struct
         const uint32_t options = bytes.raw<uint16_t>(), batch = 1 + bytes.below(2), groups = 1 + bytes.below(3);
         const uint32_t rows = number(bytes), inner = number(bytes), out = number(bytes);
@@ -99,6 +105,15 @@ struct Description {
             rotary.cos = layout(bytes, {1, 1, out, std::max(inner / (2 + bytes.below(3)), 1u)}, VKATTN_F32);
             rotary.sin = layout(bytes, {1, 1, out, rotary.cos.extent[3]}, VKATTN_F32);
             rotary.y = make({batch, groups, options & 1 ? number(bytes) : rows, inner});
+            break;
+        case VKATTN_ADVANCE:
+            operation.of.advance = &advance;
+            advance.structSize = size ? size : sizeof advance;
+            advance.flags = options >> 13;
+            advance.by = options & 1 ? number(bytes) : bytes.raw<uint32_t>();
+            advance.limit = options & 2 ? 0xffffffff : options & 4 ? number(bytes) : bytes.raw<uint32_t>();
+            advance.x = layout(bytes, {1, 1, 1, inner}, wordType(bytes));
+            advance.y = layout(bytes, {1, 1, 1, inner}, wordType(bytes));
             break;
         default:
             operation.of.append = options & 0x8000 ? nullptr : &append;

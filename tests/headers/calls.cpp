@@ -66,8 +66,10 @@ int operationFailures(const vkattn::Context &context, VkCommandBuffer commands, 
     const vkattn_norm layer = vkattn::layerNorm(x, x), rms = vkattn::rmsNorm(x, x);
     const vkattn_rotary rotary = vkattn::rotary(x, table, table, x);
     const vkattn_append append = vkattn::append(x, vkattn::matrix(VKATTN_BF16, 100, 64));
-    const vkattn_operation all[] = {vkattn::operation(projection), vkattn::operation(layer), vkattn::operation(rms),
-                                    vkattn::operation(rotary), vkattn::operation(append)};
+    const vkattn_layout counters = vkattn::vector(VKATTN_BITS32, 4);
+    const vkattn_advance advance = vkattn::advance(counters, counters, 1, 100);
+    const vkattn_operation all[] = {vkattn::operation(projection), vkattn::operation(layer),  vkattn::operation(rms),
+                                    vkattn::operation(rotary),     vkattn::operation(append), vkattn::operation(advance)};
     int failed = context.prewarm(all) < VKATTN_OK;
     for (const vkattn_operation &operation : all) {
         vkattn_requirements needs{};

@@ -109,7 +109,9 @@ SmallOperations::SmallOperations() {
     rotary_.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS) | VKATTN_PRESENT(VKATTN_STARTS);
     append_ = append(rows, matrix(VKATTN_F32, 20, 8));
     append_.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
-    for (const vkattn_operation &other : {operation(projection_), operation(norm_), operation(rotary_), operation(append_)})
+    advance_ = advance(vector(VKATTN_BITS32, 9), vector(VKATTN_BITS32, 9));
+    for (const vkattn_operation &other :
+         {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_)})
         all_.push_back(other);
 }
 

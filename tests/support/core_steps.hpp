@@ -35,6 +35,7 @@ class SmallOperations {
     vkattn_norm norm_;
     vkattn_rotary rotary_;
     vkattn_append append_;
+    vkattn_advance advance_;
     std::vector<vkattn_operation> all_;
 };
 

@@ -49,6 +49,23 @@ uint32_t drawExtent(Random &random, uint32_t most) {
         if (const uint32_t extent = edges[between(random, 0, 21)]; extent <= most) return extent;
 }
 
+// A word of X: any, a small count, or one beside a place where the sum turns into the limit.
+uint32_t drawWord(const vkattn_advance &a, Random &random) {
+    const uint32_t aside = between(random, 0, 4) - 2;
+    switch (between(random, 0, 4)) {
+    case 0:
+        return a.limit + aside;
+    case 1:
+        return a.limit - a.by + aside;
+    case 2:
+        return 0 - a.by + aside;
+    case 3:
+        return between(random, 0, 100);
+    default:
+        return static_cast<uint32_t>(random());
+    }
+}
+
 } // namespace
 
 vkattn_operation OperationCase::operation() const {
@@ -58,18 +75,19 @@ vkattn_operation OperationCase::operation() const {
     if (kind == VKATTN_NORM) o.of.norm = &norm;
     if (kind == VKATTN_ROTARY) o.of.rotary = &rotary;
     if (kind == VKATTN_APPEND) o.of.append = &append;
+    if (kind == VKATTN_ADVANCE) o.of.advance = &advance;
     return o;
 }
 
 vkattn_layout &OperationCase::layout(vkattn_role role) {
     static vkattn_layout none;
     none = {};
-    const bool n = kind == VKATTN_NORM, p = kind == VKATTN_PROJECTION, r = kind == VKATTN_ROTARY;
+    const bool n = kind == VKATTN_NORM, p = kind == VKATTN_PROJECTION, r = kind == VKATTN_ROTARY, a = kind == VKATTN_APPEND;
     switch (role) {
     case VKATTN_X:
-        return p ? projection.x : n ? norm.x : r ? rotary.x : append.x;
+        return p ? projection.x : n ? norm.x : r ? rotary.x : a ? append.x : advance.x;
     case VKATTN_Y:
-        return p ? projection.y : n ? norm.y : r ? rotary.y : append.y;
+        return p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : advance.y;
     case VKATTN_RESIDUAL:
         return p ? projection.residual : n ? norm.residual : none;
     case VKATTN_W:
@@ -106,7 +124,11 @@ void OperationCase::fill(Random &random) {
         for (uint32_t b = 0; b < l.extent[0]; ++b)
             for (uint32_t g = 0; g < l.extent[1]; ++g)
                 for (uint32_t r = 0; r < l.extent[2]; ++r)
-                    for (uint32_t d = 0; d < l.extent[3]; ++d) t.set(b, g, r, d, normal(random));
+                    for (uint32_t d = 0; d < l.extent[3]; ++d)
+                        if (l.dtype == VKATTN_BITS32)
+                            t.setWord(b, g, r, d, drawWord(advance, random));
+                        else
+                            t.set(b, g, r, d, normal(random));
     }
     if (positions.empty() && presentRoles() & VKATTN_PRESENT(VKATTN_POSITIONS))
         for (uint32_t n = 0; n < rotary.x.extent[0] * rotary.x.extent[2]; ++n)
@@ -161,7 +183,7 @@ std::string OperationCase::text() {
         if (inPlace.count(role)) add("in place of", inPlace.at(role));
     }
     add("\nprojection kernel", projection.kernel), add("flags", projection.flags), add("norm", norm.kind),
-        add("rotary flags", rotary.flags), add("pairs", rotary.pairs);
+        add("rotary flags", rotary.flags), add("pairs", rotary.pairs), add("by", advance.by), add("limit", advance.limit);
     return all;
 }
 
@@ -180,7 +202,7 @@ OperationOutcome judge(OperationCase &after, OperationCase &before) {
     }
     if (!r.passed) {
         char text[256];
-        std::snprintf(text, sizeof text, "%s [%u, %u, %u, %u] is %.9g, expected %.9g: error %.3g, bound %.3g",
+        std::snprintf(text, sizeof text, "%s [%u, %u, %u, %u] is %.10g, expected %.10g: error %.3g, bound %.3g",
                       r.worstRole == VKATTN_SUM ? "sum" : "y", r.worstIndex[0], r.worstIndex[1], r.worstIndex[2], r.worstIndex[3],
                       r.worstGot, r.worstExpected, r.worstError, r.worstBound);
         outcome.wrong = text;
@@ -272,6 +294,18 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
             c.rotary.x = c.rotary.y;
             c.inPlace[VKATTN_Y] = VKATTN_X;
         }
+    } else if (kind == VKATTN_ADVANCE) {
+        // Many words: several workgroups, and several boxes where limits are tight.
+        const uint32_t words = between(random, 0, 3) ? rows : between(random, 1, 20000);
+        c.advance.structSize = sizeof c.advance;
+        c.advance.by = between(random, 0, 3) ? between(random, 0, 20) : static_cast<uint32_t>(random());
+        c.advance.limit = yes() ? 0xffffffffu : yes() ? between(random, 0, 100) : static_cast<uint32_t>(random());
+        c.advance.x = drawLayout(random, VKATTN_BITS32, false, {1, 1, 1, words});
+        c.advance.y = drawLayout(random, VKATTN_BITS32, true, {1, 1, 1, words});
+        if (yes()) {
+            c.advance.x = c.advance.y;
+            c.inPlace[VKATTN_Y] = VKATTN_X;
+        }
     } else {
         const uint32_t dims = drawExtent(random, 300);
         c.append.structSize = sizeof c.append;
@@ -322,6 +356,13 @@ OperationCase plainAppend(uint32_t tokens, uint32_t cacheTokens, uint32_t dims) 
     c.append.structSize = sizeof c.append;
     c.append.x = packed(VKATTN_F32, 1, 1, tokens, dims);
     c.append.y = packed(VKATTN_F32, 1, 1, cacheTokens, dims);
+    return c;
+}
+
+OperationCase plainAdvance(uint32_t words) {
+    OperationCase c;
+    c.kind = VKATTN_ADVANCE;
+    c.advance = vkattn::advance(vector(VKATTN_BITS32, words), vector(VKATTN_BITS32, words));
     return c;
 }
 

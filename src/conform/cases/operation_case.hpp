@@ -6,11 +6,19 @@
 #include "vkattn/cpu.h"
 #include "vkattn/operations.h"
 
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace vkattn::conform {
+
+// Every kind but attention, which has cases of its own.
+inline constexpr vkattn_operation_kind otherKinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY, VKATTN_APPEND, VKATTN_ADVANCE};
+// Goes through the kinds, again and again.
+[[nodiscard]] constexpr vkattn_operation_kind otherKind(int n) {
+    return otherKinds[static_cast<size_t>(n) % std::size(otherKinds)];
+}
 
 struct OperationCase {
     vkattn_operation_kind kind = VKATTN_PROJECTION;
@@ -18,6 +26,7 @@ struct OperationCase {
     vkattn_norm norm{};
     vkattn_rotary rotary{};
     vkattn_append append{};
+    vkattn_advance advance{};
     std::map<vkattn_role, HostTensor> tensors;
     std::vector<uint32_t> positions, starts;
     std::map<vkattn_role, vkattn_role> inPlace; // output -> the input whose memory the output has
@@ -26,7 +35,7 @@ struct OperationCase {
     [[nodiscard]] vkattn_layout &layout(vkattn_role role);
     [[nodiscard]] HostTensor &tensor(vkattn_role role) { return tensors.at(role); }
     [[nodiscard]] bool has(vkattn_role role) const { return tensors.count(role) != 0; }
-    // Makes the memory of all tensors, with values drawn from N(0, 1).
+    // Makes the memory of all tensors, with values drawn from N(0, 1), and words of any bits.
     void fill(Random &random);
     // The operands; outputs in place of inputs have the inputs' memory.
     [[nodiscard]] std::vector<vkattn_operand_memory> operands();
@@ -35,7 +44,7 @@ struct OperationCase {
     [[nodiscard]] HostTensor &output(vkattn_role role) { return tensor(inPlace.count(role) ? inPlace[role] : role); }
     [[nodiscard]] std::vector<vkattn_role> outputs() const;
     [[nodiscard]] uint32_t presentRoles() const;
-    [[nodiscard]] uint32_t start(uint32_t b) const; // where the tokens of a batch entry begin
+    [[nodiscard]] uint32_t start(uint32_t b) const; // rotary and append: where the tokens of a batch entry begin
     // Returns whether the operation writes a row of an output.
     [[nodiscard]] bool writes(vkattn_role role, uint32_t b, uint32_t g, uint32_t row) const;
     [[nodiscard]] std::string text();
@@ -56,5 +65,7 @@ struct OperationOutcome {
 [[nodiscard]] OperationCase plainNorm(vkattn_norm_kind kind, uint32_t rows, uint32_t dims);
 [[nodiscard]] OperationCase plainRotary(vkattn_rotary_pairs pairs, uint32_t tokens, uint32_t dims, uint32_t rotated, uint32_t positions);
 [[nodiscard]] OperationCase plainAppend(uint32_t tokens, uint32_t cacheTokens, uint32_t dims);
+// Without a limit, by 1.
+[[nodiscard]] OperationCase plainAdvance(uint32_t words);
 
 } // namespace vkattn::conform

@@ -59,5 +59,8 @@ Finding checkRotary(DeviceUnderTest &device, const Check &check) {
 Finding checkAppend(DeviceUnderTest &device, const Check &check) {
     return checkOperation(device, check, VKATTN_APPEND);
 }
+Finding checkAdvance(DeviceUnderTest &device, const Check &check) {
+    return checkOperation(device, check, VKATTN_ADVANCE);
+}
 
 } // namespace vkattn::conform

@@ -21,6 +21,7 @@ std::span<const Kind> checkKinds() {
         {"norm", "layer norm and RMS norm with residual, likewise", checkNorm, true},
         {"rotary", "rotary embedding and rotated tokens into a cache, likewise", checkRotary, true},
         {"append", "tokens into a cache, likewise", checkAppend, true},
+        {"advance", "counters that move on, likewise, and every difference is wrong", checkAdvance, true},
     };
     return kinds;
 }

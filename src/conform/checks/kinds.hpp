@@ -54,5 +54,6 @@ class Finder {
 [[nodiscard]] Finding checkNorm(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkRotary(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkAppend(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkAdvance(DeviceUnderTest &device, const Check &check);
 
 } // namespace vkattn::conform

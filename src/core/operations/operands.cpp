@@ -11,6 +11,7 @@ constexpr uint32_t addLanes = 64; // of a workgroup of add.comp
 Box elementsOf(const Operation &o, vkattn_role role, const OperationBox &box) {
     const Tensor &t = o.tensor(role);
     const uint32_t *first = box.first, *count = box.count;
+    if (o.kind == VKATTN_ADVANCE) return {{0, 0, 0, first[boxRow]}, {1, 1, 1, count[boxRow]}};
     switch (role) {
     case VKATTN_X:
         return {{first[0], first[1], first[2], 0}, {count[0], count[1], count[2], o.inner}};

@@ -19,6 +19,8 @@ const Routine &routineFor(vkattn_operation_kind kind) {
         return normRoutine;
     case VKATTN_ROTARY:
         return rotaryRoutine;
+    case VKATTN_ADVANCE:
+        return advanceRoutine;
     default:
         return appendRoutine;
     }

@@ -1,6 +1,5 @@
-// Operation x Caps -> OperationPlan: which routine computes a projection, norm, rotation or append,
-// and how the operation is cut into boxes to meet limits. Pure data and pure functions; no Vulkan
-// call.
+// Operation x Caps -> OperationPlan: which routine computes an operation beside attention, and how
+// the operation is cut into boxes to meet limits. Pure data and pure functions; no Vulkan call.
 #pragma once
 
 #include "core/plan/plan.hpp"
@@ -81,6 +80,6 @@ void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkatt
 // e.g. "tiles in shared memory", static storage.
 [[nodiscard]] const char *projectionFormText(vkattn_projection_kernel form);
 
-extern const Routine projectionRoutine, normRoutine, rotaryRoutine, appendRoutine;
+extern const Routine projectionRoutine, normRoutine, rotaryRoutine, appendRoutine, advanceRoutine;
 
 } // namespace vkattn

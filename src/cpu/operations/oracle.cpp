@@ -2,6 +2,7 @@
 #include "cpu/operations/oracle.hpp"
 #include "util/diagnostic.hpp"
 
+#include <cstring>
 #include <new>
 
 using namespace vkattn;
@@ -51,6 +52,26 @@ void moveTokens(const Operation &o, const Operands &operands) {
     }
 }
 
+void advance(const Operation &o, const Operands &operands) {
+    for (uint64_t n = 0; n < rowsOfX(o); ++n) {
+        const auto word = static_cast<uint32_t>(advancedWord(o, operands, n));
+        std::memcpy(operands.data[VKATTN_Y] + 4 * o.tensor(VKATTN_Y).index(0, 0, 0, n), &word, 4);
+    }
+}
+
+void compute(const Operation &o, const Operands &operands) {
+    switch (o.kind) {
+    case VKATTN_PROJECTION:
+        return project(o, operands);
+    case VKATTN_NORM:
+        return normalize(o, operands);
+    case VKATTN_ADVANCE:
+        return advance(o, operands);
+    default:
+        return moveTokens(o, operands);
+    }
+}
+
 } // namespace
 
 extern "C" vkattn_result vkattnCpuOracleOperation(const vkattn_operation *operation, const vkattn_operand_memory *memory, uint32_t count,
@@ -62,12 +83,7 @@ extern "C" vkattn_result vkattnCpuOracleOperation(const vkattn_operation *operat
     if (const auto r = makeOperation(operation, o, why)) return r;
     if (const auto r = bindOperands(o, memory, count, operands, why)) return r;
     try {
-        if (o.kind == VKATTN_PROJECTION)
-            project(o, operands);
-        else if (o.kind == VKATTN_NORM)
-            normalize(o, operands);
-        else
-            moveTokens(o, operands);
+        compute(o, operands);
     } catch (const std::bad_alloc &) {
         return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a few rows");
     }

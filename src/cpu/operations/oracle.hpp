@@ -146,4 +146,10 @@ struct OracleToken {
     }
 };
 
+// A word of an advance. 64 bits hold every sum.
+[[nodiscard]] inline uint64_t advancedWord(const Operation &o, const Operands &operands, uint64_t n) {
+    const uint64_t sum = uint64_t{operands.word(VKATTN_X, o.tensor(VKATTN_X).index(0, 0, 0, n))} + o.by;
+    return std::min<uint64_t>(sum, o.limit);
+}
+
 } // namespace vkattn

@@ -1,4 +1,4 @@
-// Norms, rotary embedding and append: operations on rows, for one Highway target. Each row is read
+// Norms, rotary embedding, append and advance: operations on rows, for one Highway target. Each row is read
 // as a whole before anything of the row is written, so that they work in place.
 #if defined(VKATTN_CPU_OPERATIONS_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_OPERATIONS_ROWS_INL_HPP
@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "cpu/rows-inl.hpp"
 
@@ -185,6 +186,17 @@ inline void appendRows(const OperationCall &call, uint64_t unit, float *scratch)
         const uint64_t to = uint64_t{call.start(b)} + t;
         if (to >= y.extent[2]) return;
         storeRow(y, call.write(VKATTN_Y), y.index(b, h, to, 0), rowOf(x, call.read(VKATTN_X), b, h, t, scratch), o.inner);
+    });
+}
+
+// A sum that is below what was added has passed 2^32.
+inline void advanceWords(const OperationCall &call, uint64_t unit, float *) {
+    const Operation &o = call.o;
+    const Tensor &x = o.tensor(VKATTN_X), &y = o.tensor(VKATTN_Y);
+    forRowsOf(call, unit, [&](uint32_t, uint32_t, uint32_t n) HWY_ATTR {
+        const uint32_t sum = call.operands.word(VKATTN_X, x.index(0, 0, 0, n)) + o.by;
+        const uint32_t word = sum < o.by ? o.limit : std::min(sum, o.limit);
+        std::memcpy(call.write(VKATTN_Y) + 4 * y.index(0, 0, 0, n), &word, 4);
     });
 }
 

@@ -30,7 +30,7 @@ struct Cut {
             const uint64_t rows = uint64_t{o.batch} * o.groups * o.rows;
             rowsPerUnit = std::max<uint64_t>(elementsPerUnit / o.inner, 1);
             units = ceilOf(rows, rowsPerUnit);
-            compute = o.kind == VKATTN_NORM ? own.normalize : o.kind == VKATTN_ROTARY ? own.rotate : own.append;
+            compute = kernelOf(o.kind);
             scratchBytes = 4 * rowScratch(o);
         }
         threads = static_cast<uint32_t>(std::clamp<uint64_t>(units, 1, poolThreads));
@@ -38,6 +38,19 @@ struct Cut {
     [[nodiscard]] uint64_t bytes() const { return units ? threads * scratchBytes + alignment : 0; }
 
   private:
+    // Of an operation on rows.
+    [[nodiscard]] decltype(compute) kernelOf(vkattn_operation_kind kind) const {
+        switch (kind) {
+        case VKATTN_NORM:
+            return own.normalize;
+        case VKATTN_ROTARY:
+            return own.rotate;
+        case VKATTN_ADVANCE:
+            return own.advance;
+        default:
+            return own.append;
+        }
+    }
     void cutProjection(const Operation &o, uint32_t poolThreads) {
         compute = own.project;
         const uint64_t entries = uint64_t{o.batch} * o.groups;

@@ -24,6 +24,8 @@ class RowChecker {
         for (uint32_t n = 0; n < count; ++n)
             if (o_.kind == VKATTN_NORM)
                 checkNorm(ids[n]);
+            else if (o_.kind == VKATTN_ADVANCE)
+                checkWord(ids[n].r);
             else
                 checkToken(ids[n]);
     }
@@ -86,6 +88,14 @@ class RowChecker {
             else
                 compare(VKATTN_Y, {id.b, id.g, to, d}, expected, 4 * unit * magnitude + 8 * smallestNormal, magnitude > 0x1p127);
         }
+    }
+
+    // Words are integers: nothing is rounded, and every difference is wrong.
+    void checkWord(uint32_t n) {
+        const auto expected = static_cast<double>(advancedWord(o_, operands_, n));
+        const double got = operands_.word(VKATTN_Y, o_.tensor(VKATTN_Y).index(0, 0, 0, n)), error = std::abs(got - expected);
+        tally.noteError(error);
+        tally.note(VKATTN_Y, {0, 0, 0, n}, {got, expected, error, 0, error == 0});
     }
 
     // Compares an element whose value before it is stored may be off by `bound`.

@@ -75,6 +75,7 @@ struct OperationKernels {
     void (*normalize)(const OperationCall &, uint64_t unit, float *scratch);
     void (*rotate)(const OperationCall &, uint64_t unit, float *scratch);
     void (*append)(const OperationCall &, uint64_t unit, float *scratch);
+    void (*advance)(const OperationCall &, uint64_t unit, float *scratch);
 };
 // Returns the kernels of the best target that this processor has.
 [[nodiscard]] const OperationKernels &operationKernels();

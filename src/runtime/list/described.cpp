@@ -27,10 +27,33 @@ class Given {
     [[nodiscard]] span<const ListOperand> operands() const { return {list_.data(), count_}; }
 
   private:
-    std::array<ListOperand, 16> list_{};
+    std::array<ListOperand, 32> list_{};
     size_t count_ = 0;
     uint32_t *present_;
 };
+
+vkattn_problem optionsOf(const AttentionOf &a) {
+    vkattn_problem description = a.options;
+    description.structSize = sizeof description;
+    description.presentRoles = 0;
+    description.lse = description.weights = description.bias = description.mask = description.bitMask = {};
+    return description;
+}
+// What an attention has beside q, k, v and out.
+void giveOptions(const AttentionOf &a, Given &given, vkattn_problem &description) {
+    given.add(VKATTN_LSE, a.lse, description.lse);
+    given.add(VKATTN_WEIGHTS, a.weights, description.weights);
+    given.add(VKATTN_BIAS, a.bias, description.bias);
+    given.add(VKATTN_MASK, a.mask, description.mask);
+    given.add(VKATTN_BIT_MASK, a.bitMask, description.bitMask);
+    given.addArray(VKATTN_KEY_LENGTHS, a.keyLengths);
+    given.addArray(VKATTN_CU_SEQ_Q, a.cuSeqQ);
+    given.addArray(VKATTN_CU_SEQ_K, a.cuSeqK);
+    given.addArray(VKATTN_DOC_IDS_Q, a.docIdsQ);
+    given.addArray(VKATTN_DOC_IDS_K, a.docIdsK);
+    given.addArray(VKATTN_SINKS, a.sinks);
+    given.addArray(VKATTN_ALIBI_SLOPES, a.slopes);
+}
 
 } // namespace
 
@@ -90,29 +113,56 @@ vkattn_result OperationList::add(const AppendOf &a, std::string *why) {
     return add(operation(description), given.operands(), why);
 }
 
-vkattn_result OperationList::add(const AttentionOf &a, std::string *why) {
-    vkattn_problem description = a.options;
+vkattn_result OperationList::add(const AdvanceOf &a, std::string *why) {
+    vkattn_advance description{};
     description.structSize = sizeof description;
-    description.presentRoles = 0;
-    description.lse = description.weights = description.bias = description.mask = description.bitMask = {};
+    description.by = a.by;
+    description.limit = a.limit;
+    Given given;
+    given.require(VKATTN_X, a.x, description.x);
+    given.require(VKATTN_Y, a.y, description.y);
+    return add(operation(description), given.operands(), why);
+}
+
+vkattn_result OperationList::add(const AttentionOf &a, std::string *why) {
+    vkattn_problem description = optionsOf(a);
     Given given(&description.presentRoles);
     given.require(VKATTN_Q, a.q, description.q);
     given.require(VKATTN_K, a.k, description.k);
     given.require(VKATTN_V, a.v, description.v);
     given.require(VKATTN_OUT, a.out, description.out);
-    given.add(VKATTN_LSE, a.lse, description.lse);
-    given.add(VKATTN_WEIGHTS, a.weights, description.weights);
-    given.add(VKATTN_BIAS, a.bias, description.bias);
-    given.add(VKATTN_MASK, a.mask, description.mask);
-    given.add(VKATTN_BIT_MASK, a.bitMask, description.bitMask);
-    given.addArray(VKATTN_KEY_LENGTHS, a.keyLengths);
-    given.addArray(VKATTN_CU_SEQ_Q, a.cuSeqQ);
-    given.addArray(VKATTN_CU_SEQ_K, a.cuSeqK);
-    given.addArray(VKATTN_DOC_IDS_Q, a.docIdsQ);
-    given.addArray(VKATTN_DOC_IDS_K, a.docIdsK);
-    given.addArray(VKATTN_SINKS, a.sinks);
-    given.addArray(VKATTN_ALIBI_SLOPES, a.slopes);
+    giveOptions(a, given, description);
     return add(operation(description), given.operands(), why);
+}
+
+vkattn_result OperationList::add(const LayerOf &l, std::string *why) {
+    vkattn_problem options = optionsOf(l.attention);
+    vkattn_layer description{};
+    description.structSize = sizeof description;
+    description.flags = l.residual ? uint32_t{VKATTN_LAYER_RESIDUAL} : 0;
+    description.heads = l.heads;
+    description.kvHeads = l.kvHeads;
+    description.place = l.place;
+    description.norm = l.norm;
+    description.epsilon = l.epsilon;
+    description.stored = l.stored;
+    description.options = &options;
+    Given given(&options.presentRoles);
+    given.require(VKATTN_X, l.x, description.x);
+    given.add(VKATTN_CONTEXT, l.context, description.context);
+    given.require(VKATTN_WQ, l.wq, description.wq);
+    given.add(VKATTN_WK, l.wk, description.wk);
+    given.add(VKATTN_WV, l.wv, description.wv);
+    given.require(VKATTN_WO, l.wo, description.wo);
+    given.add(VKATTN_BQ, l.bq, description.bq);
+    given.add(VKATTN_BK, l.bk, description.bk);
+    given.add(VKATTN_BV, l.bv, description.bv);
+    given.add(VKATTN_BO, l.bo, description.bo);
+    given.add(VKATTN_GAMMA, l.gamma, description.gamma);
+    given.add(VKATTN_BETA, l.beta, description.beta);
+    given.require(VKATTN_Y, l.y, description.y);
+    giveOptions(l.attention, given, options);
+    return add(description, given.operands(), why);
 }
 
 } // namespace vkattn

@@ -55,6 +55,9 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
     case VKATTN_APPEND:
         bound.operation = vkattn::operation(description_.append = copyOf(*operation.of.append));
         break;
+    case VKATTN_ADVANCE:
+        bound.operation = vkattn::operation(description_.advance = copyOf(*operation.of.advance));
+        break;
     default:
         return failed(invalid, "this version of the list knows no operation of kind " + std::to_string(operation.kind), why);
     }

@@ -54,6 +54,7 @@ struct ListStep {
         vkattn_norm norm;
         vkattn_rotary rotary;
         vkattn_append append;
+        vkattn_advance advance;
     } description_;
     std::vector<StepMemory> operands_;
 };

@@ -78,6 +78,10 @@ std::string shapeText(const vkattn_layout &layout) {
     return text + "]";
 }
 
+std::string matrixText(const vkattn_layout &layout) {
+    return "[" + std::to_string(layout.extent[2]) + ", " + std::to_string(layout.extent[3]) + "]";
+}
+
 // What a step computes: its operands' shapes as the notes on attention write them.
 std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runtime) {
     vkattn_caps caps{};
@@ -97,7 +101,7 @@ std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runt
         const auto of = step.operation.of;
         switch (step.operation.kind) {
         case VKATTN_PROJECTION:
-            row.formula = shapeText(of.projection->x) + " x " + shapeText(of.projection->w) + "^T";
+            row.formula = shapeText(of.projection->x) + " x " + matrixText(of.projection->w) + "^T";
             row.result = shapeText(of.projection->y);
             break;
         case VKATTN_NORM:
@@ -110,6 +114,7 @@ std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runt
             break;
         }
         if (vkattnExplainOperation(&caps, nullptr, &step.operation, &explanation, nullptr) != VKATTN_OK) continue;
+        row.kernel = explanation.kernelName;
         row.flops = explanation.flops;
         row.bytes = explanation.bytesRead + explanation.bytesWritten;
     }
@@ -222,8 +227,13 @@ ExitStatus layerCommand(const LayerArguments &arguments) {
     RunReport report{.arguments = arguments, .job = *job, .options = layerOptionsJson(arguments, *job)};
     report.tuning = opened.tuning.source;
     report.result = std::move(computed.result);
-    if (!opened.runtime->device()) report.result.kernel = "cpu";
     report.steps = describeSteps(*job, *opened.runtime);
+    // The layer is signed by its attention's kernel, where that can be told.
+    for (const ReportedStep &step : report.steps)
+        if (opened.runtime->device() && step.operation == vkattnOperationName(VKATTN_ATTENTION) && !step.kernel.empty())
+            report.result.kernel = step.kernel;
+    if (!opened.runtime->device()) report.result.kernel = "cpu";
+    report.result.workspaceBytes += job->plan.betweenBytes;
     if (arguments.verify) report.verification = combine(computed.checks, verifyOptions(*arguments.verify), report.steps);
     return publish(report, computed.outputs, files);
 }

@@ -20,6 +20,7 @@ struct Verification {
 struct ReportedStep {
     std::string name, operation;
     std::string formula, result; // shapes
+    std::string kernel;          // on a device
     double flops = 0, bytes = 0;
     std::optional<Verification> verification{};
 };

@@ -114,8 +114,8 @@ TEST_F(LayerReport, stepsAreThoseOfTheLayer) {
     Json json = reported({});
     EXPECT_EQ(namesOf(json), (std::vector<std::string>{"q", "k", "v", "attention", "out"}));
     const std::vector<std::string> operations = {"projection", "projection", "projection", "attention", "projection"};
-    const std::vector<std::string> formulas = {"[2, 16, 8] x [1, 12, 8]^T", "[2, 7, 6] x [1, 6, 6]^T", "[2, 7, 6] x [1, 10, 6]^T",
-                                               "[2, 4, 16, 3], keys [2, 2, 7, 3]", "[2, 16, 20] x [1, 9, 20]^T"};
+    const std::vector<std::string> formulas = {"[2, 16, 8] x [12, 8]^T", "[2, 7, 6] x [6, 6]^T", "[2, 7, 6] x [10, 6]^T",
+                                               "[2, 4, 16, 3], keys [2, 2, 7, 3]", "[2, 16, 20] x [9, 20]^T"};
     const std::vector<std::string> results = {"[2, 16, 12]", "[2, 7, 6]", "[2, 7, 10]", "[2, 4, 16, 5]", "[2, 16, 9]"};
     for (size_t n = 0; n < 5; ++n) {
         const Json &step = json["steps"][n];
@@ -144,7 +144,7 @@ TEST_F(LayerReport, textHasTheTableOfSteps) {
     EXPECT_EQ(outcome.err, "");
     for (const std::string line :
          {"device    cpu", "kernel    cpu", "options   heads 2, norm post, eps 1e-05, residual\n", "read      x.npy (2, 16, 8) float32\n",
-          "read      p/wq.npy (8, 8) float32\n", "read      p/beta.npy (8,) float32\n", "\n  step ", "\n  q  ", "[2, 16, 8] x [1, 8, 8]^T",
+          "read      p/wq.npy (8, 8) float32\n", "read      p/beta.npy (8,) float32\n", "\n  step ", "\n  q  ", "[2, 16, 8] x [8, 8]^T",
           "\n  k  ", "\n  v  ", "\n  attention  [2, 2, 16, 4], keys [2, 2, 16, 4]", "\n  out  ", "\n  norm  ", "\n  all  ",
           "verify    passed: every row, ", "\n          worst in step ", "wrote     o.npy (2, 16, 8) float32\n",
           "wrote     w.npy (2, 2, 16, 16) float32\n"})
@@ -208,6 +208,8 @@ TEST_F(LayerReport, aDeviceThatComputes) {
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     const Json json = Json::parse(outcome.out);
     EXPECT_EQ(json["device"], "faulty");
+    EXPECT_NE(json["kernel"], "cpu");
+    EXPECT_NE(json["kernel"], "");
     EXPECT_TRUE(json["fallbackReason"].is_null() && json["requestedDevice"].is_null());
     EXPECT_EQ(json["verify"]["passed"], true);
 }

@@ -30,6 +30,9 @@ OperationCase rotary() {
 OperationCase append() {
     return plainAppend(5, 9, 6);
 }
+OperationCase advance() {
+    return plainAdvance(6);
+}
 
 struct Refusal {
     const char *expected;
@@ -43,6 +46,7 @@ const Refusal refusals[] = {
     {"norm: structSize is", norm, [](auto &c) { c.norm.structSize = sizeof c.norm + 4; }},
     {"rotary: structSize is", rotary, [](auto &c) { c.rotary.structSize = 3; }},
     {"append: structSize is", append, [](auto &c) { c.append.structSize = sizeof c.append + 8; }},
+    {"advance: structSize is", advance, [](auto &c) { c.advance.structSize = sizeof c.advance + 4; }},
     {"x of the projection has no layout", projection, [](auto &c) { c.projection.x = {}; }},
     {"w of the projection has no layout", projection, [](auto &c) { c.projection.w = {}; }},
     {"y of the norm has no layout", norm, [](auto &c) { c.norm.y = {}; }},
@@ -114,6 +118,21 @@ const Refusal refusals[] = {
     {"append.start is 1073741825", append, [](auto &c) { c.append.start = (1u << 30) + 1; }},
     {"x has 1048577 dims", append, [](auto &c) { c.append.x = packed(VKATTN_F32, 1, 1, 5, (1u << 20) + 1); }},
     {"y is [1, 2, 9, 6]", append, [](auto &c) { c.append.y = packed(VKATTN_F32, 1, 2, 9, 6); }},
+    // Advance.
+    {"advance.flags is 0x10, expected 0", advance, [](auto &c) { c.advance.flags = VKATTN_DETERMINISTIC; }},
+    {"x of the advance has no layout", advance, [](auto &c) { c.advance.x = {}; }},
+    {"y of the advance has no layout", advance, [](auto &c) { c.advance.y = {}; }},
+    {"x has dtype 0, expected VKATTN_BITS32", advance, [](auto &c) { c.advance.x.dtype = VKATTN_F32; }},
+    {"y has dtype 3, expected VKATTN_BITS32", advance, [](auto &c) { c.advance.y.dtype = VKATTN_BOOL8; }},
+    {"only dimension 3 may be 0", advance, [](auto &c) { c.advance.x.extent[2] = 0; }},
+    {"only dimension 3 may be 0", advance, [](auto &c) { c.advance.y.extent[0] = 0; }},
+    {"x has 1073741825 words, expected at most 1073741824", advance,
+     [](auto &c) { c.advance.x = c.advance.y = vector(VKATTN_BITS32, (1u << 30) + 1); }},
+    {"x is [1, 1, 2, 3], expected [1, 1, 1, 3]", advance, [](auto &c) { c.advance.x = c.advance.y = matrix(VKATTN_BITS32, 2, 3); }},
+    {"x is [2, 1, 1, 6]", advance, [](auto &c) { c.advance.x.extent[0] = 2; }},
+    {"y is [1, 1, 1, 5], expected [1, 1, 1, 6]", advance, [](auto &c) { c.advance.y = vector(VKATTN_BITS32, 5); }},
+    {"y overlaps itself", advance, [](auto &c) { c.advance.y.strideElems[3] = 0; }},
+    {"below offsetElems", advance, [](auto &c) { c.advance.x.strideElems[3] = -1; }},
 };
 
 } // namespace
@@ -137,9 +156,9 @@ TEST(OperationDescription, everyRuleIsChecked) {
     o.kind = VKATTN_NORM;
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_STREQ(why.message, "operation.of.norm is NULL");
-    o.kind = static_cast<vkattn_operation_kind>(5);
+    o.kind = static_cast<vkattn_operation_kind>(6);
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(why.message).find("operation.kind is 5"), std::string::npos) << why.message;
+    EXPECT_NE(std::string(why.message).find("operation.kind is 6"), std::string::npos) << why.message;
 }
 
 TEST(OperationDescription, ordinaryOnesAreValid) {
@@ -152,6 +171,7 @@ TEST(OperationDescription, ordinaryOnesAreValid) {
         for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL, VKATTN_SUM, VKATTN_Y}) c.layout(role).extent[2] = 0;
         valid(c);
     }
+    for (const uint32_t words : {0u, 1u << 30}) valid(plainAdvance(words));
     OperationCase c = rotary();
     c.rotary.flags = VKATTN_ROTARY_APPEND;
     c.rotary.start = 1u << 30;
@@ -179,12 +199,30 @@ TEST(OperationDescription, bytesAreThoseOfTheLastElement) {
         EXPECT_EQ(vkattnOperationBytes(&o, role), 0u) << role;
 }
 
+TEST(OperationDescription, usesOfWordsAreTheirBytes) {
+    OperationCase c = plainAdvance(6);
+    c.advance.x.strideElems[3] = -3, c.advance.x.offsetElems = 20;
+    const vkattn_operation o = c.operation();
+    EXPECT_EQ(vkattnOperationBytes(&o, VKATTN_X), 4u * 21);
+    EXPECT_EQ(vkattnOperationBytes(&o, VKATTN_Y), 4u * 6);
+    vkattn_operand_use uses[VKATTN_ROLE_LIMIT];
+    ASSERT_EQ(vkattnOperandUses(&o, uses, VKATTN_ROLE_LIMIT), 2u);
+    for (int n = 0; n < 2; ++n) {
+        const bool x = uses[n].role == VKATTN_X;
+        EXPECT_EQ(uses[n].role, x ? VKATTN_X : VKATTN_Y);
+        EXPECT_EQ(uses[n].writes, x ? 0u : 1u);
+        EXPECT_EQ(uses[n].beginBytes, x ? 4u * 5 : 0u);
+        EXPECT_EQ(uses[n].endBytes, x ? 4u * 21 : 4u * 6);
+    }
+}
+
 TEST(OperationDescription, kindsHaveNames) {
     EXPECT_STREQ(vkattnOperationName(VKATTN_ATTENTION), "attention");
     EXPECT_STREQ(vkattnOperationName(VKATTN_PROJECTION), "projection");
     EXPECT_STREQ(vkattnOperationName(VKATTN_NORM), "norm");
     EXPECT_STREQ(vkattnOperationName(VKATTN_ROTARY), "rotary");
     EXPECT_STREQ(vkattnOperationName(VKATTN_APPEND), "append");
-    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(5)), nullptr);
+    EXPECT_STREQ(vkattnOperationName(VKATTN_ADVANCE), "advance");
+    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(6)), nullptr);
     EXPECT_EQ(vkattnOperationName(VKATTN_OPERATION_KIND_MAX), nullptr);
 }

@@ -19,8 +19,6 @@ using namespace vkattn::test;
 
 namespace {
 
-constexpr vkattn_operation_kind kinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY, VKATTN_APPEND};
-
 void expectPassed(const vkattn_verify_report &report, const std::string &by) {
     EXPECT_TRUE(report.passed) << by << ": role " << report.worstRole << " [" << report.worstIndex[0] << ", " << report.worstIndex[1]
                                << ", " << report.worstIndex[2] << ", " << report.worstIndex[3] << "] is " << report.worstGot
@@ -63,8 +61,8 @@ class OperationKernelsOf : public testing::TestWithParam<int64_t> {
 
 TEST_P(OperationKernelsOf, areWithinTheBoundsOfTheOracle) {
     Random random = randomFor("operations");
-    for (int n = 0; n < (fullExtent() ? 4000 : 200); ++n) {
-        OperationCase before = drawOperation(random, kinds[n % 4]);
+    for (int n = 0; n < (fullExtent() ? 5000 : 250); ++n) {
+        OperationCase before = drawOperation(random, otherKind(n));
         SCOPED_TRACE("case " + std::to_string(n) + ": " + before.text());
         OperationCase alone = before;
         run(alone, 0);
@@ -91,8 +89,8 @@ TEST(Operations, takeNothingFromTheHeap) {
     Random random = randomFor("operations heap");
     vkattn_cpu_pool pool = nullptr;
     ASSERT_EQ(vkattnCpuCreatePool(2, &pool, nullptr), VKATTN_OK);
-    for (int n = 0; n < 40; ++n) {
-        OperationCase c = drawOperation(random, kinds[n % 4]);
+    for (int n = 0; n < 50; ++n) {
+        OperationCase c = drawOperation(random, otherKind(n));
         const vkattn_operation o = c.operation();
         const auto memory = c.operands();
         for (const vkattn_cpu_pool used : {pool, vkattn_cpu_pool{}}) {
@@ -347,5 +345,62 @@ TEST(Operations, appendDropsWhatIsPastTheEnd) {
                 const float got = c.tensor(VKATTN_Y).get(0, 0, t, d);
                 EXPECT_EQ(std::memcmp(&got, &expected, 4), 0) << "start " << start << ", token " << t;
             }
+    }
+}
+
+TEST(Operations, wordsStopAtTheLimit) {
+    struct Row {
+        uint32_t x, by, limit, y;
+    };
+    constexpr uint32_t none = 0xffffffffu;
+    constexpr Row rows[] = {{0, 1, none, 1},
+                            {7, 0, none, 7},
+                            {none - 1, 1, none, none},
+                            {none, 1, none, none},
+                            {none, none, none, none},
+                            {1u << 31, 1u << 31, none, none},
+                            {1u << 31, 1u << 31, 5, 5},
+                            {9, 1, 10, 10},
+                            {10, 1, 10, 10},
+                            {11, 0, 10, 10},
+                            {none, 0, 10, 10},
+                            {0, 0, 0, 0},
+                            {16777216, 1, none, 16777217},
+                            {3, 4, 0, 0},
+                            {8, 1, 10, 9}};
+    Random random = randomFor("words stop");
+    for (const Row &row : rows)
+        for (const bool inPlace : {false, true}) {
+            OperationCase c = plainAdvance(3);
+            c.advance.by = row.by, c.advance.limit = row.limit;
+            if (inPlace) c.inPlace[VKATTN_Y] = VKATTN_X;
+            c.fill(random);
+            for (uint32_t n = 0; n < 3; ++n) c.tensor(VKATTN_X).setWord(0, 0, 0, n, row.x);
+            OperationCase truth = c;
+            run(c, 1);
+            runOracle(truth);
+            for (uint32_t n = 0; n < 3; ++n) {
+                EXPECT_EQ(c.output(VKATTN_Y).getWord(0, 0, 0, n), row.y) << row.x << " by " << row.by << " to " << row.limit;
+                EXPECT_EQ(truth.output(VKATTN_Y).getWord(0, 0, 0, n), row.y) << row.x << " by " << row.by << " to " << row.limit;
+            }
+        }
+}
+
+// More words than one thread takes at a time, with gaps and backwards.
+TEST(Operations, wordsLieAnyhow) {
+    Random random = randomFor("words anyhow");
+    constexpr uint32_t count = 50000;
+    OperationCase c = plainAdvance(count);
+    c.advance.by = 3;
+    c.advance.x.strideElems[3] = -2, c.advance.x.offsetElems = 2ull * count;
+    c.advance.y.strideElems[3] = 3;
+    c.fill(random);
+    OperationCase before = c;
+    run(c, 3);
+    expectPassed(verified(c, before), "the kernels");
+    expectOnlyOutputs(c, before, "the kernels");
+    for (uint32_t n = 0; n < count; ++n) {
+        const uint32_t x = c.tensor(VKATTN_X).getWord(0, 0, 0, n);
+        ASSERT_EQ(c.tensor(VKATTN_Y).getWord(0, 0, 0, n), x > 0xfffffffcu ? 0xffffffffu : x + 3) << n;
     }
 }

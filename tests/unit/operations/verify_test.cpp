@@ -55,9 +55,8 @@ OperationCase wholeNorm(vkattn_norm_kind kind, Random &random) {
 
 TEST(VerifyOperation, seesOneWrongElement) {
     Random random = randomFor("one element");
-    for (int n = 0; n < 80; ++n) {
-        constexpr vkattn_operation_kind kinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY, VKATTN_APPEND};
-        OperationCase before = drawOperation(random, kinds[n % 4]);
+    for (int n = 0; n < 100; ++n) {
+        OperationCase before = drawOperation(random, otherKind(n));
         OperationCase after = before;
         run(after, 1);
         HostTensor &y = after.output(VKATTN_Y);
@@ -67,8 +66,12 @@ TEST(VerifyOperation, seesOneWrongElement) {
                                 between(random, 0, e[3] - 1)};
         if (!after.writes(VKATTN_Y, at[0], at[1], at[2])) continue;
         const float right = y.get(at[0], at[1], at[2], at[3]);
-        for (const float wrong : {right + 0.5f + std::abs(right) / 16, std::numeric_limits<float>::quiet_NaN()}) {
-            y.set(at[0], at[1], at[2], at[3], wrong);
+        const uint32_t rightWord = before.kind == VKATTN_ADVANCE ? y.getWord(at[0], at[1], at[2], at[3]) : 0;
+        for (const bool nan : {false, true}) {
+            if (before.kind == VKATTN_ADVANCE) // off by one, either way
+                y.setWord(at[0], at[1], at[2], at[3], nan ? rightWord + 1 : rightWord - 1);
+            else
+                y.set(at[0], at[1], at[2], at[3], nan ? std::numeric_limits<float>::quiet_NaN() : right + 0.5f + std::abs(right) / 16);
             const vkattn_verify_report report = verified(after, before);
             EXPECT_FALSE(report.passed) << after.text();
             EXPECT_EQ(report.worstRole, VKATTN_Y);
@@ -146,6 +149,50 @@ TEST(VerifyOperation, seesAMisplacedToken) {
     EXPECT_TRUE(afterChange(whole, [](OperationCase &) {}).passed);
     EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { c.append.start = 3; }).passed);
     EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { swapElements(c.tensor(VKATTN_X), 2, 3, 4); }).passed);
+}
+
+TEST(VerifyOperation, seesAWrongWord) {
+    Random random = randomFor("word wrong");
+    OperationCase whole = plainAdvance(40);
+    whole.advance.by = 2, whole.advance.limit = 50;
+    whole.fill(random);
+    for (uint32_t n = 0; n < 40; ++n) whole.tensor(VKATTN_X).setWord(0, 0, 0, n, 2 * n);
+    EXPECT_TRUE(afterChange(whole, [](OperationCase &) {}).passed);
+    EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { c.advance.by = 1; }).passed);
+    EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { c.advance.limit = 51; }).passed);
+    EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { c.advance.limit = 0xffffffffu; }).passed);
+    // Neighbours that fp32 cannot tell apart.
+    OperationCase large = plainAdvance(1);
+    large.fill(random);
+    large.tensor(VKATTN_X).setWord(0, 0, 0, 0, 0xfffffff0u);
+    const vkattn_verify_report report = afterChange(large, [](OperationCase &c) { c.tensor(VKATTN_X).setWord(0, 0, 0, 0, 0xffffffefu); });
+    EXPECT_FALSE(report.passed);
+    EXPECT_EQ(report.worstRole, VKATTN_Y);
+    EXPECT_EQ(report.worstGot, 4294967280.0);
+    EXPECT_EQ(report.worstExpected, 4294967281.0);
+    EXPECT_EQ(report.worstError, 1.0);
+    EXPECT_EQ(report.worstBound, 0.0);
+}
+
+TEST(VerifyOperation, checksTheWordsThatAreAskedFor) {
+    Random random = randomFor("words asked for");
+    OperationCase c = plainAdvance(500);
+    c.fill(random);
+    run(c, 1);
+    const vkattn_operation o = c.operation();
+    const auto memory = c.operandsAfter(c);
+    vkattn_verify_options options{};
+    options.structSize = sizeof options;
+    options.rows = 50;
+    vkattn_verify_report report{};
+    ASSERT_EQ(vkattnCpuVerifyOperation(&o, memory.data(), static_cast<uint32_t>(memory.size()), &options, &report, nullptr), VKATTN_OK);
+    EXPECT_TRUE(report.passed);
+    EXPECT_EQ(report.rowsTotal, 500u);
+    EXPECT_GE(report.rowsChecked, 50u);
+    EXPECT_LE(report.rowsChecked, 55u);
+    uint64_t words = 0;
+    for (const uint64_t bin : report.histogram) words += bin;
+    EXPECT_EQ(words, report.rowsChecked);
 }
 
 // Same signs and equal terms round in one direction: the error grows with the sum.

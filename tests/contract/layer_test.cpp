@@ -1,0 +1,263 @@
+// Layers (vkattn/layer.h): which descriptions are refused, with what reason, and what
+// vkattnRecordLayer records into a host's command buffer.
+#include "support/fake_vulkan.hpp"
+#include "support/heap_count.hpp"
+#include "vkattn/vkattn.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <gtest/gtest.h>
+#include <utility>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+constexpr vkattn_result ok = VKATTN_OK, invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+const auto buffer = reinterpret_cast<VkBuffer>(uintptr_t{0x1000}), workspaceBuffer = reinterpret_cast<VkBuffer>(uintptr_t{0x2000});
+
+// 4 heads, 2 of keys and values, of 8 dims, over 6 tokens of 32: everything that a layer may have.
+vkattn_layer fullLayer() {
+    vkattn_layer l{};
+    l.structSize = sizeof l;
+    l.flags = VKATTN_LAYER_RESIDUAL;
+    l.heads = 4, l.kvHeads = 2;
+    l.place = VKATTN_NORM_POST;
+    l.epsilon = 1e-5f;
+    l.x = l.y = packed(VKATTN_F32, 2, 1, 6, 32);
+    l.wq = l.wo = matrix(VKATTN_F32, 32, 32);
+    l.wk = l.wv = matrix(VKATTN_F32, 16, 32);
+    l.bq = l.bo = l.gamma = l.beta = vector(VKATTN_F32, 32);
+    l.bk = l.bv = vector(VKATTN_F32, 16);
+    return l;
+}
+
+vkattn_result planned(const vkattn_layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic &why) {
+    plan = {};
+    plan.structSize = sizeof plan;
+    why = {};
+    return vkattnPlanLayer(&layer, &plan, &why);
+}
+
+std::string steps(const vkattn_layer &layer) {
+    vkattn_layer_plan plan;
+    vkattn_diagnostic why{};
+    if (planned(layer, plan, why) != ok) return why.message;
+    std::string all;
+    for (uint32_t n = 0; n < plan.stepCount; ++n)
+        all += std::string(n ? plan.steps[n].barrierBefore ? " | " : " " : "") + plan.steps[n].name;
+    return all;
+}
+
+// An engine with memory for every role.
+struct LayerEngine {
+    static constexpr uint64_t room = 1 << 16;
+    FakeVulkan vulkan;
+    Context context;
+    vkattn_layer layer = fullLayer();
+    std::vector<vkattn_binding> bindings;
+    FakeCommands commands;
+    vkattn_diagnostic why{};
+
+    explicit LayerEngine(bool pushDescriptors = true) {
+        vulkan.pushDescriptors = pushDescriptors;
+        EXPECT_EQ(context.create(vulkan.host(), &why), ok) << why.message;
+        bind();
+    }
+    void bind() {
+        bindings.clear();
+        vkattn_layer_plan plan;
+        ASSERT_EQ(planned(layer, plan, why), ok) << why.message;
+        bool bound[VKATTN_ROLE_LIMIT] = {};
+        for (uint32_t n = 0; n < plan.stepCount; ++n)
+            for (uint32_t o = 0; o < plan.steps[n].operandCount; ++o)
+                if (const vkattn_role role = plan.steps[n].operands[o].from; role != VKATTN_WORKSPACE && !std::exchange(bound[role], true))
+                    bindings.push_back({role, buffer, room * role, room});
+        bindings.push_back({VKATTN_WORKSPACE, workspaceBuffer, 0, needs().workspaceBytes});
+    }
+    [[nodiscard]] vkattn_requirements needs() {
+        vkattn_requirements out{};
+        EXPECT_EQ(context.query(layer, out, &why), ok) << why.message;
+        return out;
+    }
+    vkattn_binding &of(vkattn_role role) {
+        for (vkattn_binding &binding : bindings)
+            if (binding.role == role) return binding;
+        ADD_FAILURE() << "role " << role << " is not bound";
+        return bindings[0];
+    }
+    vkattn_result record(VkDescriptorPool pool = VK_NULL_HANDLE) {
+        why = {};
+        return context.record(layer, commands.handle(), bindings, pool, &why);
+    }
+};
+
+} // namespace
+
+TEST(LayerPlan, listsTheStepsThatTheLayerHas) {
+    vkattn_layer l = fullLayer();
+    EXPECT_EQ(steps(l), "q k v | attention | out | norm");
+    l.place = VKATTN_NORM_PRE;
+    EXPECT_EQ(steps(l), "norm | q k v | attention | out");
+    l.place = VKATTN_NORM_NONE, l.gamma = l.beta = {};
+    EXPECT_EQ(steps(l), "q k v | attention | out");
+    l.context = packed(VKATTN_F32, 2, 1, 9, 32);
+    EXPECT_EQ(steps(l), "q k v | attention | out");
+    l.context = l.wk = l.wv = l.bk = l.bv = l.bq = {};
+    l.wq = matrix(VKATTN_F32, 64, 32);
+    EXPECT_EQ(steps(l), "qkv | attention | out");
+}
+
+// The parameters that the paper's layer has: 4 * 512^2 + 4 * 512 of matrices and biases, 1024 of the
+// norm; and its work, 8 n D^2 + 4 n^2 D.
+TEST(LayerPlan, countsWhatThePaperCounts) {
+    vkattn_layer l = fullLayer();
+    l.heads = l.kvHeads = 8;
+    l.x = l.y = packed(VKATTN_F32, 1, 1, 1024, 512);
+    l.wq = l.wk = l.wv = l.wo = matrix(VKATTN_F32, 512, 512);
+    l.bq = l.bk = l.bv = l.bo = l.gamma = l.beta = vector(VKATTN_F32, 512);
+    uint64_t parameters = 0;
+    for (const vkattn_layout *each : {&l.wq, &l.wk, &l.wv, &l.wo, &l.bq, &l.bk, &l.bv, &l.bo, &l.gamma, &l.beta})
+        parameters += uint64_t{each->extent[2]} * each->extent[3];
+    EXPECT_EQ(parameters, 1050624u + 1024u);
+    vkattn_layer_plan plan;
+    vkattn_diagnostic why{};
+    ASSERT_EQ(planned(l, plan, why), ok) << why.message;
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    ASSERT_EQ(vkattnMinimumCaps(&caps, nullptr), ok);
+    double products = 0;
+    for (uint32_t n = 0; n < plan.stepCount; ++n) {
+        vkattn_explanation explanation{};
+        explanation.structSize = sizeof explanation;
+        ASSERT_EQ(vkattnExplainOperation(&caps, nullptr, &plan.steps[n].operation, &explanation, &why), ok) << why.message;
+        if (plan.steps[n].operation.kind != VKATTN_NORM) products += explanation.flops;
+    }
+    const double expected = 8.0 * 1024 * 512 * 512 + 4.0 * 1024 * 1024 * 512;
+    EXPECT_NEAR(products / expected, 1, 1e-3); // and the biases
+}
+
+TEST(LayerPlan, refusesWhatIsNoLayer) {
+    struct Wrong {
+        const char *words;
+        std::function<void(vkattn_layer &)> make;
+    };
+    static vkattn_problem options;
+    const Wrong wrong[] = {
+        {"structSize", [](vkattn_layer &l) { l.structSize = 0; }},
+        {"flags is 0x2", [](vkattn_layer &l) { l.flags = 2; }},
+        {"heads is 0", [](vkattn_layer &l) { l.heads = 0; }},
+        {"expected a divisor of heads, 4", [](vkattn_layer &l) { l.kvHeads = 3; }},
+        {"no vkattn_norm_place", [](vkattn_layer &l) { l.place = static_cast<vkattn_norm_place>(7); }},
+        {"gamma or beta and no norm", [](vkattn_layer &l) { l.place = VKATTN_NORM_NONE; }},
+        {"layer.stored is 3", [](vkattn_layer &l) { l.stored = VKATTN_BOOL8; }},
+        {"has wk and not wv", [](vkattn_layer &l) { l.wv = {}; }},
+        {"has wv and not wk", [](vkattn_layer &l) { l.wk = {}; }},
+        {"a context and one packed matrix", [](vkattn_layer &l) { l.wk = l.wv = l.bk = l.bv = {}, l.context = l.x; }},
+        {"the biases of all three are bq", [](vkattn_layer &l) { l.wk = l.wv = {}, l.wq = matrix(VKATTN_F32, 64, 32); }},
+        {"layer.x has extent 2", [](vkattn_layer &l) { l.x = packed(VKATTN_F32, 1, 2, 6, 32); }},
+        {"the batch of x", [](vkattn_layer &l) { l.context = packed(VKATTN_F32, 1, 1, 6, 32); }},
+        {"layer.wo is [2, 1", [](vkattn_layer &l) { l.wo = packed(VKATTN_F32, 2, 1, 32, 32); }},
+        {"wq has 30 rows, expected a multiple of 4", [](vkattn_layer &l) { l.wq = matrix(VKATTN_F32, 30, 32); }},
+        {"wk has 12 rows, expected kvHeads * head dim = 2 * 8", [](vkattn_layer &l) { l.wk = matrix(VKATTN_F32, 12, 32); }},
+        {"wv has 15 rows, expected a multiple of kvHeads, 2", [](vkattn_layer &l) { l.wv = matrix(VKATTN_F32, 15, 32); }},
+        {"wo has 31 columns", [](vkattn_layer &l) { l.wo = matrix(VKATTN_F32, 32, 31); }},
+        {"the residual adds x", [](vkattn_layer &l) { l.wo = matrix(VKATTN_F32, 16, 32); }},
+        {"step 'q'", [](vkattn_layer &l) { l.wq = matrix(VKATTN_F32, 32, 31); }},
+        {"step 'k'", [](vkattn_layer &l) { l.bk = vector(VKATTN_F32, 15); }},
+        {"step 'norm'", [](vkattn_layer &l) { l.gamma = vector(VKATTN_F32, 31); }},
+        {"step 'norm'", [](vkattn_layer &l) { l.epsilon = -1; }},
+        {"step 'norm'", [](vkattn_layer &l) { l.y = packed(VKATTN_F32, 2, 1, 6, 31); }},
+        {"layer.options: structSize", [](vkattn_layer &l) { options = {}, l.options = &options; }},
+        {"step 'attention'",
+         [](vkattn_layer &l) { options = {}, options.structSize = sizeof options, options.softcap = -1, l.options = &options; }},
+    };
+    for (const Wrong &each : wrong) {
+        vkattn_layer l = fullLayer();
+        each.make(l);
+        vkattn_layer_plan plan;
+        vkattn_diagnostic why{};
+        EXPECT_EQ(planned(l, plan, why), invalid) << each.words;
+        EXPECT_NE(std::string(why.message).find(each.words), std::string::npos) << "expected \"" << each.words << "\": " << why.message;
+        EXPECT_EQ(plan.stepCount, 0u) << "the plan is written only on success";
+    }
+    vkattn_layer_plan plan{};
+    vkattn_diagnostic why{};
+    const vkattn_layer l = fullLayer();
+    EXPECT_EQ(vkattnPlanLayer(nullptr, &plan, &why), invalid);
+    EXPECT_EQ(vkattnPlanLayer(&l, nullptr, &why), invalid);
+    EXPECT_EQ(vkattnPlanLayer(&l, &plan, &why), invalid);
+    EXPECT_NE(std::string(why.message).find("plan: structSize"), std::string::npos) << why.message;
+}
+
+TEST(RecordLayer, recordsWhatItsNeedsSay) {
+    for (const bool pushDescriptors : {true, false}) {
+        LayerEngine e(pushDescriptors);
+        const vkattn_requirements needs = e.needs();
+        FakePool pool(needs.descriptorSetCount, needs.storageDescriptorCount);
+        EXPECT_EQ(needs.descriptorSetCount, pushDescriptors ? 0 : needs.dispatchCount);
+        ASSERT_EQ(e.record(pool.handle()), VKATTN_NOT_READY) << e.why.message;
+        EXPECT_NE(std::string(e.why.message).find("vkattnPrewarmLayer"), std::string::npos) << e.why.message;
+        EXPECT_TRUE(e.commands.dispatches.empty());
+        ASSERT_EQ(e.context.prewarm(e.layer, &e.why), ok) << e.why.message;
+        e.commands.dispatches.reserve(needs.dispatchCount);
+        const uint64_t before = heapAllocations();
+        const vkattn_result result = e.record(pool.handle());
+        const uint64_t taken = heapAllocations() - before;
+        EXPECT_EQ(result, ok) << e.why.message;
+        if (countsHeap()) {
+            EXPECT_EQ(taken, 0u) << "recording takes nothing from the heap";
+        }
+        EXPECT_EQ(e.commands.dispatches.size(), needs.dispatchCount);
+        EXPECT_EQ(e.commands.error, nullptr) << e.commands.error;
+        uint32_t barriers = 0;
+        for (const FakeDispatch &dispatch : e.commands.dispatches) barriers += dispatch.barriers;
+        EXPECT_GE(barriers, 3u) << "before attention, out and norm";
+        EXPECT_EQ(e.commands.dispatches[1].barriers + e.commands.dispatches[2].barriers, 0u) << "K and V wait for nothing";
+        EXPECT_EQ(pool.taken, needs.descriptorSetCount);
+    }
+}
+
+TEST(RecordLayer, refusesBindingsThatDoNotFit) {
+    struct Wrong {
+        const char *words;
+        std::function<void(LayerEngine &)> make;
+    };
+    const Wrong wrong[] = {
+        {"role 48 is not bound: the layer's step 'q' uses it",
+         [](LayerEngine &e) {
+             e.bindings.erase(std::find_if(e.bindings.begin(), e.bindings.end(), [](const auto &each) { return each.role == VKATTN_WQ; }));
+         }},
+        {"is bound twice", [](LayerEngine &e) { e.bindings.push_back(e.of(VKATTN_X)); }},
+        {"which the layer does not use",
+         [](LayerEngine &e) {
+             e.bindings.push_back({VKATTN_CONTEXT, buffer, 0, 4096});
+         }},
+        {"the workspace has", [](LayerEngine &e) { e.of(VKATTN_WORKSPACE).size -= 4; }},
+        {"the layer's step 'k'", [](LayerEngine &e) { e.of(VKATTN_WK).size = 16; }},
+        {"the layer's step 'norm'", [](LayerEngine &e) { e.of(VKATTN_Y).offset = e.of(VKATTN_GAMMA).offset; }},
+    };
+    for (const Wrong &each : wrong) {
+        LayerEngine e;
+        ASSERT_EQ(e.context.prewarm(e.layer, &e.why), ok);
+        each.make(e);
+        EXPECT_EQ(e.record(), invalid) << each.words;
+        EXPECT_NE(std::string(e.why.message).find(each.words), std::string::npos) << "expected \"" << each.words << "\": " << e.why.message;
+    }
+    LayerEngine e;
+    vkattn_record record{};
+    record.structSize = sizeof record;
+    EXPECT_EQ(vkattnRecordLayer(e.context.handle(), &e.layer, &record, &e.why), invalid);
+    EXPECT_NE(std::string(e.why.message).find("commandBuffer"), std::string::npos) << e.why.message;
+    record.commandBuffer = e.commands.handle();
+    record.sliceIndex = 1;
+    EXPECT_EQ(vkattnRecordLayer(e.context.handle(), &e.layer, &record, &e.why), invalid);
+    EXPECT_NE(std::string(e.why.message).find("one slice"), std::string::npos) << e.why.message;
+    EXPECT_EQ(vkattnRecordLayer(nullptr, &e.layer, &record, &e.why), invalid);
+    vkattn_requirements needs{};
+    EXPECT_EQ(vkattnQueryLayer(e.context.handle(), &e.layer, &needs, &e.why), invalid) << "structSize is not set";
+    EXPECT_EQ(vkattnPrewarmLayer(e.context.handle(), nullptr, &e.why), invalid);
+    EXPECT_TRUE(e.commands.dispatches.empty());
+}
