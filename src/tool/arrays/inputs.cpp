@@ -27,8 +27,12 @@ struct Ranks {
     size_t least, most;
     const char *dimensions;
 };
-Ranks ranksOf(vkattn_role role) {
+Ranks ranksOf(vkattn_role role, bool hasHeads) {
     switch (role) {
+    case VKATTN_X:
+    case VKATTN_CONTEXT:
+        if (!hasHeads) return {2, 3, "[token, model] or [batch, token, model]"};
+        break;
     case VKATTN_MASK:
     case VKATTN_BIAS:
         return {2, 4, "[query, key], [head, query, key] or [batch, head, query, key]"};
@@ -46,12 +50,14 @@ Ranks ranksOf(vkattn_role role) {
     case VKATTN_BK:
     case VKATTN_BV:
     case VKATTN_BO:
+        return {1, 1, "[out]"};
     case VKATTN_GAMMA:
     case VKATTN_BETA:
-        return {1, 1, "[out]"};
+        return {1, 1, "[model]"};
     default:
-        return {2, 4, "[token, dim], [head, token, dim] or [batch, head, token, dim]"};
+        break;
     }
+    return {2, 4, "[token, dim], [head, token, dim] or [batch, head, token, dim]"};
 }
 
 std::string roundedTypeName(vkattn_dtype dtype) {
@@ -60,10 +66,10 @@ std::string roundedTypeName(vkattn_dtype dtype) {
 
 } // namespace
 
-Input::Input(vkattn_role role, const std::string &option, const std::string &path)
+Input::Input(vkattn_role role, const std::string &option, const std::string &path, bool hasHeads)
     : role_(role), option_(option), path_(path), file_(openFile(path)) {
     checkType();
-    if (!isSmallArray(role_)) makeLayout();
+    if (!isSmallArray(role_)) makeLayout(hasHeads);
 }
 
 void Input::fail(const std::string &reason) const {
@@ -105,9 +111,9 @@ void Input::checkType() const {
     }
 }
 
-void Input::makeLayout() {
+void Input::makeLayout(bool hasHeads) {
     const std::vector<uint64_t> &shape = header().shape;
-    const Ranks ranks = ranksOf(role_);
+    const Ranks ranks = ranksOf(role_, hasHeads);
     if (shape.size() < ranks.least || shape.size() > ranks.most)
         fail("shape " + npyShapeText(shape) + " has " + std::to_string(shape.size()) + (shape.size() == 1 ? " dimension" : " dimensions") +
              ", expected " + std::to_string(ranks.least) + (ranks.most > ranks.least ? " to " + std::to_string(ranks.most) : "") + ": " +

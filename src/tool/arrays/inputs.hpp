@@ -19,8 +19,8 @@ namespace vkattn::tool {
 class Input {
   public:
     // Opens the file and checks what does not depend on other arrays: header, dtype, rank, extents
-    // of 32 bits. Throws Failure.
-    Input(vkattn_role role, const std::string &option, const std::string &path);
+    // of 32 bits. Tokens without heads are [token, model] or [batch, token, model]. Throws Failure.
+    Input(vkattn_role role, const std::string &option, const std::string &path, bool hasHeads = true);
 
     [[nodiscard]] vkattn_role role() const { return role_; }
     [[nodiscard]] const std::string &option() const { return option_; }
@@ -54,7 +54,7 @@ class Input {
   private:
     [[noreturn]] void fail(const std::string &reason) const;
     void checkType() const;
-    void makeLayout();
+    void makeLayout(bool hasHeads);
     void read(std::span<std::byte> into);
     void readConverted(const HostBuffer &into, vkattn_dtype dtype);
     void readKeyLengths(const HostBuffer &into, uint32_t keyTokens);

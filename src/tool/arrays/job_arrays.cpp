@@ -6,11 +6,11 @@
 namespace vkattn::tool {
 using namespace program;
 
-std::vector<Input> openInputs(const ComputeArguments &arguments) {
+std::vector<Input> openInputs(const ComputeArguments &arguments, bool hasHeads) {
     std::vector<Input> inputs;
     for (const OperandName &name : operandNames)
         if (!isOutput(name.role) && !arguments.files[name.role].empty())
-            inputs.emplace_back(name.role, name.option, arguments.files[name.role]);
+            inputs.emplace_back(name.role, name.option, arguments.files[name.role], hasHeads);
     return inputs;
 }
 

@@ -26,8 +26,9 @@ struct JobArrays {
     std::vector<OutputArray> outputs;
 };
 
-// Opens every file of the arguments that is read, in the order of operandNames. Throws Failure.
-[[nodiscard]] std::vector<Input> openInputs(const ComputeArguments &arguments);
+// Opens every file of the arguments that is read, in the order of operandNames. `hasHeads`: as Input
+// takes it. Throws Failure.
+[[nodiscard]] std::vector<Input> openInputs(const ComputeArguments &arguments, bool hasHeads = true);
 
 [[nodiscard]] OutputArray outputArray(const ComputeArguments &arguments, const vkattn_operation &operation, vkattn_role role,
                                       vkattn_dtype dtype, std::vector<uint64_t> shape);

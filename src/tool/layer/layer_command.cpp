@@ -39,22 +39,18 @@ class LayerRun {
         result.message = why_;
         return result;
     }
-    [[nodiscard]] std::vector<StepCheck> verify(const vkattn_verify_options &options) {
-        std::vector<StepCheck> checks;
-        std::string why;
-        if (list_.verify(checks, &options, &why) != VKATTN_OK) throw Failure("cannot verify: " + why);
-        return checks;
+    [[nodiscard]] vkattn_result verify(const vkattn_verify_options &options, std::vector<StepCheck> &checks, std::string &why) {
+        return list_.verify(checks, &options, &why);
     }
-    void download(vkattn_role role, std::span<std::byte> into) const {
+    [[nodiscard]] vkattn_result download(vkattn_role role, std::span<std::byte> into, std::string &why) const {
         const auto found = std::find_if(operands_.begin(), operands_.end(), [&](const ListOperand &each) { return each.role == role; });
-        std::string why;
-        if (found->tensor.download(into.data(), into.size(), &why) != VKATTN_OK) throw Failure(why, ExitStatus::deviceUnusable);
+        return found->tensor.download(into.data(), into.size(), &why);
     }
 
   private:
     bool add(Runtime &runtime, vkattn_role role) {
         operands_.push_back({role, runtime.allocate(layoutOf(job_, role), &why_)});
-        if (!operands_.back().tensor) status_ = VKATTN_ERROR_OUT_OF_DEVICE_MEMORY;
+        if (!operands_.back().tensor) status_ = runtime.device() ? VKATTN_ERROR_OUT_OF_DEVICE_MEMORY : VKATTN_ERROR_OUT_OF_HOST_MEMORY;
         return status_ == VKATTN_OK;
     }
 
@@ -157,21 +153,57 @@ void averageHeads(const vkattn_layout &weights, std::span<const float> all, std:
         }
 }
 
-HostArrays downloadOutputs(const LayerArguments &arguments, const LayerJob &job, const LayerRun &run) {
-    HostArrays outputs;
+// Downloads what the files take.
+vkattn_result downloadOutputs(const LayerArguments &arguments, const LayerJob &job, const LayerRun &run, HostArrays &outputs,
+                              std::string &why) {
     for (const OutputArray &output : job.outputs) {
         HostBuffer buffer(static_cast<size_t>(output.bytes));
         if (output.role == VKATTN_WEIGHTS && arguments.averageWeights) {
             const vkattn_layout &layout = job.options.weights;
             std::vector<float> all(size_t{layout.extent[0]} * layout.extent[1] * layout.extent[2] * layout.extent[3]);
-            run.download(output.role, std::as_writable_bytes(std::span(all)));
+            if (const auto r = run.download(output.role, std::as_writable_bytes(std::span(all)), why)) return r;
             averageHeads(layout, all, {reinterpret_cast<float *>(buffer.data()), buffer.bytes() / sizeof(float)});
-        } else {
-            run.download(output.role, buffer.span());
+        } else if (const auto r = run.download(output.role, buffer.span(), why)) {
+            return r;
         }
         outputs.add(output.role, std::move(buffer));
     }
-    return outputs;
+    return VKATTN_OK;
+}
+
+// What a device or the CPU has made of the job.
+struct Computed {
+    RunResult result;
+    HostArrays outputs;
+    std::vector<StepCheck> checks;
+};
+
+Computed compute(Runtime &runtime, const LayerArguments &arguments, const LayerJob &job, const HostArrays &inputs) {
+    RunOptions options;
+    options.repeat = arguments.repeat;
+    options.warmUp = arguments.repeat > 1;
+    LayerRun run(runtime, job, inputs.operands());
+    Computed computed;
+    RunResult &result = computed.result;
+    result = run.run(options);
+    if (result.status == VKATTN_OK) result.status = downloadOutputs(arguments, job, run, computed.outputs, result.message);
+    if (result.status == VKATTN_OK && arguments.verify)
+        result.status = run.verify(verifyOptions(*arguments.verify), computed.checks, result.message);
+    return computed;
+}
+
+// The options in use, those of the layer first.
+Json layerOptionsJson(const LayerArguments &arguments, const LayerJob &job) {
+    Json json = {{"heads", job.layer.heads}};
+    if (job.layer.kvHeads != job.layer.heads) json["kvHeads"] = job.layer.kvHeads;
+    if (arguments.place != VKATTN_NORM_NONE) {
+        json["norm"] = arguments.place == VKATTN_NORM_POST ? "post" : "pre";
+        json["eps"] = arguments.epsilon;
+    }
+    if (arguments.residual) json["residual"] = true;
+    if (arguments.averageWeights) json["averageWeights"] = true;
+    json.update(optionsJson(arguments, job.options));
+    return json;
 }
 
 } // namespace
@@ -181,35 +213,29 @@ ExitStatus layerCommand(const LayerArguments &arguments) {
     std::vector<OutputFile> files = openOutputs(*job);
     OpenedRuntime opened = openRuntime(arguments);
     const HostArrays inputs = loadInputs(*job);
-    RunOptions options;
-    options.repeat = arguments.repeat;
-    options.warmUp = arguments.repeat > 1;
-    auto run = std::make_unique<LayerRun>(*opened.runtime, *job, inputs.operands());
-    RunReport report{.arguments = arguments, .job = *job, .options = optionsJson(arguments, job->options)};
-    report.tuning = opened.tuning.source;
-    report.result = run->run(options);
-    if (report.result.status != VKATTN_OK && opened.runtime->device() && arguments.allowFallback) {
-        const std::string reason = opened.runtime->device()->name + ": " + report.result.message;
-        run.reset();
+    Computed computed = compute(*opened.runtime, arguments, *job, inputs);
+    const vkattn_result status = computed.result.status;
+    if (status != VKATTN_OK && status != VKATTN_ERROR_INVALID_ARGUMENT && opened.runtime->device() && arguments.allowFallback) {
+        const std::string reason = opened.runtime->device()->name + ": " + computed.result.message;
         RuntimeOptions cpu;
         cpu.device = "cpu";
         opened.runtime = openRuntime(cpu, "");
-        run = std::make_unique<LayerRun>(*opened.runtime, *job, inputs.operands());
-        report.result = run->run(options);
-        report.result.fallbackReason = reason;
+        computed = compute(*opened.runtime, arguments, *job, inputs);
+        computed.result.fallbackReason = reason;
     }
-    throwWhereFailed(arguments, *opened.runtime, report.result);
+    throwWhereFailed(arguments, *opened.runtime, computed.result);
+    RunReport report{.arguments = arguments, .job = *job, .options = layerOptionsJson(arguments, *job)};
+    report.tuning = opened.tuning.source;
+    report.result = std::move(computed.result);
     report.steps = describeSteps(*job, *opened.runtime);
-    // The layer is signed by its attention's kernel.
+    // The layer is signed by its attention's kernel, where that can be told.
     for (const ReportedStep &step : report.steps)
-        if (step.operation == vkattnOperationName(VKATTN_ATTENTION)) report.result.kernel = opened.runtime->device() ? step.kernel : "cpu";
+        if (opened.runtime->device() && step.operation == vkattnOperationName(VKATTN_ATTENTION) && !step.kernel.empty())
+            report.result.kernel = step.kernel;
+    if (!opened.runtime->device()) report.result.kernel = "cpu";
     report.result.workspaceBytes += job->plan.betweenBytes;
-    const HostArrays outputs = downloadOutputs(arguments, *job, *run);
-    if (arguments.verify) {
-        const vkattn_verify_options how = verifyOptions(*arguments.verify);
-        report.verification = combine(run->verify(how), how, report.steps);
-    }
-    return publish(report, outputs, files);
+    if (arguments.verify) report.verification = combine(computed.checks, verifyOptions(*arguments.verify), report.steps);
+    return publish(report, computed.outputs, files);
 }
 
 } // namespace vkattn::tool

@@ -39,7 +39,8 @@ void nameParameters(LayerArguments &arguments) {
         if (parameter.ofNorm && arguments.place == VKATTN_NORM_NONE) continue;
         const std::string name = std::string(operandName(parameter.role).key) + ".npy",
                           path = (std::filesystem::path(arguments.params) / name).string();
-        if (std::filesystem::exists(path, ignored))
+        // A link that leads nowhere is no absent file.
+        if (std::filesystem::exists(std::filesystem::symlink_status(path, ignored)))
             arguments.files[parameter.role] = path;
         else if (parameter.required)
             throw Failure("--params " + arguments.params + ": there is no " + name +
@@ -56,25 +57,74 @@ const Input *find(const LayerJob &job, vkattn_role role) {
 // The rows of a file [token, model] or [batch, token, model], as [batch, 1, token, model].
 Operand rowsOf(const Input &input) {
     Operand rows{input.text(), input.layout()};
-    if (input.header().shape.size() > 3)
-        throw Failure(rows.text + ": has 4 dimensions, expected [token, model] or [batch, token, model]: heads are made by the layer");
     std::swap(rows.layout.extent[batch], rows.layout.extent[head]);
     std::swap(rows.layout.strideElems[batch], rows.layout.strideElems[head]);
     requireSomething(rows, maxModel);
     return rows;
 }
 
-// A matrix whose rows are not heads of equal size, or whose columns do not fit: said before the
-// library says it by other names.
-void checkMatrix(const Input &matrix, uint32_t heads, const char *headsOption, const Operand &rows) {
-    const uint32_t *extent = matrix.layout().extent;
-    if (heads > 0 && (extent[token] == 0 || extent[token] % heads != 0))
-        throw Failure(matrix.text() + ": has " + std::to_string(extent[token]) + " rows, expected a multiple of " + headsOption + " " +
-                      std::to_string(heads));
-    if (extent[dim] != rows.layout.extent[dim])
-        throw Failure("shapes disagree: " + matrix.text() + " and " + rows.text +
-                      ": a row of the matrix [out, in] has as many numbers as a token, " + std::to_string(rows.layout.extent[dim]));
-}
+// The files of one layer, checked in the user's words before the library checks them in its own.
+class LayerShapes {
+  public:
+    LayerShapes(const LayerArguments &arguments, const LayerJob &job, const Operand &x, const Operand &context)
+        : arguments_(arguments), job_(job), x_(x), context_(context) {}
+
+    void check() const {
+        const uint32_t heads = arguments_.heads, kvHeads = arguments_.kvHeads ? arguments_.kvHeads : heads;
+        if (heads % kvHeads != 0)
+            throw Failure("--kv-heads " + std::to_string(kvHeads) + " does not divide --heads " + std::to_string(heads) +
+                          ", expected a divisor: each head of keys and values serves as many query heads as the others");
+        const char *const kvOption = arguments_.kvHeads ? "--kv-heads" : "--heads";
+        checkMatrix(VKATTN_WQ, heads, "--heads", x_);
+        checkMatrix(VKATTN_WK, kvHeads, kvOption, context_);
+        checkMatrix(VKATTN_WV, kvHeads, kvOption, context_);
+        const Input &wq = file(VKATTN_WQ), &wk = file(VKATTN_WK), &wv = file(VKATTN_WV), &wo = file(VKATTN_WO);
+        const uint32_t headDim = rows(wq) / heads, valueDim = rows(wv) / kvHeads;
+        if (rows(wk) != uint64_t{kvHeads} * headDim)
+            throw Failure(wk.text() + ": has " + std::to_string(rows(wk)) + " rows, expected " + kvOption +
+                          " * head dim = " + std::to_string(kvHeads) + " * " + std::to_string(headDim) + ", as " + wq.text() + " has it" +
+                          (arguments_.kvHeads ? "" : "; where keys have fewer heads than queries give --kv-heads"));
+        if (wo.layout().extent[dim] != uint64_t{heads} * valueDim)
+            throw Failure(wo.text() + ": has " + std::to_string(wo.layout().extent[dim]) + " columns, expected --heads * value dim = " +
+                          std::to_string(heads) + " * " + std::to_string(valueDim) + ", as " + wv.text() + " has it");
+        if (rows(wo) == 0) throw Failure(wo.text() + ": has 0 rows, expected at least 1");
+        if (arguments_.residual && rows(wo) != x_.layout.extent[dim])
+            throw Failure("shapes disagree: " + wo.text() + " and " + x_.text + ": --residual adds the tokens to the output, so that " +
+                          "the matrix has " + std::to_string(x_.layout.extent[dim]) + " rows, or leave --residual out");
+        const std::pair<vkattn_role, vkattn_role> biases[] = {
+            {VKATTN_BQ, VKATTN_WQ}, {VKATTN_BK, VKATTN_WK}, {VKATTN_BV, VKATTN_WV}, {VKATTN_BO, VKATTN_WO}};
+        for (const auto &[bias, matrix] : biases) checkVector(bias, rows(file(matrix)), "row of " + file(matrix).text());
+        for (const vkattn_role role : {VKATTN_GAMMA, VKATTN_BETA})
+            if (arguments_.place == VKATTN_NORM_PRE)
+                checkVector(role, x_.layout.extent[dim], "dim of " + x_.text);
+            else
+                checkVector(role, rows(wo), "row of " + wo.text());
+    }
+
+  private:
+    [[nodiscard]] const Input &file(vkattn_role role) const { return *find(job_, role); }
+    [[nodiscard]] static uint32_t rows(const Input &matrix) { return matrix.layout().extent[token]; }
+
+    // A matrix whose rows are heads of equal size, and whose columns are the dims of the tokens.
+    void checkMatrix(vkattn_role role, uint32_t heads, const char *headsOption, const Operand &tokens) const {
+        const Input &matrix = file(role);
+        if (rows(matrix) == 0 || rows(matrix) % heads != 0)
+            throw Failure(matrix.text() + ": has " + std::to_string(rows(matrix)) + " rows, expected a multiple of " + headsOption + " " +
+                          std::to_string(heads));
+        if (matrix.layout().extent[dim] != tokens.layout.extent[dim])
+            throw Failure("shapes disagree: " + matrix.text() + " and " + tokens.text +
+                          ": a row of the matrix [out, in] has as many numbers as a token, " + std::to_string(tokens.layout.extent[dim]));
+    }
+    void checkVector(vkattn_role role, uint32_t count, const std::string &what) const {
+        const Input *const input = find(job_, role);
+        if (input && input->layout().extent[dim] != count)
+            throw Failure(input->text() + ": expected one number for each " + what + ", shape (" + std::to_string(count) + ",)");
+    }
+
+    const LayerArguments &arguments_;
+    const LayerJob &job_;
+    const Operand &x_, &context_;
+};
 
 std::vector<uint64_t> shapeLike(const Input &x, uint64_t last) {
     std::vector<uint64_t> shape = x.header().shape;
@@ -122,17 +172,13 @@ std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
     auto made = std::make_unique<LayerJob>();
     LayerJob &job = *made;
     nameParameters(arguments);
-    job.inputs = openInputs(arguments);
+    job.inputs = openInputs(arguments, false);
     const Input &x = *find(job, VKATTN_X), *const context = find(job, VKATTN_CONTEXT);
     const Operand rows = rowsOf(x), others = context ? rowsOf(*context) : rows;
     if (context) requireEqual(rows, others, batch, "batch (first of 3 dimensions)");
-    const uint32_t kvHeads = arguments.kvHeads ? arguments.kvHeads : arguments.heads;
-    if (arguments.heads % kvHeads != 0)
-        throw Failure("--kv-heads " + std::to_string(kvHeads) + " does not divide --heads " + std::to_string(arguments.heads));
+    LayerShapes(arguments, job, rows, others).check();
     const Input &wq = *find(job, VKATTN_WQ), &wo = *find(job, VKATTN_WO);
-    checkMatrix(wq, arguments.heads, "--heads", rows);
-    for (const vkattn_role role : {VKATTN_WK, VKATTN_WV})
-        checkMatrix(*find(job, role), kvHeads, arguments.kvHeads ? "--kv-heads" : "--heads", others);
+    const uint32_t kvHeads = arguments.kvHeads ? arguments.kvHeads : arguments.heads;
 
     vkattn_layer &layer = job.layer;
     layer.structSize = sizeof layer;

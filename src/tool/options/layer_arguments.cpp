@@ -18,9 +18,12 @@ constexpr std::array<const char *, 3> placeNames = {"none", "post", "pre"};
 
 float parseEpsilon(const std::string &text) {
     char *end = nullptr;
-    const auto epsilon = static_cast<float>(std::strtod(text.c_str(), &end));
-    if (text.empty() || *end != '\0' || !std::isfinite(epsilon) || epsilon < 0)
+    const double given = std::strtod(text.c_str(), &end);
+    const auto epsilon = static_cast<float>(given);
+    if (text.empty() || *end != '\0' || !std::isfinite(epsilon) || given < 0)
         badValue("--eps", "a finite number of 0 or more like 1e-5", text);
+    if (given > 0 && epsilon == 0)
+        throw Failure("--eps " + text + " is too small for float32, where it would be 0: give 0 or a larger number");
     return epsilon;
 }
 

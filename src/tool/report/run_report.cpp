@@ -178,8 +178,9 @@ void printRunReport(const RunReport &report) {
     if (report.verification && report.verification->report.passed == 0) {
         std::string written;
         for (const OutputArray &output : report.job.outputs) written += (written.empty() ? "" : ", ") + output.path;
-        std::cerr << "vkattn: verification failed: worst " << worstText(report.verification->report)
-                  << "; written nevertheless: " << written << "\n";
+        const std::string &step = report.verification->step;
+        std::cerr << "vkattn: verification failed: worst " << (step.empty() ? "" : "in step " + step + ": ")
+                  << worstText(report.verification->report) << "; written nevertheless: " << written << "\n";
     }
 }
 
