@@ -276,7 +276,7 @@ std::vector<float> computed(Runtime &runtime, DrawnLayer &d) {
 TEST(Layer, drawnLayersAreThoseOfTheOracle) {
     const auto cpu = cpuRuntime();
     Random random = randomFor("layers");
-    for (int n = 0; n < (fullExtent() ? 200 : 6); ++n) {
+    for (int n = 0; n < (fullExtent() ? 200 : 3); ++n) {
         const auto d = drawLayer(random);
         for (Runtime *runtime : {runtimeFor(Limits::full), runtimeFor(Limits::weak), cpu.get()}) {
             ASSERT_TRUE(runtime);

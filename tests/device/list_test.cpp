@@ -253,6 +253,21 @@ TEST(List, tensorsAreViewsOfOneMemory) {
     }
 }
 
+// An array begins where its tensor begins, not with the memory.
+TEST(List, arraysMayBePartsOfOthers) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    const DeviceTensor x = runtime->allocate(matrix(VKATTN_F32, 1, 2)), cache = runtime->allocate(matrix(VKATTN_F32, 8, 2)),
+                       starts = runtime->allocate(words(3));
+    fill(x, std::vector<float>{3, 4});
+    fill(starts, std::vector<uint32_t>{5, 2, 7});
+    OperationList list = runtime->list();
+    ASSERT_EQ(list.add(AppendOf{x, cache, starts.part(3, 1, 1)}), VKATTN_OK);
+    ASSERT_EQ(list.run().status, VKATTN_OK);
+    EXPECT_EQ(contents<float>(cache.part(2, 2, 1)), (std::vector<float>{3, 4}));
+    EXPECT_EQ(contents<float>(cache.part(2, 5, 1)), (std::vector<float>{0, 0}));
+}
+
 TEST(List, wrongUsesAreRefused) {
     const auto cpu = cpuRuntime();
     Runtime *device = runtimeFor(Limits::full);

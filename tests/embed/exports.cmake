@@ -4,10 +4,10 @@ cmake_minimum_required(VERSION 3.22)
 include(${TEST})
 set(interface_core "vkattn[A-Z][A-Za-z0-9]*")
 set(interface_cpu "vkattn[A-Z][A-Za-z0-9]*")
-set(interface_runtime "_ZNK?6vkattn7RuntimeD?[0-9][A-Za-z0-9_]*|_ZN6vkattn(14deviceTypeName|18rememberedVerdicts)[A-Za-z0-9_]*")
-set(wanted_core vkattnRecord vkattnRecordOperation vkattnRotaryTable vkattnValidateProblem vkattnOperandBytes vkattnVersion)
+set(interface_runtime "_ZNK?6vkattn(7Runtime|12DeviceTensor|13OperationList)(D|C|aS)?[0-9E][A-Za-z0-9_]*|_ZN6vkattn(14deviceTypeName|18rememberedVerdicts)[A-Za-z0-9_]*")
+set(wanted_core vkattnRecord vkattnRecordOperation vkattnPlanLayer vkattnRecordLayer vkattnRotaryTable vkattnValidateProblem vkattnOperandBytes vkattnVersion)
 set(wanted_cpu vkattnCpuRun vkattnCpuRunOperation vkattnCpuOracle vkattnValidateProblem)
-set(wanted_runtime _ZN6vkattn7RuntimeD1Ev _ZN6vkattn14deviceTypeNameENS_10DeviceTypeE
+set(wanted_runtime _ZN6vkattn7RuntimeD1Ev _ZN6vkattn13OperationList6recordEPNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE _ZN6vkattn14deviceTypeNameENS_10DeviceTypeE
   _ZN6vkattn18rememberedVerdictsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKNS_10DeviceInfoE)
 foreach(name core cpu runtime)
   set(library ${FOLDER}/libvkattn_${name}.so)

@@ -129,17 +129,12 @@ void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, 
         case VKATTN_KEY_LENGTHS:
             checkCount(input, pairs[batch], "key length for each batch entry");
             break;
-        case VKATTN_ALIBI_SLOPES:
-            checkCount(input, pairs[head], "slope for each query head");
-            break;
-        case VKATTN_SINKS:
-            checkCount(input, pairs[head], "sink for each query head");
-            break;
         case VKATTN_DOC_IDS_Q:
         case VKATTN_DOC_IDS_K:
             checkDocumentIds(input, problem.q.extent[batch], (input.role() == VKATTN_DOC_IDS_Q ? problem.q : problem.k).extent[token]);
             break;
         default:
+            if (const char *each = ofEachHead(input.role())) checkCount(input, pairs[head], std::string(each) + " for each query head");
             break;
         }
         if (isSmallArray(input.role())) problem.presentRoles |= VKATTN_PRESENT(input.role());

@@ -54,17 +54,20 @@ void checkExplain(const CLI::App &app, ExplainArguments &explain) {
                           " gives one: leave one of the two out");
 }
 
+std::string presenceWords() {
+    std::string words;
+    for (const Presence &presence : presences) words += (words.empty() ? "" : ", ") + std::string(presence.word);
+    return words;
+}
+
 void readPresences(const std::string &text, Assumptions &assumed) {
     for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
         end = text.find(',', begin);
         const std::string word = text.substr(begin, end - begin);
-        std::string words;
         const Presence *found = nullptr;
-        for (const Presence &presence : presences) {
-            words += (words.empty() ? "" : ", ") + std::string(presence.word);
+        for (const Presence &presence : presences)
             if (word == presence.word) found = &presence;
-        }
-        if (found == nullptr) badValue("--with", "a list like mask,sinks of " + words, word);
+        if (found == nullptr) badValue("--with", "a list like mask,sinks of " + presenceWords(), word);
         assumed.roles |= found->roles;
     }
 }
@@ -90,8 +93,7 @@ void addExplainOptions(CLI::App &app, Assumptions &assumed) {
     addValue(app, "--dtype", "f32|f16|bf16", "Type of these, and of a bias in --with; default f32",
              [&](const std::string &text) { assumed.dtype = readFloatType("--dtype", text); });
     addValue(app, "--with", "LIST",
-             "What takes part without a file, as mask,sinks: mask, bitmask, bias (these [query, key], broadcast), alibi, sinks, lengths, "
-             "documents, lse, weights",
+             "What takes part without a file, as mask,sinks: " + presenceWords() + "; masks and biases are [query, key] and broadcast",
              [&](const std::string &text) { readPresences(text, assumed); });
     addValue(app, "--ragged", "S[,Q,K]", "As with --cu-seqlens-q and -k: S sequences, of at most Q queries and K keys",
              [&](const std::string &text) { readRagged(text, assumed); });

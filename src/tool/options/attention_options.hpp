@@ -18,24 +18,6 @@ struct Alignments {
     std::optional<bool> causal, align;
 };
 
-// The words of `explain --with`, and the roles that each stands for.
-struct Presence {
-    const char *word;
-    uint64_t roles;
-};
-constexpr uint64_t bitOf(vkattn_role role) {
-    return uint64_t{1} << role;
-}
-inline constexpr Presence presences[] = {{"mask", bitOf(VKATTN_MASK)},
-                                  {"bitmask", bitOf(VKATTN_BIT_MASK)},
-                                  {"bias", bitOf(VKATTN_BIAS)},
-                                  {"alibi", bitOf(VKATTN_ALIBI_SLOPES)},
-                                  {"sinks", bitOf(VKATTN_SINKS)},
-                                  {"lengths", bitOf(VKATTN_KEY_LENGTHS)},
-                                  {"documents", bitOf(VKATTN_DOC_IDS_Q) | bitOf(VKATTN_DOC_IDS_K)},
-                                  {"lse", bitOf(VKATTN_LSE)},
-                                  {"weights", bitOf(VKATTN_WEIGHTS)}};
-
 inline constexpr const char *verdictsType = "FILE|none", *verdictsText = "Where to keep which kernels' self-tests have passed or failed on a "
                                                                          "device; default ~/.cache/vkattn/verdicts";
 

@@ -62,6 +62,29 @@ inline constexpr std::array<OperandName, 32> operandNames = {{
     return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS || role == VKATTN_Y;
 }
 
+// The words of `explain --with`, and the roles that each stands for.
+struct Presence {
+    const char *word;
+    uint64_t roles;
+};
+constexpr uint64_t bitOf(vkattn_role role) {
+    return uint64_t{1} << role;
+}
+inline constexpr Presence presences[] = {{"mask", bitOf(VKATTN_MASK)},
+                                         {"bitmask", bitOf(VKATTN_BIT_MASK)},
+                                         {"bias", bitOf(VKATTN_BIAS)},
+                                         {"alibi", bitOf(VKATTN_ALIBI_SLOPES)},
+                                         {"sinks", bitOf(VKATTN_SINKS)},
+                                         {"lengths", bitOf(VKATTN_KEY_LENGTHS)},
+                                         {"documents", bitOf(VKATTN_DOC_IDS_Q) | bitOf(VKATTN_DOC_IDS_K)},
+                                         {"lse", bitOf(VKATTN_LSE)},
+                                         {"weights", bitOf(VKATTN_WEIGHTS)}};
+
+// Returns what an array has one of for each query head; NULL for other roles.
+[[nodiscard]] constexpr const char *ofEachHead(vkattn_role role) {
+    return role == VKATTN_ALIBI_SLOPES ? "slope" : role == VKATTN_SINKS ? "sink" : nullptr;
+}
+
 // By vkattn_dtype.
 inline constexpr std::array<const char *, 5> dtypeNames = {"f32", "f16", "bf16", "bool8", "bits32"};
 
