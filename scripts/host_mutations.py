@@ -133,7 +133,8 @@ MUTATIONS = [
      "if (own && ownInUse) {", "tests RecordLayer.*"),
     ("layer-workspace-of-the-steps-alone", "src/core/api_layer.cpp", "workspace->size < bytes ||", "workspace->size < needs.ownBytes ||",
      "tests RecordLayer.*"),
-    ("layer-recorded-half", "src/core/api_layer.cpp", "if (!isReady(context, plan.steps[n].operation))", "if (!isReady(context, plan.steps[n].operation) && false)", "tests RecordLayer.*"),
+    ("layer-recorded-half", "src/core/api_layer.cpp", "if (!context.pipelines().has(planned.steps[n]->type->pipelines(*planned.steps[n])))",
+     "if (!context.pipelines().has(planned.steps[n]->type->pipelines(*planned.steps[n])) && false)", "tests RecordLayer.*"),
     ("layer-weights-are-the-sum", "src/tool/layer/layer_command.cpp", "static_cast<float>(sum / static_cast<double>(heads))",
      "static_cast<float>(sum)", "tests Layer*"),
     # Lists of operations.

@@ -2,6 +2,7 @@
 // lies between them in the workspace.
 #include "core/api_common.hpp"
 #include "core/operations/operation_plan.hpp"
+#include "core/vulkan/record.hpp"
 #include "util/diagnostic.hpp"
 #include "util/required.hpp"
 #include "util/struct_size.hpp"
@@ -20,40 +21,39 @@ vkattn_layer_plan emptyPlan() {
     return plan;
 }
 
-// What the steps need together. A step's own workspace lies behind what lies between the steps.
-struct LayerNeeds {
-    vkattn_requirements steps[VKATTN_LAYER_STEPS];
+// The steps of a layer, planned on a device, and what they need together. A step's own workspace lies
+// behind what lies between the steps.
+struct PlannedLayer {
+    const Schedule *steps[VKATTN_LAYER_STEPS];
     uint64_t ownBegin = 0, ownBytes = 0, alignment = 4;
+    uint32_t chunkCount = 0; // of the step that has most
+    Plan attention;
+    OperationPlan operations[VKATTN_LAYER_STEPS - 1];
+
+    [[nodiscard]] vkattn_result plan(const vkattn_layer_plan &layer, const PlanLimits &limits, vkattn_diagnostic *why) {
+        uint32_t used = 0;
+        for (uint32_t n = 0; n < layer.stepCount; ++n) {
+            const vkattn_operation &operation = layer.steps[n].operation;
+            if (operation.kind == VKATTN_ATTENTION) {
+                Problem problem;
+                if (const auto r = makeProblem(operation.of.attention, problem, why)) return r;
+                if (const auto r = makePlan(problem, limits, attention, why)) return r;
+                steps[n] = &attention;
+                chunkCount = std::max(chunkCount, attention.chunkCount());
+            } else {
+                Operation canonical;
+                if (const auto r = makeOperation(&operation, canonical, why)) return r;
+                if (const auto r = planOperation(canonical, limits, operations[used], why)) return r;
+                chunkCount = std::max(chunkCount, operations[used].dispatchCount / operations[used].steps);
+                steps[n] = &operations[used++];
+            }
+            ownBytes = std::max(ownBytes, steps[n]->workspaceBytes);
+            alignment = std::max<uint64_t>(alignment, steps[n]->workspaceAlignment);
+        }
+        ownBegin = (layer.betweenBytes + alignment - 1) / alignment * alignment;
+        return VKATTN_OK;
+    }
 };
-
-vkattn_result findNeeds(vkattn_context context, const vkattn_layer_plan &plan, LayerNeeds &needs, vkattn_diagnostic *why) {
-    for (uint32_t n = 0; n < plan.stepCount; ++n) {
-        vkattn_requirements &each = needs.steps[n];
-        each = {};
-        each.structSize = sizeof each;
-        if (const auto r = vkattnQueryOperation(context, &plan.steps[n].operation, &each, why)) return r;
-        needs.ownBytes = std::max(needs.ownBytes, each.workspaceBytes);
-        needs.alignment = std::max(needs.alignment, each.workspaceAlignment);
-    }
-    needs.ownBegin = (plan.betweenBytes + needs.alignment - 1) / needs.alignment * needs.alignment;
-    return VKATTN_OK;
-}
-
-bool isReady(vkattn_context context, const vkattn_operation &operation) {
-    DeviceContext &device = *fromHandle(context);
-    std::optional<PlanLimits> room;
-    const PlanLimits &limits = device.planLimits(room);
-    if (operation.kind == VKATTN_ATTENTION) {
-        Problem problem;
-        Plan plan;
-        return makeProblem(operation.of.attention, problem, nullptr) == VKATTN_OK &&
-               makePlan(problem, limits, plan, nullptr) == VKATTN_OK && device.pipelines().has(plan.pipelines());
-    }
-    Operation canonical;
-    OperationPlan plan;
-    return makeOperation(&operation, canonical, nullptr) == VKATTN_OK && planOperation(canonical, limits, plan, nullptr) == VKATTN_OK &&
-           device.pipelines().has(plan.type->pipelines(plan));
-}
 
 const vkattn_binding *find(const vkattn_record &record, vkattn_role role) {
     const vkattn_binding *const end = record.bindings + record.bindingCount;
@@ -69,7 +69,7 @@ bool usesRole(const vkattn_layer_plan &plan, vkattn_role role) {
 }
 
 // Every role of the layer is bound once, and nothing else is.
-vkattn_result checkBindings(const vkattn_layer_plan &plan, const vkattn_record &record, const LayerNeeds &needs, vkattn_diagnostic *why) {
+vkattn_result checkBindings(const vkattn_layer_plan &plan, const vkattn_record &record, const PlannedLayer &needs, vkattn_diagnostic *why) {
     if (!record.bindings && record.bindingCount)
         return fail(why, invalid, "record.bindings is NULL with bindingCount %u", record.bindingCount);
     for (uint32_t n = 0; n < record.bindingCount; ++n) {
@@ -92,56 +92,83 @@ vkattn_result checkBindings(const vkattn_layer_plan &plan, const vkattn_record &
     return VKATTN_OK;
 }
 
-void computeBarrier(const DeviceContext &context, VkCommandBuffer commands) {
-    VkMemoryBarrier memory{};
-    memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-    memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
-    memory.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-    context.table().CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory,
-                                       0, nullptr, 0, nullptr);
-}
-
-vkattn_result recordLayer(vkattn_context context, const vkattn_layer_plan &plan, const vkattn_record &record, vkattn_diagnostic *why) {
-    LayerNeeds needs;
-    if (const auto r = findNeeds(context, plan, needs, why)) return r;
+vkattn_result recordLayer(DeviceContext &context, const vkattn_layer_plan &layer, const vkattn_record &record, vkattn_diagnostic *why) {
+    std::optional<PlanLimits> room;
+    PlannedLayer planned;
+    if (const auto r = planned.plan(layer, context.planLimits(room), why)) return r;
     if (!record.commandBuffer) return fail(why, invalid, "record.commandBuffer is VK_NULL_HANDLE");
     if (record.sliceIndex) return fail(why, invalid, "record.sliceIndex is %u, expected 0: a layer has one slice", record.sliceIndex);
-    if (const auto r = checkBindings(plan, record, needs, why)) return r;
-    for (uint32_t n = 0; n < plan.stepCount && !record.allowCompile; ++n)
-        if (!isReady(context, plan.steps[n].operation))
+    if (const auto r = checkBindings(layer, record, planned, why)) return r;
+    for (uint32_t n = 0; n < layer.stepCount && !record.allowCompile; ++n)
+        if (!context.pipelines().has(planned.steps[n]->type->pipelines(*planned.steps[n])))
             return fail(why, VKATTN_NOT_READY,
                         "nothing was recorded: pipelines of the layer's step '%s' are not compiled, and allowCompile is 0; call "
                         "vkattnPrewarmLayer on any thread before, or set allowCompile to 1",
-                        plan.steps[n].name);
+                        layer.steps[n].name);
     const vkattn_binding *const workspace = find(record, VKATTN_WORKSPACE);
     bool ownInUse = false; // since the last barrier
-    for (uint32_t n = 0; n < plan.stepCount; ++n) {
-        const vkattn_layer_step &step = plan.steps[n];
+    for (uint32_t n = 0; n < layer.stepCount; ++n) {
+        const vkattn_layer_step &step = layer.steps[n];
         vkattn_binding bindings[VKATTN_LAYER_OPERANDS + 1];
         uint32_t count = 0;
         for (; count < step.operandCount; ++count) {
             bindings[count] = *find(record, step.operands[count].from);
             bindings[count].role = step.operands[count].role;
         }
-        const bool own = needs.steps[n].workspaceBytes > 0;
+        const bool own = planned.steps[n]->workspaceBytes > 0;
         if (own)
-            bindings[count++] = {VKATTN_WORKSPACE, workspace->buffer, workspace->offset + needs.ownBegin, workspace->size - needs.ownBegin};
+            bindings[count++] = {VKATTN_WORKSPACE, workspace->buffer, workspace->offset + planned.ownBegin,
+                                 workspace->size - planned.ownBegin};
         if (step.barrierBefore || (own && ownInUse)) {
-            computeBarrier(*fromHandle(context), record.commandBuffer);
+            computeBarrier(context.table(), record.commandBuffer);
             ownInUse = false;
         }
         ownInUse = ownInUse || own;
         vkattn_record each = record;
-        each.structSize = sizeof each;
         each.bindings = bindings;
         each.bindingCount = count;
         vkattn_diagnostic reason{};
-        if (const auto r = vkattnRecordOperation(context, &step.operation, &each, &reason)) {
+        if (const auto r = recordSchedule(context, *planned.steps[n], each, &reason)) {
             (void)fail(why, r, "the layer's step '%s': %.400s", step.name, reason.message);
             if (why) why->vkResult = reason.vkResult;
             return r;
         }
     }
+    return VKATTN_OK;
+}
+
+vkattn_result queryLayer(DeviceContext &context, const vkattn_layer_plan &layer, vkattn_requirements &out, vkattn_diagnostic *why) {
+    std::optional<PlanLimits> room;
+    const PlanLimits &limits = context.planLimits(room);
+    PlannedLayer planned;
+    if (const auto r = planned.plan(layer, limits, why)) return r;
+    out.maxSlices = 1;
+    for (uint32_t n = 0; n < layer.stepCount; ++n) {
+        vkattn_requirements each{};
+        describeSchedule(*planned.steps[n], limits.caps, each);
+        out.dispatchCount += each.dispatchCount;
+        out.pipelineCount += each.pipelineCount;
+        out.descriptorSetCount += each.descriptorSetCount;
+        out.storageDescriptorCount += each.storageDescriptorCount;
+    }
+    const Plan &attention = planned.attention;
+    out.chunkCount = planned.chunkCount;
+    out.kernel = attention.kernel->id;
+    out.kernelName = attention.kernelName;
+    const WeightRounding rounding = attention.kernel->weightRounding(attention);
+    out.probabilityUnit = rounding.unit;
+    out.probabilityFloor = rounding.floor;
+    out.workspaceBytes = planned.ownBegin + planned.ownBytes;
+    out.workspaceAlignment = planned.alignment;
+    return VKATTN_OK;
+}
+
+vkattn_result prewarmLayer(DeviceContext &context, const vkattn_layer_plan &layer, vkattn_diagnostic *why) {
+    std::optional<PlanLimits> room;
+    PlannedLayer planned;
+    if (const auto r = planned.plan(layer, context.planLimits(room), why)) return r;
+    for (uint32_t n = 0; n < layer.stepCount; ++n)
+        if (const auto r = context.pipelines().compile(planned.steps[n]->type->pipelines(*planned.steps[n]), why)) return r;
     return VKATTN_OK;
 }
 
@@ -155,25 +182,8 @@ vkattn_result vkattnQueryLayer(vkattn_context context, const vkattn_layer *layer
     if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_requirements", why)) return call.result(r);
     vkattn_layer_plan plan = emptyPlan();
     if (const auto r = vkattnPlanLayer(layer, &plan, why)) return call.result(r);
-    LayerNeeds needs;
-    if (const auto r = findNeeds(context, plan, needs, why)) return r;
     vkattn_requirements all{};
-    all.maxSlices = 1;
-    for (uint32_t n = 0; n < plan.stepCount; ++n) {
-        const vkattn_requirements &each = needs.steps[n];
-        all.dispatchCount += each.dispatchCount;
-        all.pipelineCount += each.pipelineCount;
-        all.descriptorSetCount += each.descriptorSetCount;
-        all.storageDescriptorCount += each.storageDescriptorCount;
-        all.chunkCount = std::max(all.chunkCount, each.chunkCount);
-        if (plan.steps[n].operation.kind != VKATTN_ATTENTION) continue;
-        all.kernel = each.kernel;
-        all.kernelName = each.kernelName;
-        all.probabilityUnit = each.probabilityUnit;
-        all.probabilityFloor = each.probabilityFloor;
-    }
-    all.workspaceBytes = needs.ownBegin + needs.ownBytes;
-    all.workspaceAlignment = needs.alignment;
+    if (const auto r = queryLayer(*fromHandle(context), plan, all, why)) return call.result(r);
     writeStruct(*out, all);
     return VKATTN_OK;
 }
@@ -183,9 +193,7 @@ vkattn_result vkattnPrewarmLayer(vkattn_context context, const vkattn_layer *lay
     if (const auto r = requireAll({{context, "context"}}, why)) return call.result(r);
     vkattn_layer_plan plan = emptyPlan();
     if (const auto r = vkattnPlanLayer(layer, &plan, why)) return call.result(r);
-    for (uint32_t n = 0; n < plan.stepCount; ++n)
-        if (const auto r = vkattnPrewarmOperations(context, &plan.steps[n].operation, 1, why)) return r;
-    return VKATTN_OK;
+    return call.result(prewarmLayer(*fromHandle(context), plan, why));
 }
 
 vkattn_result vkattnRecordLayer(vkattn_context context, const vkattn_layer *layer, const vkattn_record *given, vkattn_diagnostic *why) {
@@ -195,7 +203,7 @@ vkattn_result vkattnRecordLayer(vkattn_context context, const vkattn_layer *laye
     vkattn_record room;
     vkattn_layer_plan plan = emptyPlan();
     if (const auto r = vkattnPlanLayer(layer, &plan, why)) return call.result(r);
-    return call.result(recordLayer(context, plan, completed(*given, room), why));
+    return call.result(recordLayer(*fromHandle(context), plan, completed(*given, room), why));
 }
 
 } // extern "C"

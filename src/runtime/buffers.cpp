@@ -109,13 +109,9 @@ Device::Failure Device::copyThroughStaging(const Buffer &buffer, uint64_t offset
         if (auto f = begin()) return f;
         const VkBufferCopy region = {toDevice ? 0 : offset + done, toDevice ? offset + done : 0, part};
         table_.CmdCopyBuffer(commands_, toDevice ? staging_.buffer : buffer.buffer, toDevice ? buffer.buffer : staging_.buffer, 1, &region);
-        VkMemoryBarrier barrier{};
-        barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-        barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
-        barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-        table_.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT,
-                                  VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, nullptr, 0,
-                                  nullptr);
+        barrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                VK_ACCESS_HOST_READ_BIT | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
         if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
         if (auto f = submitAndWait(commands_)) return f;
         if (!toDevice) std::memcpy(data + done, staging_.mapped, part);

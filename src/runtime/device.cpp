@@ -1,5 +1,6 @@
 #include "runtime/device.hpp"
 
+#include "runtime/layouts.hpp"
 #include "runtime/median.hpp"
 
 #include <algorithm>
@@ -147,9 +148,14 @@ Device::Failure Device::failed(const char *call, VkResult result) {
 
 Device::Failure Device::begin() {
     if (const VkResult r = table_.ResetCommandPool(device_, pool_, 0)) return failed("vkResetCommandPool", r);
+    return begin(commands_, 0);
+}
+
+Device::Failure Device::begin(VkCommandBuffer commands, VkCommandBufferUsageFlags usage) {
     VkCommandBufferBeginInfo info{};
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    if (const VkResult r = table_.BeginCommandBuffer(commands_, &info)) return failed("vkBeginCommandBuffer", r);
+    info.flags = usage;
+    if (const VkResult r = table_.BeginCommandBuffer(commands, &info)) return failed("vkBeginCommandBuffer", r);
     return {};
 }
 
@@ -252,24 +258,10 @@ bool writesAll(const vkattn_operation &operation) {
     }
 }
 
-uint64_t elementSize(const vkattn_layout &layout) {
-    return layout.dtype == VKATTN_F32 || layout.dtype == VKATTN_BITS32 ? 4 : 2;
-}
-
-// Returns whether the tensor is densely packed in row-major order from the first byte.
-bool isDense(const vkattn_layout &layout) {
-    int64_t expected = 1;
-    for (int d = 3; d >= 0; --d) {
-        if (layout.extent[d] > 1 && layout.strideElems[d] != expected) return false;
-        expected *= layout.extent[d];
-    }
-    return layout.offsetElems == 0;
-}
-
 // Copies the tensor's elements only: the bytes between them may belong to someone else, also to
 // another output of the same run.
 void copyElements(const vkattn_layout &layout, const unsigned char *from, unsigned char *to) {
-    const uint64_t size = elementSize(layout);
+    const uint64_t size = elementSize(layout.dtype);
     const bool runs = layout.strideElems[3] == 1 || layout.extent[3] == 1;
     const uint64_t count = runs ? 1 : layout.extent[3], bytes = runs ? layout.extent[3] * size : size;
     const auto stride = [&](int d) { return layout.extent[d] > 1 ? static_cast<uint64_t>(layout.strideElems[d]) : 0; };
@@ -284,11 +276,7 @@ void copyElements(const vkattn_layout &layout, const unsigned char *from, unsign
 
 } // namespace
 
-Device::Failure Device::beginTimed(VkCommandBuffer commands, VkCommandBufferUsageFlags usage) {
-    VkCommandBufferBeginInfo info{};
-    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    info.flags = usage;
-    if (const VkResult r = table_.BeginCommandBuffer(commands, &info)) return failed("vkBeginCommandBuffer", r);
+void Device::startTimed(VkCommandBuffer commands) {
     if (queries_) {
         table_.CmdResetQueryPool(commands, queries_, 0, 2);
         table_.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries_, 0);
@@ -296,7 +284,6 @@ Device::Failure Device::beginTimed(VkCommandBuffer commands, VkCommandBufferUsag
     barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
             VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
             VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
-    return {};
 }
 
 Device::Failure Device::endTimed(VkCommandBuffer commands) {
@@ -338,8 +325,8 @@ Device::Failure Device::recordOperation(VkCommandBuffer commands, const vkattn_o
 }
 
 Device::Failure Device::recordSlice(const vkattn_operation &operation, std::span<const vkattn_binding> bindings, uint32_t slice) {
-    if (const VkResult r = table_.ResetCommandPool(device_, pool_, 0)) return failed("vkResetCommandPool", r);
-    if (auto f = beginTimed(commands_, 0)) return f;
+    if (auto f = begin()) return f;
+    startTimed(commands_);
     if (auto f = recordOperation(commands_, operation, bindings, descriptors_, slice)) return f;
     return endTimed(commands_);
 }
@@ -370,7 +357,7 @@ Device::Failure Device::run(const vkattn_operation &operation, uint32_t slices, 
         return {};
     };
     // The whole range of such an output is results: what the caller has there is not needed.
-    const auto isWhole = [&](const vkattn_layout &output) { return writesAll(operation) && isDense(output); };
+    const auto isWhole = [&](const vkattn_layout &output) { return writesAll(operation) && isDense(output) && output.offsetElems == 0; };
     for (const vkattn_operand_memory &operand : operands) {
         const uint64_t bytes = vkattnOperationBytes(&operation, operand.role);
         if (auto f = bind(operand.role, bytes)) return f;

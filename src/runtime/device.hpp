@@ -81,9 +81,10 @@ class Device {
     [[nodiscard]] Failure createCommandBuffer(VkCommandPool &pool, VkCommandBuffer &commands);
     [[nodiscard]] Failure createDescriptorPool(uint32_t sets, uint32_t storageDescriptors, VkDescriptorPool &pool);
     [[nodiscard]] Failure begin();
+    [[nodiscard]] Failure begin(VkCommandBuffer commands, VkCommandBufferUsageFlags usage);
     // Between the two calls the device's time is measured, and operations see all that was written
     // before them: by copies, and by earlier submits of any command buffer.
-    [[nodiscard]] Failure beginTimed(VkCommandBuffer commands, VkCommandBufferUsageFlags usage);
+    void startTimed(VkCommandBuffer commands);
     [[nodiscard]] Failure endTimed(VkCommandBuffer commands);
     [[nodiscard]] Failure recordOperation(VkCommandBuffer commands, const vkattn_operation &operation,
                                           std::span<const vkattn_binding> bindings, VkDescriptorPool descriptors, uint32_t slice);

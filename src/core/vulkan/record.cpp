@@ -15,15 +15,6 @@ namespace {
 
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 
-void barrier(const DeviceTable &table, VkCommandBuffer commandBuffer) {
-    VkMemoryBarrier memory{};
-    memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-    memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
-    memory.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-    table.CmdPipelineBarrier(commandBuffer, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0,
-                             nullptr, 0, nullptr);
-}
-
 // Records dispatches one by one.
 class Recorder {
   public:
@@ -42,7 +33,7 @@ class Recorder {
         for (uint32_t o = 0; o < dispatch.operandCount; ++o) buffers_[o] = place(dispatch, o);
         const VkCommandBuffer commands = record_.commandBuffer;
         const Zone zone(context_, commands, infoOf(dispatch.key.module).name);
-        if (dispatch.barrierBefore) barrier(table_, commands);
+        if (dispatch.barrierBefore) computeBarrier(table_, commands);
         if (pipeline != bound_) table_.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, bound_ = pipeline);
         const PipelineLayout &layout = context_.pipelines().layout(dispatch.key.module);
         if (push_)
@@ -118,6 +109,15 @@ vkattn_result notReady(DeviceContext &context, const Schedule &schedule, const P
 }
 
 } // namespace
+
+void computeBarrier(const DeviceTable &table, VkCommandBuffer commandBuffer) {
+    VkMemoryBarrier memory{};
+    memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+    memory.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    table.CmdPipelineBarrier(commandBuffer, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0,
+                             nullptr, 0, nullptr);
+}
 
 vkattn_result recordSchedule(DeviceContext &context, const Schedule &schedule, const vkattn_record &record, vkattn_diagnostic *why) {
     if (!record.commandBuffer) return fail(why, invalid, "record.commandBuffer is VK_NULL_HANDLE");

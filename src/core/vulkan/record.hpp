@@ -6,6 +6,10 @@
 
 namespace vkattn {
 
-[[nodiscard]] vkattn_result recordSchedule(DeviceContext &context, const Schedule &schedule, const vkattn_record &record, vkattn_diagnostic *why);
+// Earlier compute writes are visible to the compute reads and writes that follow.
+void computeBarrier(const DeviceTable &table, VkCommandBuffer commandBuffer);
+
+[[nodiscard]] vkattn_result recordSchedule(DeviceContext &context, const Schedule &schedule, const vkattn_record &record,
+                                           vkattn_diagnostic *why);
 
 } // namespace vkattn

@@ -10,9 +10,7 @@ class Given {
     explicit Given(uint32_t *present = nullptr) : present_(present) {}
     // Sets the operand's layout in the description.
     void add(vkattn_role role, const DeviceTensor &tensor, vkattn_layout &layout) {
-        if (!tensor) return;
-        layout = tensor.layout();
-        list_[count_++] = {role, tensor};
+        if (tensor) require(role, tensor, layout);
     }
     // A required operand, which the description may not lack.
     void require(vkattn_role role, const DeviceTensor &tensor, vkattn_layout &layout) {

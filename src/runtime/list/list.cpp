@@ -29,6 +29,7 @@ struct OperationList::Impl {
     }
     vkattn_result recordOnDevice(std::string *why);
     vkattn_result prepareCpu(RunResult &result, std::string *why);
+    vkattn_result computeOnCpu(size_t step, std::string *why);
     vkattn_result computeOnCpu(std::string *why);
 };
 
@@ -134,15 +135,18 @@ vkattn_result OperationList::Impl::prepareCpu(RunResult &result, std::string *wh
     return VKATTN_OK;
 }
 
+vkattn_result OperationList::Impl::computeOnCpu(size_t n, std::string *why) {
+    const ListStep &step = *steps[n];
+    vkattn_diagnostic diagnostic{};
+    const vkattn_result r =
+        vkattnCpuRunOperation(runtime->cpuPool.get(), &step.bound.operation, step.memory.data(), static_cast<uint32_t>(step.memory.size()),
+                              runtime->cpuWorkspace.get(), runtime->cpuWorkspaceBytes, &diagnostic);
+    return r == VKATTN_OK ? r : failedStep(n, r, diagnostic.message, why);
+}
+
 vkattn_result OperationList::Impl::computeOnCpu(std::string *why) {
-    for (size_t n = 0; n < steps.size(); ++n) {
-        const ListStep &step = *steps[n];
-        vkattn_diagnostic diagnostic{};
-        if (const auto r = vkattnCpuRunOperation(runtime->cpuPool.get(), &step.bound.operation, step.memory.data(),
-                                                 static_cast<uint32_t>(step.memory.size()), runtime->cpuWorkspace.get(),
-                                                 runtime->cpuWorkspaceBytes, &diagnostic))
-            return failedStep(n, r, diagnostic.message, why);
-    }
+    for (size_t n = 0; n < steps.size(); ++n)
+        if (const auto r = computeOnCpu(n, why)) return r;
     return VKATTN_OK;
 }
 
@@ -227,7 +231,6 @@ vkattn_result OperationList::verify(std::vector<StepCheck> &checks, const vkattn
         if (const auto r = step.read(before, why)) return r;
         vkattn_verify_options how = options ? *options : vkattn_verify_options{};
         how.structSize = sizeof how;
-        vkattn_diagnostic diagnostic{};
         if (impl.runtime->device) {
             RecordedList alone(*impl.runtime->device);
             const BoundOperation *const one = &step.bound;
@@ -239,15 +242,14 @@ vkattn_result OperationList::verify(std::vector<StepCheck> &checks, const vkattn
             if (f) return impl.failedStep(n, f.result, impl.runtime->reasonOf(f), why);
             how.probabilityUnit = alone.requirements()[0].probabilityUnit;
             how.probabilityFloor = alone.requirements()[0].probabilityFloor;
-        } else if (const auto r = vkattnCpuRunOperation(impl.runtime->cpuPool.get(), &step.bound.operation, step.memory.data(),
-                                                        static_cast<uint32_t>(step.memory.size()), impl.runtime->cpuWorkspace.get(),
-                                                        impl.runtime->cpuWorkspaceBytes, &diagnostic)) {
-            return impl.failedStep(n, r, diagnostic.message, why);
+        } else if (const auto r = impl.computeOnCpu(n, why)) {
+            return r;
         }
         if (const auto r = step.read(after, why)) return r;
         const std::vector<vkattn_operand_memory> seen = step.seen(before, after);
         StepCheck &check = checks.emplace_back();
         check.operation = vkattnOperationName(step.bound.operation.kind);
+        vkattn_diagnostic diagnostic{};
         if (const auto r = vkattnCpuVerifyOperation(&step.bound.operation, seen.data(), static_cast<uint32_t>(seen.size()), &how,
                                                     &check.report, &diagnostic))
             return impl.failedStep(n, r, diagnostic.message, why);

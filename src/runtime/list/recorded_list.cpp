@@ -3,15 +3,6 @@
 #include <algorithm>
 
 namespace vkattn {
-namespace {
-
-// The operation's dispatches write their workspace, and read what they wrote: operations that share
-// a workspace wait for each other.
-bool sharesWorkspace(const vkattn_requirements &earlier, const vkattn_requirements &later) {
-    return earlier.workspaceBytes > 0 && later.workspaceBytes > 0;
-}
-
-} // namespace
 
 RecordedList::~RecordedList() {
     (void)device_.finish();
@@ -54,18 +45,21 @@ Device::Failure RecordedList::record(std::span<const BoundOperation *const> oper
     if (workspaceBytes_)
         if (auto f = device_.reserve(workspace_, workspaceBytes_, false)) return f;
     // A replay may be submitted before the one before has finished.
-    if (auto f = device_.beginTimed(commands_, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT)) return f;
-    size_t lastWithWorkspace = operations.size();
+    if (auto f = device_.begin(commands_, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT)) return f;
+    device_.startTimed(commands_);
+    // An operation's dispatches write their workspace, and read what they wrote: operations that
+    // share a workspace wait for each other.
+    bool workspaceInUse = false; // since the last barrier
     for (failedAt = 0; failedAt < operations.size(); ++failedAt) {
         const BoundOperation &each = *operations[failedAt];
         std::vector<vkattn_binding> bindings = each.bindings;
-        if (requirements_[failedAt].workspaceBytes) bindings.push_back({VKATTN_WORKSPACE, workspace_.buffer, 0, workspace_.size});
-        const bool shared = lastWithWorkspace < failedAt && sharesWorkspace(requirements_[lastWithWorkspace], requirements_[failedAt]);
+        const bool uses = requirements_[failedAt].workspaceBytes > 0, shared = uses && workspaceInUse;
+        if (uses) bindings.push_back({VKATTN_WORKSPACE, workspace_.buffer, 0, workspace_.size});
         if (each.barrierBefore || shared) {
             device_.computeBarrier(commands_);
-            lastWithWorkspace = operations.size(); // nothing before the barrier is waited for again
+            workspaceInUse = false;
         }
-        if (requirements_[failedAt].workspaceBytes) lastWithWorkspace = failedAt;
+        workspaceInUse = workspaceInUse || uses;
         if (auto f = device_.recordOperation(commands_, each.operation, bindings, descriptors_, 0)) return f;
     }
     failedAt = 0;

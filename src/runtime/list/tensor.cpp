@@ -1,3 +1,4 @@
+#include "runtime/layouts.hpp"
 #include "runtime/list/tensor_memory.hpp"
 
 #include <limits>
@@ -7,10 +8,6 @@ namespace {
 
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 constexpr uint64_t mostElements = 1ull << 60; // vkattn/problem.h
-
-uint64_t elementSize(vkattn_dtype dtype) {
-    return dtype == VKATTN_BOOL8 ? 1 : dtype == VKATTN_F16 || dtype == VKATTN_BF16 ? 2 : 4;
-}
 
 bool knownType(vkattn_dtype dtype) {
     return dtype == VKATTN_F32 || dtype == VKATTN_F16 || dtype == VKATTN_BF16 || dtype == VKATTN_BOOL8 || dtype == VKATTN_BITS32;
@@ -65,16 +62,6 @@ bool fits(const vkattn_layout &layout, uint64_t bytes, std::string *why) {
 
 uint64_t elementCount(const vkattn_layout &layout) {
     return uint64_t{layout.extent[0]} * layout.extent[1] * layout.extent[2] * layout.extent[3];
-}
-
-// Whether the elements lie in the memory as in a host array.
-bool isDense(const vkattn_layout &layout) {
-    int64_t expected = 1;
-    for (int d = 3; d >= 0; --d) {
-        if (layout.extent[d] > 1 && layout.strideElems[d] != expected) return false;
-        expected *= layout.extent[d];
-    }
-    return true;
 }
 
 // Calls visit(element of the memory, element of a host array).
