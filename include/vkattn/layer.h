@@ -67,7 +67,8 @@ typedef struct vkattn_layer {
     vkattn_layout gamma, beta;    /* with a norm, optional: [1, 1, 1, dims of what is normed] */
     vkattn_layout y;              /* Z: [batch, 1, tokens, out] */
     /* Options of the attention, or NULL: everything of vkattn_problem but structSize and the layouts
-     * of q, k, v and out. The pointer is read during a call and not kept. */
+     * of q, k, v and out, and sliceCount, which is 0 or 1. The pointer is read during a call and not
+     * kept. */
     const vkattn_problem *options;
 } vkattn_layer;
 

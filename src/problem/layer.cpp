@@ -217,6 +217,9 @@ class LayerPlanner {
                 return r;
             vkattn_problem room;
             problem = completed(*layer_.options, room);
+            // Only slice 0 would be recorded.
+            if (problem.sliceCount > 1)
+                return fail(why_, invalid, "layer.options.sliceCount is %u, expected 0 or 1: a layer is recorded whole", problem.sliceCount);
         }
         problem.structSize = sizeof problem;
         give(step, VKATTN_Q, q, problem.q);
