@@ -349,13 +349,13 @@ TEST(Layer, identitiesOfHeadsAndTokensHold) {
     }
 }
 
-// Every type between the steps.
+// The narrow types between the steps; drawn layers have f32. A plain layer has few pipelines.
 TEST(Layer, storesBetweenStepsInAnyType) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     Random random = randomFor("stored");
-    for (const vkattn_dtype stored : {VKATTN_F32, VKATTN_F16, VKATTN_BF16}) {
-        const auto d = drawLayer(random);
+    for (const vkattn_dtype stored : {VKATTN_F16, VKATTN_BF16}) {
+        const auto d = fullExtent() ? drawLayer(random) : plainLayer(random, 3, 8, 11);
         d->layer.stored = stored;
         LayerOn on(*runtime, *d);
         std::vector<StepCheck> checks;
