@@ -55,14 +55,14 @@ typedef struct vkattn_layer {
     uint32_t kvHeads; /* divides heads; 0: heads */
     vkattn_norm_place place;
     vkattn_norm_kind norm;
-    float epsilon;         /* of the norm: finite, at least 0 */
-    vkattn_dtype stored;   /* element type of Q, K, V, A and Y between the steps: f32, f16 or bf16 */
-    vkattn_layout x;       /* [batch, 1, tokens, model] */
-    vkattn_layout context; /* optional: [batch, 1, key tokens, its model] */
-    vkattn_layout wq;      /* [1, 1, heads * dim, model] */
-    vkattn_layout wk;      /* [1, 1, kvHeads * dim, model of the context] */
-    vkattn_layout wv;      /* [1, 1, kvHeads * value dim, model of the context] */
-    vkattn_layout wo;      /* [1, 1, out, heads * value dim] */
+    float epsilon;                /* of the norm: finite, at least 0 */
+    vkattn_dtype stored;          /* element type of Q, K, V, A and Y between the steps: f32, f16 or bf16 */
+    vkattn_layout x;              /* [batch, 1, tokens, model] */
+    vkattn_layout context;        /* optional: [batch, 1, key tokens, its model] */
+    vkattn_layout wq;             /* [1, 1, heads * dim, model] */
+    vkattn_layout wk;             /* [1, 1, kvHeads * dim, model of the context] */
+    vkattn_layout wv;             /* [1, 1, kvHeads * value dim, model of the context] */
+    vkattn_layout wo;             /* [1, 1, out, heads * value dim] */
     vkattn_layout bq, bk, bv, bo; /* optional: [1, 1, 1, rows of the matrix] */
     vkattn_layout gamma, beta;    /* with a norm, optional: [1, 1, 1, dims of what is normed] */
     vkattn_layout y;              /* Z: [batch, 1, tokens, out] */
@@ -72,7 +72,7 @@ typedef struct vkattn_layer {
     const vkattn_problem *options;
 } vkattn_layer;
 
-#define VKATTN_LAYER_STEPS 7
+#define VKATTN_LAYER_STEPS 13
 #define VKATTN_LAYER_OPERANDS 16
 
 /* One operation of a layer. */
@@ -95,8 +95,10 @@ typedef struct vkattn_layer_plan {
     uint32_t stepCount;
     vkattn_layer_step steps[VKATTN_LAYER_STEPS];
     uint64_t betweenBytes; /* of the workspace, from its first byte: what lies between steps */
-    vkattn_projection projections[4];
-    vkattn_norm norm;
+    vkattn_projection projections[6];
+    vkattn_norm norms[2];
+    vkattn_rotary rotaries[2];
+    vkattn_append appends[2];
     vkattn_problem attention;
 } vkattn_layer_plan;
 

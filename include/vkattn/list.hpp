@@ -109,6 +109,19 @@ struct LayerOf {
     vkattn_dtype stored = VKATTN_F32; // between the steps
 };
 
+// A latent layer (vkattn/latent_layer.h). `attention`: its operands beside q, k, v and out, and its
+// options; with a cache its keyLengths say how many tokens are there after the append.
+struct LatentLayerOf {
+    DeviceTensor x, wuq, wdkv, wukv, wo, cos, sin, y, wdq{}, gammaQ{}, gamma{}, cache{}, positions{}, starts{};
+    AttentionOf attention{};
+    uint32_t heads = 1, nope = 0, rope = 0, value = 0, start = 0;
+    vkattn_latent_form form = VKATTN_LATENT_AUTO;
+    vkattn_rotary_pairs pairs = VKATTN_PAIRS_INTERLEAVED;
+    float epsilon = 1e-6f;
+    bool residual = false;
+    vkattn_dtype stored = VKATTN_F32; // between the steps
+};
+
 // How a step of a list compares with the oracle.
 struct StepCheck {
     std::string operation; // as vkattnOperationName says
@@ -137,11 +150,14 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const AdvanceOf &advance, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);
 
-    // Appends the operations of a layer (vkattn/layer.h) as steps, with memory of the list for what
+    // Appends the operations of a layer (vkattn/layer.h, vkattn/latent_layer.h) as steps, with memory of the list for what
     // lies between them. The operands are the layer's roles without the workspace, as above.
     [[nodiscard]] VKATTN_API vkattn_result add(const vkattn_layer &layer, span<const ListOperand> operands, std::string *why = nullptr);
 
     [[nodiscard]] VKATTN_API vkattn_result add(const LayerOf &layer, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const vkattn_latent_layer &layer, span<const ListOperand> operands,
+                                               std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const LatentLayerOf &layer, std::string *why = nullptr);
 
     // Plans and compiles every step, reserves one workspace for all, and records the list. Slow. A
     // list that is recorded already returns at once.
@@ -175,6 +191,7 @@ class OperationList {
     friend class Runtime;
     struct Impl;
     explicit OperationList(std::unique_ptr<Impl> impl);
+    [[nodiscard]] vkattn_result addSteps(const vkattn_layer_plan &plan, span<const ListOperand> operands, std::string *why);
     std::unique_ptr<Impl> impl_;
 };
 

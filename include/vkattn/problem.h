@@ -173,8 +173,14 @@ typedef enum vkattn_role {
     VKATTN_BV = 54,
     VKATTN_BO = 55,
     VKATTN_CONTEXT = 56,
-    VKATTN_WORKSPACE = 64,    /* Vulkan only: scratch memory, read and written */
-    VKATTN_ROLE_LIMIT = 65,   /* greater than every role: the length of an array indexed by role */
+    /* Of a latent layer (vkattn/latent_layer.h); read but for the cache. */
+    VKATTN_WDQ = 57,
+    VKATTN_WDKV = 58,
+    VKATTN_WUKV = 59,
+    VKATTN_GAMMA_Q = 60,
+    VKATTN_CACHE = 61,      /* read and written */
+    VKATTN_WORKSPACE = 64,  /* Vulkan only: scratch memory, read and written */
+    VKATTN_ROLE_LIMIT = 65, /* greater than every role: the length of an array indexed by role */
     VKATTN_ROLE_MAX = 0x7fffffff
 } vkattn_role;
 

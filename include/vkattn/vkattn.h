@@ -62,6 +62,7 @@
 #ifndef VKATTN_VKATTN_H_
 #define VKATTN_VKATTN_H_
 
+#include "vkattn/latent_layer.h"
 #include "vkattn/layer.h"
 
 #include <stddef.h>
@@ -615,9 +616,8 @@ VKATTN_API vkattn_result vkattnPrewarmOperations(vkattn_context context, const v
  * at the same offset of the same buffer. */
 VKATTN_API vkattn_result vkattnRecordOperation(vkattn_context context, const vkattn_operation *operation, const vkattn_record *record,
                                                vkattn_diagnostic *why);
-VKATTN_API vkattn_result vkattnListOperation(const vkattn_caps *caps, const vkattn_plan_options *options,
-                                             const vkattn_operation *operation, void *scratch, size_t scratchBytes,
-                                             vkattn_dispatch_list *list, vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnListOperation(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_operation *operation,
+                                             void *scratch, size_t scratchBytes, vkattn_dispatch_list *list, vkattn_diagnostic *why);
 
 /* A layer (vkattn/layer.h), recorded into the host's command buffer as attention is. */
 
@@ -636,6 +636,13 @@ VKATTN_API vkattn_result vkattnPrewarmLayer(vkattn_context context, const vkattn
  * overlap that is found at a later step leaves the steps before in the command buffer: reset it. */
 VKATTN_API vkattn_result vkattnRecordLayer(vkattn_context context, const vkattn_layer *layer, const vkattn_record *record,
                                            vkattn_diagnostic *why);
+/* The same for a latent layer (vkattn/latent_layer.h). Its Y may be the memory of X with the
+ * residual; the cache is written, and shares no byte with anything else. */
+VKATTN_API vkattn_result vkattnQueryLatentLayer(vkattn_context context, const vkattn_latent_layer *layer, vkattn_requirements *out,
+                                                vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnPrewarmLatentLayer(vkattn_context context, const vkattn_latent_layer *layer, vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnRecordLatentLayer(vkattn_context context, const vkattn_latent_layer *layer, const vkattn_record *record,
+                                                 vkattn_diagnostic *why);
 
 /* Returns how many pipelines this context has compiled so far, and the nanoseconds that
  * vkCreateComputePipelines took. */

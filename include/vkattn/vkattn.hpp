@@ -251,8 +251,9 @@ class Context {
     [[nodiscard]] vkattn_result prewarm(span<const vkattn_operation> operations, vkattn_diagnostic *why = nullptr) const {
         return vkattnPrewarmOperations(handle_, operations.data(), static_cast<uint32_t>(operations.size()), why);
     }
-    [[nodiscard]] vkattn_result record(const vkattn_operation &operation, VkCommandBuffer commandBuffer, span<const vkattn_binding> bindings,
-                                       VkDescriptorPool descriptorPool = VK_NULL_HANDLE, vkattn_diagnostic *why = nullptr) const {
+    [[nodiscard]] vkattn_result record(const vkattn_operation &operation, VkCommandBuffer commandBuffer,
+                                       span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
+                                       vkattn_diagnostic *why = nullptr) const {
         const vkattn_record record = recordOf(commandBuffer, bindings, descriptorPool, 0);
         return vkattnRecordOperation(handle_, &operation, &record, why);
     }
@@ -268,6 +269,19 @@ class Context {
                                        VkDescriptorPool descriptorPool = VK_NULL_HANDLE, vkattn_diagnostic *why = nullptr) const {
         const vkattn_record record = recordOf(commandBuffer, bindings, descriptorPool, 0);
         return vkattnRecordLayer(handle_, &layer, &record, why);
+    }
+    // The same for a latent layer (vkattn/latent_layer.h).
+    [[nodiscard]] vkattn_result query(const vkattn_latent_layer &layer, vkattn_requirements &out, vkattn_diagnostic *why = nullptr) const {
+        out.structSize = sizeof out;
+        return vkattnQueryLatentLayer(handle_, &layer, &out, why);
+    }
+    [[nodiscard]] vkattn_result prewarm(const vkattn_latent_layer &layer, vkattn_diagnostic *why = nullptr) const {
+        return vkattnPrewarmLatentLayer(handle_, &layer, why);
+    }
+    [[nodiscard]] vkattn_result record(const vkattn_latent_layer &layer, VkCommandBuffer commandBuffer, span<const vkattn_binding> bindings,
+                                       VkDescriptorPool descriptorPool = VK_NULL_HANDLE, vkattn_diagnostic *why = nullptr) const {
+        const vkattn_record record = recordOf(commandBuffer, bindings, descriptorPool, 0);
+        return vkattnRecordLatentLayer(handle_, &layer, &record, why);
     }
     // Returns the sliceCount that keeps each slice below `microseconds` of device time.
     [[nodiscard]] vkattn_result slicesForBudget(const vkattn_problem &problem, double microseconds, uint32_t &sliceCount,

@@ -1,4 +1,4 @@
-// The C functions of vkattn.h that take a vkattn_layer: each of its operations in turn, with what
+// The C functions of vkattn.h that take a layer: each of its operations in turn, with what
 // lies between them in the workspace.
 #include "core/api_common.hpp"
 #include "core/operations/operation_plan.hpp"
@@ -103,7 +103,7 @@ vkattn_result recordLayer(DeviceContext &context, const vkattn_layer_plan &layer
         if (!context.pipelines().has(planned.steps[n]->type->pipelines(*planned.steps[n])))
             return fail(why, VKATTN_NOT_READY,
                         "nothing was recorded: pipelines of the layer's step '%s' are not compiled, and allowCompile is 0; call "
-                        "vkattnPrewarmLayer on any thread before, or set allowCompile to 1",
+                        "vkattnPrewarmLayer or vkattnPrewarmLatentLayer on any thread before, or set allowCompile to 1",
                         layer.steps[n].name);
     const vkattn_binding *const workspace = find(record, VKATTN_WORKSPACE);
     bool ownInUse = false; // since the last barrier
@@ -172,38 +172,71 @@ vkattn_result prewarmLayer(DeviceContext &context, const vkattn_layer_plan &laye
     return VKATTN_OK;
 }
 
+vkattn_result planOf(const vkattn_layer *layer, vkattn_layer_plan &plan, vkattn_diagnostic *why) {
+    return vkattnPlanLayer(layer, &plan, why);
+}
+vkattn_result planOf(const vkattn_latent_layer *layer, vkattn_layer_plan &plan, vkattn_diagnostic *why) {
+    return vkattnPlanLatentLayer(layer, &plan, why);
+}
+
+template <class Layer> vkattn_result query(vkattn_context context, const Layer *layer, vkattn_requirements *out, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{context, "context"}, {out, "out"}}, why)) return r;
+    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_requirements", why)) return r;
+    vkattn_layer_plan plan = emptyPlan();
+    if (const auto r = planOf(layer, plan, why)) return r;
+    vkattn_requirements all{};
+    if (const auto r = queryLayer(*fromHandle(context), plan, all, why)) return r;
+    writeStruct(*out, all);
+    return VKATTN_OK;
+}
+
+template <class Layer> vkattn_result prewarm(vkattn_context context, const Layer *layer, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{context, "context"}}, why)) return r;
+    vkattn_layer_plan plan = emptyPlan();
+    if (const auto r = planOf(layer, plan, why)) return r;
+    return prewarmLayer(*fromHandle(context), plan, why);
+}
+
+template <class Layer>
+vkattn_result record(vkattn_context context, const Layer *layer, const vkattn_record *given, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{context, "context"}, {given, "record"}}, why)) return r;
+    if (const auto r = checkStructSize(given->structSize, sizeof *given, "record", "vkattn_record", why)) return r;
+    vkattn_record room;
+    vkattn_layer_plan plan = emptyPlan();
+    if (const auto r = planOf(layer, plan, why)) return r;
+    return recordLayer(*fromHandle(context), plan, completed(*given, room), why);
+}
+
 } // namespace
 
 extern "C" {
 
 vkattn_result vkattnQueryLayer(vkattn_context context, const vkattn_layer *layer, vkattn_requirements *out, vkattn_diagnostic *why) {
     const LoggedCall call(logOf(context), why);
-    if (const auto r = requireAll({{context, "context"}, {out, "out"}}, why)) return call.result(r);
-    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_requirements", why)) return call.result(r);
-    vkattn_layer_plan plan = emptyPlan();
-    if (const auto r = vkattnPlanLayer(layer, &plan, why)) return call.result(r);
-    vkattn_requirements all{};
-    if (const auto r = queryLayer(*fromHandle(context), plan, all, why)) return call.result(r);
-    writeStruct(*out, all);
-    return VKATTN_OK;
+    return call.result(query(context, layer, out, why));
 }
-
 vkattn_result vkattnPrewarmLayer(vkattn_context context, const vkattn_layer *layer, vkattn_diagnostic *why) {
     const LoggedCall call(logOf(context), why);
-    if (const auto r = requireAll({{context, "context"}}, why)) return call.result(r);
-    vkattn_layer_plan plan = emptyPlan();
-    if (const auto r = vkattnPlanLayer(layer, &plan, why)) return call.result(r);
-    return call.result(prewarmLayer(*fromHandle(context), plan, why));
+    return call.result(prewarm(context, layer, why));
 }
-
 vkattn_result vkattnRecordLayer(vkattn_context context, const vkattn_layer *layer, const vkattn_record *given, vkattn_diagnostic *why) {
     const LoggedCall call(logOf(context), why);
-    if (const auto r = requireAll({{context, "context"}, {given, "record"}}, why)) return call.result(r);
-    if (const auto r = checkStructSize(given->structSize, sizeof *given, "record", "vkattn_record", why)) return call.result(r);
-    vkattn_record room;
-    vkattn_layer_plan plan = emptyPlan();
-    if (const auto r = vkattnPlanLayer(layer, &plan, why)) return call.result(r);
-    return call.result(recordLayer(*fromHandle(context), plan, completed(*given, room), why));
+    return call.result(record(context, layer, given, why));
+}
+
+vkattn_result vkattnQueryLatentLayer(vkattn_context context, const vkattn_latent_layer *layer, vkattn_requirements *out,
+                                     vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(query(context, layer, out, why));
+}
+vkattn_result vkattnPrewarmLatentLayer(vkattn_context context, const vkattn_latent_layer *layer, vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(prewarm(context, layer, why));
+}
+vkattn_result vkattnRecordLatentLayer(vkattn_context context, const vkattn_latent_layer *layer, const vkattn_record *given,
+                                      vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(record(context, layer, given, why));
 }
 
 } // extern "C"

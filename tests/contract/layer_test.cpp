@@ -1,8 +1,7 @@
 // Layers (vkattn/layer.h): which descriptions are refused, with what reason, and what
 // vkattnRecordLayer records into a host's command buffer.
-#include "support/fake_vulkan.hpp"
+#include "layer_engine.hpp"
 #include "support/heap_count.hpp"
-#include "vkattn/vkattn.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -16,7 +15,6 @@ using namespace vkattn::test;
 namespace {
 
 constexpr vkattn_result ok = VKATTN_OK, invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-const auto buffer = reinterpret_cast<VkBuffer>(uintptr_t{0x1000}), workspaceBuffer = reinterpret_cast<VkBuffer>(uintptr_t{0x2000});
 
 // 4 heads, 2 of keys and values, of 8 dims, over 6 tokens of 32: everything that a layer may have.
 vkattn_layer fullLayer() {
@@ -33,66 +31,6 @@ vkattn_layer fullLayer() {
     l.bk = l.bv = vector(VKATTN_F32, 16);
     return l;
 }
-
-vkattn_result planned(const vkattn_layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic &why) {
-    plan = {};
-    plan.structSize = sizeof plan;
-    why = {};
-    return vkattnPlanLayer(&layer, &plan, &why);
-}
-
-std::string steps(const vkattn_layer &layer) {
-    vkattn_layer_plan plan;
-    vkattn_diagnostic why{};
-    if (planned(layer, plan, why) != ok) return why.message;
-    std::string all;
-    for (uint32_t n = 0; n < plan.stepCount; ++n)
-        all += std::string(n ? plan.steps[n].barrierBefore ? " | " : " " : "") + plan.steps[n].name;
-    return all;
-}
-
-// An engine with memory for every role.
-struct LayerEngine {
-    static constexpr uint64_t room = 1 << 16;
-    FakeVulkan vulkan;
-    Context context;
-    vkattn_layer layer = fullLayer();
-    std::vector<vkattn_binding> bindings;
-    FakeCommands commands;
-    vkattn_diagnostic why{};
-
-    explicit LayerEngine(bool pushDescriptors = true) {
-        vulkan.pushDescriptors = pushDescriptors;
-        EXPECT_EQ(context.create(vulkan.host(), &why), ok) << why.message;
-        bind();
-    }
-    void bind() {
-        bindings.clear();
-        vkattn_layer_plan plan;
-        ASSERT_EQ(planned(layer, plan, why), ok) << why.message;
-        bool bound[VKATTN_ROLE_LIMIT] = {};
-        for (uint32_t n = 0; n < plan.stepCount; ++n)
-            for (uint32_t o = 0; o < plan.steps[n].operandCount; ++o)
-                if (const vkattn_role role = plan.steps[n].operands[o].from; role != VKATTN_WORKSPACE && !std::exchange(bound[role], true))
-                    bindings.push_back({role, buffer, room * role, room});
-        bindings.push_back({VKATTN_WORKSPACE, workspaceBuffer, 0, needs().workspaceBytes});
-    }
-    [[nodiscard]] vkattn_requirements needs() {
-        vkattn_requirements out{};
-        EXPECT_EQ(context.query(layer, out, &why), ok) << why.message;
-        return out;
-    }
-    vkattn_binding &of(vkattn_role role) {
-        for (vkattn_binding &binding : bindings)
-            if (binding.role == role) return binding;
-        ADD_FAILURE() << "role " << role << " is not bound";
-        return bindings[0];
-    }
-    vkattn_result record(VkDescriptorPool pool = VK_NULL_HANDLE) {
-        why = {};
-        return context.record(layer, commands.handle(), bindings, pool, &why);
-    }
-};
 
 } // namespace
 
@@ -201,7 +139,7 @@ TEST(LayerPlan, refusesWhatIsNoLayer) {
 
 TEST(RecordLayer, recordsWhatItsNeedsSay) {
     for (const bool pushDescriptors : {true, false}) {
-        LayerEngine e(pushDescriptors);
+        LayerEngine<vkattn_layer> e(fullLayer(), pushDescriptors);
         const vkattn_requirements needs = e.needs();
         FakePool pool(needs.descriptorSetCount, needs.storageDescriptorCount);
         EXPECT_EQ(needs.descriptorSetCount, pushDescriptors ? 0 : needs.dispatchCount);
@@ -230,30 +168,30 @@ TEST(RecordLayer, recordsWhatItsNeedsSay) {
 TEST(RecordLayer, refusesBindingsThatDoNotFit) {
     struct Wrong {
         const char *words;
-        std::function<void(LayerEngine &)> make;
+        std::function<void(LayerEngine<vkattn_layer> &)> make;
     };
     const Wrong wrong[] = {
         {"role 48 is not bound: the layer's step 'q' uses it",
-         [](LayerEngine &e) {
+         [](LayerEngine<vkattn_layer> &e) {
              e.bindings.erase(std::find_if(e.bindings.begin(), e.bindings.end(), [](const auto &each) { return each.role == VKATTN_WQ; }));
          }},
-        {"is bound twice", [](LayerEngine &e) { e.bindings.push_back(e.of(VKATTN_X)); }},
+        {"is bound twice", [](LayerEngine<vkattn_layer> &e) { e.bindings.push_back(e.of(VKATTN_X)); }},
         {"which the layer does not use",
-         [](LayerEngine &e) {
-             e.bindings.push_back({VKATTN_CONTEXT, buffer, 0, 4096});
+         [](LayerEngine<vkattn_layer> &e) {
+             e.bindings.push_back({VKATTN_CONTEXT, layerBuffer, 0, 4096});
          }},
-        {"the workspace has", [](LayerEngine &e) { e.of(VKATTN_WORKSPACE).size -= 4; }},
-        {"the layer's step 'k'", [](LayerEngine &e) { e.of(VKATTN_WK).size = 16; }},
-        {"the layer's step 'norm'", [](LayerEngine &e) { e.of(VKATTN_Y).offset = e.of(VKATTN_GAMMA).offset; }},
+        {"the workspace has", [](LayerEngine<vkattn_layer> &e) { e.of(VKATTN_WORKSPACE).size -= 4; }},
+        {"the layer's step 'k'", [](LayerEngine<vkattn_layer> &e) { e.of(VKATTN_WK).size = 16; }},
+        {"the layer's step 'norm'", [](LayerEngine<vkattn_layer> &e) { e.of(VKATTN_Y).offset = e.of(VKATTN_GAMMA).offset; }},
     };
     for (const Wrong &each : wrong) {
-        LayerEngine e;
+        LayerEngine<vkattn_layer> e(fullLayer());
         ASSERT_EQ(e.context.prewarm(e.layer, &e.why), ok);
         each.make(e);
         EXPECT_EQ(e.record(), invalid) << each.words;
         EXPECT_NE(std::string(e.why.message).find(each.words), std::string::npos) << "expected \"" << each.words << "\": " << e.why.message;
     }
-    LayerEngine e;
+    LayerEngine<vkattn_layer> e(fullLayer());
     vkattn_record record{};
     record.structSize = sizeof record;
     EXPECT_EQ(vkattnRecordLayer(e.context.handle(), &e.layer, &record, &e.why), invalid);

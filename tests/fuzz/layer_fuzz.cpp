@@ -1,9 +1,8 @@
-// Descriptions of layers: vkattnPlanLayer with anything. Every step of a plan is valid and stays in
-// what the layer's operands and its workspace have, and small layers are computed on the CPU in
-// memory of exactly those bytes.
+// Descriptions of layers and of latent layers: vkattnPlanLayer and vkattnPlanLatentLayer with anything. Every step of a plan is valid and
+// stays in what the layer's operands and its workspace have, and small layers are computed on the CPU in memory of exactly those bytes.
 #include "layouts.hpp"
 #include "vkattn/cpu.h"
-#include "vkattn/layer.h"
+#include "vkattn/latent_layer.h"
 
 #include <map>
 #include <memory>
@@ -62,6 +61,53 @@ struct Description {
     }
 };
 
+struct LatentDescription {
+    vkattn_latent_layer layer{};
+    vkattn_problem options{};
+
+    explicit LatentDescription(Bytes &bytes) {
+        const uint32_t choices = bytes.raw<uint16_t>(), batch = 1 + bytes.below(2), tokens = number(bytes), model = number(bytes);
+        const uint32_t heads = 1 + bytes.below(6), latent = number(bytes), queries = choices & 1 ? number(bytes) : model,
+                       out = choices & 2 ? model : number(bytes), cacheTokens = number(bytes), positions = number(bytes);
+        const auto make = [&](const uint32_t(&extents)[4]) { return ::vkattn::test::layout(bytes, extents, dtype(bytes)); };
+        const auto any = [&](uint32_t usual) { return bytes.raw<uint8_t>() < 250 ? usual : bytes.raw<uint32_t>(); };
+        layer.structSize = any(sizeof layer);
+        layer.flags = choices & 2 ? uint32_t{VKATTN_LAYER_RESIDUAL} : choices >> 15;
+        layer.heads = any(heads);
+        layer.nope = number(bytes), layer.rope = any(2 * bytes.below(5)), layer.value = number(bytes);
+        layer.form = static_cast<vkattn_latent_form>(bytes.below(4));
+        layer.pairs = static_cast<vkattn_rotary_pairs>(bytes.below(3));
+        layer.epsilon = choices & 4 ? bytes.raw<float>() : 1e-6f;
+        layer.stored = dtype(bytes);
+        layer.start = any(bytes.below(8));
+        layer.presentRoles = (choices & 8 ? VKATTN_PRESENT(VKATTN_STARTS) : 0) | (choices & 16 ? VKATTN_PRESENT(VKATTN_POSITIONS) : 0);
+        layer.x = make({batch, 1, tokens, model});
+        if (choices & 1) layer.wdq = make({1, 1, queries, model});
+        if (choices & 32) layer.gammaQ = make({1, 1, 1, queries});
+        layer.wuq = make({1, 1, heads * (layer.nope + layer.rope), queries});
+        layer.wdkv = make({1, 1, latent + layer.rope, model});
+        if (choices & 64) layer.gamma = make({1, 1, 1, latent});
+        layer.wukv = make({1, 1, heads * (layer.nope + layer.value), latent});
+        layer.wo = make({1, 1, out, heads * layer.value});
+        layer.cos = ::vkattn::test::layout(bytes, {1, 1, positions, layer.rope / 2}, VKATTN_F32);
+        layer.sin = ::vkattn::test::layout(bytes, {1, 1, positions, layer.rope / 2}, VKATTN_F32);
+        if (choices & 128) layer.cache = make({batch, 1, cacheTokens, latent + layer.rope});
+        layer.y = make({batch, 1, tokens, out});
+        if (!(choices & 256)) return;
+        layer.options = &options;
+        options.structSize = sizeof options;
+        options.flags = bytes.raw<uint8_t>() & (VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_DETERMINISTIC);
+        if (bytes.flag()) options.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
+    }
+};
+
+vkattn_result plan(const Description &d, vkattn_layer_plan &out, vkattn_diagnostic &why) {
+    return vkattnPlanLayer(&d.layer, &out, &why);
+}
+vkattn_result plan(const LatentDescription &d, vkattn_layer_plan &out, vkattn_diagnostic &why) {
+    return vkattnPlanLatentLayer(&d.layer, &out, &why);
+}
+
 // Bytes that the steps use of each role of the layer.
 std::map<vkattn_role, uint64_t> needs(const vkattn_layer_plan &plan) {
     std::map<vkattn_role, uint64_t> all;
@@ -111,24 +157,28 @@ double workOf(const vkattn_layer_plan &plan) {
     return work + 2 * product(plan.attention.q) * plan.attention.k.extent[2];
 }
 
+template <class Given> void check(Bytes &bytes) {
+    const Given d(bytes);
+    vkattn_layer_plan made{};
+    made.structSize = sizeof made;
+    vkattn_diagnostic why{};
+    const vkattn_result result = plan(d, made, why);
+    require(result == VKATTN_OK || (result == VKATTN_ERROR_INVALID_ARGUMENT && why.message[0] != '\0' && terminated(why.message)));
+    if (result != VKATTN_OK) {
+        require(made.stepCount == 0);
+        return;
+    }
+    require(made.stepCount >= 3 && made.stepCount <= VKATTN_LAYER_STEPS);
+    uint64_t total = 0;
+    const auto bytesOf = needs(made);
+    for (const auto &[role, bytesOfRole] : bytesOf) total += std::min<uint64_t>(bytesOfRole, 1ull << 40);
+    if (total <= 1u << 18 && workOf(made) <= 1e6) compute(made, bytesOf);
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Bytes bytes(data, size);
-    const Description d(bytes);
-    vkattn_layer_plan plan{};
-    plan.structSize = sizeof plan;
-    vkattn_diagnostic why{};
-    const vkattn_result result = vkattnPlanLayer(&d.layer, &plan, &why);
-    require(result == VKATTN_OK || (result == VKATTN_ERROR_INVALID_ARGUMENT && why.message[0] != '\0' && terminated(why.message)));
-    if (result != VKATTN_OK) {
-        require(plan.stepCount == 0);
-        return 0;
-    }
-    require(plan.stepCount >= 3 && plan.stepCount <= VKATTN_LAYER_STEPS);
-    uint64_t total = 0;
-    const auto bytesOf = needs(plan);
-    for (const auto &[role, bytesOfRole] : bytesOf) total += std::min<uint64_t>(bytesOfRole, 1ull << 40);
-    if (total <= 1u << 18 && workOf(plan) <= 1e6) compute(plan, bytesOf);
+    bytes.flag() ? check<LatentDescription>(bytes) : check<Description>(bytes);
     return 0;
 }

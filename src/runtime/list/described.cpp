@@ -22,6 +22,8 @@ class Given {
         *present_ |= VKATTN_PRESENT(role);
         list_[count_++] = {role, tensor};
     }
+    // Arrays that follow set their bit there.
+    void presentIn(uint32_t &present) { present_ = &present; }
     [[nodiscard]] span<const ListOperand> operands() const { return {list_.data(), count_}; }
 
   private:
@@ -159,6 +161,39 @@ vkattn_result OperationList::add(const LayerOf &l, std::string *why) {
     given.add(VKATTN_GAMMA, l.gamma, description.gamma);
     given.add(VKATTN_BETA, l.beta, description.beta);
     given.require(VKATTN_Y, l.y, description.y);
+    giveOptions(l.attention, given, options);
+    return add(description, given.operands(), why);
+}
+
+vkattn_result OperationList::add(const LatentLayerOf &l, std::string *why) {
+    vkattn_problem options = optionsOf(l.attention);
+    vkattn_latent_layer description{};
+    description.structSize = sizeof description;
+    description.flags = l.residual ? uint32_t{VKATTN_LAYER_RESIDUAL} : 0;
+    description.heads = l.heads;
+    description.nope = l.nope, description.rope = l.rope, description.value = l.value;
+    description.form = l.form;
+    description.pairs = l.pairs;
+    description.epsilon = l.epsilon;
+    description.stored = l.stored;
+    description.start = l.start;
+    description.options = &options;
+    Given given(&description.presentRoles);
+    given.require(VKATTN_X, l.x, description.x);
+    given.add(VKATTN_WDQ, l.wdq, description.wdq);
+    given.add(VKATTN_GAMMA_Q, l.gammaQ, description.gammaQ);
+    given.require(VKATTN_WQ, l.wuq, description.wuq);
+    given.require(VKATTN_WDKV, l.wdkv, description.wdkv);
+    given.add(VKATTN_GAMMA, l.gamma, description.gamma);
+    given.require(VKATTN_WUKV, l.wukv, description.wukv);
+    given.require(VKATTN_WO, l.wo, description.wo);
+    given.require(VKATTN_COS, l.cos, description.cos);
+    given.require(VKATTN_SIN, l.sin, description.sin);
+    given.add(VKATTN_CACHE, l.cache, description.cache);
+    given.require(VKATTN_Y, l.y, description.y);
+    given.addArray(VKATTN_POSITIONS, l.positions);
+    given.addArray(VKATTN_STARTS, l.starts);
+    given.presentIn(options.presentRoles);
     giveOptions(l.attention, given, options);
     return add(description, given.operands(), why);
 }

@@ -80,6 +80,18 @@ vkattn_result OperationList::add(const vkattn_layer &layer, span<const ListOpera
     plan.structSize = sizeof plan;
     vkattn_diagnostic diagnostic{};
     if (const auto r = vkattnPlanLayer(&layer, &plan, &diagnostic)) return failed(r, diagnostic.message, why);
+    return addSteps(plan, operands, why);
+}
+
+vkattn_result OperationList::add(const vkattn_latent_layer &layer, span<const ListOperand> operands, std::string *why) {
+    vkattn_layer_plan plan{};
+    plan.structSize = sizeof plan;
+    vkattn_diagnostic diagnostic{};
+    if (const auto r = vkattnPlanLatentLayer(&layer, &plan, &diagnostic)) return failed(r, diagnostic.message, why);
+    return addSteps(plan, operands, why);
+}
+
+vkattn_result OperationList::addSteps(const vkattn_layer_plan &plan, span<const ListOperand> operands, std::string *why) {
     vkattn_result result;
     DeviceTensor between; // its layout is never looked at
     between.memory_ = TensorMemory::create(impl_->runtime, plan.betweenBytes, result, why);

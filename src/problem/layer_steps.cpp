@@ -1,0 +1,200 @@
+#include "problem/layer_steps.hpp"
+
+#include <initializer_list>
+
+namespace vkattn {
+namespace {
+
+constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+// Of what lies between steps: vectors and matrix units load from whole lines.
+constexpr uint64_t betweenAlignment = 256;
+
+void give(vkattn_layer_step &step, vkattn_role role, vkattn_role from) {
+    step.operands[step.operandCount++] = {role, from};
+}
+// Nothing where the place is absent.
+void give(vkattn_layer_step &step, vkattn_role role, const Place &place, vkattn_layout &layout) {
+    if (absent(place.layout)) return;
+    layout = place.layout;
+    give(step, role, place.from);
+}
+
+struct Uses {
+    vkattn_operand_use list[VKATTN_LAYER_OPERANDS];
+    uint32_t count = 0;
+
+    // The roles are then those of the layer, whose memory they lie in.
+    void set(const vkattn_layer_step &step) {
+        count = vkattnOperandUses(&step.operation, list, VKATTN_LAYER_OPERANDS);
+        for (uint32_t n = 0; n < count; ++n)
+            for (uint32_t o = 0; o < step.operandCount; ++o)
+                if (step.operands[o].role == list[n].role) {
+                    list[n].role = step.operands[o].from;
+                    break;
+                }
+    }
+    [[nodiscard]] bool conflicts(const Uses &other) const {
+        for (uint32_t a = 0; a < count; ++a)
+            for (uint32_t b = 0; b < other.count; ++b) {
+                const vkattn_operand_use &x = list[a], &y = other.list[b];
+                if (x.role == y.role && (x.writes || y.writes) && x.beginBytes < y.endBytes && y.beginBytes < x.endBytes) return true;
+            }
+        return false;
+    }
+};
+
+} // namespace
+
+vkattn_result checkStored(vkattn_dtype stored, vkattn_diagnostic *why) {
+    if (stored == VKATTN_F32 || stored == VKATTN_F16 || stored == VKATTN_BF16) return VKATTN_OK;
+    return fail(why, invalid, "layer.stored is %d, expected VKATTN_F32, VKATTN_F16 or VKATTN_BF16", static_cast<int>(stored));
+}
+vkattn_result checkRows(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why) {
+    if (absent(layout) || layout.extent[1] == 1) return VKATTN_OK;
+    return fail(why, invalid, "layer.%s has extent %u in dimension 1, expected [batch, 1, tokens, model]", name, layout.extent[1]);
+}
+vkattn_result checkMatrix(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why) {
+    if (absent(layout) || (layout.extent[0] == 1 && layout.extent[1] == 1)) return VKATTN_OK;
+    return fail(why, invalid, "layer.%s is [%u, %u, ...], expected [1, 1, out, in]", name, layout.extent[0], layout.extent[1]);
+}
+vkattn_result checkBetween(uint32_t batch, double tokens, double dims, vkattn_diagnostic *why) {
+    constexpr double most = 1.0 * (1ull << 50); // elements of one tensor
+    if (batch * tokens * dims <= most) return VKATTN_OK;
+    return fail(why, invalid,
+                "the layer has %u entries of %.0f tokens and up to %.0f dims, expected at most 2^50 numbers between its steps", batch,
+                tokens, dims);
+}
+
+Place columns(const Place &rows, uint32_t first, uint32_t count) {
+    Place place = rows;
+    place.layout.offsetElems += static_cast<uint64_t>(first * place.layout.strideElems[3]);
+    place.layout.extent[3] = count;
+    return place;
+}
+
+Place headsOf(const Place &rows, uint32_t first, uint32_t count, uint32_t dim) {
+    Place place = columns(rows, first, dim);
+    place.layout.extent[1] = count;
+    place.layout.strideElems[1] = dim * place.layout.strideElems[3];
+    return place;
+}
+
+Place LayerSteps::between(uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims) {
+    const uint64_t size = elementBytes(stored_);
+    Place place;
+    const int64_t group = dims, token = group * groups, entry = token * tokens;
+    place.layout = {stored_, {batch, groups, tokens, dims}, {entry, group, token, 1}, bytes_ / size};
+    const uint64_t bytes = static_cast<uint64_t>(entry) * batch * size;
+    bytes_ += (bytes + betweenAlignment - 1) / betweenAlignment * betweenAlignment;
+    return place;
+}
+
+vkattn_layer_step &LayerSteps::begin(const char *name, vkattn_operation_kind kind) {
+    vkattn_layer_step &step = plan_.steps[plan_.stepCount++];
+    step.name = name;
+    step.operation.kind = kind;
+    return step;
+}
+
+// Names the step in what its own rules say.
+vkattn_result LayerSteps::end(const vkattn_layer_step &step) {
+    vkattn_diagnostic reason{};
+    const vkattn_result result = vkattnValidateOperation(&step.operation, &reason);
+    if (result != VKATTN_OK) return fail(why_, result, "the layer's step '%s': %.400s", step.name, reason.message);
+    return VKATTN_OK;
+}
+
+// A step waits where a byte of its own was used since the last barrier, and either of the two writes.
+void LayerSteps::finish() {
+    Uses uses[VKATTN_LAYER_STEPS];
+    uint32_t unseparated = 0; // the first step since the last barrier
+    for (uint32_t n = 0; n < plan_.stepCount; ++n) {
+        vkattn_layer_step &step = plan_.steps[n];
+        uses[n].set(step);
+        for (uint32_t before = unseparated; before < n; ++before) step.barrierBefore |= uses[n].conflicts(uses[before]);
+        if (step.barrierBefore) unseparated = n;
+    }
+    plan_.betweenBytes = bytes_;
+}
+
+vkattn_result LayerSteps::addNorm(const char *name, vkattn_norm norm, const Place &x, const Place &residual, const Place &gamma,
+                                  const Place &beta, const Place &y) {
+    vkattn_layer_step &step = begin(name, VKATTN_NORM);
+    norm.structSize = sizeof norm;
+    give(step, VKATTN_X, x, norm.x);
+    give(step, VKATTN_RESIDUAL, residual, norm.residual);
+    give(step, VKATTN_GAMMA, gamma, norm.gamma);
+    give(step, VKATTN_BETA, beta, norm.beta);
+    give(step, VKATTN_Y, y, norm.y);
+    step.operation.of.norm = &(plan_.norms[norms_++] = norm);
+    return end(step);
+}
+
+vkattn_result LayerSteps::addProjection(const char *name, uint32_t flags, const Place &x, const Place &w, const Place &bias,
+                                        const Place &residual, const Place &y) {
+    vkattn_layer_step &step = begin(name, VKATTN_PROJECTION);
+    vkattn_projection &projection = plan_.projections[projections_++];
+    projection.structSize = sizeof projection;
+    projection.flags = flags;
+    give(step, VKATTN_X, x, projection.x);
+    give(step, VKATTN_W, w, projection.w);
+    give(step, VKATTN_BIAS, bias, projection.bias);
+    give(step, VKATTN_RESIDUAL, residual, projection.residual);
+    give(step, VKATTN_Y, y, projection.y);
+    step.operation.of.projection = &projection;
+    return end(step);
+}
+
+vkattn_result LayerSteps::addRotary(const char *name, vkattn_rotary rotary, const Place &x, const Place &cos, const Place &sin,
+                                    const Place &y) {
+    vkattn_layer_step &step = begin(name, VKATTN_ROTARY);
+    rotary.structSize = sizeof rotary;
+    give(step, VKATTN_X, x, rotary.x);
+    give(step, VKATTN_COS, cos, rotary.cos);
+    give(step, VKATTN_SIN, sin, rotary.sin);
+    give(step, VKATTN_Y, y, rotary.y);
+    for (const vkattn_role role : {VKATTN_POSITIONS, VKATTN_STARTS})
+        if (rotary.presentRoles & VKATTN_PRESENT(role)) give(step, role, role);
+    step.operation.of.rotary = &(plan_.rotaries[rotaries_++] = rotary);
+    return end(step);
+}
+
+vkattn_result LayerSteps::addAppend(const char *name, vkattn_append append, const Place &x, const Place &y) {
+    vkattn_layer_step &step = begin(name, VKATTN_APPEND);
+    append.structSize = sizeof append;
+    give(step, VKATTN_X, x, append.x);
+    give(step, VKATTN_Y, y, append.y);
+    if (append.presentRoles & VKATTN_PRESENT(VKATTN_STARTS)) give(step, VKATTN_STARTS, VKATTN_STARTS);
+    step.operation.of.append = &(plan_.appends[appends_++] = append);
+    return end(step);
+}
+
+vkattn_result LayerSteps::addAttention(const vkattn_problem *options, float scale, const Place &q, const Place &k, const Place &v,
+                                       const Place &out) {
+    vkattn_layer_step &step = begin("attention", VKATTN_ATTENTION);
+    vkattn_problem &problem = plan_.attention;
+    if (options) {
+        if (const auto r = checkStructSize(options->structSize, sizeof problem, "layer.options", "vkattn_problem", why_)) return r;
+        vkattn_problem room;
+        problem = completed(*options, room);
+        // Only slice 0 would be recorded.
+        if (problem.sliceCount > 1)
+            return fail(why_, invalid, "layer.options.sliceCount is %u, expected 0 or 1: a layer is recorded whole", problem.sliceCount);
+    }
+    problem.structSize = sizeof problem;
+    if (scale != 0 && !(problem.flags & VKATTN_SCALE)) problem.flags |= VKATTN_SCALE, problem.scale = scale;
+    give(step, VKATTN_Q, q, problem.q);
+    give(step, VKATTN_K, k, problem.k);
+    give(step, VKATTN_V, v, problem.v);
+    give(step, VKATTN_OUT, out, problem.out);
+    step.operation.of.attention = &problem;
+    if (const auto r = end(step)) return r;
+    vkattn_operand_use uses[VKATTN_ROLE_LIMIT];
+    const uint32_t count = vkattnOperandUses(&step.operation, uses, VKATTN_ROLE_LIMIT);
+    for (uint32_t n = 0; n < count; ++n)
+        if (const vkattn_role role = uses[n].role; role != VKATTN_Q && role != VKATTN_K && role != VKATTN_V && role != VKATTN_OUT)
+            give(step, role, role);
+    return VKATTN_OK;
+}
+
+} // namespace vkattn

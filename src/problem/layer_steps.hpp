@@ -1,0 +1,85 @@
+// The steps of a layer as they are planned: operations, the memory of their operands, and what lies
+// between them in one workspace.
+#pragma once
+
+#include "problem/tensor.hpp"
+#include "util/struct_size.hpp"
+#include "vkattn/layer.h"
+
+namespace vkattn {
+
+constexpr uint32_t maxLayerHeads = 1u << 20;
+
+// What every layer requires of the type between its steps, of rows [batch, 1, tokens, dims], of a
+// matrix [1, 1, out, in] (which may be absent), and of the largest tensor between steps.
+[[nodiscard]] vkattn_result checkStored(vkattn_dtype stored, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result checkRows(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result checkMatrix(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result checkBetween(uint32_t batch, double tokens, double dims, vkattn_diagnostic *why);
+
+// A tensor and the role of the layer whose memory it lies in.
+struct Place {
+    vkattn_layout layout{};
+    vkattn_role from = VKATTN_WORKSPACE;
+};
+
+// Returns dims [first, first + count) of each row.
+[[nodiscard]] Place columns(const Place &rows, uint32_t first, uint32_t count);
+// Returns columns [first, first + count * dim) of rows [batch, 1, tokens, columns] as heads [batch, count,
+// tokens, dim].
+[[nodiscard]] Place headsOf(const Place &rows, uint32_t first, uint32_t count, uint32_t dim);
+
+// Fills the plan, which must not move. Each add... returns the step's own error, with its name.
+class LayerSteps {
+  public:
+    LayerSteps(vkattn_layer_plan &plan, vkattn_dtype stored, vkattn_diagnostic *why) : plan_(plan), stored_(stored), why_(why) {}
+
+    // Room for [batch, groups, tokens, dims] in the workspace: the rows of a token lie together.
+    [[nodiscard]] Place between(uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims);
+
+    // The layouts are set here, and everything else by the caller.
+    [[nodiscard]] vkattn_result addNorm(const char *name, vkattn_norm norm, const Place &x, const Place &residual, const Place &gamma,
+                                        const Place &beta, const Place &y);
+    [[nodiscard]] vkattn_result addProjection(const char *name, uint32_t flags, const Place &x, const Place &w, const Place &bias,
+                                              const Place &residual, const Place &y);
+    [[nodiscard]] vkattn_result addRotary(const char *name, vkattn_rotary rotary, const Place &x, const Place &cos, const Place &sin,
+                                          const Place &y);
+    [[nodiscard]] vkattn_result addAppend(const char *name, vkattn_append append, const Place &x, const Place &y);
+    // `options` may be NULL; its own operands are the layer's.
+    [[nodiscard]] vkattn_result addAttention(const vkattn_problem *options, float scale, const Place &q, const Place &k, const Place &v,
+                                             const Place &out);
+    // Places the barriers, when all steps are there.
+    void finish();
+
+  private:
+    vkattn_layer_step &begin(const char *name, vkattn_operation_kind kind);
+    vkattn_result end(const vkattn_layer_step &step);
+
+    vkattn_layer_plan &plan_;
+    vkattn_dtype stored_;
+    vkattn_diagnostic *why_;
+    uint32_t projections_ = 0, norms_ = 0, rotaries_ = 0, appends_ = 0;
+    uint64_t bytes_ = 0;
+};
+
+// Plans with Planner(layer, plan, why).plan(), where the steps point: *plan is written only on
+// VKATTN_OK.
+template <class Planner, class Layer>
+[[nodiscard]] vkattn_result planInPlace(const Layer *layer, const char *type, vkattn_layer_plan *plan, vkattn_diagnostic *why) {
+    constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+    if (!layer) return fail(why, invalid, "layer is NULL");
+    if (!plan) return fail(why, invalid, "plan is NULL");
+    if (const auto r = checkStructSize(layer->structSize, sizeof *layer, "layer", type, why)) return r;
+    // Steps point into the plan: a plan of another size would have them elsewhere.
+    if (plan->structSize != sizeof *plan)
+        return fail(why, invalid, "plan: structSize is %u, expected sizeof(vkattn_layer_plan) = %zu", plan->structSize, sizeof *plan);
+    Layer room;
+    const Layer &whole = completed(*layer, room);
+    vkattn_layer_plan made{};
+    if (const auto r = Planner(whole, made, why).plan()) return r;
+    *plan = {};
+    plan->structSize = sizeof *plan;
+    return Planner(whole, *plan, nullptr).plan();
+}
+
+} // namespace vkattn
