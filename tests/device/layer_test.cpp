@@ -68,10 +68,12 @@ struct DrawnLayer {
     }
 };
 
-std::unique_ptr<DrawnLayer> drawLayer(Random &random) {
+// `everything`: every bias, a post-norm with gamma and beta, and the residual.
+std::unique_ptr<DrawnLayer> drawLayer(Random &random, bool everything = false) {
     auto made = std::make_unique<DrawnLayer>();
     DrawnLayer &d = *made;
     const auto yes = [&] { return between(random, 0, 1) == 1; };
+    const auto has = [&] { return yes() || everything; };
     const uint32_t heads = between(random, 1, 6), batch = between(random, 1, 2), tokens = between(random, 1, 20);
     do d.kvHeads = between(random, 1, heads);
     while (heads % d.kvHeads);
@@ -82,10 +84,10 @@ std::unique_ptr<DrawnLayer> drawLayer(Random &random) {
     vkattn_layer &l = d.layer;
     l.structSize = sizeof l;
     l.heads = heads, l.kvHeads = d.kvHeads;
-    l.place = static_cast<vkattn_norm_place>(between(random, 0, 2));
+    l.place = everything ? VKATTN_NORM_POST : static_cast<vkattn_norm_place>(between(random, 0, 2));
     l.norm = yes() ? VKATTN_LAYER_NORM : VKATTN_RMS_NORM;
     l.epsilon = 1e-5f;
-    l.flags = yes() ? uint32_t{VKATTN_LAYER_RESIDUAL} : 0;
+    l.flags = has() ? uint32_t{VKATTN_LAYER_RESIDUAL} : 0;
     l.stored = VKATTN_F32;
     const uint32_t out = l.flags ? model : between(random, 1, 40);
     const auto small = [](uint32_t in) { return 1 / std::sqrt(static_cast<float>(in)); };
@@ -94,20 +96,20 @@ std::unique_ptr<DrawnLayer> drawLayer(Random &random) {
     const uint32_t qRows = heads * d.dim, kRows = d.kvHeads * d.dim, vRows = d.kvHeads * d.valueDim;
     if (packedQkv) {
         d.draw(random, VKATTN_WQ, matrix(VKATTN_F32, qRows + kRows + vRows, model), small(model));
-        if (yes()) d.draw(random, VKATTN_BQ, vector(VKATTN_F32, qRows + kRows + vRows));
+        if (has()) d.draw(random, VKATTN_BQ, vector(VKATTN_F32, qRows + kRows + vRows));
     } else {
         d.draw(random, VKATTN_WQ, matrix(VKATTN_F32, qRows, model), small(model));
         d.draw(random, VKATTN_WK, matrix(VKATTN_F32, kRows, keyModel), small(keyModel));
         d.draw(random, VKATTN_WV, matrix(VKATTN_F32, vRows, keyModel), small(keyModel));
-        if (yes()) d.draw(random, VKATTN_BQ, vector(VKATTN_F32, qRows));
-        if (yes()) d.draw(random, VKATTN_BK, vector(VKATTN_F32, kRows));
-        if (yes()) d.draw(random, VKATTN_BV, vector(VKATTN_F32, vRows));
+        if (has()) d.draw(random, VKATTN_BQ, vector(VKATTN_F32, qRows));
+        if (has()) d.draw(random, VKATTN_BK, vector(VKATTN_F32, kRows));
+        if (has()) d.draw(random, VKATTN_BV, vector(VKATTN_F32, vRows));
     }
     d.draw(random, VKATTN_WO, matrix(VKATTN_F32, out, heads * d.valueDim), small(heads * d.valueDim));
-    if (yes()) d.draw(random, VKATTN_BO, vector(VKATTN_F32, out));
+    if (has()) d.draw(random, VKATTN_BO, vector(VKATTN_F32, out));
     const uint32_t normed = l.place == VKATTN_NORM_PRE ? model : out;
-    if (l.place != VKATTN_NORM_NONE && yes()) d.draw(random, VKATTN_GAMMA, vector(VKATTN_F32, normed));
-    if (l.place != VKATTN_NORM_NONE && yes()) d.draw(random, VKATTN_BETA, vector(VKATTN_F32, normed));
+    if (l.place != VKATTN_NORM_NONE && has()) d.draw(random, VKATTN_GAMMA, vector(VKATTN_F32, normed));
+    if (l.place != VKATTN_NORM_NONE && has()) d.draw(random, VKATTN_BETA, vector(VKATTN_F32, normed));
     l.y = packed(VKATTN_F32, batch, 1, tokens, out);
     d.options.structSize = sizeof d.options;
     if (yes()) d.options.flags = VKATTN_CAUSAL;
@@ -277,7 +279,7 @@ TEST(Layer, drawnLayersAreThoseOfTheOracle) {
     const auto cpu = cpuRuntime();
     Random random = randomFor("layers");
     for (int n = 0; n < (fullExtent() ? 200 : 3); ++n) {
-        const auto d = drawLayer(random);
+        const auto d = drawLayer(random, n == 0);
         for (Runtime *runtime : {runtimeFor(Limits::full), runtimeFor(Limits::weak), cpu.get()}) {
             ASSERT_TRUE(runtime);
             LayerOn on(*runtime, *d);
