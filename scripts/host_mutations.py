@@ -104,12 +104,12 @@ MUTATIONS = [
     ("runtime-verdict-without-its-tuning", "src/runtime/verdicts.cpp", 'driver + " " + library + " " + tuning; }', 'driver + " " + library; }',
      "device VerdictsOf.*"),
     # The tool: arrays, files, arguments.
-    ("npy-one-dimension-is-no-tuple", "src/tool/arrays/npy.cpp", "return shape.size() != 1 || comma;", "return true;", "tests npy.*"),
-    ("npy-shape-of-one", "src/tool/arrays/npy.cpp", '(shape.size() == 1 ? ",)" : ")");', '")";', "tests npy.*"),
-    ("output-close-fails-in-silence", "src/tool/arrays/output_file.cpp",
+    ("npy-one-dimension-is-no-tuple", "src/program/files/npy.cpp", "return shape.size() != 1 || comma;", "return true;", "tests npy.*"),
+    ("npy-shape-of-one", "src/program/files/npy.cpp", '(shape.size() == 1 ? ",)" : ")");', '")";', "tests npy.*"),
+    ("output-close-fails-in-silence", "src/program/files/output_file.cpp",
      "if (std::fclose(std::exchange(file_, nullptr)) != 0) fail(reasonOf(errno));", "std::fclose(std::exchange(file_, nullptr));",
      "tests OutputTest.*"),
-    ("output-same-file-twice", "src/tool/arrays/output_file.cpp", "if (sameFile(target.resolved, other.resolved))", "if (false)",
+    ("output-same-file-twice", "src/program/files/output_file.cpp", "if (sameFile(target.resolved, other.resolved))", "if (false)",
      "tests OutputTest.*:BadUsageTest.*"),
     # Reports of conform.
     ("compare-new-problem-is-not-worse", "src/conform/report/compare.cpp", "worse_ = worse_ || (a_.problem.empty() && !b_.problem.empty());", "",
