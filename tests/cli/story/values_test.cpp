@@ -6,6 +6,7 @@
 #include "text/tokenizer.hpp"
 
 #include <cmath>
+#include <cstdlib>
 
 namespace {
 
@@ -40,6 +41,43 @@ TEST_F(StoryOnDriver, everyStepIsVerified) {
     EXPECT_EQ(report["verify"]["passed"], true);
     const size_t layers = report["model"]["layers"], passes = 6 - static_cast<size_t>(report["promptTokens"]) + 1;
     EXPECT_EQ(report["verify"]["steps"], passes * (5 + 14 * layers)) << report["endedByModel"];
+}
+
+// A driver that fails as a layer over it says.
+std::vector<std::string> faulty(const std::string &fault) {
+    return {"VK_LAYER_PATH=" VKATTN_LAYER_FOLDER, "VK_INSTANCE_LAYERS=VK_LAYER_VKATTN_faulty", "VKATTN_TEST_LAYER=" + fault};
+}
+
+TEST_F(StoryOnDriver, aDeviceThatIsLostLeavesTheRestToTheCpu) {
+    if (!hasTestedDevice()) return;
+    if (std::getenv("VKATTN_TEST_RUNNER")) GTEST_SKIP() << "the driver's loader has layers of its own";
+    ReferenceModel model;
+    std::mt19937_64 random(testSeed());
+    model.draw(random);
+    const Arguments files = write(model);
+    const Outcome whole = run(files, {"--prompt", "ab", "--steps", "12", "--device", "cpu"});
+    const std::vector<std::string> lost = faulty("at=QueueSubmit do=lost nth=6");
+    const Outcome fallen = run(files, {"--prompt", "ab", "--steps", "12"}, lost);
+    EXPECT_EQ(fallen.status, 0) << fallen.err;
+    EXPECT_EQ(fallen.out, whole.out);
+    EXPECT_NE(fallen.err.find("fallback  computed on the CPU: "), std::string::npos) << fallen.err;
+    EXPECT_NE(fallen.err.find("VK_ERROR_DEVICE_LOST"), std::string::npos) << fallen.err;
+    const Outcome ended = run(files, {"--prompt", "ab", "--steps", "12", "--no-fallback"}, lost);
+    EXPECT_EQ(ended.status, 3) << ended.err;
+    EXPECT_TRUE(whole.out.starts_with(ended.out) && ended.out.size() < whole.out.size()) << ended.out;
+    EXPECT_NE(ended.err.find("leave out --no-fallback"), std::string::npos) << ended.err;
+}
+TEST_F(StoryOnDriver, wrongResultsAreExitOne) {
+    if (!hasTestedDevice()) return;
+    if (std::getenv("VKATTN_TEST_RUNNER")) GTEST_SKIP() << "the driver's loader has layers of its own";
+    ReferenceModel model;
+    std::mt19937_64 random(testSeed());
+    model.draw(random);
+    const Outcome wrong =
+        run(write(model), {"--prompt", "ab", "--steps", "5", "--verify", "--no-fallback"}, faulty("at=QueueSubmit do=drop nth=50"));
+    EXPECT_EQ(wrong.status, 1) << wrong.err;
+    EXPECT_NE(wrong.err.find("verify    FAILED"), std::string::npos) << wrong.err;
+    EXPECT_NE(wrong.err.find("story: verification failed: worst in step "), std::string::npos) << wrong.err;
 }
 
 // Stdout is the text and its end of line, whatever else is asked for.
