@@ -5,6 +5,7 @@
 #include "program/legible_text.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace story {
 namespace {
@@ -14,6 +15,13 @@ using vkattn::program::jsonNumber;
 
 double rateOf(uint32_t tokens, double milliseconds) {
     return milliseconds > 0 ? tokens / (milliseconds * 1e-3) : 0;
+}
+
+// The number that was written as an option: 0.9, not 0.8999999761581421.
+double asWritten(float number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.7g", static_cast<double>(number));
+    return std::strtod(text, nullptr);
 }
 
 void printRate(const char *name, uint32_t tokens, double milliseconds, const char *note) {
@@ -52,7 +60,7 @@ void printFigures(const Report &report) {
     std::fprintf(stderr, "device    %s (%s)\n", vkattn::program::legibleLine(report.device).c_str(),
                  vkattn::program::legibleLine(report.driver).c_str());
     if (!report.fallbackReason.empty()) std::fprintf(stderr, "fallback  computed on the CPU: %s\n", report.fallbackReason.c_str());
-    std::fprintf(stderr, "record    %.1f ms\n", report.recordingMilliseconds);
+    std::fprintf(stderr, "record    %.1f ms, with planning and pipelines\n", report.recordingMilliseconds);
     printRate("prefill", report.promptTokens, report.prefillMilliseconds, ", with what the driver compiles at the first submission");
     if (report.decodedTokens > 0) printRate("decode", report.decodedTokens, report.decodeMilliseconds, ", without the first");
     if (const auto &all = report.verification)
@@ -79,8 +87,8 @@ std::string jsonOf(const Report &report) {
                    {"positions", shape.positions}}},
                  {"prompt", given.prompt},
                  {"steps", report.steps},
-                 {"temperature", jsonNumber(static_cast<double>(given.sampling.temperature))},
-                 {"topP", jsonNumber(static_cast<double>(given.sampling.topP))},
+                 {"temperature", jsonNumber(asWritten(given.sampling.temperature))},
+                 {"topP", jsonNumber(asWritten(given.sampling.topP))},
                  {"seed", given.sampling.seed},
                  {"text", report.text},
                  {"tokens", report.tokens},

@@ -17,23 +17,27 @@ void readVerify(const std::string &text, DeviceOptions &options) {
 
 } // namespace
 
-void addDeviceOptions(CLI::App &app, DeviceOptions &options) {
-    app.add_option("--device", options.device, "A device that `vkattn info` lists, or the CPU; default: the best device")
+void addDeviceChoice(CLI::App &app, DeviceChoice &choice) {
+    app.add_option("--device", choice.device, "A device that `vkattn info` lists, or the CPU; default: the best device")
         ->type_name("INDEX|NAME|cpu");
+    app.add_flag_callback(
+        "--no-fallback", [&choice] { choice.allowFallback = false; }, "End with status 3 rather than compute on the CPU");
+}
+
+void addDeviceOptions(CLI::App &app, DeviceOptions &options) {
+    addDeviceChoice(app, options);
     addValue(app, "--verify", "all|ROWS",
              "--verify, --verify=all or --verify=ROWS: compare with the double-precision CPU oracle; "
              "alone: every row of small problems, else a sample",
              [&](const std::string &text) { readVerify(text, options); })
         ->expected(0, 1);
-    app.add_flag_callback(
-        "--no-fallback", [&options] { options.allowFallback = false; }, "End with status 3 rather than compute on the CPU");
     app.add_flag("--json", options.json, "Print one JSON object instead of text");
 }
 
-RuntimeOptions runtimeOptions(const DeviceOptions &options) {
+RuntimeOptions runtimeOptions(const DeviceChoice &choice) {
     RuntimeOptions runtime;
-    runtime.device = options.device.value_or("");
-    runtime.allowFallback = options.allowFallback;
+    runtime.device = choice.device.value_or("");
+    runtime.allowFallback = choice.allowFallback;
     return runtime;
 }
 

@@ -20,15 +20,18 @@ struct VerifyRequest {
     uint64_t rows = 0; // 0: the library chooses
 };
 
-struct DeviceOptions {
+struct DeviceChoice {
     std::optional<std::string> device;
     bool allowFallback = true;
+};
+struct DeviceOptions : DeviceChoice {
     std::optional<VerifyRequest> verify;
     bool json = false;
 };
 
-// `options` outlives the parsing, which throws Failure where a value is wrong.
-void addDeviceOptions(CLI::App &app, DeviceOptions &options);
+// What is added to outlives the parsing, which throws Failure where a value is wrong.
+void addDeviceChoice(CLI::App &app, DeviceChoice &choice);
+void addDeviceOptions(CLI::App &app, DeviceOptions &options); // with the choice
 
 inline constexpr const char *computeExitStatuses =
     "Exit status: 0 success, 1 verification failed, 2 bad usage or input, 3 the device cannot be used and --no-fallback was given.";
@@ -36,7 +39,7 @@ inline constexpr const char *computeExitStatuses =
 // What a message ends with where --no-fallback forbids the CPU.
 inline constexpr const char *adviseFallback = ": leave out --no-fallback to compute on the CPU";
 
-[[nodiscard]] RuntimeOptions runtimeOptions(const DeviceOptions &options);
+[[nodiscard]] RuntimeOptions runtimeOptions(const DeviceChoice &choice);
 [[nodiscard]] vkattn_verify_options verifyOptions(const VerifyRequest &request);
 
 // Throws Failure where there is no such device, or none that is usable and the options forbid the
