@@ -73,6 +73,21 @@ function(vkattn_probe_glslc)
   set(vkattn_glslc_abilities "${VKATTN_GLSLC_ABILITIES}" PARENT_SCOPE)
 endfunction()
 
+# vkattn_program_shaders(target files...): compiles a program's own compute shaders, for Vulkan 1.0.
+# Sources of the target include their words as "NAME.inc".
+function(vkattn_program_shaders target)
+  set(generated ${CMAKE_CURRENT_BINARY_DIR}/generated)
+  file(MAKE_DIRECTORY ${generated})
+  foreach(file IN LISTS ARGN)
+    get_filename_component(name ${file} NAME_WE)
+    add_custom_command(OUTPUT ${generated}/${name}.inc
+      COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=vulkan1.0 -O -Werror -mfmt=num -o ${generated}/${name}.inc ${CMAKE_CURRENT_SOURCE_DIR}/${file}
+      DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${file} COMMENT "glslc ${name}.comp" VERBATIM)
+    target_sources(${target} PRIVATE ${generated}/${name}.inc)
+  endforeach()
+  target_include_directories(${target} PRIVATE ${generated})
+endfunction()
+
 # vkattn_kernel_summary(): one line at the end of configuring. vkattn_embed_shaders notes what it
 # did in global properties.
 function(vkattn_kernel_summary)

@@ -122,7 +122,41 @@ struct LatentLayerOf {
     vkattn_dtype stored = VKATTN_F32; // between the steps
 };
 
-// How a step of a list compares with the oracle.
+// What a shader does with the memory of a tensor.
+enum class ShaderAccess { read, write, readWrite };
+struct ShaderTensor {
+    DeviceTensor tensor;
+    ShaderAccess access = ShaderAccess::read;
+};
+// The bytes of a tensor as a CPU function sees them: from the tensor's first element to the end of
+// its last.
+struct ShaderMemory {
+    void *data;
+    uint64_t bytes;
+};
+
+// A compute shader of the host's, as a step between the others. Storage buffer n of descriptor set 0
+// is the memory of tensor n, from its first element to the end of its last; the shader knows the
+// strides. A tensor begins at a multiple of 256 bytes of its memory, where descriptors may begin on
+// every device: to a part elsewhere pass the whole, and the offset as a push constant. What a shader
+// writes shares no byte with any other tensor of the step.
+struct ShaderStep {
+    std::string name;                 // in reports and reasons
+    span<const uint32_t> spirv;       // with an entry point `main`
+    span<const ShaderTensor> tensors; // at most 16; Vulkan 1.0 guarantees 4
+    const void *pushConstants = nullptr;
+    uint32_t pushBytes = 0; // a multiple of 4, at most 128
+    uint32_t groups[3] = {1, 1, 1};
+    // Computes the same from the memory of each tensor and the push constants. Required where the
+    // Runtime computes on the CPU, and by verify(). It must not throw; what it allocates is its own.
+    std::function<void(span<const ShaderMemory> memory, const void *pushConstants)> cpu{};
+    // How far verify() lets an element be from what `cpu` computes: by absoluteTolerance +
+    // relativeTolerance * |expected|. Elements of VKATTN_BITS32 and VKATTN_BOOL8 are equal.
+    double absoluteTolerance = 0, relativeTolerance = 0;
+};
+
+// How a step of a list compares with the oracle. A ShaderStep is compared with its own CPU function:
+// `operation` is its name, worstRole VKATTN_Y.
 struct StepCheck {
     std::string operation; // as vkattnOperationName says
     vkattn_verify_report report{};
@@ -158,6 +192,13 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const vkattn_latent_layer &layer, span<const ListOperand> operands,
                                                std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const LatentLayerOf &layer, std::string *why = nullptr);
+
+    // Appends a compute shader of the host's. The list copies the SPIR-V, the push constants and the
+    // CPU function. Nothing checks what a shader accesses: it is trusted with the memory that it is
+    // given.
+    // Errors: INVALID_ARGUMENT with the reason: the list stays as it was. UNSUPPORTED, where the
+    // device has fewer storage buffers or workgroups, comes from record().
+    [[nodiscard]] VKATTN_API vkattn_result add(const ShaderStep &step, std::string *why = nullptr);
 
     // Plans and compiles every step, reserves one workspace for all, and records the list. Slow. A
     // list that is recorded already returns at once.

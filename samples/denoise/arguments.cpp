@@ -61,11 +61,8 @@ std::optional<int> parseArguments(int argc, char **argv, Arguments &out) {
     compare->needs(image);
     for (CLI::Option *option : {sizeOption, samples, reference}) option->excludes(image);
 
-    app.add_option("--device", out.device, "Device by index or name as in `vkattn info`, or cpu; default: the best there is")
-        ->group("Device");
-    bool noFallback = false;
-    app.add_flag("--no-fallback", noFallback, "Fail (exit status 3) rather than compute on the CPU when the device cannot be used")
-        ->group("Device");
+    vkattn::program::addDeviceChoice(app, out);
+    for (const char *option : {"--device", "--no-fallback"}) app.get_option(option)->group("Device");
 
     try {
         app.parse(argc, argv);
@@ -75,7 +72,6 @@ std::optional<int> parseArguments(int argc, char **argv, Arguments &out) {
         std::fprintf(stderr, "denoise: %s\nRun denoise --help for all options.\n", error.what());
         return 2;
     }
-    out.allowFallback = !noFallback;
     if (out.threads == 0) out.threads = std::max(1u, std::thread::hardware_concurrency());
     if (out.minGain && !out.image.empty() && out.compare.empty()) {
         std::fprintf(stderr, "denoise: --min-gain with --image needs --compare: without the clean picture there is no gain to measure\n");

@@ -1,13 +1,15 @@
 // The command line, checked.
 #pragma once
 
+#include "program/options/device_options.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 
 namespace denoise {
 
-struct Arguments {
+struct Arguments : vkattn::program::DeviceChoice {
     std::string out = "denoise-pictures";
     int width = 384, height = 256;
     int samples = 4, referenceSamples = 128; // per pixel
@@ -16,8 +18,6 @@ struct Arguments {
     std::string image;    // empty: render the scene
     std::string compare;
     float strength = 1;
-    std::string device;
-    bool allowFallback = true;
     std::optional<double> minGain; // decibels
 };
 

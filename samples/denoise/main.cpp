@@ -8,6 +8,7 @@
 #include "attention/photo_denoiser.hpp"
 #include "picture/labels.hpp"
 #include "picture/picture.hpp"
+#include "program/failure.hpp"
 #include "progress.hpp"
 
 #include <atomic>
@@ -18,9 +19,11 @@ namespace {
 
 constexpr int viewRays = 4; // view rays for each light sample of the noisy picture
 
-enum ExitStatus { done = 0, checkFailed = 1, badInput = 2, deviceUnusable = 3 };
+using vkattn::program::ExitStatus;
+constexpr int done = static_cast<int>(ExitStatus::success), checkFailed = static_cast<int>(ExitStatus::verificationFailed),
+              badInput = static_cast<int>(ExitStatus::badInput), deviceUnusable = static_cast<int>(ExitStatus::deviceUnusable);
 
-int fail(ExitStatus status, const std::string &message) {
+int fail(int status, const std::string &message) {
     std::fprintf(stderr, "denoise: %s\n", message.c_str());
     return status;
 }
@@ -155,12 +158,7 @@ int run(int argc, char **argv) {
                                   std::to_string(picture.height) + ": give two pictures of the same size");
     if (!prepareFolder(arguments.out, why)) return fail(badInput, "--out: " + why);
 
-    vkattn::RuntimeOptions options;
-    options.device = arguments.device;
-    options.allowFallback = arguments.allowFallback;
-    vkattn::OpenStatus status{};
-    const std::unique_ptr<vkattn::Runtime> runtime = vkattn::Runtime::open(options, &status, &why);
-    if (!runtime) return fail(status == vkattn::OpenStatus::unknownDevice ? badInput : deviceUnusable, why);
+    const std::unique_ptr<vkattn::Runtime> runtime = vkattn::program::openRuntime(vkattn::program::runtimeOptions(arguments));
 
     TileAttention attention(*runtime, arguments.threads, arguments.seed);
     if (arguments.image.empty()) return denoiseScene(arguments, attention, *runtime);
@@ -173,6 +171,8 @@ int run(int argc, char **argv) {
 int main(int argc, char **argv) {
     try {
         return denoise::run(argc, argv);
+    } catch (const vkattn::program::Failure &failure) {
+        return denoise::fail(static_cast<int>(failure.status), failure.what());
     } catch (const std::bad_alloc &) {
         std::fprintf(stderr, "denoise: out of memory: try a smaller picture\n");
         return 2;

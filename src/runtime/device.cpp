@@ -104,6 +104,11 @@ bool Device::open(const Instance &instance, const Instance::Found &found, const 
         why = diagnostic.message;
         return false;
     }
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    if (vkattnContextCaps(context_, &caps) == VKATTN_OK && caps.pushDescriptors)
+        table_.CmdPushDescriptorSet =
+            reinterpret_cast<PFN_vkCmdPushDescriptorSetKHR>(it.GetDeviceProcAddr(device_, "vkCmdPushDescriptorSetKHR"));
     return true;
 }
 
@@ -130,6 +135,7 @@ Device::~Device() {
     if (table_.DestroyDevice) {
         table_.DeviceWaitIdle(device_);
         releaseAll();
+        for (const auto &each : shaders_) release(*each);
         if (descriptors_) table_.DestroyDescriptorPool(device_, descriptors_, nullptr);
         if (queries_) table_.DestroyQueryPool(device_, queries_, nullptr);
         if (fence_) table_.DestroyFence(device_, fence_, nullptr);
@@ -139,10 +145,12 @@ Device::~Device() {
 }
 
 Device::Failure Device::failed(const char *call, VkResult result) {
-    const vkattn_result code = result == VK_ERROR_DEVICE_LOST            ? VKATTN_ERROR_DEVICE_LOST
-                               : result == VK_ERROR_OUT_OF_HOST_MEMORY   ? VKATTN_ERROR_OUT_OF_HOST_MEMORY
-                               : result == VK_ERROR_OUT_OF_DEVICE_MEMORY ? VKATTN_ERROR_OUT_OF_DEVICE_MEMORY
-                                                                         : VKATTN_ERROR_VULKAN;
+    const bool exhausted =
+        result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_POOL_MEMORY || result == VK_ERROR_FRAGMENTED_POOL;
+    const vkattn_result code = result == VK_ERROR_DEVICE_LOST          ? VKATTN_ERROR_DEVICE_LOST
+                               : result == VK_ERROR_OUT_OF_HOST_MEMORY ? VKATTN_ERROR_OUT_OF_HOST_MEMORY
+                               : exhausted                             ? VKATTN_ERROR_OUT_OF_DEVICE_MEMORY
+                                                                       : VKATTN_ERROR_VULKAN;
     return {result, code, failureText(call, result)};
 }
 

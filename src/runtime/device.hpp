@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/instance.hpp"
+#include "runtime/list/host_shader.hpp"
 
 namespace vkattn {
 
@@ -88,6 +89,14 @@ class Device {
     [[nodiscard]] Failure endTimed(VkCommandBuffer commands);
     [[nodiscard]] Failure recordOperation(VkCommandBuffer commands, const vkattn_operation &operation,
                                           std::span<const vkattn_binding> bindings, VkDescriptorPool descriptors, uint32_t slice);
+    // Shaders of the host's, implemented in list/host_shader.cpp.
+    [[nodiscard]] Failure checkLimits(const HostShader &shader) const;
+    // Makes the pipeline at its first use. It lives as long as the device.
+    [[nodiscard]] Failure findPipeline(const HostShader &shader, const HostShaderPipeline *&found);
+    [[nodiscard]] Failure makePipeline(const HostShader &shader, HostShaderPipeline &made);
+    void release(HostShaderPipeline &made);
+    [[nodiscard]] Failure recordShader(VkCommandBuffer commands, const HostShader &shader, const HostShaderPipeline &pipeline,
+                                       VkDescriptorPool descriptors);
     void computeBarrier(VkCommandBuffer commands) const;
     void barrier(VkCommandBuffer commands, VkPipelineStageFlags fromStages, VkAccessFlags fromAccess, VkPipelineStageFlags toStages,
                  VkAccessFlags toAccess) const;
@@ -122,6 +131,7 @@ class Device {
     bool unified_ = false; // the device computes from memory that the host can reach
     vkattn_context context_ = nullptr;
     Buffer buffers_[VKATTN_ROLE_LIMIT], staging_;
+    std::vector<std::unique_ptr<HostShaderPipeline>> shaders_;
 };
 
 } // namespace vkattn

@@ -19,4 +19,38 @@ namespace vkattn {
     return true;
 }
 
+// The elements from the first to one past the last, counted from the first byte of the memory.
+struct Elements {
+    uint64_t begin = 0, end = 0;
+};
+
+// Returns false where the layout reaches before the memory, or is larger than any tensor.
+[[nodiscard]] constexpr bool findElements(const vkattn_layout &layout, Elements &out) {
+    constexpr uint64_t mostElements = 1ull << 60; // vkattn/problem.h
+    if (layout.offsetElems > mostElements) return false;
+    int64_t first = static_cast<int64_t>(layout.offsetElems), last = first;
+    for (int d = 0; d < 4; ++d) {
+        if (layout.extent[d] == 0) return out = {}, true;
+        const int64_t steps = int64_t{layout.extent[d]} - 1, stride = layout.strideElems[d];
+        const int64_t most = static_cast<int64_t>(mostElements);
+        if (steps == 0) continue;
+        if (stride > most / steps || stride < -most / steps) return false;
+        (stride < 0 ? first : last) += steps * stride;
+        if (last > most || first < -most) return false;
+    }
+    if (first < 0) return false;
+    out = {static_cast<uint64_t>(first), static_cast<uint64_t>(last) + 1};
+    return true;
+}
+
+// Calls visit(element of the memory, element of a host array, in row-major order).
+template <class Visit> void eachElement(const vkattn_layout &l, Visit visit) {
+    uint64_t n = 0;
+    const auto at = [&](int d, uint32_t i) { return static_cast<uint64_t>(l.strideElems[d]) * i; };
+    for (uint32_t b = 0; b < l.extent[0]; ++b)
+        for (uint32_t h = 0; h < l.extent[1]; ++h)
+            for (uint32_t t = 0; t < l.extent[2]; ++t)
+                for (uint32_t d = 0; d < l.extent[3]; ++d) visit(l.offsetElems + at(0, b) + at(1, h) + at(2, t) + at(3, d), n++);
+}
+
 } // namespace vkattn

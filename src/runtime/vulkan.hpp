@@ -50,7 +50,21 @@ namespace vkattn {
     X(MapMemory)                                                                                                                           \
     X(CreateDescriptorPool)                                                                                                                \
     X(DestroyDescriptorPool)                                                                                                               \
-    X(ResetDescriptorPool)
+    X(ResetDescriptorPool)                                                                                                                 \
+    X(AllocateDescriptorSets)                                                                                                              \
+    X(UpdateDescriptorSets)                                                                                                                \
+    X(CreateDescriptorSetLayout)                                                                                                           \
+    X(DestroyDescriptorSetLayout)                                                                                                          \
+    X(CreatePipelineLayout)                                                                                                                \
+    X(DestroyPipelineLayout)                                                                                                               \
+    X(CreateShaderModule)                                                                                                                  \
+    X(DestroyShaderModule)                                                                                                                 \
+    X(CreateComputePipelines)                                                                                                              \
+    X(DestroyPipeline)                                                                                                                     \
+    X(CmdBindPipeline)                                                                                                                     \
+    X(CmdBindDescriptorSets)                                                                                                               \
+    X(CmdPushConstants)                                                                                                                    \
+    X(CmdDispatch)
 
 #define VKATTN_DECLARE(name) PFN_vk##name name = nullptr;
 struct InstanceTable {
@@ -63,6 +77,8 @@ struct InstanceTable {
 };
 struct RuntimeDeviceTable {
     VKATTN_RUNTIME_DEVICE_FUNCTIONS(VKATTN_DECLARE)
+    // NULL where push descriptors are not in use.
+    PFN_vkCmdPushDescriptorSetKHR CmdPushDescriptorSet = nullptr;
     [[nodiscard]] bool load(PFN_vkGetDeviceProcAddr get, VkDevice device);
 };
 #undef VKATTN_DECLARE

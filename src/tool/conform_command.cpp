@@ -3,9 +3,9 @@
 #include "conform/processes/follow.hpp"
 #include "conform/processes/supervisor.hpp"
 #include "conform/report/inputs.hpp"
+#include "program/files/output_file.hpp"
 #include "program/interruption.hpp"
 #include "program/terminal.hpp"
-#include "tool/arrays/output_file.hpp"
 #include "tool/options/arguments.hpp"
 
 #include <vkattn/vkattn.h>

@@ -21,10 +21,4 @@ struct OpenedRuntime {
 // For an operation that is neither tuned nor tested before its first use. Throws likewise.
 [[nodiscard]] std::unique_ptr<Runtime> openDevice(const ComputeArguments &arguments);
 
-// What a message ends with where --no-fallback forbids the CPU.
-inline constexpr const char *adviseFallback = ": leave out --no-fallback to compute on the CPU";
-
-// `ifUnusable` ends the message where the device cannot be used.
-[[nodiscard]] std::unique_ptr<Runtime> openRuntime(const RuntimeOptions &options, const std::string &ifUnusable);
-
 } // namespace vkattn::tool

@@ -86,15 +86,6 @@ RunResult compute(const ComputeArguments &arguments, Runtime &runtime, const vka
     return result;
 }
 
-vkattn_verify_options verifyOptions(const VerifyRequest &request) {
-    vkattn_verify_options options{};
-    options.structSize = sizeof options;
-    options.allRows = request.allRows ? 1 : 0;
-    options.rows = request.rows;
-    options.seed = 1; // fixed: the same command checks the same rows
-    return options;
-}
-
 void throwWhereFailed(const ComputeArguments &arguments, const Runtime &runtime, const RunResult &result) {
     if (result.status == VKATTN_OK) return;
     // Where the CPU itself ran out of memory no other device was refused.

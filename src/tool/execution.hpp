@@ -4,8 +4,8 @@
 #pragma once
 
 #include "program/failure.hpp"
+#include "program/files/output_file.hpp"
 #include "tool/arrays/job_arrays.hpp"
-#include "tool/arrays/output_file.hpp"
 #include "tool/report/run_report.hpp"
 
 #include <vkattn/runtime.hpp>
@@ -30,7 +30,7 @@ class HostArrays {
 };
 
 // Makes sure that the outputs can be written, before anything is computed.
-[[nodiscard]] std::vector<OutputFile> openOutputs(const JobArrays &job);
+[[nodiscard]] std::vector<program::OutputFile> openOutputs(const JobArrays &job);
 
 [[nodiscard]] RunResult compute(const ComputeArguments &arguments, Runtime &runtime, const vkattn_operation &operation,
                                 const HostArrays &arrays);
@@ -38,13 +38,11 @@ class HostArrays {
 // Throws Failure where a run has failed.
 void throwWhereFailed(const ComputeArguments &arguments, const Runtime &runtime, const RunResult &result);
 
-[[nodiscard]] vkattn_verify_options verifyOptions(const VerifyRequest &request);
-
 // Writes the outputs, and prints the report.
-[[nodiscard]] program::ExitStatus publish(const RunReport &report, const HostArrays &arrays, std::vector<OutputFile> &files);
+[[nodiscard]] program::ExitStatus publish(const RunReport &report, const HostArrays &arrays, std::vector<program::OutputFile> &files);
 
 // Verifies where that was asked for, writes the outputs, and prints the report.
 [[nodiscard]] program::ExitStatus finish(RunReport report, const vkattn_operation &operation, const HostArrays &arrays,
-                                         std::vector<OutputFile> &files);
+                                         std::vector<program::OutputFile> &files);
 
 } // namespace vkattn::tool

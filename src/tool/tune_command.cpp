@@ -1,7 +1,7 @@
 #include "tool/tune_command.hpp"
 
+#include "program/files/output_file.hpp"
 #include "program/json_text.hpp"
-#include "tool/arrays/output_file.hpp"
 #include "tool/device.hpp"
 #include "tool/options/names.hpp"
 #include "tool/tune/tune_measure.hpp"
@@ -150,7 +150,7 @@ ExitStatus tuneCommand(const TuneArguments &arguments) {
     RuntimeOptions options;
     options.device = arguments.device;
     options.allowFallback = false;
-    const std::unique_ptr<Runtime> runtime = openRuntime(options, ": `vkattn info` lists the devices");
+    const std::unique_ptr<Runtime> runtime = program::openRuntime(options, ": `vkattn info` lists the devices");
     if (runtime->device() == nullptr) throw Failure("there is no Vulkan device to tune", ExitStatus::deviceUnusable);
     const DeviceInfo &device = *runtime->device();
     const std::string path = outputPath(arguments, device);

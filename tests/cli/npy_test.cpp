@@ -1,6 +1,6 @@
 // The .npy parser over bytes: the files that it takes, the files that it refuses, and that a bad
 // file is cheap.
-#include "tool/arrays/npy.hpp"
+#include "program/files/npy.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-using namespace vkattn::tool;
+using namespace vkattn::program;
 
 std::span<const std::byte> bytesOf(const std::string &text) {
     return std::as_bytes(std::span(text));

@@ -4,6 +4,7 @@
 // again, unless the device is lost, and then every step says so.
 #include "environment.hpp"
 #include "every_call.hpp"
+#include "host_shader.hpp"
 #include "vkattn/list.hpp"
 
 using namespace vkattn;
@@ -31,7 +32,8 @@ class ListLife {
                 return tensor ? VKATTN_OK : codeOf(trial_.error);
             });
         };
-        if (!allocate("allocate", x) || !allocate("allocate another", w) || !allocate("allocate y", y) || !allocate("allocate z", z)) return;
+        if (!allocate("allocate", x) || !allocate("allocate another", w) || !allocate("allocate y", y) || !allocate("allocate z", z))
+            return;
         std::vector<float> values(64);
         for (size_t n = 0; n < values.size(); ++n) values[n] = static_cast<float>(n % 9 == 0); // the identity
         const uint64_t bytes = 4 * values.size();
@@ -40,6 +42,7 @@ class ListLife {
         if (!attempt("upload x", [&](std::string &reason) { return x.upload(values.data(), bytes, &reason); })) return;
         OperationList list = runtime->list();
         EXPECT_EQ(list.add(ProjectionOf{x, w, y}), VKATTN_OK);
+        EXPECT_EQ(list.add(ScaleAdd(x, z, 2).step), VKATTN_OK);
         if (!attempt("record", [&](std::string &reason) { return list.record(&reason); })) return;
         if (!attempt("submit", [&](std::string &reason) { return list.submit(&reason); })) return;
         if (!attempt("submit again", [&](std::string &reason) { return list.submit(&reason); })) return;
@@ -53,7 +56,7 @@ class ListLife {
             return;
         std::vector<StepCheck> checks;
         if (!attempt("verify", [&](std::string &reason) { return list.verify(checks, nullptr, &reason); })) return;
-        EXPECT_EQ(checks.size(), 2u);
+        EXPECT_EQ(checks.size(), 3u);
         for (const StepCheck &check : checks) EXPECT_TRUE(check.report.passed || fault.emptyShaders) << check.operation;
         std::vector<float> got(64);
         if (!attempt("download", [&](std::string &reason) { return y.download(got.data(), bytes, &reason); })) return;

@@ -2,6 +2,7 @@
 // by one, whatever memory they share; replays follow device arrays; wrong uses are refused.
 #include "conform/cases/operation_case.hpp"
 #include "environment.hpp"
+#include "host_shader.hpp"
 #include "random_list.hpp"
 #include "support/extent.hpp"
 #include "support/heap_count.hpp"
@@ -196,7 +197,10 @@ TEST(List, aHundredTokensNeedNoHost) {
         ASSERT_TRUE(runtime);
         Random random = randomFor("a hundred tokens"), same = random;
         Decoder alone(*runtime, random, 1), led(*runtime, same, 1);
-        for (Decoder *each : {&alone, &led}) EXPECT_EQ(each->list.add(AppendOf{each->z, each->x}), VKATTN_OK);
+        for (Decoder *each : {&alone, &led}) {
+            EXPECT_EQ(each->list.add(ScaleAdd(each->x, each->z, 0.25f).step), VKATTN_OK);
+            EXPECT_EQ(each->list.add(AppendOf{each->z, each->x}), VKATTN_OK);
+        }
         EXPECT_EQ(alone.list.add(AdvanceOf{alone.starts, alone.starts}), VKATTN_OK);
         EXPECT_EQ(alone.list.add(AdvanceOf{alone.lengths, alone.lengths}), VKATTN_OK);
         alone.place(0, 1);

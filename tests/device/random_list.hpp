@@ -2,6 +2,7 @@
 #pragma once
 
 #include "conform/cases/case.hpp"
+#include "host_shader.hpp"
 #include "vkattn/list.hpp"
 
 #include <gtest/gtest.h>
@@ -49,7 +50,7 @@ struct RandomList {
         const uint32_t y = between(random, 0, memories - 1), x = (y + between(random, 1, memories - 1)) % memories;
         std::string why;
         vkattn_result result = VKATTN_OK;
-        switch (random() % 5) {
+        switch (random() % 6) {
         case 0: {
             uint32_t w = between(random, 0, memories - 1);
             if (w == y) w = x;
@@ -64,7 +65,10 @@ struct RandomList {
         case 2:
             result = list.add(RotaryOf{drawn(x), table, table, drawn(y)}, &why);
             break;
-        case 3: // what is appended later goes elsewhere
+        case 3:
+            result = list.add(ScaleAdd(tensors[x], tensors[y], 0.5f).step, &why);
+            break;
+        case 4: // what is appended later goes elsewhere
             result = list.add(AdvanceOf{starts, starts, between(random, 0, 2), rows - 1}, &why);
             break;
         default:

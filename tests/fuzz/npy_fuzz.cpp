@@ -1,10 +1,10 @@
 // The reader of .npy headers: whole files as they come, and, after a first byte with its lowest bit
 // set, text put into a right frame of a file whose size is made up.
 #include "fuzz.hpp"
-#include "tool/arrays/npy.hpp"
+#include "program/files/npy.hpp"
 
 using namespace vkattn::test;
-using namespace vkattn::tool;
+using namespace vkattn::program;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Bytes bytes(data, size);

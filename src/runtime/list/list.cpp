@@ -24,9 +24,12 @@ struct OperationList::Impl {
 
     // Sets *why to what went wrong at a step.
     vkattn_result failedStep(size_t step, vkattn_result result, const std::string &reason, std::string *why) const {
-        const std::string name = step < steps.size() ? vkattnOperationName(steps[step]->bound.operation.kind) : "list";
+        const std::string name = step < steps.size() ? steps[step]->name() : "list";
         return failed(result, "step " + std::to_string(step) + " (" + name + "): " + reason, why);
     }
+    // Checks that a tensor is of this Runtime; the first that is not is named in *why.
+    vkattn_result checkOwner(const DeviceTensor &tensor, std::string *why) const;
+    void append(std::unique_ptr<ListStep> step);
     vkattn_result recordOnDevice(std::string *why);
     vkattn_result prepareCpu(RunResult &result, std::string *why);
     vkattn_result computeOnCpu(size_t step, std::string *why);
@@ -58,20 +61,30 @@ size_t OperationList::barrierCount() const {
 }
 
 vkattn_result OperationList::add(const vkattn_operation &operation, span<const ListOperand> operands, std::string *why) {
-    for (const ListOperand &operand : operands)
-        if (operand.tensor && &operand.tensor.memory_->runtime() != impl_->runtime.get())
-            return failed(invalid, "a tensor is another Runtime's: copy it through the host", why);
-    auto step = std::make_unique<ListStep>();
     std::vector<StepMemory> memory;
-    for (const ListOperand &operand : operands) memory.push_back({operand.role, operand.tensor.memory_, operand.tensor.layout_});
+    for (const ListOperand &operand : operands) {
+        if (const auto r = impl_->checkOwner(operand.tensor, why)) return r;
+        memory.push_back({operand.role, operand.tensor.memory_, operand.tensor.layout_});
+    }
+    auto step = std::make_unique<ListStep>();
     if (const auto r = step->describe(operation, std::move(memory), why)) return r;
-    const std::vector<MemoryUse> uses = step->uses(impl_->alignment);
-    step->bound.barrierBefore =
-        std::any_of(uses.begin(), uses.end(), [&](const MemoryUse &use) { return conflicts(use, impl_->unseparated); });
-    if (step->bound.barrierBefore) impl_->unseparated.clear();
-    impl_->unseparated.insert(impl_->unseparated.end(), uses.begin(), uses.end());
-    impl_->steps.push_back(std::move(step));
-    impl_->ready = false;
+    impl_->append(std::move(step));
+    return VKATTN_OK;
+}
+
+vkattn_result OperationList::add(const ShaderStep &shader, std::string *why) {
+    std::vector<StepMemory> memory;
+    for (const ShaderTensor &each : shader.tensors) {
+        if (const auto r = impl_->checkOwner(each.tensor, why)) return r;
+        memory.push_back({VKATTN_X, each.tensor.memory_, each.tensor.layout_});
+    }
+    auto step = std::make_unique<ListStep>();
+    if (const auto r = step->describe(shader, std::move(memory), why)) return r;
+    if (!impl_->runtime->device && !step->hasCpu())
+        return failed(invalid,
+                      "the shader step '" + shader.name + "' has no CPU function, and the Runtime computes on the CPU: set ShaderStep::cpu",
+                      why);
+    impl_->append(std::move(step));
     return VKATTN_OK;
 }
 
@@ -121,10 +134,25 @@ vkattn_result OperationList::addSteps(const vkattn_layer_plan &plan, span<const 
     return VKATTN_OK;
 }
 
+vkattn_result OperationList::Impl::checkOwner(const DeviceTensor &tensor, std::string *why) const {
+    if (!tensor || &tensor.memory_->runtime() == runtime.get()) return VKATTN_OK;
+    return failed(invalid, "a tensor is another Runtime's: copy it through the host", why);
+}
+
+void OperationList::Impl::append(std::unique_ptr<ListStep> step) {
+    const std::vector<MemoryUse> uses = step->uses(alignment);
+    step->bound.barrierBefore = std::any_of(uses.begin(), uses.end(), [&](const MemoryUse &use) { return conflicts(use, unseparated); });
+    if (step->bound.barrierBefore) unseparated.clear();
+    unseparated.insert(unseparated.end(), uses.begin(), uses.end());
+    steps.push_back(std::move(step));
+    ready = false;
+}
+
 vkattn_result OperationList::Impl::recordOnDevice(std::string *why) {
     if (!runtime->lost.empty()) return failed(VKATTN_ERROR_DEVICE_LOST, runtime->lost, why);
     recorded.reset();
-    for (const auto &step : steps) runtime->testWhatTakes(step->bound.operation);
+    for (const auto &step : steps)
+        if (!step->isShader()) runtime->testWhatTakes(step->bound.operation);
     if (!runtime->lost.empty()) return failed(VKATTN_ERROR_DEVICE_LOST, runtime->lost, why);
     std::vector<const BoundOperation *> operations;
     for (const auto &step : steps) operations.push_back(&step->bound);
@@ -138,6 +166,7 @@ vkattn_result OperationList::Impl::recordOnDevice(std::string *why) {
 vkattn_result OperationList::Impl::prepareCpu(RunResult &result, std::string *why) {
     uint64_t workspace = 0;
     for (size_t n = 0; n < steps.size(); ++n) {
+        if (steps[n]->isShader()) continue;
         vkattn_diagnostic diagnostic{};
         if (const auto r = runtime->prepareCpu(steps[n]->bound.operation, cpuThreads, result, diagnostic))
             return failedStep(n, r, diagnostic.message, why);
@@ -149,6 +178,7 @@ vkattn_result OperationList::Impl::prepareCpu(RunResult &result, std::string *wh
 
 vkattn_result OperationList::Impl::computeOnCpu(size_t n, std::string *why) {
     const ListStep &step = *steps[n];
+    if (step.isShader()) return step.computeShader(), VKATTN_OK;
     vkattn_diagnostic diagnostic{};
     const vkattn_result r =
         vkattnCpuRunOperation(runtime->cpuPool.get(), &step.bound.operation, step.memory.data(), static_cast<uint32_t>(step.memory.size()),
@@ -258,9 +288,14 @@ vkattn_result OperationList::verify(std::vector<StepCheck> &checks, const vkattn
             return r;
         }
         if (const auto r = step.read(after, why)) return r;
-        const std::vector<vkattn_operand_memory> seen = step.seen(before, after);
         StepCheck &check = checks.emplace_back();
-        check.operation = vkattnOperationName(step.bound.operation.kind);
+        check.operation = step.name();
+        if (step.isShader()) {
+            std::string reason;
+            if (const auto r = step.verifyShader(before, after, check.report, &reason)) return impl.failedStep(n, r, reason, why);
+            continue;
+        }
+        const std::vector<vkattn_operand_memory> seen = step.seen(before, after);
         vkattn_diagnostic diagnostic{};
         if (const auto r = vkattnCpuVerifyOperation(&step.bound.operation, seen.data(), static_cast<uint32_t>(seen.size()), &how,
                                                     &check.report, &diagnostic))

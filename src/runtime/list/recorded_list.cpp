@@ -14,7 +14,13 @@ RecordedList::~RecordedList() {
 
 Device::Failure RecordedList::plan(std::span<const BoundOperation *const> operations, size_t &failedAt) {
     requirements_.clear();
+    shaderPipelines_.clear();
     for (failedAt = 0; failedAt < operations.size(); ++failedAt) {
+        if (operations[failedAt]->shader) {
+            if (auto f = planShader(*operations[failedAt]->shader)) return f;
+            continue;
+        }
+        shaderPipelines_.push_back(nullptr);
         const vkattn_operation &operation = operations[failedAt]->operation;
         vkattn_requirements &needs = requirements_.emplace_back();
         needs.structSize = sizeof needs;
@@ -25,6 +31,21 @@ Device::Failure RecordedList::plan(std::span<const BoundOperation *const> operat
         workspaceBytes_ = std::max(workspaceBytes_, needs.workspaceBytes);
         dispatchCount_ += needs.dispatchCount;
     }
+    return {};
+}
+
+Device::Failure RecordedList::planShader(const HostShader &shader) {
+    const HostShaderPipeline *pipeline = nullptr;
+    if (auto f = device_.findPipeline(shader, pipeline)) return f;
+    shaderPipelines_.push_back(pipeline);
+    vkattn_requirements &needs = requirements_.emplace_back();
+    needs.structSize = sizeof needs;
+    needs.dispatchCount = 1;
+    if (!device_.table_.CmdPushDescriptorSet) {
+        needs.descriptorSetCount = 1;
+        needs.storageDescriptorCount = static_cast<uint32_t>(shader.buffers.size());
+    }
+    ++dispatchCount_;
     return {};
 }
 
@@ -60,7 +81,9 @@ Device::Failure RecordedList::record(std::span<const BoundOperation *const> oper
             workspaceInUse = false;
         }
         workspaceInUse = workspaceInUse || uses;
-        if (auto f = device_.recordOperation(commands_, each.operation, bindings, descriptors_, 0)) return f;
+        if (auto f = each.shader ? device_.recordShader(commands_, *each.shader, *shaderPipelines_[failedAt], descriptors_)
+                                 : device_.recordOperation(commands_, each.operation, bindings, descriptors_, 0))
+            return f;
     }
     failedAt = 0;
     return device_.endTimed(commands_);

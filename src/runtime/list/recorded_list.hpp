@@ -5,12 +5,13 @@
 
 namespace vkattn {
 
-// An operation with the memory of its operands.
+// An operation with the memory of its operands, or a shader of the host's with its own.
 struct BoundOperation {
     vkattn_operation operation;
     std::vector<vkattn_binding> bindings; // without the workspace
     // Compute writes of earlier operations must be visible to this one.
     bool barrierBefore;
+    const HostShader *shader; // NULL: the operation
 };
 
 class RecordedList {
@@ -33,6 +34,7 @@ class RecordedList {
 
   private:
     [[nodiscard]] Device::Failure plan(std::span<const BoundOperation *const> operations, size_t &failedAt);
+    [[nodiscard]] Device::Failure planShader(const HostShader &shader);
     [[nodiscard]] Device::Failure createPools();
 
     Device &device_;
@@ -40,7 +42,8 @@ class RecordedList {
     VkCommandBuffer commands_ = VK_NULL_HANDLE;
     VkDescriptorPool descriptors_ = VK_NULL_HANDLE;
     Buffer workspace_;
-    std::vector<vkattn_requirements> requirements_;
+    std::vector<vkattn_requirements> requirements_;           // of each operation
+    std::vector<const HostShaderPipeline *> shaderPipelines_; // of each operation, NULL but for shaders
     uint64_t workspaceBytes_ = 0;
     uint32_t dispatchCount_ = 0;
 };

@@ -76,7 +76,19 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
     return VKATTN_OK;
 }
 
+const char *ListStep::name() const {
+    return shader_ ? shader_->host.name.c_str() : vkattnOperationName(bound.operation.kind);
+}
+
 std::vector<MemoryUse> ListStep::uses(uint64_t alignment) const {
+    if (shader_) {
+        std::vector<MemoryUse> tensors;
+        for (size_t n = 0; n < operands_.size(); ++n) {
+            const WorkTensor &each = shader_->tensors[n];
+            tensors.push_back({operands_[n].memory.get(), each.begin, (each.end + 3) & ~3ull, each.writes});
+        }
+        return tensors;
+    }
     vkattn_operand_use list[VKATTN_ROLE_LIMIT];
     const uint32_t count = vkattnOperandUses(&bound.operation, list, VKATTN_ROLE_LIMIT);
     std::vector<MemoryUse> all;

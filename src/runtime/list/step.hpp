@@ -1,10 +1,12 @@
-// A step of a list: an operation, with a copy of its description, and the memory that it works on.
+// A step of a list: an operation or a shader of the host's, with a copy of its description, and the
+// memory that it works on.
 #pragma once
 
 #include "runtime/list/recorded_list.hpp"
 #include "runtime/list/tensor_memory.hpp"
 
 #include <map>
+#include <optional>
 
 namespace vkattn {
 
@@ -25,6 +27,20 @@ struct MemoryUse {
 // the two writes.
 [[nodiscard]] bool conflicts(const MemoryUse &use, std::span<const MemoryUse> others);
 
+// Bytes of a memory that a shader of the host's has as a tensor.
+struct WorkTensor {
+    uint64_t begin, end;
+    bool writes;
+};
+// What a list keeps of a ShaderStep.
+struct ShaderWork {
+    HostShader host;
+    std::vector<WorkTensor> tensors;
+    std::vector<ShaderMemory> memory; // for the CPU
+    std::function<void(span<const ShaderMemory>, const void *)> cpu;
+    double absoluteTolerance = 0, relativeTolerance = 0;
+};
+
 // The contents of the memories of a step.
 using StepImages = std::map<const TensorMemory *, std::vector<uint64_t>>;
 
@@ -35,6 +51,12 @@ struct ListStep {
 
     // Copies the description, and checks it and the operands.
     [[nodiscard]] vkattn_result describe(const vkattn_operation &operation, std::vector<StepMemory> operands, std::string *why);
+    // The same of a shader, by tensor (shader_step.cpp).
+    [[nodiscard]] vkattn_result describe(const ShaderStep &given, std::vector<StepMemory> tensors, std::string *why);
+    [[nodiscard]] const char *name() const;
+    [[nodiscard]] bool isShader() const { return shader_.has_value(); }
+    // Whether the step can be computed on the CPU.
+    [[nodiscard]] bool hasCpu() const { return !shader_ || shader_->cpu; }
     // Words count whole, because 16-bit results are stored into them; and from the last multiple of
     // `alignment` on, where a descriptor can begin: validation layers see descriptors.
     [[nodiscard]] std::vector<MemoryUse> uses(uint64_t alignment) const;
@@ -43,6 +65,11 @@ struct ListStep {
     [[nodiscard]] vkattn_result read(StepImages &images, std::string *why) const;
     // Returns the operands as a run saw them: inputs as they were before, outputs as they are after.
     [[nodiscard]] std::vector<vkattn_operand_memory> seen(StepImages &before, StepImages &after) const;
+
+    // Of a shader: computes on the memory of the step; compares what the device has written with what
+    // the CPU function makes of `before`, which is written to.
+    void computeShader() const;
+    [[nodiscard]] vkattn_result verifyShader(StepImages &before, StepImages &after, vkattn_verify_report &report, std::string *why) const;
 
     BoundOperation bound{};
     std::vector<vkattn_operand_memory> memory; // for the CPU
@@ -56,7 +83,8 @@ struct ListStep {
         vkattn_append append;
         vkattn_advance advance;
     } description_;
-    std::vector<StepMemory> operands_;
+    std::vector<StepMemory> operands_; // of a shader: its tensors, without roles
+    std::optional<ShaderWork> shader_;
 };
 
 } // namespace vkattn

@@ -7,33 +7,9 @@ namespace vkattn {
 namespace {
 
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-constexpr uint64_t mostElements = 1ull << 60; // vkattn/problem.h
 
 bool knownType(vkattn_dtype dtype) {
     return dtype == VKATTN_F32 || dtype == VKATTN_F16 || dtype == VKATTN_BF16 || dtype == VKATTN_BOOL8 || dtype == VKATTN_BITS32;
-}
-
-// The elements from the first to one past the last, counted from the first byte of the memory.
-struct Elements {
-    uint64_t begin = 0, end = 0;
-};
-
-// Returns false where the layout reaches before the memory, or is larger than any tensor.
-bool findElements(const vkattn_layout &layout, Elements &out) {
-    if (layout.offsetElems > mostElements) return false;
-    int64_t first = static_cast<int64_t>(layout.offsetElems), last = first;
-    for (int d = 0; d < 4; ++d) {
-        if (layout.extent[d] == 0) return out = {}, true;
-        const int64_t steps = int64_t{layout.extent[d]} - 1, stride = layout.strideElems[d];
-        const int64_t most = static_cast<int64_t>(mostElements);
-        if (steps == 0) continue;
-        if (stride > most / steps || stride < -most / steps) return false;
-        (stride < 0 ? first : last) += steps * stride;
-        if (last > most || first < -most) return false;
-    }
-    if (first < 0) return false;
-    out = {static_cast<uint64_t>(first), static_cast<uint64_t>(last) + 1};
-    return true;
 }
 
 std::string text(const vkattn_layout &layout) {
@@ -62,16 +38,6 @@ bool fits(const vkattn_layout &layout, uint64_t bytes, std::string *why) {
 
 uint64_t elementCount(const vkattn_layout &layout) {
     return uint64_t{layout.extent[0]} * layout.extent[1] * layout.extent[2] * layout.extent[3];
-}
-
-// Calls visit(element of the memory, element of a host array).
-template <class Visit> void eachElement(const vkattn_layout &l, Visit visit) {
-    uint64_t n = 0;
-    const auto at = [&](int d, uint32_t i) { return static_cast<uint64_t>(l.strideElems[d]) * i; };
-    for (uint32_t b = 0; b < l.extent[0]; ++b)
-        for (uint32_t h = 0; h < l.extent[1]; ++h)
-            for (uint32_t t = 0; t < l.extent[2]; ++t)
-                for (uint32_t d = 0; d < l.extent[3]; ++d) visit(l.offsetElems + at(0, b) + at(1, h) + at(2, t) + at(3, d), n++);
 }
 
 vkattn_result checkCopy(bool tensor, const vkattn_layout &layout, const void *data, uint64_t bytes, std::string *why) {

@@ -1,8 +1,8 @@
 // Input arrays: .npy files seen as the operands of the library.
 #pragma once
 
+#include "program/files/npy.hpp"
 #include "tool/arrays/memory.hpp"
-#include "tool/arrays/npy.hpp"
 
 #include <vkattn/operations.h>
 
@@ -25,7 +25,7 @@ class Input {
     [[nodiscard]] vkattn_role role() const { return role_; }
     [[nodiscard]] const std::string &option() const { return option_; }
     [[nodiscard]] const std::string &path() const { return path_; }
-    [[nodiscard]] const NpyHeader &header() const { return file_.header(); }
+    [[nodiscard]] const program::NpyHeader &header() const { return file_.header(); }
     // Tensors [batch, head, token, dim], as the file stores them: Fortran order is only other
     // strides. Not meaningful for small arrays.
     [[nodiscard]] const vkattn_layout &layout() const { return layout_; }
@@ -67,7 +67,7 @@ class Input {
 
     vkattn_role role_;
     std::string option_, path_;
-    NpyFile file_;
+    program::NpyFile file_;
     vkattn_layout layout_{};
     bool rounded_ = false;
     std::vector<uint32_t> offsets_;

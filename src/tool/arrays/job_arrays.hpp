@@ -15,7 +15,7 @@ namespace vkattn::tool {
 struct OutputArray {
     vkattn_role role;
     std::string path;
-    NpyType type;                // of the file
+    program::NpyType type;       // of the file
     std::vector<uint64_t> shape; // of the file
     vkattn_dtype dtype;          // in memory; C order
     uint64_t bytes;              // in memory

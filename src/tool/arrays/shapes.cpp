@@ -1,7 +1,7 @@
 #include "tool/arrays/shapes.hpp"
 
 #include "program/failure.hpp"
-#include "tool/arrays/npy.hpp"
+#include "program/files/npy.hpp"
 
 #include <vkattn/vkattn.hpp>
 

@@ -219,7 +219,7 @@ ExitStatus layerCommand(const LayerArguments &arguments) {
         const std::string reason = opened.runtime->device()->name + ": " + computed.result.message;
         RuntimeOptions cpu;
         cpu.device = "cpu";
-        opened.runtime = openRuntime(cpu, "");
+        opened.runtime = program::openRuntime(cpu, "");
         computed = compute(*opened.runtime, arguments, *job, inputs);
         computed.result.fallbackReason = reason;
     }

@@ -1,9 +1,9 @@
 #include "tool/options/arguments.hpp"
 
+#include "program/options/option_values.hpp"
 #include "tool/options/attention_options.hpp"
 #include "tool/options/layer_arguments.hpp"
 #include "tool/options/names.hpp"
-#include "tool/options/option_values.hpp"
 
 #include <vkattn/vkattn.h>
 

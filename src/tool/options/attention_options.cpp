@@ -1,7 +1,7 @@
 #include "tool/options/attention_options.hpp"
 
+#include "program/options/option_values.hpp"
 #include "tool/options/names.hpp"
-#include "tool/options/option_values.hpp"
 
 #include <vkattn/vkattn.h>
 

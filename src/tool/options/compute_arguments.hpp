@@ -1,11 +1,10 @@
-// What `run` shares with the commands of single operations: arrays in files, the device, the
-// verification and the report. No file is touched here.
+// What `run` shares with the commands of single operations: arrays in files, beside the options of
+// any program that computes. No file is touched here.
 #pragma once
 
-#include <vkattn/problem.h>
+#include "program/options/device_options.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace CLI {
@@ -15,19 +14,9 @@ class Option;
 
 namespace vkattn::tool {
 
-struct VerifyRequest {
-    bool allRows = false;
-    uint64_t rows = 0; // 0: the library chooses
-};
-
-struct ComputeArguments {
+struct ComputeArguments : program::DeviceOptions {
     std::string files[VKATTN_WORKSPACE]; // by role: paths, empty where the option was not given
-
-    std::optional<std::string> device;
-    bool allowFallback = true;
-    std::optional<VerifyRequest> verify;
     uint32_t repeat = 1;
-    bool json = false;
 };
 
 // The option of a role's file.
@@ -35,8 +24,5 @@ CLI::Option *addFile(CLI::App &app, ComputeArguments &arguments, vkattn_role rol
 
 // All but the files; `arguments` outlives the parsing.
 void addComputeOptions(CLI::App &app, ComputeArguments &arguments);
-
-inline constexpr const char *computeExitStatuses =
-    "Exit status: 0 success, 1 verification failed, 2 bad usage or input, 3 the device cannot be used and --no-fallback was given.";
 
 } // namespace vkattn::tool

@@ -1,8 +1,8 @@
 #include "tool/options/conform_arguments.hpp"
 
 #include "program/failure.hpp"
+#include "program/options/option_values.hpp"
 #include "tool/options/names.hpp"
-#include "tool/options/option_values.hpp"
 
 #include <CLI/CLI.hpp>
 

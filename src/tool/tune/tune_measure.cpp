@@ -120,7 +120,7 @@ class Measurer {
         options.device = std::to_string(device_.index);
         options.allowFallback = false;
         options.tuning = tuning;
-        return openRuntime(options, "");
+        return program::openRuntime(options, "");
     }
     [[nodiscard]] static std::string fileText(const TuneCase &of, const TuneTile &tile) {
         return "vkattn-tuning 1\n" + rowText(of, tile) + "\n";

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vkattn::tool {
+namespace vkattn::program {
 
 enum class NpyKind { boolean, signedInteger, unsignedInteger, floating, complex };
 
@@ -75,4 +75,4 @@ class NpyFile {
     NpyHeader header_;
 };
 
-} // namespace vkattn::tool
+} // namespace vkattn::program

@@ -18,7 +18,7 @@ class App;
 class Option;
 } // namespace CLI
 
-namespace vkattn::tool {
+namespace vkattn::program {
 
 template <class Integer> bool parseInteger(std::string_view text, Integer &value) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -44,7 +44,9 @@ CLI::Option *addValue(CLI::App &app, const char *name, const char *type, const s
 
 [[noreturn]] void badValue(const std::string &option, const std::string &expected, const std::string &value);
 
+// Throws Failure where what was taken for a value is another option, or nothing.
+void refuseMissingValue(const CLI::Option &option, const std::string &value);
 // Of options whose value is any text: addValue() has looked at the others.
 void refuseMissingValues(const CLI::App &app);
 
-} // namespace vkattn::tool
+} // namespace vkattn::program

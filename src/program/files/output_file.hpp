@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vkattn::tool {
+namespace vkattn::program {
 
 // A path as given by an option, and the file it leads to (symbolic links followed where the target
 // exists).
@@ -47,4 +47,4 @@ class OutputFile {
     std::FILE *file_ = nullptr;
 };
 
-} // namespace vkattn::tool
+} // namespace vkattn::program

@@ -1,4 +1,4 @@
-#include "tool/arrays/output_file.hpp"
+#include "program/files/output_file.hpp"
 
 #include "program/failure.hpp"
 
@@ -15,8 +15,7 @@
 #include <unistd.h>
 #endif
 
-namespace vkattn::tool {
-using namespace program;
+namespace vkattn::program {
 namespace {
 
 namespace fs = std::filesystem;
@@ -24,7 +23,7 @@ namespace fs = std::filesystem;
 #if !defined(_WIN32)
 // What a signal must remove. Signal handlers may only touch lock-free atomics; the strings belong
 // to OutputFile objects.
-std::array<std::atomic<char *>, 8> liveTemporaries;
+std::array<std::atomic<char *>, 64> liveTemporaries;
 static_assert(std::atomic<char *>::is_always_lock_free);
 
 extern "C" void removeTemporariesAndDie(int signalNumber) {
@@ -153,4 +152,4 @@ void OutputFile::publish() {
     forget(std::exchange(temporary_, {}));
 }
 
-} // namespace vkattn::tool
+} // namespace vkattn::program

@@ -1,12 +1,11 @@
-#include "tool/options/option_values.hpp"
+#include "program/options/option_values.hpp"
 
 #include "program/failure.hpp"
 
 #include <CLI/CLI.hpp>
 #include <vkattn/vkattn.hpp>
 
-namespace vkattn::tool {
-using namespace program;
+namespace vkattn::program {
 
 bool parseList(const std::string &text, std::vector<uint32_t> &values) {
     values.clear();
@@ -51,8 +50,6 @@ uint32_t parseWhole(const std::string &option, const std::string &text, uint32_t
     return value;
 }
 
-namespace {
-
 void refuseMissingValue(const CLI::Option &option, const std::string &value) {
     // CLI11 takes whatever follows as the value, so `--out --json` would write a file named --json.
     if (value.rfind("--", 0) == 0)
@@ -61,8 +58,6 @@ void refuseMissingValue(const CLI::Option &option, const std::string &value) {
     const bool mayBeEmpty = option.get_expected_min() == 0 || option.get_name() == "--verdicts";
     if (value.empty() && !mayBeEmpty) throw Failure(option.get_name() + " needs a value, not an empty one");
 }
-
-} // namespace
 
 CLI::Option *addValue(CLI::App &app, const char *name, const char *type, const std::string &text,
                       std::function<void(const std::string &)> read) {
@@ -81,4 +76,4 @@ void refuseMissingValues(const CLI::App &app) {
     }
 }
 
-} // namespace vkattn::tool
+} // namespace vkattn::program

@@ -1,4 +1,4 @@
-#include "tool/arrays/npy.hpp"
+#include "program/files/npy.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <limits>
 #include <string_view>
 
-namespace vkattn::tool {
+namespace vkattn::program {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "file data is used as it lies in the file");
@@ -353,4 +353,4 @@ bool NpyFile::read(std::span<std::byte> into, std::string &why) {
     return false;
 }
 
-} // namespace vkattn::tool
+} // namespace vkattn::program
