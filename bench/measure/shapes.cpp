@@ -110,7 +110,8 @@ const std::vector<Shape> &shapeTable() {
 vkattn_problem Shape::problem(vkattn_kernel kernel) const {
     const vkattn_layout q = packed(types->queries, batch, heads, queries, headDim);
     const vkattn_layout kv = packed(types->keys, batch, kvHeads, keys, headDim);
-    vkattn_problem p = vkattn::problem(q, kv, kv, q);
+    vkattn_problem p = vkattn::problem(q, kv, kv, packed(types->queries, batch, heads, queries, valueDim()));
+    if (valuesInKeys) p.v = {}, p.flags |= VKATTN_VALUES_IN_KEYS;
     p.kernel = kernel;
     if (causal) p.flags |= VKATTN_CAUSAL;
     if (window) {
@@ -145,7 +146,7 @@ double Shape::visiblePairs() const {
 }
 
 double Shape::flops() const {
-    return 4.0 * headDim * visiblePairs();
+    return 2.0 * (headDim + valueDim()) * visiblePairs();
 }
 
 namespace {
@@ -155,11 +156,11 @@ uint64_t elementBytes(vkattn_dtype type) {
 } // namespace
 
 uint64_t Shape::keyValueBytes() const {
-    return uint64_t{2} * batch * kvHeads * keys * headDim * elementBytes(types->keys);
+    return (valuesInKeys ? uint64_t{1} : 2) * batch * kvHeads * keys * headDim * elementBytes(types->keys);
 }
 
 uint64_t Shape::bytes() const {
-    return keyValueBytes() + uint64_t{2} * batch * heads * queries * headDim * elementBytes(types->queries);
+    return keyValueBytes() + uint64_t{batch} * heads * queries * (headDim + valueDim()) * elementBytes(types->queries);
 }
 
 std::vector<std::string> groupNames() {
@@ -233,6 +234,8 @@ Shape customShape(const std::string &text) {
             keysGiven = true;
         } else if (key == "d") {
             number(shape.headDim);
+        } else if (key == "vk") {
+            number(shape.valuesInKeys);
         } else if (key == "window") {
             number(shape.window);
             if (shape.window > INT32_MAX) fail("is more than a window can be (2147483647)");
@@ -248,7 +251,7 @@ Shape customShape(const std::string &text) {
         } else if (part == "causal") {
             shape.causal = true;
         } else {
-            fail("is not known, expected batch=, heads=, kv=, q=, k=, d=, type=, window=, name= or causal");
+            fail("is not known, expected batch=, heads=, kv=, q=, k=, d=, vk=, type=, window=, name= or causal");
         }
     }
     if (!kvGiven) shape.kvHeads = shape.heads;
@@ -258,6 +261,7 @@ Shape customShape(const std::string &text) {
         add("b", shape.batch), add("-h", shape.heads), add("-kv", shape.kvHeads);
         add("-q", shape.queries), add("-k", shape.keys), add("-d", shape.headDim);
         shape.name.append("-").append(shape.types->name);
+        if (shape.valuesInKeys) shape.name += "-vk" + std::to_string(shape.valuesInKeys);
         if (shape.causal) shape.name += "-causal";
         if (shape.window) shape.name += "-window" + std::to_string(shape.window);
     }

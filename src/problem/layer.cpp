@@ -217,6 +217,9 @@ class LayerPlanner {
                 return r;
             vkattn_problem room;
             problem = completed(*layer_.options, room);
+            if (problem.flags & VKATTN_VALUES_IN_KEYS)
+                return fail(why_, invalid,
+                            "layer.options.flags has VKATTN_VALUES_IN_KEYS, expected it clear: a layer projects values of its own");
             // Only slice 0 would be recorded.
             if (problem.sliceCount > 1)
                 return fail(why_, invalid, "layer.options.sliceCount is %u, expected 0 or 1: a layer is recorded whole", problem.sliceCount);

@@ -15,6 +15,7 @@ constexpr uint32_t compileOperationsPerAccess = 12, compileOperationsPerSharedLo
 struct LaneDims {
     uint32_t head, value;  // of a lane
     uint32_t shuffleLanes; // lanes that share a load, where the tile's source is shuffled
+    bool valuesInKeys = false; // a lane that loads keys by itself has their values
 };
 
 // Of shaders/flash/lanes.comp, for the types and options that take most: which tile is taken
