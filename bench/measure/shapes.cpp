@@ -12,7 +12,7 @@ constexpr ElementTypes types[] = {
     {"f32", VKATTN_F32, VKATTN_F32},   {"f16", VKATTN_F16, VKATTN_F16},     {"bf16", VKATTN_BF16, VKATTN_BF16},
     {"f16kv", VKATTN_F32, VKATTN_F16}, {"bf16kv", VKATTN_F32, VKATTN_BF16},
 };
-constexpr const ElementTypes *f32 = &types[0], *f16 = &types[1], *bf16 = &types[2], *f16kv = &types[3];
+constexpr const ElementTypes *f32 = &types[0], *f16 = &types[1], *bf16 = &types[2], *f16kv = &types[3], *bf16kv = &types[4];
 
 constexpr bool quick = true;
 
@@ -51,6 +51,11 @@ const std::vector<Shape> table = {
     {"window-d64-small",        "window",  "window-d64 for slow devices",                    1,  8,  8,  1024,   1024,  64, f32,   true, 256},
     {"long-decode-d64",         "long",    "one new token after 131072",                     1,  8,  8,     1, 131072,  64, f16kv},
     {"long-decode-gqa-d128",    "long",    "the same, 32 heads on 8",                        1, 32,  8,     1, 131072, 128, f16kv},
+    // The absorbed form of multi-head latent attention (DeepSeek-V2): values are the first 512 dims of the keys.
+    {"latent-decode",           "latent",  "one new token, 128 heads on a latent cache",     1, 128, 1,    1,   4096, 576, f32,   false, 0, false, 0, {}, 512},
+    {"latent-decode-bf16kv",    "latent",  "the same, the cache in bfloat16",                1, 128, 1,    1,   4096, 576, bf16kv, false, 0, false, 0, {}, 512},
+    {"latent-decode-f16kv",     "latent",  "the same, the cache in half precision",          1, 128, 1,    1,   4096, 576, f16kv, false, 0, false, 0, {}, 512},
+    {"latent-prefill-small",    "latent",  "64 tokens at the end of 1024",                   1,  16, 1,   64,   1024, 576, f32,   true,  0, false, 0, {}, 512},
     {"game-d32",                "game",    "many tiny sequences, as a game has them",       64,  4,  4,    64,     64,  32, f32,   false, 0, quick},
     {"game-d32-f16",            "game",    "the same in half precision",                    64,  4,  4,    64,     64,  32, f16},
     // Large enough to fill a GPU: batch * tokens is 16384, as papers on attention kernels measure.

@@ -45,6 +45,7 @@ Json toJson(const Shape &shape) {
             {"batch", shape.batch},       {"heads", shape.heads},
             {"kvHeads", shape.kvHeads},   {"queries", shape.queries},
             {"keys", shape.keys},         {"headDim", shape.headDim},
+            {"valueDim", shape.valueDim()}, {"valuesInKeys", shape.valuesInKeys > 0},
             {"dtype", shape.types->name}, {"causal", shape.causal},
             {"window", shape.window},     {"visiblePairs", shape.visiblePairs()},
             {"flops", shape.flops()},     {"bytes", shape.bytes()}};
@@ -150,7 +151,7 @@ void printRow(const Measurement &m) {
 }
 
 void printConventions(Peaks *peaks) {
-    std::printf("\nGFLOP/s  4 * dim flops for each (query, key) pair that is not hidden; softmax and hidden pairs are free\n"
+    std::printf("\nGFLOP/s  2 * (head dim + value dim) flops for each (query, key) pair that is not hidden; softmax and hidden pairs are free\n"
                 "GB/s     Q, K, V and output, each once\n");
     if (!peaks) return;
     std::printf(
