@@ -126,8 +126,8 @@ typedef struct vkattn_layout {
  * role, in any order. Tensors have the values from 0 to 31 and small arrays those from 32 to 63,
  * so that a new operand renumbers no other. */
 typedef enum vkattn_role {
-    VKATTN_Q = 0,   /* read:  [batch, heads, queryTokens, headDim] */
-    VKATTN_K = 1,   /* read:  [batch, kvHeads, keyTokens, headDim]; kvHeads divides heads */
+    VKATTN_Q = 0, /* read:  [batch, heads, queryTokens, headDim] */
+    VKATTN_K = 1, /* read:  [batch, kvHeads, keyTokens, headDim]; kvHeads divides heads */
     /* read: [batch, kvHeads, keyTokens, valueDim]; not bound with VKATTN_VALUES_IN_KEYS */
     VKATTN_V = 2,
     VKATTN_OUT = 3, /* write: [batch, heads, queryTokens, valueDim] */

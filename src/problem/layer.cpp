@@ -222,7 +222,8 @@ class LayerPlanner {
                             "layer.options.flags has VKATTN_VALUES_IN_KEYS, expected it clear: a layer projects values of its own");
             // Only slice 0 would be recorded.
             if (problem.sliceCount > 1)
-                return fail(why_, invalid, "layer.options.sliceCount is %u, expected 0 or 1: a layer is recorded whole", problem.sliceCount);
+                return fail(why_, invalid, "layer.options.sliceCount is %u, expected 0 or 1: a layer is recorded whole",
+                            problem.sliceCount);
         }
         problem.structSize = sizeof problem;
         give(step, VKATTN_Q, q, problem.q);

@@ -74,8 +74,8 @@ vkattn_result placeValuesInKeys(Problem &p, vkattn_diagnostic *why) {
     const uint32_t valueDim = p.tensor(VKATTN_OUT).extent[3];
     if (valueDim > k.extent[3])
         return fail(why, invalid,
-                    "out has %u value dims with VKATTN_VALUES_IN_KEYS, expected at most the %u dims of k, whose first ones they are", valueDim,
-                    k.extent[3]);
+                    "out has %u value dims with VKATTN_VALUES_IN_KEYS, expected at most the %u dims of k, whose first ones they are",
+                    valueDim, k.extent[3]);
     Tensor &v = p.tensors[VKATTN_V] = k;
     v.extent[3] = valueDim;
     if (valueDim == 1) v.stride[3] = 0;

@@ -40,9 +40,7 @@ struct Problem {
     // Query heads per key/value head.
     [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; }
     // Returns the role whose memory holds a tensor.
-    [[nodiscard]] constexpr vkattn_role memoryOf(vkattn_role role) const {
-        return valuesInKeys && role == VKATTN_V ? VKATTN_K : role;
-    }
+    [[nodiscard]] constexpr vkattn_role memoryOf(vkattn_role role) const { return valuesInKeys && role == VKATTN_V ? VKATTN_K : role; }
     // Returns whether memory of its own is bound to a role other than WORKSPACE.
     [[nodiscard]] bool uses(vkattn_role role) const;
     // Returns the bytes from the first to the last element, in the binding.

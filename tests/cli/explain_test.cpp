@@ -124,7 +124,8 @@ TEST_F(ExplainTest, everyKernelIsTakenWhereItFits) {
 }
 
 TEST_F(ExplainTest, valuesInKeysNeedNoShape) {
-    const Json cpu = explained({"explain", "--shape-q", "1,128,1,576", "--shape-k", "1,1,4096,576", "--values-in-keys", "512", "--device", "cpu"});
+    const Json cpu =
+        explained({"explain", "--shape-q", "1,128,1,576", "--shape-k", "1,1,4096,576", "--values-in-keys", "512", "--device", "cpu"});
     EXPECT_EQ(cpu["options"], Json({{"valuesInKeys", 512}}));
     EXPECT_FALSE(cpu["shapes"].contains("v"));
     EXPECT_EQ(cpu["shapes"]["out"], (std::vector<int>{1, 128, 1, 512}));

@@ -238,7 +238,8 @@ TEST_F(RunTest, valuesInKeys) {
     for (const char *descr : {"<f4", "<f2"}) {
         given({4, 5, 10}, {2, 7, 10}, {2, 7, 6}, {}, {.descr = descr});
         // The reference has them as an array, and the tool is not told of one.
-        for (size_t row = 0; row < 2 * 7; row++) std::copy_n(k.values.begin() + static_cast<long>(10 * row), 6, v.values.begin() + static_cast<long>(6 * row));
+        for (size_t row = 0; row < 2 * 7; row++)
+            std::copy_n(k.values.begin() + static_cast<long>(10 * row), 6, v.values.begin() + static_cast<long>(6 * row));
         std::filesystem::remove(file("v.npy"));
         Arguments arguments = command({"--values-in-keys", "6", "--json", "--causal", "bottom-right"});
         const auto at = std::find(arguments.begin(), arguments.end(), "--v");

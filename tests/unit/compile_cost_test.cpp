@@ -15,8 +15,8 @@ using namespace vkattn;
 
 namespace {
 
-constexpr uint32_t allDims[] = {1,   16,  31,  32,  33,  64,  65,  80,  96,  127, 128,  129, 192,
-                                255, 256, 257, 320, 336, 384, 415, 511, 512, 513, 576, 577, 1024, 2048};
+constexpr uint32_t allDims[] = {1,   16,  31,  32,  33,  64,  65,  80,  96,  127, 128, 129,  192, 255,
+                                256, 257, 320, 336, 384, 415, 511, 512, 513, 576, 577, 1024, 2048};
 
 PlanLimits limitsOf(uint32_t type, uint32_t subgroup, bool clustered, const std::string &rows = "") {
     PlanLimits limits{minimumCaps(), 64 << 20, {}};

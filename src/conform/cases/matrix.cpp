@@ -88,7 +88,8 @@ template <class Add> void addNamedOptions(const Add &add) {
 // Multi-head latent attention: the absorbed form, whose values are dims of the keys, and the naive
 // one.
 template <class Add> void addLatentAttention(const Add &add) {
-    const auto latent = [&](const char *name, uint32_t headDim, uint32_t valueDim, uint32_t heads, uint32_t queries, uint32_t keys) -> Case & {
+    const auto latent = [&](const char *name, uint32_t headDim, uint32_t valueDim, uint32_t heads, uint32_t queries,
+                            uint32_t keys) -> Case & {
         Case &c = add(name);
         c.batch = 1, c.heads = heads, c.kvHeads = 1, c.headDim = headDim, c.valueDim = valueDim;
         c.queryTokens = queries, c.keyTokens = keys;

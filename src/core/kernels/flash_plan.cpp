@@ -156,7 +156,8 @@ uint64_t partialResultsCap(const Problem &p, const FlashTuning &tuning, const Fl
 vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem &p, const FlashShape &shape, const Caps &caps,
                         vkattn_diagnostic *why) {
     const auto unsupported = VKATTN_ERROR_UNSUPPORTED;
-    const uint32_t words = tile.sharedWords(shape.dimsPerLane * tile.dimLanes, shape.valuesInKeys ? 0 : shape.valueDimsPerLane * tile.dimLanes);
+    const uint32_t words =
+        tile.sharedWords(shape.dimsPerLane * tile.dimLanes, shape.valuesInKeys ? 0 : shape.valueDimsPerLane * tile.dimLanes);
     if (tile.invocations() > caps.maxWorkgroupInvocations || tile.invocations() > caps.maxWorkgroupSize[0])
         return fail(why, unsupported, "the %s kernel's workgroup for head dim %u has %u invocations; the device takes %u", kernel,
                     p.headDim, tile.invocations(), std::min(caps.maxWorkgroupInvocations, caps.maxWorkgroupSize[0]));
@@ -232,7 +233,8 @@ vkattn_result chooseTile(const Kernel &kernel, const Problem &p, const PlanLimit
             shape.tile = tile;
             shape.tile.rowsPerLane = rows;
             layOutLanes(p, caps, shape);
-            shape.compileOperations = compileOperations(shape.tile, {shape.dimsPerLane, shape.valueDimsPerLane, shape.shuffleLanes, shape.valuesInKeys});
+            shape.compileOperations =
+                compileOperations(shape.tile, {shape.dimsPerLane, shape.valueDimsPerLane, shape.shuffleLanes, shape.valuesInKeys});
             if (tile.ofFile || shape.compileOperations <= compileLimit(caps)) return takeTile(kernel, p, caps, shape, why);
             least = least ? std::min(least, shape.compileOperations) : shape.compileOperations;
             if (!shape.passedOverOperations) shape.passedOverOperations = shape.compileOperations;
@@ -257,8 +259,7 @@ vkattn_result setEnvironment(const char *kernel, Plan &plan, const Caps &caps, v
     if (bytes + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange ||
         (gathers && ceilDiv(p.heads, flash::environmentLanes) > caps.maxWorkgroupCount[0]))
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the %s kernel gathers the arrays over heads in its workspace; %u heads are too many for this device", kernel,
-                    p.heads);
+                    "the %s kernel gathers the arrays over heads in its workspace; %u heads are too many for this device", kernel, p.heads);
     plan.setUpDispatches += divideUp(environmentWords, environmentWordsAtOnce);
     plan.setUpBytes = plan.tableBytes + roundUpTo(bytes, plan.workspaceAlignment);
     return VKATTN_OK;

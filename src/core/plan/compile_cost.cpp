@@ -24,8 +24,8 @@ uint64_t compileOperations(const FlashTile &tile, const LaneDims &dims) {
     // 22 takes 1.7 s and Mesa 26 2.7 s, for 1024 over 74 s and 13 s.
     constexpr uint64_t proportionate = 512;
     const uint64_t excess = std::max<uint64_t>((floats + proportionate - 1) / proportionate, 1), all = 2 * (multiplyAdds + loads) + edges;
-    // The steps of whole numbers stay for tiles of before. Without loads of V, 544 floats (head dim
-    // 576, value dim 512) take as long as 512 with them.
+    // Whole steps keep the tiles of before. Between them the cost grows evenly: 544 floats, head dim
+    // 576 and value dim 512 without loads of V, take little longer than 512.
     if (dims.valuesInKeys && floats > proportionate) return all * floats * floats / (proportionate * proportionate);
     return all * excess * excess;
 }

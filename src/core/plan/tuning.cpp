@@ -58,9 +58,8 @@ FlashTile dimsInLanes(uint32_t maxDim, const Caps &caps) {
 // in the core's cache.
 FlashTile latentRows(const Caps &caps) {
     FlashTile tile = dimsInLanes(576, caps);
-    tile.rowLanes = std::max(std::min({128 / tile.rowsPerLane, caps.maxWorkgroupInvocations / tile.dimLanes,
-                                       caps.maxWorkgroupSize[0] / tile.dimLanes}),
-                             1u);
+    tile.rowLanes = std::max(
+        std::min({128 / tile.rowsPerLane, caps.maxWorkgroupInvocations / tile.dimLanes, caps.maxWorkgroupSize[0] / tile.dimLanes}), 1u);
     tile.fewerRows = true;
     return tile;
 }
