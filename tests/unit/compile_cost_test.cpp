@@ -115,7 +115,9 @@ TEST(CompileCost, cutsTilesOfSoftwareDevicesAlone) {
             const uint32_t largest = !cpu ? 576 : lanes == 0 ? 85 : lanes == 4 ? 336 : 576, whole = !cpu ? 576 : lanes == 0 ? 76 : 256;
             EXPECT_EQ(taken, dim <= largest) << dim << ", lanes " << lanes;
             if (taken) {
-                EXPECT_EQ(plan.flash.passedOverOperations != 0, dim > whole) << dim << ", lanes " << lanes;
+                // Of 16 lanes each has so few of 576 dims that 4 rows of them are not too much.
+                const bool few = cpu && lanes == 16 && dim > 512;
+                EXPECT_EQ(plan.flash.passedOverOperations != 0, dim > whole && !few) << dim << ", lanes " << lanes;
             }
         }
     });

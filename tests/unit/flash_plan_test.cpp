@@ -628,8 +628,8 @@ TEST(FlashPlan, latentHeadsShareAWorkgroup) {
         ASSERT_EQ(makePlan(latentProblem(576, 512, 16, 1, kernel), limits, plan, nullptr), VKATTN_OK);
         EXPECT_EQ(plan.flash.tile.rows(), 16u);
         ASSERT_EQ(makePlan(latentProblem(576, 512, 5, 1, kernel), limits, plan, nullptr), VKATTN_OK);
-        EXPECT_EQ(plan.flash.tile.rows(), 8u);
         EXPECT_EQ(plan.flash.tile.rowLanes, 2u);
+        EXPECT_GE(plan.flash.tile.rows(), 5u);
     }
     // Bits that must not depend on the batch size rest on whole tiles.
     Problem fixed = latentProblem(576, 512, 5, 1, VKATTN_KERNEL_FLASH);
