@@ -110,7 +110,7 @@ constexpr Variant sharedMemory[] = {
 
 // With room for the value dim that the case has.
 constexpr Variant valuesInKeys[] = {
-    {"keysHoldValues", [](Case &c, Random &r) { c.keysHoldValues = true, c.headDim = c.valueDim + between(r, 0, 9); }}};
+    {"keysHoldValues", [](Case &c, Random &r) { c.keysHoldValues = true, c.headDim = c.valueDim + between(r, 1, 9); }}};
 constexpr Member valuesInKeysMembers[] = {member<&Case::keysHoldValues>("keysHoldValues")};
 
 constexpr Variant tokens[] = {
