@@ -12,6 +12,11 @@ MUTATIONS = [
      "if (out.stride[d] >= 0 && magnitude(out.stride[d]) < inner)", "tests *Problem*"),
     ("problem-negative-reach", "src/problem/tensor.cpp", "if (below > layout.offsetElems)", "if (below > layout.offsetElems + 64)",
      "tests *Problem*"),
+    ("values-in-keys-behind-their-start", "src/problem/problem.cpp", "    v.extent[3] = valueDim;\n",
+     "    v.extent[3] = valueDim;\n    v.offset += k.extent[3] - valueDim;\n", "tests Problem.*"),
+    ("values-in-keys-want-an-operand", "src/problem/problem.cpp", "tensors[role].present() && memoryOf(role) == role;", "tensors[role].present();",
+     "tests Problem.*"),
+    ("values-in-keys-of-other-runs", "src/core/kernels/flash_plan.cpp", "shape.run = shape.valueRun =", "shape.valueRun =", "tests FlashPlan.*"),
     # The chunker and the planner.
     ("chunk-key-heads-inside-a-group", "src/core/plan/chunks.hpp", "static_cast<uint32_t>(ceilDiv(heads - 1, group)) + 1)",
      "static_cast<uint32_t>(ceilDiv(heads, group)))", "tests Plan.*"),

@@ -72,6 +72,8 @@ MUTATIONS = [
     ("flash-sum-starts-at-1", "flash/lanes.comp", "        weightSum[r] = 0.0;", "        weightSum[r] = 1.0;"),
     ("flash-lanes-of-dims-lost", "flash/lanes.comp", "if (dimLanes >> bit > 1u)", "if (dimLanes >> bit > 2u)"),
     ("flash-exchange-lost", "flash/lanes.comp", "other < dimLanes; ++other", "other + 1u < dimLanes; ++other"),
+    ("flash-values-of-another-key", "flash/lanes.comp", "values[e] = kept[c * dimsPerLane + d + e];", "values[e] = kept[d + e];"),
+    ("flash-values-of-the-tiles-first-key", "flash/lanes.comp", "? kTile[at_ * keyPitch + d]", "? kTile[d]"),
     ("flash-shuffle-from-one-lane", "flash/lanes.comp", "subgroupShuffle(value, e)", "subgroupShuffle(value, 0u)"),
     ("key-value-odd-halves", "attention/key_value.glsl", "word_[e_ / 2u] >> (odd_ << 4) & 0xffffu", "word_[e_ / 2u] & 0xffffu"),
     ("flash-partial-forgets-nan", "flash/store.glsl", "outWords[at + 2u] = rowWorst;", "outWords[at + 2u] = min(rowWorst, 1u);"),

@@ -74,6 +74,7 @@ Operands::Operands(const Shape &shape, uint64_t seed) {
                       " of memory: choose a shape of at most half of that");
     const vkattn_problem problem = shape.problem(VKATTN_KERNEL_AUTO);
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT}) {
+        if (role == VKATTN_V && shape.valuesInKeys) continue;
         const auto bytes = static_cast<size_t>(vkattnOperandBytes(&problem, role));
         // The memory is zeroed: an output left unwritten must not hold an earlier, right one. The
         // memory begins on a cache line, where hosts' tensors begin. The allocator would put large

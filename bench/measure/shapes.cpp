@@ -12,7 +12,7 @@ constexpr ElementTypes types[] = {
     {"f32", VKATTN_F32, VKATTN_F32},   {"f16", VKATTN_F16, VKATTN_F16},     {"bf16", VKATTN_BF16, VKATTN_BF16},
     {"f16kv", VKATTN_F32, VKATTN_F16}, {"bf16kv", VKATTN_F32, VKATTN_BF16},
 };
-constexpr const ElementTypes *f32 = &types[0], *f16 = &types[1], *bf16 = &types[2], *f16kv = &types[3];
+constexpr const ElementTypes *f32 = &types[0], *f16 = &types[1], *bf16 = &types[2], *f16kv = &types[3], *bf16kv = &types[4];
 
 constexpr bool quick = true;
 
@@ -51,6 +51,11 @@ const std::vector<Shape> table = {
     {"window-d64-small",        "window",  "window-d64 for slow devices",                    1,  8,  8,  1024,   1024,  64, f32,   true, 256},
     {"long-decode-d64",         "long",    "one new token after 131072",                     1,  8,  8,     1, 131072,  64, f16kv},
     {"long-decode-gqa-d128",    "long",    "the same, 32 heads on 8",                        1, 32,  8,     1, 131072, 128, f16kv},
+    // The absorbed form of multi-head latent attention (DeepSeek-V2): values are the first 512 dims of the keys.
+    {"latent-decode",           "latent",  "one new token, 128 heads on a latent cache",     1, 128, 1,    1,   4096, 576, f32,   false, 0, false, 0, {}, 512},
+    {"latent-decode-bf16kv",    "latent",  "the same, the cache in bfloat16",                1, 128, 1,    1,   4096, 576, bf16kv, false, 0, false, 0, {}, 512},
+    {"latent-decode-f16kv",     "latent",  "the same, the cache in half precision",          1, 128, 1,    1,   4096, 576, f16kv, false, 0, false, 0, {}, 512},
+    {"latent-prefill-small",    "latent",  "64 tokens at the end of 1024",                   1,  16, 1,   64,   1024, 576, f32,   true,  0, false, 0, {}, 512},
     {"game-d32",                "game",    "many tiny sequences, as a game has them",       64,  4,  4,    64,     64,  32, f32,   false, 0, quick},
     {"game-d32-f16",            "game",    "the same in half precision",                    64,  4,  4,    64,     64,  32, f16},
     // Large enough to fill a GPU: batch * tokens is 16384, as papers on attention kernels measure.
@@ -110,7 +115,8 @@ const std::vector<Shape> &shapeTable() {
 vkattn_problem Shape::problem(vkattn_kernel kernel) const {
     const vkattn_layout q = packed(types->queries, batch, heads, queries, headDim);
     const vkattn_layout kv = packed(types->keys, batch, kvHeads, keys, headDim);
-    vkattn_problem p = vkattn::problem(q, kv, kv, q);
+    vkattn_problem p = vkattn::problem(q, kv, kv, packed(types->queries, batch, heads, queries, valueDim()));
+    if (valuesInKeys) p.v = {}, p.flags |= VKATTN_VALUES_IN_KEYS;
     p.kernel = kernel;
     if (causal) p.flags |= VKATTN_CAUSAL;
     if (window) {
@@ -145,7 +151,7 @@ double Shape::visiblePairs() const {
 }
 
 double Shape::flops() const {
-    return 4.0 * headDim * visiblePairs();
+    return 2.0 * (headDim + valueDim()) * visiblePairs();
 }
 
 namespace {
@@ -155,11 +161,11 @@ uint64_t elementBytes(vkattn_dtype type) {
 } // namespace
 
 uint64_t Shape::keyValueBytes() const {
-    return uint64_t{2} * batch * kvHeads * keys * headDim * elementBytes(types->keys);
+    return (valuesInKeys ? uint64_t{1} : 2) * batch * kvHeads * keys * headDim * elementBytes(types->keys);
 }
 
 uint64_t Shape::bytes() const {
-    return keyValueBytes() + uint64_t{2} * batch * heads * queries * headDim * elementBytes(types->queries);
+    return keyValueBytes() + uint64_t{batch} * heads * queries * (headDim + valueDim()) * elementBytes(types->queries);
 }
 
 std::vector<std::string> groupNames() {
@@ -233,6 +239,8 @@ Shape customShape(const std::string &text) {
             keysGiven = true;
         } else if (key == "d") {
             number(shape.headDim);
+        } else if (key == "vk") {
+            number(shape.valuesInKeys);
         } else if (key == "window") {
             number(shape.window);
             if (shape.window > INT32_MAX) fail("is more than a window can be (2147483647)");
@@ -248,7 +256,7 @@ Shape customShape(const std::string &text) {
         } else if (part == "causal") {
             shape.causal = true;
         } else {
-            fail("is not known, expected batch=, heads=, kv=, q=, k=, d=, type=, window=, name= or causal");
+            fail("is not known, expected batch=, heads=, kv=, q=, k=, d=, vk=, type=, window=, name= or causal");
         }
     }
     if (!kvGiven) shape.kvHeads = shape.heads;
@@ -258,6 +266,7 @@ Shape customShape(const std::string &text) {
         add("b", shape.batch), add("-h", shape.heads), add("-kv", shape.kvHeads);
         add("-q", shape.queries), add("-k", shape.keys), add("-d", shape.headDim);
         shape.name.append("-").append(shape.types->name);
+        if (shape.valuesInKeys) shape.name += "-vk" + std::to_string(shape.valuesInKeys);
         if (shape.causal) shape.name += "-causal";
         if (shape.window) shape.name += "-window" + std::to_string(shape.window);
     }

@@ -26,7 +26,10 @@ struct Shape {
     bool quick = false;   // whether the shape is part of --group quick
     uint32_t swept = 0;   // in a sweep: the tokens that this shape was set to
     std::string family{}; // in a sweep: the name without the tokens; otherwise `name`
+    // V is the first so many dims of K (VKATTN_VALUES_IN_KEYS); 0: V has memory of its own
+    uint32_t valuesInKeys = 0;
 
+    [[nodiscard]] uint32_t valueDim() const { return valuesInKeys ? valuesInKeys : headDim; }
     [[nodiscard]] vkattn_problem problem(vkattn_kernel kernel) const;
     // Returns a text such as "1x8x4096x4096 D64", with heads as 32/8 where they are grouped.
     [[nodiscard]] std::string sizeText() const;
@@ -35,7 +38,8 @@ struct Shape {
     // The work, by the conventions of README.md.
     // (query, key) pairs that are not hidden, over batch and heads
     [[nodiscard]] double visiblePairs() const;
-    [[nodiscard]] double flops() const;           // 4 * headDim for each visible pair
+    // 2 * (headDim + valueDim) for each visible pair
+    [[nodiscard]] double flops() const;
     [[nodiscard]] uint64_t bytes() const;         // Q, K, V and output, each once
     [[nodiscard]] uint64_t keyValueBytes() const; // K and V alone
 };

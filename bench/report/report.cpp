@@ -41,13 +41,14 @@ Json finiteOrNull(double value) {
 }
 
 Json toJson(const Shape &shape) {
-    return {{"name", shape.name},         {"family", shape.family.empty() ? shape.name : shape.family},
-            {"batch", shape.batch},       {"heads", shape.heads},
-            {"kvHeads", shape.kvHeads},   {"queries", shape.queries},
-            {"keys", shape.keys},         {"headDim", shape.headDim},
-            {"dtype", shape.types->name}, {"causal", shape.causal},
-            {"window", shape.window},     {"visiblePairs", shape.visiblePairs()},
-            {"flops", shape.flops()},     {"bytes", shape.bytes()}};
+    return {{"name", shape.name},           {"family", shape.family.empty() ? shape.name : shape.family},
+            {"batch", shape.batch},         {"heads", shape.heads},
+            {"kvHeads", shape.kvHeads},     {"queries", shape.queries},
+            {"keys", shape.keys},           {"headDim", shape.headDim},
+            {"valueDim", shape.valueDim()}, {"valuesInKeys", shape.valuesInKeys > 0},
+            {"dtype", shape.types->name},   {"causal", shape.causal},
+            {"window", shape.window},       {"visiblePairs", shape.visiblePairs()},
+            {"flops", shape.flops()},       {"bytes", shape.bytes()}};
 }
 
 Json toJson(const Measurement &m) {
@@ -150,8 +151,9 @@ void printRow(const Measurement &m) {
 }
 
 void printConventions(Peaks *peaks) {
-    std::printf("\nGFLOP/s  4 * dim flops for each (query, key) pair that is not hidden; softmax and hidden pairs are free\n"
-                "GB/s     Q, K, V and output, each once\n");
+    std::printf(
+        "\nGFLOP/s  2 * (head dim + value dim) flops for each (query, key) pair that is not hidden; softmax and hidden pairs are free\n"
+        "GB/s     Q, K, V and output, each once\n");
     if (!peaks) return;
     std::printf(
         "of peak  the time that the machine's measured peak needs, for the arithmetic (fma) or the bytes (read), whichever is more\n"

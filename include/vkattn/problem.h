@@ -18,6 +18,7 @@
  *               mask_ij != 0, bit mask_ij = 1, bias_ij != -inf,
  *               document of i = document of j              where each of them is given
  *     D_i     = sum over visible j of exp(s_ij)  + exp(sink_h) where attention sinks are given
+ *     v_jd    = k_jd                     with VKATTN_VALUES_IN_KEYS, for d < valueDim
  *     out_i   = sum over visible j of exp(s_ij) / D_i v_j      exactly 0 where nothing is visible
  *     lse_i   = ln D_i               where nothing is visible: the sink, or -inf without a sink
  *     weights_ij = exp(s_ij) / D_i   exactly 0 where the pair is hidden
@@ -125,9 +126,10 @@ typedef struct vkattn_layout {
  * role, in any order. Tensors have the values from 0 to 31 and small arrays those from 32 to 63,
  * so that a new operand renumbers no other. */
 typedef enum vkattn_role {
-    VKATTN_Q = 0,   /* read:  [batch, heads, queryTokens, headDim] */
-    VKATTN_K = 1,   /* read:  [batch, kvHeads, keyTokens, headDim]; kvHeads divides heads */
-    VKATTN_V = 2,   /* read:  [batch, kvHeads, keyTokens, valueDim] */
+    VKATTN_Q = 0, /* read:  [batch, heads, queryTokens, headDim] */
+    VKATTN_K = 1, /* read:  [batch, kvHeads, keyTokens, headDim]; kvHeads divides heads */
+    /* read: [batch, kvHeads, keyTokens, valueDim]; not bound with VKATTN_VALUES_IN_KEYS */
+    VKATTN_V = 2,
     VKATTN_OUT = 3, /* write: [batch, heads, queryTokens, valueDim] */
     /* Optional tensors. "Broadcast" means that an extent is that of the weights, or 1. */
     VKATTN_LSE = 4,     /* write: f32 [batch, heads, queryTokens, 1] */
@@ -200,6 +202,11 @@ typedef enum vkattn_flag_bits {
      * device with one kernel. Without the flag results are bitwise repeatable only for the same
      * problem (docs/numerics.md 7). */
     VKATTN_DETERMINISTIC = 16,
+    /* v_j is the first valueDim elements of k_j, in K's own memory, as the absorbed form of
+     * multi-head latent attention has it (DeepSeek-V2 2024). `v` stays zero, nothing is bound to
+     * VKATTN_V, and valueDim is out.extent[3], at most headDim. Kernels then load each key once for
+     * both products. */
+    VKATTN_VALUES_IN_KEYS = 128, /* 32 and 64: vkattn_operation_flag_bits */
     VKATTN_FLAGS_MAX = 0x7fffffff
 } vkattn_flag_bits;
 

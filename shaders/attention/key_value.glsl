@@ -8,6 +8,7 @@
 
 layout(constant_id = constantKvFormat) const uint kvFormat = 0; // interop.h
 const uint kType = kvFormat & 15u, vType = kvFormat >> formatVType & 15u, dimOrder = kvFormat >> formatDimOrder & 3u;
+const bool valuesInKeys = (kvFormat >> formatValuesInKeys & 1u) != 0u;
 
 struct KeyValueRow {
     uint at; // element of dim 0

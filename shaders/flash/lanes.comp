@@ -12,7 +12,8 @@
 //                              combine.comp merges them
 // Results of splits and key lanes go to the workspace as (maximum, sum, worst score, unnormalised
 // output); otherwise the output is written here. Query heads of one key head may be packed as rows
-// (packedHeads), so that K and V are read once for all of them.
+// (packedHeads), so that K and V are read once for all of them. Where V is the first dims of K
+// (valuesInKeys), a key is loaded once for both products.
 //
 // Defines: VKATTN_SUBGROUPS: subgroup operations may be used (SPIR-V 1.3); VKATTN_OPTIONS: bindings
 // past the fourth exist. Without it the shader stays within the four storage buffers that Vulkan
@@ -70,8 +71,11 @@ const uint mostValues = wholeEdges && outType == elementF32 && valueDimsPerLane 
            valueBlockDims = valueDimsPerLane < mostValues ? valueDimsPerLane : mostValues,
            valueDimBlocks = (valueDimsPerLane + valueBlockDims - 1u) / valueBlockDims;
 
-shared float kTile[source == sourceShared ? tileKeys * paddedDim : 1u];
-shared float vTile[source == sourceShared ? tileKeys * paddedValueDim : 1u];
+// Values of dims past the value dim are computed from what K has there, and not stored.
+const uint keyPitch = valuesInKeys && paddedValueDim > paddedDim ? paddedValueDim : paddedDim;
+const bool ownValues = source == sourceShared && !valuesInKeys;
+shared float kTile[source == sourceShared ? tileKeys * keyPitch : 1u];
+shared float vTile[ownValues ? tileKeys * paddedValueDim : 1u];
 #ifndef VKATTN_SUBGROUPS
 shared float exchange[dimLanes > 1u ? dimLanes * keyLanes * rowLanes * cells : 1u];
 #endif
@@ -87,6 +91,9 @@ Row rows[rowsPerLane];
 float weights[cells];                       // of the step: scores, then exp(score - maximum)
 float rescale[rowsPerLane];
 float added[cells];                         // of the step: bias
+// Of the step: what a lane has loaded of K, where V is a part of that and comes with it.
+const bool keepsKeys = valuesInKeys && source == sourceDirect;
+float kept[keepsKeys ? keysPerLane * dimsPerLane : 1u];
 
 uint lane, dimLane, keyLane, rowLane;
 
@@ -156,7 +163,7 @@ void multiplyKeys(int j) {
     if (source == sourceShared) {
         [[unroll]] for (uint d = 0u; d < dimsPerLane; ++d)
             [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
-                const float key = kTile[(uint(j) % tileKeys + c) * paddedDim + d];
+                const float key = kTile[(uint(j) % tileKeys + c) * keyPitch + d];
                 [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
                     weights[r * keysPerLane + c] = fma(query[r * dimsPerLane + d], key, weights[r * keysPerLane + c]);
             }
@@ -168,6 +175,8 @@ void multiplyKeys(int j) {
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
             float loaded[run];
             KEY_RUN(loaded, at[c], dimOf(d), run)
+            if (keepsKeys)
+                [[unroll]] for (uint e = 0u; e < run; ++e) kept[c * dimsPerLane + d + e] = loaded[e];
             [[unroll]] for (uint e = 0u; e < run; ++e)
                 [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
                     weights[r * keysPerLane + c] = fma(query[r * dimsPerLane + d + e], loaded[e], weights[r * keysPerLane + c]);
@@ -208,7 +217,8 @@ void addValues(int j, uint visible, const bool tested) {
     if (source == sourceShared) {
         [[unroll]] for (uint d = 0u; d < valueDimsPerLane; ++d) {
             [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
-                const float value = vTile[(uint(j) % tileKeys + c) * paddedValueDim + d];
+                const uint at_ = uint(j) % tileKeys + c;
+                const float value = valuesInKeys ? kTile[at_ * keyPitch + d] : vTile[at_ * paddedValueDim + d];
                 ADD_VALUE(d, c, value, tested)
             }
             KEEP_SUMS(d)
@@ -220,7 +230,11 @@ void addValues(int j, uint visible, const bool tested) {
         float loaded[keysPerLane * valueRun];
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
             float values[valueRun];
-            VALUE_RUN(values, at[c], valueDimOf(d), valueRun)
+            if (keepsKeys) {
+                [[unroll]] for (uint e = 0u; e < valueRun; ++e) values[e] = kept[c * dimsPerLane + d + e];
+            } else {
+                VALUE_RUN(values, at[c], valueDimOf(d), valueRun)
+            }
             [[unroll]] for (uint e = 0u; e < valueRun; ++e) loaded[c * valueRun + e] = values[e];
         }
         [[unroll]] for (uint e = 0u; e < valueRun; ++e) {
@@ -306,8 +320,10 @@ void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
 
 void stageTile(int tile) {
     barrier();
-    STAGE_TILE(kTile, paddedDim, keysInWords, keyRow, KEY_PAIR, keyElement)
-    STAGE_TILE(vTile, paddedValueDim, valuesInWords, valueRow, VALUE_PAIR, valueElement)
+    STAGE_TILE(kTile, keyPitch, keysInWords, keyRow, KEY_PAIR, keyElement)
+    if (ownValues) {
+        STAGE_TILE(vTile, paddedValueDim, valuesInWords, valueRow, VALUE_PAIR, valueElement)
+    }
     barrier();
 }
 

@@ -17,7 +17,7 @@ namespace HWY_NAMESPACE {
 
 // Returns the keys or values (`role`) of a sequence's key/value head, from key `begin` on.
 HWY_INLINE StoredRows rowsOf(const Call &call, vkattn_role role, const Sequence &s, uint32_t head, uint32_t begin) {
-    return storedRows(call.p.tensor(role), call.operands.data[role], s.batch, head, s.key(begin));
+    return storedRows(call.p.tensor(role), call.operands.data[call.p.memoryOf(role)], s.batch, head, s.key(begin));
 }
 
 // Rows of floats that lie `stride` apart.

@@ -19,7 +19,7 @@ class HeadKeysValues {
     void load(const Problem &p, const Operands &operands, const Sequences &sequences, uint32_t b, uint32_t kvHead) {
         if (loaded_ && b == b_ && kvHead == kvHead_) return;
         k_.load(p.tensor(VKATTN_K), operands.data[VKATTN_K], sequences[b], kvHead);
-        v_.load(p.tensor(VKATTN_V), operands.data[VKATTN_V], sequences[b], kvHead);
+        v_.load(p.tensor(VKATTN_V), operands.data[p.memoryOf(VKATTN_V)], sequences[b], kvHead);
         loaded_ = true;
         b_ = b;
         kvHead_ = kvHead;

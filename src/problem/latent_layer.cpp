@@ -173,7 +173,7 @@ class LatentPlanner {
                     sums = steps_.between(batch_, l_.heads, tokens_, latent_);
         if (const auto r = product("absorb", columns(q, 0, l_.nope), transposed(up(0, l_.nope)), columns(wide, 0, latent_))) return r;
         if (const auto r = rotate("q rotary", 0, columns(q, l_.nope, l_.rope), columns(wide, latent_, l_.rope))) return r;
-        if (const auto r = steps_.addAttention(l_.options, scale(), wide, keys, columns(keys, 0, latent_), sums)) return r;
+        if (const auto r = steps_.addAttention(l_.options, scale(), wide, keys, {}, sums)) return r;
         return product("v", sums, up(l_.nope, l_.value), values);
     }
 

@@ -177,6 +177,8 @@ vkattn_result LayerSteps::addAttention(const vkattn_problem *options, float scal
         if (const auto r = checkStructSize(options->structSize, sizeof problem, "layer.options", "vkattn_problem", why_)) return r;
         vkattn_problem room;
         problem = completed(*options, room);
+        if (problem.flags & VKATTN_VALUES_IN_KEYS)
+            return fail(why_, invalid, "layer.options.flags has VKATTN_VALUES_IN_KEYS, expected it clear: the layer says where its values are");
         // Only slice 0 would be recorded.
         if (problem.sliceCount > 1)
             return fail(why_, invalid, "layer.options.sliceCount is %u, expected 0 or 1: a layer is recorded whole", problem.sliceCount);
@@ -185,6 +187,7 @@ vkattn_result LayerSteps::addAttention(const vkattn_problem *options, float scal
     if (scale != 0 && !(problem.flags & VKATTN_SCALE)) problem.flags |= VKATTN_SCALE, problem.scale = scale;
     give(step, VKATTN_Q, q, problem.q);
     give(step, VKATTN_K, k, problem.k);
+    if (absent(v.layout)) problem.flags |= VKATTN_VALUES_IN_KEYS;
     give(step, VKATTN_V, v, problem.v);
     give(step, VKATTN_OUT, out, problem.out);
     step.operation.of.attention = &problem;

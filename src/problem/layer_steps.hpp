@@ -45,7 +45,8 @@ class LayerSteps {
     [[nodiscard]] vkattn_result addRotary(const char *name, vkattn_rotary rotary, const Place &x, const Place &cos, const Place &sin,
                                           const Place &y);
     [[nodiscard]] vkattn_result addAppend(const char *name, vkattn_append append, const Place &x, const Place &y);
-    // `options` may be NULL; its own operands are the layer's.
+    // `options` may be NULL; its own operands are the layer's. An absent v: values are the first dims
+    // of k.
     [[nodiscard]] vkattn_result addAttention(const vkattn_problem *options, float scale, const Place &q, const Place &k, const Place &v,
                                              const Place &out);
     // Places the barriers, when all steps are there.

@@ -35,7 +35,8 @@ vkattn_result checkNumbers(const vkattn_problem &p, vkattn_diagnostic *why) {
 // Checks flags, the roles without a layout, and ragged batches, as far as they do not depend on
 // tensors.
 vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
-    constexpr uint32_t knownFlags = VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_WINDOW | VKATTN_SCALE | VKATTN_DETERMINISTIC;
+    constexpr uint32_t knownFlags =
+        VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_WINDOW | VKATTN_SCALE | VKATTN_DETERMINISTIC | VKATTN_VALUES_IN_KEYS;
     if (p.flags & ~knownFlags) return fail(why, invalid, "problem.flags has unknown bits 0x%x", p.flags & ~knownFlags);
     if (static_cast<uint32_t>(p.kernel) >= mostKernels)
         return fail(why, invalid, "problem.kernel is %u, expected a vkattn_kernel, less than %u", static_cast<uint32_t>(p.kernel),
@@ -59,14 +60,32 @@ vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
                     p.sequences, p.maxSeqQ, p.maxSeqK);
     if (ragged && (p.sequences == 0 || p.sequences > maxTokens))
         return fail(why, invalid, "a ragged batch has %u sequences, expected 1 to %u", p.sequences, maxTokens);
+    if (p.flags & VKATTN_VALUES_IN_KEYS && !absent(p.v))
+        return fail(why, invalid,
+                    "v has a layout with VKATTN_VALUES_IN_KEYS, expected all of it zero: V is the first out.extent[3] elements of each "
+                    "row of k; clear v, or the flag to have V in memory of its own");
     if (!absent(p.mask) && !absent(p.bitMask)) return fail(why, invalid, "mask and bit mask are both given; combine them into one");
+    return VKATTN_OK;
+}
+
+// Makes V the first dims of K.
+vkattn_result placeValuesInKeys(Problem &p, vkattn_diagnostic *why) {
+    const Tensor &k = p.tensor(VKATTN_K);
+    const uint32_t valueDim = p.tensor(VKATTN_OUT).extent[3];
+    if (valueDim > k.extent[3])
+        return fail(why, invalid,
+                    "out has %u value dims with VKATTN_VALUES_IN_KEYS, expected at most the %u dims of k, whose first ones they are",
+                    valueDim, k.extent[3]);
+    Tensor &v = p.tensors[VKATTN_V] = k;
+    v.extent[3] = valueDim;
+    if (valueDim == 1) v.stride[3] = 0;
     return VKATTN_OK;
 }
 
 } // namespace
 
 bool Problem::uses(vkattn_role role) const {
-    return isArray(role) ? has(role) : isTensor(role) && tensors[role].present();
+    return isArray(role) ? has(role) : isTensor(role) && tensors[role].present() && memoryOf(role) == role;
 }
 
 uint64_t arrayLength(const Problem &p, vkattn_role role) {
@@ -127,7 +146,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
         if (!rule.layout) continue;
         const vkattn_layout &layout = p.*rule.layout;
         if (absent(layout)) {
-            if (!rule.required) continue;
+            if (!rule.required || (rule.role == VKATTN_V && p.flags & VKATTN_VALUES_IN_KEYS)) continue;
             return fail(why, invalid, "%s has no layout; it is required", rule.name);
         }
         const uint32_t *e = layout.extent;
@@ -136,6 +155,9 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
         if (const auto r = makeTensor(layout, {rule.name, rule.output, rule.dtypes}, out.tensors[rule.role], why)) return r;
     }
 
+    out.valuesInKeys = p.flags & VKATTN_VALUES_IN_KEYS;
+    if (out.valuesInKeys)
+        if (const auto r = placeValuesInKeys(out, why)) return r;
     const Tensor &q = out.tensor(VKATTN_Q), &k = out.tensor(VKATTN_K), &v = out.tensor(VKATTN_V);
     out.batch = q.extent[0];
     out.heads = q.extent[1];

@@ -25,6 +25,8 @@ struct Problem {
     int32_t left = openWindow, right = openWindow;
     bool topLeft = false;
     bool deterministic = false;
+    // V is the first dims of K: tensor(VKATTN_V) says where they lie in K's memory.
+    bool valuesInKeys = false;
     uint32_t flags = 0;        // vkattn_flag_bits as the caller gave them
     uint32_t presentRoles = 0; // VKATTN_PRESENT(role) of the arrays
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
@@ -37,7 +39,9 @@ struct Problem {
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
     // Query heads per key/value head.
     [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; }
-    // Returns whether the problem uses a role other than WORKSPACE.
+    // Returns the role whose memory holds a tensor.
+    [[nodiscard]] constexpr vkattn_role memoryOf(vkattn_role role) const { return valuesInKeys && role == VKATTN_V ? VKATTN_K : role; }
+    // Returns whether memory of its own is bound to a role other than WORKSPACE.
     [[nodiscard]] bool uses(vkattn_role role) const;
     // Returns the bytes from the first to the last element, in the binding.
     [[nodiscard]] ByteRange bytesUsed(vkattn_role role) const;

@@ -52,6 +52,7 @@ TEST_F(BadUsageTest, helpNamesEveryOption) {
                                      "--lse",
                                      "--weights",
                                      "--deterministic",
+                                     "--values-in-keys",
                                      "--device",
                                      "--kernel",
                                      "--verify",
@@ -76,6 +77,13 @@ TEST_F(BadUsageTest, unknownAndMissingOptions) {
         arguments.erase(at, at + 2);
         expectRefused(tool(arguments), {missing + " is required"});
     }
+}
+
+TEST_F(BadUsageTest, valuesInKeys) {
+    refused({"--values-in-keys", "4"}, {"--values-in-keys", "leave one of the two out"});
+    refused({"--values-in-keys", "0"}, {"--values-in-keys"});
+    refused({"--values-in-keys", "3000"}, {"--values-in-keys"});
+    refused({"--values-in-keys", "x"}, {"--values-in-keys"});
 }
 
 TEST_F(BadUsageTest, optionsNeedValues) {

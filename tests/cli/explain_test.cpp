@@ -123,6 +123,23 @@ TEST_F(ExplainTest, everyKernelIsTakenWhereItFits) {
     }
 }
 
+TEST_F(ExplainTest, valuesInKeysNeedNoShape) {
+    const Json cpu =
+        explained({"explain", "--shape-q", "1,128,1,576", "--shape-k", "1,1,4096,576", "--values-in-keys", "512", "--device", "cpu"});
+    EXPECT_EQ(cpu["options"], Json({{"valuesInKeys", 512}}));
+    EXPECT_FALSE(cpu["shapes"].contains("v"));
+    EXPECT_EQ(cpu["shapes"]["out"], (std::vector<int>{1, 128, 1, 512}));
+    expectRefused(tool({"explain", "--shape-q", "1,4,1,8", "--shape-k", "1,1,9,8", "--shape-v", "1,1,9,8", "--values-in-keys", "8"}),
+                  {"--values-in-keys", "leave one of the two out"});
+    expectRefused(tool({"explain", "--shape-q", "1,4,1,8", "--shape-k", "1,1,9,8", "--values-in-keys", "9"}),
+                  {"out has 9 value dims", "expected at most the 8 dims of k", "--values-in-keys 9"});
+    if (!anyDevice()) GTEST_SKIP() << "no Vulkan device here";
+    const Json json = explained({"explain", "--shape-q", "1,128,1,576", "--shape-k", "1,1,4096,576", "--values-in-keys", "512"});
+    // Without subgroup shuffles tiles of a software device end below.
+    if (json["kernel"] == "staged") GTEST_SKIP() << "no tile for head dim 576 here";
+    EXPECT_EQ(json["plan"]["packedHeads"], 128);
+}
+
 TEST_F(ExplainTest, decodePacksTheHeadsOfAGroup) {
     if (!anyDevice()) GTEST_SKIP() << "no Vulkan device here";
     const Arguments arguments = {"explain", "--shape-q", "1,12,1,64", "--shape-k", "1,4,5000,64"};

@@ -234,6 +234,24 @@ TEST_F(RunTest, deterministicAndKernelsChangeNothingOnTheCpu) {
     }
 }
 
+TEST_F(RunTest, valuesInKeys) {
+    for (const char *descr : {"<f4", "<f2"}) {
+        given({4, 5, 10}, {2, 7, 10}, {2, 7, 6}, {}, {.descr = descr});
+        // The reference has them as an array, and the tool is not told of one.
+        for (size_t row = 0; row < 2 * 7; row++)
+            std::copy_n(k.values.begin() + static_cast<long>(10 * row), 6, v.values.begin() + static_cast<long>(6 * row));
+        std::filesystem::remove(file("v.npy"));
+        Arguments arguments = command({"--values-in-keys", "6", "--json", "--causal", "bottom-right"});
+        const auto at = std::find(arguments.begin(), arguments.end(), "--v");
+        arguments.erase(at, at + 2);
+        reference.causal = true;
+        const Outcome outcome = tool(arguments);
+        ASSERT_EQ(outcome.status, 0) << outcome.err;
+        EXPECT_EQ(Json::parse(outcome.out)["options"]["valuesInKeys"], 6);
+        compare("<f4");
+    }
+}
+
 TEST_F(RunTest, repeatedRunsComputeTheSame) {
     given({2, 12, 8}, {2, 20, 8}, {2, 20, 6});
     givenOffsets({2, 6, 11}, {1, 9, 17});

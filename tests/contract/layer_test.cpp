@@ -114,6 +114,10 @@ TEST(LayerPlan, refusesWhatIsNoLayer) {
         {"step 'norm'", [](vkattn_layer &l) { l.epsilon = -1; }},
         {"step 'norm'", [](vkattn_layer &l) { l.y = packed(VKATTN_F32, 2, 1, 6, 31); }},
         {"layer.options: structSize", [](vkattn_layer &l) { options = {}, l.options = &options; }},
+        {"layer.options.flags has VKATTN_VALUES_IN_KEYS, expected it clear",
+         [](vkattn_layer &l) {
+             options = {}, options.structSize = sizeof options, options.flags = VKATTN_VALUES_IN_KEYS, l.options = &options;
+         }},
         {"layer.options.sliceCount is 2",
          [](vkattn_layer &l) { options = {}, options.structSize = sizeof options, options.sliceCount = 2, l.options = &options; }},
         {"step 'attention'",

@@ -52,7 +52,7 @@ vkattn_layout layout(Bytes &bytes, const uint32_t (&extents)[4], vkattn_dtype ty
 vkattn_problem problemFrom(Bytes &bytes) {
     vkattn_problem p{};
     p.structSize = bytes.raw<uint8_t>() < 250 ? sizeof p : bytes.raw<uint32_t>();
-    p.flags = bytes.raw<uint8_t>() & 31u;
+    p.flags = bytes.raw<uint8_t>() & (31u | VKATTN_VALUES_IN_KEYS);
     const bool few = bytes.flag();
     const uint32_t batch = few ? 1 + bytes.below(3) : number(bytes), kvHeads = few ? 1 + bytes.below(4) : number(bytes);
     const uint32_t heads = kvHeads * (few ? 1 + bytes.below(4) : number(bytes));
@@ -64,6 +64,7 @@ vkattn_problem problemFrom(Bytes &bytes) {
     p.out = layout(bytes, {batch, heads, queries, valueDim}, typeQ);
     const uint32_t options = bytes.raw<uint32_t>();
     const uint32_t sequences = options & 1 ? number(bytes) : 0, pairsBatch = sequences ? sequences : batch;
+    if (p.flags & VKATTN_VALUES_IN_KEYS && !(options & 256)) p.v = {};
     const auto broadcast = [&](uint32_t extent) { return bytes.flag() ? extent : 1; };
     if (options & 2) p.lse = layout(bytes, {batch, heads, queries, 1}, VKATTN_F32);
     if (options & 4) p.weights = layout(bytes, {pairsBatch, heads, queries, keys}, dtype(bytes));

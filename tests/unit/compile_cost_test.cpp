@@ -15,8 +15,8 @@ using namespace vkattn;
 
 namespace {
 
-constexpr uint32_t allDims[] = {1,   16,  31,  32,  33,  64,  65,  80,  96,  127, 128,  129, 192,
-                                255, 256, 257, 320, 336, 384, 415, 511, 512, 513, 1024, 2048};
+constexpr uint32_t allDims[] = {1,   16,  31,  32,  33,  64,  65,  80,  96,  127, 128, 129,  192, 255,
+                                256, 257, 320, 336, 384, 415, 511, 512, 513, 576, 577, 1024, 2048};
 
 PlanLimits limitsOf(uint32_t type, uint32_t subgroup, bool clustered, const std::string &rows = "") {
     PlanLimits limits{minimumCaps(), 64 << 20, {}};
@@ -112,10 +112,12 @@ TEST(CompileCost, cutsTilesOfSoftwareDevicesAlone) {
             const bool taken = makePlan(problemOf(VKATTN_KERNEL_FLASH, dim, dim), limits, plan, nullptr) == VKATTN_OK;
             const uint32_t lanes = limits.caps.subgroupSize;
             if (cpu && lanes > 16) continue; // no such vectors
-            const uint32_t largest = !cpu ? 512 : lanes == 0 ? 85 : lanes == 4 ? 336 : 512, whole = !cpu ? 512 : lanes == 0 ? 76 : 256;
+            const uint32_t largest = !cpu ? 576 : lanes == 0 ? 85 : lanes == 4 ? 336 : 576, whole = !cpu ? 576 : lanes == 0 ? 76 : 256;
             EXPECT_EQ(taken, dim <= largest) << dim << ", lanes " << lanes;
             if (taken) {
-                EXPECT_EQ(plan.flash.passedOverOperations != 0, dim > whole) << dim << ", lanes " << lanes;
+                // Of 16 lanes each has so few of 576 dims that 4 rows of them are not too much.
+                const bool few = cpu && lanes == 16 && dim > 512;
+                EXPECT_EQ(plan.flash.passedOverOperations != 0, dim > whole && !few) << dim << ", lanes " << lanes;
             }
         }
     });

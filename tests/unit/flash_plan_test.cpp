@@ -523,7 +523,7 @@ TEST(FlashPlan, saysWhyItCannot) {
     Case weights = c, wide = c, none = c;
     weights.weights = true, wide.headDim = 600, none.keyTokens = 0;
     EXPECT_TRUE(says(reason(weights, limitsOf("")), "only the staged kernel writes them"));
-    EXPECT_TRUE(says(reason(wide, limitsOf("")), "dims up to 512"));
+    EXPECT_TRUE(says(reason(wide, limitsOf("")), "dims up to 576"));
     EXPECT_TRUE(says(reason(none, limitsOf("")), "nothing to do without keys"));
     EXPECT_TRUE(says(reason(c, limitsOf("rowLanes=256")), "256 invocations; the device takes 128"));
     EXPECT_TRUE(says(reason(c, limitsOf("rowLanes=8 source=1 tileKeys=512")), "bytes of shared memory; the device has 16384"));
@@ -540,7 +540,7 @@ TEST(FlashPlan, saysWhyItCannot) {
 }
 
 TEST(FlashPlan, builtInTilesFit) {
-    for (const uint32_t dim : {1u, 3u, 32u, 64u, 80u, 96u, 128u, 192u, 256u, 512u})
+    for (const uint32_t dim : {1u, 3u, 32u, 64u, 80u, 96u, 128u, 192u, 256u, 512u, 576u})
         for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
             Case c;
             c.kernel = kernel, c.headDim = c.valueDim = dim, c.queryTokens = c.keyTokens = 300, c.batch = 1, c.poison = false;
@@ -571,4 +571,70 @@ TEST(FlashPlan, builtInTilesFit) {
                     EXPECT_LE(plan.pipelines().size(), 3u);
                 }
         }
+}
+
+// The absorbed form of multi-head latent attention, and smaller ones.
+Problem latentProblem(uint32_t headDim, uint32_t valueDim, uint32_t heads, uint32_t queries, vkattn_kernel kernel) {
+    Case c;
+    c.kernel = kernel, c.keysHoldValues = true, c.batch = 1, c.heads = heads, c.kvHeads = 1;
+    c.queryTokens = queries, c.keyTokens = 3000, c.headDim = headDim, c.valueDim = valueDim, c.poison = false;
+    return problemOf(c);
+}
+PlanLimits latentLimits(uint32_t type) {
+    PlanLimits limits = limitsOf("");
+    limits.caps.deviceType = type;
+    limits.caps.maxWorkgroupInvocations = limits.caps.maxWorkgroupSize[0] = 1024;
+    limits.tuning = flashTuning(limits.caps);
+    return limits;
+}
+
+TEST(FlashPlan, valuesInKeysAreLoadedWithTheKeys) {
+    for (const uint32_t type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU})
+        for (const auto &[headDim, valueDim] : {std::pair{576u, 512u}, {40u, 24u}, {41u, 40u}, {33u, 33u}, {512u, 1u}})
+            for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+                SCOPED_TRACE(std::to_string(headDim) + "/" + std::to_string(valueDim) + ", type " + std::to_string(type));
+                const Problem p = latentProblem(headDim, valueDim, 16, 3, kernel);
+                Plan plan;
+                vkattn_diagnostic why{};
+                ASSERT_EQ(makePlan(p, latentLimits(type), plan, &why), VKATTN_OK) << why.message;
+                const FlashShape &shape = plan.flash;
+                EXPECT_EQ(shape.valuesInKeys, shape.tile.source != interop::sourceShuffled);
+                // A lane has its dims of V among those of K that it has loaded.
+                EXPECT_GE(shape.dimsPerLane, shape.valueDimsPerLane);
+                if (shape.tile.source == interop::sourceDirect && shape.tile.dimLanes > 1) {
+                    EXPECT_EQ(shape.run, shape.valueRun);
+                    EXPECT_EQ(shape.dimsPerLane % shape.run, 0u);
+                    EXPECT_EQ(shape.valueDimsPerLane % shape.run, 0u);
+                }
+                for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
+                    const Dispatch d = plan.dispatch(n);
+                    for (const Operand &operand : std::span(d.operands, d.operandCount)) EXPECT_NE(operand.role, VKATTN_V) << n;
+                    if (!isMain(d)) continue;
+                    EXPECT_EQ(d.key.constants[interop::constantKvFormat] >> interop::formatValuesInKeys & 1u, shape.valuesInKeys ? 1u : 0u);
+                }
+            }
+}
+
+TEST(FlashPlan, latentHeadsShareAWorkgroup) {
+    const PlanLimits limits = latentLimits(VK_PHYSICAL_DEVICE_TYPE_CPU);
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_AUTO, VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+        Plan plan;
+        ASSERT_EQ(makePlan(latentProblem(576, 512, 128, 1, kernel), limits, plan, nullptr), VKATTN_OK);
+        EXPECT_EQ(plan.flash.packed, 128u);
+        EXPECT_EQ(plan.flash.tile.rows(), 128u) << "one workgroup has the rows of all heads";
+        // AUTO does not fall back to the scores in memory.
+        EXPECT_NE(plan.kernel->id, VKATTN_KERNEL_STAGED);
+        // Row lanes that no row fills are left out.
+        ASSERT_EQ(makePlan(latentProblem(576, 512, 16, 1, kernel), limits, plan, nullptr), VKATTN_OK);
+        EXPECT_EQ(plan.flash.tile.rows(), 16u);
+        ASSERT_EQ(makePlan(latentProblem(576, 512, 5, 1, kernel), limits, plan, nullptr), VKATTN_OK);
+        EXPECT_EQ(plan.flash.tile.rowLanes, 2u);
+        EXPECT_GE(plan.flash.tile.rows(), 5u);
+    }
+    // Bits that must not depend on the batch size rest on whole tiles.
+    Problem fixed = latentProblem(576, 512, 5, 1, VKATTN_KERNEL_FLASH);
+    fixed.deterministic = true;
+    Plan plan;
+    ASSERT_EQ(makePlan(fixed, limits, plan, nullptr), VKATTN_OK);
+    EXPECT_EQ(plan.flash.tile.rows(), 128u);
 }

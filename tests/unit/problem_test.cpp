@@ -69,7 +69,13 @@ const Rejection rejections[] = {
     {"outputOverlapsBackwards", "overlaps itself", [](auto &p) { p.out.strideElems[1] = -29, p.out.offsetElems = 3 * 29; }},
     {"outputTokensOverlapBackwards", "overlaps itself", [](auto &p) { p.out.strideElems[2] = -5, p.out.offsetElems = 4 * 5; }},
     {"outputStrideZero", "overlaps itself", [](auto &p) { p.out.strideElems[0] = 0; }},
-    {"deterministicIsKnownTheNextIsNot", "unknown bits 0x20", [](auto &p) { p.flags = VKATTN_DETERMINISTIC | 32; }},
+    {"valuesInKeysIsKnownTheNextIsNot", "unknown bits 0x40", [](auto &p) { p.flags = VKATTN_VALUES_IN_KEYS | 64; }},
+    {"valuesInKeysAndValues", "v has a layout with VKATTN_VALUES_IN_KEYS, expected all of it zero",
+     [](auto &p) { p.flags = VKATTN_VALUES_IN_KEYS; }},
+    {"valuesInKeysAndAnOffset", "clear v, or the flag", [](auto &p) { p.flags = VKATTN_VALUES_IN_KEYS, p.v = {}, p.v.offsetElems = 1; }},
+    {"moreValuesThanKeysHold", "out has 9 value dims with VKATTN_VALUES_IN_KEYS, expected at most the 8 dims of k",
+     [](auto &p) { p.flags = VKATTN_VALUES_IN_KEYS, p.v = {}, p.out = packed(VKATTN_F32, 2, 4, 5, 9); }},
+    {"noValues", "v has no layout", [](auto &p) { p.v = {}; }},
     {"unknownKernel", "problem.kernel is 16", [](auto &p) { p.kernel = static_cast<vkattn_kernel>(16); }},
     {"noRoleInPresentRoles", "presentRoles has bits 0x80, expected only VKATTN_PRESENT(role)",
      [](auto &p) { p.presentRoles = bit(VKATTN_ALIBI_SLOPES) << 1; }},
@@ -183,6 +189,29 @@ TEST(Problem, acceptsTheOptionsAndSizesTheirArrays) {
         EXPECT_EQ(vkattnValidateProblem(&words, &why), VKATTN_OK) << keys << why.message;
         ++words.bitMask.extent[3];
         EXPECT_EQ(vkattnValidateProblem(&words, &why), VKATTN_ERROR_INVALID_ARGUMENT) << keys;
+    }
+}
+
+TEST(Problem, valuesInKeysAreTheirFirstDims) {
+    vkattn_problem p = valid();
+    p.flags = VKATTN_VALUES_IN_KEYS;
+    p.k = {VKATTN_BF16, {2, 2, 7, 8}, {1000, 500, -9, 2}, 60};
+    p.v = {};
+    for (const uint32_t dims : {1u, 6u, 8u}) {
+        p.out = packed(VKATTN_F32, 2, 4, 5, dims);
+        Problem canonical;
+        vkattn_diagnostic why{};
+        ASSERT_EQ(makeProblem(&p, canonical, &why), VKATTN_OK) << why.message;
+        const Tensor &k = canonical.tensor(VKATTN_K), &v = canonical.tensor(VKATTN_V);
+        EXPECT_EQ(canonical.valueDim, dims);
+        EXPECT_EQ(v.dtype, VKATTN_BF16);
+        for (uint32_t t = 0; t < 7; ++t)
+            for (uint32_t d = 0; d < dims; ++d) EXPECT_EQ(v.index(1, 1, t, d), k.index(1, 1, t, d));
+        EXPECT_EQ(v.stride[3], dims > 1 ? 2 : 0);
+        EXPECT_EQ(canonical.memoryOf(VKATTN_V), VKATTN_K);
+        EXPECT_FALSE(canonical.uses(VKATTN_V));
+        EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_V), 0u);
+        EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_K), 2u * (60 + 1000 + 500 + 7 * 2 + 1));
     }
 }
 

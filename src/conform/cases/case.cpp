@@ -230,7 +230,7 @@ void CaseData::collectOperands() {
     const auto addArray = [&](vkattn_role role, auto &array) { operands.push_back({role, array.data(), array.size() * 4}); };
     add(VKATTN_Q, q);
     add(VKATTN_K, k);
-    add(VKATTN_V, c.valuesInKeys ? k : v);
+    if (!c.keysHoldValues) add(VKATTN_V, c.valuesInKeys ? k : v);
     add(VKATTN_OUT, out);
     if (c.lse) add(VKATTN_LSE, lse);
     if (c.weights) add(VKATTN_WEIGHTS, weights);
@@ -375,7 +375,7 @@ void poison(CaseData &in) {
             for (uint32_t t = 0; t < k[2]; ++t) {
                 if (seen[(size_t{b} * k[1] + h) * k[2] + t]) continue;
                 for (uint32_t d = 0; d < c.headDim; ++d) in.k.set(b, h, t, d, d % 3 ? nan : infinity);
-                for (uint32_t d = 0; d < c.valueDim; ++d) in.v.set(b, h, t, d, d % 3 ? -infinity : nan);
+                for (uint32_t d = 0; d < c.valueDim && !c.keysHoldValues; ++d) in.v.set(b, h, t, d, d % 3 ? -infinity : nan);
             }
     for (uint32_t b = 0; b < q[0]; ++b)
         for (uint32_t h = 0; h < q[1]; ++h)
@@ -442,7 +442,8 @@ void describe(CaseData &in, SequenceLength total) {
     vkattn_problem &p = in.problem;
     p.structSize = sizeof p;
     p.flags = (c.causal ? static_cast<uint32_t>(VKATTN_CAUSAL) : 0) | (c.topLeft ? VKATTN_ALIGN_TOP_LEFT : 0) |
-              (c.window ? VKATTN_WINDOW : 0) | (c.scale ? VKATTN_SCALE : 0) | (c.deterministic ? VKATTN_DETERMINISTIC : 0);
+              (c.window ? VKATTN_WINDOW : 0) | (c.scale ? VKATTN_SCALE : 0) | (c.deterministic ? VKATTN_DETERMINISTIC : 0) |
+              (c.keysHoldValues ? VKATTN_VALUES_IN_KEYS : 0);
     const auto present = [&](bool given, vkattn_role role) { p.presentRoles |= given ? VKATTN_PRESENT(role) : 0; };
     present(c.lengths, VKATTN_KEY_LENGTHS);
     present(c.ragged, VKATTN_CU_SEQ_Q);
@@ -461,8 +462,10 @@ void describe(CaseData &in, SequenceLength total) {
     p.q = makeLayout(c.q, {batch, c.heads, total.queries, c.headDim}, c.qStyle);
     p.k = makeLayout(c.k, {batch, c.kvHeads, total.keys, c.headDim}, c.kStyle);
     p.v = makeLayout(c.v, {batch, c.kvHeads, total.keys, c.valueDim}, c.vStyle);
+    if (c.keysHoldValues) p.v = {};
     p.out = makeLayout(c.out, {batch, c.heads, total.queries, c.valueDim}, c.outStyle);
-    if (c.sharedHeads) p.k.strideElems[1] = p.v.strideElems[1] = p.q.strideElems[0] = 0;
+    if (c.sharedHeads) p.k.strideElems[1] = p.q.strideElems[0] = 0;
+    if (c.sharedHeads && !c.keysHoldValues) p.v.strideElems[1] = 0;
     if (c.valuesInKeys) {
         p.v = p.k;
         p.v.extent[3] = c.valueDim;
@@ -549,6 +552,7 @@ std::unique_ptr<CaseData> makeCaseData(const Case &asked, Random &random) {
     if (c.poison && !c.sharedHeads && !c.valuesInKeys) poison(in);
     // For who reads it: the operand is k's memory.
     if (c.valuesInKeys) in.v = in.k, in.v.layout = p.v;
+    if (c.keysHoldValues) in.v = in.k, in.v.layout.extent[3] = c.valueDim;
     return made;
 }
 

@@ -86,6 +86,8 @@ struct Case {
     bool sharedHeads = false;
     // V is a view into K at an odd offset; its dim is at most that of the keys. No poison.
     bool valuesInKeys = false;
+    // VKATTN_VALUES_IN_KEYS: V is the first dims of K and has no operand.
+    bool keysHoldValues = false;
 };
 
 // A tensor in host memory with canaries around and between its elements.

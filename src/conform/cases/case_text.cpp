@@ -108,6 +108,8 @@ std::string whyImpossible(const Case &c) {
     if (c.heads % c.kvHeads) return "heads is " + valueText(c.heads) + ", expected a multiple of kvHeads = " + valueText(c.kvHeads);
     if (c.valuesInKeys && (c.valueDim >= c.headDim || c.k != c.v))
         return "valuesInKeys: V is a part of K, expected its type and a smaller valueDim than headDim";
+    if (c.keysHoldValues && (c.valuesInKeys || c.valueDim > c.headDim || c.k != c.v))
+        return "keysHoldValues: V is the first dims of K, expected its type, a valueDim of at most headDim, and no valuesInKeys";
     if (c.maskBroadcast && c.bitMaskBroadcast) return "mask and bitMask are both given, expected one of them";
     if (c.ragged && c.lengths) return "ragged and lengths are both given, expected one of them";
     if (c.softcap != 0 && !(c.softcap >= 0x1p-126f && std::isfinite(c.softcap))) return "softcap is finite and 0 or at least 2^-126";

@@ -108,6 +108,11 @@ constexpr Variant sharedMemory[] = {
     {"sharedHeads", [](Case &c, Random &) { c.sharedHeads = true, c.heads = c.kvHeads = 3; }},
     {"valuesInKeys", [](Case &c, Random &r) { c.valuesInKeys = true, c.headDim = c.valueDim + between(r, 1, 9); }}};
 
+// With room for the value dim that the case has.
+constexpr Variant valuesInKeys[] = {
+    {"keysHoldValues", [](Case &c, Random &r) { c.keysHoldValues = true, c.headDim = c.valueDim + between(r, 1, 9); }}};
+constexpr Member valuesInKeysMembers[] = {member<&Case::keysHoldValues>("keysHoldValues")};
+
 constexpr Variant tokens[] = {
     {"oneQuery", [](Case &c, Random &) { c.queryTokens = 1; }},
     {"moreQueries", [](Case &c, Random &r) { c.queryTokens = between(r, 30, 75), c.keyTokens = between(r, 1, 29); }}};
@@ -187,6 +192,11 @@ const Feature table[] = {
              return std::any_of(std::begin(styles), std::end(styles), [](Style style) { return style != Style::packed; });
          }},
     {.name = "shared memory", .variants = sharedMemory, .isOn = [](const Case &c) { return c.sharedHeads || c.valuesInKeys; }},
+    {.name = "values in keys",
+     .variants = valuesInKeys,
+     .isOn = [](const Case &c) { return c.keysHoldValues; },
+     .members = valuesInKeysMembers,
+     .pipelineTerm = valuesInKeysTerm},
     {.name = "no tokens", .isOn = [](const Case &c) { return c.queryTokens == 0 || c.keyTokens == 0; }},
     {.variants = tokens},
     {.name = "wide dims", .isOn = [](const Case &c) { return std::max(c.headDim, c.valueDim) > 128; }},

@@ -85,6 +85,29 @@ template <class Add> void addNamedOptions(const Add &add) {
         }
 }
 
+// Multi-head latent attention: the absorbed form, whose values are dims of the keys, and the naive
+// one.
+template <class Add> void addLatentAttention(const Add &add) {
+    const auto latent = [&](const char *name, uint32_t headDim, uint32_t valueDim, uint32_t heads, uint32_t queries,
+                            uint32_t keys) -> Case & {
+        Case &c = add(name);
+        c.batch = 1, c.heads = heads, c.kvHeads = 1, c.headDim = headDim, c.valueDim = valueDim;
+        c.queryTokens = queries, c.keyTokens = keys;
+        c.keysHoldValues = true;
+        return c;
+    };
+    latent("latentDecode", 576, 512, 128, 1, 70);
+    latent("latentPrefill", 576, 512, 16, 9, 33).causal = true;
+    Case &half = latent("latentDecodeBf16", 576, 512, 48, 1, 70);
+    half.k = half.v = VKATTN_BF16, half.lengths = half.lse = true;
+    Case &other = latent("latentGroups", 40, 24, 4, 7, 41);
+    other.kvHeads = 2, other.k = other.v = VKATTN_F16, other.causal = true;
+    latent("latentOddDims", 41, 40, 6, 3, 29).lse = true;
+    latent("latentAllDims", 33, 33, 2, 5, 31);
+    Case &naive = latent("latentNaive", 192, 128, 4, 21, 37);
+    naive.kvHeads = 4, naive.causal = true, naive.keysHoldValues = false;
+}
+
 } // namespace
 
 Case baseCase(Random &random, std::string name) {
@@ -102,6 +125,7 @@ void makeAgree(Case &c) {
     if (c.heads % c.kvHeads) c.kvHeads = 1;
     if (c.ragged) c.lengths = c.hostileLengths = false;
     if (c.bitMaskBroadcast) c.maskBroadcast.reset();
+    if (c.keysHoldValues) c.v = c.k, c.valuesInKeys = false, c.headDim = std::max(c.headDim, c.valueDim);
     if (c.valuesInKeys) c.v = c.k, c.headDim = std::max(c.headDim, c.valueDim + 1);
     c.name.erase(std::remove(c.name.begin(), c.name.end(), '.'), c.name.end());
 }
@@ -148,6 +172,7 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
         half.q = half.k = half.v = half.out = VKATTN_F16;
     }
     addNamedOptions(add);
+    addLatentAttention(add);
     for (const Data data : {Data::equal, Data::extreme})
         for (const vkattn_dtype dtype : {VKATTN_F32, VKATTN_F16, VKATTN_BF16}) {
             const char *suffix = dtype == VKATTN_F32 ? "" : dtype == VKATTN_F16 ? "F16" : "Bf16";
@@ -216,11 +241,11 @@ std::vector<Case> formMatrix(Random &random, size_t pipelines) {
         c.weights = false;
         const bool same = c.headDim == c.valueDim;
         c.headDim = 8, c.valueDim = same ? 8 : 5;
-        if (c.valuesInKeys) c.v = c.k;
+        if (c.valuesInKeys || c.keysHoldValues) c.v = c.k;
         if (c.name == "oddDims") c.headDim = 5, c.valueDim = 7;
         (!single && c.name != "plain" ? others : typed ? types : cases).push_back(c);
     }
-    for (const uint32_t dim : {1u, 64u, 512u, 128u, 513u}) {
+    for (const uint32_t dim : {1u, 64u, 512u, 128u, 577u}) {
         Case c = baseCase(random, "dim" + std::to_string(dim));
         c.headDim = c.valueDim = dim;
         c.batch = 1;

@@ -7,6 +7,7 @@
 #include "lib/interop.h"
 
 #include <cstdio>
+#include <numeric>
 
 namespace vkattn {
 namespace {
@@ -155,7 +156,8 @@ uint64_t partialResultsCap(const Problem &p, const FlashTuning &tuning, const Fl
 vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem &p, const FlashShape &shape, const Caps &caps,
                         vkattn_diagnostic *why) {
     const auto unsupported = VKATTN_ERROR_UNSUPPORTED;
-    const uint32_t words = tile.sharedWords(shape.dimsPerLane * tile.dimLanes, shape.valueDimsPerLane * tile.dimLanes);
+    const uint32_t words =
+        tile.sharedWords(shape.dimsPerLane * tile.dimLanes, shape.valuesInKeys ? 0 : shape.valueDimsPerLane * tile.dimLanes);
     if (tile.invocations() > caps.maxWorkgroupInvocations || tile.invocations() > caps.maxWorkgroupSize[0])
         return fail(why, unsupported, "the %s kernel's workgroup for head dim %u has %u invocations; the device takes %u", kernel,
                     p.headDim, tile.invocations(), std::min(caps.maxWorkgroupInvocations, caps.maxWorkgroupSize[0]));
@@ -189,8 +191,17 @@ void layOutLanes(const Problem &p, const Caps &caps, FlashShape &shape) {
     shape.shuffleLanes = std::max(caps.subgroupSize, 4u);
     shape.dimsPerLane = dimsOfLane(tile, p.headDim, shape.shuffleLanes);
     shape.valueDimsPerLane = dimsOfLane(tile, p.valueDim, shape.shuffleLanes);
+    // Of V through the subgroup's lanes, each lane loads another element than of K.
+    shape.valuesInKeys = p.valuesInKeys && tile.source != sourceShuffled;
+    if (shape.valuesInKeys) shape.dimsPerLane = std::max(shape.dimsPerLane, shape.valueDimsPerLane);
     shape.run = runOf(p.headDim, tile, shape.dimsPerLane, p.tensor(VKATTN_K).dtype);
     shape.valueRun = runOf(p.valueDim, tile, shape.valueDimsPerLane, p.tensor(VKATTN_V).dtype);
+    // What a lane has loaded of K is what it needs of V where both go in the same runs.
+    if (shape.valuesInKeys && tile.source == sourceDirect && tile.dimLanes > 1) {
+        const uint32_t most = p.tensor(VKATTN_K).dtype == VKATTN_F32 ? 4 : 8;
+        shape.run = shape.valueRun =
+            std::gcd(std::gcd(p.headDim, p.valueDim), std::gcd(std::gcd(shape.dimsPerLane, shape.valueDimsPerLane), most));
+    }
     shape.dimOrder = std::min(dimOrderOf(p.tensor(VKATTN_K), shape.run), dimOrderOf(p.tensor(VKATTN_V), shape.valueRun));
 }
 
@@ -199,7 +210,10 @@ vkattn_result takeTile(const Kernel &kernel, const Problem &p, const Caps &caps,
     FlashTile &tile = shape.tile;
     const FlashTile whole = tile;
     // Rows that no query fills would be computed all the same.
-    if (const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize(); isDecode(kernel) && !p.deterministic && rows > 0)
+    const uint64_t rows = p.deterministic ? 0 : uint64_t{p.queryTokens} * p.groupSize();
+    // A power of two: problems of many sizes share pipelines.
+    while (rows > 0 && tile.fewerRows && tile.rowLanes > 1 && tile.rowLanes / 2 * tile.rowsPerLane >= rows) tile.rowLanes /= 2;
+    if (rows > 0 && isDecode(kernel))
         tile.rowsPerLane = static_cast<uint32_t>(std::min<uint64_t>(tile.rowsPerLane, ceilDiv(rows, tile.rowLanes)));
     return checkTile(kernel.name, whole, p, shape, caps, why);
 }
@@ -219,7 +233,8 @@ vkattn_result chooseTile(const Kernel &kernel, const Problem &p, const PlanLimit
             shape.tile = tile;
             shape.tile.rowsPerLane = rows;
             layOutLanes(p, caps, shape);
-            shape.compileOperations = compileOperations(shape.tile, {shape.dimsPerLane, shape.valueDimsPerLane, shape.shuffleLanes});
+            shape.compileOperations =
+                compileOperations(shape.tile, {shape.dimsPerLane, shape.valueDimsPerLane, shape.shuffleLanes, shape.valuesInKeys});
             if (tile.ofFile || shape.compileOperations <= compileLimit(caps)) return takeTile(kernel, p, caps, shape, why);
             least = least ? std::min(least, shape.compileOperations) : shape.compileOperations;
             if (!shape.passedOverOperations) shape.passedOverOperations = shape.compileOperations;
@@ -244,8 +259,7 @@ vkattn_result setEnvironment(const char *kernel, Plan &plan, const Caps &caps, v
     if (bytes + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange ||
         (gathers && ceilDiv(p.heads, flash::environmentLanes) > caps.maxWorkgroupCount[0]))
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the %s kernel gathers the arrays over heads in its workspace; %u heads are too many for this device", kernel,
-                    p.heads);
+                    "the %s kernel gathers the arrays over heads in its workspace; %u heads are too many for this device", kernel, p.heads);
     plan.setUpDispatches += divideUp(environmentWords, environmentWordsAtOnce);
     plan.setUpBytes = plan.tableBytes + roundUpTo(bytes, plan.workspaceAlignment);
     return VKATTN_OK;

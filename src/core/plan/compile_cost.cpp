@@ -13,7 +13,7 @@ uint64_t compileOperations(const FlashTile &tile, const LaneDims &dims) {
     // q and sums
     const uint64_t both = uint64_t{dims.head} + dims.value, floats = tile.rowsPerLane * both;
     const uint64_t multiplyAdds = floats * tile.keysPerLane;
-    uint64_t loads = tile.keysPerLane * both * access;
+    uint64_t loads = tile.keysPerLane * (dims.valuesInKeys ? dims.head : both) * access;
     if (tile.source == sourceShared) loads = tile.keysPerLane * both * compileOperationsPerSharedLoad;
     // Shuffles from constant lanes cost next to nothing.
     if (tile.source == sourceShuffled) loads = loads / dims.shuffleLanes;
@@ -23,8 +23,11 @@ uint64_t compileOperations(const FlashTile &tile, const LaneDims &dims) {
     // Past 512 floats a lane compile times are out of all proportion: for 512 (head dim 256) Mesa
     // 22 takes 1.7 s and Mesa 26 2.7 s, for 1024 over 74 s and 13 s.
     constexpr uint64_t proportionate = 512;
-    const uint64_t excess = std::max<uint64_t>((floats + proportionate - 1) / proportionate, 1);
-    return (2 * (multiplyAdds + loads) + edges) * excess * excess;
+    const uint64_t excess = std::max<uint64_t>((floats + proportionate - 1) / proportionate, 1), all = 2 * (multiplyAdds + loads) + edges;
+    // Whole steps keep the tiles of before. Between them the cost grows evenly: 544 floats, head dim
+    // 576 and value dim 512 without loads of V, take little longer than 512.
+    if (dims.valuesInKeys && floats > proportionate) return all * floats * floats / (proportionate * proportionate);
+    return all * excess * excess;
 }
 
 uint64_t compileOperations(const StagedTuning &tuning) {

@@ -13,8 +13,9 @@ namespace vkattn {
 constexpr uint32_t compileOperationsPerAccess = 12, compileOperationsPerSharedLoad = 2;
 
 struct LaneDims {
-    uint32_t head, value;  // of a lane
-    uint32_t shuffleLanes; // lanes that share a load, where the tile's source is shuffled
+    uint32_t head, value;      // of a lane
+    uint32_t shuffleLanes;     // lanes that share a load, where the tile's source is shuffled
+    bool valuesInKeys = false; // a lane that loads keys by itself has their values
 };
 
 // Of shaders/flash/lanes.comp, for the types and options that take most: which tile is taken

@@ -46,7 +46,7 @@ struct Chunk {
     const uint64_t size = elementBytes(t.dtype);
     uint64_t at[4];
     for (int d = 0; d < 4; ++d) at[d] = t.extent[d] == 1 ? 0 : first[d]; // broadcast
-    return {role,
+    return {p.memoryOf(role),
             range.begin,
             range.end,
             t.index(at[0], at[1], at[2], at[3]) * size,

@@ -26,6 +26,7 @@ struct FlashShape {
     MatrixShape matrix; // where tile.source is sourceMatrices
     uint32_t dimsPerLane, valueDimsPerLane, run, valueRun, shuffleLanes;
     uint32_t dimOrder;  // of K and V in memory, interop.h
+    bool valuesInKeys;  // K is loaded once for both products
     uint32_t packed;    // query heads of a group packed as rows
     uint32_t pairTerms; // interop.h
     uint32_t splitKeys; // keys of a split; a chunk of keys has ceil(keys / splitKeys) splits

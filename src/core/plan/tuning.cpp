@@ -53,6 +53,17 @@ FlashTile dimsInLanes(uint32_t maxDim, const Caps &caps) {
     return {maxDim, caps.subgroupSize, 1, 1, 4, 1, sourceDirect, 1, 1, 1, 0};
 }
 
+// The same for the absorbed form of multi-head latent attention, head dim 576 and up to 128 query
+// heads on a key head: one after the other, the subgroups of a workgroup find the keys of a split
+// in the core's cache.
+FlashTile latentRows(const Caps &caps) {
+    FlashTile tile = dimsInLanes(576, caps);
+    tile.rowLanes = std::max(
+        std::min({128 / tile.rowsPerLane, caps.maxWorkgroupInvocations / tile.dimLanes, caps.maxWorkgroupSize[0] / tile.dimLanes}), 1u);
+    tile.fewerRows = true;
+    return tile;
+}
+
 FlashTuning cpuFlash(const Caps &caps) {
     FlashTuning t{};
     // Clustered subgroup operations: Mesa 23 and later, whose compiler keeps arrays in memory well
@@ -64,7 +75,7 @@ FlashTuning cpuFlash(const Caps &caps) {
         t.flash[2] = rowsInLanes(128, 32, 2, 1, sourceShared, 16, caps.subgroupShuffle, 1);
         t.flash[3] = rowsInLanes(256, 32, 1, 1, sourceShared, 8, caps.subgroupShuffle, 1);
         t.flash[4] = rowsInLanes(512, 32, 1, 1, sourceShared, 4, caps.subgroupShuffle, 1);
-        if (caps.subgroupShuffle) t.flash[5] = dimsInLanes(512, caps);
+        if (caps.subgroupShuffle) t.flash[5] = dimsInLanes(512, caps), t.flash[6] = latentRows(caps);
     } else if (caps.subgroupShuffle) {
         t.flash[0] = rowsInLanes(32, caps.subgroupSize, 8, 1, sourceShuffled, 1, 1, 0);
         t.flash[1] = rowsInLanes(64, caps.subgroupSize, 4, 1, sourceShuffled, 1, 1, 0);
@@ -72,6 +83,7 @@ FlashTuning cpuFlash(const Caps &caps) {
         t.flash[3] = rowsInLanes(256, caps.subgroupSize, 1, 1, sourceShuffled, 1, 1, 0);
         t.flash[4] = rowsInLanes(512, caps.subgroupSize, 1, 1, sourceShuffled, 1, 1, 0);
         t.flash[5] = dimsInLanes(512, caps);
+        t.flash[6] = latentRows(caps);
     } else {
         t.flash[0] = rowsInLanes(64, 8, 4, 1, sourceDirect, 1, 0, 0);
         t.flash[1] = rowsInLanes(128, 8, 2, 1, sourceDirect, 1, 0, 0);
@@ -85,6 +97,7 @@ FlashTuning cpuFlash(const Caps &caps) {
     const uint32_t lanes = caps.subgroupShuffle ? caps.subgroupSize : 1;
     t.decode[0] = {64, std::min(lanes, 4u), std::max(lanes / 4, 1u), 1, 4, 1, sourceDirect, 1, caps.subgroupShuffle, 1, 0};
     t.decode[1] = {caps.subgroupShuffle ? 512u : 128u, lanes, 1, 1, 4, 1, sourceDirect, 1, caps.subgroupShuffle, 1, 0};
+    if (caps.subgroupShuffle) t.decode[2] = latentRows(caps);
     t.targetWorkgroups = 16;
     t.minSplitKeys = 512;
     t.maxSplitKeys = 32768;
@@ -104,10 +117,12 @@ FlashTuning gpuFlash(const Caps &caps) {
     t.flash[1] = {128, 16, 1, 4, 4, 4, sourceDirect, 1, shuffles, 0, 0};
     t.flash[2] = {256, 16, 1, 4, 2, 2, sourceDirect, 1, shuffles, 0, 0};
     t.flash[3] = {512, 16, 1, 4, 1, 2, sourceDirect, 1, shuffles, 0, 0};
+    t.flash[4] = {576, 16, 1, 8, 1, 2, sourceDirect, 1, shuffles, 0, 0};
     t.decode[0] = {64, 8, 8, 1, 4, 4, sourceDirect, 1, shuffles, 0, 0};
     t.decode[1] = {128, 16, 4, 1, 4, 4, sourceDirect, 1, shuffles, 0, 0};
     t.decode[2] = {256, 16, 4, 1, 2, 2, sourceDirect, 1, shuffles, 0, 0};
     t.decode[3] = {512, 16, 4, 1, 1, 2, sourceDirect, 1, shuffles, 0, 0};
+    t.decode[4] = {576, 16, 4, 1, 1, 2, sourceDirect, 1, shuffles, 0, 0};
     // 4 subgroups of 16 rows: K and V are loaded once for 64. Of two tiles for the same dims the
     // second is for devices with 32 KiB of shared memory. Registers: bench/results/compile. Not
     // timed on a GPU yet.

@@ -55,10 +55,13 @@ struct FlashTile {
     uint32_t minDim = 1;  // a tuning file's rows are for the dims that were measured
     // A row of a tuning file, which is not held to the compile limit.
     bool ofFile = false;
+    // Row lanes that no row of the problem fills are left out.
+    bool fewerRows = false;
     [[nodiscard]] constexpr uint32_t invocations() const { return dimLanes * keyLanes * rowLanes; }
     [[nodiscard]] constexpr uint32_t rows() const { return rowLanes * rowsPerLane; }
     [[nodiscard]] constexpr uint32_t step() const { return keyLanes * keysPerLane; }
     [[nodiscard]] constexpr uint32_t keyTile() const { return source == 1 ? tileKeys : step(); }
+    // `valueDim`: 0 where V is a part of K.
     [[nodiscard]] constexpr uint32_t sharedWords(uint32_t headDim, uint32_t valueDim) const {
         return source == 1 ? tileKeys * (headDim + valueDim) : dimLanes > 1 && !subgroups ? invocations() * rowsPerLane * keysPerLane : 0;
     }

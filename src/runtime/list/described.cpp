@@ -129,7 +129,11 @@ vkattn_result OperationList::add(const AttentionOf &a, std::string *why) {
     Given given(&description.presentRoles);
     given.require(VKATTN_Q, a.q, description.q);
     given.require(VKATTN_K, a.k, description.k);
-    given.require(VKATTN_V, a.v, description.v);
+    // A tensor that is given all the same is refused.
+    if (description.flags & VKATTN_VALUES_IN_KEYS)
+        description.v = {}, given.add(VKATTN_V, a.v, description.v);
+    else
+        given.require(VKATTN_V, a.v, description.v);
     given.require(VKATTN_OUT, a.out, description.out);
     giveOptions(a, given, description);
     return add(operation(description), given.operands(), why);

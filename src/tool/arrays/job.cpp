@@ -187,6 +187,12 @@ Job describe(const RunArguments &arguments, const Assumptions &assumed) {
     job.inputs = openInputs(arguments);
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V}) {
         Operand &operand = operands[role];
+        if (role == VKATTN_V && arguments.valuesInKeys > 0) {
+            // Of the keys' memory, so that extents agree.
+            operand = operands[VKATTN_K];
+            operand.layout.extent[dim] = arguments.valuesInKeys;
+            continue;
+        }
         if (std::vector<uint32_t> shape = assumed.shapes[role]; !shape.empty()) {
             operand.text = std::string("--shape") + (operandName(role).option + 1);
             char separator = ' ';
@@ -212,7 +218,7 @@ Job describe(const RunArguments &arguments, const Assumptions &assumed) {
     checkAgreement(q, k, v);
 
     vkattn_problem &problem = job.problem;
-    problem.v = v.layout;
+    if (arguments.valuesInKeys == 0) problem.v = v.layout;
     problem.sliceCount = arguments.slices;
     Extents pairs;
     describeAttention(arguments, assumed, job.inputs, q, k, problem, pairs);
@@ -229,8 +235,9 @@ Job describe(const RunArguments &arguments, const Assumptions &assumed) {
     vkattn_diagnostic why{};
     if (vkattnValidateProblem(&problem, &why) != VKATTN_OK) {
         std::vector<std::string> given;
-        for (const Operand &operand : operands)
-            if (!assumed.shapes[0].empty()) given.push_back(operand.text);
+        for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V})
+            if (!assumed.shapes[0].empty() && !(role == VKATTN_V && arguments.valuesInKeys > 0)) given.push_back(operands[role].text);
+        if (arguments.valuesInKeys > 0) given.push_back("--values-in-keys " + std::to_string(arguments.valuesInKeys));
         failInvalid(why, job, std::move(given));
     }
     return job;

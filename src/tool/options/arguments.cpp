@@ -23,6 +23,14 @@ namespace {
 constexpr uint32_t maxSlices = 1000000;
 constexpr uint32_t maxDim = 2048, maxTuneSeconds = 86400, maxTuneDims = 12; // rows of a tuning file
 
+void checkValues(const RunArguments &run, bool valuesGiven, bool required) {
+    if (run.valuesInKeys && valuesGiven)
+        throw Failure("--values-in-keys says that the values are dims of the keys, and an array of values is given too: leave one of the "
+                      "two out");
+    if (required && !run.valuesInKeys && !valuesGiven)
+        throw Failure("--v is required, or --values-in-keys N where the values are the first N dims of the keys: see vkattn run --help");
+}
+
 void checkShapes(const CLI::App &app, ExplainArguments &explain) {
     Assumptions &assumed = explain.assumed;
     const std::string *files = explain.run.files;
@@ -31,11 +39,13 @@ void checkShapes(const CLI::App &app, ExplainArguments &explain) {
         std::any_of(std::begin(assumed.shapes), std::end(assumed.shapes), [](const auto &shape) { return !shape.empty(); });
     if (anyShape && anyFile)
         throw Failure("--shape-q, --shape-k and --shape-v stand in place of the files --q, --k and --v: give one kind and not both");
+    const bool inKeys = explain.run.valuesInKeys > 0;
+    checkValues(explain.run, !files[VKATTN_V].empty() || !assumed.shapes[2].empty(), false);
     if (anyShape ? assumed.shapes[0].empty() || assumed.shapes[1].empty()
-                 : files[VKATTN_Q].empty() || files[VKATTN_K].empty() || files[VKATTN_V].empty())
+                 : files[VKATTN_Q].empty() || files[VKATTN_K].empty() || (files[VKATTN_V].empty() && !inKeys))
         throw Failure("explain needs arrays or their shapes: give --q, --k and --v, or --shape-q, --shape-k and where it differs from the "
                       "keys' --shape-v");
-    if (anyShape && assumed.shapes[2].empty()) assumed.shapes[2] = assumed.shapes[1];
+    if (anyShape && assumed.shapes[2].empty() && !inKeys) assumed.shapes[2] = assumed.shapes[1];
     if (app.count("--dtype") > 0 && !anyShape)
         throw Failure("--dtype is the type of --shape-q, --shape-k and --shape-v; files have their own, so leave it out");
 }
@@ -107,7 +117,12 @@ void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, boo
     file(VKATTN_Q, "Queries: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")
         ->required(arraysRequired);
     file(VKATTN_K, "Keys, likewise; their number of heads divides that of the queries")->required(arraysRequired);
-    file(VKATTN_V, "Values, likewise; as many heads and tokens as the keys")->required(arraysRequired);
+    file(VKATTN_V, "Values, likewise; as many heads and tokens as the keys; required without --values-in-keys");
+    addValue(app, "--values-in-keys", "N", "The values are the first N dims of the keys, without an array of their own (latent attention)",
+             [&](const std::string &text) {
+                 run.valuesInKeys = parseWhole("--values-in-keys", text, maxDim);
+                 run.flags |= VKATTN_VALUES_IN_KEYS;
+             });
     file(VKATTN_OUT, "Where to write the result, in the rank of the queries")->required(arraysRequired);
     addTypeOptions(app, run, "Round queries, keys and values to this type and compute with them so", "that of the queries' file");
     addAttentionOptions(app, alignments, run);
@@ -205,6 +220,7 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     }
     if (runCommand->parsed()) {
         checkRun(*runCommand, alignments, run);
+        checkValues(run, !run.files[VKATTN_V].empty(), true);
         checkConflicts(*runCommand, run, {});
         line.run = run;
     } else if (rotaryCommand->parsed()) {

@@ -39,6 +39,7 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     }
     if (present(VKATTN_DOC_IDS_Q)) json["documents"] = true;
     if ((problem.flags & VKATTN_DETERMINISTIC) != 0) json["deterministic"] = true;
+    if (arguments.valuesInKeys > 0) json["valuesInKeys"] = arguments.valuesInKeys;
     return json;
 }
 
