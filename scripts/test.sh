@@ -140,7 +140,7 @@ part_tools() {
 # What is instrumented is the same on every driver: one will do; of the sweeps a part. How files
 # survive SIGKILL has nothing to do with it.
 sanitized() {
-    build build/sanitize "$1" -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo -DVKATTN_BUILD_BENCH=OFF \
+    build build/sanitize "$1" -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo -DVKATTN_BUILD_BENCH=OFF -DVKATTN_GROUP_SOURCES=OFF \
         "-DVKATTN_DRIVERS_FOLDER=$PWD/build/drivers"
 }
 part_address() {

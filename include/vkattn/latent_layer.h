@@ -10,12 +10,13 @@
  *     s_h = scale (q_n,h . k_n,h + q_r,h . k_r)
  *     Y = concat over h of (softmax(s_h) v_h) W_O^T (+ X)
  *
- * The two forms compute the same. VKATTN_LATENT_ABSORBED never makes keys and values: with W_UK,h the
- * rows of W_UKV that make k_n,h, and W_UV,h those that make v_h,
- *     s_h = scale [W_UK,h^T q_n,h ; q_r,h] . [c ; k_r]        softmax(s_h) v_h = (softmax(s_h) c) W_UV,h^T
+ * The two forms compute the same. VKATTN_LATENT_ABSORBED never makes keys and values. With W_UK,h
+ * the rows of W_UKV that make k_n,h, and W_UV,h those that make v_h,
+ *     s_h = scale [W_UK,h^T q_n,h ; q_r,h] . [c ; k_r]
+ *     softmax(s_h) v_h = (softmax(s_h) c) W_UV,h^T
  * which is attention of all heads on one key head, of head dim latent + rope and value dim latent,
- * whose values are the first dims of its keys. VKATTN_LATENT_NAIVE makes keys of nope + rope dims and
- * values of value dims for each head.
+ * whose values are the first dims of its keys (VKATTN_VALUES_IN_KEYS). VKATTN_LATENT_NAIVE makes keys
+ * of nope + rope dims and values of value dims for each head.
  */
 #ifndef VKATTN_LATENT_LAYER_H_
 #define VKATTN_LATENT_LAYER_H_
@@ -39,9 +40,10 @@ typedef enum vkattn_latent_form {
 /* What to compute. Zero-initialise the struct, set structSize, then set the fields that you need.
  * Tensors are f32, f16 or bf16 in any mix, of any strides; W_UKV has no stride of 0. latent = rows of
  * W_DKV - rope.
- * Without a cache the keys are those of the tokens of X. With a cache its tokens are the keys: tokens of X are
- * appended from `start` on (VKATTN_STARTS u32 [batch] where that is present), and VKATTN_KEY_LENGTHS
- * of the options says how many are there then. Positions are those of vkattn_rotary.
+ * Without a cache the keys are those of the tokens of X. With a cache its tokens are the keys:
+ * tokens of X are appended from `start` on (VKATTN_STARTS u32 [batch] where that is present), and
+ * VKATTN_KEY_LENGTHS of the options says how many are there then. Positions are those of
+ * vkattn_rotary.
  * f16 may overflow in W_UK,h^T q_n,h, a sum that no softmax scales: prefer bf16 or f32 as `stored`.
  * Roles: VKATTN_X, VKATTN_WDQ, VKATTN_GAMMA_Q, VKATTN_WQ (W_UQ), VKATTN_WDKV, VKATTN_GAMMA,
  * VKATTN_WUKV, VKATTN_WO, VKATTN_COS, VKATTN_SIN, VKATTN_CACHE, VKATTN_Y, VKATTN_POSITIONS,
@@ -67,11 +69,12 @@ typedef struct vkattn_latent_layer {
     vkattn_layout wuq;         /* [1, 1, heads * (nope + rope), query latent or model] */
     vkattn_layout wdkv;        /* [1, 1, latent + rope, model]: c first, as in kv_a_proj_with_mqa */
     vkattn_layout gamma;       /* optional: [1, 1, 1, latent]; absent: 1 */
-    vkattn_layout wukv;        /* [1, 1, heads * (nope + value), latent]: of a head k_n first, as in kv_b_proj */
-    vkattn_layout wo;          /* [1, 1, out, heads * value] */
-    vkattn_layout cos, sin;    /* f32 [1, 1, positions, rope / 2]: vkattnRotaryTable */
-    vkattn_layout cache;       /* optional: [batch, 1, cache tokens, latent + rope] */
-    vkattn_layout y;           /* [batch, 1, tokens, out] */
+    /* [1, 1, heads * (nope + value), latent]: of a head k_n first, as in kv_b_proj */
+    vkattn_layout wukv;
+    vkattn_layout wo;       /* [1, 1, out, heads * value] */
+    vkattn_layout cos, sin; /* f32 [1, 1, positions, rope / 2]: vkattnRotaryTable */
+    vkattn_layout cache;    /* optional: [batch, 1, cache tokens, latent + rope] */
+    vkattn_layout y;        /* [batch, 1, tokens, out] */
     /* Options of the attention, or NULL, as in vkattn_layer. Without VKATTN_SCALE the scale is
      * (nope + rope)^-1/2. The pointer is read during a call and not kept. */
     const vkattn_problem *options;

@@ -184,8 +184,9 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const AdvanceOf &advance, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);
 
-    // Appends the operations of a layer (vkattn/layer.h, vkattn/latent_layer.h) as steps, with memory of the list for what
-    // lies between them. The operands are the layer's roles without the workspace, as above.
+    // Appends the operations of a layer (vkattn/layer.h, vkattn/latent_layer.h) as steps, with memory
+    // of the list for what lies between them. The operands are the layer's roles without the
+    // workspace, as above.
     [[nodiscard]] VKATTN_API vkattn_result add(const vkattn_layer &layer, span<const ListOperand> operands, std::string *why = nullptr);
 
     [[nodiscard]] VKATTN_API vkattn_result add(const LayerOf &layer, std::string *why = nullptr);

@@ -25,8 +25,8 @@ struct Place {
 
 // Returns dims [first, first + count) of each row.
 [[nodiscard]] Place columns(const Place &rows, uint32_t first, uint32_t count);
-// Returns columns [first, first + count * dim) of rows [batch, 1, tokens, columns] as heads [batch, count,
-// tokens, dim].
+// Returns columns [first, first + count * dim) of rows [batch, 1, tokens, columns] as heads [batch,
+// count, tokens, dim].
 [[nodiscard]] Place headsOf(const Place &rows, uint32_t first, uint32_t count, uint32_t dim);
 
 // Fills the plan, which must not move. Each add... returns the step's own error, with its name.
