@@ -87,6 +87,8 @@ class LatentPlanner {
         // k_n and v are views of single rows and columns of W_UKV.
         if (l_.wukv.strideElems[2] == 0 || l_.wukv.strideElems[3] == 0)
             return fail(why_, invalid, "layer.wukv has a stride of 0, expected a matrix of its own rows and columns");
+        if (const auto r = checkReach("wukv", l_.wukv, why_)) return r;
+        if (const auto r = checkReach("cache", l_.cache, why_)) return r;
         return checkKeys();
     }
     [[nodiscard]] vkattn_result expectDim(const char *name, const char *what, uint32_t got, uint32_t first, uint32_t second) {

@@ -1,5 +1,6 @@
 #include "problem/layer_steps.hpp"
 
+#include <cmath>
 #include <initializer_list>
 
 namespace vkattn {
@@ -56,6 +57,16 @@ vkattn_result checkRows(const char *name, const vkattn_layout &layout, vkattn_di
 vkattn_result checkMatrix(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why) {
     if (absent(layout) || (layout.extent[0] == 1 && layout.extent[1] == 1)) return VKATTN_OK;
     return fail(why, invalid, "layer.%s is [%u, %u, ...], expected [1, 1, out, in]", name, layout.extent[0], layout.extent[1]);
+}
+vkattn_result checkReach(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why) {
+    constexpr double most = 1.0 * (1ull << 60);
+    bool within = static_cast<double>(layout.offsetElems) <= most;
+    for (int d = 0; d < 4; ++d) within = within && std::abs(static_cast<double>(layout.strideElems[d])) * layout.extent[d] <= most;
+    if (within) return VKATTN_OK;
+    return fail(why, invalid,
+                "layer.%s has strides or an offset that no memory has, expected each extent times its stride, and the "
+                "offset, to be at most 2^60 elements",
+                name);
 }
 vkattn_result checkBetween(uint32_t batch, double tokens, double dims, vkattn_diagnostic *why) {
     constexpr double most = 1.0 * (1ull << 50); // elements of one tensor
@@ -178,7 +189,8 @@ vkattn_result LayerSteps::addAttention(const vkattn_problem *options, float scal
         vkattn_problem room;
         problem = completed(*options, room);
         if (problem.flags & VKATTN_VALUES_IN_KEYS)
-            return fail(why_, invalid, "layer.options.flags has VKATTN_VALUES_IN_KEYS, expected it clear: the layer says where its values are");
+            return fail(why_, invalid,
+                        "layer.options.flags has VKATTN_VALUES_IN_KEYS, expected it clear: the layer says where its values are");
         // Only slice 0 would be recorded.
         if (problem.sliceCount > 1)
             return fail(why_, invalid, "layer.options.sliceCount is %u, expected 0 or 1: a layer is recorded whole", problem.sliceCount);

@@ -15,6 +15,8 @@ constexpr uint32_t maxLayerHeads = 1u << 20;
 [[nodiscard]] vkattn_result checkStored(vkattn_dtype stored, vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result checkRows(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result checkMatrix(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why);
+// Of an operand that is seen through views: extent * stride and offset leave room for 64-bit sums.
+[[nodiscard]] vkattn_result checkReach(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result checkBetween(uint32_t batch, double tokens, double dims, vkattn_diagnostic *why);
 
 // A tensor and the role of the layer whose memory it lies in.

@@ -94,6 +94,10 @@ TEST(LatentLayerPlan, refusesWhatIsNoLayer) {
         {"layer.wukv has 55 rows, expected heads * (nope + value) = 56", [](auto &l) { l.wukv = matrix(VKATTN_F32, 55, 16); }},
         {"layer.wo has 23 columns, expected heads * value = 24", [](auto &l) { l.wo = matrix(VKATTN_F32, 24, 23); }},
         {"layer.wukv has a stride of 0", [](auto &l) { l.wukv.strideElems[2] = 0; }},
+        {"layer.wukv has strides or an offset that no memory has", // found by fuzzing: overflow
+         [](auto &l) { l.wukv.strideElems[2] = INT64_MIN; }},
+        {"layer.wukv has strides", [](auto &l) { l.wukv.offsetElems = UINT64_MAX; }},
+        {"layer.cache has strides", [](auto &l) { l.cache.strideElems[3] = INT64_MAX; }},
         {"layer.cache is [2, 1, 9, 19]", [](auto &l) { l.cache = packed(VKATTN_F32, 2, 1, 9, 19); }},
         {"at most 2^50 numbers", [](auto &l) { l.x = l.y = packed(VKATTN_F32, 1u << 20, 1, 1u << 28, 24), l.cache = {}; }},
         {"step 'dq'", [](auto &l) { l.wdq = matrix(VKATTN_F32, 20, 23); }},
