@@ -177,7 +177,7 @@ MUTATIONS = [
      "if (const auto r = memory_->read(elements.begin * size, image.data(), image.size(), why)) return r;\n    const auto *from",
      "const auto *from", "device List.*"),
     # Shaders of the host's in lists.
-    ("list-shader-writes-are-reads", "src/runtime/list/step.cpp", "(each.end + 3) & ~3ull, each.writes});", "(each.end + 3) & ~3ull, false});",
+    ("list-shader-writes-are-reads", "src/runtime/list/step.cpp", "each.end = (each.end + 3) & ~3ull;", "each.writes = false;",
      "device ListShader.*"),
     ("list-shader-push-constants-are-lost", "src/runtime/list/host_shader.cpp", "if (!shader.push.empty())", "if (shader.push.empty())",
      "device ListShader.*"),

@@ -3,6 +3,7 @@
 
 #include "problem/layer_steps.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -22,7 +23,7 @@ Place forHeads(const Place &rows, uint32_t heads) {
 class LatentPlanner {
   public:
     LatentPlanner(const vkattn_latent_layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic *why)
-        : l_(layer), steps_(plan, layer.stored, why), why_(why) {}
+        : l_(layer), steps_(plan, layer.stored, layer.options, why), why_(why) {}
 
     [[nodiscard]] vkattn_result plan() {
         if (const auto r = check()) return r;
@@ -44,7 +45,7 @@ class LatentPlanner {
         if (const auto r = product("uq", queries, {l_.wuq, VKATTN_WQ}, rowsOf(q))) return r;
         const Place values = steps_.between(batch_, l_.heads, tokens_, l_.value);
         if (const auto r = absorbed_ ? attendAbsorbed(q, keys, values) : attendNaive(q, keys, values)) return r;
-        if (const auto r = steps_.addProjection("out", flags(), rowsOf(values), {l_.wo, VKATTN_WO}, {},
+        if (const auto r = steps_.addProjection("out", rowsOf(values), {l_.wo, VKATTN_WO}, {},
                                                 l_.flags & VKATTN_LAYER_RESIDUAL ? x : Place{}, {l_.y, VKATTN_Y}))
             return r;
         steps_.finish();
@@ -53,10 +54,7 @@ class LatentPlanner {
 
   private:
     [[nodiscard]] vkattn_result check() {
-        if (l_.flags & ~uint32_t{VKATTN_LAYER_RESIDUAL})
-            return fail(why_, invalid, "layer.flags is 0x%x, expected vkattn_layer_flag_bits", l_.flags);
-        if (l_.heads == 0 || l_.heads > maxLayerHeads)
-            return fail(why_, invalid, "layer.heads is %u, expected 1 to %u", l_.heads, maxLayerHeads);
+        if (const auto r = checkFlagsAndHeads(l_.flags, l_.heads, why_)) return r;
         if (l_.nope == 0 || l_.rope == 0 || l_.value == 0 || l_.rope % 2)
             return fail(why_, invalid, "layer.nope is %u, rope %u and value %u, expected at least 1 each, and an even rope", l_.nope,
                         l_.rope, l_.value);
@@ -107,9 +105,7 @@ class LatentPlanner {
         const double absorbed = n * m * (2 * latent + rope) + n * latent * (nope + value),
                      naive = n * m * (nope + rope + value) + m * latent * (nope + value);
         absorbed_ = l_.form == VKATTN_LATENT_AUTO ? absorbed <= naive : l_.form == VKATTN_LATENT_ABSORBED;
-        const double rows = absorbed_ ? n
-                            : n > m   ? n
-                                      : m,
+        const double rows = absorbed_ ? n : std::max(n, m),
                      widest = (absorbed_ ? 2 * latent + rope : nope + rope + value) * static_cast<double>(l_.heads) + latent;
         return checkBetween(batch_, rows, widest + l_.wdq.extent[2], why_);
     }
@@ -137,9 +133,8 @@ class LatentPlanner {
         return place;
     }
 
-    [[nodiscard]] uint32_t flags() const { return l_.options ? l_.options->flags & VKATTN_DETERMINISTIC : 0; }
     [[nodiscard]] vkattn_result product(const char *name, const Place &x, const Place &w, const Place &y) {
-        return steps_.addProjection(name, flags(), x, w, {}, {}, y);
+        return steps_.addProjection(name, x, w, {}, {}, y);
     }
     [[nodiscard]] vkattn_result norm(const char *name, const Place &x, const Place &gamma, const Place &y) {
         vkattn_norm norm{};
@@ -175,7 +170,7 @@ class LatentPlanner {
                     sums = steps_.between(batch_, l_.heads, tokens_, latent_);
         if (const auto r = product("absorb", columns(q, 0, l_.nope), transposed(up(0, l_.nope)), columns(wide, 0, latent_))) return r;
         if (const auto r = rotate("q rotary", 0, columns(q, l_.nope, l_.rope), columns(wide, latent_, l_.rope))) return r;
-        if (const auto r = steps_.addAttention(l_.options, scale(), wide, keys, {}, sums)) return r;
+        if (const auto r = steps_.addAttention(scale(), wide, keys, {}, sums)) return r;
         return product("v", sums, up(l_.nope, l_.value), values);
     }
 
@@ -189,7 +184,7 @@ class LatentPlanner {
                 steps_.addAppend("spread", {}, forHeads(columns(keys, latent_, l_.rope), l_.heads), columns(k, l_.nope, l_.rope)))
             return r;
         if (const auto r = rotate("q rotary", 0, turned, turned)) return r;
-        return steps_.addAttention(l_.options, scale(), q, k, v, values);
+        return steps_.addAttention(scale(), q, k, v, values);
     }
 
     const vkattn_latent_layer &l_;

@@ -13,7 +13,7 @@ constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 class LayerPlanner {
   public:
     LayerPlanner(const vkattn_layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic *why)
-        : layer_(layer), steps_(plan, layer.stored, why), why_(why) {}
+        : layer_(layer), steps_(plan, layer.stored, layer.options, why), why_(why) {}
 
     [[nodiscard]] vkattn_result plan() {
         if (const auto r = check()) return r;
@@ -26,12 +26,13 @@ class LayerPlanner {
         Place q, k, v;
         if (const auto r = packed_ ? addPacked(in, q, k, v) : addProjections(in, q, k, v)) return r;
         const Place a = steps_.between(batch_, 1, tokens_, layer_.heads * valueDim_);
-        if (const auto r = steps_.addAttention(layer_.options, 0, q, k, v, headsOf(a, 0, layer_.heads, valueDim_))) return r;
+        if (const auto r = steps_.addAttention(0, q, k, v, headsOf(a, 0, layer_.heads, valueDim_))) return r;
         const bool post = layer_.place == VKATTN_NORM_POST, residual = layer_.flags & VKATTN_LAYER_RESIDUAL;
         const Place z = {layer_.y, VKATTN_Y}, y = post ? steps_.between(batch_, 1, tokens_, layer_.wo.extent[2]) : z,
                     x = {layer_.x, VKATTN_X};
         // X is added by the norm where there is one: the sum is then not rounded.
-        if (const auto r = addProjection("out", a, {layer_.wo, VKATTN_WO}, {layer_.bo, VKATTN_BO}, residual && !post ? x : Place{}, y))
+        if (const auto r =
+                steps_.addProjection("out", a, {layer_.wo, VKATTN_WO}, {layer_.bo, VKATTN_BO}, residual && !post ? x : Place{}, y))
             return r;
         if (post)
             if (const auto r = addNorm(y, residual ? x : Place{}, z)) return r;
@@ -44,10 +45,7 @@ class LayerPlanner {
 
     [[nodiscard]] vkattn_result check() {
         const vkattn_layer &l = layer_;
-        if (l.flags & ~uint32_t{VKATTN_LAYER_RESIDUAL})
-            return fail(why_, invalid, "layer.flags is 0x%x, expected vkattn_layer_flag_bits", l.flags);
-        if (l.heads == 0 || l.heads > maxLayerHeads)
-            return fail(why_, invalid, "layer.heads is %u, expected 1 to %u", l.heads, maxLayerHeads);
+        if (const auto r = checkFlagsAndHeads(l.flags, l.heads, why_)) return r;
         kvHeads_ = l.kvHeads ? l.kvHeads : l.heads;
         if (l.heads % kvHeads_) return fail(why_, invalid, "layer.kvHeads is %u, expected a divisor of heads, %u", kvHeads_, l.heads);
         if (l.place != VKATTN_NORM_NONE && l.place != VKATTN_NORM_POST && l.place != VKATTN_NORM_PRE)
@@ -106,19 +104,13 @@ class LayerPlanner {
         return steps_.addNorm("norm", norm, x, residual, {layer_.gamma, VKATTN_GAMMA}, {layer_.beta, VKATTN_BETA}, y);
     }
 
-    [[nodiscard]] vkattn_result addProjection(const char *name, const Place &x, const Place &w, const Place &bias, const Place &residual,
-                                              const Place &y) {
-        const uint32_t flags = layer_.options ? layer_.options->flags & VKATTN_DETERMINISTIC : 0;
-        return steps_.addProjection(name, flags, x, w, bias, residual, y);
-    }
-
     [[nodiscard]] vkattn_result addPacked(const Place &in, Place &q, Place &k, Place &v) {
         const uint32_t queries = layer_.heads * dim_, keys = kvHeads_ * dim_;
         const Place all = steps_.between(batch_, 1, tokens_, layer_.wq.extent[2]);
         q = headsOf(all, 0, layer_.heads, dim_);
         k = headsOf(all, queries, kvHeads_, dim_);
         v = headsOf(all, queries + keys, kvHeads_, dim_);
-        return addProjection("qkv", in, {layer_.wq, VKATTN_WQ}, {layer_.bq, VKATTN_BQ}, {}, all);
+        return steps_.addProjection("qkv", in, {layer_.wq, VKATTN_WQ}, {layer_.bq, VKATTN_BQ}, {}, all);
     }
 
     [[nodiscard]] vkattn_result addProjections(const Place &in, Place &q, Place &k, Place &v) {
@@ -129,9 +121,9 @@ class LayerPlanner {
         q = headsOf(qRows, 0, layer_.heads, dim_);
         k = headsOf(kRows, 0, kvHeads_, dim_);
         v = headsOf(vRows, 0, kvHeads_, valueDim_);
-        if (const auto r = addProjection("q", in, {layer_.wq, VKATTN_WQ}, {layer_.bq, VKATTN_BQ}, {}, qRows)) return r;
-        if (const auto r = addProjection("k", from, {layer_.wk, VKATTN_WK}, {layer_.bk, VKATTN_BK}, {}, kRows)) return r;
-        return addProjection("v", from, {layer_.wv, VKATTN_WV}, {layer_.bv, VKATTN_BV}, {}, vRows);
+        if (const auto r = steps_.addProjection("q", in, {layer_.wq, VKATTN_WQ}, {layer_.bq, VKATTN_BQ}, {}, qRows)) return r;
+        if (const auto r = steps_.addProjection("k", from, {layer_.wk, VKATTN_WK}, {layer_.bk, VKATTN_BK}, {}, kRows)) return r;
+        return steps_.addProjection("v", from, {layer_.wv, VKATTN_WV}, {layer_.bv, VKATTN_BV}, {}, vRows);
     }
 
     const vkattn_layer &layer_;

@@ -9,6 +9,7 @@ namespace {
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 // Of what lies between steps: vectors and matrix units load from whole lines.
 constexpr uint64_t betweenAlignment = 256;
+constexpr uint32_t maxHeads = 1u << 20;
 
 void give(vkattn_layer_step &step, vkattn_role role, vkattn_role from) {
     step.operands[step.operandCount++] = {role, from};
@@ -46,6 +47,11 @@ struct Uses {
 
 } // namespace
 
+vkattn_result checkFlagsAndHeads(uint32_t flags, uint32_t heads, vkattn_diagnostic *why) {
+    if (flags & ~uint32_t{VKATTN_LAYER_RESIDUAL}) return fail(why, invalid, "layer.flags is 0x%x, expected vkattn_layer_flag_bits", flags);
+    if (heads == 0 || heads > maxHeads) return fail(why, invalid, "layer.heads is %u, expected 1 to %u", heads, maxHeads);
+    return VKATTN_OK;
+}
 vkattn_result checkStored(vkattn_dtype stored, vkattn_diagnostic *why) {
     if (stored == VKATTN_F32 || stored == VKATTN_F16 || stored == VKATTN_BF16) return VKATTN_OK;
     return fail(why, invalid, "layer.stored is %d, expected VKATTN_F32, VKATTN_F16 or VKATTN_BF16", static_cast<int>(stored));
@@ -141,12 +147,12 @@ vkattn_result LayerSteps::addNorm(const char *name, vkattn_norm norm, const Plac
     return end(step);
 }
 
-vkattn_result LayerSteps::addProjection(const char *name, uint32_t flags, const Place &x, const Place &w, const Place &bias,
-                                        const Place &residual, const Place &y) {
+vkattn_result LayerSteps::addProjection(const char *name, const Place &x, const Place &w, const Place &bias, const Place &residual,
+                                        const Place &y) {
     vkattn_layer_step &step = begin(name, VKATTN_PROJECTION);
     vkattn_projection &projection = plan_.projections[projections_++];
     projection.structSize = sizeof projection;
-    projection.flags = flags;
+    projection.flags = options_ ? options_->flags & VKATTN_DETERMINISTIC : 0;
     give(step, VKATTN_X, x, projection.x);
     give(step, VKATTN_W, w, projection.w);
     give(step, VKATTN_BIAS, bias, projection.bias);
@@ -180,14 +186,13 @@ vkattn_result LayerSteps::addAppend(const char *name, vkattn_append append, cons
     return end(step);
 }
 
-vkattn_result LayerSteps::addAttention(const vkattn_problem *options, float scale, const Place &q, const Place &k, const Place &v,
-                                       const Place &out) {
+vkattn_result LayerSteps::addAttention(float scale, const Place &q, const Place &k, const Place &v, const Place &out) {
     vkattn_layer_step &step = begin("attention", VKATTN_ATTENTION);
     vkattn_problem &problem = plan_.attention;
-    if (options) {
-        if (const auto r = checkStructSize(options->structSize, sizeof problem, "layer.options", "vkattn_problem", why_)) return r;
+    if (options_) {
+        if (const auto r = checkStructSize(options_->structSize, sizeof problem, "layer.options", "vkattn_problem", why_)) return r;
         vkattn_problem room;
-        problem = completed(*options, room);
+        problem = completed(*options_, room);
         if (problem.flags & VKATTN_VALUES_IN_KEYS)
             return fail(why_, invalid,
                         "layer.options.flags has VKATTN_VALUES_IN_KEYS, expected it clear: the layer says where its values are");

@@ -8,10 +8,9 @@
 
 namespace vkattn {
 
-constexpr uint32_t maxLayerHeads = 1u << 20;
-
-// What every layer requires of the type between its steps, of rows [batch, 1, tokens, dims], of a
+// What every layer requires of its flags and heads, of the type between its steps, of rows [batch, 1, tokens, dims], of a
 // matrix [1, 1, out, in] (which may be absent), and of the largest tensor between steps.
+[[nodiscard]] vkattn_result checkFlagsAndHeads(uint32_t flags, uint32_t heads, vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result checkStored(vkattn_dtype stored, vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result checkRows(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result checkMatrix(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why);
@@ -34,7 +33,9 @@ struct Place {
 // Fills the plan, which must not move. Each add... returns the step's own error, with its name.
 class LayerSteps {
   public:
-    LayerSteps(vkattn_layer_plan &plan, vkattn_dtype stored, vkattn_diagnostic *why) : plan_(plan), stored_(stored), why_(why) {}
+    // `options` of the attention may be NULL; their own operands are the layer's.
+    LayerSteps(vkattn_layer_plan &plan, vkattn_dtype stored, const vkattn_problem *options, vkattn_diagnostic *why)
+        : plan_(plan), stored_(stored), options_(options), why_(why) {}
 
     // Room for [batch, groups, tokens, dims] in the workspace: the rows of a token lie together.
     [[nodiscard]] Place between(uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims);
@@ -42,15 +43,13 @@ class LayerSteps {
     // The layouts are set here, and everything else by the caller.
     [[nodiscard]] vkattn_result addNorm(const char *name, vkattn_norm norm, const Place &x, const Place &residual, const Place &gamma,
                                         const Place &beta, const Place &y);
-    [[nodiscard]] vkattn_result addProjection(const char *name, uint32_t flags, const Place &x, const Place &w, const Place &bias,
-                                              const Place &residual, const Place &y);
+    [[nodiscard]] vkattn_result addProjection(const char *name, const Place &x, const Place &w, const Place &bias, const Place &residual,
+                                              const Place &y);
     [[nodiscard]] vkattn_result addRotary(const char *name, vkattn_rotary rotary, const Place &x, const Place &cos, const Place &sin,
                                           const Place &y);
     [[nodiscard]] vkattn_result addAppend(const char *name, vkattn_append append, const Place &x, const Place &y);
-    // `options` may be NULL; its own operands are the layer's. An absent v: values are the first dims
-    // of k.
-    [[nodiscard]] vkattn_result addAttention(const vkattn_problem *options, float scale, const Place &q, const Place &k, const Place &v,
-                                             const Place &out);
+    // An absent v: values are the first dims of k. A scale of 0 is the attention's own.
+    [[nodiscard]] vkattn_result addAttention(float scale, const Place &q, const Place &k, const Place &v, const Place &out);
     // Places the barriers, when all steps are there.
     void finish();
 
@@ -60,6 +59,7 @@ class LayerSteps {
 
     vkattn_layer_plan &plan_;
     vkattn_dtype stored_;
+    const vkattn_problem *options_;
     vkattn_diagnostic *why_;
     uint32_t projections_ = 0, norms_ = 0, rotaries_ = 0, appends_ = 0;
     uint64_t bytes_ = 0;
@@ -78,11 +78,12 @@ template <class Planner, class Layer>
         return fail(why, invalid, "plan: structSize is %u, expected sizeof(vkattn_layer_plan) = %zu", plan->structSize, sizeof *plan);
     Layer room;
     const Layer &whole = completed(*layer, room);
-    vkattn_layer_plan made{};
-    if (const auto r = Planner(whole, made, why).plan()) return r;
+    const vkattn_layer_plan before = *plan;
     *plan = {};
     plan->structSize = sizeof *plan;
-    return Planner(whole, *plan, nullptr).plan();
+    const vkattn_result result = Planner(whole, *plan, why).plan();
+    if (result != VKATTN_OK) *plan = before;
+    return result;
 }
 
 } // namespace vkattn

@@ -1,10 +1,8 @@
 // Latent layers (vkattn/latent_layer.h): which descriptions are refused, with what reason, which
 // steps and barriers a layer has, and what vkattnRecordLatentLayer records.
 #include "layer_engine.hpp"
-#include "support/heap_count.hpp"
 
 #include <cmath>
-#include <functional>
 
 using namespace vkattn;
 using namespace vkattn::test;
@@ -70,12 +68,8 @@ TEST(LatentLayerPlan, takesTheFormWithLessWork) {
 }
 
 TEST(LatentLayerPlan, refusesWhatIsNoLayer) {
-    struct Wrong {
-        const char *words;
-        std::function<void(vkattn_latent_layer &)> make;
-    };
     static vkattn_problem options;
-    const Wrong wrong[] = {
+    const WrongLayer<vkattn_latent_layer> wrong[] = {
         {"structSize", [](auto &l) { l.structSize = 0; }},
         {"flags is 0x2", [](auto &l) { l.flags = 2; }},
         {"heads is 0", [](auto &l) { l.heads = 0; }},
@@ -111,15 +105,7 @@ TEST(LatentLayerPlan, refusesWhatIsNoLayer) {
         {"step 'attention'",
          [](auto &l) { options = {}, options.structSize = sizeof options, options.softcap = -1, l.options = &options; }},
     };
-    for (const Wrong &each : wrong) {
-        vkattn_latent_layer l = fullLayer();
-        each.make(l);
-        vkattn_layer_plan plan;
-        vkattn_diagnostic why{};
-        EXPECT_EQ(planned(l, plan, why), invalid) << each.words;
-        EXPECT_NE(std::string(why.message).find(each.words), std::string::npos) << "expected \"" << each.words << "\": " << why.message;
-        EXPECT_EQ(plan.stepCount, 0u) << "the plan is written only on success";
-    }
+    expectRefused<vkattn_latent_layer>(fullLayer(), wrong);
     EXPECT_EQ(vkattnPlanLatentLayer(nullptr, nullptr, nullptr), invalid);
 }
 
@@ -147,21 +133,8 @@ TEST(RecordLatentLayer, recordsWhatItsNeedsSay) {
         vkattn_latent_layer layer = fullLayer();
         layer.form = form;
         LayerEngine<vkattn_latent_layer> e(layer);
-        const vkattn_requirements needs = e.needs();
-        ASSERT_EQ(e.record(), VKATTN_NOT_READY) << e.why.message;
-        EXPECT_NE(std::string(e.why.message).find("vkattnPrewarmLatentLayer"), std::string::npos) << e.why.message;
-        EXPECT_TRUE(e.commands.dispatches.empty());
-        ASSERT_EQ(e.context.prewarm(e.layer, &e.why), ok) << e.why.message;
-        e.commands.dispatches.reserve(needs.dispatchCount);
-        const uint64_t before = heapAllocations();
-        const vkattn_result result = e.record();
-        const uint64_t taken = heapAllocations() - before;
-        EXPECT_EQ(result, ok) << e.why.message;
-        if (countsHeap()) {
-            EXPECT_EQ(taken, 0u) << "recording takes nothing from the heap";
-        }
-        EXPECT_EQ(e.commands.dispatches.size(), needs.dispatchCount);
-        EXPECT_EQ(e.commands.error, nullptr) << e.commands.error;
+        expectRecordedAsNeeded(e, "vkattnPrewarmLatentLayer");
+        if (HasFatalFailure()) return;
         e.of(VKATTN_CACHE).size = 16;
         EXPECT_EQ(e.record(), invalid);
         EXPECT_NE(std::string(e.why.message).find("the layer's step 'append'"), std::string::npos) << e.why.message;

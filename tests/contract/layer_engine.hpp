@@ -2,8 +2,10 @@
 #pragma once
 
 #include "support/fake_vulkan.hpp"
+#include "support/heap_count.hpp"
 #include "vkattn/vkattn.hpp"
 
+#include <functional>
 #include <gtest/gtest.h>
 #include <string>
 #include <utility>
@@ -14,17 +16,17 @@ namespace vkattn::test {
 inline const auto layerBuffer = reinterpret_cast<VkBuffer>(uintptr_t{0x1000}),
                   layerWorkspace = reinterpret_cast<VkBuffer>(uintptr_t{0x2000});
 
-inline vkattn_result planned(const vkattn_layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic &why) {
-    plan = {};
-    plan.structSize = sizeof plan;
-    why = {};
+inline vkattn_result planLayer(const vkattn_layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic &why) {
     return vkattnPlanLayer(&layer, &plan, &why);
 }
-inline vkattn_result planned(const vkattn_latent_layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic &why) {
+inline vkattn_result planLayer(const vkattn_latent_layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic &why) {
+    return vkattnPlanLatentLayer(&layer, &plan, &why);
+}
+template <class Layer> vkattn_result planned(const Layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic &why) {
     plan = {};
     plan.structSize = sizeof plan;
     why = {};
-    return vkattnPlanLatentLayer(&layer, &plan, &why);
+    return planLayer(layer, plan, why);
 }
 
 // The steps' names, with a bar where a barrier is; or the reason why there is no plan.
@@ -36,6 +38,23 @@ template <class Layer> std::string steps(const Layer &layer) {
     for (uint32_t n = 0; n < plan.stepCount; ++n)
         all += std::string(n ? plan.steps[n].barrierBefore ? " | " : " " : "") + plan.steps[n].name;
     return all;
+}
+
+// What makes a layer wrong, and words of the reason that it is then refused with.
+template <class Layer> struct WrongLayer {
+    const char *words;
+    std::function<void(Layer &)> make;
+};
+template <class Layer> void expectRefused(const Layer &right, span<const WrongLayer<Layer>> wrong) {
+    for (const WrongLayer<Layer> &each : wrong) {
+        Layer l = right;
+        each.make(l);
+        vkattn_layer_plan plan;
+        vkattn_diagnostic why{};
+        EXPECT_EQ(planned(l, plan, why), VKATTN_ERROR_INVALID_ARGUMENT) << each.words;
+        EXPECT_NE(std::string(why.message).find(each.words), std::string::npos) << "expected \"" << each.words << "\": " << why.message;
+        EXPECT_EQ(plan.stepCount, 0u) << "the plan is written only on success";
+    }
 }
 
 // An engine with memory for every role.
@@ -80,5 +99,26 @@ template <class Layer> struct LayerEngine {
         return context.record(layer, commands.handle(), bindings, pool, &why);
     }
 };
+
+// Nothing is recorded before the pipelines are compiled, and then what the needs say, without a heap
+// allocation.
+template <class Layer>
+void expectRecordedAsNeeded(LayerEngine<Layer> &e, const char *nameOfPrewarm, VkDescriptorPool pool = VK_NULL_HANDLE) {
+    const vkattn_requirements needs = e.needs();
+    ASSERT_EQ(e.record(pool), VKATTN_NOT_READY) << e.why.message;
+    EXPECT_NE(std::string(e.why.message).find(nameOfPrewarm), std::string::npos) << e.why.message;
+    EXPECT_TRUE(e.commands.dispatches.empty());
+    ASSERT_EQ(e.context.prewarm(e.layer, &e.why), VKATTN_OK) << e.why.message;
+    e.commands.dispatches.reserve(needs.dispatchCount);
+    const uint64_t before = heapAllocations();
+    const vkattn_result result = e.record(pool);
+    const uint64_t taken = heapAllocations() - before;
+    EXPECT_EQ(result, VKATTN_OK) << e.why.message;
+    if (countsHeap()) {
+        EXPECT_EQ(taken, 0u) << "recording takes nothing from the heap";
+    }
+    EXPECT_EQ(e.commands.dispatches.size(), needs.dispatchCount);
+    EXPECT_EQ(e.commands.error, nullptr) << e.commands.error;
+}
 
 } // namespace vkattn::test

@@ -1,7 +1,6 @@
 // Layers (vkattn/layer.h): which descriptions are refused, with what reason, and what
 // vkattnRecordLayer records into a host's command buffer.
 #include "layer_engine.hpp"
-#include "support/heap_count.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -78,12 +77,8 @@ TEST(LayerPlan, countsWhatThePaperCounts) {
 }
 
 TEST(LayerPlan, refusesWhatIsNoLayer) {
-    struct Wrong {
-        const char *words;
-        std::function<void(vkattn_layer &)> make;
-    };
     static vkattn_problem options;
-    const Wrong wrong[] = {
+    const WrongLayer<vkattn_layer> wrong[] = {
         {"structSize", [](vkattn_layer &l) { l.structSize = 0; }},
         {"flags is 0x2", [](vkattn_layer &l) { l.flags = 2; }},
         {"heads is 0", [](vkattn_layer &l) { l.heads = 0; }},
@@ -123,15 +118,7 @@ TEST(LayerPlan, refusesWhatIsNoLayer) {
         {"step 'attention'",
          [](vkattn_layer &l) { options = {}, options.structSize = sizeof options, options.softcap = -1, l.options = &options; }},
     };
-    for (const Wrong &each : wrong) {
-        vkattn_layer l = fullLayer();
-        each.make(l);
-        vkattn_layer_plan plan;
-        vkattn_diagnostic why{};
-        EXPECT_EQ(planned(l, plan, why), invalid) << each.words;
-        EXPECT_NE(std::string(why.message).find(each.words), std::string::npos) << "expected \"" << each.words << "\": " << why.message;
-        EXPECT_EQ(plan.stepCount, 0u) << "the plan is written only on success";
-    }
+    expectRefused<vkattn_layer>(fullLayer(), wrong);
     vkattn_layer_plan plan{};
     vkattn_diagnostic why{};
     const vkattn_layer l = fullLayer();
@@ -147,20 +134,8 @@ TEST(RecordLayer, recordsWhatItsNeedsSay) {
         const vkattn_requirements needs = e.needs();
         FakePool pool(needs.descriptorSetCount, needs.storageDescriptorCount);
         EXPECT_EQ(needs.descriptorSetCount, pushDescriptors ? 0 : needs.dispatchCount);
-        ASSERT_EQ(e.record(pool.handle()), VKATTN_NOT_READY) << e.why.message;
-        EXPECT_NE(std::string(e.why.message).find("vkattnPrewarmLayer"), std::string::npos) << e.why.message;
-        EXPECT_TRUE(e.commands.dispatches.empty());
-        ASSERT_EQ(e.context.prewarm(e.layer, &e.why), ok) << e.why.message;
-        e.commands.dispatches.reserve(needs.dispatchCount);
-        const uint64_t before = heapAllocations();
-        const vkattn_result result = e.record(pool.handle());
-        const uint64_t taken = heapAllocations() - before;
-        EXPECT_EQ(result, ok) << e.why.message;
-        if (countsHeap()) {
-            EXPECT_EQ(taken, 0u) << "recording takes nothing from the heap";
-        }
-        EXPECT_EQ(e.commands.dispatches.size(), needs.dispatchCount);
-        EXPECT_EQ(e.commands.error, nullptr) << e.commands.error;
+        expectRecordedAsNeeded(e, "vkattnPrewarmLayer", pool.handle());
+        if (HasFatalFailure()) return;
         uint32_t barriers = 0;
         for (const FakeDispatch &dispatch : e.commands.dispatches) barriers += dispatch.barriers;
         EXPECT_GE(barriers, 3u) << "before attention, out and norm";

@@ -30,10 +30,19 @@ struct SwiGluPush {
     uint32_t dims;
 };
 
-// Lanes along the dims, a group of them for each row.
-void spreadOver(const DeviceTensor &rows, ShaderStep &step) {
+// A step with lanes along the dims of `rows`, and a group of them for each row. The step points at
+// `tensors` and `push`.
+template <class Push>
+ShaderStep stepOver(const DeviceTensor &rows, const char *name, vkattn::span<const uint32_t> spirv,
+                    vkattn::span<const ShaderTensor> tensors, const Push &push) {
+    ShaderStep step;
+    step.name = name;
+    step.spirv = spirv;
+    step.tensors = tensors;
+    step.pushConstants = &push, step.pushBytes = sizeof push;
     step.groups[0] = (rows.layout().extent[3] + lanes - 1) / lanes;
     step.groups[1] = rows.layout().extent[2];
+    return step;
 }
 
 void embedOnCpu(vkattn::span<const ShaderMemory> memory, const void *push) {
@@ -59,12 +68,7 @@ vkattn_result addEmbedding(vkattn::OperationList &list, const DeviceTensor &toke
                            std::string *why) {
     const ShaderTensor tensors[] = {{tokens}, {table}, {rows, ShaderAccess::write}};
     const EmbedPush push = {table.layout().extent[3], table.layout().extent[2]};
-    ShaderStep step;
-    step.name = "embedding";
-    step.spirv = embedSpirv;
-    step.tensors = tensors;
-    step.pushConstants = &push, step.pushBytes = sizeof push;
-    spreadOver(rows, step);
+    ShaderStep step = stepOver(rows, "embedding", embedSpirv, tensors, push);
     step.cpu = embedOnCpu; // copies: exact
     return list.add(step, why);
 }
@@ -72,12 +76,7 @@ vkattn_result addEmbedding(vkattn::OperationList &list, const DeviceTensor &toke
 vkattn_result addSwiGlu(vkattn::OperationList &list, const DeviceTensor &gate, const DeviceTensor &up, std::string *why) {
     const ShaderTensor tensors[] = {{gate, ShaderAccess::readWrite}, {up}};
     const SwiGluPush push = {gate.layout().extent[3]};
-    ShaderStep step;
-    step.name = "swiglu";
-    step.spirv = swigluSpirv;
-    step.tensors = tensors;
-    step.pushConstants = &push, step.pushBytes = sizeof push;
-    spreadOver(gate, step);
+    ShaderStep step = stepOver(gate, "swiglu", swigluSpirv, tensors, push);
     step.cpu = swigluOnCpu;
     // Vulkan lets exp(x) be off by (3 + 2 |x|) units in the last place: 40 at x = 20, past which the
     // gate is shut.

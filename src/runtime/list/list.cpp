@@ -11,6 +11,15 @@ namespace {
 
 constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 
+// planLayer(layer, plan, why) is vkattnPlanLayer or vkattnPlanLatentLayer.
+template <class Layer, class PlanLayer>
+vkattn_result planned(const Layer &layer, const PlanLayer &planLayer, vkattn_layer_plan &plan, std::string *why) {
+    plan.structSize = sizeof plan;
+    vkattn_diagnostic diagnostic{};
+    const vkattn_result result = planLayer(&layer, &plan, &diagnostic);
+    return result == VKATTN_OK ? VKATTN_OK : failed(result, diagnostic.message, why);
+}
+
 } // namespace
 
 struct OperationList::Impl {
@@ -90,17 +99,13 @@ vkattn_result OperationList::add(const ShaderStep &shader, std::string *why) {
 
 vkattn_result OperationList::add(const vkattn_layer &layer, span<const ListOperand> operands, std::string *why) {
     vkattn_layer_plan plan{};
-    plan.structSize = sizeof plan;
-    vkattn_diagnostic diagnostic{};
-    if (const auto r = vkattnPlanLayer(&layer, &plan, &diagnostic)) return failed(r, diagnostic.message, why);
+    if (const auto r = planned(layer, vkattnPlanLayer, plan, why)) return r;
     return addSteps(plan, operands, why);
 }
 
 vkattn_result OperationList::add(const vkattn_latent_layer &layer, span<const ListOperand> operands, std::string *why) {
     vkattn_layer_plan plan{};
-    plan.structSize = sizeof plan;
-    vkattn_diagnostic diagnostic{};
-    if (const auto r = vkattnPlanLatentLayer(&layer, &plan, &diagnostic)) return failed(r, diagnostic.message, why);
+    if (const auto r = planned(layer, vkattnPlanLatentLayer, plan, why)) return r;
     return addSteps(plan, operands, why);
 }
 

@@ -74,22 +74,21 @@ vkattn_result ListStep::describe(const ShaderStep &given, std::vector<StepMemory
         Elements elements;
         (void)findElements(tensors[n].layout, elements); // no tensor has a layout without elements in its memory
         const uint64_t size = elementSize(tensors[n].layout.dtype);
-        const WorkTensor made = {elements.begin * size, elements.end * size, given.tensors[n].access != ShaderAccess::read};
+        const MemoryUse made = {tensors[n].memory.get(), elements.begin * size, elements.end * size,
+                                given.tensors[n].access != ShaderAccess::read};
         if (made.begin == made.end) return refuse(name + " has no element");
         if (made.begin % shaderAlignment != 0)
             return refuse(name + " begins at byte " + number(made.begin) + " of its memory, expected a multiple of " +
                           number(shaderAlignment) + ": give the whole, and the offset as a push constant");
-        for (size_t o = 0; o < n; ++o) {
-            const WorkTensor &other = work.tensors[o];
-            if (tensors[o].memory == tensors[n].memory && (made.writes || other.writes) && made.begin < other.end && other.begin < made.end)
+        for (size_t o = 0; o < n; ++o)
+            if (conflicts(made, {&work.tensors[o], 1}))
                 return refuse(name + " shares bytes with tensor " + number(o) +
-                              ", and the shader writes one of them: give the memory once, as " + "readWrite");
-        }
+                              ", and the shader writes one of them: give the memory once, as readWrite");
         work.tensors.push_back(made);
         work.memory.push_back({tensors[n].memory->address() + made.begin, made.end - made.begin});
         work.host.buffers.push_back({tensors[n].memory->buffer(), made.begin, (made.end - made.begin + 3) & ~3ull});
     }
-    if (std::none_of(work.tensors.begin(), work.tensors.end(), [](const WorkTensor &each) { return each.writes; }))
+    if (std::none_of(work.tensors.begin(), work.tensors.end(), [](const MemoryUse &each) { return each.writes; }))
         return refuse("no tensor is written: give what the shader writes as ShaderAccess::write or readWrite");
     work.host.name = given.name;
     work.host.spirv.assign(given.spirv.begin(), given.spirv.end());

@@ -82,11 +82,8 @@ const char *ListStep::name() const {
 
 std::vector<MemoryUse> ListStep::uses(uint64_t alignment) const {
     if (shader_) {
-        std::vector<MemoryUse> tensors;
-        for (size_t n = 0; n < operands_.size(); ++n) {
-            const WorkTensor &each = shader_->tensors[n];
-            tensors.push_back({operands_[n].memory.get(), each.begin, (each.end + 3) & ~3ull, each.writes});
-        }
+        std::vector<MemoryUse> tensors = shader_->tensors;
+        for (MemoryUse &each : tensors) each.end = (each.end + 3) & ~3ull;
         return tensors;
     }
     vkattn_operand_use list[VKATTN_ROLE_LIMIT];

@@ -27,15 +27,10 @@ struct MemoryUse {
 // the two writes.
 [[nodiscard]] bool conflicts(const MemoryUse &use, std::span<const MemoryUse> others);
 
-// Bytes of a memory that a shader of the host's has as a tensor.
-struct WorkTensor {
-    uint64_t begin, end;
-    bool writes;
-};
 // What a list keeps of a ShaderStep.
 struct ShaderWork {
     HostShader host;
-    std::vector<WorkTensor> tensors;
+    std::vector<MemoryUse> tensors;   // the bytes of their elements
     std::vector<ShaderMemory> memory; // for the CPU
     std::function<void(span<const ShaderMemory>, const void *)> cpu;
     double absoluteTolerance = 0, relativeTolerance = 0;
