@@ -43,8 +43,6 @@ void vkattn::describeSchedule(const Schedule &schedule, const Caps &caps, vkattn
 
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
 vkattn_result planFor(DeviceContext &context, const vkattn_problem *description, Plan &plan, vkattn_diagnostic *why) {
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;

@@ -13,8 +13,6 @@ using namespace vkattn;
 
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
 vkattn_layer_plan emptyPlan() {
     vkattn_layer_plan plan{};
     plan.structSize = sizeof plan;

@@ -27,7 +27,6 @@ template <class To, class From, class Convert> void convert(void *to, const void
 
 extern "C" vkattn_result vkattnConvert(vkattn_dtype fromType, const void *from, vkattn_dtype toType, void *to, uint64_t count,
                                        vkattn_diagnostic *why) {
-    constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
     const auto isNarrow = [](vkattn_dtype type) { return type == VKATTN_F16 || type == VKATTN_BF16; };
     const bool widens = isNarrow(fromType) && toType == VKATTN_F32, narrows = fromType == VKATTN_F32 && isNarrow(toType);
     if (!widens && !narrows)

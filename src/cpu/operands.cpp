@@ -28,7 +28,6 @@ NeededOperands neededOperands(const Operation &operation) {
 
 vkattn_result bindOperands(const NeededOperands &needed, const vkattn_operand_memory *operands, uint32_t count, Operands &out,
                            vkattn_diagnostic *why) {
-    constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
     if (!operands && count) return fail(why, invalid, "operands is NULL with operandCount %u", count);
     bool given[VKATTN_ROLE_LIMIT] = {};
     for (uint32_t i = 0; i < count; ++i) {

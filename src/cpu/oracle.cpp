@@ -34,7 +34,6 @@ extern "C" vkattn_result vkattnCpuOracle(const vkattn_problem *description, cons
 extern "C" vkattn_result vkattnCpuVisible(const vkattn_problem *description, const vkattn_operand_memory *memory, uint32_t count,
                                           uint32_t batch, uint32_t head, uint32_t query, unsigned char *visible, uint32_t keys,
                                           vkattn_diagnostic *why) {
-    constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
     Problem p;
     Operands operands;
     if (const auto r = makeProblem(description, p, why)) return r;

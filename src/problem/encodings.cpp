@@ -10,7 +10,6 @@ using namespace vkattn;
 
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 constexpr uint32_t maxPositions = 1u << 30, maxRotated = 1u << 16, maxDims = 1u << 20;
 
 vkattn_result checkBase(double base, vkattn_diagnostic *why) {

@@ -10,8 +10,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
 // The same rows for every head: a stride of 0.
 Place forHeads(const Place &rows, uint32_t heads) {
     Place place = rows;

@@ -8,8 +8,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
 class LayerPlanner {
   public:
     LayerPlanner(const vkattn_layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic *why)

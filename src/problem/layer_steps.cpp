@@ -6,7 +6,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 // Of what lies between steps: vectors and matrix units load from whole lines.
 constexpr uint64_t betweenAlignment = 256;
 constexpr uint32_t maxHeads = 1u << 20;

@@ -69,7 +69,6 @@ class LayerSteps {
 // VKATTN_OK.
 template <class Planner, class Layer>
 [[nodiscard]] vkattn_result planInPlace(const Layer *layer, const char *type, vkattn_layer_plan *plan, vkattn_diagnostic *why) {
-    constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
     if (!layer) return fail(why, invalid, "layer is NULL");
     if (!plan) return fail(why, invalid, "plan is NULL");
     if (const auto r = checkStructSize(layer->structSize, sizeof *layer, "layer", type, why)) return r;

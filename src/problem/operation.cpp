@@ -10,7 +10,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 constexpr uint32_t maxInner = 1u << 20, maxIn = 1u << 19, maxOut = 1u << 24, maxRotaryDims = 1u << 16;
 constexpr uint64_t maxProducts = 1ull << 60; // of a projection
 

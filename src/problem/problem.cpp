@@ -11,7 +11,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 constexpr uint32_t everyDimension = 15;
 constexpr uint64_t maxPairs = 1ull << 50; // leaves room for bytes of scores and sums
 

@@ -7,7 +7,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 constexpr int64_t maxSpan = INT64_MAX / 8; // elements; leaves room for bytes
 
 uint64_t magnitude(int64_t value) {

@@ -20,6 +20,9 @@ inline void writeReason(vkattn_diagnostic *why, int32_t vkResult, const char *fo
     std::vsnprintf(why->message, sizeof why->message, format, arguments);
 }
 
+// The result of most failures.
+inline constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
+
 // Both return `result`.
 [[nodiscard]] VKATTN_PRINTF(3, 4) inline vkattn_result fail(vkattn_diagnostic *why, vkattn_result result, const char *format, ...) {
     va_list arguments;

@@ -11,8 +11,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
 constexpr ExtensionRow extensionTable[] = {
     // Vulkan 1.4 has push descriptors in core, as a feature of their own to enable. The extension
     // stays listed there, which costs nothing.

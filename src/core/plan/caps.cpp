@@ -13,8 +13,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
 vkattn_result checkMatrixCaps(const Caps &caps, const char *name, vkattn_diagnostic *why) {
     if (caps.matrixShapeCount > VKATTN_MAX_MATRIX_SHAPES)
         return fail(why, invalid, "%s: matrixShapeCount is %u, expected at most VKATTN_MAX_MATRIX_SHAPES = %u", name, caps.matrixShapeCount,

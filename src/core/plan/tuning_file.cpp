@@ -8,8 +8,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
 class Words {
   public:
     Words(const char *begin, const char *end) : at_(begin), end_(end) {}

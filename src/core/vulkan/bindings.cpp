@@ -6,7 +6,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 using Wide = unsigned long long; // for messages
 
 // The operands of a call: those that its schedule uses, and the workspace.

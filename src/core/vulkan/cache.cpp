@@ -11,7 +11,7 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT, rejected = VKATTN_CACHE_REJECTED;
+constexpr vkattn_result rejected = VKATTN_CACHE_REJECTED;
 constexpr const char *goOn = "go on without it, and export a new one";
 
 uint64_t read64(const unsigned char *at, size_t bytes = 8) {

@@ -42,7 +42,6 @@ void DeviceContext::setVerdict(const Kernel &kernel, vkattn_verdict verdict) {
 }
 
 vkattn_result DeviceContext::create(const vkattn_host &host, DeviceContext *&out, vkattn_diagnostic *why) {
-    constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
     if (const auto r = requireAll({{host.instance, "host.instance"},
                                    {host.physicalDevice, "host.physicalDevice"},
                                    {host.device, "host.device"},

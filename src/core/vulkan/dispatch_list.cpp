@@ -13,8 +13,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
 // The data that a vkattn_dispatch points to, except its operands.
 struct alignas(8) Details {
     VkSpecializationInfo specialization;

@@ -13,8 +13,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
 // Records dispatches one by one.
 class Recorder {
   public:

@@ -11,7 +11,6 @@ using namespace vkattn;
 
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 constexpr uint64_t alignment = 64;
 
 // The facts that follow from the operation, the processor and the number of threads alone.

@@ -9,8 +9,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
 // planLayer(layer, plan, why) is vkattnPlanLayer or vkattnPlanLatentLayer.
 template <class Layer, class PlanLayer>
 vkattn_result planned(const Layer &layer, const PlanLayer &planLayer, vkattn_layer_plan &plan, std::string *why) {

@@ -10,7 +10,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 constexpr uint32_t spirvMagic = 0x07230203;
 constexpr size_t spirvHeaderWords = 5;
 

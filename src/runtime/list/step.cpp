@@ -5,8 +5,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
 // Copies what a caller of this version or of an older one described.
 template <class Description> Description copyOf(const Description &given) {
     Description copy{};

@@ -6,8 +6,6 @@
 namespace vkattn {
 namespace {
 
-constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-
 bool knownType(vkattn_dtype dtype) {
     return dtype == VKATTN_F32 || dtype == VKATTN_F16 || dtype == VKATTN_BF16 || dtype == VKATTN_BOOL8 || dtype == VKATTN_BITS32;
 }

@@ -39,6 +39,8 @@ class TensorMemory {
     unsigned char *address_ = nullptr;
 };
 
+// The result of most failures.
+inline constexpr vkattn_result invalid = VKATTN_ERROR_INVALID_ARGUMENT;
 // Sets *why, where there is one, and returns the result.
 vkattn_result failed(vkattn_result result, std::string reason, std::string *why);
 
