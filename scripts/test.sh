@@ -152,8 +152,9 @@ part_address-device() {
         VKATTN_TEST_EXTENT=default run_tests build/sanitize -L '^(device|validation|conform|faults)$' -LE '^nightly$' -E '(lavapipe4|lavapipe-new|swiftshader)$'
 }
 part_thread() {
+    # GCC's warnings are wrong about instrumented strings: the other builds have them as errors.
     build build/thread "vkattn-tests vkattn-tests-threads" -DVKATTN_BUILD_TESTS=ON -DVKATTN_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DVKATTN_BUILD_BENCH=OFF -DVKATTN_BUILD_SAMPLES=OFF || return 1
+        -DVKATTN_BUILD_BENCH=OFF -DVKATTN_BUILD_SAMPLES=OFF -DVKATTN_WERROR=OFF || return 1
     # Newer kernels shuffle addresses further than older versions of the sanitizer can map.
     local fixed= status=0
     ! setarch -R true 2>/dev/null || fixed="setarch -R"

@@ -8,7 +8,8 @@ set(allow_src/core            vkattn/problem.h vkattn/operations.h vkattn/vkattn
 set(allow_src/runtime         vkattn/ vulkan/)
 set(allow_src/program         vkattn/ nlohmann/ CLI/)
 set(allow_src/conform/cases     vkattn/ conform/cases/)
-set(allow_src/conform/checks    vkattn/ conform/cases/)
+set(allow_src/conform/layers    vkattn/ conform/cases/)
+set(allow_src/conform/checks    vkattn/ conform/cases/ conform/layers/)
 set(allow_src/conform/report    vkattn/ program/ conform/cases/ conform/checks/)
 set(allow_src/conform/processes vkattn/ program/ conform/cases/ conform/checks/ conform/report/)
 set(allow_src/tool            vkattn/ program/ conform/ nlohmann/ CLI/)
@@ -31,7 +32,7 @@ set(most_src/tool 20)
 
 set(violations)
 set(checked 0)
-foreach(folder src/util src/problem src/cpu src/core src/runtime src/program src/conform/cases src/conform/checks src/conform/report
+foreach(folder src/util src/problem src/cpu src/core src/runtime src/program src/conform/cases src/conform/layers src/conform/checks src/conform/report
   src/conform/processes src/tool samples bench include/vkattn)
   file(GLOB_RECURSE files RELATIVE ${SOURCE} ${SOURCE}/${folder}/*.h ${SOURCE}/${folder}/*.hpp ${SOURCE}/${folder}/*.cpp ${SOURCE}/${folder}/*.c)
   string(REPLACE "src/" "" own ${folder})

@@ -104,6 +104,12 @@ vkattn_result OperationList::add(const vkattn_layer &layer, span<const ListOpera
     return result;
 }
 
+// Conform draws latent layers; no fault is in one.
+vkattn_result OperationList::add(const LatentLayerOf &, std::string *why) {
+    *why = "faulty: latent layers are not computed";
+    return VKATTN_ERROR_UNSUPPORTED;
+}
+
 RunResult OperationList::run(const RunOptions &) {
     RunResult result;
     result.device = result.kernel = "cpu";

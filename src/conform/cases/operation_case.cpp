@@ -16,32 +16,6 @@ bool isOutputRole(vkattn_role role) {
     return role == VKATTN_Y || role == VKATTN_SUM;
 }
 
-vkattn_dtype drawType(Random &random) {
-    constexpr vkattn_dtype types[] = {VKATTN_F32, VKATTN_F32, VKATTN_F16, VKATTN_BF16};
-    return types[between(random, 0, 3)];
-}
-
-// Dims in any order, with gaps, some of them backwards; inputs may broadcast along a dim.
-vkattn_layout drawLayout(Random &random, vkattn_dtype dtype, bool output, const uint32_t (&extents)[4]) {
-    vkattn_layout l{dtype, {extents[0], extents[1], extents[2], extents[3]}, {}, 0};
-    int order[4] = {3, 2, 1, 0}; // the fastest first
-    if (between(random, 0, 2) == 0) std::shuffle(order, order + 4, random);
-    const uint32_t gaps = between(random, 0, 1) * 3;
-    int64_t stride = 1;
-    for (const int d : order) {
-        l.strideElems[d] = stride;
-        stride = std::max<int64_t>(stride * l.extent[d] + between(random, 0, gaps), 1);
-    }
-    l.offsetElems = between(random, 0, 5);
-    for (int d = 0; d < 4; ++d) {
-        if (!output && between(random, 0, 15) == 0) l.strideElems[d] = 0;
-        if (between(random, 0, 7) != 0 || l.extent[d] < 2) continue;
-        l.offsetElems += static_cast<uint64_t>(l.strideElems[d]) * (l.extent[d] - 1);
-        l.strideElems[d] = -l.strideElems[d];
-    }
-    return l;
-}
-
 // An extent: small, or around the edges of vectors and tiles.
 uint32_t drawExtent(Random &random, uint32_t most) {
     constexpr uint32_t edges[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 130, 255, 257, 300, 520};
@@ -67,6 +41,31 @@ uint32_t drawWord(const vkattn_advance &a, Random &random) {
 }
 
 } // namespace
+
+vkattn_dtype drawType(Random &random) {
+    constexpr vkattn_dtype types[] = {VKATTN_F32, VKATTN_F32, VKATTN_F16, VKATTN_BF16};
+    return types[between(random, 0, 3)];
+}
+
+vkattn_layout drawLayout(Random &random, vkattn_dtype dtype, bool unique, const uint32_t (&extents)[4]) {
+    vkattn_layout l{dtype, {extents[0], extents[1], extents[2], extents[3]}, {}, 0};
+    int order[4] = {3, 2, 1, 0}; // the fastest first
+    if (between(random, 0, 2) == 0) std::shuffle(order, order + 4, random);
+    const uint32_t gaps = between(random, 0, 1) * 3;
+    int64_t stride = 1;
+    for (const int d : order) {
+        l.strideElems[d] = stride;
+        stride = std::max<int64_t>(stride * l.extent[d] + between(random, 0, gaps), 1);
+    }
+    l.offsetElems = between(random, 0, 5);
+    for (int d = 0; d < 4; ++d) {
+        if (!unique && between(random, 0, 15) == 0) l.strideElems[d] = 0;
+        if (between(random, 0, 7) != 0 || l.extent[d] < 2) continue;
+        l.offsetElems += static_cast<uint64_t>(l.strideElems[d]) * (l.extent[d] - 1);
+        l.strideElems[d] = -l.strideElems[d];
+    }
+    return l;
+}
 
 vkattn_operation OperationCase::operation() const {
     vkattn_operation o{};

@@ -59,6 +59,11 @@ struct OperationOutcome {
 // else that `after` has with `before`.
 [[nodiscard]] OperationOutcome judge(OperationCase &after, OperationCase &before);
 
+// f32 half of the time, else f16 or bf16.
+[[nodiscard]] vkattn_dtype drawType(Random &random);
+// Dims in any order, with gaps, some of them backwards; an input that is not `unique` may have
+// strides of 0.
+[[nodiscard]] vkattn_layout drawLayout(Random &random, vkattn_dtype dtype, bool unique, const uint32_t (&extents)[4]);
 [[nodiscard]] OperationCase drawOperation(Random &random, vkattn_operation_kind kind);
 // f32, dense, without options.
 [[nodiscard]] OperationCase plainProjection(uint32_t rows, uint32_t in, uint32_t out);

@@ -82,7 +82,7 @@ bool parseReplay(std::string_view given, Check &check, std::string &why) {
             why = quoted(name) + " has no value";
             return false;
         }
-        if (check.kind->operation && name != "room" && name != "name") {
+        if (check.kind->drawnBySeed() && name != "room" && name != "name") {
             why = std::string(kind) + " draws all but its room from the seed, expected no " + quoted(name);
             return false;
         }
@@ -126,7 +126,8 @@ std::vector<std::string> featuresOf(const Check &check) {
     has("hidden NaN", kind == "hidden");
     has("visible NaN", kind == "nonfinite");
     has("same bits", kind == "repeat" || kind == "split");
-    if (check.kind->operation) found = {"operations"};
+    if (check.kind->subject == Subject::operation) found = {"operations"};
+    if (check.kind->subject == Subject::layer) found = {"layers"};
     if (found.empty()) found.emplace_back("plain");
     has("chunks", check.limits == Limits::tight || check.limits == Limits::tiny);
     has("weak limits", check.limits == Limits::weak || check.limits == Limits::tiny);

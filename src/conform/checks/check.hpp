@@ -68,13 +68,17 @@ class DeviceUnderTest {
     std::string failure_;
 };
 
+// What a check is about. Of all but attention the seed alone draws the case, and Check::c says
+// nothing.
+enum class Subject { attention, operation, layer };
+
 // One kind of check: "matrix", "hidden", "repeat", ...
 struct Kind {
     const char *name;
     const char *what; // a line for reports: what is compared with what
     Finding (*run)(DeviceUnderTest &, const Check &);
-    // Of an operation beside attention: the seed alone draws the case, and Check::c says nothing.
-    bool operation = false;
+    Subject subject = Subject::attention;
+    [[nodiscard]] bool drawnBySeed() const { return subject != Subject::attention; }
 };
 [[nodiscard]] std::span<const Kind> checkKinds();
 

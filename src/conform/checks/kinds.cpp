@@ -17,11 +17,16 @@ std::span<const Kind> checkKinds() {
         {"accuracy", "ordinary f32 inputs: within 2e-6 of the largest |v|", checkAccuracy},
         {"projection",
          "Y = X W^T with bias and residual, drawn: each element against the oracle, nothing else written, the same bits again",
-         checkProjection, true},
-        {"norm", "layer norm and RMS norm with residual, likewise", checkNorm, true},
-        {"rotary", "rotary embedding and rotated tokens into a cache, likewise", checkRotary, true},
-        {"append", "tokens into a cache, likewise", checkAppend, true},
-        {"advance", "counters that move on, likewise, and every difference is wrong", checkAdvance, true},
+         checkProjection, Subject::operation},
+        {"norm", "layer norm and RMS norm with residual, likewise", checkNorm, Subject::operation},
+        {"rotary", "rotary embedding and rotated tokens into a cache, likewise", checkRotary, Subject::operation},
+        {"append", "tokens into a cache, likewise", checkAppend, Subject::operation},
+        {"advance", "counters that move on, likewise, and every difference is wrong", checkAdvance, Subject::operation},
+        {"layer",
+         "multi-head attention from X to the output, drawn: each step against the oracle, the whole against its formulas, the same "
+         "bits recorded at once",
+         checkLayer, Subject::layer},
+        {"latentLayer", "multi-head latent attention with its cache, in both forms, likewise", checkLatentLayer, Subject::layer},
     };
     return kinds;
 }

@@ -37,7 +37,7 @@ std::span<const char *const> allFeatures() {
         std::vector<const char *> all = {"plain"};
         for (const Feature &feature : features())
             if (feature.name) all.push_back(feature.name);
-        all.insert(all.end(), {"hidden NaN", "visible NaN", "same bits", "chunks", "weak limits", "operations"});
+        all.insert(all.end(), {"hidden NaN", "visible NaN", "same bits", "chunks", "weak limits", "operations", "layers"});
         return all;
     }();
     return list;

@@ -53,7 +53,7 @@ class Planner {
         : device_(device), options_(options), slowCompiler_(device.type == DeviceType::cpu) {}
 
     std::vector<Planned> plan() {
-        if (wanted(VKATTN_KERNEL_AUTO)) planChoice(), planOperations();
+        if (wanted(VKATTN_KERNEL_AUTO)) planChoice(), planDrawn();
         for (const vkattn_kernel kernel : KernelList()) {
             if (!wanted(kernel)) continue;
             if (!device_.support(kernel)->available) {
@@ -322,12 +322,18 @@ class Planner {
 
     // Drawn cases. Each mixture of types is another pipeline, which software drivers compile at the
     // first dispatch.
-    void planOperations() {
+    void planDrawn() {
+        struct Count {
+            Limits limits;
+            int quick, whole;
+        };
+        static constexpr Count operations[] = {{Limits::full, 4, 60}, {Limits::weak, 2, 30}, {Limits::tight, 2, 30}},
+                               layers[] = {{Limits::full, 2, 20}, {Limits::weak, 1, 10}}; // a list is not cut into slices
         for (const Kind &kind : checkKinds()) {
-            if (!kind.operation) continue;
-            for (const auto &[limits, count] : {std::pair(Limits::full, quick() ? 4 : 60), std::pair(Limits::weak, quick() ? 2 : 30),
-                                                std::pair(Limits::tight, quick() ? 2 : 30)})
-                for (int n = 0; n < count; ++n) add(kind.name, VKATTN_KERNEL_AUTO, deviceLayout(), limits, named("drawn"));
+            if (!kind.drawnBySeed()) continue;
+            for (const Count &each : kind.subject == Subject::layer ? std::span<const Count>(layers) : operations)
+                for (int n = 0; n < (quick() ? each.quick : each.whole); ++n)
+                    add(kind.name, VKATTN_KERNEL_AUTO, deviceLayout(), each.limits, named("drawn"));
         }
     }
 

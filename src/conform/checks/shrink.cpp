@@ -54,7 +54,7 @@ std::vector<Edit> smaller() {
 
 Shrunk shrink(const Check &failing, const std::function<bool(const Check &)> &fails, uint32_t attempts) {
     Shrunk result{failing, 0};
-    if (failing.kind->operation) return result; // the seed draws the case
+    if (failing.kind->drawnBySeed()) return result; // the seed draws the case
     std::vector<Edit> edits = plainer();
     for (Edit &edit : smaller()) edits.push_back(std::move(edit));
     for (bool progress = true; progress;) {

@@ -105,21 +105,22 @@ OutputTarget checkOutputTarget(const std::string &option, const std::string &pat
 
 OutputFile::OutputFile(OutputTarget target) : target_(std::move(target)) {
     std::random_device random;
-    for (int attempt = 0; attempt < 16 && file_ == nullptr; attempt++) {
+    int error = EEXIST;
+    for (int attempt = 0; attempt < 16 && error == EEXIST; attempt++) {
         char name[40];
         std::snprintf(name, sizeof name, ".vkattn-%08x.tmp", random());
         temporary_ = (target_.resolved.parent_path() / name).string();
+        // Before the file is there: a signal may come as soon as it is.
+        remember(temporary_);
         // x: fail where the file exists. Not mkstemp, whose files are private: outputs get the
         // permissions of any new file.
         file_ = std::fopen(temporary_.c_str(), "wbx");
-        if (file_ == nullptr && errno != EEXIST) break;
+        error = file_ == nullptr ? errno : 0;
+        if (error != 0) forget(temporary_);
     }
-    if (file_ == nullptr) {
-        const std::string reason = reasonOf(errno);
-        temporary_.clear();
-        fail(reason + ": the directory must exist and be writable");
-    }
-    remember(temporary_);
+    if (error == 0) return;
+    temporary_.clear();
+    fail(reasonOf(error) + ": the directory must exist and be writable");
 }
 
 OutputFile::~OutputFile() {

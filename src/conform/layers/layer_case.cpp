@@ -1,0 +1,281 @@
+#include "conform/layers/layer_case.hpp"
+
+#include "conform/cases/operation_case.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace vkattn::conform {
+namespace {
+
+uint64_t elementsOf(const vkattn_layout &l) {
+    return uint64_t{l.extent[0]} * l.extent[1] * l.extent[2] * l.extent[3];
+}
+
+// `values` as they are in a type of 16 bits, and back.
+std::vector<uint16_t> narrowed(const std::vector<float> &values, vkattn_dtype dtype) {
+    std::vector<uint16_t> all(values.size());
+    (void)vkattnConvert(VKATTN_F32, values.data(), dtype, all.data(), all.size(), nullptr);
+    return all;
+}
+
+} // namespace
+
+const std::vector<float> *LayerCase::valuesOf(vkattn_role role) const {
+    const auto found = arrays.find(role);
+    return found == arrays.end() ? nullptr : &found->second.values;
+}
+
+BoundedRows LayerCase::rowsOf(vkattn_role role, uint32_t batch) const {
+    const LayerArray &array = arrays.at(role);
+    const uint32_t count = array.layout.extent[2], dims = array.layout.extent[3];
+    const float *at = array.values.data() + uint64_t{batch} * count * dims;
+    BoundedRows rows(count, BoundedRow(dims));
+    for (BoundedRow &row : rows)
+        for (Bounded &each : row) each.value = static_cast<double>(*at++);
+    return rows;
+}
+
+std::string LayerCase::arraysText() const {
+    std::string all;
+    for (const auto &[role, array] : arrays) {
+        const vkattn_layout &l = array.layout;
+        all += "\nrole " + std::to_string(role) + " dtype " + std::to_string(l.dtype);
+        for (int d = 0; d < 4; ++d) all += "  " + std::to_string(l.extent[d]) + " by " + std::to_string(l.strideElems[d]);
+    }
+    return all;
+}
+
+void drawValues(Random &random, LayerArray &array, const vkattn_layout &layout, float scale) {
+    array.layout = layout;
+    std::normal_distribution<float> normal;
+    array.values.resize(elementsOf(layout));
+    for (float &each : array.values) each = normal(random) * scale;
+    roundValues(array);
+}
+
+void roundValues(LayerArray &array) {
+    if (array.layout.dtype == VKATTN_F32) return;
+    const std::vector<uint16_t> narrow = narrowed(array.values, array.layout.dtype);
+    (void)vkattnConvert(array.layout.dtype, narrow.data(), VKATTN_F32, array.values.data(), narrow.size(), nullptr);
+}
+
+DeviceTensor tensorOf(Runtime &runtime, const LayerArray &array, std::string *why) {
+    DeviceTensor made = runtime.allocate(array.layout, why);
+    if (!made) return {};
+    const std::vector<float> &values = array.values;
+    if (array.layout.dtype == VKATTN_F32) return made.upload(values.data(), 4 * values.size(), why) == VKATTN_OK ? made : DeviceTensor{};
+    const std::vector<uint16_t> narrow = narrowed(values, array.layout.dtype);
+    return made.upload(narrow.data(), 2 * narrow.size(), why) == VKATTN_OK ? made : DeviceTensor{};
+}
+
+vkattn_result valuesOf(const DeviceTensor &tensor, std::vector<float> &values, std::string *why) {
+    values.resize(elementsOf(tensor.layout()));
+    if (tensor.layout().dtype == VKATTN_F32) return tensor.download(values.data(), 4 * values.size(), why);
+    std::vector<uint16_t> narrow(values.size());
+    if (const auto r = tensor.download(narrow.data(), 2 * narrow.size(), why)) return r;
+    return vkattnConvert(tensor.layout().dtype, narrow.data(), VKATTN_F32, values.data(), narrow.size(), nullptr);
+}
+
+LayerOutcome judge(const LayerCase &layer, const std::vector<float> &y) {
+    LayerOutcome outcome;
+    size_t at = 0, rows = 0;
+    for (const BoundedRow &row : layer.output()) {
+        for (size_t n = 0; n < row.size(); ++n, ++at) {
+            if (at >= y.size()) break;
+            const double got = static_cast<double>(y[at]), error = std::abs(got - row[n].value), bound = 2 * row[n].error;
+            const bool right = error <= bound;
+            const double ratio = error == 0 ? 0 : error / bound;
+            if (right && !(ratio > outcome.worstRatio)) continue;
+            outcome.worstRatio = ratio, outcome.worstError = error, outcome.worstBound = bound;
+            if (right) continue;
+            char text[160];
+            std::snprintf(text, sizeof text, "y of row %zu, dim %zu is %.10g, expected %.10g: error %.3g, bound %.3g", rows, n, got,
+                          row[n].value, error, bound);
+            outcome.wrong = text;
+            return outcome;
+        }
+        ++rows;
+    }
+    if (at != y.size()) outcome.wrong = "y has " + std::to_string(y.size()) + " elements, expected " + std::to_string(at);
+    return outcome;
+}
+
+vkattn_layout &MultiHeadCase::layout(vkattn_role role) {
+    switch (role) {
+    case VKATTN_X:
+        return layer.x;
+    case VKATTN_CONTEXT:
+        return layer.context;
+    case VKATTN_WQ:
+        return layer.wq;
+    case VKATTN_WK:
+        return layer.wk;
+    case VKATTN_WV:
+        return layer.wv;
+    case VKATTN_WO:
+        return layer.wo;
+    case VKATTN_BQ:
+        return layer.bq;
+    case VKATTN_BK:
+        return layer.bk;
+    case VKATTN_BV:
+        return layer.bv;
+    case VKATTN_BO:
+        return layer.bo;
+    case VKATTN_GAMMA:
+        return layer.gamma;
+    case VKATTN_BETA:
+        return layer.beta;
+    case VKATTN_WEIGHTS:
+        return options.weights;
+    default:
+        return layer.y;
+    }
+}
+
+void MultiHeadCase::draw(Random &random, vkattn_role role, const vkattn_layout &l, float scale) {
+    drawValues(random, arrays[role], l, scale);
+    layout(role) = l;
+}
+
+vkattn_result MultiHeadCase::addTo(Runtime &runtime, OperationList &list, DeviceTensor &y, std::string *why) {
+    std::vector<ListOperand> operands;
+    for (const auto &[role, array] : arrays) operands.push_back({role, tensorOf(runtime, array, why)});
+    y = runtime.allocate(layer.y, why);
+    operands.push_back({VKATTN_Y, y});
+    if (layer.options && options.weights.extent[0]) operands.push_back({VKATTN_WEIGHTS, runtime.allocate(options.weights, why)});
+    for (const ListOperand &operand : operands)
+        if (!operand.tensor) return VKATTN_ERROR_OUT_OF_DEVICE_MEMORY;
+    return list.add(layer, operands, why);
+}
+
+BoundedRows MultiHeadCase::output() const {
+    const vkattn_layer &l = layer;
+    const size_t qRows = l.heads * dim, kRows = kvHeads * dim, vRows = kvHeads * valueDim;
+    const bool one = !has(VKATTN_WK), causal = l.options && l.options->flags & VKATTN_CAUSAL;
+    const auto stored = [&](BoundedRows rows) { return rounded(std::move(rows), l.stored); };
+    const auto normed = [&](const BoundedRows &rows) {
+        return norm(rows, l.norm, l.epsilon, valuesOf(VKATTN_GAMMA), valuesOf(VKATTN_BETA));
+    };
+    const auto projected = [&](const BoundedRows &rows, vkattn_role w, vkattn_role bias, size_t first, size_t count) {
+        return stored(product(rows, {*valuesOf(w), first, count}, valuesOf(bias)));
+    };
+    BoundedRows all;
+    for (uint32_t b = 0; b < l.x.extent[0]; ++b) {
+        const BoundedRows x = rowsOf(VKATTN_X, b), n = l.place == VKATTN_NORM_PRE ? stored(normed(x)) : x,
+                          c = has(VKATTN_CONTEXT) ? rowsOf(VKATTN_CONTEXT, b) : n;
+        const BoundedRows q = projected(n, VKATTN_WQ, VKATTN_BQ, 0, qRows),
+                          k = one ? projected(n, VKATTN_WQ, VKATTN_BQ, qRows, kRows) : projected(c, VKATTN_WK, VKATTN_BK, 0, kRows),
+                          v = one ? projected(n, VKATTN_WQ, VKATTN_BQ, qRows + kRows, vRows) : projected(c, VKATTN_WV, VKATTN_BV, 0, vRows);
+        BoundedRows a(q.size());
+        for (size_t i = 0; i < q.size(); ++i)
+            for (uint32_t h = 0; h < l.heads; ++h) {
+                const size_t keyHead = h / (l.heads / kvHeads);
+                // The last query sees the last key.
+                const size_t seen = !causal ? k.size() : std::min(k.size(), k.size() + i + 1 < q.size() ? 0 : k.size() + i + 1 - q.size());
+                const double scale = 1 / std::sqrt(static_cast<double>(dim));
+                BoundedRow scores;
+                for (size_t j = 0; j < seen; ++j) {
+                    double score = 0, magnitude = 0, error = 0;
+                    for (uint32_t d = 0; d < dim; ++d) {
+                        const Bounded &x1 = q[i][h * dim + d], &x2 = k[j][keyHead * dim + d];
+                        score += x1.value * x2.value;
+                        magnitude += std::abs(x1.value * x2.value);
+                        error += x1.error * (std::abs(x2.value) + x2.error) + std::abs(x1.value) * x2.error;
+                    }
+                    scores.push_back({score * scale, (error + unitOfSum(dim) * magnitude) * scale});
+                }
+                const BoundedRow head = attend(
+                    scores, valueDim, [&](size_t j, size_t d) { return v[j][keyHead * valueDim + d]; }, l.stored);
+                a[i].insert(a[i].end(), head.begin(), head.end());
+            }
+        const bool residual = l.flags & VKATTN_LAYER_RESIDUAL, post = l.place == VKATTN_NORM_POST;
+        BoundedRows y = product(stored(std::move(a)), {*valuesOf(VKATTN_WO), 0, l.wo.extent[2]}, valuesOf(VKATTN_BO));
+        if (post) y = stored(std::move(y));
+        if (residual) y = sum(std::move(y), x);
+        if (post) y = normed(y);
+        y = rounded(std::move(y), l.y.dtype);
+        all.insert(all.end(), y.begin(), y.end());
+    }
+    return all;
+}
+
+std::string MultiHeadCase::text() const {
+    return "layer of " + std::to_string(layer.heads) + " heads, " + std::to_string(kvHeads) + " of keys, dims " + std::to_string(dim) +
+           " and " + std::to_string(valueDim) + ", place " + std::to_string(layer.place) + ", norm " + std::to_string(layer.norm) +
+           ", flags " + std::to_string(layer.flags) + ", stored " + std::to_string(layer.stored) + ", options " +
+           (layer.options ? std::to_string(options.flags) + (options.weights.extent[0] ? " with weights" : "") : "none") + ", y dtype " +
+           std::to_string(layer.y.dtype) + arraysText();
+}
+
+std::unique_ptr<MultiHeadCase> drawMultiHead(Random &random, MultiHeadParts parts) {
+    auto made = std::make_unique<MultiHeadCase>();
+    MultiHeadCase &m = *made;
+    const auto yes = [&] { return between(random, 0, 1) == 1; };
+    const bool everything = parts == MultiHeadParts::all;
+    const auto has = [&] { return yes() || everything; };
+    const uint32_t heads = between(random, 1, 6), batch = between(random, 1, 2), tokens = between(random, 1, 20);
+    do m.kvHeads = between(random, 1, heads);
+    while (heads % m.kvHeads);
+    const bool packedQkv = parts == MultiHeadParts::packed || (parts == MultiHeadParts::any && between(random, 0, 3) == 0),
+               cross = !packedQkv && has();
+    m.dim = between(random, 1, 12), m.valueDim = packedQkv ? m.dim : between(random, 1, 12);
+    const uint32_t model = between(random, 1, 40), keyTokens = cross ? between(random, 1, 20) : tokens,
+                   keyModel = cross ? between(random, 1, 40) : model;
+    vkattn_layer &l = m.layer;
+    l.structSize = sizeof l;
+    l.heads = heads, l.kvHeads = m.kvHeads;
+    l.place = everything ? VKATTN_NORM_POST : static_cast<vkattn_norm_place>(between(random, 0, 2));
+    l.norm = yes() ? VKATTN_LAYER_NORM : VKATTN_RMS_NORM;
+    l.epsilon = 1e-5f;
+    l.flags = has() ? uint32_t{VKATTN_LAYER_RESIDUAL} : 0;
+    l.stored = drawType(random);
+    const uint32_t out = l.flags ? model : between(random, 1, 40);
+    const auto draw = [&](vkattn_role role, uint32_t entries, uint32_t rows, uint32_t dims, float scale = 1) {
+        m.draw(random, role, drawLayout(random, drawType(random), true, {entries, 1, rows, dims}), scale);
+    };
+    const auto drawMatrix = [&](vkattn_role role, uint32_t rows, uint32_t in) {
+        draw(role, 1, rows, in, 1 / std::sqrt(static_cast<float>(in)));
+    };
+    draw(VKATTN_X, batch, tokens, model);
+    if (cross) draw(VKATTN_CONTEXT, batch, keyTokens, keyModel);
+    const uint32_t qRows = heads * m.dim, kRows = m.kvHeads * m.dim, vRows = m.kvHeads * m.valueDim;
+    if (packedQkv) {
+        drawMatrix(VKATTN_WQ, qRows + kRows + vRows, model);
+        if (has()) draw(VKATTN_BQ, 1, 1, qRows + kRows + vRows);
+    } else {
+        drawMatrix(VKATTN_WQ, qRows, model);
+        drawMatrix(VKATTN_WK, kRows, keyModel);
+        drawMatrix(VKATTN_WV, vRows, keyModel);
+        if (has()) draw(VKATTN_BQ, 1, 1, qRows);
+        if (has()) draw(VKATTN_BK, 1, 1, kRows);
+        if (has()) draw(VKATTN_BV, 1, 1, vRows);
+    }
+    drawMatrix(VKATTN_WO, out, heads * m.valueDim);
+    if (has()) draw(VKATTN_BO, 1, 1, out);
+    const uint32_t normed = l.place == VKATTN_NORM_PRE ? model : out;
+    if (l.place != VKATTN_NORM_NONE && has()) draw(VKATTN_GAMMA, 1, 1, normed);
+    if (l.place != VKATTN_NORM_NONE && has()) draw(VKATTN_BETA, 1, 1, normed);
+    l.y = drawLayout(random, drawType(random), true, {batch, 1, tokens, out});
+    m.options.structSize = sizeof m.options;
+    if (yes()) m.options.flags = VKATTN_CAUSAL;
+    if (yes()) m.options.weights = drawLayout(random, drawType(random), true, {batch, heads, tokens, keyTokens});
+    if (between(random, 0, 3)) l.options = &m.options;
+    return made;
+}
+
+std::unique_ptr<MultiHeadCase> plainMultiHead(Random &random, uint32_t heads, uint32_t dim, uint32_t tokens) {
+    auto made = std::make_unique<MultiHeadCase>();
+    const uint32_t model = heads * dim;
+    made->layer.structSize = sizeof made->layer;
+    made->layer.heads = made->kvHeads = heads;
+    made->dim = made->valueDim = dim;
+    made->draw(random, VKATTN_X, packed(VKATTN_F32, 1, 1, tokens, model));
+    for (const vkattn_role role : {VKATTN_WQ, VKATTN_WK, VKATTN_WV, VKATTN_WO}) made->draw(random, role, matrix(VKATTN_F32, model, model));
+    made->layer.y = made->layer.x;
+    return made;
+}
+
+} // namespace vkattn::conform
