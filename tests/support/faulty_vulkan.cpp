@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <tuple>
 #include <type_traits>
 
@@ -341,8 +342,12 @@ template <Function function, class... Arguments> void after(std::integral_consta
 
 // Drivers give a dead object's handle to the next object, and a test's own host makes its objects
 // without these wrappers: its pool would be measured by the room of a pool that is gone.
-void gone(VkDescriptorPool pool) { poolRooms.erase(pool); }
-void gone(VkDescriptorSetLayout layout) { layoutDescriptors.erase(layout); }
+void gone(VkDescriptorPool pool) {
+    poolRooms.erase(pool);
+}
+void gone(VkDescriptorSetLayout layout) {
+    layoutDescriptors.erase(layout);
+}
 template <class Handle> void gone(Handle) {}
 
 // Returns false where the object does not exist.
@@ -368,24 +373,36 @@ template <Function function, class... Arguments> void remember(Arguments... argu
     ++ledger.made;
 }
 
+// Of all that the wrappers write down. The driver is called without it.
+std::mutex booksMutex;
+
 template <Function function, Effect effect, class Pointer> struct Wrapper;
 template <Function function, Effect effect, class... Arguments> struct Wrapper<function, effect, void(VKAPI_PTR *)(Arguments...)> {
     static inline void(VKAPI_PTR *next)(Arguments...) = nullptr;
     static VKAPI_ATTR void VKAPI_CALL call(Arguments... arguments) {
-        if constexpr (effect != Effect::destroys) (checkUse(rowOf(function).name, arguments), ...);
-        if constexpr (function == Function::CmdPipelineBarrier)
-            if (fault.dropBarriers) return;
-        if constexpr (effect == Effect::destroys)
-            if (!forget<function>(arguments...)) return; // to go on would crash the driver
+        {
+            const std::lock_guard lock(booksMutex);
+            if constexpr (effect != Effect::destroys) (checkUse(rowOf(function).name, arguments), ...);
+            if constexpr (function == Function::CmdPipelineBarrier)
+                if (fault.dropBarriers) return;
+            if constexpr (effect == Effect::destroys)
+                if (!forget<function>(arguments...)) return; // to go on would crash the driver
+        }
         next(arguments...);
+        const std::lock_guard lock(booksMutex);
         after(std::integral_constant<Function, function>{}, arguments...);
     }
 };
 template <Function function, Effect effect, class... Arguments> struct Wrapper<function, effect, VkResult(VKAPI_PTR *)(Arguments...)> {
     static inline VkResult(VKAPI_PTR *next)(Arguments...) = nullptr;
     static VKAPI_ATTR VkResult VKAPI_CALL call(Arguments... arguments) {
-        (checkUse(rowOf(function).name, arguments), ...);
-        if (const VkResult failure = strike(function)) {
+        VkResult failure = VK_SUCCESS;
+        {
+            const std::lock_guard lock(booksMutex);
+            (checkUse(rowOf(function).name, arguments), ...);
+            failure = strike(function);
+        }
+        if (failure) {
             // Nothing runs on a lost device. With other errors a fence may still be unsignalled.
             if constexpr (function == Function::WaitForFences || function == Function::DeviceWaitIdle)
                 if (failure == lostDevice) (void)next(arguments...);
@@ -394,6 +411,7 @@ template <Function function, Effect effect, class... Arguments> struct Wrapper<f
         }
         const VkResult result = pass<function>(next, arguments...);
         if (result < 0) return result;
+        const std::lock_guard lock(booksMutex);
         if constexpr (effect == Effect::makes) remember<function>(arguments...);
         after(std::integral_constant<Function, function>{}, arguments...);
         return result;

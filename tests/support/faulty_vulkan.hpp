@@ -2,7 +2,8 @@
 // Vulkan fails on demand, by a function's name or at the n-th call of all, with every error that
 // the specification lets the function return, and with garbage in what a failed call leaves
 // undefined. The wrappers count objects that live, and objects that are used or destroyed although
-// they do not. One thread.
+// they do not. Calls come from any thread; faults are set and the ledger is read while none is under
+// way.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
