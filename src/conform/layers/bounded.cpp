@@ -105,8 +105,8 @@ BoundedRow attend(const BoundedRow &scores, size_t dims, const std::function<Bou
     double most = -INFINITY, worst = 0, total = 0;
     for (const Bounded &each : scores) most = std::max(most, each.value), worst = std::max(worst, each.error);
     for (const Bounded &each : scores) total += std::exp(each.value - most);
-    // Of a weight: what the errors of two scores make of a quotient, the error of exp in Vulkan, and
-    // the sums.
+    // Of a weight: what the errors of two scores make of a quotient, the error of exp in Vulkan,
+    // and the sums.
     constexpr double unitOfExp = 0x1p-18;
     const Rounding rounding = roundingOf(stored);
     const double relative = std::expm1(2 * worst) + unitOfExp + unitOfSum(scores.size()) + rounding.unit;

@@ -37,7 +37,8 @@ struct BoundedMatrix {
     const std::vector<float> &values;
     size_t first, count;
 };
-// Returns X W^T + bias; `bias` may be NULL, and otherwise has an element for each row of the matrix.
+// Returns X W^T + bias; `bias` may be NULL, and otherwise has an element for each row of the
+// matrix.
 [[nodiscard]] BoundedRows product(const BoundedRows &x, const BoundedMatrix &w, const std::vector<float> *bias = nullptr);
 [[nodiscard]] BoundedRows sum(BoundedRows a, const BoundedRows &b);
 // `gamma` and `beta` may be NULL.

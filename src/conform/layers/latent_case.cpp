@@ -164,7 +164,7 @@ std::string LatentCase::text() const {
            ", y dtype " + std::to_string(y.dtype) + arraysText();
 }
 
-std::unique_ptr<LatentCase> drawLatent(Random &random) {
+std::unique_ptr<LatentCase> drawLatent(Random &random, bool cached) {
     auto made = std::make_unique<LatentCase>();
     LatentCase &l = *made;
     const auto yes = [&] { return between(random, 0, 1) == 1; };
@@ -172,14 +172,14 @@ std::unique_ptr<LatentCase> drawLatent(Random &random) {
     if (yes()) l.queryLatent = between(random, 1, 20);
     l.latent = between(random, 1, 20), l.heads = between(random, 1, 5);
     l.nope = between(random, 1, 9), l.rope = 2 * between(random, 1, 4), l.value = between(random, 1, 9);
-    if (yes()) l.past = between(random, 0, 12), l.cacheTokens = l.past + l.tokens + between(random, 0, 5);
+    if (yes() || cached) l.past = between(random, cached ? 1 : 0, 12), l.cacheTokens = l.past + l.tokens + between(random, 0, 5);
     l.residual = yes(), l.causal = yes();
     l.pairs = yes() ? VKATTN_PAIRS_INTERLEAVED : VKATTN_PAIRS_HALF;
     l.form = static_cast<vkattn_latent_form>(between(random, 0, 2));
-    l.stored = drawType(random);
+    l.stored = cached ? VKATTN_F32 : drawType(random);
     l.out = l.residual ? l.model : between(random, 1, 30);
     l.fill(random, [&](uint32_t entries, uint32_t rows, uint32_t dims) {
-        return drawLayout(random, drawType(random), true, {entries, 1, rows, dims});
+        return drawLayout(random, cached ? VKATTN_F32 : drawType(random), true, {entries, 1, rows, dims});
     });
     return made;
 }

@@ -27,8 +27,8 @@ class LayerCase {
     LayerCase &operator=(const LayerCase &) = delete;
     virtual ~LayerCase() = default;
 
-    // Appends the layer to the list, on new tensors of the Runtime that hold the case's data. `y` is
-    // then the tensor that the layer writes.
+    // Appends the layer to the list, on new tensors of the Runtime that hold the case's data. `y`
+    // is then the tensor that the layer writes.
     [[nodiscard]] virtual vkattn_result addTo(Runtime &runtime, OperationList &list, DeviceTensor &y, std::string *why) = 0;
     // Returns the rows of y, one batch entry after the other.
     [[nodiscard]] virtual BoundedRows output() const = 0;
@@ -103,8 +103,10 @@ struct LatentCase final : LayerCase {
   private:
     void fill(Random &random, const std::function<vkattn_layout(uint32_t, uint32_t, uint32_t)> &layoutOf);
     [[nodiscard]] BoundedRow attended(const BoundedRow &queries, uint32_t token, uint32_t head, const BoundedRows &kept) const;
-    friend std::unique_ptr<LatentCase> drawLatent(Random &random);
+    friend std::unique_ptr<LatentCase> drawLatent(Random &random, bool cached);
 };
-[[nodiscard]] std::unique_ptr<LatentCase> drawLatent(Random &random);
+// `cached`: with tokens in a cache, which half of the others have, and with the narrow bounds of
+// f32.
+[[nodiscard]] std::unique_ptr<LatentCase> drawLatent(Random &random, bool cached = false);
 
 } // namespace vkattn::conform
