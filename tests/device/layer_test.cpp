@@ -58,7 +58,7 @@ TEST(Layer, drawnLayersAreThoseOfTheOracle) {
             for (const StepCheck &check : checks)
                 EXPECT_TRUE(check.report.passed) << "layer " << n << ", " << check.operation << "; " << d->text();
             const std::vector<float> stepped = on.output();
-            EXPECT_EQ(judge(*d, stepped).wrong, "") << d->text();
+            EXPECT_EQ(judge(*d, stepped), "") << d->text();
             const RunResult result = on.list.run();
             ASSERT_EQ(result.status, VKATTN_OK) << result.message;
             ASSERT_EQ(on.output(), stepped) << "layer " << n << ": the list leaves what its steps leave";

@@ -35,8 +35,8 @@ Finding checkDrawn(DeviceUnderTest &device, const Check &check, LayerCase &layer
     }
     std::vector<float> stepped, replayed;
     if (!ran("download", valuesOf(y, stepped, &why))) return find.finding;
-    const LayerOutcome outcome = judge(layer, stepped);
-    if (!find.require(outcome.wrong.empty(), outcome.wrong + "; " + layer.text())) return find.finding;
+    const std::string wrong = judge(layer, stepped);
+    if (!find.require(wrong.empty(), wrong + "; " + layer.text())) return find.finding;
     const RunResult result = list.run(); // a cache takes the same tokens at the same place
     why = result.message;
     if (!ran("run", result.status)) return find.finding;

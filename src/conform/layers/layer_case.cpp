@@ -52,10 +52,6 @@ void drawValues(Random &random, LayerArray &array, const vkattn_layout &layout, 
     std::normal_distribution<float> normal;
     array.values.resize(elementsOf(layout));
     for (float &each : array.values) each = normal(random) * scale;
-    roundValues(array);
-}
-
-void roundValues(LayerArray &array) {
     if (array.layout.dtype == VKATTN_F32) return;
     const std::vector<uint16_t> narrow = narrowed(array.values, array.layout.dtype);
     (void)vkattnConvert(array.layout.dtype, narrow.data(), VKATTN_F32, array.values.data(), narrow.size(), nullptr);
@@ -78,28 +74,22 @@ vkattn_result valuesOf(const DeviceTensor &tensor, std::vector<float> &values, s
     return vkattnConvert(tensor.layout().dtype, narrow.data(), VKATTN_F32, values.data(), narrow.size(), nullptr);
 }
 
-LayerOutcome judge(const LayerCase &layer, const std::vector<float> &y) {
-    LayerOutcome outcome;
-    size_t at = 0, rows = 0;
-    for (const BoundedRow &row : layer.output()) {
-        for (size_t n = 0; n < row.size(); ++n, ++at) {
-            if (at >= y.size()) break;
-            const double got = static_cast<double>(y[at]), error = std::abs(got - row[n].value), bound = 2 * row[n].error;
-            const bool right = error <= bound;
-            const double ratio = error == 0 ? 0 : error / bound;
-            if (right && !(ratio > outcome.worstRatio)) continue;
-            outcome.worstRatio = ratio, outcome.worstError = error, outcome.worstBound = bound;
-            if (right) continue;
+std::string judge(const LayerCase &layer, const std::vector<float> &y) {
+    const BoundedRows rows = layer.output();
+    size_t count = 0, at = 0;
+    for (const BoundedRow &row : rows) count += row.size();
+    if (count != y.size()) return "y has " + std::to_string(y.size()) + " elements, expected " + std::to_string(count);
+    for (size_t r = 0; r < rows.size(); ++r)
+        for (size_t n = 0; n < rows[r].size(); ++n, ++at) {
+            const Bounded &expected = rows[r][n];
+            const double got = static_cast<double>(y[at]), error = std::abs(got - expected.value), bound = 2 * expected.error;
+            if (error <= bound) continue;
             char text[160];
-            std::snprintf(text, sizeof text, "y of row %zu, dim %zu is %.10g, expected %.10g: error %.3g, bound %.3g", rows, n, got,
-                          row[n].value, error, bound);
-            outcome.wrong = text;
-            return outcome;
+            std::snprintf(text, sizeof text, "y of row %zu, dim %zu is %.10g, expected %.10g: error %.3g, bound %.3g", r, n, got,
+                          expected.value, error, bound);
+            return text;
         }
-        ++rows;
-    }
-    if (at != y.size()) outcome.wrong = "y has " + std::to_string(y.size()) + " elements, expected " + std::to_string(at);
-    return outcome;
+    return {};
 }
 
 vkattn_layout &MultiHeadCase::layout(vkattn_role role) {

@@ -47,19 +47,13 @@ class LayerCase {
 
 // Every element is drawn from N(0, scale^2), and rounded to the layout's type.
 void drawValues(Random &random, LayerArray &array, const vkattn_layout &layout, float scale = 1);
-// Rounds elements to a type that a test has changed them for.
-void roundValues(LayerArray &array);
 // Returns a tensor with the elements; no tensor, with the reason in *why, where that fails.
 [[nodiscard]] DeviceTensor tensorOf(Runtime &runtime, const LayerArray &array, std::string *why = nullptr);
 // Returns the elements, densely packed.
 [[nodiscard]] vkattn_result valuesOf(const DeviceTensor &tensor, std::vector<float> &values, std::string *why = nullptr);
 
-// How the elements of an output compare with the case's formulas.
-struct LayerOutcome {
-    double worstRatio = 0, worstError = 0, worstBound = 0; // error / bound: above 1 is wrong
-    std::string wrong;                                     // empty: nothing
-};
-[[nodiscard]] LayerOutcome judge(const LayerCase &layer, const std::vector<float> &y);
+// Compares an output with the case's formulas. Returns what is wrong first; empty: nothing.
+[[nodiscard]] std::string judge(const LayerCase &layer, const std::vector<float> &y);
 
 // Multi-head attention whole.
 struct MultiHeadCase final : LayerCase {
