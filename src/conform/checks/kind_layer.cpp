@@ -2,8 +2,6 @@
 #include "conform/checks/kinds.hpp"
 #include "conform/layers/layer_case.hpp"
 
-#include <algorithm>
-
 namespace vkattn::conform {
 namespace {
 
@@ -23,11 +21,7 @@ Finding checkDrawn(DeviceUnderTest &device, const Check &check, LayerCase &layer
     if (!ran("verify", list.verify(steps, nullptr, &why))) return find.finding;
     Errors &errors = find.finding.errors.emplace();
     for (const StepCheck &step : steps) {
-        Errors each;
-        std::copy_n(step.report.histogram, VKATTN_VERIFY_BINS, each.histogram);
-        each.worstError = step.report.worstError, each.worstBound = step.report.worstBound;
-        each.worstRatio = each.worstError == 0 ? 0 : each.worstError / each.worstBound; // a bound of 0: infinity
-        errors.merge(each);
+        errors.merge(errorsOf(step.report));
         if (!find.require(step.report.passed != 0, "step " + std::to_string(&step - steps.data()) + " (" + step.operation + ") is off by " +
                                                        std::to_string(step.report.worstError) + ", bound " +
                                                        std::to_string(step.report.worstBound) + "; " + layer.text()))

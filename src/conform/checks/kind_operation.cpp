@@ -4,7 +4,6 @@
 
 #include "conform/cases/operation_case.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 namespace vkattn::conform {
@@ -30,12 +29,7 @@ Finding checkOperation(DeviceUnderTest &device, const Check &check, vkattn_opera
     };
     if (!compute(after)) return find.finding;
     const OperationOutcome outcome = judge(after, before);
-    const vkattn_verify_report &r = outcome.report;
-    find.finding.errors.emplace();
-    std::copy_n(r.histogram, VKATTN_VERIFY_BINS, find.finding.errors->histogram);
-    find.finding.errors->worstError = r.worstError, find.finding.errors->worstBound = r.worstBound;
-    // A bound of 0: infinity.
-    find.finding.errors->worstRatio = r.worstError == 0 ? 0 : r.worstError / r.worstBound;
+    find.finding.errors = errorsOf(outcome.report);
     if (!find.require(outcome.wrong.empty(), outcome.wrong + "; " + before.text())) return find.finding;
     OperationCase again = before;
     if (!compute(again)) return find.finding;

@@ -65,6 +65,15 @@ std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in,
     return allowed;
 }
 
+Errors errorsOf(const vkattn_verify_report &report) {
+    Errors errors;
+    std::copy_n(report.histogram, VKATTN_VERIFY_BINS, errors.histogram);
+    errors.worstError = report.worstError, errors.worstBound = report.worstBound;
+    // A bound of 0: infinity.
+    errors.worstRatio = report.worstError == 0 ? 0 : report.worstError / report.worstBound;
+    return errors;
+}
+
 Finder::Finder(DeviceUnderTest &device, const Check &check) : device_(device), check_(check) {}
 
 bool Finder::unsupported(const std::string &reason) {
@@ -115,13 +124,8 @@ bool Finder::compute(CaseData &in, const std::string &what) {
 bool Finder::verify(CaseData &in, const std::string &what) {
     const Ran ran = runAndVerify(*runtime, in);
     if (!accept(ran.result, in, what)) return false;
-    const vkattn_verify_report &r = ran.report;
-    Errors errors;
-    std::copy_n(r.histogram, VKATTN_VERIFY_BINS, errors.histogram);
-    errors.worstError = r.worstError, errors.worstBound = r.worstBound;
-    // A bound of 0: infinity.
-    errors.worstRatio = r.worstError == 0 ? 0 : r.worstError / r.worstBound;
-    errors.relativeToV = r.maxErrorRelativeToV;
+    Errors errors = errorsOf(ran.report);
+    errors.relativeToV = ran.report.maxErrorRelativeToV;
     if (!finding.errors) finding.errors.emplace();
     finding.errors->merge(errors);
     return require(ran.wrong.empty(), what.empty() ? ran.wrong : what + ": " + ran.wrong);

@@ -9,6 +9,9 @@ namespace vkattn::conform {
 // where it must compute it.
 [[nodiscard]] std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in, const vkattn_caps &caps);
 
+// What a report of a comparison says of errors, relativeToV apart.
+[[nodiscard]] Errors errorsOf(const vkattn_verify_report &report);
+
 // Collects what a check finds. Each of the calls is false where the check is over: it failed, or
 // the problem is not supported.
 class Finder {
