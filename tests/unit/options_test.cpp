@@ -409,7 +409,8 @@ TEST(Options, theCpuIgnoresKernelAndDeterminism) {
 
 TEST(Bfloat16Storage, isReadExactlyAndStoredToNearestEven) {
     // One key: the weight is 1, and the output is the value.
-    constexpr uint32_t dims = 2048;
+    // `plain`: a number whose units in the last place are above the bounds' absolute part.
+    constexpr uint32_t dims = 2048, plain = 4;
     Random random = randomFor("bf16");
     const float one = 1;
     for (const bool input : {true, false}) {
@@ -421,6 +422,7 @@ TEST(Bfloat16Storage, isReadExactlyAndStoredToNearestEven) {
         for (uint32_t d = 0; d < dims; ++d) {
             bfloats[d] = static_cast<uint16_t>(random());
             if ((bfloats[d] & 0x7f80) == 0x7f80) bfloats[d] = 0;
+            if (d == plain) bfloats[d] = 0x4049;
             constexpr uint32_t tails[] = {0x8000, 0x7fff, 0x8001}; // a tie, just below, just above
             floats[d] = std::bit_cast<float>(uint32_t{bfloats[d]} << 16 | tails[d % 3]);
         }
@@ -447,7 +449,7 @@ TEST(Bfloat16Storage, isReadExactlyAndStoredToNearestEven) {
         }
         if (input) continue;
         // Two units in the last place are seen.
-        bfloats[4] = static_cast<uint16_t>(bfloats[4] + 2);
+        bfloats[plain] = static_cast<uint16_t>(bfloats[plain] + 2);
         vkattn_verify_report report{};
         ASSERT_EQ(vkattnCpuVerify(&p, list, 4, nullptr, &report, nullptr), VKATTN_OK);
         EXPECT_FALSE(report.passed);
