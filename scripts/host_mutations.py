@@ -132,6 +132,8 @@ MUTATIONS = [
     ("layer-tensors-on-each-other", "src/problem/layer_steps.cpp",
      "bytes_ += (bytes + betweenAlignment - 1) / betweenAlignment * betweenAlignment;", "bytes_ += bytes > 0 ? betweenAlignment : 0;",
      "device Layer.*"),
+    ("layer-rotary-of-the-queries-alone", "src/problem/layer.cpp", "both.layout.extent[1] += k.layout.extent[1];", "", "device Layer.*"),
+    ("layer-rotary-from-the-first-position", "src/problem/layer.cpp", "rotary.start = layer_.start;", "", "tests LayerPlan.*"),
     ("layer-gamma-forgotten", "src/problem/layer.cpp", "{layer_.gamma, VKATTN_GAMMA}, {layer_.beta", "Place{}, {layer_.beta",
      "device Layer.*"),
     ("layer-recorded-without-barriers", "src/core/api_layer.cpp", "if (step.barrierBefore || (own && ownInUse)) {",

@@ -4,6 +4,7 @@
  *
  *     N = norm(X) with VKATTN_NORM_PRE, else X
  *     Q = N W_Q^T + b_Q        K = C W_K^T + b_K        V = C W_V^T + b_V     C: the context, or N
+ *     Q and K are then turned by their positions where the layer has tables (Su et al. 2021)
  *     A = attention(Q, K, V, every option of vkattn_problem)
  *     Y = A W_O^T + b_O
  *     Z = norm(X + Y) with VKATTN_NORM_POST (Vaswani et al.), else X + Y; without the residual
@@ -44,8 +45,8 @@ typedef enum vkattn_layer_flag_bits {
  * dim rows for Q, then kvHeads * dim for K and as many for V, which are one product; and bq their
  * biases. A context takes separate matrices.
  * Roles: VKATTN_X, VKATTN_CONTEXT, VKATTN_WQ, VKATTN_WK, VKATTN_WV, VKATTN_WO, VKATTN_BQ, VKATTN_BK,
- * VKATTN_BV, VKATTN_BO, VKATTN_GAMMA, VKATTN_BETA, VKATTN_Y, the roles of the options, and
- * VKATTN_WORKSPACE.
+ * VKATTN_BV, VKATTN_BO, VKATTN_GAMMA, VKATTN_BETA, VKATTN_COS, VKATTN_SIN, VKATTN_POSITIONS,
+ * VKATTN_STARTS, VKATTN_Y, the roles of the options, and VKATTN_WORKSPACE.
  * Limits: heads lie between 1 and 2^20; batch * tokens * dims of each tensor between steps is at
  * most 2^50; and those of each step. */
 typedef struct vkattn_layer {
@@ -70,6 +71,13 @@ typedef struct vkattn_layer {
      * of q, k, v and out, and sliceCount, which is 0 or 1. The pointer is read during a call and not
      * kept. */
     const vkattn_problem *options;
+    /* Rotary position embedding of Q and K, as vkattn_rotary has it, of the first n dims of each
+     * head; absent: none. Not with a context, whose tokens have positions of their own. */
+    vkattn_layout cos, sin; /* f32 [1, 1, positions, n / 2]: vkattnRotaryTable */
+    vkattn_rotary_pairs pairs;
+    uint32_t start;        /* the first token's position */
+    uint32_t presentRoles; /* bits of VKATTN_PRESENT for POSITIONS and STARTS */
+    uint32_t reserved;     /* 0 */
 } vkattn_layer;
 
 #define VKATTN_LAYER_STEPS 13
@@ -77,7 +85,7 @@ typedef struct vkattn_layer {
 
 /* One operation of a layer. */
 typedef struct vkattn_layer_step {
-    const char *name; /* static storage: "norm", "q", "k", "v", "qkv", "attention", "out" */
+    const char *name; /* static storage: "norm", "q", "k", "v", "qkv", "q rotary", "k rotary", "qk rotary", "attention", "out" */
     vkattn_operation operation;
     /* The memory of the operation's roles: `from` is a role of the layer, or VKATTN_WORKSPACE for
      * what lies between steps. Layouts count from the first byte of that memory. */

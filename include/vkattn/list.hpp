@@ -100,6 +100,7 @@ struct AttentionOf {
 // and out, and its options.
 struct LayerOf {
     DeviceTensor x, wq, wk, wv, wo, y, context{}, bq{}, bk{}, bv{}, bo{}, gamma{}, beta{};
+    DeviceTensor cos{}, sin{}, positions{}, starts{}; // of the rotary embedding; absent: none
     AttentionOf attention{};
     uint32_t heads = 1, kvHeads = 0;
     vkattn_norm_place place = VKATTN_NORM_NONE;
@@ -107,6 +108,8 @@ struct LayerOf {
     float epsilon = 1e-5f;
     bool residual = false;
     vkattn_dtype stored = VKATTN_F32; // between the steps
+    vkattn_rotary_pairs pairs = VKATTN_PAIRS_HALF;
+    uint32_t start = 0;
 };
 
 // A latent layer (vkattn/latent_layer.h). `attention`: its operands beside q, k, v and out, and its

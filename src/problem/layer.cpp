@@ -23,6 +23,7 @@ class LayerPlanner {
         }
         Place q, k, v;
         if (const auto r = packed_ ? addPacked(in, q, k, v) : addProjections(in, q, k, v)) return r;
+        if (const auto r = rotate(q, k)) return r;
         const Place a = steps_.between(batch_, 1, tokens_, layer_.heads * valueDim_);
         if (const auto r = steps_.addAttention(0, q, k, v, headsOf(a, 0, layer_.heads, valueDim_))) return r;
         const bool post = layer_.place == VKATTN_NORM_POST, residual = layer_.flags & VKATTN_LAYER_RESIDUAL;
@@ -58,6 +59,7 @@ class LayerPlanner {
         if (packed_ && has(l.context)) return fail(why_, invalid, "layer has a context and one packed matrix: give wq, wk and wv");
         if (packed_ && (has(l.bk) || has(l.bv)))
             return fail(why_, invalid, "layer has one packed matrix and bk or bv: the biases of all three are bq");
+        if (const auto r = checkRotary()) return r;
         if (const auto r = checkRows("x", l.x, why_)) return r;
         if (has(l.context) && (l.context.extent[1] != 1 || l.context.extent[0] != l.x.extent[0]))
             return fail(why_, invalid, "layer.context is [%u, %u, ...], expected [%u, 1, key tokens, model]: the batch of x",
@@ -67,6 +69,22 @@ class LayerPlanner {
         for (int m = 0; m < 4; ++m)
             if (const auto r = checkMatrix(names[m], *matrices[m], why_)) return r;
         return findDims();
+    }
+
+    [[nodiscard]] vkattn_result checkRotary() {
+        const vkattn_layer &l = layer_;
+        if (l.reserved) return fail(why_, invalid, "layer.reserved is %u, expected 0", l.reserved);
+        if (has(l.cos) != has(l.sin))
+            return fail(why_, invalid, "layer has %s and not %s: give both tables, or none", has(l.cos) ? "cos" : "sin",
+                        has(l.cos) ? "sin" : "cos");
+        if (!has(l.cos) && (l.start || l.presentRoles))
+            return fail(why_, invalid, "layer has positions (start %u, presentRoles 0x%x) and no cos and sin: give the tables, or neither",
+                        l.start, l.presentRoles);
+        if (has(l.cos) && has(l.context))
+            return fail(why_, invalid,
+                        "layer has a context and cos: the context's tokens have positions of their own; leave the tables out, or list the "
+                        "layer's operations with two rotations");
+        return VKATTN_OK;
     }
 
     [[nodiscard]] vkattn_result findDims() {
@@ -100,6 +118,25 @@ class LayerPlanner {
         norm.kind = layer_.norm;
         norm.epsilon = layer_.epsilon;
         return steps_.addNorm("norm", norm, x, residual, {layer_.gamma, VKATTN_GAMMA}, {layer_.beta, VKATTN_BETA}, y);
+    }
+
+    // In place. In a packed product the heads of K follow those of Q: one step turns both.
+    [[nodiscard]] vkattn_result rotate(const Place &q, const Place &k) {
+        if (!has(layer_.cos)) return VKATTN_OK;
+        vkattn_rotary rotary{};
+        rotary.pairs = layer_.pairs;
+        rotary.start = layer_.start;
+        rotary.presentRoles = layer_.presentRoles;
+        const auto turn = [&](const char *name, const Place &x) {
+            return steps_.addRotary(name, rotary, x, {layer_.cos, VKATTN_COS}, {layer_.sin, VKATTN_SIN}, x);
+        };
+        if (packed_) {
+            Place both = q;
+            both.layout.extent[1] += k.layout.extent[1];
+            return turn("qk rotary", both);
+        }
+        if (const auto r = turn("q rotary", q)) return r;
+        return turn("k rotary", k);
     }
 
     [[nodiscard]] vkattn_result addPacked(const Place &in, Place &q, Place &k, Place &v) {

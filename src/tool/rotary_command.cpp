@@ -33,7 +33,7 @@ HostArrays loadArrays(const RotaryArguments &arguments, RotaryJob &job) {
     }
     if (!job.tablePositions.empty()) {
         HostBuffer cos = buffer(VKATTN_COS), sin = buffer(VKATTN_SIN);
-        buildTables(job.tablePositions, 2 * job.rotary.cos.extent[3], arguments.base, wordsOf<float>(cos), wordsOf<float>(sin));
+        buildTables(job.tablePositions, 2 * job.rotary.cos.extent[3], arguments, wordsOf<float>(cos), wordsOf<float>(sin));
         arrays.add(VKATTN_COS, std::move(cos));
         arrays.add(VKATTN_SIN, std::move(sin));
     }

@@ -45,6 +45,34 @@ TEST(LayerPlan, listsTheStepsThatTheLayerHas) {
     l.context = l.wk = l.wv = l.bk = l.bv = l.bq = {};
     l.wq = matrix(VKATTN_F32, 64, 32);
     EXPECT_EQ(steps(l), "qkv | attention | out");
+    l.cos = l.sin = matrix(VKATTN_F32, 6, 4);
+    EXPECT_EQ(steps(l), "qkv | qk rotary | attention | out");
+    l = fullLayer();
+    l.cos = l.sin = matrix(VKATTN_F32, 6, 4);
+    EXPECT_EQ(steps(l), "q k v | q rotary k rotary | attention | out | norm");
+}
+
+// Both rotations take the layer's positions; of a packed product one turns the heads of Q and of K.
+TEST(LayerPlan, turnsQueriesAndKeys) {
+    vkattn_layer l = fullLayer();
+    l.cos = l.sin = matrix(VKATTN_F32, 20, 3);
+    l.pairs = VKATTN_PAIRS_INTERLEAVED;
+    l.start = 5;
+    vkattn_layer_plan plan;
+    vkattn_diagnostic why{};
+    ASSERT_EQ(planned(l, plan, why), ok) << why.message;
+    for (const vkattn_rotary &rotary : plan.rotaries) {
+        EXPECT_EQ(rotary.x.extent[1], &rotary == plan.rotaries ? 4u : 2u);
+        EXPECT_EQ(rotary.pairs, VKATTN_PAIRS_INTERLEAVED);
+        EXPECT_EQ(rotary.start, 5u);
+        EXPECT_EQ(rotary.cos.extent[3], 3u);
+    }
+    l.start = 0, l.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS);
+    l.wk = l.wv = l.bk = l.bv = l.bq = {}, l.wq = matrix(VKATTN_F32, 64, 32);
+    ASSERT_EQ(planned(l, plan, why), ok) << why.message;
+    EXPECT_EQ(plan.rotaries[0].x.extent[1], 6u);
+    EXPECT_EQ(plan.rotaries[0].presentRoles, VKATTN_PRESENT(VKATTN_POSITIONS));
+    EXPECT_EQ(plan.rotaries[1].x.extent[1], 0u);
 }
 
 // The parameters that the paper's layer has: 4 * 512^2 + 4 * 512 of matrices and biases, 1024 of the
@@ -108,6 +136,17 @@ TEST(LayerPlan, refusesWhatIsNoLayer) {
         {"step 'norm'", [](vkattn_layer &l) { l.gamma = vector(VKATTN_F32, 31); }},
         {"step 'norm'", [](vkattn_layer &l) { l.epsilon = -1; }},
         {"step 'norm'", [](vkattn_layer &l) { l.y = packed(VKATTN_F32, 2, 1, 6, 31); }},
+        {"layer has sin and not cos", [](vkattn_layer &l) { l.sin = matrix(VKATTN_F32, 6, 4); }},
+        {"layer has cos and not sin", [](vkattn_layer &l) { l.cos = matrix(VKATTN_F32, 6, 4); }},
+        {"positions (start 1, presentRoles 0x0) and no cos", [](vkattn_layer &l) { l.start = 1; }},
+        {"and no cos", [](vkattn_layer &l) { l.presentRoles = VKATTN_PRESENT(VKATTN_STARTS); }},
+        {"a context and cos", [](vkattn_layer &l) { l.cos = l.sin = matrix(VKATTN_F32, 6, 4), l.context = l.x; }},
+        {"layer.reserved is 1", [](vkattn_layer &l) { l.reserved = 1; }},
+        {"step 'q rotary'", [](vkattn_layer &l) { l.cos = l.sin = matrix(VKATTN_F32, 6, 5); }},
+        {"step 'q rotary'",
+         [](vkattn_layer &l) { l.cos = l.sin = matrix(VKATTN_F32, 6, 4), l.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS); }},
+        {"step 'q rotary'",
+         [](vkattn_layer &l) { l.cos = l.sin = matrix(VKATTN_F32, 6, 4), l.pairs = static_cast<vkattn_rotary_pairs>(2); }},
         {"layer.options: structSize", [](vkattn_layer &l) { options = {}, l.options = &options; }},
         {"layer.options.flags has VKATTN_VALUES_IN_KEYS, expected it clear",
          [](vkattn_layer &l) {

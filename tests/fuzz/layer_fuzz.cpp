@@ -50,6 +50,14 @@ struct Description {
         if (choices & 1024) layer.gamma = make({1, 1, 1, normed});
         if (choices & 2048) layer.beta = make({1, 1, 1, normed});
         layer.y = make({batch, 1, tokens, out});
+        if (choices & 16384) {
+            const uint32_t positions = number(bytes), pairs = bytes.below(1 + dim / 2);
+            layer.cos = ::vkattn::test::layout(bytes, {1, 1, positions, pairs}, VKATTN_F32);
+            layer.sin = ::vkattn::test::layout(bytes, {1, 1, positions, pairs}, VKATTN_F32);
+            layer.pairs = static_cast<vkattn_rotary_pairs>(bytes.below(3));
+            layer.start = bytes.raw<uint8_t>() < 250 ? bytes.below(8) : bytes.raw<uint32_t>();
+            layer.presentRoles = bytes.below(3) * VKATTN_PRESENT(VKATTN_POSITIONS) + bytes.below(2) * VKATTN_PRESENT(VKATTN_STARTS);
+        }
         if (!(choices & 4096)) return;
         layer.options = &options;
         options.structSize = sizeof options;

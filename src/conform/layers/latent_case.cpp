@@ -27,11 +27,7 @@ void LatentCase::fill(Random &random, const std::function<vkattn_layout(uint32_t
     drawMatrix(VKATTN_WO, out, heads * value);
     if (cacheTokens) draw(VKATTN_CACHE, batch, cacheTokens, latent + rope);
     y = layoutOf(batch, tokens, out);
-    LayerArray &cos = arrays[VKATTN_COS], &sin = arrays[VKATTN_SIN];
-    cos.layout = sin.layout = matrix(VKATTN_F32, past + tokens, rope / 2);
-    cos.values.resize(uint64_t{past + tokens} * rope / 2);
-    sin.values = cos.values;
-    (void)vkattnRotaryTable(past + tokens, rope, 10000, cos.values.data(), sin.values.data(), nullptr);
+    makeTables(matrix(VKATTN_F32, past + tokens, rope / 2));
 }
 
 LatentLayerOf LatentCase::on(Runtime &runtime, std::string *why) const {
@@ -49,11 +45,8 @@ LatentLayerOf LatentCase::on(Runtime &runtime, std::string *why) const {
     l.y = runtime.allocate(y, why);
     if (causal) l.attention.options.flags = VKATTN_CAUSAL;
     if (!cacheTokens) return l;
-    const std::vector<uint32_t> starts(batch, past), lengths(batch, past + tokens);
-    l.starts = runtime.allocate(words(batch), why);
-    l.attention.keyLengths = runtime.allocate(words(batch), why);
-    (void)l.starts.upload(starts.data(), 4 * starts.size(), why);
-    (void)l.attention.keyLengths.upload(lengths.data(), 4 * lengths.size(), why);
+    l.starts = tensorOf(runtime, std::vector<uint32_t>(batch, past), why);
+    l.attention.keyLengths = tensorOf(runtime, std::vector<uint32_t>(batch, past + tokens), why);
     return l;
 }
 

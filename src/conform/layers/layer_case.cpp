@@ -37,6 +37,14 @@ BoundedRows LayerCase::rowsOf(vkattn_role role, uint32_t batch) const {
     return rows;
 }
 
+void LayerCase::makeTables(const vkattn_layout &layout) {
+    LayerArray &cos = arrays[VKATTN_COS], &sin = arrays[VKATTN_SIN];
+    cos.layout = sin.layout = layout;
+    cos.values.resize(elementsOf(layout));
+    sin.values = cos.values;
+    (void)vkattnRotaryTable(layout.extent[2], 2 * layout.extent[3], 10000, cos.values.data(), sin.values.data(), nullptr);
+}
+
 std::string LayerCase::arraysText() const {
     std::string all;
     for (const auto &[role, array] : arrays) {
@@ -64,6 +72,12 @@ DeviceTensor tensorOf(Runtime &runtime, const LayerArray &array, std::string *wh
     if (array.layout.dtype == VKATTN_F32) return made.upload(values.data(), 4 * values.size(), why) == VKATTN_OK ? made : DeviceTensor{};
     const std::vector<uint16_t> narrow = narrowed(values, array.layout.dtype);
     return made.upload(narrow.data(), 2 * narrow.size(), why) == VKATTN_OK ? made : DeviceTensor{};
+}
+
+DeviceTensor tensorOf(Runtime &runtime, const std::vector<uint32_t> &values, std::string *why) {
+    DeviceTensor made = runtime.allocate(words(static_cast<uint32_t>(values.size())), why);
+    if (!made) return {};
+    return made.upload(values.data(), 4 * values.size(), why) == VKATTN_OK ? made : DeviceTensor{};
 }
 
 vkattn_result valuesOf(const DeviceTensor &tensor, std::vector<float> &values, std::string *why) {
@@ -118,6 +132,10 @@ vkattn_layout &MultiHeadCase::layout(vkattn_role role) {
         return layer.gamma;
     case VKATTN_BETA:
         return layer.beta;
+    case VKATTN_COS:
+        return layer.cos;
+    case VKATTN_SIN:
+        return layer.sin;
     case VKATTN_WEIGHTS:
         return options.weights;
     default:
@@ -135,10 +153,26 @@ vkattn_result MultiHeadCase::addTo(Runtime &runtime, OperationList &list, Device
     for (const auto &[role, array] : arrays) operands.push_back({role, tensorOf(runtime, array, why)});
     y = runtime.allocate(layer.y, why);
     operands.push_back({VKATTN_Y, y});
+    if (!positions.empty()) operands.push_back({VKATTN_POSITIONS, tensorOf(runtime, positions, why)});
+    if (!starts.empty()) operands.push_back({VKATTN_STARTS, tensorOf(runtime, starts, why)});
     if (layer.options && options.weights.extent[0]) operands.push_back({VKATTN_WEIGHTS, runtime.allocate(options.weights, why)});
     for (const ListOperand &operand : operands)
         if (!operand.tensor) return VKATTN_ERROR_OUT_OF_DEVICE_MEMORY;
     return list.add(layer, operands, why);
+}
+
+BoundedRows MultiHeadCase::turned(BoundedRows rows, uint32_t batch) const {
+    if (!has(VKATTN_COS)) return rows;
+    const uint32_t tokens = layer.x.extent[2], dims = 2 * layer.cos.extent[3];
+    for (uint32_t t = 0; t < tokens; ++t) {
+        const uint32_t position = !positions.empty() ? positions[batch * tokens + t] : (starts.empty() ? layer.start : starts[batch]) + t;
+        for (size_t head = 0; head < rows[t].size(); head += dim) {
+            const auto first = rows[t].begin() + static_cast<ptrdiff_t>(head);
+            const BoundedRow some = rotated({first, first + dims}, layer.pairs, position);
+            std::copy(some.begin(), some.end(), first);
+        }
+    }
+    return rounded(std::move(rows), layer.stored);
 }
 
 BoundedRows MultiHeadCase::output() const {
@@ -156,8 +190,9 @@ BoundedRows MultiHeadCase::output() const {
     for (uint32_t b = 0; b < l.x.extent[0]; ++b) {
         const BoundedRows x = rowsOf(VKATTN_X, b), n = l.place == VKATTN_NORM_PRE ? stored(normed(x)) : x,
                           c = has(VKATTN_CONTEXT) ? rowsOf(VKATTN_CONTEXT, b) : n;
-        const BoundedRows q = projected(n, VKATTN_WQ, VKATTN_BQ, 0, qRows),
-                          k = one ? projected(n, VKATTN_WQ, VKATTN_BQ, qRows, kRows) : projected(c, VKATTN_WK, VKATTN_BK, 0, kRows),
+        const BoundedRows q = turned(projected(n, VKATTN_WQ, VKATTN_BQ, 0, qRows), b),
+                          k = turned(one ? projected(n, VKATTN_WQ, VKATTN_BQ, qRows, kRows) : projected(c, VKATTN_WK, VKATTN_BK, 0, kRows),
+                                     b),
                           v = one ? projected(n, VKATTN_WQ, VKATTN_BQ, qRows + kRows, vRows) : projected(c, VKATTN_WV, VKATTN_BV, 0, vRows);
         BoundedRows a(q.size());
         for (size_t i = 0; i < q.size(); ++i)
@@ -193,11 +228,36 @@ BoundedRows MultiHeadCase::output() const {
 }
 
 std::string MultiHeadCase::text() const {
+    std::string turns;
+    if (has(VKATTN_COS)) {
+        turns = ", pairs " + std::to_string(layer.pairs) + " from " + std::to_string(layer.start) + ", or at";
+        for (const std::vector<uint32_t> &all : {starts, positions})
+            for (const uint32_t each : all) (turns += ' ') += std::to_string(each);
+    }
     return "layer of " + std::to_string(layer.heads) + " heads, " + std::to_string(kvHeads) + " of keys, dims " + std::to_string(dim) +
            " and " + std::to_string(valueDim) + ", place " + std::to_string(layer.place) + ", norm " + std::to_string(layer.norm) +
            ", flags " + std::to_string(layer.flags) + ", stored " + std::to_string(layer.stored) + ", options " +
            (layer.options ? std::to_string(options.flags) + (options.weights.extent[0] ? " with weights" : "") : "none") + ", y dtype " +
-           std::to_string(layer.y.dtype) + arraysText();
+           std::to_string(layer.y.dtype) + turns + arraysText();
+}
+
+void MultiHeadCase::drawRotary(Random &random) {
+    const uint32_t entries = layer.x.extent[0], tokens = layer.x.extent[2], farthest = 30;
+    layer.pairs = between(random, 0, 1) ? VKATTN_PAIRS_INTERLEAVED : VKATTN_PAIRS_HALF;
+    layer.cos = layer.sin = drawLayout(random, VKATTN_F32, true, {1, 1, farthest + tokens, between(random, 1, dim / 2)});
+    makeTables(layer.cos);
+    switch (between(random, 0, 2)) {
+    case 0:
+        layer.start = between(random, 0, farthest);
+        break;
+    case 1:
+        layer.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
+        for (uint32_t b = 0; b < entries; ++b) starts.push_back(between(random, 0, farthest));
+        break;
+    default:
+        layer.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS);
+        for (uint32_t t = 0; t < entries * tokens; ++t) positions.push_back(between(random, 0, farthest));
+    }
 }
 
 std::unique_ptr<MultiHeadCase> drawMultiHead(Random &random, MultiHeadParts parts) {
@@ -211,7 +271,8 @@ std::unique_ptr<MultiHeadCase> drawMultiHead(Random &random, MultiHeadParts part
     while (heads % m.kvHeads);
     const bool packedQkv = parts == MultiHeadParts::packed || (parts == MultiHeadParts::any && between(random, 0, 3) == 0),
                cross = !packedQkv && has();
-    m.dim = between(random, 1, 12), m.valueDim = packedQkv ? m.dim : between(random, 1, 12);
+    const bool turns = parts == MultiHeadParts::packed || (!cross && yes());
+    m.dim = between(random, turns ? 2 : 1, 12), m.valueDim = packedQkv ? m.dim : between(random, 1, 12);
     const uint32_t model = between(random, 1, 40), keyTokens = cross ? between(random, 1, 20) : tokens,
                    keyModel = cross ? between(random, 1, 40) : model;
     vkattn_layer &l = m.layer;
@@ -248,6 +309,7 @@ std::unique_ptr<MultiHeadCase> drawMultiHead(Random &random, MultiHeadParts part
     const uint32_t normed = l.place == VKATTN_NORM_PRE ? model : out;
     if (l.place != VKATTN_NORM_NONE && has()) draw(VKATTN_GAMMA, 1, 1, normed);
     if (l.place != VKATTN_NORM_NONE && has()) draw(VKATTN_BETA, 1, 1, normed);
+    if (turns) m.drawRotary(random);
     l.y = drawLayout(random, drawType(random), true, {batch, 1, tokens, out});
     m.options.structSize = sizeof m.options;
     if (yes()) m.options.flags = VKATTN_CAUSAL;

@@ -42,6 +42,8 @@ class LayerCase {
     [[nodiscard]] const std::vector<float> *valuesOf(vkattn_role role) const;
     // Rows of an input, with their type's numbers.
     [[nodiscard]] BoundedRows rowsOf(vkattn_role role, uint32_t batch) const;
+    // Tables of a rotary embedding, both of the layout.
+    void makeTables(const vkattn_layout &layout);
     [[nodiscard]] std::string arraysText() const;
 };
 
@@ -49,28 +51,40 @@ class LayerCase {
 void drawValues(Random &random, LayerArray &array, const vkattn_layout &layout, float scale = 1);
 // Returns a tensor with the elements; no tensor, with the reason in *why, where that fails.
 [[nodiscard]] DeviceTensor tensorOf(Runtime &runtime, const LayerArray &array, std::string *why = nullptr);
+// Returns a tensor with the words, as device arrays hold them; no tensor where that fails.
+[[nodiscard]] DeviceTensor tensorOf(Runtime &runtime, const std::vector<uint32_t> &values, std::string *why = nullptr);
 // Returns the elements, densely packed.
 [[nodiscard]] vkattn_result valuesOf(const DeviceTensor &tensor, std::vector<float> &values, std::string *why = nullptr);
 
 // Compares an output with the case's formulas. Returns what is wrong first; empty: nothing.
 [[nodiscard]] std::string judge(const LayerCase &layer, const std::vector<float> &y);
 
+enum class MultiHeadParts {
+    any,
+    all,    // a context, every bias, a post-norm with gamma and beta, and the residual
+    packed, // one matrix for Q, K and V, and a rotary embedding
+};
+
 // Multi-head attention whole.
 struct MultiHeadCase final : LayerCase {
     vkattn_layer layer{};
     vkattn_problem options{};
     uint32_t kvHeads = 1, dim = 1, valueDim = 1;
+    // With tables in `arrays`: VKATTN_POSITIONS by batch entry and token, or VKATTN_STARTS by batch
+    // entry; both empty: layer.start.
+    std::vector<uint32_t> positions, starts;
 
     void draw(Random &random, vkattn_role role, const vkattn_layout &layout, float scale = 1);
     [[nodiscard]] vkattn_layout &layout(vkattn_role role);
     [[nodiscard]] vkattn_result addTo(Runtime &runtime, OperationList &list, DeviceTensor &y, std::string *why) override;
     [[nodiscard]] BoundedRows output() const override;
     [[nodiscard]] std::string text() const override;
-};
-enum class MultiHeadParts {
-    any,
-    all,    // a context, every bias, a post-norm with gamma and beta, and the residual
-    packed, // one matrix for Q, K and V
+
+  private:
+    void drawRotary(Random &random);
+    // Rows of heads of `dim`, turned by their positions.
+    [[nodiscard]] BoundedRows turned(BoundedRows rows, uint32_t batch) const;
+    friend std::unique_ptr<MultiHeadCase> drawMultiHead(Random &random, MultiHeadParts parts);
 };
 [[nodiscard]] std::unique_ptr<MultiHeadCase> drawMultiHead(Random &random, MultiHeadParts parts = MultiHeadParts::any);
 // One batch entry of f32, dense; no bias, no norm.

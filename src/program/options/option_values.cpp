@@ -59,7 +59,7 @@ void refuseMissingValue(const CLI::Option &option, const std::string &value) {
     if (value.empty() && !mayBeEmpty) throw Failure(option.get_name() + " needs a value, not an empty one");
 }
 
-CLI::Option *addValue(CLI::App &app, const char *name, const char *type, const std::string &text,
+CLI::Option *addValue(CLI::App &app, const std::string &name, const char *type, const std::string &text,
                       std::function<void(const std::string &)> read) {
     const auto take = [&app, name, read = std::move(read)](const std::string &value) {
         refuseMissingValue(*app.get_option(name), value);

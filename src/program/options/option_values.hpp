@@ -39,7 +39,7 @@ template <class Integer> bool parseInteger(std::string_view text, Integer &value
 
 // An option whose value `read` takes when the command line is parsed; where it is none, `read`
 // throws Failure.
-CLI::Option *addValue(CLI::App &app, const char *name, const char *type, const std::string &text,
+CLI::Option *addValue(CLI::App &app, const std::string &name, const char *type, const std::string &text,
                       std::function<void(const std::string &)> read);
 
 [[noreturn]] void badValue(const std::string &option, const std::string &expected, const std::string &value);

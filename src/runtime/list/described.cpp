@@ -150,8 +150,10 @@ vkattn_result OperationList::add(const LayerOf &l, std::string *why) {
     description.norm = l.norm;
     description.epsilon = l.epsilon;
     description.stored = l.stored;
+    description.pairs = l.pairs;
+    description.start = l.start;
     description.options = &options;
-    Given given(&options.presentRoles);
+    Given given(&description.presentRoles);
     given.require(VKATTN_X, l.x, description.x);
     given.add(VKATTN_CONTEXT, l.context, description.context);
     given.require(VKATTN_WQ, l.wq, description.wq);
@@ -164,7 +166,12 @@ vkattn_result OperationList::add(const LayerOf &l, std::string *why) {
     given.add(VKATTN_BO, l.bo, description.bo);
     given.add(VKATTN_GAMMA, l.gamma, description.gamma);
     given.add(VKATTN_BETA, l.beta, description.beta);
+    given.add(VKATTN_COS, l.cos, description.cos);
+    given.add(VKATTN_SIN, l.sin, description.sin);
     given.require(VKATTN_Y, l.y, description.y);
+    given.addArray(VKATTN_POSITIONS, l.positions);
+    given.addArray(VKATTN_STARTS, l.starts);
+    given.presentIn(options.presentRoles);
     giveOptions(l.attention, given, options);
     return add(description, given.operands(), why);
 }

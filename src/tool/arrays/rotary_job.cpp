@@ -1,7 +1,6 @@
 #include "tool/arrays/rotary_job.hpp"
 
 #include "program/failure.hpp"
-#include "tool/arrays/shapes.hpp"
 #include "tool/options/names.hpp"
 
 #include <vkattn/operations.hpp>
@@ -17,6 +16,7 @@ using namespace program;
 namespace {
 
 constexpr uint32_t maxDim = 1u << 16, maxPosition = std::numeric_limits<uint32_t>::max();
+constexpr const char *largestPosition = "the largest number of 32 bits";
 
 Input *find(RotaryJob &job, vkattn_role role) {
     const auto found = std::find_if(job.inputs.begin(), job.inputs.end(), [&](const Input &input) { return input.role() == role; });
@@ -48,18 +48,20 @@ void checkTables(const Input &cos, const Input &sin, const Operand &x, uint32_t 
     if (cos.layout().extent[token] == 0) throw Failure(cos.text() + ": has no positions, expected at least one row");
 }
 
+void checkLast(const RotaryChoice &choice, const Operand &x, uint32_t last, const std::string &reason) {
+    const uint32_t tokens = x.layout.extent[token];
+    const uint64_t end = uint64_t{choice.start} + tokens;
+    if (tokens > 0 && end - 1 > last)
+        throw Failure(choice.option("start") + " " + std::to_string(choice.start) + " puts the last token of " + x.text + " at position " +
+                      std::to_string(end - 1) + ", expected at most " + std::to_string(last) + ", " + reason);
+}
+
 // Reads the file of positions, where one is given, or checks those that --start means. None may be
 // above `last`; `reason` says what `last` is.
 void readPositions(const RotaryArguments &arguments, RotaryJob &job, const Operand &x, uint32_t last, const std::string &reason) {
     const uint32_t entries = x.layout.extent[batch], tokens = x.layout.extent[token];
     Input *input = find(job, VKATTN_POSITIONS);
-    if (input == nullptr) {
-        const uint64_t end = uint64_t{arguments.start} + tokens;
-        if (tokens > 0 && end - 1 > last)
-            throw Failure("--start " + std::to_string(arguments.start) + " puts the last token of " + x.text + " at position " +
-                          std::to_string(end - 1) + ", expected at most " + std::to_string(last) + ", " + reason);
-        return;
-    }
+    if (input == nullptr) return checkLast(arguments, x, last, reason);
     std::vector<uint64_t> expected = {entries, tokens}, shape = input->header().shape;
     const std::string allowed = npyShapeText(expected) + (entries == 1 ? " or " + npyShapeText(std::vector<uint64_t>{tokens}) : "");
     if (shape.size() == 1 && entries == 1) shape.insert(shape.begin(), 1);
@@ -105,7 +107,7 @@ RotaryJob describeJob(const RotaryArguments &arguments) {
         job.rotary = rotary(x.layout, cos->layout(), sin->layout(), y);
         if (positions == nullptr && extent[token] > 0) job.rotary.start = arguments.start;
     } else {
-        readPositions(arguments, job, x, maxPosition, "the largest number of 32 bits");
+        readPositions(arguments, job, x, maxPosition, largestPosition);
         compactPositions(arguments, job, extent[token]);
         const vkattn_layout table = matrix(VKATTN_F32, static_cast<uint32_t>(job.tablePositions.size()), dims / 2);
         job.rotary = rotary(x.layout, table, table, y);
@@ -125,7 +127,12 @@ RotaryJob describeJob(const RotaryArguments &arguments) {
     return job;
 }
 
-void buildTables(const std::vector<uint32_t> &positions, uint32_t dims, double base, std::span<float> cos, std::span<float> sin) {
+void checkLastPosition(const RotaryChoice &choice, const Operand &x) {
+    checkLast(choice, x, maxPosition, largestPosition);
+}
+
+void buildTables(const std::vector<uint32_t> &positions, uint32_t dims, const RotaryChoice &choice, std::span<float> cos,
+                 std::span<float> sin) {
     // vkattnSinusoids has the numbers of vkattnRotaryTable, from any position on: the sine of pair
     // i at dim 2i and the cosine behind it.
     const size_t mostRows = std::max<size_t>(1, 65536 / dims);
@@ -134,15 +141,16 @@ void buildTables(const std::vector<uint32_t> &positions, uint32_t dims, double b
     for (size_t begin = 0, end = 0; begin < positions.size(); begin = end) {
         while (end < positions.size() && end - begin < mostRows && positions[end] - positions[begin] == end - begin) end++;
         const auto rows = static_cast<uint32_t>(end - begin);
-        if (vkattnSinusoids(positions[begin], rows, dims, base, chunk.data(), &why) != VKATTN_OK) throw Failure(why.message);
+        if (vkattnSinusoids(positions[begin], rows, dims, choice.base, chunk.data(), &why) != VKATTN_OK) throw Failure(why.message);
         for (size_t n = 0, at = begin * (dims / 2); n < size_t{rows} * dims; n += 2, at++) {
             sin[at] = chunk[n];
             cos[at] = chunk[n + 1];
             if (std::isfinite(chunk[n])) continue;
             char text[32];
-            std::snprintf(text, sizeof text, "%g", base);
-            throw Failure(std::string("--base ") + text + " makes the angle of pair " + std::to_string(n % dims / 2) + " at position " +
-                          std::to_string(positions[begin + n / dims]) + " infinite, expected a base of 1 or more: 10000 is usual");
+            std::snprintf(text, sizeof text, "%g", choice.base);
+            throw Failure(choice.option("base") + " " + text + " makes the angle of pair " + std::to_string(n % dims / 2) +
+                          " at position " + std::to_string(positions[begin + n / dims]) +
+                          " infinite, expected a base of 1 or more: 10000 is usual");
         }
     }
 }

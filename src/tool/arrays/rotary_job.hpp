@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tool/arrays/job_arrays.hpp"
+#include "tool/arrays/shapes.hpp"
 #include "tool/options/rotary_arguments.hpp"
 
 #include <vector>
@@ -23,8 +24,12 @@ struct RotaryJob : JobArrays {
 // machine has.
 [[nodiscard]] RotaryJob describeJob(const RotaryArguments &arguments);
 
+// Throws Failure where a token after the start has a position past the 32 bits of one.
+void checkLastPosition(const RotaryChoice &choice, const Operand &x);
+
 // The tables of `positions`, [position][dims / 2] each, computed in double precision. Throws
 // Failure where an angle is too large for a double.
-void buildTables(const std::vector<uint32_t> &positions, uint32_t dims, double base, std::span<float> cos, std::span<float> sin);
+void buildTables(const std::vector<uint32_t> &positions, uint32_t dims, const RotaryChoice &choice, std::span<float> cos,
+                 std::span<float> sin);
 
 } // namespace vkattn::tool

@@ -1,8 +1,10 @@
 #include "tool/layer/layer_command.hpp"
 
+#include "tool/arrays/rotary_job.hpp"
 #include "tool/device.hpp"
 #include "tool/execution.hpp"
 #include "tool/layer/layer_job.hpp"
+#include "tool/options/names.hpp"
 #include "tool/report/options_report.hpp"
 
 #include <vkattn/list.hpp>
@@ -61,9 +63,18 @@ class LayerRun {
     std::string why_;
 };
 
-HostArrays loadInputs(LayerJob &job) {
+HostArrays loadInputs(const RotaryChoice &rotary, LayerJob &job) {
     HostArrays arrays;
     const vkattn_operation attention = operation(job.plan.attention);
+    if (!job.tablePositions.empty()) {
+        const uint32_t dims = 2 * job.layer.cos.extent[3];
+        const size_t bytes = job.tablePositions.size() * dims / 2 * sizeof(float);
+        HostBuffer cos(bytes), sin(bytes);
+        buildTables(job.tablePositions, dims, rotary, {reinterpret_cast<float *>(cos.data()), bytes / sizeof(float)},
+                    {reinterpret_cast<float *>(sin.data()), bytes / sizeof(float)});
+        arrays.add(VKATTN_COS, std::move(cos));
+        arrays.add(VKATTN_SIN, std::move(sin));
+    }
     for (Input &input : job.inputs) {
         const bool ofAttention = isSmallArray(input.role()) || input.role() == VKATTN_MASK || input.role() == VKATTN_BIT_MASK;
         arrays.add(input.role(), ofAttention ? input.load(attention) : input.load());
@@ -107,6 +118,10 @@ std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runt
         case VKATTN_NORM:
             row.formula = "rows of " + shapeText(of.norm->x);
             row.result = shapeText(of.norm->y);
+            break;
+        case VKATTN_ROTARY:
+            row.formula = shapeText(of.rotary->x) + " by " + matrixText(of.rotary->cos) + " angles";
+            row.result = shapeText(of.rotary->y);
             break;
         default:
             row.formula = shapeText(of.attention->q) + ", keys " + shapeText(of.attention->k);
@@ -202,6 +217,12 @@ Json layerOptionsJson(const LayerArguments &arguments, const LayerJob &job) {
     }
     if (arguments.residual) json["residual"] = true;
     if (arguments.averageWeights) json["averageWeights"] = true;
+    if (arguments.rotates) {
+        json["rotary"] = pairsNames[arguments.rotary.pairs];
+        json["rotaryDims"] = 2 * job.layer.cos.extent[3];
+        json["rotaryBase"] = arguments.rotary.base;
+        json["rotaryStart"] = arguments.rotary.start;
+    }
     json.update(optionsJson(arguments, job.options));
     return json;
 }
@@ -212,7 +233,7 @@ ExitStatus layerCommand(const LayerArguments &arguments) {
     const std::unique_ptr<LayerJob> job = describeJob(arguments);
     std::vector<OutputFile> files = openOutputs(*job);
     OpenedRuntime opened = openRuntime(arguments);
-    const HostArrays inputs = loadInputs(*job);
+    const HostArrays inputs = loadInputs(arguments.rotary, *job);
     Computed computed = compute(*opened.runtime, arguments, *job, inputs);
     const vkattn_result status = computed.result.status;
     if (status != VKATTN_OK && status != VKATTN_ERROR_INVALID_ARGUMENT && opened.runtime->device() && arguments.allowFallback) {

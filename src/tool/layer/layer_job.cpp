@@ -2,12 +2,14 @@
 
 #include "program/failure.hpp"
 #include "tool/arrays/job.hpp"
+#include "tool/arrays/rotary_job.hpp"
 #include "tool/options/names.hpp"
 
 #include <vkattn/vkattn.hpp>
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <utility>
 
 namespace vkattn::tool {
@@ -126,6 +128,22 @@ class LayerShapes {
     const Operand &x_, &context_;
 };
 
+// The tables of a rotary embedding begin with the first token's position.
+void describeRotary(const LayerArguments &arguments, const Operand &x, uint32_t headDim, LayerJob &job) {
+    if (!arguments.rotates) return;
+    const RotaryChoice &rotary = arguments.rotary;
+    const uint32_t dims = rotary.dims.value_or(headDim), tokens = x.layout.extent[token];
+    if (dims > headDim || dims % 2 != 0)
+        throw Failure((rotary.dims ? rotary.option("dims") + " is " + std::to_string(dims) : "--rotary turns pairs of dims") +
+                      ", and heads have " + std::to_string(headDim) + ", expected an even number from 2 to " +
+                      std::to_string(headDim - headDim % 2) + (rotary.dims ? "" : ": say with --rotary-dims how many are turned"));
+    checkLastPosition(rotary, x);
+    job.tablePositions.resize(std::max(tokens, 1u));
+    std::iota(job.tablePositions.begin(), job.tablePositions.end(), rotary.start);
+    job.layer.cos = job.layer.sin = matrix(VKATTN_F32, std::max(tokens, 1u), dims / 2);
+    job.layer.pairs = rotary.pairs;
+}
+
 std::vector<uint64_t> shapeLike(const Input &x, uint64_t last) {
     std::vector<uint64_t> shape = x.header().shape;
     shape.back() = last;
@@ -149,6 +167,10 @@ vkattn_layout layoutOf(const LayerJob &job, vkattn_role role) {
         return job.layer.x;
     case VKATTN_CONTEXT:
         return job.layer.context;
+    case VKATTN_COS:
+        return job.layer.cos;
+    case VKATTN_SIN:
+        return job.layer.sin;
     case VKATTN_Y:
         return job.layer.y;
     case VKATTN_MASK:
@@ -197,6 +219,8 @@ std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
                    headDim = wq.layout().extent[token] / arguments.heads;
     layer.y = dense("--out " + arguments.files[VKATTN_Y], arguments.outDtype.value_or(rows.layout.dtype), {entries, 1, tokens, out});
 
+    describeRotary(arguments, rows, headDim, job);
+
     // What the options are checked against.
     Operand q = rows, k = others;
     q.layout.extent[head] = arguments.heads, k.layout.extent[head] = kvHeads;
@@ -222,6 +246,8 @@ std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
     for (const Input &input : job.inputs) arrays.push_back({input.path(), input.header().dataBytes});
     for (const OutputArray &output : job.outputs) arrays.push_back({output.path, output.bytes});
     arrays.push_back({"what lies between the steps", job.plan.betweenBytes});
+    arrays.push_back(
+        {"the tables of cosines and sines", job.tablePositions.size() * (layer.cos.extent[3] * 2 * sizeof(float) + sizeof(uint32_t))});
     checkMemory(arrays);
     return made;
 }

@@ -13,6 +13,8 @@ namespace vkattn::tool {
 struct LayerJob : JobArrays {
     vkattn_problem options{};
     vkattn_layer layer{};
+    // The position that each row of the rotary embedding's tables is for; empty: there is none.
+    std::vector<uint32_t> tablePositions;
     // Points at the options and into itself.
     vkattn_layer_plan plan{};
 };

@@ -33,11 +33,13 @@ struct RunArguments : ComputeArguments {
 // Of `layer`: the options of its attention, and what surrounds it. --round-to is the type between
 // the steps.
 struct LayerArguments : RunArguments {
-    std::string params; // a folder
+    std::string params;              // a folder
     uint32_t heads = 0, kvHeads = 0; // kvHeads 0: heads
     vkattn_norm_place place = VKATTN_NORM_NONE;
     float epsilon = 1e-5f;
     bool residual = false, averageWeights = false;
+    bool rotates = false;
+    RotaryChoice rotary{.prefix = "--rotary-"};
 };
 
 // What `explain` takes in place of files.

@@ -50,6 +50,14 @@ void LayerParser::addOptions(CLI::App &app) {
     app.add_flag("--residual", typed_.residual, "Add the tokens to the output: post is norm(X + Y), pre and none X + Y");
     value("--eps", "E", "Added to the norm's variance; default 1e-5",
           [&](const std::string &text) { typed_.epsilon = parseEpsilon(text); });
+    value(
+        "--rotary", "half|interleaved",
+        "Turn queries and keys by their tokens' positions (rotary embedding): of N dims of a head t and t + N/2 together, or 2t and 2t + 1",
+        [&](const std::string &text) {
+            typed_.rotates = true;
+            typed_.rotary.pairs = static_cast<vkattn_rotary_pairs>(parseWord("--rotary", text, pairsNames));
+        });
+    addRotaryChoice(app, typed_.rotary);
     addFile(app, typed_, VKATTN_Y, "Where to write the result, in the rank of the tokens")->required();
     app.add_flag("--average-weights", typed_.averageWeights, "--weights writes the mean over heads, [batch, query, key]");
     addTypeOptions(app, typed_, "Store queries, keys, values and the steps' results in this type", "that of the tokens' file");
@@ -65,6 +73,12 @@ LayerArguments LayerParser::interpret(const CLI::App &app) {
         throw Failure("--average-weights says how --weights is written, and there is none: add --weights FILE, or leave it out");
     if (app.count("--eps") > 0 && typed_.place == VKATTN_NORM_NONE)
         throw Failure("--eps is of the norm, and there is none: add --norm post or --norm pre, or leave it out");
+    for (const char *const each : {"dims", "base", "start"})
+        if (const std::string option = typed_.rotary.option(each); app.count(option) > 0 && !typed_.rotates)
+            throw Failure(option +
+                          " is of the rotary embedding, and there is none: add --rotary half or --rotary interleaved, or leave it out");
+    if (typed_.rotates && !typed_.files[VKATTN_CONTEXT].empty())
+        throw Failure("--rotary and --context are both given, expected one of them: the context's tokens have positions of their own");
     return typed_;
 }
 

@@ -13,47 +13,54 @@ namespace vkattn::tool {
 using namespace program;
 namespace {
 
-uint32_t parseDims(const std::string &text) {
+uint32_t parseDims(const std::string &option, const std::string &text) {
     uint32_t dims = 0;
-    if (!parseInteger(text, dims) || dims == 0 || dims % 2 != 0) badValue("--dims", "an even number of 2 or more", text);
+    if (!parseInteger(text, dims) || dims == 0 || dims % 2 != 0) badValue(option, "an even number of 2 or more", text);
     return dims;
 }
 
-double parseBase(const std::string &text) {
+double parseBase(const std::string &option, const std::string &text) {
     char *end = nullptr;
     const double base = std::strtod(text.c_str(), &end);
-    if (*end != '\0' || !std::isfinite(base) || base <= 0) badValue("--base", "a finite number above 0 like 10000", text);
+    if (*end != '\0' || !std::isfinite(base) || base <= 0) badValue(option, "a finite number above 0 like 10000", text);
     return base;
 }
 
-uint32_t parseStart(const std::string &text) {
+uint32_t parseStart(const std::string &option, const std::string &text) {
     uint32_t start = 0;
-    if (!parseInteger(text, start)) badValue("--start", "a whole number from 0 to 4294967295", text);
+    if (!parseInteger(text, start)) badValue(option, "a whole number from 0 to 4294967295", text);
     return start;
 }
 
 } // namespace
 
-void RotaryParser::addOptions(CLI::App &app) {
-    const auto value = [&](const char *name, const char *type, const char *text, std::function<void(const std::string &)> read) {
-        addValue(app, name, type, text, std::move(read));
+void addRotaryChoice(CLI::App &app, RotaryChoice &choice) {
+    const auto value = [&](const char *name, const char *type, const char *text, const auto &read) {
+        const std::string option = choice.option(name);
+        addValue(app, option, type, text, [=](const std::string &given) { read(option, given); });
     };
+    value("dims", "N", "Rotate the first N dims, an even number, and copy the rest; default: all",
+          [&](const std::string &option, const std::string &text) { choice.dims = parseDims(option, text); });
+    value("base", "NUMBER", "Pair t turns by position / NUMBER^(2t/N); default 10000",
+          [&](const std::string &option, const std::string &text) { choice.base = parseBase(option, text); });
+    value("start", "N", "The position of the first token; the others follow; default 0",
+          [&](const std::string &option, const std::string &text) { choice.start = parseStart(option, text); });
+}
+
+void RotaryParser::addOptions(CLI::App &app) {
     addFile(app, typed_, VKATTN_X,
             "Queries or keys: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")
         ->required();
     addFile(app, typed_, VKATTN_Y, "Where to write the result, in the shape and dtype of --x")->required();
-    value("--pairs", "half|interleaved",
-          "Which dims turn together, of N: t and t + N/2 (default; GPT-NeoX, Llama in Hugging Face), or 2t and 2t + 1 (the paper, GPT-J)",
-          [&](const std::string &text) { typed_.pairs = static_cast<vkattn_rotary_pairs>(parseWord("--pairs", text, pairsNames)); });
-    value("--dims", "N", "Rotate the first N dims, an even number, and copy the rest; default: all",
-          [&](const std::string &text) { typed_.dims = parseDims(text); });
-    value("--base", "NUMBER", "Pair t turns by position / NUMBER^(2t/N); default 10000",
-          [&](const std::string &text) { typed_.base = parseBase(text); });
+    addValue(
+        app, "--pairs", "half|interleaved",
+        "Which dims turn together, of N: t and t + N/2 (default; GPT-NeoX, Llama in Hugging Face), or 2t and 2t + 1 (the paper, GPT-J)",
+        [&](const std::string &text) { typed_.pairs = static_cast<vkattn_rotary_pairs>(parseWord("--pairs", text, pairsNames)); });
+    addRotaryChoice(app, typed_);
     addFile(app, typed_, VKATTN_COS, "float32 [position, N/2]: the cosine of each pair's angle, in place of --base");
     addFile(app, typed_, VKATTN_SIN, "The sine, likewise");
-    addFile(app, typed_, VKATTN_POSITIONS, "int32, int64 or uint32 [batch, token], or [token] for one batch entry: each token's position");
-    value("--start", "N", "The position of the first token, in place of --positions; the others follow; default 0",
-          [&](const std::string &text) { typed_.start = parseStart(text); });
+    addFile(app, typed_, VKATTN_POSITIONS,
+            "int32, int64 or uint32 [batch, token], or [token] for one batch entry: each token's position, in place of --start");
     addComputeOptions(app, typed_);
     app.footer(computeExitStatuses);
 }

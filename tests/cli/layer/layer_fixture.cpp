@@ -44,6 +44,7 @@ void LayerTest::given(const LayerShape &shape, const NpyOptions &tokens, const N
     bias("bv", p.bv, shape.kvHeads * shape.valueDim);
     bias("bo", p.bo, shape.out);
     layer.norm = NormPlace::none;
+    layer.rotary.reset();
     layer.storedUnit = layer.outUnit = tokens.descr == "<f2" ? float16Unit : float32Unit;
 }
 
@@ -65,6 +66,12 @@ Arguments LayerTest::command(const Arguments &more) const {
     if (layer.context) add({"--context", "context.npy"});
     if (layer.norm != NormPlace::none) add({"--norm", layer.norm == NormPlace::pre ? "pre" : "post"});
     if (layer.residual) add({"--residual"});
+    if (layer.rotary) {
+        const RotaryReference &r = *layer.rotary;
+        add({"--rotary", r.interleaved ? "interleaved" : "half", "--rotary-dims", std::to_string(r.dims)});
+        if (r.start > 0) add({"--rotary-start", std::to_string(r.start)});
+        if (r.base != 10000) add({"--rotary-base", std::to_string(r.base)});
+    }
     add(where), add(more);
     return arguments;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace {
 
@@ -92,6 +93,24 @@ Measured split(const Measured &rows, size_t heads) {
     return tensor;
 }
 
+// Turns the first dims of each token of [batch, head, token, dim] by its position.
+void turn(Measured &tensor, const RotaryReference &rotary) {
+    const size_t tokens = tensor.values.shape[2], dim = tensor.values.shape[3], rows = tensor.deviation.size() / dim,
+                 pairs = rotary.dims / 2;
+    for (size_t row = 0; row < rows; ++row)
+        for (size_t i = 0; i < pairs; ++i) {
+            const size_t first = row * dim + (rotary.interleaved ? 2 * i : i), second = first + (rotary.interleaved ? 1 : pairs);
+            const double angle = static_cast<double>(rotary.start + row % tokens) *
+                                 std::pow(rotary.base, -2 * static_cast<double>(i) / static_cast<double>(rotary.dims)),
+                         c = std::cos(angle), s = std::sin(angle);
+            double &x = tensor.values.values[first], &y = tensor.values.values[second];
+            const double size = std::abs(x) + std::abs(y),
+                         error = std::hypot(tensor.deviation[first], tensor.deviation[second], sumUnit * size);
+            std::tie(x, y) = std::pair(x * c - y * s, x * s + y * c);
+            tensor.deviation[first] = tensor.deviation[second] = error;
+        }
+}
+
 // The inverse.
 Measured join(const Measured &tensor) {
     const std::vector<size_t> &shape = tensor.values.shape;
@@ -164,9 +183,15 @@ LayerExpectation referenceLayer(const LayerReference &layer) {
     const Measured from = layer.context ? exact(*layer.context) : in;
     Measured q = project(in, p.wq, p.bq), k = project(from, p.wk, p.bk), v = project(from, p.wv, p.bv);
     for (Measured *each : {&q, &k, &v}) store(*each, layer.storedUnit);
+    q = split(q, layer.heads), k = split(k, layer.kvHeads);
+    for (Measured *each : {&q, &k}) {
+        if (!layer.rotary) break;
+        turn(*each, *layer.rotary);
+        store(*each, layer.storedUnit);
+    }
     LayerExpectation expected;
     Measured a;
-    attend(split(q, layer.heads), split(k, layer.kvHeads), split(v, layer.kvHeads), layer.attention, a, expected);
+    attend(q, k, split(v, layer.kvHeads), layer.attention, a, expected);
     store(a, layer.storedUnit);
     Measured y = project(join(a), p.wo, p.bo);
     if (layer.norm == NormPlace::post) store(y, layer.storedUnit);

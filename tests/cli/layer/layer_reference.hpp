@@ -14,6 +14,12 @@ struct LayerParameters {
 
 enum class NormPlace { none, post, pre };
 
+struct RotaryReference {
+    bool interleaved = false;
+    size_t dims = 2, start = 0; // of each head; of the first token
+    double base = 10000;
+};
+
 struct LayerReference {
     size_t heads = 1, kvHeads = 1;
     NormPlace norm = NormPlace::none;
@@ -24,6 +30,7 @@ struct LayerReference {
     LayerParameters parameters;
     Array x;                      // [batch, token, model]
     std::optional<Array> context; // likewise
+    std::optional<RotaryReference> rotary;
     ReferenceOptions attention;
 };
 

@@ -35,9 +35,10 @@ TEST_F(LayerRefusal, helpNamesEveryOption) {
     const Outcome outcome = tool({"layer", "--help"});
     EXPECT_EQ(outcome.status, 0);
     for (const std::string option :
-         {"--x",       "--context",         "--params",   "--heads",     "--kv-heads", "--norm",   "--residual",    "--eps",    "--out",
-          "--weights", "--average-weights", "--round-to", "--out-dtype", "--mask",     "--bias",   "--causal",      "--window", "--scale",
-          "--softcap", "--kv-lengths",      "--sinks",    "--lse",       "--device",   "--verify", "--no-fallback", "--repeat", "--json"})
+         {"--x",      "--context", "--params",          "--heads",       "--kv-heads",    "--norm",         "--residual", "--eps",
+          "--out",    "--weights", "--average-weights", "--round-to",    "--out-dtype",   "--mask",         "--bias",     "--causal",
+          "--window", "--scale",   "--rotary",          "--rotary-dims", "--rotary-base", "--rotary-start", "--softcap",  "--kv-lengths",
+          "--sinks",  "--lse",     "--device",          "--verify",      "--no-fallback", "--repeat",       "--json"})
         EXPECT_NE(outcome.out.find("  " + option + " "), std::string::npos) << option;
     EXPECT_NE(outcome.out.find("Exit status: 0 success"), std::string::npos);
     EXPECT_NE(tool({"--help"}).out.find("\n  layer "), std::string::npos);
@@ -80,6 +81,26 @@ TEST_F(LayerRefusal, norms) {
         refused({"--eps", value}, {"--eps takes a finite number of 0 or more like 1e-5, not '" + value + "'"});
     refused({"--eps", "1e-60"}, {"--eps 1e-60 is too small for float32", "give 0 or a larger number"});
     refused({"--eps", ""}, {"--eps needs a value"});
+}
+
+TEST_F(LayerRefusal, rotaryEmbeddings) {
+    for (const std::string value : {"Half", "neox", "1"})
+        refused({"--rotary", value}, {"--rotary takes half or interleaved, not '" + value + "'"});
+    for (const std::string value : {"0", "3", "-2", "two"})
+        refused({"--rotary", "half", "--rotary-dims", value}, {"--rotary-dims takes an even number of 2 or more, not '" + value + "'"});
+    for (const std::string value : {"0", "-1", "inf", "nan", "many"})
+        refused({"--rotary", "half", "--rotary-base", value},
+                {"--rotary-base takes a finite number above 0 like 10000, not '" + value + "'"});
+    refused({"--rotary", "half", "--rotary-start", "-1"}, {"--rotary-start takes a whole number from 0 to 4294967295, not '-1'"});
+    for (const Arguments &option : std::vector<Arguments>{{"--rotary-dims", "2"}, {"--rotary-base", "500"}, {"--rotary-start", "0"}})
+        refused(option, {option[0] + " is of the rotary embedding, and there is none", "add --rotary half or --rotary interleaved"});
+    refused({"--rotary", "half", "--rotary-dims", "6"}, {"--rotary-dims is 6, and heads have 4, expected an even number from 2 to 4"});
+    refused({"--rotary", "half", "--rotary-start", "4294967295"},
+            {"--rotary-start 4294967295 puts the last token of x.npy", "at most 4294967295"});
+    refused({"--rotary", "half", "--context", "x.npy"}, {"--rotary and --context are both given", "positions of their own"});
+    given({.headDim = 3});
+    refused({"--rotary", "half"}, {"--rotary turns pairs of dims, and heads have 3", "say with --rotary-dims how many are turned"});
+    EXPECT_FALSE(std::filesystem::exists(file("o.npy")));
 }
 
 TEST_F(LayerRefusal, otherValues) {

@@ -136,6 +136,21 @@ TEST_F(LayerReport, stepsAreThoseOfTheLayer) {
     EXPECT_EQ(json["steps"][0]["formula"], "rows of [2, 16, 8]");
 }
 
+TEST_F(LayerReport, rotationsAreSteps) {
+    given({.x = {2, 16, 8}, .heads = 4, .kvHeads = 2, .headDim = 6});
+    layer.rotary = RotaryReference{.interleaved = true, .dims = 4, .start = 7, .base = 500};
+    const Json json = reported({});
+    EXPECT_EQ(namesOf(json), (std::vector<std::string>{"q", "k", "v", "q rotary", "k rotary", "attention", "out"}));
+    EXPECT_EQ(json["steps"][4]["operation"], "rotary");
+    EXPECT_EQ(json["steps"][4]["formula"], "[2, 2, 16, 6] by [16, 2] angles");
+    EXPECT_EQ(json["steps"][4]["result"], "[2, 2, 16, 6]");
+    EXPECT_GT(json["steps"][4]["bytes"].get<double>(), 0);
+    EXPECT_EQ(json["options"]["rotary"], "interleaved");
+    EXPECT_EQ(json["options"]["rotaryDims"], 4);
+    EXPECT_EQ(json["options"]["rotaryBase"], 500);
+    EXPECT_EQ(json["options"]["rotaryStart"], 7);
+}
+
 TEST_F(LayerReport, textHasTheTableOfSteps) {
     normed(NormPlace::post);
     layer.residual = true;

@@ -40,6 +40,11 @@ class LayerValues : public LayerTest {
         shape.biases = chance(2);
         descr = drawType();
         given(shape, {.descr = descr, .fortran = chance(3)}, {.descr = drawType(), .fortran = chance(2)});
+        layer.rotary.reset();
+        if (shape.context.empty() && shape.headDim > 1 && chance(2)) {
+            RotaryReference &rotary = layer.rotary.emplace();
+            rotary = {chance(2), 2 * (1 + random() % (shape.headDim / 2)), random() % 1000, chance(2) ? 10000.0 : 500.0};
+        }
         if (chance(2)) normed(chance(2) ? NormPlace::pre : NormPlace::post, {.descr = drawType()});
         Arguments options;
         if (chance(3)) {
