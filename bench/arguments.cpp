@@ -109,10 +109,12 @@ void refuseMissingValues(const CLI::App &app) {
     }
 }
 
-// "auto" stands for every kernel in modes that look at each kernel by itself.
-void takeAllKernels(std::vector<Kernel> &kernels) {
-    if (std::any_of(kernels.begin(), kernels.end(), [](const Kernel &kernel) { return kernel.kernel == VKATTN_KERNEL_AUTO; }))
-        kernels.assign(kernelTable().begin() + 1, kernelTable().end());
+// "auto" stands for every kernel in modes that look at each kernel by itself. Returns whether
+// "auto" was there.
+bool takeAllKernels(std::vector<Kernel> &kernels) {
+    const bool all = std::any_of(kernels.begin(), kernels.end(), [](const Kernel &kernel) { return kernel.kernel == VKATTN_KERNEL_AUTO; });
+    if (all) kernels.assign(kernelTable().begin() + 1, kernelTable().end());
+    return all;
 }
 
 void interpretCompileReport(const Raw &raw, Arguments &arguments) {
@@ -125,7 +127,7 @@ void interpretCompileReport(const Raw &raw, Arguments &arguments) {
         !raw.shapes.empty() || !raw.groups.empty() || !raw.customs.empty())
         throw Failure("--compile-report has problems of its own, and computes nothing: it goes with --kernel, --tuning, --csv, --raw, "
                       "--representations and --check alone");
-    takeAllKernels(arguments.kernels);
+    arguments.operations = takeAllKernels(arguments.kernels);
     if (!arguments.compileTable.empty())
         arguments.expected = parseCompileTable("--check " + arguments.compileTable, readWhole("--check", arguments.compileTable));
 }

@@ -34,6 +34,7 @@ struct Arguments {
     // The shapes to measure: the bases, or in a sweep each base at each length.
     std::vector<Shape> shapes;
     std::vector<Kernel> kernels;
+    bool operations = false; // of the compile report: those beside attention too
     std::string device;
     std::string tuningFile, tuning; // path and text; empty: the built-in tiles
     MeasureOptions measure;

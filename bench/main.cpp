@@ -1,6 +1,7 @@
 // vkattn-bench: times named attention shapes on one device, beside what that device could do at
 // best. Results go to stdout, messages to stderr.
 #include "arguments.hpp"
+#include "compile/operations.hpp"
 #include "compile/report.hpp"
 #include "compile/times.hpp"
 #include "failure.hpp"
@@ -149,7 +150,7 @@ ExitStatus benchCompiler(const Arguments &arguments) {
         device = *runtime->device();
     }
     const Machine machine = machineWith(arguments, &device);
-    const CompileReport report = compileReport(device, arguments.kernels, arguments.tuning, showProgress);
+    const CompileReport report = compileReport(device, arguments.kernels, arguments.operations, arguments.tuning, showProgress);
     showProgress("");
     printCompileReport(machine, report, arguments.rawStatistics);
     const std::vector<CompileRow> rows = report.rows();
@@ -160,6 +161,8 @@ ExitStatus benchCompiler(const Arguments &arguments) {
     if (!arguments.compileTable.empty()) {
         std::vector<std::string> kernels;
         for (const Kernel &kernel : arguments.kernels) kernels.emplace_back(kernel.name);
+        if (arguments.operations)
+            for (std::string &name : namesOfOperations()) kernels.push_back(std::move(name));
         const CompileComparison comparison = compareCompiled(arguments.expected, rows, kernels);
         printComparison(comparison, arguments.compileTable);
         worse = !comparison.failures.empty();

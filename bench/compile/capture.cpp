@@ -147,11 +147,11 @@ class CompileCapture::Device {
         if (context_.create(host, &why) != VKATTN_OK) throw Failure(why.message, ExitStatus::failed);
     }
 
-    [[nodiscard]] Outcome compile(const vkattn_problem &problem) {
+    [[nodiscard]] Outcome compile(const vkattn_operation &operation) {
         Outcome outcome;
         vkattn_diagnostic why{};
         captured = &outcome.pipelines;
-        outcome.result = context_.prewarm({&problem, 1}, &why);
+        outcome.result = context_.prewarm(span<const vkattn_operation>(&operation, 1), &why);
         captured = nullptr;
         if (outcome.result != VKATTN_OK) outcome.why = why.message;
         return outcome;
@@ -172,8 +172,8 @@ CompileCapture::CompileCapture(const DeviceInfo &device, const std::string &tuni
 
 CompileCapture::~CompileCapture() = default;
 
-CompileCapture::Outcome CompileCapture::compile(const vkattn_problem &problem) {
-    return device_->compile(problem);
+CompileCapture::Outcome CompileCapture::compile(const vkattn_operation &operation) {
+    return device_->compile(operation);
 }
 
 } // namespace vkattn::bench

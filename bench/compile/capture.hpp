@@ -34,10 +34,10 @@ class CompileCapture {
     struct Outcome {
         vkattn_result result = VKATTN_OK;
         std::string why; // reason where result is not OK
-        // The problem's pipelines that no earlier problem has.
+        // The operation's pipelines that no earlier one has.
         std::vector<CompiledPipeline> pipelines;
     };
-    [[nodiscard]] Outcome compile(const vkattn_problem &problem);
+    [[nodiscard]] Outcome compile(const vkattn_operation &operation);
 
   private:
     class Device;

@@ -1,5 +1,6 @@
 #include "compile/report.hpp"
 
+#include "compile/operations.hpp"
 #include "failure.hpp"
 #include "report/output_file.hpp"
 #include "text.hpp"
@@ -83,10 +84,17 @@ bool CompileReport::failed() const {
     return std::any_of(refusals.begin(), refusals.end(), [](const Refusal &each) { return each.failed; });
 }
 
-CompileReport compileReport(const DeviceInfo &device, const std::vector<Kernel> &kernels, const std::string &tuning,
+CompileReport compileReport(const DeviceInfo &device, const std::vector<Kernel> &kernels, bool operations, const std::string &tuning,
                             const std::function<void(const std::string &)> &progress) {
     CompileReport report;
     CompileCapture capture(device, tuning);
+    const auto compile = [&](const CompileRow &row, const vkattn_operation &description) {
+        progress(row.kernel + ", " + row.problem());
+        ++report.problems;
+        CompileCapture::Outcome outcome = capture.compile(description);
+        if (outcome.result != VKATTN_OK) refuse(report, row.kernel, row.problem(), outcome);
+        add(report, row, std::move(outcome));
+    };
     for (const Kernel &kernel : kernels)
         for (const Extents &extents : shapes) {
             // decode is made for few queries.
@@ -94,21 +102,22 @@ CompileReport compileReport(const DeviceInfo &device, const std::vector<Kernel> 
             for (const auto &dtype : dtypes)
                 for (const uint32_t dim : headDims)
                     for (const char *options : optionSets) {
-                        CompileRow row{device.name, device.driver, kernel.name, extents.name, dtype.name, dim, options, {}, {}, {}};
-                        progress(row.kernel + ", " + row.problem());
-                        ++report.problems;
-                        CompileCapture::Outcome outcome = capture.compile(problemOf(extents, dtype.dtype, dim, options, kernel.kernel));
-                        if (outcome.result != VKATTN_OK) refuse(report, row.kernel, row.problem(), outcome);
-                        add(report, row, std::move(outcome));
+                        const vkattn_problem problem = problemOf(extents, dtype.dtype, dim, options, kernel.kernel);
+                        compile({device.name, device.driver, kernel.name, extents.name, dtype.name, dim, options, {}, {}, {}},
+                                operation(problem));
                     }
         }
+    if (operations)
+        visitOperations([&](const OperationToCompile &o, const vkattn_operation &description) {
+            compile({device.name, device.driver, o.name, o.shape, o.dtype, 0, o.options, {}, {}, {}}, description);
+        });
     return report;
 }
 
 void printCompileReport(const Machine &machine, const CompileReport &report, bool raw) {
     std::printf("device  %s (%s)\n", machine.device.c_str(), machine.driver.c_str());
     std::printf("tuning  %s\n\n", machine.tuning.c_str());
-    constexpr const char *format = "%-15s %-25s %-24s %5s %5s %5s %6s %6s %7s %6s %5s %6s %7s  %s\n";
+    constexpr const char *format = "%-18s %-25s %-24s %5s %5s %5s %6s %6s %7s %6s %5s %6s %7s  %s\n";
     std::printf(format, "kernel", "problem", "shader", "regs", "sregs", "half", "spills", "soft", "scratch", "shared", "waves", "instr",
                 "bytes", "matrix instructions");
     for (const CompileReport::Pipeline &pipeline : report.pipelines) {

@@ -32,10 +32,10 @@ struct CompileReport {
     [[nodiscard]] bool failed() const;
 };
 
-// Compiles the kernels; AUTO among `kernels` stands for all of them. Calls `progress` before each
-// problem.
-[[nodiscard]] CompileReport compileReport(const DeviceInfo &device, const std::vector<Kernel> &kernels, const std::string &tuning,
-                                          const std::function<void(const std::string &)> &progress);
+// Compiles the kernels, and with `operations` what computes the operations beside attention. Calls
+// `progress` before each problem.
+[[nodiscard]] CompileReport compileReport(const DeviceInfo &device, const std::vector<Kernel> &kernels, bool operations,
+                                          const std::string &tuning, const std::function<void(const std::string &)> &progress);
 
 void printCompileReport(const Machine &machine, const CompileReport &report, bool raw);
 void printComparison(const CompileComparison &comparison, const std::string &table);

@@ -68,7 +68,7 @@ void compare(const CompileRow &before, const CompileRow &now, CompileComparison 
 } // namespace
 
 std::string CompileRow::problem() const {
-    return shape + " " + dtype + " D" + std::to_string(headDim) + (options.empty() ? "" : " " + options);
+    return shape + " " + dtype + (headDim ? " D" + std::to_string(headDim) : "") + (options.empty() ? "" : " " + options);
 }
 
 std::string CompileRow::name() const {

@@ -12,9 +12,9 @@ namespace vkattn::bench {
 struct CompileRow {
     std::string device, driver;
     std::string kernel, shape, dtype;
-    uint32_t headDim = 0;
-    std::string options; // "", "causal", "options"
-    std::string shader;  // "name", or "name#2" for the second of that name in one problem
+    uint32_t headDim = 0; // 0: an operation beside attention
+    std::string options;  // "", "causal", "options"
+    std::string shader;   // "name", or "name#2" for the second of that name in one problem
     Figures figures;
     std::string matrixKinds; // "mnemonic x count", with blanks between
 

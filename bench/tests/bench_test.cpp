@@ -1,4 +1,5 @@
 // The benchmark's own arithmetic and parsing.
+#include "compile/operations.hpp"
 #include "compile/table.hpp"
 #include "failure.hpp"
 #include "machine/peaks.hpp"
@@ -10,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -158,6 +160,33 @@ TEST(Compile, tableIsReadAsItWasWritten) {
     EXPECT_EQ(rows[0].matrixKinds, "hmmax1");
     for (const std::string &bad : {std::string(), std::string("a,b\n"), compileCsvHeader(), compileCsvHeader() + "1,2\n"})
         EXPECT_THROW(static_cast<void>(parseCompileTable("test", bad)), Failure) << bad;
+}
+
+TEST(Compile, rowsOfOperationsHaveNoHeadDim) {
+    const std::vector<std::string> kernels = {"projection_coopmat"};
+    CompileRow row = compiledRow("projection_coopmat", 0, 100, 0, 10, 32);
+    row.shader = "projection_coopmat_f16";
+    EXPECT_EQ(row.name(), "projection_coopmat, prefill f16 causal, projection_coopmat_f16");
+    EXPECT_TRUE(compareCompiled({row}, {row}, kernels).failures.empty());
+    CompileRow worse = row;
+    worse.figures[Figure::spills] = 1;
+    EXPECT_EQ(compareCompiled({row}, {worse}, kernels).failures.size(), 1u);
+    worse = row;
+    worse.figures[Figure::matrixInstructions] = 0;
+    EXPECT_EQ(compareCompiled({row}, {worse}, kernels).failures.size(), 1u);
+}
+
+// Every operation is described as the library takes it, under a name of the list.
+TEST(Compile, operationsAreValid) {
+    const std::vector<std::string> names = namesOfOperations();
+    std::set<std::string> seen;
+    visitOperations([&](const OperationToCompile &each, const vkattn_operation &description) {
+        vkattn_diagnostic why{};
+        EXPECT_EQ(vkattnValidateOperation(&description, &why), VKATTN_OK) << each.name << ": " << why.message;
+        EXPECT_NE(std::find(names.begin(), names.end(), each.name), names.end()) << each.name;
+        EXPECT_TRUE(seen.insert(each.name + each.shape + each.dtype + each.options).second) << each.name << " twice";
+    });
+    EXPECT_EQ(seen.size(), 2u * 3u * (3 + 2 + 2) * 2 + 1);
 }
 
 TEST(Compile, comparisonFindsWhatIsWorse) {
