@@ -62,10 +62,19 @@ void multiply(uint k) {
     EACH_BLOCK(n, columnBlocks, multiplyColumns(n, k, x))
 }
 
+void storeSums(uint n, uint outAt) {
+    coopMatStore(sums[n], outTile, outAt, outPitch, gl_CooperativeMatrixLayoutRowMajor);
+}
+// Compilers do not unroll a loop around another loop, and matrices under an index that is no
+// constant would go to private memory (NVK): the index is looked for among constants.
 void store(uint n) {
     const uint outAt = subgroup * matrixM * outPitch, b = n / columnBlocks, c = n % columnBlocks;
     barrier();
-    coopMatStore(sums[n], outTile, outAt, outPitch, gl_CooperativeMatrixLayoutRowMajor);
+    if (lockstep)
+        storeSums(n, outAt);
+    else
+        [[unroll]] for (uint constant = 0u; constant < rowBlocks * columnBlocks; ++constant)
+            if (constant == n) storeSums(constant, outAt);
     barrier();
     [[dont_unroll]] for (uint e = lane % subgroupLanes; e < matrixM * matrixN; e += subgroupLanes) {
         const uint row = e / matrixN, column = e % matrixN;
@@ -87,5 +96,5 @@ void main() {
         barrier();
         EACH_BLOCK(k, blockInner / matrixK, multiply(k))
     }
-    EACH_BLOCK(n, rowBlocks * columnBlocks, store(n))
+    [[dont_unroll]] for (uint n = 0u; n < rowBlocks * columnBlocks; ++n) store(n);
 }
