@@ -623,7 +623,11 @@ VKATTN_API vkattn_result vkattnListOperation(const vkattn_caps *caps, const vkat
 
 /* Sets what the layer's operations need together: dispatches, descriptors, and one workspace for
  * what lies between the steps and for each step's own. pipelineCount counts a pipeline for each step
- * that uses it; kernelName is the attention's. Errors: as vkattnPlanLayer and vkattnQuery. */
+ * that uses it; kernelName is the attention's.
+ * A vkattn_layer is recorded in parts where what lies between its steps is over half of
+ * vkattn_host::maxWorkspaceBytes: some batch entries, or some query tokens of one entry, at a time
+ * (docs/support.md says when tokens stay together). The parts share the workspace.
+ * Errors: as vkattnPlanLayer and vkattnQuery. */
 VKATTN_API vkattn_result vkattnQueryLayer(vkattn_context context, const vkattn_layer *layer, vkattn_requirements *out,
                                           vkattn_diagnostic *why);
 /* As vkattnPrewarm. */

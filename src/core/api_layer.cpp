@@ -3,15 +3,35 @@
 #include "core/api_common.hpp"
 #include "core/operations/operation_plan.hpp"
 #include "core/vulkan/record.hpp"
+#include "problem/layer_parts.hpp"
 #include "util/diagnostic.hpp"
 #include "util/required.hpp"
 #include "util/struct_size.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 using namespace vkattn;
 
 namespace {
+
+// A latent layer is one part.
+class WholeLayer {
+  public:
+    WholeLayer(const vkattn_latent_layer &layer, uint64_t) : layer_(layer) {}
+    [[nodiscard]] uint32_t count() const { return 1; }
+    [[nodiscard]] vkattn_result plan(uint32_t, vkattn_layer_plan &plan, vkattn_diagnostic *why) const {
+        return vkattnPlanLatentLayer(&layer_, &plan, why);
+    }
+    [[nodiscard]] uint64_t skippedBytes(vkattn_role) const { return 0; }
+
+  private:
+    const vkattn_latent_layer &layer_;
+};
+template <class Layer> struct PartsOfLayer;
+template <> struct PartsOfLayer<vkattn_layer> { using Type = LayerParts; };
+template <> struct PartsOfLayer<vkattn_latent_layer> { using Type = WholeLayer; };
 
 vkattn_layer_plan emptyPlan() {
     vkattn_layer_plan plan{};
@@ -19,16 +39,18 @@ vkattn_layer_plan emptyPlan() {
     return plan;
 }
 
-// The steps of a layer, planned on a device, and what they need together. A step's own workspace lies
-// behind what lies between the steps.
-struct PlannedLayer {
+// The steps of a part of a layer, planned on a device, and what they need together. A step's own
+// workspace lies behind what lies between the steps, and takes what that has left of the limit.
+struct PlannedPart {
     const Schedule *steps[VKATTN_LAYER_STEPS];
     uint64_t ownBegin = 0, ownBytes = 0, alignment = 4;
     uint32_t chunkCount = 0; // of the step that has most
     Plan attention;
     OperationPlan operations[VKATTN_LAYER_STEPS - 1];
 
-    [[nodiscard]] vkattn_result plan(const vkattn_layer_plan &layer, const PlanLimits &limits, vkattn_diagnostic *why) {
+    [[nodiscard]] vkattn_result plan(const vkattn_layer_plan &layer, const PlanLimits &whole, vkattn_diagnostic *why) {
+        PlanLimits limits = whole;
+        limits.maxWorkspaceBytes -= std::min(layer.betweenBytes, whole.maxWorkspaceBytes / 2);
         uint32_t used = 0;
         for (uint32_t n = 0; n < layer.stepCount; ++n) {
             const vkattn_operation &operation = layer.steps[n].operation;
@@ -67,7 +89,8 @@ bool usesRole(const vkattn_layer_plan &plan, vkattn_role role) {
 }
 
 // Every role of the layer is bound once, and nothing else is.
-vkattn_result checkBindings(const vkattn_layer_plan &plan, const vkattn_record &record, const PlannedLayer &needs, vkattn_diagnostic *why) {
+vkattn_result checkBindings(const vkattn_layer_plan &plan, const vkattn_record &record, const vkattn_requirements &needs,
+                            vkattn_diagnostic *why) {
     if (!record.bindings && record.bindingCount)
         return fail(why, invalid, "record.bindings is NULL with bindingCount %u", record.bindingCount);
     for (uint32_t n = 0; n < record.bindingCount; ++n) {
@@ -81,94 +104,137 @@ vkattn_result checkBindings(const vkattn_layer_plan &plan, const vkattn_record &
             if (const vkattn_role from = plan.steps[n].operands[o].from; !find(record, from))
                 return fail(why, invalid, "role %d is not bound: the layer's step '%s' uses it", static_cast<int>(from),
                             plan.steps[n].name);
-    const uint64_t bytes = needs.ownBegin + needs.ownBytes;
     const vkattn_binding *const workspace = find(record, VKATTN_WORKSPACE);
-    if (workspace && (workspace->size < bytes || workspace->offset % needs.alignment))
+    if (workspace && (workspace->size < needs.workspaceBytes || workspace->offset % needs.workspaceAlignment))
         return fail(why, invalid, "the workspace has %llu bytes at offset %llu, expected at least %llu at a multiple of %llu",
                     static_cast<unsigned long long>(workspace->size), static_cast<unsigned long long>(workspace->offset),
-                    static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(needs.alignment));
+                    static_cast<unsigned long long>(needs.workspaceBytes), static_cast<unsigned long long>(needs.workspaceAlignment));
     return VKATTN_OK;
 }
 
-vkattn_result recordLayer(DeviceContext &context, const vkattn_layer_plan &layer, const vkattn_record &record, vkattn_diagnostic *why) {
-    std::optional<PlanLimits> room;
-    PlannedLayer planned;
-    if (const auto r = planned.plan(layer, context.planLimits(room), why)) return r;
-    if (!record.commandBuffer) return fail(why, invalid, "record.commandBuffer is VK_NULL_HANDLE");
-    if (record.sliceIndex) return fail(why, invalid, "record.sliceIndex is %u, expected 0: a layer has one slice", record.sliceIndex);
-    if (const auto r = checkBindings(layer, record, planned, why)) return r;
-    for (uint32_t n = 0; n < layer.stepCount && !record.allowCompile; ++n)
-        if (!context.pipelines().has(planned.steps[n]->type->pipelines(*planned.steps[n])))
-            return fail(why, VKATTN_NOT_READY,
-                        "nothing was recorded: pipelines of the layer's step '%s' are not compiled, and allowCompile is 0; call "
-                        "vkattnPrewarmLayer or vkattnPrewarmLatentLayer on any thread before, or set allowCompile to 1",
-                        layer.steps[n].name);
-    const vkattn_binding *const workspace = find(record, VKATTN_WORKSPACE);
-    bool ownInUse = false; // since the last barrier
-    for (uint32_t n = 0; n < layer.stepCount; ++n) {
-        const vkattn_layer_step &step = layer.steps[n];
-        vkattn_binding bindings[VKATTN_LAYER_OPERANDS + 1];
-        uint32_t count = 0;
-        for (; count < step.operandCount; ++count) {
-            bindings[count] = *find(record, step.operands[count].from);
-            bindings[count].role = step.operands[count].role;
-        }
-        const bool own = planned.steps[n]->workspaceBytes > 0;
-        if (own)
-            bindings[count++] = {VKATTN_WORKSPACE, workspace->buffer, workspace->offset + planned.ownBegin,
-                                 workspace->size - planned.ownBegin};
-        if (step.barrierBefore || (own && ownInUse)) {
-            computeBarrier(context.table(), record.commandBuffer);
-            ownInUse = false;
-        }
-        ownInUse = ownInUse || own;
-        vkattn_record each = record;
-        each.bindings = bindings;
-        each.bindingCount = count;
-        vkattn_diagnostic reason{};
-        if (const auto r = recordSchedule(context, *planned.steps[n], each, &reason)) {
-            (void)fail(why, r, "the layer's step '%s': %.400s", step.name, reason.message);
-            if (why) why->vkResult = reason.vkResult;
-            return r;
-        }
+// A layer on a context's device: its parts in turn.
+template <class Layer> class DeviceLayer {
+  public:
+    // The layer is valid.
+    DeviceLayer(DeviceContext &context, const Layer &layer)
+        : context_(context), limits_(context.planLimits(room_)), parts_(layer, limits_.maxWorkspaceBytes / 2) {}
+
+    // Adds up what the parts need.
+    [[nodiscard]] vkattn_result query(vkattn_requirements &out, vkattn_diagnostic *why) {
+        out.maxSlices = 1;
+        out.workspaceAlignment = 1;
+        return eachPart(why, [&](const PlannedPart &part, const vkattn_layer_plan &plan) {
+            for (uint32_t n = 0; n < plan.stepCount; ++n) {
+                vkattn_requirements each{};
+                describeSchedule(*part.steps[n], limits_.caps, each);
+                out.dispatchCount += each.dispatchCount;
+                out.pipelineCount += each.pipelineCount;
+                out.descriptorSetCount += each.descriptorSetCount;
+                out.storageDescriptorCount += each.storageDescriptorCount;
+            }
+            const WeightRounding rounding = part.attention.kernel->weightRounding(part.attention);
+            out.chunkCount += part.chunkCount;
+            out.kernel = part.attention.kernel->id;
+            out.kernelName = part.attention.kernelName;
+            out.probabilityUnit = std::max(out.probabilityUnit, rounding.unit);
+            out.probabilityFloor = std::max(out.probabilityFloor, rounding.floor);
+            out.workspaceBytes = std::max(out.workspaceBytes, part.ownBegin + part.ownBytes);
+            out.workspaceAlignment = std::max(out.workspaceAlignment, part.alignment);
+            return VKATTN_OK;
+        });
     }
-    return VKATTN_OK;
-}
 
-vkattn_result queryLayer(DeviceContext &context, const vkattn_layer_plan &layer, vkattn_requirements &out, vkattn_diagnostic *why) {
-    std::optional<PlanLimits> room;
-    const PlanLimits &limits = context.planLimits(room);
-    PlannedLayer planned;
-    if (const auto r = planned.plan(layer, limits, why)) return r;
-    out.maxSlices = 1;
-    for (uint32_t n = 0; n < layer.stepCount; ++n) {
-        vkattn_requirements each{};
-        describeSchedule(*planned.steps[n], limits.caps, each);
-        out.dispatchCount += each.dispatchCount;
-        out.pipelineCount += each.pipelineCount;
-        out.descriptorSetCount += each.descriptorSetCount;
-        out.storageDescriptorCount += each.storageDescriptorCount;
+    [[nodiscard]] vkattn_result prewarm(vkattn_diagnostic *why) {
+        return eachPart(why, [&](const PlannedPart &part, const vkattn_layer_plan &plan) {
+            for (uint32_t n = 0; n < plan.stepCount; ++n)
+                if (const auto r = context_.pipelines().compile(part.steps[n]->type->pipelines(*part.steps[n]), why)) return r;
+            return VKATTN_OK;
+        });
     }
-    const Plan &attention = planned.attention;
-    out.chunkCount = planned.chunkCount;
-    out.kernel = attention.kernel->id;
-    out.kernelName = attention.kernelName;
-    const WeightRounding rounding = attention.kernel->weightRounding(attention);
-    out.probabilityUnit = rounding.unit;
-    out.probabilityFloor = rounding.floor;
-    out.workspaceBytes = planned.ownBegin + planned.ownBytes;
-    out.workspaceAlignment = planned.alignment;
-    return VKATTN_OK;
-}
 
-vkattn_result prewarmLayer(DeviceContext &context, const vkattn_layer_plan &layer, vkattn_diagnostic *why) {
-    std::optional<PlanLimits> room;
-    PlannedLayer planned;
-    if (const auto r = planned.plan(layer, context.planLimits(room), why)) return r;
-    for (uint32_t n = 0; n < layer.stepCount; ++n)
-        if (const auto r = context.pipelines().compile(planned.steps[n]->type->pipelines(*planned.steps[n]), why)) return r;
-    return VKATTN_OK;
-}
+    // `whole`: the layer's plan in one part, which has every role.
+    [[nodiscard]] vkattn_result record(const vkattn_layer_plan &whole, const vkattn_record &record, vkattn_diagnostic *why) {
+        vkattn_requirements needs{};
+        if (const auto r = query(needs, why)) return r;
+        if (!record.commandBuffer) return fail(why, invalid, "record.commandBuffer is VK_NULL_HANDLE");
+        if (record.sliceIndex) return fail(why, invalid, "record.sliceIndex is %u, expected 0: a layer has one slice", record.sliceIndex);
+        if (const auto r = checkBindings(whole, record, needs, why)) return r;
+        if (!record.allowCompile)
+            if (const auto r =
+                    eachPart(why, [&](const PlannedPart &part, const vkattn_layer_plan &plan) { return isReady(part, plan, why); }))
+                return r;
+        bool first = true;
+        return eachPart(why, [&](const PlannedPart &part, const vkattn_layer_plan &plan) {
+            // The parts share the workspace.
+            if (!std::exchange(first, false)) computeBarrier(context_.table(), record.commandBuffer);
+            return recordPart(part, plan, record, why);
+        });
+    }
+
+  private:
+    template <class Visit> [[nodiscard]] vkattn_result eachPart(vkattn_diagnostic *why, const Visit &visit) {
+        for (uint32_t part = 0; part < parts_.count(); ++part) {
+            vkattn_layer_plan plan = emptyPlan();
+            if (const auto r = parts_.plan(part, plan, why)) return r;
+            PlannedPart planned;
+            if (const auto r = planned.plan(plan, limits_, why)) return r;
+            if (const auto r = visit(planned, plan)) return r;
+        }
+        return VKATTN_OK;
+    }
+
+    [[nodiscard]] vkattn_result isReady(const PlannedPart &part, const vkattn_layer_plan &plan, vkattn_diagnostic *why) const {
+        for (uint32_t n = 0; n < plan.stepCount; ++n)
+            if (!context_.pipelines().has(part.steps[n]->type->pipelines(*part.steps[n])))
+                return fail(why, VKATTN_NOT_READY,
+                            "nothing was recorded: pipelines of the layer's step '%s' are not compiled, and allowCompile is 0; call "
+                            "vkattnPrewarmLayer or vkattnPrewarmLatentLayer on any thread before, or set allowCompile to 1",
+                            plan.steps[n].name);
+        return VKATTN_OK;
+    }
+
+    [[nodiscard]] vkattn_result recordPart(const PlannedPart &part, const vkattn_layer_plan &plan, const vkattn_record &record,
+                                           vkattn_diagnostic *why) {
+        const vkattn_binding *const workspace = find(record, VKATTN_WORKSPACE);
+        bool ownInUse = false; // since the last barrier
+        for (uint32_t n = 0; n < plan.stepCount; ++n) {
+            const vkattn_layer_step &step = plan.steps[n];
+            vkattn_binding bindings[VKATTN_LAYER_OPERANDS + 1];
+            uint32_t count = 0;
+            for (; count < step.operandCount; ++count) {
+                const vkattn_role from = step.operands[count].from;
+                vkattn_binding &binding = bindings[count] = *find(record, from);
+                const uint64_t skipped = std::min<uint64_t>(parts_.skippedBytes(from), binding.size);
+                binding.offset += skipped, binding.size -= skipped;
+                binding.role = step.operands[count].role;
+            }
+            const bool own = part.steps[n]->workspaceBytes > 0;
+            if (own)
+                bindings[count++] = {VKATTN_WORKSPACE, workspace->buffer, workspace->offset + part.ownBegin,
+                                     workspace->size - part.ownBegin};
+            if (step.barrierBefore || (own && ownInUse)) {
+                computeBarrier(context_.table(), record.commandBuffer);
+                ownInUse = false;
+            }
+            ownInUse = ownInUse || own;
+            vkattn_record each = record;
+            each.bindings = bindings;
+            each.bindingCount = count;
+            vkattn_diagnostic reason{};
+            if (const auto r = recordSchedule(context_, *part.steps[n], each, &reason)) {
+                (void)fail(why, r, "the layer's step '%s': %.400s", step.name, reason.message);
+                if (why) why->vkResult = reason.vkResult;
+                return r;
+            }
+        }
+        return VKATTN_OK;
+    }
+
+    DeviceContext &context_;
+    std::optional<PlanLimits> room_;
+    const PlanLimits &limits_;
+    typename PartsOfLayer<Layer>::Type parts_;
+};
 
 vkattn_result planOf(const vkattn_layer *layer, vkattn_layer_plan &plan, vkattn_diagnostic *why) {
     return vkattnPlanLayer(layer, &plan, why);
@@ -183,7 +249,8 @@ template <class Layer> vkattn_result query(vkattn_context context, const Layer *
     vkattn_layer_plan plan = emptyPlan();
     if (const auto r = planOf(layer, plan, why)) return r;
     vkattn_requirements all{};
-    if (const auto r = queryLayer(*fromHandle(context), plan, all, why)) return r;
+    Layer given;
+    if (const auto r = DeviceLayer<Layer>(*fromHandle(context), completed(*layer, given)).query(all, why)) return r;
     writeStruct(*out, all);
     return VKATTN_OK;
 }
@@ -192,7 +259,8 @@ template <class Layer> vkattn_result prewarm(vkattn_context context, const Layer
     if (const auto r = requireAll({{context, "context"}}, why)) return r;
     vkattn_layer_plan plan = emptyPlan();
     if (const auto r = planOf(layer, plan, why)) return r;
-    return prewarmLayer(*fromHandle(context), plan, why);
+    Layer given;
+    return DeviceLayer<Layer>(*fromHandle(context), completed(*layer, given)).prewarm(why);
 }
 
 template <class Layer>
@@ -202,7 +270,8 @@ vkattn_result record(vkattn_context context, const Layer *layer, const vkattn_re
     vkattn_record room;
     vkattn_layer_plan plan = emptyPlan();
     if (const auto r = planOf(layer, plan, why)) return r;
-    return recordLayer(*fromHandle(context), plan, completed(*given, room), why);
+    Layer whole;
+    return DeviceLayer<Layer>(*fromHandle(context), completed(*layer, whole)).record(plan, completed(*given, room), why);
 }
 
 } // namespace

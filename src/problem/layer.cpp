@@ -1,6 +1,7 @@
 // vkattnPlanLayer: a layer as operations, with what lies between them in one workspace.
 #include "vkattn/layer.h"
 
+#include "problem/layer_parts.hpp"
 #include "problem/layer_steps.hpp"
 
 #include <algorithm>
@@ -10,25 +11,19 @@ namespace {
 
 class LayerPlanner {
   public:
-    LayerPlanner(const vkattn_layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic *why)
-        : layer_(layer), steps_(plan, layer.stored, layer.options, why), why_(why) {}
+    LayerPlanner(const vkattn_layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic *why, const TokenCut &cut)
+        : layer_(layer), steps_(plan, layer.stored, layer.options, why), why_(why), cut_(cut) {}
 
     [[nodiscard]] vkattn_result plan() {
         if (const auto r = check()) return r;
-        Place in = {layer_.x, VKATTN_X};
-        if (layer_.place == VKATTN_NORM_PRE) {
-            const Place normed = steps_.between(batch_, 1, tokens_, layer_.x.extent[3]);
-            if (const auto r = addNorm(in, {}, normed)) return r;
-            in = normed;
-        }
         Place q, k, v;
-        if (const auto r = packed_ ? addPacked(in, q, k, v) : addProjections(in, q, k, v)) return r;
-        if (const auto r = rotate(q, k)) return r;
-        const Place a = steps_.between(batch_, 1, tokens_, layer_.heads * valueDim_);
+        if (const auto r = cut_.tokens ? addRowsOfCut(q, k, v) : addRows(q, k, v)) return r;
+        const uint32_t rows = q.layout.extent[2];
+        const Place a = steps_.between(batch_, 1, rows, layer_.heads * valueDim_);
         if (const auto r = steps_.addAttention(0, q, k, v, headsOf(a, 0, layer_.heads, valueDim_))) return r;
         const bool post = layer_.place == VKATTN_NORM_POST, residual = layer_.flags & VKATTN_LAYER_RESIDUAL;
-        const Place z = {layer_.y, VKATTN_Y}, y = post ? steps_.between(batch_, 1, tokens_, layer_.wo.extent[2]) : z,
-                    x = {layer_.x, VKATTN_X};
+        const Place z = rowsOfCut({layer_.y, VKATTN_Y}), y = post ? steps_.between(batch_, 1, rows, layer_.wo.extent[2]) : z,
+                    x = rowsOfCut({layer_.x, VKATTN_X});
         // X is added by the norm where there is one: the sum is then not rounded.
         if (const auto r =
                 steps_.addProjection("out", a, {layer_.wo, VKATTN_WO}, {layer_.bo, VKATTN_BO}, residual && !post ? x : Place{}, y))
@@ -120,57 +115,113 @@ class LayerPlanner {
         return steps_.addNorm("norm", norm, x, residual, {layer_.gamma, VKATTN_GAMMA}, {layer_.beta, VKATTN_BETA}, y);
     }
 
-    // In place. In a packed product the heads of K follow those of Q: one step turns both.
-    [[nodiscard]] vkattn_result rotate(const Place &q, const Place &k) {
-        if (!has(layer_.cos)) return VKATTN_OK;
-        vkattn_rotary rotary{};
-        rotary.pairs = layer_.pairs;
-        rotary.start = layer_.start;
-        rotary.presentRoles = layer_.presentRoles;
-        const auto turn = [&](const char *name, const Place &x) {
-            return steps_.addRotary(name, rotary, x, {layer_.cos, VKATTN_COS}, {layer_.sin, VKATTN_SIN}, x);
-        };
-        if (packed_) {
-            Place both = q;
-            both.layout.extent[1] += k.layout.extent[1];
-            return turn("qk rotary", both);
+    // Q, K and V of all tokens, turned.
+    [[nodiscard]] vkattn_result addRows(Place &q, Place &k, Place &v) {
+        Place in;
+        if (const auto r = addInput({layer_.x, VKATTN_X}, in)) return r;
+        if (!packed_) {
+            if (const auto r = addQueries(in, q)) return r;
+            placeKeys(k, v);
+            if (const auto r = addKeys(has(layer_.context) ? Place{layer_.context, VKATTN_CONTEXT} : in)) return r;
+            if (const auto r = turn("q rotary", q, 0)) return r;
+            return turn("k rotary", k, 0);
         }
-        if (const auto r = turn("q rotary", q)) return r;
-        return turn("k rotary", k);
-    }
-
-    [[nodiscard]] vkattn_result addPacked(const Place &in, Place &q, Place &k, Place &v) {
         const uint32_t queries = layer_.heads * dim_, keys = kvHeads_ * dim_;
         const Place all = steps_.between(batch_, 1, tokens_, layer_.wq.extent[2]);
         q = headsOf(all, 0, layer_.heads, dim_);
         k = headsOf(all, queries, kvHeads_, dim_);
         v = headsOf(all, queries + keys, kvHeads_, dim_);
-        return steps_.addProjection("qkv", in, {layer_.wq, VKATTN_WQ}, {layer_.bq, VKATTN_BQ}, {}, all);
+        if (const auto r = steps_.addProjection("qkv", in, {layer_.wq, VKATTN_WQ}, {layer_.bq, VKATTN_BQ}, {}, all)) return r;
+        // The heads of K follow those of Q: one step turns both.
+        Place both = q;
+        both.layout.extent[1] += k.layout.extent[1];
+        return turn("qk rotary", both, 0);
     }
 
-    [[nodiscard]] vkattn_result addProjections(const Place &in, Place &q, Place &k, Place &v) {
-        const Place from = has(layer_.context) ? Place{layer_.context, VKATTN_CONTEXT} : in;
-        const Place qRows = steps_.between(batch_, 1, tokens_, layer_.heads * dim_),
-                    kRows = steps_.between(batch_, 1, keyTokens_, kvHeads_ * dim_),
-                    vRows = steps_.between(batch_, 1, keyTokens_, kvHeads_ * valueDim_);
-        q = headsOf(qRows, 0, layer_.heads, dim_);
-        k = headsOf(kRows, 0, kvHeads_, dim_);
-        v = headsOf(vRows, 0, kvHeads_, valueDim_);
-        if (const auto r = steps_.addProjection("q", in, {layer_.wq, VKATTN_WQ}, {layer_.bq, VKATTN_BQ}, {}, qRows)) return r;
-        if (const auto r = steps_.addProjection("k", from, {layer_.wk, VKATTN_WK}, {layer_.bk, VKATTN_BK}, {}, kRows)) return r;
-        return steps_.addProjection("v", from, {layer_.wv, VKATTN_WV}, {layer_.bv, VKATTN_BV}, {}, vRows);
+    // Q of the cut's tokens, and K and V of all that these see: the first cut makes K and V, and
+    // leaves them in the workspace for the others.
+    [[nodiscard]] vkattn_result addRowsOfCut(Place &q, Place &k, Place &v) {
+        placeKeys(k, v);
+        Place in;
+        if (cut_.firstToken == 0) {
+            const uint64_t mark = steps_.mark();
+            if (has(layer_.context))
+                in = {layer_.context, VKATTN_CONTEXT};
+            else if (const auto r = addInput({layer_.x, VKATTN_X}, in))
+                return r;
+            if (const auto r = addKeys(in)) return r;
+            if (const auto r = turn("k rotary", k, 0)) return r;
+            steps_.reuse(mark);
+        }
+        if (const auto r = addInput(rowsOfCut({layer_.x, VKATTN_X}), in)) return r;
+        if (const auto r = addQueries(in, q)) return r;
+        k = tokensOf(k, 0, cut_.keys);
+        v = tokensOf(v, 0, cut_.keys);
+        return turn("q rotary", q, cut_.firstToken);
+    }
+
+    [[nodiscard]] vkattn_result addQueries(const Place &in, Place &q) {
+        const uint32_t count = layer_.heads * dim_;
+        const Place rows = steps_.between(batch_, 1, in.layout.extent[2], count);
+        q = headsOf(rows, 0, layer_.heads, dim_);
+        return steps_.addProjection("q", in, rowsOfWq(0, count), biasOfWq(0, count), {}, rows);
+    }
+    void placeKeys(Place &k, Place &v) {
+        const uint32_t keys = kvHeads_ * dim_, values = kvHeads_ * valueDim_;
+        keyRows_ = steps_.between(batch_, 1, keyTokens_, packed_ ? keys + values : keys);
+        valueRows_ = packed_ ? columns(keyRows_, keys, values) : steps_.between(batch_, 1, keyTokens_, values);
+        k = headsOf(keyRows_, 0, kvHeads_, dim_);
+        v = headsOf(valueRows_, 0, kvHeads_, valueDim_);
+    }
+    [[nodiscard]] vkattn_result addKeys(const Place &in) {
+        if (packed_) {
+            const uint32_t queries = layer_.heads * dim_, count = keyRows_.layout.extent[3];
+            return steps_.addProjection("kv", in, rowsOfWq(queries, count), biasOfWq(queries, count), {}, keyRows_);
+        }
+        if (const auto r = steps_.addProjection("k", in, {layer_.wk, VKATTN_WK}, {layer_.bk, VKATTN_BK}, {}, keyRows_)) return r;
+        return steps_.addProjection("v", in, {layer_.wv, VKATTN_WV}, {layer_.bv, VKATTN_BV}, {}, valueRows_);
+    }
+    [[nodiscard]] Place rowsOfCut(const Place &rows) const { return cut_.tokens ? tokensOf(rows, cut_.firstToken, cut_.tokens) : rows; }
+    [[nodiscard]] Place rowsOfWq(uint32_t first, uint32_t count) const { return tokensOf({layer_.wq, VKATTN_WQ}, first, count); }
+    [[nodiscard]] Place biasOfWq(uint32_t first, uint32_t count) const {
+        return has(layer_.bq) ? columns({layer_.bq, VKATTN_BQ}, first, count) : Place{};
+    }
+
+    // What the projections take: the tokens, normed where the norm comes before.
+    [[nodiscard]] vkattn_result addInput(const Place &x, Place &in) {
+        in = x;
+        if (layer_.place != VKATTN_NORM_PRE) return VKATTN_OK;
+        in = steps_.between(batch_, 1, x.layout.extent[2], x.layout.extent[3]);
+        return addNorm(x, {}, in);
+    }
+
+    // In place.
+    [[nodiscard]] vkattn_result turn(const char *name, const Place &x, uint32_t firstToken) {
+        if (!has(layer_.cos)) return VKATTN_OK;
+        vkattn_rotary rotary{};
+        rotary.pairs = layer_.pairs;
+        rotary.start = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{layer_.start} + firstToken, UINT32_MAX));
+        rotary.presentRoles = layer_.presentRoles;
+        return steps_.addRotary(name, rotary, x, {layer_.cos, VKATTN_COS}, {layer_.sin, VKATTN_SIN}, x);
     }
 
     const vkattn_layer &layer_;
     LayerSteps steps_;
     vkattn_diagnostic *why_;
+    const TokenCut &cut_;
+    Place keyRows_, valueRows_;
     bool packed_ = false;
     uint32_t kvHeads_ = 0, dim_ = 0, valueDim_ = 0, batch_ = 0, tokens_ = 0, keyTokens_ = 0;
 };
 
 } // namespace
+
+vkattn_result planTokens(const vkattn_layer &layer, const TokenCut &cut, vkattn_layer_plan &plan, vkattn_diagnostic *why) {
+    return planInPlace<LayerPlanner>(&layer, "vkattn_layer", &plan, why, cut);
+}
+
 } // namespace vkattn
 
 extern "C" vkattn_result vkattnPlanLayer(const vkattn_layer *layer, vkattn_layer_plan *plan, vkattn_diagnostic *why) {
-    return vkattn::planInPlace<vkattn::LayerPlanner>(layer, "vkattn_layer", plan, why);
+    return vkattn::planInPlace<vkattn::LayerPlanner>(layer, "vkattn_layer", plan, why, vkattn::TokenCut{});
 }

@@ -1,5 +1,6 @@
 #include "problem/layer_steps.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 
@@ -88,6 +89,13 @@ Place columns(const Place &rows, uint32_t first, uint32_t count) {
     return place;
 }
 
+Place tokensOf(const Place &rows, uint32_t first, uint32_t count) {
+    Place place = rows;
+    place.layout.offsetElems += static_cast<uint64_t>(first * place.layout.strideElems[2]);
+    place.layout.extent[2] = count;
+    return place;
+}
+
 Place headsOf(const Place &rows, uint32_t first, uint32_t count, uint32_t dim) {
     Place place = columns(rows, first, dim);
     place.layout.extent[1] = count;
@@ -102,6 +110,7 @@ Place LayerSteps::between(uint32_t batch, uint32_t groups, uint32_t tokens, uint
     place.layout = {stored_, {batch, groups, tokens, dims}, {entry, group, token, 1}, bytes_ / size};
     const uint64_t bytes = static_cast<uint64_t>(entry) * batch * size;
     bytes_ += (bytes + betweenAlignment - 1) / betweenAlignment * betweenAlignment;
+    most_ = std::max(most_, bytes_);
     return place;
 }
 
@@ -130,7 +139,7 @@ void LayerSteps::finish() {
         for (uint32_t before = unseparated; before < n; ++before) step.barrierBefore |= uses[n].conflicts(uses[before]);
         if (step.barrierBefore) unseparated = n;
     }
-    plan_.betweenBytes = bytes_;
+    plan_.betweenBytes = most_;
 }
 
 vkattn_result LayerSteps::addNorm(const char *name, vkattn_norm norm, const Place &x, const Place &residual, const Place &gamma,

@@ -39,6 +39,9 @@ class LayerSteps {
 
     // Room for [batch, groups, tokens, dims] in the workspace: the rows of a token lie together.
     [[nodiscard]] Place between(uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims);
+    // Room that is given after reuse(mark()) is that given between the two calls.
+    [[nodiscard]] uint64_t mark() const { return bytes_; }
+    void reuse(uint64_t mark) { bytes_ = mark; }
 
     // The layouts are set here, and everything else by the caller.
     [[nodiscard]] vkattn_result addNorm(const char *name, vkattn_norm norm, const Place &x, const Place &residual, const Place &gamma,
@@ -62,13 +65,17 @@ class LayerSteps {
     const vkattn_problem *options_;
     vkattn_diagnostic *why_;
     uint32_t projections_ = 0, norms_ = 0, rotaries_ = 0, appends_ = 0;
-    uint64_t bytes_ = 0;
+    uint64_t bytes_ = 0, most_ = 0;
 };
 
-// Plans with Planner(layer, plan, why).plan(), where the steps point: *plan is written only on
-// VKATTN_OK.
-template <class Planner, class Layer>
-[[nodiscard]] vkattn_result planInPlace(const Layer *layer, const char *type, vkattn_layer_plan *plan, vkattn_diagnostic *why) {
+// Rows [first, first + count) of [batch, heads, tokens, dims].
+[[nodiscard]] Place tokensOf(const Place &rows, uint32_t first, uint32_t count);
+
+// Plans with Planner(layer, plan, why, more...).plan(), where the steps point: *plan is written only
+// on VKATTN_OK.
+template <class Planner, class Layer, class... More>
+[[nodiscard]] vkattn_result planInPlace(const Layer *layer, const char *type, vkattn_layer_plan *plan, vkattn_diagnostic *why,
+                                        const More &...more) {
     if (!layer) return fail(why, invalid, "layer is NULL");
     if (!plan) return fail(why, invalid, "plan is NULL");
     if (const auto r = checkStructSize(layer->structSize, sizeof *layer, "layer", type, why)) return r;
@@ -80,7 +87,7 @@ template <class Planner, class Layer>
     const vkattn_layer_plan before = *plan;
     *plan = {};
     plan->structSize = sizeof *plan;
-    const vkattn_result result = Planner(whole, *plan, why).plan();
+    const vkattn_result result = Planner(whole, *plan, why, more...).plan();
     if (result != VKATTN_OK) *plan = before;
     return result;
 }

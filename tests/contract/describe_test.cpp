@@ -1,9 +1,9 @@
 // vkattnListDispatches and vkattnListOperation say what vkattnRecord and vkattnRecordOperation
 // record: compared command by command against a Vulkan that remembers, for many problems and other
 // operations on many devices that do not exist.
+#include "conform/cases/operation_case.hpp"
 #include "support/case.hpp"
 #include "support/fake_vulkan.hpp"
-#include "conform/cases/operation_case.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <algorithm>

@@ -1,12 +1,12 @@
 // vkattnRecord and vkattnRecordOperation take nothing from the heap, for every kernel, every kind of
 // option and every other operation. A context
 // takes memory only through the host's callbacks, where there are some, and gives all of it back.
+#include "conform/cases/operation_case.hpp"
 #include "support/case.hpp"
 #include "support/core_steps.hpp"
 #include "support/counting_allocator.hpp"
 #include "support/fake_vulkan.hpp"
 #include "support/heap_count.hpp"
-#include "conform/cases/operation_case.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>

@@ -67,9 +67,11 @@ template <class Layer> struct LayerEngine {
     FakeCommands commands;
     vkattn_diagnostic why{};
 
-    explicit LayerEngine(const Layer &given, bool pushDescriptors = true) : layer(given) {
+    explicit LayerEngine(const Layer &given, bool pushDescriptors = true, uint64_t maxWorkspaceBytes = 0) : layer(given) {
         vulkan.pushDescriptors = pushDescriptors;
-        EXPECT_EQ(context.create(vulkan.host(), &why), VKATTN_OK) << why.message;
+        vkattn_host host = vulkan.host();
+        host.maxWorkspaceBytes = maxWorkspaceBytes;
+        EXPECT_EQ(context.create(host, &why), VKATTN_OK) << why.message;
         bind();
     }
     void bind() {

@@ -183,6 +183,28 @@ TEST(RecordLayer, recordsWhatItsNeedsSay) {
     }
 }
 
+// Entries first, then the tokens of one: what the parts need together stays below the limit.
+TEST(RecordLayer, isCutBelowTheLimit) {
+    vkattn_layer l = fullLayer();
+    l.x = l.y = packed(VKATTN_F32, 4, 1, 96, 32);
+    LayerEngine<vkattn_layer> whole(l);
+    const vkattn_requirements uncut = whole.needs();
+    uint64_t dispatches = uncut.dispatchCount;
+    for (const uint32_t share : {2, 3}) { // an entry in a part, and 64 tokens of one
+        const uint64_t limit = uncut.workspaceBytes / share;
+        LayerEngine<vkattn_layer> e(l, true, limit);
+        const vkattn_requirements needs = e.needs();
+        EXPECT_LE(needs.workspaceBytes, limit);
+        EXPECT_GT(needs.dispatchCount, dispatches) << "of " << limit << " bytes";
+        dispatches = needs.dispatchCount;
+        expectRecordedAsNeeded(e, "vkattnPrewarmLayer");
+        if (HasFatalFailure()) return;
+        const std::vector<FakeDispatch> &recorded = e.commands.dispatches;
+        for (size_t n = recorded.size() / 4; n < recorded.size(); n += recorded.size() / 4)
+            EXPECT_GT(recorded[n].barriers, 0u) << "parts share the workspace";
+    }
+}
+
 TEST(RecordLayer, refusesBindingsThatDoNotFit) {
     struct Wrong {
         const char *words;

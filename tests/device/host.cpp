@@ -14,7 +14,7 @@ VKAPI_ATTR VkBool32 VKAPI_CALL onMessage(VkDebugUtilsMessageSeverityFlagBitsEXT,
 } // namespace
 
 Host::Host(const HostOptions &options) {
-    ready = createInstance(options) && createDevice(options) && createBuffer() && createCommands();
+    ready = createInstance(options) && createDevice(options) && createBuffer(options.bytes) && createCommands();
     host.structSize = sizeof host;
     host.apiVersion = options.apiVersion;
     host.instance = instance;
@@ -159,10 +159,10 @@ bool Host::createDevice(const HostOptions &options) {
     return true;
 }
 
-bool Host::createBuffer() {
+bool Host::createBuffer(VkDeviceSize size) {
     VkBufferCreateInfo bufferInfo{};
     bufferInfo.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
-    bufferInfo.size = 1 << 20;
+    bufferInfo.size = bytes = size;
     bufferInfo.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
     if (vkCreateBuffer(device, &bufferInfo, nullptr, &buffer)) return failed("vkCreateBuffer");
     VkMemoryRequirements requirements;

@@ -24,6 +24,7 @@ struct HostOptions {
     // Enable timeline semaphores (Vulkan 1.2), and a second queue where there is one.
     bool timeline = false;
     PFN_vkGetInstanceProcAddr getInstanceProcAddr = faultyGetInstanceProcAddr;
+    VkDeviceSize bytes = 1 << 20; // of the buffer
 };
 
 class Host {
@@ -46,8 +47,9 @@ class Host {
     VkQueue queue = VK_NULL_HANDLE, secondQueue = VK_NULL_HANDLE;
     VkCommandPool pool = VK_NULL_HANDLE;
     VkCommandBuffer commands = VK_NULL_HANDLE; // recording
-    VkBuffer buffer = VK_NULL_HANDLE;          // of 1 MiB
+    VkBuffer buffer = VK_NULL_HANDLE;          // of `bytes`
     VkDeviceMemory memory = VK_NULL_HANDLE;
+    VkDeviceSize bytes = 0; // of the buffer
     unsigned char *mapped = nullptr;
     VkDescriptorPool descriptors = VK_NULL_HANDLE; // 16 sets, 256 storage buffers
     std::vector<const char *> extensions;
@@ -62,7 +64,7 @@ class Host {
   private:
     bool createInstance(const HostOptions &options);
     bool createDevice(const HostOptions &options);
-    bool createBuffer();
+    bool createBuffer(VkDeviceSize size);
     bool createCommands();
     bool failed(const char *what);
     VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;

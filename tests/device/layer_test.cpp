@@ -6,7 +6,11 @@
 #include "host.hpp"
 #include "support/extent.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
 
 using namespace vkattn;
 using namespace vkattn::test;
@@ -135,4 +139,141 @@ TEST(Layer, storesBetweenStepsInAnyType) {
         ASSERT_EQ(on.list.verify(checks, nullptr, &why), VKATTN_OK) << why;
         for (const StepCheck &check : checks) EXPECT_TRUE(check.report.passed) << check.operation << " with type " << stored;
     }
+}
+
+namespace {
+
+void forEachElement(const vkattn_layout &l, const std::function<void(size_t index, int64_t at)> &visit) {
+    size_t index = 0;
+    for (uint32_t b = 0; b < l.extent[0]; ++b)
+        for (uint32_t h = 0; h < l.extent[1]; ++h)
+            for (uint32_t t = 0; t < l.extent[2]; ++t)
+                for (uint32_t d = 0; d < l.extent[3]; ++d)
+                    visit(index++, static_cast<int64_t>(l.offsetElems) + b * l.strideElems[0] + h * l.strideElems[1] +
+                                       t * l.strideElems[2] + d * l.strideElems[3]);
+}
+
+// A drawn layer in a host's own buffer, recorded into the host's command buffer.
+class RecordedLayer {
+  public:
+    RecordedLayer(Host &host, const MultiHeadCase &layer) : host_(host), layer_(layer) {}
+
+    // Returns what went wrong; empty: nothing.
+    [[nodiscard]] std::string compute(std::vector<float> &y, uint32_t &dispatches) {
+        vkattn_diagnostic why{};
+        Context context;
+        vkattn_requirements needs{};
+        if (context.create(host_.host, &why) != VKATTN_OK || context.query(layer_.layer, needs, &why) != VKATTN_OK ||
+            context.prewarm(layer_.layer, &why) != VKATTN_OK)
+            return why.message;
+        dispatches = needs.dispatchCount;
+        for (const auto &[role, array] : layer_.arrays) place(role, array);
+        place(VKATTN_POSITIONS, layer_.positions);
+        place(VKATTN_STARTS, layer_.starts);
+        place(VKATTN_KEY_LENGTHS, layer_.keyLengths);
+        if (layer_.layer.options && layer_.options.weights.extent[0]) (void)room(VKATTN_WEIGHTS, bytesOf(layer_.options.weights));
+        const vkattn_layout &out = layer_.layer.y;
+        unsigned char *const written = room(VKATTN_Y, bytesOf(out));
+        std::memset(written, canary, bytesOf(out));
+        (void)room(VKATTN_WORKSPACE, needs.workspaceBytes);
+        if (used_ > host_.bytes) return "the buffer is too small";
+        Pool pool(host_.device, needs);
+        if (context.record(layer_.layer, host_.commands, bindings_, pool.handle, &why) != VKATTN_OK) return why.message;
+        if (!host_.submitAndWait()) return host_.why;
+        std::vector<bool> touched(bytesOf(out));
+        forEachElement(out, [&](size_t, int64_t at) {
+            const size_t size = sizeOf(out.dtype);
+            convert(out.dtype, written + static_cast<size_t>(at) * size, VKATTN_F32, &y.emplace_back());
+            for (size_t n = 0; n < size; ++n) touched[static_cast<size_t>(at) * size + n] = true;
+        });
+        for (size_t n = 0; n < touched.size(); ++n)
+            if (!touched[n] && written[n] != canary) return "a byte beside the elements of y was written";
+        return {};
+    }
+
+  private:
+    static constexpr unsigned char canary = 0xa5;
+    struct Pool {
+        Pool(VkDevice owner, const vkattn_requirements &needs) : device(owner) {
+            if (!needs.descriptorSetCount) return;
+            const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, needs.storageDescriptorCount};
+            VkDescriptorPoolCreateInfo info{};
+            info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+            info.maxSets = needs.descriptorSetCount;
+            info.poolSizeCount = 1;
+            info.pPoolSizes = &size;
+            EXPECT_EQ(vkCreateDescriptorPool(device, &info, nullptr, &handle), VK_SUCCESS);
+        }
+        ~Pool() { vkDestroyDescriptorPool(device, handle, nullptr); }
+        VkDevice device;
+        VkDescriptorPool handle = VK_NULL_HANDLE;
+    };
+
+    static size_t sizeOf(vkattn_dtype dtype) { return dtype == VKATTN_F32 ? 4 : 2; }
+    static void convert(vkattn_dtype from, const void *data, vkattn_dtype to, void *into) {
+        if (from == to)
+            std::memcpy(into, data, sizeOf(to));
+        else
+            EXPECT_EQ(vkattnConvert(from, data, to, into, 1, nullptr), VKATTN_OK);
+    }
+    static size_t bytesOf(const vkattn_layout &layout) {
+        int64_t last = 0;
+        forEachElement(layout, [&](size_t, int64_t at) { last = std::max(last, at); });
+        return (static_cast<size_t>(last) + 1) * sizeOf(layout.dtype);
+    }
+    // Storage is bound at multiples of 256 on every device.
+    unsigned char *room(vkattn_role role, size_t bytes) {
+        unsigned char *const at = host_.mapped + used_;
+        bindings_.push_back({role, host_.buffer, used_, (bytes + 3) / 4 * 4});
+        used_ += (bytes + 255) / 256 * 256;
+        EXPECT_LE(used_, host_.bytes);
+        return used_ <= host_.bytes ? at : host_.mapped;
+    }
+    void place(vkattn_role role, const LayerArray &array) {
+        unsigned char *const to = room(role, bytesOf(array.layout));
+        forEachElement(array.layout, [&](size_t index, int64_t at) {
+            const size_t size = sizeOf(array.layout.dtype);
+            convert(VKATTN_F32, &array.values[index], array.layout.dtype, to + static_cast<size_t>(at) * size);
+        });
+    }
+    void place(vkattn_role role, const std::vector<uint32_t> &words) {
+        if (words.empty()) return;
+        std::memcpy(room(role, 4 * words.size()), words.data(), 4 * words.size());
+    }
+
+    Host &host_;
+    const MultiHeadCase &layer_;
+    std::vector<vkattn_binding> bindings_;
+    VkDeviceSize used_ = 0;
+};
+
+} // namespace
+
+// Recorded whole, and in parts of some entries and of some tokens, the layer is the oracle's.
+TEST(RecordLayer, wholeAndInParts) {
+    Random random = randomFor("recorded layers");
+    int cut = 0;
+    for (int n = 0; n < (fullExtent() ? 40 : 2); ++n) {
+        const auto d = drawMultiHead(random, n % 2 ? MultiHeadParts::any : MultiHeadParts::tall);
+        vkattn_layer_plan plan{};
+        plan.structSize = sizeof plan;
+        ASSERT_EQ(vkattnPlanLayer(&d->layer, &plan, nullptr), VKATTN_OK);
+        uint32_t dispatchesOfWhole = 0;
+        for (const uint64_t limit : {uint64_t{0}, plan.betweenBytes / 2, uint64_t{1}}) {
+            HostOptions options;
+            options.askVkattn = n % 4 < 2;
+            options.bytes = 16 << 20;
+            Host host(options);
+            ASSERT_TRUE(host.ready) << host.why;
+            host.host.maxWorkspaceBytes = limit;
+            std::vector<float> y;
+            uint32_t dispatches = 0;
+            ASSERT_EQ(RecordedLayer(host, *d).compute(y, dispatches), "") << d->text();
+            ASSERT_EQ(judge(*d, y), "") << "layer " << n << ", workspace " << limit << "; " << d->text();
+            if (limit == 0) dispatchesOfWhole = dispatches;
+            cut += dispatches > dispatchesOfWhole;
+        }
+    }
+    std::printf("%d layers were recorded in parts\n", cut);
+    EXPECT_GT(cut, 0);
 }

@@ -136,6 +136,8 @@ vkattn_layout &MultiHeadCase::layout(vkattn_role role) {
         return layer.cos;
     case VKATTN_SIN:
         return layer.sin;
+    case VKATTN_BIAS:
+        return options.bias;
     case VKATTN_WEIGHTS:
         return options.weights;
     default:
@@ -155,6 +157,7 @@ vkattn_result MultiHeadCase::addTo(Runtime &runtime, OperationList &list, Device
     operands.push_back({VKATTN_Y, y});
     if (!positions.empty()) operands.push_back({VKATTN_POSITIONS, tensorOf(runtime, positions, why)});
     if (!starts.empty()) operands.push_back({VKATTN_STARTS, tensorOf(runtime, starts, why)});
+    if (!keyLengths.empty()) operands.push_back({VKATTN_KEY_LENGTHS, tensorOf(runtime, keyLengths, why)});
     if (layer.options && options.weights.extent[0]) operands.push_back({VKATTN_WEIGHTS, runtime.allocate(options.weights, why)});
     for (const ListOperand &operand : operands)
         if (!operand.tensor) return VKATTN_ERROR_OUT_OF_DEVICE_MEMORY;
@@ -178,7 +181,16 @@ BoundedRows MultiHeadCase::turned(BoundedRows rows, uint32_t batch) const {
 BoundedRows MultiHeadCase::output() const {
     const vkattn_layer &l = layer;
     const size_t qRows = l.heads * dim, kRows = kvHeads * dim, vRows = kvHeads * valueDim;
-    const bool one = !has(VKATTN_WK), causal = l.options && l.options->flags & VKATTN_CAUSAL;
+    const uint32_t flags = l.options ? l.options->flags : 0;
+    const bool one = !has(VKATTN_WK), causal = flags & VKATTN_CAUSAL, topLeft = flags & VKATTN_ALIGN_TOP_LEFT;
+    const auto biasOf = [&](size_t b, size_t h, size_t i, size_t j) {
+        if (!has(VKATTN_BIAS)) return 0.0;
+        const uint32_t *const extent = options.bias.extent;
+        const size_t at[] = {b, h, i, j};
+        size_t element = 0;
+        for (int d = 0; d < 4; ++d) element = element * extent[d] + (extent[d] > 1 ? at[d] : 0);
+        return static_cast<double>((*valuesOf(VKATTN_BIAS))[element]);
+    };
     const auto stored = [&](BoundedRows rows) { return rounded(std::move(rows), l.stored); };
     const auto normed = [&](const BoundedRows &rows) {
         return norm(rows, l.norm, l.epsilon, valuesOf(VKATTN_GAMMA), valuesOf(VKATTN_BETA));
@@ -198,8 +210,11 @@ BoundedRows MultiHeadCase::output() const {
         for (size_t i = 0; i < q.size(); ++i)
             for (uint32_t h = 0; h < l.heads; ++h) {
                 const size_t keyHead = h / (l.heads / kvHeads);
-                // The last query sees the last key.
-                const size_t seen = !causal ? k.size() : std::min(k.size(), k.size() + i + 1 < q.size() ? 0 : k.size() + i + 1 - q.size());
+                const size_t keys = keyLengths.empty() ? k.size() : std::min<size_t>(k.size(), keyLengths[b]);
+                // The last query sees the last key, or the first one the first.
+                const size_t seen = !causal   ? keys
+                                    : topLeft ? std::min(keys, i + 1)
+                                              : std::min(keys, keys + i + 1 < q.size() ? 0 : keys + i + 1 - q.size());
                 const double scale = 1 / std::sqrt(static_cast<double>(dim));
                 BoundedRow scores;
                 for (size_t j = 0; j < seen; ++j) {
@@ -210,7 +225,8 @@ BoundedRows MultiHeadCase::output() const {
                         magnitude += std::abs(x1.value * x2.value);
                         error += x1.error * (std::abs(x2.value) + x2.error) + std::abs(x1.value) * x2.error;
                     }
-                    scores.push_back({score * scale, (error + unitOfSum(dim) * magnitude) * scale});
+                    const double bias = biasOf(b, h, i, j), sum = score * scale + bias;
+                    scores.push_back({sum, (error + unitOfSum(dim) * magnitude) * scale + 2 * fp32Unit * (std::abs(bias) + std::abs(sum))});
                 }
                 const BoundedRow head = attend(
                     scores, valueDim, [&](size_t j, size_t d) { return v[j][keyHead * valueDim + d]; }, l.stored);
@@ -237,8 +253,8 @@ std::string MultiHeadCase::text() const {
     return "layer of " + std::to_string(layer.heads) + " heads, " + std::to_string(kvHeads) + " of keys, dims " + std::to_string(dim) +
            " and " + std::to_string(valueDim) + ", place " + std::to_string(layer.place) + ", norm " + std::to_string(layer.norm) +
            ", flags " + std::to_string(layer.flags) + ", stored " + std::to_string(layer.stored) + ", options " +
-           (layer.options ? std::to_string(options.flags) + (options.weights.extent[0] ? " with weights" : "") : "none") + ", y dtype " +
-           std::to_string(layer.y.dtype) + turns + arraysText();
+           (layer.options ? std::to_string(options.flags) + (options.weights.extent[0] ? " with weights" : "") : "none") +
+           (keyLengths.empty() ? "" : " with key lengths") + ", y dtype " + std::to_string(layer.y.dtype) + turns + arraysText();
 }
 
 void MultiHeadCase::drawRotary(Random &random) {
@@ -260,20 +276,41 @@ void MultiHeadCase::drawRotary(Random &random) {
     }
 }
 
+void MultiHeadCase::drawOptions(Random &random, MultiHeadParts parts) {
+    const auto yes = [&] { return between(random, 0, 1) == 1; };
+    const uint32_t batch = layer.x.extent[0], tokens = layer.x.extent[2],
+                   keyTokens = has(VKATTN_CONTEXT) ? layer.context.extent[2] : tokens;
+    const auto broadcast = [&](uint32_t extent) { return yes() ? extent : 1; };
+    layer.options = &options;
+    options.structSize = sizeof options;
+    if (yes()) options.flags = yes() ? uint32_t{VKATTN_CAUSAL} : uint32_t{VKATTN_CAUSAL} | VKATTN_ALIGN_TOP_LEFT;
+    if (yes() && parts != MultiHeadParts::tall)
+        options.weights = drawLayout(random, drawType(random), true, {batch, layer.heads, tokens, keyTokens});
+    if (yes())
+        draw(random, VKATTN_BIAS,
+             drawLayout(random, drawType(random), true,
+                        {broadcast(batch), broadcast(layer.heads), broadcast(tokens), broadcast(keyTokens)}));
+    if (parts == MultiHeadParts::tall || !yes()) return;
+    options.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
+    for (uint32_t b = 0; b < batch; ++b) keyLengths.push_back(between(random, 0, keyTokens + 2));
+}
+
 std::unique_ptr<MultiHeadCase> drawMultiHead(Random &random, MultiHeadParts parts) {
     auto made = std::make_unique<MultiHeadCase>();
     MultiHeadCase &m = *made;
     const auto yes = [&] { return between(random, 0, 1) == 1; };
     const bool everything = parts == MultiHeadParts::all;
     const auto has = [&] { return yes() || everything; };
-    const uint32_t heads = between(random, 1, 6), batch = between(random, 1, 2), tokens = between(random, 1, 20);
+    const bool tall = parts == MultiHeadParts::tall;
+    const uint32_t heads = between(random, 1, tall ? 3 : 6), batch = between(random, 1, 2),
+                   tokens = tall ? between(random, 65, 200) : between(random, 1, 20);
     do m.kvHeads = between(random, 1, heads);
     while (heads % m.kvHeads);
-    const bool packedQkv = parts == MultiHeadParts::packed || (parts == MultiHeadParts::any && between(random, 0, 3) == 0),
+    const bool packedQkv = parts == MultiHeadParts::packed || (parts != MultiHeadParts::all && between(random, 0, 3) == 0),
                cross = !packedQkv && has();
     const bool turns = parts == MultiHeadParts::packed || (!cross && yes());
     m.dim = between(random, turns ? 2 : 1, 12), m.valueDim = packedQkv ? m.dim : between(random, 1, 12);
-    const uint32_t model = between(random, 1, 40), keyTokens = cross ? between(random, 1, 20) : tokens,
+    const uint32_t model = between(random, 1, 40), keyTokens = cross ? between(random, 1, tall ? 250 : 20) : tokens,
                    keyModel = cross ? between(random, 1, 40) : model;
     vkattn_layer &l = m.layer;
     l.structSize = sizeof l;
@@ -311,10 +348,7 @@ std::unique_ptr<MultiHeadCase> drawMultiHead(Random &random, MultiHeadParts part
     if (l.place != VKATTN_NORM_NONE && has()) draw(VKATTN_BETA, 1, 1, normed);
     if (turns) m.drawRotary(random);
     l.y = drawLayout(random, drawType(random), true, {batch, 1, tokens, out});
-    m.options.structSize = sizeof m.options;
-    if (yes()) m.options.flags = VKATTN_CAUSAL;
-    if (yes()) m.options.weights = drawLayout(random, drawType(random), true, {batch, heads, tokens, keyTokens});
-    if (between(random, 0, 3)) l.options = &m.options;
+    if (between(random, 0, 3) || parts == MultiHeadParts::tall) m.drawOptions(random, parts);
     return made;
 }
 

@@ -63,6 +63,7 @@ enum class MultiHeadParts {
     any,
     all,    // a context, every bias, a post-norm with gamma and beta, and the residual
     packed, // one matrix for Q, K and V, and a rotary embedding
+    tall,   // over 64 tokens
 };
 
 // Multi-head attention whole.
@@ -73,6 +74,7 @@ struct MultiHeadCase final : LayerCase {
     // With tables in `arrays`: VKATTN_POSITIONS by batch entry and token, or VKATTN_STARTS by batch
     // entry; both empty: layer.start.
     std::vector<uint32_t> positions, starts;
+    std::vector<uint32_t> keyLengths; // by batch entry; empty: all keys
 
     void draw(Random &random, vkattn_role role, const vkattn_layout &layout, float scale = 1);
     [[nodiscard]] vkattn_layout &layout(vkattn_role role);
@@ -82,6 +84,7 @@ struct MultiHeadCase final : LayerCase {
 
   private:
     void drawRotary(Random &random);
+    void drawOptions(Random &random, MultiHeadParts parts);
     // Rows of heads of `dim`, turned by their positions.
     [[nodiscard]] BoundedRows turned(BoundedRows rows, uint32_t batch) const;
     friend std::unique_ptr<MultiHeadCase> drawMultiHead(Random &random, MultiHeadParts parts);
