@@ -46,7 +46,7 @@ bool LayerParts::canCutTokens() const {
     const auto has = [&](vkattn_role role) { return (options_.presentRoles & VKATTN_PRESENT(role)) != 0; };
     if (has(VKATTN_CU_SEQ_Q) || has(VKATTN_CU_SEQ_K) || whole_->presentRoles & VKATTN_PRESENT(VKATTN_STARTS)) return false;
     const bool causal = options_.flags & VKATTN_CAUSAL;
-    if (!causal) return !(options_.flags & VKATTN_WINDOW) && !has(VKATTN_ALIBI_SLOPES);
+    if (!causal) return !(options_.flags & VKATTN_WINDOW) && !(options_.presentRoles & arraysOfDistances);
     // Weights of the keys behind the cut's would not be written.
     return keys_ >= tokens_ && !has(VKATTN_KEY_LENGTHS) && absent(options_.weights);
 }

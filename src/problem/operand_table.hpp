@@ -62,6 +62,9 @@ inline constexpr OperandRule operandTable[] = {
     {VKATTN_ALIBI_SLOPES, "ALiBi slopes", Span::headArray, false, 0, nullptr, false},
 };
 
+// Arrays that make a score depend on how far its query and its key lie apart.
+inline constexpr uint32_t arraysOfDistances = VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
+
 // Tensors have the roles below firstArray; small arrays have the roles from firstArray to the
 // workspace.
 constexpr uint32_t tensorRoles = 9, firstArray = 32;
