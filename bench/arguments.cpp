@@ -132,6 +132,15 @@ void interpretCompileReport(const Raw &raw, Arguments &arguments) {
         arguments.expected = parseCompileTable("--check " + arguments.compileTable, readWhole("--check", arguments.compileTable));
 }
 
+void checkProducts(const Raw &raw, const Arguments &arguments) {
+    if (!arguments.products) return;
+    if (arguments.record || arguments.cache || arguments.ceilings || arguments.compileReport || arguments.compileTimes || arguments.sweep ||
+        !arguments.json.empty() || !raw.compare.empty() || !raw.shapes.empty() || !raw.groups.empty() || !raw.customs.empty() ||
+        raw.kernel != "auto")
+        throw Failure("--products has sizes of its own: it goes with --device, --tuning, --repeat, --warm-up, --threads, --verify, "
+                      "--no-verify, --no-peaks, --seed and --csv alone");
+}
+
 void interpretCompileTimes(const Raw &raw, Arguments &arguments) {
     if (!arguments.compileTimes) {
         if (!raw.headDims.empty()) throw Failure("--head-dims belongs to --compile-times: add it");
@@ -186,6 +195,7 @@ Arguments interpret(const Raw &raw, Arguments arguments) {
                       "--json, --compare or --verify");
     interpretCompileReport(raw, arguments);
     interpretCompileTimes(raw, arguments);
+    checkProducts(raw, arguments);
     if (!raw.rival.empty()) arguments.rivals = readRivals("--rival", raw.rival);
     if (!raw.compare.empty()) arguments.compare = readRivals("--compare", raw.compare);
     if (!arguments.tuningFile.empty()) arguments.tuning = readTuning(arguments.tuningFile);
@@ -219,6 +229,7 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
     app.add_flag("--record", raw.record, "Measure the CPU time of recording a shape into a command buffer, and compute nothing");
     app.add_flag("--cache", raw.cache,
                  "Measure how long the shapes' pipelines take to create, with and without an imported cache, and compute nothing");
+    app.add_flag("--products", arguments.products, "Measure projections Y = X W^T of a list of sizes, in place of attention");
     app.add_flag("--ceilings", arguments.ceilings, "Measure what copying, reading and multiply-adding do at best, and compute nothing");
     app.add_flag("--compile-report", raw.compileReport,
                  "Print what the device's compiler makes of every kernel as the planner lays it out (registers, spills, occupancy, matrix "

@@ -21,6 +21,7 @@ struct Arguments {
     // Measure the time that an exported cache saves, in place of the computation.
     bool cache = false;
     bool ceilings = false; // measure the device's best rates, in place of the computation
+    bool products = false; // measure projections, in place of attention
     // Report the compiler's figures for the kernels, in place of the computation.
     bool compileReport = false;
     // Measure the compile time of pipelines, in place of the computation.

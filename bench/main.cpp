@@ -7,6 +7,7 @@
 #include "failure.hpp"
 #include "machine/bandwidth.hpp"
 #include "measure/cache_start.hpp"
+#include "measure/projection.hpp"
 #include "measure/record_cost.hpp"
 #include "report/output_file.hpp"
 #include "report/report.hpp"
@@ -139,6 +140,25 @@ ExitStatus benchCeilings(const Arguments &arguments) {
     return ExitStatus::success;
 }
 
+ExitStatus benchProducts(const Arguments &arguments) {
+    std::optional<CsvFile> csv;
+    if (!arguments.csv.empty()) csv.emplace(arguments.csv, productCsvHeader());
+    const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+    std::optional<Peaks> peaks = openPeaks(arguments, *runtime);
+    const Machine machine = machineWith(arguments, runtime->device());
+    printProductHeading(machine);
+    ExitStatus status = ExitStatus::success;
+    for (const ProductShape &shape : productTable()) {
+        const ProductTime time = measureProduct(*runtime, peaks ? &*peaks : nullptr, shape, arguments.measure);
+        printProduct(time);
+        if (!time.failure.empty())
+            status = ExitStatus::failed;
+        else if (csv)
+            csv->append(productCsvRow(machine, time));
+    }
+    return status;
+}
+
 ExitStatus benchCompiler(const Arguments &arguments) {
     std::optional<CsvFile> csv;
     if (!arguments.csv.empty()) csv.emplace(arguments.csv, compileCsvHeader());
@@ -238,6 +258,7 @@ ExitStatus execute(int argc, const char *const *argv) {
             printShapeTable();
         else if (arguments)
             status = arguments->ceilings        ? benchCeilings(*arguments)
+                     : arguments->products      ? benchProducts(*arguments)
                      : arguments->record        ? benchRecording(*arguments)
                      : arguments->cache         ? benchCache(*arguments)
                      : arguments->compileReport ? benchCompiler(*arguments)
