@@ -80,8 +80,8 @@ ProductTime measureProduct(Runtime &runtime, Peaks *peaks, const ProductShape &s
         if (list.verify(checks, &verify, &why) != VKATTN_OK) return time;
         time.verified = checks[0].report;
         if (!time.verified.passed) {
-            why = "verification failed: error " + shortNumber(time.verified.worstError) + " where " + shortNumber(time.verified.worstBound) +
-                  " is allowed";
+            why = "verification failed: error " + shortNumber(time.verified.worstError) + " where " +
+                  shortNumber(time.verified.worstBound) + " is allowed";
             return time;
         }
     }
@@ -115,7 +115,8 @@ void printProduct(const ProductTime &time) {
         std::printf("failed: %s\n", time.failure.c_str());
     else
         std::printf("%10.3f %10.3f %9.1f  %s\n", time.medianMs, time.minMs, time.gflops(),
-                    time.share ? (decimals(100 * time.share->share, 0) + "% of " + (time.share->byMemory ? "memory" : "arithmetic")).c_str() : "-");
+                    time.share ? (decimals(100 * time.share->share, 0) + "% of " + (time.share->byMemory ? "memory" : "arithmetic")).c_str()
+                               : "-");
     std::fflush(stdout);
 }
 

@@ -1,6 +1,7 @@
 // Projections Y = X W^T, computed, checked and timed.
 #pragma once
 
+#include "machine/machine.hpp"
 #include "machine/peaks.hpp"
 #include "measure/measure.hpp"
 

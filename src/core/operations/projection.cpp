@@ -28,19 +28,25 @@ constexpr ProjectionTile sharedTile(uint32_t columnLanes, uint32_t rowsPerLane, 
             .blockInner = blockInner};
 }
 constexpr ProjectionTile cpuShared = sharedTile(8, 4, 8), gpuShared = sharedTile(16, 8, 16);
-constexpr ProjectionTile fewTile(uint32_t lanes, uint32_t columns) {
+constexpr ProjectionTile fewTile(uint32_t lanes, uint32_t columns, uint32_t rows) {
     return {.form = VKATTN_PROJECTION_FEW,
             .columnLanes = 1,
             .rowLanes = lanes,
             .columnsPerLane = columns,
-            .rowsPerLane = 4,
+            .rowsPerLane = rows,
             .blockInner = lanes};
 }
-constexpr ProjectionTile cpuFew = fewTile(8, 8), gpuFew = fewTile(64, 4);
 constexpr uint32_t fewRows = 8; // up to which W is read once for all rows
 
 bool onCpu(const Caps &caps) {
     return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+}
+
+// A lane computes all its rows, also those that are not there: a row that is alone has a tile of its
+// own.
+ProjectionTile fewTile(const Operation &o, const Caps &caps) {
+    const uint32_t rows = o.rows <= 1 ? 1 : o.rows == 2 ? 2 : 4;
+    return onCpu(caps) ? fewTile(8, 8, rows) : fewTile(64, 4, rows);
 }
 
 vkattn_result unsupported(vkattn_diagnostic *why, const char *reason) {
@@ -92,7 +98,7 @@ vkattn_result tileFor(const Operation &o, const Caps &caps, ProjectionTile &tile
         if (!shuffles) return unsupported(why, "the projection through shuffles needs subgroups of 4 to 16 lanes");
         return tile = shuffledTile(caps.subgroupSize), VKATTN_OK;
     case VKATTN_PROJECTION_FEW:
-        return tile = onCpu(caps) ? cpuFew : gpuFew, VKATTN_OK;
+        return tile = fewTile(o, caps), VKATTN_OK;
     default:
         break;
     }
@@ -103,15 +109,15 @@ vkattn_result tileFor(const Operation &o, const Caps &caps, ProjectionTile &tile
         const bool trusted = !((caps.wrongKernels | caps.slowKernels) >> VKATTN_KERNEL_FLASH_COOPMAT & 1u);
         if (few) {
             choice = "there are at most 8 rows: W is read once for all of them";
-            return tile = onCpu(caps) ? cpuFew : gpuFew, VKATTN_OK;
+            return tile = fewTile(o, caps), VKATTN_OK;
         }
         choice = "the device has matrix units for the type of X and W";
         if (!onCpu(caps) && trusted && matrixTile(o, caps, tile, nullptr) == VKATTN_OK) return VKATTN_OK;
         choice = "a CPU device: lanes of a subgroup share their loads of W by shuffles";
         if (onCpu(caps) && shuffles) return tile = shuffledTile(caps.subgroupSize), VKATTN_OK;
-        choice = onCpu(caps)   ? "a CPU device whose subgroups do not shuffle, or not with 4 to 16 lanes"
-                 : !trusted    ? "the device's verdict on flash_coopmat keeps matrix units out"
-                               : "the device has no matrix units for the types of X and W";
+        choice = onCpu(caps) ? "a CPU device whose subgroups do not shuffle, or not with 4 to 16 lanes"
+                 : !trusted  ? "the device's verdict on flash_coopmat keeps matrix units out"
+                             : "the device has no matrix units for the types of X and W";
     }
     const bool large = gpuShared.lanes() <= caps.maxWorkgroupInvocations;
     tile = onCpu(caps) || !large ? cpuShared : gpuShared;
