@@ -148,7 +148,7 @@ MUTATIONS = [
     ("layer-cut-reads-the-first-lengths", "src/problem/layer_parts.cpp", "return word * firstEntry_;", "return 0;", "tests LayerParts.*"),
     ("layer-cut-turned-from-the-start", "src/problem/layer.cpp", 'turn("q rotary", q, cut_.firstToken)', 'turn("q rotary", q, 0)',
      "tests LayerParts.*"),
-    ("layer-cut-onto-its-keys", "src/problem/layer.cpp", "            steps_.reuse(mark);", "            steps_.reuse(0);", "tests LayerParts.*"),
+    ("layer-cut-onto-its-keys", "src/problem/layer.cpp", "            steps_.reuse(mark);", "            steps_.reuse(mark - mark);", "tests LayerParts.*"),
     ("layer-parts-without-a-barrier", "src/core/api_layer.cpp", "if (!std::exchange(first, false)) computeBarrier", "if (std::exchange(first, false) && false) computeBarrier",
      "tests RecordLayer.*"),
     # Latent layers.

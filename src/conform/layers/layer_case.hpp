@@ -59,6 +59,7 @@ void drawValues(Random &random, LayerArray &array, const vkattn_layout &layout, 
 // Compares an output with the case's formulas. Returns what is wrong first; empty: nothing.
 [[nodiscard]] std::string judge(const LayerCase &layer, const std::vector<float> &y);
 
+// `all` and `packed` are of f32, whose bounds are narrow, and have several tokens.
 enum class MultiHeadParts {
     any,
     all,    // a context, every bias, a post-norm with gamma and beta, and the residual
