@@ -68,6 +68,10 @@ class Visitor {
         a.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
         visit_({"append", shape, type, "options"}, operation(a));
     }
+    // Of weights: f32, whatever the layer's type.
+    void means(const char *shape, uint32_t tokens) {
+        visit_({"mean", shape, "f32", ""}, operation(mean(packed(VKATTN_F32, 1, 8, tokens, 1024), packed(VKATTN_F32, 1, 1, tokens, 1024))));
+    }
 
   private:
     const std::function<void(const OperationToCompile &, const vkattn_operation &)> &visit_;
@@ -79,7 +83,7 @@ std::vector<std::string> namesOfOperations() {
     std::vector<std::string> names;
     for (const Routine &each : routines) names.emplace_back(each.name);
     for (const auto &each : norms) names.emplace_back(each.name);
-    names.insert(names.end(), {"rotary", "append", "advance"});
+    names.insert(names.end(), {"rotary", "append", "advance", "mean"});
     return names;
 }
 
@@ -91,6 +95,7 @@ void visitOperations(const std::function<void(const OperationToCompile &, const 
             visitor.norms(shape, tokens, type, dtype);
             visitor.tokens(shape, tokens, type, dtype);
         }
+    for (const auto &[shape, tokens] : shapes) visitor.means(shape, tokens);
     const vkattn_layout lengths = vector(VKATTN_BITS32, 1);
     visit({"advance", "token", "bits32", ""}, operation(advance(lengths, lengths)));
 }

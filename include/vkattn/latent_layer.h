@@ -52,7 +52,7 @@ typedef enum vkattn_latent_form {
  * tensor between steps has at most 2^50 numbers; and those of each step. */
 typedef struct vkattn_latent_layer {
     uint32_t structSize;
-    uint32_t flags; /* vkattn_layer_flag_bits */
+    uint32_t flags; /* 0 or VKATTN_LAYER_RESIDUAL */
     uint32_t heads;
     uint32_t nope;  /* dims of a query and key that are not rotated */
     uint32_t rope;  /* dims that are rotated */

@@ -34,6 +34,10 @@ typedef enum vkattn_norm_place {
 /* Options of a layer. */
 typedef enum vkattn_layer_flag_bits {
     VKATTN_LAYER_RESIDUAL = 1, /* adds X: W_O has as many rows as X has dims */
+    /* options->weights is [batch, 1, tokens, key tokens]: the mean over the heads, as
+     * torch.nn.MultiheadAttention returns weights by default. The weights of the heads are f32
+     * between the steps. Not with a ragged batch, in which some pairs have no weights. */
+    VKATTN_LAYER_AVERAGED_WEIGHTS = 2,
     VKATTN_LAYER_FLAGS_MAX = 0x7fffffff
 } vkattn_layer_flag_bits;
 
@@ -85,7 +89,7 @@ typedef struct vkattn_layer {
 
 /* One operation of a layer. */
 typedef struct vkattn_layer_step {
-    const char *name; /* static storage: "norm", "q", "k", "v", "qkv", "q rotary", "k rotary", "qk rotary", "attention", "out" */
+    const char *name; /* static storage: "norm", "q", "k", "v", "qkv", "q rotary", "k rotary", "qk rotary", "attention", "weights", "out" */
     vkattn_operation operation;
     /* The memory of the operation's roles: `from` is a role of the layer, or VKATTN_WORKSPACE for
      * what lies between steps. Layouts count from the first byte of that memory. */
@@ -107,6 +111,7 @@ typedef struct vkattn_layer_plan {
     vkattn_norm norms[2];
     vkattn_rotary rotaries[2];
     vkattn_append appends[2];
+    vkattn_mean mean;
     vkattn_problem attention;
 } vkattn_layer_plan;
 

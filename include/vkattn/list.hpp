@@ -89,6 +89,10 @@ struct AdvanceOf {
     DeviceTensor x, y;
     uint32_t by = 1, limit = 0xffffffffu;
 };
+// Over the groups (heads) of x.
+struct MeanOf {
+    DeviceTensor x, y;
+};
 // `options`: everything of vkattn_problem but layouts and presentRoles.
 struct AttentionOf {
     DeviceTensor q, k, v, out, lse{}, weights{}, bias{}, mask{}, bitMask{};
@@ -106,8 +110,8 @@ struct LayerOf {
     vkattn_norm_place place = VKATTN_NORM_NONE;
     vkattn_norm_kind norm = VKATTN_LAYER_NORM;
     float epsilon = 1e-5f;
-    bool residual = false;
-    vkattn_dtype stored = VKATTN_F32; // between the steps
+    bool residual = false, averagedWeights = false; // attention.weights: [batch, 1, tokens, key tokens]
+    vkattn_dtype stored = VKATTN_F32;               // between the steps
     vkattn_rotary_pairs pairs = VKATTN_PAIRS_HALF;
     uint32_t start = 0;
 };
@@ -185,6 +189,7 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const RotaryOf &rotary, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AppendOf &append, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AdvanceOf &advance, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const MeanOf &mean, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);
 
     // Appends the operations of a layer (vkattn/layer.h, vkattn/latent_layer.h) as steps, with memory

@@ -5,6 +5,7 @@
  *     norm         Y = layer norm or RMS norm of X + residual
  *     rotary       Y = X with pairs of dims rotated by the token's position
  *     append       Y[start + t] = X[t]: new keys and values into a cache
+ *     mean         Y = the mean of X over its groups: of the weights of all heads, say
  *     advance      Y = min(X + by, limit): counters of a loop move on, on the device
  *     attention    vkattn/problem.h
  *
@@ -156,6 +157,20 @@ typedef struct vkattn_advance {
     vkattn_layout y; /* VKATTN_BITS32 [1, 1, 1, words] */
 } vkattn_advance;
 
+/* Y[b, 0, r, d] = (1/G) sum over g of X[b, g, r, d], with G groups: what torch.nn.MultiheadAttention
+ * returns for weights with average_attn_weights. Values are divided before they are summed up, in the
+ * order of g and 32 at a time, so that the sum of finite values stays finite and the bits do not
+ * depend on anything else.
+ * Roles: VKATTN_X, VKATTN_Y.
+ * Limits: groups and dims are at most 2^20, rows at most 2^30; 0 rows and 0 dims are ordinary
+ * input. */
+typedef struct vkattn_mean {
+    uint32_t structSize;
+    uint32_t flags;  /* 0 */
+    vkattn_layout x; /* [batch, groups, rows, dims]: f32, f16 or bf16, as y */
+    vkattn_layout y; /* [batch, 1, rows, dims] */
+} vkattn_mean;
+
 typedef enum vkattn_operation_kind {
     VKATTN_ATTENTION = 0,
     VKATTN_PROJECTION = 1,
@@ -163,6 +178,7 @@ typedef enum vkattn_operation_kind {
     VKATTN_ROTARY = 3,
     VKATTN_APPEND = 4,
     VKATTN_ADVANCE = 5,
+    VKATTN_MEAN = 6,
     VKATTN_OPERATION_KIND_MAX = 0x7fffffff
 } vkattn_operation_kind;
 
@@ -176,6 +192,7 @@ typedef struct vkattn_operation {
         const vkattn_rotary *rotary;
         const vkattn_append *append;
         const vkattn_advance *advance;
+        const vkattn_mean *mean;
     } of;
 } vkattn_operation;
 

@@ -67,6 +67,14 @@ namespace vkattn {
     a.y = y;
     return a;
 }
+// Over the groups of x; y has one.
+[[nodiscard]] constexpr vkattn_mean mean(const vkattn_layout &x, const vkattn_layout &y) {
+    vkattn_mean m{};
+    m.structSize = sizeof m;
+    m.x = x;
+    m.y = y;
+    return m;
+}
 
 // Names a description for the calls that take any operation. The description must outlive the call.
 [[nodiscard]] inline vkattn_operation operation(const vkattn_problem &attention) {
@@ -103,6 +111,12 @@ namespace vkattn {
     vkattn_operation o{};
     o.kind = VKATTN_ADVANCE;
     o.of.advance = &advance;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_mean &mean) {
+    vkattn_operation o{};
+    o.kind = VKATTN_MEAN;
+    o.of.mean = &mean;
     return o;
 }
 

@@ -416,6 +416,14 @@ VKATTN_PUSH(AdvancePush) {
     uint xBase, xStride, yBase, yStride;
 };
 #endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_MEAN)
+VKATTN_PUSH(MeanPush) {
+    uint groups, columns;
+    float share; // 1 / groups
+    uint xBase, yBase;
+    Strides xStrides, yStrides;
+};
+#endif
 
 #ifdef __cplusplus
 } // namespace vkattn::interop

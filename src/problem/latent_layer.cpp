@@ -52,7 +52,7 @@ class LatentPlanner {
 
   private:
     [[nodiscard]] vkattn_result check() {
-        if (const auto r = checkFlagsAndHeads(l_.flags, l_.heads, why_)) return r;
+        if (const auto r = checkFlagsAndHeads(l_.flags, VKATTN_LAYER_RESIDUAL, l_.heads, why_)) return r;
         if (l_.nope == 0 || l_.rope == 0 || l_.value == 0 || l_.rope % 2)
             return fail(why_, invalid, "layer.nope is %u, rope %u and value %u, expected at least 1 each, and an even rope", l_.nope,
                         l_.rope, l_.value);

@@ -20,7 +20,11 @@ class LayerPlanner {
         if (const auto r = cut_.tokens ? addRowsOfCut(q, k, v) : addRows(q, k, v)) return r;
         const uint32_t rows = q.layout.extent[2];
         const Place a = steps_.between(batch_, 1, rows, layer_.heads * valueDim_);
-        if (const auto r = steps_.addAttention(0, q, k, v, headsOf(a, 0, layer_.heads, valueDim_))) return r;
+        AveragedWeights weights;
+        const bool averages = layer_.flags & VKATTN_LAYER_AVERAGED_WEIGHTS;
+        if (const auto r = steps_.addAttention(0, q, k, v, headsOf(a, 0, layer_.heads, valueDim_), averages ? &weights : nullptr)) return r;
+        if (averages)
+            if (const auto r = steps_.addMean("weights", weights.heads, weights.mean)) return r;
         const bool post = layer_.place == VKATTN_NORM_POST, residual = layer_.flags & VKATTN_LAYER_RESIDUAL;
         const Place z = rowsOfCut({layer_.y, VKATTN_Y}), y = post ? steps_.between(batch_, 1, rows, layer_.wo.extent[2]) : z,
                     x = rowsOfCut({layer_.x, VKATTN_X});
@@ -39,7 +43,7 @@ class LayerPlanner {
 
     [[nodiscard]] vkattn_result check() {
         const vkattn_layer &l = layer_;
-        if (const auto r = checkFlagsAndHeads(l.flags, l.heads, why_)) return r;
+        if (const auto r = checkFlagsAndHeads(l.flags, VKATTN_LAYER_RESIDUAL | VKATTN_LAYER_AVERAGED_WEIGHTS, l.heads, why_)) return r;
         kvHeads_ = l.kvHeads ? l.kvHeads : l.heads;
         if (l.heads % kvHeads_) return fail(why_, invalid, "layer.kvHeads is %u, expected a divisor of heads, %u", kvHeads_, l.heads);
         if (l.place != VKATTN_NORM_NONE && l.place != VKATTN_NORM_POST && l.place != VKATTN_NORM_PRE)

@@ -47,8 +47,8 @@ struct Uses {
 
 } // namespace
 
-vkattn_result checkFlagsAndHeads(uint32_t flags, uint32_t heads, vkattn_diagnostic *why) {
-    if (flags & ~uint32_t{VKATTN_LAYER_RESIDUAL}) return fail(why, invalid, "layer.flags is 0x%x, expected vkattn_layer_flag_bits", flags);
+vkattn_result checkFlagsAndHeads(uint32_t flags, uint32_t known, uint32_t heads, vkattn_diagnostic *why) {
+    if (flags & ~known) return fail(why, invalid, "layer.flags is 0x%x, expected vkattn_layer_flag_bits within 0x%x", flags, known);
     if (heads == 0 || heads > maxHeads) return fail(why, invalid, "layer.heads is %u, expected 1 to %u", heads, maxHeads);
     return VKATTN_OK;
 }
@@ -103,11 +103,11 @@ Place headsOf(const Place &rows, uint32_t first, uint32_t count, uint32_t dim) {
     return place;
 }
 
-Place LayerSteps::between(uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims) {
-    const uint64_t size = elementBytes(stored_);
+Place LayerSteps::between(vkattn_dtype dtype, uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims) {
+    const uint64_t size = elementBytes(dtype);
     Place place;
     const int64_t group = dims, token = group * groups, entry = token * tokens;
-    place.layout = {stored_, {batch, groups, tokens, dims}, {entry, group, token, 1}, bytes_ / size};
+    place.layout = {dtype, {batch, groups, tokens, dims}, {entry, group, token, 1}, bytes_ / size};
     const uint64_t bytes = static_cast<uint64_t>(entry) * batch * size;
     bytes_ += (bytes + betweenAlignment - 1) / betweenAlignment * betweenAlignment;
     most_ = std::max(most_, bytes_);
@@ -194,7 +194,36 @@ vkattn_result LayerSteps::addAppend(const char *name, vkattn_append append, cons
     return end(step);
 }
 
-vkattn_result LayerSteps::addAttention(float scale, const Place &q, const Place &k, const Place &v, const Place &out) {
+vkattn_result LayerSteps::addMean(const char *name, const Place &x, const Place &y) {
+    vkattn_layer_step &step = begin(name, VKATTN_MEAN);
+    vkattn_mean &mean = plan_.mean;
+    mean.structSize = sizeof mean;
+    give(step, VKATTN_X, x, mean.x);
+    give(step, VKATTN_Y, y, mean.y);
+    step.operation.of.mean = &mean;
+    return end(step);
+}
+
+// Between the steps a head's weights of a token are neighbours, as the mean takes them.
+vkattn_result LayerSteps::takeWeights(vkattn_problem &problem, AveragedWeights &averaged) {
+    if (absent(problem.weights))
+        return fail(why_, invalid,
+                    "layer.flags has VKATTN_LAYER_AVERAGED_WEIGHTS and the options have no weights: give options->weights as [batch, 1, "
+                    "tokens, key tokens], or clear the flag");
+    if (problem.sequences)
+        return fail(why_, invalid,
+                    "layer.flags has VKATTN_LAYER_AVERAGED_WEIGHTS in a ragged batch, whose pairs outside a sequence have no weights: take "
+                    "the weights of each head");
+    const uint32_t *const q = problem.q.extent, keys = problem.k.extent[2];
+    if (const auto r = checkBetween(q[0], q[2], static_cast<double>(q[1]) * keys, why_)) return r;
+    averaged.mean = {problem.weights, VKATTN_WEIGHTS};
+    averaged.heads = between(VKATTN_F32, q[0], q[1], q[2], keys);
+    problem.weights = averaged.heads.layout;
+    return VKATTN_OK;
+}
+
+vkattn_result LayerSteps::addAttention(float scale, const Place &q, const Place &k, const Place &v, const Place &out,
+                                       AveragedWeights *averaged) {
     vkattn_layer_step &step = begin("attention", VKATTN_ATTENTION);
     vkattn_problem &problem = plan_.attention;
     if (options_) {
@@ -215,12 +244,17 @@ vkattn_result LayerSteps::addAttention(float scale, const Place &q, const Place 
     if (absent(v.layout)) problem.flags |= VKATTN_VALUES_IN_KEYS;
     give(step, VKATTN_V, v, problem.v);
     give(step, VKATTN_OUT, out, problem.out);
+    if (averaged) {
+        if (const auto r = takeWeights(problem, *averaged)) return r;
+        give(step, VKATTN_WEIGHTS, VKATTN_WORKSPACE);
+    }
     step.operation.of.attention = &problem;
     if (const auto r = end(step)) return r;
     vkattn_operand_use uses[VKATTN_ROLE_LIMIT];
     const uint32_t count = vkattnOperandUses(&step.operation, uses, VKATTN_ROLE_LIMIT);
     for (uint32_t n = 0; n < count; ++n)
-        if (const vkattn_role role = uses[n].role; role != VKATTN_Q && role != VKATTN_K && role != VKATTN_V && role != VKATTN_OUT)
+        if (const vkattn_role role = uses[n].role;
+            std::none_of(step.operands, step.operands + step.operandCount, [&](const auto &given) { return given.role == role; }))
             give(step, role, role);
     return VKATTN_OK;
 }

@@ -8,9 +8,9 @@
 
 namespace vkattn {
 
-// What every layer requires of its flags and heads, of the type between its steps, of rows [batch, 1, tokens, dims], of a
+// What every layer requires of its flags, `known` ones, and heads, of the type between its steps, of rows [batch, 1, tokens, dims], of a
 // matrix [1, 1, out, in] (which may be absent), and of the largest tensor between steps.
-[[nodiscard]] vkattn_result checkFlagsAndHeads(uint32_t flags, uint32_t heads, vkattn_diagnostic *why);
+[[nodiscard]] vkattn_result checkFlagsAndHeads(uint32_t flags, uint32_t known, uint32_t heads, vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result checkStored(vkattn_dtype stored, vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result checkRows(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result checkMatrix(const char *name, const vkattn_layout &layout, vkattn_diagnostic *why);
@@ -30,6 +30,11 @@ struct Place {
 // count, tokens, dim].
 [[nodiscard]] Place headsOf(const Place &rows, uint32_t first, uint32_t count, uint32_t dim);
 
+// The weights of each head between the steps, and the mean that the layer writes.
+struct AveragedWeights {
+    Place heads, mean;
+};
+
 // Fills the plan, which must not move. Each add... returns the step's own error, with its name.
 class LayerSteps {
   public:
@@ -38,7 +43,9 @@ class LayerSteps {
         : plan_(plan), stored_(stored), options_(options), why_(why) {}
 
     // Room for [batch, groups, tokens, dims] in the workspace: the rows of a token lie together.
-    [[nodiscard]] Place between(uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims);
+    [[nodiscard]] Place between(uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims) {
+        return between(stored_, batch, groups, tokens, dims);
+    }
     // Room that is given after reuse(mark()) is that given between the two calls.
     [[nodiscard]] uint64_t mark() const { return bytes_; }
     void reuse(uint64_t mark) { bytes_ = mark; }
@@ -51,12 +58,17 @@ class LayerSteps {
     [[nodiscard]] vkattn_result addRotary(const char *name, vkattn_rotary rotary, const Place &x, const Place &cos, const Place &sin,
                                           const Place &y);
     [[nodiscard]] vkattn_result addAppend(const char *name, vkattn_append append, const Place &x, const Place &y);
-    // An absent v: values are the first dims of k. A scale of 0 is the attention's own.
-    [[nodiscard]] vkattn_result addAttention(float scale, const Place &q, const Place &k, const Place &v, const Place &out);
+    // An absent v: values are the first dims of k. A scale of 0 is the attention's own. With
+    // `averaged`, which is written, the weights of the options are the mean over the heads.
+    [[nodiscard]] vkattn_result addAttention(float scale, const Place &q, const Place &k, const Place &v, const Place &out,
+                                             AveragedWeights *averaged = nullptr);
+    [[nodiscard]] vkattn_result addMean(const char *name, const Place &x, const Place &y);
     // Places the barriers, when all steps are there.
     void finish();
 
   private:
+    [[nodiscard]] Place between(vkattn_dtype dtype, uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims);
+    [[nodiscard]] vkattn_result takeWeights(vkattn_problem &problem, AveragedWeights &averaged);
     vkattn_layer_step &begin(const char *name, vkattn_operation_kind kind);
     vkattn_result end(const vkattn_layer_step &step);
 

@@ -10,7 +10,7 @@
 namespace vkattn {
 namespace {
 
-constexpr uint32_t maxInner = 1u << 20, maxIn = 1u << 19, maxOut = 1u << 24, maxRotaryDims = 1u << 16;
+constexpr uint32_t maxInner = 1u << 20, maxIn = 1u << 19, maxOut = 1u << 24, maxRotaryDims = 1u << 16, maxAveraged = 1u << 20;
 constexpr uint64_t maxProducts = 1ull << 60; // of a projection
 
 constexpr uint32_t f32Only = 1u << VKATTN_F32, words = 1u << VKATTN_BITS32;
@@ -39,9 +39,11 @@ constexpr OperationOperand operationTable[] = {
     {VKATTN_APPEND, VKATTN_STARTS, "starts", false, false, 0, 0},
     {VKATTN_ADVANCE, VKATTN_X, "x", false, true, words, offsetof(vkattn_advance, x)},
     {VKATTN_ADVANCE, VKATTN_Y, "y", true, true, words, offsetof(vkattn_advance, y)},
+    {VKATTN_MEAN, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_mean, x)},
+    {VKATTN_MEAN, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_mean, y)},
 };
 
-constexpr const char *names[] = {"attention", "projection", "norm", "rotary", "append", "advance"};
+constexpr const char *names[] = {"attention", "projection", "norm", "rotary", "append", "advance", "mean"};
 
 // What a description says beside its layouts.
 vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_diagnostic *why) {
@@ -96,6 +98,10 @@ vkattn_result takeOptions(const vkattn_advance &a, Operation &out, vkattn_diagno
     out.by = a.by;
     out.limit = a.limit;
     return VKATTN_OK;
+}
+
+vkattn_result takeOptions(const vkattn_mean &m, Operation &, vkattn_diagnostic *why) {
+    return m.flags ? fail(why, invalid, "mean.flags is 0x%x, expected 0", m.flags) : VKATTN_OK;
 }
 
 // A `start` beside an array of starts would be ignored: the caller means one of the two.
@@ -175,9 +181,25 @@ vkattn_result checkAdvance(Operation &o, vkattn_diagnostic *why) {
     return VKATTN_OK;
 }
 
-// Returns the dimension of the operands that may be 0.
-int emptyDimensionOf(vkattn_operation_kind kind) {
-    return kind == VKATTN_ADVANCE ? 3 : 2;
+vkattn_result checkMean(Operation &o, vkattn_diagnostic *why) {
+    if (o.groups > maxAveraged || o.inner > maxInner)
+        return fail(why, invalid, "x has %u groups of %u dims, expected at most %u and %u", o.groups, o.inner, maxAveraged, maxInner);
+    if (const auto r = expectExtents(o.tensor(VKATTN_Y), "y", {o.batch, 1, o.rows, o.inner}, 0, why)) return r;
+    o.averaged = o.groups;
+    o.groups = 1;
+    // Without dims there is nothing to write: as without rows.
+    if (o.inner == 0) o.rows = o.cacheRows = 0, o.inner = o.out = 1;
+    return VKATTN_OK;
+}
+
+// The dimensions of the operands that may be 0.
+struct EmptyDimensions {
+    uint32_t bits;
+    const char *text;
+};
+EmptyDimensions emptyDimensionsOf(vkattn_operation_kind kind) {
+    if (kind == VKATTN_MEAN) return {1u << 2 | 1u << 3, "dimensions 2 and 3"};
+    return kind == VKATTN_ADVANCE ? EmptyDimensions{1u << 3, "dimension 3"} : EmptyDimensions{1u << 2, "dimension 2"};
 }
 
 // Copies what `description` says, and the layouts that the table names.
@@ -198,11 +220,10 @@ template <class Description> vkattn_result take(const Description *given, const 
             return fail(why, invalid, "%s of the %s has no layout; it is required", each.name, name);
         }
         const uint32_t *e = layout.extent;
-        const int mayBeEmpty = emptyDimensionOf(out.kind);
+        const EmptyDimensions mayBeEmpty = emptyDimensionsOf(out.kind);
         for (int d = 0; d < 4; ++d)
-            if (e[d] == 0 && d != mayBeEmpty)
-                return fail(why, invalid, "%s is [%u, %u, %u, %u]; only dimension %d may be 0", each.name, e[0], e[1], e[2], e[3],
-                            mayBeEmpty);
+            if (e[d] == 0 && !(mayBeEmpty.bits >> d & 1u))
+                return fail(why, invalid, "%s is [%u, %u, %u, %u]; only %s may be 0", each.name, e[0], e[1], e[2], e[3], mayBeEmpty.text);
         if (const auto r = makeTensor(layout, {each.name, each.output, each.dtypes}, out.tensors[Operation::indexOf(each.role)], why))
             return r;
     }
@@ -268,6 +289,8 @@ double Operation::flops() const {
         return rowCount * inner * (norm == VKATTN_LAYER_NORM ? 6.0 : 4.0);
     case VKATTN_ROTARY:
         return rowCount * rotated * 3.0;
+    case VKATTN_MEAN:
+        return rowCount * inner * averaged * 2.0;
     default:
         return 0;
     }
@@ -293,6 +316,9 @@ vkattn_result makeOperation(const vkattn_operation *description, Operation &out,
     case VKATTN_ADVANCE:
         if (const auto r = take(description->of.advance, "vkattn_advance", out, why)) return r;
         return checkAdvance(out, why);
+    case VKATTN_MEAN:
+        if (const auto r = take(description->of.mean, "vkattn_mean", out, why)) return r;
+        return checkMean(out, why);
     default:
         return fail(why, invalid, "operation.kind is %d, expected a vkattn_operation_kind", static_cast<int>(out.kind));
     }

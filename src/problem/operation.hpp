@@ -38,12 +38,14 @@ struct Operation {
     float epsilon = 0;
     uint32_t by = 0, limit = 0; // advance
     // Extents of X: batch entries, groups (or heads), rows (or tokens) and inner dims (in, or dims).
+    // The groups of a mean are those of Y, one.
     // Words are rows of one element, so that they are cut and shared out as rows are.
     uint32_t batch = 0, groups = 0, rows = 0, inner = 0;
     // Projection: out. Otherwise: inner.
     uint32_t out = 0;
     uint32_t cacheRows = 0; // of Y, where tokens are appended; otherwise rows
     uint32_t rotated = 0;   // rotary: the dims that are rotated
+    uint32_t averaged = 0;  // mean: the groups of X
 
     // From VKATTN_X on, by role; behind them the bias.
     static constexpr uint32_t tensorCount = 10;

@@ -248,6 +248,8 @@ const vkattn_layout *outputLayout(const vkattn_operation &operation, vkattn_role
         return role == VKATTN_Y ? &of.append->y : nullptr;
     case VKATTN_ADVANCE:
         return role == VKATTN_Y ? &of.advance->y : nullptr;
+    case VKATTN_MEAN:
+        return role == VKATTN_Y ? &of.mean->y : nullptr;
     default:
         return nullptr;
     }

@@ -75,6 +75,51 @@ TEST(LayerPlan, turnsQueriesAndKeys) {
     EXPECT_EQ(plan.rotaries[1].x.extent[1], 0u);
 }
 
+TEST(LayerPlan, averagesWeightsWhereAsked) {
+    vkattn_layer l = fullLayer();
+    vkattn_problem options{};
+    options.structSize = sizeof options;
+    options.weights = packed(VKATTN_F16, 2, 1, 6, 6);
+    l.options = &options;
+    l.flags |= VKATTN_LAYER_AVERAGED_WEIGHTS;
+    EXPECT_EQ(steps(l), "q k v | attention | weights out | norm");
+    vkattn_layer_plan plan;
+    vkattn_diagnostic why{};
+    ASSERT_EQ(planned(l, plan, why), ok) << why.message;
+    EXPECT_EQ(plan.attention.weights.extent[1], 4u);
+    EXPECT_EQ(plan.attention.weights.dtype, VKATTN_F32);
+    EXPECT_EQ(plan.mean.y.dtype, VKATTN_F16);
+    const vkattn_layer_step &mean = plan.steps[4];
+    EXPECT_EQ(mean.operands[0].from, VKATTN_WORKSPACE);
+    EXPECT_EQ(mean.operands[1].from, VKATTN_WEIGHTS);
+
+    const auto refused = [&](const char *expected) {
+        EXPECT_EQ(planned(l, plan, why), invalid);
+        EXPECT_NE(std::string(why.message).find(expected), std::string::npos) << why.message;
+    };
+    options.weights = packed(VKATTN_F16, 2, 4, 6, 6);
+    refused("the layer's step 'weights': y is [2, 4, 6, 6], expected [2, 1, 6, 6]");
+    options.weights = {};
+    refused("the options have no weights: give options->weights as [batch, 1, tokens, key tokens], or clear the flag");
+    l.options = nullptr;
+    refused("the options have no weights");
+    // A ragged batch: two sequences in one entry.
+    l = fullLayer();
+    l.flags |= VKATTN_LAYER_AVERAGED_WEIGHTS;
+    l.x = l.y = packed(VKATTN_F32, 1, 1, 6, 32);
+    options.sequences = 2, options.maxSeqQ = options.maxSeqK = 3;
+    options.presentRoles = VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
+    options.weights = packed(VKATTN_F32, 2, 1, 3, 3);
+    l.options = &options;
+    refused("in a ragged batch, whose pairs outside a sequence have no weights: take the weights of each head");
+    // More numbers than 64 bits have room for.
+    options = {};
+    options.structSize = sizeof options;
+    l.x = l.y = packed(VKATTN_F32, 1, 1, 1u << 25, 32);
+    options.weights = packed(VKATTN_F32, 1, 1, 1u << 25, 1u << 25);
+    refused("expected at most 2^50 numbers between its steps");
+}
+
 // The parameters that the paper's layer has: 4 * 512^2 + 4 * 512 of matrices and biases, 1024 of the
 // norm; and its work, 8 n D^2 + 4 n^2 D.
 TEST(LayerPlan, countsWhatThePaperCounts) {
@@ -108,7 +153,7 @@ TEST(LayerPlan, refusesWhatIsNoLayer) {
     static vkattn_problem options;
     const WrongLayer<vkattn_layer> wrong[] = {
         {"structSize", [](vkattn_layer &l) { l.structSize = 0; }},
-        {"flags is 0x2", [](vkattn_layer &l) { l.flags = 2; }},
+        {"flags is 0x4", [](vkattn_layer &l) { l.flags = 4; }},
         {"heads is 0", [](vkattn_layer &l) { l.heads = 0; }},
         {"heads is 1048577", [](vkattn_layer &l) { l.heads = l.kvHeads = 1048577; }},
         {"at most 2^50 numbers",

@@ -37,6 +37,7 @@ struct Engine {
     vkattn_rotary rotary;
     vkattn_append append;
     vkattn_advance advance;
+    vkattn_mean mean;
     vkattn_problem attention;
     vkattn_operation operation{};
     std::vector<vkattn_binding> bindings;
@@ -55,6 +56,7 @@ struct Engine {
         append = vkattn::append(rows, rows);
         append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
         advance = vkattn::advance(vector(VKATTN_BITS32, 128), vector(VKATTN_BITS32, 128));
+        mean = vkattn::mean(packed(VKATTN_F32, 1, 4, 4, 8), matrix(VKATTN_F32, 4, 8));
         attention = problem(rows, rows, rows, rows);
     }
 
@@ -149,8 +151,8 @@ const std::vector<Use> uses = {
     {"no operation", invalid, {"operation is NULL"}, [](Engine &e) { return askAll(e, nullptr); }},
     {"a kind that there is none of",
      invalid,
-     {"operation.kind is 6, expected a vkattn_operation_kind"},
-     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(6)); }},
+     {"operation.kind is 7, expected a vkattn_operation_kind"},
+     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(7)); }},
     {"the kind that only sizes the enumeration",
      invalid,
      {"operation.kind is 2147483647"},
@@ -159,6 +161,7 @@ const std::vector<Use> uses = {
     {"no norm", invalid, {"operation.of.norm is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_NORM); }},
     {"no rotary", invalid, {"operation.of.rotary is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ROTARY); }},
     {"no append", invalid, {"operation.of.append is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_APPEND); }},
+    {"no mean", invalid, {"operation.of.mean is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_MEAN); }},
     {"no advance", invalid, {"operation.of.advance is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ADVANCE); }},
     {"a description that was not filled in",
      invalid,
@@ -292,6 +295,18 @@ const std::vector<Use> uses = {
      invalid,
      {"x is bound at offset 65538, expected a multiple of 4"},
      [](Engine &e) { return e.choose(operation(e.advance)), e.of(VKATTN_X).offset += 2, e.record(); }},
+    {"a mean", ok, {}, [](Engine &e) { return e.choose(operation(e.mean)), e.record(); }},
+    {"a mean of no dims: nothing has to be bound",
+     ok,
+     {},
+     [](Engine &e) {
+         e.mean = vkattn::mean(packed(VKATTN_F32, 1, 4, 4, 0), matrix(VKATTN_F32, 4, 0));
+         return e.choose(operation(e.mean)), e.bindings.clear(), e.record();
+     }},
+    {"mean: Y onto X",
+     invalid,
+     {"y takes bytes", "x bytes"},
+     [](Engine &e) { return e.choose(operation(e.mean)), e.recordOnto(VKATTN_Y, VKATTN_X); }},
     {"words that advance", ok, {}, [](Engine &e) { return e.choose(operation(e.advance)), e.record(); }},
     {"no words: nothing has to be bound",
      ok,

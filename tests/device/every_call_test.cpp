@@ -2,9 +2,9 @@
 // prewarming, self-test, running, running again. The code and the reason are the documented ones,
 // answers are right wherever they come from, nothing leaks, and the next run works or says that the
 // device is lost.
+#include "conform/cases/operation_case.hpp"
 #include "environment.hpp"
 #include "every_call.hpp"
-#include "conform/cases/operation_case.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -119,7 +119,8 @@ class OperationWork final : public Work {
 // Every kind, with all operands.
 WorkList otherOperations() {
     OperationCase projection = plainProjection(9, 8, 8), norm = plainNorm(VKATTN_LAYER_NORM, 9, 8),
-                  rotary = plainRotary(VKATTN_PAIRS_HALF, 9, 8, 8, 5), append = plainAppend(9, 20, 8), advance = plainAdvance(9);
+                  rotary = plainRotary(VKATTN_PAIRS_HALF, 9, 8, 8, 5), append = plainAppend(9, 20, 8), advance = plainAdvance(9),
+                  mean = plainMean(3, 9, 8);
     projection.projection.bias = vector(VKATTN_F32, 8);
     projection.projection.residual = projection.projection.y;
     norm.norm.gamma = norm.norm.beta = vector(VKATTN_F32, 8);
@@ -128,7 +129,7 @@ WorkList otherOperations() {
     rotary.rotary.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS) | VKATTN_PRESENT(VKATTN_STARTS);
     append.append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
     WorkList list;
-    for (OperationCase *const each : {&projection, &norm, &rotary, &append, &advance})
+    for (OperationCase *const each : {&projection, &norm, &rotary, &append, &advance, &mean})
         list.push_back(std::make_unique<OperationWork>(*each));
     return list;
 }

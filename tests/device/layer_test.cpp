@@ -71,6 +71,34 @@ TEST(Layer, drawnLayersAreThoseOfTheOracle) {
     }
 }
 
+// On the device and the CPU: the mean of what the layer writes for each head.
+TEST(Layer, averagedWeightsAreTheMeanOfTheHeads) {
+    const auto cpu = cpuRuntime();
+    Random random = randomFor("averaged weights");
+    const uint32_t heads = between(random, 2, 40), tokens = between(random, 1, 30), pairs = tokens * tokens;
+    const auto d = plainMultiHead(random, heads, 4, tokens);
+    d->options.structSize = sizeof d->options;
+    d->options.flags = VKATTN_CAUSAL;
+    d->layer.options = &d->options;
+    for (Runtime *runtime : {runtimeFor(Limits::full), cpu.get()}) {
+        ASSERT_TRUE(runtime);
+        std::vector<float> weights[2];
+        for (const bool averaged : {false, true}) {
+            d->layer.flags = averaged ? uint32_t{VKATTN_LAYER_AVERAGED_WEIGHTS} : 0;
+            d->options.weights = packed(VKATTN_F32, 1, averaged ? 1 : heads, tokens, tokens);
+            LayerOn on(*runtime, *d);
+            const RunResult result = on.list.run();
+            ASSERT_EQ(result.status, VKATTN_OK) << result.message;
+            ASSERT_EQ(valuesOf(d->weights, weights[averaged]), VKATTN_OK);
+        }
+        for (uint32_t n = 0; n < pairs; ++n) {
+            double mean = 0;
+            for (uint32_t h = 0; h < heads; ++h) mean += static_cast<double>(weights[false][h * pairs + n]) / heads;
+            ASSERT_NEAR(static_cast<double>(weights[true][n]), mean, 2e-6 * mean + 1e-30) << heads << " heads, pair " << n;
+        }
+    }
+}
+
 // The identity in place of all matrices: the layer is attention alone.
 TEST(Layer, identityMatricesLeaveAttention) {
     Runtime *runtime = runtimeFor(Limits::full);

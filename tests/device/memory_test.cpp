@@ -1,8 +1,8 @@
 // Memory stays flat: random problems and other operations, one after the other, over a few
 // pipelines in one process. VKATTN_TEST_MEMORY_PROBLEMS says how many.
+#include "conform/cases/operation_case.hpp"
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
-#include "conform/cases/operation_case.hpp"
 
 #include <cstdlib>
 #include <fstream>
@@ -67,8 +67,12 @@ Case resized(Case c, Random &random) {
 
 // Operations of few pipelines: every kind with all its operands, and without.
 std::vector<OperationCase> operationConfigurations() {
-    std::vector<OperationCase> list = {plainProjection(1, 8, 8), plainNorm(VKATTN_LAYER_NORM, 1, 8),
-                                       plainRotary(VKATTN_PAIRS_HALF, 1, 8, 8, 5), plainAppend(1, 60, 8), plainAdvance(1)};
+    std::vector<OperationCase> list = {plainProjection(1, 8, 8),
+                                       plainNorm(VKATTN_LAYER_NORM, 1, 8),
+                                       plainRotary(VKATTN_PAIRS_HALF, 1, 8, 8, 5),
+                                       plainAppend(1, 60, 8),
+                                       plainAdvance(1),
+                                       plainMean(1, 1, 8)};
     OperationCase projection = list[0], norm = list[1], rotary = list[2], append = list[3];
     projection.projection.bias = norm.norm.gamma = norm.norm.beta = vector(VKATTN_F32, 8);
     projection.projection.residual = norm.norm.residual = norm.norm.sum = list[0].projection.y;

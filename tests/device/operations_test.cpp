@@ -1,5 +1,5 @@
-// Projections, norms, rotary embedding, append and advance on the device: drawn cases against the oracle,
-// with gaps that are canaries in outputs and NaN in inputs.
+// Projections, norms, rotary embedding, append, advance and mean on the device: drawn cases against
+// the oracle, with gaps that are canaries in outputs and NaN in inputs.
 #include "conform/cases/operation_case.hpp"
 #include "environment.hpp"
 #include "support/extent.hpp"
@@ -40,7 +40,7 @@ void expectDrawnCasesPass(Limits limits, int count) {
         else
             ASSERT_EQ(wrong, "") << "case " << n << ": " << before.text();
     }
-    // A fifth are projections, most of which ask for a routine.
+    // A sixth are projections, most of which ask for a routine.
     EXPECT_LT(refused, count / 3);
     std::printf("%d drawn operations, %d over the limits\n", count, refused);
 }
@@ -90,6 +90,11 @@ std::vector<OperationCase> edgeCases() {
     stopped.inPlace[VKATTN_Y] = VKATTN_X;
     list.push_back(stopped);
     list.push_back(plainAdvance(0));
+    // Several boxes of rows where limits are tight; runs of groups that end within the groups.
+    OperationCase heads = plainMean(33, 40, 130);
+    heads.mean = vkattn::mean(packedTokenMajor(VKATTN_F32, 2, 33, 40, 130), packed(VKATTN_F16, 2, 1, 40, 130));
+    list.push_back(heads);
+    list.push_back(plainMean(3, 7, 0));
     return list;
 }
 
@@ -123,15 +128,28 @@ TEST(OperationsOnDevice, normsSubtractLargeMeans) {
 }
 
 TEST(OperationsOnDevice, areWithinTheBoundsOfTheOracle) {
-    expectDrawnCasesPass(Limits::full, fullExtent() ? 2500 : 40);
+    expectDrawnCasesPass(Limits::full, fullExtent() ? 3000 : 48);
 }
 
 TEST(OperationsOnDevice, areCutToMeetTightLimits) {
-    expectDrawnCasesPass(Limits::tight, fullExtent() ? 1250 : 15);
+    expectDrawnCasesPass(Limits::tight, fullExtent() ? 1500 : 18);
 }
 
 TEST(OperationsOnDevice, needNoMoreThanVulkan10Guarantees) {
-    expectDrawnCasesPass(Limits::weak, fullExtent() ? 1250 : 15);
+    expectDrawnCasesPass(Limits::weak, fullExtent() ? 1500 : 18);
+}
+
+TEST(OperationsOnDevice, meansOfLargeValuesAreFinite) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    OperationCase c = plainMean(70, 1, 9);
+    Random random = randomFor("large means of groups");
+    c.fill(random);
+    for (uint32_t g = 0; g < 70; ++g)
+        for (uint32_t d = 0; d < 9; ++d) c.tensor(VKATTN_X).set(0, g, 0, d, 3e38f);
+    const RunResult result = runtime->run(c.operation(), c.operands());
+    ASSERT_EQ(result.status, VKATTN_OK) << result.message;
+    for (uint32_t d = 0; d < 9; ++d) EXPECT_NEAR(c.tensor(VKATTN_Y).get(0, 0, 0, d) / 3e38f, 1.0f, 1e-5f);
 }
 
 TEST(OperationsOnDevice, keepNaNInItsRow) {

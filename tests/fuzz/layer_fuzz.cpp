@@ -63,7 +63,7 @@ struct Description {
         options.structSize = sizeof options;
         options.flags = bytes.raw<uint8_t>() & (VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_DETERMINISTIC);
         options.softcap = choices & 8192 ? bytes.raw<float>() : 0;
-        if (bytes.flag()) options.weights = make({batch, all, tokens, keyTokens});
+        if (bytes.flag()) options.weights = make({batch, layer.flags & VKATTN_LAYER_AVERAGED_WEIGHTS ? 1 : all, tokens, keyTokens});
         if (bytes.flag()) options.mask = ::vkattn::test::layout(bytes, {1, 1, tokens, keyTokens}, VKATTN_BOOL8);
         if (bytes.flag()) options.presentRoles = VKATTN_PRESENT(VKATTN_SINKS);
     }

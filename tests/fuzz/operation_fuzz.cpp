@@ -21,10 +21,11 @@ struct Description {
     vkattn_rotary rotary{};
     vkattn_append append{};
     vkattn_advance advance{};
+    vkattn_mean mean{};
 
     explicit Description(Bytes &bytes) {
         const uint32_t kind = bytes.raw<uint8_t>();
-        operation.kind = static_cast<vkattn_operation_kind>(kind < 250 ? 1 + kind % 5 : kind);
+        operation.kind = static_cast<vkattn_operation_kind>(kind < 240 ? 1 + kind % 5 : kind < 250 ? uint32_t{VKATTN_MEAN} : kind);
         const uint32_t size = bytes.raw<uint8_t>() < 250 ? 0 : bytes.raw<uint32_t>(); // 0: that of the struct
         const uint32_t options = bytes.raw<uint16_t>(), batch = 1 + bytes.below(2), groups = 1 + bytes.below(3);
         const uint32_t rows = number(bytes), inner = number(bytes), out = number(bytes);
@@ -75,6 +76,13 @@ struct Description {
             advance.limit = options & 2 ? 0xffffffff : options & 4 ? number(bytes) : bytes.raw<uint32_t>();
             advance.x = layout(bytes, {1, 1, 1, inner}, wordType(bytes));
             advance.y = layout(bytes, {1, 1, 1, inner}, wordType(bytes));
+            break;
+        case VKATTN_MEAN:
+            operation.of.mean = options & 0x8000 ? nullptr : &mean;
+            mean.structSize = size ? size : sizeof mean;
+            mean.flags = options >> 13 & 1;
+            mean.x = make({batch, options & 1 ? number(bytes) : groups, rows, inner});
+            mean.y = make({batch, one(groups), rows, inner});
             break;
         default:
             operation.of.append = options & 0x8000 ? nullptr : &append;

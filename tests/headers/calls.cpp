@@ -68,8 +68,10 @@ int operationFailures(const vkattn::Context &context, VkCommandBuffer commands, 
     const vkattn_append append = vkattn::append(x, vkattn::matrix(VKATTN_BF16, 100, 64));
     const vkattn_layout counters = vkattn::vector(VKATTN_BITS32, 4);
     const vkattn_advance advance = vkattn::advance(counters, counters, 1, 100);
+    const vkattn_mean mean = vkattn::mean(vkattn::packed(VKATTN_F32, 1, 2, 4, 64), x);
     const vkattn_operation all[] = {vkattn::operation(projection), vkattn::operation(layer),  vkattn::operation(rms),
-                                    vkattn::operation(rotary),     vkattn::operation(append), vkattn::operation(advance)};
+                                    vkattn::operation(rotary),     vkattn::operation(append), vkattn::operation(advance),
+                                    vkattn::operation(mean)};
     int failed = context.prewarm(all) < VKATTN_OK;
     for (const vkattn_operation &operation : all) {
         vkattn_requirements needs{};
@@ -102,5 +104,6 @@ int calls(PFN_vkGetInstanceProcAddr getInstanceProcAddr, VkInstance instance, Vk
         return 1;
     context = std::move(made);
     const vkattn_layout rows = vkattn::packedTokenMajor(VKATTN_F16, 1, 2, 8, 64), columns = vkattn::packed(VKATTN_F16, 1, 2, 8, 64);
-    return operationFailures(context, commands, caps) + failures(context, vkattn::problem(rows, columns, columns, rows), commands) + (context.handle() && context ? 0 : 1);
+    return operationFailures(context, commands, caps) + failures(context, vkattn::problem(rows, columns, columns, rows), commands) +
+           (context.handle() && context ? 0 : 1);
 }

@@ -110,8 +110,9 @@ SmallOperations::SmallOperations() {
     append_ = append(rows, matrix(VKATTN_F32, 20, 8));
     append_.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
     advance_ = advance(vector(VKATTN_BITS32, 9), vector(VKATTN_BITS32, 9));
+    mean_ = mean(packed(VKATTN_F32, 1, 3, 9, 8), rows);
     for (const vkattn_operation &other :
-         {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_)})
+         {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_)})
         all_.push_back(other);
 }
 

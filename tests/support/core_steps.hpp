@@ -36,6 +36,7 @@ class SmallOperations {
     vkattn_rotary rotary_;
     vkattn_append append_;
     vkattn_advance advance_;
+    vkattn_mean mean_;
     std::vector<vkattn_operation> all_;
 };
 

@@ -75,18 +75,20 @@ vkattn_operation OperationCase::operation() const {
     if (kind == VKATTN_ROTARY) o.of.rotary = &rotary;
     if (kind == VKATTN_APPEND) o.of.append = &append;
     if (kind == VKATTN_ADVANCE) o.of.advance = &advance;
+    if (kind == VKATTN_MEAN) o.of.mean = &mean;
     return o;
 }
 
 vkattn_layout &OperationCase::layout(vkattn_role role) {
     static vkattn_layout none;
     none = {};
-    const bool n = kind == VKATTN_NORM, p = kind == VKATTN_PROJECTION, r = kind == VKATTN_ROTARY, a = kind == VKATTN_APPEND;
+    const bool n = kind == VKATTN_NORM, p = kind == VKATTN_PROJECTION, r = kind == VKATTN_ROTARY, a = kind == VKATTN_APPEND,
+               m = kind == VKATTN_MEAN;
     switch (role) {
     case VKATTN_X:
-        return p ? projection.x : n ? norm.x : r ? rotary.x : a ? append.x : advance.x;
+        return p ? projection.x : n ? norm.x : r ? rotary.x : a ? append.x : m ? mean.x : advance.x;
     case VKATTN_Y:
-        return p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : advance.y;
+        return p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : m ? mean.y : advance.y;
     case VKATTN_RESIDUAL:
         return p ? projection.residual : n ? norm.residual : none;
     case VKATTN_W:
@@ -305,6 +307,12 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
             c.advance.x = c.advance.y;
             c.inPlace[VKATTN_Y] = VKATTN_X;
         }
+    } else if (kind == VKATTN_MEAN) {
+        // Around the ends of runs of groups, too.
+        const uint32_t dims = between(random, 0, 30) ? drawExtent(random, 300) : 0, averaged = drawExtent(random, yes() ? 9 : 70);
+        c.mean.structSize = sizeof c.mean;
+        c.mean.x = make({batch, averaged, rows, dims});
+        c.mean.y = make({batch, 1, rows, dims}, true);
     } else {
         const uint32_t dims = drawExtent(random, 300);
         c.append.structSize = sizeof c.append;
@@ -362,6 +370,13 @@ OperationCase plainAdvance(uint32_t words) {
     OperationCase c;
     c.kind = VKATTN_ADVANCE;
     c.advance = vkattn::advance(vector(VKATTN_BITS32, words), vector(VKATTN_BITS32, words));
+    return c;
+}
+
+OperationCase plainMean(uint32_t groups, uint32_t rows, uint32_t dims) {
+    OperationCase c;
+    c.kind = VKATTN_MEAN;
+    c.mean = vkattn::mean(packed(VKATTN_F32, 1, groups, rows, dims), packed(VKATTN_F32, 1, 1, rows, dims));
     return c;
 }
 

@@ -14,7 +14,8 @@
 namespace vkattn::conform {
 
 // Every kind but attention, which has cases of its own.
-inline constexpr vkattn_operation_kind otherKinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY, VKATTN_APPEND, VKATTN_ADVANCE};
+inline constexpr vkattn_operation_kind otherKinds[] = {VKATTN_PROJECTION, VKATTN_NORM,    VKATTN_ROTARY,
+                                                       VKATTN_APPEND,     VKATTN_ADVANCE, VKATTN_MEAN};
 // Goes through the kinds, again and again.
 [[nodiscard]] constexpr vkattn_operation_kind otherKind(int n) {
     return otherKinds[static_cast<size_t>(n) % std::size(otherKinds)];
@@ -27,6 +28,7 @@ struct OperationCase {
     vkattn_rotary rotary{};
     vkattn_append append{};
     vkattn_advance advance{};
+    vkattn_mean mean{};
     std::map<vkattn_role, HostTensor> tensors;
     std::vector<uint32_t> positions, starts;
     std::map<vkattn_role, vkattn_role> inPlace; // output -> the input whose memory the output has
@@ -72,5 +74,6 @@ struct OperationOutcome {
 [[nodiscard]] OperationCase plainAppend(uint32_t tokens, uint32_t cacheTokens, uint32_t dims);
 // Without a limit, by 1.
 [[nodiscard]] OperationCase plainAdvance(uint32_t words);
+[[nodiscard]] OperationCase plainMean(uint32_t groups, uint32_t rows, uint32_t dims);
 
 } // namespace vkattn::conform

@@ -56,5 +56,8 @@ Finding checkAppend(DeviceUnderTest &device, const Check &check) {
 Finding checkAdvance(DeviceUnderTest &device, const Check &check) {
     return checkOperation(device, check, VKATTN_ADVANCE);
 }
+Finding checkMean(DeviceUnderTest &device, const Check &check) {
+    return checkOperation(device, check, VKATTN_MEAN);
+}
 
 } // namespace vkattn::conform

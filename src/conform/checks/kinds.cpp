@@ -22,6 +22,7 @@ std::span<const Kind> checkKinds() {
         {"rotary", "rotary embedding and rotated tokens into a cache, likewise", checkRotary, Subject::operation},
         {"append", "tokens into a cache, likewise", checkAppend, Subject::operation},
         {"advance", "counters that move on, likewise, and every difference is wrong", checkAdvance, Subject::operation},
+        {"mean", "the mean over groups, likewise", checkMean, Subject::operation},
         {"layer",
          "multi-head attention from X to the output, drawn: each step against the oracle, the whole against its formulas, the same "
          "bits recorded at once",

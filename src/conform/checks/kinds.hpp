@@ -58,6 +58,7 @@ class Finder {
 [[nodiscard]] Finding checkRotary(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkAppend(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkAdvance(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkMean(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkLayer(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkLatentLayer(DeviceUnderTest &device, const Check &check);
 

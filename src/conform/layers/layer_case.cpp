@@ -158,7 +158,10 @@ vkattn_result MultiHeadCase::addTo(Runtime &runtime, OperationList &list, Device
     if (!positions.empty()) operands.push_back({VKATTN_POSITIONS, tensorOf(runtime, positions, why)});
     if (!starts.empty()) operands.push_back({VKATTN_STARTS, tensorOf(runtime, starts, why)});
     if (!keyLengths.empty()) operands.push_back({VKATTN_KEY_LENGTHS, tensorOf(runtime, keyLengths, why)});
-    if (layer.options && options.weights.extent[0]) operands.push_back({VKATTN_WEIGHTS, runtime.allocate(options.weights, why)});
+    if (layer.options && options.weights.extent[0]) {
+        weights = runtime.allocate(options.weights, why);
+        operands.push_back({VKATTN_WEIGHTS, weights});
+    }
     for (const ListOperand &operand : operands)
         if (!operand.tensor) return VKATTN_ERROR_OUT_OF_DEVICE_MEMORY;
     return list.add(layer, operands, why);
@@ -284,8 +287,11 @@ void MultiHeadCase::drawOptions(Random &random, MultiHeadParts parts) {
     layer.options = &options;
     options.structSize = sizeof options;
     if (yes()) options.flags = yes() ? uint32_t{VKATTN_CAUSAL} : uint32_t{VKATTN_CAUSAL} | VKATTN_ALIGN_TOP_LEFT;
-    if (yes() && parts != MultiHeadParts::tall)
-        options.weights = drawLayout(random, drawType(random), true, {batch, layer.heads, tokens, keyTokens});
+    if (yes() && parts != MultiHeadParts::tall) {
+        if (yes()) layer.flags |= VKATTN_LAYER_AVERAGED_WEIGHTS;
+        const uint32_t written = layer.flags & VKATTN_LAYER_AVERAGED_WEIGHTS ? 1 : layer.heads;
+        options.weights = drawLayout(random, drawType(random), true, {batch, written, tokens, keyTokens});
+    }
     if (yes())
         draw(random, VKATTN_BIAS,
              drawLayout(random, drawType(random), true,
@@ -322,7 +328,7 @@ std::unique_ptr<MultiHeadCase> drawMultiHead(Random &random, MultiHeadParts part
     l.epsilon = 1e-5f;
     l.flags = has() ? uint32_t{VKATTN_LAYER_RESIDUAL} : 0;
     l.stored = type();
-    const uint32_t out = l.flags ? model : between(random, 1, 40);
+    const uint32_t out = l.flags & VKATTN_LAYER_RESIDUAL ? model : between(random, 1, 40);
     const auto draw = [&](vkattn_role role, uint32_t entries, uint32_t rows, uint32_t dims, float scale = 1) {
         m.draw(random, role, drawLayout(random, type(), true, {entries, 1, rows, dims}), scale);
     };

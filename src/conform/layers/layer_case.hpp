@@ -76,6 +76,7 @@ struct MultiHeadCase final : LayerCase {
     // entry; both empty: layer.start.
     std::vector<uint32_t> positions, starts;
     std::vector<uint32_t> keyLengths; // by batch entry; empty: all keys
+    DeviceTensor weights;             // that the list writes to which the layer was added last
 
     void draw(Random &random, vkattn_role role, const vkattn_layout &layout, float scale = 1);
     [[nodiscard]] vkattn_layout &layout(vkattn_role role);

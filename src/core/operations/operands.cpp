@@ -14,7 +14,7 @@ Box elementsOf(const Operation &o, vkattn_role role, const OperationBox &box) {
     if (o.kind == VKATTN_ADVANCE) return {{0, 0, 0, first[boxRow]}, {1, 1, 1, count[boxRow]}};
     switch (role) {
     case VKATTN_X:
-        return {{first[0], first[1], first[2], 0}, {count[0], count[1], count[2], o.inner}};
+        return {{first[0], first[1], first[2], 0}, {count[0], o.kind == VKATTN_MEAN ? o.averaged : count[1], count[2], o.inner}};
     case VKATTN_W:
         return {{first[0], first[1], first[3], 0}, {count[0], count[1], count[3], o.inner}};
     case VKATTN_BIAS:

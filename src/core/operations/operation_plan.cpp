@@ -21,6 +21,8 @@ const Routine &routineFor(vkattn_operation_kind kind) {
         return rotaryRoutine;
     case VKATTN_ADVANCE:
         return advanceRoutine;
+    case VKATTN_MEAN:
+        return meanRoutine;
     default:
         return appendRoutine;
     }

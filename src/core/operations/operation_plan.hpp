@@ -80,6 +80,6 @@ void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkatt
 // e.g. "tiles in shared memory", static storage.
 [[nodiscard]] const char *projectionFormText(vkattn_projection_kernel form);
 
-extern const Routine projectionRoutine, normRoutine, rotaryRoutine, appendRoutine, advanceRoutine;
+extern const Routine projectionRoutine, normRoutine, rotaryRoutine, appendRoutine, advanceRoutine, meanRoutine;
 
 } // namespace vkattn

@@ -23,7 +23,7 @@ void projectUnit(const OperationCall &call, uint64_t unit, float *scratch) {
 
 const OperationKernels &kernelsOfOperations() {
     static const OperationKernels own = {
-        hwy::TargetName(HWY_TARGET), ProjectionUnit::panel, projectUnit, normalizeRows, rotateRows, appendRows, advanceWords};
+        hwy::TargetName(HWY_TARGET), ProjectionUnit::panel, projectUnit, normalizeRows, rotateRows, appendRows, advanceWords, averageRows};
     return own;
 }
 

@@ -59,6 +59,14 @@ void advance(const Operation &o, const Operands &operands) {
     }
 }
 
+void average(const Operation &o, const Operands &operands) {
+    for (uint64_t n = 0; n < rowsOfX(o); ++n) {
+        const RowOfX id = rowOfX(o, n);
+        for (uint32_t d = 0; d < o.inner; ++d)
+            storeElementOf(o, operands, VKATTN_Y, {id.b, 0, id.r, d}, OracleMean(o, operands, id, d).mean);
+    }
+}
+
 void compute(const Operation &o, const Operands &operands) {
     switch (o.kind) {
     case VKATTN_PROJECTION:
@@ -67,6 +75,8 @@ void compute(const Operation &o, const Operands &operands) {
         return normalize(o, operands);
     case VKATTN_ADVANCE:
         return advance(o, operands);
+    case VKATTN_MEAN:
+        return average(o, operands);
     default:
         return moveTokens(o, operands);
     }

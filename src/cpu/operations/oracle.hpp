@@ -152,4 +152,19 @@ struct OracleToken {
     return std::min<uint64_t>(sum, o.limit);
 }
 
+// An element of a mean, and the mean of the absolute values.
+struct OracleMean {
+    double mean = 0, magnitude = 0;
+
+    OracleMean(const Operation &o, const Operands &operands, const RowOfX &id, uint32_t d) {
+        for (uint32_t g = 0; g < o.averaged; ++g) {
+            const double x = elementOf(o, operands, VKATTN_X, id.b, g, id.r, d);
+            mean += x;
+            magnitude += std::abs(x);
+        }
+        mean /= o.averaged;
+        magnitude /= o.averaged;
+    }
+};
+
 } // namespace vkattn

@@ -1,5 +1,5 @@
-// Norms, rotary embedding, append and advance: operations on rows, for one Highway target. Each row is read
-// as a whole before anything of the row is written, so that they work in place.
+// Norms, rotary embedding, append, advance and mean: operations on rows, for one Highway target. Each row is
+// read as a whole before anything of the row is written, so that they work in place.
 #if defined(VKATTN_CPU_OPERATIONS_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_OPERATIONS_ROWS_INL_HPP
 #undef VKATTN_CPU_OPERATIONS_ROWS_INL_HPP
@@ -197,6 +197,32 @@ inline void advanceWords(const OperationCall &call, uint64_t unit, float *) {
         const uint32_t sum = call.operands.word(VKATTN_X, x.index(0, 0, 0, n)) + o.by;
         const uint32_t word = sum < o.by ? o.limit : std::min(sum, o.limit);
         std::memcpy(call.write(VKATTN_Y) + 4 * y.index(0, 0, 0, n), &word, 4);
+    });
+}
+
+// Runs of groups are summed up on their own: errors of many groups stay small.
+inline void averageRows(const OperationCall &call, uint64_t unit, float *scratch) {
+    constexpr uint32_t runGroups = 32;
+    const Floats f;
+    const Operation &o = call.o;
+    const size_t room = wholeLines(o.inner);
+    float *const mean = scratch, *const run = scratch + room, *const copy = scratch + 2 * room;
+    const Tensor &x = o.tensor(VKATTN_X), &y = o.tensor(VKATTN_Y);
+    const auto share = hn::Set(f, static_cast<float>(1.0 / o.averaged));
+    std::fill(copy, copy + room, 0.0f); // past the end of the row too
+    forRowsOf(call, unit, [&](uint32_t b, uint32_t, uint32_t r) HWY_ATTR {
+        std::fill(mean, mean + room, 0.0f);
+        for (uint32_t first = 0; first < o.averaged; first += runGroups) {
+            std::fill(run, run + room, 0.0f);
+            for (uint32_t g = first; g < std::min(o.averaged, first + runGroups); ++g) {
+                copyRows(storedRows(x, call.read(VKATTN_X), b, g, r), 1, copy, 0);
+                forVectors(o.inner, [&](uint32_t d) HWY_ATTR {
+                    hn::Store(hn::MulAdd(hn::Load(f, copy + d), share, hn::Load(f, run + d)), f, run + d);
+                });
+            }
+            forVectors(o.inner, [&](uint32_t d) HWY_ATTR { hn::Store(hn::Add(hn::Load(f, mean + d), hn::Load(f, run + d)), f, mean + d); });
+        }
+        storeRow(y, call.write(VKATTN_Y), y.index(b, 0, r, 0), mean, o.inner);
     });
 }
 

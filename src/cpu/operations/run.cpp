@@ -46,6 +46,8 @@ struct Cut {
             return own.rotate;
         case VKATTN_ADVANCE:
             return own.advance;
+        case VKATTN_MEAN:
+            return own.average;
         default:
             return own.append;
         }

@@ -26,6 +26,8 @@ class RowChecker {
                 checkNorm(ids[n]);
             else if (o_.kind == VKATTN_ADVANCE)
                 checkWord(ids[n].r);
+            else if (o_.kind == VKATTN_MEAN)
+                checkMean(ids[n]);
             else
                 checkToken(ids[n]);
     }
@@ -87,6 +89,14 @@ class RowChecker {
                 compareStored(VKATTN_Y, {id.b, id.g, to, d}, expected, std::abs(expected) < smallestNormal ? std::abs(expected) : 0);
             else
                 compare(VKATTN_Y, {id.b, id.g, to, d}, expected, 4 * unit * magnitude + 8 * smallestNormal, magnitude > 0x1p127);
+        }
+    }
+
+    void checkMean(const RowOfX &id) {
+        const double groups = o_.averaged, sums = std::min(groups, 32.0) + groups / 32 + 2;
+        for (uint32_t d = 0; d < o_.inner; ++d) {
+            const OracleMean expected(o_, operands_, id, d);
+            compare(VKATTN_Y, {id.b, 0, id.r, d}, expected.mean, sums * unit * expected.magnitude + (groups + 2) * smallestNormal, false);
         }
     }
 

@@ -64,7 +64,7 @@ struct ProjectionScratch {
 // Returns the floats that a unit of another operation needs.
 [[nodiscard]] inline size_t rowScratch(const Operation &o) {
     const size_t row = wholeLines(o.inner);
-    return o.kind == VKATTN_NORM ? 4 * row : o.kind == VKATTN_ROTARY ? 3 * row : row;
+    return o.kind == VKATTN_NORM ? 4 * row : o.kind == VKATTN_ROTARY || o.kind == VKATTN_MEAN ? 3 * row : row;
 }
 
 // The kernels of one target. Each computes a unit, whose number is below `units` of run.cpp.
@@ -76,6 +76,7 @@ struct OperationKernels {
     void (*rotate)(const OperationCall &, uint64_t unit, float *scratch);
     void (*append)(const OperationCall &, uint64_t unit, float *scratch);
     void (*advance)(const OperationCall &, uint64_t unit, float *scratch);
+    void (*average)(const OperationCall &, uint64_t unit, float *scratch);
 };
 // Returns the kernels of the best target that this processor has.
 [[nodiscard]] const OperationKernels &operationKernels();

@@ -124,6 +124,15 @@ vkattn_result OperationList::add(const AdvanceOf &a, std::string *why) {
     return add(operation(description), given.operands(), why);
 }
 
+vkattn_result OperationList::add(const MeanOf &m, std::string *why) {
+    vkattn_mean description{};
+    description.structSize = sizeof description;
+    Given given;
+    given.require(VKATTN_X, m.x, description.x);
+    given.require(VKATTN_Y, m.y, description.y);
+    return add(operation(description), given.operands(), why);
+}
+
 vkattn_result OperationList::add(const AttentionOf &a, std::string *why) {
     vkattn_problem description = optionsOf(a);
     Given given(&description.presentRoles);
@@ -143,7 +152,8 @@ vkattn_result OperationList::add(const LayerOf &l, std::string *why) {
     vkattn_problem options = optionsOf(l.attention);
     vkattn_layer description{};
     description.structSize = sizeof description;
-    description.flags = l.residual ? uint32_t{VKATTN_LAYER_RESIDUAL} : 0;
+    description.flags =
+        (l.residual ? uint32_t{VKATTN_LAYER_RESIDUAL} : 0) | (l.averagedWeights ? uint32_t{VKATTN_LAYER_AVERAGED_WEIGHTS} : 0);
     description.heads = l.heads;
     description.kvHeads = l.kvHeads;
     description.place = l.place;

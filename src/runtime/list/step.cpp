@@ -56,6 +56,9 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
     case VKATTN_ADVANCE:
         bound.operation = vkattn::operation(description_.advance = copyOf(*operation.of.advance));
         break;
+    case VKATTN_MEAN:
+        bound.operation = vkattn::operation(description_.mean = copyOf(*operation.of.mean));
+        break;
     default:
         return failed(invalid, "this version of the list knows no operation of kind " + std::to_string(operation.kind), why);
     }

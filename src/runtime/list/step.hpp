@@ -77,6 +77,7 @@ struct ListStep {
         vkattn_rotary rotary;
         vkattn_append append;
         vkattn_advance advance;
+        vkattn_mean mean;
     } description_;
     std::vector<StepMemory> operands_; // of a shader: its tensors, without roles
     std::optional<ShaderWork> shader_;

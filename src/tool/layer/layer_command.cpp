@@ -123,6 +123,10 @@ std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runt
             row.formula = shapeText(of.rotary->x) + " by " + matrixText(of.rotary->cos) + " angles";
             row.result = shapeText(of.rotary->y);
             break;
+        case VKATTN_MEAN:
+            row.formula = "mean over heads of " + shapeText(of.mean->x);
+            row.result = shapeText(of.mean->y);
+            break;
         default:
             row.formula = shapeText(of.attention->q) + ", keys " + shapeText(of.attention->k);
             row.result = shapeText(of.attention->out);
@@ -158,14 +162,17 @@ Verification combine(const std::vector<StepCheck> &checks, const vkattn_verify_o
     return all;
 }
 
-void averageHeads(const vkattn_layout &weights, std::span<const float> all, std::span<float> mean) {
-    const uint64_t heads = weights.extent[1], pairs = uint64_t{weights.extent[2]} * weights.extent[3];
-    for (uint64_t b = 0; b < weights.extent[0]; ++b)
-        for (uint64_t n = 0; n < pairs; ++n) {
-            double sum = 0;
-            for (uint64_t h = 0; h < heads; ++h) sum += static_cast<double>(all[(b * heads + h) * pairs + n]);
-            mean[b * pairs + n] = static_cast<float>(sum / static_cast<double>(heads));
-        }
+// Of a ragged batch, whose weights no step of a layer averages.
+void averageHeads(const vkattn_layout &weights, std::span<float> all, std::span<float> mean) {
+    vkattn_layout averaged = packed(VKATTN_F32, weights.extent[0], 1, weights.extent[2], weights.extent[3]);
+    const vkattn_mean description = vkattn::mean(weights, averaged);
+    const vkattn_operation o = operation(description);
+    const vkattn_operand_memory memory[] = {{VKATTN_X, all.data(), all.size_bytes()}, {VKATTN_Y, mean.data(), mean.size_bytes()}};
+    uint64_t bytes = 0;
+    vkattn_diagnostic why{};
+    if (vkattnCpuOperationWorkspace(&o, nullptr, &bytes, &why) != VKATTN_OK) throw Failure(why.message);
+    std::vector<unsigned char> workspace(bytes);
+    if (vkattnCpuRunOperation(nullptr, &o, memory, 2, workspace.data(), bytes, &why) != VKATTN_OK) throw Failure(why.message);
 }
 
 // Downloads what the files take.
@@ -173,7 +180,7 @@ vkattn_result downloadOutputs(const LayerArguments &arguments, const LayerJob &j
                               std::string &why) {
     for (const OutputArray &output : job.outputs) {
         HostBuffer buffer(static_cast<size_t>(output.bytes));
-        if (output.role == VKATTN_WEIGHTS && arguments.averageWeights) {
+        if (output.role == VKATTN_WEIGHTS && arguments.averageWeights && !(job.layer.flags & VKATTN_LAYER_AVERAGED_WEIGHTS)) {
             const vkattn_layout &layout = job.options.weights;
             std::vector<float> all(size_t{layout.extent[0]} * layout.extent[1] * layout.extent[2] * layout.extent[3]);
             if (const auto r = run.download(output.role, std::as_writable_bytes(std::span(all)), why)) return r;

@@ -228,8 +228,12 @@ std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
     Extents pairs;
     describeAttention(arguments, {}, job.inputs, q, k, job.options, pairs);
     job.options.q = job.options.k = {};
-    if (!arguments.files[VKATTN_WEIGHTS].empty())
-        job.options.weights = dense("--weights " + arguments.files[VKATTN_WEIGHTS], VKATTN_F32, pairs);
+    if (arguments.averageWeights && !job.options.sequences) layer.flags |= VKATTN_LAYER_AVERAGED_WEIGHTS;
+    if (!arguments.files[VKATTN_WEIGHTS].empty()) {
+        const uint32_t heads = layer.flags & VKATTN_LAYER_AVERAGED_WEIGHTS ? 1 : pairs[head];
+        job.options.weights =
+            dense("--weights " + arguments.files[VKATTN_WEIGHTS], VKATTN_F32, {pairs[batch], heads, pairs[token], pairs[dim]});
+    }
     if (!arguments.files[VKATTN_LSE].empty())
         job.options.lse = dense("--lse " + arguments.files[VKATTN_LSE], VKATTN_F32, {entries, arguments.heads, tokens, 1});
     layer.options = &job.options;

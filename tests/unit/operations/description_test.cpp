@@ -33,6 +33,9 @@ OperationCase append() {
 OperationCase advance() {
     return plainAdvance(6);
 }
+OperationCase mean() {
+    return plainMean(3, 5, 6);
+}
 
 struct Refusal {
     const char *expected;
@@ -118,6 +121,21 @@ const Refusal refusals[] = {
     {"append.start is 1073741825", append, [](auto &c) { c.append.start = (1u << 30) + 1; }},
     {"x has 1048577 dims", append, [](auto &c) { c.append.x = packed(VKATTN_F32, 1, 1, 5, (1u << 20) + 1); }},
     {"y is [1, 2, 9, 6]", append, [](auto &c) { c.append.y = packed(VKATTN_F32, 1, 2, 9, 6); }},
+    // Mean.
+    {"mean: structSize is", mean, [](auto &c) { c.mean.structSize = sizeof c.mean + 8; }},
+    {"mean.flags is 0x1, expected 0", mean, [](auto &c) { c.mean.flags = 1; }},
+    {"x of the mean has no layout", mean, [](auto &c) { c.mean.x = {}; }},
+    {"y of the mean has no layout", mean, [](auto &c) { c.mean.y = {}; }},
+    {"x has dtype 4", mean, [](auto &c) { c.mean.x.dtype = VKATTN_BITS32; }},
+    {"only dimensions 2 and 3 may be 0", mean, [](auto &c) { c.mean.x.extent[1] = 0; }},
+    {"y is [1, 3, 5, 6], expected [1, 1, 5, 6]", mean, [](auto &c) { c.mean.y = c.mean.x; }},
+    {"y is [1, 1, 5, 5]", mean, [](auto &c) { c.mean.y = matrix(VKATTN_F32, 5, 5); }},
+    {"y is [2, 1, 5, 6]", mean, [](auto &c) { c.mean.y = packed(VKATTN_F32, 2, 1, 5, 6); }},
+    {"y overlaps itself", mean, [](auto &c) { c.mean.y.strideElems[3] = 0; }},
+    {"x has 1048577 groups of 6 dims, expected at most 1048576", mean,
+     [](auto &c) { c.mean.x = packed(VKATTN_F32, 1, (1u << 20) + 1, 5, 6); }},
+    {"groups of 1048577 dims", mean, [](auto &c) { c.mean.x = packed(VKATTN_F32, 1, 3, 5, (1u << 20) + 1); }},
+    {"x has 1073741825 tokens", mean, [](auto &c) { c.mean.x = packed(VKATTN_F32, 1, 3, (1u << 30) + 1, 6); }},
     // Advance.
     {"advance.flags is 0x10, expected 0", advance, [](auto &c) { c.advance.flags = VKATTN_DETERMINISTIC; }},
     {"x of the advance has no layout", advance, [](auto &c) { c.advance.x = {}; }},
@@ -156,9 +174,9 @@ TEST(OperationDescription, everyRuleIsChecked) {
     o.kind = VKATTN_NORM;
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_STREQ(why.message, "operation.of.norm is NULL");
-    o.kind = static_cast<vkattn_operation_kind>(6);
+    o.kind = static_cast<vkattn_operation_kind>(7);
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(why.message).find("operation.kind is 6"), std::string::npos) << why.message;
+    EXPECT_NE(std::string(why.message).find("operation.kind is 7"), std::string::npos) << why.message;
 }
 
 TEST(OperationDescription, ordinaryOnesAreValid) {
@@ -172,6 +190,7 @@ TEST(OperationDescription, ordinaryOnesAreValid) {
         valid(c);
     }
     for (const uint32_t words : {0u, 1u << 30}) valid(plainAdvance(words));
+    for (const OperationCase &c : {mean(), plainMean(3, 0, 6), plainMean(3, 5, 0), plainMean(1u << 20, 1, 1)}) valid(c);
     OperationCase c = rotary();
     c.rotary.flags = VKATTN_ROTARY_APPEND;
     c.rotary.start = 1u << 30;
@@ -223,6 +242,7 @@ TEST(OperationDescription, kindsHaveNames) {
     EXPECT_STREQ(vkattnOperationName(VKATTN_ROTARY), "rotary");
     EXPECT_STREQ(vkattnOperationName(VKATTN_APPEND), "append");
     EXPECT_STREQ(vkattnOperationName(VKATTN_ADVANCE), "advance");
-    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(6)), nullptr);
+    EXPECT_STREQ(vkattnOperationName(VKATTN_MEAN), "mean");
+    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(7)), nullptr);
     EXPECT_EQ(vkattnOperationName(VKATTN_OPERATION_KIND_MAX), nullptr);
 }

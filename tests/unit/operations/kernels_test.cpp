@@ -61,7 +61,7 @@ class OperationKernelsOf : public testing::TestWithParam<int64_t> {
 
 TEST_P(OperationKernelsOf, areWithinTheBoundsOfTheOracle) {
     Random random = randomFor("operations");
-    for (int n = 0; n < (fullExtent() ? 5000 : 250); ++n) {
+    for (int n = 0; n < (fullExtent() ? 6000 : 300); ++n) {
         OperationCase before = drawOperation(random, otherKind(n));
         SCOPED_TRACE("case " + std::to_string(n) + ": " + before.text());
         OperationCase alone = before;
@@ -89,7 +89,7 @@ TEST(Operations, takeNothingFromTheHeap) {
     Random random = randomFor("operations heap");
     vkattn_cpu_pool pool = nullptr;
     ASSERT_EQ(vkattnCpuCreatePool(2, &pool, nullptr), VKATTN_OK);
-    for (int n = 0; n < 50; ++n) {
+    for (int n = 0; n < 60; ++n) {
         OperationCase c = drawOperation(random, otherKind(n));
         const vkattn_operation o = c.operation();
         const auto memory = c.operands();
@@ -327,6 +327,42 @@ TEST(Operations, rotationKeepsNormsAndDependsOnDistanceAlone) {
         // Past the table the table's last row counts.
         EXPECT_EQ(rotated(q, 1u << 30, 0), rotated(q, positions - 1, 0));
     }
+}
+
+TEST(Operations, meansAreThoseOfTheGroups) {
+    OperationCase c = plainMean(3, 2, 5);
+    Random random = randomFor("means");
+    c.fill(random);
+    for (uint32_t g = 0; g < 3; ++g)
+        for (uint32_t r = 0; r < 2; ++r)
+            for (uint32_t d = 0; d < 5; ++d) c.tensor(VKATTN_X).set(0, g, r, d, static_cast<float>(3 * (g * 100 + r * 10 + d)));
+    run(c, 1);
+    for (uint32_t r = 0; r < 2; ++r)
+        for (uint32_t d = 0; d < 5; ++d)
+            EXPECT_NEAR(c.tensor(VKATTN_Y).get(0, 0, r, d), 300.0f + 30 * static_cast<float>(r) + 3 * static_cast<float>(d), 1e-4f);
+}
+
+// The sum of such values is no f32.
+TEST(Operations, meansOfLargeValuesAreFinite) {
+    OperationCase c = plainMean(70, 1, 9);
+    Random random = randomFor("large means");
+    c.fill(random);
+    for (uint32_t g = 0; g < 70; ++g)
+        for (uint32_t d = 0; d < 9; ++d) c.tensor(VKATTN_X).set(0, g, 0, d, 3e38f);
+    run(c, 1);
+    for (uint32_t d = 0; d < 9; ++d) EXPECT_NEAR(c.tensor(VKATTN_Y).get(0, 0, 0, d) / 3e38f, 1.0f, 1e-5f);
+}
+
+// One chain of fp32 sums would be off by 1e-3 here.
+TEST(Operations, meansOfManyGroupsAreWithinTheirBounds) {
+    OperationCase before = plainMean(100000, 1, 3);
+    Random random = randomFor("many groups");
+    before.fill(random);
+    for (uint32_t g = 0; g < 100000; ++g)
+        for (uint32_t d = 0; d < 3; ++d) before.tensor(VKATTN_X).set(0, g, 0, d, 0.1f);
+    OperationCase after = before;
+    run(after, 1);
+    expectPassed(verified(after, before), "the kernels");
 }
 
 TEST(Operations, appendDropsWhatIsPastTheEnd) {

@@ -55,7 +55,7 @@ OperationCase wholeNorm(vkattn_norm_kind kind, Random &random) {
 
 TEST(VerifyOperation, seesOneWrongElement) {
     Random random = randomFor("one element");
-    for (int n = 0; n < 100; ++n) {
+    for (int n = 0; n < 120; ++n) {
         OperationCase before = drawOperation(random, otherKind(n));
         OperationCase after = before;
         run(after, 1);
