@@ -47,7 +47,7 @@ VKATTN_API void vkattnCpuDestroyPool(vkattn_cpu_pool pool);
 /* How a problem is computed on this processor. */
 typedef struct vkattn_cpu_plan {
     uint32_t structSize;
-    uint32_t threads;   /* threads that have work, at most those of the pool */
+    uint32_t threads;   /* that compute, at most those of the pool: small problems are the caller's */
     const char *target; /* the instruction set, by Highway's name; a constant */
     /* "tiles": query rows in lanes. "few rows": dims in lanes, for rows that share their keys. A
      * constant. */

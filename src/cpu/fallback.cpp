@@ -82,6 +82,12 @@ struct Shape {
     }
 };
 
+// Multiply-adds, hidden pairs too.
+double workOf(const Problem &p) {
+    const double pairs = static_cast<double>(p.tensor(VKATTN_Q).extent[2]) * p.keyTokens * p.kvHeads * p.groupSize();
+    return pairs * (p.headDim + p.valueDim) * (p.ragged() ? 1 : p.batch);
+}
+
 // One call while it runs.
 struct Run {
     Call call;
@@ -127,7 +133,7 @@ struct Run {
 };
 
 vkattn_result run(Pool &pool, const Problem &p, const Operands &operands, void *workspace, uint64_t bytes, vkattn_diagnostic *why) {
-    const Shape shape(p, pool.threads());
+    const Shape shape(p, pool.threadsFor(workOf(p)));
     if (!workspace || bytes < shape.bytes())
         return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "workspace has %llu bytes, expected at least %llu: vkattnCpuExplain says how many",
                     static_cast<unsigned long long>(workspace ? bytes : 0), static_cast<unsigned long long>(shape.bytes()));
@@ -186,7 +192,7 @@ extern "C" vkattn_result vkattnCpuExplain(const vkattn_problem *description, vka
     if (!out) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "plan is NULL");
     if (const auto r = checkStructSize(out->structSize, sizeof *out, "plan", "vkattn_cpu_plan", why)) return r;
     if (const auto r = makeProblem(description, p, why)) return r;
-    const Shape shape(p, pool ? pool->pool.threads() : threadCount(0, mostThreads));
+    const Shape shape(p, pool ? pool->pool.threadsFor(workOf(p)) : threadsFor(workOf(p), threadCount(0, mostThreads)));
     const Operands none;
     const Call call{p, none, shape.tiling};
     SequencePlan longest; // as long as a sequence may be
@@ -229,6 +235,7 @@ extern "C" vkattn_result vkattnCpuRun(const vkattn_problem *description, const v
     if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
     try {
         Pool pool(Shape(p, std::min(threadCount(threads, UINT64_MAX), mostThreads)).threads);
+        pool.shareAnyWork(); // its threads have been started
         const uint64_t bytes = Shape(p, pool.threads()).bytes();
         const std::unique_ptr<unsigned char[]> workspace(new unsigned char[bytes]);
         return run(pool, p, operands, workspace.get(), bytes, why);

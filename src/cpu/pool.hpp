@@ -1,6 +1,7 @@
 // A few threads that stay, and do one job at a time together with the thread that asks.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -9,6 +10,14 @@
 #include <vector>
 
 namespace vkattn {
+
+// Some 10 microseconds: handing less over takes longer than computing it.
+inline constexpr double leastWorkOfThread = 1 << 17;
+// Returns how many threads of at most `most` a job is worth. Work is counted in multiply-adds, and
+// four of them for an element that is moved.
+[[nodiscard]] inline uint32_t threadsFor(double work, uint32_t most, double leastWork = leastWorkOfThread) {
+    return work >= most * leastWork ? most : std::max(static_cast<uint32_t>(work / leastWork), 1u);
+}
 
 class Pool {
   public:
@@ -20,6 +29,9 @@ class Pool {
     Pool &operator=(const Pool &) = delete;
 
     [[nodiscard]] uint32_t threads() const { return static_cast<uint32_t>(workers_.size()) + 1; }
+    [[nodiscard]] uint32_t threadsFor(double work) const { return vkattn::threadsFor(work, threads(), leastWork_); }
+    // Makes every job worth all threads, so that small problems test what threads do.
+    void shareAnyWork() { leastWork_ = 0; }
 
     // Calls job(context, thread) on `threads` threads (at most threads()), and returns when all are
     // done. Threads are numbered from 0, which is the caller's. The pool does one job at a time.
@@ -29,6 +41,7 @@ class Pool {
   private:
     void work(uint32_t thread);
 
+    double leastWork_ = leastWorkOfThread;
     std::mutex mutex_;
     std::condition_variable start_, done_;
     // The number is written under the mutex. It is atomic so that a thread can watch for a while

@@ -90,6 +90,7 @@ vkattn_result Runtime::Impl::prepareCpu(const vkattn_operation &operation, uint3
         if (const auto r = vkattnCpuCreatePool(threads, &pool, &why)) return r;
         cpuPool.reset(pool);
         cpuThreads = threads;
+        ++cpuPoolNumber;
     }
     if (operation.kind == VKATTN_ATTENTION) {
         result.cpuPlan.structSize = sizeof result.cpuPlan;

@@ -18,6 +18,7 @@ struct Runtime::Impl {
     // The CPU's threads and memory stay for the next run.
     std::unique_ptr<vkattn_cpu_pool_t, void (*)(vkattn_cpu_pool)> cpuPool{nullptr, vkattnCpuDestroyPool};
     uint32_t cpuThreads = 0;
+    uint64_t cpuPoolNumber = 0; // of the pool, counted from 1
     std::unique_ptr<unsigned char[]> cpuWorkspace;
     uint64_t cpuWorkspaceBytes = 0;
 

@@ -30,6 +30,7 @@ using PoolPointer = std::unique_ptr<vkattn_cpu_pool_t, PoolDeleter>;
 PoolPointer makePool(uint32_t threads) {
     vkattn_cpu_pool pool = nullptr;
     EXPECT_EQ(vkattnCpuCreatePool(threads, &pool, nullptr), VKATTN_OK);
+    pool->pool.shareAnyWork();
     return PoolPointer(pool);
 }
 
@@ -337,6 +338,28 @@ TEST(CpuPool, everyThreadTakesPartOnceAJob) {
             if (job == 150) std::this_thread::sleep_for(std::chrono::milliseconds(2));
         }
     }
+}
+
+// Handing work over takes longer than a small problem.
+TEST(CpuPool, smallProblemsAreTheCallers) {
+    vkattn_cpu_pool pool = nullptr;
+    ASSERT_EQ(vkattnCpuCreatePool(2, &pool, nullptr), VKATTN_OK);
+    const auto threads = [&](uint32_t queries, uint32_t keys) {
+        const vkattn_layout q = packed(VKATTN_F32, 1, 2, queries, 32), k = packed(VKATTN_F32, 1, 2, keys, 32);
+        const vkattn_problem description = problem(q, k, k, q);
+        vkattn_cpu_plan plan{};
+        plan.structSize = sizeof plan;
+        EXPECT_EQ(vkattnCpuExplain(&description, pool, &plan, nullptr), VKATTN_OK);
+        return plan.threads;
+    };
+    EXPECT_EQ(threads(0, 0), 1u);
+    EXPECT_EQ(threads(1, 200), 1u);
+    EXPECT_EQ(threads(300, 300), 2u);
+    vkattnCpuDestroyPool(pool);
+    EXPECT_EQ(threadsFor(1e30, 7), 7u);
+    EXPECT_EQ(threadsFor(3.5 * leastWorkOfThread, 7), 3u);
+    EXPECT_EQ(threadsFor(0, 7), 1u);
+    EXPECT_EQ(threadsFor(0, 7, 0), 7u);
 }
 
 TEST(CpuPool, badArgumentsAreRefused) {

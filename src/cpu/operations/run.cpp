@@ -21,7 +21,8 @@ struct Cut {
     uint64_t rowsPerUnit = 0, units = 0, scratchBytes = 0;
     uint32_t threads;
 
-    Cut(const Operation &o, uint32_t poolThreads) {
+    Cut(const Operation &o, const Pool &pool) {
+        const uint32_t poolThreads = pool.threadsFor(workOf(o));
         if (o.kind == VKATTN_PROJECTION) {
             cutProjection(o, poolThreads);
         } else {
@@ -37,6 +38,11 @@ struct Cut {
     [[nodiscard]] uint64_t bytes() const { return units ? threads * scratchBytes + alignment : 0; }
 
   private:
+    // As Pool::threadsFor counts.
+    [[nodiscard]] static double workOf(const Operation &o) {
+        const double elements = static_cast<double>(o.batch) * o.groups * o.rows * o.inner;
+        return elements * (o.kind == VKATTN_PROJECTION ? o.out : 4.0 * std::max(o.averaged, 1u));
+    }
     // Of an operation on rows.
     [[nodiscard]] decltype(compute) kernelOf(vkattn_operation_kind kind) const {
         switch (kind) {
@@ -115,7 +121,7 @@ extern "C" vkattn_result vkattnCpuOperationWorkspace(const vkattn_operation *ope
     }
     Operation o;
     if (const auto r = makeOperation(operation, o, why)) return r;
-    *bytes = Cut(o, (pool ? pool : &alone)->pool.threads()).bytes();
+    *bytes = Cut(o, (pool ? pool : &alone)->pool).bytes();
     return VKATTN_OK;
 }
 
@@ -131,7 +137,7 @@ extern "C" vkattn_result vkattnCpuRunOperation(vkattn_cpu_pool given, const vkat
     Operands operands;
     if (const auto r = makeOperation(operation, o, why)) return r;
     if (const auto r = bindOperands(o, memory, count, operands, why)) return r;
-    const Cut cut(o, pool->pool.threads());
+    const Cut cut(o, pool->pool);
     if (cut.bytes() && (!workspace || workspaceBytes < cut.bytes()))
         return fail(why, invalid, "workspace has %llu bytes, expected at least %llu: vkattnCpuOperationWorkspace says how many",
                     static_cast<unsigned long long>(workspace ? workspaceBytes : 0), static_cast<unsigned long long>(cut.bytes()));

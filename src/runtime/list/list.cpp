@@ -28,6 +28,8 @@ struct OperationList::Impl {
     std::unique_ptr<RecordedList> recorded;
     bool ready = false;      // record() was called for these steps
     uint32_t cpuThreads = 0; // of replays on the CPU
+    // What prepareCpu has found: the steps compute on this pool in so much workspace.
+    uint64_t preparedPool = 0, preparedBytes = 0;
 
     // Sets *why to what went wrong at a step.
     vkattn_result failedStep(size_t step, vkattn_result result, const std::string &reason, std::string *why) const {
@@ -175,7 +177,8 @@ vkattn_result OperationList::Impl::prepareCpu(RunResult &result, std::string *wh
             return failedStep(n, r, diagnostic.message, why);
         workspace = std::max(workspace, result.workspaceBytes);
     }
-    result.workspaceBytes = workspace;
+    preparedPool = runtime->cpuPoolNumber;
+    preparedBytes = result.workspaceBytes = workspace;
     return VKATTN_OK;
 }
 
@@ -208,8 +211,10 @@ vkattn_result OperationList::submit(std::string *why) {
     if (!impl.ready) return failed(invalid, "the list is not recorded, or steps were added since: call record()", why);
     if (!impl.runtime->device) {
         // Another use of the Runtime may have made other threads, which need other workspaces.
+        const Runtime::Impl &runtime = *impl.runtime;
         RunResult ignored;
-        if (const auto r = impl.prepareCpu(ignored, why)) return r;
+        if (impl.preparedPool != runtime.cpuPoolNumber || impl.preparedBytes > runtime.cpuWorkspaceBytes)
+            if (const auto r = impl.prepareCpu(ignored, why)) return r;
         return impl.computeOnCpu(why);
     }
     if (!impl.runtime->lost.empty()) return failed(VKATTN_ERROR_DEVICE_LOST, impl.runtime->lost, why);

@@ -1,5 +1,7 @@
 #include "cpu_runs.hpp"
 
+#include "cpu/pool.hpp"
+
 #include <gtest/gtest.h>
 
 namespace vkattn::test {
@@ -11,6 +13,7 @@ void run(OperationCase &c, uint32_t threads) {
     uint64_t bytes = 0;
     if (threads) {
         ASSERT_EQ(vkattnCpuCreatePool(threads, &pool, nullptr), VKATTN_OK);
+        pool->pool.shareAnyWork();
     }
     ASSERT_EQ(vkattnCpuOperationWorkspace(&o, pool, &bytes, &why), VKATTN_OK) << why.message;
     std::vector<unsigned char> workspace(bytes + 2, 0xa5);

@@ -3,6 +3,7 @@
 #include "cpu/targets.hpp"
 
 #include "cpu/operations/work.hpp"
+#include "cpu/pool.hpp"
 #include "cpu_runs.hpp"
 #include "support/extent.hpp"
 #include "support/heap_count.hpp"
@@ -89,6 +90,7 @@ TEST(Operations, takeNothingFromTheHeap) {
     Random random = randomFor("operations heap");
     vkattn_cpu_pool pool = nullptr;
     ASSERT_EQ(vkattnCpuCreatePool(2, &pool, nullptr), VKATTN_OK);
+    pool->pool.shareAnyWork();
     for (int n = 0; n < 60; ++n) {
         OperationCase c = drawOperation(random, otherKind(n));
         const vkattn_operation o = c.operation();
