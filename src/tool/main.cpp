@@ -2,6 +2,7 @@
 #include "tool/conform_command.hpp"
 #include "tool/explain_command.hpp"
 #include "tool/info_command.hpp"
+#include "tool/layer/explain_layer_command.hpp"
 #include "tool/layer/layer_command.hpp"
 #include "tool/options/arguments.hpp"
 #include "tool/rotary_command.hpp"
@@ -25,14 +26,15 @@ ExitStatus fail(const char *message, ExitStatus status) {
 ExitStatus execute(int argc, const char *const *argv) {
     try {
         const CommandLine line = parseCommandLine(argc, argv);
-        const ExitStatus status = line.run       ? runCommand(*line.run)
-                                  : line.rotary  ? rotaryCommand(*line.rotary)
-                                  : line.layer   ? layerCommand(*line.layer)
-                                  : line.explain ? explainCommand(*line.explain)
-                                  : line.info    ? infoCommand(*line.info)
-                                  : line.tune    ? tuneCommand(*line.tune)
-                                  : line.conform ? conformCommand(*line.conform)
-                                                 : line.status;
+        const ExitStatus status = line.run            ? runCommand(*line.run)
+                                  : line.rotary       ? rotaryCommand(*line.rotary)
+                                  : line.layer        ? layerCommand(*line.layer)
+                                  : line.explainLayer ? explainLayerCommand(*line.explainLayer)
+                                  : line.explain      ? explainCommand(*line.explain)
+                                  : line.info         ? infoCommand(*line.info)
+                                  : line.tune         ? tuneCommand(*line.tune)
+                                  : line.conform      ? conformCommand(*line.conform)
+                                                      : line.status;
         std::cout.flush();
         if (!std::cout) return fail("the result could not be printed: standard output is closed or full", ExitStatus::badInput);
         return status;

@@ -4,8 +4,7 @@
 #include "tool/device.hpp"
 #include "tool/execution.hpp"
 #include "tool/layer/layer_job.hpp"
-#include "tool/options/names.hpp"
-#include "tool/report/options_report.hpp"
+#include "tool/layer/layer_report.hpp"
 
 #include <vkattn/list.hpp>
 
@@ -82,64 +81,6 @@ HostArrays loadInputs(const RotaryChoice &rotary, LayerJob &job) {
     return arrays;
 }
 
-std::string shapeText(const vkattn_layout &layout) {
-    std::string text = "[";
-    for (int d = 0; d < 4; ++d)
-        if (d != 1 || layout.extent[1] > 1) text += (text.size() > 1 ? ", " : "") + std::to_string(layout.extent[d]);
-    return text + "]";
-}
-
-std::string matrixText(const vkattn_layout &layout) {
-    return "[" + std::to_string(layout.extent[2]) + ", " + std::to_string(layout.extent[3]) + "]";
-}
-
-// What a step computes: its operands' shapes as the notes on attention write them.
-std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runtime) {
-    vkattn_caps caps{};
-    caps.structSize = sizeof caps;
-    if (runtime.device())
-        caps = runtime.device()->caps;
-    else
-        (void)vkattnMinimumCaps(&caps, nullptr);
-    std::vector<ReportedStep> steps;
-    for (uint32_t n = 0; n < job.plan.stepCount; ++n) {
-        const vkattn_layer_step &step = job.plan.steps[n];
-        vkattn_explanation explanation{};
-        explanation.structSize = sizeof explanation;
-        ReportedStep &row = steps.emplace_back();
-        row.name = step.name;
-        row.operation = vkattnOperationName(step.operation.kind);
-        const auto of = step.operation.of;
-        switch (step.operation.kind) {
-        case VKATTN_PROJECTION:
-            row.formula = shapeText(of.projection->x) + " x " + matrixText(of.projection->w) + "^T";
-            row.result = shapeText(of.projection->y);
-            break;
-        case VKATTN_NORM:
-            row.formula = "rows of " + shapeText(of.norm->x);
-            row.result = shapeText(of.norm->y);
-            break;
-        case VKATTN_ROTARY:
-            row.formula = shapeText(of.rotary->x) + " by " + matrixText(of.rotary->cos) + " angles";
-            row.result = shapeText(of.rotary->y);
-            break;
-        case VKATTN_MEAN:
-            row.formula = "mean over heads of " + shapeText(of.mean->x);
-            row.result = shapeText(of.mean->y);
-            break;
-        default:
-            row.formula = shapeText(of.attention->q) + ", keys " + shapeText(of.attention->k);
-            row.result = shapeText(of.attention->out);
-            break;
-        }
-        if (vkattnExplainOperation(&caps, nullptr, &step.operation, &explanation, nullptr) != VKATTN_OK) continue;
-        row.kernel = explanation.kernelName;
-        row.flops = explanation.flops;
-        row.bytes = explanation.bytesRead + explanation.bytesWritten;
-    }
-    return steps;
-}
-
 // All steps as one: the worst element is that of the step with the largest error for its bound.
 Verification combine(const std::vector<StepCheck> &checks, const vkattn_verify_options &options, std::vector<ReportedStep> &steps) {
     Verification all;
@@ -212,26 +153,6 @@ Computed compute(Runtime &runtime, const LayerArguments &arguments, const LayerJ
     if (result.status == VKATTN_OK && arguments.verify)
         result.status = run.verify(verifyOptions(*arguments.verify), computed.checks, result.message);
     return computed;
-}
-
-// The options in use, those of the layer first.
-Json layerOptionsJson(const LayerArguments &arguments, const LayerJob &job) {
-    Json json = {{"heads", job.layer.heads}};
-    if (job.layer.kvHeads != job.layer.heads) json["kvHeads"] = job.layer.kvHeads;
-    if (arguments.place != VKATTN_NORM_NONE) {
-        json["norm"] = arguments.place == VKATTN_NORM_POST ? "post" : "pre";
-        json["eps"] = arguments.epsilon;
-    }
-    if (arguments.residual) json["residual"] = true;
-    if (arguments.averageWeights) json["averageWeights"] = true;
-    if (arguments.rotates) {
-        json["rotary"] = pairsNames[arguments.rotary.pairs];
-        json["rotaryDims"] = 2 * job.layer.cos.extent[3];
-        json["rotaryBase"] = arguments.rotary.base;
-        json["rotaryStart"] = arguments.rotary.start;
-    }
-    json.update(optionsJson(arguments, job.options));
-    return json;
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -51,25 +52,74 @@ void nameParameters(LayerArguments &arguments) {
     }
 }
 
-const Input *find(const LayerJob &job, vkattn_role role) {
-    const auto found = std::find_if(job.inputs.begin(), job.inputs.end(), [&](const Input &input) { return input.role() == role; });
-    return found == job.inputs.end() ? nullptr : &*found;
+// Tokens, context and parameters; those that are absent are not there.
+using Operands = std::map<vkattn_role, Operand>;
+
+const Operand *find(const Operands &operands, vkattn_role role) {
+    const auto found = operands.find(role);
+    return found == operands.end() ? nullptr : &found->second;
 }
 
-// The rows of a file [token, model] or [batch, token, model], as [batch, 1, token, model].
-Operand rowsOf(const Input &input) {
-    Operand rows{input.text(), input.layout()};
-    std::swap(rows.layout.extent[batch], rows.layout.extent[head]);
-    std::swap(rows.layout.strideElems[batch], rows.layout.strideElems[head]);
-    requireSomething(rows, maxModel);
-    return rows;
+// Tokens [token, model] or [batch, token, model] become [batch, 1, token, model].
+Operands operandsOf(const std::vector<Input> &inputs) {
+    Operands operands;
+    for (const Input &input : inputs) {
+        Operand operand{input.text(), input.layout()};
+        if (input.role() == VKATTN_X || input.role() == VKATTN_CONTEXT) {
+            std::swap(operand.layout.extent[batch], operand.layout.extent[head]);
+            std::swap(operand.layout.strideElems[batch], operand.layout.strideElems[head]);
+        }
+        operands[input.role()] = std::move(operand);
+    }
+    return operands;
+}
+
+// What --shape-x and its kin stand for.
+Operands assumedOperands(const LayerArguments &arguments) {
+    const LayerAssumptions &assumed = arguments.assumed;
+    const uint32_t heads = arguments.heads, kvHeads = arguments.kvHeads ? arguments.kvHeads : heads, model = assumed.x.back();
+    const bool crosses = !assumed.context.empty();
+    Operands operands;
+    const auto add = [&](vkattn_role role, const char *option, const Extents &extents) {
+        const std::string text = std::string(option) + " (" + operandName(role).key + ")";
+        operands[role] = {text, dense(text, assumed.dtype, extents)};
+    };
+    const auto rows = [&](vkattn_role role, const char *option, std::vector<uint32_t> shape) {
+        shape.insert(shape.begin(), 3 - shape.size(), 1u);
+        add(role, option, {shape[0], 1, shape[1], shape[2]});
+    };
+    rows(VKATTN_X, "--shape-x", assumed.x);
+    if (crosses) rows(VKATTN_CONTEXT, "--shape-context", assumed.context);
+    if (!assumed.headDim && model % heads)
+        throw Failure("--shape-x has a model of " + std::to_string(model) + " dims, which --heads " + std::to_string(heads) +
+                      " does not divide: say with --head-dim how many dims a head has");
+    const uint32_t headDim = assumed.headDim ? assumed.headDim : model / heads, valueDim = assumed.valueDim ? assumed.valueDim : headDim,
+                   keyModel = crosses ? assumed.context.back() : model;
+    const struct {
+        vkattn_role matrix, bias;
+        uint64_t out;
+        uint64_t in;
+    } matrices[] = {{VKATTN_WQ, VKATTN_BQ, uint64_t{heads} * headDim, model},
+                    {VKATTN_WK, VKATTN_BK, uint64_t{kvHeads} * headDim, keyModel},
+                    {VKATTN_WV, VKATTN_BV, uint64_t{kvHeads} * valueDim, keyModel},
+                    {VKATTN_WO, VKATTN_BO, model, uint64_t{heads} * valueDim}};
+    for (const auto &[matrix, bias, out, in] : matrices) {
+        if (std::max(out, in) > maxModel)
+            throw Failure(std::to_string(heads) + " heads of " + std::to_string(std::max(headDim, valueDim)) +
+                          " dims have too many dims together, expected at most " + std::to_string(maxModel));
+        add(matrix, "--shape-x", {1, 1, static_cast<uint32_t>(out), static_cast<uint32_t>(in)});
+        if (assumed.biases) add(bias, "--biases", {1, 1, 1, static_cast<uint32_t>(out)});
+    }
+    if (arguments.place != VKATTN_NORM_NONE)
+        for (const vkattn_role role : {VKATTN_GAMMA, VKATTN_BETA}) add(role, "--norm", {1, 1, 1, model});
+    return operands;
 }
 
 // The files of one layer, checked in the user's words before the library checks them in its own.
 class LayerShapes {
   public:
-    LayerShapes(const LayerArguments &arguments, const LayerJob &job, const Operand &x, const Operand &context)
-        : arguments_(arguments), job_(job), x_(x), context_(context) {}
+    LayerShapes(const LayerArguments &arguments, const Operands &operands, const Operand &x, const Operand &context)
+        : arguments_(arguments), operands_(operands), x_(x), context_(context) {}
 
     void check() const {
         const uint32_t heads = arguments_.heads, kvHeads = arguments_.kvHeads ? arguments_.kvHeads : heads;
@@ -80,51 +130,51 @@ class LayerShapes {
         checkMatrix(VKATTN_WQ, heads, "--heads", x_);
         checkMatrix(VKATTN_WK, kvHeads, kvOption, context_);
         checkMatrix(VKATTN_WV, kvHeads, kvOption, context_);
-        const Input &wq = file(VKATTN_WQ), &wk = file(VKATTN_WK), &wv = file(VKATTN_WV), &wo = file(VKATTN_WO);
+        const Operand &wq = file(VKATTN_WQ), &wk = file(VKATTN_WK), &wv = file(VKATTN_WV), &wo = file(VKATTN_WO);
         const uint32_t headDim = rows(wq) / heads, valueDim = rows(wv) / kvHeads;
         if (rows(wk) != uint64_t{kvHeads} * headDim)
-            throw Failure(wk.text() + ": has " + std::to_string(rows(wk)) + " rows, expected " + kvOption +
-                          " * head dim = " + std::to_string(kvHeads) + " * " + std::to_string(headDim) + ", as " + wq.text() + " has it" +
+            throw Failure(wk.text + ": has " + std::to_string(rows(wk)) + " rows, expected " + kvOption +
+                          " * head dim = " + std::to_string(kvHeads) + " * " + std::to_string(headDim) + ", as " + wq.text + " has it" +
                           (arguments_.kvHeads ? "" : "; where keys have fewer heads than queries give --kv-heads"));
-        if (wo.layout().extent[dim] != uint64_t{heads} * valueDim)
-            throw Failure(wo.text() + ": has " + std::to_string(wo.layout().extent[dim]) + " columns, expected --heads * value dim = " +
-                          std::to_string(heads) + " * " + std::to_string(valueDim) + ", as " + wv.text() + " has it");
-        if (rows(wo) == 0) throw Failure(wo.text() + ": has 0 rows, expected at least 1");
+        if (wo.layout.extent[dim] != uint64_t{heads} * valueDim)
+            throw Failure(wo.text + ": has " + std::to_string(wo.layout.extent[dim]) + " columns, expected --heads * value dim = " +
+                          std::to_string(heads) + " * " + std::to_string(valueDim) + ", as " + wv.text + " has it");
+        if (rows(wo) == 0) throw Failure(wo.text + ": has 0 rows, expected at least 1");
         if (arguments_.residual && rows(wo) != x_.layout.extent[dim])
-            throw Failure("shapes disagree: " + wo.text() + " and " + x_.text + ": --residual adds the tokens to the output, so that " +
+            throw Failure("shapes disagree: " + wo.text + " and " + x_.text + ": --residual adds the tokens to the output, so that " +
                           "the matrix has " + std::to_string(x_.layout.extent[dim]) + " rows, or leave --residual out");
         const std::pair<vkattn_role, vkattn_role> biases[] = {
             {VKATTN_BQ, VKATTN_WQ}, {VKATTN_BK, VKATTN_WK}, {VKATTN_BV, VKATTN_WV}, {VKATTN_BO, VKATTN_WO}};
-        for (const auto &[bias, matrix] : biases) checkVector(bias, rows(file(matrix)), "row of " + file(matrix).text());
+        for (const auto &[bias, matrix] : biases) checkVector(bias, rows(file(matrix)), "row of " + file(matrix).text);
         for (const vkattn_role role : {VKATTN_GAMMA, VKATTN_BETA})
             if (arguments_.place == VKATTN_NORM_PRE)
                 checkVector(role, x_.layout.extent[dim], "dim of " + x_.text);
             else
-                checkVector(role, rows(wo), "row of " + wo.text());
+                checkVector(role, rows(wo), "row of " + wo.text);
     }
 
   private:
-    [[nodiscard]] const Input &file(vkattn_role role) const { return *find(job_, role); }
-    [[nodiscard]] static uint32_t rows(const Input &matrix) { return matrix.layout().extent[token]; }
+    [[nodiscard]] const Operand &file(vkattn_role role) const { return operands_.at(role); }
+    [[nodiscard]] static uint32_t rows(const Operand &matrix) { return matrix.layout.extent[token]; }
 
     // A matrix whose rows are heads of equal size, and whose columns are the dims of the tokens.
     void checkMatrix(vkattn_role role, uint32_t heads, const char *headsOption, const Operand &tokens) const {
-        const Input &matrix = file(role);
+        const Operand &matrix = file(role);
         if (rows(matrix) == 0 || rows(matrix) % heads != 0)
-            throw Failure(matrix.text() + ": has " + std::to_string(rows(matrix)) + " rows, expected a multiple of " + headsOption + " " +
+            throw Failure(matrix.text + ": has " + std::to_string(rows(matrix)) + " rows, expected a multiple of " + headsOption + " " +
                           std::to_string(heads));
-        if (matrix.layout().extent[dim] != tokens.layout.extent[dim])
-            throw Failure("shapes disagree: " + matrix.text() + " and " + tokens.text +
+        if (matrix.layout.extent[dim] != tokens.layout.extent[dim])
+            throw Failure("shapes disagree: " + matrix.text + " and " + tokens.text +
                           ": a row of the matrix [out, in] has as many numbers as a token, " + std::to_string(tokens.layout.extent[dim]));
     }
     void checkVector(vkattn_role role, uint32_t count, const std::string &what) const {
-        const Input *const input = find(job_, role);
-        if (input && input->layout().extent[dim] != count)
-            throw Failure(input->text() + ": expected one number for each " + what + ", shape (" + std::to_string(count) + ",)");
+        const Operand *const vector = find(operands_, role);
+        if (vector && vector->layout.extent[dim] != count)
+            throw Failure(vector->text + ": expected one number for each " + what + ", shape (" + std::to_string(count) + ",)");
     }
 
     const LayerArguments &arguments_;
-    const LayerJob &job_;
+    const Operands &operands_;
     const Operand &x_, &context_;
 };
 
@@ -138,7 +188,7 @@ void describeRotary(const LayerArguments &arguments, const Operand &x, uint32_t 
                       ", and heads have " + std::to_string(headDim) + ", expected an even number from 2 to " +
                       std::to_string(headDim - headDim % 2) + (rotary.dims ? "" : ": say with --rotary-dims how many are turned"));
     checkLastPosition(rotary, x);
-    job.tablePositions.resize(std::max(tokens, 1u));
+    if (!arguments.explains) job.tablePositions.resize(std::max(tokens, 1u));
     std::iota(job.tablePositions.begin(), job.tablePositions.end(), rotary.start);
     job.layer.cos = job.layer.sin = matrix(VKATTN_F32, std::max(tokens, 1u), dims / 2);
     job.layer.pairs = rotary.pairs;
@@ -193,13 +243,15 @@ vkattn_layout layoutOf(const LayerJob &job, vkattn_role role) {
 std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
     auto made = std::make_unique<LayerJob>();
     LayerJob &job = *made;
-    nameParameters(arguments);
+    const bool assumes = !arguments.assumed.x.empty();
+    if (!assumes) nameParameters(arguments);
     job.inputs = openInputs(arguments, false);
-    const Input &x = *find(job, VKATTN_X), *const context = find(job, VKATTN_CONTEXT);
-    const Operand rows = rowsOf(x), others = context ? rowsOf(*context) : rows;
+    const Operands operands = assumes ? assumedOperands(arguments) : operandsOf(job.inputs);
+    const Operand &rows = operands.at(VKATTN_X), *const context = find(operands, VKATTN_CONTEXT), &others = context ? *context : rows;
+    for (const Operand *each : {&rows, &others}) requireSomething(*each, maxModel);
     if (context) requireEqual(rows, others, batch, "batch (first of 3 dimensions)");
-    LayerShapes(arguments, job, rows, others).check();
-    const Input &wq = *find(job, VKATTN_WQ), &wo = *find(job, VKATTN_WO);
+    LayerShapes(arguments, operands, rows, others).check();
+    const vkattn_layout &wq = operands.at(VKATTN_WQ).layout, &wo = operands.at(VKATTN_WO).layout;
     const uint32_t kvHeads = arguments.kvHeads ? arguments.kvHeads : arguments.heads;
 
     vkattn_layer &layer = job.layer;
@@ -214,9 +266,9 @@ std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
     layer.x = rows.layout;
     if (context) layer.context = others.layout;
     for (const Parameter &parameter : parameters)
-        if (const Input *const input = find(job, parameter.role)) layer.*parameter.layout = input->layout();
-    const uint32_t entries = rows.layout.extent[batch], tokens = rows.layout.extent[token], out = wo.layout().extent[token],
-                   headDim = wq.layout().extent[token] / arguments.heads;
+        if (const Operand *const operand = find(operands, parameter.role)) layer.*parameter.layout = operand->layout;
+    const uint32_t entries = rows.layout.extent[batch], tokens = rows.layout.extent[token], out = wo.extent[token],
+                   headDim = wq.extent[token] / arguments.heads;
     layer.y = dense("--out " + arguments.files[VKATTN_Y], arguments.outDtype.value_or(rows.layout.dtype), {entries, 1, tokens, out});
 
     describeRotary(arguments, rows, headDim, job);
@@ -239,8 +291,11 @@ std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
     layer.options = &job.options;
     job.plan.structSize = sizeof job.plan;
     vkattn_diagnostic why{};
-    if (vkattnPlanLayer(&layer, &job.plan, &why) != VKATTN_OK) failInvalid(why, job);
+    if (vkattnPlanLayer(&layer, &job.plan, &why) != VKATTN_OK)
+        failInvalid(why, job, assumes ? std::vector<std::string>{rows.text} : std::vector<std::string>{});
+    if (arguments.explains) return made;
 
+    const Input &x = *std::find_if(job.inputs.begin(), job.inputs.end(), [](const Input &input) { return input.role() == VKATTN_X; });
     addOutput(arguments, job, VKATTN_Y, layer.y, shapeLike(x, out));
     if (!arguments.files[VKATTN_LSE].empty()) addOutput(arguments, job, VKATTN_LSE, job.options.lse, {entries, arguments.heads, tokens});
     if (!arguments.files[VKATTN_WEIGHTS].empty())

@@ -19,6 +19,7 @@ struct LayerJob : JobArrays {
     vkattn_layer_plan plan{};
 };
 
+// Of `vkattn layer`, and of `vkattn explain layer`, which has no outputs and takes no look at memory.
 // Throws Failure where files are not as they must be, disagree, or need more memory than this
 // machine has.
 [[nodiscard]] std::unique_ptr<LayerJob> describeJob(LayerArguments arguments);

@@ -178,7 +178,7 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         app.add_subcommand("rotary", "Rotate pairs of dims of a .npy array by each token's position: rotary position embedding");
     rotaryCommand->allow_windows_style_options(false);
     rotary.addOptions(*rotaryCommand);
-    LayerParser layer;
+    LayerParser layer(false), explainLayer(true);
     CLI::App *layerCommand = app.add_subcommand("layer", "Compute multi-head attention whole: projections, heads, output, residual, norm");
     layerCommand->allow_windows_style_options(false);
     layer.addOptions(*layerCommand);
@@ -187,6 +187,10 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     explainCommand->allow_windows_style_options(false);
     addRunOptions(*explainCommand, explainAlignments, explain.run, false);
     addExplainOptions(*explainCommand, explain.assumed);
+    CLI::App *explainLayerCommand = explainCommand->add_subcommand(
+        "layer", "Tell the steps of `vkattn layer`: the shapes, operations and bytes of each, and what computes it");
+    explainLayerCommand->allow_windows_style_options(false);
+    explainLayer.addOptions(*explainLayerCommand);
     CLI::App *infoCommand =
         app.add_subcommand("info", "List every device: limits, features, what kernels it can run and why not the others");
     infoCommand->allow_windows_style_options(false);
@@ -208,13 +212,14 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     } catch (const CLI::ParseError &error) {
         if (error.get_exit_code() != 0)
             throw Failure(std::string(error.what()) + ": see vkattn " +
-                          (runCommand->parsed()       ? "run --help"
-                           : rotaryCommand->parsed()  ? "rotary --help"
-                           : layerCommand->parsed()   ? "layer --help"
-                           : explainCommand->parsed() ? "explain --help"
-                           : tuneCommand->parsed()    ? "tune --help"
-                           : conformCommand->parsed() ? "conform --help"
-                                                      : "--help"));
+                          (runCommand->parsed()            ? "run --help"
+                           : rotaryCommand->parsed()       ? "rotary --help"
+                           : layerCommand->parsed()        ? "layer --help"
+                           : explainLayerCommand->parsed() ? "explain layer --help"
+                           : explainCommand->parsed()      ? "explain --help"
+                           : tuneCommand->parsed()         ? "tune --help"
+                           : conformCommand->parsed()      ? "conform --help"
+                                                           : "--help"));
         app.exit(error); // help or version, on stdout
         return line;
     }
@@ -227,6 +232,10 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         line.rotary = rotary.interpret(*rotaryCommand);
     } else if (layerCommand->parsed()) {
         line.layer = layer.interpret(*layerCommand);
+    } else if (explainLayerCommand->parsed()) {
+        if (explainCommand->count_all() > 1 + explainLayerCommand->count_all())
+            throw Failure("options before `layer` are those of another problem: write vkattn explain layer, then all options");
+        line.explainLayer = explainLayer.interpret(*explainLayerCommand);
     } else if (explainCommand->parsed()) {
         checkRun(*explainCommand, explainAlignments, explain.run);
         checkExplain(*explainCommand, explain);

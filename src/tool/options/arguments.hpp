@@ -30,6 +30,14 @@ struct RunArguments : ComputeArguments {
     std::optional<std::string> verdicts; // a file, or empty or "none"; otherwise the default place
 };
 
+// What `explain layer` takes in place of files.
+struct LayerAssumptions {
+    std::vector<uint32_t> x, context;   // [batch,] tokens, model; x is empty where files are given
+    uint32_t headDim = 0, valueDim = 0; // 0: model / heads, and the head dim
+    bool biases = false;
+    vkattn_dtype dtype = VKATTN_F32;
+};
+
 // Of `layer`: the options of its attention, and what surrounds it. --round-to is the type between
 // the steps.
 struct LayerArguments : RunArguments {
@@ -40,6 +48,8 @@ struct LayerArguments : RunArguments {
     bool residual = false, averageWeights = false;
     bool rotates = false;
     RotaryChoice rotary{.prefix = "--rotary-"};
+    bool explains = false; // nothing is computed or written
+    LayerAssumptions assumed;
 };
 
 // What `explain` takes in place of files.
@@ -76,6 +86,7 @@ struct CommandLine {
     std::optional<RotaryArguments> rotary;
     std::optional<LayerArguments> layer;
     std::optional<ExplainArguments> explain;
+    std::optional<LayerArguments> explainLayer;
     std::optional<InfoArguments> info;
     std::optional<TuneArguments> tune;
     std::optional<ConformArguments> conform;

@@ -18,8 +18,9 @@ struct Alignments {
     std::optional<bool> causal, align;
 };
 
-inline constexpr const char *verdictsType = "FILE|none", *verdictsText = "Where to keep which kernels' self-tests have passed or failed on a "
-                                                                         "device; default ~/.cache/vkattn/verdicts";
+inline constexpr const char *verdictsType = "FILE|none", *verdictsText =
+                                                             "Where to keep which kernels' self-tests have passed or failed on a "
+                                                             "device; default ~/.cache/vkattn/verdicts";
 
 // --round-to and --out-dtype.
 void addTypeOptions(CLI::App &app, RunArguments &run, const std::string &roundText, const std::string &defaultType);

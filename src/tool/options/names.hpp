@@ -10,7 +10,7 @@ namespace vkattn::tool {
 struct OperandName {
     vkattn_role role;
     const char *option;
-    const char *key; // in JSON
+    const char *key;       // in JSON
     bool reported = false; // among the options of a run, where the operand takes part
     // The option depends on where a query stands among the keys.
     bool positional = false;

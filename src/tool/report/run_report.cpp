@@ -79,8 +79,7 @@ Json toJson(const RunReport &report) {
                  {"outputs", std::move(outputs)}};
     if (report.verification) json["verify"] = toJson(*report.verification);
     for (const ReportedStep &step : report.steps) {
-        Json row = {{"name", step.name},     {"operation", step.operation},     {"formula", step.formula},
-                    {"result", step.result}, {"flops", jsonNumber(step.flops)}, {"bytes", jsonNumber(step.bytes)}};
+        Json row = stepJson(step);
         if (step.verification) row["verify"] = toJson(*step.verification);
         json["steps"].push_back(std::move(row));
     }
@@ -114,7 +113,37 @@ void printVerification(const Verification &verification) {
                   << "\n";
 }
 
-// The table of shapes of a layer.
+void printText(const RunReport &report) {
+    const RunResult &result = report.result;
+    std::cout.precision(4);
+    std::cout << "device    " << result.device << " (" << result.driver << ")\n";
+    if (!result.fallbackReason.empty()) std::cout << "fallback  computed on the CPU: " << result.fallbackReason << "\n";
+    std::cout << "kernel    " << result.kernel;
+    if (result.dispatchCount > 0)
+        std::cout << ", " << result.dispatchCount << " dispatches, " << byteText(result.workspaceBytes) << " of workspace";
+    if (result.kernel != "cpu" && report.tuning) std::cout << "\ntuning    " << *report.tuning;
+    if (const std::string plan = cpuPlanText(result.cpuPlan); !plan.empty()) std::cout << "\nplan      " << plan;
+    std::cout << "\ntime      " << result.milliseconds << " ms";
+    if (result.deviceTimestamps) std::cout << " on the device";
+    if (report.arguments.repeat > 1) std::cout << ", median of " << report.arguments.repeat;
+    if (report.slices > 1 && result.kernel != "cpu")
+        std::cout << "; the longest of " << report.slices << " slices " << result.longestSliceMilliseconds << " ms";
+    std::cout << "\n";
+    if (const std::string options = optionsText(report.options); !options.empty()) std::cout << "options   " << options << "\n";
+    for (const Input &input : report.job.inputs) std::cout << "read      " << input.text() << "\n";
+    if (!report.steps.empty()) printSteps(report.steps);
+    if (report.verification) printVerification(*report.verification);
+    for (const OutputArray &output : report.job.outputs)
+        std::cout << "wrote     " << output.path << " " << npyShapeText(output.shape) << " " << npyTypeName(output.type) << "\n";
+}
+
+} // namespace
+
+Json stepJson(const ReportedStep &step) {
+    return {{"name", step.name},     {"operation", step.operation},     {"formula", step.formula},
+            {"result", step.result}, {"flops", jsonNumber(step.flops)}, {"bytes", jsonNumber(step.bytes)}};
+}
+
 void printSteps(const std::vector<ReportedStep> &steps) {
     size_t widths[3] = {4, 7, 6};
     double flops = 0, bytes = 0;
@@ -143,32 +172,6 @@ void printSteps(const std::vector<ReportedStep> &steps) {
         row(step.name, step.formula, step.result, mega(step.flops), byteText(static_cast<uint64_t>(step.bytes)));
     row("all", "", "", mega(flops), byteText(static_cast<uint64_t>(bytes)));
 }
-
-void printText(const RunReport &report) {
-    const RunResult &result = report.result;
-    std::cout.precision(4);
-    std::cout << "device    " << result.device << " (" << result.driver << ")\n";
-    if (!result.fallbackReason.empty()) std::cout << "fallback  computed on the CPU: " << result.fallbackReason << "\n";
-    std::cout << "kernel    " << result.kernel;
-    if (result.dispatchCount > 0)
-        std::cout << ", " << result.dispatchCount << " dispatches, " << byteText(result.workspaceBytes) << " of workspace";
-    if (result.kernel != "cpu" && report.tuning) std::cout << "\ntuning    " << *report.tuning;
-    if (const std::string plan = cpuPlanText(result.cpuPlan); !plan.empty()) std::cout << "\nplan      " << plan;
-    std::cout << "\ntime      " << result.milliseconds << " ms";
-    if (result.deviceTimestamps) std::cout << " on the device";
-    if (report.arguments.repeat > 1) std::cout << ", median of " << report.arguments.repeat;
-    if (report.slices > 1 && result.kernel != "cpu")
-        std::cout << "; the longest of " << report.slices << " slices " << result.longestSliceMilliseconds << " ms";
-    std::cout << "\n";
-    if (const std::string options = optionsText(report.options); !options.empty()) std::cout << "options   " << options << "\n";
-    for (const Input &input : report.job.inputs) std::cout << "read      " << input.text() << "\n";
-    if (!report.steps.empty()) printSteps(report.steps);
-    if (report.verification) printVerification(*report.verification);
-    for (const OutputArray &output : report.job.outputs)
-        std::cout << "wrote     " << output.path << " " << npyShapeText(output.shape) << " " << npyTypeName(output.type) << "\n";
-}
-
-} // namespace
 
 void printRunReport(const RunReport &report) {
     if (report.arguments.json)

@@ -19,8 +19,8 @@ struct Verification {
 // A step of a layer.
 struct ReportedStep {
     std::string name, operation;
-    std::string formula, result; // shapes
-    std::string kernel;          // on a device
+    std::string formula, result;      // shapes
+    std::string kernel, form, choice; // on a device: what computes, and why
     double flops = 0, bytes = 0;
     std::optional<Verification> verification{};
 };
@@ -35,6 +35,10 @@ struct RunReport {
     std::optional<Verification> verification{};
     std::vector<ReportedStep> steps{}; // of a layer
 };
+
+// The table of shapes of a layer, on stdout; a row of it for JSON, without the verification.
+void printSteps(const std::vector<ReportedStep> &steps);
+[[nodiscard]] program::Json stepJson(const ReportedStep &step);
 
 // On stdout: text, or one JSON object. A failed verification is said on stderr too.
 void printRunReport(const RunReport &report);
