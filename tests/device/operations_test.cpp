@@ -5,6 +5,7 @@
 #include "support/extent.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 using namespace vkattn;
@@ -209,6 +210,35 @@ TEST(OperationsOnDevice, everyRoutineOfTheProjectionIsRight) {
                 }
         std::printf("projection %s: %d cases%s%s\n", name, ran, refused.empty() ? "" : "; refused: ", refused.c_str());
         EXPECT_TRUE(ran > 0 || kernel == VKATTN_PROJECTION_SHUFFLED || kernel == VKATTN_PROJECTION_COOPMAT) << refused;
+    }
+}
+
+// The planner chooses tiles by the number of rows.
+TEST(OperationsOnDevice, deterministicProjectionsIgnoreTheNumberOfRows) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("deterministic projections");
+    constexpr uint32_t in = 37, out = 9, rows[] = {150, 3, 64, 65};
+    for (const vkattn_dtype type : {VKATTN_F32, VKATTN_F16}) {
+        OperationCase whole;
+        for (const uint32_t count : rows) {
+            OperationCase c = plainProjection(count, in, out);
+            c.projection.w.dtype = type;
+            c.projection.flags = VKATTN_DETERMINISTIC;
+            c.fill(random);
+            if (count != rows[0]) {
+                for (uint32_t row = 0; row < count; ++row)
+                    for (uint32_t k = 0; k < in; ++k) c.tensor(VKATTN_X).set(0, 0, row, k, whole.tensor(VKATTN_X).get(0, 0, row, k));
+                c.tensor(VKATTN_W) = whole.tensor(VKATTN_W);
+            }
+            const RunResult result = runtime->run(c.operation(), c.operands());
+            ASSERT_EQ(result.status, VKATTN_OK) << result.message;
+            if (count == rows[0])
+                whole = c;
+            else
+                EXPECT_EQ(std::memcmp(c.tensor(VKATTN_Y).data(), whole.tensor(VKATTN_Y).data(), size_t{4} * count * out), 0)
+                    << count << " rows, type " << type;
+        }
     }
 }
 

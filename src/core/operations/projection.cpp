@@ -11,12 +11,16 @@ namespace {
 // Tiles: one fact a row. On CPU devices a row of X stays with its lane, and a load feeds many
 // multiply-adds: 8 x 32 with blocks of 8 ran 2 to 3 times as fast as 4 x 16 on Mesa 26 and Mesa 22
 // (2026-11-22). Those of GPUs were not measured.
-constexpr ProjectionTile shuffledTile(uint32_t lanes) {
+// A 16-bit W is converted by each subgroup anew: more rows a lane share what that takes, where there
+// are so many rows. How sums are taken does not depend on the rows of a lane.
+ProjectionTile shuffledTile(const Operation &o, uint32_t lanes) {
+    constexpr uint32_t rows = 8;
+    const bool converts = o.tensor(VKATTN_W).dtype != VKATTN_F32 && o.rows > rows * lanes;
     return {.form = VKATTN_PROJECTION_SHUFFLED,
             .columnLanes = 1,
             .rowLanes = lanes,
             .columnsPerLane = 32,
-            .rowsPerLane = 8,
+            .rowsPerLane = converts ? 2 * rows : rows,
             .blockInner = std::max(lanes, 8u)};
 }
 constexpr ProjectionTile sharedTile(uint32_t columnLanes, uint32_t rowsPerLane, uint32_t blockInner) {
@@ -96,7 +100,7 @@ vkattn_result tileFor(const Operation &o, const Caps &caps, ProjectionTile &tile
         return matrixTile(o, caps, tile, why);
     case VKATTN_PROJECTION_SHUFFLED:
         if (!shuffles) return unsupported(why, "the projection through shuffles needs subgroups of 4 to 16 lanes");
-        return tile = shuffledTile(caps.subgroupSize), VKATTN_OK;
+        return tile = shuffledTile(o, caps.subgroupSize), VKATTN_OK;
     case VKATTN_PROJECTION_FEW:
         return tile = fewTile(o, caps), VKATTN_OK;
     default:
@@ -114,7 +118,7 @@ vkattn_result tileFor(const Operation &o, const Caps &caps, ProjectionTile &tile
         choice = "the device has matrix units for the type of X and W";
         if (!onCpu(caps) && trusted && matrixTile(o, caps, tile, nullptr) == VKATTN_OK) return VKATTN_OK;
         choice = "a CPU device: lanes of a subgroup share their loads of W by shuffles";
-        if (onCpu(caps) && shuffles) return tile = shuffledTile(caps.subgroupSize), VKATTN_OK;
+        if (onCpu(caps) && shuffles) return tile = shuffledTile(o, caps.subgroupSize), VKATTN_OK;
         choice = onCpu(caps) ? "a CPU device whose subgroups do not shuffle, or not with 4 to 16 lanes"
                  : !trusted  ? "the device's verdict on flash_coopmat keeps matrix units out"
                              : "the device has no matrix units for the types of X and W";
