@@ -12,23 +12,6 @@ using namespace vkattn::test;
 
 namespace {
 
-void expectLayer(Runtime &runtime, LatentCase &layer) {
-    OperationList list = runtime.list();
-    DeviceTensor output;
-    std::string why;
-    ASSERT_EQ(layer.addTo(runtime, list, output, &why), VKATTN_OK) << why;
-    std::vector<StepCheck> checks;
-    ASSERT_EQ(list.verify(checks, nullptr, &why), VKATTN_OK) << why;
-    for (const StepCheck &check : checks) EXPECT_TRUE(check.report.passed) << check.operation << "; " << layer.text();
-    std::vector<float> y, again;
-    ASSERT_EQ(valuesOf(output, y), VKATTN_OK);
-    EXPECT_EQ(judge(layer, y), "") << layer.text();
-    const RunResult result = list.run(); // appends the same tokens at the same place
-    ASSERT_EQ(result.status, VKATTN_OK) << result.message;
-    ASSERT_EQ(valuesOf(output, again), VKATTN_OK);
-    EXPECT_EQ(again, y) << "the list leaves what its steps leave";
-}
-
 DeviceTensor wordsOf(Runtime &runtime, uint32_t count, uint32_t value) {
     DeviceTensor made = runtime.allocate(words(count));
     const std::vector<uint32_t> values(count, value);
@@ -50,8 +33,7 @@ TEST(LatentLayer, bothFormsAreTheFormulas) {
                 if (!runtime) continue;
                 SCOPED_TRACE("layer " + std::to_string(n) + ", form " + std::to_string(form));
                 d->form = form;
-                expectLayer(*runtime, *d);
-                if (HasFailure()) return;
+                ASSERT_EQ(computeAndJudge(*runtime, *d).wrong, "");
             }
     }
 }
@@ -65,12 +47,12 @@ TEST(LatentLayer, hasTheDimsOfDeepSeek) {
     d.tokens = 2, d.model = 24, d.queryLatent = 40, d.latent = 512, d.out = 24, d.past = 30, d.cacheTokens = 40;
     d.heads = 4, d.nope = 128, d.rope = 64, d.value = 128;
     d.fill(random);
-    expectLayer(*runtime, d);
+    EXPECT_EQ(computeAndJudge(*runtime, d).wrong, "");
     if (!fullExtent()) return;
     d.form = VKATTN_LATENT_NAIVE;
-    expectLayer(*runtime, d);
+    EXPECT_EQ(computeAndJudge(*runtime, d).wrong, "");
     d.form = VKATTN_LATENT_ABSORBED, d.stored = VKATTN_BF16;
-    expectLayer(*runtime, d);
+    EXPECT_EQ(computeAndJudge(*runtime, d).wrong, "");
 }
 
 // Tokens one at a time through the cache give what they give at once.

@@ -55,18 +55,7 @@ TEST(Layer, drawnLayersAreThoseOfTheOracle) {
         const auto d = drawMultiHead(random, n == 0 ? MultiHeadParts::all : n == 1 ? MultiHeadParts::packed : MultiHeadParts::any);
         for (Runtime *runtime : {runtimeFor(Limits::full), runtimeFor(Limits::weak), cpu.get()}) {
             ASSERT_TRUE(runtime);
-            LayerOn on(*runtime, *d);
-            std::vector<StepCheck> checks;
-            std::string why;
-            ASSERT_EQ(on.list.verify(checks, nullptr, &why), VKATTN_OK) << why;
-            for (const StepCheck &check : checks)
-                EXPECT_TRUE(check.report.passed) << "layer " << n << ", " << check.operation << "; " << d->text();
-            const std::vector<float> stepped = on.output();
-            EXPECT_EQ(judge(*d, stepped), "") << d->text();
-            const RunResult result = on.list.run();
-            ASSERT_EQ(result.status, VKATTN_OK) << result.message;
-            ASSERT_EQ(on.output(), stepped) << "layer " << n << ": the list leaves what its steps leave";
-            if (HasFailure()) return;
+            ASSERT_EQ(computeAndJudge(*runtime, *d).wrong, "") << "layer " << n;
         }
     }
 }

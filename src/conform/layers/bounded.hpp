@@ -6,6 +6,7 @@
 
 #include "vkattn/operations.h"
 
+#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <vector>
@@ -23,6 +24,20 @@ inline constexpr double fp32Unit = 0x1p-24;
 [[nodiscard]] inline double unitOfSum(size_t terms) {
     return (static_cast<double>(terms) + 8) * fp32Unit;
 }
+
+// A sum of products. `error` is what the factors' own errors make of it, without the rounding of the
+// sum.
+struct BoundedSum {
+    double value = 0, magnitude = 0, error = 0;
+
+    void add(const Bounded &a, const Bounded &b) { add(a, b, std::abs(b.value)); }
+    // b is itself a sum, of terms of this magnitude.
+    void add(const Bounded &a, const Bounded &b, double magnitudeOfB) {
+        value += a.value * b.value;
+        magnitude += std::abs(a.value) * magnitudeOfB;
+        error += std::abs(a.value) * b.error + a.error * (magnitudeOfB + b.error);
+    }
+};
 
 // Rounding where a type is stored: relative, and for subnormal numbers absolute.
 struct Rounding {

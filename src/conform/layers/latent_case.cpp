@@ -120,21 +120,14 @@ BoundedRow LatentCase::attended(const BoundedRow &queries, uint32_t token, uint3
     const double scale = 1 / std::sqrt(static_cast<double>(nope + rope));
     BoundedRow scores;
     for (size_t j = 0; j < (causal ? past + token + 1 : kept.size()); ++j) {
-        double score = 0, magnitude = 0, error = 0;
-        for (const Bounded &each : kept[j]) error += rounding.floor * std::abs(each.value);
+        BoundedSum score;
+        for (const Bounded &each : kept[j]) score.error += rounding.floor * std::abs(each.value);
         for (uint32_t n = 0; n < nope; ++n) {
             const auto [key, magnitudeOfKey] = timesLatent(kept[j], n);
-            score += q[n].value * key.value;
-            magnitude += std::abs(q[n].value) * magnitudeOfKey;
-            error += std::abs(q[n].value) * key.error + q[n].error * (magnitudeOfKey + key.error);
+            score.add(q[n], key, magnitudeOfKey);
         }
-        for (uint32_t r = 0; r < rope; ++r) {
-            const Bounded &key = kept[j][latent + r];
-            score += turned[r].value * key.value;
-            magnitude += std::abs(turned[r].value * key.value);
-            error += std::abs(turned[r].value) * key.error + turned[r].error * (std::abs(key.value) + key.error);
-        }
-        scores.push_back({score * scale, (error + unitOfSum(latent + nope + rope) * magnitude) * scale});
+        for (uint32_t r = 0; r < rope; ++r) score.add(turned[r], kept[j][latent + r]);
+        scores.push_back({score.value * scale, (score.error + unitOfSum(latent + nope + rope) * score.magnitude) * scale});
     }
     BoundedRows values;
     for (size_t j = 0; j < scores.size(); ++j) {

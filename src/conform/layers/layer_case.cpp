@@ -106,6 +106,36 @@ std::string judge(const LayerCase &layer, const std::vector<float> &y) {
     return {};
 }
 
+LayerOutcome computeAndJudge(Runtime &runtime, LayerCase &layer) {
+    LayerOutcome outcome;
+    OperationList list = runtime.list();
+    DeviceTensor output;
+    std::string why;
+    const auto require = [&](bool holds, const std::string &wrong) {
+        if (!holds) outcome.wrong = wrong + "; " + layer.text();
+        return holds;
+    };
+    const auto worked = [&](const char *what, vkattn_result status) {
+        return require(status == VKATTN_OK, std::string(what) + " gave status " + std::to_string(status) + ": " + why);
+    };
+    if (!worked("add", layer.addTo(runtime, list, output, &why)) || !worked("verify", list.verify(outcome.steps, nullptr, &why)))
+        return outcome;
+    for (const StepCheck &step : outcome.steps)
+        if (!require(step.report.passed != 0, "step " + std::to_string(&step - outcome.steps.data()) + " (" + step.operation +
+                                                  ") is off by " + std::to_string(step.report.worstError) + ", bound " +
+                                                  std::to_string(step.report.worstBound)))
+            return outcome;
+    std::vector<float> stepped, replayed;
+    if (!worked("download", valuesOf(output, stepped, &why))) return outcome;
+    const std::string wrong = judge(layer, stepped);
+    if (!require(wrong.empty(), wrong)) return outcome;
+    outcome.result = list.run(); // a cache takes the same tokens at the same place
+    why = outcome.result.message;
+    if (!worked("run", outcome.result.status) || !worked("download", valuesOf(output, replayed, &why))) return outcome;
+    (void)require(replayed == stepped, "the list left other bits than its steps one by one");
+    return outcome;
+}
+
 vkattn_layout &MultiHeadCase::layout(vkattn_role role) {
     switch (role) {
     case VKATTN_X:
@@ -221,15 +251,11 @@ BoundedRows MultiHeadCase::output() const {
                 const double scale = 1 / std::sqrt(static_cast<double>(dim));
                 BoundedRow scores;
                 for (size_t j = 0; j < seen; ++j) {
-                    double score = 0, magnitude = 0, error = 0;
-                    for (uint32_t d = 0; d < dim; ++d) {
-                        const Bounded &x1 = q[i][h * dim + d], &x2 = k[j][keyHead * dim + d];
-                        score += x1.value * x2.value;
-                        magnitude += std::abs(x1.value * x2.value);
-                        error += x1.error * (std::abs(x2.value) + x2.error) + std::abs(x1.value) * x2.error;
-                    }
-                    const double bias = biasOf(b, h, i, j), sum = score * scale + bias;
-                    scores.push_back({sum, (error + unitOfSum(dim) * magnitude) * scale + 2 * fp32Unit * (std::abs(bias) + std::abs(sum))});
+                    BoundedSum score;
+                    for (uint32_t d = 0; d < dim; ++d) score.add(q[i][h * dim + d], k[j][keyHead * dim + d]);
+                    const double bias = biasOf(b, h, i, j), sum = score.value * scale + bias;
+                    scores.push_back(
+                        {sum, (score.error + unitOfSum(dim) * score.magnitude) * scale + 2 * fp32Unit * (std::abs(bias) + std::abs(sum))});
                 }
                 const BoundedRow head = attend(
                     scores, valueDim, [&](size_t j, size_t d) { return v[j][keyHead * valueDim + d]; }, l.stored);

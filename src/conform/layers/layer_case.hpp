@@ -59,6 +59,17 @@ void drawValues(Random &random, LayerArray &array, const vkattn_layout &layout, 
 // Compares an output with the case's formulas. Returns what is wrong first; empty: nothing.
 [[nodiscard]] std::string judge(const LayerCase &layer, const std::vector<float> &y);
 
+// What comes of a layer on a Runtime.
+struct LayerOutcome {
+    std::vector<StepCheck> steps;
+    RunResult result;
+    std::string wrong; // what is wrong first, with the layer's text; empty: nothing
+};
+// Computes the layer step by step, each compared with the oracle on the inputs that it had; compares
+// the output with the layer's formulas; and computes the layer as one list, which must leave the
+// same bits.
+[[nodiscard]] LayerOutcome computeAndJudge(Runtime &runtime, LayerCase &layer);
+
 // `all` and `packed` are of f32, whose bounds are narrow, and have several tokens.
 enum class MultiHeadParts {
     any,

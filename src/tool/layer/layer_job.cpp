@@ -77,7 +77,7 @@ Operands operandsOf(const std::vector<Input> &inputs) {
 // What --shape-x and its kin stand for.
 Operands assumedOperands(const LayerArguments &arguments) {
     const LayerAssumptions &assumed = arguments.assumed;
-    const uint32_t heads = arguments.heads, kvHeads = arguments.kvHeads ? arguments.kvHeads : heads, model = assumed.x.back();
+    const uint32_t heads = arguments.heads, kvHeads = arguments.headsOfKeys(), model = assumed.x.back();
     const bool crosses = !assumed.context.empty();
     Operands operands;
     const auto add = [&](vkattn_role role, const char *option, const Extents &extents) {
@@ -122,7 +122,7 @@ class LayerShapes {
         : arguments_(arguments), operands_(operands), x_(x), context_(context) {}
 
     void check() const {
-        const uint32_t heads = arguments_.heads, kvHeads = arguments_.kvHeads ? arguments_.kvHeads : heads;
+        const uint32_t heads = arguments_.heads, kvHeads = arguments_.headsOfKeys();
         if (heads % kvHeads != 0)
             throw Failure("--kv-heads " + std::to_string(kvHeads) + " does not divide --heads " + std::to_string(heads) +
                           ", expected a divisor: each head of keys and values serves as many query heads as the others");
@@ -252,7 +252,7 @@ std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
     if (context) requireEqual(rows, others, batch, "batch (first of 3 dimensions)");
     LayerShapes(arguments, operands, rows, others).check();
     const vkattn_layout &wq = operands.at(VKATTN_WQ).layout, &wo = operands.at(VKATTN_WO).layout;
-    const uint32_t kvHeads = arguments.kvHeads ? arguments.kvHeads : arguments.heads;
+    const uint32_t kvHeads = arguments.headsOfKeys();
 
     vkattn_layer &layer = job.layer;
     layer.structSize = sizeof layer;

@@ -49,6 +49,7 @@ struct LayerArguments : RunArguments {
     bool rotates = false;
     RotaryChoice rotary{.prefix = "--rotary-"};
     bool explains = false; // nothing is computed or written
+    [[nodiscard]] uint32_t headsOfKeys() const { return kvHeads ? kvHeads : heads; }
     LayerAssumptions assumed;
 };
 
