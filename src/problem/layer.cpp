@@ -204,7 +204,9 @@ class LayerPlanner {
         if (!has(layer_.cos)) return VKATTN_OK;
         vkattn_rotary rotary{};
         rotary.pairs = layer_.pairs;
-        rotary.start = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{layer_.start} + firstToken, UINT32_MAX));
+        // An array of positions is that of the cut's tokens.
+        const uint32_t first = layer_.presentRoles & VKATTN_PRESENT(VKATTN_POSITIONS) ? 0 : firstToken;
+        rotary.start = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{layer_.start} + first, UINT32_MAX));
         rotary.presentRoles = layer_.presentRoles;
         return steps_.addRotary(name, rotary, x, {layer_.cos, VKATTN_COS}, {layer_.sin, VKATTN_SIN}, x);
     }

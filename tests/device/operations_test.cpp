@@ -129,15 +129,15 @@ TEST(OperationsOnDevice, normsSubtractLargeMeans) {
 }
 
 TEST(OperationsOnDevice, areWithinTheBoundsOfTheOracle) {
-    expectDrawnCasesPass(Limits::full, fullExtent() ? 3000 : 48);
+    expectDrawnCasesPass(Limits::full, fullExtent() ? 1200 : 48);
 }
 
 TEST(OperationsOnDevice, areCutToMeetTightLimits) {
-    expectDrawnCasesPass(Limits::tight, fullExtent() ? 1500 : 18);
+    expectDrawnCasesPass(Limits::tight, fullExtent() ? 600 : 18);
 }
 
 TEST(OperationsOnDevice, needNoMoreThanVulkan10Guarantees) {
-    expectDrawnCasesPass(Limits::weak, fullExtent() ? 1500 : 18);
+    expectDrawnCasesPass(Limits::weak, fullExtent() ? 600 : 18);
 }
 
 TEST(OperationsOnDevice, meansOfLargeValuesAreFinite) {

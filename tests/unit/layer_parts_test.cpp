@@ -99,6 +99,20 @@ TEST(LayerParts, tokensOfAnEntryShareItsKeys) {
     }
 }
 
+// An array of positions is bound from the cut's first token on, and no start goes with it.
+TEST(LayerParts, positionsOfAnArrayAreTheCutsOwn) {
+    vkattn_layer l = layerOf(1, 256);
+    l.cos = l.sin = matrix(VKATTN_F32, 300, 4);
+    l.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS);
+    LayerParts parts(l, little);
+    ASSERT_EQ(parts.count(), 2u);
+    for (uint32_t part = 0; part < 2; ++part) {
+        const vkattn_layer_plan plan = planned(parts, part);
+        EXPECT_EQ(plan.rotaries[0].start, 0u);
+        EXPECT_EQ(parts.skippedBytes(VKATTN_POSITIONS), 4u * 128 * part);
+    }
+}
+
 // Aligned at the first key, the last query of a cut sees the key of its own number.
 TEST(LayerParts, alignmentIsKept) {
     for (const uint32_t flags : {0, int{VKATTN_ALIGN_TOP_LEFT}}) {
