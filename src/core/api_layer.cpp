@@ -43,12 +43,13 @@ vkattn_layer_plan emptyPlan() {
 // workspace lies behind what lies between the steps, and takes what that has left of the limit.
 struct PlannedPart {
     const Schedule *steps[VKATTN_LAYER_STEPS];
-    uint64_t ownBegin = 0, ownBytes = 0, alignment = 4;
-    uint32_t chunkCount = 0; // of the step that has most
+    uint64_t ownBegin, ownBytes, alignment;
+    uint32_t chunkCount; // of the step that has most
     Plan attention;
     OperationPlan operations[VKATTN_LAYER_STEPS - 1];
 
     [[nodiscard]] vkattn_result plan(const vkattn_layer_plan &layer, const PlanLimits &whole, vkattn_diagnostic *why) {
+        ownBytes = 0, alignment = 4, chunkCount = 0;
         PlanLimits limits = whole;
         limits.maxWorkspaceBytes -= std::min(layer.betweenBytes, whole.maxWorkspaceBytes / 2);
         uint32_t used = 0;
@@ -174,12 +175,20 @@ template <class Layer> class DeviceLayer {
   private:
     template <class Visit> [[nodiscard]] vkattn_result eachPart(vkattn_diagnostic *why, const Visit &visit) {
         for (uint32_t part = 0; part < parts_.count(); ++part) {
-            vkattn_layer_plan plan = emptyPlan();
-            if (const auto r = parts_.plan(part, plan, why)) return r;
-            PlannedPart planned;
-            if (const auto r = planned.plan(plan, limits_, why)) return r;
-            if (const auto r = visit(planned, plan)) return r;
+            if (const auto r = plan(part, why)) return r;
+            if (const auto r = visit(planned_, plan_)) return r;
         }
+        return VKATTN_OK;
+    }
+
+    // A layer of one part is planned once for all that a call does with it.
+    [[nodiscard]] vkattn_result plan(uint32_t part, vkattn_diagnostic *why) {
+        if (plannedPart_ == part) return VKATTN_OK;
+        plannedPart_.reset();
+        plan_ = emptyPlan();
+        if (const auto r = parts_.plan(part, plan_, why)) return r;
+        if (const auto r = planned_.plan(plan_, limits_, why)) return r;
+        plannedPart_ = part;
         return VKATTN_OK;
     }
 
@@ -234,6 +243,10 @@ template <class Layer> class DeviceLayer {
     std::optional<PlanLimits> room_;
     const PlanLimits &limits_;
     typename PartsOfLayer<Layer>::Type parts_;
+    // The part that was planned last. Steps point into the plan.
+    std::optional<uint32_t> plannedPart_;
+    vkattn_layer_plan plan_{};
+    PlannedPart planned_;
 };
 
 vkattn_result planOf(const vkattn_layer *layer, vkattn_layer_plan &plan, vkattn_diagnostic *why) {
