@@ -70,7 +70,8 @@ class Visitor {
     }
     // Of weights: f32, whatever the layer's type.
     void means(const char *shape, uint32_t tokens) {
-        visit_({"mean", shape, "f32", ""}, operation(mean(packed(VKATTN_F32, 1, 8, tokens, 1024), packed(VKATTN_F32, 1, 1, tokens, 1024))));
+        visit_({"mean", shape, "f32", ""},
+               operation(mean(packed(VKATTN_F32, 1, heads, tokens, model), packed(VKATTN_F32, 1, 1, tokens, model))));
     }
 
   private:

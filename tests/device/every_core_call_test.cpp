@@ -17,13 +17,8 @@ class Fixture {
   public:
     explicit Fixture(const HostOptions &options) : host(options) {
         if (!host.ready) return;
-        const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 4096};
-        VkDescriptorPoolCreateInfo info{};
-        info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
-        info.maxSets = 256;
-        info.poolSizeCount = 1;
-        info.pPoolSizes = &size;
-        EXPECT_EQ(vkCreateDescriptorPool(host.device, &info, nullptr, &pool_), VK_SUCCESS);
+        pool_ = makeDescriptorPool(host.device, 256, 4096);
+        EXPECT_TRUE(pool_);
         on.host = host.host;
         on.operations = small_.all();
         on.buffer = host.buffer, on.bufferBytes = 1 << 20, on.mapped = host.mapped;

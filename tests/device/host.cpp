@@ -13,6 +13,18 @@ VKAPI_ATTR VkBool32 VKAPI_CALL onMessage(VkDebugUtilsMessageSeverityFlagBitsEXT,
 
 } // namespace
 
+VkDescriptorPool makeDescriptorPool(VkDevice device, uint32_t sets, uint32_t storageDescriptors) {
+    if (!sets) return VK_NULL_HANDLE;
+    const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, storageDescriptors};
+    VkDescriptorPoolCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+    info.maxSets = sets;
+    info.poolSizeCount = 1;
+    info.pPoolSizes = &size;
+    VkDescriptorPool pool = VK_NULL_HANDLE;
+    return vkCreateDescriptorPool(device, &info, nullptr, &pool) == VK_SUCCESS ? pool : VK_NULL_HANDLE;
+}
+
 Host::Host(const HostOptions &options) {
     ready = createInstance(options) && createDevice(options) && createBuffer(options.bytes) && createCommands();
     host.structSize = sizeof host;
@@ -37,13 +49,7 @@ bool Host::createCommands() {
     allocate.commandPool = pool;
     allocate.commandBufferCount = 1;
     if (vkAllocateCommandBuffers(device, &allocate, &commands)) return failed("vkAllocateCommandBuffers");
-    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 256};
-    VkDescriptorPoolCreateInfo descriptorInfo{};
-    descriptorInfo.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
-    descriptorInfo.maxSets = 16;
-    descriptorInfo.poolSizeCount = 1;
-    descriptorInfo.pPoolSizes = &size;
-    if (vkCreateDescriptorPool(device, &descriptorInfo, nullptr, &descriptors)) return failed("vkCreateDescriptorPool");
+    if (!(descriptors = makeDescriptorPool(device, 16, 256))) return failed("vkCreateDescriptorPool");
     VkCommandBufferBeginInfo begin{};
     begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
     if (vkBeginCommandBuffer(commands, &begin)) return failed("vkBeginCommandBuffer");

@@ -27,6 +27,9 @@ struct HostOptions {
     VkDeviceSize bytes = 1 << 20; // of the buffer
 };
 
+// A pool of storage buffers; VK_NULL_HANDLE where there are no sets, or the pool cannot be made.
+[[nodiscard]] VkDescriptorPool makeDescriptorPool(VkDevice device, uint32_t sets, uint32_t storageDescriptors);
+
 class Host {
   public:
     explicit Host(const HostOptions &options = {});

@@ -211,19 +211,13 @@ class RecordedLayer {
   private:
     static constexpr unsigned char canary = 0xa5;
     struct Pool {
-        Pool(VkDevice owner, const vkattn_requirements &needs) : device(owner) {
-            if (!needs.descriptorSetCount) return;
-            const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, needs.storageDescriptorCount};
-            VkDescriptorPoolCreateInfo info{};
-            info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
-            info.maxSets = needs.descriptorSetCount;
-            info.poolSizeCount = 1;
-            info.pPoolSizes = &size;
-            EXPECT_EQ(vkCreateDescriptorPool(device, &info, nullptr, &handle), VK_SUCCESS);
+        Pool(VkDevice owner, const vkattn_requirements &needs)
+            : device(owner), handle(makeDescriptorPool(device, needs.descriptorSetCount, needs.storageDescriptorCount)) {
+            EXPECT_TRUE(handle || !needs.descriptorSetCount);
         }
         ~Pool() { vkDestroyDescriptorPool(device, handle, nullptr); }
         VkDevice device;
-        VkDescriptorPool handle = VK_NULL_HANDLE;
+        VkDescriptorPool handle;
     };
 
     static size_t sizeOf(vkattn_dtype dtype) { return dtype == VKATTN_F32 ? 4 : 2; }

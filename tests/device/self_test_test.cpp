@@ -39,13 +39,8 @@ struct Attempt {
         EXPECT_LE(needs.bufferBytes, uint64_t{1} << 20);
         EXPECT_EQ(needs.bufferBytes % 4, 0u);
         if (needs.descriptorSetCount) {
-            const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, needs.storageDescriptorCount};
-            VkDescriptorPoolCreateInfo info{};
-            info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
-            info.maxSets = needs.descriptorSetCount;
-            info.poolSizeCount = 1;
-            info.pPoolSizes = &size;
-            EXPECT_EQ(vkCreateDescriptorPool(host.device, &info, nullptr, &descriptors), VK_SUCCESS);
+            descriptors = makeDescriptorPool(host.device, needs.descriptorSetCount, needs.storageDescriptorCount);
+            EXPECT_TRUE(descriptors);
         }
         if (const auto r = context.selfTestFill(kernel, host.mapped, &why)) return r;
         before.assign(host.mapped, host.mapped + needs.bufferBytes);
