@@ -40,7 +40,7 @@ ExplainedLayer explain(const LayerArguments &arguments, const LayerJob &job) {
     }
     result.steps = describeSteps(job, *opened.runtime);
     for (ReportedStep &step : result.steps) {
-        if (!opened.runtime->device()) step.kernel = "cpu", step.form = step.choice = "";
+        if (!opened.runtime->device()) step.kernel = "cpu";
         result.flops += step.flops;
         result.bytes += step.bytes;
     }

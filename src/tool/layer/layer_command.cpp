@@ -179,8 +179,7 @@ ExitStatus layerCommand(const LayerArguments &arguments) {
     report.steps = describeSteps(*job, *opened.runtime);
     // The layer is signed by its attention's kernel, where that can be told.
     for (const ReportedStep &step : report.steps)
-        if (opened.runtime->device() && step.operation == vkattnOperationName(VKATTN_ATTENTION) && !step.kernel.empty())
-            report.result.kernel = step.kernel;
+        if (step.operation == vkattnOperationName(VKATTN_ATTENTION) && !step.kernel.empty()) report.result.kernel = step.kernel;
     if (!opened.runtime->device()) report.result.kernel = "cpu";
     report.result.workspaceBytes += job->plan.betweenBytes;
     if (arguments.verify) report.verification = combine(computed.checks, verifyOptions(*arguments.verify), report.steps);

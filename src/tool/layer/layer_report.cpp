@@ -61,11 +61,12 @@ std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runt
             break;
         }
         if (vkattnExplainOperation(&caps, nullptr, &step.operation, &explanation, nullptr) != VKATTN_OK) continue;
+        row.flops = explanation.flops;
+        row.bytes = explanation.bytesRead + explanation.bytesWritten;
+        if (!runtime.device()) continue;
         row.kernel = explanation.kernelName;
         row.form = explanation.form;
         row.choice = explanation.choice;
-        row.flops = explanation.flops;
-        row.bytes = explanation.bytesRead + explanation.bytesWritten;
     }
     return steps;
 }
