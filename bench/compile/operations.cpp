@@ -74,6 +74,12 @@ class Visitor {
                operation(mean(packed(VKATTN_F32, 1, heads, tokens, model), packed(VKATTN_F32, 1, 1, tokens, model))));
     }
 
+    void normGradients(const char *shape, uint32_t tokens, const char *type, vkattn_dtype dtype) {
+        const vkattn_layout rows = packed(dtype, 1, 1, tokens, model), row = vector(dtype, model);
+        visit_({"norm gradient", shape, type, ""}, operation(normGradient(VKATTN_LAYER_NORM, rows, row, rows, rows)));
+        visit_({"norm gradient", shape, type, "options"}, operation(normGradient(VKATTN_LAYER_NORM, rows, row, rows, rows, row, row)));
+    }
+
   private:
     const std::function<void(const OperationToCompile &, const vkattn_operation &)> &visit_;
 };
@@ -84,7 +90,7 @@ std::vector<std::string> namesOfOperations() {
     std::vector<std::string> names;
     for (const Routine &each : routines) names.emplace_back(each.name);
     for (const auto &each : norms) names.emplace_back(each.name);
-    names.insert(names.end(), {"rotary", "append", "advance", "mean"});
+    names.insert(names.end(), {"rotary", "append", "advance", "mean", "keep", "norm gradient"});
     return names;
 }
 
@@ -94,11 +100,13 @@ void visitOperations(const std::function<void(const OperationToCompile &, const 
         for (const auto &[type, dtype] : dtypes) {
             visitor.projections(shape, tokens, type, dtype);
             visitor.norms(shape, tokens, type, dtype);
+            visitor.normGradients(shape, tokens, type, dtype);
             visitor.tokens(shape, tokens, type, dtype);
         }
     for (const auto &[shape, tokens] : shapes) visitor.means(shape, tokens);
     const vkattn_layout lengths = vector(VKATTN_BITS32, 1);
     visit({"advance", "token", "bits32", ""}, operation(advance(lengths, lengths)));
+    visit({"keep", "prompt", "bits32", ""}, operation(keep(0.1, 1, 1, 1024, packed(VKATTN_BITS32, 1, 8, 1024, 32))));
 }
 
 } // namespace vkattn::bench

@@ -75,6 +75,12 @@ struct NormOf {
     DeviceTensor x, y, gamma{}, beta{}, residual{}, sum{};
     float epsilon = 1e-5f;
 };
+// Of x, what the norm was taken of: X + residual, or its `sum`.
+struct NormGradientOf {
+    vkattn_norm_kind kind;
+    DeviceTensor x, dY, dX{}, gamma{}, dGamma{}, dBeta{};
+    float epsilon = 1e-5f;
+};
 struct RotaryOf {
     DeviceTensor x, cos, sin, y, positions{}, starts{};
     vkattn_rotary_pairs pairs = VKATTN_PAIRS_HALF;
@@ -93,11 +99,29 @@ struct AdvanceOf {
 struct MeanOf {
     DeviceTensor x, y;
 };
+// Bits of what dropout keeps of y's rows of `columns`.
+struct KeepOf {
+    DeviceTensor y;
+    double probability = 0;
+    uint64_t seed = 0;
+    uint32_t offset = 0, columns = 0;
+};
 // `options`: everything of vkattn_problem but layouts and presentRoles.
 struct AttentionOf {
     DeviceTensor q, k, v, out, lse{}, weights{}, bias{}, mask{}, bitMask{};
     DeviceTensor keyLengths{}, cuSeqQ{}, cuSeqK{}, docIdsQ{}, docIdsK{}, sinks{}, slopes{};
     vkattn_problem options{};
+};
+// Gradients of `forward` (vkattn/gradient.h), which is the attention that ran before, as that was
+// given to a list: with VKATTN_ROW_STATISTICS in its options, and with lse. `forward.weights` is not
+// bound: with VKATTN_WEIGHTS_DROPPED it says that dWeights is of weights after dropout.
+struct AttentionGradientOf {
+    AttentionOf forward;
+    DeviceTensor dOut, dLse{}, dWeights{};                                             // read
+    DeviceTensor dQ{}, dK{}, dV{}, dBias{}, dSinks{}, dSlopes{}, dScale{}, dSoftcap{}; // written
+    DeviceTensor nonfinite{};
+    vkattn_gradient_kernel kernel = VKATTN_GRADIENT_AUTO;
+    float lossScale = 0; // 0: 1
 };
 
 // A layer (vkattn/layer.h); wk and wv absent: wq is packed. `attention`: its operands beside q, k, v
@@ -186,11 +210,14 @@ class OperationList {
                                                std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const ProjectionOf &projection, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const NormOf &norm, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const NormGradientOf &gradient, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const RotaryOf &rotary, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AppendOf &append, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AdvanceOf &advance, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const MeanOf &mean, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const KeepOf &keep, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const AttentionGradientOf &gradient, std::string *why = nullptr);
 
     // Appends the operations of a layer (vkattn/layer.h, vkattn/latent_layer.h) as steps, with memory
     // of the list for what lies between them. The operands are the layer's roles without the

@@ -3,10 +3,12 @@
  *
  *     projection   Y = X W^T + bias + residual
  *     norm         Y = layer norm or RMS norm of X + residual
+ *     norm gradient  dX, dGamma and dBeta of a norm, from dY
  *     rotary       Y = X with pairs of dims rotated by the token's position
  *     append       Y[start + t] = X[t]: new keys and values into a cache
  *     mean         Y = the mean of X over its groups: of the weights of all heads, say
  *     advance      Y = min(X + by, limit): counters of a loop move on, on the device
+ *     keep         Y = which elements dropout keeps, as bits
  *     attention    vkattn/problem.h
  *
  * Every operation has a struct that describes the operation, and the same life: validate, query,
@@ -88,6 +90,30 @@ typedef struct vkattn_norm {
     vkattn_layout sum;      /* optional output: s; the extents of x */
     vkattn_layout y;        /* the extents of x */
 } vkattn_norm;
+
+/* The gradients of a norm, whose gradient dY with respect to Y is given. S is what the norm was taken
+ * of: X + residual, which vkattn_norm stores as `sum`, or X. For each row, with mean and variance over
+ * its dims, sigma = sqrt(variance + epsilon), z = (s - mean) / sigma and g = dY * gamma:
+ *     dX = (g - mean(g) - z * mean(g * z)) / sigma        layer norm
+ *     dX = (g - z * mean(g * z)) / sigma                  RMS norm: mean is 0, the variance is the mean of s^2
+ *     dGamma = sum of dY * z        dBeta = sum of dY     over the rows of all batch entries and groups
+ * dX is the gradient with respect to X and to the residual alike. The sums over rows are taken in a
+ * fixed order: the bits are the same run after run. A NaN in a row of S or dY reaches that row of dX,
+ * dGamma, and of dBeta the dims that have it.
+ * Roles: VKATTN_X (S), VKATTN_GAMMA, VKATTN_D_Y, VKATTN_D_X, VKATTN_D_GAMMA, VKATTN_D_BETA.
+ * Limits: at least one gradient is asked for; dims lie between 1 and 2^20, rows between 1 and 2^30. */
+typedef struct vkattn_norm_gradient {
+    uint32_t structSize;
+    uint32_t flags; /* 0 */
+    vkattn_norm_kind kind;
+    float epsilon;        /* as of the norm */
+    vkattn_layout x;      /* S: [batch, groups, rows, dims]; f32, f16 or bf16, as all others here */
+    vkattn_layout gamma;  /* optional: [1, 1, 1, dims]; absent: 1 */
+    vkattn_layout dY;     /* the extents of x */
+    vkattn_layout dX;     /* optional output: the extents of x */
+    vkattn_layout dGamma; /* optional output: [1, 1, 1, dims] */
+    vkattn_layout dBeta;  /* optional output: [1, 1, 1, dims] */
+} vkattn_norm_gradient;
 
 typedef enum vkattn_rotary_pairs {
     VKATTN_PAIRS_HALF = 0,        /* dims t and t + n/2: GPT-NeoX, Llama in Hugging Face */
@@ -171,6 +197,25 @@ typedef struct vkattn_mean {
     vkattn_layout y; /* [batch, 1, rows, dims] */
 } vkattn_mean;
 
+/* Y: which elements dropout keeps. Bit j mod 32 (0 is the lowest) of word floor(j / 32) of row i of
+ * batch entry b and group h is vkattnDropoutKeeps(probability, seed, offset, b * groups + h, i, j), and
+ * 0 where j is no column. So Y is the bit mask (VKATTN_BIT_MASK) of the pairs that attention with this
+ * dropout keeps, with a group for each query head, a row for each query and a column for each key; and
+ * what the dropout of a layer's output keeps, with one group and a column for each feature. A test or
+ * another framework takes the library's dropout from here. The result is exact.
+ * Roles: VKATTN_Y.
+ * Limits: rows and columns are at most 2^30, and 0 of either are ordinary input; batch * groups is less
+ * than 2^32. */
+typedef struct vkattn_keep {
+    uint32_t structSize;
+    uint32_t flags;     /* 0 */
+    double probability; /* that an element is dropped, 0 to 1: vkattn_problem::dropout */
+    uint64_t seed;      /* vkattn_problem::dropoutSeed */
+    uint32_t offset;    /* vkattn_problem::dropoutOffset */
+    uint32_t columns;   /* keys, or features */
+    vkattn_layout y;    /* VKATTN_BITS32 [batch, groups, rows, ceil(columns / 32)] */
+} vkattn_keep;
+
 typedef enum vkattn_operation_kind {
     VKATTN_ATTENTION = 0,
     VKATTN_PROJECTION = 1,
@@ -179,6 +224,9 @@ typedef enum vkattn_operation_kind {
     VKATTN_APPEND = 4,
     VKATTN_ADVANCE = 5,
     VKATTN_MEAN = 6,
+    VKATTN_KEEP = 7,
+    VKATTN_ATTENTION_GRADIENT = 8, /* vkattn/gradient.h */
+    VKATTN_NORM_GRADIENT = 9,
     VKATTN_OPERATION_KIND_MAX = 0x7fffffff
 } vkattn_operation_kind;
 
@@ -193,6 +241,9 @@ typedef struct vkattn_operation {
         const vkattn_append *append;
         const vkattn_advance *advance;
         const vkattn_mean *mean;
+        const vkattn_keep *keep;
+        const struct vkattn_attention_gradient *attentionGradient;
+        const vkattn_norm_gradient *normGradient;
     } of;
 } vkattn_operation;
 

@@ -2,7 +2,7 @@
 // allocation.
 #pragma once
 
-#include "vkattn/operations.h"
+#include "vkattn/gradient.h"
 
 namespace vkattn {
 
@@ -75,6 +75,44 @@ namespace vkattn {
     m.y = y;
     return m;
 }
+// Which elements of y's rows of `columns` dropout keeps.
+[[nodiscard]] constexpr vkattn_keep keep(double probability, uint64_t seed, uint32_t offset, uint32_t columns, const vkattn_layout &y) {
+    vkattn_keep k{};
+    k.structSize = sizeof k;
+    k.probability = probability;
+    k.seed = seed;
+    k.offset = offset;
+    k.columns = columns;
+    k.y = y;
+    return k;
+}
+// The gradients are absent: give dQ, dK, dV and dBias their layouts, and set presentRoles. `forward`
+// must outlive the description.
+[[nodiscard]] constexpr vkattn_attention_gradient attentionGradient(const vkattn_problem &forward, const vkattn_layout &dOut) {
+    vkattn_attention_gradient g{};
+    g.structSize = sizeof g;
+    g.forward = &forward;
+    g.dOut = dOut;
+    return g;
+}
+
+// `gamma` may be absent, and so may two of the gradients.
+[[nodiscard]] constexpr vkattn_norm_gradient normGradient(vkattn_norm_kind kind, const vkattn_layout &x, const vkattn_layout &gamma,
+                                                          const vkattn_layout &dY, const vkattn_layout &dX,
+                                                          const vkattn_layout &dGamma = {}, const vkattn_layout &dBeta = {},
+                                                          float epsilon = 1e-5f) {
+    vkattn_norm_gradient n{};
+    n.structSize = sizeof n;
+    n.kind = kind;
+    n.epsilon = epsilon;
+    n.x = x;
+    n.gamma = gamma;
+    n.dY = dY;
+    n.dX = dX;
+    n.dGamma = dGamma;
+    n.dBeta = dBeta;
+    return n;
+}
 
 // Names a description for the calls that take any operation. The description must outlive the call.
 [[nodiscard]] inline vkattn_operation operation(const vkattn_problem &attention) {
@@ -117,6 +155,24 @@ namespace vkattn {
     vkattn_operation o{};
     o.kind = VKATTN_MEAN;
     o.of.mean = &mean;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_keep &keep) {
+    vkattn_operation o{};
+    o.kind = VKATTN_KEEP;
+    o.of.keep = &keep;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_attention_gradient &gradient) {
+    vkattn_operation o{};
+    o.kind = VKATTN_ATTENTION_GRADIENT;
+    o.of.attentionGradient = &gradient;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_norm_gradient &gradient) {
+    vkattn_operation o{};
+    o.kind = VKATTN_NORM_GRADIENT;
+    o.of.normGradient = &gradient;
     return o;
 }
 

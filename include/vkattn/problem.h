@@ -19,14 +19,27 @@
  *               document of i = document of j              where each of them is given
  *     D_i     = sum over visible j of exp(s_ij)  + exp(sink_h) where attention sinks are given
  *     v_jd    = k_jd                     with VKATTN_VALUES_IN_KEYS, for d < valueDim
- *     out_i   = sum over visible j of exp(s_ij) / D_i v_j      exactly 0 where nothing is visible
+ *     w_ij    = 0 where dropout drops the pair, r where dropout keeps the pair; 1 without dropout
+ *     out_i   = sum over visible j of w_ij exp(s_ij) / D_i v_j
+ *                                                      exactly 0 where nothing is visible
  *     lse_i   = ln D_i               where nothing is visible: the sink, or -inf without a sink
- *     weights_ij = exp(s_ij) / D_i   exactly 0 where the pair is hidden
+ *     weights_ij = exp(s_ij) / D_i   exactly 0 where the pair is hidden; times w_ij with
+ *                                    VKATTN_WEIGHTS_DROPPED
  *
  * Every exponent has the row's maximum subtracted; the maximum includes the sink. All sums are fp32
  * or wider. queryTokens is q.extent[2]. keyTokens is k.extent[2], or the batch entry's value in
  * VKATTN_KEY_LENGTHS, clamped to k.extent[2]. Keys and values that are hidden from a query never
  * influence its result, whatever they hold, NaN and infinity included.
+ *
+ * Dropout (Srivastava et al. 2014), of probability p. With T = round(p 2^32), r is
+ * 2^32 / (2^32 - T), and a pair is dropped where its random word is below T. The word is word j mod 4
+ * of Philox4x32-10 (Salmon et al. 2011) with the key (low, high word of dropoutSeed) and the counter
+ * (floor(j / 4), i, b * heads + h, dropoutOffset). Nothing else decides: every kernel, device, chunk
+ * and slice, the CPU and the backward pass drop the same pairs (vkattnDropoutKeeps). Sums, sinks and
+ * lse are those without dropout. A dropped value never influences the result, whatever it holds. With
+ * p = 0 no random number is drawn and every bit is that of the problem without dropout; with p = 1
+ * out is 0. A row whose scores or sink make lse NaN is NaN with dropout too: nothing is dropped in
+ * the row, from weights neither.
  *
  * Ragged batches. A problem with VKATTN_CU_SEQ_Q and VKATTN_CU_SEQ_K is ragged, as in
  * FlashAttention's varlen calls: sequences of different lengths lie one after the other in q, k, v,
@@ -132,7 +145,8 @@ typedef enum vkattn_role {
     VKATTN_V = 2,
     VKATTN_OUT = 3, /* write: [batch, heads, queryTokens, valueDim] */
     /* Optional tensors. "Broadcast" means that an extent is that of the weights, or 1. */
-    VKATTN_LSE = 4,     /* write: f32 [batch, heads, queryTokens, 1] */
+    /* write: f32 [batch, heads, queryTokens, 1]; with VKATTN_ROW_STATISTICS the last extent is 2 */
+    VKATTN_LSE = 4,
     VKATTN_WEIGHTS = 5, /* write: [batch, heads, queryTokens, keyTokens] */
     VKATTN_BIAS = 6,    /* read:  f32, f16 or bf16, each extent broadcast; -inf hides a pair */
     VKATTN_MASK = 7,    /* read:  bool8, each extent broadcast; 0 hides a pair */
@@ -140,6 +154,20 @@ typedef enum vkattn_role {
      * broadcast. Strides count words. Bits past keyTokens are ignored. A problem has a mask or a
      * bit mask, not both. */
     VKATTN_BIT_MASK = 8,
+    /* The gradients of a norm (vkattn/operations.h): D_X is the gradient of the loss with respect to
+     * X. */
+    VKATTN_D_X = 9,      /* write */
+    VKATTN_D_GAMMA = 10, /* write */
+    VKATTN_D_BETA = 11,  /* write */
+    VKATTN_D_Y = 12,     /* read */
+    /* Gradients of attention (vkattn/gradient.h). */
+    VKATTN_D_OUT = 25,     /* read */
+    VKATTN_D_LSE = 26,     /* read */
+    VKATTN_D_WEIGHTS = 27, /* read */
+    VKATTN_D_Q = 28,       /* write */
+    VKATTN_D_K = 29,       /* write */
+    VKATTN_D_V = 30,       /* write */
+    VKATTN_D_BIAS = 31,    /* write */
     /* Tensors of the other operations (vkattn/operations.h). The bias of a projection has the role
      * VKATTN_BIAS. */
     VKATTN_X = 16,        /* read:  what an operation is applied to */
@@ -165,6 +193,12 @@ typedef enum vkattn_role {
     VKATTN_ALIBI_SLOPES = 38, /* read: f32[heads] */
     VKATTN_POSITIONS = 39,    /* read: u32[batch][tokens]: positions of rotary embedding */
     VKATTN_STARTS = 40,       /* read: u32[batch]: where new tokens begin (vkattn/operations.h) */
+    /* Gradients (vkattn/gradient.h). */
+    VKATTN_D_SINKS = 41,   /* write: f32[heads] */
+    VKATTN_D_SLOPES = 42,  /* write: f32[heads] */
+    VKATTN_D_SCALE = 43,   /* write: f32[1] */
+    VKATTN_D_SOFTCAP = 44, /* write: f32[1] */
+    VKATTN_NONFINITE = 45, /* read and written: u32[1] */
     /* Of a layer (vkattn/layer.h), read; its other roles are those above. */
     VKATTN_WQ = 48,
     VKATTN_WK = 49,
@@ -207,6 +241,12 @@ typedef enum vkattn_flag_bits {
      * VKATTN_V, and valueDim is out.extent[3], at most headDim. Kernels then load each key once for
      * both products. */
     VKATTN_VALUES_IN_KEYS = 128, /* 32 and 64: vkattn_operation_flag_bits */
+    /* `lse` receives two numbers a row in place of the log-sum-exp: the maximum of the row's scores
+     * and its sink, and the sum of exp(score - maximum), with the sink's. A row that sees nothing has
+     * -inf and 0, or its sink and 1; a row that is NaN has NaN twice. lse = maximum + ln(sum) loses
+     * ln(sum) where scores are large, and a backward pass needs the sum (vkattn/gradient.h). */
+    VKATTN_ROW_STATISTICS = 256,
+    VKATTN_WEIGHTS_DROPPED = 512, /* `weights` are those after dropout: w_ij exp(s_ij) / D_i */
     VKATTN_FLAGS_MAX = 0x7fffffff
 } vkattn_flag_bits;
 
@@ -238,6 +278,7 @@ typedef enum vkattn_kernel {
  *   - headDim and valueDim lie between 1 and 2048
  *   - queryTokens and keyTokens lie between 0 and 2^30; 0 is ordinary input
  *   - batch * heads * queryTokens * keyTokens is at most 2^50
+ *   - with dropout, batch * heads is less than 2^32
  *   - a tensor spans less than 2^60 elements
  *   - an output tensor does not overlap itself: with the dims sorted by stride, each stride is at
  *     least the span of the smaller ones */
@@ -262,6 +303,10 @@ typedef struct vkattn_problem {
     /* Vulkan: the number of slices that the problem is recorded in (see "Slices" in vkattn.h).
      * 0 and 1: the whole problem at once. The CPU ignores the field. */
     uint32_t sliceCount;
+    double dropout;         /* the probability that a pair is dropped, 0 to 1; 0: no dropout */
+    uint64_t dropoutSeed;   /* 0 without dropout, as dropoutOffset */
+    uint32_t dropoutOffset; /* another one for each call site and each step of training */
+    uint32_t reserved;      /* 0 */
 } vkattn_problem;
 
 /* Checks `problem` against every rule of this header. Returns VKATTN_OK, or
@@ -285,6 +330,12 @@ VKATTN_API vkattn_result vkattnAlibiSlopes(uint32_t heads, float *out, vkattn_di
  * at least 4; maxDistance is above buckets / 2. Returns 0 where these rules are broken. T5 has 32
  * buckets, distance 128, and scale 1. Pure; any thread. */
 VKATTN_API uint32_t vkattnT5Bucket(int32_t relative, uint32_t bidirectional, uint32_t buckets, uint32_t maxDistance);
+
+/* Returns 1 where dropout of the probability keeps the pair of query i and key j, and 0 where dropout
+ * drops the pair. `plane` is b * heads + h, of the whole problem. In the dropout of a layer's output
+ * the plane is the batch entry, i the token and j the feature. Returns 0 where the probability is not
+ * within 0 to 1. Pure; any thread. */
+VKATTN_API uint32_t vkattnDropoutKeeps(double probability, uint64_t seed, uint32_t offset, uint32_t plane, uint32_t i, uint32_t j);
 
 #ifdef __cplusplus
 }

@@ -9,7 +9,7 @@
 #include "picture/labels.hpp"
 #include "picture/picture.hpp"
 #include "program/failure.hpp"
-#include "progress.hpp"
+#include "program/progress.hpp"
 
 #include <atomic>
 #include <cinttypes>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int viewRays = 4; // view rays for each light sample of the noisy picture
 
-using vkattn::program::ExitStatus;
+using vkattn::program::ExitStatus, vkattn::program::Progress;
 constexpr int done = static_cast<int>(ExitStatus::success), checkFailed = static_cast<int>(ExitStatus::verificationFailed),
               badInput = static_cast<int>(ExitStatus::badInput), deviceUnusable = static_cast<int>(ExitStatus::deviceUnusable);
 

@@ -31,6 +31,27 @@ VKATTN_READS(slotIdsK, IdsK, idsK)
 const uint qDim = 1u, kDim = 1u, vDim = 1u, oDim = 1u;
 #endif
 
+#elif defined(VKATTN_STAGE_GRADIENT)
+VKATTN_READS(slotQ, Q, q)
+VKATTN_READS(slotK, K, k)
+VKATTN_READS(slotV, V, v)
+VKATTN_READS(slotDOut, DOut, dOut)
+uint headDim, valueDim; // beginTile() unpacks them
+layout(set = 0, binding = slotEnvironment, std430) restrict readonly buffer EnvironmentBlock {
+    VKATTN_GRADIENT_ENVIRONMENT
+    HeadFacts headFacts[];
+};
+#define VKATTN_LENGTHS_BOUND
+VKATTN_READS(slotLengths, Lengths, lengths) // or the table of sequences of a ragged batch
+VKATTN_READS(slotRowFacts, Facts, rowFacts)
+VKATTN_READS(slotBias, Bias, bias)
+VKATTN_READS(slotMask, Mask, mask)
+VKATTN_READS(slotIdsQ, IdsQ, idsQ)
+VKATTN_READS(slotIdsK, IdsK, idsK)
+VKATTN_CHANGES(slotHeadGradient, HeadGradient, headGradient)
+VKATTN_CHANGES(slotValueGradient, ValueGradient, valueGradient)
+VKATTN_CHANGES(slotNonfinite, Nonfinite, nonfinite)
+
 #elif defined(VKATTN_STAGE_COMBINE)
 VKATTN_READS(slotPartials, Partials, partials)
 VKATTN_CHANGES(slotOut, Out, outWords)
@@ -43,8 +64,13 @@ VKATTN_READS(slotLengths, Lengths, lengths) // or the table of sequences of a ra
 VKATTN_WRITES(slotLse, Lse, lse)
 
 #elif defined(VKATTN_STAGE_ENVIRONMENT)
+#ifdef VKATTN_GRADIENT
+const uint words = gradientEnvironmentWords;
+#else
+const uint words = environmentWords;
+#endif
 layout(set = 0, binding = slotWorkspace, std430) writeonly buffer EnvironmentBlock {
-    uint environment[environmentWords];
+    uint environment[words];
     HeadFacts headFacts[];
 };
 VKATTN_READS(slotFirst, Sinks, sinks)
@@ -58,6 +84,10 @@ VKATTN_READS(slotSecond, CuK, cuK)
 #elif defined(VKATTN_STAGE_SINKS)
 VKATTN_WRITES(slotWorkspace, Workspace, workspace)
 VKATTN_READS(slotFirst, Sinks, sinks)
+
+#elif defined(VKATTN_STAGE_ROW_SUMS)
+VKATTN_CHANGES(slotWorkspace, Workspace, workspace)
+VKATTN_WRITES(slotFirst, Out, outWords)
 
 #else // stages of the staged kernel that ask where sequences lie
 #define VKATTN_LENGTHS_BOUND
@@ -75,10 +105,32 @@ VKATTN_READS(slotSecond, Second, second)
 VKATTN_CHANGES(slotWorkspace, Workspace, workspace)
 VKATTN_WRITES(slotFirst, Lse, lse)
 VKATTN_CHANGES(slotSecond, Weights, weights)
+#define VKATTN_DROPS
 #elif defined(VKATTN_STAGE_VALUES)
 VKATTN_CHANGES(slotWorkspace, Workspace, workspace)
 VKATTN_READS(slotFirst, V, v)
 VKATTN_CHANGES(slotSecond, Out, outWords)
+#elif defined(VKATTN_STAGE_ROW_FACTS)
+VKATTN_CHANGES(slotWorkspace, Workspace, workspace)
+VKATTN_READS(slotFirst, First, first)   // dOut, or the statistics
+VKATTN_READS(slotSecond, Second, second) // out, or dLse
+#elif defined(VKATTN_STAGE_PAIR_DELTAS)
+VKATTN_CHANGES(slotWorkspace, Workspace, workspace)
+VKATTN_READS(slotFirst, DWeights, dWeights)
+VKATTN_READS(slotSecond, Sinks, sinks)
+#elif defined(VKATTN_STAGE_CAP_DELTAS)
+VKATTN_CHANGES(slotWorkspace, Workspace, workspace)
+#elif defined(VKATTN_STAGE_COLUMNS)
+VKATTN_CHANGES(slotWorkspace, Workspace, workspace)
+VKATTN_READS(slotFirst, Rows, rows)
+VKATTN_CHANGES(slotSecond, Out, outWords)
+#elif defined(VKATTN_STAGE_BIAS_SUMS)
+VKATTN_READS(slotWorkspace, Workspace, workspace)
+VKATTN_CHANGES(slotFirst, Out, outWords)
+VKATTN_CHANGES(slotSecond, Carry, carry)
+#elif defined(VKATTN_STAGE_NONFINITE)
+VKATTN_CHANGES(slotWorkspace, Word, word)
+VKATTN_READS(slotFirst, Stored, stored)
 #endif
 #endif
 
@@ -103,6 +155,7 @@ const uint biasType = elementTypes >> typesBias & 15u;
 #elif defined(VKATTN_OPTIONS)
 #define VKATTN_PAIR_OPERANDS
 #define VKATTN_SOFTCAP
+#define VKATTN_DROPS
 #define biasType (flags >> flagsBiasType)
 #define SLOPE_BITS(head) headFacts[headFirst + (head)].slope
 #endif

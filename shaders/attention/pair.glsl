@@ -11,7 +11,7 @@
 layout(constant_id = constantPairTerms) const uint pairTerms = 0;
 // Otherwise than by position: then no step of keys is free of tests.
 const bool anyPairHidden = (pairTerms & termsThatHide) != 0u;
-const bool anyScoreChanged = (pairTerms & ~termsThatOnlyHide) != 0u;
+const bool anyScoreChanged = (pairTerms & ~(termsThatOnlyHide | termDropout)) != 0u;
 
 // A query row of the batch entry at hand, and what the row knows of its keys.
 struct Row {
@@ -90,10 +90,13 @@ bool pairVisible(Row row, int key, inout float added) {
 }
 
 // A scaled score with everything that terms make of it. `added`: the pair's bias.
-float withTerms(Row row, int key, float score, float added) {
+float cappedScore(float score) {
 #ifdef VKATTN_SOFTCAP
     if ((pairTerms & termSoftcap) != 0u) score = softcap * stableTanh(score / softcap);
 #endif
+    return score;
+}
+float withTermsAfterCap(Row row, int key, float score, float added) {
     if ((pairTerms & termBias) != 0u) score += added;
     if ((pairTerms & termAlibi) != 0u) {
         const float distance = abs(float(key - row.position));
@@ -106,6 +109,7 @@ float withTerms(Row row, int key, float score, float added) {
     }
     return score;
 }
+float withTerms(Row row, int key, float score, float added) { return withTermsAfterCap(row, key, cappedScore(score), added); }
 #ifndef VKATTN_STAGE_PAIRS
 float pairScore(Row row, int key, float dot, float added) { return withTerms(row, key, scale * dot, added); }
 #endif

@@ -20,3 +20,17 @@ struct Reach {
 Reach reachOf(uint first, uint last, int from, int to) {
     return Reach(max(keyBegin(first), from), min(keyEnd(last), to), max(keyBegin(last), from), min(keyEnd(first), to));
 }
+
+// The other way round: which rows see keys. Keys are those of the batch entry, rows the `rowCount`
+// of the chunk that the entry has.
+struct RowReach {
+    int begin, end;           // rows that see some key of the tile
+    int wholeBegin, wholeEnd; // rows that see every key of the tile
+};
+// Of the keys [first, last], which the batch entry has.
+RowReach rowsThatSee(int first, int last, int rowCount) {
+    // A row sees key j from j - right - shift to j + left - shift.
+    const int shift = alignedPosition(0u);
+    return RowReach(max(first - right - shift, 0), min(last + left - shift + 1, rowCount), max(last - right - shift, 0),
+                    min(first + left - shift + 1, rowCount));
+}

@@ -30,10 +30,14 @@ void main() {
         weightSum = fma(uintBitsToFloat(partials[first + n * pitch + 1u]), factor, weightSum);
     }
     const uint sinkBits = (flags & flagSinks) != 0u ? headFacts[headFirst + head].sink : minusInfinityBits;
-    const RowEnd end = finishRow(maximum, weightSum, worst, sinkBits);
+    const RowEnd end = finishRow(maximum, weightSum, worst, sinkBits, keptFactor);
     const uint token = seq.queryStart + i;
-    if (gl_LocalInvocationID.x == 0u && (flags & flagLse) != 0u)
-        lse[lseBase + batch * lseBatch + head * lseHead + token * lseToken] = end.lseBits;
+    if (gl_LocalInvocationID.x == 0u && (flags & flagLse) != 0u) {
+        const bool statistics = (flags & flagRowStatistics) != 0u;
+        const uint at = lseBase + batch * lseBatch + head * lseHead + token * lseToken;
+        lse[at] = statistics ? end.maximumBits : end.lseBits;
+        if (statistics) lse[at + lseEntry] = end.sumBits;
+    }
 
     // Pairs of dims, so that two 16-bit elements fill a word.
     const uint outAt = oBase + batch * oBatch + head * oHead + token * oToken;

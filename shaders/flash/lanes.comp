@@ -50,11 +50,21 @@ layout(constant_id = 18) const uint valueRun = 1;         // likewise of valueDi
 #include "attention/reach.glsl"
 #include "attention/key_value.glsl"
 #include "attention/pair.glsl"
+#include "attention/dropout.glsl"
 #include "flash/workgroup.glsl"
 
 const uint stepKeys = keysPerLane * keyLanes; // keys of a step
 const uint cells = rowsPerLane * keysPerLane;
 const uint tileRows = rowLanes * rowsPerLane;
+// Of dropout: keys whose words are drawn together, whole steps, and the words that keep a bit of each
+// for a row. The loops over steps draw nothing: software drivers compute both sides of a branch. They
+// also run each loop once more than it has rounds, so that runs of keys are long where a lane has
+// whole rows and no tiles in shared memory cut them.
+const uint mostDrawn = dimLanes > 1u ? 32u : 128u;
+const uint drawnKeys = stepKeys > 32u                                    ? stepKeys
+                       : source == sourceShared && tileKeys <= mostDrawn ? tileKeys
+                                                                         : mostDrawn / stepKeys * stepKeys;
+const uint keptWords = stepKeys > 32u || drawnKeys <= 32u ? 1u : 4u;
 const uint paddedDim = dimLanes * dimsPerLane, paddedValueDim = dimLanes * valueDimsPerLane;
 
 // Loads of q and stores of the output are unrolled for edgeDims dims of a lane, and a loop goes
@@ -94,6 +104,10 @@ float added[cells];                         // of the step: bias
 // Of the step: what a lane has loaded of K, where V is a part of that and comes with it.
 const bool keepsKeys = valuesInKeys && source == sourceDirect;
 float kept[keepsKeys ? keysPerLane * dimsPerLane : 1u];
+
+// Of dropout: bits of the keys that a row keeps, key % (32 * keptWords); where a step has more keys
+// than 32, bits of the lane's keys of the step.
+uint keptKeys[rowsPerLane * keptWords];
 
 uint lane, dimLane, keyLane, rowLane;
 
@@ -258,6 +272,56 @@ uint visiblePairs(int j) {
     return bits;
 }
 
+// Fills keptKeys for the keys [tile, tile + drawnKeys). Lanes that share the dims of a row share the
+// drawing where they can shuffle.
+#ifdef VKATTN_SUBGROUPS
+const uint drawers = dimLanes;
+#else
+const uint drawers = 1u;
+#endif
+void drawKept(int tile) {
+    [[unroll]] for (uint n = 0u; n < rowsPerLane * keptWords; ++n) keptKeys[n] = 0u;
+    if (stepKeys > 32u) {
+        [[dont_unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+            const uint key = uint(tile) + c * keyLanes + keyLane;
+            [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+                keptKeys[r] |= (keptOfBlock(rows[r].head, rows[r].query, key / 4u) >> (key % 4u) & 1u) << c;
+        }
+        return;
+    }
+    const uint first = uint(tile) / 4u, end = (uint(tile) + drawnKeys + 3u) / 4u;
+    for (uint block = first; block < end; block += drawers) {
+        const uint own = block + (drawers > 1u ? dimLane : 0u);
+        // Where tiles begin and end inside a block, the rest of the block is not of the tile.
+        uint ofTile = own < end ? 0xfu : 0u;
+        if (drawnKeys % 4u != 0u)
+            [[unroll]] for (uint e = 0u; e < 4u; ++e)
+                if (own * 4u + e - uint(tile) >= drawnKeys) ofTile &= ~(1u << e);
+        [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
+            const uint kept = keptOfBlock(rows[r].head, rows[r].query, own) & ofTile;
+            [[unroll]] for (uint w = 0u; w < keptWords; ++w) // a select: every index is a constant
+                keptKeys[r * keptWords + w] |= w == own / 8u % keptWords ? kept << (own * 4u % 32u) : 0u;
+        }
+    }
+#ifdef VKATTN_SUBGROUPS
+    [[unroll]] for (uint n = 0u; n < rowsPerLane * keptWords; ++n)
+        [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)
+            if (dimLanes >> bit > 1u) keptKeys[n] |= subgroupShuffleXor(keptKeys[n], 1u << bit);
+#endif
+}
+// Which pairs of the step dropout keeps, as bits r * keysPerLane + c.
+uint keptPairs(int j) {
+    uint bits = 0u;
+    [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+        [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+            const uint at = stepKeys > 32u ? c : uint(j) + c * keyLanes + keyLane;
+            uint word = keptKeys[r * keptWords];
+            [[unroll]] for (uint w = 1u; w < keptWords; ++w) word = w == at / 32u % keptWords ? keptKeys[r * keptWords + w] : word;
+            bits |= (word >> at % 32u & 1u) << (r * keysPerLane + c);
+        }
+    return bits;
+}
+
 void takeStep(int j, uint visible, const bool tested) {
     multiplyKeys(j);
     [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
@@ -281,7 +345,14 @@ void takeStep(int j, uint visible, const bool tested) {
         }
         weightSum[r] = sum;
     }
-    addValues(j, visible, tested);
+    if (!drops) {
+        addValues(j, visible, tested);
+        return;
+    }
+    // A dropped pair has its part in the sum and none in the output: as a hidden pair has there.
+    visible &= keptPairs(j);
+    [[unroll]] for (uint n = 0u; n < cells; ++n) weights[n] = (visible >> n & 1u) == 0u ? 0.0 : weights[n];
+    addValues(j, visible, true);
 }
 
 // Steps [from, to) that every row of the workgroup sees whole.
@@ -303,6 +374,25 @@ void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
                 visible = visiblePairs(j);
             }
         takeStep(j, visible, true);
+    }
+}
+
+// Steps [from, to), of which every row sees [wholeFrom, wholeTo).
+void takeSteps(int from, int to, int wholeFrom, int wholeTo) {
+    takeWholeSteps(wholeFrom, wholeTo);
+    takeTestedSteps(from, to, wholeFrom, wholeTo);
+}
+// The same, with what dropout draws.
+void takeKeys(int begin, int end, int wholeBegin, int wholeEnd) {
+    if (!drops) {
+        takeSteps(begin, end, wholeBegin, wholeEnd);
+        return;
+    }
+    for (int tile = begin / int(drawnKeys) * int(drawnKeys); tile < end; tile += int(drawnKeys)) {
+        drawKept(tile);
+        const int from = max(tile, begin), to = min(tile + int(drawnKeys), end);
+        const int wholeFrom = clamp(wholeBegin, from, max(to, from));
+        takeSteps(from, to, wholeFrom, clamp(wholeEnd, wholeFrom, max(to, wholeFrom)));
     }
 }
 
@@ -388,12 +478,10 @@ void main() {
             stageTile(tile);
             const int from = max(tile, begin), to = min(tile + int(tileKeys), end);
             const int wholeFrom = clamp(wholeBegin, from, max(to, from)), wholeTo = clamp(wholeEnd, wholeFrom, max(to, wholeFrom));
-            takeWholeSteps(wholeFrom, wholeTo);
-            takeTestedSteps(from, to, wholeFrom, wholeTo);
+            takeKeys(from, to, wholeFrom, wholeTo);
         }
     } else {
-        takeWholeSteps(wholeBegin, wholeEnd);
-        takeTestedSteps(begin, end, wholeBegin, wholeEnd);
+        takeKeys(begin, end, wholeBegin, wholeEnd);
     }
     storeRows();
 }

@@ -9,15 +9,16 @@
 //     O = O + P V, in registers over all tiles. When a row's maximum has grown by more than
 //         `slack`, O is multiplied by a matrix that has the row's factor in each of its columns,
 //         loaded from shared memory. Mostly the maximum has not grown so (Zadouri et al. 2026,
-//         FlashAttention-4).
-// Hidden pairs have a weight of -0, which adds nothing. But -0 * NaN is NaN: where a tile is partly
-// hidden, values that are not finite are staged as 0 and added by themselves to the rows that see
-// them (addNonFinite).
+//         FlashAttention-4). Row statistics are those of the maximum itself: then nothing is
+//         passed over.
+// Hidden pairs, and those that dropout drops, have a weight of -0, which adds nothing. But -0 * NaN
+// is NaN: where a tile is partly hidden, values that are not finite are staged as 0 and added by
+// themselves to the rows that see them (addNonFinite).
 //
 // Defines: flash/tiles.glsl.
 #include "flash/tiles.glsl"
 
-const float slack = 2.77258872; // 4 ln 2
+float slack() { return (flags & flagRowStatistics) != 0u ? 0.0 : 2.77258872; } // 4 ln 2
 
 #define MatrixA coopmat<Input, gl_ScopeSubgroup, matrixM, matrixK, gl_MatrixUseA>
 #define MatrixB coopmat<Input, gl_ScopeSubgroup, matrixK, matrixN, gl_MatrixUseB>
@@ -59,7 +60,7 @@ bool takeWeights(int tile, const bool tested) {
         }
         [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)
             if (rowParts >> bit > 1u) top = max(top, subgroupShuffleXor(top, subgroupRows << bit));
-        const bool grows = top > maximum[r] + slack;
+        const bool grows = top > maximum[r] + slack();
         factors[r] = grows ? expDifference(maximum[r], top) : 1.0;
         grown = grown || grows;
         maximum[r] = grows ? top : maximum[r];
@@ -71,12 +72,18 @@ bool takeWeights(int tile, const bool tested) {
         [[unroll]] for (uint n = 0u; n < keysOfLane; n += 8u) {
             float weights[8];
             uint signs[8];
+            uint kept = 0xffu;
+            if (drops) {
+                const uint row = rowOfLane[r], block = (uint(tile) + keyOf(n)) / 4u;
+                kept = keptOfBlock(headOf(row), queryOf(row), block) | keptOfBlock(headOf(row), queryOf(row), block + 1u) << 4;
+            }
             [[unroll]] for (uint e = 0u; e < 8u; ++e) {
                 const bool visible = !tested || (seen[r * seenWords + (n + e) / 32u] >> ((n + e) % 32u) & 1u) != 0u;
                 const float weight = expDifference(scores[r * keysOfLane + n + e], maximum[r]);
                 weights[e] = visible ? weight : 0.0;
                 signs[e] = visible ? 0u : hiddenWeight;
-                weightSum[r] += weights[e];
+                weightSum[r] += weights[e]; // of dropped pairs too
+                if (drops && (kept >> e & 1u) == 0u) weights[e] = 0.0, signs[e] = hiddenWeight;
             }
             uvec4 bits;
             [[unroll]] for (uint e = 0u; e < 8u; e += 2u)

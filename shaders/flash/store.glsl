@@ -1,6 +1,4 @@
 // The end of lanes.comp: rows to the output, or as partial results to the workspace.
-#include "attention/row_end.glsl"
-
 // Of the row at hand.
 RowEnd finish;
 uint outAt; // word or element of its first dim
@@ -18,9 +16,9 @@ void beginRow(uint r, float rowMaximum, float rowSum, uint rowWorst) {
         }
         return;
     }
-    finish = finishRow(rowMaximum, rowSum, rowWorst, sinkOf(row));
+    finish = finishRow(rowMaximum, rowSum, rowWorst, sinkOf(row), keptFactor());
     outAt = outputAt(row);
-    if (mine) storeLse(row, finish.lseBits);
+    if (mine) storeLse(row, finish);
 }
 
 // Dims n and n + 1 of a row, neighbours, where valueRun is even; else dim n alone.

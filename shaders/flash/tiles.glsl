@@ -27,7 +27,7 @@ layout(constant_id = 16) const uint paddedValueDim = 64; // value dim, up to a m
 #include "attention/reach.glsl"
 #include "attention/key_value.glsl"
 #include "attention/pair.glsl"
-#include "attention/row_end.glsl"
+#include "attention/dropout.glsl"
 #include "flash/workgroup.glsl"
 
 #ifdef VKATTN_BF16
@@ -186,7 +186,7 @@ void endRows();
 bool sees(uint rowPlace, uint key); // of the tile; rowPlace: of its piece in scoreTile
 #define HIDDEN_PAIR(rowPlace, key, weight) !sees(rowPlace, key)
 #else
-const uint hiddenWeight = 0x8000u; // -0: no visible pair has it
+const uint hiddenWeight = 0x8000u; // -0: no visible pair has it that dropout keeps
 #define HIDDEN_PAIR(rowPlace, key, weight) (weight) == hiddenWeight
 #endif
 
@@ -238,10 +238,10 @@ void storeRows() {
         const bool mine = firstRow + tileRowOf(r) < rowCount;
         uvec4 end = uvec4(floatBitsToUint(weightUnscale), floatBitsToUint(1.0), 0u, 0u);
         if (!partial) {
-            const RowEnd finish = finishRow(maximum[r], weightSum[r], worst[r], sinkOf(row));
+            const RowEnd finish = finishRow(maximum[r], weightSum[r], worst[r], sinkOf(row), keptFactor());
             end = uvec4(floatBitsToUint(finish.factor * weightUnscale), floatBitsToUint(finish.divisor),
                         finish.empty ? isEmpty : finish.bad ? isBad : 0u, 0u);
-            if (mine) storeLse(row, finish.lseBits);
+            if (mine) storeLse(row, finish);
         } else if (mine) {
             const uint at = partialAt(row, gl_WorkGroupID.y);
             outWords[at] = floatBitsToUint(maximum[r]);
@@ -309,7 +309,7 @@ void main() {
     if (gl_LocalInvocationID.x == 0u) nonFinite[0] = 0u;
     uint parity = 0u;
     for (int tile = begin; tile < end; tile += int(tileKeys)) {
-        stageTile(tile, end, anyPairHidden || tile < reach.wholeBegin || tile + int(tileKeys) > reach.wholeEnd, parity);
+        stageTile(tile, end, anyPairHidden || drops || tile < reach.wholeBegin || tile + int(tileKeys) > reach.wholeEnd, parity);
         const bool tested = anyPairHidden || tile < own.wholeBegin || tile + int(tileKeys) > own.wholeEnd;
         bool visible = hasRows && tile < own.end && tile + int(tileKeys) > own.begin;
         if (visible && tested) visible = lookAtPairs(tile);

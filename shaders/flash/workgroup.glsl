@@ -1,5 +1,7 @@
 // What lanes.comp and the kernels on matrix units share: which rows and keys a workgroup has, and
-// where a row's operands lie. Included after operands.glsl, sequence.glsl and pair.glsl.
+// where a row's operands lie. Included after operands.glsl, sequence.glsl, pair.glsl and
+// dropout.glsl.
+#include "attention/row_end.glsl"
 
 uint headCount() { return headsAndPacked & 0xffffu; }
 uint packedHeads() { return headsAndPacked >> 16; }
@@ -61,16 +63,26 @@ uint worstOf(float score) {
     return bits == minusInfinityBits ? 1u : bits & 0x7fffffffu;
 }
 
-// The sink's bits of a row, and its log-sum-exp where it is wanted.
+// The sink's bits of a row, and its log-sum-exp or statistics where they are wanted.
 uint sinkOf(uint row) {
 #ifdef VKATTN_OPTIONS
     if ((flags & flagSinks) != 0u) return headFacts[headFirst + headOf(row)].sink;
 #endif
     return minusInfinityBits;
 }
-void storeLse(uint row, uint bits) {
+// What dropout multiplies kept weights with.
+float keptFactor() {
+#ifdef VKATTN_DROPS
+    if (drops) return dropoutFactor;
+#endif
+    return 1.0;
+}
+void storeLse(uint row, RowEnd end) {
 #ifdef VKATTN_OPTIONS
-    if ((flags & flagLse) != 0u)
-        lse[lseBase + batch * lseBatch + headOf(row) * lseHead + (seq.queryStart + queryOf(row)) * lseToken] = bits;
+    if ((flags & flagLse) == 0u) return;
+    const bool statistics = (flags & flagRowStatistics) != 0u;
+    const uint at = lseBase + batch * lseBatch + headOf(row) * lseHead + (seq.queryStart + queryOf(row)) * lseToken;
+    lse[at] = statistics ? end.maximumBits : end.lseBits;
+    if (statistics) lse[at + lseEntry] = end.sumBits;
 #endif
 }

@@ -36,6 +36,9 @@ VKATTN_CONST termAlibi = 4u;
 VKATTN_CONST termMask = 8u;
 VKATTN_CONST termBitMask = 16u;
 VKATTN_CONST termDocuments = 32u;
+// Dropout changes no score and hides no pair: a dropped pair has weight 0 in the second product alone
+// (attention/dropout.glsl).
+VKATTN_CONST termDropout = 64u;
 VKATTN_CONST termsThatHide = termBias | termMask | termBitMask | termDocuments;
 VKATTN_CONST termsThatOnlyHide = termMask | termBitMask | termDocuments;
 // Pieces of 16 bytes in which flash/matrices2.comp keeps the facts of a row in shared memory
@@ -64,6 +67,9 @@ VKATTN_CONST typesOut = 4u;
 // staged/pairs.comp; the flash kernels find it in the environment (flagsBiasType)
 VKATTN_CONST typesBias = 8u;
 VKATTN_CONST typesWeights = 12u;
+// gradient/rows.comp and keys.comp: dOut is at typesOut
+VKATTN_CONST typesHeadGradient = 16u;
+VKATTN_CONST typesValueGradient = 20u;
 // elementTypes of operations/: X lowest, then Y at typesOut.
 VKATTN_CONST typesW = 8u;
 VKATTN_CONST typesFirstAddend = 12u;
@@ -72,6 +78,7 @@ VKATTN_CONST typesResidual = 8u;
 VKATTN_CONST typesGamma = 12u;
 VKATTN_CONST typesBeta = 16u;
 VKATTN_CONST typesSum = 20u;
+VKATTN_CONST typesDY = 8u;
 // form: how the shader goes about its work.
 VKATTN_CONST formExactDims = 1u;   // flash/lanes.comp: lanes cover head and value dim exactly
 // flash/lanes.comp: loops at both ends not unrolled: arrays may then live in memory
@@ -82,6 +89,42 @@ VKATTN_CONST formWholeWords = 4u;
 VKATTN_CONST formLockstep = 8u;
 // flash/lanes.comp: bits from this one on: sourceDirect, sourceShared, sourceShuffled
 VKATTN_CONST formSource = 4u;
+
+// staged/values.comp: sums are multiplied by ValuesPush::factor before they are stored
+VKATTN_CONST formScaled = 1u;
+
+// form of gradient/
+VKATTN_CONST formDots = 1u;        // row_facts.comp: D_i; otherwise the statistics
+VKATTN_CONST formDLse = 2u;        // row_facts.comp: dLse is there
+VKATTN_CONST formDWeights = 1u;    // pair_deltas.comp
+VKATTN_CONST formDropped = 2u;     // pair_deltas.comp: dWeights are those after dropout
+VKATTN_CONST formDrops = 4u;       // pair_deltas.comp: there is dropout
+VKATTN_CONST formDropsAll = 8u;    // likewise, of probability 1
+VKATTN_CONST formDeltas = 16u;     // pair_deltas.comp: more than dV is asked for
+VKATTN_CONST formGatherSinks = 32u; // pair_deltas.comp: the sinks are there
+VKATTN_CONST formCarried = 1u;     // columns.comp, bias_sums.comp: sums wait in the workspace between chunks
+
+// What the backward pass knows of a row before it has seen the row's pairs (gradient/row_facts.comp):
+// maximum and inverse sum of the softmax, delta = D_i - dLse_i, of which P dWeights is left out, and
+// dLse_i, which is all that a row that sees nothing adds to the gradient of its sink. A row without
+// exponents has an inverse sum of 0; a row that is NaN has NaN for both.
+VKATTN_CONST rowFactWords = 4u;
+VKATTN_CONST factMaximum = 0u;
+VKATTN_CONST factInverseSum = 1u;
+VKATTN_CONST factDelta = 2u;
+VKATTN_CONST factDLse = 3u;
+// What a row adds to sums over pairs: of dS, and to dSlopes, dSinks, dScale and dSoftcap.
+VKATTN_CONST rowSumWords = 5u;
+VKATTN_CONST rowSumDeltas = 0u;
+VKATTN_CONST rowSumSlopes = 1u;
+VKATTN_CONST rowSumSinks = 2u;
+VKATTN_CONST rowSumScale = 3u;
+VKATTN_CONST rowSumSoftcap = 4u;
+// form of gradient/rows.comp and keys.comp, beside formExactDims, formRolledEdges and formSource
+VKATTN_CONST formRowSums = 4u;   // rows.comp: what rows add to dSlopes, dSinks, dScale and dSoftcap
+VKATTN_CONST formNonfinite = 8u; // the word of NONFINITE is bound
+VKATTN_CONST formHeadGradient = 64u;   // dQ or dK is asked for; beyond formSource
+VKATTN_CONST formValueGradient = 128u; // dV is asked for
 
 // form of operations/: what takes part.
 VKATTN_CONST formFirstAddend = 1u; // projection: the bias or the residual; add: there is an addend
@@ -94,6 +137,8 @@ VKATTN_CONST formGamma = 2u;
 VKATTN_CONST formBeta = 4u;
 VKATTN_CONST formSum = 8u;
 VKATTN_CONST formRms = 16u;
+VKATTN_CONST formDX = 32u; // the gradient of a norm: dX is stored
+VKATTN_CONST formFacts = 64u; // likewise: the moments of rows go to the workspace
 VKATTN_CONST formInterleaved = 1u; // rotary
 VKATTN_CONST formInverse = 2u;
 VKATTN_CONST formPositions = 4u;
@@ -110,6 +155,14 @@ VKATTN_CONST slotResidual = 2u; // norm
 VKATTN_CONST slotGamma = 3u;
 VKATTN_CONST slotBeta = 4u;
 VKATTN_CONST slotSum = 5u;
+VKATTN_CONST slotDY = 2u; // the gradient of a norm: dX has slotY
+VKATTN_CONST slotNormWorkspace = 3u;
+VKATTN_CONST slotPartialSums = 1u; // norm_gradient_columns
+VKATTN_CONST slotFacts = 3u;
+VKATTN_CONST slotDGamma = 0u; // norm_gradient_sum
+VKATTN_CONST slotDBeta = 1u;
+VKATTN_CONST slotBlocks = 2u;
+VKATTN_CONST slotTotals = 3u;
 VKATTN_CONST slotCos = 2u; // rotary
 VKATTN_CONST slotSin = 3u;
 VKATTN_CONST slotAppendStarts = 2u;
@@ -143,6 +196,13 @@ VKATTN_CONST slotBias = 7u;
 VKATTN_CONST slotMask = 8u; // of bytes or of bits
 VKATTN_CONST slotIdsQ = 9u;
 VKATTN_CONST slotIdsK = 10u;
+// Bindings of gradient/rows.comp and gradient/keys.comp: those of the flash kernels, but what the
+// backward pass has in place of the output and the log-sum-exp, and three more.
+VKATTN_CONST slotDOut = 3u;
+VKATTN_CONST slotRowFacts = 6u;
+VKATTN_CONST slotHeadGradient = 11u;  // dQ or dK
+VKATTN_CONST slotValueGradient = 12u; // dV
+VKATTN_CONST slotNonfinite = 13u;
 
 // The table of ragged batches that sequences.comp writes: for each sequence the first query, the
 // number of queries, the first key, the number of keys; all of it inside the tensors, whatever the
@@ -152,7 +212,7 @@ VKATTN_CONST sequenceWords = 4u;
 // Position.flags
 VKATTN_CONST flagTopLeft = 1u;
 VKATTN_CONST flagKeyLengths = 2u;
-VKATTN_CONST flagLse = 4u;         // softmax: write the log-sum-exp
+VKATTN_CONST flagLse = 4u;         // write the log-sum-exp, or the row statistics in its place
 VKATTN_CONST flagWeights = 8u;     // softmax: write the weights
 VKATTN_CONST flagFirstKeys = 16u;  // values: the first chunk of keys, nothing accumulated yet
 VKATTN_CONST flagLastKeys = 32u;   // values: the last chunk of keys, write the output
@@ -162,6 +222,14 @@ VKATTN_CONST flagSinks = 128u;     // softmax: the last column of each row is th
 // workgroup.
 VKATTN_CONST flagFixedOrder = 256u;
 VKATTN_CONST flagPartial = 512u;    // flash: partial results to the workspace
+VKATTN_CONST flagRowStatistics = 1024u; // with flagLse: maximum and sum of a row, not the log-sum-exp
+// gradient/: of sums that go on from chunk to chunk, the first and the last chunk
+VKATTN_CONST flagFirstRows = 2048u;
+VKATTN_CONST flagLastRows = 4096u;
+// nonfinite.comp: tokens are those of sequences
+VKATTN_CONST flagTokensOfRows = 8192u;
+VKATTN_CONST flagTokensOfKeys = 16384u;
+VKATTN_CONST flagWeightsDropped = 32768u; // softmax: the weights are those after dropout
 // Environment: bits from this one on are the element type of the bias.
 VKATTN_CONST flagsBiasType = 16u;
 
@@ -205,6 +273,13 @@ struct PairStrides {
     uint batch, head, query, key;
 };
 
+// What dropout draws with, as problem.h has it: the same for all of a plan.
+#define VKATTN_DROPOUT                                                                                                                     \
+    uint dropoutSeedLow, dropoutSeedHigh, dropoutOffset;                                                                                   \
+    uint dropoutLast;    /* a pair is dropped where its word is at most this: the threshold, less 1 */                                    \
+    uint dropoutHeads;   /* of the problem */                                                                                              \
+    float dropoutFactor; /* of kept weights */
+
 #if defined(__cplusplus) || defined(VKATTN_STAGE_SCORES)
 VKATTN_PUSH(ScoresPush) {
     VKATTN_POSITION
@@ -244,8 +319,10 @@ VKATTN_PUSH(SequencesPush) {
 VKATTN_PUSH(SoftmaxPush) {
     VKATTN_POSITION
     VKATTN_CHUNK
-    uint lseBase, lseBatch, lseHead, lseToken;
+    uint lseBase, lseBatch, lseHead, lseToken, lseEntry;
     uint wBase, wBatch, wHead, wToken, wKey;
+    uint planeFirst; // attention/dropout.glsl
+    VKATTN_DROPOUT
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_VALUES)
@@ -257,6 +334,87 @@ VKATTN_PUSH(ValuesPush) {
     uint valueDim;
     uint sumsBase; // workspace element where partial outputs wait between chunks of keys
     uint vBase, vBatch, vHead, vToken, vDim;
+    uint oBase, oBatch, oHead, oToken, oDim;
+    float factor; // formScaled
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_ROW_FACTS)
+// Either tensor of the form: dOut and out, or statistics and dLse.
+VKATTN_PUSH(RowFactsPush) {
+    VKATTN_POSITION
+    VKATTN_CHUNK
+    uint dims;
+    uint factsBase; // workspace word of the chunk's first row
+    uint firstBase, firstBatch, firstHead, firstToken, firstDim;
+    uint secondBase, secondBatch, secondHead, secondToken, secondDim;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_PAIR_DELTAS)
+VKATTN_PUSH(PairDeltasPush) {
+    VKATTN_POSITION
+    VKATTN_CHUNK
+    uint deltasBase, factsBase, sumsBase;                                  // workspace words: of dP, of the rows' facts and sums
+    uint weightsBase, weightsBatch, weightsHead, weightsToken, weightsKey; // dWeights
+    uint sinksBase;
+    uint seedLow, seedHigh, dropoutOffset, threshold;
+    uint planeFirst, planesOfBatch; // batch * heads + head of the chunk's first, and heads of the problem
+    float keptFactor;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_CAP_DELTAS)
+VKATTN_PUSH(CapDeltasPush) {
+    VKATTN_POSITION
+    VKATTN_CHUNK
+    uint deltasBase, sumsBase; // workspace words
+    float scale, softcap;      // softcap 0: none
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_COLUMNS)
+VKATTN_PUSH(ColumnsPush) {
+    VKATTN_POSITION
+    VKATTN_CHUNK
+    uint groupSize;
+    uint headPhase;
+    uint keyHeads; // of the chunk
+    uint dims;
+    uint sumsFrom, sumsTo; // formCarried: workspace words where sums of a key head wait
+    float factor;
+    uint rBase, rBatch, rHead, rToken, rDim; // what is summed: rows of dOut or Q
+    uint oBase, oBatch, oHead, oToken, oDim;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_BIAS_SUMS)
+VKATTN_PUSH(BiasSumsPush) {
+    VKATTN_POSITION
+    VKATTN_CHUNK
+    uint batches;
+    uint ownBatches, ownHeads, ownQueries, ownKeys; // extents of the chunk's part of dBias; 1 where it broadcasts
+    uint broadcasts; // a bit for each dimension
+    uint sumsBase;   // workspace word of the rows' sums
+    uint carryBase, carryBatch, carryHead, carryQuery;
+    float factor;
+    uint oBase, oBatch, oHead, oQuery, oKey;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_ROW_SUMS)
+VKATTN_PUSH(RowSumsPush) {
+    uint flags;
+    uint queryFirst, queries; // of this chunk
+    uint heads, batches;      // whose rows are summed
+    uint perHead;             // 1: a sum for each head
+    uint sumsBase, number;    // workspace word of the rows' sums, and which of them
+    uint carryBase;           // workspace word of the lanes' sums
+    uint outBase;
+    float factor;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_NONFINITE)
+VKATTN_PUSH(NonfinitePush) {
+    VKATTN_POSITION
+    VKATTN_CHUNK
+    uint groups; // heads of the tensor's part
+    uint tokens, dims;
+    uint wordBase;
     uint oBase, oBatch, oHead, oToken, oDim;
 };
 #endif
@@ -297,8 +455,9 @@ VKATTN_PUSH(ValuesPush) {
     float softcap;                                                                                                                         \
     uint lseBatch, lseHead, lseToken;                                                                                                      \
     PairStrides biasStrides, maskStrides; /* of the mask or the bit mask */                                                                \
-    uint idsQBatch, idsKBatch;
-VKATTN_CONST environmentWords = 28u;
+    uint idsQBatch, idsKBatch;                                                                                                             \
+    VKATTN_DROPOUT /* the last words: written where there is dropout */
+VKATTN_CONST environmentWords = 34u, dropoutWords = 6u;
 struct Environment {
     VKATTN_ENVIRONMENT
 };
@@ -306,6 +465,20 @@ struct Environment {
 // that the problem lacks leaves anything.
 struct HeadFacts {
     uint sink, slope;
+};
+
+// The environment of gradient/rows.comp and keys.comp: that of the flash kernels, of which the output's strides are those
+// of dOut, and what the backward pass adds.
+struct GradientStrides {
+    uint batch, head, token, dim;
+};
+#define VKATTN_GRADIENT_ENVIRONMENT                                                                                                        \
+    VKATTN_ENVIRONMENT                                                                                                                     \
+    GradientStrides dqStrides, dkStrides, dvStrides;                                                                                       \
+    float factor; /* of every gradient: 1 / loss scale */
+VKATTN_CONST gradientEnvironmentWords = environmentWords + 13u;
+struct GradientEnvironment {
+    VKATTN_GRADIENT_ENVIRONMENT
 };
 
 // One dispatch of environment.comp writes so many words; a longer environment takes another
@@ -330,6 +503,19 @@ VKATTN_PUSH(FlashPush) {
     VKATTN_FLASH_CHUNK
     uint headFirst; // of this chunk
     uint lengthsBase, lseBase, biasBase, maskBase, idsQBase, idsKBase;
+    uint lseEntry; // from the maximum of a row to its sum
+    uint planeFirst; // attention/dropout.glsl
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_GRADIENT)
+// Bases of operands of the forward pass lie where FlashPush has them. oBase: of dOut; lseBase: of
+// the rows' facts.
+VKATTN_PUSH(GradientPush) {
+    VKATTN_FLASH_CHUNK
+    uint headFirst; // of this chunk
+    uint lengthsBase, lseBase, biasBase, maskBase, idsQBase, idsKBase;
+    uint planeFirst; // attention/dropout.glsl
+    uint headGradientBase, valueGradientBase, nonfiniteBase;
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_COMBINE)
@@ -341,8 +527,9 @@ VKATTN_PUSH(CombinePush) {
     uint parts;          // partial results of a row
     uint valueDim;
     uint oBase, oBatch, oHead, oToken, oDim;
-    uint lseBase, lseBatch, lseHead, lseToken;
+    uint lseBase, lseBatch, lseHead, lseToken, lseEntry;
     uint headFirst; // of this chunk
+    float keptFactor; // of dropout; 1 without
 };
 #endif
 
@@ -385,6 +572,31 @@ VKATTN_PUSH(NormPush) {
     Strides xStrides, yStrides, residualStrides, sumStrides;
 };
 #endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_NORM_GRADIENT)
+VKATTN_PUSH(NormGradientPush) {
+    uint groups, rows, dims;
+    float epsilon;
+    uint xBase, dXBase, dYBase;
+    uint gammaBase, factsBase; // of the workspace
+    Strides xStrides, dXStrides, dYStrides;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_NORM_GRADIENT_COLUMNS)
+VKATTN_PUSH(NormGradientColumnsPush) {
+    uint groups, rows, dims;
+    uint allRows, blockRows; // rows of all batch entries and groups of the box, and of a block
+    uint xBase, dYBase, factsBase, partialBase;
+    Strides xStrides, dYStrides;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_NORM_GRADIENT_SUM)
+VKATTN_PUSH(NormGradientSumPush) {
+    uint dims, blocks;
+    uint firstBox; // 1: nothing is summed up yet
+    uint partialBase, totalsBase;
+    uint dGammaBase, dGammaStride, dBetaBase, dBetaStride;
+};
+#endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_ROTARY) || defined(VKATTN_STAGE_APPEND)
 // The tokens of rotary and append.
 #define VKATTN_TOKENS                                                                                                                      \
@@ -422,6 +634,19 @@ VKATTN_PUSH(MeanPush) {
     float share; // 1 / groups
     uint xBase, yBase;
     Strides xStrides, yStrides;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_KEEP)
+VKATTN_PUSH(KeepPush) {
+    uint groups, words;       // of the box, as below
+    uint rowFirst, wordFirst; // of the box
+    uint planeFirst, planesOfBatch;
+    uint columns;   // of a row of the whole
+    uint threshold; // a random word below it drops
+    uint allBits;   // 0 where everything is dropped, which no threshold of 32 bits says
+    uint seedLow, seedHigh, offset;
+    uint yBase;
+    Strides yStrides;
 };
 #endif
 

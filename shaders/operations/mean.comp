@@ -23,9 +23,13 @@ vec2 meanOf(uint column, uint second) {
     vec2 mean = vec2(0.0);
     [[dont_unroll]] for (uint first = 0u; first < groups; first += runGroups) {
         vec2 run = vec2(0.0);
-        const uint end = first + min(groups - first, runGroups);
-        [[dont_unroll]] for (uint group = first; group < end; ++group)
-            run = vec2(fma(loadX(group, column), share, run.x), fma(loadX(group, second), share, run.y));
+        // Unrolled: Mesa 22's software driver silently leaves a shader after 65,535 iterations of all its
+        // loops together (found 2026-11-23: groups past 61,664 had no effect).
+        [[unroll]] for (uint n = 0u; n < runGroups; ++n) {
+            const uint group = min(first + n, groups - 1u);
+            const vec2 sum = vec2(fma(loadX(group, column), share, run.x), fma(loadX(group, second), share, run.y));
+            run = first + n < groups ? sum : run;
+        }
         mean += run;
     }
     return mean;

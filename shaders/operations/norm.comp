@@ -1,7 +1,6 @@
 #version 450
 // Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) of x + residual. A workgroup
-// takes a row, in two passes: the mean, then the squared differences from it. E[x^2] - E[x]^2 would
-// cancel where the mean is large. A lane owns pairs of neighbouring dims, the same ones in every
+// takes a row. A lane owns pairs of neighbouring dims, the same ones in every
 // pass, so that an output may be the memory of an input and 16-bit results fill words.
 //
 // Defines: VKATTN_PLAIN: gamma and beta are gathered in the workspace, and the sum is another
@@ -32,8 +31,6 @@ layout(set = 0, binding = slotBeta, std430) readonly buffer Beta { uint betaWord
 layout(set = 0, binding = slotSum, std430) buffer Sum { uint sumWords[]; };
 #endif
 
-shared float partial[lanes];
-
 uint lane, xAt, yAt, residualAt, sumAt;
 
 // A value as it is stored and loaded again.
@@ -46,44 +43,10 @@ float summand(uint dim) {
     return hasSum ? roundedTo(sumType, s) : s;
 }
 
-// The sum over the lanes of the workgroup, in a tree: errors grow with the logarithm of the lanes.
-float sumOverLanes(float mine) {
-    barrier();
-    partial[lane] = mine;
-    barrier();
-    [[dont_unroll]] for (uint reach = lanes / 2u; reach > 0u; reach /= 2u) {
-        if (lane < reach) partial[lane] += partial[lane + reach];
-        barrier();
-    }
-    return partial[0];
-}
-
-// Runs of so many pairs of a lane are summed up on their own: errors of a long row stay small.
-const uint runPairs = 16u;
-
-// The sums over the row of s - center and of its square.
-vec2 sumsOverRow(float center) {
-    vec2 sums = vec2(0.0);
-    [[dont_unroll]] for (uint first = lane; 2u * first < dims; first += runPairs * lanes) {
-        vec2 run = vec2(0.0);
-        [[dont_unroll]] for (uint n = 0u; n < runPairs; ++n) {
-            const uint dim = 2u * (first + n * lanes);
-            if (dim >= dims) break;
-            const float a = summand(dim) - center, b = dim + 1u < dims ? summand(dim + 1u) - center : 0.0;
-            run += vec2(a + b, fma(a, a, b * b));
-        }
-        sums += run;
-    }
-    return vec2(sumOverLanes(sums.x), sumOverLanes(sums.y));
-}
-
-struct Moments {
-    float center, rest; // the mean is center + rest: no sum of the two, which would round
-    float factor;
-};
+#include "operations/moments.glsl"
 
 float normed(uint dim, float s, Moments m) {
-    float value = (s - m.center - m.rest) * m.factor;
+    float value = standardized(s, m);
 #ifdef VKATTN_PLAIN
     if (hasGamma) value *= parameters[dim];
     if (hasBeta) value += parameters[dims + dim];
@@ -102,15 +65,7 @@ void main() {
     residualAt = residualBase + batch * residualStrides.batch + group * residualStrides.group + row * residualStrides.row;
     sumAt = sumBase + batch * sumStrides.batch + group * sumStrides.group + row * sumStrides.row;
 
-    const float count = float(dims);
-    // The mean that the first pass has found is off by what sums of large numbers round; the second
-    // pass finds out by how much.
-    Moments m;
-    m.center = rms ? 0.0 : sumsOverRow(0.0).x / count;
-    const vec2 sums = sumsOverRow(m.center) / count;
-    m.rest = rms ? 0.0 : sums.x;
-    const float variance = sums.y - m.rest * m.rest;
-    m.factor = 1.0 / sqrt((variance < 0.0 ? 0.0 : variance) + epsilon);
+    const Moments m = momentsOfRow();
     [[dont_unroll]] for (uint pair = lane; 2u * pair < dims; pair += lanes) {
         const uint dim = 2u * pair;
         const bool both = dim + 1u < dims;

@@ -1,9 +1,10 @@
 #version 450
 // Stage 2 of the staged path: stable softmax of one row of the workspace per workgroup, in place;
-// the log-sum-exp and the weights where asked for. Maximum and sum run over visible keys and the
+// the log-sum-exp or the row's statistics, and the weights where asked for. Maximum and sum run over visible keys and the
 // head's sink, the column that sinks.comp put behind the row. A visible NaN or +infinity, or
 // nothing but -infinity, makes the whole row NaN, found by integer tests: no rule rests on how a
-// driver compares NaN or takes exp of it (SwiftShader's exp(NaN) is infinity).
+// driver compares NaN or takes exp of it (SwiftShader's exp(NaN) is infinity). At the end dropout:
+// dropped pairs become hidden ones, whose values the next stage leaves out, in rows that are not NaN.
 #define VKATTN_STAGE_SOFTMAX
 #include "lib/platform.glsl"
 
@@ -14,6 +15,8 @@ layout(constant_id = 8) const uint lanes = 64; // = workgroup size; sizes shared
 #include "attention/reach.glsl"
 #include "lib/element.glsl"
 #include "lib/math.glsl"
+layout(constant_id = constantPairTerms) const uint pairTerms = 0; // of interop.h: termDropout, or none
+#include "attention/dropout.glsl"
 
 // A lane owns pairs of neighbouring keys, the same ones in every pass, so that no lane reads what
 // another wrote and two halves of the weights fill a word: pair p holds the keys 2p - skew and 2p +
@@ -90,8 +93,29 @@ void main() {
     for (uint n = 0; n < lanes; ++n) sum += laneSum[n];
 
     if (lane == 0u && (flags & flagLse) != 0u) {
-        const uint bits = nothingVisible ? sinkBits : bad ? canonicalNanBits : floatBitsToUint(maximum + log(sum));
-        lse[lseBase + batch * lseBatch + head * lseHead + (seq.queryStart + row) * lseToken] = bits;
+        const bool statistics = (flags & flagRowStatistics) != 0u;
+        const uint at = lseBase + batch * lseBatch + head * lseHead + (seq.queryStart + row) * lseToken;
+        const float first = statistics ? maximum : maximum + log(sum);
+        lse[at] = nothingVisible ? sinkBits : bad ? canonicalNanBits : floatBitsToUint(first);
+        const float sinkAlone = sinkBits == minusInfinityBits ? 0.0 : 1.0; // the sum of a row that sees nothing
+        if (statistics) lse[at + lseEntry] = bad && !nothingVisible ? canonicalNanBits : floatBitsToUint(nothingVisible ? sinkAlone : sum);
+    }
+    if ((flags & flagWeights) == 0u && drops) {
+        // Pairs as in FOR_KEYS, and four keys that are drawn together have two of them.
+        for (uint first = begin / 2u / lanes * lanes + lane; first * 2u < end; first += lanes * (keysPerIteration / 2u))
+            [[unroll]] for (uint n = 0; n < keysPerIteration / 2u; ++n) {
+                const uint pair = first + n * lanes;
+                const uint kept = keptOfBlock(head, row, pair / 2u) >> (pair % 2u * 2u);
+                [[unroll]] for (uint c = 0; c < 2u; ++c) {
+                    const uint j = pair * 2u + c;
+                    if (j < begin || j >= end) continue;
+                    const uint bits = workspace[workspaceRow + j];
+                    if (bits == hiddenBits) continue;
+                    const float weight = uintBitsToFloat(bits) / sum * dropoutFactor;
+                    workspace[workspaceRow + j] = bad ? canonicalNanBits : (kept >> c & 1u) == 0u ? hiddenBits : floatBitsToUint(weight);
+                }
+            }
+        return;
     }
     if ((flags & flagWeights) == 0u) {
         FOR_KEYS(j, begin, end)
@@ -116,6 +140,13 @@ void main() {
                 const uint bits = workspace[workspaceRow + at];
                 if (bits == hiddenBits) continue;
                 w[c] = bad ? uintBitsToFloat(canonicalNanBits) : uintBitsToFloat(bits) / sum;
+                if (drops) {
+                    const bool kept = bad || (keptOfBlock(head, row, at / 4u) >> (at % 4u) & 1u) != 0u;
+                    const float after = bad ? w[c] : kept ? w[c] * dropoutFactor : 0.0;
+                    workspace[workspaceRow + at] = kept ? scoreBits(after) : hiddenBits;
+                    w[c] = (flags & flagWeightsDropped) != 0u ? after : w[c];
+                    continue;
+                }
                 workspace[workspaceRow + at] = scoreBits(w[c]);
             }
             if (j < weightsEnd && j + 1u < weightsEnd) {

@@ -7,6 +7,7 @@
 #define VKATTN_STAGE_VALUES
 #include "lib/platform.glsl"
 
+layout(constant_id = constantForm) const uint form = 0; // interop.h
 layout(constant_id = 8) const uint lanesAcrossDims = 8;
 layout(constant_id = 9) const uint lanesAcrossRows = 8;
 layout(constant_id = 10) const uint dimsPerLane = 4; // even
@@ -72,6 +73,8 @@ void main() {
                 if (firstDim + c < valueDim) workspace[partialAt + c] = floatBitsToUint(sums[r * dimsPerLane + c]);
             continue;
         }
+        if ((form & formScaled) != 0u)
+            [[unroll]] for (uint c = 0; c < dimsPerLane; ++c) sums[r * dimsPerLane + c] *= factor;
         [[unroll]] for (uint c = 0; c < dimsPerLane; c += 2u) {
             const uint dim = firstDim + c;
             if (dim + 1u < valueDim) {

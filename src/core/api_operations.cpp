@@ -1,5 +1,6 @@
 // The C functions of vkattn.h that take a vkattn_operation: argument checks, then the layers below.
 #include "core/api_common.hpp"
+#include "core/gradient/gradient_plan.hpp"
 #include "core/operations/operation_plan.hpp"
 #include "core/vulkan/dispatch_list.hpp"
 #include "core/vulkan/record.hpp"
@@ -11,10 +12,34 @@ using namespace vkattn;
 
 namespace {
 
-vkattn_result planFor(const vkattn_operation &description, const PlanLimits &limits, OperationPlan &plan, vkattn_diagnostic *why) {
+// Plans any operation but attention, and hands the plan on: use(plan).
+template <class Use>
+vkattn_result withPlan(const vkattn_operation &description, const PlanLimits &limits, vkattn_diagnostic *why, const Use &use) {
+    if (description.kind == VKATTN_ATTENTION_GRADIENT) {
+        Gradient gradient;
+        if (const auto r = makeGradient(description.of.attentionGradient, gradient, why)) return r;
+        GradientPlan plan;
+        if (const auto r = planGradient(gradient, limits, plan, why)) return r;
+        return use(plan);
+    }
     Operation operation;
     if (const auto r = makeOperation(&description, operation, why)) return r;
-    return planOperation(operation, limits, plan, why);
+    OperationPlan plan;
+    if (const auto r = planOperation(operation, limits, plan, why)) return r;
+    return use(plan);
+}
+
+uint32_t chunksOf(const OperationPlan &plan) {
+    return plan.dispatchCount / plan.steps;
+}
+uint32_t chunksOf(const GradientPlan &plan) {
+    return plan.chunkCount();
+}
+void explain(const OperationPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
+    explainOperation(plan, limits, out);
+}
+void explain(const GradientPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
+    explainGradient(plan, limits, out);
 }
 
 vkattn_result query(vkattn_context context, const vkattn_operation &operation, vkattn_requirements *given, vkattn_diagnostic *why) {
@@ -22,21 +47,20 @@ vkattn_result query(vkattn_context context, const vkattn_operation &operation, v
     if (const auto r = checkStructSize(given->structSize, sizeof *given, "out", "vkattn_requirements", why)) return r;
     std::optional<PlanLimits> room;
     const PlanLimits &limits = fromHandle(context)->planLimits(room);
-    OperationPlan plan;
-    if (const auto r = planFor(operation, limits, plan, why)) return r;
-    vkattn_requirements out{};
-    describeSchedule(plan, limits.caps, out);
-    out.chunkCount = plan.dispatchCount / plan.steps;
-    out.maxSlices = 1;
-    writeStruct(*given, out);
-    return VKATTN_OK;
+    return withPlan(operation, limits, why, [&](const auto &plan) {
+        vkattn_requirements out{};
+        describeSchedule(plan, limits.caps, out);
+        out.chunkCount = chunksOf(plan);
+        out.maxSlices = 1;
+        writeStruct(*given, out);
+        return VKATTN_OK;
+    });
 }
 
 vkattn_result prewarm(vkattn_context context, const vkattn_operation &operation, vkattn_diagnostic *why) {
     std::optional<PlanLimits> room;
-    OperationPlan plan;
-    if (const auto r = planFor(operation, fromHandle(context)->planLimits(room), plan, why)) return r;
-    return fromHandle(context)->pipelines().compile(plan.type->pipelines(plan), why);
+    return withPlan(operation, fromHandle(context)->planLimits(room), why,
+                    [&](const Schedule &plan) { return fromHandle(context)->pipelines().compile(plan.type->pipelines(plan), why); });
 }
 
 vkattn_result record(vkattn_context context, const vkattn_operation &operation, const vkattn_record *given, vkattn_diagnostic *why) {
@@ -44,9 +68,8 @@ vkattn_result record(vkattn_context context, const vkattn_operation &operation, 
     if (const auto r = checkStructSize(given->structSize, sizeof *given, "record", "vkattn_record", why)) return r;
     vkattn_record room;
     std::optional<PlanLimits> limits;
-    OperationPlan plan;
-    if (const auto r = planFor(operation, fromHandle(context)->planLimits(limits), plan, why)) return r;
-    return recordSchedule(*fromHandle(context), plan, completed(*given, room), why);
+    return withPlan(operation, fromHandle(context)->planLimits(limits), why,
+                    [&](const Schedule &plan) { return recordSchedule(*fromHandle(context), plan, completed(*given, room), why); });
 }
 
 } // namespace
@@ -68,12 +91,12 @@ vkattn_result vkattnExplainOperation(const vkattn_caps *caps, const vkattn_plan_
     if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_explanation", why)) return r;
     PlanLimits limits;
     if (const auto r = limitsFor(caps, options, limits, why)) return r;
-    OperationPlan plan;
-    if (const auto r = planFor(*operation, limits, plan, why)) return r;
-    vkattn_explanation explanation;
-    explainOperation(plan, limits, explanation);
-    writeStruct(*out, explanation);
-    return VKATTN_OK;
+    return withPlan(*operation, limits, why, [&](const auto &plan) {
+        vkattn_explanation explanation;
+        explain(plan, limits, explanation);
+        writeStruct(*out, explanation);
+        return VKATTN_OK;
+    });
 }
 
 vkattn_result vkattnPrewarmOperations(vkattn_context context, const vkattn_operation *operations, uint32_t operationCount,
@@ -107,12 +130,12 @@ vkattn_result vkattnListOperation(const vkattn_caps *caps, const vkattn_plan_opt
     if (const auto r = checkStructSize(list->structSize, sizeof *list, "list", "vkattn_dispatch_list", why)) return r;
     PlanLimits limits;
     if (const auto r = limitsFor(caps, options, limits, why)) return r;
-    OperationPlan plan;
-    if (const auto r = planFor(*operation, limits, plan, why)) return r;
-    vkattn_dispatch_list listed{};
-    if (const auto r = writeDispatches(plan, limits.caps, scratch, scratchBytes, listed, why)) return r;
-    writeStruct(*list, listed);
-    return VKATTN_OK;
+    return withPlan(*operation, limits, why, [&](const Schedule &plan) {
+        vkattn_dispatch_list listed{};
+        if (const auto r = writeDispatches(plan, limits.caps, scratch, scratchBytes, listed, why)) return r;
+        writeStruct(*list, listed);
+        return VKATTN_OK;
+    });
 }
 
 } // extern "C"

@@ -7,6 +7,7 @@
 #endif
 
 #include "cpu/attention.hpp"
+#include "problem/dropout.hpp"
 
 #include <cmath>
 
@@ -37,9 +38,9 @@ inline float factorTo(float a, float b) {
     return a == minusInfinity ? 0.0f : std::exp(a - b);
 }
 
-// Adds the sink, and writes the row's output and lse. `out` holds the weighted sum of values with
-// exponents less `maximum`, and `sum` holds the sum of the weights. Leaves in maximum and sum the
-// numbers that the weights are computed with.
+// Adds the sink, and writes the row's output, and its log-sum-exp or statistics. `out` holds the
+// weighted sum of values with exponents less `maximum`, and `sum` holds the sum of the weights.
+// Leaves in maximum and sum the numbers that the weights are computed with.
 inline void finishRow(const Call &call, const Sequence &s, const RowPlace &place, const float *out, float &maximum, float &sum, bool seen) {
     const Problem &p = call.p;
     const float sink = p.has(VKATTN_SINKS) ? call.operands.number(VKATTN_SINKS, place.head) : minusInfinity;
@@ -58,12 +59,18 @@ inline void finishRow(const Call &call, const Sequence &s, const RowPlace &place
         } else {
             factor = 1 / sum;
         }
+        if (p.drops()) factor *= static_cast<float>(dropoutFactor(p.dropoutThreshold));
     }
     const Tensor &lses = p.tensor(VKATTN_LSE);
     storeOut(p.tensor(VKATTN_OUT), call.operands.data[VKATTN_OUT], s, place, out, factor, seen);
-    if (lses.present())
-        storeElement(call.operands.data[VKATTN_LSE], VKATTN_F32, lses.index(s.batch, place.head, s.query(place.query), 0),
-                     seen ? maximum + std::log(sum) : sink);
+    if (!lses.present()) return;
+    const auto store = [&](uint32_t n, float value) {
+        storeElement(call.operands.data[VKATTN_LSE], VKATTN_F32, lses.index(s.batch, place.head, s.query(place.query), n), value);
+    };
+    if (!p.rowStatistics) return store(0, seen ? maximum + std::log(sum) : sink);
+    if (seen && std::isnan(sum)) maximum = sum = std::numeric_limits<float>::quiet_NaN(); // the maximum may have passed a NaN over
+    store(0, seen ? maximum : sink);
+    store(1, seen ? sum : sink == minusInfinity ? 0.0f : 1.0f);
 }
 
 // Joins the splits of all rows of a sequence's key/value head, and finishes the rows.

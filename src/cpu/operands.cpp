@@ -26,6 +26,18 @@ NeededOperands neededOperands(const Operation &operation) {
     return needed;
 }
 
+NeededOperands neededOperands(const Gradient &gradient) {
+    NeededOperands needed{"gradient", {}};
+    const auto add = [&](const auto &rule) {
+        if (gradient.uses(rule.role))
+            needed.list[needed.count++] = {rule.role, rule.name, gradient.bytesUsed(rule.role).end,
+                                           rule.layout ? elementBytes(gradient.tensor(rule.role).dtype) : 4};
+    };
+    for (const OperandRule &rule : operandTable) add(rule);
+    for (const GradientOperand &rule : gradientOperands()) add(rule);
+    return needed;
+}
+
 vkattn_result bindOperands(const NeededOperands &needed, const vkattn_operand_memory *operands, uint32_t count, Operands &out,
                            vkattn_diagnostic *why) {
     if (!operands && count) return fail(why, invalid, "operands is NULL with operandCount %u", count);

@@ -1,6 +1,7 @@
 // Role -> pointer bindings of one problem or operation, checked once.
 #pragma once
 
+#include "problem/gradient.hpp"
 #include "problem/operation.hpp"
 #include "problem/problem.hpp"
 #include "util/half.hpp"
@@ -31,7 +32,7 @@ struct NeededOperand {
     uint32_t alignment;
 };
 struct NeededOperands {
-    static constexpr uint32_t most = 16;
+    static constexpr uint32_t most = 32;
     const char *user; // what uses the operands, in messages
     NeededOperand list[most];
     uint32_t count = 0;
@@ -41,6 +42,7 @@ struct NeededOperands {
 };
 [[nodiscard]] NeededOperands neededOperands(const Problem &problem);
 [[nodiscard]] NeededOperands neededOperands(const Operation &operation);
+[[nodiscard]] NeededOperands neededOperands(const Gradient &gradient);
 
 // Checks that every needed operand is there once, large enough and aligned, and that no other role
 // is there.

@@ -52,6 +52,9 @@ class OraclePair {
         return s;
     }
 
+    // Returns |j - i'|, which ALiBi multiplies a slope with.
+    [[nodiscard]] double distance(uint32_t j) const { return static_cast<double>(std::abs(int64_t{j} - position_)); }
+
   private:
     [[nodiscard]] bool hasBias() const { return p_.tensor(VKATTN_BIAS).present(); }
     [[nodiscard]] bool hasAlibi() const { return p_.has(VKATTN_ALIBI_SLOPES); }

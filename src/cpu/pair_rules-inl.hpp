@@ -3,9 +3,10 @@
 // keys, is written in this file, and once more in oracle_pair.hpp. The two files share nothing, on
 // purpose.
 //
-// There are three kinds of rules. A row's reach (position and window) is a range of keys. Facts
+// There are four kinds of rules. A row's reach (position and window) is a range of keys. Facts
 // that memory holds for each pair (bias, masks, documents) are looked up for a tile of pairs at a
-// time. Scores are computed with query rows in lanes.
+// time. Scores are computed with query rows in lanes. Dropout draws random words, of four keys and a
+// vector of rows at once.
 #if defined(VKATTN_CPU_PAIR_RULES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_PAIR_RULES_INL_HPP
 #undef VKATTN_CPU_PAIR_RULES_INL_HPP
@@ -115,12 +116,15 @@ template <size_t vectors> struct PanelRows {
     RowPlace places[count];
     HWY_ALIGN int32_t position[count], begin[count], end[count];
     HWY_ALIGN float slope[count];
+    HWY_ALIGN uint32_t query[count], plane[count]; // of the counter of dropout
 
-    void set(size_t lane, const Call &call, const RowPlace &row) {
+    void set(size_t lane, const Call &call, uint32_t b, const RowPlace &row) {
         position[lane] = static_cast<int32_t>(row.position);
         begin[lane] = static_cast<int32_t>(row.begin);
         end[lane] = static_cast<int32_t>(row.end);
         slope[lane] = call.p.has(VKATTN_ALIBI_SLOPES) ? call.operands.number(VKATTN_ALIBI_SLOPES, row.head) : 0.0f;
+        query[lane] = row.query;
+        plane[lane] = b * call.p.heads + row.head;
     }
 };
 
@@ -158,11 +162,71 @@ class LanePairs {
         return hn::RebindMask(Floats(), hn::Eq(hidden, hn::Zero(i)));
     }
 
+    // Returns |j - i'|.
+    HWY_INLINE Vector distance(uint32_t j) const {
+        return hn::ConvertTo(Floats(), hn::Abs(hn::Sub(hn::Set(Ints(), static_cast<int32_t>(j)), position_)));
+    }
+
   private:
     bool softcap_, bias_, alibi_;
     Vector cap_, slope_;
     hn::Vec<Ints> position_;
     const int32_t *begin_, *end_;
+};
+
+// Computes the low and the high words of factor * x.
+HWY_INLINE void multiplyWide(uint32_t factor, hn::Vec<Words> x, hn::Vec<Words> &low, hn::Vec<Words> &high) {
+    const Words u;
+#if HWY_TARGET == HWY_SCALAR // no vectors of twice the width
+    const uint64_t product = uint64_t{factor} * hn::GetLane(x);
+    low = hn::Set(u, static_cast<uint32_t>(product));
+    high = hn::Set(u, static_cast<uint32_t>(product >> 32));
+#else
+    const hn::Repartition<uint64_t, Words> wide;
+    const auto by = hn::Set(u, factor);
+    const auto even = hn::MulEven(by, x), odd = hn::MulEven(by, hn::BitCast(u, hn::ShiftRight<32>(hn::BitCast(wide, x))));
+    low = hn::Mul(by, x);
+    high = hn::OddEven(hn::BitCast(u, odd), hn::BitCast(u, hn::ShiftRight<32>(even)));
+#endif
+}
+
+// Which pairs dropout drops, for one vector of a panel's rows.
+class LaneDropout {
+  public:
+    template <size_t vectors>
+    HWY_INLINE LaneDropout(const Problem &p, const PanelRows<vectors> &rows, size_t vector)
+        : p_(p), query_(hn::Load(Words(), rows.query + vector * lanes)), plane_(hn::Load(Words(), rows.plane + vector * lanes)),
+          last_(hn::Set(Words(), static_cast<uint32_t>(p.dropoutThreshold - 1))) {}
+
+    // Draws the words of the keys 4 * block to 4 * block + 3: Philox4x32-10 (problem.h).
+    HWY_INLINE void draw(uint32_t block) {
+        const Words u;
+        auto c0 = hn::Set(u, block), c1 = query_, c2 = plane_, c3 = hn::Set(u, p_.dropoutOffset);
+        auto k0 = static_cast<uint32_t>(p_.dropoutSeed), k1 = static_cast<uint32_t>(p_.dropoutSeed >> 32);
+        for (int round = 0; round < 10; ++round, k0 += 0x9e3779b9u, k1 += 0xbb67ae85u) {
+            hn::Vec<Words> firstLow, firstHigh, secondLow, secondHigh;
+            multiplyWide(0xd2511f53u, c0, firstLow, firstHigh);
+            multiplyWide(0xcd9e8d57u, c2, secondLow, secondHigh);
+            c0 = hn::Xor(hn::Xor(secondHigh, c1), hn::Set(u, k0));
+            c2 = hn::Xor(hn::Xor(firstHigh, c3), hn::Set(u, k1));
+            c1 = secondLow;
+            c3 = firstLow;
+        }
+        hn::Store(c0, u, words_);
+        hn::Store(c1, u, words_ + lanes);
+        hn::Store(c2, u, words_ + 2 * lanes);
+        hn::Store(c3, u, words_ + 3 * lanes);
+    }
+    // Returns the rows that keep key j, of the block drawn last.
+    HWY_INLINE LaneMask keeps(uint32_t j) const {
+        const Words u;
+        return hn::RebindMask(Floats(), hn::Gt(hn::Load(u, words_ + size_t{j % 4} * lanes), last_));
+    }
+
+  private:
+    const Problem &p_;
+    hn::Vec<Words> query_, plane_, last_;
+    HWY_ALIGN uint32_t words_[4 * lanes];
 };
 
 } // namespace HWY_NAMESPACE

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cpu/oracle_pair.hpp"
+#include "problem/dropout.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -57,8 +58,10 @@ class HeadKeysValues {
 template <class Real> struct Row {
     std::vector<Real> out; // [valueDim]
     Real lse = 0;
+    Real maximum = 0, sum = 0;     // the row statistics
     std::vector<uint32_t> visible; // the sequence's visible keys, ascending
-    std::vector<Real> weights;     // weights of the visible keys
+    std::vector<Real> weights;     // weights of the visible keys, before dropout
+    std::vector<Real> factors;     // w_ij of the visible keys: 0 where dropped
     // The size of the terms that were added to the scores of the visible keys (oracle_pair.hpp).
     std::vector<Real> added;
     std::vector<Real> query;
@@ -75,11 +78,12 @@ template <class Real> struct Row {
 
         out.assign(p.valueDim, Real(0));
         const Real sink = p.has(VKATTN_SINKS) ? static_cast<Real>(operands.number(VKATTN_SINKS, h)) : -infinity;
-        lse = sink;
+        lse = maximum = sink;
+        sum = sink == -infinity ? Real(0) : Real(1);
         visible.clear();
         weights.clear(); // holds scores until the maximum is known
+        factors.clear();
         added.clear();
-        Real maximum = sink;
         for (uint32_t j = 0; j < sequence.keys; ++j) {
             if (!pair.visible(j)) continue;
             Real addedTerms;
@@ -92,15 +96,29 @@ template <class Real> struct Row {
         }
         if (visible.empty()) return;
 
-        Real sum = sink == -infinity ? Real(0) : std::exp(sink - maximum);
+        sum = sink == -infinity ? Real(0) : std::exp(sink - maximum);
         for (Real &w : weights) sum += w = std::isnan(maximum) ? maximum : std::exp(w - maximum);
         if (std::isnan(maximum)) sum = maximum;
+        if (std::isnan(sum)) maximum = sum; // of infinite scores
         lse = maximum + std::log(sum);
+        const DropoutPlane plane{p.dropoutSeed, p.dropoutOffset, b * p.heads + h};
         for (size_t n = 0; n < visible.size(); ++n) {
-            const Real w = weights[n] = weights[n] / sum;
+            weights[n] /= sum;
+            // A row that is NaN drops nothing.
+            const bool kept = !p.drops() || std::isnan(lse) || plane.keeps(p.dropoutThreshold, i, visible[n]);
+            factors.push_back(!p.drops() || std::isnan(lse) ? Real(1)
+                              : kept                        ? static_cast<Real>(dropoutFactor(p.dropoutThreshold))
+                                                            : Real(0));
+            if (!kept) continue; // 0 * NaN is NaN
+            const Real w = weights[n] * factors[n];
             const float *v = kv.value(visible[n]);
             for (uint32_t d = 0; d < p.valueDim; ++d) out[d] += w * static_cast<Real>(v[d]);
         }
+    }
+
+    // What the weights output holds for the n-th visible key.
+    [[nodiscard]] Real storedWeight(const Problem &p, size_t n) const {
+        return !p.weightsDropped ? weights[n] : factors[n] == 0 ? Real(0) : weights[n] * factors[n];
     }
 
   private:
@@ -126,7 +144,10 @@ void storeRow(const Problem &p, const Operands &operands, const Sequences &seque
     for (uint32_t d = 0; d < p.valueDim; ++d)
         storeElement(operands.data[VKATTN_OUT], out.dtype, out.index(s.batch, h, s.query(i), d), static_cast<float>(row.out[d]));
     if (lse.present())
-        storeElement(operands.data[VKATTN_LSE], lse.dtype, lse.index(s.batch, h, s.query(i), 0), static_cast<float>(row.lse));
+        for (uint32_t n = 0; n < lse.extent[3]; ++n) {
+            const Real value = !p.rowStatistics ? row.lse : n == 0 ? row.maximum : row.sum;
+            storeElement(operands.data[VKATTN_LSE], lse.dtype, lse.index(s.batch, h, s.query(i), n), static_cast<float>(value));
+        }
     if (weights.present()) {
         // Past a key length the weights are 0. Weights outside a sequence belong to nobody.
         const uint32_t keys = p.ragged() ? s.keys : p.keyTokens;
@@ -134,7 +155,7 @@ void storeRow(const Problem &p, const Operands &operands, const Sequences &seque
         for (uint32_t j = 0; j < keys; ++j) {
             const bool visible = n < row.visible.size() && row.visible[n] == j;
             storeElement(operands.data[VKATTN_WEIGHTS], weights.dtype, weights.index(b, h, i, j),
-                         visible ? static_cast<float>(row.weights[n++]) : 0.0f);
+                         visible ? static_cast<float>(row.storedWeight(p, n++)) : 0.0f);
         }
     }
 }

@@ -36,11 +36,9 @@ struct SequenceEnds {
     uint32_t total, last = 0;
 };
 
-// Calls visit(b, sequence) for every batch entry or sequence, in order. Calls nothing where there
-// are no query rows: the batch may then be any number without memory behind it.
-template <class Visit> void forSequences(const Problem &p, const Operands &operands, const Visit &visit) {
+// Calls visit(b, sequence) for every batch entry or sequence, in order.
+template <class Visit> void forEverySequence(const Problem &p, const Operands &operands, const Visit &visit) {
     const uint32_t totalQueries = p.tensor(VKATTN_Q).extent[2], totalKeys = p.tensor(VKATTN_K).extent[2];
-    if (totalQueries == 0) return;
     SequenceEnds queries(operands, VKATTN_CU_SEQ_Q, totalQueries), keys(operands, VKATTN_CU_SEQ_K, totalKeys);
     for (uint32_t b = 0; b < p.batch; ++b) {
         Sequence s;
@@ -54,6 +52,12 @@ template <class Visit> void forSequences(const Problem &p, const Operands &opera
         }
         visit(b, s);
     }
+}
+
+// The same, but calls nothing where there are no query rows: the batch may then be any number without
+// memory behind it.
+template <class Visit> void forSequences(const Problem &p, const Operands &operands, const Visit &visit) {
+    if (p.tensor(VKATTN_Q).extent[2] != 0) forEverySequence(p, operands, visit);
 }
 
 struct RowId {

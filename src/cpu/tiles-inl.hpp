@@ -154,7 +154,8 @@ template <size_t vectors> class TileAttention {
     void attend() {
         const uint32_t panels = (unit_.rows + panelRows - 1) / panelRows;
         const bool plain = isPlain(p_);
-        const bool unrestricted = plain && p_.left == openWindow && p_.right == openWindow;
+        const bool placed = !plain || drops_; // what follows asks for the rows of a panel
+        const bool unrestricted = !placed && p_.left == openWindow && p_.right == openWindow;
         uint32_t begin = unit_.keyEnd, end = unit_.keyBegin;
         for (uint32_t panel = 0; panel < panels; ++panel) {
             loadQueries(panel);
@@ -175,7 +176,7 @@ template <size_t vectors> class TileAttention {
                 const uint32_t from = std::max(first, reach.begin), to = std::min(last, reach.end);
                 if (from >= to) continue;
                 const bool partial = from < reach.commonBegin || to > reach.commonEnd;
-                if ((partial || !plain) && panels > 1) place(panel);
+                if ((partial || placed) && panels > 1) place(panel);
                 Pairs pairs = Pairs::allVisible;
                 if (lookUps_)
                     pairs = lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows);
@@ -192,7 +193,8 @@ template <size_t vectors> class TileAttention {
                 else
                     applyOptions(from, to, hides);
                 weigh(panel, to - from);
-                if (!hides) {
+                if (drops_) dropWeights(from, to);
+                if (!hides && !drops_) {
                     addTile<vectors>(values.from(from - first), p_.valueDim, to - from, part(at_.scores), rescale(panel), out(panel));
                     continue;
                 }
@@ -200,7 +202,7 @@ template <size_t vectors> class TileAttention {
                 addTile<vectors>(finite.rows.from(from - first), p_.valueDim, to - from, part(at_.scores), rescale(panel), out(panel));
                 for (uint32_t n = 0; n < finite.count; ++n) {
                     const uint32_t j = first + finite.replaced[n];
-                    if (j >= from && j < to) addWhereVisible(panel, values.row(j - first), j, from);
+                    if (j >= from && j < to) addWhereSeen(panel, values.row(j - first), j, from);
                 }
             }
         }
@@ -273,7 +275,7 @@ template <size_t vectors> class TileAttention {
                 reach.commonBegin = std::max(reach.commonBegin, rows_.places[r].begin);
                 reach.commonEnd = std::min(reach.commonEnd, rows_.places[r].end);
             }
-            rows_.set(r, call_, rows_.places[std::min(r, rowCount(panel) - 1)]);
+            rows_.set(r, call_, unit_.b, rows_.places[std::min(r, rowCount(panel) - 1)]);
         }
         return reach;
     }
@@ -340,12 +342,35 @@ template <size_t vectors> class TileAttention {
         }
     }
 
-    // Adds a key whose values are not finite to the rows that see the key.
-    void addWhereVisible(uint32_t panel, const float *value, uint32_t j, uint32_t from) {
+    // The weight of a dropped pair: -0, which adds nothing and which no other pair has.
+    static constexpr uint32_t droppedBits = 0x80000000u;
+
+    // Drops weights of the panel that was placed last. Their sum has been taken.
+    void dropWeights(uint32_t from, uint32_t to) {
+        const Floats f;
+        const auto dropped = hn::BitCast(f, hn::Set(Words(), droppedBits));
+        forDrawnKeys(from, to, [&](size_t at, LaneMask kept) {
+            hn::Store(hn::IfThenElse(kept, hn::Load(f, part(at_.scores) + at), dropped), f, part(at_.scores) + at);
+        });
+    }
+    // Calls visit(place among the scores, rows that keep the key) for the keys [from, to).
+    template <class Visit> HWY_INLINE void forDrawnKeys(uint32_t from, uint32_t to, const Visit &visit) {
+        for (size_t v = 0; v < vectors; ++v) {
+            LaneDropout dropout(p_, rows_, v);
+            for (uint32_t j = from; j < to; ++j) {
+                if (j == from || j % 4 == 0) dropout.draw(j / 4);
+                visit(size_t{j - from} * panelRows + v * lanes, dropout.keeps(j));
+            }
+        }
+    }
+
+    // Adds a key whose values are not finite to the rows that see and keep the key.
+    void addWhereSeen(uint32_t panel, const float *value, uint32_t j, uint32_t from) {
         const Floats f;
         for (size_t v = 0; v < vectors; ++v) {
-            const auto shown = LanePairs(p_, rows_, v).visible(j, lookedUp(j, from, v));
             const auto weight = hn::Load(f, part(at_.scores) + size_t{j - from} * panelRows + v * lanes);
+            const auto kept = hn::RebindMask(f, hn::Ne(hn::BitCast(Words(), weight), hn::Set(Words(), droppedBits)));
+            const auto shown = hn::And(LanePairs(p_, rows_, v).visible(j, lookedUp(j, from, v)), kept);
             float *to = out(panel) + v * lanes;
             for (uint32_t d = 0; d < p_.valueDim; ++d, to += panelRows) {
                 const auto old = hn::Load(f, to);
@@ -420,6 +445,13 @@ template <size_t vectors> class TileAttention {
                     hn::Store(hn::IfThenElseZero(shown, hn::Div(weight(hn::Load(f, score)), total)), f, score);
                 }
             }
+            if (drops_ && p_.weightsDropped) { // a row that is NaN drops nothing
+                const auto factor = hn::Set(f, static_cast<float>(dropoutFactor(p_.dropoutThreshold)));
+                forDrawnKeys(from, to, [&](size_t at, LaneMask kept) {
+                    const auto w = hn::Load(f, part(at_.scores) + at);
+                    hn::Store(hn::IfThenElseZero(hn::Or(kept, hn::IsNaN(w)), hn::Mul(w, factor)), f, part(at_.scores) + at);
+                });
+            }
             for (uint32_t r = 0; r < rowCount(panel); ++r) {
                 uint64_t at = t.index(unit_.b, rows_.places[r].head, rows_.places[r].query, from);
                 for (uint32_t j = from; j < to; ++j, at += step)
@@ -433,7 +465,7 @@ template <size_t vectors> class TileAttention {
     const Unit &unit_;
     const ScratchLayout at_;
     float *scratch_;
-    const bool lookUps_ = hasLookUps(p_);
+    const bool lookUps_ = hasLookUps(p_), drops_ = p_.drops();
     PanelRows<vectors> rows_;
     Vector tops_[vectors], seenNow_[vectors];
 };

@@ -19,9 +19,12 @@ namespace {
 // The largest errors of the fp32 emulation, for each kind of output.
 struct EmulationError {
     double out = 0, lse = 0, weights = 0;
+    double maximum = 0, logOfSum = 0; // the latter of the sum beside the emulation's own maximum
     void merge(const EmulationError &other) {
         out = std::max(out, other.out);
         lse = std::max(lse, other.lse);
+        maximum = std::max(maximum, other.maximum);
+        logOfSum = std::max(logOfSum, other.logOfSum);
         weights = std::max(weights, other.weights);
     }
 };
@@ -63,8 +66,8 @@ class Checker {
         rounded_.assign(p_.valueDim, 0.0);
         flushed_.assign(p_.valueDim, smallestNormal); // the smallest normal number of the output
         for (size_t n = 0; n < row.visible.size(); ++n)
-            for (uint32_t d = 0; d < p_.valueDim; ++d) {
-                const double v = std::abs(static_cast<double>(kv.value(row.visible[n])[d]));
+            for (uint32_t d = 0; row.factors[n] != 0 && d < p_.valueDim; ++d) { // a dropped value is unread
+                const double v = std::abs(static_cast<double>(kv.value(row.visible[n])[d])) * row.factors[n];
                 absolute_[d] += row.weights[n] * v;
                 rounded_[d] += row.weights[n] * v * (scoreRounding + addedRounding + roundingOfAdded(row, n));
                 flushed_[d] += floor_ * v;
@@ -80,7 +83,9 @@ class Checker {
             const double error = compare(VKATTN_OUT, d, got, row.out[d], bound);
             tally.noteError(error);
         }
-        if (lse.present()) {
+        if (lse.present() && p_.rowStatistics) {
+            checkStatistics(row, {sequence.batch, id.h, id.i}, token, scoreRounding, addedRounding);
+        } else if (lse.present()) {
             const double got = loadElement(operands_.data[VKATTN_LSE], VKATTN_F32, lse.index(sequence.batch, id.h, token, 0));
             const double bound = empty ? 0 : 2 * (emulation_.lse + scoreRounding + addedRounding) + halfUlp(row.lse, VKATTN_F32) + 1e-5;
             compare(VKATTN_LSE, 0, got, row.lse, bound);
@@ -91,12 +96,14 @@ class Checker {
             for (uint32_t j = 0; j < keys; ++j) {
                 const bool visible = n < row.visible.size() && row.visible[n] == j;
                 const double rounding = visible ? scoreRounding + addedRounding + roundingOfAdded(row, n) : 0;
-                const double expected = visible ? row.weights[n++] : 0;
+                const bool kept = visible && !(p_.weightsDropped && row.factors[n] == 0);
+                const double factor = kept && p_.weightsDropped ? row.factors[n] : 1;
+                const double expected = visible ? row.storedWeight(p_, n++) : 0;
                 const double got = loadElement(operands_.data[VKATTN_WEIGHTS], weights.dtype, weights.index(id.b, id.h, id.i, j));
-                // A hidden weight is exactly 0; a tiny visible one may be flushed to 0.
-                const double bound = visible ? 2 * (emulation_.weights + rounding * expected) + halfUlp(expected, weights.dtype) +
-                                                   probability_ * expected + smallestNormal
-                                             : 0;
+                // A hidden or dropped weight is exactly 0; a tiny visible one may be flushed to 0.
+                const double bound = kept ? 2 * (emulation_.weights * factor + rounding * expected) + halfUlp(expected, weights.dtype) +
+                                                probability_ * expected + smallestNormal * factor
+                                          : 0;
                 compare(VKATTN_WEIGHTS, j, got, expected, bound);
             }
         }
@@ -113,6 +120,34 @@ class Checker {
     Tally tally;
 
   private:
+    // Compares the maximum of a row with the oracle's, and the sum with the one that belongs to the
+    // maximum that was found: only both together say what they stand for. A sum of a row that sees
+    // something has its largest weight, 1, and no weight is larger.
+    void checkStatistics(const Row<double> &row, const RowId &place, uint64_t token, double scoreRounding, double addedRounding) {
+        const Tensor &lse = p_.tensor(VKATTN_LSE);
+        const auto stored = [&](uint32_t n) {
+            return static_cast<double>(loadElement(operands_.data[VKATTN_LSE], VKATTN_F32, lse.index(place.b, place.h, token, n)));
+        };
+        const double maximum = stored(0), sum = stored(1);
+        if (row.visible.empty() || !std::isfinite(row.maximum)) {
+            compare(VKATTN_LSE, 0, maximum, row.maximum, 0);
+            compare(VKATTN_LSE, 1, sum, row.sum, 0);
+            return;
+        }
+        // By how much rounding may lower the largest score, or raise one of the others above it.
+        double rounding = 0;
+        for (size_t n = 0; n < row.visible.size(); ++n)
+            rounding = std::max(rounding, scoreRounding + roundingOfAdded(row, n) + std::log(row.weights[n] * row.sum));
+        compare(VKATTN_LSE, 0, maximum, row.maximum, 2 * (emulation_.maximum + rounding) + halfUlp(row.maximum, VKATTN_F32) + 1e-5);
+
+        const double count = static_cast<double>(row.visible.size()) + (p_.has(VKATTN_SINKS) ? 1 : 0);
+        const double moved = std::isfinite(maximum) ? row.maximum - maximum : 0;
+        const double expected = std::clamp(row.sum * std::exp(moved), 1.0, count);
+        const double tolerance = 2 * (emulation_.logOfSum + scoreRounding + addedRounding) + 1e-5;
+        const double least = std::max(expected * std::exp(-tolerance), 1 - 1e-5);
+        const double most = std::min(expected * std::exp(tolerance), count * std::exp(2 * emulation_.logOfSum + 1e-5));
+        compare(VKATTN_LSE, 1, sum, expected, sum < expected ? expected - least : most - expected);
+    }
     double largestAbsoluteDot(const Row<double> &row, const HeadKeysValues &kv) const {
         double largest = 0;
         for (const uint32_t j : row.visible) {
@@ -200,6 +235,9 @@ void verify(const Problem &p, const Operands &operands, const vkattn_verify_opti
             [](EmulationError &e, const Row<double> &exact, const Row<float> &emulated, const HeadKeysValues &, const RowId &) {
                 for (size_t d = 0; d < exact.out.size(); ++d) note(e.out, emulated.out[d], exact.out[d]);
                 note(e.lse, emulated.lse, exact.lse);
+                note(e.maximum, emulated.maximum, exact.maximum);
+                note(e.logOfSum, static_cast<double>(emulated.maximum) - exact.maximum + std::log(static_cast<double>(emulated.sum)),
+                     std::log(exact.sum));
                 for (size_t n = 0; n < exact.weights.size(); ++n) note(e.weights, emulated.weights[n], exact.weights[n]);
             },
             [&](const EmulationError &e) { emulation.merge(e); });

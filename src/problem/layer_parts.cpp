@@ -31,6 +31,7 @@ LayerParts::LayerParts(const vkattn_layer &layer, uint64_t bytes)
     vkattn_problem room;
     if (layer.options) options_ = completed(*layer.options, room);
     options_.structSize = sizeof options_;
+    if (options_.dropout > 0) return; // what a pair draws depends on its place in the whole
     // The entries of a ragged batch are sequences within one.
     while (entriesOfPart_ > 1 && bytesOfFirst() > bytes) entriesOfPart_ -= entriesOfPart_ / 2;
     if (!canCutTokens()) return;

@@ -1,5 +1,7 @@
 #include "problem/operation.hpp"
 
+#include "problem/dropout.hpp"
+#include "problem/gradient.hpp"
 #include "problem/problem.hpp"
 #include "util/diagnostic.hpp"
 #include "util/struct_size.hpp"
@@ -28,6 +30,12 @@ constexpr OperationOperand operationTable[] = {
     {VKATTN_NORM, VKATTN_BETA, "beta", false, false, floatTypes, offsetof(vkattn_norm, beta)},
     {VKATTN_NORM, VKATTN_SUM, "sum", true, false, floatTypes, offsetof(vkattn_norm, sum)},
     {VKATTN_NORM, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_norm, y)},
+    {VKATTN_NORM_GRADIENT, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_norm_gradient, x)},
+    {VKATTN_NORM_GRADIENT, VKATTN_GAMMA, "gamma", false, false, floatTypes, offsetof(vkattn_norm_gradient, gamma)},
+    {VKATTN_NORM_GRADIENT, VKATTN_D_Y, "dY", false, true, floatTypes, offsetof(vkattn_norm_gradient, dY)},
+    {VKATTN_NORM_GRADIENT, VKATTN_D_X, "dX", true, false, floatTypes, offsetof(vkattn_norm_gradient, dX)},
+    {VKATTN_NORM_GRADIENT, VKATTN_D_GAMMA, "dGamma", true, false, floatTypes, offsetof(vkattn_norm_gradient, dGamma)},
+    {VKATTN_NORM_GRADIENT, VKATTN_D_BETA, "dBeta", true, false, floatTypes, offsetof(vkattn_norm_gradient, dBeta)},
     {VKATTN_ROTARY, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_rotary, x)},
     {VKATTN_ROTARY, VKATTN_COS, "cos", false, true, f32Only, offsetof(vkattn_rotary, cos)},
     {VKATTN_ROTARY, VKATTN_SIN, "sin", false, true, f32Only, offsetof(vkattn_rotary, sin)},
@@ -41,9 +49,11 @@ constexpr OperationOperand operationTable[] = {
     {VKATTN_ADVANCE, VKATTN_Y, "y", true, true, words, offsetof(vkattn_advance, y)},
     {VKATTN_MEAN, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_mean, x)},
     {VKATTN_MEAN, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_mean, y)},
+    {VKATTN_KEEP, VKATTN_Y, "y", true, true, words, offsetof(vkattn_keep, y)},
 };
 
-constexpr const char *names[] = {"attention", "projection", "norm", "rotary", "append", "advance", "mean"};
+constexpr const char *names[] = {"attention", "projection",         "norm",         "rotary", "append", "advance", "mean",
+                                 "keep",      "attention gradient", "norm gradient"};
 
 // What a description says beside its layouts.
 vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_diagnostic *why) {
@@ -57,15 +67,25 @@ vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_dia
     return VKATTN_OK;
 }
 
-vkattn_result takeOptions(const vkattn_norm &n, Operation &out, vkattn_diagnostic *why) {
-    if (n.flags) return fail(why, invalid, "norm.flags is 0x%x, expected 0", n.flags);
+// Of a norm, and of its gradient.
+template <class Norm> vkattn_result takeNorm(const Norm &n, Operation &out, vkattn_diagnostic *why) {
+    const char *const name = names[out.kind];
+    if (n.flags) return fail(why, invalid, "%s.flags is 0x%x, expected 0", name, n.flags);
     if (n.kind != VKATTN_LAYER_NORM && n.kind != VKATTN_RMS_NORM)
-        return fail(why, invalid, "norm.kind is %d, expected VKATTN_LAYER_NORM or VKATTN_RMS_NORM", static_cast<int>(n.kind));
+        return fail(why, invalid, "%s.kind is %d, expected VKATTN_LAYER_NORM or VKATTN_RMS_NORM", name, static_cast<int>(n.kind));
     if (!std::isfinite(n.epsilon) || n.epsilon < 0)
-        return fail(why, invalid, "norm.epsilon is %g, expected a finite number of at least 0", static_cast<double>(n.epsilon));
+        return fail(why, invalid, "%s.epsilon is %g, expected a finite number of at least 0", name, static_cast<double>(n.epsilon));
     out.norm = n.kind;
     out.epsilon = n.epsilon;
     return VKATTN_OK;
+}
+
+vkattn_result takeOptions(const vkattn_norm &n, Operation &out, vkattn_diagnostic *why) {
+    return takeNorm(n, out, why);
+}
+
+vkattn_result takeOptions(const vkattn_norm_gradient &n, Operation &out, vkattn_diagnostic *why) {
+    return takeNorm(n, out, why);
 }
 
 vkattn_result takeOptions(const vkattn_rotary &r, Operation &out, vkattn_diagnostic *why) {
@@ -104,6 +124,18 @@ vkattn_result takeOptions(const vkattn_mean &m, Operation &, vkattn_diagnostic *
     return m.flags ? fail(why, invalid, "mean.flags is 0x%x, expected 0", m.flags) : VKATTN_OK;
 }
 
+vkattn_result takeOptions(const vkattn_keep &k, Operation &out, vkattn_diagnostic *why) {
+    if (k.flags) return fail(why, invalid, "keep.flags is 0x%x, expected 0", k.flags);
+    if (!(k.probability >= 0 && k.probability <= 1))
+        return fail(why, invalid, "keep.probability is %g, expected a probability from 0 to 1", k.probability);
+    if (k.columns > maxTokens) return fail(why, invalid, "keep.columns is %u, expected at most %u", k.columns, maxTokens);
+    out.dropoutThreshold = dropoutThreshold(k.probability);
+    out.seed = k.seed;
+    out.dropoutOffset = k.offset;
+    out.columns = k.columns;
+    return VKATTN_OK;
+}
+
 // A `start` beside an array of starts would be ignored: the caller means one of the two.
 vkattn_result checkStart(const Operation &o, vkattn_diagnostic *why) {
     if (o.start && o.has(VKATTN_STARTS))
@@ -137,16 +169,22 @@ vkattn_result checkProjection(Operation &o, vkattn_diagnostic *why) {
     return expectExtents(o.tensor(VKATTN_Y), "y", {o.batch, o.groups, o.rows, o.out}, 0, why);
 }
 
+// Of a norm, and of its gradient.
 vkattn_result checkNorm(const Operation &o, vkattn_diagnostic *why) {
     if (o.inner > maxInner) return fail(why, invalid, "x has %u dims, expected at most %u", o.inner, maxInner);
-    for (const OperationOperand &each : operandsOf(VKATTN_NORM)) {
+    for (const OperationOperand &each : operandsOf(o.kind)) {
         const Tensor &tensor = o.tensor(each.role);
         if (!tensor.present()) continue;
-        const bool row = each.role == VKATTN_GAMMA || each.role == VKATTN_BETA;
+        const bool row = each.role == VKATTN_GAMMA || each.role == VKATTN_BETA || each.role == VKATTN_D_GAMMA || each.role == VKATTN_D_BETA;
         const uint32_t whole[4] = {o.batch, o.groups, o.rows, o.inner}, one[4] = {1, 1, 1, o.inner};
         if (const auto r = expectExtents(tensor, each.name, row ? one : whole, 0, why)) return r;
     }
     return VKATTN_OK;
+}
+
+vkattn_result checkNormGradient(const Operation &o, vkattn_diagnostic *why) {
+    if (!o.uses(VKATTN_D_X) && !o.sumsOverRows()) return fail(why, invalid, "no gradient is asked for: give dX, dGamma or dBeta a layout");
+    return checkNorm(o, why);
 }
 
 // X and Y of rotary and append.
@@ -181,14 +219,28 @@ vkattn_result checkAdvance(Operation &o, vkattn_diagnostic *why) {
     return VKATTN_OK;
 }
 
+// Without dims there is nothing to write: as without rows.
+void emptyWithoutDims(Operation &o) {
+    if (o.inner == 0) o.rows = o.cacheRows = 0, o.inner = o.out = 1;
+}
+
 vkattn_result checkMean(Operation &o, vkattn_diagnostic *why) {
     if (o.groups > maxAveraged || o.inner > maxInner)
         return fail(why, invalid, "x has %u groups of %u dims, expected at most %u and %u", o.groups, o.inner, maxAveraged, maxInner);
     if (const auto r = expectExtents(o.tensor(VKATTN_Y), "y", {o.batch, 1, o.rows, o.inner}, 0, why)) return r;
     o.averaged = o.groups;
     o.groups = 1;
-    // Without dims there is nothing to write: as without rows.
-    if (o.inner == 0) o.rows = o.cacheRows = 0, o.inner = o.out = 1;
+    emptyWithoutDims(o);
+    return VKATTN_OK;
+}
+
+vkattn_result checkKeep(Operation &o, vkattn_diagnostic *why) {
+    const uint32_t wordsOfRow = o.columns / 32 + (o.columns % 32 != 0);
+    if (o.inner != wordsOfRow)
+        return fail(why, invalid, "y has %u words a row, expected %u: one bit for each of %u columns", o.inner, wordsOfRow, o.columns);
+    if (uint64_t{o.batch} * o.groups >= dropoutRange)
+        return fail(why, invalid, "batch %u x groups %u, expected less than 2^32: each has random numbers of its own", o.batch, o.groups);
+    emptyWithoutDims(o);
     return VKATTN_OK;
 }
 
@@ -198,8 +250,9 @@ struct EmptyDimensions {
     const char *text;
 };
 EmptyDimensions emptyDimensionsOf(vkattn_operation_kind kind) {
-    if (kind == VKATTN_MEAN) return {1u << 2 | 1u << 3, "dimensions 2 and 3"};
-    return kind == VKATTN_ADVANCE ? EmptyDimensions{1u << 3, "dimension 3"} : EmptyDimensions{1u << 2, "dimension 2"};
+    if (kind == VKATTN_MEAN || kind == VKATTN_KEEP) return {1u << 2 | 1u << 3, "only dimensions 2 and 3"};
+    if (kind == VKATTN_NORM_GRADIENT) return {0, "no dimension"};
+    return kind == VKATTN_ADVANCE ? EmptyDimensions{1u << 3, "only dimension 3"} : EmptyDimensions{1u << 2, "only dimension 2"};
 }
 
 // Copies what `description` says, and the layouts that the table names.
@@ -223,15 +276,15 @@ template <class Description> vkattn_result take(const Description *given, const 
         const EmptyDimensions mayBeEmpty = emptyDimensionsOf(out.kind);
         for (int d = 0; d < 4; ++d)
             if (e[d] == 0 && !(mayBeEmpty.bits >> d & 1u))
-                return fail(why, invalid, "%s is [%u, %u, %u, %u]; only %s may be 0", each.name, e[0], e[1], e[2], e[3], mayBeEmpty.text);
+                return fail(why, invalid, "%s is [%u, %u, %u, %u]; %s may be 0", each.name, e[0], e[1], e[2], e[3], mayBeEmpty.text);
         if (const auto r = makeTensor(layout, {each.name, each.output, each.dtypes}, out.tensors[Operation::indexOf(each.role)], why))
             return r;
     }
-    const Tensor &x = out.tensor(VKATTN_X);
-    out.batch = x.extent[0];
-    out.groups = x.extent[1];
-    out.cacheRows = out.rows = x.extent[2];
-    out.out = out.inner = x.extent[3];
+    const Tensor &first = out.tensor(out.kind == VKATTN_KEEP ? VKATTN_Y : VKATTN_X);
+    out.batch = first.extent[0];
+    out.groups = first.extent[1];
+    out.cacheRows = out.rows = first.extent[2];
+    out.out = out.inner = first.extent[3];
     return VKATTN_OK;
 }
 
@@ -287,6 +340,8 @@ double Operation::flops() const {
                (tensor(VKATTN_RESIDUAL).present() ? rowCount * out : 0.0);
     case VKATTN_NORM:
         return rowCount * inner * (norm == VKATTN_LAYER_NORM ? 6.0 : 4.0);
+    case VKATTN_NORM_GRADIENT:
+        return rowCount * inner * (norm == VKATTN_LAYER_NORM ? 16.0 : 12.0);
     case VKATTN_ROTARY:
         return rowCount * rotated * 3.0;
     case VKATTN_MEAN:
@@ -306,6 +361,9 @@ vkattn_result makeOperation(const vkattn_operation *description, Operation &out,
     case VKATTN_NORM:
         if (const auto r = take(description->of.norm, "vkattn_norm", out, why)) return r;
         return checkNorm(out, why);
+    case VKATTN_NORM_GRADIENT:
+        if (const auto r = take(description->of.normGradient, "vkattn_norm_gradient", out, why)) return r;
+        return checkNormGradient(out, why);
     case VKATTN_ROTARY:
         if (const auto r = take(description->of.rotary, "vkattn_rotary", out, why)) return r;
         return checkRotary(out, why);
@@ -319,6 +377,9 @@ vkattn_result makeOperation(const vkattn_operation *description, Operation &out,
     case VKATTN_MEAN:
         if (const auto r = take(description->of.mean, "vkattn_mean", out, why)) return r;
         return checkMean(out, why);
+    case VKATTN_KEEP:
+        if (const auto r = take(description->of.keep, "vkattn_keep", out, why)) return r;
+        return checkKeep(out, why);
     default:
         return fail(why, invalid, "operation.kind is %d, expected a vkattn_operation_kind", static_cast<int>(out.kind));
     }
@@ -336,6 +397,10 @@ extern "C" const char *vkattnOperationName(vkattn_operation_kind kind) {
 extern "C" vkattn_result vkattnValidateOperation(const vkattn_operation *operation, vkattn_diagnostic *why) {
     if (!operation) return fail(why, invalid, "operation is NULL");
     if (operation->kind == VKATTN_ATTENTION) return vkattnValidateProblem(operation->of.attention, why);
+    if (operation->kind == VKATTN_ATTENTION_GRADIENT) {
+        Gradient ignored;
+        return makeGradient(operation->of.attentionGradient, ignored, why);
+    }
     Operation ignored;
     return makeOperation(operation, ignored, why);
 }
@@ -343,23 +408,29 @@ extern "C" vkattn_result vkattnValidateOperation(const vkattn_operation *operati
 extern "C" uint64_t vkattnOperationBytes(const vkattn_operation *operation, vkattn_role role) {
     if (!operation) return 0;
     if (operation->kind == VKATTN_ATTENTION) return vkattnOperandBytes(operation->of.attention, role);
+    if (operation->kind == VKATTN_ATTENTION_GRADIENT) {
+        Gradient gradient;
+        return makeGradient(operation->of.attentionGradient, gradient, nullptr) == VKATTN_OK ? gradient.bytesUsed(role).end : 0;
+    }
     Operation canonical;
     return makeOperation(operation, canonical, nullptr) == VKATTN_OK ? canonical.bytesUsed(role).end : 0;
 }
 
 namespace {
 
-template <class Canonical, class Rules>
-uint32_t listUses(const Canonical &operation, const Rules &rules, vkattn_operand_use *out, uint32_t capacity) {
-    uint32_t count = 0;
+// Goes on at `count`. `written`: whether the operation writes the operand of a rule.
+template <class Canonical, class Rules, class Written>
+uint32_t listUses(const Canonical &operation, const Rules &rules, const Written &written, vkattn_operand_use *out, uint32_t capacity,
+                  uint32_t count = 0) {
     for (const auto &rule : rules) {
         if (!operation.uses(rule.role)) continue;
         const ByteRange bytes = operation.bytesUsed(rule.role);
-        if (out && count < capacity) out[count] = {rule.role, rule.output ? 1u : 0u, bytes.begin, bytes.end};
+        if (out && count < capacity) out[count] = {rule.role, written(rule) ? 1u : 0u, bytes.begin, bytes.end};
         ++count;
     }
     return count;
 }
+constexpr auto asTableSays = [](const auto &rule) { return rule.output; };
 
 } // namespace
 
@@ -367,9 +438,17 @@ extern "C" uint32_t vkattnOperandUses(const vkattn_operation *operation, vkattn_
     if (!operation) return 0;
     if (operation->kind == VKATTN_ATTENTION) {
         Problem problem;
-        return makeProblem(operation->of.attention, problem, nullptr) == VKATTN_OK ? listUses(problem, operandTable, out, capacity) : 0;
+        return makeProblem(operation->of.attention, problem, nullptr) == VKATTN_OK
+                   ? listUses(problem, operandTable, asTableSays, out, capacity)
+                   : 0;
+    }
+    if (operation->kind == VKATTN_ATTENTION_GRADIENT) {
+        Gradient gradient;
+        if (makeGradient(operation->of.attentionGradient, gradient, nullptr) != VKATTN_OK) return 0;
+        const auto read = [](const OperandRule &) { return false; }; // what the forward pass wrote
+        return listUses(gradient, gradientOperands(), asTableSays, out, capacity, listUses(gradient, operandTable, read, out, capacity));
     }
     Operation canonical;
     if (makeOperation(operation, canonical, nullptr) != VKATTN_OK) return 0;
-    return listUses(canonical, operandsOf(canonical.kind), out, capacity);
+    return listUses(canonical, operandsOf(canonical.kind), asTableSays, out, capacity);
 }

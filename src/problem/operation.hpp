@@ -46,22 +46,28 @@ struct Operation {
     uint32_t cacheRows = 0; // of Y, where tokens are appended; otherwise rows
     uint32_t rotated = 0;   // rotary: the dims that are rotated
     uint32_t averaged = 0;  // mean: the groups of X
+    // Keep, whose rows are words of Y. See problem/dropout.hpp.
+    uint64_t dropoutThreshold = 0, seed = 0;
+    uint32_t dropoutOffset = 0, columns = 0;
 
-    // From VKATTN_X on, by role; behind them the bias.
-    static constexpr uint32_t tensorCount = 10;
+    // From VKATTN_X on, by role; behind them the bias, and the gradients from VKATTN_D_X on.
+    static constexpr uint32_t ofForward = 10, tensorCount = ofForward + 4;
     Tensor tensors[tensorCount];
 
     // Returns tensorCount where a role has no tensor in any operation.
     [[nodiscard]] static constexpr uint32_t indexOf(vkattn_role role) {
-        return role == VKATTN_BIAS                       ? tensorCount - 1
-               : role >= VKATTN_X && role < VKATTN_X + 9 ? static_cast<uint32_t>(role) - VKATTN_X
-                                                         : tensorCount;
+        return role == VKATTN_BIAS                        ? ofForward - 1
+               : role >= VKATTN_X && role < VKATTN_X + 9  ? static_cast<uint32_t>(role) - VKATTN_X
+               : role >= VKATTN_D_X && role <= VKATTN_D_Y ? ofForward + static_cast<uint32_t>(role) - VKATTN_D_X
+                                                          : tensorCount;
     }
     [[nodiscard]] const Tensor &tensor(vkattn_role role) const { return tensors[indexOf(role)]; }
     // Returns whether an array is present.
     [[nodiscard]] bool has(vkattn_role role) const { return presentRoles & VKATTN_PRESENT(role); }
     [[nodiscard]] bool appends() const { return kind == VKATTN_APPEND || (kind == VKATTN_ROTARY && flags & VKATTN_ROTARY_APPEND); }
     [[nodiscard]] bool uses(vkattn_role role) const;
+    // Returns whether a gradient sums up all rows of X.
+    [[nodiscard]] bool sumsOverRows() const { return tensor(VKATTN_D_GAMMA).present() || tensor(VKATTN_D_BETA).present(); }
     // Returns the 32-bit words of an array, tightly packed.
     [[nodiscard]] uint64_t arrayLength(vkattn_role role) const;
     // Returns the bytes from the first to the last element, in the binding.

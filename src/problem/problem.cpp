@@ -1,5 +1,6 @@
 #include "problem/problem.hpp"
 
+#include "problem/dropout.hpp"
 #include "problem/operation.hpp"
 #include "util/diagnostic.hpp"
 #include "util/struct_size.hpp"
@@ -31,11 +32,26 @@ vkattn_result checkNumbers(const vkattn_problem &p, vkattn_diagnostic *why) {
     return VKATTN_OK;
 }
 
+vkattn_result checkDropout(const vkattn_problem &p, vkattn_diagnostic *why) {
+    if (!(p.dropout >= 0 && p.dropout <= 1)) return fail(why, invalid, "dropout is %g, expected a probability from 0 to 1", p.dropout);
+    if (p.dropout == 0 && (p.dropoutSeed || p.dropoutOffset))
+        return fail(why, invalid, "dropoutSeed %llu and dropoutOffset %u are set with a dropout of 0; set the probability to use them",
+                    static_cast<unsigned long long>(p.dropoutSeed), p.dropoutOffset);
+    if (p.flags & VKATTN_WEIGHTS_DROPPED && absent(p.weights))
+        return fail(why, invalid, "VKATTN_WEIGHTS_DROPPED is set without weights; give weights a layout, or clear the flag");
+    if (p.flags & VKATTN_ROW_STATISTICS && absent(p.lse))
+        return fail(why, invalid,
+                    "VKATTN_ROW_STATISTICS is set without lse, which receives the statistics; give lse a layout, or clear "
+                    "the flag");
+    if (p.reserved) return fail(why, invalid, "problem.reserved is %u, expected 0", p.reserved);
+    return VKATTN_OK;
+}
+
 // Checks flags, the roles without a layout, and ragged batches, as far as they do not depend on
 // tensors.
 vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
-    constexpr uint32_t knownFlags =
-        VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_WINDOW | VKATTN_SCALE | VKATTN_DETERMINISTIC | VKATTN_VALUES_IN_KEYS;
+    constexpr uint32_t knownFlags = VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_WINDOW | VKATTN_SCALE | VKATTN_DETERMINISTIC |
+                                    VKATTN_VALUES_IN_KEYS | VKATTN_ROW_STATISTICS | VKATTN_WEIGHTS_DROPPED;
     if (p.flags & ~knownFlags) return fail(why, invalid, "problem.flags has unknown bits 0x%x", p.flags & ~knownFlags);
     if (static_cast<uint32_t>(p.kernel) >= mostKernels)
         return fail(why, invalid, "problem.kernel is %u, expected a vkattn_kernel, less than %u", static_cast<uint32_t>(p.kernel),
@@ -139,6 +155,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     const vkattn_problem &p = completed(*description, room);
     if (const auto r = checkOptions(p, why)) return r;
     if (const auto r = checkNumbers(p, why)) return r;
+    if (const auto r = checkDropout(p, why)) return r;
 
     out = Problem{};
     for (const OperandRule &rule : operandTable) {
@@ -173,7 +190,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     if (out.heads % out.kvHeads != 0) return fail(why, invalid, "%u key heads do not divide %u query heads", out.kvHeads, out.heads);
     const uint32_t expectedV[4] = {out.batch, out.kvHeads, out.keyTokens, out.valueDim};
     const uint32_t expectedOut[4] = {out.batch, out.heads, out.queryTokens, out.valueDim};
-    const uint32_t expectedLse[4] = {out.batch, out.heads, out.queryTokens, 1};
+    const uint32_t expectedLse[4] = {out.batch, out.heads, out.queryTokens, p.flags & VKATTN_ROW_STATISTICS ? 2u : 1u};
     if (const auto r = expectExtents(v, "v", expectedV, 0, why)) return r;
     if (const auto r = expectExtents(out.tensor(VKATTN_OUT), roleName(VKATTN_OUT), expectedOut, 0, why)) return r;
     if (out.tensor(VKATTN_LSE).present())
@@ -202,6 +219,9 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
                         expectedBits[3], out.keyTokens);
         if (const auto r = expectExtents(bits, roleName(VKATTN_BIT_MASK), expectedBits, everyDimension, why)) return r;
     }
+    if (p.dropout > 0 && uint64_t{out.batch} * out.heads >= dropoutRange)
+        return fail(why, invalid, "batch %u x heads %u with dropout, expected less than 2^32: each has random numbers of its own",
+                    out.batch, out.heads);
     uint64_t pairs = out.batch;
     for (const uint64_t factor : {uint64_t{out.heads}, uint64_t{out.queryTokens}, uint64_t{std::max(out.keyTokens, 1u)}})
         if (!multiplySizes(pairs, std::max<uint64_t>(factor, 1), pairs) || pairs > maxPairs)
@@ -218,6 +238,13 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     if (p.flags & VKATTN_CAUSAL) out.right = 0;
     out.topLeft = p.flags & VKATTN_ALIGN_TOP_LEFT;
     out.deterministic = p.flags & VKATTN_DETERMINISTIC;
+    out.rowStatistics = p.flags & VKATTN_ROW_STATISTICS;
+    out.weightsDropped = p.flags & VKATTN_WEIGHTS_DROPPED;
+    if (p.dropout > 0) out.dropoutThreshold = dropoutThreshold(p.dropout);
+    if (out.dropoutThreshold) {
+        out.dropoutSeed = p.dropoutSeed;
+        out.dropoutOffset = p.dropoutOffset;
+    }
     out.flags = p.flags;
     out.presentRoles = p.presentRoles;
     out.kernel = p.kernel;
@@ -235,4 +262,9 @@ extern "C" vkattn_result vkattnValidateProblem(const vkattn_problem *problem, vk
 extern "C" uint64_t vkattnOperandBytes(const vkattn_problem *problem, vkattn_role role) {
     vkattn::Problem canonical;
     return vkattn::makeProblem(problem, canonical, nullptr) == VKATTN_OK ? canonical.bytesNeeded(role) : 0;
+}
+
+extern "C" uint32_t vkattnDropoutKeeps(double probability, uint64_t seed, uint32_t offset, uint32_t plane, uint32_t i, uint32_t j) {
+    if (!(probability >= 0 && probability <= 1)) return 0;
+    return vkattn::DropoutPlane{seed, offset, plane}.keeps(vkattn::dropoutThreshold(probability), i, j);
 }

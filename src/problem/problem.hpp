@@ -27,6 +27,11 @@ struct Problem {
     bool deterministic = false;
     // V is the first dims of K: tensor(VKATTN_V) says where they lie in K's memory.
     bool valuesInKeys = false;
+    bool rowStatistics = false;    // lse holds maximum and sum
+    bool weightsDropped = false;   // the weights are those after dropout
+    uint64_t dropoutThreshold = 0; // problem/dropout.hpp; 0: no dropout, and the two below are 0
+    uint64_t dropoutSeed = 0;
+    uint32_t dropoutOffset = 0;
     uint32_t flags = 0;        // vkattn_flag_bits as the caller gave them
     uint32_t presentRoles = 0; // VKATTN_PRESENT(role) of the arrays
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
@@ -37,6 +42,7 @@ struct Problem {
     // Returns whether an array is present.
     [[nodiscard]] constexpr bool has(vkattn_role role) const { return presentRoles & VKATTN_PRESENT(role); }
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
+    [[nodiscard]] constexpr bool drops() const { return dropoutThreshold != 0; }
     // Query heads per key/value head.
     [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; }
     // Returns the role whose memory holds a tensor.

@@ -229,8 +229,8 @@ Device::Failure Device::prepareDescriptorPool(const vkattn_requirements &require
 
 namespace {
 
-// Returns NULL for the role of an input.
-const vkattn_layout *outputLayout(const vkattn_operation &operation, vkattn_role role) {
+// Returns NULL for the role of an input, and for an array.
+const vkattn_layout *outputTensor(const vkattn_operation &operation, vkattn_role role) {
     const auto of = operation.of;
     switch (operation.kind) {
     case VKATTN_ATTENTION:
@@ -250,15 +250,38 @@ const vkattn_layout *outputLayout(const vkattn_operation &operation, vkattn_role
         return role == VKATTN_Y ? &of.advance->y : nullptr;
     case VKATTN_MEAN:
         return role == VKATTN_Y ? &of.mean->y : nullptr;
+    case VKATTN_KEEP:
+        return role == VKATTN_Y ? &of.keep->y : nullptr;
+    case VKATTN_ATTENTION_GRADIENT:
+        return role == VKATTN_D_Q      ? &of.attentionGradient->dQ
+               : role == VKATTN_D_K    ? &of.attentionGradient->dK
+               : role == VKATTN_D_V    ? &of.attentionGradient->dV
+               : role == VKATTN_D_BIAS ? &of.attentionGradient->dBias
+                                       : nullptr;
+    case VKATTN_NORM_GRADIENT:
+        return role == VKATTN_D_X       ? &of.normGradient->dX
+               : role == VKATTN_D_GAMMA ? &of.normGradient->dGamma
+               : role == VKATTN_D_BETA  ? &of.normGradient->dBeta
+                                        : nullptr;
     default:
         return nullptr;
     }
 }
 
-// Returns whether every element of the outputs is written. Rows that belong to no sequence of a
-// ragged batch are not, nor is what a cache held before.
-bool writesAll(const vkattn_operation &operation) {
+// Returns no layout for the role of an input.
+std::optional<vkattn_layout> outputLayout(const vkattn_operation &operation, vkattn_role role, uint64_t bytes) {
+    if (const vkattn_layout *const tensor = outputTensor(operation, role)) return *tensor;
+    if (operation.kind == VKATTN_ATTENTION_GRADIENT && role >= VKATTN_D_SINKS && role <= VKATTN_NONFINITE)
+        return vector(VKATTN_BITS32, static_cast<uint32_t>(bytes / sizeof(uint32_t)));
+    return {};
+}
+
+// Returns whether every element of an output is written. Rows that belong to no sequence of a
+// ragged batch are not, nor is what a cache held before, nor a word that only ever becomes 1.
+bool writesAll(const vkattn_operation &operation, vkattn_role role) {
     switch (operation.kind) {
+    case VKATTN_ATTENTION_GRADIENT:
+        return operation.of.attentionGradient->forward->sequences == 0 && role != VKATTN_NONFINITE;
     case VKATTN_ATTENTION:
         return operation.of.attention->sequences == 0;
     case VKATTN_ROTARY:
@@ -367,12 +390,14 @@ Device::Failure Device::run(const vkattn_operation &operation, uint32_t slices, 
         return {};
     };
     // The whole range of such an output is results: what the caller has there is not needed.
-    const auto isWhole = [&](const vkattn_layout &output) { return writesAll(operation) && isDense(output) && output.offsetElems == 0; };
+    const auto isWhole = [&](vkattn_role role, const vkattn_layout &output) {
+        return writesAll(operation, role) && isDense(output) && output.offsetElems == 0;
+    };
     for (const vkattn_operand_memory &operand : operands) {
         const uint64_t bytes = vkattnOperationBytes(&operation, operand.role);
         if (auto f = bind(operand.role, bytes)) return f;
-        const vkattn_layout *const output = outputLayout(operation, operand.role);
-        if (!bytes || (output && isWhole(*output))) continue;
+        const std::optional<vkattn_layout> output = outputLayout(operation, operand.role, bytes);
+        if (!bytes || (output && isWhole(operand.role, *output))) continue;
         if (auto f = upload(buffers_[operand.role], operand.data, bytes)) return f;
     }
     if (requirements.workspaceBytes)
@@ -407,11 +432,11 @@ Device::Failure Device::run(const vkattn_operation &operation, uint32_t slices, 
 
     std::vector<unsigned char> scratch;
     for (const vkattn_operand_memory &operand : operands) {
-        const vkattn_layout *const output = outputLayout(operation, operand.role);
         const uint64_t bytes = vkattnOperationBytes(&operation, operand.role);
+        const std::optional<vkattn_layout> output = outputLayout(operation, operand.role, bytes);
         if (!output || !bytes) continue;
         auto *data = static_cast<unsigned char *>(operand.data);
-        if (isWhole(*output)) {
+        if (isWhole(operand.role, *output)) {
             if (auto f = download(buffers_[operand.role], data, bytes)) return f;
         } else {
             scratch.resize(bytes);

@@ -1,5 +1,6 @@
 #include "tool/execution.hpp"
 
+#include "program/note.hpp"
 #include "tool/arrays/convert.hpp"
 #include "tool/device.hpp"
 #include "tool/options/names.hpp"
@@ -9,19 +10,6 @@
 namespace vkattn::tool {
 using namespace program;
 namespace {
-
-Verification verify(const VerifyRequest &request, const vkattn_operation &operation, const HostArrays &arrays, const RunResult &result) {
-    Verification verification;
-    vkattn_verify_options &options = verification.options = verifyOptions(request);
-    options.probabilityUnit = result.probabilityUnit;
-    options.probabilityFloor = result.probabilityFloor;
-    vkattn_diagnostic why{};
-    const std::vector<vkattn_operand_memory> &operands = arrays.operands();
-    if (vkattnCpuVerifyOperation(&operation, operands.data(), static_cast<uint32_t>(operands.size()), &options, &verification.report,
-                                 &why) != VKATTN_OK)
-        throw Failure(std::string("cannot verify: ") + why.message);
-    return verification;
-}
 
 // .npy has no bfloat16.
 void writeWidened(std::span<const std::byte> data, OutputFile &file) {
@@ -33,6 +21,13 @@ void writeWidened(std::span<const std::byte> data, OutputFile &file) {
     }
 }
 
+// Arrays over heads are float32 in memory whatever their files hold.
+void writeNarrowed(std::span<const std::byte> data, OutputFile &file) {
+    std::vector<uint16_t> halves(data.size() / sizeof(float));
+    convert(VKATTN_F32, data.data(), VKATTN_F16, halves.data(), halves.size());
+    file.write(std::as_bytes(std::span(halves)));
+}
+
 void writeOutputs(const JobArrays &job, const HostArrays &arrays, std::vector<OutputFile> &files) {
     for (size_t i = 0; i < files.size(); i++) {
         const OutputArray &output = job.outputs[i];
@@ -40,6 +35,8 @@ void writeOutputs(const JobArrays &job, const HostArrays &arrays, std::vector<Ou
         files[i].write(std::as_bytes(std::span(header)));
         if (output.dtype == VKATTN_BF16)
             writeWidened(arrays.of(output.role), files[i]);
+        else if (output.dtype == VKATTN_F32 && output.type == npyFloat16)
+            writeNarrowed(arrays.of(output.role), files[i]);
         else
             files[i].write(arrays.of(output.role));
         files[i].close();
@@ -58,18 +55,28 @@ void HostArrays::add(const std::vector<OutputArray> &outputs) {
     for (const OutputArray &output : outputs) add(output.role, HostBuffer(static_cast<size_t>(output.bytes)));
 }
 
+std::vector<vkattn_operand_memory> HostArrays::operandsOf(const vkattn_operation &operation) const {
+    vkattn_operand_use uses[VKATTN_ROLE_LIMIT];
+    const std::span<const vkattn_operand_use> used(uses, vkattnOperandUses(&operation, uses, VKATTN_ROLE_LIMIT));
+    std::vector<vkattn_operand_memory> operands;
+    for (const vkattn_operand_memory &operand : operands_)
+        if (std::any_of(used.begin(), used.end(), [&](const vkattn_operand_use &use) { return use.role == operand.role; }))
+            operands.push_back(operand);
+    return operands;
+}
+
 std::span<const std::byte> HostArrays::of(vkattn_role role) const {
     size_t i = 0;
     while (operands_[i].role != role) i++;
     return buffers_[i].span();
 }
 
-std::vector<OutputFile> openOutputs(const JobArrays &job) {
+std::vector<OutputFile> openOutputs(const ComputeArguments &arguments, const JobArrays &job) {
     std::vector<std::string> inputs;
     for (const Input &input : job.inputs) inputs.push_back(input.path());
     std::vector<OutputTarget> targets;
     for (const OutputArray &output : job.outputs)
-        targets.push_back(checkOutputTarget(operandName(output.role).option, output.path, inputs, targets));
+        targets.push_back(checkOutputTarget(operandName(arguments, output.role).option, output.path, inputs, targets));
     std::vector<OutputFile> files;
     files.reserve(targets.size());
     for (OutputTarget &target : targets) files.emplace_back(std::move(target));
@@ -81,9 +88,29 @@ RunResult compute(const ComputeArguments &arguments, Runtime &runtime, const vka
     options.repeat = arguments.repeat;
     // Who repeats wants the steady time, and software drivers compile at first dispatch.
     options.warmUp = arguments.repeat > 1;
-    const RunResult result = runtime.run(operation, arrays.operands(), options);
+    const RunResult result = runtime.run(operation, arrays.operandsOf(operation), options);
     throwWhereFailed(arguments, runtime, result);
     return result;
+}
+
+Verification verify(const VerifyRequest &request, const vkattn_operation &operation, const HostArrays &arrays, const RunResult &result,
+                    const std::string &step) {
+    Verification verification{.step = step};
+    vkattn_verify_options &options = verification.options = verifyOptions(request);
+    options.probabilityUnit = result.probabilityUnit;
+    options.probabilityFloor = result.probabilityFloor;
+    vkattn_diagnostic why{};
+    const std::vector<vkattn_operand_memory> operands = arrays.operandsOf(operation);
+    if (vkattnCpuVerifyOperation(&operation, operands.data(), static_cast<uint32_t>(operands.size()), &options, &verification.report,
+                                 &why) != VKATTN_OK)
+        throw Failure(std::string("cannot verify: ") + why.message);
+    return verification;
+}
+
+void noteUnusedKernel(const RunArguments &arguments, const Runtime &runtime) {
+    // Where the CPU stands in for a device its reason is reported.
+    if (arguments.kernel != VKATTN_KERNEL_AUTO && runtime.device() == nullptr && runtime.fallbackReason().empty())
+        printNote(std::string("--kernel ") + vkattnKernelName(arguments.kernel) + " chooses among Vulkan kernels; the CPU has computed");
 }
 
 void throwWhereFailed(const ComputeArguments &arguments, const Runtime &runtime, const RunResult &result) {

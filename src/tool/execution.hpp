@@ -6,6 +6,7 @@
 #include "program/failure.hpp"
 #include "program/files/output_file.hpp"
 #include "tool/arrays/job_arrays.hpp"
+#include "tool/options/arguments.hpp"
 #include "tool/report/run_report.hpp"
 
 #include <vkattn/runtime.hpp>
@@ -21,6 +22,8 @@ class HostArrays {
     // Empty storage of every output.
     void add(const std::vector<OutputArray> &outputs);
     [[nodiscard]] const std::vector<vkattn_operand_memory> &operands() const { return operands_; }
+    // Those that an operation uses.
+    [[nodiscard]] std::vector<vkattn_operand_memory> operandsOf(const vkattn_operation &operation) const;
     // The bytes of a role that was added.
     [[nodiscard]] std::span<const std::byte> of(vkattn_role role) const;
 
@@ -30,10 +33,18 @@ class HostArrays {
 };
 
 // Makes sure that the outputs can be written, before anything is computed.
-[[nodiscard]] std::vector<program::OutputFile> openOutputs(const JobArrays &job);
+[[nodiscard]] std::vector<program::OutputFile> openOutputs(const ComputeArguments &arguments, const JobArrays &job);
 
+// Of the arrays those that the operation uses.
 [[nodiscard]] RunResult compute(const ComputeArguments &arguments, Runtime &runtime, const vkattn_operation &operation,
                                 const HostArrays &arrays);
+
+// As `finish` does. Of a step of several the name is noted.
+[[nodiscard]] Verification verify(const program::VerifyRequest &request, const vkattn_operation &operation, const HostArrays &arrays,
+                                  const RunResult &result, const std::string &step = "");
+
+// Notes on stderr that --kernel chose nothing, where the CPU was asked for.
+void noteUnusedKernel(const RunArguments &arguments, const Runtime &runtime);
 
 // Throws Failure where a run has failed.
 void throwWhereFailed(const ComputeArguments &arguments, const Runtime &runtime, const RunResult &result);

@@ -77,7 +77,7 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
 }
 
 // The tensors, by their names.
-template <class Visit> void forTensors(const vkattn_problem &problem, const Visit &visit) {
+template <class Visit> void forTensors(const RunArguments &arguments, const vkattn_problem &problem, const Visit &visit) {
     const struct {
         vkattn_role role;
         const vkattn_layout &layout;
@@ -91,7 +91,7 @@ template <class Visit> void forTensors(const vkattn_problem &problem, const Visi
                    {VKATTN_LSE, problem.lse},
                    {VKATTN_WEIGHTS, problem.weights}};
     for (const auto &[role, layout] : tensors)
-        if (layout.extent[0] > 0) visit(operandName(role).key, layout);
+        if (layout.extent[0] > 0) visit(operandName(arguments, role).key, layout);
 }
 
 Json toJson(const vkattn_explanation &plan, const std::vector<Rejection> &rejections) {
@@ -124,7 +124,7 @@ Json toJson(const vkattn_explanation &plan, const std::vector<Rejection> &reject
 
 Json toJson(const Explained &explained) {
     Json shapes = Json::object(), dtypes = Json::object();
-    forTensors(explained.job.problem, [&](const char *key, const vkattn_layout &layout) {
+    forTensors(explained.arguments.run, explained.job.problem, [&](const char *key, const vkattn_layout &layout) {
         shapes[key] = layout.extent;
         dtypes[key] = dtypeNames[layout.dtype];
     });
@@ -204,7 +204,7 @@ void printText(const Explained &explained) {
     }
     if (const std::string options = optionsText(optionsJson(explained.arguments.run, explained.job.problem)); !options.empty())
         std::cout << "options   " << options << "\n";
-    forTensors(explained.job.problem, [](const char *key, const vkattn_layout &layout) {
+    forTensors(explained.arguments.run, explained.job.problem, [](const char *key, const vkattn_layout &layout) {
         std::cout << std::left << std::setw(10) << key << npyShapeText(std::vector<uint64_t>(layout.extent, layout.extent + 4)) << " "
                   << dtypeNames[layout.dtype] << "\n";
     });
@@ -213,7 +213,7 @@ void printText(const Explained &explained) {
 } // namespace
 
 ExitStatus explainCommand(const ExplainArguments &arguments) {
-    const Job job = describeJob(arguments);
+    const Job job = describeProblem(arguments.run, arguments.assumed);
     const Explained explained = explain(arguments, job);
     if (arguments.run.json)
         std::cout << jsonText(toJson(explained), -1) << "\n";

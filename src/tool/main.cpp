@@ -1,6 +1,7 @@
 // vkattn, the command-line tool. Messages go to stderr, results to stdout.
 #include "tool/conform_command.hpp"
 #include "tool/explain_command.hpp"
+#include "tool/gradient/gradient_command.hpp"
 #include "tool/info_command.hpp"
 #include "tool/layer/explain_layer_command.hpp"
 #include "tool/layer/layer_command.hpp"
@@ -27,6 +28,7 @@ ExitStatus execute(int argc, const char *const *argv) {
     try {
         const CommandLine line = parseCommandLine(argc, argv);
         const ExitStatus status = line.run            ? runCommand(*line.run)
+                                  : line.gradient     ? gradientCommand(*line.gradient)
                                   : line.rotary       ? rotaryCommand(*line.rotary)
                                   : line.layer        ? layerCommand(*line.layer)
                                   : line.explainLayer ? explainLayerCommand(*line.explainLayer)

@@ -45,7 +45,7 @@ HostArrays loadArrays(const RotaryArguments &arguments, RotaryJob &job) {
 
 ExitStatus rotaryCommand(const RotaryArguments &arguments) {
     RotaryJob job = describeJob(arguments);
-    std::vector<OutputFile> files = openOutputs(job);
+    std::vector<OutputFile> files = openOutputs(arguments, job);
     const std::unique_ptr<Runtime> runtime = openDevice(arguments);
     const HostArrays arrays = loadArrays(arguments, job);
     RunReport report{.arguments = arguments, .job = job, .options = optionsJson(arguments, job.rotary)};

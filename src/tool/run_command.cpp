@@ -1,6 +1,5 @@
 #include "tool/run_command.hpp"
 
-#include "program/note.hpp"
 #include "tool/arrays/job.hpp"
 #include "tool/device.hpp"
 #include "tool/execution.hpp"
@@ -23,7 +22,7 @@ HostArrays loadArrays(Job &job) {
 
 ExitStatus runCommand(const RunArguments &arguments) {
     Job job = describeJob(arguments);
-    std::vector<OutputFile> files = openOutputs(job);
+    std::vector<OutputFile> files = openOutputs(arguments, job);
     const OpenedRuntime opened = openRuntime(arguments);
     Runtime &runtime = *opened.runtime;
     const HostArrays arrays = loadArrays(job);
@@ -31,9 +30,7 @@ ExitStatus runCommand(const RunArguments &arguments) {
     report.tuning = opened.tuning.source;
     report.slices = arguments.slices;
     report.result = compute(arguments, runtime, operation(job.problem), arrays);
-    // Where the CPU stands in for a device its reason is reported.
-    if (arguments.kernel != VKATTN_KERNEL_AUTO && runtime.device() == nullptr && runtime.fallbackReason().empty())
-        printNote(std::string("--kernel ") + vkattnKernelName(arguments.kernel) + " chooses among Vulkan kernels; the CPU has computed");
+    noteUnusedKernel(arguments, runtime);
     return finish(std::move(report), operation(job.problem), arrays, files);
 }
 

@@ -44,6 +44,10 @@ TEST_F(BadUsageTest, helpNamesEveryOption) {
                                      "--window",
                                      "--scale",
                                      "--softcap",
+                                     "--dropout",
+                                     "--seed",
+                                     "--offset",
+                                     "--weights-after-dropout",
                                      "--kv-lengths",
                                      "--cu-seqlens-q",
                                      "--cu-seqlens-k",
@@ -117,6 +121,12 @@ TEST_F(BadUsageTest, numbers) {
     for (const std::string value : {"nan", "inf", "-1", "x"})
         refused({"--softcap", value}, {"--softcap takes a finite number of 0 or more", "'" + value + "'"});
     refused({"--softcap", "1e-60"}, {"too small for float32"});
+    for (const std::string value : {"nan", "-0.1", "1.01", "inf", "x", "0.5x"})
+        refused({"--dropout", value}, {"--dropout takes a probability from 0 (none) to 1", "'" + value + "'"});
+    for (const std::string value : {"-1", "1.5", "x", "18446744073709551616"})
+        refused({"--dropout", "0.5", "--seed", value}, {"--seed takes a whole number from 0 to 18446744073709551615", "'" + value + "'"});
+    for (const std::string value : {"-1", "1.5", "x", "4294967296"})
+        refused({"--dropout", "0.5", "--offset", value}, {"--offset takes a whole number from 0 to 4294967295", "'" + value + "'"});
     for (const std::string value : {"0", "-1", "1.5", "x", "99999999999"})
         refused({"--repeat", value}, {"--repeat takes a whole number", "'" + value + "'"}),
             refused({"--slices", value}, {"--slices takes a whole number", "'" + value + "'"});
@@ -132,6 +142,10 @@ TEST_F(BadUsageTest, optionsThatContradictEachOther) {
             {"--kv-lengths and --cu-seqlens-k are both given", "leave --kv-lengths out"});
     refused({"--cu-seqlens-q", "c.npy"},
             {"--cu-seqlens-q is given without --cu-seqlens-k", "expected both or none", "the same file twice"});
+    refused({"--seed", "42"}, {"--seed says how weights are dropped, and nothing drops any", "add --dropout", "leave --seed out"});
+    refused({"--offset", "42"}, {"--offset says how weights are dropped", "leave --offset out"});
+    refused({"--weights", "w.npy", "--weights-after-dropout"}, {"--weights-after-dropout says how", "add --dropout"});
+    refused({"--dropout", "0.5", "--weights-after-dropout"}, {"--weights-after-dropout says which weights are written", "add --weights"});
     refused({"--cu-seqlens-k", "c.npy"}, {"--cu-seqlens-k is given without --cu-seqlens-q"});
     refused({"--doc-ids-q", "d.npy"}, {"--doc-ids-q is given without --doc-ids-k", "expected both or none", "the same file twice"});
     refused({"--doc-ids-k", "d.npy"}, {"--doc-ids-k is given without --doc-ids-q"});

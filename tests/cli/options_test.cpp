@@ -68,6 +68,27 @@ TEST_F(RunTest, alibi) {
     check({"--alibi", "alibi.npy", "--kv-lengths", "n.npy"});
 }
 
+TEST_F(RunTest, dropout) {
+    given({2, 4, 9, 8}, {2, 2, 23, 8}, {2, 2, 23, 6});
+    reference.dropout = 0.3, reference.seed = 12345678901234567, reference.offset = 3;
+    const Arguments drawn = {"--dropout", "0.3", "--seed", "12345678901234567", "--offset", "3"};
+    const Outcome outcome = check(drawn);
+    EXPECT_TRUE(contains(outcome.out, "options   dropout 0.3, seed 12345678901234567, offset 3\n")) << outcome.out;
+    Arguments after = drawn;
+    after.insert(after.end(), {"--weights-after-dropout", "--causal", "bottom-right", "--json"});
+    reference.weightsDropped = reference.causal = true;
+    const Json options = Json::parse(check(after).out)["options"];
+    EXPECT_EQ(
+        options,
+        Json({{"causal", "bottom-right"}, {"dropout", 0.3}, {"seed", 12345678901234567}, {"offset", 3}, {"weightsAfterDropout", true}}));
+    reference.weightsDropped = reference.causal = false;
+    reference.dropout = 0;
+    EXPECT_FALSE(contains(check({"--dropout", "0", "--seed", "42", "--offset", "1"}).out, "options"));
+    reference.dropout = 1;
+    check({"--dropout", "1"});
+    for (const double value : readNpy(file("o.npy")).values) ASSERT_EQ(value, 0);
+}
+
 TEST_F(RunTest, sinks) {
     for (const std::string descr : {"<f2", "<f4", "<f8"}) {
         given({2, 6, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 5});
@@ -82,6 +103,42 @@ TEST_F(RunTest, sinks) {
     writeNpy(file("m.npy"), *reference.mask, {.descr = "|b1"});
     check({"--sinks", "sinks.npy", "--mask", "m.npy"});
     for (const double value : readNpy(file("o.npy")).values) ASSERT_EQ(value, 0);
+}
+
+// Of the same run: lse = maximum + ln(sum).
+TEST_F(RunTest, rowStatistics) {
+    given({2, 6, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 5});
+    givenSinks(6);
+    check({"--sinks", "sinks.npy"});
+    const ReadArray lse = readNpy(file("lse.npy"));
+    const Arguments run = {"run",     "--q",      "q.npy", "--k",      "k.npy",  "--v",     "v.npy",     "--out",
+                           "o.npy",   "--device", "cpu",   "--verify", "--json", "--sinks", "sinks.npy", "--row-statistics",
+                           "rows.npy"};
+    const Outcome outcome = tool(run);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json["shapes"]["rowStatistics"], (Json{2, 6, 5, 2}));
+    EXPECT_EQ(json["outputs"]["rowStatistics"], "rows.npy");
+    EXPECT_FALSE(json["outputs"].contains("lse"));
+    const ReadArray rows = readNpy(file("rows.npy"));
+    EXPECT_EQ(rows.descr, "<f4");
+    ASSERT_EQ(rows.shape, (std::vector<size_t>{2, 6, 5, 2}));
+    for (size_t n = 0; n < lse.values.size(); ++n) {
+        EXPECT_GE(rows.values[2 * n + 1], 1);
+        EXPECT_NEAR(rows.values[2 * n] + std::log(rows.values[2 * n + 1]), lse.values[n], 1e-5) << n;
+    }
+    std::filesystem::remove(file("o.npy")); // what is refused writes none
+    Arguments both = run;
+    both.insert(both.end(), {"--lse", "other.npy"});
+    expectRefused(tool(both), {"--lse and --row-statistics are both given"});
+    Arguments same = run;
+    same.back() = "o.npy";
+    expectRefused(tool(same), {"cannot write --row-statistics o.npy: it is the same file as --out o.npy"});
+    expectRefused(tool({"explain", "--shape-q", "4,8", "--shape-k", "4,8", "--with", "lse,row-statistics"}),
+                  {"names lse and row-statistics"});
+    const Outcome explained =
+        tool({"explain", "--shape-q", "4,8", "--shape-k", "4,8", "--with", "row-statistics", "--device", "cpu", "--json"});
+    EXPECT_EQ(Json::parse(explained.out)["shapes"]["rowStatistics"], (Json{1, 1, 4, 2})) << explained.err;
 }
 
 TEST_F(RunTest, oneSlopeAndOneSinkMayBeScalars) {

@@ -60,6 +60,19 @@ bool isVisible(const ReferenceOptions &options, const Sequence &s, size_t h, siz
     return true;
 }
 
+// The random word of key j: Philox4x32-10 of a counter and a key of 32-bit words.
+uint64_t randomWord(const ReferenceOptions &options, uint64_t plane, uint64_t i, uint64_t j) {
+    constexpr uint64_t low = 0xffffffff;
+    uint64_t c[4] = {j / 4, i, plane, options.offset}, k[2] = {options.seed & low, options.seed >> 32};
+    for (int round = 0; round < 10; round++) {
+        const uint64_t a = 0xd2511f53 * c[0], b = 0xcd9e8d57 * c[2];
+        const uint64_t next[4] = {(b >> 32) ^ c[1] ^ k[0], b & low, (a >> 32) ^ c[3] ^ k[1], a & low};
+        std::copy_n(next, 4, c);
+        k[0] = (k[0] + 0x9e3779b9) & low, k[1] = (k[1] + 0xbb67ae85) & low;
+    }
+    return c[j % 4];
+}
+
 } // namespace
 
 ReferenceResult referenceAttention(const Array &q, const Array &k, const Array &v, const ReferenceOptions &options) {
@@ -110,8 +123,11 @@ ReferenceResult referenceAttention(const Array &q, const Array &k, const Array &
                 result.lse.values[row] = sum > 0 ? largest + std::log(sum) : -INFINITY;
                 for (size_t j = 0; j < s.keys; j++) {
                     if (weights[j] == 0) continue;
-                    const double weight = weights[j] / sum;
-                    result.weights.values[((s.options * heads + h) * longestQ + i) * longestK + j] = weight;
+                    const double before = weights[j] / sum, threshold = std::nearbyint(options.dropout * 0x1p32);
+                    const bool kept = static_cast<double>(randomWord(options, s.options * heads + h, i, j)) >= threshold;
+                    const double weight = kept ? before * 0x1p32 / (0x1p32 - threshold) : 0;
+                    result.weights.values[((s.options * heads + h) * longestQ + i) * longestK + j] =
+                        options.weightsDropped ? weight : before;
                     for (size_t d = 0; d < valueDim; d++)
                         result.out.values[row * valueDim + d] += weight * at(v, s.entry, h / group, s.firstKey + j, d);
                 }

@@ -11,6 +11,10 @@ struct ReferenceOptions {
     long left = -1, right = -1;
     std::optional<double> scale;
     double softcap = 0;
+    double dropout = 0;
+    uint64_t seed = 0;
+    uint32_t offset = 0;
+    bool weightsDropped = false;
     std::optional<Array> mask, bias;             // 2 to 4 dimensions that broadcast
     std::optional<Array> bits;                   // words of 32 keys
     std::vector<double> alibi, sinks;            // for each head; empty: none

@@ -38,7 +38,11 @@ struct Engine {
     vkattn_append append;
     vkattn_advance advance;
     vkattn_mean mean;
+    vkattn_keep keep;
+    vkattn_norm_gradient normGradient;
     vkattn_problem attention;
+    vkattn_problem forward;
+    vkattn_attention_gradient gradient;
     vkattn_operation operation{};
     std::vector<vkattn_binding> bindings;
     FakeCommands commands;
@@ -57,7 +61,14 @@ struct Engine {
         append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
         advance = vkattn::advance(vector(VKATTN_BITS32, 128), vector(VKATTN_BITS32, 128));
         mean = vkattn::mean(packed(VKATTN_F32, 1, 4, 4, 8), matrix(VKATTN_F32, 4, 8));
+        keep = vkattn::keep(0.5, 1, 2, 40, matrix(VKATTN_BITS32, 64, 2));
+        normGradient = vkattn::normGradient(VKATTN_LAYER_NORM, rows, {}, rows, rows);
         attention = problem(rows, rows, rows, rows);
+        forward = attention;
+        forward.flags = VKATTN_ROW_STATISTICS;
+        forward.lse = matrix(VKATTN_F32, 8, 2);
+        gradient = attentionGradient(forward, rows);
+        gradient.dQ = gradient.dK = gradient.dV = rows;
     }
 
     // Binds every role of the operation apart from the others.
@@ -151,8 +162,8 @@ const std::vector<Use> uses = {
     {"no operation", invalid, {"operation is NULL"}, [](Engine &e) { return askAll(e, nullptr); }},
     {"a kind that there is none of",
      invalid,
-     {"operation.kind is 7, expected a vkattn_operation_kind"},
-     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(7)); }},
+     {"operation.kind is 10, expected a vkattn_operation_kind"},
+     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(10)); }},
     {"the kind that only sizes the enumeration",
      invalid,
      {"operation.kind is 2147483647"},
@@ -162,6 +173,17 @@ const std::vector<Use> uses = {
     {"no rotary", invalid, {"operation.of.rotary is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ROTARY); }},
     {"no append", invalid, {"operation.of.append is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_APPEND); }},
     {"no mean", invalid, {"operation.of.mean is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_MEAN); }},
+    {"no keep", invalid, {"operation.of.keep is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_KEEP); }},
+    {"no gradient", invalid, {"operation.of.attentionGradient is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ATTENTION_GRADIENT); }},
+    {"a gradient of nothing",
+     invalid,
+     {"gradient.forward is NULL"},
+     [](Engine &e) {
+         e.gradient.forward = nullptr;
+         const vkattn_operation gradient = operation(e.gradient);
+         return askAll(e, &gradient);
+     }},
+    {"no gradient of a norm", invalid, {"operation.of.norm gradient is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_NORM_GRADIENT); }},
     {"no advance", invalid, {"operation.of.advance is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ADVANCE); }},
     {"a description that was not filled in",
      invalid,
@@ -303,10 +325,33 @@ const std::vector<Use> uses = {
          e.mean = vkattn::mean(packed(VKATTN_F32, 1, 4, 4, 0), matrix(VKATTN_F32, 4, 0));
          return e.choose(operation(e.mean)), e.bindings.clear(), e.record();
      }},
+    {"the gradients of a norm", ok, {}, [](Engine &e) { return e.choose(operation(e.normGradient)), e.record(); }},
+    {"the gradients of a norm: dX onto dY",
+     invalid,
+     {"dX", "dY"},
+     [](Engine &e) { return e.choose(operation(e.normGradient)), e.recordOnto(VKATTN_D_X, VKATTN_D_Y); }},
     {"mean: Y onto X",
      invalid,
      {"y takes bytes", "x bytes"},
      [](Engine &e) { return e.choose(operation(e.mean)), e.recordOnto(VKATTN_Y, VKATTN_X); }},
+    {"bits that dropout keeps", ok, {}, [](Engine &e) { return e.choose(operation(e.keep)), e.record(); }},
+    {"bits that dropout keeps, of nothing",
+     invalid,
+     {"y is not bound; it needs 512 bytes"},
+     [](Engine &e) { return e.choose(operation(e.keep)), e.bindings.clear(), e.record(); }},
+    {"bits that dropout keeps have no X",
+     invalid,
+     {"has role x (16), which the operation does not use"},
+     [](Engine &e) {
+         return e.choose(operation(e.keep)), e.bindings.push_back({VKATTN_X, buffer, 0, 512}), e.record();
+     }},
+    {"bits of no columns: nothing has to be bound",
+     ok,
+     {},
+     [](Engine &e) {
+         e.keep.columns = 0, e.keep.y = matrix(VKATTN_BITS32, 64, 0);
+         return e.choose(operation(e.keep)), e.bindings.clear(), e.record();
+     }},
     {"words that advance", ok, {}, [](Engine &e) { return e.choose(operation(e.advance)), e.record(); }},
     {"no words: nothing has to be bound",
      ok,
@@ -314,6 +359,38 @@ const std::vector<Use> uses = {
      [](Engine &e) {
          e.advance.x = e.advance.y = vector(VKATTN_BITS32, 0);
          return e.choose(operation(e.advance)), e.bindings.clear(), e.record();
+     }},
+    // Gradients of attention.
+    {"a gradient", ok, {}, [](Engine &e) { return e.choose(operation(e.gradient)), e.bindWorkspace(), e.record(); }},
+    {"gradient: no workspace", invalid, {"workspace is not bound"}, [](Engine &e) { return e.choose(operation(e.gradient)), e.record(); }},
+    {"gradient: no statistics",
+     invalid,
+     {"lse is not bound; it needs 64 bytes"},
+     [](Engine &e) {
+         e.choose(operation(e.gradient)), e.bindWorkspace();
+         return std::erase_if(e.bindings, [](auto &b) { return b.role == VKATTN_LSE; }), e.record();
+     }},
+    {"gradient: weights of the forward pass",
+     invalid,
+     {"has role weights (5), which the gradient does not use"},
+     [](Engine &e) {
+         e.choose(operation(e.gradient)), e.bindWorkspace();
+         return e.bindings.push_back({VKATTN_WEIGHTS, buffer, 0, 512}), e.record();
+     }},
+    {"gradient: dK onto K",
+     invalid,
+     {"dK takes bytes", "k bytes"},
+     [](Engine &e) { return e.choose(operation(e.gradient)), e.bindWorkspace(), e.recordOnto(VKATTN_D_K, VKATTN_K); }},
+    {"gradient: dOut is out",
+     ok,
+     {},
+     [](Engine &e) { return e.choose(operation(e.gradient)), e.bindWorkspace(), e.recordOnto(VKATTN_D_OUT, VKATTN_OUT); }},
+    {"gradient: a kernel that this device has not",
+     VKATTN_ERROR_UNSUPPORTED,
+     {"VKATTN_GRADIENT_STAGED"},
+     [](Engine &e) {
+         e.gradient.kernel = VKATTN_GRADIENT_COOPMAT;
+         return e.choose(operation(e.gradient)), e.record();
      }},
     // Outputs onto inputs. With the same bytes and layout where the header allows it.
     {"norm: Y onto X", ok, {}, [](Engine &e) { return e.choose(operation(e.norm)), e.recordOnto(VKATTN_Y, VKATTN_X); }},

@@ -72,7 +72,9 @@ std::vector<OperationCase> operationConfigurations() {
                                        plainRotary(VKATTN_PAIRS_HALF, 1, 8, 8, 5),
                                        plainAppend(1, 60, 8),
                                        plainAdvance(1),
-                                       plainMean(1, 1, 8)};
+                                       plainMean(1, 1, 8),
+                                       plainKeep(1, 1, 40),
+                                       plainNormGradient(VKATTN_LAYER_NORM, 1, 8)};
     OperationCase projection = list[0], norm = list[1], rotary = list[2], append = list[3];
     projection.projection.bias = norm.norm.gamma = norm.norm.beta = vector(VKATTN_F32, 8);
     projection.projection.residual = norm.norm.residual = norm.norm.sum = list[0].projection.y;
@@ -84,7 +86,8 @@ std::vector<OperationCase> operationConfigurations() {
 
 OperationCase withRows(OperationCase c, uint32_t rows) {
     if (c.kind == VKATTN_ADVANCE) return plainAdvance(rows);
-    for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL, VKATTN_SUM, VKATTN_Y})
+    if (c.kind == VKATTN_KEEP) return plainKeep(1, rows, 40);
+    for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL, VKATTN_SUM, VKATTN_Y, VKATTN_D_Y, VKATTN_D_X})
         if (c.layout(role).extent[0] && !(c.kind == VKATTN_APPEND && role == VKATTN_Y)) c.layout(role) = matrix(VKATTN_F32, rows, 8);
     return c;
 }

@@ -1,4 +1,4 @@
-// Projections, norms, rotary embedding, append, advance and mean on the device: drawn cases against
+// Projections, norms and their gradients, rotary embedding, append, advance, mean and keep on the device: drawn cases against
 // the oracle, with gaps that are canaries in outputs and NaN in inputs.
 #include "conform/cases/operation_case.hpp"
 #include "environment.hpp"
@@ -41,7 +41,7 @@ void expectDrawnCasesPass(Limits limits, int count) {
         else
             ASSERT_EQ(wrong, "") << "case " << n << ": " << before.text();
     }
-    // A sixth are projections, most of which ask for a routine.
+    // A seventh are projections, most of which ask for a routine.
     EXPECT_LT(refused, count / 3);
     std::printf("%d drawn operations, %d over the limits\n", count, refused);
 }
@@ -96,6 +96,25 @@ std::vector<OperationCase> edgeCases() {
     heads.mean = vkattn::mean(packedTokenMajor(VKATTN_F32, 2, 33, 40, 130), packed(VKATTN_F16, 2, 1, 40, 130));
     list.push_back(heads);
     list.push_back(plainMean(3, 7, 0));
+    // Several boxes of rows and of groups where limits are tight, and of words; rows that end within a
+    // word.
+    OperationCase planes = plainKeep(5, 200, 1000);
+    planes.keep.y = packedTokenMajor(VKATTN_BITS32, 3, 5, 200, 32);
+    planes.keep.seed = 0xfedcba9876543210u;
+    list.push_back(planes);
+    list.push_back(plainKeep(1, 2, 700001));
+    OperationCase nothing = plainKeep(2, 3, 40);
+    nothing.keep.probability = 1;
+    list.push_back(nothing);
+    list.push_back(plainKeep(3, 7, 0));
+    // Blocks of rows that end within the rows, and several boxes where limits are tight.
+    for (const vkattn_norm_kind kind : {VKATTN_LAYER_NORM, VKATTN_RMS_NORM}) {
+        list.push_back(plainNormGradient(kind, 200, 130));
+        list.push_back(plainNormGradient(kind, 1, 1));
+        OperationCase sums = plainNormGradient(kind, 64, 33); // without dX, and so without gamma
+        sums.normGradient.dX = sums.normGradient.dBeta = {};
+        list.push_back(sums);
+    }
     return list;
 }
 
@@ -129,15 +148,62 @@ TEST(OperationsOnDevice, normsSubtractLargeMeans) {
 }
 
 TEST(OperationsOnDevice, areWithinTheBoundsOfTheOracle) {
-    expectDrawnCasesPass(Limits::full, fullExtent() ? 1200 : 48);
+    expectDrawnCasesPass(Limits::full, fullExtent() ? 1600 : 64);
 }
 
 TEST(OperationsOnDevice, areCutToMeetTightLimits) {
-    expectDrawnCasesPass(Limits::tight, fullExtent() ? 600 : 18);
+    expectDrawnCasesPass(Limits::tight, fullExtent() ? 800 : 24);
 }
 
 TEST(OperationsOnDevice, needNoMoreThanVulkan10Guarantees) {
-    expectDrawnCasesPass(Limits::weak, fullExtent() ? 600 : 18);
+    expectDrawnCasesPass(Limits::weak, fullExtent() ? 800 : 24);
+}
+
+// The longest sums that operations take. Ones and small whole numbers: every sum is exact, so that a
+// term that is left out shows, and the work of the oracle stays small.
+TEST(OperationsOnDevice, reachTheirLimits) {
+    for (const Limits limits : {Limits::full, Limits::weak}) {
+        Runtime *runtime = runtimeFor(limits);
+        ASSERT_TRUE(runtime);
+        const auto ones = [](OperationCase &c, vkattn_role role) {
+            HostTensor &t = c.tensor(role);
+            const vkattn_layout l = c.layout(role);
+            for (uint32_t g = 0; g < l.extent[1]; ++g)
+                for (uint32_t r = 0; r < l.extent[2]; ++r)
+                    for (uint32_t d = 0; d < l.extent[3]; ++d) t.set(0, g, r, d, 1.0f);
+        };
+        Random random = randomFor("limits");
+        const uint32_t in = fullExtent() ? 1u << 19 : 100001;
+        for (const vkattn_projection_kernel kernel :
+             {VKATTN_PROJECTION_AUTO, VKATTN_PROJECTION_SHARED, VKATTN_PROJECTION_SHUFFLED, VKATTN_PROJECTION_FEW})
+            for (const bool addends : {false, true}) {
+                OperationCase c = plainProjection(9, in, 2);
+                c.projection.kernel = kernel;
+                if (addends) c.projection.bias = vector(VKATTN_F32, 2), c.projection.residual = c.projection.y;
+                c.fill(random);
+                for (const vkattn_role role : {VKATTN_X, VKATTN_W}) ones(c, role);
+                if (addends)
+                    for (const vkattn_role role : {VKATTN_BIAS, VKATTN_RESIDUAL}) ones(c, role);
+                const RunResult result = runtime->run(c.operation(), c.operands());
+                if (result.status == VKATTN_ERROR_UNSUPPORTED) continue; // SHUFFLED
+                ASSERT_EQ(result.status, VKATTN_OK) << result.message;
+                for (uint32_t r = 0; r < 9; ++r)
+                    for (uint32_t n = 0; n < 2; ++n)
+                        EXPECT_EQ(c.tensor(VKATTN_Y).get(0, 0, r, n), static_cast<float>(in + (addends ? 2 : 0))) << "kernel " << kernel;
+            }
+        OperationCase mean = plainMean(1u << 20, 1, 1);
+        mean.fill(random);
+        ones(mean, VKATTN_X);
+        ASSERT_EQ(runtime->run(mean.operation(), mean.operands()).status, VKATTN_OK);
+        EXPECT_EQ(mean.tensor(VKATTN_Y).get(0, 0, 0, 0), 1.0f);
+        OperationCase norm = plainNorm(VKATTN_LAYER_NORM, 1, 1u << 20), gradient = plainNormGradient(VKATTN_RMS_NORM, 1, 1u << 20);
+        for (OperationCase *const c : {&norm, &gradient}) {
+            c->fill(random);
+            OperationCase before = *c;
+            ASSERT_EQ(runtime->run(c->operation(), c->operands()).status, VKATTN_OK);
+            EXPECT_EQ(judge(*c, before).wrong, "");
+        }
+    }
 }
 
 TEST(OperationsOnDevice, meansOfLargeValuesAreFinite) {
@@ -240,6 +306,38 @@ TEST(OperationsOnDevice, deterministicProjectionsIgnoreTheNumberOfRows) {
                     << count << " rows, type " << type;
         }
     }
+}
+
+// Random words that are known (Salmon et al. 2011), to the last bit: each is kept where the threshold
+// is the word itself, and dropped where the threshold is one more. High words of products are where
+// drivers err.
+TEST(OperationsOnDevice, keepsByTheKnownAnswersOfPhilox) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    constexpr uint32_t known[] = {0x43891be6, 0x98441154, 0xbe4fbe68, 0x027071b6, 0x4760d2e5,
+                                  0xb32dddbd, 0x8445848f, 0xd9fa4348, 0x193d2c9b};
+    constexpr uint32_t zero[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}; // of seed, offset, plane, row 0
+    Random random = randomFor("known answers on the device");
+    const auto bit = [&](double threshold, bool ofZero, uint32_t column) {
+        OperationCase c = plainKeep(7, 4, 9);
+        c.keep.probability = threshold * 0x1p-32;
+        if (ofZero) c.keep.seed = c.keep.offset = 0;
+        c.fill(random);
+        const RunResult result = runtime->run(c.operation(), c.operands());
+        EXPECT_EQ(result.status, VKATTN_OK) << result.message;
+        EXPECT_EQ(result.fallbackReason, "");
+        return c.tensor(VKATTN_Y).getWord(0, ofZero ? 0 : 6, ofZero ? 0 : 3, 0) >> column & 1u;
+    };
+    for (const bool ofZero : {false, true})
+        for (uint32_t column = 0; column < (ofZero ? std::size(zero) : std::size(known)); ++column) {
+            const double word = ofZero ? zero[column] : known[column];
+            EXPECT_EQ(bit(word, ofZero, column), 1u) << column;
+            EXPECT_EQ(bit(word + 1, ofZero, column), 0u) << column;
+        }
+    OperationCase c = plainKeep(7, 4, 9); // of probability 0.1
+    c.fill(random);
+    ASSERT_EQ(runtime->run(c.operation(), c.operands()).status, VKATTN_OK);
+    EXPECT_EQ(c.tensor(VKATTN_Y).getWord(0, 6, 3, 0), 0x1ffu & ~(1u << 3 | 1u << 8));
 }
 
 // Each sum around 2^32 and around the limit, from the device itself.

@@ -3,6 +3,7 @@
 // layer that reports nothing would prove nothing).
 #include "conform/cases/operation_case.hpp"
 #include "conform/checks/selection.hpp"
+#include "device/gradient/gradient_case.hpp"
 #include "environment.hpp"
 #include "random_list.hpp"
 #include "support/extent.hpp"
@@ -123,6 +124,26 @@ TEST(Validation, isSilentOnOperations) {
         ASSERT_TRUE(runtime) << why;
         for (int n = 0; n < (fullExtent() ? 150 : 10); ++n) {
             OperationCase c = drawOperation(random, otherKind(n));
+            const RunResult result = runtime->run(c.operation(), c.operands());
+            EXPECT_TRUE(result.status == VKATTN_OK || result.status == VKATTN_ERROR_UNSUPPORTED) << result.message << c.text();
+            for (const std::string &message : log.messages) ADD_FAILURE() << message << c.text();
+            if (HasFailure()) return; // the first is enough
+        }
+    }
+}
+
+TEST(Validation, isSilentOnGradients) {
+    Log log;
+    DeviceUnderTest bench(log.options());
+    fault = {};
+    Random random = randomFor("gradients under validation");
+    for (const Limits limits : {Limits::full, Limits::weak, Limits::tight}) {
+        std::string why;
+        Runtime *runtime = bench.runtime(testLayouts()[0], limits, why);
+        ASSERT_TRUE(runtime) << why;
+        for (int n = 0; n < (fullExtent() ? 100 : 6); ++n) {
+            const Case forward = randomCase(random, 4);
+            GradientCase c(forward, drawGradientOptions(random), random);
             const RunResult result = runtime->run(c.operation(), c.operands());
             EXPECT_TRUE(result.status == VKATTN_OK || result.status == VKATTN_ERROR_UNSUPPORTED) << result.message << c.text();
             for (const std::string &message : log.messages) ADD_FAILURE() << message << c.text();

@@ -112,7 +112,8 @@ void Description::describe() {
     vkattn_problem &p = problem;
     const Shape &shape = pick(shapes, genes.shape);
     p.structSize = sizeof p;
-    p.flags = (genes.flags & 31u) | (genes.flags & 32u ? uint32_t{VKATTN_VALUES_IN_KEYS} : 0);
+    p.flags = (genes.flags & 31u) | (genes.flags & 32u ? uint32_t{VKATTN_VALUES_IN_KEYS} : 0) |
+              (genes.tensors & 4u ? uint32_t{VKATTN_ROW_STATISTICS} : 0);
     const uint32_t kernels = vkattnKernels(nullptr, 0) + 1; // with AUTO
     p.kernel = genes.kernel % kernels == 0 ? VKATTN_KERNEL_AUTO : KernelList().begin()[genes.kernel % kernels - 1];
     p.sliceCount = genes.slices < 200 ? genes.slices % 4u : genes.slices;
@@ -148,7 +149,7 @@ void Description::describe() {
     if (!(p.flags & VKATTN_VALUES_IN_KEYS) || genes.sharedValues >= rare)
         p.v = make(VKATTN_V, shape.v, {batch, kvHeads, keys, shape.valueDim});
     p.out = make(VKATTN_OUT, shape.out, {batch, heads, queries, shape.valueDim});
-    if (genes.tensors & 1) p.lse = make(VKATTN_LSE, VKATTN_F32, {batch, heads, queries, 1});
+    if (genes.tensors & 1) p.lse = make(VKATTN_LSE, VKATTN_F32, {batch, heads, queries, p.flags & VKATTN_ROW_STATISTICS ? 2u : 1u});
     const uint32_t pairs[4] = {ragged ? p.sequences : batch, heads, p.maxSeqQ ? p.maxSeqQ : queries, p.maxSeqK ? p.maxSeqK : keys};
     constexpr vkattn_dtype floats[] = {VKATTN_F32, VKATTN_F16, VKATTN_BF16};
     if (genes.tensors & 2) p.weights = make(VKATTN_WEIGHTS, pick(floats, genes.types), pairs);

@@ -22,10 +22,16 @@ struct Description {
     vkattn_append append{};
     vkattn_advance advance{};
     vkattn_mean mean{};
+    vkattn_keep keep{};
+    vkattn_norm_gradient normGradient{};
 
     explicit Description(Bytes &bytes) {
         const uint32_t kind = bytes.raw<uint8_t>();
-        operation.kind = static_cast<vkattn_operation_kind>(kind < 240 ? 1 + kind % 5 : kind < 250 ? uint32_t{VKATTN_MEAN} : kind);
+        // Ten bytes; those of the kinds that came later were taken from the ends of the ranges before them.
+        constexpr vkattn_operation_kind later[] = {VKATTN_MEAN, VKATTN_MEAN, VKATTN_MEAN, VKATTN_MEAN, VKATTN_NORM_GRADIENT,
+                                                   VKATTN_KEEP, VKATTN_KEEP, VKATTN_KEEP, VKATTN_KEEP, VKATTN_NORM_GRADIENT};
+        operation.kind =
+            kind >= 240 && kind < 250 ? later[kind - 240] : static_cast<vkattn_operation_kind>(kind < 240 ? 1 + kind % 5 : kind);
         const uint32_t size = bytes.raw<uint8_t>() < 250 ? 0 : bytes.raw<uint32_t>(); // 0: that of the struct
         const uint32_t options = bytes.raw<uint16_t>(), batch = 1 + bytes.below(2), groups = 1 + bytes.below(3);
         const uint32_t rows = number(bytes), inner = number(bytes), out = number(bytes);
@@ -77,12 +83,35 @@ struct Description {
             advance.x = layout(bytes, {1, 1, 1, inner}, wordType(bytes));
             advance.y = layout(bytes, {1, 1, 1, inner}, wordType(bytes));
             break;
+        case VKATTN_NORM_GRADIENT:
+            operation.of.normGradient = options & 0x8000 ? nullptr : &normGradient;
+            normGradient.structSize = size ? size : sizeof normGradient;
+            normGradient.flags = options >> 13 & 1;
+            normGradient.kind = static_cast<vkattn_norm_kind>(options & 3);
+            normGradient.epsilon = bytes.raw<float>();
+            normGradient.x = make({batch, groups, rows, inner});
+            normGradient.dY = make({batch, groups, rows, inner});
+            if (options & 4) normGradient.gamma = make({1, 1, 1, inner});
+            if (options & 8) normGradient.dX = make({batch, groups, rows, inner});
+            if (options & 16) normGradient.dGamma = make({1, 1, 1, inner});
+            if (options & 32) normGradient.dBeta = make({1, 1, one(batch), inner});
+            break;
         case VKATTN_MEAN:
             operation.of.mean = options & 0x8000 ? nullptr : &mean;
             mean.structSize = size ? size : sizeof mean;
             mean.flags = options >> 13 & 1;
             mean.x = make({batch, options & 1 ? number(bytes) : groups, rows, inner});
             mean.y = make({batch, one(groups), rows, inner});
+            break;
+        case VKATTN_KEEP:
+            operation.of.keep = options & 0x8000 ? nullptr : &keep;
+            keep.structSize = size ? size : sizeof keep;
+            keep.flags = options >> 13 & 1;
+            keep.probability = options & 1 ? bytes.raw<double>() : (options >> 1 & 7) / 7.0;
+            keep.seed = bytes.raw<uint64_t>();
+            keep.offset = bytes.raw<uint32_t>();
+            keep.columns = inner;
+            keep.y = layout(bytes, {batch, groups, rows, options & 16 ? number(bytes) : inner / 32 + (inner % 32 != 0)}, wordType(bytes));
             break;
         default:
             operation.of.append = options & 0x8000 ? nullptr : &append;

@@ -53,6 +53,12 @@ vkattn_problem problemFrom(Bytes &bytes) {
     vkattn_problem p{};
     p.structSize = bytes.raw<uint8_t>() < 250 ? sizeof p : bytes.raw<uint32_t>();
     p.flags = bytes.raw<uint8_t>() & (31u | VKATTN_VALUES_IN_KEYS);
+    if (bytes.below(4) == 0) {
+        p.flags |= bytes.flag() ? VKATTN_WEIGHTS_DROPPED : 0;
+        static constexpr double likely[] = {0.1, 0.5, 1, 0x1p-33, 1 - 0x1p-33};
+        p.dropout = bytes.flag() ? likely[bytes.below(5)] : bytes.raw<double>();
+        p.dropoutSeed = bytes.raw<uint64_t>(), p.dropoutOffset = bytes.raw<uint32_t>();
+    }
     const bool few = bytes.flag();
     const uint32_t batch = few ? 1 + bytes.below(3) : number(bytes), kvHeads = few ? 1 + bytes.below(4) : number(bytes);
     const uint32_t heads = kvHeads * (few ? 1 + bytes.below(4) : number(bytes));
@@ -66,7 +72,8 @@ vkattn_problem problemFrom(Bytes &bytes) {
     const uint32_t sequences = options & 1 ? number(bytes) : 0, pairsBatch = sequences ? sequences : batch;
     if (p.flags & VKATTN_VALUES_IN_KEYS && !(options & 256)) p.v = {};
     const auto broadcast = [&](uint32_t extent) { return bytes.flag() ? extent : 1; };
-    if (options & 2) p.lse = layout(bytes, {batch, heads, queries, 1}, VKATTN_F32);
+    if (options & 512) p.flags |= VKATTN_ROW_STATISTICS;
+    if (options & 2) p.lse = layout(bytes, {batch, heads, queries, options & 512 ? 2u : 1u}, VKATTN_F32);
     if (options & 4) p.weights = layout(bytes, {pairsBatch, heads, queries, keys}, dtype(bytes));
     if (options & 8) p.bias = layout(bytes, {broadcast(pairsBatch), broadcast(heads), broadcast(queries), broadcast(keys)}, dtype(bytes));
     if (options & 16) p.mask = layout(bytes, {broadcast(pairsBatch), broadcast(heads), broadcast(queries), broadcast(keys)}, VKATTN_BOOL8);

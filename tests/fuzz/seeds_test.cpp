@@ -23,6 +23,7 @@ int vkattnFuzzCache(const uint8_t *data, size_t size);
 int vkattnFuzzDevice(const uint8_t *data, size_t size);
 int vkattnFuzzLayer(const uint8_t *data, size_t size);
 int vkattnFuzzNpy(const uint8_t *data, size_t size);
+int vkattnFuzzGradient(const uint8_t *data, size_t size);
 int vkattnFuzzOperation(const uint8_t *data, size_t size);
 int vkattnFuzzProblem(const uint8_t *data, size_t size);
 int vkattnFuzzReplay(const uint8_t *data, size_t size);
@@ -70,6 +71,9 @@ TEST(FuzzSeeds, layer) {
 }
 TEST(FuzzSeeds, npy) {
     replay(seedsOf("npy"), vkattnFuzzNpy);
+}
+TEST(FuzzSeeds, gradient) {
+    replay(seedsOf("gradient"), vkattnFuzzGradient);
 }
 TEST(FuzzSeeds, operation) {
     replay(seedsOf("operation"), vkattnFuzzOperation);

@@ -111,8 +111,25 @@ SmallOperations::SmallOperations() {
     append_.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
     advance_ = advance(vector(VKATTN_BITS32, 9), vector(VKATTN_BITS32, 9));
     mean_ = mean(packed(VKATTN_F32, 1, 3, 9, 8), rows);
+    keep_ = keep(0.5, 1, 2, 40, matrix(VKATTN_BITS32, 9, 2));
+    const vkattn_layout heads = packed(VKATTN_F32, 1, 2, 9, 8);
+    forward_ = problem(heads, heads, heads, heads);
+    forward_.flags = VKATTN_ROW_STATISTICS;
+    forward_.lse = packed(VKATTN_F32, 1, 2, 9, 2);
+    forward_.bias = packed(VKATTN_F32, 1, 1, 1, 9);
+    forward_.softcap = 2;
+    forward_.presentRoles = VKATTN_PRESENT(VKATTN_SINKS) | VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
+    gradient_ = attentionGradient(forward_, heads);
+    gradient_.dLse = packed(VKATTN_F32, 1, 2, 9, 1);
+    gradient_.dWeights = packed(VKATTN_F32, 1, 2, 9, 9);
+    gradient_.dQ = gradient_.dK = gradient_.dV = heads;
+    gradient_.dBias = forward_.bias;
+    gradient_.presentRoles = VKATTN_PRESENT(VKATTN_D_SINKS) | VKATTN_PRESENT(VKATTN_D_SLOPES) | VKATTN_PRESENT(VKATTN_D_SCALE) |
+                             VKATTN_PRESENT(VKATTN_D_SOFTCAP) | VKATTN_PRESENT(VKATTN_NONFINITE);
+    normGradient_ = normGradient(VKATTN_LAYER_NORM, rows, row, rows, rows, row, row);
     for (const vkattn_operation &other :
-         {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_)})
+         {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_),
+          operation(keep_), operation(gradient_), operation(normGradient_)})
         all_.push_back(other);
 }
 

@@ -37,6 +37,10 @@ class SmallOperations {
     vkattn_append append_;
     vkattn_advance advance_;
     vkattn_mean mean_;
+    vkattn_keep keep_;
+    vkattn_problem forward_;
+    vkattn_attention_gradient gradient_;
+    vkattn_norm_gradient normGradient_;
     std::vector<vkattn_operation> all_;
 };
 

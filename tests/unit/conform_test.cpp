@@ -195,6 +195,7 @@ TEST(ConformReplay, saysWhatIsWrong) {
         {"1:matrix,mask=16", "expected at most 15"},
         {"1:matrix,ragged,lengths", "expected one of them"},
         {"1:matrix,softcap=-1", "softcap is finite"},
+        {"1:matrix,dropout=1.5", "dropout is a probability"},
         {"1:matrix,scale=nan", "scale is finite"},
         {"1:hidden,sharedHeads", "expected a case without sharedHeads"},
         {"1:matrix,valuesInKeys", "valuesInKeys"},
@@ -215,9 +216,9 @@ TEST(ConformReplay, everyMemberComesBack) {
     const std::string text =
         "7:matrix,tiles=flashDirect,room=tight,name=all,kernel=flash,batch=3,heads=4,queryTokens=5,keyTokens=6,headDim=7,"
         "valueDim=8,q=f16,k=bf16,v=f16,out=bf16,qStyle=padded,kStyle=reversed,vStyle=dimMajor,outStyle=tokenMajor,"
-        "sharedHeads,causal,topLeft,window,left=3,right=4,scale=-0.5,softcap=2,mask=5,bias=2,biasType=f16,biasHidden=1,"
+        "sharedHeads,causal,topLeft,window,left=3,right=4,scale=-0.5,softcap=2,dropout=0.5,dropoutSeed=7,dropoutOffset=8,weightsDropped,mask=5,bias=2,biasType=f16,biasHidden=1,"
         "biasConstant=-1e+09,alibi,alibiSlope=0.25,sinks,sink=-inf,ragged,sequences=1x2:3x4,raggedGaps=0,raggedMax,"
-        "hostileRagged,documents=runs,lse,weights,weightsType=f16,weightsStyle=padded,deterministic,slices=9,data=equal,"
+        "hostileRagged,documents=runs,lse,rowStatistics,weights,weightsType=f16,weightsStyle=padded,deterministic,slices=9,data=equal,"
         "needle=2,poison=0";
     ASSERT_TRUE(parseReplay(text, check, why)) << why;
     EXPECT_EQ(replayText(check), text);

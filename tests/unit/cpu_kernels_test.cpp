@@ -95,6 +95,11 @@ std::vector<Case> largeCases(Random &random) {
     add("tilesSoftcapAlibi", 2, 2, 40, 400, 24).softcap = 30;
     cases.back().alibi = true;
     add("tilesWeights", 2, 1, 33, 250, 24).weights = true;
+    add("tilesDropout", 4, 2, 150, 301, 24).dropout = 0.3f;
+    cases.back().dropoutSeed = 5, cases.back().dropoutOffset = 9;
+    add("tilesDropoutCausal", 2, 1, 33, 250, 24).weights = true;
+    cases.back().causal = cases.back().weightsDropped = true, cases.back().dropout = 0.6f;
+    add("splitDropout", 3, 1, 1, 2300, 32).dropout = 0.5f; // one row, or few, and the keys in splits
     add("tilesTokenMajor", 3, 3, 70, 210, 64).kStyle = Style::tokenMajor;
     cases.back().vStyle = Style::dimMajor;
     for (const vkattn_dtype type : {VKATTN_F32, VKATTN_F16, VKATTN_BF16}) {

@@ -87,13 +87,21 @@ double largestError(const test::CaseData &in) {
                     if (visible(in, b, h, i, j)) sum += e[j] = std::exp(e[j] - top);
                 for (uint32_t j = 0; j < keys; ++j) {
                     const bool seen = visible(in, b, h, i, j);
-                    if (c.weights) compare(in.weights.get(b, h, i, j), seen ? e[j] / sum : 0);
-                    if (seen)
+                    const vkattn_problem &p = in.problem;
+                    const bool kept = vkattnDropoutKeeps(p.dropout, p.dropoutSeed, p.dropoutOffset, b * c.heads + h, i, j);
+                    const long double threshold = std::nearbyint(static_cast<long double>(p.dropout) * 0x1p32L);
+                    const long double factor = kept ? 0x1p32L / (0x1p32L - threshold) : 0;
+                    if (c.weights)
+                        compare(in.weights.get(b, h, i, j), seen ? e[j] / sum * (p.flags & VKATTN_WEIGHTS_DROPPED ? factor : 1) : 0);
+                    if (seen && kept)
                         for (uint32_t d = 0; d < c.valueDim; ++d)
-                            o[d] += e[j] / sum * static_cast<long double>(in.v.get(span.batch, kv, span.firstKey + j, d));
+                            o[d] += factor * e[j] / sum * static_cast<long double>(in.v.get(span.batch, kv, span.firstKey + j, d));
                 }
                 for (uint32_t d = 0; d < c.valueDim; ++d) compare(in.out.get(span.batch, h, row, d), o[d]);
-                if (c.lse)
+                if (in.problem.flags & VKATTN_ROW_STATISTICS) {
+                    compare(in.lse.get(span.batch, h, row, 0), top);
+                    compare(in.lse.get(span.batch, h, row, 1), sum);
+                } else if (c.lse)
                     compare(in.lse.get(span.batch, h, row, 0),
                             sum > 0 ? top + std::log(sum) : -std::numeric_limits<long double>::infinity());
             }
@@ -196,6 +204,40 @@ TEST(Cpu, fallbackIsWithinTheBoundsAndIgnoresThreadCount) {
         ASSERT_EQ(vkattnCpuOracle(&in->problem, in->operands.data(), count(*in), nullptr), VKATTN_OK);
         EXPECT_EQ(in->damage(before), "") << c.name << " by the oracle";
         verified("oracle");
+    }
+}
+
+TEST(Cpu, verifierSeesDamageOfRowStatistics) {
+    Case c;
+    c.lse = c.rowStatistics = c.causal = true;
+    c.keyTokens = c.queryTokens = 64;
+    Random random = randomFor("damage of statistics");
+    const auto in = makeCaseData(c, random);
+    const auto passes = [&] {
+        vkattn_verify_report report{};
+        EXPECT_EQ(vkattnCpuVerify(&in->problem, in->operands.data(), count(*in), nullptr, &report, nullptr), VKATTN_OK);
+        return report.passed != 0;
+    };
+    ASSERT_EQ(vkattnCpuOracle(&in->problem, in->operands.data(), count(*in), nullptr), VKATTN_OK);
+    ASSERT_TRUE(passes());
+    for (const uint32_t row : {0u, 40u, 63u}) {
+        const float maximum = in->lse.get(1, 1, row, 0), sum = in->lse.get(1, 1, row, 1);
+        const auto fails = [&](float first, float second) {
+            in->lse.set(1, 1, row, 0, first);
+            in->lse.set(1, 1, row, 1, second);
+            EXPECT_FALSE(passes()) << row << ": " << first << " " << second << " instead of " << maximum << " " << sum;
+            in->lse.set(1, 1, row, 0, maximum);
+            in->lse.set(1, 1, row, 1, sum);
+            ASSERT_TRUE(passes());
+        };
+        fails(maximum, sum * 1.001f);
+        fails(maximum, sum * 0.999f);
+        fails(maximum + 1e-3f, sum);
+        if (sum > 1.01f) fails(maximum + std::log(sum), 1); // the log-sum-exp
+        fails(maximum + 1, sum * std::exp(-1.0f));          // together right, and the maximum is none
+        fails(maximum - 1, sum * std::exp(1.0f));
+        fails(std::numeric_limits<float>::quiet_NaN(), sum);
+        fails(maximum, std::numeric_limits<float>::infinity());
     }
 }
 

@@ -369,13 +369,13 @@ TEST(FlashPlan, environmentIsWrittenOnce) {
         EXPECT_EQ(setUp.key.module, Module::environment);
         EXPECT_FALSE(setUp.barrierBefore);
         const auto given = pushOf<EnvironmentPush>(setUp);
-        EXPECT_EQ(given.firstAndCount, environmentWords << 16);
+        EXPECT_EQ(given.firstAndCount, (environmentWords - dropoutWords) << 16);
         EXPECT_EQ(given.heads, 6u);
         EXPECT_EQ(setUp.operands[slotFirst].role, VKATTN_SINKS);
         EXPECT_EQ(setUp.operands[slotFirst].endBytes, 24u) << "of all heads";
         EXPECT_EQ(setUp.operands[slotSecond].role, VKATTN_ALIBI_SLOPES);
-        Environment environment;
-        std::memcpy(&environment, given.given, sizeof environment);
+        Environment environment{};
+        std::memcpy(&environment, given.given, 4 * (environmentWords - dropoutWords));
         EXPECT_EQ(environment.flags & (flagKeyLengths | flagLse | flagSinks | flagPartial),
                   flagKeyLengths | flagLse | flagSinks | flagPartial);
         EXPECT_EQ(environment.flags >> flagsBiasType, elementF16);

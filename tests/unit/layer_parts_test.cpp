@@ -56,6 +56,16 @@ TEST(LayerParts, aLayerThatFitsIsOne) {
     EXPECT_EQ(LayerParts(none, 0).count(), 1u) << "no entries are one part";
 }
 
+TEST(LayerParts, dropoutKeepsALayerWhole) { // pairs draw by their place in the whole
+    vkattn_problem options = optionsWith(0);
+    options.dropout = 0.5;
+    const vkattn_layer l = layerOf(6, 256, &options);
+    LayerParts parts(l, little);
+    EXPECT_EQ(parts.count(), 1u);
+    options.dropout = 0;
+    EXPECT_GT(LayerParts(l, little).count(), 1u);
+}
+
 TEST(LayerParts, entriesAreCutFirst) {
     const vkattn_problem options = optionsWith(0, {VKATTN_KEY_LENGTHS});
     const vkattn_layer l = layerOf(5, 32, &options);

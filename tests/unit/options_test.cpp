@@ -41,6 +41,10 @@ struct Tiny {
         k.assign(keys, 0.0f);
         for (uint32_t j = 0; j < keys; ++j) v.push_back(static_cast<float>(j));
     }
+    void withStatistics() {
+        p.lse = packed(VKATTN_F32, 1, heads, queries, 2);
+        p.flags |= VKATTN_ROW_STATISTICS;
+    }
     void withWeights() { p.weights = packed(VKATTN_F32, 1, heads, queries, keys); }
     std::vector<vkattn_operand_memory> operands() {
         std::vector<vkattn_operand_memory> list;
@@ -72,7 +76,7 @@ struct Tiny {
     void run() {
         for (const bool byOracle : {false, true}) {
             out.assign(size_t{heads} * queries, untouched);
-            lse.assign(size_t{heads} * queries, untouched);
+            lse.assign(size_t{heads} * queries * p.lse.extent[3], untouched);
             const uint32_t *w = p.weights.extent;
             weights.assign(size_t{w[0]} * w[1] * w[2] * w[3], untouched);
             auto list = operands();
@@ -199,6 +203,73 @@ TEST(Sinks, thatAreNotFinite) {
     EXPECT_EQ(t.out[0], 0);
     EXPECT_EQ(t.lse[0], 3);
     EXPECT_TRUE(std::isnan(t.out[2]));
+}
+
+TEST(RowStatistics, areTheMaximumAndTheSumBesideIt) {
+    Tiny t(4, 1, 2);
+    t.withStatistics();
+    t.k = {1, 3};
+    t.sinks = {-infinity, 3, 1000, -1000};
+    t.run();
+    const float less = std::exp(-2.0f);
+    const std::vector<float> expected = {3, 1 + less, 3, 2 + less, 1000, 1, 3, 1 + less};
+    for (size_t n = 0; n < expected.size(); ++n) EXPECT_FLOAT_EQ(t.lse[n], expected[n]) << n;
+    t.lengths = {0}; // nothing visible: the sink and its own weight
+    t.run();
+    EXPECT_EQ(t.lse, (std::vector<float>{-infinity, 0, 3, 1, 1000, 1, -1000, 1}));
+    t.lengths.clear();
+    t.sinks.clear();
+    t.k = {quietNan, 3};
+    t.run();
+    for (const float each : t.lse) EXPECT_TRUE(std::isnan(each));
+    t.k = {infinity, 3};
+    t.run();
+    for (const float each : t.lse) EXPECT_TRUE(std::isnan(each));
+    t.k = {-infinity, -infinity}; // visible: no empty row
+    t.sinks = {-infinity, 3, quietNan, infinity};
+    t.run();
+    EXPECT_TRUE(std::isnan(t.lse[0]) && std::isnan(t.lse[1]));
+    EXPECT_TRUE(t.lse[2] == 3 && t.lse[3] == 1);
+    for (size_t n = 4; n < 8; ++n) EXPECT_TRUE(std::isnan(t.lse[n])) << n;
+    t.k = {-infinity, 3};
+    t.sinks.clear();
+    t.run();
+    EXPECT_TRUE(t.lse[0] == 3 && t.lse[1] == 1);
+}
+
+// The log-sum-exp of these rows has lost ln(100).
+TEST(RowStatistics, keepTheSumOfLargeScores) {
+    for (const float score : {1e6f, -1e9f}) {
+        Tiny t(1, 1, 100);
+        t.withStatistics();
+        t.k.assign(100, score);
+        t.run();
+        EXPECT_EQ(t.lse[0], score);
+        EXPECT_EQ(t.lse[1], 100);
+        EXPECT_FLOAT_EQ(std::exp(score - t.lse[0]) / t.lse[1], 0.01f);
+    }
+    Tiny t(1, 1, 100);
+    t.withStatistics();
+    t.p.bias = packed(VKATTN_F32, 1, 1, 1, 100);
+    t.bias.assign(100, -1e9f);
+    t.run();
+    t.lse[1] = std::exp(t.lse[0] + std::log(100.0f) - t.lse[0]); // what the log-sum-exp leaves of the sum
+    EXPECT_FALSE(t.verified()) << t.lse[1];
+}
+
+TEST(RowStatistics, lieWhereTheirStridesSay) {
+    Tiny t(2, 3, 4);
+    t.k = {0, 1, 2, 3};
+    t.p.flags |= VKATTN_CAUSAL | VKATTN_ROW_STATISTICS;
+    t.p.lse = {VKATTN_F32, {1, 2, 3, 2}, {0, 3, 1, 6}, 0}; // all maxima, then all sums
+    t.run();
+    for (uint32_t h = 0; h < 2; ++h)
+        for (uint32_t i = 0; i < 3; ++i) {
+            float sum = 0;
+            for (uint32_t j = 0; j <= i + 1; ++j) sum += std::exp(-static_cast<float>(j));
+            EXPECT_EQ(t.lse[3 * h + i], static_cast<float>(i + 1));
+            EXPECT_FLOAT_EQ(t.lse[6 + 3 * h + i], sum);
+        }
 }
 
 TEST(Documents, areComparedAsUnsignedNumbers) {

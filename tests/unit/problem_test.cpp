@@ -42,6 +42,19 @@ const Rejection rejections[] = {
     {"infiniteSoftcap", "softcap", [](auto &p) { p.softcap = INFINITY; }},
     {"denormalSoftcap", "2^-126", [](auto &p) { p.softcap = 1e-40f; }},
     {"negativeSoftcap", "softcap", [](auto &p) { p.softcap = -1; }},
+    {"negativeDropout", "dropout is -0.1, expected a probability from 0 to 1", [](auto &p) { p.dropout = -0.1; }},
+    {"dropoutAboveOne", "dropout is 1.5, expected a probability", [](auto &p) { p.dropout = 1.5; }},
+    {"dropoutNan", "expected a probability", [](auto &p) { p.dropout = NAN; }},
+    {"seedWithoutDropout", "dropoutSeed 7 and dropoutOffset 0 are set with a dropout of 0", [](auto &p) { p.dropoutSeed = 7; }},
+    {"offsetWithoutDropout", "set the probability to use them", [](auto &p) { p.dropoutOffset = 7; }},
+    {"weightsDroppedWithoutWeights", "VKATTN_WEIGHTS_DROPPED is set without weights",
+     [](auto &p) { p.dropout = 0.5, p.flags = VKATTN_WEIGHTS_DROPPED; }},
+    {"reservedIsSet", "reserved is 3", [](auto &p) { p.reserved = 3; }},
+    {"planesOfDropout", "expected less than 2^32",
+     [](auto &p) {
+         p.dropout = 0.5;
+         p.q = p.out = packed(VKATTN_F32, 1u << 20, 1u << 12, 1, 1), p.k = p.v = packed(VKATTN_F32, 1u << 20, 1u << 12, 1, 1);
+     }},
     {"negativeWindow", "negative window", [](auto &p) { p.flags = VKATTN_WINDOW, p.windowLeft = -2; }},
     {"windowWithoutFlag", "VKATTN_WINDOW", [](auto &p) { p.windowRight = 2; }},
     {"noKeys", "k has no layout", [](auto &p) { p.k = {}; }},

@@ -30,6 +30,7 @@ uint16_t toHalf(float value) {
     const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
     const float magnitude = std::fabs(value);
     if (std::isnan(value)) return 0x7e00;
+    if (magnitude == 0) return sign; // frexp gives 0 no exponent
     if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00);
     int exponent = 0;
     std::frexp(magnitude, &exponent); // magnitude = f * 2^exponent, 0.5 <= f < 1
@@ -443,7 +444,8 @@ void describe(CaseData &in, SequenceLength total) {
     p.structSize = sizeof p;
     p.flags = (c.causal ? static_cast<uint32_t>(VKATTN_CAUSAL) : 0) | (c.topLeft ? VKATTN_ALIGN_TOP_LEFT : 0) |
               (c.window ? VKATTN_WINDOW : 0) | (c.scale ? VKATTN_SCALE : 0) | (c.deterministic ? VKATTN_DETERMINISTIC : 0) |
-              (c.keysHoldValues ? VKATTN_VALUES_IN_KEYS : 0);
+              (c.keysHoldValues ? VKATTN_VALUES_IN_KEYS : 0) | (c.rowStatistics ? VKATTN_ROW_STATISTICS : 0) |
+              (c.weightsDropped && c.weights && c.dropout > 0 ? VKATTN_WEIGHTS_DROPPED : 0);
     const auto present = [&](bool given, vkattn_role role) { p.presentRoles |= given ? VKATTN_PRESENT(role) : 0; };
     present(c.lengths, VKATTN_KEY_LENGTHS);
     present(c.ragged, VKATTN_CU_SEQ_Q);
@@ -457,6 +459,8 @@ void describe(CaseData &in, SequenceLength total) {
     p.sliceCount = c.slices;
     p.scale = c.scale.value_or(0);
     p.softcap = c.softcap;
+    p.dropout = static_cast<double>(c.dropout);
+    if (c.dropout > 0) p.dropoutSeed = uint64_t{c.dropoutSeed} * 0x100000003u, p.dropoutOffset = c.dropoutOffset;
     if (c.window) p.windowLeft = c.left, p.windowRight = c.right;
     const uint32_t batch = c.ragged ? 1 : c.batch;
     p.q = makeLayout(c.q, {batch, c.heads, total.queries, c.headDim}, c.qStyle);
@@ -471,7 +475,7 @@ void describe(CaseData &in, SequenceLength total) {
         p.v.extent[3] = c.valueDim;
         p.v.offsetElems += static_cast<uint64_t>(((c.headDim - c.valueDim - 1) | 1) * p.k.strideElems[3]);
     }
-    if (c.lse) p.lse = makeLayout(VKATTN_F32, {batch, c.heads, total.queries, 1}, c.outStyle);
+    if (c.lse) p.lse = makeLayout(VKATTN_F32, {batch, c.heads, total.queries, c.rowStatistics ? 2u : 1u}, c.outStyle);
     const uint32_t full[4] = {c.batch, c.heads, p.maxSeqQ ? p.maxSeqQ : total.queries, p.maxSeqK ? p.maxSeqK : total.keys};
     if (c.weights) p.weights = makeLayout(c.weightsType, full, c.weightsStyle);
     const auto broadcast = [&](vkattn_dtype dtype, uint32_t ones, uint32_t last, Style style) {

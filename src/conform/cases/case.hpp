@@ -52,7 +52,11 @@ struct Case {
     int32_t left = -1, right = -1;
     std::optional<float> scale;
     float softcap = 0;
-    bool lse = false, weights = false, lengths = false, hostileLengths = false;
+    float dropout = 0;
+    uint32_t dropoutSeed = 0, dropoutOffset = 0; // both halves of the seed are made of dropoutSeed
+    bool weightsDropped = false;                 // where there are weights and dropout
+    bool lse = false, rowStatistics = false;     // the latter: what lse holds
+    bool weights = false, lengths = false, hostileLengths = false;
     // Extents of mask and bias that are 1 (broadcast): bit d for dimension d.
     std::optional<uint32_t> maskBroadcast, biasBroadcast;
     std::optional<uint32_t> bitMaskBroadcast; // bits 0 to 2; rows of words do not broadcast

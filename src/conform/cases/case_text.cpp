@@ -113,6 +113,7 @@ std::string whyImpossible(const Case &c) {
     if (c.maskBroadcast && c.bitMaskBroadcast) return "mask and bitMask are both given, expected one of them";
     if (c.ragged && c.lengths) return "ragged and lengths are both given, expected one of them";
     if (c.softcap != 0 && !(c.softcap >= 0x1p-126f && std::isfinite(c.softcap))) return "softcap is finite and 0 or at least 2^-126";
+    if (!(c.dropout >= 0 && c.dropout <= 1)) return "dropout is a probability, 0 to 1";
     if (c.scale && !std::isfinite(*c.scale)) return "scale is finite";
     uint64_t queries = c.queryTokens, keys = c.keyTokens, sequences = c.batch;
     if (c.ragged && !c.sequenceLengths.empty()) {

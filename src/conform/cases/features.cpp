@@ -40,6 +40,17 @@ constexpr Member scaleMembers[] = {member<&Case::scale>("scale")};
 constexpr Variant softcap[] = {{"softcap", [](Case &c, Random &r) { c.softcap = 0.5f * static_cast<float>(between(r, 1, 40)); }}};
 constexpr Member softcapMembers[] = {member<&Case::softcap>("softcap")};
 
+// Words of four keys, rows that keep nothing, and a factor that is no power of two.
+constexpr Variant dropout[] = {{"dropout",
+                                [](Case &c, Random &r) {
+                                    c.dropout = 0.1f * static_cast<float>(between(r, 1, 9));
+                                    c.dropoutSeed = static_cast<uint32_t>(r()), c.dropoutOffset = static_cast<uint32_t>(r());
+                                    c.weightsDropped = r() % 2;
+                                }},
+                               {"dropoutAll", [](Case &c, Random &r) { c.dropout = 1, c.weightsDropped = r() % 2; }}};
+constexpr Member dropoutMembers[] = {member<&Case::dropout>("dropout"), member<&Case::dropoutSeed>("dropoutSeed"),
+                                     member<&Case::dropoutOffset>("dropoutOffset"), member<&Case::weightsDropped>("weightsDropped")};
+
 constexpr Variant mask[] = {{"mask", [](Case &c, Random &) { c.maskBroadcast = 0; }},
                             {"maskKeys", [](Case &c, Random &) { c.maskBroadcast = 2 | 4; }},
                             {"maskQueriesKeys", [](Case &c, Random &) { c.maskBroadcast = 1 | 2; }},
@@ -76,8 +87,9 @@ constexpr Member raggedMembers[] = {member<&Case::ragged>("ragged"), member<&Cas
 constexpr Variant documents[] = {{"documents", [](Case &c, Random &r) { c.documents = r() % 2 ? Documents::runs : Documents::random; }}};
 constexpr Member documentsMembers[] = {member<&Case::documents>("documents")};
 
-constexpr Variant lse[] = {{"lse", [](Case &c, Random &) { c.lse = true; }}};
-constexpr Member lseMembers[] = {member<&Case::lse>("lse")};
+constexpr Variant lse[] = {{"lse", [](Case &c, Random &) { c.lse = true; }},
+                           {"rowStatistics", [](Case &c, Random &) { c.lse = c.rowStatistics = true; }}};
+constexpr Member lseMembers[] = {member<&Case::lse>("lse"), member<&Case::rowStatistics>("rowStatistics")};
 
 constexpr Variant weights[] = {{"weights", [](Case &c, Random &) { c.weights = true; }},
                                {"weightsF16", [](Case &c, Random &) { addWeights(c, VKATTN_F16); }},
@@ -132,6 +144,11 @@ const Feature table[] = {
      .isOn = [](const Case &c) { return c.softcap > 0; },
      .members = softcapMembers,
      .pipelineTerm = softcapTerm | anyOption},
+    {.name = "dropout",
+     .variants = dropout,
+     .isOn = [](const Case &c) { return c.dropout > 0; },
+     .members = dropoutMembers,
+     .pipelineTerm = dropoutTerm | anyOption},
     {.name = "mask",
      .variants = mask,
      .isOn = [](const Case &c) { return c.maskBroadcast.has_value(); },

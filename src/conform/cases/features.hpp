@@ -18,8 +18,8 @@ struct Variant {
 // Terms of pipelineSignature(). Those of scores and masks are compiled into fused kernels one by
 // one; all others share a bit.
 constexpr uint32_t softcapTerm = 1, slopeTerm = 2, biasTerm = 4, maskTerm = 8, bitMaskTerm = 16, documentsTerm = 32, dimMajorTerm = 64,
-                   anyOption = 128, valuesInKeysTerm = 256;
-constexpr uint32_t pairTerms = softcapTerm | slopeTerm | biasTerm | maskTerm | bitMaskTerm | documentsTerm;
+                   anyOption = 128, valuesInKeysTerm = 256, dropoutTerm = 512;
+constexpr uint32_t pairTerms = softcapTerm | slopeTerm | biasTerm | maskTerm | bitMaskTerm | documentsTerm | dropoutTerm;
 
 struct Feature {
     const char *name = nullptr; // in reports; NULL: not in them

@@ -187,6 +187,22 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
         c.biasConstant = value;
         c.lse = true;
     }
+    for (const float value : {-1e9f, 1e6f}) { // the log-sum-exp loses the sum of such rows
+        Case &c = add("rowStatisticsConstantBias" + std::to_string(cases.size()));
+        c.biasBroadcast = 0;
+        c.biasConstant = value;
+        c.lse = c.rowStatistics = true;
+    }
+    {
+        Case &none = add("rowStatisticsNothingVisible");
+        none.lse = none.rowStatistics = none.lengths = none.sinks = true, none.batch = 4;
+        Case &apart = add("rowStatisticsApart"); // the sum far from the maximum
+        apart.lse = apart.rowStatistics = true, apart.outStyle = Style::dimMajor;
+        Case &split = add("rowStatisticsSplit"); // partial results are merged
+        split.lse = split.rowStatistics = split.sinks = true, split.queryTokens = 2, split.keyTokens = 3000;
+        Case &weights = add("rowStatisticsWeights");
+        weights.lse = weights.rowStatistics = weights.weights = true;
+    }
     {
         Case &zero = add("zeroScale");
         zero.scale = 0.0f;

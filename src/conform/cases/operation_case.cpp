@@ -9,11 +9,27 @@
 namespace vkattn::conform {
 namespace {
 
-constexpr vkattn_role tensorRolesOf[] = {VKATTN_X,    VKATTN_W,   VKATTN_BIAS, VKATTN_RESIDUAL, VKATTN_GAMMA,
-                                         VKATTN_BETA, VKATTN_SUM, VKATTN_COS,  VKATTN_SIN,      VKATTN_Y};
+constexpr vkattn_role tensorRolesOf[] = {VKATTN_X,   VKATTN_W,   VKATTN_BIAS, VKATTN_RESIDUAL, VKATTN_GAMMA, VKATTN_BETA,    VKATTN_SUM,
+                                         VKATTN_COS, VKATTN_SIN, VKATTN_Y,    VKATTN_D_Y,      VKATTN_D_X,   VKATTN_D_GAMMA, VKATTN_D_BETA};
+constexpr vkattn_role outputRoles[] = {VKATTN_Y, VKATTN_SUM, VKATTN_D_X, VKATTN_D_GAMMA, VKATTN_D_BETA};
 
 bool isOutputRole(vkattn_role role) {
-    return role == VKATTN_Y || role == VKATTN_SUM;
+    return std::find(std::begin(outputRoles), std::end(outputRoles), role) != std::end(outputRoles);
+}
+
+const char *nameOfOutput(vkattn_role role) {
+    switch (role) {
+    case VKATTN_SUM:
+        return "sum";
+    case VKATTN_D_X:
+        return "dX";
+    case VKATTN_D_GAMMA:
+        return "dGamma";
+    case VKATTN_D_BETA:
+        return "dBeta";
+    default:
+        return "y";
+    }
 }
 
 // An extent: small, or around the edges of vectors and tiles.
@@ -76,6 +92,8 @@ vkattn_operation OperationCase::operation() const {
     if (kind == VKATTN_APPEND) o.of.append = &append;
     if (kind == VKATTN_ADVANCE) o.of.advance = &advance;
     if (kind == VKATTN_MEAN) o.of.mean = &mean;
+    if (kind == VKATTN_KEEP) o.of.keep = &keep;
+    if (kind == VKATTN_NORM_GRADIENT) o.of.normGradient = &normGradient;
     return o;
 }
 
@@ -83,12 +101,20 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
     static vkattn_layout none;
     none = {};
     const bool n = kind == VKATTN_NORM, p = kind == VKATTN_PROJECTION, r = kind == VKATTN_ROTARY, a = kind == VKATTN_APPEND,
-               m = kind == VKATTN_MEAN;
+               m = kind == VKATTN_MEAN, k = kind == VKATTN_KEEP, ng = kind == VKATTN_NORM_GRADIENT;
     switch (role) {
     case VKATTN_X:
-        return p ? projection.x : n ? norm.x : r ? rotary.x : a ? append.x : m ? mean.x : advance.x;
+        return p ? projection.x : n ? norm.x : r ? rotary.x : a ? append.x : m ? mean.x : k ? none : ng ? normGradient.x : advance.x;
+    case VKATTN_D_Y:
+        return ng ? normGradient.dY : none;
+    case VKATTN_D_X:
+        return ng ? normGradient.dX : none;
+    case VKATTN_D_GAMMA:
+        return ng ? normGradient.dGamma : none;
+    case VKATTN_D_BETA:
+        return ng ? normGradient.dBeta : none;
     case VKATTN_Y:
-        return p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : m ? mean.y : advance.y;
+        return ng ? none : p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : m ? mean.y : k ? keep.y : advance.y;
     case VKATTN_RESIDUAL:
         return p ? projection.residual : n ? norm.residual : none;
     case VKATTN_W:
@@ -96,7 +122,7 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
     case VKATTN_BIAS:
         return p ? projection.bias : none;
     case VKATTN_GAMMA:
-        return n ? norm.gamma : none;
+        return n ? norm.gamma : ng ? normGradient.gamma : none;
     case VKATTN_BETA:
         return n ? norm.beta : none;
     case VKATTN_SUM:
@@ -154,8 +180,9 @@ std::vector<vkattn_operand_memory> OperationCase::operands() {
 }
 
 std::vector<vkattn_role> OperationCase::outputs() const {
-    std::vector<vkattn_role> all{VKATTN_Y};
-    if (kind == VKATTN_NORM && norm.sum.extent[0] != 0) all.push_back(VKATTN_SUM);
+    std::vector<vkattn_role> all;
+    for (const vkattn_role role : outputRoles)
+        if (const_cast<OperationCase *>(this)->layout(role).extent[0] != 0) all.push_back(role);
     return all;
 }
 
@@ -185,6 +212,9 @@ std::string OperationCase::text() {
     }
     add("\nprojection kernel", projection.kernel), add("flags", projection.flags), add("norm", norm.kind),
         add("rotary flags", rotary.flags), add("pairs", rotary.pairs), add("by", advance.by), add("limit", advance.limit);
+    if (kind == VKATTN_KEEP)
+        add("threshold", static_cast<uint64_t>(keep.probability * 0x1p32)), add("seed", keep.seed), add("offset", keep.offset),
+            add("columns", keep.columns);
     return all;
 }
 
@@ -203,9 +233,9 @@ OperationOutcome judge(OperationCase &after, OperationCase &before) {
     }
     if (!r.passed) {
         char text[256];
-        std::snprintf(text, sizeof text, "%s [%u, %u, %u, %u] is %.10g, expected %.10g: error %.3g, bound %.3g",
-                      r.worstRole == VKATTN_SUM ? "sum" : "y", r.worstIndex[0], r.worstIndex[1], r.worstIndex[2], r.worstIndex[3],
-                      r.worstGot, r.worstExpected, r.worstError, r.worstBound);
+        std::snprintf(text, sizeof text, "%s [%u, %u, %u, %u] is %.10g, expected %.10g: error %.3g, bound %.3g", nameOfOutput(r.worstRole),
+                      r.worstIndex[0], r.worstIndex[1], r.worstIndex[2], r.worstIndex[3], r.worstGot, r.worstExpected, r.worstError,
+                      r.worstBound);
         outcome.wrong = text;
         return outcome;
     }
@@ -273,6 +303,18 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
             c.layout(free) = c.norm.sum;
             c.inPlace[VKATTN_SUM] = free;
         }
+    } else if (kind == VKATTN_NORM_GRADIENT) {
+        rows = std::max(rows, 1u);
+        const uint32_t dims = drawExtent(random, 520), asked = between(random, 1, 7);
+        c.normGradient.structSize = sizeof c.normGradient;
+        c.normGradient.kind = yes() ? VKATTN_LAYER_NORM : VKATTN_RMS_NORM;
+        c.normGradient.epsilon = 1e-5f;
+        c.normGradient.x = make({batch, groups, rows, dims});
+        if (yes()) c.normGradient.gamma = make({1, 1, 1, dims});
+        c.normGradient.dY = make({batch, groups, rows, dims});
+        if (asked & 1) c.normGradient.dX = make({batch, groups, rows, dims}, true);
+        if (asked & 2) c.normGradient.dGamma = make({1, 1, 1, dims}, true);
+        if (asked & 4) c.normGradient.dBeta = make({1, 1, 1, dims}, true);
     } else if (kind == VKATTN_ROTARY) {
         const uint32_t dims = std::max(drawExtent(random, 300), 2u), half = between(random, 1, dims / 2),
                        positions = drawExtent(random, 40);
@@ -313,6 +355,15 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
         c.mean.structSize = sizeof c.mean;
         c.mean.x = make({batch, averaged, rows, dims});
         c.mean.y = make({batch, 1, rows, dims}, true);
+    } else if (kind == VKATTN_KEEP) {
+        const uint32_t columns = between(random, 0, 30) ? drawExtent(random, 520) : 0;
+        const double probabilities[] = {0, 0.1, 0.5, 0.9, 1, static_cast<double>(random() % 1000) / 1000};
+        c.keep.structSize = sizeof c.keep;
+        c.keep.probability = probabilities[between(random, 0, 5)];
+        c.keep.seed = random();
+        c.keep.offset = static_cast<uint32_t>(random());
+        c.keep.columns = columns;
+        c.keep.y = drawLayout(random, VKATTN_BITS32, true, {batch, groups, rows, columns / 32 + (columns % 32 ? 1u : 0u)});
     } else {
         const uint32_t dims = drawExtent(random, 300);
         c.append.structSize = sizeof c.append;
@@ -373,10 +424,25 @@ OperationCase plainAdvance(uint32_t words) {
     return c;
 }
 
+OperationCase plainNormGradient(vkattn_norm_kind kind, uint32_t rows, uint32_t dims) {
+    OperationCase c;
+    c.kind = VKATTN_NORM_GRADIENT;
+    const vkattn_layout x = matrix(VKATTN_F32, rows, dims), row = vector(VKATTN_F32, dims);
+    c.normGradient = vkattn::normGradient(kind, x, row, x, x, row, row);
+    return c;
+}
+
 OperationCase plainMean(uint32_t groups, uint32_t rows, uint32_t dims) {
     OperationCase c;
     c.kind = VKATTN_MEAN;
     c.mean = vkattn::mean(packed(VKATTN_F32, 1, groups, rows, dims), packed(VKATTN_F32, 1, 1, rows, dims));
+    return c;
+}
+
+OperationCase plainKeep(uint32_t groups, uint32_t rows, uint32_t columns) {
+    OperationCase c;
+    c.kind = VKATTN_KEEP;
+    c.keep = vkattn::keep(0.1, 42, 7, columns, packed(VKATTN_BITS32, 1, groups, rows, (columns + 31) / 32));
     return c;
 }
 

@@ -14,8 +14,8 @@
 namespace vkattn::conform {
 
 // Every kind but attention, which has cases of its own.
-inline constexpr vkattn_operation_kind otherKinds[] = {VKATTN_PROJECTION, VKATTN_NORM,    VKATTN_ROTARY,
-                                                       VKATTN_APPEND,     VKATTN_ADVANCE, VKATTN_MEAN};
+inline constexpr vkattn_operation_kind otherKinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY, VKATTN_APPEND,
+                                                       VKATTN_ADVANCE,    VKATTN_MEAN, VKATTN_KEEP,   VKATTN_NORM_GRADIENT};
 // Goes through the kinds, again and again.
 [[nodiscard]] constexpr vkattn_operation_kind otherKind(int n) {
     return otherKinds[static_cast<size_t>(n) % std::size(otherKinds)];
@@ -29,6 +29,8 @@ struct OperationCase {
     vkattn_append append{};
     vkattn_advance advance{};
     vkattn_mean mean{};
+    vkattn_keep keep{};
+    vkattn_norm_gradient normGradient{};
     std::map<vkattn_role, HostTensor> tensors;
     std::vector<uint32_t> positions, starts;
     std::map<vkattn_role, vkattn_role> inPlace; // output -> the input whose memory the output has
@@ -74,6 +76,10 @@ struct OperationOutcome {
 [[nodiscard]] OperationCase plainAppend(uint32_t tokens, uint32_t cacheTokens, uint32_t dims);
 // Without a limit, by 1.
 [[nodiscard]] OperationCase plainAdvance(uint32_t words);
+// With gamma and all three gradients.
+[[nodiscard]] OperationCase plainNormGradient(vkattn_norm_kind kind, uint32_t rows, uint32_t dims);
 [[nodiscard]] OperationCase plainMean(uint32_t groups, uint32_t rows, uint32_t dims);
+// Of probability 0.1, seed 42 and offset 7.
+[[nodiscard]] OperationCase plainKeep(uint32_t groups, uint32_t rows, uint32_t columns);
 
 } // namespace vkattn::conform

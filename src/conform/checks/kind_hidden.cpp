@@ -19,6 +19,7 @@ std::string describe(const Span &s, uint32_t b, uint32_t h, uint32_t i, uint32_t
 // One key of the first key head is spoilt. Every row is compared with what it was before.
 bool comparePoisoned(Finder &find, CaseData &in, const Outputs &clean, uint32_t t, bool inKeys, float value) {
     const Case &c = in.c;
+    const vkattn_problem &p = in.problem;
     const bool promised = find.runtime->device()->caps.floatControlsNan && (std::isnan(value) || !inKeys);
     const std::string what = std::string(std::isnan(value) ? "NaN" : "infinity") + " in " + (inKeys ? "k: " : "v: ");
     for (uint32_t n = 0; n < c.batch * c.heads; ++n) {
@@ -26,7 +27,8 @@ bool comparePoisoned(Finder &find, CaseData &in, const Outputs &clean, uint32_t 
         const Span &s = in.spans[b];
         for (uint32_t i = 0; i < s.queries; ++i) {
             const bool sees = s.batch == 0 && h < c.heads / c.kvHeads && t >= s.firstKey && t < s.firstKey + s.keys &&
-                              in.visibleKeys(b, h, i)[t - s.firstKey];
+                              in.visibleKeys(b, h, i)[t - s.firstKey] &&
+                              (inKeys || vkattnDropoutKeeps(p.dropout, p.dropoutSeed, p.dropoutOffset, n, i, t - s.firstKey));
             const uint32_t row = s.firstQuery + i;
             if (!sees) {
                 if (!find.require(sameRow(in.out, clean.out, s.batch, h, row) && (!c.lse || sameRow(in.lse, clean.lse, s.batch, h, row)),

@@ -56,8 +56,14 @@ Finding checkAppend(DeviceUnderTest &device, const Check &check) {
 Finding checkAdvance(DeviceUnderTest &device, const Check &check) {
     return checkOperation(device, check, VKATTN_ADVANCE);
 }
+Finding checkNormGradient(DeviceUnderTest &device, const Check &check) {
+    return checkOperation(device, check, VKATTN_NORM_GRADIENT);
+}
 Finding checkMean(DeviceUnderTest &device, const Check &check) {
     return checkOperation(device, check, VKATTN_MEAN);
+}
+Finding checkKeep(DeviceUnderTest &device, const Check &check) {
+    return checkOperation(device, check, VKATTN_KEEP);
 }
 
 } // namespace vkattn::conform

@@ -23,6 +23,10 @@ std::span<const Kind> checkKinds() {
         {"append", "tokens into a cache, likewise", checkAppend, Subject::operation},
         {"advance", "counters that move on, likewise, and every difference is wrong", checkAdvance, Subject::operation},
         {"mean", "the mean over groups, likewise", checkMean, Subject::operation},
+        {"keep", "the bits of what dropout keeps, likewise, and every difference is wrong", checkKeep, Subject::operation},
+        {"normGradient", "the gradients of layer norm and RMS norm, likewise", checkNormGradient, Subject::operation},
+        {"gradient", "gradients of attention with its options after a forward pass, likewise; NaN wherever nothing looks", checkGradient,
+         Subject::operation},
         {"layer",
          "multi-head attention from X to the output, drawn: each step against the oracle, the whole against its formulas, the same "
          "bits recorded at once",
@@ -63,6 +67,7 @@ std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in,
           "too long to compile");
     const uint32_t keys = c.ragged && in.problem.maxSeqK ? in.problem.maxSeqK : in.problem.k.extent[2];
     allow(in.problem.q.extent[2] != 0 && keys == 0, "nothing to do without keys");
+    allow(c.kernel == VKATTN_KERNEL_FLASH_COOPMAT2 && c.dropout > 0, "has no dropout");
     return allowed;
 }
 

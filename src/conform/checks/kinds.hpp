@@ -58,7 +58,10 @@ class Finder {
 [[nodiscard]] Finding checkRotary(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkAppend(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkAdvance(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkNormGradient(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkMean(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkKeep(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkGradient(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkLayer(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkLatentLayer(DeviceUnderTest &device, const Check &check);
 

@@ -255,7 +255,7 @@ class Planner {
     // `count` terms that are drawn: what a kernel does with a term of the scores is the same on all
     // tiles, and each set of terms is compiled anew.
     static CoveringPalette fewTerms(Random &random, uint32_t count) {
-        uint32_t terms[] = {softcapTerm, slopeTerm, biasTerm, maskTerm, bitMaskTerm, documentsTerm, dimMajorTerm};
+        uint32_t terms[] = {softcapTerm, slopeTerm, biasTerm, maskTerm, bitMaskTerm, documentsTerm, dropoutTerm, dimMajorTerm};
         std::shuffle(std::begin(terms), std::end(terms), random);
         CoveringPalette palette;
         palette.terms = 0;
@@ -263,9 +263,9 @@ class Planner {
         return palette;
     }
 
-    // One of those terms of scores that are masks or biases.
+    // One of those terms of pairs that are masks or biases, or dropout.
     static uint32_t drawTerm(Random &random) {
-        constexpr uint32_t terms[] = {maskTerm, biasTerm, bitMaskTerm, documentsTerm};
+        constexpr uint32_t terms[] = {maskTerm, biasTerm, bitMaskTerm, documentsTerm, dropoutTerm};
         return terms[random() % std::size(terms)];
     }
 
@@ -376,7 +376,11 @@ class Planner {
         // Few rows, heads of a group among them, which may share a tile.
         Case grouped = c;
         grouped.name = "grouped", grouped.causal = true, grouped.heads = 6, grouped.kvHeads = 2, grouped.queryTokens = 5;
+        grouped.rowStatistics = true;
         cases.push_back(grouped);
+        Case dropped = c; // a dropped value is as unread as a hidden one
+        dropped.name = "dropped", dropped.causal = true, dropped.dropout = 0.5f, dropped.dropoutSeed = 11;
+        cases.push_back(dropped);
         return cases;
     }
 
@@ -391,7 +395,10 @@ class Planner {
         cases[2].name = "causal", cases[2].causal = true, cases[2].keyTokens = 30, cases[2].queryTokens = 30;
         cases[3].name = "sinks", cases[3].causal = cases[3].sinks = true, cases[3].sink = 0.5f, cases[3].keyTokens = 30,
         cases[3].queryTokens = 30;
+        cases[0].rowStatistics = cases[3].rowStatistics = true; // the others: the log-sum-exp
         if (staged) cases.push_back(cases[0]), cases.back().name = "softcap", cases.back().softcap = 5;
+        // Rows that are NaN drop nothing.
+        cases.push_back(cases[3]), cases.back().name = "dropped", cases.back().dropout = 0.9f, cases.back().weightsDropped = true;
         return cases;
     }
 

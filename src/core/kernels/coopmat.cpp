@@ -119,6 +119,9 @@ vkattn_result coopmat::chooseMatrices(const Kernel &kernel, const Problem &p, co
     const Caps &caps = limits.caps;
     const char *name = kernel.name;
     if (supported(kernel, limits, nullptr) != VKATTN_OK) return supported(kernel, limits, why);
+    if (isFlexible(kernel) && p.drops())
+        return fail(why, unsupported,
+                    "the %s kernel has no dropout: its weights never leave the matrices; take another kernel, or a dropout of 0", name);
     const vkattn_dtype inputs = p.tensor(VKATTN_K).dtype;
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V})
         if (const vkattn_dtype type = p.tensor(role).dtype; type != inputs || type == VKATTN_F32)

@@ -31,7 +31,8 @@ template <class Words> void setPlanWords(Words &words, const Plan &plan) {
     const Tensor &out = p.tensor(VKATTN_OUT);
     setReach(words, p);
     words.flags |= (plan.flash.parts ? flagPartial : 0) | (p.tensor(VKATTN_LSE).present() ? flagLse : 0) |
-                   (p.has(VKATTN_SINKS) ? flagSinks : 0) | (p.deterministic && p.left != openWindow ? flagFixedOrder : 0);
+                   (p.rowStatistics ? flagRowStatistics : 0) | (p.has(VKATTN_SINKS) ? flagSinks : 0) |
+                   (p.deterministic && p.left != openWindow ? flagFixedOrder : 0);
     words.splitKeys = plan.flash.splitKeys;
     words.dims = p.headDim | p.valueDim << 16;
     words.oBatch = stride(out, 0), words.oHead = stride(out, 1), words.oToken = stride(out, 2);
@@ -41,43 +42,11 @@ Environment environmentOf(const Plan &plan) {
     const Problem &p = plan.problem;
     Environment e{};
     setPlanWords(e, plan);
-    e.flags |= elementType(p, VKATTN_BIAS) << flagsBiasType;
-    const auto dimStride = [&](vkattn_role role) { return p.tensor(role).extent[3] > 1 ? stride(p.tensor(role), 3) : 1u; };
-    e.qDim = dimStride(VKATTN_Q), e.kDim = dimStride(VKATTN_K), e.vDim = dimStride(VKATTN_V), e.oDim = dimStride(VKATTN_OUT);
-    e.softcap = p.softcap;
+    flash::setOptionWords(e, p);
+    e.oDim = flash::dimStride(p.tensor(VKATTN_OUT));
     const Tensor &lse = p.tensor(VKATTN_LSE);
     e.lseBatch = stride(lse, 0), e.lseHead = stride(lse, 1), e.lseToken = stride(lse, 2);
-    for (const PairTermOperand &each : pairTermOperands) {
-        if (!p.uses(each.role)) continue;
-        const PairStrides strides = pairStrides(p, each.role);
-        std::memcpy(reinterpret_cast<unsigned char *>(&e) + each.strides, &strides, each.strideBytes);
-    }
     return e;
-}
-
-// The number-th of the dispatches that write the environment; the first one gathers what heads
-// have.
-void makeEnvironment(const Plan &plan, uint32_t number, Dispatch &d) {
-    const Problem &p = plan.problem;
-    const uint32_t first = number * environmentWordsAtOnce, count = std::min(environmentWords - first, environmentWordsAtOnce);
-    const Environment environment = environmentOf(plan);
-    EnvironmentPush push{};
-    push.firstAndCount = first | count << 16;
-    push.heads = number == 0 && hasHeadArrays(p) ? p.heads : 0;
-    std::memcpy(push.given, reinterpret_cast<const unsigned char *>(&environment) + size_t{4} * first, size_t{4} * count);
-    setPush(d, push);
-    d.operands[slotWorkspace] = environmentOperand(plan, true);
-    // An array that the problem has stands in for those that the problem lacks: the shader reads
-    // all of them, and nobody uses what it reads of the others.
-    Operand other = standIn(d.operands[slotWorkspace]);
-    for (const HeadArray &each : headArrays)
-        if (p.has(each.role)) other = standIn(arrayOperand(each.role, 0, p.heads, 0, each.base));
-    std::fill(d.operands + slotFirst, d.operands + plainSlots, other);
-    for (const HeadArray &each : headArrays)
-        if (p.has(each.role)) d.operands[each.slot] = arrayOperand(each.role, 0, p.heads, 0, each.base);
-    d.key = pipelineKey(Module::environment, flash::environmentLanes, {});
-    d.groups[0] = std::max(divideUp(push.heads, flash::environmentLanes), 1u);
-    d.groups[1] = d.groups[2] = 1;
 }
 
 Module flashModule(const Plan &plan) {
@@ -113,7 +82,9 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
     if (shape.options) {
         FlashPush push{};
         setChunkWords(push);
+        push.lseEntry = stride(p.tensor(VKATTN_LSE), 3);
         push.headFirst = c.headFirst;
+        push.planeFirst = planeFirst(p, c);
         setPush(d, push);
         std::fill(d.operands + slotEnvironment, d.operands + fullSlots, standIn(d.operands[slotQ]));
         // Shaders write this binding, and a validation layer cannot see that this dispatch does
@@ -153,16 +124,17 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
     const Tensor &out = p.tensor(VKATTN_OUT), &lse = p.tensor(VKATTN_LSE);
     CombinePush push{};
     setPosition(push, plan, c);
-    push.flags |= (lse.present() ? flagLse : 0) | (p.has(VKATTN_SINKS) ? flagSinks : 0);
+    push.flags |= (lse.present() ? flagLse : 0) | (p.rowStatistics ? flagRowStatistics : 0) | (p.has(VKATTN_SINKS) ? flagSinks : 0);
     push.heads = c.heads;
     push.queries = c.queries;
     push.packed = plan.flash.packed;
     push.headFirst = c.headFirst;
+    push.keptFactor = p.drops() ? static_cast<float>(dropoutFactor(p.dropoutThreshold)) : 1.0f;
     push.parts = plan.flash.parts;
     push.valueDim = p.valueDim;
     push.oBatch = stride(out, 0), push.oHead = stride(out, 1), push.oToken = stride(out, 2);
     push.oDim = out.extent[3] > 1 ? stride(out, 3) : 1;
-    push.lseBatch = stride(lse, 0), push.lseHead = stride(lse, 1), push.lseToken = stride(lse, 2);
+    push.lseBatch = stride(lse, 0), push.lseHead = stride(lse, 1), push.lseToken = stride(lse, 2), push.lseEntry = stride(lse, 3);
     setPush(d, push);
     const Operand partials = partialsOperand(plan, false);
     std::fill_n(d.operands, fullSlots, standIn(partials));
@@ -179,8 +151,51 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
 
 } // namespace
 
+uint32_t flash::environmentWordsOf(const Problem &p) {
+    return p.drops() ? environmentWords : environmentWords - dropoutWords;
+}
+
 uint64_t flash::environmentBytes(const Problem &p) {
     return sizeof(Environment) + (hasHeadArrays(p) ? sizeof(HeadFacts) * uint64_t{p.heads} : 0);
+}
+
+uint32_t flash::dimStride(const Tensor &t) {
+    return t.extent[3] > 1 ? stride(t, 3) : 1u;
+}
+
+void flash::setOptionWords(Environment &e, const Problem &p) {
+    e.flags |= elementType(p, VKATTN_BIAS) << flagsBiasType;
+    e.qDim = dimStride(p.tensor(VKATTN_Q)), e.kDim = dimStride(p.tensor(VKATTN_K)), e.vDim = dimStride(p.tensor(VKATTN_V));
+    e.softcap = p.softcap;
+    for (const PairTermOperand &each : pairTermOperands) {
+        if (!p.uses(each.role)) continue;
+        const PairStrides strides = pairStrides(p, each.role);
+        std::memcpy(reinterpret_cast<unsigned char *>(&e) + each.strides, &strides, each.strideBytes);
+    }
+    setDropout(e, p);
+}
+
+void flash::makeEnvironment(const Problem &p, const Operand &whole, std::span<const uint32_t> words, Module module, uint32_t number,
+                            Dispatch &d) {
+    const uint32_t first = number * environmentWordsAtOnce;
+    const uint32_t count = std::min(static_cast<uint32_t>(words.size()) - first, environmentWordsAtOnce);
+    EnvironmentPush push{};
+    push.firstAndCount = first | count << 16;
+    push.heads = number == 0 && hasHeadArrays(p) ? p.heads : 0;
+    std::copy_n(words.data() + first, count, push.given);
+    setPush(d, push);
+    d.operands[slotWorkspace] = whole;
+    // An array that the problem has stands in for those that the problem lacks: the shader reads
+    // all of them, and nobody uses what it reads of the others.
+    Operand other = standIn(d.operands[slotWorkspace]);
+    for (const HeadArray &each : headArrays)
+        if (p.has(each.role)) other = standIn(arrayOperand(each.role, 0, p.heads, 0, each.base));
+    std::fill(d.operands + slotFirst, d.operands + plainSlots, other);
+    for (const HeadArray &each : headArrays)
+        if (p.has(each.role)) d.operands[each.slot] = arrayOperand(each.role, 0, p.heads, 0, each.base);
+    d.key = pipelineKey(module, environmentLanes, {});
+    d.groups[0] = std::max(divideUp(push.heads, environmentLanes), 1u);
+    d.groups[1] = d.groups[2] = 1;
 }
 
 uint32_t flash::dispatchesPerRowChunk(const Plan &plan) {
@@ -194,10 +209,14 @@ Dispatch flash::dispatch(const Plan &plan, uint32_t index) {
     const uint32_t setUp = plan.setUpDispatches;
     if (index < setUp) {
         const uint32_t tables = p.ragged() ? 1 : 0;
-        if (index < tables)
+        if (index < tables) {
             makeSequences(plan, d);
-        else
-            makeEnvironment(plan, index - tables, d);
+        } else {
+            const auto environment = wordsOf<environmentWords>(environmentOf(plan));
+            const std::span<const uint32_t> words = environment;
+            makeEnvironment(p, environmentOperand(plan, true), words.first(environmentWordsOf(p)), Module::environment, index - tables, d);
+        }
+        d.barrierBefore = index > tables; // of one range, which several dispatches write
         return d;
     }
     const uint32_t perRowChunk = dispatchesPerRowChunk(plan);

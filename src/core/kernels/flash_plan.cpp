@@ -41,13 +41,6 @@ uint32_t dimsOfLane(const FlashTile &tile, uint32_t dim, uint32_t shuffleLanes) 
     return tile.dimLanes == 1 ? dim : roundUp(static_cast<uint32_t>(ceilDiv(dim, tile.dimLanes)), multiple);
 }
 
-// How dims of K and V lie in memory, for runs of `run` neighbours.
-uint32_t dimOrderOf(const Tensor &t, uint32_t run) {
-    if (!t.unitDims()) return dimsApart;
-    if (t.dtype == VKATTN_F32) return dimsInWords;
-    return run % 2 == 0 && rowsBeginAtWords(t) ? dimsInWords : dimsAdjacent;
-}
-
 bool dimStridesAreOne(const Problem &p) {
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT})
         if (!p.tensor(role).unitDims()) return false;
@@ -82,7 +75,17 @@ uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashS
     if (tile.source == sourceShared)
         perTile = tile.tileKeys / tile.step() * perStep + 6 + ceilDiv(uint64_t{tile.tileKeys} * shape.dimsPerLane, tile.invocations()) +
                   ceilDiv(uint64_t{tile.tileKeys} * shape.valueDimsPerLane, tile.invocations());
-    const uint64_t tiles = edges < maxKeysPerLane ? (maxKeysPerLane - edges) / perTile : 0;
+    // With dropout steps come in runs of at most 32 or 128 keys, each with a loop that draws, 4 keys and
+    // more a round, and with the ends of its loops over steps.
+    uint64_t tilesPerRun = 1, perRun = perTile;
+    if (p.drops()) {
+        const uint64_t runSteps = std::max((tile.dimLanes > 1 ? 32 : 128) / tile.step(), 1u), runKeys = runSteps * tile.step();
+        const uint64_t drawing = tile.step() > 32 ? tile.keysPerLane + 4 : runKeys / 4 + 6;
+        if (tile.source != sourceShared) tilesPerRun = runSteps;
+        const uint64_t runs = tile.source == sourceShared ? ceilDiv(tile.tileKeys, runKeys) : 1;
+        perRun = tilesPerRun * perTile + runs * drawing;
+    }
+    const uint64_t tiles = edges < maxKeysPerLane ? (maxKeysPerLane - edges) / perRun * tilesPerRun : 0;
     const uint64_t keys = std::min<uint64_t>(tiles * tile.keyTile(), std::max(tuning.maxSplitKeys, tile.keyTile()));
     // Of a window, a workgroup visits what its rows reach, in whole tiles, however long the split
     // is.
@@ -260,7 +263,7 @@ vkattn_result setEnvironment(const char *kernel, Plan &plan, const Caps &caps, v
         (gathers && ceilDiv(p.heads, flash::environmentLanes) > caps.maxWorkgroupCount[0]))
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
                     "the %s kernel gathers the arrays over heads in its workspace; %u heads are too many for this device", kernel, p.heads);
-    plan.setUpDispatches += divideUp(environmentWords, environmentWordsAtOnce);
+    plan.setUpDispatches += divideUp(flash::environmentWordsOf(p), environmentWordsAtOnce);
     plan.setUpBytes = plan.tableBytes + roundUpTo(bytes, plan.workspaceAlignment);
     return VKATTN_OK;
 }

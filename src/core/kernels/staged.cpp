@@ -34,7 +34,9 @@ void makeSinks(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.groups[1] = 1;
 }
 
-void makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
+} // namespace
+
+void staged::makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     const Problem &p = plan.problem;
     const Tensor &q = p.tensor(VKATTN_Q), &k = p.tensor(VKATTN_K);
     ScoresPush push{};
@@ -62,12 +64,11 @@ void makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.groups[1] = divideUp(c.queries, tile.sizeY());
 }
 
-// The terms that take a dispatch of staged/pairs.comp each; softcap is in the scores'.
-uint32_t termsOfPairs(const Problem &p) {
-    return pairTermsOf(p) & ~termSoftcap;
+uint32_t staged::termsOfPairs(const Problem &p) {
+    return pairTermsOf(p) & ~(termSoftcap | termDropout);
 }
 
-void makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
+void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
     const Problem &p = plan.problem;
     uint32_t terms = termsOfPairs(p);
     for (; number; --number) terms &= terms - 1; // in the order of the formula: lowest bit first
@@ -97,30 +98,7 @@ void makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
     d.groups[1] = c.queries;
 }
 
-void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
-    const Problem &p = plan.problem;
-    const Tensor &lse = p.tensor(VKATTN_LSE), &weights = p.tensor(VKATTN_WEIGHTS);
-    SoftmaxPush push{};
-    setPosition(push, plan, c);
-    setChunk(push, plan, c);
-    push.flags |= (lse.present() ? flagLse : 0) | (weights.present() ? flagWeights : 0) | (p.has(VKATTN_SINKS) ? flagSinks : 0) |
-                  (p.deterministic ? flagFixedOrder : 0);
-    push.lseBatch = stride(lse, 0), push.lseHead = stride(lse, 1), push.lseToken = stride(lse, 2);
-    push.wBatch = stride(weights, 0), push.wHead = stride(weights, 1), push.wToken = stride(weights, 2), push.wKey = stride(weights, 3);
-    setPush(d, push);
-    const bool writesWeights = weights.present() && p.keyTokens > 0;
-    d.operands[0] = scoresOperand(plan, true);
-    d.operands[1] = lse.present() ? rowsOperand(p, VKATTN_LSE, c, offsetof(SoftmaxPush, lseBase)) : unused(plan);
-    d.operands[2] = writesWeights ? pairsOperand(p, VKATTN_WEIGHTS, c, 0, p.keyTokens, offsetof(SoftmaxPush, wBase)) : unused(plan);
-    d.operands[3] = lengthsOperand(plan, c, offsetof(SoftmaxPush, lengthsBase), d.operands[0]);
-    const bool longRows = p.keyTokens > maxKeysPerLane * plan.tuning.softmaxLanes[manyRows];
-    const uint32_t lanes = plan.tuning.softmaxLanes[longRows ? fewRows : manyRows];
-    d.key = pipelineKey(Module::softmax, lanes, {.elementTypes = elementType(p, VKATTN_WEIGHTS) << typesWeights}, {lanes});
-    d.groups[0] = c.queries;
-    d.groups[1] = 1;
-}
-
-void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys, Dispatch &d) {
+void staged::makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys, Dispatch &d) {
     const Problem &p = plan.problem;
     const Tensor &v = p.tensor(VKATTN_V), &out = p.tensor(VKATTN_OUT);
     ValuesPush push{};
@@ -131,6 +109,7 @@ void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys,
     push.headPhase = c.headFirst % p.groupSize();
     push.valueDim = p.valueDim;
     push.sumsBase = static_cast<uint32_t>(plan.sumsOffset);
+    push.factor = 1;
     push.vBatch = stride(v, 0), push.vHead = stride(v, 1), push.vToken = stride(v, 2), push.vDim = stride(v, 3);
     push.oBatch = stride(out, 0), push.oHead = stride(out, 1), push.oToken = stride(out, 2), push.oDim = stride(out, 3);
     setPush(d, push);
@@ -145,6 +124,36 @@ void makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys,
                         {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
     d.groups[0] = divideUp(p.valueDim, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
+}
+
+namespace {
+
+void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
+    const Problem &p = plan.problem;
+    const Tensor &lse = p.tensor(VKATTN_LSE), &weights = p.tensor(VKATTN_WEIGHTS);
+    SoftmaxPush push{};
+    setPosition(push, plan, c);
+    setChunk(push, plan, c);
+    push.flags |= (lse.present() ? flagLse : 0) | (p.rowStatistics ? flagRowStatistics : 0) | (weights.present() ? flagWeights : 0) |
+                  (p.has(VKATTN_SINKS) ? flagSinks : 0) | (p.deterministic ? flagFixedOrder : 0) |
+                  (p.weightsDropped ? flagWeightsDropped : 0);
+    push.planeFirst = planeFirst(p, c);
+    setDropout(push, p);
+    push.lseBatch = stride(lse, 0), push.lseHead = stride(lse, 1), push.lseToken = stride(lse, 2), push.lseEntry = stride(lse, 3);
+    push.wBatch = stride(weights, 0), push.wHead = stride(weights, 1), push.wToken = stride(weights, 2), push.wKey = stride(weights, 3);
+    setPush(d, push);
+    const bool writesWeights = weights.present() && p.keyTokens > 0;
+    d.operands[0] = scoresOperand(plan, true);
+    d.operands[1] = lse.present() ? rowsOperand(p, VKATTN_LSE, c, offsetof(SoftmaxPush, lseBase)) : unused(plan);
+    d.operands[2] = writesWeights ? pairsOperand(p, VKATTN_WEIGHTS, c, 0, p.keyTokens, offsetof(SoftmaxPush, wBase)) : unused(plan);
+    d.operands[3] = lengthsOperand(plan, c, offsetof(SoftmaxPush, lengthsBase), d.operands[0]);
+    const bool longRows = p.keyTokens > maxKeysPerLane * plan.tuning.softmaxLanes[manyRows];
+    const uint32_t lanes = plan.tuning.softmaxLanes[longRows ? fewRows : manyRows];
+    d.key =
+        pipelineKey(Module::softmax, lanes,
+                    {.pairTerms = pairTermsOf(p) & termDropout, .elementTypes = elementType(p, VKATTN_WEIGHTS) << typesWeights}, {lanes});
+    d.groups[0] = c.queries;
+    d.groups[1] = 1;
 }
 
 } // namespace

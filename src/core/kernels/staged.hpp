@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/plan/kernel.hpp"
+#include "core/plan/operands.hpp"
 
 namespace vkattn::staged {
 
@@ -14,5 +15,14 @@ namespace vkattn::staged {
 void explain(const Plan &, vkattn_explanation &out);
 void whyChosen(const Problem &, const FlashTuning &, char *text, size_t size);
 [[nodiscard]] const char *whyNotChosen(const Plan &chosen, const FlashTuning &);
+
+// Dispatches of a chunk, which the backward pass has too (core/gradient/staged.cpp). The scores lie from
+// Plan::setUpBytes on.
+void makeScores(const Plan &, const Chunk &, Dispatch &);
+// The terms that take a dispatch of staged/pairs.comp each; softcap is in the scores', dropout in the
+// softmax's.
+[[nodiscard]] uint32_t termsOfPairs(const Problem &);
+void makePairs(const Plan &, const Chunk &, uint32_t number, Dispatch &);
+void makeValues(const Plan &, const Chunk &, bool firstKeys, bool lastKeys, Dispatch &);
 
 } // namespace vkattn::staged

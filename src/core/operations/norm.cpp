@@ -3,9 +3,16 @@
 #include "util/diagnostic.hpp"
 
 namespace vkattn {
-namespace {
 
-constexpr uint32_t cpuLanes = 16, gpuLanes = 128;
+uint32_t normLanes(const Operation &operation, const Caps &caps) {
+    constexpr uint32_t cpuLanes = 16, gpuLanes = 128;
+    // Longer rows take more lanes: Mesa 22's software driver silently leaves a shader after 65,535 iterations
+    // of all its loops together (found 2026-11-23: dims past 600,000 were not written).
+    constexpr uint32_t mostDimsOfCpuLanes = 1u << 16;
+    return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && operation.inner <= mostDimsOfCpuLanes ? cpuLanes : gpuLanes;
+}
+
+namespace {
 
 // Where a device has four buffers: gamma and beta are gathered as f32, and the sum is written first,
 // a dispatch each.
@@ -24,7 +31,8 @@ uint32_t stepsOf(const OperationPlan &plan, Step (&out)[4]) {
 vkattn_result layOut(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *) {
     Step steps[4];
     plan.steps = stepsOf(plan, steps);
-    plan.lanes = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuLanes : gpuLanes;
+    plan.gatherSteps = plan.steps - 1;
+    plan.lanes = normLanes(plan.operation, caps);
     return VKATTN_OK;
 }
 

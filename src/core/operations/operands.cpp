@@ -12,6 +12,7 @@ Box elementsOf(const Operation &o, vkattn_role role, const OperationBox &box) {
     const Tensor &t = o.tensor(role);
     const uint32_t *first = box.first, *count = box.count;
     if (o.kind == VKATTN_ADVANCE) return {{0, 0, 0, first[boxRow]}, {1, 1, 1, count[boxRow]}};
+    if (o.kind == VKATTN_KEEP) return {{first[0], first[1], first[2], first[3]}, {count[0], count[1], count[2], count[3]}};
     switch (role) {
     case VKATTN_X:
         return {{first[0], first[1], first[2], 0}, {count[0], o.kind == VKATTN_MEAN ? o.averaged : count[1], count[2], o.inner}};
@@ -21,6 +22,8 @@ Box elementsOf(const Operation &o, vkattn_role role, const OperationBox &box) {
         return {{first[0], first[1], 0, first[3]}, {count[0], count[1], 1, count[3]}};
     case VKATTN_GAMMA:
     case VKATTN_BETA:
+    case VKATTN_D_GAMMA:
+    case VKATTN_D_BETA:
     case VKATTN_COS:
     case VKATTN_SIN:
         return {{0, 0, 0, 0}, {1, 1, t.extent[2], t.extent[3]}};
@@ -75,7 +78,7 @@ Operand boxOperand(const Operation &operation, vkattn_role role, const Operation
             t.index(at[0], at[1], at[2], at[3]) * size,
             static_cast<uint32_t>(basePushByte / 4),
             static_cast<uint32_t>(size),
-            role == VKATTN_Y || role == VKATTN_SUM};
+            findOperand(operation.kind, role)->output};
 }
 
 Operand boxOperandOr(const Operand &other, const Operation &operation, vkattn_role role, const OperationBox &box, size_t basePushByte) {

@@ -17,12 +17,16 @@ const Routine &routineFor(vkattn_operation_kind kind) {
         return projectionRoutine;
     case VKATTN_NORM:
         return normRoutine;
+    case VKATTN_NORM_GRADIENT:
+        return normGradientRoutine;
     case VKATTN_ROTARY:
         return rotaryRoutine;
     case VKATTN_ADVANCE:
         return advanceRoutine;
     case VKATTN_MEAN:
         return meanRoutine;
+    case VKATTN_KEEP:
+        return keepRoutine;
     default:
         return appendRoutine;
     }
@@ -185,7 +189,8 @@ vkattn_result planOperation(const Operation &operation, const PlanLimits &limits
     if (operation.appends() && !operation.has(VKATTN_STARTS))
         rows = std::min(rows, operation.cacheRows - std::min(operation.cacheRows, operation.start));
     if (operation.appends() && operation.cacheRows == 0) rows = 0;
-    const uint32_t extent[4] = {operation.batch, operation.groups, rows, operation.kind == VKATTN_PROJECTION ? operation.out : 1};
+    const uint32_t columns = operation.kind == VKATTN_PROJECTION ? operation.out : operation.kind == VKATTN_KEEP ? operation.inner : 1;
+    const uint32_t extent[4] = {operation.batch, operation.groups, rows, columns};
     std::copy_n(extent, 4, out.extent);
     out.plain = limits.caps.maxStorageBuffersPerStage < operationSlots;
     out.steps = 1;
@@ -233,7 +238,7 @@ void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkatt
     out.compileLimit = compileLimit(limits.caps);
     out.largestSlice = 1;
     std::snprintf(out.choice, sizeof out.choice, "%s%s", plan.choice,
-                  plan.steps > 1 ? "; the device has four storage buffers: what others bind is gathered in the workspace" : "");
+                  plan.gatherSteps ? "; the device has four storage buffers: what others bind is gathered in the workspace" : "");
 }
 
 } // namespace vkattn

@@ -8,7 +8,7 @@
 namespace vkattn {
 
 // What one dispatch computes: batch entries, groups, rows and columns of the operation. Columns are
-// the outputs of a projection; other operations take rows whole.
+// the outputs of a projection and the words of keep; other operations take rows whole.
 struct OperationBox {
     uint32_t first[4], count[4];
 };
@@ -58,8 +58,9 @@ struct OperationPlan : Schedule {
     const char *choice;  // why it is computed so, static storage
     ProjectionTile tile; // projection
     uint32_t lanes;      // of a workgroup
-    // Dispatches of a box, one after the other. A device with four buffers gathers in the workspace
-    // what others bind.
+    // Dispatches of a box, one after the other. The first gatherSteps of them gather in the workspace what
+    // devices with more than four buffers bind.
+    uint32_t gatherSteps;
     uint32_t steps;
     bool plain;         // the forms of four buffers
     bool oneVector;     // a subgroup is one vector of a CPU
@@ -77,9 +78,13 @@ static_assert(sizeof(OperationPlan) < 4096, "plans live on the stack");
 // Says what the planner has chosen, and what the choice costs.
 void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkattn_explanation &out);
 
+// The lanes that share a row of a norm, or of its gradient.
+[[nodiscard]] uint32_t normLanes(const Operation &operation, const Caps &caps);
+
 // e.g. "tiles in shared memory", static storage.
 [[nodiscard]] const char *projectionFormText(vkattn_projection_kernel form);
 
-extern const Routine projectionRoutine, normRoutine, rotaryRoutine, appendRoutine, advanceRoutine, meanRoutine;
+extern const Routine projectionRoutine, normRoutine, normGradientRoutine, rotaryRoutine, appendRoutine, advanceRoutine, meanRoutine,
+    keepRoutine;
 
 } // namespace vkattn

@@ -166,14 +166,21 @@ uint32_t addends(const Operation &operation, vkattn_role (&out)[2]) {
     return count;
 }
 
-// Where a device has four buffers, the sum of two addends is gathered first.
-bool gathers(const OperationPlan &plan) {
-    return plan.steps > 1;
+// Inner dims of one dispatch. More of them are a dispatch for each part, which adds to the sums of the
+// parts before: Mesa 22's software driver silently leaves a shader after 65,535 iterations of all its
+// loops together (found 2026-11-23: inner dims past 47,664 had no effect), of which a shader has at most
+// 11 for 8 inner dims. A multiple of every block.
+constexpr uint32_t partOfInner = 32768;
+
+uint32_t partsOf(const OperationPlan &plan) {
+    return divideUp(plan.operation.inner, partOfInner);
 }
 
 vkattn_result layOut(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *why) {
     vkattn_role roles[2];
-    if (plan.plain && addends(plan.operation, roles) == 2) plan.steps = 2;
+    // Where a device has four buffers, the sum of two addends is gathered first.
+    plan.gatherSteps = plan.plain && addends(plan.operation, roles) == 2 ? 1 : 0;
+    plan.steps = plan.gatherSteps + partsOf(plan);
     if (const auto r = tileFor(plan.operation, caps, plan.tile, plan.choice, why)) return r;
     plan.lanes = plan.tile.lanes();
     plan.oneVector = onCpu(caps);
@@ -181,7 +188,7 @@ vkattn_result layOut(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *w
 }
 
 uint64_t workspaceBytes(const OperationPlan &plan, const OperationBox &box) {
-    return gathers(plan) ? uint64_t{4} * box.count[boxBatch] * box.count[boxGroup] * box.count[boxRow] * box.count[boxColumn] : 0;
+    return plan.steps > 1 ? uint64_t{4} * box.count[boxBatch] * box.count[boxGroup] * box.count[boxRow] * box.count[boxColumn] : 0;
 }
 
 void tileGroups(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]) {
@@ -193,7 +200,7 @@ void tileGroups(const OperationPlan &plan, const OperationBox &box, uint64_t (&o
 // Addends are gathered row by row, in more workgroups than there are tiles.
 void groups(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]) {
     tileGroups(plan, box, out);
-    if (gathers(plan)) raiseToAdd(box.count, out);
+    if (plan.gatherSteps) raiseToAdd(box.count, out);
 }
 
 // A box of f32, densely packed.
@@ -210,40 +217,49 @@ void gatherAddends(const OperationPlan &plan, const OperationBox &box, Dispatch 
 }
 
 void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step, Dispatch &d) {
-    if (step + 1 < plan.steps) return gatherAddends(plan, box, d);
+    if (step < plan.gatherSteps) return gatherAddends(plan, box, d);
     const Operation &o = plan.operation;
+    const uint32_t firstInner = (step - plan.gatherSteps) * partOfInner;
+    // What is in the workspace is added: gathered addends, or the sums of the parts before.
+    const bool goesOn = step > 0, lastPart = step + 1 == plan.steps;
     vkattn_role roles[2];
-    const uint32_t count = gathers(plan) ? 1 : addends(o, roles);
+    const uint32_t count = goesOn ? 1 : addends(o, roles);
     ProjectionPush push{};
     push.groups = box.count[boxGroup];
     push.rows = box.count[boxRow];
     push.columns = box.count[boxColumn];
-    push.inner = o.inner;
+    push.inner = std::min(partOfInner, o.inner - firstInner);
     push.xStrides = stridesOf(o, VKATTN_X);
     push.wStrides = stridesOf(o, VKATTN_W);
-    push.yStrides = stridesOf(o, VKATTN_Y);
+    push.yStrides = lastPart ? stridesOf(o, VKATTN_Y) : packedStrides(box);
     const auto type = [&](vkattn_role role) { return static_cast<uint32_t>(o.tensor(role).dtype); };
     ConceptConstants constants{};
-    constants.elementTypes = type(VKATTN_X) | type(VKATTN_Y) << typesOut | type(VKATTN_W) << typesW;
+    constants.elementTypes = type(VKATTN_X) | (lastPart ? type(VKATTN_Y) : elementF32) << typesOut | type(VKATTN_W) << typesW;
     constants.form = count > 0 ? formFirstAddend : 0;
-    if (gathers(plan)) {
+    if (goesOn) {
         push.firstStrides = packedStrides(box);
     } else {
         if (count > 0) push.firstStrides = stridesOf(o, roles[0]), constants.elementTypes |= type(roles[0]) << typesFirstAddend;
         if (count > 1) push.secondStrides = stridesOf(o, roles[1]), constants.elementTypes |= type(roles[1]) << typesSecondAddend;
     }
     setPush(d, push);
-    if (o.inner % plan.tile.blockInner == 0) constants.form |= formWholeInner;
+    if (push.inner % plan.tile.blockInner == 0) constants.form |= formWholeInner;
     if (o.tensor(VKATTN_X).unitDims() && o.tensor(VKATTN_W).unitDims()) constants.form |= formAdjacentInner;
     if (plan.tile.form == VKATTN_PROJECTION_COOPMAT)
         constants.form |=
             (fillsWords(o.tensor(VKATTN_X)) && fillsWords(o.tensor(VKATTN_W)) ? formInnerWords : 0) | (plan.oneVector ? formOneVector : 0);
     d.key = keyOf(plan.tile, moduleOf(plan.tile.form, o.tensor(VKATTN_X).dtype == VKATTN_BF16, count > 1), constants);
-    d.operands[slotX] = boxOperand(o, VKATTN_X, box, offsetof(ProjectionPush, xBase));
+    const auto fromFirstInner = [&](vkattn_role role, size_t base) {
+        Operand operand = boxOperand(o, role, box, base);
+        operand.firstByte += static_cast<uint64_t>(o.tensor(role).stride[3]) * firstInner * operand.elementSize;
+        return operand;
+    };
+    d.operands[slotX] = fromFirstInner(VKATTN_X, offsetof(ProjectionPush, xBase));
     for (uint32_t slot = slotX + 1; slot < infoOf(d.key.module).slots; ++slot) d.operands[slot] = standIn(d.operands[slotX]);
-    d.operands[slotY] = boxOperand(o, VKATTN_Y, box, offsetof(ProjectionPush, yBase));
-    d.operands[slotW] = boxOperand(o, VKATTN_W, box, offsetof(ProjectionPush, wBase));
-    if (gathers(plan))
+    d.operands[slotY] = lastPart ? boxOperand(o, VKATTN_Y, box, offsetof(ProjectionPush, yBase))
+                                 : gathered(0, workspaceBytes(plan, box), true, offsetof(ProjectionPush, yBase) / 4);
+    d.operands[slotW] = fromFirstInner(VKATTN_W, offsetof(ProjectionPush, wBase));
+    if (goesOn)
         d.operands[slotFirstAddend] = gathered(0, workspaceBytes(plan, box), false, offsetof(ProjectionPush, firstBase) / 4);
     else if (count > 0)
         d.operands[slotFirstAddend] = boxOperand(o, roles[0], box, offsetof(ProjectionPush, firstBase));

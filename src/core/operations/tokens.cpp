@@ -48,7 +48,8 @@ void rotaryGroups(const OperationPlan &plan, const OperationBox &box, uint64_t (
 }
 
 vkattn_result layOutRotary(OperationPlan &plan, const Caps &, vkattn_diagnostic *) {
-    plan.steps = plan.plain ? 2 : 1;
+    plan.gatherSteps = plan.plain ? 1 : 0;
+    plan.steps = plan.gatherSteps + 1;
     plan.lanes = lanesOfTokens;
     return VKATTN_OK;
 }
@@ -90,7 +91,7 @@ void gatherAngles(const OperationPlan &plan, const OperationBox &box, Dispatch &
 }
 
 void dispatchRotary(const OperationPlan &plan, const OperationBox &box, uint32_t step, Dispatch &d) {
-    if (step + 1 < plan.steps) return gatherAngles(plan, box, d);
+    if (step < plan.gatherSteps) return gatherAngles(plan, box, d);
     const Operation &o = plan.operation;
     RotaryPush push{};
     setTokens(push, o, box);

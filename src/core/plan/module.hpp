@@ -8,8 +8,8 @@ namespace vkattn {
 
 // Storage buffers of a module's descriptor set. Vulkan 1.0 guarantees the first number; sets of the
 // others exist only where the device has as many.
-constexpr uint32_t plainSlots = 4, operationSlots = 6, fullSlots = 11;
-inline constexpr uint32_t slotCounts[] = {plainSlots, operationSlots, fullSlots};
+constexpr uint32_t plainSlots = 4, operationSlots = 6, fullSlots = 11, gradientSlots = 14;
+inline constexpr uint32_t slotCounts[] = {plainSlots, operationSlots, fullSlots, gradientSlots};
 
 enum class Subgroups : uint32_t {
     none,

@@ -41,6 +41,7 @@ uint32_t kvFormat(const Problem &p, uint32_t dimOrder) {
 
 uint32_t pairTermsOf(const Problem &p) {
     uint32_t terms = p.softcap > 0 ? termSoftcap : 0;
+    if (p.drops()) terms |= termDropout;
     for (const PairTermOperand &each : pairTermOperands)
         if (p.uses(each.role)) terms |= each.term;
     return terms;

@@ -4,6 +4,7 @@
 
 #include "core/plan/plan.hpp"
 #include "lib/interop.h"
+#include "problem/dropout.hpp"
 
 #include <cstddef>
 #include <cstring>
@@ -38,41 +39,61 @@ struct Chunk {
     return t.unitDims() && t.extent[3] % 2 == 0 && rowsBeginAtWords(t);
 }
 
+// How dims of what a lane loads lie in memory, for runs of `run` neighbours.
+[[nodiscard]] constexpr uint32_t dimOrderOf(const Tensor &t, uint32_t run) {
+    if (!t.unitDims()) return dimsApart;
+    if (t.dtype == VKATTN_F32) return dimsInWords;
+    return run % 2 == 0 && rowsBeginAtWords(t) ? dimsInWords : dimsAdjacent;
+}
+
 // The box of a tensor, seen from its element (batch, head, token, dim) = first.
-[[nodiscard]] inline Operand tensorOperand(const Problem &p, vkattn_role role, const Box &box, const uint32_t (&first)[4],
+[[nodiscard]] inline Operand tensorOperand(const Tensor &t, vkattn_role memory, bool writes, const Box &box, const uint32_t (&first)[4],
                                            size_t basePushByte) {
-    const Tensor &t = p.tensor(role);
     const ByteRange range = t.span(box);
     const uint64_t size = elementBytes(t.dtype);
     uint64_t at[4];
     for (int d = 0; d < 4; ++d) at[d] = t.extent[d] == 1 ? 0 : first[d]; // broadcast
-    return {p.memoryOf(role),
+    return {memory,
             range.begin,
             range.end,
             t.index(at[0], at[1], at[2], at[3]) * size,
             static_cast<uint32_t>(basePushByte / 4),
             static_cast<uint32_t>(size),
-            isOutput(role)};
+            writes};
+}
+[[nodiscard]] inline Operand tensorOperand(const Problem &p, vkattn_role role, const Box &box, const uint32_t (&first)[4],
+                                           size_t basePushByte) {
+    return tensorOperand(p.tensor(role), p.memoryOf(role), isOutput(role), box, first, basePushByte);
 }
 
+// Some heads and tokens of a chunk.
+struct TokenRange {
+    uint32_t headFirst, heads, first, count;
+};
 // Of a ragged batch all tokens are bound, from the first on: where a sequence begins only the
 // device knows. The base is the chunk's first token as if the sequence began at 0; shaders add its
 // start.
-[[nodiscard]] inline Operand tokensOperand(const Problem &p, vkattn_role role, const Chunk &c, uint32_t headFirst, uint32_t heads,
-                                           uint32_t tokenFirst, uint32_t tokens, size_t basePushByte) {
-    const Tensor &t = p.tensor(role);
-    if (p.ragged())
-        return tensorOperand(p, role, {{0, headFirst, 0, 0}, {1, heads, t.extent[2], t.extent[3]}}, {0, headFirst, tokenFirst, 0},
-                             basePushByte);
-    return tensorOperand(p, role, {{c.batchFirst, headFirst, tokenFirst, 0}, {c.batches, heads, tokens, t.extent[3]}},
-                         {c.batchFirst, headFirst, tokenFirst, 0}, basePushByte);
+[[nodiscard]] inline Operand tokensOperand(const Tensor &t, vkattn_role memory, bool writes, bool ragged, const Chunk &c,
+                                           const TokenRange &tokens, size_t basePushByte) {
+    if (ragged)
+        return tensorOperand(t, memory, writes, {{0, tokens.headFirst, 0, 0}, {1, tokens.heads, t.extent[2], t.extent[3]}},
+                             {0, tokens.headFirst, tokens.first, 0}, basePushByte);
+    return tensorOperand(t, memory, writes,
+                         {{c.batchFirst, tokens.headFirst, tokens.first, 0}, {c.batches, tokens.heads, tokens.count, t.extent[3]}},
+                         {c.batchFirst, tokens.headFirst, tokens.first, 0}, basePushByte);
+}
+[[nodiscard]] constexpr TokenRange rowTokens(const Chunk &c) {
+    return {c.headFirst, c.heads, c.queryFirst, c.queries};
+}
+[[nodiscard]] inline TokenRange keyTokens(const Problem &p, const Chunk &c) {
+    const uint32_t first = c.headFirst / p.groupSize(), last = (c.headFirst + c.heads - 1) / p.groupSize();
+    return {first, last - first + 1, c.keyFirst, c.keys};
 }
 [[nodiscard]] inline Operand rowsOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
-    return tokensOperand(p, role, c, c.headFirst, c.heads, c.queryFirst, c.queries, basePushByte);
+    return tokensOperand(p.tensor(role), p.memoryOf(role), isOutput(role), p.ragged(), c, rowTokens(c), basePushByte);
 }
 [[nodiscard]] inline Operand keysOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
-    const uint32_t first = c.headFirst / p.groupSize(), last = (c.headFirst + c.heads - 1) / p.groupSize();
-    return tokensOperand(p, role, c, first, last - first + 1, c.keyFirst, c.keys, basePushByte);
+    return tokensOperand(p.tensor(role), p.memoryOf(role), isOutput(role), p.ragged(), c, keyTokens(p, c), basePushByte);
 }
 // Bias, masks and weights: `first` and `count` of the innermost dimension, keys or words.
 [[nodiscard]] inline Operand pairsOperand(const Problem &p, vkattn_role role, const Chunk &c, uint32_t first, uint32_t count,
@@ -166,6 +187,20 @@ template <class Push> void setChunk(Push &push, const Plan &plan, const Chunk &c
     push.rowPitch = plan.rowPitch;
 }
 
+// What dropout draws with, and the number of the chunk's first head among those of all batch entries.
+template <class Words> void setDropout(Words &words, const Problem &p) {
+    if (!p.drops()) return;
+    words.dropoutSeedLow = static_cast<uint32_t>(p.dropoutSeed);
+    words.dropoutSeedHigh = static_cast<uint32_t>(p.dropoutSeed >> 32);
+    words.dropoutOffset = p.dropoutOffset;
+    words.dropoutLast = static_cast<uint32_t>(p.dropoutThreshold - 1);
+    words.dropoutHeads = p.heads;
+    words.dropoutFactor = static_cast<float>(dropoutFactor(p.dropoutThreshold));
+}
+[[nodiscard]] inline uint32_t planeFirst(const Problem &p, const Chunk &c) {
+    return c.batchFirst * p.heads + c.headFirst;
+}
+
 template <class Push> void setPush(Dispatch &dispatch, const Push &push) {
     static_assert(sizeof(Push) <= sizeof dispatch.pushWords, "Vulkan 1.0 guarantees 128 bytes");
     std::memcpy(dispatch.pushWords, &push, sizeof push);
@@ -203,6 +238,8 @@ inline constexpr PairTermOperand pairTermOperands[] = {
     {termDocuments, VKATTN_DOC_IDS_Q, slotIdsQ, offsetof(FlashPush, idsQBase), offsetof(Environment, idsQBatch), sizeof(uint)},
     {termDocuments, VKATTN_DOC_IDS_K, slotIdsK, offsetof(FlashPush, idsKBase), offsetof(Environment, idsKBatch), sizeof(uint)},
 };
+
+static_assert(offsetof(FlashPush, idsKBase) == offsetof(GradientPush, idsKBase), "the backward pass has bases where the forward pass has");
 
 // The small arrays over heads that setup/environment.comp gathers behind the environment: where the
 // shader has each of them.

@@ -32,7 +32,11 @@ class Pipelines {
     [[nodiscard]] vkattn_result compile(const PipelineSet &set, vkattn_diagnostic *why);
     [[nodiscard]] bool has(const PipelineSet &set) const;
 
-    [[nodiscard]] const PipelineLayout &layout(Module module) const { return layouts_[(infoOf(module).slots > plainSlots) + (infoOf(module).slots > operationSlots)]; }
+    [[nodiscard]] const PipelineLayout &layout(Module module) const {
+        uint32_t n = 0;
+        while (slotCounts[n] < infoOf(module).slots) ++n;
+        return layouts_[n];
+    }
     [[nodiscard]] uint32_t compiledCount() const { return compiled_; }
     [[nodiscard]] uint64_t compileNanoseconds() const { return nanoseconds_; }
 

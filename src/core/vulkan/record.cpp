@@ -71,8 +71,8 @@ class Recorder {
     bool push_;
     VkPipeline bound_ = VK_NULL_HANDLE;
     uint32_t writeCount_ = 0;
-    VkDescriptorBufferInfo buffers_[fullSlots];
-    VkWriteDescriptorSet writes_[fullSlots]; // the first `count` entries are in use
+    VkDescriptorBufferInfo buffers_[gradientSlots];
+    VkWriteDescriptorSet writes_[gradientSlots]; // the first `count` entries are in use
 };
 
 // The dispatches of short plans are made once. Those of long plans are made twice, to find the

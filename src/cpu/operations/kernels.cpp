@@ -10,6 +10,7 @@
 
 #include "cpu/operations/work.hpp"
 
+#include "cpu/operations/norm_gradient-inl.hpp"
 #include "cpu/operations/projection-inl.hpp"
 #include "cpu/operations/rows-inl.hpp"
 
@@ -22,8 +23,17 @@ void projectUnit(const OperationCall &call, uint64_t unit, float *scratch) {
 }
 
 const OperationKernels &kernelsOfOperations() {
-    static const OperationKernels own = {
-        hwy::TargetName(HWY_TARGET), ProjectionUnit::panel, projectUnit, normalizeRows, rotateRows, appendRows, advanceWords, averageRows};
+    static const OperationKernels own = {hwy::TargetName(HWY_TARGET),
+                                         ProjectionUnit::panel,
+                                         projectUnit,
+                                         normalizeRows,
+                                         rotateRows,
+                                         appendRows,
+                                         advanceWords,
+                                         averageRows,
+                                         keepBits,
+                                         differentiateRows,
+                                         sumGradientColumns};
     return own;
 }
 

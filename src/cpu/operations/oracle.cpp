@@ -1,5 +1,7 @@
 // The oracle of operations: the rows of oracle.hpp, one after the other.
 #include "cpu/operations/oracle.hpp"
+
+#include "cpu/gradient/gradient.hpp"
 #include "util/diagnostic.hpp"
 
 #include <cstring>
@@ -42,6 +44,24 @@ void normalize(const Operation &o, const Operands &operands) {
     }
 }
 
+void differentiate(const Operation &o, const Operands &operands) {
+    OracleNormGradient row;
+    std::vector<double> dGamma(o.inner), dBeta(o.inner);
+    for (uint64_t n = 0; n < rowsOfX(o); ++n) {
+        const RowOfX id = rowOfX(o, n);
+        row.compute(o, operands, id);
+        for (uint32_t d = 0; d < o.inner; ++d) {
+            if (o.uses(VKATTN_D_X)) storeElementOf(o, operands, VKATTN_D_X, {id.b, id.g, id.r, d}, row.dX[d]);
+            dGamma[d] += row.dY[d] * row.z[d];
+            dBeta[d] += row.dY[d];
+        }
+    }
+    for (uint32_t d = 0; d < o.inner; ++d) {
+        if (o.uses(VKATTN_D_GAMMA)) storeElementOf(o, operands, VKATTN_D_GAMMA, {0, 0, 0, d}, dGamma[d]);
+        if (o.uses(VKATTN_D_BETA)) storeElementOf(o, operands, VKATTN_D_BETA, {0, 0, 0, d}, dBeta[d]);
+    }
+}
+
 void moveTokens(const Operation &o, const Operands &operands) {
     OracleToken token;
     for (uint64_t n = 0; n < rowsOfX(o); ++n) {
@@ -67,16 +87,30 @@ void average(const Operation &o, const Operands &operands) {
     }
 }
 
+void keep(const Operation &o, const Operands &operands) {
+    for (uint64_t n = 0; n < rowsOfX(o); ++n) {
+        const RowOfX id = rowOfX(o, n);
+        for (uint32_t word = 0; word < o.inner; ++word) {
+            const uint32_t bits = keptWord(o, id, word);
+            std::memcpy(operands.data[VKATTN_Y] + 4 * o.tensor(VKATTN_Y).index(id.b, id.g, id.r, word), &bits, 4);
+        }
+    }
+}
+
 void compute(const Operation &o, const Operands &operands) {
     switch (o.kind) {
     case VKATTN_PROJECTION:
         return project(o, operands);
     case VKATTN_NORM:
         return normalize(o, operands);
+    case VKATTN_NORM_GRADIENT:
+        return differentiate(o, operands);
     case VKATTN_ADVANCE:
         return advance(o, operands);
     case VKATTN_MEAN:
         return average(o, operands);
+    case VKATTN_KEEP:
+        return keep(o, operands);
     default:
         return moveTokens(o, operands);
     }
@@ -88,6 +122,7 @@ extern "C" vkattn_result vkattnCpuOracleOperation(const vkattn_operation *operat
                                                   vkattn_diagnostic *why) {
     if (!operation) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "operation is NULL");
     if (operation->kind == VKATTN_ATTENTION) return vkattnCpuOracle(operation->of.attention, memory, count, why);
+    if (operation->kind == VKATTN_ATTENTION_GRADIENT) return oracleGradient(operation->of.attentionGradient, memory, count, why);
     Operation o;
     Operands operands;
     if (const auto r = makeOperation(operation, o, why)) return r;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/operands.hpp"
+#include "problem/dropout.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -86,10 +87,10 @@ struct OracleNorm {
     double mean = 0, variance = 0, sigma = 0; // sigma: sqrt(variance + epsilon)
     double magnitude = 0;                     // the sum of |s|
 
-    void compute(const Operation &o, const Operands &operands, const RowOfX &id) {
+    // The row and its moments.
+    void take(const Operation &o, const Operands &operands, const RowOfX &id) {
         const auto dims = static_cast<double>(o.inner);
         s.resize(o.inner);
-        y.resize(o.inner);
         magnitude = mean = variance = 0;
         for (uint32_t d = 0; d < o.inner; ++d) {
             s[d] = elementOf(o, operands, VKATTN_X, id.b, id.g, id.r, d);
@@ -104,6 +105,10 @@ struct OracleNorm {
         for (const double value : s) variance += (value - mean) * (value - mean);
         variance /= dims;
         sigma = std::sqrt(variance + static_cast<double>(o.epsilon));
+    }
+    void compute(const Operation &o, const Operands &operands, const RowOfX &id) {
+        take(o, operands, id);
+        y.resize(o.inner);
         for (uint32_t d = 0; d < o.inner; ++d) y[d] = (s[d] - mean) / sigma * gamma(o, operands, d) + beta(o, operands, d);
     }
     [[nodiscard]] static double gamma(const Operation &o, const Operands &operands, uint32_t d) {
@@ -111,6 +116,29 @@ struct OracleNorm {
     }
     [[nodiscard]] static double beta(const Operation &o, const Operands &operands, uint32_t d) {
         return o.uses(VKATTN_BETA) ? elementOf(o, operands, VKATTN_BETA, 0, 0, 0, d) : 0;
+    }
+};
+
+// A row of the gradient of a norm.
+struct OracleNormGradient {
+    OracleNorm norm;
+    std::vector<double> z, g, dY, dX;
+    double meanOfG = 0, meanOfProducts = 0;           // of g * z
+    double magnitudeOfG = 0, magnitudeOfProducts = 0; // the means of the absolute values
+
+    void compute(const Operation &o, const Operands &operands, const RowOfX &id) {
+        norm.take(o, operands, id);
+        z.resize(o.inner), g.resize(o.inner), dY.resize(o.inner), dX.resize(o.inner);
+        meanOfG = meanOfProducts = magnitudeOfG = magnitudeOfProducts = 0;
+        for (uint32_t d = 0; d < o.inner; ++d) {
+            z[d] = (norm.s[d] - norm.mean) / norm.sigma;
+            dY[d] = elementOf(o, operands, VKATTN_D_Y, id.b, id.g, id.r, d);
+            g[d] = dY[d] * OracleNorm::gamma(o, operands, d);
+            meanOfG += g[d] / o.inner, magnitudeOfG += std::abs(g[d]) / o.inner;
+            meanOfProducts += g[d] * z[d] / o.inner, magnitudeOfProducts += std::abs(g[d] * z[d]) / o.inner;
+        }
+        if (o.norm == VKATTN_RMS_NORM) meanOfG = magnitudeOfG = 0;
+        for (uint32_t d = 0; d < o.inner; ++d) dX[d] = (g[d] - meanOfG - z[d] * meanOfProducts) / norm.sigma;
     }
 };
 
@@ -150,6 +178,15 @@ struct OracleToken {
 [[nodiscard]] inline uint64_t advancedWord(const Operation &o, const Operands &operands, uint64_t n) {
     const uint64_t sum = uint64_t{operands.word(VKATTN_X, o.tensor(VKATTN_X).index(0, 0, 0, n))} + o.by;
     return std::min<uint64_t>(sum, o.limit);
+}
+
+// A word of what dropout keeps.
+[[nodiscard]] inline uint32_t keptWord(const Operation &o, const RowOfX &id, uint32_t word) {
+    const DropoutPlane plane{o.seed, o.dropoutOffset, id.b * o.groups + id.g};
+    uint32_t bits = 0;
+    for (uint32_t column = 32 * word; column < std::min(o.columns, 32 * word + 32); ++column)
+        if (plane.keeps(o.dropoutThreshold, id.r, column)) bits |= 1u << column % 32;
+    return bits;
 }
 
 // An element of a mean, and the mean of the absolute values.

@@ -1,4 +1,4 @@
-// Norms, rotary embedding, append, advance and mean: operations on rows, for one Highway target. Each row is
+// Norms, rotary embedding, append, advance, mean and keep: operations on rows, for one Highway target. Each row is
 // read as a whole before anything of the row is written, so that they work in place.
 #if defined(VKATTN_CPU_OPERATIONS_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_OPERATIONS_ROWS_INL_HPP
@@ -8,6 +8,7 @@
 #endif
 
 #include "cpu/operations/work.hpp"
+#include "problem/dropout.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -223,6 +224,24 @@ inline void averageRows(const OperationCall &call, uint64_t unit, float *scratch
             forVectors(o.inner, [&](uint32_t d) HWY_ATTR { hn::Store(hn::Add(hn::Load(f, mean + d), hn::Load(f, run + d)), f, mean + d); });
         }
         storeRow(y, call.write(VKATTN_Y), y.index(b, 0, r, 0), mean, o.inner);
+    });
+}
+
+// A block of random words has the bits of four columns.
+inline void keepBits(const OperationCall &call, uint64_t unit, float *) {
+    const Operation &o = call.o;
+    const Tensor &y = o.tensor(VKATTN_Y);
+    forRowsOf(call, unit, [&](uint32_t b, uint32_t g, uint32_t r) HWY_ATTR {
+        const DropoutPlane plane{o.seed, o.dropoutOffset, b * o.groups + g};
+        for (uint32_t word = 0; word < o.inner; ++word) {
+            uint32_t bits = 0;
+            for (uint32_t block = 0; block < 8; ++block) {
+                const PhiloxCounter random = plane.words(r, 8 * word + block);
+                for (uint32_t n = 0; n < 4; ++n) bits |= (random.words[n] >= o.dropoutThreshold ? 1u : 0u) << (4 * block + n);
+            }
+            if (const uint32_t rest = o.columns - 32 * word; rest < 32) bits &= (1u << rest) - 1;
+            std::memcpy(call.write(VKATTN_Y) + 4 * y.index(b, g, r, word), &bits, 4);
+        }
     });
 }
 

@@ -1,5 +1,6 @@
 // The CPU entry points of operations. They cut an operation into units, and the threads of a pool
 // compute the units.
+#include "cpu/gradient/gradient.hpp"
 #include "cpu/operations/work.hpp"
 #include "cpu/pool.hpp"
 #include "util/diagnostic.hpp"
@@ -13,12 +14,17 @@ namespace {
 
 constexpr uint64_t alignment = 64;
 
+using Kernel = void (*)(const OperationCall &, uint64_t unit, float *scratch);
+
 // The facts that follow from the operation, the processor and the number of threads alone.
 struct Cut {
     const OperationKernels &own = operationKernels();
-    void (*compute)(const OperationCall &, uint64_t unit, float *scratch) = nullptr;
+    Kernel compute = nullptr;
     ProjectionTiling tiling;
     uint64_t rowsPerUnit = 0, units = 0, scratchBytes = 0;
+    // A second phase, which needs all of the first; 0 units: there is none. The facts of rows are what
+    // the first phase leaves to it.
+    uint64_t columnUnits = 0, factsBytes = 0;
     uint32_t threads;
 
     Cut(const Operation &o, const Pool &pool) {
@@ -26,25 +32,31 @@ struct Cut {
         if (o.kind == VKATTN_PROJECTION) {
             cutProjection(o, poolThreads);
         } else {
-            constexpr uint64_t elementsPerUnit = 1 << 14;
+            const uint64_t elementsPerUnit = o.kind == VKATTN_KEEP ? 1 << 9 : 1 << 14;
             const uint64_t rows = uint64_t{o.batch} * o.groups * o.rows;
             rowsPerUnit = std::max<uint64_t>(elementsPerUnit / o.inner, 1);
             units = ceilOf(rows, rowsPerUnit);
             compute = kernelOf(o.kind);
             scratchBytes = 4 * rowScratch(o);
+            if (o.sumsOverRows()) {
+                columnUnits = ceilOf(o.inner, gradientColumns);
+                factsBytes = 4 * wholeLines(3 * rows);
+                scratchBytes = std::max<uint64_t>(scratchBytes, gradientColumns * (2 * sizeof(double) + 2 * sizeof(float)));
+            }
         }
-        threads = static_cast<uint32_t>(std::clamp<uint64_t>(units, 1, poolThreads));
+        threads = static_cast<uint32_t>(std::clamp<uint64_t>(std::max(units, columnUnits), 1, poolThreads));
     }
-    [[nodiscard]] uint64_t bytes() const { return units ? threads * scratchBytes + alignment : 0; }
+    [[nodiscard]] uint64_t bytes() const { return units ? threads * scratchBytes + factsBytes + alignment : 0; }
 
   private:
     // As Pool::threadsFor counts.
     [[nodiscard]] static double workOf(const Operation &o) {
         const double elements = static_cast<double>(o.batch) * o.groups * o.rows * o.inner;
+        if (o.kind == VKATTN_KEEP) return elements * 400; // 8 blocks of random words each
         return elements * (o.kind == VKATTN_PROJECTION ? o.out : 4.0 * std::max(o.averaged, 1u));
     }
     // Of an operation on rows.
-    [[nodiscard]] decltype(compute) kernelOf(vkattn_operation_kind kind) const {
+    [[nodiscard]] Kernel kernelOf(vkattn_operation_kind kind) const {
         switch (kind) {
         case VKATTN_NORM:
             return own.normalize;
@@ -54,6 +66,10 @@ struct Cut {
             return own.advance;
         case VKATTN_MEAN:
             return own.average;
+        case VKATTN_KEEP:
+            return own.keep;
+        case VKATTN_NORM_GRADIENT:
+            return own.differentiate;
         default:
             return own.append;
         }
@@ -83,11 +99,17 @@ struct Run {
     OperationCall call;
     const Cut &cut;
     unsigned char *scratch;
+    Kernel compute;
+    uint64_t units;
     std::atomic<uint64_t> next{0};
 
     void work(uint32_t thread) {
         auto *const own = reinterpret_cast<float *>(scratch + thread * cut.scratchBytes);
-        for (uint64_t n; (n = next.fetch_add(1, std::memory_order_relaxed)) < cut.units;) cut.compute(call, n, own);
+        for (uint64_t n; (n = next.fetch_add(1, std::memory_order_relaxed)) < units;) compute(call, n, own);
+    }
+    void on(Pool &pool) {
+        pool.run(
+            cut.threads, [](void *context, uint32_t thread) { static_cast<Run *>(context)->work(thread); }, this);
     }
 };
 
@@ -101,6 +123,7 @@ extern "C" vkattn_result vkattnCpuCheckOperation(const vkattn_operation *operati
                                                  vkattn_diagnostic *why) {
     if (const auto r = checkGiven(operation, why)) return r;
     if (operation->kind == VKATTN_ATTENTION) return vkattnCpuCheckOperands(operation->of.attention, memory, count, why);
+    if (operation->kind == VKATTN_ATTENTION_GRADIENT) return checkGradient(operation->of.attentionGradient, memory, count, why);
     Operation o;
     Operands ignored;
     if (const auto r = makeOperation(operation, o, why)) return r;
@@ -119,6 +142,8 @@ extern "C" vkattn_result vkattnCpuOperationWorkspace(const vkattn_operation *ope
         *bytes = plan.workspaceBytes;
         return VKATTN_OK;
     }
+    if (operation->kind == VKATTN_ATTENTION_GRADIENT)
+        return gradientWorkspace(operation->of.attentionGradient, (pool ? pool : &alone)->pool, *bytes, why);
     Operation o;
     if (const auto r = makeOperation(operation, o, why)) return r;
     *bytes = Cut(o, (pool ? pool : &alone)->pool).bytes();
@@ -133,6 +158,8 @@ extern "C" vkattn_result vkattnCpuRunOperation(vkattn_cpu_pool given, const vkat
     const vkattn_cpu_pool pool = given ? given : &alone;
     if (operation->kind == VKATTN_ATTENTION)
         return vkattnCpuRunOn(pool, operation->of.attention, memory, count, workspace, workspaceBytes, why);
+    if (operation->kind == VKATTN_ATTENTION_GRADIENT)
+        return runGradient(pool->pool, operation->of.attentionGradient, memory, count, workspace, workspaceBytes, why);
     Operation o;
     Operands operands;
     if (const auto r = makeOperation(operation, o, why)) return r;
@@ -144,8 +171,8 @@ extern "C" vkattn_result vkattnCpuRunOperation(vkattn_cpu_pool given, const vkat
     if (cut.units == 0) return VKATTN_OK;
     auto *scratch = static_cast<unsigned char *>(workspace);
     scratch += (alignment - reinterpret_cast<uintptr_t>(scratch) % alignment) % alignment;
-    Run run{{o, operands, cut.tiling, cut.rowsPerUnit}, cut, scratch};
-    pool->pool.run(
-        cut.threads, [](void *context, uint32_t thread) { static_cast<Run *>(context)->work(thread); }, &run);
+    const OperationCall call{o, operands, cut.tiling, cut.rowsPerUnit, reinterpret_cast<float *>(scratch)};
+    Run{call, cut, scratch + cut.factsBytes, cut.compute, cut.units}.on(pool->pool);
+    if (cut.columnUnits) Run{call, cut, scratch + cut.factsBytes, cut.own.sumGradients, cut.columnUnits}.on(pool->pool);
     return VKATTN_OK;
 }

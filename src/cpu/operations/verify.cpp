@@ -1,6 +1,7 @@
 // Element-by-element comparison of operations with the oracle, by the rules of docs/numerics.md,
 // "Operations".
 #include "cpu/comparison.hpp"
+#include "cpu/gradient/gradient.hpp"
 #include "cpu/operations/oracle.hpp"
 #include "util/parallel.hpp"
 
@@ -24,17 +25,55 @@ class RowChecker {
         for (uint32_t n = 0; n < count; ++n)
             if (o_.kind == VKATTN_NORM)
                 checkNorm(ids[n]);
+            else if (o_.kind == VKATTN_NORM_GRADIENT)
+                checkNormGradient(ids[n]);
             else if (o_.kind == VKATTN_ADVANCE)
                 checkWord(ids[n].r);
+            else if (o_.kind == VKATTN_KEEP)
+                checkBits(ids[n]);
             else if (o_.kind == VKATTN_MEAN)
                 checkMean(ids[n]);
             else
                 checkToken(ids[n]);
     }
 
+    // Checks the gradients that sum over all rows, which are one row themselves.
+    void checkColumns() {
+        std::vector<double> dGamma(o_.inner), dBeta(o_.inner), ofGamma(o_.inner), ofBeta(o_.inner), slack(o_.inner);
+        bool overflow = false;
+        for (uint64_t n = 0; n < rowsOfX(o_); ++n) {
+            gradient_.compute(o_, operands_, rowOfX(o_, n));
+            overflow = overflow || squaresOverflow(gradient_.norm);
+            for (uint32_t d = 0; d < o_.inner; ++d) {
+                const double dY = gradient_.dY[d], z = gradient_.z[d];
+                dGamma[d] += dY * z, ofGamma[d] += std::abs(dY * z);
+                dBeta[d] += dY, ofBeta[d] += std::abs(dY);
+                slack[d] += std::abs(dY) * errorOfZ(gradient_.norm, z);
+            }
+        }
+        // Blocks of 64 rows are summed up, and then the blocks.
+        const double rows = static_cast<double>(rowsOfX(o_)), sums = (std::min(rows, 64.0) + rows / 64 + 4) * unit;
+        const double flushed = (rows + 4) * smallestNormal;
+        for (uint32_t d = 0; d < o_.inner; ++d) {
+            if (o_.uses(VKATTN_D_GAMMA))
+                compare(VKATTN_D_GAMMA, {0, 0, 0, d}, dGamma[d], sums * ofGamma[d] + slack[d] + flushed, overflow || ofGamma[d] > 0x1p127);
+            if (o_.uses(VKATTN_D_BETA)) compare(VKATTN_D_BETA, {0, 0, 0, d}, dBeta[d], sums * ofBeta[d] + flushed, ofBeta[d] > 0x1p127);
+        }
+    }
+
     Tally tally;
 
   private:
+    // Squares that fp32 cannot hold, of finite input.
+    [[nodiscard]] bool squaresOverflow(const OracleNorm &norm) const {
+        const double square = norm.sigma * norm.sigma;
+        return std::isfinite(norm.magnitude) && !(square >= 0x1p-100 && square * o_.inner <= 0x1p126 && norm.magnitude <= 0x1p127);
+    }
+    // What an element (s - mean) / sigma may be off by in fp32.
+    [[nodiscard]] static double errorOfZ(const OracleNorm &norm, double z) {
+        return 1e-6 * std::max(std::abs(z), 1.0) + unit * std::abs(norm.mean) / norm.sigma;
+    }
+
     void checkProjection(const RowOfX *ids, uint32_t count) {
         for (uint32_t first = 0; first < count;) { // the rows of one batch entry and group at a time
             uint32_t end = first + 1;
@@ -64,18 +103,35 @@ class RowChecker {
 
     void checkNorm(const RowOfX &id) {
         norm_.compute(o_, operands_, id);
-        const double square = norm_.sigma * norm_.sigma;
-        // Squares that fp32 cannot hold, of finite input.
-        const bool overflow =
-            std::isfinite(norm_.magnitude) && !(square >= 0x1p-100 && square * o_.inner <= 0x1p126 && norm_.magnitude <= 0x1p127);
+        const bool overflow = squaresOverflow(norm_);
         for (uint32_t d = 0; d < o_.inner; ++d) {
             const double z = (norm_.s[d] - norm_.mean) / norm_.sigma;
             const double gamma = OracleNorm::gamma(o_, operands_, d), beta = OracleNorm::beta(o_, operands_, d);
-            const double relative = 1e-6 * std::max(std::abs(z), 1.0) + unit * std::abs(norm_.mean) / norm_.sigma;
+            const double relative = errorOfZ(norm_, z);
             const double flushed = smallestNormal * (4 + std::abs(gamma) + 1 / norm_.sigma);
             compare(VKATTN_Y, {id.b, id.g, id.r, d}, norm_.y[d],
                     relative * std::abs(gamma) + unit * (std::abs(z * gamma) + std::abs(beta)) + flushed, overflow);
             if (o_.uses(VKATTN_SUM)) compareStored(VKATTN_SUM, {id.b, id.g, id.r, d}, norm_.s[d], 2 * smallestNormal);
+        }
+    }
+
+    void checkNormGradient(const RowOfX &id) {
+        if (!o_.uses(VKATTN_D_X)) return;
+        gradient_.compute(o_, operands_, id);
+        const OracleNorm &norm = gradient_.norm;
+        // Sums run over lanes and runs of a lane: fewer roundings than 40 on a way, whatever the row.
+        constexpr double sums = 40 * unit;
+        double errorOfProducts = sums * gradient_.magnitudeOfProducts;
+        for (uint32_t d = 0; d < o_.inner; ++d)
+            errorOfProducts += std::abs(gradient_.g[d]) * (errorOfZ(norm, gradient_.z[d]) + unit * std::abs(gradient_.z[d])) / o_.inner;
+        const double errorOfG = sums * gradient_.magnitudeOfG, products = gradient_.meanOfProducts;
+        for (uint32_t d = 0; d < o_.inner; ++d) {
+            const double z = gradient_.z[d], g = gradient_.g[d], whole = std::abs(g) + std::abs(gradient_.meanOfG) + std::abs(z * products);
+            const double inside = 4 * unit * whole + errorOfG + std::abs(z) * errorOfProducts + errorOfZ(norm, z) * std::abs(products);
+            const double flushed = smallestNormal * (8 + 8 / norm.sigma);
+            // The factor 1 / sigma is as exact as that of the norm.
+            compare(VKATTN_D_X, {id.b, id.g, id.r, d}, gradient_.dX[d], inside / norm.sigma + 1e-6 * std::abs(gradient_.dX[d]) + flushed,
+                    squaresOverflow(norm) || whole / norm.sigma > 0x1p126);
         }
     }
 
@@ -100,12 +156,16 @@ class RowChecker {
         }
     }
 
+    void checkWord(uint32_t n) { compareWord({0, 0, 0, n}, static_cast<double>(advancedWord(o_, operands_, n))); }
+    void checkBits(const RowOfX &id) {
+        for (uint32_t word = 0; word < o_.inner; ++word) compareWord({id.b, id.g, id.r, word}, keptWord(o_, id, word));
+    }
     // Words are integers: nothing is rounded, and every difference is wrong.
-    void checkWord(uint32_t n) {
-        const auto expected = static_cast<double>(advancedWord(o_, operands_, n));
-        const double got = operands_.word(VKATTN_Y, o_.tensor(VKATTN_Y).index(0, 0, 0, n)), error = std::abs(got - expected);
+    void compareWord(const uint32_t (&index)[4], double expected) {
+        const double got = operands_.word(VKATTN_Y, o_.tensor(VKATTN_Y).index(index[0], index[1], index[2], index[3]));
+        const double error = std::abs(got - expected);
         tally.noteError(error);
-        tally.note(VKATTN_Y, {0, 0, 0, n}, {got, expected, error, 0, error == 0});
+        tally.note(VKATTN_Y, index, {got, expected, error, 0, error == 0});
     }
 
     // Compares an element whose value before it is stored may be off by `bound`.
@@ -135,19 +195,21 @@ class RowChecker {
     const Operands &operands_;
     OracleProducts products_;
     OracleNorm norm_;
+    OracleNormGradient gradient_;
     OracleToken token_;
 };
 
 void verify(const Operation &o, const Operands &operands, const vkattn_verify_options &options, vkattn_verify_report &report) {
     const uint64_t total = rowsOfX(o);
-    const ChosenRows rows(total, o.flops() + static_cast<double>(total) * o.inner, options, [&](std::set<uint64_t> &chosen) {
+    const double perElement = o.kind == VKATTN_KEEP ? 2000 : 1; // random words of each column
+    const ChosenRows rows(total, o.flops() + perElement * static_cast<double>(total) * o.inner, options, [&](std::set<uint64_t> &chosen) {
         for (const uint32_t b : {0u, o.batch - 1})
             for (const uint32_t g : {0u, o.groups - 1}) addEdges(chosen, (uint64_t{b} * o.groups + g) * o.rows, o.rows);
     });
     report = {};
     report.rowsTotal = total;
     report.rowsChecked = rows.count();
-    report.worstRole = VKATTN_Y;
+    report.worstRole = o.kind == VKATTN_NORM_GRADIENT ? VKATTN_D_X : VKATTN_Y;
     report.passed = 1;
     if (rows.count() == 0) return;
 
@@ -167,6 +229,11 @@ void verify(const Operation &o, const Operands &operands, const vkattn_verify_op
             sum.merge(checker->tally);
         };
     });
+    if (o.sumsOverRows()) {
+        RowChecker checker(o, operands);
+        checker.checkColumns();
+        sum.merge(checker.tally);
+    }
     sum.writeTo(report);
 }
 
@@ -177,6 +244,8 @@ extern "C" vkattn_result vkattnCpuVerifyOperation(const vkattn_operation *operat
                                                   vkattn_diagnostic *why) {
     if (!operation) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "operation is NULL");
     if (operation->kind == VKATTN_ATTENTION) return vkattnCpuVerify(operation->of.attention, memory, count, options, report, why);
+    if (operation->kind == VKATTN_ATTENTION_GRADIENT)
+        return verifyGradient(operation->of.attentionGradient, memory, count, options, report, why);
     Operation o;
     Operands operands;
     vkattn_verify_options chosen{};

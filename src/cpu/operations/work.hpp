@@ -18,6 +18,9 @@ struct OperationCall {
     const Operands &operands;
     ProjectionTiling tiling;
     uint64_t rowsPerUnit = 0; // other operations
+    // The gradient of a norm, where it sums over rows: three numbers a row, which the first phase
+    // writes and the second one reads.
+    float *rowFacts = nullptr;
 
     [[nodiscard]] const unsigned char *read(vkattn_role role) const { return operands.data[role]; }
     [[nodiscard]] unsigned char *write(vkattn_role role) const { return operands.data[role]; }
@@ -64,8 +67,13 @@ struct ProjectionScratch {
 // Returns the floats that a unit of another operation needs.
 [[nodiscard]] inline size_t rowScratch(const Operation &o) {
     const size_t row = wholeLines(o.inner);
-    return o.kind == VKATTN_NORM ? 4 * row : o.kind == VKATTN_ROTARY || o.kind == VKATTN_MEAN ? 3 * row : row;
+    if (o.kind == VKATTN_KEEP) return 0;
+    if (o.kind == VKATTN_NORM || o.kind == VKATTN_NORM_GRADIENT) return 4 * row;
+    return o.kind == VKATTN_ROTARY || o.kind == VKATTN_MEAN ? 3 * row : row;
 }
+
+// The columns of a unit of the second phase of a norm's gradient.
+inline constexpr uint32_t gradientColumns = 64;
 
 // The kernels of one target. Each computes a unit, whose number is below `units` of run.cpp.
 struct OperationKernels {
@@ -77,6 +85,9 @@ struct OperationKernels {
     void (*append)(const OperationCall &, uint64_t unit, float *scratch);
     void (*advance)(const OperationCall &, uint64_t unit, float *scratch);
     void (*average)(const OperationCall &, uint64_t unit, float *scratch);
+    void (*keep)(const OperationCall &, uint64_t unit, float *scratch);
+    void (*differentiate)(const OperationCall &, uint64_t unit, float *scratch);
+    void (*sumGradients)(const OperationCall &, uint64_t unit, float *scratch);
 };
 // Returns the kernels of the best target that this processor has.
 [[nodiscard]] const OperationKernels &operationKernels();

@@ -54,6 +54,17 @@ void giveOptions(const AttentionOf &a, Given &given, vkattn_problem &description
     given.addArray(VKATTN_SINKS, a.sinks);
     given.addArray(VKATTN_ALIBI_SLOPES, a.slopes);
 }
+void giveAttention(const AttentionOf &a, Given &given, vkattn_problem &description) {
+    given.require(VKATTN_Q, a.q, description.q);
+    given.require(VKATTN_K, a.k, description.k);
+    // A tensor that is given all the same is refused.
+    if (description.flags & VKATTN_VALUES_IN_KEYS)
+        description.v = {}, given.add(VKATTN_V, a.v, description.v);
+    else
+        given.require(VKATTN_V, a.v, description.v);
+    given.require(VKATTN_OUT, a.out, description.out);
+    giveOptions(a, given, description);
+}
 
 } // namespace
 
@@ -133,18 +144,65 @@ vkattn_result OperationList::add(const MeanOf &m, std::string *why) {
     return add(operation(description), given.operands(), why);
 }
 
+vkattn_result OperationList::add(const KeepOf &k, std::string *why) {
+    vkattn_keep description{};
+    description.structSize = sizeof description;
+    description.probability = k.probability;
+    description.seed = k.seed;
+    description.offset = k.offset;
+    description.columns = k.columns;
+    Given given;
+    given.require(VKATTN_Y, k.y, description.y);
+    return add(operation(description), given.operands(), why);
+}
+
+vkattn_result OperationList::add(const NormGradientOf &n, std::string *why) {
+    vkattn_norm_gradient description{};
+    description.structSize = sizeof description;
+    description.kind = n.kind;
+    description.epsilon = n.epsilon;
+    Given given;
+    given.require(VKATTN_X, n.x, description.x);
+    given.add(VKATTN_GAMMA, n.gamma, description.gamma);
+    given.require(VKATTN_D_Y, n.dY, description.dY);
+    given.add(VKATTN_D_X, n.dX, description.dX);
+    given.add(VKATTN_D_GAMMA, n.dGamma, description.dGamma);
+    given.add(VKATTN_D_BETA, n.dBeta, description.dBeta);
+    return add(operation(description), given.operands(), why);
+}
+
 vkattn_result OperationList::add(const AttentionOf &a, std::string *why) {
     vkattn_problem description = optionsOf(a);
     Given given(&description.presentRoles);
-    given.require(VKATTN_Q, a.q, description.q);
-    given.require(VKATTN_K, a.k, description.k);
-    // A tensor that is given all the same is refused.
-    if (description.flags & VKATTN_VALUES_IN_KEYS)
-        description.v = {}, given.add(VKATTN_V, a.v, description.v);
-    else
-        given.require(VKATTN_V, a.v, description.v);
-    given.require(VKATTN_OUT, a.out, description.out);
-    giveOptions(a, given, description);
+    giveAttention(a, given, description);
+    return add(operation(description), given.operands(), why);
+}
+
+vkattn_result OperationList::add(const AttentionGradientOf &g, std::string *why) {
+    AttentionOf attention = g.forward;
+    attention.weights = {};
+    vkattn_problem forward = optionsOf(attention);
+    vkattn_attention_gradient description{};
+    description.structSize = sizeof description;
+    description.forward = &forward;
+    description.kernel = g.kernel;
+    description.lossScale = g.lossScale;
+    Given given(&forward.presentRoles);
+    giveAttention(attention, given, forward);
+    if (forward.flags & VKATTN_WEIGHTS_DROPPED) forward.weights = g.forward.weights.layout();
+    given.presentIn(description.presentRoles);
+    given.require(VKATTN_D_OUT, g.dOut, description.dOut);
+    given.add(VKATTN_D_LSE, g.dLse, description.dLse);
+    given.add(VKATTN_D_WEIGHTS, g.dWeights, description.dWeights);
+    given.add(VKATTN_D_Q, g.dQ, description.dQ);
+    given.add(VKATTN_D_K, g.dK, description.dK);
+    given.add(VKATTN_D_V, g.dV, description.dV);
+    given.add(VKATTN_D_BIAS, g.dBias, description.dBias);
+    given.addArray(VKATTN_D_SINKS, g.dSinks);
+    given.addArray(VKATTN_D_SLOPES, g.dSlopes);
+    given.addArray(VKATTN_D_SCALE, g.dScale);
+    given.addArray(VKATTN_D_SOFTCAP, g.dSoftcap);
+    given.addArray(VKATTN_NONFINITE, g.nonfinite);
     return add(operation(description), given.operands(), why);
 }
 

@@ -59,6 +59,18 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
     case VKATTN_MEAN:
         bound.operation = vkattn::operation(description_.mean = copyOf(*operation.of.mean));
         break;
+    case VKATTN_KEEP:
+        bound.operation = vkattn::operation(description_.keep = copyOf(*operation.of.keep));
+        break;
+    case VKATTN_ATTENTION_GRADIENT:
+        description_.attentionGradient.forward = copyOf(*operation.of.attentionGradient->forward);
+        description_.attentionGradient.gradient = copyOf(*operation.of.attentionGradient);
+        description_.attentionGradient.gradient.forward = &description_.attentionGradient.forward;
+        bound.operation = vkattn::operation(description_.attentionGradient.gradient);
+        break;
+    case VKATTN_NORM_GRADIENT:
+        bound.operation = vkattn::operation(description_.normGradient = copyOf(*operation.of.normGradient));
+        break;
     default:
         return failed(invalid, "this version of the list knows no operation of kind " + std::to_string(operation.kind), why);
     }

@@ -78,6 +78,12 @@ struct ListStep {
         vkattn_append append;
         vkattn_advance advance;
         vkattn_mean mean;
+        vkattn_keep keep;
+        struct {
+            vkattn_attention_gradient gradient; // points at `forward`
+            vkattn_problem forward;
+        } attentionGradient;
+        vkattn_norm_gradient normGradient;
     } description_;
     std::vector<StepMemory> operands_; // of a shader: its tensors, without roles
     std::optional<ShaderWork> shader_;

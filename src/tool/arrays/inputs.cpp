@@ -35,9 +35,12 @@ Ranks ranksOf(vkattn_role role, bool hasHeads) {
         break;
     case VKATTN_MASK:
     case VKATTN_BIAS:
+    case VKATTN_D_WEIGHTS:
         return {2, 4, "[query, key], [head, query, key] or [batch, head, query, key]"};
     case VKATTN_BIT_MASK:
         return {2, 4, "[query, word], [head, query, word] or [batch, head, query, word]"};
+    case VKATTN_D_LSE:
+        return {1, 3, "[query], [head, query] or [batch, head, query]"};
     case VKATTN_COS:
     case VKATTN_SIN:
         return {2, 2, "[position, dims / 2]"};
@@ -122,12 +125,13 @@ void Input::makeLayout(bool hasHeads) {
         if (extent > std::numeric_limits<uint32_t>::max())
             fail("shape " + npyShapeText(shape) + " has a dimension of " + std::to_string(extent) + ", expected at most 4294967295");
 
-    layout_.dtype = role_ == VKATTN_MASK          ? VKATTN_BOOL8
-                    : role_ == VKATTN_BIT_MASK    ? VKATTN_BITS32
-                    : header().type == npyFloat16 ? VKATTN_F16
-                                                  : VKATTN_F32;
-    const size_t missing = 4 - shape.size();
-    std::fill_n(layout_.extent, missing, 1u);
+    const bool ofRows = role_ == VKATTN_D_LSE; // a number for each: the last dimension is 1
+    layout_.dtype = role_ == VKATTN_MASK                     ? VKATTN_BOOL8
+                    : role_ == VKATTN_BIT_MASK               ? VKATTN_BITS32
+                    : header().type == npyFloat16 && !ofRows ? VKATTN_F16
+                                                             : VKATTN_F32;
+    const size_t missing = 4 - shape.size() - (ofRows ? 1 : 0);
+    std::fill_n(layout_.extent, 4, 1u);
     // The product of non-zero extents fits in 63 bits (npy.hpp), so no stride overflows.
     int64_t stride = 1;
     const auto place = [&](size_t i) {

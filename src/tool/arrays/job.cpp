@@ -106,7 +106,7 @@ void addOutputs(const RunArguments &arguments, Job &job) {
         job.outputs.push_back(outputArray(arguments, operation(problem), role, dtype, std::move(shape)));
     };
     add(VKATTN_OUT, problem.out.dtype, with(problem.out.extent[dim]));
-    if (!arguments.files[VKATTN_LSE].empty()) add(VKATTN_LSE, VKATTN_F32, rows);
+    if (!arguments.files[VKATTN_LSE].empty()) add(VKATTN_LSE, VKATTN_F32, arguments.rowStatistics ? with(2) : rows);
     if (!arguments.files[VKATTN_WEIGHTS].empty()) {
         // The rows of a ragged batch are not those of its weights.
         const uint32_t *extent = problem.weights.extent;
@@ -160,6 +160,11 @@ void describeAttention(const RunArguments &arguments, const Assumptions &assumed
     problem.k = k.layout;
     problem.scale = arguments.scale;
     problem.softcap = arguments.softcap;
+    problem.dropout = arguments.dropout;
+    if (arguments.dropout > 0) { // nothing is drawn without: one description for each problem
+        problem.dropoutSeed = arguments.dropoutSeed;
+        problem.dropoutOffset = arguments.dropoutOffset;
+    }
     problem.windowLeft = arguments.windowLeft;
     problem.windowRight = arguments.windowRight;
     problem.sequences = assumed.sequences;
@@ -179,9 +184,7 @@ void describeAttention(const RunArguments &arguments, const Assumptions &assumed
     describeOptions(inputs, problem, pairs, assumed);
 }
 
-namespace {
-
-Job describe(const RunArguments &arguments, const Assumptions &assumed) {
+Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
     Job job;
     Operand operands[3];
     job.inputs = openInputs(arguments);
@@ -226,10 +229,11 @@ Job describe(const RunArguments &arguments, const Assumptions &assumed) {
 
     const auto wants = [&](vkattn_role role) { return !arguments.files[role].empty() || (assumed.roles >> role & 1) != 0; };
     const auto output = [&](vkattn_role role, vkattn_dtype dtype, const Extents &extents) {
-        return dense(std::string(operandName(role).option) + " " + arguments.files[role], dtype, extents);
+        return dense(std::string(operandName(arguments, role).option) + " " + arguments.files[role], dtype, extents);
     };
     problem.out = output(VKATTN_OUT, outDtype, {extent[batch], extent[head], extent[token], v.layout.extent[dim]});
-    if (wants(VKATTN_LSE)) problem.lse = output(VKATTN_LSE, VKATTN_F32, {extent[batch], extent[head], extent[token], 1});
+    if (wants(VKATTN_LSE))
+        problem.lse = output(VKATTN_LSE, VKATTN_F32, {extent[batch], extent[head], extent[token], arguments.rowStatistics ? 2u : 1u});
     if (wants(VKATTN_WEIGHTS)) problem.weights = output(VKATTN_WEIGHTS, VKATTN_F32, pairs);
 
     vkattn_diagnostic why{};
@@ -243,17 +247,11 @@ Job describe(const RunArguments &arguments, const Assumptions &assumed) {
     return job;
 }
 
-} // namespace
-
 Job describeJob(const RunArguments &arguments) {
-    Job job = describe(arguments, {});
+    Job job = describeProblem(arguments);
     addOutputs(arguments, job);
     checkMemory(namedBytes(job, operation(job.problem)));
     return job;
-}
-
-Job describeJob(const ExplainArguments &arguments) {
-    return describe(arguments.run, arguments.assumed);
 }
 
 } // namespace vkattn::tool

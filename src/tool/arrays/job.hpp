@@ -24,8 +24,8 @@ struct Job : JobArrays {
 void describeAttention(const RunArguments &arguments, const Assumptions &assumed, std::vector<Input> &inputs, const Operand &q,
                        const Operand &k, vkattn_problem &problem, Extents &pairs);
 
-// The same for `explain`: without outputs, with shapes in place of files, and without a look at
-// memory.
-[[nodiscard]] Job describeJob(const ExplainArguments &arguments);
+// As describeJob, without outputs and without a look at memory. `assumed`: what `explain` takes in
+// place of files.
+[[nodiscard]] Job describeProblem(const RunArguments &arguments, const Assumptions &assumed = {});
 
 } // namespace vkattn::tool

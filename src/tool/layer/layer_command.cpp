@@ -81,26 +81,14 @@ HostArrays loadInputs(const RotaryChoice &rotary, LayerJob &job) {
     return arrays;
 }
 
-// All steps as one: the worst element is that of the step with the largest error for its bound.
+// All steps as one, and each in its row.
 Verification combine(const std::vector<StepCheck> &checks, const vkattn_verify_options &options, std::vector<ReportedStep> &steps) {
-    Verification all;
-    all.options = options;
-    all.report.passed = 1;
-    double worst = -1;
+    std::vector<Verification> all;
     for (size_t n = 0; n < checks.size(); ++n) {
-        const vkattn_verify_report &report = checks[n].report;
-        steps[n].verification = Verification{options, report};
-        const double ratio = report.worstBound > 0 ? report.worstError / report.worstBound : report.worstError;
-        const uint64_t total = all.report.rowsTotal + report.rowsTotal, checked = all.report.rowsChecked + report.rowsChecked;
-        const uint32_t passed = all.report.passed & report.passed;
-        if (report.rowsChecked > 0 && (ratio > worst || (!report.passed && all.report.passed))) {
-            worst = ratio;
-            all.report = report;
-            all.step = steps[n].name;
-        }
-        all.report.rowsTotal = total, all.report.rowsChecked = checked, all.report.passed = passed;
+        all.push_back({options, checks[n].report, steps[n].name});
+        steps[n].verification = Verification{options, checks[n].report};
     }
-    return all;
+    return combined(all, options);
 }
 
 // Of a ragged batch, whose weights no step of a layer averages.
@@ -159,7 +147,7 @@ Computed compute(Runtime &runtime, const LayerArguments &arguments, const LayerJ
 
 ExitStatus layerCommand(const LayerArguments &arguments) {
     const std::unique_ptr<LayerJob> job = describeJob(arguments);
-    std::vector<OutputFile> files = openOutputs(*job);
+    std::vector<OutputFile> files = openOutputs(arguments, *job);
     OpenedRuntime opened = openRuntime(arguments);
     const HostArrays inputs = loadInputs(arguments.rotary, *job);
     Computed computed = compute(*opened.runtime, arguments, *job, inputs);

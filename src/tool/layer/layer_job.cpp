@@ -287,7 +287,8 @@ std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
             dense("--weights " + arguments.files[VKATTN_WEIGHTS], VKATTN_F32, {pairs[batch], heads, pairs[token], pairs[dim]});
     }
     if (!arguments.files[VKATTN_LSE].empty())
-        job.options.lse = dense("--lse " + arguments.files[VKATTN_LSE], VKATTN_F32, {entries, arguments.heads, tokens, 1});
+        job.options.lse = dense(std::string(operandName(arguments, VKATTN_LSE).option) + " " + arguments.files[VKATTN_LSE], VKATTN_F32,
+                                {entries, arguments.heads, tokens, arguments.rowStatistics ? 2u : 1u});
     layer.options = &job.options;
     job.plan.structSize = sizeof job.plan;
     vkattn_diagnostic why{};
@@ -297,7 +298,11 @@ std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
 
     const Input &x = *std::find_if(job.inputs.begin(), job.inputs.end(), [](const Input &input) { return input.role() == VKATTN_X; });
     addOutput(arguments, job, VKATTN_Y, layer.y, shapeLike(x, out));
-    if (!arguments.files[VKATTN_LSE].empty()) addOutput(arguments, job, VKATTN_LSE, job.options.lse, {entries, arguments.heads, tokens});
+    if (!arguments.files[VKATTN_LSE].empty()) {
+        std::vector<uint64_t> shape = {entries, arguments.heads, tokens};
+        if (arguments.rowStatistics) shape.push_back(2);
+        addOutput(arguments, job, VKATTN_LSE, job.options.lse, std::move(shape));
+    }
     if (!arguments.files[VKATTN_WEIGHTS].empty())
         addOutput(arguments, job, VKATTN_WEIGHTS, job.options.weights,
                   arguments.averageWeights ? std::vector<uint64_t>{pairs[0], pairs[2], pairs[3]} : std::vector<uint64_t>(pairs, pairs + 4));

@@ -2,6 +2,7 @@
 
 #include "program/options/option_values.hpp"
 #include "tool/options/attention_options.hpp"
+#include "tool/options/gradient_arguments.hpp"
 #include "tool/options/layer_arguments.hpp"
 #include "tool/options/names.hpp"
 
@@ -55,13 +56,14 @@ void checkExplain(const CLI::App &app, ExplainArguments &explain) {
     checkShapes(app, explain);
     for (const Presence &presence : presences)
         for (const OperandName &name : operandNames)
-            if ((assumed.roles & presence.roles & bitOf(name.role)) != 0 && !explain.run.files[name.role].empty())
-                throw Failure(std::string("--with ") + presence.word + " stands in place of a file, and " + name.option +
-                              " gives one: leave one of the two out");
+            if (assumed.includes(presence) && (presence.roles & bitOf(name.role)) != 0 && !explain.run.files[name.role].empty())
+                throw Failure(std::string("--with ") + presence.word + " stands in place of a file, and " +
+                              operandName(explain.run, name.role).option + " gives one: leave one of the two out");
     for (const vkattn_role role : {VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K})
         if (assumed.sequences > 0 && !explain.run.files[role].empty())
             throw Failure(std::string("--ragged stands in place of files, and ") + operandName(role).option +
                           " gives one: leave one of the two out");
+    if (assumed.rowStatistics) explain.run.rowStatistics = true, explain.run.flags |= VKATTN_ROW_STATISTICS;
 }
 
 std::string presenceWords() {
@@ -78,7 +80,10 @@ void readPresences(const std::string &text, Assumptions &assumed) {
         for (const Presence &presence : presences)
             if (word == presence.word) found = &presence;
         if (found == nullptr) badValue("--with", "a list like mask,sinks of " + presenceWords(), word);
+        if ((assumed.roles & found->roles & bitOf(VKATTN_LSE)) != 0 && assumed.rowStatistics != found->rowStatistics)
+            throw Failure("--with " + text + " names lse and row-statistics, expected one of them: leave lse out");
         assumed.roles |= found->roles;
+        assumed.rowStatistics = assumed.rowStatistics || found->rowStatistics;
     }
 }
 
@@ -113,19 +118,17 @@ void addExplainOptions(CLI::App &app, Assumptions &assumed) {
 }
 
 void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, bool arraysRequired) {
-    const auto file = [&](vkattn_role role, const char *text) { return addFile(app, run, role, text); };
-    file(VKATTN_Q, "Queries: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")
-        ->required(arraysRequired);
-    file(VKATTN_K, "Keys, likewise; their number of heads divides that of the queries")->required(arraysRequired);
-    file(VKATTN_V, "Values, likewise; as many heads and tokens as the keys; required without --values-in-keys");
-    addValue(app, "--values-in-keys", "N", "The values are the first N dims of the keys, without an array of their own (latent attention)",
+    addOperandOptions(app, run, arraysRequired);
+    addValue(app, "--values-in-keys", "N", "The values are the first N dims of the keys, in place of --v (latent attention)",
              [&](const std::string &text) {
                  run.valuesInKeys = parseWhole("--values-in-keys", text, maxDim);
                  run.flags |= VKATTN_VALUES_IN_KEYS;
              });
-    file(VKATTN_OUT, "Where to write the result, in the rank of the queries")->required(arraysRequired);
-    addTypeOptions(app, run, "Round queries, keys and values to this type and compute with them so", "that of the queries' file");
+    addFile(app, run, VKATTN_OUT, "Where to write the result, in the rank of the queries")->required(arraysRequired);
+    addTypeOptions(app, run, "Round queries, keys and values to this type and compute with them so",
+                   "Type of the result; default: that of the queries' file");
     addAttentionOptions(app, alignments, run);
+    addFurtherOutputs(app, run);
     addValue(app, "--slices", "N", "Submit the work to the device in N nearly equal pieces, so that none runs for long; default 1",
              [&](const std::string &text) { run.slices = parseWhole("--slices", text, maxSlices); });
     addDeviceOptions(app, run);
@@ -178,6 +181,11 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         app.add_subcommand("rotary", "Rotate pairs of dims of a .npy array by each token's position: rotary position embedding");
     rotaryCommand->allow_windows_style_options(false);
     rotary.addOptions(*rotaryCommand);
+    GradientParser gradient;
+    CLI::App *gradientCommand =
+        app.add_subcommand("grad", "Compute the gradients of attention over .npy arrays: the backward pass, from the result's gradient");
+    gradientCommand->allow_windows_style_options(false);
+    gradient.addOptions(*gradientCommand);
     LayerParser layer(false), explainLayer(true);
     CLI::App *layerCommand = app.add_subcommand("layer", "Compute multi-head attention whole: projections, heads, output, residual, norm");
     layerCommand->allow_windows_style_options(false);
@@ -213,6 +221,7 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         if (error.get_exit_code() != 0)
             throw Failure(std::string(error.what()) + ": see vkattn " +
                           (runCommand->parsed()            ? "run --help"
+                           : gradientCommand->parsed()     ? "grad --help"
                            : rotaryCommand->parsed()       ? "rotary --help"
                            : layerCommand->parsed()        ? "layer --help"
                            : explainLayerCommand->parsed() ? "explain layer --help"
@@ -228,6 +237,8 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         checkValues(run, !run.files[VKATTN_V].empty(), true);
         checkConflicts(*runCommand, run, {});
         line.run = run;
+    } else if (gradientCommand->parsed()) {
+        line.gradient = gradient.interpret(*gradientCommand);
     } else if (rotaryCommand->parsed()) {
         line.rotary = rotary.interpret(*rotaryCommand);
     } else if (layerCommand->parsed()) {

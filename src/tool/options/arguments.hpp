@@ -4,8 +4,10 @@
 #include "program/failure.hpp"
 #include "tool/options/compute_arguments.hpp"
 #include "tool/options/conform_arguments.hpp"
+#include "tool/options/names.hpp"
 #include "tool/options/rotary_arguments.hpp"
 
+#include <vkattn/gradient.h>
 #include <vkattn/layer.h>
 
 #include <cstdint>
@@ -19,6 +21,9 @@ struct RunArguments : ComputeArguments {
     uint32_t flags = 0; // vkattn_flag_bits
     int32_t windowLeft = 0, windowRight = 0;
     float scale = 0, softcap = 0;
+    double dropout = 0;
+    uint64_t dropoutSeed = 0;
+    uint32_t dropoutOffset = 0;
     std::optional<vkattn_dtype> roundTo;  // of q, k and v; otherwise as their files
     std::optional<vkattn_dtype> outDtype; // otherwise as q's file
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
@@ -28,6 +33,13 @@ struct RunArguments : ComputeArguments {
     std::optional<std::string> tuning;   // a file; otherwise
     bool findTuning = true;              // the one in the default place, where there is one
     std::optional<std::string> verdicts; // a file, or empty or "none"; otherwise the default place
+};
+
+// Of `grad`: the options of its attention, and what is asked of the backward pass. --out-dtype is the
+// type of the gradients.
+struct GradientArguments : RunArguments {
+    std::optional<float> lossScale;
+    vkattn_gradient_kernel gradientKernel = VKATTN_GRADIENT_AUTO;
 };
 
 // What `explain layer` takes in place of files.
@@ -60,7 +72,11 @@ struct Assumptions {
     vkattn_dtype dtype = VKATTN_F32; // of these, and of what `roles` names
     // 1 << role: takes part, in its full shape or as the plainest broadcast (job.cpp)
     uint64_t roles = 0;
+    bool rowStatistics = false; // what VKATTN_LSE holds
     uint32_t sequences = 0, maxSeqQ = 0, maxSeqK = 0;
+    [[nodiscard]] bool includes(const Presence &presence) const {
+        return (roles & presence.roles) != 0 && (presence.roles != bitOf(VKATTN_LSE) || presence.rowStatistics == rowStatistics);
+    }
 };
 
 struct ExplainArguments {
@@ -84,6 +100,7 @@ struct TuneArguments {
 // `status` is how to end.
 struct CommandLine {
     std::optional<RunArguments> run;
+    std::optional<GradientArguments> gradient;
     std::optional<RotaryArguments> rotary;
     std::optional<LayerArguments> layer;
     std::optional<ExplainArguments> explain;

@@ -14,7 +14,6 @@
 
 namespace vkattn::tool {
 using namespace program;
-namespace {
 
 float parseFloat(const std::string &option, const std::string &text, bool allowNegative) {
     const std::string expected = allowNegative ? "a finite number" : "a finite number of 0 or more (0 = none)";
@@ -26,6 +25,15 @@ float parseFloat(const std::string &option, const std::string &text, bool allowN
     if (value != 0 && rounded == 0)
         throw Failure(option + " " + text + " is too small for float32, where it would be 0: give 0 or a larger number");
     return rounded;
+}
+
+namespace {
+
+double parseProbability(const std::string &option, const std::string &text) {
+    char *end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (text.empty() || *end != '\0' || !(value >= 0 && value <= 1)) badValue(option, "a probability from 0 (none) to 1", text);
+    return value;
 }
 
 // True for top-left.
@@ -57,10 +65,10 @@ void applyAlignments(const Alignments &given, RunArguments &run) {
 // How the user has said that an operand takes part; empty where it does not. `assumed`: what
 // `explain` was told without files.
 std::string spelling(const RunArguments &run, const Assumptions &assumed, vkattn_role role) {
-    if (!run.files[role].empty()) return operandName(role).option;
+    if (!run.files[role].empty()) return operandName(run, role).option;
     if (assumed.sequences > 0 && (role == VKATTN_CU_SEQ_Q || role == VKATTN_CU_SEQ_K)) return "--ragged";
     for (const Presence &presence : presences)
-        if ((assumed.roles & presence.roles) != 0 && (presence.roles >> role & 1) != 0) return std::string("--with ") + presence.word;
+        if (assumed.includes(presence) && (presence.roles >> role & 1) != 0) return std::string("--with ") + presence.word;
     return "";
 }
 
@@ -79,6 +87,13 @@ void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumpti
         throw Failure(given(VKATTN_KEY_LENGTHS) + " and " + given(VKATTN_CU_SEQ_K) +
                       " are both given, expected one of them: ragged sequences have their lengths in the offsets, so leave " +
                       given(VKATTN_KEY_LENGTHS) + " out, or give padded [batch, head, token, dim] arrays without offsets");
+    const auto counted = [&](const char *name) {
+        const CLI::Option *const option = app.get_option_no_throw(name); // not every command writes them
+        return option != nullptr && option->count() > 0;
+    };
+    if (counted("--lse") && counted("--row-statistics"))
+        throw Failure("--lse and --row-statistics are both given, expected one of them: the log-sum-exp is the maximum plus the natural "
+                      "logarithm of the sum, so leave --lse out");
     const auto pair = [&](vkattn_role a, vkattn_role b, const char *reason) {
         if (given(a).empty() == given(b).empty()) return;
         const vkattn_role missing = given(a).empty() ? a : b, present = given(a).empty() ? b : a;
@@ -87,6 +102,19 @@ void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumpti
     pair(VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K, "queries and keys each have offsets; where they are the same, give the same file twice");
     pair(VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K,
          "a query sees the keys of its own document; where the ids are the same, give the same file twice");
+    for (const char *option : {"--seed", "--offset", "--weights-after-dropout"})
+        if (counted(option) && !counted("--dropout"))
+            throw Failure(option +
+                          std::string(" says how weights are dropped, and nothing drops any: add --dropout with a probability, 0 for "
+                                      "none, or leave ") +
+                          option + " out");
+    const bool differentiates = app.get_option_no_throw(operandName(VKATTN_D_WEIGHTS).option) != nullptr;
+    if (counted("--weights-after-dropout") && differentiates && given(VKATTN_D_WEIGHTS).empty())
+        throw Failure("--weights-after-dropout says of which weights --dweights is the gradient, and there is none: add --dweights with a "
+                      "file, or leave --weights-after-dropout out");
+    if (counted("--weights-after-dropout") && !differentiates && given(VKATTN_WEIGHTS).empty())
+        throw Failure("--weights-after-dropout says which weights are written, and none are: add --weights with a file, or leave "
+                      "--weights-after-dropout out");
 }
 
 void checkRun(const CLI::App &app, const Alignments &alignments, RunArguments &run) {
@@ -100,7 +128,14 @@ vkattn_dtype readFloatType(const std::string &option, const std::string &text) {
     return static_cast<vkattn_dtype>(parseWord(option, text, std::span(dtypeNames).first(VKATTN_BF16 + 1)));
 }
 
-void addTypeOptions(CLI::App &app, RunArguments &run, const std::string &roundText, const std::string &defaultType) {
+void addOperandOptions(CLI::App &app, RunArguments &run, bool required) {
+    const auto file = [&](vkattn_role role, const char *text) { return addFile(app, run, role, text); };
+    file(VKATTN_Q, "Queries: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")->required(required);
+    file(VKATTN_K, "Keys, likewise; their number of heads divides that of the queries")->required(required);
+    file(VKATTN_V, "Values, likewise; as many heads and tokens as the keys"); // or --values-in-keys
+}
+
+void addTypeOptions(CLI::App &app, RunArguments &run, const std::string &roundText, const std::string &typeText) {
     const auto value = [&](const char *name, const char *type, const std::string &text, std::function<void(const std::string &)> read) {
         return addValue(app, name, type, text, std::move(read));
     };
@@ -109,7 +144,7 @@ void addTypeOptions(CLI::App &app, RunArguments &run, const std::string &roundTe
         const auto narrow = std::span(dtypeNames).subspan(VKATTN_F16, 2);
         run.roundTo = static_cast<vkattn_dtype>(VKATTN_F16 + parseWord("--round-to", text, narrow));
     });
-    value("--out-dtype", "f32|f16|bf16", "Type of the result; default: " + defaultType + ". .npy has no bf16: it is written as float32",
+    value("--out-dtype", "f32|f16|bf16", typeText + ". .npy has no bf16: it is written as float32",
           [&](const std::string &text) { run.outDtype = readFloatType("--out-dtype", text); });
 }
 
@@ -138,19 +173,42 @@ void addAttentionOptions(CLI::App &app, Alignments &alignments, RunArguments &ru
     });
     value("--softcap", "NUMBER", "c > 0: scores become c * tanh(score / c); default 0 = none",
           [&](const std::string &text) { run.softcap = parseFloat("--softcap", text, false); });
+    value("--dropout", "P", "Probability with which each weight is dropped, after the softmax; default 0 = none",
+          [&](const std::string &text) { run.dropout = parseProbability("--dropout", text); });
+    value("--seed", "N", "Which weights --dropout drops: another set for each seed; default 0", [&](const std::string &text) {
+        if (!parseInteger(text, run.dropoutSeed)) badValue("--seed", "a whole number from 0 to 18446744073709551615", text);
+    });
+    value("--offset", "N", "Another set for each step with the same seed; default 0", [&](const std::string &text) {
+        if (!parseInteger(text, run.dropoutOffset)) badValue("--offset", "a whole number from 0 to 4294967295", text);
+    });
     file(VKATTN_KEY_LENGTHS, "int32 or int64 [batch]: how many keys each batch entry has");
     file(VKATTN_CU_SEQ_Q,
          "int32 or int64 [sequence + 1]: sequence n has the queries from entry n up to entry n + 1 (FlashAttention's varlen)");
     file(VKATTN_CU_SEQ_K, "The same for keys and values; masks and biases are then [sequence, head, query, key] of the longest sequences");
     file(VKATTN_DOC_IDS_Q, "int32, int64 or uint32 [token] or [batch, token]: a query sees keys of its own document only");
     file(VKATTN_DOC_IDS_K, "The same for keys");
-    file(VKATTN_LSE, "Also write the log-sum-exp of the scores, float32 [..., query]");
-    file(VKATTN_WEIGHTS, "Also write the attention weights, float32 [..., query, key]; with --cu-seqlens-q [sequence, head, query, key]");
     app.add_flag_callback(
         "--deterministic", [&run] { run.flags |= VKATTN_DETERMINISTIC; },
         "Bitwise the same result whatever the batch size, on one device and kernel");
     value("--kernel", "NAME", kernelList("auto (default)") + ": which Vulkan kernel computes",
           [&](const std::string &text) { run.kernel = parseKernel("--kernel", text); });
+}
+
+void addFurtherOutputs(CLI::App &app, RunArguments &run) {
+    addFile(app, run, VKATTN_LSE, "Also write the log-sum-exp of the scores, float32 [..., query]");
+    addValue(app, rowStatisticsName.option, "FILE",
+             "In its place the maximum of each row's scores and the sum of exp(score - maximum), float32 [..., query, 2]: what a backward "
+             "pass needs",
+             [&](const std::string &text) {
+                 run.files[VKATTN_LSE] = text;
+                 run.rowStatistics = true;
+                 run.flags |= VKATTN_ROW_STATISTICS;
+             });
+    addFile(app, run, VKATTN_WEIGHTS,
+            "Also write the attention weights, float32 [..., query, key]; with --cu-seqlens-q [sequence, head, query, key]");
+    app.add_flag_callback(
+        "--weights-after-dropout", [&run] { run.flags |= VKATTN_WEIGHTS_DROPPED; },
+        "--weights are those after dropout: 0 where dropped, the others scaled up");
 }
 
 void addDeviceOptions(CLI::App &app, RunArguments &run) {

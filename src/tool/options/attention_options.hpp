@@ -1,5 +1,5 @@
-// The options of attention, which every command takes that computes attention: `run`, `explain` and
-// `layer`.
+// The options of attention, which every command takes that computes attention: `run`, `grad`,
+// `explain` and `layer`.
 #pragma once
 
 #include "tool/options/arguments.hpp"
@@ -22,10 +22,14 @@ inline constexpr const char *verdictsType = "FILE|none", *verdictsText =
                                                              "Where to keep which kernels' self-tests have passed or failed on a "
                                                              "device; default ~/.cache/vkattn/verdicts";
 
-// --round-to and --out-dtype.
-void addTypeOptions(CLI::App &app, RunArguments &run, const std::string &roundText, const std::string &defaultType);
-// Masks, biases, positions, scores, lengths, further outputs, and the kernel.
+// --round-to and --out-dtype. `typeText`: what the latter is the type of, and its default.
+void addTypeOptions(CLI::App &app, RunArguments &run, const std::string &roundText, const std::string &typeText);
+// --q, --k and --v.
+void addOperandOptions(CLI::App &app, RunArguments &run, bool required);
+// Masks, biases, positions, scores, lengths, and the kernel.
 void addAttentionOptions(CLI::App &app, Alignments &alignments, RunArguments &run);
+// --lse, --row-statistics and --weights.
+void addFurtherOutputs(CLI::App &app, RunArguments &run);
 // Tuning and verdicts, and what computes.
 void addDeviceOptions(CLI::App &app, RunArguments &run);
 
@@ -33,6 +37,9 @@ void addDeviceOptions(CLI::App &app, RunArguments &run);
 // files.
 void checkRun(const CLI::App &app, const Alignments &alignments, RunArguments &run);
 void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumptions &assumed);
+
+// A finite number that float32 has, at least 0 where it may not be negative.
+[[nodiscard]] float parseFloat(const std::string &option, const std::string &text, bool allowNegative);
 
 [[nodiscard]] vkattn_dtype readFloatType(const std::string &option, const std::string &text);
 

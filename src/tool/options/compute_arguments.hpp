@@ -14,10 +14,16 @@ class Option;
 
 namespace vkattn::tool {
 
+struct OperandName;
+
 struct ComputeArguments : program::DeviceOptions {
     std::string files[VKATTN_WORKSPACE]; // by role: paths, empty where the option was not given
     uint32_t repeat = 1;
+    bool rowStatistics = false; // the file of VKATTN_LSE, where there is one, holds the row statistics
 };
+
+// What the user calls a role.
+[[nodiscard]] const OperandName &operandName(const ComputeArguments &arguments, vkattn_role role);
 
 // The option of a role's file.
 CLI::Option *addFile(CLI::App &app, ComputeArguments &arguments, vkattn_role role, const char *text);

@@ -61,8 +61,10 @@ void LayerParser::addOptions(CLI::App &app) {
     addRotaryChoice(app, typed_.rotary);
     addFile(app, typed_, VKATTN_Y, "Where to write the result, in the rank of the tokens")->required(required);
     app.add_flag("--average-weights", typed_.averageWeights, "--weights writes the mean over heads, [batch, query, key]");
-    addTypeOptions(app, typed_, "Store queries, keys, values and the steps' results in this type", "that of the tokens' file");
+    addTypeOptions(app, typed_, "Store queries, keys, values and the steps' results in this type",
+                   "Type of the result; default: that of the tokens' file");
     addAttentionOptions(app, alignments_, typed_);
+    addFurtherOutputs(app, typed_);
     addDeviceOptions(app, typed_);
     if (typed_.explains)
         addShapes(app);

@@ -17,7 +17,7 @@ struct OperandName {
 };
 
 // Inputs in the order in which they are read, then outputs in the order in which they are written.
-inline constexpr std::array<OperandName, 32> operandNames = {{
+inline constexpr std::array<OperandName, 43> operandNames = {{
     {VKATTN_Q, "--q", "q"},
     {VKATTN_K, "--k", "k"},
     {VKATTN_V, "--v", "v"},
@@ -46,11 +46,25 @@ inline constexpr std::array<OperandName, 32> operandNames = {{
     {VKATTN_COS, "--cos", "cos"},
     {VKATTN_SIN, "--sin", "sin"},
     {VKATTN_POSITIONS, "--positions", "positions"},
+    {VKATTN_D_OUT, "--dout", "dout"},
+    {VKATTN_D_LSE, "--dlse", "dlse"},
+    {VKATTN_D_WEIGHTS, "--dweights", "dweights"},
     {VKATTN_OUT, "--out", "out"},
     {VKATTN_LSE, "--lse", "lse"},
     {VKATTN_WEIGHTS, "--weights", "weights"},
+    {VKATTN_D_Q, "--dq", "dq"},
+    {VKATTN_D_K, "--dk", "dk"},
+    {VKATTN_D_V, "--dv", "dv"},
+    {VKATTN_D_BIAS, "--dbias", "dbias"},
+    {VKATTN_D_SINKS, "--dsinks", "dsinks"},
+    {VKATTN_D_SLOPES, "--dslopes", "dslopes"},
+    {VKATTN_D_SCALE, "--dscale", "dscale"},
+    {VKATTN_D_SOFTCAP, "--dsoftcap", "dsoftcap"},
     {VKATTN_Y, "--out", "out"}, // of an operation: no command has both
 }};
+
+// Of VKATTN_LSE where it holds the row statistics.
+inline constexpr OperandName rowStatisticsName = {VKATTN_LSE, "--row-statistics", "rowStatistics"};
 
 [[nodiscard]] constexpr const OperandName &operandName(vkattn_role role) {
     for (const OperandName &name : operandNames)
@@ -58,14 +72,36 @@ inline constexpr std::array<OperandName, 32> operandNames = {{
     return operandNames.back();
 }
 
+// The gradients that `vkattn grad` writes.
+struct GradientName {
+    vkattn_role gradient, of; // `of`: VKATTN_ROLE_LIMIT where that is a number and no array
+    const char *option;       // which gives what the gradient is of; NULL: that is always there
+};
+inline constexpr std::array<GradientName, 8> gradientNames = {{
+    {VKATTN_D_Q, VKATTN_Q, nullptr},
+    {VKATTN_D_K, VKATTN_K, nullptr},
+    {VKATTN_D_V, VKATTN_V, nullptr},
+    {VKATTN_D_BIAS, VKATTN_BIAS, "--bias"},
+    {VKATTN_D_SINKS, VKATTN_SINKS, "--sinks"},
+    {VKATTN_D_SLOPES, VKATTN_ALIBI_SLOPES, "--alibi"},
+    {VKATTN_D_SCALE, VKATTN_ROLE_LIMIT, nullptr},
+    {VKATTN_D_SOFTCAP, VKATTN_ROLE_LIMIT, "--softcap"},
+}};
+[[nodiscard]] constexpr bool isGradient(vkattn_role role) {
+    for (const GradientName &name : gradientNames)
+        if (name.gradient == role) return true;
+    return false;
+}
+
 [[nodiscard]] constexpr bool isOutput(vkattn_role role) {
-    return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS || role == VKATTN_Y;
+    return isGradient(role) || role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS || role == VKATTN_Y;
 }
 
 // The words of `explain --with`, and the roles that each stands for.
 struct Presence {
     const char *word;
     uint64_t roles;
+    bool rowStatistics = false; // what VKATTN_LSE holds
 };
 constexpr uint64_t bitOf(vkattn_role role) {
     return uint64_t{1} << role;
@@ -78,6 +114,7 @@ inline constexpr Presence presences[] = {{"mask", bitOf(VKATTN_MASK)},
                                          {"lengths", bitOf(VKATTN_KEY_LENGTHS)},
                                          {"documents", bitOf(VKATTN_DOC_IDS_Q) | bitOf(VKATTN_DOC_IDS_K)},
                                          {"lse", bitOf(VKATTN_LSE)},
+                                         {"row-statistics", bitOf(VKATTN_LSE), true},
                                          {"weights", bitOf(VKATTN_WEIGHTS)}};
 
 // Returns what an array has one of for each query head; NULL for other roles.
@@ -87,6 +124,9 @@ inline constexpr Presence presences[] = {{"mask", bitOf(VKATTN_MASK)},
 
 // By vkattn_dtype.
 inline constexpr std::array<const char *, 5> dtypeNames = {"f32", "f16", "bf16", "bool8", "bits32"};
+
+// By vkattn_gradient_kernel.
+inline constexpr std::array<const char *, 4> gradientKernelNames = {"auto", "staged", "tiles", "coopmat"};
 
 // By vkattn_rotary_pairs.
 inline constexpr std::array<const char *, 2> pairsNames = {"half", "interleaved"};

@@ -30,6 +30,12 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     if (positional && !causal) json["align"] = alignment;
     if ((problem.flags & VKATTN_SCALE) != 0) json["scale"] = problem.scale;
     if (problem.softcap > 0) json["softcap"] = problem.softcap;
+    if (problem.dropout > 0) {
+        json["dropout"] = problem.dropout;
+        json["seed"] = problem.dropoutSeed;
+        json["offset"] = problem.dropoutOffset;
+        if ((problem.flags & VKATTN_WEIGHTS_DROPPED) != 0) json["weightsAfterDropout"] = true;
+    }
     for (const OperandName &name : operandNames)
         if (name.reported && present(name.role)) json[name.key] = true;
     if (problem.sequences > 0) {
@@ -40,6 +46,13 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     if (present(VKATTN_DOC_IDS_Q)) json["documents"] = true;
     if ((problem.flags & VKATTN_DETERMINISTIC) != 0) json["deterministic"] = true;
     if (arguments.valuesInKeys > 0) json["valuesInKeys"] = arguments.valuesInKeys;
+    return json;
+}
+
+Json optionsJson(const GradientArguments &arguments, const vkattn_problem &forward) {
+    Json json = optionsJson(static_cast<const RunArguments &>(arguments), forward);
+    if (arguments.gradientKernel != VKATTN_GRADIENT_AUTO) json["gradientKernel"] = gradientKernelNames[arguments.gradientKernel];
+    if (arguments.lossScale) json["lossScale"] = *arguments.lossScale;
     return json;
 }
 

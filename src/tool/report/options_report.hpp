@@ -8,6 +8,8 @@ namespace vkattn::tool {
 
 [[nodiscard]] program::Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem);
 
+[[nodiscard]] program::Json optionsJson(const GradientArguments &arguments, const vkattn_problem &forward);
+
 // How x is rotated, what was not said included.
 [[nodiscard]] program::Json optionsJson(const RotaryArguments &arguments, const vkattn_rotary &rotary);
 

@@ -14,20 +14,20 @@ namespace vkattn::tool {
 using namespace program;
 namespace {
 
-const char *roleName(vkattn_role role) {
-    return operandName(role).key;
+const char *roleName(const RunReport &report, vkattn_role role) {
+    return operandName(report.arguments, role).key;
 }
 
-// Only attention has values V; the result of any other operation has the role Y.
+// Only attention has values V that a result is compared with.
 bool hasValues(const vkattn_verify_report &report) {
-    return report.worstRole != VKATTN_Y;
+    return report.worstRole != VKATTN_Y && !isGradient(report.worstRole);
 }
 
-size_t indexLength(vkattn_role role) {
-    return role == VKATTN_LSE ? 3 : 4;
+size_t indexLength(const RunReport &report, vkattn_role role) {
+    return role == VKATTN_LSE && !report.arguments.rowStatistics ? 3 : 4;
 }
 
-Json toJson(const Verification &verification) {
+Json toJson(const RunReport &run, const Verification &verification) {
     const vkattn_verify_report &report = verification.report;
     const bool all = report.rowsChecked == report.rowsTotal;
     Json json = {{"passed", report.passed != 0},
@@ -39,8 +39,8 @@ Json toJson(const Verification &verification) {
                  {"maxErrorRelativeToV", hasValues(report) ? jsonNumber(report.maxErrorRelativeToV) : Json()},
                  {"worst", nullptr}};
     if (report.rowsChecked > 0)
-        json["worst"] = {{"role", roleName(report.worstRole)},
-                         {"index", std::vector<uint32_t>(report.worstIndex, report.worstIndex + indexLength(report.worstRole))},
+        json["worst"] = {{"role", roleName(run, report.worstRole)},
+                         {"index", std::vector<uint32_t>(report.worstIndex, report.worstIndex + indexLength(run, report.worstRole))},
                          {"error", jsonNumber(report.worstError)},
                          {"bound", jsonNumber(report.worstBound)},
                          {"got", jsonNumber(report.worstGot)},
@@ -48,17 +48,29 @@ Json toJson(const Verification &verification) {
     return json;
 }
 
+Json forwardJson(const RunResult &forward) {
+    return {{"device", forward.device},
+            {"driver", forward.driver},
+            {"kernel", forward.kernel},
+            {"fallbackReason", forward.fallbackReason.empty() ? Json() : Json(forward.fallbackReason)},
+            {"milliseconds", jsonNumber(forward.milliseconds)},
+            {"deviceTimestamps", forward.deviceTimestamps},
+            {"workspaceBytes", forward.workspaceBytes},
+            {"dispatchCount", forward.dispatchCount},
+            {"cpuPlan", cpuPlanJson(forward.cpuPlan)}};
+}
+
 Json toJson(const RunReport &report) {
     const RunResult &result = report.result;
     Json shapes = Json::object(), dtypes = Json::object(), outputs = Json::object();
     for (const Input &input : report.job.inputs) {
-        shapes[roleName(input.role())] = input.header().shape;
-        dtypes[roleName(input.role())] = npyTypeName(input.header().type);
+        shapes[roleName(report, input.role())] = input.header().shape;
+        dtypes[roleName(report, input.role())] = npyTypeName(input.header().type);
     }
     for (const OutputArray &output : report.job.outputs) {
-        shapes[roleName(output.role)] = output.shape;
-        dtypes[roleName(output.role)] = npyTypeName(output.type);
-        outputs[roleName(output.role)] = output.path;
+        shapes[roleName(report, output.role)] = output.shape;
+        dtypes[roleName(report, output.role)] = npyTypeName(output.type);
+        outputs[roleName(report, output.role)] = output.path;
     }
     Json json = {{"requestedDevice", report.arguments.device ? Json(*report.arguments.device) : Json()},
                  {"device", result.device},
@@ -77,27 +89,32 @@ Json toJson(const RunReport &report) {
                  {"shapes", std::move(shapes)},
                  {"dtypes", std::move(dtypes)},
                  {"outputs", std::move(outputs)}};
-    if (report.verification) json["verify"] = toJson(*report.verification);
+    if (report.forward) json["forward"] = forwardJson(*report.forward);
+    if (report.finite) json["finite"] = *report.finite;
+    if (report.verification) {
+        json["verify"] = toJson(report, *report.verification);
+        if (report.forward) json["verify"]["step"] = report.verification->step;
+    }
     for (const ReportedStep &step : report.steps) {
         Json row = stepJson(step);
-        if (step.verification) row["verify"] = toJson(*step.verification);
+        if (step.verification) row["verify"] = toJson(report, *step.verification);
         json["steps"].push_back(std::move(row));
     }
     return json;
 }
 
-std::string worstText(const vkattn_verify_report &report) {
+std::string worstText(const RunReport &run, const vkattn_verify_report &report) {
     std::ostringstream text;
     text.precision(4);
-    text << roleName(report.worstRole) << "[";
-    for (size_t i = 0; i < indexLength(report.worstRole); i++) text << (i > 0 ? ", " : "") << report.worstIndex[i];
+    text << roleName(run, report.worstRole) << "[";
+    for (size_t i = 0; i < indexLength(run, report.worstRole); i++) text << (i > 0 ? ", " : "") << report.worstIndex[i];
     text << "]: error " << report.worstError << ", allowed " << report.worstBound;
     text.precision(9);
     text << " (" << report.worstGot << ", expected " << report.worstExpected << ")";
     return text.str();
 }
 
-void printVerification(const Verification &verification) {
+void printVerification(const RunReport &run, const Verification &verification) {
     const vkattn_verify_report &report = verification.report;
     std::cout << "verify    " << (report.passed != 0 ? "passed" : "FAILED") << ": ";
     if (report.rowsChecked == report.rowsTotal)
@@ -109,8 +126,16 @@ void printVerification(const Verification &verification) {
     if (hasValues(report)) std::cout << ", of max |v| " << report.maxErrorRelativeToV;
     std::cout << "\n";
     if (report.rowsChecked > 0)
-        std::cout << "          worst " << (verification.step.empty() ? "" : "in step " + verification.step + ": ") << worstText(report)
-                  << "\n";
+        std::cout << "          worst " << (verification.step.empty() ? "" : "in step " + verification.step + ": ")
+                  << worstText(run, report) << "\n";
+}
+
+void printForward(const RunResult &backward, const RunResult &forward) {
+    std::cout << "forward   " << forward.kernel << ", " << forward.milliseconds << " ms";
+    if (forward.device != backward.device) std::cout << " on " << forward.device;
+    if (!forward.fallbackReason.empty() && forward.fallbackReason != backward.fallbackReason)
+        std::cout << "; computed on the CPU: " << forward.fallbackReason;
+    std::cout << "\n";
 }
 
 void printText(const RunReport &report) {
@@ -129,15 +154,37 @@ void printText(const RunReport &report) {
     if (report.slices > 1 && result.kernel != "cpu")
         std::cout << "; the longest of " << report.slices << " slices " << result.longestSliceMilliseconds << " ms";
     std::cout << "\n";
+    if (report.forward) printForward(result, *report.forward);
     if (const std::string options = optionsText(report.options); !options.empty()) std::cout << "options   " << options << "\n";
     for (const Input &input : report.job.inputs) std::cout << "read      " << input.text() << "\n";
     if (!report.steps.empty()) printSteps(report.steps);
-    if (report.verification) printVerification(*report.verification);
+    if (report.finite) std::cout << "finite    " << (*report.finite ? "every gradient" : "NO: some gradients are infinite or NaN") << "\n";
+    if (report.verification) printVerification(report, *report.verification);
     for (const OutputArray &output : report.job.outputs)
         std::cout << "wrote     " << output.path << " " << npyShapeText(output.shape) << " " << npyTypeName(output.type) << "\n";
 }
 
 } // namespace
+
+Verification combined(std::span<const Verification> steps, const vkattn_verify_options &options) {
+    Verification all;
+    all.options = options;
+    all.report.passed = 1;
+    double worst = -1;
+    for (const Verification &each : steps) {
+        const vkattn_verify_report &report = each.report;
+        const double ratio = report.worstBound > 0 ? report.worstError / report.worstBound : report.worstError;
+        const uint64_t total = all.report.rowsTotal + report.rowsTotal, checked = all.report.rowsChecked + report.rowsChecked;
+        const uint32_t passed = all.report.passed & report.passed;
+        if (report.rowsChecked > 0 && (ratio > worst || (!report.passed && all.report.passed))) {
+            worst = ratio;
+            all.report = report;
+            all.step = each.step;
+        }
+        all.report.rowsTotal = total, all.report.rowsChecked = checked, all.report.passed = passed;
+    }
+    return all;
+}
 
 Json stepJson(const ReportedStep &step) {
     return {{"name", step.name},     {"operation", step.operation},     {"formula", step.formula},
@@ -183,7 +230,7 @@ void printRunReport(const RunReport &report) {
         for (const OutputArray &output : report.job.outputs) written += (written.empty() ? "" : ", ") + output.path;
         const std::string &step = report.verification->step;
         std::cerr << "vkattn: verification failed: worst " << (step.empty() ? "" : "in step " + step + ": ")
-                  << worstText(report.verification->report) << "; written nevertheless: " << written << "\n";
+                  << worstText(report, report.verification->report) << "; written nevertheless: " << written << "\n";
     }
 }
 

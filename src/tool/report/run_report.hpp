@@ -7,14 +7,18 @@
 #include <vkattn/runtime.hpp>
 
 #include <optional>
+#include <span>
 
 namespace vkattn::tool {
 
 struct Verification {
     vkattn_verify_options options{};
     vkattn_verify_report report{};
-    std::string step{}; // of a layer: where the worst element lies
+    std::string step{}; // of several steps: where the worst element lies
 };
+
+// All steps as one: the worst element is that of the step with the largest error for its bound.
+[[nodiscard]] Verification combined(std::span<const Verification> steps, const vkattn_verify_options &options);
 
 // A step of a layer.
 struct ReportedStep {
@@ -33,7 +37,9 @@ struct RunReport {
     std::optional<std::string> tuning{}; // "built-in", or the file's path; empty: nothing is tuned
     uint32_t slices = 1;
     std::optional<Verification> verification{};
-    std::vector<ReportedStep> steps{}; // of a layer
+    std::vector<ReportedStep> steps{};  // of a layer
+    std::optional<RunResult> forward{}; // of gradients: the forward pass before them
+    std::optional<bool> finite{};       // of gradients, where that was counted
 };
 
 // The table of shapes of a layer, on stdout; a row of it for JSON, without the verification.

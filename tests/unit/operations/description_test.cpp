@@ -33,8 +33,14 @@ OperationCase append() {
 OperationCase advance() {
     return plainAdvance(6);
 }
+OperationCase normGradient() {
+    return plainNormGradient(VKATTN_LAYER_NORM, 5, 6);
+}
 OperationCase mean() {
     return plainMean(3, 5, 6);
+}
+OperationCase keep() {
+    return plainKeep(3, 5, 40);
 }
 
 struct Refusal {
@@ -136,6 +142,36 @@ const Refusal refusals[] = {
      [](auto &c) { c.mean.x = packed(VKATTN_F32, 1, (1u << 20) + 1, 5, 6); }},
     {"groups of 1048577 dims", mean, [](auto &c) { c.mean.x = packed(VKATTN_F32, 1, 3, 5, (1u << 20) + 1); }},
     {"x has 1073741825 tokens", mean, [](auto &c) { c.mean.x = packed(VKATTN_F32, 1, 3, (1u << 30) + 1, 6); }},
+    // Keep.
+    {"keep: structSize is", keep, [](auto &c) { c.keep.structSize = sizeof c.keep + 8; }},
+    {"keep.flags is 0x1, expected 0", keep, [](auto &c) { c.keep.flags = 1; }},
+    {"keep.probability is 1.5, expected a probability from 0 to 1", keep, [](auto &c) { c.keep.probability = 1.5; }},
+    {"keep.probability is -0.25", keep, [](auto &c) { c.keep.probability = -0.25; }},
+    {"expected a probability from 0 to 1", keep, [](auto &c) { c.keep.probability = std::numeric_limits<double>::quiet_NaN(); }},
+    {"keep.columns is 1073741825, expected at most 1073741824", keep, [](auto &c) { c.keep.columns = (1u << 30) + 1; }},
+    {"y of the keep has no layout", keep, [](auto &c) { c.keep.y = {}; }},
+    {"y has dtype 0, expected VKATTN_BITS32", keep, [](auto &c) { c.keep.y.dtype = VKATTN_F32; }},
+    {"only dimensions 2 and 3 may be 0", keep, [](auto &c) { c.keep.y.extent[0] = 0; }},
+    {"y has 2 words a row, expected 3: one bit for each of 65 columns", keep, [](auto &c) { c.keep.columns = 65; }},
+    {"y has 2 words a row, expected 1", keep, [](auto &c) { c.keep.columns = 32; }},
+    {"y has 2 words a row, expected 0", keep, [](auto &c) { c.keep.columns = 0; }},
+    {"y overlaps itself", keep, [](auto &c) { c.keep.y.strideElems[3] = 0; }},
+    {"batch 65536 x groups 65536, expected less than 2^32", keep,
+     [](auto &c) { c.keep.y = packed(VKATTN_BITS32, 1u << 16, 1u << 16, 1, 2); }},
+    {"y has 1073741825 tokens", keep, [](auto &c) { c.keep.y = packed(VKATTN_BITS32, 1, 1, (1u << 30) + 1, 2); }},
+    // The gradients of a norm.
+    {"norm gradient.flags is 0x2, expected 0", normGradient, [](auto &c) { c.normGradient.flags = 2; }},
+    {"norm gradient.kind is 2", normGradient, [](auto &c) { c.normGradient.kind = static_cast<vkattn_norm_kind>(2); }},
+    {"norm gradient.epsilon is -1", normGradient, [](auto &c) { c.normGradient.epsilon = -1; }},
+    {"x of the norm gradient has no layout", normGradient, [](auto &c) { c.normGradient.x = {}; }},
+    {"dY of the norm gradient has no layout", normGradient, [](auto &c) { c.normGradient.dY = {}; }},
+    {"no gradient is asked for", normGradient, [](auto &c) { c.normGradient.dX = c.normGradient.dGamma = c.normGradient.dBeta = {}; }},
+    {"no dimension may be 0", normGradient, [](auto &c) { c.normGradient.x.extent[2] = 0; }},
+    {"dX is [1, 1, 4, 6], expected [1, 1, 5, 6]", normGradient, [](auto &c) { c.normGradient.dX = matrix(VKATTN_F32, 4, 6); }},
+    {"dGamma is [1, 1, 5, 6], expected [1, 1, 1, 6]", normGradient, [](auto &c) { c.normGradient.dGamma = c.normGradient.dX; }},
+    {"dBeta overlaps itself", normGradient, [](auto &c) { c.normGradient.dBeta.strideElems[3] = 0; }},
+    {"x has 1048577 dims", normGradient,
+     [](auto &c) { c.normGradient.x = c.normGradient.dY = c.normGradient.dX = matrix(VKATTN_F32, 5, (1u << 20) + 1); }},
     // Advance.
     {"advance.flags is 0x10, expected 0", advance, [](auto &c) { c.advance.flags = VKATTN_DETERMINISTIC; }},
     {"x of the advance has no layout", advance, [](auto &c) { c.advance.x = {}; }},
@@ -174,9 +210,9 @@ TEST(OperationDescription, everyRuleIsChecked) {
     o.kind = VKATTN_NORM;
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_STREQ(why.message, "operation.of.norm is NULL");
-    o.kind = static_cast<vkattn_operation_kind>(7);
+    o.kind = static_cast<vkattn_operation_kind>(10);
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(why.message).find("operation.kind is 7"), std::string::npos) << why.message;
+    EXPECT_NE(std::string(why.message).find("operation.kind is 10"), std::string::npos) << why.message;
 }
 
 TEST(OperationDescription, ordinaryOnesAreValid) {
@@ -190,7 +226,9 @@ TEST(OperationDescription, ordinaryOnesAreValid) {
         valid(c);
     }
     for (const uint32_t words : {0u, 1u << 30}) valid(plainAdvance(words));
-    for (const OperationCase &c : {mean(), plainMean(3, 0, 6), plainMean(3, 5, 0), plainMean(1u << 20, 1, 1)}) valid(c);
+    for (const OperationCase &c : {mean(), plainMean(3, 0, 6), plainMean(3, 5, 0), plainMean(1u << 20, 1, 1), keep(), plainKeep(3, 0, 40),
+                                   plainKeep(3, 5, 0), plainKeep(1, 1, 1u << 30), plainKeep(1u << 20, 1, 1)})
+        valid(c);
     OperationCase c = rotary();
     c.rotary.flags = VKATTN_ROTARY_APPEND;
     c.rotary.start = 1u << 30;
@@ -199,6 +237,13 @@ TEST(OperationDescription, ordinaryOnesAreValid) {
     valid(c);
     c = plainProjection(1u << 30, 1u << 19, 1u << 11); // 2^60 products
     valid(c);
+    for (const int asked : {0, 1, 2}) { // one gradient of the three
+        c = normGradient();
+        if (asked != 0) c.normGradient.dX = {};
+        if (asked != 1) c.normGradient.dGamma = {};
+        if (asked != 2) c.normGradient.dBeta = c.normGradient.gamma = {};
+        valid(c);
+    }
     c = norm();
     c.norm.epsilon = 0;
     valid(c);
@@ -243,6 +288,9 @@ TEST(OperationDescription, kindsHaveNames) {
     EXPECT_STREQ(vkattnOperationName(VKATTN_APPEND), "append");
     EXPECT_STREQ(vkattnOperationName(VKATTN_ADVANCE), "advance");
     EXPECT_STREQ(vkattnOperationName(VKATTN_MEAN), "mean");
-    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(7)), nullptr);
+    EXPECT_STREQ(vkattnOperationName(VKATTN_KEEP), "keep");
+    EXPECT_STREQ(vkattnOperationName(VKATTN_ATTENTION_GRADIENT), "attention gradient");
+    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(10)), nullptr);
+    EXPECT_STREQ(vkattnOperationName(VKATTN_NORM_GRADIENT), "norm gradient");
     EXPECT_EQ(vkattnOperationName(VKATTN_OPERATION_KIND_MAX), nullptr);
 }

@@ -7,8 +7,10 @@
 #include "cpu_runs.hpp"
 #include "support/extent.hpp"
 #include "support/heap_count.hpp"
+#include "util/philox.hpp"
 #include "vkattn/vkattn.hpp"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -62,7 +64,7 @@ class OperationKernelsOf : public testing::TestWithParam<int64_t> {
 
 TEST_P(OperationKernelsOf, areWithinTheBoundsOfTheOracle) {
     Random random = randomFor("operations");
-    for (int n = 0; n < (fullExtent() ? 6000 : 300); ++n) {
+    for (int n = 0; n < (fullExtent() ? 8000 : 400); ++n) {
         OperationCase before = drawOperation(random, otherKind(n));
         SCOPED_TRACE("case " + std::to_string(n) + ": " + before.text());
         OperationCase alone = before;
@@ -91,7 +93,7 @@ TEST(Operations, takeNothingFromTheHeap) {
     vkattn_cpu_pool pool = nullptr;
     ASSERT_EQ(vkattnCpuCreatePool(2, &pool, nullptr), VKATTN_OK);
     pool->pool.shareAnyWork();
-    for (int n = 0; n < 60; ++n) {
+    for (int n = 0; n < 70; ++n) {
         OperationCase c = drawOperation(random, otherKind(n));
         const vkattn_operation o = c.operation();
         const auto memory = c.operands();
@@ -331,6 +333,66 @@ TEST(Operations, rotationKeepsNormsAndDependsOnDistanceAlone) {
     }
 }
 
+// Central differences of the norm itself, in double precision: the formulas of the gradient share
+// nothing with them.
+TEST(Operations, gradientsOfNormsAreThoseOfDifferences) {
+    constexpr uint32_t rows = 3, dims = 7;
+    constexpr double step = 1e-5;
+    Random random = randomFor("gradients of norms");
+    for (const vkattn_norm_kind kind : {VKATTN_LAYER_NORM, VKATTN_RMS_NORM}) {
+        OperationCase c = plainNormGradient(kind, rows, dims);
+        c.normGradient.epsilon = 1e-3f;
+        c.fill(random);
+        const auto value = [&](vkattn_role role, uint32_t r, uint32_t d) { return static_cast<double>(c.tensor(role).get(0, 0, r, d)); };
+        // The loss is the sum of dY * y.
+        const auto loss = [&](vkattn_role moved, uint32_t row, uint32_t dim, double by) {
+            double sum = 0;
+            for (uint32_t r = 0; r < rows; ++r) {
+                std::vector<double> s(dims);
+                double mean = 0, variance = 0;
+                for (uint32_t d = 0; d < dims; ++d) {
+                    s[d] = value(VKATTN_X, r, d) + (moved == VKATTN_D_X && r == row && d == dim ? by : 0);
+                    if (kind == VKATTN_LAYER_NORM) mean += s[d] / dims;
+                }
+                for (const double each : s) variance += (each - mean) * (each - mean) / dims;
+                const double sigma = std::sqrt(variance + static_cast<double>(c.normGradient.epsilon));
+                for (uint32_t d = 0; d < dims; ++d) {
+                    const double gamma = value(VKATTN_GAMMA, 0, d) + (moved == VKATTN_D_GAMMA && d == dim ? by : 0);
+                    const double beta = moved == VKATTN_D_BETA && d == dim ? by : 0;
+                    sum += value(VKATTN_D_Y, r, d) * ((s[d] - mean) / sigma * gamma + beta);
+                }
+            }
+            return sum;
+        };
+        OperationCase kernels = c;
+        run(kernels, 2);
+        const vkattn_operation o = c.operation();
+        const auto memory = c.operands();
+        ASSERT_EQ(vkattnCpuOracleOperation(&o, memory.data(), static_cast<uint32_t>(memory.size()), nullptr), VKATTN_OK);
+        for (const vkattn_role role : {VKATTN_D_X, VKATTN_D_GAMMA, VKATTN_D_BETA})
+            for (uint32_t r = 0; r < (role == VKATTN_D_X ? rows : 1); ++r)
+                for (uint32_t d = 0; d < dims; ++d) {
+                    const double expected = (loss(role, r, d, step) - loss(role, r, d, -step)) / (2 * step);
+                    const double bound = std::max(1.0, std::abs(expected));
+                    EXPECT_NEAR(value(role, r, d), expected, 1e-6 * bound) << "oracle, role " << role;
+                    EXPECT_NEAR(static_cast<double>(kernels.tensor(role).get(0, 0, r, d)), expected, 1e-5 * bound) << "role " << role;
+                }
+    }
+}
+
+// The gradient of a layer norm is orthogonal to 1: a shift of a row changes nothing.
+TEST(Operations, gradientsOfLayerNormsSumToZero) {
+    Random random = randomFor("sums of gradients");
+    OperationCase c = plainNormGradient(VKATTN_LAYER_NORM, 5, 300);
+    c.fill(random);
+    run(c, 2);
+    for (uint32_t r = 0; r < 5; ++r) {
+        double sum = 0;
+        for (uint32_t d = 0; d < 300; ++d) sum += static_cast<double>(c.tensor(VKATTN_D_X).get(0, 0, r, d));
+        EXPECT_NEAR(sum, 0, 1e-4);
+    }
+}
+
 TEST(Operations, meansAreThoseOfTheGroups) {
     OperationCase c = plainMean(3, 2, 5);
     Random random = randomFor("means");
@@ -365,6 +427,102 @@ TEST(Operations, meansOfManyGroupsAreWithinTheirBounds) {
     OperationCase after = before;
     run(after, 1);
     expectPassed(verified(after, before), "the kernels");
+}
+
+// Random words of 2011's known answers, and of batch * heads + head 6, row 3: each is kept where the
+// threshold is the word itself, and dropped where the threshold is one more.
+TEST(Operations, keepsByTheKnownAnswersOfPhilox) {
+    struct Known {
+        uint64_t seed;
+        uint32_t offset, group, row;
+        std::vector<uint32_t> words; // of columns 0, 1, ...
+    };
+    const Known all[] = {
+        {0, 0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {42, 7, 6, 3, {0x43891be6, 0x98441154, 0xbe4fbe68, 0x027071b6, 0x4760d2e5, 0xb32dddbd, 0x8445848f, 0xd9fa4348, 0x193d2c9b}}};
+    Random random = randomFor("known answers");
+    for (const Known &known : all)
+        for (size_t n = 0; n < known.words.size(); ++n)
+            for (const uint32_t more : {0u, 1u}) {
+                OperationCase c = plainKeep(known.group + 1, known.row + 1, 9), truth = c;
+                c.keep.seed = known.seed, c.keep.offset = known.offset;
+                c.keep.probability = (known.words[n] + static_cast<double>(more)) * 0x1p-32;
+                c.fill(random);
+                truth = c;
+                run(c, 1);
+                runOracle(truth);
+                for (OperationCase *const each : {&c, &truth})
+                    EXPECT_EQ(each->tensor(VKATTN_Y).getWord(0, known.group, known.row, 0) >> n & 1u, 1 - more) << n;
+            }
+    OperationCase c = plainKeep(7, 4, 9); // of probability 0.1
+    c.fill(random);
+    run(c, 1);
+    EXPECT_EQ(c.tensor(VKATTN_Y).getWord(0, 6, 3, 0), 0x1ffu & ~(1u << 3 | 1u << 8));
+    // Of the constants that no plane reaches.
+    constexpr uint32_t ones = 0xffffffffu;
+    constexpr PhiloxCounter allOnes = philox({{ones, ones, ones, ones}}, {{ones, ones}});
+    static_assert(allOnes.words[0] == 0x408f276d && allOnes.words[1] == 0x41c83b0e && allOnes.words[2] == 0xa20bc7c6 &&
+                  allOnes.words[3] == 0x6d5451fd);
+    constexpr PhiloxCounter pi = philox({{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, {{0xa4093822, 0x299f31d0}});
+    static_assert(pi.words[0] == 0xd16cfe09 && pi.words[1] == 0x94fdcceb && pi.words[2] == 0x5001e420 && pi.words[3] == 0x24126ea1);
+}
+
+TEST(Operations, keepsNothingOrAllAtTheEnds) {
+    Random random = randomFor("ends of probability");
+    for (const double probability : {0.0, 1.0, 0x1p-34, 1 - 0x1p-34}) { // the last two round to the ends
+        OperationCase c = plainKeep(2, 3, 70);
+        c.keep.probability = probability;
+        c.fill(random);
+        run(c, 2);
+        for (uint32_t word = 0; word < 3; ++word)
+            EXPECT_EQ(c.tensor(VKATTN_Y).getWord(0, 1, 2, word), probability > 0.5 ? 0 : word == 2 ? 0x3fu : 0xffffffffu);
+    }
+}
+
+// 40,000 columns: the share that is kept is within four standard deviations.
+TEST(Operations, keepsTheShareThatItIsAskedFor) {
+    Random random = randomFor("share");
+    for (const double probability : {0.1, 0.5, 0.75}) {
+        OperationCase c = plainKeep(4, 10, 1000);
+        c.keep.probability = probability;
+        c.keep.seed = random();
+        c.fill(random);
+        run(c, 1);
+        int kept = 0;
+        for (uint32_t g = 0; g < 4; ++g)
+            for (uint32_t r = 0; r < 10; ++r)
+                for (uint32_t word = 0; word < 32; ++word) kept += std::popcount(c.tensor(VKATTN_Y).getWord(0, g, r, word));
+        EXPECT_NEAR(kept, 40000 * (1 - probability), 4 * std::sqrt(40000 * probability * (1 - probability))) << c.text();
+    }
+}
+
+// The words are the bit mask of a problem: a pair is visible where vkattnDropoutKeeps says.
+TEST(Operations, keepIsABitMask) {
+    constexpr uint32_t batch = 2, heads = 3, queries = 5, keys = 70;
+    const vkattn_keep description = keep(0.5, 99, 3, keys, packed(VKATTN_BITS32, batch, heads, queries, 3));
+    const vkattn_operation o = operation(description);
+    std::vector<uint32_t> bits(batch * heads * queries * 3, 0xffffffffu);
+    const vkattn_operand_memory y{VKATTN_Y, bits.data(), bits.size() * 4};
+    uint64_t bytes = 0;
+    ASSERT_EQ(vkattnCpuOperationWorkspace(&o, nullptr, &bytes, nullptr), VKATTN_OK);
+    std::vector<unsigned char> workspace(bytes);
+    ASSERT_EQ(vkattnCpuRunOperation(nullptr, &o, &y, 1, workspace.data(), bytes, nullptr), VKATTN_OK);
+    vkattn_problem p = problem(packed(VKATTN_F32, batch, heads, queries, 1), packed(VKATTN_F32, batch, heads, keys, 1),
+                               packed(VKATTN_F32, batch, heads, keys, 1), packed(VKATTN_F32, batch, heads, queries, 1));
+    p.bitMask = description.y;
+    std::vector<float> q(batch * heads * queries), k(batch * heads * keys), v(k.size()), out(q.size());
+    const vkattn_operand_memory memory[] = {{VKATTN_Q, q.data(), q.size() * 4},
+                                            {VKATTN_K, k.data(), k.size() * 4},
+                                            {VKATTN_V, v.data(), v.size() * 4},
+                                            {VKATTN_OUT, out.data(), out.size() * 4},
+                                            {VKATTN_BIT_MASK, bits.data(), bits.size() * 4}};
+    std::vector<unsigned char> visible(keys);
+    for (uint32_t b = 0; b < batch; ++b)
+        for (uint32_t h = 0; h < heads; ++h)
+            for (uint32_t i = 0; i < queries; ++i) {
+                ASSERT_EQ(vkattnCpuVisible(&p, memory, 5, b, h, i, visible.data(), keys, nullptr), VKATTN_OK);
+                for (uint32_t j = 0; j < keys; ++j) EXPECT_EQ(visible[j], vkattnDropoutKeeps(0.5, 99, 3, b * heads + h, i, j));
+            }
 }
 
 TEST(Operations, appendDropsWhatIsPastTheEnd) {

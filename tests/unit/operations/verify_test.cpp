@@ -55,26 +55,29 @@ OperationCase wholeNorm(vkattn_norm_kind kind, Random &random) {
 
 TEST(VerifyOperation, seesOneWrongElement) {
     Random random = randomFor("one element");
-    for (int n = 0; n < 120; ++n) {
+    for (int n = 0; n < 160; ++n) {
         OperationCase before = drawOperation(random, otherKind(n));
         OperationCase after = before;
         run(after, 1);
-        HostTensor &y = after.output(VKATTN_Y);
+        const std::vector<vkattn_role> outputs = after.outputs();
+        const vkattn_role role = outputs[between(random, 0, static_cast<uint32_t>(outputs.size()) - 1)];
+        HostTensor &y = after.output(role);
         const uint32_t *e = y.layout.extent;
         if (e[2] == 0 || e[3] == 0) continue; // no element
         const uint32_t at[4] = {between(random, 0, e[0] - 1), between(random, 0, e[1] - 1), between(random, 0, e[2] - 1),
                                 between(random, 0, e[3] - 1)};
-        if (!after.writes(VKATTN_Y, at[0], at[1], at[2])) continue;
-        const float right = y.get(at[0], at[1], at[2], at[3]);
-        const uint32_t rightWord = before.kind == VKATTN_ADVANCE ? y.getWord(at[0], at[1], at[2], at[3]) : 0;
+        if (!after.writes(role, at[0], at[1], at[2])) continue;
+        const float right = y.layout.dtype == VKATTN_BITS32 ? 0 : y.get(at[0], at[1], at[2], at[3]);
+        const bool ofWords = before.kind == VKATTN_ADVANCE || before.kind == VKATTN_KEEP;
+        const uint32_t rightWord = ofWords ? y.getWord(at[0], at[1], at[2], at[3]) : 0;
         for (const bool nan : {false, true}) {
-            if (before.kind == VKATTN_ADVANCE) // off by one, either way
+            if (ofWords) // off by one, either way
                 y.setWord(at[0], at[1], at[2], at[3], nan ? rightWord + 1 : rightWord - 1);
             else
                 y.set(at[0], at[1], at[2], at[3], nan ? std::numeric_limits<float>::quiet_NaN() : right + 0.5f + std::abs(right) / 16);
             const vkattn_verify_report report = verified(after, before);
             EXPECT_FALSE(report.passed) << after.text();
-            EXPECT_EQ(report.worstRole, VKATTN_Y);
+            EXPECT_EQ(report.worstRole, role);
             for (int d = 0; d < 4; ++d) EXPECT_EQ(report.worstIndex[d], at[d]) << after.text();
         }
     }
@@ -172,6 +175,23 @@ TEST(VerifyOperation, seesAWrongWord) {
     EXPECT_EQ(report.worstExpected, 4294967281.0);
     EXPECT_EQ(report.worstError, 1.0);
     EXPECT_EQ(report.worstBound, 0.0);
+}
+
+TEST(VerifyOperation, seesAWrongBit) {
+    Random random = randomFor("bit wrong");
+    OperationCase whole = plainKeep(2, 3, 40);
+    whole.fill(random);
+    EXPECT_TRUE(afterChange(whole, [](OperationCase &) {}).passed);
+    EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { c.keep.seed ^= uint64_t{1} << 40; }).passed);
+    EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { c.keep.offset = 8; }).passed);
+    EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { c.keep.probability = 0.2; }).passed);
+    OperationCase after = whole;
+    run(after, 1);
+    HostTensor &y = after.tensor(VKATTN_Y);
+    y.setWord(0, 1, 2, 1, y.getWord(0, 1, 2, 1) | 1u << 8); // past the last column
+    const vkattn_verify_report report = verified(after, whole);
+    EXPECT_FALSE(report.passed);
+    EXPECT_EQ(report.worstIndex[3], 1u);
 }
 
 TEST(VerifyOperation, checksTheWordsThatAreAskedFor) {

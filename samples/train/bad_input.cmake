@@ -1,0 +1,76 @@
+# Runs PROGRAM with input that it must refuse: exit status 2, a message that fits, and nothing left
+# in FOLDER.
+file(REMOVE_RECURSE ${FOLDER})
+file(MAKE_DIRECTORY ${FOLDER}/folder)
+file(WRITE ${FOLDER}/text "This is not a checkpoint.\n")
+file(WRITE ${FOLDER}/empty "")
+
+function(refuses message)
+  execute_process(COMMAND ${PROGRAM} --device cpu ${ARGN} WORKING_DIRECTORY ${FOLDER} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL 2 OR NOT output MATCHES "${message}")
+    message(SEND_ERROR "train ${ARGN}\n  wanted exit status 2 and '${message}'\n  got ${status} and: ${output}")
+  endif()
+endfunction()
+
+# Options.
+foreach(value 0 -1 1.5 many 4294967296)
+  refuses("--steps takes a whole number" --steps ${value})
+  refuses("--every takes a whole number" --checkpoint c --every ${value})
+endforeach()
+foreach(value -1 1.5 seed)
+  refuses("--seed takes a whole number" --seed ${value})
+endforeach()
+foreach(value -0.1 1.1 nan much)
+  refuses("--dropout takes a number from 0 to 1" --dropout ${value})
+endforeach()
+refuses("--min-accuracy takes a number from 0 to 100" --min-accuracy 101)
+refuses("--every says how often --checkpoint is written: give --checkpoint too" --every 3)
+refuses("--checkpoint needs a value" --checkpoint --json)
+refuses("--curve" --curve "")
+refuses("--colour.*see train --help" --colour)
+execute_process(COMMAND ${PROGRAM} --device "no such device" --steps 1 WORKING_DIRECTORY ${FOLDER} RESULT_VARIABLE status ERROR_VARIABLE output)
+if(status EQUAL 0 AND NOT output MATCHES "CPU") # without any device every name falls back
+  message(SEND_ERROR "train --device 'no such device'\n  got ${status} and: ${output}")
+endif()
+
+# Files.
+refuses("--checkpoint folder: it is not a regular file" --checkpoint folder)
+refuses("--checkpoint text: it is no checkpoint of this program" --checkpoint text)
+refuses("--checkpoint empty: it is no checkpoint of this program" --checkpoint empty)
+refuses("cannot write --checkpoint no/such/c: No such file or directory" --checkpoint no/such/c)
+refuses("cannot write --curve no/such/c.svg: No such file or directory" --curve no/such/c.svg)
+refuses("cannot write --curve folder: it is a directory" --curve folder)
+refuses("cannot write --curve c: it is the same file as --checkpoint c" --checkpoint c --curve c)
+
+# A checkpoint of another run, and damaged ones: none of them is written to.
+function(trains)
+  execute_process(COMMAND ${PROGRAM} --device cpu ${ARGN} WORKING_DIRECTORY ${FOLDER} RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE output)
+  if(NOT status EQUAL 0)
+    message(SEND_ERROR "train ${ARGN}\n  got ${status} and: ${output}")
+  endif()
+endfunction()
+trains(--steps 2 --seed 3 --dropout 0.25 --checkpoint saved)
+file(SHA256 ${FOLDER}/saved before)
+refuses("it is of another run: --seed is 3 there, and 1 here: give --seed 3" --steps 2 --dropout 0.25 --checkpoint saved)
+refuses("it is of another run: --dropout is 0.25 there, and 0 here: give --dropout 0.25" --steps 2 --seed 3 --checkpoint saved)
+refuses("it has 2 steps, and --steps is 1: give at least as many" --steps 1 --seed 3 --dropout 0.25 --checkpoint saved)
+file(SHA256 ${FOLDER}/saved after)
+if(NOT before STREQUAL after)
+  message(SEND_ERROR "a checkpoint that was refused has been written to")
+endif()
+# One byte more, one less, and one that differs, in the weights.
+file(SIZE ${FOLDER}/saved bytes)
+math(EXPR less "${bytes} - 1")
+foreach(damage "cat saved text >damaged" "head -c ${less} saved >damaged"
+  "{ head -c 4096 saved; printf '\\125\\252\\125\\252'; tail -c +4101 saved; } >damaged")
+  execute_process(COMMAND sh -c "${damage}" WORKING_DIRECTORY ${FOLDER} RESULT_VARIABLE status)
+  if(status EQUAL 0) # a system that has these commands
+    refuses("--checkpoint damaged: it is damaged" --steps 2 --seed 3 --dropout 0.25 --checkpoint damaged)
+  endif()
+endforeach()
+file(REMOVE ${FOLDER}/saved ${FOLDER}/damaged)
+
+file(GLOB left RELATIVE ${FOLDER} ${FOLDER}/* ${FOLDER}/.*)
+if(NOT left STREQUAL "empty;folder;text")
+  message(SEND_ERROR "left behind: ${left}")
+endif()

@@ -1,0 +1,63 @@
+// Checks of the backward pass. The seed alone draws everything: a case of attention with its options,
+// which gradients are asked for, their types and layouts, the routine. The forward pass runs on the
+// device too, and what it stores is what the backward pass reads.
+#include "conform/checks/kinds.hpp"
+
+#include "conform/cases/gradient_case.hpp"
+
+#include <cstring>
+
+namespace vkattn::conform {
+namespace {
+
+GradientCase drawCase(Random &random) {
+    GradientOptions options;
+    options.most = 5;
+    options.dropout = false; // tests/device/gradient draws it
+    GradientCase g = drawGradient(random, options);
+    constexpr vkattn_gradient_kernel routines[] = {VKATTN_GRADIENT_AUTO, VKATTN_GRADIENT_AUTO, VKATTN_GRADIENT_STAGED,
+                                                   VKATTN_GRADIENT_TILES, VKATTN_GRADIENT_COOPMAT};
+    g.gradient.kernel = routines[between(random, 0, 4)];
+    return g;
+}
+
+} // namespace
+
+Finding checkGradient(DeviceUnderTest &device, const Check &check) {
+    Finder find(device, check);
+    if (!find.open(check.limits)) return find.finding;
+    Random random(check.seed);
+    GradientCase before = drawCase(random);
+    // Rows of transposed tensors are over tight limits by themselves.
+    const bool tight = check.limits == Limits::tight || check.limits == Limits::tiny;
+    const auto ran = [&](const RunResult &result, const char *what, bool mayRefuse) {
+        find.finding.deviceMilliseconds += result.milliseconds;
+        const bool refused = result.status == VKATTN_ERROR_UNSUPPORTED;
+        if (refused && (mayRefuse || (tight && result.message.find("nothing more can be cut") != std::string::npos)))
+            return find.unsupported(result.message);
+        return find.require(result.status == VKATTN_OK, std::string(what) + ": " + result.message + "; " + before.text()) &&
+               find.require(result.fallbackReason.empty(), std::string(what) + " fell back to the CPU: " + result.fallbackReason);
+    };
+    before.data->collectOperands();
+    const RunResult forward = find.runtime->run(before.data->problem, before.data->operands);
+    if (!ran(forward, "the forward pass", false)) return find.finding;
+    const auto compute = [&](GradientCase &g) {
+        // A routine that the device cannot run; AUTO always finds one.
+        return ran(find.runtime->run(g.operation(), g.operands()), "the backward pass", g.gradient.kernel != VKATTN_GRADIENT_AUTO);
+    };
+    GradientCase after = before, again = before;
+    if (!compute(after)) return find.finding;
+    vkattn_verify_report report{};
+    const std::string wrong = after.wrong(before, forward.probabilityUnit, forward.probabilityFloor, &report);
+    find.finding.errors = errorsOf(report);
+    if (!find.require(wrong.empty(), wrong + "; " + before.text())) return find.finding;
+    if (!compute(again)) return find.finding;
+    bool same = after.arrays.size() == again.arrays.size() && after.nonfinite == again.nonfinite;
+    for (const auto &[role, t] : after.tensors) same = same && sameBytes(t, again.tensors.at(role));
+    for (const auto &[role, array] : after.arrays)
+        same = same && std::memcmp(array.data(), again.arrays.at(role).data(), 4 * array.size()) == 0;
+    (void)find.require(same, "run again gave other bits than the first; " + before.text());
+    return find.finding;
+}
+
+} // namespace vkattn::conform

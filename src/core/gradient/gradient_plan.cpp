@@ -1,0 +1,143 @@
+#include "core/gradient/gradient_plan.hpp"
+
+#include "core/plan/chunks.hpp"
+#include "core/plan/compile_cost.hpp"
+#include "core/plan/work.hpp"
+#include "util/diagnostic.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace vkattn {
+namespace {
+
+// AUTO takes the first that can run.
+constexpr GradientKernel table[] = {
+    {.id = VKATTN_GRADIENT_TILES,
+     .name = "tiled gradient",
+     .zone = "vkattn tiled gradient",
+     .choice = "it goes over tiles in two passes, with nothing of the size of queries x keys in memory",
+     .suits = tiledGradient::suits,
+     .makePlan = tiledGradient::makePlan,
+     .dispatch = tiledGradient::dispatch,
+     .pipelines = tiledGradient::pipelines,
+     .storageDescriptorCount = tiledGradient::storageDescriptorCount,
+     .explain = tiledGradient::explain},
+    {.id = VKATTN_GRADIENT_STAGED,
+     .name = "staged gradient",
+     .zone = "vkattn staged gradient",
+     .choice = "it is the only kernel of gradients that takes the problem on this device",
+     .suits = nullptr,
+     .makePlan = stagedGradient::makePlan,
+     .dispatch = stagedGradient::dispatch,
+     .pipelines = stagedGradient::pipelines,
+     .storageDescriptorCount = stagedGradient::storageDescriptorCount,
+     .explain = nullptr},
+};
+
+constexpr const GradientPlan &planOf(const Schedule &schedule) {
+    return static_cast<const GradientPlan &>(schedule);
+}
+
+uint32_t boundOperands(const Schedule &schedule, BoundOperand *out) {
+    const Gradient &g = planOf(schedule).gradient;
+    uint32_t count = 0;
+    const auto add = [&](vkattn_role role, const char *name, bool tensor, bool output) {
+        if (g.uses(role)) out[count++] = {role, name, tensor ? &g.tensor(role) : nullptr, g.bytesUsed(role), output};
+    };
+    for (const OperandRule &rule : operandTable) add(rule.role, rule.name, rule.layout != nullptr, false);
+    for (const GradientOperand &each : gradientOperands()) add(each.role, each.name, each.layout != nullptr, each.output);
+    return count;
+}
+
+constexpr ScheduleType gradientSchedule = {
+    .what = "gradient",
+    .operands = boundOperands,
+    .inPlace = nullptr,
+    .dispatch = [](const Schedule &schedule, uint32_t index) { return planOf(schedule).kernel->dispatch(planOf(schedule), index); },
+    .pipelines = [](const Schedule &schedule) { return planOf(schedule).kernel->pipelines(planOf(schedule)); },
+    .storageDescriptorCount = [](const Schedule &schedule) { return planOf(schedule).kernel->storageDescriptorCount(planOf(schedule)); },
+    .slice = nullptr,
+    .sliceOf = nullptr,
+};
+
+vkattn_result planWith(const GradientKernel &kernel, const Gradient &gradient, const PlanLimits &limits, GradientPlan &out,
+                       vkattn_diagnostic *why) {
+    out = GradientPlan{};
+    out.type = &gradientSchedule;
+    out.kernelName = kernel.name;
+    out.zone = kernel.zone;
+    out.slices = 1;
+    out.workspaceAlignment = std::max(limits.caps.minStorageBufferOffsetAlignment, 4u);
+    out.gradient = gradient;
+    out.kernel = &kernel;
+    out.forward.problem = gradient.forward;
+    out.forward.problem.tensors[VKATTN_WEIGHTS] = {}; // not bound
+    out.forward.tuning = stagedTuning(limits.caps);
+    if (const auto r = setTable(out.forward, limits, why)) return r;
+    return kernel.makePlan(limits, out, why);
+}
+
+} // namespace
+
+bool GradientPlan::needsDeltas() const {
+    for (const GradientOperand &each : gradientOperands())
+        if (each.output && each.role != VKATTN_D_V && each.role != VKATTN_NONFINITE && gradient.uses(each.role)) return true;
+    return false;
+}
+
+vkattn_result planGradient(const Gradient &gradient, const PlanLimits &limits, GradientPlan &out, vkattn_diagnostic *why) {
+    if (gradient.kernel == VKATTN_GRADIENT_AUTO) {
+        for (const GradientKernel &kernel : table) {
+            const bool last = &kernel == &table[std::size(table) - 1];
+            if (kernel.suits && !kernel.suits(limits.caps)) continue;
+            const vkattn_result r = planWith(kernel, gradient, limits, out, last ? why : nullptr);
+            if (r == VKATTN_OK || last) return r;
+        }
+    }
+    for (const GradientKernel &kernel : table)
+        if (kernel.id == gradient.kernel) return planWith(kernel, gradient, limits, out, why);
+    return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                "this version has no kernel of gradients with the value %d; take VKATTN_GRADIENT_AUTO or VKATTN_GRADIENT_STAGED",
+                static_cast<int>(gradient.kernel));
+}
+
+void explainGradient(const GradientPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
+    out = vkattn_explanation{};
+    out.structSize = sizeof out;
+    out.kernelName = plan.kernelName;
+    out.form = "";
+    out.splits = out.sliceCount = out.maxSlices = 1;
+    out.dispatchCount = plan.dispatchCount;
+    out.chunkCount = plan.chunkCount();
+    out.pipelineCount = plan.type->pipelines(plan).size();
+    out.workspaceBytes = plan.workspaceBytes;
+    for (uint32_t n = 0; n < std::min(plan.dispatchCount, 4096u); ++n) {
+        const Dispatch d = plan.type->dispatch(plan, n);
+        if (!infoOf(d.key.module).main) continue;
+        std::copy_n(d.groups, 3, out.groups);
+        out.workgroupInvocations = d.key.constants[0];
+        break;
+    }
+    out.rowsPerWorkgroup = 1;
+    out.flopsFull = plan.gradient.flops();
+    out.flops = 2.5 * visibleFlops(plan.problem());
+    const auto count = [&](vkattn_role role) {
+        const auto bytes = static_cast<double>(plan.gradient.bytesUsed(role).size());
+        (plan.gradient.writes(role) ? out.bytesWritten : out.bytesRead) += bytes;
+    };
+    for (const OperandRule &rule : operandTable) count(rule.role);
+    for (const GradientOperand &each : gradientOperands()) count(each.role);
+    // Scores and their gradients go through memory in each chunk.
+    const double bytes = 2.0 * plan.rowChunks() * static_cast<double>(plan.workspaceBytes);
+    out.bytesRead += bytes;
+    out.bytesWritten += bytes;
+    out.compileOperations = compileOperations(plan.forward.tuning);
+    out.compileLimit = compileLimit(limits.caps);
+    out.largestSlice = 1;
+    if (plan.kernel->explain) plan.kernel->explain(plan, out);
+    std::snprintf(out.choice, sizeof out.choice, "%s",
+                  plan.gradient.kernel == VKATTN_GRADIENT_AUTO ? plan.kernel->choice : "it was asked for");
+}
+
+} // namespace vkattn

@@ -1,0 +1,40 @@
+// How the fused kernel of gradients lays out its workgroups: shaders/gradient/tiles.glsl.
+#pragma once
+
+#include "core/plan/caps.hpp"
+
+#include <cstdint>
+
+namespace vkattn {
+
+// Lanes of a workgroup, for head and value dims up to maxDim.
+struct GradientTile {
+    uint32_t maxDim;
+    uint32_t dimLanes, ownerLanes; // invocations = product
+    // Registers: ownedPerLane * stepItems pairs, and ownedPerLane * (head + value dims) / dimLanes floats
+    // for the operands, and as many for the sums.
+    uint32_t ownedPerLane, stepItems;
+    uint32_t source;    // interop.h: sourceDirect, sourceShared, sourceShuffled
+    uint32_t tileItems; // sourceShared: in shared memory, a multiple of the step
+    uint32_t rolledEdges;
+    [[nodiscard]] constexpr uint32_t invocations() const { return dimLanes * ownerLanes; }
+    [[nodiscard]] constexpr uint32_t owned() const { return ownerLanes * ownedPerLane; }
+};
+
+// A pass over tiles: the one that owns query rows, or the one that owns keys.
+struct GradientPass {
+    GradientTile tile;
+    uint32_t dimsPerLane, valueDimsPerLane, run, valueRun;
+    uint32_t dimOrder; // of what passes by, interop.h
+    bool head, value;  // dQ or dK, and dV: the pass has them to compute
+};
+
+struct GradientTiles {
+    GradientPass rows, keys;
+    uint32_t shuffleLanes, pairTerms;
+};
+
+// Returns the tile for the dims; a maxDim of 0: the table has none.
+[[nodiscard]] GradientTile gradientTile(const Caps &caps, bool ownsKeys, uint32_t dim);
+
+} // namespace vkattn

@@ -1,0 +1,260 @@
+// How the fused kernel of gradients lays out its tiles and cuts a problem: chunks of whole key heads,
+// with all their rows and keys, so that no sum waits for another dispatch.
+#include "core/gradient/gradient_plan.hpp"
+#include "core/kernels/flash.hpp"
+#include "core/plan/chunks.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace vkattn {
+namespace {
+
+// CPU devices: lanes are items, and what passes by comes by one load of neighbouring dims and
+// subgroup shuffles. More items a lane share a load; the operands and sums of more than these leave
+// the first-level cache. Measured 2026-11-23 on lavapipe, 2 cores of an AMD EPYC: docs/performance.md.
+GradientTile cpuTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
+    const auto lanes = [&](uint32_t maxDim, uint32_t owned) {
+        return GradientTile{maxDim, 1, caps.subgroupSize, owned, 1, sourceShuffled, 1, caps.subgroupClustered};
+    };
+    // Mesa 23 and later keep arrays in memory well. Before, only unrolled arrays are fast
+    // (core/plan/tuning.cpp), and take compilers long: Mesa 22 15 s for one key a lane at head dim 64,
+    // over a minute for two, and 3 s for the dims of two keys in the lanes of a subgroup.
+    const GradientTile newer[] = {lanes(64, ownsKeys ? 2 : 4), lanes(128, ownsKeys ? 1 : 2), lanes(256, 1)};
+    const GradientTile older[] = {lanes(16, 1), {256, caps.subgroupSize, 1, ownsKeys ? 2u : 4u, 1, sourceDirect, 1, 0}};
+    for (const GradientTile &each : caps.subgroupClustered ? std::span<const GradientTile>(newer) : std::span<const GradientTile>(older))
+        if (dim <= each.maxDim) return each;
+    return {};
+}
+
+// GPUs: lanes share the dims of an item, so that its operands and sums fit registers. Not timed on a
+// GPU yet.
+GradientTile gpuTile(bool ownsKeys, uint32_t dim) {
+    const GradientTile tiles[] = {{64, 8, 8, ownsKeys ? 2u : 4u, 2, sourceDirect, 1, 0},
+                                  {128, 16, 4, ownsKeys ? 2u : 4u, 2, sourceDirect, 1, 0},
+                                  {256, 16, 4, ownsKeys ? 1u : 2u, 2, sourceDirect, 1, 0}};
+    for (const GradientTile &each : tiles)
+        if (dim <= each.maxDim) return each;
+    return {};
+}
+
+// Neighbouring dims that a lane takes at a time, and how they lie: as in core/kernels/flash_plan.cpp.
+uint32_t runOf(const GradientTile &tile, uint32_t dim, uint32_t dimsPerLane, vkattn_dtype dtype) {
+    if (tile.dimLanes == 1) return dimsPerLane;
+    for (uint32_t run = dtype == VKATTN_F32 ? 4 : 8; run > 1; run /= 2)
+        if (dim % run == 0 && dimsPerLane % run == 0) return run;
+    return 1;
+}
+uint32_t dimsOfLane(const GradientTile &tile, uint32_t dim, uint32_t shuffleLanes) {
+    if (tile.source == sourceShuffled) return roundUp(dim, shuffleLanes);
+    return roundUp(divideUp(dim, tile.dimLanes), dim % 4 == 0 ? 4 : dim % 2 == 0 ? 2 : 1);
+}
+
+// `head` and `value` pass by.
+void layOut(const Problem &p, const Tensor &head, const Tensor &value, uint32_t shuffleLanes, GradientPass &pass) {
+    const GradientTile &tile = pass.tile;
+    pass.dimsPerLane = dimsOfLane(tile, p.headDim, shuffleLanes);
+    pass.valueDimsPerLane = dimsOfLane(tile, p.valueDim, shuffleLanes);
+    pass.run = runOf(tile, p.headDim, pass.dimsPerLane, head.dtype);
+    pass.valueRun = runOf(tile, p.valueDim, pass.valueDimsPerLane, value.dtype);
+    pass.dimOrder = std::min(dimOrderOf(head, pass.run), dimOrderOf(value, pass.valueRun));
+}
+
+// What a lane loops over: items in steps, some of them whole and some tested, and leaving a loop
+// counts as a round of it.
+// With dropout, runs of 32 keys each have a loop that draws.
+uint64_t iterations(const GradientPass &pass, uint64_t heads, uint64_t items, bool draws) {
+    const GradientTile &tile = pass.tile;
+    const uint64_t dims = uint64_t{pass.dimsPerLane} + pass.valueDimsPerLane;
+    const uint64_t edges = tile.ownedPerLane * (tile.rolledEdges ? 4 * dims : dims / edgeDims + 4);
+    const uint64_t drawn = draws ? ceilDiv(items, 32) * 14 : 0;
+    return heads * (ceilDiv(items, tile.stepItems) + 4) + drawn + edges;
+}
+
+struct TileLimits {
+    const GradientPlan &plan;
+    const Caps &caps;
+    const Problem &p = plan.problem();
+    const Gradient &g = plan.gradient;
+    uint32_t rowTile = 1, keyTile = 1, headTile = p.groupSize(), sliceQueries = 1, sliceKeys = 1;
+
+    [[nodiscard]] bool bindable(uint64_t bytes) const {
+        return bytes + caps.minStorageBufferOffsetAlignment + 8 <= caps.maxStorageBufferRange;
+    }
+    [[nodiscard]] bool tokensFit(vkattn_role role, uint32_t batches, uint32_t heads) const {
+        const Tensor &t = g.tensor(role);
+        if (!t.present()) return true;
+        return bindable(t.span({{}, {p.ragged() ? 1 : batches, heads, t.extent[2], t.extent[3]}}).size());
+    }
+    [[nodiscard]] bool keysFit(const ChunkShape &s) const {
+        const uint32_t heads = s.heads / p.groupSize();
+        return s.keys == p.keyTokens && divideUp(s.keys, plan.tiles.keys.tile.owned()) <= caps.maxWorkgroupCount[0] &&
+               tokensFit(VKATTN_D_K, s.batches, heads) && tokensFit(VKATTN_D_V, s.batches, heads);
+    }
+    [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
+        const uint64_t rows = uint64_t{s.batches} * s.heads * s.queries;
+        // Of a batch entry all heads or of one entry some: sums of arrays go on from chunk to chunk.
+        return s.queries == p.queryTokens && s.heads % p.groupSize() == 0 && s.heads <= 65535 && (s.batches == 1 || s.heads == p.heads) &&
+               divideUp(s.queries, std::min(plan.tiles.rows.tile.owned(), plan.forward.tuning.pairLanes)) <= caps.maxWorkgroupCount[0] &&
+               bindable(4 * rowSumWords * rows) &&
+               rows / plan.forward.tuning.sequenceLanes + uint64_t{s.batches} * s.heads <= maxKeysPerLane &&
+               tokensFit(VKATTN_D_OUT, s.batches, s.heads) && tokensFit(VKATTN_D_LSE, s.batches, s.heads) &&
+               tokensFit(VKATTN_D_Q, s.batches, s.heads);
+    }
+    [[nodiscard]] uint64_t workspaceBytes(const ChunkShape &s) const { return layOut(s).end - plan.forward.setUpBytes; }
+
+    [[nodiscard]] GradientWorkspace layOut(const ChunkShape &s) const {
+        const uint64_t rows = uint64_t{s.batches} * s.heads * s.queries;
+        GradientWorkspace at{};
+        uint64_t end = plan.forward.setUpBytes;
+        const auto place = [&](uint64_t words) {
+            const uint64_t begin = end;
+            end = roundUpTo(end + 4 * words, plan.workspaceAlignment);
+            return begin;
+        };
+        at.scores = at.deltas = at.facts = place(rows * rowFactWords);
+        at.rowSums = place(tiledGradient::sumsRows(plan) ? rows * rowSumWords : 0);
+        at.laneSums = place(laneSums(plan));
+        at.querySums = at.valueSums = at.keySums = at.end = at.biasSums = at.biasEnd = end;
+        return at;
+    }
+};
+
+vkattn_result unsupported(vkattn_diagnostic *why, const char *reason) {
+    return fail(why, VKATTN_ERROR_UNSUPPORTED, "the tiled kernel of gradients %s; take VKATTN_GRADIENT_AUTO or VKATTN_GRADIENT_STAGED",
+                reason);
+}
+
+vkattn_result chooseTiles(const PlanLimits &limits, GradientPlan &plan, vkattn_diagnostic *why) {
+    const Caps &caps = limits.caps;
+    const Problem &p = plan.problem();
+    const Gradient &g = plan.gradient;
+    GradientTiles &tiles = plan.tiles;
+    const uint32_t dim = std::max(p.headDim, p.valueDim);
+    tiles.shuffleLanes = std::max(caps.subgroupSize, 4u);
+    tiles.pairTerms = pairTermsOf(p);
+    tiles.rows.tile = gradientTile(caps, false, dim);
+    tiles.keys.tile = gradientTile(caps, true, dim);
+    if (!tiles.rows.tile.maxDim || !tiles.keys.tile.maxDim)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the tiled kernel of gradients takes head and value dims up to 256, and this problem has %u", dim);
+    tiles.rows.head = g.uses(VKATTN_D_Q);
+    tiles.keys.head = g.uses(VKATTN_D_K);
+    tiles.keys.value = g.uses(VKATTN_D_V);
+    layOut(p, p.tensor(VKATTN_K), p.tensor(VKATTN_V), tiles.shuffleLanes, tiles.rows);
+    layOut(p, p.tensor(VKATTN_Q), g.tensor(VKATTN_D_OUT), tiles.shuffleLanes, tiles.keys);
+    for (const GradientPass *pass : {&tiles.rows, &tiles.keys}) {
+        const GradientTile &tile = pass->tile;
+        if (tile.invocations() > caps.maxWorkgroupInvocations || tile.invocations() > caps.maxWorkgroupSize[0])
+            return unsupported(why, "needs larger workgroups than the device has");
+        const uint64_t loops = pass == &tiles.rows ? iterations(*pass, 1, p.keyTokens, p.drops()) : iterations(*pass, p.groupSize(), p.queryTokens, false);
+        if (loops > maxKeysPerLane)
+            return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                        "a lane of the tiled kernel of gradients would loop %llu times, at most %u; take VKATTN_GRADIENT_AUTO or "
+                        "VKATTN_GRADIENT_STAGED",
+                        static_cast<unsigned long long>(loops), maxKeysPerLane);
+    }
+    return VKATTN_OK;
+}
+
+} // namespace
+
+GradientTile gradientTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
+    return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuTile(caps, ownsKeys, dim) : gpuTile(ownsKeys, dim);
+}
+
+// Where compilers take long the tiles are small ones, and the staged kernel is faster.
+bool tiledGradient::suits(const Caps &caps) {
+    return caps.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU || caps.subgroupClustered;
+}
+
+bool tiledGradient::sumsRows(const GradientPlan &plan) {
+    return phasesOf(plan).arrays > 0;
+}
+
+uint32_t tiledGradient::Phases::perChunk() const {
+    return rowFactDispatches + rows + keys + arrays;
+}
+
+tiledGradient::Phases tiledGradient::phasesOf(const GradientPlan &plan) {
+    const Gradient &g = plan.gradient;
+    Phases phases{};
+    for (const vkattn_role role : {VKATTN_D_SINKS, VKATTN_D_SLOPES, VKATTN_D_SCALE, VKATTN_D_SOFTCAP})
+        phases.arrays += g.uses(role) ? 1u : 0u;
+    phases.rows = g.uses(VKATTN_D_Q) || phases.arrays ? 1 : 0;
+    phases.keys = g.uses(VKATTN_D_K) || g.uses(VKATTN_D_V) ? 1 : 0;
+    phases.arrayChecks = g.has(VKATTN_NONFINITE) ? phases.arrays : 0;
+    return phases;
+}
+
+vkattn_result tiledGradient::makePlan(const PlanLimits &limits, GradientPlan &plan, vkattn_diagnostic *why) {
+    const Caps &caps = limits.caps;
+    const Problem &p = plan.problem();
+    const Gradient &g = plan.gradient;
+    Plan &forward = plan.forward;
+    if (caps.maxStorageBuffersPerStage < gradientSlots)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the tiled kernel of gradients needs %u storage buffers a stage; the device has %u. Take VKATTN_GRADIENT_AUTO or "
+                    "VKATTN_GRADIENT_STAGED",
+                    gradientSlots, caps.maxStorageBuffersPerStage);
+    const bool onCpu = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    if (!caps.subgroupShuffle || caps.subgroupSize < (onCpu ? 4 : 16) || (onCpu && caps.subgroupSize > 16))
+        return unsupported(why, "needs subgroup shuffles, among 4 to 16 lanes on a CPU device and at least 16 on others");
+    if (p.queryTokens == 0 || p.keyTokens == 0) return unsupported(why, "needs queries and keys: otherwise all gradients are 0");
+    if (g.uses(VKATTN_D_BIAS)) return unsupported(why, "does not compute dBias");
+    if (g.uses(VKATTN_D_WEIGHTS)) return unsupported(why, "does not take dWeights");
+    if (p.groupSize() > 65535) return unsupported(why, "takes at most 65535 query heads a key head");
+    if (const auto r = chooseTiles(limits, plan, why)) return r;
+
+    const uint64_t environment = environmentBytes(p);
+    if (environment + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange ||
+        ceilDiv(p.heads, flash::environmentLanes) > caps.maxWorkgroupCount[0])
+        return unsupported(why, "gathers the arrays over heads in its workspace, and this device's limits do not take so many heads");
+    forward.setUpDispatches += divideUp(gradientEnvironmentWords, environmentWordsAtOnce);
+    forward.setUpBytes = forward.tableBytes + roundUpTo(environment, plan.workspaceAlignment);
+
+    const TileLimits own = {plan, caps};
+    Problem cutAs = p;
+    cutAs.slices = 1;
+    Chunker chunker(cutAs, limits, own, forward.setUpBytes);
+    ChunkShape shape{};
+    if (!chunker.choose(shape, nullptr) || !own.keysFit(shape) || !own.rowsFit(shape))
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the tiled kernel of gradients takes all rows and keys of a key head in one dispatch: they exceed the device's "
+                    "maxStorageBufferRange of %u, its workgroup counts, or the workspace of %llu bytes; take VKATTN_GRADIENT_AUTO or "
+                    "VKATTN_GRADIENT_STAGED",
+                    caps.maxStorageBufferRange, static_cast<unsigned long long>(limits.maxWorkspaceBytes));
+    setChunks(forward, shape);
+    forward.rowPitch = p.keyTokens;
+    plan.at = own.layOut(shape);
+    plan.workspaceBytes = plan.at.end;
+    const Phases phases = phasesOf(plan);
+    const double count = static_cast<double>(phases.perChunk()) * plan.rowChunks() + phases.arrayChecks + forward.setUpDispatches;
+    if (count > 1e9) return unsupported(why, "would take over a billion dispatches to meet the device's limits");
+    plan.dispatchCount = static_cast<uint32_t>(count);
+    return VKATTN_OK;
+}
+
+PipelineSet tiledGradient::pipelines(const GradientPlan &plan) {
+    PipelineSet set;
+    const Phases phases = phasesOf(plan);
+    const uint32_t setUp = plan.forward.setUpDispatches;
+    for (uint32_t n = 0; n < setUp + phases.perChunk(); ++n) set.add(dispatch(plan, n).key);
+    for (uint32_t n = 0; n < phases.arrayChecks; ++n) set.add(dispatch(plan, plan.dispatchCount - 1 - n).key);
+    return set;
+}
+
+void tiledGradient::explain(const GradientPlan &plan, vkattn_explanation &out) {
+    const GradientTile &tile = plan.tiles.rows.tile;
+    out.form = tile.source == sourceShuffled ? "rows in lanes, then keys in lanes, subgroup shuffles" : "dims in lanes, subgroup shuffles";
+    out.rowsPerWorkgroup = tile.owned();
+    out.keysPerStep = tile.stepItems;
+}
+
+uint64_t tiledGradient::storageDescriptorCount(const GradientPlan &plan) {
+    const Phases phases = phasesOf(plan);
+    const uint64_t fused = uint64_t{plan.rowChunks()} * (phases.rows + phases.keys);
+    return fused * gradientSlots + (plan.dispatchCount - fused) * plainSlots;
+}
+
+} // namespace vkattn

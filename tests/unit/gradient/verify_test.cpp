@@ -1,0 +1,189 @@
+// The verifier of gradients sees planted errors, and lets honest rounding pass.
+#include "double_forward.hpp"
+#include "support/seed.hpp"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <limits>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+struct Element {
+    vkattn_role role;
+    uint32_t at[4];
+};
+
+// An element of a gradient that the call writes; role VKATTN_ROLE_LIMIT: there is none.
+Element drawElement(const GradientCase &g, Random &random) {
+    std::vector<vkattn_role> roles;
+    for (const auto &[role, t] : g.tensors)
+        if (!isGradientInput(role)) roles.push_back(role);
+    for (const auto &[role, array] : g.arrays) roles.push_back(role);
+    for (int tries = 0; tries < 100; ++tries) {
+        Element e{roles[between(random, 0, static_cast<uint32_t>(roles.size()) - 1)], {}};
+        if (g.arrays.count(e.role)) {
+            e.at[3] = between(random, 0, static_cast<uint32_t>(g.arrays.at(e.role).size()) - 1);
+            return e;
+        }
+        const uint32_t *extent = g.tensors.at(e.role).layout.extent;
+        if (!extent[0] || !extent[1] || !extent[2] || !extent[3]) continue;
+        for (int d = 0; d < 4; ++d) e.at[d] = between(random, 0, extent[d] - 1);
+        if (e.role == VKATTN_D_BIAS || (e.role == VKATTN_D_Q ? g.isQuery(e.at[0], e.at[2]) : g.isKey(e.at[0], e.at[2]))) return e;
+    }
+    return {VKATTN_ROLE_LIMIT, {}};
+}
+
+float get(GradientCase &g, const Element &e) {
+    return g.arrays.count(e.role) ? g.arrays.at(e.role)[e.at[3]] : g.tensors.at(e.role).get(e.at[0], e.at[1], e.at[2], e.at[3]);
+}
+void set(GradientCase &g, const Element &e, float value) {
+    if (g.arrays.count(e.role))
+        g.arrays.at(e.role)[e.at[3]] = value;
+    else
+        g.tensors.at(e.role).set(e.at[0], e.at[1], e.at[2], e.at[3], value);
+}
+
+// The bound of an element: what the verifier says of an error that is surely wrong.
+double boundOf(GradientCase &g, GradientCase &before, const Element &e) {
+    const float right = get(g, e);
+    set(g, e, std::numeric_limits<float>::quiet_NaN());
+    vkattn_verify_report report{};
+    EXPECT_NE(g.wrong(before, 0, 0, &report), "") << g.text();
+    EXPECT_FALSE(report.passed) << g.text();
+    EXPECT_EQ(report.worstRole, e.role) << g.text();
+    set(g, e, right);
+    return report.worstBound;
+}
+
+} // namespace
+
+TEST(VerifyGradient, seesOneWrongElement) {
+    Random random = randomFor("gradient element");
+    int seen = 0;
+    for (int n = 0; n < 150; ++n) {
+        GradientOptions options;
+        options.everything = n % 2;
+        GradientCase g = drawWhole(random, options);
+        run(g, 1);
+        GradientCase before = g;
+        const Element e = drawElement(g, random);
+        if (e.role == VKATTN_ROLE_LIMIT) continue;
+        const float right = get(g, e);
+        const double bound = boundOf(g, before, e);
+        // Three bounds away, as the type can say it.
+        const double wrong = static_cast<double>(right) + (n % 4 < 2 ? 3 : -3) * std::max(bound, 1e-6);
+        set(g, e, static_cast<float>(wrong));
+        vkattn_verify_report report{};
+        const std::string said = g.wrong(before, 0, 0, &report);
+        EXPECT_FALSE(report.passed) << "role " << e.role << " right " << right << " bound " << bound << " " << g.text();
+        EXPECT_EQ(report.worstRole, e.role) << said;
+        // In a ragged batch the verifier counts from the start of a sequence.
+        for (int d = 0; d < 4 && !report.passed && !g.data->c.ragged; ++d) EXPECT_EQ(report.worstIndex[d], e.at[d]) << said;
+        // The bound is a small part of what is there.
+        if (g.tensors.count(e.role) && options.everything && std::abs(right) > 1e-3f) {
+            EXPECT_LT(bound, 0.02 * (1 + std::abs(static_cast<double>(right)))) << "role " << e.role << " " << right << " " << g.text();
+            ++seen;
+        }
+    }
+    EXPECT_GT(seen, 20);
+}
+
+TEST(VerifyGradient, letsHonestRoundingOfLargeNumbersPass) {
+    Random random = randomFor("gradient large");
+    for (int n = 0; n < 160; ++n) {
+        Case c = randomCase(random, 3);
+        constexpr vkattn_dtype types[] = {VKATTN_F32, VKATTN_F16, VKATTN_BF16};
+        c.q = c.k = c.v = types[n % 3];
+        c.data = n % 4 == 0 ? Data::extreme : n % 4 == 1 ? Data::needle : Data::normal;
+        if (c.data == Data::needle) c.needle = std::min(c.needle, c.keyTokens ? c.keyTokens - 1 : 0);
+        if (n % 4 == 2) {
+            constexpr float constants[] = {-65504.0f, -1e9f, -std::numeric_limits<float>::max()};
+            c.biasBroadcast = 0;
+            c.biasType = VKATTN_F32;
+            c.biasConstant = constants[n / 4 % 3];
+        }
+        if (n % 4 == 3) c.alibi = true, c.alibiSlope = n % 8 == 3 ? 1000.0f : 3.7f;
+        GradientOptions options;
+        options.dropout = false;
+        GradientCase g = drawGradient(random, c, options);
+        // Scores of -1e9 in fp32 are all the same: P_ij adds up to 1 with the statistics of fp32 alone.
+        vkattn_diagnostic why{};
+        g.data->collectOperands();
+        ASSERT_EQ(vkattnCpuRun(&g.data->problem, g.data->operands.data(), static_cast<uint32_t>(g.data->operands.size()), 1, &why),
+                  VKATTN_OK)
+            << why.message;
+        GradientCase before = g;
+        run(g, 1);
+        EXPECT_EQ(g.wrong(before), "") << n << " " << g.text();
+    }
+}
+
+TEST(VerifyGradient, looksAtTheWordOfValuesThatAreNotFinite) {
+    Random random = randomFor("gradient overflow");
+    Case c;
+    c.lse = true;
+    for (int n = 0; n < 20; ++n) {
+        GradientOptions options;
+        options.everything = true;
+        options.dropout = false;
+        GradientCase g = drawWhole(random, c, options);
+        g.gradient.presentRoles |= VKATTN_PRESENT(VKATTN_NONFINITE);
+        const bool overflows = n % 2;
+        if (overflows) {
+            g.gradient.dQ.dtype = g.tensors.at(VKATTN_D_Q).layout.dtype = VKATTN_F16;
+            g.gradient.lossScale = 1e-9f;
+        }
+        for (const bool oracle : {false, true}) {
+            GradientCase after = g, before = g;
+            after.nonfinite = before.nonfinite = 0;
+            if (oracle)
+                runOracle(after);
+            else
+                run(after, 1);
+            EXPECT_EQ(after.nonfinite, overflows ? 1u : 0u) << after.text();
+            EXPECT_EQ(after.wrong(before), "") << after.text();
+            after.nonfinite = 0;
+            EXPECT_EQ(after.wrong(before).empty(), !overflows) << after.text();
+            after.nonfinite = 1; // stays as it was
+            if (!overflows) {
+                run(after, 1);
+                EXPECT_EQ(after.nonfinite, 1u);
+            }
+        }
+    }
+}
+
+TEST(VerifyGradient, checksSomeHeadsOfLargeProblems) {
+    Random random = randomFor("gradient heads");
+    Case c;
+    c.batch = 3, c.heads = c.kvHeads = 4;
+    GradientCase g = drawWhole(random, c, {0, false, false});
+    g.gradient.presentRoles = 0;
+    g.arrays.clear();
+    if (!g.has(VKATTN_D_Q)) {
+        g.gradient.dQ = g.data->problem.q;
+        const vkattn_operation o = g.operation();
+        g.tensors[VKATTN_D_Q].make(g.gradient.dQ, vkattnOperationBytes(&o, VKATTN_D_Q), 0);
+    }
+    run(g, 1);
+    vkattn_verify_options options{};
+    options.structSize = sizeof options;
+    options.rows = 50;
+    vkattn_verify_report report{};
+    const auto verify = [&] {
+        const vkattn_operation o = g.operation();
+        const auto memory = g.operands();
+        vkattn_diagnostic why{};
+        EXPECT_EQ(vkattnCpuVerifyOperation(&o, memory.data(), static_cast<uint32_t>(memory.size()), &options, &report, &why), VKATTN_OK)
+            << why.message;
+        return report.passed != 0;
+    };
+    EXPECT_TRUE(verify());
+    EXPECT_EQ(report.rowsTotal, 3u * 4 * 17);
+    EXPECT_EQ(report.rowsChecked, 3u * 17); // the first head, the last and another
+    g.tensors.at(VKATTN_D_Q).set(2, 3, 16, 0, 1e6f);
+    EXPECT_FALSE(verify());
+}
