@@ -116,6 +116,18 @@ template <class Real> struct Row {
         }
     }
 
+    // The sum that is stored beside the maximum m: of exp(s - m) over scores that are rounded to f32 as
+    // m is, so that the two belong together also where scores are so large that f32 moves them by more
+    // than 1. Whoever computes a weight anew subtracts the stored maximum from a score in f32.
+    [[nodiscard]] Real sumForStoredMaximum(Real sink) const {
+        if (visible.empty() || !std::isfinite(maximum)) return sum;
+        const Real top = static_cast<float>(maximum);
+        const auto share = [&](Real score) { return std::exp(static_cast<Real>(static_cast<float>(score)) - top); };
+        Real stored = std::isinf(sink) ? Real(0) : share(sink);
+        for (const Real w : weights) stored += w == 0 ? Real(0) : share(maximum + std::log(w * sum));
+        return stored;
+    }
+
     // What the weights output holds for the n-th visible key.
     [[nodiscard]] Real storedWeight(const Problem &p, size_t n) const {
         return !p.weightsDropped ? weights[n] : factors[n] == 0 ? Real(0) : weights[n] * factors[n];
@@ -143,11 +155,15 @@ void storeRow(const Problem &p, const Operands &operands, const Sequences &seque
     const Sequence &s = sequences[b];
     for (uint32_t d = 0; d < p.valueDim; ++d)
         storeElement(operands.data[VKATTN_OUT], out.dtype, out.index(s.batch, h, s.query(i), d), static_cast<float>(row.out[d]));
-    if (lse.present())
-        for (uint32_t n = 0; n < lse.extent[3]; ++n) {
-            const Real value = !p.rowStatistics ? row.lse : n == 0 ? row.maximum : row.sum;
+    if (lse.present()) {
+        const auto store = [&](uint32_t n, Real value) {
             storeElement(operands.data[VKATTN_LSE], lse.dtype, lse.index(s.batch, h, s.query(i), n), static_cast<float>(value));
-        }
+        };
+        store(0, p.rowStatistics ? row.maximum : row.lse);
+        const Real sink =
+            p.has(VKATTN_SINKS) ? static_cast<Real>(operands.number(VKATTN_SINKS, h)) : -std::numeric_limits<Real>::infinity();
+        if (p.rowStatistics) store(1, row.sumForStoredMaximum(sink));
+    }
     if (weights.present()) {
         // Past a key length the weights are 0. Weights outside a sequence belong to nobody.
         const uint32_t keys = p.ragged() ? s.keys : p.keyTokens;

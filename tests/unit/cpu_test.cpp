@@ -63,6 +63,8 @@ double largestError(const test::CaseData &in) {
                 const uint32_t kv = h / (c.heads / c.kvHeads), row = span.firstQuery + i;
                 const uint32_t keys = c.ragged ? span.keys : c.keyTokens;
                 std::vector<long double> e(keys), o(c.valueDim);
+                // The sum that is stored beside a maximum is of scores in f32, as the maximum is.
+                const auto stored = [&](long double score) { return static_cast<long double>(static_cast<float>(score)); };
                 const long double sink = c.sinks ? static_cast<long double>(in.sinks[h]) : -std::numeric_limits<long double>::infinity();
                 long double top = sink;
                 for (uint32_t j = 0; j < keys; ++j) {
@@ -82,9 +84,13 @@ double largestError(const test::CaseData &in) {
                     e[j] = s;
                     top = std::max(top, s);
                 }
-                long double sum = std::isinf(sink) ? 0 : std::exp(sink - top);
-                for (uint32_t j = 0; j < keys; ++j)
-                    if (visible(in, b, h, i, j)) sum += e[j] = std::exp(e[j] - top);
+                long double sum = std::isinf(sink) ? 0 : std::exp(sink - top),
+                            storedSum = std::isinf(sink) ? 0 : std::exp(sink - stored(top));
+                for (uint32_t j = 0; j < keys; ++j) {
+                    if (!visible(in, b, h, i, j)) continue;
+                    storedSum += std::exp(stored(e[j]) - stored(top));
+                    sum += e[j] = std::exp(e[j] - top);
+                }
                 for (uint32_t j = 0; j < keys; ++j) {
                     const bool seen = visible(in, b, h, i, j);
                     const vkattn_problem &p = in.problem;
@@ -100,7 +106,7 @@ double largestError(const test::CaseData &in) {
                 for (uint32_t d = 0; d < c.valueDim; ++d) compare(in.out.get(span.batch, h, row, d), o[d]);
                 if (in.problem.flags & VKATTN_ROW_STATISTICS) {
                     compare(in.lse.get(span.batch, h, row, 0), top);
-                    compare(in.lse.get(span.batch, h, row, 1), sum);
+                    compare(in.lse.get(span.batch, h, row, 1), storedSum);
                 } else if (c.lse)
                     compare(in.lse.get(span.batch, h, row, 0),
                             sum > 0 ? top + std::log(sum) : -std::numeric_limits<long double>::infinity());
