@@ -113,7 +113,11 @@ void Description::describe() {
     const Shape &shape = pick(shapes, genes.shape);
     p.structSize = sizeof p;
     p.flags = (genes.flags & 31u) | (genes.flags & 32u ? uint32_t{VKATTN_VALUES_IN_KEYS} : 0) |
-              (genes.tensors & 4u ? uint32_t{VKATTN_ROW_STATISTICS} : 0);
+              (genes.tensors & 4u ? uint32_t{VKATTN_ROW_STATISTICS} : 0) | (genes.tensors & 16u ? uint32_t{VKATTN_WEIGHTS_DROPPED} : 0);
+    if (genes.tensors & 8u) {
+        p.dropout = genes.seed < rare ? static_cast<double>(genes.seed) / (rare - 1) : 0.1 * (genes.seed - rare) - 0.1;
+        p.dropoutSeed = 0x9e3779b97f4a7c15u * genes.seed, p.dropoutOffset = 0x01010101u * genes.data;
+    }
     const uint32_t kernels = vkattnKernels(nullptr, 0) + 1; // with AUTO
     p.kernel = genes.kernel % kernels == 0 ? VKATTN_KERNEL_AUTO : KernelList().begin()[genes.kernel % kernels - 1];
     p.sliceCount = genes.slices < 200 ? genes.slices % 4u : genes.slices;

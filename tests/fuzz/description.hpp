@@ -28,7 +28,7 @@ struct Genes {
     uint8_t batch, kvHeads, group, queries, keys;
     uint8_t flags, windowLeft, windowRight, scale, softcap;
     uint8_t overlays;  // which of softcap, bias, slopes, masks and documents together
-    uint8_t tensors;   // bit 0 lse, 1 weights, 2 row statistics
+    uint8_t tensors;   // bit 0 lse, 1 weights, 2 row statistics, 3 dropout, 4 weights after dropout
     uint8_t arrays;    // bit 0 key lengths, 1 cu_seqlens (ragged), 2 sinks
     uint8_t sequences; // ragged batches
     uint8_t maxSeqQ, maxSeqK;

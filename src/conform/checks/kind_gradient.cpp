@@ -13,7 +13,6 @@ namespace {
 GradientCase drawCase(Random &random) {
     GradientOptions options;
     options.most = 5;
-    options.dropout = false; // tests/device/gradient draws it
     GradientCase g = drawGradient(random, options);
     constexpr vkattn_gradient_kernel routines[] = {VKATTN_GRADIENT_AUTO, VKATTN_GRADIENT_AUTO, VKATTN_GRADIENT_STAGED,
                                                    VKATTN_GRADIENT_TILES, VKATTN_GRADIENT_COOPMAT};

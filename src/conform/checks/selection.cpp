@@ -190,11 +190,14 @@ class Planner {
                 keepFewPipelines(cases, random);
             if (quick()) {
                 keepEdges(cases, random, whole ? 3 : 8, whole);
-                addCovering(cases, random, kernel, whole ? narrowPalette() : fewTerms(random, 1));
+                // Where each set of terms takes the compiler a second, three terms are drawn; cases
+                // of single options have every term alone.
+                const CoveringPalette terms = slowCompiler_ ? fewTerms(random, 3) : CoveringPalette();
+                addCovering(cases, random, kernel, whole ? narrow(terms) : fewTerms(random, 1));
             }
             if (quick() && whole && !onMatrixUnits(kernel)) {
                 CoveringPalette drawn = drawPalette(random);
-                drawn.terms = fewTerms(random, 2).terms;
+                drawn.terms = fewTerms(random, slowCompiler_ ? 1 : 2).terms;
                 addCovering(cases, random, kernel, drawn);
             }
             addAll("matrix", kernel, testLayout, Limits::full, cases);
@@ -247,8 +250,7 @@ class Planner {
     }
 
     // V within K needs a value dim below the head dim.
-    static CoveringPalette narrowPalette() {
-        CoveringPalette palette;
+    static CoveringPalette narrow(CoveringPalette palette) {
         palette.valueDim = 5;
         return palette;
     }
@@ -290,7 +292,7 @@ class Planner {
             for (size_t n = 0; n < std::size(all); ++n)
                 if (n == dealt || everywhere) all[n]->push_back(c);
         }
-        addCovering(full, random, VKATTN_KERNEL_STAGED, narrowPalette());
+        addCovering(full, random, VKATTN_KERNEL_STAGED, narrow({}));
         addCovering(weak, random, VKATTN_KERNEL_STAGED, drawPalette(random));
         addCovering(tiny, random, VKATTN_KERNEL_STAGED, {});
     }
@@ -327,7 +329,7 @@ class Planner {
             Limits limits;
             int quick, whole;
         };
-        static constexpr Count operations[] = {{Limits::full, 4, 60}, {Limits::weak, 2, 30}, {Limits::tight, 2, 30}},
+        static constexpr Count operations[] = {{Limits::full, 2, 60}, {Limits::weak, 1, 30}, {Limits::tight, 2, 30}},
                                layers[] = {{Limits::full, 2, 20}, {Limits::weak, 1, 10}}; // a list is not cut into slices
         for (const Kind &kind : checkKinds()) {
             if (!kind.drawnBySeed()) continue;
