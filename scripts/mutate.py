@@ -39,6 +39,7 @@ MESA = ROOT / "build/drivers/mesa"
 OPERATIONS = "device OperationsOnDevice.*"
 GRADIENTS = "device Gradient.*"
 GRADIENT_TILES = "device GradientTiles.*"
+GRADIENT_MATRICES = "device GradientCoopmat.*"
 # Name, file under shaders/, what is there (exactly once), what is put in its place, and who must
 # notice: conform where the row says nothing.
 MUTATIONS = [
@@ -83,18 +84,28 @@ MUTATIONS = [
     ("gradient-infinity-is-finite", "gradient/nonfinite.comp", "(bits & exponent) == exponent", "(bits & exponent) == exponent && (bits & 1u) == 1u", GRADIENTS),
     # The fused kernel of gradients.
     ("gradient-tiles-hidden-not-masked", "gradient/tiles.glsl", "uintBitsToFloat(floatBitsToUint(passing) & mask_)", "(passing)", GRADIENT_TILES),
-    ("gradient-tiles-softcap-not-differentiated", "gradient/tiles.glsl", "flow = seen ? flow * (1.0 - (capped / softcap) * (capped / softcap)) : 0.0;", "flow = seen ? flow : 0.0;", GRADIENT_TILES),
+    ("gradient-tiles-softcap-not-differentiated", "gradient/pass.glsl", "pair.plain = seen ? pair.score * slope : 0.0;", "pair.plain = seen ? pair.score : 0.0;", GRADIENT_TILES),
     ("gradient-tiles-last-row-again", "gradient/tiles.glsl", "if (tested && j + int(c) >= int(rowCount)) passingRows[c].end = 0;", "", GRADIENT_TILES),
-    ("gradient-tiles-delta-forgotten", "gradient/tiles.glsl", "weight * (upstream - sums.delta)", "weight * upstream", GRADIENT_TILES),
+    ("gradient-tiles-delta-forgotten", "gradient/pass.glsl", "pair.weight * (upstream - sums.delta)", "pair.weight * upstream", GRADIENT_TILES),
     ("gradient-tiles-keys-past-length-kept", "gradient/tiles.glsl", "zero = itemOf(item) > ownedLast;", "zero = false;", GRADIENT_TILES),
-    ("gradient-tiles-slope-sign", "gradient/tiles.glsl", "fma(-abs(float(key - row.position)), flow,", "fma(abs(float(key - row.position)), flow,", GRADIENT_TILES),
+    ("gradient-tiles-slope-sign", "gradient/pass.glsl", "fma(-abs(float(key - row.position)), pair.score,", "fma(abs(float(key - row.position)), pair.score,", GRADIENT_TILES),
     ("gradient-tiles-whole-too-early", "gradient/tiles.glsl", "wholeBegin = min(alignDown(wholeBegin + int(stepItems) - 1), max(end, 0));", "wholeBegin = min(alignDown(max(wholeBegin - 1, 0)), max(end, 0));", GRADIENT_TILES),
-    ("gradient-tiles-dropped-pairs-flow", "gradient/tiles.glsl", "upstream = kept ? dropoutFactor * upstream : 0.0;", "upstream = dropoutFactor * upstream;", GRADIENT_TILES),
+    ("gradient-tiles-dropped-pairs-flow", "gradient/pass.glsl", "upstream = kept ? dropoutFactor * upstream : 0.0;", "upstream = dropoutFactor * upstream;", GRADIENT_TILES),
     ("gradient-tiles-draws-of-the-first-key", "gradient/tiles.glsl", "first / 4u) >> first % 4u;", "first / 4u);", GRADIENT_TILES),
     ("gradient-keys-last-head-of-group-lost", "gradient/keys.comp", "head < (kvHead + 1u) * groupSize(); ++head", "head + 1u < (kvHead + 1u) * groupSize(); ++head", GRADIENT_TILES),
     ("gradient-keys-last-row-lost", "attention/reach.glsl", "min(last + left - shift + 1, rowCount)", "min(last + left - shift, rowCount)", GRADIENT_TILES),
     ("gradient-keys-first-row-lost", "attention/reach.glsl", "max(first - right - shift, 0), min(last", "max(first - right - shift + 1, 0), min(last", GRADIENT_TILES),
-    ("gradient-rows-sink-of-unseeing-row", "gradient/rows.comp", "seesKey[n] ? -ownedSums[n].delta :", "true ? -ownedSums[n].delta :", GRADIENT_TILES),
+    ("gradient-rows-sink-of-unseeing-row", "gradient/pass.glsl", "seesKey ? -sums.delta :", "true ? -sums.delta :", GRADIENT_TILES),
+    # The kernel of gradients on matrix units.
+    ("gradient-matrices-no-rescale", "gradient/matrices.glsl", "if (takePairs(head, first, tested)) rescaleSums();", "takePairs(head, first, tested);", GRADIENT_MATRICES),
+    ("gradient-matrices-dz-never-scaled-down", "gradient/matrices.glsl", "if (grows) scaleExponent[r] =", "if (false) scaleExponent[r] =", GRADIENT_MATRICES),
+    ("gradient-matrices-nan-not-found", "gradient/matrices.glsl", "if (mixed && finiteEight(bits) != bits) atomicOr(nonFinite[parity], ofHead);", "", GRADIENT_MATRICES),
+    ("gradient-matrices-nan-not-added", "gradient/matrices.glsl", "if ((found & ofHead) != 0u) ADD_NON_FINITE", "if (false) ADD_NON_FINITE", GRADIENT_MATRICES),
+    ("gradient-matrices-hidden-not-marked", "gradient/matrices.glsl", "return (!addsA ? hiddenWeight :", "return (", GRADIENT_MATRICES),
+    ("gradient-matrices-last-row-again", "gradient/matrices.glsl", "if (row >= int(rowCount)) passing.end = 0;", "", GRADIENT_MATRICES),
+    ("gradient-matrices-weights-unscaled", "gradient/keys_matrices.comp", "                   weightUnscale, drops ?", "                   1.0, drops ?", GRADIENT_MATRICES),
+    ("gradient-matrices-dropout-of-neighbours", "gradient/matrices.glsl", "(keptKeys >> uint(key) % 4u & 1u)", "(keptKeys & 1u)", GRADIENT_MATRICES),
+    ("gradient-matrices-last-head-of-group-lost", "gradient/keys_matrices.comp", "head < (kvHead + 1u) * groupSize(); ++head", "head + 1u < (kvHead + 1u) * groupSize(); ++head", GRADIENT_MATRICES),
     # The fused kernels.
     ("combine-no-rescale", "flash/combine.comp", "const float factor = expDifference(uintBitsToFloat(partials[at]), maximum);", "const float factor = 1.0;"),
     ("combine-sink-lost", "flash/combine.comp", "(flags & flagSinks) != 0u ?", "false ?"),
@@ -216,7 +227,8 @@ MUTATIONS = [
 
 
 def needs_mesa(file):
-    return file.removeprefix("shaders/").startswith(("flash/matrices", "flash/tiles"))
+    return file.removeprefix("shaders/").startswith(
+        ("flash/matrices", "flash/tiles", "attention/matrix_lanes", "gradient/matrices", "gradient/rows_matrices", "gradient/keys_matrices"))
 
 
 def kernels_of(file):
@@ -290,10 +302,13 @@ class Copy:
     def build_command(self):
         return ["cmake", "--build", self.build, "--target", *self.programs]
 
-    def gtest(self, program, pattern, seed):
+    def gtest(self, program, pattern, seed, mesa=False):
         environment = dict(os.environ, VKATTN_TEST_SEED=str(seed))
         command = [self.build / "bin" / program, f"--gtest_filter={pattern}", "--gtest_brief=1", "--gtest_fail_fast"]
-        if program == "vkattn-tests-device":
+        if program == "vkattn-tests-device" and mesa:
+            environment.update(VK_DRIVER_FILES=str(MESA / "lavapipe.json"), VK_ICD_FILENAMES=str(MESA / "lavapipe.json"))
+            command.insert(0, MESA / "run")
+        elif program == "vkattn-tests-device":
             command = [self.tree / "tests/device/on_driver.sh", "lavapipe", "/usr/share/vulkan/icd.d/lvp_icd.*.json", *command]
         return run(command, env=environment)
 
@@ -323,7 +338,7 @@ class Copy:
             if tested.returncode == 1:
                 return "caught", self.first_failure()
             return "missed" if tested.returncode == 0 else "stale", tested.stdout[-400:]
-        tested = self.gtest(PROGRAMS[mutation.part], mutation.pattern, seed)
+        tested = self.gtest(PROGRAMS[mutation.part], mutation.pattern, seed, needs_mesa(mutation.file))
         if "0 tests from 0 test suites" in tested.stdout:
             return "stale", f"no test has a name like {mutation.pattern}"
         if tested.returncode == 77:  # tests/device/on_driver.sh
@@ -354,9 +369,9 @@ def require_health(copy, chosen, seed):
         separator = ":" if mutation.in_tests else ","
         patterns, *_ = wanted.setdefault((mutation.part, on_mesa), ([], separator, mutation.file))
         patterns += [each for each in mutation.pattern.split(separator) if each not in patterns]
-    for (part, _), (patterns, separator, file) in wanted.items():
+    for (part, on_mesa), (patterns, separator, file) in wanted.items():
         pattern = separator.join(patterns)
-        done = copy.conform(file, pattern, seed) if part == "conform" else copy.gtest(PROGRAMS[part], pattern, seed)
+        done = copy.conform(file, pattern, seed) if part == "conform" else copy.gtest(PROGRAMS[part], pattern, seed, on_mesa)
         if done.returncode:
             sys.exit(f"{part} {pattern} fails without a planted bug:\n{done.stdout[-2000:]}")
 

@@ -18,6 +18,10 @@ constexpr Routine routines[] = {{"projection_shared", VKATTN_PROJECTION_SHARED},
                                 {"projection_coopmat", VKATTN_PROJECTION_COOPMAT}};
 constexpr struct {
     const char *name;
+    vkattn_gradient_kernel kernel;
+} gradientRoutines[] = {{"gradient_tiles", VKATTN_GRADIENT_TILES}, {"gradient_coopmat", VKATTN_GRADIENT_COOPMAT}};
+constexpr struct {
+    const char *name;
     vkattn_norm (*make)(const vkattn_layout &x, const vkattn_layout &y, float epsilon);
 } norms[] = {{"layer_norm", layerNorm}, {"rms_norm", rmsNorm}};
 constexpr struct {
@@ -80,6 +84,25 @@ class Visitor {
         visit_({"norm gradient", shape, type, "options"}, operation(normGradient(VKATTN_LAYER_NORM, rows, row, rows, rows, row, row)));
     }
 
+    // dQ, dK and dV; with options: of a softcap and slopes, whose gradients are asked for too.
+    void gradients(const char *shape, uint32_t tokens, const char *type, vkattn_dtype dtype) {
+        const vkattn_layout rows = packed(dtype, 1, heads, tokens, headDim), keys = packed(dtype, 1, heads, cacheTokens, headDim);
+        vkattn_problem p = attention(rows, keys, keys, rows);
+        p.flags = VKATTN_CAUSAL | VKATTN_ROW_STATISTICS;
+        p.lse = packed(VKATTN_F32, 1, heads, tokens, 2);
+        for (const auto &routine : gradientRoutines) {
+            vkattn_problem forward = p;
+            vkattn_attention_gradient g = attentionGradient(forward, rows);
+            g.dQ = rows, g.dK = g.dV = keys;
+            g.kernel = routine.kernel;
+            visit_({routine.name, shape, type, ""}, operation(g));
+            forward.softcap = 20;
+            forward.presentRoles = VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
+            g.presentRoles = VKATTN_PRESENT(VKATTN_D_SLOPES) | VKATTN_PRESENT(VKATTN_D_SOFTCAP);
+            visit_({routine.name, shape, type, "options"}, operation(g));
+        }
+    }
+
   private:
     const std::function<void(const OperationToCompile &, const vkattn_operation &)> &visit_;
 };
@@ -90,6 +113,7 @@ std::vector<std::string> namesOfOperations() {
     std::vector<std::string> names;
     for (const Routine &each : routines) names.emplace_back(each.name);
     for (const auto &each : norms) names.emplace_back(each.name);
+    for (const auto &each : gradientRoutines) names.emplace_back(each.name);
     names.insert(names.end(), {"rotary", "append", "advance", "mean", "keep", "norm gradient"});
     return names;
 }
@@ -102,6 +126,7 @@ void visitOperations(const std::function<void(const OperationToCompile &, const 
             visitor.norms(shape, tokens, type, dtype);
             visitor.normGradients(shape, tokens, type, dtype);
             visitor.tokens(shape, tokens, type, dtype);
+            visitor.gradients(shape, tokens, type, dtype);
         }
     for (const auto &[shape, tokens] : shapes) visitor.means(shape, tokens);
     const vkattn_layout lengths = vector(VKATTN_BITS32, 1);

@@ -10,47 +10,15 @@
 layout(constant_id = constantForm) const uint form = 0; // interop.h
 const bool wholeWords = (form & formWholeWords) != 0u, lockstep = (form & formLockstep) != 0u, exactDims = false;
 
-layout(constant_id = 8) const uint subgroupLanes = 32; // required of the pipeline: gl_SubgroupSize
-layout(constant_id = 9) const uint subgroups = 4;      // of the workgroup
-layout(constant_id = 10) const uint rowBlocks = 1;     // matrices of rows of a subgroup
-// Shapes, or what flexible dims are multiples of: multiples of 8.
-layout(constant_id = 11) const uint matrixM = 16;
-layout(constant_id = 12) const uint matrixN = 16;
-layout(constant_id = 13) const uint matrixK = 16;
-// In shared memory: a multiple of matrixN, matrixK, 8 * rowParts; at least 2 * matrixN.
-layout(constant_id = 14) const uint tileKeys = 32;
-layout(constant_id = 15) const uint paddedDim = 64;      // head dim, up to a multiple of matrixK
-layout(constant_id = 16) const uint paddedValueDim = 64; // value dim, up to a multiple of matrixN
-
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
 #include "attention/reach.glsl"
 #include "attention/key_value.glsl"
 #include "attention/pair.glsl"
 #include "attention/dropout.glsl"
+#include "attention/matrix_lanes.glsl"
 #include "flash/workgroup.glsl"
 
-#ifdef VKATTN_BF16
-const uint inputType = elementBf16, inputExponent = 0x7f80u;
-uint packInputs(float a, float b) { return floatToBfloat16(a) | floatToBfloat16(b) << 16; }
-#else
-const uint inputType = elementF16, inputExponent = 0x7c00u;
-uint packInputs(float a, float b) { return packFloat2x16(f16vec2(a, b)); }
-#endif
-
-// Weights are relative to a maximum that may be 4 ln 2 too small, and are scaled by 2^11: f16 then
-// holds weights up to the largest that this allows, 2^15, and as small as 2^-35 of the row's
-// largest.
-const float weightScale = 2048.0, weightUnscale = 1.0 / 2048.0;
-
-// Rows of a subgroup, and how its lanes share them: lane l has rows l % subgroupRows + n *
-// subgroupLanes, and where there are more lanes than rows the (l / subgroupRows)-th of rowParts
-// parts of the keys, in groups of 8.
-const uint subgroupRows = matrixM * rowBlocks;
-const uint laneRows = subgroupRows > subgroupLanes ? subgroupRows / subgroupLanes : 1u;
-const uint rowParts = subgroupRows < subgroupLanes ? subgroupLanes / subgroupRows : 1u;
-const uint groupsOfLane = tileKeys / 8u / rowParts, keysOfLane = groupsOfLane * 8u;
-const uint seenWords = (keysOfLane + 31u) / 32u;
 const uint keyBlocks = tileKeys / matrixN, dimBlocks = paddedDim / matrixK;
 const uint weightBlocks = tileKeys / matrixK, valueBlocks = paddedValueDim / matrixN;
 
@@ -72,43 +40,19 @@ const uint wideAt = tileKeys / 8u, endAt = tileKeys / 4u;
 // Whether the values staged last are not all finite; of even and odd tiles.
 shared uint nonFinite[2];
 
-#define Queries coopmat<Input, gl_ScopeSubgroup, matrixM, matrixK, gl_MatrixUseA>
-#define Sums coopmat<float, gl_ScopeSubgroup, matrixM, matrixN, gl_MatrixUseAccumulator>
-
 Queries query[rowBlocks * dimBlocks];
 Sums outputs[rowBlocks * valueBlocks]; // unnormalised, times weightScale
 
-uint lane, firstRow, scoresAt; // of the subgroup; firstRow: counted as tileRow is
+uint firstRow, scoresAt; // of the subgroup; firstRow: counted as tileRow is
 // Of the chunk; rows past the end repeat the last one and are not stored.
 uint rowOfLane[laneRows];
 // Kept up by matrices.comp; of matrices2.comp in matrices, and here at the end.
-// What weights are relative to: the row's largest score, or a little less.
+// What weights are relative to: the row's largest score, or up to 4 ln 2 less: times weightScale they
+// stay below 2^15.
 float maximum[laneRows];
 float weightSum[laneRows]; // of the lane's keys
 uint worst[laneRows];      // likewise
 uint seen[laneRows * seenWords]; // of the tile: bit of the lane's n-th key
-
-// What lanes of the subgroup wrote to shared memory is there for the others. lavapipe makes a
-// barrier of the whole workgroup of one of the subgroup (found 2026-11-22: subgroups that went
-// another way were never resumed), and takes seconds to compile each.
-void subgroupSync() {
-    if (lockstep)
-        subgroupMemoryBarrierShared();
-    else
-        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-}
-
-uint part() { return rowParts > 1u ? lane / subgroupRows : 0u; }
-uint tileRowOf(uint r) { return lane % subgroupRows + r * subgroupLanes; }
-// The lane's n-th key of the tile.
-uint keyOf(uint n) { return (n / 8u * rowParts + part()) * 8u + n % 8u; }
-
-bool finiteBits(uint bits) { return (bits & inputExponent) != inputExponent; }
-uint finitePair(uint pair) { return (finiteBits(pair) ? pair & 0xffffu : 0u) | (finiteBits(pair >> 16) ? pair & 0xffff0000u : 0u); }
-
-// Loops that hold other loops are not unrolled by compilers: here matrices are picked by comparing
-// with constants.
-#define PICKED(n, count, picked, call) [[unroll]] for (uint n = 0u; n < (count); ++n) if (n == (picked)) call;
 
 void loadQueries(uint block, uint d) {
     coopMatLoad(query[block * dimBlocks + d], scoreTile, scoresAt + block * matrixM * scorePitch, scorePitch,
@@ -143,7 +87,7 @@ void stageTile(int tile, int end, const bool partlyHidden, uint parity) {
         uvec4 bits = uvec4(0u);
         if (key < end) bits = valueEight(row, n % (paddedValueDim / 8u) * 8u);
         if (partlyHidden) {
-            const uvec4 finite = uvec4(finitePair(bits.x), finitePair(bits.y), finitePair(bits.z), finitePair(bits.w));
+            const uvec4 finite = finiteEight(bits);
             if (finite != bits) atomicOr(nonFinite[parity], 1u);
             bits = finite;
         }
@@ -186,7 +130,6 @@ void endRows();
 bool sees(uint rowPlace, uint key); // of the tile; rowPlace: of its piece in scoreTile
 #define HIDDEN_PAIR(rowPlace, key, weight) !sees(rowPlace, key)
 #else
-const uint hiddenWeight = 0x8000u; // -0: no visible pair has it that dropout keeps
 #define HIDDEN_PAIR(rowPlace, key, weight) (weight) == hiddenWeight
 #endif
 

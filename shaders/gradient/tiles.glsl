@@ -43,49 +43,11 @@ layout(constant_id = 17) const uint valueRun = 1;         // likewise of valueDi
 #include "attention/key_value.glsl"
 #include "attention/pair.glsl"
 #include "attention/dropout.glsl"
+#include "gradient/pass.glsl"
 
-// What a row adds to dSlopes, dSinks, dScale and dSoftcap is asked for; so is the word of NONFINITE.
-const bool rowSumsWanted = (form & formRowSums) != 0u, nonfiniteWanted = (form & formNonfinite) != 0u;
-// dQ or dK, and dV.
-const bool headWanted = (form & formHeadGradient) != 0u, valueWanted = (form & formValueGradient) != 0u;
-const uint headGradientType = elementTypes >> typesHeadGradient & 15u, valueGradientType = elementTypes >> typesValueGradient & 15u;
 const uint cells = ownedPerLane * stepItems;
 const uint tileOwned = ownerLanes * ownedPerLane;
 const uint paddedDim = dimLanes * dimsPerLane, paddedValueDim = dimLanes * valueDimsPerLane;
-
-// Rows of q and dOut, as key_value.glsl has those of k and v.
-struct RowAt {
-    uint at; // element of dim 0
-};
-uint headCount() { return headsAndPacked & 0xffffu; }
-uint groupSize() { return groupAndPhase & 0xffffu; }
-uint rowCount; // of the batch entry at hand
-uint qAt, dOutAt, factsAt; // of row 0 of the head at hand
-void beginHead(uint head) {
-    qAt = qBase + batch * qBatch + head * qHead + seq.queryStart * qToken;
-    dOutAt = oBase + batch * oBatch + head * oHead + seq.queryStart * oToken;
-    factsAt = lseBase + (batch * headCount() + head) * queries * rowFactWords;
-}
-uint heldRow(int row) { return min(uint(row), rowCount - 1u); }
-RowAt queryRow(int row) { return RowAt(qAt + heldRow(row) * qToken); }
-RowAt dOutRow(int row) { return RowAt(dOutAt + heldRow(row) * oToken); }
-float queryElement(RowAt row, uint dim) {
-    if (!exactDims && dim >= headDim) return 0.0;
-    return LOAD_ELEMENT(q, qType, row.at + dim * qDim);
-}
-float dOutElement(RowAt row, uint dim) {
-    if (!exactDims && dim >= valueDim) return 0.0;
-    return LOAD_ELEMENT(dOut, outType, row.at + dim * oDim);
-}
-
-// What the gradients need of a row beside its operands (interop.h).
-struct RowSums {
-    float maximum, reciprocal, delta;
-};
-RowSums rowSumsAt(uint at) {
-    return RowSums(uintBitsToFloat(rowFacts[at + factMaximum]), uintBitsToFloat(rowFacts[at + factInverseSum]),
-                   uintBitsToFloat(rowFacts[at + factDelta]));
-}
 
 #ifdef VKATTN_OWNS_KEYS
 #define OWNED_HEAD(n) keyRow(laneItem(n))
@@ -128,9 +90,7 @@ shared float factTile[source == sourceShared ? tileItems * rowFactWords : 1u];
 #else
 RowSums ownedSums[ownedPerLane];
 Row ownedRows[ownedPerLane];
-// What a row adds to dSlopes, dScale and dSoftcap, and whether the row sees a key.
-float slopeSums[ownedPerLane], scaleSums[ownedPerLane], capSums[ownedPerLane];
-bool seesKey[ownedPerLane];
+RowTotals totals[ownedPerLane];
 // Of dropout: bits of the keys that a row keeps, key % 32.
 const uint drawnKeys = 32u; // a multiple of the step
 uint keptKeys[ownedPerLane];
@@ -250,29 +210,12 @@ int laneItem(uint n) { return max(min(itemOf(n), ownedLast), 0); }
 
 // From the dots of a pair to P and dz.
 void takePair(uint n, Row row, RowSums sums, int key, bool seen, bool kept) {
-    const float z = scale * weights[n], capped = cappedScore(z);
-    const float score = withTermsAfterCap(row, key, capped, added[n]);
-    const float weight = expDifference(score, sums.maximum) * sums.reciprocal;
-    float upstream = flows[n];
-    if (drops) upstream = kept ? dropoutFactor * upstream : 0.0;
-    float flow = seen ? weight * (upstream - sums.delta) : 0.0;
+    const PairGradient pair = pairGradient(row, sums, key, weights[n], flows[n], added[n], seen, kept);
 #ifndef VKATTN_OWNS_KEYS
-    if (rowSumsWanted) {
-        const uint own = n / stepItems;
-        seesKey[own] = seesKey[own] || seen;
-        if ((pairTerms & termAlibi) != 0u) slopeSums[own] = fma(-abs(float(key - row.position)), flow, slopeSums[own]);
-        if ((pairTerms & termSoftcap) != 0u) {
-            const float x = z / softcap, t = capped / softcap;
-            capSums[own] = fma(flow, seen ? t - x * (1.0 - t * t) : 0.0, capSums[own]);
-        }
-    }
+    if (rowSumsWanted) addToTotals(totals[n / stepItems], row, key, pair, weights[n], seen);
 #endif
-    if ((pairTerms & termSoftcap) != 0u) flow = seen ? flow * (1.0 - (capped / softcap) * (capped / softcap)) : 0.0;
-#ifndef VKATTN_OWNS_KEYS
-    if (rowSumsWanted) scaleSums[n / stepItems] = fma(flow, seen ? weights[n] : 0.0, scaleSums[n / stepItems]);
-#endif
-    weights[n] = seen && kept ? drops ? dropoutFactor * weight : weight : 0.0;
-    flows[n] = flow;
+    weights[n] = seen && kept ? drops ? dropoutFactor * pair.weight : pair.weight : 0.0;
+    flows[n] = pair.plain;
 }
 
 #ifdef VKATTN_OWNS_KEYS
@@ -460,24 +403,6 @@ void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
         }                                                                                                                                  \
     }
 
-bool infiniteOrNan = false; // a stored gradient
-void noteBits(uint type, float value) {
-    if (!nonfiniteWanted) return;
-    const uint bits = type == elementF32 ? floatBitsToUint(value) : type == elementBf16 ? floatToBfloat16(value) << 16 : 0u;
-    const bool bad = type == elementF16 ? (floatToHalf(value) & 0x7c00u) == 0x7c00u : !isFiniteBits(bits);
-    infiniteOrNan = infiniteOrNan || bad;
-}
-// Dims n and n + 1 of an item, neighbours, where `pair`; else dim n alone.
-#define STORE_DIMS(words, type, at, stride, dim, count, pair, first_, second_)                                                              \
-    if ((dim) < (count)) {                                                                                                                 \
-        noteBits(type, first_);                                                                                                            \
-        if ((pair) && (dim) + 1u < (count)) {                                                                                              \
-            noteBits(type, second_);                                                                                                       \
-            STORE_ELEMENT_PAIR(words, type, (at) + (dim) * (stride), stride, first_, second_)                                              \
-        } else {                                                                                                                           \
-            STORE_ELEMENT(words, type, (at) + (dim) * (stride), first_)                                                                    \
-        }                                                                                                                                  \
-    }
 #define STORE_OWNED(words, type, sums, perLane, block, runDims, dimOf_, count, baseAt, strides, by)                                          \
     {                                                                                                                                      \
         const uint width = (runDims) % 2u == 0u ? 2u : 1u;                                                                                 \

@@ -67,7 +67,7 @@ VKATTN_CONST typesOut = 4u;
 // staged/pairs.comp; the flash kernels find it in the environment (flagsBiasType)
 VKATTN_CONST typesBias = 8u;
 VKATTN_CONST typesWeights = 12u;
-// gradient/rows.comp and keys.comp: dOut is at typesOut
+// the passes of gradient/: dOut is at typesOut
 VKATTN_CONST typesHeadGradient = 16u;
 VKATTN_CONST typesValueGradient = 20u;
 // elementTypes of operations/: X lowest, then Y at typesOut.
@@ -120,11 +120,15 @@ VKATTN_CONST rowSumSlopes = 1u;
 VKATTN_CONST rowSumSinks = 2u;
 VKATTN_CONST rowSumScale = 3u;
 VKATTN_CONST rowSumSoftcap = 4u;
-// form of gradient/rows.comp and keys.comp, beside formExactDims, formRolledEdges and formSource
+// form of gradient/rows.comp and keys.comp, beside formExactDims, formRolledEdges and formSource, and of
+// rows_matrices.comp and keys_matrices.comp
 VKATTN_CONST formRowSums = 4u;   // rows.comp: what rows add to dSlopes, dSinks, dScale and dSoftcap
 VKATTN_CONST formNonfinite = 8u; // the word of NONFINITE is bound
 VKATTN_CONST formHeadGradient = 64u;   // dQ or dK is asked for; beyond formSource
 VKATTN_CONST formValueGradient = 128u; // dV is asked for
+// gradient/matrices.glsl: as formWholeWords, of dOut too, and formLockstep
+VKATTN_CONST formMatrixWords = 256u;
+VKATTN_CONST formMatrixLockstep = 512u;
 
 // form of operations/: what takes part.
 VKATTN_CONST formFirstAddend = 1u; // projection: the bias or the residual; add: there is an addend
@@ -196,7 +200,7 @@ VKATTN_CONST slotBias = 7u;
 VKATTN_CONST slotMask = 8u; // of bytes or of bits
 VKATTN_CONST slotIdsQ = 9u;
 VKATTN_CONST slotIdsK = 10u;
-// Bindings of gradient/rows.comp and gradient/keys.comp: those of the flash kernels, but what the
+// Bindings of the passes of gradient/: those of the flash kernels, but what the
 // backward pass has in place of the output and the log-sum-exp, and three more.
 VKATTN_CONST slotDOut = 3u;
 VKATTN_CONST slotRowFacts = 6u;

@@ -29,6 +29,14 @@ vkattn_result withPlan(const vkattn_operation &description, const PlanLimits &li
     return use(plan);
 }
 
+// How far an operation's kernel rounds what it multiplies; 0 of all but gradients.
+WeightRounding roundingOf(const OperationPlan &) {
+    return {};
+}
+WeightRounding roundingOf(const GradientPlan &plan) {
+    return plan.rounding();
+}
+
 uint32_t chunksOf(const OperationPlan &plan) {
     return plan.dispatchCount / plan.steps;
 }
@@ -52,6 +60,8 @@ vkattn_result query(vkattn_context context, const vkattn_operation &operation, v
         describeSchedule(plan, limits.caps, out);
         out.chunkCount = chunksOf(plan);
         out.maxSlices = 1;
+        out.probabilityUnit = roundingOf(plan).unit;
+        out.probabilityFloor = roundingOf(plan).floor;
         writeStruct(*given, out);
         return VKATTN_OK;
     });
@@ -130,9 +140,11 @@ vkattn_result vkattnListOperation(const vkattn_caps *caps, const vkattn_plan_opt
     if (const auto r = checkStructSize(list->structSize, sizeof *list, "list", "vkattn_dispatch_list", why)) return r;
     PlanLimits limits;
     if (const auto r = limitsFor(caps, options, limits, why)) return r;
-    return withPlan(*operation, limits, why, [&](const Schedule &plan) {
+    return withPlan(*operation, limits, why, [&](const auto &plan) {
         vkattn_dispatch_list listed{};
         if (const auto r = writeDispatches(plan, limits.caps, scratch, scratchBytes, listed, why)) return r;
+        listed.probabilityUnit = roundingOf(plan).unit;
+        listed.probabilityFloor = roundingOf(plan).floor;
         writeStruct(*list, listed);
         return VKATTN_OK;
     });

@@ -167,8 +167,9 @@ GradientCase drawGradient(Random &random, const Case &attention, const GradientO
     c.lse = true;
     c.weights = yes(3);
     c.keysHoldValues = c.weightsDropped = false;
-    c.dropout = 0; // drawn below
+    c.dropout = 0;                              // drawn below
     if (options.everything) c.out = VKATTN_F32; // D_i is as exact as out
+    if (options.matrices) c.q = c.k = c.v = yes(4) ? VKATTN_BF16 : VKATTN_F16;
     c.slices = 0;
     c.kernel = VKATTN_KERNEL_AUTO;
     g.data = makeCaseData(c, random);
@@ -191,13 +192,14 @@ GradientCase drawGradient(Random &random, const Case &attention, const GradientO
     g.gradient.lossScale = options.everything || yes() ? 0.0f : yes() ? 1024.0f : 0.3f;
     const auto type = [&] { return options.everything ? VKATTN_F32 : drawType(random); };
     const auto wanted = [&](uint32_t of) { return options.everything || !yes(of); };
-    g.layout(VKATTN_D_OUT) = drawLayout(random, type(), true, p.out.extent);
+    g.layout(VKATTN_D_OUT) = drawLayout(random, options.matrices ? c.q : type(), true, p.out.extent);
     if (yes()) g.layout(VKATTN_D_LSE) = drawLayout(random, VKATTN_F32, true, {q[0], q[1], q[2], 1});
-    if (yes(3)) g.layout(VKATTN_D_WEIGHTS) = drawLayout(random, type(), true, {pairs[0], pairs[1], pairs[2], pairs[3]});
+    if (yes(3) && !options.matrices)
+        g.layout(VKATTN_D_WEIGHTS) = drawLayout(random, type(), true, {pairs[0], pairs[1], pairs[2], pairs[3]});
     if (wanted(4)) g.layout(VKATTN_D_Q) = drawLayout(random, type(), true, p.q.extent);
     if (wanted(4)) g.layout(VKATTN_D_K) = drawLayout(random, type(), true, p.k.extent);
     if (wanted(4)) g.layout(VKATTN_D_V) = drawLayout(random, type(), true, p.v.extent);
-    if (c.biasBroadcast && wanted(4)) g.layout(VKATTN_D_BIAS) = drawLayout(random, type(), true, p.bias.extent);
+    if (c.biasBroadcast && !options.matrices && wanted(4)) g.layout(VKATTN_D_BIAS) = drawLayout(random, type(), true, p.bias.extent);
     const bool possible[] = {c.sinks, c.alibi, true, c.softcap > 0};
     for (size_t n = 0; n < 4; ++n)
         if (possible[n] && wanted(3)) g.arrays[arrayRoles[n]].assign(n < 2 ? c.heads : 1, nan);

@@ -53,6 +53,8 @@ struct GradientOptions {
     uint32_t most = 4;       // options of the attention case
     bool everything = false; // every gradient that the case has, in f32, and lossScale 1
     bool dropout = true;     // may be drawn
+    // Only what VKATTN_GRADIENT_COOPMAT takes: q, k, v and dOut of one 16-bit type, no dWeights, no dBias.
+    bool matrices = false;
 };
 // The forward pass of the case has not run: `out` and `lse` are any bytes. NaN lies wherever nothing may
 // look.

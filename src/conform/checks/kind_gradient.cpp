@@ -5,6 +5,7 @@
 
 #include "conform/cases/gradient_case.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace vkattn::conform {
@@ -13,10 +14,12 @@ namespace {
 GradientCase drawCase(Random &random) {
     GradientOptions options;
     options.most = 5;
-    GradientCase g = drawGradient(random, options);
     constexpr vkattn_gradient_kernel routines[] = {VKATTN_GRADIENT_AUTO, VKATTN_GRADIENT_AUTO, VKATTN_GRADIENT_STAGED,
                                                    VKATTN_GRADIENT_TILES, VKATTN_GRADIENT_COOPMAT};
-    g.gradient.kernel = routines[between(random, 0, 4)];
+    const vkattn_gradient_kernel routine = routines[between(random, 0, 4)];
+    options.matrices = routine == VKATTN_GRADIENT_COOPMAT || (routine == VKATTN_GRADIENT_AUTO && between(random, 0, 2) == 0);
+    GradientCase g = drawGradient(random, options);
+    g.gradient.kernel = routine;
     return g;
 }
 
@@ -40,14 +43,19 @@ Finding checkGradient(DeviceUnderTest &device, const Check &check) {
     before.data->collectOperands();
     const RunResult forward = find.runtime->run(before.data->problem, before.data->operands);
     if (!ran(forward, "the forward pass", false)) return find.finding;
+    // What both passes round, which the bounds have room for.
+    float unit = forward.probabilityUnit, floor = forward.probabilityFloor;
     const auto compute = [&](GradientCase &g) {
+        const RunResult result = find.runtime->run(g.operation(), g.operands());
+        unit = std::max(unit, result.probabilityUnit);
+        floor = std::max(floor, result.probabilityFloor);
         // A routine that the device cannot run; AUTO always finds one.
-        return ran(find.runtime->run(g.operation(), g.operands()), "the backward pass", g.gradient.kernel != VKATTN_GRADIENT_AUTO);
+        return ran(result, "the backward pass", g.gradient.kernel != VKATTN_GRADIENT_AUTO);
     };
     GradientCase after = before, again = before;
     if (!compute(after)) return find.finding;
     vkattn_verify_report report{};
-    const std::string wrong = after.wrong(before, forward.probabilityUnit, forward.probabilityFloor, &report);
+    const std::string wrong = after.wrong(before, unit, floor, &report);
     find.finding.errors = errorsOf(report);
     if (!find.require(wrong.empty(), wrong + "; " + before.text())) return find.finding;
     if (!compute(again)) return find.finding;

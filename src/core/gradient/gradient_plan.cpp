@@ -13,6 +13,17 @@ namespace {
 
 // AUTO takes the first that can run.
 constexpr GradientKernel table[] = {
+    {.id = VKATTN_GRADIENT_COOPMAT,
+     .name = "coopmat gradient",
+     .zone = "vkattn coopmat gradient",
+     .choice = "q, k, v and dOut are of a type that the device's matrix units take: all products run there, in two passes over tiles",
+     .suits = matrixGradient::suits,
+     .makePlan = tiledGradient::makePlan,
+     .dispatch = tiledGradient::dispatch,
+     .pipelines = tiledGradient::pipelines,
+     .storageDescriptorCount = tiledGradient::storageDescriptorCount,
+     .explain = matrixGradient::explain,
+     .rounding = matrixGradient::rounding},
     {.id = VKATTN_GRADIENT_TILES,
      .name = "tiled gradient",
      .zone = "vkattn tiled gradient",
@@ -22,7 +33,8 @@ constexpr GradientKernel table[] = {
      .dispatch = tiledGradient::dispatch,
      .pipelines = tiledGradient::pipelines,
      .storageDescriptorCount = tiledGradient::storageDescriptorCount,
-     .explain = tiledGradient::explain},
+     .explain = tiledGradient::explain,
+     .rounding = nullptr},
     {.id = VKATTN_GRADIENT_STAGED,
      .name = "staged gradient",
      .zone = "vkattn staged gradient",
@@ -32,7 +44,8 @@ constexpr GradientKernel table[] = {
      .dispatch = stagedGradient::dispatch,
      .pipelines = stagedGradient::pipelines,
      .storageDescriptorCount = stagedGradient::storageDescriptorCount,
-     .explain = nullptr},
+     .explain = nullptr,
+     .rounding = nullptr},
 };
 
 constexpr const GradientPlan &planOf(const Schedule &schedule) {
@@ -90,7 +103,7 @@ vkattn_result planGradient(const Gradient &gradient, const PlanLimits &limits, G
     if (gradient.kernel == VKATTN_GRADIENT_AUTO) {
         for (const GradientKernel &kernel : table) {
             const bool last = &kernel == &table[std::size(table) - 1];
-            if (kernel.suits && !kernel.suits(limits.caps)) continue;
+            if (kernel.suits && !kernel.suits(gradient, limits)) continue;
             const vkattn_result r = planWith(kernel, gradient, limits, out, last ? why : nullptr);
             if (r == VKATTN_OK || last) return r;
         }
@@ -135,6 +148,8 @@ void explainGradient(const GradientPlan &plan, const PlanLimits &limits, vkattn_
     out.compileOperations = compileOperations(plan.forward.tuning);
     out.compileLimit = compileLimit(limits.caps);
     out.largestSlice = 1;
+    out.probabilityUnit = plan.rounding().unit;
+    out.probabilityFloor = plan.rounding().floor;
     if (plan.kernel->explain) plan.kernel->explain(plan, out);
     std::snprintf(out.choice, sizeof out.choice, "%s",
                   plan.gradient.kernel == VKATTN_GRADIENT_AUTO ? plan.kernel->choice : "it was asked for");

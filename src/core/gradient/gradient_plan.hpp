@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/gradient/tiles.hpp"
+#include "core/plan/kernel.hpp"
 #include "core/plan/operands.hpp"
 #include "core/plan/plan.hpp"
 #include "problem/gradient.hpp"
@@ -17,7 +18,8 @@ struct GradientKernel {
     const char *name;   // in messages and requirements
     const char *zone;   // around all that one call records
     const char *choice; // why AUTO has chosen the kernel
-    bool (*suits)(const Caps &caps); // whether AUTO takes the kernel on such a device; NULL: always
+    // Whether AUTO takes the kernel for such a problem, on such a device; NULL: always.
+    bool (*suits)(const Gradient &gradient, const PlanLimits &limits);
     // Completes a plan that has its gradient, its kernel and the forward problem. UNSUPPORTED with the
     // reason where the kernel cannot take the problem.
     vkattn_result (*makePlan)(const PlanLimits &limits, GradientPlan &plan, vkattn_diagnostic *why);
@@ -25,6 +27,7 @@ struct GradientKernel {
     PipelineSet (*pipelines)(const GradientPlan &plan);
     uint64_t (*storageDescriptorCount)(const GradientPlan &plan);
     void (*explain)(const GradientPlan &plan, vkattn_explanation &out); // NULL: there is no more to say
+    WeightRounding (*rounding)(const GradientPlan &plan);               // as of Kernel; NULL: none
 };
 
 // Where things lie in the workspace, in bytes from its start. All but the last begin at multiples of
@@ -48,11 +51,14 @@ struct GradientPlan : Schedule {
     // recorded.
     Plan forward;
     GradientWorkspace at;
-    GradientTiles tiles; // tiled
+    GradientTiles tiles; // tiled, on lanes or on matrix units
 
     [[nodiscard]] const Problem &problem() const { return forward.problem; }
     // Returns whether more than dV is asked for.
     [[nodiscard]] bool needsDeltas() const;
+    // Returns how far P and dz are rounded before they are multiplied; of dz the floor is a share of
+    // the largest of a row or key (docs/numerics.md).
+    [[nodiscard]] WeightRounding rounding() const { return kernel->rounding ? kernel->rounding(*this) : WeightRounding{}; }
     [[nodiscard]] uint32_t chunkCount() const { return forward.chunkCount(); }
     [[nodiscard]] uint32_t rowChunks() const { return forward.batchChunks * forward.headChunks * forward.queryChunks; }
 };
@@ -111,8 +117,9 @@ struct Phases {
 [[nodiscard]] Phases phasesOf(const GradientPlan &plan);
 } // namespace stagedGradient
 
+// Both kernels over tiles: they differ in how a workgroup is laid out and in the pipelines of the passes.
 namespace tiledGradient {
-[[nodiscard]] bool suits(const Caps &caps);
+[[nodiscard]] bool suits(const Gradient &gradient, const PlanLimits &limits);
 [[nodiscard]] vkattn_result makePlan(const PlanLimits &limits, GradientPlan &plan, vkattn_diagnostic *why);
 [[nodiscard]] Dispatch dispatch(const GradientPlan &plan, uint32_t index);
 [[nodiscard]] PipelineSet pipelines(const GradientPlan &plan);
@@ -129,5 +136,16 @@ void explain(const GradientPlan &plan, vkattn_explanation &out);
 [[nodiscard]] bool sumsRows(const GradientPlan &plan);
 [[nodiscard]] uint64_t environmentBytes(const Problem &);
 } // namespace tiledGradient
+
+// Those on matrix units, where the kernel's id is VKATTN_GRADIENT_COOPMAT.
+namespace matrixGradient {
+[[nodiscard]] bool suits(const Gradient &gradient, const PlanLimits &limits);
+// Lays out both passes of plan.tiles. UNSUPPORTED with the reason.
+[[nodiscard]] vkattn_result chooseTiles(const PlanLimits &limits, GradientPlan &plan, vkattn_diagnostic *why);
+// Returns the pipeline of the pass that owns keys, or rows; `concepts` with all that is not of matrices.
+[[nodiscard]] PipelineKey pipelineKey(const GradientPlan &plan, bool keys, ConceptConstants concepts);
+void explain(const GradientPlan &plan, vkattn_explanation &out);
+[[nodiscard]] WeightRounding rounding(const GradientPlan &plan);
+} // namespace matrixGradient
 
 } // namespace vkattn

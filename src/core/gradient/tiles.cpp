@@ -1,4 +1,4 @@
-// The dispatches of the fused kernel of gradients. Once a plan: the table of sequences of a ragged
+// The dispatches of the fused kernels of gradients. Once a plan: the table of sequences of a ragged
 // batch, and the environment. Then, for each chunk of whole key heads: facts | facts | rows, keys |
 // sums of an array | ..., with a barrier at every bar. Behind all chunks come the checks of arrays.
 #include "core/gradient/gradient_plan.hpp"
@@ -98,20 +98,26 @@ void makePass(const GradientPlan &plan, const Chunk &c, bool keys, Dispatch &d) 
     for (const uint32_t slot : {slotHeadGradient, slotValueGradient, slotNonfinite})
         if (!d.operands[slot].writes) d.operands[slot] = standIn(written);
 
-    const bool exact = tile.dimLanes * pass.dimsPerLane == p.headDim && tile.dimLanes * pass.valueDimsPerLane == p.valueDim;
-    d.key = pipelineKey(keys ? Module::gradientKeys : Module::gradientRows, tile.invocations(),
-                        {.kvFormat = kvFormat(p, pass.dimOrder),
-                         .pairTerms = plan.tiles.pairTerms,
-                         .elementTypes = elementType(p, VKATTN_Q) | typeOf(g.tensor(VKATTN_D_OUT)) << typesOut |
-                                         typeOf(g.tensor(head)) << typesHeadGradient | typeOf(g.tensor(VKATTN_D_V)) << typesValueGradient,
-                         .form = (exact ? formExactDims : 0) | (tile.rolledEdges ? formRolledEdges : 0) | (sums ? formRowSums : 0) |
-                                 (nonfinite ? formNonfinite : 0) | (pass.head ? formHeadGradient : 0) |
-                                 (pass.value ? formValueGradient : 0) | tile.source << formSource},
-                        {tile.dimLanes, tile.ownerLanes, tile.ownedPerLane, tile.stepItems, pass.dimsPerLane, pass.valueDimsPerLane,
-                         tile.tileItems, plan.tiles.shuffleLanes, pass.run, pass.valueRun});
+    const ConceptConstants concepts = {.kvFormat = kvFormat(p, pass.dimOrder),
+                                       .pairTerms = plan.tiles.pairTerms,
+                                       .elementTypes = elementType(p, VKATTN_Q) | typeOf(g.tensor(VKATTN_D_OUT)) << typesOut |
+                                                       typeOf(g.tensor(head)) << typesHeadGradient |
+                                                       typeOf(g.tensor(VKATTN_D_V)) << typesValueGradient,
+                                       .form = (sums ? formRowSums : 0) | (nonfinite ? formNonfinite : 0) |
+                                               (pass.head ? formHeadGradient : 0) | (pass.value ? formValueGradient : 0)};
     d.groups[0] = divideUp(keys ? c.keys : c.queries, tile.owned());
     d.groups[1] = 1;
     d.groups[2] = c.batches * (keys ? c.heads / p.groupSize() : c.heads);
+    if (tile.source == sourceMatrices) {
+        d.key = matrixGradient::pipelineKey(plan, keys, concepts);
+        return;
+    }
+    const bool exact = tile.dimLanes * pass.dimsPerLane == p.headDim && tile.dimLanes * pass.valueDimsPerLane == p.valueDim;
+    ConceptConstants ofLanes = concepts;
+    ofLanes.form |= (exact ? formExactDims : 0) | (tile.rolledEdges ? formRolledEdges : 0) | tile.source << formSource;
+    d.key = pipelineKey(keys ? Module::gradientKeys : Module::gradientRows, tile.invocations(), ofLanes,
+                        {tile.dimLanes, tile.ownerLanes, tile.ownedPerLane, tile.stepItems, pass.dimsPerLane, pass.valueDimsPerLane,
+                         tile.tileItems, plan.tiles.shuffleLanes, pass.run, pass.valueRun});
 }
 
 } // namespace

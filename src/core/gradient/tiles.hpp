@@ -1,7 +1,8 @@
-// How the fused kernel of gradients lays out its workgroups: shaders/gradient/tiles.glsl.
+// How the fused kernels of gradients lay out their workgroups: shaders/gradient/tiles.glsl on lanes,
+// shaders/gradient/matrices.glsl on matrix units.
 #pragma once
 
-#include "core/plan/caps.hpp"
+#include "core/plan/plan.hpp"
 
 #include <cstdint>
 
@@ -14,7 +15,8 @@ struct GradientTile {
     // Registers: ownedPerLane * stepItems pairs, and ownedPerLane * (head + value dims) / dimLanes floats
     // for the operands, and as many for the sums.
     uint32_t ownedPerLane, stepItems;
-    uint32_t source;    // interop.h: sourceDirect, sourceShared, sourceShuffled
+    // interop.h: sourceDirect, sourceShared, sourceShuffled; sourceMatrices: made from a MatrixShape
+    uint32_t source;
     uint32_t tileItems; // sourceShared: in shared memory, a multiple of the step
     uint32_t rolledEdges;
     [[nodiscard]] constexpr uint32_t invocations() const { return dimLanes * ownerLanes; }
@@ -24,6 +26,7 @@ struct GradientTile {
 // A pass over tiles: the one that owns query rows, or the one that owns keys.
 struct GradientPass {
     GradientTile tile;
+    MatrixShape matrix; // where tile.source is sourceMatrices; its rows are the items that the pass owns
     uint32_t dimsPerLane, valueDimsPerLane, run, valueRun;
     uint32_t dimOrder; // of what passes by, interop.h
     bool head, value;  // dQ or dK, and dV: the pass has them to compute

@@ -1,4 +1,4 @@
-// How the fused kernel of gradients lays out its tiles and cuts a problem: chunks of whole key heads,
+// How the fused kernels of gradients lay out their tiles and cut a problem: chunks of whole key heads,
 // with all their rows and keys, so that no sum waits for another dispatch.
 #include "core/gradient/gradient_plan.hpp"
 #include "core/kernels/flash.hpp"
@@ -120,34 +120,41 @@ struct TileLimits {
     }
 };
 
-vkattn_result unsupported(vkattn_diagnostic *why, const char *reason) {
-    return fail(why, VKATTN_ERROR_UNSUPPORTED, "the tiled kernel of gradients %s; take VKATTN_GRADIENT_AUTO or VKATTN_GRADIENT_STAGED",
-                reason);
+bool onMatrixUnits(const GradientPlan &plan) {
+    return plan.kernel->id == VKATTN_GRADIENT_COOPMAT;
+}
+// In messages.
+const char *nameOf(const GradientPlan &plan) {
+    return onMatrixUnits(plan) ? "coopmat" : "tiled";
+}
+
+vkattn_result unsupported(const GradientPlan &plan, vkattn_diagnostic *why, const char *reason) {
+    return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s kernel of gradients %s; take VKATTN_GRADIENT_AUTO or VKATTN_GRADIENT_STAGED",
+                nameOf(plan), reason);
 }
 
 vkattn_result chooseTiles(const PlanLimits &limits, GradientPlan &plan, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     const Problem &p = plan.problem();
-    const Gradient &g = plan.gradient;
     GradientTiles &tiles = plan.tiles;
+    const bool onCpu = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    if (!caps.subgroupShuffle || caps.subgroupSize < (onCpu ? 4 : 16) || (onCpu && caps.subgroupSize > 16))
+        return unsupported(plan, why, "needs subgroup shuffles, among 4 to 16 lanes on a CPU device and at least 16 on others");
     const uint32_t dim = std::max(p.headDim, p.valueDim);
     tiles.shuffleLanes = std::max(caps.subgroupSize, 4u);
-    tiles.pairTerms = pairTermsOf(p);
     tiles.rows.tile = gradientTile(caps, false, dim);
     tiles.keys.tile = gradientTile(caps, true, dim);
     if (!tiles.rows.tile.maxDim || !tiles.keys.tile.maxDim)
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
                     "the tiled kernel of gradients takes head and value dims up to 256, and this problem has %u", dim);
-    tiles.rows.head = g.uses(VKATTN_D_Q);
-    tiles.keys.head = g.uses(VKATTN_D_K);
-    tiles.keys.value = g.uses(VKATTN_D_V);
     layOut(p, p.tensor(VKATTN_K), p.tensor(VKATTN_V), tiles.shuffleLanes, tiles.rows);
-    layOut(p, p.tensor(VKATTN_Q), g.tensor(VKATTN_D_OUT), tiles.shuffleLanes, tiles.keys);
+    layOut(p, p.tensor(VKATTN_Q), plan.gradient.tensor(VKATTN_D_OUT), tiles.shuffleLanes, tiles.keys);
     for (const GradientPass *pass : {&tiles.rows, &tiles.keys}) {
         const GradientTile &tile = pass->tile;
         if (tile.invocations() > caps.maxWorkgroupInvocations || tile.invocations() > caps.maxWorkgroupSize[0])
-            return unsupported(why, "needs larger workgroups than the device has");
-        const uint64_t loops = pass == &tiles.rows ? iterations(*pass, 1, p.keyTokens, p.drops()) : iterations(*pass, p.groupSize(), p.queryTokens, false);
+            return unsupported(plan, why, "needs larger workgroups than the device has");
+        const uint64_t loops =
+            pass == &tiles.rows ? iterations(*pass, 1, p.keyTokens, p.drops()) : iterations(*pass, p.groupSize(), p.queryTokens, false);
         if (loops > maxKeysPerLane)
             return fail(why, VKATTN_ERROR_UNSUPPORTED,
                         "a lane of the tiled kernel of gradients would loop %llu times, at most %u; take VKATTN_GRADIENT_AUTO or "
@@ -164,7 +171,8 @@ GradientTile gradientTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
 }
 
 // Where compilers take long the tiles are small ones, and the staged kernel is faster.
-bool tiledGradient::suits(const Caps &caps) {
+bool tiledGradient::suits(const Gradient &, const PlanLimits &limits) {
+    const Caps &caps = limits.caps;
     return caps.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU || caps.subgroupClustered;
 }
 
@@ -194,22 +202,23 @@ vkattn_result tiledGradient::makePlan(const PlanLimits &limits, GradientPlan &pl
     Plan &forward = plan.forward;
     if (caps.maxStorageBuffersPerStage < gradientSlots)
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the tiled kernel of gradients needs %u storage buffers a stage; the device has %u. Take VKATTN_GRADIENT_AUTO or "
+                    "the %s kernel of gradients needs %u storage buffers a stage; the device has %u. Take VKATTN_GRADIENT_AUTO or "
                     "VKATTN_GRADIENT_STAGED",
-                    gradientSlots, caps.maxStorageBuffersPerStage);
-    const bool onCpu = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
-    if (!caps.subgroupShuffle || caps.subgroupSize < (onCpu ? 4 : 16) || (onCpu && caps.subgroupSize > 16))
-        return unsupported(why, "needs subgroup shuffles, among 4 to 16 lanes on a CPU device and at least 16 on others");
-    if (p.queryTokens == 0 || p.keyTokens == 0) return unsupported(why, "needs queries and keys: otherwise all gradients are 0");
-    if (g.uses(VKATTN_D_BIAS)) return unsupported(why, "does not compute dBias");
-    if (g.uses(VKATTN_D_WEIGHTS)) return unsupported(why, "does not take dWeights");
-    if (p.groupSize() > 65535) return unsupported(why, "takes at most 65535 query heads a key head");
-    if (const auto r = chooseTiles(limits, plan, why)) return r;
+                    nameOf(plan), gradientSlots, caps.maxStorageBuffersPerStage);
+    if (p.queryTokens == 0 || p.keyTokens == 0) return unsupported(plan, why, "needs queries and keys: otherwise all gradients are 0");
+    if (g.uses(VKATTN_D_BIAS)) return unsupported(plan, why, "does not compute dBias");
+    if (g.uses(VKATTN_D_WEIGHTS)) return unsupported(plan, why, "does not take dWeights");
+    if (p.groupSize() > 65535) return unsupported(plan, why, "takes at most 65535 query heads a key head");
+    plan.tiles.pairTerms = pairTermsOf(p);
+    plan.tiles.rows.head = g.uses(VKATTN_D_Q);
+    plan.tiles.keys.head = g.uses(VKATTN_D_K);
+    plan.tiles.keys.value = g.uses(VKATTN_D_V);
+    if (const auto r = onMatrixUnits(plan) ? matrixGradient::chooseTiles(limits, plan, why) : chooseTiles(limits, plan, why)) return r;
 
     const uint64_t environment = environmentBytes(p);
     if (environment + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange ||
         ceilDiv(p.heads, flash::environmentLanes) > caps.maxWorkgroupCount[0])
-        return unsupported(why, "gathers the arrays over heads in its workspace, and this device's limits do not take so many heads");
+        return unsupported(plan, why, "gathers the arrays over heads in its workspace, and this device's limits do not take so many heads");
     forward.setUpDispatches += divideUp(gradientEnvironmentWords, environmentWordsAtOnce);
     forward.setUpBytes = forward.tableBytes + roundUpTo(environment, plan.workspaceAlignment);
 
@@ -220,17 +229,17 @@ vkattn_result tiledGradient::makePlan(const PlanLimits &limits, GradientPlan &pl
     ChunkShape shape{};
     if (!chunker.choose(shape, nullptr) || !own.keysFit(shape) || !own.rowsFit(shape))
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the tiled kernel of gradients takes all rows and keys of a key head in one dispatch: they exceed the device's "
+                    "the %s kernel of gradients takes all rows and keys of a key head in one dispatch: they exceed the device's "
                     "maxStorageBufferRange of %u, its workgroup counts, or the workspace of %llu bytes; take VKATTN_GRADIENT_AUTO or "
                     "VKATTN_GRADIENT_STAGED",
-                    caps.maxStorageBufferRange, static_cast<unsigned long long>(limits.maxWorkspaceBytes));
+                    nameOf(plan), caps.maxStorageBufferRange, static_cast<unsigned long long>(limits.maxWorkspaceBytes));
     setChunks(forward, shape);
     forward.rowPitch = p.keyTokens;
     plan.at = own.layOut(shape);
     plan.workspaceBytes = plan.at.end;
     const Phases phases = phasesOf(plan);
     const double count = static_cast<double>(phases.perChunk()) * plan.rowChunks() + phases.arrayChecks + forward.setUpDispatches;
-    if (count > 1e9) return unsupported(why, "would take over a billion dispatches to meet the device's limits");
+    if (count > 1e9) return unsupported(plan, why, "would take over a billion dispatches to meet the device's limits");
     plan.dispatchCount = static_cast<uint32_t>(count);
     return VKATTN_OK;
 }

@@ -163,6 +163,8 @@ class GradientChecker {
         dK_.assign(size_t{s.keys} * p_.headDim, {});
         dV_.assign(size_t{s.keys} * p_.valueDim, {});
         unsure_.assign(size_t{s.keys} * p_.valueDim, 0);
+        largest_.assign(s.keys, 0);
+        queries_.assign(size_t{s.keys} * p_.headDim, 0);
         std::vector<JudgedSum> rowOfBias;
         for (uint32_t h = kvHead * p_.groupSize(); h < (kvHead + 1) * p_.groupSize(); ++h)
             for (uint32_t i = 0; i < s.queries; ++i) {
@@ -201,8 +203,15 @@ class GradientChecker {
     }
 
   private:
+    // Returns what a rounded dz of the pair may be at most, where kernels round dz beside larger ones.
+    [[nodiscard]] double largestOf(size_t pair) const {
+        const double largest = std::abs(row_.pairs[pair].dPlain) + errors_.dPlain[pair];
+        return std::isfinite(largest) ? largest : 0; // then nothing is promised, or not by a number
+    }
     void checkRow(const Sequence &s, const HeadKeysValues &kv, uint32_t b, uint32_t h, uint32_t i) {
         if (!g_.uses(VKATTN_D_Q)) return;
+        double largest = 0;
+        for (size_t n = 0; n < row_.pairs.size(); ++n) largest = std::max(largest, largestOf(n));
         const auto factor = static_cast<double>(p_.scale);
         const Tensor &t = g_.tensor(VKATTN_D_Q);
         dQ_.assign(p_.headDim, {});
@@ -211,7 +220,7 @@ class GradientChecker {
             const float *k = kv.key(pair.j);
             for (uint32_t e = 0; e < p_.headDim; ++e)
                 dQ_[e].add(factor * pair.dPlain * static_cast<double>(k[e]),
-                           std::abs(factor * static_cast<double>(k[e])) * errors_.dPlain[n]);
+                           std::abs(factor * static_cast<double>(k[e])) * (errors_.dPlain[n] + floor_ * largest));
         }
         for (uint32_t e = 0; e < p_.headDim; ++e) {
             dQ_[e].free = errors_.overflowed;
@@ -226,7 +235,9 @@ class GradientChecker {
             for (uint32_t e = 0; g_.uses(VKATTN_D_K) && e < p_.headDim; ++e) {
                 dK[e].add(factor * pair.dPlain * row_.query[e], std::abs(factor * row_.query[e]) * errors_.dPlain[n]);
                 dK[e].free |= errors_.overflowed;
+                queries_[size_t{pair.j} * p_.headDim + e] += std::abs(factor * row_.query[e]);
             }
+            largest_[pair.j] = std::max(largest_[pair.j], largestOf(n));
             for (uint32_t e = 0; g_.uses(VKATTN_D_V) && e < p_.valueDim; ++e) {
                 if (pair.kept != 0)
                     dV[e].add(pair.kept * pair.weight * row_.dOut[e], pair.kept * errors_.weight[n] * std::abs(row_.dOut[e]));
@@ -265,6 +276,7 @@ class GradientChecker {
                 const size_t n = size_t{j} * dims + e;
                 JudgedSum sum = j < s.keys ? sums[n] : JudgedSum{};
                 sum.free |= role == VKATTN_D_V && j < s.keys && unsure_[n];
+                if (role == VKATTN_D_K && j < s.keys && floor_ > 0) sum.error += floor_ * largest_[j] * queries_[n];
                 check(role, {b, kvHead, j, e}, index, t.dtype, sum);
             }
     }
@@ -302,7 +314,9 @@ class GradientChecker {
     GradientRow row_;
     RowErrors errors_;
     std::vector<JudgedSum> dQ_, dK_, dV_;
-    std::vector<unsigned char> unsure_; // elements of dV that a NaN of a dropped pair may have reached
+    double floor_ = static_cast<double>(options_.probabilityFloor); // of dz, as a share of the largest of a row or a key
+    std::vector<double> largest_, queries_;                         // of each key: that dz, and the sum of |scale q_id|
+    std::vector<unsigned char> unsure_;                             // elements of dV that a NaN of a dropped pair may have reached
     bool foundNonfinite_ = false;
 };
 

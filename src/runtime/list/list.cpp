@@ -275,6 +275,7 @@ vkattn_result OperationList::verify(std::vector<StepCheck> &checks, const vkattn
     RunResult ignored;
     if (!impl.runtime->device)
         if (const auto r = impl.prepareCpu(ignored, why)) return r;
+    float forwardUnit = 0, forwardFloor = 0; // of attention before a gradient, which reads what it has stored
     for (size_t n = 0; n < impl.steps.size(); ++n) {
         const ListStep &step = *impl.steps[n];
         StepImages before, after;
@@ -292,6 +293,14 @@ vkattn_result OperationList::verify(std::vector<StepCheck> &checks, const vkattn
             if (f) return impl.failedStep(n, f.result, impl.runtime->reasonOf(f), why);
             how.probabilityUnit = alone.requirements()[0].probabilityUnit;
             how.probabilityFloor = alone.requirements()[0].probabilityFloor;
+            const vkattn_operation_kind kind = step.bound.operation.kind;
+            if (kind == VKATTN_ATTENTION) {
+                forwardUnit = std::max(forwardUnit, how.probabilityUnit);
+                forwardFloor = std::max(forwardFloor, how.probabilityFloor);
+            } else if (kind == VKATTN_ATTENTION_GRADIENT) {
+                how.probabilityUnit = std::max(forwardUnit, how.probabilityUnit);
+                how.probabilityFloor = std::max(forwardFloor, how.probabilityFloor);
+            }
         } else if (const auto r = impl.computeOnCpu(n, why)) {
             return r;
         }

@@ -54,9 +54,13 @@ ExitStatus gradientCommand(const GradientArguments &arguments) {
     noteUnusedKernel(arguments, runtime);
     if (arguments.lossScale) report.finite = allFinite(arrays);
     if (arguments.verify) {
-        // The gradients are those of what the forward pass has stored, right or wrong.
+        // The gradients are those of what the forward pass has stored, right or wrong; what it rounds is in
+        // them too.
+        RunResult passes = report.result;
+        passes.probabilityUnit = std::max(passes.probabilityUnit, report.forward->probabilityUnit);
+        passes.probabilityFloor = std::max(passes.probabilityFloor, report.forward->probabilityFloor);
         const Verification both[] = {verify(*arguments.verify, forward, arrays, *report.forward, "forward"),
-                                     verify(*arguments.verify, gradient, arrays, report.result, "backward")};
+                                     verify(*arguments.verify, gradient, arrays, passes, "backward")};
         report.verification = combined(both, both[1].options);
     }
     return publish(report, arrays, files);

@@ -75,6 +75,7 @@ GradientCase::GradientCase(const Case &given, const GradientOptions &wanted, Ran
     const auto layOut = [&](bool wants, vkattn_layout &layout, vkattn_dtype dtype, const uint32_t(&e)[4], bool output) {
         if (!wants) return;
         if (options.drawLayouts && dtype != VKATTN_BITS32) dtype = &layout == &g.dLse ? VKATTN_F32 : drawType(random);
+        if (options.dOutAsQ && &layout == &g.dOut) dtype = p.q.dtype;
         layout = options.drawLayouts ? drawLayout(random, dtype, output, e) : packed(dtype, e[0], e[1], e[2], e[3]);
     };
     layOut(true, g.dOut, p.out.dtype, p.out.extent, false);
@@ -285,6 +286,8 @@ std::string runAndVerify(Runtime &runtime, GradientCase &c) {
     options.structSize = sizeof options;
     options.allRows = 1;
     options.threads = 1;
+    options.probabilityUnit = result.probabilityUnit;
+    options.probabilityFloor = result.probabilityFloor;
     vkattn_verify_report report{};
     vkattn_diagnostic why{};
     if (vkattnCpuVerifyOperation(&operation, operands.data(), static_cast<uint32_t>(operands.size()), &options, &report, &why))

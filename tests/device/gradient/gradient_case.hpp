@@ -11,6 +11,7 @@ struct GradientOptions {
     bool dLse = false, dWeights = false, weightsDropped = false, nonfinite = false;
     bool dQ = true, dK = true, dV = true, dBias = false, arrays = false, dScale = false;
     bool drawLayouts = false; // and types; otherwise packed, of the types of the forward pass
+    bool dOutAsQ = false;     // dOut is of the type of q
     double dropout = 0;
     float lossScale = 0;
     vkattn_gradient_kernel kernel = VKATTN_GRADIENT_AUTO;

@@ -1,6 +1,8 @@
 // Plans of gradients without a device: every dispatch within the limits and within what is bound,
 // every pipeline announced, and chunks in the order of rows, so that sums go on where they stopped.
 #include "core/gradient/gradient_plan.hpp"
+#include "core/kernels/flash.hpp"
+#include "core/shaders/shaders.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <algorithm>
@@ -43,10 +45,21 @@ void addEverything(Asked &a, const uint32_t (&bias)[4]) {
                               VKATTN_PRESENT(VKATTN_D_SOFTCAP) | VKATTN_PRESENT(VKATTN_NONFINITE);
 }
 
+// Of what matrix units take.
+Asked ofHalves(Asked a, vkattn_dtype type = VKATTN_F16) {
+    a.forward.q.dtype = a.forward.k.dtype = a.forward.v.dtype = a.gradient.dOut.dtype = type;
+    return a;
+}
+
 std::vector<Asked> gradients() {
     std::vector<Asked> list;
     list.push_back(ask("plain", 2, 6, 2, 70, 90, 64, 48));
     list.push_back(ask("one query", 3, 4, 4, 1, 500, 16, 16));
+    list.push_back(ofHalves(ask("halves", 2, 6, 2, 70, 90, 64, 48)));
+    list.push_back(ofHalves(ask("halves with arrays", 2, 6, 2, 70, 90, 65, 33)));
+    list.back().forward.softcap = 3;
+    list.back().gradient.presentRoles =
+        VKATTN_PRESENT(VKATTN_D_SCALE) | VKATTN_PRESENT(VKATTN_D_SOFTCAP) | VKATTN_PRESENT(VKATTN_NONFINITE);
     list.push_back(ask("no queries", 2, 4, 2, 0, 30, 8, 8));
     list.push_back(ask("no keys", 2, 4, 2, 30, 0, 8, 8));
     for (const auto &bias : {std::array<uint32_t, 4>{2, 6, 70, 90}, {1, 6, 1, 90}, {2, 1, 70, 1}, {1, 1, 1, 1}}) {
@@ -74,6 +87,20 @@ PlanLimits limitsOf(uint32_t range, uint64_t workspace, bool fused = false) {
     return limits;
 }
 
+// Of a device with matrix units too.
+PlanLimits withMatrices(PlanLimits limits) {
+    Caps &caps = limits.caps;
+    caps.maxWorkgroupInvocations = caps.maxWorkgroupSize[0] = 1024;
+    caps.maxSharedMemoryBytes = 49152;
+    caps.fullSubgroups = 1;
+    caps.minSubgroupSize = caps.maxSubgroupSize = 32;
+    caps.maxWorkgroupSubgroups = 32;
+    caps.matrixShapeCount = 1;
+    caps.matrixShapes[0] = {16, 16, 16, VKATTN_F16};
+    limits.tuning = flashTuning(caps);
+    return limits;
+}
+
 GradientPlan planOf(Asked &a, const PlanLimits &limits) {
     a.gradient.forward = &a.forward;
     Gradient gradient;
@@ -88,12 +115,12 @@ template <class Visit> void eachPlan(const Visit &visit) {
     for (Asked &a : gradients())
         for (const auto &[range, workspace] :
              {std::pair{1u << 27, uint64_t{64} << 20}, {1u << 27, uint64_t{1} << 14}, {128u << 10, uint64_t{1} << 27}}) {
-            for (const bool fused : {false, true}) {
-                const PlanLimits limits = limitsOf(range, workspace, fused);
-                const std::string name =
-                    a.name + ", range " + std::to_string(range) + ", workspace " + std::to_string(workspace) + (fused ? ", fused" : "");
-                visit(planOf(a, limits), limits, name);
-            }
+            const std::pair<PlanLimits, const char *> devices[] = {{limitsOf(range, workspace), ""},
+                                                                   {limitsOf(range, workspace, true), ", fused"},
+                                                                   {withMatrices(limitsOf(range, workspace, true)), ", matrix units"}};
+            for (const auto &[limits, device] : devices)
+                visit(planOf(a, limits), limits,
+                      a.name + ", range " + std::to_string(range) + ", workspace " + std::to_string(workspace) + device);
         }
 }
 
@@ -220,6 +247,99 @@ TEST(GradientPlan, tilesAreTakenWhereTheyCan) {
     EXPECT_NE(refused(weights, fused).find("dWeights"), std::string::npos);
     EXPECT_NE(refused(bias, fused).find("dBias"), std::string::npos);
     EXPECT_NE(refused(small, limitsOf(1u << 27, 1u << 10, true)).find("workspace of 1024 bytes"), std::string::npos);
+}
+
+// What of a workgroup shaders/gradient/matrices.glsl relies on, written down a second time.
+void expectWhatTheShaderNeeds(const GradientPlan &plan, const Caps &caps) {
+    for (const GradientPass *pass : {&plan.tiles.rows, &plan.tiles.keys}) {
+        const MatrixShape &m = pass->matrix;
+        const uint32_t rows = m.m * m.rowBlocks, parts = std::max(m.subgroupLanes / rows, 1u);
+        EXPECT_EQ(m.tileKeys % (8 * parts), 0u);
+        EXPECT_EQ(m.tileKeys % m.n + m.tileKeys % m.k + m.paddedDim % m.n + m.paddedDim % m.k + m.paddedValueDim % m.n +
+                      m.paddedValueDim % m.k,
+                  0u);
+        EXPECT_LE(m.n / 4, m.tileKeys / 8); // room for a wide matrix behind dz
+        EXPECT_GE(m.paddedDim, plan.problem().headDim);
+        EXPECT_GE(m.paddedValueDim, plan.problem().valueDim);
+        EXPECT_LE(pass->tile.invocations(), caps.maxWorkgroupInvocations);
+        EXPECT_EQ(pass->tile.owned(), m.subgroups * rows);
+        const uint32_t pieces = m.tileKeys * (m.paddedDim / 8 + m.paddedValueDim / 8 + 3) + m.subgroups * rows * (m.tileKeys / 2 + 1);
+        EXPECT_LE(pieces * 16, caps.maxSharedMemoryBytes);
+    }
+}
+
+// AUTO takes matrix units where the forward pass would, and what is asked for by name is refused with
+// the reason.
+TEST(GradientPlan, matricesAreTakenWhereForwardTakesThem) {
+    if (!shaderFor(Module::gradientRowsCoopmatF16).built()) GTEST_SKIP() << "the shader compiler lacked GL_KHR_cooperative_matrix";
+    const PlanLimits limits = withMatrices(limitsOf(1u << 27, 1u << 26, true));
+    const auto chosen = [](Asked a, const PlanLimits &by) { return planOf(a, by).kernel->id; };
+    const Asked halves = ofHalves(ask("halves", 2, 6, 2, 70, 90, 64, 48)), few = ofHalves(ask("few", 1, 2, 2, 4, 90, 64, 64));
+    EXPECT_EQ(chosen(halves, limits), VKATTN_GRADIENT_COOPMAT);
+    EXPECT_EQ(chosen(few, limits), VKATTN_GRADIENT_TILES);
+    EXPECT_EQ(chosen(ask("f32", 2, 6, 2, 70, 90, 64, 48), limits), VKATTN_GRADIENT_TILES);
+    for (const bool slow : {false, true}) {
+        PlanLimits judged = limits;
+        (slow ? judged.caps.slowKernels : judged.caps.wrongKernels) = 1u << VKATTN_KERNEL_FLASH_COOPMAT;
+        EXPECT_EQ(chosen(halves, judged), VKATTN_GRADIENT_TILES) << slow;
+    }
+    PlanLimits cpu = limits;
+    cpu.caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_CPU;
+    cpu.caps.subgroupSize = 8;
+    cpu.tuning = flashTuning(cpu.caps);
+    EXPECT_EQ(chosen(halves, cpu), VKATTN_GRADIENT_TILES); // loops of its driver
+
+    const auto planned = [](Asked a, const PlanLimits &by) {
+        a.gradient.kernel = VKATTN_GRADIENT_COOPMAT;
+        return planOf(a, by);
+    };
+    uint32_t shapes = 0;
+    for (const uint32_t dim : {1u, 8u, 40u, 64u, 100u, 128u})
+        for (const uint32_t lanes : {8u, 16u, 32u, 64u})
+            for (const vkattn_matrix_shape &shape :
+                 {vkattn_matrix_shape{8, 8, 8, VKATTN_F16}, {16, 8, 16, VKATTN_F16}, {16, 16, 32, VKATTN_F16}}) {
+                if (shape.m == 8 && lanes == 64) continue; // 8 lanes would share a row of 8 items each
+                PlanLimits other = limits;
+                other.caps.subgroupSize = other.caps.minSubgroupSize = other.caps.maxSubgroupSize = lanes;
+                other.caps.matrixShapes[0] = shape;
+                other.caps.maxSharedMemoryBytes = 65536;
+                expectWhatTheShaderNeeds(planned(ofHalves(ask("dims", 1, 2, 1, 70, 90, dim, dim)), other), other.caps);
+                ++shapes;
+            }
+    EXPECT_EQ(shapes, 66u);
+    const GradientPlan plan = planned(halves, limits);
+    EXPECT_EQ(plan.rounding().unit, 0x1p-11f);
+    EXPECT_EQ(plan.rounding().floor, 0x1p-36f);
+    vkattn_explanation explanation;
+    explainGradient(plan, limits, explanation);
+    EXPECT_STREQ(explanation.kernelName, "coopmat gradient");
+    EXPECT_NE(std::string(explanation.form).find("matrix units"), std::string::npos);
+    EXPECT_EQ(explanation.probabilityUnit, 0x1p-11f);
+
+    const auto refused = [](Asked a, const PlanLimits &by) {
+        a.gradient.forward = &a.forward;
+        a.gradient.kernel = VKATTN_GRADIENT_COOPMAT;
+        Gradient gradient;
+        GradientPlan out{};
+        vkattn_diagnostic why{};
+        EXPECT_EQ(makeGradient(&a.gradient, gradient, &why), VKATTN_OK) << why.message;
+        EXPECT_EQ(planGradient(gradient, by, out, &why), VKATTN_ERROR_UNSUPPORTED);
+        return std::string(why.message);
+    };
+    const auto contains = [](const std::string &text, const char *part) { return text.find(part) != std::string::npos; };
+    Asked mixed = halves;
+    mixed.gradient.dOut.dtype = VKATTN_F32;
+    EXPECT_TRUE(contains(refused(mixed, limits), "all f16 or all bf16"));
+    EXPECT_TRUE(contains(refused(ofHalves(halves, VKATTN_BF16), limits), "bf16"));
+    EXPECT_TRUE(contains(refused(ofHalves(ask("large", 1, 1, 1, 8, 8, 257, 8)), limits), "up to 256"));
+    EXPECT_TRUE(contains(refused(halves, limitsOf(1u << 27, 1u << 26, true)), "no matrix units"));
+    PlanLimits small = limits;
+    small.caps.maxSharedMemoryBytes = 4096;
+    EXPECT_TRUE(contains(refused(halves, small), "shared memory"));
+    PlanLimits wrong = limits;
+    wrong.caps.wrongKernels = 1u << VKATTN_KERNEL_FLASH_COOPMAT;
+    EXPECT_TRUE(contains(refused(halves, wrong), "self-test"));
+    EXPECT_TRUE(contains(refused(ofHalves(ask("many rows", 1, 64, 1, 32768, 8, 8, 8)), limits), "would loop"));
 }
 
 TEST(GradientPlan, saysWhichKernelsThereAre) {
