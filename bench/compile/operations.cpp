@@ -83,6 +83,13 @@ class Visitor {
         visit_({"norm gradient", shape, type, ""}, operation(normGradient(VKATTN_LAYER_NORM, rows, row, rows, rows)));
         visit_({"norm gradient", shape, type, "options"}, operation(normGradient(VKATTN_LAYER_NORM, rows, row, rows, rows, row, row)));
     }
+    void drops(const char *shape, uint32_t tokens, const char *type, vkattn_dtype dtype) {
+        const vkattn_layout rows = packed(dtype, 1, 1, tokens, model);
+        vkattn_drop d = drop(0.1, 1, 1, rows, rows);
+        visit_({"drop", shape, type, ""}, operation(d));
+        d.residual = rows;
+        visit_({"drop", shape, type, "options"}, operation(d));
+    }
 
     // dQ, dK and dV; with options: of a softcap and slopes, whose gradients are asked for too.
     void gradients(const char *shape, uint32_t tokens, const char *type, vkattn_dtype dtype) {
@@ -114,7 +121,7 @@ std::vector<std::string> namesOfOperations() {
     for (const Routine &each : routines) names.emplace_back(each.name);
     for (const auto &each : norms) names.emplace_back(each.name);
     for (const auto &each : gradientRoutines) names.emplace_back(each.name);
-    names.insert(names.end(), {"rotary", "append", "advance", "mean", "keep", "norm gradient"});
+    names.insert(names.end(), {"rotary", "append", "advance", "mean", "keep", "norm gradient", "drop"});
     return names;
 }
 
@@ -125,6 +132,7 @@ void visitOperations(const std::function<void(const OperationToCompile &, const 
             visitor.projections(shape, tokens, type, dtype);
             visitor.norms(shape, tokens, type, dtype);
             visitor.normGradients(shape, tokens, type, dtype);
+            visitor.drops(shape, tokens, type, dtype);
             visitor.tokens(shape, tokens, type, dtype);
             visitor.gradients(shape, tokens, type, dtype);
         }

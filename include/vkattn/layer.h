@@ -6,7 +6,7 @@
  *     Q = N W_Q^T + b_Q        K = C W_K^T + b_K        V = C W_V^T + b_V     C: the context, or N
  *     Q and K are then turned by their positions where the layer has tables (Su et al. 2021)
  *     A = attention(Q, K, V, every option of vkattn_problem)
- *     Y = A W_O^T + b_O
+ *     Y = A W_O^T + b_O, and then dropout of Y (vkattn_drop) with outputDropout
  *     Z = norm(X + Y) with VKATTN_NORM_POST (Vaswani et al.), else X + Y; without the residual
  *         norm(Y) and Y
  *
@@ -81,7 +81,12 @@ typedef struct vkattn_layer {
     vkattn_rotary_pairs pairs;
     uint32_t start;        /* the first token's position */
     uint32_t presentRoles; /* bits of VKATTN_PRESENT for POSITIONS and STARTS */
-    uint32_t reserved;     /* 0 */
+    /* Dropout of Y before the residual, as vkattn_drop has it: planes are the batch entries of x, rows
+     * its tokens. Seed and offset are 0 without dropout, and not both those of the options' dropout:
+     * each call site has an offset of its own. */
+    uint32_t outputDropoutOffset;
+    double outputDropout; /* the probability that an element is dropped, 0 to 1; 0: no dropout */
+    uint64_t outputDropoutSeed;
 } vkattn_layer;
 
 #define VKATTN_LAYER_STEPS 13
@@ -89,7 +94,9 @@ typedef struct vkattn_layer {
 
 /* One operation of a layer. */
 typedef struct vkattn_layer_step {
-    const char *name; /* static storage: "norm", "q", "k", "v", "qkv", "q rotary", "k rotary", "qk rotary", "attention", "weights", "out" */
+    /* Static storage: "norm", "q", "k", "v", "qkv", "q rotary", "k rotary", "qk rotary", "attention",
+     * "weights", "out", "drop". */
+    const char *name;
     vkattn_operation operation;
     /* The memory of the operation's roles: `from` is a role of the layer, or VKATTN_WORKSPACE for
      * what lies between steps. Layouts count from the first byte of that memory. */
@@ -112,6 +119,7 @@ typedef struct vkattn_layer_plan {
     vkattn_rotary rotaries[2];
     vkattn_append appends[2];
     vkattn_mean mean;
+    vkattn_drop drop;
     vkattn_problem attention;
 } vkattn_layer_plan;
 

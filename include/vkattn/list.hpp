@@ -106,6 +106,14 @@ struct KeepOf {
     uint64_t seed = 0;
     uint32_t offset = 0, columns = 0;
 };
+// Dropout of x; y may be x or the residual. The tensors are whole: rows and planes count from their
+// first.
+struct DropOf {
+    DeviceTensor x, y, residual{};
+    double probability = 0;
+    uint64_t seed = 0;
+    uint32_t offset = 0;
+};
 // `options`: everything of vkattn_problem but layouts and presentRoles.
 struct AttentionOf {
     DeviceTensor q, k, v, out, lse{}, weights{}, bias{}, mask{}, bitMask{};
@@ -138,6 +146,9 @@ struct LayerOf {
     vkattn_dtype stored = VKATTN_F32;               // between the steps
     vkattn_rotary_pairs pairs = VKATTN_PAIRS_HALF;
     uint32_t start = 0;
+    double outputDropout = 0; // with the seed and the offset below; 0: none, and then they are 0
+    uint64_t outputDropoutSeed = 0;
+    uint32_t outputDropoutOffset = 0;
 };
 
 // A latent layer (vkattn/latent_layer.h). `attention`: its operands beside q, k, v and out, and its
@@ -216,6 +227,7 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const AdvanceOf &advance, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const MeanOf &mean, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const KeepOf &keep, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const DropOf &drop, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionGradientOf &gradient, std::string *why = nullptr);
 

@@ -9,6 +9,7 @@
  *     mean         Y = the mean of X over its groups: of the weights of all heads, say
  *     advance      Y = min(X + by, limit): counters of a loop move on, on the device
  *     keep         Y = which elements dropout keeps, as bits
+ *     drop         Y = dropout of X + residual: of a layer's output, and its gradient
  *     attention    vkattn/problem.h
  *
  * Every operation has a struct that describes the operation, and the same life: validate, query,
@@ -19,9 +20,9 @@
  * converted to f32 on load and rounded to nearest even on store, so that element types mix freely.
  * NaN and infinity in one row of X reach that row of Y and no other row. Words are integers.
  *
- * In place. Y may be the very memory of X (norm, rotary without append, advance) or of the residual
- * (projection, norm), and the sum of a norm that of X or the residual, each with the same layout:
- * bind both roles to the same bytes. No other overlap of an output is allowed.
+ * In place. Y may be the very memory of X (norm, rotary without append, advance, drop) or of the
+ * residual (projection, norm, drop), and the sum of a norm that of X or the residual, each with the
+ * same layout: bind both roles to the same bytes. No other overlap of an output is allowed.
  */
 #ifndef VKATTN_OPERATIONS_H_
 #define VKATTN_OPERATIONS_H_
@@ -216,6 +217,33 @@ typedef struct vkattn_keep {
     vkattn_layout y;    /* VKATTN_BITS32 [batch, groups, rows, ceil(columns / 32)] */
 } vkattn_keep;
 
+/* Inverted dropout of a layer's output (Srivastava et al. 2014; Vaswani et al. 2017, section 5.4):
+ *     Y[b, g, i, j] = residual[b, g, i, j] + w X[b, g, i, j]
+ * w is r where vkattnDropoutKeeps(probability, seed, offset, plane, firstRow + i, j) with plane =
+ * firstPlane + b * groups + g, and 0 elsewhere. r = 2^32 / (2^32 - T), T = round(probability * 2^32).
+ * An element is dropped by selection: its NaN or infinity does not reach Y. Of probability 0, Y is X,
+ * or the sum of both, and no random number is drawn; of probability 1, Y is 0, or the residual.
+ * The operation is its own backward pass: the gradient with respect to X is this operation of the
+ * gradient with respect to Y, without the residual and with the same probability, seed and offset.
+ * The gradient with respect to the residual is that with respect to Y itself.
+ * A part of a tensor draws what the whole draws there: firstPlane and firstRow say where it lies.
+ * Roles: VKATTN_X, VKATTN_RESIDUAL, VKATTN_Y.
+ * Limits: columns are at most 2^20, rows and firstRow at most 2^30, and 0 rows or columns are
+ * ordinary input; firstPlane + batch * groups is less than 2^32. */
+typedef struct vkattn_drop {
+    uint32_t structSize;
+    uint32_t flags;         /* 0 */
+    double probability;     /* that an element is dropped, 0 to 1 */
+    uint64_t seed;          /* as vkattn_problem::dropoutSeed */
+    uint32_t offset;        /* another one for each call site and each step of training */
+    uint32_t firstRow;      /* of x in the tensor that x is a part of */
+    uint32_t firstPlane;    /* likewise, of its first batch entry and group: b * groups + g there */
+    uint32_t reserved;      /* 0 */
+    vkattn_layout x;        /* [batch, groups, rows, columns]: f32, f16 or bf16, as the others here */
+    vkattn_layout residual; /* optional: the extents of x */
+    vkattn_layout y;        /* the extents of x */
+} vkattn_drop;
+
 typedef enum vkattn_operation_kind {
     VKATTN_ATTENTION = 0,
     VKATTN_PROJECTION = 1,
@@ -227,6 +255,7 @@ typedef enum vkattn_operation_kind {
     VKATTN_KEEP = 7,
     VKATTN_ATTENTION_GRADIENT = 8, /* vkattn/gradient.h */
     VKATTN_NORM_GRADIENT = 9,
+    VKATTN_DROP = 10,
     VKATTN_OPERATION_KIND_MAX = 0x7fffffff
 } vkattn_operation_kind;
 
@@ -244,6 +273,7 @@ typedef struct vkattn_operation {
         const vkattn_keep *keep;
         const struct vkattn_attention_gradient *attentionGradient;
         const vkattn_norm_gradient *normGradient;
+        const vkattn_drop *drop;
     } of;
 } vkattn_operation;
 

@@ -86,6 +86,18 @@ namespace vkattn {
     k.y = y;
     return k;
 }
+// Dropout of x; y may be x. A residual is set in its field.
+[[nodiscard]] constexpr vkattn_drop drop(double probability, uint64_t seed, uint32_t offset, const vkattn_layout &x,
+                                         const vkattn_layout &y) {
+    vkattn_drop d{};
+    d.structSize = sizeof d;
+    d.probability = probability;
+    d.seed = seed;
+    d.offset = offset;
+    d.x = x;
+    d.y = y;
+    return d;
+}
 // The gradients are absent: give dQ, dK, dV and dBias their layouts, and set presentRoles. `forward`
 // must outlive the description.
 [[nodiscard]] constexpr vkattn_attention_gradient attentionGradient(const vkattn_problem &forward, const vkattn_layout &dOut) {
@@ -173,6 +185,12 @@ namespace vkattn {
     vkattn_operation o{};
     o.kind = VKATTN_NORM_GRADIENT;
     o.of.normGradient = &gradient;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_drop &drop) {
+    vkattn_operation o{};
+    o.kind = VKATTN_DROP;
+    o.of.drop = &drop;
     return o;
 }
 

@@ -173,7 +173,7 @@ typedef enum vkattn_role {
     VKATTN_X = 16,        /* read:  what an operation is applied to */
     VKATTN_Y = 17,        /* write: its result */
     VKATTN_W = 18,        /* read:  the matrix of a projection, [out, in] */
-    VKATTN_RESIDUAL = 19, /* read:  added to the result of a projection, or to X before a norm */
+    VKATTN_RESIDUAL = 19, /* read:  added to the result of a projection or of dropout, or to X before a norm */
     VKATTN_GAMMA = 20,    /* read:  the scale of a norm */
     VKATTN_BETA = 21,     /* read:  the shift of a layer norm */
     VKATTN_SUM = 22,      /* write: X + residual, which a norm is taken of */

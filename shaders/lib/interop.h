@@ -136,7 +136,7 @@ VKATTN_CONST formWholeInner = 2u;    // projection: the inner dim is a multiple 
 VKATTN_CONST formInnerWords = 8u;    // projection on matrix units: inner dims of X and W fill words
 VKATTN_CONST formOneVector = 16u;    // likewise: a subgroup is one vector of a CPU
 VKATTN_CONST formAdjacentInner = 4u; // projection: inner dims are neighbours in X and W
-VKATTN_CONST formResidual = 1u; // norm
+VKATTN_CONST formResidual = 1u; // norm and drop
 VKATTN_CONST formGamma = 2u;
 VKATTN_CONST formBeta = 4u;
 VKATTN_CONST formSum = 8u;
@@ -155,7 +155,7 @@ VKATTN_CONST slotY = 1u;
 VKATTN_CONST slotW = 2u;           // projection
 VKATTN_CONST slotFirstAddend = 3u; // projection
 VKATTN_CONST slotSecondAddend = 4u;
-VKATTN_CONST slotResidual = 2u; // norm
+VKATTN_CONST slotResidual = 2u; // norm and drop
 VKATTN_CONST slotGamma = 3u;
 VKATTN_CONST slotBeta = 4u;
 VKATTN_CONST slotSum = 5u;
@@ -651,6 +651,18 @@ VKATTN_PUSH(KeepPush) {
     uint seedLow, seedHigh, offset;
     uint yBase;
     Strides yStrides;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_DROP)
+VKATTN_PUSH(DropPush) {
+    uint groups, columns;                     // groups: of the box
+    uint rowFirst, planeFirst, planesOfBatch; // of the box in what random numbers count
+    uint drops;                               // 0: of probability 0
+    uint lastDropped;                         // a random word that is at most this drops: the threshold, less 1
+    float factor;                             // of what is kept
+    uint seedLow, seedHigh, offset;
+    uint xBase, yBase, residualBase;
+    Strides xStrides, yStrides, residualStrides;
 };
 #endif
 

@@ -25,15 +25,16 @@ class LayerPlanner {
         if (const auto r = steps_.addAttention(0, q, k, v, headsOf(a, 0, layer_.heads, valueDim_), averages ? &weights : nullptr)) return r;
         if (averages)
             if (const auto r = steps_.addMean("weights", weights.heads, weights.mean)) return r;
-        const bool post = layer_.place == VKATTN_NORM_POST, residual = layer_.flags & VKATTN_LAYER_RESIDUAL;
-        const Place z = rowsOfCut({layer_.y, VKATTN_Y}), y = post ? steps_.between(batch_, 1, rows, layer_.wo.extent[2]) : z,
-                    x = rowsOfCut({layer_.x, VKATTN_X});
-        // X is added by the norm where there is one: the sum is then not rounded.
-        if (const auto r =
-                steps_.addProjection("out", a, {layer_.wo, VKATTN_WO}, {layer_.bo, VKATTN_BO}, residual && !post ? x : Place{}, y))
+        const bool post = layer_.place == VKATTN_NORM_POST, drops = layer_.outputDropout > 0;
+        const Place z = rowsOfCut({layer_.y, VKATTN_Y}), y = post || drops ? steps_.between(batch_, 1, rows, layer_.wo.extent[2]) : z,
+                    x = layer_.flags & VKATTN_LAYER_RESIDUAL ? rowsOfCut({layer_.x, VKATTN_X}) : Place{}, none;
+        // X is added by the last step: the sum is then not rounded.
+        if (const auto r = steps_.addProjection("out", a, {layer_.wo, VKATTN_WO}, {layer_.bo, VKATTN_BO}, post || drops ? none : x, y))
             return r;
+        if (drops)
+            if (const auto r = addDrop(y, post ? none : x, post ? y : z)) return r;
         if (post)
-            if (const auto r = addNorm(y, residual ? x : Place{}, z)) return r;
+            if (const auto r = addNorm(y, x, z)) return r;
         steps_.finish();
         return VKATTN_OK;
     }
@@ -59,6 +60,7 @@ class LayerPlanner {
         if (packed_ && (has(l.bk) || has(l.bv)))
             return fail(why_, invalid, "layer has one packed matrix and bk or bv: the biases of all three are bq");
         if (const auto r = checkRotary()) return r;
+        if (const auto r = checkDropout()) return r;
         if (const auto r = checkRows("x", l.x, why_)) return r;
         if (has(l.context) && (l.context.extent[1] != 1 || l.context.extent[0] != l.x.extent[0]))
             return fail(why_, invalid, "layer.context is [%u, %u, ...], expected [%u, 1, key tokens, model]: the batch of x",
@@ -72,7 +74,6 @@ class LayerPlanner {
 
     [[nodiscard]] vkattn_result checkRotary() {
         const vkattn_layer &l = layer_;
-        if (l.reserved) return fail(why_, invalid, "layer.reserved is %u, expected 0", l.reserved);
         if (has(l.cos) != has(l.sin))
             return fail(why_, invalid, "layer has %s and not %s: give both tables, or none", has(l.cos) ? "cos" : "sin",
                         has(l.cos) ? "sin" : "cos");
@@ -83,6 +84,16 @@ class LayerPlanner {
             return fail(why_, invalid,
                         "layer has a context and cos: the context's tokens have positions of their own; leave the tables out, or list the "
                         "layer's operations with two rotations");
+        return VKATTN_OK;
+    }
+
+    [[nodiscard]] vkattn_result checkDropout() {
+        const vkattn_layer &l = layer_;
+        if (!(l.outputDropout >= 0 && l.outputDropout <= 1))
+            return fail(why_, invalid, "layer.outputDropout is %g, expected a probability from 0 to 1", l.outputDropout);
+        if (l.outputDropout == 0 && (l.outputDropoutSeed || l.outputDropoutOffset))
+            return fail(why_, invalid, "layer has outputDropoutSeed %llu and outputDropoutOffset %u without outputDropout, expected 0",
+                        static_cast<unsigned long long>(l.outputDropoutSeed), l.outputDropoutOffset);
         return VKATTN_OK;
     }
 
@@ -117,6 +128,24 @@ class LayerPlanner {
         norm.kind = layer_.norm;
         norm.epsilon = layer_.epsilon;
         return steps_.addNorm("norm", norm, x, residual, {layer_.gamma, VKATTN_GAMMA}, {layer_.beta, VKATTN_BETA}, y);
+    }
+
+    [[nodiscard]] vkattn_result addDrop(const Place &x, const Place &residual, const Place &y) {
+        const vkattn_layer &l = layer_;
+        // Weights of head h and features of entry h would share their random numbers.
+        if (const vkattn_problem &a = steps_.attention();
+            a.dropout > 0 && a.dropoutSeed == l.outputDropoutSeed && a.dropoutOffset == l.outputDropoutOffset)
+            return fail(why_, invalid,
+                        "layer.outputDropoutSeed %llu and outputDropoutOffset %u are those of the options' dropout: each call site has an "
+                        "offset of its own",
+                        static_cast<unsigned long long>(l.outputDropoutSeed), l.outputDropoutOffset);
+        vkattn_drop drop{};
+        drop.probability = l.outputDropout;
+        drop.seed = l.outputDropoutSeed;
+        drop.offset = l.outputDropoutOffset;
+        drop.firstRow = cut_.firstToken;
+        drop.firstPlane = cut_.firstEntry;
+        return steps_.addDrop("drop", drop, x, residual, y);
     }
 
     // Q, K and V of all tokens, turned.

@@ -67,13 +67,13 @@ vkattn_result LayerParts::plan(uint32_t part, vkattn_layer_plan &plan, vkattn_di
     if (tokensOfPart_ >= tokens_) {
         const uint32_t first = part * entriesOfPart_;
         take(first, std::min(entriesOfPart_, std::max(batch_, 1u) - first), {});
-        return planTokens(part_, {}, plan, why);
+        return planTokens(part_, {.firstEntry = first}, plan, why);
     }
     const uint32_t partsOfEntry = partsOf(tokens_, tokensOfPart_), first = part % partsOfEntry * tokensOfPart_;
-    TokenCut cut = {first, std::min(tokensOfPart_, tokens_ - first), keys_};
+    TokenCut cut = {first, std::min(tokensOfPart_, tokens_ - first), keys_, part / partsOfEntry};
     // Of causal queries the last one sees the last key of the cut, wherever the whole is aligned.
     if (options_.flags & VKATTN_CAUSAL) cut.keys = first + cut.tokens + (options_.flags & VKATTN_ALIGN_TOP_LEFT ? 0 : keys_ - tokens_);
-    take(part / partsOfEntry, 1, cut);
+    take(cut.firstEntry, 1, cut);
     return planTokens(part_, cut, plan, why);
 }
 

@@ -8,9 +8,9 @@ namespace vkattn {
 
 // Some query tokens of a layer, which see the first `keys` keys. K and V of all keys are made by the
 // cut of token 0, and lie at the same place of the workspace for the others. No tokens: the layer is
-// whole.
+// whole, or some entries of a whole. Dropout draws by the place of entry and token in the whole.
 struct TokenCut {
-    uint32_t firstToken = 0, tokens = 0, keys = 0;
+    uint32_t firstToken = 0, tokens = 0, keys = 0, firstEntry = 0;
 };
 // As vkattnPlanLayer. The layer's options are those of the cut.
 [[nodiscard]] vkattn_result planTokens(const vkattn_layer &layer, const TokenCut &cut, vkattn_layer_plan &plan, vkattn_diagnostic *why);

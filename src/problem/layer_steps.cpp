@@ -204,6 +204,16 @@ vkattn_result LayerSteps::addMean(const char *name, const Place &x, const Place 
     return end(step);
 }
 
+vkattn_result LayerSteps::addDrop(const char *name, vkattn_drop drop, const Place &x, const Place &residual, const Place &y) {
+    vkattn_layer_step &step = begin(name, VKATTN_DROP);
+    drop.structSize = sizeof drop;
+    give(step, VKATTN_X, x, drop.x);
+    give(step, VKATTN_RESIDUAL, residual, drop.residual);
+    give(step, VKATTN_Y, y, drop.y);
+    step.operation.of.drop = &(plan_.drop = drop);
+    return end(step);
+}
+
 // Between the steps a head's weights of a token are neighbours, as the mean takes them.
 vkattn_result LayerSteps::takeWeights(vkattn_problem &problem, AveragedWeights &averaged) {
     if (absent(problem.weights))

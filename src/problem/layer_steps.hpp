@@ -63,6 +63,9 @@ class LayerSteps {
     [[nodiscard]] vkattn_result addAttention(float scale, const Place &q, const Place &k, const Place &v, const Place &out,
                                              AveragedWeights *averaged = nullptr);
     [[nodiscard]] vkattn_result addMean(const char *name, const Place &x, const Place &y);
+    [[nodiscard]] vkattn_result addDrop(const char *name, vkattn_drop drop, const Place &x, const Place &residual, const Place &y);
+    // Returns the attention that was added.
+    [[nodiscard]] const vkattn_problem &attention() const { return plan_.attention; }
     // Places the barriers, when all steps are there.
     void finish();
 

@@ -50,10 +50,13 @@ constexpr OperationOperand operationTable[] = {
     {VKATTN_MEAN, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_mean, x)},
     {VKATTN_MEAN, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_mean, y)},
     {VKATTN_KEEP, VKATTN_Y, "y", true, true, words, offsetof(vkattn_keep, y)},
+    {VKATTN_DROP, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_drop, x)},
+    {VKATTN_DROP, VKATTN_RESIDUAL, "residual", false, false, floatTypes, offsetof(vkattn_drop, residual)},
+    {VKATTN_DROP, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_drop, y)},
 };
 
-constexpr const char *names[] = {"attention", "projection",         "norm",         "rotary", "append", "advance", "mean",
-                                 "keep",      "attention gradient", "norm gradient"};
+constexpr const char *names[] = {"attention", "projection",         "norm",          "rotary", "append", "advance", "mean",
+                                 "keep",      "attention gradient", "norm gradient", "drop"};
 
 // What a description says beside its layouts.
 vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_diagnostic *why) {
@@ -124,15 +127,31 @@ vkattn_result takeOptions(const vkattn_mean &m, Operation &, vkattn_diagnostic *
     return m.flags ? fail(why, invalid, "mean.flags is 0x%x, expected 0", m.flags) : VKATTN_OK;
 }
 
+// Of keep and of drop.
+template <class Dropout> vkattn_result takeDropout(const Dropout &d, Operation &out, vkattn_diagnostic *why) {
+    const char *const name = names[out.kind];
+    if (d.flags) return fail(why, invalid, "%s.flags is 0x%x, expected 0", name, d.flags);
+    if (!(d.probability >= 0 && d.probability <= 1))
+        return fail(why, invalid, "%s.probability is %g, expected a probability from 0 to 1", name, d.probability);
+    out.dropoutThreshold = dropoutThreshold(d.probability);
+    out.seed = d.seed;
+    out.dropoutOffset = d.offset;
+    return VKATTN_OK;
+}
+
 vkattn_result takeOptions(const vkattn_keep &k, Operation &out, vkattn_diagnostic *why) {
-    if (k.flags) return fail(why, invalid, "keep.flags is 0x%x, expected 0", k.flags);
-    if (!(k.probability >= 0 && k.probability <= 1))
-        return fail(why, invalid, "keep.probability is %g, expected a probability from 0 to 1", k.probability);
+    if (const auto r = takeDropout(k, out, why)) return r;
     if (k.columns > maxTokens) return fail(why, invalid, "keep.columns is %u, expected at most %u", k.columns, maxTokens);
-    out.dropoutThreshold = dropoutThreshold(k.probability);
-    out.seed = k.seed;
-    out.dropoutOffset = k.offset;
     out.columns = k.columns;
+    return VKATTN_OK;
+}
+
+vkattn_result takeOptions(const vkattn_drop &d, Operation &out, vkattn_diagnostic *why) {
+    if (const auto r = takeDropout(d, out, why)) return r;
+    if (d.firstRow > maxTokens) return fail(why, invalid, "drop.firstRow is %u, expected at most %u", d.firstRow, maxTokens);
+    if (d.reserved) return fail(why, invalid, "drop.reserved is %u, expected 0", d.reserved);
+    out.firstRow = d.firstRow;
+    out.firstPlane = d.firstPlane;
     return VKATTN_OK;
 }
 
@@ -234,12 +253,29 @@ vkattn_result checkMean(Operation &o, vkattn_diagnostic *why) {
     return VKATTN_OK;
 }
 
+vkattn_result checkPlanes(const Operation &o, vkattn_diagnostic *why) {
+    if (uint64_t{o.batch} * o.groups < dropoutRange - o.firstPlane) return VKATTN_OK;
+    if (o.firstPlane == 0)
+        return fail(why, invalid, "batch %u x groups %u, expected less than 2^32: each has random numbers of its own", o.batch, o.groups);
+    return fail(why, invalid, "batch %u x groups %u from plane %u on, expected less than 2^32: each has random numbers of its own", o.batch,
+                o.groups, o.firstPlane);
+}
+
 vkattn_result checkKeep(Operation &o, vkattn_diagnostic *why) {
     const uint32_t wordsOfRow = o.columns / 32 + (o.columns % 32 != 0);
     if (o.inner != wordsOfRow)
         return fail(why, invalid, "y has %u words a row, expected %u: one bit for each of %u columns", o.inner, wordsOfRow, o.columns);
-    if (uint64_t{o.batch} * o.groups >= dropoutRange)
-        return fail(why, invalid, "batch %u x groups %u, expected less than 2^32: each has random numbers of its own", o.batch, o.groups);
+    if (const auto r = checkPlanes(o, why)) return r;
+    emptyWithoutDims(o);
+    return VKATTN_OK;
+}
+
+vkattn_result checkDrop(Operation &o, vkattn_diagnostic *why) {
+    if (o.inner > maxInner) return fail(why, invalid, "x has %u columns, expected at most %u", o.inner, maxInner);
+    for (const OperationOperand &each : operandsOf(VKATTN_DROP))
+        if (o.tensor(each.role).present())
+            if (const auto r = expectExtents(o.tensor(each.role), each.name, {o.batch, o.groups, o.rows, o.inner}, 0, why)) return r;
+    if (const auto r = checkPlanes(o, why)) return r;
     emptyWithoutDims(o);
     return VKATTN_OK;
 }
@@ -250,7 +286,7 @@ struct EmptyDimensions {
     const char *text;
 };
 EmptyDimensions emptyDimensionsOf(vkattn_operation_kind kind) {
-    if (kind == VKATTN_MEAN || kind == VKATTN_KEEP) return {1u << 2 | 1u << 3, "only dimensions 2 and 3"};
+    if (kind == VKATTN_MEAN || kind == VKATTN_KEEP || kind == VKATTN_DROP) return {1u << 2 | 1u << 3, "only dimensions 2 and 3"};
     if (kind == VKATTN_NORM_GRADIENT) return {0, "no dimension"};
     return kind == VKATTN_ADVANCE ? EmptyDimensions{1u << 3, "only dimension 3"} : EmptyDimensions{1u << 2, "only dimension 2"};
 }
@@ -327,7 +363,7 @@ ByteRange Operation::bytesUsed(vkattn_role role) const {
 
 bool Operation::inPlace(vkattn_role output, vkattn_role input) const {
     if (kind == VKATTN_PROJECTION) return output == VKATTN_Y && input == VKATTN_RESIDUAL;
-    if (kind == VKATTN_NORM) return input == VKATTN_X || input == VKATTN_RESIDUAL;
+    if (kind == VKATTN_NORM || kind == VKATTN_DROP) return input == VKATTN_X || input == VKATTN_RESIDUAL;
     if (kind == VKATTN_ADVANCE) return output == VKATTN_Y && input == VKATTN_X;
     return kind == VKATTN_ROTARY && !appends() && output == VKATTN_Y && input == VKATTN_X;
 }
@@ -346,6 +382,8 @@ double Operation::flops() const {
         return rowCount * rotated * 3.0;
     case VKATTN_MEAN:
         return rowCount * inner * averaged * 2.0;
+    case VKATTN_DROP:
+        return rowCount * inner * (tensor(VKATTN_RESIDUAL).present() ? 2.0 : 1.0);
     default:
         return 0;
     }
@@ -380,6 +418,9 @@ vkattn_result makeOperation(const vkattn_operation *description, Operation &out,
     case VKATTN_KEEP:
         if (const auto r = take(description->of.keep, "vkattn_keep", out, why)) return r;
         return checkKeep(out, why);
+    case VKATTN_DROP:
+        if (const auto r = take(description->of.drop, "vkattn_drop", out, why)) return r;
+        return checkDrop(out, why);
     default:
         return fail(why, invalid, "operation.kind is %d, expected a vkattn_operation_kind", static_cast<int>(out.kind));
     }
@@ -394,61 +435,66 @@ extern "C" const char *vkattnOperationName(vkattn_operation_kind kind) {
     return n < sizeof names / sizeof names[0] ? names[n] : nullptr;
 }
 
-extern "C" vkattn_result vkattnValidateOperation(const vkattn_operation *operation, vkattn_diagnostic *why) {
-    if (!operation) return fail(why, invalid, "operation is NULL");
-    if (operation->kind == VKATTN_ATTENTION) return vkattnValidateProblem(operation->of.attention, why);
-    if (operation->kind == VKATTN_ATTENTION_GRADIENT) {
-        Gradient ignored;
-        return makeGradient(operation->of.attentionGradient, ignored, why);
-    }
-    Operation ignored;
-    return makeOperation(operation, ignored, why);
-}
-
-extern "C" uint64_t vkattnOperationBytes(const vkattn_operation *operation, vkattn_role role) {
-    if (!operation) return 0;
-    if (operation->kind == VKATTN_ATTENTION) return vkattnOperandBytes(operation->of.attention, role);
-    if (operation->kind == VKATTN_ATTENTION_GRADIENT) {
-        Gradient gradient;
-        return makeGradient(operation->of.attentionGradient, gradient, nullptr) == VKATTN_OK ? gradient.bytesUsed(role).end : 0;
-    }
-    Operation canonical;
-    return makeOperation(operation, canonical, nullptr) == VKATTN_OK ? canonical.bytesUsed(role).end : 0;
-}
-
 namespace {
 
-// Goes on at `count`. `written`: whether the operation writes the operand of a rule.
-template <class Canonical, class Rules, class Written>
-uint32_t listUses(const Canonical &operation, const Rules &rules, const Written &written, vkattn_operand_use *out, uint32_t capacity,
-                  uint32_t count = 0) {
-    for (const auto &rule : rules) {
-        if (!operation.uses(rule.role)) continue;
-        const ByteRange bytes = operation.bytesUsed(rule.role);
-        if (out && count < capacity) out[count] = {rule.role, written(rule) ? 1u : 0u, bytes.begin, bytes.end};
-        ++count;
-    }
-    return count;
+template <class Form, class Description, class Use>
+vkattn_result withForm(vkattn_result (*make)(const Description *, Form &, vkattn_diagnostic *), const Description *description,
+                       vkattn_diagnostic *why, const Use &use) {
+    Form form;
+    if (const auto r = make(description, form, why)) return r;
+    use(form);
+    return VKATTN_OK;
 }
-constexpr auto asTableSays = [](const auto &rule) { return rule.output; };
+// Makes the canonical form of any operation, and hands the form on: use(form).
+template <class Use> vkattn_result withForm(const vkattn_operation &description, vkattn_diagnostic *why, const Use &use) {
+    if (description.kind == VKATTN_ATTENTION) return withForm(makeProblem, description.of.attention, why, use);
+    if (description.kind == VKATTN_ATTENTION_GRADIENT) return withForm(makeGradient, description.of.attentionGradient, why, use);
+    return withForm(makeOperation, &description, why, use);
+}
+
+// The uses of an operation, as many as there is room for.
+class UseList {
+  public:
+    UseList(vkattn_operand_use *out, uint32_t capacity) : out_(out), capacity_(out ? capacity : 0) {}
+
+    void add(const Problem &problem) { add(problem, operandTable, true); }
+    void add(const Operation &operation) { add(operation, operandsOf(operation.kind), true); }
+    // What the forward pass wrote is read.
+    void add(const Gradient &gradient) {
+        add(gradient, operandTable, false);
+        add(gradient, gradientOperands(), true);
+    }
+    [[nodiscard]] uint32_t count() const { return count_; }
+
+  private:
+    template <class Form, class Rules> void add(const Form &form, const Rules &rules, bool writes) {
+        for (const auto &rule : rules) {
+            if (!form.uses(rule.role)) continue;
+            const ByteRange bytes = form.bytesUsed(rule.role);
+            if (count_ < capacity_) out_[count_] = {rule.role, writes && rule.output ? 1u : 0u, bytes.begin, bytes.end};
+            ++count_;
+        }
+    }
+
+    vkattn_operand_use *out_;
+    uint32_t capacity_, count_ = 0;
+};
 
 } // namespace
 
+extern "C" vkattn_result vkattnValidateOperation(const vkattn_operation *operation, vkattn_diagnostic *why) {
+    if (!operation) return fail(why, invalid, "operation is NULL");
+    return withForm(*operation, why, [](const auto &) {});
+}
+
+extern "C" uint64_t vkattnOperationBytes(const vkattn_operation *operation, vkattn_role role) {
+    uint64_t bytes = 0;
+    if (operation) (void)withForm(*operation, nullptr, [&](const auto &form) { bytes = form.bytesUsed(role).end; });
+    return bytes;
+}
+
 extern "C" uint32_t vkattnOperandUses(const vkattn_operation *operation, vkattn_operand_use *out, uint32_t capacity) {
-    if (!operation) return 0;
-    if (operation->kind == VKATTN_ATTENTION) {
-        Problem problem;
-        return makeProblem(operation->of.attention, problem, nullptr) == VKATTN_OK
-                   ? listUses(problem, operandTable, asTableSays, out, capacity)
-                   : 0;
-    }
-    if (operation->kind == VKATTN_ATTENTION_GRADIENT) {
-        Gradient gradient;
-        if (makeGradient(operation->of.attentionGradient, gradient, nullptr) != VKATTN_OK) return 0;
-        const auto read = [](const OperandRule &) { return false; }; // what the forward pass wrote
-        return listUses(gradient, gradientOperands(), asTableSays, out, capacity, listUses(gradient, operandTable, read, out, capacity));
-    }
-    Operation canonical;
-    if (makeOperation(operation, canonical, nullptr) != VKATTN_OK) return 0;
-    return listUses(canonical, operandsOf(canonical.kind), asTableSays, out, capacity);
+    UseList uses(out, capacity);
+    if (operation) (void)withForm(*operation, nullptr, [&](const auto &form) { uses.add(form); });
+    return uses.count();
 }

@@ -46,9 +46,10 @@ struct Operation {
     uint32_t cacheRows = 0; // of Y, where tokens are appended; otherwise rows
     uint32_t rotated = 0;   // rotary: the dims that are rotated
     uint32_t averaged = 0;  // mean: the groups of X
-    // Keep, whose rows are words of Y. See problem/dropout.hpp.
+    // Keep, whose rows are words of Y, and drop. See problem/dropout.hpp.
     uint64_t dropoutThreshold = 0, seed = 0;
     uint32_t dropoutOffset = 0, columns = 0;
+    uint32_t firstRow = 0, firstPlane = 0; // drop: where X lies in the tensor that it is a part of
 
     // From VKATTN_X on, by role; behind them the bias, and the gradients from VKATTN_D_X on.
     static constexpr uint32_t ofForward = 10, tensorCount = ofForward + 4;
@@ -65,6 +66,8 @@ struct Operation {
     // Returns whether an array is present.
     [[nodiscard]] bool has(vkattn_role role) const { return presentRoles & VKATTN_PRESENT(role); }
     [[nodiscard]] bool appends() const { return kind == VKATTN_APPEND || (kind == VKATTN_ROTARY && flags & VKATTN_ROTARY_APPEND); }
+    // Returns the plane of random numbers of a batch entry and group.
+    [[nodiscard]] uint32_t plane(uint32_t b, uint32_t g) const { return firstPlane + b * groups + g; }
     [[nodiscard]] bool uses(vkattn_role role) const;
     // Returns whether a gradient sums up all rows of X.
     [[nodiscard]] bool sumsOverRows() const { return tensor(VKATTN_D_GAMMA).present() || tensor(VKATTN_D_BETA).present(); }

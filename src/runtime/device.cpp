@@ -252,6 +252,8 @@ const vkattn_layout *outputTensor(const vkattn_operation &operation, vkattn_role
         return role == VKATTN_Y ? &of.mean->y : nullptr;
     case VKATTN_KEEP:
         return role == VKATTN_Y ? &of.keep->y : nullptr;
+    case VKATTN_DROP:
+        return role == VKATTN_Y ? &of.drop->y : nullptr;
     case VKATTN_ATTENTION_GRADIENT:
         return role == VKATTN_D_Q      ? &of.attentionGradient->dQ
                : role == VKATTN_D_K    ? &of.attentionGradient->dK

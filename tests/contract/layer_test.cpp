@@ -3,6 +3,7 @@
 #include "layer_engine.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <gtest/gtest.h>
@@ -73,6 +74,38 @@ TEST(LayerPlan, turnsQueriesAndKeys) {
     EXPECT_EQ(plan.rotaries[0].x.extent[1], 6u);
     EXPECT_EQ(plan.rotaries[0].presentRoles, VKATTN_PRESENT(VKATTN_POSITIONS));
     EXPECT_EQ(plan.rotaries[1].x.extent[1], 0u);
+}
+
+// What drops adds X where no norm does.
+TEST(LayerPlan, dropsTheOutputWhereAsked) {
+    vkattn_layer l = fullLayer();
+    l.outputDropout = 0.25, l.outputDropoutSeed = 1ull << 40, l.outputDropoutOffset = 9;
+    vkattn_layer_plan plan;
+    vkattn_diagnostic why{};
+    for (const vkattn_norm_place place : {VKATTN_NORM_POST, VKATTN_NORM_NONE}) {
+        const bool post = place == VKATTN_NORM_POST;
+        l.place = place;
+        if (!post) l.gamma = l.beta = {};
+        EXPECT_EQ(steps(l), post ? "q k v | attention | out | drop | norm" : "q k v | attention | out | drop");
+        ASSERT_EQ(planned(l, plan, why), ok) << why.message;
+        EXPECT_EQ(plan.drop.probability, 0.25);
+        EXPECT_EQ(plan.drop.seed, 1ull << 40);
+        EXPECT_EQ(plan.drop.offset, 9u);
+        EXPECT_EQ(plan.drop.residual.extent[3], post ? 0u : 32u);
+        EXPECT_EQ(plan.projections[3].residual.extent[3], 0u);
+        const vkattn_layer_step &drop = plan.steps[5];
+        EXPECT_EQ(drop.operands[0].from, VKATTN_WORKSPACE);
+        EXPECT_EQ(drop.operands[drop.operandCount - 1].role, VKATTN_Y);
+        EXPECT_EQ(drop.operands[drop.operandCount - 1].from, post ? VKATTN_WORKSPACE : VKATTN_Y);
+    }
+    // Both dropouts, told apart by the seed or by the offset.
+    vkattn_problem options{};
+    options.structSize = sizeof options;
+    options.dropout = 0.5, options.dropoutSeed = 1ull << 40, options.dropoutOffset = 8;
+    l.options = &options;
+    EXPECT_EQ(planned(l, plan, why), ok) << why.message;
+    options.dropoutSeed = 0, options.dropoutOffset = 9;
+    EXPECT_EQ(planned(l, plan, why), ok) << why.message;
 }
 
 TEST(LayerPlan, averagesWeightsWhereAsked) {
@@ -186,7 +219,15 @@ TEST(LayerPlan, refusesWhatIsNoLayer) {
         {"positions (start 1, presentRoles 0x0) and no cos", [](vkattn_layer &l) { l.start = 1; }},
         {"and no cos", [](vkattn_layer &l) { l.presentRoles = VKATTN_PRESENT(VKATTN_STARTS); }},
         {"a context and cos", [](vkattn_layer &l) { l.cos = l.sin = matrix(VKATTN_F32, 6, 4), l.context = l.x; }},
-        {"layer.reserved is 1", [](vkattn_layer &l) { l.reserved = 1; }},
+        {"layer.outputDropout is 1.5, expected a probability from 0 to 1", [](vkattn_layer &l) { l.outputDropout = 1.5; }},
+        {"layer.outputDropout is nan", [](vkattn_layer &l) { l.outputDropout = std::nan(""); }},
+        {"outputDropoutSeed 7 and outputDropoutOffset 0 without outputDropout", [](vkattn_layer &l) { l.outputDropoutSeed = 7; }},
+        {"outputDropoutSeed 0 and outputDropoutOffset 7 without outputDropout", [](vkattn_layer &l) { l.outputDropoutOffset = 7; }},
+        {"are those of the options' dropout: each call site has an offset of its own",
+         [](vkattn_layer &l) {
+             options = {}, options.structSize = sizeof options, l.options = &options;
+             options.dropout = l.outputDropout = 0.5, options.dropoutOffset = l.outputDropoutOffset = 3;
+         }},
         {"step 'q rotary'", [](vkattn_layer &l) { l.cos = l.sin = matrix(VKATTN_F32, 6, 5); }},
         {"step 'q rotary'",
          [](vkattn_layer &l) { l.cos = l.sin = matrix(VKATTN_F32, 6, 4), l.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS); }},

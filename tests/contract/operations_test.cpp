@@ -40,6 +40,7 @@ struct Engine {
     vkattn_mean mean;
     vkattn_keep keep;
     vkattn_norm_gradient normGradient;
+    vkattn_drop drop;
     vkattn_problem attention;
     vkattn_problem forward;
     vkattn_attention_gradient gradient;
@@ -63,6 +64,8 @@ struct Engine {
         mean = vkattn::mean(packed(VKATTN_F32, 1, 4, 4, 8), matrix(VKATTN_F32, 4, 8));
         keep = vkattn::keep(0.5, 1, 2, 40, matrix(VKATTN_BITS32, 64, 2));
         normGradient = vkattn::normGradient(VKATTN_LAYER_NORM, rows, {}, rows, rows);
+        drop = vkattn::drop(0.5, 1, 2, rows, rows);
+        drop.residual = rows;
         attention = problem(rows, rows, rows, rows);
         forward = attention;
         forward.flags = VKATTN_ROW_STATISTICS;
@@ -162,8 +165,8 @@ const std::vector<Use> uses = {
     {"no operation", invalid, {"operation is NULL"}, [](Engine &e) { return askAll(e, nullptr); }},
     {"a kind that there is none of",
      invalid,
-     {"operation.kind is 10, expected a vkattn_operation_kind"},
-     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(10)); }},
+     {"operation.kind is 11, expected a vkattn_operation_kind"},
+     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(11)); }},
     {"the kind that only sizes the enumeration",
      invalid,
      {"operation.kind is 2147483647"},
@@ -174,6 +177,7 @@ const std::vector<Use> uses = {
     {"no append", invalid, {"operation.of.append is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_APPEND); }},
     {"no mean", invalid, {"operation.of.mean is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_MEAN); }},
     {"no keep", invalid, {"operation.of.keep is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_KEEP); }},
+    {"no drop", invalid, {"operation.of.drop is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_DROP); }},
     {"no gradient", invalid, {"operation.of.attentionGradient is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ATTENTION_GRADIENT); }},
     {"a gradient of nothing",
      invalid,
@@ -352,6 +356,30 @@ const std::vector<Use> uses = {
          e.keep.columns = 0, e.keep.y = matrix(VKATTN_BITS32, 64, 0);
          return e.choose(operation(e.keep)), e.bindings.clear(), e.record();
      }},
+    {"dropout", ok, {}, [](Engine &e) { return e.choose(operation(e.drop)), e.record(); }},
+    {"dropout without its residual",
+     invalid,
+     {"residual is not bound; it needs 512 bytes"},
+     [](Engine &e) {
+         return e.choose(operation(e.drop)), std::erase_if(e.bindings, [](auto &b) { return b.role == VKATTN_RESIDUAL; }), e.record();
+     }},
+    {"dropout with a residual that it lacks",
+     invalid,
+     {"has role residual (19), which the operation does not use"},
+     [](Engine &e) { return e.choose(operation(e.drop)), e.drop.residual = {}, e.record(); }},
+    {"dropout of no columns: nothing has to be bound",
+     ok,
+     {},
+     [](Engine &e) {
+         e.drop = vkattn::drop(0.5, 1, 2, matrix(VKATTN_F32, 8, 0), matrix(VKATTN_F32, 8, 0));
+         return e.choose(operation(e.drop)), e.bindings.clear(), e.record();
+     }},
+    {"drop: Y onto X", ok, {}, [](Engine &e) { return e.choose(operation(e.drop)), e.recordOnto(VKATTN_Y, VKATTN_X); }},
+    {"drop: Y onto the residual", ok, {}, [](Engine &e) { return e.choose(operation(e.drop)), e.recordOnto(VKATTN_Y, VKATTN_RESIDUAL); }},
+    {"drop: Y a row behind X",
+     invalid,
+     {"y takes bytes 65600 to 66111", "x bytes 65536 to 66047"},
+     [](Engine &e) { return e.choose(operation(e.drop)), e.recordOnto(VKATTN_Y, VKATTN_X, 64); }},
     {"words that advance", ok, {}, [](Engine &e) { return e.choose(operation(e.advance)), e.record(); }},
     {"no words: nothing has to be bound",
      ok,

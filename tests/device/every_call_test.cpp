@@ -120,7 +120,8 @@ class OperationWork final : public Work {
 WorkList otherOperations() {
     OperationCase projection = plainProjection(9, 8, 8), norm = plainNorm(VKATTN_LAYER_NORM, 9, 8),
                   rotary = plainRotary(VKATTN_PAIRS_HALF, 9, 8, 8, 5), append = plainAppend(9, 20, 8), advance = plainAdvance(9),
-                  mean = plainMean(3, 9, 8), keep = plainKeep(3, 9, 40), normGradient = plainNormGradient(VKATTN_LAYER_NORM, 9, 8);
+                  mean = plainMean(3, 9, 8), keep = plainKeep(3, 9, 40), normGradient = plainNormGradient(VKATTN_LAYER_NORM, 9, 8),
+                  drop = plainDrop(3, 9, 8);
     projection.projection.bias = vector(VKATTN_F32, 8);
     projection.projection.residual = projection.projection.y;
     norm.norm.gamma = norm.norm.beta = vector(VKATTN_F32, 8);
@@ -129,7 +130,7 @@ WorkList otherOperations() {
     rotary.rotary.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS) | VKATTN_PRESENT(VKATTN_STARTS);
     append.append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
     WorkList list;
-    for (OperationCase *const each : {&projection, &norm, &rotary, &append, &advance, &mean, &keep, &normGradient})
+    for (OperationCase *const each : {&projection, &norm, &rotary, &append, &advance, &mean, &keep, &normGradient, &drop})
         list.push_back(std::make_unique<OperationWork>(*each));
     return list;
 }

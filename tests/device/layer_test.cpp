@@ -260,6 +260,33 @@ class RecordedLayer {
 
 } // namespace
 
+// The elements that dropout drops are those of the whole, whichever parts compute them.
+TEST(RecordLayer, dropsTheSameInParts) {
+    Random random = randomFor("dropout in parts");
+    const auto d = plainMultiHead(random, 2, 4, 130);
+    d->draw(random, VKATTN_X, packed(VKATTN_F32, 3, 1, 130, 8));
+    vkattn_layer &l = d->layer;
+    l.y = l.x;
+    l.outputDropout = 0.4, l.outputDropoutSeed = random(), l.outputDropoutOffset = 5;
+    vkattn_layer_plan plan{};
+    plan.structSize = sizeof plan;
+    ASSERT_EQ(vkattnPlanLayer(&l, &plan, nullptr), VKATTN_OK);
+    uint32_t dispatches[3] = {}, n = 0;
+    for (const uint64_t limit : {uint64_t{0}, plan.betweenBytes, uint64_t{1}}) { // whole, of entries, of tokens
+        Host host(HostOptions{});
+        ASSERT_TRUE(host.ready) << host.why;
+        host.host.maxWorkspaceBytes = limit;
+        std::vector<float> y;
+        ASSERT_EQ(RecordedLayer(host, *d).compute(y, dispatches[n++]), "");
+        ASSERT_EQ(judge(*d, y), "") << "workspace " << limit;
+        for (uint32_t at = 0; at < y.size(); ++at)
+            ASSERT_EQ(y[at] != 0, vkattnDropoutKeeps(0.4, l.outputDropoutSeed, 5, at / 8 / 130, at / 8 % 130, at % 8) != 0)
+                << "element " << at << ", workspace " << limit;
+    }
+    EXPECT_LT(dispatches[0], dispatches[1]);
+    EXPECT_LT(dispatches[1], dispatches[2]);
+}
+
 // Recorded whole, and in parts of some entries and of some tokens, the layer is the oracle's.
 TEST(RecordLayer, wholeAndInParts) {
     Random random = randomFor("recorded layers");

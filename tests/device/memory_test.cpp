@@ -74,7 +74,8 @@ std::vector<OperationCase> operationConfigurations() {
                                        plainAdvance(1),
                                        plainMean(1, 1, 8),
                                        plainKeep(1, 1, 40),
-                                       plainNormGradient(VKATTN_LAYER_NORM, 1, 8)};
+                                       plainNormGradient(VKATTN_LAYER_NORM, 1, 8),
+                                       plainDrop(1, 1, 8)};
     OperationCase projection = list[0], norm = list[1], rotary = list[2], append = list[3];
     projection.projection.bias = norm.norm.gamma = norm.norm.beta = vector(VKATTN_F32, 8);
     projection.projection.residual = norm.norm.residual = norm.norm.sum = list[0].projection.y;

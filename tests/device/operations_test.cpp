@@ -1,4 +1,4 @@
-// Projections, norms and their gradients, rotary embedding, append, advance, mean and keep on the device: drawn cases against
+// Projections, norms and their gradients, rotary embedding, append, advance, mean, keep and drop on the device: drawn cases against
 // the oracle, with gaps that are canaries in outputs and NaN in inputs.
 #include "conform/cases/operation_case.hpp"
 #include "environment.hpp"
@@ -41,7 +41,7 @@ void expectDrawnCasesPass(Limits limits, int count) {
         else
             ASSERT_EQ(wrong, "") << "case " << n << ": " << before.text();
     }
-    // A seventh are projections, most of which ask for a routine.
+    // A ninth are projections, most of which ask for a routine.
     EXPECT_LT(refused, count / 3);
     std::printf("%d drawn operations, %d over the limits\n", count, refused);
 }
@@ -107,6 +107,19 @@ std::vector<OperationCase> edgeCases() {
     nothing.keep.probability = 1;
     list.push_back(nothing);
     list.push_back(plainKeep(3, 7, 0));
+    // Several boxes of rows, groups and entries where limits are tight; rows that end within a block.
+    OperationCase output = plainDrop(5, 200, 203);
+    output.drop.x = output.drop.y = packedTokenMajor(VKATTN_F32, 3, 5, 200, 203);
+    output.drop.residual = packed(VKATTN_F16, 3, 5, 200, 203);
+    output.drop.seed = 0xfedcba9876543210u;
+    output.drop.firstRow = 1u << 30, output.drop.firstPlane = 0xfffffff0;
+    list.push_back(output);
+    for (const double probability : {0.0, 1.0}) {
+        OperationCase end = plainDrop(2, 3, 41);
+        end.drop.probability = probability;
+        list.push_back(end);
+    }
+    list.push_back(plainDrop(3, 7, 0));
     // Blocks of rows that end within the rows, and several boxes where limits are tight.
     for (const vkattn_norm_kind kind : {VKATTN_LAYER_NORM, VKATTN_RMS_NORM}) {
         list.push_back(plainNormGradient(kind, 200, 130));
@@ -338,6 +351,36 @@ TEST(OperationsOnDevice, keepsByTheKnownAnswersOfPhilox) {
     c.fill(random);
     ASSERT_EQ(runtime->run(c.operation(), c.operands()).status, VKATTN_OK);
     EXPECT_EQ(c.tensor(VKATTN_Y).getWord(0, 6, 3, 0), 0x1ffu & ~(1u << 3 | 1u << 8));
+}
+
+// Elements that are kept are scaled and the others are 0, by the random words above; with and without
+// the residual, which nothing drops; and NaN that is dropped does not reach the result.
+TEST(OperationsOnDevice, dropsByTheKnownAnswersOfPhilox) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("dropped on the device");
+    constexpr uint32_t known[] = {0x43891be6, 0x98441154, 0xbe4fbe68, 0x027071b6, 0x4760d2e5,
+                                  0xb32dddbd, 0x8445848f, 0xd9fa4348, 0x193d2c9b};
+    for (const uint32_t threshold : {0x1999999au, known[0]}) {
+        const bool residual = threshold == known[0];
+        OperationCase c = plainDrop(7, 4, 9); // of seed 42 and offset 7
+        c.drop.probability = threshold * 0x1p-32;
+        if (!residual) c.drop.residual = {};
+        c.fill(random);
+        const float factor = static_cast<float>(0x1p32 / (0x1p32 - threshold));
+        for (uint32_t d = 0; d < 9; ++d)
+            if (known[d] < threshold) c.tensor(VKATTN_X).set(0, 6, 3, d, std::numeric_limits<float>::quiet_NaN());
+        const RunResult result = runtime->run(c.operation(), c.operands());
+        ASSERT_EQ(result.status, VKATTN_OK) << result.message;
+        ASSERT_EQ(result.fallbackReason, "");
+        for (uint32_t d = 0; d < 9; ++d) {
+            const float added = residual ? c.tensor(VKATTN_RESIDUAL).get(0, 6, 3, d) : 0, got = c.tensor(VKATTN_Y).get(0, 6, 3, d);
+            if (known[d] < threshold)
+                EXPECT_EQ(got, added) << d;
+            else
+                EXPECT_NEAR(got, added + c.tensor(VKATTN_X).get(0, 6, 3, d) * factor, 2e-6f) << d;
+        }
+    }
 }
 
 // Each sum around 2^32 and around the limit, from the device itself.

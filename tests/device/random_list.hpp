@@ -50,7 +50,7 @@ struct RandomList {
         const uint32_t y = between(random, 0, memories - 1), x = (y + between(random, 1, memories - 1)) % memories;
         std::string why;
         vkattn_result result = VKATTN_OK;
-        switch (random() % 6) {
+        switch (random() % 7) {
         case 0: {
             uint32_t w = between(random, 0, memories - 1);
             if (w == y) w = x;
@@ -71,6 +71,11 @@ struct RandomList {
         case 4: // what is appended later goes elsewhere
             result = list.add(AdvanceOf{starts, starts, between(random, 0, 2), rows - 1}, &why);
             break;
+        case 5: { // in place of x, of the residual, or of neither
+            const DeviceTensor in = drawn(x), out = drawn(y), residual = random() % 2 ? out : DeviceTensor();
+            result = list.add(DropOf{in, random() % 2 ? in : out, residual, 0.3, random(), 1}, &why);
+            break;
+        }
         default:
             result = list.add(AppendOf{drawn(x), tensors[y], starts}, &why);
             break;

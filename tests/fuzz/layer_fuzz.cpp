@@ -58,7 +58,16 @@ struct Description {
             layer.start = bytes.raw<uint8_t>() < 250 ? bytes.below(8) : bytes.raw<uint32_t>();
             layer.presentRoles = bytes.below(3) * VKATTN_PRESENT(VKATTN_POSITIONS) + bytes.below(2) * VKATTN_PRESENT(VKATTN_STARTS);
         }
-        if (!(choices & 4096)) return;
+        // What the bytes of older seeds do not reach.
+        const auto dropOutput = [&] {
+            if (!bytes.flag()) return;
+            layer.outputDropout = bytes.flag() ? bytes.below(11) / 10.0 : bytes.raw<double>();
+            layer.outputDropoutSeed = bytes.below(3), layer.outputDropoutOffset = bytes.below(3);
+        };
+        if (!(choices & 4096)) {
+            dropOutput();
+            return;
+        }
         layer.options = &options;
         options.structSize = sizeof options;
         options.flags = bytes.raw<uint8_t>() & (VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_DETERMINISTIC);
@@ -66,6 +75,8 @@ struct Description {
         if (bytes.flag()) options.weights = make({batch, layer.flags & VKATTN_LAYER_AVERAGED_WEIGHTS ? 1 : all, tokens, keyTokens});
         if (bytes.flag()) options.mask = ::vkattn::test::layout(bytes, {1, 1, tokens, keyTokens}, VKATTN_BOOL8);
         if (bytes.flag()) options.presentRoles = VKATTN_PRESENT(VKATTN_SINKS);
+        dropOutput();
+        if (bytes.flag()) options.dropout = 0.5, options.dropoutSeed = bytes.below(3), options.dropoutOffset = bytes.below(3);
     }
 };
 

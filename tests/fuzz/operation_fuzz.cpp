@@ -24,12 +24,13 @@ struct Description {
     vkattn_mean mean{};
     vkattn_keep keep{};
     vkattn_norm_gradient normGradient{};
+    vkattn_drop drop{};
 
     explicit Description(Bytes &bytes) {
         const uint32_t kind = bytes.raw<uint8_t>();
         // Ten bytes; those of the kinds that came later were taken from the ends of the ranges before them.
-        constexpr vkattn_operation_kind later[] = {VKATTN_MEAN, VKATTN_MEAN, VKATTN_MEAN, VKATTN_MEAN, VKATTN_NORM_GRADIENT,
-                                                   VKATTN_KEEP, VKATTN_KEEP, VKATTN_KEEP, VKATTN_KEEP, VKATTN_NORM_GRADIENT};
+        constexpr vkattn_operation_kind later[] = {VKATTN_MEAN, VKATTN_MEAN, VKATTN_MEAN, VKATTN_DROP, VKATTN_NORM_GRADIENT,
+                                                   VKATTN_KEEP, VKATTN_KEEP, VKATTN_KEEP, VKATTN_DROP, VKATTN_NORM_GRADIENT};
         operation.kind =
             kind >= 240 && kind < 250 ? later[kind - 240] : static_cast<vkattn_operation_kind>(kind < 240 ? 1 + kind % 5 : kind);
         const uint32_t size = bytes.raw<uint8_t>() < 250 ? 0 : bytes.raw<uint32_t>(); // 0: that of the struct
@@ -112,6 +113,20 @@ struct Description {
             keep.offset = bytes.raw<uint32_t>();
             keep.columns = inner;
             keep.y = layout(bytes, {batch, groups, rows, options & 16 ? number(bytes) : inner / 32 + (inner % 32 != 0)}, wordType(bytes));
+            break;
+        case VKATTN_DROP:
+            operation.of.drop = options & 0x8000 ? nullptr : &drop;
+            drop.structSize = size ? size : sizeof drop;
+            drop.flags = options >> 13 & 1;
+            drop.probability = options & 1 ? bytes.raw<double>() : (options >> 1 & 7) / 7.0;
+            drop.seed = bytes.raw<uint64_t>();
+            drop.offset = bytes.raw<uint32_t>();
+            drop.firstRow = options & 16 ? bytes.raw<uint32_t>() : 0;
+            drop.firstPlane = options & 32 ? bytes.raw<uint32_t>() : 0;
+            drop.reserved = options >> 14 & 1;
+            drop.x = make({batch, groups, rows, inner});
+            if (options & 64) drop.residual = make({batch, groups, rows, options & 128 ? inner : number(bytes)});
+            drop.y = make({batch, one(groups), rows, inner});
             break;
         default:
             operation.of.append = options & 0x8000 ? nullptr : &append;

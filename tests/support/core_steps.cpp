@@ -127,9 +127,11 @@ SmallOperations::SmallOperations() {
     gradient_.presentRoles = VKATTN_PRESENT(VKATTN_D_SINKS) | VKATTN_PRESENT(VKATTN_D_SLOPES) | VKATTN_PRESENT(VKATTN_D_SCALE) |
                              VKATTN_PRESENT(VKATTN_D_SOFTCAP) | VKATTN_PRESENT(VKATTN_NONFINITE);
     normGradient_ = normGradient(VKATTN_LAYER_NORM, rows, row, rows, rows, row, row);
+    drop_ = drop(0.5, 1, 2, rows, rows);
+    drop_.residual = rows;
     for (const vkattn_operation &other :
          {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_),
-          operation(keep_), operation(gradient_), operation(normGradient_)})
+          operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_)})
         all_.push_back(other);
 }
 

@@ -41,6 +41,7 @@ class SmallOperations {
     vkattn_problem forward_;
     vkattn_attention_gradient gradient_;
     vkattn_norm_gradient normGradient_;
+    vkattn_drop drop_;
     std::vector<vkattn_operation> all_;
 };
 

@@ -66,6 +66,37 @@ TEST(LayerParts, dropoutKeepsALayerWhole) { // pairs draw by their place in the 
     EXPECT_GT(LayerParts(l, little).count(), 1u);
 }
 
+// A part of a layer drops what the whole drops there.
+TEST(LayerParts, outputDropoutCountsFromTheWhole) {
+    vkattn_layer l = layerOf(5, 32);
+    l.outputDropout = 0.5, l.outputDropoutSeed = 1;
+    vkattn_layer_plan whole{};
+    whole.structSize = sizeof whole;
+    ASSERT_EQ(vkattnPlanLayer(&l, &whole, nullptr), VKATTN_OK);
+    EXPECT_EQ(namesOf(whole), "q k v | attention | out | drop");
+    LayerParts entries(l, whole.betweenBytes / 2);
+    ASSERT_EQ(entries.count(), 3u);
+    for (uint32_t part = 0; part < 3; ++part) {
+        const vkattn_layer_plan plan = planned(entries, part);
+        EXPECT_EQ(plan.drop.firstPlane, 2 * part);
+        EXPECT_EQ(plan.drop.firstRow, 0u);
+        EXPECT_EQ(plan.drop.x.extent[0], part < 2 ? 2u : 1u);
+    }
+    l.x = l.y = packed(VKATTN_F32, 2, 1, 256, 16);
+    LayerParts tokens(l, little);
+    const uint32_t partsOfEntry = tokens.count() / 2;
+    ASSERT_GT(partsOfEntry, 1u);
+    uint32_t row = 0;
+    for (uint32_t part = 0; part < tokens.count(); ++part) {
+        if (part % partsOfEntry == 0) row = 0;
+        const vkattn_layer_plan plan = planned(tokens, part);
+        EXPECT_EQ(plan.drop.firstPlane, part / partsOfEntry);
+        EXPECT_EQ(plan.drop.firstRow, row);
+        row += plan.drop.x.extent[2];
+    }
+    EXPECT_EQ(row, 256u);
+}
+
 TEST(LayerParts, entriesAreCutFirst) {
     const vkattn_problem options = optionsWith(0, {VKATTN_KEY_LENGTHS});
     const vkattn_layer l = layerOf(5, 32, &options);

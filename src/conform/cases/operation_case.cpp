@@ -56,6 +56,12 @@ uint32_t drawWord(const vkattn_advance &a, Random &random) {
     }
 }
 
+// Some that are often used, the ends, and any.
+double drawProbability(Random &random) {
+    const double some[] = {0, 0.1, 0.5, 0.9, 1, static_cast<double>(random() % 1000) / 1000};
+    return some[between(random, 0, 5)];
+}
+
 } // namespace
 
 vkattn_dtype drawType(Random &random) {
@@ -94,6 +100,7 @@ vkattn_operation OperationCase::operation() const {
     if (kind == VKATTN_MEAN) o.of.mean = &mean;
     if (kind == VKATTN_KEEP) o.of.keep = &keep;
     if (kind == VKATTN_NORM_GRADIENT) o.of.normGradient = &normGradient;
+    if (kind == VKATTN_DROP) o.of.drop = &drop;
     return o;
 }
 
@@ -101,10 +108,18 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
     static vkattn_layout none;
     none = {};
     const bool n = kind == VKATTN_NORM, p = kind == VKATTN_PROJECTION, r = kind == VKATTN_ROTARY, a = kind == VKATTN_APPEND,
-               m = kind == VKATTN_MEAN, k = kind == VKATTN_KEEP, ng = kind == VKATTN_NORM_GRADIENT;
+               m = kind == VKATTN_MEAN, k = kind == VKATTN_KEEP, ng = kind == VKATTN_NORM_GRADIENT, d = kind == VKATTN_DROP;
     switch (role) {
     case VKATTN_X:
-        return p ? projection.x : n ? norm.x : r ? rotary.x : a ? append.x : m ? mean.x : k ? none : ng ? normGradient.x : advance.x;
+        return p    ? projection.x
+               : n  ? norm.x
+               : r  ? rotary.x
+               : a  ? append.x
+               : m  ? mean.x
+               : k  ? none
+               : ng ? normGradient.x
+               : d  ? drop.x
+                    : advance.x;
     case VKATTN_D_Y:
         return ng ? normGradient.dY : none;
     case VKATTN_D_X:
@@ -114,9 +129,9 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
     case VKATTN_D_BETA:
         return ng ? normGradient.dBeta : none;
     case VKATTN_Y:
-        return ng ? none : p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : m ? mean.y : k ? keep.y : advance.y;
+        return ng ? none : p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : m ? mean.y : k ? keep.y : d ? drop.y : advance.y;
     case VKATTN_RESIDUAL:
-        return p ? projection.residual : n ? norm.residual : none;
+        return p ? projection.residual : n ? norm.residual : d ? drop.residual : none;
     case VKATTN_W:
         return p ? projection.w : none;
     case VKATTN_BIAS:
@@ -215,6 +230,9 @@ std::string OperationCase::text() {
     if (kind == VKATTN_KEEP)
         add("threshold", static_cast<uint64_t>(keep.probability * 0x1p32)), add("seed", keep.seed), add("offset", keep.offset),
             add("columns", keep.columns);
+    if (kind == VKATTN_DROP)
+        add("threshold", static_cast<uint64_t>(drop.probability * 0x1p32)), add("seed", drop.seed), add("offset", drop.offset),
+            add("first row", drop.firstRow), add("first plane", drop.firstPlane);
     return all;
 }
 
@@ -357,13 +375,27 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
         c.mean.y = make({batch, 1, rows, dims}, true);
     } else if (kind == VKATTN_KEEP) {
         const uint32_t columns = between(random, 0, 30) ? drawExtent(random, 520) : 0;
-        const double probabilities[] = {0, 0.1, 0.5, 0.9, 1, static_cast<double>(random() % 1000) / 1000};
         c.keep.structSize = sizeof c.keep;
-        c.keep.probability = probabilities[between(random, 0, 5)];
+        c.keep.probability = drawProbability(random);
         c.keep.seed = random();
         c.keep.offset = static_cast<uint32_t>(random());
         c.keep.columns = columns;
         c.keep.y = drawLayout(random, VKATTN_BITS32, true, {batch, groups, rows, columns / 32 + (columns % 32 ? 1u : 0u)});
+    } else if (kind == VKATTN_DROP) {
+        const uint32_t columns = between(random, 0, 30) ? drawExtent(random, 520) : 0;
+        c.drop.structSize = sizeof c.drop;
+        c.drop.probability = drawProbability(random);
+        c.drop.seed = random();
+        c.drop.offset = static_cast<uint32_t>(random());
+        if (yes()) c.drop.firstRow = between(random, 0, 1u << 30), c.drop.firstPlane = static_cast<uint32_t>(random()) >> 1;
+        c.drop.x = make({batch, groups, rows, columns});
+        if (yes()) c.drop.residual = make({batch, groups, rows, columns});
+        c.drop.y = make({batch, groups, rows, columns}, true);
+        if (yes()) {
+            const vkattn_role input = c.drop.residual.extent[0] && yes() ? VKATTN_RESIDUAL : VKATTN_X;
+            c.layout(input) = c.drop.y;
+            c.inPlace[VKATTN_Y] = input;
+        }
     } else {
         const uint32_t dims = drawExtent(random, 300);
         c.append.structSize = sizeof c.append;
@@ -443,6 +475,15 @@ OperationCase plainKeep(uint32_t groups, uint32_t rows, uint32_t columns) {
     OperationCase c;
     c.kind = VKATTN_KEEP;
     c.keep = vkattn::keep(0.1, 42, 7, columns, packed(VKATTN_BITS32, 1, groups, rows, (columns + 31) / 32));
+    return c;
+}
+
+OperationCase plainDrop(uint32_t groups, uint32_t rows, uint32_t columns) {
+    OperationCase c;
+    c.kind = VKATTN_DROP;
+    const vkattn_layout x = packed(VKATTN_F32, 1, groups, rows, columns);
+    c.drop = vkattn::drop(0.1, 42, 7, x, x);
+    c.drop.residual = x;
     return c;
 }
 

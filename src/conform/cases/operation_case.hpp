@@ -14,8 +14,8 @@
 namespace vkattn::conform {
 
 // Every kind but attention, which has cases of its own.
-inline constexpr vkattn_operation_kind otherKinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY, VKATTN_APPEND,
-                                                       VKATTN_ADVANCE,    VKATTN_MEAN, VKATTN_KEEP,   VKATTN_NORM_GRADIENT};
+inline constexpr vkattn_operation_kind otherKinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY,        VKATTN_APPEND, VKATTN_ADVANCE,
+                                                       VKATTN_MEAN,       VKATTN_KEEP, VKATTN_NORM_GRADIENT, VKATTN_DROP};
 // Goes through the kinds, again and again.
 [[nodiscard]] constexpr vkattn_operation_kind otherKind(int n) {
     return otherKinds[static_cast<size_t>(n) % std::size(otherKinds)];
@@ -31,6 +31,7 @@ struct OperationCase {
     vkattn_mean mean{};
     vkattn_keep keep{};
     vkattn_norm_gradient normGradient{};
+    vkattn_drop drop{};
     std::map<vkattn_role, HostTensor> tensors;
     std::vector<uint32_t> positions, starts;
     std::map<vkattn_role, vkattn_role> inPlace; // output -> the input whose memory the output has
@@ -81,5 +82,7 @@ struct OperationOutcome {
 [[nodiscard]] OperationCase plainMean(uint32_t groups, uint32_t rows, uint32_t dims);
 // Of probability 0.1, seed 42 and offset 7.
 [[nodiscard]] OperationCase plainKeep(uint32_t groups, uint32_t rows, uint32_t columns);
+// The same, with a residual.
+[[nodiscard]] OperationCase plainDrop(uint32_t groups, uint32_t rows, uint32_t columns);
 
 } // namespace vkattn::conform

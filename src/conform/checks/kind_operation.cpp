@@ -65,5 +65,8 @@ Finding checkMean(DeviceUnderTest &device, const Check &check) {
 Finding checkKeep(DeviceUnderTest &device, const Check &check) {
     return checkOperation(device, check, VKATTN_KEEP);
 }
+Finding checkDrop(DeviceUnderTest &device, const Check &check) {
+    return checkOperation(device, check, VKATTN_DROP);
+}
 
 } // namespace vkattn::conform

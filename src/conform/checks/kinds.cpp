@@ -24,6 +24,7 @@ std::span<const Kind> checkKinds() {
         {"advance", "counters that move on, likewise, and every difference is wrong", checkAdvance, Subject::operation},
         {"mean", "the mean over groups, likewise", checkMean, Subject::operation},
         {"keep", "the bits of what dropout keeps, likewise, and every difference is wrong", checkKeep, Subject::operation},
+        {"drop", "dropout of a layer's output, with its residual, likewise", checkDrop, Subject::operation},
         {"normGradient", "the gradients of layer norm and RMS norm, likewise", checkNormGradient, Subject::operation},
         {"gradient", "gradients of attention with its options after a forward pass, likewise; NaN wherever nothing looks", checkGradient,
          Subject::operation},

@@ -58,6 +58,7 @@ class Finder {
 [[nodiscard]] Finding checkRotary(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkAppend(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkAdvance(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkDrop(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkNormGradient(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkMean(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkKeep(DeviceUnderTest &device, const Check &check);

@@ -50,6 +50,19 @@ BoundedRows sum(BoundedRows a, const BoundedRows &b) {
     return a;
 }
 
+BoundedRows dropped(BoundedRows rows, double probability, uint64_t seed, uint32_t offset, uint32_t plane) {
+    const double threshold = std::nearbyint(probability * 0x1p32), factor = 0x1p32 / (0x1p32 - threshold);
+    for (uint32_t i = 0; i < rows.size(); ++i)
+        for (uint32_t j = 0; j < rows[i].size(); ++j) {
+            Bounded &each = rows[i][j];
+            if (!vkattnDropoutKeeps(probability, seed, offset, plane, i, j))
+                each = {};
+            else
+                each = {factor * each.value, factor * (each.error + 2 * fp32Unit * (std::abs(each.value) + each.error))};
+        }
+    return rows;
+}
+
 BoundedRows norm(const BoundedRows &x, vkattn_norm_kind kind, float epsilon, const std::vector<float> *gamma,
                  const std::vector<float> *beta) {
     BoundedRows y = x;

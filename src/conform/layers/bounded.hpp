@@ -56,6 +56,8 @@ struct BoundedMatrix {
 // matrix.
 [[nodiscard]] BoundedRows product(const BoundedRows &x, const BoundedMatrix &w, const std::vector<float> *bias = nullptr);
 [[nodiscard]] BoundedRows sum(BoundedRows a, const BoundedRows &b);
+// Dropout of the rows of a plane.
+[[nodiscard]] BoundedRows dropped(BoundedRows rows, double probability, uint64_t seed, uint32_t offset, uint32_t plane);
 // `gamma` and `beta` may be NULL.
 [[nodiscard]] BoundedRows norm(const BoundedRows &x, vkattn_norm_kind kind, float epsilon, const std::vector<float> *gamma,
                                const std::vector<float> *beta);

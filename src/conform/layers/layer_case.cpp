@@ -263,7 +263,11 @@ BoundedRows MultiHeadCase::output() const {
             }
         const bool residual = l.flags & VKATTN_LAYER_RESIDUAL, post = l.place == VKATTN_NORM_POST;
         BoundedRows y = product(stored(std::move(a)), {*valuesOf(VKATTN_WO), 0, l.wo.extent[2]}, valuesOf(VKATTN_BO));
-        if (post) y = stored(std::move(y));
+        if (post || l.outputDropout > 0) y = stored(std::move(y));
+        if (l.outputDropout > 0) {
+            y = dropped(std::move(y), l.outputDropout, l.outputDropoutSeed, l.outputDropoutOffset, b);
+            if (post) y = stored(std::move(y));
+        }
         if (residual) y = sum(std::move(y), x);
         if (post) y = normed(y);
         y = rounded(std::move(y), l.y.dtype);
@@ -283,7 +287,9 @@ std::string MultiHeadCase::text() const {
            " and " + std::to_string(valueDim) + ", place " + std::to_string(layer.place) + ", norm " + std::to_string(layer.norm) +
            ", flags " + std::to_string(layer.flags) + ", stored " + std::to_string(layer.stored) + ", options " +
            (layer.options ? std::to_string(options.flags) + (options.weights.extent[0] ? " with weights" : "") : "none") +
-           (keyLengths.empty() ? "" : " with key lengths") + ", y dtype " + std::to_string(layer.y.dtype) + turns + arraysText();
+           (keyLengths.empty() ? "" : " with key lengths") + ", output dropout " + std::to_string(layer.outputDropout) + " of " +
+           std::to_string(layer.outputDropoutSeed) + " and " + std::to_string(layer.outputDropoutOffset) + ", y dtype " +
+           std::to_string(layer.y.dtype) + turns + arraysText();
 }
 
 void MultiHeadCase::drawRotary(Random &random) {
@@ -383,6 +389,11 @@ std::unique_ptr<MultiHeadCase> drawMultiHead(Random &random, MultiHeadParts part
     if (turns) m.drawRotary(random);
     l.y = drawLayout(random, type(), true, {batch, 1, tokens, out});
     if (between(random, 0, 3) || parts == MultiHeadParts::tall) m.drawOptions(random, parts);
+    if (everything || between(random, 0, tall ? 1 : 2) == 0) {
+        l.outputDropout = between(random, 1, 9) / 10.0;
+        l.outputDropoutSeed = random();
+        l.outputDropoutOffset = static_cast<uint32_t>(random());
+    }
     return made;
 }
 

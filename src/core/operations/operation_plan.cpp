@@ -27,6 +27,8 @@ const Routine &routineFor(vkattn_operation_kind kind) {
         return meanRoutine;
     case VKATTN_KEEP:
         return keepRoutine;
+    case VKATTN_DROP:
+        return dropRoutine;
     default:
         return appendRoutine;
     }

@@ -85,6 +85,6 @@ void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkatt
 [[nodiscard]] const char *projectionFormText(vkattn_projection_kernel form);
 
 extern const Routine projectionRoutine, normRoutine, normGradientRoutine, rotaryRoutine, appendRoutine, advanceRoutine, meanRoutine,
-    keepRoutine;
+    keepRoutine, dropRoutine;
 
 } // namespace vkattn

@@ -32,6 +32,7 @@ const OperationKernels &kernelsOfOperations() {
                                          advanceWords,
                                          averageRows,
                                          keepBits,
+                                         dropRows,
                                          differentiateRows,
                                          sumGradientColumns};
     return own;

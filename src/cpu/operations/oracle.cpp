@@ -97,6 +97,14 @@ void keep(const Operation &o, const Operands &operands) {
     }
 }
 
+void drop(const Operation &o, const Operands &operands) {
+    for (uint64_t n = 0; n < rowsOfX(o); ++n) {
+        const RowOfX id = rowOfX(o, n);
+        for (uint32_t d = 0; d < o.inner; ++d)
+            storeElementOf(o, operands, VKATTN_Y, {id.b, id.g, id.r, d}, OracleDrop(o, operands, id, d).y);
+    }
+}
+
 void compute(const Operation &o, const Operands &operands) {
     switch (o.kind) {
     case VKATTN_PROJECTION:
@@ -111,6 +119,8 @@ void compute(const Operation &o, const Operands &operands) {
         return average(o, operands);
     case VKATTN_KEEP:
         return keep(o, operands);
+    case VKATTN_DROP:
+        return drop(o, operands);
     default:
         return moveTokens(o, operands);
     }

@@ -180,9 +180,22 @@ struct OracleToken {
     return std::min<uint64_t>(sum, o.limit);
 }
 
+// An element of dropout, with the terms that it is the sum of.
+struct OracleDrop {
+    double kept = 0, residual = 0, y = 0;
+
+    OracleDrop(const Operation &o, const Operands &operands, const RowOfX &id, uint32_t d) {
+        const DropoutPlane plane{o.seed, o.dropoutOffset, o.plane(id.b, id.g)};
+        if (o.dropoutThreshold == 0 || plane.keeps(o.dropoutThreshold, o.firstRow + id.r, d))
+            kept = dropoutFactor(o.dropoutThreshold) * elementOf(o, operands, VKATTN_X, id.b, id.g, id.r, d);
+        if (o.uses(VKATTN_RESIDUAL)) residual = elementOf(o, operands, VKATTN_RESIDUAL, id.b, id.g, id.r, d);
+        y = o.uses(VKATTN_RESIDUAL) ? residual + kept : kept; // of a zero, the sign
+    }
+};
+
 // A word of what dropout keeps.
 [[nodiscard]] inline uint32_t keptWord(const Operation &o, const RowOfX &id, uint32_t word) {
-    const DropoutPlane plane{o.seed, o.dropoutOffset, id.b * o.groups + id.g};
+    const DropoutPlane plane{o.seed, o.dropoutOffset, o.plane(id.b, id.g)};
     uint32_t bits = 0;
     for (uint32_t column = 32 * word; column < std::min(o.columns, 32 * word + 32); ++column)
         if (plane.keeps(o.dropoutThreshold, id.r, column)) bits |= 1u << column % 32;

@@ -1,4 +1,4 @@
-// Norms, rotary embedding, append, advance, mean and keep: operations on rows, for one Highway target. Each row is
+// Norms, rotary embedding, append, advance, mean, keep and drop: operations on rows, for one Highway target. Each row is
 // read as a whole before anything of the row is written, so that they work in place.
 #if defined(VKATTN_CPU_OPERATIONS_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_OPERATIONS_ROWS_INL_HPP
@@ -232,7 +232,7 @@ inline void keepBits(const OperationCall &call, uint64_t unit, float *) {
     const Operation &o = call.o;
     const Tensor &y = o.tensor(VKATTN_Y);
     forRowsOf(call, unit, [&](uint32_t b, uint32_t g, uint32_t r) HWY_ATTR {
-        const DropoutPlane plane{o.seed, o.dropoutOffset, b * o.groups + g};
+        const DropoutPlane plane{o.seed, o.dropoutOffset, o.plane(b, g)};
         for (uint32_t word = 0; word < o.inner; ++word) {
             uint32_t bits = 0;
             for (uint32_t block = 0; block < 8; ++block) {
@@ -242,6 +242,32 @@ inline void keepBits(const OperationCall &call, uint64_t unit, float *) {
             if (const uint32_t rest = o.columns - 32 * word; rest < 32) bits &= (1u << rest) - 1;
             std::memcpy(call.write(VKATTN_Y) + 4 * y.index(b, g, r, word), &bits, 4);
         }
+    });
+}
+
+// What is dropped is set to 0 first: its NaN stays out.
+inline void dropRows(const OperationCall &call, uint64_t unit, float *scratch) {
+    const Floats f;
+    const Operation &o = call.o;
+    const size_t room = wholeLines(o.inner);
+    float *const row = scratch, *const added = scratch + room;
+    const Tensor &x = o.tensor(VKATTN_X), &residual = o.tensor(VKATTN_RESIDUAL), &y = o.tensor(VKATTN_Y);
+    std::fill(scratch, scratch + 2 * room, 0.0f); // past the ends of rows too
+    const auto factor = hn::Set(f, static_cast<float>(dropoutFactor(o.dropoutThreshold)));
+    forRowsOf(call, unit, [&](uint32_t b, uint32_t g, uint32_t r) HWY_ATTR {
+        copyRows(storedRows(x, call.read(VKATTN_X), b, g, r), 1, row, 0);
+        if (residual.present()) copyRows(storedRows(residual, call.read(VKATTN_RESIDUAL), b, g, r), 1, added, 0);
+        const DropoutPlane plane{o.seed, o.dropoutOffset, o.plane(b, g)};
+        for (uint32_t d = 0; o.dropoutThreshold && d < o.inner; d += 4) {
+            const PhiloxCounter random = plane.words(o.firstRow + r, d / 4);
+            for (uint32_t n = 0; n < 4; ++n)
+                if (random.words[n] < o.dropoutThreshold) row[d + n] = 0; // the row goes on to whole cache lines
+        }
+        forVectors(o.inner, [&](uint32_t d) HWY_ATTR {
+            const auto kept = hn::Mul(hn::Load(f, row + d), factor);
+            hn::Store(residual.present() ? hn::Add(kept, hn::Load(f, added + d)) : kept, f, row + d);
+        });
+        storeRow(y, call.write(VKATTN_Y), y.index(b, g, r, 0), row, o.inner);
     });
 }
 

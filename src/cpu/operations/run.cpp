@@ -53,6 +53,8 @@ struct Cut {
     [[nodiscard]] static double workOf(const Operation &o) {
         const double elements = static_cast<double>(o.batch) * o.groups * o.rows * o.inner;
         if (o.kind == VKATTN_KEEP) return elements * 400; // 8 blocks of random words each
+        // A quarter of a block.
+        if (o.kind == VKATTN_DROP && o.dropoutThreshold) return elements * 15;
         return elements * (o.kind == VKATTN_PROJECTION ? o.out : 4.0 * std::max(o.averaged, 1u));
     }
     // Of an operation on rows.
@@ -68,6 +70,8 @@ struct Cut {
             return own.average;
         case VKATTN_KEEP:
             return own.keep;
+        case VKATTN_DROP:
+            return own.drop;
         case VKATTN_NORM_GRADIENT:
             return own.differentiate;
         default:

@@ -33,6 +33,8 @@ class RowChecker {
                 checkBits(ids[n]);
             else if (o_.kind == VKATTN_MEAN)
                 checkMean(ids[n]);
+            else if (o_.kind == VKATTN_DROP)
+                checkDrop(ids[n]);
             else
                 checkToken(ids[n]);
     }
@@ -156,6 +158,17 @@ class RowChecker {
         }
     }
 
+    void checkDrop(const RowOfX &id) {
+        for (uint32_t d = 0; d < o_.inner; ++d) {
+            const OracleDrop expected(o_, operands_, id, d);
+            const double kept = std::abs(expected.kept);
+            // Factor and product are rounded where the factor is not 1, and the sum; denormals may be flushed.
+            const double rounding = (o_.dropoutThreshold ? 3 * kept : 0) + (o_.uses(VKATTN_RESIDUAL) ? std::abs(expected.y) : 0);
+            compare(VKATTN_Y, {id.b, id.g, id.r, d}, expected.y, unit * rounding + 4 * smallestNormal,
+                    std::isfinite(kept) && kept > 0x1p127);
+        }
+    }
+
     void checkWord(uint32_t n) { compareWord({0, 0, 0, n}, static_cast<double>(advancedWord(o_, operands_, n))); }
     void checkBits(const RowOfX &id) {
         for (uint32_t word = 0; word < o_.inner; ++word) compareWord({id.b, id.g, id.r, word}, keptWord(o_, id, word));
@@ -201,7 +214,8 @@ class RowChecker {
 
 void verify(const Operation &o, const Operands &operands, const vkattn_verify_options &options, vkattn_verify_report &report) {
     const uint64_t total = rowsOfX(o);
-    const double perElement = o.kind == VKATTN_KEEP ? 2000 : 1; // random words of each column
+    // Random words of each column, of which keep has 32 in an element.
+    const double perElement = o.kind == VKATTN_KEEP ? 2000 : o.kind == VKATTN_DROP && o.dropoutThreshold ? 60 : 1;
     const ChosenRows rows(total, o.flops() + perElement * static_cast<double>(total) * o.inner, options, [&](std::set<uint64_t> &chosen) {
         for (const uint32_t b : {0u, o.batch - 1})
             for (const uint32_t g : {0u, o.groups - 1}) addEdges(chosen, (uint64_t{b} * o.groups + g) * o.rows, o.rows);

@@ -69,6 +69,7 @@ struct ProjectionScratch {
     const size_t row = wholeLines(o.inner);
     if (o.kind == VKATTN_KEEP) return 0;
     if (o.kind == VKATTN_NORM || o.kind == VKATTN_NORM_GRADIENT) return 4 * row;
+    if (o.kind == VKATTN_DROP) return 2 * row;
     return o.kind == VKATTN_ROTARY || o.kind == VKATTN_MEAN ? 3 * row : row;
 }
 
@@ -86,6 +87,7 @@ struct OperationKernels {
     void (*advance)(const OperationCall &, uint64_t unit, float *scratch);
     void (*average)(const OperationCall &, uint64_t unit, float *scratch);
     void (*keep)(const OperationCall &, uint64_t unit, float *scratch);
+    void (*drop)(const OperationCall &, uint64_t unit, float *scratch);
     void (*differentiate)(const OperationCall &, uint64_t unit, float *scratch);
     void (*sumGradients)(const OperationCall &, uint64_t unit, float *scratch);
 };

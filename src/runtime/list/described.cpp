@@ -156,6 +156,19 @@ vkattn_result OperationList::add(const KeepOf &k, std::string *why) {
     return add(operation(description), given.operands(), why);
 }
 
+vkattn_result OperationList::add(const DropOf &d, std::string *why) {
+    vkattn_drop description{};
+    description.structSize = sizeof description;
+    description.probability = d.probability;
+    description.seed = d.seed;
+    description.offset = d.offset;
+    Given given;
+    given.require(VKATTN_X, d.x, description.x);
+    given.add(VKATTN_RESIDUAL, d.residual, description.residual);
+    given.require(VKATTN_Y, d.y, description.y);
+    return add(operation(description), given.operands(), why);
+}
+
 vkattn_result OperationList::add(const NormGradientOf &n, std::string *why) {
     vkattn_norm_gradient description{};
     description.structSize = sizeof description;
@@ -220,6 +233,9 @@ vkattn_result OperationList::add(const LayerOf &l, std::string *why) {
     description.stored = l.stored;
     description.pairs = l.pairs;
     description.start = l.start;
+    description.outputDropout = l.outputDropout;
+    description.outputDropoutSeed = l.outputDropoutSeed;
+    description.outputDropoutOffset = l.outputDropoutOffset;
     description.options = &options;
     Given given(&description.presentRoles);
     given.require(VKATTN_X, l.x, description.x);

@@ -62,6 +62,9 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
     case VKATTN_KEEP:
         bound.operation = vkattn::operation(description_.keep = copyOf(*operation.of.keep));
         break;
+    case VKATTN_DROP:
+        bound.operation = vkattn::operation(description_.drop = copyOf(*operation.of.drop));
+        break;
     case VKATTN_ATTENTION_GRADIENT:
         description_.attentionGradient.forward = copyOf(*operation.of.attentionGradient->forward);
         description_.attentionGradient.gradient = copyOf(*operation.of.attentionGradient);

@@ -84,6 +84,7 @@ struct ListStep {
             vkattn_problem forward;
         } attentionGradient;
         vkattn_norm_gradient normGradient;
+        vkattn_drop drop;
     } description_;
     std::vector<StepMemory> operands_; // of a shader: its tensors, without roles
     std::optional<ShaderWork> shader_;

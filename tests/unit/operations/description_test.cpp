@@ -42,6 +42,9 @@ OperationCase mean() {
 OperationCase keep() {
     return plainKeep(3, 5, 40);
 }
+OperationCase drop() {
+    return plainDrop(3, 5, 6);
+}
 
 struct Refusal {
     const char *expected;
@@ -159,6 +162,26 @@ const Refusal refusals[] = {
     {"batch 65536 x groups 65536, expected less than 2^32", keep,
      [](auto &c) { c.keep.y = packed(VKATTN_BITS32, 1u << 16, 1u << 16, 1, 2); }},
     {"y has 1073741825 tokens", keep, [](auto &c) { c.keep.y = packed(VKATTN_BITS32, 1, 1, (1u << 30) + 1, 2); }},
+    // Drop.
+    {"drop: structSize is", drop, [](auto &c) { c.drop.structSize = sizeof c.drop + 8; }},
+    {"drop.flags is 0x1, expected 0", drop, [](auto &c) { c.drop.flags = 1; }},
+    {"drop.probability is 1.5, expected a probability from 0 to 1", drop, [](auto &c) { c.drop.probability = 1.5; }},
+    {"drop.probability is -0.25", drop, [](auto &c) { c.drop.probability = -0.25; }},
+    {"drop.probability is nan", drop, [](auto &c) { c.drop.probability = std::numeric_limits<double>::quiet_NaN(); }},
+    {"drop.firstRow is 1073741825, expected at most 1073741824", drop, [](auto &c) { c.drop.firstRow = (1u << 30) + 1; }},
+    {"drop.reserved is 1, expected 0", drop, [](auto &c) { c.drop.reserved = 1; }},
+    {"x of the drop has no layout", drop, [](auto &c) { c.drop.x = {}; }},
+    {"y of the drop has no layout", drop, [](auto &c) { c.drop.y = {}; }},
+    {"x has dtype 4", drop, [](auto &c) { c.drop.x.dtype = VKATTN_BITS32; }},
+    {"only dimensions 2 and 3 may be 0", drop, [](auto &c) { c.drop.x.extent[1] = 0; }},
+    {"residual is [1, 3, 4, 6], expected [1, 3, 5, 6]", drop, [](auto &c) { c.drop.residual = packed(VKATTN_F32, 1, 3, 4, 6); }},
+    {"y is [1, 3, 5, 7]", drop, [](auto &c) { c.drop.y = packed(VKATTN_F32, 1, 3, 5, 7); }},
+    {"y overlaps itself", drop, [](auto &c) { c.drop.y.strideElems[3] = 0; }},
+    {"x has 1048577 columns, expected at most 1048576", drop, [](auto &c) { c.drop.x = packed(VKATTN_F32, 1, 3, 5, (1u << 20) + 1); }},
+    {"x has 1073741825 tokens", drop, [](auto &c) { c.drop.x = packed(VKATTN_F32, 1, 3, (1u << 30) + 1, 6); }},
+    {"batch 65536 x groups 65536, expected less than 2^32", drop,
+     [](auto &c) { c.drop.x = c.drop.residual = c.drop.y = packed(VKATTN_F32, 1u << 16, 1u << 16, 1, 2); }},
+    {"batch 1 x groups 3 from plane 4294967293 on, expected less than 2^32", drop, [](auto &c) { c.drop.firstPlane = 0xfffffffd; }},
     // The gradients of a norm.
     {"norm gradient.flags is 0x2, expected 0", normGradient, [](auto &c) { c.normGradient.flags = 2; }},
     {"norm gradient.kind is 2", normGradient, [](auto &c) { c.normGradient.kind = static_cast<vkattn_norm_kind>(2); }},
@@ -210,9 +233,9 @@ TEST(OperationDescription, everyRuleIsChecked) {
     o.kind = VKATTN_NORM;
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_STREQ(why.message, "operation.of.norm is NULL");
-    o.kind = static_cast<vkattn_operation_kind>(10);
+    o.kind = static_cast<vkattn_operation_kind>(11);
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(why.message).find("operation.kind is 10"), std::string::npos) << why.message;
+    EXPECT_NE(std::string(why.message).find("operation.kind is 11"), std::string::npos) << why.message;
 }
 
 TEST(OperationDescription, ordinaryOnesAreValid) {
@@ -227,9 +250,13 @@ TEST(OperationDescription, ordinaryOnesAreValid) {
     }
     for (const uint32_t words : {0u, 1u << 30}) valid(plainAdvance(words));
     for (const OperationCase &c : {mean(), plainMean(3, 0, 6), plainMean(3, 5, 0), plainMean(1u << 20, 1, 1), keep(), plainKeep(3, 0, 40),
-                                   plainKeep(3, 5, 0), plainKeep(1, 1, 1u << 30), plainKeep(1u << 20, 1, 1)})
+                                   plainKeep(3, 5, 0), plainKeep(1, 1, 1u << 30), plainKeep(1u << 20, 1, 1), drop(), plainDrop(3, 0, 6),
+                                   plainDrop(3, 5, 0), plainDrop(1, 1, 1u << 20), plainDrop(1, 1u << 30, 1)})
         valid(c);
-    OperationCase c = rotary();
+    OperationCase c = drop();
+    c.drop.firstRow = 1u << 30, c.drop.firstPlane = 0xfffffffc; // the last three planes but one
+    valid(c);
+    c = rotary();
     c.rotary.flags = VKATTN_ROTARY_APPEND;
     c.rotary.start = 1u << 30;
     c.rotary.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS);
@@ -290,7 +317,8 @@ TEST(OperationDescription, kindsHaveNames) {
     EXPECT_STREQ(vkattnOperationName(VKATTN_MEAN), "mean");
     EXPECT_STREQ(vkattnOperationName(VKATTN_KEEP), "keep");
     EXPECT_STREQ(vkattnOperationName(VKATTN_ATTENTION_GRADIENT), "attention gradient");
-    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(10)), nullptr);
     EXPECT_STREQ(vkattnOperationName(VKATTN_NORM_GRADIENT), "norm gradient");
+    EXPECT_STREQ(vkattnOperationName(VKATTN_DROP), "drop");
+    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(11)), nullptr);
     EXPECT_EQ(vkattnOperationName(VKATTN_OPERATION_KIND_MAX), nullptr);
 }

@@ -93,7 +93,7 @@ TEST(Operations, takeNothingFromTheHeap) {
     vkattn_cpu_pool pool = nullptr;
     ASSERT_EQ(vkattnCpuCreatePool(2, &pool, nullptr), VKATTN_OK);
     pool->pool.shareAnyWork();
-    for (int n = 0; n < 70; ++n) {
+    for (int n = 0; n < 81; ++n) {
         OperationCase c = drawOperation(random, otherKind(n));
         const vkattn_operation o = c.operation();
         const auto memory = c.operands();
@@ -523,6 +523,102 @@ TEST(Operations, keepIsABitMask) {
                 ASSERT_EQ(vkattnCpuVisible(&p, memory, 5, b, h, i, visible.data(), keys, nullptr), VKATTN_OK);
                 for (uint32_t j = 0; j < keys; ++j) EXPECT_EQ(visible[j], vkattnDropoutKeeps(0.5, 99, 3, b * heads + h, i, j));
             }
+}
+
+// What is dropped is what keep says is dropped, whichever part of the tensor is given; what is kept is
+// scaled, and NaN that is dropped does not reach the result. The residual is added to both.
+TEST(Operations, dropIsWhatKeepSays) {
+    Random random = randomFor("drop and keep");
+    constexpr uint32_t groups = 7, rows = 10, columns = 41;
+    for (const double probability : {0.1, 0.5, 0x43891be6 * 0x1p-32}) { // the last is a word of group 6, row 3
+        OperationCase kept = plainKeep(groups, rows, columns), c = plainDrop(groups, rows, columns);
+        kept.keep.probability = c.drop.probability = probability;
+        kept.fill(random), c.fill(random);
+        run(kept, 1);
+        const float factor = static_cast<float>(0x1p32 / (0x1p32 - std::nearbyint(probability * 0x1p32)));
+        for (uint32_t g = 0; g < groups; ++g)
+            for (uint32_t r = 0; r < rows; ++r)
+                for (uint32_t d = 0; d < columns; ++d)
+                    if (!(kept.tensor(VKATTN_Y).getWord(0, g, r, d / 32) >> d % 32 & 1u))
+                        c.tensor(VKATTN_X).set(0, g, r, d, std::numeric_limits<float>::quiet_NaN());
+        OperationCase truth = c;
+        run(c, 2);
+        runOracle(truth);
+        for (OperationCase *const each : {&c, &truth})
+            for (uint32_t g = 0; g < groups; ++g)
+                for (uint32_t r = 0; r < rows; ++r)
+                    for (uint32_t d = 0; d < columns; ++d) {
+                        const bool keeps = kept.tensor(VKATTN_Y).getWord(0, g, r, d / 32) >> d % 32 & 1u;
+                        const float x = keeps ? factor * c.tensor(VKATTN_X).get(0, g, r, d) : 0;
+                        ASSERT_NEAR(each->tensor(VKATTN_Y).get(0, g, r, d), x + c.tensor(VKATTN_RESIDUAL).get(0, g, r, d), 2e-6f)
+                            << g << ", " << r << ", " << d;
+                    }
+        // Group 1 from row 4 on, as a tensor of its own.
+        OperationCase part = plainDrop(1, rows - 4, columns);
+        part.drop.probability = probability, part.drop.firstPlane = 1, part.drop.firstRow = 4;
+        part.fill(random);
+        for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL})
+            for (uint32_t r = 4; r < rows; ++r)
+                for (uint32_t d = 0; d < columns; ++d) part.tensor(role).set(0, 0, r - 4, d, c.tensor(role).get(0, 1, r, d));
+        run(part, 1);
+        for (uint32_t r = 4; r < rows; ++r)
+            for (uint32_t d = 0; d < columns; ++d) ASSERT_EQ(part.tensor(VKATTN_Y).get(0, 0, r - 4, d), c.tensor(VKATTN_Y).get(0, 1, r, d));
+    }
+}
+
+// Of probability 0 a copy to the last bit, of zeros too; of probability 1 the residual, whatever X is.
+TEST(Operations, dropsNothingOrAllAtTheEnds) {
+    Random random = randomFor("ends of dropout");
+    for (const double probability : {0.0, 1.0, 0x1p-34, 1 - 0x1p-34}) // the last two round to the ends
+        for (const bool residual : {false, true}) {
+            OperationCase c = plainDrop(2, 3, 70);
+            c.drop.probability = probability;
+            if (!residual) c.drop.residual = {};
+            c.fill(random);
+            c.tensor(VKATTN_X).set(0, 1, 2, 68, -0.0f);
+            c.tensor(VKATTN_X).set(0, 1, 2, 69, std::numeric_limits<float>::infinity());
+            run(c, 2);
+            const HostTensor &x = c.tensor(VKATTN_X);
+            for (uint32_t d = 0; d < 70; ++d) {
+                const float added = residual ? c.tensor(VKATTN_RESIDUAL).get(0, 1, 2, d) : 0, got = c.tensor(VKATTN_Y).get(0, 1, 2, d);
+                if (probability > 0.5)
+                    EXPECT_EQ(got, added);
+                else if (residual)
+                    EXPECT_EQ(got, x.get(0, 1, 2, d) + added);
+                else
+                    EXPECT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(x.get(0, 1, 2, d)));
+            }
+        }
+}
+
+// The loss sum(Y * dY) in the direction of any change of X: dX is the same operation of dY.
+TEST(Operations, dropIsItsOwnGradient) {
+    Random random = randomFor("gradient of dropout");
+    OperationCase forward = plainDrop(2, 9, 33);
+    forward.drop.probability = 0.4;
+    forward.fill(random);
+    OperationCase backward = plainDrop(2, 9, 33);
+    backward.drop.probability = 0.4, backward.drop.residual = {};
+    backward.fill(random); // its X is dY
+    OperationCase moved = forward;
+    OperationCase direction = plainDrop(2, 9, 33);
+    direction.fill(random);
+    const auto each = [](const auto &visit) {
+        for (uint32_t g = 0; g < 2; ++g)
+            for (uint32_t r = 0; r < 9; ++r)
+                for (uint32_t d = 0; d < 33; ++d) visit(g, r, d);
+    };
+    each([&](uint32_t g, uint32_t r, uint32_t d) {
+        moved.tensor(VKATTN_X).set(0, g, r, d, forward.tensor(VKATTN_X).get(0, g, r, d) + direction.tensor(VKATTN_X).get(0, g, r, d));
+    });
+    run(forward, 1), run(backward, 1), run(moved, 1);
+    double difference = 0, slope = 0;
+    each([&](uint32_t g, uint32_t r, uint32_t d) {
+        const auto at = [&](OperationCase &c, vkattn_role role) { return static_cast<double>(c.tensor(role).get(0, g, r, d)); };
+        difference += (at(moved, VKATTN_Y) - at(forward, VKATTN_Y)) * at(backward, VKATTN_X);
+        slope += at(backward, VKATTN_Y) * at(direction, VKATTN_X);
+    });
+    EXPECT_NEAR(difference, slope, 1e-4 * std::max(1.0, std::abs(slope))); // dropout is linear
 }
 
 TEST(Operations, appendDropsWhatIsPastTheEnd) {

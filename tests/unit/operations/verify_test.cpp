@@ -194,6 +194,19 @@ TEST(VerifyOperation, seesAWrongBit) {
     EXPECT_EQ(report.worstIndex[3], 1u);
 }
 
+TEST(VerifyOperation, seesOtherRandomNumbers) {
+    Random random = randomFor("dropout wrong");
+    OperationCase whole = plainDrop(2, 3, 40);
+    whole.fill(random);
+    EXPECT_TRUE(afterChange(whole, [](OperationCase &) {}).passed);
+    EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { c.drop.seed ^= uint64_t{1} << 40; }).passed);
+    EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { c.drop.offset = 8; }).passed);
+    EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { c.drop.probability = 0.2; }).passed);
+    EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { c.drop.firstRow = 1; }).passed);
+    EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { c.drop.firstPlane = 1; }).passed);
+    EXPECT_FALSE(afterChange(whole, [](OperationCase &c) { zero(c.tensor(VKATTN_RESIDUAL)); }).passed);
+}
+
 TEST(VerifyOperation, checksTheWordsThatAreAskedFor) {
     Random random = randomFor("words asked for");
     OperationCase c = plainAdvance(500);
