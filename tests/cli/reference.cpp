@@ -60,7 +60,9 @@ bool isVisible(const ReferenceOptions &options, const Sequence &s, size_t h, siz
     return true;
 }
 
-// The random word of key j: Philox4x32-10 of a counter and a key of 32-bit words.
+} // namespace
+
+// Philox4x32-10 of a counter and a key of 32-bit words.
 uint64_t randomWord(const ReferenceOptions &options, uint64_t plane, uint64_t i, uint64_t j) {
     constexpr uint64_t low = 0xffffffff;
     uint64_t c[4] = {j / 4, i, plane, options.offset}, k[2] = {options.seed & low, options.seed >> 32};
@@ -72,8 +74,6 @@ uint64_t randomWord(const ReferenceOptions &options, uint64_t plane, uint64_t i,
     }
     return c[j % 4];
 }
-
-} // namespace
 
 ReferenceResult referenceAttention(const Array &q, const Array &k, const Array &v, const ReferenceOptions &options) {
     const size_t batch = extentOf(q, 0), heads = extentOf(q, 1), queries = extentOf(q, 2), dim = extentOf(q, 3);

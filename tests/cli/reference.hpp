@@ -28,4 +28,7 @@ struct ReferenceResult {
     Array out, lse, weights;
 };
 
+// The random word of key j of query i, or of feature j of token i.
+[[nodiscard]] uint64_t randomWord(const ReferenceOptions &options, uint64_t plane, uint64_t i, uint64_t j);
+
 [[nodiscard]] ReferenceResult referenceAttention(const Array &q, const Array &k, const Array &v, const ReferenceOptions &options = {});

@@ -263,6 +263,11 @@ std::unique_ptr<LayerJob> describeJob(LayerArguments arguments) {
     layer.norm = VKATTN_LAYER_NORM;
     layer.epsilon = arguments.epsilon;
     layer.stored = arguments.roundTo.value_or(rows.layout.dtype);
+    layer.outputDropout = arguments.outputDropout;
+    if (arguments.outputDropout > 0) {
+        layer.outputDropoutSeed = arguments.dropoutSeed;
+        layer.outputDropoutOffset = arguments.outputOffset();
+    }
     layer.x = rows.layout;
     if (context) layer.context = others.layout;
     for (const Parameter &parameter : parameters)

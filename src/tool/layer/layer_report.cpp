@@ -51,6 +51,10 @@ std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runt
             row.formula = shapeText(of.rotary->x) + " by " + matrixText(of.rotary->cos) + " angles";
             row.result = shapeText(of.rotary->y);
             break;
+        case VKATTN_DROP:
+            row.formula = "dropout of " + shapeText(of.drop->x);
+            row.result = shapeText(of.drop->y);
+            break;
         case VKATTN_MEAN:
             row.formula = "mean over heads of " + shapeText(of.mean->x);
             row.result = shapeText(of.mean->y);
@@ -80,6 +84,11 @@ Json layerOptionsJson(const LayerArguments &arguments, const LayerJob &job) {
     }
     if (arguments.residual) json["residual"] = true;
     if (arguments.averageWeights) json["averageWeights"] = true;
+    if (arguments.outputDropout > 0) {
+        json["outputDropout"] = arguments.outputDropout;
+        json["seed"] = arguments.dropoutSeed;
+        json["offset"] = arguments.dropoutOffset;
+    }
     if (arguments.rotates) {
         json["rotary"] = pairsNames[arguments.rotary.pairs];
         json["rotaryDims"] = 2 * job.layer.cos.extent[3];

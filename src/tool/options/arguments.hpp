@@ -60,6 +60,10 @@ struct LayerArguments : RunArguments {
     bool residual = false, averageWeights = false;
     bool rotates = false;
     RotaryChoice rotary{.prefix = "--rotary-"};
+    double outputDropout = 0; // drawn with dropoutSeed and outputOffset()
+    // Apart from those of weights, whatever offsets the steps of training have: no weight shares its
+    // random numbers with an element of the output.
+    [[nodiscard]] uint32_t outputOffset() const { return dropoutOffset ^ 0x80000000u; }
     bool explains = false; // nothing is computed or written
     [[nodiscard]] uint32_t headsOfKeys() const { return kvHeads ? kvHeads : heads; }
     LayerAssumptions assumed;

@@ -27,14 +27,14 @@ float parseFloat(const std::string &option, const std::string &text, bool allowN
     return rounded;
 }
 
-namespace {
-
 double parseProbability(const std::string &option, const std::string &text) {
     char *end = nullptr;
     const double value = std::strtod(text.c_str(), &end);
     if (text.empty() || *end != '\0' || !(value >= 0 && value <= 1)) badValue(option, "a probability from 0 (none) to 1", text);
     return value;
 }
+
+namespace {
 
 // True for top-left.
 bool parseAlignment(const std::string &option, const std::string &text) {
@@ -102,8 +102,9 @@ void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumpti
     pair(VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K, "queries and keys each have offsets; where they are the same, give the same file twice");
     pair(VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K,
          "a query sees the keys of its own document; where the ids are the same, give the same file twice");
+    const bool drawsForOutput = app.get_option_no_throw("--output-dropout") != nullptr && counted("--output-dropout");
     for (const char *option : {"--seed", "--offset", "--weights-after-dropout"})
-        if (counted(option) && !counted("--dropout"))
+        if (counted(option) && !counted("--dropout") && !(drawsForOutput && option != std::string_view("--weights-after-dropout")))
             throw Failure(option +
                           std::string(" says how weights are dropped, and nothing drops any: add --dropout with a probability, 0 for "
                                       "none, or leave ") +

@@ -41,6 +41,9 @@ void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumpti
 // A finite number that float32 has, at least 0 where it may not be negative.
 [[nodiscard]] float parseFloat(const std::string &option, const std::string &text, bool allowNegative);
 
+// 0 to 1.
+[[nodiscard]] double parseProbability(const std::string &option, const std::string &text);
+
 [[nodiscard]] vkattn_dtype readFloatType(const std::string &option, const std::string &text);
 
 } // namespace vkattn::tool

@@ -49,6 +49,10 @@ void LayerParser::addOptions(CLI::App &app) {
     value("--norm", "post|pre|none", "Layer norm of the result (post), of the tokens before the projections (pre), or none (default)",
           [&](const std::string &text) { typed_.place = static_cast<vkattn_norm_place>(parseWord("--norm", text, placeNames)); });
     app.add_flag("--residual", typed_.residual, "Add the tokens to the output: post is norm(X + Y), pre and none X + Y");
+    value("--output-dropout", "P",
+          "Probability with which each element is dropped that is added to the tokens, or is the output; which ones: --seed, and --offset "
+          "with its highest bit flipped; default 0 = none",
+          [&](const std::string &text) { typed_.outputDropout = parseProbability("--output-dropout", text); });
     value("--eps", "E", "Added to the norm's variance; default 1e-5",
           [&](const std::string &text) { typed_.epsilon = parseEpsilon(text); });
     value(

@@ -44,6 +44,7 @@ void LayerTest::given(const LayerShape &shape, const NpyOptions &tokens, const N
     bias("bv", p.bv, shape.kvHeads * shape.valueDim);
     bias("bo", p.bo, shape.out);
     layer.norm = NormPlace::none;
+    layer.outputDropout = 0;
     layer.rotary.reset();
     layer.storedUnit = layer.outUnit = tokens.descr == "<f2" ? float16Unit : float32Unit;
 }
@@ -66,6 +67,7 @@ Arguments LayerTest::command(const Arguments &more) const {
     if (layer.context) add({"--context", "context.npy"});
     if (layer.norm != NormPlace::none) add({"--norm", layer.norm == NormPlace::pre ? "pre" : "post"});
     if (layer.residual) add({"--residual"});
+    if (layer.outputDropout > 0) add({"--output-dropout", std::to_string(layer.outputDropout)});
     if (layer.rotary) {
         const RotaryReference &r = *layer.rotary;
         add({"--rotary", r.interleaved ? "interleaved" : "half", "--rotary-dims", std::to_string(r.dims)});

@@ -174,6 +174,19 @@ void attend(const Measured &q, const Measured &k, const Measured &v, const Refer
             }
 }
 
+// Each batch entry is a plane.
+void drop(Measured &y, double probability, ReferenceOptions options) {
+    options.offset ^= 0x80000000u;
+    const double threshold = std::nearbyint(probability * 0x1p32), factor = 0x1p32 / (0x1p32 - threshold);
+    const size_t tokens = y.values.shape[1], dims = y.values.shape[2];
+    for (size_t n = 0; n < y.values.values.size(); ++n) {
+        const uint64_t word = randomWord(options, n / dims / tokens, n / dims % tokens, n % dims);
+        const bool kept = static_cast<double>(word) >= threshold;
+        y.values.values[n] = kept ? factor * y.values.values[n] : 0;
+        y.deviation[n] = kept ? factor * y.deviation[n] + sumUnit * std::abs(y.values.values[n]) : 0;
+    }
+}
+
 } // namespace
 
 LayerExpectation referenceLayer(const LayerReference &layer) {
@@ -194,7 +207,11 @@ LayerExpectation referenceLayer(const LayerReference &layer) {
     attend(q, k, split(v, layer.kvHeads), layer.attention, a, expected);
     store(a, layer.storedUnit);
     Measured y = project(join(a), p.wo, p.bo);
-    if (layer.norm == NormPlace::post) store(y, layer.storedUnit);
+    if (layer.norm == NormPlace::post || layer.outputDropout > 0) store(y, layer.storedUnit);
+    if (layer.outputDropout > 0) {
+        drop(y, layer.outputDropout, layer.attention);
+        if (layer.norm == NormPlace::post) store(y, layer.storedUnit);
+    }
     if (layer.residual) add(y, layer.x);
     expected.out = layer.norm == NormPlace::post ? normalise(y, layer) : std::move(y);
     store(expected.out, layer.outUnit);

@@ -25,6 +25,7 @@ struct LayerReference {
     NormPlace norm = NormPlace::none;
     bool residual = false;
     double epsilon = 1e-5;
+    double outputDropout = 0;        // with the attention's seed, and its offset with the highest bit flipped
     double storedUnit = float32Unit; // of what lies between the steps
     double outUnit = float32Unit;
     LayerParameters parameters;

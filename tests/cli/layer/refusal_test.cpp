@@ -35,10 +35,12 @@ TEST_F(LayerRefusal, helpNamesEveryOption) {
     const Outcome outcome = tool({"layer", "--help"});
     EXPECT_EQ(outcome.status, 0);
     for (const std::string option :
-         {"--x",      "--context", "--params",          "--heads",       "--kv-heads",    "--norm",         "--residual", "--eps",
-          "--out",    "--weights", "--average-weights", "--round-to",    "--out-dtype",   "--mask",         "--bias",     "--causal",
-          "--window", "--scale",   "--rotary",          "--rotary-dims", "--rotary-base", "--rotary-start", "--softcap",  "--kv-lengths",
-          "--sinks",  "--lse",     "--device",          "--verify",      "--no-fallback", "--repeat",       "--json"})
+         {"--x",         "--context",       "--params",      "--heads",        "--kv-heads",        "--norm",
+          "--residual",  "--eps",           "--out",         "--weights",      "--average-weights", "--round-to",
+          "--out-dtype", "--mask",          "--bias",        "--causal",       "--window",          "--scale",
+          "--rotary",    "--rotary-dims",   "--rotary-base", "--rotary-start", "--softcap",         "--kv-lengths",
+          "--sinks",     "--lse",           "--device",      "--verify",       "--no-fallback",     "--repeat",
+          "--json",      "--output-dropout"})
         EXPECT_NE(outcome.out.find("  " + option + " "), std::string::npos) << option;
     EXPECT_NE(outcome.out.find("Exit status: 0 success"), std::string::npos);
     EXPECT_NE(tool({"--help"}).out.find("\n  layer "), std::string::npos);
@@ -105,6 +107,10 @@ TEST_F(LayerRefusal, rotaryEmbeddings) {
 
 TEST_F(LayerRefusal, otherValues) {
     refused({"--average-weights"}, {"--average-weights says how --weights is written, and there is none", "add --weights FILE"});
+    refused({"--output-dropout", "1.5"}, {"--output-dropout takes a probability from 0 (none) to 1", "'1.5'"});
+    refused({"--seed", "1"}, {"--seed says how weights are dropped, and nothing drops any"});
+    refused({"--output-dropout", "0.5", "--weights", "w.npy", "--weights-after-dropout"},
+            {"--weights-after-dropout says how", "add --dropout"});
     refused({"--round-to", "f32"}, {"--round-to takes f16 or bf16, not 'f32'"});
     refused({"--out-dtype", "f64"}, {"--out-dtype takes f32, f16 or bf16, not 'f64'"});
     refused({"--verify=some"}, {"--verify takes", "'some'"});

@@ -136,6 +136,19 @@ TEST_F(LayerReport, stepsAreThoseOfTheLayer) {
     EXPECT_EQ(json["steps"][0]["formula"], "rows of [2, 16, 8]");
 }
 
+TEST_F(LayerReport, outputDropoutIsAStep) {
+    given({.x = {2, 16, 8}});
+    layer.residual = true, layer.outputDropout = 0.25;
+    const Json json = reported({"--seed", "9", "--offset", "3"});
+    EXPECT_EQ(namesOf(json), (std::vector<std::string>{"q", "k", "v", "attention", "out", "drop"}));
+    EXPECT_EQ(json["steps"][5]["operation"], "drop");
+    EXPECT_EQ(json["steps"][5]["formula"], "dropout of [2, 16, 8]");
+    EXPECT_EQ(json["steps"][5]["result"], "[2, 16, 8]");
+    EXPECT_EQ(json["options"]["outputDropout"], 0.25);
+    EXPECT_EQ(json["options"]["seed"], 9);
+    EXPECT_EQ(json["options"]["offset"], 3);
+}
+
 TEST_F(LayerReport, rotationsAreSteps) {
     given({.x = {2, 16, 8}, .heads = 4, .kvHeads = 2, .headDim = 6});
     layer.rotary = RotaryReference{.interleaved = true, .dims = 4, .start = 7, .base = 500};

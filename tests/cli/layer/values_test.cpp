@@ -111,6 +111,10 @@ class LayerValues : public LayerTest {
                      {.descr = "<i4"});
             add({"--kv-lengths", "lengths.npy"});
         }
+        if (chance(3)) {
+            layer.outputDropout = 0.3, reference.seed = random(), reference.offset = static_cast<uint32_t>(random());
+            add({"--seed", std::to_string(reference.seed), "--offset", std::to_string(reference.offset)});
+        }
         return options;
     }
 };
@@ -138,6 +142,34 @@ TEST_F(LayerValues, everyNormWithAndWithoutTheResidual) {
         normed(place);
         check();
     }
+}
+
+TEST_F(LayerValues, outputDropout) {
+    for (const NormPlace place : {NormPlace::none, NormPlace::post, NormPlace::pre})
+        for (const bool residual : {false, true}) {
+            given({});
+            normed(place);
+            layer.residual = residual, layer.outputDropout = 0.5;
+            check();
+        }
+    // All of it, and none: no random number is drawn, and not one bit is another.
+    given({});
+    layer.residual = true, layer.outputDropout = 1;
+    EXPECT_EQ(resultOf().values, layer.x.values);
+    layer.outputDropout = 0;
+    const std::vector<double> without = resultOf().values;
+    EXPECT_EQ(resultOf({"--output-dropout", "0", "--seed", "42", "--offset", "1"}).values, without);
+    // Weights have random numbers of their own.
+    layer.residual = false, layer.outputDropout = 0.5;
+    size_t dropped[2] = {}, both = 0;
+    const std::vector<double> some = resultOf().values, others = resultOf({"--dropout", "0.5"}).values;
+    for (size_t n = 0; n < some.size(); ++n) EXPECT_EQ(some[n] == 0, others[n] == 0) << "the output's are the same, element " << n;
+    layer.outputDropout = 0.5;
+    const std::vector<double> next = resultOf({"--offset", "1"}).values;
+    for (size_t n = 0; n < some.size(); ++n) dropped[0] += some[n] == 0, dropped[1] += next[n] == 0, both += some[n] == 0 && next[n] == 0;
+    EXPECT_GT(dropped[0], 0u);
+    EXPECT_GT(dropped[1], 0u);
+    EXPECT_LT(both, std::max(dropped[0], dropped[1])) << "another step drops others";
 }
 
 TEST_F(LayerValues, randomLayers) {
@@ -340,8 +372,9 @@ TEST_F(LayerOnDriver, normsTypesAndOptions) {
     given({.x = {5, 8}, .context = {7, 6}}, {.descr = "<f2"}, {.descr = "<f2", .fortran = true});
     normed(NormPlace::pre);
     reference = {};
+    reference.seed = 7, layer.outputDropout = 0.3;
     givenSinks(2);
-    check({"--sinks", "sinks.npy"}, "<f2");
+    check({"--sinks", "sinks.npy", "--seed", "7"}, "<f2");
 }
 
 } // namespace
