@@ -361,8 +361,8 @@ TEST(OperationsOnDevice, dropsByTheKnownAnswersOfPhilox) {
     Random random = randomFor("dropped on the device");
     constexpr uint32_t known[] = {0x43891be6, 0x98441154, 0xbe4fbe68, 0x027071b6, 0x4760d2e5,
                                   0xb32dddbd, 0x8445848f, 0xd9fa4348, 0x193d2c9b};
-    for (const uint32_t threshold : {0x1999999au, known[0]}) {
-        const bool residual = threshold == known[0];
+    for (const uint32_t threshold : {0x1999999au, known[0], known[0] + 1}) { // of 0.1, and both sides of a word
+        const bool residual = threshold != 0x1999999a;
         OperationCase c = plainDrop(7, 4, 9); // of seed 42 and offset 7
         c.drop.probability = threshold * 0x1p-32;
         if (!residual) c.drop.residual = {};

@@ -530,7 +530,8 @@ TEST(Operations, keepIsABitMask) {
 TEST(Operations, dropIsWhatKeepSays) {
     Random random = randomFor("drop and keep");
     constexpr uint32_t groups = 7, rows = 10, columns = 41;
-    for (const double probability : {0.1, 0.5, 0x43891be6 * 0x1p-32}) { // the last is a word of group 6, row 3
+    // The last two are both sides of a word of group 6, row 3.
+    for (const double probability : {0.1, 0.5, 0x43891be6 * 0x1p-32, 0x43891be7 * 0x1p-32}) {
         OperationCase kept = plainKeep(groups, rows, columns), c = plainDrop(groups, rows, columns);
         kept.keep.probability = c.drop.probability = probability;
         kept.fill(random), c.fill(random);
