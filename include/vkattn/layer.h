@@ -18,7 +18,7 @@
 #ifndef VKATTN_LAYER_H_
 #define VKATTN_LAYER_H_
 
-#include "vkattn/operations.h"
+#include "vkattn/gradient.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,6 +38,11 @@ typedef enum vkattn_layer_flag_bits {
      * torch.nn.MultiheadAttention returns weights by default. The weights of the heads are f32
      * between the steps. Not with a ragged batch, in which some pairs have no weights. */
     VKATTN_LAYER_AVERAGED_WEIGHTS = 2,
+    /* What the backward pass (vkattn/layer_gradient.h) reads of the steps goes to the memory of
+     * VKATTN_KEPT, vkattn_layer_plan::keptBytes of it: norm(X), Q, K and V as attention reads them, A, the
+     * statistics of the rows, and X + Y, which is then rounded to `stored` before its norm. The layer is
+     * recorded in one part. The options have no `lse`. */
+    VKATTN_LAYER_KEEPS_STEPS = 4,
     VKATTN_LAYER_FLAGS_MAX = 0x7fffffff
 } vkattn_layer_flag_bits;
 
@@ -50,7 +55,7 @@ typedef enum vkattn_layer_flag_bits {
  * biases. A context takes separate matrices.
  * Roles: VKATTN_X, VKATTN_CONTEXT, VKATTN_WQ, VKATTN_WK, VKATTN_WV, VKATTN_WO, VKATTN_BQ, VKATTN_BK,
  * VKATTN_BV, VKATTN_BO, VKATTN_GAMMA, VKATTN_BETA, VKATTN_COS, VKATTN_SIN, VKATTN_POSITIONS,
- * VKATTN_STARTS, VKATTN_Y, the roles of the options, and VKATTN_WORKSPACE.
+ * VKATTN_STARTS, VKATTN_Y, VKATTN_KEPT, the roles of the options, and VKATTN_WORKSPACE.
  * Limits: heads lie between 1 and 2^20; batch * tokens * dims of each tensor between steps is at
  * most 2^50; and those of each step. */
 typedef struct vkattn_layer {
@@ -89,17 +94,17 @@ typedef struct vkattn_layer {
     uint64_t outputDropoutSeed;
 } vkattn_layer;
 
-#define VKATTN_LAYER_STEPS 13
-#define VKATTN_LAYER_OPERANDS 16
+#define VKATTN_LAYER_STEPS 24
+#define VKATTN_LAYER_OPERANDS 28
 
-/* One operation of a layer. */
+/* One operation of a layer, or of its gradient. */
 typedef struct vkattn_layer_step {
     /* Static storage: "norm", "q", "k", "v", "qkv", "q rotary", "k rotary", "qk rotary", "attention",
      * "weights", "out", "drop". */
     const char *name;
     vkattn_operation operation;
-    /* The memory of the operation's roles: `from` is a role of the layer, or VKATTN_WORKSPACE for
-     * what lies between steps. Layouts count from the first byte of that memory. */
+    /* The memory of the operation's roles: `from` is a role of the layer, VKATTN_KEPT among them, or
+     * VKATTN_WORKSPACE for what lies between steps. Layouts count from the first byte of that memory. */
     struct vkattn_layer_operand {
         vkattn_role role, from;
     } operands[VKATTN_LAYER_OPERANDS];
@@ -114,13 +119,16 @@ typedef struct vkattn_layer_plan {
     uint32_t stepCount;
     vkattn_layer_step steps[VKATTN_LAYER_STEPS];
     uint64_t betweenBytes; /* of the workspace, from its first byte: what lies between steps */
-    vkattn_projection projections[6];
+    uint64_t keptBytes;    /* of the memory of VKATTN_KEPT, which a layer that keeps its steps writes */
+    vkattn_projection projections[9];
     vkattn_norm norms[2];
+    vkattn_norm_gradient normGradients[6];
     vkattn_rotary rotaries[2];
-    vkattn_append appends[2];
+    vkattn_append appends[3];
     vkattn_mean mean;
     vkattn_drop drop;
-    vkattn_problem attention;
+    vkattn_problem attention; /* of a gradient: the forward pass */
+    vkattn_attention_gradient attentionGradient;
 } vkattn_layer_plan;
 
 /* Checks the layer, and lists its operations. Set plan->structSize first; *plan is written only on

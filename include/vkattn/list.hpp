@@ -75,11 +75,12 @@ struct NormOf {
     DeviceTensor x, y, gamma{}, beta{}, residual{}, sum{};
     float epsilon = 1e-5f;
 };
-// Of x, what the norm was taken of: X + residual, or its `sum`.
+// Of x, what the norm was taken of: X + residual, or its `sum`. `residual` is added to dX.
 struct NormGradientOf {
     vkattn_norm_kind kind;
     DeviceTensor x, dY, dX{}, gamma{}, dGamma{}, dBeta{};
     float epsilon = 1e-5f;
+    DeviceTensor residual{};
 };
 struct RotaryOf {
     DeviceTensor x, cos, sin, y, positions{}, starts{};
@@ -149,6 +150,19 @@ struct LayerOf {
     double outputDropout = 0; // with the seed and the offset below; 0: none, and then they are 0
     uint64_t outputDropoutSeed = 0;
     uint32_t outputDropoutOffset = 0;
+    // What the layer keeps for its backward pass, from Runtime::allocateKept(); absent: nothing.
+    DeviceTensor kept{};
+};
+
+// Gradients of `forward` (vkattn/layer_gradient.h), the layer that ran before, as that was given to a
+// list: with `kept`, and with tensors that still hold what they held. Those that are wanted are given.
+struct LayerGradientOf {
+    LayerOf forward;
+    DeviceTensor dY; // read: the gradient with respect to forward.y
+    DeviceTensor dX{}, dContext{}, dWq{}, dWk{}, dWv{}, dWo{}, dBq{}, dBk{}, dBv{}, dBo{}, dGamma{}, dBeta{};
+    DeviceTensor dBias{}, dSinks{}, dSlopes{}, dScale{}, dSoftcap{}; // of attention
+    vkattn_gradient_kernel kernel = VKATTN_GRADIENT_AUTO;
+    vkattn_dtype stored = VKATTN_F32; // between the steps
 };
 
 // A latent layer (vkattn/latent_layer.h). `attention`: its operands beside q, k, v and out, and its
@@ -231,15 +245,18 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionGradientOf &gradient, std::string *why = nullptr);
 
-    // Appends the operations of a layer (vkattn/layer.h, vkattn/latent_layer.h) as steps, with memory
-    // of the list for what lies between them. The operands are the layer's roles without the
-    // workspace, as above.
+    // Appends the operations of a layer (vkattn/layer.h, vkattn/latent_layer.h) or of its gradients
+    // (vkattn/layer_gradient.h) as steps, with memory of the list for what lies between them. The operands are the layer's roles without
+    // the workspace, as above.
     [[nodiscard]] VKATTN_API vkattn_result add(const vkattn_layer &layer, span<const ListOperand> operands, std::string *why = nullptr);
 
     [[nodiscard]] VKATTN_API vkattn_result add(const LayerOf &layer, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const vkattn_latent_layer &layer, span<const ListOperand> operands,
                                                std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const LatentLayerOf &layer, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const vkattn_layer_gradient &gradient, span<const ListOperand> operands,
+                                               std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const LayerGradientOf &gradient, std::string *why = nullptr);
 
     // Appends a compute shader of the host's. The list copies the SPIR-V, the push constants and the
     // CPU function. Nothing checks what a shader accesses: it is trusted with the memory that it is

@@ -98,11 +98,14 @@ typedef struct vkattn_norm {
  *     dX = (g - mean(g) - z * mean(g * z)) / sigma        layer norm
  *     dX = (g - z * mean(g * z)) / sigma                  RMS norm: mean is 0, the variance is the mean of s^2
  *     dGamma = sum of dY * z        dBeta = sum of dY     over the rows of all batch entries and groups
- * dX is the gradient with respect to X and to the residual alike. The sums over rows are taken in a
+ * dX is the gradient with respect to X and to the norm's residual alike. `residual` is added to dX: the
+ * gradient that comes past the norm, of a layer Z = X + f(norm(X)). The sums over rows are taken in a
  * fixed order: the bits are the same run after run. A NaN in a row of S or dY reaches that row of dX,
- * dGamma, and of dBeta the dims that have it.
- * Roles: VKATTN_X (S), VKATTN_GAMMA, VKATTN_D_Y, VKATTN_D_X, VKATTN_D_GAMMA, VKATTN_D_BETA.
- * Limits: at least one gradient is asked for; dims lie between 1 and 2^20, rows between 1 and 2^30. */
+ * dGamma, and of dBeta the dims that have it; one in `residual` its element of dX.
+ * Roles: VKATTN_X (S), VKATTN_GAMMA, VKATTN_D_Y, VKATTN_RESIDUAL, VKATTN_D_X, VKATTN_D_GAMMA,
+ * VKATTN_D_BETA.
+ * Limits: at least one gradient is asked for; a residual needs dX; dims lie between 1 and 2^20, rows
+ * between 1 and 2^30. */
 typedef struct vkattn_norm_gradient {
     uint32_t structSize;
     uint32_t flags; /* 0 */
@@ -114,6 +117,8 @@ typedef struct vkattn_norm_gradient {
     vkattn_layout dX;     /* optional output: the extents of x */
     vkattn_layout dGamma; /* optional output: [1, 1, 1, dims] */
     vkattn_layout dBeta;  /* optional output: [1, 1, 1, dims] */
+    /* optional: the extents of x; added to dX, after dX is rounded where that is f16 or bf16 */
+    vkattn_layout residual;
 } vkattn_norm_gradient;
 
 typedef enum vkattn_rotary_pairs {

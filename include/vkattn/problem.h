@@ -214,9 +214,22 @@ typedef enum vkattn_role {
     VKATTN_WDKV = 58,
     VKATTN_WUKV = 59,
     VKATTN_GAMMA_Q = 60,
-    VKATTN_CACHE = 61,      /* read and written */
-    VKATTN_WORKSPACE = 64,  /* Vulkan only: scratch memory, read and written */
-    VKATTN_ROLE_LIMIT = 65, /* greater than every role: the length of an array indexed by role */
+    VKATTN_CACHE = 61,     /* read and written */
+    VKATTN_WORKSPACE = 64, /* Vulkan only: scratch memory, read and written */
+    /* What a layer keeps for its backward pass (VKATTN_LAYER_KEEPS_STEPS): written by the layer, read
+     * by vkattn/layer_gradient.h. */
+    VKATTN_KEPT = 65,
+    /* The gradients of a layer (vkattn/layer_gradient.h), written; its other roles are those above. */
+    VKATTN_D_CONTEXT = 66,
+    VKATTN_D_WQ = 67,
+    VKATTN_D_WK = 68,
+    VKATTN_D_WV = 69,
+    VKATTN_D_WO = 70,
+    VKATTN_D_BQ = 71,
+    VKATTN_D_BK = 72,
+    VKATTN_D_BV = 73,
+    VKATTN_D_BO = 74,
+    VKATTN_ROLE_LIMIT = 75, /* greater than every role: the length of an array indexed by role */
     VKATTN_ROLE_MAX = 0x7fffffff
 } vkattn_role;
 

@@ -140,6 +140,7 @@ struct RunResult {
 
 class DeviceTensor;
 class OperationList;
+struct LayerOf;
 
 // One device, or the CPU. A Runtime serves one thread at a time; several Runtimes may be used at
 // once.
@@ -192,6 +193,9 @@ class Runtime {
     // Tensors and lists of operations (vkattn/list.hpp). A tensor begins as zeros. Returns no tensor,
     // with the reason in *why, where the layout is none or memory is exhausted.
     [[nodiscard]] VKATTN_API DeviceTensor allocate(const vkattn_layout &layout, std::string *why = nullptr);
+    // Returns memory for what a layer keeps for its backward pass: LayerOf::kept. Returns no tensor, with
+    // the reason in *why, where there is no such layer or memory is exhausted.
+    [[nodiscard]] VKATTN_API DeviceTensor allocateKept(const LayerOf &layer, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API OperationList list();
 
   private:

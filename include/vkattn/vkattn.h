@@ -64,6 +64,7 @@
 
 #include "vkattn/latent_layer.h"
 #include "vkattn/layer.h"
+#include "vkattn/layer_gradient.h"
 
 #include <stddef.h>
 #ifndef VULKAN_CORE_H_
@@ -647,6 +648,14 @@ VKATTN_API vkattn_result vkattnQueryLatentLayer(vkattn_context context, const vk
 VKATTN_API vkattn_result vkattnPrewarmLatentLayer(vkattn_context context, const vkattn_latent_layer *layer, vkattn_diagnostic *why);
 VKATTN_API vkattn_result vkattnRecordLatentLayer(vkattn_context context, const vkattn_latent_layer *layer, const vkattn_record *record,
                                                  vkattn_diagnostic *why);
+/* The same for the gradients of a layer (vkattn/layer_gradient.h). Bindings name every role that a
+ * step of vkattnPlanLayerGradient takes its memory from, and VKATTN_WORKSPACE. The host places a barrier
+ * between the layer and its gradient. No output shares a byte with anything else. */
+VKATTN_API vkattn_result vkattnQueryLayerGradient(vkattn_context context, const vkattn_layer_gradient *gradient, vkattn_requirements *out,
+                                                  vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnPrewarmLayerGradient(vkattn_context context, const vkattn_layer_gradient *gradient, vkattn_diagnostic *why);
+VKATTN_API vkattn_result vkattnRecordLayerGradient(vkattn_context context, const vkattn_layer_gradient *gradient,
+                                                   const vkattn_record *record, vkattn_diagnostic *why);
 
 /* Returns how many pipelines this context has compiled so far, and the nanoseconds that
  * vkCreateComputePipelines took. */

@@ -283,6 +283,21 @@ class Context {
         const vkattn_record record = recordOf(commandBuffer, bindings, descriptorPool, 0);
         return vkattnRecordLatentLayer(handle_, &layer, &record, why);
     }
+    // The same for the gradients of a layer (vkattn/layer_gradient.h).
+    [[nodiscard]] vkattn_result query(const vkattn_layer_gradient &gradient, vkattn_requirements &out,
+                                      vkattn_diagnostic *why = nullptr) const {
+        out.structSize = sizeof out;
+        return vkattnQueryLayerGradient(handle_, &gradient, &out, why);
+    }
+    [[nodiscard]] vkattn_result prewarm(const vkattn_layer_gradient &gradient, vkattn_diagnostic *why = nullptr) const {
+        return vkattnPrewarmLayerGradient(handle_, &gradient, why);
+    }
+    [[nodiscard]] vkattn_result record(const vkattn_layer_gradient &gradient, VkCommandBuffer commandBuffer,
+                                       span<const vkattn_binding> bindings, VkDescriptorPool descriptorPool = VK_NULL_HANDLE,
+                                       vkattn_diagnostic *why = nullptr) const {
+        const vkattn_record record = recordOf(commandBuffer, bindings, descriptorPool, 0);
+        return vkattnRecordLayerGradient(handle_, &gradient, &record, why);
+    }
     // Returns the sliceCount that keeps each slice below `microseconds` of device time.
     [[nodiscard]] vkattn_result slicesForBudget(const vkattn_problem &problem, double microseconds, uint32_t &sliceCount,
                                                 vkattn_diagnostic *why = nullptr) const {

@@ -1,6 +1,7 @@
-// The C functions of vkattn.h that take a layer: each of its operations in turn, with what
-// lies between them in the workspace.
+// The C functions of vkattn.h that take a layer or its gradients: each of the operations in turn, with
+// what lies between them in the workspace.
 #include "core/api_common.hpp"
+#include "core/gradient/gradient_plan.hpp"
 #include "core/operations/operation_plan.hpp"
 #include "core/vulkan/record.hpp"
 #include "problem/layer_parts.hpp"
@@ -16,22 +17,29 @@ using namespace vkattn;
 
 namespace {
 
-// A latent layer is one part.
-class WholeLayer {
+vkattn_result planOf(const vkattn_layer *layer, vkattn_layer_plan &plan, vkattn_diagnostic *why) {
+    return vkattnPlanLayer(layer, &plan, why);
+}
+vkattn_result planOf(const vkattn_latent_layer *layer, vkattn_layer_plan &plan, vkattn_diagnostic *why) {
+    return vkattnPlanLatentLayer(layer, &plan, why);
+}
+vkattn_result planOf(const vkattn_layer_gradient *gradient, vkattn_layer_plan &plan, vkattn_diagnostic *why) {
+    return vkattnPlanLayerGradient(gradient, &plan, why);
+}
+
+// A latent layer is one part, as the gradients of a layer are.
+template <class Layer> class WholeLayer {
   public:
-    WholeLayer(const vkattn_latent_layer &layer, uint64_t) : layer_(layer) {}
+    WholeLayer(const Layer &layer, uint64_t) : layer_(layer) {}
     [[nodiscard]] uint32_t count() const { return 1; }
-    [[nodiscard]] vkattn_result plan(uint32_t, vkattn_layer_plan &plan, vkattn_diagnostic *why) const {
-        return vkattnPlanLatentLayer(&layer_, &plan, why);
-    }
+    [[nodiscard]] vkattn_result plan(uint32_t, vkattn_layer_plan &plan, vkattn_diagnostic *why) const { return planOf(&layer_, plan, why); }
     [[nodiscard]] uint64_t skippedBytes(vkattn_role) const { return 0; }
 
   private:
-    const vkattn_latent_layer &layer_;
+    const Layer &layer_;
 };
-template <class Layer> struct PartsOfLayer;
+template <class Layer> struct PartsOfLayer { using Type = WholeLayer<Layer>; };
 template <> struct PartsOfLayer<vkattn_layer> { using Type = LayerParts; };
-template <> struct PartsOfLayer<vkattn_latent_layer> { using Type = WholeLayer; };
 
 vkattn_layer_plan emptyPlan() {
     vkattn_layer_plan plan{};
@@ -45,7 +53,9 @@ struct PlannedPart {
     const Schedule *steps[VKATTN_LAYER_STEPS];
     uint64_t ownBegin, ownBytes, alignment;
     uint32_t chunkCount; // of the step that has most
+    // Attention's step, which is either of the two.
     Plan attention;
+    GradientPlan gradient;
     OperationPlan operations[VKATTN_LAYER_STEPS - 1];
 
     [[nodiscard]] vkattn_result plan(const vkattn_layer_plan &layer, const PlanLimits &whole, vkattn_diagnostic *why) {
@@ -61,6 +71,12 @@ struct PlannedPart {
                 if (const auto r = makePlan(problem, limits, attention, why)) return r;
                 steps[n] = &attention;
                 chunkCount = std::max(chunkCount, attention.chunkCount());
+            } else if (operation.kind == VKATTN_ATTENTION_GRADIENT) {
+                Gradient canonical;
+                if (const auto r = makeGradient(operation.of.attentionGradient, canonical, why)) return r;
+                if (const auto r = planGradient(canonical, limits, gradient, why)) return r;
+                steps[n] = &gradient;
+                chunkCount = std::max(chunkCount, gradient.chunkCount());
             } else {
                 Operation canonical;
                 if (const auto r = makeOperation(&operation, canonical, why)) return r;
@@ -106,6 +122,8 @@ vkattn_result checkBindings(const vkattn_layer_plan &plan, const vkattn_record &
                 return fail(why, invalid, "role %d is not bound: the layer's step '%s' uses it", static_cast<int>(from),
                             plan.steps[n].name);
     const vkattn_binding *const workspace = find(record, VKATTN_WORKSPACE);
+    if (!workspace && needs.workspaceBytes)
+        return fail(why, invalid, "role %d is not bound: the layer needs a workspace", static_cast<int>(VKATTN_WORKSPACE));
     if (workspace && (workspace->size < needs.workspaceBytes || workspace->offset % needs.workspaceAlignment))
         return fail(why, invalid, "the workspace has %llu bytes at offset %llu, expected at least %llu at a multiple of %llu",
                     static_cast<unsigned long long>(workspace->size), static_cast<unsigned long long>(workspace->offset),
@@ -133,12 +151,8 @@ template <class Layer> class DeviceLayer {
                 out.descriptorSetCount += each.descriptorSetCount;
                 out.storageDescriptorCount += each.storageDescriptorCount;
             }
-            const WeightRounding rounding = part.attention.kernel->weightRounding(part.attention);
             out.chunkCount += part.chunkCount;
-            out.kernel = part.attention.kernel->id;
-            out.kernelName = part.attention.kernelName;
-            out.probabilityUnit = std::max(out.probabilityUnit, rounding.unit);
-            out.probabilityFloor = std::max(out.probabilityFloor, rounding.floor);
+            takeKernel(part, plan, out);
             out.workspaceBytes = std::max(out.workspaceBytes, part.ownBegin + part.ownBytes);
             out.workspaceAlignment = std::max(out.workspaceAlignment, part.alignment);
             return VKATTN_OK;
@@ -181,6 +195,20 @@ template <class Layer> class DeviceLayer {
         return VKATTN_OK;
     }
 
+    // What computes attention, or its gradient; where neither is a step, what computes the first one.
+    static void takeKernel(const PlannedPart &part, const vkattn_layer_plan &plan, vkattn_requirements &out) {
+        out.kernelName = part.steps[0]->kernelName;
+        for (uint32_t n = 0; n < plan.stepCount; ++n) {
+            if (part.steps[n] == &part.gradient) out.kernelName = part.gradient.kernelName;
+            if (part.steps[n] != &part.attention) continue;
+            const WeightRounding rounding = part.attention.kernel->weightRounding(part.attention);
+            out.kernel = part.attention.kernel->id;
+            out.kernelName = part.attention.kernelName;
+            out.probabilityUnit = std::max(out.probabilityUnit, rounding.unit);
+            out.probabilityFloor = std::max(out.probabilityFloor, rounding.floor);
+        }
+    }
+
     // A layer of one part is planned once for all that a call does with it.
     [[nodiscard]] vkattn_result plan(uint32_t part, vkattn_diagnostic *why) {
         if (plannedPart_ == part) return VKATTN_OK;
@@ -197,7 +225,8 @@ template <class Layer> class DeviceLayer {
             if (!context_.pipelines().has(part.steps[n]->type->pipelines(*part.steps[n])))
                 return fail(why, VKATTN_NOT_READY,
                             "nothing was recorded: pipelines of the layer's step '%s' are not compiled, and allowCompile is 0; call "
-                            "vkattnPrewarmLayer or vkattnPrewarmLatentLayer on any thread before, or set allowCompile to 1",
+                            "vkattnPrewarmLayer, vkattnPrewarmLatentLayer or vkattnPrewarmLayerGradient on any thread before, or set "
+                            "allowCompile to 1",
                             plan.steps[n].name);
         return VKATTN_OK;
     }
@@ -248,13 +277,6 @@ template <class Layer> class DeviceLayer {
     vkattn_layer_plan plan_{};
     PlannedPart planned_;
 };
-
-vkattn_result planOf(const vkattn_layer *layer, vkattn_layer_plan &plan, vkattn_diagnostic *why) {
-    return vkattnPlanLayer(layer, &plan, why);
-}
-vkattn_result planOf(const vkattn_latent_layer *layer, vkattn_layer_plan &plan, vkattn_diagnostic *why) {
-    return vkattnPlanLatentLayer(layer, &plan, why);
-}
 
 template <class Layer> vkattn_result query(vkattn_context context, const Layer *layer, vkattn_requirements *out, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{context, "context"}, {out, "out"}}, why)) return r;
@@ -317,6 +339,21 @@ vkattn_result vkattnRecordLatentLayer(vkattn_context context, const vkattn_laten
                                       vkattn_diagnostic *why) {
     const LoggedCall call(logOf(context), why);
     return call.result(record(context, layer, given, why));
+}
+
+vkattn_result vkattnQueryLayerGradient(vkattn_context context, const vkattn_layer_gradient *gradient, vkattn_requirements *out,
+                                       vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(query(context, gradient, out, why));
+}
+vkattn_result vkattnPrewarmLayerGradient(vkattn_context context, const vkattn_layer_gradient *gradient, vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(prewarm(context, gradient, why));
+}
+vkattn_result vkattnRecordLayerGradient(vkattn_context context, const vkattn_layer_gradient *gradient, const vkattn_record *given,
+                                        vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(record(context, gradient, given, why));
 }
 
 } // extern "C"

@@ -19,22 +19,24 @@ class LayerPlanner {
         Place q, k, v;
         if (const auto r = cut_.tokens ? addRowsOfCut(q, k, v) : addRows(q, k, v)) return r;
         const uint32_t rows = q.layout.extent[2];
-        const Place a = steps_.between(batch_, 1, rows, layer_.heads * valueDim_);
+        const Place a = room(rows, layer_.heads * valueDim_);
         AveragedWeights weights;
         const bool averages = layer_.flags & VKATTN_LAYER_AVERAGED_WEIGHTS;
-        if (const auto r = steps_.addAttention(0, q, k, v, headsOf(a, 0, layer_.heads, valueDim_), averages ? &weights : nullptr)) return r;
+        if (const auto r = steps_.addAttention(0, q, k, v, headsOf(a, 0, layer_.heads, valueDim_), averages ? &weights : nullptr, keeps_))
+            return r;
         if (averages)
             if (const auto r = steps_.addMean("weights", weights.heads, weights.mean)) return r;
         const bool post = layer_.place == VKATTN_NORM_POST, drops = layer_.outputDropout > 0;
-        const Place z = rowsOfCut({layer_.y, VKATTN_Y}), y = post || drops ? steps_.between(batch_, 1, rows, layer_.wo.extent[2]) : z,
+        const uint32_t out = layer_.wo.extent[2];
+        const Place z = rowsOfCut({layer_.y, VKATTN_Y}), y = post ? room(rows, out) : drops ? steps_.between(batch_, 1, rows, out) : z,
                     x = layer_.flags & VKATTN_LAYER_RESIDUAL ? rowsOfCut({layer_.x, VKATTN_X}) : Place{}, none;
-        // X is added by the last step: the sum is then not rounded.
+        // X is added by the last step: the sum is then not rounded, unless it is kept.
         if (const auto r = steps_.addProjection("out", a, {layer_.wo, VKATTN_WO}, {layer_.bo, VKATTN_BO}, post || drops ? none : x, y))
             return r;
         if (drops)
             if (const auto r = addDrop(y, post ? none : x, post ? y : z)) return r;
         if (post)
-            if (const auto r = addNorm(y, x, z)) return r;
+            if (const auto r = addNorm(y, x, z, has(x.layout) && keeps_ ? y : none)) return r;
         steps_.finish();
         return VKATTN_OK;
     }
@@ -44,7 +46,10 @@ class LayerPlanner {
 
     [[nodiscard]] vkattn_result check() {
         const vkattn_layer &l = layer_;
-        if (const auto r = checkFlagsAndHeads(l.flags, VKATTN_LAYER_RESIDUAL | VKATTN_LAYER_AVERAGED_WEIGHTS, l.heads, why_)) return r;
+        if (const auto r = checkFlagsAndHeads(l.flags, VKATTN_LAYER_RESIDUAL | VKATTN_LAYER_AVERAGED_WEIGHTS | VKATTN_LAYER_KEEPS_STEPS,
+                                              l.heads, why_))
+            return r;
+        keeps_ = l.flags & VKATTN_LAYER_KEEPS_STEPS;
         kvHeads_ = l.kvHeads ? l.kvHeads : l.heads;
         if (l.heads % kvHeads_) return fail(why_, invalid, "layer.kvHeads is %u, expected a divisor of heads, %u", kvHeads_, l.heads);
         if (l.place != VKATTN_NORM_NONE && l.place != VKATTN_NORM_POST && l.place != VKATTN_NORM_PRE)
@@ -123,11 +128,16 @@ class LayerPlanner {
         return checkBetween(batch_, std::max(tokens_, keyTokens_), widest, why_);
     }
 
-    [[nodiscard]] vkattn_result addNorm(const Place &x, const Place &residual, const Place &y) {
+    // Rows between the steps, of all batch entries.
+    [[nodiscard]] Place room(uint32_t tokens, uint32_t dims) {
+        return keeps_ ? steps_.kept(layer_.stored, batch_, 1, tokens, dims) : steps_.between(batch_, 1, tokens, dims);
+    }
+
+    [[nodiscard]] vkattn_result addNorm(const Place &x, const Place &residual, const Place &y, const Place &sum = {}) {
         vkattn_norm norm{};
         norm.kind = layer_.norm;
         norm.epsilon = layer_.epsilon;
-        return steps_.addNorm("norm", norm, x, residual, {layer_.gamma, VKATTN_GAMMA}, {layer_.beta, VKATTN_BETA}, y);
+        return steps_.addNorm("norm", norm, x, residual, {layer_.gamma, VKATTN_GAMMA}, {layer_.beta, VKATTN_BETA}, y, sum);
     }
 
     [[nodiscard]] vkattn_result addDrop(const Place &x, const Place &residual, const Place &y) {
@@ -160,7 +170,7 @@ class LayerPlanner {
             return turn("k rotary", k, 0);
         }
         const uint32_t queries = layer_.heads * dim_, keys = kvHeads_ * dim_;
-        const Place all = steps_.between(batch_, 1, tokens_, layer_.wq.extent[2]);
+        const Place all = room(tokens_, layer_.wq.extent[2]);
         q = headsOf(all, 0, layer_.heads, dim_);
         k = headsOf(all, queries, kvHeads_, dim_);
         v = headsOf(all, queries + keys, kvHeads_, dim_);
@@ -195,14 +205,14 @@ class LayerPlanner {
 
     [[nodiscard]] vkattn_result addQueries(const Place &in, Place &q) {
         const uint32_t count = layer_.heads * dim_;
-        const Place rows = steps_.between(batch_, 1, in.layout.extent[2], count);
+        const Place rows = room(in.layout.extent[2], count);
         q = headsOf(rows, 0, layer_.heads, dim_);
         return steps_.addProjection("q", in, rowsOfWq(0, count), biasOfWq(0, count), {}, rows);
     }
     void placeKeys(Place &k, Place &v) {
         const uint32_t keys = kvHeads_ * dim_, values = kvHeads_ * valueDim_;
-        keyRows_ = steps_.between(batch_, 1, keyTokens_, packed_ ? keys + values : keys);
-        valueRows_ = packed_ ? columns(keyRows_, keys, values) : steps_.between(batch_, 1, keyTokens_, values);
+        keyRows_ = room(keyTokens_, packed_ ? keys + values : keys);
+        valueRows_ = packed_ ? columns(keyRows_, keys, values) : room(keyTokens_, values);
         k = headsOf(keyRows_, 0, kvHeads_, dim_);
         v = headsOf(valueRows_, 0, kvHeads_, valueDim_);
     }
@@ -224,7 +234,7 @@ class LayerPlanner {
     [[nodiscard]] vkattn_result addInput(const Place &x, Place &in) {
         in = x;
         if (layer_.place != VKATTN_NORM_PRE) return VKATTN_OK;
-        in = steps_.between(batch_, 1, x.layout.extent[2], x.layout.extent[3]);
+        in = room(x.layout.extent[2], x.layout.extent[3]);
         return addNorm(x, {}, in);
     }
 
@@ -245,7 +255,7 @@ class LayerPlanner {
     vkattn_diagnostic *why_;
     const TokenCut &cut_;
     Place keyRows_, valueRows_;
-    bool packed_ = false;
+    bool packed_ = false, keeps_ = false;
     uint32_t kvHeads_ = 0, dim_ = 0, valueDim_ = 0, batch_ = 0, tokens_ = 0, keyTokens_ = 0;
 };
 

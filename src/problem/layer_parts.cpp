@@ -32,6 +32,7 @@ LayerParts::LayerParts(const vkattn_layer &layer, uint64_t bytes)
     if (layer.options) options_ = completed(*layer.options, room);
     options_.structSize = sizeof options_;
     if (options_.dropout > 0) return; // what a pair draws depends on its place in the whole
+    if (layer.flags & VKATTN_LAYER_KEEPS_STEPS) return;
     // The entries of a ragged batch are sequences within one.
     while (entriesOfPart_ > 1 && bytesOfFirst() > bytes) entriesOfPart_ -= entriesOfPart_ / 2;
     if (!canCutTokens()) return;

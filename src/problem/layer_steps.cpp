@@ -45,6 +45,16 @@ struct Uses {
     }
 };
 
+// Room behind `bytes`, which are then those of both.
+Place placeBehind(uint64_t &bytes, vkattn_role memory, vkattn_dtype dtype, const uint32_t (&extent)[4]) {
+    const uint64_t size = elementBytes(dtype);
+    const int64_t group = extent[3], token = group * extent[1], entry = token * extent[2];
+    Place place{{dtype, {extent[0], extent[1], extent[2], extent[3]}, {entry, group, token, 1}, bytes / size}, memory};
+    const uint64_t own = static_cast<uint64_t>(entry) * extent[0] * size;
+    bytes += (own + betweenAlignment - 1) / betweenAlignment * betweenAlignment;
+    return place;
+}
+
 } // namespace
 
 vkattn_result checkFlagsAndHeads(uint32_t flags, uint32_t known, uint32_t heads, vkattn_diagnostic *why) {
@@ -104,14 +114,13 @@ Place headsOf(const Place &rows, uint32_t first, uint32_t count, uint32_t dim) {
 }
 
 Place LayerSteps::between(vkattn_dtype dtype, uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims) {
-    const uint64_t size = elementBytes(dtype);
-    Place place;
-    const int64_t group = dims, token = group * groups, entry = token * tokens;
-    place.layout = {dtype, {batch, groups, tokens, dims}, {entry, group, token, 1}, bytes_ / size};
-    const uint64_t bytes = static_cast<uint64_t>(entry) * batch * size;
-    bytes_ += (bytes + betweenAlignment - 1) / betweenAlignment * betweenAlignment;
+    const Place place = placeBehind(bytes_, VKATTN_WORKSPACE, dtype, {batch, groups, tokens, dims});
     most_ = std::max(most_, bytes_);
     return place;
+}
+
+Place LayerSteps::kept(vkattn_dtype dtype, uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims) {
+    return placeBehind(plan_.keptBytes, VKATTN_KEPT, dtype, {batch, groups, tokens, dims});
 }
 
 vkattn_layer_step &LayerSteps::begin(const char *name, vkattn_operation_kind kind) {
@@ -143,15 +152,30 @@ void LayerSteps::finish() {
 }
 
 vkattn_result LayerSteps::addNorm(const char *name, vkattn_norm norm, const Place &x, const Place &residual, const Place &gamma,
-                                  const Place &beta, const Place &y) {
+                                  const Place &beta, const Place &y, const Place &sum) {
     vkattn_layer_step &step = begin(name, VKATTN_NORM);
     norm.structSize = sizeof norm;
     give(step, VKATTN_X, x, norm.x);
     give(step, VKATTN_RESIDUAL, residual, norm.residual);
     give(step, VKATTN_GAMMA, gamma, norm.gamma);
     give(step, VKATTN_BETA, beta, norm.beta);
+    give(step, VKATTN_SUM, sum, norm.sum);
     give(step, VKATTN_Y, y, norm.y);
     step.operation.of.norm = &(plan_.norms[norms_++] = norm);
+    return end(step);
+}
+
+vkattn_result LayerSteps::addNormGradient(const char *name, vkattn_norm_gradient gradient, const NormGradientPlaces &at) {
+    vkattn_layer_step &step = begin(name, VKATTN_NORM_GRADIENT);
+    gradient.structSize = sizeof gradient;
+    give(step, VKATTN_X, at.x, gradient.x);
+    give(step, VKATTN_GAMMA, at.gamma, gradient.gamma);
+    give(step, VKATTN_D_Y, at.dY, gradient.dY);
+    give(step, VKATTN_RESIDUAL, at.residual, gradient.residual);
+    give(step, VKATTN_D_X, at.dX, gradient.dX);
+    give(step, VKATTN_D_GAMMA, at.dGamma, gradient.dGamma);
+    give(step, VKATTN_D_BETA, at.dBeta, gradient.dBeta);
+    step.operation.of.normGradient = &(plan_.normGradients[normGradients_++] = gradient);
     return end(step);
 }
 
@@ -233,7 +257,7 @@ vkattn_result LayerSteps::takeWeights(vkattn_problem &problem, AveragedWeights &
 }
 
 vkattn_result LayerSteps::addAttention(float scale, const Place &q, const Place &k, const Place &v, const Place &out,
-                                       AveragedWeights *averaged) {
+                                       AveragedWeights *averaged, bool keeps) {
     vkattn_layer_step &step = begin("attention", VKATTN_ATTENTION);
     vkattn_problem &problem = plan_.attention;
     if (options_) {
@@ -258,15 +282,48 @@ vkattn_result LayerSteps::addAttention(float scale, const Place &q, const Place 
         if (const auto r = takeWeights(problem, *averaged)) return r;
         give(step, VKATTN_WEIGHTS, VKATTN_WORKSPACE);
     }
+    if (keeps) {
+        if (!absent(problem.lse))
+            return fail(
+                why_, invalid,
+                "layer.options has lse, and VKATTN_LAYER_KEEPS_STEPS keeps the statistics of the rows in its place: leave lse absent");
+        const uint32_t *const rows = problem.q.extent;
+        problem.flags |= VKATTN_ROW_STATISTICS;
+        give(step, VKATTN_LSE, kept(VKATTN_F32, rows[0], rows[1], rows[2], 2), problem.lse);
+    }
     step.operation.of.attention = &problem;
     if (const auto r = end(step)) return r;
+    giveRest(step);
+    return VKATTN_OK;
+}
+
+vkattn_result LayerSteps::addAttentionGradient(const vkattn_problem &forward, const vkattn_attention_gradient &given,
+                                               const AttentionGradientPlaces &at) {
+    vkattn_layer_step &step = begin("attention gradient", VKATTN_ATTENTION_GRADIENT);
+    plan_.attention = forward;
+    plan_.attention.weights = {};
+    plan_.attention.flags &= ~uint32_t{VKATTN_WEIGHTS_DROPPED}; // says what the weights are
+    vkattn_attention_gradient &gradient = plan_.attentionGradient = given;
+    gradient.structSize = sizeof gradient;
+    gradient.forward = &plan_.attention;
+    for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT, VKATTN_LSE}) give(step, role, VKATTN_KEPT);
+    give(step, VKATTN_D_OUT, at.dOut, gradient.dOut);
+    give(step, VKATTN_D_Q, at.dQ, gradient.dQ);
+    give(step, VKATTN_D_K, at.dK, gradient.dK);
+    give(step, VKATTN_D_V, at.dV, gradient.dV);
+    step.operation.of.attentionGradient = &gradient;
+    if (const auto r = end(step)) return r;
+    giveRest(step);
+    return VKATTN_OK;
+}
+
+void LayerSteps::giveRest(vkattn_layer_step &step) {
     vkattn_operand_use uses[VKATTN_ROLE_LIMIT];
     const uint32_t count = vkattnOperandUses(&step.operation, uses, VKATTN_ROLE_LIMIT);
     for (uint32_t n = 0; n < count; ++n)
         if (const vkattn_role role = uses[n].role;
-            std::none_of(step.operands, step.operands + step.operandCount, [&](const auto &given) { return given.role == role; }))
+            std::none_of(step.operands, step.operands + step.operandCount, [&](const auto &each) { return each.role == role; }))
             give(step, role, role);
-    return VKATTN_OK;
 }
 
 } // namespace vkattn

@@ -4,7 +4,7 @@
 
 #include "problem/tensor.hpp"
 #include "util/struct_size.hpp"
-#include "vkattn/layer.h"
+#include "vkattn/layer_gradient.h"
 
 namespace vkattn {
 
@@ -35,6 +35,15 @@ struct AveragedWeights {
     Place heads, mean;
 };
 
+// Of a norm's gradient; what is absent is not there.
+struct NormGradientPlaces {
+    Place x, gamma, dY, dX, dGamma, dBeta, residual;
+};
+// Of attention's gradient, beside what the forward pass has.
+struct AttentionGradientPlaces {
+    Place dOut, dQ, dK, dV;
+};
+
 // Fills the plan, which must not move. Each add... returns the step's own error, with its name.
 class LayerSteps {
   public:
@@ -46,22 +55,31 @@ class LayerSteps {
     [[nodiscard]] Place between(uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims) {
         return between(stored_, batch, groups, tokens, dims);
     }
+    [[nodiscard]] Place between(vkattn_dtype dtype, uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims);
+    // Room in the memory that outlives the layer.
+    [[nodiscard]] Place kept(vkattn_dtype dtype, uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims);
     // Room that is given after reuse(mark()) is that given between the two calls.
     [[nodiscard]] uint64_t mark() const { return bytes_; }
     void reuse(uint64_t mark) { bytes_ = mark; }
 
     // The layouts are set here, and everything else by the caller.
     [[nodiscard]] vkattn_result addNorm(const char *name, vkattn_norm norm, const Place &x, const Place &residual, const Place &gamma,
-                                        const Place &beta, const Place &y);
+                                        const Place &beta, const Place &y, const Place &sum = {});
+    [[nodiscard]] vkattn_result addNormGradient(const char *name, vkattn_norm_gradient gradient, const NormGradientPlaces &at);
     [[nodiscard]] vkattn_result addProjection(const char *name, const Place &x, const Place &w, const Place &bias, const Place &residual,
                                               const Place &y);
     [[nodiscard]] vkattn_result addRotary(const char *name, vkattn_rotary rotary, const Place &x, const Place &cos, const Place &sin,
                                           const Place &y);
     [[nodiscard]] vkattn_result addAppend(const char *name, vkattn_append append, const Place &x, const Place &y);
     // An absent v: values are the first dims of k. A scale of 0 is the attention's own. With
-    // `averaged`, which is written, the weights of the options are the mean over the heads.
+    // `averaged`, which is written, the weights of the options are the mean over the heads. With
+    // `keeps` the statistics of the rows are kept.
     [[nodiscard]] vkattn_result addAttention(float scale, const Place &q, const Place &k, const Place &v, const Place &out,
-                                             AveragedWeights *averaged = nullptr);
+                                             AveragedWeights *averaged = nullptr, bool keeps = false);
+    // `forward`: the attention of a layer that keeps its steps. dBias and presentRoles are those of
+    // `gradient`.
+    [[nodiscard]] vkattn_result addAttentionGradient(const vkattn_problem &forward, const vkattn_attention_gradient &gradient,
+                                                     const AttentionGradientPlaces &at);
     [[nodiscard]] vkattn_result addMean(const char *name, const Place &x, const Place &y);
     [[nodiscard]] vkattn_result addDrop(const char *name, vkattn_drop drop, const Place &x, const Place &residual, const Place &y);
     // Returns the attention that was added.
@@ -70,8 +88,9 @@ class LayerSteps {
     void finish();
 
   private:
-    [[nodiscard]] Place between(vkattn_dtype dtype, uint32_t batch, uint32_t groups, uint32_t tokens, uint32_t dims);
     [[nodiscard]] vkattn_result takeWeights(vkattn_problem &problem, AveragedWeights &averaged);
+    // The roles that have no memory yet are those of the layer.
+    void giveRest(vkattn_layer_step &step);
     vkattn_layer_step &begin(const char *name, vkattn_operation_kind kind);
     vkattn_result end(const vkattn_layer_step &step);
 
@@ -79,21 +98,28 @@ class LayerSteps {
     vkattn_dtype stored_;
     const vkattn_problem *options_;
     vkattn_diagnostic *why_;
-    uint32_t projections_ = 0, norms_ = 0, rotaries_ = 0, appends_ = 0;
+    uint32_t projections_ = 0, norms_ = 0, normGradients_ = 0, rotaries_ = 0, appends_ = 0;
     uint64_t bytes_ = 0, most_ = 0;
 };
 
 // Rows [first, first + count) of [batch, heads, tokens, dims].
 [[nodiscard]] Place tokensOf(const Place &rows, uint32_t first, uint32_t count);
 
+[[nodiscard]] constexpr const char *nameOf(const vkattn_layer_gradient *) {
+    return "gradient";
+}
+[[nodiscard]] constexpr const char *nameOf(const void *) {
+    return "layer";
+}
+
 // Plans with Planner(layer, plan, why, more...).plan(), where the steps point: *plan is written only
 // on VKATTN_OK.
 template <class Planner, class Layer, class... More>
 [[nodiscard]] vkattn_result planInPlace(const Layer *layer, const char *type, vkattn_layer_plan *plan, vkattn_diagnostic *why,
                                         const More &...more) {
-    if (!layer) return fail(why, invalid, "layer is NULL");
+    if (!layer) return fail(why, invalid, "%s is NULL", nameOf(layer));
     if (!plan) return fail(why, invalid, "plan is NULL");
-    if (const auto r = checkStructSize(layer->structSize, sizeof *layer, "layer", type, why)) return r;
+    if (const auto r = checkStructSize(layer->structSize, sizeof *layer, nameOf(layer), type, why)) return r;
     // Steps point into the plan: a plan of another size would have them elsewhere.
     if (plan->structSize != sizeof *plan)
         return fail(why, invalid, "plan: structSize is %u, expected sizeof(vkattn_layer_plan) = %zu", plan->structSize, sizeof *plan);

@@ -33,6 +33,7 @@ constexpr OperationOperand operationTable[] = {
     {VKATTN_NORM_GRADIENT, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_norm_gradient, x)},
     {VKATTN_NORM_GRADIENT, VKATTN_GAMMA, "gamma", false, false, floatTypes, offsetof(vkattn_norm_gradient, gamma)},
     {VKATTN_NORM_GRADIENT, VKATTN_D_Y, "dY", false, true, floatTypes, offsetof(vkattn_norm_gradient, dY)},
+    {VKATTN_NORM_GRADIENT, VKATTN_RESIDUAL, "residual", false, false, floatTypes, offsetof(vkattn_norm_gradient, residual)},
     {VKATTN_NORM_GRADIENT, VKATTN_D_X, "dX", true, false, floatTypes, offsetof(vkattn_norm_gradient, dX)},
     {VKATTN_NORM_GRADIENT, VKATTN_D_GAMMA, "dGamma", true, false, floatTypes, offsetof(vkattn_norm_gradient, dGamma)},
     {VKATTN_NORM_GRADIENT, VKATTN_D_BETA, "dBeta", true, false, floatTypes, offsetof(vkattn_norm_gradient, dBeta)},
@@ -203,6 +204,9 @@ vkattn_result checkNorm(const Operation &o, vkattn_diagnostic *why) {
 
 vkattn_result checkNormGradient(const Operation &o, vkattn_diagnostic *why) {
     if (!o.uses(VKATTN_D_X) && !o.sumsOverRows()) return fail(why, invalid, "no gradient is asked for: give dX, dGamma or dBeta a layout");
+    if (o.uses(VKATTN_RESIDUAL) && !o.uses(VKATTN_D_X))
+        return fail(why, invalid,
+                    "the norm gradient has a residual and no dX, which it is added to: give dX a layout, or leave the residual out");
     return checkNorm(o, why);
 }
 
@@ -377,7 +381,7 @@ double Operation::flops() const {
     case VKATTN_NORM:
         return rowCount * inner * (norm == VKATTN_LAYER_NORM ? 6.0 : 4.0);
     case VKATTN_NORM_GRADIENT:
-        return rowCount * inner * (norm == VKATTN_LAYER_NORM ? 16.0 : 12.0);
+        return rowCount * inner * ((norm == VKATTN_LAYER_NORM ? 16.0 : 12.0) + (tensor(VKATTN_RESIDUAL).present() ? 1.0 : 0.0));
     case VKATTN_ROTARY:
         return rowCount * rotated * 3.0;
     case VKATTN_MEAN:

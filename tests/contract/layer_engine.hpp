@@ -1,4 +1,4 @@
-// What the tests of layers of both kinds share: their plans, and an engine that records them.
+// What the tests of layers of both kinds and of gradients share: their plans, and an engine that records them.
 #pragma once
 
 #include "support/fake_vulkan.hpp"
@@ -21,6 +21,9 @@ inline vkattn_result planLayer(const vkattn_layer &layer, vkattn_layer_plan &pla
 }
 inline vkattn_result planLayer(const vkattn_latent_layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic &why) {
     return vkattnPlanLatentLayer(&layer, &plan, &why);
+}
+inline vkattn_result planLayer(const vkattn_layer_gradient &gradient, vkattn_layer_plan &plan, vkattn_diagnostic &why) {
+    return vkattnPlanLayerGradient(&gradient, &plan, &why);
 }
 template <class Layer> vkattn_result planned(const Layer &layer, vkattn_layer_plan &plan, vkattn_diagnostic &why) {
     plan = {};

@@ -182,11 +182,39 @@ TEST(LayerPlan, countsWhatThePaperCounts) {
     EXPECT_NEAR(products / expected, 1, 1e-3); // and the biases
 }
 
+// Norm, Q, K, V, A and the statistics of rows; the sum of a post-norm takes the place of what is summed up.
+TEST(LayerPlan, keepsTheStepsThatABackwardPassReads) {
+    vkattn_layer l = fullLayer();
+    vkattn_layer_plan plan;
+    vkattn_diagnostic why{};
+    ASSERT_EQ(planned(l, plan, why), ok) << why.message;
+    EXPECT_EQ(plan.keptBytes, 0u);
+    l.flags |= VKATTN_LAYER_KEEPS_STEPS;
+    EXPECT_EQ(steps(l), "q k v | attention | out | norm");
+    ASSERT_EQ(planned(l, plan, why), ok) << why.message;
+    EXPECT_EQ(plan.betweenBytes, 0u);
+    EXPECT_EQ(plan.keptBytes, 4u * 12 * (32 + 16 + 16 + 32 + 32) + 512) << "Q, K, V, A, X + Y, and two numbers for each row and head";
+    EXPECT_TRUE(plan.attention.flags & VKATTN_ROW_STATISTICS);
+    EXPECT_EQ(plan.attention.lse.extent[3], 2u);
+    EXPECT_EQ(plan.norms[0].sum.offsetElems, plan.norms[0].x.offsetElems);
+    for (uint32_t n = 0; n < plan.stepCount; ++n)
+        for (uint32_t o = 0; o < plan.steps[n].operandCount; ++o) EXPECT_NE(plan.steps[n].operands[o].from, VKATTN_WORKSPACE);
+    l.place = VKATTN_NORM_PRE;
+    ASSERT_EQ(planned(l, plan, why), ok) << why.message;
+    EXPECT_EQ(plan.keptBytes, 4u * 12 * (32 + 32 + 16 + 16 + 32) + 512) << "norm(X) in the place of X + Y";
+    EXPECT_EQ(plan.norms[0].sum.extent[0], 0u);
+}
+
 TEST(LayerPlan, refusesWhatIsNoLayer) {
     static vkattn_problem options;
     const WrongLayer<vkattn_layer> wrong[] = {
         {"structSize", [](vkattn_layer &l) { l.structSize = 0; }},
-        {"flags is 0x4", [](vkattn_layer &l) { l.flags = 4; }},
+        {"flags is 0x8", [](vkattn_layer &l) { l.flags = 8; }},
+        {"keeps the statistics of the rows in its place",
+         [](vkattn_layer &l) {
+             options = {}, options.structSize = sizeof options, options.lse = packed(VKATTN_F32, 2, 4, 6, 1), l.options = &options;
+             l.flags |= VKATTN_LAYER_KEEPS_STEPS;
+         }},
         {"heads is 0", [](vkattn_layer &l) { l.heads = 0; }},
         {"heads is 1048577", [](vkattn_layer &l) { l.heads = l.kvHeads = 1048577; }},
         {"at most 2^50 numbers",
@@ -289,6 +317,15 @@ TEST(RecordLayer, isCutBelowTheLimit) {
         for (size_t n = recorded.size() / 4; n < recorded.size(); n += recorded.size() / 4)
             EXPECT_GT(recorded[n].barriers, 0u) << "parts share the workspace";
     }
+}
+
+TEST(RecordLayer, isWholeWhereItKeepsItsSteps) {
+    vkattn_layer l = fullLayer();
+    l.x = l.y = packed(VKATTN_F32, 4, 1, 24, 32);
+    l.flags |= VKATTN_LAYER_KEEPS_STEPS;
+    LayerEngine<vkattn_layer> whole(l), limited(l, true, 4096);
+    EXPECT_EQ(limited.needs().dispatchCount, whole.needs().dispatchCount);
+    expectRecordedAsNeeded(limited, "vkattnPrewarmLayer");
 }
 
 TEST(RecordLayer, refusesBindingsThatDoNotFit) {

@@ -34,6 +34,12 @@ class ListLife {
         };
         if (!allocate("allocate", x) || !allocate("allocate another", w) || !allocate("allocate y", y) || !allocate("allocate z", z))
             return;
+        LayerOf layer{x, w, w, w, w, y};
+        if (!attempt("allocate what a layer keeps", [&](std::string &reason) {
+                layer.kept = runtime->allocateKept(layer, &reason);
+                return layer.kept ? VKATTN_OK : codeOf(trial_.error);
+            }))
+            return;
         std::vector<float> values(64);
         for (size_t n = 0; n < values.size(); ++n) values[n] = static_cast<float>(n % 9 == 0); // the identity
         const uint64_t bytes = 4 * values.size();

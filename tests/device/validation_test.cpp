@@ -3,6 +3,7 @@
 // layer that reports nothing would prove nothing).
 #include "conform/cases/operation_case.hpp"
 #include "conform/checks/selection.hpp"
+#include "conform/layers/layer_gradient_case.hpp"
 #include "device/gradient/gradient_case.hpp"
 #include "environment.hpp"
 #include "random_list.hpp"
@@ -155,6 +156,25 @@ TEST(Validation, isSilentOnGradients) {
             EXPECT_TRUE(result.status == VKATTN_OK || result.status == VKATTN_ERROR_UNSUPPORTED) << result.message << c.text();
             for (const std::string &message : log.messages) ADD_FAILURE() << message << c.text();
             if (HasFailure()) return; // the first is enough
+        }
+    }
+}
+
+TEST(Validation, isSilentOnLayerGradients) {
+    Log log;
+    DeviceUnderTest bench(log.options());
+    fault = {};
+    Random random = randomFor("gradients of layers under validation");
+    for (const Limits limits : {Limits::weak, Limits::full}) {
+        std::string why;
+        Runtime *runtime = bench.runtime(testLayouts()[0], limits, why);
+        ASSERT_TRUE(runtime) << why;
+        for (int n = 0; n < (fullExtent() ? 30 : 1); ++n) {
+            const auto d = drawLayerGradient(random, n == 0 ? MultiHeadParts::all : MultiHeadParts::any);
+            OperationList list = runtime->list();
+            ASSERT_EQ(d->addTo(*runtime, list, &why), VKATTN_OK) << why;
+            EXPECT_EQ(list.run().status, VKATTN_OK);
+            ASSERT_EQ(log.messages.size(), 0u) << log.messages.front() << "; " << d->text();
         }
     }
 }

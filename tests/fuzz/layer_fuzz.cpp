@@ -1,8 +1,10 @@
-// Descriptions of layers and of latent layers: vkattnPlanLayer and vkattnPlanLatentLayer with anything. Every step of a plan is valid and
-// stays in what the layer's operands and its workspace have, and small layers are computed on the CPU in memory of exactly those bytes.
+// Descriptions of layers, of their gradients and of latent layers: vkattnPlanLayer, vkattnPlanLayerGradient and vkattnPlanLatentLayer with
+// anything. Every step of a plan is valid and stays in what the operands, the workspace and what a layer keeps have, and small ones are
+// computed on the CPU in memory of exactly those bytes.
 #include "layouts.hpp"
 #include "vkattn/cpu.h"
 #include "vkattn/latent_layer.h"
+#include "vkattn/layer_gradient.h"
 
 #include <map>
 #include <memory>
@@ -120,6 +122,45 @@ struct LatentDescription {
     }
 };
 
+// The gradients of a layer that is there, with some of their layouts another one's.
+struct GradientDescription {
+    vkattn_layer_gradient gradient{};
+    uint64_t keptBytes = 0; // by the layer
+
+    GradientDescription(Description &forward, Bytes &bytes) {
+        const vkattn_layer &l = forward.layer;
+        if (bytes.raw<uint8_t>() < 250) forward.layer.flags |= VKATTN_LAYER_KEEPS_STEPS;
+        vkattn_layer_plan plan{};
+        plan.structSize = sizeof plan;
+        if (vkattnPlanLayer(&l, &plan, nullptr) == VKATTN_OK) keptBytes = plan.keptBytes;
+        const auto any = [&](uint32_t usual) { return bytes.raw<uint8_t>() < 250 ? usual : bytes.raw<uint32_t>(); };
+        gradient.structSize = any(sizeof gradient);
+        gradient.flags = any(0), gradient.reserved = any(0);
+        gradient.forward = bytes.raw<uint8_t>() < 250 ? &l : nullptr;
+        gradient.stored = dtype(bytes);
+        gradient.kernel = static_cast<vkattn_gradient_kernel>(bytes.below(4));
+        gradient.presentRoles = any(bytes.below(16) * VKATTN_PRESENT(VKATTN_D_SINKS));
+        const struct {
+            vkattn_layout &to;
+            const vkattn_layout &like;
+        } all[] = {{gradient.dX, l.x},   {gradient.dContext, l.context}, {gradient.dWq, l.wq},       {gradient.dWk, l.wk},
+                   {gradient.dWv, l.wv}, {gradient.dWo, l.wo},           {gradient.dBq, l.bq},       {gradient.dBk, l.bk},
+                   {gradient.dBv, l.bv}, {gradient.dBo, l.bo},           {gradient.dGamma, l.gamma}, {gradient.dBeta, l.beta}};
+        const uint32_t asked = bytes.raw<uint16_t>();
+        const auto make = [&](vkattn_layout &to, const vkattn_layout &like) {
+            const vkattn_layout &from = bytes.raw<uint8_t>() < 252 ? like : l.wq;
+            const uint32_t *const e = from.extent;
+            if (e[0]) to = ::vkattn::test::layout(bytes, {e[0], e[1], e[2], e[3]}, dtype(bytes));
+        };
+        make(gradient.dY, l.y);
+        for (size_t n = 0; n < sizeof all / sizeof all[0]; ++n)
+            if (asked >> n & 1) make(all[n].to, all[n].like);
+    }
+};
+
+vkattn_result plan(const GradientDescription &d, vkattn_layer_plan &out, vkattn_diagnostic &why) {
+    return vkattnPlanLayerGradient(&d.gradient, &out, &why);
+}
 vkattn_result plan(const Description &d, vkattn_layer_plan &out, vkattn_diagnostic &why) {
     return vkattnPlanLayer(&d.layer, &out, &why);
 }
@@ -127,8 +168,8 @@ vkattn_result plan(const LatentDescription &d, vkattn_layer_plan &out, vkattn_di
     return vkattnPlanLatentLayer(&d.layer, &out, &why);
 }
 
-// Bytes that the steps use of each role of the layer.
-std::map<vkattn_role, uint64_t> needs(const vkattn_layer_plan &plan) {
+// Bytes that the steps use of each role of the layer, which keeps at most `keptBytes`.
+std::map<vkattn_role, uint64_t> needs(const vkattn_layer_plan &plan, uint64_t keptBytes) {
     std::map<vkattn_role, uint64_t> all;
     for (uint32_t n = 0; n < plan.stepCount; ++n) {
         const vkattn_layer_step &step = plan.steps[n];
@@ -145,6 +186,8 @@ std::map<vkattn_role, uint64_t> needs(const vkattn_layer_plan &plan) {
     }
     require(all[VKATTN_WORKSPACE] <= plan.betweenBytes);
     all[VKATTN_WORKSPACE] = plan.betweenBytes;
+    require(all[VKATTN_KEPT] <= keptBytes);
+    all[VKATTN_KEPT] = keptBytes;
     return all;
 }
 
@@ -173,11 +216,17 @@ double workOf(const vkattn_layer_plan &plan) {
     const auto product = [](const vkattn_layout &l) { return 1.0 * l.extent[0] * l.extent[1] * l.extent[2] * l.extent[3]; };
     double work = 0;
     for (const vkattn_projection &each : plan.projections) work += product(each.x) * each.w.extent[2];
-    return work + 2 * product(plan.attention.q) * plan.attention.k.extent[2];
+    return work + (plan.attentionGradient.forward ? 5 : 2) * product(plan.attention.q) * plan.attention.k.extent[2];
 }
 
-template <class Given> void check(Bytes &bytes) {
-    const Given d(bytes);
+uint64_t keptBytesOf(const GradientDescription &d, const vkattn_layer_plan &) {
+    return d.keptBytes;
+}
+template <class Given> uint64_t keptBytesOf(const Given &, const vkattn_layer_plan &plan) {
+    return plan.keptBytes;
+}
+
+template <class Given> void check(const Given &d, uint32_t leastSteps = 3) {
     vkattn_layer_plan made{};
     made.structSize = sizeof made;
     vkattn_diagnostic why{};
@@ -187,9 +236,9 @@ template <class Given> void check(Bytes &bytes) {
         require(made.stepCount == 0);
         return;
     }
-    require(made.stepCount >= 3 && made.stepCount <= VKATTN_LAYER_STEPS);
+    require(made.stepCount >= leastSteps && made.stepCount <= VKATTN_LAYER_STEPS);
     uint64_t total = 0;
-    const auto bytesOf = needs(made);
+    const auto bytesOf = needs(made, keptBytesOf(d, made));
     for (const auto &[role, bytesOfRole] : bytesOf) total += std::min<uint64_t>(bytesOfRole, 1ull << 40);
     if (total <= 1u << 18 && workOf(made) <= 1e6) compute(made, bytesOf);
 }
@@ -198,6 +247,9 @@ template <class Given> void check(Bytes &bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Bytes bytes(data, size);
-    bytes.flag() ? check<LatentDescription>(bytes) : check<Description>(bytes);
+    if (bytes.flag()) return check(LatentDescription(bytes)), 0;
+    Description layer(bytes);
+    check(layer);
+    check(GradientDescription(layer, bytes), 1);
     return 0;
 }

@@ -96,6 +96,7 @@ struct Description {
             if (options & 8) normGradient.dX = make({batch, groups, rows, inner});
             if (options & 16) normGradient.dGamma = make({1, 1, 1, inner});
             if (options & 32) normGradient.dBeta = make({1, 1, one(batch), inner});
+            if (options & 64) normGradient.residual = make({batch, groups, rows, inner});
             break;
         case VKATTN_MEAN:
             operation.of.mean = options & 0x8000 ? nullptr : &mean;

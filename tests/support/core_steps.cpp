@@ -129,6 +129,7 @@ SmallOperations::SmallOperations() {
     normGradient_ = normGradient(VKATTN_LAYER_NORM, rows, row, rows, rows, row, row);
     drop_ = drop(0.5, 1, 2, rows, rows);
     drop_.residual = rows;
+    normGradient_.residual = rows;
     for (const vkattn_operation &other :
          {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_),
           operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_)})

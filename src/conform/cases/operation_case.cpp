@@ -131,7 +131,7 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
     case VKATTN_Y:
         return ng ? none : p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : m ? mean.y : k ? keep.y : d ? drop.y : advance.y;
     case VKATTN_RESIDUAL:
-        return p ? projection.residual : n ? norm.residual : d ? drop.residual : none;
+        return p ? projection.residual : n ? norm.residual : d ? drop.residual : ng ? normGradient.residual : none;
     case VKATTN_W:
         return p ? projection.w : none;
     case VKATTN_BIAS:
@@ -331,6 +331,7 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
         if (yes()) c.normGradient.gamma = make({1, 1, 1, dims});
         c.normGradient.dY = make({batch, groups, rows, dims});
         if (asked & 1) c.normGradient.dX = make({batch, groups, rows, dims}, true);
+        if (asked & 1 && yes()) c.normGradient.residual = make({batch, groups, rows, dims});
         if (asked & 2) c.normGradient.dGamma = make({1, 1, 1, dims}, true);
         if (asked & 4) c.normGradient.dBeta = make({1, 1, 1, dims}, true);
     } else if (kind == VKATTN_ROTARY) {

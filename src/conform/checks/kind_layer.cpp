@@ -1,14 +1,15 @@
 // Checks of layers whole. The seed alone draws everything: sizes, types, strides, options and data.
 #include "conform/checks/kinds.hpp"
-#include "conform/layers/layer_case.hpp"
+#include "conform/layers/layer_gradient_case.hpp"
 
 namespace vkattn::conform {
 namespace {
 
-Finding checkDrawn(DeviceUnderTest &device, const Check &check, LayerCase &layer) {
+// compute(runtime) is computeAndJudge of what was drawn.
+template <class Compute> Finding checkDrawn(DeviceUnderTest &device, const Check &check, const Compute &compute) {
     Finder find(device, check);
     if (!find.open(check.limits)) return find.finding;
-    const LayerOutcome outcome = computeAndJudge(*find.runtime, layer);
+    const LayerOutcome outcome = compute(*find.runtime);
     Errors &errors = find.finding.errors.emplace();
     for (const StepCheck &step : outcome.steps) errors.merge(errorsOf(step.report));
     find.finding.deviceMilliseconds = outcome.result.milliseconds;
@@ -20,11 +21,18 @@ Finding checkDrawn(DeviceUnderTest &device, const Check &check, LayerCase &layer
 
 Finding checkLayer(DeviceUnderTest &device, const Check &check) {
     Random random(check.seed);
-    return checkDrawn(device, check, *drawMultiHead(random));
+    const auto drawn = drawMultiHead(random);
+    return checkDrawn(device, check, [&](Runtime &runtime) { return computeAndJudge(runtime, *drawn); });
 }
 Finding checkLatentLayer(DeviceUnderTest &device, const Check &check) {
     Random random(check.seed);
-    return checkDrawn(device, check, *drawLatent(random));
+    const auto drawn = drawLatent(random);
+    return checkDrawn(device, check, [&](Runtime &runtime) { return computeAndJudge(runtime, *drawn); });
+}
+Finding checkLayerGradient(DeviceUnderTest &device, const Check &check) {
+    Random random(check.seed);
+    const auto drawn = drawLayerGradient(random);
+    return checkDrawn(device, check, [&](Runtime &runtime) { return computeAndJudge(runtime, *drawn, random); });
 }
 
 } // namespace vkattn::conform

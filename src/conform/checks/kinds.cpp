@@ -33,6 +33,10 @@ std::span<const Kind> checkKinds() {
          "bits recorded at once",
          checkLayer, Subject::layer},
         {"latentLayer", "multi-head latent attention with its cache, in both forms, likewise", checkLatentLayer, Subject::layer},
+        {"layerGradient",
+         "the backward pass of multi-head attention whole, drawn: each step against the oracle, the gradients against central differences "
+         "of the formulas, the same bits recorded at once",
+         checkLayerGradient, Subject::layer},
     };
     return kinds;
 }

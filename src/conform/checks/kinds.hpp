@@ -65,5 +65,6 @@ class Finder {
 [[nodiscard]] Finding checkGradient(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkLayer(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkLatentLayer(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkLayerGradient(DeviceUnderTest &device, const Check &check);
 
 } // namespace vkattn::conform

@@ -180,8 +180,7 @@ void MultiHeadCase::draw(Random &random, vkattn_role role, const vkattn_layout &
     layout(role) = l;
 }
 
-vkattn_result MultiHeadCase::addTo(Runtime &runtime, OperationList &list, DeviceTensor &y, std::string *why) {
-    std::vector<ListOperand> operands;
+vkattn_result MultiHeadCase::operandsOn(Runtime &runtime, std::vector<ListOperand> &operands, DeviceTensor &y, std::string *why) {
     for (const auto &[role, array] : arrays) operands.push_back({role, tensorOf(runtime, array, why)});
     y = runtime.allocate(layer.y, why);
     operands.push_back({VKATTN_Y, y});
@@ -192,8 +191,24 @@ vkattn_result MultiHeadCase::addTo(Runtime &runtime, OperationList &list, Device
         weights = runtime.allocate(options.weights, why);
         operands.push_back({VKATTN_WEIGHTS, weights});
     }
+    if (layer.flags & VKATTN_LAYER_KEEPS_STEPS) {
+        vkattn_layer_plan plan{};
+        plan.structSize = sizeof plan;
+        vkattn_diagnostic diagnostic{};
+        if (const auto r = vkattnPlanLayer(&layer, &plan, &diagnostic)) {
+            if (why) *why = diagnostic.message;
+            return r;
+        }
+        operands.push_back({VKATTN_KEPT, runtime.allocate(words(static_cast<uint32_t>(plan.keptBytes / 4)), why)});
+    }
     for (const ListOperand &operand : operands)
         if (!operand.tensor) return VKATTN_ERROR_OUT_OF_DEVICE_MEMORY;
+    return VKATTN_OK;
+}
+
+vkattn_result MultiHeadCase::addTo(Runtime &runtime, OperationList &list, DeviceTensor &y, std::string *why) {
+    std::vector<ListOperand> operands;
+    if (const auto r = operandsOn(runtime, operands, y, why)) return r;
     return list.add(layer, operands, why);
 }
 

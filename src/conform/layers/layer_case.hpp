@@ -91,6 +91,8 @@ struct MultiHeadCase final : LayerCase {
 
     void draw(Random &random, vkattn_role role, const vkattn_layout &layout, float scale = 1);
     [[nodiscard]] vkattn_layout &layout(vkattn_role role);
+    // Sets the layer's operands, on new tensors with the case's data.
+    [[nodiscard]] vkattn_result operandsOn(Runtime &runtime, std::vector<ListOperand> &operands, DeviceTensor &y, std::string *why);
     [[nodiscard]] vkattn_result addTo(Runtime &runtime, OperationList &list, DeviceTensor &y, std::string *why) override;
     [[nodiscard]] BoundedRows output() const override;
     [[nodiscard]] std::string text() const override;

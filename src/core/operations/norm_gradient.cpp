@@ -1,4 +1,5 @@
-// The gradients of a norm: rows for dX, then sums over blocks of rows for dGamma and dBeta.
+// The gradients of a norm: rows for dX, to which a residual is added, then sums over blocks of rows for
+// dGamma and dBeta.
 #include "core/operations/operands.hpp"
 
 #include <algorithm>
@@ -10,11 +11,13 @@ constexpr uint32_t columnLanes = 64;
 // Rows that one invocation sums up: sums stay short, and the blocks of a box are few.
 constexpr uint32_t blockRows = 64;
 
-enum class Step { gamma, rows, columns, sum };
-uint32_t stepsOf(const Operation &o, Step (&out)[4]) {
+enum class Step { gamma, rows, residual, columns, sum };
+constexpr uint32_t mostSteps = 5;
+uint32_t stepsOf(const Operation &o, Step (&out)[mostSteps]) {
     uint32_t count = 0;
     if (o.uses(VKATTN_GAMMA) && o.uses(VKATTN_D_X)) out[count++] = Step::gamma;
     out[count++] = Step::rows;
+    if (o.uses(VKATTN_RESIDUAL)) out[count++] = Step::residual;
     if (o.sumsOverRows()) {
         out[count++] = Step::columns;
         out[count++] = Step::sum;
@@ -23,7 +26,7 @@ uint32_t stepsOf(const Operation &o, Step (&out)[4]) {
 }
 
 vkattn_result layOut(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *) {
-    Step steps[4];
+    Step steps[mostSteps];
     plan.steps = stepsOf(plan.operation, steps);
     plan.lanes = normLanes(plan.operation, caps);
     return VKATTN_OK;
@@ -56,6 +59,7 @@ void groups(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[
     out[1] = o.sumsOverRows() ? (uint64_t{box.count[0]} * box.count[1] * box.count[2] + blockRows - 1) / blockRows : 1;
     out[2] = uint64_t{box.count[boxBatch]} * box.count[boxGroup];
     raiseToAdd({1, 1, 1, o.inner}, out);
+    if (o.uses(VKATTN_RESIDUAL)) raiseToAdd({box.count[boxBatch], box.count[boxGroup], box.count[boxRow], o.inner}, out);
 }
 
 uint32_t typeOf(const Operation &o, vkattn_role role) {
@@ -91,6 +95,14 @@ void makeRows(const OperationPlan &plan, const OperationBox &box, const Places &
                      (storesDX ? formDX : 0) | (o.sumsOverRows() ? formFacts : 0);
     d.key = pipelineKey(Module::normGradient, plan.lanes, constants, {plan.lanes});
     setGroups(d, {box.count[boxRow], 1, uint64_t{box.count[boxBatch]} * box.count[boxGroup]});
+}
+
+// In place: the rows have bound four buffers already.
+void addResidual(const Operation &o, const OperationBox &box, Dispatch &d) {
+    AddOperand dX = addOperand(o, VKATTN_D_X, box);
+    const AddOperand residual = addOperand(o, VKATTN_RESIDUAL, box), to = dX;
+    dX.operand.writes = false;
+    makeAdd(d, {box.count[boxBatch], box.count[boxGroup], box.count[boxRow], o.inner}, dX, &residual, to);
 }
 
 void makeColumns(const OperationPlan &plan, const OperationBox &box, const Places &at, Dispatch &d) {
@@ -148,7 +160,7 @@ void makeSum(const OperationPlan &plan, const OperationBox &box, const Places &a
 void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step, Dispatch &d) {
     const Operation &o = plan.operation;
     const Places at(o, plan.box);
-    Step steps[4];
+    Step steps[mostSteps];
     stepsOf(o, steps);
     switch (steps[step]) {
     case Step::gamma:
@@ -156,6 +168,8 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step,
                        {gathered(at.gamma, at.totals, true), {0, 0, 0, 1}, VKATTN_F32});
     case Step::rows:
         return makeRows(plan, box, at, d);
+    case Step::residual:
+        return addResidual(o, box, d);
     case Step::columns:
         return makeColumns(plan, box, at, d);
     case Step::sum:

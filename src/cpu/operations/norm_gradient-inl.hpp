@@ -48,6 +48,10 @@ inline void differentiateRows(const OperationCall &call, uint64_t unit, float *s
             const auto centered = hn::Sub(hn::Load(f, g + d), meanOfG);
             hn::Store(hn::Mul(hn::NegMulAdd(hn::Load(f, z + d), meanOfProducts, centered), factor), f, g + d);
         });
+        if (o.tensor(VKATTN_RESIDUAL).present()) {
+            copyRows(storedRows(o.tensor(VKATTN_RESIDUAL), call.read(VKATTN_RESIDUAL), b, group, r), 1, product, 0);
+            forVectors(o.inner, [&](uint32_t d) HWY_ATTR { hn::Store(hn::Add(hn::Load(f, g + d), hn::Load(f, product + d)), f, g + d); });
+        }
         storeRow(dX, call.write(VKATTN_D_X), dX.index(b, group, r, 0), g, o.inner);
     });
 }

@@ -51,7 +51,8 @@ void differentiate(const Operation &o, const Operands &operands) {
         const RowOfX id = rowOfX(o, n);
         row.compute(o, operands, id);
         for (uint32_t d = 0; d < o.inner; ++d) {
-            if (o.uses(VKATTN_D_X)) storeElementOf(o, operands, VKATTN_D_X, {id.b, id.g, id.r, d}, row.dX[d]);
+            const double past = o.uses(VKATTN_RESIDUAL) ? elementOf(o, operands, VKATTN_RESIDUAL, id.b, id.g, id.r, d) : 0;
+            if (o.uses(VKATTN_D_X)) storeElementOf(o, operands, VKATTN_D_X, {id.b, id.g, id.r, d}, row.dX[d] + past);
             dGamma[d] += row.dY[d] * row.z[d];
             dBeta[d] += row.dY[d];
         }

@@ -94,7 +94,7 @@ struct OracleNorm {
         magnitude = mean = variance = 0;
         for (uint32_t d = 0; d < o.inner; ++d) {
             s[d] = elementOf(o, operands, VKATTN_X, id.b, id.g, id.r, d);
-            if (o.uses(VKATTN_RESIDUAL)) s[d] += elementOf(o, operands, VKATTN_RESIDUAL, id.b, id.g, id.r, d);
+            if (o.kind == VKATTN_NORM && o.uses(VKATTN_RESIDUAL)) s[d] += elementOf(o, operands, VKATTN_RESIDUAL, id.b, id.g, id.r, d);
             if (o.uses(VKATTN_SUM)) s[d] = asStored(s[d], o.tensor(VKATTN_SUM).dtype);
             magnitude += std::abs(s[d]);
         }
@@ -122,7 +122,7 @@ struct OracleNorm {
 // A row of the gradient of a norm.
 struct OracleNormGradient {
     OracleNorm norm;
-    std::vector<double> z, g, dY, dX;
+    std::vector<double> z, g, dY, dX;                 // dX without the residual
     double meanOfG = 0, meanOfProducts = 0;           // of g * z
     double magnitudeOfG = 0, magnitudeOfProducts = 0; // the means of the absolute values
 

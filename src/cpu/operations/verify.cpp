@@ -132,8 +132,13 @@ class RowChecker {
             const double inside = 4 * unit * whole + errorOfG + std::abs(z) * errorOfProducts + errorOfZ(norm, z) * std::abs(products);
             const double flushed = smallestNormal * (8 + 8 / norm.sigma);
             // The factor 1 / sigma is as exact as that of the norm.
-            compare(VKATTN_D_X, {id.b, id.g, id.r, d}, gradient_.dX[d], inside / norm.sigma + 1e-6 * std::abs(gradient_.dX[d]) + flushed,
-                    squaresOverflow(norm) || whole / norm.sigma > 0x1p126);
+            const double own = gradient_.dX[d], bound = inside / norm.sigma + 1e-6 * std::abs(own) + flushed;
+            const bool overflow = squaresOverflow(norm) || whole / norm.sigma > 0x1p126, adds = o_.uses(VKATTN_RESIDUAL);
+            // A device rounds dX before the residual is added, and once more the sum.
+            const double past = adds ? elementOf(o_, operands_, VKATTN_RESIDUAL, id.b, id.g, id.r, d) : 0;
+            const double rounded = adds ? halfUlp(own, o_.tensor(VKATTN_D_X).dtype) + 2 * unit * std::abs(own + past) : 0;
+            const bool roundsAway = adds && roundsToInfinity(std::copysign(infinite, own), own, bound, o_.tensor(VKATTN_D_X).dtype);
+            compare(VKATTN_D_X, {id.b, id.g, id.r, d}, own + past, bound + rounded, overflow || roundsAway);
         }
     }
 

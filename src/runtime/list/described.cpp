@@ -27,7 +27,7 @@ class Given {
     [[nodiscard]] span<const ListOperand> operands() const { return {list_.data(), count_}; }
 
   private:
-    std::array<ListOperand, 32> list_{};
+    std::array<ListOperand, 64> list_{};
     size_t count_ = 0;
     uint32_t *present_;
 };
@@ -178,6 +178,7 @@ vkattn_result OperationList::add(const NormGradientOf &n, std::string *why) {
     given.require(VKATTN_X, n.x, description.x);
     given.add(VKATTN_GAMMA, n.gamma, description.gamma);
     given.require(VKATTN_D_Y, n.dY, description.dY);
+    given.add(VKATTN_RESIDUAL, n.residual, description.residual);
     given.add(VKATTN_D_X, n.dX, description.dX);
     given.add(VKATTN_D_GAMMA, n.dGamma, description.dGamma);
     given.add(VKATTN_D_BETA, n.dBeta, description.dBeta);
@@ -219,44 +220,114 @@ vkattn_result OperationList::add(const AttentionGradientOf &g, std::string *why)
     return add(operation(description), given.operands(), why);
 }
 
+namespace {
+
+// The description points at its options: it stays where it is.
+struct DescribedLayer {
+    vkattn_problem options{};
+    vkattn_layer layer{};
+
+    // Without the memory of what the layer keeps.
+    DescribedLayer(const LayerOf &l, Given &given) : options(optionsOf(l.attention)) {
+        layer.structSize = sizeof layer;
+        layer.flags =
+            (l.residual ? uint32_t{VKATTN_LAYER_RESIDUAL} : 0) | (l.averagedWeights ? uint32_t{VKATTN_LAYER_AVERAGED_WEIGHTS} : 0);
+        layer.heads = l.heads;
+        layer.kvHeads = l.kvHeads;
+        layer.place = l.place;
+        layer.norm = l.norm;
+        layer.epsilon = l.epsilon;
+        layer.stored = l.stored;
+        layer.pairs = l.pairs;
+        layer.start = l.start;
+        layer.outputDropout = l.outputDropout;
+        layer.outputDropoutSeed = l.outputDropoutSeed;
+        layer.outputDropoutOffset = l.outputDropoutOffset;
+        layer.options = &options;
+        given.presentIn(layer.presentRoles);
+        given.require(VKATTN_X, l.x, layer.x);
+        given.add(VKATTN_CONTEXT, l.context, layer.context);
+        given.require(VKATTN_WQ, l.wq, layer.wq);
+        given.add(VKATTN_WK, l.wk, layer.wk);
+        given.add(VKATTN_WV, l.wv, layer.wv);
+        given.require(VKATTN_WO, l.wo, layer.wo);
+        given.add(VKATTN_BQ, l.bq, layer.bq);
+        given.add(VKATTN_BK, l.bk, layer.bk);
+        given.add(VKATTN_BV, l.bv, layer.bv);
+        given.add(VKATTN_BO, l.bo, layer.bo);
+        given.add(VKATTN_GAMMA, l.gamma, layer.gamma);
+        given.add(VKATTN_BETA, l.beta, layer.beta);
+        given.add(VKATTN_COS, l.cos, layer.cos);
+        given.add(VKATTN_SIN, l.sin, layer.sin);
+        given.require(VKATTN_Y, l.y, layer.y);
+        given.addArray(VKATTN_POSITIONS, l.positions);
+        given.addArray(VKATTN_STARTS, l.starts);
+        given.presentIn(options.presentRoles);
+        giveOptions(l.attention, given, options);
+    }
+    DescribedLayer(const DescribedLayer &) = delete;
+    DescribedLayer &operator=(const DescribedLayer &) = delete;
+
+    void keep(const LayerOf &l, Given &given) {
+        layer.flags |= VKATTN_LAYER_KEEPS_STEPS;
+        vkattn_layout ignored;
+        given.require(VKATTN_KEPT, l.kept, ignored);
+    }
+};
+
+} // namespace
+
+DeviceTensor Runtime::allocateKept(const LayerOf &layer, std::string *why) {
+    Given given;
+    DescribedLayer described(layer, given);
+    described.keep(layer, given);
+    vkattn_layer_plan plan{};
+    plan.structSize = sizeof plan;
+    vkattn_diagnostic diagnostic{};
+    if (vkattnPlanLayer(&described.layer, &plan, &diagnostic) != VKATTN_OK) {
+        if (why) *why = diagnostic.message;
+        return {};
+    }
+    // In rows: more than 2^32 words have no one extent.
+    constexpr uint32_t rowBytes = 256;
+    return allocate(packed(VKATTN_BITS32, 1, 1, static_cast<uint32_t>((plan.keptBytes + rowBytes - 1) / rowBytes), rowBytes / 4), why);
+}
+
 vkattn_result OperationList::add(const LayerOf &l, std::string *why) {
-    vkattn_problem options = optionsOf(l.attention);
-    vkattn_layer description{};
+    Given given;
+    DescribedLayer described(l, given);
+    if (l.kept) described.keep(l, given);
+    return add(described.layer, given.operands(), why);
+}
+
+vkattn_result OperationList::add(const LayerGradientOf &g, std::string *why) {
+    Given given;
+    DescribedLayer described(g.forward, given);
+    described.keep(g.forward, given);
+    vkattn_layer_gradient description{};
     description.structSize = sizeof description;
-    description.flags =
-        (l.residual ? uint32_t{VKATTN_LAYER_RESIDUAL} : 0) | (l.averagedWeights ? uint32_t{VKATTN_LAYER_AVERAGED_WEIGHTS} : 0);
-    description.heads = l.heads;
-    description.kvHeads = l.kvHeads;
-    description.place = l.place;
-    description.norm = l.norm;
-    description.epsilon = l.epsilon;
-    description.stored = l.stored;
-    description.pairs = l.pairs;
-    description.start = l.start;
-    description.outputDropout = l.outputDropout;
-    description.outputDropoutSeed = l.outputDropoutSeed;
-    description.outputDropoutOffset = l.outputDropoutOffset;
-    description.options = &options;
-    Given given(&description.presentRoles);
-    given.require(VKATTN_X, l.x, description.x);
-    given.add(VKATTN_CONTEXT, l.context, description.context);
-    given.require(VKATTN_WQ, l.wq, description.wq);
-    given.add(VKATTN_WK, l.wk, description.wk);
-    given.add(VKATTN_WV, l.wv, description.wv);
-    given.require(VKATTN_WO, l.wo, description.wo);
-    given.add(VKATTN_BQ, l.bq, description.bq);
-    given.add(VKATTN_BK, l.bk, description.bk);
-    given.add(VKATTN_BV, l.bv, description.bv);
-    given.add(VKATTN_BO, l.bo, description.bo);
-    given.add(VKATTN_GAMMA, l.gamma, description.gamma);
-    given.add(VKATTN_BETA, l.beta, description.beta);
-    given.add(VKATTN_COS, l.cos, description.cos);
-    given.add(VKATTN_SIN, l.sin, description.sin);
-    given.require(VKATTN_Y, l.y, description.y);
-    given.addArray(VKATTN_POSITIONS, l.positions);
-    given.addArray(VKATTN_STARTS, l.starts);
-    given.presentIn(options.presentRoles);
-    giveOptions(l.attention, given, options);
+    description.forward = &described.layer;
+    description.kernel = g.kernel;
+    description.stored = g.stored;
+    given.presentIn(description.presentRoles);
+    given.require(VKATTN_D_Y, g.dY, description.dY);
+    given.add(VKATTN_D_X, g.dX, description.dX);
+    given.add(VKATTN_D_CONTEXT, g.dContext, description.dContext);
+    given.add(VKATTN_D_WQ, g.dWq, description.dWq);
+    given.add(VKATTN_D_WK, g.dWk, description.dWk);
+    given.add(VKATTN_D_WV, g.dWv, description.dWv);
+    given.add(VKATTN_D_WO, g.dWo, description.dWo);
+    given.add(VKATTN_D_BQ, g.dBq, description.dBq);
+    given.add(VKATTN_D_BK, g.dBk, description.dBk);
+    given.add(VKATTN_D_BV, g.dBv, description.dBv);
+    given.add(VKATTN_D_BO, g.dBo, description.dBo);
+    given.add(VKATTN_D_GAMMA, g.dGamma, description.dGamma);
+    given.add(VKATTN_D_BETA, g.dBeta, description.dBeta);
+    given.add(VKATTN_D_BIAS, g.dBias, description.dBias);
+    given.addArray(VKATTN_D_SINKS, g.dSinks);
+    given.addArray(VKATTN_D_SLOPES, g.dSlopes);
+    given.addArray(VKATTN_D_SCALE, g.dScale);
+    given.addArray(VKATTN_D_SOFTCAP, g.dSoftcap);
     return add(description, given.operands(), why);
 }
 

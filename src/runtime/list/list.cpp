@@ -9,7 +9,7 @@
 namespace vkattn {
 namespace {
 
-// planLayer(layer, plan, why) is vkattnPlanLayer or vkattnPlanLatentLayer.
+// planLayer(layer, plan, why) is vkattnPlanLayer or one of its kin.
 template <class Layer, class PlanLayer>
 vkattn_result planned(const Layer &layer, const PlanLayer &planLayer, vkattn_layer_plan &plan, std::string *why) {
     plan.structSize = sizeof plan;
@@ -106,6 +106,12 @@ vkattn_result OperationList::add(const vkattn_layer &layer, span<const ListOpera
 vkattn_result OperationList::add(const vkattn_latent_layer &layer, span<const ListOperand> operands, std::string *why) {
     vkattn_layer_plan plan{};
     if (const auto r = planned(layer, vkattnPlanLatentLayer, plan, why)) return r;
+    return addSteps(plan, operands, why);
+}
+
+vkattn_result OperationList::add(const vkattn_layer_gradient &gradient, span<const ListOperand> operands, std::string *why) {
+    vkattn_layer_plan plan{};
+    if (const auto r = planned(gradient, vkattnPlanLayerGradient, plan, why)) return r;
     return addSteps(plan, operands, why);
 }
 

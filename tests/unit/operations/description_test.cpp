@@ -189,6 +189,8 @@ const Refusal refusals[] = {
     {"x of the norm gradient has no layout", normGradient, [](auto &c) { c.normGradient.x = {}; }},
     {"dY of the norm gradient has no layout", normGradient, [](auto &c) { c.normGradient.dY = {}; }},
     {"no gradient is asked for", normGradient, [](auto &c) { c.normGradient.dX = c.normGradient.dGamma = c.normGradient.dBeta = {}; }},
+    {"a residual and no dX", normGradient, [](auto &c) { c.normGradient.residual = c.normGradient.dY, c.normGradient.dX = {}; }},
+    {"residual is [1, 1, 4, 6], expected [1, 1, 5, 6]", normGradient, [](auto &c) { c.normGradient.residual = matrix(VKATTN_F32, 4, 6); }},
     {"no dimension may be 0", normGradient, [](auto &c) { c.normGradient.x.extent[2] = 0; }},
     {"dX is [1, 1, 4, 6], expected [1, 1, 5, 6]", normGradient, [](auto &c) { c.normGradient.dX = matrix(VKATTN_F32, 4, 6); }},
     {"dGamma is [1, 1, 5, 6], expected [1, 1, 1, 6]", normGradient, [](auto &c) { c.normGradient.dGamma = c.normGradient.dX; }},
