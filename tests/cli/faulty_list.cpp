@@ -109,6 +109,11 @@ vkattn_result OperationList::add(const LatentLayerOf &, std::string *why) {
     *why = "faulty: latent layers are not computed";
     return VKATTN_ERROR_UNSUPPORTED;
 }
+// Nor in the gradient of a layer.
+vkattn_result OperationList::add(const vkattn_layer_gradient &, span<const ListOperand>, std::string *why) {
+    *why = "faulty: gradients of layers are not computed";
+    return VKATTN_ERROR_UNSUPPORTED;
+}
 
 RunResult OperationList::run(const RunOptions &) {
     RunResult result;

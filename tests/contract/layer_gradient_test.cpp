@@ -135,7 +135,7 @@ TEST(LayerGradientPlan, copiesWhatIsNoMatrix) {
     f.askForAll();
     f.layer.x.strideElems[0] = 8 * 32;
     f.gradient.dY.strideElems[0] = 7 * 32;
-    EXPECT_EQ(steps(f.gradient), "dy | dwo dbo da x | attention gradient | dwq dbq dwk dbk dwv dbv q dx | k dx | v dx");
+    EXPECT_EQ(steps(f.gradient), "dy | dwo dbo da | attention gradient x | dwq dbq dwk dbk dwv dbv q dx | k dx | v dx");
     f.layer.x = f.layer.y = f.gradient.dX = f.gradient.dY = packed(VKATTN_F32, 1, 1, 6, 32); // one entry has any stride
     f.layer.x.strideElems[0] = 5, f.layer.x.strideElems[2] = 40;
     EXPECT_EQ(steps(f.gradient), "dwo dbo da | attention gradient | dwq dbq dwk dbk dwv dbv q dx | k dx | v dx");

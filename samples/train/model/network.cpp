@@ -83,9 +83,7 @@ class Network::Builder {
     void forward(bool drops) {
         note("one-hot", addOneHot(pass_.list, m_.tokens_, m_.oneHot_, s_.tokens(), s_.positions(), &why_));
         add("embedding", ProjectionOf{m_.oneHot_, weights(m_.map_.embedding), m_.embedded_});
-        add("queries, keys and values", ProjectionOf{m_.embedded_, weights(m_.map_.queriesKeysValues), m_.projected_});
-        add("attention", attention(drops));
-        add("output", ProjectionOf{m_.attended_, weights(m_.map_.out), m_.mixed_, {}, m_.embedded_});
+        add("attention layer", m_.layer(drops ? step_ : 0));
         add("logits", ProjectionOf{m_.mixed_, weights(m_.map_.logits), m_.logits_, weights(m_.map_.bias)});
         const float weight = 1 / static_cast<float>(s_.sequences * s_.copied);
         note("cross-entropy", addCrossEntropy(pass_.list, m_.logits_, m_.targets_, m_.dLogits_, m_.results_, weight, &why_));
@@ -97,52 +95,29 @@ class Network::Builder {
         add("gradient of the bias", ProjectionOf{m_.ones_, transposed(m_.dLogits_), gradients(m_.map_.bias)});
         ofMatrix("gradient of the logits' matrix", m_.dLogits_, m_.mixed_, m_.map_.logits);
         ofInput("gradient of the output", m_.dLogits_, m_.map_.logits, m_.dMixed_);
-        ofMatrix("gradient of the output's matrix", m_.dMixed_, m_.attended_, m_.map_.out);
-        ofInput("gradient of what attention gives", m_.dMixed_, m_.map_.out, m_.dAttended_);
-        AttentionGradientOf gradient{attention(true), ofHeads(m_.dAttended_, 0)};
-        gradient.dQ = ofHeads(m_.dProjected_, 0), gradient.dK = ofHeads(m_.dProjected_, 1), gradient.dV = ofHeads(m_.dProjected_, 2);
-        add("gradients of attention", gradient);
-        ofMatrix("gradient of the matrix of queries, keys and values", m_.dProjected_, m_.embedded_, m_.map_.queriesKeysValues);
-        ofInput("gradient of the embedded tokens", m_.dProjected_, m_.map_.queriesKeysValues, m_.dEmbedded_, m_.dMixed_);
+        LayerGradientOf gradient{m_.layer(step_), m_.sequencesOf(m_.dMixed_)};
+        gradient.dX = m_.sequencesOf(m_.dEmbedded_);
+        gradient.dWq = gradients(m_.map_.queriesKeysValues), gradient.dWo = gradients(m_.map_.out);
+        add("gradients of the attention layer", gradient);
         ofMatrix("gradient of the embedding", m_.dEmbedded_, m_.oneHot_, m_.map_.embedding);
         note("adam", addAdam(pass_.list, m_.gradients_, m_.schedule_, m_.weights_, m_.moments_, &why_));
     }
 
   private:
+    // A layer is several steps.
     void note(const char *name, vkattn_result result) {
         check(result, name + (": " + why_));
-        pass_.names.push_back(name);
+        pass_.names.resize(pass_.list.size(), name);
     }
     template <class Operation> void add(const char *name, const Operation &operation) { note(name, pass_.list.add(operation, &why_)); }
     void ofMatrix(const char *name, const DeviceTensor &dY, const DeviceTensor &x, const WeightsPart &w) {
         add(name, ProjectionOf{transposed(dY), transposed(x), gradients(w)});
     }
-    void ofInput(const char *name, const DeviceTensor &dY, const WeightsPart &w, const DeviceTensor &dX,
-                 const DeviceTensor &residual = {}) {
-        add(name, ProjectionOf{dY, transposed(weights(w)), dX, {}, residual});
+    void ofInput(const char *name, const DeviceTensor &dY, const WeightsPart &w, const DeviceTensor &dX) {
+        add(name, ProjectionOf{dY, transposed(weights(w)), dX});
     }
     [[nodiscard]] DeviceTensor weights(const WeightsPart &part) const { return m_.part(m_.weights_, part); }
     [[nodiscard]] DeviceTensor gradients(const WeightsPart &part) const { return m_.part(m_.gradients_, part); }
-
-    // Columns n * dims to (n + 1) * dims of a matrix of rows, as [sequence, head, position, dim].
-    [[nodiscard]] DeviceTensor ofHeads(const DeviceTensor &all, uint32_t n) const {
-        const int64_t row = all.layout().extent[3];
-        const vkattn_layout layout = {VKATTN_F32,
-                                      {s_.sequences, s_.heads, s_.positions(), s_.headDim()},
-                                      {row * s_.positions(), s_.headDim(), row, 1},
-                                      uint64_t{n} * s_.dims};
-        return all.view(layout);
-    }
-    [[nodiscard]] AttentionOf attention(bool drops) const {
-        AttentionOf a{ofHeads(m_.projected_, 0), ofHeads(m_.projected_, 1), ofHeads(m_.projected_, 2), ofHeads(m_.attended_, 0)};
-        a.lse = m_.statistics_;
-        a.options.flags = VKATTN_CAUSAL | VKATTN_ROW_STATISTICS;
-        if (!drops || m_.dropout_ == 0) return a;
-        a.options.dropout = m_.dropout_;
-        a.options.dropoutSeed = m_.seed_;
-        a.options.dropoutOffset = step_;
-        return a;
-    }
 
     const Network &m_;
     const Shape &s_;
@@ -160,11 +135,28 @@ Network::Network(Runtime &runtime, const Shape &shape, double dropout, uint64_t 
     upload(ones_, std::vector<float>(shape_.rows(), 1.0f));
     tokens_ = allocate(words(shape_.rows())), targets_ = allocate(words(shape_.rows())), results_ = rows(2);
     oneHot_ = rows(shape_.columns());
-    embedded_ = rows(shape_.dims), attended_ = rows(shape_.dims), mixed_ = rows(shape_.dims);
-    dMixed_ = rows(shape_.dims), dAttended_ = rows(shape_.dims), dEmbedded_ = rows(shape_.dims);
-    projected_ = rows(3 * shape_.dims), dProjected_ = rows(3 * shape_.dims);
+    embedded_ = rows(shape_.dims), mixed_ = rows(shape_.dims), dMixed_ = rows(shape_.dims), dEmbedded_ = rows(shape_.dims);
     logits_ = rows(shape_.symbols), dLogits_ = rows(shape_.symbols);
-    statistics_ = allocate(packed(VKATTN_F32, shape_.sequences, shape_.heads, shape_.positions(), 2));
+    std::string why;
+    kept_ = runtime_.allocateKept(layer(0), &why);
+    if (!kept_) throw ComputeError(runtime_.device() ? VKATTN_ERROR_OUT_OF_DEVICE_MEMORY : VKATTN_ERROR_OUT_OF_HOST_MEMORY, why);
+}
+
+DeviceTensor Network::sequencesOf(const DeviceTensor &rows) const {
+    return rows.view(packed(VKATTN_F32, shape_.sequences, 1, shape_.positions(), shape_.dims));
+}
+
+LayerOf Network::layer(uint32_t step) const {
+    LayerOf layer{sequencesOf(embedded_), part(weights_, map_.queriesKeysValues), {}, {}, part(weights_, map_.out), sequencesOf(mixed_)};
+    layer.heads = shape_.heads;
+    layer.residual = true;
+    layer.kept = kept_;
+    layer.attention.options.flags = VKATTN_CAUSAL;
+    if (step == 0 || dropout_ == 0) return layer;
+    layer.attention.options.dropout = dropout_;
+    layer.attention.options.dropoutSeed = seed_;
+    layer.attention.options.dropoutOffset = step;
+    return layer;
 }
 
 DeviceTensor Network::allocate(const vkattn_layout &layout) const {

@@ -2,7 +2,7 @@
 // between stay there. A list computes a step of training, another one evaluates.
 //
 //     h      = one-hot We^T             the embedding of symbols and of positions
-//     q|k|v  = h Wqkv^T
+//     q|k|v  = h Wqkv^T                 the attention layer: this line and the next two
 //     a      = attention of q, k and v, causal
 //     y      = a Wo^T + h
 //     logits = y Wl^T + b
@@ -54,7 +54,7 @@ struct Verification {
     bool passed = true;
     uint64_t steps = 0, rows = 0;
     // The step with the largest error for its bound, or the first that failed.
-    std::string worstStep, worstOperation; // "gradients of attention", "attention gradient"
+    std::string worstStep, worstOperation; // "gradients of the attention layer", "attention gradient"
     uint32_t worstTrainingStep = 0;
     vkattn_verify_report worst{};
 };
@@ -88,6 +88,10 @@ class Network {
     [[nodiscard]] vkattn::DeviceTensor allocate(const vkattn_layout &layout) const;
     // A part of the weights, or of what lies as they do.
     [[nodiscard]] vkattn::DeviceTensor part(const vkattn::DeviceTensor &all, const WeightsPart &part) const;
+    // Rows as those of the sequences.
+    [[nodiscard]] vkattn::DeviceTensor sequencesOf(const vkattn::DeviceTensor &rows) const;
+    // The attention layer in a training step, counted from 1; step 0: without dropout.
+    [[nodiscard]] vkattn::LayerOf layer(uint32_t step) const;
     [[nodiscard]] Pass build(bool learns, uint32_t step) const;
     [[nodiscard]] Figures compute(Pass &pass, const Batch &batch, uint32_t step);
     void verify(Pass &pass, uint32_t step);
@@ -100,8 +104,8 @@ class Network {
     std::optional<vkattn_verify_options> verify_;
     vkattn::DeviceTensor weights_, moments_, gradients_, schedule_, ones_;
     vkattn::DeviceTensor tokens_, targets_, results_;
-    vkattn::DeviceTensor oneHot_, embedded_, projected_, attended_, statistics_, mixed_, logits_;
-    vkattn::DeviceTensor dLogits_, dMixed_, dAttended_, dProjected_, dEmbedded_;
+    vkattn::DeviceTensor oneHot_, embedded_, kept_, mixed_, logits_; // kept: what the layer keeps of its steps
+    vkattn::DeviceTensor dLogits_, dMixed_, dEmbedded_;
     std::optional<Pass> learning_, evaluating_;
     Verification verification_;
 };

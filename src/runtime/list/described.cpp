@@ -301,6 +301,10 @@ vkattn_result OperationList::add(const LayerOf &l, std::string *why) {
 }
 
 vkattn_result OperationList::add(const LayerGradientOf &g, std::string *why) {
+    if (!g.forward.kept) {
+        if (why) *why = "forward.kept is no tensor: allocate it with Runtime::allocateKept(forward), and add the layer with it";
+        return VKATTN_ERROR_INVALID_ARGUMENT;
+    }
     Given given;
     DescribedLayer described(g.forward, given);
     described.keep(g.forward, given);
