@@ -68,9 +68,9 @@ typedef struct vkattn_layer_gradient {
 } vkattn_layer_gradient;
 
 /* Checks the gradient and its layer, and lists the operations: "norm gradient", "da", "dwo", "dbo",
- * "attention gradient", "q rotary", "k rotary", "qk rotary", "dwq", "dbq", "dwk", "dbk", "dwv", "dbv", "q
- * dx", "k dx", "v dx" or, where W_Q is packed, "qkv dx"; "k dcontext" and "v dcontext"; and "x", "context" or
- * "dy", a copy where the strides of batch entries and tokens are not those of one matrix. Set
+ * "attention gradient", "q rotary", "k rotary", "qk rotary", "dwq", "dbq", "dwk", "dbk", "dwv", "dbv",
+ * "q dx", "k dx", "v dx" or, with one packed W_Q, "qkv dx", "k dcontext", "v dcontext"; and "x", "context"
+ * or "dy", a copy where strides of entries and tokens are not those of one matrix. Set
  * plan->structSize first; *plan is written only on VKATTN_OK. Pure; any thread.
  * Errors: INVALID_ARGUMENT with the reason, and the step where the reason is a step's. */
 VKATTN_API vkattn_result vkattnPlanLayerGradient(const vkattn_layer_gradient *gradient, vkattn_layer_plan *plan, vkattn_diagnostic *why);

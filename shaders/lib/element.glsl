@@ -25,14 +25,16 @@ uint floatToHalfWidth(uint type, float value) { return type == elementF16 ? floa
           PAIR_BITS(words, at, (dim) + 4u, stride, count), PAIR_BITS(words, at, (dim) + 6u, stride, count))
 
 // The word of a 16-bit element may be shared with an element of another invocation, another
-// dispatch, or memory that is not ours: two atomics replace our half and keep the other.
+// dispatch, or memory that is not ours: two atomics replace our half and keep the other. The value may
+// be made of the element itself, and so is there before our half is cleared.
 #define STORE_ELEMENT(words, type, index, value)                                                                                           \
     {                                                                                                                                      \
         const uint at_ = (index);                                                                                                          \
         if ((type) != elementF32) {                                                                                                        \
             const uint shift_ = (at_ & 1u) << 4;                                                                                           \
+            const uint half_ = floatToHalfWidth(type, value);                                                                              \
             atomicAnd(words[at_ >> 1], ~(0xffffu << shift_));                                                                              \
-            atomicOr(words[at_ >> 1], floatToHalfWidth(type, value) << shift_);                                                              \
+            atomicOr(words[at_ >> 1], half_ << shift_);                                                                                    \
         } else {                                                                                                                           \
             words[at_] = floatBitsToUint(value);                                                                                           \
         }                                                                                                                                  \
