@@ -162,6 +162,7 @@ MUTATIONS = [
     ("half-denormals-wrong", "lib/half.glsl", "magnitude += min(magnitude - uintBitsToFloat(0x38800000u), 0.0);", ""),
     ("bfloat16-truncates", "lib/bfloat16.glsl", "(bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16", "bits >> 16"),
     ("tanh-polynomial-too-far", "lib/math.glsl", "magnitude < 0.5 ? small", "magnitude < 2.0 ? small"),
+    ("element-cleared-before-it-is-read", "lib/element.glsl", "half_ << shift_", "floatToHalfWidth(type, value) << shift_", OPERATIONS),
     ("element-clobbers-neighbour", "lib/element.glsl", "~(0xffffu << shift_)", "0u"),
     # Matrix units.
     ("coopmat-no-rescale", "flash/matrices.comp", "if (takeWeights(tile, tested)) rescaleOutputs();", "takeWeights(tile, tested);"),

@@ -124,6 +124,11 @@ std::vector<OperationCase> edgeCases() {
     for (const vkattn_norm_kind kind : {VKATTN_LAYER_NORM, VKATTN_RMS_NORM}) {
         list.push_back(plainNormGradient(kind, 200, 130));
         list.push_back(plainNormGradient(kind, 1, 1));
+        // Rows that end within a word, to which a residual is added where they lie.
+        OperationCase past = plainNormGradient(kind, 200, 131);
+        past.normGradient.residual = past.normGradient.dY;
+        past.normGradient.dX.dtype = VKATTN_BF16;
+        list.push_back(past);
         OperationCase sums = plainNormGradient(kind, 64, 33); // without dX, and so without gamma
         sums.normGradient.dX = sums.normGradient.dBeta = {};
         list.push_back(sums);
