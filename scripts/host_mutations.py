@@ -234,6 +234,7 @@ MUTATIONS = [
     # Gradients of layers.
     ("layer-gradient-without-the-residual", "src/problem/layer_gradient.cpp", "const Place past = layer_.flags & VKATTN_LAYER_RESIDUAL ? dY : Place{};",
      "const Place past = layer_.flags & VKATTN_LAYER_RESIDUAL && layer_.heads == 0 ? dY : Place{};", "device *LayerGradient.*"),
+    ("layer-gradient-past-what-was-dropped", "src/problem/layer_gradient.cpp", "        dY = kept;", "", "device *LayerGradient.*"),
     ("layer-gradient-past-the-norm-is-of-its-result", "src/problem/layer_gradient.cpp", "if (goesOn) dY = at.dX = steps_->between", "if (goesOn) at.dX = steps_->between",
      "device *LayerGradient.*"),
     ("layer-gradient-weight-not-transposed", "src/problem/layer_gradient.cpp", "steps_->addProjection(name, dRows, transposed(w), {}, past, to);",
@@ -249,7 +250,7 @@ MUTATIONS = [
     ("layer-gradient-entries-as-if-they-were-neighbours", "src/problem/layer_gradient.cpp", "if (!one) {", "if (!one && false) {", "device *LayerGradient.*"),
     ("layer-keeps-what-is-not-turned", "src/problem/layer.cpp", 'return turn("qk rotary", both, 0);',
      'return layer_.flags & VKATTN_LAYER_KEEPS_STEPS ? VKATTN_OK : turn("qk rotary", both, 0);', "device *LayerGradient.*"),
-    ("layer-keeps-the-sum-of-one", "src/problem/layer.cpp", "residual && keeps_ ? y : Place{}", "Place{}", "device *LayerGradient.*"),
+    ("layer-keeps-the-sum-of-one", "src/problem/layer.cpp", "has(x.layout) && keeps_ ? y : none", "Place{}", "device *LayerGradient.*"),
     ("layer-gradient-cut-in-parts", "src/problem/layer_parts.cpp", "if (layer.flags & VKATTN_LAYER_KEEPS_STEPS) return;", "", "tests RecordLayer.*"),
     ("norm-gradient-residual-of-the-first-box", "src/core/operations/norm_gradient.cpp", "residual = addOperand(o, VKATTN_RESIDUAL, box), to = dX;",
      "residual = addOperand(o, VKATTN_RESIDUAL, OperationBox{{}, {box.count[0], box.count[1], box.count[2], box.count[3]}}), to = dX;", "device OperationsOnDevice.*"),

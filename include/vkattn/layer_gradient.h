@@ -6,7 +6,8 @@
  * what it returns. Sums run over the tokens of all batch entries.
  *
  *     dS          = gradient of the norm, from dZ           with VKATTN_NORM_POST; S = X + Y, or Y
- *     dY          = dS with VKATTN_NORM_POST, else dZ
+ *     dY          = dS with VKATTN_NORM_POST, else dZ; of it what the layer's dropout of Y kept, times
+ *                   the factor of that
  *     dA          = dY W_O          dW_O = dY^T A          db_O = sum of dY
  *     dQ, dK, dV  = gradient of attention, from dA (vkattn/gradient.h)
  *     dQ and dK are then turned back by their positions where the layer has tables
@@ -67,10 +68,10 @@ typedef struct vkattn_layer_gradient {
     uint32_t reserved; /* 0 */
 } vkattn_layer_gradient;
 
-/* Checks the gradient and its layer, and lists the operations: "norm gradient", "da", "dwo", "dbo",
- * "attention gradient", "q rotary", "k rotary", "qk rotary", "dwq", "dbq", "dwk", "dbk", "dwv", "dbv",
- * "q dx", "k dx", "v dx" or, with one packed W_Q, "qkv dx", "k dcontext", "v dcontext"; and "x", "context"
- * or "dy", a copy where strides of entries and tokens are not those of one matrix. Set
+/* Checks the gradient and its layer, and lists the operations: "norm gradient", "drop", "da", "dwo",
+ * "dbo", "attention gradient", "q rotary", "k rotary", "qk rotary", "dwq", "dbq", "dwk", "dbk", "dwv",
+ * "dbv", "q dx", "k dx", "v dx" or, with one packed W_Q, "qkv dx", "k dcontext", "v dcontext"; and "x",
+ * "context" or "dy", a copy where strides of entries and tokens are not those of one matrix. Set
  * plan->structSize first; *plan is written only on VKATTN_OK. Pure; any thread.
  * Errors: INVALID_ARGUMENT with the reason, and the step where the reason is a step's. */
 VKATTN_API vkattn_result vkattnPlanLayerGradient(const vkattn_layer_gradient *gradient, vkattn_layer_plan *plan, vkattn_diagnostic *why);

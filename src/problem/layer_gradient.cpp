@@ -35,9 +35,9 @@ class GradientPlanner {
         Place dY = {g_.dY, VKATTN_D_Y};
         if (layer_.place == VKATTN_NORM_POST)
             if (const auto r = throughPostNorm(dY)) return r;
-        // The gradient that comes past attention. A step between the product and the norm belongs behind
-        // this line, and replaces dY alone.
+        // The gradient that comes past attention, and past the dropout of its output.
         const Place past = layer_.flags & VKATTN_LAYER_RESIDUAL ? dY : Place{};
+        if (const auto r = throughDrop(dY)) return r;
         Place dA;
         if (const auto r = throughOut(dY, dA)) return r;
         if (const auto r = throughAttention(dA)) return r;
@@ -171,6 +171,19 @@ class GradientPlanner {
         if (!goesOn && !has(g_.dGamma) && !has(g_.dBeta)) return VKATTN_OK;
         if (goesOn) dY = at.dX = steps_->between(batch_, 1, tokens_, layer_.wo.extent[2]);
         return addNormGradient(at);
+    }
+
+    // Dropout is its own backward pass.
+    [[nodiscard]] vkattn_result throughDrop(Place &dY) {
+        if (!(layer_.outputDropout > 0) || !(needsAttention_ || has(g_.dWo) || has(g_.dBo))) return VKATTN_OK;
+        vkattn_drop drop{};
+        drop.probability = layer_.outputDropout;
+        drop.seed = layer_.outputDropoutSeed;
+        drop.offset = layer_.outputDropoutOffset;
+        const Place kept = steps_->between(batch_, 1, tokens_, layer_.wo.extent[2]);
+        if (const auto r = steps_->addDrop("drop", drop, dY, {}, kept)) return r;
+        dY = kept;
+        return VKATTN_OK;
     }
 
     // From dY to dA, and the output's own gradients.
