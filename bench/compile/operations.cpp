@@ -94,7 +94,7 @@ class Visitor {
     // dQ, dK and dV; with options: of a softcap and slopes, whose gradients are asked for too.
     void gradients(const char *shape, uint32_t tokens, const char *type, vkattn_dtype dtype) {
         const vkattn_layout rows = packed(dtype, 1, heads, tokens, headDim), keys = packed(dtype, 1, heads, cacheTokens, headDim);
-        vkattn_problem p = attention(rows, keys, keys, rows);
+        vkattn_problem p = problem(rows, keys, keys, rows);
         p.flags = VKATTN_CAUSAL | VKATTN_ROW_STATISTICS;
         p.lse = packed(VKATTN_F32, 1, heads, tokens, 2);
         for (const auto &routine : gradientRoutines) {
