@@ -14,7 +14,7 @@
 // multiplied down, as flash/matrices.comp does where a maximum grows.
 //
 // A pair that adds nothing has a weight of -0. But -0 * NaN is NaN: where a tile has such pairs and
-// values that are not finite, these become 0 after the dots, and addNonFinite adds them to the items
+// values that are not finite, these become 0 after the dots, and ADD_NON_FINITE adds them to the items
 // that see them. A P or dz that is not finite makes the item's gradient NaN, by integer tests.
 //
 // Before it is included, the shaders define which side owns (VKATTN_OWNS_KEYS). Defines: VKATTN_BF16:
@@ -161,8 +161,10 @@ Row passingRow(uint head, int row) {
 }
 #define ROW_OF(r, item) passingRow(head, item)
 #define KEY_OF(r, item) laneItem(r)
-#define SUMS_OF(r, item) RowSums(uintBitsToFloat(factTile[(item)-first][factMaximum]), uintBitsToFloat(factTile[(item)-first][factInverseSum]), \
-                                 uintBitsToFloat(factTile[(item)-first][factDelta]))
+RowSums sumsOf(uvec4 facts) {
+    return RowSums(uintBitsToFloat(facts[factMaximum]), uintBitsToFloat(facts[factInverseSum]), uintBitsToFloat(facts[factDelta]));
+}
+#define SUMS_OF(r, item) sumsOf(factTile[(item)-first])
 #else
 #define ROW_OF(r, item) ownedRows[r]
 #define KEY_OF(r, item) (item)
@@ -251,7 +253,8 @@ void takeFour(uint head, int first, const bool tested, uint r, uint n) {
         const bool kept = (keptKeys >> e & 1u) != 0u;
 #endif
         const float dot = uintBitsToFloat(dots[e]);
-        const PairGradient pair = pairGradient(row, SUMS_OF(r, item), key, dot, uintBitsToFloat(flows[e]), pairBias(row, key), visible, kept);
+        const PairGradient pair =
+            pairGradient(row, SUMS_OF(r, item), key, dot, uintBitsToFloat(flows[e]), pairBias(row, key), visible, kept);
         plains[at] = finiteWeight(pair.plain, ofHead, bad[r]);
 #ifdef VKATTN_OWNS_KEYS
         weights[at] = unused;
