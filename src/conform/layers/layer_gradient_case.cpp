@@ -121,13 +121,17 @@ class Formulas {
         for (int d = 0; d < 4; ++d) element = element * m_.options.bias.extent[d] + (m_.options.bias.extent[d] > 1 ? at[d] : 0);
         return numbers.at(VKATTN_BIAS)[element];
     }
-    // What dropout leaves of a weight.
-    [[nodiscard]] double kept(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const {
-        const vkattn_problem &o = m_.options;
-        if (!l_.options || o.dropout == 0) return 1;
-        const double dropped = std::nearbyint(o.dropout * 0x1p32) * 0x1p-32;
-        return vkattnDropoutKeeps(o.dropout, o.dropoutSeed, o.dropoutOffset, b * l_.heads + h, i, j) ? 1 / (1 - dropped) : 0;
-    }
+    // What dropout multiplies an element by.
+    struct Dropout {
+        double probability;
+        uint64_t seed;
+        uint32_t offset;
+        [[nodiscard]] double kept(uint32_t plane, uint32_t row, uint32_t column) const {
+            if (probability == 0) return 1;
+            const double dropped = std::nearbyint(probability * 0x1p32) * 0x1p-32;
+            return vkattnDropoutKeeps(probability, seed, offset, plane, row, column) ? 1 / (1 - dropped) : 0;
+        }
+    };
     [[nodiscard]] Row attended(uint32_t b, uint32_t h, uint32_t i, const Rows &q, const Rows &k, const Rows &v) const {
         const size_t keyHead = h / (l_.heads / m_.kvHeads);
         const auto rows = static_cast<int64_t>(q.size());
@@ -136,6 +140,7 @@ class Formulas {
         const uint32_t flags = l_.options ? m_.options.flags : 0;
         const int64_t self = flags & VKATTN_ALIGN_TOP_LEFT ? i : i + keys - rows,
                       end = flags & VKATTN_CAUSAL ? std::min(keys, self + 1) : keys;
+        const Dropout ofWeights = l_.options ? Dropout{m_.options.dropout, m_.options.dropoutSeed, m_.options.dropoutOffset} : Dropout{};
         Row weights, out(m_.valueDim);
         double largest = -1e300, sum = 0;
         for (int64_t j = 0; j < end; ++j) {
@@ -147,7 +152,8 @@ class Formulas {
         }
         for (double &each : weights) sum += each = std::exp(each - largest);
         for (uint32_t j = 0; j < weights.size(); ++j)
-            for (uint32_t d = 0; d < m_.valueDim; ++d) out[d] += weights[j] / sum * kept(b, h, i, j) * v[j][keyHead * m_.valueDim + d];
+            for (uint32_t d = 0; d < m_.valueDim; ++d)
+                out[d] += weights[j] / sum * ofWeights.kept(b * l_.heads + h, i, j) * v[j][keyHead * m_.valueDim + d];
         return out;
     }
     [[nodiscard]] Rows output(uint32_t b) const {
@@ -166,9 +172,10 @@ class Formulas {
                 a[i].insert(a[i].end(), head.begin(), head.end());
             }
         Rows y = product(a, VKATTN_WO, VKATTN_BO, 0, l_.wo.extent[2]);
-        if (l_.flags & VKATTN_LAYER_RESIDUAL)
-            for (size_t t = 0; t < y.size(); ++t)
-                for (size_t d = 0; d < y[t].size(); ++d) y[t][d] += x[t][d];
+        const Dropout ofOutput = {l_.outputDropout, l_.outputDropoutSeed, l_.outputDropoutOffset};
+        for (uint32_t t = 0; t < y.size(); ++t)
+            for (uint32_t d = 0; d < y[t].size(); ++d)
+                y[t][d] = y[t][d] * ofOutput.kept(b, t, d) + (l_.flags & VKATTN_LAYER_RESIDUAL ? x[t][d] : 0);
         return post ? normed(std::move(y)) : y;
     }
 
