@@ -19,10 +19,11 @@ wrong() {
 
 # Name | what it is. Each of them takes at most about 14 minutes on two cores, its build included
 # (.ci/run).
-parts="default        | unit, contract and command-line tests, conform --quick, device tests on lavapipe, the main host projects
+parts="default        | unit, contract and command-line tests, conform --quick on lavapipe, device tests on SwiftShader, the main host projects
 conform        | conform, every check, on lavapipe
 drivers        | conform --quick with every kernel on the other drivers, and on lavapipe with 4 and 16 lanes
-device         | device, validation and command-line tests on every driver; accesses out of range
+device         | device, validation and command-line tests on lavapipe
+device-drivers | the same on the other drivers; accesses out of range
 host           | unit, contract, command-line and fault tests over their whole sweeps
 fuzz           | every fuzz target, with clang's sanitizers
 embed          | every host project
@@ -122,7 +123,8 @@ part_default() {
 }
 part_conform() { build_tests && run_tests build -L '^part\.conform$'; }
 part_drivers() { build_tests && run_tests build -L '^part\.drivers$'; }
-part_device() { build_tests && run_tests build -L '^(device|validation|run|part\.device)$'; }
+part_device() { build_tests && run_tests build -L '^(device|validation|run)$' -R 'lavapipe$'; }
+part_device-drivers() { build_tests && run_tests build -L '^(device|validation|run)$' -E 'lavapipe$'; }
 # KillTest moves with what else the machine does: with the others of its program.
 part_host() { build_tests && run_tests build -LE '^(nightly|device|validation|run|conform|embed)$'; }
 part_fuzz() {
@@ -149,7 +151,7 @@ part_address() {
 }
 part_address-device() {
     sanitized "vkattn-tests vkattn-tests-device" &&
-        VKATTN_TEST_EXTENT=default run_tests build/sanitize -L '^(device|validation|conform|faults)$' -LE '^nightly$' -E '(lavapipe4|lavapipe-new|swiftshader)$'
+        VKATTN_TEST_EXTENT=default run_tests build/sanitize -L '^(device|validation|conform|faults)$' -R '\.lavapipe$'
 }
 part_thread() {
     # GCC's warnings are wrong about instrumented strings: the other builds have them as errors.
@@ -203,7 +205,7 @@ done
 echo
 echo "$table"
 if [ "$chosen" = default ]; then
-    echo "left out: whole sweeps, SwiftShader and the newer Mesa beyond conform, sanitizers, fuzzing beyond the seeds, the bench, vendors' compilers, AArch64$left_out"
+    echo "left out: whole sweeps, lavapipe beyond conform and faults, SwiftShader beyond device tests, the newer Mesa beyond conform of matrix units, sanitizers, fuzzing beyond the seeds, the bench, vendors' compilers, AArch64$left_out"
     echo "all of it: scripts/test.sh --all; a part of it: --all --part NAME, of" $names
 elif [ -n "${names//$'\n'/ }" ] && [ "$(echo $chosen)" != "$(echo $names)" ]; then
     for name in $names; do

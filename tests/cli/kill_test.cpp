@@ -132,7 +132,7 @@ TEST_F(KillTest, outputsOfRunAreWholeOrOld) {
 }
 
 TEST_F(KillTest, theTuningFileIsWholeOrOld) {
-    const int kills = vkattn::test::fullExtent() ? 10 : 4;
+    const int kills = vkattn::test::fullExtent() ? 10 : 2;
     const Arguments command = {VKATTN_TOOL, "tune", "--seconds", "1", "--dims", "16", "--out", "tuning.txt"};
     const auto begin = Clock::now();
     const Outcome outcome = start(command);

@@ -46,7 +46,8 @@ std::vector<std::vector<float>> read(const LayerGradientCase &layer) {
 TEST(LayerGradient, drawnGradientsAreThoseOfTheOracle) {
     const auto cpu = cpuRuntime();
     Random random = randomFor("layer gradients");
-    for (int n = 0; n < (fullExtent() ? 100 : 2); ++n) {
+    const Draws draws(2, 100);
+    for (int n = 0; draws.take(n); ++n) {
         const auto d = drawLayerGradient(random, n == 0 ? MultiHeadParts::all : n == 1 ? MultiHeadParts::packed : MultiHeadParts::any);
         for (Runtime *runtime : {runtimeFor(Limits::full), runtimeFor(Limits::weak), cpu.get()}) {
             ASSERT_TRUE(runtime);
@@ -59,7 +60,8 @@ TEST(LayerGradient, drawnGradientsAreThoseOfTheOracle) {
 TEST(LayerGradient, manyOnTheCpu) {
     const auto cpu = cpuRuntime();
     Random random = randomFor("layer gradients on the CPU");
-    for (int n = 0; n < (fullExtent() ? 2000 : 40); ++n) {
+    const Draws draws(40, 2000);
+    for (int n = 0; draws.take(n); ++n) {
         const auto d = drawLayerGradient(random);
         ASSERT_EQ(computeAndJudge(*cpu, *d, random).wrong, "") << "gradient " << n;
     }

@@ -51,7 +51,8 @@ std::vector<float> computed(Runtime &runtime, LayerCase &layer) {
 TEST(Layer, drawnLayersAreThoseOfTheOracle) {
     const auto cpu = cpuRuntime();
     Random random = randomFor("layers");
-    for (int n = 0; n < (fullExtent() ? 200 : 2); ++n) {
+    const Draws draws(2, 200);
+    for (int n = 0; draws.take(n); ++n) {
         const auto d = drawMultiHead(random, n == 0 ? MultiHeadParts::all : n == 1 ? MultiHeadParts::packed : MultiHeadParts::any);
         for (Runtime *runtime : {runtimeFor(Limits::full), runtimeFor(Limits::weak), cpu.get()}) {
             ASSERT_TRUE(runtime);
@@ -291,7 +292,8 @@ TEST(RecordLayer, dropsTheSameInParts) {
 TEST(RecordLayer, wholeAndInParts) {
     Random random = randomFor("recorded layers");
     int cut = 0;
-    for (int n = 0; n < (fullExtent() ? 40 : 2); ++n) {
+    const Draws draws(2, 40);
+    for (int n = 0; draws.take(n); ++n) {
         const auto d = drawMultiHead(random, n % 2 ? MultiHeadParts::any : MultiHeadParts::tall);
         vkattn_layer_plan plan{};
         plan.structSize = sizeof plan;

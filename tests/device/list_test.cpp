@@ -337,7 +337,8 @@ TEST(List, randomListsComputeWhatTheirStepsDo) {
     const auto cpu = cpuRuntime();
     for (Runtime *runtime : {runtimeFor(Limits::full), runtimeFor(Limits::weak), cpu.get()}) {
         ASSERT_TRUE(runtime);
-        for (int n = 0; n < (fullExtent() ? 200 : 10); ++n) {
+        const Draws draws(10, 200);
+        for (int n = 0; draws.take(n); ++n) {
             Random random = randomFor("random list " + std::to_string(n)), same = random;
             RandomList together(*runtime, random, 12), oneByOne(*runtime, same, 12);
             const RunResult result = together.list.run();

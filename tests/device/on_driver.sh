@@ -2,8 +2,9 @@
 # on_driver.sh NAME MANIFESTS PROGRAM ARGS...: runs a test program on one Vulkan driver, named by
 # its loader manifest (a path, a pattern, several of them, or "system" for whatever the loader
 # finds). Exit 77, which ctest shows as skipped, where the driver is not installed; NAME "any" fails
-# instead: at least one driver must be there. Where a script `run` lies beside the manifest, it
-# starts the program: the driver needs other libraries than this system's (scripts/newer_debian.sh).
+# instead: at least one driver must be there. NAME "first" takes only the first that is there.
+# Where a script `run` lies beside the manifest, it starts the program: the driver needs other
+# libraries than this system's (scripts/newer_debian.sh).
 # VKATTN_TEST_LAYERS names such a script for a driver that needs none, for the newer layers beside
 # it; skipped without it.
 name=$1 manifests=$2
@@ -14,7 +15,7 @@ fi
 found=
 runner=
 for manifest in $manifests; do
-    if [ -f "$manifest" ]; then
+    if [ -f "$manifest" ] && { [ "$name" != first ] || [ -z "$found" ]; }; then
         found=${found:+$found:}$manifest
         if [ -x "${manifest%/*}/run" ]; then runner=${manifest%/*}/run; fi
     fi

@@ -123,7 +123,8 @@ TEST(Validation, isSilentOnOperations) {
         std::string why;
         Runtime *runtime = bench.runtime(testLayouts()[0], limits, why);
         ASSERT_TRUE(runtime) << why;
-        for (int n = 0; n < (fullExtent() ? 150 : 10); ++n) {
+        const Draws draws(10, 150);
+        for (int n = 0; draws.take(n); ++n) {
             OperationCase c = drawOperation(random, otherKind(n));
             const RunResult result = runtime->run(c.operation(), c.operands());
             EXPECT_TRUE(result.status == VKATTN_OK || result.status == VKATTN_ERROR_UNSUPPORTED) << result.message << c.text();
@@ -142,7 +143,8 @@ TEST(Validation, isSilentOnGradients) {
         std::string why;
         Runtime *runtime = bench.runtime(testLayouts()[0], limits, why);
         ASSERT_TRUE(runtime) << why;
-        for (int n = 0; n < (fullExtent() ? 100 : 6); ++n) {
+        const Draws draws(6, 100);
+        for (int n = 0; draws.take(n); ++n) {
             Case forward = randomCase(random, 4);
             GradientOptions options = drawGradientOptions(random);
             if (n % 3 == 2) { // on matrix units, where the device has them
@@ -169,7 +171,8 @@ TEST(Validation, isSilentOnLayerGradients) {
         std::string why;
         Runtime *runtime = bench.runtime(testLayouts()[0], limits, why);
         ASSERT_TRUE(runtime) << why;
-        for (int n = 0; n < (fullExtent() ? 30 : 1); ++n) {
+        const Draws draws(1, 30);
+        for (int n = 0; draws.take(n); ++n) {
             const auto d = drawLayerGradient(random, n == 0 ? MultiHeadParts::all : MultiHeadParts::any);
             OperationList list = runtime->list();
             ASSERT_EQ(d->addTo(*runtime, list, &why), VKATTN_OK) << why;
@@ -191,7 +194,8 @@ TEST(Validation, isSilentOnLists) {
     for (const Limits limits : {Limits::weak, Limits::full}) { // with a workspace and without
         runtime = bench.runtime(testLayouts()[0], limits, why);
         ASSERT_TRUE(runtime) << why;
-        for (int n = 0; n < (fullExtent() ? 60 : 8); ++n) {
+        const Draws draws(8, 60);
+        for (int n = 0; draws.take(n); ++n) {
             RandomList drawn(*runtime, random, 12);
             barriers += drawn.list.barrierCount();
             ASSERT_EQ(drawn.list.record(&why), VKATTN_OK) << why;

@@ -52,7 +52,7 @@ class VerdictsOf : public testing::Test {
                      std::string *why = nullptr) {
         Case c;
         c.name = "verdicts";
-        c.batch = 1, c.queryTokens = 40, c.keyTokens = 50, c.headDim = c.valueDim = 64;
+        c.batch = 1, c.queryTokens = 40, c.keyTokens = 50, c.headDim = c.valueDim = 16;
         c.q = c.k = c.v = c.out = dtype;
         c.kernel = kernel;
         c.poison = false;

@@ -4,6 +4,7 @@
 
 #include "support/seed.hpp"
 
+#include <chrono>
 #include <string_view>
 
 namespace vkattn::test {
@@ -24,5 +25,20 @@ inline bool isDrawn(Random &random, uint32_t oneIn) {
     const bool drawn = random() % oneIn == 0;
     return drawn || fullExtent();
 }
+
+// How many cases a test draws: `few`, and at full extent as many as it makes in half a minute, up to
+// `many`. Drivers differ by a hundred in the time that they compile the pipelines of a case.
+class Draws {
+  public:
+    Draws(int few, int many) : few_(few), many_(many) {}
+    // Returns whether case n, counted from 0, is drawn.
+    [[nodiscard]] bool take(int n) const {
+        return n < few_ || (fullExtent() && n < many_ && std::chrono::steady_clock::now() - begin_ < std::chrono::seconds(30));
+    }
+
+  private:
+    int few_, many_;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 } // namespace vkattn::test

@@ -54,7 +54,8 @@ TEST(Gradient, bitsDoNotDependOnChunks) {
     Random random = randomFor("chunks of gradients");
     const std::unique_ptr<Runtime> runtimes[] = {openWithWorkspace(0), openWithWorkspace(20000), openWithWorkspace(1)};
     uint32_t cut = 0;
-    for (int n = 0; n < (fullExtent() ? 60 : 12); ++n) {
+    const Draws draws(12, 60);
+    for (int n = 0; draws.take(n); ++n) {
         Case forward = randomCase(random, 4);
         forward.deterministic = true;
         GradientOptions options = drawGradientOptions(random);
@@ -84,7 +85,8 @@ TEST(Gradient, keepsNaNWhereItBelongs) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     Random random = randomFor("gradients of NaN");
-    for (int n = 0; n < (fullExtent() ? 80 : 16); ++n) {
+    const Draws draws(16, 80);
+    for (int n = 0; draws.take(n); ++n) {
         Case forward = randomCase(random, 3);
         forward.sharedHeads = forward.valuesInKeys = false;
         GradientOptions options = drawGradientOptions(random);
