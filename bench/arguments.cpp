@@ -141,6 +141,15 @@ void checkProducts(const Raw &raw, const Arguments &arguments) {
                       "--no-verify, --no-peaks, --seed and --csv alone");
 }
 
+void checkGradients(const Raw &raw, const Arguments &arguments) {
+    if (!arguments.gradients) return;
+    if (arguments.record || arguments.cache || arguments.ceilings || arguments.products || arguments.compileReport ||
+        arguments.compileTimes || arguments.sweep || !arguments.json.empty() || !raw.compare.empty() || !raw.shapes.empty() ||
+        !raw.groups.empty() || !raw.customs.empty() || raw.kernel != "auto" || !raw.budget.empty())
+        throw Failure("--gradients has shapes of its own, and kernels: it goes with --device, --tuning, --repeat, --threads, --verify, "
+                      "--seed and --csv alone");
+}
+
 void interpretCompileTimes(const Raw &raw, Arguments &arguments) {
     if (!arguments.compileTimes) {
         if (!raw.headDims.empty()) throw Failure("--head-dims belongs to --compile-times: add it");
@@ -196,6 +205,7 @@ Arguments interpret(const Raw &raw, Arguments arguments) {
     interpretCompileReport(raw, arguments);
     interpretCompileTimes(raw, arguments);
     checkProducts(raw, arguments);
+    checkGradients(raw, arguments);
     if (!raw.rival.empty()) arguments.rivals = readRivals("--rival", raw.rival);
     if (!raw.compare.empty()) arguments.compare = readRivals("--compare", raw.compare);
     if (!arguments.tuningFile.empty()) arguments.tuning = readTuning(arguments.tuningFile);
@@ -229,6 +239,8 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
     app.add_flag("--record", raw.record, "Measure the CPU time of recording a shape into a command buffer, and compute nothing");
     app.add_flag("--cache", raw.cache,
                  "Measure how long the shapes' pipelines take to create, with and without an imported cache, and compute nothing");
+    app.add_flag("--gradients", arguments.gradients,
+                 "Measure attention, with dropout and its backward pass in turn, for shapes of training, in place of attention alone");
     app.add_flag("--products", arguments.products, "Measure projections Y = X W^T of a list of sizes, in place of attention");
     app.add_flag("--ceilings", arguments.ceilings, "Measure what copying, reading and multiply-adding do at best, and compute nothing");
     app.add_flag("--compile-report", raw.compileReport,

@@ -22,6 +22,7 @@ struct Arguments {
     bool cache = false;
     bool ceilings = false; // measure the device's best rates, in place of the computation
     bool products = false; // measure projections, in place of attention
+    bool gradients = false; // measure training's passes, in place of the forward pass alone
     // Report the compiler's figures for the kernels, in place of the computation.
     bool compileReport = false;
     // Measure the compile time of pipelines, in place of the computation.

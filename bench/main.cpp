@@ -7,6 +7,7 @@
 #include "failure.hpp"
 #include "machine/bandwidth.hpp"
 #include "measure/cache_start.hpp"
+#include "measure/gradient.hpp"
 #include "measure/projection.hpp"
 #include "measure/record_cost.hpp"
 #include "report/output_file.hpp"
@@ -159,6 +160,32 @@ ExitStatus benchProducts(const Arguments &arguments) {
     return status;
 }
 
+ExitStatus benchGradients(const Arguments &arguments) {
+    std::optional<CsvFile> csv;
+    if (!arguments.csv.empty()) csv.emplace(arguments.csv, gradientCsvHeader());
+    const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+    const Machine machine = machineWith(arguments, runtime->device());
+    printGradientHeading(machine);
+    ExitStatus status = ExitStatus::success;
+    for (const GradientShape &shape : gradientTable()) {
+        std::string failure;
+        const std::vector<PassTime> times = measureGradient(*runtime, shape, arguments.measure, failure);
+        if (times.empty()) {
+            std::fprintf(stderr, "vkattn-bench: %s: %s\n", shape.name, failure.c_str());
+            status = ExitStatus::failed;
+        }
+        for (const PassTime &time : times) {
+            printPass(shape, time);
+            // A kernel that a device does not take is no failure.
+            if (!time.failure.empty())
+                status = time.refused ? status : ExitStatus::failed;
+            else if (csv)
+                csv->append(gradientCsvRow(machine, shape, arguments.measure.repeat, time));
+        }
+    }
+    return status;
+}
+
 ExitStatus benchCompiler(const Arguments &arguments) {
     std::optional<CsvFile> csv;
     if (!arguments.csv.empty()) csv.emplace(arguments.csv, compileCsvHeader());
@@ -259,6 +286,7 @@ ExitStatus execute(int argc, const char *const *argv) {
         else if (arguments)
             status = arguments->ceilings        ? benchCeilings(*arguments)
                      : arguments->products      ? benchProducts(*arguments)
+                     : arguments->gradients     ? benchGradients(*arguments)
                      : arguments->record        ? benchRecording(*arguments)
                      : arguments->cache         ? benchCache(*arguments)
                      : arguments->compileReport ? benchCompiler(*arguments)

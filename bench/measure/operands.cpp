@@ -39,7 +39,19 @@ uint16_t toBfloat(float value) {
     return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
-void fill(std::byte *data, size_t bytes, vkattn_dtype type, uint64_t seed) {
+// Returns the RAM of this machine; 0 = unknown. Linux promises more memory than there is, and kills
+// the process when the memory is touched.
+uint64_t memoryBytes() {
+#if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && size > 0) return static_cast<uint64_t>(pages) * static_cast<uint64_t>(size);
+#endif
+    return 0;
+}
+
+} // namespace
+
+void fillOperand(std::byte *data, size_t bytes, vkattn_dtype type, uint64_t seed) {
     if (type == VKATTN_F32) {
         for (size_t at = 0; at < bytes; at += 4) {
             const float value = uniform(next(seed));
@@ -53,18 +65,6 @@ void fill(std::byte *data, size_t bytes, vkattn_dtype type, uint64_t seed) {
         std::memcpy(data + at, &bits, 2);
     }
 }
-
-// Returns the RAM of this machine; 0 = unknown. Linux promises more memory than there is, and kills
-// the process when the memory is touched.
-uint64_t memoryBytes() {
-#if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
-    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    if (pages > 0 && size > 0) return static_cast<uint64_t>(pages) * static_cast<uint64_t>(size);
-#endif
-    return 0;
-}
-
-} // namespace
 
 Operands::Operands(const Shape &shape, uint64_t seed) {
     const uint64_t wanted = shape.bytes(), have = memoryBytes();
@@ -82,7 +82,7 @@ Operands::Operands(const Shape &shape, uint64_t seed) {
         constexpr size_t line = 64;
         auto buffer = std::make_unique<std::byte[]>(bytes + line);
         std::byte *data = buffer.get() + (line - reinterpret_cast<uintptr_t>(buffer.get()) % line) % line;
-        if (role != VKATTN_OUT) fill(data, bytes, role == VKATTN_Q ? problem.q.dtype : problem.k.dtype, seed + role * 0x1000u);
+        if (role != VKATTN_OUT) fillOperand(data, bytes, role == VKATTN_Q ? problem.q.dtype : problem.k.dtype, seed + role * 0x1000u);
         list_.push_back({role, data, bytes});
         buffers_.push_back(std::move(buffer));
     }

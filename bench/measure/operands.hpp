@@ -11,10 +11,12 @@
 
 namespace vkattn::bench {
 
+// Draws values evenly from -1.73 to 1.73 (variance 1), so that scores spread as they do in a model.
+void fillOperand(std::byte *data, size_t bytes, vkattn_dtype type, uint64_t seed);
+
 class Operands {
   public:
-    // Draws values evenly from -1.73 to 1.73 (variance 1), so that scores spread as they do in a
-    // model. Throws Failure where the machine has too little memory.
+    // Filled by fillOperand. Throws Failure where the machine has too little memory.
     Operands(const Shape &shape, uint64_t seed);
     [[nodiscard]] const std::vector<vkattn_operand_memory> &list() const { return list_; }
 
