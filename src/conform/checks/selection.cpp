@@ -201,9 +201,9 @@ class Planner {
                 const CoveringPalette terms = slowCompiler_ ? fewTerms(random, 1) : CoveringPalette();
                 addCovering(cases, random, kernel, whole ? narrow(terms) : fewTerms(random, 1));
             }
-            if (quick() && whole && !onMatrixUnits(kernel) && !slowCompiler_) {
+            if (quick() && whole && !onMatrixUnits(kernel)) {
                 CoveringPalette drawn = drawPalette(random);
-                drawn.terms = fewTerms(random, 2).terms;
+                drawn.terms = fewTerms(random, slowCompiler_ ? 1 : 2).terms;
                 addCovering(cases, random, kernel, drawn);
             }
             addAll("matrix", kernel, testLayout, Limits::full, cases);
@@ -211,8 +211,7 @@ class Planner {
             if (whole || !quick()) {
                 cases = formMatrix(random, 0);
                 keepFewPipelines(cases, random);
-                if (quick()) keepEdges(cases, random, 4, false);
-                if (quick() && !slowCompiler_) addCovering(cases, random, kernel, fewTerms(random, 1));
+                if (quick()) keepEdges(cases, random, 4, false), addCovering(cases, random, kernel, fewTerms(random, 1));
                 for (Case &c : cases) c.slices = someSlices(random);
                 addAll("matrix", kernel, testLayout, Limits::tight, cases);
             }
