@@ -20,10 +20,6 @@ constexpr GradientShape table[] = {
 };
 constexpr double dropoutProbability = 0.1;
 
-const char *nameOf(vkattn_dtype dtype) {
-    return dtype == VKATTN_F32 ? "f32" : dtype == VKATTN_F16 ? "f16" : "bf16";
-}
-
 struct Tensors {
     DeviceTensor q, k, v, out, lse, dOut, dQ, dK, dV;
     std::string why;
@@ -33,7 +29,7 @@ struct Tensors {
         for (DeviceTensor *each : {&q, &k, &v, &dOut}) {
             *each = runtime.allocate(like, &why);
             if (!*each) return;
-            std::vector<std::byte> values(size_t{shape.heads} * shape.tokens * shape.dim * (shape.dtype == VKATTN_F32 ? 4 : 2));
+            std::vector<std::byte> values(size_t{shape.heads} * shape.tokens * shape.dim * sizeOf(shape.dtype));
             fillOperand(values.data(), values.size(), shape.dtype, seed++);
             if (each->upload(values.data(), values.size(), &why) != VKATTN_OK) return;
         }
@@ -45,12 +41,7 @@ struct Tensors {
     }
 
     [[nodiscard]] AttentionOf attention(const GradientShape &shape, double dropout) const {
-        AttentionOf a{};
-        a.q = q;
-        a.k = k;
-        a.v = v;
-        a.out = out;
-        a.lse = lse;
+        AttentionOf a{q, k, v, out, lse};
         a.options = problem({}, {}, {}, {});
         a.options.flags |= VKATTN_ROW_STATISTICS | (shape.causal ? VKATTN_CAUSAL : 0);
         a.options.dropout = dropout;
@@ -94,9 +85,7 @@ std::vector<PassTime> measureGradient(Runtime &runtime, const GradientShape &sha
     // The forward pass is the last of a round: out and lse are its own when the backward passes read them.
     add("forward dropout", tensors.attention(shape, dropoutProbability), flops);
     add("forward", tensors.attention(shape, 0), flops);
-    AttentionGradientOf gradient{};
-    gradient.forward = tensors.attention(shape, 0);
-    gradient.dOut = tensors.dOut;
+    AttentionGradientOf gradient{tensors.attention(shape, 0), tensors.dOut};
     gradient.dQ = tensors.dQ;
     gradient.dK = tensors.dK;
     gradient.dV = tensors.dV;
@@ -127,24 +116,11 @@ std::vector<PassTime> measureGradient(Runtime &runtime, const GradientShape &sha
     std::vector<PassTime> times;
     for (Pass &pass : passes) {
         PassTime &time = pass.time;
-        if (time.failure.empty() && options.verify.value_or(false)) {
-            vkattn_verify_options verify{};
-            verify.structSize = sizeof verify;
-            verify.rows = 64;
-            verify.seed = options.seed;
-            verify.threads = options.threads;
-            std::vector<StepCheck> checks;
-            if (pass.list.verify(checks, &verify, &time.failure) == VKATTN_OK) {
-                time.verified = checks[0].report;
-                if (!time.verified.passed)
-                    time.failure = "verification failed: error " + shortNumber(time.verified.worstError) + " where " +
-                                   shortNumber(time.verified.worstBound) + " is allowed";
-            }
-        }
+        if (time.failure.empty() && options.verify.value_or(false))
+            (void)verifyStep(pass.list, 64, options.seed, options.threads, time.verified, time.failure);
         if (time.failure.empty()) {
-            std::sort(pass.samples.begin(), pass.samples.end());
-            time.medianMs = pass.samples[pass.samples.size() / 2];
-            time.minMs = pass.samples.front();
+            time.medianMs = medianOf(pass.samples);
+            time.minMs = *std::min_element(pass.samples.begin(), pass.samples.end());
             time.gflops = pass.flops / time.medianMs * 1e-6;
         }
         times.push_back(std::move(time));

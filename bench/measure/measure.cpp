@@ -10,12 +10,6 @@
 namespace vkattn::bench {
 namespace {
 
-double medianOf(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    const size_t middle = values.size() / 2;
-    return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 // The oracle computes about 1 GFLOP/s a thread. Larger shapes are checked at the edges and at rows
 // drawn at random.
 vkattn_verify_options verifyOptions(const Shape &shape, const MeasureOptions &options) {
@@ -62,6 +56,12 @@ bool run(Runtime &runtime, const vkattn_problem &problem, const Operands &operan
 }
 
 } // namespace
+
+double medianOf(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const size_t middle = values.size() / 2;
+    return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
 
 Kernel kernelNamed(const std::string &name) {
     for (const Kernel &kernel : kernelTable())

@@ -35,6 +35,8 @@ struct Measurement {
     [[nodiscard]] double gbs() const { return static_cast<double>(shape.bytes()) / medianMs * 1e-6; }
 };
 
+[[nodiscard]] double medianOf(std::vector<double> values); // of at least one
+
 struct Kernel {
     const char *name;
     vkattn_kernel kernel;

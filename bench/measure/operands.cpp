@@ -66,6 +66,24 @@ void fillOperand(std::byte *data, size_t bytes, vkattn_dtype type, uint64_t seed
     }
 }
 
+const char *nameOf(vkattn_dtype dtype) {
+    return dtype == VKATTN_F32 ? "f32" : dtype == VKATTN_F16 ? "f16" : "bf16";
+}
+
+bool verifyStep(OperationList &list, uint32_t rows, uint64_t seed, uint32_t threads, vkattn_verify_report &report, std::string &why) {
+    vkattn_verify_options verify{};
+    verify.structSize = sizeof verify;
+    verify.rows = rows;
+    verify.seed = seed;
+    verify.threads = threads;
+    std::vector<StepCheck> checks;
+    if (list.verify(checks, &verify, &why) != VKATTN_OK) return false;
+    report = checks[0].report;
+    if (!report.passed)
+        why = "verification failed: error " + shortNumber(report.worstError) + " where " + shortNumber(report.worstBound) + " is allowed";
+    return report.passed;
+}
+
 Operands::Operands(const Shape &shape, uint64_t seed) {
     const uint64_t wanted = shape.bytes(), have = memoryBytes();
     // A software device holds a copy of everything in the same memory.

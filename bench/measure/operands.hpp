@@ -4,6 +4,7 @@
 #include "measure/shapes.hpp"
 
 #include <vkattn/cpu.h>
+#include <vkattn/list.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -13,6 +14,17 @@ namespace vkattn::bench {
 
 // Draws values evenly from -1.73 to 1.73 (variance 1), so that scores spread as they do in a model.
 void fillOperand(std::byte *data, size_t bytes, vkattn_dtype type, uint64_t seed);
+
+// Returns "f32", "f16" or "bf16".
+[[nodiscard]] const char *nameOf(vkattn_dtype dtype);
+[[nodiscard]] constexpr uint64_t sizeOf(vkattn_dtype dtype) {
+    return dtype == VKATTN_F32 ? 4 : 2;
+}
+
+// Verifies `rows` drawn rows of the only step of a list; 0: all of them. Returns false with the reason
+// in `why` where the step is wrong or could not be verified.
+[[nodiscard]] bool verifyStep(OperationList &list, uint32_t rows, uint64_t seed, uint32_t threads, vkattn_verify_report &report,
+                              std::string &why);
 
 class Operands {
   public:

@@ -1,5 +1,6 @@
 #include "measure/projection.hpp"
 
+#include "measure/operands.hpp"
 #include "report/csv.hpp"
 #include "text.hpp"
 
@@ -21,13 +22,6 @@ constexpr ProductShape table[] = {
     {"prompt-f16w", 4096, 1024, 1024, VKATTN_F32, VKATTN_F16},    {"prompt-f16", 4096, 1024, 1024, VKATTN_F16, VKATTN_F16},
     {"token-f32", 1, 4096, 4096, VKATTN_F32, VKATTN_F32},         {"token-f16w", 1, 4096, 4096, VKATTN_F32, VKATTN_F16},
 };
-
-uint64_t sizeOf(vkattn_dtype dtype) {
-    return dtype == VKATTN_F32 ? 4 : 2;
-}
-const char *nameOf(vkattn_dtype dtype) {
-    return dtype == VKATTN_F32 ? "f32" : dtype == VKATTN_F16 ? "f16" : "bf16";
-}
 
 // Evenly from -1.73 to 1.73, as the operands of attention.
 DeviceTensor drawn(Runtime &runtime, const vkattn_layout &layout, std::mt19937_64 &random, std::string &why) {
@@ -70,21 +64,9 @@ ProductTime measureProduct(Runtime &runtime, Peaks *peaks, const ProductShape &s
     if (!projection.x || !projection.w || !projection.y) return time;
     OperationList list = runtime.list();
     if (list.add(projection, &why) != VKATTN_OK) return time;
-    if (options.verify.value_or(true)) {
-        vkattn_verify_options verify{};
-        verify.structSize = sizeof verify;
-        verify.rows = options.verify.value_or(false) ? 0 : 64;
-        verify.seed = options.seed;
-        verify.threads = options.threads;
-        std::vector<StepCheck> checks;
-        if (list.verify(checks, &verify, &why) != VKATTN_OK) return time;
-        time.verified = checks[0].report;
-        if (!time.verified.passed) {
-            why = "verification failed: error " + shortNumber(time.verified.worstError) + " where " +
-                  shortNumber(time.verified.worstBound) + " is allowed";
-            return time;
-        }
-    }
+    if (options.verify.value_or(true) &&
+        !verifyStep(list, options.verify.value_or(false) ? 0 : 64, options.seed, options.threads, time.verified, why))
+        return time;
     RunOptions run;
     run.repeat = options.repeat;
     run.warmUp = options.warmUp > 0;
