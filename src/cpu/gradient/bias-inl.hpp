@@ -77,7 +77,7 @@ class GradientOfBias : GradientPanels {
         const Floats f;
         for (size_t v = 0; v < vectors; ++v) {
             const LanePairs rule(p_, panel_, v);
-            float *gradient = part(at_.gradients) + v * lanes;
+            float *gradient = gradients() + v * lanes;
             for (uint32_t j = pairs.from; j < pairs.to; ++j, gradient += panelRows)
                 hn::Store(scoreGradient(pairs, weigh(pairs, rule, v, j), v, hn::Load(f, gradient)), f, gradient);
         }
@@ -85,14 +85,14 @@ class GradientOfBias : GradientPanels {
     void addPairs(const PanelPairs &pairs) const {
         const uint32_t rows = rowCount(pairs.panel);
         for (uint32_t j = pairs.from; j < pairs.to; ++j) {
-            const float *const gradients = part(at_.gradients) + size_t{j - pairs.from} * panelRows;
+            const float *const own = gradients() + size_t{j - pairs.from} * panelRows;
             const uint32_t column = t_.extent[3] == 1 ? 0 : j - firstKey_;
             if (t_.extent[2] != 1) {
                 for (uint32_t r = 0; r < rows; ++r)
-                    box_[size_t{pairs.panel * panelRows + r} * boxKeys_ + column] += static_cast<double>(gradients[r]);
+                    box_[size_t{pairs.panel * panelRows + r} * boxKeys_ + column] += static_cast<double>(own[r]);
                 continue;
             }
-            for (uint32_t r = 0; r < rows; ++r) box_[column] += static_cast<double>(gradients[r]);
+            for (uint32_t r = 0; r < rows; ++r) box_[column] += static_cast<double>(own[r]);
         }
     }
     void store() const {

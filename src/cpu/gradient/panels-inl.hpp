@@ -43,6 +43,10 @@ class GradientPanels {
     }
     [[nodiscard]] float *query(uint32_t panel) const { return part(at_.query) + size_t{panel} * panelRows * p_.headDim; }
     [[nodiscard]] float *dOut(uint32_t panel) const { return part(at_.dOut) + size_t{panel} * panelRows * p_.valueDim; }
+    // The pairs of the panel at hand: the first of the stacked panels, or the one that was selected.
+    [[nodiscard]] float *weights() const { return part(at_.weights) + selected_; }
+    [[nodiscard]] float *gradients() const { return part(at_.gradients) + selected_; }
+    void selectStacked(uint32_t n) { selected_ = size_t{n} * call_.tiling.tileKeys * panelRows; }
     // Row r of the unit, as a row of the key head: query * group size + head of the group.
     [[nodiscard]] RowPlace placeOfRow(uint32_t r) const { return placeOf(p_, s_, kvHead_, firstRow_ + uint64_t{r} * rowStep_); }
 
@@ -210,7 +214,7 @@ class GradientPanels {
         const size_t at = size_t{j - pairs.from} * panelRows + v * lanes;
         const auto one = hn::Set(f, 1.0f), zero = hn::Zero(f);
         LaneWeights w;
-        w.dot = hn::Load(f, part(at_.weights) + at);
+        w.dot = hn::Load(f, weights() + at);
         const auto z = hn::Mul(w.dot, hn::Set(f, p_.scale));
         w.slope = one;
         w.cap = zero;
@@ -251,12 +255,11 @@ class GradientPanels {
     }
 
     void multiplyKeys(const Tile &tile, const PanelPairs &pairs) const {
-        scoreTile<vectors>(tile.keys.from(pairs.from - tile.first), pairs.to - pairs.from, query(pairs.panel), p_.headDim, 1.0f,
-                           part(at_.weights));
+        scoreTile<vectors>(tile.keys.from(pairs.from - tile.first), pairs.to - pairs.from, query(pairs.panel), p_.headDim, 1.0f, weights());
     }
     void multiplyValues(const Tile &tile, const PanelPairs &pairs) const {
         scoreTile<vectors>(tile.values.from(pairs.from - tile.first), pairs.to - pairs.from, dOut(pairs.panel), p_.valueDim, 1.0f,
-                           part(at_.gradients));
+                           gradients());
     }
 
     const GradientCall &call_;
@@ -268,6 +271,7 @@ class GradientPanels {
     Sequence s_;
     uint32_t b_ = 0, kvHead_ = 0, rowStep_ = 1, rows_ = 0;
     uint64_t firstRow_ = 0;
+    size_t selected_ = 0;
     PanelRows<vectors> panel_;
 };
 

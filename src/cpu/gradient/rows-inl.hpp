@@ -17,40 +17,55 @@ HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
 
+// The pairs of successive panels with the same keys, [panel][key][row], and the operand rows of these
+// panels, dims in lanes.
+struct StackedPairs {
+    const float *pairs;
+    size_t panelStride; // floats from one panel's pairs to the next panel's
+    const float *rows;
+    size_t rowCount;
+};
+
 // Adds to sums[key][dim] += sum_row pairs[key][row] rows[row][dim] for `count` keys and one or two
-// vectors of dims.
+// vectors of dims. The sums are loaded and stored once for all panels: one panel's rows are too few
+// for that.
 template <size_t count, size_t width>
-HWY_INLINE void addOuterBlock(const float *HWY_RESTRICT pairs, size_t pairStride, const float *HWY_RESTRICT rows, size_t rowCount,
-                              size_t stride, float *HWY_RESTRICT sums) {
+HWY_INLINE void addOuterBlock(StackedPairs from, size_t panelRows, size_t stride, float *HWY_RESTRICT sums) {
     const Floats f;
     Vector sum[count][width];
     VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
         VKATTN_UNROLL for (size_t v = 0; v < width; ++v) sum[n][v] = hn::Load(f, sums + n * stride + v * lanes);
     }
-    HWY_UNROLL(4) for (size_t r = 0; r < rowCount; ++r, rows += stride) {
-        Vector row[width];
-        VKATTN_UNROLL for (size_t v = 0; v < width; ++v) row[v] = hn::Load(f, rows + v * lanes);
-        VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
-            const auto pair = hn::Set(f, pairs[n * pairStride + r]);
-            VKATTN_UNROLL for (size_t v = 0; v < width; ++v) sum[n][v] = hn::MulAdd(pair, row[v], sum[n][v]);
+    const float *HWY_RESTRICT rows = from.rows;
+    for (size_t left = from.rowCount; left; from.pairs += from.panelStride) {
+        const float *HWY_RESTRICT pairs = from.pairs;
+        const size_t own = std::min(panelRows, left);
+        HWY_UNROLL(4) for (size_t r = 0; r < own; ++r, rows += stride) {
+            Vector row[width];
+            VKATTN_UNROLL for (size_t v = 0; v < width; ++v) row[v] = hn::Load(f, rows + v * lanes);
+            VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
+                const auto pair = hn::Set(f, pairs[n * panelRows + r]);
+                VKATTN_UNROLL for (size_t v = 0; v < width; ++v) sum[n][v] = hn::MulAdd(pair, row[v], sum[n][v]);
+            }
         }
+        left -= own;
     }
     VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
         VKATTN_UNROLL for (size_t v = 0; v < width; ++v) hn::Store(sum[n][v], f, sums + n * stride + v * lanes);
     }
 }
 // The same for all keys and `stride` dims.
-inline HWY_NOINLINE void addOuter(const float *pairs, size_t keys, size_t pairStride, const float *rows, size_t rowCount, size_t stride,
-                                  float *sums) {
+inline HWY_NOINLINE void addOuter(StackedPairs from, size_t keys, size_t panelRows, size_t stride, float *sums) {
+    const auto blockAt = [&](size_t key, size_t dim) {
+        return StackedPairs{from.pairs + key * panelRows, from.panelStride, from.rows + dim, from.rowCount};
+    };
     size_t d = 0;
     for (; d + 2 * lanes <= stride; d += 2 * lanes)
-        forBlocks<blockSize<2>>(keys, [&]<size_t n>(size_t done) HWY_ATTR {
-            addOuterBlock<n, 2>(pairs + done * pairStride, pairStride, rows + d, rowCount, stride, sums + done * stride + d);
-        });
+        forBlocks<blockSize<2>>(keys, [&]<size_t n>(size_t done)
+                                          HWY_ATTR { addOuterBlock<n, 2>(blockAt(done, d), panelRows, stride, sums + done * stride + d); });
     for (; d < stride; d += lanes)
-        forBlocks<blockSize<1>>(keys, [&]<size_t n>(size_t done) HWY_ATTR {
-            addOuterBlock<n, 1>(pairs + done * pairStride, pairStride, rows + d, rowCount, stride, sums + done * stride + d);
-        });
+        forBlocks<blockSize<1>>(keys, [&]<size_t n>(size_t done)
+                                          HWY_ATTR { addOuterBlock<n, 1>(blockAt(done, d), panelRows, stride, sums + done * stride + d); });
 }
 
 class GradientOfRows : GradientPanels {
@@ -158,18 +173,29 @@ class GradientOfRows : GradientPanels {
         bool loaded = false;
         Tile tile{};
         FiniteValues finite;
+        stacked_ = 0;
         for (uint32_t panel = 0; panel < panels(); ++panel) {
             const Reach reach = place(panel);
             PanelPairs pairs{panel, std::max(first, reach.begin), std::min(last, reach.end), false};
             if (pairs.from >= pairs.to || !lookUp(pairs, reach)) continue;
             if (!loaded) tile = loadTile(first, last);
             loaded = true;
+            if (stacked_ && (stacked_ == GradientScratch::stackedPanels || panel != stack_.panel + stacked_ || pairs.from != stack_.from ||
+                             pairs.to != stack_.to))
+                addStackToKeys();
+            selectStacked(stacked_);
             multiplyKeys(tile, pairs);
             multiplyValues(tile, pairs);
             computePairs(pairs);
             if (call_.wants(VKATTN_D_Q)) addToRows(tile, pairs, finite, last - first);
-            if (turn_) addToKeys(pairs);
+            if (!turn_) continue;
+            if (stacked_++ == 0) stack_ = pairs;
+            if (specials_) { // while the panel is placed
+                addStackToKeys();
+                addSpecials(pairs);
+            }
         }
+        if (stacked_) addStackToKeys();
     }
 
     // Turns the products in `weights` and `gradients` into w_ij P_ij and dz_ij.
@@ -178,7 +204,7 @@ class GradientOfRows : GradientPanels {
         const bool plain = isPlain(p_) && !pairs.hides && !drops_ && !g_.tensor(VKATTN_D_WEIGHTS).present() && !call_.wantsSums();
         const bool slopes = call_.wants(VKATTN_D_SLOPES), scale = call_.wants(VKATTN_D_SCALE), cap = call_.wants(VKATTN_D_SOFTCAP);
         for (size_t v = 0; v < vectors; ++v) {
-            float *weight = part(at_.weights) + v * lanes, *gradient = part(at_.gradients) + v * lanes;
+            float *weight = weights() + v * lanes, *gradient = gradients() + v * lanes;
             if (plain) {
                 const auto factor = hn::Set(f, p_.scale), inverse = hn::Load(f, stat(pairs.panel, Stat::inverseSum) + v * lanes),
                            offset = hn::Load(f, stat(pairs.panel, Stat::offset) + v * lanes);
@@ -222,8 +248,8 @@ class GradientOfRows : GradientPanels {
             finite.find(tile.keys, keys, p_.headDim, part(at_.finite));
             rows = finite.rows;
         }
-        addTile<vectors>(rows.from(pairs.from - tile.first), p_.headDim, pairs.to - pairs.from, part(at_.gradients),
-                         stat(pairs.panel, Stat::ones), dQ(pairs.panel));
+        addTile<vectors>(rows.from(pairs.from - tile.first), p_.headDim, pairs.to - pairs.from, gradients(), stat(pairs.panel, Stat::ones),
+                         dQ(pairs.panel));
         const Floats f;
         for (uint32_t n = 0; pairs.hides && n < finite.count; ++n) {
             const uint32_t j = tile.first + finite.replaced[n];
@@ -231,7 +257,7 @@ class GradientOfRows : GradientPanels {
             const float *key = tile.keys.row(j - tile.first);
             for (size_t v = 0; v < vectors; ++v) {
                 const auto shown = LanePairs(p_, panel_, v).visible(j, lookedUp(j, pairs.from, v));
-                const auto gradient = hn::Load(f, part(at_.gradients) + size_t{j - pairs.from} * panelRows + v * lanes);
+                const auto gradient = hn::Load(f, gradients() + size_t{j - pairs.from} * panelRows + v * lanes);
                 float *to = dQ(pairs.panel) + v * lanes;
                 for (uint32_t d = 0; d < p_.headDim; ++d, to += panelRows) {
                     const auto old = hn::Load(f, to);
@@ -241,15 +267,21 @@ class GradientOfRows : GradientPanels {
         }
     }
 
-    // dV_j += sum_i w_ij P_ij dOut_i, dK_j += sum_i dz_ij q_i.
-    void addToKeys(const PanelPairs &pairs) const {
+    // dV_j += sum_i w_ij P_ij dOut_i, dK_j += sum_i dz_ij q_i for the rows of the stacked panels.
+    void addStackToKeys() {
         waitForTurn();
-        const size_t k = paddedDims(p_.headDim), v = paddedDims(p_.valueDim), row = size_t{pairs.panel} * panelRows;
-        const uint32_t rows = rowCount(pairs.panel), keys = pairs.to - pairs.from;
+        const size_t k = paddedDims(p_.headDim), v = paddedDims(p_.valueDim), first = size_t{stack_.panel} * panelRows;
+        const size_t rows = std::min<size_t>(size_t{stacked_} * panelRows, rows_ - first), keys = stack_.to - stack_.from;
+        const size_t stride = size_t{call_.tiling.tileKeys} * panelRows;
         if (call_.wants(VKATTN_D_V))
-            addOuter(part(at_.weights), keys, panelRows, part(at_.dOutRows) + row * v, rows, v, accumulator(VKATTN_D_V, pairs.from));
+            addOuter({part(at_.weights), stride, part(at_.dOutRows) + first * v, rows}, keys, panelRows, v,
+                     accumulator(VKATTN_D_V, stack_.from));
         if (call_.wants(VKATTN_D_K))
-            addOuter(part(at_.gradients), keys, panelRows, part(at_.queryRows) + row * k, rows, k, accumulator(VKATTN_D_K, pairs.from));
+            addOuter({part(at_.gradients), stride, part(at_.queryRows) + first * k, rows}, keys, panelRows, k,
+                     accumulator(VKATTN_D_K, stack_.from));
+        stacked_ = 0;
+    }
+    void addSpecials(const PanelPairs &pairs) const {
         for (uint32_t n = 0; n < specials_; ++n) {
             const uint32_t r = reinterpret_cast<const uint32_t *>(part(at_.special))[n];
             if (r / panelRows == pairs.panel) addSpecial(pairs, r % panelRows);
@@ -261,9 +293,9 @@ class GradientOfRows : GradientPanels {
             const size_t at = size_t{j - pairs.from} * panelRows + r;
             if (lookUps_ && part(at_.pairs)[at] == minusInfinity) continue;
             float *const dK = accumulator(VKATTN_D_K, j), *const dV = accumulator(VKATTN_D_V, j);
-            for (uint32_t d = 0; d < p_.headDim; ++d) dK[d] += part(at_.gradients)[at] * query(pairs.panel)[size_t{d} * panelRows + r];
+            for (uint32_t d = 0; d < p_.headDim; ++d) dK[d] += gradients()[at] * query(pairs.panel)[size_t{d} * panelRows + r];
             if (drops_ && part(at_.kept)[at] == 0) continue;
-            for (uint32_t d = 0; d < p_.valueDim; ++d) dV[d] += part(at_.weights)[at] * dOut(pairs.panel)[size_t{d} * panelRows + r];
+            for (uint32_t d = 0; d < p_.valueDim; ++d) dV[d] += weights()[at] * dOut(pairs.panel)[size_t{d} * panelRows + r];
         }
     }
 
@@ -364,6 +396,8 @@ class GradientOfRows : GradientPanels {
     const GradientSequence &sequence_;
     uint64_t head_;
     uint32_t chunk_, specials_ = 0;
+    PanelPairs stack_{}; // of the first of the stacked panels
+    uint32_t stacked_ = 0;
     std::atomic<uint32_t> *turn_ = nullptr;
 };
 

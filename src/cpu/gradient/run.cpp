@@ -34,7 +34,7 @@ struct Shape {
         // The rows of a chunk five times over, a tile of K and V and its sums stay in a second-level
         // cache together.
         tiling.tileKeys = dims <= 256 ? 96 : dims <= 512 ? 48 : 24;
-        const uint64_t largest = dims <= 128 ? 128 : dims <= 512 ? 64 : 32;
+        const uint64_t largest = dims <= 256 ? 128 : dims <= 512 ? 64 : 32;
         const uint64_t queries = p.tensor(VKATTN_Q).extent[2], keys = p.tensor(VKATTN_K).extent[2];
         const uint64_t rows = uint64_t{p.queryTokens} * p.groupSize();
         tiling.chunkRows = static_cast<uint32_t>(ceilDivide(std::clamp<uint64_t>(rows, 1, largest), panel) * panel);

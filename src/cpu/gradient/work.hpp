@@ -65,13 +65,17 @@ struct GradientCall {
 struct GradientScratch {
     // The rows of a chunk: q and dOut and dQ with rows in lanes, q and dOut with dims in lanes.
     size_t query, dOut, dQ, queryRows, dOutRows;
-    size_t keys, values, finite;                   // a tile
-    size_t weights, gradients, pairs, kept, given; // a panel and a tile: [key][row]
+    size_t keys, values, finite; // a tile
+    size_t weights, gradients;   // stacked panels and a tile: [panel][key][row]
+    size_t pairs, kept, given;   // a panel and a tile: [key][row]
     size_t stats, special, row, box, total;
 
     // The numbers of a row: maximum, 1 / sum, dLse - D, whether a key was seen, the sums of dSlopes,
     // dScale and dSoftcap, D, dLse, exp(sink - maximum) / sum, and ones.
     enum Stat { maximum, inverseSum, offset, seen, slopes, scale, softcap, d, dLse, sink, ones, statsPerRow };
+
+    // Panels whose pairs wait for the sums of keys.
+    static constexpr size_t stackedPanels = 8;
 
     GradientScratch(const Gradient &g, const GradientTiling &tiling, uint32_t panelRows) {
         const Problem &p = g.forward;
@@ -89,8 +93,8 @@ struct GradientScratch {
         place(keys, tile * packedStride(p.headDim));
         place(values, tile * packedStride(p.valueDim));
         place(finite, tile * p.headDim);
-        place(weights, tile * panelRows);
-        place(gradients, tile * panelRows);
+        place(weights, stackedPanels * tile * panelRows);
+        place(gradients, stackedPanels * tile * panelRows);
         place(pairs, tile * panelRows);
         place(kept, tile * panelRows);
         place(given, tile * panelRows);
