@@ -86,6 +86,10 @@ const uint keyPitch = valuesInKeys && paddedValueDim > paddedDim ? paddedValueDi
 const bool ownValues = source == sourceShared && !valuesInKeys;
 shared float kTile[source == sourceShared ? tileKeys * keyPitch : 1u];
 shared float vTile[ownValues ? tileKeys * paddedValueDim : 1u];
+// Of dropout: the tile of keys that had a value that is not finite, plus 1. The value of a dropped pair
+// must not reach the sum: 0 * NaN is NaN. Values of other tiles need no masks.
+const bool looksForNonFinite = drops && source == sourceShared;
+shared int nonFiniteTile;
 #ifndef VKATTN_SUBGROUPS
 shared float exchange[dimLanes > 1u ? dimLanes * keyLanes * rowLanes * cells : 1u];
 #endif
@@ -352,10 +356,11 @@ void takeStep(int j, uint visible, const bool tested) {
     // A dropped pair has its part in the sum and none in the output: as a hidden pair has there.
     visible &= keptPairs(j);
     [[unroll]] for (uint n = 0u; n < cells; ++n) weights[n] = (visible >> n & 1u) == 0u ? 0.0 : weights[n];
-    addValues(j, visible, true);
+    addValues(j, visible, tested || !looksForNonFinite);
 }
 
-// Steps [from, to) that every row of the workgroup sees whole.
+// Steps [from, to) that every row of the workgroup sees whole; with dropout, of finite values where the
+// shader looks for others.
 void takeWholeSteps(int from, int to) {
     if (anyPairHidden) return;
     for (int j = from; j < to; j += int(stepKeys)) takeStep(j, 0xffffffffu, false);
@@ -392,28 +397,38 @@ void takeKeys(int begin, int end, int wholeBegin, int wholeEnd) {
         drawKept(tile);
         const int from = max(tile, begin), to = min(tile + int(drawnKeys), end);
         const int wholeFrom = clamp(wholeBegin, from, max(to, from));
-        takeSteps(from, to, wholeFrom, clamp(wholeEnd, wholeFrom, max(to, wholeFrom)));
+        const bool masks = looksForNonFinite && nonFiniteTile == begin / int(tileKeys) + 1;
+        takeSteps(from, to, wholeFrom, masks ? wholeFrom : clamp(wholeEnd, wholeFrom, max(to, wholeFrom)));
     }
 }
 
-#define STAGE_TILE(into, count, inWords, rowOf_, pair, element)                                                                             \
+bool isNonFinite(float x) { return !isFiniteBits(floatBitsToUint(x)); }
+
+// With `looks`, sets `found` where an element is not finite.
+#define STAGE_TILE(into, count, inWords, rowOf_, pair, element, looks)                                                                      \
     if (inWords) {                                                                                                                         \
         for (uint n = lane; n < tileKeys * (count) / 2u; n += gl_WorkGroupSize.x) {                                                        \
             const vec2 pair_ = pair(rowOf_(tile + int(n / ((count) / 2u))), n % ((count) / 2u) * 2u);                                      \
             into[2u * n] = pair_.x;                                                                                                        \
             into[2u * n + 1u] = pair_.y;                                                                                                   \
+            if (looks) found = found || isNonFinite(pair_.x) || isNonFinite(pair_.y);                                                      \
         }                                                                                                                                  \
     } else {                                                                                                                               \
-        for (uint n = lane; n < tileKeys * (count); n += gl_WorkGroupSize.x)                                                               \
-            into[n] = element(rowOf_(tile + int(n / (count))), n % (count));                                                               \
+        for (uint n = lane; n < tileKeys * (count); n += gl_WorkGroupSize.x) {                                                             \
+            const float element_ = element(rowOf_(tile + int(n / (count))), n % (count));                                                  \
+            into[n] = element_;                                                                                                            \
+            if (looks) found = found || isNonFinite(element_);                                                                             \
+        }                                                                                                                                  \
     }
 
 void stageTile(int tile) {
     barrier();
-    STAGE_TILE(kTile, keyPitch, keysInWords, keyRow, KEY_PAIR, keyElement)
+    bool found = false;
+    STAGE_TILE(kTile, keyPitch, keysInWords, keyRow, KEY_PAIR, keyElement, looksForNonFinite && valuesInKeys)
     if (ownValues) {
-        STAGE_TILE(vTile, paddedValueDim, valuesInWords, valueRow, VALUE_PAIR, valueElement)
+        STAGE_TILE(vTile, paddedValueDim, valuesInWords, valueRow, VALUE_PAIR, valueElement, looksForNonFinite)
     }
+    if (looksForNonFinite && found) nonFiniteTile = tile / int(tileKeys) + 1;
     barrier();
 }
 
@@ -474,6 +489,7 @@ void main() {
     }
 
     if (source == sourceShared) {
+        if (looksForNonFinite && lane == 0u) nonFiniteTile = 0; // the first tile begins with a barrier
         for (int tile = begin / int(tileKeys) * int(tileKeys); tile < end; tile += int(tileKeys)) {
             stageTile(tile);
             const int from = max(tile, begin), to = min(tile + int(tileKeys), end);

@@ -8,6 +8,7 @@
 #include <string>
 
 using namespace vkattn;
+using namespace vkattn::conform;
 using namespace vkattn::test;
 
 namespace {
@@ -38,15 +39,18 @@ struct Attention {
         for (size_t n = 0; n < v.size(); ++n) v[n] = n / valueDim % keyTokens == n % valueDim;
     }
     void run(Limits limits) {
-        Runtime *runtime = runtimeFor(limits);
+        Runtime *const runtime = runtimeFor(limits);
         ASSERT_TRUE(runtime);
+        run(*runtime);
+    }
+    void run(Runtime &runtime) {
         std::vector<vkattn_operand_memory> operands;
         const auto add = [&](vkattn_role role, std::vector<float> &data) {
             if (!data.empty()) operands.push_back({role, data.data(), data.size() * 4});
         };
         add(VKATTN_Q, q), add(VKATTN_K, k), add(VKATTN_V, v), add(VKATTN_OUT, out), add(VKATTN_LSE, lse);
         add(VKATTN_ALIBI_SLOPES, slopes), add(VKATTN_SINKS, sinks);
-        const RunResult result = runtime->run(p, operands);
+        const RunResult result = runtime.run(p, operands);
         ASSERT_EQ(result.status, VKATTN_OK) << result.message;
         EXPECT_EQ(result.fallbackReason, "");
     }
@@ -69,6 +73,36 @@ TEST(DropoutOnDevice, everyKernelKeepsTheSamePairs) {
                         << vkattnKernelName(kernel) << ", " << limitsName(limits) << ", head " << n / keys / queries << ", query "
                         << n / keys % queries << ", key " << n % keys;
             }
+}
+
+// A value that is not finite reaches the rows that keep its key, and no other row: neither of its own
+// tile of keys nor of the tiles after it. Layouts differ in where lanes take values from.
+TEST(DropoutOnDevice, valuesThatAreNotFiniteReachWhatKeepsThem) {
+    for (const TestLayout &layout : testLayouts()) {
+        if (layout.onMatrixUnits()) continue; // takes no float32
+        std::string why;
+        Runtime *const runtime = bench().runtime(layout, Limits::full, why);
+        if (!runtime) std::printf("%s: %s\n", layout.name, why.c_str());
+        ASSERT_TRUE(runtime || layout.subgroups) << why;
+        if (!runtime) continue;
+        for (const uint32_t key : {0u, 17u, keys - 1}) {
+            Attention a(1, 2, 2, 150, keys, 8, 8);
+            a.p.kernel = layout.kernel;
+            a.p.dropout = 0.4, a.p.dropoutSeed = 77;
+            a.v[size_t{key} * 8 + 3] = std::numeric_limits<float>::quiet_NaN();
+            a.v[size_t{keys + key} * 8 + 3] = std::numeric_limits<float>::infinity();
+            ASSERT_NO_FATAL_FAILURE(a.run(*runtime)) << layout.name;
+            for (uint32_t n = 0; n < a.out.size(); ++n) {
+                const uint32_t head = n / 8 / 150, query = n / 8 % 150, dim = n % 8;
+                const float x = a.out[n];
+                const bool special = dim == 3 && vkattnDropoutKeeps(0.4, 77, 0, head, query, key);
+                const bool right = special ? (head ? std::isinf(x) : std::isnan(x))
+                                           : std::isfinite(x) && (x != 0) == vkattnDropoutKeeps(0.4, 77, 0, head, query, dim);
+                ASSERT_TRUE(right) << layout.name << ", key " << key << ", head " << head << ", query " << query << ", dim " << dim << ": "
+                                   << x;
+            }
+        }
+    }
 }
 
 TEST(DropoutOnDevice, goldenOutputs) {
