@@ -140,7 +140,7 @@ MUTATIONS = [
     ("dropout-last-of-four-words", "attention/dropout.glsl", "(words.w > dropoutLast ? 8u : 0u)", "(words.z > dropoutLast ? 8u : 0u)", "device DropoutOnDevice.*"),
     ("philox-a-round-less", "lib/philox.glsl", "round < 10u", "round < 9u", "device DropoutOnDevice.*"),
     ("dropout-factor-left-out", "attention/row_end.glsl", "    end.factor *= keptFactor;\n", "", "device DropoutOnDevice.*"),
-    ("dropout-values-not-masked", "flash/lanes.comp", "addValues(j, visible, tested || !looksForNonFinite);", "addValues(j, visible, tested);", "device DropoutOnDevice.*"),
+    ("dropout-values-not-masked", "flash/lanes.comp", "addValues(j, visible, tested || (drops && !looksForNonFinite));", "addValues(j, visible, tested);", "device DropoutOnDevice.*"),
     ("dropout-tile-taken-as-finite", "flash/lanes.comp", "nonFiniteTile == begin / int(tileKeys) + 1;", "nonFiniteTile == begin / int(tileKeys);", "device DropoutOnDevice.*"),
     ("dropout-looks-at-half-the-values", "flash/lanes.comp", "if (looks) found = found || isNonFinite(element_);", "if (looks && n % 2u == 0u) found = found || isNonFinite(element_);", "device DropoutOnDevice.*"),
     ("dropout-sum-of-kept-pairs", "flash/lanes.comp", "            sum += weights[n];", "            sum += drops && (keptPairs(j) >> n & 1u) == 0u ? 0.0 : weights[n];", "device DropoutOnDevice.*"),

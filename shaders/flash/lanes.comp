@@ -349,14 +349,12 @@ void takeStep(int j, uint visible, const bool tested) {
         }
         weightSum[r] = sum;
     }
-    if (!drops) {
-        addValues(j, visible, tested);
-        return;
-    }
     // A dropped pair has its part in the sum and none in the output: as a hidden pair has there.
-    visible &= keptPairs(j);
-    [[unroll]] for (uint n = 0u; n < cells; ++n) weights[n] = (visible >> n & 1u) == 0u ? 0.0 : weights[n];
-    addValues(j, visible, tested || !looksForNonFinite);
+    if (drops) {
+        visible &= keptPairs(j);
+        [[unroll]] for (uint n = 0u; n < cells; ++n) weights[n] = (visible >> n & 1u) == 0u ? 0.0 : weights[n];
+    }
+    addValues(j, visible, tested || (drops && !looksForNonFinite));
 }
 
 // Steps [from, to) that every row of the workgroup sees whole; with dropout, of finite values where the
