@@ -444,7 +444,7 @@ void describe(CaseData &in, SequenceLength total) {
     p.structSize = sizeof p;
     p.flags = (c.causal ? static_cast<uint32_t>(VKATTN_CAUSAL) : 0) | (c.topLeft ? VKATTN_ALIGN_TOP_LEFT : 0) |
               (c.window ? VKATTN_WINDOW : 0) | (c.scale ? VKATTN_SCALE : 0) | (c.deterministic ? VKATTN_DETERMINISTIC : 0) |
-              (c.keysHoldValues ? VKATTN_VALUES_IN_KEYS : 0) | (c.rowStatistics ? VKATTN_ROW_STATISTICS : 0) |
+              (c.keysHoldValues ? VKATTN_VALUES_IN_KEYS : 0) | (c.rowStatistics && c.lse ? VKATTN_ROW_STATISTICS : 0) |
               (c.weightsDropped && c.weights && c.dropout > 0 ? VKATTN_WEIGHTS_DROPPED : 0);
     const auto present = [&](bool given, vkattn_role role) { p.presentRoles |= given ? VKATTN_PRESENT(role) : 0; };
     present(c.lengths, VKATTN_KEY_LENGTHS);

@@ -55,7 +55,7 @@ struct Case {
     float dropout = 0;
     uint32_t dropoutSeed = 0, dropoutOffset = 0; // both halves of the seed are made of dropoutSeed
     bool weightsDropped = false;                 // where there are weights and dropout
-    bool lse = false, rowStatistics = false;     // the latter: what lse holds
+    bool lse = false, rowStatistics = false;     // the latter: what lse holds, where there is one
     bool weights = false, lengths = false, hostileLengths = false;
     // Extents of mask and bias that are 1 (broadcast): bit d for dimension d.
     std::optional<uint32_t> maskBroadcast, biasBroadcast;
