@@ -93,21 +93,21 @@ class Visitor {
 
     // dQ, dK and dV; with options: of a softcap and slopes, whose gradients are asked for too.
     void gradients(const char *shape, uint32_t tokens, const char *type, vkattn_dtype dtype) {
-        const vkattn_layout rows = packed(dtype, 1, heads, tokens, headDim), keys = packed(dtype, 1, heads, cacheTokens, headDim);
-        vkattn_problem p = problem(rows, keys, keys, rows);
-        p.flags = VKATTN_CAUSAL | VKATTN_ROW_STATISTICS;
-        p.lse = packed(VKATTN_F32, 1, heads, tokens, 2);
-        for (const auto &routine : gradientRoutines) {
-            vkattn_problem forward = p;
-            vkattn_attention_gradient g = attentionGradient(forward, rows);
-            g.dQ = rows, g.dK = g.dV = keys;
-            g.kernel = routine.kernel;
-            visit_({routine.name, shape, type, ""}, operation(g));
-            forward.softcap = 20;
-            forward.presentRoles = VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
-            g.presentRoles = VKATTN_PRESENT(VKATTN_D_SLOPES) | VKATTN_PRESENT(VKATTN_D_SOFTCAP);
-            visit_({routine.name, shape, type, "options"}, operation(g));
-        }
+        for (const auto &routine : gradientRoutines)
+            for (const uint32_t dim : {64u, 128u}) {
+                const vkattn_layout rows = packed(dtype, 1, heads, tokens, dim), keys = packed(dtype, 1, heads, cacheTokens, dim);
+                vkattn_problem forward = problem(rows, keys, keys, rows);
+                forward.flags = VKATTN_CAUSAL | VKATTN_ROW_STATISTICS;
+                forward.lse = packed(VKATTN_F32, 1, heads, tokens, 2);
+                vkattn_attention_gradient g = attentionGradient(forward, rows);
+                g.dQ = rows, g.dK = g.dV = keys;
+                g.kernel = routine.kernel;
+                visit_({routine.name, shape, type, "", dim}, operation(g));
+                forward.softcap = 20;
+                forward.presentRoles = VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
+                g.presentRoles = VKATTN_PRESENT(VKATTN_D_SLOPES) | VKATTN_PRESENT(VKATTN_D_SOFTCAP);
+                visit_({routine.name, shape, type, "options", dim}, operation(g));
+            }
     }
 
   private:

@@ -10,10 +10,11 @@
 namespace vkattn::bench {
 
 struct OperationToCompile {
-    std::string name;    // e.g. "projection_coopmat": the operation, and a projection's routine
-    std::string shape;   // "prompt": 1024 tokens; "token": one
-    std::string dtype;   // of every operand
-    std::string options; // "", or "options": every optional operand
+    std::string name;     // e.g. "projection_coopmat": the operation, and a projection's routine
+    std::string shape;    // "prompt": 1024 tokens; "token": one
+    std::string dtype;    // of every operand
+    std::string options;  // "", or "options": every optional operand
+    uint32_t headDim = 0; // of what is cut by heads
 };
 
 // In the order of the report.

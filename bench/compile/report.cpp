@@ -109,7 +109,7 @@ CompileReport compileReport(const DeviceInfo &device, const std::vector<Kernel> 
         }
     if (operations)
         visitOperations([&](const OperationToCompile &o, const vkattn_operation &description) {
-            compile({device.name, device.driver, o.name, o.shape, o.dtype, 0, o.options, {}, {}, {}}, description);
+            compile({device.name, device.driver, o.name, o.shape, o.dtype, o.headDim, o.options, {}, {}, {}}, description);
         });
     return report;
 }

@@ -384,7 +384,9 @@ void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
 // Edges. Loads and stores are unrolled for a block of dims, as in flash/lanes.comp, and for the same
 // reason.
 #define BLOCK_OF(perLane) ((perLane) < edgeDims ? (perLane) : edgeDims)
-// With selects: every index into the array is a constant.
+#define BLOCKS_OF(perLane) (((perLane) + BLOCK_OF(perLane) - 1u) / BLOCK_OF(perLane))
+// With selects: every index into the array is a constant. Where the rounds of an inner loop depend on
+// the counter of an outer one, Mesa unrolls neither, and NVK puts the arrays into memory.
 #define LOAD_OWNED(into, perLane, block, ROW_, element_, dimOf_)                                                                            \
     if (rolledEdges) {                                                                                                                     \
         for (uint n = 0u; n < ownedPerLane * (perLane); ++n) into[n] = element_(ROW_(n / (perLane)), dimOf_(n % (perLane)));               \
@@ -396,8 +398,11 @@ void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
                 [[unroll]] for (uint e = 0u; e < (block); ++e) {                                                                           \
                     const float value = element_(at_, dimOf_(min(first + e, (perLane)-1u)));                                               \
                     [[unroll]] for (uint n = 0u; n < ownedPerLane; ++n)                                                                    \
-                        [[unroll]] for (uint b = 0u; b + e < (perLane); b += (block))                                                      \
-                            into[n * (perLane) + b + e] = n == item && b == first ? value : into[n * (perLane) + b + e];                   \
+                        [[unroll]] for (uint b = 0u; b < BLOCKS_OF(perLane); ++b) {                                                        \
+                            const uint d_ = min(b * (block) + e, (perLane)-1u);                                                            \
+                            const bool here = n == item && b * (block) == first && first + e < (perLane);                                  \
+                            into[n * (perLane) + d_] = here ? value : into[n * (perLane) + d_];                                            \
+                        }                                                                                                                  \
                 }                                                                                                                          \
             }                                                                                                                              \
         }                                                                                                                                  \
@@ -420,10 +425,10 @@ void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
                     [[unroll]] for (uint e = 0u; e < (block); e += width) {                                                                \
                         float first_ = 0.0, second_ = 0.0;                                                                                 \
                         [[unroll]] for (uint n = 0u; n < ownedPerLane; ++n)                                                                \
-                            [[unroll]] for (uint b = 0u; b + e < (perLane); b += (block)) {                                                \
-                                const bool here = n == item && b == from;                                                                  \
-                                first_ = here ? sums[n * (perLane) + b + e] : first_;                                                      \
-                                second_ = here ? sums[n * (perLane) + b + e + width - 1u] : second_;                                       \
+                            [[unroll]] for (uint b = 0u; b < BLOCKS_OF(perLane); ++b) {                                                    \
+                                const bool here = n == item && b * (block) == from;                                                        \
+                                first_ = here ? sums[n * (perLane) + min(b * (block) + e, (perLane)-1u)] : first_;                         \
+                                second_ = here ? sums[n * (perLane) + min(b * (block) + e + width, (perLane)) - 1u] : second_;             \
                             }                                                                                                              \
                         first_ = zero ? 0.0 : first_ * (by);                                                                               \
                         second_ = zero ? 0.0 : second_ * (by);                                                                             \

@@ -11,20 +11,12 @@
 namespace vkattn::conform {
 namespace {
 
-// A pair of tiles takes the compilers of some software drivers a minute (core/gradient/tiles_plan.cpp):
-// there AUTO takes none, and few are drawn.
-bool compilesTilesSlowly(const DeviceInfo &device) {
-    return device.type == DeviceType::cpu && !device.caps.subgroupClustered;
-}
-
-GradientCase drawCase(Random &random, const DeviceInfo &device) {
+GradientCase drawCase(Random &random) {
     GradientOptions options;
     options.most = 5;
     constexpr vkattn_gradient_kernel routines[] = {VKATTN_GRADIENT_AUTO, VKATTN_GRADIENT_AUTO, VKATTN_GRADIENT_STAGED,
                                                    VKATTN_GRADIENT_TILES, VKATTN_GRADIENT_COOPMAT};
-    vkattn_gradient_kernel routine = routines[between(random, 0, 4)];
-    const bool rarely = between(random, 0, 3) != 0;
-    if (routine == VKATTN_GRADIENT_TILES && rarely && compilesTilesSlowly(device)) routine = VKATTN_GRADIENT_AUTO;
+    const vkattn_gradient_kernel routine = routines[between(random, 0, 4)];
     options.matrices = routine == VKATTN_GRADIENT_COOPMAT || (routine == VKATTN_GRADIENT_AUTO && between(random, 0, 2) == 0);
     GradientCase g = drawGradient(random, options);
     g.gradient.kernel = routine;
@@ -37,7 +29,7 @@ Finding checkGradient(DeviceUnderTest &device, const Check &check) {
     Finder find(device, check);
     if (!find.open(check.limits)) return find.finding;
     Random random(check.seed);
-    GradientCase before = drawCase(random, *device.device());
+    GradientCase before = drawCase(random);
     // Rows of transposed tensors are over tight limits by themselves.
     const bool tight = check.limits == Limits::tight || check.limits == Limits::tiny;
     const auto ran = [&](const RunResult &result, const char *what, bool mayRefuse) {

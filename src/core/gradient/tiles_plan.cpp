@@ -12,17 +12,14 @@ namespace {
 
 // CPU devices: lanes are items, and what passes by comes by one load of neighbouring dims and
 // subgroup shuffles. More items a lane share a load; the operands and sums of more than these leave
-// the first-level cache. Measured 2026-11-23 on lavapipe, 2 cores of an AMD EPYC: docs/performance.md.
+// the first-level cache. Mesa 23 and later (clustered subgroup operations) keep arrays in memory well;
+// before, only unrolled arrays are fast (core/plan/tuning.cpp). Measured 2026-11-23 and 2026-11-24 on
+// lavapipe, 2 cores of an AMD EPYC: docs/performance.md.
 GradientTile cpuTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
     const auto lanes = [&](uint32_t maxDim, uint32_t owned) {
         return GradientTile{maxDim, 1, caps.subgroupSize, owned, 1, sourceShuffled, 1, caps.subgroupClustered};
     };
-    // Mesa 23 and later keep arrays in memory well. Before, only unrolled arrays are fast
-    // (core/plan/tuning.cpp), and take compilers long: Mesa 22 15 s for one key a lane at head dim 64,
-    // over a minute for two, and 3 s for the dims of two keys in the lanes of a subgroup.
-    const GradientTile newer[] = {lanes(64, ownsKeys ? 2 : 4), lanes(128, ownsKeys ? 1 : 2), lanes(256, 1)};
-    const GradientTile older[] = {lanes(16, 1), {256, caps.subgroupSize, 1, ownsKeys ? 2u : 4u, 1, sourceDirect, 1, 0}};
-    for (const GradientTile &each : caps.subgroupClustered ? std::span<const GradientTile>(newer) : std::span<const GradientTile>(older))
+    for (const GradientTile &each : {lanes(64, ownsKeys ? 2 : 4), lanes(128, ownsKeys ? 1 : 2), lanes(256, 1)})
         if (dim <= each.maxDim) return each;
     return {};
 }
@@ -170,10 +167,12 @@ GradientTile gradientTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
     return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuTile(caps, ownsKeys, dim) : gpuTile(ownsKeys, dim);
 }
 
-// Where compilers take long the tiles are small ones, and the staged kernel is faster.
+// SwiftShader has subgroups of four lanes without clustered operations, as has the older Mesa where the
+// processor lacks AVX. Its compiler does not optimize: there the staged kernel is 3.5 times as fast
+// (4 heads of 512 tokens, head dim 64).
 bool tiledGradient::suits(const Gradient &, const PlanLimits &limits) {
     const Caps &caps = limits.caps;
-    return caps.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU || caps.subgroupClustered;
+    return caps.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU || caps.subgroupClustered || caps.subgroupSize >= 8;
 }
 
 bool tiledGradient::sumsRows(const GradientPlan &plan) {

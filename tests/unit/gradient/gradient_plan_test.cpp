@@ -220,11 +220,14 @@ TEST(GradientPlan, tilesAreTakenWhereTheyCan) {
     cpu.caps.subgroupSize = 8;
     PlanLimits older = cpu;
     older.caps.subgroupClustered = 0;
+    PlanLimits narrow = older;
+    narrow.caps.subgroupSize = 4;
     const Asked small = ask("small", 2, 6, 2, 70, 90, 64, 48), large = ask("large", 1, 1, 1, 8, 8, 257, 8);
     EXPECT_EQ(chosen(small, plain), VKATTN_GRADIENT_STAGED);
     EXPECT_EQ(chosen(small, fused), VKATTN_GRADIENT_TILES);
     EXPECT_EQ(chosen(small, cpu), VKATTN_GRADIENT_TILES);
-    EXPECT_EQ(chosen(small, older), VKATTN_GRADIENT_STAGED);
+    EXPECT_EQ(chosen(small, older), VKATTN_GRADIENT_TILES);
+    EXPECT_EQ(chosen(small, narrow), VKATTN_GRADIENT_STAGED);
     EXPECT_EQ(chosen(large, fused), VKATTN_GRADIENT_STAGED);
 
     const auto refused = [](Asked a, const PlanLimits &limits) {
