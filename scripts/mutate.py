@@ -106,6 +106,7 @@ MUTATIONS = [
     ("gradient-matrices-weights-unscaled", "gradient/keys_matrices.comp", "                   weightUnscale, drops ?", "                   1.0, drops ?", GRADIENT_MATRICES),
     ("gradient-matrices-dropout-of-neighbours", "gradient/matrices.glsl", "(keptKeys >> uint(key) % 4u & 1u)", "(keptKeys & 1u)", GRADIENT_MATRICES),
     ("gradient-matrices-last-head-of-group-lost", "gradient/keys_matrices.comp", "head < (kvHead + 1u) * groupSize(); ++head", "head + 1u < (kvHead + 1u) * groupSize(); ++head", GRADIENT_MATRICES),
+    ("gradient-matrices-operands-of-first-subgroup", "gradient/matrices.glsl", "ownedTile_, (gl_SubgroupID * subgroupRows + b * matrixM) *", "ownedTile_, (b * matrixM) *", GRADIENT_MATRICES),
     # The fused kernels.
     ("combine-no-rescale", "flash/combine.comp", "const float factor = expDifference(uintBitsToFloat(partials[at]), maximum);", "const float factor = 1.0;"),
     ("combine-sink-lost", "flash/combine.comp", "(flags & flagSinks) != 0u ?", "false ?"),

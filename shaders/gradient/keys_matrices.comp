@@ -23,8 +23,8 @@ void main() {
 
     beginSums();
     if (rowCount > 0u && tileFirst <= ownedLast) {
-        LOAD_OWNED(ownedHead, headBlocks, OWNED_HEAD)
-        LOAD_OWNED(ownedValue, valueBlocks, OWNED_VALUE)
+        LOAD_OWNED(ownedHead, headBlocks, ownedHeadTile, headPitch, OWNED_HEAD)
+        LOAD_OWNED(ownedValue, valueBlocks, ownedValueTile, valuePitch, OWNED_VALUE)
         const int last = ownedLast;
         const Range all = rangeOf(tileFirst, min(tileFirst + int(tileOwned) - 1, last));
         const Range own = rangeOf(min(firstOwned, last), min(firstOwned + int(subgroupRows) - 1, last));

@@ -1,8 +1,8 @@
 // The backward pass of attention on matrix units (VK_KHR_cooperative_matrix), for rows_matrices.comp
 // and keys_matrices.comp: as gradient/tiles.glsl (Dao et al. 2022, algorithm 4), with all products as
 // matrices, and shared memory between them as in flash/matrices.comp. Subgroups own items, query rows
-// or keys, whose operands they keep in matrices; the items of the other side pass by in tiles. Of a
-// tile:
+// or keys, whose operands they keep in matrices or, where sums of as many dims leave no registers for
+// them, in shared memory; the items of the other side pass by in tiles. Of a tile:
 //     dots of the head dims and of the value dims into shared memory, where each lane knows which
 //         pair it holds
 //     P and dz in registers; back into the same memory, rounded to the type of the inputs
@@ -25,6 +25,7 @@
 
 layout(constant_id = constantForm) const uint form = 0; // interop.h
 const bool wholeWords = (form & formMatrixWords) != 0u, lockstep = (form & formMatrixLockstep) != 0u, exactDims = false;
+const bool ownedShared = (form & formMatrixOwnedShared) != 0u; // where owned operands are
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
@@ -67,6 +68,7 @@ shared uvec4 valueTile[tileKeys * valuePitch];
 // matrix in f32. The last piece is for the item's end.
 const uint flowsAt = tileKeys / 4u, wideAt = tileKeys / 8u, endAt = tileKeys / 2u, pairPitch = tileKeys / 2u + 1u;
 shared uvec4 pairTile[tileOwned * pairPitch];
+shared uvec4 ownedHeadTile[ownedShared ? tileOwned * headPitch : 1u], ownedValueTile[ownedShared ? tileOwned * valuePitch : 1u];
 // What of the tile staged last is not all finite: of even and odd tiles.
 const uint ofHead = 1u, ofValue = 2u;
 shared uint nonFinite[2];
@@ -74,7 +76,7 @@ shared uint nonFinite[2];
 shared uvec4 factTile[tileKeys]; // rowFactWords of each row
 #endif
 
-Queries ownedHead[rowBlocks * headBlocks], ownedValue[rowBlocks * valueBlocks];
+Queries ownedHead[ownedShared ? 1u : rowBlocks * headBlocks], ownedValue[ownedShared ? 1u : rowBlocks * valueBlocks];
 Sums headSums[rowBlocks * headSumBlocks]; // times the scale of the item's dz
 #ifdef VKATTN_OWNS_KEYS
 Sums valueSums[rowBlocks * valueSumBlocks]; // times weightScale
@@ -96,18 +98,27 @@ uint pairsAt, parity;
 int itemOf(uint r) { return firstOwned + int(tileRowOf(r)); }
 int laneItem(uint r) { return max(min(itemOf(r), ownedLast), 0); }
 
-#define LOAD_OWNED(into, blocks, EIGHT)                                                                                                    \
-    [[dont_unroll]] for (uint d = 0u; d < (blocks); ++d) {                                                                                 \
-        const uint pieces_ = matrixK / 8u;                                                                                                 \
-        for (uint n = lane; n < subgroupRows * pieces_; n += subgroupLanes)                                                                \
-            pairTile[pairsAt + n / pieces_ * pairPitch + n % pieces_] =                                                                    \
-                EIGHT(max(min(firstOwned + int(n / pieces_), ownedLast), 0), d * matrixK + n % pieces_ * 8u);                              \
+// Each subgroup loads and reads its own items.
+#define LOAD_OWNED(into, blocks, shared_, pitch, EIGHT)                                                                                    \
+    if (ownedShared) {                                                                                                                     \
+        for (uint n = lane; n < subgroupRows * ((pitch)-1u); n += subgroupLanes) {                                                         \
+            const uint item = gl_SubgroupID * subgroupRows + n / ((pitch)-1u), piece = n % ((pitch)-1u);                                   \
+            shared_[item * (pitch) + piece] = EIGHT(max(min(tileFirst + int(item), ownedLast), 0), piece * 8u);                            \
+        }                                                                                                                                  \
         subgroupSync();                                                                                                                    \
-        [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)                                                                                   \
-            PICKED(e, blocks, d,                                                                                                           \
-                   coopMatLoad(into[b * (blocks) + e], pairTile, pairsAt + b * matrixM * pairPitch, pairPitch,                              \
-                               gl_CooperativeMatrixLayoutRowMajor))                                                                        \
-        subgroupSync();                                                                                                                    \
+    } else {                                                                                                                               \
+        [[dont_unroll]] for (uint d = 0u; d < (blocks); ++d) {                                                                             \
+            const uint pieces_ = matrixK / 8u;                                                                                             \
+            for (uint n = lane; n < subgroupRows * pieces_; n += subgroupLanes)                                                            \
+                pairTile[pairsAt + n / pieces_ * pairPitch + n % pieces_] =                                                                \
+                    EIGHT(max(min(firstOwned + int(n / pieces_), ownedLast), 0), d * matrixK + n % pieces_ * 8u);                          \
+            subgroupSync();                                                                                                                \
+            [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)                                                                               \
+                PICKED(e, blocks, d,                                                                                                       \
+                       coopMatLoad(into[b * (blocks) + e], pairTile, pairsAt + b * matrixM * pairPitch, pairPitch,                          \
+                                   gl_CooperativeMatrixLayoutRowMajor))                                                                    \
+            subgroupSync();                                                                                                                \
+        }                                                                                                                                  \
     }
 
 void beginSums() {
@@ -188,16 +199,25 @@ bool lookAtPairs(uint head, int first) {
     return subgroupAny(any != 0u);
 }
 
-void multiplyHead(uint n, uint d, inout Sums dots[rowBlocks]) {
-    coopmat<Input, gl_ScopeSubgroup, matrixK, matrixN, gl_MatrixUseB> passing;
-    coopMatLoad(passing, headTile, n * matrixN * headPitch + d * (matrixK / 8u), headPitch, gl_CooperativeMatrixLayoutColumnMajor);
-    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) dots[b] = coopMatMulAdd(ownedHead[b * headBlocks + d], passing, dots[b]);
-}
-void multiplyValue(uint n, uint d, inout Sums dots[rowBlocks]) {
-    coopmat<Input, gl_ScopeSubgroup, matrixK, matrixN, gl_MatrixUseB> passing;
-    coopMatLoad(passing, valueTile, n * matrixN * valuePitch + d * (matrixK / 8u), valuePitch, gl_CooperativeMatrixLayoutColumnMajor);
-    [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) dots[b] = coopMatMulAdd(ownedValue[b * valueBlocks + d], passing, dots[b]);
-}
+// dots[b] += the d-th matrix of what is owned times that of the n-th items that pass by.
+#define MULTIPLY_BLOCK(owned, blocks, ownedTile_, tile_, pitch)                                                                            \
+    {                                                                                                                                      \
+        coopmat<Input, gl_ScopeSubgroup, matrixK, matrixN, gl_MatrixUseB> passing;                                                         \
+        coopMatLoad(passing, tile_, n * matrixN * (pitch) + d * (matrixK / 8u), pitch, gl_CooperativeMatrixLayoutColumnMajor);             \
+        [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) {                                                                                 \
+            if (ownedShared) {                                                                                                             \
+                Queries own_;                                                                                                              \
+                coopMatLoad(own_, ownedTile_, (gl_SubgroupID * subgroupRows + b * matrixM) * (pitch) + d * (matrixK / 8u), pitch,          \
+                            gl_CooperativeMatrixLayoutRowMajor);                                                                           \
+                dots[b] = coopMatMulAdd(own_, passing, dots[b]);                                                                           \
+            } else                                                                                                                         \
+                dots[b] = coopMatMulAdd(owned[b * (blocks) + d], passing, dots[b]);                                                        \
+        }                                                                                                                                  \
+    }
+void multiplyHead(uint n, uint d, inout Sums dots[rowBlocks])
+    MULTIPLY_BLOCK(ownedHead, headBlocks, ownedHeadTile, headTile, headPitch)
+void multiplyValue(uint n, uint d, inout Sums dots[rowBlocks])
+    MULTIPLY_BLOCK(ownedValue, valueBlocks, ownedValueTile, valueTile, valuePitch)
 void storeDots(uint n, uint at, const Sums dots[rowBlocks]) {
     [[unroll]] for (uint b = 0u; b < rowBlocks; ++b)
         coopMatStore(dots[b], pairTile, pairsAt + b * matrixM * pairPitch + at + n * (matrixN / 4u), pairPitch,
@@ -206,9 +226,9 @@ void storeDots(uint n, uint at, const Sums dots[rowBlocks]) {
 void multiplyItems(uint n) {
     Sums dots[rowBlocks], flows[rowBlocks];
     [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) dots[b] = flows[b] = Sums(0.0);
-    EACH_BLOCK(d, headBlocks, multiplyHead(n, d, dots))
+    EACH_BLOCK_OR_ROLLED(ownedShared, d, headBlocks, multiplyHead(n, d, dots))
     storeDots(n, 0u, dots);
-    EACH_BLOCK(d, valueBlocks, multiplyValue(n, d, flows))
+    EACH_BLOCK_OR_ROLLED(ownedShared, d, valueBlocks, multiplyValue(n, d, flows))
     storeDots(n, flowsAt, flows);
 }
 
@@ -397,7 +417,7 @@ void takeHead(uint head, Range all, Range own) {
         bool visible = firstOwned <= ownedLast && first < own.end && first + int(tileKeys) > own.begin;
         if (visible && tested) visible = lookAtPairs(head, first);
         if (visible) {
-            EACH_BLOCK(n, tileBlocks, multiplyItems(n))
+            EACH_BLOCK_OR_ROLLED(ownedShared, n, tileBlocks, multiplyItems(n))
             subgroupSync();
             if (takePairs(head, first, tested)) rescaleSums();
         }

@@ -35,8 +35,8 @@ void main() {
     beginKeys(kvHead);
     beginValues(kvHead);
 
-    LOAD_OWNED(ownedHead, headBlocks, OWNED_HEAD)
-    LOAD_OWNED(ownedValue, valueBlocks, OWNED_VALUE)
+    LOAD_OWNED(ownedHead, headBlocks, ownedHeadTile, headPitch, OWNED_HEAD)
+    LOAD_OWNED(ownedValue, valueBlocks, ownedValueTile, valuePitch, OWNED_VALUE)
     [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
         ownedRows[r] = rowOf(head, uint(laneItem(r)));
         ownedSums[r] = rowSumsAt(factsAt + uint(laneItem(r)) * rowFactWords);

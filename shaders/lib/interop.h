@@ -129,6 +129,7 @@ VKATTN_CONST formValueGradient = 128u; // dV is asked for
 // gradient/matrices.glsl: as formWholeWords, of dOut too, and formLockstep
 VKATTN_CONST formMatrixWords = 256u;
 VKATTN_CONST formMatrixLockstep = 512u;
+VKATTN_CONST formMatrixOwnedShared = 1024u; // owned operands lie in shared memory, not in matrices
 
 // form of operations/: what takes part.
 VKATTN_CONST formFirstAddend = 1u; // projection: the bias or the residual; add: there is an addend

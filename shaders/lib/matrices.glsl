@@ -26,3 +26,10 @@
     } else {                                                                                                                               \
         [[unroll]] for (uint n = 0u; n < (count); ++n) call;                                                                               \
     }
+// The same, and rolled where the call takes no matrix by its index.
+#define EACH_BLOCK_OR_ROLLED(rolled, n, count, call)                                                                                       \
+    if (lockstep || (rolled)) {                                                                                                            \
+        [[dont_unroll]] for (uint n = 0u; n < (count); ++n) call;                                                                          \
+    } else {                                                                                                                               \
+        [[unroll]] for (uint n = 0u; n < (count); ++n) call;                                                                               \
+    }

@@ -29,17 +29,26 @@ Module moduleOf(bool keys, vkattn_dtype inputs) {
                       : Module::gradientRowsCoopmatF16;
 }
 
+struct Layout {
+    MatrixTile tile;
+    bool ownedShared = false;
+};
 // Subgroups of a workgroup, matrices of items of each, and the items that pass by at a time; the first
 // that fits the device is taken. Not timed on a GPU yet: as the forward pass has them
 // (core/plan/tuning.cpp), with fewer items in shared memory, where there are two numbers for each pair.
-constexpr MatrixTile cpuTiles[] = {{256, 2, 1, 16}, {256, 2, 1, 32}};
-constexpr MatrixTile gpuTiles[] = {{64, 4, 1, 64},  {128, 4, 1, 32}, {256, 4, 1, 32}, {256, 2, 1, 32},
-                                   {256, 4, 1, 16}, {256, 2, 1, 16}, {256, 1, 1, 16}};
+// Owned operands and sums of more than 64 dims do not fit registers together: on RDNA 3, whose lanes
+// hold operands twice, and at head dim 128, they are 256 registers of the 256 there are.
+constexpr Layout cpuLayouts[] = {{{64, 2, 1, 16}}, {{128, 2, 1, 16}, true}, {{256, 2, 1, 16}}, {{256, 2, 1, 32}}};
+constexpr Layout gpuLayouts[] = {{{64, 4, 1, 64}},  {{128, 2, 1, 32}, true}, {{128, 4, 1, 32}}, {{256, 4, 1, 32}},
+                                 {{256, 2, 1, 32}}, {{256, 4, 1, 16}},       {{256, 2, 1, 16}}, {{256, 1, 1, 16}}};
+constexpr uint32_t mostDims = std::end(gpuLayouts)[-1].tile.maxDim;
 
 // What the shaders have in shared memory.
 uint32_t sharedBytes(const MatrixShape &s, bool keys) {
     const uint32_t items = s.tileKeys * (s.paddedDim / 8 + 1 + s.paddedValueDim / 8 + 1 + (keys ? 1 : 0));
-    return (items + s.subgroups * s.m * s.rowBlocks * (s.tileKeys / 2 + 1)) * 16 + 8;
+    const uint32_t owned = s.subgroups * s.m * s.rowBlocks;
+    const uint32_t operands = s.ownedShared ? owned * (s.paddedDim / 8 + 1 + s.paddedValueDim / 8 + 1) : 2;
+    return (items + operands + owned * (s.tileKeys / 2 + 1)) * 16 + 8;
 }
 // What the shaders demand of tileKeys.
 bool fitsShape(const MatrixShape &s) {
@@ -53,7 +62,7 @@ vkattn_result layOut(const Caps &caps, const Problem &p, const vkattn_matrix_sha
     const bool onCpu = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     const uint32_t dim = std::max(p.headDim, p.valueDim), lanes = matrixLanes(caps), multiple = std::lcm(units.n, units.k);
     uint32_t least = 0;
-    for (const MatrixTile &tile : onCpu ? std::span<const MatrixTile>(cpuTiles) : std::span<const MatrixTile>(gpuTiles)) {
+    for (const auto &[tile, ownedShared] : onCpu ? std::span<const Layout>(cpuLayouts) : std::span<const Layout>(gpuLayouts)) {
         if (tile.maxDim < dim) continue;
         MatrixShape &m = pass.matrix;
         m = {units.m,
@@ -66,7 +75,8 @@ vkattn_result layOut(const Caps &caps, const Problem &p, const vkattn_matrix_sha
              roundUp(p.headDim, multiple),
              roundUp(p.valueDim, multiple),
              wholeWords,
-             onCpu};
+             onCpu,
+             ownedShared};
         const uint32_t invocations = lanes * m.subgroups, shared = sharedBytes(m, keys);
         if (invocations > caps.maxWorkgroupInvocations || invocations > caps.maxWorkgroupSize[0] ||
             (caps.maxWorkgroupSubgroups && m.subgroups > caps.maxWorkgroupSubgroups) || !fitsShape(m))
@@ -76,9 +86,9 @@ vkattn_result layOut(const Caps &caps, const Problem &p, const vkattn_matrix_sha
         pass.tile = {tile.maxDim, lanes, m.subgroups, m.m * m.rowBlocks, m.tileKeys, sourceMatrices, m.tileKeys, 0};
         return VKATTN_OK;
     }
-    if (dim > std::end(gpuTiles)[-1].maxDim)
-        return fail(why, refused, "the coopmat kernel of gradients takes head and value dims up to %u, and this problem has %u",
-                    std::end(gpuTiles)[-1].maxDim, dim);
+    if (dim > mostDims)
+        return fail(why, refused, "the coopmat kernel of gradients takes head and value dims up to %u, and this problem has %u", mostDims,
+                    dim);
     if (!least)
         return fail(why, refused, "no tile of the coopmat kernel of gradients suits matrices of %ux%ux%u and workgroups of %u invocations",
                     units.m, units.n, units.k, caps.maxWorkgroupInvocations);
@@ -131,14 +141,16 @@ PipelineKey matrixGradient::pipelineKey(const GradientPlan &plan, bool keys, Con
     const GradientPass &pass = keys ? plan.tiles.keys : plan.tiles.rows;
     const MatrixShape &m = pass.matrix;
     concepts.kvFormat = kvFormat(plan.problem(), dimsApart);
-    concepts.form |= (m.wholeWords ? formMatrixWords : 0) | (m.lockstep ? formMatrixLockstep : 0);
+    concepts.form |=
+        (m.wholeWords ? formMatrixWords : 0) | (m.lockstep ? formMatrixLockstep : 0) | (m.ownedShared ? formMatrixOwnedShared : 0);
     return vkattn::pipelineKey(moduleOf(keys, plan.problem().tensor(VKATTN_Q).dtype), pass.tile.invocations(), concepts,
                                {m.subgroupLanes, m.subgroups, m.rowBlocks, m.m, m.n, m.k, m.tileKeys, m.paddedDim, m.paddedValueDim});
 }
 
 void matrixGradient::explain(const GradientPlan &plan, vkattn_explanation &out) {
     const GradientTile &tile = plan.tiles.rows.tile;
-    out.form = "rows, then keys, on matrix units";
+    out.form = plan.tiles.rows.matrix.ownedShared ? "rows, then keys, on matrix units, operands in shared memory"
+                                                  : "rows, then keys, on matrix units";
     out.rowsPerWorkgroup = tile.owned();
     out.keysPerStep = tile.stepItems;
 }

@@ -24,12 +24,14 @@ GradientTile cpuTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
     return {};
 }
 
-// GPUs: lanes share the dims of an item, so that its operands and sums fit registers. Not timed on a
-// GPU yet.
-GradientTile gpuTile(bool ownsKeys, uint32_t dim) {
-    const GradientTile tiles[] = {{64, 8, 8, ownsKeys ? 2u : 4u, 2, sourceDirect, 1, 0},
-                                  {128, 16, 4, ownsKeys ? 2u : 4u, 2, sourceDirect, 1, 0},
-                                  {256, 16, 4, ownsKeys ? 1u : 2u, 2, sourceDirect, 1, 0}};
+// GPUs: lanes share the dims of an item, so that its operands and sums fit registers. Two items that
+// pass by at a time share a lane's loads; a lane of subgroups of 128 (Adreno) has 192 registers for four
+// rows and one item. Not timed on a GPU yet.
+GradientTile gpuTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
+    const uint32_t step = !ownsKeys && caps.subgroupSize > 64 ? 1 : 2;
+    const GradientTile tiles[] = {{64, 8, 8, ownsKeys ? 2u : 4u, step, sourceDirect, 1, 0},
+                                  {128, 16, 4, ownsKeys ? 2u : 4u, step, sourceDirect, 1, 0},
+                                  {256, 16, 4, ownsKeys ? 1u : 2u, step, sourceDirect, 1, 0}};
     for (const GradientTile &each : tiles)
         if (dim <= each.maxDim) return each;
     return {};
@@ -164,7 +166,7 @@ vkattn_result chooseTiles(const PlanLimits &limits, GradientPlan &plan, vkattn_d
 } // namespace
 
 GradientTile gradientTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
-    return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuTile(caps, ownsKeys, dim) : gpuTile(ownsKeys, dim);
+    return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuTile(caps, ownsKeys, dim) : gpuTile(caps, ownsKeys, dim);
 }
 
 // SwiftShader has subgroups of four lanes without clustered operations, as has the older Mesa where the

@@ -18,6 +18,8 @@ struct MatrixShape {
     uint32_t paddedDim, paddedValueDim;
     bool wholeWords; // dims of q, k and v fill words
     bool lockstep;   // subgroups are vectors of a CPU
+    // Gradients: owned operands lie in shared memory, not in registers.
+    bool ownedShared;
 };
 
 // What the flash and decode kernels add to a plan.

@@ -58,13 +58,13 @@ void expectDrawnCasesPass(Limits limits, const Draws &draws, vkattn_dtype type, 
 // Of several tiles in both directions, with dims of the matrices' sizes and between them.
 Case manyTiles(Random &random) {
     Case c = randomCase(random, 5);
-    const uint32_t dims[] = {64, 32, 40, 72};
+    const uint32_t dims[] = {64, 32, 40, 72, 128};
     c.batch = 1;
     c.kvHeads = between(random, 1, 2), c.heads = c.kvHeads * between(random, 1, 3);
     c.queryTokens = between(random, 30, 90), c.keyTokens = between(random, 30, 90);
     c.sequenceLengths.clear();
-    c.headDim = dims[random() % 4];
-    c.valueDim = c.valuesInKeys ? std::min(c.valueDim, c.headDim) : dims[random() % 4];
+    c.headDim = dims[random() % 5];
+    c.valueDim = c.valuesInKeys ? std::min(c.valueDim, c.headDim) : dims[random() % 5];
     if (c.data == Data::needle) c.data = Data::normal;
     return c;
 }

@@ -266,7 +266,9 @@ void expectWhatTheShaderNeeds(const GradientPlan &plan, const Caps &caps) {
         EXPECT_GE(m.paddedValueDim, plan.problem().valueDim);
         EXPECT_LE(pass->tile.invocations(), caps.maxWorkgroupInvocations);
         EXPECT_EQ(pass->tile.owned(), m.subgroups * rows);
-        const uint32_t pieces = m.tileKeys * (m.paddedDim / 8 + m.paddedValueDim / 8 + 3) + m.subgroups * rows * (m.tileKeys / 2 + 1);
+        const uint32_t owned = m.ownedShared ? pass->tile.owned() : 0;
+        const uint32_t pieces =
+            (m.tileKeys + owned) * (m.paddedDim / 8 + m.paddedValueDim / 8 + 3) + m.subgroups * rows * (m.tileKeys / 2 + 1);
         EXPECT_LE(pieces * 16, caps.maxSharedMemoryBytes);
     }
 }
@@ -318,6 +320,12 @@ TEST(GradientPlan, matricesAreTakenWhereForwardTakesThem) {
     EXPECT_STREQ(explanation.kernelName, "coopmat gradient");
     EXPECT_NE(std::string(explanation.form).find("matrix units"), std::string::npos);
     EXPECT_EQ(explanation.probabilityUnit, 0x1p-11f);
+    PlanLimits large = limits;
+    large.caps.maxSharedMemoryBytes = 49152; // operands and sums of more than 64 dims do not fit registers
+    for (const uint32_t dim : {64u, 65u, 128u, 129u}) {
+        explainGradient(planned(ofHalves(ask("dims", 1, 2, 1, 70, 90, dim, 8)), large), large, explanation);
+        EXPECT_EQ(std::string(explanation.form).find("shared memory") != std::string::npos, dim > 64 && dim <= 128) << dim;
+    }
 
     const auto refused = [](Asked a, const PlanLimits &by) {
         a.gradient.forward = &a.forward;
