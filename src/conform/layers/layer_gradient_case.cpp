@@ -52,13 +52,29 @@ class Formulas {
         softcap = l_.options ? static_cast<double>(m_.options.softcap) : 0;
     }
 
-    [[nodiscard]] double loss() const {
-        double sum = 0;
+    struct Loss {
+        double sum = 0, magnitude = 0; // the sum, and that of the absolute values
+    };
+    [[nodiscard]] Loss loss() const {
+        Loss loss;
         const float *dY = given_.dY.values.data();
         for (uint32_t b = 0; b < l_.x.extent[0]; ++b)
             for (const Row &row : output(b))
-                for (const double each : row) sum += each * static_cast<double>(*dY++);
-        return sum;
+                for (const double each : row) {
+                    const double term = each * static_cast<double>(*dY++);
+                    loss.sum += term, loss.magnitude += std::abs(term);
+                }
+        return loss;
+    }
+
+    // At least the largest term of a gradient behind a norm, whose terms cancel: with two dims a layer
+    // norm leaves nothing. Of the losses so far.
+    [[nodiscard]] double largestBehindNorm() const {
+        double gamma = 1, dY = 0;
+        if (has(VKATTN_GAMMA))
+            for (const double each : numbers.at(VKATTN_GAMMA)) gamma = std::max(gamma, std::abs(each));
+        for (const float each : given_.dY.values) dY = std::max(dY, std::abs(static_cast<double>(each)));
+        return gamma * dY / leastSigma_;
     }
 
   private:
@@ -91,6 +107,7 @@ class Formulas {
                 for (const double each : row) mean += each / dims;
             for (const double each : row) variance += (each - mean) * (each - mean) / dims;
             const double sigma = std::sqrt(variance + static_cast<double>(l_.epsilon));
+            leastSigma_ = std::min(leastSigma_, sigma);
             for (size_t d = 0; d < row.size(); ++d)
                 row[d] = (row[d] - mean) / sigma * (has(VKATTN_GAMMA) ? numbers.at(VKATTN_GAMMA)[d] : 1) +
                          (has(VKATTN_BETA) ? numbers.at(VKATTN_BETA)[d] : 0);
@@ -182,6 +199,7 @@ class Formulas {
     const LayerGradientCase &given_;
     const MultiHeadCase &m_;
     const vkattn_layer &l_;
+    mutable double leastSigma_ = 1e300;
 };
 
 double largestOf(const std::vector<float> &values) {
@@ -239,9 +257,24 @@ std::string LayerGradientCase::judge(const std::vector<std::vector<float>> &grad
     constexpr int elements = 3; // of each gradient, beside the direction
     Formulas formulas(*this);
     const std::vector<vkattn_role> asked = roles();
+    std::normal_distribution<double> normal;
+    // Sums of gradients that cancel are only as exact as what they cancel from: other gradients, and on
+    // the way to queries and keys, where a row of one key leaves nothing, those of the values.
     double largest = 0;
     for (const std::vector<float> &each : gradients) largest = std::max(largest, largestOf(each));
-    std::normal_distribution<double> normal;
+    Row &ofValues = formulas.numbers.at(forward->arrays.count(VKATTN_WV) ? VKATTN_WV : VKATTN_WQ);
+    for (int trial = 0; trial < 2; ++trial) {
+        const Row before = ofValues;
+        Row direction(before.size());
+        for (double &each : direction) each = normal(random);
+        const auto lossAt = [&](double by) {
+            for (size_t e = 0; e < before.size(); ++e) ofValues[e] = before[e] + by * direction[e];
+            return formulas.loss().sum;
+        };
+        largest = std::max(largest, std::abs(lossAt(step) - lossAt(-step)) / (2 * step));
+        ofValues = before;
+    }
+    if (forward->layer.place == VKATTN_NORM_POST) largest = std::max(largest, formulas.largestBehindNorm());
     for (size_t n = 0; n < asked.size(); ++n) {
         const std::vector<float> &got = gradients[n];
         const Input *const input = inputOf(asked[n]);
@@ -259,15 +292,19 @@ std::string LayerGradientCase::judge(const std::vector<std::vector<float>> &grad
                 for (size_t e = 0; e < got.size(); ++e) moved[e] = before[e] + by * direction[e];
                 return formulas.loss();
             };
-            const double expected = (lossAt(step) - lossAt(-step)) / (2 * step);
+            const Formulas::Loss above = lossAt(step), below = lossAt(-step);
+            const double expected = (above.sum - below.sum) / (2 * step);
             std::copy(before.begin(), before.end(), moved);
             double sum = 0, length = 0;
             for (size_t e = 0; e < got.size(); ++e)
                 sum += direction[e] * static_cast<double>(got[e]), length += direction[e] * direction[e];
-            // Sums of gradients that cancel are only as exact as what they cancel from. The gradient of
-            // the keys' bias is nothing else: adding to all keys adds to all scores of a row.
+            // The gradient of the keys' bias is nothing but what cancels: adding to all keys adds to all
+            // scores of a row.
             const double cancelled = asked[n] == VKATTN_D_BK ? 0.1 : 0.01;
-            const double bound = std::sqrt(length) * (tolerance * largestOf(got) + cancelled * tolerance * largest);
+            // The losses' own roundings, in double precision: some for each step of a term.
+            const double rounded = 16 * 0x1p-53 * (above.magnitude + below.magnitude) / (2 * step);
+            const double smallest = input && (gradient.*input->layout).dtype == VKATTN_F16 ? 0x1p-25 : 0; // half an ulp
+            const double bound = std::sqrt(length) * (tolerance * largestOf(got) + cancelled * tolerance * largest + smallest) + rounded;
             if (std::abs(sum - expected) <= bound) continue;
             char text[200];
             std::snprintf(text, sizeof text, "gradient of role %d, %s: %.8g, expected %.8g by differences: off by %.3g, bound %.3g",
