@@ -132,20 +132,17 @@ void interpretCompileReport(const Raw &raw, Arguments &arguments) {
         arguments.expected = parseCompileTable("--check " + arguments.compileTable, readWhole("--check", arguments.compileTable));
 }
 
-void checkProducts(const Raw &raw, const Arguments &arguments) {
-    if (!arguments.products) return;
-    if (arguments.record || arguments.cache || arguments.ceilings || arguments.compileReport || arguments.compileTimes || arguments.sweep ||
-        !arguments.json.empty() || !raw.compare.empty() || !raw.shapes.empty() || !raw.groups.empty() || !raw.customs.empty() ||
-        raw.kernel != "auto")
+// What measures a list of its own, `option`, takes few of the others.
+bool choosesShapes(const Raw &raw, const Arguments &arguments) {
+    return arguments.record || arguments.cache || arguments.ceilings || arguments.compileReport || arguments.compileTimes ||
+           arguments.sweep || !arguments.json.empty() || !arguments.plot.empty() || !raw.rival.empty() || !raw.compare.empty() ||
+           !raw.shapes.empty() || !raw.groups.empty() || !raw.customs.empty() || raw.kernel != "auto" || !raw.budget.empty();
+}
+void checkOwnLists(const Raw &raw, const Arguments &arguments) {
+    if (arguments.products && choosesShapes(raw, arguments))
         throw Failure("--products has sizes of its own: it goes with --device, --tuning, --repeat, --warm-up, --threads, --verify, "
                       "--no-verify, --no-peaks, --seed and --csv alone");
-}
-
-void checkGradients(const Raw &raw, const Arguments &arguments) {
-    if (!arguments.gradients) return;
-    if (arguments.record || arguments.cache || arguments.ceilings || arguments.products || arguments.compileReport ||
-        arguments.compileTimes || arguments.sweep || !arguments.json.empty() || !raw.compare.empty() || !raw.shapes.empty() ||
-        !raw.groups.empty() || !raw.customs.empty() || raw.kernel != "auto" || !raw.budget.empty())
+    if (arguments.gradients && (choosesShapes(raw, arguments) || arguments.products || !raw.warmUp.empty() || raw.noPeaks || raw.noVerify))
         throw Failure("--gradients has shapes of its own, and kernels: it goes with --device, --tuning, --repeat, --threads, --verify, "
                       "--seed and --csv alone");
 }
@@ -204,8 +201,7 @@ Arguments interpret(const Raw &raw, Arguments arguments) {
                       "--json, --compare or --verify");
     interpretCompileReport(raw, arguments);
     interpretCompileTimes(raw, arguments);
-    checkProducts(raw, arguments);
-    checkGradients(raw, arguments);
+    checkOwnLists(raw, arguments);
     if (!raw.rival.empty()) arguments.rivals = readRivals("--rival", raw.rival);
     if (!raw.compare.empty()) arguments.compare = readRivals("--compare", raw.compare);
     if (!arguments.tuningFile.empty()) arguments.tuning = readTuning(arguments.tuningFile);
