@@ -184,9 +184,9 @@ TEST(Compile, operationsAreValid) {
         vkattn_diagnostic why{};
         EXPECT_EQ(vkattnValidateOperation(&description, &why), VKATTN_OK) << each.name << ": " << why.message;
         EXPECT_NE(std::find(names.begin(), names.end(), each.name), names.end()) << each.name;
-        EXPECT_TRUE(seen.insert(each.name + each.shape + each.dtype + each.options).second) << each.name << " twice";
+        EXPECT_TRUE(seen.insert(each.name + each.shape + each.dtype + std::to_string(each.headDim) + each.options).second) << each.name << " twice";
     });
-    EXPECT_EQ(seen.size(), 2u * 3u * (3 + 2 + 2 + 1 + 2 + 1) * 2 + 2 + 1 + 1);
+    EXPECT_EQ(seen.size(), 2u * 3u * (3 + 2 + 2 + 1 + 2 * 2 + 1) * 2 + 2 + 1 + 1);
 }
 
 TEST(Compile, comparisonFindsWhatIsWorse) {
