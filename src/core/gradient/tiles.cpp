@@ -159,7 +159,9 @@ Dispatch tiledGradient::dispatch(const GradientPlan &plan, uint32_t index) {
         makeRowFacts(plan, c, step, d);
     } else if ((step -= rowFactDispatches) < phases.rows + phases.keys) {
         makePass(plan, c, step >= phases.rows, d);
-        d.barrierBefore = step == 0 || plan.gradient.has(VKATTN_NONFINITE); // each may write the word
+        // dQ and dK may be columns of one matrix: the ranges that the passes write overlap then, and 16-bit
+        // elements of both may share a word.
+        d.barrierBefore = true;
     } else {
         step -= phases.rows + phases.keys;
         d.barrierBefore = true;
