@@ -65,9 +65,11 @@ typedef enum vkattn_gradient_kernel {
  * stored; VKATTN_WEIGHTS is not bound. VKATTN_D_OUT, VKATTN_D_LSE, VKATTN_D_WEIGHTS (read), VKATTN_D_Q,
  * VKATTN_D_K, VKATTN_D_V, VKATTN_D_BIAS, VKATTN_D_SINKS, VKATTN_D_SLOPES, VKATTN_D_SCALE,
  * VKATTN_D_SOFTCAP (written), VKATTN_NONFINITE. No output overlaps an input or another output.
- * Limits: those of vkattn_problem. `forward` has `out`, has `lse` with VKATTN_ROW_STATISTICS, has no
- * VKATTN_VALUES_IN_KEYS (give v a layout, bind K's memory to both, and add dV to the first dims of dK),
- * and has a sliceCount of 0 or 1. */
+ * Limits: those of vkattn_problem. `forward` has `out`, has `lse` with VKATTN_ROW_STATISTICS, and has
+ * no VKATTN_VALUES_IN_KEYS (give v a layout, bind K's memory to both, and add dV to the first dims of
+ * dK). With a sliceCount the backward pass is recorded in as many slices (see "Slices" in vkattn.h),
+ * whatever the sliceCount of the forward pass was, and has the bits that it has in one piece. The whole
+ * workspace then keeps its contents from the first slice to the last. */
 typedef struct vkattn_attention_gradient {
     uint32_t structSize;
     uint32_t flags;                /* 0 */

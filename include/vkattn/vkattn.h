@@ -31,10 +31,10 @@
  * no ownership: where Q, K, V or outputs come from or go to another queue family, you record the
  * release and the acquire.
  *
- * Slices. A problem with sliceCount n > 1 is recorded in n calls, with sliceIndex 0 to n - 1. Each
- * slice is recorded once, and the slices execute in this order, in one command buffer or in many,
- * in one frame or in many. On one queue nothing is needed between them. On several queues a
- * semaphore (timeline or binary) makes slice i + 1 wait for slice i at
+ * Slices. A problem with sliceCount n > 1 is recorded in n calls, with sliceIndex 0 to n - 1, and so
+ * is its backward pass. Each slice is recorded once, and the slices execute in this order, in one
+ * command buffer or in many, in one frame or in many. On one queue nothing is needed between them. On
+ * several queues a semaphore (timeline or binary) makes slice i + 1 wait for slice i at
  * VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT. Between the first and the last slice the inputs must not
  * change, the outputs hold what is finished so far, and the first persistentWorkspaceBytes of the
  * workspace must keep their contents. The rest of the workspace may be used for other things

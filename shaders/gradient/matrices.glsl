@@ -485,7 +485,7 @@ void beginSubgroup() {
     lane = gl_SubgroupInvocationID;
     headDim = dims & 0xffffu;
     valueDim = dims >> 16;
-    tileFirst = int(gl_WorkGroupID.x * tileOwned);
+    tileFirst = int(ownedFirst + gl_WorkGroupID.x * tileOwned);
     firstOwned = tileFirst + int(gl_SubgroupID * subgroupRows);
     pairsAt = gl_SubgroupID * subgroupRows * pairPitch;
     parity = 0u;

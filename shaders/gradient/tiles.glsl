@@ -463,5 +463,5 @@ void beginLanes() {
     ownerLane = lane / dimLanes;
     headDim = dims & 0xffffu;
     valueDim = dims >> 16;
-    tileFirst = int(gl_WorkGroupID.x * tileOwned);
+    tileFirst = int(ownedFirst + gl_WorkGroupID.x * tileOwned);
 }

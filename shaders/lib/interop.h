@@ -426,19 +426,21 @@ VKATTN_PUSH(NonfinitePush) {
 // What differs from one flash dispatch of a plan to the next: the piece of the problem, and where
 // it lies. Strides of q, k and v and the scale are the same in all, and are here because shaders
 // that loaded them from memory took more registers.
-#define VKATTN_FLASH_CHUNK                                                                                                                 \
+#define VKATTN_TILED_CHUNK(own)                                                                                                            \
     uint queryFirst;     /* of this chunk */                                                                                               \
     uint queries;        /* query rows in the chunk */                                                                                     \
     uint keyFirst;       /* first key of this dispatch */                                                                                  \
     uint keys;           /* keys of this dispatch */                                                                                       \
     uint headsAndPacked; /* query heads in the chunk | query heads packed as rows << 16 */                                                 \
     uint groupAndPhase;  /* query heads per key head | first head of the chunk modulo that << 16 */                                        \
-    uint partsAndFirst;  /* partial results of a row | the first of this dispatch << 16 */                                                 \
+    uint own;            /* of the kernel */                                                                                               \
     float scale;                                                                                                                           \
     uint qBase, qBatch, qHead, qToken;                                                                                                     \
     uint kBase, kBatch, kHead, kToken;                                                                                                     \
     uint vBase, vBatch, vHead, vToken;                                                                                                     \
     uint oBase;
+// partsAndFirst: partial results of a row | the first of this dispatch << 16
+#define VKATTN_FLASH_CHUNK VKATTN_TILED_CHUNK(partsAndFirst)
 
 // What is the same in all flash dispatches of a plan, and needed without options too.
 #define VKATTN_FLASH_PLAN                                                                                                                  \
@@ -513,10 +515,10 @@ VKATTN_PUSH(FlashPush) {
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_GRADIENT)
-// Bases of operands of the forward pass lie where FlashPush has them. oBase: of dOut; lseBase: of
-// the rows' facts.
+// Bases of operands of the forward pass lie where FlashPush has them. ownedFirst: of the rows or keys
+// that the dispatch owns; oBase: of dOut; lseBase: of the rows' facts.
 VKATTN_PUSH(GradientPush) {
-    VKATTN_FLASH_CHUNK
+    VKATTN_TILED_CHUNK(ownedFirst)
     uint headFirst; // of this chunk
     uint lengthsBase, lseBase, biasBase, maskBase, idsQBase, idsKBase;
     uint planeFirst; // attention/dropout.glsl

@@ -37,6 +37,19 @@ WeightRounding roundingOf(const GradientPlan &plan) {
     return plan.rounding();
 }
 
+// Of the operations but attention, gradients alone have slices.
+uint64_t persistentBytesOf(const OperationPlan &) {
+    return 0;
+}
+uint64_t persistentBytesOf(const GradientPlan &plan) {
+    return persistentWorkspaceBytes(plan);
+}
+uint32_t mostSlicesOf(const OperationPlan &, const PlanLimits &) {
+    return 1;
+}
+uint32_t mostSlicesOf(const GradientPlan &plan, const PlanLimits &limits) {
+    return mostSlices(plan, limits);
+}
 uint32_t chunksOf(const OperationPlan &plan) {
     return plan.dispatchCount / plan.steps;
 }
@@ -59,7 +72,8 @@ vkattn_result query(vkattn_context context, const vkattn_operation &operation, v
         vkattn_requirements out{};
         describeSchedule(plan, limits.caps, out);
         out.chunkCount = chunksOf(plan);
-        out.maxSlices = 1;
+        out.persistentWorkspaceBytes = persistentBytesOf(plan);
+        out.maxSlices = mostSlicesOf(plan, limits);
         out.probabilityUnit = roundingOf(plan).unit;
         out.probabilityFloor = roundingOf(plan).floor;
         writeStruct(*given, out);
@@ -143,6 +157,7 @@ vkattn_result vkattnListOperation(const vkattn_caps *caps, const vkattn_plan_opt
     return withPlan(*operation, limits, why, [&](const auto &plan) {
         vkattn_dispatch_list listed{};
         if (const auto r = writeDispatches(plan, limits.caps, scratch, scratchBytes, listed, why)) return r;
+        listed.persistentWorkspaceBytes = persistentBytesOf(plan);
         listed.probabilityUnit = roundingOf(plan).unit;
         listed.probabilityFloor = roundingOf(plan).floor;
         writeStruct(*list, listed);

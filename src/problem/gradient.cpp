@@ -44,7 +44,6 @@ vkattn_result checkForward(const Problem &p, vkattn_diagnostic *why) {
         return fail(why, invalid,
                     "gradient.forward has VKATTN_VALUES_IN_KEYS; give v a layout of its own, bind K's memory to both, and "
                     "add dV to the first dims of dK");
-    if (p.slices > 1) return fail(why, invalid, "gradient.forward has a sliceCount of %u, expected 0 or 1", p.slices);
     return VKATTN_OK;
 }
 

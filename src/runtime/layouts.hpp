@@ -1,9 +1,16 @@
-// What the runtime asks of layouts.
+// What the runtime asks of descriptions and of their layouts.
 #pragma once
 
-#include "vkattn/problem.h"
+#include "vkattn/gradient.h"
 
 namespace vkattn {
+
+// Returns the attention that an operation computes or is the backward pass of; NULL: neither.
+[[nodiscard]] constexpr const vkattn_problem *problemOf(const vkattn_operation &operation) {
+    return operation.kind == VKATTN_ATTENTION            ? operation.of.attention
+           : operation.kind == VKATTN_ATTENTION_GRADIENT ? operation.of.attentionGradient->forward
+                                                         : nullptr;
+}
 
 [[nodiscard]] constexpr uint64_t elementSize(vkattn_dtype dtype) {
     return dtype == VKATTN_BOOL8 ? 1 : dtype == VKATTN_F16 || dtype == VKATTN_BF16 ? 2 : 4;

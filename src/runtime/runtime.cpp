@@ -1,5 +1,6 @@
 #include "vkattn/runtime.hpp"
 
+#include "runtime/layouts.hpp"
 #include "runtime/median.hpp"
 #include "runtime/runtime_impl.hpp"
 #include "runtime/warm_up.hpp"
@@ -170,14 +171,22 @@ RunResult Runtime::run(const vkattn_operation &operation, span<const vkattn_oper
     requirements.structSize = sizeof requirements;
     vkattn_operation planned = operation;
     vkattn_problem sliced;
-    uint32_t slices = operation.kind == VKATTN_ATTENTION ? std::max(operation.of.attention->sliceCount, 1u) : 1;
+    vkattn_attention_gradient slicedGradient;
+    const vkattn_problem *const attention = problemOf(operation);
+    uint32_t slices = attention ? std::max(attention->sliceCount, 1u) : 1;
     const auto query = [&] {
         const vkattn_result r = vkattnQueryOperation(impl_->device->context(), &planned, &requirements, &why);
         if (r != VKATTN_OK || slices <= requirements.maxSlices) return r;
         // Each slice that has work gets a submit; slices without work get none.
-        sliced = *operation.of.attention;
+        sliced = *attention;
         sliced.sliceCount = slices = requirements.maxSlices;
-        planned = vkattn::operation(sliced);
+        if (operation.kind == VKATTN_ATTENTION) {
+            planned = vkattn::operation(sliced);
+        } else {
+            slicedGradient = *operation.of.attentionGradient;
+            slicedGradient.forward = &sliced;
+            planned = vkattn::operation(slicedGradient);
+        }
         return vkattnQueryOperation(impl_->device->context(), &planned, &requirements, &why);
     };
     std::string reason;

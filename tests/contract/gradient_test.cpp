@@ -62,7 +62,6 @@ TEST(GradientDescription, saysWhatIsWrong) {
         {"gradient.lossScale is -2", [](Description &d) { d.g.lossScale = -2; }},
         {"gradient.lossScale is inf", [](Description &d) { d.g.lossScale = std::numeric_limits<float>::infinity(); }},
         {"no VKATTN_ROW_STATISTICS", [](Description &d) { d.p.flags = 0, d.p.lse = packed(VKATTN_F32, 2, 4, 5, 1); }},
-        {"sliceCount of 2", [](Description &d) { d.p.sliceCount = 2; }},
         {"VKATTN_VALUES_IN_KEYS", [](Description &d) { d.p.flags |= VKATTN_VALUES_IN_KEYS, d.p.v = {}; }},
         {"dOut has no layout", [](Description &d) { d.g.dOut = {}; }},
         {"dOut", [](Description &d) { d.g.dOut = packed(VKATTN_F32, 2, 4, 5, 8); }},

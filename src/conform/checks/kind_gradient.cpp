@@ -1,6 +1,6 @@
 // Checks of the backward pass. The seed alone draws everything: a case of attention with its options,
-// which gradients are asked for, their types and layouts, the routine. The forward pass runs on the
-// device too, and what it stores is what the backward pass reads.
+// which gradients are asked for, their types and layouts, the routine, the slices of a second run. The
+// forward pass runs on the device too, and what it stores is what the backward pass reads.
 #include "conform/checks/kinds.hpp"
 
 #include "conform/cases/gradient_case.hpp"
@@ -53,6 +53,7 @@ Finding checkGradient(DeviceUnderTest &device, const Check &check) {
         return ran(result, "the backward pass", g.gradient.kernel != VKATTN_GRADIENT_AUTO);
     };
     GradientCase after = before, again = before;
+    const uint32_t slices = again.data->problem.sliceCount = between(random, 0, 9);
     if (!compute(after)) return find.finding;
     vkattn_verify_report report{};
     const std::string wrong = after.wrong(before, unit, floor, &report);
@@ -63,7 +64,8 @@ Finding checkGradient(DeviceUnderTest &device, const Check &check) {
     for (const auto &[role, t] : after.tensors) same = same && sameBytes(t, again.tensors.at(role));
     for (const auto &[role, array] : after.arrays)
         same = same && std::memcmp(array.data(), again.arrays.at(role).data(), 4 * array.size()) == 0;
-    (void)find.require(same, "run again gave other bits than the first; " + before.text());
+    (void)find.require(same,
+                       "run again in " + std::to_string(std::max(slices, 1u)) + " slices gave other bits than in one; " + before.text());
     return find.finding;
 }
 

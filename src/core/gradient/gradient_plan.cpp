@@ -20,6 +20,8 @@ constexpr GradientKernel table[] = {
      .suits = matrixGradient::suits,
      .makePlan = tiledGradient::makePlan,
      .dispatch = tiledGradient::dispatch,
+     .steps = tiledGradient::steps,
+     .shareBefore = tiledGradient::shareBefore,
      .pipelines = tiledGradient::pipelines,
      .storageDescriptorCount = tiledGradient::storageDescriptorCount,
      .explain = matrixGradient::explain,
@@ -31,6 +33,8 @@ constexpr GradientKernel table[] = {
      .suits = tiledGradient::suits,
      .makePlan = tiledGradient::makePlan,
      .dispatch = tiledGradient::dispatch,
+     .steps = tiledGradient::steps,
+     .shareBefore = tiledGradient::shareBefore,
      .pipelines = tiledGradient::pipelines,
      .storageDescriptorCount = tiledGradient::storageDescriptorCount,
      .explain = tiledGradient::explain,
@@ -42,6 +46,8 @@ constexpr GradientKernel table[] = {
      .suits = nullptr,
      .makePlan = stagedGradient::makePlan,
      .dispatch = stagedGradient::dispatch,
+     .steps = stagedGradient::steps,
+     .shareBefore = stagedGradient::shareBefore,
      .pipelines = stagedGradient::pipelines,
      .storageDescriptorCount = stagedGradient::storageDescriptorCount,
      .explain = nullptr,
@@ -70,9 +76,31 @@ constexpr ScheduleType gradientSchedule = {
     .dispatch = [](const Schedule &schedule, uint32_t index) { return planOf(schedule).kernel->dispatch(planOf(schedule), index); },
     .pipelines = [](const Schedule &schedule) { return planOf(schedule).kernel->pipelines(planOf(schedule)); },
     .storageDescriptorCount = [](const Schedule &schedule) { return planOf(schedule).kernel->storageDescriptorCount(planOf(schedule)); },
-    .slice = nullptr,
-    .sliceOf = nullptr,
+    .slice = [](const Schedule &schedule, uint32_t index) { return dispatchesOfSlice(sliceUnits(planOf(schedule)), index); },
+    .sliceOf = [](const Schedule &schedule, uint32_t dispatch) { return sliceOfDispatch(sliceUnits(planOf(schedule)), dispatch); },
 };
+
+uint32_t unitsPerRowChunk(const GradientPlan &plan) {
+    return std::max(plan.kernel->steps(plan).work, 1u);
+}
+
+// The facts of a chunk's rows lie with its first unit, sums of arrays with the last one, and what
+// checks all chunks behind the very last.
+uint32_t firstDispatch(const Schedule &schedule, uint32_t unit) {
+    if (unit == 0) return 0;
+    const GradientPlan &plan = planOf(schedule);
+    const ChunkSteps steps = plan.kernel->steps(plan);
+    const uint32_t perRowChunk = unitsPerRowChunk(plan), step = unit % perRowChunk;
+    return plan.forward.setUpDispatches + unit / perRowChunk * steps.all() + (step ? steps.facts + step : 0);
+}
+
+double workBeforeUnit(const Schedule &schedule, uint32_t unit) {
+    const GradientPlan &plan = planOf(schedule);
+    const uint32_t perRowChunk = unitsPerRowChunk(plan), rowChunk = unit / perRowChunk, step = unit % perRowChunk;
+    if (rowChunk == plan.rowChunks()) return totalWork(plan.problem());
+    const Chunk c = rowsOfChunk(plan.forward, rowChunk);
+    return workBefore(plan.forward, c) + (step ? workOf(plan.forward, c) * plan.kernel->shareBefore(plan, step) : 0);
+}
 
 vkattn_result planWith(const GradientKernel &kernel, const Gradient &gradient, const PlanLimits &limits, GradientPlan &out,
                        vkattn_diagnostic *why) {
@@ -80,7 +108,7 @@ vkattn_result planWith(const GradientKernel &kernel, const Gradient &gradient, c
     out.type = &gradientSchedule;
     out.kernelName = kernel.name;
     out.zone = kernel.zone;
-    out.slices = 1;
+    out.slices = gradient.forward.slices;
     out.workspaceAlignment = std::max(limits.caps.minStorageBufferOffsetAlignment, 4u);
     out.gradient = gradient;
     out.kernel = &kernel;
@@ -115,12 +143,29 @@ vkattn_result planGradient(const Gradient &gradient, const PlanLimits &limits, G
                 static_cast<int>(gradient.kernel));
 }
 
+SliceUnits sliceUnits(const GradientPlan &plan) {
+    return {plan, plan.dispatchCount ? plan.rowChunks() * unitsPerRowChunk(plan) : 0, workBeforeUnit, firstDispatch};
+}
+
+uint32_t mostSlices(const GradientPlan &plan, const PlanLimits &limits) {
+    if (plan.dispatchCount == 0) return 1;
+    Gradient gradient = plan.gradient;
+    return mostSlices([&](uint32_t slices) {
+        GradientPlan finest;
+        gradient.forward.slices = slices;
+        return planWith(*plan.kernel, gradient, limits, finest, nullptr) == VKATTN_OK ? sliceUnits(finest).count : 0;
+    });
+}
+
 void explainGradient(const GradientPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
     out = vkattn_explanation{};
     out.structSize = sizeof out;
     out.kernelName = plan.kernelName;
     out.form = "";
-    out.splits = out.sliceCount = out.maxSlices = 1;
+    out.splits = 1;
+    out.sliceCount = plan.slices;
+    out.maxSlices = mostSlices(plan, limits);
+    out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
     out.dispatchCount = plan.dispatchCount;
     out.chunkCount = plan.chunkCount();
     out.pipelineCount = plan.type->pipelines(plan).size();
@@ -147,7 +192,10 @@ void explainGradient(const GradientPlan &plan, const PlanLimits &limits, vkattn_
     out.bytesWritten += bytes;
     out.compileOperations = compileOperations(plan.forward.tuning);
     out.compileLimit = compileLimit(limits.caps);
-    out.largestSlice = 1;
+    // Of very many slices no more than maxSlices have work.
+    GradientPlan dealt = plan;
+    dealt.slices = std::min(plan.slices, out.maxSlices);
+    out.largestSlice = largestShare(sliceUnits(dealt));
     out.probabilityUnit = plan.rounding().unit;
     out.probabilityFloor = plan.rounding().floor;
     if (plan.kernel->explain) plan.kernel->explain(plan, out);

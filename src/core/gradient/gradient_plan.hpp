@@ -6,11 +6,18 @@
 #include "core/plan/kernel.hpp"
 #include "core/plan/operands.hpp"
 #include "core/plan/plan.hpp"
+#include "core/plan/slices.hpp"
 #include "problem/gradient.hpp"
 
 namespace vkattn {
 
 struct GradientPlan;
+
+// The dispatches of a chunk of rows, in order. Between two that count as work a slice may end.
+struct ChunkSteps {
+    uint32_t facts, work, arrays;
+    [[nodiscard]] uint32_t all() const { return facts + work + arrays; }
+};
 
 // A kernel of the backward pass: one row of the table in gradient_plan.cpp.
 struct GradientKernel {
@@ -24,6 +31,9 @@ struct GradientKernel {
     // reason where the kernel cannot take the problem.
     vkattn_result (*makePlan)(const PlanLimits &limits, GradientPlan &plan, vkattn_diagnostic *why);
     Dispatch (*dispatch)(const GradientPlan &plan, uint32_t index);
+    ChunkSteps (*steps)(const GradientPlan &plan);
+    // The share of a chunk's work that comes before its step-th dispatch of work.
+    double (*shareBefore)(const GradientPlan &plan, uint32_t step);
     PipelineSet (*pipelines)(const GradientPlan &plan);
     uint64_t (*storageDescriptorCount)(const GradientPlan &plan);
     void (*explain)(const GradientPlan &plan, vkattn_explanation &out); // NULL: there is no more to say
@@ -67,6 +77,13 @@ static_assert(sizeof(GradientPlan) < 6144, "plans live on the stack");
 // UNSUPPORTED with the reason where the device's limits cannot be met, or where the kernel that was
 // asked for cannot take the problem.
 [[nodiscard]] vkattn_result planGradient(const Gradient &gradient, const PlanLimits &limits, GradientPlan &out, vkattn_diagnostic *why);
+// How slices may cut a plan.
+[[nodiscard]] SliceUnits sliceUnits(const GradientPlan &plan);
+[[nodiscard]] uint32_t mostSlices(const GradientPlan &plan, const PlanLimits &limits);
+// Slices end inside chunks, and what a chunk has in the workspace goes on in the next slice.
+[[nodiscard]] inline uint64_t persistentWorkspaceBytes(const GradientPlan &plan) {
+    return plan.slices > 1 ? plan.workspaceBytes : 0;
+}
 // Says what the planner has chosen, and what the choice costs.
 void explainGradient(const GradientPlan &plan, const PlanLimits &limits, vkattn_explanation &out);
 
@@ -79,6 +96,10 @@ void makeRowFacts(const GradientPlan &plan, const Chunk &c, uint32_t number, Dis
 [[nodiscard]] Operand gradientRows(const GradientPlan &plan, vkattn_role role, const Chunk &c, size_t basePushByte);
 [[nodiscard]] Operand gradientKeys(const GradientPlan &plan, vkattn_role role, const Chunk &c, size_t basePushByte);
 
+// Sums over all pairs.
+constexpr vkattn_role summedArrays[] = {VKATTN_D_SINKS, VKATTN_D_SLOPES, VKATTN_D_SCALE, VKATTN_D_SOFTCAP};
+// Returns how many of them are asked for.
+[[nodiscard]] uint32_t arraysOf(const Gradient &g);
 // The dispatch that adds up what the rows of a chunk give to the number-th array in use of dSinks,
 // dSlopes, dScale and dSoftcap; and the one that looks for infinities and NaN in that array.
 void makeRowSums(const GradientPlan &plan, const Chunk &c, uint32_t number, Dispatch &d);
@@ -115,6 +136,8 @@ struct Phases {
     [[nodiscard]] uint32_t perRowChunk() const;
 };
 [[nodiscard]] Phases phasesOf(const GradientPlan &plan);
+[[nodiscard]] ChunkSteps steps(const GradientPlan &plan);
+[[nodiscard]] double shareBefore(const GradientPlan &plan, uint32_t step);
 } // namespace stagedGradient
 
 // Both kernels over tiles: they differ in how a workgroup is laid out and in the pipelines of the passes.
@@ -131,6 +154,8 @@ struct Phases {
     [[nodiscard]] uint32_t perChunk() const;
 };
 [[nodiscard]] Phases phasesOf(const GradientPlan &plan);
+[[nodiscard]] ChunkSteps steps(const GradientPlan &plan);
+[[nodiscard]] double shareBefore(const GradientPlan &plan, uint32_t step);
 void explain(const GradientPlan &plan, vkattn_explanation &out);
 // Returns whether the rows' pass writes GradientWorkspace::rowSums.
 [[nodiscard]] bool sumsRows(const GradientPlan &plan);

@@ -15,7 +15,6 @@ namespace {
 
 using namespace stagedGradient;
 
-constexpr vkattn_role summedArrays[] = {VKATTN_D_SINKS, VKATTN_D_SLOPES, VKATTN_D_SCALE, VKATTN_D_SOFTCAP};
 constexpr uint32_t sumOfArray(vkattn_role role) {
     return role == VKATTN_D_SINKS    ? rowSumSinks
            : role == VKATTN_D_SLOPES ? rowSumSlopes

@@ -106,10 +106,15 @@ struct GradientLimits {
 
 } // namespace
 
+uint32_t arraysOf(const Gradient &g) {
+    return static_cast<uint32_t>(
+        std::count_if(std::begin(summedArrays), std::end(summedArrays), [&](vkattn_role role) { return g.uses(role); }));
+}
+
 uint64_t laneSums(const GradientPlan &plan) {
     const Gradient &g = plan.gradient;
     uint64_t sums = 0;
-    for (const vkattn_role role : {VKATTN_D_SINKS, VKATTN_D_SLOPES, VKATTN_D_SCALE, VKATTN_D_SOFTCAP})
+    for (const vkattn_role role : summedArrays)
         if (g.uses(role)) sums += g.arrayLength(role);
     return sums * plan.forward.tuning.sequenceLanes;
 }
@@ -130,8 +135,7 @@ stagedGradient::Phases stagedGradient::phasesOf(const GradientPlan &plan) {
     // Where the bias broadcasts keys one dispatch sums up rows.
     const uint32_t biasChunks = !stores(VKATTN_D_BIAS) ? 0 : bias.extent[3] == 1 ? 1 : keyChunks;
     const bool dots = deltas && rows && p.keyTokens > 0 && (p.softcap > 0 || g.has(VKATTN_D_SCALE));
-    uint32_t arrays = 0;
-    for (const vkattn_role role : {VKATTN_D_SINKS, VKATTN_D_SLOPES, VKATTN_D_SCALE, VKATTN_D_SOFTCAP}) arrays += g.uses(role) ? 1u : 0u;
+    const uint32_t arrays = arraysOf(g);
 
     Phases phases{};
     phases.count[phaseFacts] = rows ? rowFactDispatches : 0;
@@ -153,6 +157,31 @@ stagedGradient::Phases stagedGradient::phasesOf(const GradientPlan &plan) {
     return phases;
 }
 
+ChunkSteps stagedGradient::steps(const GradientPlan &plan) {
+    const Phases phases = phasesOf(plan);
+    const uint32_t facts = phases.count[phaseFacts], arrays = phases.count[phaseRowSums];
+    return {facts, phases.perRowChunk() - facts - arrays, arrays};
+}
+
+double stagedGradient::shareBefore(const GradientPlan &plan, uint32_t step) {
+    const Problem &p = plan.problem();
+    const Phases phases = phasesOf(plan);
+    double before = 0, all = 0;
+    for (uint32_t phase = phaseScores; phase < phaseRowSums; ++phase) {
+        const uint32_t count = phases.count[phase];
+        if (count == 0) continue;
+        // Multiply-adds of a pair, or as much for what goes through memory.
+        const double cost = phase == phaseUpstream || phase == phaseValues                                              ? p.valueDim
+                            : phase == phaseScores || phase == phaseDots || phase == phaseQueries || phase == phaseKeys ? p.headDim
+                                                                                                                        : 4;
+        const uint32_t done = std::min(step, count);
+        before += cost * done / count;
+        all += cost;
+        step -= done;
+    }
+    return before / all;
+}
+
 vkattn_result stagedGradient::makePlan(const PlanLimits &limits, GradientPlan &plan, vkattn_diagnostic *why) {
     const Problem &p = plan.problem();
     Plan &forward = plan.forward;
@@ -171,7 +200,7 @@ vkattn_result stagedGradient::makePlan(const PlanLimits &limits, GradientPlan &p
     const GradientLimits own = {plan, limits.caps};
     Problem cutAs = p; // without queries the keys still have gradients, of 0
     cutAs.queryTokens = std::max(p.queryTokens, 1u);
-    cutAs.slices = 1;
+    cutAs.slices = p.slices - p.slices / 2; // a slice may end after each of a chunk's products
     Chunker chunker(cutAs, limits, own, forward.setUpBytes);
     ChunkShape shape{};
     if (!chunker.choose(shape, why)) return VKATTN_ERROR_UNSUPPORTED;

@@ -1,6 +1,6 @@
 // The dispatches of the fused kernels of gradients. Once a plan: the table of sequences of a ragged
-// batch, and the environment. Then, for each chunk of whole key heads: facts | facts | rows, keys |
-// sums of an array | ..., with a barrier at every bar. Behind all chunks come the checks of arrays.
+// batch, and the environment. Then, for each chunk of whole key heads: facts | facts | rows | ... |
+// keys | ... | sums of an array | ..., with a barrier at every bar. Behind all chunks come the checks of arrays.
 #include "core/gradient/gradient_plan.hpp"
 #include "core/kernels/flash.hpp"
 
@@ -48,7 +48,8 @@ uint32_t typeOf(const Tensor &t) {
     return static_cast<uint32_t>(t.dtype);
 }
 
-void makePass(const GradientPlan &plan, const Chunk &c, bool keys, Dispatch &d) {
+// The part-th dispatch of a pass.
+void makePass(const GradientPlan &plan, const Chunk &c, bool keys, uint32_t part, Dispatch &d) {
     const Problem &p = plan.problem();
     const Gradient &g = plan.gradient;
     const GradientPass &pass = keys ? plan.tiles.keys : plan.tiles.rows;
@@ -62,6 +63,7 @@ void makePass(const GradientPlan &plan, const Chunk &c, bool keys, Dispatch &d) 
     push.keys = c.keys;
     push.headsAndPacked = c.heads | 1u << 16;
     push.groupAndPhase = p.groupSize();
+    push.ownedFirst = part * pass.groupsAtOnce * tile.owned();
     push.scale = p.scale;
     push.qBatch = stride(q, 0), push.qHead = stride(q, 1), push.qToken = stride(q, 2);
     push.kBatch = stride(k, 0), push.kHead = stride(k, 1), push.kToken = stride(k, 2);
@@ -105,7 +107,7 @@ void makePass(const GradientPlan &plan, const Chunk &c, bool keys, Dispatch &d) 
                                                        typeOf(g.tensor(VKATTN_D_V)) << typesValueGradient,
                                        .form = (sums ? formRowSums : 0) | (nonfinite ? formNonfinite : 0) |
                                                (pass.head ? formHeadGradient : 0) | (pass.value ? formValueGradient : 0)};
-    d.groups[0] = divideUp(keys ? c.keys : c.queries, tile.owned());
+    d.groups[0] = std::min(divideUp(keys ? c.keys : c.queries, tile.owned()) - part * pass.groupsAtOnce, pass.groupsAtOnce);
     d.groups[1] = 1;
     d.groups[2] = c.batches * (keys ? c.heads / p.groupSize() : c.heads);
     if (tile.source == sourceMatrices) {
@@ -158,9 +160,10 @@ Dispatch tiledGradient::dispatch(const GradientPlan &plan, uint32_t index) {
     if (step < rowFactDispatches) {
         makeRowFacts(plan, c, step, d);
     } else if ((step -= rowFactDispatches) < phases.rows + phases.keys) {
-        makePass(plan, c, step >= phases.rows, d);
+        const bool keys = step >= phases.rows;
+        makePass(plan, c, keys, keys ? step - phases.rows : step, d);
         // dQ and dK may be columns of one matrix: the ranges that the passes write overlap then, and 16-bit
-        // elements of both may share a word.
+        // elements of both may share a word. Parts of a pass may share one too.
         d.barrierBefore = true;
     } else {
         step -= phases.rows + phases.keys;

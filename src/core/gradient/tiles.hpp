@@ -30,6 +30,8 @@ struct GradientPass {
     uint32_t dimsPerLane, valueDimsPerLane, run, valueRun;
     uint32_t dimOrder; // of what passes by, interop.h
     bool head, value;  // dQ or dK, and dV: the pass has them to compute
+    // Of a problem with slices the pass is cut by what it owns: workgroups in each dispatch but the last.
+    uint32_t groupsAtOnce;
 };
 
 struct GradientTiles {

@@ -5,6 +5,7 @@
 #include "core/plan/chunks.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 namespace vkattn {
@@ -75,7 +76,7 @@ struct TileLimits {
     const Caps &caps;
     const Problem &p = plan.problem();
     const Gradient &g = plan.gradient;
-    uint32_t rowTile = 1, keyTile = 1, headTile = p.groupSize(), sliceQueries = 1, sliceKeys = 1;
+    uint32_t rowTile = 1, keyTile = 1, headTile = p.groupSize(), sliceQueries = p.queryTokens, sliceKeys = p.keyTokens;
 
     [[nodiscard]] bool bindable(uint64_t bytes) const {
         return bytes + caps.minStorageBufferOffsetAlignment + 8 <= caps.maxStorageBufferRange;
@@ -132,6 +133,42 @@ vkattn_result unsupported(const GradientPlan &plan, vkattn_diagnostic *why, cons
                 nameOf(plan), reason);
 }
 
+// Dispatches of a pass over so many items.
+uint32_t partsOf(const GradientPass &pass, uint32_t items) {
+    return divideUp(divideUp(items, pass.tile.owned()), pass.groupsAtOnce);
+}
+
+// Multiply-adds of a pair: scores and dP in both passes, and dQ, or dK and dV.
+double costOf(const GradientPlan &plan, bool keys) {
+    const Problem &p = plan.problem();
+    return keys ? 2.0 * p.headDim + 2.0 * p.valueDim : 2.0 * p.headDim + p.valueDim;
+}
+
+// The share of a pass that comes before its part-th dispatch.
+double ownedShare(const GradientPlan &plan, bool keys, uint32_t part) {
+    const Problem &p = plan.problem();
+    const GradientPass &pass = keys ? plan.tiles.keys : plan.tiles.rows;
+    const auto owned = static_cast<uint32_t>(
+        std::min<uint64_t>(uint64_t{part} * pass.groupsAtOnce * pass.tile.owned(), keys ? p.keyTokens : p.queryTokens));
+    const auto work = [&](uint32_t items) {
+        return (keys ? visiblePairs(p, p.queryTokens, items) : visiblePairs(p, items, p.keyTokens)) + items;
+    };
+    return work(owned) / work(keys ? p.keyTokens : p.queryTokens);
+}
+
+// Cuts both passes of a chunk, so that no dispatch is longer than half a slice: slices then come out
+// nearly even, though the passes differ. Lanes have the same items as in one piece.
+void cutPasses(GradientPlan &plan) {
+    const Problem &p = plan.problem();
+    const double halves = 2.0 * p.slices / plan.rowChunks();
+    for (const bool keys : {false, true}) {
+        GradientPass &pass = keys ? plan.tiles.keys : plan.tiles.rows;
+        const uint32_t groups = divideUp(keys ? p.keyTokens : p.queryTokens, pass.tile.owned());
+        const double parts = std::ceil(halves * costOf(plan, keys) / (costOf(plan, false) + costOf(plan, true)));
+        pass.groupsAtOnce = p.slices > 1 ? divideUp(groups, static_cast<uint32_t>(std::clamp<double>(parts, 1, groups))) : groups;
+    }
+}
+
 vkattn_result chooseTiles(const PlanLimits &limits, GradientPlan &plan, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     const Problem &p = plan.problem();
@@ -165,6 +202,19 @@ vkattn_result chooseTiles(const PlanLimits &limits, GradientPlan &plan, vkattn_d
 
 } // namespace
 
+ChunkSteps tiledGradient::steps(const GradientPlan &plan) {
+    const Phases phases = phasesOf(plan);
+    return {rowFactDispatches, phases.rows + phases.keys, phases.arrays};
+}
+
+double tiledGradient::shareBefore(const GradientPlan &plan, uint32_t step) {
+    const Phases phases = phasesOf(plan);
+    const bool keys = step >= phases.rows;
+    const double rowCost = phases.rows ? costOf(plan, false) : 0, keyCost = phases.keys ? costOf(plan, true) : 0;
+    const double before = keys ? rowCost + keyCost * ownedShare(plan, true, step - phases.rows) : rowCost * ownedShare(plan, false, step);
+    return before / (rowCost + keyCost);
+}
+
 GradientTile gradientTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
     return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuTile(caps, ownsKeys, dim) : gpuTile(caps, ownsKeys, dim);
 }
@@ -178,7 +228,7 @@ bool tiledGradient::suits(const Gradient &, const PlanLimits &limits) {
 }
 
 bool tiledGradient::sumsRows(const GradientPlan &plan) {
-    return phasesOf(plan).arrays > 0;
+    return arraysOf(plan.gradient) > 0;
 }
 
 uint32_t tiledGradient::Phases::perChunk() const {
@@ -188,10 +238,10 @@ uint32_t tiledGradient::Phases::perChunk() const {
 tiledGradient::Phases tiledGradient::phasesOf(const GradientPlan &plan) {
     const Gradient &g = plan.gradient;
     Phases phases{};
-    for (const vkattn_role role : {VKATTN_D_SINKS, VKATTN_D_SLOPES, VKATTN_D_SCALE, VKATTN_D_SOFTCAP})
-        phases.arrays += g.uses(role) ? 1u : 0u;
-    phases.rows = g.uses(VKATTN_D_Q) || phases.arrays ? 1 : 0;
-    phases.keys = g.uses(VKATTN_D_K) || g.uses(VKATTN_D_V) ? 1 : 0;
+    phases.arrays = arraysOf(g);
+    const Problem &p = plan.problem();
+    phases.rows = g.uses(VKATTN_D_Q) || phases.arrays ? partsOf(plan.tiles.rows, p.queryTokens) : 0;
+    phases.keys = g.uses(VKATTN_D_K) || g.uses(VKATTN_D_V) ? partsOf(plan.tiles.keys, p.keyTokens) : 0;
     phases.arrayChecks = g.has(VKATTN_NONFINITE) ? phases.arrays : 0;
     return phases;
 }
@@ -224,9 +274,7 @@ vkattn_result tiledGradient::makePlan(const PlanLimits &limits, GradientPlan &pl
     forward.setUpBytes = forward.tableBytes + roundUpTo(environment, plan.workspaceAlignment);
 
     const TileLimits own = {plan, caps};
-    Problem cutAs = p;
-    cutAs.slices = 1;
-    Chunker chunker(cutAs, limits, own, forward.setUpBytes);
+    Chunker chunker(p, limits, own, forward.setUpBytes);
     ChunkShape shape{};
     if (!chunker.choose(shape, nullptr) || !own.keysFit(shape) || !own.rowsFit(shape))
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
@@ -236,6 +284,7 @@ vkattn_result tiledGradient::makePlan(const PlanLimits &limits, GradientPlan &pl
                     nameOf(plan), caps.maxStorageBufferRange, static_cast<unsigned long long>(limits.maxWorkspaceBytes));
     setChunks(forward, shape);
     forward.rowPitch = p.keyTokens;
+    cutPasses(plan);
     plan.at = own.layOut(shape);
     plan.workspaceBytes = plan.at.end;
     const Phases phases = phasesOf(plan);
@@ -249,7 +298,15 @@ PipelineSet tiledGradient::pipelines(const GradientPlan &plan) {
     PipelineSet set;
     const Phases phases = phasesOf(plan);
     const uint32_t setUp = plan.forward.setUpDispatches;
-    for (uint32_t n = 0; n < setUp + phases.perChunk(); ++n) set.add(dispatch(plan, n).key);
+    const auto add = [&](uint32_t first, uint32_t count) {
+        for (uint32_t n = 0; n < count; ++n) set.add(dispatch(plan, first + n).key);
+    };
+    // The parts of a pass are alike.
+    const uint32_t rows = setUp + rowFactDispatches, keys = rows + phases.rows, arrays = keys + phases.keys;
+    add(0, rows);
+    add(rows, std::min(phases.rows, 1u));
+    add(keys, std::min(phases.keys, 1u));
+    add(arrays, phases.arrays);
     for (uint32_t n = 0; n < phases.arrayChecks; ++n) set.add(dispatch(plan, plan.dispatchCount - 1 - n).key);
     return set;
 }

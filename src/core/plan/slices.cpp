@@ -19,9 +19,13 @@ uint32_t unitsPerRowChunk(const Plan &plan) {
     return plan.kernel->onePassOverKeys ? plan.keyChunks : plan.dispatchesPerRowChunk();
 }
 
-uint32_t firstDispatch(const Plan &plan, uint32_t unit) {
+constexpr const Plan &planOf(const Schedule &schedule) {
+    return static_cast<const Plan &>(schedule);
+}
+
+uint32_t firstDispatch(const Schedule &schedule, uint32_t unit) {
     if (unit == 0) return 0;
-    if (unit == sliceUnits(plan)) return plan.dispatchCount;
+    const Plan &plan = planOf(schedule);
     const uint32_t perRowChunk = unitsPerRowChunk(plan), rowChunk = unit / perRowChunk, step = unit % perRowChunk;
     return plan.setUpDispatches + rowChunk * plan.dispatchesPerRowChunk() + step;
 }
@@ -31,81 +35,96 @@ double rowsWork(const Problem &p, uint32_t rows) {
     return visiblePairs(p, rows, p.keyTokens) + rows;
 }
 
-double totalWork(const Plan &plan) {
+double workBeforeUnit(const Schedule &schedule, uint32_t unit) {
+    const Plan &plan = planOf(schedule);
     const Problem &p = plan.problem;
-    return p.batch * (p.heads * rowsWork(p, p.queryTokens));
-}
-
-double workBefore(const Plan &plan, uint32_t unit) {
-    if (unit == sliceUnits(plan)) return totalWork(plan);
-    const Problem &p = plan.problem;
-    const uint32_t perRowChunk = unitsPerRowChunk(plan), step = unit % perRowChunk;
-    const Chunk c = rowsOfChunk(plan, unit / perRowChunk);
-    const double head = rowsWork(p, p.queryTokens), rows = rowsWork(p, c.queryFirst);
-    double part = (rowsWork(p, c.queryFirst + c.queries) - rows) * step / perRowChunk;
-    if (plan.kernel->onePassOverKeys && step > 0) {
-        const uint32_t keys = step * plan.chunkKeys;
-        part = visiblePairs(p, c.queryFirst + c.queries, keys) - visiblePairs(p, c.queryFirst, keys) +
-               static_cast<double>(c.queries) * step / perRowChunk;
-    }
-    return c.batchFirst * (p.heads * head) + c.batches * (c.headFirst * head + c.heads * (rows + part));
+    const uint32_t perRowChunk = unitsPerRowChunk(plan), rowChunk = unit / perRowChunk, step = unit % perRowChunk;
+    if (rowChunk == plan.batchChunks * plan.headChunks * plan.queryChunks) return totalWork(p);
+    const Chunk c = rowsOfChunk(plan, rowChunk);
+    if (step == 0) return workBefore(plan, c);
+    if (!plan.kernel->onePassOverKeys) return workBefore(plan, c) + workOf(plan, c) * step / perRowChunk;
+    const uint32_t keys = step * plan.chunkKeys;
+    const double part = visiblePairs(p, c.queryFirst + c.queries, keys) - visiblePairs(p, c.queryFirst, keys) +
+                        static_cast<double>(c.queries) * step / perRowChunk;
+    return workBefore(plan, c) + c.batches * (c.heads * part);
 }
 
 // The unit that slice `index` begins with: the one whose begin is nearest to its share of the work.
-uint32_t firstUnit(const Plan &plan, uint32_t index) {
-    const uint32_t units = sliceUnits(plan);
+uint32_t firstUnit(const SliceUnits &units, uint32_t index) {
     if (index == 0) return 0;
-    if (index >= plan.problem.slices) return units;
-    const double target = totalWork(plan) * index / plan.problem.slices;
-    // workBefore(low) <= target < workBefore(high), or high is the end
-    uint32_t low = 0, high = units;
+    if (index >= units.plan.slices) return units.count;
+    const auto before = [&](uint32_t unit) { return units.workBefore(units.plan, unit); };
+    const double target = before(units.count) * index / units.plan.slices;
+    // before(low) <= target < before(high), or high is the end
+    uint32_t low = 0, high = units.count;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
-        (workBefore(plan, middle) <= target ? low : high) = middle;
+        (before(middle) <= target ? low : high) = middle;
     }
-    return target - workBefore(plan, low) <= workBefore(plan, high) - target ? low : high;
+    return target - before(low) <= before(high) - target ? low : high;
 }
 
 } // namespace
 
-uint32_t sliceUnits(const Plan &plan) {
-    if (plan.dispatchCount == 0) return 0;
-    return plan.batchChunks * plan.headChunks * plan.queryChunks * unitsPerRowChunk(plan);
+DispatchRange dispatchesOfSlice(const SliceUnits &units, uint32_t index) {
+    if (units.plan.slices <= 1 || units.count == 0) return {0, units.plan.dispatchCount};
+    const auto first = [&](uint32_t slice) {
+        const uint32_t unit = firstUnit(units, slice);
+        return unit == units.count ? units.plan.dispatchCount : units.firstDispatch(units.plan, unit);
+    };
+    return {first(index), first(index + 1)};
 }
 
-DispatchRange dispatchesOfSlice(const Plan &plan, uint32_t index) {
-    if (plan.problem.slices <= 1) return {0, plan.dispatchCount};
-    if (plan.dispatchCount == 0) return {0, 0};
-    return {firstDispatch(plan, firstUnit(plan, index)), firstDispatch(plan, firstUnit(plan, index + 1))};
-}
-
-uint32_t sliceOfDispatch(const Plan &plan, uint32_t dispatch) {
+uint32_t sliceOfDispatch(const SliceUnits &units, uint32_t dispatch) {
     // The last slice that begins at or before the dispatch.
-    uint32_t low = 0, high = plan.problem.slices;
+    uint32_t low = 0, high = units.plan.slices;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
-        (dispatchesOfSlice(plan, middle).first <= dispatch ? low : high) = middle;
+        (dispatchesOfSlice(units, middle).first <= dispatch ? low : high) = middle;
     }
     return low;
 }
 
-double largestShare(const Plan &plan) {
-    if (plan.dispatchCount == 0) return 0;
-    double largest = 0;
-    for (uint32_t index = 0; index < plan.problem.slices; ++index)
-        largest = std::max(largest, workBefore(plan, firstUnit(plan, index + 1)) - workBefore(plan, firstUnit(plan, index)));
-    return largest / totalWork(plan);
+double largestShare(const SliceUnits &units) {
+    if (units.count == 0) return 0;
+    double largest = 0, before = 0;
+    for (uint32_t index = 0; index < units.plan.slices; ++index) {
+        const double end = units.workBefore(units.plan, firstUnit(units, index + 1));
+        largest = std::max(largest, end - before);
+        before = end;
+    }
+    return before > 0 ? largest / before : 1;
+}
+
+double workBefore(const Plan &plan, const Chunk &c) {
+    const Problem &p = plan.problem;
+    const double head = rowsWork(p, p.queryTokens);
+    return c.batchFirst * (p.heads * head) + c.batches * (c.headFirst * head + c.heads * rowsWork(p, c.queryFirst));
+}
+
+double workOf(const Plan &plan, const Chunk &c) {
+    const Problem &p = plan.problem;
+    return c.batches * (c.heads * (rowsWork(p, c.queryFirst + c.queries) - rowsWork(p, c.queryFirst)));
+}
+
+double totalWork(const Problem &p) {
+    return p.batch * (p.heads * rowsWork(p, p.queryTokens));
+}
+
+SliceUnits sliceUnits(const Plan &plan) {
+    const uint32_t count = plan.dispatchCount ? plan.batchChunks * plan.headChunks * plan.queryChunks * unitsPerRowChunk(plan) : 0;
+    return {plan, count, workBeforeUnit, firstDispatch};
 }
 
 uint32_t mostSlices(const Plan &plan, const PlanLimits &limits) {
     if (plan.dispatchCount == 0) return 1;
-    Plan finest;
     Problem problem = plan.problem;
     problem.kernel = plan.kernel->id;
-    // The largest problems would take more dispatches than a plan may have.
-    for (problem.slices = UINT32_MAX; problem.slices > 1; problem.slices /= 16)
-        if (makePlan(problem, limits, finest, nullptr) == VKATTN_OK) return sliceUnits(finest);
-    return 1;
+    return mostSlices([&](uint32_t slices) {
+        Plan finest;
+        problem.slices = slices;
+        return makePlan(problem, limits, finest, nullptr) == VKATTN_OK ? sliceUnits(finest).count : 0;
+    });
 }
 
 vkattn_result slicesForBudget(const Plan &plan, const PlanLimits &limits, double microseconds, uint32_t &slices, vkattn_diagnostic *why) {

@@ -1,5 +1,7 @@
 #include "runtime/list/step.hpp"
 
+#include "runtime/layouts.hpp"
+
 #include <algorithm>
 
 namespace vkattn {
@@ -31,14 +33,14 @@ bool conflicts(const MemoryUse &use, std::span<const MemoryUse> others) {
 vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<StepMemory> operands, std::string *why) {
     vkattn_diagnostic diagnostic{};
     if (const auto r = vkattnValidateOperation(&operation, &diagnostic)) return failed(r, diagnostic.message, why);
+    if (const vkattn_problem *const attention = problemOf(operation); attention && attention->sliceCount > 1)
+        return failed(invalid,
+                      "sliceCount is " + std::to_string(attention->sliceCount) +
+                          ": a list is one submission; leave sliceCount 0, or use Runtime::run",
+                      why);
     switch (operation.kind) {
     case VKATTN_ATTENTION:
         description_.attention = copyOf(*operation.of.attention);
-        if (description_.attention.sliceCount > 1)
-            return failed(invalid,
-                          "sliceCount is " + std::to_string(description_.attention.sliceCount) +
-                              ": a list is one submission; leave sliceCount 0, or use Runtime::run",
-                          why);
         bound.operation = vkattn::operation(description_.attention);
         break;
     case VKATTN_PROJECTION:

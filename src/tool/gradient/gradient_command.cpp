@@ -49,6 +49,7 @@ ExitStatus gradientCommand(const GradientArguments &arguments) {
     const vkattn_operation forward = operation(job->forward), gradient = operation(job->gradient);
     RunReport report{.arguments = arguments, .job = *job, .options = optionsJson(arguments, job->forward)};
     report.tuning = opened.tuning.source;
+    report.slices = arguments.slices;
     report.forward = compute(arguments, runtime, forward, arrays);
     report.result = compute(arguments, runtime, gradient, arrays);
     noteUnusedKernel(arguments, runtime);

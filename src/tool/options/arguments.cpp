@@ -21,7 +21,6 @@ namespace vkattn::tool {
 using namespace program;
 namespace {
 
-constexpr uint32_t maxSlices = 1000000;
 constexpr uint32_t maxDim = 2048, maxTuneSeconds = 86400, maxTuneDims = 12; // rows of a tuning file
 
 void checkValues(const RunArguments &run, bool valuesGiven, bool required) {
@@ -129,8 +128,7 @@ void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, boo
                    "Type of the result; default: that of the queries' file");
     addAttentionOptions(app, alignments, run);
     addFurtherOutputs(app, run);
-    addValue(app, "--slices", "N", "Submit the work to the device in N nearly equal pieces, so that none runs for long; default 1",
-             [&](const std::string &text) { run.slices = parseWhole("--slices", text, maxSlices); });
+    addSlicesOption(app, run);
     addDeviceOptions(app, run);
     app.footer(computeExitStatuses);
 }

@@ -212,6 +212,12 @@ void addFurtherOutputs(CLI::App &app, RunArguments &run) {
         "--weights are those after dropout: 0 where dropped, the others scaled up");
 }
 
+void addSlicesOption(CLI::App &app, RunArguments &run) {
+    constexpr uint32_t maxSlices = 1000000;
+    addValue(app, "--slices", "N", "Submit the work to the device in N nearly equal pieces, so that none runs for long; default 1",
+             [&](const std::string &text) { run.slices = parseWhole("--slices", text, maxSlices); });
+}
+
 void addDeviceOptions(CLI::App &app, RunArguments &run) {
     app.add_option("--tuning", run.tuning, "Tiles that `vkattn tune` has measured; default: its file for this device, where there is one")
         ->type_name("FILE");

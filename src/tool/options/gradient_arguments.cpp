@@ -61,6 +61,7 @@ void GradientParser::addOptions(CLI::App &app) {
              [&](const std::string &text) {
                  typed_.gradientKernel = static_cast<vkattn_gradient_kernel>(parseWord("--gradient-kernel", text, gradientKernelNames));
              });
+    addSlicesOption(app, typed_);
     addDeviceOptions(app, typed_);
     app.footer("The forward pass runs first and keeps its result in float32, from which the gradients are exacter than from a result in 16 "
                "bits.\n\n" +

@@ -56,6 +56,7 @@ TEST_F(GradientRefusal, helpNamesEveryOption) {
                                      "--kernel",
                                      "--device",
                                      "--no-fallback",
+                                     "--slices",
                                      "--verify",
                                      "--repeat",
                                      "--json"})
@@ -65,7 +66,7 @@ TEST_F(GradientRefusal, helpNamesEveryOption) {
 
 TEST_F(GradientRefusal, usage) {
     refused({"--flash"}, {"--flash", "vkattn grad --help"});
-    refused({"--slices", "2"}, {"--slices", "vkattn grad --help"});
+    for (const std::string value : {"0", "-1", "1.5", "x"}) refused({"--slices", value}, {"--slices takes", "'" + value + "'"});
     refused({"--lse", "lse.npy"}, {"--lse"});
     for (const std::string missing : {"--q", "--k", "--v", "--dout"}) {
         Arguments arguments = gradientCommand();

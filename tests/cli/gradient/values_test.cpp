@@ -318,7 +318,15 @@ TEST_F(GradientOnDriver, goldenCaseAndOptions) {
     givenAlibi(4);
     givenDLse({2, 4, 5});
     reference.softcap = 2, reference.causal = true;
-    checkGradients({"--bias", "bias.npy", "--sinks", "sinks.npy", "--alibi", "alibi.npy", "--softcap", "2", "--causal", "bottom-right"});
+    const Arguments options = {"--bias",    "bias.npy", "--sinks",  "sinks.npy",    "--alibi",        "alibi.npy",
+                               "--softcap", "2",        "--causal", "bottom-right", "--deterministic"};
+    checkGradients(options);
+    const std::string whole = bytesOfGradients();
+    Arguments sliced = options;
+    sliced.insert(sliced.end(), {"--slices", "3"});
+    const Outcome outcome = checkGradients(sliced);
+    EXPECT_NE(outcome.out.find("the longest of 3 slices"), std::string::npos) << outcome.out;
+    EXPECT_EQ(bytesOfGradients(), whole);
     wanted = {"dq", "dk", "dv"};
     reference = {};
     givenAll({2, 12, 8}, {2, 14, 8}, {2, 14, 6}, {.descr = "<f2"});

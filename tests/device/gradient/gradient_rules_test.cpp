@@ -80,6 +80,42 @@ TEST(Gradient, bitsDoNotDependOnChunks) {
     EXPECT_GT(cut, 12u);
 }
 
+// In one piece, in some slices, and in more than have work, of each routine that takes the problem.
+TEST(Gradient, bitsDoNotDependOnSlices) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("slices of gradients");
+    uint32_t cut = 0;
+    const Draws draws(12, 60);
+    for (int n = 0; draws.take(n); ++n) {
+        Case forward = randomCase(random, 4);
+        GradientOptions options = drawGradientOptions(random);
+        constexpr vkattn_gradient_kernel routines[] = {VKATTN_GRADIENT_STAGED, VKATTN_GRADIENT_TILES, VKATTN_GRADIENT_COOPMAT};
+        options.kernel = routines[n % 3];
+        if (options.kernel != VKATTN_GRADIENT_STAGED) options.dWeights = options.weightsDropped = options.dBias = false;
+        if (options.kernel == VKATTN_GRADIENT_COOPMAT) forward.q = forward.k = forward.v = VKATTN_F16, options.dOutAsQ = true;
+        GradientCase c(forward, options, random);
+        const std::vector<GradientCase::Given> before = c.tensors;
+        std::vector<GradientCase::Given> first;
+        uint32_t dispatches = 0;
+        for (const uint32_t slices : {0u, 2u, 7u, UINT32_MAX}) {
+            c.tensors = before;
+            c.forward->problem.sliceCount = slices;
+            RunResult result;
+            const std::string wrong = run(*runtime, c, result);
+            if (result.status == VKATTN_ERROR_UNSUPPORTED && slices == 0) break; // not by this routine
+            ASSERT_EQ(wrong, "") << c.text();
+            if (first.empty()) first = c.tensors, dispatches = result.dispatchCount;
+            cut += result.dispatchCount > dispatches;
+            for (size_t t = 0; t < first.size(); ++t)
+                ASSERT_EQ(std::memcmp(first[t].tensor.data(), c.tensors[t].tensor.data(), first[t].tensor.bytes()), 0)
+                    << "role " << first[t].role << ", " << slices << " slices, " << result.dispatchCount << " dispatches instead of "
+                    << dispatches << ": " << c.text();
+        }
+    }
+    EXPECT_GT(cut, 4u);
+}
+
 // One NaN or infinity in what one row reads, and elsewhere; the oracle says what it reaches.
 TEST(Gradient, keepsNaNWhereItBelongs) {
     Runtime *runtime = runtimeFor(Limits::full);

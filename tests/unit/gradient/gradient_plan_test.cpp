@@ -119,8 +119,12 @@ template <class Visit> void eachPlan(const Visit &visit) {
                                                                    {limitsOf(range, workspace, true), ", fused"},
                                                                    {withMatrices(limitsOf(range, workspace, true)), ", matrix units"}};
             for (const auto &[limits, device] : devices)
-                visit(planOf(a, limits), limits,
-                      a.name + ", range " + std::to_string(range) + ", workspace " + std::to_string(workspace) + device);
+                for (const uint32_t slices : {0u, 3u, 64u}) {
+                    a.forward.sliceCount = slices;
+                    visit(planOf(a, limits), limits,
+                          a.name + ", range " + std::to_string(range) + ", workspace " + std::to_string(workspace) + device + ", " +
+                              std::to_string(slices) + " slices");
+                }
         }
 }
 
@@ -183,7 +187,7 @@ TEST(GradientPlan, chunksAreRunsOfRows) {
         EXPECT_EQ(next, uint64_t{p.batch} * p.heads * p.queryTokens) << name;
         cut += plan.rowChunks() > 1;
     });
-    EXPECT_GT(cut, 10u);
+    EXPECT_GT(cut, 30u);
 }
 
 // What a chunk leaves for the next one lies where that one looks, and elsewhere than what the chunk
@@ -208,6 +212,93 @@ TEST(GradientPlan, sumsOfKeysWaitInTwoPlacesInTurn) {
         }
     });
     EXPECT_GT(seen, 10u);
+}
+
+// Every dispatch is in one slice, in order, and the whole workspace is kept between slices.
+TEST(GradientPlan, slicesCoverThePlanOnceAndInOrder) {
+    uint32_t busy = 0;
+    eachPlan([&](const GradientPlan &plan, const PlanLimits &limits, const std::string &name) {
+        uint32_t next = 0, withWork = 0;
+        for (uint32_t index = 0; index < plan.slices; ++index) {
+            const DispatchRange range = plan.dispatchesOfSlice(index);
+            ASSERT_EQ(range.first, next) << name << ", slice " << index;
+            next = range.last;
+            withWork += range.first < range.last ? 1 : 0;
+            if (range.first == range.last || plan.slices == 1) continue;
+            EXPECT_EQ(plan.type->sliceOf(plan, range.first), index) << name;
+            EXPECT_EQ(plan.type->sliceOf(plan, range.last - 1), index) << name;
+        }
+        EXPECT_EQ(next, plan.dispatchCount) << name;
+        EXPECT_LE(withWork, mostSlices(plan, limits)) << name;
+        EXPECT_EQ(persistentWorkspaceBytes(plan), plan.slices > 1 ? plan.workspaceBytes : 0) << name;
+        busy += plan.slices > 1 && withWork == plan.slices ? 1 : 0;
+    });
+    EXPECT_GT(busy, 40u);
+}
+
+// No slice has much more than its share, whether heads are cut or, where there is one, what a pass owns.
+TEST(GradientPlan, slicesAreNearlyEven) {
+    const auto largest = [](Asked a, const PlanLimits &limits, uint32_t slices) {
+        a.forward.sliceCount = slices;
+        const GradientPlan plan = planOf(a, limits);
+        EXPECT_GE(mostSlices(plan, limits), 2 * slices) << a.name;
+        vkattn_explanation explanation;
+        explainGradient(plan, limits, explanation);
+        EXPECT_EQ(explanation.sliceCount, slices);
+        EXPECT_DOUBLE_EQ(explanation.largestSlice, largestShare(sliceUnits(plan)));
+        return explanation.largestSlice * slices;
+    };
+    for (const bool causal : {false, true})
+        for (const uint32_t heads : {1u, 8u})
+            for (const uint32_t slices : {2u, 5u, 16u}) {
+                Asked a = ask(std::to_string(heads) + " heads", 1, heads, heads, 2048, 2048, 64, 64);
+                if (causal) a.forward.flags |= VKATTN_CAUSAL;
+                EXPECT_LE(largest(a, limitsOf(1u << 30, 1u << 28), slices), causal ? 2.05 : 1.5) << a.name << slices;
+                EXPECT_LE(largest(a, limitsOf(1u << 30, 1u << 28, true), slices), causal ? 2.05 : 1.5) << a.name << slices;
+                EXPECT_LE(largest(ofHalves(a), withMatrices(limitsOf(1u << 30, 1u << 28, true)), slices), causal ? 2.05 : 1.5)
+                    << a.name << slices;
+            }
+    // As many as anyone asks for: no overflow, no hang.
+    for (const bool fused : {false, true}) {
+        Asked many = ask("many", 2, 6, 2, 70, 90, 64, 48);
+        many.forward.sliceCount = UINT32_MAX;
+        const PlanLimits limits = limitsOf(1u << 27, 1u << 26, fused);
+        const GradientPlan plan = planOf(many, limits);
+        EXPECT_GT(mostSlices(plan, limits), 4u);
+        EXPECT_EQ(plan.dispatchesOfSlice(UINT32_MAX - 1).last, plan.dispatchCount);
+    }
+}
+
+// The parts of a pass own all rows, and all keys, once.
+TEST(GradientPlan, partsOfAPassOwnEverythingOnce) {
+    uint32_t cut = 0;
+    eachPlan([&](const GradientPlan &plan, const PlanLimits &, const std::string &name) {
+        uint32_t next = 0;
+        Module last = Module::rowFacts;
+        for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
+            const Dispatch d = plan.type->dispatch(plan, n);
+            const bool rows = d.operandCount == gradientSlots && n < plan.dispatchCount &&
+                              (d.key.module == Module::gradientRows || d.key.module == Module::gradientRowsCoopmatF16);
+            const bool keys =
+                d.operandCount == gradientSlots && (d.key.module == Module::gradientKeys || d.key.module == Module::gradientKeysCoopmatF16);
+            if (!rows && !keys) continue;
+            GradientPush push;
+            std::memcpy(&push, d.pushWords, sizeof push);
+            EXPECT_TRUE(d.barrierBefore) << name << ": dQ, dK and dV may be columns of one matrix";
+            if (push.ownedFirst == 0) next = 0; // another pass
+            EXPECT_TRUE(push.ownedFirst == 0 || d.key.module == last) << name;
+            last = d.key.module;
+            EXPECT_EQ(push.ownedFirst, next) << name;
+            const GradientTile &tile = keys ? plan.tiles.keys.tile : plan.tiles.rows.tile;
+            next += d.groups[0] * tile.owned();
+            const uint32_t all = keys ? push.keys : push.queries;
+            const Dispatch following = n + 1 < plan.dispatchCount ? plan.type->dispatch(plan, n + 1) : Dispatch{};
+            const bool goesOn = following.operandCount == gradientSlots && following.key.module == d.key.module && next < all;
+            EXPECT_TRUE(goesOn || (next >= all && next < all + tile.owned())) << name << ": " << next << " of " << all;
+            cut += push.ownedFirst > 0 ? 1 : 0;
+        }
+    });
+    EXPECT_GT(cut, 20u);
 }
 
 // AUTO takes tiles where the device has what they need and the problem asks for nothing that they lack,
