@@ -132,7 +132,7 @@ void interpretCompileReport(const Raw &raw, Arguments &arguments) {
         arguments.expected = parseCompileTable("--check " + arguments.compileTable, readWhole("--check", arguments.compileTable));
 }
 
-// What measures a list of its own, `option`, takes few of the others.
+// What measures a list of its own takes few of the other options.
 bool choosesShapes(const Raw &raw, const Arguments &arguments) {
     return arguments.record || arguments.cache || arguments.ceilings || arguments.compileReport || arguments.compileTimes ||
            arguments.sweep || !arguments.json.empty() || !arguments.plot.empty() || !raw.rival.empty() || !raw.compare.empty() ||

@@ -73,10 +73,7 @@ bool takeWeights(int tile, const bool tested) {
             float weights[8];
             uint signs[8];
             uint kept = 0xffu;
-            if (drops) {
-                const uint row = rowOfLane[r], block = (uint(tile) + keyOf(n)) / 4u;
-                kept = keptOfBlock(headOf(row), queryOf(row), block) | keptOfBlock(headOf(row), queryOf(row), block + 1u) << 4;
-            }
+            if (drops) kept = keptOfEight(rowOfLane[r], uint(tile) + keyOf(n));
             [[unroll]] for (uint e = 0u; e < 8u; ++e) {
                 const bool visible = !tested || (seen[r * seenWords + (n + e) / 32u] >> ((n + e) % 32u) & 1u) != 0u;
                 const float weight = expDifference(scores[r * keysOfLane + n + e], maximum[r]);

@@ -28,9 +28,9 @@
 Sums maxima[rowBlocks], weightSums[rowBlocks], judgements[rowBlocks];
 const float sawNothing = 0.0, sawSome = 1.0, sawBad = 2.0;
 
-// Pieces at the end of a row in shared memory: from endAt on the facts of the row; seenAt: bits of
-// the tile's keys that the row sees.
-const uint seenAt = endAt + rowFactPieces;
+// Pieces at the end of a row in shared memory: from endAt on the facts of the row; bits of the tile's
+// keys that the row sees, and that dropout keeps.
+const uint seenAt = endAt + rowFactPieces, keptAt = seenAt + 1u;
 
 int tileFirst; // what functions of elements know of the tile
 bool tileTested;
@@ -46,7 +46,9 @@ Row loadRow(uint rowPlace) {
 }
 
 uint rowPlaceOf(uint row) { return scoresAt + row * scorePitch; }
-bool sees(uint rowPlace, uint key) { return !tileTested || (scoreTile[rowPlace + seenAt][key / 32u] >> (key % 32u) & 1u) != 0u; }
+bool hasBit(uint place, uint key) { return (scoreTile[place][key / 32u] >> (key % 32u) & 1u) != 0u; }
+bool sees(uint rowPlace, uint key) { return !tileTested || hasBit(rowPlace + seenAt, key); }
+bool keeps(uint rowPlace, uint key) { return !drops || hasBit(rowPlace + keptAt, key); }
 
 void beginRows() {
     [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) {
@@ -59,18 +61,22 @@ void beginRows() {
     subgroupSync();
 }
 
-// `seen` of a row's lanes into its bits in shared memory.
-void shareSeen() {
-    [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
-        uvec4 bits = uvec4(0u);
-        [[unroll]] for (uint g = 0u; g < groupsOfLane; ++g) {
-            const uint key = keyOf(g * 8u);
-            bits[key / 32u] |= (seen[r * seenWords + g / 4u] >> (g % 4u * 8u) & 0xffu) << (key % 32u);
-        }
-        [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)
-            if (rowParts >> bit > 1u) bits |= subgroupShuffleXor(bits, subgroupRows << bit);
-        if (part() == 0u) scoreTile[rowPlaceOf(tileRowOf(r)) + seenAt] = bits;
+// Bits of the keys of a row's lanes into those of the row in shared memory: bitsOf is of the r-th row
+// and the lane's g-th group of eight keys, the first of which is `key`.
+#define SHARE_BITS(place, bitsOf)                                                                                                          \
+    [[unroll]] for (uint r = 0u; r < laneRows; ++r) {                                                                                      \
+        uvec4 bits = uvec4(0u);                                                                                                            \
+        [[unroll]] for (uint g = 0u; g < groupsOfLane; ++g) {                                                                              \
+            const uint key = keyOf(g * 8u);                                                                                                \
+            bits[key / 32u] |= (bitsOf) << (key % 32u);                                                                                    \
+        }                                                                                                                                  \
+        [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)                                                                                    \
+            if (rowParts >> bit > 1u) bits |= subgroupShuffleXor(bits, subgroupRows << bit);                                               \
+        if (part() == 0u) scoreTile[rowPlaceOf(tileRowOf(r)) + (place)] = bits;                                                            \
     }
+void shareBits() {
+    if (tileTested) SHARE_BITS(seenAt, seen[r * seenWords + g / 4u] >> (g % 4u * 8u) & 0xffu)
+    if (drops) SHARE_BITS(keptAt, keptOfEight(rowOfLane[r], uint(tileFirst) + key))
     subgroupSync();
 }
 
@@ -86,6 +92,9 @@ float judgementOf(const in uint row, const in uint key, const in float score, co
 }
 float weightOf(const in uint row, const in uint key, const in float score, const in uint from, const in float top) {
     return sees(rowPlaceOf(from + row), key) ? expDifference(score, top) : 0.0;
+}
+float keptOf(const in uint row, const in uint key, const in float weight, const in uint from) {
+    return keeps(rowPlaceOf(from + row), key) ? weight : 0.0;
 }
 float factorOf(const in uint row, const in uint column, const in float old, const in float top) { return expDifference(old, top); }
 float largerOf(const in uint row, const in uint column, const in float a, const in float b) { return max(a, b); }
@@ -117,7 +126,8 @@ void takeWeights(uint b, inout Scores scores, out Sums factors) {
     coopMatReduceNV(other, tops, gl_CooperativeMatrixReduceRowNV, larger); // as wide as the scores
     coopMatPerElementNV(scores, scores, weightOf, from, other);
     coopMatReduceNV(ofTile, scores, gl_CooperativeMatrixReduceRowNV, sum);
-    weightSums[b] = weightSums[b] * factors + ofTile;
+    weightSums[b] = weightSums[b] * factors + ofTile; // of dropped pairs too
+    if (drops) coopMatPerElementNV(scores, scores, keptOf, from);
 }
 
 void addValues(uint n, const Weights weights[rowBlocks], const Sums factors[rowBlocks]) {
@@ -130,7 +140,7 @@ void addValues(uint n, const Weights weights[rowBlocks], const Sums factors[rowB
 void takeTile(int tile, int end, const bool tested, uint parity) {
     tileFirst = tile;
     tileTested = tested;
-    if (tested) shareSeen();
+    if (tested || drops) shareBits();
     Scores scores[rowBlocks];
     Sums factors[rowBlocks];
     Weights weights[rowBlocks];

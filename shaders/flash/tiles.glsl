@@ -26,7 +26,7 @@ const uint weightBlocks = tileKeys / matrixK, valueBlocks = paddedValueDim / mat
 // row spreads rows over banks.
 const uint keyPitch = paddedDim / 8u + 1u, valuePitch = paddedValueDim / 8u + 1u;
 #ifdef VKATTN_COOPMAT2
-const uint scorePitch = tileKeys / 4u + 1u + rowFactPieces;
+const uint scorePitch = tileKeys / 4u + 1u + rowFactPieces + (pairTerms & termDropout) / termDropout;
 #else
 const uint scorePitch = tileKeys / 4u + 1u;
 #endif
@@ -34,7 +34,8 @@ shared uvec4 keyTile[tileKeys * keyPitch];
 shared uvec4 valueTile[tileKeys * valuePitch];
 // Of each subgroup: a row has tileKeys scores in f32; or its weights in the first half, and behind
 // them a matrixN wide matrix in f32. Then a piece for the keys that the row sees, or for the row's
-// end; with VKATTN_COOPMAT2 also the facts of the row.
+// end; with VKATTN_COOPMAT2 also the facts of the row and, with dropout, a piece for the keys that it
+// keeps.
 shared uvec4 scoreTile[subgroups * subgroupRows * scorePitch];
 const uint wideAt = tileKeys / 8u, endAt = tileKeys / 4u;
 // Whether the values staged last are not all finite; of even and odd tiles.
@@ -117,6 +118,12 @@ bool lookAtPairs(int tile) {
     return subgroupAny(any != 0u);
 }
 
+// Bits of eight neighbouring keys, the first of them a multiple of 8, that a row keeps.
+uint keptOfEight(uint row, uint firstKey) {
+    const uint block = firstKey / 4u;
+    return keptOfBlock(headOf(row), queryOf(row), block) | keptOfBlock(headOf(row), queryOf(row), block + 1u) << 4;
+}
+
 #define LOAD_WIDE(into, b)                                                                                                                 \
     coopMatLoad(into, scoreTile, scoresAt + (b) * matrixM * scorePitch + wideAt, scorePitch, gl_CooperativeMatrixLayoutRowMajor)
 
@@ -128,7 +135,8 @@ void takeTile(int tile, int end, const bool tested, uint parity);
 void endRows();
 #ifdef VKATTN_COOPMAT2
 bool sees(uint rowPlace, uint key); // of the tile; rowPlace: of its piece in scoreTile
-#define HIDDEN_PAIR(rowPlace, key, weight) !sees(rowPlace, key)
+bool keeps(uint rowPlace, uint key);
+#define HIDDEN_PAIR(rowPlace, key, weight) !sees(rowPlace, key) || !keeps(rowPlace, key)
 #else
 #define HIDDEN_PAIR(rowPlace, key, weight) (weight) == hiddenWeight
 #endif

@@ -72,7 +72,6 @@ std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in,
           "too long to compile");
     const uint32_t keys = c.ragged && in.problem.maxSeqK ? in.problem.maxSeqK : in.problem.k.extent[2];
     allow(in.problem.q.extent[2] != 0 && keys == 0, "nothing to do without keys");
-    allow(c.kernel == VKATTN_KERNEL_FLASH_COOPMAT2 && c.dropout > 0, "has no dropout");
     return allowed;
 }
 

@@ -39,6 +39,12 @@ const Input *inputOf(vkattn_role gradient) {
 using Row = std::vector<double>;
 using Rows = std::vector<Row>;
 
+template <class Number> double largestOf(const std::vector<Number> &values) {
+    double largest = 0;
+    for (const Number each : values) largest = std::max(largest, std::abs(static_cast<double>(each)));
+    return largest;
+}
+
 // The layer in double, with everything that it learns as numbers that can be moved.
 class Formulas {
   public:
@@ -70,11 +76,8 @@ class Formulas {
     // At least the largest term of a gradient behind a norm, whose terms cancel: with two dims a layer
     // norm leaves nothing. Of the losses so far.
     [[nodiscard]] double largestBehindNorm() const {
-        double gamma = 1, dY = 0;
-        if (has(VKATTN_GAMMA))
-            for (const double each : numbers.at(VKATTN_GAMMA)) gamma = std::max(gamma, std::abs(each));
-        for (const float each : given_.dY.values) dY = std::max(dY, std::abs(static_cast<double>(each)));
-        return gamma * dY / leastSigma_;
+        const double gamma = has(VKATTN_GAMMA) ? std::max(1.0, largestOf(numbers.at(VKATTN_GAMMA))) : 1;
+        return gamma * largestOf(given_.dY.values) / leastSigma_;
     }
 
   private:
@@ -202,10 +205,37 @@ class Formulas {
     mutable double leastSigma_ = 1e300;
 };
 
-double largestOf(const std::vector<float> &values) {
-    double largest = 0;
-    for (const float each : values) largest = std::max(largest, std::abs(static_cast<double>(each)));
-    return largest;
+// The loss where some of the numbers are moved along a direction; at the end they are back.
+class Line {
+  public:
+    Line(Formulas &formulas, double *moved, Row direction)
+        : formulas_(formulas), moved_(moved), before_(moved, moved + direction.size()), direction_(std::move(direction)) {}
+    Line(const Line &) = delete;
+    Line &operator=(const Line &) = delete;
+    ~Line() { std::copy(before_.begin(), before_.end(), moved_); }
+
+    [[nodiscard]] Formulas::Loss lossAt(double by) {
+        for (size_t n = 0; n < direction_.size(); ++n) moved_[n] = before_[n] + by * direction_[n];
+        return formulas_.loss();
+    }
+    // Central difference; `magnitude` grows by those of the losses.
+    [[nodiscard]] double difference(double step, double &magnitude) {
+        const Formulas::Loss above = lossAt(step), below = lossAt(-step);
+        magnitude += above.magnitude + below.magnitude;
+        return (above.sum - below.sum) / (2 * step);
+    }
+
+  private:
+    Formulas &formulas_;
+    double *moved_;
+    Row before_, direction_;
+};
+
+Row drawDirection(size_t count, Random &random) {
+    std::normal_distribution<double> normal;
+    Row direction(count);
+    for (double &each : direction) each = normal(random);
+    return direction;
 }
 
 } // namespace
@@ -257,22 +287,15 @@ std::string LayerGradientCase::judge(const std::vector<std::vector<float>> &grad
     constexpr int elements = 3; // of each gradient, beside the direction
     Formulas formulas(*this);
     const std::vector<vkattn_role> asked = roles();
-    std::normal_distribution<double> normal;
     // Sums of gradients that cancel are only as exact as what they cancel from: other gradients, and on
     // the way to queries and keys, where a row of one key leaves nothing, those of the values.
     double largest = 0;
     for (const std::vector<float> &each : gradients) largest = std::max(largest, largestOf(each));
     Row &ofValues = formulas.numbers.at(forward->arrays.count(VKATTN_WV) ? VKATTN_WV : VKATTN_WQ);
     for (int trial = 0; trial < 2; ++trial) {
-        const Row before = ofValues;
-        Row direction(before.size());
-        for (double &each : direction) each = normal(random);
-        const auto lossAt = [&](double by) {
-            for (size_t e = 0; e < before.size(); ++e) ofValues[e] = before[e] + by * direction[e];
-            return formulas.loss().sum;
-        };
-        largest = std::max(largest, std::abs(lossAt(step) - lossAt(-step)) / (2 * step));
-        ofValues = before;
+        double ignored = 0;
+        Line line(formulas, ofValues.data(), drawDirection(ofValues.size(), random));
+        largest = std::max(largest, std::abs(line.difference(step, ignored)));
     }
     if (forward->layer.place == VKATTN_NORM_POST) largest = std::max(largest, formulas.largestBehindNorm());
     for (size_t n = 0; n < asked.size(); ++n) {
@@ -281,23 +304,18 @@ std::string LayerGradientCase::judge(const std::vector<std::vector<float>> &grad
         double *const moved = input                        ? formulas.numbers.at(input->input).data()
                               : asked[n] == VKATTN_D_SCALE ? &formulas.scale
                                                            : &formulas.softcap;
-        const std::vector<double> before(moved, moved + got.size());
         for (int trial = 0; trial <= elements; ++trial) {
-            std::vector<double> direction(got.size());
+            Row direction(got.size());
             if (trial == 0)
-                for (double &each : direction) each = normal(random);
+                direction = drawDirection(got.size(), random);
             else
                 direction[random() % got.size()] = 1;
-            const auto lossAt = [&](double by) {
-                for (size_t e = 0; e < got.size(); ++e) moved[e] = before[e] + by * direction[e];
-                return formulas.loss();
-            };
+            Line line(formulas, moved, direction);
             // Central differences of two steps: their own error falls by 4, and their difference shows it
             // where a norm of nearly nothing bends the loss.
-            const Formulas::Loss above = lossAt(step), below = lossAt(-step);
-            const double coarse = (above.sum - below.sum) / (2 * step), fine = (lossAt(step / 2).sum - lossAt(-step / 2).sum) / step;
+            double magnitude = 0, ofFine = 0;
+            const double coarse = line.difference(step, magnitude), fine = line.difference(step / 2, ofFine);
             const double expected = (4 * fine - coarse) / 3;
-            std::copy(before.begin(), before.end(), moved);
             double sum = 0, length = 0;
             for (size_t e = 0; e < got.size(); ++e)
                 sum += direction[e] * static_cast<double>(got[e]), length += direction[e] * direction[e];
@@ -306,7 +324,7 @@ std::string LayerGradientCase::judge(const std::vector<std::vector<float>> &grad
             const double cancelled = asked[n] == VKATTN_D_BK ? 0.1 : 0.01;
             // The losses' own roundings, in double precision: some for each step of a term; and what the
             // differences are off by.
-            const double rounded = 32 * 0x1p-53 * (above.magnitude + below.magnitude) / (2 * step) + std::abs(coarse - fine);
+            const double rounded = 32 * 0x1p-53 * magnitude / (2 * step) + std::abs(coarse - fine);
             const double smallest = input && (gradient.*input->layout).dtype == VKATTN_F16 ? 0x1p-25 : 0; // half an ulp
             const double bound = std::sqrt(length) * (tolerance * largestOf(got) + cancelled * tolerance * largest + smallest) + rounded;
             if (std::abs(sum - expected) <= bound) continue;

@@ -68,8 +68,8 @@ vkattn_matrix_shape unitsFor(const Kernel &kernel, const Caps &caps, vkattn_dtyp
 }
 
 // What the shaders have in shared memory (flash/tiles.glsl).
-uint32_t sharedBytes(const Kernel &kernel, const MatrixShape &s) {
-    const uint32_t scorePitch = s.tileKeys / 4 + 1 + (isFlexible(kernel) ? rowFactPieces : 0);
+uint32_t sharedBytes(const Kernel &kernel, const MatrixShape &s, bool drops) {
+    const uint32_t scorePitch = s.tileKeys / 4 + 1 + (isFlexible(kernel) ? rowFactPieces + (drops ? 1 : 0) : 0);
     const uint32_t pieces = s.tileKeys * (s.paddedDim / 8 + 1 + s.paddedValueDim / 8 + 1) + s.subgroups * s.m * s.rowBlocks * scorePitch;
     return pieces * 16 + 8;
 }
@@ -119,9 +119,6 @@ vkattn_result coopmat::chooseMatrices(const Kernel &kernel, const Problem &p, co
     const Caps &caps = limits.caps;
     const char *name = kernel.name;
     if (supported(kernel, limits, nullptr) != VKATTN_OK) return supported(kernel, limits, why);
-    if (isFlexible(kernel) && p.drops())
-        return fail(why, unsupported,
-                    "the %s kernel has no dropout: its weights never leave the matrices; take another kernel, or a dropout of 0", name);
     const vkattn_dtype inputs = p.tensor(VKATTN_K).dtype;
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V})
         if (const vkattn_dtype type = p.tensor(role).dtype; type != inputs || type == VKATTN_F32)
@@ -156,7 +153,7 @@ vkattn_result coopmat::chooseMatrices(const Kernel &kernel, const Problem &p, co
         const uint32_t invocations = lanes * m.subgroups;
         const bool fits = invocations <= caps.maxWorkgroupInvocations && invocations <= caps.maxWorkgroupSize[0] &&
                           (!caps.maxWorkgroupSubgroups || m.subgroups <= caps.maxWorkgroupSubgroups) && fitsShape(kernel, m, caps);
-        const uint32_t shared = sharedBytes(kernel, m);
+        const uint32_t shared = sharedBytes(kernel, m, p.drops());
         if (fits) least = least ? std::min(least, shared) : shared;
         if (!fits || shared > caps.maxSharedMemoryBytes) continue;
         shape.tile = {tile.maxDim, lanes, 1, m.subgroups, m.m * m.rowBlocks, m.tileKeys, sourceMatrices, m.tileKeys, 1, 0, 0};
