@@ -136,7 +136,7 @@ void endRows();
 #ifdef VKATTN_COOPMAT2
 bool sees(uint rowPlace, uint key); // of the tile; rowPlace: of its piece in scoreTile
 bool keeps(uint rowPlace, uint key);
-#define HIDDEN_PAIR(rowPlace, key, weight) !sees(rowPlace, key) || !keeps(rowPlace, key)
+#define HIDDEN_PAIR(rowPlace, key, weight) !(sees(rowPlace, key) && keeps(rowPlace, key))
 #else
 #define HIDDEN_PAIR(rowPlace, key, weight) (weight) == hiddenWeight
 #endif

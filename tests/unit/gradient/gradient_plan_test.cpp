@@ -277,10 +277,8 @@ TEST(GradientPlan, partsOfAPassOwnEverythingOnce) {
         Module last = Module::rowFacts;
         for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
             const Dispatch d = plan.type->dispatch(plan, n);
-            const bool rows = d.operandCount == gradientSlots && n < plan.dispatchCount &&
-                              (d.key.module == Module::gradientRows || d.key.module == Module::gradientRowsCoopmatF16);
-            const bool keys =
-                d.operandCount == gradientSlots && (d.key.module == Module::gradientKeys || d.key.module == Module::gradientKeysCoopmatF16);
+            const bool rows = d.key.module == Module::gradientRows || d.key.module == Module::gradientRowsCoopmatF16;
+            const bool keys = d.key.module == Module::gradientKeys || d.key.module == Module::gradientKeysCoopmatF16;
             if (!rows && !keys) continue;
             GradientPush push;
             std::memcpy(&push, d.pushWords, sizeof push);
@@ -292,8 +290,7 @@ TEST(GradientPlan, partsOfAPassOwnEverythingOnce) {
             const GradientTile &tile = keys ? plan.tiles.keys.tile : plan.tiles.rows.tile;
             next += d.groups[0] * tile.owned();
             const uint32_t all = keys ? push.keys : push.queries;
-            const Dispatch following = n + 1 < plan.dispatchCount ? plan.type->dispatch(plan, n + 1) : Dispatch{};
-            const bool goesOn = following.operandCount == gradientSlots && following.key.module == d.key.module && next < all;
+            const bool goesOn = next < all && n + 1 < plan.dispatchCount && plan.type->dispatch(plan, n + 1).key.module == d.key.module;
             EXPECT_TRUE(goesOn || (next >= all && next < all + tile.owned())) << name << ": " << next << " of " << all;
             cut += push.ownedFirst > 0 ? 1 : 0;
         }
