@@ -49,6 +49,12 @@ vkattn_layout layout(Bytes &bytes, const uint32_t (&extents)[4], vkattn_dtype ty
     return l;
 }
 
+// What lies behind structSize counts as zero, whatever the bytes are: the checks below see the same.
+template <class Struct> void clearBeyond(Struct &s) {
+    const size_t size = std::max(s.structSize / 4 * 4, 4u);
+    if (size < sizeof s) std::memset(reinterpret_cast<char *>(&s) + size, 0, sizeof s - size);
+}
+
 vkattn_problem problemFrom(Bytes &bytes) {
     vkattn_problem p{};
     p.structSize = bytes.raw<uint8_t>() < 250 ? sizeof p : bytes.raw<uint32_t>();
@@ -92,6 +98,7 @@ vkattn_problem problemFrom(Bytes &bytes) {
     const uint32_t kernel = bytes.raw<uint8_t>();
     p.kernel = static_cast<vkattn_kernel>(kernel < 250 ? kernel % 4 : kernel);
     p.sliceCount = options & 0x80 ? number(bytes) : 0;
+    clearBeyond(p);
     return p;
 }
 
@@ -117,10 +124,7 @@ vkattn_caps capsFrom(Bytes &bytes) {
     // Then any role is drawn, whether or not it exists.
     uint32_t *const words = &c.structSize;
     for (uint32_t changes = bytes.below(4); changes > 0; --changes) words[bytes.below(sizeof c / 4)] = number(bytes);
-    if (c.structSize < sizeof c) { // the rest counts as zero
-        const uint32_t size = c.structSize / 4 * 4;
-        std::memset(reinterpret_cast<char *>(&c) + std::max(size, 4u), 0, sizeof c - std::max(size, 4u));
-    }
+    clearBeyond(c);
     return c;
 }
 

@@ -40,6 +40,11 @@ OperationCase wholeProjection(vkattn_dtype type, Random &random) {
     c.projection.residual = packed(type, 1, 1, 20, 60);
     c.projection.x.dtype = c.projection.w.dtype = c.projection.y.dtype = type;
     c.fill(random);
+    // What the tests take away or exchange is far above the roundings of sums of 1000.
+    HostTensor &x = c.tensor(VKATTN_X), &w = c.tensor(VKATTN_W), &bias = c.tensor(VKATTN_BIAS);
+    x.set(0, 0, 0, 998, -2), x.set(0, 0, 0, 999, 2);
+    w.set(0, 0, 30, 10, 2), w.set(0, 0, 30, 20, -2), w.set(0, 0, 59, 999, 2);
+    bias.set(0, 0, 0, 0, 3), bias.set(0, 0, 0, 59, -3);
     return c;
 }
 
