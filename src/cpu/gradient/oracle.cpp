@@ -25,7 +25,8 @@ class OracleGradient {
                     computeHead(s, b, kvHead);
                 }
             });
-        for (uint64_t n = 0; n < bias_.size(); ++n) store(VKATTN_D_BIAS, biasIndex(g_.tensor(VKATTN_D_BIAS), n), bias_[n]);
+        for (uint64_t n = 0; n < bias_.size(); ++n)
+            store(VKATTN_D_BIAS, g_.tensor(VKATTN_D_BIAS).dtype, biasIndex(g_.tensor(VKATTN_D_BIAS), n), bias_[n]);
         for (uint32_t h = 0; h < p_.heads; ++h) {
             storeNumber(VKATTN_D_SLOPES, h, slopes_[h]);
             storeNumber(VKATTN_D_SINKS, h, sinks_[h]);
@@ -71,7 +72,8 @@ class OracleGradient {
 
     void storeRow(const Sequence &s, uint32_t h, uint32_t i) {
         if (!wants(VKATTN_D_Q)) return;
-        for (uint32_t e = 0; e < p_.headDim; ++e) store(VKATTN_D_Q, g_.tensor(VKATTN_D_Q).index(s.batch, h, s.query(i), e), dQ_[e]);
+        for (uint32_t e = 0; e < p_.headDim; ++e)
+            store(VKATTN_D_Q, g_.tensor(VKATTN_D_Q).dtype, g_.tensor(VKATTN_D_Q).index(s.batch, h, s.query(i), e), dQ_[e]);
     }
     void storeKeys(vkattn_role role, const std::vector<double> &sums, const Sequence &s, uint32_t kvHead) {
         if (!wants(role)) return;
@@ -81,13 +83,12 @@ class OracleGradient {
         const uint32_t keys = p_.ragged() ? s.keys : p_.keyTokens;
         for (uint32_t j = 0; j < keys; ++j)
             for (uint32_t e = 0; e < dims; ++e)
-                store(role, t.index(s.batch, kvHead, s.key(j), e), j < s.keys ? sums[size_t{j} * dims + e] : 0.0);
+                store(role, t.dtype, t.index(s.batch, kvHead, s.key(j), e), j < s.keys ? sums[size_t{j} * dims + e] : 0.0);
     }
     void storeNumber(vkattn_role role, uint64_t n, double value) {
-        if (wants(role)) store(role, n, value);
+        if (wants(role)) store(role, VKATTN_F32, n, value);
     }
-    void store(vkattn_role role, uint64_t index, double sum) {
-        const vkattn_dtype dtype = findGradientOperand(role)->layout ? g_.tensor(role).dtype : VKATTN_F32;
+    void store(vkattn_role role, vkattn_dtype dtype, uint64_t index, double sum) {
         storeElement(operands_.data[role], dtype, index, static_cast<float>(sum / static_cast<double>(g_.lossScale)));
         if (g_.has(VKATTN_NONFINITE) && !std::isfinite(loadElement(operands_.data[role], dtype, index))) {
             const uint32_t found = 1;
