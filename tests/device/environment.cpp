@@ -10,16 +10,22 @@ std::unique_ptr<conform::DeviceUnderTest> &benchHolder() {
     return bench;
 }
 
+// Of all runtimes that were closed.
+Runtime::CompileStatistics compiled;
+
 } // namespace
 
 conform::DeviceUnderTest &bench() {
     std::unique_ptr<conform::DeviceUnderTest> &held = benchHolder();
     if (held) return *held;
     held = std::make_unique<conform::DeviceUnderTest>(RuntimeOptions{});
-    if (const DeviceInfo *device = held->device())
-        std::printf("full limits: %s, %s\n", device->name.c_str(), device->driver.c_str());
-    else
+    static bool said = false;
+    if (const DeviceInfo *device = held->device()) {
+        if (!said) std::printf("full limits: %s, %s\n", device->name.c_str(), device->driver.c_str());
+        said = true;
+    } else {
         ADD_FAILURE() << "no device to test: " << held->failure();
+    }
     return *held;
 }
 
@@ -45,12 +51,13 @@ bool nothingToTest(std::string &why) {
 }
 
 void printStatistics() {
-    if (!benchHolder()) return;
-    const Runtime::CompileStatistics statistics = benchHolder()->compileStatistics();
-    std::printf("%u pipelines compiled in %.2f s\n", statistics.pipelines, statistics.seconds);
+    if (compiled.pipelines) std::printf("%u pipelines compiled in %.2f s\n", compiled.pipelines, compiled.seconds);
 }
 
 void closeRuntimes() {
+    if (!benchHolder()) return;
+    const Runtime::CompileStatistics statistics = benchHolder()->compileStatistics();
+    compiled.pipelines += statistics.pipelines, compiled.seconds += statistics.seconds;
     benchHolder().reset();
 }
 

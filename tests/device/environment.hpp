@@ -19,8 +19,9 @@ namespace vkattn::test {
 // then has nothing to do.
 [[nodiscard]] bool nothingToTest(std::string &why);
 
-// Pipelines compiled and seconds spent so far by all runtimes of this process.
-void printStatistics();
+// Destroys all runtimes and what they have compiled; the next test opens others.
 void closeRuntimes();
+// Pipelines compiled and seconds spent by all runtimes that were closed.
+void printStatistics();
 
 } // namespace vkattn::test
