@@ -65,6 +65,15 @@ MUTATIONS = [
      "groups", "tests GradientPlan.*"),
     ("gradient-passes-side-by-side", "src/core/gradient/tiles.cpp", "both may share a word. Parts of a pass may share one too.\n        d.barrierBefore = true;",
      "both may share a word. Parts of a pass may share one too.\n        d.barrierBefore = step == 0;", "tests GradientPlan.*"),
+    # Scores as an output.
+    ("scores-raw-with-the-scale", "src/core/kernels/staged.cpp", "if (p.scoresStage == VKATTN_SCORES_RAW) p.scale = 1;", "", "conform staged"),
+    ("scores-hidden-by-position", "src/core/kernels/staged.cpp", "    p.left = p.right = openWindow;\n", "", "conform staged"),
+    ("scores-copied-before-the-terms", "src/core/kernels/staged.cpp", "return n - opening <= pairs ? Pass::pairs : Pass::output;",
+     "return n - opening <= pairs + closing - 1 || closing == 0 ? Pass::pairs : Pass::output;", "tests Plan.*"),
+    ("scores-cpu-of-the-reach-alone", "src/cpu/tiles-inl.hpp", "const uint32_t begin = final ? reach.begin : 0, end = final ? reach.end : unit_.s->keys;",
+     "const uint32_t begin = reach.begin, end = reach.end;", "tests Cpu*:*/CpuKernels*"),
+    ("scores-cpu-final-not-hidden", "src/cpu/tiles-inl.hpp", "            if (final) {\n                applyOptions(from, to, true);",
+     "            if (final) {\n                applyOptions(from, to, false);", "tests Cpu*:*/CpuKernels*"),
     # The environment.
     ("environment-read-without-a-barrier", "src/core/kernels/flash.cpp", "d.barrierBefore = keyChunk == 0 && index > 0;",
      "d.barrierBefore = keyChunk == 0 && rowChunk > 0;", "tests FlashPlan.*"),

@@ -61,6 +61,9 @@ MUTATIONS = [
     ("sequences-not-clamped", "setup/sequences.comp", "max(query, min(cuQ[cuQBase + s + 1u], totalQueries))", "max(query, cuQ[cuQBase + s + 1u])"),
     ("sequences-prefix-maximum-lost", "setup/sequences.comp", "for (uint n = 0; n < lane; ++n)", "for (uint n = 0; n < 0u; ++n)"),
     # The backward pass.
+    ("scores-hidden-ones-left-out", "staged/write_scores.comp", "bits == hiddenBits ? none : bits", "bits == hiddenBits ? 0u : bits"),
+    ("scores-past-a-length-not-written", "staged/write_scores.comp", "(flags & flagRagged) != 0u ? keyCount : keys", "keyCount"),
+    ("scores-of-the-first-query", "staged/write_scores.comp", "head * oHead + query * oQuery", "head * oHead"),
     ("gradient-facts-of-the-first-row", "gradient/row_facts.comp", "(gl_WorkGroupID.z * queries + query) * rowFactWords", "(gl_WorkGroupID.z * queries) * rowFactWords", GRADIENTS),
     ("gradient-last-dim-of-d-dropped", "gradient/row_facts.comp", "if (d + n < dims) {", "if (d + n + 1u < dims) {", GRADIENTS),
     ("gradient-d-lse-added", "gradient/row_facts.comp", "uintBitsToFloat(dotBits) - uintBitsToFloat(dLseBits)", "uintBitsToFloat(dotBits) + uintBitsToFloat(dLseBits)", GRADIENTS),

@@ -117,7 +117,7 @@ struct DropOf {
 };
 // `options`: everything of vkattn_problem but layouts and presentRoles.
 struct AttentionOf {
-    DeviceTensor q, k, v, out, lse{}, weights{}, bias{}, mask{}, bitMask{};
+    DeviceTensor q, k, v, out, lse{}, weights{}, scores{}, bias{}, mask{}, bitMask{};
     DeviceTensor keyLengths{}, cuSeqQ{}, cuSeqK{}, docIdsQ{}, docIdsK{}, sinks{}, slopes{};
     vkattn_problem options{};
 };

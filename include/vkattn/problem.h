@@ -160,6 +160,7 @@ typedef enum vkattn_role {
     VKATTN_D_GAMMA = 10, /* write */
     VKATTN_D_BETA = 11,  /* write */
     VKATTN_D_Y = 12,     /* read */
+    VKATTN_SCORES = 13,  /* write: [batch, heads, queryTokens, keyTokens]; vkattn_score_stage */
     /* Gradients of attention (vkattn/gradient.h). */
     VKATTN_D_OUT = 25,     /* read */
     VKATTN_D_LSE = 26,     /* read */
@@ -263,12 +264,26 @@ typedef enum vkattn_flag_bits {
     VKATTN_FLAGS_MAX = 0x7fffffff
 } vkattn_flag_bits;
 
+/* What `scores` holds of a pair, by the formulas above. Every pair of a row and a key is there up to
+ * FINAL, also those that causal, window, documents or masks hide: keys and queries are then read where
+ * nothing else reads them. A key past a key length has 0. Pairs outside of a sequence of a ragged batch
+ * keep the bytes that they had. */
+typedef enum vkattn_score_stage {
+    VKATTN_SCORES_RAW = 0,    /* dot(q_i, k_j) */
+    VKATTN_SCORES_SCALED = 1, /* scale * dot(q_i, k_j) */
+    VKATTN_SCORES_CAPPED = 2, /* after softcap, where there is one */
+    /* s_ij, after bias and ALiBi; -inf where hidden, past a key length too */
+    VKATTN_SCORES_FINAL = 3,
+    VKATTN_SCORE_STAGE_MAX = 0x7fffffff
+} vkattn_score_stage;
+
 /* The Vulkan kernel that computes a problem, for comparison, tests and measurement. The choice is
  * part of no result, and the CPU ignores it. Values are less than 16; vkattnKernels in vkattn.h
  * lists those that a library has. */
 typedef enum vkattn_kernel {
     VKATTN_KERNEL_AUTO = 0, /* the planner chooses; vkattnExplain says why */
-    /* Scores, softmax and values as separate dispatches. The only kernel that writes weights. */
+    /* Scores, softmax and values as separate dispatches. The only kernel that writes weights and
+     * scores. */
     VKATTN_KERNEL_STAGED = 1,
     /* Online softmax over tiles of query rows; nothing of size queries x keys is in memory
      * (Dao et al. 2022). */
@@ -319,7 +334,8 @@ typedef struct vkattn_problem {
     double dropout;         /* the probability that a pair is dropped, 0 to 1; 0: no dropout */
     uint64_t dropoutSeed;   /* 0 without dropout, as dropoutOffset */
     uint32_t dropoutOffset; /* another one for each call site and each step of training */
-    uint32_t reserved;      /* 0 */
+    vkattn_score_stage scoresStage; /* of `scores`; 0 without them */
+    vkattn_layout scores;           /* optional: f32, f16 or bf16 */
 } vkattn_problem;
 
 /* Checks `problem` against every rule of this header. Returns VKATTN_OK, or

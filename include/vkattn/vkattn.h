@@ -319,7 +319,7 @@ VKATTN_API uint32_t vkattnKernels(vkattn_kernel *out, uint32_t capacity);
 VKATTN_API const char *vkattnKernelName(vkattn_kernel kernel);
 
 typedef enum vkattn_kernel_trait_bits {
-    VKATTN_KERNEL_TRAIT_WEIGHTS = 1, /* takes problems with VKATTN_WEIGHTS */
+    VKATTN_KERNEL_TRAIT_WEIGHTS = 1, /* takes problems with VKATTN_WEIGHTS or VKATTN_SCORES */
     /* Runs on matrix units: q, k and v are all f16 or all bf16. Run a self-test before first
        use. */
     VKATTN_KERNEL_TRAIT_MATRIX_UNITS = 2,

@@ -93,6 +93,8 @@ VKATTN_CONST formSource = 4u;
 // staged/values.comp: sums are multiplied by ValuesPush::factor before they are stored
 VKATTN_CONST formScaled = 1u;
 
+VKATTN_CONST formFinalScores = 1u; // write_scores.comp: hidden scores are -inf; otherwise none is hidden
+
 // form of gradient/
 VKATTN_CONST formDots = 1u;        // row_facts.comp: D_i; otherwise the statistics
 VKATTN_CONST formDLse = 2u;        // row_facts.comp: dLse is there
@@ -341,6 +343,13 @@ VKATTN_PUSH(ValuesPush) {
     uint vBase, vBatch, vHead, vToken, vDim;
     uint oBase, oBatch, oHead, oToken, oDim;
     float factor; // formScaled
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_WRITE_SCORES)
+VKATTN_PUSH(WriteScoresPush) {
+    VKATTN_POSITION
+    VKATTN_CHUNK
+    uint oBase, oBatch, oHead, oQuery, oKey;
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_ROW_FACTS)

@@ -70,7 +70,7 @@ struct Shape {
         threads = static_cast<uint32_t>(std::clamp<uint64_t>(units, 1, mostThreadsOfPool));
         scratchBytes = aligned(4 * scratchLayout(p, tiling, own.shape).total);
     }
-    [[nodiscard]] static bool splittable(const Problem &p) { return !p.tensor(VKATTN_WEIGHTS).present(); }
+    [[nodiscard]] static bool splittable(const Problem &p) { return !p.writesPairs(); }
     [[nodiscard]] uint64_t splits(uint64_t keys) const { return std::max<uint64_t>(ceilDivide(keys, tiling.splitKeys), 1); }
     [[nodiscard]] uint64_t bytes() const { return sequenceBytes + counterBytes + partialBytes + threads * scratchBytes + alignment; }
 

@@ -164,8 +164,8 @@ class FewRowsAttention {
         const Problem &p = call.p;
         const Tensor &k = p.tensor(VKATTN_K), &v = p.tensor(VKATTN_V);
         const bool sameKeys = s.queries == 1 || (p.left == openWindow && p.right == openWindow);
-        return uint64_t{s.queries} * p.groupSize() <= mostFewRows && sameKeys && isPlain(p) && !p.drops() &&
-               !p.tensor(VKATTN_WEIGHTS).present() && k.unitDims() && v.unitDims() && p.headDim % lanes == 0 && p.valueDim % lanes == 0;
+        return uint64_t{s.queries} * p.groupSize() <= mostFewRows && sameKeys && isPlain(p) && !p.drops() && !p.writesPairs() &&
+               k.unitDims() && v.unitDims() && p.headDim % lanes == 0 && p.valueDim % lanes == 0;
     }
 
     void attend() {

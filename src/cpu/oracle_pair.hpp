@@ -52,6 +52,18 @@ class OraclePair {
         return s;
     }
 
+    // Returns what `scores` holds of the pair, from dot(q_i, k_j).
+    template <class Real> [[nodiscard]] Real storedScore(uint32_t j, Real dot) const {
+        if (p_.scoresStage == VKATTN_SCORES_RAW) return dot;
+        if (p_.scoresStage == VKATTN_SCORES_FINAL) {
+            Real ignored;
+            return visible(j) ? score(j, dot, ignored) : -std::numeric_limits<Real>::infinity();
+        }
+        const auto softcap = static_cast<Real>(p_.softcap);
+        const Real z = static_cast<Real>(p_.scale) * dot;
+        return p_.scoresStage == VKATTN_SCORES_CAPPED && softcap > 0 ? softcap * std::tanh(z / softcap) : z;
+    }
+
     // Returns |j - i'|, which ALiBi multiplies a slope with.
     [[nodiscard]] double distance(uint32_t j) const { return static_cast<double>(std::abs(int64_t{j} - position_)); }
 

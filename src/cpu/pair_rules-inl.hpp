@@ -139,11 +139,13 @@ class LanePairs {
           position_(hn::Load(Ints(), rows.position + vector * lanes)), begin_(rows.begin + vector * lanes),
           end_(rows.end + vector * lanes) {}
 
+    // Returns scores after softcap from scale * dot(q_i, k_j).
+    HWY_INLINE Vector capped(Vector s) const { return softcap_ ? hn::Mul(cap_, tanhOf(hn::Div(s, cap_))) : s; }
     // Returns the scores of key j from scale * dot(q_i, k_j).
     HWY_INLINE Vector score(Vector s, uint32_t j, const float *lookedUp) const {
         const Floats f;
         const Ints i;
-        if (softcap_) s = hn::Mul(cap_, tanhOf(hn::Div(s, cap_)));
+        s = capped(s);
         if (bias_) s = hn::Add(s, hn::Load(f, lookedUp));
         if (alibi_) {
             const auto distance = hn::Abs(hn::Sub(hn::Set(i, static_cast<int32_t>(j)), position_));

@@ -64,6 +64,7 @@ template <class Real> struct Row {
     std::vector<Real> factors;     // w_ij of the visible keys: 0 where dropped
     // The size of the terms that were added to the scores of the visible keys (oracle_pair.hpp).
     std::vector<Real> added;
+    std::vector<Real> scores; // what is stored of every key of the sequence; empty where nothing is
     std::vector<Real> query;
 
     void attend(const Problem &p, const Operands &operands, const Sequences &sequences, const HeadKeysValues &kv, uint32_t b, uint32_t h,
@@ -84,6 +85,9 @@ template <class Real> struct Row {
         weights.clear(); // holds scores until the maximum is known
         factors.clear();
         added.clear();
+        scores.clear();
+        if (p.tensor(VKATTN_SCORES).present())
+            for (uint32_t j = 0; j < sequence.keys; ++j) scores.push_back(pair.storedScore(j, dot(query.data(), kv.key(j), p.headDim)));
         for (uint32_t j = 0; j < sequence.keys; ++j) {
             if (!pair.visible(j)) continue;
             Real addedTerms;
@@ -148,6 +152,11 @@ template <class Real> struct Row {
     }
 };
 
+// What `scores` holds past a key length.
+[[nodiscard]] inline float scoreOfNoKey(const Problem &p) {
+    return p.scoresStage == VKATTN_SCORES_FINAL ? -std::numeric_limits<float>::infinity() : 0.0f;
+}
+
 template <class Real>
 void storeRow(const Problem &p, const Operands &operands, const Sequences &sequences, const Row<Real> &row, uint32_t b, uint32_t h,
               uint32_t i) {
@@ -164,9 +173,13 @@ void storeRow(const Problem &p, const Operands &operands, const Sequences &seque
             p.has(VKATTN_SINKS) ? static_cast<Real>(operands.number(VKATTN_SINKS, h)) : -std::numeric_limits<Real>::infinity();
         if (p.rowStatistics) store(1, row.sumForStoredMaximum(sink));
     }
-    if (weights.present()) {
-        // Past a key length the weights are 0. Weights outside a sequence belong to nobody.
-        const uint32_t keys = p.ragged() ? s.keys : p.keyTokens;
+    // Weights and scores outside a sequence belong to nobody.
+    const uint32_t keys = p.ragged() ? s.keys : p.keyTokens;
+    if (const Tensor &scores = p.tensor(VKATTN_SCORES); scores.present())
+        for (uint32_t j = 0; j < keys; ++j)
+            storeElement(operands.data[VKATTN_SCORES], scores.dtype, scores.index(b, h, i, j),
+                         j < row.scores.size() ? static_cast<float>(row.scores[j]) : scoreOfNoKey(p));
+    if (weights.present()) { // past a key length the weights are 0
         size_t n = 0;
         for (uint32_t j = 0; j < keys; ++j) {
             const bool visible = n < row.visible.size() && row.visible[n] == j;

@@ -413,21 +413,65 @@ template <size_t vectors> class TileAttention {
             }
         }
         if (!unit_.partial && p_.tensor(VKATTN_WEIGHTS).present()) writeWeights(panel);
+        if (!unit_.partial && p_.tensor(VKATTN_SCORES).present()) writeScores(panel);
+    }
+
+    // Of a panel's rows, `value` for keys [from, to).
+    void fillPairs(vkattn_role role, uint32_t panel, uint32_t from, uint32_t to, float value) {
+        const Tensor &t = p_.tensor(role);
+        for (uint32_t r = 0; r < rowCount(panel); ++r) {
+            uint64_t at = t.index(unit_.b, rows_.places[r].head, rows_.places[r].query, from);
+            for (uint32_t j = from; j < to; ++j, at += static_cast<uint64_t>(t.stride[3]))
+                storeElement(call_.operands.data[role], t.dtype, at, value);
+        }
+    }
+    // Of a panel's rows, what a tile of keys [from, to) has.
+    void storePairs(vkattn_role role, uint32_t panel, uint32_t from, uint32_t to) {
+        const Tensor &t = p_.tensor(role);
+        for (uint32_t r = 0; r < rowCount(panel); ++r) {
+            uint64_t at = t.index(unit_.b, rows_.places[r].head, rows_.places[r].query, from);
+            for (uint32_t j = from; j < to; ++j, at += static_cast<uint64_t>(t.stride[3]))
+                storeElement(call_.operands.data[role], t.dtype, at, part(at_.scores)[size_t{j - from} * panelRows + r]);
+        }
+    }
+    // Keys that a panel's tensors over pairs have; those outside a sequence belong to nobody.
+    uint32_t storedKeys() const { return p_.ragged() ? unit_.s->keys : p_.keyTokens; }
+
+    // The scores once more, of all pairs where no stage hides any.
+    void writeScores(uint32_t panel) {
+        const Floats f;
+        const bool final = p_.scoresStage == VKATTN_SCORES_FINAL;
+        const Reach reach = place(panel);
+        const uint32_t begin = final ? reach.begin : 0, end = final ? reach.end : unit_.s->keys;
+        fillPairs(VKATTN_SCORES, panel, 0, storedKeys(), final ? minusInfinity : 0.0f);
+        for (uint32_t from = begin; from < end; from += call_.tiling.tileKeys) {
+            const uint32_t to = std::min(from + call_.tiling.tileKeys, end);
+            if (final && lookUps_ &&
+                lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows) ==
+                    Pairs::noneVisible)
+                continue;
+            scoreTile<vectors>(tileOf(VKATTN_K, from, to, part(at_.keys)), to - from, query(panel), p_.headDim,
+                               p_.scoresStage == VKATTN_SCORES_RAW ? 1 : p_.scale, part(at_.scores));
+            if (final) {
+                applyOptions(from, to, true);
+            } else if (p_.scoresStage == VKATTN_SCORES_CAPPED) {
+                for (size_t v = 0; v < vectors; ++v) {
+                    const LanePairs pair(p_, rows_, v);
+                    for (uint32_t j = from; j < to; ++j) {
+                        float *const score = part(at_.scores) + size_t{j - from} * panelRows + v * lanes;
+                        hn::Store(pair.capped(hn::Load(f, score)), f, score);
+                    }
+                }
+            }
+            storePairs(VKATTN_SCORES, panel, from, to);
+        }
     }
 
     // Computes the scores once more, now that the rows' maxima and sums are known.
     void writeWeights(uint32_t panel) {
         const Floats f;
-        const Tensor &t = p_.tensor(VKATTN_WEIGHTS);
-        unsigned char *data = call_.operands.data[VKATTN_WEIGHTS];
-        // Past a key length the weights are 0. Weights outside a sequence belong to nobody.
-        const uint32_t all = p_.ragged() ? unit_.s->keys : p_.keyTokens;
         const Reach reach = place(panel);
-        const uint64_t step = static_cast<uint64_t>(t.stride[3]);
-        for (uint32_t r = 0; r < rowCount(panel); ++r) {
-            uint64_t at = t.index(unit_.b, rows_.places[r].head, rows_.places[r].query, 0);
-            for (uint32_t j = 0; j < all; ++j, at += step) storeElement(data, t.dtype, at, 0.0f);
-        }
+        fillPairs(VKATTN_WEIGHTS, panel, 0, storedKeys(), 0); // past a key length they stay 0
         for (uint32_t from = reach.begin; from < reach.end; from += call_.tiling.tileKeys) {
             const uint32_t to = std::min(from + call_.tiling.tileKeys, reach.end);
             if (lookUps_ && lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows) ==
@@ -452,11 +496,7 @@ template <size_t vectors> class TileAttention {
                     hn::Store(hn::IfThenElseZero(hn::Or(kept, hn::IsNaN(w)), hn::Mul(w, factor)), f, part(at_.scores) + at);
                 });
             }
-            for (uint32_t r = 0; r < rowCount(panel); ++r) {
-                uint64_t at = t.index(unit_.b, rows_.places[r].head, rows_.places[r].query, from);
-                for (uint32_t j = from; j < to; ++j, at += step)
-                    storeElement(data, t.dtype, at, part(at_.scores)[size_t{j - from} * panelRows + r]);
-            }
+            storePairs(VKATTN_WEIGHTS, panel, from, to);
         }
     }
 

@@ -107,6 +107,7 @@ class Checker {
                 compare(VKATTN_WEIGHTS, j, got, expected, bound);
             }
         }
+        if (p_.tensor(VKATTN_SCORES).present()) checkScores(row, emulated, kv, sequence);
     }
     void writeTo(vkattn_verify_report &report) const {
         tally.writeTo(report);
@@ -120,6 +121,39 @@ class Checker {
     Tally tally;
 
   private:
+    // Each score on its own. The bound is that of a sum of products in any order, which no other row
+    // widens, and of what is done with the sum.
+    void checkScores(const Row<double> &row, const Row<float> &emulated, const HeadKeysValues &kv, const Sequence &sequence) {
+        const Tensor &t = p_.tensor(VKATTN_SCORES);
+        const double u = 0x1p-24, factor = p_.scoresStage == VKATTN_SCORES_RAW ? 1 : std::abs(static_cast<double>(p_.scale));
+        const bool capped = p_.scoresStage >= VKATTN_SCORES_CAPPED && p_.softcap > 0, final = p_.scoresStage == VKATTN_SCORES_FINAL;
+        const uint32_t keys = p_.ragged() ? sequence.keys : p_.keyTokens;
+        size_t n = 0; // of the visible keys
+        for (uint32_t j = 0; j < keys; ++j) {
+            const double got = loadElement(operands_.data[VKATTN_SCORES], t.dtype, t.index(id_.b, id_.h, id_.i, j));
+            const bool visible = n < row.visible.size() && row.visible[n] == j;
+            const size_t place = n;
+            n += visible ? 1 : 0;
+            if (j >= row.scores.size() || (final && !visible)) { // exact
+                const double expected = scoreOfNoKey(p_);
+                const bool right = got == expected;
+                tally.note(VKATTN_SCORES, {id_.b, id_.h, id_.i, j}, {got, expected, right ? 0 : infinite, 0, right});
+                continue;
+            }
+            const double expected = row.scores[j];
+            if (std::isfinite(expected) && !std::isfinite(emulated.scores[j])) continue; // fp32 overflows
+            double products = 0, flushed = 0;
+            for (uint32_t d = 0; d < p_.headDim; ++d) {
+                const double q = std::abs(row.query[d]), k = std::abs(static_cast<double>(kv.key(j)[d]));
+                products += q * k;
+                flushed += (q + k + 1) * smallestNormal;
+            }
+            const double bound = (p_.headDim + 4) * u * products * factor + flushed * std::max(factor, 1.0) +
+                                 (capped ? 2e-6 * static_cast<double>(p_.softcap) : 0) + (final ? 4 * u * row.added[place] : 0) +
+                                 4 * u * std::abs(expected) + halfUlp(expected, t.dtype);
+            compare(VKATTN_SCORES, j, got, expected, bound);
+        }
+    }
     // Compares the maximum of a row with the oracle's, and the sum with the one that belongs to the
     // maximum that was found: only both together say what they stand for. A sum of a row that sees
     // something has its largest weight, 1, and no weight is larger.

@@ -99,7 +99,7 @@ const GradientOperand *findGradientOperand(vkattn_role role) {
 
 bool Gradient::uses(vkattn_role role) const {
     if (const GradientOperand *const own = findGradientOperand(role)) return own->layout ? tensor(role).present() : has(role);
-    return role != VKATTN_WEIGHTS && forward.uses(role);
+    return role != VKATTN_WEIGHTS && role != VKATTN_SCORES && forward.uses(role);
 }
 
 bool Gradient::writes(vkattn_role role) const {

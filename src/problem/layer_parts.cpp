@@ -49,8 +49,8 @@ bool LayerParts::canCutTokens() const {
     if (has(VKATTN_CU_SEQ_Q) || has(VKATTN_CU_SEQ_K) || whole_->presentRoles & VKATTN_PRESENT(VKATTN_STARTS)) return false;
     const bool causal = options_.flags & VKATTN_CAUSAL;
     if (!causal) return !(options_.flags & VKATTN_WINDOW) && !(options_.presentRoles & arraysOfDistances);
-    // Weights of the keys behind the cut's would not be written.
-    return keys_ >= tokens_ && !has(VKATTN_KEY_LENGTHS) && absent(options_.weights);
+    // Weights and scores of the keys behind the cut's would not be written.
+    return keys_ >= tokens_ && !has(VKATTN_KEY_LENGTHS) && absent(options_.weights) && absent(options_.scores);
 }
 
 uint64_t LayerParts::bytesOfFirst() {

@@ -301,7 +301,8 @@ vkattn_result LayerSteps::addAttentionGradient(const vkattn_problem &forward, co
                                                const AttentionGradientPlaces &at) {
     vkattn_layer_step &step = begin("attention gradient", VKATTN_ATTENTION_GRADIENT);
     plan_.attention = forward;
-    plan_.attention.weights = {};
+    plan_.attention.weights = plan_.attention.scores = {};
+    plan_.attention.scoresStage = VKATTN_SCORES_RAW;
     plan_.attention.flags &= ~uint32_t{VKATTN_WEIGHTS_DROPPED}; // says what the weights are
     vkattn_attention_gradient &gradient = plan_.attentionGradient = given;
     gradient.structSize = sizeof gradient;

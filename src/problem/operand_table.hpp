@@ -53,6 +53,7 @@ inline constexpr OperandRule operandTable[] = {
     {VKATTN_BIAS, "bias", Span::pairs, false, floatTypes, &vkattn_problem::bias, false},
     {VKATTN_MASK, "mask", Span::pairs, false, 1u << VKATTN_BOOL8, &vkattn_problem::mask, false},
     {VKATTN_BIT_MASK, "bit mask", Span::pairBits, false, 1u << VKATTN_BITS32, &vkattn_problem::bitMask, false},
+    {VKATTN_SCORES, "scores", Span::pairs, true, floatTypes, &vkattn_problem::scores, false},
     {VKATTN_KEY_LENGTHS, "key lengths", Span::batchArray, false, 0, nullptr, false},
     {VKATTN_CU_SEQ_Q, "cu_seqlens of queries", Span::sequenceArray, false, 0, nullptr, false},
     {VKATTN_CU_SEQ_K, "cu_seqlens of keys", Span::sequenceArray, false, 0, nullptr, false},
@@ -65,9 +66,9 @@ inline constexpr OperandRule operandTable[] = {
 // Arrays that make a score depend on how far its query and its key lie apart.
 inline constexpr uint32_t arraysOfDistances = VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
 
-// Tensors have the roles below firstArray; small arrays have the roles from firstArray to the
+// Tensors have the roles below tensorRoles, of which other operations have some; small arrays have the roles from firstArray to the
 // workspace.
-constexpr uint32_t tensorRoles = 9, firstArray = 32;
+constexpr uint32_t tensorRoles = 14, firstArray = 32;
 [[nodiscard]] constexpr bool isArray(vkattn_role role) {
     return role >= firstArray && role < VKATTN_WORKSPACE;
 }

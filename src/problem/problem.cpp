@@ -32,6 +32,16 @@ vkattn_result checkNumbers(const vkattn_problem &p, vkattn_diagnostic *why) {
     return VKATTN_OK;
 }
 
+vkattn_result checkScores(const vkattn_problem &p, vkattn_diagnostic *why) {
+    if (static_cast<uint32_t>(p.scoresStage) > VKATTN_SCORES_FINAL)
+        return fail(why, invalid, "scoresStage is %d, expected a vkattn_score_stage, 0 to %d", static_cast<int>(p.scoresStage),
+                    static_cast<int>(VKATTN_SCORES_FINAL));
+    if (p.scoresStage && absent(p.scores))
+        return fail(why, invalid, "scoresStage is %d without scores; give scores a layout, or leave the stage 0",
+                    static_cast<int>(p.scoresStage));
+    return VKATTN_OK;
+}
+
 vkattn_result checkDropout(const vkattn_problem &p, vkattn_diagnostic *why) {
     if (!(p.dropout >= 0 && p.dropout <= 1)) return fail(why, invalid, "dropout is %g, expected a probability from 0 to 1", p.dropout);
     if (p.dropout == 0 && (p.dropoutSeed || p.dropoutOffset))
@@ -43,7 +53,6 @@ vkattn_result checkDropout(const vkattn_problem &p, vkattn_diagnostic *why) {
         return fail(why, invalid,
                     "VKATTN_ROW_STATISTICS is set without lse, which receives the statistics; give lse a layout, or clear "
                     "the flag");
-    if (p.reserved) return fail(why, invalid, "problem.reserved is %u, expected 0", p.reserved);
     return VKATTN_OK;
 }
 
@@ -156,6 +165,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     if (const auto r = checkOptions(p, why)) return r;
     if (const auto r = checkNumbers(p, why)) return r;
     if (const auto r = checkDropout(p, why)) return r;
+    if (const auto r = checkScores(p, why)) return r;
 
     out = Problem{};
     for (const OperandRule &rule : operandTable) {
@@ -208,8 +218,9 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     }
     const uint32_t expectedScores[4] = {out.batch, out.heads, out.queryTokens, out.keyTokens};
     const uint32_t expectedBits[4] = {out.batch, out.heads, out.queryTokens, out.keyTokens / 32 + (out.keyTokens % 32 != 0)};
-    if (out.tensor(VKATTN_WEIGHTS).present())
-        if (const auto r = expectExtents(out.tensor(VKATTN_WEIGHTS), roleName(VKATTN_WEIGHTS), expectedScores, 0, why)) return r;
+    for (const vkattn_role role : {VKATTN_WEIGHTS, VKATTN_SCORES})
+        if (out.tensor(role).present())
+            if (const auto r = expectExtents(out.tensor(role), roleName(role), expectedScores, 0, why)) return r;
     for (const vkattn_role role : {VKATTN_BIAS, VKATTN_MASK})
         if (out.tensor(role).present())
             if (const auto r = expectExtents(out.tensor(role), roleName(role), expectedScores, everyDimension, why)) return r;
@@ -240,6 +251,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     out.deterministic = p.flags & VKATTN_DETERMINISTIC;
     out.rowStatistics = p.flags & VKATTN_ROW_STATISTICS;
     out.weightsDropped = p.flags & VKATTN_WEIGHTS_DROPPED;
+    out.scoresStage = p.scoresStage;
     if (p.dropout > 0) out.dropoutThreshold = dropoutThreshold(p.dropout);
     if (out.dropoutThreshold) {
         out.dropoutSeed = p.dropoutSeed;

@@ -27,8 +27,9 @@ struct Problem {
     bool deterministic = false;
     // V is the first dims of K: tensor(VKATTN_V) says where they lie in K's memory.
     bool valuesInKeys = false;
-    bool rowStatistics = false;    // lse holds maximum and sum
-    bool weightsDropped = false;   // the weights are those after dropout
+    bool rowStatistics = false;  // lse holds maximum and sum
+    bool weightsDropped = false; // the weights are those after dropout
+    vkattn_score_stage scoresStage = VKATTN_SCORES_RAW;
     uint64_t dropoutThreshold = 0; // problem/dropout.hpp; 0: no dropout, and the two below are 0
     uint64_t dropoutSeed = 0;
     uint32_t dropoutOffset = 0;
@@ -39,6 +40,8 @@ struct Problem {
     Tensor tensors[tensorRoles]; // by role
 
     [[nodiscard]] constexpr const Tensor &tensor(vkattn_role role) const { return tensors[role]; }
+    // Returns whether something of the size of queries x keys is written.
+    [[nodiscard]] constexpr bool writesPairs() const { return tensor(VKATTN_WEIGHTS).present() || tensor(VKATTN_SCORES).present(); }
     // Returns whether an array is present.
     [[nodiscard]] constexpr bool has(vkattn_role role) const { return presentRoles & VKATTN_PRESENT(role); }
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
@@ -63,7 +66,7 @@ struct Problem {
 [[nodiscard]] const OperandRule *findRule(vkattn_role role);
 [[nodiscard]] const char *roleName(vkattn_role role);
 [[nodiscard]] constexpr bool isOutput(vkattn_role role) {
-    return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;
+    return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS || role == VKATTN_SCORES;
 }
 
 [[nodiscard]] vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkattn_diagnostic *why);

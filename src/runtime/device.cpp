@@ -237,6 +237,7 @@ const vkattn_layout *outputTensor(const vkattn_operation &operation, vkattn_role
         return role == VKATTN_OUT       ? &of.attention->out
                : role == VKATTN_LSE     ? &of.attention->lse
                : role == VKATTN_WEIGHTS ? &of.attention->weights
+               : role == VKATTN_SCORES  ? &of.attention->scores
                                         : nullptr;
     case VKATTN_PROJECTION:
         return role == VKATTN_Y ? &of.projection->y : nullptr;

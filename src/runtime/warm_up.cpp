@@ -33,7 +33,7 @@ vkattn_problem withTokens(vkattn_problem p, uint32_t queries, uint32_t keys) {
                    pairKeys = p.maxSeqK ? std::min(p.maxSeqK, keys) : keys;
     for (vkattn_layout *rows : {&p.q, &p.out, &p.lse}) atMost(rows->extent[0], 1), atMost(rows->extent[2], queries);
     for (vkattn_layout *columns : {&p.k, &p.v}) atMost(columns->extent[0], 1), atMost(columns->extent[2], keys);
-    for (vkattn_layout *pairs : {&p.weights, &p.bias, &p.mask, &p.bitMask}) {
+    for (vkattn_layout *pairs : {&p.weights, &p.scores, &p.bias, &p.mask, &p.bitMask}) {
         atMost(pairs->extent[0], 1);
         atMost(pairs->extent[2], pairQueries);
         atMost(pairs->extent[3], pairs == &p.bitMask ? (pairKeys + 31) / 32 : pairKeys);

@@ -89,7 +89,8 @@ template <class Visit> void forTensors(const RunArguments &arguments, const vkat
                    {VKATTN_BIAS, problem.bias},
                    {VKATTN_OUT, problem.out},
                    {VKATTN_LSE, problem.lse},
-                   {VKATTN_WEIGHTS, problem.weights}};
+                   {VKATTN_WEIGHTS, problem.weights},
+                   {VKATTN_SCORES, problem.scores}};
     for (const auto &[role, layout] : tensors)
         if (layout.extent[0] > 0) visit(operandName(arguments, role).key, layout);
 }

@@ -55,6 +55,8 @@ TEST_F(BadUsageTest, helpNamesEveryOption) {
                                      "--doc-ids-k",
                                      "--lse",
                                      "--weights",
+                                     "--scores",
+                                     "--scores-stage",
                                      "--deterministic",
                                      "--values-in-keys",
                                      "--device",
@@ -131,6 +133,7 @@ TEST_F(BadUsageTest, numbers) {
         refused({"--repeat", value}, {"--repeat takes a whole number", "'" + value + "'"}),
             refused({"--slices", value}, {"--slices takes a whole number", "'" + value + "'"});
     refused({"--kernel", "fast"}, {"--kernel takes auto, staged, flash, decode, flash_coopmat or flash_coopmat2, not 'fast'"});
+    refused({"--scores", "s.npy", "--scores-stage", "logits"}, {"--scores-stage takes raw, scaled, capped or final, not 'logits'"});
     refused({"--round-to", "f32"}, {"--round-to takes f16 or bf16, not 'f32'"});
     refused({"--out-dtype", "f64"}, {"--out-dtype takes f32, f16 or bf16, not 'f64'"});
 }
@@ -146,6 +149,7 @@ TEST_F(BadUsageTest, optionsThatContradictEachOther) {
     refused({"--offset", "42"}, {"--offset says how weights are dropped", "leave --offset out"});
     refused({"--weights", "w.npy", "--weights-after-dropout"}, {"--weights-after-dropout says how", "add --dropout"});
     refused({"--dropout", "0.5", "--weights-after-dropout"}, {"--weights-after-dropout says which weights are written", "add --weights"});
+    refused({"--scores-stage", "final"}, {"--scores-stage says which scores are written, and none are", "add --scores"});
     refused({"--cu-seqlens-k", "c.npy"}, {"--cu-seqlens-k is given without --cu-seqlens-q"});
     refused({"--doc-ids-q", "d.npy"}, {"--doc-ids-q is given without --doc-ids-k", "expected both or none", "the same file twice"});
     refused({"--doc-ids-k", "d.npy"}, {"--doc-ids-k is given without --doc-ids-q"});

@@ -209,8 +209,8 @@ TEST_F(ExplainTest, theCpuSaysWhyItIsTheCpu) {
 
 TEST_F(ExplainTest, everyOptionMayBeAssumed) {
     const Json json = explained(shapes({"--device", "cpu", "--dtype", "bf16", "--shape-v", "2,4,300,32", "--with",
-                                        "mask,bias,alibi,sinks,lengths,documents,lse,weights", "--align", "top-left", "--deterministic",
-                                        "--out-dtype", "f16", "--softcap", "2"}));
+                                        "mask,bias,alibi,sinks,lengths,documents,lse,weights,scores", "--align", "top-left",
+                                        "--deterministic", "--out-dtype", "f16", "--softcap", "2"}));
     EXPECT_EQ(json["options"], Json({{"outDtype", "f16"},
                                      {"align", "top-left"},
                                      {"softcap", 2.0},
@@ -220,6 +220,7 @@ TEST_F(ExplainTest, everyOptionMayBeAssumed) {
                                      {"sinks", true},
                                      {"kvLengths", true},
                                      {"documents", true},
+                                     {"scores", "raw"},
                                      {"deterministic", true}}));
     EXPECT_EQ(json["shapes"]["v"], (std::vector<int>{2, 4, 300, 32}));
     EXPECT_EQ(json["shapes"]["mask"], (std::vector<int>{1, 1, 100, 300}));

@@ -148,7 +148,8 @@ void RandomRun::checkCombinations(int count, size_t largest) {
         drawPositions();
         drawMaskAndBias();
         drawArraysOfNumbers();
-        wantsWeights = chance(3); // only the staged kernel has them
+        wantsWeights = chance(3), wantsScores = chance(4); // only the staged kernel has them
+        reference.scoresStage = std::vector<std::string>{"raw", "scaled", "capped", "final"}[random() % 4];
         std::string text = "case " + std::to_string(n) + ":";
         for (const std::string &word : options) text += " " + word;
         SCOPED_TRACE(text);

@@ -94,6 +94,10 @@ ReferenceResult referenceAttention(const Array &q, const Array &k, const Array &
     zero(result.out, {batch, heads, queries, valueDim});
     zero(result.lse, {batch, heads, queries});
     zero(result.weights, {list.size(), heads, longestQ, longestK});
+    zero(result.scores, result.weights.shape);
+    const bool final = options.scoresStage == "final";
+    // Past a key length; what is outside a sequence is not written.
+    if (final && options.cuQ.empty()) std::fill(result.scores.values.begin(), result.scores.values.end(), -INFINITY);
     for (const Sequence &s : list)
         for (size_t h = 0; h < heads; h++)
             for (size_t i = 0; i < s.queries; i++) {
@@ -105,14 +109,24 @@ ReferenceResult referenceAttention(const Array &q, const Array &k, const Array &
                 for (const bool exponents : {false, true}) {
                     if (exponents && sink > -INFINITY) sum = std::exp(sink - largest);
                     for (size_t j = 0; j < s.keys; j++) {
-                        if (!isVisible(options, s, h, i, j)) continue;
+                        const bool visible = isVisible(options, s, h, i, j);
+                        double &stored = result.scores.values[((s.options * heads + h) * longestQ + i) * longestK + j];
+                        const auto reached = [&](const char *stage, double value) {
+                            if (options.scoresStage == stage) stored = value;
+                        };
                         double score = 0;
                         for (size_t d = 0; d < dim; d++)
                             score += at(q, s.entry, h, s.firstQuery + i, d) * at(k, s.entry, h / group, s.firstKey + j, d);
+                        reached("raw", score);
                         score *= scale;
+                        reached("scaled", score);
                         if (options.softcap > 0) score = options.softcap * std::tanh(score / options.softcap);
+                        reached("capped", score);
+                        reached("final", -INFINITY);
+                        if (!visible) continue;
                         if (options.bias) score += at(*options.bias, s.options, h, i, j);
                         if (!options.alibi.empty()) score -= options.alibi[h] * std::abs(static_cast<double>(j) - position);
+                        reached("final", score);
                         if (exponents)
                             sum += weights[j] = std::exp(score - largest);
                         else

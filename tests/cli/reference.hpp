@@ -5,6 +5,7 @@
 #include "arrays.hpp"
 
 #include <optional>
+#include <string>
 
 struct ReferenceOptions {
     bool causal = false, topLeft = false, window = false;
@@ -15,6 +16,7 @@ struct ReferenceOptions {
     uint64_t seed = 0;
     uint32_t offset = 0;
     bool weightsDropped = false;
+    std::string scoresStage = "raw";             // of ReferenceResult::scores, as --scores-stage
     std::optional<Array> mask, bias;             // 2 to 4 dimensions that broadcast
     std::optional<Array> bits;                   // words of 32 keys
     std::vector<double> alibi, sinks;            // for each head; empty: none
@@ -24,8 +26,8 @@ struct ReferenceOptions {
 };
 
 struct ReferenceResult {
-    // [batch, head, query, ...]; weights of a ragged batch [sequence, head, query, key]
-    Array out, lse, weights;
+    // [batch, head, query, ...]; weights and scores of a ragged batch [sequence, head, query, key]
+    Array out, lse, weights, scores;
 };
 
 // The random word of key j of query i, or of feature j of token i.

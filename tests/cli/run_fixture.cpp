@@ -90,6 +90,7 @@ void RunTest::expectNear(const ReadArray &got, const Array &expected, const std:
 Arguments RunTest::command(const Arguments &options) const {
     Arguments arguments = {"run", "--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--out", "o.npy", "--lse", "lse.npy", "--verify"};
     if (wantsWeights) arguments.insert(arguments.end(), {"--weights", "w.npy"});
+    if (wantsScores) arguments.insert(arguments.end(), {"--scores", "s.npy", "--scores-stage", reference.scoresStage});
     arguments.insert(arguments.end(), where.begin(), where.end());
     arguments.insert(arguments.end(), options.begin(), options.end());
     return arguments;
@@ -106,10 +107,14 @@ void RunTest::compare(const std::string &descr) {
     EXPECT_EQ(lse.descr, "<f4");
     expectNear(out, expected.out, outShape);
     expectNear(lse, expected.lse, rows);
-    if (!wantsWeights) return;
-    const ReadArray weights = readNpy(file("w.npy"));
-    EXPECT_EQ(weights.descr, "<f4");
-    expectNear(weights, expected.weights, weightsShape);
+    const auto pairs = [&](bool wanted, const char *name, const Array &values) {
+        if (!wanted) return;
+        const ReadArray got = readNpy(file(name));
+        EXPECT_EQ(got.descr, "<f4");
+        expectNear(got, values, weightsShape);
+    };
+    pairs(wantsWeights, "w.npy", expected.weights);
+    pairs(wantsScores, "s.npy", expected.scores);
 }
 
 Outcome RunTest::check(const Arguments &options, const std::string &descr) {

@@ -10,8 +10,8 @@ class RunTest : public CliTest {
     Array q, k, v;
     ReferenceOptions reference;
     Arguments where = {"--device", "cpu"};
-    bool wantsWeights = true;
-    double outUnit = 0; // relative rounding of a result that is coarser than its file's dtype
+    bool wantsWeights = true, wantsScores = false; // of the reference's stage
+    double outUnit = 0;                            // relative rounding of a result that is coarser than its file's dtype
 
     [[nodiscard]] bool chance(unsigned n) { return random() % n == 0; }
     [[nodiscard]] size_t extent(size_t most) { return static_cast<size_t>(1 + random() % most); }

@@ -163,6 +163,33 @@ TEST_F(RunTest, float64BeyondFloat32) {
     EXPECT_NE(outcome.err.find("1 values beyond its range became infinite"), std::string::npos) << outcome.err;
 }
 
+// Pairs that are hidden have scores too, but for those past a length, and but for the last stage.
+TEST_F(RunTest, scoresOfEachStage) {
+    wantsScores = true;
+    for (const std::string stage : {"raw", "scaled", "capped", "final"}) {
+        reference = {};
+        reference.scoresStage = stage, reference.causal = true, reference.softcap = 2;
+        given({2, 4, 5, 8}, {2, 2, 9, 8}, {2, 2, 9, 6});
+        reference.keyLengths = {9, 4};
+        writeNpy(file("n.npy"), Array{{2}, {9, 4}}, {.descr = "<i4"});
+        reference.bias = randomArray(random, {5, 9});
+        reference.bias->values[3] = -INFINITY;
+        writeNpy(file("b.npy"), *reference.bias);
+        givenAlibi(4);
+        const Arguments options = {"--causal", "bottom-right", "--softcap", "2",       "--kv-lengths",
+                                   "n.npy",    "--bias",       "b.npy",     "--alibi", "alibi.npy"};
+        check(options);
+        Arguments json = command(options);
+        json.insert(json.end(), "--json");
+        EXPECT_EQ(Json::parse(tool(json).out)["options"]["scores"], stage);
+        reference = {};
+        reference.scoresStage = stage;
+        given({2, 12, 8}, {2, 14, 8}, {2, 14, 6});
+        givenOffsets({1, 4, 9}, {0, 6, 13});
+        check({"--cu-seqlens-q", "cq.npy", "--cu-seqlens-k", "ck.npy"});
+    }
+}
+
 TEST_F(RunTest, keyLengths) {
     given({3, 2, 5, 8}, {3, 2, 7, 8}, {3, 2, 7, 6});
     reference.causal = true;

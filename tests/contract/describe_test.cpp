@@ -107,7 +107,7 @@ std::vector<uint32_t> functionsOf(const uint32_t *words, size_t count) {
     return {words + at, words + count};
 }
 
-constexpr vkattn_role outputRoles[] = {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS, VKATTN_Y,
+constexpr vkattn_role outputRoles[] = {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS, VKATTN_SCORES, VKATTN_Y,
                                        VKATTN_SUM, VKATTN_D_X, VKATTN_D_GAMMA, VKATTN_D_BETA};
 
 struct Comparison {

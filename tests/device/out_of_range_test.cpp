@@ -171,7 +171,7 @@ class Surroundings : public testing::TestWithParam<TestLayout> {
         std::vector<bool> may(bufferBytes);
         for (const vkattn_binding &b : bound) {
             const vkattn_role role = b.role;
-            const bool output = role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;
+            const bool output = role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS || role == VKATTN_SCORES;
             if (!output && role != VKATTN_WORKSPACE) continue;
             std::fill_n(may.begin() + static_cast<std::ptrdiff_t>(b.offset), b.size, true);
             for (const vkattn_operand_memory &operand : in.operands)

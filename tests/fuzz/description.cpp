@@ -11,7 +11,10 @@
 namespace vkattn::test {
 namespace {
 
-constexpr uint8_t rare = 248;     // genes from here on may break a rule
+constexpr uint8_t rare = 248; // genes from here on may break a rule
+constexpr vkattn_role outputRoles[] = {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS, VKATTN_SCORES};
+constexpr vkattn_role tensorRoles[] = {VKATTN_Q,       VKATTN_K,    VKATTN_V,    VKATTN_OUT,      VKATTN_LSE,
+                                       VKATTN_WEIGHTS, VKATTN_BIAS, VKATTN_MASK, VKATTN_BIT_MASK, VKATTN_SCORES};
 constexpr size_t slackBytes = 24; // of an output, after its last element
 
 // Dims, types and what is added to scores or hides keys enter pipelines, which take the driver 50
@@ -45,7 +48,7 @@ uint64_t sizeOf(vkattn_dtype dtype) {
 }
 
 bool isOutput(vkattn_role role) {
-    return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS;
+    return std::find(std::begin(outputRoles), std::end(outputRoles), role) != std::end(outputRoles);
 }
 
 vkattn_layout layoutFrom(const LayoutGenes &genes, bool output, vkattn_dtype dtype, const uint32_t (&extents)[4]) {
@@ -157,6 +160,10 @@ void Description::describe() {
     const uint32_t pairs[4] = {ragged ? p.sequences : batch, heads, p.maxSeqQ ? p.maxSeqQ : queries, p.maxSeqK ? p.maxSeqK : keys};
     constexpr vkattn_dtype floats[] = {VKATTN_F32, VKATTN_F16, VKATTN_BF16};
     if (genes.tensors & 2) p.weights = make(VKATTN_WEIGHTS, pick(floats, genes.types), pairs);
+    if (genes.tensors & 32) {
+        p.scores = layoutFrom(genes.layout[VKATTN_WEIGHTS], true, pick(floats, genes.types), pairs);
+        p.scoresStage = static_cast<vkattn_score_stage>(genes.tensors >> 6);
+    }
     const auto broadcast = [&](vkattn_role role, vkattn_dtype dtype, uint8_t ones, uint32_t last) {
         uint32_t extents[4] = {pairs[0], pairs[1], pairs[2], last};
         for (int d = 0; d < 4; ++d)
@@ -179,7 +186,7 @@ bool Description::small() const {
 const vkattn_layout &Description::layout(vkattn_role role) const {
     const vkattn_layout *const layouts[] = {&problem.q,       &problem.k,    &problem.v,    &problem.out,    &problem.lse,
                                             &problem.weights, &problem.bias, &problem.mask, &problem.bitMask};
-    return *layouts[role];
+    return role == VKATTN_SCORES ? problem.scores : *layouts[role];
 }
 
 uint32_t Description::random() { // Marsaglia's xorshift32
@@ -198,8 +205,7 @@ unsigned char *Description::memoryOf(vkattn_role role, size_t bytes, size_t slac
 void Description::allocate() {
     operands_.clear();
     const bool shared = genes.sharedValues & 1 && problem.k.dtype == problem.v.dtype;
-    for (uint32_t n = 0; n <= VKATTN_BIT_MASK; ++n) {
-        const auto role = static_cast<vkattn_role>(n);
+    for (const vkattn_role role : tensorRoles) {
         if (layout(role).extent[0] == 0) continue; // absent
         const size_t bytes = vkattnOperandBytes(&problem, role);
         if (isOutput(role)) {
@@ -281,14 +287,12 @@ void Description::fillArray(vkattn_role role) {
 
 std::vector<std::vector<unsigned char>> Description::outputs() const {
     std::vector<std::vector<unsigned char>> all;
-    for (const vkattn_role role : {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS})
-        all.emplace_back(memory_[role].get(), memory_[role].get() + bytes_[role]);
+    for (const vkattn_role role : outputRoles) all.emplace_back(memory_[role].get(), memory_[role].get() + bytes_[role]);
     return all;
 }
 
 void Description::restoreOutputs() {
-    for (const vkattn_role role : {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS})
-        std::copy(before_[role].begin(), before_[role].end(), memory_[role].get());
+    for (const vkattn_role role : outputRoles) std::copy(before_[role].begin(), before_[role].end(), memory_[role].get());
 }
 
 Description::Span Description::spanOf(vkattn_role role, uint32_t sequence, uint32_t total, uint32_t most) const {
@@ -307,7 +311,7 @@ Description::Span Description::spanOf(vkattn_role role, uint32_t sequence, uint3
 bool Description::written(vkattn_role role, const uint32_t (&index)[4]) const {
     if (!problem.sequences) return true;
     const auto queries = [&](uint32_t n) { return spanOf(VKATTN_CU_SEQ_Q, n, problem.q.extent[2], problem.maxSeqQ); };
-    if (role == VKATTN_WEIGHTS)
+    if (role == VKATTN_WEIGHTS || role == VKATTN_SCORES)
         return index[2] < queries(index[0]).count &&
                index[3] < spanOf(VKATTN_CU_SEQ_K, index[0], problem.k.extent[2], problem.maxSeqK).count;
     for (uint32_t n = 0; n < problem.sequences; ++n)
@@ -316,7 +320,7 @@ bool Description::written(vkattn_role role, const uint32_t (&index)[4]) const {
 }
 
 std::string Description::damage() const {
-    for (const vkattn_role role : {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS}) {
+    for (const vkattn_role role : outputRoles) {
         if (!memory_[role]) continue;
         std::vector<bool> element(bytes_[role]);
         forEach(layout(role), [&](uint64_t byte, const uint32_t(&index)[4]) {
@@ -342,12 +346,12 @@ std::string Description::text() const {
         problem.flags, static_cast<int>(problem.kernel), problem.sliceCount, static_cast<double>(problem.scale),
         static_cast<double>(problem.softcap), problem.windowLeft, problem.windowRight, problem.presentRoles, problem.sequences,
         problem.maxSeqQ, problem.maxSeqK, genes.room, genes.data % 6u, genes.seed);
-    for (uint32_t n = 0; n <= VKATTN_BIT_MASK; ++n) {
-        const vkattn_layout &l = layout(static_cast<vkattn_role>(n));
+    for (const vkattn_role role : tensorRoles) {
+        const vkattn_layout &l = layout(role);
         if (l.extent[0] == 0) continue;
-        add("role %u type %d [%u, %u, %u, %u] strides %lld %lld %lld %lld offset %llu\n", n, static_cast<int>(l.dtype), l.extent[0],
-            l.extent[1], l.extent[2], l.extent[3], static_cast<long long>(l.strideElems[0]), static_cast<long long>(l.strideElems[1]),
-            static_cast<long long>(l.strideElems[2]), static_cast<long long>(l.strideElems[3]),
+        add("role %u type %d [%u, %u, %u, %u] strides %lld %lld %lld %lld offset %llu\n", static_cast<uint32_t>(role),
+            static_cast<int>(l.dtype), l.extent[0], l.extent[1], l.extent[2], l.extent[3], static_cast<long long>(l.strideElems[0]),
+            static_cast<long long>(l.strideElems[1]), static_cast<long long>(l.strideElems[2]), static_cast<long long>(l.strideElems[3]),
             static_cast<unsigned long long>(l.offsetElems));
     }
     return s;

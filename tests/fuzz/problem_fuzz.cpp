@@ -81,6 +81,8 @@ vkattn_problem problemFrom(Bytes &bytes) {
     if (options & 512) p.flags |= VKATTN_ROW_STATISTICS;
     if (options & 2) p.lse = layout(bytes, {batch, heads, queries, options & 512 ? 2u : 1u}, VKATTN_F32);
     if (options & 4) p.weights = layout(bytes, {pairsBatch, heads, queries, keys}, dtype(bytes));
+    if (options & 1024) p.scores = layout(bytes, {pairsBatch, heads, queries, keys}, dtype(bytes));
+    if (options & 2048) p.scoresStage = static_cast<vkattn_score_stage>(bytes.below(6));
     if (options & 8) p.bias = layout(bytes, {broadcast(pairsBatch), broadcast(heads), broadcast(queries), broadcast(keys)}, dtype(bytes));
     if (options & 16) p.mask = layout(bytes, {broadcast(pairsBatch), broadcast(heads), broadcast(queries), broadcast(keys)}, VKATTN_BOOL8);
     if (options & 32)

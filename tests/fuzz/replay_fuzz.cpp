@@ -29,7 +29,8 @@ double elementsOf(const Case &c) {
     const double sequences = batch;
     if (c.ragged) batch = 1;
     double most = batch * std::max(c.heads * queries, c.kvHeads * keys) * std::max(c.headDim, c.valueDim);
-    if (c.weights || c.maskBroadcast || c.bitMaskBroadcast || c.biasBroadcast) most = std::max(most, sequences * c.heads * queries * keys);
+    if (c.writesPairs() || c.maskBroadcast || c.bitMaskBroadcast || c.biasBroadcast)
+        most = std::max(most, sequences * c.heads * queries * keys);
     return most;
 }
 

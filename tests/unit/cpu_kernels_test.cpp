@@ -70,7 +70,7 @@ bool same(const HostTensor &a, const HostTensor &b) {
     return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 bool same(const Outputs &a, const Outputs &b) {
-    return same(a.out, b.out) && same(a.lse, b.lse) && same(a.weights, b.weights);
+    return same(a.out, b.out) && same(a.lse, b.lse) && same(a.weights, b.weights) && same(a.scores, b.scores);
 }
 
 // Cases that fill whole tiles, units and splits of the keys, which those of the matrix are too
@@ -95,6 +95,12 @@ std::vector<Case> largeCases(Random &random) {
     add("tilesSoftcapAlibi", 2, 2, 40, 400, 24).softcap = 30;
     cases.back().alibi = true;
     add("tilesWeights", 2, 1, 33, 250, 24).weights = true;
+    for (const vkattn_score_stage stage : {VKATTN_SCORES_RAW, VKATTN_SCORES_SCALED, VKATTN_SCORES_CAPPED, VKATTN_SCORES_FINAL}) {
+        add("tilesScores", 4, 2, 33, 250, 24).scores = stage;
+        cases.back().causal = true, cases.back().softcap = 3, cases.back().biasBroadcast = 1, cases.back().lengths = true;
+        add("rowScores", 2, 1, 1, 2300, 32).scores = stage;
+        cases.back().scoresType = VKATTN_F16;
+    }
     add("tilesDropout", 4, 2, 150, 301, 24).dropout = 0.3f;
     cases.back().dropoutSeed = 5, cases.back().dropoutOffset = 9;
     add("tilesDropoutCausal", 2, 1, 33, 250, 24).weights = true;
@@ -159,7 +165,7 @@ TEST_P(CpuKernels, everyCaseIsWithinTheBoundsOnAnyNumberOfThreads) {
         const Outputs single = in->outputs();
         EXPECT_EQ(verified(*in), "") << c.name;
         for (const PoolPointer &pool : pools) {
-            in->out = before.out, in->lse = before.lse, in->weights = before.weights;
+            in->out = before.out, in->lse = before.lse, in->weights = before.weights, in->scores = before.scores;
             in->collectOperands();
             ASSERT_EQ(runOn(pool.get(), *in), "") << c.name;
             EXPECT_TRUE(same(single, in->outputs())) << c.name;

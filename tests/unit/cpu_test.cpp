@@ -49,7 +49,9 @@ double largestError(const test::CaseData &in) {
     double worst = 0;
     const auto compare = [&](float got, long double expected) {
         // NaN is compared too: std::max would pass over NaN.
-        if (std::isinf(expected) || !std::isfinite(got)) {
+        if (std::isnan(expected)) {
+            if (std::isfinite(got)) worst = std::numeric_limits<double>::infinity();
+        } else if (std::isinf(expected) || !std::isfinite(got)) {
             if (!(static_cast<long double>(got) == expected)) worst = std::numeric_limits<double>::infinity();
         } else {
             worst = std::max(
@@ -68,19 +70,30 @@ double largestError(const test::CaseData &in) {
                 const long double sink = c.sinks ? static_cast<long double>(in.sinks[h]) : -std::numeric_limits<long double>::infinity();
                 long double top = sink;
                 for (uint32_t j = 0; j < keys; ++j) {
-                    if (!visible(in, b, h, i, j)) continue;
+                    const bool there = j < span.keys, shown = visible(in, b, h, i, j), final = c.scores == VKATTN_SCORES_FINAL;
+                    const auto isStored = [&](vkattn_score_stage stage, long double score) {
+                        if (c.scores == stage) compare(in.scores.get(b, h, i, j), score);
+                    };
+                    if (!there || (final && !shown))
+                        isStored(c.scores.value_or(VKATTN_SCORES_RAW), final ? -std::numeric_limits<long double>::infinity() : 0);
+                    if (!there || (!shown && !c.scores)) continue;
                     long double s = 0;
                     for (uint32_t d = 0; d < c.headDim; ++d)
                         s += static_cast<long double>(in.q.get(span.batch, h, row, d)) *
                              static_cast<long double>(in.k.get(span.batch, kv, span.firstKey + j, d));
+                    isStored(VKATTN_SCORES_RAW, s);
                     s *= scale;
+                    isStored(VKATTN_SCORES_SCALED, s);
                     if (c.softcap > 0) s = static_cast<long double>(c.softcap) * std::tanh(s / static_cast<long double>(c.softcap));
+                    isStored(VKATTN_SCORES_CAPPED, s);
+                    if (!shown) continue;
                     if (c.biasBroadcast) {
                         const uint32_t *x = in.bias.layout.extent;
                         s += static_cast<long double>(in.bias.get(x[0] > 1 ? b : 0, x[1] > 1 ? h : 0, x[2] > 1 ? i : 0, x[3] > 1 ? j : 0));
                     }
                     if (c.alibi)
                         s -= static_cast<long double>(in.slopes[h]) * std::fabs(static_cast<long double>(int64_t{j} - in.position(b, i)));
+                    isStored(VKATTN_SCORES_FINAL, s);
                     e[j] = s;
                     top = std::max(top, s);
                 }
@@ -120,7 +133,7 @@ TEST(Cpu, oracleEqualsTheFormulas) {
     Random random = randomFor("oracle");
     for (Case c : caseMatrix(random, true)) {
         if (c.headDim > 300) continue;
-        c.out = c.weightsType = VKATTN_F32;
+        c.out = c.weightsType = c.scoresType = VKATTN_F32;
         Random own = randomFor(c.name);
         const auto in = makeCaseData(c, own);
         vkattn_diagnostic why{};

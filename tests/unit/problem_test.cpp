@@ -49,7 +49,12 @@ const Rejection rejections[] = {
     {"offsetWithoutDropout", "set the probability to use them", [](auto &p) { p.dropoutOffset = 7; }},
     {"weightsDroppedWithoutWeights", "VKATTN_WEIGHTS_DROPPED is set without weights",
      [](auto &p) { p.dropout = 0.5, p.flags = VKATTN_WEIGHTS_DROPPED; }},
-    {"reservedIsSet", "reserved is 3", [](auto &p) { p.reserved = 3; }},
+    {"stageWithoutScores", "scoresStage is 3 without scores; give scores a layout", [](auto &p) { p.scoresStage = VKATTN_SCORES_FINAL; }},
+    {"noSuchStage", "scoresStage is 4, expected a vkattn_score_stage, 0 to 3",
+     [](auto &p) { p.scoresStage = static_cast<vkattn_score_stage>(4), p.scores = packed(VKATTN_F32, 1, 1, 1, 1); }},
+    {"scoresOfOtherPairs", "scores", [](auto &p) { p.scores = packed(VKATTN_F32, 1, 1, 1, 1); }},
+    {"scoresOfWords", "scores",
+     [](auto &p) { p.scores = packed(VKATTN_BITS32, p.q.extent[0], p.q.extent[1], p.q.extent[2], p.k.extent[2]); }},
     {"planesOfDropout", "expected less than 2^32",
      [](auto &p) {
          p.dropout = 0.5;

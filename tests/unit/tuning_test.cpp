@@ -215,7 +215,10 @@ TEST(Explain, saysWhichKernelAndWhyNotTheOthers) {
     c.weights = true;
     EXPECT_EQ(explain(c).kernel, VKATTN_KERNEL_STAGED);
     EXPECT_TRUE(std::strstr(reason(c, VKATTN_KERNEL_FLASH).c_str(), "only the staged kernel writes them"));
-    c.weights = false, c.kernel = VKATTN_KERNEL_FLASH;
+    c.weights = false, c.scores = VKATTN_SCORES_RAW;
+    EXPECT_EQ(explain(c).kernel, VKATTN_KERNEL_STAGED);
+    EXPECT_TRUE(std::strstr(reason(c, VKATTN_KERNEL_DECODE).c_str(), "never has the scores in memory"));
+    c.scores.reset(), c.kernel = VKATTN_KERNEL_FLASH;
     const vkattn_explanation asked = explain(c);
     EXPECT_STREQ(asked.choice, "it was asked for");
     EXPECT_EQ(asked.kernel, VKATTN_KERNEL_FLASH);

@@ -235,6 +235,7 @@ void CaseData::collectOperands() {
     add(VKATTN_OUT, out);
     if (c.lse) add(VKATTN_LSE, lse);
     if (c.weights) add(VKATTN_WEIGHTS, weights);
+    if (c.scores) add(VKATTN_SCORES, scores);
     if (c.maskBroadcast) add(VKATTN_MASK, mask);
     if (c.biasBroadcast) add(VKATTN_BIAS, bias);
     if (c.bitMaskBroadcast) add(VKATTN_BIT_MASK, bitMask);
@@ -266,7 +267,9 @@ std::string CaseData::damage(const Outputs &before) const {
     if (c.lse) found = lse.damage(before.lse, rows);
     if (!found.empty()) return "lse: " + found;
     if (c.weights) found = weights.damage(before.weights, pairs);
-    return found.empty() ? found : "weights: " + found;
+    if (!found.empty()) return "weights: " + found;
+    if (c.scores) found = scores.damage(before.scores, pairs);
+    return found.empty() ? found : "scores: " + found;
 }
 
 namespace {
@@ -478,6 +481,7 @@ void describe(CaseData &in, SequenceLength total) {
     if (c.lse) p.lse = makeLayout(VKATTN_F32, {batch, c.heads, total.queries, c.rowStatistics ? 2u : 1u}, c.outStyle);
     const uint32_t full[4] = {c.batch, c.heads, p.maxSeqQ ? p.maxSeqQ : total.queries, p.maxSeqK ? p.maxSeqK : total.keys};
     if (c.weights) p.weights = makeLayout(c.weightsType, full, c.weightsStyle);
+    if (c.scores) p.scores = makeLayout(c.scoresType, full, c.scoresStyle), p.scoresStage = *c.scores;
     const auto broadcast = [&](vkattn_dtype dtype, uint32_t ones, uint32_t last, Style style) {
         const uint32_t most[4] = {full[0], full[1], full[2], last};
         uint32_t e[4];
@@ -523,6 +527,7 @@ std::unique_ptr<CaseData> makeCaseData(const Case &asked, Random &random) {
     in.out.fillRandomly(random);
     if (c.lse) make(in.lse, p.lse, VKATTN_LSE), in.lse.fillRandomly(random);
     if (c.weights) make(in.weights, p.weights, VKATTN_WEIGHTS), in.weights.fillRandomly(random);
+    if (c.scores) make(in.scores, p.scores, VKATTN_SCORES), in.scores.fillRandomly(random);
     if (c.maskBroadcast) {
         make(in.mask, p.mask, VKATTN_MASK);
         fill(in.mask, [&](auto...) { return random() % 3 ? static_cast<float>(1 + random() % 255) : 0.0f; });
@@ -590,6 +595,7 @@ Ran runAndVerify(Runtime &runtime, CaseData &in) {
         std::snprintf(text, sizeof text, "%s at [%u, %u, %u, %u]: got %.9g, expected %.9g, error %.3g, bound %.3g",
                       r.worstRole == VKATTN_LSE       ? "lse"
                       : r.worstRole == VKATTN_WEIGHTS ? "weights"
+                      : r.worstRole == VKATTN_SCORES  ? "scores"
                                                       : "out",
                       r.worstIndex[0], r.worstIndex[1], r.worstIndex[2], r.worstIndex[3], r.worstGot, r.worstExpected, r.worstError,
                       r.worstBound);

@@ -46,8 +46,10 @@ struct Case {
     // Ragged: batch is the number of sequences, queryTokens and keyTokens the most that one is
     // drawn with.
     uint32_t batch = 2, heads = 2, kvHeads = 2, queryTokens = 17, keyTokens = 19, headDim = 16, valueDim = 16;
-    vkattn_dtype q = VKATTN_F32, k = VKATTN_F32, v = VKATTN_F32, out = VKATTN_F32, biasType = VKATTN_F32, weightsType = VKATTN_F32;
-    Style qStyle = Style::packed, kStyle = Style::packed, vStyle = Style::packed, outStyle = Style::packed, weightsStyle = Style::packed;
+    vkattn_dtype q = VKATTN_F32, k = VKATTN_F32, v = VKATTN_F32, out = VKATTN_F32, biasType = VKATTN_F32, weightsType = VKATTN_F32,
+                 scoresType = VKATTN_F32;
+    Style qStyle = Style::packed, kStyle = Style::packed, vStyle = Style::packed, outStyle = Style::packed, weightsStyle = Style::packed,
+          scoresStyle = Style::packed;
     bool causal = false, topLeft = false, window = false;
     int32_t left = -1, right = -1;
     std::optional<float> scale;
@@ -57,6 +59,9 @@ struct Case {
     bool weightsDropped = false;                 // where there are weights and dropout
     bool lse = false, rowStatistics = false;     // the latter: what lse holds, where there is one
     bool weights = false, lengths = false, hostileLengths = false;
+    std::optional<vkattn_score_stage> scores; // as an output
+    [[nodiscard]] bool writesPairs() const { return weights || scores; }
+    void writeNoPairs() { weights = false, scores.reset(); }
     // Extents of mask and bias that are 1 (broadcast): bit d for dimension d.
     std::optional<uint32_t> maskBroadcast, biasBroadcast;
     std::optional<uint32_t> bitMaskBroadcast; // bits 0 to 2; rows of words do not broadcast
@@ -126,13 +131,13 @@ struct Span {
 };
 
 struct Outputs {
-    HostTensor out, lse, weights;
+    HostTensor out, lse, weights, scores;
 };
 
 struct CaseData {
     Case c;
     vkattn_problem problem{};
-    HostTensor q, k, v, out, lse, weights, mask, bias, bitMask;
+    HostTensor q, k, v, out, lse, weights, scores, mask, bias, bitMask;
     std::vector<uint32_t> lengths, cuQ, cuK, docsQ, docsK;
     std::vector<float> sinks, slopes;
     // Of each batch entry or sequence: what the arrays mean once they are clamped.
@@ -157,9 +162,9 @@ struct CaseData {
     };
     [[nodiscard]] std::vector<HeadArray> headArrays();
 
-    [[nodiscard]] Outputs outputs() const { return {out, lse, weights}; }
+    [[nodiscard]] Outputs outputs() const { return {out, lse, weights, scores}; }
     // Empty: no byte changed but those of elements that a row writes. Rows of no sequence, and
-    // weights outside one, are not written.
+    // weights and scores outside one, are not written.
     [[nodiscard]] std::string damage(const Outputs &before) const;
 
   private:
@@ -184,7 +189,7 @@ struct Ran {
 [[nodiscard]] std::vector<Case> caseMatrix(Random &random, bool full);
 // What a form of a kernel compiles in bounded time. Every option alone, but of the types and dims a
 // few that the seed draws; and of the other cases, pairs of options among them, those that share
-// the pipelines of these, with `pipelines` more. Without weights.
+// the pipelines of these, with `pipelines` more. Without weights and scores.
 [[nodiscard]] std::vector<Case> formMatrix(Random &random, size_t pipelines);
 // Cases with the same signature have the same pipelines, on one kernel and device.
 [[nodiscard]] std::string pipelineSignature(const Case &c);

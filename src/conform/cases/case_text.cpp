@@ -129,7 +129,8 @@ std::string whyImpossible(const Case &c) {
         pairs > (uint64_t{1} << 33) / (c.headDim + c.valueDim))
         return "the case has " + std::to_string(queries) + " x " + std::to_string(keys) +
                " pairs of tokens a head, expected fewer: more than 2^33 multiplications";
-    const bool allPairs = c.weights || (c.maskBroadcast && !*c.maskBroadcast) || c.biasBroadcast || c.bitMaskBroadcast || c.maskBroadcast;
+    const bool allPairs =
+        c.writesPairs() || (c.maskBroadcast && !*c.maskBroadcast) || c.biasBroadcast || c.bitMaskBroadcast || c.maskBroadcast;
     if (std::max(batch * c.heads * queries, batch * c.kvHeads * keys) * std::max(c.headDim, c.valueDim) > mostElements ||
         (allPairs && sequences * c.heads * queries * keys > mostElements))
         return "a tensor of the case has more than 2^27 elements";

@@ -66,7 +66,7 @@ CoveringCases coveringCases(Random &random, const CoveringPalette &palette) {
             Case c;
             variant.draw(c, random);
             const bool compiled = (termsOf(variant) & ~palette.terms) == 0;
-            if ((c.weights && !palette.weights) || !compiled || !possible({{&feature, &variant}}, palette)) continue;
+            if ((c.writesPairs() && !palette.weights) || !compiled || !possible({{&feature, &variant}}, palette)) continue;
             factor.variants.push_back(&variant);
             terms.push_back(termsOf(variant));
         }

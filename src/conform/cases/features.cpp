@@ -97,6 +97,18 @@ constexpr Variant weights[] = {{"weights", [](Case &c, Random &) { c.weights = t
 constexpr Member weightsMembers[] = {member<&Case::weights>("weights"), member<&Case::weightsType>("weightsType"),
                                      member<&Case::weightsStyle>("weightsStyle")};
 
+// Of every stage, types and layouts in turn.
+template <vkattn_score_stage stage> void addScores(Case &c, Random &random) {
+    constexpr vkattn_dtype types[] = {VKATTN_F32, VKATTN_F16, VKATTN_BF16};
+    c.scores = stage, c.scoresType = types[random() % 3], c.scoresStyle = random() % 2 ? Style::packed : Style::padded;
+}
+constexpr Variant scores[] = {{"scoresRaw", addScores<VKATTN_SCORES_RAW>},
+                              {"scoresScaled", addScores<VKATTN_SCORES_SCALED>},
+                              {"scoresCapped", addScores<VKATTN_SCORES_CAPPED>},
+                              {"scoresFinal", addScores<VKATTN_SCORES_FINAL>}};
+constexpr Member scoresMembers[] = {member<&Case::scores>("scores"), member<&Case::scoresType>("scoresType"),
+                                    member<&Case::scoresStyle>("scoresStyle")};
+
 constexpr Variant grouped[] = {{"grouped", [](Case &c, Random &) { c.heads = 6, c.kvHeads = 2; }},
                                {"multiQuery", [](Case &c, Random &) { c.heads = 5, c.kvHeads = 1; }}};
 
@@ -193,6 +205,7 @@ const Feature table[] = {
      .hides = true},
     {.name = "lse", .variants = lse, .isOn = [](const Case &c) { return c.lse; }, .members = lseMembers, .pipelineTerm = anyOption},
     {.name = "weights", .variants = weights, .isOn = [](const Case &c) { return c.weights; }, .members = weightsMembers},
+    {.name = "scores", .variants = scores, .isOn = [](const Case &c) { return c.scores.has_value(); }, .members = scoresMembers},
     {.name = "grouped heads", .variants = grouped, .isOn = [](const Case &c) { return c.heads != c.kvHeads; }},
     {.name = "value dim", .variants = valueDim, .isOn = [](const Case &c) { return c.headDim != c.valueDim; }, .ofPalette = true},
     {.name = "f16", .variants = f16, .isOn = [](const Case &c) { return anyType(c, VKATTN_F16); }, .ofPalette = true},

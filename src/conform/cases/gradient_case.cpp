@@ -166,6 +166,7 @@ GradientCase drawGradient(Random &random, const Case &attention, const GradientO
     Case c = attention;
     c.lse = true;
     c.weights = yes(3);
+    c.scores.reset();
     c.keysHoldValues = c.weightsDropped = false;
     c.dropout = 0;                              // drawn below
     if (options.everything) c.out = VKATTN_F32; // D_i is as exact as out

@@ -254,7 +254,7 @@ std::vector<Case> formMatrix(Random &random, size_t pipelines) {
     for (Case &c : caseMatrix(random, true)) {
         const bool single = std::any_of(options().begin(), options().end(), [&](const Variant &o) { return c.name == o.name; });
         const bool typed = c.q != VKATTN_F32 || c.k != VKATTN_F32;
-        c.weights = false;
+        c.writeNoPairs();
         const bool same = c.headDim == c.valueDim;
         c.headDim = 8, c.valueDim = same ? 8 : 5;
         if (c.valuesInKeys || c.keysHoldValues) c.v = c.k;

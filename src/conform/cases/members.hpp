@@ -11,6 +11,7 @@ namespace vkattn::conform {
 // The words of an enumeration, by value.
 template <class Enum> struct Words;
 template <> struct Words<vkattn_dtype> { static constexpr const char *list[] = {"f32", "f16", "bf16"}; };
+template <> struct Words<vkattn_score_stage> { static constexpr const char *list[] = {"raw", "scaled", "capped", "final"}; };
 template <> struct Words<Style> { static constexpr const char *list[] = {"packed", "tokenMajor", "padded", "dimMajor", "reversed"}; };
 template <> struct Words<Data> { static constexpr const char *list[] = {"normal", "needle", "equal", "extreme", "denormal"}; };
 template <> struct Words<Documents> { static constexpr const char *list[] = {"none", "runs", "random"}; };
@@ -22,13 +23,13 @@ template <> struct Words<Documents> { static constexpr const char *list[] = {"no
 [[nodiscard]] std::string valueText(const std::string &value);
 [[nodiscard]] std::string valueText(vkattn_kernel kernel);
 [[nodiscard]] std::string valueText(const std::vector<SequenceLength> &lengths); // "5x1100:0x9"
-template <class Value> [[nodiscard]] std::string valueText(const std::optional<Value> &value) {
-    return value ? valueText(*value) : "none";
-}
 template <class Enum>
 requires std::is_enum_v<Enum>
 [[nodiscard]] std::string valueText(Enum value) {
     return Words<Enum>::list[static_cast<size_t>(value)];
+}
+template <class Value> [[nodiscard]] std::string valueText(const std::optional<Value> &value) {
+    return value ? valueText(*value) : "none";
 }
 
 // NULL, or what was expected where the text is no such value.
@@ -39,10 +40,6 @@ requires std::is_enum_v<Enum>
 [[nodiscard]] const char *parseValue(std::string_view from, std::string &value);
 [[nodiscard]] const char *parseValue(std::string_view from, vkattn_kernel &kernel);
 [[nodiscard]] const char *parseValue(std::string_view from, std::vector<SequenceLength> &lengths);
-template <class Value> [[nodiscard]] const char *parseValue(std::string_view from, std::optional<Value> &value) {
-    if (from == "none") return value.reset(), nullptr;
-    return parseValue(from, value.emplace());
-}
 template <class Enum>
 requires std::is_enum_v<Enum>
 [[nodiscard]] const char *parseValue(std::string_view from, Enum &value) {
@@ -54,6 +51,10 @@ requires std::is_enum_v<Enum>
     for (size_t n = 0; n < std::size(Words<Enum>::list); ++n)
         if (from == Words<Enum>::list[n]) return value = static_cast<Enum>(n), nullptr;
     return expected.c_str();
+}
+template <class Value> [[nodiscard]] const char *parseValue(std::string_view from, std::optional<Value> &value) {
+    if (from == "none") return value.reset(), nullptr;
+    return parseValue(from, value.emplace());
 }
 
 struct Member {

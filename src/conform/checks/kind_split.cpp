@@ -28,6 +28,8 @@ Piece pieceOf(CaseData &in, uint32_t b) {
     const Span &s = in.spans[b];
     Piece piece{in.problem, in.operands, {}};
     vkattn_problem &p = piece.problem;
+    p.scores = {}, p.scoresStage = VKATTN_SCORES_RAW; // each is of its pair alone
+    std::erase_if(piece.operands, [](const vkattn_operand_memory &o) { return o.role == VKATTN_SCORES; });
     const uint32_t qTokens = p.q.extent[2], kTokens = p.k.extent[2];
     for (vkattn_layout *layout : {&p.q, &p.k, &p.v, &p.out, &p.lse}) {
         if (!layout->extent[0]) continue;
@@ -110,7 +112,9 @@ Finding checkSplit(DeviceUnderTest &device, const Check &given) {
     if (!find.open(check.limits)) return find.finding;
     const auto in = caseDataOf(check);
     const Outputs before = in->outputs();
-    const auto reset = [&] { in->out = before.out, in->lse = before.lse, in->weights = before.weights, in->collectOperands(); };
+    const auto reset = [&] {
+        in->out = before.out, in->lse = before.lse, in->weights = before.weights, in->scores = before.scores, in->collectOperands();
+    };
     if (!find.verify(*in, "")) return find.finding;
     const Outputs whole = in->outputs();
     if (!compareSlices(find, *in, whole, reset)) return find.finding;

@@ -59,7 +59,7 @@ std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in,
     if (c.kernel == VKATTN_KERNEL_AUTO || c.kernel == VKATTN_KERNEL_STAGED) return allowed;
     const uint32_t traits = vkattnKernelTraits(c.kernel);
     allow(minimum, "storage buffers a stage");
-    allow(c.weights && !(traits & VKATTN_KERNEL_TRAIT_WEIGHTS), "only the staged kernel writes them");
+    allow(c.writesPairs() && !(traits & VKATTN_KERNEL_TRAIT_WEIGHTS), "only the staged kernel writes them");
     const bool matrix = traits & VKATTN_KERNEL_TRAIT_MATRIX_UNITS;
     const vkattn_matrix_shape *end = caps.matrixShapes + caps.matrixShapeCount;
     allow(matrix &&
@@ -146,7 +146,8 @@ bool sameBytes(const HostTensor &a, const HostTensor &b) {
 }
 
 bool sameBytes(const Outputs &a, const CaseData &b) {
-    return sameBytes(a.out, b.out) && (!b.c.lse || sameBytes(a.lse, b.lse)) && (!b.c.weights || sameBytes(a.weights, b.weights));
+    return sameBytes(a.out, b.out) && (!b.c.lse || sameBytes(a.lse, b.lse)) && (!b.c.weights || sameBytes(a.weights, b.weights)) &&
+           (!b.c.scores || sameBytes(a.scores, b.scores));
 }
 
 bool sameRow(const HostTensor &a, const HostTensor &b, uint32_t batch, uint32_t head, uint32_t row) {

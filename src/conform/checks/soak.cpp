@@ -70,7 +70,7 @@ Check soakCheck(const DeviceInfo &device, const Selection &options, uint64_t num
     c.valuesInKeys = c.valuesInKeys && c.valueDim < c.headDim;
     if (c.valuesInKeys) c.v = c.k;
     c.keysHoldValues = c.keysHoldValues && c.valueDim <= c.headDim && c.k == c.v;
-    if (p.kernel > VKATTN_KERNEL_STAGED) c.weights = false;
+    if (p.kernel > VKATTN_KERNEL_STAGED) c.writeNoPairs();
     if (random() % 16 == 0) c.queryTokens = between(random, 0, 200);
     if (random() % 16 == 0) c.keyTokens = between(random, 0, 3000);
     if (random() % 4 == 0) c.slices = between(random, 1, 9);

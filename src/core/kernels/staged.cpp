@@ -2,7 +2,9 @@
 // chunk of keys, softmax, values for each chunk of keys. Order, per chunk of rows with n chunks of
 // keys, as far as the problem has the terms:
 //     sinks, scores x n | pairs x n for each term | softmax | values | values | ...
-// with a barrier at every bar; dispatches between bars touch disjoint columns of the workspace.
+// with a barrier at every bar; dispatches between bars touch disjoint columns of the workspace. Where
+// scores are an output, a copy of them follows the pairs, each chunk of keys behind a bar; and of a
+// stage that hides nothing, scores that are made for it come first, with their copy.
 // Ragged batches begin with one dispatch that reads where the sequences lie.
 #include "core/kernels/staged.hpp"
 #include "core/plan/operands.hpp"
@@ -156,16 +158,65 @@ void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.groups[1] = 1;
 }
 
+// Every pair's score up to the stage that is written, whoever sees it.
+void makeOpenScores(const Plan &plan, const Chunk &c, Dispatch &d) {
+    Plan open = plan;
+    Problem &p = open.problem;
+    p.left = p.right = openWindow;
+    if (p.scoresStage == VKATTN_SCORES_RAW) p.scale = 1;
+    if (p.scoresStage != VKATTN_SCORES_CAPPED) p.softcap = 0;
+    staged::makeScores(open, c, d);
+}
+
+// Scores of the workspace into the tensor.
+void makeScoresOutput(const Plan &plan, const Chunk &c, Dispatch &d) {
+    const Problem &p = plan.problem;
+    const Tensor &scores = p.tensor(VKATTN_SCORES);
+    WriteScoresPush push{};
+    setPosition(push, plan, c);
+    setChunk(push, plan, c);
+    push.oBatch = stride(scores, 0), push.oHead = stride(scores, 1), push.oQuery = stride(scores, 2), push.oKey = stride(scores, 3);
+    setPush(d, push);
+    d.operands[slotWorkspace] = scoresOperand(plan, false);
+    d.operands[slotFirst] = pairsOperand(p, VKATTN_SCORES, c, c.keyFirst, c.keys, offsetof(WriteScoresPush, oBase));
+    d.operands[slotSecond] = standIn(d.operands[slotFirst]);
+    d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(WriteScoresPush, lengthsBase), d.operands[slotWorkspace]);
+    d.key = pipelineKey(Module::writeScores, plan.tuning.pairLanes,
+                        {.elementTypes = elementType(p, VKATTN_SCORES) << typesOut,
+                         .form = p.scoresStage == VKATTN_SCORES_FINAL ? uint32_t{formFinalScores} : 0},
+                        {plan.tuning.pairKeysPerLane});
+    d.groups[0] = divideUp(c.keys, plan.tuning.pairLanes * plan.tuning.pairKeysPerLane);
+    d.groups[1] = c.queries;
+}
+
+// What goes over all chunks of keys before the softmax.
+enum class Pass { openScores, output, scores, pairs };
+struct Passes {
+    uint32_t opening, pairs, closing; // of the output: before the scores, and behind the pairs
+
+    explicit Passes(const Problem &p) : opening(0), pairs(static_cast<uint32_t>(std::popcount(staged::termsOfPairs(p)))), closing(0) {
+        if (!p.tensor(VKATTN_SCORES).present()) return;
+        if (p.scoresStage == VKATTN_SCORES_FINAL)
+            closing = 1;
+        else
+            opening = 2;
+    }
+    [[nodiscard]] uint32_t count() const { return opening + 1 + pairs + closing; }
+    [[nodiscard]] Pass operator[](uint32_t n) const {
+        if (n < opening) return n == 0 ? Pass::openScores : Pass::output;
+        if (n == opening) return Pass::scores;
+        return n - opening <= pairs ? Pass::pairs : Pass::output;
+    }
+};
+
 } // namespace
 
 uint32_t staged::dispatchesPerRowChunk(const Plan &plan) {
     const Problem &problem = plan.problem;
     const uint32_t keyChunks = plan.keyChunks;
     const uint32_t sinks = problem.has(VKATTN_SINKS) ? 1 : 0;
-    if (problem.keyTokens == 0) return sinks + 2; // without keys only softmax and values run
-    // scores, values, and a pass for each term
-    const uint32_t passes = 2 + static_cast<uint32_t>(std::popcount(termsOfPairs(problem)));
-    return sinks + keyChunks * passes + 1;
+    if (problem.keyTokens == 0) return sinks + 2;                 // without keys only softmax and values run
+    return sinks + keyChunks * (Passes(problem).count() + 1) + 1; // the values go over them once more
 }
 
 Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
@@ -196,12 +247,15 @@ Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
     } else if (step < softmaxAt) {
         const uint32_t pass = (step - sinks) / keyedChunks, n = (step - sinks) % keyedChunks;
         selectKeys(n);
-        if (pass == 0)
-            makeScores(plan, c, d);
-        else
-            makePairs(plan, c, pass - 1, d);
-        // The sinks and the scores touch different columns.
-        d.barrierBefore = n == 0 && index > 0 && (pass > 0 || sinks == 0);
+        const Passes passes(p);
+        const Pass kind = passes[pass];
+        if (kind == Pass::openScores) makeOpenScores(plan, c, d);
+        if (kind == Pass::output) makeScoresOutput(plan, c, d);
+        if (kind == Pass::scores) makeScores(plan, c, d);
+        if (kind == Pass::pairs) makePairs(plan, c, pass - passes.opening - 1, d);
+        // The sinks and the scores touch different columns; what chunks of keys write of an output's rows
+        // lies within the ranges of each other.
+        d.barrierBefore = index > 0 && (kind == Pass::output || (n == 0 && (pass > 0 || sinks == 0)));
     } else if (step == softmaxAt) {
         c.keys = p.keyTokens;
         makeSoftmax(plan, c, d);

@@ -161,9 +161,9 @@ vkattn_result checkAvailable(const Kernel &kernel, const Caps &caps, vkattn_diag
 
 vkattn_result makePlanFor(const Kernel &kernel, const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
     if (const auto r = checkAvailable(kernel, limits.caps, why)) return r;
-    if (problem.tensor(VKATTN_WEIGHTS).present() && !(kernel.traits & VKATTN_KERNEL_TRAIT_WEIGHTS))
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s kernel never has the weights in memory; only the staged kernel writes them",
-                    kernel.name);
+    if (problem.writesPairs() && !(kernel.traits & VKATTN_KERNEL_TRAIT_WEIGHTS))
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s kernel never has the %s in memory; only the staged kernel writes them",
+                    kernel.name, problem.tensor(VKATTN_WEIGHTS).present() ? "weights" : "scores");
     if (const auto r = kernel.makePlan(kernel, problem, limits, out, why)) return r;
     out.type = &attentionSchedule;
     out.kernelName = kernel.name;

@@ -36,13 +36,14 @@ vkattn_problem optionsOf(const AttentionOf &a) {
     vkattn_problem description = a.options;
     description.structSize = sizeof description;
     description.presentRoles = 0;
-    description.lse = description.weights = description.bias = description.mask = description.bitMask = {};
+    description.lse = description.weights = description.scores = description.bias = description.mask = description.bitMask = {};
     return description;
 }
 // What an attention has beside q, k, v and out.
 void giveOptions(const AttentionOf &a, Given &given, vkattn_problem &description) {
     given.add(VKATTN_LSE, a.lse, description.lse);
     given.add(VKATTN_WEIGHTS, a.weights, description.weights);
+    given.add(VKATTN_SCORES, a.scores, description.scores);
     given.add(VKATTN_BIAS, a.bias, description.bias);
     given.add(VKATTN_MASK, a.mask, description.mask);
     given.add(VKATTN_BIT_MASK, a.bitMask, description.bitMask);
@@ -194,7 +195,8 @@ vkattn_result OperationList::add(const AttentionOf &a, std::string *why) {
 
 vkattn_result OperationList::add(const AttentionGradientOf &g, std::string *why) {
     AttentionOf attention = g.forward;
-    attention.weights = {};
+    attention.weights = attention.scores = {};
+    attention.options.scoresStage = VKATTN_SCORES_RAW;
     vkattn_problem forward = optionsOf(attention);
     vkattn_attention_gradient description{};
     description.structSize = sizeof description;

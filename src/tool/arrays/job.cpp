@@ -107,10 +107,11 @@ void addOutputs(const RunArguments &arguments, Job &job) {
     };
     add(VKATTN_OUT, problem.out.dtype, with(problem.out.extent[dim]));
     if (!arguments.files[VKATTN_LSE].empty()) add(VKATTN_LSE, VKATTN_F32, arguments.rowStatistics ? with(2) : rows);
-    if (!arguments.files[VKATTN_WEIGHTS].empty()) {
-        // The rows of a ragged batch are not those of its weights.
-        const uint32_t *extent = problem.weights.extent;
-        add(VKATTN_WEIGHTS, VKATTN_F32, problem.sequences > 0 ? std::vector<uint64_t>(extent, extent + 4) : with(extent[3]));
+    for (const auto &[role, layout] : {std::pair{VKATTN_WEIGHTS, &problem.weights}, {VKATTN_SCORES, &problem.scores}}) {
+        if (arguments.files[role].empty()) continue;
+        // The rows of a ragged batch are not those of its pairs.
+        const uint32_t *extent = layout->extent;
+        add(role, VKATTN_F32, problem.sequences > 0 ? std::vector<uint64_t>(extent, extent + 4) : with(extent[3]));
     }
 }
 
@@ -235,6 +236,7 @@ Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
     if (wants(VKATTN_LSE))
         problem.lse = output(VKATTN_LSE, VKATTN_F32, {extent[batch], extent[head], extent[token], arguments.rowStatistics ? 2u : 1u});
     if (wants(VKATTN_WEIGHTS)) problem.weights = output(VKATTN_WEIGHTS, VKATTN_F32, pairs);
+    if (wants(VKATTN_SCORES)) problem.scores = output(VKATTN_SCORES, VKATTN_F32, pairs), problem.scoresStage = arguments.scoresStage;
 
     vkattn_diagnostic why{};
     if (vkattnValidateProblem(&problem, &why) != VKATTN_OK) {

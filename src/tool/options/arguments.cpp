@@ -128,6 +128,7 @@ void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, boo
                    "Type of the result; default: that of the queries' file");
     addAttentionOptions(app, alignments, run);
     addFurtherOutputs(app, run);
+    addScoresOptions(app, run);
     addSlicesOption(app, run);
     addDeviceOptions(app, run);
     app.footer(computeExitStatuses);

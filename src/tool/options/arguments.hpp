@@ -28,6 +28,7 @@ struct RunArguments : ComputeArguments {
     std::optional<vkattn_dtype> outDtype; // otherwise as q's file
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
     uint32_t slices = 1;
+    vkattn_score_stage scoresStage = VKATTN_SCORES_RAW;
     uint32_t valuesInKeys = 0; // the value dim, where values are the first dims of the keys
 
     std::optional<std::string> tuning;   // a file; otherwise

@@ -113,6 +113,8 @@ void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumpti
     if (counted("--weights-after-dropout") && differentiates && given(VKATTN_D_WEIGHTS).empty())
         throw Failure("--weights-after-dropout says of which weights --dweights is the gradient, and there is none: add --dweights with a "
                       "file, or leave --weights-after-dropout out");
+    if (app.get_option_no_throw("--scores-stage") != nullptr && counted("--scores-stage") && given(VKATTN_SCORES).empty())
+        throw Failure("--scores-stage says which scores are written, and none are: add --scores with a file, or leave --scores-stage out");
     if (counted("--weights-after-dropout") && !differentiates && given(VKATTN_WEIGHTS).empty())
         throw Failure("--weights-after-dropout says which weights are written, and none are: add --weights with a file, or leave "
                       "--weights-after-dropout out");
@@ -210,6 +212,18 @@ void addFurtherOutputs(CLI::App &app, RunArguments &run) {
     app.add_flag_callback(
         "--weights-after-dropout", [&run] { run.flags |= VKATTN_WEIGHTS_DROPPED; },
         "--weights are those after dropout: 0 where dropped, the others scaled up");
+}
+
+void addScoresOptions(CLI::App &app, RunArguments &run) {
+    addFile(app, run, VKATTN_SCORES,
+            "Also write the scores, float32 [..., query, key]; with --cu-seqlens-q [sequence, head, query, key]; of what stage says");
+    addValue(
+        app, "--scores-stage", "raw|scaled|capped|final",
+        "raw (default): the dots of queries and keys; scaled; capped: after --softcap; these have every pair, hidden ones too, and 0 past "
+        "a length. final: after bias and ALiBi, and -inf where hidden",
+        [&](const std::string &text) {
+            run.scoresStage = static_cast<vkattn_score_stage>(parseWord("--scores-stage", text, scoreStageNames));
+        });
 }
 
 void addSlicesOption(CLI::App &app, RunArguments &run) {

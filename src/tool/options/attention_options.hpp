@@ -30,6 +30,8 @@ void addOperandOptions(CLI::App &app, RunArguments &run, bool required);
 void addAttentionOptions(CLI::App &app, Alignments &alignments, RunArguments &run);
 // --lse, --row-statistics and --weights.
 void addFurtherOutputs(CLI::App &app, RunArguments &run);
+// --scores and --scores-stage.
+void addScoresOptions(CLI::App &app, RunArguments &run);
 // --slices.
 void addSlicesOption(CLI::App &app, RunArguments &run);
 // Tuning and verdicts, and what computes.

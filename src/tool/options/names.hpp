@@ -17,7 +17,7 @@ struct OperandName {
 };
 
 // Inputs in the order in which they are read, then outputs in the order in which they are written.
-inline constexpr std::array<OperandName, 43> operandNames = {{
+inline constexpr std::array<OperandName, 44> operandNames = {{
     {VKATTN_Q, "--q", "q"},
     {VKATTN_K, "--k", "k"},
     {VKATTN_V, "--v", "v"},
@@ -52,6 +52,7 @@ inline constexpr std::array<OperandName, 43> operandNames = {{
     {VKATTN_OUT, "--out", "out"},
     {VKATTN_LSE, "--lse", "lse"},
     {VKATTN_WEIGHTS, "--weights", "weights"},
+    {VKATTN_SCORES, "--scores", "scores"},
     {VKATTN_D_Q, "--dq", "dq"},
     {VKATTN_D_K, "--dk", "dk"},
     {VKATTN_D_V, "--dv", "dv"},
@@ -94,7 +95,8 @@ inline constexpr std::array<GradientName, 8> gradientNames = {{
 }
 
 [[nodiscard]] constexpr bool isOutput(vkattn_role role) {
-    return isGradient(role) || role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS || role == VKATTN_Y;
+    return isGradient(role) || role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS || role == VKATTN_SCORES ||
+           role == VKATTN_Y;
 }
 
 // The words of `explain --with`, and the roles that each stands for.
@@ -115,7 +117,8 @@ inline constexpr Presence presences[] = {{"mask", bitOf(VKATTN_MASK)},
                                          {"documents", bitOf(VKATTN_DOC_IDS_Q) | bitOf(VKATTN_DOC_IDS_K)},
                                          {"lse", bitOf(VKATTN_LSE)},
                                          {"row-statistics", bitOf(VKATTN_LSE), true},
-                                         {"weights", bitOf(VKATTN_WEIGHTS)}};
+                                         {"weights", bitOf(VKATTN_WEIGHTS)},
+                                         {"scores", bitOf(VKATTN_SCORES)}};
 
 // Returns what an array has one of for each query head; NULL for other roles.
 [[nodiscard]] constexpr const char *ofEachHead(vkattn_role role) {
@@ -124,6 +127,9 @@ inline constexpr Presence presences[] = {{"mask", bitOf(VKATTN_MASK)},
 
 // By vkattn_dtype.
 inline constexpr std::array<const char *, 5> dtypeNames = {"f32", "f16", "bf16", "bool8", "bits32"};
+
+// By vkattn_score_stage.
+inline constexpr std::array<const char *, 4> scoreStageNames = {"raw", "scaled", "capped", "final"};
 
 // By vkattn_gradient_kernel.
 inline constexpr std::array<const char *, 4> gradientKernelNames = {"auto", "staged", "tiles", "coopmat"};

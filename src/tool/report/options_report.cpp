@@ -22,6 +22,7 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     bool positional = window;
     for (const OperandName &name : operandNames) positional = positional || (name.positional && present(name.role));
     if (arguments.kernel != VKATTN_KERNEL_AUTO) json["kernel"] = vkattnKernelName(arguments.kernel);
+    if (problem.scores.extent[0] > 0) json["scores"] = scoreStageNames[problem.scoresStage];
     if (arguments.slices > 1) json["slices"] = arguments.slices;
     if (arguments.roundTo) json["roundTo"] = dtypeNames[*arguments.roundTo];
     if (arguments.outDtype) json["outDtype"] = dtypeNames[*arguments.outDtype];

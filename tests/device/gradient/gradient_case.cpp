@@ -43,7 +43,8 @@ GradientOptions drawGradientOptions(Random &random) {
 
 Case asForward(Case c) {
     c.lse = true;
-    c.weights = c.keysHoldValues = false;
+    c.writeNoPairs();
+    c.keysHoldValues = false;
     c.slices = 0;
     c.kernel = VKATTN_KERNEL_AUTO;
     return c;
