@@ -31,6 +31,19 @@ struct DropoutPlane {
     [[nodiscard]] constexpr PhiloxCounter words(uint32_t row, uint32_t block) const {
         return philox({{block, row, plane, offset}}, {{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}});
     }
+    // Returns a bit for each of the 32 columns from 32 * word on: set where the element is kept. The
+    // four words of a block are written out: GCC 12 with sanitizers took a loop over them wrongly in
+    // a function that is inlined into code for other processors.
+    [[nodiscard]] constexpr uint32_t keptBits(uint64_t threshold, uint32_t row, uint32_t word) const {
+        uint32_t bits = 0;
+        for (uint32_t block = 0; block < 8; ++block) {
+            const PhiloxCounter random = words(row, 8 * word + block);
+            const uint32_t four = (random.words[0] >= threshold ? 1u : 0u) | (random.words[1] >= threshold ? 2u : 0u) |
+                                  (random.words[2] >= threshold ? 4u : 0u) | (random.words[3] >= threshold ? 8u : 0u);
+            bits |= four << (4 * block);
+        }
+        return bits;
+    }
     [[nodiscard]] constexpr bool keeps(uint64_t threshold, uint32_t row, uint32_t column) const {
         return words(row, column / 4).words[column % 4] >= threshold;
     }

@@ -227,18 +227,13 @@ inline void averageRows(const OperationCall &call, uint64_t unit, float *scratch
     });
 }
 
-// A block of random words has the bits of four columns.
 inline void keepBits(const OperationCall &call, uint64_t unit, float *) {
     const Operation &o = call.o;
     const Tensor &y = o.tensor(VKATTN_Y);
     forRowsOf(call, unit, [&](uint32_t b, uint32_t g, uint32_t r) HWY_ATTR {
         const DropoutPlane plane{o.seed, o.dropoutOffset, o.plane(b, g)};
         for (uint32_t word = 0; word < o.inner; ++word) {
-            uint32_t bits = 0;
-            for (uint32_t block = 0; block < 8; ++block) {
-                const PhiloxCounter random = plane.words(r, 8 * word + block);
-                for (uint32_t n = 0; n < 4; ++n) bits |= (random.words[n] >= o.dropoutThreshold ? 1u : 0u) << (4 * block + n);
-            }
+            uint32_t bits = plane.keptBits(o.dropoutThreshold, r, word);
             if (const uint32_t rest = o.columns - 32 * word; rest < 32) bits &= (1u << rest) - 1;
             std::memcpy(call.write(VKATTN_Y) + 4 * y.index(b, g, r, word), &bits, 4);
         }
