@@ -1,0 +1,82 @@
+// All that `vkattn inspect` has found, for its texts, files, pictures and page.
+#pragma once
+
+#include "analysis/classes.hpp"
+#include "analysis/flow.hpp"
+#include "analysis/geometry.hpp"
+#include "analysis/measures.hpp"
+#include "analysis/pooling.hpp"
+#include "analysis/spectrum.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vkattn::tool {
+
+struct SpectrumOfHead {
+    // Exact where `exact`; else the leading values, by random projections.
+    analysis::SingularValues singular;
+    bool exact = true;
+    // Of square heads: exact values where `exact` or where the head is triangular.
+    std::optional<analysis::Eigenvalues> eigen;
+    std::optional<analysis::Stationary> stationary;
+};
+
+struct FlowOfHead {
+    analysis::FlowMask mask;
+    double keptMass = 0; // mean over rows, before rows are renormalised
+    analysis::RowsOfHead overRows;
+    double reach = 0;
+};
+
+// One head of one batch entry (of one sequence, where the batch is ragged).
+struct InspectedHead {
+    uint32_t batch = 0, head = 0;
+    uint32_t queries = 0, keys = 0;
+    int64_t shift = 0; // query i stands at key i + shift
+    analysis::HeadMeasures measures;
+    analysis::HeadClass headClass = analysis::HeadClass::sparse;
+    SpectrumOfHead spectrum;
+    std::vector<FlowOfHead> flows;
+    std::optional<analysis::Geometry> geometry; // where queries and keys are known
+    analysis::PooledWeights weights;            // for pictures; empty where none are asked for
+};
+
+// A head over the batch: means of the measures of each entry in which rows are ordinary.
+struct HeadSummary {
+    uint32_t head = 0;
+    analysis::HeadClass headClass = analysis::HeadClass::sparse; // of `figures`
+    analysis::ClassFigures figures;
+    double entropy = 0, effectiveRange = 0, effectiveKeys = 0, largest = 0, distance = 0, signedDistance = 0, firstToken = 0, squares = 0;
+    double reach = 0, density = 0, relativeDensity = 0, mutualInformation = 0, topMass = 0, keysForMass = 0;
+    uint64_t rows = 0, empty = 0, notFinite = 0; // over the batch
+    std::optional<analysis::SeedFigures> seed;   // where asked for
+};
+
+struct HeadSimilarity {
+    uint32_t batch = 0;
+    uint64_t rowStride = 1;                 // every so many-th row was compared
+    analysis::Matrix jensenShannon, cosine; // [head, head]
+};
+
+struct Inspection {
+    std::string source;                                   // "w.npy" or "q.npy, k.npy"
+    std::string device, kernel;                           // what computed the weights; empty where they were given
+    bool ragged = false;                                  // batch entries are sequences
+    bool visibleFromWeights = false;                      // hidden pairs are those with a weight of 0
+    uint32_t batch = 0, heads = 0, queries = 0, keys = 0; // of the arrays; ragged: the longest sequences
+    analysis::MeasureOptions options;
+    analysis::ClassThresholds thresholds;
+    std::vector<std::string> tokens;        // of the first keys; may be empty
+    std::vector<InspectedHead> entries;     // [batch][head]
+    std::vector<HeadSummary> summaries;     // [head]
+    std::vector<HeadSimilarity> similarity; // of each batch entry; empty with one head
+
+    [[nodiscard]] const InspectedHead &entry(uint32_t b, uint32_t h) const { return entries[size_t{b} * heads + h]; }
+};
+
+// What names a key in texts: its token in quotes, or its number.
+[[nodiscard]] std::string keyName(const Inspection &inspection, uint64_t key);
+
+} // namespace vkattn::tool
