@@ -30,15 +30,23 @@ HeadClass classify(const ClassFigures &figures, const ClassThresholds &threshold
     return HeadClass::sparse;
 }
 
-SeedFigures seedFigures(std::span<const HeadWeights> batch, const ClassThresholds &thresholds) {
+void SeedBatch::add(const HeadWeights &head) {
+    if (count_ == 0) sum_ = Matrix(head.queries(), head.keys());
+    count_++;
+    // Weights as attention has them: p of a row that sums to 1.
+    std::vector<double> p(head.keys());
+    for (size_t i = 0; i < std::min(sum_.rows, head.queries()); i++) {
+        const NormalizedRow row = normalize(head, i, p);
+        for (size_t j = 0; j < std::min(sum_.columns, head.keys()); j++) sum_(i, j) += p[j] * row.sum;
+    }
+}
+
+SeedFigures SeedBatch::figures(const ClassThresholds &thresholds) const {
     SeedFigures figures;
-    if (batch.empty()) return figures;
-    const size_t queries = batch[0].queries(), keys = batch[0].keys();
+    const size_t queries = sum_.rows, keys = sum_.columns;
     if (queries == 0 || keys == 0) return figures;
-    Matrix mean(queries, keys);
-    for (const HeadWeights &head : batch)
-        for (size_t n = 0; n < mean.elements.size(); n++)
-            if (head.visible[n] != 0) mean.elements[n] += head.weights.elements[n] / static_cast<double>(batch.size());
+    Matrix mean = sum_;
+    for (double &each : mean.elements) each /= static_cast<double>(count_);
     for (const double weight : mean.elements) {
         figures.entropy -= weight * std::log(weight + 1e-8);
         figures.density += weight > 0.1;

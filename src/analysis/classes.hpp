@@ -29,7 +29,16 @@ struct SeedFigures {
     double diagonal = 0, locality = 0, entropy = 0, density = 0;
     HeadClass headClass = HeadClass::sparse;
 };
-// One head of each batch entry, all of the same extents. Diagonals are those of j = i.
-[[nodiscard]] SeedFigures seedFigures(std::span<const HeadWeights> batch, const ClassThresholds &thresholds = {});
+// Takes one head, from each batch entry; diagonals are those of j = i. Entries of other extents than the first
+// count as far as they reach.
+class SeedBatch {
+  public:
+    void add(const HeadWeights &head);
+    [[nodiscard]] SeedFigures figures(const ClassThresholds &thresholds = {}) const;
+
+  private:
+    Matrix sum_;
+    size_t count_ = 0;
+};
 
 } // namespace vkattn::analysis

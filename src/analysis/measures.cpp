@@ -110,7 +110,7 @@ HeadMeasures measureHead(const HeadWeights &head, const MeasureOptions &options)
         }
         pairs.density += static_cast<double>(dense) / count;
         pairs.relativeDensity += static_cast<double>(relativelyDense) / count;
-        addSorted(p, options, pairs);
+        if (options.topKeys > 0 || options.coveredMass > 0) addSorted(p, options, pairs);
     }
     finishMeans(ordinary, entropySum, options, pairs);
     measures.overRows = summarize(measures.rows);

@@ -16,6 +16,8 @@ bool isFinite(const Matrix &matrix) {
     return std::all_of(matrix.elements.begin(), matrix.elements.end(), [](double element) { return std::isfinite(element); });
 }
 
+} // namespace
+
 bool isTriangular(const Matrix &matrix) {
     bool lower = true, upper = true;
     for (size_t i = 0; i < matrix.rows; i++)
@@ -23,8 +25,6 @@ bool isTriangular(const Matrix &matrix) {
             if (matrix(i, j) != 0) (i < j ? lower : upper) &= i == j;
     return lower || upper;
 }
-
-} // namespace
 
 SingularValues describeSingular(std::vector<double> values, size_t rows, size_t columns, double unit) {
     SingularValues result;

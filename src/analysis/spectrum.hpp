@@ -26,6 +26,9 @@ inline constexpr size_t exactSpectrumLimit = 1024;
 // Empty values where the matrix is empty or not finite.
 [[nodiscard]] SingularValues singularValues(const Matrix &matrix, double unit = floatUnit);
 
+// Nothing above the diagonal, or nothing below: as of causal attention of queries and keys of one number.
+[[nodiscard]] bool isTriangular(const Matrix &matrix);
+
 struct Eigenvalues {
     std::vector<std::complex<double>> values; // descending by absolute value
     double radius = 0;                        // largest absolute value: 1 where every row sums to 1

@@ -38,6 +38,15 @@ bool isLegible(char32_t code) {
 
 } // namespace
 
+bool isUtf8(std::string_view text) {
+    for (size_t at = 0; at < text.size();) {
+        const Character character = characterAt(text, at);
+        if (character.code == invalid) return false;
+        at += character.bytes;
+    }
+    return true;
+}
+
 std::string legible(std::string_view text) {
     std::string out;
     for (size_t at = 0; at < text.size();) {

@@ -7,6 +7,7 @@
 
 namespace vkattn::program {
 
+[[nodiscard]] bool isUtf8(std::string_view text);
 // Returns valid UTF-8 without characters that a terminal obeys or XML 1.0 cannot hold. Bytes that
 // are not UTF-8, control characters except newline and tab, noncharacters, and marks that turn the
 // direction of text become U+FFFD.

@@ -3,6 +3,7 @@
 #include "tool/explain_command.hpp"
 #include "tool/gradient/gradient_command.hpp"
 #include "tool/info_command.hpp"
+#include "tool/inspect/inspect_command.hpp"
 #include "tool/layer/explain_layer_command.hpp"
 #include "tool/layer/layer_command.hpp"
 #include "tool/options/arguments.hpp"
@@ -31,7 +32,8 @@ ExitStatus execute(int argc, const char *const *argv) {
                                   : line.gradient     ? gradientCommand(*line.gradient)
                                   : line.rotary       ? rotaryCommand(*line.rotary)
                                   : line.layer        ? layerCommand(*line.layer)
-                                  : line.explainLayer ? explainLayerCommand(*line.explainLayer)
+                                  : line.inspect      ? inspectCommand(*line.inspect)
+                              : line.explainLayer ? explainLayerCommand(*line.explainLayer)
                                   : line.explain      ? explainCommand(*line.explain)
                                   : line.info         ? infoCommand(*line.info)
                                   : line.tune         ? tuneCommand(*line.tune)

@@ -61,8 +61,9 @@ struct HeadSimilarity {
 };
 
 struct Inspection {
-    std::string source;                                   // "w.npy" or "q.npy, k.npy"
-    std::string device, kernel;                           // what computed the weights; empty where they were given
+    std::string source; // "w.npy" or "q.npy, k.npy"
+    // What computed the weights; empty where they were given.
+    std::string device, kernel, fallbackReason;
     bool ragged = false;                                  // batch entries are sequences
     bool visibleFromWeights = false;                      // hidden pairs are those with a weight of 0
     uint32_t batch = 0, heads = 0, queries = 0, keys = 0; // of the arrays; ragged: the longest sequences
@@ -75,6 +76,12 @@ struct Inspection {
 
     [[nodiscard]] const InspectedHead &entry(uint32_t b, uint32_t h) const { return entries[size_t{b} * heads + h]; }
 };
+
+class HeadSource;
+struct InspectArguments;
+
+// Measures every head. `cells`: most rows and columns of the pooled weights, 0 for none. Throws Failure.
+[[nodiscard]] Inspection inspect(HeadSource &source, const InspectArguments &arguments, std::vector<std::string> tokens, size_t cells);
 
 // What names a key in texts: its token in quotes, or its number.
 [[nodiscard]] std::string keyName(const Inspection &inspection, uint64_t key);

@@ -3,6 +3,7 @@
 #include "program/options/option_values.hpp"
 #include "tool/options/attention_options.hpp"
 #include "tool/options/gradient_arguments.hpp"
+#include "tool/options/inspect_arguments.hpp"
 #include "tool/options/layer_arguments.hpp"
 #include "tool/options/names.hpp"
 
@@ -185,6 +186,11 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         app.add_subcommand("grad", "Compute the gradients of attention over .npy arrays: the backward pass, from the result's gradient");
     gradientCommand->allow_windows_style_options(false);
     gradient.addOptions(*gradientCommand);
+    InspectParser inspect;
+    CLI::App *inspectCommand =
+        app.add_subcommand("inspect", "Look into attention: what each head does, in figures, from queries and keys or from weights");
+    inspectCommand->allow_windows_style_options(false);
+    inspect.addOptions(*inspectCommand);
     LayerParser layer(false), explainLayer(true);
     CLI::App *layerCommand = app.add_subcommand("layer", "Compute multi-head attention whole: projections, heads, output, residual, norm");
     layerCommand->allow_windows_style_options(false);
@@ -222,6 +228,7 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
                           (runCommand->parsed()            ? "run --help"
                            : gradientCommand->parsed()     ? "grad --help"
                            : rotaryCommand->parsed()       ? "rotary --help"
+                           : inspectCommand->parsed()      ? "inspect --help"
                            : layerCommand->parsed()        ? "layer --help"
                            : explainLayerCommand->parsed() ? "explain layer --help"
                            : explainCommand->parsed()      ? "explain --help"
@@ -240,6 +247,8 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         line.gradient = gradient.interpret(*gradientCommand);
     } else if (rotaryCommand->parsed()) {
         line.rotary = rotary.interpret(*rotaryCommand);
+    } else if (inspectCommand->parsed()) {
+        line.inspect = inspect.interpret(*inspectCommand);
     } else if (layerCommand->parsed()) {
         line.layer = layer.interpret(*layerCommand);
     } else if (explainLayerCommand->parsed()) {

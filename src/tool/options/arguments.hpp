@@ -43,6 +43,16 @@ struct GradientArguments : RunArguments {
     vkattn_gradient_kernel gradientKernel = VKATTN_GRADIENT_AUTO;
 };
 
+// Of `inspect`: the options of its attention, or weights in place of it, and what is asked.
+struct InspectArguments : RunArguments {
+    std::string weights; // a file; empty: queries and keys
+    std::string tokens, stats, received, jsonFile, csv;
+    double thresholds[3] = {0.3, 0.2, 0.8}; // of the classes diagonal, local and global
+    bool seedClasses = false;
+    uint32_t exactSpectrum = 256; // queries and keys up to which spectra are exact
+    bool topLeft = false;
+};
+
 // What `explain layer` takes in place of files.
 struct LayerAssumptions {
     std::vector<uint32_t> x, context;   // [batch,] tokens, model; x is empty where files are given
@@ -110,6 +120,7 @@ struct CommandLine {
     std::optional<LayerArguments> layer;
     std::optional<ExplainArguments> explain;
     std::optional<LayerArguments> explainLayer;
+    std::optional<InspectArguments> inspect;
     std::optional<InfoArguments> info;
     std::optional<TuneArguments> tune;
     std::optional<ConformArguments> conform;

@@ -76,7 +76,10 @@ std::string spelling(const RunArguments &run, const Assumptions &assumed, vkattn
 
 void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumptions &assumed) {
     const auto given = [&](vkattn_role role) { return spelling(run, assumed, role); };
-    if (app.count("--align") > 0 && (run.flags & (VKATTN_CAUSAL | VKATTN_WINDOW)) == 0 && given(VKATTN_ALIBI_SLOPES).empty())
+    // Of `inspect`, whose distances are from where a query stands.
+    const bool measuresDistances = app.get_option_no_throw("--received") != nullptr;
+    if (app.count("--align") > 0 && !measuresDistances && (run.flags & (VKATTN_CAUSAL | VKATTN_WINDOW)) == 0 &&
+        given(VKATTN_ALIBI_SLOPES).empty())
         throw Failure("--align says where a query stands among the keys, and nothing asks for that: add --window, --causal or --alibi, or "
                       "leave --align out");
     const auto both = [&](vkattn_role a, vkattn_role b) { return !given(a).empty() && !given(b).empty(); };
@@ -232,12 +235,16 @@ void addSlicesOption(CLI::App &app, RunArguments &run) {
              [&](const std::string &text) { run.slices = parseWhole("--slices", text, maxSlices); });
 }
 
-void addDeviceOptions(CLI::App &app, RunArguments &run) {
+void addTuningOptions(CLI::App &app, RunArguments &run) {
     app.add_option("--tuning", run.tuning, "Tiles that `vkattn tune` has measured; default: its file for this device, where there is one")
         ->type_name("FILE");
     app.add_flag_callback(
         "--no-tuning", [&run] { run.findTuning = false; }, "Do not look for that file: the built-in tiles");
     app.add_option("--verdicts", run.verdicts, verdictsText)->type_name(verdictsType);
+}
+
+void addDeviceOptions(CLI::App &app, RunArguments &run) {
+    addTuningOptions(app, run);
     addComputeOptions(app, run);
 }
 

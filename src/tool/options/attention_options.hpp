@@ -1,5 +1,5 @@
 // The options of attention, which every command takes that computes attention: `run`, `grad`,
-// `explain` and `layer`.
+// `explain`, `inspect` and `layer`.
 #pragma once
 
 #include "tool/options/arguments.hpp"
@@ -34,7 +34,9 @@ void addFurtherOutputs(CLI::App &app, RunArguments &run);
 void addScoresOptions(CLI::App &app, RunArguments &run);
 // --slices.
 void addSlicesOption(CLI::App &app, RunArguments &run);
-// Tuning and verdicts, and what computes.
+// Tuning and verdicts.
+void addTuningOptions(CLI::App &app, RunArguments &run);
+// The same, and what computes.
 void addDeviceOptions(CLI::App &app, RunArguments &run);
 
 // Throw Failure where options contradict each other. `assumed`: what `explain` was told without

@@ -188,6 +188,12 @@ TEST(AnalysisPattern, positionsOutsideTheKeys) {
     EXPECT_EQ(m.pairs.distanceHistogram.size(), 6u);
 }
 
+SeedFigures seedFigures(std::span<const HeadWeights> batch) {
+    SeedBatch seed;
+    for (const HeadWeights &head : batch) seed.add(head);
+    return seed.figures();
+}
+
 // The classes of notes that take no mask into account.
 TEST(AnalysisPattern, seedFigures) {
     const std::vector<HeadWeights> causal = {causalUniformHead(64)};

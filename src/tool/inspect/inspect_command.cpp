@@ -1,0 +1,75 @@
+#include "tool/inspect/inspect_command.hpp"
+
+#include "program/files/npy.hpp"
+#include "program/files/output_file.hpp"
+#include "tool/inspect/head_source.hpp"
+#include "tool/inspect/report.hpp"
+#include "tool/inspect/statistics.hpp"
+#include "tool/inspect/tokens.hpp"
+
+#include <functional>
+#include <iostream>
+
+namespace vkattn::tool {
+using namespace program;
+namespace {
+
+// An output, and what makes its bytes once everything is known.
+struct Output {
+    const char *option;
+    std::string path;
+    std::function<std::string(const Inspection &, const HeadSource &)> bytes;
+};
+
+std::string npyBytes(std::vector<uint64_t> shape, const std::vector<float> &values) {
+    std::string bytes = npyHeaderBytes(npyFloat32, shape);
+    bytes.append(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(float));
+    return bytes;
+}
+
+std::vector<Output> outputsOf(const InspectArguments &arguments) {
+    return {{"--stats", arguments.stats,
+             [](const Inspection &inspection, const HeadSource &source) {
+                 std::vector<uint64_t> shape = source.facts().rowShape;
+                 shape.push_back(statisticsOfRow);
+                 return npyBytes(shape, rowStatistics(inspection, source));
+             }},
+            {"--received", arguments.received,
+             [](const Inspection &inspection, const HeadSource &source) {
+                 return npyBytes(source.facts().keyShape, receivedMass(inspection, source));
+             }},
+            {"--json", arguments.jsonFile, [](const Inspection &inspection, const HeadSource &) { return inspectionJson(inspection); }},
+            {"--csv", arguments.csv, [](const Inspection &inspection, const HeadSource &) { return inspectionCsv(inspection); }}};
+}
+
+} // namespace
+
+ExitStatus inspectCommand(const InspectArguments &arguments) {
+    const std::unique_ptr<HeadSource> source = arguments.weights.empty() ? attentionSource(arguments) : weightsSource(arguments);
+    std::vector<std::string> inputs = source->facts().inputs, tokens;
+    if (!arguments.tokens.empty()) {
+        inputs.push_back(arguments.tokens);
+        tokens = readTokens(arguments.tokens, source->facts().keys);
+    }
+    // Before anything is computed it is known that the outputs can be written.
+    std::vector<Output> outputs = outputsOf(arguments);
+    std::erase_if(outputs, [](const Output &output) { return output.path.empty(); });
+    std::vector<OutputTarget> targets;
+    for (const Output &output : outputs) targets.push_back(checkOutputTarget(output.option, output.path, inputs, targets));
+    std::vector<OutputFile> files;
+    files.reserve(targets.size());
+    for (OutputTarget &target : targets) files.emplace_back(std::move(target));
+
+    source->start();
+    const Inspection inspection = inspect(*source, arguments, std::move(tokens), 0);
+    for (size_t n = 0; n < outputs.size(); n++) {
+        const std::string bytes = outputs[n].bytes(inspection, *source);
+        files[n].write(std::as_bytes(std::span(bytes)));
+        files[n].close();
+    }
+    for (OutputFile &file : files) file.publish();
+    std::cout << inspectionText(inspection);
+    return ExitStatus::success;
+}
+
+} // namespace vkattn::tool

@@ -1,0 +1,16 @@
+// What --stats and --received write.
+#pragma once
+
+#include "tool/inspect/head_source.hpp"
+#include "tool/inspect/inspection.hpp"
+
+namespace vkattn::tool {
+
+inline constexpr size_t statisticsOfRow = 8;
+
+// [..., query, 8] and [..., key], in the shapes of the source. Rows and keys of no sequence have zeros, and -1
+// as the key.
+[[nodiscard]] std::vector<float> rowStatistics(const Inspection &inspection, const HeadSource &source);
+[[nodiscard]] std::vector<float> receivedMass(const Inspection &inspection, const HeadSource &source);
+
+} // namespace vkattn::tool
