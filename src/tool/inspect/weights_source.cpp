@@ -17,7 +17,7 @@ constexpr size_t chunkItems = 65536;
 
 class WeightsSource : public HeadSource {
   public:
-    explicit WeightsSource(const InspectArguments &arguments) : path_(arguments.weights), topLeft_(arguments.topLeft), file_(open()) {
+    explicit WeightsSource(const InspectArguments &arguments) : arguments_(arguments), path_(arguments.weights), file_(open()) {
         const NpyHeader &header = file_.header();
         const NpyType type = header.type;
         if (type != npyFloat16 && type != npyFloat32 && type != npyFloat64)
@@ -36,7 +36,7 @@ class WeightsSource : public HeadSource {
         std::copy(shape.begin(), shape.end(), extents + 4 - shape.size());
         facts_.text = path_;
         facts_.inputs = {path_};
-        facts_.visibleFromWeights = true;
+        facts_.visibleFromWeights = !arguments.zerosVisible;
         facts_.batch = static_cast<uint32_t>(extents[0]), facts_.heads = static_cast<uint32_t>(extents[1]);
         facts_.queries = static_cast<uint32_t>(extents[2]), facts_.keys = static_cast<uint32_t>(extents[3]);
         facts_.rowShape.assign(shape.begin(), shape.end() - 1);
@@ -69,7 +69,8 @@ class WeightsSource : public HeadSource {
                  std::to_string(*negative) + ", expected weights of 0 or more: give what softmax returns, not scores");
         }
         analysis::HeadWeights found = analysis::fromWeights(std::move(weights));
-        if (topLeft_) found.shift = 0;
+        if (arguments_.topLeft) found.shift = 0;
+        if (arguments_.zerosVisible) showZeros(found);
         return found;
     }
     [[nodiscard]] std::optional<analysis::Geometry> geometry(const analysis::HeadWeights &) const override { return {}; }
@@ -88,6 +89,19 @@ class WeightsSource : public HeadSource {
         std::optional<NpyFile> file = NpyFile::open(path_, why);
         if (!file) fail(why);
         return std::move(*file);
+    }
+
+    // Hidden is what the positions say, and nothing else.
+    void showZeros(analysis::HeadWeights &head) const {
+        const bool window = (arguments_.flags & VKATTN_WINDOW) != 0, causal = (arguments_.flags & VKATTN_CAUSAL) != 0;
+        constexpr int64_t open = std::numeric_limits<int64_t>::max();
+        const int64_t left = window && arguments_.windowLeft >= 0 ? arguments_.windowLeft : open;
+        const int64_t right = causal ? 0 : window && arguments_.windowRight >= 0 ? arguments_.windowRight : open;
+        for (size_t i = 0; i < head.queries(); i++)
+            for (size_t j = 0; j < head.keys(); j++) {
+                const int64_t offset = static_cast<int64_t>(j) - head.position(i);
+                head.visible[i * head.keys() + j] = -offset <= left && offset <= right ? 1 : 0;
+            }
     }
 
     // The next weights of the file.
@@ -111,8 +125,8 @@ class WeightsSource : public HeadSource {
         }
     }
 
+    const InspectArguments &arguments_;
     std::string path_;
-    bool topLeft_;
     NpyFile file_;
     SourceFacts facts_;
     std::vector<double> whole_; // of a file in Fortran order

@@ -51,6 +51,7 @@ struct InspectArguments : RunArguments {
     bool seedClasses = false;
     uint32_t exactSpectrum = 256; // queries and keys up to which spectra are exact
     bool topLeft = false;
+    bool zerosVisible = false; // of `weights`: hidden is what --causal and --window hide, and nothing else
 };
 
 // What `explain layer` takes in place of files.

@@ -14,9 +14,10 @@ using namespace program;
 namespace {
 
 constexpr uint32_t mostExact = 1024;
-// Those that mean the same whether weights are given or computed.
-constexpr const char *ofWeights[] = {"--weights", "--tokens", "--stats",      "--received",     "--json",    "--csv",
-                                     "--align",   "--help",   "--thresholds", "--seed-classes", "--spectrum"};
+// Those that are taken with weights.
+constexpr const char *ofWeights[] = {"--weights", "--zeros", "--tokens",     "--stats",        "--received", "--json",   "--csv",
+                                     "--align",   "--help",  "--thresholds", "--seed-classes", "--spectrum", "--causal", "--window"};
+constexpr const char *zerosWords[] = {"hidden", "visible"};
 
 void readThresholds(const std::string &text, double (&thresholds)[3]) {
     const char *at = text.c_str();
@@ -40,7 +41,10 @@ void InspectParser::addOptions(CLI::App &app) {
     file(
         "--weights", typed_.weights,
         "In place of queries and keys the attention weights: float16, float32 or float64 [query, key], [head, query, key] or [batch, head, "
-        "query, key]. A weight of exactly 0 counts as hidden");
+        "query, key]");
+    addValue(app, "--zeros", "hidden|visible",
+             "Whether weights of exactly 0 count as hidden (default), or only what --causal and --window hide",
+             [&](const std::string &text) { typed_.zerosVisible = parseWord("--zeros", text, zerosWords) == 1; });
     file("--tokens", typed_.tokens, "UTF-8 text with one token a line, which names keys from the first on");
     file(
         "--stats", typed_.stats,
@@ -84,6 +88,11 @@ InspectArguments InspectParser::interpret(const CLI::App &app) {
                 std::none_of(std::begin(ofWeights), std::end(ofWeights), [&](const char *name) { return option->check_name(name); }))
                 throw Failure("--weights are there already, and " + option->get_name() +
                               " says how they are computed from queries and keys: leave " + option->get_name() + " out");
+    if (!weights && app.count("--zeros") > 0)
+        throw Failure("--zeros says which pairs of --weights are visible, and of queries and keys that is known: leave --zeros out");
+    if (weights && !typed_.zerosVisible && (typed_.flags & (VKATTN_CAUSAL | VKATTN_WINDOW)) != 0)
+        throw Failure("--causal and --window say which pairs of --weights are visible, and now that is every one above 0: add --zeros "
+                      "visible, or leave them out");
     checkConflicts(app, typed_, {});
     typed_.topLeft = (typed_.flags & VKATTN_ALIGN_TOP_LEFT) != 0;
     // The result is of no use: as little of it as there can be.
