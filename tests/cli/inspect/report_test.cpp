@@ -1,6 +1,7 @@
 // The text, JSON and CSV of `vkattn inspect`.
 #include "inspect_fixture.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
