@@ -6,6 +6,7 @@
 #include "tool/inspect/head_source.hpp"
 
 #include <algorithm>
+#include <future>
 
 namespace vkattn::tool {
 using namespace analysis;
@@ -105,10 +106,13 @@ Inspection inspect(HeadSource &source, const InspectArguments &arguments, std::v
             entry.batch = b, entry.head = h;
             entry.queries = static_cast<uint32_t>(weights.queries()), entry.keys = static_cast<uint32_t>(weights.keys());
             entry.shift = weights.shift;
+            // On threads of their own, where the system has some: they take most of the time.
+            std::future<SpectrumOfHead> spectrum = std::async([&] { return spectrumOf(weights, arguments.exactSpectrum); });
+            std::future<std::vector<FlowOfHead>> flows = std::async([&] { return flowsOf(weights); });
             entry.measures = measureHead(weights, found.options);
             entry.headClass = classify(classFigures(entry.measures.overRows), found.thresholds);
-            entry.spectrum = spectrumOf(weights, arguments.exactSpectrum);
-            entry.flows = flowsOf(weights);
+            entry.spectrum = spectrum.get();
+            entry.flows = flows.get();
             entry.geometry = source.geometry(weights);
             if (cells > 0) entry.weights = pool(weights, cells);
             if (facts.heads > 1) compared.push_back(headRows(weights, stride));
