@@ -27,7 +27,7 @@ device-drivers | the same on the other drivers; accesses out of range
 host           | unit, contract, command-line and fault tests over their whole sweeps
 fuzz           | every fuzz target, with clang's sanitizers
 embed          | every host project
-tools          | the bench, the compilers of vendors against bench/results/compile, AArch64 under emulation
+tools          | the page of heads in a browser, the bench, the compilers of vendors against bench/results/compile, AArch64 under emulation
 address        | unit, contract and command-line tests with AddressSanitizer and UndefinedBehaviorSanitizer
 address-device | conform and device tests with the same, on lavapipe
 thread         | threads with ThreadSanitizer"
@@ -136,7 +136,7 @@ part_embed() {
     build_tests && run_tests build -L '^embed$'
 }
 part_tools() {
-    packages g++-aarch64-linux-gnu qemu-user googletest || return 1
+    packages g++-aarch64-linux-gnu qemu-user googletest chromium-headless-shell python3 || return 1
     build build "$test_targets vkattn-bench vkattn-bench-test" -DVKATTN_BUILD_TESTS=ON && run_tests build -L '^part\.tools$'
 }
 # What is instrumented is the same on every driver: one will do; of the sweeps a part. How files

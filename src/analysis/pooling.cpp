@@ -1,7 +1,6 @@
 #include "analysis/pooling.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace vkattn::analysis {
 
@@ -12,6 +11,7 @@ PooledWeights pool(const HeadWeights &head, size_t most) {
     pooled.blockRows = pooled.blockColumns = block;
     pooled.rows = (pooled.queries + block - 1) / block, pooled.columns = (pooled.keys + block - 1) / block;
     pooled.largest.resize(pooled.rows * pooled.columns);
+    pooled.places.resize(pooled.rows * pooled.columns);
     pooled.cells.resize(pooled.rows * pooled.columns, PooledWeights::hidden);
     std::vector<double> p(pooled.keys);
     for (size_t i = 0; i < pooled.queries; i++) {
@@ -20,7 +20,11 @@ PooledWeights pool(const HeadWeights &head, size_t most) {
         for (size_t j = 0; j < pooled.keys; j++) {
             if (visible[j] == 0) continue;
             const size_t cell = i / block * pooled.columns + j / block;
-            pooled.largest[cell] = std::max(pooled.largest[cell], static_cast<float>(p[j]));
+            const auto weight = static_cast<float>(p[j]);
+            if (weight > pooled.largest[cell] || pooled.cells[cell] == PooledWeights::hidden) {
+                pooled.largest[cell] = weight;
+                pooled.places[cell] = static_cast<uint32_t>(i % block * block + j % block);
+            }
             // The whole row is of no use where one of its weights is not finite.
             if (state == RowState::notFinite)
                 pooled.cells[cell] = PooledWeights::notFinite;

@@ -13,6 +13,7 @@ struct PooledWeights {
     size_t rows = 0, columns = 0;           // of cells
     size_t blockRows = 1, blockColumns = 1; // the last blocks may be smaller
     std::vector<float> largest;             // [row, column]
+    std::vector<uint32_t> places;           // [row, column]: where in its block the largest is, the first of several, by rows
     std::vector<Cell> cells;                // [row, column]: hidden where every pair is hidden; notFinite where any is
 };
 // At most `most` rows and columns, of square blocks.

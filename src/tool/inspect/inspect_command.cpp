@@ -1,12 +1,15 @@
 #include "tool/inspect/inspect_command.hpp"
 
+#include "picture/page.hpp"
 #include "program/files/npy.hpp"
 #include "program/files/output_file.hpp"
 #include "tool/inspect/head_source.hpp"
+#include "tool/inspect/pictures.hpp"
 #include "tool/inspect/report.hpp"
 #include "tool/inspect/statistics.hpp"
 #include "tool/inspect/tokens.hpp"
 
+#include <filesystem>
 #include <functional>
 #include <iostream>
 
@@ -28,18 +31,35 @@ std::string npyBytes(std::vector<uint64_t> shape, const std::vector<float> &valu
 }
 
 std::vector<Output> outputsOf(const InspectArguments &arguments) {
-    return {{"--stats", arguments.stats,
-             [](const Inspection &inspection, const HeadSource &source) {
-                 std::vector<uint64_t> shape = source.facts().rowShape;
-                 shape.push_back(statisticsOfRow);
-                 return npyBytes(shape, rowStatistics(inspection, source));
-             }},
-            {"--received", arguments.received,
-             [](const Inspection &inspection, const HeadSource &source) {
-                 return npyBytes(source.facts().keyShape, receivedMass(inspection, source));
-             }},
-            {"--json", arguments.jsonFile, [](const Inspection &inspection, const HeadSource &) { return inspectionJson(inspection); }},
-            {"--csv", arguments.csv, [](const Inspection &inspection, const HeadSource &) { return inspectionCsv(inspection); }}};
+    return {
+        {"--stats", arguments.stats,
+         [](const Inspection &inspection, const HeadSource &source) {
+             std::vector<uint64_t> shape = source.facts().rowShape;
+             shape.push_back(statisticsOfRow);
+             return npyBytes(shape, rowStatistics(inspection, source));
+         }},
+        {"--received", arguments.received,
+         [](const Inspection &inspection, const HeadSource &source) {
+             return npyBytes(source.facts().keyShape, receivedMass(inspection, source));
+         }},
+        {"--json", arguments.jsonFile, [](const Inspection &inspection, const HeadSource &) { return inspectionJson(inspection); }},
+        {"--csv", arguments.csv, [](const Inspection &inspection, const HeadSource &) { return inspectionCsv(inspection); }},
+        {"--html", arguments.html, [](const Inspection &inspection, const HeadSource &) { return picture::pageOf(headsOf(inspection)); }}};
+}
+
+// A file for each picture of --png.
+std::vector<Output> picturesOf(const std::string &folder, const SourceFacts &facts) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (!std::filesystem::is_directory(folder))
+        throw Failure("--png " + folder + ": it cannot be made a folder" + (error ? " (" + error.message() + ")" : "") + ": name another");
+    std::vector<Output> outputs;
+    for (const std::string &name : pictureNames(facts.batch, facts.heads))
+        outputs.push_back({"--png", (std::filesystem::path(folder) / name).string(),
+                           [place = outputs.size()](const Inspection &inspection, const HeadSource &) {
+                               return pictureBytes(headsOf(inspection), place);
+                           }});
+    return outputs;
 }
 
 } // namespace
@@ -54,14 +74,19 @@ ExitStatus inspectCommand(const InspectArguments &arguments) {
     // Before anything is computed it is known that the outputs can be written.
     std::vector<Output> outputs = outputsOf(arguments);
     std::erase_if(outputs, [](const Output &output) { return output.path.empty(); });
+    if (!arguments.png.empty())
+        for (Output &output : picturesOf(arguments.png, source->facts())) outputs.push_back(std::move(output));
     std::vector<OutputTarget> targets;
     for (const Output &output : outputs) targets.push_back(checkOutputTarget(output.option, output.path, inputs, targets));
     std::vector<OutputFile> files;
     files.reserve(targets.size());
     for (OutputTarget &target : targets) files.emplace_back(std::move(target));
 
+    const SourceFacts &facts = source->facts();
+    const bool shown = !arguments.html.empty() || !arguments.png.empty();
+    const size_t cells = shown ? picture::cellsOnASide(size_t{facts.batch} * facts.heads, facts.queries, facts.keys) : 0;
     source->start();
-    const Inspection inspection = inspect(*source, arguments, std::move(tokens), 0);
+    const Inspection inspection = inspect(*source, arguments, std::move(tokens), cells);
     for (size_t n = 0; n < outputs.size(); n++) {
         const std::string bytes = outputs[n].bytes(inspection, *source);
         files[n].write(std::as_bytes(std::span(bytes)));

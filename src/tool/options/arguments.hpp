@@ -46,7 +46,8 @@ struct GradientArguments : RunArguments {
 // Of `inspect`: the options of its attention, or weights in place of it, and what is asked.
 struct InspectArguments : RunArguments {
     std::string weights; // a file; empty: queries and keys
-    std::string tokens, stats, received, jsonFile, csv;
+    std::string tokens, stats, received, jsonFile, csv, html;
+    std::string png;                        // a folder
     double thresholds[3] = {0.3, 0.2, 0.8}; // of the classes diagonal, local and global
     bool seedClasses = false;
     uint32_t exactSpectrum = 256; // queries and keys up to which spectra are exact

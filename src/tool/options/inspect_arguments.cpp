@@ -15,8 +15,9 @@ namespace {
 
 constexpr uint32_t mostExact = 1024;
 // Those that are taken with weights.
-constexpr const char *ofWeights[] = {"--weights", "--zeros", "--tokens",     "--stats",        "--received", "--json",   "--csv",
-                                     "--align",   "--help",  "--thresholds", "--seed-classes", "--spectrum", "--causal", "--window"};
+constexpr const char *ofWeights[] = {"--weights",      "--zeros",    "--tokens", "--stats", "--received", "--json",
+                                     "--csv",          "--html",     "--png",    "--align", "--help",     "--thresholds",
+                                     "--seed-classes", "--spectrum", "--causal", "--window"};
 constexpr const char *zerosWords[] = {"hidden", "visible"};
 
 void readThresholds(const std::string &text, double (&thresholds)[3]) {
@@ -53,6 +54,9 @@ void InspectParser::addOptions(CLI::App &app) {
     file("--received", typed_.received, "Write float32 [..., key]: the mean weight on each key, over the rows that see something");
     file("--json", typed_.jsonFile, "Write all figures as JSON (docs/analysis.md)");
     file("--csv", typed_.csv, "Write a row of figures for each head");
+    file("--html", typed_.html, "Write all heads as one page for browsers, which needs no network");
+    app.add_option("--png", typed_.png, "Write heat maps of all heads (heads.png) and of each into this folder; made where it is missing")
+        ->type_name("DIR");
     addValue(app, "--thresholds", "D,L,G", "What makes a head diagonal, local or global; default 0.3,0.2,0.8",
              [&](const std::string &text) { readThresholds(text, typed_.thresholds); });
     app.add_flag("--seed-classes", typed_.seedClasses,
