@@ -268,7 +268,8 @@ ExitStatus bench(const Arguments &arguments) {
     if (!arguments.compare.empty()) printComparison(measurements, arguments.compare);
     if (!arguments.json.empty()) writeWhole("--json", arguments.json, jsonReport(machine, peaks, measurements, series));
     if (!arguments.plot.empty() && !series.empty())
-        writeWhole("--plot", arguments.plot, svgText(sweepPlot(machine, arguments.plotValue, series, arguments.bases, arguments.rivals)));
+        writeWhole("--plot", arguments.plot,
+                   program::svgText(sweepChart(machine, arguments.plotValue, series, arguments.bases, arguments.rivals)));
 
     const auto failures = std::count_if(measurements.begin(), measurements.end(), [](const Measurement &m) { return !m.failure.empty(); });
     if (failures == 0) return ExitStatus::success;

@@ -368,4 +368,18 @@ MUTATIONS = [
     ("picture-last-bin-lost", "src/picture/page.cpp", "for (size_t r = first; r < next; r++)", "for (size_t r = first; r + 1 < next; r++)", "tests Picture.*"),
     ("picture-range-of-the-first-head", "src/picture/heads.cpp", "largest = std::max(largest, ownLargest(head));", "largest = ownLargest(head);",
      "tests Picture.*"),
+    # The lab, what fits, and charts.
+    ("lab-softmax-gradient-without-the-mean", "src/tool/lab/formulas.cpp", "p[n] * (dP[n] - likeliest - mean)", "p[n] * (dP[n] - likeliest)",
+     "tests LabTest.*"),
+    ("lab-adam-without-corrections", "src/tool/lab/formulas.hpp", "firstUnbiased = 1 / (1 - std::pow(beta1, steps_))", "firstUnbiased = 1.0",
+     "tests LabTest.convergence"),
+    ("lab-parts-of-dims-forget-those-before", "src/tool/lab/experiments/scaling_factor.cpp", "attention.bias = scoresOf(", "(void)scoresOf(",
+     "tests LabTest.scalingFactor"),
+    ("lab-normal-numbers-of-half-the-variance", "src/program/random.hpp", "std::sqrt(-2 * std::log(", "std::sqrt(-1 * std::log(", "tests LabTest.*"),
+    ("fit-without-the-workspace", "src/tool/explain/fitting.hpp", "return operandBytes + workspaceBytes;", "return operandBytes;",
+     "tests ExplainMemory.*"),
+    ("fit-one-too-many", "src/tool/explain/fitting.cpp", "fit.largest = low;", "fit.largest = high;", "tests ExplainMemory.*"),
+    ("bytes-overflow", "src/program/options/option_values.cpp", "value > most / unit", "value > most", "tests ExplainMemory.refusals"),
+    ("chart-draws-through-gaps", "src/program/pictures/chart.cpp", "                end();\n                continue;", "                continue;",
+     "tests Chart.gaps"),
 ]

@@ -209,30 +209,41 @@ std::string jsonReport(const Machine &machine, Peaks *peaks, const std::vector<M
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Plot sweepPlot(const Machine &machine, PlotValue value, const std::vector<SweepSeries> &series, const std::vector<Shape> &bases,
-               const std::vector<RivalRow> &rivals) {
-    Plot plot;
+program::Chart sweepChart(const Machine &machine, PlotValue value, const std::vector<SweepSeries> &series, const std::vector<Shape> &bases,
+                          const std::vector<RivalRow> &rivals) {
+    program::Chart chart;
+    program::Plot plot;
+    plot.height = 340;
+    plot.x = {.label = "tokens", .scale = program::AxisScale::octaves, .text = program::binaryText};
     const char *const titles[] = {"Attention throughput by sequence length", "Attention bandwidth by sequence length",
                                   "Attention time by sequence length"};
     const char *const units[] = {"GFLOP/s", "GB/s of Q, K, V and output", "milliseconds"};
-    plot.title = titles[static_cast<size_t>(value)];
-    plot.yLabel = units[static_cast<size_t>(value)];
-    plot.subtitle = machine.device + ", " + machine.date + (machine.commit.empty() ? "" : ", " + machine.commit);
+    chart.title = titles[static_cast<size_t>(value)];
+    chart.subtitle = machine.device + ", " + machine.date + (machine.commit.empty() ? "" : ", " + machine.commit);
     for (const SweepSeries &s : series) {
-        PlotSeries line{"vkattn " + s.kernel + ", " + s.family, false, {}};
+        program::Curve line{.label = "vkattn " + s.kernel + ", " + s.family};
         for (const Measurement &m : s.points) line.points.emplace_back(m.shape.swept, plotted(value, m.shape, m.medianMs));
-        plot.series.push_back(std::move(line));
+        plot.curves.push_back(std::move(line));
     }
     for (const RivalRow &row : rivals) {
         const std::optional<Shape> shape = rivalShape(row, bases);
         if (!shape) continue;
         const std::string label = row.label() + ", " + shape->family;
-        auto at = std::find_if(plot.series.begin(), plot.series.end(), [&](const PlotSeries &s) { return s.rival && s.label == label; });
-        if (at == plot.series.end()) at = plot.series.insert(plot.series.end(), {label, true, {}});
+        auto at =
+            std::find_if(plot.curves.begin(), plot.curves.end(), [&](const program::Curve &c) { return c.dashed && c.label == label; });
+        if (at == plot.curves.end()) at = plot.curves.insert(plot.curves.end(), {.label = label, .dashed = true});
         at->points.emplace_back(shape->swept, plotted(value, *shape, row.medianMs));
     }
-    for (PlotSeries &s : plot.series) std::sort(s.points.begin(), s.points.end());
-    return plot;
+    double smallest = INFINITY, largest = 0;
+    for (program::Curve &curve : plot.curves) {
+        std::sort(curve.points.begin(), curve.points.end());
+        for (const auto &[tokens, each] : curve.points) smallest = std::min(smallest, each), largest = std::max(largest, each);
+    }
+    plot.y.label = units[static_cast<size_t>(value)];
+    // One line along the bottom tells nothing: where values lie far apart, so do the powers of ten.
+    if (largest > 30 * smallest) plot.y.label += " (logarithmic)", plot.y.scale = program::AxisScale::decades;
+    chart.plots.push_back(std::move(plot));
+    return chart;
 }
 
 } // namespace vkattn::bench

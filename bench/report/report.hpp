@@ -5,7 +5,7 @@
 #include "machine/machine.hpp"
 #include "measure/measure.hpp"
 #include "measure/sweep.hpp"
-#include "report/plot.hpp"
+#include "program/pictures/chart.hpp"
 
 #include <string>
 #include <vector>
@@ -23,7 +23,7 @@ void printComparison(const std::vector<Measurement> &measurements, const std::ve
                                      const std::vector<SweepSeries> &series);
 
 // Draws our series, and the rivals' rows of shapes that we have swept too.
-[[nodiscard]] Plot sweepPlot(const Machine &machine, PlotValue value, const std::vector<SweepSeries> &series,
-                             const std::vector<Shape> &bases, const std::vector<RivalRow> &rivals);
+[[nodiscard]] program::Chart sweepChart(const Machine &machine, PlotValue value, const std::vector<SweepSeries> &series,
+                                        const std::vector<Shape> &bases, const std::vector<RivalRow> &rivals);
 
 } // namespace vkattn::bench

@@ -7,7 +7,6 @@
 #include "measure/shapes.hpp"
 #include "measure/sweep.hpp"
 #include "report/csv.hpp"
-#include "report/plot.hpp"
 
 #include <gtest/gtest.h>
 
@@ -184,7 +183,8 @@ TEST(Compile, operationsAreValid) {
         vkattn_diagnostic why{};
         EXPECT_EQ(vkattnValidateOperation(&description, &why), VKATTN_OK) << each.name << ": " << why.message;
         EXPECT_NE(std::find(names.begin(), names.end(), each.name), names.end()) << each.name;
-        EXPECT_TRUE(seen.insert(each.name + each.shape + each.dtype + std::to_string(each.headDim) + each.options).second) << each.name << " twice";
+        EXPECT_TRUE(seen.insert(each.name + each.shape + each.dtype + std::to_string(each.headDim) + each.options).second)
+            << each.name << " twice";
     });
     EXPECT_EQ(seen.size(), 2u * 3u * (3 + 2 + 2 + 1 + 2 * 2 + 1) * 2 + 2 + 1 + 1);
 }
@@ -263,13 +263,6 @@ TEST(Operands, valuesAreSpreadAndFinite) {
         EXPECT_NEAR(sum / count, 0, 0.1) << types.name;
         EXPECT_NEAR(squares / count, 1, 0.1) << types.name;
     }
-}
-
-TEST(Plot, textIsEscapedAndOnePointIsEnough) {
-    const std::string svg = svgText({"a < b & c", "", "GFLOP/s", {{"\"quoted\"", false, {{1024, 5}}}}});
-    EXPECT_NE(svg.find("a &lt; b &amp; c"), std::string::npos);
-    EXPECT_EQ(svg.find("nan"), std::string::npos);
-    EXPECT_EQ(svg.find("inf"), std::string::npos);
 }
 
 } // namespace

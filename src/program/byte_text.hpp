@@ -20,4 +20,14 @@ inline std::string byteText(uint64_t bytes) {
     return text;
 }
 
+// Returns a text such as "8.59 G", of decimal thousands.
+inline std::string amountText(double value) {
+    static constexpr const char *units[] = {"", "k", "M", "G", "T", "P", "E"};
+    size_t unit = 0;
+    for (; value >= 1000 && unit + 1 < std::size(units); unit++) value /= 1000;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g %s", value, units[unit]);
+    return text;
+}
+
 } // namespace vkattn::program

@@ -4,6 +4,8 @@
 #include "program/json_text.hpp"
 #include "tool/arrays/job.hpp"
 #include "tool/device.hpp"
+#include "tool/explain/fitting.hpp"
+#include "tool/explain/stages.hpp"
 #include "tool/options/names.hpp"
 #include "tool/report/cpu_report.hpp"
 #include "tool/report/options_report.hpp"
@@ -34,7 +36,26 @@ struct Explained {
     std::optional<vkattn_explanation> plan; // empty: the CPU
     std::vector<Rejection> rejections;      // of the plan: the kernels that it does not take
     vkattn_cpu_plan cpuPlan{};              // of the CPU
+    std::optional<Fit> batch, tokens;       // with --memory
 };
+
+// The workspace on the CPU.
+bool cpuWorkspace(const vkattn_problem &problem, uint64_t &bytes, std::string &reason) {
+    vkattn_cpu_plan plan{};
+    plan.structSize = sizeof plan;
+    vkattn_diagnostic why{};
+    if (vkattnCpuExplain(&problem, nullptr, &plan, &why) != VKATTN_OK) return reason = why.message, false;
+    bytes = plan.workspaceBytes;
+    return true;
+}
+
+void findFits(Explained &result, const WorkspaceOf &workspaceOf) {
+    const uint64_t bytes = result.arguments.memoryBytes;
+    if (bytes == 0) return;
+    const vkattn_problem &problem = result.job.problem;
+    result.batch = largestFit(bytes, [&](uint32_t size) { return needOf(withBatch(problem, size), workspaceOf); });
+    result.tokens = largestFit(bytes, [&](uint32_t size) { return needOf(withTokens(problem, size), workspaceOf); });
+}
 
 Explained explain(const ExplainArguments &arguments, const Job &job) {
     Explained result{.arguments = arguments, .job = job, .device = "cpu", .driver = "vkattn cpu fallback", .kernel = "cpu"};
@@ -46,6 +67,7 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
     if (device == nullptr) {
         result.fallbackReason = opened.runtime->fallbackReason();
         result.why = result.fallbackReason.empty() ? "asked for with --device cpu" : result.fallbackReason;
+        findFits(result, cpuWorkspace);
         return result;
     }
     vkattn_explanation plan{};
@@ -66,12 +88,20 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
             (void)vkattn::explainKernel(caps, job.problem, kernel, planOptions(0, tuning), &why);
             if (why.message[0] != '\0') result.rejections.push_back({vkattnKernelName(kernel), why.message});
         }
+        findFits(result, [&](const vkattn_problem &problem, uint64_t &bytes, std::string &refusal) {
+            vkattn_explanation sized{};
+            sized.structSize = sizeof sized;
+            if (vkattn::explain(caps, problem, sized, planOptions(0, tuning), &why) != VKATTN_OK) return refusal = why.message, false;
+            bytes = sized.workspaceBytes;
+            return true;
+        });
     } else if (status != VKATTN_ERROR_UNSUPPORTED) {
         throw Failure(reason);
     } else if (!arguments.run.allowFallback) {
         throw Failure(reason + adviseFallback, ExitStatus::deviceUnusable);
     } else {
         result.why = result.fallbackReason = reason;
+        findFits(result, cpuWorkspace);
     }
     return result;
 }
@@ -123,6 +153,17 @@ Json toJson(const vkattn_explanation &plan, const std::vector<Rejection> &reject
             {"bytesWritten", jsonNumber(plan.bytesWritten)}};
 }
 
+// What the longest sequence is of.
+const char *tokensGrow(const vkattn_problem &problem) {
+    return problem.q.extent[2] == problem.k.extent[2] ? "queries and keys" : "keys";
+}
+
+// The dims of all heads, as a recurrent net would have them.
+Stage recurrentBeside(const vkattn_problem &problem) {
+    return recurrentOf(double{1} * problem.q.extent[0] * problem.q.extent[2], double{1} * problem.q.extent[1] * problem.q.extent[3],
+                       problem.q.dtype == VKATTN_F32 ? 4 : 2);
+}
+
 Json toJson(const Explained &explained) {
     Json shapes = Json::object(), dtypes = Json::object();
     forTensors(explained.arguments.run, explained.job.problem, [&](const char *key, const vkattn_layout &layout) {
@@ -130,32 +171,30 @@ Json toJson(const Explained &explained) {
         dtypes[key] = dtypeNames[layout.dtype];
     });
     const std::optional<std::string> &device = explained.arguments.run.device;
-    return {{"requestedDevice", device ? Json(*device) : Json()},
-            {"device", explained.device},
-            {"driver", explained.driver},
-            {"kernel", explained.kernel},
-            {"why", explained.why},
-            {"tuning", explained.plan ? Json(explained.tuning) : Json()},
-            {"fallbackReason", explained.fallbackReason.empty() ? Json() : Json(explained.fallbackReason)},
-            {"plan", explained.plan ? toJson(*explained.plan, explained.rejections) : Json()},
-            {"cpuPlan", explained.plan ? Json() : cpuPlanJson(explained.cpuPlan)},
-            {"options", optionsJson(explained.arguments.run, explained.job.problem)},
-            {"shapes", std::move(shapes)},
-            {"dtypes", std::move(dtypes)}};
+    Json json = {{"requestedDevice", device ? Json(*device) : Json()},
+                 {"device", explained.device},
+                 {"driver", explained.driver},
+                 {"kernel", explained.kernel},
+                 {"why", explained.why},
+                 {"tuning", explained.plan ? Json(explained.tuning) : Json()},
+                 {"fallbackReason", explained.fallbackReason.empty() ? Json() : Json(explained.fallbackReason)},
+                 {"plan", explained.plan ? toJson(*explained.plan, explained.rejections) : Json()},
+                 {"cpuPlan", explained.plan ? Json() : cpuPlanJson(explained.cpuPlan)},
+                 {"options", optionsJson(explained.arguments.run, explained.job.problem)},
+                 {"shapes", std::move(shapes)},
+                 {"dtypes", std::move(dtypes)}};
+    const vkattn_problem &problem = explained.job.problem;
+    if (explained.arguments.table) json["table"] = stagesJson(stagesOf(problem), recurrentBeside(problem));
+    if (explained.batch)
+        json["memory"] = {{"bytes", explained.arguments.memoryBytes},
+                          {"batch", fitJson(*explained.batch)},
+                          {"tokens", fitJson(*explained.tokens)},
+                          {"tokensOf", tokensGrow(problem)}};
+    return json;
 }
 
 std::string counted(uint32_t count, const char *what) {
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
-// "8.6 G", of decimal thousands.
-std::string amount(double value) {
-    static constexpr const char *units[] = {"", "k", "M", "G", "T", "P", "E"};
-    size_t unit = 0;
-    for (; value >= 1000 && unit + 1 < std::size(units); unit++) value /= 1000;
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3g %s", value, units[unit]);
-    return text;
 }
 
 void printPlan(const vkattn_explanation &plan, const std::vector<Rejection> &rejections) {
@@ -187,9 +226,9 @@ void printPlan(const vkattn_explanation &plan, const std::vector<Rejection> &rej
             std::cout << "; the tile that would come first has " << plan.passedOverOperations << ", too many to compile in time";
         std::cout << "\n";
     }
-    std::cout << "work      " << amount(plan.flops) << "FLOP";
-    if (plan.flops < plan.flopsFull) std::cout << " of the " << amount(plan.flopsFull) << "FLOP of all pairs";
-    std::cout << ", " << amount(plan.bytesRead) << "B read, " << amount(plan.bytesWritten) << "B written\n";
+    std::cout << "work      " << amountText(plan.flops) << "FLOP";
+    if (plan.flops < plan.flopsFull) std::cout << " of the " << amountText(plan.flopsFull) << "FLOP of all pairs";
+    std::cout << ", " << amountText(plan.bytesRead) << "B read, " << amountText(plan.bytesWritten) << "B written\n";
 }
 
 void printText(const Explained &explained) {
@@ -209,6 +248,20 @@ void printText(const Explained &explained) {
         std::cout << std::left << std::setw(10) << key << npyShapeText(std::vector<uint64_t>(layout.extent, layout.extent + 4)) << " "
                   << dtypeNames[layout.dtype] << "\n";
     });
+    const vkattn_problem &problem = explained.job.problem;
+    if (explained.arguments.table) {
+        ReportedStep planned{.name = explained.kernel, .formula = "what computes it, on the pairs visible by position"};
+        if (explained.plan) {
+            planned.flops = explained.plan->flops, planned.workspaceBytes = explained.plan->workspaceBytes;
+            planned.bytesRead = explained.plan->bytesRead, planned.bytesWritten = explained.plan->bytesWritten;
+        }
+        printStages(stagesOf(problem), recurrentBeside(problem), explained.plan ? std::vector{planned} : std::vector<ReportedStep>{});
+    }
+    if (explained.batch) {
+        std::cout << "memory    " << byteText(explained.arguments.memoryBytes) << "\n";
+        std::cout << "  batch   " << fitText(*explained.batch) << "\n";
+        std::cout << "  tokens  " << fitText(*explained.tokens) << " (" << tokensGrow(problem) << ")\n";
+    }
 }
 
 } // namespace

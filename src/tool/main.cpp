@@ -4,6 +4,7 @@
 #include "tool/gradient/gradient_command.hpp"
 #include "tool/info_command.hpp"
 #include "tool/inspect/inspect_command.hpp"
+#include "tool/lab/lab_command.hpp"
 #include "tool/layer/explain_layer_command.hpp"
 #include "tool/layer/layer_command.hpp"
 #include "tool/options/arguments.hpp"
@@ -38,6 +39,7 @@ ExitStatus execute(int argc, const char *const *argv) {
                                   : line.info         ? infoCommand(*line.info)
                                   : line.tune         ? tuneCommand(*line.tune)
                                   : line.conform      ? conformCommand(*line.conform)
+                                  : line.lab          ? labCommand(*line.lab)
                                                       : line.status;
         std::cout.flush();
         if (!std::cout) return fail("the result could not be printed: standard output is closed or full", ExitStatus::badInput);

@@ -115,6 +115,33 @@ vkattn_result OperationList::add(const vkattn_layer_gradient &, span<const ListO
     return VKATTN_ERROR_UNSUPPORTED;
 }
 
+// `vkattn lab` has lists of what follows; its tests of faults need none.
+namespace {
+vkattn_result notComputed(std::string *why) {
+    *why = "faulty: lists of operations are not computed";
+    return VKATTN_ERROR_UNSUPPORTED;
+}
+} // namespace
+DeviceTensor Runtime::allocateKept(const LayerOf &, std::string *why) {
+    (void)notComputed(why);
+    return {};
+}
+vkattn_result OperationList::add(const ProjectionOf &, std::string *why) {
+    return notComputed(why);
+}
+vkattn_result OperationList::add(const AttentionOf &, std::string *why) {
+    return notComputed(why);
+}
+vkattn_result OperationList::add(const AttentionGradientOf &, std::string *why) {
+    return notComputed(why);
+}
+vkattn_result OperationList::add(const LayerOf &, std::string *why) {
+    return notComputed(why);
+}
+vkattn_result OperationList::add(const LayerGradientOf &, std::string *why) {
+    return notComputed(why);
+}
+
 RunResult OperationList::run(const RunOptions &) {
     RunResult result;
     result.device = result.kernel = "cpu";

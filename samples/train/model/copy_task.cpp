@@ -1,19 +1,13 @@
 #include "copy_task.hpp"
 
+#include "program/random.hpp"
+
 namespace train {
-namespace {
 
-std::mt19937_64 engineOf(uint64_t seed, Purpose purpose, uint32_t step) {
-    std::seed_seq words = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), static_cast<uint32_t>(purpose), step};
-    return std::mt19937_64(words);
-}
-
-} // namespace
-
-Random::Random(uint64_t seed, Purpose purpose, uint32_t step) : engine_(engineOf(seed, purpose, step)) {}
+using vkattn::program::Random;
 
 Batch drawBatch(const Shape &shape, uint64_t seed, Purpose purpose, uint32_t step) {
-    Random random(seed, purpose, step);
+    Random random(seed, static_cast<uint32_t>(purpose), step);
     Batch batch{std::vector<uint32_t>(shape.rows(), shape.symbols), std::vector<uint32_t>(shape.rows(), noTarget)};
     for (uint32_t s = 0; s < shape.sequences; ++s)
         for (uint32_t n = 0; n < shape.copied; ++n) {

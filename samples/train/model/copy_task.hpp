@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
 #include <vector>
 
 namespace train {
@@ -28,19 +27,6 @@ struct Batch {
 
 // What random numbers are for. Each has streams of its own, one for each step.
 enum class Purpose : uint32_t { weights, training, evaluation };
-
-// Random numbers that any machine repeats: std::mt19937_64 and std::seed_seq are specified to the
-// bit, and what the numbers become is written here.
-class Random {
-  public:
-    Random(uint64_t seed, Purpose purpose, uint32_t step);
-    [[nodiscard]] uint32_t below(uint32_t count) { return static_cast<uint32_t>((engine_() >> 32) * count >> 32); }
-    // From -most to most, in steps of 2^-23 of that.
-    [[nodiscard]] float within(float most) { return (static_cast<float>(engine_() >> 40) * 0x1p-23f - 1) * most; }
-
-  private:
-    std::mt19937_64 engine_;
-};
 
 // The sequences of one step.
 [[nodiscard]] Batch drawBatch(const Shape &shape, uint64_t seed, Purpose purpose, uint32_t step);

@@ -1,5 +1,6 @@
 #include "network.hpp"
 
+#include "program/random.hpp"
 #include "shader_steps.hpp"
 
 #include <algorithm>
@@ -63,7 +64,7 @@ WeightsMap::WeightsMap(const Shape &s) {
 Weights initialWeights(const Shape &shape, uint64_t seed) {
     const WeightsMap map(shape);
     Weights made{std::vector<float>(map.count), std::vector<float>(size_t{2} * map.count)};
-    Random random(seed, Purpose::weights, 0);
+    vkattn::program::Random random(seed, static_cast<uint32_t>(Purpose::weights), 0);
     const auto fill = [&](const WeightsPart &part, float most) {
         for (uint32_t n = 0; n < part.rows * part.columns; ++n) made.weights[part.at + n] = random.within(most);
     };

@@ -50,6 +50,24 @@ uint32_t parseWhole(const std::string &option, const std::string &text, uint32_t
     return value;
 }
 
+uint64_t parseBytes(const std::string &option, const std::string &text) {
+    constexpr uint64_t most = INT64_MAX;
+    std::string_view number = text;
+    uint64_t unit = 1, value = 0;
+    int shift = 10;
+    for (const char *const suffix : {"KiB", "MiB", "GiB", "TiB"}) {
+        if (number.size() > 3 && number.substr(number.size() - 3) == suffix) {
+            number.remove_suffix(3);
+            unit = uint64_t{1} << shift;
+            break;
+        }
+        shift += 10;
+    }
+    if (!parseInteger(number, value) || value == 0 || value > most / unit)
+        badValue(option, "a whole number of bytes from 1 to 2^63 - 1, or of KiB, MiB, GiB or TiB like 8GiB", text);
+    return value * unit;
+}
+
 void refuseMissingValue(const CLI::Option &option, const std::string &value) {
     // CLI11 takes whatever follows as the value, so `--out --json` would write a file named --json.
     if (value.rfind("--", 0) == 0)

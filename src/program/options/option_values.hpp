@@ -37,6 +37,9 @@ template <class Integer> bool parseInteger(std::string_view text, Integer &value
 // From 1 to `most`.
 [[nodiscard]] uint32_t parseWhole(const std::string &option, const std::string &text, uint32_t most);
 
+// "1024", "512MiB": from 1 byte to 2^63 - 1, in KiB, MiB, GiB or TiB where one of them follows.
+[[nodiscard]] uint64_t parseBytes(const std::string &option, const std::string &text);
+
 // An option whose value `read` takes when the command line is parsed; where it is none, `read`
 // throws Failure.
 CLI::Option *addValue(CLI::App &app, const std::string &name, const char *type, const std::string &text,

@@ -3,6 +3,7 @@
 #include "program/byte_text.hpp"
 #include "program/json_text.hpp"
 #include "tool/device.hpp"
+#include "tool/explain/stages.hpp"
 #include "tool/layer/layer_report.hpp"
 #include "tool/options/names.hpp"
 #include "tool/report/options_report.hpp"
@@ -42,12 +43,42 @@ ExplainedLayer explain(const LayerArguments &arguments, const LayerJob &job) {
     for (ReportedStep &step : result.steps) {
         if (!opened.runtime->device()) step.kernel = "cpu";
         result.flops += step.flops;
-        result.bytes += step.bytes;
+        result.bytes += step.bytesRead + step.bytesWritten;
     }
     const vkattn_layer &l = job.layer;
     for (const vkattn_layout *each : {&l.wq, &l.wk, &l.wv, &l.wo, &l.bq, &l.bk, &l.bv, &l.bo, &l.gamma, &l.beta})
         result.parameters += elementsOf(*each);
     return result;
+}
+
+// The layer's steps as stages; attention is three.
+std::vector<Stage> stagesOfLayer(const ExplainedLayer &explained) {
+    std::vector<Stage> stages;
+    for (uint32_t n = 0; n < explained.job.plan.stepCount; ++n) {
+        const vkattn_operation &operation = explained.job.plan.steps[n].operation;
+        const ReportedStep &step = explained.steps[n];
+        if (operation.kind == VKATTN_ATTENTION)
+            for (const Stage &each : stagesOf(*operation.of.attention)) stages.push_back(each);
+        else
+            stages.push_back(
+                {step.name, step.formula, step.flops, step.bytesRead, step.bytesWritten, static_cast<double>(step.workspaceBytes)});
+    }
+    return stages;
+}
+
+// The kernel that computes attention's stages together, on a device.
+std::vector<ReportedStep> plannedAttention(const std::vector<ReportedStep> &steps) {
+    std::vector<ReportedStep> planned;
+    for (ReportedStep step : steps) {
+        if (step.operation != "attention" || step.choice.empty()) continue;
+        step.name = step.kernel, step.formula = "what computes attention, on the pairs visible by position";
+        planned.push_back(std::move(step));
+    }
+    return planned;
+}
+
+Stage recurrentBeside(const vkattn_layer &layer) {
+    return recurrentOf(double{1} * layer.x.extent[0] * layer.x.extent[2], layer.x.extent[3], layer.x.dtype == VKATTN_F32 ? 4 : 2);
 }
 
 Json toJson(const ExplainedLayer &explained) {
@@ -62,17 +93,19 @@ Json toJson(const ExplainedLayer &explained) {
         row["why"] = step.choice;
         steps.push_back(std::move(row));
     }
-    return {{"requestedDevice", arguments.device ? Json(*arguments.device) : Json()},
-            {"device", explained.device},
-            {"driver", explained.driver},
-            {"fallbackReason", explained.fallbackReason.empty() ? Json() : Json(explained.fallbackReason)},
-            {"options", layerOptionsJson(arguments, explained.job)},
-            {"shapes", std::move(shapes)},
-            {"parameters", explained.parameters},
-            {"betweenBytes", explained.job.plan.betweenBytes},
-            {"flops", jsonNumber(explained.flops)},
-            {"bytes", jsonNumber(explained.bytes)},
-            {"steps", std::move(steps)}};
+    Json json = {{"requestedDevice", arguments.device ? Json(*arguments.device) : Json()},
+                 {"device", explained.device},
+                 {"driver", explained.driver},
+                 {"fallbackReason", explained.fallbackReason.empty() ? Json() : Json(explained.fallbackReason)},
+                 {"options", layerOptionsJson(arguments, explained.job)},
+                 {"shapes", std::move(shapes)},
+                 {"parameters", explained.parameters},
+                 {"betweenBytes", explained.job.plan.betweenBytes},
+                 {"flops", jsonNumber(explained.flops)},
+                 {"bytes", jsonNumber(explained.bytes)},
+                 {"steps", std::move(steps)}};
+    if (arguments.table) json["table"] = stagesJson(stagesOfLayer(explained), recurrentBeside(layer));
+    return json;
 }
 
 void printText(const ExplainedLayer &explained) {
@@ -80,7 +113,10 @@ void printText(const ExplainedLayer &explained) {
     if (!explained.fallbackReason.empty()) std::cout << "fallback  " << explained.fallbackReason << "\n";
     if (const std::string options = optionsText(layerOptionsJson(explained.arguments, explained.job)); !options.empty())
         std::cout << "options   " << options << "\n";
-    printSteps(explained.steps);
+    if (explained.arguments.table)
+        printStages(stagesOfLayer(explained), recurrentBeside(explained.job.layer), plannedAttention(explained.steps));
+    else
+        printSteps(explained.steps);
     std::cout << "weights   " << explained.parameters << " numbers\nbetween   " << byteText(explained.job.plan.betweenBytes)
               << " from step to step\n";
     for (const ReportedStep &step : explained.steps) {

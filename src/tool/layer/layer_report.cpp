@@ -66,8 +66,9 @@ std::vector<ReportedStep> describeSteps(const LayerJob &job, const Runtime &runt
         }
         if (vkattnExplainOperation(&caps, nullptr, &step.operation, &explanation, nullptr) != VKATTN_OK) continue;
         row.flops = explanation.flops;
-        row.bytes = explanation.bytesRead + explanation.bytesWritten;
+        row.bytesRead = explanation.bytesRead, row.bytesWritten = explanation.bytesWritten;
         if (!runtime.device()) continue;
+        row.workspaceBytes = explanation.workspaceBytes;
         row.kernel = explanation.kernelName;
         row.form = explanation.form;
         row.choice = explanation.choice;

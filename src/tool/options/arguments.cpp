@@ -63,6 +63,8 @@ void checkExplain(const CLI::App &app, ExplainArguments &explain) {
         if (assumed.sequences > 0 && !explain.run.files[role].empty())
             throw Failure(std::string("--ragged stands in place of files, and ") + operandName(role).option +
                           " gives one: leave one of the two out");
+    if (explain.memoryBytes > 0 && (assumed.sequences > 0 || !explain.run.files[VKATTN_CU_SEQ_Q].empty()))
+        throw Failure("--memory looks for the size of a dense batch, and this one is ragged: leave --memory or the ragged batch out");
     if (assumed.rowStatistics) explain.run.rowStatistics = true, explain.run.flags |= VKATTN_ROW_STATISTICS;
 }
 
@@ -95,7 +97,8 @@ void readRagged(const std::string &text, Assumptions &assumed) {
     if (numbers.size() == 3) assumed.maxSeqQ = numbers[1], assumed.maxSeqK = numbers[2];
 }
 
-void addExplainOptions(CLI::App &app, Assumptions &assumed) {
+void addExplainOptions(CLI::App &app, ExplainArguments &explain) {
+    Assumptions &assumed = explain.assumed;
     const auto shape = [&](const char *name, std::vector<uint32_t> &target, const char *text) {
         addValue(app, name, "B,H,N,D", text, [name, &target](const std::string &typed) {
             if (!parseList(typed, target) || target.size() < 2 || target.size() > 4)
@@ -112,6 +115,9 @@ void addExplainOptions(CLI::App &app, Assumptions &assumed) {
              [&](const std::string &text) { readPresences(text, assumed); });
     addValue(app, "--ragged", "S[,Q,K]", "As with --cu-seqlens-q and -k: S sequences, of at most Q queries and K keys",
              [&](const std::string &text) { readRagged(text, assumed); });
+    app.add_flag("--table", explain.table, "Stage by stage: operations, bytes and workspace with their formulas, beside a recurrent net");
+    addValue(app, "--memory", "BYTES", "Tell the largest batch, and the longest sequence, that fit into so much, as 512MiB or 8GiB",
+             [&](const std::string &text) { explain.memoryBytes = parseBytes("--memory", text); });
     app.footer(
         "Every option of `vkattn run` is taken, so that a run is explained by changing that word. Of files only headers are read (and "
         "--cu-seqlens-q and -k); nothing is computed or written, and --out, --verify and --repeat do nothing.");
@@ -199,7 +205,7 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         "explain", "Tell which kernel would compute a problem on a device, why, and what that costs, without running it");
     explainCommand->allow_windows_style_options(false);
     addRunOptions(*explainCommand, explainAlignments, explain.run, false);
-    addExplainOptions(*explainCommand, explain.assumed);
+    addExplainOptions(*explainCommand, explain);
     CLI::App *explainLayerCommand = explainCommand->add_subcommand(
         "layer", "Tell the steps of `vkattn layer`: the shapes, operations and bytes of each, and what computes it");
     explainLayerCommand->allow_windows_style_options(false);
@@ -219,6 +225,11 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         "conform", "Test devices and their drivers: every kernel, every option, hostile input; with reports for people and for CI");
     conformCommand->allow_windows_style_options(false);
     conform.addOptions(*conformCommand);
+    LabParser lab;
+    CLI::App *labCommand = app.add_subcommand(
+        "lab", "Run an experiment of the notes on attention: a table, a CSV and a picture, with the theory and the notes' mistakes");
+    labCommand->allow_windows_style_options(false);
+    lab.addOptions(*labCommand);
 
     try {
         app.parse(argc, argv);
@@ -234,6 +245,7 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
                            : explainCommand->parsed()      ? "explain --help"
                            : tuneCommand->parsed()         ? "tune --help"
                            : conformCommand->parsed()      ? "conform --help"
+                           : labCommand->parsed()          ? "lab --help"
                                                            : "--help"));
         app.exit(error); // help or version, on stdout
         return line;
@@ -269,6 +281,8 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     } else if (conformCommand->parsed()) {
         line.conform = conform.interpret(*conformCommand);
         line.conform->commandLine.assign(argv + 1, argv + argc);
+    } else if (labCommand->parsed()) {
+        line.lab = lab.interpret(*labCommand);
     } else {
         std::cerr << app.help();
         line.status = ExitStatus::badInput;

@@ -4,6 +4,7 @@
 #include "program/failure.hpp"
 #include "tool/options/compute_arguments.hpp"
 #include "tool/options/conform_arguments.hpp"
+#include "tool/options/lab_arguments.hpp"
 #include "tool/options/names.hpp"
 #include "tool/options/rotary_arguments.hpp"
 
@@ -78,6 +79,7 @@ struct LayerArguments : RunArguments {
     // random numbers with an element of the output.
     [[nodiscard]] uint32_t outputOffset() const { return dropoutOffset ^ 0x80000000u; }
     bool explains = false; // nothing is computed or written
+    bool table = false;    // of `explain`: stage by stage
     [[nodiscard]] uint32_t headsOfKeys() const { return kvHeads ? kvHeads : heads; }
     LayerAssumptions assumed;
 };
@@ -99,6 +101,8 @@ struct Assumptions {
 struct ExplainArguments {
     RunArguments run;
     Assumptions assumed;
+    bool table = false;       // stage by stage
+    uint64_t memoryBytes = 0; // what the largest batch and the longest sequence are to fit into; 0: not asked
 };
 
 struct InfoArguments {
@@ -126,6 +130,7 @@ struct CommandLine {
     std::optional<InfoArguments> info;
     std::optional<TuneArguments> tune;
     std::optional<ConformArguments> conform;
+    std::optional<LabArguments> lab;
     program::ExitStatus status = program::ExitStatus::success;
 };
 

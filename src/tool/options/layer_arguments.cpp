@@ -92,6 +92,8 @@ void LayerParser::addShapes(CLI::App &app) {
     shape("--shape-context", assumed.context, "Shape of the context, in place of --context");
     dims("--head-dim", assumed.headDim, "Dims of a head of queries and keys, with --shape-x; default: model / H");
     dims("--value-dim", assumed.valueDim, "Dims of a head of values, with --shape-x; default: those of the queries");
+    app.add_flag("--table", typed_.table,
+                 "Stage by stage: bytes read and written and the workspace too, with attention's stages and their formulas");
     app.add_flag("--biases", assumed.biases, "The matrices have biases, with --shape-x");
     addValue(app, "--dtype", "f32|f16|bf16", "Type of all that --shape-x stands for; default f32",
              [&](const std::string &text) { assumed.dtype = readFloatType("--dtype", text); });

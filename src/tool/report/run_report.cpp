@@ -4,6 +4,7 @@
 #include "tool/options/names.hpp"
 #include "tool/report/cpu_report.hpp"
 #include "tool/report/options_report.hpp"
+#include "tool/report/table.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -188,36 +189,23 @@ Verification combined(std::span<const Verification> steps, const vkattn_verify_o
 
 Json stepJson(const ReportedStep &step) {
     return {{"name", step.name},     {"operation", step.operation},     {"formula", step.formula},
-            {"result", step.result}, {"flops", jsonNumber(step.flops)}, {"bytes", jsonNumber(step.bytes)}};
+            {"result", step.result}, {"flops", jsonNumber(step.flops)}, {"bytes", jsonNumber(step.bytesRead + step.bytesWritten)}};
 }
 
 void printSteps(const std::vector<ReportedStep> &steps) {
-    size_t widths[3] = {4, 7, 6};
+    Table table({{"step", "step"},
+                 {"of", "of"},
+                 {"result", "result"},
+                 {.key = "flops", .title = "flops", .right = true},
+                 {.key = "bytes", .title = "bytes", .right = true}});
     double flops = 0, bytes = 0;
     for (const ReportedStep &step : steps) {
-        widths[0] = std::max(widths[0], step.name.size());
-        widths[1] = std::max(widths[1], step.formula.size());
-        widths[2] = std::max(widths[2], step.result.size());
-        flops += step.flops, bytes += step.bytes;
+        table.add({step.name, step.formula, step.result, amountText(step.flops),
+                   byteText(static_cast<uint64_t>(step.bytesRead + step.bytesWritten))});
+        flops += step.flops, bytes += step.bytesRead + step.bytesWritten;
     }
-    const auto row = [&](const std::string &name, const std::string &formula, const std::string &result, const std::string &work,
-                         const std::string &memory) {
-        const auto padded = [](const std::string &text, size_t width) { return text + std::string(width - text.size() + 2, ' '); };
-        const auto right = [](const std::string &text, size_t width) {
-            return std::string(width - std::min(width, text.size()), ' ') + text;
-        };
-        std::cout << "  " << padded(name, widths[0]) << padded(formula, widths[1]) << padded(result, widths[2]) << right(work, 9) << "  "
-                  << right(memory, 10) << "\n";
-    };
-    const auto mega = [](double number) {
-        char text[32];
-        std::snprintf(text, sizeof text, number < 1e4 ? "%.0f" : number < 1e7 ? "%.4gM" : "%.5gM", number < 1e4 ? number : number * 1e-6);
-        return std::string(text);
-    };
-    row("step", "of", "result", "flops", "bytes");
-    for (const ReportedStep &step : steps)
-        row(step.name, step.formula, step.result, mega(step.flops), byteText(static_cast<uint64_t>(step.bytes)));
-    row("all", "", "", mega(flops), byteText(static_cast<uint64_t>(bytes)));
+    table.add({"all", "", "", amountText(flops), byteText(static_cast<uint64_t>(bytes))});
+    std::cout << table.text("  ");
 }
 
 void printRunReport(const RunReport &report) {

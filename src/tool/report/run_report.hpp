@@ -25,7 +25,8 @@ struct ReportedStep {
     std::string name, operation;
     std::string formula, result;      // shapes
     std::string kernel, form, choice; // on a device: what computes, and why
-    double flops = 0, bytes = 0;
+    double flops = 0, bytesRead = 0, bytesWritten = 0;
+    uint64_t workspaceBytes = 0;
     std::optional<Verification> verification{};
 };
 
