@@ -53,9 +53,9 @@ bool parseArguments(int argc, const char *const *argv, Arguments &out) {
     addValue(app, "--seed", "N", "Of the draws, default 1: the same seed draws the same", [&](const std::string &text) {
         if (!parseInteger(text, out.sampling.seed) || out.sampling.seed == 0) badValue("--seed", "a whole number from 1 on", text);
     });
-    app.add_option(
-           "--inspect", out.inspect,
-           "Write each layer's rotated queries and keys as .npy files [head, token, dim] into this folder; made where it is missing")
+    app.add_option("--inspect", out.inspect,
+                   "Write rotated queries and keys as .npy files into this folder, of each layer [head, token, dim] and of all layers "
+                   "[layer, head, token, dim], and the texts of the tokens, for vkattn inspect; made where it is missing")
         ->type_name("DIR");
     addValue(app, "--layers", "N,N...", "--inspect writes only these layers, counted from 0",
              [&](const std::string &text) { readLayers(text, out.layers); });

@@ -115,6 +115,7 @@ class Writer {
     void add(uint32_t token) {
         const std::string piece = tokenizer_.decode(report_.tokens.empty() ? beginToken : report_.tokens.back(), token);
         report_.tokens.push_back(token);
+        report_.pieces.push_back(piece);
         if (report_.tokens.size() == 1) return; // the token that begins every text
         report_.text += piece;
         if (!show_) return;
@@ -170,7 +171,7 @@ ExitStatus run(int argc, const char *const *argv) {
     computer.sign(report);
     if (inspection) {
         try {
-            report.written = inspection->write(computer.model(), shape.heads, shape.kvHeads, shape.headDim());
+            report.written = inspection->write(computer.model(), shape.heads, shape.kvHeads, shape.headDim(), report.pieces);
         } catch (const ComputeError &error) {
             throw Failure(error.what(), ExitStatus::deviceUnusable);
         }

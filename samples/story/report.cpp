@@ -67,7 +67,8 @@ void printFigures(const Report &report) {
         std::fprintf(stderr, "verify    %s: %llu steps, %llu rows\n          worst %s\n", all->passed ? "passed" : "FAILED",
                      static_cast<unsigned long long>(all->steps), static_cast<unsigned long long>(all->rows), worstText(*all).c_str());
     for (const WrittenArray &each : report.written)
-        std::fprintf(stderr, "wrote     %s %s float32\n", each.path.c_str(), vkattn::program::npyShapeText(each.shape).c_str());
+        std::fprintf(stderr, "wrote     %s %s\n", each.path.c_str(),
+                     each.shape.empty() ? "a line for each token" : (vkattn::program::npyShapeText(each.shape) + " float32").c_str());
 }
 
 std::string jsonOf(const Report &report) {

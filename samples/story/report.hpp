@@ -13,6 +13,7 @@ struct Report {
     std::string device{}, driver{}, fallbackReason{};
     std::string text{}; // the prompt and its continuation
     std::vector<uint32_t> tokens{};
+    std::vector<std::string> pieces{}; // the text of each token
     uint32_t promptTokens = 0, steps = 0;
     bool ended = false; // the model ended the text before the last step
     double recordingMilliseconds = 0;

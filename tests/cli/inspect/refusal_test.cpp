@@ -102,6 +102,18 @@ TEST_F(InspectRefusal, tokens) {
     EXPECT_NE(tool({"inspect", "--weights", "w.npy", "--tokens", "t.txt"}).out.find("0 \"one\" 0.75"), std::string::npos);
 }
 
+TEST_F(InspectRefusal, pictures) {
+    refused({"--png", "q.npy"}, {"--png", "q.npy"}); // a file
+    refused({"--png", "q.npy/deep"}, {"--png q.npy/deep", "cannot be made a folder"});
+    refused({"--csv", "deep/heads.png", "--png", "deep"}, {"heads.png"});
+    refused({"--html", "q.npy"}, {"--html", "q.npy"});
+    refused({"--html", "none/h.html"}, {"--html", "none"});
+    refused({"--html", "s.npy"}, {"--html", "s.npy"});
+    refused({"--png"}, {"--png"});
+    refused({"--html", "h.html", "--csv", "h.html"}, {"h.html"});
+    EXPECT_FALSE(exists("h.html"));
+}
+
 TEST_F(InspectRefusal, outputs) {
     refused({"--csv", "none/c.csv"}, {"--csv", "none"});
     refused({"--json", "q.npy"}, {"--json", "q.npy"});

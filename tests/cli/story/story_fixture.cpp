@@ -101,6 +101,16 @@ void StoryFixture::expectWhatTheReferenceSays(const Arguments &device) const {
     }
     const size_t computed = tokens.size() - (report["endedByModel"] == true ? 0 : 1);
     const ReferenceModel::Pass pass = model.compute({tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(computed)});
+    std::vector<double> layers[2]; // in the order of --layers
+    for (const uint32_t layer : {1u, 0u})
+        for (const size_t n : {size_t{0}, size_t{1}}) {
+            const auto &rows = n == 0 ? pass.queries[layer] : pass.keys[layer];
+            layers[n].insert(layers[n].end(), rows.begin(), rows.end());
+        }
+    expectNear(readNpy(file("kept/layers_q.npy")), layers[0], {model.layers, model.heads, computed, model.headDim()}, "q of all layers");
+    expectNear(readNpy(file("kept/layers_k.npy")), layers[1], {model.layers, model.kvHeads, computed, model.headDim()}, "k of all layers");
+    const std::string texts = readBytes(file("kept/tokens.txt"));
+    EXPECT_EQ(static_cast<size_t>(std::count(texts.begin(), texts.end(), '\n')), computed);
     for (uint32_t layer = 0; layer < model.layers; ++layer) {
         const std::string name = "kept/layer" + std::to_string(layer);
         expectNear(readNpy(file(name + "_q.npy")), pass.queries[layer], {model.heads, computed, model.headDim()}, name + " q");
