@@ -380,6 +380,10 @@ MUTATIONS = [
      "tests ExplainMemory.*"),
     ("fit-one-too-many", "src/tool/explain/fitting.cpp", "fit.largest = low;", "fit.largest = high;", "tests ExplainMemory.*"),
     ("bytes-overflow", "src/program/options/option_values.cpp", "value > most / unit", "value > most", "tests ExplainMemory.refusals"),
+    # What samples/denoise measures.
+    ("ssim-without-the-covariance", "samples/denoise/metrics/similarity.cpp", "(2 * covariance + c2)", "(varianceX + varianceY + c2)", "tests Similarity.*"),
+    ("flicker-of-pixels-that-stand-still", "samples/denoise/metrics/flicker.cpp", "static_cast<double>(from[0]) - 0.5,", "static_cast<double>(x),", "tests *licker*.*"),
+    ("animation-frames-without-a-count", "samples/denoise/picture/animation.cpp", "append32(data, sequence++);", "append32(data, 0);", "tests Animation*.*"),
     ("chart-draws-through-gaps", "src/program/pictures/chart.cpp", "                end();\n                continue;", "                continue;",
      "tests Chart.gaps"),
 ]

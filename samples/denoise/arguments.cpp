@@ -29,12 +29,12 @@ std::string parseSize(const std::string &text, int &width, int &height) {
 std::optional<int> parseArguments(int argc, char **argv, Arguments &out) {
     CLI::App app("Cleans a noisy picture by attention: non-local means, where pixels are tokens.\n"
                  "Without --image it renders a small scene with few samples a pixel, cleans that, and measures the result against a\n"
-                 "reference with many. Writes PNG files and prints what it found.",
+                 "reference with many. Writes PNG files and prints what it found. With --frames it does so along a camera move.",
                  "denoise");
     app.footer(
         "Exit status: 0 done; 1 a check failed (against the CPU, or --min-gain); 2 bad usage or input; 3 the device cannot be used and\n"
         "--no-fallback was given.\n\nExamples:\n  denoise\n  denoise --size 768x512 --spp 8 --reference-spp 256\n"
-        "  denoise --image photo.jpg --strength 1.5 --out cleaned");
+        "  denoise --image photo.jpg --strength 1.5 --out cleaned\n  denoise --frames 60 --size 320x180");
 
     app.add_option("--out", out.out, "Folder for the pictures; made where it is missing")->type_name("DIR")->capture_default_str();
     app.add_option("--threads", out.threads, "Threads for rendering and checking; 0: one per core")
@@ -60,6 +60,19 @@ std::optional<int> parseArguments(int argc, char **argv, Arguments &out) {
     strength->capture_default_str()->needs(image);
     compare->needs(image);
     for (CLI::Option *option : {sizeOption, samples, reference}) option->excludes(image);
+
+    auto *frames =
+        app.add_option("--frames", out.frames,
+                       "Render a camera move of 60 frames, or so many of them, and measure each against a cross-bilateral filter")
+            ->check(CLI::Range(1, 600));
+    auto *still = app.add_flag("--still", out.still, "The camera stands still: frames differ by their noise alone");
+    auto *animateEvery = app.add_option("--animate-every", out.animateEvery, "The animation shows one frame of so many")
+                             ->check(CLI::Range(1, 600))
+                             ->capture_default_str();
+    auto *search = app.add_flag("--search", out.search, "Search for the filters' best tolerances on these frames, instead of measuring");
+    for (CLI::Option *option : {frames, still, animateEvery, search}) option->group("Camera move");
+    for (CLI::Option *option : {still, animateEvery, search}) option->needs(frames);
+    frames->excludes(image);
 
     vkattn::program::addDeviceChoice(app, out);
     for (const char *option : {"--device", "--no-fallback"}) app.get_option(option)->group("Device");

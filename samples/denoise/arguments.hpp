@@ -19,6 +19,10 @@ struct Arguments : vkattn::program::DeviceChoice {
     std::string compare;
     float strength = 1;
     std::optional<double> minGain; // decibels
+    int frames = 0;                // 0: one picture
+    bool still = false;            // the camera stands still
+    bool search = false;           // for tolerances, instead of measuring
+    int animateEvery = 1;          // frames
 };
 
 // Returns the exit status where the program is to end here (help, or a mistake that has been

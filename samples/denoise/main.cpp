@@ -3,92 +3,40 @@
 //   tile_attention.cpp   pixels as tokens: describes the problem and calls vkattn::Runtime::run
 //   frame_denoiser.cpp   which heads and passes a rendered picture gets
 //   photo_denoiser.cpp   the same for a photograph
+//   sequence.cpp         a camera move, measured against a cross-bilateral filter
 #include "arguments.hpp"
 #include "attention/frame_denoiser.hpp"
 #include "attention/photo_denoiser.hpp"
+#include "attention/tile_attention.hpp"
+#include "metrics/similarity.hpp"
 #include "picture/labels.hpp"
 #include "picture/picture.hpp"
 #include "program/failure.hpp"
 #include "program/progress.hpp"
+#include "report.hpp"
+#include "sequence/sequence.hpp"
 
 #include <atomic>
-#include <cinttypes>
 
 namespace denoise {
 namespace {
 
-constexpr int viewRays = 4; // view rays for each light sample of the noisy picture
-
 using vkattn::program::ExitStatus, vkattn::program::Progress;
-constexpr int done = static_cast<int>(ExitStatus::success), checkFailed = static_cast<int>(ExitStatus::verificationFailed),
-              badInput = static_cast<int>(ExitStatus::badInput), deviceUnusable = static_cast<int>(ExitStatus::deviceUnusable);
+constexpr int done = static_cast<int>(ExitStatus::success), badInput = static_cast<int>(ExitStatus::badInput),
+              deviceUnusable = static_cast<int>(ExitStatus::deviceUnusable);
 
 int fail(int status, const std::string &message) {
     std::fprintf(stderr, "denoise: %s\n", message.c_str());
     return status;
 }
 
-std::string decibels(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, std::isfinite(value) ? "%.1f dB" : "equal", value);
-    return text;
-}
-
-struct NamedPicture {
-    const char *name;
-    const Picture *picture;
-};
-
-int savePictures(const Arguments &arguments, const std::vector<NamedPicture> &pictures) {
-    for (const NamedPicture &entry : pictures) {
-        std::string why;
-        const std::filesystem::path path = std::filesystem::path(arguments.out) / entry.name;
-        if (!savePng(path, *entry.picture, why)) return fail(badInput, why);
-        std::printf("wrote      %s\n", path.string().c_str());
-    }
-    return done;
-}
-
-// Prints the device that computed, and whether the result was right.
-int reportAttention(const vkattn::Runtime &runtime, const AttentionReport &report) {
-    std::printf("device     %s (%s), kernel %s\n", report.device.c_str(), report.driver.c_str(), report.kernel.c_str());
-    if (!report.fallbackReason.empty()) std::printf("fallback   computed on the CPU: %s\n", report.fallbackReason.c_str());
-    std::printf("attention  %.1f GFLOP in %.0f ms (%.1f GFLOP/s), %" PRIu64 " runs", report.gigaflops, report.milliseconds,
-                report.gigaflops / std::max(report.milliseconds * 1e-3, 1e-9), report.runs);
-    const vkattn::Runtime::CompileStatistics compiled = runtime.compileStatistics();
-    if (compiled.pipelines > 0) std::printf("; %u pipelines compiled in %.0f ms", compiled.pipelines, compiled.seconds * 1e3);
-    std::printf("\nverified   %" PRIu64 " rows against the CPU in double precision: worst error %.2g where %.2g is allowed: %s\n",
-                report.rowsChecked, report.worstError, report.worstBound, report.passed ? "passed" : "FAILED");
-    return report.passed ? done : checkFailed;
-}
-
-int reportGain(const Arguments &arguments, double before, double after) {
-    std::printf("PSNR       %s before, %s after: a gain of %.1f dB\n", decibels(before).c_str(), decibels(after).c_str(), after - before);
-    if (arguments.minGain && !(after - before >= *arguments.minGain)) {
-        std::printf("           that is less than the %.1f dB that --min-gain asks for\n", *arguments.minGain);
-        return checkFailed;
-    }
-    return done;
-}
-
 int denoiseScene(const Arguments &arguments, TileAttention &attention, const vkattn::Runtime &runtime) {
     std::printf("scene      %dx%d, %d light samples and %d view rays per pixel; reference %d samples\n", arguments.width, arguments.height,
-                arguments.samples, arguments.samples * viewRays, arguments.referenceSamples);
-    if (arguments.referenceSamples < 8 * arguments.samples)
-        std::printf(
-            "note       so few samples leave noise in the reference too, and PSNR lower than it should be: raise --reference-spp\n");
+                arguments.samples, arguments.samples * viewRaysPerSample, arguments.referenceSamples);
+    noteFewSamples(arguments);
     std::fflush(stdout);
-    RenderSettings noisySettings;
-    noisySettings.width = arguments.width;
-    noisySettings.height = arguments.height;
-    noisySettings.threads = arguments.threads;
-    noisySettings.samples = arguments.samples;
-    noisySettings.viewRays = viewRays;
-    noisySettings.seed = arguments.seed;
-    RenderSettings referenceSettings = noisySettings;
-    referenceSettings.samples = arguments.referenceSamples;
-    referenceSettings.viewRays = 1;
-    referenceSettings.seed = ~arguments.seed; // independent of the noise that it judges
+    RenderSettings noisySettings = noisySettingsOf(arguments, arguments.seed);
+    RenderSettings referenceSettings = referenceSettingsOf(arguments, arguments.seed);
 
     Progress rendering("rendering");
     std::atomic<int64_t> samplesDone{0};
@@ -105,7 +53,9 @@ int denoiseScene(const Arguments &arguments, TileAttention &attention, const vka
     Progress attending("attention");
     attention.progress = [&](double share) { attending.set(share); };
     Image clean;
-    if (!denoiseFrame(frame, attention, clean)) return fail(deviceUnusable, attention.error());
+    const FrameFilter filter = attentionFilter();
+    attention.expectRuns(runsOfFrame(filter));
+    if (!denoiseFrame(frame, filter, attention, clean)) return fail(deviceUnusable, attention.error());
 
     const Picture noisy = toneMap(frame.colour), denoised = toneMap(clean);
     const double before = psnr(noisy, reference), after = psnr(denoised, reference);
@@ -113,9 +63,9 @@ int denoiseScene(const Arguments &arguments, TileAttention &attention, const vka
                                     {&denoised, "attention  " + decibels(after)},
                                     {&reference, "reference  " + std::to_string(arguments.referenceSamples) + " samples/pixel"}});
     const int verified = reportAttention(runtime, attention.report()), gained = reportGain(arguments, before, after);
-    const int saved = savePictures(
-        arguments, {{"noisy.png", &noisy}, {"denoised.png", &denoised}, {"reference.png", &reference}, {"side_by_side.png", &all}});
-    return saved != done ? saved : std::max(verified, gained);
+    savePictures(arguments,
+                 {{"noisy.png", &noisy}, {"denoised.png", &denoised}, {"reference.png", &reference}, {"side_by_side.png", &all}});
+    return std::max(verified, gained);
 }
 
 int denoiseFile(const Arguments &arguments, TileAttention &attention, const vkattn::Runtime &runtime, const Picture &noisy,
@@ -139,8 +89,8 @@ int denoiseFile(const Arguments &arguments, TileAttention &attention, const vkat
         before += "  " + decibels(psnr(noisy, *clean)), after += "  " + decibels(psnr(denoised, *clean));
     }
     const Picture all = sideBySide({{&noisy, before}, {&denoised, after}});
-    const int saved = savePictures(arguments, {{"denoised.png", &denoised}, {"side_by_side.png", &all}});
-    return saved != done ? saved : std::max(verified, gained);
+    savePictures(arguments, {{"denoised.png", &denoised}, {"side_by_side.png", &all}});
+    return std::max(verified, gained);
 }
 
 int run(int argc, char **argv) {
@@ -161,6 +111,7 @@ int run(int argc, char **argv) {
     const std::unique_ptr<vkattn::Runtime> runtime = vkattn::program::openRuntime(vkattn::program::runtimeOptions(arguments));
 
     TileAttention attention(*runtime, arguments.threads, arguments.seed);
+    if (arguments.frames > 0) return denoiseSequence(arguments, attention, *runtime);
     if (arguments.image.empty()) return denoiseScene(arguments, attention, *runtime);
     return denoiseFile(arguments, attention, *runtime, picture, arguments.compare.empty() ? nullptr : &clean);
 }

@@ -218,7 +218,7 @@ TEST(ConformReplay, everyMemberComesBack) {
         "valueDim=8,q=f16,k=bf16,v=f16,out=bf16,qStyle=padded,kStyle=reversed,vStyle=dimMajor,outStyle=tokenMajor,"
         "sharedHeads,causal,topLeft,window,left=3,right=4,scale=-0.5,softcap=2,dropout=0.5,dropoutSeed=7,dropoutOffset=8,weightsDropped,mask=5,bias=2,biasType=f16,biasHidden=1,"
         "biasConstant=-1e+09,alibi,alibiSlope=0.25,sinks,sink=-inf,ragged,sequences=1x2:3x4,raggedGaps=0,raggedMax,"
-        "hostileRagged,documents=runs,lse,rowStatistics,weights,weightsType=f16,weightsStyle=padded,deterministic,slices=9,data=equal,"
+        "hostileRagged,documents=runs,lse,rowStatistics,weights,weightsType=f16,weightsStyle=padded,scores=capped,scoresType=bf16,scoresStyle=padded,deterministic,slices=9,data=equal,"
         "needle=2,poison=0";
     ASSERT_TRUE(parseReplay(text, check, why)) << why;
     EXPECT_EQ(replayText(check), text);

@@ -44,6 +44,27 @@ Geometry geometryFeatures(const Layer &layer, float reachPixels, float normalTol
     return result;
 }
 
+Geometry evenGeometryFeatures(const Layer &layer, float depthTolerance, float normalTolerance) {
+    const int width = layer.depth.width, height = layer.depth.height;
+    Geometry result{Image(width, height, 4),
+                    join(evenPrecision(width, height, depthTolerance), evenPrecision(width, height, normalTolerance))};
+    for (int y = 0; y < height; ++y) {
+        for (int x = 0; x < width; ++x) {
+            const Vec3 normal = layer.normal.rgb(x, y);
+            float *feature = result.features.at(x, y);
+            feature[0] = std::log(std::max(layer.depth.at(x, y)[0], 1e-3f));
+            feature[1] = normal.x, feature[2] = normal.y, feature[3] = normal.z;
+        }
+    }
+    return result;
+}
+
+Image evenPrecision(int width, int height, float tolerance) {
+    Image result(width, height, 1);
+    std::fill(result.data.begin(), result.data.end(), 0.5f / (tolerance * tolerance));
+    return result;
+}
+
 Image guideFeatures(const Image &light) {
     Image result(light.width, light.height, 2);
     for (int y = 0; y < light.height; ++y) {

@@ -15,6 +15,10 @@ struct Geometry {
 };
 [[nodiscard]] Geometry geometryFeatures(const Layer &layer, float reachPixels, float normalTolerance);
 
+// The same features with one tolerance of each for all pixels. Depths count by their logarithm, so
+// that the tolerance is a share.
+[[nodiscard]] Geometry evenGeometryFeatures(const Layer &layer, float depthTolerance, float normalTolerance);
+
 // Brightness and warmth of `light` are one group of 2 channels. Brightness is logarithmic, because
 // the eye sees ratios.
 [[nodiscard]] Image guideFeatures(const Image &light);
@@ -22,6 +26,9 @@ struct Geometry {
 // `light` has 4 channels. The last one is a variance, of which `share` is left. Brightness may
 // differ by noiseTolerance standard deviations of that variance, and in any case by `floor`.
 [[nodiscard]] Image guidePrecision(const Image &light, float share, float noiseTolerance, float floor);
+
+// Returns a precision that is the same for all pixels.
+[[nodiscard]] Image evenPrecision(int width, int height, float tolerance);
 
 // Appends the channels of b to those of a.
 [[nodiscard]] Image join(const Image &a, const Image &b);

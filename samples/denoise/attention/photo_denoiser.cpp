@@ -150,7 +150,7 @@ bool denoisePhoto(const Image &picture, const NoiseEstimate &noise, float streng
     Image everywhere(picture.width, picture.height, 1);
     std::fill(everywhere.data.begin(), everywhere.data.end(), 1.0f);
     for (const Pass &pass : passes) {
-        std::vector<AttentionHead> heads(1);
+        std::vector<FilterHead> heads(1);
         heads[0].pixelPrecision = 0.5f / (pass.reachPixels * pass.reachPixels);
         heads[0].queryFeatures = localJet(out);
         heads[0].precision = noise.local;

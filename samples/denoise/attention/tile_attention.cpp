@@ -8,29 +8,12 @@ namespace {
 constexpr size_t tilesAtOnce = 192;
 constexpr uint64_t rowsVerified = 64; // in the middle of the picture, for each run
 
-struct Tile {
-    int x = 0, y = 0; // position of its first pixel
-};
-
-std::vector<Tile> tilesOf(const Image &wanted, int side) {
-    std::vector<Tile> tiles;
-    for (int y = 0; y < wanted.height; y += side) {
-        for (int x = 0; x < wanted.width; x += side) {
-            bool any = false;
-            for (int dy = 0; dy < side && y + dy < wanted.height; ++dy)
-                for (int dx = 0; dx < side && x + dx < wanted.width; ++dx) any = any || *wanted.at(x + dx, y + dy) > 0;
-            if (any) tiles.push_back({x, y});
-        }
-    }
-    return tiles;
-}
-
 // Writes the query and key vectors of one head of one tile. Pixel distance counts from the tile's
 // centre, and features count from those of the pixel there. Only differences matter, and small
 // numbers keep fp32 exact where |f|^2 is subtracted from a dot product.
 class TileWriter {
   public:
-    TileWriter(const AttentionHead &head, const std::vector<int> &groupSizes, TileShape shape, Tile tile)
+    TileWriter(const FilterHead &head, const std::vector<int> &groupSizes, TileShape shape, Tile tile)
         : head_(head), groupSizes_(groupSizes), shape_(shape), tile_(tile),
           centreX_(static_cast<float>(tile.x) + 0.5f * static_cast<float>(shape.query)),
           centreY_(static_cast<float>(tile.y) + 0.5f * static_cast<float>(shape.query)),
@@ -54,14 +37,12 @@ class TileWriter {
     }
 
     void keys(float *k, float *v, uint8_t *mask) const {
-        const Image &features = head_.keyFeatures.data.empty() ? head_.queryFeatures : head_.keyFeatures;
-        const int margin = (shape_.window - shape_.query / head_.step) / 2;
-        const int firstX = tile_.x / head_.step - margin, firstY = tile_.y / head_.step - margin;
+        const Image &features = head_.featuresOfKeys();
+        const Tile first = windowOf(tile_, shape_, head_.step);
         const auto step = static_cast<float>(head_.step);
-        for (int y = firstY; y < firstY + shape_.window; ++y) {
-            for (int x = firstX; x < firstX + shape_.window; ++x) {
-                const bool inside = x >= 0 && y >= 0 && x < features.width && y < features.height;
-                *mask++ = inside && (head_.visible.data.empty() || *head_.visible.at(x, y) > 0);
+        for (int y = first.y; y < first.y + shape_.window; ++y) {
+            for (int x = first.x; x < first.x + shape_.window; ++x) {
+                *mask++ = head_.sees(x, y);
                 const float dx = (static_cast<float>(x) + 0.5f) * step - centreX_, dy = (static_cast<float>(y) + 0.5f) * step - centreY_;
                 *k++ = dx, *k++ = dy, *k++ = dx * dx + dy * dy;
                 const float *feature = features.clamped(x, y), *origin = origin_;
@@ -81,7 +62,7 @@ class TileWriter {
     }
 
   private:
-    const AttentionHead &head_;
+    const FilterHead &head_;
     const std::vector<int> &groupSizes_;
     TileShape shape_;
     Tile tile_;
@@ -102,7 +83,7 @@ template <class T> vkattn_operand_memory operand(vkattn_role role, std::vector<T
 
 } // namespace
 
-bool TileAttention::run(const std::vector<AttentionHead> &heads, const std::vector<int> &groupSizes, const Image &wanted, TileShape shape,
+bool TileAttention::run(const std::vector<FilterHead> &heads, const std::vector<int> &groupSizes, const Image &wanted, TileShape shape,
                         std::vector<Image> &out) {
     const std::vector<Tile> tiles = tilesOf(wanted, shape.query);
     const size_t headCount = heads.size();
@@ -141,7 +122,7 @@ bool TileAttention::run(const std::vector<AttentionHead> &heads, const std::vect
         if (!compute(problem, operands)) return false;
         report_.gigaflops += 2e-9 * static_cast<double>(batch * headCount * queryTokens * keyTokens * (headDim + valueDim));
         const size_t middle = tiles.size() / 2;
-        if (first <= middle && middle < first + batch && !verify(problem, operands)) return false;
+        if (verifies && first <= middle && middle < first + batch && !verify(problem, operands)) return false;
 
         for (size_t i = 0; i < batch * headCount; ++i)
             readTile(o.data() + i * queryTokens * valueDim, shape, tiles[first + i / headCount], out[i % headCount]);

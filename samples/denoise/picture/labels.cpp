@@ -65,4 +65,49 @@ Picture sideBySide(const std::vector<Panel> &panels) {
     return result;
 }
 
+Picture stacked(const std::vector<Picture> &pictures) {
+    Picture result;
+    for (const Picture &picture : pictures) {
+        result.width = picture.width;
+        result.height += picture.height;
+        result.rgb.insert(result.rgb.end(), picture.rgb.begin(), picture.rgb.end());
+    }
+    return result;
+}
+
+Picture halfAndHalf(const Picture &left, const Picture &right) {
+    Picture result = right;
+    const std::ptrdiff_t rowBytes = std::ptrdiff_t{3} * right.width, leftBytes = std::ptrdiff_t{3} * (right.width / 2);
+    for (std::ptrdiff_t y = 0; y < right.height; ++y) {
+        std::copy_n(left.rgb.begin() + y * rowBytes, leftBytes, result.rgb.begin() + y * rowBytes);
+        std::fill_n(result.rgb.begin() + y * rowBytes + leftBytes, 3, ink);
+    }
+    return result;
+}
+
+Picture smaller(const Picture &picture, int width) {
+    const int step = (picture.width + width - 1) / width;
+    Picture result(picture.width / step, picture.height / step);
+    for (int y = 0; y < result.height; ++y) {
+        for (int x = 0; x < result.width; ++x) {
+            for (int c = 0; c < 3; ++c) {
+                int sum = 0;
+                for (int i = 0; i < step * step; ++i)
+                    sum += picture.rgb[3 * (static_cast<size_t>(y * step + i / step) * static_cast<size_t>(picture.width) +
+                                            static_cast<size_t>(x * step + i % step)) +
+                                       static_cast<size_t>(c)];
+                result.rgb[3 * (static_cast<size_t>(y) * static_cast<size_t>(result.width) + static_cast<size_t>(x)) +
+                           static_cast<size_t>(c)] = static_cast<uint8_t>((sum + step * step / 2) / (step * step));
+            }
+        }
+    }
+    return result;
+}
+
+Picture fewerLevels(const Picture &picture) {
+    Picture result = picture;
+    for (uint8_t &value : result.rgb) value = static_cast<uint8_t>(((value * 63 + 127) / 255 * 255 + 31) / 63);
+    return result;
+}
+
 } // namespace denoise

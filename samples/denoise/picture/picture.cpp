@@ -1,5 +1,8 @@
 #include "picture/picture.hpp"
 
+#include "program/failure.hpp"
+#include "program/files/output_file.hpp"
+
 #include <stb_image.h>
 #include <stb_image_write.h>
 
@@ -7,6 +10,7 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <new>
 #include <system_error>
 
 namespace denoise {
@@ -57,31 +61,13 @@ bool readFile(const fs::path &path, std::vector<uint8_t> &bytes, std::string &wh
 }
 
 void appendBytes(void *context, void *data, int size) {
-    auto &bytes = *static_cast<std::vector<char> *>(context);
-    bytes.insert(bytes.end(), static_cast<const char *>(data), static_cast<const char *>(data) + size);
-}
-
-bool writeFile(const fs::path &path, const std::vector<char> &bytes, std::string &why) {
-    fs::path temporary = path;
-    temporary += ".part";
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    file.close();
-    std::error_code error;
-    if (file) fs::rename(temporary, path, error);
-    if (file && !error) return true;
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    why = about(path, "cannot be written: choose another folder with --out, or free some space");
-    if (error) why.append(" (").append(error.message()).append(")");
-    return false;
+    auto &bytes = *static_cast<std::vector<uint8_t> *>(context);
+    bytes.insert(bytes.end(), static_cast<const uint8_t *>(data), static_cast<const uint8_t *>(data) + size);
 }
 
 } // namespace
 
-bool loadPicture(const fs::path &path, Picture &out, std::string &why) {
-    std::vector<uint8_t> bytes;
-    if (!readFile(path, bytes, why)) return false;
+bool decodePicture(const fs::path &path, std::span<const uint8_t> bytes, Picture &out, std::string &why) {
     const int size = static_cast<int>(std::min<size_t>(bytes.size(), std::numeric_limits<int>::max()));
     int width = 0, height = 0, channels = 0;
     if (stbi_info_from_memory(bytes.data(), size, &width, &height, &channels) == 0) {
@@ -103,13 +89,24 @@ bool loadPicture(const fs::path &path, Picture &out, std::string &why) {
     return true;
 }
 
-bool savePng(const fs::path &path, const Picture &picture, std::string &why) {
-    std::vector<char> bytes;
-    if (stbi_write_png_to_func(appendBytes, &bytes, picture.width, picture.height, 3, picture.rgb.data(), picture.width * 3) == 0) {
-        why = about(path, "could not be encoded as PNG: too little memory");
-        return false;
-    }
-    return writeFile(path, bytes, why);
+bool loadPicture(const fs::path &path, Picture &out, std::string &why) {
+    std::vector<uint8_t> bytes;
+    if (!readFile(path, bytes, why)) return false;
+    return decodePicture(path, bytes, out, why);
+}
+
+std::vector<uint8_t> encodePng(const Picture &picture) {
+    std::vector<uint8_t> bytes;
+    if (stbi_write_png_to_func(appendBytes, &bytes, picture.width, picture.height, 3, picture.rgb.data(), picture.width * 3) == 0)
+        throw std::bad_alloc();
+    return bytes;
+}
+
+void saveFile(const fs::path &path, std::span<const std::byte> bytes) {
+    vkattn::program::OutputFile file(vkattn::program::checkOutputTarget("--out", path.string(), {}, {}));
+    file.write(bytes);
+    file.close();
+    file.publish();
 }
 
 bool prepareFolder(const fs::path &folder, std::string &why) {
@@ -120,12 +117,12 @@ bool prepareFolder(const fs::path &folder, std::string &why) {
         if (error) why.append(" (").append(error.message()).append(")");
         return false;
     }
-    const fs::path probe = folder / "denoise.write-test";
-    if (!writeFile(probe, {'x'}, why)) {
+    try { // goes away unpublished
+        vkattn::program::OutputFile probe(vkattn::program::checkOutputTarget("--out", (folder / "denoise.write-test").string(), {}, {}));
+    } catch (const vkattn::program::Failure &) {
         why = about(folder, "cannot be written to: choose another folder with --out");
         return false;
     }
-    fs::remove(probe, error);
     return true;
 }
 
@@ -145,15 +142,6 @@ Picture toPicture(const Image &image) {
     Picture picture(image.width, image.height);
     for (size_t i = 0; i < picture.rgb.size(); ++i) picture.rgb[i] = toByte(image.data[i]);
     return picture;
-}
-
-double psnr(const Picture &a, const Picture &b) {
-    double squares = 0;
-    for (size_t i = 0; i < a.rgb.size(); ++i) {
-        const double difference = static_cast<double>(a.rgb[i]) - b.rgb[i];
-        squares += difference * difference;
-    }
-    return 10 * std::log10(255.0 * 255.0 * static_cast<double>(a.rgb.size()) / squares);
 }
 
 } // namespace denoise

@@ -1,11 +1,12 @@
-// Pictures as files: eight bits a channel, sRGB. Reading, writing, comparing, and the way from
-// radiance to what a screen shows.
+// Pictures as files: eight bits a channel, sRGB. Reading, writing, and the way from radiance to
+// what a screen shows.
 #pragma once
 
 #include "picture/image.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,14 @@ constexpr int64_t maxPicturePixels = 16'000'000;
 // wrong with the file and what to do.
 [[nodiscard]] bool loadPicture(const std::filesystem::path &path, Picture &out, std::string &why);
 
-// Writes a file beside the target and renames it, so that no half-written file is ever seen under
-// the name.
-[[nodiscard]] bool savePng(const std::filesystem::path &path, const Picture &picture, std::string &why);
+// The same from the bytes of a file; `path` stands in messages.
+[[nodiscard]] bool decodePicture(const std::filesystem::path &path, std::span<const uint8_t> bytes, Picture &out, std::string &why);
+
+[[nodiscard]] std::vector<uint8_t> encodePng(const Picture &picture);
+
+// Writes a file that appears whole or not at all, in the folder of --out. Throws
+// vkattn::program::Failure.
+void saveFile(const std::filesystem::path &path, std::span<const std::byte> bytes);
 
 // Creates the folder where it is missing and tries to write into it: a fault is better known before
 // rendering than after.
@@ -39,9 +45,5 @@ constexpr int64_t maxPicturePixels = 16'000'000;
 
 [[nodiscard]] Image toImage(const Picture &picture); // channel values over 255
 [[nodiscard]] Picture toPicture(const Image &image); // and back, clamped
-
-// Returns the peak signal-to-noise ratio in decibels, over all channels; infinite for equal
-// pictures.
-[[nodiscard]] double psnr(const Picture &a, const Picture &b);
 
 } // namespace denoise

@@ -1,6 +1,6 @@
 #include "render/path_tracer.hpp"
 
-#include "render/intersector.hpp"
+#include "render/camera.hpp"
 #include "render/patterns.hpp"
 #include "render/sampler.hpp"
 
@@ -37,21 +37,15 @@ Vec3 cosineDirection(Vec3 normal, Vec2 u) {
 
 class Tracer {
   public:
-    explicit Tracer(const Scene &scene) : scene_(scene), world_(scene) {
-        forward_ = normalize(scene.cameraTarget - scene.cameraPosition);
-        right_ = normalize(cross(forward_, {0, 1, 0}));
-        up_ = cross(right_, forward_);
-    }
+    Tracer(const Scene &scene, const RenderSettings &settings)
+        : scene_(scene), world_(scene), camera_(scene, settings.width, settings.height) {}
 
     // Traces view ray number `index` of a pixel and, where `lit`, the light at the surface that the
     // ray meets.
     [[nodiscard]] Sample sample(int x, int y, const RenderSettings &settings, int index, bool lit) const {
         const auto pixel = static_cast<uint32_t>(y * settings.width + x), number = static_cast<uint32_t>(index);
         const Vec2 jitter = Sampler(settings.seed, pixel, number).next2d();
-        const float scale = 2 * std::tan(0.5f * scene_.verticalFieldOfView) / static_cast<float>(settings.height);
-        const float px = (static_cast<float>(x) + jitter.x - 0.5f * static_cast<float>(settings.width)) * scale;
-        const float py = (0.5f * static_cast<float>(settings.height) - static_cast<float>(y) - jitter.y) * scale;
-        const Ray ray{scene_.cameraPosition, normalize(forward_ + right_ * px + up_ * py)};
+        const Ray ray = camera_.ray(x, y, jitter);
 
         Sample result;
         Reflection split;
@@ -185,7 +179,7 @@ class Tracer {
 
     const Scene &scene_;
     Intersector world_;
-    Vec3 forward_, right_, up_;
+    Camera camera_;
 };
 
 // Sums the samples of one pixel and one layer.
@@ -267,7 +261,7 @@ Frame render(const Scene &scene, const RenderSettings &settings) {
     Frame frame;
     frame.colour = frame.emission = Image(settings.width, settings.height, 3);
     frame.base = frame.gloss = Layer(settings.width, settings.height);
-    const Tracer tracer(scene);
+    const Tracer tracer(scene, settings);
     std::atomic<int> nextRow{0};
     const auto work = [&] {
         for (int y = nextRow++; y < settings.height; y = nextRow++) {
