@@ -13,10 +13,8 @@ using namespace vkattn::program;
 
 Inspection::Inspection(const std::string &folder, std::vector<uint32_t> layers, const std::vector<std::string> &inputs)
     : layers_(std::move(layers)) {
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (!std::filesystem::is_directory(folder))
-        throw Failure("--inspect " + folder + ": it cannot be made a folder" + (error ? " (" + error.message() + ")" : ""));
+    if (const std::error_code error = makeFolder(folder))
+        throw Failure("--inspect " + folder + ": it cannot be made a folder (" + error.message() + ")");
     std::vector<OutputTarget> targets;
     const auto add = [&](const std::string &name) {
         paths_.push_back((std::filesystem::path(folder) / name).string());
@@ -31,9 +29,8 @@ Inspection::Inspection(const std::string &folder, std::vector<uint32_t> layers, 
 
 void Inspection::writeArray(size_t file, const std::vector<uint64_t> &shape, const std::vector<float> &numbers,
                             std::vector<WrittenArray> &written) {
-    const std::string header = npyHeaderBytes(npyFloat32, shape);
-    files_[file].write(std::as_bytes(std::span(header)));
-    files_[file].write(std::as_bytes(std::span(numbers)));
+    const std::string bytes = npyBytes(shape, numbers);
+    files_[file].write(std::as_bytes(std::span(bytes)));
     files_[file].close();
     written.push_back({paths_[file], shape});
 }

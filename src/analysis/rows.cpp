@@ -32,16 +32,4 @@ RowMeasures measureRow(const NormalizedRow &row, std::span<const double> p, std:
     return m;
 }
 
-RowMeasures measureRow(const HeadWeights &head, size_t query) {
-    std::vector<double> p(head.keys());
-    const NormalizedRow row = normalize(head, query, p);
-    return measureRow(row, p, head.visibleOf(query), head.position(query));
-}
-
-std::vector<RowMeasures> measureRows(const HeadWeights &head) {
-    std::vector<RowMeasures> rows(head.queries());
-    for (size_t i = 0; i < rows.size(); i++) rows[i] = measureRow(head, i);
-    return rows;
-}
-
 } // namespace vkattn::analysis

@@ -25,11 +25,8 @@ struct RowMeasures {
 };
 
 // Rows that are not ordinary have zeros and key -1, but for their sum and visible keys.
-[[nodiscard]] RowMeasures measureRow(const HeadWeights &head, size_t query);
-// The same of p, which `row` describes.
+// `row` describes p.
 [[nodiscard]] RowMeasures measureRow(const NormalizedRow &row, std::span<const double> p, std::span<const uint8_t> visible,
                                      int64_t position);
-
-[[nodiscard]] std::vector<RowMeasures> measureRows(const HeadWeights &head);
 
 } // namespace vkattn::analysis

@@ -161,7 +161,7 @@ const char *tokensGrow(const vkattn_problem &problem) {
 // The dims of all heads, as a recurrent net would have them.
 Stage recurrentBeside(const vkattn_problem &problem) {
     return recurrentOf(double{1} * problem.q.extent[0] * problem.q.extent[2], double{1} * problem.q.extent[1] * problem.q.extent[3],
-                       problem.q.dtype == VKATTN_F32 ? 4 : 2);
+                       problem.q.dtype);
 }
 
 Json toJson(const Explained &explained) {

@@ -110,11 +110,8 @@ void saveFile(const fs::path &path, std::span<const std::byte> bytes) {
 }
 
 bool prepareFolder(const fs::path &folder, std::string &why) {
-    std::error_code error;
-    fs::create_directories(folder, error);
-    if (!fs::is_directory(folder)) {
-        why = about(folder, "cannot be made a folder: choose another with --out");
-        if (error) why.append(" (").append(error.message()).append(")");
+    if (const std::error_code error = vkattn::program::makeFolder(folder)) {
+        why = about(folder, "cannot be made a folder: choose another with --out").append(" (").append(error.message()).append(")");
         return false;
     }
     try { // goes away unpublished

@@ -353,4 +353,10 @@ bool NpyFile::read(std::span<std::byte> into, std::string &why) {
     return false;
 }
 
+std::string npyBytes(std::span<const uint64_t> shape, std::span<const float> numbers) {
+    std::string bytes = npyHeaderBytes(npyFloat32, shape);
+    bytes.append(reinterpret_cast<const char *>(numbers.data()), numbers.size_bytes());
+    return bytes;
+}
+
 } // namespace vkattn::program

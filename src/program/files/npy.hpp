@@ -55,6 +55,8 @@ inline constexpr size_t npyMaxPrefixBytes = 12 + npyMaxHeaderBytes;
 
 // Magic, version 1.0 and header, padded so that the data starts at a multiple of 64 bytes. C order.
 [[nodiscard]] std::string npyHeaderBytes(NpyType type, std::span<const uint64_t> shape);
+// A whole file of float32.
+[[nodiscard]] std::string npyBytes(std::span<const uint64_t> shape, std::span<const float> numbers);
 
 // A file whose header has been checked and whose data has not been read yet, so that shapes are
 // compared before gigabytes move.

@@ -76,6 +76,13 @@ bool sameFile(const fs::path &a, const fs::path &b) {
 
 } // namespace
 
+std::error_code makeFolder(const fs::path &folder) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (!error && !fs::is_directory(folder, error) && !error) error = std::make_error_code(std::errc::not_a_directory);
+    return error;
+}
+
 OutputTarget checkOutputTarget(const std::string &option, const std::string &path, std::span<const std::string> inputs,
                                std::span<const OutputTarget> otherOutputs) {
     const auto refuse = [&](const std::string &reason) { throw Failure("cannot write " + option + " " + path + ": " + reason); };

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace vkattn::program {
@@ -23,6 +24,10 @@ struct OutputTarget {
 // an input. Throws Failure.
 [[nodiscard]] OutputTarget checkOutputTarget(const std::string &option, const std::string &path, std::span<const std::string> inputs,
                                              std::span<const OutputTarget> otherOutputs);
+
+// Makes a folder, and those above it, where they are missing. Returns why there is none afterwards; no
+// error: there is one.
+[[nodiscard]] std::error_code makeFolder(const std::filesystem::path &folder);
 
 class OutputFile {
   public:

@@ -11,6 +11,11 @@
 
 namespace vkattn::tool {
 
+// Of an element, or of a word of 32 bits.
+[[nodiscard]] constexpr uint32_t itemBytes(vkattn_dtype dtype) {
+    return dtype == VKATTN_BOOL8 ? 1 : dtype == VKATTN_F32 || dtype == VKATTN_BITS32 ? 4 : 2;
+}
+
 // f32 to f16 or bf16, or back.
 inline void convert(vkattn_dtype fromType, const void *from, vkattn_dtype toType, void *to, uint64_t count) {
     vkattn_diagnostic why{};

@@ -1,6 +1,7 @@
 #include "tool/explain/stages.hpp"
 
 #include "program/byte_text.hpp"
+#include "tool/arrays/convert.hpp"
 #include "tool/report/table.hpp"
 
 #include <iostream>
@@ -8,10 +9,6 @@
 namespace vkattn::tool {
 using namespace program;
 namespace {
-
-double elementBytes(vkattn_dtype dtype) {
-    return dtype == VKATTN_F32 ? 4 : 2;
-}
 
 std::string bytesText(double bytes) {
     return byteText(static_cast<uint64_t>(bytes));
@@ -28,15 +25,16 @@ std::vector<Stage> stagesOf(const vkattn_problem &problem) {
     const double d = problem.q.extent[3], dv = problem.out.extent[3];
     const double pairs = batch * heads * n * m, weights = pairs * 4;
     const std::string each = "n m 4 = " + bytesText(n * m * 4) + " a head";
-    const double q = batch * heads * n * d * elementBytes(problem.q.dtype), k = batch * kvHeads * m * d * elementBytes(problem.k.dtype);
-    const double v = batch * kvHeads * m * dv * elementBytes(problem.v.extent[0] ? problem.v.dtype : problem.k.dtype);
-    const double out = batch * heads * n * dv * elementBytes(problem.out.dtype);
+    const double q = batch * heads * n * d * itemBytes(problem.q.dtype), k = batch * kvHeads * m * d * itemBytes(problem.k.dtype);
+    const double v = batch * kvHeads * m * dv * itemBytes(problem.v.extent[0] ? problem.v.dtype : problem.k.dtype);
+    const double out = batch * heads * n * dv * itemBytes(problem.out.dtype);
     return {{"Q K^T", "2 n m d; scores " + each, 2 * pairs * d, q + k, weights, weights},
             {"softmax", "5 n m; weights " + each, 5 * pairs, weights, weights, weights},
             {"P V", "2 n m dv; output n dv", 2 * pairs * dv, weights + v, out, 0}};
 }
 
-Stage recurrentOf(double tokens, double dims, double bytes) {
+Stage recurrentOf(double tokens, double dims, vkattn_dtype dtype) {
+    const double bytes = itemBytes(dtype);
     return {"recurrent",
             "2 n D^2, D all dims; one token after the other",
             2 * tokens * dims * dims,

@@ -21,7 +21,7 @@ struct Stage {
 // kernel saves.
 [[nodiscard]] std::vector<Stage> stagesOf(const vkattn_problem &problem);
 // A recurrent net's n d^2, over as many tokens of as many dims, all heads together.
-[[nodiscard]] Stage recurrentOf(double tokens, double dims, double elementBytes);
+[[nodiscard]] Stage recurrentOf(double tokens, double dims, vkattn_dtype dtype);
 
 // `planned`: what computes the stages together.
 void printStages(const std::vector<Stage> &stages, const Stage &recurrent, const std::vector<ReportedStep> &planned);

@@ -19,10 +19,6 @@ namespace {
 
 constexpr uint64_t mostGeometryProducts = uint64_t{1} << 26; // of one head: a second
 
-size_t itemBytes(vkattn_dtype dtype) {
-    return dtype == VKATTN_BOOL8 ? 1 : dtype == VKATTN_F32 || dtype == VKATTN_BITS32 ? 4 : 2;
-}
-
 class AttentionSource : public HeadSource {
   public:
     explicit AttentionSource(const InspectArguments &arguments) : arguments_(arguments), job_(describeProblem(arguments)) {

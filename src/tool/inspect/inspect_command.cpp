@@ -17,48 +17,42 @@ namespace vkattn::tool {
 using namespace program;
 namespace {
 
+// What outputs are made of.
+struct Found {
+    const Inspection &inspection;
+    const HeadSource &source;
+    const picture::Heads &heads; // where something shows them
+};
+
 // An output, and what makes its bytes once everything is known.
 struct Output {
     const char *option;
     std::string path;
-    std::function<std::string(const Inspection &, const HeadSource &)> bytes;
+    std::function<std::string(const Found &)> bytes;
 };
 
-std::string npyBytes(std::vector<uint64_t> shape, const std::vector<float> &values) {
-    std::string bytes = npyHeaderBytes(npyFloat32, shape);
-    bytes.append(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(float));
-    return bytes;
-}
-
 std::vector<Output> outputsOf(const InspectArguments &arguments) {
-    return {
-        {"--stats", arguments.stats,
-         [](const Inspection &inspection, const HeadSource &source) {
-             std::vector<uint64_t> shape = source.facts().rowShape;
-             shape.push_back(statisticsOfRow);
-             return npyBytes(shape, rowStatistics(inspection, source));
-         }},
-        {"--received", arguments.received,
-         [](const Inspection &inspection, const HeadSource &source) {
-             return npyBytes(source.facts().keyShape, receivedMass(inspection, source));
-         }},
-        {"--json", arguments.jsonFile, [](const Inspection &inspection, const HeadSource &) { return inspectionJson(inspection); }},
-        {"--csv", arguments.csv, [](const Inspection &inspection, const HeadSource &) { return inspectionCsv(inspection); }},
-        {"--html", arguments.html, [](const Inspection &inspection, const HeadSource &) { return picture::pageOf(headsOf(inspection)); }}};
+    return {{"--stats", arguments.stats,
+             [](const Found &found) {
+                 std::vector<uint64_t> shape = found.source.facts().rowShape;
+                 shape.push_back(statisticsOfRow);
+                 return npyBytes(shape, rowStatistics(found.inspection, found.source));
+             }},
+            {"--received", arguments.received,
+             [](const Found &found) { return npyBytes(found.source.facts().keyShape, receivedMass(found.inspection, found.source)); }},
+            {"--json", arguments.jsonFile, [](const Found &found) { return inspectionJson(found.inspection); }},
+            {"--csv", arguments.csv, [](const Found &found) { return inspectionCsv(found.inspection); }},
+            {"--html", arguments.html, [](const Found &found) { return picture::pageOf(found.heads); }}};
 }
 
 // A file for each picture of --png.
 std::vector<Output> picturesOf(const std::string &folder, const SourceFacts &facts) {
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (!std::filesystem::is_directory(folder))
-        throw Failure("--png " + folder + ": it cannot be made a folder" + (error ? " (" + error.message() + ")" : "") + ": name another");
+    if (const std::error_code error = makeFolder(folder))
+        throw Failure("--png " + folder + ": it cannot be made a folder (" + error.message() + "): name another");
     std::vector<Output> outputs;
     for (const std::string &name : pictureNames(facts.batch, facts.heads))
         outputs.push_back({"--png", (std::filesystem::path(folder) / name).string(),
-                           [place = outputs.size()](const Inspection &inspection, const HeadSource &) {
-                               return pictureBytes(headsOf(inspection), place);
-                           }});
+                           [place = outputs.size()](const Found &found) { return pictureBytes(found.heads, place); }});
     return outputs;
 }
 
@@ -87,8 +81,9 @@ ExitStatus inspectCommand(const InspectArguments &arguments) {
     const size_t cells = shown ? picture::cellsOnASide(size_t{facts.batch} * facts.heads, facts.queries, facts.keys) : 0;
     source->start();
     const Inspection inspection = inspect(*source, arguments, std::move(tokens), cells);
+    const picture::Heads heads = shown ? headsOf(inspection) : picture::Heads{};
     for (size_t n = 0; n < outputs.size(); n++) {
-        const std::string bytes = outputs[n].bytes(inspection, *source);
+        const std::string bytes = outputs[n].bytes({inspection, *source, heads});
         files[n].write(std::as_bytes(std::span(bytes)));
         files[n].close();
     }

@@ -56,13 +56,6 @@ void list() {
         std::cout << each.name << std::string(width + 2 - std::string(each.name).size(), ' ') << each.question << "\n";
 }
 
-void makeFolder(const std::string &folder) {
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (!error && !std::filesystem::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
-    if (error) throw Failure("cannot make the folder --out " + folder + ": " + error.message() + ": name one that can be written to");
-}
-
 // The files of an experiment, made before anything is computed.
 class Files {
   public:
@@ -130,7 +123,9 @@ ExitStatus labCommand(const LabArguments &arguments) {
         return ExitStatus::success;
     }
     const std::vector<const Experiment *> performed = chosen(arguments.name);
-    if (!arguments.out.empty()) makeFolder(arguments.out);
+    if (!arguments.out.empty())
+        if (const std::error_code error = makeFolder(arguments.out))
+            throw Failure("cannot make the folder --out " + arguments.out + ": " + error.message() + ": name one that can be written to");
     std::vector<Files> files;
     for (const Experiment *each : performed) files.push_back(openFiles(*each, arguments.out));
     const std::unique_ptr<Runtime> runtime = openRuntime(runtimeOptions(arguments));

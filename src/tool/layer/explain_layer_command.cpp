@@ -78,7 +78,7 @@ std::vector<ReportedStep> plannedAttention(const std::vector<ReportedStep> &step
 }
 
 Stage recurrentBeside(const vkattn_layer &layer) {
-    return recurrentOf(double{1} * layer.x.extent[0] * layer.x.extent[2], layer.x.extent[3], layer.x.dtype == VKATTN_F32 ? 4 : 2);
+    return recurrentOf(double{1} * layer.x.extent[0] * layer.x.extent[2], layer.x.extent[3], layer.x.dtype);
 }
 
 Json toJson(const ExplainedLayer &explained) {

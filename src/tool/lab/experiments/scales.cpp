@@ -100,7 +100,7 @@ Findings scales(const Setting &setting) {
         "the norm of dQ is taken as the sign of vanishing gradients: unscaled it is the larger one, by 100 times. What vanishes is the",
         "gradient of the typical row: see the median. max/min is no stability. Q has no requires_grad, so its backward fails."};
     found.picture =
-        program::svgText({"Unscaled, most rows learn nothing and a few everything", "n 1000, d 512, L = sum(out), 1000 rows", {plot}});
+        program::svgText({"At sqrt(d), most rows learn nothing and a few everything", "n 1000, d 512, L = sum(out), 1000 rows", {plot}});
     return found;
 }
 
