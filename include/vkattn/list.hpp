@@ -133,6 +133,14 @@ struct AttentionGradientOf {
     float lossScale = 0; // 0: 1
 };
 
+// Statistics of `attention` (vkattn/statistics.h), as that was given to a list, or without what statistics
+// do not use: v, out, lse, weights, scores, sinks and dropout.
+struct AttentionStatisticsOf {
+    AttentionOf attention;
+    DeviceTensor statistics{}, received{}, topWeights{}, topKeys{}; // written; those that are wanted are given
+    float densityThreshold = 0;
+};
+
 // A layer (vkattn/layer.h); wk and wv absent: wq is packed. `attention`: its operands beside q, k, v
 // and out, and its options.
 struct LayerOf {
@@ -244,6 +252,7 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const DropOf &drop, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionGradientOf &gradient, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const AttentionStatisticsOf &statistics, std::string *why = nullptr);
 
     // Appends the operations of a layer (vkattn/layer.h, vkattn/latent_layer.h) or of its gradients
     // (vkattn/layer_gradient.h) as steps, with memory of the list for what lies between them. The operands are the layer's roles without

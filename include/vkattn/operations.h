@@ -10,7 +10,7 @@
  *     advance      Y = min(X + by, limit): counters of a loop move on, on the device
  *     keep         Y = which elements dropout keeps, as bits
  *     drop         Y = dropout of X + residual: of a layer's output, and its gradient
- *     attention    vkattn/problem.h
+ *     attention    vkattn/problem.h; its gradients: vkattn/gradient.h; its statistics: vkattn/statistics.h
  *
  * Every operation has a struct that describes the operation, and the same life: validate, query,
  * prewarm, record, list and explain (vkattn/vkattn.h), run, oracle and verify (vkattn/cpu.h). Each
@@ -261,6 +261,7 @@ typedef enum vkattn_operation_kind {
     VKATTN_ATTENTION_GRADIENT = 8, /* vkattn/gradient.h */
     VKATTN_NORM_GRADIENT = 9,
     VKATTN_DROP = 10,
+    VKATTN_ATTENTION_STATISTICS = 11, /* vkattn/statistics.h */
     VKATTN_OPERATION_KIND_MAX = 0x7fffffff
 } vkattn_operation_kind;
 
@@ -279,6 +280,7 @@ typedef struct vkattn_operation {
         const struct vkattn_attention_gradient *attentionGradient;
         const vkattn_norm_gradient *normGradient;
         const vkattn_drop *drop;
+        const struct vkattn_attention_statistics *attentionStatistics;
     } of;
 } vkattn_operation;
 

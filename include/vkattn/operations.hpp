@@ -3,6 +3,7 @@
 #pragma once
 
 #include "vkattn/gradient.h"
+#include "vkattn/statistics.h"
 
 namespace vkattn {
 
@@ -108,6 +109,15 @@ namespace vkattn {
     return g;
 }
 
+// The outputs are absent: give statistics, received, topWeights and topKeys their layouts. `attention`
+// must outlive the description.
+[[nodiscard]] constexpr vkattn_attention_statistics attentionStatistics(const vkattn_problem &attention) {
+    vkattn_attention_statistics s{};
+    s.structSize = sizeof s;
+    s.attention = &attention;
+    return s;
+}
+
 // `gamma` may be absent, and so may two of the gradients.
 [[nodiscard]] constexpr vkattn_norm_gradient normGradient(vkattn_norm_kind kind, const vkattn_layout &x, const vkattn_layout &gamma,
                                                           const vkattn_layout &dY, const vkattn_layout &dX,
@@ -179,6 +189,12 @@ namespace vkattn {
     vkattn_operation o{};
     o.kind = VKATTN_ATTENTION_GRADIENT;
     o.of.attentionGradient = &gradient;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_attention_statistics &statistics) {
+    vkattn_operation o{};
+    o.kind = VKATTN_ATTENTION_STATISTICS;
+    o.of.attentionStatistics = &statistics;
     return o;
 }
 [[nodiscard]] inline vkattn_operation operation(const vkattn_norm_gradient &gradient) {

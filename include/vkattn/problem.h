@@ -161,6 +161,9 @@ typedef enum vkattn_role {
     VKATTN_D_BETA = 11,  /* write */
     VKATTN_D_Y = 12,     /* read */
     VKATTN_SCORES = 13,  /* write: [batch, heads, queryTokens, keyTokens]; vkattn_score_stage */
+    /* Statistics of attention (vkattn/statistics.h), written. */
+    VKATTN_STATISTICS = 14,
+    VKATTN_RECEIVED = 15,
     /* Gradients of attention (vkattn/gradient.h). */
     VKATTN_D_OUT = 25,     /* read */
     VKATTN_D_LSE = 26,     /* read */
@@ -230,7 +233,9 @@ typedef enum vkattn_role {
     VKATTN_D_BK = 72,
     VKATTN_D_BV = 73,
     VKATTN_D_BO = 74,
-    VKATTN_ROLE_LIMIT = 75, /* greater than every role: the length of an array indexed by role */
+    VKATTN_TOP_WEIGHTS = 75, /* statistics of attention, written */
+    VKATTN_TOP_KEYS = 76,
+    VKATTN_ROLE_LIMIT = 77, /* greater than every role: the length of an array indexed by role */
     VKATTN_ROLE_MAX = 0x7fffffff
 } vkattn_role;
 

@@ -3,6 +3,7 @@
 #include "problem/dropout.hpp"
 #include "problem/gradient.hpp"
 #include "problem/problem.hpp"
+#include "problem/statistics.hpp"
 #include "util/diagnostic.hpp"
 #include "util/struct_size.hpp"
 
@@ -56,8 +57,9 @@ constexpr OperationOperand operationTable[] = {
     {VKATTN_DROP, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_drop, y)},
 };
 
-constexpr const char *names[] = {"attention", "projection",         "norm",          "rotary", "append", "advance", "mean",
-                                 "keep",      "attention gradient", "norm gradient", "drop"};
+constexpr const char *names[] = {
+    "attention", "projection",          "norm", "rotary", "append", "advance", "mean", "keep", "attention gradient", "norm gradient",
+    "drop",      "attention statistics"};
 
 // What a description says beside its layouts.
 vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_diagnostic *why) {
@@ -347,6 +349,8 @@ const OperationOperand *findOperand(vkattn_operation_kind kind, vkattn_role role
 const char *nameOfOperationRole(vkattn_role role) {
     for (const OperationOperand &each : operationTable)
         if (each.role == role) return each.name;
+    if (const GradientOperand *const each = findGradientOperand(role)) return each->name;
+    if (const StatisticsOperand *const each = findStatisticsOperand(role)) return each->name;
     return nullptr;
 }
 
@@ -453,6 +457,7 @@ vkattn_result withForm(vkattn_result (*make)(const Description *, Form &, vkattn
 template <class Use> vkattn_result withForm(const vkattn_operation &description, vkattn_diagnostic *why, const Use &use) {
     if (description.kind == VKATTN_ATTENTION) return withForm(makeProblem, description.of.attention, why, use);
     if (description.kind == VKATTN_ATTENTION_GRADIENT) return withForm(makeGradient, description.of.attentionGradient, why, use);
+    if (description.kind == VKATTN_ATTENTION_STATISTICS) return withForm(makeStatistics, description.of.attentionStatistics, why, use);
     return withForm(makeOperation, &description, why, use);
 }
 
@@ -467,6 +472,10 @@ class UseList {
     void add(const Gradient &gradient) {
         add(gradient, operandTable, false);
         add(gradient, gradientOperands(), true);
+    }
+    void add(const Statistics &statistics) {
+        add(statistics, operandTable, false);
+        add(statistics, statisticsOperands(), true);
     }
     [[nodiscard]] uint32_t count() const { return count_; }
 
