@@ -25,7 +25,7 @@ float keyElement(KeyValueRow row, uint dim) {
 }
 #endif
 
-#ifndef VKATTN_STAGE_SCORES
+#if !defined(VKATTN_STAGE_SCORES) && !defined(VKATTN_STAGE_STATISTICS)
 void beginValues(uint kvHead) { vAt = vBase + batch * vBatch + kvHead * vHead + (seq.keyStart - keyFirst) * vToken; }
 KeyValueRow valueRow(int key) { return KeyValueRow(vAt + uint(min(key, keyLast)) * vToken); }
 float valueElement(KeyValueRow row, uint dim) {

@@ -52,6 +52,29 @@ VKATTN_CHANGES(slotHeadGradient, HeadGradient, headGradient)
 VKATTN_CHANGES(slotValueGradient, ValueGradient, valueGradient)
 VKATTN_CHANGES(slotNonfinite, Nonfinite, nonfinite)
 
+#elif defined(VKATTN_STAGE_STATISTICS)
+VKATTN_READS(slotQ, Q, q)
+VKATTN_READS(slotK, K, k)
+uint headDim;
+layout(set = 0, binding = slotEnvironment, std430) restrict readonly buffer EnvironmentBlock {
+    VKATTN_STATISTICS_ENVIRONMENT
+    HeadFacts headFacts[];
+};
+#define VKATTN_LENGTHS_BOUND
+VKATTN_READS(slotLengths, Lengths, lengths) // or the table of sequences of a ragged batch
+VKATTN_CHANGES(slotRowScales, RowScales, rowScales)
+VKATTN_READS(slotBias, Bias, bias)
+VKATTN_READS(slotMask, Mask, mask)
+VKATTN_READS(slotIdsQ, IdsQ, idsQ)
+VKATTN_READS(slotIdsK, IdsK, idsK)
+#ifdef VKATTN_OWNS_KEYS
+VKATTN_CHANGES(slotStatistics, Received, received)
+#else
+VKATTN_CHANGES(slotStatistics, Columns, columns)
+VKATTN_CHANGES(slotTopWeights, TopWeights, topWeights)
+VKATTN_CHANGES(slotTopKeys, TopKeys, topKeys)
+#endif
+
 #elif defined(VKATTN_STAGE_COMBINE)
 VKATTN_READS(slotPartials, Partials, partials)
 VKATTN_CHANGES(slotOut, Out, outWords)
@@ -66,6 +89,8 @@ VKATTN_WRITES(slotLse, Lse, lse)
 #elif defined(VKATTN_STAGE_ENVIRONMENT)
 #ifdef VKATTN_GRADIENT
 const uint words = gradientEnvironmentWords;
+#elif defined(VKATTN_STATISTICS)
+const uint words = statisticsEnvironmentWords;
 #else
 const uint words = environmentWords;
 #endif
@@ -84,6 +109,9 @@ VKATTN_READS(slotSecond, CuK, cuK)
 #elif defined(VKATTN_STAGE_SINKS)
 VKATTN_WRITES(slotWorkspace, Workspace, workspace)
 VKATTN_READS(slotFirst, Sinks, sinks)
+
+#elif defined(VKATTN_STAGE_SEEING_ROWS)
+VKATTN_CHANGES(slotWorkspace, Workspace, workspace)
 
 #elif defined(VKATTN_STAGE_ROW_SUMS)
 VKATTN_CHANGES(slotWorkspace, Workspace, workspace)

@@ -31,6 +31,7 @@ const bool ownedShared = (form & formMatrixOwnedShared) != 0u; // where owned op
 #include "attention/sequence.glsl"
 #include "attention/reach.glsl"
 #include "attention/key_value.glsl"
+#include "attention/query_rows.glsl"
 #include "attention/pair.glsl"
 #include "attention/dropout.glsl"
 #include "attention/matrix_lanes.glsl"

@@ -2,7 +2,7 @@
 // gradient/matrices.glsl on matrix units): where rows lie, what is known of them, what a pair adds to
 // the gradients, and how these are stored.
 //
-// Included after dropout.glsl. Before it is included: form (interop.h).
+// Included after query_rows.glsl and dropout.glsl. Before it is included: form (interop.h).
 
 // What a row adds to dSlopes, dSinks, dScale and dSoftcap is asked for; so is the word of NONFINITE.
 const bool rowSumsWanted = (form & formRowSums) != 0u, nonfiniteWanted = (form & formNonfinite) != 0u;
@@ -10,26 +10,13 @@ const bool rowSumsWanted = (form & formRowSums) != 0u, nonfiniteWanted = (form &
 const bool headWanted = (form & formHeadGradient) != 0u, valueWanted = (form & formValueGradient) != 0u;
 const uint headGradientType = elementTypes >> typesHeadGradient & 15u, valueGradientType = elementTypes >> typesValueGradient & 15u;
 
-// Rows of q and dOut, as key_value.glsl has those of k and v.
-struct RowAt {
-    uint at; // element of dim 0
-};
-uint headCount() { return headsAndPacked & 0xffffu; }
-uint groupSize() { return groupAndPhase & 0xffffu; }
-uint rowCount; // of the batch entry at hand
-uint qAt, dOutAt, factsAt; // of row 0 of the head at hand
+uint dOutAt, factsAt; // of row 0 of the head at hand
 void beginHead(uint head) {
-    qAt = qBase + batch * qBatch + head * qHead + seq.queryStart * qToken;
+    beginQueries(head);
     dOutAt = oBase + batch * oBatch + head * oHead + seq.queryStart * oToken;
     factsAt = lseBase + (batch * headCount() + head) * queries * rowFactWords;
 }
-uint heldRow(int row) { return min(uint(row), rowCount - 1u); }
-RowAt queryRow(int row) { return RowAt(qAt + heldRow(row) * qToken); }
 RowAt dOutRow(int row) { return RowAt(dOutAt + heldRow(row) * oToken); }
-float queryElement(RowAt row, uint dim) {
-    if (!exactDims && dim >= headDim) return 0.0;
-    return LOAD_ELEMENT(q, qType, row.at + dim * qDim);
-}
 float dOutElement(RowAt row, uint dim) {
     if (!exactDims && dim >= valueDim) return 0.0;
     return LOAD_ELEMENT(dOut, outType, row.at + dim * oDim);

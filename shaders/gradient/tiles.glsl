@@ -6,48 +6,26 @@
 // Every item has head dims (q or k) and value dims (dOut or v). The products of a pair are dots of
 // both; the gradients are sums of what passes by, weighted.
 //
-// Layouts of the lanes of a workgroup, by specialization constants, ownerLanes x dimLanes:
-//     CPU devices   lanes are items; what passes by is the same for all lanes and comes through
-//                   shared memory, or by one load of neighbouring dims and subgroup shuffles
-//     GPUs          dimLanes lanes share the dims of an item, so that operands and sums fit
-//                   registers and loads coalesce; subgroup shuffles add up the dots
-//
-// Before it is included, rows.comp and keys.comp define which side owns (VKATTN_OWNS_KEYS).
+// The layouts of lanes: attention/tile_lanes.glsl. Before it is included, rows.comp and keys.comp define which side owns (VKATTN_OWNS_KEYS).
 #define VKATTN_STAGE_GRADIENT
 #include "lib/platform.glsl"
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_vote : require
 
-layout(constant_id = constantForm) const uint form = 0; // interop.h
-const bool exactDims = (form & formExactDims) != 0u, rolledEdges = (form & formRolledEdges) != 0u;
-const uint source = form >> formSource & 3u;
-
-layout(constant_id = 8) const uint dimLanes = 1;
-layout(constant_id = 9) const uint ownerLanes = 8;
-layout(constant_id = 10) const uint ownedPerLane = 1;
-layout(constant_id = 11) const uint stepItems = 1;        // that pass by in a step
-// dimLanes * dimsPerLane covers the head dim
-layout(constant_id = 12) const uint dimsPerLane = 1;
-layout(constant_id = 13) const uint valueDimsPerLane = 1; // and the value dim
-// sourceShared: items in shared memory at a time
-layout(constant_id = 14) const uint tileItems = 1;
-// sourceShuffled: subgroup size, 4, 8 or 16
-layout(constant_id = 15) const uint shuffleLanes = 4;
-// Neighbouring dims of a lane; divides dimsPerLane.
-layout(constant_id = 16) const uint run = 1;
-layout(constant_id = 17) const uint valueRun = 1;         // likewise of valueDimsPerLane
+#include "attention/tile_lanes.glsl"
+layout(constant_id = 13) const uint valueDimsPerLane = 1; // dimLanes * valueDimsPerLane covers the value dim
+layout(constant_id = 17) const uint valueRun = 1;         // as `run`, of valueDimsPerLane
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
 #include "attention/reach.glsl"
 #include "attention/key_value.glsl"
+#include "attention/query_rows.glsl"
 #include "attention/pair.glsl"
 #include "attention/dropout.glsl"
 #include "gradient/pass.glsl"
 
-const uint cells = ownedPerLane * stepItems;
-const uint tileOwned = ownerLanes * ownedPerLane;
-const uint paddedDim = dimLanes * dimsPerLane, paddedValueDim = dimLanes * valueDimsPerLane;
+const uint paddedValueDim = dimLanes * valueDimsPerLane;
 
 #ifdef VKATTN_OWNS_KEYS
 #define OWNED_HEAD(n) keyRow(laneItem(n))
@@ -104,54 +82,7 @@ const uint headLoads = shuffled ? dimsPerLane / shuffleLanes : 1u, valueLoads = 
 float keptHead[shuffled ? stepItems * headLoads : 1u];
 float keptValue[shuffled ? stepItems * valueLoads : 1u];
 
-uint lane, dimLane, ownerLane;
-int tileFirst, ownedLast; // item of the tile, the last there is
-
-uint dimOf(uint n) { return n / run * (run * dimLanes) + dimLane * run + n % run; }
 uint valueDimOf(uint n) { return n / valueRun * (valueRun * dimLanes) + dimLane * valueRun + n % valueRun; }
-int itemOf(uint n) { return tileFirst + int(ownerLane * ownedPerLane + n); }
-int laneItem(uint n) { return max(min(itemOf(n), ownedLast), 0); }
-
-// dots[n * stepItems + c] = the dot of owned item n and passing item j + c over the dims of a lane.
-#define MULTIPLY(dots, owned, perLane, RUN_, runDims, dimOf_, ROW_, element_, tile_, pitch, kept, loads)                                    \
-    {                                                                                                                                      \
-        [[unroll]] for (uint n = 0u; n < cells; ++n) dots[n] = 0.0;                                                                        \
-        if (source == sourceShuffled) {                                                                                                    \
-            AtPassing at_[stepItems];                                                                                                      \
-            [[unroll]] for (uint c = 0u; c < stepItems; ++c) at_[c] = ROW_(j + int(c));                                                    \
-            [[unroll]] for (uint d = 0u; d < (perLane); d += shuffleLanes) {                                                               \
-                [[unroll]] for (uint c = 0u; c < stepItems; ++c)                                                                           \
-                    kept[c * (loads) + d / shuffleLanes] = element_(at_[c], d + lane % shuffleLanes);                                      \
-                [[unroll]] for (uint e = 0u; e < shuffleLanes; ++e)                                                                        \
-                    [[unroll]] for (uint c = 0u; c < stepItems; ++c) {                                                                     \
-                        const float passing = subgroupShuffle(kept[c * (loads) + d / shuffleLanes], e);                                    \
-                        [[unroll]] for (uint n = 0u; n < ownedPerLane; ++n)                                                                \
-                            dots[n * stepItems + c] = fma(owned[n * (perLane) + d + e], passing, dots[n * stepItems + c]);                 \
-                    }                                                                                                                      \
-            }                                                                                                                              \
-        } else if (source == sourceShared) {                                                                                               \
-            [[unroll]] for (uint d = 0u; d < (perLane); ++d)                                                                               \
-                [[unroll]] for (uint c = 0u; c < stepItems; ++c) {                                                                         \
-                    const float passing = tile_[(uint(j) % tileItems + c) * (pitch) + d];                                                  \
-                    [[unroll]] for (uint n = 0u; n < ownedPerLane; ++n)                                                                    \
-                        dots[n * stepItems + c] = fma(owned[n * (perLane) + d], passing, dots[n * stepItems + c]);                         \
-                }                                                                                                                          \
-        } else {                                                                                                                           \
-            AtPassing at_[stepItems];                                                                                                      \
-            [[unroll]] for (uint c = 0u; c < stepItems; ++c) at_[c] = ROW_(j + int(c));                                                    \
-            [[unroll]] for (uint d = 0u; d < (perLane); d += (runDims))                                                                    \
-                [[unroll]] for (uint c = 0u; c < stepItems; ++c) {                                                                         \
-                    float loaded[runDims];                                                                                                 \
-                    RUN_(loaded, at_[c], dimOf_(d), runDims)                                                                               \
-                    [[unroll]] for (uint e = 0u; e < (runDims); ++e)                                                                       \
-                        [[unroll]] for (uint n = 0u; n < ownedPerLane; ++n)                                                                \
-                            dots[n * stepItems + c] = fma(owned[n * (perLane) + d + e], loaded[e], dots[n * stepItems + c]);               \
-                }                                                                                                                          \
-        }                                                                                                                                  \
-        [[unroll]] for (uint n = 0u; n < cells; ++n)                                                                                       \
-            [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)                                                                                \
-                if (dimLanes >> bit > 1u) dots[n] += subgroupShuffleXor(dots[n], 1u << bit);                                               \
-    }
 
 // One dim of a passing item, weighted, into partial_. A hidden pair has weight 0, and the item is
 // masked away in bits as well: 0 * NaN is NaN, and an item may be hidden from one item of a tile and
@@ -361,8 +292,6 @@ void stageTile(int tile) {
     barrier();
 }
 
-int alignDown(int item) { return item / int(stepItems) * int(stepItems); }
-
 // All that passes by of a head: items [begin, end), of which every item of the tile sees
 // [wholeBegin, wholeEnd).
 void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
@@ -380,33 +309,6 @@ void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
         takeSteps(head, begin, end, wholeBegin, wholeEnd);
     }
 }
-
-// Edges. Loads and stores are unrolled for a block of dims, as in flash/lanes.comp, and for the same
-// reason.
-#define BLOCK_OF(perLane) ((perLane) < edgeDims ? (perLane) : edgeDims)
-#define BLOCKS_OF(perLane) (((perLane) + BLOCK_OF(perLane) - 1u) / BLOCK_OF(perLane))
-// With selects: every index into the array is a constant. Where the rounds of an inner loop depend on
-// the counter of an outer one, Mesa unrolls neither, and NVK puts the arrays into memory.
-#define LOAD_OWNED(into, perLane, block, ROW_, element_, dimOf_)                                                                            \
-    if (rolledEdges) {                                                                                                                     \
-        for (uint n = 0u; n < ownedPerLane * (perLane); ++n) into[n] = element_(ROW_(n / (perLane)), dimOf_(n % (perLane)));               \
-    } else {                                                                                                                               \
-        [[unroll]] for (uint n = 0u; n < ownedPerLane * (perLane); ++n) into[n] = 0.0;                                                     \
-        [[dont_unroll]] for (uint item = 0u; item < ownedPerLane; ++item) {                                                                \
-            const AtOwned at_ = ROW_(item);                                                                                                \
-            [[dont_unroll]] for (uint first = 0u; first < (perLane); first += (block)) {                                                   \
-                [[unroll]] for (uint e = 0u; e < (block); ++e) {                                                                           \
-                    const float value = element_(at_, dimOf_(min(first + e, (perLane)-1u)));                                               \
-                    [[unroll]] for (uint n = 0u; n < ownedPerLane; ++n)                                                                    \
-                        [[unroll]] for (uint b = 0u; b < BLOCKS_OF(perLane); ++b) {                                                        \
-                            const uint d_ = min(b * (block) + e, (perLane)-1u);                                                            \
-                            const bool here = n == item && b * (block) == first && first + e < (perLane);                                  \
-                            into[n * (perLane) + d_] = here ? value : into[n * (perLane) + d_];                                            \
-                        }                                                                                                                  \
-                }                                                                                                                          \
-            }                                                                                                                              \
-        }                                                                                                                                  \
-    }
 
 #define STORE_OWNED(words, type, sums, perLane, block, runDims, dimOf_, count, baseAt, strides, by)                                          \
     {                                                                                                                                      \
@@ -458,10 +360,7 @@ void loadOwned() {
 }
 
 void beginLanes() {
-    lane = gl_LocalInvocationID.x;
-    dimLane = lane % dimLanes;
-    ownerLane = lane / dimLanes;
+    placeLane(ownedFirst);
     headDim = dims & 0xffffu;
     valueDim = dims >> 16;
-    tileFirst = int(ownedFirst + gl_WorkGroupID.x * tileOwned);
 }
