@@ -133,6 +133,36 @@ VKATTN_CONST formMatrixWords = 256u;
 VKATTN_CONST formMatrixLockstep = 512u;
 VKATTN_CONST formMatrixOwnedShared = 1024u; // owned operands lie in shared memory, not in matrices
 
+// What the passes of statistics/ leave of a row in the workspace: the maximum of its scores and the inverse
+// of the sum of exponents; between chunks of keys the sum itself. A row without exponents has 0 for the
+// second, a row that is NaN has NaN. Before the rows of a head lies the inverse of the number of rows
+// that see a key.
+VKATTN_CONST rowScaleWords = 2u;
+// Between chunks of keys, in the place of the sum: keys are visible, all with -infinity. Not -1: Mesa 22
+// makes of "seen ? -1 : 0" a product with -1, whose 0 is -0.
+VKATTN_CONST sumOfMinusInfinity = 0xff000000u;
+// form of statistics/, beside formExactDims, formRolledEdges and formSource: what a dispatch over rows
+// computes.
+VKATTN_CONST formStatistics = 64u; // all columns but the density
+VKATTN_CONST formDensity = 128u;   // the density, with what other dispatches have found; nothing else
+
+// statistics/ without subgroups: dims of a round.
+VKATTN_CONST plainDims = 16u;
+// Columns of the statistics, numbered as in vkattn_statistic.
+VKATTN_CONST columnEntropy = 0u;
+VKATTN_CONST columnLargest = 1u;
+VKATTN_CONST columnLargestKey = 2u;
+VKATTN_CONST columnDistance = 3u;
+VKATTN_CONST columnDiagonal = 4u;
+VKATTN_CONST columnFirst = 5u;
+VKATTN_CONST columnSquares = 6u;
+VKATTN_CONST columnVisible = 7u;
+VKATTN_CONST columnLocality = 8u;
+VKATTN_CONST columnSignedDistance = 9u;
+VKATTN_CONST columnSquaredDistance = 10u;
+VKATTN_CONST columnDensity = 11u; // between chunks of keys: how many neighbours are visible
+VKATTN_CONST statisticColumns = 12u;
+
 // form of operations/: what takes part.
 VKATTN_CONST formFirstAddend = 1u; // projection: the bias or the residual; add: there is an addend
 VKATTN_CONST formWholeInner = 2u;    // projection: the inner dim is a multiple of the block
@@ -210,6 +240,11 @@ VKATTN_CONST slotRowFacts = 6u;
 VKATTN_CONST slotHeadGradient = 11u;  // dQ or dK
 VKATTN_CONST slotValueGradient = 12u; // dV
 VKATTN_CONST slotNonfinite = 13u;
+// Bindings of the passes of statistics/, likewise.
+VKATTN_CONST slotTopWeights = 2u;
+VKATTN_CONST slotTopKeys = 3u;
+VKATTN_CONST slotRowScales = 6u;
+VKATTN_CONST slotStatistics = 11u; // the columns, or what keys receive
 
 // The table of ragged batches that sequences.comp writes: for each sequence the first query, the
 // number of queries, the first key, the number of keys; all of it inside the tensors, whatever the
@@ -497,6 +532,17 @@ struct GradientEnvironment {
     VKATTN_GRADIENT_ENVIRONMENT
 };
 
+// The environment of statistics/: that of the flash kernels, of which nothing about the output is used, and
+// how the outputs lie.
+#define VKATTN_STATISTICS_ENVIRONMENT                                                                                                      \
+    VKATTN_ENVIRONMENT                                                                                                                     \
+    GradientStrides columnStrides, receivedStrides, topWeightStrides, topKeyStrides;                                                       \
+    float densityThreshold;
+VKATTN_CONST statisticsEnvironmentWords = environmentWords + 17u;
+struct StatisticsEnvironment {
+    VKATTN_STATISTICS_ENVIRONMENT
+};
+
 // One dispatch of environment.comp writes so many words; a longer environment takes another
 // dispatch.
 VKATTN_CONST environmentWordsAtOnce = 28u;
@@ -532,6 +578,25 @@ VKATTN_PUSH(GradientPush) {
     uint lengthsBase, lseBase, biasBase, maskBase, idsQBase, idsKBase;
     uint planeFirst; // attention/dropout.glsl
     uint headGradientBase, valueGradientBase, nonfiniteBase;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_STATISTICS)
+// Likewise. oBase: of the columns, or of what keys receive; lseBase: of the rows' scales. V is not bound.
+VKATTN_PUSH(StatisticsPush) {
+    VKATTN_TILED_CHUNK(ownedFirst)
+    uint headFirst; // of this chunk
+    uint lengthsBase, lseBase, biasBase, maskBase, idsQBase, idsKBase;
+    uint topWeightsBase, topKeysBase;
+    uint order; // orderFirst, orderLast
+};
+#endif
+// The first and the last of the dispatches that go over what an item sees, chunk by chunk.
+VKATTN_CONST orderFirst = 1u;
+VKATTN_CONST orderLast = 2u;
+#if defined(__cplusplus) || defined(VKATTN_STAGE_SEEING_ROWS)
+VKATTN_PUSH(SeeingRowsPush) {
+    uint rows; // of a head
+    uint scalesBase;
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_COMBINE)
