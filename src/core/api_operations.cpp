@@ -2,6 +2,7 @@
 #include "core/api_common.hpp"
 #include "core/gradient/gradient_plan.hpp"
 #include "core/operations/operation_plan.hpp"
+#include "core/statistics/statistics_plan.hpp"
 #include "core/vulkan/dispatch_list.hpp"
 #include "core/vulkan/record.hpp"
 #include "util/diagnostic.hpp"
@@ -22,6 +23,13 @@ vkattn_result withPlan(const vkattn_operation &description, const PlanLimits &li
         if (const auto r = planGradient(gradient, limits, plan, why)) return r;
         return use(plan);
     }
+    if (description.kind == VKATTN_ATTENTION_STATISTICS) {
+        Statistics statistics;
+        if (const auto r = makeStatistics(description.of.attentionStatistics, statistics, why)) return r;
+        StatisticsPlan plan;
+        if (const auto r = planStatistics(statistics, limits, plan, why)) return r;
+        return use(plan);
+    }
     Operation operation;
     if (const auto r = makeOperation(&description, operation, why)) return r;
     OperationPlan plan;
@@ -29,38 +37,40 @@ vkattn_result withPlan(const vkattn_operation &description, const PlanLimits &li
     return use(plan);
 }
 
-// How far an operation's kernel rounds what it multiplies; 0 of all but gradients.
-WeightRounding roundingOf(const OperationPlan &) {
-    return {};
-}
+// What the calls ask of a plan of any kind.
 WeightRounding roundingOf(const GradientPlan &plan) {
     return plan.rounding();
 }
+template <class AnyPlan> WeightRounding roundingOf(const AnyPlan &) {
+    return {}; // no other kernel rounds what it multiplies
+}
 
-// Of the operations but attention, gradients alone have slices.
-uint64_t persistentBytesOf(const OperationPlan &) {
+// An operation is one slice.
+uint64_t persistentWorkspaceBytes(const OperationPlan &) {
     return 0;
 }
-uint64_t persistentBytesOf(const GradientPlan &plan) {
-    return persistentWorkspaceBytes(plan);
-}
-uint32_t mostSlicesOf(const OperationPlan &, const PlanLimits &) {
+uint32_t mostSlices(const OperationPlan &, const PlanLimits &) {
     return 1;
 }
-uint32_t mostSlicesOf(const GradientPlan &plan, const PlanLimits &limits) {
-    return mostSlices(plan, limits);
-}
+
 uint32_t chunksOf(const OperationPlan &plan) {
     return plan.dispatchCount / plan.steps;
 }
 uint32_t chunksOf(const GradientPlan &plan) {
     return plan.chunkCount();
 }
+uint32_t chunksOf(const StatisticsPlan &plan) {
+    return plan.dispatchCount ? plan.forward.chunkCount() : 0;
+}
+
 void explain(const OperationPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
     explainOperation(plan, limits, out);
 }
 void explain(const GradientPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
     explainGradient(plan, limits, out);
+}
+void explain(const StatisticsPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
+    explainStatistics(plan, limits, out);
 }
 
 vkattn_result query(vkattn_context context, const vkattn_operation &operation, vkattn_requirements *given, vkattn_diagnostic *why) {
@@ -72,8 +82,8 @@ vkattn_result query(vkattn_context context, const vkattn_operation &operation, v
         vkattn_requirements out{};
         describeSchedule(plan, limits.caps, out);
         out.chunkCount = chunksOf(plan);
-        out.persistentWorkspaceBytes = persistentBytesOf(plan);
-        out.maxSlices = mostSlicesOf(plan, limits);
+        out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
+        out.maxSlices = mostSlices(plan, limits);
         out.probabilityUnit = roundingOf(plan).unit;
         out.probabilityFloor = roundingOf(plan).floor;
         writeStruct(*given, out);
@@ -157,7 +167,7 @@ vkattn_result vkattnListOperation(const vkattn_caps *caps, const vkattn_plan_opt
     return withPlan(*operation, limits, why, [&](const auto &plan) {
         vkattn_dispatch_list listed{};
         if (const auto r = writeDispatches(plan, limits.caps, scratch, scratchBytes, listed, why)) return r;
-        listed.persistentWorkspaceBytes = persistentBytesOf(plan);
+        listed.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
         listed.probabilityUnit = roundingOf(plan).unit;
         listed.probabilityFloor = roundingOf(plan).floor;
         writeStruct(*list, listed);

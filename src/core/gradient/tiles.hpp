@@ -1,5 +1,5 @@
-// How the fused kernels of gradients lay out their workgroups: shaders/gradient/tiles.glsl on lanes,
-// shaders/gradient/matrices.glsl on matrix units.
+// How passes over tiles lay out their workgroups: shaders/gradient/tiles.glsl and
+// shaders/statistics/tiles.glsl on lanes, shaders/gradient/matrices.glsl on matrix units.
 #pragma once
 
 #include "core/plan/plan.hpp"
@@ -38,6 +38,11 @@ struct GradientTiles {
     GradientPass rows, keys;
     uint32_t shuffleLanes, pairTerms;
 };
+
+// Returns the dims of a lane of such a tile, and how many neighbours of them a lane takes at a time: as in
+// core/kernels/flash_plan.cpp.
+[[nodiscard]] uint32_t dimsOfLane(const GradientTile &tile, uint32_t dim, uint32_t shuffleLanes);
+[[nodiscard]] uint32_t runOf(const GradientTile &tile, uint32_t dim, uint32_t dimsPerLane, vkattn_dtype dtype);
 
 // Returns the tile for the dims; a maxDim of 0: the table has none.
 [[nodiscard]] GradientTile gradientTile(const Caps &caps, bool ownsKeys, uint32_t dim);

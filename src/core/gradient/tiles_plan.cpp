@@ -38,18 +38,6 @@ GradientTile gpuTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
     return {};
 }
 
-// Neighbouring dims that a lane takes at a time, and how they lie: as in core/kernels/flash_plan.cpp.
-uint32_t runOf(const GradientTile &tile, uint32_t dim, uint32_t dimsPerLane, vkattn_dtype dtype) {
-    if (tile.dimLanes == 1) return dimsPerLane;
-    for (uint32_t run = dtype == VKATTN_F32 ? 4 : 8; run > 1; run /= 2)
-        if (dim % run == 0 && dimsPerLane % run == 0) return run;
-    return 1;
-}
-uint32_t dimsOfLane(const GradientTile &tile, uint32_t dim, uint32_t shuffleLanes) {
-    if (tile.source == sourceShuffled) return roundUp(dim, shuffleLanes);
-    return roundUp(divideUp(dim, tile.dimLanes), dim % 4 == 0 ? 4 : dim % 2 == 0 ? 2 : 1);
-}
-
 // `head` and `value` pass by.
 void layOut(const Problem &p, const Tensor &head, const Tensor &value, uint32_t shuffleLanes, GradientPass &pass) {
     const GradientTile &tile = pass.tile;
@@ -213,6 +201,18 @@ double tiledGradient::shareBefore(const GradientPlan &plan, uint32_t step) {
     const double rowCost = phases.rows ? costOf(plan, false) : 0, keyCost = phases.keys ? costOf(plan, true) : 0;
     const double before = keys ? rowCost + keyCost * ownedShare(plan, true, step - phases.rows) : rowCost * ownedShare(plan, false, step);
     return before / (rowCost + keyCost);
+}
+
+uint32_t runOf(const GradientTile &tile, uint32_t dim, uint32_t dimsPerLane, vkattn_dtype dtype) {
+    if (tile.dimLanes == 1) return dimsPerLane;
+    for (uint32_t run = dtype == VKATTN_F32 ? 4 : 8; run > 1; run /= 2)
+        if (dim % run == 0 && dimsPerLane % run == 0) return run;
+    return 1;
+}
+
+uint32_t dimsOfLane(const GradientTile &tile, uint32_t dim, uint32_t shuffleLanes) {
+    if (tile.source == sourceShuffled) return roundUp(dim, shuffleLanes);
+    return roundUp(divideUp(dim, tile.dimLanes), dim % 4 == 0 ? 4 : dim % 2 == 0 ? 2 : 1);
 }
 
 GradientTile gradientTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
