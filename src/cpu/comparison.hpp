@@ -2,6 +2,7 @@
 // are checked, the rounding of stored elements, and the tally of errors.
 #pragma once
 
+#include "cpu/sequences.hpp"
 #include "util/diagnostic.hpp"
 #include "util/struct_size.hpp"
 #include "vkattn/cpu.h"
@@ -15,7 +16,9 @@
 
 namespace vkattn {
 
+inline constexpr double unitRoundoff = 0x1p-24; // half a unit in the last place of 1 in fp32
 inline constexpr double smallestNormal = 0x1p-126;
+inline constexpr double mostOfFp32 = 0x1p126; // sums of sizes above this may overflow
 inline constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // Adds the edge rows of `count` neighbouring rows.
@@ -24,14 +27,16 @@ inline void addEdges(std::set<uint64_t> &rows, uint64_t first, uint32_t count) {
         if (i < count) rows.insert(first + i);
 }
 
+// Problems of fewer operations are checked as a whole, unless the options say how many rows to check.
+inline constexpr double allRowsFlops = 2e9;
+inline constexpr uint64_t defaultRows = 256;
+
 // The numbers of the rows that are checked: all, or those that the seed draws and the edge rows.
 class ChosenRows {
   public:
     // addEdgeRows(set) is called where not all rows are checked.
     template <class AddEdgeRows>
     ChosenRows(uint64_t total, double flops, const vkattn_verify_options &options, const AddEdgeRows &addEdgeRows) : count_(total) {
-        constexpr double allRowsFlops = 2e9;
-        constexpr uint64_t defaultRows = 256;
         const uint64_t wanted = options.rows ? options.rows : defaultRows;
         if (options.allRows || wanted >= total || (!options.rows && flops < allRowsFlops)) return;
         std::set<uint64_t> rows;
@@ -48,6 +53,44 @@ class ChosenRows {
     uint64_t count_;
     std::vector<uint64_t> some_; // empty: all
 };
+
+// Of the rows of sequences, with the edge rows of the first and the last head.
+[[nodiscard]] inline ChosenRows chosenRows(const Sequences &sequences, uint32_t heads, double flops, const vkattn_verify_options &options) {
+    return {sequences.rows(), flops, options, [&](std::set<uint64_t> &rows) {
+                const auto hasRows = [](const Sequence &s) { return s.queries != 0; };
+                const auto first = std::find_if(sequences.begin(), sequences.end(), hasRows);
+                auto last = sequences.end() - 1;
+                while (!hasRows(*last)) --last;
+                for (const Sequence *s : {&*first, &*last})
+                    for (const uint32_t h : {0u, heads - 1}) addEdges(rows, s->rowsBefore + uint64_t{h} * s->queries, s->queries);
+            }};
+}
+
+// Returns the numbers of the heads that are checked where results are sums over the rows of a head: all,
+// or as many as have the rows that are asked for, the first and the last head with rows among them.
+[[nodiscard]] inline std::vector<size_t> chosenHeads(const std::vector<uint64_t> &rowsOfHead, double flops,
+                                                     const vkattn_verify_options &options) {
+    const size_t count = rowsOfHead.size();
+    std::set<size_t> chosen;
+    uint64_t have = 0;
+    const auto choose = [&](size_t n) {
+        if (chosen.insert(n).second) have += rowsOfHead[n];
+    };
+    size_t first = 0, last = count;
+    while (first < count && !rowsOfHead[first]) ++first;
+    if (options.allRows || (!options.rows && flops < allRowsFlops) || first == count) {
+        for (size_t n = 0; n < count; ++n) choose(n);
+    } else {
+        do --last;
+        while (!rowsOfHead[last]);
+        choose(first);
+        choose(last);
+        const uint64_t wanted = options.rows ? options.rows : defaultRows;
+        std::mt19937_64 random(options.seed);
+        while (have < wanted && chosen.size() < count) choose(random() % count);
+    }
+    return {chosen.begin(), chosen.end()};
+}
 
 // Returns half a unit in the last place of a stored value.
 [[nodiscard]] inline double halfUlp(double value, vkattn_dtype dtype) {

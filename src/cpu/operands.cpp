@@ -6,6 +6,22 @@
 #include <iterator>
 
 namespace vkattn {
+namespace {
+
+// Of a form that adds operands of its own to those of attention.
+template <class Form, class Rules> NeededOperands neededOperands(const char *user, const Form &form, const Rules &added) {
+    NeededOperands needed{user, {}};
+    const auto add = [&](const auto &rule) {
+        if (form.uses(rule.role))
+            needed.list[needed.count++] = {rule.role, rule.name, form.bytesUsed(rule.role).end,
+                                           rule.layout ? elementBytes(form.tensor(rule.role).dtype) : 4};
+    };
+    for (const OperandRule &rule : operandTable) add(rule);
+    for (const auto &rule : added) add(rule);
+    return needed;
+}
+
+} // namespace
 
 NeededOperands neededOperands(const Problem &problem) {
     static_assert(std::size(operandTable) <= NeededOperands::most);
@@ -27,15 +43,11 @@ NeededOperands neededOperands(const Operation &operation) {
 }
 
 NeededOperands neededOperands(const Gradient &gradient) {
-    NeededOperands needed{"gradient", {}};
-    const auto add = [&](const auto &rule) {
-        if (gradient.uses(rule.role))
-            needed.list[needed.count++] = {rule.role, rule.name, gradient.bytesUsed(rule.role).end,
-                                           rule.layout ? elementBytes(gradient.tensor(rule.role).dtype) : 4};
-    };
-    for (const OperandRule &rule : operandTable) add(rule);
-    for (const GradientOperand &rule : gradientOperands()) add(rule);
-    return needed;
+    return neededOperands("gradient", gradient, gradientOperands());
+}
+
+NeededOperands neededOperands(const Statistics &statistics) {
+    return neededOperands("statistics operation", statistics, statisticsOperands());
 }
 
 vkattn_result bindOperands(const NeededOperands &needed, const vkattn_operand_memory *operands, uint32_t count, Operands &out,

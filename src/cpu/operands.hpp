@@ -4,6 +4,7 @@
 #include "problem/gradient.hpp"
 #include "problem/operation.hpp"
 #include "problem/problem.hpp"
+#include "problem/statistics.hpp"
 #include "util/half.hpp"
 #include "vkattn/cpu.h"
 
@@ -43,6 +44,7 @@ struct NeededOperands {
 [[nodiscard]] NeededOperands neededOperands(const Problem &problem);
 [[nodiscard]] NeededOperands neededOperands(const Operation &operation);
 [[nodiscard]] NeededOperands neededOperands(const Gradient &gradient);
+[[nodiscard]] NeededOperands neededOperands(const Statistics &statistics);
 
 // Checks that every needed operand is there once, large enough and aligned, and that no other role
 // is there.

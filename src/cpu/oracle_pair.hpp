@@ -64,6 +64,8 @@ class OraclePair {
         return p_.scoresStage == VKATTN_SCORES_CAPPED && softcap > 0 ? softcap * std::tanh(z / softcap) : z;
     }
 
+    // Returns i', where the query stands among the keys.
+    [[nodiscard]] int64_t position() const { return position_; }
     // Returns |j - i'|, which ALiBi multiplies a slope with.
     [[nodiscard]] double distance(uint32_t j) const { return static_cast<double>(std::abs(int64_t{j} - position_)); }
 

@@ -19,6 +19,19 @@ inline constexpr double leastWorkOfThread = 1 << 17;
     return work >= most * leastWork ? most : std::max(static_cast<uint32_t>(work / leastWork), 1u);
 }
 
+// Waits until another thread of a job stores the value.
+inline void waitFor(const std::atomic<uint32_t> &word, uint32_t value) {
+    for (uint32_t tries = 0; word.load(std::memory_order_acquire) != value; ++tries) {
+        if (tries > 1000) {
+            std::this_thread::yield();
+            continue;
+        }
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#endif
+    }
+}
+
 class Pool {
   public:
     // Makes a pool of `threads` threads, of which the caller's is one: 1 starts none. There are

@@ -20,7 +20,8 @@ class HeadKeysValues {
     void load(const Problem &p, const Operands &operands, const Sequences &sequences, uint32_t b, uint32_t kvHead) {
         if (loaded_ && b == b_ && kvHead == kvHead_) return;
         k_.load(p.tensor(VKATTN_K), operands.data[VKATTN_K], sequences[b], kvHead);
-        v_.load(p.tensor(VKATTN_V), operands.data[p.memoryOf(VKATTN_V)], sequences[b], kvHead);
+        // Operations that know no values have no memory for V.
+        if (operands.data[p.memoryOf(VKATTN_V)]) v_.load(p.tensor(VKATTN_V), operands.data[p.memoryOf(VKATTN_V)], sequences[b], kvHead);
         loaded_ = true;
         b_ = b;
         kvHead_ = kvHead;
@@ -151,6 +152,41 @@ template <class Real> struct Row {
         return sum;
     }
 };
+
+// The probabilities of a row: in double those of the oracle, in float the plain fp32 emulation, whose
+// errors the comparison allows.
+template <class Real> struct RowProbabilities {
+    Real maximum, sum;
+    std::vector<Real> weight; // P_ij of the visible pairs
+
+    // `scoreOf(n)` returns the score of visible pair n.
+    template <class ScoreOf> void compute(size_t count, Real sink, const ScoreOf &scoreOf) {
+        constexpr Real infinity = std::numeric_limits<Real>::infinity();
+        maximum = sink;
+        weight.resize(count);
+        for (size_t n = 0; n < count; ++n) {
+            const Real s = weight[n] = scoreOf(n);
+            // A NaN becomes the maximum and stays the maximum.
+            if (!std::isnan(maximum) && !(s <= maximum)) maximum = s;
+        }
+        sum = sink == -infinity ? Real(0) : std::exp(sink - maximum);
+        for (Real &w : weight) sum += w = std::exp(w - maximum);
+        for (Real &w : weight) w /= sum;
+    }
+};
+
+// Returns scale * dot(q_i, k_j) after softcap, without the terms that are added: from the oracle's
+// product, and in plain fp32.
+[[nodiscard]] inline double cappedProduct(const Problem &p, double dot) {
+    const double z = static_cast<double>(p.scale) * dot, softcap = static_cast<double>(p.softcap);
+    return softcap > 0 ? softcap * std::tanh(z / softcap) : z;
+}
+[[nodiscard]] inline float emulatedProduct(const Problem &p, const std::vector<double> &query, const float *k) {
+    float dot = 0;
+    for (size_t e = 0; e < query.size(); ++e) dot += static_cast<float>(query[e]) * k[e];
+    const float z = p.scale * dot;
+    return p.softcap > 0 ? p.softcap * std::tanh(z / p.softcap) : z;
+}
 
 // What `scores` holds past a key length.
 [[nodiscard]] inline float scoreOfNoKey(const Problem &p) {

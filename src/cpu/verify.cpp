@@ -35,18 +35,6 @@ void note(double &largest, double emulated, double exact) {
     if (std::isfinite(error)) largest = std::max(largest, error);
 }
 
-ChosenRows chosenRows(const Problem &p, const Sequences &sequences, const vkattn_verify_options &options) {
-    const double flops = 2 * sequences.pairs() * (static_cast<double>(p.headDim) + p.valueDim);
-    return {sequences.rows(), flops, options, [&](std::set<uint64_t> &rows) {
-                const auto hasRows = [](const Sequence &s) { return s.queries != 0; };
-                const auto first = std::find_if(sequences.begin(), sequences.end(), hasRows);
-                auto last = sequences.end() - 1;
-                while (!hasRows(*last)) --last;
-                for (const Sequence *s : {&*first, &*last})
-                    for (const uint32_t h : {0u, p.heads - 1}) addEdges(rows, s->rowsBefore + uint64_t{h} * s->queries, s->queries);
-            }};
-}
-
 class Checker {
   public:
     Checker(const Problem &p, const Operands &operands, const Sequences &sequences, const EmulationError &emulation, double probabilityUnit,
@@ -233,7 +221,8 @@ class Checker {
 
 void verify(const Problem &p, const Operands &operands, const vkattn_verify_options &options, vkattn_verify_report &report) {
     const Sequences sequences(p, operands);
-    const ChosenRows rows = chosenRows(p, sequences, options);
+    const double flops = 2 * sequences.pairs() * (static_cast<double>(p.headDim) + p.valueDim);
+    const ChosenRows rows = chosenRows(sequences, p.heads, flops, options);
     report = {};
     report.rowsTotal = sequences.rows();
     report.rowsChecked = rows.count();

@@ -28,28 +28,6 @@ struct GradientPair {
     [[nodiscard]] double dWeight() const { return dValues + dWeights; } // dP_ij
 };
 
-// The probabilities of a row: in double those of the oracle, in float the plain fp32 emulation, whose
-// errors the comparison allows.
-template <class Real> struct RowProbabilities {
-    Real maximum, sum;
-    std::vector<Real> weight; // P_ij of the visible pairs
-
-    // `scoreOf(n)` returns the score of visible pair n.
-    template <class ScoreOf> void compute(size_t count, Real sink, const ScoreOf &scoreOf) {
-        constexpr Real infinity = std::numeric_limits<Real>::infinity();
-        maximum = sink;
-        weight.resize(count);
-        for (size_t n = 0; n < count; ++n) {
-            const Real s = weight[n] = scoreOf(n);
-            // A NaN becomes the maximum and stays the maximum.
-            if (!std::isnan(maximum) && !(s <= maximum)) maximum = s;
-        }
-        sum = sink == -infinity ? Real(0) : std::exp(sink - maximum);
-        for (Real &w : weight) sum += w = std::exp(w - maximum);
-        for (Real &w : weight) w /= sum;
-    }
-};
-
 class GradientRow {
   public:
     std::vector<GradientPair> pairs; // the visible pairs by key, ascending

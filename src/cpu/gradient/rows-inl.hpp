@@ -9,8 +9,6 @@
 
 #include "cpu/gradient/work.hpp"
 
-#include <thread>
-
 #include "cpu/gradient/panels-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -300,17 +298,6 @@ class GradientOfRows : GradientPanels {
     }
 
     void waitForTurn() const { waitFor(*turn_, chunk_); }
-    static void waitFor(const std::atomic<uint32_t> &word, uint32_t value) {
-        for (uint32_t tries = 0; word.load(std::memory_order_acquire) != value; ++tries) {
-            if (tries > 1000) {
-                std::this_thread::yield();
-                continue;
-            }
-#if HWY_ARCH_X86
-            __builtin_ia32_pause();
-#endif
-        }
-    }
 
     // Waits for the head that had the accumulators before, and clears them.
     void takeSlot() const {

@@ -8,14 +8,9 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <random>
-#include <set>
 
 namespace vkattn {
 namespace {
-
-constexpr double unit = 0x1p-24; // half a unit in the last place of 1 in fp32
-constexpr double mostOfFp32 = 0x1p126;
 
 // A sum of the oracle, and what is known of its rounding.
 struct JudgedSum {
@@ -64,7 +59,7 @@ class RowErrors {
             if (std::isfinite(absoluteDot[n])) largest = std::max(largest, absoluteDot[n]);
             added += finiteOr0(pair.weight * roundingOf(pair.added));
         }
-        sizeOfZ = 4 * unit * scale * largest;
+        sizeOfZ = 4 * unitRoundoff * scale * largest;
         const double emulation = emulate(p, operands, row, kv, h);
         sink = row.sink == 0 ? 0 : row.sink * (growth(sizeOfZ + added) + probability) + 2 * emulation + smallestNormal;
         double dErrors = 0, dMagnitude = 0; // of D_i
@@ -73,15 +68,15 @@ class RowErrors {
             weight[n] = pair.weight * (growth(sizeOfZ + added + roundingOf(pair.added)) + probability) + 2 * emulation + floor;
             const double values = pair.kept == 0 ? 0 : pair.kept * absoluteProduct(row.dOut, kv.value(pair.j));
             const double given = std::abs(pair.dWeights);
-            dScore[n] = 4 * unit * (values + given); // of dP_ij, until D_i is known
-            dErrors += weight[n] * (values + given) + 4 * unit * pair.weight * given;
+            dScore[n] = 4 * unitRoundoff * (values + given); // of dP_ij, until D_i is known
+            dErrors += weight[n] * (values + given) + 4 * unitRoundoff * pair.weight * given;
             dMagnitude += pair.weight * (values + given);
             noteOverflow(values + given, pair.dWeight());
         }
         const vkattn_dtype stored = p.tensor(VKATTN_OUT).dtype;
         for (size_t e = 0; e < row.dOut.size() && row.seen(); ++e) {
             const double size = std::abs(row.dOut[e] * row.out[e]);
-            dErrors += 4 * unit * size + std::abs(row.dOut[e]) * (halfUlp(row.out[e], stored) + smallestNormal);
+            dErrors += 4 * unitRoundoff * size + std::abs(row.dOut[e]) * (halfUlp(row.out[e], stored) + smallestNormal);
             dMagnitude += size;
         }
         noteOverflow(dMagnitude, row.d);
@@ -89,17 +84,17 @@ class RowErrors {
             const GradientPair &pair = row.pairs[n];
             const double difference = pair.dWeight() - row.d + row.dLse;
             const double sizes = std::abs(pair.dWeight()) + std::abs(row.d) + std::abs(row.dLse);
-            const double ofDifference = dScore[n] + dErrors + 4 * unit * sizes;
+            const double ofDifference = dScore[n] + dErrors + 4 * unitRoundoff * sizes;
             dScore[n] = weight[n] * (std::abs(difference) + ofDifference) + pair.weight * ofDifference +
                         probability * std::abs(pair.dScore) + smallestNormal * (1 + sizes);
             // 1 - tanh^2: its own rounding, and what the rounding of z does to it.
-            const double ofSlope = p.softcap > 0 ? 8 * unit + 2 * sizeOfZ / static_cast<double>(p.softcap) * pair.slope : 0;
+            const double ofSlope = p.softcap > 0 ? 8 * unitRoundoff + 2 * sizeOfZ / static_cast<double>(p.softcap) * pair.slope : 0;
             dPlain[n] = dScore[n] * pair.slope + (std::abs(pair.dScore) + dScore[n]) * ofSlope;
             noteOverflow(sizes, difference);
         }
         dSink = row.sink == 0 ? 0
                               : sink * (std::abs(row.dLse - row.d) + dErrors) +
-                                    row.sink * (dErrors + 4 * unit * (std::abs(row.dLse) + std::abs(row.d)));
+                                    row.sink * (dErrors + 4 * unitRoundoff * (std::abs(row.dLse) + std::abs(row.d)));
     }
 
   private:
@@ -113,7 +108,7 @@ class RowErrors {
     // forward pass, and once more in the backward pass.
     [[nodiscard]] static double growth(double rounding) { return std::expm1(std::min(2 * rounding, 64.0)); }
     // As in the forward pass: terms above 2^17 are left to the emulation.
-    [[nodiscard]] static double roundingOf(double added) { return std::isfinite(added) ? std::min(2 * unit * added, 0x1p-6) : 0; }
+    [[nodiscard]] static double roundingOf(double added) { return std::isfinite(added) ? std::min(2 * unitRoundoff * added, 0x1p-6) : 0; }
     void noteOverflow(double magnitude, double value) { overflowed |= std::isfinite(value) && !(magnitude <= mostOfFp32); }
 
     // Returns the largest error of a probability of the row in plain fp32.
@@ -121,16 +116,9 @@ class RowErrors {
         const float ownSink = p.has(VKATTN_SINKS) ? operands.number(VKATTN_SINKS, h) : -std::numeric_limits<float>::infinity();
         emulated_.compute(row.pairs.size(), ownSink, [&](size_t n) {
             const GradientPair &pair = row.pairs[n];
-            const float *k = kv.key(pair.j);
-            float dot = 0;
-            for (size_t e = 0; e < row.query.size(); ++e) dot += static_cast<float>(row.query[e]) * k[e];
-            float s = p.scale * dot;
-            if (p.softcap > 0) s = p.softcap * std::tanh(s / p.softcap);
+            const float s = emulatedProduct(p, row.query, kv.key(pair.j));
             // The added terms as one number: double has them apart.
-            const double plain = p.softcap > 0 ? static_cast<double>(p.softcap) *
-                                                     std::tanh(static_cast<double>(p.scale) * pair.dot / static_cast<double>(p.softcap))
-                                               : static_cast<double>(p.scale) * pair.dot;
-            const double terms = pair.score - plain;
+            const double terms = pair.score - cappedProduct(p, pair.dot);
             return std::isfinite(terms) ? s + static_cast<float>(terms) : static_cast<float>(pair.score);
         });
         double error = 0;
@@ -256,12 +244,12 @@ class GradientChecker {
         for (size_t n = 0; n < row_.pairs.size(); ++n) {
             const GradientPair &pair = row_.pairs[n];
             slopes[h].add(-pair.distance * pair.dScore, pair.distance * errors_.dScore[n]);
-            const double dotError = 4 * unit * errors_.absoluteDot[n];
+            const double dotError = 4 * unitRoundoff * errors_.absoluteDot[n];
             scale.add(pair.dPlain * pair.dot, errors_.dPlain[n] * (std::abs(pair.dot) + dotError) + std::abs(pair.dPlain) * dotError);
             if (!(p_.softcap > 0)) continue;
             const double x = std::abs(static_cast<double>(p_.scale) * pair.dot / static_cast<double>(p_.softcap)), tanh = std::tanh(x);
             const double factor = softcapFactor(p_, pair.dot);
-            const double ofFactor = 8 * unit * (tanh + std::min(x, 16.0)) + errors_.sizeOfZ / static_cast<double>(p_.softcap);
+            const double ofFactor = 8 * unitRoundoff * (tanh + std::min(x, 16.0)) + errors_.sizeOfZ / static_cast<double>(p_.softcap);
             softcap.add(pair.dScore * factor, errors_.dScore[n] * (std::abs(factor) + ofFactor) + std::abs(pair.dScore) * ofFactor);
         }
     }
@@ -337,9 +325,8 @@ bool sumsOverHeads(const Gradient &g) {
     return false;
 }
 
-// Returns the heads that are checked: all, or as many as have the rows that are asked for, the first
-// and the last head with rows among them.
-std::vector<CheckedHead> chosenHeads(const Gradient &g, const Operands &operands, const vkattn_verify_options &options) {
+// Returns the heads that are checked.
+std::vector<CheckedHead> headsToCheck(const Gradient &g, const Operands &operands, const vkattn_verify_options &options) {
     const Problem &p = g.forward;
     std::vector<CheckedHead> all;
     double flops = 0;
@@ -349,31 +336,18 @@ std::vector<CheckedHead> chosenHeads(const Gradient &g, const Operands &operands
     };
     const bool rows = p.tensor(VKATTN_Q).extent[2] != 0, keys = p.tensor(VKATTN_K).extent[2] != 0;
     if (rows || (keys && (g.uses(VKATTN_D_K) || g.uses(VKATTN_D_V)))) forEverySequence(p, operands, add);
-    constexpr double allRowsFlops = 2e9;
-    constexpr uint64_t defaultRows = 256;
-    if (options.allRows || (!options.rows && flops < allRowsFlops) || sumsOverHeads(g)) return all;
-    const uint64_t wanted = options.rows ? options.rows : defaultRows;
-    const auto hasRows = [](const CheckedHead &head) { return head.s.queries != 0; };
-    std::set<size_t> chosen;
-    uint64_t have = 0;
-    const auto choose = [&](size_t n) {
-        if (chosen.insert(n).second) have += uint64_t{all[n].s.queries} * p.groupSize();
-    };
-    const auto first = std::find_if(all.begin(), all.end(), hasRows);
-    if (first == all.end()) return all;
-    choose(static_cast<size_t>(first - all.begin()));
-    choose(static_cast<size_t>(all.rend() - std::find_if(all.rbegin(), all.rend(), hasRows)) - 1);
-    std::mt19937_64 random(options.seed);
-    while (have < wanted && chosen.size() < all.size()) choose(random() % all.size());
+    if (sumsOverHeads(g)) return all;
+    std::vector<uint64_t> rowsOfHead;
+    for (const CheckedHead &head : all) rowsOfHead.push_back(uint64_t{head.s.queries} * p.groupSize());
     std::vector<CheckedHead> some;
-    for (const size_t n : chosen) some.push_back(all[n]);
+    for (const size_t n : chosenHeads(rowsOfHead, flops, options)) some.push_back(all[n]);
     return some;
 }
 
 void verify(const Gradient &g, const Operands &operands, const vkattn_verify_options &options, vkattn_verify_report &report) {
     const Problem &p = g.forward;
     const Sequences sequences(p, operands);
-    std::vector<CheckedHead> heads = chosenHeads(g, operands, options);
+    std::vector<CheckedHead> heads = headsToCheck(g, operands, options);
     report = {};
     report.rowsTotal = sequences.rows();
     for (const CheckedHead &head : heads) report.rowsChecked += uint64_t{head.s.queries} * p.groupSize();

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "cpu/attention.hpp"
+#include "cpu/pool.hpp"
 #include "problem/gradient.hpp"
 
 #include <atomic>

@@ -2,6 +2,7 @@
 #include "cpu/operations/oracle.hpp"
 
 #include "cpu/gradient/gradient.hpp"
+#include "cpu/statistics/statistics.hpp"
 #include "util/diagnostic.hpp"
 
 #include <cstring>
@@ -134,6 +135,7 @@ extern "C" vkattn_result vkattnCpuOracleOperation(const vkattn_operation *operat
     if (!operation) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "operation is NULL");
     if (operation->kind == VKATTN_ATTENTION) return vkattnCpuOracle(operation->of.attention, memory, count, why);
     if (operation->kind == VKATTN_ATTENTION_GRADIENT) return oracleGradient(operation->of.attentionGradient, memory, count, why);
+    if (operation->kind == VKATTN_ATTENTION_STATISTICS) return oracleStatistics(operation->of.attentionStatistics, memory, count, why);
     Operation o;
     Operands operands;
     if (const auto r = makeOperation(operation, o, why)) return r;

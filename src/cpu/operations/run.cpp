@@ -3,6 +3,7 @@
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/operations/work.hpp"
 #include "cpu/pool.hpp"
+#include "cpu/statistics/statistics.hpp"
 #include "util/diagnostic.hpp"
 
 #include <algorithm>
@@ -128,6 +129,7 @@ extern "C" vkattn_result vkattnCpuCheckOperation(const vkattn_operation *operati
     if (const auto r = checkGiven(operation, why)) return r;
     if (operation->kind == VKATTN_ATTENTION) return vkattnCpuCheckOperands(operation->of.attention, memory, count, why);
     if (operation->kind == VKATTN_ATTENTION_GRADIENT) return checkGradient(operation->of.attentionGradient, memory, count, why);
+    if (operation->kind == VKATTN_ATTENTION_STATISTICS) return checkStatistics(operation->of.attentionStatistics, memory, count, why);
     Operation o;
     Operands ignored;
     if (const auto r = makeOperation(operation, o, why)) return r;
@@ -148,6 +150,8 @@ extern "C" vkattn_result vkattnCpuOperationWorkspace(const vkattn_operation *ope
     }
     if (operation->kind == VKATTN_ATTENTION_GRADIENT)
         return gradientWorkspace(operation->of.attentionGradient, (pool ? pool : &alone)->pool, *bytes, why);
+    if (operation->kind == VKATTN_ATTENTION_STATISTICS)
+        return statisticsWorkspace(operation->of.attentionStatistics, (pool ? pool : &alone)->pool, *bytes, why);
     Operation o;
     if (const auto r = makeOperation(operation, o, why)) return r;
     *bytes = Cut(o, (pool ? pool : &alone)->pool).bytes();
@@ -164,6 +168,8 @@ extern "C" vkattn_result vkattnCpuRunOperation(vkattn_cpu_pool given, const vkat
         return vkattnCpuRunOn(pool, operation->of.attention, memory, count, workspace, workspaceBytes, why);
     if (operation->kind == VKATTN_ATTENTION_GRADIENT)
         return runGradient(pool->pool, operation->of.attentionGradient, memory, count, workspace, workspaceBytes, why);
+    if (operation->kind == VKATTN_ATTENTION_STATISTICS)
+        return runStatistics(pool->pool, operation->of.attentionStatistics, memory, count, workspace, workspaceBytes, why);
     Operation o;
     Operands operands;
     if (const auto r = makeOperation(operation, o, why)) return r;

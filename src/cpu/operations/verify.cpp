@@ -3,6 +3,7 @@
 #include "cpu/comparison.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/operations/oracle.hpp"
+#include "cpu/statistics/statistics.hpp"
 #include "util/parallel.hpp"
 
 #include <memory>
@@ -265,6 +266,8 @@ extern "C" vkattn_result vkattnCpuVerifyOperation(const vkattn_operation *operat
     if (operation->kind == VKATTN_ATTENTION) return vkattnCpuVerify(operation->of.attention, memory, count, options, report, why);
     if (operation->kind == VKATTN_ATTENTION_GRADIENT)
         return verifyGradient(operation->of.attentionGradient, memory, count, options, report, why);
+    if (operation->kind == VKATTN_ATTENTION_STATISTICS)
+        return verifyStatistics(operation->of.attentionStatistics, memory, count, options, report, why);
     Operation o;
     Operands operands;
     vkattn_verify_options chosen{};

@@ -1,0 +1,442 @@
+// Element-by-element comparison of statistics with the oracle, by the rules of docs/numerics.md,
+// "Statistics".
+#include "cpu/comparison.hpp"
+#include "cpu/statistics/oracle_row.hpp"
+#include "cpu/statistics/statistics.hpp"
+#include "util/parallel.hpp"
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <new>
+
+namespace vkattn {
+namespace {
+
+constexpr double notANumber = std::numeric_limits<double>::quiet_NaN();
+
+// By how much the scores and the weights of a row may be off; see docs/numerics.md.
+class WeightErrors {
+  public:
+    std::vector<double> score, weight; // of s_ij and p_ij
+    std::vector<double> share;         // that p_ij may grow or shrink by
+    double normalizer = 0;             // of ln sum_j exp(s_ij)
+    double summation = 0;              // the share of its terms' sizes that a sum over the keys may be off by
+    bool overflowed = false;           // fp32 overflows on finite input: any answer is right
+
+    void compute(const Problem &p, const StatisticsRow &row, const HeadKeysValues &kv, const vkattn_verify_options &options) {
+        const size_t count = row.pairs.size();
+        const auto ofProbability = 1e-5 + static_cast<double>(options.probabilityUnit);
+        const double floor = std::max<double>(static_cast<double>(options.probabilityFloor), leastWeight);
+        summation = (static_cast<double>(count) + 16) * unitRoundoff;
+        computeScores(p, row, kv);
+        double sum = 0;
+        for (size_t n = 0; n < count; ++n) sum += finiteOr0(row.pairs[n].weight) * std::exp(std::min(score[n], 64.0));
+        normalizer = sum > 0 ? std::max(std::log(sum), 0.0) : 0;
+        share.resize(count), weight.resize(count);
+        for (size_t n = 0; n < count; ++n) {
+            share[n] = std::expm1(std::min(score[n] + normalizer + ofProbability + summation, 64.0));
+            weight[n] = row.pairs[n].weight * share[n] + floor;
+        }
+    }
+
+  private:
+    static constexpr double leastWeight = 1e-37; // what underflows may be 0
+
+    [[nodiscard]] static double finiteOr0(double x) { return std::isfinite(x) ? x : 0; }
+
+    void computeScores(const Problem &p, const StatisticsRow &row, const HeadKeysValues &kv) {
+        const size_t count = row.pairs.size();
+        const double scale = std::abs(static_cast<double>(p.scale));
+        score.assign(count, 0.0), absolute_.resize(count), flushed_.resize(count);
+        overflowed = false;
+        // The largest error of the plain fp32 sum of products, as a share of the sizes of its terms: what a
+        // long sum of terms of one sign comes to.
+        double roughness = 0;
+        for (size_t n = 0; n < count; ++n) {
+            const StatisticsPair &pair = row.pairs[n];
+            const float *k = kv.key(pair.j);
+            double absolute = 0, flushed = 0;
+            for (size_t e = 0; e < row.query.size(); ++e) {
+                const double own = std::abs(row.query[e]), other = std::abs(static_cast<double>(k[e]));
+                absolute += finiteOr0(own * other);
+                flushed += finiteOr0(own) + finiteOr0(other) + 1;
+            }
+            overflowed |= !(absolute * std::max(scale, 1.0) <= mostOfFp32) || finiteOr0(pair.added) > mostOfFp32;
+            absolute_[n] = scale * absolute;
+            flushed_[n] = flushed * smallestNormal * std::max(scale, 1.0);
+            const double error = std::abs(static_cast<double>(emulatedProduct(p, row.query, k)) - cappedProduct(p, pair.dot));
+            if (std::isfinite(error) && absolute_[n] > 0x1p-60) roughness = std::max(roughness, error / absolute_[n]);
+        }
+        const double common =
+            8 * unitRoundoff * std::abs(finiteOr0(row.maximum)) + (p.softcap > 0 ? 2e-6 * static_cast<double>(p.softcap) : 0);
+        for (size_t n = 0; n < count; ++n)
+            if (std::isfinite(row.pairs[n].score))
+                score[n] =
+                    2 * ((4 * unitRoundoff + roughness) * absolute_[n] + 2 * unitRoundoff * row.pairs[n].added) + flushed_[n] + common;
+    }
+
+    std::vector<double> absolute_, flushed_;
+};
+
+// The mean that a key receives, and what is known of its rounding.
+struct JudgedMean {
+    double value = 0, error = 0;
+    bool free = false; // a row that sees the key overflows in fp32 on finite input
+};
+
+class StatisticsChecker {
+  public:
+    StatisticsChecker(const Statistics &statistics, const Operands &operands, const vkattn_verify_options &options)
+        : statistics_(statistics), p_(statistics.attention), operands_(operands), options_(options) {}
+
+    void checkRow(const Sequence &s, const HeadKeysValues &kv, uint32_t b, uint32_t h, uint32_t i) {
+        row_.compute(statistics_, operands_, s, kv, b, h, i);
+        errors_.compute(p_, row_, kv, options_);
+        place_ = {b, h, i, s.batch, s.query(i)};
+        // What must be NaN must be NaN: more than fp32 can hold only makes more of it.
+        free_ = errors_.overflowed && !row_.undefined();
+        if (statistics_.uses(VKATTN_STATISTICS)) checkColumns(kv);
+        if (statistics_.topCount()) checkTop(kv);
+    }
+
+    // A head with all of its rows, and what its keys receive.
+    void checkHead(const Sequence &s, const HeadKeysValues &kv, uint32_t b, uint32_t h) {
+        received_.assign(s.keys, {});
+        double rows = 0; // that see a key
+        for (uint32_t i = 0; i < s.queries; ++i) {
+            checkRow(s, kv, b, h, i);
+            if (row_.seen()) ++rows;
+            for (size_t n = 0; n < row_.pairs.size(); ++n) {
+                JudgedMean &mean = received_[row_.pairs[n].j];
+                mean.value += row_.undefined() ? notANumber : row_.pairs[n].weight;
+                mean.error += errors_.weight[n];
+                mean.free |= free_;
+            }
+        }
+        const uint32_t keys = p_.ragged() ? s.keys : p_.keyTokens;
+        for (uint32_t j = 0; j < keys; ++j) {
+            const JudgedMean sum = j < s.keys && rows > 0 ? received_[j] : JudgedMean{};
+            const double mean = rows > 0 ? sum.value / rows : 0;
+            // A key that no row sees receives exactly 0.
+            const double bound = sum.error == 0 ? 0 : sum.error / rows + (rows + 16) * unitRoundoff * mean + halfUlp(mean, VKATTN_F32);
+            free_ = sum.free && !std::isnan(mean);
+            check(VKATTN_RECEIVED, {b, h, j, 0}, {s.batch, h, s.key(j), 0}, mean, bound, bound);
+        }
+    }
+
+    Tally tally;
+
+  private:
+    using Columns = vkattn_statistic;
+
+    // Calls visit(pair, p_ij, the bound of its error) for every visible pair.
+    template <class Visit> void forPairs(const Visit &visit) const {
+        for (size_t n = 0; n < row_.pairs.size(); ++n) visit(row_.pairs[n], row_.pairs[n].weight, errors_.weight[n]);
+    }
+    // Returns the bound of sum_j p_ij f_j; of(pair) is f_j.
+    template <class Of> [[nodiscard]] double boundOfSum(const Of &of) const {
+        double error = 0, size = 0;
+        forPairs([&](const StatisticsPair &pair, double p, double errorOfP) {
+            error += std::abs(of(pair)) * errorOfP;
+            size += std::abs(of(pair)) * p;
+        });
+        return error + errors_.summation * size;
+    }
+    [[nodiscard]] double boundOfKey(int64_t j) const {
+        const StatisticsPair *const pair = row_.find(j);
+        return pair ? errors_.weight[static_cast<size_t>(pair - row_.pairs.data())] : 0;
+    }
+
+    void checkColumns(const HeadKeysValues &kv) {
+        const bool plain = row_.seen() && !row_.undefined();
+        if (!plain) {
+            for (uint32_t column = 0; column < VKATTN_STATISTIC_COUNT; ++column) checkColumn(column, 0);
+            return;
+        }
+        checkColumn(VKATTN_STATISTIC_ENTROPY, boundOfEntropy());
+        checkLargest();
+        checkLargestKey(kv);
+        checkColumn(VKATTN_STATISTIC_DISTANCE, boundOfSum([](const StatisticsPair &pair) { return pair.distance; }));
+        checkColumn(VKATTN_STATISTIC_DIAGONAL, boundOfKey(row_.position()));
+        checkColumn(VKATTN_STATISTIC_FIRST, boundOfKey(0));
+        double squares = 0;
+        forPairs([&](const StatisticsPair &, double p, double error) { squares += 2 * p * error + error * error; });
+        checkColumn(VKATTN_STATISTIC_SQUARES, squares + errors_.summation * row_.columns[VKATTN_STATISTIC_SQUARES]);
+        checkColumn(VKATTN_STATISTIC_VISIBLE, 0);
+        const double neighbours = boundOfKey(row_.position() - 1) + boundOfKey(row_.position() + 1);
+        checkColumn(VKATTN_STATISTIC_LOCALITY,
+                    row_.neighbours ? neighbours / row_.neighbours + 2 * unitRoundoff * row_.columns[VKATTN_STATISTIC_LOCALITY] : 0);
+        checkColumn(VKATTN_STATISTIC_SIGNED_DISTANCE, boundOfSum([](const StatisticsPair &pair) { return pair.distance; }));
+        checkColumn(VKATTN_STATISTIC_SQUARED_DISTANCE,
+                    boundOfSum([](const StatisticsPair &pair) { return pair.distance * pair.distance; }));
+        checkDensity();
+    }
+    [[nodiscard]] double boundOfEntropy() const {
+        double error = errors_.normalizer + errors_.summation * row_.columns[VKATTN_STATISTIC_ENTROPY] + 0x1p-21;
+        for (size_t n = 0; n < row_.pairs.size(); ++n) {
+            const double p = row_.pairs[n].weight, share = errors_.share[n];
+            if (p > 0) error += p * (share * (std::abs(std::log(p)) + 1 + share) + (1 + share) * errors_.score[n]);
+        }
+        return error;
+    }
+    void checkLargest() {
+        double most = 0;
+        forPairs([&](const StatisticsPair &, double p, double error) { most = std::max(most, p + error); });
+        const double expected = row_.columns[VKATTN_STATISTIC_LARGEST], rounding = halfUlp(expected, VKATTN_F32);
+        check(VKATTN_STATISTICS, indexOf(VKATTN_STATISTIC_LARGEST), tokenOf(VKATTN_STATISTIC_LARGEST), expected,
+              errors_.weight[row_.largest] + rounding, most - expected + rounding);
+    }
+    // Any key whose score may be the largest one is right; where scores have the same bits, the lowest.
+    void checkLargestKey(const HeadKeysValues &kv) {
+        const double got = loadAt(VKATTN_STATISTICS, tokenOf(VKATTN_STATISTIC_LARGEST_KEY));
+        Compared key{got, row_.columns[VKATTN_STATISTIC_LARGEST_KEY], infinite, 0, false};
+        const StatisticsPair *const pair = got >= 0 && got < 0x1p32 ? row_.find(static_cast<int64_t>(got)) : nullptr;
+        // Keys above 2^24 are rounded.
+        const bool whole = pair && static_cast<double>(static_cast<float>(pair->j)) == got;
+        if (whole) {
+            const auto n = static_cast<size_t>(pair - row_.pairs.data());
+            key.error = row_.maximum - pair->score;
+            key.bound = errors_.score[n] + errors_.score[row_.largest];
+            key.right = key.error <= key.bound && !hasTwinBefore(kv, n, [](uint32_t) { return true; });
+            if (!key.right && key.error <= key.bound) key.error = infinite;
+        }
+        if (free_) key.right = true, key.error = 0;
+        tally.note(VKATTN_STATISTICS, indexOf(VKATTN_STATISTIC_LARGEST_KEY).at, key);
+    }
+    // Returns whether an earlier key that `counts` has a score of the same bits as pair n.
+    template <class Counts> [[nodiscard]] bool hasTwinBefore(const HeadKeysValues &kv, size_t n, const Counts &counts) const {
+        const StatisticsPair &pair = row_.pairs[n];
+        for (size_t m = 0; m < n; ++m) {
+            const StatisticsPair &other = row_.pairs[m];
+            if (other.score == pair.score && other.added == pair.added && counts(other.j) &&
+                std::memcmp(kv.key(other.j), kv.key(pair.j), sizeof(float) * row_.query.size()) == 0)
+                return true;
+        }
+        return false;
+    }
+    void checkDensity() {
+        const auto threshold = static_cast<double>(statistics_.densityThreshold);
+        const double expected = row_.columns[VKATTN_STATISTIC_DENSITY], visible = row_.columns[VKATTN_STATISTIC_VISIBLE];
+        if (!(threshold > 0)) {
+            checkColumn(VKATTN_STATISTIC_DENSITY, 0);
+            return;
+        }
+        double surely = 0, possibly = 0;
+        forPairs([&](const StatisticsPair &, double p, double error) {
+            if (p - error > threshold) ++surely;
+            if (p + error >= threshold) ++possibly;
+        });
+        const double rounding = 4 * unitRoundoff * expected;
+        check(VKATTN_STATISTICS, indexOf(VKATTN_STATISTIC_DENSITY), tokenOf(VKATTN_STATISTIC_DENSITY), expected,
+              expected - surely / visible + rounding, possibly / visible - expected + rounding);
+    }
+
+    // The keys of the largest scores: each within what the errors may make of its rank, and each with a
+    // weight of its own.
+    void checkTop(const HeadKeysValues &kv) {
+        const uint32_t top = statistics_.topCount();
+        const size_t ranked = std::min<size_t>(top, row_.ranked.size());
+        const auto largestOf = [&](std::vector<double> &to, const auto &of) {
+            to.clear();
+            for (const size_t n : row_.ranked) to.push_back(of(n));
+            std::partial_sort(to.begin(), to.begin() + static_cast<ptrdiff_t>(ranked), to.end(), std::greater<>());
+        };
+        const std::vector<StatisticsPair> &pairs = row_.pairs;
+        largestOf(leastWeights_, [&](size_t n) { return pairs[n].weight - errors_.weight[n]; });
+        largestOf(mostWeights_, [&](size_t n) { return pairs[n].weight + errors_.weight[n]; });
+        largestOf(leastScores_, [&](size_t n) { return pairs[n].score - errors_.score[n]; });
+        largestOf(mostScores_, [&](size_t n) { return pairs[n].score + errors_.score[n]; });
+        taken_.clear();
+        for (uint32_t t = 0; t < top; ++t) {
+            if (t < ranked)
+                checkTopKey(kv, t);
+            else
+                checkNoTopKey(t);
+        }
+    }
+    void checkNoTopKey(uint32_t t) {
+        check(VKATTN_TOP_WEIGHTS, indexOf(t), tokenOf(t), row_.undefined() ? notANumber : 0, 0, 0);
+        const uint32_t key = topKey(t);
+        const bool right = key == noKey || free_;
+        tally.note(VKATTN_TOP_KEYS, indexOf(t).at, {static_cast<double>(key), static_cast<double>(noKey), right ? 0 : infinite, 0, right});
+    }
+    void checkTopKey(const HeadKeysValues &kv, uint32_t t) {
+        const StatisticsPair &exact = row_.pairs[row_.ranked[t]];
+        const double expected = exact.weight, rounding = halfUlp(expected, VKATTN_F32);
+        const bool weighs = check(VKATTN_TOP_WEIGHTS, indexOf(t), tokenOf(t), expected, expected - leastWeights_[t] + rounding,
+                                  mostWeights_[t] - expected + rounding);
+        const uint32_t j = topKey(t);
+        const auto isTaken = [&](uint32_t key) { return std::find(taken_.begin(), taken_.end(), key) != taken_.end(); };
+        Compared key{static_cast<double>(j), static_cast<double>(exact.j), infinite, 0, false};
+        const StatisticsPair *const pair = row_.find(j);
+        if (pair && pair->score != -infinite && !isTaken(j)) {
+            const auto n = static_cast<size_t>(pair - row_.pairs.data());
+            const double stored = loadAt(VKATTN_TOP_WEIGHTS, tokenOf(t));
+            key.error = std::abs(pair->score - exact.score);
+            key.bound = errors_.score[n] +
+                        (pair->score < exact.score ? exact.score - leastScores_[t] : std::max(mostScores_[t] - exact.score, 0.0));
+            // A wrong weight says nothing about the key.
+            const bool own = !weighs || std::abs(pair->weight - stored) <= errors_.weight[n] + halfUlp(pair->weight, VKATTN_F32);
+            key.right = key.error <= key.bound && own && !hasTwinBefore(kv, n, [&](uint32_t other) { return !isTaken(other); });
+            if (!key.right && key.error <= key.bound) key.error = infinite;
+        }
+        taken_.push_back(j);
+        if (free_) key.right = true, key.error = 0;
+        tally.note(VKATTN_TOP_KEYS, indexOf(t).at, key);
+    }
+    [[nodiscard]] uint32_t topKey(uint32_t t) const {
+        uint32_t word;
+        std::memcpy(&word, operands_.data[VKATTN_TOP_KEYS] + 4 * statistics_.topKeys.index(place_.batch, place_.h, place_.token, t), 4);
+        return word;
+    }
+
+    // An element in the result, in a report and in memory.
+    struct Place {
+        uint32_t b, h, i;
+        uint64_t batch, token;
+    };
+    struct Index {
+        uint32_t at[4];
+    };
+    struct Token {
+        uint64_t at[4];
+    };
+    [[nodiscard]] Index indexOf(uint32_t column) const { return {{place_.b, place_.h, place_.i, column}}; }
+    [[nodiscard]] Token tokenOf(uint32_t column) const { return {{place_.batch, place_.h, place_.token, column}}; }
+    [[nodiscard]] double loadAt(vkattn_role role, const Token &token) const {
+        const Tensor &t = statistics_.tensor(role);
+        return static_cast<double>(
+            loadElement(operands_.data[role], VKATTN_F32, t.index(token.at[0], token.at[1], token.at[2], token.at[3])));
+    }
+
+    // The bound is that of the exact result; rounding to f32 is added where it is not 0.
+    void checkColumn(uint32_t column, double bound) {
+        const double expected = row_.columns[column];
+        if (bound > 0) bound += halfUlp(expected, VKATTN_F32);
+        check(VKATTN_STATISTICS, indexOf(column), tokenOf(column), expected, bound, bound);
+    }
+    // A result may be less than the oracle's by `less`, and more by `more`.
+    // Returns whether the result is right.
+    bool check(vkattn_role role, const Index &index, const Token &token, double expected, double less, double more) {
+        const double got = loadAt(role, token);
+        // A count of keys is rounded to f32, which is what the oracle's is rounded to as well.
+        const double stored = less == 0 && more == 0 ? static_cast<double>(static_cast<float>(expected)) : expected;
+        double error = std::abs(got - stored);
+        const double bound = got < stored ? less : more;
+        bool right = error <= bound;
+        if (std::isnan(expected) || !std::isfinite(got)) {
+            right = std::isnan(expected) && std::isnan(got);
+            error = right ? 0 : infinite;
+        }
+        if (free_) right = true, error = 0;
+        tally.noteError(error);
+        tally.note(role, index.at, {got, stored, error, bound, right});
+        return right;
+    }
+
+    const Statistics &statistics_;
+    const Problem &p_;
+    const Operands &operands_;
+    const vkattn_verify_options &options_;
+    StatisticsRow row_;
+    WeightErrors errors_;
+    Place place_{};
+    bool free_ = false; // any answer is right
+    std::vector<double> leastWeights_, mostWeights_, leastScores_, mostScores_;
+    std::vector<uint32_t> taken_; // the keys of the row's topKeys before this one
+    std::vector<JudgedMean> received_;
+};
+
+double flopsOf(const Problem &p, const Sequences &sequences) {
+    return 4 * sequences.pairs() * p.headDim;
+}
+
+// Runs work(checker, kv, unit) for all units, and adds up what the checkers have found.
+template <class Work>
+void forUnits(const Statistics &statistics, const Operands &operands, const vkattn_verify_options &options, uint64_t units, Tally &total,
+              const Work &work) {
+    std::mutex mutex;
+    parallelFor(threadCount(options.threads, units), units, [&] {
+        return
+            [&, checker = std::make_shared<StatisticsChecker>(statistics, operands, options), kv = HeadKeysValues()](uint64_t n) mutable {
+                checker->tally = {};
+                work(*checker, kv, n);
+                const std::lock_guard lock(mutex);
+                total.merge(checker->tally);
+            };
+    });
+}
+
+// Rows on their own.
+void verifyRows(const Statistics &statistics, const Operands &operands, const vkattn_verify_options &options, const Sequences &sequences,
+                vkattn_verify_report &report, Tally &total) {
+    const Problem &p = statistics.attention;
+    const ChosenRows rows = chosenRows(sequences, p.heads, flopsOf(p, sequences), options);
+    report.rowsChecked = rows.count();
+    constexpr uint64_t rowsPerUnit = 16;
+    forUnits(statistics, operands, options, (rows.count() + rowsPerUnit - 1) / rowsPerUnit, total,
+             [&](StatisticsChecker &checker, HeadKeysValues &kv, uint64_t unit) {
+                 for (uint64_t n = unit * rowsPerUnit; n < std::min(rows.count(), (unit + 1) * rowsPerUnit); ++n) {
+                     const RowId id = sequences.row(rows[n]);
+                     kv.load(p, operands, sequences, id.b, id.h / p.groupSize());
+                     checker.checkRow(sequences[id.b], kv, id.b, id.h, id.i);
+                 }
+             });
+}
+
+// Heads with all of their rows, whose weights the keys receive.
+void verifyHeads(const Statistics &statistics, const Operands &operands, const vkattn_verify_options &options, const Sequences &sequences,
+                 vkattn_verify_report &report, Tally &total) {
+    const Problem &p = statistics.attention;
+    struct Head {
+        uint32_t b, h;
+        Sequence s;
+    };
+    std::vector<Head> all;
+    std::vector<uint64_t> rowsOfHead;
+    const auto add = [&](uint32_t b, const Sequence &s) {
+        for (uint32_t h = 0; h < p.heads; ++h) all.push_back({b, h, s}), rowsOfHead.push_back(s.queries);
+    };
+    if (p.tensor(VKATTN_Q).extent[2] != 0 || p.tensor(VKATTN_K).extent[2] != 0) forEverySequence(p, operands, add);
+    const std::vector<size_t> heads = chosenHeads(rowsOfHead, flopsOf(p, sequences), options);
+    for (const size_t n : heads) report.rowsChecked += rowsOfHead[n];
+    forUnits(statistics, operands, options, heads.size(), total, [&](StatisticsChecker &checker, HeadKeysValues &kv, uint64_t n) {
+        const Head &head = all[heads[n]];
+        if (head.s.queries) kv.load(p, operands, sequences, head.b, head.h / p.groupSize());
+        checker.checkHead(head.s, kv, head.b, head.h);
+    });
+}
+
+void verify(const Statistics &statistics, const Operands &operands, const vkattn_verify_options &options, vkattn_verify_report &report) {
+    const Sequences sequences(statistics.attention, operands);
+    report = {};
+    report.rowsTotal = sequences.rows();
+    Tally total;
+    if (statistics.uses(VKATTN_RECEIVED))
+        verifyHeads(statistics, operands, options, sequences, report, total);
+    else
+        verifyRows(statistics, operands, options, sequences, report, total);
+    total.writeTo(report);
+}
+
+} // namespace
+
+vkattn_result verifyStatistics(const vkattn_attention_statistics *description, const vkattn_operand_memory *memory, uint32_t count,
+                               const vkattn_verify_options *options, vkattn_verify_report *report, vkattn_diagnostic *why) {
+    Statistics statistics;
+    Operands operands;
+    vkattn_verify_options chosen{};
+    if (const auto r = takeVerifyArguments(options, report, chosen, why)) return r;
+    if (const auto r = makeStatistics(description, statistics, why)) return r;
+    if (const auto r = bindOperands(statistics, memory, count, operands, why)) return r;
+    try {
+        verify(statistics, operands, chosen, *report);
+    } catch (const std::bad_alloc &) {
+        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the oracle's rows or for the keys of one head");
+    }
+    return VKATTN_OK;
+}
+
+} // namespace vkattn
