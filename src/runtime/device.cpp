@@ -261,6 +261,12 @@ const vkattn_layout *outputTensor(const vkattn_operation &operation, vkattn_role
                : role == VKATTN_D_V    ? &of.attentionGradient->dV
                : role == VKATTN_D_BIAS ? &of.attentionGradient->dBias
                                        : nullptr;
+    case VKATTN_ATTENTION_STATISTICS:
+        return role == VKATTN_STATISTICS    ? &of.attentionStatistics->statistics
+               : role == VKATTN_RECEIVED    ? &of.attentionStatistics->received
+               : role == VKATTN_TOP_WEIGHTS ? &of.attentionStatistics->topWeights
+               : role == VKATTN_TOP_KEYS    ? &of.attentionStatistics->topKeys
+                                            : nullptr;
     case VKATTN_NORM_GRADIENT:
         return role == VKATTN_D_X       ? &of.normGradient->dX
                : role == VKATTN_D_GAMMA ? &of.normGradient->dGamma
@@ -286,7 +292,8 @@ bool writesAll(const vkattn_operation &operation, vkattn_role role) {
     case VKATTN_ATTENTION_GRADIENT:
         return operation.of.attentionGradient->forward->sequences == 0 && role != VKATTN_NONFINITE;
     case VKATTN_ATTENTION:
-        return operation.of.attention->sequences == 0;
+    case VKATTN_ATTENTION_STATISTICS:
+        return problemOf(operation)->sequences == 0;
     case VKATTN_ROTARY:
         return (operation.of.rotary->flags & VKATTN_ROTARY_APPEND) == 0;
     default:

@@ -2,14 +2,23 @@
 #pragma once
 
 #include "vkattn/gradient.h"
+#include "vkattn/statistics.h"
 
 namespace vkattn {
 
-// Returns the attention that an operation computes or is the backward pass of; NULL: neither.
+// Returns the attention that an operation computes, is the backward pass of, or has the statistics of;
+// NULL: none of these.
 [[nodiscard]] constexpr const vkattn_problem *problemOf(const vkattn_operation &operation) {
-    return operation.kind == VKATTN_ATTENTION            ? operation.of.attention
-           : operation.kind == VKATTN_ATTENTION_GRADIENT ? operation.of.attentionGradient->forward
-                                                         : nullptr;
+    switch (operation.kind) {
+    case VKATTN_ATTENTION:
+        return operation.of.attention;
+    case VKATTN_ATTENTION_GRADIENT:
+        return operation.of.attentionGradient->forward;
+    case VKATTN_ATTENTION_STATISTICS:
+        return operation.of.attentionStatistics->attention;
+    default:
+        return nullptr;
+    }
 }
 
 [[nodiscard]] constexpr uint64_t elementSize(vkattn_dtype dtype) {

@@ -172,6 +172,7 @@ RunResult Runtime::run(const vkattn_operation &operation, span<const vkattn_oper
     vkattn_operation planned = operation;
     vkattn_problem sliced;
     vkattn_attention_gradient slicedGradient;
+    vkattn_attention_statistics slicedStatistics;
     const vkattn_problem *const attention = problemOf(operation);
     uint32_t slices = attention ? std::max(attention->sliceCount, 1u) : 1;
     const auto query = [&] {
@@ -182,10 +183,14 @@ RunResult Runtime::run(const vkattn_operation &operation, span<const vkattn_oper
         sliced.sliceCount = slices = requirements.maxSlices;
         if (operation.kind == VKATTN_ATTENTION) {
             planned = vkattn::operation(sliced);
-        } else {
+        } else if (operation.kind == VKATTN_ATTENTION_GRADIENT) {
             slicedGradient = *operation.of.attentionGradient;
             slicedGradient.forward = &sliced;
             planned = vkattn::operation(slicedGradient);
+        } else {
+            slicedStatistics = *operation.of.attentionStatistics;
+            slicedStatistics.attention = &sliced;
+            planned = vkattn::operation(slicedStatistics);
         }
         return vkattnQueryOperation(impl_->device->context(), &planned, &requirements, &why);
     };

@@ -222,6 +222,26 @@ vkattn_result OperationList::add(const AttentionGradientOf &g, std::string *why)
     return add(operation(description), given.operands(), why);
 }
 
+vkattn_result OperationList::add(const AttentionStatisticsOf &s, std::string *why) {
+    vkattn_problem attention = optionsOf(s.attention);
+    vkattn_attention_statistics description{};
+    description.structSize = sizeof description;
+    description.attention = &attention;
+    description.densityThreshold = s.densityThreshold;
+    AttentionOf scores = s.attention; // what decides scores
+    scores.lse = scores.weights = scores.scores = scores.sinks = {};
+    attention.flags &= ~uint32_t{VKATTN_VALUES_IN_KEYS | VKATTN_ROW_STATISTICS | VKATTN_WEIGHTS_DROPPED};
+    Given given(&attention.presentRoles);
+    given.require(VKATTN_Q, scores.q, attention.q);
+    given.require(VKATTN_K, scores.k, attention.k);
+    giveOptions(scores, given, attention);
+    given.add(VKATTN_STATISTICS, s.statistics, description.statistics);
+    given.add(VKATTN_RECEIVED, s.received, description.received);
+    given.add(VKATTN_TOP_WEIGHTS, s.topWeights, description.topWeights);
+    given.add(VKATTN_TOP_KEYS, s.topKeys, description.topKeys);
+    return add(operation(description), given.operands(), why);
+}
+
 namespace {
 
 // The description points at its options: it stays where it is.

@@ -73,6 +73,12 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
         description_.attentionGradient.gradient.forward = &description_.attentionGradient.forward;
         bound.operation = vkattn::operation(description_.attentionGradient.gradient);
         break;
+    case VKATTN_ATTENTION_STATISTICS:
+        description_.attentionStatistics.attention = copyOf(*operation.of.attentionStatistics->attention);
+        description_.attentionStatistics.statistics = copyOf(*operation.of.attentionStatistics);
+        description_.attentionStatistics.statistics.attention = &description_.attentionStatistics.attention;
+        bound.operation = vkattn::operation(description_.attentionStatistics.statistics);
+        break;
     case VKATTN_NORM_GRADIENT:
         bound.operation = vkattn::operation(description_.normGradient = copyOf(*operation.of.normGradient));
         break;

@@ -83,6 +83,10 @@ struct ListStep {
             vkattn_attention_gradient gradient; // points at `forward`
             vkattn_problem forward;
         } attentionGradient;
+        struct {
+            vkattn_attention_statistics statistics; // points at `attention`
+            vkattn_problem attention;
+        } attentionStatistics;
         vkattn_norm_gradient normGradient;
         vkattn_drop drop;
     } description_;
