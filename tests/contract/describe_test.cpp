@@ -2,6 +2,7 @@
 // record: compared command by command against a Vulkan that remembers, for many problems and other
 // operations on many devices that do not exist.
 #include "conform/cases/operation_case.hpp"
+#include "conform/statistics/statistics_case.hpp"
 #include "support/case.hpp"
 #include "support/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
@@ -107,8 +108,21 @@ std::vector<uint32_t> functionsOf(const uint32_t *words, size_t count) {
     return {words + at, words + count};
 }
 
-constexpr vkattn_role outputRoles[] = {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS, VKATTN_SCORES, VKATTN_Y,
-                                       VKATTN_SUM, VKATTN_D_X, VKATTN_D_GAMMA, VKATTN_D_BETA};
+constexpr vkattn_role outputRoles[] = {VKATTN_OUT,      VKATTN_LSE,         VKATTN_WEIGHTS, VKATTN_SCORES, VKATTN_Y,
+                                       VKATTN_SUM,      VKATTN_D_X,         VKATTN_D_GAMMA, VKATTN_D_BETA, VKATTN_STATISTICS,
+                                       VKATTN_RECEIVED, VKATTN_TOP_WEIGHTS, VKATTN_TOP_KEYS};
+
+uint32_t slicesOf(const vkattn_operation &operation) {
+    const vkattn_problem *const problem = operation.kind == VKATTN_ATTENTION              ? operation.of.attention
+                                          : operation.kind == VKATTN_ATTENTION_STATISTICS ? operation.of.attentionStatistics->attention
+                                                                                          : nullptr;
+    return problem ? std::max(problem->sliceCount, 1u) : 1;
+}
+
+// Of a problem: in one piece, or in few slices or many.
+uint32_t drawSlices(Random &random) {
+    return oneOf(random, {0u, 0u, 0u, 1u, 2u, 7u, 40u});
+}
 
 struct Comparison {
     uint32_t recorded = 0, dispatches = 0, refused = 0, chunked = 0, subgroups = 0, required = 0;
@@ -122,9 +136,8 @@ struct Comparison {
     // In any number of slices.
     void compare(const vkattn_problem &whole, const vkattn_caps &limit, uint64_t maxWorkspaceBytes, Random &random,
                  const std::string &name) {
-        constexpr uint32_t counts[] = {0, 0, 0, 1, 2, 7, 40};
         vkattn_problem problem = whole;
-        problem.sliceCount = counts[random() % std::size(counts)];
+        problem.sliceCount = drawSlices(random);
         compare(operation(problem), limit, maxWorkspaceBytes, random, name);
     }
 };
@@ -185,7 +198,7 @@ void Comparison::compareDispatch(const vkattn_dispatch &said, const FakeDispatch
 
 void Comparison::compare(const vkattn_operation &operation, const vkattn_caps &limit, uint64_t maxWorkspaceBytes, Random &random,
                          const std::string &name) {
-    const uint32_t slices = operation.kind == VKATTN_ATTENTION ? std::max(operation.of.attention->sliceCount, 1u) : 1;
+    const uint32_t slices = slicesOf(operation);
     FakeVulkan fake;
     // Plans are made for the width that shaders run at.
     if (limit.subgroupSize) fake.subgroups.subgroupSize = limit.subgroupSize;
@@ -341,6 +354,23 @@ TEST(Describe, saysWhatIsRecordedOfOtherOperations) {
     EXPECT_GT(comparison.chunked, 100u);
     EXPECT_GT(gathered, 100u);
     EXPECT_GT(comparison.refused, 5u);
+}
+
+TEST(Describe, saysWhatIsRecordedOfStatistics) {
+    Random random = randomFor("describe statistics");
+    Comparison comparison;
+    for (int n = 0; n < 250 && !HasFatalFailure(); ++n) {
+        StatisticsCase drawn = drawStatistics(random, randomCase(random, 5), drawStatisticsOptions(random));
+        drawn.attention.sliceCount = drawSlices(random);
+        const std::string name = "statistics " + std::to_string(n) + ", " + drawn.text() + "\n";
+        comparison.compare(drawn.operation(), randomCaps(random), oneOf<uint64_t>(random, {0, 0, 1, 1024}), random, name);
+        comparison.compare(drawn.operation(), strongCaps(), 0, random, name + "strong ");
+    }
+    std::printf("%u statistics of %u dispatches are the same, %zu pipelines, %u in chunks; %u refused for the same reason\n",
+                comparison.recorded, comparison.dispatches, comparison.constantsOfKey.size(), comparison.chunked, comparison.refused);
+    EXPECT_GT(comparison.recorded, 250u);
+    EXPECT_GT(comparison.chunked, 10u);
+    EXPECT_GT(comparison.refused, 50u); // too few storage buffers
 }
 
 TEST(Describe, requiresFullSubgroupsWhereWorkgroupsAreWholeOnes) {

@@ -2,6 +2,7 @@
 // option and every other operation. A context
 // takes memory only through the host's callbacks, where there are some, and gives all of it back.
 #include "conform/cases/operation_case.hpp"
+#include "conform/statistics/statistics_case.hpp"
 #include "support/case.hpp"
 #include "support/core_steps.hpp"
 #include "support/counting_allocator.hpp"
@@ -166,6 +167,24 @@ TEST(Heap, isNotTouchedByRecordingOtherOperations) {
     std::printf("%u operations recorded without an allocation, %u of them in several steps; %u refused\n", recorded, steps, refused);
     EXPECT_GT(recorded, 600u);
     EXPECT_GT(steps, 50u);
+}
+
+TEST(Heap, isNotTouchedByRecordingStatistics) {
+    if (!countsHeap()) GTEST_SKIP() << "a sanitizer has the heap";
+    Random random = randomFor("heap of statistics");
+    uint32_t recorded = 0, chunked = 0;
+    for (const bool cpu : {false, true})
+        for (const bool pushDescriptors : {true, false}) {
+            Recording on(cpu, pushDescriptors);
+            for (int n = 0; n < 60; ++n) {
+                StatisticsCase drawn = drawStatistics(random, randomCase(random, 5), drawStatisticsOptions(random));
+                vkattn_requirements needs{};
+                EXPECT_TRUE(on.expectNothingTaken(drawn.operation(), drawn.text(), needs)) << drawn.text();
+                ++recorded;
+                chunked += needs.dispatchCount > 6;
+            }
+        }
+    std::printf("%u statistics recorded without an allocation, %u of them in chunks\n", recorded, chunked);
 }
 
 TEST(Heap, notReadyRecordsNothingAndTakesNothing) {

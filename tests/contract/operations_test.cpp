@@ -44,6 +44,7 @@ struct Engine {
     vkattn_problem attention;
     vkattn_problem forward;
     vkattn_attention_gradient gradient;
+    vkattn_attention_statistics statistics;
     vkattn_operation operation{};
     std::vector<vkattn_binding> bindings;
     FakeCommands commands;
@@ -72,6 +73,11 @@ struct Engine {
         forward.lse = matrix(VKATTN_F32, 8, 2);
         gradient = attentionGradient(forward, rows);
         gradient.dQ = gradient.dK = gradient.dV = rows;
+        statistics = attentionStatistics(attention);
+        statistics.statistics = matrix(VKATTN_F32, 8, VKATTN_STATISTIC_COUNT);
+        statistics.received = matrix(VKATTN_F32, 8, 1);
+        statistics.topWeights = matrix(VKATTN_F32, 8, 3);
+        statistics.topKeys = matrix(VKATTN_BITS32, 8, 3);
     }
 
     // Binds every role of the operation apart from the others.
@@ -104,9 +110,9 @@ struct Engine {
         why = {};
         return context.record(operation, commands.handle(), bindings, VK_NULL_HANDLE, &why);
     }
-    // The workspace of a device that has four buffers.
-    uint64_t bindWorkspace() {
-        limit = &weak;
+    // The workspace; by default of a device that has four buffers.
+    uint64_t bindWorkspace(bool fourBuffers = true) {
+        if (fourBuffers) limit = &weak;
         weak.pushDescriptors = 1;
         EXPECT_EQ(create(), VKATTN_OK) << why.message;
         vkattn_requirements needs{};
@@ -165,8 +171,8 @@ const std::vector<Use> uses = {
     {"no operation", invalid, {"operation is NULL"}, [](Engine &e) { return askAll(e, nullptr); }},
     {"a kind that there is none of",
      invalid,
-     {"operation.kind is 11, expected a vkattn_operation_kind"},
-     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(11)); }},
+     {"operation.kind is 12, expected a vkattn_operation_kind"},
+     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(12)); }},
     {"the kind that only sizes the enumeration",
      invalid,
      {"operation.kind is 2147483647"},
@@ -188,6 +194,15 @@ const std::vector<Use> uses = {
          return askAll(e, &gradient);
      }},
     {"no gradient of a norm", invalid, {"operation.of.norm gradient is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_NORM_GRADIENT); }},
+    {"no statistics", invalid, {"operation.of.attentionStatistics is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ATTENTION_STATISTICS); }},
+    {"statistics of nothing",
+     invalid,
+     {"statistics.attention is NULL"},
+     [](Engine &e) {
+         e.statistics.attention = nullptr;
+         const vkattn_operation statistics = operation(e.statistics);
+         return askAll(e, &statistics);
+     }},
     {"no advance", invalid, {"operation.of.advance is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ADVANCE); }},
     {"a description that was not filled in",
      invalid,
@@ -420,6 +435,48 @@ const std::vector<Use> uses = {
          e.gradient.kernel = VKATTN_GRADIENT_COOPMAT;
          return e.choose(operation(e.gradient)), e.record();
      }},
+    // Statistics of attention.
+    {"statistics", ok, {}, [](Engine &e) { return e.choose(operation(e.statistics)), e.bindWorkspace(false), e.record(); }},
+    {"statistics: no workspace",
+     invalid,
+     {"workspace is not bound"},
+     [](Engine &e) { return e.choose(operation(e.statistics)), e.record(); }},
+    {"statistics: no keys of the largest weights",
+     invalid,
+     {"topKeys is not bound; it needs 96 bytes"},
+     [](Engine &e) {
+         e.choose(operation(e.statistics)), e.bindWorkspace(false);
+         return std::erase_if(e.bindings, [](auto &b) { return b.role == VKATTN_TOP_KEYS; }), e.record();
+     }},
+    {"statistics: values of the forward pass",
+     invalid,
+     {"has role v (2), which the statistics operation does not use"},
+     [](Engine &e) {
+         e.choose(operation(e.statistics)), e.bindWorkspace(false);
+         return e.bindings.push_back({VKATTN_V, buffer, 0, 512}), e.record();
+     }},
+    {"statistics: the sinks of the forward pass count for nothing",
+     ok,
+     {},
+     [](Engine &e) {
+         e.attention.presentRoles = VKATTN_PRESENT(VKATTN_SINKS);
+         e.attention.v = e.attention.out = {};
+         return e.choose(operation(e.statistics)), e.bindWorkspace(false), e.record();
+     }},
+    {"statistics onto q",
+     invalid,
+     {"statistics takes bytes", "q bytes"},
+     [](Engine &e) { return e.choose(operation(e.statistics)), e.bindWorkspace(false), e.recordOnto(VKATTN_STATISTICS, VKATTN_Q); }},
+    {"statistics: what keys receive onto the largest weights",
+     invalid,
+     {"received bytes", "topWeights takes bytes"},
+     [](Engine &e) {
+         return e.choose(operation(e.statistics)), e.bindWorkspace(false), e.recordOnto(VKATTN_RECEIVED, VKATTN_TOP_WEIGHTS);
+     }},
+    {"statistics on a device of four storage buffers",
+     VKATTN_ERROR_UNSUPPORTED,
+     {"need 14 storage buffers a stage; the device has 4"},
+     [](Engine &e) { return e.limit = &e.weak, e.choose(operation(e.statistics)), e.record(); }},
     // Outputs onto inputs. With the same bytes and layout where the header allows it.
     {"norm: Y onto X", ok, {}, [](Engine &e) { return e.choose(operation(e.norm)), e.recordOnto(VKATTN_Y, VKATTN_X); }},
     {"norm: Y onto the residual", ok, {}, [](Engine &e) { return e.choose(operation(e.norm)), e.recordOnto(VKATTN_Y, VKATTN_RESIDUAL); }},

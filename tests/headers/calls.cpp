@@ -72,10 +72,13 @@ int operationFailures(const vkattn::Context &context, VkCommandBuffer commands, 
     const vkattn_keep keep = vkattn::keep(0.1, 42, 7, 100, vkattn::matrix(VKATTN_BITS32, 4, 4));
     const vkattn_norm_gradient gradient = vkattn::normGradient(VKATTN_RMS_NORM, x, {}, x, x);
     const vkattn_drop drop = vkattn::drop(0.1, 42, 7, x, x);
-    const vkattn_operation all[] = {vkattn::operation(projection), vkattn::operation(layer),  vkattn::operation(rms),
-                                    vkattn::operation(rotary),     vkattn::operation(append), vkattn::operation(advance),
-                                    vkattn::operation(mean),       vkattn::operation(keep),   vkattn::operation(gradient),
-                                    vkattn::operation(drop)};
+    const vkattn_problem attention = vkattn::problem(x, x, x, x);
+    vkattn_attention_statistics statistics = vkattn::attentionStatistics(attention);
+    statistics.received = vkattn::matrix(VKATTN_F32, 4, 1);
+    const vkattn_operation all[] = {vkattn::operation(projection), vkattn::operation(layer),     vkattn::operation(rms),
+                                    vkattn::operation(rotary),     vkattn::operation(append),    vkattn::operation(advance),
+                                    vkattn::operation(mean),       vkattn::operation(keep),      vkattn::operation(gradient),
+                                    vkattn::operation(drop),       vkattn::operation(statistics)};
     int failed = context.prewarm(all) < VKATTN_OK;
     for (const vkattn_operation &operation : all) {
         vkattn_requirements needs{};

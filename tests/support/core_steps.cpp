@@ -130,9 +130,15 @@ SmallOperations::SmallOperations() {
     drop_ = drop(0.5, 1, 2, rows, rows);
     drop_.residual = rows;
     normGradient_.residual = rows;
+    statistics_ = attentionStatistics(forward_);
+    statistics_.statistics = packed(VKATTN_F32, 1, 2, 9, VKATTN_STATISTIC_COUNT);
+    statistics_.received = packed(VKATTN_F32, 1, 2, 9, 1);
+    statistics_.topWeights = packed(VKATTN_F32, 1, 2, 9, 2);
+    statistics_.topKeys = packed(VKATTN_BITS32, 1, 2, 9, 2);
+    statistics_.densityThreshold = 0.1f;
     for (const vkattn_operation &other :
          {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_),
-          operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_)})
+          operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_), operation(statistics_)})
         all_.push_back(other);
 }
 

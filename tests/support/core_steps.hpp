@@ -42,6 +42,7 @@ class SmallOperations {
     vkattn_attention_gradient gradient_;
     vkattn_norm_gradient normGradient_;
     vkattn_drop drop_;
+    vkattn_attention_statistics statistics_;
     std::vector<vkattn_operation> all_;
 };
 

@@ -26,7 +26,7 @@ Inputs gradientsOf(const GradientCase &g) {
             for (uint32_t h = 0; h < e[1]; ++h)
                 for (uint32_t i = 0; i < e[2]; ++i)
                     for (uint32_t d = 0; d < e[3]; ++d) {
-                        const bool written = role == VKATTN_D_Q ? g.isQuery(b, i) : role == VKATTN_D_BIAS || g.isKey(b, i);
+                        const bool written = role == VKATTN_D_Q ? g.data->isQuery(b, i) : role == VKATTN_D_BIAS || g.data->isKey(b, i);
                         to.push_back(written ? static_cast<double>(t.get(b, h, i, d)) : 0);
                     }
     };

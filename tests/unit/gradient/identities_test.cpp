@@ -33,7 +33,7 @@ Dot dotOf(const GradientCase &g, vkattn_role gradient, const HostTensor &of) {
         for (uint32_t h = 0; h < e[1]; ++h)
             for (uint32_t i = 0; i < e[2]; ++i)
                 for (uint32_t d = 0; d < e[3]; ++d)
-                    if (gradient == VKATTN_D_Q ? g.isQuery(b, i) : g.isKey(b, i))
+                    if (gradient == VKATTN_D_Q ? g.data->isQuery(b, i) : g.data->isKey(b, i))
                         dot.add(static_cast<double>(t.get(b, h, i, d)), static_cast<double>(of.get(b, h, i, d)));
     return dot;
 }
@@ -119,7 +119,8 @@ TEST(GradientIdentities, valuesOfAHeadSumUpToDOut) {
         for (uint32_t b = 0; b < dV.layout.extent[0]; ++b)
             for (uint32_t h = 0; h < dV.layout.extent[1]; ++h)
                 for (uint32_t j = 0; j < dV.layout.extent[2]; ++j)
-                    for (uint32_t d = 0; g.isKey(b, j) && d < dims; ++d) sums[h * dims + d].add(static_cast<double>(dV.get(b, h, j, d)));
+                    for (uint32_t d = 0; g.data->isKey(b, j) && d < dims; ++d)
+                        sums[h * dims + d].add(static_cast<double>(dV.get(b, h, j, d)));
         forRows(g, [&](uint32_t b, uint32_t h, uint32_t i, const std::vector<unsigned char> &, bool seen) {
             const Span &s = g.data->spans[b];
             for (uint32_t d = 0; seen && d < dims; ++d)
@@ -159,7 +160,8 @@ TEST(GradientIdentities, aConstantInTheBiasOfARowChangesNothing) {
             for (uint32_t n0 = 0; n0 < a.layout.extent[0]; ++n0)
                 for (uint32_t h = 0; h < a.layout.extent[1]; ++h)
                     for (uint32_t i = 0; i < a.layout.extent[2]; ++i)
-                        for (uint32_t d = 0; (role == VKATTN_D_Q ? g.isQuery(n0, i) : g.isKey(n0, i)) && d < a.layout.extent[3]; ++d) {
+                        for (uint32_t d = 0; (role == VKATTN_D_Q ? g.data->isQuery(n0, i) : g.data->isKey(n0, i)) && d < a.layout.extent[3];
+                             ++d) {
                             largest = std::max(largest, std::abs(static_cast<double>(a.get(n0, h, i, d))));
                             error = std::max(error,
                                              std::abs(static_cast<double>(a.get(n0, h, i, d)) - static_cast<double>(b.get(n0, h, i, d))));

@@ -31,7 +31,8 @@ Element drawElement(const GradientCase &g, Random &random) {
         const uint32_t *extent = g.tensors.at(e.role).layout.extent;
         if (!extent[0] || !extent[1] || !extent[2] || !extent[3]) continue;
         for (int d = 0; d < 4; ++d) e.at[d] = between(random, 0, extent[d] - 1);
-        if (e.role == VKATTN_D_BIAS || (e.role == VKATTN_D_Q ? g.isQuery(e.at[0], e.at[2]) : g.isKey(e.at[0], e.at[2]))) return e;
+        if (e.role == VKATTN_D_BIAS || (e.role == VKATTN_D_Q ? g.data->isQuery(e.at[0], e.at[2]) : g.data->isKey(e.at[0], e.at[2])))
+            return e;
     }
     return {VKATTN_ROLE_LIMIT, {}};
 }
