@@ -3,6 +3,7 @@
 // answers are right wherever they come from, nothing leaks, and the next run works or says that the
 // device is lost.
 #include "conform/cases/operation_case.hpp"
+#include "conform/statistics/statistics_case.hpp"
 #include "environment.hpp"
 #include "every_call.hpp"
 
@@ -116,6 +117,24 @@ class OperationWork final : public Work {
     OperationCase case_, before_;
 };
 
+class StatisticsWork final : public Work {
+  public:
+    explicit StatisticsWork(StatisticsCase &&drawn) : case_(std::move(drawn)), before_(case_) {}
+    [[nodiscard]] std::string name() const override { return "statistics"; }
+    [[nodiscard]] vkattn_operation operation() const override { return case_.operation(); }
+    [[nodiscard]] std::vector<vkattn_operand_memory> operands() override { return case_.operands(); }
+    void spoil(Random &random) override {
+        for (auto &[role, tensor] : case_.tensors) tensor.fillRandomly(random);
+        before_ = case_;
+    }
+    [[nodiscard]] std::string damage() override { return case_.damage(before_); }
+    [[nodiscard]] bool untouched() override { return case_.sameOutputs(before_); }
+    [[nodiscard]] bool right() override { return case_.wrong(before_).empty(); }
+
+  private:
+    StatisticsCase case_, before_;
+};
+
 // Every kind, with all operands.
 WorkList otherOperations() {
     OperationCase projection = plainProjection(9, 8, 8), norm = plainNorm(VKATTN_LAYER_NORM, 9, 8),
@@ -132,6 +151,18 @@ WorkList otherOperations() {
     WorkList list;
     for (OperationCase *const each : {&projection, &norm, &rotary, &append, &advance, &mean, &keep, &normGradient, &drop})
         list.push_back(std::make_unique<OperationWork>(*each));
+    return list;
+}
+
+// All outputs, the density among them.
+WorkList statistics() {
+    Random random = randomFor("statistics of every call");
+    StatisticsOptions options;
+    options.densityThreshold = 0.1f;
+    Case c = caseOf(VKATTN_KERNEL_AUTO);
+    c.lse = false;
+    WorkList list;
+    list.push_back(std::make_unique<StatisticsWork>(drawStatistics(random, c, options)));
     return list;
 }
 
@@ -279,6 +310,10 @@ TEST_F(EveryCall, failsWithAStagingBuffer) {
 TEST_F(EveryCall, failsWithOtherOperations) {
     fault.emptyShaders = true;
     failEveryCallOf("operations", tiny(false), otherOperations);
+}
+TEST_F(EveryCall, failsWithStatistics) {
+    fault.emptyShaders = true;
+    failEveryCallOf("statistics", tiny(false), statistics);
 }
 TEST_F(EveryCall, failsWithOtherOperationsInTheFormsOfFourBuffers) {
     fault.emptyShaders = true;

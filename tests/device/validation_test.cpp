@@ -4,6 +4,7 @@
 #include "conform/cases/operation_case.hpp"
 #include "conform/checks/selection.hpp"
 #include "conform/layers/layer_gradient_case.hpp"
+#include "conform/statistics/statistics_case.hpp"
 #include "device/gradient/gradient_case.hpp"
 #include "environment.hpp"
 #include "random_list.hpp"
@@ -157,6 +158,31 @@ TEST(Validation, isSilentOnGradients) {
             const RunResult result = runtime->run(c.operation(), c.operands());
             EXPECT_TRUE(result.status == VKATTN_OK || result.status == VKATTN_ERROR_UNSUPPORTED) << result.message << c.text();
             for (const std::string &message : log.messages) ADD_FAILURE() << message << c.text();
+            if (HasFailure()) return; // the first is enough
+        }
+    }
+}
+
+TEST(Validation, isSilentOnStatistics) {
+    Log log;
+    DeviceUnderTest bench(log.options());
+    fault = {};
+    Random random = randomFor("statistics under validation");
+    for (const Limits limits : {Limits::full, Limits::tight}) { // of weak ones nothing is recorded
+        std::string why;
+        Runtime *runtime = bench.runtime(testLayouts()[0], limits, why);
+        ASSERT_TRUE(runtime) << why;
+        const Draws draws(6, 100);
+        Case c = randomCase(random, 4);
+        StatisticsOptions options = drawStatisticsOptions(random);
+        for (int n = 0; draws.take(n); ++n) {
+            // Two sets of pipelines by default.
+            if (n % 3 == 0 && n > 0) c = randomCase(random, 4), options = drawStatisticsOptions(random);
+            StatisticsCase s = drawStatistics(random, n % 3 ? samePipelines(random, c) : c, options);
+            s.attention.sliceCount = n % 2 ? 3 : 0;
+            const RunResult result = runtime->run(s.operation(), s.operands());
+            EXPECT_TRUE(result.status == VKATTN_OK || result.status == VKATTN_ERROR_UNSUPPORTED) << result.message << s.text();
+            for (const std::string &message : log.messages) ADD_FAILURE() << message << s.text();
             if (HasFailure()) return; // the first is enough
         }
     }

@@ -2,13 +2,9 @@
 // anything, and what is valid and small computed on the CPU, in memory of exactly the bytes that were
 // asked for, whatever it holds. What the forward pass would have stored is any bytes too, so that
 // results are right by the oracle alone: the verifier must accept the oracle's.
+#include "computed.hpp"
 #include "layouts.hpp"
-#include "vkattn/cpu.h"
 #include "vkattn/gradient.h"
-
-#include <algorithm>
-#include <memory>
-#include <vector>
 
 using namespace vkattn::test;
 
@@ -68,46 +64,6 @@ struct Description {
         g.kernel = static_cast<vkattn_gradient_kernel>(bytes.below(5));
     }
 };
-
-void compute(const vkattn_operation &o, Bytes &bytes) {
-    std::vector<vkattn_operand_use> uses(vkattnOperandUses(&o, nullptr, 0));
-    require(vkattnOperandUses(&o, uses.data(), static_cast<uint32_t>(uses.size())) == uses.size());
-    std::vector<std::unique_ptr<unsigned char[]>> blocks;
-    std::vector<vkattn_operand_memory> operands;
-    // Values of ordinary size, or any bits at all.
-    const bool anything = bytes.below(4) == 0;
-    uint32_t state = bytes.raw<uint32_t>() | 1;
-    for (const vkattn_operand_use &use : uses) {
-        require(use.endBytes == vkattnOperationBytes(&o, use.role));
-        if (use.endBytes > 1u << 16) return; // as slow as it is large
-        blocks.push_back(std::make_unique<unsigned char[]>(use.endBytes));
-        operands.push_back({use.role, blocks.back().get(), use.endBytes});
-        for (uint64_t byte = 0; byte < use.endBytes; ++byte) {
-            state ^= state << 13, state ^= state >> 17, state ^= state << 5; // Marsaglia's xorshift32
-            blocks.back()[byte] = static_cast<unsigned char>(state);
-            // The highest byte of an f32, and of 16-bit types: of ordinary size and either sign.
-            if (!anything && byte % 2 == 1) blocks.back()[byte] = static_cast<unsigned char>((state & 0x80) | 0x3c);
-        }
-    }
-    const auto count = static_cast<uint32_t>(operands.size());
-    if (vkattnCpuCheckOperation(&o, operands.data(), count, nullptr) != VKATTN_OK) return;
-    uint64_t bytesOfWorkspace = 0;
-    require(vkattnCpuOperationWorkspace(&o, nullptr, &bytesOfWorkspace, nullptr) == VKATTN_OK);
-    if (bytesOfWorkspace > 1u << 26) return;
-    const auto workspace = std::make_unique<unsigned char[]>(bytesOfWorkspace);
-    require(vkattnCpuRunOperation(nullptr, &o, operands.data(), count, workspace.get(), bytesOfWorkspace, nullptr) == VKATTN_OK);
-    require(vkattnCpuOracleOperation(&o, operands.data(), count, nullptr) == VKATTN_OK);
-    vkattn_verify_options options{};
-    options.structSize = sizeof options;
-    options.allRows = options.threads = 1;
-    vkattn_verify_report report{};
-    require(vkattnCpuVerifyOperation(&o, operands.data(), count, &options, &report, nullptr) == VKATTN_OK);
-    if (!report.passed)
-        std::fprintf(stderr, "role %d [%u, %u, %u, %u] is %g, expected %g, bound %g\n", static_cast<int>(report.worstRole),
-                     report.worstIndex[0], report.worstIndex[1], report.worstIndex[2], report.worstIndex[3], report.worstGot,
-                     report.worstExpected, report.worstBound);
-    require(report.passed);
-}
 
 } // namespace
 

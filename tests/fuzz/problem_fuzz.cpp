@@ -1,12 +1,7 @@
 // The description and the planner: vkattnValidateProblem, vkattnOperandBytes, vkattnExplain and
 // vkattnListDispatches, with any problem and any caps. Bytes choose between likely values and
 // whatever they are, so that inputs come past the validator.
-#include "fuzz.hpp"
-#include "vkattn/vkattn.hpp"
-
-#include <algorithm>
-#include <cstring>
-#include <vector>
+#include "plans.hpp"
 
 using namespace vkattn;
 using namespace vkattn::test;
@@ -47,12 +42,6 @@ vkattn_layout layout(Bytes &bytes, const uint32_t (&extents)[4], vkattn_dtype ty
     }
     if (kind & 32) l.offsetElems = bytes.flag() ? number(bytes) : bytes.raw<uint64_t>();
     return l;
-}
-
-// What lies behind structSize counts as zero, whatever the bytes are: the checks below see the same.
-template <class Struct> void clearBeyond(Struct &s) {
-    const size_t size = std::max(s.structSize / 4 * 4, 4u);
-    if (size < sizeof s) std::memset(reinterpret_cast<char *>(&s) + size, 0, sizeof s - size);
 }
 
 vkattn_problem problemFrom(Bytes &bytes) {
@@ -104,55 +93,6 @@ vkattn_problem problemFrom(Bytes &bytes) {
     return p;
 }
 
-vkattn_caps capsFrom(Bytes &bytes) {
-    vkattn_caps c{};
-    c.structSize = sizeof c;
-    c.deviceType = bytes.below(5);
-    c.maxStorageBufferRange = 1u << 27;
-    c.minStorageBufferOffsetAlignment = 256;
-    c.maxStorageBuffersPerStage = bytes.flag() ? 4 : 64;
-    c.maxPushConstantsBytes = 128;
-    c.maxWorkgroupInvocations = 128u << bytes.below(4);
-    c.maxWorkgroupSize[0] = c.maxWorkgroupSize[1] = c.maxWorkgroupInvocations;
-    c.maxWorkgroupSize[2] = 64;
-    for (uint32_t &count : c.maxWorkgroupCount) count = 65535;
-    c.maxSharedMemoryBytes = 16384u << bytes.below(3);
-    c.pushDescriptors = bytes.flag();
-    c.subgroupSize = bytes.flag() ? 0 : 1u << bytes.below(8);
-    c.subgroupShuffle = bytes.flag();
-    c.subgroupClustered = bytes.flag();
-    c.fullSubgroups = bytes.flag();
-    c.floatControlsNan = bytes.flag();
-    // Then any role is drawn, whether or not it exists.
-    uint32_t *const words = &c.structSize;
-    for (uint32_t changes = bytes.below(4); changes > 0; --changes) words[bytes.below(sizeof c / 4)] = number(bytes);
-    clearBeyond(c);
-    return c;
-}
-
-void checkDispatches(const vkattn_caps &caps, uint64_t maxWorkspaceBytes, const vkattn_problem &p, const vkattn_explanation &plan) {
-    vkattn_diagnostic why{};
-    const vkattn_plan_options options = vkattn::planOptions(maxWorkspaceBytes);
-    vkattn_dispatch_list list{};
-    require(vkattn::measureDispatches(caps, p, list, options, &why) == VKATTN_OK);
-    require(list.dispatchCount == plan.dispatchCount && list.workspaceBytes == plan.workspaceBytes);
-    if (list.scratchBytes > 1u << 20) return; // as slow as it is long
-    std::vector<std::byte> scratch(list.scratchBytes);
-    require(vkattn::listDispatches(caps, p, scratch, list, options, &why) == VKATTN_OK || scratch.empty());
-    for (uint32_t n = 0; n < list.dispatchCount && !scratch.empty(); ++n) {
-        const vkattn_dispatch &d = list.dispatches[n];
-        for (int axis = 0; axis < 3; ++axis) require(d.groups[axis] >= 1 && d.groups[axis] <= caps.maxWorkgroupCount[axis]);
-        require(d.pushConstantBytes <= caps.maxPushConstantsBytes);
-        require(d.operandCount <= caps.maxStorageBuffersPerStage);
-        for (uint32_t k = 0; k < d.operandCount; ++k) {
-            const vkattn_operand &o = d.operands[k];
-            const uint64_t end = o.role == VKATTN_WORKSPACE ? plan.workspaceBytes : vkattnOperandBytes(&p, o.role);
-            require(o.offsetBytes % std::max(caps.minStorageBufferOffsetAlignment, 4u) == 0 && o.sizeBytes <= caps.maxStorageBufferRange);
-            require(o.sizeBytes == 0 || o.offsetBytes + o.sizeBytes <= (end + 3) / 4 * 4);
-        }
-    }
-}
-
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -165,7 +105,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const uint64_t needed = vkattnOperandBytes(&p, static_cast<vkattn_role>(role));
         require(needed < uint64_t{1} << 62 && (valid == VKATTN_OK || needed == 0));
     }
-    const vkattn_caps caps = capsFrom(bytes);
+    const vkattn_caps caps = capsFrom(bytes, number);
     const uint64_t maxWorkspaceBytes = bytes.flag() ? 0 : number(bytes);
     vkattn_explanation plan{};
     plan.structSize = sizeof plan;
@@ -186,6 +126,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require((could == VKATTN_OK || could == VKATTN_ERROR_UNSUPPORTED) && terminated(why.message));
         require((why.message[0] == '\0') == (kernel == plan.kernel));
     }
-    checkDispatches(caps, maxWorkspaceBytes, p, plan);
+    const vkattn_plan_options options = vkattn::planOptions(maxWorkspaceBytes);
+    const auto list = [&](std::vector<std::byte> *scratch, vkattn_dispatch_list &listed) {
+        return scratch ? vkattn::listDispatches(caps, p, *scratch, listed, options, &why)
+                       : vkattn::measureDispatches(caps, p, listed, options, &why);
+    };
+    checkDispatches(caps, plan, list, [&](vkattn_role role) { return vkattnOperandBytes(&p, role); });
     return 0;
 }

@@ -28,6 +28,7 @@ int vkattnFuzzOperation(const uint8_t *data, size_t size);
 int vkattnFuzzProblem(const uint8_t *data, size_t size);
 int vkattnFuzzReplay(const uint8_t *data, size_t size);
 int vkattnFuzzReport(const uint8_t *data, size_t size);
+int vkattnFuzzStatistics(const uint8_t *data, size_t size);
 int vkattnFuzzTokens(const uint8_t *data, size_t size);
 int vkattnFuzzTuning(const uint8_t *data, size_t size);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
@@ -87,6 +88,9 @@ TEST(FuzzSeeds, replay) {
 }
 TEST(FuzzSeeds, report) {
     replay(seedsOf("report"), vkattnFuzzReport);
+}
+TEST(FuzzSeeds, statistics) {
+    replay(seedsOf("statistics"), vkattnFuzzStatistics);
 }
 TEST(FuzzSeeds, tokens) {
     replay(seedsOf("tokens"), vkattnFuzzTokens);

@@ -1,0 +1,105 @@
+// Descriptions of statistics of attention: vkattnValidateOperation, vkattnOperationBytes and
+// vkattnOperandUses with anything; the plan for any device, whose dispatches stay within its limits; and
+// what is valid and small computed on the CPU: of values of ordinary size within the bounds of the oracle.
+#include "computed.hpp"
+#include "layouts.hpp"
+#include "plans.hpp"
+#include "vkattn/statistics.h"
+
+using namespace vkattn::test;
+
+namespace {
+
+struct Description {
+    vkattn_problem attention{};
+    vkattn_attention_statistics statistics{};
+    vkattn_operation operation{};
+
+    explicit Description(Bytes &bytes) {
+        vkattn_problem &p = attention;
+        vkattn_attention_statistics &s = statistics;
+        operation.kind = VKATTN_ATTENTION_STATISTICS;
+        const uint32_t head = bytes.raw<uint8_t>(), options = bytes.raw<uint16_t>(), wanted = bytes.raw<uint8_t>();
+        operation.of.attentionStatistics = head == 255 ? nullptr : &s;
+        s.structSize = head == 254 ? bytes.raw<uint32_t>() : sizeof s;
+        s.attention = head == 253 ? nullptr : &p;
+        if (head == 252) s.flags = bytes.raw<uint32_t>(), s.reserved = bytes.raw<uint32_t>();
+        p.structSize = head == 251 ? bytes.raw<uint32_t>() : sizeof p;
+        p.flags = bytes.raw<uint8_t>() & (31u | VKATTN_VALUES_IN_KEYS);
+        const uint32_t batch = 1 + bytes.below(2), kvHeads = 1 + bytes.below(2), heads = kvHeads * (1 + bytes.below(3));
+        const uint32_t queries = number(bytes), keys = number(bytes), dim = number(bytes);
+        const uint32_t sequences = options & 1 ? 1 + bytes.below(3) : 0, entries = sequences ? sequences : batch,
+                       rows = sequences ? 1 : batch;
+        const auto make = [&](const uint32_t(&extents)[4]) { return layout(bytes, extents, dtype(bytes)); };
+        const auto one = [&](uint32_t extent) { return bytes.flag() ? extent : 1; };
+        p.q = make({rows, heads, queries, dim});
+        p.k = make({rows, kvHeads, keys, dim});
+        if (options & 2) p.bias = make({one(entries), one(heads), one(queries), one(keys)});
+        if (options & 4) p.mask = layout(bytes, {one(entries), one(heads), one(queries), one(keys)}, VKATTN_BOOL8);
+        if (options & 512) p.bitMask = layout(bytes, {one(entries), one(heads), one(queries), keys / 32 + (keys % 32 != 0)}, VKATTN_BITS32);
+        p.scale = p.flags & VKATTN_SCALE ? bytes.raw<float>() : 0;
+        p.softcap = options & 8 ? 2.5f : 0;
+        if (p.flags & VKATTN_WINDOW)
+            p.windowLeft = static_cast<int32_t>(bytes.below(9)) - 1, p.windowRight = static_cast<int32_t>(bytes.below(9)) - 1;
+        p.presentRoles = (options & 16 ? VKATTN_PRESENT(VKATTN_SINKS) : 0) | (options & 32 ? VKATTN_PRESENT(VKATTN_ALIBI_SLOPES) : 0) |
+                         (options & 64 ? VKATTN_PRESENT(VKATTN_DOC_IDS_Q) | VKATTN_PRESENT(VKATTN_DOC_IDS_K) : 0);
+        if (sequences) p.presentRoles |= VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
+        if (!sequences && options & 128) p.presentRoles |= VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
+        p.sequences = sequences;
+        if (options & 256) p.sliceCount = number(bytes);
+        // Nothing of this counts.
+        if (options & 1024) p.out = make({rows, heads, queries, dim}), p.v = make({rows, kvHeads, keys, dim});
+        if (options & 2048) p.dropout = bytes.raw<float>(), p.kernel = static_cast<vkattn_kernel>(bytes.below(9));
+        if (wanted & 1) s.statistics = layout(bytes, {rows, heads, queries, VKATTN_STATISTIC_COUNT}, VKATTN_F32);
+        if (wanted & 2) s.received = layout(bytes, {rows, heads, keys, 1}, VKATTN_F32);
+        const uint32_t top = wanted & 0x80 ? bytes.below(20) : 1 + bytes.below(VKATTN_MAX_TOP_KEYS);
+        if (wanted & 4) s.topWeights = layout(bytes, {rows, heads, queries, top}, VKATTN_F32);
+        if (wanted & 8) s.topKeys = layout(bytes, {rows, heads, queries, top}, wordType(bytes));
+        if (wanted & 16) s.densityThreshold = wanted & 32 ? bytes.raw<float>() : 0.001f * static_cast<float>(bytes.below(255));
+    }
+};
+
+void plan(const vkattn_operation &o, vkattn_result valid, Bytes &bytes) {
+    const vkattn_caps caps = capsFrom(bytes, number);
+    const vkattn_plan_options options = vkattn::planOptions(bytes.flag() ? 0 : number(bytes));
+    vkattn_explanation explanation{};
+    vkattn_diagnostic why{};
+    const vkattn_result r = vkattn::explain(caps, o, explanation, options, &why);
+    if (r != VKATTN_OK) {
+        require((r == VKATTN_ERROR_UNSUPPORTED || r == VKATTN_ERROR_INVALID_ARGUMENT) && why.message[0] != '\0' && terminated(why.message));
+        return;
+    }
+    require(valid == VKATTN_OK && explanation.kernelName && explanation.form && terminated(explanation.choice));
+    require(explanation.workgroupInvocations <= caps.maxWorkgroupInvocations);
+    require(explanation.flops >= 0 && explanation.flops <= explanation.flopsFull);
+    const auto list = [&](std::vector<std::byte> *scratch, vkattn_dispatch_list &listed) {
+        listed.structSize = sizeof listed;
+        std::byte none[8]; // empty scratch is too small; it does not ask for the size
+        return vkattnListOperation(&caps, &options, &o,
+                                   !scratch           ? nullptr
+                                   : scratch->empty() ? none
+                                                      : scratch->data(),
+                                   scratch ? scratch->size() : 0, &listed, &why);
+    };
+    checkDispatches(caps, explanation, list, [&](vkattn_role role) { return vkattnOperationBytes(&o, role); });
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    Bytes bytes(data, size);
+    const Description d(bytes);
+    vkattn_diagnostic why{};
+    const vkattn_result valid = vkattnValidateOperation(&d.operation, &why);
+    require(valid == VKATTN_OK || (valid == VKATTN_ERROR_INVALID_ARGUMENT && why.message[0] != '\0' && terminated(why.message)));
+    uint64_t ignored = 0;
+    require(vkattnCpuOperationWorkspace(&d.operation, nullptr, &ignored, nullptr) == valid);
+    for (uint32_t role = 0; role < VKATTN_ROLE_LIMIT + 2; ++role)
+        require(valid == VKATTN_OK || vkattnOperationBytes(&d.operation, static_cast<vkattn_role>(role)) == 0);
+    plan(d.operation, valid, bytes);
+    const vkattn_problem &p = d.attention;
+    const double work = static_cast<double>(p.q.extent[0]) * p.q.extent[1] * p.q.extent[2] * p.k.extent[2] * p.q.extent[3];
+    const bool ordinaryScale = !(p.flags & VKATTN_SCALE) || (p.scale >= -16 && p.scale <= 16);
+    if (valid == VKATTN_OK && work <= 3e5) compute(d.operation, bytes, ordinaryScale);
+    return 0;
+}
