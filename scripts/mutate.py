@@ -40,6 +40,9 @@ OPERATIONS = "device OperationsOnDevice.*"
 GRADIENTS = "device Gradient.*"
 GRADIENT_TILES = "device GradientTiles.*"
 GRADIENT_MATRICES = "device GradientCoopmat.*"
+STATISTICS = "device StatisticsOnDevice.areWithinTheBoundsOfTheOracle:StatisticsOnDevice.takeUpTo16Keys"
+STATISTICS_NAN = "device StatisticsOnDevice.keepNanAwayFromRowsThatDoNotSeeIt"
+STATISTICS_CUT = "device StatisticsOnDevice.bitsDoNotDependOnChunksAndSlices"
 # Name, file under shaders/, what is there (exactly once), what is put in its place, and who must
 # notice: conform where the row says nothing.
 MUTATIONS = [
@@ -99,6 +102,21 @@ MUTATIONS = [
     ("gradient-keys-last-row-lost", "attention/reach.glsl", "min(last + left - shift + 1, rowCount)", "min(last + left - shift, rowCount)", GRADIENT_TILES),
     ("gradient-keys-first-row-lost", "attention/reach.glsl", "max(first - right - shift, 0), min(last", "max(first - right - shift + 1, 0), min(last", GRADIENT_TILES),
     ("gradient-rows-sink-of-unseeing-row", "gradient/pass.glsl", "seesKey ? -sums.delta :", "true ? -sums.delta :", GRADIENT_TILES),
+    # Statistics of attention.
+    ("statistics-squares-rescaled-once", "statistics/rows.comp", "s.squares *= factor * factor;", "s.squares *= factor;", STATISTICS),
+    ("statistics-entropies-keep-their-maximum", "statistics/rows.comp", "factor * fma(shift, s.weights, s.entropies)", "factor * s.entropies", STATISTICS),
+    ("statistics-ties-take-the-last-key", "statistics/rows.comp", "here && score > highest;", "here && score >= highest;", STATISTICS),
+    ("statistics-equal-keys-in-reverse", "statistics/rows.comp", "topKeyOf[at + t] = score > before ?", "topKeyOf[at + t] = score >= before ?", STATISTICS),
+    ("statistics-least-top-of-the-first-row", "statistics/rows.comp", "leastTop[n] = n == row ? least", "leastTop[n] = n == 0u ? least", STATISTICS),
+    ("statistics-locality-of-one-side", "statistics/rows.comp", "if (distance == 1 || distance == -1) {", "if (distance == 1) {", STATISTICS),
+    ("statistics-density-of-hidden-keys", "statistics/rows.comp", "above && (visible >> n & 1u) != 0u ?", "above ?", STATISTICS),
+    ("statistics-nan-stays-in-its-row", "statistics/keys.comp", "bad[n] = bad[n] || (here && undefined);", "", STATISTICS_NAN),
+    ("statistics-hidden-pairs-reach-keys", "statistics/keys.comp", "here && !undefined ? weight", "!undefined ? weight", STATISTICS),
+    ("statistics-last-row-again", "statistics/keys.comp", "if (j + int(c) >= int(rowCount)) passingRows[c].end = 0;", "", STATISTICS),
+    ("statistics-rows-that-see-nothing-count", "statistics/seeing_rows.comp", "+ 1u] != 0u ? 1u : 0u;", "+ 1u] != 0u ? 1u : 1u;", STATISTICS),
+    ("statistics-chunk-forgets-neighbours", "statistics/rows.comp", "visibleNeighbours[n] = COLUMN(at, columnDensity);", "visibleNeighbours[n] = 0u;", STATISTICS_CUT),
+    ("statistics-chunk-forgets-the-largest", "statistics/rows.comp", "topKeyOf[n * topSlots + t] = int(topKeys[keyAt + t * topKeyStrides.dim]);", "", STATISTICS_CUT),
+    ("statistics-keys-forget-the-chunk-before", "statistics/keys.comp", "if ((order & orderFirst) != 0u || itemOf(n) >= stored) continue;", "continue;", STATISTICS_CUT),
     # The kernel of gradients on matrix units.
     ("gradient-matrices-no-rescale", "gradient/matrices.glsl", "if (takePairs(head, first, tested)) rescaleSums();", "takePairs(head, first, tested);", GRADIENT_MATRICES),
     ("gradient-matrices-dz-never-scaled-down", "gradient/matrices.glsl", "if (grows) scaleExponent[r] =", "if (false) scaleExponent[r] =", GRADIENT_MATRICES),

@@ -212,6 +212,18 @@ void CaseData::findSpans() {
     for (uint32_t b = 0; b < c.batch; ++b) spans.push_back(spanOf(b));
 }
 
+bool CaseData::isQuery(uint32_t b, uint32_t token) const {
+    if (!c.ragged) return true;
+    return std::any_of(spans.begin(), spans.end(),
+                       [&](const Span &s) { return s.batch == b && token >= s.firstQuery && token - s.firstQuery < s.queries; });
+}
+
+bool CaseData::isKey(uint32_t b, uint32_t token) const {
+    if (!c.ragged) return true;
+    return std::any_of(spans.begin(), spans.end(),
+                       [&](const Span &s) { return s.batch == b && token >= s.firstKey && token - s.firstKey < s.keys; });
+}
+
 int64_t CaseData::position(uint32_t b, uint32_t i) const {
     return c.topLeft ? int64_t{i} : int64_t{i} + spans[b].keys - int64_t{spans[b].queries};
 }

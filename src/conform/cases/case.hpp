@@ -150,6 +150,10 @@ struct CaseData {
     // The aligned position i' of query i, which distances are measured from.
     [[nodiscard]] int64_t position(uint32_t b, uint32_t i) const;
     [[nodiscard]] uint32_t keyLength(uint32_t b) const { return spans[b].keys; }
+    // Returns whether a query of a sequence has this token in q, out and lse; a key, in k and v. Without
+    // ragged batches all tokens are queries and keys: keys past a length are written, with 0.
+    [[nodiscard]] bool isQuery(uint32_t b, uint32_t token) const;
+    [[nodiscard]] bool isKey(uint32_t b, uint32_t token) const;
     // What comes before may have changed: after a change of lengths, cuQ or cuK, and after one of
     // any tensor.
     void findSpans();

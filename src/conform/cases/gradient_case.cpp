@@ -31,7 +31,7 @@ void poison(GradientCase &g) {
     for (uint32_t b = 0; b < dOut.layout.extent[0]; ++b)
         for (uint32_t h = 0; h < dOut.layout.extent[1]; ++h)
             for (uint32_t token = 0; token < dOut.layout.extent[2]; ++token) {
-                if (g.isQuery(b, token)) continue;
+                if (in.isQuery(b, token)) continue;
                 spoilRow(dOut, b, h, token);
                 if (g.has(VKATTN_D_LSE)) spoilRow(g.tensors.at(VKATTN_D_LSE), b, h, token);
             }
@@ -96,22 +96,12 @@ vkattn_layout &GradientCase::layout(vkattn_role role) {
     return *all[role - VKATTN_D_OUT];
 }
 
-bool GradientCase::isQuery(uint32_t b, uint32_t token) const {
-    return std::any_of(data->spans.begin(), data->spans.end(),
-                       [&](const Span &s) { return s.batch == b && token >= s.firstQuery && token - s.firstQuery < s.queries; });
-}
-bool GradientCase::isKey(uint32_t b, uint32_t token) const {
-    if (!data->c.ragged) return true; // keys past a length are written: 0
-    return std::any_of(data->spans.begin(), data->spans.end(),
-                       [&](const Span &s) { return s.batch == b && token >= s.firstKey && token - s.firstKey < s.keys; });
-}
-
 std::string GradientCase::damage(const GradientCase &before) const {
     for (const auto &[role, t] : tensors) {
         HostTensor::Elements written; // every element
-        if (role == VKATTN_D_Q) written = [this](uint32_t b, uint32_t, uint32_t token, uint32_t) { return isQuery(b, token); };
+        if (role == VKATTN_D_Q) written = [this](uint32_t b, uint32_t, uint32_t token, uint32_t) { return data->isQuery(b, token); };
         if (role == VKATTN_D_K || role == VKATTN_D_V)
-            written = [this](uint32_t b, uint32_t, uint32_t token, uint32_t) { return isKey(b, token); };
+            written = [this](uint32_t b, uint32_t, uint32_t token, uint32_t) { return data->isKey(b, token); };
         if (isGradientInput(role)) written = [](auto...) { return false; };
         const std::string found = t.damage(before.tensors.at(role), written);
         if (!found.empty()) return std::string(roleNameOf(role)) + ": " + found;
@@ -139,25 +129,9 @@ std::string GradientCase::text() const {
 }
 
 std::string GradientCase::wrong(GradientCase &before, float probabilityUnit, float probabilityFloor, vkattn_verify_report *given) {
-    vkattn_verify_options options{};
-    options.structSize = sizeof options;
-    options.allRows = 1;
-    options.threads = 1;
-    options.probabilityUnit = probabilityUnit;
-    options.probabilityFloor = probabilityFloor;
-    vkattn_verify_report report{};
-    vkattn_diagnostic why{};
-    const vkattn_operation o = operation();
-    const auto memory = operands();
-    if (vkattnCpuVerifyOperation(&o, memory.data(), static_cast<uint32_t>(memory.size()), &options, &report, &why) != VKATTN_OK)
-        return std::string("verify: ") + why.message;
-    if (given) *given = report;
-    if (report.passed) return damage(before);
-    char text[300];
-    std::snprintf(text, sizeof text, "%s at [%u, %u, %u, %u]: got %.9g, expected %.9g, error %.3g, bound %.3g",
-                  roleNameOf(report.worstRole), report.worstIndex[0], report.worstIndex[1], report.worstIndex[2], report.worstIndex[3],
-                  report.worstGot, report.worstExpected, report.worstError, report.worstBound);
-    return text;
+    const OperationOutcome outcome = verifyOutputs(operation(), operands(), roleNameOf, probabilityUnit, probabilityFloor);
+    if (given) *given = outcome.report;
+    return outcome.wrong.empty() ? damage(before) : outcome.wrong;
 }
 
 GradientCase drawGradient(Random &random, const Case &attention, const GradientOptions &options) {

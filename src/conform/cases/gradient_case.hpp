@@ -29,9 +29,6 @@ struct GradientCase {
     [[nodiscard]] std::vector<vkattn_operand_memory> operands();
     [[nodiscard]] vkattn_layout &layout(vkattn_role role);
     [[nodiscard]] bool has(vkattn_role role) const { return tensors.count(role) != 0 || arrays.count(role) != 0; }
-    // Returns whether a query of a sequence has this token in q, out and lse; a key, in k and v.
-    [[nodiscard]] bool isQuery(uint32_t b, uint32_t token) const;
-    [[nodiscard]] bool isKey(uint32_t b, uint32_t token) const;
     // Empty: nothing but elements of gradients differs from `before`.
     [[nodiscard]] std::string damage(const GradientCase &before) const;
     [[nodiscard]] std::string text() const;

@@ -236,27 +236,33 @@ std::string OperationCase::text() {
     return all;
 }
 
-OperationOutcome judge(OperationCase &after, OperationCase &before) {
+OperationOutcome verifyOutputs(const vkattn_operation &operation, const std::vector<vkattn_operand_memory> &memory,
+                               const char *(*nameOf)(vkattn_role), float probabilityUnit, float probabilityFloor) {
     OperationOutcome outcome;
     vkattn_verify_report &r = outcome.report;
-    const vkattn_operation o = after.operation();
-    const auto memory = after.operandsAfter(before);
     vkattn_verify_options options{};
     options.structSize = sizeof options;
     options.allRows = 1;
+    options.threads = 1; // starting threads takes longer than checking small cases
+    options.probabilityUnit = probabilityUnit;
+    options.probabilityFloor = probabilityFloor;
     vkattn_diagnostic why{};
-    if (vkattnCpuVerifyOperation(&o, memory.data(), static_cast<uint32_t>(memory.size()), &options, &r, &why) != VKATTN_OK) {
+    if (vkattnCpuVerifyOperation(&operation, memory.data(), static_cast<uint32_t>(memory.size()), &options, &r, &why) != VKATTN_OK) {
         outcome.wrong = std::string("cannot verify: ") + why.message;
         return outcome;
     }
-    if (!r.passed) {
-        char text[256];
-        std::snprintf(text, sizeof text, "%s [%u, %u, %u, %u] is %.10g, expected %.10g: error %.3g, bound %.3g", nameOfOutput(r.worstRole),
-                      r.worstIndex[0], r.worstIndex[1], r.worstIndex[2], r.worstIndex[3], r.worstGot, r.worstExpected, r.worstError,
-                      r.worstBound);
-        outcome.wrong = text;
-        return outcome;
-    }
+    if (r.passed) return outcome;
+    char text[300];
+    std::snprintf(text, sizeof text, "%s at [%u, %u, %u, %u]: got %.10g, expected %.10g, error %.3g, bound %.3g", nameOf(r.worstRole),
+                  r.worstIndex[0], r.worstIndex[1], r.worstIndex[2], r.worstIndex[3], r.worstGot, r.worstExpected, r.worstError,
+                  r.worstBound);
+    outcome.wrong = text;
+    return outcome;
+}
+
+OperationOutcome judge(OperationCase &after, OperationCase &before) {
+    OperationOutcome outcome = verifyOutputs(after.operation(), after.operandsAfter(before), nameOfOutput);
+    if (!outcome.wrong.empty()) return outcome;
     for (auto &[role, tensor] : after.tensors) {
         std::optional<vkattn_role> written; // the output whose memory it is
         for (const vkattn_role each : after.outputs())

@@ -60,6 +60,10 @@ struct OperationOutcome {
     vkattn_verify_report report{};
     std::string wrong; // empty: nothing
 };
+// Compares every row of the outputs with the oracle; `nameOf` names roles. The unit and the floor are what
+// kernels round (vkattn_verify_options).
+[[nodiscard]] OperationOutcome verifyOutputs(const vkattn_operation &operation, const std::vector<vkattn_operand_memory> &memory,
+                                             const char *(*nameOf)(vkattn_role), float probabilityUnit = 0, float probabilityFloor = 0);
 // Compares the outputs that `after` has with the oracle on the inputs of `before`, and everything
 // else that `after` has with `before`.
 [[nodiscard]] OperationOutcome judge(OperationCase &after, OperationCase &before);

@@ -28,6 +28,8 @@ std::span<const Kind> checkKinds() {
         {"normGradient", "the gradients of layer norm and RMS norm, likewise", checkNormGradient, Subject::operation},
         {"gradient", "gradients of attention with its options after a forward pass, likewise; NaN wherever nothing looks", checkGradient,
          Subject::operation},
+        {"statistics", "statistics of attention with its options, largest weights and what keys receive, likewise", checkStatistics,
+         Subject::operation},
         {"layer",
          "multi-head attention from X to the output, drawn: each step against the oracle, the whole against its formulas, the same "
          "bits recorded at once",

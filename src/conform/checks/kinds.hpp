@@ -63,6 +63,7 @@ class Finder {
 [[nodiscard]] Finding checkMean(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkKeep(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkGradient(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkStatistics(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkLayer(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkLatentLayer(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkLayerGradient(DeviceUnderTest &device, const Check &check);

@@ -3,6 +3,7 @@
 #include "conform/cases/covering_cases.hpp"
 #include "conform/cases/features.hpp"
 #include "conform/checks/cost.hpp"
+#include "conform/checks/kinds.hpp"
 
 #include <algorithm>
 #include <set>
@@ -336,10 +337,14 @@ class Planner {
             int quick, whole;
         };
         static constexpr Count operations[] = {{Limits::full, 2, 60}, {Limits::weak, 1, 30}, {Limits::tight, 2, 30}},
+                               // Of several problems each. The least limits are too few storage buffers: the device says so.
+            statistics[] = {{Limits::full, 2, 25}, {Limits::weak, 1, 1}, {Limits::tight, 2, 15}},
                                layers[] = {{Limits::full, 1, 20}, {Limits::weak, 1, 10}}; // a list is not cut into slices
         for (const Kind &kind : checkKinds()) {
             if (!kind.drawnBySeed()) continue;
-            std::span<const Count> counts = kind.subject == Subject::layer ? std::span<const Count>(layers) : operations;
+            std::span<const Count> counts = kind.subject == Subject::layer ? std::span<const Count>(layers)
+                                            : kind.run == checkStatistics  ? statistics
+                                                                           : operations;
             // A layer has a dozen pipelines: one of its limits is drawn.
             if (quick() && slowCompiler_ && kind.subject == Subject::layer)
                 counts = counts.subspan(randomFor(options_.seed, std::string("limits of ") + kind.name)() % counts.size(), 1);
