@@ -142,9 +142,14 @@ void checkOwnLists(const Raw &raw, const Arguments &arguments) {
     if (arguments.products && choosesShapes(raw, arguments))
         throw Failure("--products has sizes of its own: it goes with --device, --tuning, --repeat, --warm-up, --threads, --verify, "
                       "--no-verify, --no-peaks, --seed and --csv alone");
-    if (arguments.gradients && (choosesShapes(raw, arguments) || arguments.products || !raw.warmUp.empty() || raw.noPeaks || raw.noVerify))
-        throw Failure("--gradients has shapes of its own, and kernels: it goes with --device, --tuning, --repeat, --threads, --verify, "
-                      "--seed and --csv alone");
+    for (const bool gradients : {true, false}) {
+        const bool given = gradients ? arguments.gradients : arguments.statistics;
+        const bool others = arguments.products || (arguments.gradients && arguments.statistics);
+        if (given && (choosesShapes(raw, arguments) || others || !raw.warmUp.empty() || raw.noPeaks || raw.noVerify))
+            throw Failure(std::string(gradients ? "--gradients" : "--statistics") +
+                          " has shapes of its own, and kernels: it goes with --device, --tuning, --repeat, --threads, --verify, "
+                          "--seed and --csv alone");
+    }
 }
 
 void interpretCompileTimes(const Raw &raw, Arguments &arguments) {
@@ -237,6 +242,7 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
                  "Measure how long the shapes' pipelines take to create, with and without an imported cache, and compute nothing");
     app.add_flag("--gradients", arguments.gradients,
                  "Measure attention, with dropout and its backward pass in turn, for shapes of training, in place of attention alone");
+    app.add_flag("--statistics", arguments.statistics, "Measure attention and its statistics in turn, in place of attention alone");
     app.add_flag("--products", arguments.products, "Measure projections Y = X W^T of a list of sizes, in place of attention");
     app.add_flag("--ceilings", arguments.ceilings, "Measure what copying, reading and multiply-adding do at best, and compute nothing");
     app.add_flag("--compile-report", raw.compileReport,

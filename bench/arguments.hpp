@@ -20,9 +20,10 @@ struct Arguments {
     bool record = false; // measure the CPU time of recording, in place of the computation
     // Measure the time that an exported cache saves, in place of the computation.
     bool cache = false;
-    bool ceilings = false; // measure the device's best rates, in place of the computation
-    bool products = false; // measure projections, in place of attention
-    bool gradients = false; // measure training's passes, in place of the forward pass alone
+    bool ceilings = false;   // measure the device's best rates, in place of the computation
+    bool products = false;   // measure projections, in place of attention
+    bool gradients = false;  // measure training's passes, in place of the forward pass alone
+    bool statistics = false; // measure statistics of attention beside the forward pass
     // Report the compiler's figures for the kernels, in place of the computation.
     bool compileReport = false;
     // Measure the compile time of pipelines, in place of the computation.

@@ -10,6 +10,7 @@
 #include "measure/gradient.hpp"
 #include "measure/projection.hpp"
 #include "measure/record_cost.hpp"
+#include "measure/statistics.hpp"
 #include "report/output_file.hpp"
 #include "report/report.hpp"
 
@@ -160,16 +161,16 @@ ExitStatus benchProducts(const Arguments &arguments) {
     return status;
 }
 
-ExitStatus benchGradients(const Arguments &arguments) {
+ExitStatus benchPasses(const Arguments &arguments, const PassTable &table) {
     std::optional<CsvFile> csv;
-    if (!arguments.csv.empty()) csv.emplace(arguments.csv, gradientCsvHeader());
+    if (!arguments.csv.empty()) csv.emplace(arguments.csv, passCsvHeader());
     const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
     const Machine machine = machineWith(arguments, runtime->device());
-    printGradientHeading(machine);
+    printPassHeading(machine);
     ExitStatus status = ExitStatus::success;
-    for (const GradientShape &shape : gradientTable()) {
+    for (const PassShape &shape : table.shapes) {
         std::string failure;
-        const std::vector<PassTime> times = measureGradient(*runtime, shape, arguments.measure, failure);
+        const std::vector<PassTime> times = table.measure(*runtime, shape, arguments.measure, failure);
         if (times.empty()) {
             std::fprintf(stderr, "vkattn-bench: %s: %s\n", shape.name, failure.c_str());
             status = ExitStatus::failed;
@@ -180,7 +181,7 @@ ExitStatus benchGradients(const Arguments &arguments) {
             if (!time.failure.empty())
                 status = time.refused ? status : ExitStatus::failed;
             else if (csv)
-                csv->append(gradientCsvRow(machine, shape, arguments.measure.repeat, time));
+                csv->append(passCsvRow(machine, shape, arguments.measure.repeat, time));
         }
     }
     return status;
@@ -287,7 +288,8 @@ ExitStatus execute(int argc, const char *const *argv) {
         else if (arguments)
             status = arguments->ceilings        ? benchCeilings(*arguments)
                      : arguments->products      ? benchProducts(*arguments)
-                     : arguments->gradients     ? benchGradients(*arguments)
+                     : arguments->gradients     ? benchPasses(*arguments, gradientPasses())
+                     : arguments->statistics    ? benchPasses(*arguments, statisticsPasses())
                      : arguments->record        ? benchRecording(*arguments)
                      : arguments->cache         ? benchCache(*arguments)
                      : arguments->compileReport ? benchCompiler(*arguments)

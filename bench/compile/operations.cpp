@@ -110,6 +110,25 @@ class Visitor {
             }
     }
 
+    // All columns; with options: also the largest weights, what keys receive, the density, a softcap and slopes.
+    void statistics(const char *shape, uint32_t tokens, const char *type, vkattn_dtype dtype) {
+        for (const uint32_t dim : {64u, 128u}) {
+            const vkattn_layout rows = packed(dtype, 1, heads, tokens, dim), keys = packed(dtype, 1, heads, cacheTokens, dim);
+            vkattn_problem attention = problem(rows, keys, keys, rows);
+            attention.flags = VKATTN_CAUSAL;
+            vkattn_attention_statistics s = attentionStatistics(attention);
+            s.statistics = packed(VKATTN_F32, 1, heads, tokens, VKATTN_STATISTIC_COUNT);
+            visit_({"statistics", shape, type, "", dim}, operation(s));
+            attention.softcap = 20;
+            attention.presentRoles = VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
+            s.received = packed(VKATTN_F32, 1, heads, cacheTokens, 1);
+            s.topWeights = packed(VKATTN_F32, 1, heads, tokens, 8);
+            s.topKeys = packed(VKATTN_BITS32, 1, heads, tokens, 8);
+            s.densityThreshold = 0.01f;
+            visit_({"statistics", shape, type, "options", dim}, operation(s));
+        }
+    }
+
   private:
     const std::function<void(const OperationToCompile &, const vkattn_operation &)> &visit_;
 };
@@ -121,7 +140,7 @@ std::vector<std::string> namesOfOperations() {
     for (const Routine &each : routines) names.emplace_back(each.name);
     for (const auto &each : norms) names.emplace_back(each.name);
     for (const auto &each : gradientRoutines) names.emplace_back(each.name);
-    names.insert(names.end(), {"rotary", "append", "advance", "mean", "keep", "norm gradient", "drop"});
+    names.insert(names.end(), {"rotary", "append", "advance", "mean", "keep", "norm gradient", "drop", "statistics"});
     return names;
 }
 
@@ -135,6 +154,7 @@ void visitOperations(const std::function<void(const OperationToCompile &, const 
             visitor.drops(shape, tokens, type, dtype);
             visitor.tokens(shape, tokens, type, dtype);
             visitor.gradients(shape, tokens, type, dtype);
+            visitor.statistics(shape, tokens, type, dtype);
         }
     for (const auto &[shape, tokens] : shapes) visitor.means(shape, tokens);
     const vkattn_layout lengths = vector(VKATTN_BITS32, 1);

@@ -80,8 +80,8 @@ void takeStep(uint head, int j, bool tested);
 
 // All that passes by of a head: items [begin, end), of which every item of the tile sees
 // [wholeBegin, wholeEnd). In order, so that of equal scores the lowest key comes first and sums do not
-// depend on where chunks end. One loop for steps of both kinds: two took drivers of CPU devices twice as
-// long to compile, and were 3% faster.
+// depend on where chunks end. One loop for steps of both kinds: with three, one for each part, Mesa 22 took
+// 3.2 s in place of 1.2 s to compile rows.comp.
 void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
     for (int j = alignDown(begin); j < end; j += int(stepItems))
         takeStep(head, j, anyPairHidden || j < wholeBegin || j + int(stepItems) > wholeEnd);
