@@ -69,7 +69,7 @@ uint32_t firstDispatchOf(const Schedule &schedule, uint32_t unit) {
 
 // CPU devices: lanes are items, what passes by comes by one load of neighbouring dims and subgroup
 // shuffles. GPUs: lanes share the dims of an item. Steps of two and more: some drivers count rounds of
-// loops (core/plan/plan.hpp). Measured 2026-11-25 on lavapipe: docs/performance.md. Not timed on a GPU yet.
+// loops (core/plan/plan.hpp). Other tiles were not tried, and none is timed on a GPU yet.
 GradientTile tileOf(const Caps &caps, bool ownsKeys, uint32_t dim) {
     const bool onCpu = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     const uint32_t lanes = caps.subgroupSize;
