@@ -84,7 +84,7 @@ struct Engine {
     void choose(const vkattn_operation &chosen) {
         operation = chosen;
         bindings.clear();
-        for (uint32_t n = 0; n < VKATTN_WORKSPACE; ++n)
+        for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n)
             if (const uint64_t bytes = vkattnOperationBytes(&operation, static_cast<vkattn_role>(n)))
                 bindings.push_back({static_cast<vkattn_role>(n), buffer, room * n, bytes});
     }
@@ -469,7 +469,7 @@ const std::vector<Use> uses = {
      [](Engine &e) { return e.choose(operation(e.statistics)), e.bindWorkspace(false), e.recordOnto(VKATTN_STATISTICS, VKATTN_Q); }},
     {"statistics: what keys receive onto the largest weights",
      invalid,
-     {"received bytes", "topWeights takes bytes"},
+     {"received takes bytes", "topWeights bytes"},
      [](Engine &e) {
          return e.choose(operation(e.statistics)), e.bindWorkspace(false), e.recordOnto(VKATTN_RECEIVED, VKATTN_TOP_WEIGHTS);
      }},
