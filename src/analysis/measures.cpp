@@ -37,8 +37,7 @@ void finishMeans(uint64_t rows, double entropySum, const MeasureOptions &options
     for (double &mass : pairs.distanceHistogram) mass /= count;
     pairs.density /= count;
     pairs.relativeDensity /= count;
-    // Rounding may take what is 0 below it.
-    pairs.mutualInformation = std::max(0.0, entropyOf(pairs.received) - entropySum / count);
+    pairs.mutualInformation = mutualInformation(pairs.received, entropySum / count);
     double beyond = 0;
     size_t r = pairs.distanceHistogram.size();
     for (; r > 1 && beyond + pairs.distanceHistogram[r - 1] <= options.reachMass; r--) beyond += pairs.distanceHistogram[r - 1];
@@ -115,6 +114,11 @@ HeadMeasures measureHead(const HeadWeights &head, const MeasureOptions &options)
     finishMeans(ordinary, entropySum, options, pairs);
     measures.overRows = summarize(measures.rows);
     return measures;
+}
+
+double mutualInformation(std::span<const double> received, double meanEntropy) {
+    // Rounding may take what is 0 below it.
+    return std::max(0.0, entropyOf(received) - meanEntropy);
 }
 
 double pointwiseInformation(double p, double received) {

@@ -44,7 +44,7 @@ struct PairsOfHead {
     std::vector<double> distanceHistogram; // h(r): mass at |j - i'| = r
     double reach = 0;                      // least r with mass beyond r of at most reachMass
     std::vector<double> received;          // a_j: mass on key j; 0 where there is no ordinary row
-    double mutualInformation = 0;          // entropy of `received` - mean entropy: 0 to ln(keys)
+    double mutualInformation = 0;          // 0 to ln(keys)
     double density = 0;                    // share of visible keys with p > tau
     double relativeDensity = 0;            // share of visible keys with p > tau / visible
     Spread topMass;                        // mass of the topKeys largest p of a row
@@ -57,6 +57,9 @@ struct HeadMeasures {
     PairsOfHead pairs;
 };
 [[nodiscard]] HeadMeasures measureHead(const HeadWeights &head, const MeasureOptions &options = {});
+
+// Entropy of `received` - mean entropy of the rows.
+[[nodiscard]] double mutualInformation(std::span<const double> received, double meanEntropy);
 
 // ln(p_ij / a_j): how much more a row has of a key than the rows have on average. -infinity where p is 0.
 [[nodiscard]] double pointwiseInformation(double p, double received);

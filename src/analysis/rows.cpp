@@ -1,5 +1,6 @@
 #include "analysis/rows.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -30,6 +31,22 @@ RowMeasures measureRow(const NormalizedRow &row, std::span<const double> p, std:
     }
     m.distanceDeviation = std::sqrt(variance);
     return m;
+}
+
+void largestKeys(const NormalizedRow &row, std::span<const double> p, std::span<const uint8_t> visible, std::span<int64_t> keys,
+                 std::span<double> weights) {
+    std::fill(keys.begin(), keys.end(), -1);
+    std::fill(weights.begin(), weights.end(), 0.0);
+    if (row.state != RowState::ordinary) return;
+    size_t found = 0;
+    for (size_t j = 0; j < p.size(); j++) {
+        if (visible[j] == 0 || (found == keys.size() && !(p[j] > weights[found - 1]))) continue;
+        if (found < keys.size()) found++;
+        // Keys come in order, so that an equal key stays behind those before.
+        size_t place = found - 1;
+        for (; place > 0 && p[j] > weights[place - 1]; place--) weights[place] = weights[place - 1], keys[place] = keys[place - 1];
+        weights[place] = p[j], keys[place] = static_cast<int64_t>(j);
+    }
 }
 
 } // namespace vkattn::analysis

@@ -29,4 +29,9 @@ struct RowMeasures {
 [[nodiscard]] RowMeasures measureRow(const NormalizedRow &row, std::span<const double> p, std::span<const uint8_t> visible,
                                      int64_t position);
 
+// The visible keys with the largest p, largest first, of equal p the lowest key first, as many as `keys` has
+// room for. Where the row sees fewer, or is not ordinary, the rest has the key -1 and 0.
+void largestKeys(const NormalizedRow &row, std::span<const double> p, std::span<const uint8_t> visible, std::span<int64_t> keys,
+                 std::span<double> weights);
+
 } // namespace vkattn::analysis

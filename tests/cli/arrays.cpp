@@ -153,8 +153,10 @@ ReadArray readNpy(const std::filesystem::path &path) {
     for (size_t at = offset; at + itemBytes <= bytes.size(); at += itemBytes) {
         uint16_t half = 0;
         float single = 0;
-        std::memcpy(itemBytes == 2 ? static_cast<void *>(&half) : &single, bytes.data() + at, itemBytes);
-        array.values.push_back(itemBytes == 2 ? halfValue(half) : static_cast<double>(single));
+        int32_t whole = 0;
+        void *const number = itemBytes == 2 ? static_cast<void *>(&half) : array.descr == "<i4" ? static_cast<void *>(&whole) : &single;
+        std::memcpy(number, bytes.data() + at, itemBytes);
+        array.values.push_back(number == &half ? halfValue(half) : static_cast<double>(number == &whole ? static_cast<double>(whole) : single));
     }
     return array;
 }

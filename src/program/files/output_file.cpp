@@ -83,6 +83,19 @@ std::error_code makeFolder(const fs::path &folder) {
     return error;
 }
 
+NewFolder::NewFolder(const fs::path &folder) {
+    std::error_code unknown;
+    for (fs::path each = fs::absolute(folder, unknown); !unknown && each.has_relative_path() && !fs::exists(each, unknown);
+         each = each.parent_path())
+        if (each.has_filename()) made_.push_back(each);
+    error_ = makeFolder(folder);
+}
+
+NewFolder::~NewFolder() {
+    std::error_code stillUsed; // remove() takes empty folders alone
+    for (const fs::path &each : made_) fs::remove(each, stillUsed);
+}
+
 OutputTarget checkOutputTarget(const std::string &option, const std::string &path, std::span<const std::string> inputs,
                                std::span<const OutputTarget> otherOutputs) {
     const auto refuse = [&](const std::string &reason) { throw Failure("cannot write " + option + " " + path + ": " + reason); };

@@ -29,6 +29,21 @@ struct OutputTarget {
 // error: there is one.
 [[nodiscard]] std::error_code makeFolder(const std::filesystem::path &folder);
 
+// Makes a folder as makeFolder does. What was made for it goes away with the object where it is empty then, as
+// after a failure before the first file.
+class NewFolder {
+  public:
+    explicit NewFolder(const std::filesystem::path &folder);
+    ~NewFolder();
+    NewFolder(const NewFolder &) = delete;
+    NewFolder &operator=(const NewFolder &) = delete;
+    [[nodiscard]] const std::error_code &error() const { return error_; } // why there is no folder
+
+  private:
+    std::vector<std::filesystem::path> made_; // the deepest first
+    std::error_code error_;
+};
+
 class OutputFile {
   public:
     // Creates the temporary; throws Failure where that fails.

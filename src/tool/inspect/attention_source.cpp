@@ -1,4 +1,5 @@
-// Weights that the runtime computes from queries and keys, a head at a time.
+// Statistics and weights that the runtime computes from queries and keys, a head at a time.
+#include "program/byte_text.hpp"
 #include "program/failure.hpp"
 #include "tool/arrays/convert.hpp"
 #include "tool/arrays/job.hpp"
@@ -9,8 +10,10 @@
 #include <vkattn/operations.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 
 namespace vkattn::tool {
@@ -18,6 +21,23 @@ using namespace program;
 namespace {
 
 constexpr uint64_t mostGeometryProducts = uint64_t{1} << 26; // of one head: a second
+// Of a head whose weights no option asks for by name: 8192 x 8192, 1.6 GiB. The same on every machine, so that
+// the same command writes the same figures.
+constexpr uint64_t mostPairs = uint64_t{1} << 26;
+constexpr uint64_t bytesOfPair = 2 * sizeof(float) + 2 * sizeof(double) + 1;
+
+// The option that needs weights by its name; NULL: there is none.
+const char *optionOfWeights(const InspectArguments &arguments) {
+    if (!arguments.html.empty()) return "--html";
+    if (!arguments.png.empty()) return "--png";
+    if (arguments.seedClasses) return "--seed-classes";
+    return arguments.asksForSpectrum ? "--spectrum" : nullptr;
+}
+
+// As `bytesOfPair` a pair; no more than the largest number.
+uint64_t weightBytes(uint64_t pairs) {
+    return pairs > std::numeric_limits<uint64_t>::max() / bytesOfPair ? std::numeric_limits<uint64_t>::max() : pairs * bytesOfPair;
+}
 
 class AttentionSource : public HeadSource {
   public:
@@ -37,8 +57,10 @@ class AttentionSource : public HeadSource {
         facts_.keyShape.assign(queries.begin(), queries.end() - 2);
         facts_.keyShape.push_back(p.k.extent[token]);
         const uint64_t pairs = uint64_t{facts_.queries} * facts_.keys;
+        withholdLarge(pairs);
         std::vector<NamedBytes> bytes = namedBytes(job_, operation(p));
-        bytes.push_back({"the weights of one head", pairs * (2 * sizeof(float) + 2 * sizeof(double) + 1)});
+        bytes.push_back({"the statistics of one head", uint64_t{facts_.queries} * statisticBytes});
+        if (facts_.withheld.empty()) bytes.push_back({"the weights of one head", weightBytes(pairs)});
         checkMemory(bytes);
     }
     [[nodiscard]] const SourceFacts &facts() const override { return facts_; }
@@ -49,6 +71,22 @@ class AttentionSource : public HeadSource {
         noteUnusedKernel(arguments_, *opened_.runtime);
     }
 
+    [[nodiscard]] std::optional<HeadStatistics> statistics(uint32_t b, uint32_t h, const StatisticsRequest &request) override {
+        place(b, h);
+        HeadStatistics found;
+        found.queries = queries_, found.keys = keys_, found.shift = shift();
+        found.rows.resize(size_t{queries_} * VKATTN_STATISTIC_COUNT);
+        found.sums.resize(queries_, 1.0);
+        found.received.resize(keys_);
+        found.topWeights.resize(size_t{queries_} * request.topKeys);
+        found.topKeys.resize(found.topWeights.size(), -1);
+        if (queries_ == 0 || keys_ == 0) return found;
+        computeStatistics(request, found);
+        if (has(VKATTN_SINKS)) computeSums(word(VKATTN_SINKS, h), found.sums);
+        if (hideNotFinite(found.rows)) computeReceived(found.received);
+        return found;
+    }
+
     [[nodiscard]] analysis::HeadWeights head(uint32_t b, uint32_t h) override {
         place(b, h);
         const size_t queries = queries_, keys = keys_;
@@ -56,9 +94,9 @@ class AttentionSource : public HeadSource {
         found.weights = analysis::Matrix(queries, keys);
         found.visible.resize(queries * keys);
         found.sums.resize(queries);
-        found.shift = arguments_.topLeft ? 0 : static_cast<int64_t>(visibleKeys_) - static_cast<int64_t>(queries);
+        found.shift = shift();
         if (queries == 0 || keys == 0) return found;
-        compute();
+        computeWeights();
         for (size_t i = 0; i < queries; i++) takeRow(i, found);
         return found;
     }
@@ -79,6 +117,30 @@ class AttentionSource : public HeadSource {
     }
 
   private:
+    // Bytes of a row: its statistics and sum, and what --top keeps.
+    static constexpr uint64_t statisticBytes =
+        VKATTN_STATISTIC_COUNT * sizeof(float) + sizeof(double) + VKATTN_MAX_TOP_KEYS * (sizeof(float) + sizeof(int32_t));
+
+    // Decides whether weights are taken. Throws Failure where an option needs them and half of the memory does not
+    // hold them.
+    void withholdLarge(uint64_t pairs) {
+        const uint64_t half = usableMemoryBytes() / 2, bytes = weightBytes(pairs);
+        const bool fits = half == 0 || bytes <= half;
+        const char *const option = optionOfWeights(arguments_);
+        if (fits && (option != nullptr || pairs <= mostPairs)) return;
+        const std::string size = "a head's weights, " + std::to_string(facts_.queries) + " x " + std::to_string(facts_.keys) +
+                                 (facts_.ragged ? " in the longest sequences" : "") + ", take " + byteText(bytes);
+        if (option != nullptr)
+            throw Failure(
+                std::string(option) + " needs weights in memory, and " + size + ", more than half of the memory (" + byteText(half) +
+                "): leave " + option +
+                " out (the summary, --stats, --received, --top-keys, --json and --csv need none), or give fewer queries at a time");
+        facts_.withheld = size + (fits ? ": --spectrum asks for what needs them" : "");
+    }
+
+    [[nodiscard]] int64_t shift() const {
+        return arguments_.topLeft ? 0 : static_cast<int64_t>(visibleKeys_) - static_cast<int64_t>(queries_);
+    }
     [[nodiscard]] uint64_t first(uint32_t b, uint32_t h, vkattn_role offsets, uint64_t tokens) const {
         return facts_.ragged ? h * tokens + word(offsets, b) : (uint64_t{b} * facts_.heads + h) * tokens;
     }
@@ -109,8 +171,6 @@ class AttentionSource : public HeadSource {
         one_.sequences = one_.maxSeqQ = one_.maxSeqK = 0;
         one_.presentRoles &= ~(VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K));
         one_.out = packed(VKATTN_F32, 1, 1, queries_, 1);
-        one_.weights = one_.scores = packed(VKATTN_F32, 1, 1, queries_, keys_);
-        one_.scoresStage = VKATTN_SCORES_FINAL;
         // Cuts a layout down, and returns where it begins.
         const auto cut = [](vkattn_layout &layout, const Extents &at, const Extents &extents) {
             if (layout.extent[0] == 0) return uint64_t{0}; // absent
@@ -162,15 +222,95 @@ class AttentionSource : public HeadSource {
         }
     }
 
-    void compute() {
+    // Runs on the operands of the head and on outputs, on those of them that the operation uses.
+    void run(const vkattn_operation &operation, std::initializer_list<vkattn_operand_memory> outputs) {
+        vkattn_operand_use uses[VKATTN_ROLE_LIMIT];
+        const std::span<const vkattn_operand_use> used(uses, vkattnOperandUses(&operation, uses, VKATTN_ROLE_LIMIT));
+        std::vector<vkattn_operand_memory> memory = memory_;
+        memory.insert(memory.end(), outputs);
+        std::erase_if(memory, [&](const vkattn_operand_memory &operand) {
+            return std::none_of(used.begin(), used.end(), [&](const vkattn_operand_use &use) { return use.role == operand.role; });
+        });
+        const RunResult result = opened_.runtime->run(operation, memory);
+        throwWhereFailed(arguments_, *opened_.runtime, result);
+        // Statistics come first, and most figures from them; a run that fell back is told in any case.
+        if (device_.device.empty() || (device_.fallbackReason.empty() && !result.fallbackReason.empty()))
+            device_ = {result.device, result.kernel, result.fallbackReason};
+    }
+
+    void computeWeights() {
         const size_t pairs = size_t{queries_} * keys_;
         out_.resize(queries_), weights_.resize(pairs), scores_.resize(pairs);
-        memory_.push_back({VKATTN_OUT, out_.data(), out_.size() * sizeof(float)});
-        memory_.push_back({VKATTN_WEIGHTS, weights_.data(), pairs * sizeof(float)});
-        memory_.push_back({VKATTN_SCORES, scores_.data(), pairs * sizeof(float)});
-        const RunResult result = opened_.runtime->run(one_, memory_);
-        throwWhereFailed(arguments_, *opened_.runtime, result);
-        device_ = {result.device, result.kernel, result.fallbackReason};
+        vkattn_problem problem = one_;
+        problem.weights = problem.scores = packed(VKATTN_F32, 1, 1, queries_, keys_);
+        problem.scoresStage = VKATTN_SCORES_FINAL;
+        run(operation(problem), {{VKATTN_OUT, out_.data(), out_.size() * sizeof(float)},
+                                 {VKATTN_WEIGHTS, weights_.data(), pairs * sizeof(float)},
+                                 {VKATTN_SCORES, scores_.data(), pairs * sizeof(float)}});
+    }
+
+    void computeStatistics(const StatisticsRequest &request, HeadStatistics &head) {
+        vkattn_attention_statistics statistics = attentionStatistics(one_);
+        statistics.statistics = packed(VKATTN_F32, 1, 1, queries_, VKATTN_STATISTIC_COUNT);
+        statistics.received = packed(VKATTN_F32, 1, 1, keys_, 1);
+        statistics.densityThreshold = static_cast<float>(request.density);
+        if (request.topKeys > 0) {
+            statistics.topWeights = packed(VKATTN_F32, 1, 1, queries_, request.topKeys);
+            statistics.topKeys = packed(VKATTN_BITS32, 1, 1, queries_, request.topKeys);
+        }
+        run(operation(statistics), {{VKATTN_STATISTICS, head.rows.data(), head.rows.size() * sizeof(float)},
+                                    {VKATTN_RECEIVED, head.received.data(), head.received.size() * sizeof(float)},
+                                    {VKATTN_TOP_WEIGHTS, head.topWeights.data(), head.topWeights.size() * sizeof(float)},
+                                    {VKATTN_TOP_KEYS, head.topKeys.data(), head.topKeys.size() * sizeof(int32_t)}});
+    }
+
+    // Statistics know nothing of the sink; its share of a row is told by the log-sum-exp.
+    void computeSums(uint32_t sinkBits, std::vector<double> &sums) {
+        const auto sink = static_cast<double>(std::bit_cast<float>(sinkBits));
+        std::vector<float> lse(queries_);
+        out_.resize(queries_);
+        vkattn_problem problem = one_;
+        problem.lse = packed(VKATTN_F32, 1, 1, queries_, 1);
+        run(operation(problem),
+            {{VKATTN_OUT, out_.data(), out_.size() * sizeof(float)}, {VKATTN_LSE, lse.data(), lse.size() * sizeof(float)}});
+        for (size_t i = 0; i < sums.size(); i++) {
+            const double kept = -std::expm1(sink - static_cast<double>(lse[i]));
+            sums[i] = kept > 0 ? kept : 0; // also where nothing is visible
+        }
+    }
+
+    // Rows that are not finite spoil what keys receive: such rows become a document that no key belongs to.
+    // Returns whether there are any.
+    bool hideNotFinite(const std::vector<float> &rows) {
+        std::vector<size_t> notFinite;
+        for (size_t i = 0; i < queries_; i++)
+            if (std::isnan(rows[i * VKATTN_STATISTIC_COUNT])) notFinite.push_back(i);
+        if (notFinite.empty()) return false;
+        documentsQ_.assign(queries_, 0);
+        documentsK_.assign(keys_, 0);
+        for (const vkattn_operand_memory &operand : memory_) {
+            if (operand.role == VKATTN_DOC_IDS_Q) std::memcpy(documentsQ_.data(), operand.data, queries_ * sizeof(uint32_t));
+            if (operand.role == VKATTN_DOC_IDS_K) std::memcpy(documentsK_.data(), operand.data, keys_ * sizeof(uint32_t));
+        }
+        std::vector<uint32_t> taken = documentsK_;
+        std::sort(taken.begin(), taken.end());
+        uint32_t free = 0;
+        for (const uint32_t id : taken)
+            if (id == free) free++;
+        for (const size_t i : notFinite) documentsQ_[i] = free;
+        std::erase_if(memory_, [](const vkattn_operand_memory &operand) {
+            return operand.role == VKATTN_DOC_IDS_Q || operand.role == VKATTN_DOC_IDS_K;
+        });
+        one_.presentRoles |= VKATTN_PRESENT(VKATTN_DOC_IDS_Q) | VKATTN_PRESENT(VKATTN_DOC_IDS_K);
+        memory_.push_back({VKATTN_DOC_IDS_Q, documentsQ_.data(), documentsQ_.size() * sizeof(uint32_t)});
+        memory_.push_back({VKATTN_DOC_IDS_K, documentsK_.data(), documentsK_.size() * sizeof(uint32_t)});
+        return true;
+    }
+
+    void computeReceived(std::vector<float> &received) {
+        vkattn_attention_statistics statistics = attentionStatistics(one_);
+        statistics.received = packed(VKATTN_F32, 1, 1, keys_, 1);
+        run(operation(statistics), {{VKATTN_RECEIVED, received.data(), received.size() * sizeof(float)}});
     }
 
     // p is the softmax of the visible scores: where a sink takes nearly all, weights are too small for
@@ -222,6 +362,7 @@ class AttentionSource : public HeadSource {
     std::vector<vkattn_operand_memory> memory_; // queries, keys, then the others
     uint32_t queries_ = 0, keys_ = 0, visibleKeys_ = 0;
     std::vector<float> out_, weights_, scores_;
+    std::vector<uint32_t> documentsQ_, documentsK_; // where rows are hidden
 };
 
 } // namespace

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <optional>
 
 namespace vkattn::tool {
 using namespace program;
@@ -31,15 +32,32 @@ struct Output {
     std::function<std::string(const Found &)> bytes;
 };
 
+std::vector<uint64_t> withColumns(std::vector<uint64_t> shape, uint64_t columns) {
+    shape.push_back(columns);
+    return shape;
+}
+
 std::vector<Output> outputsOf(const InspectArguments &arguments) {
     return {{"--stats", arguments.stats,
              [](const Found &found) {
-                 std::vector<uint64_t> shape = found.source.facts().rowShape;
-                 shape.push_back(statisticsOfRow);
-                 return npyBytes(shape, rowStatistics(found.inspection, found.source));
+                 return npyBytes(withColumns(found.source.facts().rowShape, statisticsOfRow),
+                                 rowStatistics(found.inspection, found.source));
              }},
             {"--received", arguments.received,
              [](const Found &found) { return npyBytes(found.source.facts().keyShape, receivedMass(found.inspection, found.source)); }},
+            {"--top-keys", arguments.topKeys,
+             [](const Found &found) {
+                 const std::vector<uint64_t> shape = withColumns(found.source.facts().rowShape, found.inspection.measured.topKeys);
+                 const std::vector<int32_t> keys = largestKeysOfRows(found.inspection, found.source);
+                 std::string bytes = npyHeaderBytes(npyInt32, shape);
+                 bytes.append(reinterpret_cast<const char *>(keys.data()), keys.size() * sizeof(int32_t));
+                 return bytes;
+             }},
+            {"--top-weights", arguments.topWeights,
+             [](const Found &found) {
+                 return npyBytes(withColumns(found.source.facts().rowShape, found.inspection.measured.topKeys),
+                                 largestWeightsOfRows(found.inspection, found.source));
+             }},
             {"--json", arguments.jsonFile, [](const Found &found) { return inspectionJson(found.inspection); }},
             {"--csv", arguments.csv, [](const Found &found) { return inspectionCsv(found.inspection); }},
             {"--html", arguments.html, [](const Found &found) { return picture::pageOf(found.heads); }}};
@@ -47,8 +65,6 @@ std::vector<Output> outputsOf(const InspectArguments &arguments) {
 
 // A file for each picture of --png.
 std::vector<Output> picturesOf(const std::string &folder, const SourceFacts &facts) {
-    if (const std::error_code error = makeFolder(folder))
-        throw Failure("--png " + folder + ": it cannot be made a folder (" + error.message() + "): name another");
     std::vector<Output> outputs;
     for (const std::string &name : pictureNames(facts.batch, facts.heads))
         outputs.push_back({"--png", (std::filesystem::path(folder) / name).string(),
@@ -68,8 +84,13 @@ ExitStatus inspectCommand(const InspectArguments &arguments) {
     // Before anything is computed it is known that the outputs can be written.
     std::vector<Output> outputs = outputsOf(arguments);
     std::erase_if(outputs, [](const Output &output) { return output.path.empty(); });
-    if (!arguments.png.empty())
+    std::optional<NewFolder> folder; // outlives the files in it
+    if (!arguments.png.empty()) {
+        folder.emplace(arguments.png);
+        if (folder->error())
+            throw Failure("--png " + arguments.png + ": it cannot be made a folder (" + folder->error().message() + "): name another");
         for (Output &output : picturesOf(arguments.png, source->facts())) outputs.push_back(std::move(output));
+    }
     std::vector<OutputTarget> targets;
     for (const Output &output : outputs) targets.push_back(checkOutputTarget(output.option, output.path, inputs, targets));
     std::vector<OutputFile> files;
@@ -88,7 +109,7 @@ ExitStatus inspectCommand(const InspectArguments &arguments) {
         files[n].close();
     }
     for (OutputFile &file : files) file.publish();
-    std::cout << inspectionText(inspection);
+    std::cout << inspectionText(inspection, arguments.density.has_value());
     return ExitStatus::success;
 }
 

@@ -4,8 +4,10 @@
 #include "analysis/similarity.hpp"
 #include "program/legible_text.hpp"
 #include "tool/inspect/head_source.hpp"
+#include "tool/inspect/streamed.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <future>
 
 namespace vkattn::tool {
@@ -84,6 +86,71 @@ HeadSummary summaryOf(const Inspection &inspection, uint32_t head) {
     return summary;
 }
 
+// What outputs show, as far as weights are taken.
+Measured measuredFor(const InspectArguments &arguments, const SourceFacts &facts) {
+    const bool figures = !arguments.jsonFile.empty() || !arguments.csv.empty();
+    Measured measured;
+    measured.weights = facts.withheld.empty();
+    measured.topMass = figures;
+    measured.sorted = measured.weights && figures;
+    measured.density = figures || arguments.density || !arguments.html.empty() || !arguments.png.empty();
+    measured.spectra = measured.weights && (!arguments.jsonFile.empty() || !arguments.html.empty());
+    measured.topKeys = arguments.topKeys.empty() && arguments.topWeights.empty() ? 0 : arguments.topCount;
+    measured.keptRows = !arguments.stats.empty();
+    return measured;
+}
+
+// The first `kept` of the `found` largest keys of each row.
+void keepLargest(const HeadStatistics &statistics, size_t found, size_t kept, InspectedHead &entry) {
+    for (size_t i = 0; i < statistics.queries; i++)
+        for (size_t n = 0; n < kept; n++) {
+            const float weight = statistics.topWeights[i * found + n];
+            entry.topKeys.push_back(statistics.topKeys[i * found + n]);
+            entry.topWeights.push_back(std::isnan(weight) ? 0 : weight);
+        }
+}
+void keepLargest(const HeadWeights &head, size_t kept, InspectedHead &entry) {
+    std::vector<double> p(head.keys()), weights(kept);
+    std::vector<int64_t> keys(kept);
+    for (size_t i = 0; i < head.queries(); i++) {
+        const NormalizedRow row = normalize(head, i, p);
+        largestKeys(row, p, head.visibleOf(i), keys, weights);
+        for (size_t n = 0; n < kept; n++) {
+            entry.topKeys.push_back(static_cast<int32_t>(keys[n]));
+            entry.topWeights.push_back(static_cast<float>(weights[n]));
+        }
+    }
+}
+
+// What statistics tell of a head comes from them, and the rest from its weights, where those are taken. Returns
+// the weights.
+std::optional<HeadWeights> measure(HeadSource &source, const Inspection &inspection, InspectedHead &entry) {
+    const Measured &measured = inspection.measured;
+    MeasureOptions options = inspection.options;
+    StatisticsRequest request{.density = measured.density ? options.density : 0, .topKeys = measured.topKeys};
+    if (measured.topMass) request.topKeys = std::max(request.topKeys, static_cast<uint32_t>(options.topKeys));
+    const std::optional<HeadStatistics> statistics = source.statistics(entry.batch, entry.head, request);
+    std::optional<HeadWeights> weights;
+    if (measured.weights) weights = source.head(entry.batch, entry.head);
+    if (weights) {
+        entry.queries = static_cast<uint32_t>(weights->queries()), entry.keys = static_cast<uint32_t>(weights->keys());
+        entry.shift = weights->shift;
+        if (!measured.sorted) options.topKeys = 0, options.coveredMass = 0;
+        entry.measures = measureHead(*weights, options);
+    }
+    if (statistics) {
+        entry.queries = static_cast<uint32_t>(statistics->queries), entry.keys = static_cast<uint32_t>(statistics->keys);
+        entry.shift = statistics->shift;
+        takeStatistics(*statistics, request, options, entry.measures);
+    }
+    if (measured.topKeys > 0 && statistics)
+        keepLargest(*statistics, request.topKeys, measured.topKeys, entry);
+    else if (measured.topKeys > 0 && weights)
+        keepLargest(*weights, measured.topKeys, entry);
+    if (!measured.keptRows) entry.measures.rows = {};
+    return weights;
+}
+
 } // namespace
 
 Inspection inspect(HeadSource &source, const InspectArguments &arguments, std::vector<std::string> tokens, size_t cells) {
@@ -95,30 +162,33 @@ Inspection inspect(HeadSource &source, const InspectArguments &arguments, std::v
     found.batch = facts.batch, found.heads = facts.heads, found.queries = facts.queries, found.keys = facts.keys;
     found.thresholds = {arguments.thresholds[0], arguments.thresholds[1], arguments.thresholds[2]};
     found.tokens = std::move(tokens);
+    found.batchName = !arguments.batchName.empty() ? arguments.batchName : facts.ragged ? "sequence" : "batch";
+    found.withheld = facts.withheld;
+    found.measured = measuredFor(arguments, facts);
+    if (arguments.density) found.options.density = *arguments.density;
+    const bool compares = found.measured.spectra && facts.heads > 1;
     const uint64_t elements = uint64_t{facts.heads} * facts.queries * facts.keys;
     const auto stride = static_cast<size_t>(std::max<uint64_t>(1, (elements + mostComparedElements - 1) / mostComparedElements));
     std::vector<SeedBatch> seeds(arguments.seedClasses ? facts.heads : 0);
     for (uint32_t b = 0; b < facts.batch; b++) {
         std::vector<HeadRows> compared;
         for (uint32_t h = 0; h < facts.heads; h++) {
-            const HeadWeights weights = source.head(b, h);
             InspectedHead &entry = found.entries.emplace_back();
             entry.batch = b, entry.head = h;
-            entry.queries = static_cast<uint32_t>(weights.queries()), entry.keys = static_cast<uint32_t>(weights.keys());
-            entry.shift = weights.shift;
-            // On threads of their own, where the system has some: they take most of the time.
-            std::future<SpectrumOfHead> spectrum = std::async([&] { return spectrumOf(weights, arguments.exactSpectrum); });
-            std::future<std::vector<FlowOfHead>> flows = std::async([&] { return flowsOf(weights); });
-            entry.measures = measureHead(weights, found.options);
+            const std::optional<HeadWeights> weights = measure(source, found, entry);
             entry.headClass = classify(classFigures(entry.measures.overRows), found.thresholds);
-            entry.spectrum = spectrum.get();
-            entry.flows = flows.get();
-            entry.geometry = source.geometry(weights);
-            if (cells > 0) entry.weights = pool(weights, cells);
-            if (facts.heads > 1) compared.push_back(headRows(weights, stride));
-            if (arguments.seedClasses) seeds[h].add(weights);
+            if (!weights) continue;
+            if (found.measured.spectra) {
+                std::future<std::vector<FlowOfHead>> flows = std::async([&] { return flowsOf(*weights); });
+                entry.spectrum = spectrumOf(*weights, arguments.exactSpectrum);
+                entry.geometry = source.geometry(*weights);
+                entry.flows = flows.get();
+                if (compares) compared.push_back(headRows(*weights, stride));
+            }
+            if (cells > 0) entry.weights = pool(*weights, cells);
+            if (arguments.seedClasses) seeds[h].add(*weights);
         }
-        if (facts.heads > 1) found.similarity.push_back({b, stride, jensenShannon(compared), cosine(compared)});
+        if (compares) found.similarity.push_back({b, stride, jensenShannon(compared), cosine(compared)});
     }
     for (uint32_t h = 0; h < facts.heads; h++) {
         found.summaries.push_back(summaryOf(found, h));

@@ -23,6 +23,17 @@ struct SpectrumOfHead {
     std::optional<analysis::Stationary> stationary;
 };
 
+// What was measured of every head, beside what the figures of rows and received weights tell.
+struct Measured {
+    bool weights = false;  // weights were in memory: reach, distances, relative density
+    bool sorted = false;   // and sorted: the keys that cover most of a row's weight
+    bool topMass = false;  // the weight on the largest keys
+    bool density = false;  // the share of keys above the threshold
+    bool spectra = false;  // spectra, flow, geometry, similarity
+    uint32_t topKeys = 0;  // of each row, kept; 0: none
+    bool keptRows = false; // the figures of each row
+};
+
 struct FlowOfHead {
     analysis::FlowMask mask;
     double keptMass = 0; // mean over rows, before rows are renormalised
@@ -34,13 +45,16 @@ struct FlowOfHead {
 struct InspectedHead {
     uint32_t batch = 0, head = 0;
     uint32_t queries = 0, keys = 0;
-    int64_t shift = 0; // query i stands at key i + shift
-    analysis::HeadMeasures measures;
+    int64_t shift = 0;               // query i stands at key i + shift
+    analysis::HeadMeasures measures; // as far as Inspection::measured says
     analysis::HeadClass headClass = analysis::HeadClass::sparse;
     SpectrumOfHead spectrum;
     std::vector<FlowOfHead> flows;
     std::optional<analysis::Geometry> geometry; // where queries and keys are known
     analysis::PooledWeights weights;            // for pictures; empty where none are asked for
+    // [query, Measured::topKeys]
+    std::vector<int32_t> topKeys;
+    std::vector<float> topWeights;
 };
 
 // A head over the batch: means of the measures of each entry in which rows are ordinary.
@@ -64,7 +78,10 @@ struct Inspection {
     std::string source; // "w.npy" or "q.npy, k.npy"
     // What computed the weights; empty where they were given.
     std::string device, kernel, fallbackReason;
-    bool ragged = false;                                  // batch entries are sequences
+    bool ragged = false;   // batch entries are sequences
+    std::string batchName; // what a batch entry is: "batch", "sequence", or as given
+    std::string withheld;  // why no weights were taken; empty: they were
+    Measured measured;
     bool visibleFromWeights = false;                      // hidden pairs are those with a weight of 0
     uint32_t batch = 0, heads = 0, queries = 0, keys = 0; // of the arrays; ragged: the longest sequences
     analysis::MeasureOptions options;

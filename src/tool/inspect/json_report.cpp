@@ -74,9 +74,20 @@ Json toJson(const Geometry &g) {
             {"notFiniteKeys", g.notFiniteKeys}};
 }
 
-Json toJson(const InspectedHead &head) {
+// Figures that were not measured are absent.
+void addPairs(const PairsOfHead &pairs, const Measured &measured, Json &json) {
+    json["mutualInformation"] = pairs.mutualInformation;
+    if (measured.density) json["density"] = pairs.density;
+    if (measured.topMass) json["topMass"] = toJson(pairs.topMass);
+    if (!measured.weights) return;
+    json["reach"] = pairs.reach;
+    json["relativeDensity"] = pairs.relativeDensity;
+    json["distanceHistogram"] = numbers(pairs.distanceHistogram);
+    if (measured.sorted) json["keysForMass"] = toJson(pairs.keysForMass);
+}
+
+Json toJson(const InspectedHead &head, const Measured &measured) {
     const RowsOfHead &rows = head.measures.overRows;
-    const PairsOfHead &pairs = head.measures.pairs;
     Json flows = Json::array();
     for (const FlowOfHead &flow : head.flows)
         flows.push_back({{"mask", flow.mask.name()},
@@ -86,30 +97,27 @@ Json toJson(const InspectedHead &head) {
                          {"normalizedEntropy", flow.overRows.normalizedEntropy.mean},
                          {"distance", flow.overRows.distance.mean},
                          {"reach", flow.reach}});
-    return {{"batch", head.batch},
-            {"head", head.head},
-            {"class", headClassName(head.headClass)},
-            {"queries", head.queries},
-            {"keys", head.keys},
-            {"shift", head.shift},
-            {"rows", rows.rows},
-            {"emptyRows", rows.empty},
-            {"notFiniteRows", rows.notFinite},
-            {"measures", toJson(rows)},
-            {"reach", pairs.reach},
-            {"mutualInformation", pairs.mutualInformation},
-            {"density", pairs.density},
-            {"relativeDensity", pairs.relativeDensity},
-            {"topMass", toJson(pairs.topMass)},
-            {"keysForMass", toJson(pairs.keysForMass)},
-            {"distanceHistogram", numbers(pairs.distanceHistogram)},
-            {"received", numbers(pairs.received)},
-            {"spectrum", toJson(head.spectrum)},
-            {"flow", std::move(flows)},
-            {"geometry", head.geometry ? toJson(*head.geometry) : Json()}};
+    Json json = {{"batch", head.batch},
+                 {"head", head.head},
+                 {"class", headClassName(head.headClass)},
+                 {"queries", head.queries},
+                 {"keys", head.keys},
+                 {"shift", head.shift},
+                 {"rows", rows.rows},
+                 {"emptyRows", rows.empty},
+                 {"notFiniteRows", rows.notFinite},
+                 {"measures", toJson(rows)},
+                 {"received", numbers(head.measures.pairs.received)},
+                 {"geometry", head.geometry ? toJson(*head.geometry) : Json()}};
+    addPairs(head.measures.pairs, measured, json);
+    if (measured.spectra) {
+        json["spectrum"] = toJson(head.spectrum);
+        json["flow"] = std::move(flows);
+    }
+    return json;
 }
 
-Json toJson(const HeadSummary &head) {
+Json toJson(const HeadSummary &head, const Measured &measured) {
     Json json = {{"head", head.head},
                  {"class", headClassName(head.headClass)},
                  {"entropy", head.entropy},
@@ -123,15 +131,14 @@ Json toJson(const HeadSummary &head) {
                  {"locality", head.figures.locality},
                  {"firstToken", head.firstToken},
                  {"squares", head.squares},
-                 {"reach", head.reach},
-                 {"density", head.density},
-                 {"relativeDensity", head.relativeDensity},
                  {"mutualInformation", head.mutualInformation},
-                 {"topMass", head.topMass},
-                 {"keysForMass", head.keysForMass},
                  {"rows", head.rows},
                  {"emptyRows", head.empty},
                  {"notFiniteRows", head.notFinite}};
+    if (measured.density) json["density"] = head.density;
+    if (measured.topMass) json["topMass"] = head.topMass;
+    if (measured.weights) json["reach"] = head.reach, json["relativeDensity"] = head.relativeDensity;
+    if (measured.sorted) json["keysForMass"] = head.keysForMass;
     if (head.seed)
         json["seed"] = {{"class", headClassName(head.seed->headClass)},
                         {"diagonal", jsonNumber(head.seed->diagonal)},
@@ -151,8 +158,8 @@ Json toJson(const Matrix &matrix) {
 
 std::string inspectionJson(const Inspection &inspection) {
     Json summaries = Json::array(), entries = Json::array(), similarity = Json::array();
-    for (const HeadSummary &head : inspection.summaries) summaries.push_back(toJson(head));
-    for (const InspectedHead &head : inspection.entries) entries.push_back(toJson(head));
+    for (const HeadSummary &head : inspection.summaries) summaries.push_back(toJson(head, inspection.measured));
+    for (const InspectedHead &head : inspection.entries) entries.push_back(toJson(head, inspection.measured));
     for (const HeadSimilarity &each : inspection.similarity)
         similarity.push_back({{"batch", each.batch},
                               {"rowStride", each.rowStride},
@@ -166,6 +173,7 @@ std::string inspectionJson(const Inspection &inspection) {
                        {"fallbackReason", text(inspection.fallbackReason)},
                        {"ragged", inspection.ragged},
                        {"visibleFromWeights", inspection.visibleFromWeights},
+                       {"withheld", text(inspection.withheld)},
                        {"shape", {inspection.batch, inspection.heads, inspection.queries, inspection.keys}},
                        {"tokens", inspection.tokens},
                        {"options",

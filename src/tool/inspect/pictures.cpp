@@ -8,7 +8,7 @@ namespace {
 std::string headName(const Inspection &inspection, const InspectedHead &head) {
     const std::string own = "head " + std::to_string(head.head);
     if (inspection.batch < 2) return own;
-    return (inspection.ragged ? "sequence " : "batch ") + std::to_string(head.batch) + ", " + own;
+    return inspection.batchName + " " + std::to_string(head.batch) + ", " + own;
 }
 
 picture::Head headOf(const Inspection &inspection, const InspectedHead &from) {
@@ -55,7 +55,7 @@ picture::Heads headsOf(const Inspection &inspection) {
     for (const InspectedHead &entry : inspection.entries) heads.heads.push_back(headOf(inspection, entry));
     for (const HeadSimilarity &similarity : inspection.similarity) {
         picture::Likeness likeness;
-        if (inspection.batch > 1) likeness.name = (inspection.ragged ? "sequence " : "batch ") + std::to_string(similarity.batch);
+        if (inspection.batch > 1) likeness.name = inspection.batchName + " " + std::to_string(similarity.batch);
         for (size_t h = 0; h < inspection.heads; h++) likeness.heads.push_back(similarity.batch * size_t{inspection.heads} + h);
         likeness.divergence = similarity.jensenShannon;
         heads.likeness.push_back(std::move(likeness));

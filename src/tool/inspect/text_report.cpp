@@ -37,10 +37,13 @@ std::string title(const Inspection &inspection) {
     return text;
 }
 
-std::string headLine(const HeadSummary &head) {
-    return formatted("%4u  %-8s %8.3f %8.4g %8.3f %9.4g %9.3f %6.3f %6.3f %7.4g\n", head.head, analysis::headClassName(head.headClass),
-                     head.figures.normalizedEntropy, head.effectiveRange, head.largest, head.distance, head.figures.diagonal,
-                     head.figures.locality, head.firstToken, head.reach);
+std::string headLine(const HeadSummary &head, bool reach, bool density) {
+    std::string line = formatted("%4u  %-8s %8.3f %8.4g %8.3f %9.4g %9.3f %6.3f %6.3f", head.head, analysis::headClassName(head.headClass),
+                                 head.figures.normalizedEntropy, head.effectiveRange, head.largest, head.distance, head.figures.diagonal,
+                                 head.figures.locality, head.firstToken);
+    if (reach) line += formatted(" %7.4g", head.reach);
+    if (density) line += formatted(" %8.4g", head.density);
+    return line + "\n";
 }
 
 // The keys that receive most, by the mean over the batch.
@@ -57,7 +60,8 @@ std::string receivedLine(const Inspection &inspection, uint32_t head) {
                       [&](size_t a, size_t b) { return received[a] != received[b] ? received[a] > received[b] : a < b; });
     std::string line = formatted("%4u  ", head);
     for (size_t n = 0; n < count; n++)
-        line += (n == 0 ? "" : ", ") + keyName(inspection, order[n]) + formatted(" %.3f", received[order[n]]);
+        line += (n == 0 ? "" : ", ") + keyName(inspection, order[n]) +
+                formatted(received[order[n]] < 0.001 ? " %.2g" : " %.3f", received[order[n]]);
     return line + "\n";
 }
 
@@ -70,18 +74,23 @@ std::string notes(const Inspection &inspection) {
     if (notFinite > 0)
         text += plural(notFinite, "row has", "rows have") + " NaN or infinite weights, and " + (notFinite == 1 ? "is" : "are") +
                 " left out of every mean\n";
+    if (!inspection.withheld.empty()) text += "no reach: " + inspection.withheld + "\n";
     if (inspection.visibleFromWeights) text += "weights of exactly 0 count as hidden\n";
     return text;
 }
 
 } // namespace
 
-std::string inspectionText(const Inspection &inspection) {
+std::string inspectionText(const Inspection &inspection, bool density) {
+    const bool reach = inspection.measured.weights;
     std::string text = title(inspection);
-    text += "\nhead  class     entropy    range  largest  distance  diagonal  local  first   reach\n";
-    for (const HeadSummary &head : inspection.summaries) text += headLine(head);
+    text += "\nhead  class     entropy    range  largest  distance  diagonal  local  first";
+    text += std::string(reach ? "   reach" : "") + (density ? "  density" : "") + "\n";
+    for (const HeadSummary &head : inspection.summaries) text += headLine(head, reach, density);
     text += "\nentropy: 1 is uniform over the visible keys. range: how many keys that is like.\n"
-            "local, first: weight on a neighbour, on key 0. reach: 99% lies no further away.\n";
+            "local, first: weight on a neighbour, on key 0.";
+    text += reach ? " reach: 99% lies no further away.\n" : "\n";
+    if (density) text += formatted("density: the share of visible keys with a weight above %g.\n", inspection.options.density);
     const bool seeds = !inspection.summaries.empty() && inspection.summaries[0].seed.has_value();
     if (seeds) text += "\nhead  class without masks  diagonal  local  entropy  density\n";
     for (const HeadSummary &head : inspection.summaries)

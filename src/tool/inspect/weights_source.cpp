@@ -53,6 +53,7 @@ class WeightsSource : public HeadSource {
         read(whole_);
     }
 
+    [[nodiscard]] std::optional<HeadStatistics> statistics(uint32_t, uint32_t, const StatisticsRequest &) override { return {}; }
     [[nodiscard]] analysis::HeadWeights head(uint32_t batch, uint32_t head) override {
         analysis::Matrix weights(facts_.queries, facts_.keys);
         if (whole_.empty())

@@ -47,11 +47,15 @@ struct GradientArguments : RunArguments {
 // Of `inspect`: the options of its attention, or weights in place of it, and what is asked.
 struct InspectArguments : RunArguments {
     std::string weights; // a file; empty: queries and keys
-    std::string tokens, stats, received, jsonFile, csv, html;
+    std::string tokens, stats, received, topKeys, topWeights, jsonFile, csv, html;
     std::string png;                        // a folder
     double thresholds[3] = {0.3, 0.2, 0.8}; // of the classes diagonal, local and global
     bool seedClasses = false;
     uint32_t exactSpectrum = 256; // queries and keys up to which spectra are exact
+    bool asksForSpectrum = false;
+    uint32_t topCount = 8;         // of topKeys and topWeights
+    std::optional<double> density; // the threshold
+    std::string batchName;         // what a batch entry is; empty: "batch" or "sequence"
     bool topLeft = false;
     bool zerosVisible = false; // of `weights`: hidden is what --causal and --window hide, and nothing else
 };

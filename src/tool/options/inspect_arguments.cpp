@@ -4,6 +4,7 @@
 #include "tool/options/names.hpp"
 
 #include <CLI/CLI.hpp>
+#include <vkattn/statistics.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,10 +16,18 @@ namespace {
 
 constexpr uint32_t mostExact = 1024;
 // Those that are taken with weights.
-constexpr const char *ofWeights[] = {"--weights",      "--zeros",    "--tokens", "--stats", "--received", "--json",
-                                     "--csv",          "--html",     "--png",    "--align", "--help",     "--thresholds",
-                                     "--seed-classes", "--spectrum", "--causal", "--window"};
+constexpr const char *ofWeights[] = {"--weights", "--zeros",  "--tokens", "--stats",    "--received",    "--json",         "--csv",
+                                     "--html",    "--png",    "--align",  "--help",     "--thresholds",  "--seed-classes", "--spectrum",
+                                     "--causal",  "--window", "--top",    "--top-keys", "--top-weights", "--density",      "--batch-name"};
 constexpr const char *zerosWords[] = {"hidden", "visible"};
+
+double readDensity(const std::string &text) {
+    char *end = nullptr;
+    const double threshold = std::strtod(text.c_str(), &end);
+    if (end == text.c_str() || *end != '\0' || !(threshold > 0 && threshold < 1))
+        badValue("--density", "a weight above 0 and below 1, like 0.1", text);
+    return threshold;
+}
 
 void readThresholds(const std::string &text, double (&thresholds)[3]) {
     const char *at = text.c_str();
@@ -52,6 +61,13 @@ void InspectParser::addOptions(CLI::App &app) {
         "Write float32 [..., query, 8]: entropy, largest weight, its key, mean distance, diagonal, weight of the first key, sum of squared "
         "weights, visible keys. Zeros with key -1 where a row sees nothing");
     file("--received", typed_.received, "Write float32 [..., key]: the mean weight on each key, over the rows that see something");
+    file("--top-keys", typed_.topKeys,
+         "Write int32 [..., query, K]: the keys with the largest weights, largest first; -1 where a row sees fewer");
+    file("--top-weights", typed_.topWeights, "Write float32 [..., query, K]: the weights of those keys");
+    addValue(app, "--top", "K", "Keys of each row in --top-keys and --top-weights: 1 to 16, default 8",
+             [&](const std::string &text) { typed_.topCount = parseWhole("--top", text, VKATTN_MAX_TOP_KEYS); });
+    addValue(app, "--density", "TAU", "Also the share of visible keys with a weight above TAU; 0.1 in --json and --csv",
+             [&](const std::string &text) { typed_.density = readDensity(text); });
     file("--json", typed_.jsonFile, "Write all figures as JSON (docs/analysis.md)");
     file("--csv", typed_.csv, "Write a row of figures for each head");
     file("--html", typed_.html, "Write all heads as one page for browsers, which needs no network");
@@ -64,7 +80,12 @@ void InspectParser::addOptions(CLI::App &app) {
     addValue(app, "--spectrum", "N",
              "Find all singular values and eigenvalues of heads of up to N queries and keys, default 256, at most 1024; of larger ones the "
              "largest 16 singular values",
-             [&](const std::string &text) { typed_.exactSpectrum = parseWhole("--spectrum", text, mostExact); });
+             [&](const std::string &text) {
+                 typed_.exactSpectrum = parseWhole("--spectrum", text, mostExact);
+                 typed_.asksForSpectrum = true;
+             });
+    app.add_option("--batch-name", typed_.batchName, "What a batch entry is, in pictures and on the page, such as layer")
+        ->type_name("NAME");
     addValue(app, "--round-to", "f16|bf16", "Round queries and keys to this type and compute with them so", [&](const std::string &text) {
         typed_.roundTo =
             static_cast<vkattn_dtype>(VKATTN_F16 + parseWord("--round-to", text, std::span(dtypeNames).subspan(VKATTN_F16, 2)));
@@ -73,8 +94,12 @@ void InspectParser::addOptions(CLI::App &app) {
     addSlicesOption(app, typed_);
     addTuningOptions(app, typed_);
     addDeviceChoice(app, typed_);
-    app.footer("Measures are of the weights of a row divided by their sum over the keys, whatever a sink takes; before dropout.\n\n"
-               "Exit status: 0 success, 2 bad usage or input, 3 the device cannot be used and --no-fallback was given.");
+    app.footer(
+        "Measures are of the weights of a row divided by their sum over the keys, whatever a sink takes; before dropout. From queries and\n"
+        "keys most take no weights in memory. --html, --png, --seed-classes and --spectrum do, of one head at a time, and so does the "
+        "rest\n"
+        "where a head has at most 8192 x 8192 weights (docs/analysis.md).\n\n"
+        "Exit status: 0 success, 2 bad usage or input, 3 the device cannot be used and --no-fallback was given.");
 }
 
 InspectArguments InspectParser::interpret(const CLI::App &app) {
@@ -97,6 +122,9 @@ InspectArguments InspectParser::interpret(const CLI::App &app) {
     if (weights && !typed_.zerosVisible && (typed_.flags & (VKATTN_CAUSAL | VKATTN_WINDOW)) != 0)
         throw Failure("--causal and --window say which pairs of --weights are visible, and now that is every one above 0: add --zeros "
                       "visible, or leave them out");
+    if (app.count("--top") > 0 && typed_.topKeys.empty() && typed_.topWeights.empty())
+        throw Failure(
+            "--top says how many keys of a row --top-keys and --top-weights have, and neither is there: add one, or leave --top out");
     checkConflicts(app, typed_, {});
     typed_.topLeft = (typed_.flags & VKATTN_ALIGN_TOP_LEFT) != 0;
     // The result is of no use: as little of it as there can be.

@@ -5,7 +5,8 @@
 
 namespace {
 
-constexpr size_t figures = 8;
+constexpr size_t figures = 8, top = 3;
+const Arguments outputs = {"--stats", "s.npy", "--received", "r.npy", "--top", "3", "--top-keys", "tk.npy", "--top-weights", "tw.npy"};
 
 size_t extentOf(const Array &array, size_t dimension) {
     const size_t missing = 4 - array.shape.size();
@@ -19,10 +20,17 @@ void InspectTest::givenVectors(const std::vector<size_t> &qShape, const std::vec
 }
 
 Arguments InspectTest::inspection(const Arguments &more) const {
-    Arguments arguments = {"inspect", "--q", "q.npy", "--k", "k.npy", "--stats", "s.npy", "--received", "r.npy"};
+    Arguments arguments = {"inspect", "--q", "q.npy", "--k", "k.npy"};
+    arguments.insert(arguments.end(), outputs.begin(), outputs.end());
     arguments.insert(arguments.end(), where.begin(), where.end());
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
+}
+
+// Rows see nothing yet.
+InspectTest::Expected::Expected(size_t rowCount, size_t keyCount, size_t pairs)
+    : rows(rowCount * figures), received(keyCount), weights(pairs), topKeys(rowCount * top, -1.0), topWeights(rowCount * top) {
+    for (size_t row = 0; row < rowCount; row++) rows[row * figures + 2] = -1;
 }
 
 void InspectTest::addRow(const std::vector<double> &p, double position, Expected &expected, size_t row) {
@@ -41,6 +49,14 @@ void InspectTest::addRow(const std::vector<double> &p, double position, Expected
     }
     const double values[figures] = {entropy, largest, key, distance, diagonal, first, squares, visible};
     std::copy_n(values, figures, expected.rows.begin() + static_cast<ptrdiff_t>(row * figures));
+    std::vector<size_t> order;
+    for (size_t j = 0; j < p.size(); j++)
+        if (p[j] >= 0) order.push_back(j);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] > p[b]; });
+    for (size_t n = 0; n < std::min(order.size(), top); n++) {
+        expected.topKeys[row * top + n] = static_cast<double>(order[n]);
+        expected.topWeights[row * top + n] = p[order[n]];
+    }
 }
 
 void InspectTest::compareFiles(const Expected &expected, const std::vector<size_t> &rowShape, const std::vector<size_t> &keyShape,
@@ -65,6 +81,20 @@ void InspectTest::compareFiles(const Expected &expected, const std::vector<size_
         ASSERT_NEAR(got, want, 2e-5 + 2e-5 * std::fabs(want)) << "row " << n / figures << ", figure " << n % figures;
     }
     for (size_t n = 0; n < received.values.size(); n++) ASSERT_NEAR(received.values[n], expected.received[n], 2e-5) << "element " << n;
+    const ReadArray topKeys = readNpy(file("tk.npy")), topWeights = readNpy(file("tw.npy"));
+    shape.back() = top;
+    EXPECT_EQ(topKeys.shape, shape);
+    EXPECT_EQ(topKeys.descr, "<i4");
+    EXPECT_EQ(topWeights.shape, shape);
+    EXPECT_EQ(topWeights.descr, "<f4");
+    ASSERT_EQ(topKeys.values.size(), expected.topKeys.size());
+    for (size_t n = 0; n < topKeys.values.size(); n++) {
+        const double want = expected.topKeys[n], got = topKeys.values[n];
+        ASSERT_NEAR(topWeights.values[n], expected.topWeights[n], 2e-5) << "row " << n / top << ", place " << n % top;
+        if (got == want) continue; // nearly as large
+        ASSERT_TRUE(want >= 0 && got >= 0 && got < static_cast<double>(keys)) << "row " << n / top << ", place " << n % top << ": " << got;
+        ASSERT_NEAR(expected.weights[n / top * keys + static_cast<size_t>(got)], expected.topWeights[n], 1e-5) << "row " << n / top;
+    }
 }
 
 Outcome InspectTest::checkInspection(const Arguments &options) {
@@ -72,11 +102,7 @@ Outcome InspectTest::checkInspection(const Arguments &options) {
     const Array scores = referenceAttention(q, k, v, reference).scores;
     const size_t batch = extentOf(q, 0), heads = extentOf(q, 1), queries = extentOf(q, 2), keys = extentOf(k, 2);
     const bool ragged = !reference.cuQ.empty();
-    Expected expected;
-    expected.rows.assign(batch * heads * queries * figures, 0);
-    for (size_t row = 0; row < batch * heads * queries; row++) expected.rows[row * figures + 2] = -1;
-    expected.received.assign(batch * heads * keys, 0);
-    expected.weights.assign(batch * heads * queries * keys, 0);
+    Expected expected(batch * heads * queries, batch * heads * keys, batch * heads * queries * keys);
     const size_t entries = ragged ? reference.cuQ.size() - 1 : batch, longestQ = scores.shape[2], longestK = scores.shape[3];
     for (size_t b = 0; b < entries; b++)
         for (size_t h = 0; h < heads; h++) {
@@ -121,17 +147,13 @@ Outcome InspectTest::checkWeights(const Array &weights, const Arguments &options
     Array given = weights;
     writeNpy(file("w.npy"), given, written);
     const size_t entries = extentOf(given, 0) * extentOf(given, 1), queries = extentOf(given, 2), keys = extentOf(given, 3);
-    Expected expected;
-    expected.rows.assign(entries * queries * figures, 0);
-    expected.received.assign(entries * keys, 0);
-    expected.weights.assign(given.values.size(), 0);
+    Expected expected(entries * queries, entries * keys, given.values.size());
     for (size_t n = 0; n < entries; n++) {
         double rows = 0;
         for (size_t i = 0; i < queries; i++) {
             const size_t row = n * queries + i;
             double sum = 0;
             for (size_t j = 0; j < keys; j++) sum += given.values[row * keys + j];
-            expected.rows[row * figures + 2] = -1;
             if (sum == 0) continue;
             rows++;
             std::vector<double> p(keys);
@@ -145,7 +167,8 @@ Outcome InspectTest::checkWeights(const Array &weights, const Arguments &options
         }
         for (size_t j = 0; j < keys && rows > 0; j++) expected.received[n * keys + j] /= rows;
     }
-    Arguments arguments = {"inspect", "--weights", "w.npy", "--stats", "s.npy", "--received", "r.npy"};
+    Arguments arguments = {"inspect", "--weights", "w.npy"};
+    arguments.insert(arguments.end(), outputs.begin(), outputs.end());
     arguments.insert(arguments.end(), options.begin(), options.end());
     Outcome outcome = tool(arguments);
     EXPECT_EQ(outcome.status, 0) << outcome.err;

@@ -10,9 +10,10 @@ class InspectTest : public RunTest {
     // Draws q.npy and k.npy.
     void givenVectors(const std::vector<size_t> &qShape, const std::vector<size_t> &kShape, const NpyOptions &options = {});
 
-    // "inspect --q q.npy --k k.npy --stats s.npy --received r.npy", where, and what follows.
+    // "inspect --q q.npy --k k.npy --stats s.npy --received r.npy --top 3 --top-keys tk.npy --top-weights tw.npy", where,
+    // and what follows.
     [[nodiscard]] Arguments inspection(const Arguments &more = {}) const;
-    // Runs, and compares every number of both files.
+    // Runs, and compares every number of the files.
     Outcome checkInspection(const Arguments &options = {});
     // The same of weights alone, which hide what is 0.
     Outcome checkWeights(const Array &weights, const Arguments &options = {}, const NpyOptions &file = {});
@@ -22,7 +23,9 @@ class InspectTest : public RunTest {
   private:
     // What one row should have: weights over keys, hidden where below 0.
     struct Expected {
+        Expected(size_t rowCount, size_t keyCount, size_t pairs);
         std::vector<double> rows, received, weights; // weights: p of each row, [row, key]
+        std::vector<double> topKeys, topWeights;     // [row, 3]
     };
     static void addRow(const std::vector<double> &p, double position, Expected &expected, size_t row);
     void compareFiles(const Expected &expected, const std::vector<size_t> &rowShape, const std::vector<size_t> &keyShape,

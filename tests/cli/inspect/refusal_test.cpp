@@ -23,15 +23,17 @@ class InspectRefusal : public InspectTest {
         expectNoOutput();
     }
     void expectNoOutput() const {
-        for (const char *name : {"s.npy", "r.npy", "j.json", "c.csv"}) EXPECT_FALSE(exists(name)) << name;
+        for (const char *name : {"s.npy", "r.npy", "tk.npy", "tw.npy", "j.json", "c.csv"}) EXPECT_FALSE(exists(name)) << name;
     }
 };
 
 TEST_F(InspectRefusal, helpNamesEveryOption) {
     const Outcome outcome = tool({"inspect", "--help"});
     EXPECT_EQ(outcome.status, 0);
-    for (const std::string option : {"--q", "--k", "--weights", "--zeros", "--tokens", "--stats", "--received", "--json", "--csv",
-                                     "--thresholds", "--seed-classes", "--spectrum", "--causal", "--mask", "--device"})
+    for (const std::string option :
+         {"--q",        "--k",      "--weights",  "--zeros",       "--tokens",  "--stats",      "--received",   "--json",
+          "--csv",      "--top",    "--top-keys", "--top-weights", "--density", "--batch-name", "--thresholds", "--seed-classes",
+          "--spectrum", "--causal", "--mask",     "--device"})
         EXPECT_NE(outcome.out.find("  " + option + " "), std::string::npos) << option;
     for (const std::string option : {"--v ", "--out ", "--verify"}) EXPECT_EQ(outcome.out.find("  " + option), std::string::npos) << option;
     EXPECT_NE(tool({"--help"}).out.find("\n  inspect "), std::string::npos);
@@ -53,6 +55,11 @@ TEST_F(InspectRefusal, missingAndContradictingOptions) {
     refused({"--thresholds", "0.3,0.2,nan"}, {"--thresholds takes three numbers"});
     refused({"--spectrum", "1025"}, {"--spectrum"});
     refused({"--spectrum", "0"}, {"--spectrum"});
+    for (const std::string count : {"0", "17", "-1", "x"})
+        refusedWeights("w.npy", {"--top-keys", "tk.npy", "--top", count}, {"--top takes", "16", "'" + count + "'"});
+    expectRefused(tool({"inspect", "--weights", "w.npy", "--top", "3"}), {"--top says how many keys", "--top-keys", "leave --top out"});
+    for (const std::string threshold : {"0", "1", "-0.1", "nan", "0.1x", "x"})
+        refused({"--density", threshold}, {"--density takes a weight above 0 and below 1", "'" + threshold + "'"});
 }
 
 TEST_F(InspectRefusal, weights) {
@@ -112,6 +119,13 @@ TEST_F(InspectRefusal, pictures) {
     refused({"--png"}, {"--png"});
     refused({"--html", "h.html", "--csv", "h.html"}, {"h.html"});
     EXPECT_FALSE(exists("h.html"));
+    EXPECT_FALSE(exists("deep")); // nothing was in it
+    refused({"--csv", "q.npy", "--png", "deep/down"}, {"q.npy"});
+    EXPECT_FALSE(exists("deep"));
+    std::filesystem::create_directory(file("deep"));
+    refused({"--csv", "q.npy", "--png", "deep/down/"}, {"q.npy"});
+    EXPECT_TRUE(exists("deep"));
+    EXPECT_FALSE(exists("deep/down"));
 }
 
 TEST_F(InspectRefusal, outputs) {

@@ -146,7 +146,22 @@ TEST_F(InspectReport, notFinite) {
     k.values[5] = NAN;
     writeNpy(file("k.npy"), k);
     EXPECT_EQ(jsonOf(inspection())["heads"][0]["notFiniteRows"], 2);
-    EXPECT_EQ(jsonOf(inspection({"--causal", "top-left"}))["heads"][0]["notFiniteRows"], 1);
+    EXPECT_EQ(readNpy(file("r.npy")).values, (std::vector<double>{0, 0, 0}));
+    const nlohmann::json causal = jsonOf(inspection({"--causal", "top-left", "--density", "0.5"}));
+    EXPECT_EQ(causal["heads"][0]["notFiniteRows"], 1);
+    EXPECT_EQ(causal["heads"][0]["density"], 1);
+    EXPECT_EQ(readNpy(file("r.npy")).values, (std::vector<double>{1, 0, 0}));
+    EXPECT_EQ(readNpy(file("s.npy")).values[8 + 2], -1);
+    EXPECT_EQ(readNpy(file("s.npy")).values[8 + 7], 0);
+    EXPECT_EQ(readNpy(file("tk.npy")).values, (std::vector<double>{0, -1, -1, -1, -1, -1}));
+    EXPECT_EQ(readNpy(file("tw.npy")).values, (std::vector<double>{1, 0, 0, 0, 0, 0}));
+    // Documents hide the second query from all keys; and in another order.
+    writeNpy(file("dq.npy"), Array{{2}, {1, 0}}, {.descr = "<i4"});
+    writeNpy(file("dk.npy"), Array{{3}, {1, 0, 1}}, {.descr = "<i4"});
+    EXPECT_EQ(jsonOf(inspection({"--doc-ids-q", "dq.npy", "--doc-ids-k", "dk.npy"}))["heads"][0]["notFiniteRows"], 1);
+    const std::vector<double> received = readNpy(file("r.npy")).values;
+    EXPECT_EQ(received[1], 0);
+    EXPECT_NEAR(received[0] + received[2], 1, 1e-6);
 }
 
 } // namespace

@@ -62,6 +62,8 @@ TEST_F(InspectTest, scoresAndTypes) {
     reference = {};
     reference.scale = 0;
     checkInspection({"--scale", "0"}); // all keys tie: the lowest is the largest
+    const std::vector<double> ties = readNpy(file("tk.npy")).values;
+    for (size_t n = 0; n < ties.size(); n++) EXPECT_EQ(ties[n], static_cast<double>(n % 3)) << "element " << n;
     reference = {};
     checkInspection({"--dropout", "0.5", "--deterministic", "--slices", "2"}); // weights are those before
     q = roundedToBfloat16(q), k = roundedToBfloat16(k);
@@ -154,7 +156,12 @@ TEST_F(InspectTest, onTheVulkanDevice) {
     givenSinks(4);
     reference.causal = true;
     const Outcome outcome = checkInspection({"--sinks", "sinks.npy", "--causal", "bottom-right"});
-    EXPECT_EQ(outcome.out.find("computed by cpu"), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find("computed by statistics on "), std::string::npos) << outcome.out;
+    EXPECT_EQ(outcome.out.find(" on cpu\n"), std::string::npos) << outcome.out;
+    givenVectors({4, 20, 8}, {2, 31, 8});
+    reference.causal = false, reference.sinks.clear();
+    givenOffsets({2, 7, 7, 18}, {0, 9, 20, 31});
+    checkInspection({"--cu-seqlens-q", "cq.npy", "--cu-seqlens-k", "ck.npy"});
 }
 
 } // namespace

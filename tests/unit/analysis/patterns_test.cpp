@@ -228,6 +228,23 @@ TEST(AnalysisPattern, masks) {
     EXPECT_EQ(empty.overRows.empty, 5u);
 }
 
+TEST(AnalysisPattern, largestKeys) {
+    HeadWeights head = headOf(2, 6, [](size_t i, size_t j) { return i == 0 ? std::vector<double>{1, 4, 0, 4, 2, 9}[j] : 0; });
+    head.visible.assign(12, 1);
+    head.visible[5] = 0; // the largest is hidden
+    std::vector<double> p(6), weights(4);
+    std::vector<int64_t> keys(4);
+    largestKeys(normalize(head, 0, p), p, head.visibleOf(0), keys, weights);
+    EXPECT_EQ(keys, (std::vector<int64_t>{1, 3, 4, 0})); // of equal weights the lowest key first
+    EXPECT_NEAR(weights[1], 4 / 11.0, tiny);
+    keys.resize(6), weights.resize(6);
+    largestKeys(normalize(head, 0, p), p, head.visibleOf(0), keys, weights);
+    EXPECT_EQ(keys, (std::vector<int64_t>{1, 3, 4, 0, 2, -1})); // seen without weight, and nothing
+    EXPECT_EQ(weights[4] + weights[5], 0);
+    largestKeys(normalize(head, 1, p), p, head.visibleOf(1), keys, weights);
+    EXPECT_EQ(keys, std::vector<int64_t>(6, -1)); // an empty row
+}
+
 TEST(AnalysisPattern, pooling) {
     HeadWeights head = causalUniformHead(10);
     const PooledWeights whole = pool(head, 10);
