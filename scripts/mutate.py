@@ -107,7 +107,7 @@ MUTATIONS = [
     ("statistics-entropies-keep-their-maximum", "statistics/rows.comp", "factor * fma(shift, s.weights, s.entropies)", "factor * s.entropies", STATISTICS),
     ("statistics-ties-take-the-last-key", "statistics/rows.comp", "here && score > highest;", "here && score >= highest;", STATISTICS),
     ("statistics-equal-keys-in-reverse", "statistics/rows.comp", "topKeyOf[at + t] = score > before ?", "topKeyOf[at + t] = score >= before ?", STATISTICS),
-    ("statistics-least-top-of-the-first-row", "statistics/rows.comp", "leastTop[n] = n == row ? least", "leastTop[n] = n == 0u ? least", STATISTICS),
+    ("statistics-least-top-of-the-first-row", "statistics/rows.comp", "topScores[n / stepItems * topSlots + topSlots - 1u]", "topScores[topSlots - 1u]", STATISTICS),
     ("statistics-locality-of-one-side", "statistics/rows.comp", "if (distance == 1 || distance == -1) {", "if (distance == 1) {", STATISTICS),
     ("statistics-density-of-hidden-keys", "statistics/rows.comp", "above && (visible >> n & 1u) != 0u ?", "above ?", STATISTICS),
     ("statistics-nan-stays-in-its-row", "statistics/keys.comp", "bad[n] = bad[n] || (here && undefined);", "", STATISTICS_NAN),

@@ -24,7 +24,6 @@ bool bad[ownedPerLane];  // a visible NaN or +infinity
 bool seen[ownedPerLane]; // a visible key
 float topScores[ownedPerLane * topSlots];
 int topKeyOf[ownedPerLane * topSlots];
-float leastTop[ownedPerLane]; // the last of them
 // Of the pass that counts for the density: the inverse sum, and the keys above the threshold.
 float inverse[ownedPerLane];
 uint dense[ownedPerLane];
@@ -44,33 +43,37 @@ void rescale(inout Sums s, float from, float to) {
     s.neighbours *= factor;
 }
 
-// Inserts a score into the largest ones of row n, behind those that are as large. Rows are numbers here, not
-// constants: a driver of a CPU device took ten times as long to compile a copy of this for every row.
+// Inserts a score into the largest ones of row n, behind those that are as large. -infinity changes nothing.
 void insertTop(uint n, float score, int key) {
     const uint at = n * topSlots;
-    [[unroll]] for (uint t = topSlots - 1u; t > 0u; --t) {
+    [[unroll]] for (uint u = 1u; u < topSlots; ++u) {
+        const uint t = topSlots - u;
         const float before = topScores[at + t - 1u], here = topScores[at + t];
         topKeyOf[at + t] = score > before ? topKeyOf[at + t - 1u] : score > here ? key : topKeyOf[at + t];
-        topScores[at + t] = score > before ? before : score > here ? score : here;
+        topScores[at + t] = max(here, min(before, score));
     }
-    const bool highest = score > topScores[at];
-    topKeyOf[at] = highest ? key : topKeyOf[at];
-    topScores[at] = highest ? score : topScores[at];
+    topKeyOf[at] = score > topScores[at] ? key : topKeyOf[at];
+    topScores[at] = max(topScores[at], score);
 }
-// The scores of a step that belong among the largest of their row: few, once a row has seen many keys. The
-// planner counts on a round for each pair (core/statistics/statistics_plan.cpp).
+// The scores of a step that belong among the largest of their row: few, once a row has seen many keys. A
+// round takes one of each row; the planner counts on stepItems rounds (core/statistics/statistics_plan.cpp).
+// Every slot has a constant index, here and where rows begin and end: with one index that is not, a driver
+// of a CPU device keeps the slots in memory, and every access is a scatter lane by lane.
 void takeTop(int j, uint visible) {
     uint candidates = 0u;
     [[unroll]] for (uint n = 0u; n < cells; ++n)
-        candidates |= (visible >> n & 1u) != 0u && scores[n] > leastTop[n / stepItems] ? 1u << n : 0u;
+        candidates |= (visible >> n & 1u) != 0u && scores[n] > topScores[n / stepItems * topSlots + topSlots - 1u] ? 1u << n : 0u;
     while (candidates != 0u) {
-        const uint first = uint(findLSB(candidates)), row = first / stepItems;
-        float score = scores[0];
-        [[unroll]] for (uint n = 1u; n < cells; ++n) score = n == first ? scores[n] : score;
-        insertTop(row, score, j + int(first % stepItems));
-        const float least = topScores[row * topSlots + topSlots - 1u];
-        [[unroll]] for (uint n = 0u; n < ownedPerLane; ++n) leastTop[n] = n == row ? least : leastTop[n];
-        candidates &= candidates - 1u;
+        uint later = 0u;
+        [[unroll]] for (uint n = 0u; n < ownedPerLane; ++n) {
+            const uint at = n * stepItems, ofRow = candidates >> at & ((1u << stepItems) - 1u);
+            later |= (ofRow & (ofRow - 1u)) << at;
+            const uint first = uint(findLSB(ofRow));
+            float score = uintBitsToFloat(minusInfinityBits);
+            [[unroll]] for (uint c = 0u; c < stepItems; ++c) score = c == first ? scores[at + c] : score;
+            insertTop(n, score, j + int(first));
+        }
+        candidates = later;
     }
 }
 
@@ -174,11 +177,10 @@ void beginRow(uint head, uint n) {
     visibleKeys[n] = visibleNeighbours[n] = dense[n] = 0u;
     bad[n] = seen[n] = false;
     inverse[n] = 0.0;
-    [[dont_unroll]] for (uint t = 0u; t < topSlots; ++t) {
+    [[unroll]] for (uint t = 0u; t < topSlots; ++t) {
         topScores[n * topSlots + t] = uintBitsToFloat(minusInfinityBits);
         topKeyOf[n * topSlots + t] = -1;
     }
-    leastTop[n] = uintBitsToFloat(minusInfinityBits);
     if (!densityWanted && (order & orderFirst) != 0u) return;
     top[n] = uintBitsToFloat(rowScales[scalesAt + uint(row) * rowScaleWords]);
     const uint sumBits = rowScales[scalesAt + uint(row) * rowScaleWords + 1u];
@@ -209,11 +211,10 @@ void beginRow(uint head, uint n) {
     }
     if (topCount > 0u) {
         const uint weightAt = topWeightAt(head, row), keyAt = topKeyAt(head, row);
-        [[dont_unroll]] for (uint t = 0u; t < topCount; ++t) {
+        [[unroll]] for (uint t = 0u; t < topSlots; ++t) {
             topScores[n * topSlots + t] = uintBitsToFloat(topWeights[weightAt + t * topWeightStrides.dim]);
             topKeyOf[n * topSlots + t] = int(topKeys[keyAt + t * topKeyStrides.dim]);
         }
-        leastTop[n] = topScores[n * topSlots + topSlots - 1u];
     }
 }
 
@@ -255,7 +256,7 @@ void endRow(uint head, uint n) {
     }
     if (topCount > 0u) {
         const uint weightAt = topWeightAt(head, row), keyAt = topKeyAt(head, row);
-        [[dont_unroll]] for (uint t = 0u; t < topCount; ++t) {
+        [[unroll]] for (uint t = 0u; t < topSlots; ++t) {
             const float score = topScores[n * topSlots + t];
             const int key = topKeyOf[n * topSlots + t];
             const float weight = last ? (key >= 0 ? expDifference(score, top[n]) * inverseSum : 0.0) : score;

@@ -123,12 +123,12 @@ struct StatisticsLimits {
         const bool ragged = p.ragged();
         return bindable(t.span({{}, {ragged ? 1 : s.batches, s.heads, ragged ? t.extent[2] : tokens, t.extent[3]}}).size());
     }
-    // Rounds of all loops of a lane that so many items pass by. Every pair of a step may be among the
-    // largest of its row, whose keys a loop inserts.
+    // Rounds of all loops of a lane that so many items pass by. Every item of a step may be among the
+    // largest of a row, and a round inserts one into each row.
     [[nodiscard]] bool fewRounds(const StatisticsPass &pass, uint64_t items, uint32_t topCount) const {
         const GradientTile &tile = pass.tile;
-        const uint64_t steps = ceilDiv(items, tile.stepItems) + 4, ofTop = topCount ? tile.ownedPerLane * tile.stepItems + 1 : 0;
-        const uint64_t ends = uint64_t{tile.ownedPerLane} * (2 * topCount + 4);
+        const uint64_t steps = ceilDiv(items, tile.stepItems) + 4, ofTop = topCount ? tile.stepItems + 1 : 0;
+        const uint64_t ends = uint64_t{tile.ownedPerLane} * 4;
         if (plan.plain) return steps * (ceilDiv(p.headDim, plainDims) + 2 + ofTop) + ends <= maxKeysPerLane;
         const uint64_t loads = tile.ownedPerLane * (tile.rolledEdges ? uint64_t{pass.dimsPerLane} : pass.dimsPerLane / edgeDims + 4);
         return steps * (1 + ofTop) + loads + ends <= maxKeysPerLane;
