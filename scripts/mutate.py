@@ -110,6 +110,7 @@ MUTATIONS = [
     ("statistics-least-top-of-the-first-row", "statistics/rows.comp", "topScores[n / stepItems * topSlots + topSlots - 1u]", "topScores[topSlots - 1u]", STATISTICS),
     ("statistics-locality-of-one-side", "statistics/rows.comp", "if (distance == 1 || distance == -1) {", "if (distance == 1) {", STATISTICS),
     ("statistics-density-of-hidden-keys", "statistics/rows.comp", "above && (visible >> n & 1u) != 0u ?", "above ?", STATISTICS),
+    ("statistics-density-of-all-listed", "statistics/rows.comp", ">= 0 && weight > densityThreshold ? 1u : 0u;", ">= 0 ? 1u : 0u;", STATISTICS),
     ("statistics-nan-stays-in-its-row", "statistics/keys.comp", "bad[n] = bad[n] || (here && undefined);", "", STATISTICS_NAN),
     ("statistics-hidden-pairs-reach-keys", "statistics/keys.comp", "here && !undefined ? weight", "!undefined ? weight", STATISTICS),
     ("statistics-last-row-again", "statistics/keys.comp", "if (j + int(c) >= int(rowCount)) passingRows[c].end = 0;", "", STATISTICS),

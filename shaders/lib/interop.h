@@ -145,6 +145,7 @@ VKATTN_CONST sumOfMinusInfinity = 0xff000000u;
 // computes.
 VKATTN_CONST formStatistics = 64u; // all columns but the density
 VKATTN_CONST formDensity = 128u;   // the density, with what other dispatches have found; nothing else
+VKATTN_CONST formDensityOfTop = 256u; // the density too, of the largest weights
 
 // statistics/ without subgroups: dims of a round.
 VKATTN_CONST plainDims = 16u;

@@ -6,7 +6,9 @@
 #include "statistics/tiles.glsl"
 
 const bool columnsWanted = (form & formStatistics) != 0u, densityWanted = (form & formDensity) != 0u;
-const uint topSlots = topCount > 0u ? topCount : 1u;
+// No more keys than 1 / threshold weigh more than the threshold: a list so long has them all.
+const bool densityOfTop = (form & formDensityOfTop) != 0u;
+const uint topSlots = topListed > 0u ? topListed : 1u;
 
 // Of a row: sums over visible keys of e = exp(score - top), and of products with e.
 struct Sums {
@@ -154,7 +156,7 @@ void takeStep(uint head, int j, bool tested) {
                 }
         }
     }
-    if (topCount > 0u) takeTop(j, visible);
+    if (topListed > 0u) takeTop(j, visible);
 }
 
 uint columnAt(uint head, int row) {
@@ -211,7 +213,7 @@ void beginRow(uint head, uint n) {
     }
     if (topCount > 0u) {
         const uint weightAt = topWeightAt(head, row), keyAt = topKeyAt(head, row);
-        [[unroll]] for (uint t = 0u; t < topSlots; ++t) {
+        [[unroll]] for (uint t = 0u; t < topCount; ++t) {
             topScores[n * topSlots + t] = uintBitsToFloat(topWeights[weightAt + t * topWeightStrides.dim]);
             topKeyOf[n * topSlots + t] = int(topKeys[keyAt + t * topKeyStrides.dim]);
         }
@@ -251,12 +253,19 @@ void endRow(uint head, uint n) {
         values[columnLocality] = floatBitsToUint(last ? locality : s.neighbours);
         values[columnSignedDistance] = floatBitsToUint(s.signedDistances * by);
         values[columnSquaredDistance] = floatBitsToUint(s.squaredDistances * by);
-        values[columnDensity] = last ? 0u : visibleNeighbours[n];
+        uint above = 0u;
+        if (densityOfTop)
+            [[unroll]] for (uint t = 0u; t < topSlots; ++t) {
+                const float weight = expDifference(topScores[n * topSlots + t], top[n]) * inverseSum;
+                above += topKeyOf[n * topSlots + t] >= 0 && weight > densityThreshold ? 1u : 0u;
+            }
+        const float share = visibleKeys[n] != 0u ? float(above) / float(visibleKeys[n]) : 0.0;
+        values[columnDensity] = last ? floatBitsToUint(share) : visibleNeighbours[n];
         [[unroll]] for (uint c = 0u; c < statisticColumns; ++c) COLUMN(at, c) = last && undefined ? canonicalNanBits : values[c];
     }
     if (topCount > 0u) {
         const uint weightAt = topWeightAt(head, row), keyAt = topKeyAt(head, row);
-        [[unroll]] for (uint t = 0u; t < topSlots; ++t) {
+        [[unroll]] for (uint t = 0u; t < topCount; ++t) {
             const float score = topScores[n * topSlots + t];
             const int key = topKeyOf[n * topSlots + t];
             const float weight = last ? (key >= 0 ? expDifference(score, top[n]) * inverseSum : 0.0) : score;

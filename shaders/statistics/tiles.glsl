@@ -13,7 +13,8 @@
 #endif
 
 #include "attention/tile_lanes.glsl"
-layout(constant_id = 13) const uint topCount = 0; // of the largest weights of a row
+layout(constant_id = 13) const uint topCount = 0;  // of the largest weights of a row, that are written
+layout(constant_id = 17) const uint topListed = 0; // that are kept, topCount or more
 
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"

@@ -98,6 +98,7 @@ void makePass(const StatisticsPlan &plan, const Chunk &c, StatisticsStep step, u
 
     const bool exact = tile.dimLanes * pass.dimsPerLane == p.headDim;
     const bool columns = step == StatisticsStep::rows && s.uses(VKATTN_STATISTICS);
+    const uint32_t listed = step == StatisticsStep::rows ? plan.topListed : 0;
     d.groups[0] = std::max(divideUp(keys ? c.keys : c.queries, tile.owned()), 1u);
     d.groups[1] = 1;
     d.groups[2] = c.batches * c.heads;
@@ -108,9 +109,10 @@ void makePass(const StatisticsPlan &plan, const Chunk &c, StatisticsStep step, u
                          .pairTerms = plan.pairTerms,
                          .elementTypes = elementType(p, VKATTN_Q),
                          .form = (exact ? formExactDims : 0) | (tile.rolledEdges ? formRolledEdges : 0) | tile.source << formSource |
-                                 (columns ? formStatistics : 0) | (step == StatisticsStep::density ? formDensity : 0)},
+                                 (columns ? formStatistics : 0) | (step == StatisticsStep::density ? formDensity : 0) |
+                                 (columns && plan.densityOfTop ? formDensityOfTop : 0)},
                         {tile.dimLanes, tile.ownerLanes, tile.ownedPerLane, tile.stepItems, pass.dimsPerLane, top ? s.topCount() : 0,
-                         tile.tileItems, plan.shuffleLanes, pass.run});
+                         tile.tileItems, plan.shuffleLanes, pass.run, listed});
 }
 
 void makeCount(const StatisticsPlan &plan, const Chunk &c, Dispatch &d) {

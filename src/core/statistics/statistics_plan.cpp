@@ -134,8 +134,7 @@ struct StatisticsLimits {
         return steps * (1 + ofTop) + loads + ends <= maxKeysPerLane;
     }
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
-        return fewRounds(plan.rows, s.keys, plan.statistics.topCount()) &&
-               divideUp(s.keys, plan.keys.tile.owned()) <= caps.maxWorkgroupCount[0] &&
+        return fewRounds(plan.rows, s.keys, plan.topListed) && divideUp(s.keys, plan.keys.tile.owned()) <= caps.maxWorkgroupCount[0] &&
                tokensFit(VKATTN_RECEIVED, s, std::min(s.keys, p.keyTokens));
     }
     [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
@@ -166,11 +165,23 @@ vkattn_result chooseTiles(const Caps &caps, StatisticsPlan &plan, vkattn_diagnos
     return VKATTN_OK;
 }
 
-void chooseSteps(StatisticsPlan &plan) {
+// How many weights of a row can be above the threshold, and one for rounding; 0 where a list cannot have
+// them all. The sum of a row's weights is 1.
+uint32_t densityList(const Statistics &s) {
+    if (!s.uses(VKATTN_STATISTICS) || s.densityThreshold * VKATTN_MAX_TOP_KEYS <= 1) return 0;
+    return static_cast<uint32_t>(1 / static_cast<double>(s.densityThreshold)) + 1;
+}
+
+// Where keys come in one chunk, the density takes a list of the largest weights: a step would compute all
+// scores again. Between chunks of keys only what is written of the list can be kept.
+void chooseSteps(StatisticsPlan &plan, bool keysInOneChunk) {
     const Statistics &s = plan.statistics;
+    const uint32_t list = keysInOneChunk ? densityList(s) : 0;
+    plan.densityOfTop = list != 0;
+    plan.topListed = std::max(list, s.topCount());
     plan.stepCount = 0;
     plan.steps[plan.stepCount++] = StatisticsStep::rows; // what keys receive needs the rows' sums
-    if (s.uses(VKATTN_STATISTICS) && s.densityThreshold > 0) plan.steps[plan.stepCount++] = StatisticsStep::density;
+    if (s.uses(VKATTN_STATISTICS) && s.densityThreshold > 0 && !plan.densityOfTop) plan.steps[plan.stepCount++] = StatisticsStep::density;
     if (plan.countsRows()) plan.steps[plan.stepCount++] = StatisticsStep::keys;
 }
 
@@ -195,7 +206,7 @@ vkattn_result planStatistics(const Statistics &given, const PlanLimits &limits, 
                     "the CPU",
                     gradientSlots, caps.maxStorageBuffersPerStage);
     if (p.groupSize() > most16Bits) return unsupported(why, "take at most 65535 query heads a key head");
-    chooseSteps(out);
+    chooseSteps(out, true);
     if (const auto r = chooseTiles(caps, out, why)) return r;
     out.pairTerms = pairTermsOf(p);
     // Nothing to write. Without queries keys receive 0.
@@ -229,6 +240,7 @@ vkattn_result planStatistics(const Statistics &given, const PlanLimits &limits, 
                     p.queryTokens, caps.maxStorageBufferRange);
     setChunks(forward, shape);
     if (p.queryTokens == 0) forward.queryChunks = 1;
+    if (forward.keyChunks > 1) chooseSteps(out, false);
     out.workspaceBytes = forward.setUpBytes + own.workspaceBytes(shape);
     const double count = static_cast<double>(out.perHeadChunk()) * out.headChunks() + forward.setUpDispatches;
     if (count > 1e9) return unsupported(why, "would take over a billion dispatches to meet the device's limits");

@@ -27,6 +27,8 @@ struct StatisticsPlan : Schedule {
     StatisticsPass rows, keys;
     bool plain; // without subgroups, for any head dim
     uint32_t shuffleLanes, pairTerms;
+    uint32_t topListed; // of the largest weights, that a pass over rows keeps: no fewer than it writes
+    bool densityOfTop;  // they are enough to count those above the threshold: no step for the density
     StatisticsStep steps[3];
     uint32_t stepCount;
 

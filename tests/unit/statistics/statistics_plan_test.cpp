@@ -186,11 +186,40 @@ TEST(StatisticsPlan, stepsAreThoseOfTheOutputs) {
         for (uint32_t n = 0; n < plan.stepCount; ++n) all += "rdk"[static_cast<uint32_t>(plan.steps[n])];
         return all;
     };
-    EXPECT_EQ(steps(true, true, true, 0.1f), "rdk");
+    EXPECT_EQ(steps(true, true, true, 0.05f), "rdk"); // of up to 20 keys
+    EXPECT_EQ(steps(true, true, true, 0.1f), "rk");
     EXPECT_EQ(steps(true, true, true, 0), "rk");
-    EXPECT_EQ(steps(true, false, true, 0.1f), "rd");
+    EXPECT_EQ(steps(true, false, true, 0.05f), "rd");
     EXPECT_EQ(steps(false, true, false, 0.1f), "rk"); // the density is a column
     EXPECT_EQ(steps(false, false, true, 0.1f), "r");
+}
+
+// The sum of a row's weights is 1: fewer than 1 / threshold + 1 of them are above the threshold.
+TEST(StatisticsPlan, theDensityTakesTheListOfTheLargestWhereThatHasThemAll) {
+    const auto plan = [&](float threshold, uint32_t keys, uint32_t top) {
+        Asked a = ask("density", 1, 1, 1, 64, keys, 16);
+        a.statistics.densityThreshold = threshold;
+        a.statistics.topWeights = top ? packed(VKATTN_F32, 1, 1, 64, top) : vkattn_layout{};
+        a.statistics.topKeys = top ? packed(VKATTN_BITS32, 1, 1, 64, top) : vkattn_layout{};
+        return planOf(a, limitsOf(1u << 27, 1u << 26, 32));
+    };
+    for (const uint32_t top : {0u, 3u, 16u}) {
+        const auto listed = [&](float threshold, uint32_t keys) {
+            const StatisticsPlan p = plan(threshold, keys, top);
+            EXPECT_EQ(p.densityOfTop, std::find(p.steps, p.steps + p.stepCount, StatisticsStep::density) == p.steps + p.stepCount);
+            if (!p.densityOfTop) {
+                EXPECT_EQ(p.topListed, top);
+            }
+            return p.densityOfTop ? p.topListed : 0;
+        };
+        EXPECT_EQ(listed(0.1f, 500), std::max(top, 10u));
+        EXPECT_EQ(listed(0.5f, 500), std::max(top, 3u));
+        EXPECT_EQ(listed(0.9f, 500), std::max(top, 2u));
+        EXPECT_EQ(listed(0.0626f, 500), 16u);
+        EXPECT_EQ(listed(0.0625f, 500), 0u);
+        EXPECT_EQ(listed(1e-30f, 500), 0u);
+        EXPECT_EQ(listed(0.1f, 700000), 0u); // keys in chunks, between which a list would have to be kept
+    }
 }
 
 TEST(StatisticsPlan, slicesCoverThePlanOnceAndInOrder) {
