@@ -10,7 +10,8 @@ set(allow_src/program         vkattn/ nlohmann/ CLI/)
 set(allow_src/conform/cases     vkattn/ conform/cases/)
 set(allow_src/conform/layers    vkattn/ conform/cases/)
 set(allow_src/conform/statistics vkattn/ conform/cases/)
-set(allow_src/conform/checks    vkattn/ conform/cases/ conform/layers/ conform/statistics/)
+set(allow_src/conform/checks    vkattn/ conform/cases/)
+set(allow_src/conform/kinds     vkattn/ conform/cases/ conform/layers/ conform/statistics/ conform/checks/)
 set(allow_src/conform/report    vkattn/ program/ conform/cases/ conform/checks/)
 set(allow_src/conform/processes vkattn/ program/ conform/cases/ conform/checks/ conform/report/)
 set(allow_src/analysis        "")
@@ -38,7 +39,7 @@ set(most_src/tool 20)
 
 set(violations)
 set(checked 0)
-foreach(folder src/analysis src/picture src/util src/problem src/cpu src/core src/runtime src/program src/conform/cases src/conform/layers src/conform/statistics src/conform/checks src/conform/report
+foreach(folder src/analysis src/picture src/util src/problem src/cpu src/core src/runtime src/program src/conform/cases src/conform/layers src/conform/statistics src/conform/checks src/conform/kinds src/conform/report
   src/conform/processes src/tool samples bench include/vkattn)
   file(GLOB_RECURSE files RELATIVE ${SOURCE} ${SOURCE}/${folder}/*.h ${SOURCE}/${folder}/*.hpp ${SOURCE}/${folder}/*.cpp ${SOURCE}/${folder}/*.c)
   string(REPLACE "src/" "" own ${folder})
