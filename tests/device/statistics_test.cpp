@@ -190,6 +190,30 @@ TEST(StatisticsOnDevice, bitsDoNotDependOnChunksAndSlices) {
     EXPECT_GT(cut, 8u);
 }
 
+// Without queries keys receive 0, and the heads are cut where their keys exceed a binding.
+TEST(StatisticsOnDevice, withoutQueriesKeysReceiveNothing) {
+    SKIP_WITHOUT_BUFFERS();
+    const std::unique_ptr<Runtime> whole = openWith(0), cut = openWith(0, [](vkattn_caps &caps) { caps.maxStorageBufferRange = 1u << 16; });
+    ASSERT_TRUE(whole && cut);
+    Random random = randomFor("statistics without queries");
+    Case c;
+    c.batch = 2, c.heads = 3, c.kvHeads = 3, c.queryTokens = 0, c.keyTokens = between(random, 6000, 7000), c.headDim = c.valueDim = 2;
+    StatisticsOptions options;
+    options.top = 0, options.drawLayouts = false;
+    const StatisticsCase before = drawStatistics(random, c, options);
+    uint32_t dispatches[2]{};
+    for (const bool cutting : {false, true}) {
+        StatisticsCase s = before;
+        ASSERT_EQ(run(cutting ? *cut : *whole, s, &dispatches[cutting]), "") << s.text();
+        EXPECT_EQ(s.wrong(before), "") << s.text();
+        const HostTensor &received = s.tensors.at(VKATTN_RECEIVED);
+        for (uint32_t b = 0; b < c.batch; ++b)
+            for (uint32_t h = 0; h < c.heads; ++h)
+                for (uint32_t j = 0; j < c.keyTokens; ++j) ASSERT_EQ(received.getWord(b, h, j, 0), 0u) << b << ", " << h << ", key " << j;
+    }
+    EXPECT_GT(dispatches[1], dispatches[0]);
+}
+
 // Of a windowed problem: rows that do not see the key keep every bit, and so do the keys that only they see.
 TEST(StatisticsOnDevice, keepNanAwayFromRowsThatDoNotSeeIt) {
     SKIP_WITHOUT_BUFFERS();
