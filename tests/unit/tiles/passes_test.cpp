@@ -112,6 +112,33 @@ TEST(TiledPasses, shuffleWhereSubgroupsSuit) {
         }
 }
 
+// On CPU devices a row alone has its dims in lanes, and several rows are in lanes. With the deterministic flag bits
+// do not depend on the number of rows.
+TEST(TiledPasses, aRowAloneHasItsDimsInLanes) {
+    PlanLimits limits = limitsOfGpu();
+    limits.caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_CPU;
+    for (const uint32_t lanes : {4u, 8u, 16u})
+        for (const uint32_t rows : {1u, 2u, 9u})
+            for (const bool deterministic : {false, true}) {
+                limits.caps.subgroupSize = lanes;
+                Operations operations(2, 2, rows, 90, 64);
+                if (deterministic) operations.attention.flags |= VKATTN_DETERMINISTIC;
+                StatisticsPlan plan;
+                std::string message;
+                ASSERT_EQ(operations.plan(limits, plan, message), VKATTN_OK) << message;
+                ASSERT_FALSE(plan.plain);
+                const PassTile &tile = plan.rows.tile;
+                const bool alone = rows == 1 && !deterministic;
+                EXPECT_EQ(tile.dimLanes, alone ? lanes : 1) << rows << " rows";
+                EXPECT_EQ(tile.owned() == 1, alone) << rows << " rows";
+                EXPECT_GE(tile.dimLanes * plan.rows.dimsPerLane, 64u);
+                EXPECT_EQ(plan.keys.tile.dimLanes, 1u) << "keys are many, whatever the rows are";
+                vkattn_explanation said;
+                explainStatistics(plan, limits, said);
+                EXPECT_EQ(std::string(said.form).rfind(alone ? "dims of a row in lanes" : "rows in lanes", 0), 0u) << said.form;
+            }
+}
+
 // Without queries keys receive 0. The heads of one dispatch are as many as bindings and 16-bit numbers of heads
 // allow; each key of each head is written once.
 TEST(TiledPasses, statisticsWithoutQueriesAreCutByHeads) {
