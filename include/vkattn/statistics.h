@@ -86,11 +86,11 @@ typedef struct vkattn_attention_statistics {
     vkattn_layout received;          /* optional: f32 [batch, heads, keyTokens, 1]; heads: query heads */
     /* optional: f32 [batch, heads, queryTokens, k], k at most VKATTN_MAX_TOP_KEYS; with topKeys */
     vkattn_layout topWeights;
-    vkattn_layout topKeys;  /* optional: bits32, the extents of topWeights; with topWeights */
+    vkattn_layout topKeys; /* optional: bits32, the extents of topWeights; with topWeights */
     /* At least 0, below 1. Above 0 and at most 1 / VKATTN_MAX_TOP_KEYS it takes another pass over the
      * keys, on the device; above that where keys are cut into chunks or slices. */
     float densityThreshold;
-    uint32_t reserved;      /* 0 */
+    uint32_t reserved; /* 0 */
 } vkattn_attention_statistics;
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
-// Memory stays flat: random problems and other operations, one after the other, over a few
-// pipelines in one process. VKATTN_TEST_MEMORY_PROBLEMS says how many.
+// Memory stays flat: random problems, statistics of attention and other operations, one after the other,
+// over a few pipelines in one process. VKATTN_TEST_MEMORY_PROBLEMS says how many.
 #include "conform/cases/operation_case.hpp"
+#include "conform/statistics/statistics_case.hpp"
 #include "environment.hpp"
 #include "support/faulty_vulkan.hpp"
 
@@ -93,6 +94,28 @@ OperationCase withRows(OperationCase c, uint32_t rows) {
     return c;
 }
 
+// Statistics of few pipelines: each output alone, and all of them, with gaps between their elements.
+struct StatisticsConfiguration {
+    Case c;
+    StatisticsOptions options;
+};
+std::vector<StatisticsConfiguration> statisticsConfigurations() {
+    constexpr StatisticsOptions outputs[] = {
+        {.received = false, .top = 0}, {.columns = false, .top = 0}, {.columns = false, .received = false}, {.densityThreshold = 0.05f}};
+    std::vector<StatisticsConfiguration> list;
+    for (const StatisticsOptions &each : outputs)
+        for (const bool causal : {false, true}) {
+            Case c;
+            c.name = "memory of statistics";
+            c.causal = causal;
+            c.headDim = c.valueDim = 8;
+            c.batch = 2, c.heads = c.kvHeads = 4;
+            c.queryTokens = c.keyTokens = most;
+            list.push_back({c, each});
+        }
+    return list;
+}
+
 unsigned long problemCount() {
     const char *given = std::getenv("VKATTN_TEST_MEMORY_PROBLEMS");
     return given ? std::strtoul(given, nullptr, 10) : 1000;
@@ -183,6 +206,40 @@ TEST(Memory, isFlatOverManyProblems) {
             for (const Case &c : list) run(c);
         },
         [&] { run(resized(list[random() % list.size()], random)); });
+}
+
+// Canaries lie in the gaps of every output and around it, and NaN wherever no row looks.
+TEST(Memory, isFlatOverManyStatistics) {
+    const auto runtime = openCounted({});
+    ASSERT_TRUE(runtime);
+    if (runtime->device()->caps.maxStorageBuffersPerStage < 14)
+        GTEST_SKIP() << "the device has fewer than the 14 storage buffers a stage that statistics need";
+    Random random = randomFor("memory of statistics");
+    const std::vector<StatisticsConfiguration> list = statisticsConfigurations();
+    const auto run = [&](const Case &c, const StatisticsOptions &options) {
+        StatisticsCase s = drawStatistics(random, c, options);
+        s.attention.sliceCount = c.slices;
+        const StatisticsCase before = s;
+        const RunResult result = runtime->run(s.operation(), s.operands());
+        ASSERT_EQ(result.status, VKATTN_OK) << result.message << s.text();
+        ASSERT_EQ(s.wrong(before), "") << s.text();
+        ledger.calls.clear();
+    };
+    expectFlat(
+        *runtime, std::max(problemCount() / 2, 1ul), "statistics of attention",
+        [&] {
+            // A row alone has a tile of its own.
+            for (const StatisticsConfiguration &each : list)
+                for (const uint32_t rows : {most, 1u}) {
+                    Case c = each.c;
+                    c.queryTokens = rows;
+                    run(c, each.options);
+                }
+        },
+        [&] {
+            const StatisticsConfiguration &each = list[random() % list.size()];
+            run(resized(each.c, random), each.options);
+        });
 }
 
 TEST(Memory, isFlatOverManyOperations) {

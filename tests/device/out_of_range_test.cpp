@@ -2,6 +2,7 @@
 // descriptors. Robust buffer access is off, and the validation layer's own check runs at every
 // access. The test needs a newer layer than Debian 12's, which sees nothing, and a driver that the
 // checks run on: tests/device/CMakeLists.txt says which.
+#include "conform/statistics/statistics_case.hpp"
 #include "environment.hpp"
 #include "gpu_assisted.hpp"
 #include "host.hpp"
@@ -131,7 +132,7 @@ TEST_P(OutOfRange, neverHappens) {
 
 // The same test without a layer, on every driver. Each operand is bound exactly, between NaN that
 // no result may show and nobody may overwrite.
-class Surroundings : public testing::TestWithParam<TestLayout> {
+class Neighbours {
   protected:
     // NaN of every type, in words that differ.
     void fillWithNan(Random &random) {
@@ -147,8 +148,10 @@ class Surroundings : public testing::TestWithParam<TestLayout> {
                vkResetDescriptorPool(host.device, host.descriptors, 0) == VK_SUCCESS &&
                vkBeginCommandBuffer(host.commands, &info) == VK_SUCCESS;
     }
-    // Returns false where the buffer has no room for the case.
-    [[nodiscard]] bool place(CaseData &in, const vkattn_requirements &requirements) {
+    // `bytesOf(role)`: what the operand takes. Returns false where the buffer has no room for all.
+    template <class BytesOf>
+    [[nodiscard]] bool place(const std::vector<vkattn_operand_memory> &operands, const BytesOf &bytesOf,
+                             const vkattn_requirements &requirements) {
         bound.clear();
         uint64_t at = 0;
         const auto bind = [&](vkattn_role role, uint64_t bytes, uint64_t alignment) {
@@ -157,8 +160,8 @@ class Surroundings : public testing::TestWithParam<TestLayout> {
             bound.push_back({role, host.buffer, at, bytes});
             at += bytes;
         };
-        for (const vkattn_operand_memory &operand : in.operands) {
-            const uint64_t bytes = vkattnOperandBytes(&in.problem, operand.role);
+        for (const vkattn_operand_memory &operand : operands) {
+            const uint64_t bytes = bytesOf(operand.role);
             bind(operand.role, bytes, 4);
             // The end is no whole word.
             if (operand.role < VKATTN_KEY_LENGTHS && bytes % 4 == 2) bound.back().offset += 2, at += 2;
@@ -167,15 +170,16 @@ class Surroundings : public testing::TestWithParam<TestLayout> {
         if (requirements.workspaceBytes) bind(VKATTN_WORKSPACE, requirements.workspaceBytes, requirements.workspaceAlignment);
         return at + 512 <= bufferBytes;
     }
-    void checkSurroundings(CaseData &in, const std::vector<unsigned char> &before, const std::string &name) {
+    // Outputs then come back into the memory of their operands.
+    template <class IsOutput>
+    void checkSurroundings(const std::vector<vkattn_operand_memory> &operands, const IsOutput &isOutput,
+                           const std::vector<unsigned char> &before, const std::string &name) {
         std::vector<bool> may(bufferBytes);
         for (const vkattn_binding &b : bound) {
-            const vkattn_role role = b.role;
-            const bool output = role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS || role == VKATTN_SCORES;
-            if (!output && role != VKATTN_WORKSPACE) continue;
+            if (!isOutput(b.role) && b.role != VKATTN_WORKSPACE) continue;
             std::fill_n(may.begin() + static_cast<std::ptrdiff_t>(b.offset), b.size, true);
-            for (const vkattn_operand_memory &operand : in.operands)
-                if (operand.role == role && b.size > 0) std::memcpy(operand.data, host.mapped + b.offset, b.size);
+            for (const vkattn_operand_memory &operand : operands)
+                if (operand.role == b.role && b.size > 0) std::memcpy(operand.data, host.mapped + b.offset, b.size);
         }
         for (size_t n = 0; n < bufferBytes; ++n)
             ASSERT_TRUE(may[n] || host.mapped[n] == before[n]) << name << ": byte " << n << ", outside all that is written";
@@ -185,6 +189,10 @@ class Surroundings : public testing::TestWithParam<TestLayout> {
     Host host{{.apiVersion = VK_API_VERSION_1_3, .askVkattn = true}};
     std::vector<vkattn_binding> bound;
 };
+
+class Surroundings : public Neighbours, public testing::TestWithParam<TestLayout> {};
+
+class StatisticsSurroundings : public Neighbours, public testing::Test {};
 
 TEST_P(Surroundings, doNotCountAndStay) {
     ASSERT_TRUE(host.ready) << host.why;
@@ -208,14 +216,18 @@ TEST_P(Surroundings, doNotCountAndStay) {
                 continue;
             }
             fillWithNan(own);
-            if (requirements.descriptorSetCount > 16 || !place(*in, requirements)) continue;
+            const auto bytesOf = [&](vkattn_role role) { return vkattnOperandBytes(&in->problem, role); };
+            if (requirements.descriptorSetCount > 16 || !place(in->operands, bytesOf, requirements)) continue;
             const std::vector<unsigned char> before(host.mapped, host.mapped + bufferBytes);
             const Outputs outputs = in->outputs();
             ASSERT_TRUE(begin());
             ASSERT_EQ(context.prewarm({&in->problem, 1}, &why), VKATTN_OK) << why.message;
             ASSERT_EQ(context.record(in->problem, host.commands, bound, host.descriptors, &why), VKATTN_OK) << c.name << why.message;
             ASSERT_TRUE(host.submitAndWait());
-            checkSurroundings(*in, before, c.name);
+            const auto isOutput = [](vkattn_role role) {
+                return role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS || role == VKATTN_SCORES;
+            };
+            checkSurroundings(in->operands, isOutput, before, c.name);
             if (HasFatalFailure()) return;
             vkattn_verify_options all{};
             all.structSize = sizeof all;
@@ -234,6 +246,59 @@ TEST_P(Surroundings, doNotCountAndStay) {
     if (ran == 0) GTEST_SKIP() << GetParam().name << ": " << refusal;
     EXPECT_GE(ran, fullExtent() ? 20u : 9u);
     std::printf("%zu cases of %s between poisoned neighbours\n", ran, GetParam().name);
+}
+
+// Statistics, whole and in chunks, with every output alone and beside the others.
+TEST_F(StatisticsSurroundings, doNotCountAndStay) {
+    ASSERT_TRUE(host.ready) << host.why;
+    size_t ran = 0;
+    std::string refusal;
+    Random random = randomFor("surroundings of statistics");
+    for (const Limits limits : {Limits::full, Limits::tight}) {
+        const RuntimeOptions options = optionsFor(limits);
+        host.host.capsLimit = options.capsLimit ? &*options.capsLimit : nullptr;
+        host.host.maxWorkspaceBytes = options.maxWorkspaceBytes;
+        Context context;
+        vkattn_diagnostic why{};
+        ASSERT_EQ(context.create(host.host, &why), VKATTN_OK) << why.message;
+        Case c;
+        StatisticsOptions outputs;
+        for (int n = 0; n < (fullExtent() ? 60 : 20); ++n) {
+            // Several cases of the same pipelines, whose compilation takes CPU devices seconds.
+            if (n % 4 == 0)
+                c = randomCase(random, 4), outputs = drawStatisticsOptions(random);
+            else
+                c = samePipelines(random, c);
+            StatisticsCase s = drawStatistics(random, c, outputs);
+            const StatisticsCase drawn = s;
+            const vkattn_operation operation = s.operation();
+            vkattn_requirements requirements{};
+            requirements.structSize = sizeof requirements;
+            const vkattn_result queried = context.query(operation, requirements, &why);
+            if (queried == VKATTN_ERROR_UNSUPPORTED) {
+                if (refusal.empty()) refusal = why.message;
+                continue;
+            }
+            ASSERT_EQ(queried, VKATTN_OK) << why.message;
+            fillWithNan(random);
+            const std::vector<vkattn_operand_memory> operands = s.operands();
+            const auto bytesOf = [&](vkattn_role role) { return vkattnOperationBytes(&operation, role); };
+            if (requirements.descriptorSetCount > 16 || !place(operands, bytesOf, requirements)) continue;
+            const std::vector<unsigned char> before(host.mapped, host.mapped + bufferBytes);
+            ASSERT_TRUE(begin());
+            ASSERT_EQ(context.prewarm({&operation, 1}, &why), VKATTN_OK) << why.message;
+            ASSERT_EQ(context.record(operation, host.commands, bound, host.descriptors, &why), VKATTN_OK) << s.text() << why.message;
+            ASSERT_TRUE(host.submitAndWait());
+            const auto isOutput = [&](vkattn_role role) { return s.tensors.count(role) != 0; };
+            checkSurroundings(operands, isOutput, before, s.text());
+            if (HasFatalFailure()) return;
+            EXPECT_EQ(s.wrong(drawn), "") << s.text();
+            ++ran;
+        }
+    }
+    if (ran == 0) GTEST_SKIP() << refusal;
+    EXPECT_GE(ran, fullExtent() ? 60u : 20u);
+    std::printf("%zu statistics between poisoned neighbours\n", ran);
 }
 
 std::string nameOf(const testing::TestParamInfo<TestLayout> &info) {

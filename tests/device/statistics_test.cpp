@@ -128,6 +128,36 @@ TEST(StatisticsOnDevice, areOfAnyHeadDim) {
     }
 }
 
+// Of one row, which has a layout of lanes of its own on some devices: every head dim, with everything asked for,
+// and the same bits in chunks of keys and in slices.
+TEST(StatisticsOnDevice, areOfOneRow) {
+    SKIP_WITHOUT_BUFFERS();
+    const std::unique_ptr<Runtime> whole = openWith(0), cut = openWith(0, [](vkattn_caps &caps) { caps.maxStorageBufferRange = 1u << 17; });
+    ASSERT_TRUE(whole && cut);
+    Random random = randomFor("statistics of one row");
+    uint32_t moreDispatches = 0;
+    for (const uint32_t headDim : {1u, 6u, 64u, 100u, 256u})
+        for (const bool f16 : {false, true}) {
+            // By default one head dim of three: pipelines of large dims take CPU devices seconds.
+            if (!fullExtent() && headDim != 64 && random() % 3) continue;
+            Case c;
+            c.headDim = headDim, c.queryTokens = 1, c.heads = 4, c.kvHeads = 2, c.causal = random() % 2;
+            c.keyTokens = headDim == 64 ? between(random, 1100, 1500) : between(random, 1, 400); // of 64 over one binding a head
+            c.q = c.k = f16 ? VKATTN_F16 : VKATTN_F32;
+            const StatisticsCase before = drawStatistics(random, c, allOutputs());
+            StatisticsCase once = before;
+            uint32_t dispatches = 0, count = 0;
+            ASSERT_EQ(run(*whole, once, &dispatches), "") << before.text();
+            ASSERT_EQ(once.wrong(before), "") << before.text();
+            StatisticsCase again = before;
+            again.attention.sliceCount = between(random, 0, 9);
+            ASSERT_EQ(run(*cut, again, &count), "") << before.text();
+            ASSERT_TRUE(once.sameOutputs(again)) << again.text();
+            moreDispatches += count > dispatches;
+        }
+    EXPECT_GE(moreDispatches, 2u);
+}
+
 TEST(StatisticsOnDevice, takeUpTo16Keys) {
     SKIP_WITHOUT_BUFFERS();
     Runtime *runtime = runtimeFor(Limits::full);
@@ -190,6 +220,30 @@ TEST(StatisticsOnDevice, bitsDoNotDependOnChunksAndSlices) {
             }
     }
     EXPECT_GT(cut, 8u);
+}
+
+// Without queries keys receive 0, and the heads are cut where their keys exceed a binding.
+TEST(StatisticsOnDevice, withoutQueriesKeysReceiveNothing) {
+    SKIP_WITHOUT_BUFFERS();
+    const std::unique_ptr<Runtime> whole = openWith(0), cut = openWith(0, [](vkattn_caps &caps) { caps.maxStorageBufferRange = 1u << 16; });
+    ASSERT_TRUE(whole && cut);
+    Random random = randomFor("statistics without queries");
+    Case c;
+    c.batch = 2, c.heads = 3, c.kvHeads = 3, c.queryTokens = 0, c.keyTokens = between(random, 6000, 7000), c.headDim = c.valueDim = 2;
+    StatisticsOptions options;
+    options.top = 0, options.drawLayouts = false;
+    const StatisticsCase before = drawStatistics(random, c, options);
+    uint32_t dispatches[2]{};
+    for (const bool cutting : {false, true}) {
+        StatisticsCase s = before;
+        ASSERT_EQ(run(cutting ? *cut : *whole, s, &dispatches[cutting]), "") << s.text();
+        EXPECT_EQ(s.wrong(before), "") << s.text();
+        const HostTensor &received = s.tensors.at(VKATTN_RECEIVED);
+        for (uint32_t b = 0; b < c.batch; ++b)
+            for (uint32_t h = 0; h < c.heads; ++h)
+                for (uint32_t j = 0; j < c.keyTokens; ++j) ASSERT_EQ(received.getWord(b, h, j, 0), 0u) << b << ", " << h << ", key " << j;
+    }
+    EXPECT_GT(dispatches[1], dispatches[0]);
 }
 
 // Of a windowed problem: rows that do not see the key keep every bit, and so do the keys that only they see.

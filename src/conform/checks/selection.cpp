@@ -3,7 +3,6 @@
 #include "conform/cases/covering_cases.hpp"
 #include "conform/cases/features.hpp"
 #include "conform/checks/cost.hpp"
-#include "conform/checks/kinds.hpp"
 
 #include <algorithm>
 #include <set>
@@ -342,9 +341,9 @@ class Planner {
                                layers[] = {{Limits::full, 1, 20}, {Limits::weak, 1, 10}}; // a list is not cut into slices
         for (const Kind &kind : checkKinds()) {
             if (!kind.drawnBySeed()) continue;
-            std::span<const Count> counts = kind.subject == Subject::layer ? std::span<const Count>(layers)
-                                            : kind.run == checkStatistics  ? statistics
-                                                                           : operations;
+            std::span<const Count> counts = kind.subject == Subject::layer  ? std::span<const Count>(layers)
+                                            : &kind == kindOf("statistics") ? statistics
+                                                                            : operations;
             // A layer has a dozen pipelines: one of its limits is drawn.
             if (quick() && slowCompiler_ && kind.subject == Subject::layer)
                 counts = counts.subspan(randomFor(options_.seed, std::string("limits of ") + kind.name)() % counts.size(), 1);

@@ -1,4 +1,3 @@
-#include "conform/checks/kinds.hpp"
 #include "conform/checks/selection.hpp"
 
 namespace vkattn::conform {

@@ -1,7 +1,7 @@
 #include "core/gradient/gradient_plan.hpp"
 
+#include "core/kernels/explain.hpp"
 #include "core/plan/chunks.hpp"
-#include "core/plan/compile_cost.hpp"
 #include "core/plan/work.hpp"
 #include "util/diagnostic.hpp"
 
@@ -148,54 +148,23 @@ SliceUnits sliceUnits(const GradientPlan &plan) {
 }
 
 uint32_t mostSlices(const GradientPlan &plan, const PlanLimits &limits) {
-    if (plan.dispatchCount == 0) return 1;
     Gradient gradient = plan.gradient;
-    return mostSlices([&](uint32_t slices) {
-        GradientPlan finest;
+    return mostSlicesWith(plan, [&](uint32_t slices, GradientPlan &finest) {
         gradient.forward.slices = slices;
-        return planWith(*plan.kernel, gradient, limits, finest, nullptr) == VKATTN_OK ? sliceUnits(finest).count : 0;
+        return planWith(*plan.kernel, gradient, limits, finest, nullptr);
     });
 }
 
 void explainGradient(const GradientPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
-    out = vkattn_explanation{};
-    out.structSize = sizeof out;
-    out.kernelName = plan.kernelName;
-    out.form = "";
-    out.splits = 1;
-    out.sliceCount = plan.slices;
-    out.maxSlices = mostSlices(plan, limits);
-    out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
-    out.dispatchCount = plan.dispatchCount;
+    explainSchedule(plan, limits, plan.forward, out);
     out.chunkCount = plan.chunkCount();
-    out.pipelineCount = plan.type->pipelines(plan).size();
-    out.workspaceBytes = plan.workspaceBytes;
-    for (uint32_t n = 0; n < std::min(plan.dispatchCount, 4096u); ++n) {
-        const Dispatch d = plan.type->dispatch(plan, n);
-        if (!infoOf(d.key.module).main) continue;
-        std::copy_n(d.groups, 3, out.groups);
-        out.workgroupInvocations = d.key.constants[0];
-        break;
-    }
     out.rowsPerWorkgroup = 1;
     out.flopsFull = plan.gradient.flops();
     out.flops = 2.5 * visibleFlops(plan.problem());
-    const auto count = [&](vkattn_role role) {
-        const auto bytes = static_cast<double>(plan.gradient.bytesUsed(role).size());
-        (plan.gradient.writes(role) ? out.bytesWritten : out.bytesRead) += bytes;
-    };
-    for (const OperandRule &rule : operandTable) count(rule.role);
-    for (const GradientOperand &each : gradientOperands()) count(each.role);
     // Scores and their gradients go through memory in each chunk.
     const double bytes = 2.0 * plan.rowChunks() * static_cast<double>(plan.workspaceBytes);
     out.bytesRead += bytes;
     out.bytesWritten += bytes;
-    out.compileOperations = compileOperations(plan.forward.tuning);
-    out.compileLimit = compileLimit(limits.caps);
-    // Of very many slices no more than maxSlices have work.
-    GradientPlan dealt = plan;
-    dealt.slices = std::min(plan.slices, out.maxSlices);
-    out.largestSlice = largestShare(sliceUnits(dealt));
     out.probabilityUnit = plan.rounding().unit;
     out.probabilityFloor = plan.rounding().floor;
     if (plan.kernel->explain) plan.kernel->explain(plan, out);

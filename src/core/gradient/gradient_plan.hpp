@@ -159,7 +159,6 @@ struct Phases {
 void explain(const GradientPlan &plan, vkattn_explanation &out);
 // Returns whether the rows' pass writes GradientWorkspace::rowSums.
 [[nodiscard]] bool sumsRows(const GradientPlan &plan);
-[[nodiscard]] uint64_t environmentBytes(const Problem &);
 } // namespace tiledGradient
 
 // Those on matrix units, where the kernel's id is VKATTN_GRADIENT_COOPMAT.

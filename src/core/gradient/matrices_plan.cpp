@@ -148,7 +148,7 @@ PipelineKey matrixGradient::pipelineKey(const GradientPlan &plan, bool keys, Con
 }
 
 void matrixGradient::explain(const GradientPlan &plan, vkattn_explanation &out) {
-    const GradientTile &tile = plan.tiles.rows.tile;
+    const PassTile &tile = plan.tiles.rows.tile;
     out.form = plan.tiles.rows.matrix.ownedShared ? "rows, then keys, on matrix units, operands in shared memory"
                                                   : "rows, then keys, on matrix units";
     out.rowsPerWorkgroup = tile.owned();

@@ -28,17 +28,12 @@ struct GradientLimits {
     const StagedTuning &tuning = plan.forward.tuning;
     uint32_t rowTile = 1, keyTile = 1, headTile = 1, sliceQueries = 1, sliceKeys = 1024;
 
-    [[nodiscard]] bool bindable(uint64_t bytes) const {
-        return bytes + caps.minStorageBufferOffsetAlignment + 8 <= caps.maxStorageBufferRange;
-    }
     [[nodiscard]] uint32_t keyHeads(uint32_t heads) const {
         const uint32_t group = p.groupSize();
         return heads % group == 0 ? heads / group : std::min(p.kvHeads, (heads - 1) / group + 2);
     }
     [[nodiscard]] bool tokensFit(vkattn_role role, uint32_t batches, uint32_t heads, uint32_t tokens) const {
-        const Tensor &t = g.tensor(role);
-        if (!t.present()) return true;
-        return bindable(t.span({{}, {p.ragged() ? 1 : batches, heads, p.ragged() ? t.extent[2] : tokens, t.extent[3]}}).size());
+        return vkattn::tokensFit(caps, g.tensor(role), p.ragged(), batches, heads, tokens);
     }
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
         const uint32_t tileX = std::min(
@@ -47,11 +42,11 @@ struct GradientLimits {
             return false;
         const uint32_t heads = keyHeads(s.heads), keys = std::min(s.keys, p.keyTokens);
         return tokensFit(VKATTN_D_K, s.batches, heads, keys) && tokensFit(VKATTN_D_V, s.batches, heads, keys) &&
-               bindable(biasPart(s, g.tensor(VKATTN_D_BIAS)));
+               bindable(caps, biasPart(s, g.tensor(VKATTN_D_BIAS)));
     }
     [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
         if (s.queries > caps.maxWorkgroupCount[0] || s.queries > caps.maxWorkgroupCount[1]) return false;
-        if (const GradientWorkspace at = layOut(s); !bindable(at.end - at.scores)) return false;
+        if (const GradientWorkspace at = layOut(s); !bindable(caps, at.end - at.scores)) return false;
         if (s.batches > 1 && s.heads < p.heads) return false;
         if ((s.batches > 1 || s.heads > 1) && s.queries < p.queryTokens) return false;
         const Tensor &bias = g.tensor(VKATTN_D_BIAS);
@@ -64,7 +59,7 @@ struct GradientLimits {
         for (const vkattn_role role : {VKATTN_D_OUT, VKATTN_D_LSE, VKATTN_D_Q})
             if (!tokensFit(role, s.batches, s.heads, s.queries)) return false;
         const Tensor &weights = g.tensor(VKATTN_D_WEIGHTS);
-        return !weights.present() || bindable(weights.span({{}, {s.batches, s.heads, s.queries, p.keyTokens}}).size());
+        return !weights.present() || bindable(caps, weights.span({{}, {s.batches, s.heads, s.queries, p.keyTokens}}).size());
     }
     // Of the chunk's part of dBias, as a tensor of this layout.
     [[nodiscard]] uint64_t biasPart(const ChunkShape &s, const Tensor &t) const {

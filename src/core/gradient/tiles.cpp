@@ -11,15 +11,6 @@ namespace {
 
 static_assert(sizeof(GradientEnvironment) == 4 * gradientEnvironmentWords);
 
-Operand environmentOperand(const GradientPlan &plan, bool writes) {
-    const uint64_t begin = plan.forward.tableBytes;
-    return {VKATTN_WORKSPACE, begin, begin + tiledGradient::environmentBytes(plan.problem()), begin, noPushWord, 4, writes};
-}
-
-GradientStrides stridesOf(const Tensor &t) {
-    return {stride(t, 0), stride(t, 1), stride(t, 2), flash::dimStride(t)};
-}
-
 GradientEnvironment environmentOf(const GradientPlan &plan) {
     const Problem &p = plan.problem();
     const Gradient &g = plan.gradient;
@@ -33,9 +24,9 @@ GradientEnvironment environmentOf(const GradientPlan &plan) {
     forward.oDim = flash::dimStride(dOut);
     GradientEnvironment e{};
     std::memcpy(&e, &forward, sizeof forward);
-    e.dqStrides = stridesOf(g.tensor(VKATTN_D_Q));
-    e.dkStrides = stridesOf(g.tensor(VKATTN_D_K));
-    e.dvStrides = stridesOf(g.tensor(VKATTN_D_V));
+    e.dqStrides = passStrides(g.tensor(VKATTN_D_Q));
+    e.dkStrides = passStrides(g.tensor(VKATTN_D_K));
+    e.dvStrides = passStrides(g.tensor(VKATTN_D_V));
     e.factor = 1.0f / g.lossScale;
     return e;
 }
@@ -53,7 +44,7 @@ void makePass(const GradientPlan &plan, const Chunk &c, bool keys, uint32_t part
     const Problem &p = plan.problem();
     const Gradient &g = plan.gradient;
     const GradientPass &pass = keys ? plan.tiles.keys : plan.tiles.rows;
-    const GradientTile &tile = pass.tile;
+    const PassTile &tile = pass.tile;
     const Tensor &q = p.tensor(VKATTN_Q), &k = p.tensor(VKATTN_K), &v = p.tensor(VKATTN_V);
     const uint64_t rows = uint64_t{c.batches} * c.heads * c.queries;
     const bool sums = !keys && tiledGradient::sumsRows(plan), nonfinite = g.has(VKATTN_NONFINITE);
@@ -78,7 +69,7 @@ void makePass(const GradientPlan &plan, const Chunk &c, bool keys, uint32_t part
     d.operands[slotK] = keysOperand(p, VKATTN_K, c, offsetof(GradientPush, kBase));
     d.operands[slotV] = keysOperand(p, VKATTN_V, c, offsetof(GradientPush, vBase));
     d.operands[slotDOut] = gradientRows(plan, VKATTN_D_OUT, c, offsetof(GradientPush, oBase));
-    d.operands[slotEnvironment] = environmentOperand(plan, false);
+    d.operands[slotEnvironment] = flash::environmentOperand(plan.forward, sizeof(GradientEnvironment), false);
     d.operands[slotLengths] = lengthsOperand(plan.forward, c, offsetof(GradientPush, lengthsBase), d.operands[slotQ]);
     d.operands[slotRowFacts] =
         workspacePart(plan.at.facts, plan.at.facts + 4 * rowFactWords * rows, offsetof(GradientPush, lseBase), false);
@@ -124,23 +115,13 @@ void makePass(const GradientPlan &plan, const Chunk &c, bool keys, uint32_t part
 
 } // namespace
 
-uint64_t tiledGradient::environmentBytes(const Problem &p) {
-    return sizeof(GradientEnvironment) + (hasHeadArrays(p) ? sizeof(HeadFacts) * uint64_t{p.heads} : 0);
-}
-
 Dispatch tiledGradient::dispatch(const GradientPlan &plan, uint32_t index) {
     Dispatch d;
     d.operandCount = plainSlots;
-    const uint32_t setUp = plan.forward.setUpDispatches, tables = plan.problem().ragged() ? 1 : 0;
-    if (index < tables) {
-        makeSequences(plan.forward, d);
-        return d;
-    }
+    const uint32_t setUp = plan.forward.setUpDispatches;
     if (index < setUp) {
-        flash::makeEnvironment(plan.problem(), environmentOperand(plan, true),
-                               flash::wordsOf<gradientEnvironmentWords>(environmentOf(plan)), Module::gradientEnvironment, index - tables,
-                               d);
-        d.barrierBefore = index > tables; // of one range, which several dispatches write
+        flash::makeSetUp(plan.forward, sizeof(GradientEnvironment), flash::wordsOf<gradientEnvironmentWords>(environmentOf(plan)),
+                         Module::gradientEnvironment, index, d);
         return d;
     }
     const Phases phases = phasesOf(plan);

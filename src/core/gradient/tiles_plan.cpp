@@ -11,48 +11,38 @@
 namespace vkattn {
 namespace {
 
-// CPU devices: lanes are items, and what passes by comes by one load of neighbouring dims and
-// subgroup shuffles. More items a lane share a load; the operands and sums of more than these leave
-// the first-level cache. Mesa 23 and later (clustered subgroup operations) keep arrays in memory well;
-// before, only unrolled arrays are fast (core/plan/tuning.cpp). Measured 2026-11-23 and 2026-11-24 on
-// lavapipe, 2 cores of an AMD EPYC: docs/performance.md.
-GradientTile cpuTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
-    const auto lanes = [&](uint32_t maxDim, uint32_t owned) {
-        return GradientTile{maxDim, 1, caps.subgroupSize, owned, 1, sourceShuffled, 1, caps.subgroupClustered};
-    };
-    for (const GradientTile &each : {lanes(64, ownsKeys ? 2 : 4), lanes(128, ownsKeys ? 1 : 2), lanes(256, 1)})
-        if (dim <= each.maxDim) return each;
-    return {};
+// More items a lane share a load; the operands and sums of more than these leave the first-level cache.
+// Measured 2026-11-23 and 2026-11-24 on lavapipe, 2 cores of an AMD EPYC: docs/performance.md.
+PassTile cpuTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
+    const PassTile tiles[] = {cpuPassTile(caps, 64, ownsKeys ? 2 : 4, 1), cpuPassTile(caps, 128, ownsKeys ? 1 : 2, 1),
+                              cpuPassTile(caps, 256, 1, 1)};
+    return tileFor(dim, tiles);
 }
 
-// GPUs: lanes share the dims of an item, so that its operands and sums fit registers. Two items that
-// pass by at a time share a lane's loads; a lane of subgroups of 128 (Adreno) has 192 registers for four
-// rows and one item. Not timed on a GPU yet.
-GradientTile gpuTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
-    const uint32_t step = !ownsKeys && caps.subgroupSize > 64 ? 1 : 2;
-    const GradientTile tiles[] = {{64, 8, 8, ownsKeys ? 2u : 4u, step, sourceDirect, 1, 0},
-                                  {128, 16, 4, ownsKeys ? 2u : 4u, step, sourceDirect, 1, 0},
-                                  {256, 16, 4, ownsKeys ? 1u : 2u, step, sourceDirect, 1, 0}};
-    for (const GradientTile &each : tiles)
-        if (dim <= each.maxDim) return each;
-    return {};
+// Two items that pass by at a time share a lane's loads; a lane of subgroups of 128 (Adreno) has 192
+// registers for four rows and one item.
+PassTile gpuTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
+    return gpuPassTile(ownsKeys, dim, !ownsKeys && caps.subgroupSize > 64 ? 1 : 2);
+}
+
+// A maxDim of 0: there is none.
+PassTile gradientTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
+    return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuTile(caps, ownsKeys, dim) : gpuTile(caps, ownsKeys, dim);
 }
 
 // `head` and `value` pass by.
-void layOut(const Problem &p, const Tensor &head, const Tensor &value, uint32_t shuffleLanes, GradientPass &pass) {
-    const GradientTile &tile = pass.tile;
-    pass.dimsPerLane = dimsOfLane(tile, p.headDim, shuffleLanes);
-    pass.valueDimsPerLane = dimsOfLane(tile, p.valueDim, shuffleLanes);
-    pass.run = runOf(tile, p.headDim, pass.dimsPerLane, head.dtype);
-    pass.valueRun = runOf(tile, p.valueDim, pass.valueDimsPerLane, value.dtype);
-    pass.dimOrder = std::min(dimOrderOf(head, pass.run), dimOrderOf(value, pass.valueRun));
+void layOut(const Tensor &head, const Tensor &value, uint32_t shuffleLanes, GradientPass &pass) {
+    const PassingDims ofHead = passingDims(pass.tile, head, shuffleLanes), ofValue = passingDims(pass.tile, value, shuffleLanes);
+    pass.dimsPerLane = ofHead.perLane, pass.run = ofHead.run;
+    pass.valueDimsPerLane = ofValue.perLane, pass.valueRun = ofValue.run;
+    pass.dimOrder = std::min(ofHead.order, ofValue.order);
 }
 
 // What a lane loops over: items in steps, some of them whole and some tested, and leaving a loop
 // counts as a round of it.
 // With dropout, runs of 32 keys each have a loop that draws.
 uint64_t iterations(const GradientPass &pass, uint64_t heads, uint64_t items, bool draws) {
-    const GradientTile &tile = pass.tile;
+    const PassTile &tile = pass.tile;
     const uint64_t dims = uint64_t{pass.dimsPerLane} + pass.valueDimsPerLane;
     const uint64_t edges = tile.ownedPerLane * (tile.rolledEdges ? 4 * dims : dims / edgeDims + 4);
     const uint64_t drawn = draws ? ceilDiv(items, 32) * 14 : 0;
@@ -66,13 +56,9 @@ struct TileLimits {
     const Gradient &g = plan.gradient;
     uint32_t rowTile = 1, keyTile = 1, headTile = p.groupSize(), sliceQueries = p.queryTokens, sliceKeys = p.keyTokens;
 
-    [[nodiscard]] bool bindable(uint64_t bytes) const {
-        return bytes + caps.minStorageBufferOffsetAlignment + 8 <= caps.maxStorageBufferRange;
-    }
     [[nodiscard]] bool tokensFit(vkattn_role role, uint32_t batches, uint32_t heads) const {
         const Tensor &t = g.tensor(role);
-        if (!t.present()) return true;
-        return bindable(t.span({{}, {p.ragged() ? 1 : batches, heads, t.extent[2], t.extent[3]}}).size());
+        return vkattn::tokensFit(caps, t, p.ragged(), batches, heads, t.extent[2]);
     }
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
         const uint32_t heads = s.heads / p.groupSize();
@@ -84,7 +70,7 @@ struct TileLimits {
         // Of a batch entry all heads or of one entry some: sums of arrays go on from chunk to chunk.
         return s.queries == p.queryTokens && s.heads % p.groupSize() == 0 && s.heads <= 65535 && (s.batches == 1 || s.heads == p.heads) &&
                divideUp(s.queries, std::min(plan.tiles.rows.tile.owned(), plan.forward.tuning.pairLanes)) <= caps.maxWorkgroupCount[0] &&
-               bindable(4 * rowSumWords * rows) &&
+               bindable(caps, 4 * rowSumWords * rows) &&
                rows / plan.forward.tuning.sequenceLanes + uint64_t{s.batches} * s.heads <= maxKeysPerLane &&
                tokensFit(VKATTN_D_OUT, s.batches, s.heads) && tokensFit(VKATTN_D_LSE, s.batches, s.heads) &&
                tokensFit(VKATTN_D_Q, s.batches, s.heads);
@@ -112,13 +98,13 @@ bool onMatrixUnits(const GradientPlan &plan) {
     return plan.kernel->id == VKATTN_GRADIENT_COOPMAT;
 }
 // In messages.
-const char *nameOf(const GradientPlan &plan) {
-    return onMatrixUnits(plan) ? "coopmat" : "tiled";
+TiledOperation wordsOf(const GradientPlan &plan) {
+    return {onMatrixUnits(plan) ? "the coopmat kernel of gradients" : "the tiled kernel of gradients", false,
+            "take VKATTN_GRADIENT_AUTO or VKATTN_GRADIENT_STAGED"};
 }
 
-vkattn_result unsupported(const GradientPlan &plan, vkattn_diagnostic *why, const char *reason) {
-    return fail(why, VKATTN_ERROR_UNSUPPORTED, "the %s kernel of gradients %s; take VKATTN_GRADIENT_AUTO or VKATTN_GRADIENT_STAGED",
-                nameOf(plan), reason);
+vkattn_result unsupported(const GradientPlan &plan, vkattn_diagnostic *why, const char *predicate) {
+    return refuse(wordsOf(plan), predicate, why);
 }
 
 // Dispatches of a pass over so many items.
@@ -161,22 +147,19 @@ vkattn_result chooseTiles(const PlanLimits &limits, GradientPlan &plan, vkattn_d
     const Caps &caps = limits.caps;
     const Problem &p = plan.problem();
     GradientTiles &tiles = plan.tiles;
-    const bool onCpu = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
-    if (!caps.subgroupShuffle || caps.subgroupSize < (onCpu ? 4 : 16) || (onCpu && caps.subgroupSize > 16))
+    if (!shuffles(caps))
         return unsupported(plan, why, "needs subgroup shuffles, among 4 to 16 lanes on a CPU device and at least 16 on others");
     const uint32_t dim = std::max(p.headDim, p.valueDim);
-    tiles.shuffleLanes = std::max(caps.subgroupSize, 4u);
+    tiles.shuffleLanes = shuffleLanes(caps);
     tiles.rows.tile = gradientTile(caps, false, dim);
     tiles.keys.tile = gradientTile(caps, true, dim);
     if (!tiles.rows.tile.maxDim || !tiles.keys.tile.maxDim)
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
                     "the tiled kernel of gradients takes head and value dims up to 256, and this problem has %u", dim);
-    layOut(p, p.tensor(VKATTN_K), p.tensor(VKATTN_V), tiles.shuffleLanes, tiles.rows);
-    layOut(p, p.tensor(VKATTN_Q), plan.gradient.tensor(VKATTN_D_OUT), tiles.shuffleLanes, tiles.keys);
+    layOut(p.tensor(VKATTN_K), p.tensor(VKATTN_V), tiles.shuffleLanes, tiles.rows);
+    layOut(p.tensor(VKATTN_Q), plan.gradient.tensor(VKATTN_D_OUT), tiles.shuffleLanes, tiles.keys);
     for (const GradientPass *pass : {&tiles.rows, &tiles.keys}) {
-        const GradientTile &tile = pass->tile;
-        if (tile.invocations() > caps.maxWorkgroupInvocations || tile.invocations() > caps.maxWorkgroupSize[0])
-            return unsupported(plan, why, "needs larger workgroups than the device has");
+        if (!fits(pass->tile, caps)) return unsupported(plan, why, "needs larger workgroups than the device has");
         const uint64_t loops =
             pass == &tiles.rows ? iterations(*pass, 1, p.keyTokens, p.drops()) : iterations(*pass, p.groupSize(), p.queryTokens, false);
         if (loops > maxKeysPerLane)
@@ -201,22 +184,6 @@ double tiledGradient::shareBefore(const GradientPlan &plan, uint32_t step) {
     const double rowCost = phases.rows ? costOf(plan, false) : 0, keyCost = phases.keys ? costOf(plan, true) : 0;
     const double before = keys ? rowCost + keyCost * ownedShare(plan, true, step - phases.rows) : rowCost * ownedShare(plan, false, step);
     return before / (rowCost + keyCost);
-}
-
-uint32_t runOf(const GradientTile &tile, uint32_t dim, uint32_t dimsPerLane, vkattn_dtype dtype) {
-    if (tile.dimLanes == 1) return dimsPerLane;
-    for (uint32_t run = dtype == VKATTN_F32 ? 4 : 8; run > 1; run /= 2)
-        if (dim % run == 0 && dimsPerLane % run == 0) return run;
-    return 1;
-}
-
-uint32_t dimsOfLane(const GradientTile &tile, uint32_t dim, uint32_t shuffleLanes) {
-    if (tile.source == sourceShuffled) return roundUp(dim, shuffleLanes);
-    return roundUp(divideUp(dim, tile.dimLanes), dim % 4 == 0 ? 4 : dim % 2 == 0 ? 2 : 1);
-}
-
-GradientTile gradientTile(const Caps &caps, bool ownsKeys, uint32_t dim) {
-    return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuTile(caps, ownsKeys, dim) : gpuTile(caps, ownsKeys, dim);
 }
 
 // SwiftShader has subgroups of four lanes without clustered operations, as has the older Mesa where the
@@ -251,37 +218,27 @@ vkattn_result tiledGradient::makePlan(const PlanLimits &limits, GradientPlan &pl
     const Problem &p = plan.problem();
     const Gradient &g = plan.gradient;
     Plan &forward = plan.forward;
-    if (caps.maxStorageBuffersPerStage < gradientSlots)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the %s kernel of gradients needs %u storage buffers a stage; the device has %u. Take VKATTN_GRADIENT_AUTO or "
-                    "VKATTN_GRADIENT_STAGED",
-                    nameOf(plan), gradientSlots, caps.maxStorageBuffersPerStage);
+    const TiledOperation words = wordsOf(plan);
+    if (const auto r = checkBindings(words, p, caps, why)) return r;
     if (p.queryTokens == 0 || p.keyTokens == 0) return unsupported(plan, why, "needs queries and keys: otherwise all gradients are 0");
     if (g.uses(VKATTN_D_BIAS)) return unsupported(plan, why, "does not compute dBias");
     if (g.uses(VKATTN_D_WEIGHTS)) return unsupported(plan, why, "does not take dWeights");
-    if (p.groupSize() > 65535) return unsupported(plan, why, "takes at most 65535 query heads a key head");
     plan.tiles.pairTerms = pairTermsOf(p);
     plan.tiles.rows.head = g.uses(VKATTN_D_Q);
     plan.tiles.keys.head = g.uses(VKATTN_D_K);
     plan.tiles.keys.value = g.uses(VKATTN_D_V);
     if (const auto r = onMatrixUnits(plan) ? matrixGradient::chooseTiles(limits, plan, why) : chooseTiles(limits, plan, why)) return r;
 
-    const uint64_t environment = environmentBytes(p);
-    if (environment + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange ||
-        ceilDiv(p.heads, flash::environmentLanes) > caps.maxWorkgroupCount[0])
-        return unsupported(plan, why, "gathers the arrays over heads in its workspace, and this device's limits do not take so many heads");
-    forward.setUpDispatches += divideUp(gradientEnvironmentWords, environmentWordsAtOnce);
-    forward.setUpBytes = forward.tableBytes + roundUpTo(environment, plan.workspaceAlignment);
-
+    if (const auto r = setEnvironment(words, gradientEnvironmentWords, forward, caps, why)) return r;
     const TileLimits own = {plan, caps};
     Chunker chunker(p, limits, own, forward.setUpBytes);
     ChunkShape shape{};
     if (!chunker.choose(shape, nullptr) || !own.keysFit(shape) || !own.rowsFit(shape))
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the %s kernel of gradients takes all rows and keys of a key head in one dispatch: they exceed the device's "
+                    "%s takes all rows and keys of a key head in one dispatch: they exceed the device's "
                     "maxStorageBufferRange of %u, its workgroup counts, or the workspace of %llu bytes; take VKATTN_GRADIENT_AUTO or "
                     "VKATTN_GRADIENT_STAGED",
-                    nameOf(plan), caps.maxStorageBufferRange, static_cast<unsigned long long>(limits.maxWorkspaceBytes));
+                    words.name, caps.maxStorageBufferRange, static_cast<unsigned long long>(limits.maxWorkspaceBytes));
     setChunks(forward, shape);
     forward.rowPitch = p.keyTokens;
     cutPasses(plan);
@@ -289,9 +246,7 @@ vkattn_result tiledGradient::makePlan(const PlanLimits &limits, GradientPlan &pl
     plan.workspaceBytes = plan.at.end;
     const Phases phases = phasesOf(plan);
     const double count = static_cast<double>(phases.perChunk()) * plan.rowChunks() + phases.arrayChecks + forward.setUpDispatches;
-    if (count > 1e9) return unsupported(plan, why, "would take over a billion dispatches to meet the device's limits");
-    plan.dispatchCount = static_cast<uint32_t>(count);
-    return VKATTN_OK;
+    return setDispatchCount(words, count, plan, why);
 }
 
 PipelineSet tiledGradient::pipelines(const GradientPlan &plan) {
@@ -312,16 +267,15 @@ PipelineSet tiledGradient::pipelines(const GradientPlan &plan) {
 }
 
 void tiledGradient::explain(const GradientPlan &plan, vkattn_explanation &out) {
-    const GradientTile &tile = plan.tiles.rows.tile;
-    out.form = tile.source == sourceShuffled ? "rows in lanes, then keys in lanes, subgroup shuffles" : "dims in lanes, subgroup shuffles";
+    const PassTile &tile = plan.tiles.rows.tile;
+    out.form = formText(tile);
     out.rowsPerWorkgroup = tile.owned();
     out.keysPerStep = tile.stepItems;
 }
 
 uint64_t tiledGradient::storageDescriptorCount(const GradientPlan &plan) {
     const Phases phases = phasesOf(plan);
-    const uint64_t fused = uint64_t{plan.rowChunks()} * (phases.rows + phases.keys);
-    return fused * gradientSlots + (plan.dispatchCount - fused) * plainSlots;
+    return storageDescriptors(plan, uint64_t{plan.rowChunks()} * (phases.rows + phases.keys));
 }
 
 } // namespace vkattn

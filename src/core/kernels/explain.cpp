@@ -35,13 +35,7 @@ vkattn_result explainPlan(const Problem &p, const PlanLimits &limits, vkattn_exp
     out.splits = 1;
     // The first main dispatch is in the first chunk of rows, or, without keys, nowhere among what
     // may be 10^9.
-    for (uint32_t n = 0; n < std::min(plan.dispatchCount, plan.setUpDispatches + plan.dispatchesPerRowChunk()); ++n) {
-        const Dispatch d = plan.dispatch(n);
-        if (!infoOf(d.key.module).main) continue;
-        std::copy_n(d.groups, 3, out.groups);
-        out.workgroupInvocations = d.key.constants[0];
-        break;
-    }
+    explainMainDispatch(plan, plan.setUpDispatches + plan.dispatchesPerRowChunk(), out);
     out.flopsFull = p.flops();
     out.flops = visibleFlops(p);
     for (const OperandRule &rule : operandTable)

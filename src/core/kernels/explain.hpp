@@ -1,11 +1,53 @@
 // vkattnExplain and vkattnExplainKernel without their argument checks.
 #pragma once
 
+#include "core/plan/compile_cost.hpp"
 #include "core/plan/kernel.hpp"
+#include "core/plan/slices.hpp"
+
+#include <algorithm>
 
 namespace vkattn {
 
 [[nodiscard]] vkattn_result explainPlan(const Problem &problem, const PlanLimits &limits, vkattn_explanation &out, vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result reasonOf(const Kernel &kernel, const Problem &problem, const PlanLimits &limits, vkattn_diagnostic *why);
+
+// The groups and invocations of the first dispatch of pairs, which is among the first `most`.
+inline void explainMainDispatch(const Schedule &plan, uint32_t most, vkattn_explanation &out) {
+    for (uint32_t n = 0; n < std::min(plan.dispatchCount, most); ++n) {
+        const Dispatch d = plan.type->dispatch(plan, n);
+        if (!infoOf(d.key.module).main) continue;
+        std::copy_n(d.groups, 3, out.groups);
+        out.workgroupInvocations = d.key.constants[0];
+        return;
+    }
+}
+
+// What an explanation says of any plan that goes over chunks of a forward problem, as the backward pass and
+// statistics do.
+template <class AnyPlan> void explainSchedule(const AnyPlan &plan, const PlanLimits &limits, const Plan &forward, vkattn_explanation &out) {
+    out = vkattn_explanation{};
+    out.structSize = sizeof out;
+    out.kernelName = plan.kernelName;
+    out.form = "";
+    out.splits = 1;
+    out.sliceCount = plan.slices;
+    out.maxSlices = mostSlices(plan, limits);
+    out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
+    out.dispatchCount = plan.dispatchCount;
+    out.pipelineCount = plan.type->pipelines(plan).size();
+    out.workspaceBytes = plan.workspaceBytes;
+    explainMainDispatch(plan, 4096, out);
+    BoundOperand bound[maxBoundOperands];
+    const uint32_t count = plan.type->operands(plan, bound);
+    for (const BoundOperand *each = bound; each < bound + count; ++each)
+        (each->output ? out.bytesWritten : out.bytesRead) += static_cast<double>(each->bytes.size());
+    out.compileOperations = compileOperations(forward.tuning);
+    out.compileLimit = compileLimit(limits.caps);
+    // Of very many slices no more than maxSlices have work.
+    AnyPlan dealt = plan;
+    dealt.slices = std::min(plan.slices, out.maxSlices);
+    out.largestSlice = largestShare(sliceUnits(dealt));
+}
 
 } // namespace vkattn

@@ -5,6 +5,7 @@
 #include "core/kernels/flash.hpp"
 
 #include "core/kernels/coopmat.hpp"
+#include "core/plan/chunks.hpp"
 #include "core/plan/operands.hpp"
 
 #include <algorithm>
@@ -12,13 +13,15 @@
 namespace vkattn {
 namespace {
 
+// Lanes of a workgroup that gathers what heads have.
+constexpr uint32_t environmentLanes = 64;
+
 static_assert(sizeof(Environment) == 4 * environmentWords);
 static_assert(offsetof(FlashPush, oBase) == offsetof(FlashPlainPush, oBase), "both forms begin alike");
 
 // Where things lie in the workspace: the table of sequences, the environment, the partial results.
-Operand environmentOperand(const Plan &plan, bool writes) {
-    const uint64_t begin = plan.tableBytes;
-    return {VKATTN_WORKSPACE, begin, begin + flash::environmentBytes(plan.problem), begin, noPushWord, 4, writes};
+Operand ownEnvironment(const Plan &plan, bool writes) {
+    return flash::environmentOperand(plan, sizeof(Environment), writes);
 }
 Operand partialsOperand(const Plan &plan, bool writes) {
     return {VKATTN_WORKSPACE, plan.setUpBytes, plan.workspaceBytes, plan.setUpBytes, noPushWord, 4, writes};
@@ -90,7 +93,7 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
         // Shaders write this binding, and a validation layer cannot see that this dispatch does
         // not.
         d.operands[slotLse] = standIn(d.operands[slotOut]);
-        d.operands[slotEnvironment] = environmentOperand(plan, false);
+        d.operands[slotEnvironment] = ownEnvironment(plan, false);
         d.operands[slotLengths] = lengthsOperand(plan, c, offsetof(FlashPush, lengthsBase), d.operands[slotQ]);
         if (p.tensor(VKATTN_LSE).present() && shape.parts == 0)
             d.operands[slotLse] = rowsOperand(p, VKATTN_LSE, c, offsetof(FlashPush, lseBase));
@@ -142,41 +145,15 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[slotOut] = rowsOperand(p, VKATTN_OUT, c, offsetof(CombinePush, oBase));
     d.operands[slotLengths] = lengthsOperand(plan, c, offsetof(CombinePush, lengthsBase), partials);
     if (lse.present()) d.operands[slotLse] = rowsOperand(p, VKATTN_LSE, c, offsetof(CombinePush, lseBase));
-    if (p.has(VKATTN_SINKS)) d.operands[slotEnvironment] = environmentOperand(plan, false);
+    if (p.has(VKATTN_SINKS)) d.operands[slotEnvironment] = ownEnvironment(plan, false);
     d.key = pipelineKey(Module::combine, plan.flash.combineLanes, {.elementTypes = elementType(p, VKATTN_OUT) << typesOut});
     d.groups[0] = c.queries;
     d.groups[1] = 1;
     d.groups[2] = c.batches * c.heads;
 }
 
-} // namespace
-
-uint32_t flash::environmentWordsOf(const Problem &p) {
-    return p.drops() ? environmentWords : environmentWords - dropoutWords;
-}
-
-uint64_t flash::environmentBytes(const Problem &p) {
-    return sizeof(Environment) + (hasHeadArrays(p) ? sizeof(HeadFacts) * uint64_t{p.heads} : 0);
-}
-
-uint32_t flash::dimStride(const Tensor &t) {
-    return t.extent[3] > 1 ? stride(t, 3) : 1u;
-}
-
-void flash::setOptionWords(Environment &e, const Problem &p) {
-    e.flags |= elementType(p, VKATTN_BIAS) << flagsBiasType;
-    e.qDim = dimStride(p.tensor(VKATTN_Q)), e.kDim = dimStride(p.tensor(VKATTN_K)), e.vDim = dimStride(p.tensor(VKATTN_V));
-    e.softcap = p.softcap;
-    for (const PairTermOperand &each : pairTermOperands) {
-        if (!p.uses(each.role)) continue;
-        const PairStrides strides = pairStrides(p, each.role);
-        std::memcpy(reinterpret_cast<unsigned char *>(&e) + each.strides, &strides, each.strideBytes);
-    }
-    setDropout(e, p);
-}
-
-void flash::makeEnvironment(const Problem &p, const Operand &whole, std::span<const uint32_t> words, Module module, uint32_t number,
-                            Dispatch &d) {
+// The number-th of the dispatches that write the environment.
+void makeEnvironment(const Problem &p, const Operand &whole, std::span<const uint32_t> words, Module module, uint32_t number, Dispatch &d) {
     const uint32_t first = number * environmentWordsAtOnce;
     const uint32_t count = std::min(static_cast<uint32_t>(words.size()) - first, environmentWordsAtOnce);
     EnvironmentPush push{};
@@ -198,6 +175,57 @@ void flash::makeEnvironment(const Problem &p, const Operand &whole, std::span<co
     d.groups[1] = d.groups[2] = 1;
 }
 
+} // namespace
+
+uint32_t flash::environmentWordsOf(const Problem &p) {
+    return p.drops() ? environmentWords : environmentWords - dropoutWords;
+}
+
+uint64_t flash::environmentBytes(const Problem &p, uint64_t ownBytes) {
+    return ownBytes + (hasHeadArrays(p) ? sizeof(HeadFacts) * uint64_t{p.heads} : 0);
+}
+
+bool flash::placeEnvironment(Plan &plan, uint32_t words, uint64_t ownBytes, const Caps &caps) {
+    const Problem &p = plan.problem;
+    const uint64_t bytes = environmentBytes(p, ownBytes);
+    // One dispatch gathers what all heads have.
+    if (!bindable(caps, bytes) || (hasHeadArrays(p) && divideUp(p.heads, environmentLanes) > caps.maxWorkgroupCount[0])) return false;
+    plan.setUpDispatches += divideUp(words, environmentWordsAtOnce);
+    plan.setUpBytes = plan.tableBytes + roundUpTo(bytes, plan.workspaceAlignment);
+    return true;
+}
+
+Operand flash::environmentOperand(const Plan &plan, uint64_t ownBytes, bool writes) {
+    const uint64_t begin = plan.tableBytes;
+    return {VKATTN_WORKSPACE, begin, begin + environmentBytes(plan.problem, ownBytes), begin, noPushWord, 4, writes};
+}
+
+uint32_t flash::dimStride(const Tensor &t) {
+    return t.extent[3] > 1 ? stride(t, 3) : 1u;
+}
+
+void flash::setOptionWords(Environment &e, const Problem &p) {
+    e.flags |= elementType(p, VKATTN_BIAS) << flagsBiasType;
+    e.qDim = dimStride(p.tensor(VKATTN_Q)), e.kDim = dimStride(p.tensor(VKATTN_K)), e.vDim = dimStride(p.tensor(VKATTN_V));
+    e.softcap = p.softcap;
+    for (const PairTermOperand &each : pairTermOperands) {
+        if (!p.uses(each.role)) continue;
+        const PairStrides strides = pairStrides(p, each.role);
+        std::memcpy(reinterpret_cast<unsigned char *>(&e) + each.strides, &strides, each.strideBytes);
+    }
+    setDropout(e, p);
+}
+
+void flash::makeSetUp(const Plan &plan, uint64_t ownBytes, std::span<const uint32_t> words, Module module, uint32_t index, Dispatch &d) {
+    const uint32_t tables = plan.problem.ragged() ? 1 : 0;
+    d.operandCount = plainSlots;
+    if (index < tables)
+        makeSequences(plan, d);
+    else
+        makeEnvironment(plan.problem, environmentOperand(plan, ownBytes, true), words, module, index - tables, d);
+    d.barrierBefore = index > tables; // of one range, which several dispatches write
+}
+
 uint32_t flash::dispatchesPerRowChunk(const Plan &plan) {
     return plan.keyChunks + (plan.flash.parts ? 1 : 0);
 }
@@ -208,15 +236,9 @@ Dispatch flash::dispatch(const Plan &plan, uint32_t index) {
     d.operandCount = plainSlots;
     const uint32_t setUp = plan.setUpDispatches;
     if (index < setUp) {
-        const uint32_t tables = p.ragged() ? 1 : 0;
-        if (index < tables) {
-            makeSequences(plan, d);
-        } else {
-            const auto environment = wordsOf<environmentWords>(environmentOf(plan));
-            const std::span<const uint32_t> words = environment;
-            makeEnvironment(p, environmentOperand(plan, true), words.first(environmentWordsOf(p)), Module::environment, index - tables, d);
-        }
-        d.barrierBefore = index > tables; // of one range, which several dispatches write
+        const auto environment = wordsOf<environmentWords>(environmentOf(plan));
+        const std::span<const uint32_t> words = environment;
+        makeSetUp(plan, sizeof(Environment), words.first(environmentWordsOf(p)), Module::environment, index, d);
         return d;
     }
     const uint32_t perRowChunk = dispatchesPerRowChunk(plan);

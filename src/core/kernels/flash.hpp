@@ -19,20 +19,23 @@ namespace flash {
 [[nodiscard]] vkattn_result makePlan(const Kernel &, const Problem &, const PlanLimits &, Plan &out, vkattn_diagnostic *why);
 [[nodiscard]] uint32_t dispatchesPerRowChunk(const Plan &);
 [[nodiscard]] Dispatch dispatch(const Plan &, uint32_t index);
-// The environment and what is gathered behind it, and the lanes of a workgroup that gathers.
-constexpr uint32_t environmentLanes = 64;
 // The words of the environment that a problem has written: without dropout fewer.
 [[nodiscard]] uint32_t environmentWordsOf(const Problem &);
-[[nodiscard]] uint64_t environmentBytes(const Problem &);
+// Of an environment whose own words take so many bytes, and of what is gathered behind them.
+[[nodiscard]] uint64_t environmentBytes(const Problem &, uint64_t ownBytes = sizeof(Environment));
+// Places an environment behind the table of sequences: its own words take `ownBytes`, `words` of them are
+// written, and what heads have is gathered behind them. Returns false where that is too much for the device.
+[[nodiscard]] bool placeEnvironment(Plan &, uint32_t words, uint64_t ownBytes, const Caps &);
+[[nodiscard]] Operand environmentOperand(const Plan &, uint64_t ownBytes, bool writes);
 // Sets what the options of a problem need of the environment, whichever pass reads it.
 void setOptionWords(Environment &, const Problem &);
 [[nodiscard]] uint32_t dimStride(const Tensor &);
 template <uint32_t count, class Words> [[nodiscard]] std::array<uint32_t, count> wordsOf(const Words &words) {
     return std::bit_cast<std::array<uint32_t, count>>(words);
 }
-// The number-th of the dispatches that write an environment of these words to `whole`; the first one
-// gathers what heads have.
-void makeEnvironment(const Problem &, const Operand &whole, std::span<const uint32_t> words, Module, uint32_t number, Dispatch &);
+// The index-th dispatch of the set-up: the table of sequences of a ragged batch, then those of `module`, which
+// write these words of the environment; the first of them gathers what heads have.
+void makeSetUp(const Plan &, uint64_t ownBytes, std::span<const uint32_t> words, Module module, uint32_t index, Dispatch &);
 
 [[nodiscard]] bool suits(const Problem &, const FlashTuning &);
 void explain(const Plan &, vkattn_explanation &out);

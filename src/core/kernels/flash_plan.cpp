@@ -253,21 +253,6 @@ vkattn_result chooseTile(const Kernel &kernel, const Problem &p, const PlanLimit
                 name, dim, static_cast<unsigned long long>(least), static_cast<unsigned long long>(compileLimit(caps)));
 }
 
-// The environment lies behind the table of sequences. One set-up dispatch gathers what all heads
-// have.
-vkattn_result setEnvironment(const char *kernel, Plan &plan, const Caps &caps, vkattn_diagnostic *why) {
-    const Problem &p = plan.problem;
-    const uint64_t bytes = flash::environmentBytes(p);
-    const bool gathers = bytes > sizeof(Environment);
-    if (bytes + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange ||
-        (gathers && ceilDiv(p.heads, flash::environmentLanes) > caps.maxWorkgroupCount[0]))
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the %s kernel gathers the arrays over heads in its workspace; %u heads are too many for this device", kernel, p.heads);
-    plan.setUpDispatches += divideUp(flash::environmentWordsOf(p), environmentWordsAtOnce);
-    plan.setUpBytes = plan.tableBytes + roundUpTo(bytes, plan.workspaceAlignment);
-    return VKATTN_OK;
-}
-
 } // namespace
 
 vkattn_result flash::supported(const Kernel &kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
@@ -318,8 +303,9 @@ vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const Plan
         return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
                     p.keyTokens, caps.maxStorageBuffersPerStage);
 
-    if (options)
-        if (const auto r = setEnvironment(name, out, caps, why)) return r;
+    if (options && !placeEnvironment(out, environmentWordsOf(p), sizeof(Environment), caps))
+        return fail(why, unsupported, "the %s kernel gathers the arrays over heads in its workspace; %u heads are too many for this device",
+                    name, p.heads);
     ChunkShape chunk{};
     PlanLimits room = limits;
     if (!isDecode(kernel)) room.maxWorkspaceBytes = std::min(room.maxWorkspaceBytes, out.setUpBytes + partialResultsCap(p, tuning, shape));

@@ -46,7 +46,7 @@ class Cutter {
         for (const OperationOperand &operand : operandsOf(plan_.operation.kind)) {
             if (!plan_.operation.uses(operand.role)) continue;
             const auto bytes = [&](const OperationBox &box) { return bytesOf(plan_.operation, operand.role, box).size(); };
-            if (!halveUntil(bindableBytes(), bytes))
+            if (!halveUntil(mostBindable(caps_), bytes))
                 return fail(why, VKATTN_ERROR_UNSUPPORTED,
                             "%s spans %llu bytes where nothing more can be cut, over the device's maxStorageBufferRange of %u; make the "
                             "tensor denser, or use the CPU",
@@ -66,7 +66,7 @@ class Cutter {
             const auto bytes = [&](const OperationBox &box) { return plan_.routine->workspaceBytes(plan_, box); };
             // One row may exceed the cap (vkattn_host::maxWorkspaceBytes), but not what a binding can
             // hold.
-            if (!halveUntil(std::min<uint64_t>(maxWorkspaceBytes_, bindableBytes()), bytes) && bytes(box_) > bindableBytes())
+            if (!halveUntil(std::min<uint64_t>(maxWorkspaceBytes_, mostBindable(caps_)), bytes) && bytes(box_) > mostBindable(caps_))
                 return fail(why, VKATTN_ERROR_UNSUPPORTED,
                             "one row needs %llu bytes of workspace, over the device's maxStorageBufferRange of %u; use the CPU",
                             static_cast<unsigned long long>(bytes(box_)), caps_.maxStorageBufferRange);
@@ -76,11 +76,6 @@ class Cutter {
     }
 
   private:
-    // Bindings begin at multiples of the device's alignment and end at whole words.
-    [[nodiscard]] uint64_t bindableBytes() const {
-        return caps_.maxStorageBufferRange - std::min(caps_.maxStorageBufferRange, caps_.minStorageBufferOffsetAlignment + 8);
-    }
-
     // Halves the direction that brings `amount` down most until the amount is in bounds. Returns
     // false where no direction does.
     template <class Amount> bool halveUntil(uint64_t most, const Amount &amount) {

@@ -25,6 +25,16 @@ using Caps = vkattn_caps;
     return caps;
 }
 
+// The most bytes that a binding can hold: bindings begin at multiples of the device's alignment and end at
+// whole words.
+[[nodiscard]] constexpr uint64_t mostBindable(const Caps &caps) {
+    const uint64_t lost = uint64_t{caps.minStorageBufferOffsetAlignment} + 8;
+    return caps.maxStorageBufferRange > lost ? caps.maxStorageBufferRange - lost : 0;
+}
+[[nodiscard]] constexpr bool bindable(const Caps &caps, uint64_t bytes) {
+    return bytes <= mostBindable(caps);
+}
+
 // Whether a device with such caps multiplies matrices of this shape.
 [[nodiscard]] bool hasShape(const Caps &caps, const vkattn_matrix_shape &shape);
 

@@ -21,6 +21,16 @@ constexpr uint64_t roundUpTo(uint64_t n, uint64_t multiple) {
     return ceilDiv(n, multiple) * multiple;
 }
 
+// Bytes of some tokens of a tensor. Where a sequence of a ragged batch lies only the device knows: a chunk
+// of some of its tokens binds all of them.
+[[nodiscard]] inline uint64_t tokenBytes(const Tensor &t, bool ragged, uint32_t batches, uint32_t heads, uint32_t tokens) {
+    return t.span({{}, {ragged ? 1 : batches, heads, ragged ? t.extent[2] : tokens, t.extent[3]}}).size();
+}
+// Whether a binding can hold them; a tensor that is not there takes none.
+[[nodiscard]] inline bool tokensFit(const Caps &caps, const Tensor &t, bool ragged, uint32_t batches, uint32_t heads, uint32_t tokens) {
+    return !t.present() || bindable(caps, tokenBytes(t, ragged, batches, heads, tokens));
+}
+
 // Largest n in [1, limit] for which fits(n); 0 if none. fits must be monotone.
 template <class Fits> uint32_t largest(uint32_t limit, const Fits &fits) {
     if (limit == 0 || fits(limit)) return limit;
@@ -115,8 +125,7 @@ template <class Kernel> class Chunker {
         // A chunk may begin inside a group.
         return std::min(p_.kvHeads, static_cast<uint32_t>(ceilDiv(heads - 1, group)) + 1);
     }
-    // The most bytes of an operand that a chunk of this shape accesses. Where a sequence of a
-    // ragged batch lies only the device knows: a chunk of some of its tokens binds all of them.
+    // The most bytes of an operand that a chunk of this shape accesses.
     [[nodiscard]] uint64_t bytesOf(const OperandRule &rule, const ChunkShape &s) const {
         if (!p_.uses(rule.role)) return 0;
         const bool ragged = p_.ragged();
@@ -150,18 +159,14 @@ template <class Kernel> class Chunker {
         default: {
             const bool ofKeys = rule.span == Span::keys;
             const uint32_t heads = ofKeys ? kvHeads(s.heads) : s.heads, tokensOfChunk = ofKeys ? keys : s.queries;
-            return t.span({{}, {ragged ? 1 : s.batches, heads, ragged ? t.extent[2] : tokensOfChunk, t.extent[3]}}).size();
+            return tokenBytes(t, ragged, s.batches, heads, tokensOfChunk);
         }
         }
-    }
-    // Bindings begin at multiples of the device's alignment and end at whole words.
-    [[nodiscard]] bool bindable(uint64_t bytes) const {
-        return bytes + caps_.minStorageBufferOffsetAlignment + 8 <= caps_.maxStorageBufferRange;
     }
     // Of all operands whose size follows the keys of a chunk, or of all the others.
-    [[nodiscard]] bool bindable(bool ofKeys, const ChunkShape &s) const {
+    [[nodiscard]] bool operandsFit(bool ofKeys, const ChunkShape &s) const {
         for (const OperandRule &rule : operandTable)
-            if (followsKeys(rule.span) == ofKeys && !bindable(bytesOf(rule, s))) return false;
+            if (followsKeys(rule.span) == ofKeys && !bindable(caps_, bytesOf(rule, s))) return false;
         return true;
     }
     [[nodiscard]] uint64_t paddedQueries(uint32_t queries) const { return ceilDiv(queries, kernel_.sliceQueries) * kernel_.sliceQueries; }
@@ -172,10 +177,10 @@ template <class Kernel> class Chunker {
     }
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
         if (p_.slices > 1 && !inBudget(s)) return false;
-        return bindable(true, s) && kernel_.keysFit(s);
+        return operandsFit(true, s) && kernel_.keysFit(s);
     }
     [[nodiscard]] bool fits(const ChunkShape &s) const {
-        return keysFit(s) && bindable(false, s) && kernel_.rowsFit(s) && kernel_.workspaceBytes(s) <= workspaceBudget_ &&
+        return keysFit(s) && operandsFit(false, s) && kernel_.rowsFit(s) && kernel_.workspaceBytes(s) <= workspaceBudget_ &&
                uint64_t{s.batches} * s.heads <= caps_.maxWorkgroupCount[2];
     }
     void explain(vkattn_diagnostic *why) const {
@@ -183,7 +188,7 @@ template <class Kernel> class Chunker {
         const ChunkShape least = {1, 1, 1, 1};
         for (const OperandRule &rule : operandTable) {
             const uint64_t bytes = bytesOf(rule, least);
-            if (bindable(bytes)) continue;
+            if (bindable(caps_, bytes)) continue;
             const bool tokens = p_.ragged() && !overPairs(rule.span);
             (void)fail(why, VKATTN_ERROR_UNSUPPORTED, "%s of %s spans %llu bytes, over the device's maxStorageBufferRange of %llu; %s",
                        isArray(rule.span) ? "the array"
@@ -240,7 +245,7 @@ inline vkattn_result setTable(Plan &plan, const PlanLimits &limits, vkattn_diagn
     plan.tableBytes = plan.setUpBytes = roundUpTo(uint64_t{p.batch} * 16, plan.workspaceAlignment);
     if (const uint32_t most = maxSequencesPerLane * stagedTuning(caps).sequenceLanes; p.batch > most)
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u sequences; a ragged batch may have at most %u on this device", p.batch, most);
-    if (plan.tableBytes + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange)
+    if (!bindable(caps, plan.tableBytes))
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
                     "the table of %u sequences needs %llu bytes, over the device's maxStorageBufferRange of %u", p.batch,
                     static_cast<unsigned long long>(plan.tableBytes), caps.maxStorageBufferRange);

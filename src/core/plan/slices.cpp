@@ -117,13 +117,11 @@ SliceUnits sliceUnits(const Plan &plan) {
 }
 
 uint32_t mostSlices(const Plan &plan, const PlanLimits &limits) {
-    if (plan.dispatchCount == 0) return 1;
     Problem problem = plan.problem;
-    problem.kernel = plan.kernel->id;
-    return mostSlices([&](uint32_t slices) {
-        Plan finest;
+    return mostSlicesWith(plan, [&](uint32_t slices, Plan &finest) {
+        problem.kernel = plan.kernel->id;
         problem.slices = slices;
-        return makePlan(problem, limits, finest, nullptr) == VKATTN_OK ? sliceUnits(finest).count : 0;
+        return makePlan(problem, limits, finest, nullptr);
     });
 }
 

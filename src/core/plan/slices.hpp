@@ -41,11 +41,15 @@ struct SliceUnits {
 }
 // How many slices have work where the planner cuts as finely as it can.
 [[nodiscard]] uint32_t mostSlices(const Plan &plan, const PlanLimits &limits);
-// The same for any kind of plan. unitsOf(slices): the units of a plan for so many, or 0 where there
-// is none: the largest problems would take more dispatches than a plan may have.
-template <class UnitsOf> uint32_t mostSlices(const UnitsOf &unitsOf) {
-    for (uint32_t slices = UINT32_MAX; slices > 1; slices /= 16)
-        if (const uint32_t units = unitsOf(slices)) return units;
+// The same for any kind of plan. planFor(slices, finest): makes the plan for so many. There may be none: the
+// largest problems would take more dispatches than a plan may have.
+template <class AnyPlan, class PlanFor> uint32_t mostSlicesWith(const AnyPlan &plan, const PlanFor &planFor) {
+    if (plan.dispatchCount == 0) return 1;
+    for (uint32_t slices = UINT32_MAX; slices > 1; slices /= 16) {
+        AnyPlan finest;
+        if (planFor(slices, finest) != VKATTN_OK) continue;
+        if (const uint32_t units = sliceUnits(finest).count) return units;
+    }
     return 1;
 }
 // The least number of slices that take at most so many microseconds each, by the rates of

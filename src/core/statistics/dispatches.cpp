@@ -14,18 +14,10 @@ static_assert(offsetof(StatisticsPush, idsKBase) == offsetof(FlashPush, idsKBase
 static_assert(statisticColumns == VKATTN_STATISTIC_COUNT && columnDensity == VKATTN_STATISTIC_DENSITY &&
               columnLocality == VKATTN_STATISTIC_LOCALITY && columnVisible == VKATTN_STATISTIC_VISIBLE);
 
-Operand environmentOperand(const StatisticsPlan &plan, bool writes) {
-    const uint64_t begin = plan.forward.tableBytes;
-    return {VKATTN_WORKSPACE, begin, begin + statistics::environmentBytes(plan.problem()), begin, noPushWord, 4, writes};
-}
 // What the rows of a chunk of heads leave. All rows of the heads are bound: every chunk of keys needs them.
 Operand scalesOperand(const StatisticsPlan &plan, const Chunk &c, size_t basePushByte) {
     const uint64_t begin = plan.forward.setUpBytes, bytes = statistics::scaleBytes(plan.problem(), uint64_t{c.batches} * c.heads);
     return {VKATTN_WORKSPACE, begin, begin + bytes, begin, static_cast<uint32_t>(basePushByte / 4), 4, true};
-}
-
-GradientStrides stridesOf(const Tensor &t) {
-    return {stride(t, 0), stride(t, 1), stride(t, 2), flash::dimStride(t)};
 }
 
 StatisticsEnvironment environmentOf(const StatisticsPlan &plan) {
@@ -37,10 +29,10 @@ StatisticsEnvironment environmentOf(const StatisticsPlan &plan) {
     flash::setOptionWords(forward, p);
     StatisticsEnvironment e{};
     std::memcpy(&e, &forward, sizeof forward);
-    e.columnStrides = stridesOf(s.statistics);
-    e.receivedStrides = stridesOf(s.received);
-    e.topWeightStrides = stridesOf(s.topWeights);
-    e.topKeyStrides = stridesOf(s.topKeys);
+    e.columnStrides = passStrides(s.statistics);
+    e.receivedStrides = passStrides(s.received);
+    e.topWeightStrides = passStrides(s.topWeights);
+    e.topKeyStrides = passStrides(s.topKeys);
     e.densityThreshold = s.densityThreshold;
     return e;
 }
@@ -56,8 +48,8 @@ void makePass(const StatisticsPlan &plan, const Chunk &c, StatisticsStep step, u
     const Problem &p = plan.problem();
     const Statistics &s = plan.statistics;
     const bool keys = step == StatisticsStep::keys;
-    const StatisticsPass &pass = keys ? plan.keys : plan.rows;
-    const GradientTile &tile = pass.tile;
+    const TiledPass &pass = keys ? plan.keys : plan.rows;
+    const PassTile &tile = pass.tile;
     const Tensor &q = p.tensor(VKATTN_Q), &k = p.tensor(VKATTN_K);
     StatisticsPush push{};
     push.queryFirst = c.queryFirst;
@@ -74,7 +66,7 @@ void makePass(const StatisticsPlan &plan, const Chunk &c, StatisticsStep step, u
     setPush(d, push);
 
     d.operandCount = gradientSlots;
-    const Operand environment = environmentOperand(plan, false);
+    const Operand environment = flash::environmentOperand(plan.forward, sizeof(StatisticsEnvironment), false);
     std::fill(d.operands, d.operands + gradientSlots, standIn(environment));
     d.operands[slotEnvironment] = environment;
     const bool pairs = c.queries != 0 && c.keys != 0;
@@ -129,10 +121,6 @@ void makeCount(const StatisticsPlan &plan, const Chunk &c, Dispatch &d) {
 
 } // namespace
 
-uint64_t statistics::environmentBytes(const Problem &p) {
-    return sizeof(StatisticsEnvironment) + (hasHeadArrays(p) ? sizeof(HeadFacts) * uint64_t{p.heads} : 0);
-}
-
 uint64_t statistics::scaleBytes(const Problem &p, uint64_t heads) {
     return 4 * rowScaleWords * heads * (uint64_t{p.queryTokens} + 1);
 }
@@ -154,15 +142,10 @@ Dispatch statistics::dispatch(const StatisticsPlan &plan, uint32_t index) {
     d.operandCount = plainSlots;
     const Problem &p = plan.problem();
     const Plan &forward = plan.forward;
-    const uint32_t setUp = forward.setUpDispatches, tables = p.ragged() ? 1 : 0;
-    if (index < tables) {
-        makeSequences(forward, d);
-        return d;
-    }
+    const uint32_t setUp = forward.setUpDispatches;
     if (index < setUp) {
-        const auto words = flash::wordsOf<statisticsEnvironmentWords>(environmentOf(plan));
-        flash::makeEnvironment(p, environmentOperand(plan, true), words, Module::statisticsEnvironment, index - tables, d);
-        d.barrierBefore = index > tables; // of one range, which several dispatches write
+        flash::makeSetUp(forward, sizeof(StatisticsEnvironment), flash::wordsOf<statisticsEnvironmentWords>(environmentOf(plan)),
+                         Module::statisticsEnvironment, index, d);
         return d;
     }
     const uint32_t perHeadChunk = plan.perHeadChunk(), pairChunks = plan.pairChunks();

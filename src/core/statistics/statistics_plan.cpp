@@ -1,8 +1,7 @@
 #include "core/statistics/statistics_plan.hpp"
 
-#include "core/kernels/flash.hpp"
+#include "core/kernels/explain.hpp"
 #include "core/plan/chunks.hpp"
-#include "core/plan/compile_cost.hpp"
 #include "core/plan/work.hpp"
 #include "util/diagnostic.hpp"
 
@@ -12,6 +11,8 @@
 namespace vkattn {
 namespace {
 
+// In messages.
+constexpr TiledOperation statisticsWords = {"statistics of attention", true, "take the weights of the staged kernel, or the CPU"};
 constexpr uint32_t most16Bits = 65535; // halves of push-constant words
 // Chunks of keys begin at words of bit masks and at whole steps.
 constexpr uint32_t keyTileOfChunks = 64;
@@ -41,7 +42,7 @@ constexpr ScheduleType statisticsSchedule = {
         [](const Schedule &schedule) {
             const StatisticsPlan &plan = planOf(schedule);
             const uint64_t passes = uint64_t{plan.headChunks()} * plan.stepCount * plan.pairChunks();
-            return passes * gradientSlots + (plan.dispatchCount - passes) * plainSlots;
+            return storageDescriptors(plan, passes);
         },
     .slice = [](const Schedule &schedule, uint32_t index) { return dispatchesOfSlice(sliceUnits(planOf(schedule)), index); },
     .sliceOf = [](const Schedule &schedule, uint32_t dispatch) { return sliceOfDispatch(sliceUnits(planOf(schedule)), dispatch); },
@@ -67,44 +68,27 @@ uint32_t firstDispatchOf(const Schedule &schedule, uint32_t unit) {
     return statistics::firstDispatch(planOf(schedule), unit);
 }
 
-// CPU devices: lanes are items, what passes by comes by one load of neighbouring dims and subgroup
-// shuffles. GPUs: lanes share the dims of an item. Steps of two and more: some drivers count rounds of
-// loops (core/plan/plan.hpp). Other tiles were not tried, and none is timed on a GPU yet.
-GradientTile tileOf(const Caps &caps, bool ownsKeys, uint32_t dim) {
-    const bool onCpu = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
-    const uint32_t lanes = caps.subgroupSize;
-    const GradientTile onCpus[] = {{64, 1, lanes, 4, 2, sourceShuffled, 1, caps.subgroupClustered},
-                                   {128, 1, lanes, 2, 4, sourceShuffled, 1, caps.subgroupClustered},
-                                   {256, 1, lanes, 1, 8, sourceShuffled, 1, caps.subgroupClustered}};
-    const GradientTile onGpus[] = {{64, 8, 8, ownsKeys ? 2u : 4u, 2, sourceDirect, 1, 0},
-                                   {128, 16, 4, ownsKeys ? 2u : 4u, 2, sourceDirect, 1, 0},
-                                   {256, 16, 4, ownsKeys ? 1u : 2u, 2, sourceDirect, 1, 0}};
-    for (const GradientTile &each : onCpu ? onCpus : onGpus)
-        if (dim <= each.maxDim) return each;
-    return {};
+// Steps of two and more: some drivers count rounds of loops (core/plan/plan.hpp). On CPU devices a row alone has
+// its dims in lanes, as tiles of GPUs have: of 32 rows in lanes 31 would have nothing to do. The pass is 2.7 times
+// as fast then (32 heads on 8, 4096 keys, head dim 64; Mesa 22, 2 cores of a shared machine, 2026-11-25); with 4
+// rows it is no faster, nor is the pass that owns keys in any of six tiles. Other tiles were not tried.
+PassTile tileOf(const Caps &caps, bool ownsKeys, uint32_t dim, bool oneRow) {
+    if (caps.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU) return gpuPassTile(ownsKeys, dim, 2);
+    if (oneRow && !ownsKeys && dim <= 256) return {256, caps.subgroupSize, 1, 1, 4, sourceDirect, 1, 0};
+    const PassTile tiles[] = {cpuPassTile(caps, 64, 4, 2), cpuPassTile(caps, 128, 2, 4), cpuPassTile(caps, 256, 1, 8)};
+    return tileFor(dim, tiles);
 }
 // A lane has an item alone, and both sides come from memory: any head dim, no subgroups.
-GradientTile plainTile(const Caps &caps) {
+PassTile plainTile(const Caps &caps) {
     const bool onCpu = caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     return {maxDim, 1, std::min(onCpu ? 8u : 64u, caps.maxWorkgroupInvocations), 1, 4, sourceDirect, 1, 0};
 }
 
-bool shuffles(const Caps &caps) {
-    if (!caps.subgroupShuffle) return false;
-    return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? caps.subgroupSize >= 4 && caps.subgroupSize <= 16 : caps.subgroupSize >= 16;
-}
-
-void layOut(const StatisticsPlan &plan, const Tensor &passing, StatisticsPass &pass) {
-    const uint32_t dim = plan.problem().headDim;
-    if (plan.plain) {
-        pass.dimsPerLane = roundUp(dim, plainDims);
-        pass.run = 1;
-        pass.dimOrder = dimsApart; // elements come one by one
-        return;
-    }
-    pass.dimsPerLane = dimsOfLane(pass.tile, dim, plan.shuffleLanes);
-    pass.run = runOf(pass.tile, dim, pass.dimsPerLane, passing.dtype);
-    pass.dimOrder = dimOrderOf(passing, pass.run);
+void layOut(const StatisticsPlan &plan, const Tensor &passing, TiledPass &pass) {
+    // Of the plain form elements come one by one.
+    const PassingDims dims =
+        plan.plain ? PassingDims{roundUp(passing.extent[3], plainDims), 1, dimsApart} : passingDims(pass.tile, passing, plan.shuffleLanes);
+    pass.dimsPerLane = dims.perLane, pass.run = dims.run, pass.dimOrder = dims.order;
 }
 
 struct StatisticsLimits {
@@ -114,19 +98,13 @@ struct StatisticsLimits {
     uint32_t rowTile = plan.rows.tile.owned(), keyTile = keyTileOfChunks, headTile = 1;
     uint32_t sliceQueries = rowTile, sliceKeys = 1024;
 
-    [[nodiscard]] bool bindable(uint64_t bytes) const {
-        return bytes + caps.minStorageBufferOffsetAlignment + 8 <= caps.maxStorageBufferRange;
-    }
     [[nodiscard]] bool tokensFit(vkattn_role role, const ChunkShape &s, uint32_t tokens) const {
-        const Tensor &t = plan.statistics.tensor(role);
-        if (!t.present()) return true;
-        const bool ragged = p.ragged();
-        return bindable(t.span({{}, {ragged ? 1 : s.batches, s.heads, ragged ? t.extent[2] : tokens, t.extent[3]}}).size());
+        return vkattn::tokensFit(caps, plan.statistics.tensor(role), p.ragged(), s.batches, s.heads, tokens);
     }
     // Rounds of all loops of a lane that so many items pass by. Every item of a step may be among the
     // largest of a row, and a round inserts one into each row.
-    [[nodiscard]] bool fewRounds(const StatisticsPass &pass, uint64_t items, uint32_t topCount) const {
-        const GradientTile &tile = pass.tile;
+    [[nodiscard]] bool fewRounds(const TiledPass &pass, uint64_t items, uint32_t topCount) const {
+        const PassTile &tile = pass.tile;
         const uint64_t steps = ceilDiv(items, tile.stepItems) + 4, ofTop = topCount ? tile.stepItems + 1 : 0;
         const uint64_t ends = uint64_t{tile.ownedPerLane} * 4;
         if (plan.plain) return steps * (ceilDiv(p.headDim, plainDims) + 2 + ofTop) + ends <= maxKeysPerLane;
@@ -139,27 +117,23 @@ struct StatisticsLimits {
     }
     [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
         return fewRounds(plan.keys, s.queries, 0) && divideUp(s.queries, plan.rows.tile.owned()) <= caps.maxWorkgroupCount[0] &&
-               s.heads <= most16Bits && bindable(workspaceBytes(s)) && tokensFit(VKATTN_STATISTICS, s, s.queries) &&
+               s.heads <= most16Bits && bindable(caps, workspaceBytes(s)) && tokensFit(VKATTN_STATISTICS, s, s.queries) &&
                tokensFit(VKATTN_TOP_WEIGHTS, s, s.queries) && tokensFit(VKATTN_TOP_KEYS, s, s.queries);
     }
     [[nodiscard]] uint64_t workspaceBytes(const ChunkShape &s) const { return statistics::scaleBytes(p, uint64_t{s.batches} * s.heads); }
 };
 
-vkattn_result unsupported(vkattn_diagnostic *why, const char *reason) {
-    return fail(why, VKATTN_ERROR_UNSUPPORTED, "statistics of attention %s", reason);
-}
-
 vkattn_result chooseTiles(const Caps &caps, StatisticsPlan &plan, vkattn_diagnostic *why) {
     const Problem &p = plan.problem();
-    plan.shuffleLanes = std::max(caps.subgroupSize, 4u);
-    plan.rows.tile = tileOf(caps, false, p.headDim);
-    plan.keys.tile = tileOf(caps, true, p.headDim);
-    const auto fits = [&](const GradientTile &tile) {
-        return tile.maxDim && tile.invocations() <= caps.maxWorkgroupInvocations && tile.invocations() <= caps.maxWorkgroupSize[0];
-    };
-    plan.plain = !shuffles(caps) || !fits(plan.rows.tile) || !fits(plan.keys.tile);
+    plan.shuffleLanes = shuffleLanes(caps);
+    // Bits of a row must not depend on how many rows there are.
+    const bool oneRow = p.queryTokens == 1 && !p.deterministic;
+    plan.rows.tile = tileOf(caps, false, p.headDim, oneRow);
+    plan.keys.tile = tileOf(caps, true, p.headDim, oneRow);
+    plan.plain = !shuffles(caps);
+    for (const PassTile &tile : {plan.rows.tile, plan.keys.tile}) plan.plain = plan.plain || !tile.maxDim || !fits(tile, caps);
     if (plan.plain) plan.rows.tile = plan.keys.tile = plainTile(caps);
-    if (!fits(plan.rows.tile)) return unsupported(why, "need larger workgroups than the device has");
+    if (!fits(plan.rows.tile, caps)) return refuse(statisticsWords, "need larger workgroups than the device has", why);
     layOut(plan, p.tensor(VKATTN_K), plan.rows);
     layOut(plan, p.tensor(VKATTN_Q), plan.keys);
     return VKATTN_OK;
@@ -200,12 +174,7 @@ vkattn_result planStatistics(const Statistics &given, const PlanLimits &limits, 
     forward.problem = given.attention;
     forward.tuning = stagedTuning(caps);
     const Problem &p = forward.problem;
-    if (caps.maxStorageBuffersPerStage < gradientSlots)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "statistics of attention need %u storage buffers a stage; the device has %u. Take the weights of the staged kernel, or "
-                    "the CPU",
-                    gradientSlots, caps.maxStorageBuffersPerStage);
-    if (p.groupSize() > most16Bits) return unsupported(why, "take at most 65535 query heads a key head");
+    if (const auto r = checkBindings(statisticsWords, p, caps, why)) return r;
     chooseSteps(out, true);
     if (const auto r = chooseTiles(caps, out, why)) return r;
     out.pairTerms = pairTermsOf(p);
@@ -213,39 +182,23 @@ vkattn_result planStatistics(const Statistics &given, const PlanLimits &limits, 
     if ((p.queryTokens == 0 && !out.countsRows()) || (p.keyTokens == 0 && p.queryTokens == 0)) return VKATTN_OK;
 
     if (const auto r = setTable(forward, limits, why)) return r;
-    const uint64_t environment = statistics::environmentBytes(p);
-    if (environment + caps.minStorageBufferOffsetAlignment + 8 > caps.maxStorageBufferRange ||
-        ceilDiv(p.heads, flash::environmentLanes) > caps.maxWorkgroupCount[0])
-        return unsupported(why, "gather the arrays over heads in their workspace, and this device's limits do not take so many heads");
-    forward.setUpDispatches += divideUp(statisticsEnvironmentWords, environmentWordsAtOnce);
-    forward.setUpBytes = forward.tableBytes + roundUpTo(environment, out.workspaceAlignment);
+    if (const auto r = setEnvironment(statisticsWords, statisticsEnvironmentWords, forward, caps, why)) return r;
 
     const StatisticsLimits own = {out, caps};
     // What one head takes may exceed the workspace cap: fewer rows at a time would take no less.
     PlanLimits least = limits;
     least.maxWorkspaceBytes = std::max(limits.maxWorkspaceBytes, forward.setUpBytes + statistics::scaleBytes(p, 1));
-    Chunker chunker(p, least, own, forward.setUpBytes);
+    Problem cutAs = p; // without queries keys still receive something: 0
+    cutAs.queryTokens = std::max(p.queryTokens, 1u);
+    Chunker chunker(cutAs, least, own, forward.setUpBytes);
     ChunkShape shape{};
-    if (p.queryTokens == 0) {
-        shape = {p.batch, p.heads, 1, p.keyTokens};
-        if (!own.keysFit(shape) || uint64_t{p.batch} * p.heads > caps.maxWorkgroupCount[2])
-            return unsupported(why, "without queries take what one dispatch can write; make the problem smaller");
-    } else if (const auto failed = chunker.choose(shape, why) ? VKATTN_OK : VKATTN_ERROR_UNSUPPORTED) {
-        return failed;
-    }
-    if (!own.rowsFit(shape) || !own.keysFit(shape))
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "statistics of attention keep two numbers of each row of a head in the workspace; those of %u rows exceed the device's "
-                    "maxStorageBufferRange of %u",
-                    p.queryTokens, caps.maxStorageBufferRange);
+    if (!chunker.choose(shape, why)) return VKATTN_ERROR_UNSUPPORTED;
     setChunks(forward, shape);
-    if (p.queryTokens == 0) forward.queryChunks = 1;
+    forward.queryChunks = std::max(forward.queryChunks, 1u);
     if (forward.keyChunks > 1) chooseSteps(out, false);
     out.workspaceBytes = forward.setUpBytes + own.workspaceBytes(shape);
     const double count = static_cast<double>(out.perHeadChunk()) * out.headChunks() + forward.setUpDispatches;
-    if (count > 1e9) return unsupported(why, "would take over a billion dispatches to meet the device's limits");
-    out.dispatchCount = static_cast<uint32_t>(count);
-    return VKATTN_OK;
+    return setDispatchCount(statisticsWords, count, out, why);
 }
 
 SliceUnits sliceUnits(const StatisticsPlan &plan) {
@@ -253,49 +206,26 @@ SliceUnits sliceUnits(const StatisticsPlan &plan) {
 }
 
 uint32_t mostSlices(const StatisticsPlan &plan, const PlanLimits &limits) {
-    if (plan.dispatchCount == 0) return 1;
     Statistics statistics = plan.statistics;
-    return mostSlices([&](uint32_t slices) {
-        StatisticsPlan finest;
+    return mostSlicesWith(plan, [&](uint32_t slices, StatisticsPlan &finest) {
         statistics.attention.slices = slices;
-        return planStatistics(statistics, limits, finest, nullptr) == VKATTN_OK ? sliceUnits(finest).count : 0;
+        return planStatistics(statistics, limits, finest, nullptr);
     });
 }
 
 void explainStatistics(const StatisticsPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
     const Statistics &s = plan.statistics;
-    out = vkattn_explanation{};
-    out.structSize = sizeof out;
-    out.kernelName = plan.kernelName;
-    out.form = plan.plain                                ? "items in lanes, operands from memory"
-               : plan.rows.tile.source == sourceShuffled ? "rows in lanes, then keys in lanes, subgroup shuffles"
-                                                         : "dims in lanes, subgroup shuffles";
-    out.splits = 1;
-    out.sliceCount = plan.slices;
-    out.maxSlices = mostSlices(plan, limits);
-    out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
-    out.dispatchCount = plan.dispatchCount;
+    explainSchedule(plan, limits, plan.forward, out);
+    out.form = plan.plain                                       ? "items in lanes, operands from memory"
+               : plan.rows.tile.source == plan.keys.tile.source ? formText(plan.rows.tile)
+                                                                : "dims of a row in lanes, then keys in lanes, subgroup shuffles";
     out.chunkCount = plan.dispatchCount ? plan.forward.chunkCount() : 0;
-    out.pipelineCount = plan.type->pipelines(plan).size();
-    out.workspaceBytes = plan.workspaceBytes;
     out.rowsPerWorkgroup = plan.rows.tile.owned();
     out.keysPerStep = plan.rows.tile.stepItems;
-    out.workgroupInvocations = plan.rows.tile.invocations();
-    if (plan.dispatchCount) std::copy_n(plan.type->dispatch(plan, plan.forward.setUpDispatches).groups, 3, out.groups);
     out.flopsFull = plan.stepCount * s.flops();
     out.flops = plan.stepCount * visibleFlops(plan.problem()) * plan.problem().headDim / (plan.problem().headDim + plan.problem().valueDim);
-    const auto count = [&](vkattn_role role) {
-        (s.writes(role) ? out.bytesWritten : out.bytesRead) += static_cast<double>(s.bytesUsed(role).size());
-    };
-    for (const OperandRule &rule : operandTable) count(rule.role);
-    for (const StatisticsOperand &each : statisticsOperands()) count(each.role);
     out.bytesRead += static_cast<double>(plan.workspaceBytes);
     out.bytesWritten += static_cast<double>(plan.workspaceBytes);
-    out.compileOperations = compileOperations(plan.forward.tuning);
-    out.compileLimit = compileLimit(limits.caps);
-    StatisticsPlan dealt = plan; // of very many slices no more than maxSlices have work
-    dealt.slices = std::min(plan.slices, out.maxSlices);
-    out.largestSlice = largestShare(sliceUnits(dealt));
     std::snprintf(out.choice, sizeof out.choice, "%s",
                   plan.plain ? "the device has no subgroup shuffles that fit, or the head dim is over 256: every item alone, from memory"
                              : "it goes over tiles, with nothing of the size of queries x keys in memory");

@@ -2,20 +2,13 @@
 // cut to meet limits. Pure data and pure functions; no Vulkan call.
 #pragma once
 
-#include "core/gradient/tiles.hpp"
 #include "core/plan/operands.hpp"
 #include "core/plan/plan.hpp"
 #include "core/plan/slices.hpp"
+#include "core/tiles/passes.hpp"
 #include "problem/statistics.hpp"
 
 namespace vkattn {
-
-// A pass over tiles: the one that owns query rows, or the one that owns keys (shaders/statistics/).
-struct StatisticsPass {
-    GradientTile tile;
-    uint32_t dimsPerLane, run;
-    uint32_t dimOrder; // of what passes by, interop.h
-};
 
 // What the dispatches of a chunk of heads do, in order: each goes over all chunks of rows and keys.
 enum class StatisticsStep : uint32_t { rows, density, keys };
@@ -24,7 +17,7 @@ struct StatisticsPlan : Schedule {
     Statistics statistics;
     // The attention problem, its chunks and the set-up. Its own dispatches are not recorded.
     Plan forward;
-    StatisticsPass rows, keys;
+    TiledPass rows, keys;
     bool plain; // without subgroups, for any head dim
     uint32_t shuffleLanes, pairTerms;
     uint32_t topListed; // of the largest weights, that a pass over rows keeps: no fewer than it writes
@@ -57,7 +50,6 @@ void explainStatistics(const StatisticsPlan &plan, const PlanLimits &limits, vka
 namespace statistics {
 [[nodiscard]] Dispatch dispatch(const StatisticsPlan &plan, uint32_t index);
 [[nodiscard]] PipelineSet pipelines(const StatisticsPlan &plan);
-[[nodiscard]] uint64_t environmentBytes(const Problem &);
 // Bytes that the rows of so many heads leave.
 [[nodiscard]] uint64_t scaleBytes(const Problem &, uint64_t heads);
 // The dispatch with which a unit of sliceUnits() begins.

@@ -243,7 +243,7 @@ TEST(GradientPlan, partsOfAPassOwnEverythingOnce) {
             EXPECT_TRUE(push.ownedFirst == 0 || d.key.module == last) << name;
             last = d.key.module;
             EXPECT_EQ(push.ownedFirst, next) << name;
-            const GradientTile &tile = keys ? plan.tiles.keys.tile : plan.tiles.rows.tile;
+            const PassTile &tile = keys ? plan.tiles.keys.tile : plan.tiles.rows.tile;
             next += d.groups[0] * tile.owned();
             const uint32_t all = keys ? push.keys : push.queries;
             const bool goesOn = next < all && n + 1 < plan.dispatchCount && plan.type->dispatch(plan, n + 1).key.module == d.key.module;

@@ -287,7 +287,7 @@ TEST(StatisticsPlan, loopsHaveFewRounds) {
                     StatisticsPush push;
                     std::memcpy(&push, d.pushWords, sizeof push);
                     const bool keys = plan.steps[step] == StatisticsStep::keys;
-                    const GradientTile &tile = (keys ? plan.keys : plan.rows).tile;
+                    const PassTile &tile = (keys ? plan.keys : plan.rows).tile;
                     const uint64_t steps = ceilDiv(keys ? push.queries : push.keys, tile.stepItems);
                     const uint64_t inserted = !keys && top ? tile.stepItems : 0; // one of each row a round
                     EXPECT_LE(steps * (1 + inserted + (plan.plain ? ceilDiv(headDim, plainDims) : 0)), maxKeysPerLane)

@@ -1,7 +1,7 @@
 // Checks of statistics of attention. The seed alone draws everything: a case of attention with its
 // options, which outputs are asked for, their layouts, the slices of a second run. A check has several
 // problems for the same pipelines, which take drivers of CPU devices longer than the problems do.
-#include "conform/checks/kinds.hpp"
+#include "conform/kinds/kinds.hpp"
 #include "conform/statistics/statistics_case.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Checks of the operations beside attention. The seed alone draws everything: extents, types,
 // strides, options and data.
-#include "conform/checks/kinds.hpp"
+#include "conform/kinds/kinds.hpp"
 
 #include "conform/cases/operation_case.hpp"
 

@@ -1,7 +1,7 @@
 // Checks of the backward pass. The seed alone draws everything: a case of attention with its options,
 // which gradients are asked for, their types and layouts, the routine, the slices of a second run. The
 // forward pass runs on the device too, and what it stores is what the backward pass reads.
-#include "conform/checks/kinds.hpp"
+#include "conform/kinds/kinds.hpp"
 
 #include "conform/cases/gradient_case.hpp"
 

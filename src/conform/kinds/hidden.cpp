@@ -1,6 +1,6 @@
 // Hidden means unread (docs/numerics.md 3): NaN and infinity in K and V exactly where some rows see
 // them and others do not.
-#include "conform/checks/kinds.hpp"
+#include "conform/kinds/kinds.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 // A visible NaN or infinity reaches its row and no other row (docs/numerics.md 4).
-#include "conform/checks/kinds.hpp"
+#include "conform/kinds/kinds.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "conform/checks/kinds.hpp"
+#include "conform/kinds/kinds.hpp"
 
 #include <algorithm>
 #include <cstring>

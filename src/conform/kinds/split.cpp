@@ -2,7 +2,7 @@
 // and however the work is cut, into slices too. Whole problems against the same rows asked for one
 // batch entry, or one sequence of a ragged batch, at a time; each with the check's limits and cut
 // into chunks of rows, heads and keys.
-#include "conform/checks/kinds.hpp"
+#include "conform/kinds/kinds.hpp"
 
 #include <algorithm>
 

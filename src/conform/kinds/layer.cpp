@@ -1,5 +1,5 @@
 // Checks of layers whole. The seed alone draws everything: sizes, types, strides, options and data.
-#include "conform/checks/kinds.hpp"
+#include "conform/kinds/kinds.hpp"
 #include "conform/layers/layer_gradient_case.hpp"
 
 namespace vkattn::conform {
