@@ -28,8 +28,9 @@ double workOf(const Statistics &statistics) {
 struct Shape {
     const StatisticsKernels &own = statisticsKernels();
     uint32_t threads;
-    uint64_t sequences = 0, heads = 0; // that a call visits; heads only where keys receive
-    uint64_t sequenceBytes, headBytes, scratchBytes;
+    uint64_t sequences = 0;        // that a call visits
+    uint64_t heads = 0, turns = 0; // only where keys receive
+    uint64_t sequenceBytes, headBytes, turnBytes, scratchBytes;
 
     Shape(const Statistics &statistics, uint32_t poolThreads) {
         const Problem &p = statistics.attention;
@@ -37,15 +38,20 @@ struct Shape {
         const bool receives = statistics.uses(VKATTN_RECEIVED);
         // The batch may be any number without memory behind it where there is nothing to compute.
         if (queries || (keys && receives)) sequences = p.batch;
-        if (receives) heads = sequences * p.heads;
+        if (receives) {
+            const uint64_t blocks = ceilDivide(keys, statisticsBlockKeys);
+            heads = sequences * p.heads;
+            turns = p.ragged() ? p.heads * (blocks + sequences) : heads * blocks;
+        }
         const uint64_t panels =
             p.ragged() ? ceilDivide(queries, own.panelRows) + sequences : sequences * ceilDivide(queries, own.panelRows);
         threads = static_cast<uint32_t>(std::clamp<uint64_t>(std::max(panels * p.heads, heads), 1, poolThreads));
         sequenceBytes = aligned(sizeof(StatisticsSequence) * sequences);
-        headBytes = aligned(sizeof(StatisticsHead) * heads);
+        headBytes = aligned(4 * heads);
+        turnBytes = aligned(4 * turns);
         scratchBytes = aligned(4 * StatisticsScratch(statistics, own.panelRows).total);
     }
-    [[nodiscard]] uint64_t bytes() const { return sequenceBytes + headBytes + threads * scratchBytes + alignment; }
+    [[nodiscard]] uint64_t bytes() const { return sequenceBytes + headBytes + turnBytes + threads * scratchBytes + alignment; }
 };
 
 // One call while it runs.
@@ -81,11 +87,15 @@ void run(Pool &pool, const Shape &shape, const Statistics &statistics, const Ope
     const Problem &p = statistics.attention;
     memory += (alignment - reinterpret_cast<uintptr_t>(memory) % alignment) % alignment;
     auto *const sequences = reinterpret_cast<StatisticsSequence *>(memory);
-    auto *const heads = reinterpret_cast<StatisticsHead *>(memory + shape.sequenceBytes);
-    Run run{{statistics, {p, operands, {}}}, shape, memory + shape.sequenceBytes + shape.headBytes};
+    auto *const heads = reinterpret_cast<uint32_t *>(memory + shape.sequenceBytes);
+    auto *const turns = reinterpret_cast<std::atomic<uint32_t> *>(memory + shape.sequenceBytes + shape.headBytes);
+    Run run{{statistics, {p, operands, {}}}, shape, memory + shape.sequenceBytes + shape.headBytes + shape.turnBytes};
     run.call.sequences = sequences;
     run.call.heads = shape.heads ? heads : nullptr;
-    for (uint64_t n = 0; n < shape.heads; ++n) new (heads + n) StatisticsHead;
+    run.call.turns = turns;
+    std::fill(heads, heads + shape.heads, 0u);
+    for (uint64_t n = 0; n < shape.turns; ++n) new (turns + n) std::atomic<uint32_t>(0);
+    uint64_t turnsBefore = 0;
     if (shape.sequences)
         forEverySequence(p, operands, [&](uint32_t b, const Sequence &s) {
             StatisticsSequence &sequence = *new (sequences + b) StatisticsSequence;
@@ -93,7 +103,11 @@ void run(Pool &pool, const Shape &shape, const Statistics &statistics, const Ope
             sequence.panels = static_cast<uint32_t>(ceilDivide(s.queries, shape.own.panelRows));
             // One panel without rows writes the zeros of keys that no row sees.
             if (shape.heads) sequence.panels = std::max(sequence.panels, 1u);
+            // Keys past a key length are keys that no row sees.
+            sequence.storedKeys = p.ragged() ? s.keys : p.keyTokens;
             sequence.unitsBefore = run.units;
+            sequence.turnsBefore = turnsBefore;
+            if (shape.heads) turnsBefore += uint64_t{p.heads} * sequence.blocks();
             run.units += uint64_t{sequence.panels} * p.heads;
             run.call.sequenceCount = b + 1;
         });

@@ -30,6 +30,11 @@ Case drawCase(Random &random, int n) {
     Case c = randomCase(random, between(random, 0, 8));
     if (n % 12 == 5) c.queryTokens = 70, c.keyTokens = 300;
     if (n % 12 == 7 && !c.ragged) c.queryTokens = 1;
+    if (n % 12 == 11) { // blocks of keys
+        c.queryTokens = 35, c.keyTokens = 2 * statisticsBlockKeys + 60;
+        if (c.window && n % 24 == 11) c.left = static_cast<int32_t>(statisticsBlockKeys) + 200;
+        if (c.data == Data::needle) c.needle = between(random, 0, c.keyTokens - 1);
+    }
     return c;
 }
 
@@ -89,6 +94,34 @@ TEST_P(StatisticsKernelsOf, areWithinTheirBoundsAndHaveTheSameBitsForAnyNumberOf
 
 INSTANTIATE_TEST_SUITE_P(Targets, StatisticsKernelsOf, ::testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
                          [](const auto &target) { return std::string(hwy::TargetName(target.param)); });
+
+// The acceptance of docs/numerics.md: 1% of K and V, and two numbers a row.
+TEST(Statistics, needLittleWorkspaceHoweverManyKeys) {
+    const auto bytesOf = [](uint32_t tokens, uint32_t threads) {
+        vkattn_problem p = problem(packed(VKATTN_F32, 1, 1, tokens, 64), packed(VKATTN_F32, 1, 1, tokens, 64), {}, {});
+        vkattn_attention_statistics s = attentionStatistics(p);
+        s.statistics = packed(VKATTN_F32, 1, 1, tokens, VKATTN_STATISTIC_COUNT);
+        s.received = packed(VKATTN_F32, 1, 1, tokens, 1);
+        s.topWeights = packed(VKATTN_F32, 1, 1, tokens, VKATTN_MAX_TOP_KEYS);
+        s.topKeys = packed(VKATTN_BITS32, 1, 1, tokens, VKATTN_MAX_TOP_KEYS);
+        s.densityThreshold = 0.1f;
+        const vkattn_operation o = operation(s);
+        vkattn_cpu_pool pool = nullptr;
+        uint64_t bytes = 0;
+        vkattn_diagnostic why{};
+        EXPECT_EQ(vkattnCpuCreatePool(threads, &pool, &why), VKATTN_OK) << why.message;
+        EXPECT_EQ(vkattnCpuOperationWorkspace(&o, pool, &bytes, &why), VKATTN_OK) << why.message;
+        vkattnCpuDestroyPool(pool);
+        return bytes;
+    };
+    constexpr uint32_t tokens = 65536;
+    constexpr uint64_t keysAndValues = 2ull * tokens * 64 * 4, limit = keysAndValues / 100 + 8ull * tokens;
+    for (const uint32_t threads : {1u, 2u, 4u}) EXPECT_LE(bytesOf(tokens, threads), limit) << threads << " threads";
+    // A word for each block of keys, whatever the threads.
+    for (const uint32_t threads : {1u, 2u, 16u})
+        EXPECT_EQ(bytesOf(4 * tokens, threads) - bytesOf(tokens, threads), 4ull * (3 * tokens / statisticsBlockKeys))
+            << threads << " threads";
+}
 
 TEST(Statistics, areRightForEveryOptionAlone) {
     Random random = randomFor("statistics matrix");
