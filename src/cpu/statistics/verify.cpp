@@ -19,25 +19,40 @@ constexpr double notANumber = std::numeric_limits<double>::quiet_NaN();
 // By how much the scores and the weights of a row may be off; see docs/numerics.md.
 class WeightErrors {
   public:
-    std::vector<double> score, weight; // of s_ij and p_ij
-    std::vector<double> share;         // that p_ij may grow or shrink by
-    double normalizer = 0;             // of ln sum_j exp(s_ij)
-    double summation = 0;              // the share of its terms' sizes that a sum over the keys may be off by
-    bool overflowed = false;           // fp32 overflows on finite input: any answer is right
+    // What a weight may be: exp(leastLog) to exp(mostLog), and `least` to `most` where weights that underflow
+    // may be 0.
+    struct Range {
+        double leastLog, mostLog, least, most;
+    };
+    std::vector<double> score; // of s_ij
+    std::vector<Range> weight; // of p_ij
+    double summation = 0;      // the share of its terms' sizes that a sum over the keys may be off by
+    double ofProbability = 0;  // the share of itself that exp(s_ij) may be off by
+    bool overflowed = false;   // fp32 overflows on finite input: any answer is right
+
+    // Returns by how much the weight of pair n may be off, on either side.
+    [[nodiscard]] double error(const StatisticsRow &row, size_t n) const {
+        const double p = row.pairs[n].weight;
+        return std::max(p - weight[n].least, weight[n].most - p);
+    }
 
     void compute(const Problem &p, const StatisticsRow &row, const HeadKeysValues &kv, const vkattn_verify_options &options) {
         const size_t count = row.pairs.size();
-        const auto ofProbability = 1e-5 + static_cast<double>(options.probabilityUnit);
+        ofProbability = 1e-5 + static_cast<double>(options.probabilityUnit);
         const double floor = std::max<double>(static_cast<double>(options.probabilityFloor), leastWeight);
         summation = (static_cast<double>(count) + 16) * unitRoundoff;
         computeScores(p, row, kv);
-        double sum = 0;
-        for (size_t n = 0; n < count; ++n) sum += finiteOr0(row.pairs[n].weight) * std::exp(std::min(score[n], 64.0));
-        normalizer = sum > 0 ? std::max(std::log(sum), 0.0) : 0;
-        share.resize(count), weight.resize(count);
+        weight.assign(count, {-infinite, -infinite, 0, floor});
+        if (row.undefined()) return; // NaN is compared with NaN
+        const double normalizer = errorOfNormalizer(row), rounding = ofProbability + summation;
         for (size_t n = 0; n < count; ++n) {
-            share[n] = std::expm1(std::min(score[n] + normalizer + ofProbability + summation, 64.0));
-            weight[n] = row.pairs[n].weight * share[n] + floor;
+            // From ln p_ij: p_ij itself may have underflowed where s_ij is off by more than that.
+            const double log = row.logOfWeight(row.pairs[n]), error = score[n] + normalizer + rounding;
+            Range &range = weight[n];
+            range.leastLog = log - error;
+            range.mostLog = std::min(log + error, rounding);
+            range.least = std::max(std::exp(range.leastLog) - floor, 0.0);
+            range.most = std::exp(range.mostLog) + floor;
         }
     }
 
@@ -45,6 +60,15 @@ class WeightErrors {
     static constexpr double leastWeight = 1e-37; // what underflows may be 0
 
     [[nodiscard]] static double finiteOr0(double x) { return std::isfinite(x) ? x : 0; }
+
+    // Returns the error of ln sum_j exp(s_ij): ln sum_j p_ij exp(error of s_ij).
+    [[nodiscard]] double errorOfNormalizer(const StatisticsRow &row) const {
+        double most = -infinite, sum = 0;
+        const auto logOf = [&](size_t n) { return row.logOfWeight(row.pairs[n]) + score[n]; };
+        for (size_t n = 0; n < row.pairs.size(); ++n) most = std::max(most, logOf(n));
+        for (size_t n = 0; n < row.pairs.size(); ++n) sum += std::exp(logOf(n) - most);
+        return sum > 0 ? std::max(most + std::log(sum), 0.0) : 0;
+    }
 
     void computeScores(const Problem &p, const StatisticsRow &row, const HeadKeysValues &kv) {
         const size_t count = row.pairs.size();
@@ -82,7 +106,7 @@ class WeightErrors {
 
 // The mean that a key receives, and what is known of its rounding.
 struct JudgedMean {
-    double value = 0, error = 0;
+    double value = 0, least = 0, most = 0;
     bool free = false; // a row that sees the key overflows in fp32 on finite input
 };
 
@@ -111,7 +135,8 @@ class StatisticsChecker {
             for (size_t n = 0; n < row_.pairs.size(); ++n) {
                 JudgedMean &mean = received_[row_.pairs[n].j];
                 mean.value += row_.undefined() ? notANumber : row_.pairs[n].weight;
-                mean.error += errors_.weight[n];
+                mean.least += errors_.weight[n].least;
+                mean.most += errors_.weight[n].most;
                 mean.free |= free_;
             }
         }
@@ -120,9 +145,12 @@ class StatisticsChecker {
             const JudgedMean sum = j < s.keys && rows > 0 ? received_[j] : JudgedMean{};
             const double mean = rows > 0 ? sum.value / rows : 0;
             // A key that no row sees receives exactly 0.
-            const double bound = sum.error == 0 ? 0 : sum.error / rows + (rows + 16) * unitRoundoff * mean + halfUlp(mean, VKATTN_F32);
+            const bool seen = sum.most > 0;
+            const double rounding = seen ? (rows + 16) * unitRoundoff * sum.most / rows + halfUlp(mean, VKATTN_F32) : 0;
+            const double less = seen ? (sum.value - sum.least) / rows + rounding : 0,
+                         more = seen ? (sum.most - sum.value) / rows + rounding : 0;
             free_ = sum.free && !std::isnan(mean);
-            check(VKATTN_RECEIVED, {b, h, j, 0}, {s.batch, h, s.key(j), 0}, mean, bound, bound);
+            check(VKATTN_RECEIVED, {b, h, j, 0}, {s.batch, h, s.key(j), 0}, mean, less, more);
         }
     }
 
@@ -133,20 +161,20 @@ class StatisticsChecker {
 
     // Calls visit(pair, p_ij, the bound of its error) for every visible pair.
     template <class Visit> void forPairs(const Visit &visit) const {
-        for (size_t n = 0; n < row_.pairs.size(); ++n) visit(row_.pairs[n], row_.pairs[n].weight, errors_.weight[n]);
+        for (size_t n = 0; n < row_.pairs.size(); ++n) visit(row_.pairs[n], row_.pairs[n].weight, errors_.error(row_, n));
     }
     // Returns the bound of sum_j p_ij f_j; of(pair) is f_j.
     template <class Of> [[nodiscard]] double boundOfSum(const Of &of) const {
         double error = 0, size = 0;
         forPairs([&](const StatisticsPair &pair, double p, double errorOfP) {
             error += std::abs(of(pair)) * errorOfP;
-            size += std::abs(of(pair)) * p;
+            size += std::abs(of(pair)) * (p + errorOfP);
         });
         return error + errors_.summation * size;
     }
     [[nodiscard]] double boundOfKey(int64_t j) const {
         const StatisticsPair *const pair = row_.find(j);
-        return pair ? errors_.weight[static_cast<size_t>(pair - row_.pairs.data())] : 0;
+        return pair ? errors_.error(row_, static_cast<size_t>(pair - row_.pairs.data())) : 0;
     }
 
     void checkColumns(const HeadKeysValues &kv) {
@@ -163,7 +191,7 @@ class StatisticsChecker {
         checkColumn(VKATTN_STATISTIC_FIRST, boundOfKey(0));
         double squares = 0;
         forPairs([&](const StatisticsPair &, double p, double error) { squares += 2 * p * error + error * error; });
-        checkColumn(VKATTN_STATISTIC_SQUARES, squares + errors_.summation * row_.columns[VKATTN_STATISTIC_SQUARES]);
+        checkColumn(VKATTN_STATISTIC_SQUARES, squares + errors_.summation * (row_.columns[VKATTN_STATISTIC_SQUARES] + squares));
         checkColumn(VKATTN_STATISTIC_VISIBLE, 0);
         const double neighbours = boundOfKey(row_.position() - 1) + boundOfKey(row_.position() + 1);
         checkColumn(VKATTN_STATISTIC_LOCALITY,
@@ -173,20 +201,24 @@ class StatisticsChecker {
                     boundOfSum([](const StatisticsPair &pair) { return pair.distance * pair.distance; }));
         checkDensity();
     }
+    // What -p ln p may change by where p moves within its range. It rises up to p = 1 / e, and falls from there.
     [[nodiscard]] double boundOfEntropy() const {
-        double error = errors_.normalizer + errors_.summation * row_.columns[VKATTN_STATISTIC_ENTROPY] + 0x1p-21;
+        const auto term = [](double log) { return log == -infinite ? 0 : -std::exp(log) * log; };
+        double error = errors_.ofProbability;
         for (size_t n = 0; n < row_.pairs.size(); ++n) {
-            const double p = row_.pairs[n].weight, share = errors_.share[n];
-            if (p > 0) error += p * (share * (std::abs(std::log(p)) + 1 + share) + (1 + share) * errors_.score[n]);
+            const WeightErrors::Range &range = errors_.weight[n];
+            const double own = term(row_.logOfWeight(row_.pairs[n])), least = term(range.leastLog), most = term(range.mostLog);
+            const double top = range.leastLog < -1 && range.mostLog > -1 ? std::exp(-1.0) : std::max(least, most);
+            error += std::max(top - own, own - std::min(least, most));
         }
-        return error;
+        return error + errors_.summation * (row_.columns[VKATTN_STATISTIC_ENTROPY] + error) + 0x1p-21;
     }
     void checkLargest() {
-        double most = 0;
-        forPairs([&](const StatisticsPair &, double p, double error) { most = std::max(most, p + error); });
+        double least = 0, most = 0;
+        for (const WeightErrors::Range &range : errors_.weight) least = std::max(least, range.least), most = std::max(most, range.most);
         const double expected = row_.columns[VKATTN_STATISTIC_LARGEST], rounding = halfUlp(expected, VKATTN_F32);
         check(VKATTN_STATISTICS, indexOf(VKATTN_STATISTIC_LARGEST), tokenOf(VKATTN_STATISTIC_LARGEST), expected,
-              errors_.weight[row_.largest] + rounding, most - expected + rounding);
+              expected - least + rounding, most - expected + rounding);
     }
     // Any key whose score may be the largest one is right; where scores have the same bits, the lowest.
     void checkLargestKey(const HeadKeysValues &kv) {
@@ -224,10 +256,10 @@ class StatisticsChecker {
             return;
         }
         double surely = 0, possibly = 0;
-        forPairs([&](const StatisticsPair &, double p, double error) {
-            if (p - error > threshold) ++surely;
-            if (p + error >= threshold) ++possibly;
-        });
+        for (const WeightErrors::Range &range : errors_.weight) {
+            if (range.least > threshold) ++surely;
+            if (range.most >= threshold) ++possibly;
+        }
         const double rounding = 4 * unitRoundoff * expected;
         check(VKATTN_STATISTICS, indexOf(VKATTN_STATISTIC_DENSITY), tokenOf(VKATTN_STATISTIC_DENSITY), expected,
               expected - surely / visible + rounding, possibly / visible - expected + rounding);
@@ -244,8 +276,8 @@ class StatisticsChecker {
             std::partial_sort(to.begin(), to.begin() + static_cast<ptrdiff_t>(ranked), to.end(), std::greater<>());
         };
         const std::vector<StatisticsPair> &pairs = row_.pairs;
-        largestOf(leastWeights_, [&](size_t n) { return pairs[n].weight - errors_.weight[n]; });
-        largestOf(mostWeights_, [&](size_t n) { return pairs[n].weight + errors_.weight[n]; });
+        largestOf(leastWeights_, [&](size_t n) { return errors_.weight[n].least; });
+        largestOf(mostWeights_, [&](size_t n) { return errors_.weight[n].most; });
         largestOf(leastScores_, [&](size_t n) { return pairs[n].score - errors_.score[n]; });
         largestOf(mostScores_, [&](size_t n) { return pairs[n].score + errors_.score[n]; });
         taken_.clear();
@@ -278,7 +310,8 @@ class StatisticsChecker {
             key.bound = errors_.score[n] +
                         (pair->score < exact.score ? exact.score - leastScores_[t] : std::max(mostScores_[t] - exact.score, 0.0));
             // A wrong weight says nothing about the key.
-            const bool own = !weighs || std::abs(pair->weight - stored) <= errors_.weight[n] + halfUlp(pair->weight, VKATTN_F32);
+            const double storing = halfUlp(pair->weight, VKATTN_F32);
+            const bool own = !weighs || (stored >= errors_.weight[n].least - storing && stored <= errors_.weight[n].most + storing);
             key.right = key.error <= key.bound && own && !hasTwinBefore(kv, n, [&](uint32_t other) { return !isTaken(other); });
             if (!key.right && key.error <= key.bound) key.error = infinite;
         }
