@@ -3,8 +3,6 @@
 #pragma once
 
 #include "cpu/sequences.hpp"
-#include "util/diagnostic.hpp"
-#include "util/struct_size.hpp"
 #include "vkattn/cpu.h"
 
 #include <algorithm>
@@ -175,16 +173,5 @@ class Tally {
     Compared worst_{};
     uint64_t histogram_[VKATTN_VERIFY_BINS] = {};
 };
-
-// Checks the arguments that every verifier takes, and completes the options.
-[[nodiscard]] inline vkattn_result takeVerifyArguments(const vkattn_verify_options *options, const vkattn_verify_report *report,
-                                                       vkattn_verify_options &chosen, vkattn_diagnostic *why) {
-    if (!report) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "report is NULL");
-    if (!options) return VKATTN_OK;
-    if (const auto r = checkStructSize(options->structSize, sizeof *options, "options", "vkattn_verify_options", why)) return r;
-    vkattn_verify_options room;
-    chosen = completed(*options, room);
-    return VKATTN_OK;
-}
 
 } // namespace vkattn

@@ -1,13 +1,13 @@
 // Element-by-element comparison of gradients with the oracle, by the rules of docs/numerics.md,
 // "Gradients".
 #include "cpu/comparison.hpp"
+#include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/gradient/oracle_row.hpp"
 #include "util/parallel.hpp"
 
 #include <memory>
 #include <mutex>
-#include <new>
 
 namespace vkattn {
 namespace {
@@ -403,18 +403,8 @@ void verify(const Gradient &g, const Operands &operands, const vkattn_verify_opt
 
 vkattn_result verifyGradient(const vkattn_attention_gradient *description, const vkattn_operand_memory *memory, uint32_t count,
                              const vkattn_verify_options *options, vkattn_verify_report *report, vkattn_diagnostic *why) {
-    Gradient g;
-    Operands operands;
-    vkattn_verify_options chosen{};
-    if (const auto r = takeVerifyArguments(options, report, chosen, why)) return r;
-    if (const auto r = makeGradient(description, g, why)) return r;
-    if (const auto r = bindOperands(g, memory, count, operands, why)) return r;
-    try {
-        verify(g, operands, chosen, *report);
-    } catch (const std::bad_alloc &) {
-        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the oracle's sums of one head or of the bias");
-    }
-    return VKATTN_OK;
+    return verifyBound(makeGradient, description, memory, count, options, report, why, "the oracle's sums of one head or of the bias",
+                       verify);
 }
 
 } // namespace vkattn

@@ -1,6 +1,7 @@
 // Element-by-element comparison of operations with the oracle, by the rules of docs/numerics.md,
 // "Operations".
 #include "cpu/comparison.hpp"
+#include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/operations/oracle.hpp"
 #include "cpu/statistics/statistics.hpp"
@@ -8,7 +9,6 @@
 
 #include <memory>
 #include <mutex>
-#include <new>
 
 using namespace vkattn;
 
@@ -268,16 +268,5 @@ extern "C" vkattn_result vkattnCpuVerifyOperation(const vkattn_operation *operat
         return verifyGradient(operation->of.attentionGradient, memory, count, options, report, why);
     if (operation->kind == VKATTN_ATTENTION_STATISTICS)
         return verifyStatistics(operation->of.attentionStatistics, memory, count, options, report, why);
-    Operation o;
-    Operands operands;
-    vkattn_verify_options chosen{};
-    if (const auto r = takeVerifyArguments(options, report, chosen, why)) return r;
-    if (const auto r = makeOperation(operation, o, why)) return r;
-    if (const auto r = bindOperands(o, memory, count, operands, why)) return r;
-    try {
-        verify(o, operands, chosen, *report);
-    } catch (const std::bad_alloc &) {
-        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the oracle's rows");
-    }
-    return VKATTN_OK;
+    return verifyBound(makeOperation, operation, memory, count, options, report, why, "the oracle's rows", verify);
 }

@@ -1,6 +1,7 @@
 // Element-by-element comparison of statistics with the oracle, by the rules of docs/numerics.md,
 // "Statistics".
 #include "cpu/comparison.hpp"
+#include "cpu/entry.hpp"
 #include "cpu/statistics/oracle_row.hpp"
 #include "cpu/statistics/statistics.hpp"
 #include "util/parallel.hpp"
@@ -9,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <new>
 
 namespace vkattn {
 namespace {
@@ -458,18 +458,8 @@ void verify(const Statistics &statistics, const Operands &operands, const vkattn
 
 vkattn_result verifyStatistics(const vkattn_attention_statistics *description, const vkattn_operand_memory *memory, uint32_t count,
                                const vkattn_verify_options *options, vkattn_verify_report *report, vkattn_diagnostic *why) {
-    Statistics statistics;
-    Operands operands;
-    vkattn_verify_options chosen{};
-    if (const auto r = takeVerifyArguments(options, report, chosen, why)) return r;
-    if (const auto r = makeStatistics(description, statistics, why)) return r;
-    if (const auto r = bindOperands(statistics, memory, count, operands, why)) return r;
-    try {
-        verify(statistics, operands, chosen, *report);
-    } catch (const std::bad_alloc &) {
-        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the oracle's rows or for the keys of one head");
-    }
-    return VKATTN_OK;
+    return verifyBound(makeStatistics, description, memory, count, options, report, why, "the oracle's rows or for the keys of one head",
+                       verify);
 }
 
 } // namespace vkattn

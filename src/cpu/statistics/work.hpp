@@ -12,6 +12,7 @@
 
 #include "cpu/attention.hpp"
 #include "cpu/pool.hpp"
+#include "cpu/workspace.hpp"
 #include "problem/statistics.hpp"
 
 #include <atomic>
@@ -30,7 +31,7 @@ struct StatisticsSequence {
     uint32_t storedKeys = 0;                   // with those past a key length, which no row sees
     uint64_t unitsBefore = 0, turnsBefore = 0; // of the sequences before
 
-    [[nodiscard]] uint32_t blocks() const { return storedKeys / statisticsBlockKeys + (storedKeys % statisticsBlockKeys != 0); }
+    [[nodiscard]] uint32_t blocks() const { return static_cast<uint32_t>(ceilDivide(storedKeys, statisticsBlockKeys)); }
 };
 
 struct StatisticsCall {
@@ -58,11 +59,8 @@ struct StatisticsScratch {
 
     StatisticsScratch(const Statistics &statistics, uint32_t panelRows) {
         const Problem &p = statistics.attention;
-        size_t end = 0;
-        const auto place = [&](size_t &part, size_t floats) {
-            part = end;
-            end += (floats + 15) / 16 * 16;
-        };
+        ScratchParts parts;
+        const auto place = [&](size_t &part, size_t floats) { parts.place(part, floats); };
         const uint64_t reach = uint64_t{static_cast<uint32_t>(p.left)} + static_cast<uint32_t>(p.right) + panelRows;
         place(query, size_t{panelRows} * p.headDim);
         place(row, 4 * size_t{p.headDim});
@@ -71,7 +69,7 @@ struct StatisticsScratch {
         place(scores, std::min<uint64_t>({p.keyTokens, reach, statisticsBlockKeys}) * panelRows);
         place(topScores, size_t{statistics.topCount()} * panelRows);
         place(topKeys, size_t{statistics.topCount()} * panelRows);
-        total = end;
+        total = parts.total();
     }
 };
 

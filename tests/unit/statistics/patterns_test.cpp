@@ -1,5 +1,5 @@
 // Statistics of heads whose numbers are known, by the oracle and by the vector kernels.
-#include "statistics_runs.hpp"
+#include "small_head.hpp"
 
 #include <cmath>
 #include <gtest/gtest.h>
