@@ -3,11 +3,13 @@
 #pragma once
 
 #include "cpu/sequences.hpp"
+#include "util/parallel.hpp"
 #include "vkattn/cpu.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <random>
 #include <set>
 #include <vector>
@@ -173,5 +175,21 @@ class Tally {
     Compared worst_{};
     uint64_t histogram_[VKATTN_VERIFY_BINS] = {};
 };
+
+// Calls check(checker, unit) for all units on threads, each with a checker of its own, and then merge(checker),
+// one thread at a time. makeChecker() returns a pointer.
+template <class MakeChecker, class Check, class Merge>
+void checkUnits(const vkattn_verify_options &options, uint64_t units, const MakeChecker &makeChecker, const Check &check,
+                const Merge &merge) {
+    std::mutex mutex;
+    parallelFor(threadCount(options.threads, units), units, [&] {
+        return [&, checker = makeChecker()](uint64_t unit) {
+            checker->tally = {};
+            check(*checker, unit);
+            const std::lock_guard lock(mutex);
+            merge(*checker);
+        };
+    });
+}
 
 } // namespace vkattn

@@ -73,7 +73,7 @@ template <class Description, class Form, class Verify>
                 static_cast<unsigned long long>(workspace ? given : 0), static_cast<unsigned long long>(needed), source);
 }
 
-// A Cut follows from a form, the processor and the threads of a pool alone, and says how many bytes of workspace
+// A Cut follows from a form, the processor and the threads of a pool alone. Its bytes() are the workspace that
 // a call needs.
 template <class Cut, class Description, class Form>
 [[nodiscard]] vkattn_result workspaceOf(Make<Description, Form> make, const Description *description, const Pool &pool, uint64_t &bytes,

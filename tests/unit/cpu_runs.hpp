@@ -38,8 +38,8 @@ struct Element {
     vkattn_role role;
     uint32_t at[4];
 };
-// Draws an element of one of the roles; VKATTN_ROLE_LIMIT as its role: none was found. extentOf(role) returns the
-// extents of an output, and writes(element) whether the call writes the element.
+// Draws an element of one of the roles; VKATTN_ROLE_LIMIT as its role: none was found. extentOf(role) returns
+// the extents of an output, and writes(element) whether the call writes the element.
 [[nodiscard]] Element drawElement(Random &random, const std::vector<vkattn_role> &roles,
                                   const std::function<const uint32_t *(vkattn_role)> &extentOf,
                                   const std::function<bool(const Element &)> &writes);

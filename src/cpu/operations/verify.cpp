@@ -5,10 +5,8 @@
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/operations/oracle.hpp"
 #include "cpu/statistics/statistics.hpp"
-#include "util/parallel.hpp"
 
 #include <memory>
-#include <mutex>
 
 using namespace vkattn;
 
@@ -236,19 +234,16 @@ void verify(const Operation &o, const Operands &operands, const vkattn_verify_op
     constexpr uint64_t rowsPerUnit = OracleProducts::rows;
     const uint64_t units = (rows.count() + rowsPerUnit - 1) / rowsPerUnit;
     Tally sum;
-    std::mutex mutex;
-    parallelFor(threadCount(options.threads, units), units, [&] {
-        return [&, checker = std::make_shared<RowChecker>(o, operands)](uint64_t n) {
+    checkUnits(
+        options, units, [&] { return std::make_shared<RowChecker>(o, operands); },
+        [&](RowChecker &checker, uint64_t n) {
             RowOfX ids[rowsPerUnit];
             uint32_t count = 0;
             for (uint64_t row = n * rowsPerUnit; row < std::min(rows.count(), (n + 1) * rowsPerUnit); ++row)
                 ids[count++] = rowOfX(o, rows[row]);
-            checker->tally = {};
-            checker->check(ids, count);
-            const std::lock_guard lock(mutex);
-            sum.merge(checker->tally);
-        };
-    });
+            checker.check(ids, count);
+        },
+        [&](const RowChecker &checker) { sum.merge(checker.tally); });
     if (o.sumsOverRows()) {
         RowChecker checker(o, operands);
         checker.checkColumns();

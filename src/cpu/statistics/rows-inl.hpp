@@ -127,17 +127,17 @@ class StatisticsOfRows {
     // Goes on with the keys [from, to), which take the place of the block before: the softmax is online.
     void takeBlock(uint32_t from, uint32_t to) {
         blockFirst_ = from;
-        const RowNumbers before = maximum_;
+        const RowNumbers old = maximum_;
         forTiles(from, to, [&](uint32_t first, uint32_t last) { computeTile<Round::first>(first, last); });
         judgeRows(to == end_);
-        rescale(before);
+        rescale(old);
         if (statistics_.topCount()) findTop(from, to);
         if (wantsColumns()) noteScoresOfPlaces(from, to);
         sumUp(from, to);
     }
 
-    // The first round finds the maxima, and leaves scores: minus infinity where hidden. The second one knows the
-    // maxima, and leaves exp(s - m): 0 where hidden.
+    // The first round finds the maxima, and leaves scores: minus infinity where hidden. The second round knows
+    // the maxima, and leaves exp(s - m): 0 where hidden.
     enum class Round { first, second };
     template <Round round> void computeTile(uint32_t first, uint32_t last) {
         const bool lookUps = hasLookUps(p_);
@@ -187,8 +187,8 @@ class StatisticsOfRows {
         }
     }
 
-    // A row without a maximum that scores can be subtracted from has NaN as its maximum. Whether a row sees nothing
-    // but minus infinity is known after the last block.
+    // A row without a maximum that scores can be subtracted from has NaN as its maximum. Whether a row sees
+    // nothing but minus infinity is known after the last block.
     void judgeRows(bool last) {
         for (uint32_t r = 0; r < panelRows; ++r)
             if (spoiled_.of[r] > 0 || (last && visible_.of[r] > 0 && maximum_.of[r] <= lowest))
@@ -196,19 +196,19 @@ class StatisticsOfRows {
     }
     [[nodiscard]] bool undefined(uint32_t r) const { return std::isnan(maximum_.of[r]); }
 
-    // Returns score - maximum, no farther below 0 than where exp is 0: 0 * infinity is NaN. A row that has not seen a
-    // key yet has no maximum.
+    // Returns score - maximum, no farther below 0 than where exp is 0: 0 * infinity is NaN. A row that has not
+    // seen a key yet has no maximum.
     [[nodiscard]] static HWY_INLINE Vector below(Vector score, Vector maximum) {
         const auto farthest = hn::Set(Floats(), -200.0f), difference = hn::Sub(score, Exponent(maximum).maximum);
         return hn::IfThenElse(hn::Lt(difference, farthest), farthest, difference);
     }
     [[nodiscard]] static HWY_INLINE Vector expOf(Vector x) { return exp2Of(hn::Mul(x, hn::Set(Floats(), log2e))); }
 
-    // Sums had other maxima in their exponents. Neither these differences nor the sum of logs is above 0: nothing
-    // cancels.
-    void rescale(const RowNumbers &before) {
+    // Sums had the maxima `old` in their exponents. Neither the differences of maxima nor the sum of logs is
+    // above 0: nothing cancels.
+    void rescale(const RowNumbers &old) {
         for (size_t v = 0; v < vectors; ++v) {
-            const auto shift = below(before.load(v), maximum_.load(v)), factor = expOf(shift);
+            const auto shift = below(old.load(v), maximum_.load(v)), factor = expOf(shift);
             logs_.store(v, hn::Mul(factor, hn::MulAdd(shift, sum_.load(v), logs_.load(v))));
             squares_.store(v, hn::Mul(hn::Mul(factor, factor), squares_.load(v)));
             for (RowNumbers *const sum : {&sum_, &distance_, &signedDistance_, &squaredDistance_})
@@ -399,8 +399,8 @@ class StatisticsOfRows {
             pair[0] = hn::GetLane(hn::SumOfLanes(f, sum));
         }
     }
-    // Gives to the keys [from, to) of a block, whose end is blockEnd, after the panels before. All panels of a head pass
-    // by the first block before the last panel finishes it: by then the rows of all have been counted.
+    // Gives to the keys [from, to) of a block, whose end is blockEnd, after the panels before. The rows are
+    // counted at the first block. The last panel of a head comes there last: it knows the rows of all panels.
     void give(uint32_t block, uint32_t blockEnd, uint32_t from, uint32_t to) const {
         std::atomic<uint32_t> &turn =
             call_.turns[sequence_.turnsBefore + uint64_t{unit_.h} * sequence_.blocks() + block / statisticsBlockKeys];

@@ -4,12 +4,10 @@
 #include "cpu/entry.hpp"
 #include "cpu/statistics/oracle_row.hpp"
 #include "cpu/statistics/statistics.hpp"
-#include "util/parallel.hpp"
 
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 namespace vkattn {
 namespace {
@@ -115,22 +113,22 @@ class StatisticsChecker {
     StatisticsChecker(const Statistics &statistics, const Operands &operands, const vkattn_verify_options &options)
         : statistics_(statistics), p_(statistics.attention), operands_(operands), options_(options) {}
 
-    void checkRow(const Sequence &s, const HeadKeysValues &kv, uint32_t b, uint32_t h, uint32_t i) {
+    void checkRow(const Sequence &s, uint32_t b, uint32_t h, uint32_t i) {
         row_.compute(statistics_, operands_, s, kv, b, h, i);
         errors_.compute(p_, row_, kv, options_);
         place_ = {b, h, i, s.batch, s.query(i)};
         // What must be NaN must be NaN: more than fp32 can hold only makes more of it.
         free_ = errors_.overflowed && !row_.undefined();
-        if (statistics_.uses(VKATTN_STATISTICS)) checkColumns(kv);
-        if (statistics_.topCount()) checkTop(kv);
+        if (statistics_.uses(VKATTN_STATISTICS)) checkColumns();
+        if (statistics_.topCount()) checkTop();
     }
 
     // A head with all of its rows, and what its keys receive.
-    void checkHead(const Sequence &s, const HeadKeysValues &kv, uint32_t b, uint32_t h) {
+    void checkHead(const Sequence &s, uint32_t b, uint32_t h) {
         received_.assign(s.keys, {});
         double rows = 0; // that see a key
         for (uint32_t i = 0; i < s.queries; ++i) {
-            checkRow(s, kv, b, h, i);
+            checkRow(s, b, h, i);
             if (row_.seen()) ++rows;
             for (size_t n = 0; n < row_.pairs.size(); ++n) {
                 JudgedMean &mean = received_[row_.pairs[n].j];
@@ -155,10 +153,9 @@ class StatisticsChecker {
     }
 
     Tally tally;
+    HeadKeysValues kv; // of the head that is checked
 
   private:
-    using Columns = vkattn_statistic;
-
     // Calls visit(pair, p_ij, the bound of its error) for every visible pair.
     template <class Visit> void forPairs(const Visit &visit) const {
         for (size_t n = 0; n < row_.pairs.size(); ++n) visit(row_.pairs[n], row_.pairs[n].weight, errors_.error(row_, n));
@@ -177,7 +174,7 @@ class StatisticsChecker {
         return pair ? errors_.error(row_, static_cast<size_t>(pair - row_.pairs.data())) : 0;
     }
 
-    void checkColumns(const HeadKeysValues &kv) {
+    void checkColumns() {
         const bool plain = row_.seen() && !row_.undefined();
         if (!plain) {
             for (uint32_t column = 0; column < VKATTN_STATISTIC_COUNT; ++column) checkColumn(column, 0);
@@ -185,7 +182,7 @@ class StatisticsChecker {
         }
         checkColumn(VKATTN_STATISTIC_ENTROPY, boundOfEntropy());
         checkLargest();
-        checkLargestKey(kv);
+        checkLargestKey();
         checkColumn(VKATTN_STATISTIC_DISTANCE, boundOfSum([](const StatisticsPair &pair) { return pair.distance; }));
         checkColumn(VKATTN_STATISTIC_DIAGONAL, boundOfKey(row_.position()));
         checkColumn(VKATTN_STATISTIC_FIRST, boundOfKey(0));
@@ -201,7 +198,8 @@ class StatisticsChecker {
                     boundOfSum([](const StatisticsPair &pair) { return pair.distance * pair.distance; }));
         checkDensity();
     }
-    // What -p ln p may change by where p moves within its range. It rises up to p = 1 / e, and falls from there.
+    // Adds up what each -p ln p may change by where p moves within its range. -p ln p rises up to p = 1 / e,
+    // and falls from there.
     [[nodiscard]] double boundOfEntropy() const {
         const auto term = [](double log) { return log == -infinite ? 0 : -std::exp(log) * log; };
         double error = errors_.ofProbability;
@@ -221,7 +219,7 @@ class StatisticsChecker {
               expected - least + rounding, most - expected + rounding);
     }
     // Any key whose score may be the largest one is right; where scores have the same bits, the lowest.
-    void checkLargestKey(const HeadKeysValues &kv) {
+    void checkLargestKey() {
         const double got = loadAt(VKATTN_STATISTICS, tokenOf(VKATTN_STATISTIC_LARGEST_KEY));
         Compared key{got, row_.columns[VKATTN_STATISTIC_LARGEST_KEY], infinite, 0, false};
         const StatisticsPair *const pair = got >= 0 && got < 0x1p32 ? row_.find(static_cast<int64_t>(got)) : nullptr;
@@ -231,14 +229,14 @@ class StatisticsChecker {
             const auto n = static_cast<size_t>(pair - row_.pairs.data());
             key.error = row_.maximum - pair->score;
             key.bound = errors_.score[n] + errors_.score[row_.largest];
-            key.right = key.error <= key.bound && !hasTwinBefore(kv, n, [](uint32_t) { return true; });
+            key.right = key.error <= key.bound && !hasTwinBefore(n, [](uint32_t) { return true; });
             if (!key.right && key.error <= key.bound) key.error = infinite;
         }
         if (free_) key.right = true, key.error = 0;
         tally.note(VKATTN_STATISTICS, indexOf(VKATTN_STATISTIC_LARGEST_KEY).at, key);
     }
     // Returns whether an earlier key that `counts` has a score of the same bits as pair n.
-    template <class Counts> [[nodiscard]] bool hasTwinBefore(const HeadKeysValues &kv, size_t n, const Counts &counts) const {
+    template <class Counts> [[nodiscard]] bool hasTwinBefore(size_t n, const Counts &counts) const {
         const StatisticsPair &pair = row_.pairs[n];
         for (size_t m = 0; m < n; ++m) {
             const StatisticsPair &other = row_.pairs[m];
@@ -267,7 +265,7 @@ class StatisticsChecker {
 
     // The keys of the largest scores: each within what the errors may make of its rank, and each with a
     // weight of its own.
-    void checkTop(const HeadKeysValues &kv) {
+    void checkTop() {
         const uint32_t top = statistics_.topCount();
         const size_t ranked = std::min<size_t>(top, row_.ranked.size());
         const auto largestOf = [&](std::vector<double> &to, const auto &of) {
@@ -283,7 +281,7 @@ class StatisticsChecker {
         taken_.clear();
         for (uint32_t t = 0; t < top; ++t) {
             if (t < ranked)
-                checkTopKey(kv, t);
+                checkTopKey(t);
             else
                 checkNoTopKey(t);
         }
@@ -294,7 +292,7 @@ class StatisticsChecker {
         const bool right = key == noKey || free_;
         tally.note(VKATTN_TOP_KEYS, indexOf(t).at, {static_cast<double>(key), static_cast<double>(noKey), right ? 0 : infinite, 0, right});
     }
-    void checkTopKey(const HeadKeysValues &kv, uint32_t t) {
+    void checkTopKey(uint32_t t) {
         const StatisticsPair &exact = row_.pairs[row_.ranked[t]];
         const double expected = exact.weight, rounding = halfUlp(expected, VKATTN_F32);
         const bool weighs = check(VKATTN_TOP_WEIGHTS, indexOf(t), tokenOf(t), expected, expected - leastWeights_[t] + rounding,
@@ -312,7 +310,7 @@ class StatisticsChecker {
             // A wrong weight says nothing about the key.
             const double storing = halfUlp(pair->weight, VKATTN_F32);
             const bool own = !weighs || (stored >= errors_.weight[n].least - storing && stored <= errors_.weight[n].most + storing);
-            key.right = key.error <= key.bound && own && !hasTwinBefore(kv, n, [&](uint32_t other) { return !isTaken(other); });
+            key.right = key.error <= key.bound && own && !hasTwinBefore(n, [&](uint32_t other) { return !isTaken(other); });
             if (!key.right && key.error <= key.bound) key.error = infinite;
         }
         taken_.push_back(j);
@@ -386,20 +384,13 @@ double flopsOf(const Problem &p, const Sequences &sequences) {
     return 4 * sequences.pairs() * p.headDim;
 }
 
-// Runs work(checker, kv, unit) for all units, and adds up what the checkers have found.
+// Calls work(checker, unit) for all units, and adds up what the checkers have found.
 template <class Work>
 void forUnits(const Statistics &statistics, const Operands &operands, const vkattn_verify_options &options, uint64_t units, Tally &total,
               const Work &work) {
-    std::mutex mutex;
-    parallelFor(threadCount(options.threads, units), units, [&] {
-        return
-            [&, checker = std::make_shared<StatisticsChecker>(statistics, operands, options), kv = HeadKeysValues()](uint64_t n) mutable {
-                checker->tally = {};
-                work(*checker, kv, n);
-                const std::lock_guard lock(mutex);
-                total.merge(checker->tally);
-            };
-    });
+    checkUnits(
+        options, units, [&] { return std::make_shared<StatisticsChecker>(statistics, operands, options); }, work,
+        [&](const StatisticsChecker &checker) { total.merge(checker.tally); });
 }
 
 // Rows on their own.
@@ -410,11 +401,11 @@ void verifyRows(const Statistics &statistics, const Operands &operands, const vk
     report.rowsChecked = rows.count();
     constexpr uint64_t rowsPerUnit = 16;
     forUnits(statistics, operands, options, (rows.count() + rowsPerUnit - 1) / rowsPerUnit, total,
-             [&](StatisticsChecker &checker, HeadKeysValues &kv, uint64_t unit) {
+             [&](StatisticsChecker &checker, uint64_t unit) {
                  for (uint64_t n = unit * rowsPerUnit; n < std::min(rows.count(), (unit + 1) * rowsPerUnit); ++n) {
                      const RowId id = sequences.row(rows[n]);
-                     kv.load(p, operands, sequences, id.b, id.h / p.groupSize());
-                     checker.checkRow(sequences[id.b], kv, id.b, id.h, id.i);
+                     checker.kv.load(p, operands, sequences, id.b, id.h / p.groupSize());
+                     checker.checkRow(sequences[id.b], id.b, id.h, id.i);
                  }
              });
 }
@@ -435,10 +426,10 @@ void verifyHeads(const Statistics &statistics, const Operands &operands, const v
     if (p.tensor(VKATTN_Q).extent[2] != 0 || p.tensor(VKATTN_K).extent[2] != 0) forEverySequence(p, operands, add);
     const std::vector<size_t> heads = chosenHeads(rowsOfHead, flopsOf(p, sequences), options);
     for (const size_t n : heads) report.rowsChecked += rowsOfHead[n];
-    forUnits(statistics, operands, options, heads.size(), total, [&](StatisticsChecker &checker, HeadKeysValues &kv, uint64_t n) {
+    forUnits(statistics, operands, options, heads.size(), total, [&](StatisticsChecker &checker, uint64_t n) {
         const Head &head = all[heads[n]];
-        if (head.s.queries) kv.load(p, operands, sequences, head.b, head.h / p.groupSize());
-        checker.checkHead(head.s, kv, head.b, head.h);
+        if (head.s.queries) checker.kv.load(p, operands, sequences, head.b, head.h / p.groupSize());
+        checker.checkHead(head.s, head.b, head.h);
     });
 }
 
