@@ -8,6 +8,7 @@
 #pragma once
 
 #include "cpu/sequences.hpp"
+#include "cpu/workspace.hpp"
 
 #include <atomic>
 
@@ -78,13 +79,9 @@ struct ScratchLayout {
 inline constexpr size_t statsPerRow = 4;
 
 [[nodiscard]] inline ScratchLayout scratchLayout(const Problem &p, const Tiling &tiling, const KernelShape &shape) {
-    const auto whole = [](size_t n) { return (n + 15) / 16 * 16; };
     ScratchLayout at{};
-    size_t end = 0;
-    const auto place = [&](size_t &part, size_t floats) {
-        part = end;
-        end += whole(floats);
-    };
+    ScratchParts parts;
+    const auto place = [&](size_t &part, size_t floats) { parts.place(part, floats); };
     const size_t rows = tiling.unitRows, tile = tiling.tileKeys;
     place(at.query, rows * p.headDim);
     place(at.out, rows * p.valueDim);
@@ -97,7 +94,7 @@ inline constexpr size_t statsPerRow = 4;
     place(at.stats, statsPerRow * rows);
     place(at.reaches, 4 * rows / shape.lanes);
     place(at.row, 4 * size_t{p.valueDim}); // rows are transposed four at a time
-    at.total = end;
+    at.total = parts.total();
     return at;
 }
 

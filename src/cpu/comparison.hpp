@@ -3,13 +3,13 @@
 #pragma once
 
 #include "cpu/sequences.hpp"
-#include "util/diagnostic.hpp"
-#include "util/struct_size.hpp"
+#include "util/parallel.hpp"
 #include "vkattn/cpu.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <random>
 #include <set>
 #include <vector>
@@ -176,15 +176,20 @@ class Tally {
     uint64_t histogram_[VKATTN_VERIFY_BINS] = {};
 };
 
-// Checks the arguments that every verifier takes, and completes the options.
-[[nodiscard]] inline vkattn_result takeVerifyArguments(const vkattn_verify_options *options, const vkattn_verify_report *report,
-                                                       vkattn_verify_options &chosen, vkattn_diagnostic *why) {
-    if (!report) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "report is NULL");
-    if (!options) return VKATTN_OK;
-    if (const auto r = checkStructSize(options->structSize, sizeof *options, "options", "vkattn_verify_options", why)) return r;
-    vkattn_verify_options room;
-    chosen = completed(*options, room);
-    return VKATTN_OK;
+// Calls check(checker, unit) for all units on threads, each with a checker of its own, and then merge(checker),
+// one thread at a time. makeChecker() returns a pointer.
+template <class MakeChecker, class Check, class Merge>
+void checkUnits(const vkattn_verify_options &options, uint64_t units, const MakeChecker &makeChecker, const Check &check,
+                const Merge &merge) {
+    std::mutex mutex;
+    parallelFor(threadCount(options.threads, units), units, [&] {
+        return [&, checker = makeChecker()](uint64_t unit) {
+            checker->tally = {};
+            check(*checker, unit);
+            const std::lock_guard lock(mutex);
+            merge(*checker);
+        };
+    });
 }
 
 } // namespace vkattn

@@ -1,10 +1,8 @@
 // The CPU entry points for hosts without a usable device. They cut a problem into units, and the
 // threads of a pool compute the units.
 #include "cpu/attention.hpp"
-#include "cpu/pool.hpp"
-#include "util/diagnostic.hpp"
+#include "cpu/entry.hpp"
 #include "util/parallel.hpp"
-#include "util/struct_size.hpp"
 
 #include <memory>
 #include <new>
@@ -14,17 +12,9 @@ using namespace vkattn;
 namespace {
 
 constexpr uint32_t mostThreads = 1024;
-constexpr uint64_t alignment = 64;
 // The most rows that share a key/value head and are split. More rows are enough units by
 // themselves.
 constexpr uint32_t mostSplitRows = 64;
-
-uint64_t ceilDivide(uint64_t a, uint64_t b) {
-    return (a + b - 1) / b;
-}
-uint64_t aligned(uint64_t bytes) {
-    return ceilDivide(bytes, alignment) * alignment;
-}
 
 // The facts that follow from the problem, the processor and the number of threads alone.
 struct Shape {
@@ -72,7 +62,9 @@ struct Shape {
     }
     [[nodiscard]] static bool splittable(const Problem &p) { return !p.writesPairs(); }
     [[nodiscard]] uint64_t splits(uint64_t keys) const { return std::max<uint64_t>(ceilDivide(keys, tiling.splitKeys), 1); }
-    [[nodiscard]] uint64_t bytes() const { return sequenceBytes + counterBytes + partialBytes + threads * scratchBytes + alignment; }
+    [[nodiscard]] uint64_t bytes() const {
+        return sequenceBytes + counterBytes + partialBytes + threads * scratchBytes + workspaceAlignment;
+    }
 
     void cut(const Problem &p, SequencePlan &plan) const {
         const uint64_t rows = uint64_t{plan.s.queries} * p.groupSize();
@@ -94,14 +86,9 @@ struct Run {
     const Kernels &own;
     unsigned char *scratch;
     uint64_t scratchBytes, units;
-    std::atomic<uint64_t> next{0};
 
-    void work(uint32_t thread) {
-        float *own_scratch = reinterpret_cast<float *>(scratch + thread * scratchBytes);
-        for (uint64_t n; (n = next.fetch_add(1, std::memory_order_relaxed)) < units;) compute(n, own_scratch);
-    }
-
-    void compute(uint64_t n, float *memory) {
+    void compute(uint64_t n, uint32_t thread) const {
+        auto *const memory = reinterpret_cast<float *>(scratch + thread * scratchBytes);
         const SequencePlan *end = call.sequences + call.sequenceCount;
         const SequencePlan *after =
             std::upper_bound(call.sequences, end, n, [](uint64_t value, const SequencePlan &plan) { return value < plan.unitsBefore; });
@@ -134,19 +121,13 @@ struct Run {
 
 vkattn_result run(Pool &pool, const Problem &p, const Operands &operands, void *workspace, uint64_t bytes, vkattn_diagnostic *why) {
     const Shape shape(p, pool.threadsFor(workOf(p)));
-    if (!workspace || bytes < shape.bytes())
-        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "workspace has %llu bytes, expected at least %llu: vkattnCpuExplain says how many",
-                    static_cast<unsigned long long>(workspace ? bytes : 0), static_cast<unsigned long long>(shape.bytes()));
-    auto *memory = static_cast<unsigned char *>(workspace);
-    memory += (alignment - reinterpret_cast<uintptr_t>(memory) % alignment) % alignment;
-    auto *sequences = reinterpret_cast<SequencePlan *>(memory);
-    memory += shape.sequenceBytes;
-    auto *counters = reinterpret_cast<std::atomic<uint32_t> *>(memory);
-    memory += shape.counterBytes;
-    auto *partials = reinterpret_cast<float *>(memory);
-    memory += shape.partialBytes;
+    if (const auto r = checkWorkspace(workspace, bytes, shape.bytes(), "vkattnCpuExplain", why)) return r;
+    WorkspaceParts parts(workspace);
+    auto *const sequences = parts.take<SequencePlan>(shape.sequenceBytes);
+    auto *const counters = parts.take<std::atomic<uint32_t>>(shape.counterBytes);
+    auto *const partials = parts.take<float>(shape.partialBytes);
 
-    Run run{{p, operands, shape.tiling, sequences, 0, partials, counters}, shape.own, memory, shape.scratchBytes, 0};
+    Run run{{p, operands, shape.tiling, sequences, 0, partials, counters}, shape.own, parts.rest(), shape.scratchBytes, 0};
     uint64_t partialFloats = 0, counterCount = 0;
     forSequences(p, operands, [&](uint32_t b, const Sequence &s) {
         SequencePlan &plan = *new (sequences + b) SequencePlan;
@@ -161,10 +142,8 @@ vkattn_result run(Pool &pool, const Problem &p, const Operands &operands, void *
         partialFloats += uint64_t{p.kvHeads} * plan.splits * s.queries * p.groupSize() * run.call.partialFloats();
         for (uint32_t head = 0; head < p.kvHeads; ++head) new (counters + counterCount++) std::atomic<uint32_t>(0);
     });
-    if (run.units)
-        pool.run(
-            static_cast<uint32_t>(std::min<uint64_t>(shape.threads, run.units)),
-            [](void *context, uint32_t thread) { static_cast<Run *>(context)->work(thread); }, &run);
+    forUnits(pool, static_cast<uint32_t>(std::min<uint64_t>(shape.threads, run.units)), run.units,
+             [&](uint64_t n, uint32_t thread) { run.compute(n, thread); });
     return VKATTN_OK;
 }
 
@@ -219,20 +198,18 @@ extern "C" vkattn_result vkattnCpuExplain(const vkattn_problem *description, vka
 
 extern "C" vkattn_result vkattnCpuRunOn(vkattn_cpu_pool pool, const vkattn_problem *description, const vkattn_operand_memory *memory,
                                         uint32_t count, void *workspace, uint64_t workspaceBytes, vkattn_diagnostic *why) {
-    Problem p;
-    Operands operands;
+    Bound<Problem> bound;
     if (!pool) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "pool is NULL");
-    if (const auto r = makeProblem(description, p, why)) return r;
-    if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
-    return run(pool->pool, p, operands, workspace, workspaceBytes, why);
+    if (const auto r = bind(makeProblem, description, memory, count, bound, why)) return r;
+    return run(pool->pool, bound.form, bound.operands, workspace, workspaceBytes, why);
 }
 
 extern "C" vkattn_result vkattnCpuRun(const vkattn_problem *description, const vkattn_operand_memory *memory, uint32_t count,
                                       uint32_t threads, vkattn_diagnostic *why) {
-    Problem p;
-    Operands operands;
-    if (const auto r = makeProblem(description, p, why)) return r;
-    if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
+    Bound<Problem> bound;
+    if (const auto r = bind(makeProblem, description, memory, count, bound, why)) return r;
+    const Problem &p = bound.form;
+    const Operands &operands = bound.operands;
     try {
         Pool pool(Shape(p, std::min(threadCount(threads, UINT64_MAX), mostThreads)).threads);
         pool.shareAnyWork(); // its threads have been started

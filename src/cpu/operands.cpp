@@ -1,6 +1,6 @@
 #include "cpu/operands.hpp"
 
-#include "util/diagnostic.hpp"
+#include "cpu/entry.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -80,8 +80,5 @@ vkattn_result bindOperands(const NeededOperands &needed, const vkattn_operand_me
 
 extern "C" vkattn_result vkattnCpuCheckOperands(const vkattn_problem *description, const vkattn_operand_memory *memory, uint32_t count,
                                                 vkattn_diagnostic *why) {
-    vkattn::Problem problem;
-    vkattn::Operands ignored;
-    if (const auto r = vkattn::makeProblem(description, problem, why)) return r;
-    return vkattn::bindOperands(problem, memory, count, ignored, why);
+    return vkattn::checkOperands(vkattn::makeProblem, description, memory, count, why);
 }

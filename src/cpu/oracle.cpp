@@ -1,19 +1,13 @@
 // The oracle: cpu/row.hpp in double, one row after the other, and the keys that its rule shows to a
 // row.
+#include "cpu/entry.hpp"
 #include "cpu/row.hpp"
-#include "util/diagnostic.hpp"
-
-#include <new>
 
 using namespace vkattn;
 
 extern "C" vkattn_result vkattnCpuOracle(const vkattn_problem *description, const vkattn_operand_memory *memory, uint32_t count,
                                          vkattn_diagnostic *why) {
-    Problem p;
-    Operands operands;
-    if (const auto r = makeProblem(description, p, why)) return r;
-    if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
-    try {
+    const auto compute = [](const Problem &p, const Operands &operands) {
         HeadKeysValues kv;
         Row<double> row;
         const Sequences sequences(p, operands);
@@ -25,19 +19,17 @@ extern "C" vkattn_result vkattnCpuOracle(const vkattn_problem *description, cons
                     storeRow(p, operands, sequences, row, b, h, i);
                 }
             }
-    } catch (const std::bad_alloc &) {
-        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the scores of one row or a copy of one head");
-    }
-    return VKATTN_OK;
+    };
+    return computeBound(makeProblem, description, memory, count, why, "the scores of one row or a copy of one head", compute);
 }
 
 extern "C" vkattn_result vkattnCpuVisible(const vkattn_problem *description, const vkattn_operand_memory *memory, uint32_t count,
                                           uint32_t batch, uint32_t head, uint32_t query, unsigned char *visible, uint32_t keys,
                                           vkattn_diagnostic *why) {
-    Problem p;
-    Operands operands;
-    if (const auto r = makeProblem(description, p, why)) return r;
-    if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
+    Bound<Problem> bound;
+    if (const auto r = bind(makeProblem, description, memory, count, bound, why)) return r;
+    const Problem &p = bound.form;
+    const Operands &operands = bound.operands;
     if (batch >= p.batch || head >= p.heads || query >= p.queryTokens)
         return fail(why, invalid, "batch %u, head %u, query %u: the problem has %u, %u and %u of them", batch, head, query, p.batch,
                     p.heads, p.queryTokens);

@@ -68,6 +68,21 @@ class Pool {
     std::vector<std::thread> workers_;
 };
 
+// Calls compute(unit, thread) once for each of the units [0, units), in whatever thread is next; units begin in
+// their order.
+template <class Compute> void forUnits(Pool &pool, uint32_t threads, uint64_t units, const Compute &compute) {
+    struct Job {
+        const Compute &compute;
+        const uint64_t units;
+        std::atomic<uint64_t> next{0};
+    } all{compute, units};
+    const auto job = [](void *context, uint32_t thread) {
+        Job &own = *static_cast<Job *>(context);
+        for (uint64_t n; (n = own.next.fetch_add(1, std::memory_order_relaxed)) < own.units;) own.compute(n, thread);
+    };
+    if (units) pool.run(threads, job, &all);
+}
+
 } // namespace vkattn
 
 // The pool of vkattn/cpu.h.

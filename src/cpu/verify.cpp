@@ -4,13 +4,12 @@
 // checked plus the rounding of scores passed through exp: 4 * 2^-24 * max_j sum_d |scale q_d k_d| *
 // A for the products, and what added terms contribute.
 #include "cpu/comparison.hpp"
+#include "cpu/entry.hpp"
 #include "cpu/row.hpp"
-#include "util/diagnostic.hpp"
 #include "util/parallel.hpp"
 
 #include <memory>
 #include <mutex>
-#include <new>
 
 using namespace vkattn;
 
@@ -278,16 +277,5 @@ void verify(const Problem &p, const Operands &operands, const vkattn_verify_opti
 
 extern "C" vkattn_result vkattnCpuVerify(const vkattn_problem *description, const vkattn_operand_memory *memory, uint32_t count,
                                          const vkattn_verify_options *options, vkattn_verify_report *report, vkattn_diagnostic *why) {
-    Problem p;
-    Operands operands;
-    vkattn_verify_options chosen{};
-    if (const auto r = takeVerifyArguments(options, report, chosen, why)) return r;
-    if (const auto r = makeProblem(description, p, why)) return r;
-    if (const auto r = bindOperands(p, memory, count, operands, why)) return r;
-    try {
-        verify(p, operands, chosen, *report);
-    } catch (const std::bad_alloc &) {
-        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the oracle's rows");
-    }
-    return VKATTN_OK;
+    return verifyBound(makeProblem, description, memory, count, options, report, why, "the oracle's rows", verify);
 }

@@ -2,13 +2,8 @@
 // what is valid and small computed on the CPU, in memory of exactly the bytes that were asked for.
 // The verifier must accept the kernels and the oracle, whatever the tensors hold. Bytes choose
 // between likely values and whatever they are, so that inputs come past the validator.
+#include "computed.hpp"
 #include "layouts.hpp"
-#include "vkattn/cpu.h"
-#include "vkattn/operations.h"
-
-#include <algorithm>
-#include <memory>
-#include <vector>
 
 using namespace vkattn::test;
 
@@ -141,64 +136,6 @@ struct Description {
     }
 };
 
-// Memory of exactly the bytes that an operation asks for, by role.
-struct Memory {
-    std::vector<std::unique_ptr<unsigned char[]>> blocks;
-    std::vector<vkattn_operand_memory> operands;
-
-    void add(vkattn_role role, uint64_t bytes) {
-        blocks.push_back(std::make_unique<unsigned char[]>(bytes));
-        operands.push_back({role, blocks.back().get(), bytes});
-    }
-};
-
-bool isOutput(vkattn_role role) {
-    return role == VKATTN_Y || role == VKATTN_SUM;
-}
-
-void compute(const vkattn_operation &o, Bytes &bytes) {
-    Memory memory;
-    // Values of ordinary size, or any bits at all.
-    const bool anything = bytes.below(4) == 0;
-    uint32_t state = bytes.raw<uint32_t>() | 1;
-    for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n) {
-        const auto role = static_cast<vkattn_role>(n);
-        const uint64_t needed = vkattnOperationBytes(&o, role);
-        require(needed < uint64_t{1} << 62);
-        if (needed > 1u << 18) return; // as slow as it is large
-        if (needed == 0) continue;
-        memory.add(role, needed);
-        unsigned char *const at = memory.blocks.back().get();
-        for (uint64_t byte = 0; byte < needed; ++byte) {
-            state ^= state << 13, state ^= state >> 17, state ^= state << 5; // Marsaglia's xorshift32
-            at[byte] = static_cast<unsigned char>(state);
-            // The highest byte of an f32, and of 16-bit types: of ordinary size and either sign.
-            if (!anything && byte % 2 == 1 && !isOutput(role)) at[byte] = static_cast<unsigned char>((state & 0x80) | 0x3c);
-        }
-    }
-    const auto count = static_cast<uint32_t>(memory.operands.size());
-    if (vkattnCpuCheckOperation(&o, memory.operands.data(), count, nullptr) != VKATTN_OK)
-        return; // no rows: operands of 0 bytes are missing
-    uint64_t bytesOfWorkspace = 0;
-    require(vkattnCpuOperationWorkspace(&o, nullptr, &bytesOfWorkspace, nullptr) == VKATTN_OK);
-    const auto workspace = std::make_unique<unsigned char[]>(bytesOfWorkspace);
-    vkattn_verify_options options{};
-    options.structSize = sizeof options;
-    options.allRows = options.threads = 1;
-    for (const bool byOracle : {false, true}) {
-        require((byOracle ? vkattnCpuOracleOperation(&o, memory.operands.data(), count, nullptr)
-                          : vkattnCpuRunOperation(nullptr, &o, memory.operands.data(), count, workspace.get(), bytesOfWorkspace,
-                                                  nullptr)) == VKATTN_OK);
-        vkattn_verify_report report{};
-        require(vkattnCpuVerifyOperation(&o, memory.operands.data(), count, &options, &report, nullptr) == VKATTN_OK);
-        if (!report.passed)
-            std::fprintf(stderr, "%s, oracle %d: role %d [%u, %u, %u, %u] is %g, expected %g, bound %g\n", vkattnOperationName(o.kind),
-                         byOracle, static_cast<int>(report.worstRole), report.worstIndex[0], report.worstIndex[1], report.worstIndex[2],
-                         report.worstIndex[3], report.worstGot, report.worstExpected, report.worstBound);
-        require(report.passed);
-    }
-}
-
 // Returns the multiply-adds, or more than any that are computed here.
 double workOf(const Description &d) {
     const vkattn_operation &o = d.operation;
@@ -212,13 +149,7 @@ double workOf(const Description &d) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Bytes bytes(data, size);
     const Description d(bytes);
-    vkattn_diagnostic why{};
-    const vkattn_result valid = vkattnValidateOperation(&d.operation, &why);
-    require(valid == VKATTN_OK || (valid == VKATTN_ERROR_INVALID_ARGUMENT && why.message[0] != '\0' && terminated(why.message)));
-    uint64_t ignored = 0;
-    require(vkattnCpuOperationWorkspace(&d.operation, nullptr, &ignored, nullptr) == valid);
-    for (uint32_t role = 0; role < VKATTN_ROLE_LIMIT + 2; ++role)
-        require(valid == VKATTN_OK || vkattnOperationBytes(&d.operation, static_cast<vkattn_role>(role)) == 0);
-    if (valid == VKATTN_OK && workOf(d) <= 1e6) compute(d.operation, bytes);
+    const vkattn_result valid = validate(d.operation);
+    if (valid == VKATTN_OK && workOf(d) <= 1e6) compute(d.operation, bytes, true, 1u << 18);
     return 0;
 }

@@ -1,8 +1,8 @@
 // Descriptions of statistics of attention: vkattnValidateOperation, vkattnOperationBytes and
 // vkattnOperandUses with anything; the plan for any device, whose dispatches stay within its limits; and
-// what is valid and small computed on the CPU: of values of ordinary size within the bounds of the oracle.
+// what is valid and small computed on the CPU, within the bounds of the oracle whatever the operands hold.
+#include "attention.hpp"
 #include "computed.hpp"
-#include "layouts.hpp"
 #include "plans.hpp"
 #include "vkattn/statistics.h"
 
@@ -26,26 +26,13 @@ struct Description {
         if (head == 252) s.flags = bytes.raw<uint32_t>(), s.reserved = bytes.raw<uint32_t>();
         p.structSize = head == 251 ? bytes.raw<uint32_t>() : sizeof p;
         p.flags = bytes.raw<uint8_t>() & (31u | VKATTN_VALUES_IN_KEYS);
-        const uint32_t batch = 1 + bytes.below(2), kvHeads = 1 + bytes.below(2), heads = kvHeads * (1 + bytes.below(3));
-        const uint32_t queries = number(bytes), keys = number(bytes), dim = number(bytes);
-        const uint32_t sequences = options & 1 ? 1 + bytes.below(3) : 0, entries = sequences ? sequences : batch,
-                       rows = sequences ? 1 : batch;
+        AttentionShape shape(bytes);
+        shape.chooseSequences(bytes, options);
+        const auto [batch, kvHeads, heads, queries, keys, dim, sequences, entries, rows] = shape;
         const auto make = [&](const uint32_t(&extents)[4]) { return layout(bytes, extents, dtype(bytes)); };
-        const auto one = [&](uint32_t extent) { return bytes.flag() ? extent : 1; };
         p.q = make({rows, heads, queries, dim});
         p.k = make({rows, kvHeads, keys, dim});
-        if (options & 2) p.bias = make({one(entries), one(heads), one(queries), one(keys)});
-        if (options & 4) p.mask = layout(bytes, {one(entries), one(heads), one(queries), one(keys)}, VKATTN_BOOL8);
-        if (options & 512) p.bitMask = layout(bytes, {one(entries), one(heads), one(queries), keys / 32 + (keys % 32 != 0)}, VKATTN_BITS32);
-        p.scale = p.flags & VKATTN_SCALE ? bytes.raw<float>() : 0;
-        p.softcap = options & 8 ? 2.5f : 0;
-        if (p.flags & VKATTN_WINDOW)
-            p.windowLeft = static_cast<int32_t>(bytes.below(9)) - 1, p.windowRight = static_cast<int32_t>(bytes.below(9)) - 1;
-        p.presentRoles = (options & 16 ? VKATTN_PRESENT(VKATTN_SINKS) : 0) | (options & 32 ? VKATTN_PRESENT(VKATTN_ALIBI_SLOPES) : 0) |
-                         (options & 64 ? VKATTN_PRESENT(VKATTN_DOC_IDS_Q) | VKATTN_PRESENT(VKATTN_DOC_IDS_K) : 0);
-        if (sequences) p.presentRoles |= VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
-        if (!sequences && options & 128) p.presentRoles |= VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
-        p.sequences = sequences;
+        describePairs(bytes, shape, options, options & 512, p);
         if (options & 256) p.sliceCount = number(bytes);
         // Nothing of this counts.
         if (options & 1024) p.out = make({rows, heads, queries, dim}), p.v = make({rows, kvHeads, keys, dim});
@@ -89,17 +76,9 @@ void plan(const vkattn_operation &o, vkattn_result valid, Bytes &bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Bytes bytes(data, size);
     const Description d(bytes);
-    vkattn_diagnostic why{};
-    const vkattn_result valid = vkattnValidateOperation(&d.operation, &why);
-    require(valid == VKATTN_OK || (valid == VKATTN_ERROR_INVALID_ARGUMENT && why.message[0] != '\0' && terminated(why.message)));
-    uint64_t ignored = 0;
-    require(vkattnCpuOperationWorkspace(&d.operation, nullptr, &ignored, nullptr) == valid);
-    for (uint32_t role = 0; role < VKATTN_ROLE_LIMIT + 2; ++role)
-        require(valid == VKATTN_OK || vkattnOperationBytes(&d.operation, static_cast<vkattn_role>(role)) == 0);
+    const vkattn_result valid = validate(d.operation);
     plan(d.operation, valid, bytes);
     const vkattn_problem &p = d.attention;
-    const double work = static_cast<double>(p.q.extent[0]) * p.q.extent[1] * p.q.extent[2] * p.k.extent[2] * p.q.extent[3];
-    const bool ordinaryScale = !(p.flags & VKATTN_SCALE) || (p.scale >= -16 && p.scale <= 16);
-    if (valid == VKATTN_OK && work <= 3e5) compute(d.operation, bytes, ordinaryScale);
+    if (valid == VKATTN_OK && workOf(p, p.q.extent[3]) <= 3e5) compute(d.operation, bytes, true);
     return 0;
 }

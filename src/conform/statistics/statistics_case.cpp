@@ -138,7 +138,7 @@ StatisticsCase drawStatistics(Random &random, const Case &given, const Statistic
     CaseData &in = *s.data;
     const bool shared = c.sharedHeads || c.valuesInKeys;
     if (c.poison && !shared) poisonPairs(in);
-    if (!shared && random() % 6 == 0) spoil(random() % 2 ? in.q : in.k, random);
+    if (options.spoils && !shared && random() % 6 == 0) spoil(random() % 2 ? in.q : in.k, random);
     s.attention = in.problem;
     if (random() % 2) s.attention.v = s.attention.out = {};
     s.statistics.structSize = sizeof s.statistics;

@@ -19,6 +19,7 @@ struct StatisticsOptions {
     uint32_t top = 3; // 0: neither topWeights nor topKeys
     float densityThreshold = 0;
     bool drawLayouts = true; // otherwise packed
+    bool spoils = true;      // something that is looked at may be not finite
 };
 
 struct StatisticsCase {

@@ -7,8 +7,6 @@
 
 namespace vkattn {
 
-[[nodiscard]] vkattn_result checkGradient(const vkattn_attention_gradient *description, const vkattn_operand_memory *memory, uint32_t count,
-                                          vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result gradientWorkspace(const vkattn_attention_gradient *description, const Pool &pool, uint64_t &bytes,
                                               vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result runGradient(Pool &pool, const vkattn_attention_gradient *description, const vkattn_operand_memory *memory,

@@ -1,9 +1,7 @@
 // The oracle of gradients: the rows of oracle_row.hpp, one after the other, summed up in double.
+#include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/gradient/oracle_row.hpp"
-#include "util/diagnostic.hpp"
-
-#include <new>
 
 namespace vkattn {
 namespace {
@@ -109,16 +107,8 @@ class OracleGradient {
 
 vkattn_result oracleGradient(const vkattn_attention_gradient *description, const vkattn_operand_memory *memory, uint32_t count,
                              vkattn_diagnostic *why) {
-    Gradient g;
-    Operands operands;
-    if (const auto r = makeGradient(description, g, why)) return r;
-    if (const auto r = bindOperands(g, memory, count, operands, why)) return r;
-    try {
-        OracleGradient(g, operands).compute();
-    } catch (const std::bad_alloc &) {
-        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the sums of one head or of the bias");
-    }
-    return VKATTN_OK;
+    return computeBound(makeGradient, description, memory, count, why, "the sums of one head or of the bias",
+                        [](const Gradient &g, const Operands &operands) { OracleGradient(g, operands).compute(); });
 }
 
 } // namespace vkattn

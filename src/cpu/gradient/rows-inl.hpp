@@ -106,7 +106,7 @@ class GradientOfRows : GradientPanels {
     // The sums of a key and the keys after it.
     [[nodiscard]] float *accumulator(vkattn_role role, uint32_t key) const {
         float *const slot = call_.accumulators + head_ % call_.slots * call_.slotFloats;
-        const size_t k = paddedDims(p_.headDim), v = paddedDims(p_.valueDim);
+        const size_t k = wholeLines(p_.headDim), v = wholeLines(p_.valueDim);
         return role == VKATTN_D_K ? slot + key * k : slot + size_t{p_.keyTokens} * k + key * v;
     }
 
@@ -117,7 +117,7 @@ class GradientOfRows : GradientPanels {
         specials_ = 0;
         std::fill(part(at_.dQ), part(at_.dQ) + size_t{panels()} * panelRows * p_.headDim, 0.0f);
         if (!call_.wantsKeys()) return;
-        const size_t k = paddedDims(p_.headDim), v = paddedDims(p_.valueDim);
+        const size_t k = wholeLines(p_.headDim), v = wholeLines(p_.valueDim);
         for (uint32_t r = 0; r < rows_; ++r) {
             const RowPlace own = placeOfRow(r);
             float *const q = part(at_.queryRows) + r * k, *const dOut = part(at_.dOutRows) + r * v;
@@ -268,7 +268,7 @@ class GradientOfRows : GradientPanels {
     // dV_j += sum_i w_ij P_ij dOut_i, dK_j += sum_i dz_ij q_i for the rows of the stacked panels.
     void addStackToKeys() {
         waitForTurn();
-        const size_t k = paddedDims(p_.headDim), v = paddedDims(p_.valueDim), first = size_t{stack_.panel} * panelRows;
+        const size_t k = wholeLines(p_.headDim), v = wholeLines(p_.valueDim), first = size_t{stack_.panel} * panelRows;
         const size_t rows = std::min<size_t>(size_t{stacked_} * panelRows, rows_ - first), keys = stack_.to - stack_.from;
         const size_t stride = size_t{call_.tiling.tileKeys} * panelRows;
         if (call_.wants(VKATTN_D_V))
@@ -303,15 +303,15 @@ class GradientOfRows : GradientPanels {
     void takeSlot() const {
         if (head_ >= call_.slots) waitFor(call_.finished[head_ - call_.slots], 1);
         float *const first = accumulator(VKATTN_D_K, 0);
-        const size_t k = paddedDims(p_.headDim), v = paddedDims(p_.valueDim);
+        const size_t k = wholeLines(p_.headDim), v = wholeLines(p_.valueDim);
         std::fill(first, first + s_.keys * k, 0.0f);
         std::fill(accumulator(VKATTN_D_V, 0), accumulator(VKATTN_D_V, 0) + s_.keys * v, 0.0f);
     }
     void finishTile(uint32_t first, uint32_t last) const {
         waitForTurn();
         if (chunk_ + 1 == sequence_.chunks) {
-            storeKeys(VKATTN_D_K, first, last, paddedDims(p_.headDim), p_.scale);
-            storeKeys(VKATTN_D_V, first, last, paddedDims(p_.valueDim), 1.0f);
+            storeKeys(VKATTN_D_K, first, last, wholeLines(p_.headDim), p_.scale);
+            storeKeys(VKATTN_D_V, first, last, wholeLines(p_.valueDim), 1.0f);
         }
         turn_->store(chunk_ + 1, std::memory_order_release);
     }

@@ -1,7 +1,7 @@
 // The backward pass on the threads of a pool: how a call is cut, and what its workspace holds.
+#include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/gradient/work.hpp"
-#include "util/diagnostic.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,13 +10,10 @@
 namespace vkattn {
 namespace {
 
-constexpr uint64_t alignment = 64;
-
-uint64_t ceilDivide(uint64_t a, uint64_t b) {
-    return (a + b - 1) / b;
-}
-uint64_t aligned(uint64_t bytes) {
-    return ceilDivide(bytes, alignment) * alignment;
+double workOf(const Gradient &g) {
+    const Problem &p = g.forward;
+    const double pairs = static_cast<double>(p.tensor(VKATTN_Q).extent[2]) * p.keyTokens * p.heads * (p.ragged() ? 1 : p.batch);
+    return 2.5 * pairs * (p.headDim + p.valueDim);
 }
 
 // The facts that follow from the gradient, the processor and the number of threads alone.
@@ -28,7 +25,7 @@ struct Shape {
     uint64_t turns = 0, sums = 0, slots = 0, slotFloats = 0, biasUnits = 0;
     uint64_t sequenceBytes, turnBytes, finishedBytes, sumBytes, rowBytes, slotBytes, scratchBytes;
 
-    Shape(const Gradient &g, uint32_t poolThreads) {
+    Shape(const Gradient &g, const Pool &pool) {
         const Problem &p = g.forward;
         const uint32_t dims = p.headDim + p.valueDim, panel = own.panelRows;
         // The rows of a chunk five times over, a tile of K and V and its sums stay in a second-level
@@ -55,11 +52,11 @@ struct Shape {
         sums = chunks * p.groupSize();
         if (g.uses(VKATTN_D_BIAS))
             units = std::max(units, biasUnits = BiasBlocks(g.tensor(VKATTN_D_BIAS), tiling).units(g.tensor(VKATTN_D_BIAS)));
-        threads = static_cast<uint32_t>(std::clamp<uint64_t>(units, 1, poolThreads));
+        threads = static_cast<uint32_t>(std::clamp<uint64_t>(units, 1, pool.threadsFor(workOf(g))));
         // Two heads a thread: while the last chunks of one group of heads are computed, the next group
         // begins.
         slots = wantsKeys ? std::min<uint64_t>(heads, 2ull * threads) : 0;
-        slotFloats = p.keyTokens * (paddedDims(p.headDim) + paddedDims(p.valueDim));
+        slotFloats = p.keyTokens * (wholeLines(p.headDim) + wholeLines(p.valueDim));
         sequenceBytes = aligned(sizeof(GradientSequence) * sequences);
         turnBytes = aligned(4 * turns);
         finishedBytes = aligned(4 * heads);
@@ -71,41 +68,29 @@ struct Shape {
         scratchBytes = aligned(4 * GradientScratch(g, tiling, panel).total);
     }
     [[nodiscard]] uint64_t bytes() const {
-        return sequenceBytes + turnBytes + finishedBytes + sumBytes + rowBytes + slotBytes + threads * scratchBytes + alignment;
+        return sequenceBytes + turnBytes + finishedBytes + sumBytes + rowBytes + slotBytes + threads * scratchBytes + workspaceAlignment;
     }
 };
-
-double workOf(const Gradient &g) {
-    const Problem &p = g.forward;
-    const double pairs = static_cast<double>(p.tensor(VKATTN_Q).extent[2]) * p.keyTokens * p.heads * (p.ragged() ? 1 : p.batch);
-    return 2.5 * pairs * (p.headDim + p.valueDim);
-}
 
 // One call while it runs.
 struct Run {
     GradientCall call;
     const Shape &shape;
     unsigned char *scratch;
-    uint64_t heads, mostChunks, units; // of the first pass
-    std::atomic<uint64_t> next{0};
+    uint64_t heads, mostChunks; // of the first pass
 
+    [[nodiscard]] uint64_t units() const { return heads * mostChunks; }
     [[nodiscard]] float *scratchOf(uint32_t thread) const { return reinterpret_cast<float *>(scratch + thread * shape.scratchBytes); }
 
     // Heads come in groups, one for each thread, and within a group chunk after chunk. So threads seldom
     // wait, and what a chunk waits for has begun earlier.
-    void computeRows(uint32_t thread) {
+    void computeRows(uint64_t unit, uint32_t thread) const {
         const uint64_t group = shape.threads, perGroup = group * mostChunks;
-        for (uint64_t n; (n = next.fetch_add(1, std::memory_order_relaxed)) < units;) {
-            const uint64_t first = n / perGroup * group, count = std::min(group, heads - first), within = n % perGroup;
-            const uint64_t head = first + within % count, chunk = within / count;
-            const auto b = static_cast<uint32_t>(head / call.g.forward.kvHeads);
-            if (chunk < call.sequences[b].chunks)
-                shape.own.rows(call, b, static_cast<uint32_t>(head % call.g.forward.kvHeads), static_cast<uint32_t>(chunk),
-                               scratchOf(thread));
-        }
-    }
-    void computeBias(uint32_t thread) {
-        for (uint64_t n; (n = next.fetch_add(1, std::memory_order_relaxed)) < shape.biasUnits;) shape.own.bias(call, n, scratchOf(thread));
+        const uint64_t first = unit / perGroup * group, count = std::min(group, heads - first), within = unit % perGroup;
+        const uint64_t head = first + within % count, chunk = within / count;
+        const auto b = static_cast<uint32_t>(head / call.g.forward.kvHeads);
+        if (chunk < call.sequences[b].chunks)
+            shape.own.rows(call, b, static_cast<uint32_t>(head % call.g.forward.kvHeads), static_cast<uint32_t>(chunk), scratchOf(thread));
     }
 
     // Adds up what the chunks have added, in their order.
@@ -142,25 +127,19 @@ struct Run {
     }
 };
 
-void run(Pool &pool, const Shape &shape, const Gradient &g, const Operands &operands, unsigned char *memory) {
+void run(Pool &pool, const Shape &shape, const Gradient &g, const Operands &operands, WorkspaceParts parts) {
     const Problem &p = g.forward;
     std::atomic<uint32_t> nonfinite{0};
-    memory += (alignment - reinterpret_cast<uintptr_t>(memory) % alignment) % alignment;
-    const auto take = [&](uint64_t bytes) {
-        unsigned char *const at = memory;
-        memory += bytes;
-        return at;
-    };
-    auto *const sequences = reinterpret_cast<GradientSequence *>(take(shape.sequenceBytes));
-    auto *const turns = reinterpret_cast<std::atomic<uint32_t> *>(take(shape.turnBytes));
-    auto *const finished = reinterpret_cast<std::atomic<uint32_t> *>(take(shape.finishedBytes));
+    auto *const sequences = parts.take<GradientSequence>(shape.sequenceBytes);
+    auto *const turns = parts.take<std::atomic<uint32_t>>(shape.turnBytes);
+    auto *const finished = parts.take<std::atomic<uint32_t>>(shape.finishedBytes);
     GradientCall call{g, {p, operands, {}}, shape.tiling};
     call.sequences = sequences;
     call.turns = turns;
     call.finished = finished;
-    call.sums = reinterpret_cast<ChunkSums *>(take(shape.sumBytes));
-    call.rowD = shape.rowBytes ? reinterpret_cast<float *>(take(shape.rowBytes)) : nullptr;
-    call.accumulators = reinterpret_cast<float *>(take(shape.slotBytes));
+    call.sums = parts.take<ChunkSums>(shape.sumBytes);
+    call.rowD = shape.rowBytes ? parts.take<float>(shape.rowBytes) : nullptr;
+    call.accumulators = parts.take<float>(shape.slotBytes);
     call.slots = shape.slots;
     call.slotFloats = shape.slotFloats;
     call.nonfinite = &nonfinite;
@@ -185,15 +164,10 @@ void run(Pool &pool, const Shape &shape, const Gradient &g, const Operands &oper
             mostChunks = std::max<uint64_t>(mostChunks, sequence.chunks);
             call.sequenceCount = b + 1;
         });
-    const uint64_t heads = uint64_t{call.sequenceCount} * p.kvHeads;
-    Run run{call, shape, memory, heads, mostChunks, heads * mostChunks};
-    if (run.units)
-        pool.run(
-            shape.threads, [](void *context, uint32_t thread) { static_cast<Run *>(context)->computeRows(thread); }, &run);
-    run.next = 0;
-    if (shape.biasUnits)
-        pool.run(
-            shape.threads, [](void *context, uint32_t thread) { static_cast<Run *>(context)->computeBias(thread); }, &run);
+    const Run run{call, shape, parts.rest(), uint64_t{call.sequenceCount} * p.kvHeads, mostChunks};
+    forUnits(pool, shape.threads, run.units(), [&](uint64_t unit, uint32_t thread) { run.computeRows(unit, thread); });
+    forUnits(pool, shape.threads, shape.biasUnits,
+             [&](uint64_t unit, uint32_t thread) { shape.own.bias(call, unit, run.scratchOf(thread)); });
     run.storeSums();
     if (g.has(VKATTN_NONFINITE) && nonfinite.load()) {
         const uint32_t found = 1;
@@ -203,33 +177,16 @@ void run(Pool &pool, const Shape &shape, const Gradient &g, const Operands &oper
 
 } // namespace
 
-vkattn_result checkGradient(const vkattn_attention_gradient *description, const vkattn_operand_memory *memory, uint32_t count,
-                            vkattn_diagnostic *why) {
-    Gradient g;
-    Operands ignored;
-    if (const auto r = makeGradient(description, g, why)) return r;
-    return bindOperands(g, memory, count, ignored, why);
-}
-
 vkattn_result gradientWorkspace(const vkattn_attention_gradient *description, const Pool &pool, uint64_t &bytes, vkattn_diagnostic *why) {
-    Gradient g;
-    if (const auto r = makeGradient(description, g, why)) return r;
-    bytes = Shape(g, pool.threadsFor(workOf(g))).bytes();
-    return VKATTN_OK;
+    return workspaceOf<Shape>(makeGradient, description, pool, bytes, why);
 }
 
 vkattn_result runGradient(Pool &pool, const vkattn_attention_gradient *description, const vkattn_operand_memory *memory, uint32_t count,
                           void *workspace, uint64_t workspaceBytes, vkattn_diagnostic *why) {
-    Gradient g;
-    Operands operands;
-    if (const auto r = makeGradient(description, g, why)) return r;
-    if (const auto r = bindOperands(g, memory, count, operands, why)) return r;
-    const Shape shape(g, pool.threadsFor(workOf(g)));
-    if (!workspace || workspaceBytes < shape.bytes())
-        return fail(why, invalid, "workspace has %llu bytes, expected at least %llu: vkattnCpuOperationWorkspace says how many",
-                    static_cast<unsigned long long>(workspace ? workspaceBytes : 0), static_cast<unsigned long long>(shape.bytes()));
-    run(pool, shape, g, operands, static_cast<unsigned char *>(workspace));
-    return VKATTN_OK;
+    return runBound<Shape>(pool, makeGradient, description, memory, count, workspace, workspaceBytes, why,
+                           [&](const Shape &shape, const Gradient &g, const Operands &operands, WorkspaceParts parts) {
+                               run(pool, shape, g, operands, parts);
+                           });
 }
 
 } // namespace vkattn

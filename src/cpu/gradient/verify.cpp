@@ -1,13 +1,12 @@
 // Element-by-element comparison of gradients with the oracle, by the rules of docs/numerics.md,
 // "Gradients".
 #include "cpu/comparison.hpp"
+#include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/gradient/oracle_row.hpp"
-#include "util/parallel.hpp"
 
 #include <memory>
 #include <mutex>
-#include <new>
 
 namespace vkattn {
 namespace {
@@ -142,9 +141,9 @@ class GradientChecker {
     std::vector<JudgedSum> slopes, sinks;
     JudgedSum scale, softcap;
     Tally tally;
+    HeadKeysValues kv; // of the head that is checked
 
-    void checkHead(const Sequence &s, const HeadKeysValues &kv, uint32_t b, uint32_t kvHead, std::vector<JudgedSum> &bias,
-                   std::mutex &biasMutex) {
+    void checkHead(const Sequence &s, uint32_t b, uint32_t kvHead, std::vector<JudgedSum> &bias, std::mutex &biasMutex) {
         slopes.assign(p_.heads, {});
         sinks.assign(p_.heads, {});
         scale = softcap = {};
@@ -158,8 +157,8 @@ class GradientChecker {
             for (uint32_t i = 0; i < s.queries; ++i) {
                 row_.compute(g_, operands_, s, kv, b, h, i);
                 errors_.compute(g_, operands_, row_, kv, h, options_);
-                checkRow(s, kv, b, h, i);
-                addToKeys(kv);
+                checkRow(s, b, h, i);
+                addToKeys();
                 addToHead(h);
                 if (bias.empty()) continue;
                 const std::lock_guard lock(biasMutex);
@@ -196,7 +195,7 @@ class GradientChecker {
         const double largest = std::abs(row_.pairs[pair].dPlain) + errors_.dPlain[pair];
         return std::isfinite(largest) ? largest : 0; // then nothing is promised, or not by a number
     }
-    void checkRow(const Sequence &s, const HeadKeysValues &kv, uint32_t b, uint32_t h, uint32_t i) {
+    void checkRow(const Sequence &s, uint32_t b, uint32_t h, uint32_t i) {
         if (!g_.uses(VKATTN_D_Q)) return;
         double largest = 0;
         for (size_t n = 0; n < row_.pairs.size(); ++n) largest = std::max(largest, largestOf(n));
@@ -215,7 +214,7 @@ class GradientChecker {
             check(VKATTN_D_Q, {b, h, i, e}, t.index(s.batch, h, s.query(i), e), t.dtype, dQ_[e]);
         }
     }
-    void addToKeys(const HeadKeysValues &) {
+    void addToKeys() {
         const auto factor = static_cast<double>(p_.scale);
         for (size_t n = 0; n < row_.pairs.size(); ++n) {
             const GradientPair &pair = row_.pairs[n];
@@ -352,26 +351,24 @@ void verify(const Gradient &g, const Operands &operands, const vkattn_verify_opt
     report.rowsTotal = sequences.rows();
     for (const CheckedHead &head : heads) report.rowsChecked += uint64_t{head.s.queries} * p.groupSize();
     std::vector<JudgedSum> bias(g.uses(VKATTN_D_BIAS) ? biasElements(g.tensor(VKATTN_D_BIAS)) : 0);
-    std::mutex biasMutex, mutex;
+    std::mutex biasMutex;
     GradientChecker total(g, operands, options);
-    parallelFor(threadCount(options.threads, heads.size()), heads.size(), [&] {
-        return [&, checker = std::make_shared<GradientChecker>(g, operands, options), kv = HeadKeysValues()](uint64_t n) mutable {
+    checkUnits(
+        options, heads.size(), [&] { return std::make_shared<GradientChecker>(g, operands, options); },
+        [&](GradientChecker &checker, uint64_t n) {
             CheckedHead &head = heads[n];
-            if (head.s.queries) kv.load(p, operands, sequences, head.b, head.kvHead);
-            checker->tally = {};
-            checker->checkHead(head.s, kv, head.b, head.kvHead, bias, biasMutex);
+            if (head.s.queries) checker.kv.load(p, operands, sequences, head.b, head.kvHead);
+            checker.checkHead(head.s, head.b, head.kvHead, bias, biasMutex);
             const auto ofGroup = [&](const std::vector<JudgedSum> &all) {
                 const auto from = all.begin() + head.kvHead * p.groupSize();
                 return std::vector<JudgedSum>(from, from + p.groupSize());
             };
-            head.slopes = ofGroup(checker->slopes);
-            head.sinks = ofGroup(checker->sinks);
-            head.scale = checker->scale;
-            head.softcap = checker->softcap;
-            const std::lock_guard lock(mutex);
-            total.merge(*checker);
-        };
-    });
+            head.slopes = ofGroup(checker.slopes);
+            head.sinks = ofGroup(checker.sinks);
+            head.scale = checker.scale;
+            head.softcap = checker.softcap;
+        },
+        [&](const GradientChecker &checker) { total.merge(checker); });
     if (heads.empty() || sumsOverHeads(g)) { // all heads
         std::vector<JudgedSum> slopes(p.heads), sinks(p.heads);
         JudgedSum scale, softcap;
@@ -403,18 +400,8 @@ void verify(const Gradient &g, const Operands &operands, const vkattn_verify_opt
 
 vkattn_result verifyGradient(const vkattn_attention_gradient *description, const vkattn_operand_memory *memory, uint32_t count,
                              const vkattn_verify_options *options, vkattn_verify_report *report, vkattn_diagnostic *why) {
-    Gradient g;
-    Operands operands;
-    vkattn_verify_options chosen{};
-    if (const auto r = takeVerifyArguments(options, report, chosen, why)) return r;
-    if (const auto r = makeGradient(description, g, why)) return r;
-    if (const auto r = bindOperands(g, memory, count, operands, why)) return r;
-    try {
-        verify(g, operands, chosen, *report);
-    } catch (const std::bad_alloc &) {
-        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the oracle's sums of one head or of the bias");
-    }
-    return VKATTN_OK;
+    return verifyBound(makeGradient, description, memory, count, options, report, why, "the oracle's sums of one head or of the bias",
+                       verify);
 }
 
 } // namespace vkattn

@@ -10,6 +10,7 @@
 
 #include "cpu/attention.hpp"
 #include "cpu/pool.hpp"
+#include "cpu/workspace.hpp"
 #include "problem/gradient.hpp"
 
 #include <atomic>
@@ -57,11 +58,6 @@ struct GradientCall {
     }
 };
 
-// Rows of accumulators and of operands with dims in lanes are whole cache lines.
-[[nodiscard]] constexpr size_t paddedDims(size_t dims) {
-    return (dims + 15) / 16 * 16;
-}
-
 // Scratch memory of one thread, in floats from its start; every part begins on a boundary of 16.
 struct GradientScratch {
     // The rows of a chunk: q and dOut and dQ with rows in lanes, q and dOut with dims in lanes.
@@ -80,17 +76,14 @@ struct GradientScratch {
 
     GradientScratch(const Gradient &g, const GradientTiling &tiling, uint32_t panelRows) {
         const Problem &p = g.forward;
-        size_t end = 0;
-        const auto place = [&](size_t &part, size_t floats) {
-            part = end;
-            end += paddedDims(floats);
-        };
+        ScratchParts parts;
+        const auto place = [&](size_t &part, size_t floats) { parts.place(part, floats); };
         const size_t rows = tiling.chunkRows, tile = tiling.tileKeys;
         place(query, rows * p.headDim);
         place(dOut, rows * p.valueDim);
         place(dQ, rows * p.headDim);
-        place(queryRows, rows * paddedDims(p.headDim));
-        place(dOutRows, rows * paddedDims(p.valueDim));
+        place(queryRows, rows * wholeLines(p.headDim));
+        place(dOutRows, rows * wholeLines(p.valueDim));
         place(keys, tile * packedStride(p.headDim));
         place(values, tile * packedStride(p.valueDim));
         place(finite, tile * p.headDim);
@@ -103,7 +96,7 @@ struct GradientScratch {
         place(special, rows);
         place(row, 4 * size_t{std::max(p.headDim, p.valueDim)});
         place(box, g.uses(VKATTN_D_BIAS) ? 2 * rows * tile : 0); // of doubles
-        total = end;
+        total = parts.total();
     }
 };
 

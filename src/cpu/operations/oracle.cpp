@@ -1,12 +1,11 @@
 // The oracle of operations: the rows of oracle.hpp, one after the other.
 #include "cpu/operations/oracle.hpp"
 
+#include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/statistics/statistics.hpp"
-#include "util/diagnostic.hpp"
 
 #include <cstring>
-#include <new>
 
 using namespace vkattn;
 
@@ -136,14 +135,5 @@ extern "C" vkattn_result vkattnCpuOracleOperation(const vkattn_operation *operat
     if (operation->kind == VKATTN_ATTENTION) return vkattnCpuOracle(operation->of.attention, memory, count, why);
     if (operation->kind == VKATTN_ATTENTION_GRADIENT) return oracleGradient(operation->of.attentionGradient, memory, count, why);
     if (operation->kind == VKATTN_ATTENTION_STATISTICS) return oracleStatistics(operation->of.attentionStatistics, memory, count, why);
-    Operation o;
-    Operands operands;
-    if (const auto r = makeOperation(operation, o, why)) return r;
-    if (const auto r = bindOperands(o, memory, count, operands, why)) return r;
-    try {
-        compute(o, operands);
-    } catch (const std::bad_alloc &) {
-        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a few rows");
-    }
-    return VKATTN_OK;
+    return computeBound(makeOperation, operation, memory, count, why, "a few rows", compute);
 }

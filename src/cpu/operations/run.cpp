@@ -1,19 +1,15 @@
 // The CPU entry points of operations. They cut an operation into units, and the threads of a pool
 // compute the units.
+#include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/operations/work.hpp"
-#include "cpu/pool.hpp"
 #include "cpu/statistics/statistics.hpp"
-#include "util/diagnostic.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 using namespace vkattn;
 
 namespace {
-
-constexpr uint64_t alignment = 64;
 
 using Kernel = void (*)(const OperationCall &, uint64_t unit, float *scratch);
 
@@ -36,18 +32,18 @@ struct Cut {
             const uint64_t elementsPerUnit = o.kind == VKATTN_KEEP ? 1 << 9 : 1 << 14;
             const uint64_t rows = uint64_t{o.batch} * o.groups * o.rows;
             rowsPerUnit = std::max<uint64_t>(elementsPerUnit / o.inner, 1);
-            units = ceilOf(rows, rowsPerUnit);
+            units = ceilDivide(rows, rowsPerUnit);
             compute = kernelOf(o.kind);
             scratchBytes = 4 * rowScratch(o);
             if (o.sumsOverRows()) {
-                columnUnits = ceilOf(o.inner, gradientColumns);
+                columnUnits = ceilDivide(o.inner, gradientColumns);
                 factsBytes = 4 * wholeLines(3 * rows);
                 scratchBytes = std::max<uint64_t>(scratchBytes, gradientColumns * (2 * sizeof(double) + 2 * sizeof(float)));
             }
         }
         threads = static_cast<uint32_t>(std::clamp<uint64_t>(std::max(units, columnUnits), 1, poolThreads));
     }
-    [[nodiscard]] uint64_t bytes() const { return units ? threads * scratchBytes + factsBytes + alignment : 0; }
+    [[nodiscard]] uint64_t bytes() const { return units ? threads * scratchBytes + factsBytes + workspaceAlignment : 0; }
 
   private:
     // As Pool::threadsFor counts.
@@ -86,11 +82,11 @@ struct Cut {
         tiling.fewRows = o.rows <= mostProjectedFewRows && o.tensor(VKATTN_W).unitDims() && !(o.flags & VKATTN_DETERMINISTIC);
         const uint32_t panel = own.panelColumns;
         const uint32_t mostColumns = tiling.fewRows ? 64 : 256, mostRows = 480;
-        tiling.columns = static_cast<uint32_t>(ceilOf(std::min(o.out, mostColumns), panel) * panel);
+        tiling.columns = static_cast<uint32_t>(ceilDivide(std::min(o.out, mostColumns), panel) * panel);
         // Blocks of nearly the same size.
-        tiling.rows = static_cast<uint32_t>(ceilOf(std::max(o.rows, 1u), ceilOf(std::max(o.rows, 1u), mostRows)));
-        tiling.columnBlocks = ceilOf(o.out, tiling.columns);
-        const auto count = [&] { return units = entries * (tiling.rowBlocks = ceilOf(o.rows, tiling.rows)) * tiling.columnBlocks; };
+        tiling.rows = static_cast<uint32_t>(ceilDivide(std::max(o.rows, 1u), ceilDivide(std::max(o.rows, 1u), mostRows)));
+        tiling.columnBlocks = ceilDivide(o.out, tiling.columns);
+        const auto count = [&] { return units = entries * (tiling.rowBlocks = ceilDivide(o.rows, tiling.rows)) * tiling.columnBlocks; };
         // Units are smaller where threads would wait for the last ones. They are no smaller than
         // that, because each packs its part of W.
         while (count() != 0 && tiling.rows > 96 && units < 4ull * poolThreads && units % poolThreads != 0)
@@ -99,24 +95,18 @@ struct Cut {
     }
 };
 
-// One call while it runs.
-struct Run {
-    OperationCall call;
-    const Cut &cut;
-    unsigned char *scratch;
-    Kernel compute;
-    uint64_t units;
-    std::atomic<uint64_t> next{0};
-
-    void work(uint32_t thread) {
-        auto *const own = reinterpret_cast<float *>(scratch + thread * cut.scratchBytes);
-        for (uint64_t n; (n = next.fetch_add(1, std::memory_order_relaxed)) < units;) compute(call, n, own);
-    }
-    void on(Pool &pool) {
-        pool.run(
-            cut.threads, [](void *context, uint32_t thread) { static_cast<Run *>(context)->work(thread); }, this);
-    }
-};
+void run(Pool &pool, const Cut &cut, const Operation &o, const Operands &operands, WorkspaceParts parts) {
+    if (cut.units == 0) return;
+    const OperationCall call{o, operands, cut.tiling, cut.rowsPerUnit, parts.take<float>(cut.factsBytes)};
+    unsigned char *const scratch = parts.rest();
+    const auto compute = [&](Kernel kernel, uint64_t units) {
+        forUnits(pool, cut.threads, units, [&](uint64_t unit, uint32_t thread) {
+            kernel(call, unit, reinterpret_cast<float *>(scratch + thread * cut.scratchBytes));
+        });
+    };
+    compute(cut.compute, cut.units);
+    if (cut.columnUnits) compute(cut.own.sumGradients, cut.columnUnits);
+}
 
 vkattn_result checkGiven(const vkattn_operation *operation, vkattn_diagnostic *why) {
     return operation ? VKATTN_OK : fail(why, invalid, "operation is NULL");
@@ -128,12 +118,11 @@ extern "C" vkattn_result vkattnCpuCheckOperation(const vkattn_operation *operati
                                                  vkattn_diagnostic *why) {
     if (const auto r = checkGiven(operation, why)) return r;
     if (operation->kind == VKATTN_ATTENTION) return vkattnCpuCheckOperands(operation->of.attention, memory, count, why);
-    if (operation->kind == VKATTN_ATTENTION_GRADIENT) return checkGradient(operation->of.attentionGradient, memory, count, why);
-    if (operation->kind == VKATTN_ATTENTION_STATISTICS) return checkStatistics(operation->of.attentionStatistics, memory, count, why);
-    Operation o;
-    Operands ignored;
-    if (const auto r = makeOperation(operation, o, why)) return r;
-    return bindOperands(o, memory, count, ignored, why);
+    if (operation->kind == VKATTN_ATTENTION_GRADIENT)
+        return checkOperands(makeGradient, operation->of.attentionGradient, memory, count, why);
+    if (operation->kind == VKATTN_ATTENTION_STATISTICS)
+        return checkOperands(makeStatistics, operation->of.attentionStatistics, memory, count, why);
+    return checkOperands(makeOperation, operation, memory, count, why);
 }
 
 extern "C" vkattn_result vkattnCpuOperationWorkspace(const vkattn_operation *operation, vkattn_cpu_pool pool, uint64_t *bytes,
@@ -152,10 +141,7 @@ extern "C" vkattn_result vkattnCpuOperationWorkspace(const vkattn_operation *ope
         return gradientWorkspace(operation->of.attentionGradient, (pool ? pool : &alone)->pool, *bytes, why);
     if (operation->kind == VKATTN_ATTENTION_STATISTICS)
         return statisticsWorkspace(operation->of.attentionStatistics, (pool ? pool : &alone)->pool, *bytes, why);
-    Operation o;
-    if (const auto r = makeOperation(operation, o, why)) return r;
-    *bytes = Cut(o, (pool ? pool : &alone)->pool).bytes();
-    return VKATTN_OK;
+    return workspaceOf<Cut>(makeOperation, operation, (pool ? pool : &alone)->pool, *bytes, why);
 }
 
 extern "C" vkattn_result vkattnCpuRunOperation(vkattn_cpu_pool given, const vkattn_operation *operation,
@@ -170,19 +156,8 @@ extern "C" vkattn_result vkattnCpuRunOperation(vkattn_cpu_pool given, const vkat
         return runGradient(pool->pool, operation->of.attentionGradient, memory, count, workspace, workspaceBytes, why);
     if (operation->kind == VKATTN_ATTENTION_STATISTICS)
         return runStatistics(pool->pool, operation->of.attentionStatistics, memory, count, workspace, workspaceBytes, why);
-    Operation o;
-    Operands operands;
-    if (const auto r = makeOperation(operation, o, why)) return r;
-    if (const auto r = bindOperands(o, memory, count, operands, why)) return r;
-    const Cut cut(o, pool->pool);
-    if (cut.bytes() && (!workspace || workspaceBytes < cut.bytes()))
-        return fail(why, invalid, "workspace has %llu bytes, expected at least %llu: vkattnCpuOperationWorkspace says how many",
-                    static_cast<unsigned long long>(workspace ? workspaceBytes : 0), static_cast<unsigned long long>(cut.bytes()));
-    if (cut.units == 0) return VKATTN_OK;
-    auto *scratch = static_cast<unsigned char *>(workspace);
-    scratch += (alignment - reinterpret_cast<uintptr_t>(scratch) % alignment) % alignment;
-    const OperationCall call{o, operands, cut.tiling, cut.rowsPerUnit, reinterpret_cast<float *>(scratch)};
-    Run{call, cut, scratch + cut.factsBytes, cut.compute, cut.units}.on(pool->pool);
-    if (cut.columnUnits) Run{call, cut, scratch + cut.factsBytes, cut.own.sumGradients, cut.columnUnits}.on(pool->pool);
-    return VKATTN_OK;
+    return runBound<Cut>(pool->pool, makeOperation, operation, memory, count, workspace, workspaceBytes, why,
+                         [&](const Cut &cut, const Operation &o, const Operands &operands, WorkspaceParts parts) {
+                             run(pool->pool, cut, o, operands, parts);
+                         });
 }

@@ -1,14 +1,12 @@
 // Element-by-element comparison of operations with the oracle, by the rules of docs/numerics.md,
 // "Operations".
 #include "cpu/comparison.hpp"
+#include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/operations/oracle.hpp"
 #include "cpu/statistics/statistics.hpp"
-#include "util/parallel.hpp"
 
 #include <memory>
-#include <mutex>
-#include <new>
 
 using namespace vkattn;
 
@@ -236,19 +234,16 @@ void verify(const Operation &o, const Operands &operands, const vkattn_verify_op
     constexpr uint64_t rowsPerUnit = OracleProducts::rows;
     const uint64_t units = (rows.count() + rowsPerUnit - 1) / rowsPerUnit;
     Tally sum;
-    std::mutex mutex;
-    parallelFor(threadCount(options.threads, units), units, [&] {
-        return [&, checker = std::make_shared<RowChecker>(o, operands)](uint64_t n) {
+    checkUnits(
+        options, units, [&] { return std::make_shared<RowChecker>(o, operands); },
+        [&](RowChecker &checker, uint64_t n) {
             RowOfX ids[rowsPerUnit];
             uint32_t count = 0;
             for (uint64_t row = n * rowsPerUnit; row < std::min(rows.count(), (n + 1) * rowsPerUnit); ++row)
                 ids[count++] = rowOfX(o, rows[row]);
-            checker->tally = {};
-            checker->check(ids, count);
-            const std::lock_guard lock(mutex);
-            sum.merge(checker->tally);
-        };
-    });
+            checker.check(ids, count);
+        },
+        [&](const RowChecker &checker) { sum.merge(checker.tally); });
     if (o.sumsOverRows()) {
         RowChecker checker(o, operands);
         checker.checkColumns();
@@ -268,16 +263,5 @@ extern "C" vkattn_result vkattnCpuVerifyOperation(const vkattn_operation *operat
         return verifyGradient(operation->of.attentionGradient, memory, count, options, report, why);
     if (operation->kind == VKATTN_ATTENTION_STATISTICS)
         return verifyStatistics(operation->of.attentionStatistics, memory, count, options, report, why);
-    Operation o;
-    Operands operands;
-    vkattn_verify_options chosen{};
-    if (const auto r = takeVerifyArguments(options, report, chosen, why)) return r;
-    if (const auto r = makeOperation(operation, o, why)) return r;
-    if (const auto r = bindOperands(o, memory, count, operands, why)) return r;
-    try {
-        verify(o, operands, chosen, *report);
-    } catch (const std::bad_alloc &) {
-        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the oracle's rows");
-    }
-    return VKATTN_OK;
+    return verifyBound(makeOperation, operation, memory, count, options, report, why, "the oracle's rows", verify);
 }

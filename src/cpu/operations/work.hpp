@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/operands.hpp"
+#include "cpu/workspace.hpp"
 
 namespace vkattn {
 
@@ -28,14 +29,6 @@ struct OperationCall {
     [[nodiscard]] uint32_t start(uint32_t b) const { return o.has(VKATTN_STARTS) ? operands.word(VKATTN_STARTS, b) : o.start; }
 };
 
-[[nodiscard]] constexpr uint64_t ceilOf(uint64_t a, uint64_t b) {
-    return (a + b - 1) / b;
-}
-// Buffers of floats are whole cache lines.
-[[nodiscard]] constexpr size_t wholeLines(size_t floats) {
-    return (floats + 15) / 16 * 16;
-}
-
 // The part of `in` that is summed before the sum is added to earlier parts. The number decides the
 // result's last bits.
 inline constexpr uint32_t partOfIn = 256;
@@ -47,11 +40,8 @@ struct ProjectionScratch {
     size_t x, xStride, w, sums, sumStride, bias, row, staging, total;
     ProjectionScratch(const Operation &o, const ProjectionTiling &tiling) {
         const size_t columns = wholeLines(tiling.columns), part = tiling.fewRows ? o.inner : partOfIn;
-        size_t end = 0;
-        const auto place = [&](size_t &at, size_t floats) {
-            at = end;
-            end += wholeLines(floats);
-        };
+        ScratchParts parts;
+        const auto place = [&](size_t &at, size_t floats) { parts.place(at, floats); };
         xStride = wholeLines(part) + 16; // rows at a power of two would share sets of a cache
         sumStride = columns;
         place(x, tiling.rows * xStride);
@@ -60,7 +50,7 @@ struct ProjectionScratch {
         place(bias, columns);
         place(row, columns);
         place(staging, tiling.fewRows ? 0 : 4 * part);
-        total = end;
+        total = parts.total();
     }
 };
 

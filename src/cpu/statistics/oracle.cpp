@@ -1,9 +1,7 @@
 // The oracle of statistics: the rows of oracle_row.hpp, one after the other, and what they give to each key.
+#include "cpu/entry.hpp"
 #include "cpu/statistics/oracle_row.hpp"
 #include "cpu/statistics/statistics.hpp"
-#include "util/diagnostic.hpp"
-
-#include <new>
 
 namespace vkattn {
 namespace {
@@ -72,16 +70,8 @@ class OracleStatistics {
 
 vkattn_result oracleStatistics(const vkattn_attention_statistics *description, const vkattn_operand_memory *memory, uint32_t count,
                                vkattn_diagnostic *why) {
-    Statistics statistics;
-    Operands operands;
-    if (const auto r = makeStatistics(description, statistics, why)) return r;
-    if (const auto r = bindOperands(statistics, memory, count, operands, why)) return r;
-    try {
-        OracleStatistics(statistics, operands).compute();
-    } catch (const std::bad_alloc &) {
-        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the pairs of one row or a copy of one head");
-    }
-    return VKATTN_OK;
+    return computeBound(makeStatistics, description, memory, count, why, "the pairs of one row or a copy of one head",
+                        [](const Statistics &statistics, const Operands &operands) { OracleStatistics(statistics, operands).compute(); });
 }
 
 } // namespace vkattn

@@ -43,6 +43,10 @@ class StatisticsRow {
         return at != pairs.end() && at->j == j ? &*at : nullptr;
     }
     [[nodiscard]] int64_t position() const { return position_; } // i'
+    // Returns ln p_ij, also where p_ij has underflowed. For a row that is defined.
+    [[nodiscard]] double logOfWeight(const StatisticsPair &pair) const {
+        return pair.score - probabilities_.maximum - std::log(probabilities_.sum);
+    }
 
     void compute(const Statistics &statistics, const Operands &operands, const Sequence &s, const HeadKeysValues &kv, uint32_t b,
                  uint32_t h, uint32_t i) {

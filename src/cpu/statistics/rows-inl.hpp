@@ -32,16 +32,13 @@ class StatisticsOfRows {
         if (rows_) {
             placeRows();
             loadQueries();
-            computeScores();
-            judgeRows();
-            if (statistics_.topCount()) findTop();
-            if (statistics_.uses(VKATTN_STATISTICS)) noteNeighbours();
-            sumUp();
-            if (statistics_.uses(VKATTN_STATISTICS) && statistics_.densityThreshold > 0) countDense();
-            storeRows();
-            if (call_.heads) addRows();
+            beginRows();
+            for (uint32_t from = begin_; from < end_; from += statisticsBlockKeys)
+                takeBlock(from, std::min(from + statisticsBlockKeys, end_));
+            finishRows();
         }
-        if (call_.heads) give();
+        if (call_.heads || counts()) weighBlocks();
+        if (rows_) storeRows();
     }
 
   private:
@@ -56,14 +53,16 @@ class StatisticsOfRows {
     };
 
     [[nodiscard]] float *part(size_t at) const { return scratch_ + at; }
-    // The pairs of key j and of the keys after it.
-    [[nodiscard]] HWY_INLINE float *pairs(uint32_t j) const { return part(at_.scores) + size_t{j - begin_} * panelRows; }
+    // The pairs of key j and of the keys after it, of the block in memory.
+    [[nodiscard]] HWY_INLINE float *pairs(uint32_t j) const { return part(at_.scores) + size_t{j - blockFirst_} * panelRows; }
+    [[nodiscard]] bool wantsColumns() const { return statistics_.uses(VKATTN_STATISTICS); }
+    [[nodiscard]] bool counts() const { return wantsColumns() && statistics_.densityThreshold > 0; }
     [[nodiscard]] RowPlace placeOfRow(uint32_t r) const {
         const uint32_t group = p_.groupSize();
         return placeOf(p_, s_, unit_.h / group, uint64_t{first_ + r} * group + unit_.h % group);
     }
-    template <class Visit> void forTiles(const Visit &visit) const {
-        for (uint32_t tile = begin_; tile < end_; tile += statisticsTileKeys) visit(tile, std::min(tile + statisticsTileKeys, end_));
+    template <class Visit> static void forTiles(uint32_t from, uint32_t to, const Visit &visit) {
+        for (uint32_t tile = from; tile < to; tile += statisticsTileKeys) visit(tile, std::min(tile + statisticsTileKeys, to));
     }
 
     void placeRows() {
@@ -109,23 +108,44 @@ class StatisticsOfRows {
         }
     }
 
-    void computeScores() {
+    void beginRows() {
         const Floats f;
-        for (size_t v = 0; v < vectors; ++v) {
-            maximum_.store(v, hn::Set(f, minusInfinity));
-            largestKey_.store(v, hn::Set(f, -1.0f));
-            visible_.store(v, hn::Zero(f));
-            spoiled_.store(v, hn::Zero(f));
-        }
-        forTiles([&](uint32_t first, uint32_t last) { computeTile(first, last); });
+        const auto fill = [&](RowNumbers &numbers, float x) {
+            for (size_t v = 0; v < vectors; ++v) numbers.store(v, hn::Set(f, x));
+        };
+        fill(maximum_, minusInfinity);
+        fill(largestKey_, -1.0f);
+        for (RowNumbers &score : places_) fill(score, minusInfinity);
+        for (RowNumbers *const sum :
+             {&visible_, &spoiled_, &sum_, &logs_, &distance_, &signedDistance_, &squaredDistance_, &squares_, &dense_})
+            fill(*sum, 0);
+        const size_t top = size_t{statistics_.topCount()} * panelRows;
+        std::fill(part(at_.topScores), part(at_.topScores) + top, lowest);
+        std::fill(topKeys(), topKeys() + top, UINT32_MAX);
     }
-    void computeTile(uint32_t first, uint32_t last) {
+
+    // Goes on with the keys [from, to), which take the place of the block before: the softmax is online.
+    void takeBlock(uint32_t from, uint32_t to) {
+        blockFirst_ = from;
+        const RowNumbers old = maximum_;
+        forTiles(from, to, [&](uint32_t first, uint32_t last) { computeTile<Round::first>(first, last); });
+        judgeRows(to == end_);
+        rescale(old);
+        if (statistics_.topCount()) findTop(from, to);
+        if (wantsColumns()) noteScoresOfPlaces(from, to);
+        sumUp(from, to);
+    }
+
+    // The first round finds the maxima, and leaves scores: minus infinity where hidden. The second round knows
+    // the maxima, and leaves exp(s - m): 0 where hidden.
+    enum class Round { first, second };
+    template <Round round> void computeTile(uint32_t first, uint32_t last) {
         const bool lookUps = hasLookUps(p_);
         bool hides = rows_ < panelRows || first < commonBegin_ || last > commonEnd_;
         if (lookUps) {
             const Pairs found = lookUpPairs(call_.forward, s_, unit_.b, panel_.places, rows_, first, last, part(at_.pairs), panelRows);
             if (found == Pairs::noneVisible) {
-                std::fill(pairs(first), pairs(last), minusInfinity);
+                std::fill(pairs(first), pairs(last), round == Round::first ? minusInfinity : 0.0f);
                 return;
             }
             hides |= found == Pairs::someVisible;
@@ -138,11 +158,17 @@ class StatisticsOfRows {
             const LanePairs rule(p_, panel_, v);
             const auto one = hn::Set(f, 1.0f), infinity = hn::Set(f, std::numeric_limits<float>::infinity());
             auto maximum = maximum_.load(v), largestKey = largestKey_.load(v), visible = visible_.load(v), spoiled = spoiled_.load(v);
+            const Exponent weight(maximum);
             for (uint32_t j = first; j < last; ++j) {
                 float *const pair = pairs(j) + v * lanes;
                 const float *const lookedUp = lookUps ? part(at_.pairs) + size_t{j - first} * panelRows + v * lanes : nullptr;
                 auto score = rule.score(hn::Load(f, pair), j, lookedUp);
                 score = hn::IfThenElse(isMinusInfinity(score), hn::Set(f, lowest), score);
+                if constexpr (round == Round::second) {
+                    const auto e = weight(score);
+                    hn::Store(hides ? hn::IfThenElseZero(rule.visible(j, lookedUp), e) : e, f, pair);
+                    continue;
+                }
                 if (hides) {
                     const auto seen = rule.visible(j, lookedUp);
                     score = hn::IfThenElse(seen, score, hn::Set(f, minusInfinity));
@@ -156,28 +182,48 @@ class StatisticsOfRows {
                 largestKey = hn::IfThenElse(larger, hn::Set(f, static_cast<float>(j)), largestKey);
                 hn::Store(score, f, pair);
             }
-            maximum_.store(v, maximum), largestKey_.store(v, largestKey), visible_.store(v, visible), spoiled_.store(v, spoiled);
+            if constexpr (round == Round::first)
+                maximum_.store(v, maximum), largestKey_.store(v, largestKey), visible_.store(v, visible), spoiled_.store(v, spoiled);
         }
     }
 
-    // A row without a maximum that scores can be subtracted from has NaN as its maximum.
-    void judgeRows() {
+    // A row without a maximum that scores can be subtracted from has NaN as its maximum. Whether a row sees
+    // nothing but minus infinity is known after the last block.
+    void judgeRows(bool last) {
         for (uint32_t r = 0; r < panelRows; ++r)
-            if (spoiled_.of[r] > 0 || (visible_.of[r] > 0 && maximum_.of[r] <= lowest))
+            if (spoiled_.of[r] > 0 || (last && visible_.of[r] > 0 && maximum_.of[r] <= lowest))
                 maximum_.of[r] = std::numeric_limits<float>::quiet_NaN();
     }
     [[nodiscard]] bool undefined(uint32_t r) const { return std::isnan(maximum_.of[r]); }
 
+    // Returns score - maximum, no farther below 0 than where exp is 0: 0 * infinity is NaN. A row that has not
+    // seen a key yet has no maximum.
+    [[nodiscard]] static HWY_INLINE Vector below(Vector score, Vector maximum) {
+        const auto farthest = hn::Set(Floats(), -200.0f), difference = hn::Sub(score, Exponent(maximum).maximum);
+        return hn::IfThenElse(hn::Lt(difference, farthest), farthest, difference);
+    }
+    [[nodiscard]] static HWY_INLINE Vector expOf(Vector x) { return exp2Of(hn::Mul(x, hn::Set(Floats(), log2e))); }
+
+    // Sums had the maxima `old` in their exponents. Neither the differences of maxima nor the sum of logs is
+    // above 0: nothing cancels.
+    void rescale(const RowNumbers &old) {
+        for (size_t v = 0; v < vectors; ++v) {
+            const auto shift = below(old.load(v), maximum_.load(v)), factor = expOf(shift);
+            logs_.store(v, hn::Mul(factor, hn::MulAdd(shift, sum_.load(v), logs_.load(v))));
+            squares_.store(v, hn::Mul(hn::Mul(factor, factor), squares_.load(v)));
+            for (RowNumbers *const sum : {&sum_, &distance_, &signedDistance_, &squaredDistance_})
+                sum->store(v, hn::Mul(factor, sum->load(v)));
+        }
+    }
+
     // Inserts scores into the largest ones of their row. A score comes after those that equal it.
-    void findTop() const {
+    void findTop(uint32_t from, uint32_t to) const {
         const Floats f;
         const uint32_t count = statistics_.topCount();
         float *const scores = part(at_.topScores);
-        auto *const keys = reinterpret_cast<uint32_t *>(part(at_.topKeys));
-        std::fill(scores, scores + size_t{count} * panelRows, lowest);
-        std::fill(keys, keys + size_t{count} * panelRows, UINT32_MAX);
+        uint32_t *const keys = topKeys();
         const float *const least = scores + size_t{count - 1} * panelRows;
-        for (uint32_t j = begin_; j < end_; ++j) {
+        for (uint32_t j = from; j < to; ++j) {
             const float *const pair = pairs(j);
             for (size_t v = 0; v < vectors; ++v) {
                 if (hn::AllFalse(f, hn::Gt(hn::Load(f, pair + v * lanes), hn::Load(f, least + v * lanes)))) continue;
@@ -194,53 +240,47 @@ class StatisticsOfRows {
             }
         }
     }
+    [[nodiscard]] uint32_t *topKeys() const { return reinterpret_cast<uint32_t *>(part(at_.topKeys)); }
 
-    // While hidden scores are still known as such.
-    void noteNeighbours() {
-        for (uint32_t r = 0; r < rows_; ++r) neighbours_[r] = (sees(r, -1) ? 1 : 0) + (sees(r, 1) ? 1 : 0);
-    }
-    [[nodiscard]] bool isReached(int64_t j) const { return j >= begin_ && j < end_; }
-    [[nodiscard]] bool sees(uint32_t r, int32_t fromPosition) const {
-        const int64_t j = panel_.places[r].position + fromPosition;
-        return isReached(j) && pairs(static_cast<uint32_t>(j))[r] != minusInfinity;
+    // The keys that have columns of their own: i' - 1, i', i' + 1 and 0.
+    enum Place { keyBefore, diagonal, keyAfter, firstKey, placeCount };
+    void noteScoresOfPlaces(uint32_t from, uint32_t to) {
+        for (uint32_t r = 0; r < rows_; ++r) {
+            const int64_t position = panel_.places[r].position, keys[placeCount] = {position - 1, position, position + 1, 0};
+            for (uint32_t place = 0; place < placeCount; ++place)
+                if (keys[place] >= from && keys[place] < to) places_[place].of[r] = pairs(static_cast<uint32_t>(keys[place]))[r];
+        }
     }
 
     // Replaces scores by exp(s - m), 0 where hidden, and sums up what the statistics are made of: tile by
     // tile, so that long rows add few terms of one size to a large sum.
-    void sumUp() {
-        const Floats f;
-        for (RowNumbers *const sum : {&sum_, &logs_, &distance_, &signedDistance_, &squaredDistance_, &squares_})
-            for (size_t v = 0; v < vectors; ++v) sum->store(v, hn::Zero(f));
-        const bool columns = statistics_.uses(VKATTN_STATISTICS);
-        forTiles([&](uint32_t first, uint32_t last) {
+    void sumUp(uint32_t from, uint32_t to) {
+        forTiles(from, to, [&](uint32_t first, uint32_t last) {
             for (size_t v = 0; v < vectors; ++v) {
-                if (columns)
+                if (wantsColumns())
                     sumTile<true>(first, last, v);
                 else
                     sumTile<false>(first, last, v);
             }
         });
-        for (uint32_t r = 0; r < panelRows; ++r) inverse_.of[r] = sum_.of[r] > 0 ? 1 / sum_.of[r] : 1; // of NaN: 1
     }
     template <bool columns> HWY_INLINE void sumTile(uint32_t first, uint32_t last, size_t v) {
         const Floats f;
         const Ints i;
-        const auto maximum = maximum_.load(v), farthest = hn::Set(f, -200.0f);
+        const auto maximum = maximum_.load(v);
         const auto position = hn::Load(i, panel_.position + v * lanes);
         auto sum = hn::Zero(f), logs = hn::Zero(f), distances = hn::Zero(f), signedDistances = hn::Zero(f), squaredDistances = hn::Zero(f),
              squares = hn::Zero(f);
         for (uint32_t j = first; j < last; ++j) {
             float *const pair = pairs(j) + v * lanes;
-            const auto score = hn::Load(f, pair);
-            auto below = hn::Sub(score, maximum);
-            below = hn::IfThenElse(hn::Lt(below, farthest), farthest, below); // 0 * infinity is NaN
-            const auto e = hn::IfThenZeroElse(isMinusInfinity(score), exp2Of(hn::Mul(below, hn::Set(f, log2e))));
+            const auto score = hn::Load(f, pair), difference = below(score, maximum);
+            const auto e = hn::IfThenZeroElse(isMinusInfinity(score), expOf(difference));
             hn::Store(e, f, pair);
             sum = hn::Add(sum, e);
             if constexpr (columns) {
                 const auto distance = hn::ConvertTo(f, hn::Sub(hn::Set(i, static_cast<int32_t>(j)), position));
                 const auto moved = hn::Mul(e, distance);
-                logs = hn::MulAdd(e, below, logs);
+                logs = hn::MulAdd(e, difference, logs);
                 distances = hn::Add(distances, hn::Abs(moved));
                 signedDistances = hn::Add(signedDistances, moved);
                 squaredDistances = hn::MulAdd(moved, distance, squaredDistances);
@@ -255,14 +295,49 @@ class StatisticsOfRows {
         }
     }
 
+    // Makes weights of the scores that were kept.
+    void finishRows() {
+        for (uint32_t r = 0; r < panelRows; ++r) inverse_.of[r] = sum_.of[r] > 0 ? 1 / sum_.of[r] : 1; // of NaN: 1
+        for (uint32_t r = 0; r < rows_; ++r)
+            neighbours_[r] = (places_[keyBefore].of[r] != minusInfinity ? 1 : 0) + (places_[keyAfter].of[r] != minusInfinity ? 1 : 0);
+        const Floats f;
+        for (size_t v = 0; v < vectors; ++v) {
+            const Exponent weight(maximum_.load(v));
+            const auto weigh = [&](float *scores) {
+                const auto score = hn::Load(f, scores);
+                hn::Store(hn::IfThenZeroElse(isMinusInfinity(score), hn::Mul(weight(score), inverse_.load(v))), f, scores);
+            };
+            for (RowNumbers &place : places_) weigh(place.of + v * lanes);
+            for (uint32_t t = 0; t < statistics_.topCount(); ++t) weigh(part(at_.topScores) + size_t{t} * panelRows + v * lanes);
+        }
+    }
+
+    // The second round: what needs the weights of every pair. A single block is in memory already.
+    void weighBlocks() {
+        const bool inMemory = end_ - begin_ <= statisticsBlockKeys;
+        const uint32_t keys = call_.heads ? sequence_.storedKeys : end_;
+        for (uint32_t block = 0; block < keys; block += statisticsBlockKeys) {
+            const uint32_t blockEnd = std::min(block + statisticsBlockKeys, keys);
+            const uint32_t from = std::clamp(begin_, block, blockEnd), to = std::clamp(end_, from, blockEnd);
+            if (from < to && !inMemory) {
+                blockFirst_ = from;
+                forTiles(from, to, [&](uint32_t first, uint32_t last) { computeTile<Round::second>(first, last); });
+            }
+            if (counts()) countDense(from, to);
+            if (!call_.heads) continue;
+            addRows(from, to);
+            give(block, blockEnd, from, to);
+        }
+    }
+
     // Counts the weights above the threshold.
-    void countDense() {
+    void countDense(uint32_t from, uint32_t to) {
         const Floats f;
         const auto threshold = hn::Set(f, statistics_.densityThreshold), one = hn::Set(f, 1.0f);
         for (size_t v = 0; v < vectors; ++v) {
             const auto inverse = inverse_.load(v);
-            auto dense = hn::Zero(f);
-            for (uint32_t j = begin_; j < end_; ++j) {
+            auto dense = dense_.load(v);
+            for (uint32_t j = from; j < to; ++j) {
                 const auto weight = hn::Mul(hn::Load(f, pairs(j) + v * lanes), inverse);
                 dense = hn::Add(dense, hn::IfThenElseZero(hn::Gt(weight, threshold), one));
             }
@@ -270,12 +345,9 @@ class StatisticsOfRows {
         }
     }
 
-    [[nodiscard]] float weightOf(uint32_t r, int64_t j) const {
-        return isReached(j) ? pairs(static_cast<uint32_t>(j))[r] * inverse_.of[r] : 0.0f;
-    }
     void storeRows() const {
         for (uint32_t r = 0; r < rows_; ++r) {
-            if (statistics_.uses(VKATTN_STATISTICS)) storeColumns(r);
+            if (wantsColumns()) storeColumns(r);
             for (uint32_t t = 0; t < statistics_.topCount(); ++t) storeTop(r, t);
         }
     }
@@ -290,27 +362,25 @@ class StatisticsOfRows {
     }
     void setColumns(uint32_t r, float (&columns)[VKATTN_STATISTIC_COUNT]) const {
         const float inverse = inverse_.of[r];
-        const int64_t position = panel_.places[r].position;
         const auto entropy = std::log(static_cast<double>(sum_.of[r])) - static_cast<double>(logs_.of[r]) * static_cast<double>(inverse);
         columns[VKATTN_STATISTIC_ENTROPY] = static_cast<float>(std::max(entropy, 0.0));
         columns[VKATTN_STATISTIC_LARGEST] = inverse; // exp(0) over the sum
         columns[VKATTN_STATISTIC_LARGEST_KEY] = largestKey_.of[r];
         columns[VKATTN_STATISTIC_DISTANCE] = distance_.of[r] * inverse;
-        columns[VKATTN_STATISTIC_DIAGONAL] = weightOf(r, position);
-        columns[VKATTN_STATISTIC_FIRST] = weightOf(r, 0);
+        columns[VKATTN_STATISTIC_DIAGONAL] = places_[diagonal].of[r];
+        columns[VKATTN_STATISTIC_FIRST] = places_[firstKey].of[r];
         columns[VKATTN_STATISTIC_SQUARES] = squares_.of[r] * inverse * inverse;
         columns[VKATTN_STATISTIC_VISIBLE] = visible_.of[r];
         if (neighbours_[r])
-            columns[VKATTN_STATISTIC_LOCALITY] =
-                (weightOf(r, position - 1) + weightOf(r, position + 1)) / static_cast<float>(neighbours_[r]);
+            columns[VKATTN_STATISTIC_LOCALITY] = (places_[keyBefore].of[r] + places_[keyAfter].of[r]) / static_cast<float>(neighbours_[r]);
         columns[VKATTN_STATISTIC_SIGNED_DISTANCE] = signedDistance_.of[r] * inverse;
         columns[VKATTN_STATISTIC_SQUARED_DISTANCE] = squaredDistance_.of[r] * inverse;
-        if (statistics_.densityThreshold > 0) columns[VKATTN_STATISTIC_DENSITY] = dense_.of[r] / visible_.of[r];
+        if (counts()) columns[VKATTN_STATISTIC_DENSITY] = dense_.of[r] / visible_.of[r];
     }
     void storeTop(uint32_t r, uint32_t t) const {
         const size_t at = size_t{t} * panelRows + r;
-        const uint32_t key = undefined(r) ? UINT32_MAX : reinterpret_cast<const uint32_t *>(part(at_.topKeys))[at];
-        const float weight = undefined(r) ? std::numeric_limits<float>::quiet_NaN() : key == UINT32_MAX ? 0.0f : weightOf(r, key);
+        const uint32_t key = undefined(r) ? UINT32_MAX : topKeys()[at];
+        const float weight = undefined(r) ? std::numeric_limits<float>::quiet_NaN() : key == UINT32_MAX ? 0.0f : part(at_.topScores)[at];
         store(VKATTN_TOP_WEIGHTS, r, t, weight);
         store(VKATTN_TOP_KEYS, r, t, std::bit_cast<float>(key));
     }
@@ -320,39 +390,38 @@ class StatisticsOfRows {
     }
 
     // Adds up over the rows what each key receives. The sum takes the place of the key's first pair.
-    void addRows() const {
+    void addRows(uint32_t from, uint32_t to) const {
         const Floats f;
-        for (uint32_t j = begin_; j < end_; ++j) {
+        for (uint32_t j = from; j < to; ++j) {
             float *const pair = pairs(j);
             auto sum = hn::Mul(hn::Load(f, pair), inverse_.load(0));
             for (size_t v = 1; v < vectors; ++v) sum = hn::MulAdd(hn::Load(f, pair + v * lanes), inverse_.load(v), sum);
             pair[0] = hn::GetLane(hn::SumOfLanes(f, sum));
         }
     }
-    // Gives to the keys after the panels before.
-    void give() const {
-        StatisticsHead &head = call_.heads[uint64_t{unit_.b} * p_.heads + unit_.h];
+    // Gives to the keys [from, to) of a block, whose end is blockEnd, after the panels before. The rows are
+    // counted at the first block. The last panel of a head comes there last: it knows the rows of all panels.
+    void give(uint32_t block, uint32_t blockEnd, uint32_t from, uint32_t to) const {
+        std::atomic<uint32_t> &turn =
+            call_.turns[sequence_.turnsBefore + uint64_t{unit_.h} * sequence_.blocks() + block / statisticsBlockKeys];
+        uint32_t &rows = call_.heads[uint64_t{unit_.b} * p_.heads + unit_.h];
         const Tensor &t = statistics_.received;
         unsigned char *const data = call_.forward.operands.data[VKATTN_RECEIVED];
         const auto indexOf = [&](uint32_t j) { return t.index(s_.batch, unit_.h, s_.key(j), 0); };
-        // Keys past a key length are keys that no row sees.
-        const uint32_t keys = p_.ragged() ? s_.keys : p_.keyTokens;
-        waitFor(head.panels, unit_.panel);
+        waitFor(turn, unit_.panel);
         if (unit_.panel == 0)
-            for (uint32_t j = 0; j < keys; ++j) storeElement(data, VKATTN_F32, indexOf(j), 0.0f);
-        if (rows_) {
-            for (uint32_t r = 0; r < rows_; ++r) head.rows += visible_.of[r] > 0 ? 1 : 0;
-            for (uint32_t j = begin_; j < end_; ++j) {
-                const uint64_t at = indexOf(j);
-                storeElement(data, VKATTN_F32, at, loadElement(data, VKATTN_F32, at) + pairs(j)[0]);
-            }
+            for (uint32_t j = block; j < blockEnd; ++j) storeElement(data, VKATTN_F32, indexOf(j), 0.0f);
+        for (uint32_t r = 0; block == 0 && r < rows_; ++r) rows += visible_.of[r] > 0 ? 1 : 0;
+        for (uint32_t j = from; j < to; ++j) {
+            const uint64_t at = indexOf(j);
+            storeElement(data, VKATTN_F32, at, loadElement(data, VKATTN_F32, at) + pairs(j)[0]);
         }
-        if (unit_.panel + 1 == sequence_.panels && head.rows)
-            for (uint32_t j = 0; j < s_.keys; ++j) {
+        if (unit_.panel + 1 == sequence_.panels && rows)
+            for (uint32_t j = block; j < blockEnd; ++j) {
                 const uint64_t at = indexOf(j);
-                storeElement(data, VKATTN_F32, at, loadElement(data, VKATTN_F32, at) / static_cast<float>(head.rows));
+                storeElement(data, VKATTN_F32, at, loadElement(data, VKATTN_F32, at) / static_cast<float>(rows));
             }
-        head.panels.store(unit_.panel + 1, std::memory_order_release);
+        turn.store(unit_.panel + 1, std::memory_order_release);
     }
 
     const StatisticsCall &call_;
@@ -365,10 +434,12 @@ class StatisticsOfRows {
     const StatisticsUnit unit_;
     const uint32_t first_, rows_;
     uint32_t begin_ = 0, end_ = 0;             // the keys that some row can reach
+    uint32_t blockFirst_ = 0;                  // the first key of the block in memory
     uint32_t commonBegin_ = 0, commonEnd_ = 0; // the keys that all rows can reach
     PanelRows<vectors> panel_;
     RowNumbers maximum_, largestKey_, visible_, spoiled_; // spoiled: scores that are NaN or infinity
     RowNumbers sum_, inverse_, logs_, distance_, signedDistance_, squaredDistance_, squares_, dense_;
+    RowNumbers places_[placeCount]; // scores, and weights in the end
     uint32_t neighbours_[panelRows];
 };
 

@@ -7,8 +7,6 @@
 
 namespace vkattn {
 
-[[nodiscard]] vkattn_result checkStatistics(const vkattn_attention_statistics *description, const vkattn_operand_memory *memory,
-                                            uint32_t count, vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result statisticsWorkspace(const vkattn_attention_statistics *description, const Pool &pool, uint64_t &bytes,
                                                 vkattn_diagnostic *why);
 [[nodiscard]] vkattn_result runStatistics(Pool &pool, const vkattn_attention_statistics *description, const vkattn_operand_memory *memory,

@@ -1,15 +1,13 @@
 // Element-by-element comparison of statistics with the oracle, by the rules of docs/numerics.md,
 // "Statistics".
 #include "cpu/comparison.hpp"
+#include "cpu/entry.hpp"
 #include "cpu/statistics/oracle_row.hpp"
 #include "cpu/statistics/statistics.hpp"
-#include "util/parallel.hpp"
 
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <new>
 
 namespace vkattn {
 namespace {
@@ -19,25 +17,40 @@ constexpr double notANumber = std::numeric_limits<double>::quiet_NaN();
 // By how much the scores and the weights of a row may be off; see docs/numerics.md.
 class WeightErrors {
   public:
-    std::vector<double> score, weight; // of s_ij and p_ij
-    std::vector<double> share;         // that p_ij may grow or shrink by
-    double normalizer = 0;             // of ln sum_j exp(s_ij)
-    double summation = 0;              // the share of its terms' sizes that a sum over the keys may be off by
-    bool overflowed = false;           // fp32 overflows on finite input: any answer is right
+    // What a weight may be: exp(leastLog) to exp(mostLog), and `least` to `most` where weights that underflow
+    // may be 0.
+    struct Range {
+        double leastLog, mostLog, least, most;
+    };
+    std::vector<double> score; // of s_ij
+    std::vector<Range> weight; // of p_ij
+    double summation = 0;      // the share of its terms' sizes that a sum over the keys may be off by
+    double ofProbability = 0;  // the share of itself that exp(s_ij) may be off by
+    bool overflowed = false;   // fp32 overflows on finite input: any answer is right
+
+    // Returns by how much the weight of pair n may be off, on either side.
+    [[nodiscard]] double error(const StatisticsRow &row, size_t n) const {
+        const double p = row.pairs[n].weight;
+        return std::max(p - weight[n].least, weight[n].most - p);
+    }
 
     void compute(const Problem &p, const StatisticsRow &row, const HeadKeysValues &kv, const vkattn_verify_options &options) {
         const size_t count = row.pairs.size();
-        const auto ofProbability = 1e-5 + static_cast<double>(options.probabilityUnit);
+        ofProbability = 1e-5 + static_cast<double>(options.probabilityUnit);
         const double floor = std::max<double>(static_cast<double>(options.probabilityFloor), leastWeight);
         summation = (static_cast<double>(count) + 16) * unitRoundoff;
         computeScores(p, row, kv);
-        double sum = 0;
-        for (size_t n = 0; n < count; ++n) sum += finiteOr0(row.pairs[n].weight) * std::exp(std::min(score[n], 64.0));
-        normalizer = sum > 0 ? std::max(std::log(sum), 0.0) : 0;
-        share.resize(count), weight.resize(count);
+        weight.assign(count, {-infinite, -infinite, 0, floor});
+        if (row.undefined()) return; // NaN is compared with NaN
+        const double normalizer = errorOfNormalizer(row), rounding = ofProbability + summation;
         for (size_t n = 0; n < count; ++n) {
-            share[n] = std::expm1(std::min(score[n] + normalizer + ofProbability + summation, 64.0));
-            weight[n] = row.pairs[n].weight * share[n] + floor;
+            // From ln p_ij: p_ij itself may have underflowed where s_ij is off by more than that.
+            const double log = row.logOfWeight(row.pairs[n]), error = score[n] + normalizer + rounding;
+            Range &range = weight[n];
+            range.leastLog = log - error;
+            range.mostLog = std::min(log + error, rounding);
+            range.least = std::max(std::exp(range.leastLog) - floor, 0.0);
+            range.most = std::exp(range.mostLog) + floor;
         }
     }
 
@@ -45,6 +58,15 @@ class WeightErrors {
     static constexpr double leastWeight = 1e-37; // what underflows may be 0
 
     [[nodiscard]] static double finiteOr0(double x) { return std::isfinite(x) ? x : 0; }
+
+    // Returns the error of ln sum_j exp(s_ij): ln sum_j p_ij exp(error of s_ij).
+    [[nodiscard]] double errorOfNormalizer(const StatisticsRow &row) const {
+        double most = -infinite, sum = 0;
+        const auto logOf = [&](size_t n) { return row.logOfWeight(row.pairs[n]) + score[n]; };
+        for (size_t n = 0; n < row.pairs.size(); ++n) most = std::max(most, logOf(n));
+        for (size_t n = 0; n < row.pairs.size(); ++n) sum += std::exp(logOf(n) - most);
+        return sum > 0 ? std::max(most + std::log(sum), 0.0) : 0;
+    }
 
     void computeScores(const Problem &p, const StatisticsRow &row, const HeadKeysValues &kv) {
         const size_t count = row.pairs.size();
@@ -82,7 +104,7 @@ class WeightErrors {
 
 // The mean that a key receives, and what is known of its rounding.
 struct JudgedMean {
-    double value = 0, error = 0;
+    double value = 0, least = 0, most = 0;
     bool free = false; // a row that sees the key overflows in fp32 on finite input
 };
 
@@ -91,27 +113,28 @@ class StatisticsChecker {
     StatisticsChecker(const Statistics &statistics, const Operands &operands, const vkattn_verify_options &options)
         : statistics_(statistics), p_(statistics.attention), operands_(operands), options_(options) {}
 
-    void checkRow(const Sequence &s, const HeadKeysValues &kv, uint32_t b, uint32_t h, uint32_t i) {
+    void checkRow(const Sequence &s, uint32_t b, uint32_t h, uint32_t i) {
         row_.compute(statistics_, operands_, s, kv, b, h, i);
         errors_.compute(p_, row_, kv, options_);
         place_ = {b, h, i, s.batch, s.query(i)};
         // What must be NaN must be NaN: more than fp32 can hold only makes more of it.
         free_ = errors_.overflowed && !row_.undefined();
-        if (statistics_.uses(VKATTN_STATISTICS)) checkColumns(kv);
-        if (statistics_.topCount()) checkTop(kv);
+        if (statistics_.uses(VKATTN_STATISTICS)) checkColumns();
+        if (statistics_.topCount()) checkTop();
     }
 
     // A head with all of its rows, and what its keys receive.
-    void checkHead(const Sequence &s, const HeadKeysValues &kv, uint32_t b, uint32_t h) {
+    void checkHead(const Sequence &s, uint32_t b, uint32_t h) {
         received_.assign(s.keys, {});
         double rows = 0; // that see a key
         for (uint32_t i = 0; i < s.queries; ++i) {
-            checkRow(s, kv, b, h, i);
+            checkRow(s, b, h, i);
             if (row_.seen()) ++rows;
             for (size_t n = 0; n < row_.pairs.size(); ++n) {
                 JudgedMean &mean = received_[row_.pairs[n].j];
                 mean.value += row_.undefined() ? notANumber : row_.pairs[n].weight;
-                mean.error += errors_.weight[n];
+                mean.least += errors_.weight[n].least;
+                mean.most += errors_.weight[n].most;
                 mean.free |= free_;
             }
         }
@@ -120,36 +143,38 @@ class StatisticsChecker {
             const JudgedMean sum = j < s.keys && rows > 0 ? received_[j] : JudgedMean{};
             const double mean = rows > 0 ? sum.value / rows : 0;
             // A key that no row sees receives exactly 0.
-            const double bound = sum.error == 0 ? 0 : sum.error / rows + (rows + 16) * unitRoundoff * mean + halfUlp(mean, VKATTN_F32);
+            const bool seen = sum.most > 0;
+            const double rounding = seen ? (rows + 16) * unitRoundoff * sum.most / rows + halfUlp(mean, VKATTN_F32) : 0;
+            const double less = seen ? (sum.value - sum.least) / rows + rounding : 0,
+                         more = seen ? (sum.most - sum.value) / rows + rounding : 0;
             free_ = sum.free && !std::isnan(mean);
-            check(VKATTN_RECEIVED, {b, h, j, 0}, {s.batch, h, s.key(j), 0}, mean, bound, bound);
+            check(VKATTN_RECEIVED, {b, h, j, 0}, {s.batch, h, s.key(j), 0}, mean, less, more);
         }
     }
 
     Tally tally;
+    HeadKeysValues kv; // of the head that is checked
 
   private:
-    using Columns = vkattn_statistic;
-
     // Calls visit(pair, p_ij, the bound of its error) for every visible pair.
     template <class Visit> void forPairs(const Visit &visit) const {
-        for (size_t n = 0; n < row_.pairs.size(); ++n) visit(row_.pairs[n], row_.pairs[n].weight, errors_.weight[n]);
+        for (size_t n = 0; n < row_.pairs.size(); ++n) visit(row_.pairs[n], row_.pairs[n].weight, errors_.error(row_, n));
     }
     // Returns the bound of sum_j p_ij f_j; of(pair) is f_j.
     template <class Of> [[nodiscard]] double boundOfSum(const Of &of) const {
         double error = 0, size = 0;
         forPairs([&](const StatisticsPair &pair, double p, double errorOfP) {
             error += std::abs(of(pair)) * errorOfP;
-            size += std::abs(of(pair)) * p;
+            size += std::abs(of(pair)) * (p + errorOfP);
         });
         return error + errors_.summation * size;
     }
     [[nodiscard]] double boundOfKey(int64_t j) const {
         const StatisticsPair *const pair = row_.find(j);
-        return pair ? errors_.weight[static_cast<size_t>(pair - row_.pairs.data())] : 0;
+        return pair ? errors_.error(row_, static_cast<size_t>(pair - row_.pairs.data())) : 0;
     }
 
-    void checkColumns(const HeadKeysValues &kv) {
+    void checkColumns() {
         const bool plain = row_.seen() && !row_.undefined();
         if (!plain) {
             for (uint32_t column = 0; column < VKATTN_STATISTIC_COUNT; ++column) checkColumn(column, 0);
@@ -157,13 +182,13 @@ class StatisticsChecker {
         }
         checkColumn(VKATTN_STATISTIC_ENTROPY, boundOfEntropy());
         checkLargest();
-        checkLargestKey(kv);
+        checkLargestKey();
         checkColumn(VKATTN_STATISTIC_DISTANCE, boundOfSum([](const StatisticsPair &pair) { return pair.distance; }));
         checkColumn(VKATTN_STATISTIC_DIAGONAL, boundOfKey(row_.position()));
         checkColumn(VKATTN_STATISTIC_FIRST, boundOfKey(0));
         double squares = 0;
         forPairs([&](const StatisticsPair &, double p, double error) { squares += 2 * p * error + error * error; });
-        checkColumn(VKATTN_STATISTIC_SQUARES, squares + errors_.summation * row_.columns[VKATTN_STATISTIC_SQUARES]);
+        checkColumn(VKATTN_STATISTIC_SQUARES, squares + errors_.summation * (row_.columns[VKATTN_STATISTIC_SQUARES] + squares));
         checkColumn(VKATTN_STATISTIC_VISIBLE, 0);
         const double neighbours = boundOfKey(row_.position() - 1) + boundOfKey(row_.position() + 1);
         checkColumn(VKATTN_STATISTIC_LOCALITY,
@@ -173,23 +198,28 @@ class StatisticsChecker {
                     boundOfSum([](const StatisticsPair &pair) { return pair.distance * pair.distance; }));
         checkDensity();
     }
+    // Adds up what each -p ln p may change by where p moves within its range. -p ln p rises up to p = 1 / e,
+    // and falls from there.
     [[nodiscard]] double boundOfEntropy() const {
-        double error = errors_.normalizer + errors_.summation * row_.columns[VKATTN_STATISTIC_ENTROPY] + 0x1p-21;
+        const auto term = [](double log) { return log == -infinite ? 0 : -std::exp(log) * log; };
+        double error = errors_.ofProbability;
         for (size_t n = 0; n < row_.pairs.size(); ++n) {
-            const double p = row_.pairs[n].weight, share = errors_.share[n];
-            if (p > 0) error += p * (share * (std::abs(std::log(p)) + 1 + share) + (1 + share) * errors_.score[n]);
+            const WeightErrors::Range &range = errors_.weight[n];
+            const double own = term(row_.logOfWeight(row_.pairs[n])), least = term(range.leastLog), most = term(range.mostLog);
+            const double top = range.leastLog < -1 && range.mostLog > -1 ? std::exp(-1.0) : std::max(least, most);
+            error += std::max(top - own, own - std::min(least, most));
         }
-        return error;
+        return error + errors_.summation * (row_.columns[VKATTN_STATISTIC_ENTROPY] + error) + 0x1p-21;
     }
     void checkLargest() {
-        double most = 0;
-        forPairs([&](const StatisticsPair &, double p, double error) { most = std::max(most, p + error); });
+        double least = 0, most = 0;
+        for (const WeightErrors::Range &range : errors_.weight) least = std::max(least, range.least), most = std::max(most, range.most);
         const double expected = row_.columns[VKATTN_STATISTIC_LARGEST], rounding = halfUlp(expected, VKATTN_F32);
         check(VKATTN_STATISTICS, indexOf(VKATTN_STATISTIC_LARGEST), tokenOf(VKATTN_STATISTIC_LARGEST), expected,
-              errors_.weight[row_.largest] + rounding, most - expected + rounding);
+              expected - least + rounding, most - expected + rounding);
     }
     // Any key whose score may be the largest one is right; where scores have the same bits, the lowest.
-    void checkLargestKey(const HeadKeysValues &kv) {
+    void checkLargestKey() {
         const double got = loadAt(VKATTN_STATISTICS, tokenOf(VKATTN_STATISTIC_LARGEST_KEY));
         Compared key{got, row_.columns[VKATTN_STATISTIC_LARGEST_KEY], infinite, 0, false};
         const StatisticsPair *const pair = got >= 0 && got < 0x1p32 ? row_.find(static_cast<int64_t>(got)) : nullptr;
@@ -199,14 +229,14 @@ class StatisticsChecker {
             const auto n = static_cast<size_t>(pair - row_.pairs.data());
             key.error = row_.maximum - pair->score;
             key.bound = errors_.score[n] + errors_.score[row_.largest];
-            key.right = key.error <= key.bound && !hasTwinBefore(kv, n, [](uint32_t) { return true; });
+            key.right = key.error <= key.bound && !hasTwinBefore(n, [](uint32_t) { return true; });
             if (!key.right && key.error <= key.bound) key.error = infinite;
         }
         if (free_) key.right = true, key.error = 0;
         tally.note(VKATTN_STATISTICS, indexOf(VKATTN_STATISTIC_LARGEST_KEY).at, key);
     }
     // Returns whether an earlier key that `counts` has a score of the same bits as pair n.
-    template <class Counts> [[nodiscard]] bool hasTwinBefore(const HeadKeysValues &kv, size_t n, const Counts &counts) const {
+    template <class Counts> [[nodiscard]] bool hasTwinBefore(size_t n, const Counts &counts) const {
         const StatisticsPair &pair = row_.pairs[n];
         for (size_t m = 0; m < n; ++m) {
             const StatisticsPair &other = row_.pairs[m];
@@ -224,10 +254,10 @@ class StatisticsChecker {
             return;
         }
         double surely = 0, possibly = 0;
-        forPairs([&](const StatisticsPair &, double p, double error) {
-            if (p - error > threshold) ++surely;
-            if (p + error >= threshold) ++possibly;
-        });
+        for (const WeightErrors::Range &range : errors_.weight) {
+            if (range.least > threshold) ++surely;
+            if (range.most >= threshold) ++possibly;
+        }
         const double rounding = 4 * unitRoundoff * expected;
         check(VKATTN_STATISTICS, indexOf(VKATTN_STATISTIC_DENSITY), tokenOf(VKATTN_STATISTIC_DENSITY), expected,
               expected - surely / visible + rounding, possibly / visible - expected + rounding);
@@ -235,7 +265,7 @@ class StatisticsChecker {
 
     // The keys of the largest scores: each within what the errors may make of its rank, and each with a
     // weight of its own.
-    void checkTop(const HeadKeysValues &kv) {
+    void checkTop() {
         const uint32_t top = statistics_.topCount();
         const size_t ranked = std::min<size_t>(top, row_.ranked.size());
         const auto largestOf = [&](std::vector<double> &to, const auto &of) {
@@ -244,14 +274,14 @@ class StatisticsChecker {
             std::partial_sort(to.begin(), to.begin() + static_cast<ptrdiff_t>(ranked), to.end(), std::greater<>());
         };
         const std::vector<StatisticsPair> &pairs = row_.pairs;
-        largestOf(leastWeights_, [&](size_t n) { return pairs[n].weight - errors_.weight[n]; });
-        largestOf(mostWeights_, [&](size_t n) { return pairs[n].weight + errors_.weight[n]; });
+        largestOf(leastWeights_, [&](size_t n) { return errors_.weight[n].least; });
+        largestOf(mostWeights_, [&](size_t n) { return errors_.weight[n].most; });
         largestOf(leastScores_, [&](size_t n) { return pairs[n].score - errors_.score[n]; });
         largestOf(mostScores_, [&](size_t n) { return pairs[n].score + errors_.score[n]; });
         taken_.clear();
         for (uint32_t t = 0; t < top; ++t) {
             if (t < ranked)
-                checkTopKey(kv, t);
+                checkTopKey(t);
             else
                 checkNoTopKey(t);
         }
@@ -262,7 +292,7 @@ class StatisticsChecker {
         const bool right = key == noKey || free_;
         tally.note(VKATTN_TOP_KEYS, indexOf(t).at, {static_cast<double>(key), static_cast<double>(noKey), right ? 0 : infinite, 0, right});
     }
-    void checkTopKey(const HeadKeysValues &kv, uint32_t t) {
+    void checkTopKey(uint32_t t) {
         const StatisticsPair &exact = row_.pairs[row_.ranked[t]];
         const double expected = exact.weight, rounding = halfUlp(expected, VKATTN_F32);
         const bool weighs = check(VKATTN_TOP_WEIGHTS, indexOf(t), tokenOf(t), expected, expected - leastWeights_[t] + rounding,
@@ -278,8 +308,9 @@ class StatisticsChecker {
             key.bound = errors_.score[n] +
                         (pair->score < exact.score ? exact.score - leastScores_[t] : std::max(mostScores_[t] - exact.score, 0.0));
             // A wrong weight says nothing about the key.
-            const bool own = !weighs || std::abs(pair->weight - stored) <= errors_.weight[n] + halfUlp(pair->weight, VKATTN_F32);
-            key.right = key.error <= key.bound && own && !hasTwinBefore(kv, n, [&](uint32_t other) { return !isTaken(other); });
+            const double storing = halfUlp(pair->weight, VKATTN_F32);
+            const bool own = !weighs || (stored >= errors_.weight[n].least - storing && stored <= errors_.weight[n].most + storing);
+            key.right = key.error <= key.bound && own && !hasTwinBefore(n, [&](uint32_t other) { return !isTaken(other); });
             if (!key.right && key.error <= key.bound) key.error = infinite;
         }
         taken_.push_back(j);
@@ -353,20 +384,13 @@ double flopsOf(const Problem &p, const Sequences &sequences) {
     return 4 * sequences.pairs() * p.headDim;
 }
 
-// Runs work(checker, kv, unit) for all units, and adds up what the checkers have found.
+// Calls work(checker, unit) for all units, and adds up what the checkers have found.
 template <class Work>
 void forUnits(const Statistics &statistics, const Operands &operands, const vkattn_verify_options &options, uint64_t units, Tally &total,
               const Work &work) {
-    std::mutex mutex;
-    parallelFor(threadCount(options.threads, units), units, [&] {
-        return
-            [&, checker = std::make_shared<StatisticsChecker>(statistics, operands, options), kv = HeadKeysValues()](uint64_t n) mutable {
-                checker->tally = {};
-                work(*checker, kv, n);
-                const std::lock_guard lock(mutex);
-                total.merge(checker->tally);
-            };
-    });
+    checkUnits(
+        options, units, [&] { return std::make_shared<StatisticsChecker>(statistics, operands, options); }, work,
+        [&](const StatisticsChecker &checker) { total.merge(checker.tally); });
 }
 
 // Rows on their own.
@@ -377,11 +401,11 @@ void verifyRows(const Statistics &statistics, const Operands &operands, const vk
     report.rowsChecked = rows.count();
     constexpr uint64_t rowsPerUnit = 16;
     forUnits(statistics, operands, options, (rows.count() + rowsPerUnit - 1) / rowsPerUnit, total,
-             [&](StatisticsChecker &checker, HeadKeysValues &kv, uint64_t unit) {
+             [&](StatisticsChecker &checker, uint64_t unit) {
                  for (uint64_t n = unit * rowsPerUnit; n < std::min(rows.count(), (unit + 1) * rowsPerUnit); ++n) {
                      const RowId id = sequences.row(rows[n]);
-                     kv.load(p, operands, sequences, id.b, id.h / p.groupSize());
-                     checker.checkRow(sequences[id.b], kv, id.b, id.h, id.i);
+                     checker.kv.load(p, operands, sequences, id.b, id.h / p.groupSize());
+                     checker.checkRow(sequences[id.b], id.b, id.h, id.i);
                  }
              });
 }
@@ -402,10 +426,10 @@ void verifyHeads(const Statistics &statistics, const Operands &operands, const v
     if (p.tensor(VKATTN_Q).extent[2] != 0 || p.tensor(VKATTN_K).extent[2] != 0) forEverySequence(p, operands, add);
     const std::vector<size_t> heads = chosenHeads(rowsOfHead, flopsOf(p, sequences), options);
     for (const size_t n : heads) report.rowsChecked += rowsOfHead[n];
-    forUnits(statistics, operands, options, heads.size(), total, [&](StatisticsChecker &checker, HeadKeysValues &kv, uint64_t n) {
+    forUnits(statistics, operands, options, heads.size(), total, [&](StatisticsChecker &checker, uint64_t n) {
         const Head &head = all[heads[n]];
-        if (head.s.queries) kv.load(p, operands, sequences, head.b, head.h / p.groupSize());
-        checker.checkHead(head.s, kv, head.b, head.h);
+        if (head.s.queries) checker.kv.load(p, operands, sequences, head.b, head.h / p.groupSize());
+        checker.checkHead(head.s, head.b, head.h);
     });
 }
 
@@ -425,18 +449,8 @@ void verify(const Statistics &statistics, const Operands &operands, const vkattn
 
 vkattn_result verifyStatistics(const vkattn_attention_statistics *description, const vkattn_operand_memory *memory, uint32_t count,
                                const vkattn_verify_options *options, vkattn_verify_report *report, vkattn_diagnostic *why) {
-    Statistics statistics;
-    Operands operands;
-    vkattn_verify_options chosen{};
-    if (const auto r = takeVerifyArguments(options, report, chosen, why)) return r;
-    if (const auto r = makeStatistics(description, statistics, why)) return r;
-    if (const auto r = bindOperands(statistics, memory, count, operands, why)) return r;
-    try {
-        verify(statistics, operands, chosen, *report);
-    } catch (const std::bad_alloc &) {
-        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the oracle's rows or for the keys of one head");
-    }
-    return VKATTN_OK;
+    return verifyBound(makeStatistics, description, memory, count, options, report, why, "the oracle's rows or for the keys of one head",
+                       verify);
 }
 
 } // namespace vkattn

@@ -1,14 +1,18 @@
 // The structures that the parts of the statistics on the CPU share: one call cut into units of work, and
 // the scratch memory that a thread computes a unit in.
 //
-// A unit is a panel of neighbouring rows of one query head, with all keys that these rows reach. The
-// scores of a panel stay in memory until its sums are known, so that nothing is computed twice. What the
-// panels of a head give to the keys is added in the order of the panels: a unit waits for the panel before.
-// So no sum depends on the number of threads.
+// A unit is a panel of neighbouring rows of one query head, with all keys that these rows reach, block after
+// block: whatever is a sum over keys has the maximum so far subtracted in its exponents. What needs the weights
+// of every pair, which are known after the last block, is a second round over the keys. A second round
+// computes scores anew, but for rows whose keys are a single block: those are still in memory.
+//
+// What the panels of a head give to the keys of a block is added in the order of the panels: a unit waits until
+// the panel before has given. So no sum depends on the number of threads.
 #pragma once
 
 #include "cpu/attention.hpp"
 #include "cpu/pool.hpp"
+#include "cpu/workspace.hpp"
 #include "problem/statistics.hpp"
 
 #include <atomic>
@@ -17,19 +21,17 @@ namespace vkattn {
 
 // Keys of a tile, whose scores are computed and whose terms are summed up on their own.
 inline constexpr uint32_t statisticsTileKeys = 128;
+// Keys of a block, whose scores are in memory together: whole tiles. The number decides the result's last bits.
+inline constexpr uint32_t statisticsBlockKeys = 1024;
 
 // One sequence of a call. A head is a sequence and a query head: its number is b * heads + h.
 struct StatisticsSequence {
     Sequence s;
     uint32_t panels = 0;
-    uint64_t unitsBefore = 0; // of the sequences before
-};
+    uint32_t storedKeys = 0;                   // with those past a key length, which no row sees
+    uint64_t unitsBefore = 0, turnsBefore = 0; // of the sequences before
 
-// What is known of a head while its panels are computed: the panels that have given to the keys, and the
-// rows of these that see a key.
-struct StatisticsHead {
-    std::atomic<uint32_t> panels{0};
-    uint32_t rows = 0;
+    [[nodiscard]] uint32_t blocks() const { return static_cast<uint32_t>(ceilDivide(storedKeys, statisticsBlockKeys)); }
 };
 
 struct StatisticsCall {
@@ -37,7 +39,10 @@ struct StatisticsCall {
     Call forward; // what cpu/ has for the forward pass asks for its problem and operands
     const StatisticsSequence *sequences = nullptr;
     uint32_t sequenceCount = 0;
-    StatisticsHead *heads = nullptr; // NULL where nobody asks for what keys receive
+    // Where somebody asks for what keys receive, otherwise NULL: for each head the rows that see a key, and for
+    // each block of keys of a head the panels that have given to the block.
+    uint32_t *heads = nullptr;
+    std::atomic<uint32_t> *turns = nullptr;
 };
 
 struct StatisticsUnit {
@@ -48,26 +53,23 @@ struct StatisticsUnit {
 struct StatisticsScratch {
     size_t query, row;         // the rows of a panel, with rows in lanes; and as they are stored
     size_t keys, pairs;        // a tile
-    size_t scores;             // of all keys that a panel reaches: [key][row]
+    size_t scores;             // a block: [key][row]
     size_t topScores, topKeys; // [rank][row]
     size_t total;
 
     StatisticsScratch(const Statistics &statistics, uint32_t panelRows) {
         const Problem &p = statistics.attention;
-        size_t end = 0;
-        const auto place = [&](size_t &part, size_t floats) {
-            part = end;
-            end += (floats + 15) / 16 * 16;
-        };
+        ScratchParts parts;
+        const auto place = [&](size_t &part, size_t floats) { parts.place(part, floats); };
         const uint64_t reach = uint64_t{static_cast<uint32_t>(p.left)} + static_cast<uint32_t>(p.right) + panelRows;
         place(query, size_t{panelRows} * p.headDim);
         place(row, 4 * size_t{p.headDim});
         place(keys, statisticsTileKeys * packedStride(p.headDim));
         place(pairs, size_t{statisticsTileKeys} * panelRows);
-        place(scores, std::min<uint64_t>(p.keyTokens, reach) * panelRows);
+        place(scores, std::min<uint64_t>({p.keyTokens, reach, statisticsBlockKeys}) * panelRows);
         place(topScores, size_t{statistics.topCount()} * panelRows);
         place(topKeys, size_t{statistics.topCount()} * panelRows);
-        total = end;
+        total = parts.total();
     }
 };
 

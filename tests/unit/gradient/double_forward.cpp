@@ -123,32 +123,4 @@ GradientCase drawWhole(Random &random, const GradientOptions &options) {
     return g;
 }
 
-void run(GradientCase &g, uint32_t threads) {
-    const vkattn_operation o = g.operation();
-    vkattn_cpu_pool pool = nullptr;
-    vkattn_diagnostic why{};
-    uint64_t bytes = 0;
-    if (threads) {
-        ASSERT_EQ(vkattnCpuCreatePool(threads, &pool, nullptr), VKATTN_OK);
-        pool->pool.shareAnyWork();
-    }
-    ASSERT_EQ(vkattnCpuOperationWorkspace(&o, pool, &bytes, &why), VKATTN_OK) << why.message;
-    std::vector<unsigned char> workspace(bytes + 2, 0xa5);
-    const auto memory = g.operands();
-    const vkattn_result r =
-        vkattnCpuRunOperation(pool, &o, memory.data(), static_cast<uint32_t>(memory.size()), workspace.data() + 1, bytes, &why);
-    vkattnCpuDestroyPool(pool);
-    ASSERT_EQ(r, VKATTN_OK) << why.message << g.text();
-    EXPECT_EQ(workspace.front(), 0xa5);
-    EXPECT_EQ(workspace.back(), 0xa5) << "wrote past the workspace: " << g.text();
-}
-
-void runOracle(GradientCase &g) {
-    const vkattn_operation o = g.operation();
-    vkattn_diagnostic why{};
-    const auto memory = g.operands();
-    ASSERT_EQ(vkattnCpuOracleOperation(&o, memory.data(), static_cast<uint32_t>(memory.size()), &why), VKATTN_OK)
-        << why.message << g.text();
-}
-
 } // namespace vkattn::test

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "conform/cases/gradient_case.hpp"
+#include "unit/cpu_runs.hpp"
 
 namespace vkattn::test {
 
@@ -43,9 +44,5 @@ class DoubleForward {
 // A drawn case whose forward pass has run.
 [[nodiscard]] GradientCase drawWhole(Random &random, const GradientOptions &options = {});
 [[nodiscard]] GradientCase drawWhole(Random &random, const Case &attention, const GradientOptions &options = {});
-
-// Runs the gradient with exactly the workspace that it asks for, on `threads` threads; 0: without a pool.
-void run(GradientCase &g, uint32_t threads);
-void runOracle(GradientCase &g);
 
 } // namespace vkattn::test

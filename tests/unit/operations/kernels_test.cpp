@@ -4,9 +4,9 @@
 
 #include "cpu/operations/work.hpp"
 #include "cpu/pool.hpp"
-#include "cpu_runs.hpp"
 #include "support/extent.hpp"
 #include "support/heap_count.hpp"
+#include "unit/cpu_runs.hpp"
 #include "util/philox.hpp"
 #include "vkattn/vkattn.hpp"
 

@@ -1,5 +1,5 @@
 // Statistics of heads whose numbers are known, by the oracle and by the vector kernels.
-#include "statistics_runs.hpp"
+#include "small_head.hpp"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -207,6 +207,72 @@ TEST_P(StatisticsPatterns, manyKeys) {
         expectTop(head, i, {0, 1, 2}, {1.0f / n, 1.0f / n, 1.0f / n});
     }
     expectReceived(head, std::vector<float>(n, 1.0f / n));
+}
+
+// Keys of more than one block, with scores that rise: every block has a higher maximum.
+TEST_P(StatisticsPatterns, risingScores) {
+    constexpr uint32_t n = 2500;
+    constexpr double rise = 0.03;
+    SmallHead head(3, n, [](uint32_t, uint32_t j) { return std::exp(rise * j - 40); });
+    head.threshold = 0.01f;
+    run(head);
+    double sum = 0, squares = 0, entropy = 0, signedDistance = 0, dense = 0;
+    const auto weight = [](uint32_t j) { return std::exp(rise * (static_cast<double>(j) - n + 1)); };
+    for (uint32_t j = 0; j < n; ++j) sum += weight(j);
+    for (uint32_t j = 0; j < n; ++j) {
+        const double p = weight(j) / sum;
+        squares += p * p;
+        entropy -= p * std::log(p);
+        signedDistance += p * (static_cast<double>(j) - (n - 1)); // of the last row: i' = n - 1
+        dense += p > static_cast<double>(head.threshold);
+    }
+    const auto expect = [&](vkattn_statistic column, double expected, double share) {
+        EXPECT_NEAR(static_cast<double>(head.at(2, column)), expected, share * std::abs(expected)) << column;
+    };
+    expect(VKATTN_STATISTIC_ENTROPY, entropy, 1e-5);
+    expect(VKATTN_STATISTIC_LARGEST, 1 / sum, 1e-5);
+    expect(VKATTN_STATISTIC_SQUARES, squares, 2e-5);
+    expect(VKATTN_STATISTIC_SIGNED_DISTANCE, signedDistance, 2e-5);
+    expect(VKATTN_STATISTIC_DISTANCE, -signedDistance, 2e-5);
+    expect(VKATTN_STATISTIC_DENSITY, dense / n, 1e-6);
+    expect(VKATTN_STATISTIC_DIAGONAL, 1 / sum, 1e-5);
+    expect(VKATTN_STATISTIC_FIRST, weight(0) / sum, 1e-5);
+    expect(VKATTN_STATISTIC_LOCALITY, weight(n - 2) / sum, 1e-5);
+    expectTop(head, 2, {n - 1, n - 2, n - 3},
+              {static_cast<float>(1 / sum), static_cast<float>(weight(n - 2) / sum), static_cast<float>(weight(n - 3) / sum)});
+    for (const uint32_t j : {1000u, 1100u, 2100u, n - 1})
+        EXPECT_NEAR(static_cast<double>(head.received[j]), weight(j) / sum, 1e-5 * weight(j) / sum) << j;
+}
+
+TEST_P(StatisticsPatterns, blocksOfKeysThatHaveNoWeight) {
+    constexpr uint32_t n = 2500, silent = 1200;
+    SmallHead head(2, n, [](uint32_t i, uint32_t j) { return i == 1 && j >= silent ? 0.0 : 1.0; });
+    std::fill(head.q.begin(), head.q.end(), 1.0f);
+    std::fill(head.k.begin(), head.k.begin() + silent, -infinity);
+    run(head); // row 0 sees -infinity first; row 1 nothing else
+    EXPECT_NEAR(head.at(0, VKATTN_STATISTIC_ENTROPY), ln(n - silent), 1e-5f);
+    EXPECT_EQ(head.at(0, VKATTN_STATISTIC_LARGEST_KEY), static_cast<float>(silent));
+    EXPECT_EQ(head.at(0, VKATTN_STATISTIC_VISIBLE), static_cast<float>(n));
+    expectUndefined(head, 1);
+    for (const uint32_t j : {0u, 1023u, 1024u, silent - 1}) EXPECT_TRUE(std::isnan(head.received[j])) << j;
+    for (const uint32_t j : {silent, 2047u, 2048u, n - 1}) EXPECT_NEAR(head.received[j], 0.5f / (n - silent), 1e-9f) << j;
+
+    // A row whose last block spoils what the blocks before have.
+    SmallHead spoiled(2, n, [](uint32_t i, uint32_t j) { return i == 1 && j == n - 1 ? 0.0 : 1.0; });
+    std::fill(spoiled.q.begin(), spoiled.q.end(), 1.0f);
+    spoiled.k[n - 1] = notANumber;
+    run(spoiled);
+    expectUndefined(spoiled, 0);
+    EXPECT_NEAR(spoiled.at(1, VKATTN_STATISTIC_ENTROPY), ln(n - 1), 1e-5f);
+    for (const uint32_t j : {0u, 1024u, n - 1}) EXPECT_TRUE(std::isnan(spoiled.received[j])) << j;
+
+    // The first block is hidden.
+    SmallHead hidden(2, n, [](uint32_t i, uint32_t j) { return i == 0 && j < silent ? 0.0 : 1.0; });
+    run(hidden);
+    EXPECT_NEAR(hidden.at(0, VKATTN_STATISTIC_ENTROPY), ln(n - silent), 1e-5f);
+    EXPECT_EQ(hidden.at(0, VKATTN_STATISTIC_VISIBLE), static_cast<float>(n - silent));
+    expectTop(hidden, 0, {silent, silent + 1, silent + 2}, std::vector<float>(3, 1.0f / (n - silent)));
+    EXPECT_NEAR(hidden.received[5], 0.5f / n, 1e-9f);
 }
 
 INSTANTIATE_TEST_SUITE_P(, StatisticsPatterns, ::testing::Bool(),

@@ -3,10 +3,11 @@
 #include "cpu/targets.hpp"
 
 #include "analysis/measures.hpp"
-#include "conform/cases/gradient_case.hpp"
+#include "conform/statistics/statistics_case.hpp"
 #include "cpu/statistics/work.hpp"
-#include "statistics_runs.hpp"
+#include "small_head.hpp"
 #include "support/seed.hpp"
+#include "unit/cpu_runs.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -19,10 +20,20 @@ using namespace vkattn::test;
 
 namespace {
 
-bool sameOutputs(const StatisticsCase &a, const StatisticsCase &b) {
-    for (const auto &[role, t] : a.tensors)
-        if (std::memcmp(t.data(), b.tensors.at(role).data(), t.bytes()) != 0) return false;
-    return true;
+// All outputs, or some of them.
+StatisticsOptions drawOutputs(Random &random, bool everything) {
+    StatisticsOptions o = drawStatisticsOptions(random);
+    if (!everything) return o;
+    o.columns = o.received = true;
+    o.top = between(random, 1, VKATTN_MAX_TOP_KEYS);
+    o.densityThreshold = between(random, 0, 1) ? 0.05f : 1e-4f;
+    return o;
+}
+// All outputs of operands whose numbers are finite.
+StatisticsOptions drawFinite(Random &random) {
+    StatisticsOptions o = drawOutputs(random, true);
+    o.spoils = false;
+    return o;
 }
 
 // Options, and now and then sizes at the edge.
@@ -30,6 +41,11 @@ Case drawCase(Random &random, int n) {
     Case c = randomCase(random, between(random, 0, 8));
     if (n % 12 == 5) c.queryTokens = 70, c.keyTokens = 300;
     if (n % 12 == 7 && !c.ragged) c.queryTokens = 1;
+    if (n % 12 == 11) { // blocks of keys
+        c.queryTokens = 35, c.keyTokens = 2 * statisticsBlockKeys + 60;
+        if (c.window && n % 24 == 11) c.left = static_cast<int32_t>(statisticsBlockKeys) + 200;
+        if (c.data == Data::needle) c.needle = between(random, 0, c.keyTokens - 1);
+    }
     return c;
 }
 
@@ -40,26 +56,18 @@ void expectRight(StatisticsCase &drawn, int n) {
     for (uint32_t threads = 2; threads <= 4; ++threads) {
         StatisticsCase more = drawn;
         run(more, threads);
-        EXPECT_TRUE(sameOutputs(one, more)) << threads << " threads: " << one.text();
+        EXPECT_TRUE(one.sameOutputs(more)) << threads << " threads: " << one.text();
     }
     runOracle(exact);
     EXPECT_EQ(exact.wrong(drawn), "") << "oracle: " << exact.text();
 }
 
-struct Element {
-    vkattn_role role;
-    uint32_t at[4];
-};
-// An element that the call writes; role VKATTN_ROLE_LIMIT: none was found.
+// An element that the call writes.
 Element drawElement(const StatisticsCase &c, Random &random) {
-    for (int tries = 0; tries < 100; ++tries) {
-        Element e{statisticsRoles[between(random, 0, 3)], {}};
-        const uint32_t *extent = c.tensors.at(e.role).layout.extent;
-        if (!extent[0] || !extent[1] || !extent[2] || !extent[3]) continue;
-        for (int d = 0; d < 4; ++d) e.at[d] = between(random, 0, extent[d] - 1);
-        if (c.isWritten(e.role, e.at[0], e.at[2])) return e;
-    }
-    return {VKATTN_ROLE_LIMIT, {}};
+    return test::drawElement(
+        random, {std::begin(statisticsRoles), std::end(statisticsRoles)},
+        [&](vkattn_role role) { return c.tensors.at(role).layout.extent; },
+        [&](const Element &e) { return e.role == VKATTN_RECEIVED ? c.data->isKey(e.at[0], e.at[2]) : c.data->isQuery(e.at[0], e.at[2]); });
 }
 
 } // namespace
@@ -81,7 +89,7 @@ class StatisticsKernelsOf : public ::testing::TestWithParam<int64_t> {
 TEST_P(StatisticsKernelsOf, areWithinTheirBoundsAndHaveTheSameBitsForAnyNumberOfThreads) {
     Random random = randomFor("statistics fast");
     for (int n = 0; n < 120; ++n) {
-        StatisticsCase drawn = drawStatistics(random, drawCase(random, n), n % 3 == 0);
+        StatisticsCase drawn = drawStatistics(random, drawCase(random, n), drawOutputs(random, n % 3 == 0));
         expectRight(drawn, n);
         if (::testing::Test::HasFailure()) return;
     }
@@ -90,12 +98,40 @@ TEST_P(StatisticsKernelsOf, areWithinTheirBoundsAndHaveTheSameBitsForAnyNumberOf
 INSTANTIATE_TEST_SUITE_P(Targets, StatisticsKernelsOf, ::testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
                          [](const auto &target) { return std::string(hwy::TargetName(target.param)); });
 
+// The acceptance of docs/numerics.md: 1% of K and V, and two numbers a row.
+TEST(Statistics, needLittleWorkspaceHoweverManyKeys) {
+    const auto bytesOf = [](uint32_t tokens, uint32_t threads) {
+        vkattn_problem p = problem(packed(VKATTN_F32, 1, 1, tokens, 64), packed(VKATTN_F32, 1, 1, tokens, 64), {}, {});
+        vkattn_attention_statistics s = attentionStatistics(p);
+        s.statistics = packed(VKATTN_F32, 1, 1, tokens, VKATTN_STATISTIC_COUNT);
+        s.received = packed(VKATTN_F32, 1, 1, tokens, 1);
+        s.topWeights = packed(VKATTN_F32, 1, 1, tokens, VKATTN_MAX_TOP_KEYS);
+        s.topKeys = packed(VKATTN_BITS32, 1, 1, tokens, VKATTN_MAX_TOP_KEYS);
+        s.densityThreshold = 0.1f;
+        const vkattn_operation o = operation(s);
+        vkattn_cpu_pool pool = nullptr;
+        uint64_t bytes = 0;
+        vkattn_diagnostic why{};
+        EXPECT_EQ(vkattnCpuCreatePool(threads, &pool, &why), VKATTN_OK) << why.message;
+        EXPECT_EQ(vkattnCpuOperationWorkspace(&o, pool, &bytes, &why), VKATTN_OK) << why.message;
+        vkattnCpuDestroyPool(pool);
+        return bytes;
+    };
+    constexpr uint32_t tokens = 65536;
+    constexpr uint64_t keysAndValues = 2ull * tokens * 64 * 4, limit = keysAndValues / 100 + 8ull * tokens;
+    for (const uint32_t threads : {1u, 2u, 4u}) EXPECT_LE(bytesOf(tokens, threads), limit) << threads << " threads";
+    // A word for each block of keys, whatever the threads.
+    for (const uint32_t threads : {1u, 2u, 16u})
+        EXPECT_EQ(bytesOf(4 * tokens, threads) - bytesOf(tokens, threads), 4ull * (3 * tokens / statisticsBlockKeys))
+            << threads << " threads";
+}
+
 TEST(Statistics, areRightForEveryOptionAlone) {
     Random random = randomFor("statistics matrix");
     int n = 0;
     for (const Case &c : caseMatrix(random, false)) {
         if (c.name.find('_') != std::string::npos) continue; // pairs of options
-        StatisticsCase drawn = drawStatistics(random, c, true);
+        StatisticsCase drawn = drawStatistics(random, c, drawFinite(random));
         expectRight(drawn, n++);
         if (::testing::Test::HasFailure()) {
             ADD_FAILURE() << c.name;
@@ -108,20 +144,9 @@ TEST(Statistics, areRightForEveryOptionAlone) {
 TEST(Statistics, passWithLargeNumbersAndOverflow) {
     Random random = randomFor("statistics large");
     for (int n = 0; n < 120; ++n) {
-        Case c = randomCase(random, 3);
-        constexpr vkattn_dtype types[] = {VKATTN_F32, VKATTN_F16, VKATTN_BF16};
-        c.q = c.k = c.v = types[n % 3];
-        c.data = n % 4 == 0 ? Data::extreme : n % 4 == 1 ? Data::needle : Data::normal;
-        if (c.data == Data::needle) c.needle = std::min(c.needle, c.keyTokens ? c.keyTokens - 1 : 0);
-        if (n % 4 == 2) {
-            constexpr float constants[] = {-65504.0f, -1e9f, -std::numeric_limits<float>::max()};
-            c.biasBroadcast = 0;
-            c.biasType = VKATTN_F32;
-            c.biasConstant = constants[n / 4 % 3];
-        }
-        if (n % 4 == 3) c.alibi = true, c.alibiSlope = n % 8 == 3 ? 1000.0f : 3.7f;
+        Case c = drawLargeNumbers(random, n);
         if (n % 5 == 4) c.scale = 1e36f; // scores beyond fp32
-        StatisticsCase drawn = drawStatistics(random, c, true);
+        StatisticsCase drawn = drawStatistics(random, c, drawFinite(random));
         expectRight(drawn, n);
         if (::testing::Test::HasFailure()) return;
     }
@@ -134,7 +159,7 @@ TEST(Statistics, aNanOfARowReachesTheRowAndTheKeysThatItSees) {
         Case c = drawCase(random, n);
         if (c.data == Data::extreme) c.data = Data::normal;
         c.sharedHeads = false;
-        const StatisticsCase drawn = drawStatistics(random, c, true);
+        const StatisticsCase drawn = drawStatistics(random, c, drawFinite(random));
         StatisticsCase clean = drawn, spoiled = drawn;
         const uint32_t b = between(random, 0, c.batch - 1), h = between(random, 0, c.heads - 1);
         const conform::Span &s = drawn.data->spans[b];
@@ -145,8 +170,9 @@ TEST(Statistics, aNanOfARowReachesTheRowAndTheKeysThatItSees) {
         seenRows += seen ? 1 : 0;
         spoiled.data->q.set(s.batch, h, token, 0, n % 2 ? notANumber : std::numeric_limits<float>::infinity());
         if (n % 2 == 0) { // infinity * 0 and both signs: NaN, +infinity and -infinity are among the scores
-            for (StatisticsCase *each : {&clean, &spoiled}) run(*each, 2);
-            EXPECT_EQ(spoiled.wrong(drawn), "") << spoiled.text();
+            const StatisticsCase before = spoiled;
+            run(spoiled, 2);
+            EXPECT_EQ(spoiled.wrong(before), "") << spoiled.text();
             continue;
         }
         for (StatisticsCase *each : {&clean, &spoiled}) n % 4 == 1 ? run(*each, 2) : runOracle(*each);
@@ -188,7 +214,7 @@ TEST(Statistics, areWhatIsMeasuredOfTheWeights) {
         c.writeNoPairs();
         c.weights = true;
         c.weightsType = VKATTN_F32;
-        StatisticsCase drawn = drawStatistics(random, c, true);
+        StatisticsCase drawn = drawStatistics(random, c, drawFinite(random));
         CaseData &in = *drawn.data;
         vkattn_diagnostic why{};
         ASSERT_EQ(vkattnCpuOracle(&in.problem, in.operands.data(), static_cast<uint32_t>(in.operands.size()), &why), VKATTN_OK)
@@ -261,7 +287,7 @@ TEST(VerifyStatistics, seesOneWrongElement) {
     for (int n = 0; n < 400; ++n) {
         Case c = randomCase(random, 3);
         if (c.data == Data::extreme) c.data = Data::normal;
-        StatisticsCase drawn = drawStatistics(random, c, true);
+        StatisticsCase drawn = drawStatistics(random, c, drawFinite(random));
         if (n % 2)
             runOracle(drawn);
         else
@@ -276,7 +302,7 @@ TEST(VerifyStatistics, seesOneWrongElement) {
             const uint32_t wrong = right == noKey ? 0 : n % 4 < 2 ? noKey : other;
             if (wrong == right) continue;
             t.setWord(e.at[0], e.at[1], e.at[2], e.at[3], wrong);
-            EXPECT_FALSE(drawn.verified().passed) << right << " " << wrong << " " << drawn.text();
+            EXPECT_FALSE(verified(drawn).passed) << right << " " << wrong << " " << drawn.text();
             ++seen[3];
             continue;
         }
@@ -284,7 +310,7 @@ TEST(VerifyStatistics, seesOneWrongElement) {
         ASSERT_FALSE(std::isnan(right)) << drawn.text();
         // The bound is what the verifier says of an error that is surely wrong.
         t.set(e.at[0], e.at[1], e.at[2], e.at[3], right + 100);
-        const vkattn_verify_report far = drawn.verified();
+        const vkattn_verify_report far = verified(drawn);
         EXPECT_FALSE(far.passed) << drawn.text();
         EXPECT_EQ(far.worstRole, e.role) << drawn.text();
         // In a ragged batch the verifier counts from the start of a sequence.
@@ -293,10 +319,10 @@ TEST(VerifyStatistics, seesOneWrongElement) {
         const double bound = key ? 0 : far.worstBound;
         const double step = (n % 4 < 2 ? 2.5 : -2.5) * std::max(bound, 1e-6 * (1 + std::abs(static_cast<double>(right))));
         t.set(e.at[0], e.at[1], e.at[2], e.at[3], static_cast<float>(static_cast<double>(right) + (key ? 0.5 : step)));
-        EXPECT_FALSE(drawn.verified().passed) << "role " << e.role << " column " << e.at[3] << " right " << right << " bound " << bound
-                                              << " " << drawn.text();
+        EXPECT_FALSE(verified(drawn).passed) << "role " << e.role << " column " << e.at[3] << " right " << right << " bound " << bound
+                                             << " " << drawn.text();
         t.set(e.at[0], e.at[1], e.at[2], e.at[3], notANumber);
-        EXPECT_FALSE(drawn.verified().passed) << drawn.text();
+        EXPECT_FALSE(verified(drawn).passed) << drawn.text();
         // The bound is a small part of what is there.
         EXPECT_LT(bound, 0.005 * (1 + std::abs(static_cast<double>(right)))) << "role " << e.role << " column " << e.at[3] << drawn.text();
         ++seen[e.role == VKATTN_STATISTICS ? 0 : e.role == VKATTN_RECEIVED ? 1 : 2];
@@ -312,27 +338,28 @@ TEST(VerifyStatistics, takesTheLowestOfEqualKeysAlone) {
     Case c;
     c.data = Data::equal;
     c.poison = false;
-    StatisticsCase drawn = drawStatistics(random, c, true);
-    while (drawn.statistics.topKeys.extent[3] < 2) drawn = drawStatistics(random, c, true);
+    StatisticsOptions options = drawFinite(random);
+    options.top = 3;
+    StatisticsCase drawn = drawStatistics(random, c, options);
     CaseData &in = *drawn.data;
     for (uint32_t b = 0; b < c.batch; ++b)
         for (uint32_t h = 0; h < c.kvHeads; ++h)
             for (uint32_t j = 1; j < c.keyTokens; ++j)
                 for (uint32_t d = 0; d < c.headDim; ++d) in.k.set(b, h, j, d, in.k.get(b, h, 0, d));
     run(drawn, 1);
-    EXPECT_TRUE(drawn.verified().passed);
+    EXPECT_TRUE(verified(drawn).passed);
     HostTensor &columns = drawn.tensors.at(VKATTN_STATISTICS), &keys = drawn.tensors.at(VKATTN_TOP_KEYS);
     EXPECT_EQ(columns.get(0, 0, 3, VKATTN_STATISTIC_LARGEST_KEY), 0.0f);
     columns.set(0, 0, 3, VKATTN_STATISTIC_LARGEST_KEY, 4);
-    EXPECT_FALSE(drawn.verified().passed);
+    EXPECT_FALSE(verified(drawn).passed);
     columns.set(0, 0, 3, VKATTN_STATISTIC_LARGEST_KEY, 0);
-    EXPECT_TRUE(drawn.verified().passed);
+    EXPECT_TRUE(verified(drawn).passed);
     keys.setWord(1, 1, 2, 0, 5);
-    EXPECT_FALSE(drawn.verified().passed);
+    EXPECT_FALSE(verified(drawn).passed);
     keys.setWord(1, 1, 2, 0, 0);
-    EXPECT_TRUE(drawn.verified().passed);
+    EXPECT_TRUE(verified(drawn).passed);
     keys.setWord(1, 1, 2, keys.layout.extent[3] - 1, 0); // once more
-    EXPECT_FALSE(drawn.verified().passed);
+    EXPECT_FALSE(verified(drawn).passed);
 }
 
 TEST(VerifyStatistics, checksSomeRowsOrHeadsOfLargeProblems) {
@@ -340,12 +367,13 @@ TEST(VerifyStatistics, checksSomeRowsOrHeadsOfLargeProblems) {
     Case c;
     c.batch = 3, c.heads = c.kvHeads = 4;
     for (const bool receives : {false, true}) {
-        StatisticsCase drawn = drawStatistics(random, c, true);
-        if (!receives) drawn.statistics.received = {}, drawn.tensors.erase(VKATTN_RECEIVED);
+        StatisticsOptions asked = drawFinite(random);
+        asked.received = receives;
+        StatisticsCase drawn = drawStatistics(random, c, asked);
         run(drawn, 1);
         vkattn_verify_options options{};
         options.rows = 50;
-        vkattn_verify_report report = drawn.verified(options);
+        vkattn_verify_report report = verified(drawn, options);
         EXPECT_TRUE(report.passed);
         EXPECT_EQ(report.rowsTotal, 3u * 4 * 17);
         if (receives)
@@ -353,6 +381,6 @@ TEST(VerifyStatistics, checksSomeRowsOrHeadsOfLargeProblems) {
         else
             EXPECT_TRUE(report.rowsChecked >= 50 && report.rowsChecked <= 70) << report.rowsChecked;
         drawn.tensors.at(VKATTN_STATISTICS).set(2, 3, 16, VKATTN_STATISTIC_ENTROPY, 1e6f);
-        EXPECT_FALSE(drawn.verified(options).passed);
+        EXPECT_FALSE(verified(drawn, options).passed);
     }
 }
