@@ -100,7 +100,7 @@ MUTATIONS = [
      "for (uint32_t r = 0; r < rows_; ++r)", "tests *Statistics*-*Plan*"),
     ("cpu-statistics-undefined-before-the-last-block", "src/cpu/statistics/rows-inl.hpp", "(last && visible_.of[r] > 0", "(visible_.of[r] > 0",
      "tests *Statistics*-*Plan*"),
-    ("cpu-statistics-scores-of-every-key", "src/cpu/statistics/work.hpp", "std::min<uint64_t>({p.keyTokens, reach, statisticsBlockKeys})",
+    ("cpu-statistics-scores-of-every-key", "src/cpu/statistics/work.hpp", "std::min<uint64_t>({p.keyTokens, reach, blockKeysOf(p)})",
      "std::min<uint64_t>(p.keyTokens, reach)", "tests Statistics.*"),
     ("verify-statistics-overflow-frees-all", "src/cpu/statistics/verify.cpp", "free_ = errors_.overflowed && !row_.undefined();", "free_ = true;",
      "tests VerifyStatistics.*"),

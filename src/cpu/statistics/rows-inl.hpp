@@ -24,17 +24,16 @@ class StatisticsOfRows {
     static constexpr uint32_t vectors = 2, panelRows = static_cast<uint32_t>(vectors * lanes);
 
     StatisticsOfRows(const StatisticsCall &call, const StatisticsUnit &unit, float *scratch)
-        : call_(call), statistics_(call.statistics), p_(call.statistics.attention), at_(statistics_, panelRows), scratch_(scratch),
-          sequence_(call.sequences[unit.b]), s_(sequence_.s), unit_(unit), first_(unit.panel * panelRows),
-          rows_(std::min(panelRows, s_.queries - std::min(s_.queries, first_))) {}
+        : call_(call), statistics_(call.statistics), p_(call.statistics.attention), at_(statistics_, panelRows),
+          blockKeys_(blockKeysOf(p_)), scratch_(scratch), sequence_(call.sequences[unit.b]), s_(sequence_.s), unit_(unit),
+          first_(unit.panel * panelRows), rows_(std::min(panelRows, s_.queries - std::min(s_.queries, first_))) {}
 
     void compute() {
         if (rows_) {
             placeRows();
             loadQueries();
             beginRows();
-            for (uint32_t from = begin_; from < end_; from += statisticsBlockKeys)
-                takeBlock(from, std::min(from + statisticsBlockKeys, end_));
+            for (uint32_t from = begin_; from < end_; from += blockKeys_) takeBlock(from, std::min(from + blockKeys_, end_));
             finishRows();
         }
         if (call_.heads || counts()) weighBlocks();
@@ -216,27 +215,32 @@ class StatisticsOfRows {
         }
     }
 
-    // Inserts scores into the largest ones of their row. A score comes after those that equal it.
+    // Inserts scores into the largest ones of their row, where a row of the vector has one. A score comes after
+    // those that equal it.
     void findTop(uint32_t from, uint32_t to) const {
         const Floats f;
+        const Ints i;
         const uint32_t count = statistics_.topCount();
-        float *const scores = part(at_.topScores);
-        uint32_t *const keys = topKeys();
-        const float *const least = scores + size_t{count - 1} * panelRows;
-        for (uint32_t j = from; j < to; ++j) {
-            const float *const pair = pairs(j);
-            for (size_t v = 0; v < vectors; ++v) {
-                if (hn::AllFalse(f, hn::Gt(hn::Load(f, pair + v * lanes), hn::Load(f, least + v * lanes)))) continue;
-                for (size_t r = v * lanes; r < (v + 1) * lanes; ++r) {
-                    if (!(pair[r] > least[r])) continue;
-                    size_t at = count - 1;
-                    for (; at > 0 && pair[r] > scores[(at - 1) * panelRows + r]; --at) {
-                        scores[at * panelRows + r] = scores[(at - 1) * panelRows + r];
-                        keys[at * panelRows + r] = keys[(at - 1) * panelRows + r];
-                    }
-                    scores[at * panelRows + r] = pair[r];
-                    keys[at * panelRows + r] = j;
+        for (size_t v = 0; v < vectors; ++v) {
+            float *const scores = part(at_.topScores) + v * lanes, *const keys = part(at_.topKeys) + v * lanes; // keys: as bits
+            const float *const least = scores + size_t{count - 1} * panelRows;
+            for (uint32_t j = from; j < to; ++j) {
+                const auto score = hn::Load(f, pairs(j) + v * lanes);
+                auto here = hn::Load(f, least);
+                if (hn::AllFalse(f, hn::Gt(score, here))) continue;
+                const auto key = hn::BitCast(f, hn::Set(i, static_cast<int32_t>(j)));
+                auto larger = hn::Gt(score, here);
+                for (size_t at = size_t{count - 1} * panelRows; at > 0; at -= panelRows) {
+                    const auto before = hn::Load(f, scores + at - panelRows);
+                    const auto largerToo = hn::Gt(score, before);
+                    const auto keyMoved = hn::IfThenElse(largerToo, hn::Load(f, keys + at - panelRows), key);
+                    hn::Store(hn::IfThenElse(larger, hn::IfThenElse(largerToo, before, score), here), f, scores + at);
+                    hn::Store(hn::IfThenElse(larger, keyMoved, hn::Load(f, keys + at)), f, keys + at);
+                    here = before;
+                    larger = largerToo;
                 }
+                hn::Store(hn::IfThenElse(larger, score, here), f, scores);
+                hn::Store(hn::IfThenElse(larger, key, hn::Load(f, keys)), f, keys);
             }
         }
     }
@@ -314,10 +318,10 @@ class StatisticsOfRows {
 
     // The second round: what needs the weights of every pair. A single block is in memory already.
     void weighBlocks() {
-        const bool inMemory = end_ - begin_ <= statisticsBlockKeys;
+        const bool inMemory = end_ - begin_ <= blockKeys_;
         const uint32_t keys = call_.heads ? sequence_.storedKeys : end_;
-        for (uint32_t block = 0; block < keys; block += statisticsBlockKeys) {
-            const uint32_t blockEnd = std::min(block + statisticsBlockKeys, keys);
+        for (uint32_t block = 0; block < keys; block += blockKeys_) {
+            const uint32_t blockEnd = std::min(block + blockKeys_, keys);
             const uint32_t from = std::clamp(begin_, block, blockEnd), to = std::clamp(end_, from, blockEnd);
             if (from < to && !inMemory) {
                 blockFirst_ = from;
@@ -403,7 +407,7 @@ class StatisticsOfRows {
     // counted at the first block. The last panel of a head comes there last: it knows the rows of all panels.
     void give(uint32_t block, uint32_t blockEnd, uint32_t from, uint32_t to) const {
         std::atomic<uint32_t> &turn =
-            call_.turns[sequence_.turnsBefore + uint64_t{unit_.h} * sequence_.blocks() + block / statisticsBlockKeys];
+            call_.turns[sequence_.turnsBefore + uint64_t{unit_.h} * sequence_.blocks(blockKeys_) + block / blockKeys_];
         uint32_t &rows = call_.heads[uint64_t{unit_.b} * p_.heads + unit_.h];
         const Tensor &t = statistics_.received;
         unsigned char *const data = call_.forward.operands.data[VKATTN_RECEIVED];
@@ -428,6 +432,7 @@ class StatisticsOfRows {
     const Statistics &statistics_;
     const Problem &p_;
     const StatisticsScratch at_;
+    const uint32_t blockKeys_;
     float *scratch_;
     const StatisticsSequence &sequence_;
     const Sequence &s_;

@@ -30,7 +30,7 @@ struct Shape {
         // The batch may be any number without memory behind it where there is nothing to compute.
         if (queries || (keys && receives)) sequences = p.batch;
         if (receives) {
-            const uint64_t blocks = ceilDivide(keys, statisticsBlockKeys);
+            const uint64_t blocks = ceilDivide(keys, blockKeysOf(p));
             heads = sequences * p.heads;
             turns = p.ragged() ? p.heads * (blocks + sequences) : heads * blocks;
         }
@@ -83,7 +83,7 @@ void run(Pool &pool, const Shape &shape, const Statistics &statistics, const Ope
             sequence.unitsBefore = units;
             sequence.turnsBefore = turnsBefore;
             units += uint64_t{sequence.panels} * p.heads;
-            if (shape.heads) turnsBefore += uint64_t{p.heads} * sequence.blocks();
+            if (shape.heads) turnsBefore += uint64_t{p.heads} * sequence.blocks(blockKeysOf(p));
             call.sequenceCount = b + 1;
         });
     unsigned char *const scratch = parts.rest();

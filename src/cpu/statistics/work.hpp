@@ -21,8 +21,13 @@ namespace vkattn {
 
 // Keys of a tile, whose scores are computed and whose terms are summed up on their own.
 inline constexpr uint32_t statisticsTileKeys = 128;
-// Keys of a block, whose scores are in memory together: whole tiles. The number decides the result's last bits.
-inline constexpr uint32_t statisticsBlockKeys = 1024;
+// Keys of a block, whose scores are in memory together: whole tiles. The number decides the result's last
+// bits. Where a block has all keys, nothing is computed twice; so many keys of longer rows would take more
+// workspace than an online pass should.
+inline constexpr uint32_t statisticsBlockKeys = 1024, statisticsOneBlockKeys = 4096;
+[[nodiscard]] constexpr uint32_t blockKeysOf(const Problem &p) {
+    return p.keyTokens <= statisticsOneBlockKeys ? statisticsOneBlockKeys : statisticsBlockKeys;
+}
 
 // One sequence of a call. A head is a sequence and a query head: its number is b * heads + h.
 struct StatisticsSequence {
@@ -31,7 +36,7 @@ struct StatisticsSequence {
     uint32_t storedKeys = 0;                   // with those past a key length, which no row sees
     uint64_t unitsBefore = 0, turnsBefore = 0; // of the sequences before
 
-    [[nodiscard]] uint32_t blocks() const { return static_cast<uint32_t>(ceilDivide(storedKeys, statisticsBlockKeys)); }
+    [[nodiscard]] uint32_t blocks(uint32_t blockKeys) const { return static_cast<uint32_t>(ceilDivide(storedKeys, blockKeys)); }
 };
 
 struct StatisticsCall {
@@ -66,7 +71,7 @@ struct StatisticsScratch {
         place(row, 4 * size_t{p.headDim});
         place(keys, statisticsTileKeys * packedStride(p.headDim));
         place(pairs, size_t{statisticsTileKeys} * panelRows);
-        place(scores, std::min<uint64_t>({p.keyTokens, reach, statisticsBlockKeys}) * panelRows);
+        place(scores, std::min<uint64_t>({p.keyTokens, reach, blockKeysOf(p)}) * panelRows);
         place(topScores, size_t{statistics.topCount()} * panelRows);
         place(topKeys, size_t{statistics.topCount()} * panelRows);
         total = parts.total();

@@ -42,7 +42,7 @@ Case drawCase(Random &random, int n) {
     if (n % 12 == 5) c.queryTokens = 70, c.keyTokens = 300;
     if (n % 12 == 7 && !c.ragged) c.queryTokens = 1;
     if (n % 12 == 11) { // blocks of keys
-        c.queryTokens = 35, c.keyTokens = 2 * statisticsBlockKeys + 60;
+        c.queryTokens = 35, c.keyTokens = statisticsOneBlockKeys + 60;
         if (c.window && n % 24 == 11) c.left = static_cast<int32_t>(statisticsBlockKeys) + 200;
         if (c.data == Data::needle) c.needle = between(random, 0, c.keyTokens - 1);
     }
