@@ -72,8 +72,15 @@ uint32_t firstDispatchOf(const Schedule &schedule, uint32_t unit) {
 // its dims in lanes, as tiles of GPUs have: of 32 rows in lanes 31 would have nothing to do. The pass is 2.7 times
 // as fast then (32 heads on 8, 4096 keys, head dim 64; Mesa 22, 2 cores of a shared machine, 2026-11-25); with 4
 // rows it is no faster, nor is the pass that owns keys in any of six tiles. Other tiles were not tried.
-PassTile tileOf(const Caps &caps, bool ownsKeys, uint32_t dim, bool oneRow) {
-    if (caps.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU) return gpuPassTile(ownsKeys, dim, 2);
+PassTile tileOf(const Caps &caps, bool ownsKeys, uint32_t dim, bool oneRow, uint32_t topListed) {
+    if (caps.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU) {
+        PassTile tile = gpuPassTile(ownsKeys, dim, 2);
+        // Lists of the largest weights lie in registers, a score and a key for each: 4 rows with 8 of them spilled
+        // 75 registers on Adreno 750 (bench/results/compile/).
+        constexpr uint32_t mostListed = 20;
+        if (topListed) tile.ownedPerLane = std::clamp(mostListed / topListed, 1u, tile.ownedPerLane);
+        return tile;
+    }
     if (oneRow && !ownsKeys && dim <= 256) return {256, caps.subgroupSize, 1, 1, 4, sourceDirect, 1, 0};
     const PassTile tiles[] = {cpuPassTile(caps, 64, 4, 2), cpuPassTile(caps, 128, 2, 4), cpuPassTile(caps, 256, 1, 8)};
     return tileFor(dim, tiles);
@@ -128,8 +135,8 @@ vkattn_result chooseTiles(const Caps &caps, StatisticsPlan &plan, vkattn_diagnos
     plan.shuffleLanes = shuffleLanes(caps);
     // Bits of a row must not depend on how many rows there are.
     const bool oneRow = p.queryTokens == 1 && !p.deterministic;
-    plan.rows.tile = tileOf(caps, false, p.headDim, oneRow);
-    plan.keys.tile = tileOf(caps, true, p.headDim, oneRow);
+    plan.rows.tile = tileOf(caps, false, p.headDim, oneRow, plan.topListed);
+    plan.keys.tile = tileOf(caps, true, p.headDim, oneRow, 0);
     plan.plain = !shuffles(caps);
     for (const PassTile &tile : {plan.rows.tile, plan.keys.tile}) plan.plain = plan.plain || !tile.maxDim || !fits(tile, caps);
     if (plan.plain) plan.rows.tile = plan.keys.tile = plainTile(caps);
