@@ -246,6 +246,33 @@ TEST(StatisticsOnDevice, withoutQueriesKeysReceiveNothing) {
     EXPECT_GT(dispatches[1], dispatches[0]);
 }
 
+// The keys above the threshold are in the first chunk, and the list that counts them where keys come in one
+// chunk cannot be kept: a step of its own counts.
+TEST(StatisticsOnDevice, theDensityOfKeysInChunksIsCountedByAStep) {
+    SKIP_WITHOUT_BUFFERS();
+    const std::unique_ptr<Runtime> whole = openWith(0), cut = openWith(0, [](vkattn_caps &caps) { caps.maxStorageBufferRange = 1u << 16; });
+    ASSERT_TRUE(whole && cut);
+    Random random = randomFor("density of chunks");
+    for (const uint32_t top : {0u, 2u}) {
+        Case c;
+        c.name = "density", c.heads = 2, c.kvHeads = 1, c.queryTokens = 9, c.keyTokens = 1900, c.headDim = c.valueDim = 16;
+        c.scale = 1.0f; // scores with a deviation of 4: some weights are above 0.1
+        StatisticsOptions options;
+        options.top = top, options.densityThreshold = 0.1f, options.drawLayouts = options.spoils = false;
+        StatisticsCase inOne = drawStatistics(random, c, options), inChunks = inOne;
+        uint32_t dispatches = 0, more = 0;
+        ASSERT_EQ(run(*whole, inOne, &dispatches), "");
+        ASSERT_EQ(run(*cut, inChunks, &more), "");
+        EXPECT_GT(more, dispatches);
+        EXPECT_TRUE(inOne.sameOutputs(inChunks)) << top << " top keys: " << inOne.text();
+        const HostTensor &columns = inOne.tensors.at(VKATTN_STATISTICS);
+        float all = 0;
+        for (uint32_t h = 0; h < c.heads; ++h)
+            for (uint32_t i = 0; i < c.queryTokens; ++i) all += columns.get(0, h, i, VKATTN_STATISTIC_DENSITY);
+        EXPECT_GT(all, 0);
+    }
+}
+
 // Of a windowed problem: rows that do not see the key keep every bit, and so do the keys that only they see.
 TEST(StatisticsOnDevice, keepNanAwayFromRowsThatDoNotSeeIt) {
     SKIP_WITHOUT_BUFFERS();
