@@ -81,7 +81,7 @@ MUTATIONS = [
     ("statistics-density-of-a-short-list", "src/core/statistics/statistics_plan.cpp", "static_cast<double>(s.densityThreshold)) + 1;",
      "static_cast<double>(s.densityThreshold));", "tests StatisticsPlan.*"),
     ("statistics-density-of-cut-keys", "src/core/statistics/statistics_plan.cpp", "if (forward.keyChunks > 1) chooseSteps(out, false);", "",
-     "device StatisticsOnDevice.bitsDoNotDependOnChunksAndSlices"),
+     "device StatisticsOnDevice.theDensityOfKeysInChunksIsCountedByAStep"),
     ("statistics-density-without-columns", "src/core/statistics/statistics_plan.cpp", "s.uses(VKATTN_STATISTICS) && s.densityThreshold > 0",
      "s.densityThreshold > 0", "tests StatisticsPlan.*"),
     ("verify-statistics-any-of-equal-keys", "src/cpu/statistics/verify.cpp", "key.error <= key.bound && !hasTwinBefore(n, [](uint32_t) { return true; });",
