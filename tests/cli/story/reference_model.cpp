@@ -1,5 +1,7 @@
 #include "story_fixture.hpp"
 
+#include "text/tokenizer.hpp"
+
 #include <cmath>
 #include <cstring>
 
@@ -67,6 +69,10 @@ void ReferenceModel::draw(std::mt19937_64 &random) {
     fill(w1, wide, small), fill(w2, wide, small), fill(w3, wide, small);
     classifier = embedding;
     if (!tied) fill(classifier, size_t{vocabulary} * dims, 1);
+    // A text that ends by itself would leave tests without the steps that they ask for: the score of the end is near 0, and the
+    // largest of the others is above it.
+    for (std::vector<float> *each : {&embedding, &classifier})
+        for (uint32_t d = 0; d < dims; ++d) (*each)[size_t{::story::beginToken} * dims + d] *= 0.01f;
 }
 
 std::string ReferenceModel::bytes() const {

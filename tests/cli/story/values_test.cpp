@@ -5,6 +5,7 @@
 #include "text/sampler.hpp"
 #include "text/tokenizer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -100,6 +101,25 @@ TEST_F(story, stdoutIsTheText) {
     EXPECT_EQ(report["device"], "cpu");
     EXPECT_EQ(report["steps"], 9);
     EXPECT_EQ(report["promptTokens"], 5); // begin, " a", b, c, " a": "abc" has a lower score than " a"
+}
+
+// The model says where the text ends: all scores but one are 0, and the one is that of the end. With the other sign, the text goes on.
+TEST_F(story, endsWhereTheModelSaysSo) {
+    for (const bool ends : {true, false}) {
+        ReferenceModel model;
+        model.tied = false;
+        std::mt19937_64 random(testSeed());
+        model.draw(random);
+        std::fill(model.classifier.begin(), model.classifier.end(), 0.0f);
+        float *end = &model.classifier[size_t{::story::beginToken} * model.dims];
+        for (uint32_t d = 0; d < model.dims; ++d) end[d] = static_cast<float>(d + 1);
+        const bool above = model.compute({::story::beginToken}).logits[::story::beginToken] > 0;
+        for (uint32_t d = 0; d < model.dims; ++d) end[d] *= above == ends ? 1.0f : -1.0f;
+        const Json report = json(write(model), {"--steps", "1", "--device", "cpu"});
+        ASSERT_TRUE(report.is_object());
+        EXPECT_EQ(report["endedByModel"], ends);
+        EXPECT_EQ(report["tokens"].size(), ends ? 1u : 2u);
+    }
 }
 
 // Where no device is, the CPU computes and says why; with --no-fallback it does not.
