@@ -74,7 +74,7 @@ MUTATIONS = [
      "local >= (plan.stepCount - 1) * plan.pairChunks();", "tests StatisticsPlan.*"),
     ("statistics-slices-keep-nothing", "src/core/statistics/statistics_plan.hpp", "return plan.slices > 1 ? plan.workspaceBytes : 0;", "return 0;",
      "tests StatisticsPlan.*"),
-    ("statistics-rounds-of-the-largest-uncounted", "src/core/statistics/statistics_plan.cpp", "topCount ? tile.stepItems + 1 : 0;", "0 : 0;",
+    ("statistics-rounds-of-the-largest-uncounted", "src/core/statistics/statistics_plan.cpp", "topCount ? tile.stepItems + 1 : 0) + skips", "0) + skips",
      "tests StatisticsPlan.*"),
     ("statistics-received-not-bound", "src/core/statistics/statistics_plan.cpp", "tokensFit(VKATTN_RECEIVED, s, std::min(s.keys, p.keyTokens));", "true;",
      "tests StatisticsPlan.*"),

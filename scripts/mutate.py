@@ -40,6 +40,8 @@ OPERATIONS = "device OperationsOnDevice.*"
 GRADIENTS = "device Gradient.*"
 GRADIENT_TILES = "device GradientTiles.*"
 GRADIENT_MATRICES = "device GradientCoopmat.*"
+RULES = "device RulesTest.*"
+GRADIENT_RULES = "device RulesTest.*:GradientTiles.*:Gradient.*"
 STATISTICS = "device StatisticsOnDevice.areWithinTheBoundsOfTheOracle:StatisticsOnDevice.takeUpTo16Keys"
 STATISTICS_NAN = "device StatisticsOnDevice.keepNanAwayFromRowsThatDoNotSeeIt"
 STATISTICS_CUT = "device StatisticsOnDevice.bitsDoNotDependOnChunksAndSlices"
@@ -56,7 +58,7 @@ MUTATIONS = [
     ("softmax-lanes-lost", "staged/softmax.comp", "for (uint n = 0; n < lanes; ++n) sum += laneSum[n];", "for (uint n = 0; n + 1u < lanes; ++n) sum += laneSum[n];"),
     ("values-hidden-not-masked", "staged/values.comp", "uintBitsToFloat(valueBits[c] & visible)", "uintBitsToFloat(valueBits[c])"),
     ("values-chunk-forgets-the-one-before", "staged/values.comp", "if ((flags & flagFirstKeys) == 0u) {", "if (false) {"),
-    ("values-last-key-lost", "staged/values.comp", "int(keyFirst + keys));\n    for", "int(keyFirst + keys) - 1);\n    for"),
+    ("values-last-key-lost", "staged/values.comp", "int(keyFirst + keys));\n    if (hasSkips)", "int(keyFirst + keys) - 1);\n    if (hasSkips)"),
     ("pairs-forget-chunk", "staged/pairs.comp", "const int key = int(keyFirst + n);", "const int key = int(n);"),
     ("pairs-score-where-hidden", "staged/pairs.comp", "if (bits == hiddenBits) continue;", ""),
     ("pairs-last-key-lost", "staged/pairs.comp", "n < keyCount; ++c", "n + 1u < keyCount; ++c"),
@@ -80,7 +82,7 @@ MUTATIONS = [
     ("gradient-group-begins-with-the-chunk", "gradient/columns.comp", "max(groupBegin, headPhase) - headPhase, headEnd = min(groupBegin + groupSize - headPhase, heads)", "groupBegin, headEnd = min(groupBegin + groupSize, heads)", GRADIENTS),
     ("gradient-hidden-pairs-reach-keys", "gradient/columns.comp", "uintBitsToFloat(rowBits[d] & visible)", "uintBitsToFloat(rowBits[d])", GRADIENTS),
     ("gradient-keys-forget-the-chunk-before", "gradient/columns.comp", "if (goesOn) {", "if (false) {", GRADIENTS),
-    ("gradient-keys-lose-their-last-row", "gradient/columns.comp", "row < rowEnd; ++row", "row + 1 < rowEnd; ++row", GRADIENTS),
+    ("gradient-keys-lose-their-last-row", "gradient/columns.comp", "row < min(stretch.end, rowEnd); ++row", "row + 1 < min(stretch.end, rowEnd); ++row", GRADIENTS),
     ("gradient-keys-without-scale", "gradient/columns.comp", "waits ? 1.0 : factor;", "1.0;", GRADIENTS),
     ("gradient-queries-without-scale", "staged/values.comp", "sums[r * dimsPerLane + c] *= factor;", "sums[r * dimsPerLane + c] *= 1.0;", GRADIENTS),
     ("gradient-bias-of-the-first-batch", "gradient/bias_sums.comp", "b < batchEnd; ++b", "b < 1u; ++b", GRADIENTS),
@@ -99,9 +101,26 @@ MUTATIONS = [
     ("gradient-tiles-dropped-pairs-flow", "gradient/pass.glsl", "upstream = kept ? dropoutFactor * upstream : 0.0;", "upstream = dropoutFactor * upstream;", GRADIENT_TILES),
     ("gradient-tiles-draws-of-the-first-key", "gradient/tiles.glsl", "first / 4u) >> first % 4u;", "first / 4u);", GRADIENT_TILES),
     ("gradient-keys-last-head-of-group-lost", "gradient/keys.comp", "head < (kvHead + 1u) * groupSize(); ++head", "head + 1u < (kvHead + 1u) * groupSize(); ++head", GRADIENT_TILES),
-    ("gradient-keys-last-row-lost", "attention/reach.glsl", "min(last + left - shift + 1, rowCount)", "min(last + left - shift, rowCount)", GRADIENT_TILES),
-    ("gradient-keys-first-row-lost", "attention/reach.glsl", "max(first - right - shift, 0), min(last", "max(first - right - shift + 1, 0), min(last", GRADIENT_TILES),
+    ("gradient-keys-last-row-lost", "attention/reach.glsl", "end = last + left + 1;", "end = last + left;", GRADIENT_TILES),
+    ("gradient-keys-first-row-lost", "attention/reach.glsl", "int begin = first - right,", "int begin = first - right + 1,", GRADIENT_TILES),
     ("gradient-rows-sink-of-unseeing-row", "gradient/pass.glsl", "seesKey ? -sums.delta :", "true ? -sums.delta :", GRADIENT_TILES),
+    # Rules of visibility.
+    ("rules-key-past-the-window", "attention/pair.glsl", "key >= row.localBegin && key < row.localEnd;", "key >= row.localBegin && key <= row.localEnd;", RULES),
+    ("rules-dilation-of-head-0", "attention/pair.glsl", "ruleWord(dilations + headFirst + row.head)", "ruleWord(dilations)", RULES),
+    ("rules-global-queries-are-local", "attention/pair.glsl", "return seen || row.isGlobal ||", "return seen ||", RULES),
+    ("rules-global-tokens-of-entry-0", "attention/rule.glsl", "ruleWord(ruleGlobals) + entry * ruleWord(ruleGlobalWords)", "ruleWord(ruleGlobals)", RULES),
+    ("rules-prefix-forgotten", "attention/reach.glsl", "max(position, int(seq.prefix) - 1)", "position", RULES),
+    ("rules-clamped-boxes-cut", "attention/rule.glsl", "clamp(c - size / 2, 0, extent - size)", "max(c - size / 2, 0)", RULES),
+    ("rules-window-of-the-grid-unshifted", "attention/rule.glsl", "max((window - 1) * size + shift, 0)", "max((window - 1) * size, 0)", RULES),
+    ("rules-planes-see-each-other", "attention/rule.glsl", "inside = inside && plane < box.planes;", "", RULES),
+    ("rules-blocks-of-head-0", "attention/pair.glsl", "rule.blocksAt + (headFirst + head) * ruleWord(ruleBlockHead)", "rule.blocksAt", RULES),
+    ("rules-blocks-last-column-lost", "setup/blocks.comp", "if (column < columns) atomicOr", "if (column + 1u < columns) atomicOr", RULES),
+    ("rules-random-blocks-twice", "setup/blocks.comp", "if (movedFrom[n - 1u] == at) return movedTo[n - 1u];", "", RULES),
+    ("rules-full-blocks-alone", "setup/blocks.comp", "if (add == 0u)\n", "if (true)\n", RULES),
+    ("rules-skip-stops-at-the-first-global-token", "attention/skip.glsl", "min(int(word * 32u) + findLSB(lengths[rule.globalsAt + word]), to)", "to", RULES),
+    ("rules-skip-forgets-global-rows", "attention/skip.glsl", "tileRules.all = anyGlobal(max(first, 0), min(last, int(seq.keyCount) - 1));", "tileRules.all = false;", RULES),
+    ("rules-skip-forgets-rows-of-blocks", "attention/skip.glsl", "(queryFirst + lastQuery) / size - row + 1u;", "1u;", RULES),
+    ("rules-skip-of-rows-forgets-the-last-block", "attention/skip.glsl", "for (; row <= last; ++row)", "for (; row < last; ++row)", GRADIENT_RULES),
     # Statistics of attention.
     ("statistics-squares-rescaled-once", "statistics/rows.comp", "s.squares *= factor * factor;", "s.squares *= factor;", STATISTICS),
     ("statistics-entropies-keep-their-maximum", "statistics/rows.comp", "factor * fma(shift, s.weights, s.entropies)", "factor * s.entropies", STATISTICS),

@@ -13,10 +13,16 @@
  *     s_ij    = s_ij - slope_h * |j - i'|          where ALiBi slopes are given
  *                                                  (Press et al. 2021)
  *     visible : j < keyTokens
- *               j <= i'                                    with VKATTN_CAUSAL
- *               i' - windowLeft <= j <= i' + windowRight   with VKATTN_WINDOW
+ *               j <= i', or j < prefix_b where prefix lengths are given   with VKATTN_CAUSAL
+ *               local_ij or global_ij                      with VKATTN_WINDOW
+ *               key j lies in the box of token i'          with a grid (vkattn_grid)
+ *               the block of i and j is listed             with blocks (vkattn_blocks)
  *               mask_ij != 0, bit mask_ij = 1, bias_ij != -inf,
  *               document of i = document of j              where each of them is given
+ *     local   : i' - windowLeft d_h <= j <= i' + windowRight d_h, and d_h divides j - i'; the dilation
+ *               d_h is 1 where none is given (Longformer, Beltagy et al. 2020)
+ *     global  : where global tokens are given: token j is global, or token i' is, with
+ *               0 <= i' < keyTokens
  *     D_i     = sum over visible j of exp(s_ij)  + exp(sink_h) where attention sinks are given
  *     v_jd    = k_jd                     with VKATTN_VALUES_IN_KEYS, for d < valueDim
  *     w_ij    = 0 where dropout drops the pair, r where dropout keeps the pair; 1 without dropout
@@ -203,6 +209,12 @@ typedef enum vkattn_role {
     VKATTN_D_SCALE = 43,   /* write: f32[1] */
     VKATTN_D_SOFTCAP = 44, /* write: f32[1] */
     VKATTN_NONFINITE = 45, /* read and written: u32[1] */
+    /* Rules of visibility, read. */
+    /* u32[batch][ceil(keyTokens / 32)]: bit j of a row is token j, the first in the lowest bit; 1: the
+     * token is global. Needs VKATTN_WINDOW. Bits from the key length on are ignored. */
+    VKATTN_GLOBAL_TOKENS = 46,
+    /* u32[batch]: every query sees the keys before it. Needs VKATTN_CAUSAL. */
+    VKATTN_PREFIX_LENGTHS = 47,
     /* Of a layer (vkattn/layer.h), read; its other roles are those above. */
     VKATTN_WQ = 48,
     VKATTN_WK = 49,
@@ -219,6 +231,9 @@ typedef enum vkattn_role {
     VKATTN_WUKV = 59,
     VKATTN_GAMMA_Q = 60,
     VKATTN_CACHE = 61,     /* read and written */
+    /* read: u32[heads]: dilations of the window. 0 counts as 1, and what is above vkattn_problem::dilation
+     * counts as that. Needs VKATTN_WINDOW. */
+    VKATTN_DILATIONS = 62,
     VKATTN_WORKSPACE = 64, /* Vulkan only: scratch memory, read and written */
     /* What a layer keeps for its backward pass (VKATTN_LAYER_KEEPS_STEPS): written by the layer, read
      * by vkattn/layer_gradient.h. */
@@ -235,7 +250,17 @@ typedef enum vkattn_role {
     VKATTN_D_BO = 74,
     VKATTN_TOP_WEIGHTS = 75, /* statistics of attention, written */
     VKATTN_TOP_KEYS = 76,
-    VKATTN_ROLE_LIMIT = 77, /* greater than every role: the length of an array indexed by role */
+    /* Blocks of pairs (vkattn_blocks), read: tightly packed, without a layout. `kind` says which of
+     * them a problem has, and presentRoles knows none. rows: ceil(queryTokens / blocks.queries);
+     * columns: ceil(keyTokens / blocks.keys). */
+    VKATTN_BLOCK_MASK = 77,         /* bytes [batches][heads][rows][columns]; 0 hides a block */
+    VKATTN_BLOCK_ROWS = 78,         /* u32[batches][heads][rows + 1] */
+    VKATTN_BLOCK_COLUMNS = 79,      /* u32[blocks.entries] */
+    VKATTN_BLOCK_COUNTS = 80,       /* u32[batches][heads][rows] */
+    VKATTN_BLOCK_INDICES = 81,      /* u32[batches][heads][rows][blocks.entries] */
+    VKATTN_FULL_BLOCK_COUNTS = 82,  /* as VKATTN_BLOCK_COUNTS */
+    VKATTN_FULL_BLOCK_INDICES = 83, /* as VKATTN_BLOCK_INDICES */
+    VKATTN_ROLE_LIMIT = 84, /* greater than every role: the length of an array indexed by role */
     VKATTN_ROLE_MAX = 0x7fffffff
 } vkattn_role;
 
@@ -304,6 +329,67 @@ typedef enum vkattn_kernel {
     VKATTN_KERNEL_MAX = 0x7fffffff
 } vkattn_kernel;
 
+/* Which keys a token of a grid sees: those of a box around the token, on each axis for itself. Token
+ * (z * extent[1] + y) * extent[2] + x lies at plane z, row y and column x; a query is token i'. A query
+ * with i' < 0 sees nothing. */
+typedef enum vkattn_grid_rule {
+    VKATTN_GRID_NONE = 0,
+    /* Neighbourhoods that are moved inwards at borders, so that all have the same size: from
+     * clamp(c - floor(size / 2), 0, extent - size) on, `size` long (Hassani et al. 2023). */
+    VKATTN_GRID_CLAMPED = 1,
+    VKATTN_GRID_CUT = 2, /* neighbourhoods that are cut at borders: |distance| <= floor(size / 2) */
+    /* Windows side by side, the first of which ends at `shift`, or at `size` where that is 0: the
+     * tokens of its own window (Liu et al. 2021, shifted windows). */
+    VKATTN_GRID_WINDOWS = 3,
+    VKATTN_GRID_RULE_MAX = 0x7fffffff
+} vkattn_grid_rule;
+typedef struct vkattn_grid {
+    vkattn_grid_rule rule; /* NONE: all of it is zero */
+    /* Planes, rows and columns; 0 counts as 1. Their product is k.extent[2], or maxSeqK in ragged
+     * batches: each sequence is a grid. */
+    uint32_t extent[3];
+    /* Of a neighbourhood, odd, and with CLAMPED at most the extent; or of a window. 0 counts as 1. */
+    uint32_t size[3];
+    uint32_t shift[3]; /* WINDOWS: below the size; otherwise 0 */
+} vkattn_grid;
+
+/* Which blocks of pairs are visible: `queries` x `keys` pairs each, the last ones short. Query i lies in
+ * row floor(i / queries) of blocks, and key j in column floor(j / keys). The arrays are data on the
+ * device and are never trusted: what names no block is ignored, the order of a row's columns does not
+ * matter, and a block that is named twice counts once. */
+typedef enum vkattn_block_kind {
+    VKATTN_BLOCKS_NONE = 0,
+    VKATTN_BLOCKS_MASK = 1, /* VKATTN_BLOCK_MASK */
+    /* Compressed rows: row r has the columns from entry VKATTN_BLOCK_ROWS[r] of VKATTN_BLOCK_COLUMNS up
+     * to entry VKATTN_BLOCK_ROWS[r + 1]. Entries past the last one do not exist. */
+    VKATTN_BLOCKS_LISTS = 2,
+    /* As FlexAttention's BlockMask has them: row r has the first VKATTN_BLOCK_COUNTS[r] entries of its
+     * row of VKATTN_BLOCK_INDICES (kv_num_blocks and kv_indices) and, with `full`, likewise those of
+     * VKATTN_FULL_BLOCK_COUNTS and VKATTN_FULL_BLOCK_INDICES. Entries past the count may hold
+     * anything. */
+    VKATTN_BLOCKS_INDICES = 3,
+    /* BigBird (Zaheer et al. 2020), of n blocks a side: all blocks of the first and the last row, the
+     * first and the last column, the diagonal and its neighbours, and `random` of the other blocks of
+     * each row, or all where there are no more. Row a of head h draws from the columns c_0 < c_1 < ...
+     * of 1 to n - 2 without a - 1, a and a + 1: draw t swaps c_t with
+     * c_(t + floor(u (count - t) / 2^32)) and takes c_t. u is word 0 of Philox4x32-10 with the key (low,
+     * high word of seed) and the counter (t, a, h, 0). All batch entries have the same blocks. */
+    VKATTN_BLOCKS_BIGBIRD = 4,
+    VKATTN_BLOCK_KIND_MAX = 0x7fffffff
+} vkattn_block_kind;
+typedef struct vkattn_blocks {
+    vkattn_block_kind kind; /* NONE: all of it is zero */
+    uint32_t queries;       /* of a block; BIGBIRD: tokens of a block, of queries and of keys */
+    uint32_t keys;          /* of a block; BIGBIRD: 0, or the same */
+    /* Of the arrays: 1 (or 0) for all, or as many as the problem has. BIGBIRD: 0. */
+    uint32_t batches;
+    uint32_t heads;   /* query heads */
+    uint32_t entries; /* LISTS: of VKATTN_BLOCK_COLUMNS. INDICES: of a row; 0: as many as there are columns */
+    uint32_t full;    /* INDICES: 1 with the roles of full blocks */
+    uint32_t random;  /* BIGBIRD: at most 64 */
+    uint64_t seed;    /* BIGBIRD */
+} vkattn_blocks;
+
 /* What to compute. Zero-initialise the struct, set structSize, then set the fields that you need:
  * zero is the default of every field.
  * Limits:
@@ -341,6 +427,11 @@ typedef struct vkattn_problem {
     uint32_t dropoutOffset; /* another one for each call site and each step of training */
     vkattn_score_stage scoresStage; /* of `scores`; 0 without them */
     vkattn_layout scores;           /* optional: f32, f16 or bf16 */
+    /* With VKATTN_WINDOW: keys of the window lie so far apart, at most 2^20; 0 and 1: neighbours. With
+     * VKATTN_DILATIONS the most that a head may have, at least 1. */
+    uint32_t dilation;
+    vkattn_grid grid;     /* optional */
+    vkattn_blocks blocks; /* optional; BIGBIRD: as many queries as keys */
 } vkattn_problem;
 
 /* Checks `problem` against every rule of this header. Returns VKATTN_OK, or

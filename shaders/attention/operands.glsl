@@ -1,6 +1,9 @@
 // The storage buffers of every stage. All are words: 16-bit elements, bytes and bits are picked out
 // of them.
 layout(constant_id = constantElementTypes) const uint elementTypes = 0; // interop.h
+// Bits of interop.h. staged/pairs.comp has the one term of the dispatch, other stages of the staged kernel
+// what they need, the fused kernels all terms.
+layout(constant_id = constantPairTerms) const uint pairTerms = 0;
 const uint qType = elementTypes & 15u, outType = elementTypes >> typesOut & 15u;
 
 #define VKATTN_READS(slot, Block, words) layout(set = 0, binding = slot, std430) readonly buffer Block { uint words[]; };
@@ -106,6 +109,11 @@ VKATTN_WRITES(slotWorkspace, Table, table)
 VKATTN_READS(slotFirst, CuQ, cuQ)
 VKATTN_READS(slotSecond, CuK, cuK)
 
+#elif defined(VKATTN_STAGE_RULES) || defined(VKATTN_STAGE_BLOCKS)
+VKATTN_CHANGES(slotWorkspace, Table, table)
+VKATTN_READS(slotFirst, First, first)
+VKATTN_READS(slotSecond, Second, second)
+
 #elif defined(VKATTN_STAGE_SINKS)
 VKATTN_WRITES(slotWorkspace, Workspace, workspace)
 VKATTN_READS(slotFirst, Sinks, sinks)
@@ -187,6 +195,6 @@ const uint biasType = elementTypes >> typesBias & 15u;
 #define VKATTN_PAIR_OPERANDS
 #define VKATTN_SOFTCAP
 #define VKATTN_DROPS
-#define biasType (flags >> flagsBiasType)
+#define biasType (flags >> flagsBiasType & 15u)
 #define SLOPE_BITS(head) headFacts[headFirst + (head)].slope
 #endif

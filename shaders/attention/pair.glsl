@@ -6,9 +6,6 @@
 #include "lib/element.glsl"
 #include "lib/math.glsl"
 
-// Bits of interop.h. staged/scores.comp has softcap alone, staged/pairs.comp the one term of the
-// dispatch, others all terms.
-layout(constant_id = constantPairTerms) const uint pairTerms = 0;
 // Otherwise than by position: then no step of keys is free of tests.
 const bool anyPairHidden = (pairTerms & termsThatHide) != 0u;
 const bool anyScoreChanged = (pairTerms & ~(termsThatOnlyHide | termDropout)) != 0u;
@@ -20,11 +17,52 @@ struct Row {
     int position;     // the key at distance 0
     uint document;
     float slope;
+    // With rules. The window, whose keys lie `dilation` apart; whether the token is global.
+    int localBegin, localEnd, dilation;
+    bool isGlobal;
+    Box box;
+    uint blocks; // in lengths[]: bits of the row's blocks
 };
+// Of what rules show, nothing.
+Row rowWithoutRules(uint head, uint query, int begin, int end, int position, float slope) {
+    return Row(head, query, begin, end, position, 0u, slope, 0, 0, 1, false, Box(0, 0, 0, 0), 0u);
+}
+
+#ifdef VKATTN_PAIR_OPERANDS
+void placeLocal(inout Row row) {
+    const uint dilations = ruleWord(ruleDilations);
+    const uint dilation = dilations != 0u ? ruleWord(dilations + headFirst + row.head) : ruleWord(ruleDilation);
+    const uint left_ = ruleWord(ruleLeft), right_ = ruleWord(ruleRight), most = openSide / dilation;
+    row.dilation = int(dilation);
+    row.localBegin = left_ >= most ? -int(openSide) : row.position - int(left_ * dilation);
+    row.localEnd = right_ >= most ? int(openSide) : row.position + int(right_ * dilation) + 1;
+    row.isGlobal = false;
+    if (ruleWord(ruleGlobals) != 0u && row.position >= 0 && row.position < int(seq.keyCount)) row.isGlobal = isGlobal(uint(row.position));
+}
+bool localShows(Row row, int key) {
+    bool seen = key >= row.localBegin && key < row.localEnd;
+    if ((pairTerms & termDilated) != 0u) {
+        const int distance = abs(key - row.position);
+        seen = seen && distance == quotientOf(distance, row.dilation, 1.0 / float(row.dilation)) * row.dilation;
+    }
+    // Without global tokens no token is one: the place is the header, and no bit of it is looked at.
+    const bool anyGlobal = rule.globalsAt != rule.header;
+    return seen || row.isGlobal || (anyGlobal && isGlobal(uint(min(key, keyLast))));
+}
+bool blocksShow(Row row, int key) {
+    const uint column = uint(quotientOf(min(key, keyLast), rule.blockKeys, rule.perBlockKey));
+    return (lengths[row.blocks + (column >> 5)] >> (column & 31u) & 1u) != 0u;
+}
+#endif
 
 Row rowOf(uint head, uint query) {
-    Row row = Row(head, query, keyBegin(query), keyEnd(query), alignedPosition(query), 0u, 0.0);
+    Row row = rowWithoutRules(head, query, keyBegin(query), keyEnd(query), alignedPosition(query), 0.0);
 #ifdef VKATTN_PAIR_OPERANDS
+    if (hasLocal) placeLocal(row);
+    if (hasGrid) row.box = boxOf(row.position);
+    if (hasBlocks)
+        row.blocks = rule.blocksAt + (headFirst + head) * ruleWord(ruleBlockHead) +
+                     (queryFirst + query) / ruleWord(ruleBlockQueries) * ruleWord(ruleBlockRow);
     if ((pairTerms & termDocuments) != 0u) row.document = idsQ[idsQBase + batch * idsQBatch + seq.queryStart + query];
     if ((pairTerms & termAlibi) != 0u) row.slope = uintBitsToFloat(SLOPE_BITS(head));
 #endif
@@ -42,7 +80,7 @@ RowFacts packRow(Row row) {
 }
 Row unpackRow(RowFacts facts) {
     const uvec4 first = facts.pieces[0];
-    return Row(first.x, first.y, 0, 0, int(first.w), 0u, uintBitsToFloat(first.z));
+    return rowWithoutRules(first.x, first.y, 0, 0, int(first.w), uintBitsToFloat(first.z));
 }
 
 #ifdef VKATTN_PAIR_OPERANDS
@@ -76,6 +114,9 @@ bool termsShow(Row row, int key, inout float added) {
     }
     if ((pairTerms & termDocuments) != 0u)
         seen = seen && idsK[idsKBase + batch * idsKBatch + seq.keyStart + held] == row.document;
+    if (hasLocal) seen = seen && localShows(row, key);
+    if (hasGrid) seen = seen && boxHas(row.box, key);
+    if (hasBlocks) seen = seen && blocksShow(row, key);
     if ((pairTerms & termBias) != 0u) {
         added = pairBias(row, key);
         seen = seen && floatBitsToUint(added) != minusInfinityBits;

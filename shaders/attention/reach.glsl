@@ -1,5 +1,5 @@
-// Which keys query rows see by position: causal, window, alignment and lengths in one half-open
-// range per row. Both ends never fall as the row rises, so that the ranges of a tile's first and
+// Which keys query rows see by position: causal, window, alignment, prefixes, lengths and the outermost
+// axis of a grid in one half-open range per row. Both ends never fall as the row rises, so that the ranges of a tile's first and
 // last row say what the tile visits.
 //
 // Included after sequence.glsl. Rows are queries of the chunk, keys count from the first of the
@@ -9,8 +9,23 @@ int alignedPosition(uint query) {
     const int i = int(queryFirst + query);
     return (flags & flagTopLeft) != 0u ? i : i + int(seq.keyCount) - int(seq.queryCount);
 }
-int keyBegin(uint query) { return max(alignedPosition(query) - left, 0); }
-int keyEnd(uint query) { return min(alignedPosition(query) + right, int(seq.keyCount) - 1) + 1; }
+int keyBegin(uint query) {
+    int begin = max(alignedPosition(query) - left, 0);
+#ifdef VKATTN_LENGTHS_BOUND
+    if (hasGrid) begin = max(begin, outerKeys(alignedPosition(query)).begin);
+#endif
+    return begin;
+}
+int keyEnd(uint query) {
+    const int position = alignedPosition(query);
+    int last = min(position + right, int(seq.keyCount) - 1);
+    if (hasPrefix) last = min(last, max(position, int(seq.prefix) - 1));
+    int end = last + 1;
+#ifdef VKATTN_LENGTHS_BOUND
+    if (hasGrid) end = min(end, outerKeys(position).end);
+#endif
+    return end;
+}
 
 struct Reach {
     int begin, end;           // keys that some row of the tile sees
@@ -29,8 +44,19 @@ struct RowReach {
 };
 // Of the keys [first, last], which the batch entry has.
 RowReach rowsThatSee(int first, int last, int rowCount) {
-    // A row sees key j from j - right - shift to j + left - shift.
+    // A row at position i' sees key j from j - right to j + left.
     const int shift = alignedPosition(0u);
-    return RowReach(max(first - right - shift, 0), min(last + left - shift + 1, rowCount), max(last - right - shift, 0),
-                    min(first + left - shift + 1, rowCount));
+    int begin = first - right, wholeBegin = last - right, end = last + left + 1;
+    if (hasPrefix) { // causal hides a key that lies behind the prefix from the positions before it
+        if (first >= int(seq.prefix)) begin = max(begin, first);
+        if (last >= int(seq.prefix)) wholeBegin = max(wholeBegin, last);
+    }
+#ifdef VKATTN_LENGTHS_BOUND
+    if (hasGrid) {
+        const AxisRange positions = outerPositions(first, last);
+        begin = max(begin, positions.begin);
+        end = min(end, positions.end);
+    }
+#endif
+    return RowReach(max(begin - shift, 0), min(end - shift, rowCount), max(wholeBegin - shift, 0), min(first + left - shift + 1, rowCount));
 }

@@ -1,20 +1,24 @@
 // Where a batch entry lies in memory, and how many tokens it has: lengths, and the sequences of
-// ragged batches.
+// ragged batches. Included after operands.glsl.
+#include "attention/rule.glsl"
 
 // Starts count tokens from where the operand's base points: 0 but in ragged batches, where all
 // sequences lie in one tensor.
 struct Sequence {
     uint queryStart, queryCount, keyStart, keyCount;
+    uint prefix; // keys that no causal rule hides
 };
 
 // Lengths are data on the device: clamped, never trusted. The table of ragged batches was clamped
 // when sequences.comp wrote it. A shader that binds no lengths has batch entries of one extent.
 Sequence sequenceOf(uint batchInChunk) {
-    Sequence s = Sequence(0u, queryTokens, 0u, keyTokens);
+    Sequence s = Sequence(0u, queryTokens, 0u, keyTokens, 0u);
 #ifdef VKATTN_LENGTHS_BOUND
-    if ((flags & flagRagged) != 0u) {
+    if ((flags & flagTable) != 0u) {
         const uint at = lengthsBase + batchInChunk * sequenceWords;
-        s = Sequence(lengths[at], lengths[at + 1u], lengths[at + 2u], lengths[at + 3u]);
+        s = Sequence(lengths[at], lengths[at + 1u], lengths[at + 2u], lengths[at + 3u], 0u);
+        if (hasPrefix) s.prefix = lengths[at + sequencePrefix];
+        if ((pairTerms & termsOfRules) != 0u) beginRules(at - lengths[at + sequenceHeader], lengths[at + sequenceEntry]);
     } else if ((flags & flagKeyLengths) != 0u) {
         s.keyCount = min(lengths[lengthsBase + batchInChunk], keyTokens);
     }

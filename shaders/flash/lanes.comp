@@ -48,6 +48,7 @@ layout(constant_id = 18) const uint valueRun = 1;         // likewise of valueDi
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
 #include "attention/reach.glsl"
+#include "attention/skip.glsl"
 #include "attention/key_value.glsl"
 #include "attention/pair.glsl"
 #include "attention/dropout.glsl"
@@ -363,9 +364,10 @@ void takeWholeSteps(int from, int to) {
     if (anyPairHidden) return;
     for (int j = from; j < to; j += int(stepKeys)) takeStep(j, 0xffffffffu, false);
 }
+int alignDown(int key) { return key / int(stepKeys) * int(stepKeys); }
 // Steps [from, to) without [skipFrom, skipTo). Where masks leave nothing of a step for any lane
 // that must go along, it is not computed.
-void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
+void takeStretch(int from, int to, int skipFrom, int skipTo) {
     for (int j = from == skipFrom ? skipTo : from; j < to; j = j + int(stepKeys) == skipFrom ? skipTo : j + int(stepKeys)) {
         uint visible = visiblePairs(j);
         // The loop, not a branch: software drivers compute both sides of one. Lanes of a subgroup
@@ -378,6 +380,22 @@ void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
             }
         takeStep(j, visible, true);
     }
+}
+// The same, of what rules leave of them. With rules that hide no step is whole.
+void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
+#ifdef VKATTN_LENGTHS_BOUND
+    if (hasSkips) {
+        for (int j = from; j < to;) {
+            const Stretch stretch = nextKeys(j, to);
+            const int begin = max(j, alignDown(stretch.begin));
+            j = min(max(alignDown(stretch.end + int(stepKeys) - 1), begin + int(stepKeys)), to);
+            if (begin < to && stretch.begin < to) takeStretch(begin, j, begin, begin);
+            if (stretch.begin >= to) break;
+        }
+        return;
+    }
+#endif
+    takeStretch(from, to, skipFrom, skipTo);
 }
 
 // Steps [from, to), of which every row sees [wholeFrom, wholeTo).
@@ -430,8 +448,6 @@ void stageTile(int tile) {
     barrier();
 }
 
-int alignDown(int key) { return key / int(stepKeys) * int(stepKeys); }
-
 // Of dims past the lane's last one, the block loads that one again. With selects: every index into
 // the array is a constant.
 void loadQueryBlock(uint row, uint block) {
@@ -465,6 +481,7 @@ void main() {
     const bool noWholes = anyPairHidden || (flags & flagFixedOrder) != 0u;
     const int wholeEnd = noWholes ? wholeBegin : max(alignDown(max(reach.wholeEnd, 0)), wholeBegin);
 
+    beginSkips();
     [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
         rows[r] = rowAt(laneRow(r));
         maximum[r] = lowest;
@@ -489,6 +506,13 @@ void main() {
     if (source == sourceShared) {
         if (looksForNonFinite && lane == 0u) nonFiniteTile = 0; // the first tile begins with a barrier
         for (int tile = begin / int(tileKeys) * int(tileKeys); tile < end; tile += int(tileKeys)) {
+#ifdef VKATTN_LENGTHS_BOUND
+            if (hasSkips) {
+                const int next = nextKeys(max(tile, begin), end).begin;
+                if (next >= end) break;
+                tile = max(tile, next / int(tileKeys) * int(tileKeys));
+            }
+#endif
             stageTile(tile);
             const int from = max(tile, begin), to = min(tile + int(tileKeys), end);
             const int wholeFrom = clamp(wholeBegin, from, max(to, from)), wholeTo = clamp(wholeEnd, wholeFrom, max(to, wholeFrom));

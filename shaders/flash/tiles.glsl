@@ -13,6 +13,7 @@ const bool wholeWords = (form & formWholeWords) != 0u, lockstep = (form & formLo
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
 #include "attention/reach.glsl"
+#include "attention/skip.glsl"
 #include "attention/key_value.glsl"
 #include "attention/pair.glsl"
 #include "attention/dropout.glsl"
@@ -256,10 +257,16 @@ void main() {
     EACH_BLOCK(n, rowBlocks * valueBlocks, outputs[n] = Sums(0.0))
     loadAllQueries();
     beginRows();
+    beginSkips();
 
     if (gl_LocalInvocationID.x == 0u) nonFinite[0] = 0u;
     uint parity = 0u;
     for (int tile = begin; tile < end; tile += int(tileKeys)) {
+        if (hasSkips) {
+            const int next = nextKeys(tile, end).begin;
+            if (next >= end) break;
+            tile = max(tile, alignDown(next));
+        }
         stageTile(tile, end, anyPairHidden || drops || tile < reach.wholeBegin || tile + int(tileKeys) > reach.wholeEnd, parity);
         const bool tested = anyPairHidden || tile < own.wholeBegin || tile + int(tileKeys) > own.wholeEnd;
         bool visible = hasRows && tile < own.end && tile + int(tileKeys) > own.begin;

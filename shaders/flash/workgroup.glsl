@@ -40,6 +40,13 @@ uint queryOf(uint row) { return row / packedHeads(); }
 // Keys of the split that the rows [first, last] see.
 Reach reachOfRows(uint first, uint last) { return reachOf(queryOf(first), queryOf(last), splitBegin, splitEnd); }
 
+// What rules let the workgroup skip.
+void beginSkips() {
+#ifdef VKATTN_LENGTHS_BOUND
+    if (hasSkips) beginTileOfRows(tileHead, packedHeads(), queryOf(tileRow), queryOf(tileRowEnd - 1u));
+#endif
+}
+
 // Keys that rows see beyond the split are another workgroup's.
 Row rowAt(uint row) {
     Row r = rowOf(headOf(row), queryOf(row));

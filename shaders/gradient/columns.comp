@@ -18,6 +18,7 @@ layout(constant_id = 11) const uint keysPerLane = 4;
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
 #include "attention/reach.glsl"
+#include "attention/skip.glsl"
 #include "lib/element.glsl"
 
 layout(constant_id = constantForm) const uint form = 0; // interop.h
@@ -57,27 +58,34 @@ void main() {
     }
 
     // Both ends of a row's keys never fall as the row rises.
-    const int shift = alignedPosition(0u), rowCount = int(rowsOf(seq));
+    const int rowCount = int(rowsOf(seq));
     const int lastKey = int(keyFirst + min(tileKey + tileKeys, keyCount)) - 1;
-    const int rowBegin = clamp(int(keyFirst + tileKey) - right - shift, 0, rowCount);
-    const int rowEnd = clamp(lastKey + left - shift + 1, rowBegin, rowCount);
+    const RowReach reach = rowsThatSee(int(keyFirst + tileKey), lastKey, rowCount);
+    const int rowBegin = min(reach.begin, rowCount), rowEnd = max(reach.end, rowBegin);
+    if (hasSkips) beginTileOfKeys(int(keyFirst + tileKey), min(lastKey, max(int(seq.keyCount) - 1, 0)));
     for (uint head = headBegin; head < headEnd; ++head) {
-        uint rowAt = rBase + batch * rBatch + head * rHead + (seq.queryStart + uint(rowBegin)) * rToken;
-        uint pairsAt = ((gl_WorkGroupID.z / keyHeads * heads + head) * queries + uint(rowBegin)) * rowPitch + keyFirst;
-        for (int row = rowBegin; row < rowEnd; ++row) {
-            uint rowBits[dimsPerLane];
-            [[unroll]] for (uint d = 0u; d < dimsPerLane; ++d)
-                rowBits[d] = floatBitsToUint(LOAD_ELEMENT(rows, rowType, rowAt + min(firstDim + d, dims - 1u) * rDim));
-            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
-                const uint bits = workspace[pairsAt + key[c]];
-                // Hidden: -0 * 0 adds to any sum without changing a bit of it.
-                const uint visible = bits == hiddenBits ? 0u : 0xffffffffu;
-                const float weight = uintBitsToFloat(bits == hiddenBits ? 0x80000000u : bits);
+        const uint rowsAt = rBase + batch * rBatch + head * rHead + seq.queryStart * rToken;
+        const uint pairsOfHead = (gl_WorkGroupID.z / keyHeads * heads + head) * queries;
+        for (int from = rowBegin; from < rowEnd;) {
+            Stretch stretch = Stretch(from, rowEnd);
+            if (hasSkips) stretch = nextRows(head, from, rowEnd);
+            // Not fewer items at a time: some drivers count rounds of loops (attention/skip.glsl).
+            stretch.end = max(stretch.end, stretch.begin + leastStretch);
+            from = stretch.end;
+            for (int row = stretch.begin; row < min(stretch.end, rowEnd); ++row) {
+                const uint rowAt = rowsAt + uint(row) * rToken, pairsAt = (pairsOfHead + uint(row)) * rowPitch + keyFirst;
+                uint rowBits[dimsPerLane];
                 [[unroll]] for (uint d = 0u; d < dimsPerLane; ++d)
-                    sums[c * dimsPerLane + d] = fma(weight, uintBitsToFloat(rowBits[d] & visible), sums[c * dimsPerLane + d]);
+                    rowBits[d] = floatBitsToUint(LOAD_ELEMENT(rows, rowType, rowAt + min(firstDim + d, dims - 1u) * rDim));
+                [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+                    const uint bits = workspace[pairsAt + key[c]];
+                    // Hidden: -0 * 0 adds to any sum without changing a bit of it.
+                    const uint visible = bits == hiddenBits ? 0u : 0xffffffffu;
+                    const float weight = uintBitsToFloat(bits == hiddenBits ? 0x80000000u : bits);
+                    [[unroll]] for (uint d = 0u; d < dimsPerLane; ++d)
+                        sums[c * dimsPerLane + d] = fma(weight, uintBitsToFloat(rowBits[d] & visible), sums[c * dimsPerLane + d]);
+                }
             }
-            rowAt += rToken;
-            pairsAt += rowPitch;
         }
     }
 

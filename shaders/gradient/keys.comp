@@ -18,6 +18,7 @@ void main() {
     loadOwned();
     if (rowCount > 0u && tileFirst <= ownedLast) {
         const RowReach reach = rowsThatSee(tileFirst, min(tileFirst + int(tileOwned) - 1, ownedLast), int(rowCount));
+        if (hasSkips) beginTileOfKeys(tileFirst, min(tileFirst + int(tileOwned) - 1, ownedLast));
         [[dont_unroll]] for (uint head = kvHead * groupSize(); head < (kvHead + 1u) * groupSize(); ++head) {
             beginHead(head);
             takeHead(head, reach.begin, reach.end, reach.wholeBegin, reach.wholeEnd);

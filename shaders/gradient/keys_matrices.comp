@@ -28,6 +28,7 @@ void main() {
         const int last = ownedLast;
         const Range all = rangeOf(tileFirst, min(tileFirst + int(tileOwned) - 1, last));
         const Range own = rangeOf(min(firstOwned, last), min(firstOwned + int(subgroupRows) - 1, last));
+        if (hasSkips) beginTileOfKeys(tileFirst, min(tileFirst + int(tileOwned) - 1, last));
         [[dont_unroll]] for (uint head = kvHead * groupSize(); head < (kvHead + 1u) * groupSize(); ++head) {
             beginHead(head);
             takeHead(head, all, own);

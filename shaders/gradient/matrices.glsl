@@ -30,6 +30,7 @@ const bool ownedShared = (form & formMatrixOwnedShared) != 0u; // where owned op
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
 #include "attention/reach.glsl"
+#include "attention/skip.glsl"
 #include "attention/key_value.glsl"
 #include "attention/query_rows.glsl"
 #include "attention/pair.glsl"
@@ -171,6 +172,7 @@ Row passingRow(uint head, int row) {
     if (row >= int(rowCount)) passing.end = 0; // repeats the last row, and is seen by nobody
     return passing;
 }
+#define NEXT_ITEMS(head, from, to) nextRows(head, from, to)
 #define ROW_OF(r, item) passingRow(head, item)
 #define KEY_OF(r, item) laneItem(r)
 RowSums sumsOf(uvec4 facts) {
@@ -178,6 +180,7 @@ RowSums sumsOf(uvec4 facts) {
 }
 #define SUMS_OF(r, item) sumsOf(factTile[(item)-first])
 #else
+#define NEXT_ITEMS(head, from, to) nextKeys(from, to)
 #define ROW_OF(r, item) ownedRows[r]
 #define KEY_OF(r, item) (item)
 #define SUMS_OF(r, item) ownedSums[r]
@@ -413,6 +416,11 @@ void takeHead(uint head, Range all, Range own) {
         ;
     const int end = all.end;
     for (int first = alignDown(max(all.begin, 0)); first < end; first += int(tileKeys)) {
+        if (hasSkips) {
+            const int next = NEXT_ITEMS(head, first, end).begin;
+            if (next >= end) break;
+            first = max(first, alignDown(next));
+        }
         stageTile(first, end, hides || first < all.wholeBegin || first + int(tileKeys) > all.wholeEnd);
         const bool tested = anyPairHidden || first < own.wholeBegin || first + int(tileKeys) > own.wholeEnd;
         bool visible = firstOwned <= ownedLast && first < own.end && first + int(tileKeys) > own.begin;

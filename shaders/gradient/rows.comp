@@ -29,6 +29,7 @@ void main() {
         totals[n] = noTotals();
     }
     const Reach reach = reachOf(uint(tileFirst), min(uint(tileFirst) + tileOwned, rowCount) - 1u, 0, int(min(keys, seq.keyCount)));
+    if (hasSkips) beginTileOfRows(head, 1u, uint(tileFirst), min(uint(tileFirst) + tileOwned, rowCount) - 1u);
     takeHead(head, reach.begin, reach.end, reach.wholeBegin, reach.wholeEnd);
 
     const uint stored = rowCount;

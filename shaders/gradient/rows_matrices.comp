@@ -43,6 +43,7 @@ void main() {
     }
     beginSums();
     const int last = ownedLast;
+    if (hasSkips) beginTileOfRows(head, 1u, uint(tileFirst), uint(min(tileFirst + int(tileOwned) - 1, last)));
     takeHead(head, rangeOf(tileFirst, min(tileFirst + int(tileOwned) - 1, last)),
              rangeOf(min(firstOwned, last), min(firstOwned + int(subgroupRows) - 1, last)));
 

@@ -19,6 +19,7 @@ layout(constant_id = 17) const uint valueRun = 1;         // as `run`, of valueD
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
 #include "attention/reach.glsl"
+#include "attention/skip.glsl"
 #include "attention/key_value.glsl"
 #include "attention/query_rows.glsl"
 #include "attention/pair.glsl"
@@ -179,11 +180,12 @@ void beginStep(uint head, int j, const bool tested) {
         }
     }
     [[unroll]] for (uint c = 0u; c < stepItems; ++c) {
-        passingRows[c] = tested || anyScoreChanged ? rowOf(head, heldRow(j + int(c))) : Row(head, 0u, 0, 0, 0, 0u, 0.0);
+        passingRows[c] = tested || anyScoreChanged ? rowOf(head, heldRow(j + int(c))) : rowWithoutRules(head, 0u, 0, 0, 0, 0.0);
         // A row past the end repeats the last one, and is seen by nobody.
         if (tested && j + int(c) >= int(rowCount)) passingRows[c].end = 0;
     }
 }
+#define NEXT_ITEMS(head, from, to) nextRows(head, from, to)
 #define ROW_OF(n, c) passingRows[c]
 #define SUMS_OF(n, c) passingSums[c]
 #define KEY_OF(n, c) laneItem(n)
@@ -201,6 +203,7 @@ uint keptPairs(uint head, int j) {
 }
 #else
 void beginStep(uint head, int j, const bool tested) {}
+#define NEXT_ITEMS(head, from, to) nextKeys(from, to)
 #define ROW_OF(n, c) ownedRows[n]
 #define SUMS_OF(n, c) ownedSums[n]
 #define KEY_OF(n, c) (j + int(c))
@@ -257,8 +260,18 @@ void takeWholeSteps(uint head, int from, int to) {
 }
 // Steps [from, to) without [skipFrom, skipTo).
 void takeTestedSteps(uint head, int from, int to, int skipFrom, int skipTo) {
-    for (int j = from == skipFrom ? skipTo : from; j < to; j = j + int(stepItems) == skipFrom ? skipTo : j + int(stepItems))
-        takeStep(head, j, true);
+    if (!hasSkips) {
+        for (int j = from == skipFrom ? skipTo : from; j < to; j = j + int(stepItems) == skipFrom ? skipTo : j + int(stepItems))
+            takeStep(head, j, true);
+        return;
+    }
+    // With rules that hide no step is whole.
+    for (int j = from; j < to;) {
+        const Stretch stretch = NEXT_ITEMS(head, j, to);
+        if (stretch.begin >= to) break;
+        j = max(j, alignDown(stretch.begin));
+        for (const int end = min(stretch.end, to); j < end; j += int(stepItems)) takeStep(head, j, true);
+    }
 }
 
 // Steps [from, to), of which every item sees [wholeFrom, wholeTo); with what dropout draws for them.
@@ -300,6 +313,11 @@ void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
     wholeEnd = anyPairHidden ? wholeBegin : max(alignDown(max(wholeEnd, 0)), wholeBegin);
     if (source == sourceShared) {
         for (int tile = begin / int(tileItems) * int(tileItems); tile < end; tile += int(tileItems)) {
+            if (hasSkips) {
+                const int next = NEXT_ITEMS(head, max(tile, begin), end).begin;
+                if (next >= end) break;
+                tile = max(tile, next / int(tileItems) * int(tileItems));
+            }
             stageTile(tile);
             const int from = max(tile, begin), to = min(tile + int(tileItems), end);
             const int wholeFrom = clamp(wholeBegin, from, max(to, from)), wholeTo = clamp(wholeEnd, wholeFrom, max(to, wholeFrom));

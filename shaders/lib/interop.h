@@ -39,8 +39,18 @@ VKATTN_CONST termDocuments = 32u;
 // Dropout changes no score and hides no pair: a dropped pair has weight 0 in the second product alone
 // (attention/dropout.glsl).
 VKATTN_CONST termDropout = 64u;
-VKATTN_CONST termsThatHide = termBias | termMask | termBitMask | termDocuments;
-VKATTN_CONST termsThatOnlyHide = termMask | termBitMask | termDocuments;
+// Rules (attention/rule.glsl). termDilated and termPlanes go with the term before them; termPrefix is a
+// matter of reach, as is the outer axis of a grid (attention/reach.glsl).
+VKATTN_CONST termLocal = 128u;   // a window that takes more than a range of keys: dilated, or with global tokens
+VKATTN_CONST termDilated = 256u; // keys of the window are not neighbours
+VKATTN_CONST termGrid = 512u;
+VKATTN_CONST termPlanes = 1024u; // the grid has more than one plane
+VKATTN_CONST termBlocks = 2048u;
+VKATTN_CONST termPrefix = 4096u;
+VKATTN_CONST termsOfRules = termLocal | termDilated | termGrid | termPlanes | termBlocks;
+VKATTN_CONST termsOfReach = termGrid | termPrefix;
+VKATTN_CONST termsThatHide = termBias | termMask | termBitMask | termDocuments | termLocal | termGrid | termBlocks;
+VKATTN_CONST termsThatOnlyHide = termMask | termBitMask | termDocuments | termsOfRules | termPrefix;
 // Pieces of 16 bytes in which flash/matrices2.comp keeps the facts of a row in shared memory
 // (attention/pair.glsl).
 VKATTN_CONST rowFactPieces = 1u;
@@ -247,10 +257,53 @@ VKATTN_CONST slotTopKeys = 3u;
 VKATTN_CONST slotRowScales = 6u;
 VKATTN_CONST slotStatistics = 11u; // the columns, or what keys receive
 
-// The table of ragged batches that sequences.comp writes: for each sequence the first query, the
-// number of queries, the first key, the number of keys; all of it inside the tensors, whatever the
-// arrays hold.
-VKATTN_CONST sequenceWords = 4u;
+// The table at the workspace's start, of ragged batches and of problems with rules: a header, then for
+// each batch entry or sequence the first query, the number of queries, the first key, the number of keys,
+// all of it inside the tensors, whatever the arrays hold (setup/sequences.comp); and, with rules, the prefix
+// length, the words back to the header, and the number of the entry (setup/rules.comp).
+VKATTN_CONST sequenceWords = 8u;
+VKATTN_CONST sequencePrefix = 4u;
+VKATTN_CONST sequenceHeader = 5u;
+VKATTN_CONST sequenceEntry = 6u;
+// The header. Places are words from the header on; 0: there is no such thing.
+VKATTN_CONST ruleHeaderWords = 32u;
+VKATTN_CONST ruleDilations = 0u;   // place: of each head
+VKATTN_CONST ruleDilation = 1u;    // of all heads, without the place
+VKATTN_CONST ruleLeft = 2u;        // of the window, in steps of the dilation
+VKATTN_CONST ruleRight = 3u;
+VKATTN_CONST ruleGlobals = 4u;     // place: bits of tokens, of each entry
+VKATTN_CONST ruleGlobalWords = 5u; // of an entry
+VKATTN_CONST ruleSummary = 6u;     // place: a bit for each of these words that is not 0
+VKATTN_CONST ruleSummaryWords = 7u;
+VKATTN_CONST ruleGrid = 8u;        // vkattn_grid_rule; of each axis, planes first:
+VKATTN_CONST ruleExtents = 9u;
+VKATTN_CONST ruleSizes = 12u;
+VKATTN_CONST ruleShifts = 15u;
+VKATTN_CONST ruleBlocks = 18u; // place: bits of blocks
+VKATTN_CONST ruleBlockQueries = 19u;
+VKATTN_CONST ruleBlockKeys = 20u;
+VKATTN_CONST ruleBlockEntry = 21u; // words from one batch entry to the next
+VKATTN_CONST ruleBlockHead = 22u;
+VKATTN_CONST ruleBlockRow = 23u;
+VKATTN_CONST ruleSkips = 24u;      // 0: looking for what to skip would take too many rounds
+VKATTN_CONST ruleWordsGiven = 25u; // the words above
+VKATTN_CONST gridClamped = 1u;     // as vkattn_grid_rule
+VKATTN_CONST gridCut = 2u;
+VKATTN_CONST gridWindows = 3u;
+VKATTN_CONST openSide = 0x40000000u; // of a window
+// What setup/rules.comp does: the header and the entries, a copy of numbers that are clamped, or the summary of bits.
+VKATTN_CONST ruleStepEntries = 0u;
+VKATTN_CONST ruleStepCopy = 1u;
+VKATTN_CONST ruleStepSummary = 2u;
+VKATTN_CONST ruleRagged = 1u; // flags of the entries: setup/sequences.comp writes the first words
+VKATTN_CONST ruleKeyLengths = 2u;
+VKATTN_CONST rulePrefixLengths = 4u;
+// Where setup/blocks.comp has blocks from, numbered as in vkattn_block_kind.
+VKATTN_CONST blocksOfMask = 1u;
+VKATTN_CONST blocksOfLists = 2u;
+VKATTN_CONST blocksOfIndices = 3u;
+VKATTN_CONST blocksOfBigBird = 4u;
+VKATTN_CONST mostRandomBlocks = 64u;
 
 // Position.flags
 VKATTN_CONST flagTopLeft = 1u;
@@ -259,7 +312,7 @@ VKATTN_CONST flagLse = 4u;         // write the log-sum-exp, or the row statisti
 VKATTN_CONST flagWeights = 8u;     // softmax: write the weights
 VKATTN_CONST flagFirstKeys = 16u;  // values: the first chunk of keys, nothing accumulated yet
 VKATTN_CONST flagLastKeys = 32u;   // values: the last chunk of keys, write the output
-VKATTN_CONST flagRagged = 64u;     // lengths[] is the table of sequences
+VKATTN_CONST flagRagged = 64u;     // tokens of all sequences lie in one tensor
 VKATTN_CONST flagSinks = 128u;     // softmax: the last column of each row is the head's sink
 // Sum in an order that does not depend on where weights lie in memory, or which rows share a
 // workgroup.
@@ -273,8 +326,9 @@ VKATTN_CONST flagLastRows = 4096u;
 VKATTN_CONST flagTokensOfRows = 8192u;
 VKATTN_CONST flagTokensOfKeys = 16384u;
 VKATTN_CONST flagWeightsDropped = 32768u; // softmax: the weights are those after dropout
-// Environment: bits from this one on are the element type of the bias.
+// Environment: four bits from this one on are the element type of the bias.
 VKATTN_CONST flagsBiasType = 16u;
+VKATTN_CONST flagTable = 1u << 20; // lengths[] is the table
 
 // Where the flash kernels have K and V while they multiply
 VKATTN_CONST sourceDirect = 0u;   // each lane loads the K and V it multiplies
@@ -329,6 +383,7 @@ VKATTN_PUSH(ScoresPush) {
     VKATTN_CHUNK
     uint groupSize; // query heads per key head
     uint headPhase; // first head of the chunk modulo groupSize
+    uint headFirst;
     uint headDim;
     float scale;
     float softcap;
@@ -342,6 +397,7 @@ VKATTN_PUSH(PairsPush) {
     VKATTN_CHUNK
     uint firstBase, secondBase; // of the operands of the dispatch's term
     PairStrides firstStrides, secondStrides;
+    uint headFirst; // of this chunk
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_SINKS)
@@ -356,6 +412,28 @@ VKATTN_PUSH(SequencesPush) {
     uint totalQueries, totalKeys; // extents of the tensors
     uint maxQueries, maxKeys;     // of one sequence
     uint cuQBase, cuKBase;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_RULES)
+VKATTN_PUSH(RulesPush) {
+    uint what, count; // count: entries, or numbers
+    uint firstBase, secondBase;
+    uint flags, queryTokens, keyTokens;
+    // The header. Of a copy: the place, the least and the largest number. Of a summary: its place, and words
+    // of an entry, of the summary and of the bits.
+    uint given[ruleWordsGiven];
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_BLOCKS)
+VKATTN_PUSH(BlocksPush) {
+    uint kind;
+    uint add; // 1: to what is there
+    uint rows, columns, planes, rowWords;
+    uint place;   // of the bits, from the region's start
+    uint entries; // of the columns of lists, or of a row of indices
+    uint heads;
+    uint random, seedLow, seedHigh;
+    uint firstBase, secondBase;
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_SOFTMAX)
@@ -374,6 +452,7 @@ VKATTN_PUSH(ValuesPush) {
     VKATTN_CHUNK
     uint groupSize;
     uint headPhase;
+    uint headFirst;
     uint valueDim;
     uint sumsBase; // workspace element where partial outputs wait between chunks of keys
     uint vBase, vBatch, vHead, vToken, vDim;
@@ -425,6 +504,7 @@ VKATTN_PUSH(ColumnsPush) {
     VKATTN_CHUNK
     uint groupSize;
     uint headPhase;
+    uint headFirst;
     uint keyHeads; // of the chunk
     uint dims;
     uint sumsFrom, sumsTo; // formCarried: workspace words where sums of a key head wait

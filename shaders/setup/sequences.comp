@@ -37,7 +37,7 @@ void main() {
     for (uint s = first; s < last; ++s) {
         const uint queryEnd = max(query, min(cuQ[cuQBase + s + 1u], totalQueries));
         const uint keyEnd = max(key, min(cuK[cuKBase + s + 1u], totalKeys));
-        const uint at = s * sequenceWords;
+        const uint at = ruleHeaderWords + s * sequenceWords;
         table[at] = query;
         table[at + 1u] = min(queryEnd - query, maxQueries);
         table[at + 2u] = key;

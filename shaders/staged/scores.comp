@@ -14,6 +14,7 @@ const bool exactDims = true;
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
 #include "attention/reach.glsl"
+#include "attention/skip.glsl"
 #include "attention/key_value.glsl"
 #include "attention/pair.glsl"
 
@@ -35,7 +36,12 @@ void main() {
     if (tileRow >= rowCount) return;
     const int from = int(keyFirst + tileKey);
     const Reach reach = reachOf(tileRow, min(tileRow + tileRows, rowCount) - 1u, from, from + int(tileKeys));
-    if (reach.begin < reach.end) {
+    bool seen = reach.begin < reach.end;
+    if (hasSkips && seen) { // of nothing that rules hide from the whole tile
+        beginTileOfRows(head, 1u, tileRow, min(tileRow + tileRows, rowCount) - 1u);
+        seen = nextKeys(reach.begin, reach.end).begin < reach.end;
+    }
+    if (seen) {
         // Rows and keys past the end are computed on the last valid one and not stored.
         uint qAt[rowsPerLane];
         KeyValueRow keyRows[keysPerLane];

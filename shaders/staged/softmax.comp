@@ -15,7 +15,6 @@ layout(constant_id = 8) const uint lanes = 64; // = workgroup size; sizes shared
 #include "attention/reach.glsl"
 #include "lib/element.glsl"
 #include "lib/math.glsl"
-layout(constant_id = constantPairTerms) const uint pairTerms = 0; // of interop.h: termDropout, or none
 #include "attention/dropout.glsl"
 
 // A lane owns pairs of neighbouring keys, the same ones in every pass, so that no lane reads what

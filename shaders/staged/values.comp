@@ -17,6 +17,7 @@ const bool exactDims = true;
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
 #include "attention/reach.glsl"
+#include "attention/skip.glsl"
 #include "attention/key_value.glsl"
 
 void main() {
@@ -46,20 +47,28 @@ void main() {
     }
 
     const Reach reach = reachOf(tileRow, min(tileRow + tileRows, rowCount) - 1u, int(keyFirst), int(keyFirst + keys));
-    for (int j = reach.begin; j < reach.end; ++j) {
-        const KeyValueRow value = valueRow(j);
-        // Dims past the end are computed on the last one and not stored.
-        uint valueBits[dimsPerLane];
-        [[unroll]] for (uint c = 0; c < dimsPerLane; ++c)
-            valueBits[c] = floatBitsToUint(valueElement(value, min(firstDim + c, valueDim - 1u)));
-        [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
-            const uint bits = workspace[workspaceRow[r] + uint(j)];
-            // Hidden: -0 * 0, the one product that adds to any sum, -0 included, without changing a
-            // bit of it.
-            const uint visible = bits == hiddenBits ? 0u : 0xffffffffu;
-            const float weight = uintBitsToFloat(bits == hiddenBits ? 0x80000000u : bits);
+    if (hasSkips) beginTileOfRows(head, 1u, tileRow, min(tileRow + tileRows, rowCount) - 1u);
+    for (int from = reach.begin; from < reach.end;) {
+        Stretch stretch = Stretch(from, reach.end);
+        if (hasSkips) stretch = nextKeys(from, reach.end);
+        // Not fewer items at a time: some drivers count rounds of loops (attention/skip.glsl).
+        stretch.end = max(stretch.end, stretch.begin + leastStretch);
+        from = stretch.end;
+        for (int j = stretch.begin; j < min(stretch.end, reach.end); ++j) {
+            const KeyValueRow value = valueRow(j);
+            // Dims past the end are computed on the last one and not stored.
+            uint valueBits[dimsPerLane];
             [[unroll]] for (uint c = 0; c < dimsPerLane; ++c)
-                sums[r * dimsPerLane + c] = fma(weight, uintBitsToFloat(valueBits[c] & visible), sums[r * dimsPerLane + c]);
+                valueBits[c] = floatBitsToUint(valueElement(value, min(firstDim + c, valueDim - 1u)));
+            [[unroll]] for (uint r = 0; r < rowsPerLane; ++r) {
+                const uint bits = workspace[workspaceRow[r] + uint(j)];
+                // Hidden: -0 * 0, the one product that adds to any sum, -0 included, without changing a
+                // bit of it.
+                const uint visible = bits == hiddenBits ? 0u : 0xffffffffu;
+                const float weight = uintBitsToFloat(bits == hiddenBits ? 0x80000000u : bits);
+                [[unroll]] for (uint c = 0; c < dimsPerLane; ++c)
+                    sums[r * dimsPerLane + c] = fma(weight, uintBitsToFloat(valueBits[c] & visible), sums[r * dimsPerLane + c]);
+            }
         }
     }
 

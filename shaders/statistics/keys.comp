@@ -17,7 +17,7 @@ void beginStep(uint head, int j, bool tested) {
         const uint row = heldRow(j + int(c));
         passingTop[c] = uintBitsToFloat(rowScales[scalesAt + row * rowScaleWords]);
         passingInverse[c] = rowScales[scalesAt + row * rowScaleWords + 1u];
-        passingRows[c] = Row(head, 0u, 0, 0, 0, 0u, 0.0);
+        passingRows[c] = rowWithoutRules(head, 0u, 0, 0, 0, 0.0);
         if (tested || anyScoreChanged) passingRows[c] = rowOf(head, row);
         // A row past the end repeats the last one, and is seen by nobody.
         if (j + int(c) >= int(rowCount)) passingRows[c].end = 0;
@@ -76,6 +76,7 @@ void main() {
     }
     if (rowCount > 0u && tileFirst <= ownedLast) {
         const RowReach reach = rowsThatSee(tileFirst, min(tileFirst + int(tileOwned) - 1, ownedLast), int(rowCount));
+        if (hasSkips) beginTileOfKeys(tileFirst, min(tileFirst + int(tileOwned) - 1, ownedLast));
         takeHead(head, reach.begin, reach.end, reach.wholeBegin, reach.wholeEnd);
     }
     if (dimLane != 0u) return;

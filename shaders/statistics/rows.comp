@@ -293,6 +293,7 @@ void main() {
     loadOwned();
     [[unroll]] for (uint n = 0u; n < ownedPerLane; ++n) beginRow(head, n);
     const Reach reach = reachOf(uint(tileFirst), min(uint(tileFirst) + tileOwned, rowCount) - 1u, int(keyFirst), int(min(keyFirst + keys, seq.keyCount)));
+    if (hasSkips) beginTileOfRows(head, 1u, uint(tileFirst), min(uint(tileFirst) + tileOwned, rowCount) - 1u);
     takeHead(head, reach.begin, reach.end, reach.wholeBegin, reach.wholeEnd);
     if (dimLane != 0u) return;
     [[unroll]] for (uint n = 0u; n < ownedPerLane; ++n)

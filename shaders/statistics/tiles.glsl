@@ -19,11 +19,13 @@ layout(constant_id = 17) const uint topListed = 0; // that are kept, topCount or
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
 #include "attention/reach.glsl"
+#include "attention/skip.glsl"
 #include "attention/key_value.glsl"
 #include "attention/query_rows.glsl"
 #include "attention/pair.glsl"
 
 #ifdef VKATTN_OWNS_KEYS
+#define NEXT_ITEMS(head, from, to) nextRows(head, from, to)
 #define OWNED(n) keyRow(laneItem(n))
 #define PASSING(item) queryRow(item)
 #define ownedElement keyElement
@@ -32,6 +34,7 @@ layout(constant_id = 17) const uint topListed = 0; // that are kept, topCount or
 #define AtOwned KeyValueRow
 #define AtPassing RowAt
 #else
+#define NEXT_ITEMS(head, from, to) nextKeys(from, to)
 #define OWNED(n) queryRow(laneItem(n))
 #define PASSING(item) keyRow(item)
 #define ownedElement queryElement
@@ -84,8 +87,17 @@ void takeStep(uint head, int j, bool tested);
 // depend on where chunks end. One loop for steps of both kinds: with three, one for each part, Mesa 22 took
 // 3.2 s in place of 1.2 s to compile rows.comp.
 void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
-    for (int j = alignDown(begin); j < end; j += int(stepItems))
-        takeStep(head, j, anyPairHidden || j < wholeBegin || j + int(stepItems) > wholeEnd);
+    if (!hasSkips) {
+        for (int j = alignDown(begin); j < end; j += int(stepItems))
+            takeStep(head, j, anyPairHidden || j < wholeBegin || j + int(stepItems) > wholeEnd);
+        return;
+    }
+    for (int j = alignDown(begin); j < end;) {
+        const Stretch stretch = NEXT_ITEMS(head, j, end);
+        if (stretch.begin >= end) break;
+        j = max(j, alignDown(stretch.begin));
+        for (const int last = min(stretch.end, end); j < last; j += int(stepItems)) takeStep(head, j, true);
+    }
 }
 
 void beginLanes() {

@@ -7,7 +7,7 @@
 // to finish a split joins the splits, in their order.
 #pragma once
 
-#include "cpu/sequences.hpp"
+#include "cpu/rules.hpp"
 #include "cpu/workspace.hpp"
 
 #include <atomic>
@@ -51,6 +51,7 @@ struct Call {
     uint32_t sequenceCount = 0;
     float *partials = nullptr;
     std::atomic<uint32_t> *counters = nullptr; // the splits that are finished
+    BlockBits blocks{};                        // with blocks of pairs
 
     // The floats of a row: output, maximum, sum, and whether the row saw a key.
     [[nodiscard]] size_t partialFloats() const { return p.valueDim + size_t{3}; }

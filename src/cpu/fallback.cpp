@@ -21,7 +21,7 @@ struct Shape {
     const Kernels &own = kernels();
     Tiling tiling;
     // Scratch memory is that of each thread.
-    uint64_t sequenceBytes, counterBytes, partialBytes, scratchBytes;
+    uint64_t sequenceBytes, counterBytes, partialBytes, blockBytes, scratchBytes;
     uint32_t threads;
 
     Shape(const Problem &p, uint32_t mostThreadsOfPool) {
@@ -58,12 +58,13 @@ struct Shape {
             if (p.ragged()) units = std::max(units, uint64_t{p.batch} * p.kvHeads);
         }
         threads = static_cast<uint32_t>(std::clamp<uint64_t>(units, 1, mostThreadsOfPool));
+        blockBytes = aligned(BlockBits::bytes(p));
         scratchBytes = aligned(4 * scratchLayout(p, tiling, own.shape).total);
     }
     [[nodiscard]] static bool splittable(const Problem &p) { return !p.writesPairs(); }
     [[nodiscard]] uint64_t splits(uint64_t keys) const { return std::max<uint64_t>(ceilDivide(keys, tiling.splitKeys), 1); }
     [[nodiscard]] uint64_t bytes() const {
-        return sequenceBytes + counterBytes + partialBytes + threads * scratchBytes + workspaceAlignment;
+        return sequenceBytes + counterBytes + partialBytes + blockBytes + threads * scratchBytes + workspaceAlignment;
     }
 
     void cut(const Problem &p, SequencePlan &plan) const {
@@ -126,8 +127,10 @@ vkattn_result run(Pool &pool, const Problem &p, const Operands &operands, void *
     auto *const sequences = parts.take<SequencePlan>(shape.sequenceBytes);
     auto *const counters = parts.take<std::atomic<uint32_t>>(shape.counterBytes);
     auto *const partials = parts.take<float>(shape.partialBytes);
+    auto *const blocks = parts.take<uint32_t>(shape.blockBytes);
+    BlockBits::gather(p, operands, blocks);
 
-    Run run{{p, operands, shape.tiling, sequences, 0, partials, counters}, shape.own, parts.rest(), shape.scratchBytes, 0};
+    Run run{{p, operands, shape.tiling, sequences, 0, partials, counters, {p, blocks}}, shape.own, parts.rest(), shape.scratchBytes, 0};
     uint64_t partialFloats = 0, counterCount = 0;
     forSequences(p, operands, [&](uint32_t b, const Sequence &s) {
         SequencePlan &plan = *new (sequences + b) SequencePlan;

@@ -163,7 +163,7 @@ class FewRowsAttention {
     static bool fits(const Call &call, const Sequence &s) {
         const Problem &p = call.p;
         const Tensor &k = p.tensor(VKATTN_K), &v = p.tensor(VKATTN_V);
-        const bool sameKeys = s.queries == 1 || (p.left == openWindow && p.right == openWindow);
+        const bool sameKeys = s.queries == 1 || p.sameReach();
         return uint64_t{s.queries} * p.groupSize() <= mostFewRows && sameKeys && isPlain(p) && !p.drops() && !p.writesPairs() &&
                k.unitDims() && v.unitDims() && p.headDim % lanes == 0 && p.valueDim % lanes == 0;
     }

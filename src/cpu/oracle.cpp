@@ -35,10 +35,14 @@ extern "C" vkattn_result vkattnCpuVisible(const vkattn_problem *description, con
                     p.heads, p.queryTokens);
     if (keys < p.keyTokens) return fail(why, invalid, "visible has %u bytes, expected at least %u: one for each key", keys, p.keyTokens);
     if (!visible && keys) return fail(why, invalid, "visible is NULL with keyCount %u", keys);
-    forSequences(p, operands, [&](uint32_t b, const Sequence &sequence) {
-        if (b != batch) return;
-        const OraclePair pair(p, operands, sequence, b, head, query);
-        for (uint32_t j = 0; j < keys; ++j) visible[j] = query < sequence.queries && pair.visible(j);
-    });
+    try {
+        forSequences(p, operands, [&](uint32_t b, const Sequence &sequence) {
+            if (b != batch) return;
+            const OraclePair pair(p, operands, sequence, b, head, query);
+            for (uint32_t j = 0; j < keys; ++j) visible[j] = query < sequence.queries && pair.visible(j);
+        });
+    } catch (const std::bad_alloc &) {
+        return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the blocks of one row");
+    }
     return VKATTN_OK;
 }

@@ -5,7 +5,7 @@
 // that neither can hide a mistake of the other.
 #pragma once
 
-#include "cpu/sequences.hpp"
+#include "cpu/oracle_rules.hpp"
 
 #include <cmath>
 #include <cstdlib>
@@ -18,16 +18,18 @@ class OraclePair {
   public:
     OraclePair(const Problem &p, const Operands &operands, const Sequence &sequence, uint32_t b, uint32_t h, uint32_t i)
         : p_(p), operands_(operands), s_(sequence), b_(b), h_(h), i_(i),
-          position_(p.topLeft ? int64_t{i} : int64_t{i} + sequence.keys - int64_t{sequence.queries}) {}
+          position_(p.topLeft ? int64_t{i} : int64_t{i} + sequence.keys - int64_t{sequence.queries}),
+          blocks_(p, operands, b, h, i / std::max(p.rules.blocks.queries, 1u)) {}
 
     // Returns whether the query sees key j of its sequence.
     [[nodiscard]] bool visible(uint32_t j) const {
         const Tensor &mask = p_.tensor(VKATTN_MASK), &bits = p_.tensor(VKATTN_BIT_MASK);
-        if (j >= s_.keys) return false;            // j < keyTokens
-        if (j < position_ - p_.left) return false; // i' - windowLeft <= j
-        // j <= i' + windowRight; with VKATTN_CAUSAL windowRight is 0
-        if (j > position_ + p_.right) return false;
-        if (mask.present() && !maskByte(j)) return false; // mask_ij != 0
+        if (j >= s_.keys) return false;                                               // j < keyTokens
+        if (p_.flags & VKATTN_CAUSAL && j > position_ && j >= prefix()) return false; // j <= i', or j < prefix_b
+        if (p_.flags & VKATTN_WINDOW && !local(j) && !global(j) && !global(position_)) return false;
+        if (!oracle::boxShows(p_.rules.grid, position_, j)) return false; // key j lies in the box of token i'
+        if (!blocks_.shows(j)) return false;                              // the block of i and j is listed
+        if (mask.present() && !maskByte(j)) return false;                 // mask_ij != 0
         // Bit mask_ij = 1.
         if (bits.present() && !(maskWord(j / 32) >> (j % 32) & 1u)) return false;
         // bias_ij != -inf
@@ -70,6 +72,23 @@ class OraclePair {
     [[nodiscard]] double distance(uint32_t j) const { return static_cast<double>(std::abs(int64_t{j} - position_)); }
 
   private:
+    [[nodiscard]] uint32_t prefix() const { return p_.has(VKATTN_PREFIX_LENGTHS) ? operands_.word(VKATTN_PREFIX_LENGTHS, b_) : 0; }
+    // i' - windowLeft d_h <= j <= i' + windowRight d_h, and d_h divides j - i'
+    [[nodiscard]] bool local(uint32_t j) const {
+        int64_t dilation = p_.rules.dilation;
+        if (p_.has(VKATTN_DILATIONS)) dilation = std::min(dilation, std::max<int64_t>(operands_.word(VKATTN_DILATIONS, h_), 1));
+        const int64_t distance = j - position_;
+        if (distance % dilation != 0) return false;
+        const int64_t steps = distance / dilation;
+        return (p_.rules.windowLeft == openWindow || -steps <= p_.rules.windowLeft) &&
+               (p_.rules.windowRight == openWindow || steps <= p_.rules.windowRight);
+    }
+    // The token is global.
+    [[nodiscard]] bool global(int64_t token) const {
+        if (!p_.has(VKATTN_GLOBAL_TOKENS) || token < 0 || token >= s_.keys) return false;
+        const uint64_t words = (uint64_t{p_.keyTokens} + 31) / 32;
+        return operands_.word(VKATTN_GLOBAL_TOKENS, b_ * words + static_cast<uint64_t>(token) / 32) >> token % 32 & 1u;
+    }
     [[nodiscard]] bool hasBias() const { return p_.tensor(VKATTN_BIAS).present(); }
     [[nodiscard]] bool hasAlibi() const { return p_.has(VKATTN_ALIBI_SLOPES); }
     [[nodiscard]] float bias(uint32_t j) const {
@@ -95,6 +114,7 @@ class OraclePair {
     const Sequence &s_;
     uint32_t b_, h_, i_;
     int64_t position_; // i'
+    oracle::RowOfBlocks blocks_;
 };
 
 } // namespace vkattn

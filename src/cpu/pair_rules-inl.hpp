@@ -3,7 +3,8 @@
 // keys, is written in this file, and once more in oracle_pair.hpp. The two files share nothing, on
 // purpose.
 //
-// There are four kinds of rules. A row's reach (position and window) is a range of keys. Facts
+// There are five kinds of rules. A row's reach (position and window) is a range of keys. Rules of
+// cpu/rules.hpp show runs of keys. Facts
 // that memory holds for each pair (bias, masks, documents) are looked up for a tile of pairs at a
 // time. Scores are computed with query rows in lanes. Dropout draws random words, of four keys and a
 // vector of rows at once.
@@ -22,9 +23,13 @@ HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
 
-// Returns whether bias, masks or documents must be looked up for each query and key.
+// Returns whether rules show runs of keys, and not all keys within a row's reach.
+inline bool hasRunRules(const Problem &p) {
+    return p.rules.local() || p.rules.grid.rule != VKATTN_GRID_NONE || p.rules.blocks.kind != VKATTN_BLOCKS_NONE;
+}
+// Returns whether bias, masks, documents or rules must be looked up for each query and key.
 inline bool hasLookUps(const Problem &p) {
-    return p.tensor(VKATTN_BIAS).present() || p.tensor(VKATTN_MASK).present() || p.tensor(VKATTN_BIT_MASK).present() ||
+    return hasRunRules(p) || p.tensor(VKATTN_BIAS).present() || p.tensor(VKATTN_MASK).present() || p.tensor(VKATTN_BIT_MASK).present() ||
            p.has(VKATTN_DOC_IDS_Q);
 }
 // Returns whether each score is scale * dot(q_i, k_j), and each key within a row's reach is
@@ -49,13 +54,31 @@ inline RowPlace placeOf(const Problem &p, const Sequence &s, uint32_t kvHead, ui
     place.position = p.topLeft ? int64_t{place.query} : int64_t{place.query} + s.keys - int64_t{s.queries};
     const int64_t keys = s.keys;
     place.begin = static_cast<uint32_t>(std::clamp<int64_t>(place.position - p.left, 0, keys));
-    place.end = std::max(place.begin, static_cast<uint32_t>(std::clamp<int64_t>(place.position + p.right + 1, 0, keys)));
+    int64_t last = place.position + p.right;
+    if (p.has(VKATTN_PREFIX_LENGTHS)) last = std::min(last, std::max(place.position, int64_t{s.prefix} - 1));
+    place.end = std::max(place.begin, static_cast<uint32_t>(std::clamp<int64_t>(last + 1, 0, keys)));
+    if (p.rules.grid.rule != VKATTN_GRID_NONE) {
+        const KeyRun range = outerRange(p.rules, place.position);
+        place.begin = std::max(place.begin, std::min(range.begin, s.keys));
+        place.end = std::max(place.begin, std::min(place.end, range.end));
+    }
     return place;
 }
 
 template <vkattn_dtype dtype>
 void copyBias(const unsigned char *data, uint64_t at, uint64_t step, uint32_t count, float *out, uint32_t stride) {
     for (uint32_t j = 0; j < count; ++j, at += step) out[size_t{j} * stride] = loadElement(data, dtype, at);
+}
+
+inline RowRules rulesOf(const Call &call, const Sequence &s, uint32_t b, const RowPlace &place) {
+    return {call.p, call.operands, call.blocks, s, b, place.head, place.query, place.position};
+}
+// Returns the first key of [from, end) that is within the row's reach and that the rules show; `end` where none is.
+inline uint32_t firstShown(const Call &call, const Sequence &s, uint32_t b, const RowPlace &place, uint32_t from, uint32_t end) {
+    const uint32_t begin = std::max(from, place.begin), last = std::min(end, place.end);
+    if (begin >= last) return end;
+    const uint32_t shown = rulesOf(call, s, b, place).next(begin, last).begin;
+    return shown < last ? shown : end;
 }
 
 enum class Pairs { noneVisible, someVisible, allVisible };
@@ -103,6 +126,14 @@ inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const 
             const uint64_t first = s.batch * keys + s.key(begin);
             for (uint32_t j = 0; j < count; ++j)
                 if (call.operands.word(VKATTN_DOC_IDS_K, first + j) != document) row[size_t{j} * stride] = minusInfinity;
+        }
+        if (hasRunRules(p)) {
+            const RowRules rules = rulesOf(call, s, b, places[r]);
+            for (uint32_t key = begin; key < end;) {
+                const KeyRun run = rules.next(key, end);
+                for (; key < run.begin; ++key) row[size_t{key - begin} * stride] = minusInfinity;
+                key = run.end;
+            }
         }
         for (uint32_t j = 0; j < count; ++j) visible += row[size_t{j} * stride] != minusInfinity;
     }

@@ -15,6 +15,7 @@ struct Sequence {
     // number.
     uint32_t batch = 0;
     uint32_t queryFirst = 0, queries = 0, keyFirst = 0, keys = 0;
+    uint32_t prefix = 0;     // keys that causal hides from nobody
     uint64_t rowsBefore = 0; // rows of earlier sequences, all heads
 
     // The tensors may be read only at tokens below queries and keys.
@@ -50,6 +51,7 @@ template <class Visit> void forEverySequence(const Problem &p, const Operands &o
             s.queries = p.queryTokens;
             s.keys = p.has(VKATTN_KEY_LENGTHS) ? std::min(operands.word(VKATTN_KEY_LENGTHS, b), p.keyTokens) : p.keyTokens;
         }
+        if (p.has(VKATTN_PREFIX_LENGTHS)) s.prefix = std::min(operands.word(VKATTN_PREFIX_LENGTHS, b), s.keys);
         visit(b, s);
     }
 }

@@ -155,7 +155,7 @@ template <size_t vectors> class TileAttention {
         const uint32_t panels = (unit_.rows + panelRows - 1) / panelRows;
         const bool plain = isPlain(p_);
         const bool placed = !plain || drops_; // what follows asks for the rows of a panel
-        const bool unrestricted = !placed && p_.left == openWindow && p_.right == openWindow;
+        const bool unrestricted = !placed && p_.sameReach();
         uint32_t begin = unit_.keyEnd, end = unit_.keyBegin;
         for (uint32_t panel = 0; panel < panels; ++panel) {
             loadQueries(panel);
@@ -167,6 +167,9 @@ template <size_t vectors> class TileAttention {
         end = std::min(end, unit_.keyEnd);
         const uint32_t tileKeys = call_.tiling.tileKeys;
         for (uint32_t tile = begin / tileKeys * tileKeys; tile < end; tile += tileKeys) {
+            const uint32_t seen = firstSeen(std::max(tile, begin), end);
+            if (seen >= end) break;
+            tile = seen / tileKeys * tileKeys;
             const uint32_t first = std::max(tile, begin), last = std::min(tile + tileKeys, end);
             bool loaded = false;
             TileRows keys{}, values{};
@@ -229,6 +232,15 @@ template <size_t vectors> class TileAttention {
     Reach *reaches() const { return reinterpret_cast<Reach *>(part(at_.reaches)); }
     TileRows tileOf(vkattn_role role, uint32_t begin, uint32_t end, float *copy) const {
         return tileRows(rowsOf(call_, role, *unit_.s, unit_.kvHead, begin), end - begin, unit_.rows > panelRows, copy);
+    }
+
+    // Returns the first key from `from` on that the rules show to some row of the unit; `end` where none is.
+    uint32_t firstSeen(uint32_t from, uint32_t end) const {
+        if (!rules_) return from;
+        uint32_t seen = end;
+        for (uint32_t r = 0; r < unit_.rows && seen > from; ++r)
+            seen = firstShown(call_, *unit_.s, unit_.b, placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + r), from, seen);
+        return seen;
     }
 
     // Puts rows into lanes. Lanes without a row compute with zeros.
@@ -505,7 +517,7 @@ template <size_t vectors> class TileAttention {
     const Unit &unit_;
     const ScratchLayout at_;
     float *scratch_;
-    const bool lookUps_ = hasLookUps(p_), drops_ = p_.drops();
+    const bool lookUps_ = hasLookUps(p_), rules_ = hasRunRules(p_), drops_ = p_.drops();
     PanelRows<vectors> rows_;
     Vector tops_[vectors], seenNow_[vectors];
 };

@@ -28,7 +28,10 @@ class LayerPlanner {
             if (const auto r = steps_.addMean("weights", weights.heads, weights.mean)) return r;
         const bool post = layer_.place == VKATTN_NORM_POST, drops = layer_.outputDropout > 0;
         const uint32_t out = layer_.wo.extent[2];
-        const Place z = rowsOfCut({layer_.y, VKATTN_Y}), y = post ? room(rows, out) : drops ? steps_.between(batch_, 1, rows, out) : z,
+        const Place z = rowsOfCut({layer_.y, VKATTN_Y}),
+                    y = post    ? room(rows, out)
+                        : drops ? steps_.between(batch_, 1, rows, out)
+                                : z,
                     x = layer_.flags & VKATTN_LAYER_RESIDUAL ? rowsOfCut({layer_.x, VKATTN_X}) : Place{}, none;
         // X is added by the last step: the sum is then not rounded, unless it is kept.
         if (const auto r = steps_.addProjection("out", a, {layer_.wo, VKATTN_WO}, {layer_.bo, VKATTN_BO}, post || drops ? none : x, y))

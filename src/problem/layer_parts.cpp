@@ -34,7 +34,8 @@ LayerParts::LayerParts(const vkattn_layer &layer, uint64_t bytes)
     if (options_.dropout > 0) return; // what a pair draws depends on its place in the whole
     if (layer.flags & VKATTN_LAYER_KEEPS_STEPS) return;
     // The entries of a ragged batch are sequences within one.
-    while (entriesOfPart_ > 1 && bytesOfFirst() > bytes) entriesOfPart_ -= entriesOfPart_ / 2;
+    // Blocks of their own for each entry would need others for each part.
+    while (entriesOfPart_ > 1 && options_.blocks.batches <= 1 && bytesOfFirst() > bytes) entriesOfPart_ -= entriesOfPart_ / 2;
     if (!canCutTokens()) return;
     while (tokensOfPart_ > leastTokens && bytesOfFirst() > bytes) {
         tokensOfPart_ -= tokensOfPart_ / 2;
@@ -47,6 +48,8 @@ LayerParts::LayerParts(const vkattn_layer &layer, uint64_t bytes)
 bool LayerParts::canCutTokens() const {
     const auto has = [&](vkattn_role role) { return (options_.presentRoles & VKATTN_PRESENT(role)) != 0; };
     if (has(VKATTN_CU_SEQ_Q) || has(VKATTN_CU_SEQ_K) || whole_->presentRoles & VKATTN_PRESENT(VKATTN_STARTS)) return false;
+    // These rules count all tokens, and a prefix shows keys behind the cut's.
+    if (has(VKATTN_GLOBAL_TOKENS) || has(VKATTN_PREFIX_LENGTHS) || options_.grid.rule || options_.blocks.kind) return false;
     const bool causal = options_.flags & VKATTN_CAUSAL;
     if (!causal) return !(options_.flags & VKATTN_WINDOW) && !(options_.presentRoles & arraysOfDistances);
     // Weights and scores of the keys behind the cut's would not be written.
@@ -104,8 +107,11 @@ uint64_t LayerParts::skippedBytes(vkattn_role role) const {
     constexpr uint64_t word = 4;
     switch (role) {
     case VKATTN_KEY_LENGTHS:
+    case VKATTN_PREFIX_LENGTHS:
     case VKATTN_STARTS:
         return word * firstEntry_;
+    case VKATTN_GLOBAL_TOKENS:
+        return word * firstEntry_ * partsOf(keys_, 32);
     case VKATTN_POSITIONS:
     case VKATTN_DOC_IDS_Q:
         return word * (uint64_t{firstEntry_} * tokens_ + firstToken_);

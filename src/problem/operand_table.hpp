@@ -19,6 +19,7 @@ enum class Span : uint32_t {
     queryArray,    // an element for each query of each batch entry
     keyArray,      // an element for each key of each batch entry
     sequenceArray, // an element for each sequence and one more, read before the first chunk
+    ruleArray,     // of a rule of visibility (problem/rules.hpp), read before the first chunk
 };
 [[nodiscard]] constexpr bool isArray(Span span) {
     return span >= Span::batchArray;
@@ -61,16 +62,29 @@ inline constexpr OperandRule operandTable[] = {
     {VKATTN_DOC_IDS_K, "document ids of keys", Span::keyArray, false, 0, nullptr, false},
     {VKATTN_SINKS, "sinks", Span::headArray, false, 0, nullptr, false},
     {VKATTN_ALIBI_SLOPES, "ALiBi slopes", Span::headArray, false, 0, nullptr, false},
+    {VKATTN_GLOBAL_TOKENS, "global tokens", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_PREFIX_LENGTHS, "prefix lengths", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_DILATIONS, "dilations", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_BLOCK_MASK, "block mask", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_BLOCK_ROWS, "block rows", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_BLOCK_COLUMNS, "block columns", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_BLOCK_COUNTS, "block counts", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_BLOCK_INDICES, "block indices", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_FULL_BLOCK_COUNTS, "full block counts", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_FULL_BLOCK_INDICES, "full block indices", Span::ruleArray, false, 0, nullptr, false},
 };
 
 // Arrays that make a score depend on how far its query and its key lie apart.
 inline constexpr uint32_t arraysOfDistances = VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
 
 // Tensors have the roles below tensorRoles, of which other operations have some; small arrays have the roles from firstArray to the
-// workspace.
+// workspace, and arrays of blocks those from VKATTN_BLOCK_MASK on, of which presentRoles knows nothing.
 constexpr uint32_t tensorRoles = 14, firstArray = 32;
+[[nodiscard]] constexpr bool isBlockArray(vkattn_role role) {
+    return role >= VKATTN_BLOCK_MASK && role <= VKATTN_FULL_BLOCK_INDICES;
+}
 [[nodiscard]] constexpr bool isArray(vkattn_role role) {
-    return role >= firstArray && role < VKATTN_WORKSPACE;
+    return (role >= firstArray && role < VKATTN_WORKSPACE) || isBlockArray(role);
 }
 [[nodiscard]] constexpr bool isTensor(vkattn_role role) {
     return static_cast<uint32_t>(role) < tensorRoles;
@@ -90,7 +104,7 @@ static_assert(rolesAreInPlace());
 [[nodiscard]] constexpr uint32_t arrayBits() {
     uint32_t bits = 0;
     for (const OperandRule &rule : operandTable)
-        if (isArray(rule.span)) bits |= VKATTN_PRESENT(rule.role);
+        if (isArray(rule.span) && !isBlockArray(rule.role)) bits |= VKATTN_PRESENT(rule.role);
     return bits;
 }
 

@@ -92,6 +92,30 @@ vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
     return VKATTN_OK;
 }
 
+uint64_t ruleArrayLength(const Problem &p, vkattn_role role) {
+    const Rules &rules = p.rules;
+    const uint64_t planes = uint64_t{rules.blocks.batches} * rules.blocks.heads, blockRows = planes * rules.blockRows;
+    switch (role) {
+    case VKATTN_GLOBAL_TOKENS:
+        return uint64_t{p.batch} * (p.keyTokens / 32 + (p.keyTokens % 32 != 0));
+    case VKATTN_PREFIX_LENGTHS:
+        return p.batch;
+    case VKATTN_DILATIONS:
+        return p.heads;
+    case VKATTN_BLOCK_MASK:
+        return blockRows * rules.blockColumns;
+    case VKATTN_BLOCK_ROWS:
+        return blockRows + planes;
+    case VKATTN_BLOCK_COLUMNS:
+        return rules.blocks.entries;
+    case VKATTN_BLOCK_COUNTS:
+    case VKATTN_FULL_BLOCK_COUNTS:
+        return blockRows;
+    default:
+        return blockRows * rules.blocks.entries;
+    }
+}
+
 // Makes V the first dims of K.
 vkattn_result placeValuesInKeys(Problem &p, vkattn_diagnostic *why) {
     const Tensor &k = p.tensor(VKATTN_K);
@@ -125,6 +149,8 @@ uint64_t arrayLength(const Problem &p, vkattn_role role) {
         return uint64_t{p.tensor(VKATTN_K).extent[0]} * p.tensor(VKATTN_K).extent[2];
     case Span::headArray:
         return p.heads;
+    case Span::ruleArray:
+        return p.has(role) ? ruleArrayLength(p, role) : 0;
     default:
         return 0;
     }
@@ -132,7 +158,7 @@ uint64_t arrayLength(const Problem &p, vkattn_role role) {
 
 ByteRange Problem::bytesUsed(vkattn_role role) const {
     if (!uses(role)) return {};
-    return isArray(role) ? ByteRange{0, 4 * arrayLength(*this, role)} : tensors[role].span();
+    return isArray(role) ? ByteRange{0, arrayElementBytes(role) * arrayLength(*this, role)} : tensors[role].span();
 }
 
 uint64_t Problem::bytesNeeded(vkattn_role role) const {
@@ -240,13 +266,11 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
                         "batch %u x heads %u x queries %u x keys %u is over the 2^50 pairs that 64-bit arithmetic has room for", out.batch,
                         out.heads, out.queryTokens, out.keyTokens);
 
+    out.presentRoles = p.presentRoles;
+    if (const auto r = makeRules(p, out, why)) return r;
+
     out.scale = p.flags & VKATTN_SCALE ? p.scale : 1.0f / std::sqrt(static_cast<float>(out.headDim));
     out.softcap = p.softcap;
-    if (p.flags & VKATTN_WINDOW) {
-        out.left = p.windowLeft < 0 ? openWindow : std::min(p.windowLeft, openWindow);
-        out.right = p.windowRight < 0 ? openWindow : std::min(p.windowRight, openWindow);
-    }
-    if (p.flags & VKATTN_CAUSAL) out.right = 0;
     out.topLeft = p.flags & VKATTN_ALIGN_TOP_LEFT;
     out.deterministic = p.flags & VKATTN_DETERMINISTIC;
     out.rowStatistics = p.flags & VKATTN_ROW_STATISTICS;
@@ -258,7 +282,6 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
         out.dropoutOffset = p.dropoutOffset;
     }
     out.flags = p.flags;
-    out.presentRoles = p.presentRoles;
     out.kernel = p.kernel;
     out.slices = std::max(p.sliceCount, 1u);
     return VKATTN_OK;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "problem/operand_table.hpp"
+#include "problem/rules.hpp"
 #include "problem/tensor.hpp"
 #include "vkattn/problem.h"
 
@@ -12,8 +13,6 @@ namespace vkattn {
 constexpr uint32_t maxDim = 2048;
 // Each kernel has a bit in half a word. core/kernels/table.cpp lists the kernels.
 constexpr uint32_t mostKernels = 16;
-// A window side this wide hides nothing, whatever the token counts.
-constexpr int32_t openWindow = 1 << 30;
 
 struct Problem {
     // In ragged batches `batch` is the number of sequences, queryTokens and keyTokens are the most
@@ -21,8 +20,9 @@ struct Problem {
     uint32_t batch = 0, heads = 0, kvHeads = 0, queryTokens = 0, keyTokens = 0, headDim = 0, valueDim = 0;
     float scale = 0, softcap = 0;
     // Causal and window in one rule: key j is within reach of query i when i' - left <= j <= i' +
-    // right.
+    // right. With prefix lengths `right` is that of the window alone.
     int32_t left = openWindow, right = openWindow;
+    Rules rules;
     bool topLeft = false;
     bool deterministic = false;
     // V is the first dims of K: tensor(VKATTN_V) says where they lie in K's memory.
@@ -43,8 +43,19 @@ struct Problem {
     // Returns whether something of the size of queries x keys is written.
     [[nodiscard]] constexpr bool writesPairs() const { return tensor(VKATTN_WEIGHTS).present() || tensor(VKATTN_SCORES).present(); }
     // Returns whether an array is present.
-    [[nodiscard]] constexpr bool has(vkattn_role role) const { return presentRoles & VKATTN_PRESENT(role); }
+    [[nodiscard]] constexpr bool has(vkattn_role role) const {
+        return isBlockArray(role) ? rules.hasBlockArray(role) : (presentRoles & VKATTN_PRESENT(role)) != 0;
+    }
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
+    // Returns whether every query of a sequence has the same keys within its reach.
+    [[nodiscard]] constexpr bool sameReach() const {
+        return left == openWindow && right == openWindow && !has(VKATTN_PREFIX_LENGTHS) && rules.grid.rule == VKATTN_GRID_NONE;
+    }
+    // Returns whether visibility has a rule beside causal, window and what memory holds for each pair.
+    [[nodiscard]] constexpr bool hasRules() const {
+        return rules.local() || rules.grid.rule != VKATTN_GRID_NONE || rules.blocks.kind != VKATTN_BLOCKS_NONE ||
+               has(VKATTN_PREFIX_LENGTHS);
+    }
     [[nodiscard]] constexpr bool drops() const { return dropoutThreshold != 0; }
     // Query heads per key/value head.
     [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; }
@@ -59,8 +70,11 @@ struct Problem {
     [[nodiscard]] double flops() const; // 2 per multiply-add of both products, with hidden pairs
 };
 
-// Returns the elements of a role without a layout: 32-bit words, tightly packed.
+// Returns the elements of a role without a layout: 32-bit words, tightly packed; of a block mask bytes.
 [[nodiscard]] uint64_t arrayLength(const Problem &p, vkattn_role role);
+[[nodiscard]] constexpr uint32_t arrayElementBytes(vkattn_role role) {
+    return role == VKATTN_BLOCK_MASK ? 1 : 4;
+}
 
 // Returns NULL for the workspace and for a value that is no role.
 [[nodiscard]] const OperandRule *findRule(vkattn_role role);

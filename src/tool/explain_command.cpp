@@ -5,6 +5,7 @@
 #include "tool/arrays/job.hpp"
 #include "tool/device.hpp"
 #include "tool/explain/fitting.hpp"
+#include "tool/explain/mask_picture.hpp"
 #include "tool/explain/stages.hpp"
 #include "tool/options/names.hpp"
 #include "tool/report/cpu_report.hpp"
@@ -37,6 +38,7 @@ struct Explained {
     std::vector<Rejection> rejections;      // of the plan: the kernels that it does not take
     vkattn_cpu_plan cpuPlan{};              // of the CPU
     std::optional<Fit> batch, tokens;       // with --memory
+    std::optional<MaskFacts> mask;          // with --draw-mask
 };
 
 // The workspace on the CPU.
@@ -190,6 +192,7 @@ Json toJson(const Explained &explained) {
                           {"batch", fitJson(*explained.batch)},
                           {"tokens", fitJson(*explained.tokens)},
                           {"tokensOf", tokensGrow(problem)}};
+    if (explained.mask) json["mask"] = maskJson(explained.arguments, *explained.mask);
     return json;
 }
 
@@ -262,13 +265,15 @@ void printText(const Explained &explained) {
         std::cout << "  batch   " << fitText(*explained.batch) << "\n";
         std::cout << "  tokens  " << fitText(*explained.tokens) << " (" << tokensGrow(problem) << ")\n";
     }
+    if (explained.mask) std::cout << maskText(explained.arguments, problem, *explained.mask);
 }
 
 } // namespace
 
 ExitStatus explainCommand(const ExplainArguments &arguments) {
-    const Job job = describeProblem(arguments.run, arguments.assumed);
-    const Explained explained = explain(arguments, job);
+    Job job = describeProblem(arguments.run, arguments.assumed);
+    Explained explained = explain(arguments, job);
+    if (!arguments.maskFile.empty()) explained.mask = drawMask(arguments, job);
     if (arguments.run.json)
         std::cout << jsonText(toJson(explained), -1) << "\n";
     else

@@ -42,6 +42,15 @@ TEST_F(BadUsageTest, helpNamesEveryOption) {
                                      "--causal",
                                      "--align",
                                      "--window",
+                                     "--dilation",
+                                     "--global-tokens",
+                                     "--prefix-lengths",
+                                     "--neighbourhood",
+                                     "--border",
+                                     "--windows",
+                                     "--bigbird",
+                                     "--block-mask",
+                                     "--block-size",
                                      "--scale",
                                      "--softcap",
                                      "--dropout",
@@ -103,7 +112,7 @@ TEST_F(BadUsageTest, optionsNeedValues) {
 TEST_F(BadUsageTest, alignment) {
     refused({"--causal", "left"}, {"--causal takes top-left or bottom-right, not 'left'"});
     refused({"--window", "1,1", "--align", "middle"}, {"--align takes top-left or bottom-right, not 'middle'"});
-    refused({"--align", "top-left"}, {"--align", "add --window, --causal or --alibi"});
+    refused({"--align", "top-left"}, {"--align", "add --window, --causal, --alibi or a grid"});
     refused({"--causal", "top-left", "--align", "bottom-right"}, {"--causal top-left and --align bottom-right disagree"});
     refused({"--causal", "bottom-right", "--align", "top-left", "--window", "1,1"}, {"disagree"});
 }

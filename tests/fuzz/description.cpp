@@ -103,6 +103,23 @@ template <class Visit> void forEach(const vkattn_layout &l, const Visit &visit) 
 
 } // namespace
 
+namespace {
+// An array of blocks may be there and have no element.
+bool usesBlocks(const vkattn_problem &p, vkattn_role role) {
+    switch (p.blocks.kind) {
+    case VKATTN_BLOCKS_MASK:
+        return role == VKATTN_BLOCK_MASK;
+    case VKATTN_BLOCKS_LISTS:
+        return role == VKATTN_BLOCK_ROWS || role == VKATTN_BLOCK_COLUMNS;
+    case VKATTN_BLOCKS_INDICES:
+        return role == VKATTN_BLOCK_COUNTS || role == VKATTN_BLOCK_INDICES ||
+               (p.blocks.full && (role == VKATTN_FULL_BLOCK_COUNTS || role == VKATTN_FULL_BLOCK_INDICES));
+    default:
+        return false;
+    }
+}
+} // namespace
+
 Description::Description(const uint8_t *bytes, size_t size) {
     const size_t used = std::min(size, sizeof genes);
     if (used) std::memcpy(&genes, bytes, used);
@@ -170,14 +187,54 @@ void Description::describe() {
             if (ones >> d & 1) extents[d] = 1;
         return make(role, dtype, extents);
     };
+    describeRules(pairs[0], pairs[2], pairs[3]);
     if (overlays.bias) p.bias = broadcast(VKATTN_BIAS, overlays.softcap ? VKATTN_F32 : VKATTN_F16, genes.biasOnes, pairs[3]);
     if (overlays.mask) p.mask = broadcast(VKATTN_MASK, VKATTN_BOOL8, genes.maskOnes, pairs[3]);
     if (overlays.bitMask || genes.overlays >= rare)
         p.bitMask = broadcast(VKATTN_BIT_MASK, VKATTN_BITS32, genes.maskOnes & 7, (pairs[3] + 31) / 32);
 }
 
+void Description::describeRules(uint32_t batch, uint32_t queries, uint32_t keys) {
+    vkattn_problem &p = problem;
+    const RuleGenes &g = genes.rules;
+    // Once in a while a rule lacks the option that it goes with, which is refused.
+    const bool wrong = g.arrays >= rare;
+    const auto present = [&](int bit, bool fits, vkattn_role role) {
+        p.presentRoles |= (g.arrays >> bit & 1u) && (fits || wrong) ? VKATTN_PRESENT(role) : 0;
+    };
+    const bool window = p.flags & VKATTN_WINDOW;
+    present(0, window, VKATTN_GLOBAL_TOKENS), present(1, p.flags & VKATTN_CAUSAL, VKATTN_PREFIX_LENGTHS);
+    if (window && g.dilation >= 64) p.dilation = g.dilation == 255 ? UINT32_MAX : g.dilation % 6u;
+    present(2, window && p.dilation > 0, VKATTN_DILATIONS);
+    if (g.grid % 8u && keys) {
+        p.grid.rule = static_cast<vkattn_grid_rule>(g.grid % 8u > 4 ? 0 : g.grid % 8u);
+        const uint32_t planes = keys % (1 + g.planes % 3u) == 0 ? 1 + g.planes % 3u : 1;
+        const uint32_t rows = keys / planes % (1 + g.rows % 8u) == 0 ? 1 + g.rows % 8u : 1;
+        const uint32_t extents[] = {planes, rows, keys / planes / rows + (g.rows >= rare ? 1 : 0)};
+        for (int axis = 0; axis < 3 && p.grid.rule; ++axis) {
+            const uint32_t size = g.sizes >> (2 * axis) & 3u;
+            p.grid.extent[axis] = extents[axis];
+            p.grid.size[axis] = p.grid.rule == VKATTN_GRID_WINDOWS ? size + 1 : 2 * size + 1;
+            if (p.grid.rule == VKATTN_GRID_CLAMPED) p.grid.size[axis] = std::min(p.grid.size[axis], (extents[axis] - 1) | 1u);
+            p.grid.shift[axis] = p.grid.rule == VKATTN_GRID_WINDOWS ? g.shift % (size + 1) : g.shift >= rare ? 1 : 0;
+        }
+    }
+    if (g.blocks % 8u == 0 || g.blocks % 8u > 5) return;
+    vkattn_blocks &blocks = p.blocks;
+    blocks.kind = static_cast<vkattn_block_kind>(g.blocks % 8u);
+    blocks.queries = 1 + g.blockQueries % 20u, blocks.keys = 1 + g.blockKeys % 20u;
+    const uint32_t more = g.blockOptions >> 3;
+    if (blocks.kind == VKATTN_BLOCKS_BIGBIRD) {
+        blocks.keys = 0, blocks.random = more % 5u, blocks.seed = 0x9e3779b97f4a7c15u * g.blockKeys;
+        return;
+    }
+    blocks.batches = g.blockOptions & 1u ? batch : 0, blocks.heads = g.blockOptions & 2u ? p.q.extent[1] : 0;
+    if (blocks.kind == VKATTN_BLOCKS_LISTS) blocks.entries = more * 9;
+    if (blocks.kind == VKATTN_BLOCKS_INDICES) blocks.full = g.blockOptions >> 2 & 1u, blocks.entries = more % 3u ? 0 : more % (queries + 1);
+}
+
 bool Description::small() const {
-    for (uint32_t role = 0; role < VKATTN_WORKSPACE; ++role)
+    for (uint32_t role = 0; role < VKATTN_ROLE_LIMIT; ++role)
         if (vkattnOperandBytes(&problem, static_cast<vkattn_role>(role)) > 1u << 19) return false;
     const uint64_t batch = std::max(problem.q.extent[0], problem.sequences);
     return batch * problem.q.extent[1] * problem.q.extent[2] * problem.k.extent[2] <= 20000;
@@ -225,6 +282,8 @@ void Description::allocate() {
     }
     for (uint32_t n = VKATTN_KEY_LENGTHS; n < VKATTN_WORKSPACE; ++n)
         if (problem.presentRoles & VKATTN_PRESENT(n)) fillArray(static_cast<vkattn_role>(n));
+    for (uint32_t n = VKATTN_BLOCK_MASK; n <= VKATTN_FULL_BLOCK_INDICES; ++n)
+        if (usesBlocks(problem, static_cast<vkattn_role>(n))) fillArray(static_cast<vkattn_role>(n));
 }
 
 float Description::nonFinite() {
@@ -281,7 +340,9 @@ void Description::fillArray(vkattn_role role) {
             const float value = byte == 255 ? nonFinite() : 0.25f * static_cast<float>(static_cast<int32_t>(byte) - 100);
             std::memcpy(&word, &value, 4);
         }
-        std::memcpy(memory + at, &word, 4);
+        // Columns of blocks lie near each other; a mask of blocks ends anywhere.
+        if (role >= VKATTN_BLOCK_ROWS && byte < 160) word = byte % 24;
+        std::memcpy(memory + at, &word, std::min<size_t>(bytes - at, 4));
     }
 }
 
@@ -346,6 +407,11 @@ std::string Description::text() const {
         problem.flags, static_cast<int>(problem.kernel), problem.sliceCount, static_cast<double>(problem.scale),
         static_cast<double>(problem.softcap), problem.windowLeft, problem.windowRight, problem.presentRoles, problem.sequences,
         problem.maxSeqQ, problem.maxSeqK, genes.room, genes.data % 6u, genes.seed);
+    add("dilation %u grid %d [%u, %u, %u] sizes %u %u %u shift %u %u %u blocks %d %u x %u of %u, %u entries %u full %u random %u\n",
+        problem.dilation, static_cast<int>(problem.grid.rule), problem.grid.extent[0], problem.grid.extent[1], problem.grid.extent[2],
+        problem.grid.size[0], problem.grid.size[1], problem.grid.size[2], problem.grid.shift[0], problem.grid.shift[1],
+        problem.grid.shift[2], static_cast<int>(problem.blocks.kind), problem.blocks.queries, problem.blocks.keys, problem.blocks.batches,
+        problem.blocks.heads, problem.blocks.entries, problem.blocks.full, problem.blocks.random);
     for (const vkattn_role role : tensorRoles) {
         const vkattn_layout &l = layout(role);
         if (l.extent[0] == 0) continue;

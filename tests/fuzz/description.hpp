@@ -23,6 +23,17 @@ struct LayoutGenes {
     uint8_t offset;
 };
 
+// Rules of visibility.
+struct RuleGenes {
+    uint8_t arrays;             // bit 0 global tokens, 1 prefix lengths, 2 dilations
+    uint8_t dilation;           // below 64: none
+    uint8_t grid, rows, planes; // the rule, and how many of the keys
+    uint8_t sizes, shift;
+    uint8_t blocks; // the kind
+    uint8_t blockQueries, blockKeys;
+    uint8_t blockOptions; // bit 0 of batch entries, 1 of heads, 2 full; above: entries, or random blocks
+};
+
 struct Genes {
     uint8_t room, kernel, shape; // which limits; which kernel; dims and types
     uint8_t batch, kvHeads, group, queries, keys;
@@ -38,6 +49,7 @@ struct Genes {
     uint8_t data, seed;
     uint8_t sharedValues;  // odd: k and v are views of one buffer
     LayoutGenes layout[9]; // by role; the scores lie as the weights
+    RuleGenes rules;
 };
 static_assert(alignof(Genes) == 1);
 
@@ -64,6 +76,7 @@ class Description {
         uint32_t first, count;
     };
     void describe();
+    void describeRules(uint32_t batch, uint32_t queries, uint32_t keys);
     // Returns where a sequence lies, by the rule of problem.h. `role` has the cu_seqlens.
     [[nodiscard]] Span spanOf(vkattn_role role, uint32_t sequence, uint32_t total, uint32_t most) const;
     [[nodiscard]] bool written(vkattn_role role, const uint32_t (&index)[4]) const;

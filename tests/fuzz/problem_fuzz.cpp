@@ -89,6 +89,21 @@ vkattn_problem problemFrom(Bytes &bytes) {
     const uint32_t kernel = bytes.raw<uint8_t>();
     p.kernel = static_cast<vkattn_kernel>(kernel < 250 ? kernel % 4 : kernel);
     p.sliceCount = options & 0x80 ? number(bytes) : 0;
+    // Rules of visibility: any numbers.
+    if (options & 4096) {
+        p.presentRoles |= bytes.below(8) << 14 | bytes.below(2) << 30; // global tokens, prefix lengths; dilations
+        if (bytes.flag()) p.dilation = number(bytes);
+        p.grid.rule = static_cast<vkattn_grid_rule>(bytes.below(6));
+        for (int axis = 0; axis < 3 && p.grid.rule; ++axis)
+            p.grid.extent[axis] = number(bytes), p.grid.size[axis] = number(bytes), p.grid.shift[axis] = bytes.flag() ? 0 : number(bytes);
+        p.blocks.kind = static_cast<vkattn_block_kind>(bytes.below(7));
+        if (p.blocks.kind) {
+            p.blocks.queries = number(bytes), p.blocks.keys = number(bytes);
+            p.blocks.batches = bytes.flag() ? 0 : number(bytes), p.blocks.heads = bytes.flag() ? 0 : number(bytes);
+            p.blocks.entries = bytes.flag() ? 0 : number(bytes), p.blocks.full = bytes.below(3);
+            p.blocks.random = bytes.flag() ? 0 : number(bytes), p.blocks.seed = bytes.flag() ? 0 : number(bytes);
+        }
+    }
     clearBeyond(p);
     return p;
 }

@@ -197,6 +197,9 @@ TEST(ConformReplay, saysWhatIsWrong) {
         {"1:matrix,softcap=-1", "softcap is finite"},
         {"1:matrix,dropout=1.5", "dropout is a probability"},
         {"1:matrix,scale=nan", "scale is finite"},
+        {"1:matrix,blocks=mask,blockKeys=0", "blockQueries and blockKeys are at least 1"},
+        {"1:matrix,grid=cut,sizeRows=2", "are odd, but those of windows"},
+        {"1:matrix,grid=none,gridRows=2000000", "gridRows is 2000000, expected at most"},
         {"1:hidden,sharedHeads", "expected a case without sharedHeads"},
         {"1:matrix,valuesInKeys", "valuesInKeys"},
         {"1:matrix,keysHoldValues,valueDim=17", "keysHoldValues: V is the first dims of K"},
@@ -216,9 +219,14 @@ TEST(ConformReplay, everyMemberComesBack) {
     const std::string text =
         "7:matrix,tiles=flashDirect,room=tight,name=all,kernel=flash,batch=3,heads=4,queryTokens=5,keyTokens=6,headDim=7,"
         "valueDim=8,q=f16,k=bf16,v=f16,out=bf16,qStyle=padded,kStyle=reversed,vStyle=dimMajor,outStyle=tokenMajor,"
-        "sharedHeads,causal,topLeft,window,left=3,right=4,scale=-0.5,softcap=2,dropout=0.5,dropoutSeed=7,dropoutOffset=8,weightsDropped,mask=5,bias=2,biasType=f16,biasHidden=1,"
+        "sharedHeads,causal,prefixes,topLeft,window,left=3,right=4,dilation=2,headDilations,globalTokens,scale=-0.5,softcap=2,dropout=0.5,"
+        "dropoutSeed=7,dropoutOffset=8,weightsDropped,"
+        "mask=5,bias=2,biasType=f16,biasHidden=1,"
         "biasConstant=-1e+09,alibi,alibiSlope=0.25,sinks,sink=-inf,ragged,sequences=1x2:3x4,raggedGaps=0,raggedMax,"
-        "hostileRagged,documents=runs,lse,rowStatistics,weights,weightsType=f16,weightsStyle=padded,scores=capped,scoresType=bf16,scoresStyle=padded,deterministic,slices=9,data=equal,"
+        "hostileRagged,documents=runs,grid=windows,gridPlanes=2,gridRows=3,sizePlanes=4,sizeRows=5,sizeColumns=6,gridShift=1,"
+        "blocks=indices,blockQueries=2,blockKeys=3,randomBlocks=4,blockSeed=5,blocksOfHeads,blocksOfBatches,fullBlocks,hostileBlocks,lse,"
+        "rowStatistics,weights,weightsType=f16,weightsStyle=padded,scores=capped,scoresType=bf16,"
+        "scoresStyle=padded,deterministic,slices=9,data=equal,"
         "needle=2,poison=0";
     ASSERT_TRUE(parseReplay(text, check, why)) << why;
     EXPECT_EQ(replayText(check), text);

@@ -1,6 +1,7 @@
 // The oracle against formulas written here once more; the fallback and the verifier against the
 // oracle; bad operands.
 #include "support/case.hpp"
+#include "support/rule_mask.hpp"
 #include "vkattn/cpu.h"
 
 #include <cmath>
@@ -17,33 +18,38 @@ uint32_t count(const test::CaseData &in) {
     return static_cast<uint32_t>(in.operands.size());
 }
 
-// "Visible" of docs/numerics.md, straight from the page: the intersection of reach, masks,
-// documents, lengths and bias.
-bool visible(const test::CaseData &in, uint32_t b, uint32_t h, uint32_t i, uint32_t j) {
-    const Case &c = in.c;
-    const Span &s = in.spans[b];
-    if (i >= s.queries || j >= s.keys) return false;
-    const int64_t position = c.topLeft ? int64_t{i} : int64_t{i} + s.keys - int64_t{s.queries};
-    if (c.causal && j > position) return false;
-    if (c.window && c.left >= 0 && j < position - c.left) return false;
-    if (c.window && c.right >= 0 && j > position + c.right) return false;
-    if (c.documents != Documents::none) {
-        const size_t row = size_t{s.batch} * in.problem.q.extent[2], column = size_t{s.batch} * in.problem.k.extent[2];
-        if (in.docsQ[row + s.firstQuery + i] != in.docsK[column + s.firstKey + j]) return false;
+// "Visible" of docs/numerics.md, straight from the page: the intersection of rules and masks, documents,
+// lengths and bias.
+class Visible {
+  public:
+    explicit Visible(const test::CaseData &in)
+        : in_(in), mask_(maskOfRules(in)), queries_(in.problem.maxSeqQ ? in.problem.maxSeqQ : in.problem.q.extent[2]),
+          keys_(in.problem.maxSeqK ? in.problem.maxSeqK : in.problem.k.extent[2]) {}
+    bool operator()(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const {
+        const Case &c = in_.c;
+        const Span &s = in_.spans[b];
+        if (i >= s.queries || j >= s.keys) return false;
+        if (mask_[((size_t{b} * in_.problem.q.extent[1] + h) * queries_ + i) * keys_ + j] == 0) return false;
+        if (c.documents != Documents::none) {
+            const size_t row = size_t{s.batch} * in_.problem.q.extent[2], column = size_t{s.batch} * in_.problem.k.extent[2];
+            if (in_.docsQ[row + s.firstQuery + i] != in_.docsK[column + s.firstKey + j]) return false;
+        }
+        const uint32_t *e = in_.bias.layout.extent;
+        return !c.biasBroadcast || in_.bias.get(e[0] > 1 ? b : 0, e[1] > 1 ? h : 0, e[2] > 1 ? i : 0, e[3] > 1 ? j : 0) !=
+                                       -std::numeric_limits<float>::infinity();
     }
-    const auto at = [&](const HostTensor &t, auto get, uint32_t last) {
-        const uint32_t *e = t.layout.extent;
-        return (t.*get)(e[0] > 1 ? b : 0, e[1] > 1 ? h : 0, e[2] > 1 ? i : 0, e[3] > 1 ? last : 0);
-    };
-    if (c.bitMaskBroadcast && !(at(in.bitMask, &HostTensor::getWord, j / 32) >> j % 32 & 1u)) return false;
-    if (c.maskBroadcast && at(in.mask, &HostTensor::get, j) == 0) return false;
-    return !c.biasBroadcast || at(in.bias, &HostTensor::get, j) != -std::numeric_limits<float>::infinity();
-}
+
+  private:
+    const test::CaseData &in_;
+    std::vector<unsigned char> mask_;
+    uint32_t queries_, keys_;
+};
 
 // docs/numerics.md, straight from the page, in long double. Returns the largest error of what `in`
 // holds, relative where a value is above 1.
 double largestError(const test::CaseData &in) {
     const Case &c = in.c;
+    const Visible visible(in);
     const long double scale =
         in.c.scale ? static_cast<long double>(*c.scale) : static_cast<long double>(1.0f / std::sqrt(static_cast<float>(c.headDim)));
     double worst = 0;
@@ -70,7 +76,7 @@ double largestError(const test::CaseData &in) {
                 const long double sink = c.sinks ? static_cast<long double>(in.sinks[h]) : -std::numeric_limits<long double>::infinity();
                 long double top = sink;
                 for (uint32_t j = 0; j < keys; ++j) {
-                    const bool there = j < span.keys, shown = visible(in, b, h, i, j), final = c.scores == VKATTN_SCORES_FINAL;
+                    const bool there = j < span.keys, shown = visible(b, h, i, j), final = c.scores == VKATTN_SCORES_FINAL;
                     const auto isStored = [&](vkattn_score_stage stage, long double score) {
                         if (c.scores == stage) compare(in.scores.get(b, h, i, j), score);
                     };
@@ -100,12 +106,12 @@ double largestError(const test::CaseData &in) {
                 long double sum = std::isinf(sink) ? 0 : std::exp(sink - top),
                             storedSum = std::isinf(sink) ? 0 : std::exp(sink - stored(top));
                 for (uint32_t j = 0; j < keys; ++j) {
-                    if (!visible(in, b, h, i, j)) continue;
+                    if (!visible(b, h, i, j)) continue;
                     storedSum += std::exp(stored(e[j]) - stored(top));
                     sum += e[j] = std::exp(e[j] - top);
                 }
                 for (uint32_t j = 0; j < keys; ++j) {
-                    const bool seen = visible(in, b, h, i, j);
+                    const bool seen = visible(b, h, i, j);
                     const vkattn_problem &p = in.problem;
                     const bool kept = vkattnDropoutKeeps(p.dropout, p.dropoutSeed, p.dropoutOffset, b * c.heads + h, i, j);
                     const long double threshold = std::nearbyint(static_cast<long double>(p.dropout) * 0x1p32L);
@@ -150,6 +156,7 @@ TEST(Cpu, visibleKeysAreThoseOfTheFormulas) {
         const auto in = makeCaseData(c, own);
         const uint32_t keys = in->problem.maxSeqK ? in->problem.maxSeqK : in->problem.k.extent[2];
         const uint32_t queries = in->problem.maxSeqQ ? in->problem.maxSeqQ : in->problem.q.extent[2];
+        const Visible visible(*in);
         std::vector<unsigned char> seen(keys + 3);
         for (uint32_t b = 0; b < in->c.batch; ++b)
             for (uint32_t h = 0; h < c.heads; ++h)
@@ -160,7 +167,7 @@ TEST(Cpu, visibleKeysAreThoseOfTheFormulas) {
                               VKATTN_OK)
                         << c.name << ": " << why.message;
                     for (uint32_t j = 0; j < keys + 2; ++j) {
-                        const bool expected = visible(*in, b, h, i, j);
+                        const bool expected = visible(b, h, i, j);
                         ASSERT_EQ(seen[j], expected ? 1 : 0) << c.name << ", batch " << b << ", head " << h << ", " << i << ", " << j;
                         ++(expected ? shown : hidden);
                     }

@@ -135,7 +135,8 @@ void count(const Plan &plan, const Dispatch &d, Coverage &coverage) {
     }
     for (uint32_t b = 0; b < p.batch; ++b)
         for (uint32_t h = 0; h < p.heads; ++h) {
-            if (p.ragged() ? lengths.beginBytes != 16ull * b || t.index(0, h, queryFirst, 0) * elementBytes(t.dtype) != rows.firstByte
+            if (p.ragged() ? lengths.firstByte != 4ull * (interop::ruleHeaderWords + interop::sequenceWords * b) ||
+                                 t.index(0, h, queryFirst, 0) * elementBytes(t.dtype) != rows.firstByte
                            : t.index(b, h, queryFirst, 0) * elementBytes(t.dtype) != rows.firstByte)
                 continue;
             for (uint32_t z = 0; z < d.groups[2] * packed; ++z)

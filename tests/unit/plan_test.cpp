@@ -69,7 +69,7 @@ void countPairs(const Plan &plan, const Dispatch &d, std::vector<uint32_t> &cove
     const Tensor &q = p.tensor(VKATTN_Q);
     for (uint32_t b = 0; b < p.batch; ++b)
         for (uint32_t h = 0; h < p.heads; ++h) {
-            if (p.ragged() ? d.operands[3].beginBytes != 16ull * b ||
+            if (p.ragged() ? d.operands[3].firstByte != 4ull * (interop::ruleHeaderWords + interop::sequenceWords * b) ||
                                  q.index(0, h, push.queryFirst, 0) * elementBytes(q.dtype) != d.operands[1].firstByte
                            : q.index(b, h, push.queryFirst, 0) * elementBytes(q.dtype) != d.operands[1].firstByte)
                 continue;
@@ -317,7 +317,7 @@ TEST(Plan, saysWhyADeviceCannot) {
     Problem many = problemOf(ragged);
     many.batch = 1u << 20;
     EXPECT_EQ(makePlan(many, limitsOf(1u << 27, 64 << 20), plan, &why), VKATTN_OK) << why.message;
-    EXPECT_EQ(plan.tableBytes, 16u << 20);
+    EXPECT_EQ(plan.tableBytes, (32u << 20) + 256);
     EXPECT_EQ(makePlan(many, limitsOf(1u << 24, 64 << 20), plan, &why), VKATTN_ERROR_UNSUPPORTED);
     EXPECT_NE(std::string(why.message).find("the table of 1048576 sequences"), std::string::npos) << why.message;
     many.batch = 1u << 22;

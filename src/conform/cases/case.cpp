@@ -256,6 +256,14 @@ void CaseData::collectOperands() {
     if (c.documents != Documents::none) addArray(VKATTN_DOC_IDS_Q, docsQ), addArray(VKATTN_DOC_IDS_K, docsK);
     if (c.sinks) addArray(VKATTN_SINKS, sinks);
     if (c.alibi) addArray(VKATTN_ALIBI_SLOPES, slopes);
+    if (problem.presentRoles & VKATTN_PRESENT(VKATTN_GLOBAL_TOKENS)) addArray(VKATTN_GLOBAL_TOKENS, globals);
+    if (problem.presentRoles & VKATTN_PRESENT(VKATTN_PREFIX_LENGTHS)) addArray(VKATTN_PREFIX_LENGTHS, prefixes);
+    if (problem.presentRoles & VKATTN_PRESENT(VKATTN_DILATIONS)) addArray(VKATTN_DILATIONS, dilations);
+    if (c.blocks == Blocks::mask) operands.push_back({VKATTN_BLOCK_MASK, blockMask.data(), blockMask.size()});
+    if (c.blocks == Blocks::lists) addArray(VKATTN_BLOCK_ROWS, blockRows), addArray(VKATTN_BLOCK_COLUMNS, blockColumns);
+    if (c.blocks == Blocks::indices) addArray(VKATTN_BLOCK_COUNTS, blockCounts), addArray(VKATTN_BLOCK_INDICES, blockIndices);
+    if (c.blocks == Blocks::indices && c.fullBlocks)
+        addArray(VKATTN_FULL_BLOCK_COUNTS, fullCounts), addArray(VKATTN_FULL_BLOCK_INDICES, fullIndices);
 }
 
 std::vector<CaseData::HeadArray> CaseData::headArrays() {
@@ -453,6 +461,40 @@ void fillData(CaseData &in, Random &random) {
     }
 }
 
+void describeGrid(const Case &c, uint32_t keys, vkattn_problem &p) {
+    if (c.grid == Grid::none || keys == 0) return;
+    p.grid.rule = static_cast<vkattn_grid_rule>(c.grid);
+    const uint32_t planes = c.gridPlanes && keys % c.gridPlanes == 0 ? c.gridPlanes : 1;
+    const uint32_t rows = c.gridRows && keys / planes % c.gridRows == 0 ? c.gridRows : 1;
+    const uint32_t extents[] = {planes, rows, keys / planes / rows}, sizes[] = {c.sizePlanes, c.sizeRows, c.sizeColumns};
+    for (int axis = 0; axis < 3; ++axis) {
+        p.grid.extent[axis] = extents[axis];
+        // The largest odd number that a clamped box may have.
+        p.grid.size[axis] = c.grid == Grid::clamped ? std::min(sizes[axis], (extents[axis] - 1) | 1u) : sizes[axis];
+        if (c.grid == Grid::clamped && p.grid.size[axis] > extents[axis]) p.grid.size[axis] = extents[axis] - 1;
+        if (c.grid == Grid::windows) p.grid.shift[axis] = c.gridShift % std::max(sizes[axis], 1u);
+    }
+}
+
+void describeBlocks(const Case &c, const uint32_t (&extents)[4], vkattn_problem &p) {
+    if (c.blocks == Blocks::none || c.blockQueries == 0 || c.blockKeys == 0) return;
+    vkattn_blocks &blocks = p.blocks;
+    if (c.blocks == Blocks::bigBird && extents[2] != extents[3]) return; // the diagonal is that of a square
+    blocks.kind = static_cast<vkattn_block_kind>(c.blocks);
+    blocks.queries = c.blockQueries, blocks.keys = c.blockKeys;
+    if (c.blocks == Blocks::bigBird) {
+        blocks.keys = 0, blocks.random = c.randomBlocks, blocks.seed = uint64_t{c.blockSeed} * 0x100000003u;
+        return;
+    }
+    if (c.blocksOfBatches) blocks.batches = extents[0];
+    if (c.blocksOfHeads) blocks.heads = extents[1];
+    const uint64_t planes = uint64_t{std::max(blocks.batches, 1u)} * std::max(blocks.heads, 1u);
+    const uint64_t rows = planes * ((extents[2] + c.blockQueries - 1) / c.blockQueries),
+                   columns = (extents[3] + c.blockKeys - 1) / c.blockKeys;
+    if (c.blocks == Blocks::lists) blocks.entries = static_cast<uint32_t>(rows * columns);
+    if (c.blocks == Blocks::indices) blocks.full = c.fullBlocks ? 1 : 0;
+}
+
 void describe(CaseData &in, SequenceLength total) {
     const Case &c = in.c;
     vkattn_problem &p = in.problem;
@@ -469,6 +511,10 @@ void describe(CaseData &in, SequenceLength total) {
     present(c.documents != Documents::none, VKATTN_DOC_IDS_K);
     present(c.sinks, VKATTN_SINKS);
     present(c.alibi, VKATTN_ALIBI_SLOPES);
+    present(c.window && c.globalTokens, VKATTN_GLOBAL_TOKENS);
+    present(c.causal && c.prefixes, VKATTN_PREFIX_LENGTHS);
+    present(c.window && c.dilation && c.headDilations, VKATTN_DILATIONS);
+    if (c.window) p.dilation = c.dilation;
     p.sequences = c.ragged ? c.batch : 0;
     p.kernel = c.kernel;
     p.sliceCount = c.slices;
@@ -502,7 +548,74 @@ void describe(CaseData &in, SequenceLength total) {
     };
     if (c.maskBroadcast) p.mask = broadcast(VKATTN_BOOL8, *c.maskBroadcast, full[3], c.kStyle);
     if (c.biasBroadcast) p.bias = broadcast(c.biasType, *c.biasBroadcast, full[3], c.qStyle);
+    describeGrid(c, full[3], p);
+    describeBlocks(c, full, p);
     if (c.bitMaskBroadcast) p.bitMask = broadcast(VKATTN_BITS32, *c.bitMaskBroadcast & 7, (full[3] + 31) / 32, c.kStyle);
+}
+
+// A third of the columns of each row of blocks; those that are full are others. Hostile: what names no block,
+// in any order, and some of it twice.
+void drawBlocks(CaseData &in, Random &random) {
+    const Case &c = in.c;
+    const vkattn_problem &p = in.problem;
+    const auto words = [&](vkattn_role role) { return vkattnOperandBytes(&p, role) / 4; };
+    const uint64_t maskBytes = vkattnOperandBytes(&p, VKATTN_BLOCK_MASK);
+    for (uint64_t n = 0; n < maskBytes; ++n) in.blockMask.push_back(random() % 3 ? 0 : static_cast<unsigned char>(1 + random() % 255));
+    const uint32_t keys = p.maxSeqK ? p.maxSeqK : p.k.extent[2], columns = (keys + c.blockKeys - 1) / c.blockKeys;
+    const auto garbage = [&] {
+        return random() % 2 ? 0xffffffffu - static_cast<uint32_t>(random() % 3) : columns + between(random, 0, 99);
+    };
+    std::vector<uint32_t> listed, full;
+    const auto drawRow = [&] {
+        listed.clear(), full.clear();
+        for (uint32_t column = 0; column < columns; ++column) {
+            const uint64_t kind = random() % 6;
+            if (kind < 2) (kind == 0 && c.fullBlocks ? full : listed).push_back(column);
+            if (!c.hostileBlocks || listed.size() + 3 > columns) continue;
+            if (random() % 8 == 0) listed.push_back(garbage());
+            if (random() % 8 == 0 && !listed.empty()) listed.push_back(listed[random() % listed.size()]);
+        }
+        if (c.hostileBlocks) std::shuffle(listed.begin(), listed.end(), random);
+    };
+    if (c.blocks == Blocks::lists) {
+        const uint64_t planes = uint64_t{std::max(p.blocks.batches, 1u)} * std::max(p.blocks.heads, 1u);
+        const uint64_t rows = words(VKATTN_BLOCK_ROWS) / planes - 1;
+        for (uint64_t plane = 0; plane < planes; ++plane) {
+            in.blockRows.push_back(static_cast<uint32_t>(in.blockColumns.size()));
+            for (uint64_t row = 0; row < rows; ++row) {
+                drawRow();
+                in.blockColumns.insert(in.blockColumns.end(), listed.begin(), listed.end());
+                in.blockRows.push_back(static_cast<uint32_t>(in.blockColumns.size()));
+                if (c.hostileBlocks && random() % 8 == 0) in.blockRows.back() = random() % 2 ? 0 : 0xfffffffeu;
+            }
+        }
+        in.blockColumns.resize(p.blocks.entries, 0xffffffffu);
+    }
+    if (c.blocks == Blocks::indices)
+        for (uint64_t row = 0; row < words(VKATTN_BLOCK_COUNTS); ++row) {
+            drawRow();
+            const auto store = [&](std::vector<uint32_t> &from, std::vector<uint32_t> &counts, std::vector<uint32_t> &indices) {
+                counts.push_back(static_cast<uint32_t>(from.size()));
+                from.resize(columns, garbage()); // entries past the count hold anything
+                indices.insert(indices.end(), from.begin(), from.end());
+                if (c.hostileBlocks && random() % 8 == 0) counts.back() = 0xffffffffu - static_cast<uint32_t>(random() % 2);
+            };
+            store(listed, in.blockCounts, in.blockIndices);
+            if (c.fullBlocks) store(full, in.fullCounts, in.fullIndices);
+        }
+}
+
+void drawRules(CaseData &in, Random &random) {
+    const Case &c = in.c;
+    const vkattn_problem &p = in.problem;
+    const auto words = [&](vkattn_role role) { return vkattnOperandBytes(&p, role) / 4; };
+    const uint32_t keys = p.maxSeqK ? p.maxSeqK : p.k.extent[2];
+    for (uint64_t n = 0; n < words(VKATTN_GLOBAL_TOKENS); ++n)
+        in.globals.push_back(random() % 4 == 0 ? 0 : static_cast<uint32_t>(random() & random() & random()));
+    for (uint64_t n = 0; n < words(VKATTN_PREFIX_LENGTHS); ++n)
+        in.prefixes.push_back(random() % 8 == 0 ? 0xfffffff0u + static_cast<uint32_t>(random() % 16) : between(random, 0, keys));
+    for (uint64_t n = 0; n < words(VKATTN_DILATIONS); ++n) in.dilations.push_back(between(random, 0, c.dilation + 2));
+    drawBlocks(in, random);
 }
 
 } // namespace
@@ -568,6 +681,7 @@ std::unique_ptr<CaseData> makeCaseData(const Case &asked, Random &random) {
         in.docsK = drawDocuments(c.documents, p.k.extent[0], p.k.extent[2], random);
     }
     if (c.sinks || c.alibi) drawHeads(in, random);
+    drawRules(in, random);
     in.collectOperands();
     fillData(in, random);
     if (c.poison && !c.sharedHeads && !c.valuesInKeys) poison(in);

@@ -36,6 +36,11 @@ enum class Documents {
     random, // any token of any document
 };
 
+// Grids of keys and blocks of pairs; by value vkattn_grid_rule and vkattn_block_kind.
+enum class Grid { none, clamped, cut, windows };
+// bigBird: where there are as many queries as keys; otherwise none.
+enum class Blocks { none, mask, lists, indices, bigBird };
+
 // The lengths of one sequence of a ragged batch.
 struct SequenceLength {
     uint32_t queries, keys;
@@ -84,6 +89,21 @@ struct Case {
     // ragged: entries out of order and past the end, maxSeq* below a length
     bool hostileRagged = false;
     Documents documents = Documents::none;
+    // With a window: how far its keys lie apart, and whether heads have dilations of their own, up to
+    // that and past it. Global tokens are drawn, and bits past the last token hold anything.
+    uint32_t dilation = 0;
+    bool headDilations = false, globalTokens = false;
+    bool prefixes = false; // with causal; some longer than there are keys
+    Grid grid = Grid::none;
+    // Of the keys that there are, where these divide them; otherwise 1.
+    uint32_t gridPlanes = 1, gridRows = 1;
+    // Of a box: cut to what the extents allow. shift: of every axis, below its size.
+    uint32_t sizePlanes = 1, sizeRows = 1, sizeColumns = 1, gridShift = 0;
+    Blocks blocks = Blocks::none;
+    uint32_t blockQueries = 8, blockKeys = 8, randomBlocks = 0, blockSeed = 0;
+    bool blocksOfHeads = false, blocksOfBatches = false; // each has its own
+    bool fullBlocks = false;                             // indices: of full blocks too
+    bool hostileBlocks = false;                          // lists and indices: past the end, unordered, repeated
     bool deterministic = false;
     uint32_t slices = 0;
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
@@ -139,6 +159,9 @@ struct CaseData {
     vkattn_problem problem{};
     HostTensor q, k, v, out, lse, weights, scores, mask, bias, bitMask;
     std::vector<uint32_t> lengths, cuQ, cuK, docsQ, docsK;
+    std::vector<uint32_t> globals, prefixes, dilations;
+    std::vector<unsigned char> blockMask;
+    std::vector<uint32_t> blockRows, blockColumns, blockCounts, blockIndices, fullCounts, fullIndices;
     std::vector<float> sinks, slopes;
     // Of each batch entry or sequence: what the arrays mean once they are clamped.
     std::vector<Span> spans;

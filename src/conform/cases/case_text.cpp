@@ -101,7 +101,10 @@ std::string whyImpossible(const Case &c) {
          {above("batch", c.batch, 1024), above("heads", c.heads, 1024), above("queryTokens", c.queryTokens, 1u << 20),
           above("keyTokens", c.keyTokens, 1u << 20), above("headDim", c.headDim, 2048), above("valueDim", c.valueDim, 2048),
           above("slices", c.slices == UINT32_MAX ? 0 : c.slices, 1u << 20), above("mask", c.maskBroadcast.value_or(0), 15),
-          above("bias", c.biasBroadcast.value_or(0), 15), above("bitMask", c.bitMaskBroadcast.value_or(0), 7)})
+          above("bias", c.biasBroadcast.value_or(0), 15), above("bitMask", c.bitMaskBroadcast.value_or(0), 7),
+          above("dilation", c.dilation, 1u << 20), above("randomBlocks", c.randomBlocks, 64), above("sizePlanes", c.sizePlanes, 1u << 30),
+          above("sizeRows", c.sizeRows, 1u << 30), above("sizeColumns", c.sizeColumns, 1u << 30),
+          above("gridPlanes", c.gridPlanes, 1u << 20), above("gridRows", c.gridRows, 1u << 20)})
         if (!why.empty()) return why;
     if (c.batch == 0 || c.heads == 0 || c.kvHeads == 0 || c.headDim == 0 || c.valueDim == 0)
         return "batch, heads, kvHeads, headDim and valueDim are at least 1";
@@ -114,6 +117,9 @@ std::string whyImpossible(const Case &c) {
     if (c.ragged && c.lengths) return "ragged and lengths are both given, expected one of them";
     if (c.softcap != 0 && !(c.softcap >= 0x1p-126f && std::isfinite(c.softcap))) return "softcap is finite and 0 or at least 2^-126";
     if (!(c.dropout >= 0 && c.dropout <= 1)) return "dropout is a probability, 0 to 1";
+    if (c.blocks != Blocks::none && (c.blockQueries == 0 || c.blockKeys == 0)) return "blockQueries and blockKeys are at least 1";
+    if (c.grid != Grid::none && c.grid != Grid::windows && (c.sizePlanes % 2 == 0 || c.sizeRows % 2 == 0 || c.sizeColumns % 2 == 0))
+        return "sizePlanes, sizeRows and sizeColumns are odd, but those of windows";
     if (c.scale && !std::isfinite(*c.scale)) return "scale is finite";
     uint64_t queries = c.queryTokens, keys = c.keyTokens, sequences = c.batch;
     if (c.ragged && !c.sequenceLengths.empty()) {

@@ -23,16 +23,27 @@ void addWeights(Case &c, vkattn_dtype type) {
 }
 
 constexpr Variant causal[] = {{"causal", [](Case &c, Random &) { c.causal = true; }},
-                              {"causalTopLeft", [](Case &c, Random &) { c.causal = c.topLeft = true; }}};
-constexpr Member causalMembers[] = {member<&Case::causal>("causal")};
+                              {"causalTopLeft", [](Case &c, Random &) { c.causal = c.topLeft = true; }},
+                              {"prefixes", [](Case &c, Random &) { c.causal = c.prefixes = true; }}};
+constexpr Member causalMembers[] = {member<&Case::causal>("causal"), member<&Case::prefixes>("prefixes")};
 
 constexpr Member topLeftMembers[] = {member<&Case::topLeft>("topLeft")};
 
+void addWindow(Case &c, Random &random) {
+    c.window = true, c.left = static_cast<int32_t>(between(random, 0, 3)), c.right = static_cast<int32_t>(between(random, 0, 3));
+}
 constexpr Variant window[] = {
     {"window", [](Case &c, Random &r) { c.window = true, c.left = distance(r), c.right = distance(r); }},
     {"windowLeftTopLeft", [](Case &c, Random &r) { c.window = c.topLeft = true, c.left = distance(r), c.right = -1; }},
-    {"windowRight", [](Case &c, Random &r) { c.window = true, c.left = -1, c.right = distance(r); }}};
-constexpr Member windowMembers[] = {member<&Case::window>("window"), member<&Case::left>("left"), member<&Case::right>("right")};
+    {"windowRight", [](Case &c, Random &r) { c.window = true, c.left = -1, c.right = distance(r); }},
+    {"dilation", [](Case &c, Random &r) { addWindow(c, r), c.dilation = between(r, 2, 5), c.headDilations = r() % 2; }},
+    {"globalTokens", [](Case &c, Random &r) { addWindow(c, r), c.globalTokens = true; }}};
+constexpr Member windowMembers[] = {member<&Case::window>("window"),
+                                    member<&Case::left>("left"),
+                                    member<&Case::right>("right"),
+                                    member<&Case::dilation>("dilation"),
+                                    member<&Case::headDilations>("headDilations"),
+                                    member<&Case::globalTokens>("globalTokens")};
 
 constexpr Variant scale[] = {{"scale", [](Case &c, Random &r) { c.scale = 0.01f * static_cast<float>(between(r, 0, 30)); }}};
 constexpr Member scaleMembers[] = {member<&Case::scale>("scale")};
@@ -141,6 +152,45 @@ constexpr Variant tokens[] = {
     {"oneQuery", [](Case &c, Random &) { c.queryTokens = 1; }},
     {"moreQueries", [](Case &c, Random &r) { c.queryTokens = between(r, 30, 75), c.keyTokens = between(r, 1, 29); }}};
 
+// A box of odd sizes, in a grid of as many keys as there are.
+void addGrid(Case &c, Random &random, uint32_t planes) {
+    constexpr Grid kinds[] = {Grid::clamped, Grid::cut, Grid::windows};
+    c.grid = kinds[random() % 3];
+    c.gridPlanes = planes, c.gridRows = between(random, 2, 6);
+    c.sizePlanes = planes > 1 ? 2 * between(random, 0, 1) + 1 : 1;
+    c.sizeRows = 2 * between(random, 0, 2) + 1, c.sizeColumns = 2 * between(random, 0, 3) + 1;
+    if (c.grid == Grid::windows)
+        c.sizeRows += between(random, 0, 1), c.sizeColumns += between(random, 0, 1), c.gridShift = between(random, 0, 3);
+    c.keyTokens = c.gridPlanes * c.gridRows * between(random, 2, 8);
+    c.queryTokens = c.keyTokens - between(random, 0, 3);
+}
+constexpr Variant grid[] = {{"grid", [](Case &c, Random &r) { addGrid(c, r, 1); }},
+                            {"volume", [](Case &c, Random &r) { addGrid(c, r, between(r, 2, 3)); }}};
+constexpr Member gridMembers[] = {member<&Case::grid>("grid"),          member<&Case::gridPlanes>("gridPlanes"),
+                                  member<&Case::gridRows>("gridRows"),  member<&Case::sizePlanes>("sizePlanes"),
+                                  member<&Case::sizeRows>("sizeRows"),  member<&Case::sizeColumns>("sizeColumns"),
+                                  member<&Case::gridShift>("gridShift")};
+
+constexpr Variant blocks[] = {{"blocks", [](Case &c, Random &r) {
+                                   constexpr Blocks kinds[] = {Blocks::mask, Blocks::lists, Blocks::indices, Blocks::bigBird};
+                                   c.blocks = kinds[r() % 4];
+                                   c.blockQueries = between(r, 1, 9), c.blockKeys = between(r, 1, 9);
+                                   c.blocksOfHeads = r() % 2, c.blocksOfBatches = r() % 2, c.fullBlocks = r() % 2;
+                                   c.hostileBlocks = r() % 2;
+                                   if (c.blocks != Blocks::bigBird) return;
+                                   c.blockQueries = between(r, 1, 4);
+                                   c.randomBlocks = between(r, 0, 3), c.blockSeed = static_cast<uint32_t>(r());
+                               }}};
+constexpr Member blocksMembers[] = {member<&Case::blocks>("blocks"),
+                                    member<&Case::blockQueries>("blockQueries"),
+                                    member<&Case::blockKeys>("blockKeys"),
+                                    member<&Case::randomBlocks>("randomBlocks"),
+                                    member<&Case::blockSeed>("blockSeed"),
+                                    member<&Case::blocksOfHeads>("blocksOfHeads"),
+                                    member<&Case::blocksOfBatches>("blocksOfBatches"),
+                                    member<&Case::fullBlocks>("fullBlocks"),
+                                    member<&Case::hostileBlocks>("hostileBlocks")};
+
 constexpr Variant deterministic[] = {{"deterministic", [](Case &c, Random &) { c.deterministic = true; }}};
 constexpr Member deterministicMembers[] = {member<&Case::deterministic>("deterministic")};
 
@@ -203,6 +253,22 @@ const Feature table[] = {
      .members = documentsMembers,
      .pipelineTerm = documentsTerm | anyOption,
      .hides = true},
+    {.name = "dilation", .isOn = [](const Case &c) { return c.window && c.dilation > 1; }, .pipelineTerm = localTerm | anyOption},
+    {.name = "global tokens", .isOn = [](const Case &c) { return c.window && c.globalTokens; }, .pipelineTerm = localTerm | anyOption},
+    {.name = "prefix", .isOn = [](const Case &c) { return c.causal && c.prefixes; }, .pipelineTerm = prefixTerm | anyOption},
+    {.name = "grid",
+     .variants = grid,
+     .isOn = [](const Case &c) { return c.grid != Grid::none; },
+     .members = gridMembers,
+     .pipelineTerm = gridTerm | anyOption,
+     .hides = true},
+    {.name = "3-D grid", .isOn = [](const Case &c) { return c.grid != Grid::none && c.gridPlanes > 1; }},
+    {.name = "blocks",
+     .variants = blocks,
+     .isOn = [](const Case &c) { return c.blocks != Blocks::none; },
+     .members = blocksMembers,
+     .pipelineTerm = blocksTerm | anyOption,
+     .hides = true},
     {.name = "lse", .variants = lse, .isOn = [](const Case &c) { return c.lse; }, .members = lseMembers, .pipelineTerm = anyOption},
     {.name = "weights", .variants = weights, .isOn = [](const Case &c) { return c.weights; }, .members = weightsMembers},
     {.name = "scores", .variants = scores, .isOn = [](const Case &c) { return c.scores.has_value(); }, .members = scoresMembers},
@@ -237,7 +303,7 @@ const Feature table[] = {
              return c.data == Data::equal || c.data == Data::extreme || c.data == Data::denormal || c.biasConstant.has_value();
          }},
     {.name = "needles", .isOn = [](const Case &c) { return c.data == Data::needle; }},
-    {.name = "hostile metadata", .isOn = [](const Case &c) { return c.hostileLengths || c.hostileRagged; }},
+    {.name = "hostile metadata", .isOn = [](const Case &c) { return c.hostileLengths || c.hostileRagged || c.hostileBlocks; }},
     {.name = "deterministic",
      .variants = deterministic,
      .isOn = [](const Case &c) { return c.deterministic; },

@@ -125,6 +125,8 @@ void makeAgree(Case &c) {
     if (c.heads % c.kvHeads) c.kvHeads = 1;
     if (c.ragged) c.lengths = c.hostileLengths = false;
     if (c.bitMaskBroadcast) c.maskBroadcast.reset();
+    if (c.blocks == Blocks::bigBird && c.ragged) c.blocks = Blocks::lists;
+    if (c.blocks == Blocks::bigBird) c.queryTokens = c.keyTokens;
     if (c.keysHoldValues) c.v = c.k, c.valuesInKeys = false, c.headDim = std::max(c.headDim, c.valueDim);
     if (c.valuesInKeys) c.v = c.k, c.headDim = std::max(c.headDim, c.valueDim + 1);
     c.name.erase(std::remove(c.name.begin(), c.name.end(), '.'), c.name.end());
@@ -147,6 +149,24 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
             if (!full && random() % 2) continue;
             add(std::string(a.name) + "_" + b.name, a.draw, b.draw);
         }
+    for (const Grid kind : {Grid::clamped, Grid::cut, Grid::windows})
+        for (const uint32_t planes : {1u, 3u}) {
+            Case &c = add((planes > 1 ? "volume" : "grid") + std::string(valueText(kind)));
+            c.grid = kind, c.gridPlanes = planes, c.gridRows = 7, c.keyTokens = c.queryTokens = planes * 7 * (planes > 1 ? 5 : 11);
+            c.sizePlanes = planes > 1 ? 3 : 1, c.sizeRows = c.sizeColumns = 5, c.gridShift = kind == Grid::windows ? 2 : 0;
+        }
+    for (const Blocks kind : {Blocks::mask, Blocks::lists, Blocks::indices, Blocks::bigBird})
+        for (const bool hostile : {false, true}) {
+            if (hostile && kind != Blocks::lists && kind != Blocks::indices) continue;
+            Case &c = add("blocks" + std::string(valueText(kind)) + (hostile ? "Hostile" : ""));
+            c.blocks = kind, c.blockQueries = c.blockKeys = 16, c.queryTokens = c.keyTokens = 211;
+            c.blocksOfHeads = true, c.fullBlocks = hostile, c.hostileBlocks = hostile, c.randomBlocks = kind == Blocks::bigBird ? 3 : 0;
+        }
+    for (const bool dilated : {false, true}) { // Longformer, more tokens than a word of bits has
+        Case &c = add(dilated ? "longformerDilated" : "longformer");
+        c.queryTokens = c.keyTokens = 131, c.window = c.globalTokens = true, c.left = c.right = 5;
+        if (dilated) c.dilation = 3, c.headDilations = true;
+    }
     for (const uint32_t keys : {1u, 2u, 7u, 8u, 9u, 31u, 32u, 33u, 63u, 64u, 65u, 127u, 129u, 257u}) {
         Case &c = add("keys" + std::to_string(keys));
         c.keyTokens = keys;

@@ -2,6 +2,7 @@
 
 #include "core/kernels/explain.hpp"
 #include "core/plan/chunks.hpp"
+#include "core/plan/table.hpp"
 #include "core/plan/work.hpp"
 #include "util/diagnostic.hpp"
 

@@ -2,6 +2,7 @@
 // The rest of a plan is as in tiles_plan.cpp.
 #include "core/gradient/gradient_plan.hpp"
 #include "core/kernels/coopmat.hpp"
+#include "core/plan/table.hpp"
 #include "core/shaders/shaders.hpp"
 #include "lib/interop.h"
 #include "util/diagnostic.hpp"
@@ -129,7 +130,8 @@ vkattn_result matrixGradient::chooseTiles(const PlanLimits &limits, GradientPlan
         // Two loops over what passes by: over tiles, and over the lane's items of a tile where pairs are
         // looked at.
         const uint64_t tiles = divideUp(keys ? p.queryTokens : p.keyTokens, pass.matrix.tileKeys);
-        const uint64_t loops = (keys ? p.groupSize() : 1) * (2 * tiles + 4);
+        const SkipRounds skips = skipRounds(p, pass.tile.owned());
+        const uint64_t loops = (keys ? p.groupSize() : 1) * ((2 + skips.perStretch) * tiles + 4 + skips.all);
         if (loops > maxKeysPerLane)
             return fail(why, refused, "a lane of the coopmat kernel of gradients would loop %llu times, at most %u",
                         static_cast<unsigned long long>(loops), maxKeysPerLane);

@@ -6,6 +6,7 @@
 // the checks of what was stored.
 #include "core/kernels/staged.hpp"
 #include "core/gradient/gradient_plan.hpp"
+#include "core/plan/table.hpp"
 #include "problem/dropout.hpp"
 
 #include <algorithm>
@@ -96,6 +97,7 @@ void makePairDeltas(const GradientPlan &plan, const Chunk &c, Dispatch &d) {
     d.operands[slotSecond] = sinks ? headsOperand(VKATTN_SINKS, c, offsetof(PairDeltasPush, sinksBase)) : standIn(lengths);
     d.operands[slotStagedLengths] = lengths;
     ConceptConstants constants{};
+    constants.pairTerms = pairTermsOf(p) & termsOfReach;
     constants.elementTypes = static_cast<uint32_t>(weights.dtype) << typesWeights;
     constants.form = (dWeights ? formDWeights : 0u) | (p.weightsDropped ? formDropped : 0u) | (deltas ? formDeltas : 0u) |
                      (sinks ? formGatherSinks : 0u) |
@@ -119,7 +121,7 @@ void makeCapDeltas(const GradientPlan &plan, const Chunk &c, Dispatch &d) {
     d.operands[slotStagedLengths] = lengthsOperand(plan.forward, c, offsetof(CapDeltasPush, lengthsBase), d.operands[slotWorkspace]);
     d.operands[slotFirst] = d.operands[slotSecond] = standIn(d.operands[slotStagedLengths]);
     const uint32_t lanes = rowLanes(plan);
-    d.key = pipelineKey(Module::capDeltas, lanes, {}, {lanes});
+    d.key = pipelineKey(Module::capDeltas, lanes, {.pairTerms = pairTermsOf(plan.problem()) & termsOfReach}, {lanes});
     d.groups[0] = c.queries;
     d.groups[1] = 1;
 }
@@ -141,6 +143,7 @@ void makeColumns(const GradientPlan &plan, const Chunk &c, uint32_t rowChunk, bo
     if ((c.headFirst + c.heads) % group == 0 && c.queryFirst + c.queries == p.queryTokens) push.flags |= flagLastRows;
     push.groupSize = group;
     push.headPhase = c.headFirst % group;
+    push.headFirst = c.headFirst;
     push.keyHeads = keyTokens(p, c).heads;
     push.dims = dims;
     push.sumsFrom = waiting + rowChunk % 2 * sums;
@@ -156,10 +159,11 @@ void makeColumns(const GradientPlan &plan, const Chunk &c, uint32_t rowChunk, bo
     const StagedTuning &tuning = plan.forward.tuning;
     const TileShape &tile = tuning.values[dims <= tuning.narrowUpTo ? narrow : manyRows];
     const bool carried = out.dtype != VKATTN_F32;
-    d.key = pipelineKey(
-        Module::columns, tile.invocations(),
-        {.elementTypes = static_cast<uint32_t>(r.dtype) | static_cast<uint32_t>(out.dtype) << typesOut, .form = carried ? formCarried : 0u},
-        {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
+    d.key = pipelineKey(Module::columns, tile.invocations(),
+                        {.pairTerms = pairTermsOf(plan.problem()) & (termsOfReach | termsOfRules),
+                         .elementTypes = static_cast<uint32_t>(r.dtype) | static_cast<uint32_t>(out.dtype) << typesOut,
+                         .form = carried ? formCarried : 0u},
+                        {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
     d.groups[0] = divideUp(dims, tile.sizeX());
     d.groups[1] = divideUp(c.keys, tile.sizeY());
     d.groups[2] = c.batches * push.keyHeads;
@@ -358,7 +362,7 @@ Dispatch stagedGradient::dispatch(const GradientPlan &plan, uint32_t index) {
     d.operandCount = plainSlots;
     const uint32_t setUp = plan.forward.setUpDispatches;
     if (index < setUp) {
-        makeSequences(plan.forward, d);
+        makeTable(plan.forward, index, d);
         return d;
     }
     const Phases phases = phasesOf(plan);

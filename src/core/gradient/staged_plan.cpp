@@ -3,6 +3,7 @@
 
 #include "core/kernels/staged.hpp"
 #include "core/plan/chunks.hpp"
+#include "core/plan/table.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -38,7 +39,7 @@ struct GradientLimits {
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
         const uint32_t tileX = std::min(
             {tuning.scores[manyRows].sizeX(), tuning.scores[fewRows].sizeX(), tuning.pairLanes * tuning.pairKeysPerLane, tuning.pairLanes});
-        if (s.keys > maxKeysPerDispatch || ceilDiv(s.keys, tileX) > caps.maxWorkgroupCount[0] || s.keys > caps.maxWorkgroupCount[1])
+        if (s.keys > mostItemsPerDispatch(p) || ceilDiv(s.keys, tileX) > caps.maxWorkgroupCount[0] || s.keys > caps.maxWorkgroupCount[1])
             return false;
         const uint32_t heads = keyHeads(s.heads), keys = std::min(s.keys, p.keyTokens);
         return tokensFit(VKATTN_D_K, s.batches, heads, keys) && tokensFit(VKATTN_D_V, s.batches, heads, keys) &&
@@ -53,7 +54,7 @@ struct GradientLimits {
         const uint64_t summed = bias.present() ? (bias.extent[0] == 1 ? uint64_t{s.batches} : 1) * (bias.extent[1] == 1 ? s.heads : 1) *
                                                      (bias.extent[2] == 1 ? s.queries : 1)
                                                : 0;
-        if (std::max(summed, uint64_t{std::min(s.heads, p.groupSize())} * s.queries) > maxRowsPerSum) return false;
+        if (std::max(summed, uint64_t{std::min(s.heads, p.groupSize())} * s.queries) > (p.hasRules() ? maxRowsPerSum / 2 : maxRowsPerSum)) return false;
         // A lane of row_sums.comp loops over batch entries, heads and its rows.
         if (uint64_t{s.batches} * s.heads * (1 + ceilDiv(s.queries, tuning.sequenceLanes)) > maxRowsPerSum) return false;
         for (const vkattn_role role : {VKATTN_D_OUT, VKATTN_D_LSE, VKATTN_D_Q})

@@ -3,6 +3,7 @@
 #include "core/gradient/gradient_plan.hpp"
 #include "core/kernels/flash.hpp"
 #include "core/plan/chunks.hpp"
+#include "core/plan/table.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -41,12 +42,13 @@ void layOut(const Tensor &head, const Tensor &value, uint32_t shuffleLanes, Grad
 // What a lane loops over: items in steps, some of them whole and some tested, and leaving a loop
 // counts as a round of it.
 // With dropout, runs of 32 keys each have a loop that draws.
-uint64_t iterations(const GradientPass &pass, uint64_t heads, uint64_t items, bool draws) {
+uint64_t iterations(const GradientPass &pass, const SkipRounds &skips, uint64_t heads, uint64_t items, bool draws) {
     const PassTile &tile = pass.tile;
     const uint64_t dims = uint64_t{pass.dimsPerLane} + pass.valueDimsPerLane;
     const uint64_t edges = tile.ownedPerLane * (tile.rolledEdges ? 4 * dims : dims / edgeDims + 4);
     const uint64_t drawn = draws ? ceilDiv(items, 32) * 14 : 0;
-    return heads * (ceilDiv(items, tile.stepItems) + 4) + drawn + edges;
+    // With rules a stretch may be one step.
+    return heads * (ceilDiv(items, tile.stepItems) * (1 + skips.perStretch) + 4 + skips.all) + drawn + edges;
 }
 
 struct TileLimits {
@@ -160,8 +162,9 @@ vkattn_result chooseTiles(const PlanLimits &limits, GradientPlan &plan, vkattn_d
     layOut(p.tensor(VKATTN_Q), plan.gradient.tensor(VKATTN_D_OUT), tiles.shuffleLanes, tiles.keys);
     for (const GradientPass *pass : {&tiles.rows, &tiles.keys}) {
         if (!fits(pass->tile, caps)) return unsupported(plan, why, "needs larger workgroups than the device has");
-        const uint64_t loops =
-            pass == &tiles.rows ? iterations(*pass, 1, p.keyTokens, p.drops()) : iterations(*pass, p.groupSize(), p.queryTokens, false);
+        const SkipRounds skips = skipRounds(p, pass->tile.owned());
+        const uint64_t loops = pass == &tiles.rows ? iterations(*pass, skips, 1, p.keyTokens, p.drops())
+                                                   : iterations(*pass, skips, p.groupSize(), p.queryTokens, false);
         if (loops > maxKeysPerLane)
             return fail(why, VKATTN_ERROR_UNSUPPORTED,
                         "a lane of the tiled kernel of gradients would loop %llu times, at most %u; take VKATTN_GRADIENT_AUTO or "

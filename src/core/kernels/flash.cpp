@@ -7,6 +7,7 @@
 #include "core/kernels/coopmat.hpp"
 #include "core/plan/chunks.hpp"
 #include "core/plan/operands.hpp"
+#include "core/plan/table.hpp"
 
 #include <algorithm>
 
@@ -217,12 +218,13 @@ void flash::setOptionWords(Environment &e, const Problem &p) {
 }
 
 void flash::makeSetUp(const Plan &plan, uint64_t ownBytes, std::span<const uint32_t> words, Module module, uint32_t index, Dispatch &d) {
-    const uint32_t tables = plan.problem.ragged() ? 1 : 0;
+    const uint32_t tables = tableDispatches(plan.problem);
     d.operandCount = plainSlots;
-    if (index < tables)
-        makeSequences(plan, d);
-    else
-        makeEnvironment(plan.problem, environmentOperand(plan, ownBytes, true), words, module, index - tables, d);
+    if (index < tables) {
+        makeTable(plan, index, d);
+        return;
+    }
+    makeEnvironment(plan.problem, environmentOperand(plan, ownBytes, true), words, module, index - tables, d);
     d.barrierBefore = index > tables; // of one range, which several dispatches write
 }
 

@@ -4,6 +4,7 @@
 #include "core/plan/chunks.hpp"
 #include "core/plan/compile_cost.hpp"
 #include "core/plan/operands.hpp"
+#include "core/plan/table.hpp"
 #include "lib/interop.h"
 
 #include <cstdio>
@@ -69,11 +70,14 @@ uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashS
     // Leaving a loop counts as a round of it. Where masks may leave nothing of a step, another loop
     // looks for the next that has something.
     const bool hides = (shape.pairTerms & termsThatHide) != 0;
-    const uint64_t perStep = hides ? 2 : 1;
+    // With rules a stretch of keys may be one step; and tiles in shared memory ask for themselves too.
+    const SkipRounds skips = skipRounds(p, tile.rows());
+    const uint64_t perStep = (hides ? 2 : 1) + skips.perStretch;
     uint64_t perTile = perStep;
     // Its steps in up to two loops, the loads of K and V, and the loop over tiles.
     if (tile.source == sourceShared)
-        perTile = tile.tileKeys / tile.step() * perStep + 6 + ceilDiv(uint64_t{tile.tileKeys} * shape.dimsPerLane, tile.invocations()) +
+        perTile = tile.tileKeys / tile.step() * perStep + 6 + skips.perStretch +
+                  ceilDiv(uint64_t{tile.tileKeys} * shape.dimsPerLane, tile.invocations()) +
                   ceilDiv(uint64_t{tile.tileKeys} * shape.valueDimsPerLane, tile.invocations());
     // With dropout steps come in runs of at most 32 or 128 keys, each with a loop that draws, 4 keys and
     // more a round, and with the ends of its loops over steps.
@@ -85,7 +89,8 @@ uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashS
         const uint64_t runs = tile.source == sourceShared ? ceilDiv(tile.tileKeys, runKeys) : 1;
         perRun = tilesPerRun * perTile + runs * drawing;
     }
-    const uint64_t tiles = edges < maxKeysPerLane ? (maxKeysPerLane - edges) / perRun * tilesPerRun : 0;
+    const uint64_t other = edges + std::min<uint64_t>(skips.all, maxKeysPerLane / 3);
+    const uint64_t tiles = other < maxKeysPerLane ? (maxKeysPerLane - other) / perRun * tilesPerRun : 0;
     const uint64_t keys = std::min<uint64_t>(tiles * tile.keyTile(), std::max(tuning.maxSplitKeys, tile.keyTile()));
     // Of a window, a workgroup visits what its rows reach, in whole tiles, however long the split
     // is.

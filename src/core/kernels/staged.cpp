@@ -8,6 +8,7 @@
 // Ragged batches begin with one dispatch that reads where the sequences lie.
 #include "core/kernels/staged.hpp"
 #include "core/plan/operands.hpp"
+#include "core/plan/table.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -46,6 +47,7 @@ void staged::makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     setChunk(push, plan, c);
     push.groupSize = p.groupSize();
     push.headPhase = c.headFirst % p.groupSize();
+    push.headFirst = c.headFirst;
     push.headDim = p.headDim;
     push.scale = p.scale;
     push.softcap = p.softcap;
@@ -58,16 +60,17 @@ void staged::makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     // Not the scores: validation would see a read of them that the next chunk overwrites.
     d.operands[3] = lengthsOperand(plan, c, offsetof(ScoresPush, lengthsBase), d.operands[1]);
     const TileShape &tile = plan.tuning.scores[rowClass(plan, c)];
-    d.key = pipelineKey(
-        Module::scores, tile.invocations(),
-        {.kvFormat = elementType(p, VKATTN_K), .pairTerms = pairTermsOf(p) & termSoftcap, .elementTypes = elementType(p, VKATTN_Q)},
-        {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
+    d.key = pipelineKey(Module::scores, tile.invocations(),
+                        {.kvFormat = elementType(p, VKATTN_K),
+                         .pairTerms = pairTermsOf(p) & (termSoftcap | termsOfReach | termsOfRules),
+                         .elementTypes = elementType(p, VKATTN_Q)},
+                        {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
     d.groups[0] = divideUp(c.keys, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
 }
 
 uint32_t staged::termsOfPairs(const Problem &p) {
-    return pairTermsOf(p) & ~(termSoftcap | termDropout);
+    return pairTermsOf(p) & ~(termSoftcap | termDropout | termDilated | termPlanes | termPrefix);
 }
 
 void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
@@ -82,20 +85,25 @@ void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispat
     PairsPush push{};
     setPosition(push, plan, c);
     setChunk(push, plan, c);
+    push.headFirst = c.headFirst;
     const auto place = [&](vkattn_role role, PairStrides &strides, size_t basePushByte) {
         // Not the scores: validation would see a read of them beside another chunk's writes.
-        if (role == VKATTN_ROLE_LIMIT) return standIn(d.operands[slotFirst]);
+        if (role == VKATTN_ROLE_LIMIT) return standIn(count ? d.operands[slotFirst] : d.operands[slotStagedLengths]);
         strides = pairStrides(p, role);
         return chunkOperand(p, role, c, basePushByte);
     };
     d.operands[slotWorkspace] = scoresOperand(plan, true);
+    // A rule has its data in the table.
+    if (count == 0) d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), d.operands[slotWorkspace]);
     d.operands[slotFirst] = place(roles[0], push.firstStrides, offsetof(PairsPush, firstBase));
     d.operands[slotSecond] = place(roles[1], push.secondStrides, offsetof(PairsPush, secondBase));
-    d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), d.operands[slotFirst]);
+    if (count) d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), d.operands[slotFirst]);
     setPush(d, push);
-    d.key = pipelineKey(Module::pairs, plan.tuning.pairLanes,
-                        {.pairTerms = term, .elementTypes = term == termBias ? elementType(p, VKATTN_BIAS) << typesBias : 0},
-                        {plan.tuning.pairKeysPerLane});
+    const uint32_t with = term == termLocal ? termDilated : term == termGrid ? termPlanes : 0;
+    d.key = pipelineKey(
+        Module::pairs, plan.tuning.pairLanes,
+        {.pairTerms = term | (pairTermsOf(p) & with), .elementTypes = term == termBias ? elementType(p, VKATTN_BIAS) << typesBias : 0},
+        {plan.tuning.pairKeysPerLane});
     d.groups[0] = divideUp(c.keys, plan.tuning.pairLanes * plan.tuning.pairKeysPerLane);
     d.groups[1] = c.queries;
 }
@@ -109,6 +117,7 @@ void staged::makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool l
     push.flags |= (firstKeys ? flagFirstKeys : 0) | (lastKeys ? flagLastKeys : 0);
     push.groupSize = p.groupSize();
     push.headPhase = c.headFirst % p.groupSize();
+    push.headFirst = c.headFirst;
     push.valueDim = p.valueDim;
     push.sumsBase = static_cast<uint32_t>(plan.sumsOffset);
     push.factor = 1;
@@ -122,7 +131,9 @@ void staged::makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool l
     const TileClass rows = rowClass(plan, c);
     const TileShape &tile = plan.tuning.values[rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows];
     d.key = pipelineKey(Module::values, tile.invocations(),
-                        {.kvFormat = elementType(p, VKATTN_V) << formatVType, .elementTypes = elementType(p, VKATTN_OUT) << typesOut},
+                        {.kvFormat = elementType(p, VKATTN_V) << formatVType,
+                         .pairTerms = pairTermsOf(p) & (termsOfReach | termsOfRules),
+                         .elementTypes = elementType(p, VKATTN_OUT) << typesOut},
                         {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
     d.groups[0] = divideUp(p.valueDim, tile.sizeX());
     d.groups[1] = divideUp(c.queries, tile.sizeY());
@@ -151,9 +162,10 @@ void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[3] = lengthsOperand(plan, c, offsetof(SoftmaxPush, lengthsBase), d.operands[0]);
     const bool longRows = p.keyTokens > maxKeysPerLane * plan.tuning.softmaxLanes[manyRows];
     const uint32_t lanes = plan.tuning.softmaxLanes[longRows ? fewRows : manyRows];
-    d.key =
-        pipelineKey(Module::softmax, lanes,
-                    {.pairTerms = pairTermsOf(p) & termDropout, .elementTypes = elementType(p, VKATTN_WEIGHTS) << typesWeights}, {lanes});
+    d.key = pipelineKey(
+        Module::softmax, lanes,
+        {.pairTerms = pairTermsOf(p) & (termDropout | termsOfReach), .elementTypes = elementType(p, VKATTN_WEIGHTS) << typesWeights},
+        {lanes});
     d.groups[0] = c.queries;
     d.groups[1] = 1;
 }
@@ -166,6 +178,7 @@ void makeOpenScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     if (p.scoresStage == VKATTN_SCORES_RAW) p.scale = 1;
     if (p.scoresStage != VKATTN_SCORES_CAPPED) p.softcap = 0;
     staged::makeScores(open, c, d);
+    d.key.constants[constantPairTerms] &= ~(termsOfReach | termsOfRules);
 }
 
 // Scores of the workspace into the tensor.
@@ -225,7 +238,7 @@ Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
     d.operandCount = plainSlots;
     const uint32_t setUp = plan.setUpDispatches;
     if (index < setUp) {
-        makeSequences(plan, d);
+        makeTable(plan, index, d);
         return d;
     }
     const uint32_t keyedChunks = p.keyTokens ? plan.keyChunks : 0;

@@ -2,6 +2,7 @@
 #include "core/kernels/staged.hpp"
 #include "core/plan/chunks.hpp"
 #include "core/plan/compile_cost.hpp"
+#include "core/plan/table.hpp"
 
 #include <cstdio>
 
@@ -21,7 +22,7 @@ struct StagedLimits {
 
     [[nodiscard]] bool keysFit(const ChunkShape &s) const {
         const uint32_t tileX = std::min(tuning.scores[manyRows].sizeX(), tuning.scores[fewRows].sizeX());
-        return s.keys <= maxKeysPerDispatch &&
+        return s.keys <= mostItemsPerDispatch(p) &&
                ceilDiv(s.keys, std::min(tileX, tuning.pairLanes * tuning.pairKeysPerLane)) <= caps.maxWorkgroupCount[0];
     }
     // Row tiles run along y in scores and values, single rows along x in softmax and along y in the

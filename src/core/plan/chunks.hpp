@@ -142,6 +142,7 @@ template <class Kernel> class Chunker {
         case Span::keyArray:
             return tokens(p_.keyTokens, s.keys);
         case Span::sequenceArray: // read before the first chunk
+        case Span::ruleArray:
             return 0;
         default:
             break;
@@ -231,24 +232,6 @@ inline vkattn_result setDispatchCount(Plan &plan, uint32_t perRowChunk, vkattn_d
                     "the problem would take %.0f dispatches to meet the device's limits; make tensors denser or the problem smaller",
                     count);
     plan.dispatchCount = static_cast<uint32_t>(count);
-    return VKATTN_OK;
-}
-
-// The table of sequences of a ragged batch: at the workspace's start, if one workgroup can read
-// them and a binding hold it.
-inline vkattn_result setTable(Plan &plan, const PlanLimits &limits, vkattn_diagnostic *why) {
-    const Problem &p = plan.problem;
-    const Caps &caps = limits.caps;
-    plan.workspaceAlignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
-    if (!p.ragged()) return VKATTN_OK;
-    plan.setUpDispatches = 1;
-    plan.tableBytes = plan.setUpBytes = roundUpTo(uint64_t{p.batch} * 16, plan.workspaceAlignment);
-    if (const uint32_t most = maxSequencesPerLane * stagedTuning(caps).sequenceLanes; p.batch > most)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u sequences; a ragged batch may have at most %u on this device", p.batch, most);
-    if (!bindable(caps, plan.tableBytes))
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the table of %u sequences needs %llu bytes, over the device's maxStorageBufferRange of %u", p.batch,
-                    static_cast<unsigned long long>(plan.tableBytes), caps.maxStorageBufferRange);
     return VKATTN_OK;
 }
 

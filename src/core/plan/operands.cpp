@@ -4,24 +4,6 @@
 
 namespace vkattn {
 
-void makeSequences(const Plan &plan, Dispatch &d) {
-    const Problem &p = plan.problem;
-    SequencesPush push{};
-    push.sequences = p.batch;
-    push.totalQueries = p.tensor(VKATTN_Q).extent[2];
-    push.totalKeys = p.tensor(VKATTN_K).extent[2];
-    push.maxQueries = p.queryTokens;
-    push.maxKeys = p.keyTokens;
-    setPush(d, push);
-    const uint64_t count = p.batch + 1ull;
-    d.operands[0] = {VKATTN_WORKSPACE, 0, 4ull * sequenceWords * p.batch, 0, noPushWord, 4, true};
-    d.operands[1] = arrayOperand(VKATTN_CU_SEQ_Q, 0, count, 0, offsetof(SequencesPush, cuQBase));
-    d.operands[2] = arrayOperand(VKATTN_CU_SEQ_K, 0, count, 0, offsetof(SequencesPush, cuKBase));
-    d.operands[3] = standIn(d.operands[1]);
-    d.key = pipelineKey(Module::sequences, plan.tuning.sequenceLanes, {}, {plan.tuning.sequenceLanes});
-    d.groups[0] = d.groups[1] = d.groups[2] = 1;
-}
-
 PipelineKey pipelineKey(Module module, uint32_t invocations, const ConceptConstants &concepts, std::initializer_list<uint32_t> own) {
     PipelineKey key;
     key.module = module;
@@ -42,6 +24,11 @@ uint32_t kvFormat(const Problem &p, uint32_t dimOrder) {
 uint32_t pairTermsOf(const Problem &p) {
     uint32_t terms = p.softcap > 0 ? termSoftcap : 0;
     if (p.drops()) terms |= termDropout;
+    const Rules &rules = p.rules;
+    if (rules.local()) terms |= termLocal | (rules.dilation > 1 ? termDilated : 0);
+    if (rules.grid.rule != VKATTN_GRID_NONE) terms |= termGrid | (rules.grid.extent[0] > 1 ? termPlanes : 0);
+    if (rules.blocks.kind != VKATTN_BLOCKS_NONE) terms |= termBlocks;
+    if (p.has(VKATTN_PREFIX_LENGTHS)) terms |= termPrefix;
     for (const PairTermOperand &each : pairTermOperands)
         if (p.uses(each.role)) terms |= each.term;
     return terms;
@@ -70,6 +57,7 @@ Operand chunkOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t 
     case Span::keyArray:
         return documentsOperand(p, role, c, p.keyTokens, c.keyFirst, c.keys, basePushByte);
     case Span::sequenceArray:
+    case Span::ruleArray:
         break;
     }
     return arrayOperand(role, 0, arrayLength(p, role), 0, basePushByte);

@@ -150,12 +150,19 @@ struct DescriptorRange {
     return scoresOperand(plan, false);
 }
 
-// Key lengths, or the table of sequences of a ragged batch: a range of the workspace of its own, so
+// Key lengths, or the table, seen from the chunk's first entry: a range of the workspace of its own, so
 // that validation sees no read of what other dispatches write.
 [[nodiscard]] inline Operand lengthsOperand(const Plan &plan, const Chunk &c, size_t basePushByte, const Operand &other) {
-    if (plan.problem.ragged()) {
-        const uint64_t bytes = 4ull * sequenceWords, begin = bytes * c.batchFirst;
-        return {VKATTN_WORKSPACE, begin, begin + bytes * c.batches, begin, static_cast<uint32_t>(basePushByte / 4), 4, false};
+    if (plan.tableBytes) {
+        const uint64_t bytes = 4ull * sequenceWords, first = 4ull * ruleHeaderWords + bytes * c.batchFirst;
+        const bool whole = plan.problem.hasRules();
+        return {VKATTN_WORKSPACE,
+                whole ? 0 : first,
+                whole ? plan.tableBytes : first + bytes * c.batches,
+                first,
+                static_cast<uint32_t>(basePushByte / 4),
+                4,
+                false};
     }
     if (!plan.problem.has(VKATTN_KEY_LENGTHS)) return standIn(other);
     return arrayOperand(VKATTN_KEY_LENGTHS, c.batchFirst, c.batches, c.batchFirst, basePushByte);
@@ -168,7 +175,8 @@ struct DescriptorRange {
 // What decides which keys a query may see by position: the part that no chunk changes, and all of
 // it.
 template <class Words> void setReach(Words &words, const Problem &p) {
-    words.flags = (p.topLeft ? flagTopLeft : 0) | (p.has(VKATTN_KEY_LENGTHS) ? flagKeyLengths : 0) | (p.ragged() ? flagRagged : 0);
+    words.flags = (p.topLeft ? flagTopLeft : 0) | (p.has(VKATTN_KEY_LENGTHS) ? flagKeyLengths : 0) | (p.ragged() ? flagRagged : 0) |
+                  (p.ragged() || p.hasRules() ? flagTable : 0);
     words.queryTokens = p.queryTokens;
     words.keyTokens = p.keyTokens;
     words.left = p.left;
@@ -265,8 +273,6 @@ inline constexpr HeadArray headArrays[] = {
 // The strides of an operand of a pair term; those that the operand lacks are 0.
 [[nodiscard]] PairStrides pairStrides(const Problem &p, vkattn_role role);
 
-// The set-up dispatch of ragged batches: where the sequences lie.
-void makeSequences(const Plan &plan, Dispatch &d);
 // The rows of a chunk; its keys are still to be chosen.
 [[nodiscard]] Chunk rowsOfChunk(const Plan &plan, uint32_t rowChunk);
 

@@ -55,11 +55,12 @@ struct Plan : Schedule {
     uint32_t rowPitch; // workspace elements from one row of scores to the next
     // Elements after the first score; where partial outputs wait, only with several key chunks.
     uint64_t sumsOffset;
-    // At the workspace's start: the table of sequences of a ragged batch; behind it, up to
+    // At the workspace's start: the table of ragged batches and rules (table.hpp); behind it, up to
     // setUpBytes, the environment of the flash kernels. Both are padded to workspaceAlignment. What
     // chunks use follows.
     uint64_t tableBytes, setUpBytes;
     uint32_t setUpDispatches; // before the first chunk
+    uint32_t blockGroups;     // workgroups that read blocks; with rules
 
     [[nodiscard]] uint32_t chunkCount() const { return batchChunks * headChunks * queryChunks * keyChunks; }
     [[nodiscard]] Dispatch dispatch(uint32_t index) const;

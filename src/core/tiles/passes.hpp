@@ -25,7 +25,6 @@ struct PassTile {
     [[nodiscard]] constexpr uint32_t owned() const { return ownerLanes * ownedPerLane; }
 };
 
-
 // The pass that owns query rows, or the one that owns keys.
 struct TiledPass {
     PassTile tile;

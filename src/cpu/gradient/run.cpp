@@ -23,7 +23,7 @@ struct Shape {
     uint32_t threads;
     uint64_t sequences = 0, heads = 0; // that a call visits
     uint64_t turns = 0, sums = 0, slots = 0, slotFloats = 0, biasUnits = 0;
-    uint64_t sequenceBytes, turnBytes, finishedBytes, sumBytes, rowBytes, slotBytes, scratchBytes;
+    uint64_t sequenceBytes, turnBytes, finishedBytes, sumBytes, rowBytes, slotBytes, blockBytes, scratchBytes;
 
     Shape(const Gradient &g, const Pool &pool) {
         const Problem &p = g.forward;
@@ -65,10 +65,12 @@ struct Shape {
         rowBytes =
             biasUnits && g.tensor(VKATTN_D_WEIGHTS).present() ? aligned(4 * (p.ragged() ? 1 : uint64_t{p.batch}) * p.heads * queries) : 0;
         slotBytes = aligned(4 * slots * slotFloats);
+        blockBytes = aligned(BlockBits::bytes(p));
         scratchBytes = aligned(4 * GradientScratch(g, tiling, panel).total);
     }
     [[nodiscard]] uint64_t bytes() const {
-        return sequenceBytes + turnBytes + finishedBytes + sumBytes + rowBytes + slotBytes + threads * scratchBytes + workspaceAlignment;
+        return sequenceBytes + turnBytes + finishedBytes + sumBytes + rowBytes + slotBytes + blockBytes + threads * scratchBytes +
+               workspaceAlignment;
     }
 };
 
@@ -138,6 +140,9 @@ void run(Pool &pool, const Shape &shape, const Gradient &g, const Operands &oper
     call.turns = turns;
     call.finished = finished;
     call.sums = parts.take<ChunkSums>(shape.sumBytes);
+    auto *const blocks = parts.take<uint32_t>(shape.blockBytes);
+    BlockBits::gather(p, operands, blocks);
+    call.forward.blocks = {p, blocks};
     call.rowD = shape.rowBytes ? parts.take<float>(shape.rowBytes) : nullptr;
     call.accumulators = parts.take<float>(shape.slotBytes);
     call.slots = shape.slots;

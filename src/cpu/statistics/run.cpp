@@ -21,7 +21,7 @@ struct Shape {
     uint32_t threads;
     uint64_t sequences = 0;        // that a call visits
     uint64_t heads = 0, turns = 0; // only where keys receive
-    uint64_t sequenceBytes, headBytes, turnBytes, scratchBytes;
+    uint64_t sequenceBytes, headBytes, turnBytes, blockBytes, scratchBytes;
 
     Shape(const Statistics &statistics, const Pool &pool) {
         const Problem &p = statistics.attention;
@@ -40,9 +40,12 @@ struct Shape {
         sequenceBytes = aligned(sizeof(StatisticsSequence) * sequences);
         headBytes = aligned(4 * heads);
         turnBytes = aligned(4 * turns);
+        blockBytes = aligned(BlockBits::bytes(p));
         scratchBytes = aligned(4 * StatisticsScratch(statistics, own.panelRows).total);
     }
-    [[nodiscard]] uint64_t bytes() const { return sequenceBytes + headBytes + turnBytes + threads * scratchBytes + workspaceAlignment; }
+    [[nodiscard]] uint64_t bytes() const {
+        return sequenceBytes + headBytes + turnBytes + blockBytes + threads * scratchBytes + workspaceAlignment;
+    }
 };
 
 // Heads come in groups, one for each thread, and within a group panel after panel. So threads seldom wait
@@ -64,7 +67,10 @@ void run(Pool &pool, const Shape &shape, const Statistics &statistics, const Ope
     auto *const sequences = parts.take<StatisticsSequence>(shape.sequenceBytes);
     auto *const heads = parts.take<uint32_t>(shape.headBytes);
     auto *const turns = parts.take<std::atomic<uint32_t>>(shape.turnBytes);
+    auto *const blocks = parts.take<uint32_t>(shape.blockBytes);
+    BlockBits::gather(p, operands, blocks);
     StatisticsCall call{statistics, {p, operands, {}}};
+    call.forward.blocks = {p, blocks};
     call.sequences = sequences;
     call.heads = shape.heads ? heads : nullptr;
     call.turns = turns;

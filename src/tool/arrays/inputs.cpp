@@ -87,12 +87,17 @@ void Input::checkType() const {
         if (type != npyBool && type != npyUint8)
             fail(found + "bool or uint8: save array != 0, or give additive values of a floating dtype to --bias");
         return;
+    case VKATTN_GLOBAL_TOKENS:
+    case VKATTN_BLOCK_MASK:
+        if (type != npyBool && type != npyUint8) fail(found + "bool or uint8: save array != 0");
+        return;
     case VKATTN_BIT_MASK:
         if (type != npyUint32)
             fail(found + "uint32, 32 keys in a word: give a boolean mask to --mask, or pack it with np.packbits(mask, axis=-1, "
                          "bitorder='little'), padded to 4 bytes and viewed as np.uint32");
         return;
     case VKATTN_KEY_LENGTHS:
+    case VKATTN_PREFIX_LENGTHS:
     case VKATTN_CU_SEQ_Q:
     case VKATTN_CU_SEQ_K:
         if (type != npyInt32 && type != npyInt64) fail(found + "int32 or int64: convert with array.astype(np.int32)");
@@ -167,7 +172,17 @@ HostBuffer Input::load(const vkattn_operation &operation) {
         read(buffer.span());
         break;
     case VKATTN_KEY_LENGTHS:
+    case VKATTN_PREFIX_LENGTHS:
         readKeyLengths(buffer, operation.of.attention->k.extent[2]);
+        break;
+    case VKATTN_GLOBAL_TOKENS:
+        readGlobalTokens(buffer,
+                         operation.of.attention->maxSeqK > 0 ? operation.of.attention->maxSeqK : operation.of.attention->k.extent[2]);
+        break;
+    case VKATTN_BLOCK_MASK:
+        if (header().fortranOrder && header().shape.size() > 1)
+            fail("it is in Fortran order, but " + option_ + " takes C order: save np.ascontiguousarray(array)");
+        read(buffer.span());
         break;
     case VKATTN_CU_SEQ_Q:
     case VKATTN_CU_SEQ_K:
@@ -253,7 +268,10 @@ template <class Visit> void Input::readIntegers(const Visit &visit) {
                 std::memcpy(&value, chunk.data() + i * sizeof value, sizeof value);
                 return int64_t{value};
             };
-            visit(begin + i, type == npyInt64 ? element(int64_t{}) : type == npyUint32 ? element(uint32_t{}) : element(int32_t{}));
+            visit(begin + i, type.itemBytes == 1 ? element(uint8_t{})
+                             : type == npyInt64  ? element(int64_t{})
+                             : type == npyUint32 ? element(uint32_t{})
+                                                 : element(int32_t{}));
         }
     }
 }
@@ -270,7 +288,22 @@ void Input::readKeyLengths(const HostBuffer &into, uint32_t keyTokens) {
     });
     if (clamped > 0)
         printNote(path_ + ": " + std::to_string(clamped) + " of " + std::to_string(into.bytes() / sizeof(uint32_t)) +
-                  " key lengths lie outside [0, " + std::to_string(keyTokens) + "] and were clamped, first " + first);
+                  (role_ == VKATTN_PREFIX_LENGTHS ? " prefix lengths lie outside" : " key lengths lie outside") + " [0, " +
+                  std::to_string(keyTokens) + "] and were clamped, first " + first);
+}
+
+// A bit for each token; one row of a file is that of all batch entries.
+void Input::readGlobalTokens(const HostBuffer &into, uint32_t keyTokens) {
+    if (into.bytes() == 0) return;
+    const std::span<uint32_t> words(reinterpret_cast<uint32_t *>(into.data()), into.bytes() / sizeof(uint32_t));
+    std::fill(words.begin(), words.end(), 0u);
+    const uint64_t perRow = keyTokens / 32 + (keyTokens % 32 != 0 ? 1 : 0), rows = header().dataBytes / keyTokens;
+    readIntegers([&](uint64_t n, int64_t given) {
+        const uint64_t row = header().fortranOrder ? n % rows : n / keyTokens, token = header().fortranOrder ? n / rows : n % keyTokens;
+        if (given != 0) words[static_cast<size_t>(row * perRow + token / 32)] |= 1u << token % 32;
+    });
+    for (size_t at = static_cast<size_t>(rows * perRow); at < words.size(); at++)
+        words[at] = words[at - static_cast<size_t>(rows * perRow)];
 }
 
 uint32_t Input::readOffsets(uint32_t tokens, const char *tokenName) {

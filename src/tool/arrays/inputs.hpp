@@ -13,7 +13,7 @@ namespace vkattn::tool {
 
 // Arrays without a layout, of 32-bit words.
 [[nodiscard]] constexpr bool isSmallArray(vkattn_role role) {
-    return role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ;
+    return (role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ) || role == VKATTN_BLOCK_MASK;
 }
 
 class Input {
@@ -58,6 +58,7 @@ class Input {
     void read(std::span<std::byte> into);
     void readConverted(const HostBuffer &into, vkattn_dtype dtype);
     void readKeyLengths(const HostBuffer &into, uint32_t keyTokens);
+    void readGlobalTokens(const HostBuffer &into, uint32_t keyTokens);
     void readDocumentIds(const HostBuffer &into, uint32_t tokens);
     // Reads a number for each token, in C order. Throws Failure, with the entry and what was
     // `expected`, where one is negative or above `most`.

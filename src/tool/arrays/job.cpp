@@ -57,13 +57,48 @@ void checkCount(const Input &input, uint32_t count, const std::string &what) {
         throw Failure(input.text() + ": expected one " + what + ", shape (" + std::to_string(count) + ",)");
 }
 
-void checkDocumentIds(const Input &input, uint32_t batchEntries, uint32_t tokens) {
+void checkTokens(const Input &input, uint32_t batchEntries, uint32_t tokens, const std::string &each) {
     const std::vector<uint64_t> &shape = input.header().shape;
     const bool fits =
         !shape.empty() && shape.size() <= 2 && shape.back() == tokens && (shape.size() == 1 || shape[0] == batchEntries || shape[0] == 1);
     if (!fits)
-        throw Failure(input.text() + ": expected one document id for each token, shape (" + std::to_string(tokens) + ",) or (" +
+        throw Failure(input.text() + ": expected one " + each + " for each token, shape (" + std::to_string(tokens) + ",) or (" +
                       std::to_string(batchEntries) + ", " + std::to_string(tokens) + ")");
+}
+
+// A mask of blocks, of one head or of each.
+void describeBlockMask(const Input &input, const Extents &pairs, vkattn_blocks &blocks) {
+    const std::vector<uint64_t> &shape = input.header().shape;
+    const auto count = [](uint64_t tokens, uint32_t size) { return (tokens + size - 1) / size; };
+    const uint64_t rows = count(pairs[2], blocks.queries), columns = count(pairs[3], blocks.keys);
+    const bool planes = shape.size() == 3;
+    if ((shape.size() != 2 && !planes) || shape[shape.size() - 2] != rows || shape.back() != columns ||
+        (planes && shape[0] != 1 && shape[0] != pairs[head]))
+        throw Failure(input.text() + ": expected a flag for each block of " + std::to_string(blocks.queries) + " queries and " +
+                      std::to_string(blocks.keys) + " keys, shape (" + std::to_string(rows) + ", " + std::to_string(columns) +
+                      "), or one for " + "each head too, shape (" + std::to_string(pairs[head]) + ", " + std::to_string(rows) + ", " +
+                      std::to_string(columns) + ")");
+    blocks.kind = VKATTN_BLOCKS_MASK;
+    blocks.heads = planes ? static_cast<uint32_t>(shape[0]) : 1;
+}
+
+// A grid has as many tokens as there are keys, and BigBird's blocks as many queries.
+void checkRuleTokens(const vkattn_problem &problem, const Extents &pairs, const Operand &q, const Operand &k) {
+    const vkattn_grid &grid = problem.grid;
+    uint64_t tokens = 1;
+    std::string extents;
+    for (const uint32_t extent : grid.extent) {
+        if (extent == 0) continue;
+        extents += (extents.empty() ? "" : "x") + std::to_string(extent);
+        if (tokens <= pairs[3]) tokens *= extent; // what is too large does not grow: nothing overflows
+    }
+    if (grid.rule != VKATTN_GRID_NONE && tokens != pairs[3])
+        throw Failure(std::string(grid.rule == VKATTN_GRID_WINDOWS ? "--windows" : "--neighbourhood") + ": a grid of " + extents +
+                      " tokens, expected as many as the " + std::to_string(pairs[3]) + " keys of " +
+                      (problem.sequences > 0 ? "the longest sequence" : k.text));
+    if (problem.blocks.kind == VKATTN_BLOCKS_BIGBIRD && pairs[2] != pairs[3])
+        throw Failure("--bigbird: " + std::to_string(pairs[2]) + " queries and " + std::to_string(pairs[3]) + " keys of " + q.text +
+                      " and " + k.text + ", expected as many queries as keys: its blocks lie about the diagonal");
 }
 
 // The offsets of ragged sequences; reads them.
@@ -130,9 +165,19 @@ void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, 
         case VKATTN_KEY_LENGTHS:
             checkCount(input, pairs[batch], "key length for each batch entry");
             break;
+        case VKATTN_PREFIX_LENGTHS:
+            checkCount(input, pairs[batch], "prefix length for each batch entry");
+            break;
+        case VKATTN_GLOBAL_TOKENS:
+            checkTokens(input, pairs[batch], pairs[3], "flag");
+            break;
+        case VKATTN_BLOCK_MASK:
+            describeBlockMask(input, pairs, problem.blocks);
+            continue;
         case VKATTN_DOC_IDS_Q:
         case VKATTN_DOC_IDS_K:
-            checkDocumentIds(input, problem.q.extent[batch], (input.role() == VKATTN_DOC_IDS_Q ? problem.q : problem.k).extent[token]);
+            checkTokens(input, problem.q.extent[batch], (input.role() == VKATTN_DOC_IDS_Q ? problem.q : problem.k).extent[token],
+                        "document id");
             break;
         default:
             if (const char *each = ofEachHead(input.role())) checkCount(input, pairs[head], std::string(each) + " for each query head");
@@ -146,7 +191,8 @@ void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, 
     if (assumes(VKATTN_BIAS)) problem.bias = packed(assumed.dtype, 1, 1, pairs[2], pairs[3]);
     if (assumes(VKATTN_BIT_MASK)) problem.bitMask = packed(VKATTN_BITS32, 1, 1, pairs[2], wordsOf(pairs[3]));
     for (const OperandName &name : operandNames)
-        if (isSmallArray(name.role) && assumes(name.role)) problem.presentRoles |= VKATTN_PRESENT(name.role);
+        if (name.role < VKATTN_WORKSPACE && isSmallArray(name.role) && assumes(name.role))
+            problem.presentRoles |= VKATTN_PRESENT(name.role);
     if (assumed.sequences > 0) problem.presentRoles |= VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
 }
 
@@ -166,6 +212,9 @@ void describeAttention(const RunArguments &arguments, const Assumptions &assumed
         problem.dropoutSeed = arguments.dropoutSeed;
         problem.dropoutOffset = arguments.dropoutOffset;
     }
+    problem.dilation = arguments.rules.dilation;
+    problem.grid = arguments.rules.grid;
+    if (arguments.rules.blocks.kind || !arguments.files[VKATTN_BLOCK_MASK].empty()) problem.blocks = arguments.rules.blocks;
     problem.windowLeft = arguments.windowLeft;
     problem.windowRight = arguments.windowRight;
     problem.sequences = assumed.sequences;
@@ -182,6 +231,7 @@ void describeAttention(const RunArguments &arguments, const Assumptions &assumed
     pairs[head] = q.layout.extent[head];
     pairs[2] = problem.maxSeqQ > 0 ? problem.maxSeqQ : q.layout.extent[token];
     pairs[3] = problem.maxSeqK > 0 ? problem.maxSeqK : k.layout.extent[token];
+    checkRuleTokens(problem, pairs, q, k);
     describeOptions(inputs, problem, pairs, assumed);
 }
 

@@ -52,6 +52,13 @@ class AttentionSource : public HeadSource {
         facts_.queries = ragged ? p.maxSeqQ : p.q.extent[token];
         facts_.keys = ragged ? p.maxSeqK : p.k.extent[token];
         if (facts_.queries == 0) throw Failure(job_.inputs[0].text() + ": there are no queries, expected at least one to look at");
+        // Heads are looked at one by one, and sequences as problems of their own.
+        if (p.blocks.kind == VKATTN_BLOCKS_BIGBIRD && facts_.heads > 1)
+            throw Failure("--bigbird draws blocks for each of the " + std::to_string(facts_.heads) +
+                          " heads, and inspect computes one head at a time: give the blocks as --block-mask, or one head");
+        if (p.blocks.kind == VKATTN_BLOCKS_MASK && ragged)
+            throw Failure("--block-mask has blocks of the longest sequence, and inspect computes one sequence at a time: leave out "
+                          "--cu-seqlens-q and --cu-seqlens-k, or the mask");
         const std::vector<uint64_t> &queries = job_.inputs[0].header().shape;
         facts_.rowShape.assign(queries.begin(), queries.end() - 1);
         facts_.keyShape.assign(queries.begin(), queries.end() - 2);
@@ -185,6 +192,9 @@ class AttentionSource : public HeadSource {
         };
         const uint64_t atQ = cut(one_.q, {batchEntry, h, firstQuery, 0}, {1, 1, queries_, p.q.extent[dim]});
         const uint64_t atK = cut(one_.k, {batchEntry, keyHead, firstKeyToken, 0}, {1, 1, keys_, p.k.extent[dim]});
+        // A mask of blocks is cut down to one head.
+        one_.blocks.heads = std::min(p.blocks.heads, 1u);
+        const uint64_t blockMaskBytes = p.blocks.heads > 1 ? vkattnOperandBytes(&p, VKATTN_BLOCK_MASK) / p.blocks.heads : 0;
         const Extents pair = {b, h, 0, 0};
         const uint64_t atMask = cut(one_.mask, pair, {1, 1, queries_, keys_}), atBias = cut(one_.bias, pair, {1, 1, queries_, keys_});
         const uint64_t atBits = cut(one_.bitMask, pair, {1, 1, queries_, keys_ / 32 + (keys_ % 32 != 0 ? 1 : 0)});
@@ -204,11 +214,18 @@ class AttentionSource : public HeadSource {
                 bind(role, one_.bias.dtype, atBias, one_);
                 break;
             case VKATTN_KEY_LENGTHS:
+            case VKATTN_PREFIX_LENGTHS:
                 bind(role, VKATTN_F32, b, one_);
                 break;
             case VKATTN_SINKS:
             case VKATTN_ALIBI_SLOPES:
                 bind(role, VKATTN_F32, h, one_);
+                break;
+            case VKATTN_GLOBAL_TOKENS:
+                bind(role, VKATTN_F32, b * ((uint64_t{facts_.ragged ? p.maxSeqK : p.k.extent[token]} + 31) / 32), one_);
+                break;
+            case VKATTN_BLOCK_MASK:
+                bind(role, VKATTN_BOOL8, h * blockMaskBytes, one_);
                 break;
             case VKATTN_DOC_IDS_Q:
                 bind(role, VKATTN_F32, uint64_t{batchEntry} * p.q.extent[token] + firstQuery, one_);

@@ -51,6 +51,25 @@ void checkShapes(const CLI::App &app, ExplainArguments &explain) {
         throw Failure("--dtype is the type of --shape-q, --shape-k and --shape-v; files have their own, so leave it out");
 }
 
+// The picture shows what the data of masks, lengths and ids hides.
+void checkDrawing(const CLI::App &app, const ExplainArguments &explain) {
+    const bool draws = app.count("--draw-mask") > 0;
+    for (const char *option : {"--draw-head", "--draw-batch"})
+        if (app.count(option) > 0 && !draws)
+            throw Failure(std::string(option) +
+                          " says what --draw-mask draws, and nothing is drawn: add --draw-mask with a file, or leave " + option + " out");
+    if (!draws) return;
+    if (explain.assumed.sequences > 0)
+        throw Failure("--draw-mask draws one sequence, and --ragged does not say where each begins: give --cu-seqlens-q and "
+                      "--cu-seqlens-k with files, or leave --ragged out");
+    for (const Presence &presence : presences)
+        for (const vkattn_role role : {VKATTN_MASK, VKATTN_BIT_MASK, VKATTN_BIAS, VKATTN_KEY_LENGTHS, VKATTN_DOC_IDS_Q})
+            if (explain.assumed.includes(presence) && (presence.roles & bitOf(role)) != 0)
+                throw Failure(std::string("--draw-mask draws which pairs are visible, and --with ") + presence.word +
+                              " does not say which it hides: give " + operandName(role).option + " with a file, or leave " + presence.word +
+                              " out");
+}
+
 void checkExplain(const CLI::App &app, ExplainArguments &explain) {
     const Assumptions &assumed = explain.assumed;
     checkShapes(app, explain);
@@ -65,6 +84,7 @@ void checkExplain(const CLI::App &app, ExplainArguments &explain) {
                           " gives one: leave one of the two out");
     if (explain.memoryBytes > 0 && (assumed.sequences > 0 || !explain.run.files[VKATTN_CU_SEQ_Q].empty()))
         throw Failure("--memory looks for the size of a dense batch, and this one is ragged: leave --memory or the ragged batch out");
+    checkDrawing(app, explain);
     if (assumed.rowStatistics) explain.run.rowStatistics = true, explain.run.flags |= VKATTN_ROW_STATISTICS;
 }
 
@@ -118,9 +138,21 @@ void addExplainOptions(CLI::App &app, ExplainArguments &explain) {
     app.add_flag("--table", explain.table, "Stage by stage: operations, bytes and workspace with their formulas, beside a recurrent net");
     addValue(app, "--memory", "BYTES", "Tell the largest batch, and the longest sequence, that fit into so much, as 512MiB or 8GiB",
              [&](const std::string &text) { explain.memoryBytes = parseBytes("--memory", text); });
+    app.add_option("--draw-mask", explain.maskFile,
+                   "Draw which pairs are visible, queries downwards and keys to the right, and tell how many; reads the files of masks, "
+                   "lengths and other rules")
+        ->type_name("FILE.png");
+    const auto place = [&](const char *name, uint32_t &target, const char *text) {
+        addValue(app, name, "N", text, [name, &target](const std::string &typed) {
+            if (!parseInteger(typed, target)) badValue(name, "a whole number, 0 for the first one", typed);
+        });
+    };
+    place("--draw-head", explain.maskHead, "The query head of that picture; default 0");
+    place("--draw-batch", explain.maskBatch, "The batch entry of that picture, or the sequence of a ragged batch; default 0");
     app.footer(
         "Every option of `vkattn run` is taken, so that a run is explained by changing that word. Of files only headers are read (and "
-        "--cu-seqlens-q and -k); nothing is computed or written, and --out, --verify and --repeat do nothing.");
+        "--cu-seqlens-q and -k); nothing is computed or written but what --draw-mask asks for, and --out, --verify and --repeat do "
+        "nothing.");
 }
 
 void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, bool arraysRequired) {

@@ -18,7 +18,15 @@
 
 namespace vkattn::tool {
 
+// Rules of visibility that no file holds.
+struct RuleArguments {
+    uint32_t dilation = 0;
+    vkattn_grid grid{};
+    vkattn_blocks blocks{}; // of --bigbird, or the sizes of --block-size
+};
+
 struct RunArguments : ComputeArguments {
+    RuleArguments rules;
     uint32_t flags = 0; // vkattn_flag_bits
     int32_t windowLeft = 0, windowRight = 0;
     float scale = 0, softcap = 0;
@@ -105,8 +113,10 @@ struct Assumptions {
 struct ExplainArguments {
     RunArguments run;
     Assumptions assumed;
-    bool table = false;       // stage by stage
-    uint64_t memoryBytes = 0; // what the largest batch and the longest sequence are to fit into; 0: not asked
+    bool table = false;                   // stage by stage
+    uint64_t memoryBytes = 0;             // what the largest batch and the longest sequence are to fit into; 0: not asked
+    std::string maskFile;                 // a picture of the visible pairs; empty: none
+    uint32_t maskBatch = 0, maskHead = 0; // which it shows
 };
 
 struct InfoArguments {

@@ -68,7 +68,8 @@ std::string spelling(const RunArguments &run, const Assumptions &assumed, vkattn
     if (!run.files[role].empty()) return operandName(run, role).option;
     if (assumed.sequences > 0 && (role == VKATTN_CU_SEQ_Q || role == VKATTN_CU_SEQ_K)) return "--ragged";
     for (const Presence &presence : presences)
-        if (assumed.includes(presence) && (presence.roles >> role & 1) != 0) return std::string("--with ") + presence.word;
+        if (role < VKATTN_WORKSPACE && assumed.includes(presence) && (presence.roles >> role & 1) != 0)
+            return std::string("--with ") + presence.word;
     return "";
 }
 
@@ -79,9 +80,11 @@ void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumpti
     // Of `inspect`, whose distances are from where a query stands.
     const bool measuresDistances = app.get_option_no_throw("--received") != nullptr;
     if (app.count("--align") > 0 && !measuresDistances && (run.flags & (VKATTN_CAUSAL | VKATTN_WINDOW)) == 0 &&
-        given(VKATTN_ALIBI_SLOPES).empty())
-        throw Failure("--align says where a query stands among the keys, and nothing asks for that: add --window, --causal or --alibi, or "
-                      "leave --align out");
+        run.rules.grid.rule == VKATTN_GRID_NONE && given(VKATTN_ALIBI_SLOPES).empty())
+        throw Failure(
+            "--align says where a query stands among the keys, and nothing asks for that: add --window, --causal, --alibi or a grid, or "
+            "leave --align out");
+    checkRules(app, run);
     const auto both = [&](vkattn_role a, vkattn_role b) { return !given(a).empty() && !given(b).empty(); };
     if (both(VKATTN_MASK, VKATTN_BIT_MASK))
         throw Failure(given(VKATTN_MASK) + " and " + given(VKATTN_BIT_MASK) +
@@ -173,6 +176,7 @@ void addAttentionOptions(CLI::App &app, Alignments &alignments, RunArguments &ru
               "top-left or bottom-right (default): where queries stand among the keys, for --window and --alibi without --causal");
     value("--window", "L,R", "How many keys a query sees on the left and right of its position; -1 = all",
           [&](const std::string &text) { readWindow(text, run); });
+    addRuleOptions(app, run);
     value("--scale", "NUMBER", "Factor of the scores; default 1/sqrt(dim)", [&](const std::string &text) {
         run.scale = parseFloat("--scale", text, true);
         run.flags |= VKATTN_SCALE;

@@ -28,6 +28,11 @@ void addTypeOptions(CLI::App &app, RunArguments &run, const std::string &roundTe
 void addOperandOptions(CLI::App &app, RunArguments &run, bool required);
 // Masks, biases, positions, scores, lengths, and the kernel.
 void addAttentionOptions(CLI::App &app, Alignments &alignments, RunArguments &run);
+// --global-tokens, --dilation, --prefix-lengths, --neighbourhood, --border, --windows, --bigbird, --block-mask and --block-size: part of
+// the above.
+void addRuleOptions(CLI::App &app, RunArguments &run);
+// Throws Failure where these contradict each other or other options.
+void checkRules(const CLI::App &app, const RunArguments &run);
 // --lse, --row-statistics and --weights.
 void addFurtherOutputs(CLI::App &app, RunArguments &run);
 // --scores and --scores-stage.

@@ -17,7 +17,7 @@ namespace vkattn::tool {
 struct OperandName;
 
 struct ComputeArguments : program::DeviceOptions {
-    std::string files[VKATTN_WORKSPACE]; // by role: paths, empty where the option was not given
+    std::string files[VKATTN_ROLE_LIMIT]; // by role: paths, empty where the option was not given
     uint32_t repeat = 1;
     bool rowStatistics = false; // the file of VKATTN_LSE, where there is one, holds the row statistics
 };

@@ -17,7 +17,7 @@ struct OperandName {
 };
 
 // Inputs in the order in which they are read, then outputs in the order in which they are written.
-inline constexpr std::array<OperandName, 44> operandNames = {{
+inline constexpr std::array<OperandName, 47> operandNames = {{
     {VKATTN_Q, "--q", "q"},
     {VKATTN_K, "--k", "k"},
     {VKATTN_V, "--v", "v"},
@@ -31,6 +31,9 @@ inline constexpr std::array<OperandName, 44> operandNames = {{
     {VKATTN_CU_SEQ_K, "--cu-seqlens-k", "cuSeqlensK"},
     {VKATTN_DOC_IDS_Q, "--doc-ids-q", "docIdsQ"},
     {VKATTN_DOC_IDS_K, "--doc-ids-k", "docIdsK"},
+    {VKATTN_GLOBAL_TOKENS, "--global-tokens", "globalTokens", true},
+    {VKATTN_PREFIX_LENGTHS, "--prefix-lengths", "prefixLengths", true},
+    {VKATTN_BLOCK_MASK, "--block-mask", "blockMask", true},
     {VKATTN_X, "--x", "x"},
     {VKATTN_CONTEXT, "--context", "context"},
     {VKATTN_WQ, "--params", "wq"}, // wq.npy in that folder, and so on

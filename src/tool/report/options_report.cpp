@@ -9,6 +9,31 @@
 namespace vkattn::tool {
 using namespace program;
 
+namespace {
+
+// "56x56:7x7", planes first where there are any; and the shift of windows.
+std::string gridText(const vkattn_grid &grid) {
+    const auto extents = [&](const uint32_t(&all)[3]) {
+        const std::string plane = std::to_string(all[1]) + "x" + std::to_string(all[2]);
+        return grid.extent[0] > 1 ? std::to_string(all[0]) + "x" + plane : plane;
+    };
+    std::string text = extents(grid.extent) + ":" + extents(grid.size);
+    if (grid.rule == VKATTN_GRID_CUT) text += " cut";
+    if (grid.rule == VKATTN_GRID_WINDOWS) text += " windows, shifted by " + std::to_string(grid.shift[2]);
+    return text;
+}
+
+void addRules(Json &json, const vkattn_problem &problem) {
+    const vkattn_blocks &blocks = problem.blocks;
+    if (problem.dilation > 1) json["dilation"] = problem.dilation;
+    if (problem.grid.rule != VKATTN_GRID_NONE) json["grid"] = gridText(problem.grid);
+    if (blocks.kind == VKATTN_BLOCKS_BIGBIRD)
+        json["bigbird"] = std::to_string(blocks.queries) + "," + std::to_string(blocks.random) + "," + std::to_string(blocks.seed);
+    if (blocks.kind == VKATTN_BLOCKS_MASK) json["blockSize"] = {blocks.queries, blocks.keys};
+}
+
+} // namespace
+
 Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     Json json = Json::object();
     const bool causal = (problem.flags & VKATTN_CAUSAL) != 0, window = (problem.flags & VKATTN_WINDOW) != 0;
@@ -17,6 +42,7 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
         if (role == VKATTN_MASK) return problem.mask.extent[0] > 0;
         if (role == VKATTN_BIT_MASK) return problem.bitMask.extent[0] > 0;
         if (role == VKATTN_BIAS) return problem.bias.extent[0] > 0;
+        if (role == VKATTN_BLOCK_MASK) return problem.blocks.kind == VKATTN_BLOCKS_MASK;
         return role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ && (problem.presentRoles & VKATTN_PRESENT(role)) != 0;
     };
     bool positional = window;
@@ -29,6 +55,7 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     if (causal) json["causal"] = alignment;
     if (window) json["window"] = {problem.windowLeft, problem.windowRight};
     if (positional && !causal) json["align"] = alignment;
+    addRules(json, problem);
     if ((problem.flags & VKATTN_SCALE) != 0) json["scale"] = problem.scale;
     if (problem.softcap > 0) json["softcap"] = problem.softcap;
     if (problem.dropout > 0) {

@@ -1,0 +1,109 @@
+// Rules of visibility that no operand holds for each pair: windows that are dilated or have global tokens,
+// grids, blocks of pairs. What they need lies in the table (interop.h), gathered by setup/rules.comp and
+// setup/blocks.comp. What the rules show: problem.h.
+//
+// Included by sequence.glsl.
+const bool hasLocal = (pairTerms & termLocal) != 0u, hasGrid = (pairTerms & termGrid) != 0u,
+           hasBlocks = (pairTerms & termBlocks) != 0u, hasPrefix = (pairTerms & termPrefix) != 0u;
+
+// What pairs need again and again, of the batch entry at hand.
+struct RuleFacts {
+    uint header, globalsAt, summaryAt, blocksAt; // in lengths[]
+    int blockKeys, columns, planeTokens;
+    float perBlockKey, perColumn, perPlane; // reciprocals
+};
+RuleFacts rule;
+
+// The box of keys that a query of the grid sees.
+struct Box {
+    int first; // the key in its corner
+    int planes, rows, columns;
+};
+
+#ifdef VKATTN_LENGTHS_BOUND
+uint ruleWord(uint n) { return lengths[rule.header + n]; }
+
+void beginRules(uint header, uint entry) {
+    rule.header = header;
+    if (hasLocal) {
+        rule.globalsAt = header + ruleWord(ruleGlobals) + entry * ruleWord(ruleGlobalWords);
+        rule.summaryAt = header + ruleWord(ruleSummary) + entry * ruleWord(ruleSummaryWords);
+    }
+    if (hasBlocks) {
+        rule.blocksAt = header + ruleWord(ruleBlocks) + entry * ruleWord(ruleBlockEntry);
+        rule.blockKeys = int(ruleWord(ruleBlockKeys));
+        rule.perBlockKey = 1.0 / float(rule.blockKeys);
+    }
+    if (hasGrid) {
+        rule.columns = int(ruleWord(ruleExtents + 2u));
+        rule.planeTokens = rule.columns * int(ruleWord(ruleExtents + 1u));
+        rule.perColumn = 1.0 / float(rule.columns);
+        rule.perPlane = 1.0 / float(rule.planeTokens);
+    }
+}
+
+// What an axis of the grid shows to coordinate c.
+struct AxisRange {
+    int begin, end;
+};
+AxisRange axisRange(uint axis, int c) {
+    const int extent = int(ruleWord(ruleExtents + axis)), size = int(ruleWord(ruleSizes + axis)), shift = int(ruleWord(ruleShifts + axis));
+    const uint kind = ruleWord(ruleGrid);
+    if (kind == gridClamped) {
+        const int begin = clamp(c - size / 2, 0, extent - size);
+        return AxisRange(begin, begin + size);
+    }
+    if (kind == gridCut) return AxisRange(max(c - size / 2, 0), min(c + size / 2 + 1, extent));
+    const int window = (c - shift + size) / size; // the first one ends at the shift
+    return AxisRange(max((window - 1) * size + shift, 0), min(window * size + shift, extent));
+}
+// The outermost axis with more than one token, and how many tokens share a coordinate of it.
+uint outerAxis() { return ruleWord(ruleExtents) > 1u ? 0u : ruleWord(ruleExtents + 1u) > 1u ? 1u : 2u; }
+int outerTokens(uint axis) { return axis == 0u ? rule.planeTokens : axis == 1u ? rule.columns : 1; }
+// Keys that the outermost axis shows to a position. Both ends never fall as the position rises.
+AxisRange outerKeys(int position) {
+    const uint axis = outerAxis();
+    const int tokens = outerTokens(axis), extent = int(ruleWord(ruleExtents + axis)), c = position / tokens;
+    if (position < 0) return AxisRange(0, 0);
+    if (c >= extent) return AxisRange(extent * tokens, extent * tokens);
+    const AxisRange range = axisRange(axis, c);
+    return AxisRange(range.begin * tokens, range.end * tokens);
+}
+// Positions that may see one of the keys [first, last]: no box is longer than its size.
+AxisRange outerPositions(int first, int last) {
+    const uint axis = outerAxis();
+    const int tokens = outerTokens(axis), extent = int(ruleWord(ruleExtents + axis));
+    const int size = min(int(ruleWord(ruleSizes + axis)), extent);
+    return AxisRange((first / tokens - size + 1) * tokens, (last / tokens + size) * tokens);
+}
+
+// floor(value / by) of 0 <= value < 2^30. Integer division by what is no constant takes long; a float's
+// quotient is less than 2^8 / by + 2 off, and that of what it leaves at most 1.
+int quotientOf(int value, int by, float reciprocal) {
+    int quotient = int(float(value) * reciprocal);
+    quotient += int(floor(float(value - quotient * by) * reciprocal));
+    const int rest = value - quotient * by;
+    return rest < 0 ? quotient - 1 : rest >= by ? quotient + 1 : quotient;
+}
+
+bool isGlobal(uint token) { return (lengths[rule.globalsAt + (token >> 5)] >> (token & 31u) & 1u) != 0u; }
+
+Box boxOf(int position) {
+    const int extent = int(ruleWord(ruleExtents)) * rule.planeTokens;
+    if (position < 0 || position >= extent) return Box(0, 0, 0, 0);
+    const int plane = position / rule.planeTokens, inPlane = position - plane * rule.planeTokens;
+    const AxisRange z = axisRange(0u, plane), y = axisRange(1u, inPlane / rule.columns), x = axisRange(2u, inPlane % rule.columns);
+    return Box(z.begin * rule.planeTokens + y.begin * rule.columns + x.begin, z.end - z.begin, y.end - y.begin, x.end - x.begin);
+}
+bool boxHas(Box box, int key) {
+    int at = max(key - box.first, 0);
+    bool inside = key >= box.first;
+    if ((pairTerms & termPlanes) != 0u) {
+        const int plane = quotientOf(at, rule.planeTokens, rule.perPlane);
+        at -= plane * rule.planeTokens;
+        inside = inside && plane < box.planes;
+    }
+    const int row = quotientOf(at, rule.columns, rule.perColumn);
+    return inside && box.planes > 0 && row < box.rows && at - row * rule.columns < box.columns;
+}
+#endif

@@ -1,0 +1,36 @@
+#version 450
+// Set-up of problems with rules: the header of the table and what its entries have beside their sequences,
+// a copy of small numbers, which are data and are clamped, or a summary of bits (interop.h).
+#define VKATTN_STAGE_RULES
+#include "lib/platform.glsl"
+
+#include "attention/operands.glsl"
+
+void main() {
+    const uint n = gl_GlobalInvocationID.x;
+    if (what == ruleStepCopy) {
+        if (n < count) table[given[0] + n] = clamp(first[firstBase + n], given[1], given[2]);
+        return;
+    }
+    if (what == ruleStepSummary) {
+        if (n >= count) return;
+        const uint perEntry = given[2], ofBits = given[1], entry = n / perEntry, from = n % perEntry * 32u;
+        uint bits = 0u;
+        for (uint word = 0u; word < min(ofBits - from, 32u); ++word)
+            bits |= first[firstBase + entry * ofBits + from + word] != 0u ? 1u << word : 0u;
+        table[given[0] + n] = bits;
+        return;
+    }
+    if (n == 0u)
+        [[unroll]] for (uint word = 0u; word < ruleWordsGiven; ++word) table[word] = given[word];
+    if (n >= count) return;
+    const uint at = ruleHeaderWords + n * sequenceWords;
+    if ((flags & ruleRagged) == 0u) {
+        table[at] = table[at + 2u] = 0u;
+        table[at + 1u] = queryTokens;
+        table[at + 3u] = (flags & ruleKeyLengths) != 0u ? min(first[firstBase + n], keyTokens) : keyTokens;
+    }
+    table[at + sequencePrefix] = (flags & rulePrefixLengths) != 0u ? min(second[secondBase + n], keyTokens) : 0u;
+    table[at + sequenceHeader] = at;
+    table[at + sequenceEntry] = n;
+}

@@ -1,0 +1,39 @@
+// The table at the workspace's start (interop.h): where the batch entries of a plan lie, and what its rules
+// of visibility need. Set-up dispatches gather it once a plan, from data that is never trusted.
+#pragma once
+
+#include "core/plan/plan.hpp"
+
+namespace vkattn {
+
+// Places in words from the table's start; 0: there is no such part.
+struct TableLayout {
+    uint64_t entries = 0, dilations = 0, globals = 0, summary = 0, blocks = 0, end = 0;
+    uint32_t globalWords = 0, summaryWords = 0; // of an entry
+    uint32_t blockWords = 0;                    // of a row of blocks
+    uint64_t blockRows = 0, blockPlane = 0;     // rows of blocks of all planes; words of a plane
+};
+[[nodiscard]] TableLayout tableLayout(const Problem &p);
+// Returns whether the problem has a table.
+[[nodiscard]] inline bool hasTable(const Problem &p) {
+    return p.ragged() || p.hasRules();
+}
+
+// Rounds of loops in which a lane looks for what its tile may skip (shaders/attention/skip.glsl): once for each
+// stretch that it visits, where a stretch may be one step; and all of them together, of what is looked through.
+struct SkipRounds {
+    uint64_t perStretch = 0, all = 0;
+};
+// Keys or rows that a dispatch may take one a round: fewer with rules, which are looked through in the same shader.
+[[nodiscard]] inline uint32_t mostItemsPerDispatch(const Problem &p) {
+    return p.hasRules() ? maxKeysPerDispatch / 2 : maxKeysPerDispatch;
+}
+[[nodiscard]] SkipRounds skipRounds(const Problem &p, uint32_t tileTokens);
+
+// Places the table of a plan and counts the dispatches of its set-up, if the device can hold and gather it.
+[[nodiscard]] vkattn_result setTable(Plan &plan, const PlanLimits &limits, vkattn_diagnostic *why);
+[[nodiscard]] uint32_t tableDispatches(const Problem &p);
+// The index-th of them. Each but the first waits for the one before.
+void makeTable(const Plan &plan, uint32_t index, Dispatch &d);
+
+} // namespace vkattn

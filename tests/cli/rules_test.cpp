@@ -1,0 +1,652 @@
+// `vkattn run` with rules of visibility: dilated windows, global tokens, prefixes, grids and blocks.
+// The reference is given a mask of every pair in place of a rule, and so is the program.
+#include "run_fixture.hpp"
+#include "support/extent.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+
+namespace {
+
+// What the options of a run say about pairs.
+struct PairRules {
+    bool causal = false, topLeft = false, window = false;
+    long left = -1, right = -1, dilation = 1; // of the window, in steps
+    Array global;                             // [batch, key]
+    std::vector<long> prefixes;               // of each batch entry
+    std::string grid;                         // clamp, cut, windows; empty: none
+    std::vector<long> extent, size;           // of the grid: planes where there are any, rows and columns
+    long shift = 0;
+    Array blocks; // [head, query block, key block]
+    long blockQueries = 1, blockKeys = 1;
+};
+
+std::string joined(const std::vector<long> &numbers, char separator) {
+    std::string text;
+    for (const long number : numbers) text += (text.empty() ? "" : std::string(1, separator)) + std::to_string(number);
+    return text;
+}
+
+// Both coordinates lie on one axis of a grid.
+bool isInReach(const PairRules &rules, size_t axis, long from, long to) {
+    const long size = rules.size[axis];
+    if (rules.grid == "cut") return std::abs(to - from) <= size / 2;
+    if (rules.grid == "clamp") {
+        const long begin = std::clamp(from - size / 2, 0L, rules.extent[axis] - size);
+        return begin <= to && to < begin + size;
+    }
+    // The first window is as long as the shift. An axis whose windows have one token is not shifted.
+    const long first = rules.shift == 0 || size == 1 ? size : rules.shift;
+    const auto windowOf = [&](long c) { return c < first ? 0 : 1 + (c - first) / size; };
+    return windowOf(from) == windowOf(to);
+}
+
+class RulesRun : public RunTest {
+  protected:
+    PairRules rules;
+    size_t batch = 2, heads = 4, queries = 0, keys = 0; // ragged: sequences, and tokens of the longest ones
+    std::vector<long> queriesOf, keysOf;                // of each batch entry or sequence
+    Arguments options;                                  // of the rules
+    Arguments others;                                   // of what a mask does not say
+
+    // Two batch entries of four heads, two of which share keys. Forgets all options.
+    void givenTokens(size_t queryTokens, size_t keyTokens);
+    void givenSequences(const std::vector<long> &cuQ, const std::vector<long> &cuK);
+
+    // Each function adds an option, with a file where it has one.
+    void addCausal(bool topLeft);
+    void addTopLeft();
+    void addWindow(long left, long right, long dilation);
+    void addGlobalTokens(const std::vector<size_t> &shape, const NpyOptions &npy = {.descr = "|b1"});
+    void addPrefixes(const std::string &descr = "<i4");
+    void addNeighbourhood(const std::vector<long> &extent, const std::vector<long> &size, const std::string &border);
+    void addWindows(const std::vector<long> &extent, const std::vector<long> &size, long shift);
+    void addBigBird(long block, size_t randomBlocks, uint64_t seed);
+    void addBlockMask(size_t dimensions, size_t planes, long blockQueries, long blockKeys, const std::string &descr = "|b1");
+    void addKeyLengths();
+
+    // Runs with the rules and with their mask, and compares both with the reference and with each other.
+    void checkRules();
+    void checkCombinations(int count, size_t largest);
+
+  private:
+    void add(const std::string &option, const std::string &value) { options.insert(options.end(), {option, value}); }
+    [[nodiscard]] bool isInBox(long position, long key) const;
+    [[nodiscard]] bool isSeen(size_t b, size_t h, long i, long j) const;
+    void drawRules(size_t largest);
+};
+
+void RulesRun::givenTokens(size_t queryTokens, size_t keyTokens) {
+    batch = 2, queries = queryTokens, keys = keyTokens;
+    rules = {}, reference = {}, options = {}, others = {};
+    queriesOf.assign(batch, static_cast<long>(queries)), keysOf.assign(batch, static_cast<long>(keys));
+    given({batch, heads, queries, 8}, {batch, heads / 2, keys, 8}, {batch, heads / 2, keys, 6});
+}
+
+void RulesRun::givenSequences(const std::vector<long> &cuQ, const std::vector<long> &cuK) {
+    rules = {}, reference = {}, options = {};
+    const auto queryTokens = static_cast<size_t>(cuQ.back()), keyTokens = static_cast<size_t>(cuK.back());
+    given({1, heads, queryTokens, 8}, {1, heads / 2, keyTokens, 8}, {1, heads / 2, keyTokens, 6});
+    givenOffsets(cuQ, cuK);
+    others = {"--cu-seqlens-q", "cq.npy", "--cu-seqlens-k", "ck.npy"};
+    queriesOf.clear(), keysOf.clear();
+    batch = cuQ.size() - 1;
+    for (size_t n = 0; n < batch; n++) queriesOf.push_back(cuQ[n + 1] - cuQ[n]), keysOf.push_back(cuK[n + 1] - cuK[n]);
+    queries = static_cast<size_t>(*std::max_element(queriesOf.begin(), queriesOf.end()));
+    keys = static_cast<size_t>(*std::max_element(keysOf.begin(), keysOf.end()));
+}
+
+void RulesRun::addCausal(bool topLeft) {
+    rules.causal = true, rules.topLeft = topLeft;
+    add("--causal", topLeft ? "top-left" : "bottom-right");
+}
+
+void RulesRun::addTopLeft() {
+    rules.topLeft = true;
+    add("--align", "top-left");
+}
+
+void RulesRun::addWindow(long left, long right, long dilation) {
+    rules.window = true, rules.left = left, rules.right = right, rules.dilation = dilation;
+    add("--window", joined({left, right}, ','));
+    if (dilation > 1 || chance(2)) add("--dilation", std::to_string(dilation)); // 1 is the default
+}
+
+void RulesRun::addGlobalTokens(const std::vector<size_t> &shape, const NpyOptions &npy) {
+    Array flags{shape, std::vector<double>(Array::count(shape))};
+    // The first token of every row is global, so that each row differs from one without.
+    for (size_t n = 0; n < flags.values.size(); n++) flags.values[n] = n % keys == 0 || chance(12) ? (npy.descr == "|b1" ? 1 : 200) : 0;
+    writeNpy(file("g.npy"), flags, npy);
+    rules.global = {{batch, keys}, {}};
+    for (size_t n = 0; n < batch * keys; n++) rules.global.values.push_back(flags.values[n % flags.values.size()]);
+    add("--global-tokens", "g.npy");
+}
+
+void RulesRun::addPrefixes(const std::string &descr) {
+    Array prefixes{{batch}, {}};
+    for (size_t b = 0; b < batch; b++) prefixes.values.push_back(static_cast<double>(random() % (keys + 1)));
+    rules.prefixes.assign(prefixes.values.begin(), prefixes.values.end());
+    writeNpy(file("p.npy"), prefixes, {.descr = descr});
+    add("--prefix-lengths", "p.npy");
+}
+
+void RulesRun::addNeighbourhood(const std::vector<long> &extent, const std::vector<long> &size, const std::string &border) {
+    rules.grid = border, rules.extent = extent;
+    rules.size = size.size() == 1 ? std::vector<long>(extent.size(), size[0]) : size;
+    add("--neighbourhood", joined(extent, 'x') + ":" + joined(size, 'x'));
+    if (border == "cut" || chance(2)) add("--border", border); // clamp is the default
+}
+
+void RulesRun::addWindows(const std::vector<long> &extent, const std::vector<long> &size, long shift) {
+    rules.grid = "windows", rules.extent = extent, rules.shift = shift;
+    rules.size = size.size() == 1 ? std::vector<long>(extent.size(), size[0]) : size;
+    add("--windows", joined(extent, 'x') + ":" + joined(size, 'x') + (shift > 0 || chance(2) ? ":" + std::to_string(shift) : ""));
+}
+
+void RulesRun::addBigBird(long block, size_t randomBlocks, uint64_t seed) {
+    const long n = (static_cast<long>(keys) + block - 1) / block;
+    rules.blockQueries = rules.blockKeys = block;
+    rules.blocks = {{heads, static_cast<size_t>(n), static_cast<size_t>(n)}, {}};
+    for (size_t h = 0; h < heads; h++)
+        for (long a = 0; a < n; a++) {
+            std::vector<double> row;
+            std::vector<size_t> columns; // that are left to draw from
+            for (long c = 0; c < n; c++) {
+                row.push_back(a == 0 || a == n - 1 || c == 0 || c == n - 1 || std::abs(c - a) <= 1);
+                if (row.back() == 0) columns.push_back(static_cast<size_t>(c));
+            }
+            for (size_t t = 0; t < columns.size() && t < randomBlocks; t++) {
+                // Word 0 of the counter (t, a, h, 0).
+                const uint64_t u = randomWord({.seed = seed}, h, static_cast<uint64_t>(a), 4 * t);
+                std::swap(columns[t], columns[t + static_cast<size_t>(u * (columns.size() - t) >> 32)]);
+                row[columns[t]] = 1;
+            }
+            rules.blocks.values.insert(rules.blocks.values.end(), row.begin(), row.end());
+        }
+    add("--bigbird", std::to_string(block) + "," + std::to_string(randomBlocks) + "," + std::to_string(seed));
+}
+
+// A plane for each head, or one for all of them.
+void RulesRun::addBlockMask(size_t dimensions, size_t planes, long blockQueries, long blockKeys, const std::string &descr) {
+    const auto count = [](size_t tokens, long size) { return (tokens + static_cast<size_t>(size) - 1) / static_cast<size_t>(size); };
+    std::vector<size_t> shape = {planes, count(queries, blockQueries), count(keys, blockKeys)};
+    Array flags{shape, std::vector<double>(Array::count(shape))};
+    for (double &flag : flags.values) flag = chance(2) ? 0 : descr == "|b1" ? 1 : 255;
+    rules.blockQueries = blockQueries, rules.blockKeys = blockKeys;
+    rules.blocks = {{heads, shape[1], shape[2]}, {}};
+    for (size_t n = 0; n < heads * shape[1] * shape[2]; n++) rules.blocks.values.push_back(flags.values[n % flags.values.size()]);
+    flags.shape.erase(flags.shape.begin(), flags.shape.end() - static_cast<std::ptrdiff_t>(dimensions));
+    writeNpy(file("blocks.npy"), flags, {.descr = descr});
+    add("--block-mask", "blocks.npy"), add("--block-size", joined({blockQueries, blockKeys}, ','));
+}
+
+// One batch entry has all keys, so that a length hides keys from the other alone.
+void RulesRun::addKeyLengths() {
+    keysOf = {static_cast<long>(keys), static_cast<long>(1 + random() % keys)};
+    reference.keyLengths = keysOf;
+    writeNpy(file("n.npy"), Array{{batch}, {keysOf.begin(), keysOf.end()}}, {.descr = "<i4"});
+    others.insert(others.end(), {"--kv-lengths", "n.npy"});
+}
+
+// Token (z * rows + y) * columns + x.
+bool RulesRun::isInBox(long position, long key) const {
+    if (position < 0) return false;
+    for (size_t axis = rules.extent.size(); axis-- > 0;) {
+        const long extent = rules.extent[axis];
+        if (!isInReach(rules, axis, position % extent, key % extent)) return false;
+        position /= extent, key /= extent;
+    }
+    return true;
+}
+
+bool RulesRun::isSeen(size_t b, size_t h, long i, long j) const {
+    const long position = rules.topLeft ? i : i + keysOf[b] - queriesOf[b];
+    if (j >= keysOf[b]) return false;
+    if (rules.causal && j > position && (rules.prefixes.empty() || j >= rules.prefixes[b])) return false;
+    if (rules.window) {
+        const long distance = j - position;
+        const bool local = distance % rules.dilation == 0 && (rules.left < 0 || distance >= -rules.left * rules.dilation) &&
+                           (rules.right < 0 || distance <= rules.right * rules.dilation);
+        const auto isGlobal = [&](long token) {
+            return !rules.global.values.empty() && token >= 0 && token < keysOf[b] &&
+                   rules.global.values[b * keys + static_cast<size_t>(token)] != 0;
+        };
+        if (!local && !isGlobal(j) && !isGlobal(position)) return false;
+    }
+    if (!rules.grid.empty() && !isInBox(position, j)) return false;
+    if (rules.blocks.values.empty()) return true;
+    const auto row = static_cast<size_t>(i / rules.blockQueries), column = static_cast<size_t>(j / rules.blockKeys);
+    return rules.blocks.values[(h * rules.blocks.shape[1] + row) * rules.blocks.shape[2] + column] != 0;
+}
+
+void RulesRun::checkRules() {
+    std::string text;
+    for (const Arguments *list : {&options, &others})
+        for (const std::string &word : *list) text += word + " ";
+    SCOPED_TRACE(text + "with " + std::to_string(queries) + " queries and " + std::to_string(keys) + " keys");
+    reference.mask = Array{{batch, heads, queries, keys}, {}};
+    for (size_t b = 0; b < batch; b++)
+        for (size_t h = 0; h < heads; h++)
+            for (size_t i = 0; i < queries; i++)
+                for (size_t j = 0; j < keys; j++)
+                    reference.mask->values.push_back(isSeen(b, h, static_cast<long>(i), static_cast<long>(j)));
+    std::vector<const char *> files = {"o.npy", "lse.npy"};
+    if (wantsWeights) files.push_back("w.npy");
+    const auto results = [&](Arguments said) {
+        said.insert(said.end(), others.begin(), others.end());
+        check(said);
+        std::vector<ReadArray> read;
+        for (const char *name : files) read.push_back(readNpy(file(name)));
+        return read;
+    };
+    const std::vector<ReadArray> byRules = results(options);
+    if (HasFailure()) return;
+    for (size_t n = 0; wantsWeights && n < reference.mask->values.size(); n++) {
+        if (reference.mask->values[n] == 0) {
+            ASSERT_EQ(byRules[2].values[n], 0) << "the weight of hidden pair " << n;
+        }
+    }
+    writeNpy(file("full.npy"), *reference.mask, {.descr = "|b1"});
+    const std::vector<ReadArray> byMask = results({"--mask", "full.npy"});
+    for (size_t n = 0; n < files.size(); n++)
+        for (size_t at = 0; at < byRules[n].values.size(); at++) {
+            const double got = byRules[n].values[at], expected = byMask[n].values[at];
+            if (std::isinf(expected))
+                ASSERT_EQ(got, expected) << files[n] << ", element " << at << ", by rules and by mask";
+            else
+                ASSERT_NEAR(got, expected, 5e-6 * (1 + std::abs(expected))) << files[n] << ", element " << at << ", by rules and by mask";
+        }
+}
+
+TEST_F(RulesRun, windowsCountStepsOfTheDilation) {
+    for (const long dilation : {1, 2, 5})
+        for (const auto &[left, right] : std::vector<std::pair<long, long>>{{2, 1}, {-1, 0}, {3, -1}, {-1, -1}}) {
+            givenTokens(30 + random() % 20, 30 + random() % 20);
+            addWindow(left, right, dilation);
+            if (chance(2))
+                addCausal(chance(2));
+            else if (chance(2))
+                addTopLeft();
+            if (chance(2)) addKeyLengths();
+            checkRules();
+        }
+    givenTokens(31, 33);
+    addWindow(1000, 1000, 1048576); // the most: each query sees itself
+    checkRules();
+}
+
+TEST_F(RulesRun, globalTokensSeeAndAreSeen) {
+    for (const bool fortran : {false, true})
+        for (const std::string descr : {"|b1", "|u1"}) {
+            for (const bool perEntry : {false, true}) {
+                givenTokens(35, 67);
+                addWindow(2, 1, 1 + static_cast<long>(random() % 3));
+                addGlobalTokens({perEntry ? batch : 1, keys}, {.descr = descr, .fortran = fortran});
+                if (perEntry) addKeyLengths();
+                checkRules();
+            }
+            // More queries than keys: those that stand beside the keys are not global.
+            givenTokens(48, 40);
+            addWindow(1, 1, 2);
+            addGlobalTokens({keys}, {.descr = descr, .fortran = fortran});
+            if (fortran) addTopLeft();
+            if (descr == "|u1") addKeyLengths();
+            checkRules();
+        }
+}
+
+TEST_F(RulesRun, prefixesShowWhatCausalHides) {
+    for (const std::string descr : {"<i4", "<i8"})
+        for (const bool topLeft : {false, true})
+            for (const auto &[queryTokens, keyTokens] : std::vector<std::pair<size_t, size_t>>{{40, 40}, {33, 50}, {50, 33}}) {
+                givenTokens(queryTokens, keyTokens);
+                addCausal(topLeft);
+                addPrefixes(descr);
+                if (chance(2)) addKeyLengths();
+                if (chance(2)) addWindow(6, 6, 1); // hides keys of the prefix too
+                checkRules();
+            }
+}
+
+TEST_F(RulesRun, prefixesAreClamped) {
+    givenTokens(40, 40);
+    addCausal(false);
+    addPrefixes();
+    for (const auto &[outside, text] : std::vector<std::pair<double, std::string>>{{-3, "-3"}, {-2147483648.0, "-2147483648"}}) {
+        writeNpy(file("p.npy"), Array{{2}, {outside, 41}}, {.descr = "<i4"});
+        rules.prefixes = {0, 40};
+        checkRules();
+        Arguments clamped = options;
+        clamped.insert(clamped.end(), others.begin(), others.end());
+        const std::string err = tool(onCpu(clamped)).err;
+        EXPECT_NE(
+            err.find("note: p.npy: 2 of 2 prefix lengths lie outside [0, 40] and were clamped, first " + text + " of batch entry 0 to 0\n"),
+            std::string::npos)
+            << err;
+    }
+    writeNpy(file("p.npy"), Array{{2}, {7, 1e18}}, {.descr = "<i8"});
+    rules.prefixes = {7, 40};
+    checkRules();
+    EXPECT_NE(tool(onCpu(options)).err.find("1 of 2 prefix lengths lie outside [0, 40]"), std::string::npos);
+    writeNpy(file("p.npy"), Array{{2}, {0, 40}}, {.descr = "<i4"});
+    EXPECT_EQ(tool(onCpu(options)).err, "");
+}
+
+TEST_F(RulesRun, neighbourhoodsOfAGrid) {
+    const std::vector<std::pair<std::vector<long>, std::vector<long>>> grids = {
+        {{6, 7}, {3}}, {{5, 9}, {5}}, {{8, 8}, {3, 7}}, {{7, 7}, {7}}, {{1, 33}, {1, 5}}, {{3, 4, 5}, {3}}, {{2, 5, 6}, {1, 5, 3}}};
+    for (const auto &[extent, size] : grids)
+        for (const std::string border : {"clamp", "cut"}) {
+            size_t tokens = 1;
+            for (const long each : extent) tokens *= static_cast<size_t>(each);
+            givenTokens(tokens, tokens);
+            addNeighbourhood(extent, size, border);
+            if (chance(3)) addCausal(chance(2));
+            if (chance(3)) addKeyLengths();
+            checkRules();
+        }
+    for (const size_t queryTokens : {29u, 50u}) { // the queries are the last tokens
+        givenTokens(queryTokens, 42);
+        addNeighbourhood({6, 7}, {3}, "clamp");
+        checkRules();
+    }
+    givenTokens(35, 35);
+    addNeighbourhood({5, 7}, {9}, "cut"); // wider than the grid
+    checkRules();
+}
+
+TEST_F(RulesRun, windowsOfAGrid) {
+    struct Case {
+        std::vector<long> extent, size;
+        long shift;
+    };
+    const std::vector<Case> cases = {{{6, 8}, {2}, 0},  {{6, 8}, {2}, 1},          {{7, 9}, {4}, 0},         {{7, 9}, {4}, 2},
+                                     {{5, 11}, {3}, 2}, {{8, 8}, {2, 4}, 1},       {{5, 7}, {9}, 3},         {{3, 4, 5}, {2}, 1},
+                                     {{5, 7}, {9}, 8},  {{2, 5, 6}, {1, 4, 3}, 2}, {{4, 5, 3}, {2, 2, 3}, 0}};
+    for (const Case &each : cases) {
+        size_t tokens = 1;
+        for (const long extent : each.extent) tokens *= static_cast<size_t>(extent);
+        givenTokens(tokens, tokens);
+        addWindows(each.extent, each.size, each.shift);
+        if (chance(3)) addCausal(chance(2));
+        if (chance(3)) addKeyLengths();
+        checkRules();
+    }
+}
+
+TEST_F(RulesRun, bigBirdDrawsForEachHead) {
+    for (const long block : {1, 3, 4, 8, 64})
+        for (const size_t randomBlocks : {0u, 1u, 3u, 64u}) {
+            const size_t tokens = 40 + random() % 31; // most often no multiple of the block
+            givenTokens(tokens, tokens);
+            addBigBird(block, randomBlocks, chance(2) ? random() : random() % 10);
+            if (chance(3)) addCausal(chance(2));
+            if (chance(3)) addKeyLengths();
+            checkRules();
+        }
+    givenTokens(60, 60);
+    addBigBird(4, 2, 18446744073709551615u);
+    checkRules();
+}
+
+TEST_F(RulesRun, blockMasks) {
+    for (const auto &[blockQueries, blockKeys] : std::vector<std::pair<long, long>>{{1, 1}, {8, 8}, {5, 16}, {32, 7}, {64, 128}})
+        for (const auto &[dimensions, planes] : std::vector<std::pair<size_t, size_t>>{{2, 1}, {3, 1}, {3, heads}}) {
+            givenTokens(30 + random() % 40, 30 + random() % 40);
+            addBlockMask(dimensions, planes, blockQueries, blockKeys, chance(2) ? "|b1" : "|u1");
+            if (chance(3)) addCausal(chance(2));
+            if (chance(3)) addKeyLengths();
+            checkRules();
+        }
+}
+
+TEST_F(RulesRun, raggedSequences) {
+    const std::vector<long> cuQ = {0, 13, 45, 60}, cuK = {0, 35, 50, 66};
+    givenSequences(cuQ, cuK);
+    addWindow(2, 3, 2);
+    addGlobalTokens({batch, keys});
+    checkRules();
+    givenSequences(cuQ, cuK);
+    addCausal(false);
+    addPrefixes();
+    checkRules();
+    givenSequences(cuQ, cuK);
+    addNeighbourhood({5, 7}, {3}, "clamp");
+    checkRules();
+    givenSequences(cuQ, cuK);
+    addBlockMask(3, heads, 8, 4);
+    checkRules();
+    givenSequences(cuK, cuK);
+    addBigBird(4, 1, 7);
+    checkRules();
+}
+
+// A grid has as many tokens as there are keys, and BigBird as many queries.
+void RulesRun::drawRules(size_t largest) {
+    const bool grid = chance(2), bigBird = chance(3);
+    const long rows = static_cast<long>(extent(8)), columns = static_cast<long>(extent(largest / 8));
+    const size_t keyTokens = grid ? static_cast<size_t>(rows * columns) : extent(largest);
+    givenTokens(bigBird ? keyTokens : extent(largest), keyTokens);
+    const bool topLeft = chance(2) && !(grid && queries > keys);
+    if (chance(2)) addCausal(topLeft);
+    if (rules.causal && chance(2)) addPrefixes();
+    if (chance(2)) {
+        if (!rules.causal && topLeft) addTopLeft();
+        addWindow(static_cast<long>(random() % 6) - 1, static_cast<long>(random() % 6) - 1, static_cast<long>(extent(4)));
+        if (chance(2)) addGlobalTokens({batch, keys});
+    }
+    const long odd = 1 + 2 * static_cast<long>(random() % 3);
+    if (grid && chance(2))
+        addNeighbourhood({rows, columns}, {odd}, odd <= std::min(rows, columns) && chance(2) ? "clamp" : "cut");
+    else if (grid)
+        addWindows({rows, columns}, {odd + 1}, static_cast<long>(random() % static_cast<uint64_t>(odd + 1)));
+    if (bigBird)
+        addBigBird(static_cast<long>(extent(8)), random() % 4, random());
+    else if (chance(2))
+        addBlockMask(3, heads, static_cast<long>(extent(16)), static_cast<long>(extent(16)));
+}
+
+// The first failure ends the test and says which case it is.
+void RulesRun::checkCombinations(int count, size_t largest) {
+    for (int n = 0; n < count && !HasFailure(); n++) {
+        drawRules(largest);
+        if (chance(3)) addKeyLengths();
+        if (chance(3)) givenSinks(heads), others.insert(others.end(), {"--sinks", "sinks.npy"});
+        if (chance(3)) reference.softcap = 2.5, others.insert(others.end(), {"--softcap", "2.5"});
+        if (chance(3)) {
+            reference.bias = randomArray(random, {queries, keys});
+            for (double &value : reference.bias->values) value = chance(6) ? -INFINITY : value;
+            writeNpy(file("b.npy"), *reference.bias);
+            others.insert(others.end(), {"--bias", "b.npy"});
+        }
+        if (chance(4)) {
+            reference.dropout = 0.25, reference.seed = random();
+            others.insert(others.end(), {"--dropout", "0.25", "--seed", std::to_string(reference.seed)});
+        }
+        wantsWeights = chance(2); // only the staged kernel has them
+        SCOPED_TRACE("case " + std::to_string(n));
+        checkRules();
+    }
+}
+
+TEST_F(RulesRun, combinations) {
+    checkCombinations(40, 64);
+}
+
+// The same on the first Vulkan device, which must not fall back. tests/device/CMakeLists.txt runs
+// this test on every driver.
+class RulesOnDriver : public RulesRun {};
+TEST_F(RulesOnDriver, everyRuleAndCombinations) {
+    if (!hasTestedDevice()) return;
+    // A software driver compiles small tiles faster.
+    std::ofstream(file("small.txt")) << "vkattn-tuning 1\n"
+                                        "flash maxDim=512 rowLanes=8 rowsPerLane=1 keysPerLane=1\n"
+                                        "decode maxDim=512 dimLanes=4 keyLanes=2 rowsPerLane=1 keysPerLane=1\n";
+    where = {"--device", "0", "--no-fallback", "--tuning", file("small.txt").string()};
+    // Weights are those of the staged kernel.
+    const auto checkNext = [&] {
+        checkRules();
+        wantsWeights = !wantsWeights;
+        if (vkattn::test::fullExtent()) checkRules();
+    };
+    givenTokens(37, 45);
+    addWindow(2, 1, 3);
+    addGlobalTokens({batch, keys});
+    checkNext();
+    givenTokens(40, 40);
+    addCausal(false);
+    addPrefixes();
+    addKeyLengths();
+    checkNext();
+    for (const std::string border : {"clamp", "cut"}) {
+        givenTokens(42, 42);
+        addNeighbourhood({6, 7}, {3, 5}, border);
+        checkNext();
+    }
+    givenTokens(63, 63);
+    addWindows({7, 9}, {4}, 2);
+    checkNext();
+    givenTokens(50, 50);
+    addBigBird(4, 2, random());
+    checkNext();
+    givenTokens(33, 47);
+    addBlockMask(3, heads, 8, 5);
+    checkNext();
+    checkCombinations(vkattn::test::fullExtent() ? 40 : 4, 40);
+}
+
+class RulesRefusal : public CliTest {
+  protected:
+    RulesRefusal() {
+        write("q.npy", {2, 4, 16, 8}, "<f4");
+        write("k.npy", {2, 2, 16, 8}, "<f4");
+        write("v.npy", {2, 2, 16, 8}, "<f4");
+    }
+    void write(const std::string &name, const std::vector<size_t> &shape, const std::string &descr) const {
+        writeNpy(file(name), Array{shape, std::vector<double>(Array::count(shape))}, {.descr = descr});
+    }
+    void refused(const Arguments &more, const std::vector<std::string> &words) const { expectRefused(tool(onCpu(more)), words); }
+};
+
+// Said before any file is looked at: those of the rules do not exist.
+TEST_F(RulesRefusal, optionsThatNeedOthers) {
+    refused({"--dilation", "2"}, {"--dilation is given without --window", "add --window"});
+    refused({"--global-tokens", "g.npy"}, {"--global-tokens is given without --window", "add --window"});
+    refused({"--prefix-lengths", "p.npy"}, {"--prefix-lengths is given without --causal", "add --causal"});
+    refused({"--border", "cut"}, {"--border is given without --neighbourhood", "add --neighbourhood"});
+    refused({"--windows", "4x4:2", "--border", "cut"}, {"--border is given without --neighbourhood"});
+    refused({"--block-mask", "m.npy"}, {"--block-mask is given without --block-size", "add --block-size"});
+    refused({"--block-size", "4,4"}, {"--block-size is given without --block-mask", "add --block-mask"});
+    refused({"--bigbird", "4,1,0", "--block-size", "4,4"}, {"--block-size is given without --block-mask"});
+}
+
+TEST_F(RulesRefusal, optionsThatContradictEachOther) {
+    refused({"--bigbird", "4,1,0", "--block-mask", "m.npy", "--block-size", "4,4"},
+            {"--bigbird and --block-mask are both given", "expected one of them"});
+    refused({"--neighbourhood", "4x4:3", "--windows", "4x4:2"}, {"--neighbourhood and --windows are both given", "expected one of them"});
+}
+
+TEST_F(RulesRefusal, dilationAndBorder) {
+    for (const std::string value : {"0", "-1", "1.5", "x", "2x", "1048577", "4294967297"})
+        refused({"--window", "1,1", "--dilation=" + value}, {"--dilation takes a whole number from 1 to 1048576, not '" + value + "'"});
+    refused({"--neighbourhood", "4x4:3", "--border", "wrap"}, {"--border takes clamp or cut, not 'wrap'"});
+}
+
+TEST_F(RulesRefusal, textsOfGrids) {
+    for (const std::string value : {"4x",     "4x4",   "4x4:",  "0x4:3",   "4x0:3",     "4x4:0",   "4x4:3x", "4x4:x3",        "4x4:3x3x3",
+                                    "16:3",   "x:3",   ":3",    "4x4x1x1", "4x4x1x1:3", "4x4:a",   "ax4:3",  "4X4:3",         "-4x4:3",
+                                    "4x4:-3", "4,4:3", "4x4;3", "4 x4:3",  "4x4:1.5",   "4x4:3::", "4x4:3:", "4294967296x4:3"}) {
+        refused({"--neighbourhood=" + value}, {"--neighbourhood takes ROWSxCOLUMNS:SIZE", "like 64x64:7, not '" + value + "'"});
+        refused({"--windows=" + value}, {"--windows takes ROWSxCOLUMNS:SIZE or ROWSxCOLUMNS:SIZE:SHIFT", "not '" + value + "'"});
+    }
+    refused({"--neighbourhood=4x4:3:1"}, {"--neighbourhood takes", "not '4x4:3:1'"});
+    for (const std::string value : {"4x4:2:-1", "4x4:2:x", "4x4:2:1:1", "4x4:2:1x1", "4x4:2:1.5"})
+        refused({"--windows=" + value}, {"--windows takes", "SIZE:SHIFT", "not '" + value + "'"});
+}
+
+TEST_F(RulesRefusal, sizesOfGrids) {
+    for (const std::string value : {"4x4:2", "4x4:3x2", "4x4:2x3", "1x4x4:1x3x2"})
+        refused({"--neighbourhood", value}, {"--neighbourhood " + value + ": a size of 2, expected an odd number"});
+    refused({"--neighbourhood", "4x4:4", "--border", "cut"}, {"a size of 4, expected an odd number"});
+    refused({"--neighbourhood", "4x4:5"}, {"--neighbourhood: a size of 5 in 4 rows, expected at most as many", "--border cut"});
+    refused({"--neighbourhood", "2x8:1x9"}, {"--neighbourhood: a size of 9 in 8 columns, expected at most as many"});
+    refused({"--neighbourhood", "2x2x4:3x1x1", "--border", "clamp"}, {"--neighbourhood: a size of 3 in 2 planes"});
+    for (const std::string value : {"4x4:2:2", "4x4:2:7", "4x4:3x2:2"})
+        refused({"--windows", value}, {"--windows " + value + ": a shift of ", "expected less than the size of a window, 2"});
+    refused({"--windows", "4x4:1:1"}, {"a shift of 1, expected less than the size of a window, 1"});
+}
+
+TEST_F(RulesRefusal, gridsOfOtherTokens) {
+    for (const std::string extents : {"4x5", "3x5", "1x1", "2x2x3", "65536x65536", "4294967295x4294967295x4294967295"}) {
+        const std::vector<std::string> expected = {": a grid of " + extents +
+                                                   " tokens, expected as many as the 16 keys of k.npy (2, 2, 16, 8)"};
+        refused({"--neighbourhood", extents + ":1"}, expected);
+        refused({"--windows", extents + ":2"}, expected);
+    }
+    refused({"--neighbourhood", "4x5:3"}, {"--neighbourhood: a grid"});
+    refused({"--windows", "4x5:2"}, {"--windows: a grid"});
+    write("q.npy", {4, 16, 8}, "<f4"), write("k.npy", {2, 16, 8}, "<f4"), write("v.npy", {2, 16, 8}, "<f4");
+    writeNpy(file("c.npy"), Array{{3}, {0, 6, 16}}, {.descr = "<i4"});
+    refused({"--cu-seqlens-q", "c.npy", "--cu-seqlens-k", "c.npy", "--windows", "4x4:2"},
+            {"--windows: a grid of 4x4 tokens, expected as many as the 10 keys of the longest sequence"});
+}
+
+TEST_F(RulesRefusal, bigBird) {
+    for (const std::string value : {"64", "64,3", "64,3,0,0", "64,65,0", "0,3,0", "-4,3,0", "64,-1,0", "64,3,-1",
+                                    "64,3,18446744073709551616", "4294967296,3,0", "a,b,c", "64,,0", ",3,0", "64,3,", "64x3x0", "64, 3,0"})
+        refused({"--bigbird=" + value}, {"--bigbird takes BLOCK,RANDOM,SEED", "random blocks of a row (0 to 64)", "not '" + value + "'"});
+    write("k.npy", {2, 2, 20, 8}, "<f4"), write("v.npy", {2, 2, 20, 8}, "<f4");
+    refused({"--bigbird", "4,1,0"}, {"--bigbird: 16 queries and 20 keys of q.npy (2, 4, 16, 8) float32 and k.npy (2, 2, 20, 8) float32",
+                                     "expected as many queries as keys"});
+}
+
+TEST_F(RulesRefusal, blockMasks) {
+    const auto refusedMask = [&](const std::string &size, const std::vector<std::string> &words) {
+        refused({"--block-mask", "m.npy", "--block-size=" + size}, words);
+    };
+    write("m.npy", {4, 4}, "|b1");
+    for (const std::string value : {"4", "4,", ",4", "0,4", "4,0", "4,4,4", "a,4", "4x4", "-4,4", "4, 4", "4294967296,4"})
+        refusedMask(value, {"--block-size takes QUERIES,KEYS of a block, each at least 1", "not '" + value + "'"});
+    for (const std::vector<size_t> &shape :
+         std::vector<std::vector<size_t>>{{}, {3}, {4, 4}, {6, 3}, {3, 5}, {2, 3, 6}, {2, 4, 3, 6}, {0, 3, 6}, {1, 1, 3, 6}, {4, 6, 3}}) {
+        write("m.npy", shape, "|b1");
+        refusedMask("7,3", {"m.npy (", "expected a flag for each block of 7 queries and 3 keys, shape (3, 6)",
+                            "or one for each head too, shape (4, 3, 6)"});
+    }
+    for (const std::string descr : {"<f4", "<i4", "|i1", "<u4"}) {
+        write("m.npy", {4, 4}, descr);
+        refusedMask("4,4", {"m.npy: it holds ", "--block-mask takes bool or uint8", "array != 0"});
+    }
+    writeNpy(file("m.npy"), Array{{4, 4}, std::vector<double>(16)}, {.descr = "|b1", .fortran = true});
+    refusedMask("4,4", {"m.npy: it is in Fortran order, but --block-mask takes C order", "np.ascontiguousarray"});
+    refused({"--block-mask", "none.npy", "--block-size", "4,4"}, {"none.npy"});
+}
+
+TEST_F(RulesRefusal, globalTokens) {
+    const Arguments global = {"--window", "1,1", "--global-tokens", "g.npy"};
+    for (const std::vector<size_t> &shape :
+         std::vector<std::vector<size_t>>{{}, {1}, {15}, {17}, {0}, {3, 16}, {16, 2}, {2, 1, 16}, {1, 1, 16}}) {
+        write("g.npy", shape, "|b1");
+        refused(global, {"g.npy (", "expected one flag for each token, shape (16,) or (2, 16)"});
+    }
+    for (const std::string descr : {"<f4", "<i4", "<i8", "|i1"}) {
+        write("g.npy", {2, 16}, descr);
+        refused(global, {"g.npy: it holds ", "--global-tokens takes bool or uint8", "array != 0"});
+    }
+}
+
+TEST_F(RulesRefusal, prefixLengths) {
+    const Arguments prefix = {"--causal", "bottom-right", "--prefix-lengths", "p.npy"};
+    for (const std::vector<size_t> &shape : std::vector<std::vector<size_t>>{{}, {1}, {3}, {0}, {2, 1}, {1, 2}}) {
+        write("p.npy", shape, "<i4");
+        refused(prefix, {"p.npy (", "expected one prefix length for each batch entry, shape (2,)"});
+    }
+    for (const std::string descr : {"<f4", "<u4", "|b1", "<i2"}) {
+        write("p.npy", {2}, descr);
+        refused(prefix, {"p.npy: it holds ", "--prefix-lengths takes int32 or int64", "np.int32"});
+    }
+}
+
+} // namespace
