@@ -27,15 +27,24 @@ namespace HWY_NAMESPACE {
 inline bool hasRunRules(const Problem &p) {
     return p.rules.local() || p.rules.grid.rule != VKATTN_GRID_NONE || p.rules.blocks.kind != VKATTN_BLOCKS_NONE;
 }
-// Returns whether bias, masks, documents or rules must be looked up for each query and key.
-inline bool hasLookUps(const Problem &p) {
-    return hasRunRules(p) || p.tensor(VKATTN_BIAS).present() || p.tensor(VKATTN_MASK).present() || p.tensor(VKATTN_BIT_MASK).present() ||
+// Returns whether bias, masks or documents must be looked up for each query and key.
+inline bool hasPairLookUps(const Problem &p) {
+    return p.tensor(VKATTN_BIAS).present() || p.tensor(VKATTN_MASK).present() || p.tensor(VKATTN_BIT_MASK).present() ||
            p.has(VKATTN_DOC_IDS_Q);
+}
+// The same, or what rules show.
+inline bool hasLookUps(const Problem &p) {
+    return hasRunRules(p) || hasPairLookUps(p);
 }
 // Returns whether each score is scale * dot(q_i, k_j), and each key within a row's reach is
 // visible.
 inline bool isPlain(const Problem &p) {
     return !hasLookUps(p) && !(p.softcap > 0) && !p.has(VKATTN_ALIBI_SLOPES);
+}
+
+// The same, but that rules may hide keys within the reach.
+inline bool hasPlainScores(const Problem &p) {
+    return !hasPairLookUps(p) && !(p.softcap > 0) && !p.has(VKATTN_ALIBI_SLOPES);
 }
 
 // One query row, and the keys within its reach: begin <= j < end.
@@ -70,15 +79,28 @@ void copyBias(const unsigned char *data, uint64_t at, uint64_t step, uint32_t co
     for (uint32_t j = 0; j < count; ++j, at += step) out[size_t{j} * stride] = loadElement(data, dtype, at);
 }
 
-inline RowRules rulesOf(const Call &call, const Sequence &s, uint32_t b, const RowPlace &place) {
-    return {call.p, call.operands, call.blocks, s, b, place.head, place.query, place.position};
+inline RowRules rulesOf(const Call &call, const Sequence &s, uint32_t b, const RowPlace &place, QuietKeys *quiet = nullptr) {
+    return {call.p, call.operands, call.blocks, s, b, place.head, place.query, place.position, quiet};
 }
 // Returns the first key of [from, end) that is within the row's reach and that the rules show; `end` where none is.
-inline uint32_t firstShown(const Call &call, const Sequence &s, uint32_t b, const RowPlace &place, uint32_t from, uint32_t end) {
+inline uint32_t firstShown(const Call &call, const Sequence &s, uint32_t b, const RowPlace &place, uint32_t from, uint32_t end,
+                           QuietKeys &quiet) {
     const uint32_t begin = std::max(from, place.begin), last = std::min(end, place.end);
     if (begin >= last) return end;
-    const uint32_t shown = rulesOf(call, s, b, place).next(begin, last).begin;
+    const uint32_t shown = rulesOf(call, s, b, place, &quiet).next(begin, last).begin;
     return shown < last ? shown : end;
+}
+
+// Returns the keys of [from, end) between the first and the last that the rules show to one of the rows.
+inline KeyRun shownRange(const Call &call, const Sequence &s, uint32_t b, const RowPlace *places, uint32_t rows, uint32_t from,
+                         uint32_t end) {
+    KeyRun all{end, from};
+    for (uint32_t r = 0; r < rows; ++r) {
+        const KeyRun own = rulesOf(call, s, b, places[r]).range(from, end);
+        if (own.begin >= end) continue;
+        all = {std::min(all.begin, own.begin), std::max(all.end, own.end)};
+    }
+    return all;
 }
 
 enum class Pairs { noneVisible, someVisible, allVisible };
@@ -90,6 +112,21 @@ inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const 
     const Problem &p = call.p;
     const Tensor &bias = p.tensor(VKATTN_BIAS), &mask = p.tensor(VKATTN_MASK), &bits = p.tensor(VKATTN_BIT_MASK);
     const uint32_t count = end - begin;
+    bool rulesHide = hasRunRules(p);
+    if (rulesHide) { // mostly all rows see all of it or nothing
+        bool any = false, all = true;
+        for (uint32_t r = 0; r < rows; ++r) {
+            const KeyRun run = rulesOf(call, s, b, places[r]).next(begin, end);
+            any = any || run.begin < end;
+            all = all && run.begin == begin && run.end >= end;
+        }
+        if (!any) return Pairs::noneVisible;
+        if (all && !hasPairLookUps(p)) {
+            std::fill(out, out + size_t{count} * stride, 0.0f);
+            return Pairs::allVisible;
+        }
+        rulesHide = !all;
+    }
     std::fill(out, out + size_t{count} * stride, 0.0f);
     uint64_t visible = 0;
     for (uint32_t r = 0; r < rows; ++r) {
@@ -127,7 +164,7 @@ inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const 
             for (uint32_t j = 0; j < count; ++j)
                 if (call.operands.word(VKATTN_DOC_IDS_K, first + j) != document) row[size_t{j} * stride] = minusInfinity;
         }
-        if (hasRunRules(p)) {
+        if (rulesHide) {
             const RowRules rules = rulesOf(call, s, b, places[r]);
             for (uint32_t key = begin; key < end;) {
                 const KeyRun run = rules.next(key, end);

@@ -71,12 +71,17 @@ class BlockBits {
     return {range.begin * tokens, range.end * tokens};
 }
 
+// Keys that are known not to be global, by what looks through the tokens of one batch entry in order.
+struct QuietKeys {
+    uint32_t begin = 0, end = 0;
+};
+
 // The rules of one row. `b`: as bias and masks count batch entries.
 class RowRules {
   public:
     RowRules(const Problem &p, const Operands &operands, const BlockBits &blocks, const Sequence &s, uint32_t b, uint32_t head,
-             uint32_t query, int64_t position)
-        : rules_(p.rules), position_(position), local_(p.rules.local()), grid_(p.rules.grid.rule != VKATTN_GRID_NONE) {
+             uint32_t query, int64_t position, QuietKeys *quiet = nullptr)
+        : rules_(p.rules), quiet_(quiet), position_(position), local_(p.rules.local()), grid_(p.rules.grid.rule != VKATTN_GRID_NONE) {
         if (local_) placeWindow(p, operands, s, b, head);
         if (grid_) placeBox();
         if (p.rules.blocks.kind != VKATTN_BLOCKS_NONE) blockRow_ = blocks.row(b, head, query);
@@ -94,6 +99,16 @@ class RowRules {
             run.end = end;
         }
         return {end, end};
+    }
+
+    // The keys of [from, end) between the first and the last that the rules show; with a window, up to the end.
+    [[nodiscard]] KeyRun range(uint32_t from, uint32_t end) const {
+        KeyRun run = next(from, end);
+        const uint32_t begin = run.begin;
+        if (local_ && begin < end) return {begin, end};
+        uint32_t last = begin;
+        for (; run.begin < end; run = next(run.end, end)) last = run.end;
+        return {begin, last};
     }
 
   private:
@@ -115,12 +130,18 @@ class RowRules {
     }
     [[nodiscard]] uint32_t globalWord(uint32_t n) const { return operands_->word(VKATTN_GLOBAL_TOKENS, globalsAt_ + n); }
     [[nodiscard]] uint32_t nextGlobal(uint32_t from, uint32_t end) const {
+        const uint32_t asked = from;
+        if (quiet_ && from >= quiet_->begin && from < quiet_->end) from = quiet_->end;
+        uint32_t found = end;
         while (from < end) {
-            if (const uint32_t rest = globalWord(from / 32) >> from % 32)
-                return std::min(from + static_cast<uint32_t>(std::countr_zero(rest)), end);
+            if (const uint32_t rest = globalWord(from / 32) >> from % 32) {
+                found = std::min(from + static_cast<uint32_t>(std::countr_zero(rest)), end);
+                break;
+            }
             from = (from / 32 + 1) * 32;
         }
-        return end;
+        if (quiet_ && asked < found && (asked < quiet_->begin || found > quiet_->end)) *quiet_ = {asked, found};
+        return found;
     }
     [[nodiscard]] KeyRun nextLocal(uint32_t from, uint32_t end) const {
         if (isGlobal_) return {from, end};
@@ -172,6 +193,7 @@ class RowRules {
     }
 
     const Rules &rules_;
+    QuietKeys *quiet_; // may be NULL
     int64_t position_;
     bool local_, grid_;
     const Operands *operands_ = nullptr;

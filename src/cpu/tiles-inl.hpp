@@ -153,8 +153,8 @@ template <size_t vectors> class TileAttention {
 
     void attend() {
         const uint32_t panels = (unit_.rows + panelRows - 1) / panelRows;
-        const bool plain = isPlain(p_);
-        const bool placed = !plain || drops_; // what follows asks for the rows of a panel
+        const bool plain = hasPlainScores(p_);
+        const bool placed = !isPlain(p_) || drops_; // what follows asks for the rows of a panel
         const bool unrestricted = !placed && p_.sameReach();
         uint32_t begin = unit_.keyEnd, end = unit_.keyBegin;
         for (uint32_t panel = 0; panel < panels; ++panel) {
@@ -176,10 +176,15 @@ template <size_t vectors> class TileAttention {
             FiniteValues finite;
             for (uint32_t panel = 0; panel < panels; ++panel) {
                 const Reach reach = reaches()[panel];
-                const uint32_t from = std::max(first, reach.begin), to = std::min(last, reach.end);
+                uint32_t from = std::max(first, reach.begin), to = std::min(last, reach.end);
                 if (from >= to) continue;
                 const bool partial = from < reach.commonBegin || to > reach.commonEnd;
                 if ((partial || placed) && panels > 1) place(panel);
+                if (rules_) { // hidden keys at both ends add nothing
+                    const KeyRun shown = shownRange(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to);
+                    if (shown.begin >= shown.end) continue;
+                    from = shown.begin, to = shown.end;
+                }
                 Pairs pairs = Pairs::allVisible;
                 if (lookUps_)
                     pairs = lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows);
@@ -235,11 +240,11 @@ template <size_t vectors> class TileAttention {
     }
 
     // Returns the first key from `from` on that the rules show to some row of the unit; `end` where none is.
-    uint32_t firstSeen(uint32_t from, uint32_t end) const {
+    uint32_t firstSeen(uint32_t from, uint32_t end) {
         if (!rules_) return from;
         uint32_t seen = end;
         for (uint32_t r = 0; r < unit_.rows && seen > from; ++r)
-            seen = firstShown(call_, *unit_.s, unit_.b, placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + r), from, seen);
+            seen = firstShown(call_, *unit_.s, unit_.b, placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + r), from, seen, quiet_);
         return seen;
     }
 
@@ -518,6 +523,7 @@ template <size_t vectors> class TileAttention {
     const ScratchLayout at_;
     float *scratch_;
     const bool lookUps_ = hasLookUps(p_), rules_ = hasRunRules(p_), drops_ = p_.drops();
+    QuietKeys quiet_;
     PanelRows<vectors> rows_;
     Vector tops_[vectors], seenNow_[vectors];
 };
