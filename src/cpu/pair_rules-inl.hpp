@@ -36,15 +36,14 @@ inline bool hasPairLookUps(const Problem &p) {
 inline bool hasLookUps(const Problem &p) {
     return hasRunRules(p) || hasPairLookUps(p);
 }
-// Returns whether each score is scale * dot(q_i, k_j), and each key within a row's reach is
-// visible.
-inline bool isPlain(const Problem &p) {
-    return !hasLookUps(p) && !(p.softcap > 0) && !p.has(VKATTN_ALIBI_SLOPES);
-}
-
-// The same, but that rules may hide keys within the reach.
+// Returns whether each score is scale * dot(q_i, k_j), and each key within a row's reach that
+// rules show is visible.
 inline bool hasPlainScores(const Problem &p) {
     return !hasPairLookUps(p) && !(p.softcap > 0) && !p.has(VKATTN_ALIBI_SLOPES);
+}
+// The same, and rules hide no key within the reach.
+inline bool isPlain(const Problem &p) {
+    return hasPlainScores(p) && !hasRunRules(p);
 }
 
 // One query row, and the keys within its reach: begin <= j < end.
