@@ -145,9 +145,9 @@ MUTATIONS = [
     # The CPU: kernels, oracle, verifier, pool.
     ("cpu-bit-mask-word-stays", "src/cpu/pair_rules-inl.hpp", "if (j == 0 || key % 32 == 0) word", "if (j == 0) word", "tests Cpu*:*/CpuKernels*"),
     ("cpu-documents-of-first-key", "src/cpu/pair_rules-inl.hpp", "s.batch * keys + s.key(begin);", "s.batch * keys + s.key(0);", "tests Cpu*:*/CpuKernels*"),
-    ("verify-bound-of-output-loose", "src/cpu/verify.cpp", "4 * 0x1p-24 * largestAbsoluteDot(row, kv);", "4 * 0x1p-14 * largestAbsoluteDot(row, kv);",
+    ("verify-bound-of-output-loose", "src/cpu/oracle/verify.cpp", "4 * 0x1p-24 * largestAbsoluteDot(row, kv);", "4 * 0x1p-14 * largestAbsoluteDot(row, kv);",
      "tests Cpu.*"),
-    ("verify-bound-of-the-sum-loose", "src/cpu/verify.cpp", "2 * (emulation_.logOfSum + scoreRounding + addedRounding) + 1e-5;",
+    ("verify-bound-of-the-sum-loose", "src/cpu/oracle/verify.cpp", "2 * (emulation_.logOfSum + scoreRounding + addedRounding) + 1e-5;",
      "2 * (emulation_.logOfSum + scoreRounding + addedRounding) + 1e-1;", "tests Cpu.*"),
     ("cpu-statistics-of-a-sink-alone", "src/cpu/finish-inl.hpp", "store(1, seen ? sum : sink == minusInfinity ? 0.0f : 1.0f);",
      "store(1, seen ? sum : 0.0f);", "tests RowStatistics.*"),

@@ -1,5 +1,5 @@
 // Rules of visibility that no operand holds for each pair: windows that are dilated or have global tokens,
-// grids, blocks of pairs. What they need lies in the table (interop.h), gathered by setup/rules.comp and
+// grids, blocks of pairs. What they need lies in the table (lib/table.h), gathered by setup/rules.comp and
 // setup/blocks.comp. What the rules show: problem.h.
 //
 // Included by sequence.glsl.

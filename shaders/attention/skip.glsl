@@ -6,7 +6,7 @@
 // here, those of lanes that are not in the loop too, against the 65,535 that a shader may take.
 //
 // Included after reach.glsl.
-const bool hasSkips = (pairTerms & (termLocal | termGrid | termBlocks)) != 0u;
+const bool hasSkips = (pairTerms & termsOfRules) != 0u;
 
 // What a tile asks for: rows that own it, or keys.
 struct TileRules {
@@ -193,4 +193,10 @@ Stretch nextRows(uint head, int from, int to) {
     }
     return Stretch(positions.begin - shift, positions.end - shift);
 }
+// Of passes that own keys or rows: what passes by them.
+#ifdef VKATTN_OWNS_KEYS
+#define NEXT_ITEMS(head, from, to) nextRows(head, from, to)
+#else
+#define NEXT_ITEMS(head, from, to) nextKeys(from, to)
+#endif
 #endif

@@ -172,7 +172,6 @@ Row passingRow(uint head, int row) {
     if (row >= int(rowCount)) passing.end = 0; // repeats the last row, and is seen by nobody
     return passing;
 }
-#define NEXT_ITEMS(head, from, to) nextRows(head, from, to)
 #define ROW_OF(r, item) passingRow(head, item)
 #define KEY_OF(r, item) laneItem(r)
 RowSums sumsOf(uvec4 facts) {
@@ -180,7 +179,6 @@ RowSums sumsOf(uvec4 facts) {
 }
 #define SUMS_OF(r, item) sumsOf(factTile[(item)-first])
 #else
-#define NEXT_ITEMS(head, from, to) nextKeys(from, to)
 #define ROW_OF(r, item) ownedRows[r]
 #define KEY_OF(r, item) (item)
 #define SUMS_OF(r, item) ownedSums[r]

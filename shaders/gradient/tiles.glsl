@@ -185,7 +185,6 @@ void beginStep(uint head, int j, const bool tested) {
         if (tested && j + int(c) >= int(rowCount)) passingRows[c].end = 0;
     }
 }
-#define NEXT_ITEMS(head, from, to) nextRows(head, from, to)
 #define ROW_OF(n, c) passingRows[c]
 #define SUMS_OF(n, c) passingSums[c]
 #define KEY_OF(n, c) laneItem(n)
@@ -203,7 +202,6 @@ uint keptPairs(uint head, int j) {
 }
 #else
 void beginStep(uint head, int j, const bool tested) {}
-#define NEXT_ITEMS(head, from, to) nextKeys(from, to)
 #define ROW_OF(n, c) ownedRows[n]
 #define SUMS_OF(n, c) ownedSums[n]
 #define KEY_OF(n, c) (j + int(c))

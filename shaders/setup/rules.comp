@@ -1,6 +1,6 @@
 #version 450
 // Set-up of problems with rules: the header of the table and what its entries have beside their sequences,
-// a copy of small numbers, which are data and are clamped, or a summary of bits (interop.h).
+// a copy of small numbers, which are data and are clamped, or a summary of bits (lib/table.h).
 #define VKATTN_STAGE_RULES
 #include "lib/platform.glsl"
 

@@ -25,7 +25,6 @@ layout(constant_id = 17) const uint topListed = 0; // that are kept, topCount or
 #include "attention/pair.glsl"
 
 #ifdef VKATTN_OWNS_KEYS
-#define NEXT_ITEMS(head, from, to) nextRows(head, from, to)
 #define OWNED(n) keyRow(laneItem(n))
 #define PASSING(item) queryRow(item)
 #define ownedElement keyElement
@@ -34,7 +33,6 @@ layout(constant_id = 17) const uint topListed = 0; // that are kept, topCount or
 #define AtOwned KeyValueRow
 #define AtPassing RowAt
 #else
-#define NEXT_ITEMS(head, from, to) nextKeys(from, to)
 #define OWNED(n) queryRow(laneItem(n))
 #define PASSING(item) keyRow(item)
 #define ownedElement queryElement

@@ -14,7 +14,7 @@
 
 namespace vkattn {
 
-// The registers of a target, as its kernels use them (cpu/kernels.cpp).
+// The registers of a target, as its kernels use them (cpu/forward/kernels.cpp).
 struct KernelShape {
     const char *target; // Highway's name
     uint32_t lanes;     // floats in a vector

@@ -1,5 +1,5 @@
 // Rows of K and V as the fallback reads them, for one Highway target. No other file of the fallback
-// knows where keys and values lie. The oracle has a reader of its own (row.hpp).
+// knows where keys and values lie. The oracle has a reader of its own (oracle/row.hpp).
 #if defined(VKATTN_CPU_KEY_VALUES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_KEY_VALUES_INL_HPP
 #undef VKATTN_CPU_KEY_VALUES_INL_HPP

@@ -1,6 +1,6 @@
 // The rules for one pair of a query and a key by the formulas of problem.h, for one Highway target:
 // whether the key is visible, and what its score is. A new term of the scores, or a new way to hide
-// keys, is written in this file, and once more in oracle_pair.hpp. The two files share nothing, on
+// keys, is written in this file, and once more in oracle/pair.hpp. The two files share nothing, on
 // purpose.
 //
 // There are five kinds of rules. A row's reach (position and window) is a range of keys. Rules of
@@ -23,10 +23,6 @@ HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
 
-// Returns whether rules show runs of keys, and not all keys within a row's reach.
-inline bool hasRunRules(const Problem &p) {
-    return p.rules.local() || p.rules.grid.rule != VKATTN_GRID_NONE || p.rules.blocks.kind != VKATTN_BLOCKS_NONE;
-}
 // Returns whether bias, masks or documents must be looked up for each query and key.
 inline bool hasPairLookUps(const Problem &p) {
     return p.tensor(VKATTN_BIAS).present() || p.tensor(VKATTN_MASK).present() || p.tensor(VKATTN_BIT_MASK).present() ||
@@ -34,7 +30,7 @@ inline bool hasPairLookUps(const Problem &p) {
 }
 // The same, or what rules show.
 inline bool hasLookUps(const Problem &p) {
-    return hasRunRules(p) || hasPairLookUps(p);
+    return p.rules.showRuns() || hasPairLookUps(p);
 }
 // Returns whether each score is scale * dot(q_i, k_j), and each key within a row's reach that
 // rules show is visible.
@@ -43,7 +39,7 @@ inline bool hasPlainScores(const Problem &p) {
 }
 // The same, and rules hide no key within the reach.
 inline bool isPlain(const Problem &p) {
-    return hasPlainScores(p) && !hasRunRules(p);
+    return hasPlainScores(p) && !p.rules.showRuns();
 }
 
 // One query row, and the keys within its reach: begin <= j < end.
@@ -111,7 +107,7 @@ inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const 
     const Problem &p = call.p;
     const Tensor &bias = p.tensor(VKATTN_BIAS), &mask = p.tensor(VKATTN_MASK), &bits = p.tensor(VKATTN_BIT_MASK);
     const uint32_t count = end - begin;
-    bool rulesHide = hasRunRules(p);
+    bool rulesHide = p.rules.showRuns();
     if (rulesHide) { // mostly all rows see all of it or nothing
         bool any = false, all = true;
         for (uint32_t r = 0; r < rows; ++r) {

@@ -74,12 +74,12 @@ void gatherRow(const Problem &p, const Operands &operands, uint64_t plane, uint3
 
 } // namespace
 
-void BlockBits::gather(const Problem &p, const Operands &operands, uint32_t *words) {
+BlockBits BlockBits::gather(const Problem &p, const Operands &operands, uint32_t *words) {
     const uint32_t width = rowWords(p);
     std::fill(words, words + rows(p) * width, 0u);
-    if (p.rules.blockColumns == 0) return;
-    for (uint64_t item = 0; item < rows(p); ++item)
+    for (uint64_t item = 0; item < rows(p) && width > 0; ++item)
         gatherRow(p, operands, item / p.rules.blockRows, static_cast<uint32_t>(item % p.rules.blockRows), words + item * width);
+    return {p, words};
 }
 
 } // namespace vkattn

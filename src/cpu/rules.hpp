@@ -1,5 +1,5 @@
 // What the rules of visibility show to a row on the CPU (problem.h), as runs of keys: a tile of keys costs
-// as much as it has runs, and a tile without a run costs nothing. oracle_pair.hpp has the rules pair by
+// as much as it has runs, and a tile without a run costs nothing. oracle/pair.hpp has the rules pair by
 // pair; the two share nothing.
 #pragma once
 
@@ -19,14 +19,11 @@ struct KeyRun {
 class BlockBits {
   public:
     BlockBits() = default;
-    BlockBits(const Problem &p, const uint32_t *words) : p_(&p), words_(words) {}
-    [[nodiscard]] static uint32_t rowWords(const Problem &p) { return p.rules.blockColumns / 32 + (p.rules.blockColumns % 32 != 0); }
-    [[nodiscard]] static uint64_t rows(const Problem &p) {
-        return uint64_t{p.rules.blocks.batches} * p.rules.blocks.heads * p.rules.blockRows;
-    }
+    [[nodiscard]] static uint32_t rowWords(const Problem &p) { return bitWords(p.rules.blockColumns); }
+    [[nodiscard]] static uint64_t rows(const Problem &p) { return p.rules.blockPlanes() * p.rules.blockRows; }
     [[nodiscard]] static uint64_t bytes(const Problem &p) { return 4 * rows(p) * rowWords(p); }
-    // Writes bytes(p) bytes.
-    static void gather(const Problem &p, const Operands &operands, uint32_t *words);
+    // Writes bytes(p) bytes, which must last as long as what is returned.
+    [[nodiscard]] static BlockBits gather(const Problem &p, const Operands &operands, uint32_t *words);
 
     [[nodiscard]] const uint32_t *row(uint32_t b, uint32_t h, uint32_t query) const {
         const vkattn_blocks &blocks = p_->rules.blocks;
@@ -35,14 +32,16 @@ class BlockBits {
     }
 
   private:
+    BlockBits(const Problem &p, const uint32_t *words) : p_(&p), words_(words) {}
+
     const Problem *p_ = nullptr;
     const uint32_t *words_ = nullptr;
 };
 
-// The first bit of [from, end) that is set; `end` where none is.
-[[nodiscard]] inline uint32_t nextBit(const uint32_t *words, uint32_t from, uint32_t end) {
+// The first bit of [from, end) that is set in the words that word(n) returns; `end` where none is.
+template <class Word> [[nodiscard]] uint32_t nextBit(const Word &word, uint32_t from, uint32_t end) {
     while (from < end) {
-        if (const uint32_t rest = words[from / 32] >> from % 32) return std::min(from + static_cast<uint32_t>(std::countr_zero(rest)), end);
+        if (const uint32_t rest = word(from / 32) >> from % 32) return std::min(from + static_cast<uint32_t>(std::countr_zero(rest)), end);
         from = (from / 32 + 1) * 32;
     }
     return end;
@@ -125,21 +124,14 @@ class RowRules {
         windowEnd_ = position_ + side(rules_.windowRight) + 1;
         if (!rules_.global) return;
         operands_ = &operands;
-        globalsAt_ = uint64_t{b} * (p.keyTokens / 32 + (p.keyTokens % 32 != 0));
+        globalsAt_ = uint64_t{b} * bitWords(p.keyTokens);
         isGlobal_ = position_ >= 0 && position_ < s.keys && (globalWord(static_cast<uint32_t>(position_) / 32) >> position_ % 32 & 1) != 0;
     }
     [[nodiscard]] uint32_t globalWord(uint32_t n) const { return operands_->word(VKATTN_GLOBAL_TOKENS, globalsAt_ + n); }
     [[nodiscard]] uint32_t nextGlobal(uint32_t from, uint32_t end) const {
         const uint32_t asked = from;
         if (quiet_ && from >= quiet_->begin && from < quiet_->end) from = quiet_->end;
-        uint32_t found = end;
-        while (from < end) {
-            if (const uint32_t rest = globalWord(from / 32) >> from % 32) {
-                found = std::min(from + static_cast<uint32_t>(std::countr_zero(rest)), end);
-                break;
-            }
-            from = (from / 32 + 1) * 32;
-        }
+        const uint32_t found = nextBit([this](uint32_t n) { return globalWord(n); }, from, end);
         if (quiet_ && asked < found && (asked < quiet_->begin || found > quiet_->end)) *quiet_ = {asked, found};
         return found;
     }
@@ -185,7 +177,7 @@ class RowRules {
 
     [[nodiscard]] KeyRun nextBlocks(uint32_t from, uint32_t end) const {
         const uint32_t size = rules_.blocks.keys, first = from / size, past = (end - 1) / size + 1;
-        const uint32_t column = nextBit(blockRow_, first, past);
+        const uint32_t column = nextBit([this](uint32_t n) { return blockRow_[n]; }, first, past);
         if (column >= past) return {end, end};
         uint32_t last = column + 1;
         while (last < past && (blockRow_[last / 32] >> last % 32 & 1) != 0) ++last;

@@ -522,7 +522,7 @@ template <size_t vectors> class TileAttention {
     const Unit &unit_;
     const ScratchLayout at_;
     float *scratch_;
-    const bool lookUps_ = hasLookUps(p_), rules_ = hasRunRules(p_), drops_ = p_.drops();
+    const bool lookUps_ = hasLookUps(p_), rules_ = p_.rules.showRuns(), drops_ = p_.drops();
     QuietKeys quiet_;
     PanelRows<vectors> rows_;
     Vector tops_[vectors], seenNow_[vectors];

@@ -94,10 +94,10 @@ vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
 
 uint64_t ruleArrayLength(const Problem &p, vkattn_role role) {
     const Rules &rules = p.rules;
-    const uint64_t planes = uint64_t{rules.blocks.batches} * rules.blocks.heads, blockRows = planes * rules.blockRows;
+    const uint64_t planes = rules.blockPlanes(), blockRows = planes * rules.blockRows;
     switch (role) {
     case VKATTN_GLOBAL_TOKENS:
-        return uint64_t{p.batch} * (p.keyTokens / 32 + (p.keyTokens % 32 != 0));
+        return uint64_t{p.batch} * bitWords(p.keyTokens);
     case VKATTN_PREFIX_LENGTHS:
         return p.batch;
     case VKATTN_DILATIONS:

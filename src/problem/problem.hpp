@@ -52,10 +52,7 @@ struct Problem {
         return left == openWindow && right == openWindow && !has(VKATTN_PREFIX_LENGTHS) && rules.grid.rule == VKATTN_GRID_NONE;
     }
     // Returns whether visibility has a rule beside causal, window and what memory holds for each pair.
-    [[nodiscard]] constexpr bool hasRules() const {
-        return rules.local() || rules.grid.rule != VKATTN_GRID_NONE || rules.blocks.kind != VKATTN_BLOCKS_NONE ||
-               has(VKATTN_PREFIX_LENGTHS);
-    }
+    [[nodiscard]] constexpr bool hasRules() const { return rules.showRuns() || has(VKATTN_PREFIX_LENGTHS); }
     [[nodiscard]] constexpr bool drops() const { return dropoutThreshold != 0; }
     // Query heads per key/value head.
     [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; }

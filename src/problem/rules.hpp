@@ -15,6 +15,11 @@ constexpr int32_t openWindow = 1 << 30;
 constexpr uint32_t maxDilation = 1u << 20;
 constexpr uint32_t maxRandomBlocks = 64;
 
+// Words that hold so many bits.
+[[nodiscard]] constexpr uint32_t bitWords(uint32_t bits) {
+    return bits / 32 + (bits % 32 != 0);
+}
+
 struct Rules {
     // The window in steps of the dilation, which is at least 1: the most that a head may have.
     int32_t windowLeft = openWindow, windowRight = openWindow;
@@ -26,6 +31,10 @@ struct Rules {
 
     // Returns whether the window takes more than a range of keys.
     [[nodiscard]] constexpr bool local() const { return dilation > 1 || global; }
+    // Returns whether rules show runs of keys, and not all keys within a row's reach.
+    [[nodiscard]] constexpr bool showRuns() const { return local() || grid.rule != VKATTN_GRID_NONE || blocks.kind != VKATTN_BLOCKS_NONE; }
+    // Planes of blocks: one, or one for each batch entry and head that has blocks of its own.
+    [[nodiscard]] constexpr uint64_t blockPlanes() const { return uint64_t{blocks.batches} * blocks.heads; }
     [[nodiscard]] constexpr bool hasBlockArray(vkattn_role role) const {
         switch (role) {
         case VKATTN_BLOCK_MASK:

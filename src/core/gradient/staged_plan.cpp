@@ -54,7 +54,8 @@ struct GradientLimits {
         const uint64_t summed = bias.present() ? (bias.extent[0] == 1 ? uint64_t{s.batches} : 1) * (bias.extent[1] == 1 ? s.heads : 1) *
                                                      (bias.extent[2] == 1 ? s.queries : 1)
                                                : 0;
-        if (std::max(summed, uint64_t{std::min(s.heads, p.groupSize())} * s.queries) > (p.hasRules() ? maxRowsPerSum / 2 : maxRowsPerSum)) return false;
+        if (std::max(summed, uint64_t{std::min(s.heads, p.groupSize())} * s.queries) > (p.hasRules() ? maxRowsPerSum / 2 : maxRowsPerSum))
+            return false;
         // A lane of row_sums.comp loops over batch entries, heads and its rows.
         if (uint64_t{s.batches} * s.heads * (1 + ceilDiv(s.queries, tuning.sequenceLanes)) > maxRowsPerSum) return false;
         for (const vkattn_role role : {VKATTN_D_OUT, VKATTN_D_LSE, VKATTN_D_Q})

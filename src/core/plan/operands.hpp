@@ -172,11 +172,16 @@ struct DescriptorRange {
     return static_cast<uint32_t>(t.stride[d]);
 } // modulo 2^32, as interop.h says
 
+// Returns whether the problem has a table at the workspace's start (plan/table.hpp).
+[[nodiscard]] inline bool hasTable(const Problem &p) {
+    return p.ragged() || p.hasRules();
+}
+
 // What decides which keys a query may see by position: the part that no chunk changes, and all of
 // it.
 template <class Words> void setReach(Words &words, const Problem &p) {
     words.flags = (p.topLeft ? flagTopLeft : 0) | (p.has(VKATTN_KEY_LENGTHS) ? flagKeyLengths : 0) | (p.ragged() ? flagRagged : 0) |
-                  (p.ragged() || p.hasRules() ? flagTable : 0);
+                  (hasTable(p) ? flagTable : 0);
     words.queryTokens = p.queryTokens;
     words.keyTokens = p.keyTokens;
     words.left = p.left;

@@ -147,7 +147,7 @@ void makeBlocks(const Problem &p, const TableLayout &at, bool full, uint32_t mos
     push.add = full ? 1 : 0;
     push.rows = rules.blockRows;
     push.columns = rules.blockColumns;
-    push.planes = blocks.batches * blocks.heads;
+    push.planes = static_cast<uint32_t>(rules.blockPlanes());
     push.rowWords = at.blockWords;
     push.place = static_cast<uint32_t>(at.blocks);
     push.entries = blocks.entries;
@@ -196,16 +196,16 @@ TableLayout tableLayout(const Problem &p) {
     at.entries = place(uint64_t{sequenceWords} * p.batch);
     if (p.has(VKATTN_DILATIONS)) at.dilations = place(p.heads);
     if (p.rules.global) {
-        at.globalWords = divideUp(p.keyTokens, 32);
+        at.globalWords = bitWords(p.keyTokens);
         at.globals = place(uint64_t{at.globalWords} * p.batch);
-        at.summaryWords = divideUp(at.globalWords, 32);
+        at.summaryWords = bitWords(at.globalWords);
         at.summary = place(uint64_t{at.summaryWords} * p.batch);
     }
     const vkattn_blocks &blocks = p.rules.blocks;
     if (blocks.kind != VKATTN_BLOCKS_NONE) {
-        at.blockWords = divideUp(p.rules.blockColumns, 32);
+        at.blockWords = bitWords(p.rules.blockColumns);
         at.blockPlane = uint64_t{at.blockWords} * p.rules.blockRows;
-        at.blockRows = uint64_t{blocks.batches} * blocks.heads * p.rules.blockRows;
+        at.blockRows = p.rules.blockPlanes() * p.rules.blockRows;
         at.blocks = place(uint64_t{at.blockWords} * at.blockRows);
     }
     at.end = next;
@@ -216,7 +216,7 @@ SkipRounds skipRounds(const Problem &p, uint32_t tileTokens) {
     const Rules &rules = p.rules;
     const vkattn_blocks &blocks = rules.blocks;
     SkipRounds rounds;
-    if (!rules.local() && rules.grid.rule == VKATTN_GRID_NONE && blocks.kind == VKATTN_BLOCKS_NONE) return rounds;
+    if (!rules.showRuns()) return rounds;
     const TableLayout at = tableLayout(p);
     // The loop over stretches, the loop over the steps of one, and one through the summary.
     rounds.perStretch = 6;

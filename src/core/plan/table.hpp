@@ -1,4 +1,4 @@
-// The table at the workspace's start (interop.h): where the batch entries of a plan lie, and what its rules
+// The table at the workspace's start (lib/table.h): where the batch entries of a plan lie, and what its rules
 // of visibility need. Set-up dispatches gather it once a plan, from data that is never trusted.
 #pragma once
 
@@ -14,10 +14,6 @@ struct TableLayout {
     uint64_t blockRows = 0, blockPlane = 0;     // rows of blocks of all planes; words of a plane
 };
 [[nodiscard]] TableLayout tableLayout(const Problem &p);
-// Returns whether the problem has a table.
-[[nodiscard]] inline bool hasTable(const Problem &p) {
-    return p.ragged() || p.hasRules();
-}
 
 // Rounds of loops in which a lane looks for what its tile may skip (shaders/attention/skip.glsl): once for each
 // stretch that it visits, where a stretch may be one step; and all of them together, of what is looked through.

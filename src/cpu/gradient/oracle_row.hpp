@@ -1,10 +1,10 @@
 // One row of the backward pass in double precision: the formulas of vkattn/gradient.h in their order,
-// in plain loops. cpu/oracle_pair.hpp has the rule for one pair. What the forward pass has stored is
+// in plain loops. cpu/oracle/pair.hpp has the rule for one pair. What the forward pass has stored is
 // recomputed here: the truth is the gradient of q, k and v.
 #pragma once
 
-#include "cpu/oracle_pair.hpp"
-#include "cpu/row.hpp"
+#include "cpu/oracle/pair.hpp"
+#include "cpu/oracle/row.hpp"
 #include "problem/dropout.hpp"
 
 #include <cmath>

@@ -140,9 +140,7 @@ void run(Pool &pool, const Shape &shape, const Gradient &g, const Operands &oper
     call.turns = turns;
     call.finished = finished;
     call.sums = parts.take<ChunkSums>(shape.sumBytes);
-    auto *const blocks = parts.take<uint32_t>(shape.blockBytes);
-    BlockBits::gather(p, operands, blocks);
-    call.forward.blocks = {p, blocks};
+    call.forward.blocks = BlockBits::gather(p, operands, parts.take<uint32_t>(shape.blockBytes));
     call.rowD = shape.rowBytes ? parts.take<float>(shape.rowBytes) : nullptr;
     call.accumulators = parts.take<float>(shape.slotBytes);
     call.slots = shape.slots;

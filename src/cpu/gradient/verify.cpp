@@ -1,9 +1,9 @@
 // Element-by-element comparison of gradients with the oracle, by the rules of docs/numerics.md,
 // "Gradients".
-#include "cpu/comparison.hpp"
 #include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/gradient/oracle_row.hpp"
+#include "cpu/oracle/comparison.hpp"
 
 #include <memory>
 #include <mutex>

@@ -1,9 +1,9 @@
 // Element-by-element comparison of operations with the oracle, by the rules of docs/numerics.md,
 // "Operations".
-#include "cpu/comparison.hpp"
 #include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/operations/oracle.hpp"
+#include "cpu/oracle/comparison.hpp"
 #include "cpu/statistics/statistics.hpp"
 
 #include <memory>

@@ -1,8 +1,8 @@
 // The statistics of one row in double precision: the formulas of vkattn/statistics.h in their order, over
-// the list of the pairs that the row sees. cpu/oracle_pair.hpp has the rule for one pair.
+// the list of the pairs that the row sees. cpu/oracle/pair.hpp has the rule for one pair.
 #pragma once
 
-#include "cpu/row.hpp"
+#include "cpu/oracle/row.hpp"
 #include "problem/statistics.hpp"
 
 #include <algorithm>

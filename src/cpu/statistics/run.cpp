@@ -67,10 +67,9 @@ void run(Pool &pool, const Shape &shape, const Statistics &statistics, const Ope
     auto *const sequences = parts.take<StatisticsSequence>(shape.sequenceBytes);
     auto *const heads = parts.take<uint32_t>(shape.headBytes);
     auto *const turns = parts.take<std::atomic<uint32_t>>(shape.turnBytes);
-    auto *const blocks = parts.take<uint32_t>(shape.blockBytes);
-    BlockBits::gather(p, operands, blocks);
+    const BlockBits blocks = BlockBits::gather(p, operands, parts.take<uint32_t>(shape.blockBytes));
     StatisticsCall call{statistics, {p, operands, {}}};
-    call.forward.blocks = {p, blocks};
+    call.forward.blocks = blocks;
     call.sequences = sequences;
     call.heads = shape.heads ? heads : nullptr;
     call.turns = turns;

@@ -1,7 +1,7 @@
 // Element-by-element comparison of statistics with the oracle, by the rules of docs/numerics.md,
 // "Statistics".
-#include "cpu/comparison.hpp"
 #include "cpu/entry.hpp"
+#include "cpu/oracle/comparison.hpp"
 #include "cpu/statistics/oracle_row.hpp"
 #include "cpu/statistics/statistics.hpp"
 

@@ -5,7 +5,7 @@
 // that neither can hide a mistake of the other.
 #pragma once
 
-#include "cpu/oracle_rules.hpp"
+#include "cpu/oracle/rules.hpp"
 
 #include <cmath>
 #include <cstdlib>

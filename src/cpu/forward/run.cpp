@@ -127,10 +127,9 @@ vkattn_result run(Pool &pool, const Problem &p, const Operands &operands, void *
     auto *const sequences = parts.take<SequencePlan>(shape.sequenceBytes);
     auto *const counters = parts.take<std::atomic<uint32_t>>(shape.counterBytes);
     auto *const partials = parts.take<float>(shape.partialBytes);
-    auto *const blocks = parts.take<uint32_t>(shape.blockBytes);
-    BlockBits::gather(p, operands, blocks);
+    const BlockBits blocks = BlockBits::gather(p, operands, parts.take<uint32_t>(shape.blockBytes));
 
-    Run run{{p, operands, shape.tiling, sequences, 0, partials, counters, {p, blocks}}, shape.own, parts.rest(), shape.scratchBytes, 0};
+    Run run{{p, operands, shape.tiling, sequences, 0, partials, counters, blocks}, shape.own, parts.rest(), shape.scratchBytes, 0};
     uint64_t partialFloats = 0, counterCount = 0;
     forSequences(p, operands, [&](uint32_t b, const Sequence &s) {
         SequencePlan &plan = *new (sequences + b) SequencePlan;

@@ -3,7 +3,7 @@
 #include "cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/kernels.cpp"
+#define HWY_TARGET_INCLUDE "cpu/forward/kernels.cpp"
 #include <hwy/foreach_target.h>
 
 #include <hwy/highway.h>
@@ -12,7 +12,7 @@
 
 #include <limits>
 
-#include "cpu/few_rows-inl.hpp"
+#include "cpu/forward/few_rows-inl.hpp"
 #include "cpu/tiles-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

@@ -3,9 +3,9 @@
 // with A = sum_j p_ij |v_jd|, and E the largest error of the plain fp32 emulation over the rows
 // checked plus the rounding of scores passed through exp: 4 * 2^-24 * max_j sum_d |scale q_d k_d| *
 // A for the products, and what added terms contribute.
-#include "cpu/comparison.hpp"
 #include "cpu/entry.hpp"
-#include "cpu/row.hpp"
+#include "cpu/oracle/comparison.hpp"
+#include "cpu/oracle/row.hpp"
 #include "util/parallel.hpp"
 
 #include <memory>

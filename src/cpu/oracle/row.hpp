@@ -1,9 +1,9 @@
 // One row of attention in plain loops, for any arithmetic type. In double the row is the oracle's,
 // the truth that everything is measured against; in float it is the "plain fp32 emulation" of
-// docs/numerics.md 6. oracle_pair.hpp has the rule for one pair.
+// docs/numerics.md 6. oracle/pair.hpp has the rule for one pair.
 #pragma once
 
-#include "cpu/oracle_pair.hpp"
+#include "cpu/oracle/pair.hpp"
 #include "problem/dropout.hpp"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ template <class Real> struct Row {
     std::vector<uint32_t> visible; // the sequence's visible keys, ascending
     std::vector<Real> weights;     // weights of the visible keys, before dropout
     std::vector<Real> factors;     // w_ij of the visible keys: 0 where dropped
-    // The size of the terms that were added to the scores of the visible keys (oracle_pair.hpp).
+    // The size of the terms that were added to the scores of the visible keys (oracle/pair.hpp).
     std::vector<Real> added;
     std::vector<Real> scores; // what is stored of every key of the sequence; empty where nothing is
     std::vector<Real> query;

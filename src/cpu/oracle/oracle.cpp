@@ -1,7 +1,7 @@
-// The oracle: cpu/row.hpp in double, one row after the other, and the keys that its rule shows to a
+// The oracle: cpu/oracle/row.hpp in double, one row after the other, and the keys that its rule shows to a
 // row.
 #include "cpu/entry.hpp"
-#include "cpu/row.hpp"
+#include "cpu/oracle/row.hpp"
 
 using namespace vkattn;
 

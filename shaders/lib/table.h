@@ -1,0 +1,85 @@
+// The table at the workspace's start, shared by shaders and planner: where batch entries lie, and what rules
+// of visibility need; and the push constants of the stages that gather it. A part of interop.h, which says
+// what both languages agree on.
+#ifndef VKATTN_TABLE_H_
+#define VKATTN_TABLE_H_
+
+// The table at the workspace's start, of ragged batches and of problems with rules: a header, then for
+// each batch entry or sequence the first query, the number of queries, the first key, the number of keys,
+// all of it inside the tensors, whatever the arrays hold (setup/sequences.comp); and, with rules, the prefix
+// length, the words back to the header, and the number of the entry (setup/rules.comp).
+VKATTN_CONST sequenceWords = 8u;
+VKATTN_CONST sequencePrefix = 4u;
+VKATTN_CONST sequenceHeader = 5u;
+VKATTN_CONST sequenceEntry = 6u;
+// The header. Places are words from the header on; 0: there is no such thing.
+VKATTN_CONST ruleHeaderWords = 32u;
+VKATTN_CONST ruleDilations = 0u;   // place: of each head
+VKATTN_CONST ruleDilation = 1u;    // of all heads, without the place
+VKATTN_CONST ruleLeft = 2u;        // of the window, in steps of the dilation
+VKATTN_CONST ruleRight = 3u;
+VKATTN_CONST ruleGlobals = 4u;     // place: bits of tokens, of each entry
+VKATTN_CONST ruleGlobalWords = 5u; // of an entry
+VKATTN_CONST ruleSummary = 6u;     // place: a bit for each of these words that is not 0
+VKATTN_CONST ruleSummaryWords = 7u;
+VKATTN_CONST ruleGrid = 8u;        // vkattn_grid_rule; of each axis, planes first:
+VKATTN_CONST ruleExtents = 9u;
+VKATTN_CONST ruleSizes = 12u;
+VKATTN_CONST ruleShifts = 15u;
+VKATTN_CONST ruleBlocks = 18u; // place: bits of blocks
+VKATTN_CONST ruleBlockQueries = 19u;
+VKATTN_CONST ruleBlockKeys = 20u;
+VKATTN_CONST ruleBlockEntry = 21u; // words from one batch entry to the next
+VKATTN_CONST ruleBlockHead = 22u;
+VKATTN_CONST ruleBlockRow = 23u;
+VKATTN_CONST ruleSkips = 24u;      // 0: looking for what to skip would take too many rounds
+VKATTN_CONST ruleWordsGiven = 25u; // the words above
+VKATTN_CONST gridClamped = 1u;     // as vkattn_grid_rule
+VKATTN_CONST gridCut = 2u;
+VKATTN_CONST gridWindows = 3u;
+VKATTN_CONST openSide = 0x40000000u; // of a window
+// What setup/rules.comp does: the header and the entries, a copy of numbers that are clamped, or the summary of bits.
+VKATTN_CONST ruleStepEntries = 0u;
+VKATTN_CONST ruleStepCopy = 1u;
+VKATTN_CONST ruleStepSummary = 2u;
+VKATTN_CONST ruleRagged = 1u; // flags of the entries: setup/sequences.comp writes the first words
+VKATTN_CONST ruleKeyLengths = 2u;
+VKATTN_CONST rulePrefixLengths = 4u;
+// Where setup/blocks.comp has blocks from, numbered as in vkattn_block_kind.
+VKATTN_CONST blocksOfMask = 1u;
+VKATTN_CONST blocksOfLists = 2u;
+VKATTN_CONST blocksOfIndices = 3u;
+VKATTN_CONST blocksOfBigBird = 4u;
+VKATTN_CONST mostRandomBlocks = 64u;
+
+#if defined(__cplusplus) || defined(VKATTN_STAGE_SEQUENCES)
+VKATTN_PUSH(SequencesPush) {
+    uint sequences;
+    uint totalQueries, totalKeys; // extents of the tensors
+    uint maxQueries, maxKeys;     // of one sequence
+    uint cuQBase, cuKBase;
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_RULES)
+VKATTN_PUSH(RulesPush) {
+    uint what, count; // count: entries, or numbers
+    uint firstBase, secondBase;
+    uint flags, queryTokens, keyTokens;
+    // The header. Of a copy: the place, the least and the largest number. Of a summary: its place, and words
+    // of an entry, of the summary and of the bits.
+    uint given[ruleWordsGiven];
+};
+#endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_BLOCKS)
+VKATTN_PUSH(BlocksPush) {
+    uint kind;
+    uint add; // 1: to what is there
+    uint rows, columns, planes, rowWords;
+    uint place;   // of the bits, from the region's start
+    uint entries; // of the columns of lists, or of a row of indices
+    uint heads;
+    uint random, seedLow, seedHigh;
+    uint firstBase, secondBase;
+};
+#endif
+#endif
