@@ -10,6 +10,10 @@ endif()
 if(VKATTN_BUILD_RUNTIME)
   list(APPEND components runtime)
 endif()
+if(VKATTN_BUILD_PROGRAM)
+  list(APPEND components program)
+endif()
+set(headers_program program.hpp)
 set(headers_core problem.h operations.h gradient.h statistics.h operations.hpp layer.h latent_layer.h layer_gradient.h vkattn.h vkattn.hpp)
 set(headers_cpu problem.h operations.h gradient.h statistics.h cpu.h)
 set(headers_runtime list.hpp runtime.hpp)
@@ -40,7 +44,12 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/vkattnConfig.cmake.in 
 # Before 1.0 a new minor version may change the interface.
 write_basic_package_version_file(${generated}/vkattnConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${generated}/vkattnConfig.cmake ${generated}/vkattnConfigVersion.cmake ${PROJECT_SOURCE_DIR}/cmake/VkattnVulkanHeaders.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/VkattnShaderc.cmake ${PROJECT_SOURCE_DIR}/cmake/VkattnCompileProgram.cmake ${PROJECT_SOURCE_DIR}/cmake/VkattnModules.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/VkattnGlslc.cmake ${PROJECT_SOURCE_DIR}/cmake/VkattnShaderHash.cmake
   DESTINATION ${package} COMPONENT vkattn)
+
+# What vkattn_compile_program compiles programs with.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/shaders ${PROJECT_SOURCE_DIR}/cmake/probes DESTINATION ${package} COMPONENT vkattn)
 
 # pkg-config. The prefix is found from the place of the .pc file.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -81,6 +90,9 @@ if(VKATTN_SHARED)
   vkattn_pkg_config(cpu "attention on the CPU, and the oracle" "" -lvkattn_cpu)
   vkattn_pkg_config(runtime "attention with a Vulkan device of its own" "vkattn-core = ${PROJECT_VERSION}, vkattn-cpu = ${PROJECT_VERSION}"
     -lvkattn_runtime)
+  if("program" IN_LIST components)
+    vkattn_pkg_config(program "programs of hooks, compiled at run time" "vkattn-core = ${PROJECT_VERSION}" -lvkattn_program)
+  endif()
 else()
   # Core needs none of the C++ library, but for what reports a broken assertion where libstdc++
   # checks itself.
@@ -101,5 +113,9 @@ else()
     list(TRANSFORM CMAKE_DL_LIBS PREPEND -l OUTPUT_VARIABLE dl)
     vkattn_pkg_config(runtime "attention with a Vulkan device of its own" "vkattn-core = ${PROJECT_VERSION}, vkattn-cpu = ${PROJECT_VERSION}"
       -lvkattn_runtime ${dl})
+  endif()
+  if("program" IN_LIST components)
+    vkattn_pkg_config(program "programs of hooks, compiled at run time" "vkattn-core = ${PROJECT_VERSION}, shaderc" -lvkattn_program
+      ${standard_library})
   endif()
 endif()

@@ -1,7 +1,7 @@
 # The manifest of shader modules, shaders/modules.txt, which says how it is written.
 
 # vkattn_read_modules(file): sets vkattn_modules (names, in order) and, by name,
-# vkattn_module_NAME_file, _defines, _kernels, _slots, _subgroups and _main; and
+# vkattn_module_NAME_file, _defines, _kernels, _slots, _subgroups, _main and _hooks; and
 # vkattn_module_kernels, every kernel that a line names.
 function(vkattn_read_modules file)
   file(STRINGS ${file} lines REGEX "^[a-z]")
@@ -15,6 +15,7 @@ function(vkattn_read_modules file)
     set(slots plainSlots)
     set(subgroups none)
     set(main false)
+    set(hooks false)
     foreach(word IN LISTS words)
       if(word MATCHES "^-D([A-Z0-9_]+)$")
         list(APPEND defines VKATTN_${CMAKE_MATCH_1})
@@ -26,13 +27,15 @@ function(vkattn_read_modules file)
         set(subgroups ${CMAKE_MATCH_1})
       elseif(word STREQUAL "main")
         set(main true)
+      elseif(word STREQUAL "hooks")
+        set(hooks true)
       else()
         message(FATAL_ERROR "${file}: '${word}' of ${name} is no define and no property that the head of the file names")
       endif()
     endforeach()
     list(APPEND names ${name})
     list(APPEND all_kernels ${kernels})
-    foreach(property file defines kernels slots subgroups main)
+    foreach(property file defines kernels slots subgroups main hooks)
       if(property STREQUAL "file")
         set(vkattn_module_${name}_file ${source} PARENT_SCOPE)
       else()
@@ -82,7 +85,7 @@ function(vkattn_write_modules folder)
       string(REPLACE ${letter} ${upper} identifier ${identifier})
     endforeach()
     string(APPEND text "VKATTN_MODULE(${identifier}, \"${name}\", ${vkattn_module_${name}_slots}, ${vkattn_module_${name}_subgroups}, "
-      "${vkattn_module_${name}_main})\n")
+      "${vkattn_module_${name}_main}, ${vkattn_module_${name}_hooks})\n")
   endforeach()
   file(CONFIGURE OUTPUT ${folder}/vkattn_modules.inc CONTENT "${text}" @ONLY)
   set(text "// Generated from VKATTN_KERNELS by cmake/VkattnModules.cmake.\n")

@@ -4,7 +4,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/newer_debian.sh
 setup_log=setup.log # of the last package that was fetched
 
-build_packages="g++ cmake ninja-build pkg-config glslc libvulkan-dev libvulkan-volk-dev libhwy-dev mesa-vulkan-drivers libcli11-dev nlohmann-json3-dev libstb-dev libeigen3-dev"
+build_packages="g++ cmake ninja-build pkg-config glslc libvulkan-dev libvulkan-volk-dev libhwy-dev mesa-vulkan-drivers libcli11-dev nlohmann-json3-dev libstb-dev libeigen3-dev libshaderc-dev"
 test_packages="libgtest-dev vulkan-validationlayers python3-minimal patch"
 
 # run_apt ARGUMENT...: apt-get as root, which waits for whoever else holds its locks.

@@ -1,5 +1,5 @@
-/* vkattn/problem.h: what to compute. C99 and C++. This header knows no Vulkan and no pointers, so
- * that the planner, the CPU and any host's own rendering layer share one description.
+/* vkattn/problem.h: what to compute. C99 and C++. This header knows no Vulkan and no pointers to
+ * operands, so that the planner, the CPU and any host's own rendering layer share one description.
  *
  * The formulas are for batch entry b, query head h, query token i, query q, key k and value v
  * (docs/numerics.md has the numerics):
@@ -12,6 +12,7 @@
  *     s_ij    = s_ij + bias_ij                     where a bias is given
  *     s_ij    = s_ij - slope_h * |j - i'|          where ALiBi slopes are given
  *                                                  (Press et al. 2021)
+ *     s_ij    = score(s_ij, b, h, i, j)            where a program has that hook (vkattn_program)
  *     visible : j < keyTokens
  *               j <= i', or j < prefix_b where prefix lengths are given   with VKATTN_CAUSAL
  *               local_ij or global_ij                      with VKATTN_WINDOW
@@ -19,6 +20,7 @@
  *               the block of i and j is listed             with blocks (vkattn_blocks)
  *               mask_ij != 0, bit mask_ij = 1, bias_ij != -inf,
  *               document of i = document of j              where each of them is given
+ *               visible(b, h, i, j)                        where a program has that hook
  *     local   : i' - windowLeft d_h <= j <= i' + windowRight d_h, and d_h divides j - i'; the dilation
  *               d_h is 1 where none is given (Longformer, Beltagy et al. 2020)
  *     global  : where global tokens are given: token j is global, or token i' is, with
@@ -260,7 +262,12 @@ typedef enum vkattn_role {
     VKATTN_BLOCK_INDICES = 81,      /* u32[batches][heads][rows][blocks.entries] */
     VKATTN_FULL_BLOCK_COUNTS = 82,  /* as VKATTN_BLOCK_COUNTS */
     VKATTN_FULL_BLOCK_INDICES = 83, /* as VKATTN_BLOCK_INDICES */
-    VKATTN_ROLE_LIMIT = 84, /* greater than every role: the length of an array indexed by role */
+    /* What a program reads (vkattn_problem::programBufferWords), read: u32[words], tightly packed. */
+    VKATTN_PROGRAM_BUFFER_0 = 84,
+    VKATTN_PROGRAM_BUFFER_1 = 85,
+    VKATTN_PROGRAM_BUFFER_2 = 86,
+    VKATTN_PROGRAM_BUFFER_3 = 87,
+    VKATTN_ROLE_LIMIT = 88, /* greater than every role: the length of an array indexed by role */
     VKATTN_ROLE_MAX = 0x7fffffff
 } vkattn_role;
 
@@ -302,7 +309,7 @@ typedef enum vkattn_score_stage {
     VKATTN_SCORES_RAW = 0,    /* dot(q_i, k_j) */
     VKATTN_SCORES_SCALED = 1, /* scale * dot(q_i, k_j) */
     VKATTN_SCORES_CAPPED = 2, /* after softcap, where there is one */
-    /* s_ij, after bias and ALiBi; -inf where hidden, past a key length too */
+    /* s_ij, after bias, ALiBi and a program; -inf where hidden, past a key length too */
     VKATTN_SCORES_FINAL = 3,
     VKATTN_SCORE_STAGE_MAX = 0x7fffffff
 } vkattn_score_stage;
@@ -390,6 +397,58 @@ typedef struct vkattn_blocks {
     uint64_t seed;    /* BIGBIRD */
 } vkattn_blocks;
 
+/* The hooks of a program: functions of its text, in GLSL. batch, head (of queries), query i and key j
+ * count from 0 in the whole problem, in ragged batches from the start of the sequence. */
+typedef enum vkattn_hook_bits {
+    /* float vkattnScore(float score, uint batch, uint head, uint query, uint key): the score that the
+     * softmax takes, from the score with everything else that the problem asks for. */
+    VKATTN_HOOK_SCORE = 1,
+    /* bool vkattnVisible(uint batch, uint head, uint query, uint key): false hides the pair. */
+    VKATTN_HOOK_VISIBLE = 2,
+    /* float vkattnScoreSlope(float score, uint batch, uint head, uint query, uint key): the derivative of
+     * vkattnScore with respect to its score; a backward pass with vkattnScore needs the hook. */
+    VKATTN_HOOK_SCORE_SLOPE = 4,
+    VKATTN_HOOK_MAX = 0x7fffffff
+} vkattn_hook_bits;
+
+/* One module of the kernels with the hooks in it. The first SPIR-V of each is plain, and the second
+ * declares SignedZeroInfNanPreserve. NULL: not compiled (yet). */
+typedef struct vkattn_program_module {
+    const char *name; /* as in vkattn_dispatch::name */
+    const uint32_t *words[2];
+    uint64_t bytes[2];
+} vkattn_program_module;
+
+/* The pair that a hook on the processor is asked about, and what the hook may read: what
+ * vkattnWord, vkattnBuffer, vkattnPosition and the others return in GLSL (docs/programs.md). */
+typedef struct vkattn_program_pair {
+    uint32_t batch, head, query, key;
+    int64_t position;                 /* i' */
+    uint32_t queryTokens, keyTokens;  /* of the batch entry */
+    const uint32_t *words;            /* 16 */
+    const uint32_t *buffers[4];       /* NULL where a buffer has no words */
+    uint32_t bufferWords[4];
+} vkattn_program_pair;
+
+/* Hooks in GLSL, compiled with the kernels they are to run in. Made by vkattn::Program
+ * (vkattn/program.hpp) at run time, or by the CMake function vkattn_compile_program at build time.
+ * Nothing is copied: the program outlives every context that has seen the program. Immutable but for
+ * what vkattn::Program::prepare adds. */
+typedef struct vkattn_program {
+    uint32_t structSize;
+    uint32_t hooks;      /* vkattn_hook_bits, at least SCORE or VISIBLE */
+    const char *name;    /* in messages */
+    uint64_t hash;       /* not 0: of the text and of the compiler. Pipelines of programs are told apart by it */
+    uint64_t shaderHash; /* of the GLSL of the kernels that the program was compiled with: that of the library */
+    const vkattn_program_module *modules; /* those that the compiler can make */
+    uint32_t moduleCount;
+    /* The same hooks for the processor: the CPU path, the oracle and the verifier. NULL: the program has
+     * no such form, and the CPU returns UNSUPPORTED. Pure; called from several threads. */
+    double (*score)(double score, const vkattn_program_pair *pair);
+    double (*scoreSlope)(double score, const vkattn_program_pair *pair);
+    uint32_t (*visible)(const vkattn_program_pair *pair);
+} vkattn_program;
+
 /* What to compute. Zero-initialise the struct, set structSize, then set the fields that you need:
  * zero is the default of every field.
  * Limits:
@@ -432,6 +491,9 @@ typedef struct vkattn_problem {
     uint32_t dilation;
     vkattn_grid grid;     /* optional */
     vkattn_blocks blocks; /* optional; BIGBIRD: as many queries as keys */
+    const vkattn_program *program; /* optional: NULL, and the two below are zero */
+    uint32_t programWords[16];     /* what vkattnWord returns */
+    uint32_t programBufferWords[4]; /* words of VKATTN_PROGRAM_BUFFER_0 to 3; 0: not bound */
 } vkattn_problem;
 
 /* Checks `problem` against every rule of this header. Returns VKATTN_OK, or

@@ -10,6 +10,10 @@
 const bool anyPairHidden = (pairTerms & termsThatHide) != 0u;
 const bool anyScoreChanged = (pairTerms & ~(termsThatOnlyHide | termDropout)) != 0u;
 
+#ifdef VKATTN_PROGRAM
+#include "attention/program.glsl"
+#endif
+
 // A query row of the batch entry at hand, and what the row knows of its keys.
 struct Row {
     uint head, query; // of the chunk
@@ -121,6 +125,10 @@ bool termsShow(Row row, int key, inout float added) {
         added = pairBias(row, key);
         seen = seen && floatBitsToUint(added) != minusInfinityBits;
     }
+#ifdef VKATTN_HOOK_VISIBLE
+    if ((pairTerms & termVisibleHook) != 0u)
+        seen = seen && vkattnVisible(rule.entry, headFirst + row.head, queryFirst + row.query, uint(min(key, keyLast)));
+#endif
 #endif
     return seen;
 }
@@ -150,7 +158,25 @@ float withTermsAfterCap(Row row, int key, float score, float added) {
     }
     return score;
 }
-float withTerms(Row row, int key, float score, float added) { return withTermsAfterCap(row, key, cappedScore(score), added); }
+// What a program makes of a score with all other terms.
+float hookedScore(Row row, int key, float score) {
+#ifdef VKATTN_HOOK_SCORE
+    if ((pairTerms & termScoreHook) != 0u)
+        score = vkattnScore(score, rule.entry, headFirst + row.head, queryFirst + row.query, uint(min(key, keyLast)));
+#endif
+    return score;
+}
+// What the gradient of that score is multiplied with, to be the one of `score`.
+float hookSlope(Row row, int key, float score) {
+#ifdef VKATTN_HOOK_SCORE_SLOPE
+    if ((pairTerms & termScoreHook) != 0u)
+        return vkattnScoreSlope(score, rule.entry, headFirst + row.head, queryFirst + row.query, uint(min(key, keyLast)));
+#endif
+    return 1.0;
+}
+float withTerms(Row row, int key, float score, float added) {
+    return hookedScore(row, key, withTermsAfterCap(row, key, cappedScore(score), added));
+}
 #ifndef VKATTN_STAGE_PAIRS
 float pairScore(Row row, int key, float dot, float added) { return withTerms(row, key, scale * dot, added); }
 #endif

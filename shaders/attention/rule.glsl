@@ -9,6 +9,8 @@ const bool hasLocal = (pairTerms & termLocal) != 0u, hasGrid = (pairTerms & term
 // What pairs need again and again, of the batch entry at hand.
 struct RuleFacts {
     uint header, globalsAt, summaryAt, blocksAt; // in lengths[]
+    uint entry;                                  // of the whole problem
+    uvec4 words[4], places, sizes;               // of a program, and of its buffers
     int blockKeys, columns, planeTokens;
     float perBlockKey, perColumn, perPlane; // reciprocals
 };
@@ -25,6 +27,14 @@ uint ruleWord(uint n) { return lengths[rule.header + n]; }
 
 void beginRules(uint header, uint entry) {
     rule.header = header;
+    rule.entry = entry;
+    if ((pairTerms & termsOfHooks) != 0u) { // loads of what no hook asks for are dropped by compilers
+        [[unroll]] for (uint n = 0u; n < programWordCount; ++n) rule.words[n / 4u][n % 4u] = ruleWord(ruleProgram + n);
+        [[unroll]] for (uint n = 0u; n < programBufferCount; ++n) {
+            rule.places[n] = header + ruleWord(ruleProgramPlaces + n);
+            rule.sizes[n] = ruleWord(ruleProgramLengths + n);
+        }
+    }
     if (hasLocal) {
         rule.globalsAt = header + ruleWord(ruleGlobals) + entry * ruleWord(ruleGlobalWords);
         rule.summaryAt = header + ruleWord(ruleSummary) + entry * ruleWord(ruleSummaryWords);

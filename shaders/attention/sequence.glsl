@@ -18,7 +18,7 @@ Sequence sequenceOf(uint batchInChunk) {
         const uint at = lengthsBase + batchInChunk * sequenceWords;
         s = Sequence(lengths[at], lengths[at + 1u], lengths[at + 2u], lengths[at + 3u], 0u);
         if (hasPrefix) s.prefix = lengths[at + sequencePrefix];
-        if ((pairTerms & termsOfRules) != 0u) beginRules(at - lengths[at + sequenceHeader], lengths[at + sequenceEntry]);
+        if ((pairTerms & (termsOfRules | termsOfHooks)) != 0u) beginRules(at - lengths[at + sequenceHeader], lengths[at + sequenceEntry]);
     } else if ((flags & flagKeyLengths) != 0u) {
         s.keyCount = min(lengths[lengthsBase + batchInChunk], keyTokens);
     }

@@ -42,10 +42,11 @@ PairGradient pairGradient(Row row, RowSums sums, int key, float dot, float flow,
     const float z = scale * dot, capped = cappedScore(z);
     const float score = withTermsAfterCap(row, key, capped, added);
     PairGradient pair;
-    pair.weight = expDifference(score, sums.maximum) * sums.reciprocal;
+    pair.weight = expDifference(hookedScore(row, key, score), sums.maximum) * sums.reciprocal;
     float upstream = flow;
     if (drops) upstream = kept ? dropoutFactor * upstream : 0.0;
     pair.score = seen ? pair.weight * (upstream - sums.delta) : 0.0;
+    if ((pairTerms & termScoreHook) != 0u) pair.score = seen ? pair.score * hookSlope(row, key, score) : 0.0;
     pair.plain = pair.score;
     pair.ofCap = 0.0;
     if ((pairTerms & termSoftcap) != 0u) {

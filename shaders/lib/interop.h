@@ -49,10 +49,14 @@ VKATTN_CONST termGrid = 512u;
 VKATTN_CONST termPlanes = 1024u; // the grid has more than one plane
 VKATTN_CONST termBlocks = 2048u;
 VKATTN_CONST termPrefix = 4096u;
+// Hooks of a program (attention/program.glsl), which only modules of the program have.
+VKATTN_CONST termScoreHook = 8192u;
+VKATTN_CONST termVisibleHook = 16384u;
+VKATTN_CONST termsOfHooks = termScoreHook | termVisibleHook;
 VKATTN_CONST termsOfRules = termLocal | termDilated | termGrid | termPlanes | termBlocks;
 VKATTN_CONST termsOfReach = termGrid | termPrefix;
-VKATTN_CONST termsThatHide = termBias | termMask | termBitMask | termDocuments | termLocal | termGrid | termBlocks;
-VKATTN_CONST termsThatOnlyHide = termMask | termBitMask | termDocuments | termsOfRules | termPrefix;
+VKATTN_CONST termsThatHide = termBias | termMask | termBitMask | termDocuments | termLocal | termGrid | termBlocks | termVisibleHook;
+VKATTN_CONST termsThatOnlyHide = termMask | termBitMask | termDocuments | termsOfRules | termPrefix | termVisibleHook;
 // Pieces of 16 bytes in which flash/matrices2.comp keeps the facts of a row in shared memory
 // (attention/pair.glsl).
 VKATTN_CONST rowFactPieces = 1u;

@@ -13,7 +13,7 @@ VKATTN_CONST sequencePrefix = 4u;
 VKATTN_CONST sequenceHeader = 5u;
 VKATTN_CONST sequenceEntry = 6u;
 // The header. Places are words from the header on; 0: there is no such thing.
-VKATTN_CONST ruleHeaderWords = 32u;
+VKATTN_CONST ruleHeaderWords = 64u;
 VKATTN_CONST ruleDilations = 0u;   // place: of each head
 VKATTN_CONST ruleDilation = 1u;    // of all heads, without the place
 VKATTN_CONST ruleLeft = 2u;        // of the window, in steps of the dilation
@@ -34,14 +34,23 @@ VKATTN_CONST ruleBlockHead = 22u;
 VKATTN_CONST ruleBlockRow = 23u;
 VKATTN_CONST ruleSkips = 24u;      // 0: looking for what to skip would take too many rounds
 VKATTN_CONST ruleWordsGiven = 25u; // the words above
+// Of a program (attention/program.glsl): its words, then the places and the lengths of its buffers.
+VKATTN_CONST ruleProgram = 32u;
+VKATTN_CONST programWordCount = 16u;
+VKATTN_CONST programBufferCount = 4u;
+VKATTN_CONST ruleProgramPlaces = 48u;
+VKATTN_CONST ruleProgramLengths = 52u;
+VKATTN_CONST ruleProgramWords = 24u; // all of these
 VKATTN_CONST gridClamped = 1u;     // as vkattn_grid_rule
 VKATTN_CONST gridCut = 2u;
 VKATTN_CONST gridWindows = 3u;
 VKATTN_CONST openSide = 0x40000000u; // of a window
-// What setup/rules.comp does: the header and the entries, a copy of numbers that are clamped, or the summary of bits.
+// What setup/rules.comp does: the header and the entries, a copy of numbers that are clamped, the summary of bits,
+// or the words of a program.
 VKATTN_CONST ruleStepEntries = 0u;
 VKATTN_CONST ruleStepCopy = 1u;
 VKATTN_CONST ruleStepSummary = 2u;
+VKATTN_CONST ruleStepProgram = 3u;
 VKATTN_CONST ruleRagged = 1u; // flags of the entries: setup/sequences.comp writes the first words
 VKATTN_CONST ruleKeyLengths = 2u;
 VKATTN_CONST rulePrefixLengths = 4u;
@@ -65,7 +74,7 @@ VKATTN_PUSH(RulesPush) {
     uint what, count; // count: entries, or numbers
     uint firstBase, secondBase;
     uint flags, queryTokens, keyTokens;
-    // The header. Of a copy: the place, the least and the largest number. Of a summary: its place, and words
+    // The header, or what it has of a program. Of a copy: the place, the least and the largest number. Of a summary: its place, and words
     // of an entry, of the summary and of the bits.
     uint given[ruleWordsGiven];
 };

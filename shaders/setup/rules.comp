@@ -1,6 +1,6 @@
 #version 450
 // Set-up of problems with rules: the header of the table and what its entries have beside their sequences,
-// a copy of small numbers, which are data and are clamped, or a summary of bits (lib/table.h).
+// a copy of numbers, which are data and are clamped, a summary of bits, or the words of a program (lib/table.h).
 #define VKATTN_STAGE_RULES
 #include "lib/platform.glsl"
 
@@ -9,7 +9,13 @@
 void main() {
     const uint n = gl_GlobalInvocationID.x;
     if (what == ruleStepCopy) {
-        if (n < count) table[given[0] + n] = clamp(first[firstBase + n], given[1], given[2]);
+        const uint lanes = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
+        for (uint item = n; item < count; item += lanes) table[given[0] + item] = clamp(first[firstBase + item], given[1], given[2]);
+        return;
+    }
+    if (what == ruleStepProgram) {
+        if (n == 0u)
+            [[unroll]] for (uint word = 0u; word < ruleProgramWords; ++word) table[ruleProgram + word] = given[word];
         return;
     }
     if (what == ruleStepSummary) {

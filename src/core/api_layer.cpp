@@ -4,7 +4,7 @@
 #include "core/gradient/gradient_plan.hpp"
 #include "core/operations/operation_plan.hpp"
 #include "core/vulkan/record.hpp"
-#include "problem/layer_parts.hpp"
+#include "problem/layers/layer_parts.hpp"
 #include "util/diagnostic.hpp"
 #include "util/required.hpp"
 #include "util/struct_size.hpp"

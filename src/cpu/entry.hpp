@@ -4,6 +4,7 @@
 
 #include "cpu/operands.hpp"
 #include "cpu/pool.hpp"
+#include "cpu/program.hpp"
 #include "cpu/workspace.hpp"
 #include "util/diagnostic.hpp"
 #include "util/struct_size.hpp"
@@ -28,6 +29,27 @@ template <class Description, class Form>
     return bindOperands(out.form, memory, count, out.operands, why);
 }
 
+// Where a form has a program, the processor must have the program's hooks too.
+[[nodiscard]] inline vkattn_result checkHooks(const Problem &p, vkattn_diagnostic *why) {
+    return checkProgramForCpu(p, why);
+}
+[[nodiscard]] inline vkattn_result checkHooks(const Gradient &g, vkattn_diagnostic *why) {
+    return checkProgramForCpu(g.forward, why);
+}
+[[nodiscard]] inline vkattn_result checkHooks(const Statistics &s, vkattn_diagnostic *why) {
+    return checkProgramForCpu(s.attention, why);
+}
+[[nodiscard]] inline vkattn_result checkHooks(const Operation &, vkattn_diagnostic *) {
+    return VKATTN_OK;
+}
+// The same as bind, for what is to be computed.
+template <class Description, class Form>
+[[nodiscard]] vkattn_result bindToCompute(Make<Description, Form> make, const Description *description, const vkattn_operand_memory *memory,
+                                          uint32_t count, Bound<Form> &out, vkattn_diagnostic *why) {
+    if (const auto r = bind(make, description, memory, count, out, why)) return r;
+    return checkHooks(out.form, why);
+}
+
 template <class Description, class Form>
 [[nodiscard]] vkattn_result checkOperands(Make<Description, Form> make, const Description *description, const vkattn_operand_memory *memory,
                                           uint32_t count, vkattn_diagnostic *why) {
@@ -40,7 +62,7 @@ template <class Description, class Form, class Compute>
 [[nodiscard]] vkattn_result computeBound(Make<Description, Form> make, const Description *description, const vkattn_operand_memory *memory,
                                          uint32_t count, vkattn_diagnostic *why, const char *use, const Compute &compute) {
     Bound<Form> bound;
-    if (const auto r = bind(make, description, memory, count, bound, why)) return r;
+    if (const auto r = bindToCompute(make, description, memory, count, bound, why)) return r;
     try {
         compute(bound.form, bound.operands);
     } catch (const std::bad_alloc &) {
@@ -90,7 +112,7 @@ template <class Cut, class Description, class Form, class Run>
                                      const vkattn_operand_memory *memory, uint32_t count, void *workspace, uint64_t workspaceBytes,
                                      vkattn_diagnostic *why, const Run &run) {
     Bound<Form> bound;
-    if (const auto r = bind(make, description, memory, count, bound, why)) return r;
+    if (const auto r = bindToCompute(make, description, memory, count, bound, why)) return r;
     const Cut cut(bound.form, pool);
     if (const auto r = checkWorkspace(workspace, workspaceBytes, cut.bytes(), "vkattnCpuOperationWorkspace", why)) return r;
     run(cut, bound.form, bound.operands, WorkspaceParts(workspace));

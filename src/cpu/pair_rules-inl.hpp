@@ -3,11 +3,12 @@
 // keys, is written in this file, and once more in oracle/pair.hpp. The two files share nothing, on
 // purpose.
 //
-// There are five kinds of rules. A row's reach (position and window) is a range of keys. Rules of
+// There are six kinds of rules. A row's reach (position and window) is a range of keys. Rules of
 // cpu/rules.hpp show runs of keys. Facts
 // that memory holds for each pair (bias, masks, documents) are looked up for a tile of pairs at a
 // time. Scores are computed with query rows in lanes. Dropout draws random words, of four keys and a
-// vector of rows at once.
+// vector of rows at once. The hooks of a program are functions of the host's, which are asked about one
+// pair at a time.
 #if defined(VKATTN_CPU_PAIR_RULES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_PAIR_RULES_INL_HPP
 #undef VKATTN_CPU_PAIR_RULES_INL_HPP
@@ -16,6 +17,7 @@
 #endif
 
 #include "cpu/attention.hpp"
+#include "cpu/program.hpp"
 
 #include "cpu/vectors-inl.hpp"
 
@@ -23,10 +25,10 @@ HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
 
-// Returns whether bias, masks or documents must be looked up for each query and key.
+// Returns whether bias, masks, documents or a program must be looked up for each query and key.
 inline bool hasPairLookUps(const Problem &p) {
     return p.tensor(VKATTN_BIAS).present() || p.tensor(VKATTN_MASK).present() || p.tensor(VKATTN_BIT_MASK).present() ||
-           p.has(VKATTN_DOC_IDS_Q);
+           p.has(VKATTN_DOC_IDS_Q) || p.program.hides();
 }
 // The same, or what rules show.
 inline bool hasLookUps(const Problem &p) {
@@ -35,7 +37,7 @@ inline bool hasLookUps(const Problem &p) {
 // Returns whether each score is scale * dot(q_i, k_j), and each key within a row's reach that
 // rules show is visible.
 inline bool hasPlainScores(const Problem &p) {
-    return !hasPairLookUps(p) && !(p.softcap > 0) && !p.has(VKATTN_ALIBI_SLOPES);
+    return !hasPairLookUps(p) && !(p.softcap > 0) && !p.has(VKATTN_ALIBI_SLOPES) && !p.program.scores();
 }
 // The same, and rules hide no key within the reach.
 inline bool isPlain(const Problem &p) {
@@ -47,6 +49,7 @@ struct RowPlace {
     uint32_t head, query;
     int64_t position; // i' of problem.h
     uint32_t begin, end;
+    uint32_t queryTokens, keyTokens; // of the batch entry
 };
 
 inline RowPlace placeOf(const Problem &p, const Sequence &s, uint32_t kvHead, uint64_t row) {
@@ -57,6 +60,7 @@ inline RowPlace placeOf(const Problem &p, const Sequence &s, uint32_t kvHead, ui
     place.query = static_cast<uint32_t>(group == 1 ? row : row / group);
     place.position = p.topLeft ? int64_t{place.query} : int64_t{place.query} + s.keys - int64_t{s.queries};
     const int64_t keys = s.keys;
+    place.queryTokens = s.queries, place.keyTokens = s.keys;
     place.begin = static_cast<uint32_t>(std::clamp<int64_t>(place.position - p.left, 0, keys));
     int64_t last = place.position + p.right;
     if (p.has(VKATTN_PREFIX_LENGTHS)) last = std::min(last, std::max(place.position, int64_t{s.prefix} - 1));
@@ -98,10 +102,15 @@ inline KeyRun shownRange(const Call &call, const Sequence &s, uint32_t b, const 
     return all;
 }
 
+// What a program's hooks are told of a row's pairs, for key 0.
+inline vkattn_program_pair pairsOf(const Call &call, uint32_t b, const RowPlace &place) {
+    return programPair(call.p, call.operands, b, place.head, place.query, place.position, place.queryTokens, place.keyTokens);
+}
+
 enum class Pairs { noneVisible, someVisible, allVisible };
 // Looks pairs up for the rows places[0, rows) and the keys [begin, end):
 // out[(j - begin) * stride + row] becomes the bias (0 without a bias), or minus infinity where
-// mask, bit mask, documents or the bias itself hide the pair. Reach is not looked at.
+// mask, bit mask, documents, a program or the bias itself hide the pair. Reach is not looked at.
 inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const RowPlace *places, uint32_t rows, uint32_t begin,
                          uint32_t end, float *out, uint32_t stride) {
     const Problem &p = call.p;
@@ -159,6 +168,11 @@ inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const 
             for (uint32_t j = 0; j < count; ++j)
                 if (call.operands.word(VKATTN_DOC_IDS_K, first + j) != document) row[size_t{j} * stride] = minusInfinity;
         }
+        if (p.program.hides()) {
+            vkattn_program_pair pair = pairsOf(call, b, places[r]);
+            for (pair.key = begin; pair.key < end; ++pair.key)
+                if (!p.program.program->visible(&pair)) row[size_t{pair.key - begin} * stride] = minusInfinity;
+        }
         if (rulesHide) {
             const RowRules rules = rulesOf(call, s, b, places[r]);
             for (uint32_t key = begin; key < end;) {
@@ -180,6 +194,7 @@ template <size_t vectors> struct PanelRows {
     HWY_ALIGN int32_t position[count], begin[count], end[count];
     HWY_ALIGN float slope[count];
     HWY_ALIGN uint32_t query[count], plane[count]; // of the counter of dropout
+    vkattn_program_pair pairs[count];              // with a program that has vkattnScore
 
     void set(size_t lane, const Call &call, uint32_t b, const RowPlace &row) {
         position[lane] = static_cast<int32_t>(row.position);
@@ -188,6 +203,7 @@ template <size_t vectors> struct PanelRows {
         slope[lane] = call.p.has(VKATTN_ALIBI_SLOPES) ? call.operands.number(VKATTN_ALIBI_SLOPES, row.head) : 0.0f;
         query[lane] = row.query;
         plane[lane] = b * call.p.heads + row.head;
+        if (call.p.program.scores()) pairs[lane] = pairsOf(call, b, row);
     }
 };
 
@@ -200,12 +216,23 @@ class LanePairs {
         : softcap_(p.softcap > 0), bias_(p.tensor(VKATTN_BIAS).present()), alibi_(p.has(VKATTN_ALIBI_SLOPES)),
           cap_(hn::Set(Floats(), p.softcap)), slope_(hn::Load(Floats(), rows.slope + vector * lanes)),
           position_(hn::Load(Ints(), rows.position + vector * lanes)), begin_(rows.begin + vector * lanes),
-          end_(rows.end + vector * lanes) {}
+          end_(rows.end + vector * lanes), program_(p.program.scores() ? p.program.program : nullptr),
+          slopes_((p.program.hooks & VKATTN_HOOK_SCORE_SLOPE) != 0), pairs_(rows.pairs + vector * lanes) {}
 
     // Returns scores after softcap from scale * dot(q_i, k_j).
     HWY_INLINE Vector capped(Vector s) const { return softcap_ ? hn::Mul(cap_, tanhOf(hn::Div(s, cap_))) : s; }
     // Returns the scores of key j from scale * dot(q_i, k_j).
     HWY_INLINE Vector score(Vector s, uint32_t j, const float *lookedUp) const {
+        s = unhooked(s, j, lookedUp);
+        return program_ ? hooked(s, j, program_->score) : s;
+    }
+    // Returns what the gradients of these scores are multiplied with, to be those of the scores without a program.
+    HWY_INLINE Vector slope(Vector s, uint32_t j, const float *lookedUp) const {
+        return slopes_ ? hooked(unhooked(s, j, lookedUp), j, program_->scoreSlope) : hn::Set(Floats(), 1.0f);
+    }
+
+  private:
+    HWY_INLINE Vector unhooked(Vector s, uint32_t j, const float *lookedUp) const {
         const Floats f;
         const Ints i;
         s = capped(s);
@@ -216,6 +243,18 @@ class LanePairs {
         }
         return s;
     }
+    Vector hooked(Vector s, uint32_t j, double (*hook)(double, const vkattn_program_pair *)) const {
+        HWY_ALIGN float each[lanes];
+        hn::Store(s, Floats(), each);
+        for (size_t lane = 0; lane < lanes; ++lane) {
+            vkattn_program_pair pair = pairs_[lane];
+            pair.key = j;
+            each[lane] = static_cast<float>(hook(static_cast<double>(each[lane]), &pair));
+        }
+        return hn::Load(Floats(), each);
+    }
+
+  public:
 
     // Returns which rows see key j.
     HWY_INLINE LaneMask visible(uint32_t j, const float *lookedUp) const {
@@ -237,6 +276,9 @@ class LanePairs {
     Vector cap_, slope_;
     hn::Vec<Ints> position_;
     const int32_t *begin_, *end_;
+    const vkattn_program *program_; // NULL: no vkattnScore
+    bool slopes_;
+    const vkattn_program_pair *pairs_;
 };
 
 // Computes the low and the high words of factor * x.

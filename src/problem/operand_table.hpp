@@ -72,19 +72,26 @@ inline constexpr OperandRule operandTable[] = {
     {VKATTN_BLOCK_INDICES, "block indices", Span::ruleArray, false, 0, nullptr, false},
     {VKATTN_FULL_BLOCK_COUNTS, "full block counts", Span::ruleArray, false, 0, nullptr, false},
     {VKATTN_FULL_BLOCK_INDICES, "full block indices", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_PROGRAM_BUFFER_0, "program buffer 0", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_PROGRAM_BUFFER_1, "program buffer 1", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_PROGRAM_BUFFER_2, "program buffer 2", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_PROGRAM_BUFFER_3, "program buffer 3", Span::ruleArray, false, 0, nullptr, false},
 };
 
 // Arrays that make a score depend on how far its query and its key lie apart.
 inline constexpr uint32_t arraysOfDistances = VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
 
 // Tensors have the roles below tensorRoles, of which other operations have some; small arrays have the roles from firstArray to the
-// workspace, and arrays of blocks those from VKATTN_BLOCK_MASK on, of which presentRoles knows nothing.
+// workspace, and arrays of blocks and of programs those from VKATTN_BLOCK_MASK on, of which presentRoles knows nothing.
 constexpr uint32_t tensorRoles = 14, firstArray = 32;
 [[nodiscard]] constexpr bool isBlockArray(vkattn_role role) {
     return role >= VKATTN_BLOCK_MASK && role <= VKATTN_FULL_BLOCK_INDICES;
 }
+[[nodiscard]] constexpr bool isProgramBuffer(vkattn_role role) {
+    return role >= VKATTN_PROGRAM_BUFFER_0 && role <= VKATTN_PROGRAM_BUFFER_3;
+}
 [[nodiscard]] constexpr bool isArray(vkattn_role role) {
-    return (role >= firstArray && role < VKATTN_WORKSPACE) || isBlockArray(role);
+    return (role >= firstArray && role < VKATTN_WORKSPACE) || isBlockArray(role) || isProgramBuffer(role);
 }
 [[nodiscard]] constexpr bool isTensor(vkattn_role role) {
     return static_cast<uint32_t>(role) < tensorRoles;
@@ -104,7 +111,7 @@ static_assert(rolesAreInPlace());
 [[nodiscard]] constexpr uint32_t arrayBits() {
     uint32_t bits = 0;
     for (const OperandRule &rule : operandTable)
-        if (isArray(rule.span) && !isBlockArray(rule.role)) bits |= VKATTN_PRESENT(rule.role);
+        if (isArray(rule.span) && rule.role < VKATTN_WORKSPACE) bits |= VKATTN_PRESENT(rule.role);
     return bits;
 }
 

@@ -94,6 +94,7 @@ vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
 
 uint64_t ruleArrayLength(const Problem &p, vkattn_role role) {
     const Rules &rules = p.rules;
+    if (isProgramBuffer(role)) return p.program.bufferWords[role - VKATTN_PROGRAM_BUFFER_0];
     const uint64_t planes = rules.blockPlanes(), blockRows = planes * rules.blockRows;
     switch (role) {
     case VKATTN_GLOBAL_TOKENS:
@@ -268,6 +269,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
 
     out.presentRoles = p.presentRoles;
     if (const auto r = makeRules(p, out, why)) return r;
+    if (const auto r = makeProgramUse(p, out.program, why)) return r;
 
     out.scale = p.flags & VKATTN_SCALE ? p.scale : 1.0f / std::sqrt(static_cast<float>(out.headDim));
     out.softcap = p.softcap;

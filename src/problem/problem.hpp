@@ -2,6 +2,7 @@
 #pragma once
 
 #include "problem/operand_table.hpp"
+#include "problem/program.hpp"
 #include "problem/rules.hpp"
 #include "problem/tensor.hpp"
 #include "vkattn/problem.h"
@@ -23,6 +24,7 @@ struct Problem {
     // right. With prefix lengths `right` is that of the window alone.
     int32_t left = openWindow, right = openWindow;
     Rules rules;
+    ProgramUse program;
     bool topLeft = false;
     bool deterministic = false;
     // V is the first dims of K: tensor(VKATTN_V) says where they lie in K's memory.
@@ -44,6 +46,7 @@ struct Problem {
     [[nodiscard]] constexpr bool writesPairs() const { return tensor(VKATTN_WEIGHTS).present() || tensor(VKATTN_SCORES).present(); }
     // Returns whether an array is present.
     [[nodiscard]] constexpr bool has(vkattn_role role) const {
+        if (isProgramBuffer(role)) return program.bufferWords[role - VKATTN_PROGRAM_BUFFER_0] != 0;
         return isBlockArray(role) ? rules.hasBlockArray(role) : (presentRoles & VKATTN_PRESENT(role)) != 0;
     }
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
@@ -51,8 +54,9 @@ struct Problem {
     [[nodiscard]] constexpr bool sameReach() const {
         return left == openWindow && right == openWindow && !has(VKATTN_PREFIX_LENGTHS) && rules.grid.rule == VKATTN_GRID_NONE;
     }
-    // Returns whether visibility has a rule beside causal, window and what memory holds for each pair.
-    [[nodiscard]] constexpr bool hasRules() const { return rules.showRuns() || has(VKATTN_PREFIX_LENGTHS); }
+    // Returns whether a pair has a rule beside causal, window and what memory holds for each pair, whose data lies in
+    // the table at the workspace's start.
+    [[nodiscard]] constexpr bool hasRules() const { return rules.showRuns() || has(VKATTN_PREFIX_LENGTHS) || program.hooks != 0; }
     [[nodiscard]] constexpr bool drops() const { return dropoutThreshold != 0; }
     // Query heads per key/value head.
     [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; }

@@ -1,6 +1,7 @@
 #include "tool/run_command.hpp"
 
 #include "tool/arrays/job.hpp"
+#include "tool/arrays/program_file.hpp"
 #include "tool/device.hpp"
 #include "tool/execution.hpp"
 #include "tool/report/options_report.hpp"
@@ -25,6 +26,7 @@ ExitStatus runCommand(const RunArguments &arguments) {
     std::vector<OutputFile> files = openOutputs(arguments, job);
     const OpenedRuntime opened = openRuntime(arguments);
     Runtime &runtime = *opened.runtime;
+    prepareProgram(arguments, opened, operation(job.problem));
     const HostArrays arrays = loadArrays(job);
     RunReport report{.arguments = arguments, .job = job, .options = optionsJson(arguments, job.problem)};
     report.tuning = opened.tuning.source;

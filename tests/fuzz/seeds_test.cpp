@@ -29,6 +29,7 @@ int vkattnFuzzProblem(const uint8_t *data, size_t size);
 int vkattnFuzzReplay(const uint8_t *data, size_t size);
 int vkattnFuzzReport(const uint8_t *data, size_t size);
 int vkattnFuzzStatistics(const uint8_t *data, size_t size);
+int vkattnFuzzText(const uint8_t *data, size_t size);
 int vkattnFuzzTokens(const uint8_t *data, size_t size);
 int vkattnFuzzTuning(const uint8_t *data, size_t size);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
@@ -91,6 +92,9 @@ TEST(FuzzSeeds, report) {
 }
 TEST(FuzzSeeds, statistics) {
     replay(seedsOf("statistics"), vkattnFuzzStatistics);
+}
+TEST(FuzzSeeds, text) {
+    replay(seedsOf("text"), vkattnFuzzText);
 }
 TEST(FuzzSeeds, tokens) {
     replay(seedsOf("tokens"), vkattnFuzzTokens);

@@ -4,6 +4,8 @@
 #include "support/rule_mask.hpp"
 #include "vkattn/cpu.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -33,6 +35,10 @@ class Visible {
         if (c.documents != Documents::none) {
             const size_t row = size_t{s.batch} * in_.problem.q.extent[2], column = size_t{s.batch} * in_.problem.k.extent[2];
             if (in_.docsQ[row + s.firstQuery + i] != in_.docsK[column + s.firstKey + j]) return false;
+        }
+        if ((c.hooks == Hooks::visible || c.hooks == Hooks::both) && j + 1 != s.keys) { // hooks.glsl
+            const uint32_t place = (i * 7 + j / 3 + h * 5 + b) % 47, word = in_.hookBits[std::min(place, hookBits - 1)];
+            if ((word >> (j + 5) % 32 & 1) == 0) return false;
         }
         const uint32_t *e = in_.bias.layout.extent;
         return !c.biasBroadcast || in_.bias.get(e[0] > 1 ? b : 0, e[1] > 1 ? h : 0, e[2] > 1 ? i : 0, e[3] > 1 ? j : 0) !=
@@ -99,6 +105,12 @@ double largestError(const test::CaseData &in) {
                     }
                     if (c.alibi)
                         s -= static_cast<long double>(in.slopes[h]) * std::fabs(static_cast<long double>(int64_t{j} - in.position(b, i)));
+                    if (c.hooks == Hooks::score || c.hooks == Hooks::both) { // hooks.glsl
+                        const uint32_t place = (j * 5 + i * 3 + h) % 61;
+                        const auto added = static_cast<long double>(std::bit_cast<float>(in.hookNumbers[std::min(place, hookNumbers - 1)]));
+                        const auto far = static_cast<long double>(std::abs(int64_t{j} - in.position(b, i)) % 17);
+                        s += added - 0.25L * std::clamp(s, -8.0L, 8.0L) - 0.03125L * far + 0.125L * (b % 2);
+                    }
                     isStored(VKATTN_SCORES_FINAL, s);
                     e[j] = s;
                     top = std::max(top, s);

@@ -1,5 +1,5 @@
 // How layers are cut into parts: every query is computed once, on all that it sees.
-#include "problem/layer_parts.hpp"
+#include "problem/layers/layer_parts.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>

@@ -3,6 +3,7 @@
 #include "conform/cases/base_case.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -260,6 +261,8 @@ void CaseData::collectOperands() {
     if (problem.presentRoles & VKATTN_PRESENT(VKATTN_PREFIX_LENGTHS)) addArray(VKATTN_PREFIX_LENGTHS, prefixes);
     if (problem.presentRoles & VKATTN_PRESENT(VKATTN_DILATIONS)) addArray(VKATTN_DILATIONS, dilations);
     if (c.blocks == Blocks::mask) operands.push_back({VKATTN_BLOCK_MASK, blockMask.data(), blockMask.size()});
+    if (problem.programBufferWords[0]) addArray(VKATTN_PROGRAM_BUFFER_0, hookNumbers);
+    if (problem.programBufferWords[1]) addArray(VKATTN_PROGRAM_BUFFER_1, hookBits);
     if (c.blocks == Blocks::lists) addArray(VKATTN_BLOCK_ROWS, blockRows), addArray(VKATTN_BLOCK_COLUMNS, blockColumns);
     if (c.blocks == Blocks::indices) addArray(VKATTN_BLOCK_COUNTS, blockCounts), addArray(VKATTN_BLOCK_INDICES, blockIndices);
     if (c.blocks == Blocks::indices && c.fullBlocks)
@@ -495,6 +498,15 @@ void describeBlocks(const Case &c, const uint32_t (&extents)[4], vkattn_problem 
     if (c.blocks == Blocks::indices) blocks.full = c.fullBlocks ? 1 : 0;
 }
 
+void describeHooks(const Case &c, vkattn_problem &p) {
+    p.program = programOf(c.hooks);
+    if (!p.program) return;
+    p.programWords[0] = 5;
+    p.programWords[1] = std::bit_cast<uint32_t>(0.03125f);
+    if (c.hooks != Hooks::visible) p.programBufferWords[0] = hookNumbers;
+    if (c.hooks != Hooks::score) p.programBufferWords[1] = hookBits;
+}
+
 void describe(CaseData &in, SequenceLength total) {
     const Case &c = in.c;
     vkattn_problem &p = in.problem;
@@ -550,6 +562,7 @@ void describe(CaseData &in, SequenceLength total) {
     if (c.biasBroadcast) p.bias = broadcast(c.biasType, *c.biasBroadcast, full[3], c.qStyle);
     describeGrid(c, full[3], p);
     describeBlocks(c, full, p);
+    describeHooks(c, p);
     if (c.bitMaskBroadcast) p.bitMask = broadcast(VKATTN_BITS32, *c.bitMaskBroadcast & 7, (full[3] + 31) / 32, c.kStyle);
 }
 
@@ -615,6 +628,10 @@ void drawRules(CaseData &in, Random &random) {
     for (uint64_t n = 0; n < words(VKATTN_PREFIX_LENGTHS); ++n)
         in.prefixes.push_back(random() % 8 == 0 ? 0xfffffff0u + static_cast<uint32_t>(random() % 16) : between(random, 0, keys));
     for (uint64_t n = 0; n < words(VKATTN_DILATIONS); ++n) in.dilations.push_back(between(random, 0, c.dilation + 2));
+    for (uint64_t n = 0; n < words(VKATTN_PROGRAM_BUFFER_0); ++n)
+        in.hookNumbers.push_back(std::bit_cast<uint32_t>(static_cast<float>(between(random, 0, 64)) * 0.03125f - 1.0f));
+    for (uint64_t n = 0; n < words(VKATTN_PROGRAM_BUFFER_1); ++n) // three of four pairs are seen
+        in.hookBits.push_back(static_cast<uint32_t>(random() | random()));
     drawBlocks(in, random);
 }
 

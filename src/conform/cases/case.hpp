@@ -2,6 +2,7 @@
 // check it.
 #pragma once
 
+#include "conform/cases/hooks/hooks.hpp"
 #include "conform/cases/random.hpp"
 #include "vkattn/runtime.hpp"
 
@@ -104,6 +105,7 @@ struct Case {
     bool blocksOfHeads = false, blocksOfBatches = false; // each has its own
     bool fullBlocks = false;                             // indices: of full blocks too
     bool hostileBlocks = false;                          // lists and indices: past the end, unordered, repeated
+    Hooks hooks = Hooks::none;                           // of conform's program (hooks.glsl)
     bool deterministic = false;
     uint32_t slices = 0;
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
@@ -161,6 +163,7 @@ struct CaseData {
     std::vector<uint32_t> lengths, cuQ, cuK, docsQ, docsK;
     std::vector<uint32_t> globals, prefixes, dilations;
     std::vector<unsigned char> blockMask;
+    std::vector<uint32_t> hookNumbers, hookBits; // what the program reads
     std::vector<uint32_t> blockRows, blockColumns, blockCounts, blockIndices, fullCounts, fullIndices;
     std::vector<float> sinks, slopes;
     // Of each batch entry or sequence: what the arrays mean once they are clamped.

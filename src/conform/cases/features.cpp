@@ -191,6 +191,12 @@ constexpr Member blocksMembers[] = {member<&Case::blocks>("blocks"),
                                     member<&Case::fullBlocks>("fullBlocks"),
                                     member<&Case::hostileBlocks>("hostileBlocks")};
 
+constexpr Variant hooks[] = {{"hooks", [](Case &c, Random &r) {
+                                  constexpr Hooks kinds[] = {Hooks::score, Hooks::visible, Hooks::both};
+                                  c.hooks = kinds[r() % 3];
+                              }}};
+constexpr Member hooksMembers[] = {member<&Case::hooks>("hooks")};
+
 constexpr Variant deterministic[] = {{"deterministic", [](Case &c, Random &) { c.deterministic = true; }}};
 constexpr Member deterministicMembers[] = {member<&Case::deterministic>("deterministic")};
 
@@ -268,6 +274,12 @@ const Feature table[] = {
      .isOn = [](const Case &c) { return c.blocks != Blocks::none; },
      .members = blocksMembers,
      .pipelineTerm = blocksTerm | anyOption,
+     .hides = true},
+    {.name = "program",
+     .variants = hooks,
+     .isOn = [](const Case &c) { return c.hooks != Hooks::none; },
+     .members = hooksMembers,
+     .pipelineTerm = hooksTerm | anyOption,
      .hides = true},
     {.name = "lse", .variants = lse, .isOn = [](const Case &c) { return c.lse; }, .members = lseMembers, .pipelineTerm = anyOption},
     {.name = "weights", .variants = weights, .isOn = [](const Case &c) { return c.weights; }, .members = weightsMembers},

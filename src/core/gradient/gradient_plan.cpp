@@ -4,6 +4,7 @@
 #include "core/plan/chunks.hpp"
 #include "core/plan/table.hpp"
 #include "core/plan/work.hpp"
+#include "core/shaders/shaders.hpp"
 #include "util/diagnostic.hpp"
 
 #include <algorithm>
@@ -70,12 +71,22 @@ uint32_t boundOperands(const Schedule &schedule, BoundOperand *out) {
     return count;
 }
 
+PipelineSet pipelinesOf(const GradientPlan &plan) {
+    return withProgram(plan.problem(), plan.kernel->pipelines(plan));
+}
+
 constexpr ScheduleType gradientSchedule = {
     .what = "gradient",
     .operands = boundOperands,
     .inPlace = nullptr,
-    .dispatch = [](const Schedule &schedule, uint32_t index) { return planOf(schedule).kernel->dispatch(planOf(schedule), index); },
-    .pipelines = [](const Schedule &schedule) { return planOf(schedule).kernel->pipelines(planOf(schedule)); },
+    .dispatch =
+        [](const Schedule &schedule, uint32_t index) {
+            const GradientPlan &plan = planOf(schedule);
+            Dispatch d = plan.kernel->dispatch(plan, index);
+            d.key = withProgram(plan.problem(), d.key);
+            return d;
+        },
+    .pipelines = [](const Schedule &schedule) { return pipelinesOf(planOf(schedule)); },
     .storageDescriptorCount = [](const Schedule &schedule) { return planOf(schedule).kernel->storageDescriptorCount(planOf(schedule)); },
     .slice = [](const Schedule &schedule, uint32_t index) { return dispatchesOfSlice(sliceUnits(planOf(schedule)), index); },
     .sliceOf = [](const Schedule &schedule, uint32_t dispatch) { return sliceOfDispatch(sliceUnits(planOf(schedule)), dispatch); },
@@ -117,7 +128,8 @@ vkattn_result planWith(const GradientKernel &kernel, const Gradient &gradient, c
     out.forward.problem.tensors[VKATTN_WEIGHTS] = {}; // not bound
     out.forward.tuning = stagedTuning(limits.caps);
     if (const auto r = setTable(out.forward, limits, why)) return r;
-    return kernel.makePlan(limits, out, why);
+    if (const auto r = kernel.makePlan(limits, out, why)) return r;
+    return checkProgram(gradient.forward, pipelinesOf(out), kernel.name, why);
 }
 
 } // namespace

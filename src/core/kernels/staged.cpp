@@ -70,7 +70,10 @@ void staged::makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
 }
 
 uint32_t staged::termsOfPairs(const Problem &p) {
-    return pairTermsOf(p) & ~(termSoftcap | termDropout | termDilated | termPlanes | termPrefix);
+    const uint32_t terms = pairTermsOf(p);
+    // Both hooks of a program take one dispatch.
+    const uint32_t together = (terms & termsOfHooks) == termsOfHooks ? uint32_t{termVisibleHook} : 0;
+    return terms & ~(termSoftcap | termDropout | termDilated | termPlanes | termPrefix | together);
 }
 
 void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
@@ -99,7 +102,7 @@ void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispat
     d.operands[slotSecond] = place(roles[1], push.secondStrides, offsetof(PairsPush, secondBase));
     if (count) d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), d.operands[slotFirst]);
     setPush(d, push);
-    const uint32_t with = term == termLocal ? termDilated : term == termGrid ? termPlanes : 0;
+    const uint32_t with = term == termLocal ? termDilated : term == termGrid ? termPlanes : term == termScoreHook ? termVisibleHook : 0;
     d.key = pipelineKey(
         Module::pairs, plan.tuning.pairLanes,
         {.pairTerms = term | (pairTermsOf(p) & with), .elementTypes = term == termBias ? elementType(p, VKATTN_BIAS) << typesBias : 0},

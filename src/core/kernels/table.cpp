@@ -6,6 +6,7 @@
 #include "core/kernels/flash.hpp"
 #include "core/kernels/staged.hpp"
 #include "core/plan/slices.hpp"
+#include "core/shaders/shaders.hpp"
 #include "util/diagnostic.hpp"
 
 #include <algorithm>
@@ -169,7 +170,7 @@ vkattn_result makePlanFor(const Kernel &kernel, const Problem &problem, const Pl
     out.kernelName = kernel.name;
     out.zone = kernel.zone;
     out.slices = problem.slices;
-    return VKATTN_OK;
+    return problem.program.hooks == 0 ? VKATTN_OK : checkProgram(problem, out.pipelines(), kernel.name, why);
 }
 
 vkattn_result makePlan(const Problem &problem, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {

@@ -18,7 +18,7 @@ enum class Subgroups : uint32_t {
 };
 
 enum class Module : uint32_t {
-#define VKATTN_MODULE(identifier, name, slots, subgroups, main) identifier,
+#define VKATTN_MODULE(identifier, name, slots, subgroups, main, hooks) identifier,
 #include "vkattn_modules.inc"
 #undef VKATTN_MODULE
 };
@@ -27,11 +27,12 @@ struct ModuleInfo {
     const char *name;
     uint32_t slots;
     Subgroups subgroups;
-    bool main; // computes the scores
+    bool main;  // computes the scores
+    bool hooks; // programs have a module of their own in its place (vkattn_program)
 };
 
 inline constexpr ModuleInfo moduleTable[] = {
-#define VKATTN_MODULE(identifier, name, slots, subgroups, main) {name, slots, Subgroups::subgroups, main},
+#define VKATTN_MODULE(identifier, name, slots, subgroups, main, hooks) {name, slots, Subgroups::subgroups, main, hooks},
 #include "vkattn_modules.inc"
 #undef VKATTN_MODULE
 };

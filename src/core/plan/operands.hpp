@@ -232,6 +232,13 @@ struct ConceptConstants {
 [[nodiscard]] PipelineKey pipelineKey(Module module, uint32_t invocations, const ConceptConstants &concepts,
                                       std::initializer_list<uint32_t> own = {});
 [[nodiscard]] uint32_t kvFormat(const Problem &p, uint32_t dimOrder);
+// Of a dispatch whose pairs have hooks: the module is that of the problem's program.
+[[nodiscard]] inline PipelineKey withProgram(const Problem &p, PipelineKey key) {
+    if (p.program.hooks == 0 || !infoOf(key.module).hooks || (key.constants[constantPairTerms] & termsOfHooks) == 0) return key;
+    key.program = p.program.program;
+    key.programHash = p.program.program->hash;
+    return key;
+}
 
 // The operands of the terms of a pair, in the order of the formula: the term's bit, and where flash
 // has the operand. A problem without the operand has no such term.

@@ -1,5 +1,6 @@
 // What all kernels' plans have in common.
 #include "core/plan/kernel.hpp"
+#include "core/plan/operands.hpp"
 
 #include <algorithm>
 
@@ -31,7 +32,9 @@ uint32_t Plan::dispatchesPerRowChunk() const {
 }
 
 Dispatch Plan::dispatch(uint32_t index) const {
-    return kernel->dispatch(*this, index);
+    Dispatch d = kernel->dispatch(*this, index);
+    d.key = withProgram(problem, d.key);
+    return d;
 }
 
 } // namespace vkattn

@@ -60,7 +60,7 @@ struct Plan : Schedule {
     // chunks use follows.
     uint64_t tableBytes, setUpBytes;
     uint32_t setUpDispatches; // before the first chunk
-    uint32_t blockGroups;     // workgroups that read blocks; with rules
+    uint32_t copyGroups;      // workgroups that read blocks, or copy; with rules
 
     [[nodiscard]] uint32_t chunkCount() const { return batchChunks * headChunks * queryChunks * keyChunks; }
     [[nodiscard]] Dispatch dispatch(uint32_t index) const;

@@ -22,6 +22,10 @@ struct PipelineKey {
     Module module{};
     uint32_t constantCount = 0;
     uint32_t constants[maxConstants] = {}; // 0 past the count
+    // Whose module it is, in place of the library's own. Programs with one hash are the same: where a key is kept, the
+    // pointer may be of a program that is gone.
+    uint64_t programHash = 0; // 0: the library's own
+    const vkattn_program *program = nullptr;
 
     constexpr PipelineKey() = default;
     constexpr PipelineKey(Module of, std::initializer_list<uint32_t> values) : module(of) {
@@ -29,13 +33,13 @@ struct PipelineKey {
     }
     // Inline: the default calls memcmp for every look-up.
     [[nodiscard]] constexpr bool operator==(const PipelineKey &other) const {
-        if (module != other.module || constantCount != other.constantCount) return false;
+        if (module != other.module || constantCount != other.constantCount || programHash != other.programHash) return false;
         for (uint32_t n = 0; n < constantCount; ++n)
             if (constants[n] != other.constants[n]) return false;
         return true;
     }
     [[nodiscard]] constexpr uint32_t hash() const { // FNV-1a over words
-        uint32_t h = (2166136261u ^ static_cast<uint32_t>(module)) * 16777619u;
+        uint32_t h = (2166136261u ^ static_cast<uint32_t>(module) ^ static_cast<uint32_t>(programHash)) * 16777619u;
         for (uint32_t n = 0; n < constantCount; ++n) h = (h ^ constants[n]) * 16777619u;
         return h ^ h >> 15;
     }

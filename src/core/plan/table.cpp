@@ -14,9 +14,9 @@ constexpr uint32_t ruleLanes = 64;
 constexpr uint64_t maxRoundsOfBlocks = 60000;
 
 // What a dispatch of the set-up does.
-enum class Part { sequences, entries, dilations, globals, summary, blocks, fullBlocks };
+enum class Part { sequences, entries, dilations, globals, summary, blocks, fullBlocks, program, buffer0, buffer1, buffer2, buffer3 };
 struct Parts {
-    Part list[7];
+    Part list[12];
     uint32_t count = 0;
 
     explicit Parts(const Problem &p) {
@@ -32,6 +32,9 @@ struct Parts {
         const bool anyBlock = p.rules.blockRows > 0 && p.rules.blockColumns > 0;
         add(kind != VKATTN_BLOCKS_NONE && anyBlock, Part::blocks);
         add(kind == VKATTN_BLOCKS_INDICES && p.rules.blocks.full && anyBlock, Part::fullBlocks);
+        add(p.program.hooks != 0, Part::program);
+        for (uint32_t n = 0; n < programBuffers; ++n)
+            add(p.program.bufferWords[n] != 0, static_cast<Part>(static_cast<uint32_t>(Part::buffer0) + n));
     }
 };
 
@@ -117,7 +120,7 @@ void makeEntries(const Problem &p, const TableLayout &at, Dispatch &d) {
     finishRules(push, d);
 }
 
-void makeCopy(const Problem &p, vkattn_role role, uint64_t place, uint32_t least, uint32_t most, Dispatch &d) {
+void makeCopy(const Problem &p, vkattn_role role, uint64_t place, uint32_t least, uint32_t most, uint32_t mostGroups, Dispatch &d) {
     RulesPush push{};
     push.what = ruleStepCopy;
     push.count = static_cast<uint32_t>(arrayLength(p, role));
@@ -125,6 +128,20 @@ void makeCopy(const Problem &p, vkattn_role role, uint64_t place, uint32_t least
     push.given[1] = least;
     push.given[2] = most;
     bindArrays(p, role, VKATTN_ROLE_LIMIT, offsetof(RulesPush, firstBase), offsetof(RulesPush, secondBase), d);
+    finishRules(push, d);
+    d.groups[0] = std::min(d.groups[0], mostGroups); // each lane copies more where there are not as many
+}
+
+void makeProgram(const Problem &p, const TableLayout &at, Dispatch &d) {
+    RulesPush push{};
+    push.what = ruleStepProgram;
+    push.count = 1;
+    std::copy_n(p.program.words, programWords, push.given);
+    for (uint32_t n = 0; n < programBuffers; ++n) {
+        push.given[ruleProgramPlaces - ruleProgram + n] = static_cast<uint32_t>(at.programBuffers[n]);
+        push.given[ruleProgramLengths - ruleProgram + n] = p.program.bufferWords[n];
+    }
+    bindArrays(p, VKATTN_ROLE_LIMIT, VKATTN_ROLE_LIMIT, offsetof(RulesPush, firstBase), offsetof(RulesPush, secondBase), d);
     finishRules(push, d);
 }
 
@@ -166,15 +183,15 @@ void makeBlocks(const Problem &p, const TableLayout &at, bool full, uint32_t mos
     d.groups[0] = static_cast<uint32_t>(std::min<uint64_t>(at.blockRows, mostGroups));
 }
 
-// Workgroups that go over rows of blocks, each over several where there are more.
-uint32_t blockGroups(const Caps &caps) {
+// Workgroups that go over rows of blocks or copy numbers, each over several where there are more.
+uint32_t copyGroups(const Caps &caps) {
     return std::min(caps.maxWorkgroupCount[0], 65535u);
 }
 
 vkattn_result checkBlocks(const Problem &p, const TableLayout &at, const Caps &caps, vkattn_diagnostic *why) {
     const vkattn_blocks &blocks = p.rules.blocks;
     if (blocks.kind == VKATTN_BLOCKS_NONE) return VKATTN_OK;
-    const uint64_t rows = ceilDiv(at.blockRows, blockGroups(caps)), draws = uint64_t{blocks.random} * (blocks.random + 3) / 2 + 3;
+    const uint64_t rows = ceilDiv(at.blockRows, copyGroups(caps)), draws = uint64_t{blocks.random} * (blocks.random + 3) / 2 + 3;
     const uint64_t rounds = rows * (1 + ceilDiv(at.blockWords, ruleLanes) * 33 + ceilDiv(blocks.entries, ruleLanes) + draws);
     if (rounds <= maxRoundsOfBlocks) return VKATTN_OK;
     return fail(why, VKATTN_ERROR_UNSUPPORTED,
@@ -208,6 +225,8 @@ TableLayout tableLayout(const Problem &p) {
         at.blockRows = p.rules.blockPlanes() * p.rules.blockRows;
         at.blocks = place(uint64_t{at.blockWords} * at.blockRows);
     }
+    for (uint32_t n = 0; n < programBuffers; ++n)
+        if (p.program.bufferWords[n]) at.programBuffers[n] = place(p.program.bufferWords[n]);
     at.end = next;
     return at;
 }
@@ -237,7 +256,7 @@ vkattn_result setTable(Plan &plan, const PlanLimits &limits, vkattn_diagnostic *
     const TableLayout at = tableLayout(p);
     plan.setUpDispatches = tableDispatches(p);
     plan.tableBytes = plan.setUpBytes = roundUpTo(4 * at.end, plan.workspaceAlignment);
-    plan.blockGroups = blockGroups(caps);
+    plan.copyGroups = copyGroups(caps);
     if (const uint32_t most = maxSequencesPerLane * stagedTuning(caps).sequenceLanes; p.ragged() && p.batch > most)
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u sequences; a ragged batch may have at most %u on this device", p.batch, most);
     if (!bindable(caps, plan.tableBytes))
@@ -249,11 +268,11 @@ vkattn_result setTable(Plan &plan, const PlanLimits &limits, vkattn_diagnostic *
         if (rule.span == Span::ruleArray && !bindable(caps, p.bytesUsed(rule.role).size()))
             return fail(why, VKATTN_ERROR_UNSUPPORTED, "the array of %s spans %llu bytes, over the device's maxStorageBufferRange of %u",
                         rule.name, static_cast<unsigned long long>(p.bytesUsed(rule.role).size()), caps.maxStorageBufferRange);
-    const uint64_t copied = std::max<uint64_t>(
-        {p.hasRules() ? p.batch : 0u, p.has(VKATTN_DILATIONS) ? p.heads : 0u, p.rules.global ? arrayLength(p, VKATTN_GLOBAL_TOKENS) : 0u});
-    if (ceilDiv(copied, ruleLanes) > caps.maxWorkgroupCount[0])
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "rules of %u batch entries and %u heads are more than one dispatch may gather on this device", p.batch, p.heads);
+    // The entries, and the words of the summary.
+    const uint64_t gathered = std::max<uint64_t>(p.hasRules() ? p.batch : 0u, uint64_t{at.summaryWords} * p.batch);
+    if (ceilDiv(gathered, ruleLanes) > caps.maxWorkgroupCount[0])
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "rules of %u batch entries are more than one dispatch may gather on this device",
+                    p.batch);
     return checkBlocks(p, at, caps, why);
 }
 
@@ -267,7 +286,8 @@ void makeTable(const Plan &plan, uint32_t index, Dispatch &d) {
     d.operands[slotWorkspace] = wholeTable(plan);
     d.groups[0] = d.groups[1] = d.groups[2] = 1;
     d.barrierBefore = index > 0;
-    switch (Parts(p).list[index]) {
+    const Part part = Parts(p).list[index];
+    switch (part) {
     case Part::sequences:
         makeSequences(plan, d);
         break;
@@ -275,20 +295,31 @@ void makeTable(const Plan &plan, uint32_t index, Dispatch &d) {
         makeEntries(p, at, d);
         break;
     case Part::dilations:
-        makeCopy(p, VKATTN_DILATIONS, at.dilations, 1, p.rules.dilation, d);
+        makeCopy(p, VKATTN_DILATIONS, at.dilations, 1, p.rules.dilation, plan.copyGroups, d);
         break;
     case Part::globals:
-        makeCopy(p, VKATTN_GLOBAL_TOKENS, at.globals, 0, ~0u, d);
+        makeCopy(p, VKATTN_GLOBAL_TOKENS, at.globals, 0, ~0u, plan.copyGroups, d);
         break;
     case Part::summary:
         makeSummary(p, at, d);
         break;
     case Part::blocks:
-        makeBlocks(p, at, false, plan.blockGroups, d);
+        makeBlocks(p, at, false, plan.copyGroups, d);
         break;
     case Part::fullBlocks:
-        makeBlocks(p, at, true, plan.blockGroups, d);
+        makeBlocks(p, at, true, plan.copyGroups, d);
         break;
+    case Part::program:
+        makeProgram(p, at, d);
+        break;
+    case Part::buffer0:
+    case Part::buffer1:
+    case Part::buffer2:
+    case Part::buffer3: {
+        const uint32_t n = static_cast<uint32_t>(part) - static_cast<uint32_t>(Part::buffer0);
+        makeCopy(p, static_cast<vkattn_role>(VKATTN_PROGRAM_BUFFER_0 + n), at.programBuffers[n], 0, ~0u, plan.copyGroups, d);
+        break;
+    }
     }
 }
 

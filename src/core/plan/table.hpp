@@ -12,6 +12,7 @@ struct TableLayout {
     uint32_t globalWords = 0, summaryWords = 0; // of an entry
     uint32_t blockWords = 0;                    // of a row of blocks
     uint64_t blockRows = 0, blockPlane = 0;     // rows of blocks of all planes; words of a plane
+    uint64_t programBuffers[vkattn::programBuffers] = {};
 };
 [[nodiscard]] TableLayout tableLayout(const Problem &p);
 

@@ -20,5 +20,7 @@ struct ShaderModule {
 };
 
 extern const ShaderModule shaderBank[moduleCount];
+// Of the GLSL and the manifest that the modules are made of: what vkattn_program::shaderHash is compared with.
+extern const uint64_t shaderSourceHash;
 
 } // namespace vkattn

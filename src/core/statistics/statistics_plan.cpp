@@ -4,6 +4,7 @@
 #include "core/plan/chunks.hpp"
 #include "core/plan/table.hpp"
 #include "core/plan/work.hpp"
+#include "core/shaders/shaders.hpp"
 #include "util/diagnostic.hpp"
 
 #include <algorithm>
@@ -33,12 +34,21 @@ uint32_t boundOperands(const Schedule &schedule, BoundOperand *out) {
     return count;
 }
 
+PipelineSet pipelinesOf(const StatisticsPlan &plan) {
+    return withProgram(plan.problem(), statistics::pipelines(plan));
+}
+
 constexpr ScheduleType statisticsSchedule = {
     .what = "statistics operation",
     .operands = boundOperands,
     .inPlace = nullptr,
-    .dispatch = [](const Schedule &schedule, uint32_t index) { return statistics::dispatch(planOf(schedule), index); },
-    .pipelines = [](const Schedule &schedule) { return statistics::pipelines(planOf(schedule)); },
+    .dispatch =
+        [](const Schedule &schedule, uint32_t index) {
+            Dispatch d = statistics::dispatch(planOf(schedule), index);
+            d.key = withProgram(planOf(schedule).problem(), d.key);
+            return d;
+        },
+    .pipelines = [](const Schedule &schedule) { return pipelinesOf(planOf(schedule)); },
     .storageDescriptorCount =
         [](const Schedule &schedule) {
             const StatisticsPlan &plan = planOf(schedule);
@@ -208,7 +218,8 @@ vkattn_result planStatistics(const Statistics &given, const PlanLimits &limits, 
     if (forward.keyChunks > 1) chooseSteps(out, false);
     out.workspaceBytes = forward.setUpBytes + own.workspaceBytes(shape);
     const double count = static_cast<double>(out.perHeadChunk()) * out.headChunks() + forward.setUpDispatches;
-    return setDispatchCount(statisticsWords, count, out, why);
+    if (const auto r = setDispatchCount(statisticsWords, count, out, why)) return r;
+    return checkProgram(p, pipelinesOf(out), out.kernelName, why);
 }
 
 SliceUnits sliceUnits(const StatisticsPlan &plan) {

@@ -45,6 +45,7 @@ uint64_t pipelineKey(const PipelineKey &key, bool floatControlsNan, const Subgro
     mix(static_cast<uint64_t>(key.module) << 8 | (floatControlsNan ? 2 : 0) | (stage.flags ? 1 : 0));
     mix(stage.requiredSize);
     mix(key.constantCount);
+    if (key.programHash) mix(key.programHash);
     for (uint32_t n = 0; n < key.constantCount; ++n) mix(key.constants[n]);
     return h;
 }
@@ -60,8 +61,7 @@ void writeDispatch(const Schedule &schedule, const Caps &caps, uint32_t index, v
 
     const bool nan = caps.floatControlsNan != 0;
     const SubgroupStage stage = subgroupStage(d.key, caps, caps.subgroupSize);
-    const ShaderModule &shader = shaderFor(d.key.module);
-    const Spirv &spirv = spirvOf(shader, nan);
+    const Spirv spirv = spirvOf(d.key, nan);
     new (&details) Details{};
     std::copy_n(d.key.constants, d.key.constantCount, details.constants);
     std::copy_n(d.pushWords, d.pushBytes / 4, details.pushWords);

@@ -137,8 +137,12 @@ vkattn_result Pipelines::createModule(const char *name, const Spirv &spirv, cons
 
 vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *why) {
     const char *const name = infoOf(key.module).name;
-    const ShaderModule &shader = shaderFor(key.module);
-    const Spirv &spirv = spirvOf(shader, caps_.floatControlsNan != 0);
+    const Spirv spirv = spirvOf(key, caps_.floatControlsNan != 0);
+    if (!spirv.words) // of a program: the library's own modules are there, or the plan has another kernel
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the program %s is not compiled for the module %s: call vkattn::Program::prepare with the problem and the device's caps "
+                    "first",
+                    key.program->name ? key.program->name : "without a name", name);
     VkShaderModule module = VK_NULL_HANDLE;
     if (const auto r = createModule(name, spirv, {key.constants, key.constantCount, interop::conceptConstants}, module, why)) return r;
 

@@ -202,14 +202,14 @@ extern "C" vkattn_result vkattnCpuRunOn(vkattn_cpu_pool pool, const vkattn_probl
                                         uint32_t count, void *workspace, uint64_t workspaceBytes, vkattn_diagnostic *why) {
     Bound<Problem> bound;
     if (!pool) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "pool is NULL");
-    if (const auto r = bind(makeProblem, description, memory, count, bound, why)) return r;
+    if (const auto r = bindToCompute(makeProblem, description, memory, count, bound, why)) return r;
     return run(pool->pool, bound.form, bound.operands, workspace, workspaceBytes, why);
 }
 
 extern "C" vkattn_result vkattnCpuRun(const vkattn_problem *description, const vkattn_operand_memory *memory, uint32_t count,
                                       uint32_t threads, vkattn_diagnostic *why) {
     Bound<Problem> bound;
-    if (const auto r = bind(makeProblem, description, memory, count, bound, why)) return r;
+    if (const auto r = bindToCompute(makeProblem, description, memory, count, bound, why)) return r;
     const Problem &p = bound.form;
     const Operands &operands = bound.operands;
     try {

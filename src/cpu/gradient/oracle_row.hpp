@@ -20,6 +20,7 @@ struct GradientPair {
     double dot;                                                         // dot(q_i, k_j)
     double score, added;                                                // s_ij, and the size of the terms that were added to it
     double distance;                                                    // |j - i'|
+    double hookSlope;                                                   // of a program's vkattnScore; 1 without
     double slope;                                                       // 1 - (t_ij / softcap)^2; 1 without softcap
     double weight;                                                      // P_ij
     double dValues;                                                     // w_ij dot(dOut_i, v_j)
@@ -79,6 +80,7 @@ class GradientRow {
         pair.dot = dotOf(query, kv.key(j));
         pair.score = rule.score(j, pair.dot, pair.added);
         pair.distance = rule.distance(j);
+        pair.hookSlope = rule.hookSlope(j, pair.dot);
         pair.slope = 1;
         if (p.softcap > 0) {
             const double tanh = std::tanh(static_cast<double>(p.scale) * pair.dot / static_cast<double>(p.softcap)); // t_ij / softcap
@@ -114,7 +116,7 @@ class GradientRow {
         for (const GradientPair &pair : pairs)
             if (pair.dWeights != 0) d += pair.weight * pair.dWeights;
         for (GradientPair &pair : pairs) {
-            pair.dScore = pair.weight * (pair.dWeight() - d + dLse);
+            pair.dScore = pair.weight * (pair.dWeight() - d + dLse) * pair.hookSlope;
             pair.dPlain = pair.dScore * pair.slope;
         }
     }

@@ -204,6 +204,7 @@ class GradientPanels {
     // One vector of pairs.
     struct LaneWeights {
         Vector dot, weight, given, slope, cap; // dot(q_i, k_j), P_ij, dWeights, 1 - tanh^2, the summand of dSoftcap over dS_ij
+        Vector hookSlope;                      // what dS_ij is multiplied with for a program
         LaneMask shown, kept;
         Vector factor; // w_ij
     };
@@ -224,6 +225,7 @@ class GradientPanels {
             w.cap = hn::NegMulAdd(x, w.slope, tanh);
         }
         const auto score = rule.score(z, j, lookedUp(j, pairs.from, v));
+        w.hookSlope = p_.program.scores() ? rule.slope(z, j, lookedUp(j, pairs.from, v)) : one;
         w.weight = hn::Mul(probability(pairs.panel, v, score), hn::Load(f, stat(pairs.panel, Stat::inverseSum) + v * lanes));
         w.shown = pairs.hides ? rule.visible(j, lookedUp(j, pairs.from, v)) : hn::Eq(one, one);
         w.weight = hn::IfThenElseZero(w.shown, w.weight);
@@ -246,12 +248,13 @@ class GradientPanels {
         const auto zero = hn::Zero(f);
         return exp2Of(hn::Mul(hn::IfThenElse(hn::Gt(below, zero), zero, below), hn::Set(f, log2e)));
     }
-    // Returns dS_ij from dot(dOut_i, v_j).
+    // Returns dS_ij, the gradient of the score without a program, from dot(dOut_i, v_j).
     HWY_INLINE Vector scoreGradient(const PanelPairs &pairs, const LaneWeights &w, size_t v, Vector values) const {
         const Floats f;
         if (drops_) values = hn::IfThenElseZero(w.kept, hn::Mul(values, w.factor));
         const auto difference = hn::Add(hn::Add(values, w.given), hn::Load(f, stat(pairs.panel, Stat::offset) + v * lanes));
-        return hn::IfThenElseZero(w.shown, hn::Mul(w.weight, difference));
+        const auto gradient = hn::Mul(w.weight, difference);
+        return hn::IfThenElseZero(w.shown, p_.program.scores() ? hn::Mul(gradient, w.hookSlope) : gradient);
     }
 
     void multiplyKeys(const Tile &tile, const PanelPairs &pairs) const {

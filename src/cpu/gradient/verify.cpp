@@ -84,8 +84,10 @@ class RowErrors {
             const double difference = pair.dWeight() - row.d + row.dLse;
             const double sizes = std::abs(pair.dWeight()) + std::abs(row.d) + std::abs(row.dLse);
             const double ofDifference = dScore[n] + dErrors + 4 * unitRoundoff * sizes;
-            dScore[n] = weight[n] * (std::abs(difference) + ofDifference) + pair.weight * ofDifference +
+            dScore[n] = (weight[n] * (std::abs(difference) + ofDifference) + pair.weight * ofDifference) * std::abs(pair.hookSlope) +
                         probability * std::abs(pair.dScore) + smallestNormal * (1 + sizes);
+            // The slope is a function of a score that is rounded.
+            if (p.program.scores()) dScore[n] += std::abs(pair.dScore) * (16 * unitRoundoff + sizeOfZ + 2 * roundingOf(pair.added));
             // 1 - tanh^2: its own rounding, and what the rounding of z does to it.
             const double ofSlope = p.softcap > 0 ? 8 * unitRoundoff + 2 * sizeOfZ / static_cast<double>(p.softcap) * pair.slope : 0;
             dPlain[n] = dScore[n] * pair.slope + (std::abs(pair.dScore) + dScore[n]) * ofSlope;

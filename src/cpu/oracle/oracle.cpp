@@ -27,7 +27,7 @@ extern "C" vkattn_result vkattnCpuVisible(const vkattn_problem *description, con
                                           uint32_t batch, uint32_t head, uint32_t query, unsigned char *visible, uint32_t keys,
                                           vkattn_diagnostic *why) {
     Bound<Problem> bound;
-    if (const auto r = bind(makeProblem, description, memory, count, bound, why)) return r;
+    if (const auto r = bindToCompute(makeProblem, description, memory, count, bound, why)) return r;
     const Problem &p = bound.form;
     const Operands &operands = bound.operands;
     if (batch >= p.batch || head >= p.heads || query >= p.queryTokens)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cpu/oracle/rules.hpp"
+#include "cpu/program.hpp"
 
 #include <cmath>
 #include <cstdlib>
@@ -19,7 +20,8 @@ class OraclePair {
     OraclePair(const Problem &p, const Operands &operands, const Sequence &sequence, uint32_t b, uint32_t h, uint32_t i)
         : p_(p), operands_(operands), s_(sequence), b_(b), h_(h), i_(i),
           position_(p.topLeft ? int64_t{i} : int64_t{i} + sequence.keys - int64_t{sequence.queries}),
-          blocks_(p, operands, b, h, i / std::max(p.rules.blocks.queries, 1u)) {}
+          blocks_(p, operands, b, h, i / std::max(p.rules.blocks.queries, 1u)),
+          program_(programPair(p, operands, b, h, i, position_, sequence.queries, sequence.keys)) {}
 
     // Returns whether the query sees key j of its sequence.
     [[nodiscard]] bool visible(uint32_t j) const {
@@ -36,12 +38,23 @@ class OraclePair {
         if (hasBias() && bias(j) == -std::numeric_limits<float>::infinity()) return false;
         // Document of i = document of j.
         if (p_.has(VKATTN_DOC_IDS_Q) && queryDocument() != keyDocument(j)) return false;
+        if (p_.program.hides() && !p_.program.program->visible(at(j))) return false; // visible(b, h, i, j)
         return true;
     }
 
     // Returns s_ij of a visible pair, from dot(q_i, k_j). `added` receives |bias_ij| + slope_h * |j
-    // - i'|, the size of the added terms, which bounds what their rounding can change.
+    // - i'|, the size of the added terms, which bounds what their rounding can change; with a program also
+    // the sizes of the scores before and behind it.
     template <class Real> [[nodiscard]] Real score(uint32_t j, Real dot, Real &added) const {
+        Real s = unhookedScore(j, dot, added);
+        if (p_.program.scores()) { // s_ij = score(s_ij, b, h, i, j)
+            added += std::abs(s);
+            s = static_cast<Real>(p_.program.program->score(static_cast<double>(s), at(j)));
+            if (std::isfinite(s)) added += std::abs(s);
+        }
+        return s;
+    }
+    template <class Real> [[nodiscard]] Real unhookedScore(uint32_t j, Real dot, Real &added) const {
         const auto scale = static_cast<Real>(p_.scale), softcap = static_cast<Real>(p_.softcap);
         const Real biasTerm = hasBias() ? static_cast<Real>(bias(j)) : Real(0);
         const Real alibiTerm = hasAlibi() ? static_cast<Real>(slope()) * static_cast<Real>(std::abs(int64_t{j} - position_)) : Real(0);
@@ -52,6 +65,12 @@ class OraclePair {
         if (hasAlibi()) s -= alibiTerm; // s_ij = s_ij - slope_h * |j - i'|
         added = std::abs(biasTerm) + std::abs(alibiTerm);
         return s;
+    }
+    // Returns what the gradient of s_ij is multiplied with, to be that of the score without a program.
+    [[nodiscard]] double hookSlope(uint32_t j, double dot) const {
+        if (!p_.program.scores()) return 1;
+        double ignored;
+        return p_.program.program->scoreSlope(unhookedScore(j, dot, ignored), at(j));
     }
 
     // Returns what `scores` holds of the pair, from dot(q_i, k_j).
@@ -72,6 +91,10 @@ class OraclePair {
     [[nodiscard]] double distance(uint32_t j) const { return static_cast<double>(std::abs(int64_t{j} - position_)); }
 
   private:
+    [[nodiscard]] const vkattn_program_pair *at(uint32_t j) const {
+        program_.key = j;
+        return &program_;
+    }
     [[nodiscard]] uint32_t prefix() const { return p_.has(VKATTN_PREFIX_LENGTHS) ? operands_.word(VKATTN_PREFIX_LENGTHS, b_) : 0; }
     // i' - windowLeft d_h <= j <= i' + windowRight d_h, and d_h divides j - i'
     [[nodiscard]] bool local(uint32_t j) const {
@@ -115,6 +138,7 @@ class OraclePair {
     uint32_t b_, h_, i_;
     int64_t position_; // i'
     oracle::RowOfBlocks blocks_;
+    mutable vkattn_program_pair program_;
 };
 
 } // namespace vkattn

@@ -102,6 +102,15 @@ void Input::checkType() const {
     case VKATTN_CU_SEQ_K:
         if (type != npyInt32 && type != npyInt64) fail(found + "int32 or int64: convert with array.astype(np.int32)");
         return;
+    case VKATTN_PROGRAM_BUFFER_0:
+    case VKATTN_PROGRAM_BUFFER_1:
+    case VKATTN_PROGRAM_BUFFER_2:
+    case VKATTN_PROGRAM_BUFFER_3:
+        if (type != npyFloat32 && type != npyInt32 && type != npyUint32 && type != npyInt64)
+            fail(found + "numbers of 32 bits, float32, int32 or uint32 (int64 is converted): convert with array.astype(np.float32)");
+        if (header().fortranOrder && header().shape.size() > 1)
+            fail("it is in Fortran order, but " + option_ + " takes C order: save np.ascontiguousarray(array)");
+        return;
     case VKATTN_COS:
     case VKATTN_SIN:
         if (type != npyFloat32) fail(found + "float32: convert with array.astype(np.float32)");
@@ -183,6 +192,12 @@ HostBuffer Input::load(const vkattn_operation &operation) {
         if (header().fortranOrder && header().shape.size() > 1)
             fail("it is in Fortran order, but " + option_ + " takes C order: save np.ascontiguousarray(array)");
         read(buffer.span());
+        break;
+    case VKATTN_PROGRAM_BUFFER_0:
+    case VKATTN_PROGRAM_BUFFER_1:
+    case VKATTN_PROGRAM_BUFFER_2:
+    case VKATTN_PROGRAM_BUFFER_3:
+        readProgramBuffer(buffer);
         break;
     case VKATTN_CU_SEQ_Q:
     case VKATTN_CU_SEQ_K:
@@ -337,6 +352,16 @@ void Input::readDocumentIds(const HostBuffer &into, uint32_t tokens) {
                  "a document id from 0 to 4294967295: give padding an id of its own, as np.where(ids < 0, ids.max() + 1, ids)");
     // One row for all batch entries.
     for (size_t at = items; at < ids.size(); at++) ids[at] = ids[at - items];
+}
+
+void Input::readProgramBuffer(const HostBuffer &into) {
+    if (header().type != npyInt64) return read(into.span()); // words as they are
+    readIntegers([&](uint64_t n, int64_t given) {
+        if (given < std::numeric_limits<int32_t>::min() || given > int64_t{std::numeric_limits<uint32_t>::max()})
+            fail("entry " + std::to_string(n) + " is " + std::to_string(given) + ", expected a number of 32 bits");
+        const auto word = static_cast<uint32_t>(given);
+        std::memcpy(into.data() + n * sizeof word, &word, sizeof word);
+    });
 }
 
 std::vector<uint32_t> Input::readPositions(uint32_t tokens, uint32_t last, const std::string &reason) {

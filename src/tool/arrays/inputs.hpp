@@ -11,9 +11,13 @@
 
 namespace vkattn::tool {
 
+// What a program reads.
+[[nodiscard]] constexpr bool isProgramBuffer(vkattn_role role) {
+    return role >= VKATTN_PROGRAM_BUFFER_0 && role <= VKATTN_PROGRAM_BUFFER_3;
+}
 // Arrays without a layout, of 32-bit words.
 [[nodiscard]] constexpr bool isSmallArray(vkattn_role role) {
-    return (role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ) || role == VKATTN_BLOCK_MASK;
+    return (role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ) || role == VKATTN_BLOCK_MASK || isProgramBuffer(role);
 }
 
 class Input {
@@ -59,6 +63,7 @@ class Input {
     void readConverted(const HostBuffer &into, vkattn_dtype dtype);
     void readKeyLengths(const HostBuffer &into, uint32_t keyTokens);
     void readGlobalTokens(const HostBuffer &into, uint32_t keyTokens);
+    void readProgramBuffer(const HostBuffer &into);
     void readDocumentIds(const HostBuffer &into, uint32_t tokens);
     // Reads a number for each token, in C order. Throws Failure, with the entry and what was
     // `expected`, where one is negative or above `most`.

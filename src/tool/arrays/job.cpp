@@ -1,6 +1,7 @@
 #include "tool/arrays/job.hpp"
 
 #include "program/failure.hpp"
+#include "tool/arrays/program_file.hpp"
 #include "tool/arrays/shapes.hpp"
 #include "tool/options/names.hpp"
 
@@ -150,6 +151,14 @@ void addOutputs(const RunArguments &arguments, Job &job) {
     }
 }
 
+// The words of what a program reads: every element, in C order.
+uint32_t countOfBuffer(const Input &input) {
+    const uint64_t count = input.header().dataBytes / input.header().type.itemBytes;
+    if (count == 0 || count > 1u << 30)
+        throw Failure(input.text() + ": " + std::to_string(count) + " elements, but " + input.option() + " takes 1 to 2^30");
+    return static_cast<uint32_t>(count);
+}
+
 // What goes with pairs or with rows, once the extents are known: files of the job, and what is
 // assumed to be there.
 void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, const Extents &pairs, const Assumptions &assumed) {
@@ -173,6 +182,12 @@ void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, 
             break;
         case VKATTN_BLOCK_MASK:
             describeBlockMask(input, pairs, problem.blocks);
+            continue;
+        case VKATTN_PROGRAM_BUFFER_0:
+        case VKATTN_PROGRAM_BUFFER_1:
+        case VKATTN_PROGRAM_BUFFER_2:
+        case VKATTN_PROGRAM_BUFFER_3:
+            problem.programBufferWords[input.role() - VKATTN_PROGRAM_BUFFER_0] = countOfBuffer(input);
             continue;
         case VKATTN_DOC_IDS_Q:
         case VKATTN_DOC_IDS_K:
@@ -215,6 +230,8 @@ void describeAttention(const RunArguments &arguments, const Assumptions &assumed
     problem.dilation = arguments.rules.dilation;
     problem.grid = arguments.rules.grid;
     if (arguments.rules.blocks.kind || !arguments.files[VKATTN_BLOCK_MASK].empty()) problem.blocks = arguments.rules.blocks;
+    problem.program = programOf(arguments);
+    std::copy(arguments.program.words.begin(), arguments.program.words.end(), problem.programWords);
     problem.windowLeft = arguments.windowLeft;
     problem.windowRight = arguments.windowRight;
     problem.sequences = assumed.sequences;

@@ -1,6 +1,7 @@
 #include "tool/gradient/gradient_command.hpp"
 
 #include "tool/arrays/gradient_job.hpp"
+#include "tool/arrays/program_file.hpp"
 #include "tool/device.hpp"
 #include "tool/execution.hpp"
 #include "tool/options/names.hpp"
@@ -47,6 +48,8 @@ ExitStatus gradientCommand(const GradientArguments &arguments) {
     Runtime &runtime = *opened.runtime;
     const HostArrays arrays = loadArrays(*job);
     const vkattn_operation forward = operation(job->forward), gradient = operation(job->gradient);
+    prepareProgram(arguments, opened, forward);
+    prepareProgram(arguments, opened, gradient);
     RunReport report{.arguments = arguments, .job = *job, .options = optionsJson(arguments, job->forward)};
     report.tuning = opened.tuning.source;
     report.slices = arguments.slices;

@@ -1,7 +1,7 @@
 #include "tool/options/arguments.hpp"
 
 #include "program/options/option_values.hpp"
-#include "tool/options/attention_options.hpp"
+#include "tool/options/attention/attention_options.hpp"
 #include "tool/options/gradient_arguments.hpp"
 #include "tool/options/inspect_arguments.hpp"
 #include "tool/options/layer_arguments.hpp"
@@ -166,6 +166,7 @@ void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, boo
     addTypeOptions(app, run, "Round queries, keys and values to this type and compute with them so",
                    "Type of the result; default: that of the queries' file");
     addAttentionOptions(app, alignments, run);
+    addProgramOptions(app, run);
     addFurtherOutputs(app, run);
     addScoresOptions(app, run);
     addSlicesOption(app, run);

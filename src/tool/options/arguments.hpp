@@ -25,8 +25,15 @@ struct RuleArguments {
     vkattn_blocks blocks{}; // of --bigbird, or the sizes of --block-size
 };
 
+// Hooks in GLSL, and the words that they read; their buffers are files.
+struct ProgramArguments {
+    std::string file; // empty: none
+    std::vector<uint32_t> words;
+};
+
 struct RunArguments : ComputeArguments {
     RuleArguments rules;
+    ProgramArguments program;
     uint32_t flags = 0; // vkattn_flag_bits
     int32_t windowLeft = 0, windowRight = 0;
     float scale = 0, softcap = 0;

@@ -53,6 +53,7 @@ void GradientParser::addOptions(CLI::App &app) {
                  typed_.lossScale = scale;
              });
     addAttentionOptions(app, alignments_, typed_);
+    addProgramOptions(app, typed_);
     app.add_flag_callback(
         "--weights-after-dropout", [this] { typed_.flags |= VKATTN_WEIGHTS_DROPPED; },
         "--dweights is with respect to the weights after dropout");

@@ -1,7 +1,7 @@
 // The command line of `vkattn layer` and `vkattn explain layer`. No file is touched here.
 #pragma once
 
-#include "tool/options/attention_options.hpp"
+#include "tool/options/attention/attention_options.hpp"
 
 #include <vkattn/layer.h>
 

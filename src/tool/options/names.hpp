@@ -17,7 +17,7 @@ struct OperandName {
 };
 
 // Inputs in the order in which they are read, then outputs in the order in which they are written.
-inline constexpr std::array<OperandName, 47> operandNames = {{
+inline constexpr std::array<OperandName, 51> operandNames = {{
     {VKATTN_Q, "--q", "q"},
     {VKATTN_K, "--k", "k"},
     {VKATTN_V, "--v", "v"},
@@ -34,6 +34,10 @@ inline constexpr std::array<OperandName, 47> operandNames = {{
     {VKATTN_GLOBAL_TOKENS, "--global-tokens", "globalTokens", true},
     {VKATTN_PREFIX_LENGTHS, "--prefix-lengths", "prefixLengths", true},
     {VKATTN_BLOCK_MASK, "--block-mask", "blockMask", true},
+    {VKATTN_PROGRAM_BUFFER_0, "--program-buffer", "programBuffer0"},
+    {VKATTN_PROGRAM_BUFFER_1, "--program-buffer", "programBuffer1"},
+    {VKATTN_PROGRAM_BUFFER_2, "--program-buffer", "programBuffer2"},
+    {VKATTN_PROGRAM_BUFFER_3, "--program-buffer", "programBuffer3"},
     {VKATTN_X, "--x", "x"},
     {VKATTN_CONTEXT, "--context", "context"},
     {VKATTN_WQ, "--params", "wq"}, // wq.npy in that folder, and so on

@@ -56,6 +56,7 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     if (window) json["window"] = {problem.windowLeft, problem.windowRight};
     if (positional && !causal) json["align"] = alignment;
     addRules(json, problem);
+    if (problem.program) json["program"] = problem.program->name;
     if ((problem.flags & VKATTN_SCALE) != 0) json["scale"] = problem.scale;
     if (problem.softcap > 0) json["softcap"] = problem.softcap;
     if (problem.dropout > 0) {

@@ -41,7 +41,8 @@ GradientOptions drawGradientOptions(Random &random) {
     return o;
 }
 
-Case asForward(Case c) {
+Case asForward(Case c, vkattn_gradient_kernel kernel) {
+    if (c.hooks != Hooks::none && kernel != VKATTN_GRADIENT_TILES && kernel != VKATTN_GRADIENT_COOPMAT) c.hooks = Hooks::visible;
     c.lse = true;
     c.writeNoPairs();
     c.keysHoldValues = false;
@@ -51,7 +52,7 @@ Case asForward(Case c) {
 }
 
 GradientCase::GradientCase(const Case &given, const GradientOptions &wanted, Random &random)
-    : options(wanted), forward(makeCaseData(asForward(given), random)) {
+    : options(wanted), forward(makeCaseData(asForward(given, wanted.kernel), random)) {
     vkattn_problem &p = forward->problem;
     p.flags |= VKATTN_ROW_STATISTICS | (options.weightsDropped ? VKATTN_WEIGHTS_DROPPED : 0);
     if (options.dropout > 0) p.dropout = options.dropout, p.dropoutSeed = random(), p.dropoutOffset = static_cast<uint32_t>(random());

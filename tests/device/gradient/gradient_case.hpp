@@ -19,7 +19,7 @@ struct GradientOptions {
 // All of them, of what the case has.
 [[nodiscard]] GradientOptions drawGradientOptions(Random &random);
 // Returns the case with what a backward pass needs, and without what it refuses.
-[[nodiscard]] Case asForward(Case c);
+[[nodiscard]] Case asForward(Case c, vkattn_gradient_kernel kernel = VKATTN_GRADIENT_AUTO);
 
 struct GradientCase {
     GradientCase(const Case &forward, const GradientOptions &options, Random &random);

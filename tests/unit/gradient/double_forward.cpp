@@ -3,6 +3,8 @@
 #include "cpu/pool.hpp"
 #include "problem/dropout.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -63,6 +65,12 @@ DoubleForward::Result DoubleForward::compute(const Inputs &in, const Row &row) c
         if (c.softcap > 0) score = in.softcap * std::tanh(score / in.softcap);
         if (c.biasBroadcast) score += in.bias[placeOf(data_.bias, row.b, row.h, row.i, j)];
         if (c.alibi) score -= in.slopes[row.h] * static_cast<double>(std::abs(int64_t{j} - data_.position(row.b, row.i)));
+        if (c.hooks == Hooks::score || c.hooks == Hooks::both) { // hooks.glsl
+            const uint32_t place = (j * 5 + row.i * 3 + row.h) % 61;
+            const auto far = static_cast<double>(std::abs(int64_t{j} - data_.position(row.b, row.i)) % 17);
+            score += static_cast<double>(std::bit_cast<float>(data_.hookNumbers[std::min<size_t>(place, data_.hookNumbers.size() - 1)])) -
+                     0.25 * std::clamp(score, -8.0, 8.0) - 0.03125 * far + 0.125 * (row.b % 2);
+        }
         r.weights.push_back(score);
         r.maximum = std::max(r.maximum, score);
     }

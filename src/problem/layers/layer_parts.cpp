@@ -1,4 +1,4 @@
-#include "problem/layer_parts.hpp"
+#include "problem/layers/layer_parts.hpp"
 
 #include "problem/operand_table.hpp"
 #include "problem/tensor.hpp"

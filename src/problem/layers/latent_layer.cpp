@@ -1,7 +1,7 @@
 // vkattnPlanLatentLayer: multi-head latent attention as operations, absorbed or naive.
 #include "vkattn/latent_layer.h"
 
-#include "problem/layer_steps.hpp"
+#include "problem/layers/layer_steps.hpp"
 
 #include <algorithm>
 #include <cmath>

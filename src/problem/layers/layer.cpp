@@ -1,8 +1,8 @@
 // vkattnPlanLayer: a layer as operations, with what lies between them in one workspace.
 #include "vkattn/layer.h"
 
-#include "problem/layer_parts.hpp"
-#include "problem/layer_steps.hpp"
+#include "problem/layers/layer_parts.hpp"
+#include "problem/layers/layer_steps.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tool/options/attention_options.hpp"
+#include "tool/options/attention/attention_options.hpp"
 
 #include "program/options/option_values.hpp"
 #include "tool/options/names.hpp"
@@ -85,6 +85,7 @@ void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumpti
             "--align says where a query stands among the keys, and nothing asks for that: add --window, --causal, --alibi or a grid, or "
             "leave --align out");
     checkRules(app, run);
+    checkProgram(run);
     const auto both = [&](vkattn_role a, vkattn_role b) { return !given(a).empty() && !given(b).empty(); };
     if (both(VKATTN_MASK, VKATTN_BIT_MASK))
         throw Failure(given(VKATTN_MASK) + " and " + given(VKATTN_BIT_MASK) +

@@ -1,4 +1,4 @@
-#include "problem/layer_steps.hpp"
+#include "problem/layers/layer_steps.hpp"
 
 #include <algorithm>
 #include <cmath>

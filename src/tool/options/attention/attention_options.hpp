@@ -31,6 +31,9 @@ void addAttentionOptions(CLI::App &app, Alignments &alignments, RunArguments &ru
 // --global-tokens, --dilation, --prefix-lengths, --neighbourhood, --border, --windows, --bigbird, --block-mask and --block-size: part of
 // the above.
 void addRuleOptions(CLI::App &app, RunArguments &run);
+// --program, --program-buffer and --program-words, where the tool was built with libshaderc.
+void addProgramOptions(CLI::App &app, RunArguments &run);
+void checkProgram(const RunArguments &run);
 // Throws Failure where these contradict each other or other options.
 void checkRules(const CLI::App &app, const RunArguments &run);
 // --lse, --row-statistics and --weights.

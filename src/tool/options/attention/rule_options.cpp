@@ -1,6 +1,6 @@
 // The options of rules of visibility: windows with dilation and global tokens, prefixes, grids, blocks.
 #include "program/options/option_values.hpp"
-#include "tool/options/attention_options.hpp"
+#include "tool/options/attention/attention_options.hpp"
 #include "tool/options/names.hpp"
 
 #include <CLI/CLI.hpp>

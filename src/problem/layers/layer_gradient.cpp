@@ -1,7 +1,7 @@
 // vkattnPlanLayerGradient: the backward pass of a layer as operations, on what the layer kept.
 #include "vkattn/layer_gradient.h"
 
-#include "problem/layer_steps.hpp"
+#include "problem/layers/layer_steps.hpp"
 
 #include <algorithm>
 #include <utility>

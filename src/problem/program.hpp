@@ -1,0 +1,25 @@
+// What a problem has of a program: its hooks, and what they read. Checked; the SPIR-V is the core's to look at.
+#pragma once
+
+#include "vkattn/problem.h"
+
+#include <cstdint>
+
+namespace vkattn {
+
+constexpr uint32_t programWords = 16, programBuffers = 4;
+
+struct ProgramUse {
+    const vkattn_program *program = nullptr;
+    uint32_t hooks = 0; // vkattn_hook_bits; 0: there is no program
+    uint32_t words[programWords] = {};
+    uint32_t bufferWords[programBuffers] = {};
+
+    [[nodiscard]] constexpr bool scores() const { return (hooks & VKATTN_HOOK_SCORE) != 0; }
+    [[nodiscard]] constexpr bool hides() const { return (hooks & VKATTN_HOOK_VISIBLE) != 0; }
+};
+
+// Checks what a problem says of its program, and sets `out`.
+[[nodiscard]] vkattn_result makeProgramUse(const vkattn_problem &description, ProgramUse &out, vkattn_diagnostic *why);
+
+} // namespace vkattn

@@ -1,0 +1,1 @@
+float vkattnScore(float s, uint b, uint h, uint i, uint j
