@@ -7,11 +7,16 @@
 //
 // Included after reach.glsl.
 const bool hasSkips = (pairTerms & termsOfRules) != 0u;
+// Rules alone hide, and those so that all rows of a tile may see all keys of a stretch: no pair of it is tested.
+const uint wholesTerms = pairTerms & (termsThatHide | termDilated | termDropout);
+const bool localAlone = wholesTerms == termLocal, blocksAlone = wholesTerms == termBlocks;
+const bool mayShowWholes = localAlone || blocksAlone;
 
 // What a tile asks for: rows that own it, or keys.
 struct TileRules {
     bool all;                    // of the other side, of a window: a token of the tile is global
     int localBegin, localEnd;    // keys, or positions of rows
+    int spread;                  // of a tile of rows: from the first one's position to the last one's
     Box box;                     // likewise
     uint blocksAt;               // of the first row of blocks, or of a head's first row
     uint blockRows, blockHeads;  // of rows
@@ -101,6 +106,7 @@ void beginTileOfRows(uint firstHead, uint heads_, uint firstQuery, uint lastQuer
         const int back = stepsTo(ruleLeft), ahead = stepsTo(ruleRight);
         tileRules.localBegin = back == int(openSide) ? -back : first - back;
         tileRules.localEnd = ahead == int(openSide) ? ahead : last + ahead + 1;
+        tileRules.spread = last - first;
         tileRules.all = anyGlobal(max(first, 0), min(last, int(seq.keyCount) - 1));
     }
     if (hasGrid) {
@@ -149,6 +155,19 @@ Stretch nextKeys(int from, int to) {
     if (hasGrid && keys_.begin < to) keys_ = narrowed(keys_, nextOfBox(tileRules.box, keys_.begin, to));
     if (hasBlocks && keys_.begin < to) keys_ = narrowed(keys_, nextOfBlocks(keys_.begin, to));
     return keys_;
+}
+
+// Of a stretch that nextKeys has named, the keys that every row of the tile sees, as far as rules go.
+Stretch wholeKeys(Stretch stretch) {
+    Stretch whole = Stretch(stretch.end, stretch.end);
+    if (localAlone) {
+        // Open sides stay far away.
+        whole.begin = max(stretch.begin, tileRules.localBegin + tileRules.spread);
+        whole.end = max(min(stretch.end, tileRules.localEnd - tileRules.spread), whole.begin);
+    }
+    // Rows of one row of blocks, in heads that share it, see the same keys.
+    if (blocksAlone && ruleWord(ruleSkips) != 0u && tileRules.blockRows == 1u && tileRules.blockHeads == 1u) whole = stretch;
+    return whole;
 }
 
 // A tile of keys.

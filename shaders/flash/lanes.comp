@@ -365,23 +365,28 @@ void takeWholeSteps(int from, int to) {
     for (int j = from; j < to; j += int(stepKeys)) takeStep(j, 0xffffffffu, false);
 }
 int alignDown(int key) { return key / int(stepKeys) * int(stepKeys); }
+// The first step from `step` on that is not in [skipFrom, skipTo).
+int passedBy(int step, int skipFrom, int skipTo) { return step == skipFrom ? skipTo : step; }
 // Steps [from, to) without [skipFrom, skipTo). Where masks leave nothing of a step for any lane
 // that must go along, it is not computed.
 void takeStretch(int from, int to, int skipFrom, int skipTo) {
-    for (int j = from == skipFrom ? skipTo : from; j < to; j = j + int(stepKeys) == skipFrom ? skipTo : j + int(stepKeys)) {
+    for (int j = passedBy(from, skipFrom, skipTo); j < to; j = passedBy(j + int(stepKeys), skipFrom, skipTo)) {
         uint visible = visiblePairs(j);
         // The loop, not a branch: software drivers compute both sides of one. Lanes of a subgroup
         // stay at one step: SwiftShader mixes up what they computed where they do not (found
         // 2026-11-21, wrong sums under masks).
         if (anyPairHidden && subgroupsUsed)
-            while (j + int(stepKeys) < to && !ANY_LANE(visible != 0u)) {
-                j += int(stepKeys);
+            while (passedBy(j + int(stepKeys), skipFrom, skipTo) < to && !ANY_LANE(visible != 0u)) {
+                j = passedBy(j + int(stepKeys), skipFrom, skipTo);
                 visible = visiblePairs(j);
             }
         takeStep(j, visible, true);
     }
 }
-// The same, of what rules leave of them. With rules that hide no step is whole.
+// Keys that every row of the workgroup has within its reach; none where bits must not depend on which rows share
+// a workgroup: whole steps come before others.
+int reachedBegin, reachedEnd;
+// The same, of what rules leave of them: of a stretch that all rows see, as whole steps.
 void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
 #ifdef VKATTN_LENGTHS_BOUND
     if (hasSkips) {
@@ -389,7 +394,14 @@ void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
             const Stretch stretch = nextKeys(j, to);
             const int begin = max(j, alignDown(stretch.begin));
             j = min(max(alignDown(stretch.end + int(stepKeys) - 1), begin + int(stepKeys)), to);
-            if (begin < to && stretch.begin < to) takeStretch(begin, j, begin, begin);
+            int wholeFrom = begin, wholeTo = begin;
+            if (mayShowWholes) {
+                const Stretch whole = wholeKeys(stretch);
+                wholeFrom = clamp(alignDown(max(max(whole.begin, reachedBegin), 0) + int(stepKeys) - 1), begin, max(j, begin));
+                wholeTo = max(alignDown(min(min(whole.end, reachedEnd), j)), wholeFrom);
+                for (int step = wholeFrom; step < wholeTo; step += int(stepKeys)) takeStep(step, 0xffffffffu, false);
+            }
+            if (begin < to && stretch.begin < to) takeStretch(begin, j, wholeFrom, wholeTo);
             if (stretch.begin >= to) break;
         }
         return;
@@ -482,6 +494,8 @@ void main() {
     const int wholeEnd = noWholes ? wholeBegin : max(alignDown(max(reach.wholeEnd, 0)), wholeBegin);
 
     beginSkips();
+    reachedBegin = reach.wholeBegin;
+    reachedEnd = (flags & flagFixedOrder) != 0u ? reach.wholeBegin : min(reach.wholeEnd, end);
     [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
         rows[r] = rowAt(laneRow(r));
         maximum[r] = lowest;

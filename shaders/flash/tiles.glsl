@@ -262,13 +262,16 @@ void main() {
     if (gl_LocalInvocationID.x == 0u) nonFinite[0] = 0u;
     uint parity = 0u;
     for (int tile = begin; tile < end; tile += int(tileKeys)) {
+        bool hidden = anyPairHidden; // something of the tile, from some row of the workgroup, by more than position
         if (hasSkips) {
-            const int next = nextKeys(tile, end).begin;
-            if (next >= end) break;
-            tile = max(tile, alignDown(next));
+            const Stretch next = nextKeys(tile, end);
+            if (next.begin >= end) break;
+            tile = max(tile, alignDown(next.begin));
+            const Stretch whole = wholeKeys(next);
+            if (mayShowWholes) hidden = tile < whole.begin || tile + int(tileKeys) > whole.end;
         }
-        stageTile(tile, end, anyPairHidden || drops || tile < reach.wholeBegin || tile + int(tileKeys) > reach.wholeEnd, parity);
-        const bool tested = anyPairHidden || tile < own.wholeBegin || tile + int(tileKeys) > own.wholeEnd;
+        stageTile(tile, end, hidden || drops || tile < reach.wholeBegin || tile + int(tileKeys) > reach.wholeEnd, parity);
+        const bool tested = hidden || tile < own.wholeBegin || tile + int(tileKeys) > own.wholeEnd;
         bool visible = hasRows && tile < own.end && tile + int(tileKeys) > own.begin;
         if (visible && tested) visible = lookAtPairs(tile);
         if (visible) takeTile(tile, end, tested, parity);
