@@ -425,4 +425,15 @@ MUTATIONS = [
     ("animation-frames-without-a-count", "samples/denoise/picture/animation.cpp", "append32(data, sequence++);", "append32(data, 0);", "tests Animation*.*"),
     ("chart-draws-through-gaps", "src/program/pictures/chart.cpp", "                end();\n                continue;", "                continue;",
      "tests Chart.gaps"),
+    # Programs.
+    ("program-pipelines-of-any-program", "src/core/plan/schedule.hpp", " || programHash != other.programHash", "", "device ProgramTest.*"),
+    ("program-staged-forgets-the-second-hook", "src/core/kernels/staged.cpp", "term == termScoreHook ? termVisibleHook : 0", "0", "conform staged"),
+    ("program-of-other-kernels", "src/core/shaders/programs.cpp", "if (program.shaderHash != shaderSourceHash)", "if (false)", "tests Program.*"),
+    ("program-module-not-looked-for", "src/core/shaders/programs.cpp", "if (key.programHash && !programModule(program, key.module))", "if (false)", "tests Program.*"),
+    ("program-with-preprocessor", "src/compiler/text.cpp", "} else if (c == '#') {", "} else if (c == '`') {", "tests Program.*"),
+    ("program-hook-of-other-parameters", "src/compiler/text.cpp", "if (returns != hook->returns || types != hook->parameters)", "if (returns != hook->returns)", "tests Program.*"),
+    ("program-lines-without-comments", "src/compiler/text.cpp", "at = end + 2;", "at = end + 2, --line;", "tests Program.*"),
+    ("program-hides-nothing-on-the-cpu", "src/cpu/pair_rules-inl.hpp", "if (p.program.hides()) {", "if (false) {", "tests Cpu*:*/CpuKernels*"),
+    ("program-slope-of-the-hooked-score", "src/cpu/pair_rules-inl.hpp", "hooked(unhooked(s, j, lookedUp), j, program_->scoreSlope)", "hooked(score(s, j, lookedUp), j, program_->scoreSlope)", "tests Gradient*.*"),
+    ("program-buffer-of-half-its-words", "src/tool/arrays/job.cpp", "input.header().dataBytes / input.header().type.itemBytes;\n    if (count == 0 ||", "input.header().dataBytes / input.header().type.itemBytes / 2;\n    if (count == 0 ||", "tests ProgramRun.*:ProgramOnDriver.*"),
 ]

@@ -41,6 +41,7 @@ GRADIENTS = "device Gradient.*"
 GRADIENT_TILES = "device GradientTiles.*"
 GRADIENT_MATRICES = "device GradientCoopmat.*"
 RULES = "device RulesTest.*"
+PROGRAMS = "device ProgramTest.*"
 GRADIENT_RULES = "device RulesTest.*:GradientTiles.*:Gradient.*"
 STATISTICS = "device StatisticsOnDevice.areWithinTheBoundsOfTheOracle:StatisticsOnDevice.takeUpTo16Keys"
 STATISTICS_NAN = "device StatisticsOnDevice.keepNanAwayFromRowsThatDoNotSeeIt"
@@ -121,6 +122,16 @@ MUTATIONS = [
     ("rules-skip-forgets-global-rows", "attention/skip.glsl", "tileRules.all = anyGlobal(max(first, 0), min(last, int(seq.keyCount) - 1));", "tileRules.all = false;", RULES),
     ("rules-skip-forgets-rows-of-blocks", "attention/skip.glsl", "(queryFirst + lastQuery) / size - row + 1u;", "1u;", RULES),
     ("rules-skip-of-rows-forgets-the-last-block", "attention/skip.glsl", "for (; row <= last; ++row)", "for (; row < last; ++row)", GRADIENT_RULES),
+    ("rules-wholes-of-the-first-row", "attention/skip.glsl", "tileRules.localBegin + tileRules.spread", "tileRules.localBegin", RULES),
+    ("rules-wholes-of-all-rows-of-blocks", "attention/skip.glsl", "tileRules.blockRows == 1u && tileRules.blockHeads == 1u", "tileRules.blockHeads == 1u", RULES),
+    # Programs.
+    ("program-reads-past-its-buffer", "attention/program.glsl", "min(n, max(words, 1u) - 1u)", "n", PROGRAMS),
+    ("program-reads-where-there-is-no-buffer", "attention/program.glsl", "return words == 0u ? 0u : word;", "return word;", PROGRAMS),
+    ("program-position-of-the-query", "attention/program.glsl", "return alignedPosition(query - queryFirst);", "return int(query);"),
+    ("program-batch-of-the-chunk", "attention/pair.glsl", "seen = seen && vkattnVisible(rule.entry,", "seen = seen && vkattnVisible(batch,"),
+    ("program-score-before-the-bias", "attention/pair.glsl", "return hookedScore(row, key, withTermsAfterCap(row, key, cappedScore(score), added));", "return withTermsAfterCap(row, key, hookedScore(row, key, cappedScore(score)), added);"),
+    ("program-slope-forgotten", "gradient/pass.glsl", "seen ? pair.score * hookSlope(row, key, score) : 0.0;", "seen ? pair.score : 0.0;", GRADIENT_TILES),
+    ("program-words-one-behind", "setup/rules.comp", "table[ruleProgram + word] = given[word];", "table[ruleProgram + word] = given[max(word, 1u) - 1u];", PROGRAMS),
     # Statistics of attention.
     ("statistics-squares-rescaled-once", "statistics/rows.comp", "s.squares *= factor * factor;", "s.squares *= factor;", STATISTICS),
     ("statistics-entropies-keep-their-maximum", "statistics/rows.comp", "factor * fma(shift, s.weights, s.entropies)", "factor * s.entropies", STATISTICS),
