@@ -41,7 +41,7 @@ GRADIENTS = "device Gradient.*"
 GRADIENT_TILES = "device GradientTiles.*"
 GRADIENT_MATRICES = "device GradientCoopmat.*"
 RULES = "device RulesTest.*"
-PROGRAMS = "device ProgramTest.*"
+HOOKS = "device ProgramTest.*"
 GRADIENT_RULES = "device RulesTest.*:GradientTiles.*:Gradient.*"
 STATISTICS = "device StatisticsOnDevice.areWithinTheBoundsOfTheOracle:StatisticsOnDevice.takeUpTo16Keys"
 STATISTICS_NAN = "device StatisticsOnDevice.keepNanAwayFromRowsThatDoNotSeeIt"
@@ -125,13 +125,13 @@ MUTATIONS = [
     ("rules-wholes-of-the-first-row", "attention/skip.glsl", "tileRules.localBegin + tileRules.spread", "tileRules.localBegin", RULES),
     ("rules-wholes-of-all-rows-of-blocks", "attention/skip.glsl", "tileRules.blockRows == 1u && tileRules.blockHeads == 1u", "tileRules.blockHeads == 1u", RULES),
     # Programs.
-    ("program-reads-past-its-buffer", "attention/program.glsl", "min(n, max(words, 1u) - 1u)", "n", PROGRAMS),
-    ("program-reads-where-there-is-no-buffer", "attention/program.glsl", "return words == 0u ? 0u : word;", "return word;", PROGRAMS),
+    ("program-reads-past-its-buffer", "attention/program.glsl", "min(n, max(words, 1u) - 1u)", "n", HOOKS),
+    ("program-reads-where-there-is-no-buffer", "attention/program.glsl", "return words == 0u ? 0u : word;", "return word;", HOOKS),
     ("program-position-of-the-query", "attention/program.glsl", "return alignedPosition(query - queryFirst);", "return int(query);"),
     ("program-batch-of-the-chunk", "attention/pair.glsl", "seen = seen && vkattnVisible(rule.entry,", "seen = seen && vkattnVisible(batch,"),
     ("program-score-before-the-bias", "attention/pair.glsl", "return hookedScore(row, key, withTermsAfterCap(row, key, cappedScore(score), added));", "return withTermsAfterCap(row, key, hookedScore(row, key, cappedScore(score)), added);"),
     ("program-slope-forgotten", "gradient/pass.glsl", "seen ? pair.score * hookSlope(row, key, score) : 0.0;", "seen ? pair.score : 0.0;", GRADIENT_TILES),
-    ("program-words-one-behind", "setup/rules.comp", "table[ruleProgram + word] = given[word];", "table[ruleProgram + word] = given[max(word, 1u) - 1u];", PROGRAMS),
+    ("program-words-one-behind", "setup/rules.comp", "table[ruleProgram + word] = given[word];", "table[ruleProgram + word] = given[max(word, 1u) - 1u];", HOOKS),
     # Statistics of attention.
     ("statistics-squares-rescaled-once", "statistics/rows.comp", "s.squares *= factor * factor;", "s.squares *= factor;", STATISTICS),
     ("statistics-entropies-keep-their-maximum", "statistics/rows.comp", "factor * fma(shift, s.weights, s.entropies)", "factor * s.entropies", STATISTICS),
@@ -169,7 +169,7 @@ MUTATIONS = [
     ("combine-sinks-of-first-chunk", "flash/combine.comp", "headFacts[headFirst + head].sink", "headFacts[head].sink"),
     ("flash-no-rescale", "flash/lanes.comp", "rescale[r] = expDifference(maximum[r], rowMaximum);", "rescale[r] = 1.0;"),
     ("flash-last-tile-dropped", "flash/lanes.comp", "tile < end; tile += int(tileKeys)", "tile + int(tileKeys) < end; tile += int(tileKeys)"),
-    ("flash-last-step-dropped", "flash/lanes.comp", "j < to; j = j + int(stepKeys) == skipFrom", "j + int(stepKeys) < to; j = j + int(stepKeys) == skipFrom"),
+    ("flash-last-step-dropped", "flash/lanes.comp", "j < to; j = passedBy(j + int(stepKeys), skipFrom, skipTo)", "j + int(stepKeys) < to; j = passedBy(j + int(stepKeys), skipFrom, skipTo)"),
     ("flash-hidden-not-masked", "flash/lanes.comp", "const uint kept_ = (tested) &&", "const uint kept_ = false &&"),
     ("flash-sum-starts-at-1", "flash/lanes.comp", "        weightSum[r] = 0.0;", "        weightSum[r] = 1.0;"),
     ("flash-lanes-of-dims-lost", "flash/lanes.comp", "if (dimLanes >> bit > 1u) weights[n]", "if (dimLanes >> bit > 2u) weights[n]"),
