@@ -26,11 +26,13 @@ struct Failure {
 
 // Splits a text into words and other characters, without comments.
 std::vector<Token> tokensOf(std::string_view text) {
+    if (const size_t zero = text.find('\0'); zero != std::string_view::npos) // in a comment too: compilers may end the text there
+        throw Failure{1 + static_cast<uint32_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(zero), '\n')),
+                      "a zero byte, expected GLSL as text"};
     std::vector<Token> tokens;
     uint32_t line = 1;
     for (size_t at = 0; at < text.size();) {
         const char c = text[at];
-        if (c == '\0') throw Failure{line, "a zero byte, expected GLSL as text"};
         if (c == '\n') ++line;
         if (c == ' ' || c == '\t' || c == '\r' || c == '\n') {
             ++at;

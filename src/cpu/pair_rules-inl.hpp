@@ -81,12 +81,21 @@ void copyBias(const unsigned char *data, uint64_t at, uint64_t step, uint32_t co
 inline RowRules rulesOf(const Call &call, const Sequence &s, uint32_t b, const RowPlace &place, QuietKeys *quiet = nullptr) {
     return {call.p, call.operands, call.blocks, s, b, place.head, place.query, place.position, quiet};
 }
-// Returns the first key of [from, end) that is within the row's reach and that the rules show; `end` where none is.
+// What a row before the one at hand was shown, where both have one reach.
+struct ShownBefore {
+    const void *keys = nullptr; // RowRules::sharedKeys
+    uint32_t begin = 0, end = 0;
+};
+// Returns the first key of [from, end) that is within the row's reach and that the rules show; `end` where none is, and where the
+// row before has been asked the same.
 inline uint32_t firstShown(const Call &call, const Sequence &s, uint32_t b, const RowPlace &place, uint32_t from, uint32_t end,
-                           QuietKeys &quiet) {
+                           QuietKeys &quiet, ShownBefore &before) {
     const uint32_t begin = std::max(from, place.begin), last = std::min(end, place.end);
     if (begin >= last) return end;
-    const uint32_t shown = rulesOf(call, s, b, place, &quiet).next(begin, last).begin;
+    const RowRules rules = rulesOf(call, s, b, place, &quiet);
+    if (rules.sharedKeys() && rules.sharedKeys() == before.keys && place.begin == before.begin && place.end == before.end) return end;
+    before = {rules.sharedKeys(), place.begin, place.end};
+    const uint32_t shown = rules.next(begin, last).begin;
     return shown < last ? shown : end;
 }
 
@@ -94,8 +103,12 @@ inline uint32_t firstShown(const Call &call, const Sequence &s, uint32_t b, cons
 inline KeyRun shownRange(const Call &call, const Sequence &s, uint32_t b, const RowPlace *places, uint32_t rows, uint32_t from,
                          uint32_t end) {
     KeyRun all{end, from};
+    const void *before = nullptr;
     for (uint32_t r = 0; r < rows; ++r) {
-        const KeyRun own = rulesOf(call, s, b, places[r]).range(from, end);
+        const RowRules rules = rulesOf(call, s, b, places[r]);
+        if (rules.sharedKeys() && rules.sharedKeys() == before) continue;
+        before = rules.sharedKeys();
+        const KeyRun own = rules.range(from, end);
         if (own.begin >= end) continue;
         all = {std::min(all.begin, own.begin), std::max(all.end, own.end)};
     }
@@ -119,8 +132,12 @@ inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const 
     bool rulesHide = p.rules.showRuns();
     if (rulesHide) { // mostly all rows see all of it or nothing
         bool any = false, all = true;
+        const void *before = nullptr;
         for (uint32_t r = 0; r < rows; ++r) {
-            const KeyRun run = rulesOf(call, s, b, places[r]).next(begin, end);
+            const RowRules rules = rulesOf(call, s, b, places[r]);
+            if (rules.sharedKeys() && rules.sharedKeys() == before) continue;
+            before = rules.sharedKeys();
+            const KeyRun run = rules.next(begin, end);
             any = any || run.begin < end;
             all = all && run.begin == begin && run.end >= end;
         }

@@ -100,6 +100,9 @@ class RowRules {
         return {end, end};
     }
 
+    // Rows for which this is the same, other than NULL, are shown the same keys.
+    [[nodiscard]] const void *sharedKeys() const { return local_ || grid_ ? nullptr : blockRow_; }
+
     // The keys of [from, end) between the first and the last that the rules show; with a window, up to the end.
     [[nodiscard]] KeyRun range(uint32_t from, uint32_t end) const {
         KeyRun run = next(from, end);

@@ -243,8 +243,9 @@ template <size_t vectors> class TileAttention {
     uint32_t firstSeen(uint32_t from, uint32_t end) {
         if (!rules_) return from;
         uint32_t seen = end;
+        ShownBefore before;
         for (uint32_t r = 0; r < unit_.rows && seen > from; ++r)
-            seen = firstShown(call_, *unit_.s, unit_.b, placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + r), from, seen, quiet_);
+            seen = firstShown(call_, *unit_.s, unit_.b, placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + r), from, seen, quiet_, before);
         return seen;
     }
 

@@ -1,6 +1,7 @@
 #include "tool/run_command.hpp"
 
 #include "tool/arrays/job.hpp"
+#include "tool/arrays/global_rows.hpp"
 #include "tool/arrays/program_file.hpp"
 #include "tool/device.hpp"
 #include "tool/execution.hpp"
@@ -23,6 +24,7 @@ HostArrays loadArrays(Job &job) {
 
 ExitStatus runCommand(const RunArguments &arguments) {
     Job job = describeJob(arguments);
+    GlobalRows globalRows(arguments, job);
     std::vector<OutputFile> files = openOutputs(arguments, job);
     const OpenedRuntime opened = openRuntime(arguments);
     Runtime &runtime = *opened.runtime;
@@ -33,7 +35,12 @@ ExitStatus runCommand(const RunArguments &arguments) {
     report.slices = arguments.slices;
     report.result = compute(arguments, runtime, operation(job.problem), arrays);
     noteUnusedKernel(arguments, runtime);
-    return finish(std::move(report), operation(job.problem), arrays, files);
+    if (!globalRows.wanted()) return finish(std::move(report), operation(job.problem), arrays, files);
+    std::vector<Verification> verified;
+    if (arguments.verify) verified.push_back(verify(*arguments.verify, operation(job.problem), arrays, report.result, "rows of other tokens"));
+    if (std::optional<Verification> own = globalRows.compute(opened, arrays, report.result)) verified.push_back(*own);
+    if (!verified.empty()) report.verification = combined(verified, verified.back().options);
+    return publish(report, arrays, files);
 }
 
 } // namespace vkattn::tool

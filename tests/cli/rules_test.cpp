@@ -517,6 +517,75 @@ TEST_F(RulesOnDriver, everyRuleAndCombinations) {
     checkCombinations(vkattn::test::fullExtent() ? 40 : 4, 40);
 }
 
+// Second projections of global tokens: their rows are those of the reference with these arrays and without a window, all others those with the first ones.
+class GlobalProjections : public RulesRun {
+  protected:
+    // The rows of global tokens come from `global`, the others from `ordinary`.
+    void compareRows(const ReferenceResult &ordinary, const ReferenceResult &global, const Arguments &more) {
+        Arguments all = {"run", "--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--out", "o.npy", "--lse", "lse.npy", "--verify", "all",
+                         "--q-global", "qg.npy", "--k-global", "kg.npy", "--v-global", "vg.npy"};
+        all.insert(all.end(), where.begin(), where.end());
+        all.insert(all.end(), more.begin(), more.end());
+        const Outcome outcome = tool(all);
+        ASSERT_EQ(outcome.status, 0) << outcome.err << outcome.out;
+        const ReadArray out = readNpy(file("o.npy")), lse = readNpy(file("lse.npy"));
+        const size_t dims = v.shape.back();
+        ASSERT_EQ(out.values.size(), ordinary.out.values.size());
+        size_t globals = 0;
+        for (size_t row = 0; row < lse.values.size(); ++row) {
+            const size_t b = row / (heads * queries), i = row % queries;
+            const long position = static_cast<long>(i) + static_cast<long>(keys) - static_cast<long>(queries);
+            const bool isGlobal = position >= 0 && rules.global.values[b * keys + static_cast<size_t>(position)] != 0;
+            globals += isGlobal ? 1 : 0;
+            const ReferenceResult &expected = isGlobal ? global : ordinary;
+            ASSERT_NEAR(lse.values[row], expected.lse.values[row], 1e-5) << "row " << row;
+            for (size_t d = 0; d < dims; ++d)
+                ASSERT_NEAR(out.values[row * dims + d], expected.out.values[row * dims + d], 1e-5) << "row " << row << ", dim " << d;
+        }
+        ASSERT_GT(globals, 0u);
+    }
+};
+TEST_F(GlobalProjections, serveTheRowsOfGlobalTokens) {
+    givenTokens(21, 27);
+    const std::vector<size_t> shapes[] = {q.shape, k.shape, v.shape};
+    Array own[3];
+    const char *const names[] = {"qg.npy", "kg.npy", "vg.npy"};
+    for (int n = 0; n < 3; ++n) writeNpy(file(names[n]), own[n] = randomArray(random, shapes[n]), {.descr = "<f8"});
+    addWindow(2, 2, 1);
+    addGlobalTokens({batch, keys});
+    // Beside what else hides keys and changes scores.
+    Array mask{{batch, 1, queries, keys}, {}}, bias{{1, heads, 1, keys}, {}};
+    for (size_t n = 0; n < batch * queries * keys; ++n) mask.values.push_back(chance(5) ? 0 : 1);
+    for (size_t n = 0; n < heads * keys; ++n) bias.values.push_back(static_cast<double>(static_cast<int>(n % 9)) * 0.25 - 1);
+    writeNpy(file("mask.npy"), mask, {.descr = "|b1"});
+    writeNpy(file("bias.npy"), bias, {.descr = "<f4"});
+    const std::vector<double> slopes = {0.5, 0.25, 0.125, 0.0625};
+    writeNpy(file("slopes.npy"), Array{{heads}, slopes}, {.descr = "<f4"});
+    const auto isGlobal = [&](size_t b, long token) {
+        return token >= 0 && token < static_cast<long>(keys) && rules.global.values[b * keys + static_cast<size_t>(token)] != 0;
+    };
+    ReferenceOptions with;
+    with.bias = bias;
+    with.alibi = slopes;
+    with.softcap = 3;
+    ReferenceOptions ordinary = with, global = with;
+    ordinary.mask = global.mask = mask;
+    for (size_t b = 0; b < batch; ++b)
+        for (size_t i = 0; i < queries; ++i)
+            for (size_t j = 0; j < keys; ++j) {
+                const long position = static_cast<long>(i) + static_cast<long>(keys) - static_cast<long>(queries);
+                const bool near = std::abs(static_cast<long>(j) - position) <= 2;
+                if (!near && !isGlobal(b, static_cast<long>(j)) && !isGlobal(b, position)) ordinary.mask->values[(b * queries + i) * keys + j] = 0;
+            }
+    const Arguments more = {"--window", "2,2", "--global-tokens", "g.npy", "--mask", "mask.npy", "--bias", "bias.npy", "--alibi", "slopes.npy",
+                            "--softcap", "3"};
+    compareRows(referenceAttention(q, k, v, ordinary), referenceAttention(own[0], own[1], own[2], global), more);
+    if (hasTestedDevice()) {
+        where = {"--device", "0", "--no-fallback"};
+        compareRows(referenceAttention(q, k, v, ordinary), referenceAttention(own[0], own[1], own[2], global), more);
+    }
+}
+
 class RulesRefusal : public CliTest {
   protected:
     RulesRefusal() {
@@ -540,6 +609,22 @@ TEST_F(RulesRefusal, optionsThatNeedOthers) {
     refused({"--block-mask", "m.npy"}, {"--block-mask is given without --block-size", "add --block-size"});
     refused({"--block-size", "4,4"}, {"--block-size is given without --block-mask", "add --block-mask"});
     refused({"--bigbird", "4,1,0", "--block-size", "4,4"}, {"--block-size is given without --block-mask"});
+}
+
+TEST_F(RulesRefusal, secondProjections) {
+    write("g.npy", {2, 16}, "|b1");
+    const auto with = [](Arguments more) {
+        Arguments all = {"--window", "1,1", "--global-tokens", "g.npy", "--q-global", "q.npy", "--k-global", "k.npy", "--v-global", "v.npy"};
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    };
+    refused({"--q-global", "q.npy"}, {"--k-global is not given beside the other second projections", "expected all three"});
+    refused({"--q-global", "q.npy", "--k-global", "k.npy", "--v-global", "v.npy"}, {"--q-global is given without --global-tokens"});
+    refused(with({"--weights", "w.npy"}), {"--q-global and --weights are both given"});
+    refused(with({"--dropout", "0.5"}), {"--q-global and --dropout are both given"});
+    refused({"--window", "1,1", "--global-tokens", "g.npy", "--q-global", "k.npy", "--k-global", "k.npy", "--v-global", "v.npy"},
+            {"shapes disagree: k.npy (2, 2, 16, 8)", "of --q-global"});
+    refused({"--window", "1,1", "--global-tokens", "g.npy", "--q-global", "none.npy", "--k-global", "k.npy", "--v-global", "v.npy"}, {"none.npy"});
 }
 
 TEST_F(RulesRefusal, optionsThatContradictEachOther) {

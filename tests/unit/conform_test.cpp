@@ -224,7 +224,7 @@ TEST(ConformReplay, everyMemberComesBack) {
         "mask=5,bias=2,biasType=f16,biasHidden=1,"
         "biasConstant=-1e+09,alibi,alibiSlope=0.25,sinks,sink=-inf,ragged,sequences=1x2:3x4,raggedGaps=0,raggedMax,"
         "hostileRagged,documents=runs,grid=windows,gridPlanes=2,gridRows=3,sizePlanes=4,sizeRows=5,sizeColumns=6,gridShift=1,"
-        "blocks=indices,blockQueries=2,blockKeys=3,randomBlocks=4,blockSeed=5,blocksOfHeads,blocksOfBatches,fullBlocks,hostileBlocks,lse,"
+        "blocks=indices,blockQueries=2,blockKeys=3,randomBlocks=4,blockSeed=5,blocksOfHeads,blocksOfBatches,fullBlocks,hostileBlocks,hooks=both,lse,"
         "rowStatistics,weights,weightsType=f16,weightsStyle=padded,scores=capped,scoresType=bf16,"
         "scoresStyle=padded,deterministic,slices=9,data=equal,"
         "needle=2,poison=0";

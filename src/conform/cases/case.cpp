@@ -570,6 +570,7 @@ void describe(CaseData &in, SequenceLength total) {
 // in any order, and some of it twice.
 void drawBlocks(CaseData &in, Random &random) {
     const Case &c = in.c;
+    if (c.blocks == Blocks::none) return; // the sizes may then be anything
     const vkattn_problem &p = in.problem;
     const auto words = [&](vkattn_role role) { return vkattnOperandBytes(&p, role) / 4; };
     const uint64_t maskBytes = vkattnOperandBytes(&p, VKATTN_BLOCK_MASK);

@@ -58,6 +58,11 @@ std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in,
                minimum = check.limits == Limits::weak || check.limits == Limits::tiny;
     // One head is larger than these limits.
     allow(chunks && (rowBytes > 60000 || c.ragged), "storage buffer");
+    // Arrays of blocks are read whole.
+    uint64_t largestArray = 0;
+    for (uint32_t role = VKATTN_BLOCK_MASK; role <= VKATTN_FULL_BLOCK_INDICES; ++role)
+        largestArray = std::max(largestArray, vkattnOperandBytes(&in.problem, static_cast<vkattn_role>(role)));
+    allow(chunks && largestArray > 60000, "maxStorageBufferRange");
     if (c.kernel == VKATTN_KERNEL_AUTO || c.kernel == VKATTN_KERNEL_STAGED) return allowed;
     const uint32_t traits = vkattnKernelTraits(c.kernel);
     allow(minimum, "storage buffers a stage");

@@ -23,6 +23,8 @@ struct RuleArguments {
     uint32_t dilation = 0;
     vkattn_grid grid{};
     vkattn_blocks blocks{}; // of --bigbird, or the sizes of --block-size
+    // Files of the second projections of q, k and v, for the rows of global tokens; all empty or none. Of `run`.
+    std::string globalProjections[3];
 };
 
 // Hooks in GLSL, and the words that they read; their buffers are files.

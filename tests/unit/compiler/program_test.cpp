@@ -75,6 +75,7 @@ TEST(Program, saysWhatIsWrongAndWhere) {
         {"open brace", signature + " { return score;", 1, "'{'"},
         {"closing brace", signature + " { return score; }\n}", 2, "'}'"},
         {"comment", signature + " { return score; }\n/* and so on", 2, "comment"},
+        {"zero in a comment", signature + " { return score; }\n// " + std::string(1, '\0') + "\n", 2, "zero byte"},
         {"backslash", signature + " { return score; \\\n}", 1, "backslash"},
         {"slope alone", "float vkattnScoreSlope(float score, uint b, uint h, uint i, uint j) { return 1.0; }\n" + visible + " { return true; }", 1,
          "vkattnScoreSlope without vkattnScore"},

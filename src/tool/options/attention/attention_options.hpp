@@ -34,6 +34,8 @@ void addRuleOptions(CLI::App &app, RunArguments &run);
 // --program, --program-buffer and --program-words, where the tool was built with libshaderc.
 void addProgramOptions(CLI::App &app, RunArguments &run);
 void checkProgram(const RunArguments &run);
+// --q-global, --k-global and --v-global.
+void addGlobalProjections(CLI::App &app, RunArguments &run);
 // Throws Failure where these contradict each other or other options.
 void checkRules(const CLI::App &app, const RunArguments &run);
 // --lse, --row-statistics and --weights.

@@ -126,7 +126,35 @@ void addRuleOptions(CLI::App &app, RunArguments &run) {
           [&](const std::string &text) { readBlockSize(text, rules.blocks); });
 }
 
+void addGlobalProjections(CLI::App &app, RunArguments &run) {
+    constexpr const char *names[] = {"--q-global", "--k-global", "--v-global"}, *of[] = {"queries", "keys", "values"};
+    for (int n = 0; n < 3; ++n)
+        app.add_option(names[n], run.rules.globalProjections[n],
+                       std::string("Second projection of the ") + of[n] + ", for the rows of global tokens (Longformer), in the shape of the first")
+            ->type_name("FILE");
+}
+
+namespace {
+// The rows of global tokens are an attention of their own, with these options and no others.
+void checkGlobalProjections(const CLI::App &app) {
+    const auto given = [&](const char *name) { return app.get_option_no_throw(name) != nullptr && app.count(name) > 0; };
+    constexpr const char *names[] = {"--q-global", "--k-global", "--v-global"};
+    if (!given(names[0]) && !given(names[1]) && !given(names[2])) return;
+    for (const char *name : names)
+        if (!given(name))
+            throw Failure(std::string(name) + " is not given beside the other second projections, expected all three: --q-global, --k-global and "
+                                              "--v-global");
+    if (!given("--global-tokens"))
+        throw Failure("--q-global is given without --global-tokens, whose rows it is for: add --global-tokens and --window, or leave it out");
+    for (const char *other : {"--weights", "--scores", "--dropout", "--cu-seqlens-q", "--values-in-keys", "--program"})
+        if (given(other))
+            throw Failure(std::string("--q-global and ") + other + " are both given: the rows of global tokens are computed apart, without " + other +
+                          ". Leave one of them out");
+}
+} // namespace
+
 void checkRules(const CLI::App &app, const RunArguments &run) {
+    checkGlobalProjections(app);
     const auto given = [&](const char *name) { return app.get_option_no_throw(name) != nullptr && app.count(name) > 0; };
     const auto needs = [&](const char *name, const char *other, const char *reason) {
         if (given(name) && !given(other)) throw Failure(std::string(name) + " is given without " + other + ": " + reason);
