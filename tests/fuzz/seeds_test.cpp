@@ -43,12 +43,16 @@ size_t LLVMFuzzerMutate(uint8_t *, size_t size, size_t) {
 
 namespace {
 
-std::vector<std::filesystem::path> seedsOf(const std::string &target) {
-    std::vector<std::filesystem::path> seeds;
-    for (const auto &entry : std::filesystem::directory_iterator(std::filesystem::path(VKATTN_FUZZ_SEEDS) / target))
-        seeds.push_back(entry.path());
+// `more`: folders of other files that are seeds too.
+std::vector<std::filesystem::path> seedsOf(const std::string &target, const std::vector<std::filesystem::path> &more = {}) {
+    std::vector<std::filesystem::path> folders = {std::filesystem::path(VKATTN_FUZZ_SEEDS) / target}, seeds;
+    folders.insert(folders.end(), more.begin(), more.end());
+    for (const std::filesystem::path &folder : folders) {
+        const size_t before = seeds.size();
+        for (const auto &entry : std::filesystem::directory_iterator(folder)) seeds.push_back(entry.path());
+        EXPECT_GT(seeds.size(), before) << folder;
+    }
     std::sort(seeds.begin(), seeds.end());
-    EXPECT_FALSE(seeds.empty()) << target;
     return seeds;
 }
 
@@ -94,7 +98,7 @@ TEST(FuzzSeeds, statistics) {
     replay(seedsOf("statistics"), vkattnFuzzStatistics);
 }
 TEST(FuzzSeeds, text) {
-    replay(seedsOf("text"), vkattnFuzzText);
+    replay(seedsOf("text", {VKATTN_FUZZ_MORE_TEXTS}), vkattnFuzzText);
 }
 TEST(FuzzSeeds, tokens) {
     replay(seedsOf("tokens"), vkattnFuzzTokens);
