@@ -35,6 +35,21 @@ uint32_t wordOf(const HostArrays &arrays, vkattn_role role, uint64_t n) {
     return word;
 }
 
+bool present(const vkattn_problem &p, vkattn_role role) {
+    return (p.presentRoles & VKATTN_PRESENT(role)) != 0;
+}
+
+// The keys of batch entry b.
+uint32_t keyLength(const vkattn_problem &p, const HostArrays &arrays, uint32_t b) {
+    const uint32_t keys = p.k.extent[token];
+    return present(p, VKATTN_KEY_LENGTHS) ? std::min(wordOf(arrays, VKATTN_KEY_LENGTHS, b), keys) : keys;
+}
+
+// Where query i stands among so many keys.
+int64_t positionOf(const vkattn_problem &p, uint32_t i, uint32_t length) {
+    return p.flags & VKATTN_ALIGN_TOP_LEFT ? int64_t{i} : int64_t{i} + length - p.q.extent[token];
+}
+
 } // namespace
 
 GlobalRows::GlobalRows(const RunArguments &arguments, const Job &job) : arguments_(arguments), job_(job) {
@@ -55,12 +70,11 @@ GlobalRows::GlobalRows(const RunArguments &arguments, const Job &job) : argument
 void GlobalRows::findRows(const HostArrays &arrays) {
     const vkattn_problem &p = job_.problem;
     const uint32_t queries = p.q.extent[token], keys = p.k.extent[token], words = keys / 32 + (keys % 32 != 0);
-    const bool lengths = (p.presentRoles & VKATTN_PRESENT(VKATTN_KEY_LENGTHS)) != 0;
     rows_.resize(p.q.extent[batch]);
     for (uint32_t b = 0; b < rows_.size(); ++b) {
-        const uint32_t length = lengths ? std::min(wordOf(arrays, VKATTN_KEY_LENGTHS, b), keys) : keys;
+        const uint32_t length = keyLength(p, arrays, b);
         for (uint32_t i = 0; i < queries; ++i) {
-            const int64_t position = p.flags & VKATTN_ALIGN_TOP_LEFT ? int64_t{i} : int64_t{i} + length - queries;
+            const int64_t position = positionOf(p, i, length);
             if (position < 0 || position >= length) continue;
             const auto at = static_cast<uint32_t>(position);
             if (wordOf(arrays, VKATTN_GLOBAL_TOKENS, uint64_t{b} * words + at / 32) >> at % 32 & 1) rows_[b].push_back(i);
@@ -72,10 +86,9 @@ void GlobalRows::findRows(const HostArrays &arrays) {
 // What hides keys from these rows, whatever it is, as a mask; what is added to their scores, as a bias.
 void GlobalRows::addPairs(const HostArrays &arrays, vkattn_problem &problem, HostArrays &own) const {
     const vkattn_problem &p = job_.problem;
-    const uint32_t heads = p.q.extent[head], keys = p.k.extent[token], queries = p.q.extent[token];
+    const uint32_t heads = p.q.extent[head], keys = p.k.extent[token];
     const std::vector<vkattn_operand_memory> operands = arrays.operandsOf(operation(p));
-    const auto present = [&](vkattn_role role) { return (p.presentRoles & VKATTN_PRESENT(role)) != 0; };
-    const bool adds = p.bias.extent[0] > 0 || present(VKATTN_ALIBI_SLOPES);
+    const bool adds = p.bias.extent[0] > 0 || present(p, VKATTN_ALIBI_SLOPES);
     const Extents pairs = {p.q.extent[batch], heads, most_, keys};
     problem.mask = dense("what global tokens see", VKATTN_BOOL8, pairs);
     if (adds) problem.bias = dense("the bias of global tokens", VKATTN_F32, pairs);
@@ -93,8 +106,7 @@ void GlobalRows::addPairs(const HostArrays &arrays, vkattn_problem &problem, Hos
                     throw Failure(why.message);
                 if (!adds) continue;
                 auto *const added = reinterpret_cast<float *>(bias.data()) + at;
-                const uint32_t length = present(VKATTN_KEY_LENGTHS) ? std::min(wordOf(arrays, VKATTN_KEY_LENGTHS, b), keys) : keys;
-                const int64_t position = p.flags & VKATTN_ALIGN_TOP_LEFT ? int64_t{i} : int64_t{i} + length - queries;
+                const int64_t position = positionOf(p, i, keyLength(p, arrays, b));
                 for (uint32_t j = 0; j < keys; ++j) {
                     if (!visible[j]) continue; // a bias of minus infinity too
                     if (p.bias.extent[0] > 0) {
@@ -104,7 +116,7 @@ void GlobalRows::addPairs(const HostArrays &arrays, vkattn_problem &problem, Hos
                         else
                             convert(p.bias.dtype, from, VKATTN_F32, &added[j], 1);
                     }
-                    if (present(VKATTN_ALIBI_SLOPES))
+                    if (present(p, VKATTN_ALIBI_SLOPES))
                         added[j] -= std::bit_cast<float>(wordOf(arrays, VKATTN_ALIBI_SLOPES, h)) *
                                     static_cast<float>(std::abs(int64_t{j} - position));
                 }
