@@ -82,6 +82,13 @@ void Input::fail(const std::string &reason) const {
 void Input::checkType() const {
     const NpyType type = header().type;
     const std::string found = "it holds " + npyTypeName(type) + ", but " + option_ + " takes ";
+    if (isProgramBuffer(role_)) {
+        if (type != npyFloat32 && type != npyInt32 && type != npyUint32 && type != npyInt64)
+            fail(found + "numbers of 32 bits, float32, int32 or uint32 (int64 is converted): convert with array.astype(np.float32)");
+        if (header().fortranOrder && header().shape.size() > 1)
+            fail("it is in Fortran order, but " + option_ + " takes C order: save np.ascontiguousarray(array)");
+        return;
+    }
     switch (role_) {
     case VKATTN_MASK:
         if (type != npyBool && type != npyUint8)
@@ -101,15 +108,6 @@ void Input::checkType() const {
     case VKATTN_CU_SEQ_Q:
     case VKATTN_CU_SEQ_K:
         if (type != npyInt32 && type != npyInt64) fail(found + "int32 or int64: convert with array.astype(np.int32)");
-        return;
-    case VKATTN_PROGRAM_BUFFER_0:
-    case VKATTN_PROGRAM_BUFFER_1:
-    case VKATTN_PROGRAM_BUFFER_2:
-    case VKATTN_PROGRAM_BUFFER_3:
-        if (type != npyFloat32 && type != npyInt32 && type != npyUint32 && type != npyInt64)
-            fail(found + "numbers of 32 bits, float32, int32 or uint32 (int64 is converted): convert with array.astype(np.float32)");
-        if (header().fortranOrder && header().shape.size() > 1)
-            fail("it is in Fortran order, but " + option_ + " takes C order: save np.ascontiguousarray(array)");
         return;
     case VKATTN_COS:
     case VKATTN_SIN:
@@ -193,12 +191,6 @@ HostBuffer Input::load(const vkattn_operation &operation) {
             fail("it is in Fortran order, but " + option_ + " takes C order: save np.ascontiguousarray(array)");
         read(buffer.span());
         break;
-    case VKATTN_PROGRAM_BUFFER_0:
-    case VKATTN_PROGRAM_BUFFER_1:
-    case VKATTN_PROGRAM_BUFFER_2:
-    case VKATTN_PROGRAM_BUFFER_3:
-        readProgramBuffer(buffer);
-        break;
     case VKATTN_CU_SEQ_Q:
     case VKATTN_CU_SEQ_K:
         std::memcpy(buffer.data(), offsets_.data(), buffer.bytes());
@@ -210,7 +202,10 @@ HostBuffer Input::load(const vkattn_operation &operation) {
         readDocumentIds(buffer, operation.of.attention->k.extent[2]);
         break;
     default:
-        readConverted(buffer, isSmallArray(role_) ? VKATTN_F32 : layout_.dtype);
+        if (isProgramBuffer(role_))
+            readProgramBuffer(buffer);
+        else
+            readConverted(buffer, isSmallArray(role_) ? VKATTN_F32 : layout_.dtype);
     }
     return buffer;
 }

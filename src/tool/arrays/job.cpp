@@ -164,6 +164,10 @@ uint32_t countOfBuffer(const Input &input) {
 void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, const Extents &pairs, const Assumptions &assumed) {
     const bool ragged = problem.sequences > 0;
     for (const Input &input : inputs) {
+        if (isProgramBuffer(input.role())) {
+            problem.programBufferWords[input.role() - VKATTN_PROGRAM_BUFFER_0] = countOfBuffer(input);
+            continue;
+        }
         switch (input.role()) {
         case VKATTN_MASK:
         case VKATTN_BIT_MASK:
@@ -182,12 +186,6 @@ void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, 
             break;
         case VKATTN_BLOCK_MASK:
             describeBlockMask(input, pairs, problem.blocks);
-            continue;
-        case VKATTN_PROGRAM_BUFFER_0:
-        case VKATTN_PROGRAM_BUFFER_1:
-        case VKATTN_PROGRAM_BUFFER_2:
-        case VKATTN_PROGRAM_BUFFER_3:
-            problem.programBufferWords[input.role() - VKATTN_PROGRAM_BUFFER_0] = countOfBuffer(input);
             continue;
         case VKATTN_DOC_IDS_Q:
         case VKATTN_DOC_IDS_K:
