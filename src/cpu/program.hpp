@@ -16,7 +16,7 @@ namespace vkattn {
     return fail(why, VKATTN_ERROR_UNSUPPORTED,
                 "the program %s has no form for the processor: set vkattn_program::score, scoreSlope and visible beside its GLSL, or compute "
                 "on a Vulkan device",
-                program.name ? program.name : "without a name");
+                nameOf(program));
 }
 
 // Of query i of head h in batch entry b, for key 0.

@@ -143,7 +143,7 @@ vkattn_result makeGradient(const vkattn_attention_gradient *description, Gradien
     if (const ProgramUse &use = out.forward.program; use.scores() && !(use.hooks & VKATTN_HOOK_SCORE_SLOPE))
         return fail(why, invalid,
                     "the program %s of gradient.forward has vkattnScore without vkattnScoreSlope: add its derivative with respect to the score",
-                    use.program->name ? use.program->name : "without a name");
+                    nameOf(*use.program));
     out.presentRoles = g.presentRoles;
     out.kernel = g.kernel;
     if (g.lossScale > 0) out.lossScale = g.lossScale;

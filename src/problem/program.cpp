@@ -19,7 +19,7 @@ vkattn_result makeProgramUse(const vkattn_problem &description, ProgramUse &out,
     if (program->structSize != sizeof *program)
         return fail(why, invalid, "program: structSize is %u, expected sizeof(vkattn_program) = %zu: the program was made by another version",
                     program->structSize, sizeof *program);
-    const char *const name = program->name ? program->name : "without a name";
+    const char *const name = nameOf(*program);
     constexpr uint32_t known = VKATTN_HOOK_SCORE | VKATTN_HOOK_VISIBLE | VKATTN_HOOK_SCORE_SLOPE;
     if (program->hooks & ~known || !(program->hooks & (VKATTN_HOOK_SCORE | VKATTN_HOOK_VISIBLE)))
         return fail(why, invalid, "the program %s has the hooks 0x%x, expected vkattn_hook_bits with SCORE or VISIBLE", name, program->hooks);

@@ -9,6 +9,11 @@ namespace vkattn {
 
 constexpr uint32_t programWords = 16, programBuffers = 4;
 
+// In messages.
+[[nodiscard]] constexpr const char *nameOf(const vkattn_program &program) {
+    return program.name ? program.name : "without a name";
+}
+
 struct ProgramUse {
     const vkattn_program *program = nullptr;
     uint32_t hooks = 0; // vkattn_hook_bits; 0: there is no program

@@ -16,7 +16,7 @@ const vkattn_program_module *programModule(const vkattn_program &program, Module
 vkattn_result checkProgram(const Problem &p, const PipelineSet &pipelines, const char *kernel, vkattn_diagnostic *why) {
     if (p.program.hooks == 0) return VKATTN_OK;
     const vkattn_program &program = *p.program.program;
-    const char *const name = program.name ? program.name : "without a name";
+    const char *const name = nameOf(program);
     if (program.shaderHash != shaderSourceHash)
         return fail(why, VKATTN_ERROR_INVALID_ARGUMENT,
                     "the program %s was compiled with other kernels (hash %016llx) than this library has (%016llx): compile the program with "

@@ -142,7 +142,7 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
                     "the program %s is not compiled for the module %s: call vkattn::Program::prepare with the problem and the device's caps "
                     "first",
-                    key.program->name ? key.program->name : "without a name", name);
+                    nameOf(*key.program), name);
     VkShaderModule module = VK_NULL_HANDLE;
     if (const auto r = createModule(name, spirv, {key.constants, key.constantCount, interop::conceptConstants}, module, why)) return r;
 
