@@ -38,9 +38,9 @@ VKATTN_CONST ruleWordsGiven = 25u; // the words above
 VKATTN_CONST ruleProgram = 32u;
 VKATTN_CONST programWordCount = 16u;
 VKATTN_CONST programBufferCount = 4u;
-VKATTN_CONST ruleProgramPlaces = 48u;
-VKATTN_CONST ruleProgramLengths = 52u;
-VKATTN_CONST ruleProgramWords = 24u; // all of these
+VKATTN_CONST ruleProgramPlaces = ruleProgram + programWordCount;
+VKATTN_CONST ruleProgramLengths = ruleProgramPlaces + programBufferCount;
+VKATTN_CONST ruleProgramWords = programWordCount + 2u * programBufferCount; // all of these
 VKATTN_CONST gridClamped = 1u;     // as vkattn_grid_rule
 VKATTN_CONST gridCut = 2u;
 VKATTN_CONST gridWindows = 3u;
@@ -74,8 +74,8 @@ VKATTN_PUSH(RulesPush) {
     uint what, count; // count: entries, or numbers
     uint firstBase, secondBase;
     uint flags, queryTokens, keyTokens;
-    // The header, or what it has of a program. Of a copy: the place, the least and the largest number. Of a summary: its place, and words
-    // of an entry, of the summary and of the bits.
+    // The header, or what it has of a program. Of a copy: the place, the least and the largest
+    // number. Of a summary: its place, and words of an entry, of the summary and of the bits.
     uint given[ruleWordsGiven];
 };
 #endif

@@ -4,10 +4,13 @@
 #include "vkattn/problem.h"
 
 #include <cstdint>
+#include <type_traits>
 
 namespace vkattn {
 
-constexpr uint32_t programWords = 16, programBuffers = 4;
+// Shaders have the same numbers (lib/table.h).
+constexpr uint32_t programWords = std::extent_v<decltype(vkattn_problem::programWords)>;
+constexpr uint32_t programBuffers = std::extent_v<decltype(vkattn_problem::programBufferWords)>;
 
 // In messages.
 [[nodiscard]] constexpr const char *nameOf(const vkattn_program &program) {

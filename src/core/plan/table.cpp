@@ -12,6 +12,7 @@ namespace {
 constexpr uint32_t ruleLanes = 64;
 // Of a shader that goes over rows of blocks: see maxKeysPerDispatch.
 constexpr uint64_t maxRoundsOfBlocks = 60000;
+static_assert(programWordCount == programWords && programBufferCount == programBuffers);
 
 // What a dispatch of the set-up does.
 enum class Part { sequences, entries, dilations, globals, summary, blocks, fullBlocks, program, buffer0, buffer1, buffer2, buffer3 };
