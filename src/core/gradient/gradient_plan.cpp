@@ -82,9 +82,7 @@ constexpr ScheduleType gradientSchedule = {
     .dispatch =
         [](const Schedule &schedule, uint32_t index) {
             const GradientPlan &plan = planOf(schedule);
-            Dispatch d = plan.kernel->dispatch(plan, index);
-            d.key = withProgram(plan.problem(), d.key);
-            return d;
+            return dispatchWithProgram(plan.problem(), [&] { return plan.kernel->dispatch(plan, index); });
         },
     .pipelines = [](const Schedule &schedule) { return pipelinesOf(planOf(schedule)); },
     .storageDescriptorCount = [](const Schedule &schedule) { return planOf(schedule).kernel->storageDescriptorCount(planOf(schedule)); },

@@ -239,6 +239,12 @@ struct ConceptConstants {
     key.programHash = p.program.program->hash;
     return key;
 }
+// What make() returns, made in place, of a plan for the problem.
+template <class Make> [[nodiscard]] Dispatch dispatchWithProgram(const Problem &p, const Make &make) {
+    Dispatch d = make();
+    d.key = withProgram(p, d.key);
+    return d;
+}
 
 // The operands of the terms of a pair, in the order of the formula: the term's bit, and where flash
 // has the operand. A problem without the operand has no such term.

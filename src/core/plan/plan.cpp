@@ -32,9 +32,7 @@ uint32_t Plan::dispatchesPerRowChunk() const {
 }
 
 Dispatch Plan::dispatch(uint32_t index) const {
-    Dispatch d = kernel->dispatch(*this, index);
-    d.key = withProgram(problem, d.key);
-    return d;
+    return dispatchWithProgram(problem, [&] { return kernel->dispatch(*this, index); });
 }
 
 } // namespace vkattn

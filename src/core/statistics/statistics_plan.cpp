@@ -44,9 +44,8 @@ constexpr ScheduleType statisticsSchedule = {
     .inPlace = nullptr,
     .dispatch =
         [](const Schedule &schedule, uint32_t index) {
-            Dispatch d = statistics::dispatch(planOf(schedule), index);
-            d.key = withProgram(planOf(schedule).problem(), d.key);
-            return d;
+            const StatisticsPlan &plan = planOf(schedule);
+            return dispatchWithProgram(plan.problem(), [&] { return statistics::dispatch(plan, index); });
         },
     .pipelines = [](const Schedule &schedule) { return pipelinesOf(planOf(schedule)); },
     .storageDescriptorCount =
