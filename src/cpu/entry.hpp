@@ -29,25 +29,13 @@ template <class Description, class Form>
     return bindOperands(out.form, memory, count, out.operands, why);
 }
 
-// Where a form has a program, the processor must have the program's hooks too.
-[[nodiscard]] inline vkattn_result checkHooks(const Problem &p, vkattn_diagnostic *why) {
-    return checkProgramForCpu(p, why);
-}
-[[nodiscard]] inline vkattn_result checkHooks(const Gradient &g, vkattn_diagnostic *why) {
-    return checkProgramForCpu(g.forward, why);
-}
-[[nodiscard]] inline vkattn_result checkHooks(const Statistics &s, vkattn_diagnostic *why) {
-    return checkProgramForCpu(s.attention, why);
-}
-[[nodiscard]] inline vkattn_result checkHooks(const Operation &, vkattn_diagnostic *) {
-    return VKATTN_OK;
-}
-// The same as bind, for what is to be computed.
+// The same as bind, for what is to be computed: where a form has a program, the processor must have
+// the program's hooks too.
 template <class Description, class Form>
 [[nodiscard]] vkattn_result bindToCompute(Make<Description, Form> make, const Description *description, const vkattn_operand_memory *memory,
                                           uint32_t count, Bound<Form> &out, vkattn_diagnostic *why) {
     if (const auto r = bind(make, description, memory, count, out, why)) return r;
-    return checkHooks(out.form, why);
+    return checkProgramForCpu(out.form, why);
 }
 
 template <class Description, class Form>

@@ -18,6 +18,16 @@ namespace vkattn {
                 "on a Vulkan device",
                 nameOf(program));
 }
+[[nodiscard]] inline vkattn_result checkProgramForCpu(const Gradient &g, vkattn_diagnostic *why) {
+    return checkProgramForCpu(g.forward, why);
+}
+[[nodiscard]] inline vkattn_result checkProgramForCpu(const Statistics &s, vkattn_diagnostic *why) {
+    return checkProgramForCpu(s.attention, why);
+}
+// Other operations have none.
+[[nodiscard]] inline vkattn_result checkProgramForCpu(const Operation &, vkattn_diagnostic *) {
+    return VKATTN_OK;
+}
 
 // Of query i of head h in batch entry b, for key 0.
 [[nodiscard]] inline vkattn_program_pair programPair(const Problem &p, const Operands &operands, uint32_t b, uint32_t h, uint32_t i,
