@@ -128,7 +128,7 @@ MUTATIONS = [
     ("program-reads-past-its-buffer", "attention/program.glsl", "min(n, max(words, 1u) - 1u)", "n", HOOKS),
     ("program-reads-where-there-is-no-buffer", "attention/program.glsl", "return words == 0u ? 0u : word;", "return word;", HOOKS),
     ("program-position-of-the-query", "attention/program.glsl", "return alignedPosition(query - queryFirst);", "return int(query);"),
-    ("program-batch-of-the-chunk", "attention/pair.glsl", "seen = seen && vkattnVisible(rule.entry,", "seen = seen && vkattnVisible(batch,"),
+    ("program-batch-of-the-chunk", "attention/pair.glsl", "PAIR_OF_HOOK(row, key) rule.entry,", "PAIR_OF_HOOK(row, key) batch,"),
     ("program-score-before-the-bias", "attention/pair.glsl", "return hookedScore(row, key, withTermsAfterCap(row, key, cappedScore(score), added));", "return withTermsAfterCap(row, key, hookedScore(row, key, cappedScore(score)), added);"),
     ("program-slope-forgotten", "gradient/pass.glsl", "seen ? pair.score * hookSlope(row, key, score) : 0.0;", "seen ? pair.score : 0.0;", GRADIENT_TILES),
     ("program-words-one-behind", "setup/rules.comp", "table[ruleProgram + word] = given[word];", "table[ruleProgram + word] = given[max(word, 1u) - 1u];", HOOKS),

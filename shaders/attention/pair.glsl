@@ -12,6 +12,8 @@ const bool anyScoreChanged = (pairTerms & ~(termsThatOnlyHide | termDropout)) !=
 
 #ifdef VKATTN_PROGRAM
 #include "attention/program.glsl"
+// What hooks are told of a pair: its batch entry, head, query and key, of the whole problem.
+#define PAIR_OF_HOOK(row, key) rule.entry, headFirst + row.head, queryFirst + row.query, uint(min(key, keyLast))
 #endif
 
 // A query row of the batch entry at hand, and what the row knows of its keys.
@@ -127,7 +129,7 @@ bool termsShow(Row row, int key, inout float added) {
     }
 #ifdef VKATTN_HOOK_VISIBLE
     if ((pairTerms & termVisibleHook) != 0u)
-        seen = seen && vkattnVisible(rule.entry, headFirst + row.head, queryFirst + row.query, uint(min(key, keyLast)));
+        seen = seen && vkattnVisible(PAIR_OF_HOOK(row, key));
 #endif
 #endif
     return seen;
@@ -162,7 +164,7 @@ float withTermsAfterCap(Row row, int key, float score, float added) {
 float hookedScore(Row row, int key, float score) {
 #ifdef VKATTN_HOOK_SCORE
     if ((pairTerms & termScoreHook) != 0u)
-        score = vkattnScore(score, rule.entry, headFirst + row.head, queryFirst + row.query, uint(min(key, keyLast)));
+        score = vkattnScore(score, PAIR_OF_HOOK(row, key));
 #endif
     return score;
 }
@@ -170,7 +172,7 @@ float hookedScore(Row row, int key, float score) {
 float hookSlope(Row row, int key, float score) {
 #ifdef VKATTN_HOOK_SCORE_SLOPE
     if ((pairTerms & termScoreHook) != 0u)
-        return vkattnScoreSlope(score, rule.entry, headFirst + row.head, queryFirst + row.query, uint(min(key, keyLast)));
+        return vkattnScoreSlope(score, PAIR_OF_HOOK(row, key));
 #endif
     return 1.0;
 }
