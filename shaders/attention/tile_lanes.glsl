@@ -36,6 +36,15 @@ uint dimOf(uint n) { return n / run * (run * dimLanes) + dimLane * run + n % run
 int itemOf(uint n) { return tileFirst + int(ownerLane * ownedPerLane + n); }
 int laneItem(uint n) { return max(min(itemOf(n), ownedLast), 0); }
 int alignDown(int item) { return item / int(stepItems) * int(stepItems); }
+// Steps of [from, to) of which rules may show something to some item of the tile: `take` of each,
+// from its item j on. For who has included skip.glsl.
+#define EACH_SHOWN_STEP(j, head, from, to, take)                                                                                           \
+    for (int j = from; j < to;) {                                                                                                          \
+        const Stretch stretch = NEXT_ITEMS(head, j, to);                                                                                   \
+        if (stretch.begin >= to) break;                                                                                                    \
+        j = max(j, alignDown(stretch.begin));                                                                                              \
+        for (const int stretchEnd = min(stretch.end, to); j < stretchEnd; j += int(stepItems)) take;                                       \
+    }
 
 void placeLane(uint firstItem) {
     lane = gl_LocalInvocationID.x;

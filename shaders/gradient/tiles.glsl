@@ -264,12 +264,7 @@ void takeTestedSteps(uint head, int from, int to, int skipFrom, int skipTo) {
         return;
     }
     // With rules that hide no step is whole.
-    for (int j = from; j < to;) {
-        const Stretch stretch = NEXT_ITEMS(head, j, to);
-        if (stretch.begin >= to) break;
-        j = max(j, alignDown(stretch.begin));
-        for (const int end = min(stretch.end, to); j < end; j += int(stepItems)) takeStep(head, j, true);
-    }
+    EACH_SHOWN_STEP(j, head, from, to, takeStep(head, j, true))
 }
 
 // Steps [from, to), of which every item sees [wholeFrom, wholeTo); with what dropout draws for them.

@@ -90,12 +90,7 @@ void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
             takeStep(head, j, anyPairHidden || j < wholeBegin || j + int(stepItems) > wholeEnd);
         return;
     }
-    for (int j = alignDown(begin); j < end;) {
-        const Stretch stretch = NEXT_ITEMS(head, j, end);
-        if (stretch.begin >= end) break;
-        j = max(j, alignDown(stretch.begin));
-        for (const int last = min(stretch.end, end); j < last; j += int(stepItems)) takeStep(head, j, true);
-    }
+    EACH_SHOWN_STEP(j, head, alignDown(begin), end, takeStep(head, j, true))
 }
 
 void beginLanes() {
