@@ -81,7 +81,7 @@ void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispat
     uint32_t terms = termsOfPairs(p);
     for (; number; --number) terms &= terms - 1; // in the order of the formula: lowest bit first
     const uint32_t term = terms & ~(terms - 1);
-    vkattn_role roles[2] = {VKATTN_ROLE_LIMIT, VKATTN_ROLE_LIMIT}; // the limit: none
+    vkattn_role roles[2] = {};
     uint32_t count = 0;
     for (const PairTermOperand &each : pairTermOperands)
         if (each.term == term) roles[count++] = each.role;
@@ -90,17 +90,22 @@ void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispat
     setChunk(push, plan, c);
     push.headFirst = c.headFirst;
     const auto place = [&](vkattn_role role, PairStrides &strides, size_t basePushByte) {
-        // Not the scores: validation would see a read of them beside another chunk's writes.
-        if (role == VKATTN_ROLE_LIMIT) return standIn(count ? d.operands[slotFirst] : d.operands[slotStagedLengths]);
         strides = pairStrides(p, role);
         return chunkOperand(p, role, c, basePushByte);
     };
+    const auto lengths = [&](const Operand &other) { return lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), other); };
     d.operands[slotWorkspace] = scoresOperand(plan, true);
-    // A rule has its data in the table.
-    if (count == 0) d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), d.operands[slotWorkspace]);
-    d.operands[slotFirst] = place(roles[0], push.firstStrides, offsetof(PairsPush, firstBase));
-    d.operands[slotSecond] = place(roles[1], push.secondStrides, offsetof(PairsPush, secondBase));
-    if (count) d.operands[slotStagedLengths] = lengthsOperand(plan, c, offsetof(PairsPush, lengthsBase), d.operands[slotFirst]);
+    // The scores stand in for nothing: validation would see a read of them beside another chunk's
+    // writes.
+    if (count == 0) { // a rule has its data in the table
+        d.operands[slotStagedLengths] = lengths(d.operands[slotWorkspace]);
+        d.operands[slotFirst] = d.operands[slotSecond] = standIn(d.operands[slotStagedLengths]);
+    } else {
+        d.operands[slotFirst] = place(roles[0], push.firstStrides, offsetof(PairsPush, firstBase));
+        d.operands[slotSecond] =
+            count > 1 ? place(roles[1], push.secondStrides, offsetof(PairsPush, secondBase)) : standIn(d.operands[slotFirst]);
+        d.operands[slotStagedLengths] = lengths(d.operands[slotFirst]);
+    }
     setPush(d, push);
     const uint32_t with = term == termLocal ? termDilated : term == termGrid ? termPlanes : term == termScoreHook ? termVisibleHook : 0;
     d.key = pipelineKey(
