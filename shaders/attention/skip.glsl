@@ -2,8 +2,10 @@
 // stretch of keys that some row of a tile may see, and the other way round the next stretch of rows that
 // may see some key of a tile. Both may name what nobody sees, and leave out nothing that somebody sees.
 //
-// Tiles ask once a stretch and not once a step: Mesa 22's software driver counts every round of every loop
-// here, those of lanes that are not in the loop too, against the 65,535 that a shader may take.
+// Tiles ask once a stretch and not once a step: Mesa's software driver counts every round of every loop
+// here, those of lanes that are not in the loop too, against the 65,535 that a shader may take. A tile asks
+// for so many short stretches (ruleSkips), and then visits all: planners can count rounds by the item, and
+// need not cut keys into splits for stretches of one key each.
 //
 // Included after reach.glsl.
 const bool hasSkips = (pairTerms & termsOfRules) != 0u;
@@ -21,6 +23,8 @@ struct TileRules {
     uint blocksAt;               // of the first row of blocks, or of a head's first row
     uint blockRows, blockHeads;  // of rows
     uint blockFirst, blockLast;  // columns of keys
+    uint shortStretches;         // that it has asked for
+    bool named;                  // the last stretch is one that rules name
 };
 TileRules tileRules;
 // Items [begin, end) of the other side; behind them something else may be said. None where begin is what was
@@ -28,9 +32,6 @@ TileRules tileRules;
 struct Stretch {
     int begin, end;
 };
-// Of shaders that take an item a round.
-const int leastStretch = 128;
-
 #ifdef VKATTN_LENGTHS_BOUND
 // The first global token from `from` on; `to` where there is none before.
 int nextGlobal(int from, int to) {
@@ -49,6 +50,11 @@ int nextGlobal(int from, int to) {
     }
     word = at * 32u + uint(max(findLSB(bits), 0));
     return bits == 0u || word >= end ? to : min(int(word * 32u) + findLSB(lengths[rule.globalsAt + word]), to);
+}
+// Neighbours of a global token that are global too, and the token: those whose bits share a word.
+int globalRun(int global) {
+    const int rest = findLSB(~(lengths[rule.globalsAt + (uint(global) >> 5)] >> (uint(global) & 31u)));
+    return rest < 0 ? 32 : rest;
 }
 bool anyGlobal(int first, int last) { return first <= last && nextGlobal(first, last + 1) <= last; }
 
@@ -101,6 +107,7 @@ Stretch nextOfBox(Box box, int from, int to) {
 
 // A tile of query rows of the chunk, of neighbouring heads.
 void beginTileOfRows(uint firstHead, uint heads_, uint firstQuery, uint lastQuery) {
+    tileRules.shortStretches = 0u;
     const int first = alignedPosition(firstQuery), last = alignedPosition(lastQuery);
     if (hasLocal) {
         const int back = stepsTo(ruleLeft), ahead = stepsTo(ruleRight);
@@ -125,7 +132,8 @@ Stretch nextLocal(int from, int to, int globalEnd) {
     if (from >= tileRules.localBegin && from < tileRules.localEnd) return Stretch(from, min(tileRules.localEnd, to));
     const int next = from < tileRules.localBegin ? min(tileRules.localBegin, to) : to;
     const int global = nextGlobal(max(from, 0), min(globalEnd, next));
-    return global < min(globalEnd, next) ? Stretch(global, global + 1) : Stretch(next, next < to ? min(tileRules.localEnd, to) : to);
+    if (global < min(globalEnd, next)) return Stretch(global, min(global + globalRun(global), next));
+    return Stretch(next, next < to ? min(tileRules.localEnd, to) : to);
 }
 Stretch nextOfBlocks(int from, int to) {
     const uint words = ruleWord(ruleBlockRow), head = ruleWord(ruleBlockHead);
@@ -147,14 +155,20 @@ Stretch nextOfBlocks(int from, int to) {
 }
 // What both say.
 Stretch narrowed(Stretch a, Stretch b) { return Stretch(b.begin, b.begin >= a.end ? b.begin + 1 : min(a.end, b.end)); }
+bool mayAsk() { return tileRules.shortStretches < ruleWord(ruleSkips); }
+Stretch counted(Stretch stretch, int to) {
+    if (stretch.end < to && stretch.end - stretch.begin < int(leastStretch)) ++tileRules.shortStretches;
+    return stretch;
+}
 // The next keys from `from` on that some row of the tile may see.
 Stretch nextKeys(int from, int to) {
     Stretch keys_ = Stretch(from, to);
-    if (ruleWord(ruleSkips) == 0u || from >= to) return keys_;
+    tileRules.named = mayAsk() && from < to;
+    if (!tileRules.named) return keys_;
     if (hasLocal) keys_ = nextLocal(from, to, min(to, int(seq.keyCount)));
     if (hasGrid && keys_.begin < to) keys_ = narrowed(keys_, nextOfBox(tileRules.box, keys_.begin, to));
     if (hasBlocks && keys_.begin < to) keys_ = narrowed(keys_, nextOfBlocks(keys_.begin, to));
-    return keys_;
+    return counted(keys_, to);
 }
 
 // Of a stretch that nextKeys has named, the keys that every row of the tile sees, as far as rules go.
@@ -166,12 +180,13 @@ Stretch wholeKeys(Stretch stretch) {
         whole.end = max(min(stretch.end, tileRules.localEnd - tileRules.spread), whole.begin);
     }
     // Rows of one row of blocks, in heads that share it, see the same keys.
-    if (blocksAlone && ruleWord(ruleSkips) != 0u && tileRules.blockRows == 1u && tileRules.blockHeads == 1u) whole = stretch;
+    if (blocksAlone && tileRules.named && tileRules.blockRows == 1u && tileRules.blockHeads == 1u) whole = stretch;
     return whole;
 }
 
 // A tile of keys.
 void beginTileOfKeys(int first, int last) {
+    tileRules.shortStretches = 0u;
     if (hasLocal) {
         const int back = stepsTo(ruleLeft), ahead = stepsTo(ruleRight);
         tileRules.localBegin = ahead == int(openSide) ? -ahead : first - ahead;
@@ -186,7 +201,7 @@ void beginTileOfKeys(int first, int last) {
 }
 // The next rows of the chunk from `from` on that may see some key of the tile.
 Stretch nextRows(uint head, int from, int to) {
-    if (ruleWord(ruleSkips) == 0u || from >= to) return Stretch(from, to);
+    if (!mayAsk() || from >= to) return Stretch(from, to);
     const int shift = alignedPosition(0u), end = to + shift;
     Stretch positions = Stretch(from + shift, end);
     if (hasLocal) positions = nextLocal(from + shift, end, min(end, int(seq.keyCount)));
@@ -210,7 +225,7 @@ Stretch nextRows(uint head, int from, int to) {
         const Stretch rows = found ? Stretch(clamp(begin, positions.begin, end), clamp(begin + int(size), positions.begin, end)) : Stretch(end, end);
         positions = narrowed(positions, rows);
     }
-    return Stretch(positions.begin - shift, positions.end - shift);
+    return counted(Stretch(positions.begin - shift, positions.end - shift), to);
 }
 // Of passes that own keys or rows: what passes by them.
 #ifdef VKATTN_OWNS_KEYS

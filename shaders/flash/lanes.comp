@@ -519,12 +519,15 @@ void main() {
 
     if (source == sourceShared) {
         if (looksForNonFinite && lane == 0u) nonFiniteTile = 0; // the first tile begins with a barrier
+        Stretch stretch = Stretch(0, 0); // with rules, what is visited next
         for (int tile = begin / int(tileKeys) * int(tileKeys); tile < end; tile += int(tileKeys)) {
 #ifdef VKATTN_LENGTHS_BOUND
             if (hasSkips) {
-                const int next = nextKeys(max(tile, begin), end).begin;
-                if (next >= end) break;
-                tile = max(tile, next / int(tileKeys) * int(tileKeys));
+                if (tile >= stretch.end) {
+                    stretch = nextKeys(max(tile, begin), end);
+                    if (stretch.begin >= end) break;
+                }
+                tile = max(tile, stretch.begin / int(tileKeys) * int(tileKeys));
             }
 #endif
             stageTile(tile);

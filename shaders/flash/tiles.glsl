@@ -261,13 +261,16 @@ void main() {
 
     if (gl_LocalInvocationID.x == 0u) nonFinite[0] = 0u;
     uint parity = 0u;
+    Stretch stretch = Stretch(begin, begin), whole = stretch; // with rules: what is visited next, and what of it by all
     for (int tile = begin; tile < end; tile += int(tileKeys)) {
         bool hidden = anyPairHidden; // something of the tile, from some row of the workgroup, by more than position
         if (hasSkips) {
-            const Stretch next = nextKeys(tile, end);
-            if (next.begin >= end) break;
-            tile = max(tile, alignDown(next.begin));
-            const Stretch whole = wholeKeys(next);
+            if (tile >= stretch.end) {
+                stretch = nextKeys(tile, end);
+                if (stretch.begin >= end) break;
+                whole = wholeKeys(stretch);
+            }
+            tile = max(tile, alignDown(stretch.begin));
             if (mayShowWholes) hidden = tile < whole.begin || tile + int(tileKeys) > whole.end;
         }
         stageTile(tile, end, hidden || drops || tile < reach.wholeBegin || tile + int(tileKeys) > reach.wholeEnd, parity);

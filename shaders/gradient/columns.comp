@@ -70,7 +70,7 @@ void main() {
             Stretch stretch = Stretch(from, rowEnd);
             if (hasSkips) stretch = nextRows(head, from, rowEnd);
             // Not fewer items at a time: some drivers count rounds of loops (attention/skip.glsl).
-            stretch.end = max(stretch.end, stretch.begin + leastStretch);
+            stretch.end = max(stretch.end, stretch.begin + int(leastStretch));
             from = stretch.end;
             for (int row = stretch.begin; row < min(stretch.end, rowEnd); ++row) {
                 const uint rowAt = rowsAt + uint(row) * rToken, pairsAt = (pairsOfHead + uint(row)) * rowPitch + keyFirst;

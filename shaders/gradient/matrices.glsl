@@ -413,11 +413,14 @@ void takeHead(uint head, Range all, Range own) {
 #endif
         ;
     const int end = all.end;
+    Stretch stretch = Stretch(0, 0); // with rules, what is visited next
     for (int first = alignDown(max(all.begin, 0)); first < end; first += int(tileKeys)) {
         if (hasSkips) {
-            const int next = NEXT_ITEMS(head, first, end).begin;
-            if (next >= end) break;
-            first = max(first, alignDown(next));
+            if (first >= stretch.end) {
+                stretch = NEXT_ITEMS(head, first, end);
+                if (stretch.begin >= end) break;
+            }
+            first = max(first, alignDown(stretch.begin));
         }
         stageTile(first, end, hides || first < all.wholeBegin || first + int(tileKeys) > all.wholeEnd);
         const bool tested = anyPairHidden || first < own.wholeBegin || first + int(tileKeys) > own.wholeEnd;

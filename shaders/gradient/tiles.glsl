@@ -305,11 +305,14 @@ void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
     wholeBegin = min(alignDown(wholeBegin + int(stepItems) - 1), max(end, 0));
     wholeEnd = anyPairHidden ? wholeBegin : max(alignDown(max(wholeEnd, 0)), wholeBegin);
     if (source == sourceShared) {
+        Stretch stretch = Stretch(0, 0); // with rules, what is visited next
         for (int tile = begin / int(tileItems) * int(tileItems); tile < end; tile += int(tileItems)) {
             if (hasSkips) {
-                const int next = NEXT_ITEMS(head, max(tile, begin), end).begin;
-                if (next >= end) break;
-                tile = max(tile, next / int(tileItems) * int(tileItems));
+                if (tile >= stretch.end) {
+                    stretch = NEXT_ITEMS(head, max(tile, begin), end);
+                    if (stretch.begin >= end) break;
+                }
+                tile = max(tile, stretch.begin / int(tileItems) * int(tileItems));
             }
             stageTile(tile);
             const int from = max(tile, begin), to = min(tile + int(tileItems), end);

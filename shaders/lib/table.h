@@ -32,7 +32,7 @@ VKATTN_CONST ruleBlockKeys = 20u;
 VKATTN_CONST ruleBlockEntry = 21u; // words from one batch entry to the next
 VKATTN_CONST ruleBlockHead = 22u;
 VKATTN_CONST ruleBlockRow = 23u;
-VKATTN_CONST ruleSkips = 24u;      // 0: looking for what to skip would take too many rounds
+VKATTN_CONST ruleSkips = 24u;      // short stretches that a tile may ask for; 0: it asks for none
 VKATTN_CONST ruleWordsGiven = 25u; // the words above
 // Of a program (attention/program.glsl): its words, then the places and the lengths of its buffers.
 VKATTN_CONST ruleProgram = 32u;
@@ -45,6 +45,8 @@ VKATTN_CONST gridClamped = 1u;     // as vkattn_grid_rule
 VKATTN_CONST gridCut = 2u;
 VKATTN_CONST gridWindows = 3u;
 VKATTN_CONST openSide = 0x40000000u; // of a window
+// Items of a stretch that is not short (attention/skip.glsl).
+VKATTN_CONST leastStretch = 128u;
 // What setup/rules.comp does: the header and the entries, a copy of numbers that are clamped, the summary of bits,
 // or the words of a program.
 VKATTN_CONST ruleStepEntries = 0u;

@@ -52,7 +52,7 @@ void main() {
         Stretch stretch = Stretch(from, reach.end);
         if (hasSkips) stretch = nextKeys(from, reach.end);
         // Not fewer items at a time: some drivers count rounds of loops (attention/skip.glsl).
-        stretch.end = max(stretch.end, stretch.begin + leastStretch);
+        stretch.end = max(stretch.end, stretch.begin + int(leastStretch));
         from = stretch.end;
         for (int j = stretch.begin; j < min(stretch.end, reach.end); ++j) {
             const KeyValueRow value = valueRow(j);

@@ -130,8 +130,8 @@ vkattn_result matrixGradient::chooseTiles(const PlanLimits &limits, GradientPlan
         // Two loops over what passes by: over tiles, and over the lane's items of a tile where pairs are
         // looked at.
         const uint64_t tiles = divideUp(keys ? p.queryTokens : p.keyTokens, pass.matrix.tileKeys);
-        const SkipRounds skips = skipRounds(p, pass.tile.owned());
-        const uint64_t loops = (keys ? p.groupSize() : 1) * ((2 + skips.perStretch) * tiles + 4 + skips.all);
+        const uint64_t heads = keys ? p.groupSize() : 1, items = keys ? p.queryTokens : p.keyTokens;
+        const uint64_t loops = heads * (2 * tiles + 4) + skipRounds(p, pass.tile.owned()).of(items, pass.matrix.tileKeys, heads);
         if (loops > maxKeysPerLane)
             return fail(why, refused, "a lane of the coopmat kernel of gradients would loop %llu times, at most %u",
                         static_cast<unsigned long long>(loops), maxKeysPerLane);

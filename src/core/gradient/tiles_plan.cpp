@@ -47,8 +47,9 @@ uint64_t iterations(const GradientPass &pass, const SkipRounds &skips, uint64_t 
     const uint64_t dims = uint64_t{pass.dimsPerLane} + pass.valueDimsPerLane;
     const uint64_t edges = tile.ownedPerLane * (tile.rolledEdges ? 4 * dims : dims / edgeDims + 4);
     const uint64_t drawn = draws ? ceilDiv(items, 32) * 14 : 0;
-    // With rules a stretch may be one step.
-    return heads * (ceilDiv(items, tile.stepItems) * (1 + skips.perStretch) + 4 + skips.all) + drawn + edges;
+    // With rules, tiles in shared memory ask for themselves too.
+    const uint64_t tiles = tile.source == sourceShared && skips.perStretch ? ceilDiv(items, tile.tileItems) * (skips.perStretch + 2) : 0;
+    return heads * (ceilDiv(items, tile.stepItems) + tiles + 4) + skips.of(items, tile.stepItems, heads) + drawn + edges;
 }
 
 struct TileLimits {

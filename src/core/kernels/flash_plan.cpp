@@ -70,9 +70,9 @@ uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashS
     // Leaving a loop counts as a round of it. Where masks may leave nothing of a step, another loop
     // looks for the next that has something.
     const bool hides = (shape.pairTerms & termsThatHide) != 0;
-    // With rules a stretch of keys may be one step; and tiles in shared memory ask for themselves too.
+    // With rules, tiles in shared memory ask for themselves too.
     const SkipRounds skips = skipRounds(p, tile.rows());
-    const uint64_t perStep = (hides ? 2 : 1) + skips.perStretch;
+    const uint64_t perStep = hides ? 2 : 1;
     uint64_t perTile = perStep;
     // Its steps in up to two loops, the loads of K and V, and the loop over tiles.
     if (tile.source == sourceShared)
@@ -89,8 +89,10 @@ uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashS
         const uint64_t runs = tile.source == sourceShared ? ceilDiv(tile.tileKeys, runKeys) : 1;
         perRun = tilesPerRun * perTile + runs * drawing;
     }
-    const uint64_t other = edges + std::min<uint64_t>(skips.all, maxKeysPerLane / 3);
-    const uint64_t tiles = other < maxKeysPerLane ? (maxKeysPerLane - other) / perRun * tilesPerRun : 0;
+    const uint64_t other = edges + skips.of(0, 1) + skips.shortStretches * skips.perStretch;
+    // For each key a part of the rounds of a long stretch.
+    const uint64_t perRunOfStretches = perRun * leastStretch + skips.perStretch * tilesPerRun * tile.keyTile();
+    const uint64_t tiles = other < maxKeysPerLane ? (maxKeysPerLane - other) * leastStretch / perRunOfStretches * tilesPerRun : 0;
     const uint64_t keys = std::min<uint64_t>(tiles * tile.keyTile(), std::max(tuning.maxSplitKeys, tile.keyTile()));
     // Of a window, a workgroup visits what its rows reach, in whole tiles, however long the split
     // is.
@@ -156,8 +158,10 @@ uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const Flas
 // Workspace for the partial results of the flash kernel, whose rows may be many: as many rows at a
 // time as fill the device, or 1/128 of what K and V take, whichever is more. Decode has few rows
 // and keeps them together.
-uint64_t partialResultsCap(const Problem &p, const FlashTuning &tuning, const FlashShape &shape) {
-    const uint64_t filling = uint64_t{tuning.targetWorkgroups} * shape.tile.rows() * (uint64_t{p.valueDim} + partialWords) * 4;
+uint64_t partialResultsCap(const Problem &p, const FlashTuning &tuning, const FlashShape &shape, uint32_t mostKeys) {
+    // With rules, most splits of a row see nothing: others fill the device.
+    const uint64_t idle = p.rules.showRuns() ? ceilDiv(std::max(p.keyTokens, 1u), mostKeys) : 1;
+    const uint64_t filling = idle * uint64_t{tuning.targetWorkgroups} * shape.tile.rows() * (uint64_t{p.valueDim} + partialWords) * 4;
     return std::max(filling, (p.bytesNeeded(VKATTN_K) + p.bytesNeeded(VKATTN_V)) / 128);
 }
 
@@ -313,7 +317,7 @@ vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const Plan
                     name, p.heads);
     ChunkShape chunk{};
     PlanLimits room = limits;
-    if (!isDecode(kernel)) room.maxWorkspaceBytes = std::min(room.maxWorkspaceBytes, out.setUpBytes + partialResultsCap(p, tuning, shape));
+    if (!isDecode(kernel)) room.maxWorkspaceBytes = std::min(room.maxWorkspaceBytes, out.setUpBytes + partialResultsCap(p, tuning, shape, mostKeys));
     // Packing heads keeps them together; where limits cut them apart, they go unpacked.
     const bool pack = p.groupSize() > 1 && (isDecode(kernel) || p.queryTokens < shape.tile.rows());
     for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {

@@ -78,12 +78,33 @@ void finishRules(const RulesPush &push, Dispatch &d) {
     d.groups[0] = std::max(divideUp(push.count, ruleLanes), 1u);
 }
 
-// Whether looking for what a tile may skip takes few rounds, of rows of blocks above all: software devices
+// Looking for what a tile may skip takes at most so many rounds, of rows of blocks above all: software devices
 // leave a shader after 65,535 (maxKeysPerDispatch).
-constexpr uint64_t mostSkipRounds = 16384;
+constexpr uint64_t mostSkipRounds = 16384, mostShortStretches = 1024;
 constexpr uint32_t widestTile = 256;
-bool skipsPay(const Problem &p) {
-    return skipRounds(p, widestTile).all <= mostSkipRounds;
+
+// Of a tile of so many tokens, without a limit of short stretches.
+SkipRounds lookingRounds(const Problem &p, uint32_t tileTokens) {
+    const vkattn_blocks &blocks = p.rules.blocks;
+    const TableLayout at = tableLayout(p);
+    SkipRounds rounds;
+    // The loop over stretches, the loop over the steps of one, and one through the summary.
+    rounds.perStretch = 6;
+    rounds.through = at.summaryWords;
+    if (blocks.kind == VKATTN_BLOCKS_NONE) return rounds;
+    const uint64_t heads = blocks.heads > 1 ? std::min(p.groupSize(), 16u) : 1, rows = tileTokens / blocks.queries + 2;
+    const uint64_t columns = tileTokens / blocks.keys / 32 + 2;
+    rounds.perStretch += std::max(heads * (rows + 2), columns + 1) + 2;
+    rounds.through += std::max(heads * (rows + 2) * at.blockWords, (columns + 1) * p.rules.blockRows);
+    return rounds;
+}
+
+// Short stretches that any tile may ask for; 0 where looking through what there is takes too many rounds.
+uint32_t shortStretchesOf(const Problem &p) {
+    if (!p.rules.showRuns()) return 0;
+    const SkipRounds widest = lookingRounds(p, widestTile);
+    if (widest.through > mostSkipRounds) return 0;
+    return static_cast<uint32_t>(std::min(mostSkipRounds / widest.perStretch, mostShortStretches));
 }
 
 void makeEntries(const Problem &p, const TableLayout &at, Dispatch &d) {
@@ -116,7 +137,7 @@ void makeEntries(const Problem &p, const TableLayout &at, Dispatch &d) {
     header[ruleBlockEntry] = rules.blocks.batches > 1 ? static_cast<uint32_t>(at.blockPlane * rules.blocks.heads) : 0;
     header[ruleBlockHead] = rules.blocks.heads > 1 ? static_cast<uint32_t>(at.blockPlane) : 0;
     header[ruleBlockRow] = at.blockWords;
-    header[ruleSkips] = skipsPay(p) ? 1 : 0;
+    header[ruleSkips] = shortStretchesOf(p);
     bindArrays(p, VKATTN_KEY_LENGTHS, VKATTN_PREFIX_LENGTHS, offsetof(RulesPush, firstBase), offsetof(RulesPush, secondBase), d);
     finishRules(push, d);
 }
@@ -233,19 +254,10 @@ TableLayout tableLayout(const Problem &p) {
 }
 
 SkipRounds skipRounds(const Problem &p, uint32_t tileTokens) {
-    const Rules &rules = p.rules;
-    const vkattn_blocks &blocks = rules.blocks;
-    SkipRounds rounds;
-    if (!rules.showRuns()) return rounds;
-    const TableLayout at = tableLayout(p);
-    // The loop over stretches, the loop over the steps of one, and one through the summary.
-    rounds.perStretch = 6;
-    rounds.all = at.summaryWords;
-    if (blocks.kind == VKATTN_BLOCKS_NONE) return rounds;
-    const uint64_t heads = blocks.heads > 1 ? std::min(p.groupSize(), 16u) : 1, rows = tileTokens / blocks.queries + 2;
-    const uint64_t columns = tileTokens / blocks.keys / 32 + 2;
-    rounds.perStretch += std::max(heads * (rows + 2), columns + 1) + 2;
-    rounds.all += std::max(heads * (rows + 2) * at.blockWords, (columns + 1) * rules.blockRows);
+    if (!p.rules.showRuns()) return {};
+    SkipRounds rounds = lookingRounds(p, tileTokens);
+    rounds.shortStretches = shortStretchesOf(p);
+    if (!rounds.shortStretches) rounds.through = 0;
     return rounds;
 }
 

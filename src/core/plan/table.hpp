@@ -16,15 +16,22 @@ struct TableLayout {
 };
 [[nodiscard]] TableLayout tableLayout(const Problem &p);
 
-// Rounds of loops in which a lane looks for what its tile may skip (shaders/attention/skip.glsl): once for each
-// stretch that it visits, where a stretch may be one step; and all of them together, of what is looked through.
+// Rounds of loops in which a lane looks for what its tile may skip (shaders/attention/skip.glsl).
 struct SkipRounds {
-    uint64_t perStretch = 0, all = 0;
+    uint64_t through = 0;         // once, of what is looked through
+    uint64_t perStretch = 0;      // for each stretch that the tile visits
+    uint64_t shortStretches = 0;  // that it may ask for
+    // Of a tile that some heads' items pass by, a step a round.
+    [[nodiscard]] uint64_t of(uint64_t items, uint32_t step, uint64_t heads = 1) const {
+        const uint64_t steps = heads * ((items + step - 1) / step), longStretches = heads * (items / leastStretch + 1);
+        return heads * through + perStretch * (std::min(shortStretches, steps) + longStretches);
+    }
 };
 // Keys or rows that a dispatch may take one a round: fewer with rules, which are looked through in the same shader.
 [[nodiscard]] inline uint32_t mostItemsPerDispatch(const Problem &p) {
     return p.hasRules() ? maxKeysPerDispatch / 2 : maxKeysPerDispatch;
 }
+// Of a tile of so many tokens.
 [[nodiscard]] SkipRounds skipRounds(const Problem &p, uint32_t tileTokens);
 
 // Places the table of a plan and counts the dispatches of its set-up, if the device can hold and gather it.

@@ -122,10 +122,8 @@ struct StatisticsLimits {
     // largest of a row, and a round inserts one into each row.
     [[nodiscard]] bool fewRounds(const TiledPass &pass, uint64_t items, uint32_t topCount) const {
         const PassTile &tile = pass.tile;
-        // With rules a stretch may be one step.
-        const SkipRounds skips = skipRounds(p, tile.owned());
-        const uint64_t steps = ceilDiv(items, tile.stepItems) + 4, ofTop = (topCount ? tile.stepItems + 1 : 0) + skips.perStretch;
-        const uint64_t ends = uint64_t{tile.ownedPerLane} * 4 + std::min<uint64_t>(skips.all, maxKeysPerLane / 3);
+        const uint64_t steps = ceilDiv(items, tile.stepItems) + 4, ofTop = topCount ? tile.stepItems + 1 : 0;
+        const uint64_t ends = uint64_t{tile.ownedPerLane} * 4 + skipRounds(p, tile.owned()).of(items, tile.stepItems);
         if (plan.plain) return steps * (ceilDiv(p.headDim, plainDims) + 2 + ofTop) + ends <= maxKeysPerLane;
         const uint64_t loads = tile.ownedPerLane * (tile.rolledEdges ? uint64_t{pass.dimsPerLane} : pass.dimsPerLane / edgeDims + 4);
         return steps * (1 + ofTop) + loads + ends <= maxKeysPerLane;
