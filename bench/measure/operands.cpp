@@ -1,6 +1,7 @@
 #include "measure/operands.hpp"
 
 #include "failure.hpp"
+#include "measure/random.hpp"
 #include "text.hpp"
 
 #include <bit>
@@ -12,14 +13,6 @@
 
 namespace vkattn::bench {
 namespace {
-
-// Splitmix64: fast, and good enough for data.
-uint64_t next(uint64_t &state) {
-    uint64_t z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 float uniform(uint64_t bits) {
     return static_cast<float>(static_cast<int32_t>(bits >> 32)) * (1.7320508f / 2147483648.0f);
@@ -54,13 +47,13 @@ uint64_t memoryBytes() {
 void fillOperand(std::byte *data, size_t bytes, vkattn_dtype type, uint64_t seed) {
     if (type == VKATTN_F32) {
         for (size_t at = 0; at < bytes; at += 4) {
-            const float value = uniform(next(seed));
+            const float value = uniform(nextRandom(seed));
             std::memcpy(data + at, &value, 4);
         }
         return;
     }
     for (size_t at = 0; at < bytes; at += 2) {
-        const float value = uniform(next(seed));
+        const float value = uniform(nextRandom(seed));
         const uint16_t bits = type == VKATTN_F16 ? toHalf(value) : toBfloat(value);
         std::memcpy(data + at, &bits, 2);
     }
@@ -85,25 +78,38 @@ bool verifyStep(OperationList &list, uint32_t rows, uint64_t seed, uint32_t thre
 }
 
 Operands::Operands(const Shape &shape, uint64_t seed) {
-    const uint64_t wanted = shape.bytes(), have = memoryBytes();
+    const vkattn_problem problem = shape.problem(VKATTN_KERNEL_AUTO);
+    uint64_t wanted = shape.bytes();
+    for (const vkattn_role role : ruleRoles) wanted += vkattnOperandBytes(&problem, role);
+    const uint64_t have = memoryBytes();
     // A software device holds a copy of everything in the same memory.
     if (have && wanted > have / 2)
         throw Failure("shape " + shape.name + " has " + byteText(wanted) + " of data and this machine " + byteText(have) +
                       " of memory: choose a shape of at most half of that");
-    const vkattn_problem problem = shape.problem(VKATTN_KERNEL_AUTO);
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT}) {
         if (role == VKATTN_V && shape.valuesInKeys) continue;
-        const auto bytes = static_cast<size_t>(vkattnOperandBytes(&problem, role));
-        // The memory is zeroed: an output left unwritten must not hold an earlier, right one. The
-        // memory begins on a cache line, where hosts' tensors begin. The allocator would put large
-        // tensors 16 bytes past a line, and half of the vectors across two lines.
-        constexpr size_t line = 64;
-        auto buffer = std::make_unique<std::byte[]>(bytes + line);
-        std::byte *data = buffer.get() + (line - reinterpret_cast<uintptr_t>(buffer.get()) % line) % line;
-        if (role != VKATTN_OUT) fillOperand(data, bytes, role == VKATTN_Q ? problem.q.dtype : problem.k.dtype, seed + role * 0x1000u);
-        list_.push_back({role, data, bytes});
-        buffers_.push_back(std::move(buffer));
+        std::byte *data = add(role, problem);
+        if (role != VKATTN_OUT)
+            fillOperand(data, list_.back().bytes, role == VKATTN_Q ? problem.q.dtype : problem.k.dtype, seed + role * 0x1000u);
     }
+    for (const vkattn_role role : ruleRoles)
+        if (vkattnOperandBytes(&problem, role)) {
+            std::byte *data = add(role, problem);
+            fillRule(shape.rule, shape.keys, role, data, list_.back().bytes);
+        }
+}
+
+std::byte *Operands::add(vkattn_role role, const vkattn_problem &problem) {
+    const auto bytes = static_cast<size_t>(vkattnOperandBytes(&problem, role));
+    // The memory is zeroed: an output left unwritten must not hold an earlier, right one. The
+    // memory begins on a cache line, where hosts' tensors begin. The allocator would put large
+    // tensors 16 bytes past a line, and half of the vectors across two lines.
+    constexpr size_t line = 64;
+    auto buffer = std::make_unique<std::byte[]>(bytes + line);
+    std::byte *data = buffer.get() + (line - reinterpret_cast<uintptr_t>(buffer.get()) % line) % line;
+    list_.push_back({role, data, bytes});
+    buffers_.push_back(std::move(buffer));
+    return data;
 }
 
 } // namespace vkattn::bench

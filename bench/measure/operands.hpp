@@ -1,4 +1,4 @@
-// Random Q, K and V of a shape, and room for its output, in host memory.
+// Random Q, K and V of a shape, the arrays of its rule, and room for its output, in host memory.
 #pragma once
 
 #include "measure/shapes.hpp"
@@ -28,11 +28,14 @@ void fillOperand(std::byte *data, size_t bytes, vkattn_dtype type, uint64_t seed
 
 class Operands {
   public:
-    // Filled by fillOperand. Throws Failure where the machine has too little memory.
+    // Filled by fillOperand and fillRule. Throws Failure where the machine has too little memory.
     Operands(const Shape &shape, uint64_t seed);
     [[nodiscard]] const std::vector<vkattn_operand_memory> &list() const { return list_; }
 
   private:
+    // Returns the new operand's memory.
+    std::byte *add(vkattn_role role, const vkattn_problem &problem);
+
     std::vector<std::unique_ptr<std::byte[]>> buffers_;
     std::vector<vkattn_operand_memory> list_;
 };

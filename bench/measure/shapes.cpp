@@ -56,6 +56,13 @@ const std::vector<Shape> table = {
     {"latent-decode-bf16kv",    "latent",  "the same, the cache in bfloat16",                1, 128, 1,    1,   4096, 576, bf16kv, false, 0, false, 0, {}, 512},
     {"latent-decode-f16kv",     "latent",  "the same, the cache in half precision",          1, 128, 1,    1,   4096, 576, f16kv, false, 0, false, 0, {}, 512},
     {"latent-prefill-small",    "latent",  "64 tokens at the end of 1024",                   1,  16, 1,   64,   1024, 576, f32,   true,  0, false, 0, {}, 512},
+    // Rules of visibility, of one head, so that software devices can take long sequences. full-d64 hides nothing.
+    {"longformer-d64",          "rules",   "a window of 513 keys, 32 global tokens",         1,  1,  1, 16384,  16384,  64, f32,   false, 0, false, 0, {}, 0, {RuleKind::window, 256, 32}},
+    {"window169-d64",           "rules",   "as many keys as neighbourhood-d64 sees",         1,  1,  1, 16384,  16384,  64, f32,   false, 0, false, 0, {}, 0, {RuleKind::window, 84}},
+    {"neighbourhood-d64",       "rules",   "13x13 of an image's tokens, 256x256",            1,  1,  1, 65536,  65536,  64, f32,   false, 0, false, 0, {}, 0, {RuleKind::neighbourhood, 13}},
+    {"blocks15-d64",            "rules",   "15% of blocks of 128x128, and the diagonal",     1,  1,  1,  8192,   8192,  64, f32,   false, 0, false, 0, {}, 0, {RuleKind::blockMask, 128, 15}},
+    {"bigbird-d64",             "rules",   "BigBird, blocks of 64, 3 of a row at random",    1,  1,  1,  4096,   4096,  64, f32,   false, 0, false, 0, {}, 0, {RuleKind::bigBird, 64, 3}},
+    {"full-d64",                "rules",   "without a rule, to compare with",                1,  1,  1,  8192,   8192,  64, f32},
     {"game-d32",                "game",    "many tiny sequences, as a game has them",       64,  4,  4,    64,     64,  32, f32,   false, 0, quick},
     {"game-d32-f16",            "game",    "the same in half precision",                    64,  4,  4,    64,     64,  32, f16},
     // Large enough to fill a GPU: batch * tokens is 16384, as papers on attention kernels measure.
@@ -124,6 +131,7 @@ vkattn_problem Shape::problem(vkattn_kernel kernel) const {
         p.windowLeft = static_cast<int32_t>(window) - 1;
         p.windowRight = 0;
     }
+    describeRule(rule, keys, p);
     return p;
 }
 
@@ -136,11 +144,12 @@ std::string Shape::sizeText() const {
 std::string Shape::optionsText() const {
     std::string text = causal ? "causal" : "";
     if (window) text.append(text.empty() ? "window=" : " window=").append(std::to_string(window));
-    return text;
+    return text + ruleText(rule, keys); // a shape with a rule has neither of the others
 }
 
 double Shape::visiblePairs() const {
     const double perHead = static_cast<double>(batch) * heads, n = queries;
+    if (rule.kind != RuleKind::none) return perHead * rulePairs(rule, keys);
     if (!causal && !window) return perHead * n * keys;
     // Query i sees keys up to its own position i' = i + keys - queries (a window here always ends
     // there), and of these the last `window` keys.

@@ -1,6 +1,8 @@
 // The shapes to measure: named attention problems, and the work of each.
 #pragma once
 
+#include "measure/rules.hpp"
+
 #include <vkattn/vkattn.hpp>
 
 #include <cstdint>
@@ -28,12 +30,13 @@ struct Shape {
     std::string family{}; // in a sweep: the name without the tokens; otherwise `name`
     // V is the first so many dims of K (VKATTN_VALUES_IN_KEYS); 0: V has memory of its own
     uint32_t valuesInKeys = 0;
+    Rule rule{}; // needs as many queries as keys, not causal, no window
 
     [[nodiscard]] uint32_t valueDim() const { return valuesInKeys ? valuesInKeys : headDim; }
     [[nodiscard]] vkattn_problem problem(vkattn_kernel kernel) const;
     // Returns a text such as "1x8x4096x4096 D64", with heads as 32/8 where they are grouped.
     [[nodiscard]] std::string sizeText() const;
-    [[nodiscard]] std::string optionsText() const; // "causal window=256", or empty
+    [[nodiscard]] std::string optionsText() const; // "causal window=256", a rule, or empty
 
     // The work, by the conventions of README.md.
     // (query, key) pairs that are not hidden, over batch and heads

@@ -47,8 +47,9 @@ Json toJson(const Shape &shape) {
             {"keys", shape.keys},           {"headDim", shape.headDim},
             {"valueDim", shape.valueDim()}, {"valuesInKeys", shape.valuesInKeys > 0},
             {"dtype", shape.types->name},   {"causal", shape.causal},
-            {"window", shape.window},       {"visiblePairs", shape.visiblePairs()},
-            {"flops", shape.flops()},       {"bytes", shape.bytes()}};
+            {"window", shape.window},       {"rule", ruleText(shape.rule, shape.keys)},
+            {"flops", shape.flops()},       {"visiblePairs", shape.visiblePairs()},
+            {"bytes", shape.bytes()}};
 }
 
 Json toJson(const Measurement &m) {
@@ -116,10 +117,10 @@ std::optional<Shape> rivalShape(const RivalRow &row, const std::vector<Shape> &b
 } // namespace
 
 void printShapeTable() {
-    std::printf("%-24s %-8s %-24s %-6s %-18s %9s %9s  %s\n", "shape", "group", "batch x heads x Q x K", "types", "options", "GFLOP", "data",
+    std::printf("%-24s %-8s %-24s %-6s %-25s %9s %9s  %s\n", "shape", "group", "batch x heads x Q x K", "types", "options", "GFLOP", "data",
                 "stands for");
     for (const Shape &shape : shapeTable())
-        std::printf("%-24s %-8s %-24s %-6s %-18s %9s %9s  %s%s\n", shape.name.c_str(), shape.group.c_str(), shape.sizeText().c_str(),
+        std::printf("%-24s %-8s %-24s %-6s %-25s %9s %9s  %s%s\n", shape.name.c_str(), shape.group.c_str(), shape.sizeText().c_str(),
                     shape.types->name, shape.optionsText().c_str(), shortNumber(shape.flops() * 1e-9).c_str(),
                     byteText(shape.bytes()).c_str(), shape.standsFor.c_str(), shape.quick ? " (quick)" : "");
     std::printf(

@@ -70,6 +70,84 @@ TEST(Shapes, sweepSetsQueriesOnlyWhereTheyAreAsManyAsKeys) {
     EXPECT_EQ(decode.keys, 512u);
 }
 
+// By the oracle, from the problem and the arrays that the library gets.
+double shownPairs(const Shape &shape) {
+    const vkattn_problem p = shape.problem(VKATTN_KERNEL_AUTO);
+    const Operands operands(shape, 1);
+    uint64_t pairs = 0;
+    std::vector<unsigned char> shown(shape.keys);
+    for (uint32_t b = 0; b < shape.batch; ++b)
+        for (uint32_t h = 0; h < shape.heads; ++h)
+            for (uint32_t i = 0; i < shape.queries; ++i) {
+                vkattn_diagnostic why{};
+                EXPECT_EQ(vkattnCpuVisible(&p, operands.list().data(), static_cast<uint32_t>(operands.list().size()), b, h, i, shown.data(),
+                                           shape.keys, &why),
+                          VKATTN_OK)
+                    << shape.name << ": " << why.message;
+                pairs += static_cast<uint64_t>(std::count(shown.begin(), shown.end(), 1));
+            }
+    return static_cast<double>(pairs);
+}
+
+// Lengths with less than a window, a block or the global tokens, with short last blocks, and with
+// much more.
+TEST(Rules, visiblePairsAreThoseOfTheOracle) {
+    for (const Shape &base : shapesOfGroup("rules"))
+        for (const uint32_t tokens : {1u, 31u, 64u, 65u, 130u, 169u, 200u, 221u, 384u, 600u, 1000u}) {
+            // A clamped neighbourhood needs 13 rows and 13 columns.
+            if (base.name == "neighbourhood-d64" && (tokens < 169 || tokens == 200)) continue;
+            Shape shape = withTokens(base, tokens);
+            EXPECT_DOUBLE_EQ(shape.visiblePairs(), shownPairs(shape)) << shape.name;
+            if (tokens != 384) continue;
+            shape.batch = shape.heads = 2; // on one head of keys
+            EXPECT_DOUBLE_EQ(shape.visiblePairs(), shownPairs(shape)) << shape.name << ", two heads of two batch entries";
+        }
+}
+
+TEST(Rules, optionsNameThem) {
+    const auto text = [](const char *name) { return shapeNamed(name).optionsText(); };
+    EXPECT_EQ(text("longformer-d64"), "window=256,256 global=32");
+    EXPECT_EQ(text("window169-d64"), "window=84,84");
+    EXPECT_EQ(text("blocks15-d64"), "block-mask=15% of 128x128");
+    EXPECT_EQ(text("bigbird-d64"), "bigbird=64,3,1");
+    EXPECT_EQ(text("full-d64"), "");
+    // As square as the tokens allow; no grid where they allow less than the neighbourhood.
+    EXPECT_EQ(text("neighbourhood-d64"), "neighbourhood=256x256:13");
+    EXPECT_EQ(text("neighbourhood-d64@32768"), "neighbourhood=128x256:13");
+    EXPECT_EQ(text("neighbourhood-d64@221"), "neighbourhood=13x17:13");
+    EXPECT_THROW(static_cast<void>(shapeNamed("neighbourhood-d64@1009")), Failure);
+}
+
+TEST(Rules, masksOfLongerSequencesContinueThoseOfShorterOnes) {
+    const auto mask = [](const char *name) {
+        const Operands operands(shapeNamed(name), 1);
+        const vkattn_operand_memory &last = operands.list().back();
+        EXPECT_EQ(last.role, VKATTN_BLOCK_MASK);
+        const auto *bytes = static_cast<const unsigned char *>(last.data);
+        return std::vector<unsigned char>(bytes, bytes + last.bytes);
+    };
+    const std::vector<unsigned char> shorter = mask("blocks15-d64"), longer = mask("blocks15-d64@16384");
+    ASSERT_EQ(shorter.size(), 64u * 64);
+    ASSERT_EQ(longer.size(), 128u * 128);
+    for (size_t row = 0; row < 64; ++row) {
+        EXPECT_EQ(shorter[row * 64 + row], 1);
+        for (size_t column = 0; column < 64; ++column) EXPECT_EQ(shorter[row * 64 + column], longer[row * 128 + column]);
+    }
+    // 15% of what is not the diagonal, within four standard deviations.
+    const auto shown = static_cast<double>(std::count(longer.begin(), longer.end(), 1));
+    EXPECT_NEAR((shown - 128) / (128 * 127), 0.15, 0.012);
+}
+
+TEST(Rules, otherShapesHaveNone) {
+    for (const Shape &shape : {customShape("heads=2,q=16,d=8,window=4"), shapeNamed("window-d64-small"), shapeNamed("full-d64@64")}) {
+        const vkattn_problem p = shape.problem(VKATTN_KERNEL_AUTO);
+        EXPECT_EQ(p.presentRoles, 0u) << shape.name;
+        EXPECT_EQ(p.grid.rule, VKATTN_GRID_NONE) << shape.name;
+        EXPECT_EQ(p.blocks.kind, VKATTN_BLOCKS_NONE) << shape.name;
+        EXPECT_EQ(Operands(shape, 1).list().size(), 4u) << shape.name; // q, k, v and out
+    }
+}
+
 TEST(Sweep, fitFindsThePower) {
     std::vector<double> tokens, values;
     for (const double n : {128.0, 256.0, 1024.0, 4096.0}) {
