@@ -102,6 +102,12 @@ double plotted(PlotValue value, const Shape &shape, double milliseconds) {
     return shape.flops() / milliseconds * 1e-6;
 }
 
+// A curve of times also says how they grow, which the eye cannot read off it.
+std::string curveLabel(PlotValue value, const SweepSeries &series) {
+    if (value != PlotValue::milliseconds || !series.time) return "vkattn " + series.kernel + ", " + series.family;
+    return series.family + " " + series.kernel + ", time ~ n^" + decimals(series.time->exponent, 2);
+}
+
 // The rival's shape is that of one of the bases, at its own length or, as NAME@TOKENS, at another.
 std::optional<Shape> rivalShape(const RivalRow &row, const std::vector<Shape> &bases) {
     for (const Shape &base : bases) {
@@ -222,7 +228,7 @@ program::Chart sweepChart(const Machine &machine, PlotValue value, const std::ve
     chart.title = titles[static_cast<size_t>(value)];
     chart.subtitle = machine.device + ", " + machine.date + (machine.commit.empty() ? "" : ", " + machine.commit);
     for (const SweepSeries &s : series) {
-        program::Curve line{.label = "vkattn " + s.kernel + ", " + s.family};
+        program::Curve line{.label = curveLabel(value, s)};
         for (const Measurement &m : s.points) line.points.emplace_back(m.shape.swept, plotted(value, m.shape, m.medianMs));
         plot.curves.push_back(std::move(line));
     }

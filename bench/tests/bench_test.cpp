@@ -7,6 +7,7 @@
 #include "measure/shapes.hpp"
 #include "measure/sweep.hpp"
 #include "report/csv.hpp"
+#include "report/report.hpp"
 
 #include <gtest/gtest.h>
 
@@ -161,6 +162,21 @@ TEST(Sweep, fitFindsThePower) {
     EXPECT_FALSE(fitPower({1024, 2048}, {0, 0})); // no workspace
     EXPECT_FALSE(fitPower({1024, 1024}, {1, 2})); // no line through one length
     EXPECT_NEAR(fitPower({1, 2}, {5, 5})->exponent, 0, 1e-12);
+}
+
+TEST(Sweep, curvesOfTimesSayHowTheyGrow) {
+    std::vector<Measurement> measurements;
+    for (const uint32_t tokens : {256u, 512u, 1024u}) {
+        Measurement m{.shape = withTokens(shapeNamed("longformer-d64"), tokens), .askedKernel = "flash"};
+        m.kernel = "flash";
+        m.medianMs = 1e-3 * std::pow(tokens, 1.07);
+        measurements.push_back(m);
+    }
+    const std::vector<SweepSeries> series = sweepSeries(measurements);
+    const auto label = [&](PlotValue value) { return sweepChart({}, value, series, {}, {}).plots.at(0).curves.at(0).label; };
+    EXPECT_EQ(label(PlotValue::milliseconds), "longformer-d64 flash, time ~ n^1.07");
+    EXPECT_EQ(label(PlotValue::gflops), "vkattn flash, longformer-d64");
+    EXPECT_EQ(label(PlotValue::gbs), "vkattn flash, longformer-d64");
 }
 
 TEST(Csv, fieldsSurviveQuoting) {

@@ -45,13 +45,14 @@ if(NOT svg MATCHES "^<svg .*</svg>\n$" OR NOT svg MATCHES "Other, with a comma")
   message(FATAL_ERROR "sweep.svg: ${svg}")
 endif()
 
-# Rules of visibility, every row checked.
-run(--group rules --sweep 256,384 --verify --no-peaks --json sweep.json)
+# Rules of visibility, every row checked, and times with their exponents.
+run(--group rules --sweep 256,384 --verify --no-peaks --json sweep.json --plot sweep.svg --plot-value ms)
 file(READ ${FOLDER}/sweep.json json)
 string(JSON rows LENGTH "${json}" rows)
 string(JSON rule GET "${json}" rows 0 shape rule)
-if(NOT rows EQUAL 12 OR NOT rule STREQUAL "window=256,256 global=32")
-  message(FATAL_ERROR "group rules: ${json}")
+file(READ ${FOLDER}/sweep.svg svg)
+if(NOT rows EQUAL 12 OR NOT rule STREQUAL "window=256,256 global=32" OR NOT svg MATCHES "bigbird-d64 [a-z_0-9]+, time ~ n\\^")
+  message(FATAL_ERROR "group rules: ${json}\n${svg}")
 endif()
 
 # The modes for the device's best rates, the cost of recording, and compiling.
