@@ -19,7 +19,8 @@ using namespace vkattn::program;
 struct Arguments : DeviceChoice {
     uint32_t side = 32, repeat = 7;
     std::string folder = PROGRAMS_HOOKS_FOLDER;
-    double mostDifference = 0; // 0: any
+    std::vector<std::string> only; // empty: all
+    double mostDifference = 0;     // 0: any
 };
 
 double median(std::vector<double> times) {
@@ -42,6 +43,8 @@ int run(const Arguments &arguments) {
     std::printf("%-14s %-26s %12s %10s %10s %6s %9s\n", "program", "built in", "difference", "program", "built in", "ratio", "compiled");
     double worst = 0;
     for (const Example &example : examples()) {
+        if (!arguments.only.empty() && std::find(arguments.only.begin(), arguments.only.end(), example.name) == arguments.only.end())
+            continue;
         std::string error;
         const std::unique_ptr<vkattn::Program> program =
             vkattn::Program::make(textOf(arguments.folder, example), std::string(example.name) + ".glsl", error);
@@ -76,11 +79,15 @@ int run(const Arguments &arguments) {
 
 int main(int argc, char **argv) {
     programs::Arguments arguments;
-    CLI::App app("Programs of hooks beside what the library has built in: the same results, and what being programmable costs.", "programs");
+    std::vector<std::string> names;
+    for (const programs::Example &example : programs::examples()) names.emplace_back(example.name);
+    CLI::App app("Programs of hooks beside what the library has built in: the same results, and what being programmable costs.",
+                 "programs");
     vkattn::program::addDeviceChoice(app, arguments);
     app.add_option("--side", arguments.side, "Rows and columns of the grid of tokens; default 32")->check(CLI::Range(2, 256));
     app.add_option("--repeat", arguments.repeat, "How often each is measured; default 7")->check(CLI::Range(1, 1000));
     app.add_option("--hooks", arguments.folder, "Where the programs lie")->type_name("FOLDER");
+    app.add_option("--program", arguments.only, "This program alone; may be given again; default all")->check(CLI::IsMember(names));
     app.add_option("--max-difference", arguments.mostDifference, "Fail where results differ by more");
     CLI11_PARSE(app, argc, argv);
     try {
