@@ -26,7 +26,7 @@ TEST(LatentLayer, bothFormsAreTheFormulas) {
     onCpu.device = "cpu";
     const auto cpu = Runtime::open(onCpu, nullptr, nullptr);
     Random random = randomFor("latent layers");
-    const Draws draws(2, 100);
+    const Draws draws(1, 100);
     for (int n = 0; draws.take(n); ++n) {
         const auto d = drawLatent(random, n == 0);
         for (const vkattn_latent_form form : {VKATTN_LATENT_ABSORBED, VKATTN_LATENT_NAIVE})

@@ -136,10 +136,11 @@ TEST(StatisticsOnDevice, areOfOneRow) {
     ASSERT_TRUE(whole && cut);
     Random random = randomFor("statistics of one row");
     uint32_t moreDispatches = 0;
+    const bool ofHalves = random() % 2;
     for (const uint32_t headDim : {1u, 6u, 64u, 100u, 256u})
         for (const bool f16 : {false, true}) {
-            // By default one head dim of three: pipelines of large dims take CPU devices seconds.
-            if (!fullExtent() && headDim != 64 && random() % 3) continue;
+            // By default 64 of a drawn type, and one in four of the others: each compiles on both devices.
+            if (!fullExtent() && (headDim == 64 ? f16 != ofHalves : random() % 4 > 0)) continue;
             Case c;
             c.headDim = headDim, c.queryTokens = 1, c.heads = 4, c.kvHeads = 2, c.causal = random() % 2;
             c.keyTokens = headDim == 64 ? between(random, 1100, 1500) : between(random, 1, 400); // of 64 over one binding a head
@@ -155,7 +156,7 @@ TEST(StatisticsOnDevice, areOfOneRow) {
             ASSERT_TRUE(once.sameOutputs(again)) << again.text();
             moreDispatches += count > dispatches;
         }
-    EXPECT_GE(moreDispatches, 2u);
+    EXPECT_GE(moreDispatches, fullExtent() ? 2u : 1u);
 }
 
 TEST(StatisticsOnDevice, takeUpTo16Keys) {
@@ -183,9 +184,14 @@ TEST(StatisticsOnDevice, takeUpTo16Keys) {
 TEST(StatisticsOnDevice, bitsDoNotDependOnChunksAndSlices) {
     SKIP_WITHOUT_BUFFERS();
     const auto smallBindings = [](vkattn_caps &caps) { caps.maxStorageBufferRange = 1u << 16; };
-    const std::unique_ptr<Runtime> runtimes[] = {openWith(0), openWith(2000), openWith(1), openWith(0, smallBindings)};
-    for (const std::unique_ptr<Runtime> &runtime : runtimes) ASSERT_TRUE(runtime);
     Random random = randomFor("chunks and slices of statistics");
+    std::vector<std::unique_ptr<Runtime>> runtimes;
+    runtimes.push_back(openWith(0)), runtimes.push_back(openWith(0, smallBindings));
+    // By default one of the two: each compiles what the others have compiled.
+    const bool someRows = isDrawn(random, 2);
+    if (someRows) runtimes.push_back(openWith(2000));
+    if (!someRows || fullExtent()) runtimes.push_back(openWith(1));
+    for (const std::unique_ptr<Runtime> &runtime : runtimes) ASSERT_TRUE(runtime);
     uint32_t cut = 0;
     const Draws draws(8, 80);
     Case c;
@@ -212,7 +218,7 @@ TEST(StatisticsOnDevice, bitsDoNotDependOnChunksAndSlices) {
                 again.attention.sliceCount = slices;
                 uint32_t count = 0;
                 const std::string wrong = run(*runtime, again, &count);
-                if (wrong.rfind("status -2", 0) == 0 && runtime == runtimes[3]) continue; // transposed rows
+                if (wrong.rfind("status -2", 0) == 0 && runtime == runtimes[1]) continue; // transposed rows
                 ASSERT_EQ(wrong, "") << again.text();
                 cut += count > dispatches;
                 ASSERT_TRUE(whole.sameOutputs(again))

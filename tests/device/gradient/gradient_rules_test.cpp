@@ -86,7 +86,7 @@ TEST(Gradient, bitsDoNotDependOnSlices) {
     ASSERT_TRUE(runtime);
     Random random = randomFor("slices of gradients");
     uint32_t cut = 0;
-    const Draws draws(12, 60);
+    const Draws draws(6, 60);
     for (int n = 0; draws.take(n); ++n) {
         Case forward = randomCase(random, 4);
         GradientOptions options = drawGradientOptions(random);
@@ -113,7 +113,7 @@ TEST(Gradient, bitsDoNotDependOnSlices) {
                     << dispatches << ": " << c.text();
         }
     }
-    EXPECT_GT(cut, 4u);
+    EXPECT_GT(cut, fullExtent() ? 4u : 2u);
 }
 
 // One NaN or infinity in what one row reads, and elsewhere; the oracle says what it reaches.

@@ -69,7 +69,7 @@ TEST(GradientTiles, ofManyTilesAreWithinTheBoundsOfTheOracle) {
 }
 
 TEST(GradientTiles, areCutByHeadsToMeetTightLimits) {
-    expectDrawnCasesPass(Limits::tight, {3, 150}, [](Random &random) {
+    expectDrawnCasesPass(Limits::tight, {2, 150}, [](Random &random) {
         Case c = randomCase(random, 5);
         c.queryTokens = std::min(c.queryTokens, 12u), c.keyTokens = std::min(c.keyTokens, 12u);
         return c;
