@@ -1,6 +1,7 @@
 // The oracle against formulas written here once more; the fallback and the verifier against the
 // oracle; bad operands.
 #include "support/case.hpp"
+#include "support/extent.hpp"
 #include "support/rule_mask.hpp"
 #include "vkattn/cpu.h"
 
@@ -15,6 +16,12 @@ using namespace vkattn;
 using namespace vkattn::test;
 
 namespace {
+
+// By default one of three pairs of options, of which a matrix has most.
+bool isTaken(const Case &c, Random &random) {
+    const bool ofTwoOptions = c.name.find('_') != std::string::npos;
+    return !ofTwoOptions || isDrawn(random, 3);
+}
 
 uint32_t count(const test::CaseData &in) {
     return static_cast<uint32_t>(in.operands.size());
@@ -150,7 +157,7 @@ double largestError(const test::CaseData &in) {
 TEST(Cpu, oracleEqualsTheFormulas) {
     Random random = randomFor("oracle");
     for (Case c : caseMatrix(random, true)) {
-        if (c.headDim > 300) continue;
+        if (c.headDim > 300 || !isTaken(c, random)) continue;
         c.out = c.weightsType = c.scoresType = VKATTN_F32;
         Random own = randomFor(c.name);
         const auto in = makeCaseData(c, own);
@@ -218,6 +225,7 @@ TEST(Cpu, visibleRefusesWhatIsOutOfRange) {
 TEST(Cpu, fallbackIsWithinTheBoundsAndIgnoresThreadCount) {
     Random random = randomFor("fallback");
     for (const Case &c : caseMatrix(random, true)) {
+        if (!isTaken(c, random)) continue;
         Random own = randomFor(c.name);
         const auto in = makeCaseData(c, own);
         const Outputs before = in->outputs();
