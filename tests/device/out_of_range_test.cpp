@@ -77,12 +77,15 @@ Case fitted(const TestLayout &kernel, Case c, bool everything) {
     return c;
 }
 
-// Lengths, cu_seqlens and ids that say anything come first.
+bool hasRules(const Case &c) {
+    return c.globalTokens || c.headDilations || c.prefixes || c.grid != conform::Grid::none || c.blocks != conform::Blocks::none;
+}
+// Lengths, cu_seqlens, blocks and ids that say anything come first, and what is read to skip keys.
 std::vector<Case> casesFor(const TestLayout &kernel, Random &random, size_t count) {
     std::vector<Case> cases = kernel.kernel == VKATTN_KERNEL_STAGED ? caseMatrix(random, false) : formMatrix(random, 0);
     std::shuffle(cases.begin(), cases.end(), random);
     std::stable_partition(cases.begin(), cases.end(),
-                          [&](const Case &c) { return (c.hostileRagged || c.hostileLengths) && random() % 4 == 0; });
+                          [&](const Case &c) { return (c.hostileRagged || c.hostileLengths || hasRules(c)) && random() % 4 == 0; });
     std::erase_if(cases, [](const Case &c) { return c.queryTokens > 70 || c.keyTokens > 150; });
     cases.resize(std::min(cases.size(), count));
     for (Case &c : cases) c = fitted(kernel, c, random() % 3 == 0);

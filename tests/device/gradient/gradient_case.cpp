@@ -213,6 +213,12 @@ void GradientCase::computeForward() {
                     const uint32_t *const e = p.bias.extent;
                     if (e[0]) x += static_cast<double>(f.bias.get(at(e[0], s), at(e[1], h), at(e[2], i), at(e[3], j)));
                     if (slopes) x -= static_cast<double>(f.slopes[h]) * std::abs(static_cast<double>(j - f.position(s, i)));
+                    if (p.program && (p.program->hooks & VKATTN_HOOK_SCORE)) {
+                        vkattn_program_pair pair{s, h, i, j, f.position(s, i), span.queries, span.keys, p.programWords, {}, {}};
+                        const std::vector<uint32_t> *const buffers[] = {&f.hookNumbers, &f.hookBits};
+                        for (int n = 0; n < 2; ++n) pair.buffers[n] = buffers[n]->data(), pair.bufferWords[n] = p.programBufferWords[n];
+                        x = p.program->score(x, &pair);
+                    }
                     score[j] = x;
                     undefined = undefined || std::isnan(x) || x == infinity;
                     maximum = std::max(maximum, x);
