@@ -40,11 +40,14 @@ uint64_t compileOperations(const StagedTuning &tuning) {
     return most;
 }
 
-// Measured in bench/results/compile-times: 5,000 operations take Mesa 22's lavapipe under 5 s.
+// Measured in bench/results/compile-times: 5,000 operations take Mesa 22's lavapipe under 5 s. Mesa 26, which
+// has clustered operations, takes under 2 s for what counts as 90,000, with every option
+// (bench/results/2026-11-26-flash-tiles.csv): what is past 512 floats a lane does not hurt it any more.
 // Compilers of GPUs unroll no more than the tiles of GPUs have, a tenth of that at most dims;
 // theirs is a bound for tables to come.
 uint64_t compileLimit(const Caps &caps) {
-    return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 5000 : 20000;
+    if (caps.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU) return 20000;
+    return caps.subgroupClustered ? 90000 : 5000;
 }
 
 } // namespace vkattn
