@@ -1,7 +1,7 @@
 // The structures that the parts of the CPU fallback share: one call cut into units of work, and the
 // scratch memory that a thread computes a unit in.
 //
-// A unit is rows of one key/value head: `rows` of the queries x group size rows that share its K
+// A unit is rows of one key/value head, or a patch of a grid (below): `rows` of the queries x group size rows that share its K
 // and V. Row r is query r / group of query head r % group of the group, so that neighbouring rows
 // see nearly the same keys. Few rows with many keys are split along the keys too; the last thread
 // to finish a split joins the splits, in their order.
@@ -33,11 +33,20 @@ struct Tiling {
 // Keys of a block, where dims are in lanes: their values of 128 dims lie in a first-level cache.
 inline constexpr uint32_t fewRowsKeys = 64;
 
+// Queries of one head that are a rectangle of a grid and lie in one panel. What their neighbourhoods have in
+// common is more than of as many queries in a row.
+struct GridPatch {
+    uint32_t plane = 0, row = 0, column = 0;
+    uint32_t rows = 0, columns = 0; // 0: there is no patch
+    uint32_t headOfGroup = 0;
+};
+
 struct SequencePlan {
     Sequence s;
     uint64_t unitsBefore = 0;
     uint64_t rowBlocks = 0;
     uint32_t rowsPerBlock = 0, splits = 0;
+    uint32_t patchRows = 0, patchColumns = 0; // of units that are patches; 0: they are rows
     // Where splits > 1: floats before this sequence, and one counter for each key/value head.
     uint64_t partialsBefore = 0, countersBefore = 0;
     [[nodiscard]] uint64_t units(uint32_t kvHeads) const { return kvHeads * rowBlocks * splits; }
@@ -64,6 +73,7 @@ struct Unit {
     uint32_t keyBegin, keyEnd; // the keys of the split
     // [rows][partialFloats]; NULL: the unit has all keys and writes the outputs
     float *partial;
+    GridPatch patch;
 };
 
 // Packed rows of K and V lie an odd number of cache lines apart. A power of two would put the rows

@@ -123,13 +123,13 @@ inline vkattn_program_pair pairsOf(const Call &call, uint32_t b, const RowPlace 
 enum class Pairs { noneVisible, someVisible, allVisible };
 // Looks pairs up for the rows places[0, rows) and the keys [begin, end):
 // out[(j - begin) * stride + row] becomes the bias (0 without a bias), or minus infinity where
-// mask, bit mask, documents, a program or the bias itself hide the pair. Reach is not looked at.
+// mask, bit mask, documents, a program or the bias itself hide the pair. Reach is not looked at, and
+// what rules show only with `rulesHide`.
 inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const RowPlace *places, uint32_t rows, uint32_t begin,
-                         uint32_t end, float *out, uint32_t stride) {
+                         uint32_t end, float *out, uint32_t stride, bool rulesHide) {
     const Problem &p = call.p;
     const Tensor &bias = p.tensor(VKATTN_BIAS), &mask = p.tensor(VKATTN_MASK), &bits = p.tensor(VKATTN_BIT_MASK);
     const uint32_t count = end - begin;
-    bool rulesHide = p.rules.showRuns();
     if (rulesHide) { // mostly all rows see all of it or nothing
         bool any = false, all = true;
         const void *before = nullptr;

@@ -153,7 +153,6 @@ template <size_t vectors> class TileAttention {
 
     void attend() {
         const uint32_t panels = (unit_.rows + panelRows - 1) / panelRows;
-        const bool plain = hasPlainScores(p_);
         const bool placed = !isPlain(p_) || drops_; // what follows asks for the rows of a panel
         const bool unrestricted = !placed && p_.sameReach();
         uint32_t begin = unit_.keyEnd, end = unit_.keyBegin;
@@ -166,17 +165,14 @@ template <size_t vectors> class TileAttention {
         begin = std::max(begin, unit_.keyBegin);
         end = std::min(end, unit_.keyEnd);
         const uint32_t tileKeys = call_.tiling.tileKeys;
-        for (uint32_t tile = begin / tileKeys * tileKeys; tile < end; tile += tileKeys) {
-            const uint32_t seen = firstSeen(std::max(tile, begin), end);
+        for (uint32_t at = begin / tileKeys * tileKeys; at < end; at += tileKeys) {
+            const uint32_t seen = firstSeen(std::max(at, begin), end);
             if (seen >= end) break;
-            tile = seen / tileKeys * tileKeys;
-            const uint32_t first = std::max(tile, begin), last = std::min(tile + tileKeys, end);
-            bool loaded = false;
-            TileRows keys{}, values{};
-            FiniteValues finite;
+            at = seen / tileKeys * tileKeys;
+            Tile tile{std::max(at, begin), std::min(at + tileKeys, end)};
             for (uint32_t panel = 0; panel < panels; ++panel) {
                 const Reach reach = reaches()[panel];
-                uint32_t from = std::max(first, reach.begin), to = std::min(last, reach.end);
+                uint32_t from = std::max(tile.first, reach.begin), to = std::min(tile.last, reach.end);
                 if (from >= to) continue;
                 const bool partial = from < reach.commonBegin || to > reach.commonEnd;
                 if ((partial || placed) && panels > 1) place(panel);
@@ -185,36 +181,53 @@ template <size_t vectors> class TileAttention {
                     if (shown.begin >= shown.end) continue;
                     from = shown.begin, to = shown.end;
                 }
-                Pairs pairs = Pairs::allVisible;
-                if (lookUps_)
-                    pairs = lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows);
-                if (pairs == Pairs::noneVisible) continue;
-                if (!loaded) {
-                    loaded = true;
-                    keys = tileOf(VKATTN_K, first, last, part(at_.keys));
-                    values = tileOf(VKATTN_V, first, last, part(at_.values));
-                }
-                scoreTile<vectors>(keys.from(from - first), to - from, query(panel), p_.headDim, p_.scale, part(at_.scores));
-                const bool hides = partial || pairs == Pairs::someVisible;
-                if (plain && !hides)
-                    maximumOfPlain(to - from);
-                else
-                    applyOptions(from, to, hides);
-                weigh(panel, to - from);
-                if (drops_) dropWeights(from, to);
-                if (!hides && !drops_) {
-                    addTile<vectors>(values.from(from - first), p_.valueDim, to - from, part(at_.scores), rescale(panel), out(panel));
-                    continue;
-                }
-                finite.find(values, last - first, p_.valueDim, part(at_.finite));
-                addTile<vectors>(finite.rows.from(from - first), p_.valueDim, to - from, part(at_.scores), rescale(panel), out(panel));
-                for (uint32_t n = 0; n < finite.count; ++n) {
-                    const uint32_t j = first + finite.replaced[n];
-                    if (j >= from && j < to) addWhereSeen(panel, values.row(j - first), j, from);
-                }
+                takeKeys(panel, tile, from, to, partial);
             }
         }
         for (uint32_t panel = 0; panel < panels; ++panel) finish(panel);
+    }
+
+    // A patch of a grid. In each row of the grid, what a query sees is a range, and becomes the query's reach.
+    void attendPatch() {
+        const GridPatch &patch = unit_.patch;
+        const vkattn_grid &grid = p_.rules.grid;
+        const uint32_t columns = grid.extent[2], rows = grid.extent[1], tileKeys = call_.tiling.tileKeys;
+        loadQueries(0);
+        place(0);
+        inGridRow_ = true;
+        lookUps_ = hasPairLookUps(p_);
+        KeyRun ofRow[panelRows] = {}, ofColumn[panelRows] = {};
+        for (uint32_t r = 0; r < unit_.rows; ++r) {
+            ofRow[r] = axisRange(grid, 1, patch.row + r / patch.columns);
+            ofColumn[r] = axisRange(grid, 2, patch.column + r % patch.columns);
+        }
+        const KeyRun planes = axisRange(grid, 0, patch.plane);
+        for (uint32_t z = planes.begin; z < planes.end; ++z)
+            for (uint32_t y = ofRow[0].begin; y < ofRow[unit_.rows - 1].end; ++y) {
+                const uint32_t at = (z * rows + y) * columns;
+                KeyRun all{unit_.s->keys, 0};
+                bool same = true; // all rows see all of it
+                for (uint32_t r = 0; r < panelRows; ++r) {
+                    const uint32_t own = std::min(r, unit_.rows - 1);
+                    const RowPlace &row = rows_.places[own];
+                    const bool crosses = y >= ofRow[own].begin && y < ofRow[own].end;
+                    const uint32_t begin = std::max(row.begin, at + ofColumn[own].begin);
+                    const uint32_t end = crosses ? std::max(begin, std::min(row.end, at + ofColumn[own].end)) : begin;
+                    rows_.begin[r] = static_cast<int32_t>(begin), rows_.end[r] = static_cast<int32_t>(end);
+                    same = same && (r == 0 || (begin == all.begin && end == all.end));
+                    if (begin < end) all = {std::min(all.begin, begin), std::max(all.end, end)};
+                }
+                // Tiles count from the row's first key: which keys share one depends on the grid alone.
+                for (uint32_t next = all.begin; next < all.end;) {
+                    const uint32_t last = std::min(at + ((next - at) / tileKeys + 1) * tileKeys, all.end);
+                    Tile tile{next, last};
+                    takeKeys(0, tile, next, last, !same);
+                    next = last;
+                }
+            }
+        inGridRow_ = false;
+        lookUps_ = hasLookUps(p_);
+        finish(0);
     }
 
   private:
@@ -224,6 +237,47 @@ template <size_t vectors> class TileAttention {
     struct Reach {
         uint32_t begin, end, commonBegin, commonEnd;
     };
+
+    // Keys [first, last), loaded once some panel sees one.
+    struct Tile {
+        uint32_t first, last;
+        bool loaded = false;
+        TileRows keys{}, values{};
+        FiniteValues finite{};
+    };
+
+    // Adds the keys [from, to) of a tile to a panel, whose rows are placed where some may not see all of
+    // them.
+    void takeKeys(uint32_t panel, Tile &tile, uint32_t from, uint32_t to, bool partial) {
+        Pairs pairs = Pairs::allVisible;
+        if (lookUps_) pairs = lookUp(panel, from, to);
+        if (pairs == Pairs::noneVisible) return;
+        if (!tile.loaded) {
+            tile.loaded = true;
+            tile.keys = tileOf(VKATTN_K, tile.first, tile.last, part(at_.keys));
+            tile.values = tileOf(VKATTN_V, tile.first, tile.last, part(at_.values));
+        }
+        const uint32_t skipped = from - tile.first;
+        scoreTile<vectors>(tile.keys.from(skipped), to - from, query(panel), p_.headDim, p_.scale, part(at_.scores));
+        const bool hides = partial || pairs == Pairs::someVisible;
+        if (plain_ && !hides)
+            maximumOfPlain(to - from);
+        else
+            applyOptions(from, to, hides);
+        weigh(panel, to - from);
+        if (drops_) dropWeights(from, to);
+        if (!hides && !drops_) {
+            addTile<vectors>(tile.values.from(skipped), p_.valueDim, to - from, part(at_.scores), rescale(panel), out(panel));
+            return;
+        }
+        FiniteValues &finite = tile.finite;
+        finite.find(tile.values, tile.last - tile.first, p_.valueDim, part(at_.finite));
+        addTile<vectors>(finite.rows.from(skipped), p_.valueDim, to - from, part(at_.scores), rescale(panel), out(panel));
+        for (uint32_t n = 0; n < finite.count; ++n) {
+            const uint32_t j = tile.first + finite.replaced[n];
+            if (j >= from && j < to) addWhereSeen(panel, tile.values.row(j - tile.first), j, from);
+        }
+    }
 
     float *part(size_t at) const { return scratch_ + at; }
     uint32_t rowCount(uint32_t panel) const { return std::min(panelRows, unit_.rows - panel * panelRows); }
@@ -239,13 +293,27 @@ template <size_t vectors> class TileAttention {
         return tileRows(rowsOf(call_, role, *unit_.s, unit_.kvHead, begin), end - begin, unit_.rows > panelRows, copy);
     }
 
+    // Number of a row of the unit among those that share the key/value head.
+    uint64_t rowOf(uint32_t r) const {
+        const GridPatch &patch = unit_.patch;
+        if (!patch.columns) return unit_.firstRow + r;
+        const vkattn_grid &grid = p_.rules.grid;
+        const uint64_t y = patch.row + r / patch.columns, x = patch.column + r % patch.columns;
+        return ((uint64_t{patch.plane} * grid.extent[1] + y) * grid.extent[2] + x) * p_.groupSize() + patch.headOfGroup;
+    }
+    RowPlace placeOfRow(uint32_t r) const { return placeOf(p_, *unit_.s, unit_.kvHead, rowOf(r)); }
+    Pairs lookUp(uint32_t panel, uint32_t from, uint32_t to) {
+        return lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows,
+                           rules_ && !inGridRow_);
+    }
+
     // Returns the first key from `from` on that the rules show to some row of the unit; `end` where none is.
     uint32_t firstSeen(uint32_t from, uint32_t end) {
         if (!rules_) return from;
         uint32_t seen = end;
         ShownBefore before;
         for (uint32_t r = 0; r < unit_.rows && seen > from; ++r)
-            seen = firstShown(call_, *unit_.s, unit_.b, placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + r), from, seen, quiet_, before);
+            seen = firstShown(call_, *unit_.s, unit_.b, placeOfRow(r), from, seen, quiet_, before);
         return seen;
     }
 
@@ -263,7 +331,7 @@ template <size_t vectors> class TileAttention {
                     std::fill(copy, copy + dims, 0.0f);
                     continue;
                 }
-                const RowPlace own = placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + panel * panelRows + r + n);
+                const RowPlace own = placeOfRow(panel * panelRows + r + n);
                 const StoredRows row = storedRows(t, call_.operands.data[VKATTN_Q], unit_.s->batch, own.head, unit_.s->query(own.query));
                 if (areFloats(row))
                     from[n] = whereTheyLie(row).data;
@@ -287,7 +355,7 @@ template <size_t vectors> class TileAttention {
         Reach reach = {unit_.s->keys, 0, 0, unit_.s->keys};
         for (uint32_t r = 0; r < panelRows; ++r) {
             if (r < rowCount(panel)) {
-                rows_.places[r] = placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + panel * panelRows + r);
+                rows_.places[r] = placeOfRow(panel * panelRows + r);
                 reach.begin = std::min(reach.begin, rows_.places[r].begin);
                 reach.end = std::max(reach.end, rows_.places[r].end);
                 reach.commonBegin = std::max(reach.commonBegin, rows_.places[r].begin);
@@ -425,8 +493,7 @@ template <size_t vectors> class TileAttention {
                     to[dims + 1] = sum(panel)[r];
                     to[dims + 2] = seen(panel)[r];
                 } else {
-                    finishRow(call_, *unit_.s, placeOf(p_, *unit_.s, unit_.kvHead, unit_.firstRow + row), own, maximum(panel)[r],
-                              sum(panel)[r], seen(panel)[r] != 0);
+                    finishRow(call_, *unit_.s, placeOfRow(row), own, maximum(panel)[r], sum(panel)[r], seen(panel)[r] != 0);
                 }
             }
         }
@@ -464,10 +531,7 @@ template <size_t vectors> class TileAttention {
         fillPairs(VKATTN_SCORES, panel, 0, storedKeys(), final ? minusInfinity : 0.0f);
         for (uint32_t from = begin; from < end; from += call_.tiling.tileKeys) {
             const uint32_t to = std::min(from + call_.tiling.tileKeys, end);
-            if (final && lookUps_ &&
-                lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows) ==
-                    Pairs::noneVisible)
-                continue;
+            if (final && lookUps_ && lookUp(panel, from, to) == Pairs::noneVisible) continue;
             scoreTile<vectors>(tileOf(VKATTN_K, from, to, part(at_.keys)), to - from, query(panel), p_.headDim,
                                p_.scoresStage == VKATTN_SCORES_RAW ? 1 : p_.scale, part(at_.scores));
             if (final) {
@@ -492,9 +556,7 @@ template <size_t vectors> class TileAttention {
         fillPairs(VKATTN_WEIGHTS, panel, 0, storedKeys(), 0); // past a key length they stay 0
         for (uint32_t from = reach.begin; from < reach.end; from += call_.tiling.tileKeys) {
             const uint32_t to = std::min(from + call_.tiling.tileKeys, reach.end);
-            if (lookUps_ && lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows) ==
-                                Pairs::noneVisible)
-                continue;
+            if (lookUps_ && lookUp(panel, from, to) == Pairs::noneVisible) continue;
             scoreTile<vectors>(tileOf(VKATTN_K, from, to, part(at_.keys)), to - from, query(panel), p_.headDim, p_.scale, part(at_.scores));
             applyOptions(from, to, true);
             for (size_t v = 0; v < vectors; ++v) {
@@ -523,7 +585,9 @@ template <size_t vectors> class TileAttention {
     const Unit &unit_;
     const ScratchLayout at_;
     float *scratch_;
-    const bool lookUps_ = hasLookUps(p_), rules_ = p_.rules.showRuns(), drops_ = p_.drops();
+    const bool rules_ = p_.rules.showRuns(), plain_ = hasPlainScores(p_), drops_ = p_.drops();
+    bool lookUps_ = hasLookUps(p_);
+    bool inGridRow_ = false; // what rules show of the grid's row at hand is the reach of rows_
     QuietKeys quiet_;
     PanelRows<vectors> rows_;
     Vector tops_[vectors], seenNow_[vectors];

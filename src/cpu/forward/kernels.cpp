@@ -33,14 +33,19 @@ bool takesFewRows(const Call &call, const Sequence &s) {
 #endif
 }
 
+template <size_t vectors> void attendTiles(const Call &call, const Unit &unit, float *scratch) {
+    TileAttention<vectors> attention(call, unit, scratch);
+    unit.patch.columns ? attention.attendPatch() : attention.attend();
+}
+
 void attend(const Call &call, const Unit &unit, float *scratch) {
 #if HWY_TARGET != HWY_SCALAR
     if (takesFewRows(call, *unit.s)) return FewRowsAttention(call, unit, scratch).attend();
 #endif
     if (unit.rows <= lanes)
-        TileAttention<1>(call, unit, scratch).attend();
+        attendTiles<1>(call, unit, scratch);
     else
-        TileAttention<2>(call, unit, scratch).attend();
+        attendTiles<2>(call, unit, scratch);
 }
 
 void exp2OfArray(const float *x, float *y, size_t count) {

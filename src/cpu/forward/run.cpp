@@ -62,13 +62,50 @@ struct Shape {
         scratchBytes = aligned(4 * scratchLayout(p, tiling, own.shape).total);
     }
     [[nodiscard]] static bool splittable(const Problem &p) { return !p.writesPairs(); }
+    [[nodiscard]] static uint64_t patchesAcross(const Problem &p, const SequencePlan &plan) {
+        return ceilDivide(p.rules.grid.extent[2], plan.patchColumns);
+    }
+    [[nodiscard]] static uint64_t patchesOfPlane(const Problem &p, const SequencePlan &plan) {
+        return patchesAcross(p, plan) * ceilDivide(p.rules.grid.extent[1], plan.patchRows);
+    }
+    // The block-th patch of a key/value head: those of its query heads lie next to each other.
+    [[nodiscard]] static GridPatch patchOf(const Problem &p, const SequencePlan &plan, uint64_t block) {
+        const uint64_t n = block / p.groupSize(), inPlane = n % patchesOfPlane(p, plan);
+        GridPatch patch;
+        patch.headOfGroup = static_cast<uint32_t>(block % p.groupSize());
+        patch.plane = static_cast<uint32_t>(n / patchesOfPlane(p, plan));
+        patch.row = static_cast<uint32_t>(inPlane / patchesAcross(p, plan)) * plan.patchRows;
+        patch.column = static_cast<uint32_t>(inPlane % patchesAcross(p, plan)) * plan.patchColumns;
+        patch.rows = std::min(plan.patchRows, p.rules.grid.extent[1] - patch.row);
+        patch.columns = std::min(plan.patchColumns, p.rules.grid.extent[2] - patch.column);
+        return patch;
+    }
     [[nodiscard]] uint64_t splits(uint64_t keys) const { return std::max<uint64_t>(ceilDivide(keys, tiling.splitKeys), 1); }
     [[nodiscard]] uint64_t bytes() const {
         return sequenceBytes + counterBytes + partialBytes + blockBytes + threads * scratchBytes + workspaceAlignment;
     }
 
+    // Whether a sequence's queries are the places of a grid, of which rules show boxes and nothing else. Not
+    // where bits must be those of tiles that skip nothing.
+    [[nodiscard]] static bool isGrid(const Problem &p, const Sequence &s) {
+        const vkattn_grid &grid = p.rules.grid;
+        if (grid.rule == VKATTN_GRID_NONE || p.deterministic || p.rules.local() || p.rules.blocks.kind != VKATTN_BLOCKS_NONE) return false;
+        return s.queries > mostSplitRows && s.queries == s.keys && uint64_t{grid.extent[0]} * grid.extent[1] * grid.extent[2] == s.keys;
+    }
     void cut(const Problem &p, SequencePlan &plan) const {
         const uint64_t rows = uint64_t{plan.s.queries} * p.groupSize();
+        if (isGrid(p, plan.s)) {
+            const uint32_t *const extent = p.rules.grid.extent, panel = own.shape.panelRows;
+            uint32_t columns = 1; // about as wide as high
+            while (columns < panel && (columns * columns < panel || panel / columns > extent[1])) columns *= 2;
+            while (columns > 1 && columns > extent[2]) columns /= 2;
+            plan.patchColumns = columns;
+            plan.patchRows = std::max(panel / columns, 1u);
+            plan.splits = 1;
+            plan.rowsPerBlock = plan.patchColumns * plan.patchRows;
+            plan.rowBlocks = p.groupSize() * patchesOfPlane(p, plan) * extent[0];
+            return;
+        }
         plan.splits = splittable(p) && rows <= mostSplitRows ? static_cast<uint32_t>(splits(plan.s.keys)) : 1;
         plan.rowsPerBlock = tiling.unitRows;
         plan.rowBlocks = ceilDivide(rows, plan.rowsPerBlock);
@@ -108,6 +145,10 @@ struct Run {
         unit.rows =
             static_cast<uint32_t>(std::min<uint64_t>(plan.rowsPerBlock, uint64_t{plan.s.queries} * call.p.groupSize() - unit.firstRow));
         unit.keyEnd = plan.s.keys;
+        if (plan.patchColumns) {
+            unit.patch = Shape::patchOf(call.p, plan, block);
+            unit.rows = unit.patch.rows * unit.patch.columns;
+        }
         if (plan.splits > 1) {
             unit.keyBegin = split * call.tiling.splitKeys;
             unit.keyEnd = std::min(unit.keyBegin + call.tiling.splitKeys, plan.s.keys);
@@ -191,7 +232,7 @@ extern "C" vkattn_result vkattnCpuExplain(const vkattn_problem *description, vka
                        : rows <= shape.own.shape.lanes ? shape.own.shape.lanes
                                                        : shape.own.shape.panelRows;
     plan.keysPerTile = fewRows ? fewRowsKeys : shape.tiling.tileKeys;
-    plan.rowsPerUnit = static_cast<uint32_t>(std::min<uint64_t>(rows, shape.tiling.unitRows));
+    plan.rowsPerUnit = static_cast<uint32_t>(std::min<uint64_t>(rows, longest.rowsPerBlock));
     plan.splits = longest.splits;
     plan.workspaceBytes = shape.bytes();
     writeStruct(*out, plan);

@@ -166,7 +166,8 @@ class GradientPanels {
         pairs.hides = pairs.from < reach.commonBegin || pairs.to > reach.commonEnd;
         if (lookUps_) {
             const Pairs found =
-                lookUpPairs(call_.forward, s_, b_, panel_.places, rowCount(pairs.panel), pairs.from, pairs.to, part(at_.pairs), panelRows);
+                lookUpPairs(call_.forward, s_, b_, panel_.places, rowCount(pairs.panel), pairs.from, pairs.to, part(at_.pairs), panelRows,
+                            p_.rules.showRuns());
             if (found == Pairs::noneVisible) return false;
             pairs.hides |= found == Pairs::someVisible;
         }

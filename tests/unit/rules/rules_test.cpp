@@ -1,6 +1,7 @@
 // Rules of visibility on the CPU: the same problem with a full boolean mask, which is built apart, has the
 // same visible pairs and the same results; pair counts that were computed elsewhere; bits.
 #include "conform/cases/case_text.hpp"
+#include "conform/cases/base_case.hpp"
 #include "support/rule_mask.hpp"
 #include "vkattn/cpu.h"
 
@@ -131,6 +132,33 @@ TEST(Rules, neighbourhoodsHaveTheirSizes) {
     p.grid.shift[1] = 2, p.grid.shift[2] = 1;
     // Windows of 2 and 5 rows, of 1, 3, 3 and 2 columns.
     EXPECT_EQ(pairsOf(p, 63, {}), (4u + 25) * (1u + 9 + 9 + 4));
+}
+
+// On the CPU too, queries of a grid are computed in patches, with whatever else there is.
+TEST(Rules, gridsAreComputedInPatches) {
+    Random random = randomFor("patches");
+    for (uint32_t number = 0; number < 60; ++number) {
+        Case c = drawRules(random, number % 2 ? 3 : 4); // grid or volume
+        c.ragged = c.lengths = c.deterministic = c.globalTokens = false, c.blocks = Blocks::none, c.dilation = 0;
+        c.gridPlanes = number % 2 ? 1 : conform::between(random, 2, 3);
+        c.gridRows = conform::between(random, 1, 14);
+        const uint32_t least = 65 / (c.gridPlanes * c.gridRows) + 1;
+        c.queryTokens = c.keyTokens = c.gridPlanes * c.gridRows * conform::between(random, least, least + 20);
+        const auto odd = [&](uint32_t most) { return 2 * conform::between(random, 0, most / 2) + 1; };
+        c.sizePlanes = odd(3), c.sizeRows = odd(9), c.sizeColumns = odd(31);
+        c.weights = number % 3 == 0;
+        conform::makeAgree(c);
+        ASSERT_EQ(whyImpossible(c), "") << caseText(c);
+        const std::unique_ptr<CaseData> data = makeCaseData(c, random);
+        ASSERT_NE(data->problem.grid.rule, VKATTN_GRID_NONE) << caseText(c);
+        const MaskedProblem masked(*data);
+        const Outputs before = data->outputs();
+        vkattn_diagnostic why{};
+        ASSERT_EQ(vkattnCpuRun(&data->problem, data->operands.data(), static_cast<uint32_t>(data->operands.size()), 2, &why), VKATTN_OK)
+            << caseText(c) << ": " << why.message;
+        ASSERT_EQ(verified(masked.problem, masked.operands), "") << caseText(c);
+        ASSERT_EQ(data->damage(before), "") << caseText(c);
+    }
 }
 
 // Without a global token and with neighbours, every bit is that of the window.
