@@ -399,6 +399,9 @@ typedef struct vkattn_explanation {
     /* Operations of the tile that comes first for these dims, where that tile is over the limit. 0:
      * the first tile is taken. */
     uint64_t passedOverOperations;
+    /* The patch of a grid that the rows of a workgroup are (vkattn_grid). 0: they are neighbours in a
+     * sequence. */
+    uint32_t patchRows, patchColumns;
 } vkattn_explanation;
 
 /* Options of plans that need no context. NULL or zero is the default. The bytes are read during the

@@ -16,6 +16,11 @@ const bool anyScoreChanged = (pairTerms & ~(termsThatOnlyHide | termDropout)) !=
 #define PAIR_OF_HOOK(row, key) rule.entry, headFirst + row.head, queryFirst + row.query, uint(min(key, keyLast))
 #endif
 
+// Tests of the stretch at hand (formBoxRuns).
+#ifndef VKATTN_BOX_RUNS
+const bool boxRuns = false;
+#endif
+
 // A query row of the batch entry at hand, and what the row knows of its keys.
 struct Row {
     uint head, query; // of the chunk
@@ -27,11 +32,12 @@ struct Row {
     int localBegin, localEnd, dilation;
     bool isGlobal;
     Box box;
+    int runBegin, runEnd; // with boxRuns: keys of the box in the row of the grid at hand
     uint blocks; // in lengths[]: bits of the row's blocks
 };
 // Of what rules show, nothing.
 Row rowWithoutRules(uint head, uint query, int begin, int end, int position, float slope) {
-    return Row(head, query, begin, end, position, 0u, slope, 0, 0, 1, false, Box(0, 0, 0, 0), 0u);
+    return Row(head, query, begin, end, position, 0u, slope, 0, 0, 1, false, Box(0, 0, 0, 0, 0), 0, 0, 0u);
 }
 
 #ifdef VKATTN_PAIR_OPERANDS
@@ -54,6 +60,12 @@ bool localShows(Row row, int key) {
     // Without global tokens no token is one: the place is the header, and no bit of it is looked at.
     const bool anyGlobal = rule.globalsAt != rule.header;
     return seen || row.isGlobal || (anyGlobal && isGlobal(uint(min(key, keyLast))));
+}
+// Of the stretch that begins with the key.
+void placeRun(inout Row row, int key) {
+    const AxisRange run_ = boxRun(row.box, key);
+    row.runBegin = run_.begin;
+    row.runEnd = run_.end;
 }
 bool blocksShow(Row row, int key) {
     const uint column = uint(quotientOf(min(key, keyLast), rule.blockKeys, rule.perBlockKey));
@@ -121,7 +133,7 @@ bool termsShow(Row row, int key, inout float added) {
     if ((pairTerms & termDocuments) != 0u)
         seen = seen && idsK[idsKBase + batch * idsKBatch + seq.keyStart + held] == row.document;
     if (hasLocal) seen = seen && localShows(row, key);
-    if (hasGrid) seen = seen && boxHas(row.box, key);
+    if (hasGrid) seen = seen && (boxRuns ? key >= row.runBegin && key < row.runEnd : boxHas(row.box, key));
     if (hasBlocks) seen = seen && blocksShow(row, key);
     if ((pairTerms & termBias) != 0u) {
         added = pairBias(row, key);

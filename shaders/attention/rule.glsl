@@ -13,12 +13,15 @@ struct RuleFacts {
     uvec4 words[4], places, sizes;               // of a program, and of its buffers
     int blockKeys, columns, planeTokens;
     float perBlockKey, perColumn, perPlane; // reciprocals
+    uint gridKind;
+    int patchRows, patchColumns; // of a tile; 0: it has neighbouring queries
 };
 RuleFacts rule;
 
 // The box of keys that a query of the grid sees.
 struct Box {
-    int first; // the key in its corner
+    int first;  // the key in its corner
+    int column; // of the corner
     int planes, rows, columns;
 };
 
@@ -45,6 +48,10 @@ void beginRules(uint header, uint entry) {
         rule.perBlockKey = 1.0 / float(rule.blockKeys);
     }
     if (hasGrid) {
+        const uint grid = ruleWord(ruleGrid);
+        rule.gridKind = grid & 0xffu;
+        rule.patchRows = int(grid >> gridPatchRows & 0xffu);
+        rule.patchColumns = int(grid >> gridPatchColumns & 0xffu);
         rule.columns = int(ruleWord(ruleExtents + 2u));
         rule.planeTokens = rule.columns * int(ruleWord(ruleExtents + 1u));
         rule.perColumn = 1.0 / float(rule.columns);
@@ -58,12 +65,11 @@ struct AxisRange {
 };
 AxisRange axisRange(uint axis, int c) {
     const int extent = int(ruleWord(ruleExtents + axis)), size = int(ruleWord(ruleSizes + axis)), shift = int(ruleWord(ruleShifts + axis));
-    const uint kind = ruleWord(ruleGrid);
-    if (kind == gridClamped) {
+    if (rule.gridKind == gridClamped) {
         const int begin = clamp(c - size / 2, 0, extent - size);
         return AxisRange(begin, begin + size);
     }
-    if (kind == gridCut) return AxisRange(max(c - size / 2, 0), min(c + size / 2 + 1, extent));
+    if (rule.gridKind == gridCut) return AxisRange(max(c - size / 2, 0), min(c + size / 2 + 1, extent));
     const int window = (c - shift + size) / size; // the first one ends at the shift
     return AxisRange(max((window - 1) * size + shift, 0), min(window * size + shift, extent));
 }
@@ -100,10 +106,10 @@ bool isGlobal(uint token) { return (lengths[rule.globalsAt + (token >> 5)] >> (t
 
 Box boxOf(int position) {
     const int extent = int(ruleWord(ruleExtents)) * rule.planeTokens;
-    if (position < 0 || position >= extent) return Box(0, 0, 0, 0);
+    if (position < 0 || position >= extent) return Box(0, 0, 0, 0, 0);
     const int plane = position / rule.planeTokens, inPlane = position - plane * rule.planeTokens;
     const AxisRange z = axisRange(0u, plane), y = axisRange(1u, inPlane / rule.columns), x = axisRange(2u, inPlane % rule.columns);
-    return Box(z.begin * rule.planeTokens + y.begin * rule.columns + x.begin, z.end - z.begin, y.end - y.begin, x.end - x.begin);
+    return Box(z.begin * rule.planeTokens + y.begin * rule.columns + x.begin, x.begin, z.end - z.begin, y.end - y.begin, x.end - x.begin);
 }
 bool boxHas(Box box, int key) {
     int at = max(key - box.first, 0);
@@ -115,5 +121,18 @@ bool boxHas(Box box, int key) {
     }
     const int row = quotientOf(at, rule.columns, rule.perColumn);
     return inside && box.planes > 0 && row < box.rows && at - row * rule.columns < box.columns;
+}
+// Keys of the box in the row of the grid that a key lies in.
+AxisRange boxRun(Box box, int key) {
+    const int rowFirst = key - key % rule.columns;
+    int at = rowFirst - (box.first - box.column);
+    bool inside = at >= 0;
+    if ((pairTerms & termPlanes) != 0u) {
+        const int plane = max(at, 0) / rule.planeTokens;
+        at -= plane * rule.planeTokens;
+        inside = inside && plane < box.planes;
+    }
+    inside = inside && at < box.rows * rule.columns;
+    return AxisRange(rowFirst + box.column, rowFirst + box.column + (inside ? box.columns : 0));
 }
 #endif

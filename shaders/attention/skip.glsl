@@ -65,7 +65,7 @@ int stepsTo(uint side) {
 
 // The other way round: coordinates whose boxes have coordinate c.
 AxisRange axisSeers(uint axis, int c) {
-    if (ruleWord(ruleGrid) != gridClamped) return axisRange(axis, c);
+    if (rule.gridKind != gridClamped) return axisRange(axis, c);
     const int extent = int(ruleWord(ruleExtents + axis)), size = int(ruleWord(ruleSizes + axis));
     return AxisRange(c < size ? 0 : c - size / 2, c >= extent - size ? extent : c + size / 2 + 1);
 }
@@ -73,8 +73,9 @@ AxisRange axisOf(uint axis, int first, int last, bool seers) {
     if (seers) return AxisRange(axisSeers(axis, first).begin, axisSeers(axis, last).end);
     return AxisRange(axisRange(axis, first).begin, axisRange(axis, last).end);
 }
-// The smallest box that the boxes of the items [first, last] lie in; `seers`: the items that see them.
-Box boxOfItems(int first, int last, bool seers) {
+// The smallest box that the boxes of the items [first, last] lie in; `seers`: the items that see them;
+// `patched`: the items are those of a rectangle, of which these are two corners.
+Box boxOfItems(int first, int last, bool seers, bool patched) {
     const int plane = first / rule.planeTokens, lastPlane = last / rule.planeTokens;
     const int inPlane = first - plane * rule.planeTokens, lastInPlane = last - lastPlane * rule.planeTokens;
     const int row = inPlane / rule.columns, lastRow = lastInPlane / rule.columns;
@@ -82,8 +83,8 @@ Box boxOfItems(int first, int last, bool seers) {
     const AxisRange z = axisOf(0u, plane, lastPlane, seers);
     AxisRange y = AxisRange(0, int(ruleWord(ruleExtents + 1u))), x = AxisRange(0, rule.columns);
     if (onePlane) y = axisOf(1u, row, lastRow, seers);
-    if (oneRow) x = axisOf(2u, inPlane % rule.columns, lastInPlane % rule.columns, seers);
-    return Box(z.begin * rule.planeTokens + y.begin * rule.columns + x.begin, z.end - z.begin, y.end - y.begin, x.end - x.begin);
+    if (oneRow || patched) x = axisOf(2u, inPlane % rule.columns, lastInPlane % rule.columns, seers);
+    return Box(z.begin * rule.planeTokens + y.begin * rule.columns + x.begin, x.begin, z.end - z.begin, y.end - y.begin, x.end - x.begin);
 }
 // Of a box, up to the end of a row.
 Stretch nextOfBox(Box box, int from, int to) {
@@ -118,7 +119,7 @@ void beginTileOfRows(uint firstHead, uint heads_, uint firstQuery, uint lastQuer
     }
     if (hasGrid) {
         const int most = int(ruleWord(ruleExtents)) * rule.planeTokens - 1;
-        tileRules.box = boxOfItems(clamp(first, 0, most), clamp(last, 0, most), false);
+        tileRules.box = boxOfItems(clamp(first, 0, most), clamp(last, 0, most), false, rule.patchColumns != 0);
     }
     if (hasBlocks) {
         const uint size = ruleWord(ruleBlockQueries), row = (queryFirst + firstQuery) / size;
@@ -193,7 +194,7 @@ void beginTileOfKeys(int first, int last) {
         tileRules.localEnd = back == int(openSide) ? back : last + back + 1;
         tileRules.all = anyGlobal(first, last);
     }
-    if (hasGrid) tileRules.box = boxOfItems(first, last, true);
+    if (hasGrid) tileRules.box = boxOfItems(first, last, true, false);
     if (hasBlocks) {
         tileRules.blockFirst = uint(first / rule.blockKeys);
         tileRules.blockLast = uint(last / rule.blockKeys);

@@ -27,7 +27,9 @@
 
 layout(constant_id = constantForm) const uint form = 0; // interop.h
 const bool exactDims = (form & formExactDims) != 0u, rolledEdges = (form & formRolledEdges) != 0u;
-const uint source = form >> formSource;
+const uint source = form >> formSource & 3u;
+const bool boxRuns = (form & formBoxRuns) != 0u;
+#define VKATTN_BOX_RUNS
 
 layout(constant_id = 8) const uint dimLanes = 1;
 layout(constant_id = 9) const uint keyLanes = 1;
@@ -394,6 +396,8 @@ void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
             const Stretch stretch = nextKeys(j, to);
             const int begin = max(j, alignDown(stretch.begin));
             j = min(max(alignDown(stretch.end + int(stepKeys) - 1), begin + int(stepKeys)), to);
+            if (boxRuns)
+                [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) placeRun(rows[r], begin);
             int wholeFrom = begin, wholeTo = begin;
             if (mayShowWholes) {
                 const Stretch whole = wholeKeys(stretch);

@@ -5,7 +5,7 @@ uint outAt; // word or element of its first dim
 
 void beginRow(uint r, float rowMaximum, float rowSum, uint rowWorst) {
     const uint row = laneRow(r);
-    const bool mine = tileRow + rowLane * rowsPerLane + r < rowCount && dimLane == 0u;
+    const bool mine = isThere(tileRow + rowLane * rowsPerLane + r) && dimLane == 0u;
     if ((flags & flagPartial) != 0u) {
         const uint at = partialAt(row, gl_WorkGroupID.y * keyLanes + keyLane);
         outAt = at + partialWords;
@@ -24,7 +24,7 @@ void beginRow(uint r, float rowMaximum, float rowSum, uint rowWorst) {
 // Dims n and n + 1 of a row, neighbours, where valueRun is even; else dim n alone.
 void storeDims(uint r, uint n, float first, float second) {
     const uint dim = valueDimOf(n);
-    if (tileRow + rowLane * rowsPerLane + r >= rowCount || dim >= valueDim) return;
+    if (!isThere(tileRow + rowLane * rowsPerLane + r) || dim >= valueDim) return;
     const bool both = valueRun % 2u == 0u && dim + 1u < valueDim;
     if ((flags & flagPartial) != 0u) {
         outWords[outAt + dim] = floatBitsToUint(first);

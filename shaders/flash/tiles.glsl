@@ -187,7 +187,7 @@ void storeRows() {
             }
         if (part() != 0u) continue;
         const uint row = rowOfLane[r];
-        const bool mine = firstRow + tileRowOf(r) < rowCount;
+        const bool mine = isThere(firstRow + tileRowOf(r));
         uvec4 end = uvec4(floatBitsToUint(weightUnscale), floatBitsToUint(1.0), 0u, 0u);
         if (!partial) {
             const RowEnd finish = finishRow(maximum[r], weightSum[r], worst[r], sinkOf(row), keptFactor());
@@ -211,7 +211,7 @@ void storeRows() {
         for (uint n = lane; n < subgroupRows * (columns / 2u); n += subgroupLanes) {
             const uint tileRow_ = n / (columns / 2u), column = n % (columns / 2u) * 2u, dim = block * matrixN + column;
             const uint row = firstRow + tileRow_;
-            if (row >= rowCount || dim >= valueDim) continue;
+            if (!isThere(row) || dim >= valueDim) continue;
             const bool both = dim + 1u < valueDim;
             const uint rowPlace = scoresAt + tileRow_ * scorePitch;
             const uvec4 end = scoreTile[rowPlace + endAt], piece = scoreTile[rowPlace + column / 4u];

@@ -12,6 +12,25 @@ uint tileHead; // the first head of the workgroup
 uint rowCount, tileRow, tileRowEnd; // rows there are; those of the workgroup
 int splitBegin, splitEnd; // keys of the split, from key 0 of the sequence
 
+// A tile of rows of a grid may be a patch of the grid: what the rows see is then more of the same. Rows
+// count from patch to patch, and those that would lie past the grid's end are not there.
+#ifdef VKATTN_LENGTHS_BOUND
+bool inPatches() { return hasGrid && rule.patchColumns != 0; }
+uint gridRowsOfChunk() { return min(ruleWord(ruleExtents + 1u), queries / uint(rule.columns)); }
+uint patchesAcross() { return uint(rule.columns + rule.patchColumns - 1) / uint(rule.patchColumns); }
+uint patchesOfPlane() { return patchesAcross() * ((gridRowsOfChunk() + uint(rule.patchRows) - 1u) / uint(rule.patchRows)); }
+uint countPatches() { return max(queries / uint(rule.planeTokens), 1u) * patchesOfPlane(); }
+struct GridPlace {
+    uint plane, row, column;
+};
+GridPlace gridPlaceOf(uint row) {
+    const uint patchTokens = uint(rule.patchRows * rule.patchColumns), patch_ = row / patchTokens, inside = row - patch_ * patchTokens;
+    const uint plane = patch_ / patchesOfPlane(), inPlane = patch_ - plane * patchesOfPlane();
+    return GridPlace(plane, inPlane / patchesAcross() * uint(rule.patchRows) + inside / uint(rule.patchColumns),
+                     inPlane % patchesAcross() * uint(rule.patchColumns) + inside % uint(rule.patchColumns));
+}
+#endif
+
 // Of workgroup x * y * z: row tiles, splits, batch * heads. False where it has no rows: said at the
 // end, because returning early took 24 registers more on NVK.
 bool beginTile(uint tileRows) {
@@ -21,6 +40,9 @@ bool beginTile(uint tileRows) {
     valueDim = dims >> 16;
     beginSequence(gl_WorkGroupID.z / headGroups);
     rowCount = rowsOf(seq) * packedHeads();
+#ifdef VKATTN_LENGTHS_BOUND
+    if (inPatches()) rowCount = countPatches() * tileRows;
+#endif
     tileRow = gl_WorkGroupID.x * tileRows;
     tileRowEnd = min(tileRow + tileRows, rowCount);
 
@@ -35,7 +57,26 @@ bool beginTile(uint tileRows) {
 
 // A packed row is query * packedHeads + head of the group.
 uint headOf(uint row) { return tileHead + row % packedHeads(); }
-uint queryOf(uint row) { return row / packedHeads(); }
+uint queryOf(uint row) {
+#ifdef VKATTN_LENGTHS_BOUND
+    if (inPatches()) {
+        const GridPlace at = gridPlaceOf(row);
+        return at.plane * uint(rule.planeTokens) + min(at.row, gridRowsOfChunk() - 1u) * uint(rule.columns) +
+               min(at.column, uint(rule.columns) - 1u);
+    }
+#endif
+    return row / packedHeads();
+}
+// Others repeat one that is there, and are not stored.
+bool isThere(uint row) {
+#ifdef VKATTN_LENGTHS_BOUND
+    if (inPatches()) {
+        const GridPlace at = gridPlaceOf(row);
+        return row < rowCount && at.row < gridRowsOfChunk() && at.column < uint(rule.columns);
+    }
+#endif
+    return row < rowCount;
+}
 
 // Keys of the split that the rows [first, last] see.
 Reach reachOfRows(uint first, uint last) { return reachOf(queryOf(first), queryOf(last), splitBegin, splitEnd); }

@@ -105,6 +105,8 @@ VKATTN_CONST formWholeWords = 4u;
 VKATTN_CONST formLockstep = 8u;
 // flash/lanes.comp: bits from this one on: sourceDirect, sourceShared, sourceShuffled
 VKATTN_CONST formSource = 4u;
+// flash/lanes.comp: the keys of a stretch, in whole steps, lie in one row of the grid
+VKATTN_CONST formBoxRuns = 64u;
 
 // staged/values.comp: sums are multiplied by ValuesPush::factor before they are stored
 VKATTN_CONST formScaled = 1u;

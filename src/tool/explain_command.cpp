@@ -133,6 +133,8 @@ Json toJson(const vkattn_explanation &plan, const std::vector<Rejection> &reject
     return {{"form", plan.form},
             {"rejected", std::move(rejected)},
             {"rowsPerWorkgroup", plan.rowsPerWorkgroup},
+            {"patchRows", plan.patchRows},
+            {"patchColumns", plan.patchColumns},
             {"keysPerStep", plan.keysPerStep},
             {"packedHeads", plan.packedHeads},
             {"splits", plan.splits},
@@ -204,6 +206,7 @@ void printPlan(const vkattn_explanation &plan, const std::vector<Rejection> &rej
     for (const Rejection &each : rejections) std::cout << "not       " << each.kernel << ": " << each.reason << "\n";
     std::cout << "tiles     ";
     if (plan.rowsPerWorkgroup > 0) std::cout << counted(plan.rowsPerWorkgroup, "row") << " a workgroup, ";
+    if (plan.patchRows > 0) std::cout << plan.patchRows << " x " << plan.patchColumns << " of the grid, ";
     if (plan.packedHeads > 1) std::cout << "the " << plan.packedHeads << " query heads of a key head packed as rows, ";
     if (plan.keysPerStep > 0) std::cout << counted(plan.keysPerStep, "key") << " a step, ";
     std::cout << "the keys of a row in " << counted(std::max(plan.splits, 1u), "piece") << "\n";

@@ -217,6 +217,16 @@ conform::Case longRules(conform::Random &random, uint32_t number) {
         c.blockQueries = conform::between(random, 5, 60), c.blockKeys = conform::between(random, 5, 60);
         c.blocksOfHeads = true;
         break;
+    case 7: // patches of a grid, some of which are cut by its ends
+        c.grid = conform::Grid::clamped, c.gridPlanes = 2, c.gridRows = 13;
+        c.sizePlanes = 1, c.sizeRows = 5, c.sizeColumns = 5;
+        c.queryTokens = c.keyTokens = 2 * 13 * 19;
+        c.alibi = true;
+        break;
+    case 8: // more global tokens than a tile looks for one by one, if none of its own is one
+        c.batch = 3, c.queryTokens = 2, c.keyTokens = 16384;
+        c.window = c.globalTokens = true, c.left = c.right = 5;
+        break;
     default:
         c.grid = number == 5 ? conform::Grid::clamped : conform::Grid::windows;
         c.gridPlanes = number == 5 ? 1 : 3, c.gridRows = number == 5 ? 3 : 4;

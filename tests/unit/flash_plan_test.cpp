@@ -334,15 +334,15 @@ TEST(FlashPlan, windowsNeedNoSplits) {
     const auto parts = [&](int32_t left) {
         c.left = left;
         Problem p = problemOf(c); // no memory behind it
-        p.queryTokens = p.keyTokens = 16384;
-        for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT}) p.tensors[role].extent[2] = 16384;
+        p.queryTokens = p.keyTokens = 65536;
+        for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT}) p.tensors[role].extent[2] = 65536;
         Plan plan;
         vkattn_diagnostic why{};
         EXPECT_EQ(makePlan(p, limits, plan, &why), VKATTN_OK) << why.message;
         return plan.flash.parts;
     };
     EXPECT_EQ(parts(255), 0u);
-    EXPECT_GT(parts(14000), 1u);
+    EXPECT_GT(parts(40000), 1u);
     EXPECT_GT(parts(-1), 1u);
 }
 

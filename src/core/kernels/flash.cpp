@@ -5,6 +5,7 @@
 #include "core/kernels/flash.hpp"
 
 #include "core/kernels/coopmat.hpp"
+#include "core/kernels/grid_tiles.hpp"
 #include "core/plan/chunks.hpp"
 #include "core/plan/operands.hpp"
 #include "core/plan/table.hpp"
@@ -106,7 +107,7 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
         setPlanWords(push, plan);
         setPush(d, push);
     }
-    d.groups[0] = divideUp(c.queries * shape.packed, tile.rows());
+    d.groups[0] = tilesOfRows(plan, c);
     d.groups[1] = divideUp(c.keys, shape.splitKeys);
     d.groups[2] = c.batches * (c.heads / shape.packed);
     if (plan.kernel->onMatrixUnits()) {
@@ -118,7 +119,8 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
                         {.kvFormat = kvFormat(p, shape.dimOrder) | (shape.valuesInKeys ? 1u << formatValuesInKeys : 0),
                          .pairTerms = shape.pairTerms,
                          .elementTypes = elementType(p, VKATTN_Q) | elementType(p, VKATTN_OUT) << typesOut,
-                         .form = (exact ? formExactDims : 0) | (tile.rolledEdges ? formRolledEdges : 0) | tile.source << formSource},
+                         .form = (exact ? formExactDims : 0) | (tile.rolledEdges ? formRolledEdges : 0) | tile.source << formSource |
+                                 (namesRunsOfGrid(plan) ? formBoxRuns : 0)},
                         {tile.dimLanes, tile.keyLanes, tile.rowLanes, tile.rowsPerLane, tile.keysPerLane, shape.dimsPerLane,
                          shape.valueDimsPerLane, tile.tileKeys, shuffleLanes, shape.run, shape.valueRun});
 }

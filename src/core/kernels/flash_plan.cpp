@@ -1,6 +1,7 @@
 // How the flash and decode kernels lay out a workgroup and cut a problem.
 #include "core/kernels/coopmat.hpp"
 #include "core/kernels/flash.hpp"
+#include "core/kernels/grid_tiles.hpp"
 #include "core/plan/chunks.hpp"
 #include "core/plan/compile_cost.hpp"
 #include "core/plan/operands.hpp"
@@ -101,6 +102,9 @@ uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashS
             uint64_t{static_cast<uint32_t>(p.left)} + static_cast<uint32_t>(p.right) + tile.rows() + 2 * tile.keyTile();
         if (visited <= keys) return roundUp(std::max(p.keyTokens, 1u), tile.keyTile());
     }
+    // So of a grid.
+    if (tiles > 0 && gridAlone(p) && keysOfGridTile(p, shape) + 2 * tile.keyTile() <= keys)
+        return roundUp(std::max(p.keyTokens, 1u), tile.keyTile());
     return static_cast<uint32_t>(keys - keys % tile.keyTile());
 }
 
@@ -156,13 +160,12 @@ uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const Flas
 }
 
 // Workspace for the partial results of the flash kernel, whose rows may be many: as many rows at a
-// time as fill the device, or 1/128 of what K and V take, whichever is more. Decode has few rows
-// and keeps them together.
+// time as fill the device, or 1/128 of what K and V take, whichever is more. With rules most splits of a row see
+// nothing, others fill the device, and dispatches are short: 1/8. Decode has few rows and keeps them together.
 uint64_t partialResultsCap(const Problem &p, const FlashTuning &tuning, const FlashShape &shape, uint32_t mostKeys) {
-    // With rules, most splits of a row see nothing: others fill the device.
-    const uint64_t idle = p.rules.showRuns() ? ceilDiv(std::max(p.keyTokens, 1u), mostKeys) : 1;
-    const uint64_t filling = idle * uint64_t{tuning.targetWorkgroups} * shape.tile.rows() * (uint64_t{p.valueDim} + partialWords) * 4;
-    return std::max(filling, (p.bytesNeeded(VKATTN_K) + p.bytesNeeded(VKATTN_V)) / 128);
+    const uint64_t splits = p.rules.showRuns() ? ceilDiv(std::max(p.keyTokens, 1u), mostKeys) : 1;
+    const uint64_t filling = splits * uint64_t{tuning.targetWorkgroups} * shape.tile.rows() * (uint64_t{p.valueDim} + partialWords) * 4;
+    return std::max(filling, (p.bytesNeeded(VKATTN_K) + p.bytesNeeded(VKATTN_V)) / (splits > 1 ? 8 : 128));
 }
 
 vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem &p, const FlashShape &shape, const Caps &caps,
@@ -244,6 +247,7 @@ vkattn_result chooseTile(const Kernel &kernel, const Problem &p, const PlanLimit
         for (uint32_t rows = tile.rowsPerLane; rows > 0; rows /= 2) {
             shape.tile = tile;
             shape.tile.rowsPerLane = rows;
+            if (!tile.ofFile) takeRunsOfGrid(p, shape.tile);
             layOutLanes(p, caps, shape);
             shape.compileOperations =
                 compileOperations(shape.tile, {shape.dimsPerLane, shape.valueDimsPerLane, shape.shuffleLanes, shape.valuesInKeys});
@@ -262,20 +266,8 @@ vkattn_result chooseTile(const Kernel &kernel, const Problem &p, const PlanLimit
                 name, dim, static_cast<unsigned long long>(least), static_cast<unsigned long long>(compileLimit(caps)));
 }
 
-} // namespace
-
-vkattn_result flash::supported(const Kernel &kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
-    const uint32_t buffers = limits.caps.maxStorageBuffersPerStage;
-    const auto &tiles = isDecode(kernel) ? limits.tuning.decode : limits.tuning.flash;
-    if (largestDim(tiles) == 0) return fail(why, VKATTN_ERROR_UNSUPPORTED, "no tile of the %s kernel fits the device", kernel.name);
-    if (buffers >= fullSlots) return VKATTN_OK;
-    if (isDecode(kernel))
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the decode kernel needs %u storage buffers a stage; the device has %u", fullSlots,
-                    buffers);
-    return fail(why, VKATTN_OK, "q, k, v and out alone: the device has %u storage buffers a stage, options take %u", buffers, fullSlots);
-}
-
-vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
+// `patches`: a tile may be a patch of a grid.
+vkattn_result planTiles(const Kernel &kernel, const Problem &p, const PlanLimits &limits, bool patches, Plan &out, vkattn_diagnostic *why) {
     constexpr vkattn_result unsupported = VKATTN_ERROR_UNSUPPORTED;
     const char *name = kernel.name;
     const Caps &caps = limits.caps;
@@ -303,6 +295,7 @@ vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const Plan
     if (p.groupSize() > most16Bits)
         return fail(why, unsupported, "the %s kernel takes at most %u query heads a key head", name, most16Bits);
 
+    if (patches) choosePatch(p, caps, shape);
     const uint32_t mostKeys = mostSplitKeys(p, tuning, shape);
     if (mostKeys == 0)
         return fail(why, unsupported, "the %s kernel's tile for head dim %u makes a lane loop more than %u times", name, p.headDim,
@@ -312,7 +305,7 @@ vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const Plan
         return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
                     p.keyTokens, caps.maxStorageBuffersPerStage);
 
-    if (options && !placeEnvironment(out, environmentWordsOf(p), sizeof(Environment), caps))
+    if (options && !flash::placeEnvironment(out, flash::environmentWordsOf(p), sizeof(Environment), caps))
         return fail(why, unsupported, "the %s kernel gathers the arrays over heads in its workspace; %u heads are too many for this device",
                     name, p.heads);
     ChunkShape chunk{};
@@ -339,14 +332,33 @@ vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const Plan
     if (!merges && shape.parts)
         return fail(why, unsupported, "%u keys need more than one dispatch, whose results %u storage buffers a stage cannot merge",
                     p.keyTokens, caps.maxStorageBuffersPerStage);
+    if (!keepsPatch(p, chunk, shape)) return planTiles(kernel, p, limits, false, out, why);
     setChunks(out, chunk);
-    return setDispatchCount(out, dispatchesPerRowChunk(out), why);
+    return setDispatchCount(out, flash::dispatchesPerRowChunk(out), why);
+}
+
+} // namespace
+
+vkattn_result flash::supported(const Kernel &kernel, const PlanLimits &limits, vkattn_diagnostic *why) {
+    const uint32_t buffers = limits.caps.maxStorageBuffersPerStage;
+    const auto &tiles = isDecode(kernel) ? limits.tuning.decode : limits.tuning.flash;
+    if (largestDim(tiles) == 0) return fail(why, VKATTN_ERROR_UNSUPPORTED, "no tile of the %s kernel fits the device", kernel.name);
+    if (buffers >= fullSlots) return VKATTN_OK;
+    if (isDecode(kernel))
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "the decode kernel needs %u storage buffers a stage; the device has %u", fullSlots,
+                    buffers);
+    return fail(why, VKATTN_OK, "q, k, v and out alone: the device has %u storage buffers a stage, options take %u", buffers, fullSlots);
+}
+
+vkattn_result flash::makePlan(const Kernel &kernel, const Problem &p, const PlanLimits &limits, Plan &out, vkattn_diagnostic *why) {
+    return planTiles(kernel, p, limits, true, out, why);
 }
 
 void flash::explain(const Plan &plan, vkattn_explanation &out) {
     const FlashShape &shape = plan.flash;
     out.form = formOf(shape.tile);
     out.rowsPerWorkgroup = shape.tile.rows();
+    out.patchRows = shape.patchRows, out.patchColumns = shape.patchColumns;
     out.keysPerStep = shape.tile.step();
     out.packedHeads = shape.packed;
     out.compileOperations = shape.compileOperations;

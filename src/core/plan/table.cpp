@@ -99,15 +99,9 @@ SkipRounds lookingRounds(const Problem &p, uint32_t tileTokens) {
     return rounds;
 }
 
-// Short stretches that any tile may ask for; 0 where looking through what there is takes too many rounds.
-uint32_t shortStretchesOf(const Problem &p) {
-    if (!p.rules.showRuns()) return 0;
-    const SkipRounds widest = lookingRounds(p, widestTile);
-    if (widest.through > mostSkipRounds) return 0;
-    return static_cast<uint32_t>(std::min(mostSkipRounds / widest.perStretch, mostShortStretches));
-}
 
-void makeEntries(const Problem &p, const TableLayout &at, Dispatch &d) {
+void makeEntries(const Plan &plan, const TableLayout &at, Dispatch &d) {
+    const Problem &p = plan.problem;
     const Rules &rules = p.rules;
     RulesPush push{};
     push.what = ruleStepEntries;
@@ -125,7 +119,8 @@ void makeEntries(const Problem &p, const TableLayout &at, Dispatch &d) {
     header[ruleGlobalWords] = at.globalWords;
     header[ruleSummary] = static_cast<uint32_t>(at.summary);
     header[ruleSummaryWords] = at.summaryWords;
-    header[ruleGrid] = static_cast<uint32_t>(rules.grid.rule);
+    header[ruleGrid] = static_cast<uint32_t>(rules.grid.rule) | plan.flash.patchRows << gridPatchRows |
+                       plan.flash.patchColumns << gridPatchColumns;
     for (uint32_t axis = 0; axis < 3; ++axis) {
         header[ruleExtents + axis] = rules.grid.extent[axis];
         header[ruleSizes + axis] = rules.grid.size[axis];
@@ -137,7 +132,7 @@ void makeEntries(const Problem &p, const TableLayout &at, Dispatch &d) {
     header[ruleBlockEntry] = rules.blocks.batches > 1 ? static_cast<uint32_t>(at.blockPlane * rules.blocks.heads) : 0;
     header[ruleBlockHead] = rules.blocks.heads > 1 ? static_cast<uint32_t>(at.blockPlane) : 0;
     header[ruleBlockRow] = at.blockWords;
-    header[ruleSkips] = shortStretchesOf(p);
+    header[ruleSkips] = shortStretches(p);
     bindArrays(p, VKATTN_KEY_LENGTHS, VKATTN_PREFIX_LENGTHS, offsetof(RulesPush, firstBase), offsetof(RulesPush, secondBase), d);
     finishRules(push, d);
 }
@@ -253,10 +248,17 @@ TableLayout tableLayout(const Problem &p) {
     return at;
 }
 
+uint32_t shortStretches(const Problem &p) {
+    if (!p.rules.showRuns()) return 0;
+    const SkipRounds widest = lookingRounds(p, widestTile);
+    if (widest.through > mostSkipRounds) return 0;
+    return static_cast<uint32_t>(std::min(mostSkipRounds / widest.perStretch, mostShortStretches));
+}
+
 SkipRounds skipRounds(const Problem &p, uint32_t tileTokens) {
     if (!p.rules.showRuns()) return {};
     SkipRounds rounds = lookingRounds(p, tileTokens);
-    rounds.shortStretches = shortStretchesOf(p);
+    rounds.shortStretches = shortStretches(p);
     if (!rounds.shortStretches) rounds.through = 0;
     return rounds;
 }
@@ -305,7 +307,7 @@ void makeTable(const Plan &plan, uint32_t index, Dispatch &d) {
         makeSequences(plan, d);
         break;
     case Part::entries:
-        makeEntries(p, at, d);
+        makeEntries(plan, at, d);
         break;
     case Part::dilations:
         makeCopy(p, VKATTN_DILATIONS, at.dilations, 1, p.rules.dilation, plan.copyGroups, d);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/plan/plan.hpp"
+#include "lib/interop.h"
 
 namespace vkattn {
 
@@ -23,7 +24,7 @@ struct SkipRounds {
     uint64_t shortStretches = 0;  // that it may ask for
     // Of a tile that some heads' items pass by, a step a round.
     [[nodiscard]] uint64_t of(uint64_t items, uint32_t step, uint64_t heads = 1) const {
-        const uint64_t steps = heads * ((items + step - 1) / step), longStretches = heads * (items / leastStretch + 1);
+        const uint64_t steps = heads * ((items + step - 1) / step), longStretches = heads * (items / interop::leastStretch + 1);
         return heads * through + perStretch * (std::min(shortStretches, steps) + longStretches);
     }
 };
@@ -31,6 +32,9 @@ struct SkipRounds {
 [[nodiscard]] inline uint32_t mostItemsPerDispatch(const Problem &p) {
     return p.hasRules() ? maxKeysPerDispatch / 2 : maxKeysPerDispatch;
 }
+// Short stretches that a tile may ask for before it visits all; 0 where looking through what there is takes too
+// many rounds.
+[[nodiscard]] uint32_t shortStretches(const Problem &p);
 // Of a tile of so many tokens.
 [[nodiscard]] SkipRounds skipRounds(const Problem &p, uint32_t tileTokens);
 
