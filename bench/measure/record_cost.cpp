@@ -122,8 +122,9 @@ RecordCost RecordMeter::measure(const Shape &shape, const Kernel &kernel, const 
 
         std::vector<vkattn_binding> bindings;
         uint64_t end = 0;
-        for (const vkattn_role role :
-             {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT, VKATTN_GLOBAL_TOKENS, VKATTN_BLOCK_MASK, VKATTN_WORKSPACE}) {
+        std::vector<vkattn_role> roles{VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT, VKATTN_WORKSPACE};
+        roles.insert(roles.end(), std::begin(ruleRoles), std::end(ruleRoles));
+        for (const vkattn_role role : roles) {
             const uint64_t bytes = role == VKATTN_WORKSPACE ? needs.workspaceBytes : vkattnOperandBytes(&problem, role);
             if (bytes) bindings.push_back({role, VK_NULL_HANDLE, end, bytes});
             end += (bytes + 4095) / 4096 * 4096;

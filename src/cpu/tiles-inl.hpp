@@ -194,8 +194,7 @@ template <size_t vectors> class TileAttention {
         const uint32_t columns = grid.extent[2], rows = grid.extent[1], tileKeys = call_.tiling.tileKeys;
         loadQueries(0);
         place(0);
-        inGridRow_ = true;
-        lookUps_ = hasPairLookUps(p_);
+        lookUpRules(false);
         KeyRun ofRow[panelRows] = {}, ofColumn[panelRows] = {};
         for (uint32_t r = 0; r < unit_.rows; ++r) {
             ofRow[r] = axisRange(grid, 1, patch.row + r / patch.columns);
@@ -225,8 +224,7 @@ template <size_t vectors> class TileAttention {
                     next = last;
                 }
             }
-        inGridRow_ = false;
-        lookUps_ = hasLookUps(p_);
+        lookUpRules(rules_);
         finish(0);
     }
 
@@ -302,9 +300,14 @@ template <size_t vectors> class TileAttention {
         return ((uint64_t{patch.plane} * grid.extent[1] + y) * grid.extent[2] + x) * p_.groupSize() + patch.headOfGroup;
     }
     RowPlace placeOfRow(uint32_t r) const { return placeOf(p_, *unit_.s, unit_.kvHead, rowOf(r)); }
+    // Whether what rules show is looked up, or is the reach of rows_ already.
+    void lookUpRules(bool looksUp) {
+        rulesLookedUp_ = looksUp;
+        lookUps_ = looksUp || hasPairLookUps(p_);
+    }
     Pairs lookUp(uint32_t panel, uint32_t from, uint32_t to) {
         return lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows,
-                           rules_ && !inGridRow_);
+                           rulesLookedUp_);
     }
 
     // Returns the first key from `from` on that the rules show to some row of the unit; `end` where none is.
@@ -586,8 +589,7 @@ template <size_t vectors> class TileAttention {
     const ScratchLayout at_;
     float *scratch_;
     const bool rules_ = p_.rules.showRuns(), plain_ = hasPlainScores(p_), drops_ = p_.drops();
-    bool lookUps_ = hasLookUps(p_);
-    bool inGridRow_ = false; // what rules show of the grid's row at hand is the reach of rows_
+    bool rulesLookedUp_ = rules_, lookUps_ = hasLookUps(p_);
     QuietKeys quiet_;
     PanelRows<vectors> rows_;
     Vector tops_[vectors], seenNow_[vectors];

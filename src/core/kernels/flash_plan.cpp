@@ -95,15 +95,12 @@ uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashS
     const uint64_t perRunOfStretches = perRun * leastStretch + skips.perStretch * tilesPerRun * tile.keyTile();
     const uint64_t tiles = other < maxKeysPerLane ? (maxKeysPerLane - other) * leastStretch / perRunOfStretches * tilesPerRun : 0;
     const uint64_t keys = std::min<uint64_t>(tiles * tile.keyTile(), std::max(tuning.maxSplitKeys, tile.keyTile()));
-    // Of a window, a workgroup visits what its rows reach, in whole tiles, however long the split
-    // is.
-    if (tiles > 0 && p.left != openWindow && p.right != openWindow) {
-        const uint64_t visited =
-            uint64_t{static_cast<uint32_t>(p.left)} + static_cast<uint32_t>(p.right) + tile.rows() + 2 * tile.keyTile();
-        if (visited <= keys) return roundUp(std::max(p.keyTokens, 1u), tile.keyTile());
-    }
-    // So of a grid.
-    if (tiles > 0 && gridAlone(p) && keysOfGridTile(p, shape) + 2 * tile.keyTile() <= keys)
+    // Of a window or a grid, a workgroup visits what its rows reach, in whole tiles, however long the
+    // split is.
+    const auto isShort = [&](uint64_t visited) { return tiles > 0 && visited + 2 * tile.keyTile() <= keys; };
+    const bool window = p.left != openWindow && p.right != openWindow;
+    if ((window && isShort(uint64_t{static_cast<uint32_t>(p.left)} + static_cast<uint32_t>(p.right) + tile.rows())) ||
+        (gridAlone(p) && isShort(keysOfGridTile(p, shape))))
         return roundUp(std::max(p.keyTokens, 1u), tile.keyTile());
     return static_cast<uint32_t>(keys - keys % tile.keyTile());
 }
@@ -160,8 +157,9 @@ uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const Flas
 }
 
 // Workspace for the partial results of the flash kernel, whose rows may be many: as many rows at a
-// time as fill the device, or 1/128 of what K and V take, whichever is more. With rules most splits of a row see
-// nothing, others fill the device, and dispatches are short: 1/8. Decode has few rows and keeps them together.
+// time as fill the device, or 1/128 of what K and V take, whichever is more. With rules most splits of
+// a row see nothing, others fill the device, and dispatches are short: 1/8. Decode has few rows and
+// keeps them together.
 uint64_t partialResultsCap(const Problem &p, const FlashTuning &tuning, const FlashShape &shape, uint32_t mostKeys) {
     const uint64_t splits = p.rules.showRuns() ? ceilDiv(std::max(p.keyTokens, 1u), mostKeys) : 1;
     const uint64_t filling = splits * uint64_t{tuning.targetWorkgroups} * shape.tile.rows() * (uint64_t{p.valueDim} + partialWords) * 4;

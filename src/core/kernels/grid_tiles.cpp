@@ -43,7 +43,8 @@ void choosePatch(const Problem &p, const Caps &caps, FlashShape &shape) {
     const uint32_t down = tile / across;
     const uint64_t patches = uint64_t{planes} * ceilDiv(rows, down) * ceilDiv(columns, across);
     if (across == 1 || down == 1 || down > most || patches > caps.maxWorkgroupCount[0]) return;
-    // Keys that a tile visits where it lies in one row, and rows that it computes of those that are there.
+    // Keys that a tile visits where it lies in one row, and rows that it computes of those that are
+    // there.
     const uint64_t inRow = coordinates(grid, 1, 1) * coordinates(grid, 2, tile);
     const uint64_t inPatch = coordinates(grid, 1, down) * coordinates(grid, 2, across);
     if (inPatch * patches * tile >= inRow * p.queryTokens) return;

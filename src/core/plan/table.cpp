@@ -78,8 +78,8 @@ void finishRules(const RulesPush &push, Dispatch &d) {
     d.groups[0] = std::max(divideUp(push.count, ruleLanes), 1u);
 }
 
-// Looking for what a tile may skip takes at most so many rounds, of rows of blocks above all: software devices
-// leave a shader after 65,535 (maxKeysPerDispatch).
+// Looking for what a tile may skip takes at most so many rounds, of rows of blocks above all: software
+// devices leave a shader after 65,535 (maxKeysPerDispatch).
 constexpr uint64_t mostSkipRounds = 16384, mostShortStretches = 1024;
 constexpr uint32_t widestTile = 256;
 
@@ -98,7 +98,6 @@ SkipRounds lookingRounds(const Problem &p, uint32_t tileTokens) {
     rounds.through += std::max(heads * (rows + 2) * at.blockWords, (columns + 1) * p.rules.blockRows);
     return rounds;
 }
-
 
 void makeEntries(const Plan &plan, const TableLayout &at, Dispatch &d) {
     const Problem &p = plan.problem;

@@ -19,9 +19,9 @@ struct TableLayout {
 
 // Rounds of loops in which a lane looks for what its tile may skip (shaders/attention/skip.glsl).
 struct SkipRounds {
-    uint64_t through = 0;         // once, of what is looked through
-    uint64_t perStretch = 0;      // for each stretch that the tile visits
-    uint64_t shortStretches = 0;  // that it may ask for
+    uint64_t through = 0;        // once, of what is looked through
+    uint64_t perStretch = 0;     // for each stretch that the tile visits
+    uint64_t shortStretches = 0; // that it may ask for
     // Of a tile that some heads' items pass by, a step a round.
     [[nodiscard]] uint64_t of(uint64_t items, uint32_t step, uint64_t heads = 1) const {
         const uint64_t steps = heads * ((items + step - 1) / step), longStretches = heads * (items / interop::leastStretch + 1);
@@ -32,8 +32,8 @@ struct SkipRounds {
 [[nodiscard]] inline uint32_t mostItemsPerDispatch(const Problem &p) {
     return p.hasRules() ? maxKeysPerDispatch / 2 : maxKeysPerDispatch;
 }
-// Short stretches that a tile may ask for before it visits all; 0 where looking through what there is takes too
-// many rounds.
+// Short stretches that a tile may ask for before it visits all; 0 where looking through what there is
+// takes too many rounds.
 [[nodiscard]] uint32_t shortStretches(const Problem &p);
 // Of a tile of so many tokens.
 [[nodiscard]] SkipRounds skipRounds(const Problem &p, uint32_t tileTokens);
