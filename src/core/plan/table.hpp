@@ -5,6 +5,8 @@
 #include "core/plan/plan.hpp"
 #include "lib/interop.h"
 
+#include <algorithm>
+
 namespace vkattn {
 
 // Places in words from the table's start; 0: there is no such part.
