@@ -95,9 +95,8 @@ function(vkattn_compile_program target file name)
       if(variant)
         set(nan -DVKATTN_FLOAT_CONTROLS)
       endif()
-      # Not optimised: drivers inline and fold what they compile, and the optimiser takes ten times as long as all else.
       add_custom_command(OUTPUT ${output}
-        COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=${environment} -O0 ${own} ${nan} ${defines} -I${shaders} -I${folder}/include -mfmt=num
+        COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=${environment} ${own} ${nan} ${defines} -I${shaders} -I${folder}/include -mfmt=num
           -o ${output} ${shaders}/${vkattn_module_${module}_file}
         DEPENDS ${file} ${includes} ${folder}/include/vkattn_program.glsl COMMENT "glslc ${name}: ${module}${variant}" VERBATIM)
       list(APPEND outputs ${output})

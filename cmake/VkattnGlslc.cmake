@@ -1,5 +1,9 @@
 # What the found glslc can compile. A module whose defines need more than that is left out: it is
 # embedded as absent, and the planner then says why the kernel cannot run (ShaderModule::built).
+#
+# Nothing is compiled with -O: glslc's optimiser copies every function into every caller before
+# anybody knows which branches a pipeline takes. The modules were twice as large, they took ten times
+# as long to make, and drivers took longer over them (docs/performance.md, How shaders are specialized).
 
 # define of a module | what its defines ask of the compiler: the name of a file in cmake/probes, or
 # - | --target-env
@@ -58,7 +62,7 @@ function(vkattn_probe_glslc)
       list(GET row 1 ability)
       list(GET row 2 environment)
       if(NOT ability STREQUAL "-")
-        execute_process(COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=${environment} -O -mfmt=num -o - ${vkattn_probes}/${ability}.comp
+        execute_process(COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=${environment} -mfmt=num -o - ${vkattn_probes}/${ability}.comp
           RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
         if(status EQUAL 0)
           list(APPEND found ${ability})
@@ -81,7 +85,7 @@ function(vkattn_program_shaders target)
   foreach(file IN LISTS ARGN)
     get_filename_component(name ${file} NAME_WE)
     add_custom_command(OUTPUT ${generated}/${name}.inc
-      COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=vulkan1.0 -O -Werror -mfmt=num -o ${generated}/${name}.inc ${CMAKE_CURRENT_SOURCE_DIR}/${file}
+      COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=vulkan1.0 -Werror -mfmt=num -o ${generated}/${name}.inc ${CMAKE_CURRENT_SOURCE_DIR}/${file}
       DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${file} COMMENT "glslc ${name}.comp" VERBATIM)
     target_sources(${target} PRIVATE ${generated}/${name}.inc)
   endforeach()
