@@ -92,8 +92,11 @@ PassTile tileOf(const Caps &caps, bool ownsKeys, uint32_t dim, bool oneRow, uint
         return tile;
     }
     if (oneRow && !ownsKeys && dim <= 256) return {256, caps.subgroupSize, 1, 1, 4, sourceDirect, 1, 0};
+    // Up to 128 dims the tiles for clustered operations are those of the forward pass with twice the pairs: both passes
+    // take 0.67 to 0.90 of the time of the other ones (bench/results/2026-11-26-pass-tiles.csv). 256 dims were not timed.
     const PassTile tiles[] = {cpuPassTile(caps, 64, 4, 2), cpuPassTile(caps, 128, 2, 4), cpuPassTile(caps, 256, 1, 8)};
-    return tileFor(dim, tiles);
+    const PassTile clustered[] = {cpuPassTile(caps, 64, 4, 4), cpuPassTile(caps, 128, 4, 2), cpuPassTile(caps, 256, 1, 8, true)};
+    return caps.subgroupClustered ? tileFor(dim, clustered) : tileFor(dim, tiles);
 }
 // A lane has an item alone, and both sides come from memory: any head dim, no subgroups.
 PassTile plainTile(const Caps &caps) {

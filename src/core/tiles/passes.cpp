@@ -34,8 +34,8 @@ PassTile tileFor(uint32_t dim, std::span<const PassTile> tiles) {
     return {};
 }
 
-PassTile cpuPassTile(const Caps &caps, uint32_t dims, uint32_t ownedPerLane, uint32_t stepItems) {
-    return {dims, 1, caps.subgroupSize, ownedPerLane, stepItems, sourceShuffled, 1, caps.subgroupClustered};
+PassTile cpuPassTile(const Caps &caps, uint32_t dims, uint32_t ownedPerLane, uint32_t stepItems, bool rolledEdges) {
+    return {dims, 1, caps.subgroupSize, ownedPerLane, stepItems, sourceShuffled, 1, rolledEdges};
 }
 
 PassTile gpuPassTile(bool ownsKeys, uint32_t dim, uint32_t stepItems) {
