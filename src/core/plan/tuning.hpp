@@ -88,6 +88,9 @@ struct FlashTuning {
     // From so many rows on, queries x heads of a group, AUTO takes them; 0: never.
     uint32_t matrixRows;
     uint32_t targetWorkgroups; // keys are split until a dispatch has so many
+    // The longest split is a matter of accuracy, too: what is added to a sum of f32 that is large already is lost
+    // where it is below half a unit. 65,536 keys in one chain of additions were 2.6e-4 off in a row of which one
+    // key has nearly all, and 1.8e-4 are allowed (global tokens, head dim 64).
     uint32_t minSplitKeys, maxSplitKeys;
     uint32_t fixedSplitKeys; // with the deterministic flag
     uint32_t decodeRows;     // up to so many rows, queries x heads of a group, decode is chosen
