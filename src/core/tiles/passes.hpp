@@ -35,8 +35,8 @@ struct TiledPass {
 // The first tile that takes the dims; a maxDim of 0: none does.
 [[nodiscard]] PassTile tileFor(uint32_t dim, std::span<const PassTile> tiles);
 // Of CPU devices a lane is an item, and what passes by comes by one load of neighbouring dims and subgroup
-// shuffles. Only unrolled arrays are fast. Where they are many, Mesa 23 and later (clustered subgroup
-// operations) keep rolled ones in memory well, and compile them sooner.
+// shuffles. Mesa before 23 is fast with unrolled arrays only (core/plan/tuning.cpp); later versions, with clustered
+// subgroup operations, keep arrays in memory well too.
 [[nodiscard]] PassTile cpuPassTile(const Caps &caps, uint32_t dims, uint32_t ownedPerLane, uint32_t stepItems, bool rolledEdges = false);
 // Of GPUs lanes share the dims of an item, so that its operands and sums fit registers. Not timed on a GPU yet.
 [[nodiscard]] PassTile gpuPassTile(bool ownsKeys, uint32_t dim, uint32_t stepItems);

@@ -51,7 +51,7 @@ void longformer(vkattn_problem &p) {
     p.presentRoles |= VKATTN_PRESENT(VKATTN_GLOBAL_TOKENS);
 }
 
-// What splits a row only is the limit of loops: a tile of global tokens visits all keys, one a round.
+// Rows are split only for the limit of loops, as a tile of global tokens visits all keys, and for how long a sum may be.
 TEST(RulesPlan, longSequencesNeedFewSplits) {
     for (const bool clustered : {false, true}) {
         EXPECT_EQ(planOf(16384, clustered, longformer).flash.parts, 0u);
