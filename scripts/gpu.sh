@@ -16,6 +16,8 @@
 #                     default 540
 #   --only PATTERN    shapes whose names match (extended regular expression)
 #   --kernels NAME,.. these kernels; default all that suit
+#   --jobs N          checks beside each other; default half of the processors, at most 12. Times
+#                     are measured alone
 #   --run COMMAND     starts programs through this, as build/drivers/mesa/run
 #   --small           small shapes and few tests, on any device: tries the script itself
 set -euo pipefail
@@ -35,17 +37,18 @@ build | check | time | peers | table | all) ;;
 -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit ;;
 *) wrong "expected pack FOLDER, build, check, time, peers, table or all (--help)" ;;
 esac
-machine_libraries=${LD_LIBRARY_PATH-} out=${OUT:-} limit=540 only=. kernels= run= small=
+machine_libraries=${LD_LIBRARY_PATH-} out=${OUT:-} limit=540 only=. kernels= run= small= jobs=
 while [ $# -gt 0 ]; do
     case $1 in
     --small) small=1 ;;
-    --out | --limit | --only | --kernels | --run)
+    --out | --limit | --only | --kernels | --jobs | --run)
         [ $# -gt 1 ] || wrong "$1 needs a value"
         case $1 in
         --out) out=$2 ;;
         --limit) limit=$2 ;;
         --only) only=$2 ;;
         --kernels) kernels=$2 ;;
+        --jobs) jobs=$2 ;;
         --run) run=$2 ;;
         esac
         shift
@@ -55,6 +58,12 @@ while [ $# -gt 0 ]; do
     shift
 done
 [[ $limit =~ ^[0-9]+$ ]] || wrong "--limit takes whole seconds, not '$limit'"
+if [ -z "$jobs" ]; then
+    jobs=$(($(nproc) / 2))
+    [ $jobs -ge 1 ] || jobs=1
+    [ $jobs -le 12 ] || jobs=12
+fi
+[[ $jobs =~ ^[1-9][0-9]*$ ]] || wrong "--jobs takes a number from 1, not '$jobs'"
 if [ -n "$packed" ]; then
     bin=$here/bin python=$here/gpu_peers.py out=${out:-$here/out}
 else
@@ -202,18 +211,39 @@ step() {
     [ $status = 0 ] || [ $status = 77 ]
 }
 
+# Steps beside each other, --jobs at once: most of a step's time, its driver compiles.
+running=0 worst=0
+join_one() {
+    local status=0
+    wait -n || status=$?
+    running=$((running - 1))
+    [ $worst = 75 ] || [ $status = 0 ] || worst=$status
+}
+beside() {
+    while [ $running -ge "$jobs" ]; do join_one; done
+    step "$@" &
+    running=$((running + 1))
+}
+join() {
+    while [ $running -gt 0 ]; do join_one; done
+    return $worst
+}
+
 check() {
-    local status=0 filter suite
+    local status=0 filter suite kernel
     ! command -v nvidia-smi >/dev/null || nvidia-smi --query-gpu=name,driver_version,clocks.sm,memory.total --format=csv,noheader || true
     lines=40 step info "$bin/vkattn" info || status=1
     step ceilings "$bin/vkattn-bench" --ceilings --csv "$out/ceilings.csv" || status=1
+    mkdir -p "$out/tests" "$out/conform"
     if [ -n "$small" ]; then
-        lines=12 step conform "$bin/vkattn" conform --quick --kernel staged --json "$out/conform.json" --html "$out/conform.html" || status=$?
+        lines=12 beside conform/staged "$bin/vkattn" conform --quick --kernel staged \
+            --json "$out/conform/staged.json" --html "$out/conform/staged.html"
     else
-        lines=40 step conform "$bin/vkattn" conform --skip-cpu --time-limit 8 --json "$out/conform.json" --html "$out/conform.html" || status=$?
+        for kernel in flash_coopmat2 flash_coopmat flash decode staged auto; do
+            lines=24 beside conform/$kernel "$bin/vkattn" conform --skip-cpu --kernel $kernel --time-limit 8 \
+                --json "$out/conform/$kernel.json" --html "$out/conform/$kernel.html"
+        done
     fi
-    [ $status != 75 ] || return 75
-    mkdir -p "$out/tests"
     # Each suite has a process of its own, so that a run that ends early keeps the results that it
     # has.
     for suite in $(start "$bin/vkattn-tests-device" --gtest_list_tests 2>/dev/null | grep -E '^[A-Z][A-Za-z0-9/]*\.$'); do
@@ -225,9 +255,10 @@ check() {
         else
             export VKATTN_TEST_SKIP_CPU_DEVICES=1
         fi
-        lines=2 step "tests/$(echo "${suite%.}" | tr / -)" "$bin/vkattn-tests-device" "--gtest_filter=$filter" --gtest_brief=1 || status=$?
-        [ $status != 75 ] || return 75
+        lines=2 beside "tests/$(echo "${suite%.}" | tr / -)" "$bin/vkattn-tests-device" "--gtest_filter=$filter" --gtest_brief=1
     done
+    join || status=$worst
+    [ $status != 75 ] || return 75
     lines=12 step compile "$bin/vkattn-bench" --compile-report --raw --csv "$out/compile.csv" ||
         echo "no compile report" # not every driver has the extension
     return $status
