@@ -326,7 +326,7 @@ bool takePairs(uint head, int first, const bool tested) {
     [[unroll]] for (uint r = 0u; r < laneRows; ++r) {
         EACH_BLOCK(n, keysOfLane / 8u, packEight(tested, r, n * 8u))
     }
-    const bool rescales = headWanted && subgroupAny(grown);
+    const bool anyGrown = subgroupAny(grown), rescales = headWanted && anyGrown;
     if (rescales)
         [[unroll]] for (uint r = 0u; r < laneRows; ++r)
             for (uint n = part(); n < matrixN / 4u; n += rowParts)

@@ -13,7 +13,9 @@ void storeAllTotals(uint head) {
                 totals[r].slopes += subgroupShuffleXor(totals[r].slopes, subgroupRows << bit);
                 totals[r].scale += subgroupShuffleXor(totals[r].scale, subgroupRows << bit);
                 totals[r].softcap += subgroupShuffleXor(totals[r].softcap, subgroupRows << bit);
-                totals[r].seesKey = totals[r].seesKey || subgroupShuffleXor(totals[r].seesKey ? 1u : 0u, subgroupRows << bit) != 0u;
+                // Not behind ||, which lanes that have seen a key would leave: nothing comes from them then.
+                const uint otherSees = subgroupShuffleXor(totals[r].seesKey ? 1u : 0u, subgroupRows << bit);
+                totals[r].seesKey = totals[r].seesKey || otherSees != 0u;
             }
         if (itemOf(r) < int(queries) && part() == 0u) storeTotals(head, itemOf(r), itemOf(r) <= ownedLast, totals[r], ownedSums[r]);
     }
