@@ -96,6 +96,11 @@ float weightOf(const in uint row, const in uint key, const in float score, const
 float keptOf(const in uint row, const in uint key, const in float weight, const in uint from) {
     return keeps(rowPlaceOf(from + row), key) ? weight : 0.0;
 }
+#ifdef VKATTN_BF16
+// A conversion of a matrix to bf16 may round towards zero (NVIDIA 580.159, found 2026-11-26): it gets
+// what needs no rounding.
+float roundedOf(const in uint row, const in uint key, const in float weight) { return bfloat16ToFloat(floatToBfloat16(weight)); }
+#endif
 float factorOf(const in uint row, const in uint column, const in float old, const in float top) { return expDifference(old, top); }
 float largerOf(const in uint row, const in uint column, const in float a, const in float b) { return max(a, b); }
 float larger(const in float a, const in float b) { return max(a, b); }
@@ -148,7 +153,11 @@ void takeTile(int tile, int end, const bool tested, uint parity) {
     EACH_BLOCK(d, dimBlocks, multiplyDims(d, scores))
     [[unroll]] for (uint b = 0u; b < rowBlocks; ++b) {
         takeWeights(b, scores[b], factors[b]);
-        weights[b] = Weights(scores[b] * weightScale);
+        scores[b] *= weightScale;
+#ifdef VKATTN_BF16
+        coopMatPerElementNV(scores[b], scores[b], roundedOf);
+#endif
+        weights[b] = Weights(scores[b]);
     }
     EACH_BLOCK(n, valueBlocks, addValues(n, weights, factors))
     if (nonFinite[parity] != 0u) {
