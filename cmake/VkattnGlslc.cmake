@@ -1,9 +1,9 @@
 # What the found glslc can compile. A module whose defines need more than that is left out: it is
 # embedded as absent, and the planner then says why the kernel cannot run (ShaderModule::built).
 #
-# Nothing is compiled with -O: glslc's optimiser copies every function into every caller before
-# anybody knows which branches a pipeline takes. The modules were twice as large, they took ten times
-# as long to make, and drivers took longer over them (docs/performance.md, How shaders are specialized).
+# The library's modules are compiled with -O (cmake/VkattnShaders.cmake): NVIDIA's compiler makes flash and
+# decode 2.7 times as fast of them (docs/performance.md, How shaders are specialized). Programs and probes
+# are not: the optimiser takes ten times as long as all else.
 
 # define of a module | what its defines ask of the compiler: the name of a file in cmake/probes, or
 # - | --target-env

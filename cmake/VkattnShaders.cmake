@@ -81,7 +81,7 @@ function(vkattn_embed_shaders target)
       set(output ${folder}/${name}${variant}.inc)
       if(NOT VKATTN_SPIRV_FOLDER)
         add_custom_command(OUTPUT ${output}
-          COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=${environment} -Werror ${define} -I${PROJECT_SOURCE_DIR}/shaders -mfmt=num -o ${output}
+          COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=${environment} -O -Werror ${define} -I${PROJECT_SOURCE_DIR}/shaders -mfmt=num -o ${output}
             ${PROJECT_SOURCE_DIR}/shaders/${file}
           DEPENDS ${PROJECT_SOURCE_DIR}/shaders/${file} ${includes}
           COMMENT "glslc ${name}${variant}" VERBATIM)
