@@ -184,10 +184,11 @@ void multiplyKeys(int j) {
     if (source == sourceShared) {
         [[unroll]] for (uint d = 0u; d < dimsPerLane; ++d)
             [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
-                const float key = kTile[(uint(j) % tileKeys + c) * keyPitch + d];
+                const float key = kTile[(uint(j) % tileKeys + c) * keyPitch + dimOf(d)];
                 [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
                     weights[r * keysPerLane + c] = fma(query[r * dimsPerLane + d], key, weights[r * keysPerLane + c]);
             }
+        reduceOverDims();
         return;
     }
     KeyValueRow at[keysPerLane];
@@ -239,7 +240,7 @@ void addValues(int j, uint visible, const bool tested) {
         [[unroll]] for (uint d = 0u; d < valueDimsPerLane; ++d) {
             [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
                 const uint at_ = uint(j) % tileKeys + c;
-                const float value = valuesInKeys ? kTile[at_ * keyPitch + d] : vTile[at_ * paddedValueDim + d];
+                const float value = valuesInKeys ? kTile[at_ * keyPitch + valueDimOf(d)] : vTile[at_ * paddedValueDim + valueDimOf(d)];
                 ADD_VALUE(d, c, value, tested)
             }
             KEEP_SUMS(d)
@@ -436,21 +437,34 @@ void takeKeys(int begin, int end, int wholeBegin, int wholeEnd) {
 
 bool isNonFinite(float x) { return !isFiniteBits(floatBitsToUint(x)); }
 
-// With `looks`, sets `found` where an element is not finite.
-#define STAGE_TILE(into, count, inWords, rowOf_, pair, element, looks)                                                                      \
+// With `looks`, sets `found` where an element is not finite. A lane loads several elements before it
+// stores one, so that GPUs wait for them together; where edges are rolled, a CPU device's compiler gets
+// one at a time.
+const uint stagedAtOnce = rolledEdges ? 1u : 8u, pairsAtOnce = rolledEdges ? 1u : 4u;
+#define STAGE(atOnce, count, Loaded, LOAD_, STORE_)                                                                                        \
+    for (uint first_ = lane; first_ < (count); first_ += gl_WorkGroupSize.x * atOnce) {                                                    \
+        Loaded loaded_[atOnce];                                                                                                            \
+        [[unroll]] for (uint e_ = 0u; e_ < atOnce; ++e_) {                                                                                 \
+            const uint n = min(first_ + e_ * gl_WorkGroupSize.x, (count)-1u);                                                              \
+            loaded_[e_] = LOAD_;                                                                                                           \
+        }                                                                                                                                  \
+        [[unroll]] for (uint e_ = 0u; e_ < atOnce; ++e_) {                                                                                 \
+            const uint n = first_ + e_ * gl_WorkGroupSize.x;                                                                               \
+            if (n < (count)) STORE_                                                                                                        \
+        }                                                                                                                                  \
+    }
+#define STAGE_TILE(into, count, inWords, rowOf_, pair, element, looks)                                                                     \
     if (inWords) {                                                                                                                         \
-        for (uint n = lane; n < tileKeys * (count) / 2u; n += gl_WorkGroupSize.x) {                                                        \
-            const vec2 pair_ = pair(rowOf_(tile + int(n / ((count) / 2u))), n % ((count) / 2u) * 2u);                                      \
-            into[2u * n] = pair_.x;                                                                                                        \
-            into[2u * n + 1u] = pair_.y;                                                                                                   \
-            if (looks) found = found || isNonFinite(pair_.x) || isNonFinite(pair_.y);                                                      \
-        }                                                                                                                                  \
+        STAGE(pairsAtOnce, tileKeys * (count) / 2u, vec2, pair(rowOf_(tile + int(n / ((count) / 2u))), n % ((count) / 2u) * 2u), {         \
+            into[2u * n] = loaded_[e_].x;                                                                                                  \
+            into[2u * n + 1u] = loaded_[e_].y;                                                                                             \
+            if (looks) found = found || isNonFinite(loaded_[e_].x) || isNonFinite(loaded_[e_].y);                                          \
+        })                                                                                                                                 \
     } else {                                                                                                                               \
-        for (uint n = lane; n < tileKeys * (count); n += gl_WorkGroupSize.x) {                                                             \
-            const float element_ = element(rowOf_(tile + int(n / (count))), n % (count));                                                  \
-            into[n] = element_;                                                                                                            \
-            if (looks) found = found || isNonFinite(element_);                                                                             \
-        }                                                                                                                                  \
+        STAGE(stagedAtOnce, tileKeys * (count), float, element(rowOf_(tile + int(n / (count))), n % (count)), {                            \
+            into[n] = loaded_[e_];                                                                                                         \
+            if (looks) found = found || isNonFinite(loaded_[e_]);                                                                          \
+        })                                                                                                                                 \
     }
 
 void stageTile(int tile) {

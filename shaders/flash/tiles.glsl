@@ -73,27 +73,75 @@ void loadAllQueries() {
     }
 }
 
-// Keys and values from `tile` on; those past the end are 0.
-void stageTile(int tile, int end, const bool partlyHidden, uint parity) {
-    barrier(); // all are done with the tile before
-    for (uint n = gl_LocalInvocationID.x; n < tileKeys * (paddedDim / 8u); n += gl_WorkGroupSize.x) {
-        const int key = tile + int(n / (paddedDim / 8u));
-        const KeyValueRow row = keyRow(key);
-        uvec4 bits = uvec4(0u);
-        if (key < end) bits = keyEight(row, n % (paddedDim / 8u) * 8u);
-        keyTile[n / (paddedDim / 8u) * keyPitch + n % (paddedDim / 8u)] = bits;
+// K and V of a tile on their way to shared memory: pieces of 16 bytes that a lane loads before it
+// stores them, so that the loads wait for memory together and not one after the other. Where registers
+// hold all of a tile's, they are loaded while the tile before is computed: on an H200 half of the time
+// went into waiting for them (2026-11-26). A CPU device waits for no load.
+const uint workgroupLanes = subgroups * subgroupLanes, dimPieces = paddedDim / 8u, valueDimPieces = paddedValueDim / 8u;
+const uint keyPieces = tileKeys * dimPieces, valuePieces = tileKeys * valueDimPieces;
+const uint keyLoads = (keyPieces + workgroupLanes - 1u) / workgroupLanes, valueLoads = (valuePieces + workgroupLanes - 1u) / workgroupLanes;
+const uint mostLoadsAhead = 8u, mostLoadsAtOnce = 4u;
+const bool fewLoads = keyLoads + valueLoads <= mostLoadsAhead, loadsAhead = !lockstep && fewLoads;
+const uint mostAtOnce = lockstep ? 1u : loadsAhead ? mostLoadsAhead : mostLoadsAtOnce;
+const uint keysAtOnce = keyLoads < mostAtOnce ? keyLoads : mostAtOnce, valuesAtOnce = valueLoads < mostAtOnce ? valueLoads : mostAtOnce;
+uvec4 loadedKeys[keysAtOnce], loadedValues[valuesAtOnce];
+
+uint pieceOf(uint n) { return gl_LocalInvocationID.x + n * workgroupLanes; }
+// The lane's pieces from the `from`-th on, of the keys from `tile` on; of those past the end, 0.
+void loadKeys(int tile, int end, uint from) {
+    [[unroll]] for (uint n = 0u; n < keysAtOnce; ++n) {
+        const uint piece = min(pieceOf(from + n), keyPieces - 1u);
+        const int key = tile + int(piece / dimPieces);
+        const uvec4 bits = keyEight(keyRow(key), piece % dimPieces * 8u);
+        loadedKeys[n] = key < end ? bits : uvec4(0u);
     }
-    for (uint n = gl_LocalInvocationID.x; n < tileKeys * (paddedValueDim / 8u); n += gl_WorkGroupSize.x) {
-        const int key = tile + int(n / (paddedValueDim / 8u));
-        const KeyValueRow row = valueRow(key);
-        uvec4 bits = uvec4(0u);
-        if (key < end) bits = valueEight(row, n % (paddedValueDim / 8u) * 8u);
+}
+void loadValues(int tile, int end, uint from) {
+    [[unroll]] for (uint n = 0u; n < valuesAtOnce; ++n) {
+        const uint piece = min(pieceOf(from + n), valuePieces - 1u);
+        const int key = tile + int(piece / valueDimPieces);
+        const uvec4 bits = valueEight(valueRow(key), piece % valueDimPieces * 8u);
+        loadedValues[n] = key < end ? bits : uvec4(0u);
+    }
+}
+void loadTile(int tile, int end) {
+    loadKeys(tile, end, 0u);
+    loadValues(tile, end, 0u);
+}
+void storeKeys(uint from) {
+    [[unroll]] for (uint n = 0u; n < keysAtOnce; ++n) {
+        const uint piece = pieceOf(from + n);
+        if (piece < keyPieces) keyTile[piece / dimPieces * keyPitch + piece % dimPieces] = loadedKeys[n];
+    }
+}
+void storeValues(uint from, const bool partlyHidden, uint parity) {
+    [[unroll]] for (uint n = 0u; n < valuesAtOnce; ++n) {
+        const uint piece = pieceOf(from + n);
+        uvec4 bits = loadedValues[n];
         if (partlyHidden) {
             const uvec4 finite = finiteEight(bits);
             if (finite != bits) atomicOr(nonFinite[parity], 1u);
             bits = finite;
         }
-        valueTile[n / (paddedValueDim / 8u) * valuePitch + n % (paddedValueDim / 8u)] = bits;
+        if (piece < valuePieces) valueTile[piece / valueDimPieces * valuePitch + piece % valueDimPieces] = bits;
+    }
+}
+
+// Keys and values from `tile` on, which loadTile has loaded where it loads ahead.
+void stageTile(int tile, int end, const bool partlyHidden, uint parity) {
+    barrier(); // all are done with the tile before
+    if (loadsAhead) {
+        storeKeys(0u);
+        storeValues(0u, partlyHidden, parity);
+    } else {
+        [[dont_unroll]] for (uint from = 0u; from < keyLoads; from += keysAtOnce) {
+            loadKeys(tile, end, from);
+            storeKeys(from);
+        }
+        [[dont_unroll]] for (uint from = 0u; from < valueLoads; from += valuesAtOnce) {
+            loadValues(tile, end, from);
+            storeValues(from, partlyHidden, parity);
+        }
     }
     barrier();
     // Nobody looks at the other one now; what sets it comes after the next barrier.
@@ -235,6 +283,19 @@ void storeRows() {
 
 int alignDown(int key) { return key / int(tileKeys) * int(tileKeys); }
 
+// With rules: what is visited next, and what of it is seen by all.
+Stretch stretch = Stretch(0, 0), whole = Stretch(0, 0);
+// The first tile from `tile` on that is visited; from `end` on: none.
+int visitedFrom(int tile, int end) {
+    if (!hasSkips || tile >= end) return tile;
+    if (tile >= stretch.end) {
+        stretch = nextKeys(tile, end);
+        if (stretch.begin >= end) return end;
+        whole = wholeKeys(stretch);
+    }
+    return max(tile, alignDown(stretch.begin));
+}
+
 void main() {
     lane = gl_SubgroupInvocationID;
     if (!beginTile(subgroups * subgroupRows)) return;
@@ -261,24 +322,20 @@ void main() {
 
     if (gl_LocalInvocationID.x == 0u) nonFinite[0] = 0u;
     uint parity = 0u;
-    Stretch stretch = Stretch(begin, begin), whole = stretch; // with rules: what is visited next, and what of it by all
-    for (int tile = begin; tile < end; tile += int(tileKeys)) {
-        bool hidden = anyPairHidden; // something of the tile, from some row of the workgroup, by more than position
-        if (hasSkips) {
-            if (tile >= stretch.end) {
-                stretch = nextKeys(tile, end);
-                if (stretch.begin >= end) break;
-                whole = wholeKeys(stretch);
-            }
-            tile = max(tile, alignDown(stretch.begin));
-            if (mayShowWholes) hidden = tile < whole.begin || tile + int(tileKeys) > whole.end;
-        }
+    int tile = visitedFrom(begin, end);
+    if (loadsAhead && tile < end) loadTile(tile, end);
+    while (tile < end) {
+        // Something of the tile, from some row of the workgroup, by more than position.
+        const bool hidden = mayShowWholes && hasSkips ? tile < whole.begin || tile + int(tileKeys) > whole.end : anyPairHidden;
         stageTile(tile, end, hidden || drops || tile < reach.wholeBegin || tile + int(tileKeys) > reach.wholeEnd, parity);
+        const int next = visitedFrom(tile + int(tileKeys), end);
+        if (loadsAhead && next < end) loadTile(next, end);
         const bool tested = hidden || tile < own.wholeBegin || tile + int(tileKeys) > own.wholeEnd;
         bool visible = hasRows && tile < own.end && tile + int(tileKeys) > own.begin;
         if (visible && tested) visible = lookAtPairs(tile);
         if (visible) takeTile(tile, end, tested, parity);
         parity = 1u - parity;
+        tile = next;
     }
     if (hasRows) {
         endRows();

@@ -131,25 +131,34 @@ void beginSums() {
 #endif
 }
 
-// Items from `first` on; those from `end` on are 0. mixed: some pairs may add nothing.
+// Pieces of a tile, from memory into shared memory: a lane loads several before it stores one, as in
+// flash/tiles.glsl. Items from `first` on; those from `end` on are 0.
+const uint loadsAtOnce = lockstep ? 1u : 4u;
+#define STAGE_PIECES(tile_, pitch, EIGHT, found)                                                                                           \
+    for (uint from_ = gl_LocalInvocationID.x; from_ < tileKeys * ((pitch)-1u); from_ += gl_WorkGroupSize.x * loadsAtOnce) {                \
+        uvec4 loaded_[loadsAtOnce];                                                                                                        \
+        [[unroll]] for (uint e_ = 0u; e_ < loadsAtOnce; ++e_) {                                                                            \
+            const uint piece_ = min(from_ + e_ * gl_WorkGroupSize.x, tileKeys * ((pitch)-1u) - 1u);                                        \
+            const int item_ = first + int(piece_ / ((pitch)-1u));                                                                          \
+            const uvec4 bits_ = EIGHT(item_, piece_ % ((pitch)-1u) * 8u);                                                                  \
+            loaded_[e_] = item_ < end ? bits_ : uvec4(0u);                                                                                 \
+        }                                                                                                                                  \
+        [[unroll]] for (uint e_ = 0u; e_ < loadsAtOnce; ++e_) {                                                                            \
+            const uint piece_ = from_ + e_ * gl_WorkGroupSize.x;                                                                           \
+            if ((found) != 0u && mixed && finiteEight(loaded_[e_]) != loaded_[e_]) atomicOr(nonFinite[parity], found);                     \
+            if (piece_ < tileKeys * ((pitch)-1u)) tile_[piece_ / ((pitch)-1u) * (pitch) + piece_ % ((pitch)-1u)] = loaded_[e_];            \
+        }                                                                                                                                  \
+    }
+#ifdef VKATTN_OWNS_KEYS
+const uint foundOfValues = ofValue;
+#else
+const uint foundOfValues = 0u;
+#endif
+// mixed: some pairs may add nothing.
 void stageTile(int first, int end, const bool mixed) {
     barrier(); // all are done with the tile before
-    for (uint n = gl_LocalInvocationID.x; n < tileKeys * (paddedDim / 8u); n += gl_WorkGroupSize.x) {
-        const int item = first + int(n / (paddedDim / 8u));
-        uvec4 bits = uvec4(0u);
-        if (item < end) bits = PASSING_HEAD(item, n % (paddedDim / 8u) * 8u);
-        if (mixed && finiteEight(bits) != bits) atomicOr(nonFinite[parity], ofHead);
-        headTile[n / (paddedDim / 8u) * headPitch + n % (paddedDim / 8u)] = bits;
-    }
-    for (uint n = gl_LocalInvocationID.x; n < tileKeys * (paddedValueDim / 8u); n += gl_WorkGroupSize.x) {
-        const int item = first + int(n / (paddedValueDim / 8u));
-        uvec4 bits = uvec4(0u);
-        if (item < end) bits = PASSING_VALUE(item, n % (paddedValueDim / 8u) * 8u);
-#ifdef VKATTN_OWNS_KEYS
-        if (mixed && finiteEight(bits) != bits) atomicOr(nonFinite[parity], ofValue);
-#endif
-        valueTile[n / (paddedValueDim / 8u) * valuePitch + n % (paddedValueDim / 8u)] = bits;
-    }
+    STAGE_PIECES(headTile, headPitch, PASSING_HEAD, ofHead)
+    STAGE_PIECES(valueTile, valuePitch, PASSING_VALUE, foundOfValues)
 #ifdef VKATTN_OWNS_KEYS
     for (uint n = gl_LocalInvocationID.x; n < tileKeys; n += gl_WorkGroupSize.x) {
         const uint at = factsAt + heldRow(first + int(n)) * rowFactWords;

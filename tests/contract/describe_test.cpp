@@ -384,7 +384,7 @@ TEST(Describe, requiresFullSubgroupsWhereWorkgroupsAreWholeOnes) {
         return description.count ? description.list[0].requireFullSubgroups : 2;
     };
     EXPECT_EQ(required(), 1u);
-    caps.subgroupSize = 128; // the workgroup has 64 invocations
+    caps.subgroupSize = 256; // the workgroup has fewer invocations
     EXPECT_EQ(required(), 0u);
     caps.subgroupSize = 32, caps.fullSubgroups = 0;
     EXPECT_EQ(required(), 0u);

@@ -91,6 +91,8 @@ TEST_F(CoopmatPlan, autoTakesWhatFillsMatrices) {
     c = halves(), c.queryTokens = 1, c.heads = 8, c.kvHeads = 8;
     EXPECT_EQ(chosen(c, caps), VKATTN_KERNEL_DECODE);
     c.kvHeads = 1; // 8 rows share a key
+    EXPECT_EQ(chosen(c, caps), VKATTN_KERNEL_DECODE);
+    c.queryTokens = 2;
     EXPECT_EQ(chosen(c, caps), VKATTN_KERNEL_FLASH_COOPMAT);
     c = halves(), c.weights = true;
     EXPECT_EQ(chosen(c, caps), VKATTN_KERNEL_STAGED);

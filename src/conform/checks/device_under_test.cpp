@@ -11,6 +11,7 @@ constexpr TestLayout testLayout[] = {
     {"flashPortable", flash, "dimLanes=4 rowLanes=2 rowsPerLane=2", false},
     {"flashSubgroups", flash, "dimLanes=4 rowLanes=4 keysPerLane=2 subgroups=1", true},
     {"flashSharedTiles", flash, "rowLanes=8 keysPerLane=2 source=1 tileKeys=8 rolledEdges=1", false},
+    {"flashSharedDims", flash, "dimLanes=2 rowLanes=4 keysPerLane=2 source=1 tileKeys=8 subgroups=1", true},
     {"flashShuffled", flash, "rowLanes=LANES rowsPerLane=2 source=2 subgroups=1", true},
     {"flashDirect", flash, "rowLanes=8 keysPerLane=3", false},
     {"decodeKeysInLanes", decode, "keyLanes=8 rowsPerLane=2", false},

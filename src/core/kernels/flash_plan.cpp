@@ -144,17 +144,31 @@ vkattn_result explainParts(const char *kernel, const FlashLimits &own, vkattn_di
     return VKATTN_ERROR_UNSUPPORTED;
 }
 
+// Workgroups that fill the device.
+uint64_t workgroupsWanted(const FlashTuning &tuning, const FlashShape &shape, bool decode) {
+    if (decode) return tuning.decodeWorkgroups;
+    if (!tuning.targetLanes) return tuning.targetWorkgroups;
+    return ceilDiv(uint64_t{tuning.targetWorkgroups} * tuning.targetLanes, std::max(shape.tile.invocations(), tuning.targetLanes));
+}
+
+constexpr uint32_t rowsWithRoom = 4;
+
 // Keys of a split: as many splits as give the device enough workgroups, none shorter than is worth
-// a partial result.
-uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashShape &shape, uint32_t mostKeys) {
+// a partial result, and no more than leave room for the partial results of several rows in a binding.
+uint32_t chooseSplitKeys(const Problem &p, const PlanLimits &limits, const FlashShape &shape, uint32_t mostKeys, bool decode) {
+    const FlashTuning &tuning = limits.tuning;
     const uint32_t tile = shape.tile.keyTile(), keys = std::max(p.keyTokens, 1u);
     if (p.deterministic) return std::min(roundUp(tuning.fixedSplitKeys, tile), mostKeys);
     const uint64_t workgroups = ceilDiv(uint64_t{p.queryTokens} * shape.packed, shape.tile.rows()) * (p.heads / shape.packed) * p.batch;
-    const uint64_t wanted = ceilDiv(tuning.targetWorkgroups, std::max<uint64_t>(workgroups / p.slices, 1)),
-                   most = std::max(keys / tuning.minSplitKeys, 1u);
+    const uint64_t wanted = ceilDiv(workgroupsWanted(tuning, shape, decode), std::max<uint64_t>(workgroups / p.slices, 1)),
+                   bytes = 4 * (uint64_t{p.valueDim} + partialWords) * shape.packed * shape.tile.keyLanes * rowsWithRoom,
+                   most = std::max<uint64_t>(std::min<uint64_t>(keys / tuning.minSplitKeys, limits.caps.maxStorageBufferRange / bytes), 1);
     const uint64_t splits = std::max<uint64_t>(std::min(wanted, most), ceilDiv(keys, mostKeys));
     return roundUp(static_cast<uint32_t>(ceilDiv(keys, splits)), tile);
 }
+
+// Rows whose partial results are in the workspace where there are more keys than a split may have.
+constexpr uint64_t mostRowsAtOnce = 8192;
 
 // Workspace for the partial results of the flash kernel, whose rows may be many: as many rows at a
 // time as fill the device, or 1/128 of what K and V take, whichever is more. With rules most splits of
@@ -162,7 +176,10 @@ uint32_t chooseSplitKeys(const Problem &p, const FlashTuning &tuning, const Flas
 // keeps them together.
 uint64_t partialResultsCap(const Problem &p, const FlashTuning &tuning, const FlashShape &shape, uint32_t mostKeys) {
     const uint64_t splits = p.rules.showRuns() ? ceilDiv(std::max(p.keyTokens, 1u), mostKeys) : 1;
-    const uint64_t filling = splits * uint64_t{tuning.targetWorkgroups} * shape.tile.rows() * (uint64_t{p.valueDim} + partialWords) * 4;
+    // Splits of choice are fewer than twice as many as fill the device.
+    const uint64_t filled = workgroupsWanted(tuning, shape, false) * shape.tile.rows();
+    const uint64_t rows = p.keyTokens <= mostKeys ? 2 * filled : std::min(filled, mostRowsAtOnce);
+    const uint64_t filling = splits * rows * (uint64_t{p.valueDim} + partialWords) * 4;
     return std::max(filling, (p.bytesNeeded(VKATTN_K) + p.bytesNeeded(VKATTN_V)) / (splits > 1 ? 8 : 128));
 }
 
@@ -187,6 +204,7 @@ vkattn_result checkTile(const char *kernel, const FlashTile &tile, const Problem
 }
 
 const char *formOf(const FlashTile &tile) {
+    if (tile.dimLanes > 1 && tile.source == sourceShared) return "dims in lanes, K and V through shared memory";
     if (tile.dimLanes > 1) return tile.subgroups ? "dims in lanes, subgroup shuffles" : "dims in lanes, shared memory";
     if (tile.keyLanes > 1) return "keys in lanes";
     return tile.source == sourceShared     ? "rows in lanes, K and V through shared memory"
@@ -312,7 +330,7 @@ vkattn_result planTiles(const Kernel &kernel, const Problem &p, const PlanLimits
     // Packing heads keeps them together; where limits cut them apart, they go unpacked.
     const bool pack = p.groupSize() > 1 && (isDecode(kernel) || p.queryTokens < shape.tile.rows());
     for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {
-        shape.splitKeys = chooseSplitKeys(p, tuning, shape, mostKeys);
+        shape.splitKeys = chooseSplitKeys(p, limits, shape, mostKeys, isDecode(kernel));
         if (!merges) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), shape.tile.keyTile());
         const uint32_t keyTile = p.deterministic ? shape.splitKeys : shape.tile.keyTile();
         const uint32_t sliceKeys = !merges           ? p.keyTokens

@@ -105,7 +105,8 @@ FlashTuning cpuFlash(const Caps &caps) {
     t.decode[0] = {64, std::min(lanes, 4u), std::max(lanes / 4, 1u), 1, 4, 1, sourceDirect, 1, caps.subgroupShuffle, 1, 0};
     t.decode[1] = {caps.subgroupShuffle ? 512u : 128u, lanes, 1, 1, 4, 1, sourceDirect, 1, caps.subgroupShuffle, 1, 0};
     if (caps.subgroupShuffle) t.decode[2] = latentRows(caps);
-    t.targetWorkgroups = 16;
+    t.targetWorkgroups = t.decodeWorkgroups = 16;
+    t.targetLanes = 0;
     t.minSplitKeys = 512;
     t.maxSplitKeys = 32768;
     t.fixedSplitKeys = 1024;
@@ -114,34 +115,66 @@ FlashTuning cpuFlash(const Caps &caps) {
     return t;
 }
 
-// 8 lanes share a row's dims; each loads runs of 4 neighbours, so that 8 lanes read 128
-// neighbouring bytes. 4 rows and 4 keys a lane keep registers near 100 at head dim 64 and 128
-// (docs/performance.md has what vendors' compilers say). Not timed on a GPU yet.
+// A lane has 32 dims of two rows, or 64 of one, and K and V come through shared memory, where all lanes
+// of a row read the same 16 bytes. Measured 2026-11-26 on an H200, 16 heads, batch 2, 8192 tokens, ms:
+// head dim 64, two lanes of two rows 20.8, a lane a row 22.7, and from memory 8 rows and 2 keys shared by
+// 8 lanes 45.9, 4 rows and 4 keys by 8 lanes 59.6; head dim 128, four lanes of two rows 79.2, of four rows
+// 117, two lanes of a row 84.4. For discrete devices with subgroups of 32 lanes, as that one has: compilers
+// give these tiles 170 to 190 registers for NVIDIA (NVK) and all 256 of a lane for AMD's GPUs, whose
+// subgroups have 64 (bench/results/compile), and nobody has timed them there.
+FlashTile rowsThroughShared(uint32_t maxDim, uint32_t dimLanes, uint32_t rows, uint32_t tileKeys) {
+    return {maxDim, dimLanes, 1, 128 / dimLanes, rows, 4, sourceShared, tileKeys, dimLanes > 1, 0, 0, 1, true};
+}
+FlashTile rowsThroughShared(const Caps &caps, uint32_t maxDim) {
+    const bool shuffles = caps.subgroupShuffle && caps.subgroupSize >= 16;
+    if (maxDim <= 64) return shuffles ? rowsThroughShared(64, 2, 2, 32) : rowsThroughShared(64, 1, 1, 32);
+    return maxDim <= 128 ? rowsThroughShared(128, 4, 2, 32) : rowsThroughShared(256, 4, 1, 16);
+}
+
+// Where that does not fit 8 or 16 lanes share a row's dims; each loads runs of 4 neighbours, so that 8
+// lanes read 128 neighbouring bytes. 4 rows and 4 keys a lane keep registers near 100 at head dim 64 and
+// 128 (docs/performance.md has what vendors' compilers say).
 FlashTuning gpuFlash(const Caps &caps) {
     FlashTuning t{};
     const uint32_t shuffles = caps.subgroupShuffle && caps.subgroupSize >= 16 ? 1 : 0;
-    t.flash[0] = {64, 8, 1, 8, 4, 4, sourceDirect, 1, shuffles, 0, 0};
-    t.flash[1] = {128, 16, 1, 4, 4, 4, sourceDirect, 1, shuffles, 0, 0};
-    t.flash[2] = {256, 16, 1, 4, 2, 2, sourceDirect, 1, shuffles, 0, 0};
-    t.flash[3] = {512, 16, 1, 4, 1, 2, sourceDirect, 1, shuffles, 0, 0};
-    t.flash[4] = {576, 16, 1, 8, 1, 2, sourceDirect, 1, shuffles, 0, 0};
+    uint32_t n = 0;
+    if (caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU && caps.subgroupSize == 32) {
+        for (const uint32_t maxDim : {64u, 128u, 256u}) {
+            const FlashTile tile = rowsThroughShared(caps, maxDim);
+            constexpr uint32_t other = 16; // bytes of shared memory beside K and V
+            if (4 * tile.sharedWords(maxDim, maxDim) + other <= caps.maxSharedMemoryBytes && (shuffles || tile.dimLanes == 1))
+                t.flash[n++] = tile;
+        }
+    }
+    t.flash[n++] = {64, 8, 1, 8, 4, 4, sourceDirect, 1, shuffles, 0, 0};
+    t.flash[n++] = {128, 16, 1, 4, 4, 4, sourceDirect, 1, shuffles, 0, 0};
+    t.flash[n++] = {256, 16, 1, 4, 2, 2, sourceDirect, 1, shuffles, 0, 0};
+    t.flash[n++] = {512, 16, 1, 4, 1, 2, sourceDirect, 1, shuffles, 0, 0};
+    t.flash[n++] = {576, 16, 1, 8, 1, 2, sourceDirect, 1, shuffles, 0, 0};
     t.decode[0] = {64, 8, 8, 1, 4, 4, sourceDirect, 1, shuffles, 0, 0};
     t.decode[1] = {128, 16, 4, 1, 4, 4, sourceDirect, 1, shuffles, 0, 0};
     t.decode[2] = {256, 16, 4, 1, 2, 2, sourceDirect, 1, shuffles, 0, 0};
     t.decode[3] = {512, 16, 4, 1, 1, 2, sourceDirect, 1, shuffles, 0, 0};
     t.decode[4] = {576, 16, 4, 1, 1, 2, sourceDirect, 1, shuffles, 0, 0};
-    // 4 subgroups of 16 rows: K and V are loaded once for 64. Of two tiles for the same dims the
-    // second is for devices with 32 KiB of shared memory. Registers: bench/results/compile. Not
-    // timed on a GPU yet.
-    t.matrix[0] = {64, 4, 1, 64};
-    t.matrix[1] = {64, 4, 1, 32};
+    // Subgroups of 16 rows share K and V. Measured 2026-11-26 on an H200, 16 heads, batch 2, 8192 tokens,
+    // ms of flash_coopmat and flash_coopmat2: head dim 64, 4 subgroups 8.2 and 8.9, of 32 rows 10.1 and
+    // 13.1; head dim 128, 8 subgroups 11.2 and 11.3, 4 subgroups 18.9 and 18.3. Of two tiles for the same
+    // dims the second is for devices with fewer invocations or 32 KiB of shared memory. Registers:
+    // bench/results/compile.
+    t.matrix[0] = {64, 4, 1, 32};
+    t.matrix[1] = {128, 8, 1, 32};
     t.matrix[2] = {128, 4, 1, 32};
     t.matrix[3] = {256, 4, 1, 32};
     t.matrix[4] = {256, 2, 1, 32};
     t.matrix[5] = {256, 4, 1, 16};
     t.matrix[6] = {256, 2, 1, 16};
-    t.matrixRows = 8;
-    t.targetWorkgroups = 256;
+    // One query of 8 heads a key head, 32,768 keys, batch 8, on an H200: decode 0.61 ms, flash_coopmat 2.2.
+    t.matrixRows = 16;
+    // An H200 runs 1,056 workgroups of two subgroups at a time: with 256 decode waited for memory. Others
+    // have more to do for what they load.
+    t.targetWorkgroups = 512;
+    t.decodeWorkgroups = 1024;
+    t.targetLanes = 64;
     t.minSplitKeys = 256;
     t.maxSplitKeys = 32768;
     t.fixedSplitKeys = 1024;

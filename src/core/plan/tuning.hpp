@@ -87,7 +87,9 @@ struct FlashTuning {
     MatrixTile matrix[maxTiles]; // maxDim 0 ends the list
     // From so many rows on, queries x heads of a group, AUTO takes them; 0: never.
     uint32_t matrixRows;
-    uint32_t targetWorkgroups; // keys are split until a dispatch has so many
+    // Keys are split until a dispatch has so many workgroups, and of decode. targetLanes: invocations of
+    // a workgroup that counts as one, larger ones count as several; 0: all count as one.
+    uint32_t targetWorkgroups, decodeWorkgroups, targetLanes;
     // The longest split is a matter of accuracy, too: what is added to a sum of f32 that is large already is lost
     // where it is below half a unit. 65,536 keys in one chain of additions were 2.6e-4 off in a row of which one
     // key has nearly all, and 1.8e-4 are allowed (global tokens, head dim 64).

@@ -124,8 +124,10 @@ vkattn_result readTile(Words words, uint32_t line, FlashTile &tile, vkattn_diagn
     if (tile.rowsPerLane * tile.keysPerLane > 32)
         return fail(why, invalid, "tuning line %u: rowsPerLane %u times keysPerLane %u is over 32", line, tile.rowsPerLane,
                     tile.keysPerLane);
-    if (tile.source != interop::sourceDirect && (tile.dimLanes > 1 || tile.keyLanes > 1))
-        return fail(why, invalid, "tuning line %u: source %u needs dimLanes=1 and keyLanes=1", line, tile.source);
+    if (tile.source == interop::sourceShared && (tile.keyLanes > 1 || (tile.dimLanes > 1 && !tile.subgroups)))
+        return fail(why, invalid, "tuning line %u: source 1 needs keyLanes=1, and dimLanes=1 or subgroups=1", line);
+    if (tile.source == interop::sourceShuffled && (tile.dimLanes > 1 || tile.keyLanes > 1))
+        return fail(why, invalid, "tuning line %u: source 2 needs dimLanes=1 and keyLanes=1", line);
     if (tile.source == interop::sourceShared && tile.tileKeys % tile.step() != 0)
         return fail(why, invalid, "tuning line %u: tileKeys %u is no multiple of keysPerLane %u", line, tile.tileKeys, tile.keysPerLane);
     if (tile.source == interop::sourceShuffled && !tile.subgroups)
