@@ -88,22 +88,17 @@ uvec4 loadedKeys[keysAtOnce], loadedValues[valuesAtOnce];
 
 uint pieceOf(uint n) { return gl_LocalInvocationID.x + n * workgroupLanes; }
 // The lane's pieces from the `from`-th on, of the keys from `tile` on; of those past the end, 0.
-void loadKeys(int tile, int end, uint from) {
-    [[unroll]] for (uint n = 0u; n < keysAtOnce; ++n) {
-        const uint piece = min(pieceOf(from + n), keyPieces - 1u);
-        const int key = tile + int(piece / dimPieces);
-        const uvec4 bits = keyEight(keyRow(key), piece % dimPieces * 8u);
-        loadedKeys[n] = key < end ? bits : uvec4(0u);
+#define LOAD_PIECES(loaded, atOnce, pieces, piecesOfKey, EIGHT, ROW_)                                                                      \
+    {                                                                                                                                      \
+        [[unroll]] for (uint n = 0u; n < (atOnce); ++n) {                                                                                  \
+            const uint piece = min(pieceOf(from + n), (pieces)-1u);                                                                        \
+            const int key = tile + int(piece / (piecesOfKey));                                                                             \
+            const uvec4 bits = EIGHT(ROW_(key), piece % (piecesOfKey) * 8u);                                                               \
+            loaded[n] = key < end ? bits : uvec4(0u);                                                                                      \
+        }                                                                                                                                  \
     }
-}
-void loadValues(int tile, int end, uint from) {
-    [[unroll]] for (uint n = 0u; n < valuesAtOnce; ++n) {
-        const uint piece = min(pieceOf(from + n), valuePieces - 1u);
-        const int key = tile + int(piece / valueDimPieces);
-        const uvec4 bits = valueEight(valueRow(key), piece % valueDimPieces * 8u);
-        loadedValues[n] = key < end ? bits : uvec4(0u);
-    }
-}
+void loadKeys(int tile, int end, uint from) LOAD_PIECES(loadedKeys, keysAtOnce, keyPieces, dimPieces, keyEight, keyRow)
+void loadValues(int tile, int end, uint from) LOAD_PIECES(loadedValues, valuesAtOnce, valuePieces, valueDimPieces, valueEight, valueRow)
 void loadTile(int tile, int end) {
     loadKeys(tile, end, 0u);
     loadValues(tile, end, 0u);

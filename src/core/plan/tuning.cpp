@@ -125,8 +125,7 @@ FlashTuning cpuFlash(const Caps &caps) {
 FlashTile rowsThroughShared(uint32_t maxDim, uint32_t dimLanes, uint32_t rows, uint32_t tileKeys) {
     return {maxDim, dimLanes, 1, 128 / dimLanes, rows, 4, sourceShared, tileKeys, dimLanes > 1, 0, 0, 1, true};
 }
-FlashTile rowsThroughShared(const Caps &caps, uint32_t maxDim) {
-    const bool shuffles = caps.subgroupShuffle && caps.subgroupSize >= 16;
+FlashTile rowsThroughShared(uint32_t maxDim, bool shuffles) {
     if (maxDim <= 64) return shuffles ? rowsThroughShared(64, 2, 2, 32) : rowsThroughShared(64, 1, 1, 32);
     return maxDim <= 128 ? rowsThroughShared(128, 4, 2, 32) : rowsThroughShared(256, 4, 1, 16);
 }
@@ -140,7 +139,7 @@ FlashTuning gpuFlash(const Caps &caps) {
     uint32_t n = 0;
     if (caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU && caps.subgroupSize == 32) {
         for (const uint32_t maxDim : {64u, 128u, 256u}) {
-            const FlashTile tile = rowsThroughShared(caps, maxDim);
+            const FlashTile tile = rowsThroughShared(maxDim, shuffles != 0);
             constexpr uint32_t other = 16; // bytes of shared memory beside K and V
             if (4 * tile.sharedWords(maxDim, maxDim) + other <= caps.maxSharedMemoryBytes && (shuffles || tile.dimLanes == 1))
                 t.flash[n++] = tile;
