@@ -1,6 +1,7 @@
 # Test "neon": builds the test of the CPU's kernels for AArch64 and runs it under qemu, a part of
 # the cases: emulated, the oracle is slow.
-#   cmake -DSOURCE=... -DFOLDER=... -DHOST_INCLUDES=... -DGENERATOR=... -DLAUNCHER=... -P run.cmake
+#   cmake -DSOURCE=... -DFOLDER=... -DHOST_INCLUDES=... -DPROGRAMS=... -DGENERATOR=... -DLAUNCHER=...
+#     -P run.cmake
 find_program(COMPILER aarch64-linux-gnu-g++)
 find_program(EMULATOR NAMES qemu-aarch64 qemu-aarch64-static)
 find_path(GOOGLETEST src/gtest-all.cc PATHS /usr/src/googletest/googletest NO_DEFAULT_PATH)
@@ -15,7 +16,7 @@ endforeach()
 string(REPLACE "," ";" HOST_INCLUDES "${HOST_INCLUDES}")
 execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${FOLDER} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux
   -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DGOOGLETEST=${GOOGLETEST}
-  "-DHOST_INCLUDES=${HOST_INCLUDES}" RESULT_VARIABLE failed OUTPUT_VARIABLE log ERROR_VARIABLE log)
+  "-DHOST_INCLUDES=${HOST_INCLUDES}" -DPROGRAMS=${PROGRAMS} RESULT_VARIABLE failed OUTPUT_VARIABLE log ERROR_VARIABLE log)
 if(failed)
   message(FATAL_ERROR "could not be configured: ${log}")
 endif()
