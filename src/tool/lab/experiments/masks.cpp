@@ -95,9 +95,10 @@ Findings masks(const Setting &setting) {
         const Spread rows = spreadOf(visible);
         const auto empty = static_cast<double>(std::count(visible.begin(), visible.end(), 0.0));
         found.table.add({mask.name, rows.mean / tokens, rows.mean, rows.least, rows.most, empty, differing});
-        draw(drawing, number++, mask, weights,
-             "density " + program::decimals(rows.mean / tokens, 2) + ", rows of " + program::decimals(rows.least, 0) + " to " +
-                 program::decimals(rows.most, 0));
+        // Short: the next mask has its caption in the same line.
+        std::string caption = "density " + program::decimals(rows.mean / tokens, 2) + ", rows of " + program::decimals(rows.least, 0);
+        if (rows.most > rows.least) caption += "\u2013" + program::decimals(rows.most, 0);
+        draw(drawing, number++, mask, weights, caption);
     }
     found.theory = {
         "causal shows (n + 1) / (2 n) of all pairs; a band of w on both sides (2 w + 1) - w (w + 1) / n keys of a row in the mean.",
