@@ -16,6 +16,9 @@ MUTATIONS = [
      "    v.extent[3] = valueDim;\n    v.offset += k.extent[3] - valueDim;\n", "tests Problem.*"),
     ("values-in-keys-want-an-operand", "src/problem/problem.cpp", "tensors[role].present() && memoryOf(role) == role;", "tensors[role].present();",
      "tests Problem.*"),
+    ("continues-phi-of-the-body", "src/core/shaders/continues.cpp", "splits(from) && from.header == block_)", "splits(from) && from.header != block_)", "tests Continues.*"),
+    ("continues-with-continue-statements", "src/core/shaders/continues.cpp", "block.references == 1", "block.references != 0", "tests Continues.*"),
+    ("fold-in-place-loses-its-place", "src/core/shaders/specialize.cpp", "            at += length;", "            at += words[at] >> 16;", "tests Specialize.*"),
     ("values-in-keys-of-other-runs", "src/core/kernels/flash_plan.cpp", "shape.run = shape.valueRun =", "shape.valueRun =", "tests FlashPlan.*"),
     # The chunker and the planner.
     ("chunk-key-heads-inside-a-group", "src/core/plan/chunks.hpp", "static_cast<uint32_t>(ceilDiv(heads - 1, group)) + 1)",

@@ -174,6 +174,8 @@ MUTATIONS = [
     ("environment-heads-share-a-slope", "setup/environment.comp", "slopes[slopesBase + n]", "slopes[slopesBase]"),
     ("environment-sinks-of-first-chunk", "flash/workgroup.glsl", "headFacts[headFirst + headOf(row)].sink", "headFacts[headOf(row)].sink"),
     ("combine-sinks-of-first-chunk", "flash/combine.comp", "headFacts[headFirst + head].sink", "headFacts[head].sink"),
+    ("turns-last-tile-lost", "attention/turns.glsl", "gl_NumWorkGroups.x - 1u - turn / 2u", "gl_NumWorkGroups.x - 1u - (turn + 1u) / 2u"),
+    ("turns-splits-counted-by-tiles", "attention/turns.glsl", "placeOfGroup() % gl_NumWorkGroups.y", "placeOfGroup() % gl_NumWorkGroups.x"),
     ("flash-no-rescale", "flash/lanes.comp", "rescale[r] = expDifference(maximum[r], rowMaximum);", "rescale[r] = 1.0;"),
     ("flash-last-tile-dropped", "flash/lanes.comp", "tile < end; tile += int(tileKeys)", "tile + int(tileKeys) < end; tile += int(tileKeys)"),
     ("flash-last-step-dropped", "flash/lanes.comp", "j < to; j = passedBy(j + int(stepKeys), skipFrom, skipTo)", "j + int(stepKeys) < to; j = passedBy(j + int(stepKeys), skipFrom, skipTo)"),

@@ -402,6 +402,9 @@ typedef struct vkattn_explanation {
     /* The patch of a grid that the rows of a workgroup are (vkattn_grid). 0: they are neighbours in a
      * sequence. */
     uint32_t patchRows, patchColumns;
+    /* 1: neighbouring workgroups have tiles from both ends of a sequence in turn, since each thread of a
+     * CPU device computes neighbouring workgroups, and causal tiles differ. 0: tiles in order. */
+    uint32_t tilesInTurn;
 } vkattn_explanation;
 
 /* Options of plans that need no context. NULL or zero is the default. The bytes are read during the

@@ -11,6 +11,7 @@
 layout(constant_id = constantForm) const uint form = 0; // interop.h
 const bool exactDims = (form & formExactDims) != 0u, rolledEdges = (form & formRolledEdges) != 0u;
 const uint source = form >> formSource & 3u;
+#include "attention/turns.glsl"
 
 layout(constant_id = 8) const uint dimLanes = 1;
 layout(constant_id = 9) const uint ownerLanes = 8;
@@ -50,7 +51,7 @@ void placeLane(uint firstItem) {
     lane = gl_LocalInvocationID.x;
     dimLane = lane % dimLanes;
     ownerLane = lane / dimLanes;
-    tileFirst = int(firstItem + gl_WorkGroupID.x * tileOwned);
+    tileFirst = int(firstItem + tileOfGroup() * tileOwned);
 }
 
 // dots[n * stepItems + c] = the dot of owned item n and passing item j + c over the dims of a lane.

@@ -371,14 +371,15 @@ int alignDown(int key) { return key / int(stepKeys) * int(stepKeys); }
 // The first step from `step` on that is not in [skipFrom, skipTo).
 int passedBy(int step, int skipFrom, int skipTo) { return step == skipFrom ? skipTo : step; }
 // Steps [from, to) without [skipFrom, skipTo). Where masks leave nothing of a step for any lane
-// that must go along, it is not computed.
+// that must go along, it is not computed. Rules have skipped such steps before.
+const bool looksAhead = (pairTerms & termsThatEmptySteps) != 0u && subgroupsUsed;
 void takeStretch(int from, int to, int skipFrom, int skipTo) {
     for (int j = passedBy(from, skipFrom, skipTo); j < to; j = passedBy(j + int(stepKeys), skipFrom, skipTo)) {
         uint visible = visiblePairs(j);
         // The loop, not a branch: software drivers compute both sides of one. Lanes of a subgroup
         // stay at one step: SwiftShader mixes up what they computed where they do not (found
         // 2026-11-21, wrong sums under masks).
-        if (anyPairHidden && subgroupsUsed)
+        if (looksAhead)
             while (passedBy(j + int(stepKeys), skipFrom, skipTo) < to && !ANY_LANE(visible != 0u)) {
                 j = passedBy(j + int(stepKeys), skipFrom, skipTo);
                 visible = visiblePairs(j);

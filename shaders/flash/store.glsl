@@ -7,7 +7,7 @@ void beginRow(uint r, float rowMaximum, float rowSum, uint rowWorst) {
     const uint row = laneRow(r);
     const bool mine = isThere(tileRow + rowLane * rowsPerLane + r) && dimLane == 0u;
     if ((flags & flagPartial) != 0u) {
-        const uint at = partialAt(row, gl_WorkGroupID.y * keyLanes + keyLane);
+        const uint at = partialAt(row, splitOfGroup() * keyLanes + keyLane);
         outAt = at + partialWords;
         if (mine) {
             outWords[at] = floatBitsToUint(rowMaximum);

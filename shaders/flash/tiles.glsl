@@ -238,7 +238,7 @@ void storeRows() {
                         finish.empty ? isEmpty : finish.bad ? isBad : 0u, 0u);
             if (mine) storeLse(row, finish);
         } else if (mine) {
-            const uint at = partialAt(row, gl_WorkGroupID.y);
+            const uint at = partialAt(row, splitOfGroup());
             outWords[at] = floatBitsToUint(maximum[r]);
             outWords[at + 1u] = floatBitsToUint(weightSum[r]);
             outWords[at + 2u] = worst[r];
@@ -263,7 +263,7 @@ void storeRows() {
             const float first = end.z == 0u ? ended.x : end.z == isEmpty ? 0.0 : uintBitsToFloat(canonicalNanBits);
             const float second = end.z == 0u ? ended.y : end.z == isEmpty ? 0.0 : uintBitsToFloat(canonicalNanBits);
             if (partial) {
-                const uint at = partialAt(row, gl_WorkGroupID.y) + partialWords + dim;
+                const uint at = partialAt(row, splitOfGroup()) + partialWords + dim;
                 outWords[at] = floatBitsToUint(first);
                 if (both) outWords[at + 1u] = floatBitsToUint(second);
             } else if (both) {

@@ -2,6 +2,7 @@
 // where a row's operands lie. Included after operands.glsl, sequence.glsl, pair.glsl and
 // dropout.glsl.
 #include "attention/row_end.glsl"
+#include "attention/turns.glsl"
 
 uint headCount() { return headsAndPacked & 0xffffu; }
 uint packedHeads() { return headsAndPacked >> 16; }
@@ -31,7 +32,7 @@ GridPlace gridPlaceOf(uint row) {
 }
 #endif
 
-// Of workgroup x * y * z: row tiles, splits, batch * heads. False where it has no rows: said at the
+// Of workgroup x * y * z: row tiles and splits (turns.glsl), batch * heads. False where it has no rows: said at the
 // end, because returning early took 24 registers more on NVK.
 bool beginTile(uint tileRows) {
     const uint headGroups = headCount() / packedHeads();
@@ -43,14 +44,14 @@ bool beginTile(uint tileRows) {
 #ifdef VKATTN_LENGTHS_BOUND
     if (inPatches()) rowCount = countPatches() * tileRows;
 #endif
-    tileRow = gl_WorkGroupID.x * tileRows;
+    tileRow = tileOfGroup() * tileRows;
     tileRowEnd = min(tileRow + tileRows, rowCount);
 
     const uint kvHead = (headPhase() + tileHead) / groupSize();
     beginKeys(kvHead);
     beginValues(kvHead);
 
-    splitBegin = int(keyFirst + gl_WorkGroupID.y * splitKeys);
+    splitBegin = int(keyFirst + splitOfGroup() * splitKeys);
     splitEnd = int(min(min(uint(splitBegin) + splitKeys, keyFirst + keys), seq.keyCount));
     return tileRow < rowCount;
 }

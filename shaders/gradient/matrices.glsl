@@ -36,6 +36,7 @@ const bool ownedShared = (form & formMatrixOwnedShared) != 0u; // where owned op
 #include "attention/pair.glsl"
 #include "attention/dropout.glsl"
 #include "attention/matrix_lanes.glsl"
+#include "attention/turns.glsl"
 #include "gradient/pass.glsl"
 
 const uint tileOwned = subgroups * subgroupRows;
@@ -504,7 +505,7 @@ void beginSubgroup() {
     lane = gl_SubgroupInvocationID;
     headDim = dims & 0xffffu;
     valueDim = dims >> 16;
-    tileFirst = int(ownedFirst + gl_WorkGroupID.x * tileOwned);
+    tileFirst = int(ownedFirst + tileOfGroup() * tileOwned);
     firstOwned = tileFirst + int(gl_SubgroupID * subgroupRows);
     pairsAt = gl_SubgroupID * subgroupRows * pairPitch;
     parity = 0u;

@@ -56,6 +56,8 @@ VKATTN_CONST termsOfHooks = termScoreHook | termVisibleHook;
 VKATTN_CONST termsOfRules = termLocal | termDilated | termGrid | termPlanes | termBlocks;
 VKATTN_CONST termsOfReach = termGrid | termPrefix;
 VKATTN_CONST termsThatHide = termBias | termMask | termBitMask | termDocuments | termLocal | termGrid | termBlocks | termVisibleHook;
+// Of these, what may leave nothing of a step that rules visit.
+VKATTN_CONST termsThatEmptySteps = termBias | termMask | termBitMask | termDocuments | termVisibleHook;
 VKATTN_CONST termsThatOnlyHide = termMask | termBitMask | termDocuments | termsOfRules | termPrefix | termVisibleHook;
 // Pieces of 16 bytes in which flash/matrices2.comp keeps the facts of a row in shared memory
 // (attention/pair.glsl).
@@ -107,6 +109,8 @@ VKATTN_CONST formLockstep = 8u;
 VKATTN_CONST formSource = 4u;
 // flash/lanes.comp: the keys of a stretch, in whole steps, lie in one row of the grid
 VKATTN_CONST formBoxRuns = 64u;
+// Wherever workgroups have tiles (attention/turns.glsl): from both ends in turn.
+VKATTN_CONST formInTurn = 0x80000000u;
 
 // staged/values.comp: sums are multiplied by ValuesPush::factor before they are stored
 VKATTN_CONST formScaled = 1u;

@@ -135,6 +135,7 @@ Json toJson(const vkattn_explanation &plan, const std::vector<Rejection> &reject
             {"rowsPerWorkgroup", plan.rowsPerWorkgroup},
             {"patchRows", plan.patchRows},
             {"patchColumns", plan.patchColumns},
+            {"tilesInTurn", plan.tilesInTurn != 0},
             {"keysPerStep", plan.keysPerStep},
             {"packedHeads", plan.packedHeads},
             {"splits", plan.splits},
@@ -215,6 +216,7 @@ void printPlan(const vkattn_explanation &plan, const std::vector<Rejection> &rej
     if (plan.dispatchCount > 0) {
         std::cout << "groups    " << plan.groups[0] << " x " << plan.groups[1] << " x " << plan.groups[2];
         if (plan.workgroupInvocations > 0) std::cout << ", each of " << counted(plan.workgroupInvocations, "invocation");
+        if (plan.tilesInTurn != 0) std::cout << ", with tiles from both ends in turn";
         std::cout << ", in the first main dispatch\n";
     }
     if (plan.sliceCount > 1) {

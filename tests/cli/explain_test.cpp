@@ -45,6 +45,7 @@ TEST_F(ExplainTest, tellsThePlan) {
     for (const char *key : {"rowsPerWorkgroup", "keysPerStep", "packedHeads", "splits", "dispatchCount", "pipelineCount", "chunkCount",
                             "sliceCount", "maxSlices", "persistentWorkspaceBytes", "workgroupInvocations", "workspaceBytes"})
         EXPECT_TRUE(plan[key].is_number_unsigned()) << key;
+    EXPECT_TRUE(plan["tilesInTurn"].is_boolean());
     EXPECT_EQ(plan["groups"].size(), 3u);
     EXPECT_GT(plan["dispatchCount"], 0);
     EXPECT_EQ(plan["flopsFull"], 2.0 * 2 * 8 * 100 * 300 * 128);

@@ -1,6 +1,7 @@
 // Plans of the flash and decode kernels without a device: every row meets every key once, each
 // partial result is written once and merged, no dispatch leaves its limits, and what runs without a
 // barrier between does not conflict.
+#include "core/kernels/explain.hpp"
 #include "core/kernels/flash.hpp"
 #include "core/plan/kernel.hpp"
 #include "core/plan/slices.hpp"
@@ -509,6 +510,24 @@ TEST(FlashPlan, runsThatFillWordsAreKnown) {
     EXPECT_NE(order(problemOf(c)), interop::dimsInWords);
     c.k = c.v = VKATTN_F32;
     EXPECT_EQ(order(problemOf(c)), interop::dimsInWords) << "an f32 is a word";
+}
+
+// Threads of CPU devices compute runs of neighbouring workgroups (shaders/attention/turns.glsl); every
+// pipeline over tiles of a plan knows.
+TEST(FlashPlan, tilesComeInTurnOnCpuDevicesAlone) {
+    Case c;
+    c.headDim = c.valueDim = 32, c.keyTokens = c.queryTokens = 40, c.kernel = VKATTN_KERNEL_FLASH;
+    for (const bool cpu : {true, false}) {
+        PlanLimits limits = limitsOf("dimLanes=4 rowLanes=2 rowsPerLane=2");
+        limits.caps.deviceType = cpu ? VK_PHYSICAL_DEVICE_TYPE_CPU : VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+        Plan plan;
+        ASSERT_EQ(makePlan(problemOf(c), limits, plan, nullptr), VKATTN_OK);
+        const Dispatch main = plan.dispatch(plan.setUpDispatches);
+        EXPECT_EQ((main.key.constants[interop::constantForm] & interop::formInTurn) != 0, cpu);
+        vkattn_explanation explanation{};
+        ASSERT_EQ(explainPlan(problemOf(c), limits, explanation, nullptr), VKATTN_OK);
+        EXPECT_EQ(explanation.tilesInTurn, cpu ? 1u : 0u);
+    }
 }
 
 TEST(FlashPlan, saysWhyItCannot) {

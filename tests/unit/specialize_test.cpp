@@ -28,8 +28,11 @@ struct Instructions {
 
 Words fold(const Words &words, const Words &values, uint32_t folded) {
     Words out(words.size()), scratch(foldScratchBytes(words.data()) / 4);
-    out.resize(foldConstants(words.data(), words.size(), {values.data(), static_cast<uint32_t>(values.size()), folded}, scratch.data(),
-                             out.data()));
+    const Specialization specialization = {values.data(), static_cast<uint32_t>(values.size()), folded};
+    out.resize(foldConstants(words.data(), words.size(), specialization, scratch.data(), out.data()));
+    Words inPlace = words;
+    inPlace.resize(foldConstants(inPlace.data(), words.size(), specialization, scratch.data(), inPlace.data()));
+    EXPECT_EQ(inPlace, out);
     return out;
 }
 

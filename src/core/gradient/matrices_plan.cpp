@@ -154,6 +154,7 @@ void matrixGradient::explain(const GradientPlan &plan, vkattn_explanation &out) 
     out.form = plan.tiles.rows.matrix.ownedShared ? "rows, then keys, on matrix units, operands in shared memory"
                                                   : "rows, then keys, on matrix units";
     out.rowsPerWorkgroup = tile.owned();
+    out.tilesInTurn = plan.forward.orderForm != 0;
     out.keysPerStep = tile.stepItems;
 }
 

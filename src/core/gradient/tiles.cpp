@@ -97,7 +97,8 @@ void makePass(const GradientPlan &plan, const Chunk &c, bool keys, uint32_t part
                                                        typeOf(g.tensor(head)) << typesHeadGradient |
                                                        typeOf(g.tensor(VKATTN_D_V)) << typesValueGradient,
                                        .form = (sums ? formRowSums : 0) | (nonfinite ? formNonfinite : 0) |
-                                               (pass.head ? formHeadGradient : 0) | (pass.value ? formValueGradient : 0)};
+                                               (pass.head ? formHeadGradient : 0) | (pass.value ? formValueGradient : 0) |
+                                               plan.forward.orderForm};
     d.groups[0] = std::min(divideUp(keys ? c.keys : c.queries, tile.owned()) - part * pass.groupsAtOnce, pass.groupsAtOnce);
     d.groups[1] = 1;
     d.groups[2] = c.batches * (keys ? c.heads / p.groupSize() : c.heads);

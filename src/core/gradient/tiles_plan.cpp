@@ -277,6 +277,7 @@ void tiledGradient::explain(const GradientPlan &plan, vkattn_explanation &out) {
     const PassTile &tile = plan.tiles.rows.tile;
     out.form = formText(tile);
     out.rowsPerWorkgroup = tile.owned();
+    out.tilesInTurn = plan.forward.orderForm != 0;
     out.keysPerStep = tile.stepItems;
 }
 

@@ -184,7 +184,7 @@ PipelineKey coopmat::pipelineKey(const Plan &plan) {
                                {.kvFormat = kvFormat(p, dimsApart),
                                 .pairTerms = plan.flash.pairTerms,
                                 .elementTypes = elementType(p, VKATTN_Q) | elementType(p, VKATTN_OUT) << typesOut,
-                                .form = (m.wholeWords ? formWholeWords : 0) | (m.lockstep ? formLockstep : 0)},
+                                .form = (m.wholeWords ? formWholeWords : 0) | (m.lockstep ? formLockstep : 0) | plan.orderForm},
                                {m.subgroupLanes, m.subgroups, m.rowBlocks, m.m, m.n, m.k, m.tileKeys, m.paddedDim, m.paddedValueDim});
 }
 

@@ -120,7 +120,7 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
                          .pairTerms = shape.pairTerms,
                          .elementTypes = elementType(p, VKATTN_Q) | elementType(p, VKATTN_OUT) << typesOut,
                          .form = (exact ? formExactDims : 0) | (tile.rolledEdges ? formRolledEdges : 0) | tile.source << formSource |
-                                 (namesRunsOfGrid(plan) ? formBoxRuns : 0)},
+                                 (namesRunsOfGrid(plan) ? formBoxRuns : 0) | plan.orderForm},
                         {tile.dimLanes, tile.keyLanes, tile.rowLanes, tile.rowsPerLane, tile.keysPerLane, shape.dimsPerLane,
                          shape.valueDimsPerLane, tile.tileKeys, shuffleLanes, shape.run, shape.valueRun});
 }

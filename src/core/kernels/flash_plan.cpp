@@ -70,10 +70,10 @@ uint32_t mostSplitKeys(const Problem &p, const FlashTuning &tuning, const FlashS
     const uint64_t edges = tile.rolledEdges ? tile.rowsPerLane * (dims + shape.valueDimsPerLane) : 0;
     // Leaving a loop counts as a round of it. Where masks may leave nothing of a step, another loop
     // looks for the next that has something.
-    const bool hides = (shape.pairTerms & termsThatHide) != 0;
+    const bool looksAhead = (shape.pairTerms & termsThatEmptySteps) != 0;
     // With rules, tiles in shared memory ask for themselves too.
     const SkipRounds skips = skipRounds(p, tile.rows());
-    const uint64_t perStep = hides ? 2 : 1;
+    const uint64_t perStep = looksAhead ? 2 : 1;
     uint64_t perTile = perStep;
     // Its steps in up to two loops, the loads of K and V, and the loop over tiles.
     if (tile.source == sourceShared)
@@ -298,6 +298,7 @@ vkattn_result planTiles(const Kernel &kernel, const Problem &p, const PlanLimits
     out.kernel = &kernel;
     out.problem = p;
     out.tuning = stagedTuning(caps);
+    out.orderForm = tileOrder(caps);
     if (const auto r = setTable(out, limits, why)) return r;
     FlashShape &shape = out.flash;
     if (const auto r = matrices ? coopmat::chooseMatrices(kernel, p, limits, shape, why) : chooseTile(kernel, p, limits, shape, why))
@@ -375,6 +376,7 @@ void flash::explain(const Plan &plan, vkattn_explanation &out) {
     out.form = formOf(shape.tile);
     out.rowsPerWorkgroup = shape.tile.rows();
     out.patchRows = shape.patchRows, out.patchColumns = shape.patchColumns;
+    out.tilesInTurn = plan.orderForm != 0;
     out.keysPerStep = shape.tile.step();
     out.packedHeads = shape.packed;
     out.compileOperations = shape.compileOperations;

@@ -62,6 +62,7 @@ struct Plan : Schedule {
     uint64_t tableBytes, setUpBytes;
     uint32_t setUpDispatches; // before the first chunk
     uint32_t copyGroups;      // workgroups that read blocks, or copy; with rules
+    uint32_t orderForm;       // formInTurn or 0: of tiles among workgroups
 
     [[nodiscard]] uint32_t chunkCount() const { return batchChunks * headChunks * queryChunks * keyChunks; }
     [[nodiscard]] Dispatch dispatch(uint32_t index) const;

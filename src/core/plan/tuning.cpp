@@ -195,6 +195,10 @@ uint32_t FlashTuning::rate(TileList list, uint32_t dim) const {
     return 0;
 }
 
+uint32_t tileOrder(const Caps &caps) {
+    return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? interop::formInTurn : 0;
+}
+
 const StagedTuning &stagedTuning(const Caps &caps) {
     return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? cpuClass : gpuClass;
 }

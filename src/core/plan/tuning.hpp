@@ -36,6 +36,10 @@ struct StagedTuning {
 
 [[nodiscard]] const StagedTuning &stagedTuning(const Caps &caps);
 
+// formInTurn or 0, interop.h: threads of a CPU device each compute neighbouring workgroups. A GPU takes
+// workgroups one by one.
+[[nodiscard]] uint32_t tileOrder(const Caps &caps);
+
 // How a workgroup of the flash kernel is laid out (shaders/flash/lanes.comp), where the larger of
 // head and value dim is minDim to maxDim.
 struct FlashTile {

@@ -1,6 +1,7 @@
 #include "core/shaders/specialize.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace vkattn {
 namespace {
@@ -59,7 +60,11 @@ class Folder {
     size_t run(const uint32_t *words, size_t wordCount) {
         const uint32_t *const begin = out_;
         copy(words, headerWords);
-        for (size_t at = headerWords; at < wordCount; at += words[at] >> 16) instruction(words + at, words[at] & 0xffffu, words[at] >> 16);
+        for (size_t at = headerWords; at < wordCount;) {
+            const uint32_t length = words[at] >> 16; // within one buffer, what is written may take its place
+            instruction(words + at, words[at] & 0xffffu, length);
+            at += length;
+        }
         return static_cast<size_t>(out_ - begin);
     }
 
@@ -99,7 +104,11 @@ class Folder {
         copy(in, length);
     }
 
-    void copy(const uint32_t *words, size_t count) { out_ = std::copy_n(words, count, out_); }
+    // Within one buffer too: `out` is nowhere ahead of the words that are read.
+    void copy(const uint32_t *words, size_t count) {
+        std::memmove(out_, words, count * sizeof *words);
+        out_ += count;
+    }
 
     void constant(uint32_t type, uint32_t id, uint32_t bits) {
         const bool isBool = ids_[type].known == boolType;

@@ -10,9 +10,9 @@
 
 namespace vkattn {
 
-// The version is raised whenever foldConstants() makes another module of the same input: older
-// pipeline caches are then of no use.
-constexpr uint32_t foldingVersion = 1;
+// The version is raised whenever foldConstants() or splitContinues() (continues.hpp) makes another module
+// of the same input: older pipeline caches are then of no use.
+constexpr uint32_t foldingVersion = 2;
 
 struct Specialization {
     const uint32_t *values; // values of the constants with SpecId 0, 1, ..., count - 1
@@ -25,7 +25,7 @@ struct Specialization {
 [[nodiscard]] size_t foldScratchBytes(const uint32_t *words);
 
 // Writes the module with the folded constants, and with the constants that follow from them alone,
-// as plain constants. `out` has room for `wordCount` words. Returns the number of words written.
+// as plain constants. `out` has room for `wordCount` words, and may be `words`. Returns the number of words written.
 // The module is one of ours: valid, with 32-bit scalar constants. Unknown operations on constants
 // stay as they are.
 [[nodiscard]] size_t foldConstants(const uint32_t *words, size_t wordCount, const Specialization &specialization, void *scratch,

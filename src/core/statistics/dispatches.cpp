@@ -102,7 +102,7 @@ void makePass(const StatisticsPlan &plan, const Chunk &c, StatisticsStep step, u
                          .elementTypes = elementType(p, VKATTN_Q),
                          .form = (exact ? formExactDims : 0) | (tile.rolledEdges ? formRolledEdges : 0) | tile.source << formSource |
                                  (columns ? formStatistics : 0) | (step == StatisticsStep::density ? formDensity : 0) |
-                                 (columns && plan.densityOfTop ? formDensityOfTop : 0)},
+                                 (columns && plan.densityOfTop ? formDensityOfTop : 0) | plan.forward.orderForm},
                         {tile.dimLanes, tile.ownerLanes, tile.ownedPerLane, tile.stepItems, pass.dimsPerLane, top ? s.topCount() : 0,
                          tile.tileItems, plan.shuffleLanes, pass.run, listed});
 }

@@ -193,6 +193,7 @@ vkattn_result planStatistics(const Statistics &given, const PlanLimits &limits, 
     Plan &forward = out.forward;
     forward.problem = given.attention;
     forward.tuning = stagedTuning(caps);
+    forward.orderForm = tileOrder(caps);
     const Problem &p = forward.problem;
     if (const auto r = checkBindings(statisticsWords, p, caps, why)) return r;
     chooseSteps(out, true);
@@ -242,6 +243,7 @@ void explainStatistics(const StatisticsPlan &plan, const PlanLimits &limits, vka
                                                                 : "dims of a row in lanes, then keys in lanes, subgroup shuffles";
     out.chunkCount = plan.dispatchCount ? plan.forward.chunkCount() : 0;
     out.rowsPerWorkgroup = plan.rows.tile.owned();
+    out.tilesInTurn = plan.forward.orderForm != 0;
     out.keysPerStep = plan.rows.tile.stepItems;
     out.flopsFull = plan.stepCount * s.flops();
     out.flops = plan.stepCount * visibleFlops(plan.problem()) * plan.problem().headDim / (plan.problem().headDim + plan.problem().valueDim);

@@ -2,12 +2,14 @@
 
 #include "core/device/host_memory.hpp"
 #include "core/device/vulkan_failure.hpp"
+#include "core/shaders/continues.hpp"
 #include "core/shaders/shaders.hpp"
 #include "core/shaders/specialize.hpp"
 #include "core/shaders/subgroups.hpp"
 #include "lib/interop.h"
 #include "util/clock.hpp"
 
+#include <algorithm>
 #include <new>
 
 namespace vkattn {
@@ -123,13 +125,20 @@ void Pipelines::insert(const PipelineKey &key, VkPipeline pipeline, Node *node) 
 
 vkattn_result Pipelines::createModule(const char *name, const Spirv &spirv, const Specialization &specialization, VkShaderModule &module,
                                       vkattn_diagnostic *why) {
-    void *const memory = hostAllocate(allocator_, spirv.bytes + foldScratchBytes(spirv.words), alignof(uint32_t));
+    const size_t words = spirv.bytes / 4, room = mostWordsOfSplit(spirv.words, words);
+    // Splitting adds ids, a word or more for each.
+    const size_t scratchBytes = std::max(splitScratchBytes(spirv.words), foldScratchBytes(spirv.words) + sizeof(uint32_t) * (room - words));
+    void *const memory = hostAllocate(allocator_, sizeof(uint32_t) * room + scratchBytes, alignof(uint32_t));
     if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the shader %s", name);
-    uint32_t *const folded = static_cast<uint32_t *>(memory), *const scratch = folded + spirv.bytes / 4;
+    uint32_t *const split = static_cast<uint32_t *>(memory), *const scratch = split + room;
+    // On CPU devices alone: no GPU was measured with it.
+    const bool splits = caps_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    const size_t splitWords = splits ? splitContinues(spirv.words, words, scratch, split)
+                                     : static_cast<size_t>(std::copy_n(spirv.words, words, split) - split);
     VkShaderModuleCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-    info.codeSize = 4 * foldConstants(spirv.words, spirv.bytes / 4, specialization, scratch, folded);
-    info.pCode = folded;
+    info.codeSize = 4 * foldConstants(split, splitWords, specialization, scratch, split);
+    info.pCode = split;
     const VkResult r = table_->CreateShaderModule(device_, &info, allocator_, &module);
     hostFree(allocator_, memory);
     return r ? vulkanFailure(why, r, "vkCreateShaderModule", name) : VKATTN_OK;
