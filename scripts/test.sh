@@ -17,8 +17,7 @@ wrong() {
     exit 2
 }
 
-# Name | what it is. Each of them takes at most about 14 minutes on two cores, its build included
-# (.ci/run).
+# Name | what it is.
 parts="default        | unit, contract and command-line tests, conform --quick on lavapipe, device tests on SwiftShader, the main host projects
 conform        | conform, every check, on lavapipe
 drivers        | conform --quick with every kernel on the other drivers, and on lavapipe with 4 and 16 lanes
