@@ -296,6 +296,20 @@ TEST(StatisticsPlan, loopsHaveFewRounds) {
             }
 }
 
+// What grows with the tokens are two numbers a row.
+TEST(StatisticsPlan, manyTokensTakeLittleWorkspace) {
+    for (const bool cpu : {false, true})
+        for (const uint32_t heads : {1u, 4u}) {
+            constexpr uint32_t tokens = 65536;
+            Asked a = ask("many tokens", 1, heads, heads, tokens, tokens, 64);
+            a.statistics.topWeights = packed(VKATTN_F32, 1, heads, tokens, VKATTN_MAX_TOP_KEYS);
+            a.statistics.topKeys = packed(VKATTN_BITS32, 1, heads, tokens, VKATTN_MAX_TOP_KEYS);
+            const uint64_t keysAndValues = uint64_t{2} * heads * tokens * 64 * 4, numbersOfRows = uint64_t{2} * heads * tokens * 4;
+            EXPECT_LE(planOf(a, limitsOf(1u << 30, uint64_t{64} << 20, cpu ? 8 : 32, cpu)).workspaceBytes, numbersOfRows + keysAndValues / 100)
+                << heads << " heads" << (cpu ? ", CPU" : "");
+        }
+}
+
 TEST(StatisticsPlan, formsAreThoseThatTheDeviceTakes) {
     const auto form = [](uint32_t headDim, const PlanLimits &limits) {
         Asked a = ask("forms", 1, 2, 2, 9, 9, headDim);
