@@ -18,7 +18,7 @@ MUTATIONS = [
      "tests Problem.*"),
     ("continues-phi-of-the-body", "src/core/shaders/continues.cpp", "splits(from) && from.header == block_)", "splits(from) && from.header != block_)", "tests Continues.*"),
     ("continues-with-continue-statements", "src/core/shaders/continues.cpp", "block.references == 1", "block.references != 0", "tests Continues.*"),
-    ("fold-in-place-loses-its-place", "src/core/shaders/specialize.cpp", "            at += length;", "            at += words[at] >> 16;", "tests Specialize.*"),
+    ("fold-in-place-loses-its-place", "src/core/shaders/instructions.hpp", "        at += length;", "        at += words[at] >> 16;", "tests Specialize.*"),
     ("values-in-keys-of-other-runs", "src/core/kernels/flash_plan.cpp", "shape.run = shape.valueRun =", "shape.valueRun =", "tests FlashPlan.*"),
     # The chunker and the planner.
     ("chunk-key-heads-inside-a-group", "src/core/plan/chunks.hpp", "static_cast<uint32_t>(ceilDiv(heads - 1, group)) + 1)",

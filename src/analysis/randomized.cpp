@@ -3,7 +3,6 @@
 #include "analysis/eigen.hpp"
 
 #include <Eigen/QR>
-#include <Eigen/SVD>
 
 #include <algorithm>
 #include <random>
@@ -25,8 +24,8 @@ LinearMap mapOf(const Matrix &matrix) {
             [&matrix](const Matrix &y) { return matrixOf(view(matrix).transpose() * view(y)); }};
 }
 
-LeadingSingular leadingSingular(const LinearMap &map, size_t count, const RandomizedOptions &options) {
-    LeadingSingular result;
+SingularVectors leadingSingular(const LinearMap &map, size_t count, const RandomizedOptions &options) {
+    SingularVectors result;
     const size_t most = std::min(map.rows, map.columns), wanted = std::min(count, most);
     if (wanted == 0) return result;
     Matrix x(map.columns, std::min(most, wanted + options.oversampling));
@@ -41,12 +40,11 @@ LeadingSingular leadingSingular(const LinearMap &map, size_t count, const Random
     Matrix range = basis(map.apply(x));
     for (size_t n = 0; n < options.powerIterations; n++) range = basis(map.apply(basis(map.applyTransposed(range))));
     const Matrix projected = map.applyTransposed(range); // A^T Q, so that A is nearly Q (A^T Q)^T
-    const Eigen::MatrixXd b = view(projected).transpose();
-    const Eigen::BDCSVD<Eigen::MatrixXd> svd(b, Eigen::ComputeThinU | Eigen::ComputeThinV);
+    const SingularVectors found = singularVectors(matrixOf(view(projected).transpose()));
     const auto kept = static_cast<Eigen::Index>(wanted);
-    result.values.assign(svd.singularValues().begin(), svd.singularValues().begin() + kept);
-    result.left = matrixOf(view(range) * svd.matrixU().leftCols(kept));
-    result.right = matrixOf(svd.matrixV().leftCols(kept));
+    result.values.assign(found.values.begin(), found.values.begin() + kept);
+    result.left = matrixOf(view(range) * view(found.left).leftCols(kept));
+    result.right = matrixOf(view(found.right).leftCols(kept));
     return result;
 }
 

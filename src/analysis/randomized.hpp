@@ -3,7 +3,7 @@
 // respect to the values for an incoming gradient y.
 #pragma once
 
-#include "analysis/matrix.hpp"
+#include "analysis/spectrum.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -23,12 +23,7 @@ struct RandomizedOptions {
     size_t powerIterations = 2; // q: apply and applyTransposed are called q + 1 times each
     uint64_t seed = 1;
 };
-struct LeadingSingular {
-    std::vector<double> values; // descending
-    Matrix left;                // [rows, count]
-    Matrix right;               // [columns, count]
-};
 // At most min(rows, columns) of them. Never above the true values but for rounding.
-[[nodiscard]] LeadingSingular leadingSingular(const LinearMap &map, size_t count, const RandomizedOptions &options = {});
+[[nodiscard]] SingularVectors leadingSingular(const LinearMap &map, size_t count, const RandomizedOptions &options = {});
 
 } // namespace vkattn::analysis

@@ -16,6 +16,8 @@ bool isFinite(const Matrix &matrix) {
     return std::all_of(matrix.elements.begin(), matrix.elements.end(), [](double element) { return std::isfinite(element); });
 }
 
+using Svd = Eigen::BDCSVD<Eigen::MatrixXd>; // takes half a minute to compile: in this source alone
+
 } // namespace
 
 bool isTriangular(const Matrix &matrix) {
@@ -51,8 +53,15 @@ SingularValues describeSingular(std::vector<double> values, size_t rows, size_t 
 SingularValues singularValues(const Matrix &matrix, double unit) {
     if (matrix.elements.empty() || !isFinite(matrix)) return {};
     const Eigen::MatrixXd a = view(matrix);
-    const Eigen::VectorXd found = Eigen::BDCSVD<Eigen::MatrixXd>(a).singularValues();
+    const Eigen::VectorXd found = Svd(a).singularValues();
     return describeSingular(std::vector<double>(found.begin(), found.end()), matrix.rows, matrix.columns, unit);
+}
+
+SingularVectors singularVectors(const Matrix &matrix) {
+    const Eigen::MatrixXd a = view(matrix);
+    const Svd svd(a, Eigen::ComputeThinU | Eigen::ComputeThinV);
+    const Eigen::VectorXd &values = svd.singularValues();
+    return {{values.begin(), values.end()}, matrixOf(svd.matrixU()), matrixOf(svd.matrixV())};
 }
 
 Eigenvalues eigenvalues(const Matrix &matrix) {

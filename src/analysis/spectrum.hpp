@@ -26,6 +26,14 @@ inline constexpr size_t exactSpectrumLimit = 1024;
 // Empty values where the matrix is empty or not finite.
 [[nodiscard]] SingularValues singularValues(const Matrix &matrix, double unit = floatUnit);
 
+struct SingularVectors {
+    std::vector<double> values; // descending
+    Matrix left;                // [rows, count]
+    Matrix right;               // [columns, count]
+};
+// All min(rows, columns) of a finite matrix, which is left * diagonal of the values * right^T.
+[[nodiscard]] SingularVectors singularVectors(const Matrix &matrix);
+
 // Nothing above the diagonal, or nothing below: as of causal attention of queries and keys of one number.
 [[nodiscard]] bool isTriangular(const Matrix &matrix);
 

@@ -124,9 +124,7 @@ vkattn_result planWith(const GradientKernel &kernel, const Gradient &gradient, c
     out.kernel = &kernel;
     out.forward.problem = gradient.forward;
     out.forward.problem.tensors[VKATTN_WEIGHTS] = {}; // not bound
-    out.forward.tuning = stagedTuning(limits.caps);
-    out.forward.orderForm = tileOrder(limits.caps);
-    if (const auto r = setTable(out.forward, limits, why)) return r;
+    if (const auto r = startPlan(limits, out.forward, why)) return r;
     if (const auto r = kernel.makePlan(limits, out, why)) return r;
     return checkProgram(gradient.forward, pipelinesOf(out), kernel.name, why);
 }

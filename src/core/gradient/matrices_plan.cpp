@@ -153,9 +153,7 @@ void matrixGradient::explain(const GradientPlan &plan, vkattn_explanation &out) 
     const PassTile &tile = plan.tiles.rows.tile;
     out.form = plan.tiles.rows.matrix.ownedShared ? "rows, then keys, on matrix units, operands in shared memory"
                                                   : "rows, then keys, on matrix units";
-    out.rowsPerWorkgroup = tile.owned();
-    out.tilesInTurn = plan.forward.orderForm != 0;
-    out.keysPerStep = tile.stepItems;
+    explainTile(plan.forward, tile, out);
 }
 
 WeightRounding matrixGradient::rounding(const GradientPlan &plan) {

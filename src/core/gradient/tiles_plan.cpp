@@ -276,9 +276,7 @@ PipelineSet tiledGradient::pipelines(const GradientPlan &plan) {
 void tiledGradient::explain(const GradientPlan &plan, vkattn_explanation &out) {
     const PassTile &tile = plan.tiles.rows.tile;
     out.form = formText(tile);
-    out.rowsPerWorkgroup = tile.owned();
-    out.tilesInTurn = plan.forward.orderForm != 0;
-    out.keysPerStep = tile.stepItems;
+    explainTile(plan.forward, tile, out);
 }
 
 uint64_t tiledGradient::storageDescriptorCount(const GradientPlan &plan) {

@@ -297,9 +297,7 @@ vkattn_result planTiles(const Kernel &kernel, const Problem &p, const PlanLimits
     out = Plan{};
     out.kernel = &kernel;
     out.problem = p;
-    out.tuning = stagedTuning(caps);
-    out.orderForm = tileOrder(caps);
-    if (const auto r = setTable(out, limits, why)) return r;
+    if (const auto r = startPlan(limits, out, why)) return r;
     FlashShape &shape = out.flash;
     if (const auto r = matrices ? coopmat::chooseMatrices(kernel, p, limits, shape, why) : chooseTile(kernel, p, limits, shape, why))
         return r;

@@ -62,8 +62,7 @@ vkattn_result staged::makePlan(const Kernel &kernel, const Problem &problem, con
     out = Plan{};
     out.kernel = &kernel;
     out.problem = problem;
-    out.tuning = stagedTuning(limits.caps);
-    if (const auto r = setTable(out, limits, why)) return r;
+    if (const auto r = startPlan(limits, out, why)) return r;
     if (problem.queryTokens == 0) return VKATTN_OK; // nothing to write
 
     if (const uint32_t most = maxKeysPerLane * out.tuning.softmaxLanes[fewRows]; problem.keyTokens > most)

@@ -1,10 +1,17 @@
 // What all kernels' plans have in common.
 #include "core/plan/kernel.hpp"
 #include "core/plan/operands.hpp"
+#include "core/plan/table.hpp"
 
 #include <algorithm>
 
 namespace vkattn {
+
+vkattn_result startPlan(const PlanLimits &limits, Plan &plan, vkattn_diagnostic *why) {
+    plan.tuning = stagedTuning(limits.caps);
+    plan.orderForm = tileOrder(limits.caps);
+    return setTable(plan, limits, why);
+}
 
 PipelineSet Plan::pipelines() const {
     PipelineSet set;

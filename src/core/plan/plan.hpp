@@ -88,4 +88,8 @@ struct PlanLimits {
     FlashTuning tuning;
 };
 
+// Gives a plan that has its problem what all kernels have: what the device's class decides, and the
+// table (table.hpp).
+[[nodiscard]] vkattn_result startPlan(const PlanLimits &limits, Plan &plan, vkattn_diagnostic *why);
+
 } // namespace vkattn

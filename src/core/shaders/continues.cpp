@@ -1,12 +1,13 @@
 #include "core/shaders/continues.hpp"
 
+#include "core/shaders/instructions.hpp"
+
 #include <algorithm>
 
 namespace vkattn {
 namespace {
 
 enum Opcode : uint32_t { opPhi = 245, opLoopMerge = 246, opLabel = 248, opBranch = 249, opBranchConditional = 250, opSwitch = 251 };
-constexpr uint32_t headerWords = 5, boundAt = 3;
 // A branch to the new block, the block's label and its branch, in place of one branch.
 constexpr uint32_t addedWords = 4;
 
@@ -18,10 +19,6 @@ struct Block {
     uint32_t closes;     // the block ends with a branch to the loop's header
 };
 
-template <class Visit> void forInstructions(const uint32_t *words, size_t wordCount, const Visit &visit) {
-    for (size_t at = headerWords; at < wordCount; at += words[at] >> 16) visit(words + at, words[at] & 0xffffu, words[at] >> 16);
-}
-
 class Splitter {
   public:
     Splitter(Block *blocks, uint32_t bound, uint32_t *out) : blocks_(blocks), bound_(bound), begin_(out), out_(out) {
@@ -30,8 +27,8 @@ class Splitter {
 
     size_t run(const uint32_t *words, size_t wordCount) {
         forInstructions(words, wordCount, [&](const uint32_t *in, uint32_t opcode, uint32_t length) { look(in, opcode, length); });
-        copy(words, headerWords);
-        begin_[boundAt] = bound_;
+        copy(words, spirvHeaderWords);
+        begin_[spirvBoundAt] = bound_;
         forInstructions(words, wordCount, [&](const uint32_t *in, uint32_t opcode, uint32_t length) { write(in, opcode, length); });
         return static_cast<size_t>(out_ - begin_);
     }
@@ -106,11 +103,11 @@ size_t mostWordsOfSplit(const uint32_t *words, size_t wordCount) {
 }
 
 size_t splitScratchBytes(const uint32_t *words) {
-    return words[boundAt] * sizeof(Block);
+    return words[spirvBoundAt] * sizeof(Block);
 }
 
 size_t splitContinues(const uint32_t *words, size_t wordCount, void *scratch, uint32_t *out) {
-    return Splitter(static_cast<Block *>(scratch), words[boundAt], out).run(words, wordCount);
+    return Splitter(static_cast<Block *>(scratch), words[spirvBoundAt], out).run(words, wordCount);
 }
 
 } // namespace vkattn

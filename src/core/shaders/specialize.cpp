@@ -1,5 +1,7 @@
 #include "core/shaders/specialize.hpp"
 
+#include "core/shaders/instructions.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -42,7 +44,7 @@ enum Opcode : uint32_t {
     opBitwiseXor = 198,
     opBitwiseAnd = 199,
 };
-constexpr uint32_t decorationSpecId = 1, headerWords = 5;
+constexpr uint32_t decorationSpecId = 1;
 
 // The facts known about an id: the value of a scalar constant, the kind of a type, or the SpecId
 // that decorates the id.
@@ -59,12 +61,8 @@ class Folder {
 
     size_t run(const uint32_t *words, size_t wordCount) {
         const uint32_t *const begin = out_;
-        copy(words, headerWords);
-        for (size_t at = headerWords; at < wordCount;) {
-            const uint32_t length = words[at] >> 16; // within one buffer, what is written may take its place
-            instruction(words + at, words[at] & 0xffffu, length);
-            at += length;
-        }
+        copy(words, spirvHeaderWords);
+        forInstructions(words, wordCount, [this](const uint32_t *in, uint32_t opcode, uint32_t length) { instruction(in, opcode, length); });
         return static_cast<size_t>(out_ - begin);
     }
 
@@ -186,11 +184,11 @@ class Folder {
 } // namespace
 
 size_t foldScratchBytes(const uint32_t *words) {
-    return words[3] * sizeof(Id);
+    return words[spirvBoundAt] * sizeof(Id);
 }
 
 size_t foldConstants(const uint32_t *words, size_t wordCount, const Specialization &specialization, void *scratch, uint32_t *out) {
-    return Folder(specialization, static_cast<Id *>(scratch), words[3], out).run(words, wordCount);
+    return Folder(specialization, static_cast<Id *>(scratch), words[spirvBoundAt], out).run(words, wordCount);
 }
 
 } // namespace vkattn

@@ -192,8 +192,6 @@ vkattn_result planStatistics(const Statistics &given, const PlanLimits &limits, 
     out.statistics = given;
     Plan &forward = out.forward;
     forward.problem = given.attention;
-    forward.tuning = stagedTuning(caps);
-    forward.orderForm = tileOrder(caps);
     const Problem &p = forward.problem;
     if (const auto r = checkBindings(statisticsWords, p, caps, why)) return r;
     chooseSteps(out, true);
@@ -202,7 +200,7 @@ vkattn_result planStatistics(const Statistics &given, const PlanLimits &limits, 
     // Nothing to write. Without queries keys receive 0.
     if ((p.queryTokens == 0 && !out.countsRows()) || (p.keyTokens == 0 && p.queryTokens == 0)) return VKATTN_OK;
 
-    if (const auto r = setTable(forward, limits, why)) return r;
+    if (const auto r = startPlan(limits, forward, why)) return r;
     if (const auto r = setEnvironment(statisticsWords, statisticsEnvironmentWords, forward, caps, why)) return r;
 
     const StatisticsLimits own = {out, caps};
@@ -242,9 +240,7 @@ void explainStatistics(const StatisticsPlan &plan, const PlanLimits &limits, vka
                : plan.rows.tile.source == plan.keys.tile.source ? formText(plan.rows.tile)
                                                                 : "dims of a row in lanes, then keys in lanes, subgroup shuffles";
     out.chunkCount = plan.dispatchCount ? plan.forward.chunkCount() : 0;
-    out.rowsPerWorkgroup = plan.rows.tile.owned();
-    out.tilesInTurn = plan.forward.orderForm != 0;
-    out.keysPerStep = plan.rows.tile.stepItems;
+    explainTile(plan.forward, plan.rows.tile, out);
     out.flopsFull = plan.stepCount * s.flops();
     out.flops = plan.stepCount * visibleFlops(plan.problem()) * plan.problem().headDim / (plan.problem().headDim + plan.problem().valueDim);
     out.bytesRead += static_cast<double>(plan.workspaceBytes);

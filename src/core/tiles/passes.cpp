@@ -67,6 +67,12 @@ const char *formText(const PassTile &tile) {
     return tile.source == sourceShuffled ? "rows in lanes, then keys in lanes, subgroup shuffles" : "dims in lanes, subgroup shuffles";
 }
 
+void explainTile(const Plan &forward, const PassTile &tile, vkattn_explanation &out) {
+    out.rowsPerWorkgroup = tile.owned();
+    out.tilesInTurn = forward.orderForm != 0;
+    out.keysPerStep = tile.stepItems;
+}
+
 vkattn_result refuse(const TiledOperation &of, const char *predicate, vkattn_diagnostic *why) {
     return fail(why, VKATTN_ERROR_UNSUPPORTED, "%s %s; %s", of.name, predicate, of.instead);
 }

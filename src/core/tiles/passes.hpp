@@ -53,6 +53,7 @@ struct PassingDims {
 };
 [[nodiscard]] PassingDims passingDims(const PassTile &tile, const Tensor &passing, uint32_t shuffleLanes);
 [[nodiscard]] const char *formText(const PassTile &tile);
+void explainTile(const Plan &forward, const PassTile &tile, vkattn_explanation &out);
 
 // How an operation words what it refuses.
 struct TiledOperation {

@@ -125,14 +125,14 @@ void Pipelines::insert(const PipelineKey &key, VkPipeline pipeline, Node *node) 
 
 vkattn_result Pipelines::createModule(const char *name, const Spirv &spirv, const Specialization &specialization, VkShaderModule &module,
                                       vkattn_diagnostic *why) {
-    const size_t words = spirv.bytes / 4, room = mostWordsOfSplit(spirv.words, words);
+    // On CPU devices alone: no GPU was measured with it.
+    const bool splits = caps_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    const size_t words = spirv.bytes / 4, room = splits ? mostWordsOfSplit(spirv.words, words) : words;
     // Splitting adds ids, a word or more for each.
     const size_t scratchBytes = std::max(splitScratchBytes(spirv.words), foldScratchBytes(spirv.words) + sizeof(uint32_t) * (room - words));
     void *const memory = hostAllocate(allocator_, sizeof(uint32_t) * room + scratchBytes, alignof(uint32_t));
     if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the shader %s", name);
     uint32_t *const split = static_cast<uint32_t *>(memory), *const scratch = split + room;
-    // On CPU devices alone: no GPU was measured with it.
-    const bool splits = caps_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     const size_t splitWords = splits ? splitContinues(spirv.words, words, scratch, split)
                                      : static_cast<size_t>(std::copy_n(spirv.words, words, split) - split);
     VkShaderModuleCreateInfo info{};

@@ -181,7 +181,7 @@ TEST(AnalysisSpectrum, randomProjections) {
     for (size_t j = 0; j < 40; j++)
         for (size_t i = 0; i < 60; i++) a(i, j) *= std::pow(0.5, static_cast<double>(j));
     const SingularValues exact = singularValues(a);
-    const LeadingSingular leading = leadingSingular(mapOf(a), 5);
+    const SingularVectors leading = leadingSingular(mapOf(a), 5);
     ASSERT_EQ(leading.values.size(), 5u);
     for (size_t n = 0; n < 5; n++) EXPECT_NEAR(leading.values[n], exact.values[n], 1e-9 * exact.values[0]);
     // A v = sigma u.
