@@ -13,7 +13,7 @@ if(NOT EXISTS ${vkattn_program_shaders_folder})
   get_filename_component(vkattn_program_shaders_folder ${CMAKE_CURRENT_LIST_DIR}/../shaders ABSOLUTE)
 endif()
 
-# vkattn_hooks_of(hooks bits file): the names SCORE, VISIBLE and SCORE_SLOPE that a text has hooks for, and their vkattn_hook_bits.
+# vkattn_hooks_of(hooks bits file): the names SCORE, VISIBLE, PROBABILITY, ROW and SCORE_SLOPE that a text has hooks for, and their vkattn_hook_bits.
 function(vkattn_hooks_of hooks_variable bits_variable file)
   file(READ ${file} text)
   string(REGEX REPLACE "//[^\n]*" "" text "${text}")
@@ -23,7 +23,7 @@ function(vkattn_hooks_of hooks_variable bits_variable file)
   endif()
   set(hooks)
   set(bits 0)
-  foreach(row "Score SCORE 1 float" "Visible VISIBLE 2 bool" "ScoreSlope SCORE_SLOPE 4 float")
+  foreach(row "Score SCORE 1 float" "Visible VISIBLE 2 bool" "ScoreSlope SCORE_SLOPE 4 float" "Probability PROBABILITY 8 float" "Row ROW 16 float")
     separate_arguments(row)
     list(GET row 0 name)
     list(GET row 1 define)
@@ -34,9 +34,10 @@ function(vkattn_hooks_of hooks_variable bits_variable file)
       math(EXPR bits "${bits} | ${bit}")
     endif()
   endforeach()
-  if(NOT "SCORE" IN_LIST hooks AND NOT "VISIBLE" IN_LIST hooks)
-    message(FATAL_ERROR "${file}: no hook, expected float vkattnScore(float score, uint batch, uint head, uint query, uint key) or "
-      "bool vkattnVisible(uint batch, uint head, uint query, uint key)")
+  if(NOT "SCORE" IN_LIST hooks AND NOT "VISIBLE" IN_LIST hooks AND NOT "PROBABILITY" IN_LIST hooks AND NOT "ROW" IN_LIST hooks)
+    message(FATAL_ERROR "${file}: no hook, expected float vkattnScore(float score, uint batch, uint head, uint query, uint key), "
+      "bool vkattnVisible(uint batch, uint head, uint query, uint key), float vkattnProbability(float p, uint batch, uint head, uint query, uint key) "
+      "or float vkattnRow(float score)")
   endif()
   set(${hooks_variable} ${hooks} PARENT_SCOPE)
   set(${bits_variable} ${bits} PARENT_SCOPE)
@@ -123,7 +124,7 @@ const vkattn_program ${name} = {sizeof(vkattn_program), ${bits}, \"${shown}\", U
 #include \"shader_hash.inc\"
     ,
 #include \"shader_hash.inc\"
-    , modules, sizeof modules / sizeof modules[0], 0, 0, 0};
+    , modules, sizeof modules / sizeof modules[0], 0, 0, 0, 0, 0};
 " @ONLY)
   set_source_files_properties(${folder}/${name}.c PROPERTIES OBJECT_DEPENDS "${outputs}" SKIP_UNITY_BUILD_INCLUSION ON
     SKIP_PRECOMPILE_HEADERS ON)

@@ -205,7 +205,7 @@ MUTATIONS = [
     ("dropout-values-not-masked", "flash/lanes.comp", "addValues(j, visible, tested || (drops && !looksForNonFinite));", "addValues(j, visible, tested);", "device DropoutOnDevice.*"),
     ("dropout-tile-taken-as-finite", "flash/lanes.comp", "nonFiniteTile == begin / int(tileKeys) + 1;", "nonFiniteTile == begin / int(tileKeys);", "device DropoutOnDevice.*"),
     ("dropout-looks-at-half-the-values", "flash/lanes.comp", "if (looks) found = found || isNonFinite(loaded_[e_]);", "if (looks && n % 2u == 0u) found = found || isNonFinite(loaded_[e_]);", "device DropoutOnDevice.*"),
-    ("dropout-sum-of-kept-pairs", "flash/lanes.comp", "            sum += weights[n];", "            sum += drops && (keptPairs(j) >> n & 1u) == 0u ? 0.0 : weights[n];", "device DropoutOnDevice.*"),
+    ("dropout-sum-of-kept-pairs", "flash/lanes.comp", "sum += !sumless ? weights[n] :", "sum += !sumless ? drops && (keptPairs(j) >> n & 1u) == 0u ? 0.0 : weights[n] :", "device DropoutOnDevice.*"),
     ("dropout-drawn-by-one-lane", "flash/lanes.comp", "keptKeys[n] |= subgroupShuffleXor(keptKeys[n], 1u << bit);", "keptKeys[n] |= 0u;", "device DropoutOnDevice.*"),
     ("dropout-staged-keeps-the-sum", "staged/softmax.comp", "uintBitsToFloat(bits) / sum * dropoutFactor;", "uintBitsToFloat(bits) / sum;", "device DropoutOnDevice.*"),
     ("dropout-staged-zero-is-visible", "staged/softmax.comp", "(kept >> c & 1u) == 0u ? hiddenBits :", "(kept >> c & 1u) == 0u ? 0u :", "device DropoutOnDevice.*"),

@@ -408,6 +408,16 @@ typedef enum vkattn_hook_bits {
     /* float vkattnScoreSlope(float score, uint batch, uint head, uint query, uint key): the derivative of
      * vkattnScore with respect to its score; a backward pass with vkattnScore needs the hook. */
     VKATTN_HOOK_SCORE_SLOPE = 4,
+    /* float vkattnProbability(float p, uint batch, uint head, uint query, uint key): what the pair's
+     * probability becomes before its value is added up; the row's sum stays as it is. Linear in p: the
+     * kernels ask once for p = 1, and multiply. FlexAttention's prob_mod. Not seen by the weights, the
+     * log-sum-exp and statistics. */
+    VKATTN_HOOK_PROBABILITY = 8,
+    /* float vkattnRow(float score): the pair's weight, in place of its share of the row's sum, as in
+     * sigmoid attention (Ramapuram et al. 2024): out_i = sum over visible j of vkattnRow(s_ij) v_j. A score
+     * of -infinity has weight 0, and one of NaN or +infinity makes the row NaN. There is no sum: neither
+     * lse, weights, sinks, statistics nor a backward pass. */
+    VKATTN_HOOK_ROW = 16,
     VKATTN_HOOK_MAX = 0x7fffffff
 } vkattn_hook_bits;
 
@@ -436,7 +446,7 @@ typedef struct vkattn_program_pair {
  * what vkattn::Program::prepare adds. */
 typedef struct vkattn_program {
     uint32_t structSize;
-    uint32_t hooks;      /* vkattn_hook_bits, at least SCORE or VISIBLE */
+    uint32_t hooks;      /* vkattn_hook_bits, at least one other than SCORE_SLOPE */
     const char *name;    /* in messages */
     uint64_t hash;       /* not 0: of the text and of the compiler. Pipelines of programs are told apart by it */
     uint64_t shaderHash; /* of the GLSL of the kernels that the program was compiled with: that of the library */
@@ -447,6 +457,8 @@ typedef struct vkattn_program {
     double (*score)(double score, const vkattn_program_pair *pair);
     double (*scoreSlope)(double score, const vkattn_program_pair *pair);
     uint32_t (*visible)(const vkattn_program_pair *pair);
+    double (*probability)(double p, const vkattn_program_pair *pair);
+    double (*row)(double score);
 } vkattn_program;
 
 /* What to compute. Zero-initialise the struct, set structSize, then set the fields that you need:

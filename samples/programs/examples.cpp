@@ -18,6 +18,9 @@ uint32_t headsOf(const Attention &a) {
 uint32_t tokensOf(const Attention &a) {
     return a.problem.q.extent[2];
 }
+float importanceOf(uint32_t key) {
+    return 0.25f * static_cast<float>(key % 11) - 0.75f;
+}
 float temperatureOf(uint32_t head) {
     return 0.5f + 0.375f * static_cast<float>(head);
 }
@@ -77,6 +80,15 @@ void Attention::scaleQuery(uint32_t head, float factor) {
         }
 }
 
+void Attention::scaleValue(uint32_t key, float factor) {
+    const uint32_t *e = problem.v.extent;
+    for (size_t row = key; row < size_t{e[0]} * e[1] * e[2]; row += e[2])
+        for (uint32_t d = 0; d < e[3]; ++d) {
+            uint32_t &word = memory_[2][row * e[3] + d];
+            word = std::bit_cast<uint32_t>(std::bit_cast<float>(word) * factor);
+        }
+}
+
 namespace {
 
 void addBuffer(Attention &a, uint32_t number, const std::vector<float> &numbers) {
@@ -121,6 +133,15 @@ const std::vector<Example> &examples() {
          },
          [](Attention &a) {
              for (uint32_t h = 0; h < headsOf(a); ++h) a.scaleQuery(h, temperatureOf(h));
+         }},
+        {"importance", "v, multiplied before",
+         [](Attention &a) {
+             std::vector<float> factors;
+             for (uint32_t j = 0; j < tokensOf(a); ++j) factors.push_back(importanceOf(j));
+             addBuffer(a, 0, factors);
+         },
+         [](Attention &a) {
+             for (uint32_t j = 0; j < tokensOf(a); ++j) a.scaleValue(j, importanceOf(j));
          }},
         {"tanh_position", "a bias of every pair",
          [](Attention &a) {

@@ -27,6 +27,7 @@ struct Attention {
     void add(vkattn_role role, const std::vector<float> &numbers);
     // Multiplies head h of q.
     void scaleQuery(uint32_t head, float factor);
+    void scaleValue(uint32_t key, float factor); // of all heads
     // A bias [1, heads, tokens, tokens] of bias(head, query, key).
     template <class Bias> void addBias(const Bias &bias) {
         std::vector<float> all;

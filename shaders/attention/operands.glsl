@@ -4,6 +4,17 @@ layout(constant_id = constantElementTypes) const uint elementTypes = 0; // inter
 // Bits of interop.h. staged/pairs.comp has the one term of the dispatch, other stages of the staged kernel
 // what they need, the fused kernels all terms.
 layout(constant_id = constantPairTerms) const uint pairTerms = 0;
+// Modules without the hook are what they would be without the possibility.
+#if defined(VKATTN_HOOK_ROW) || defined(VKATTN_STAGE_COMBINE)
+const bool sumless = (pairTerms & termRowHook) != 0u;
+#else
+const bool sumless = false;
+#endif
+#ifdef VKATTN_HOOK_PROBABILITY
+const bool weighsPairs = (pairTerms & termProbabilityHook) != 0u;
+#else
+const bool weighsPairs = false;
+#endif
 const uint qType = elementTypes & 15u, outType = elementTypes >> typesOut & 15u;
 
 #define VKATTN_READS(slot, Block, words) layout(set = 0, binding = slot, std430) readonly buffer Block { uint words[]; };

@@ -188,6 +188,20 @@ float hookSlope(Row row, int key, float score) {
 #endif
     return 1.0;
 }
+// The weight of a pair that is no share of a sum (sumless).
+float rowWeight(float score) {
+#ifdef VKATTN_HOOK_ROW
+    if (floatBitsToUint(score) != minusInfinityBits) return vkattnRow(score);
+#endif
+    return 0.0;
+}
+// What a program multiplies the pair's probability with, behind the row's sum (weighsPairs).
+float hookFactor(Row row, int key) {
+#ifdef VKATTN_HOOK_PROBABILITY
+    return vkattnProbability(1.0, PAIR_OF_HOOK(row, key));
+#endif
+    return 1.0;
+}
 float withTerms(Row row, int key, float score, float added) {
     return hookedScore(row, key, withTermsAfterCap(row, key, cappedScore(score), added));
 }

@@ -31,5 +31,11 @@ float vkattnScoreSlope(float score, uint batch, uint head, uint query, uint key)
 #ifdef VKATTN_HOOK_VISIBLE
 bool vkattnVisible(uint batch, uint head, uint query, uint key);
 #endif
+#ifdef VKATTN_HOOK_ROW
+float vkattnRow(float score);
+#endif
+#ifdef VKATTN_HOOK_PROBABILITY
+float vkattnProbability(float p, uint batch, uint head, uint query, uint key);
+#endif
 
 #include "vkattn_program.glsl"

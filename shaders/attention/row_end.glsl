@@ -19,6 +19,7 @@ RowEnd finishRow(float maximum, float weightSum, uint worst, uint sinkBits, floa
     const float top = hasSink ? max(maximum, uintBitsToFloat(sinkBits)) : maximum;
     end.factor = expDifference(maximum, top);
     end.divisor = weightSum * end.factor + (hasSink ? expDifference(uintBitsToFloat(sinkBits), top) : 0.0);
+    if (sumless) end.divisor = 1.0; // weightSum counts keys
     end.factor *= keptFactor;
     end.lseBits = end.empty ? sinkBits : end.bad ? canonicalNanBits : floatBitsToUint(top + log(end.divisor));
     end.maximumBits = end.empty ? sinkBits : end.bad ? canonicalNanBits : floatBitsToUint(top);

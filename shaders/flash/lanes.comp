@@ -340,16 +340,17 @@ void takeStep(int j, uint visible, const bool tested) {
             const bool seen = !tested || (visible >> n & 1u) != 0u;
             worst[r] = max(worst[r], seen ? worstOf(score) : 0u);
             weights[n] = score;
-            rowMaximum = max(rowMaximum, seen ? score : lowest);
+            if (!sumless) rowMaximum = max(rowMaximum, seen ? score : lowest);
         }
         rescale[r] = expDifference(maximum[r], rowMaximum);
         maximum[r] = rowMaximum;
         float sum = weightSum[r] * rescale[r];
         [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
             const uint n = r * keysPerLane + c;
-            const float weight = expDifference(weights[n], rowMaximum);
-            weights[n] = tested && (visible >> n & 1u) == 0u ? 0.0 : weight;
-            sum += weights[n];
+            const bool hidden = tested && (visible >> n & 1u) == 0u;
+            const float weight = sumless ? rowWeight(weights[n]) : expDifference(weights[n], rowMaximum);
+            weights[n] = hidden ? 0.0 : weight;
+            sum += !sumless ? weights[n] : hidden ? 0.0 : 1.0;
         }
         weightSum[r] = sum;
     }
@@ -358,6 +359,13 @@ void takeStep(int j, uint visible, const bool tested) {
         visible &= keptPairs(j);
         [[unroll]] for (uint n = 0u; n < cells; ++n) weights[n] = (visible >> n & 1u) == 0u ? 0.0 : weights[n];
     }
+    if (weighsPairs)
+        [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
+            [[unroll]] for (uint c = 0u; c < keysPerLane; ++c) {
+                const uint n = r * keysPerLane + c;
+                const float factor = hookFactor(rows[r], j + int(c * keyLanes + keyLane));
+                weights[n] = (visible >> n & 1u) == 0u ? 0.0 : weights[n] * factor;
+            }
     addValues(j, visible, tested || (drops && !looksForNonFinite));
 }
 
@@ -517,7 +525,7 @@ void main() {
     reachedEnd = (flags & flagFixedOrder) != 0u ? reach.wholeBegin : min(reach.wholeEnd, end);
     [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) {
         rows[r] = rowAt(laneRow(r));
-        maximum[r] = lowest;
+        maximum[r] = sumless ? 0.0 : lowest;
         weightSum[r] = 0.0;
         worst[r] = 0u;
     }

@@ -36,6 +36,7 @@ RowSums rowSumsAt(uint at) {
 struct PairGradient {
     float weight, score, plain; // P, dS, dz
     float ofCap;                // what dS is multiplied with in dSoftcap
+    float factor;               // what a program multiplies P with before it meets the value
 };
 // `dot`, `flow`: of the head dims and of the value dims; `added`: the pair's bias.
 PairGradient pairGradient(Row row, RowSums sums, int key, float dot, float flow, float added, bool seen, bool kept) {
@@ -45,6 +46,11 @@ PairGradient pairGradient(Row row, RowSums sums, int key, float dot, float flow,
     pair.weight = expDifference(hookedScore(row, key, score), sums.maximum) * sums.reciprocal;
     float upstream = flow;
     if (drops) upstream = kept ? dropoutFactor * upstream : 0.0;
+    pair.factor = 1.0;
+    if (weighsPairs) {
+        pair.factor = hookFactor(row, key);
+        upstream = seen && kept ? pair.factor * upstream : 0.0;
+    }
     pair.score = seen ? pair.weight * (upstream - sums.delta) : 0.0;
     if ((pairTerms & termScoreHook) != 0u) pair.score = seen ? pair.score * hookSlope(row, key, score) : 0.0;
     pair.plain = pair.score;

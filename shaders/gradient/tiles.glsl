@@ -146,7 +146,9 @@ void takePair(uint n, Row row, RowSums sums, int key, bool seen, bool kept) {
 #ifndef VKATTN_OWNS_KEYS
     if (rowSumsWanted) addToTotals(totals[n / stepItems], row, key, pair, weights[n], seen);
 #endif
-    weights[n] = seen && kept ? drops ? dropoutFactor * pair.weight : pair.weight : 0.0;
+    float weight = drops ? dropoutFactor * pair.weight : pair.weight;
+    if (weighsPairs) weight *= pair.factor;
+    weights[n] = seen && kept ? weight : 0.0;
     flows[n] = pair.plain;
 }
 

@@ -52,7 +52,11 @@ VKATTN_CONST termPrefix = 4096u;
 // Hooks of a program (attention/program.glsl), which only modules of the program have.
 VKATTN_CONST termScoreHook = 8192u;
 VKATTN_CONST termVisibleHook = 16384u;
-VKATTN_CONST termsOfHooks = termScoreHook | termVisibleHook;
+// Changes no score and hides no pair, as dropout.
+VKATTN_CONST termProbabilityHook = 32768u;
+// Weights are what the program makes of scores, and no shares of a sum.
+VKATTN_CONST termRowHook = 65536u;
+VKATTN_CONST termsOfHooks = termScoreHook | termVisibleHook | termProbabilityHook | termRowHook;
 VKATTN_CONST termsOfRules = termLocal | termDilated | termGrid | termPlanes | termBlocks;
 VKATTN_CONST termsOfReach = termGrid | termPrefix;
 VKATTN_CONST termsThatHide = termBias | termMask | termBitMask | termDocuments | termLocal | termGrid | termBlocks | termVisibleHook;

@@ -1,7 +1,8 @@
 #version 450
 // Stage between scores and softmax of the staged path: one term of pairs (attention/pair.glsl)
 // applied to the scores in the workspace. A dispatch has one term, so that it stays within the four
-// storage buffers that Vulkan 1.0 guarantees.
+// storage buffers that Vulkan 1.0 guarantees. With termProbabilityHook the stage is between softmax and
+// values, and the workspace has probabilities; with termRowHook the stage takes the softmax' place.
 #define VKATTN_STAGE_PAIRS
 #include "lib/platform.glsl"
 
@@ -29,9 +30,15 @@ void main() {
         } else if (anyScoreChanged) {
             const uint bits = workspace[workspaceRow + n];
             if (bits == hiddenBits) continue;
-            workspace[workspaceRow + n] = isNanBits(bits) || termsUndefined(row, key, added)
-                                              ? canonicalNanBits
-                                              : scoreBits(withTerms(row, key, uintBitsToFloat(bits), added));
+            float changed = uintBitsToFloat(bits);
+            bool undefined = isNanBits(bits) || termsUndefined(row, key, added);
+            if (sumless) {
+                undefined = !isFiniteBits(bits) && bits != minusInfinityBits;
+                changed = rowWeight(changed);
+            }
+            if (weighsPairs) changed *= hookFactor(row, key);
+            if (!sumless && !weighsPairs) changed = withTerms(row, key, changed, added);
+            workspace[workspaceRow + n] = undefined ? canonicalNanBits : scoreBits(changed);
         }
     }
 }

@@ -106,7 +106,9 @@ std::string alone(uint32_t found) {
                        "#include \"vkattn_program.glsl\"\nvoid main() {\n";
     for (const Hook &hook : hooks)
         if (found & hook.bit)
-            text += std::string(hook.name) + (hook.parameters == scoreTypes ? "(1.0, 0u, 0u, 0u, 0u);\n" : "(0u, 0u, 0u, 0u);\n");
+            text += std::string(hook.name) + (hook.parameters == rowTypes     ? "(1.0);\n"
+                                              : hook.parameters == scoreTypes ? "(1.0, 0u, 0u, 0u, 0u);\n"
+                                                                              : "(0u, 0u, 0u, 0u);\n");
     return text + "}\n";
 }
 
@@ -230,10 +232,13 @@ const vkattn_program *Program::get() const {
 }
 
 void Program::setProcessorForm(double (*score)(double, const vkattn_program_pair *), double (*scoreSlope)(double, const vkattn_program_pair *),
-                               uint32_t (*visible)(const vkattn_program_pair *)) {
+                               uint32_t (*visible)(const vkattn_program_pair *), double (*probability)(double, const vkattn_program_pair *),
+                               double (*row)(double)) {
     state_->program.score = score;
     state_->program.scoreSlope = scoreSlope;
     state_->program.visible = visible;
+    state_->program.probability = probability;
+    state_->program.row = row;
 }
 
 vkattn_result Program::prepare(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_diagnostic *why,

@@ -125,8 +125,8 @@ uint32_t scan(const std::vector<Token> &tokens) {
         const Hook *const hook = hookNamed(token.text);
         if (!hook)
             throw Failure{token.line, "there is no hook '" + std::string(token.text) +
-                                          "'; expected vkattnScore, vkattnVisible or vkattnScoreSlope, or a name of your own that does not "
-                                          "begin with vkattn"};
+                                          "'; expected vkattnScore, vkattnVisible, vkattnProbability, vkattnRow or vkattnScoreSlope, or a name of your "
+                                          "own that does not begin with vkattn"};
         const std::string_view returns = tokens[at - 2].text;
         ++at; // (
         const std::string types = parameterTypes(tokens, at);
@@ -146,9 +146,9 @@ uint32_t hooksOf(std::string_view text, std::string_view name, std::string &erro
     try {
         const std::vector<Token> tokens = tokensOf(text);
         const uint32_t found = scan(tokens);
-        if (!(found & 3))
+        if (!(found & hooksThatStandAlone))
             throw Failure{1, found ? "vkattnScoreSlope without vkattnScore, whose derivative it is; add vkattnScore"
-                                   : "no hook, expected vkattnScore or vkattnVisible, such as " + std::string(hooks[0].signature) +
+                                   : "no hook, expected vkattnScore, vkattnVisible, vkattnProbability or vkattnRow, such as " + std::string(hooks[0].signature) +
                                          " { return score; }"};
         if (found & 4 && !(found & 1)) throw Failure{1, "vkattnScoreSlope without vkattnScore, whose derivative it is; add vkattnScore"};
         return found;

@@ -57,7 +57,7 @@ inline void finishRow(const Call &call, const Sequence &s, const RowPlace &place
             maximum = top;
             factor /= sum;
         } else {
-            factor = 1 / sum;
+            factor = p.program.sumless() ? 1 : 1 / sum;
         }
         if (p.drops()) factor *= static_cast<float>(dropoutFactor(p.dropoutThreshold));
     }

@@ -37,7 +37,8 @@ inline bool hasLookUps(const Problem &p) {
 // Returns whether each score is scale * dot(q_i, k_j), and each key within a row's reach that
 // rules show is visible.
 inline bool hasPlainScores(const Problem &p) {
-    return !hasPairLookUps(p) && !(p.softcap > 0) && !p.has(VKATTN_ALIBI_SLOPES) && !p.program.scores();
+    return !hasPairLookUps(p) && !(p.softcap > 0) && !p.has(VKATTN_ALIBI_SLOPES) && !p.program.scores() && !p.program.weighs() &&
+           !p.program.sumless();
 }
 // The same, and rules hide no key within the reach.
 inline bool isPlain(const Problem &p) {
@@ -211,7 +212,7 @@ template <size_t vectors> struct PanelRows {
     HWY_ALIGN int32_t position[count], begin[count], end[count];
     HWY_ALIGN float slope[count];
     HWY_ALIGN uint32_t query[count], plane[count]; // of the counter of dropout
-    vkattn_program_pair pairs[count];              // with a program that has vkattnScore
+    vkattn_program_pair pairs[count];              // with a program that changes scores or probabilities
 
     void set(size_t lane, const Call &call, uint32_t b, const RowPlace &row) {
         position[lane] = static_cast<int32_t>(row.position);
@@ -220,7 +221,7 @@ template <size_t vectors> struct PanelRows {
         slope[lane] = call.p.has(VKATTN_ALIBI_SLOPES) ? call.operands.number(VKATTN_ALIBI_SLOPES, row.head) : 0.0f;
         query[lane] = row.query;
         plane[lane] = b * call.p.heads + row.head;
-        if (call.p.program.scores()) pairs[lane] = pairsOf(call, b, row);
+        if (call.p.program.scores() || call.p.program.weighs()) pairs[lane] = pairsOf(call, b, row);
     }
 };
 
@@ -233,7 +234,7 @@ class LanePairs {
         : softcap_(p.softcap > 0), bias_(p.tensor(VKATTN_BIAS).present()), alibi_(p.has(VKATTN_ALIBI_SLOPES)),
           cap_(hn::Set(Floats(), p.softcap)), slope_(hn::Load(Floats(), rows.slope + vector * lanes)),
           position_(hn::Load(Ints(), rows.position + vector * lanes)), begin_(rows.begin + vector * lanes),
-          end_(rows.end + vector * lanes), program_(p.program.scores() ? p.program.program : nullptr),
+          end_(rows.end + vector * lanes), program_(p.program.program), scores_(p.program.scores()),
           slopes_((p.program.hooks & VKATTN_HOOK_SCORE_SLOPE) != 0), pairs_(rows.pairs + vector * lanes) {}
 
     // Returns scores after softcap from scale * dot(q_i, k_j).
@@ -241,8 +242,10 @@ class LanePairs {
     // Returns the scores of key j from scale * dot(q_i, k_j).
     HWY_INLINE Vector score(Vector s, uint32_t j, const float *lookedUp) const {
         s = unhooked(s, j, lookedUp);
-        return program_ ? hooked(s, j, program_->score) : s;
+        return scores_ ? hooked(s, j, program_->score) : s;
     }
+    // Returns what the probabilities of key j are multiplied with. The problem has a program that does so.
+    HWY_INLINE Vector weighing(uint32_t j) const { return hooked(hn::Set(Floats(), 1.0f), j, program_->probability); }
     // Returns what the gradients of these scores are multiplied with, to be those of the scores without a program.
     HWY_INLINE Vector slope(Vector s, uint32_t j, const float *lookedUp) const {
         return slopes_ ? hooked(unhooked(s, j, lookedUp), j, program_->scoreSlope) : hn::Set(Floats(), 1.0f);
@@ -293,8 +296,8 @@ class LanePairs {
     Vector cap_, slope_;
     hn::Vec<Ints> position_;
     const int32_t *begin_, *end_;
-    const vkattn_program *program_; // NULL: no vkattnScore
-    bool slopes_;
+    const vkattn_program *program_;
+    bool scores_, slopes_;
     const vkattn_program_pair *pairs_;
 };
 

@@ -12,10 +12,12 @@ namespace vkattn {
     if (use.hooks == 0) return VKATTN_OK;
     const vkattn_program &program = *use.program;
     const bool slope = (use.hooks & VKATTN_HOOK_SCORE_SLOPE) != 0;
-    if ((!use.scores() || program.score) && (!use.hides() || program.visible) && (!slope || program.scoreSlope)) return VKATTN_OK;
+    if ((!use.scores() || program.score) && (!use.hides() || program.visible) && (!slope || program.scoreSlope) &&
+        (!use.weighs() || program.probability) && (!use.sumless() || program.row))
+        return VKATTN_OK;
     return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                "the program %s has no form for the processor: set vkattn_program::score, scoreSlope and visible beside its GLSL, or compute "
-                "on a Vulkan device",
+                "the program %s has no form for the processor: set vkattn_program::score, scoreSlope, visible, probability and row "
+                "beside its GLSL, or compute on a Vulkan device",
                 nameOf(program));
 }
 [[nodiscard]] inline vkattn_result checkProgramForCpu(const Gradient &g, vkattn_diagnostic *why) {

@@ -262,7 +262,11 @@ template <size_t vectors> class TileAttention {
             maximumOfPlain(to - from);
         else
             applyOptions(from, to, hides);
-        weigh(panel, to - from);
+        if (p_.program.sumless())
+            weighWithoutSums(panel, to - from);
+        else
+            weigh(panel, to - from);
+        if (weighs_) weighWeights(from, to);
         if (drops_) dropWeights(from, to);
         if (!hides && !drops_) {
             addTile<vectors>(tile.values.from(skipped), p_.valueDim, to - from, part(at_.scores), rescale(panel), out(panel));
@@ -431,6 +435,42 @@ template <size_t vectors> class TileAttention {
         }
     }
 
+    // Turns scores into weights that are no shares of a sum.
+    void weighWithoutSums(uint32_t panel, uint32_t keys) {
+        const auto &program = *p_.program.program;
+        for (size_t n = 0; n < size_t{keys} * panelRows; ++n) {
+            float &each = part(at_.scores)[n];
+            const auto score = static_cast<double>(each);
+            each = !(score < std::numeric_limits<double>::infinity()) ? std::numeric_limits<float>::quiet_NaN()
+                   : std::isinf(score)                                ? 0.0f // hidden pairs too
+                                                                      : static_cast<float>(program.row(score));
+            if (each == 0) each = 0; // no -0, which dropped pairs have
+        }
+        const Floats f;
+        for (size_t v = 0; v < vectors; ++v) {
+            const size_t at = v * lanes;
+            hn::Store(hn::Set(f, 1.0f), f, rescale(panel) + at);
+            hn::Store(hn::Zero(f), f, maximum(panel) + at);
+            hn::Store(hn::Set(f, 1.0f), f, sum(panel) + at);
+            hn::Store(hn::Max(hn::Load(f, seen(panel) + at), seenNow_[v]), f, seen(panel) + at);
+        }
+    }
+
+    // Multiplies weights of the panel that was placed last with what a program makes of them. Their sum has
+    // been taken.
+    void weighWeights(uint32_t from, uint32_t to) {
+        const Floats f;
+        for (size_t v = 0; v < vectors; ++v) {
+            const LanePairs pair(p_, rows_, v);
+            for (uint32_t j = from; j < to; ++j) {
+                float *const weight = part(at_.scores) + size_t{j - from} * panelRows + v * lanes;
+                const auto given = hn::Load(f, weight), weighed = hn::Mul(given, pair.weighing(j)), zero = hn::Zero(f);
+                // Hidden pairs stay 0 whatever the program says of them, and none becomes the -0 of dropped ones.
+                hn::Store(hn::IfThenElse(hn::Or(hn::Eq(given, zero), hn::Eq(weighed, zero)), zero, weighed), f, weight);
+            }
+        }
+    }
+
     // The weight of a dropped pair: -0, which adds nothing and which no other pair has.
     static constexpr uint32_t droppedBits = 0x80000000u;
 
@@ -588,7 +628,8 @@ template <size_t vectors> class TileAttention {
     const Unit &unit_;
     const ScratchLayout at_;
     float *scratch_;
-    const bool rules_ = p_.rules.showRuns(), plain_ = hasPlainScores(p_), drops_ = p_.drops();
+    const bool rules_ = p_.rules.showRuns(), plain_ = hasPlainScores(p_), drops_ = p_.drops(),
+               weighs_ = p_.program.weighs();
     bool rulesLookedUp_ = rules_, lookUps_ = hasLookUps(p_);
     QuietKeys quiet_;
     PanelRows<vectors> rows_;

@@ -140,6 +140,10 @@ vkattn_result makeGradient(const vkattn_attention_gradient *description, Gradien
     out = Gradient{};
     if (const auto r = makeProblem(g.forward, out.forward, why)) return r;
     if (const auto r = checkForward(out.forward, why)) return r;
+    if (const ProgramUse &use = out.forward.program; use.sumless())
+        return fail(why, invalid,
+                    "the program %s of gradient.forward has vkattnRow, and a backward pass is that of a softmax; take a program without",
+                    nameOf(*use.program));
     if (const ProgramUse &use = out.forward.program; use.scores() && !(use.hooks & VKATTN_HOOK_SCORE_SLOPE))
         return fail(why, invalid,
                     "the program %s of gradient.forward has vkattnScore without vkattnScoreSlope: add its derivative with respect to the score",

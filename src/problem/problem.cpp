@@ -184,6 +184,20 @@ const char *roleName(vkattn_role role) {
     return name ? name : "unknown role";
 }
 
+namespace {
+
+// Rows whose weights are no shares of a sum have no log-sum-exp, and nothing that rests on one.
+vkattn_result checkSumless(const Problem &p, vkattn_diagnostic *why) {
+    if (!p.program.sumless()) return VKATTN_OK;
+    for (const vkattn_role role : {VKATTN_LSE, VKATTN_WEIGHTS, VKATTN_SINKS})
+        if (p.uses(role))
+            return fail(why, invalid, "%s is given beside the program %s, whose vkattnRow makes weights that have no sum; leave one of the two out",
+                        roleName(role), nameOf(*p.program.program));
+    return VKATTN_OK;
+}
+
+} // namespace
+
 vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkattn_diagnostic *why) {
     if (!description) return fail(why, invalid, "problem is NULL");
     if (const auto r = checkStructSize(description->structSize, sizeof *description, "problem", "vkattn_problem", why)) return r;
@@ -270,6 +284,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     out.presentRoles = p.presentRoles;
     if (const auto r = makeRules(p, out, why)) return r;
     if (const auto r = makeProgramUse(p, out.program, why)) return r;
+    if (const auto r = checkSumless(out, why)) return r;
 
     out.scale = p.flags & VKATTN_SCALE ? p.scale : 1.0f / std::sqrt(static_cast<float>(out.headDim));
     out.softcap = p.softcap;

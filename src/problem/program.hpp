@@ -25,6 +25,9 @@ struct ProgramUse {
 
     [[nodiscard]] constexpr bool scores() const { return (hooks & VKATTN_HOOK_SCORE) != 0; }
     [[nodiscard]] constexpr bool hides() const { return (hooks & VKATTN_HOOK_VISIBLE) != 0; }
+    [[nodiscard]] constexpr bool weighs() const { return (hooks & VKATTN_HOOK_PROBABILITY) != 0; }
+    // Weights are no shares of a sum.
+    [[nodiscard]] constexpr bool sumless() const { return (hooks & VKATTN_HOOK_ROW) != 0; }
 };
 
 // Checks what a problem says of its program, and sets `out`.

@@ -127,6 +127,11 @@ vkattn_result makeStatistics(const vkattn_attention_statistics *description, Sta
     const vkattn_problem scores = scoresOnly(completed(*s.attention, attentionRoom));
     out = Statistics{};
     if (const auto r = makeProblem(&scores, out.attention, why)) return r;
+    if (const ProgramUse &use = out.attention.program; use.sumless())
+        return fail(why, invalid,
+                    "the program %s of statistics.attention has vkattnRow, and statistics are of weights that are shares of a sum; take a "
+                    "program without",
+                    nameOf(*use.program));
     out.densityThreshold = s.densityThreshold;
     return takeTensors(s, out, why);
 }

@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require(line >= 1 && line <= 1 + std::count(text.begin(), text.end(), '\n'));
         return 0;
     }
-    require(hooks < 8 && (hooks & 3) != 0 && ((hooks & 4) == 0 || (hooks & 1) != 0));
+    require(hooks < 32 && (hooks & 27) != 0 && ((hooks & 4) == 0 || (hooks & 1) != 0));
     // Nothing of the preprocessor's, outside comments; those who look for "#" there find none.
     require(text.find('\0') == std::string_view::npos);
     return 0;

@@ -43,7 +43,7 @@ class Visible {
             const size_t row = size_t{s.batch} * in_.problem.q.extent[2], column = size_t{s.batch} * in_.problem.k.extent[2];
             if (in_.docsQ[row + s.firstQuery + i] != in_.docsK[column + s.firstKey + j]) return false;
         }
-        if ((c.hooks == Hooks::visible || c.hooks == Hooks::both) && j + 1 != s.keys) { // hooks.glsl
+        if (hidePairs(c.hooks) && j + 1 != s.keys) { // hooks.glsl
             const uint32_t place = (i * 7 + j / 3 + h * 5 + b) % 47, word = in_.hookBits[std::min(place, hookBits - 1)];
             if ((word >> (j + 5) % 32 & 1) == 0) return false;
         }
@@ -112,7 +112,7 @@ double largestError(const test::CaseData &in) {
                     }
                     if (c.alibi)
                         s -= static_cast<long double>(in.slopes[h]) * std::fabs(static_cast<long double>(int64_t{j} - in.position(b, i)));
-                    if (c.hooks == Hooks::score || c.hooks == Hooks::both) { // hooks.glsl
+                    if (changeScores(c.hooks)) { // hooks.glsl
                         const uint32_t place = (j * 5 + i * 3 + h) % 61;
                         const auto added = static_cast<long double>(std::bit_cast<float>(in.hookNumbers[std::min(place, hookNumbers - 1)]));
                         const auto far = static_cast<long double>(std::abs(int64_t{j} - in.position(b, i)) % 17);
@@ -126,6 +126,10 @@ double largestError(const test::CaseData &in) {
                             storedSum = std::isinf(sink) ? 0 : std::exp(sink - stored(top));
                 for (uint32_t j = 0; j < keys; ++j) {
                     if (!visible(b, h, i, j)) continue;
+                    if (areSumless(c.hooks)) { // hooks.glsl
+                        e[j] = 1 / (1 + std::exp(-e[j])), sum = 1;
+                        continue;
+                    }
                     storedSum += std::exp(stored(e[j]) - stored(top));
                     sum += e[j] = std::exp(e[j] - top);
                 }
@@ -135,11 +139,12 @@ double largestError(const test::CaseData &in) {
                     const bool kept = vkattnDropoutKeeps(p.dropout, p.dropoutSeed, p.dropoutOffset, b * c.heads + h, i, j);
                     const long double threshold = std::nearbyint(static_cast<long double>(p.dropout) * 0x1p32L);
                     const long double factor = kept ? 0x1p32L / (0x1p32L - threshold) : 0;
+                    const long double weighing = weighProbabilities(c.hooks) ? 0.25L * ((j * 3 + i * 5 + h + b) % 7) - 0.375L : 1; // hooks.glsl
                     if (c.weights)
                         compare(in.weights.get(b, h, i, j), seen ? e[j] / sum * (p.flags & VKATTN_WEIGHTS_DROPPED ? factor : 1) : 0);
                     if (seen && kept)
                         for (uint32_t d = 0; d < c.valueDim; ++d)
-                            o[d] += factor * e[j] / sum * static_cast<long double>(in.v.get(span.batch, kv, span.firstKey + j, d));
+                            o[d] += weighing * factor * e[j] / sum * static_cast<long double>(in.v.get(span.batch, kv, span.firstKey + j, d));
                 }
                 for (uint32_t d = 0; d < c.valueDim; ++d) compare(in.out.get(span.batch, h, row, d), o[d]);
                 if (in.problem.flags & VKATTN_ROW_STATISTICS) {

@@ -9,6 +9,8 @@ namespace vkattn::conform {
 [[nodiscard]] Case baseCase(Random &random, std::string name);
 // Options that change sizes may have made them disagree.
 void makeAgree(Case &c);
+// What asks for sums has no program whose weights have none.
+void agreeOnSums(Case &c);
 // What the case asks for, without data. The lengths of a ragged one are the most that may be drawn.
 [[nodiscard]] vkattn_problem descriptionOf(const Case &c);
 

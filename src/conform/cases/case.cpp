@@ -503,8 +503,8 @@ void describeHooks(const Case &c, vkattn_problem &p) {
     if (!p.program) return;
     p.programWords[0] = 5;
     p.programWords[1] = std::bit_cast<uint32_t>(0.03125f);
-    if (c.hooks != Hooks::visible) p.programBufferWords[0] = hookNumbers;
-    if (c.hooks != Hooks::score) p.programBufferWords[1] = hookBits;
+    if (changeScores(c.hooks)) p.programBufferWords[0] = hookNumbers;
+    if (hidePairs(c.hooks)) p.programBufferWords[1] = hookBits;
 }
 
 void describe(CaseData &in, SequenceLength total) {

@@ -192,8 +192,9 @@ constexpr Member blocksMembers[] = {member<&Case::blocks>("blocks"),
                                     member<&Case::hostileBlocks>("hostileBlocks")};
 
 constexpr Variant hooks[] = {{"hooks", [](Case &c, Random &r) {
-                                  constexpr Hooks kinds[] = {Hooks::score, Hooks::visible, Hooks::both};
-                                  c.hooks = kinds[r() % 3];
+                                  constexpr Hooks kinds[] = {Hooks::score, Hooks::visible, Hooks::both, Hooks::probability, Hooks::all,
+                                                             Hooks::row, Hooks::sigmoid};
+                                  c.hooks = kinds[r() % std::size(kinds)];
                               }}};
 constexpr Member hooksMembers[] = {member<&Case::hooks>("hooks")};
 

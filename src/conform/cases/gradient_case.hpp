@@ -54,6 +54,8 @@ struct GradientOptions {
     bool matrices = false;
     // Programs may have hooks of scores, which VKATTN_GRADIENT_STAGED does not take.
     bool scoreHooks = false;
+    // And of probabilities, which VKATTN_GRADIENT_COOPMAT does not take either.
+    bool weighingHooks = false;
 };
 // The forward pass of the case has not run: `out` and `lse` are any bytes. NaN lies wherever nothing may
 // look.

@@ -121,8 +121,13 @@ Case baseCase(Random &random, std::string name) {
     return c;
 }
 
+void agreeOnSums(Case &c) {
+    if (c.lse || c.weights || c.sinks) c.hooks = withSums(c.hooks);
+}
+
 void makeAgree(Case &c) {
     if (c.heads % c.kvHeads) c.kvHeads = 1;
+    agreeOnSums(c);
     if (c.ragged) c.lengths = c.hostileLengths = false;
     if (c.bitMaskBroadcast) c.maskBroadcast.reset();
     if (c.blocks == Blocks::bigBird && c.ragged) c.blocks = Blocks::lists;
@@ -137,6 +142,7 @@ std::vector<Case> caseMatrix(Random &random, bool full) {
     const auto add = [&](std::string name, auto... apply) -> Case & {
         Case c = baseCase(random, std::move(name));
         (apply(c, random), ...);
+        agreeOnSums(c);
         cases.push_back(c);
         return cases.back();
     };

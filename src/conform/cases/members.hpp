@@ -15,7 +15,7 @@ template <> struct Words<vkattn_score_stage> { static constexpr const char *list
 template <> struct Words<Style> { static constexpr const char *list[] = {"packed", "tokenMajor", "padded", "dimMajor", "reversed"}; };
 template <> struct Words<Data> { static constexpr const char *list[] = {"normal", "needle", "equal", "extreme", "denormal"}; };
 template <> struct Words<Grid> { static constexpr const char *list[] = {"none", "clamped", "cut", "windows"}; };
-template <> struct Words<Hooks> { static constexpr const char *list[] = {"none", "score", "visible", "both"}; };
+template <> struct Words<Hooks> { static constexpr const char *list[] = {"none", "score", "visible", "both", "probability", "all", "row", "sigmoid"}; };
 template <> struct Words<Blocks> { static constexpr const char *list[] = {"none", "mask", "lists", "indices", "bigBird"}; };
 template <> struct Words<Documents> { static constexpr const char *list[] = {"none", "runs", "random"}; };
 

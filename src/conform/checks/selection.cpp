@@ -1,5 +1,6 @@
 #include "conform/checks/selection.hpp"
 
+#include "conform/cases/base_case.hpp"
 #include "conform/cases/covering_cases.hpp"
 #include "conform/cases/features.hpp"
 #include "conform/checks/cost.hpp"
@@ -84,6 +85,9 @@ class Planner {
     // Types that the kernel takes.
     Case taken(vkattn_kernel kernel, Case c) const {
         c.kernel = kernel;
+        agreeOnSums(c);
+        if (onMatrixUnits(kernel)) c.hooks = withoutWeighing(c.hooks);
+        if (kernel == VKATTN_KERNEL_STAGED && c.dropout > 0) c.hooks = withSums(c.hooks);
         if (!onMatrixUnits(kernel) || device_.caps.matrixShapeCount == 0) return c;
         std::vector<vkattn_dtype> types;
         for (uint32_t n = 0; n < device_.caps.matrixShapeCount; ++n)

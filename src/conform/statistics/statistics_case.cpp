@@ -133,6 +133,7 @@ StatisticsCase drawStatistics(Random &random, const Case &given, const Statistic
     StatisticsCase s;
     Case c = given;
     c.slices = 0;
+    c.hooks = withSums(c.hooks);
     c.kernel = VKATTN_KERNEL_AUTO;
     s.data = makeCaseData(c, random);
     CaseData &in = *s.data;

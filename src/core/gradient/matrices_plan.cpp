@@ -106,6 +106,7 @@ bool matrixGradient::suits(const Gradient &gradient, const PlanLimits &limits) {
 vkattn_result matrixGradient::chooseTiles(const PlanLimits &limits, GradientPlan &plan, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     const Problem &p = plan.problem();
+    if (const auto r = coopmat::checkWeighing(p, plan.kernelName, why)) return r;
     const vkattn_dtype inputs = p.tensor(VKATTN_Q).dtype;
     bool wholeWords = true;
     const Tensor *const factors[] = {&p.tensor(VKATTN_Q), &p.tensor(VKATTN_K), &p.tensor(VKATTN_V), &plan.gradient.tensor(VKATTN_D_OUT)};

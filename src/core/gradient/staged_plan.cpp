@@ -182,10 +182,11 @@ double stagedGradient::shareBefore(const GradientPlan &plan, uint32_t step) {
 vkattn_result stagedGradient::makePlan(const PlanLimits &limits, GradientPlan &plan, vkattn_diagnostic *why) {
     const Problem &p = plan.problem();
     Plan &forward = plan.forward;
-    if (p.program.scores() && plan.needsDeltas())
+    if ((p.program.scores() && plan.needsDeltas()) || p.program.weighs())
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the staged kernel of gradients does not take a program with vkattnScore; take VKATTN_GRADIENT_TILES, without dBias and "
-                    "dWeights, or the CPU");
+                    "the staged kernel of gradients does not take a program with %s; take VKATTN_GRADIENT_TILES, without dBias and "
+                    "dWeights, or the CPU",
+                    p.program.weighs() ? "vkattnProbability" : "vkattnScore");
     if (const uint32_t most = maxKeysPerLane * forward.tuning.softmaxLanes[fewRows]; p.keyTokens > most)
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u keys; the staged kernel of gradients takes rows of at most %u", p.keyTokens, most);
     if (const uint32_t most = maxKeysPerLane * forward.tuning.softmaxLanes[manyRows]; p.deterministic && p.ragged() && p.keyTokens > most)

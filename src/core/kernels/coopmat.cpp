@@ -114,11 +114,18 @@ vkattn_result coopmat::supported(const Kernel &kernel, const PlanLimits &limits,
     return VKATTN_OK;
 }
 
+vkattn_result coopmat::checkWeighing(const Problem &p, const char *kernel, vkattn_diagnostic *why) {
+    if (!p.program.weighs() && !p.program.sumless()) return VKATTN_OK;
+    return fail(why, unsupported, "the %s kernel rounds weights to 16 bits, and %s of the program %s may make them any number; take AUTO",
+                kernel, p.program.weighs() ? "vkattnProbability" : "vkattnRow", nameOf(*p.program.program));
+}
+
 vkattn_result coopmat::chooseMatrices(const Kernel &kernel, const Problem &p, const PlanLimits &limits, FlashShape &shape,
                                       vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     const char *name = kernel.name;
     if (supported(kernel, limits, nullptr) != VKATTN_OK) return supported(kernel, limits, why);
+    if (const auto r = checkWeighing(p, name, why)) return r;
     const vkattn_dtype inputs = p.tensor(VKATTN_K).dtype;
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V})
         if (const vkattn_dtype type = p.tensor(role).dtype; type != inputs || type == VKATTN_F32)

@@ -8,6 +8,8 @@ namespace vkattn::coopmat {
 
 // Members of the kernels' rows in the table (core/plan/kernel.hpp).
 [[nodiscard]] vkattn_result supported(const Kernel &, const PlanLimits &, vkattn_diagnostic *why);
+// UNSUPPORTED where a program makes probabilities what no rounding to the inputs' type is known to hold.
+[[nodiscard]] vkattn_result checkWeighing(const Problem &, const char *kernel, vkattn_diagnostic *why);
 [[nodiscard]] WeightRounding rounding(const Plan &);
 [[nodiscard]] bool suits(const Problem &, const FlashTuning &);
 void explain(const Plan &, vkattn_explanation &out);

@@ -149,7 +149,8 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.operands[slotLengths] = lengthsOperand(plan, c, offsetof(CombinePush, lengthsBase), partials);
     if (lse.present()) d.operands[slotLse] = rowsOperand(p, VKATTN_LSE, c, offsetof(CombinePush, lseBase));
     if (p.has(VKATTN_SINKS)) d.operands[slotEnvironment] = ownEnvironment(plan, false);
-    d.key = pipelineKey(Module::combine, plan.flash.combineLanes, {.elementTypes = elementType(p, VKATTN_OUT) << typesOut});
+    d.key = pipelineKey(Module::combine, plan.flash.combineLanes,
+                        {.pairTerms = pairTermsOf(p) & termRowHook, .elementTypes = elementType(p, VKATTN_OUT) << typesOut});
     d.groups[0] = c.queries;
     d.groups[1] = 1;
     d.groups[2] = c.batches * c.heads;

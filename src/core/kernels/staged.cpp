@@ -1,8 +1,9 @@
 // The dispatches of the staged path: per chunk of rows, sinks, scores and the pair terms for each
 // chunk of keys, softmax, values for each chunk of keys. Order, per chunk of rows with n chunks of
 // keys, as far as the problem has the terms:
-//     sinks, scores x n | pairs x n for each term | softmax | values | values | ...
-// with a barrier at every bar; dispatches between bars touch disjoint columns of the workspace. Where
+//     sinks, scores x n | pairs x n for each term | softmax | hooks x n | values | values | ...
+// where hooks that make weights of scores stand in place of the softmax, and those that change
+// probabilities behind it. With a barrier at every bar; dispatches between bars touch disjoint columns of the workspace. Where
 // scores are an output, a copy of them follows the pairs, each chunk of keys behind a bar; and of a
 // stage that hides nothing, scores that are made for it come first, with their copy.
 // Ragged batches begin with one dispatch that reads where the sequences lie.
@@ -69,18 +70,24 @@ void staged::makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     d.groups[1] = divideUp(c.queries, tile.sizeY());
 }
 
+namespace {
+
+constexpr uint32_t termsBehindSums = termProbabilityHook | termRowHook;
+
+} // namespace
+
 uint32_t staged::termsOfPairs(const Problem &p) {
     const uint32_t terms = pairTermsOf(p);
     // Both hooks of a program take one dispatch.
-    const uint32_t together = (terms & termsOfHooks) == termsOfHooks ? uint32_t{termVisibleHook} : 0;
-    return terms & ~(termSoftcap | termDropout | termDilated | termPlanes | termPrefix | together);
+    const uint32_t both = termScoreHook | termVisibleHook, together = (terms & both) == both ? uint32_t{termVisibleHook} : 0;
+    return terms & ~(termSoftcap | termDropout | termDilated | termPlanes | termPrefix | termsBehindSums | together);
 }
 
-void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
+namespace {
+
+// One term of pairs, with what goes with the term, or all termsBehindSums of the problem.
+void makeTerm(const Plan &plan, const Chunk &c, uint32_t term, Dispatch &d) {
     const Problem &p = plan.problem;
-    uint32_t terms = termsOfPairs(p);
-    for (; number; --number) terms &= terms - 1; // in the order of the formula: lowest bit first
-    const uint32_t term = terms & ~(terms - 1);
     vkattn_role roles[2] = {};
     uint32_t count = 0;
     for (const PairTermOperand &each : pairTermOperands)
@@ -114,6 +121,14 @@ void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispat
         {plan.tuning.pairKeysPerLane});
     d.groups[0] = divideUp(c.keys, plan.tuning.pairLanes * plan.tuning.pairKeysPerLane);
     d.groups[1] = c.queries;
+}
+
+} // namespace
+
+void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
+    uint32_t terms = termsOfPairs(plan.problem);
+    for (; number; --number) terms &= terms - 1; // in the order of the formula: lowest bit first
+    makeTerm(plan, c, terms & ~(terms - 1), d);
 }
 
 void staged::makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys, Dispatch &d) {
@@ -230,14 +245,23 @@ struct Passes {
     }
 };
 
+// Dispatches of hooks that make weights of scores, or change probabilities; and of the softmax.
+uint32_t hookPasses(const Plan &plan) {
+    return pairTermsOf(plan.problem) & termsBehindSums && plan.problem.keyTokens ? plan.keyChunks : 0;
+}
+uint32_t softmaxPasses(const Plan &plan) {
+    return plan.problem.program.sumless() && plan.problem.keyTokens ? 0 : 1;
+}
+
 } // namespace
 
 uint32_t staged::dispatchesPerRowChunk(const Plan &plan) {
     const Problem &problem = plan.problem;
     const uint32_t keyChunks = plan.keyChunks;
     const uint32_t sinks = problem.has(VKATTN_SINKS) ? 1 : 0;
-    if (problem.keyTokens == 0) return sinks + 2;                 // without keys only softmax and values run
-    return sinks + keyChunks * (Passes(problem).count() + 1) + 1; // the values go over them once more
+    if (problem.keyTokens == 0) return sinks + 2; // without keys only softmax and values run
+    // The values go over them once more.
+    return sinks + keyChunks * (Passes(problem).count() + 1) + softmaxPasses(plan) + hookPasses(plan);
 }
 
 Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
@@ -251,7 +275,8 @@ Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
     }
     const uint32_t keyedChunks = p.keyTokens ? plan.keyChunks : 0;
     const uint32_t valuesChunks = std::max(keyedChunks, 1u);
-    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), softmaxAt = perRowChunk - 1 - valuesChunks;
+    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), valuesAt = perRowChunk - valuesChunks, hooksAt = valuesAt - hookPasses(plan),
+                   softmaxAt = hooksAt - softmaxPasses(plan);
     const uint32_t sinks = p.has(VKATTN_SINKS) ? 1 : 0;
     const uint32_t rowChunk = (index - setUp) / perRowChunk, step = (index - setUp) % perRowChunk;
 
@@ -277,12 +302,17 @@ Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
         // The sinks and the scores touch different columns; what chunks of keys write of an output's rows
         // lies within the ranges of each other.
         d.barrierBefore = index > 0 && (kind == Pass::output || (n == 0 && (pass > 0 || sinks == 0)));
-    } else if (step == softmaxAt) {
+    } else if (step < hooksAt) {
         c.keys = p.keyTokens;
         makeSoftmax(plan, c, d);
         d.barrierBefore = index > 0;
+    } else if (step < valuesAt) {
+        const uint32_t n = step - hooksAt;
+        selectKeys(n);
+        makeTerm(plan, c, pairTermsOf(p) & termsBehindSums, d);
+        d.barrierBefore = n == 0;
     } else {
-        const uint32_t n = step - softmaxAt - 1;
+        const uint32_t n = step - valuesAt;
         selectKeys(n);
         makeValues(plan, c, n == 0, n + 1 == valuesChunks, d);
         d.barrierBefore = true;

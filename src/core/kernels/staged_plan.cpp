@@ -63,6 +63,10 @@ vkattn_result staged::makePlan(const Kernel &kernel, const Problem &problem, con
     out.kernel = &kernel;
     out.problem = problem;
     if (const auto r = startPlan(limits, out, why)) return r;
+    if (problem.program.sumless() && problem.drops())
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the staged kernel drops pairs in its softmax, which vkattnRow of the program %s takes the place of; take AUTO",
+                    nameOf(*problem.program.program));
     if (problem.queryTokens == 0) return VKATTN_OK; // nothing to write
 
     if (const uint32_t most = maxKeysPerLane * out.tuning.softmaxLanes[fewRows]; problem.keyTokens > most)

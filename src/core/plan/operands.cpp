@@ -31,6 +31,8 @@ uint32_t pairTermsOf(const Problem &p) {
     if (p.has(VKATTN_PREFIX_LENGTHS)) terms |= termPrefix;
     if (p.program.scores()) terms |= termScoreHook;
     if (p.program.hides()) terms |= termVisibleHook;
+    if (p.program.weighs()) terms |= termProbabilityHook;
+    if (p.program.sumless()) terms |= termRowHook;
     for (const PairTermOperand &each : pairTermOperands)
         if (p.uses(each.role)) terms |= each.term;
     return terms;

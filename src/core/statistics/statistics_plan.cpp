@@ -196,7 +196,7 @@ vkattn_result planStatistics(const Statistics &given, const PlanLimits &limits, 
     if (const auto r = checkBindings(statisticsWords, p, caps, why)) return r;
     chooseSteps(out, true);
     if (const auto r = chooseTiles(caps, out, why)) return r;
-    out.pairTerms = pairTermsOf(p);
+    out.pairTerms = pairTermsOf(p) & ~uint32_t{termProbabilityHook}; // what becomes of probabilities later
     // Nothing to write. Without queries keys receive 0.
     if ((p.queryTokens == 0 && !out.countsRows()) || (p.keyTokens == 0 && p.queryTokens == 0)) return VKATTN_OK;
 

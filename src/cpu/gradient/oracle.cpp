@@ -59,7 +59,7 @@ class OracleGradient {
                 dQ_[e] += scale * pair.dPlain * static_cast<double>(k[e]);
                 dK_[size_t{pair.j} * p_.headDim + e] += scale * pair.dPlain * row_.query[e];
             }
-            for (uint32_t e = 0; pair.kept != 0 && e < p_.valueDim; ++e)
+            for (uint32_t e = 0; !pair.dropped && e < p_.valueDim; ++e)
                 dV_[size_t{pair.j} * p_.valueDim + e] += pair.kept * pair.weight * row_.dOut[e];
             if (!bias_.empty()) bias_[biasPlace(g_.tensor(VKATTN_D_BIAS), b, h, i, pair.j)] += pair.dScore;
             slopes_[h] -= pair.distance * pair.dScore;

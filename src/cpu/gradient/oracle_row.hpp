@@ -16,11 +16,13 @@ namespace vkattn {
 // A visible pair of a row and key j.
 struct GradientPair {
     uint32_t j;
-    double kept;                                                        // w_ij: 0 where dropout drops the pair
+    bool dropped;
+    double kept;                                                        // w_ij, times what a program makes of P_ij; 0 where dropped
     double dot;                                                         // dot(q_i, k_j)
     double score, added;                                                // s_ij, and the size of the terms that were added to it
     double distance;                                                    // |j - i'|
     double hookSlope;                                                   // of a program's vkattnScore; 1 without
+    double weighing;                                                    // what vkattnProbability multiplies P_ij with; 1 without
     double slope;                                                       // 1 - (t_ij / softcap)^2; 1 without softcap
     double weight;                                                      // P_ij
     double dValues;                                                     // w_ij dot(dOut_i, v_j)
@@ -81,6 +83,7 @@ class GradientRow {
         pair.score = rule.score(j, pair.dot, pair.added);
         pair.distance = rule.distance(j);
         pair.hookSlope = rule.hookSlope(j, pair.dot);
+        pair.weighing = rule.weighing(j);
         pair.slope = 1;
         if (p.softcap > 0) {
             const double tanh = std::tanh(static_cast<double>(p.scale) * pair.dot / static_cast<double>(p.softcap)); // t_ij / softcap
@@ -99,9 +102,10 @@ class GradientRow {
         for (size_t n = 0; n < pairs.size(); ++n) {
             GradientPair &pair = pairs[n];
             pair.weight = probabilities.weight[n]; // P_ij
-            pair.kept = 1;
-            if (p.drops()) pair.kept = plane.keeps(p.dropoutThreshold, i, pair.j) ? dropoutFactor(p.dropoutThreshold) : 0;
-            if (pair.kept != 0) {
+            pair.dropped = p.drops() && !plane.keeps(p.dropoutThreshold, i, pair.j);
+            const double ofDropout = pair.dropped ? 0 : p.drops() ? dropoutFactor(p.dropoutThreshold) : 1;
+            pair.kept = ofDropout * pair.weighing;
+            if (!pair.dropped) {
                 const float *v = kv.value(pair.j);
                 for (uint32_t e = 0; e < p.valueDim; ++e) out[e] += pair.kept * pair.weight * static_cast<double>(v[e]);
                 pair.dValues = pair.kept * dotOf(dOut, v);
@@ -109,7 +113,7 @@ class GradientRow {
             if (dWeights.present()) {
                 const double given =
                     static_cast<double>(loadElement(operands.data[VKATTN_D_WEIGHTS], dWeights.dtype, dWeights.index(b, h, i, pair.j)));
-                pair.dWeights = !p.weightsDropped ? given : pair.kept != 0 ? pair.kept * given : 0;
+                pair.dWeights = !p.weightsDropped ? given : pair.dropped ? 0 : ofDropout * given;
             }
         }
         for (uint32_t e = 0; e < p.valueDim; ++e) d += dOut[e] * out[e]; // dot(dOut_i, out_i)

@@ -207,7 +207,7 @@ class GradientPanels {
         Vector dot, weight, given, slope, cap; // dot(q_i, k_j), P_ij, dWeights, 1 - tanh^2, the summand of dSoftcap over dS_ij
         Vector hookSlope;                      // what dS_ij is multiplied with for a program
         LaneMask shown, kept;
-        Vector factor; // w_ij
+        Vector factor; // w_ij, times what a program makes of P_ij
     };
 
     // Computes P_ij and what depends on scores alone. Hidden pairs have a weight of 0.
@@ -238,6 +238,7 @@ class GradientPanels {
             if (p_.weightsDropped) w.given = hn::IfThenElseZero(w.kept, hn::Mul(w.given, w.factor));
             w.given = hn::IfThenElseZero(w.shown, w.given);
         }
+        if (p_.program.weighs()) w.factor = hn::Mul(w.factor, rule.weighing(j));
         return w;
     }
     // Returns exp(score - m_i). The scores of the forward pass may have been rounded otherwise: no
@@ -252,7 +253,7 @@ class GradientPanels {
     // Returns dS_ij, the gradient of the score without a program, from dot(dOut_i, v_j).
     HWY_INLINE Vector scoreGradient(const PanelPairs &pairs, const LaneWeights &w, size_t v, Vector values) const {
         const Floats f;
-        if (drops_) values = hn::IfThenElseZero(w.kept, hn::Mul(values, w.factor));
+        if (hasFactors_) values = hn::IfThenElseZero(w.kept, hn::Mul(values, w.factor));
         const auto difference = hn::Add(hn::Add(values, w.given), hn::Load(f, stat(pairs.panel, Stat::offset) + v * lanes));
         const auto gradient = hn::Mul(w.weight, difference);
         return hn::IfThenElseZero(w.shown, p_.program.scores() ? hn::Mul(gradient, w.hookSlope) : gradient);
@@ -271,7 +272,7 @@ class GradientPanels {
     const Problem &p_;
     const GradientScratch at_;
     float *scratch_;
-    const bool lookUps_ = hasLookUps(p_), drops_ = p_.drops();
+    const bool lookUps_ = hasLookUps(p_), drops_ = p_.drops(), hasFactors_ = drops_ || p_.program.weighs();
     Sequence s_;
     uint32_t b_ = 0, kvHead_ = 0, rowStep_ = 1, rows_ = 0;
     uint64_t firstRow_ = 0;

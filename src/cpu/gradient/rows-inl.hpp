@@ -225,7 +225,7 @@ class GradientOfRows : GradientPanels {
                 if (slopes) ofSlopes = hn::NegMulAdd(rule.distance(j), dScore, ofSlopes);
                 if (scale) ofScale = hn::Add(ofScale, hn::IfThenElseZero(w.shown, hn::Mul(dPlain, w.dot)));
                 if (cap) ofSoftcap = hn::Add(ofSoftcap, hn::IfThenElseZero(w.shown, hn::Mul(dScore, w.cap)));
-                hn::Store(drops_ ? hn::IfThenElseZero(w.kept, hn::Mul(w.weight, w.factor)) : w.weight, f, weight);
+                hn::Store(hasFactors_ ? hn::IfThenElseZero(w.kept, hn::Mul(w.weight, w.factor)) : w.weight, f, weight);
                 hn::Store(dPlain, f, gradient);
             }
             hn::Store(seen, f, stat(pairs.panel, Stat::seen) + v * lanes);

@@ -65,7 +65,7 @@ class RowErrors {
         for (size_t n = 0; n < count; ++n) {
             const GradientPair &pair = row.pairs[n];
             weight[n] = pair.weight * (growth(sizeOfZ + added + roundingOf(pair.added)) + probability) + 2 * emulation + floor;
-            const double values = pair.kept == 0 ? 0 : pair.kept * absoluteProduct(row.dOut, kv.value(pair.j));
+            const double values = pair.dropped ? 0 : std::abs(pair.kept) * absoluteProduct(row.dOut, kv.value(pair.j));
             const double given = std::abs(pair.dWeights);
             dScore[n] = 4 * unitRoundoff * (values + given); // of dP_ij, until D_i is known
             dErrors += weight[n] * (values + given) + 4 * unitRoundoff * pair.weight * given;
@@ -228,8 +228,8 @@ class GradientChecker {
             }
             largest_[pair.j] = std::max(largest_[pair.j], largestOf(n));
             for (uint32_t e = 0; g_.uses(VKATTN_D_V) && e < p_.valueDim; ++e) {
-                if (pair.kept != 0)
-                    dV[e].add(pair.kept * pair.weight * row_.dOut[e], pair.kept * errors_.weight[n] * std::abs(row_.dOut[e]));
+                if (!pair.dropped)
+                    dV[e].add(pair.kept * pair.weight * row_.dOut[e], std::abs(pair.kept) * errors_.weight[n] * std::abs(row_.dOut[e]));
                 else if (!std::isfinite(row_.dOut[e])) // a NaN of a row may reach a key that the row sees, dropped or not
                     unsure_[size_t{pair.j} * p_.valueDim + e] = 1;
                 dV[e].free |= errors_.overflowed;

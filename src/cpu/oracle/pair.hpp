@@ -73,6 +73,16 @@ class OraclePair {
         return p_.program.program->scoreSlope(unhookedScore(j, dot, ignored), at(j));
     }
 
+    // Returns the weight of a score that is no share of a sum.
+    [[nodiscard]] double rowWeight(double score) const {
+        if (!(score < std::numeric_limits<double>::infinity())) return std::numeric_limits<double>::quiet_NaN();
+        return std::isinf(score) ? 0 : p_.program.program->row(score); // row(s_ij)
+    }
+    // Returns what the pair's probability is multiplied with before it meets the value.
+    [[nodiscard]] double weighing(uint32_t j) const {
+        return p_.program.weighs() ? p_.program.program->probability(1, at(j)) : 1; // probability(p_ij, b, h, i, j) / p_ij
+    }
+
     // Returns what `scores` holds of the pair, from dot(q_i, k_j).
     template <class Real> [[nodiscard]] Real storedScore(uint32_t j, Real dot) const {
         if (p_.scoresStage == VKATTN_SCORES_RAW) return dot;

@@ -62,7 +62,9 @@ template <class Real> struct Row {
     Real maximum = 0, sum = 0;     // the row statistics
     std::vector<uint32_t> visible; // the sequence's visible keys, ascending
     std::vector<Real> weights;     // weights of the visible keys, before dropout
+    std::vector<Real> scoresSeen;  // their scores
     std::vector<Real> factors;     // w_ij of the visible keys: 0 where dropped
+    std::vector<Real> weighings;   // what a program multiplies their weights with; 1 without
     // The size of the terms that were added to the scores of the visible keys (oracle/pair.hpp).
     std::vector<Real> added;
     std::vector<Real> scores; // what is stored of every key of the sequence; empty where nothing is
@@ -85,6 +87,7 @@ template <class Real> struct Row {
         visible.clear();
         weights.clear(); // holds scores until the maximum is known
         factors.clear();
+        weighings.clear();
         added.clear();
         scores.clear();
         if (p.tensor(VKATTN_SCORES).present())
@@ -101,11 +104,18 @@ template <class Real> struct Row {
         }
         if (visible.empty()) return;
 
-        sum = sink == -infinity ? Real(0) : std::exp(sink - maximum);
-        for (Real &w : weights) sum += w = std::isnan(maximum) ? maximum : std::exp(w - maximum);
-        if (std::isnan(maximum)) sum = maximum;
-        if (std::isnan(sum)) maximum = sum; // of infinite scores
-        lse = maximum + std::log(sum);
+        scoresSeen = weights;
+        if (p.program.sumless()) {
+            for (Real &w : weights) w = static_cast<Real>(pair.rowWeight(static_cast<double>(w)));
+            sum = 1;
+            lse = std::any_of(weights.begin(), weights.end(), [](Real w) { return std::isnan(w); }) ? std::numeric_limits<Real>::quiet_NaN() : Real(0);
+        } else {
+            sum = sink == -infinity ? Real(0) : std::exp(sink - maximum);
+            for (Real &w : weights) sum += w = std::isnan(maximum) ? maximum : std::exp(w - maximum);
+            if (std::isnan(maximum)) sum = maximum;
+            if (std::isnan(sum)) maximum = sum; // of infinite scores
+            lse = maximum + std::log(sum);
+        }
         const DropoutPlane plane{p.dropoutSeed, p.dropoutOffset, b * p.heads + h};
         for (size_t n = 0; n < visible.size(); ++n) {
             weights[n] /= sum;
@@ -114,8 +124,9 @@ template <class Real> struct Row {
             factors.push_back(!p.drops() || std::isnan(lse) ? Real(1)
                               : kept                        ? static_cast<Real>(dropoutFactor(p.dropoutThreshold))
                                                             : Real(0));
+            weighings.push_back(static_cast<Real>(pair.weighing(visible[n])));
             if (!kept) continue; // 0 * NaN is NaN
-            const Real w = weights[n] * factors[n];
+            const Real w = weights[n] * factors[n] * weighings[n];
             const float *v = kv.value(visible[n]);
             for (uint32_t d = 0; d < p.valueDim; ++d) out[d] += w * static_cast<Real>(v[d]);
         }

@@ -48,18 +48,21 @@ class Checker {
         const Sequence &sequence = sequences_[id.b];
         const double scoreRounding = 4 * 0x1p-24 * largestAbsoluteDot(row, kv);
         double addedRounding = 0; // sum_j w_j r_j
-        for (size_t n = 0; n < row.visible.size(); ++n) addedRounding += row.weights[n] * roundingOfAdded(row, n);
+        for (size_t n = 0; n < row.visible.size() && !p_.program.sumless(); ++n) addedRounding += row.weights[n] * roundingOfAdded(row, n);
         absolute_.assign(p_.valueDim, 0.0);
         rounded_.assign(p_.valueDim, 0.0);
         flushed_.assign(p_.valueDim, smallestNormal); // the smallest normal number of the output
-        for (size_t n = 0; n < row.visible.size(); ++n)
+        for (size_t n = 0; n < row.visible.size(); ++n) {
+            const double ofScore = scoreRounding + roundingOfAdded(row, n);
+            const double weight = std::abs(row.weights[n]), moved = p_.program.sumless() ? movedBy(row, n, ofScore) : weight * (ofScore + addedRounding);
             for (uint32_t d = 0; row.factors[n] != 0 && d < p_.valueDim; ++d) { // a dropped value is unread
-                const double v = std::abs(static_cast<double>(kv.value(row.visible[n])[d])) * row.factors[n];
-                absolute_[d] += row.weights[n] * v;
-                rounded_[d] += row.weights[n] * v * (scoreRounding + addedRounding + roundingOfAdded(row, n));
+                const double v = std::abs(static_cast<double>(kv.value(row.visible[n])[d]) * row.weighings[n]) * row.factors[n];
+                absolute_[d] += weight * v;
+                rounded_[d] += v * moved;
                 flushed_[d] += floor_ * v;
                 if (std::isfinite(v)) largestValue_ = std::max(largestValue_, v);
             }
+        }
         const bool empty = row.visible.empty();
         const Tensor &out = p_.tensor(VKATTN_OUT), &lse = p_.tensor(VKATTN_LSE), &weights = p_.tensor(VKATTN_WEIGHTS);
         const uint64_t token = sequence.query(id.i);
@@ -168,6 +171,15 @@ class Checker {
         const double least = std::max(expected * std::exp(-tolerance), 1 - 1e-5);
         const double most = std::min(expected * std::exp(tolerance), count * std::exp(2 * emulation_.logOfSum + 1e-5));
         compare(VKATTN_LSE, 1, sum, expected, sum < expected ? expected - least : most - expected);
+    }
+    // Returns by how much a weight that is no share of a sum may differ where its score does by `distance`.
+    [[nodiscard]] double movedBy(const Row<double> &row, size_t n, double distance) const {
+        const auto difference = [&](double score) {
+            const double moved = std::abs(p_.program.program->row(score) - row.weights[n]);
+            return std::isfinite(moved) ? moved : 0;
+        };
+        const double score = row.scoresSeen[n];
+        return std::isfinite(score) ? std::max(difference(score - distance), difference(score + distance)) : 0;
     }
     double largestAbsoluteDot(const Row<double> &row, const HeadKeysValues &kv) const {
         double largest = 0;

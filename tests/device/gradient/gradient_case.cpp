@@ -43,6 +43,7 @@ GradientOptions drawGradientOptions(Random &random) {
 
 Case asForward(Case c, vkattn_gradient_kernel kernel) {
     if (c.hooks != Hooks::none && kernel != VKATTN_GRADIENT_TILES && kernel != VKATTN_GRADIENT_COOPMAT) c.hooks = Hooks::visible;
+    c.hooks = kernel == VKATTN_GRADIENT_TILES ? withSums(c.hooks) : withoutWeighing(c.hooks);
     c.lse = true;
     c.writeNoPairs();
     c.keysHoldValues = false;
@@ -197,6 +198,12 @@ void GradientCase::computeForward() {
                 const Span &span = f.spans[s];
                 const uint32_t token = span.firstQuery + i, kvHead = h / group;
                 const std::vector<unsigned char> visible = visibleKeys(s, h, i);
+                const auto pairOf = [&](uint32_t j) {
+                    vkattn_program_pair pair{s, h, i, j, f.position(s, i), span.queries, span.keys, p.programWords, {}, {}};
+                    const std::vector<uint32_t> *const buffers[] = {&f.hookNumbers, &f.hookBits};
+                    for (int n = 0; n < 2; ++n) pair.buffers[n] = buffers[n]->data(), pair.bufferWords[n] = p.programBufferWords[n];
+                    return pair;
+                };
                 std::vector<double> score(visible.size());
                 double maximum = sinks ? static_cast<double>(f.sinks[h]) : -infinity, sum = 0;
                 const double sink = maximum;
@@ -214,9 +221,7 @@ void GradientCase::computeForward() {
                     if (e[0]) x += static_cast<double>(f.bias.get(at(e[0], s), at(e[1], h), at(e[2], i), at(e[3], j)));
                     if (slopes) x -= static_cast<double>(f.slopes[h]) * std::abs(static_cast<double>(j - f.position(s, i)));
                     if (p.program && (p.program->hooks & VKATTN_HOOK_SCORE)) {
-                        vkattn_program_pair pair{s, h, i, j, f.position(s, i), span.queries, span.keys, p.programWords, {}, {}};
-                        const std::vector<uint32_t> *const buffers[] = {&f.hookNumbers, &f.hookBits};
-                        for (int n = 0; n < 2; ++n) pair.buffers[n] = buffers[n]->data(), pair.bufferWords[n] = p.programBufferWords[n];
+                        const vkattn_program_pair pair = pairOf(j);
                         x = p.program->score(x, &pair);
                     }
                     score[j] = x;
@@ -228,8 +233,12 @@ void GradientCase::computeForward() {
                 const DropoutPlane plane{p.dropoutSeed, p.dropoutOffset, s * heads + h};
                 for (uint32_t j = 0; j < visible.size(); ++j) {
                     if (!visible[j]) continue;
-                    const double weight = std::exp(score[j] - maximum);
+                    double weight = std::exp(score[j] - maximum);
                     sum += weight;
+                    if (p.program && (p.program->hooks & VKATTN_HOOK_PROBABILITY)) {
+                        const vkattn_program_pair pair = pairOf(j);
+                        weight = p.program->probability(weight, &pair);
+                    }
                     if (threshold && !plane.keeps(threshold, i, j)) continue;
                     for (uint32_t d = 0; d < valueDim; ++d)
                         out[d] += weight * static_cast<double>(f.v.get(span.batch, kvHead, span.firstKey + j, d)) *

@@ -2,6 +2,7 @@
 #include "vkattn/program.hpp"
 
 #include "vkattn/cpu.h"
+#include "vkattn/operations.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <cstring>
@@ -35,6 +36,10 @@ TEST(Program, hasTheHooksThatItsTextDefines) {
                       "float  vkattnScoreSlope ( in float s, const uint b, uint h, uint, uint j ) { return twice(1.0); }\n" +
                       signature + " { return twice(score); }\n" + visible + " { return vkattnWord(0u) != vkattnBuffer(1u, key); }"),
               VKATTN_HOOK_SCORE | VKATTN_HOOK_VISIBLE | VKATTN_HOOK_SCORE_SLOPE);
+    const std::string probability = "float vkattnProbability(float p, uint batch, uint head, uint query, uint key)";
+    EXPECT_EQ(hooksIn(probability + " { return 0.5 * p; }"), VKATTN_HOOK_PROBABILITY);
+    EXPECT_EQ(hooksIn(visible + " { return true; }" + probability + " { return p; }"), VKATTN_HOOK_VISIBLE | VKATTN_HOOK_PROBABILITY);
+    EXPECT_EQ(hooksIn("float vkattnRow(float score) { return 1.0 / (1.0 + exp(-score)); }"), VKATTN_HOOK_ROW);
     // A prototype, and a call of one hook by another.
     EXPECT_EQ(hooksIn(visible + ";\n" + signature + " { return vkattnVisible(batch, head, query, key) ? score : 0.0; }\n" + visible +
                       " { return true; }"),
@@ -163,6 +168,28 @@ TEST(Program, saysWhichOfItsNamesAKernelHas) {
     EXPECT_NE(std::string(why.message).find("'tileRows' : redefinition"), std::string::npos) << why.message;
 }
 
+TEST(Program, ofRowsHasNoSums) {
+    std::string error;
+    const std::unique_ptr<Program> made = Program::make("float vkattnRow(float score) { return max(score, 0.0); }", "relu.glsl", error);
+    ASSERT_TRUE(made) << error;
+    vkattn_diagnostic why{};
+    const vkattn_problem plain = problemWith(made->get());
+    EXPECT_EQ(vkattnValidateProblem(&plain, &why), VKATTN_OK) << why.message;
+    const auto refused = [&](const char *operand, auto change) {
+        vkattn_problem p = plain;
+        change(p);
+        EXPECT_EQ(vkattnValidateProblem(&p, &why), VKATTN_ERROR_INVALID_ARGUMENT);
+        EXPECT_NE(std::string(why.message).find(std::string(operand) + " is given beside the program relu.glsl"), std::string::npos) << why.message;
+    };
+    refused("lse", [](vkattn_problem &p) { p.lse = packed(VKATTN_F32, 1, 2, 48, 1); });
+    refused("weights", [](vkattn_problem &p) { p.weights = packed(VKATTN_F32, 1, 2, 48, 48); });
+    refused("sinks", [](vkattn_problem &p) { p.presentRoles |= VKATTN_PRESENT(VKATTN_SINKS); });
+    const vkattn_attention_statistics statistics = attentionStatistics(plain);
+    const vkattn_operation ofStatistics = operation(statistics);
+    EXPECT_EQ(vkattnValidateOperation(&ofStatistics, &why), VKATTN_ERROR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(why.message).find("relu.glsl of statistics.attention has vkattnRow"), std::string::npos) << why.message;
+}
+
 TEST(Program, isCheckedAsAPartOfAProblem) {
     std::string error;
     const std::unique_ptr<Program> made = Program::make(signature + " { return score; }", "own.glsl", error);
@@ -182,7 +209,7 @@ TEST(Program, isCheckedAsAPartOfAProblem) {
     };
     EXPECT_NE(spoiled([](vkattn_program &p) { p.structSize -= 8; }).find("another version"), std::string::npos);
     EXPECT_NE(spoiled([](vkattn_program &p) { p.hooks = 0; }).find("expected vkattn_hook_bits"), std::string::npos);
-    EXPECT_NE(spoiled([](vkattn_program &p) { p.hooks = 9; }).find("expected vkattn_hook_bits"), std::string::npos);
+    EXPECT_NE(spoiled([](vkattn_program &p) { p.hooks = 33; }).find("expected vkattn_hook_bits"), std::string::npos);
     EXPECT_NE(spoiled([](vkattn_program &p) { p.hooks = VKATTN_HOOK_VISIBLE | VKATTN_HOOK_SCORE_SLOPE; }).find("without vkattnScore"), std::string::npos);
     EXPECT_NE(spoiled([](vkattn_program &p) { p.hash = 0; }).find("hash of 0"), std::string::npos);
     EXPECT_NE(spoiled([](vkattn_program &p) { p.modules = nullptr; }).find("no modules"), std::string::npos);

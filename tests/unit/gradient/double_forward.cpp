@@ -65,7 +65,7 @@ DoubleForward::Result DoubleForward::compute(const Inputs &in, const Row &row) c
         if (c.softcap > 0) score = in.softcap * std::tanh(score / in.softcap);
         if (c.biasBroadcast) score += in.bias[placeOf(data_.bias, row.b, row.h, row.i, j)];
         if (c.alibi) score -= in.slopes[row.h] * static_cast<double>(std::abs(int64_t{j} - data_.position(row.b, row.i)));
-        if (c.hooks == Hooks::score || c.hooks == Hooks::both) { // hooks.glsl
+        if (changeScores(c.hooks)) { // hooks.glsl
             const uint32_t place = (j * 5 + row.i * 3 + row.h) % 61;
             const auto far = static_cast<double>(std::abs(int64_t{j} - data_.position(row.b, row.i)) % 17);
             score += static_cast<double>(std::bit_cast<float>(data_.hookNumbers[std::min<size_t>(place, data_.hookNumbers.size() - 1)])) -
@@ -83,7 +83,8 @@ DoubleForward::Result DoubleForward::compute(const Inputs &in, const Row &row) c
         r.weights[n] /= r.sum;
         r.kept.push_back(threshold == 0 ? 1 : plane.keeps(threshold, row.i, row.keys[n]) ? dropoutFactor(threshold) : 0);
         const double *v = in.v.data() + placeOf(data_.v, s.batch, kvHead, s.firstKey + row.keys[n], 0);
-        for (uint32_t d = 0; r.kept[n] != 0 && d < c.valueDim; ++d) r.out[d] += r.kept[n] * r.weights[n] * v[d];
+        const double weighing = weighProbabilities(c.hooks) ? 0.25 * ((row.keys[n] * 3 + row.i * 5 + row.h + row.b) % 7) - 0.375 : 1; // hooks.glsl
+        for (uint32_t d = 0; r.kept[n] != 0 && d < c.valueDim; ++d) r.out[d] += weighing * r.kept[n] * r.weights[n] * v[d];
     }
     return r;
 }

@@ -68,7 +68,7 @@ TEST(VerifyGradient, seesOneWrongElement) {
     for (int n = 0; n < 150; ++n) {
         GradientOptions options;
         options.everything = n % 2;
-        options.scoreHooks = true;
+        options.scoreHooks = options.weighingHooks = true;
         GradientCase g = drawWhole(random, options);
         run(g, 1);
         GradientCase before = g;

@@ -30,6 +30,12 @@ uint32_t visible(const vkattn_program_pair *pair) {
     const uint32_t word = wordOf(pair, 1, (pair->query * 7 + pair->key / 3 + pair->head * 5 + pair->batch) % 47);
     return word >> ((pair->key + pair->words[0]) & 31) & 1;
 }
+double probability(double p, const vkattn_program_pair *pair) {
+    return p * (0.25 * ((pair->key * 3 + pair->query * 5 + pair->head + pair->batch) % 7) - 0.375);
+}
+double row(double score) {
+    return 1 / (1 + std::exp(-score));
+}
 
 } // namespace
 
@@ -41,17 +47,30 @@ const vkattn_program *programOf(Hooks hooks) {
         program.score = score;
         program.scoreSlope = scoreSlope;
         program.visible = visible;
+        program.probability = probability;
+        program.row = row;
         return program;
     };
-    static const vkattn_program ofScore = with(VKATTN_HOOK_SCORE | VKATTN_HOOK_SCORE_SLOPE), ofVisible = with(VKATTN_HOOK_VISIBLE),
-                                both = with(VKATTN_HOOK_SCORE | VKATTN_HOOK_SCORE_SLOPE | VKATTN_HOOK_VISIBLE);
+    constexpr uint32_t ofScores = VKATTN_HOOK_SCORE | VKATTN_HOOK_SCORE_SLOPE;
+    static const vkattn_program score_ = with(ofScores), visible_ = with(VKATTN_HOOK_VISIBLE), both = with(ofScores | VKATTN_HOOK_VISIBLE),
+                                probability_ = with(VKATTN_HOOK_PROBABILITY),
+                                all = with(ofScores | VKATTN_HOOK_VISIBLE | VKATTN_HOOK_PROBABILITY),
+                                row_ = with(VKATTN_HOOK_ROW | VKATTN_HOOK_PROBABILITY), sigmoid = with(VKATTN_HOOK_ROW);
     switch (hooks) {
     case Hooks::score:
-        return &ofScore;
+        return &score_;
     case Hooks::visible:
-        return &ofVisible;
+        return &visible_;
     case Hooks::both:
         return &both;
+    case Hooks::probability:
+        return &probability_;
+    case Hooks::all:
+        return &all;
+    case Hooks::row:
+        return &row_;
+    case Hooks::sigmoid:
+        return &sigmoid;
     default:
         return nullptr;
     }

@@ -12,3 +12,9 @@ bool vkattnVisible(uint batch, uint head, uint query, uint key) {
     const uint word = vkattnBuffer(1u, (query * 7u + key / 3u + head * 5u + batch) % 47u);
     return (word >> ((key + vkattnWord(0u)) & 31u) & 1u) != 0u;
 }
+
+float vkattnProbability(float p, uint batch, uint head, uint query, uint key) {
+    return p * (0.25 * float((key * 3u + query * 5u + head + batch) % 7u) - 0.375);
+}
+
+float vkattnRow(float score) { return 1.0 / (1.0 + exp(-score)); }

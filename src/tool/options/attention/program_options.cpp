@@ -58,7 +58,7 @@ void readWords(const std::string &text, ProgramArguments &program) {
 void addProgramOptions([[maybe_unused]] CLI::App &app, [[maybe_unused]] RunArguments &run) {
 #ifdef VKATTN_TOOL_HAS_PROGRAM
     app.add_option("--program", run.program.file,
-                   "GLSL with hooks that change scores or hide pairs: vkattnScore, vkattnVisible (docs/programs.md)")
+                   "GLSL with hooks that change scores, hide pairs, weigh probabilities or take the softmax' place: vkattnScore, vkattnVisible, vkattnProbability, vkattnRow (docs/programs.md)")
         ->type_name("FILE");
     app.add_option_function<std::vector<std::string>>(
            "--program-buffer",
