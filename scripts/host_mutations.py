@@ -81,6 +81,14 @@ MUTATIONS = [
      "groups", "tests GradientPlan.*"),
     ("gradient-passes-side-by-side", "src/core/gradient/tiles.cpp", "both may share a word. Parts of a pass may share one too.\n        d.barrierBefore = true;",
      "both may share a word. Parts of a pass may share one too.\n        d.barrierBefore = step == 0;", "tests GradientPlan.*"),
+    # Lists of visible blocks.
+    ("lists-rows-of-one-head", "src/core/visible_blocks/visible_blocks_plan.cpp", "push.rowsOfHead = static_cast<uint32_t>(rowsOfHead(v));",
+     "push.rowsOfHead = 0;", "device VisibleBlocksOnDevice.areThoseOfTheOracle"),
+    ("lists-rounds-uncounted", "src/core/visible_blocks/visible_blocks_plan.cpp", "return roundsOf(v, plan.lanes, s.keys) <= maxKeysPerLane;", "return true;",
+     "tests VisibleBlocksPlan.*"),
+    ("lists-entry-0-stands-for-lengths", "src/problem/visible_blocks.cpp", "if (blocks == all || !each) return VKATTN_OK;", "return VKATTN_OK;",
+     "tests VisibleBlocks.sayWhatIsWrong"),
+    ("cpu-lists-beyond-the-reach", "src/cpu/visible_blocks/kernels.cpp", "from > begin || to < stop ? anyHidden : 0;", "0;", "tests VisibleBlocks.*:*/VisibleBlocksOf.*"),
     # Statistics of attention: the planner and the verifier.
     ("statistics-last-chunk-unmarked", "src/core/statistics/dispatches.cpp", "(number == last ? orderLast : 0)", "(number == last + 1 ? orderLast : 0)",
      "tests StatisticsPlan.*"),

@@ -45,6 +45,7 @@ HOOKS = "device ProgramTest.*"
 GRADIENT_RULES = "device RulesTest.*:GradientTiles.*:Gradient.*"
 STATISTICS = "device StatisticsOnDevice.areWithinTheBoundsOfTheOracle:StatisticsOnDevice.takeUpTo16Keys"
 STATISTICS_NAN = "device StatisticsOnDevice.keepNanAwayFromRowsThatDoNotSeeIt"
+LISTS = "device VisibleBlocksOnDevice.areThoseOfTheOracle"
 STATISTICS_CUT = "device StatisticsOnDevice.bitsDoNotDependOnChunksAndSlices"
 # Name, file under shaders/, what is there (exactly once), what is put in its place, and who must
 # notice: conform where the row says nothing.
@@ -137,6 +138,12 @@ MUTATIONS = [
     ("program-score-before-the-bias", "attention/pair.glsl", "return hookedScore(row, key, withTermsAfterCap(row, key, cappedScore(score), added));", "return withTermsAfterCap(row, key, hookedScore(row, key, cappedScore(score)), added);"),
     ("program-slope-forgotten", "gradient/pass.glsl", "seen ? pair.score * hookSlope(row, key, score) : 0.0;", "seen ? pair.score : 0.0;", GRADIENT_TILES),
     ("program-words-one-behind", "setup/rules.comp", "table[ruleProgram + word] = given[word];", "table[ruleProgram + word] = given[max(word, 1u) - 1u];", HOOKS),
+    # Lists of visible blocks.
+    ("lists-any-block-is-full", "setup/visible_blocks.comp", "apart && all == anyVisible;", "apart && (all & anyVisible) != 0u;", LISTS),
+    ("lists-last-query-lost", "setup/visible_blocks.comp", "query < end && own", "query + 1u < end && own", LISTS),
+    ("lists-first-keys-alone", "setup/visible_blocks.comp", "key < stop; key += int(lanes)", "key < stop; key = stop", LISTS),
+    ("lists-of-head-0", "setup/visible_blocks.comp", "const Row row = rowOf(head, query);", "const Row row = rowOf(0u, query);", LISTS),
+    ("lists-chunk-begins-anew", "setup/visible_blocks.comp", "listed = counts[countsBase + item];", "listed = 0u;", "device VisibleBlocksOnDevice.goOnFromChunkToChunk"),
     # Statistics of attention.
     ("statistics-squares-rescaled-once", "statistics/rows.comp", "s.squares *= factor * factor;", "s.squares *= factor;", STATISTICS),
     ("statistics-entropies-keep-their-maximum", "statistics/rows.comp", "factor * fma(shift, s.weights, s.entropies)", "factor * s.entropies", STATISTICS),

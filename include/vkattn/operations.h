@@ -10,7 +10,8 @@
  *     advance      Y = min(X + by, limit): counters of a loop move on, on the device
  *     keep         Y = which elements dropout keeps, as bits
  *     drop         Y = dropout of X + residual: of a layer's output, and its gradient
- *     attention    vkattn/problem.h; its gradients: vkattn/gradient.h; its statistics: vkattn/statistics.h
+ *     attention    vkattn/problem.h; its gradients: vkattn/gradient.h; its statistics: vkattn/statistics.h;
+ *                  the blocks that it visits: vkattn/visible_blocks.h
  *
  * Every operation has a struct that describes the operation, and the same life: validate, query,
  * prewarm, record, list and explain (vkattn/vkattn.h), run, oracle and verify (vkattn/cpu.h). Each
@@ -262,6 +263,7 @@ typedef enum vkattn_operation_kind {
     VKATTN_NORM_GRADIENT = 9,
     VKATTN_DROP = 10,
     VKATTN_ATTENTION_STATISTICS = 11, /* vkattn/statistics.h */
+    VKATTN_VISIBLE_BLOCKS = 12,       /* vkattn/visible_blocks.h */
     VKATTN_OPERATION_KIND_MAX = 0x7fffffff
 } vkattn_operation_kind;
 
@@ -281,6 +283,7 @@ typedef struct vkattn_operation {
         const vkattn_norm_gradient *normGradient;
         const vkattn_drop *drop;
         const struct vkattn_attention_statistics *attentionStatistics;
+        const struct vkattn_visible_blocks *visibleBlocks;
     } of;
 } vkattn_operation;
 

@@ -4,6 +4,7 @@
 
 #include "vkattn/gradient.h"
 #include "vkattn/statistics.h"
+#include "vkattn/visible_blocks.h"
 
 namespace vkattn {
 
@@ -118,6 +119,21 @@ namespace vkattn {
     return s;
 }
 
+// Lists of blocks of so many pairs, one for each batch entry and head, with full blocks apart.
+// `attention` must outlive the description; the attention that uses the lists has `blocks` for its own.
+[[nodiscard]] constexpr vkattn_visible_blocks visibleBlocks(const vkattn_problem &attention, uint32_t queries, uint32_t keys) {
+    vkattn_visible_blocks v{};
+    v.structSize = sizeof v;
+    v.attention = &attention;
+    v.blocks.kind = VKATTN_BLOCKS_INDICES;
+    v.blocks.queries = queries;
+    v.blocks.keys = keys;
+    v.blocks.batches = attention.sequences ? attention.sequences : attention.q.extent[0];
+    v.blocks.heads = attention.q.extent[1];
+    v.blocks.full = 1;
+    return v;
+}
+
 // `gamma` may be absent, and so may two of the gradients.
 [[nodiscard]] constexpr vkattn_norm_gradient normGradient(vkattn_norm_kind kind, const vkattn_layout &x, const vkattn_layout &gamma,
                                                           const vkattn_layout &dY, const vkattn_layout &dX,
@@ -195,6 +211,12 @@ namespace vkattn {
     vkattn_operation o{};
     o.kind = VKATTN_ATTENTION_STATISTICS;
     o.of.attentionStatistics = &statistics;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_visible_blocks &blocks) {
+    vkattn_operation o{};
+    o.kind = VKATTN_VISIBLE_BLOCKS;
+    o.of.visibleBlocks = &blocks;
     return o;
 }
 [[nodiscard]] inline vkattn_operation operation(const vkattn_norm_gradient &gradient) {

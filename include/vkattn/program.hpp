@@ -43,7 +43,7 @@ class Program {
     // a kernel, with the compiler's message in *why.
     [[nodiscard]] VKATTN_API vkattn_result prepare(const vkattn_caps &caps, const vkattn_problem &problem, vkattn_diagnostic *why,
                                                    const vkattn_plan_options *options = nullptr);
-    // The same for a backward pass or statistics of attention, whose forward problem has this program.
+    // The same for a backward pass, statistics or visible blocks of attention, whose problem has this program.
     [[nodiscard]] VKATTN_API vkattn_result prepare(const vkattn_caps &caps, const vkattn_operation &operation, vkattn_diagnostic *why,
                                                    const vkattn_plan_options *options = nullptr);
 

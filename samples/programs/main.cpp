@@ -5,11 +5,14 @@
 #include "program/failure.hpp"
 #include "program/options/device_options.hpp"
 
+#include <vkattn/operations.hpp>
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <deque>
 
 namespace programs {
 namespace {
@@ -28,19 +31,57 @@ double median(std::vector<double> times) {
     return times[times.size() / 2];
 }
 
-double secondsOf(vkattn::Runtime &runtime, Attention &a) {
-    vkattn::RunOptions options;
-    const vkattn::RunResult result = runtime.run(a.problem, a.operands, options);
+double millisecondsOf(vkattn::Runtime &runtime, const vkattn_operation &operation, const std::vector<vkattn_operand_memory> &operands) {
+    const vkattn::RunResult result = runtime.run(operation, operands);
     if (result.status != VKATTN_OK) throw Failure(result.message, ExitStatus::deviceUnusable);
     return result.milliseconds;
 }
+
+// The lists of the blocks of pairs that a program shows, and the attention that reads them.
+class Listed {
+  public:
+    Listed(const Attention &a, uint32_t blockTokens) : attention_(a.problem), lists_(vkattn::visibleBlocks(attention_, blockTokens, blockTokens)) {
+        reading_ = a.problem;
+        reading_.blocks = lists_.blocks;
+        const vkattn_operation making = this->making();
+        for (const vkattn_role role : {VKATTN_BLOCK_COUNTS, VKATTN_BLOCK_INDICES, VKATTN_FULL_BLOCK_COUNTS, VKATTN_FULL_BLOCK_INDICES}) {
+            std::vector<uint32_t> &words = memory_.emplace_back(vkattnOperationBytes(&making, role) / 4);
+            made_.push_back({role, words.data(), 4 * words.size()});
+        }
+        read_ = a.operands;
+        read_.insert(read_.end(), made_.begin(), made_.end());
+        for (const vkattn_operand_memory &each : a.operands)
+            if (each.role >= VKATTN_PROGRAM_BUFFER_0 && each.role <= VKATTN_PROGRAM_BUFFER_3) made_.push_back(each);
+    }
+    Listed(const Listed &) = delete;
+    Listed &operator=(const Listed &) = delete;
+
+    [[nodiscard]] vkattn_operation making() const { return vkattn::operation(lists_); }
+    [[nodiscard]] vkattn_operation reading() const { return vkattn::operation(reading_); }
+    [[nodiscard]] const std::vector<vkattn_operand_memory> &made() const { return made_; }
+    [[nodiscard]] const std::vector<vkattn_operand_memory> &read() const { return read_; }
+
+  private:
+    vkattn_problem attention_, reading_{};
+    vkattn_visible_blocks lists_;
+    std::deque<std::vector<uint32_t>> memory_;
+    std::vector<vkattn_operand_memory> made_, read_;
+};
+
+struct Times {
+    std::vector<double> program, builtIn, lists, withLists;
+};
+
+constexpr uint32_t blockTokens = 64;
 
 int run(const Arguments &arguments) {
     const std::unique_ptr<vkattn::Runtime> runtime = openRuntime(runtimeOptions(arguments), ": choose a device that `vkattn info` lists");
     const vkattn::DeviceInfo *const device = runtime->device();
     if (!device) throw Failure("programs run on Vulkan devices alone: " + runtime->fallbackReason(), ExitStatus::deviceUnusable);
-    std::printf("%s, 8 heads, %u x %u tokens of 64 dims\n\n", device->name.c_str(), arguments.side, arguments.side);
-    std::printf("%-14s %-26s %12s %10s %10s %6s %9s\n", "program", "built in", "difference", "program", "built in", "ratio", "compiled");
+    std::printf("%s, 8 heads, %u x %u tokens of 64 dims; of what a program hides, lists of blocks of %u x %u pairs\n\n", device->name.c_str(),
+                arguments.side, arguments.side, blockTokens, blockTokens);
+    std::printf("%-14s %-26s %12s %10s %10s %6s %9s %17s %10s\n", "program", "built in", "difference", "program", "built in", "ratio", "compiled",
+                "program and lists", "the lists");
     double worst = 0;
     for (const Example &example : examples()) {
         if (!arguments.only.empty() && std::find(arguments.only.begin(), arguments.only.end(), example.name) == arguments.only.end())
@@ -53,19 +94,39 @@ int run(const Arguments &arguments) {
         hooked.problem.program = program->get();
         example.program(hooked);
         example.without(plain);
-        vkattn_diagnostic why{};
-        if (program->prepare(device->caps, hooked.problem, &why) != VKATTN_OK) throw Failure(why.message, ExitStatus::deviceUnusable);
-        std::vector<double> times[2];
-        for (uint32_t n = 0; n <= arguments.repeat; ++n) { // in turn, so that both see the same machine
-            const double both[] = {secondsOf(*runtime, hooked), secondsOf(*runtime, plain)};
-            for (int which = 0; n > 0 && which < 2; ++which) times[which].push_back(both[which]);
-        }
+        const Listed listed(hooked, blockTokens);
+        const bool hides = (program->get()->hooks & VKATTN_HOOK_VISIBLE) != 0;
+        const auto prepare = [&](const vkattn_operation &operation) {
+            vkattn_diagnostic why{};
+            if (program->prepare(device->caps, operation, &why) != VKATTN_OK) throw Failure(why.message, ExitStatus::deviceUnusable);
+        };
+        const vkattn_operation ofProgram = vkattn::operation(hooked.problem), ofBuiltIn = vkattn::operation(plain.problem);
+        prepare(ofProgram);
+        if (hides) prepare(listed.making()), prepare(listed.reading());
         double difference = 0;
-        for (size_t n = 0; n < plain.out.size(); ++n)
-            difference = std::max(difference, std::abs(static_cast<double>(hooked.out[n]) - static_cast<double>(plain.out[n])));
+        const auto compare = [&] {
+            for (size_t n = 0; n < plain.out.size(); ++n)
+                difference = std::max(difference, std::abs(static_cast<double>(hooked.out[n]) - static_cast<double>(plain.out[n])));
+        };
+        Times times;
+        for (uint32_t n = 0; n <= arguments.repeat; ++n) { // in turn, so that all see the same machine
+            const auto measure = [&](std::vector<double> &all, const vkattn_operation &operation, const std::vector<vkattn_operand_memory> &operands) {
+                const double milliseconds = millisecondsOf(*runtime, operation, operands);
+                if (n > 0) all.push_back(milliseconds); // the first one compiles
+            };
+            measure(times.builtIn, ofBuiltIn, plain.operands);
+            measure(times.program, ofProgram, hooked.operands);
+            if (n == arguments.repeat) compare();
+            if (!hides) continue;
+            measure(times.lists, listed.making(), listed.made());
+            measure(times.withLists, listed.reading(), listed.read());
+            if (n == arguments.repeat) compare();
+        }
         worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
-        std::printf("%-14s %-26s %12.2g %7.1f ms %7.1f ms %6.2f %6.0f ms\n", example.name, example.builtIn, difference, median(times[0]),
-                    median(times[1]), median(times[0]) / median(times[1]), program->compileMilliseconds());
+        std::printf("%-14s %-26s %12.2g %7.1f ms %7.1f ms %6.2f %6.0f ms", example.name, example.builtIn, difference, median(times.program),
+                    median(times.builtIn), median(times.program) / median(times.builtIn), program->compileMilliseconds());
+        if (hides) std::printf(" %14.1f ms %7.1f ms", median(times.withLists), median(times.lists));
+        std::printf("\n");
     }
     if (arguments.mostDifference > 0 && !(worst <= arguments.mostDifference)) {
         std::printf("\nthe largest difference is %g, expected at most %g\n", worst, arguments.mostDifference);

@@ -89,6 +89,22 @@ VKATTN_CHANGES(slotTopWeights, TopWeights, topWeights)
 VKATTN_CHANGES(slotTopKeys, TopKeys, topKeys)
 #endif
 
+#elif defined(VKATTN_STAGE_VISIBLE_BLOCKS)
+VKATTN_CHANGES(slotBlockCounts, Counts, counts)
+VKATTN_WRITES(slotBlockIndices, Indices, indices)
+VKATTN_CHANGES(slotFullBlockCounts, FullCounts, fullCounts)
+VKATTN_WRITES(slotFullBlockIndices, FullIndices, fullIndices)
+layout(set = 0, binding = slotEnvironment, std430) restrict readonly buffer EnvironmentBlock {
+    VKATTN_ENVIRONMENT
+    HeadFacts headFacts[];
+};
+#define VKATTN_LENGTHS_BOUND
+VKATTN_READS(slotLengths, Lengths, lengths) // or the table of sequences of a ragged batch
+VKATTN_READS(slotBias, Bias, bias)
+VKATTN_READS(slotMask, Mask, mask)
+VKATTN_READS(slotIdsQ, IdsQ, idsQ)
+VKATTN_READS(slotIdsK, IdsK, idsK)
+
 #elif defined(VKATTN_STAGE_COMBINE)
 VKATTN_READS(slotPartials, Partials, partials)
 VKATTN_CHANGES(slotOut, Out, outWords)

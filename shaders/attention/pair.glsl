@@ -205,7 +205,7 @@ float hookFactor(Row row, int key) {
 float withTerms(Row row, int key, float score, float added) {
     return hookedScore(row, key, withTermsAfterCap(row, key, cappedScore(score), added));
 }
-#ifndef VKATTN_STAGE_PAIRS
+#if !defined(VKATTN_STAGE_PAIRS) && !defined(VKATTN_STAGE_VISIBLE_BLOCKS)
 float pairScore(Row row, int key, float dot, float added) { return withTerms(row, key, scale * dot, added); }
 #endif
 

@@ -273,6 +273,12 @@ VKATTN_CONST slotTopKeys = 3u;
 VKATTN_CONST slotRowScales = 6u;
 VKATTN_CONST slotStatistics = 11u; // the columns, or what keys receive
 
+// Bindings of setup/visible_blocks.comp: those of the flash kernels, but what is written in place of tokens.
+VKATTN_CONST slotBlockCounts = 0u;
+VKATTN_CONST slotBlockIndices = 1u;
+VKATTN_CONST slotFullBlockCounts = 2u;
+VKATTN_CONST slotFullBlockIndices = 3u;
+
 // Position.flags
 VKATTN_CONST flagTopLeft = 1u;
 VKATTN_CONST flagKeyLengths = 2u;
@@ -618,6 +624,20 @@ VKATTN_PUSH(SeeingRowsPush) {
     uint scalesBase;
 };
 #endif
+#if defined(__cplusplus) || defined(VKATTN_STAGE_VISIBLE_BLOCKS)
+// Lists count from the first row of blocks of the chunk.
+VKATTN_PUSH(VisibleBlocksPush) {
+    uint queryFirst, queries, keyFirst, keys; // of this chunk, in whole blocks
+    uint headFirst, heads;                    // likewise
+    uint lengthsBase, biasBase, maskBase, idsQBase, idsKBase;
+    uint blockQueries, blockKeys;             // tokens of a block
+    uint entries;                             // words of a row of indices
+    uint rowsOfEntry, rowsOfHead;             // rows of blocks from one batch entry or head to the next
+    uint order;                               // orderFirst: no chunk of keys came before; listsFull
+    uint countsBase, indicesBase, fullCountsBase, fullIndicesBase;
+};
+#endif
+VKATTN_CONST listsFull = 4u; // full blocks have lists of their own
 #if defined(__cplusplus) || defined(VKATTN_STAGE_COMBINE)
 VKATTN_PUSH(CombinePush) {
     VKATTN_POSITION

@@ -4,6 +4,7 @@
 #include "compiler/text.hpp"
 #include "vkattn/gradient.h"
 #include "vkattn/statistics.h"
+#include "vkattn/visible_blocks.h"
 
 #include <shaderc/shaderc.hpp>
 
@@ -258,6 +259,8 @@ vkattn_result Program::prepare(const vkattn_caps &caps, const vkattn_operation &
         given = operation.of.attentionGradient->forward->program;
     if (operation.kind == VKATTN_ATTENTION_STATISTICS && operation.of.attentionStatistics && operation.of.attentionStatistics->attention)
         given = operation.of.attentionStatistics->attention->program;
+    if (operation.kind == VKATTN_VISIBLE_BLOCKS && operation.of.visibleBlocks && operation.of.visibleBlocks->attention)
+        given = operation.of.visibleBlocks->attention->program;
     if (operation.kind == VKATTN_ATTENTION && operation.of.attention) given = operation.of.attention->program;
     return state_->prepare(
         caps, given,

@@ -3,6 +3,7 @@
 #include "core/gradient/gradient_plan.hpp"
 #include "core/operations/operation_plan.hpp"
 #include "core/statistics/statistics_plan.hpp"
+#include "core/visible_blocks/visible_blocks_plan.hpp"
 #include "core/vulkan/dispatch_list.hpp"
 #include "core/vulkan/record.hpp"
 #include "util/diagnostic.hpp"
@@ -30,6 +31,13 @@ vkattn_result withPlan(const vkattn_operation &description, const PlanLimits &li
         if (const auto r = planStatistics(statistics, limits, plan, why)) return r;
         return use(plan);
     }
+    if (description.kind == VKATTN_VISIBLE_BLOCKS) {
+        VisibleBlocks blocks;
+        if (const auto r = makeVisibleBlocks(description.of.visibleBlocks, blocks, why)) return r;
+        VisibleBlocksPlan plan;
+        if (const auto r = planVisibleBlocks(blocks, limits, plan, why)) return r;
+        return use(plan);
+    }
     Operation operation;
     if (const auto r = makeOperation(&description, operation, why)) return r;
     OperationPlan plan;
@@ -45,11 +53,17 @@ template <class AnyPlan> WeightRounding roundingOf(const AnyPlan &) {
     return {}; // no other kernel rounds what it multiplies
 }
 
-// An operation is one slice.
+// An operation is one slice, and so are lists of blocks.
 uint64_t persistentWorkspaceBytes(const OperationPlan &) {
     return 0;
 }
+uint64_t persistentWorkspaceBytes(const VisibleBlocksPlan &) {
+    return 0;
+}
 uint32_t mostSlices(const OperationPlan &, const PlanLimits &) {
+    return 1;
+}
+uint32_t mostSlices(const VisibleBlocksPlan &, const PlanLimits &) {
     return 1;
 }
 
@@ -62,6 +76,9 @@ uint32_t chunksOf(const GradientPlan &plan) {
 uint32_t chunksOf(const StatisticsPlan &plan) {
     return plan.dispatchCount ? plan.forward.chunkCount() : 0;
 }
+uint32_t chunksOf(const VisibleBlocksPlan &plan) {
+    return plan.dispatchCount ? plan.forward.chunkCount() : 0;
+}
 
 void explain(const OperationPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
     explainOperation(plan, limits, out);
@@ -71,6 +88,9 @@ void explain(const GradientPlan &plan, const PlanLimits &limits, vkattn_explanat
 }
 void explain(const StatisticsPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
     explainStatistics(plan, limits, out);
+}
+void explain(const VisibleBlocksPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
+    explainVisibleBlocks(plan, limits, out);
 }
 
 vkattn_result query(vkattn_context context, const vkattn_operation &operation, vkattn_requirements *given, vkattn_diagnostic *why) {

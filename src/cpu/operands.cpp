@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 namespace vkattn {
 namespace {
 
 // Of a form that adds operands of its own to those of attention.
-template <class Form, class Rules> NeededOperands neededOperands(const char *user, const Form &form, const Rules &added) {
+template <class Form, class Rules = std::span<const OperandRule>>
+NeededOperands neededOperands(const char *user, const Form &form, const Rules &added = {}) {
     NeededOperands needed{user, {}};
     const auto add = [&](const auto &rule) {
         if (form.uses(rule.role))
@@ -48,6 +50,10 @@ NeededOperands neededOperands(const Gradient &gradient) {
 
 NeededOperands neededOperands(const Statistics &statistics) {
     return neededOperands("statistics operation", statistics, statisticsOperands());
+}
+
+NeededOperands neededOperands(const VisibleBlocks &blocks) {
+    return neededOperands("visible blocks", blocks);
 }
 
 vkattn_result bindOperands(const NeededOperands &needed, const vkattn_operand_memory *operands, uint32_t count, Operands &out,

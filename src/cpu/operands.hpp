@@ -5,6 +5,7 @@
 #include "problem/operation.hpp"
 #include "problem/problem.hpp"
 #include "problem/statistics.hpp"
+#include "problem/visible_blocks.hpp"
 #include "util/half.hpp"
 #include "vkattn/cpu.h"
 
@@ -45,6 +46,7 @@ struct NeededOperands {
 [[nodiscard]] NeededOperands neededOperands(const Operation &operation);
 [[nodiscard]] NeededOperands neededOperands(const Gradient &gradient);
 [[nodiscard]] NeededOperands neededOperands(const Statistics &statistics);
+[[nodiscard]] NeededOperands neededOperands(const VisibleBlocks &blocks);
 
 // Checks that every needed operand is there once, large enough and aligned, and that no other role
 // is there.

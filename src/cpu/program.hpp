@@ -26,6 +26,9 @@ namespace vkattn {
 [[nodiscard]] inline vkattn_result checkProgramForCpu(const Statistics &s, vkattn_diagnostic *why) {
     return checkProgramForCpu(s.attention, why);
 }
+[[nodiscard]] inline vkattn_result checkProgramForCpu(const VisibleBlocks &v, vkattn_diagnostic *why) {
+    return checkProgramForCpu(v.attention, why);
+}
 // Other operations have none.
 [[nodiscard]] inline vkattn_result checkProgramForCpu(const Operation &, vkattn_diagnostic *) {
     return VKATTN_OK;

@@ -4,6 +4,7 @@
 #include "problem/gradient.hpp"
 #include "problem/problem.hpp"
 #include "problem/statistics.hpp"
+#include "problem/visible_blocks.hpp"
 #include "util/diagnostic.hpp"
 #include "util/struct_size.hpp"
 
@@ -59,7 +60,7 @@ constexpr OperationOperand operationTable[] = {
 
 constexpr const char *names[] = {
     "attention", "projection",          "norm", "rotary", "append", "advance", "mean", "keep", "attention gradient", "norm gradient",
-    "drop",      "attention statistics"};
+    "drop",      "attention statistics", "visible blocks"};
 
 // What a description says beside its layouts.
 vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_diagnostic *why) {
@@ -458,6 +459,7 @@ template <class Use> vkattn_result withForm(const vkattn_operation &description,
     if (description.kind == VKATTN_ATTENTION) return withForm(makeProblem, description.of.attention, why, use);
     if (description.kind == VKATTN_ATTENTION_GRADIENT) return withForm(makeGradient, description.of.attentionGradient, why, use);
     if (description.kind == VKATTN_ATTENTION_STATISTICS) return withForm(makeStatistics, description.of.attentionStatistics, why, use);
+    if (description.kind == VKATTN_VISIBLE_BLOCKS) return withForm(makeVisibleBlocks, description.of.visibleBlocks, why, use);
     return withForm(makeOperation, &description, why, use);
 }
 
@@ -477,14 +479,18 @@ class UseList {
         add(statistics, operandTable, false);
         add(statistics, statisticsOperands(), true);
     }
+    void add(const VisibleBlocks &blocks) { add(blocks, operandTable, true); }
     [[nodiscard]] uint32_t count() const { return count_; }
 
   private:
+    template <class Form, class Rule> static bool isWritten(const Form &, const Rule &rule) { return rule.output; }
+    // Lists of blocks are inputs of attention.
+    static bool isWritten(const VisibleBlocks &blocks, const OperandRule &rule) { return blocks.writes(rule.role); }
     template <class Form, class Rules> void add(const Form &form, const Rules &rules, bool writes) {
         for (const auto &rule : rules) {
             if (!form.uses(rule.role)) continue;
             const ByteRange bytes = form.bytesUsed(rule.role);
-            if (count_ < capacity_) out_[count_] = {rule.role, writes && rule.output ? 1u : 0u, bytes.begin, bytes.end};
+            if (count_ < capacity_) out_[count_] = {rule.role, writes && isWritten(form, rule) ? 1u : 0u, bytes.begin, bytes.end};
             ++count_;
         }
     }

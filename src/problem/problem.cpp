@@ -93,9 +93,7 @@ vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
 }
 
 uint64_t ruleArrayLength(const Problem &p, vkattn_role role) {
-    const Rules &rules = p.rules;
     if (isProgramBuffer(role)) return p.program.bufferWords[role - VKATTN_PROGRAM_BUFFER_0];
-    const uint64_t planes = rules.blockPlanes(), blockRows = planes * rules.blockRows;
     switch (role) {
     case VKATTN_GLOBAL_TOKENS:
         return uint64_t{p.batch} * bitWords(p.keyTokens);
@@ -103,17 +101,8 @@ uint64_t ruleArrayLength(const Problem &p, vkattn_role role) {
         return p.batch;
     case VKATTN_DILATIONS:
         return p.heads;
-    case VKATTN_BLOCK_MASK:
-        return blockRows * rules.blockColumns;
-    case VKATTN_BLOCK_ROWS:
-        return blockRows + planes;
-    case VKATTN_BLOCK_COLUMNS:
-        return rules.blocks.entries;
-    case VKATTN_BLOCK_COUNTS:
-    case VKATTN_FULL_BLOCK_COUNTS:
-        return blockRows;
     default:
-        return blockRows * rules.blocks.entries;
+        return blockArrayLength(p.rules, role);
     }
 }
 

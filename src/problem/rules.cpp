@@ -79,6 +79,8 @@ vkattn_result makeGrid(const vkattn_grid &given, Problem &out, vkattn_diagnostic
     return VKATTN_OK;
 }
 
+} // namespace
+
 vkattn_result makeBlocks(const vkattn_blocks &given, Problem &out, vkattn_diagnostic *why) {
     vkattn_blocks &blocks = out.rules.blocks = given;
     if (static_cast<uint32_t>(blocks.kind) > VKATTN_BLOCKS_BIGBIRD)
@@ -128,7 +130,22 @@ vkattn_result makeBlocks(const vkattn_blocks &given, Problem &out, vkattn_diagno
     return VKATTN_OK;
 }
 
-} // namespace
+uint64_t blockArrayLength(const Rules &rules, vkattn_role role) {
+    const uint64_t planes = rules.blockPlanes(), blockRows = planes * rules.blockRows;
+    switch (role) {
+    case VKATTN_BLOCK_MASK:
+        return blockRows * rules.blockColumns;
+    case VKATTN_BLOCK_ROWS:
+        return blockRows + planes;
+    case VKATTN_BLOCK_COLUMNS:
+        return rules.blocks.entries;
+    case VKATTN_BLOCK_COUNTS:
+    case VKATTN_FULL_BLOCK_COUNTS:
+        return blockRows;
+    default:
+        return blockRows * rules.blocks.entries;
+    }
+}
 
 vkattn_result makeRules(const vkattn_problem &description, Problem &out, vkattn_diagnostic *why) {
     if (const auto r = makeWindow(description, out, why)) return r;

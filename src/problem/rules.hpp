@@ -60,7 +60,12 @@ struct Rules {
     }
 };
 
+// Returns the elements of an array of blocks.
+[[nodiscard]] uint64_t blockArrayLength(const Rules &rules, vkattn_role role);
+
 // Checks the rules of a problem whose extents are known, and sets out.rules, out.left and out.right.
 [[nodiscard]] vkattn_result makeRules(const vkattn_problem &description, Problem &out, vkattn_diagnostic *why);
+// The same of blocks alone: sets what out.rules has of blocks.
+[[nodiscard]] vkattn_result makeBlocks(const vkattn_blocks &description, Problem &out, vkattn_diagnostic *why);
 
 } // namespace vkattn

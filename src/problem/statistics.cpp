@@ -1,5 +1,6 @@
 #include "problem/statistics.hpp"
 
+#include "problem/scores_only.hpp"
 #include "util/diagnostic.hpp"
 #include "util/struct_size.hpp"
 
@@ -18,29 +19,6 @@ constexpr StatisticsOperand statisticsTable[] = {
     {VKATTN_TOP_WEIGHTS, "topWeights", true, f32Only, &Description::topWeights},
     {VKATTN_TOP_KEYS, "topKeys", true, 1u << VKATTN_BITS32, &Description::topKeys},
 };
-
-// One dim of each token, tightly packed: the stand-in of what statistics do not touch.
-vkattn_layout oneDim(const uint32_t (&extent)[4], uint32_t heads) {
-    const uint64_t tokens = extent[2];
-    const auto ofBatch = static_cast<int64_t>(tokens * heads); // extents are not checked yet
-    return {VKATTN_F32, {extent[0], heads, extent[2], 1}, {ofBatch, static_cast<int64_t>(tokens), 1, 1}, 0};
-}
-
-// The part of an attention problem that decides scores.
-vkattn_problem scoresOnly(const vkattn_problem &given) {
-    vkattn_problem p = given;
-    p.flags &= ~uint32_t{VKATTN_VALUES_IN_KEYS | VKATTN_ROW_STATISTICS | VKATTN_WEIGHTS_DROPPED};
-    p.v = oneDim(given.k.extent, given.k.extent[1]);
-    p.out = oneDim(given.q.extent, given.q.extent[1]);
-    p.lse = p.weights = p.scores = {};
-    p.scoresStage = VKATTN_SCORES_RAW;
-    p.presentRoles &= ~VKATTN_PRESENT(VKATTN_SINKS);
-    p.kernel = VKATTN_KERNEL_AUTO;
-    p.dropout = 0;
-    p.dropoutSeed = 0;
-    p.dropoutOffset = 0;
-    return p;
-}
 
 vkattn_result takeTensors(const Description &given, Statistics &out, vkattn_diagnostic *why) {
     Tensor *const places[] = {&out.statistics, &out.received, &out.topWeights, &out.topKeys};

@@ -282,11 +282,14 @@ std::optional<vkattn_layout> outputLayout(const vkattn_operation &operation, vka
     if (const vkattn_layout *const tensor = outputTensor(operation, role)) return *tensor;
     if (operation.kind == VKATTN_ATTENTION_GRADIENT && role >= VKATTN_D_SINKS && role <= VKATTN_NONFINITE)
         return vector(VKATTN_BITS32, static_cast<uint32_t>(bytes / sizeof(uint32_t)));
+    if (operation.kind == VKATTN_VISIBLE_BLOCKS && role >= VKATTN_BLOCK_COUNTS && role <= VKATTN_FULL_BLOCK_INDICES)
+        return vector(VKATTN_BITS32, static_cast<uint32_t>(bytes / sizeof(uint32_t)));
     return {};
 }
 
 // Returns whether every element of an output is written. Rows that belong to no sequence of a
-// ragged batch are not, nor is what a cache held before, nor a word that only ever becomes 1.
+// ragged batch are not, nor is what a cache held before, nor a word that only ever becomes 1, nor what lies
+// behind the end of a list.
 bool writesAll(const vkattn_operation &operation, vkattn_role role) {
     switch (operation.kind) {
     case VKATTN_ATTENTION_GRADIENT:
@@ -296,6 +299,8 @@ bool writesAll(const vkattn_operation &operation, vkattn_role role) {
         return problemOf(operation)->sequences == 0;
     case VKATTN_ROTARY:
         return (operation.of.rotary->flags & VKATTN_ROTARY_APPEND) == 0;
+    case VKATTN_VISIBLE_BLOCKS:
+        return role == VKATTN_BLOCK_COUNTS || role == VKATTN_FULL_BLOCK_COUNTS;
     default:
         return operation.kind != VKATTN_APPEND;
     }

@@ -12,6 +12,7 @@
 #include "tool/report/options_report.hpp"
 #include "tool/verdicts.hpp"
 
+#include <vkattn/operations.hpp>
 #include <vkattn/vkattn.hpp>
 
 #include <iomanip>
@@ -277,8 +278,13 @@ void printText(const Explained &explained) {
 
 ExitStatus explainCommand(const ExplainArguments &arguments) {
     Job job = describeProblem(arguments.run, arguments.assumed);
+    std::optional<MaskFacts> mask;
+    if (!arguments.maskFile.empty()) mask = drawMask(arguments, job);
+    // The attention is that which reads the lists.
+    if (const vkattn_blocks &lists = arguments.run.rules.lists; lists.kind != VKATTN_BLOCKS_NONE)
+        job.problem.blocks = visibleBlocks(job.problem, lists.queries, lists.keys).blocks;
     Explained explained = explain(arguments, job);
-    if (!arguments.maskFile.empty()) explained.mask = drawMask(arguments, job);
+    explained.mask = mask;
     if (arguments.run.json)
         std::cout << jsonText(toJson(explained), -1) << "\n";
     else

@@ -9,7 +9,7 @@
 #include "tool/layer/layer_command.hpp"
 #include "tool/options/arguments.hpp"
 #include "tool/rotary_command.hpp"
-#include "tool/run_command.hpp"
+#include "tool/run/run_command.hpp"
 #include "tool/tune_command.hpp"
 
 #include <cstdio>

@@ -195,6 +195,7 @@ const std::vector<Use> uses = {
      }},
     {"no gradient of a norm", invalid, {"operation.of.norm gradient is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_NORM_GRADIENT); }},
     {"no statistics", invalid, {"operation.of.attentionStatistics is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ATTENTION_STATISTICS); }},
+    {"no visible blocks", invalid, {"operation.of.visibleBlocks is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_VISIBLE_BLOCKS); }},
     {"statistics of nothing",
      invalid,
      {"statistics.attention is NULL"},

@@ -51,7 +51,9 @@ TEST(ProgramTest, isWhatTheLibraryHasBuiltIn) {
             example.without(plain);
             vkattn_diagnostic why{};
             const vkattn_result prepared = program->prepare(runtime->device()->caps, hooked.problem, &why);
-            if (matrices && program->get()->hooks & VKATTN_HOOK_PROBABILITY) ASSERT_EQ(prepared, VKATTN_ERROR_UNSUPPORTED) << example.name;
+            if (matrices && program->get()->hooks & VKATTN_HOOK_PROBABILITY) {
+                ASSERT_EQ(prepared, VKATTN_ERROR_UNSUPPORTED) << example.name;
+            }
             if (prepared == VKATTN_ERROR_UNSUPPORTED && kernel != VKATTN_KERNEL_STAGED) {
                 ++refused;
                 continue;

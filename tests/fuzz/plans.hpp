@@ -67,4 +67,30 @@ void checkDispatches(const vkattn_caps &caps, const vkattn_explanation &plan, co
     }
 }
 
+// Plans an operation for any device: whoever refuses says why, and what is planned is explained and within limits.
+inline void planOperation(const vkattn_operation &o, vkattn_result valid, Bytes &bytes, uint32_t (*number)(Bytes &)) {
+    const vkattn_caps caps = capsFrom(bytes, number);
+    const vkattn_plan_options options = vkattn::planOptions(bytes.flag() ? 0 : number(bytes));
+    vkattn_explanation explanation{};
+    vkattn_diagnostic why{};
+    const vkattn_result r = vkattn::explain(caps, o, explanation, options, &why);
+    if (r != VKATTN_OK) {
+        require((r == VKATTN_ERROR_UNSUPPORTED || r == VKATTN_ERROR_INVALID_ARGUMENT) && why.message[0] != '\0' && terminated(why.message));
+        return;
+    }
+    require(valid == VKATTN_OK && explanation.kernelName && explanation.form && terminated(explanation.choice));
+    require(explanation.workgroupInvocations <= caps.maxWorkgroupInvocations);
+    require(explanation.flops >= 0 && explanation.flops <= explanation.flopsFull);
+    const auto list = [&](std::vector<std::byte> *scratch, vkattn_dispatch_list &listed) {
+        listed.structSize = sizeof listed;
+        std::byte none[8]; // empty scratch is too small; it does not ask for the size
+        return vkattnListOperation(&caps, &options, &o,
+                                   !scratch           ? nullptr
+                                   : scratch->empty() ? none
+                                                      : scratch->data(),
+                                   scratch ? scratch->size() : 0, &listed, &why);
+    };
+    checkDispatches(caps, explanation, list, [&](vkattn_role role) { return vkattnOperationBytes(&o, role); });
+}
+
 } // namespace vkattn::test

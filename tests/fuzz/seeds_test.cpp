@@ -19,6 +19,7 @@ using namespace vkattn::test;
 
 // LLVMFuzzerTestOneInput of NAME_fuzz.cpp: CMakeLists.txt gives each a name of its own.
 extern "C" {
+int vkattnFuzzBlocks(const uint8_t *data, size_t size);
 int vkattnFuzzCache(const uint8_t *data, size_t size);
 int vkattnFuzzDevice(const uint8_t *data, size_t size);
 int vkattnFuzzLayer(const uint8_t *data, size_t size);
@@ -70,6 +71,9 @@ void replay(const std::vector<std::filesystem::path> &seeds, int (*target)(const
 
 } // namespace
 
+TEST(FuzzSeeds, blocks) {
+    replay(seedsOf("blocks"), vkattnFuzzBlocks);
+}
 TEST(FuzzSeeds, cache) {
     replay(seedsOf("cache"), vkattnFuzzCache);
 }

@@ -46,38 +46,13 @@ struct Description {
     }
 };
 
-void plan(const vkattn_operation &o, vkattn_result valid, Bytes &bytes) {
-    const vkattn_caps caps = capsFrom(bytes, number);
-    const vkattn_plan_options options = vkattn::planOptions(bytes.flag() ? 0 : number(bytes));
-    vkattn_explanation explanation{};
-    vkattn_diagnostic why{};
-    const vkattn_result r = vkattn::explain(caps, o, explanation, options, &why);
-    if (r != VKATTN_OK) {
-        require((r == VKATTN_ERROR_UNSUPPORTED || r == VKATTN_ERROR_INVALID_ARGUMENT) && why.message[0] != '\0' && terminated(why.message));
-        return;
-    }
-    require(valid == VKATTN_OK && explanation.kernelName && explanation.form && terminated(explanation.choice));
-    require(explanation.workgroupInvocations <= caps.maxWorkgroupInvocations);
-    require(explanation.flops >= 0 && explanation.flops <= explanation.flopsFull);
-    const auto list = [&](std::vector<std::byte> *scratch, vkattn_dispatch_list &listed) {
-        listed.structSize = sizeof listed;
-        std::byte none[8]; // empty scratch is too small; it does not ask for the size
-        return vkattnListOperation(&caps, &options, &o,
-                                   !scratch           ? nullptr
-                                   : scratch->empty() ? none
-                                                      : scratch->data(),
-                                   scratch ? scratch->size() : 0, &listed, &why);
-    };
-    checkDispatches(caps, explanation, list, [&](vkattn_role role) { return vkattnOperationBytes(&o, role); });
-}
-
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Bytes bytes(data, size);
     const Description d(bytes);
     const vkattn_result valid = validate(d.operation);
-    plan(d.operation, valid, bytes);
+    planOperation(d.operation, valid, bytes, number);
     const vkattn_problem &p = d.attention;
     if (valid == VKATTN_OK && workOf(p, p.q.extent[3]) <= 3e5) compute(d.operation, bytes, true);
     return 0;

@@ -136,9 +136,12 @@ SmallOperations::SmallOperations() {
     statistics_.topWeights = packed(VKATTN_F32, 1, 2, 9, 2);
     statistics_.topKeys = packed(VKATTN_BITS32, 1, 2, 9, 2);
     statistics_.densityThreshold = 0.1f;
+    masked_ = problem(heads, heads, {}, {});
+    masked_.mask = packed(VKATTN_BOOL8, 1, 1, 9, 9);
+    visibleBlocks_ = visibleBlocks(masked_, 4, 4);
     for (const vkattn_operation &other :
          {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_),
-          operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_), operation(statistics_)})
+          operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_), operation(statistics_), operation(visibleBlocks_)})
         all_.push_back(other);
 }
 

@@ -43,6 +43,8 @@ class SmallOperations {
     vkattn_norm_gradient normGradient_;
     vkattn_drop drop_;
     vkattn_attention_statistics statistics_;
+    vkattn_problem masked_;
+    vkattn_visible_blocks visibleBlocks_;
     std::vector<vkattn_operation> all_;
 };
 

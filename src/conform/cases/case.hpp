@@ -211,6 +211,8 @@ struct Ran {
     std::string wrong;
 };
 [[nodiscard]] Ran runAndVerify(Runtime &runtime, CaseData &data);
+// Empty, or what is beyond its bounds of what a run has left in the outputs of the data.
+[[nodiscard]] std::string verifyAttention(const CaseData &data, const RunResult &result, vkattn_verify_report &report);
 // Only what is wrong; "run: " and the message where the run failed.
 [[nodiscard]] std::string runAndCheck(Runtime &runtime, CaseData &data, vkattn_verify_report *report = nullptr);
 

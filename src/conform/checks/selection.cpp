@@ -339,15 +339,15 @@ class Planner {
             Limits limits;
             int quick, whole;
         };
-        static constexpr Count operations[] = {{Limits::full, 2, 60}, {Limits::weak, 1, 30}, {Limits::tight, 2, 30}},
-                               // Of several problems each. The least limits are too few storage buffers: the device says so.
-            statistics[] = {{Limits::full, 2, 25}, {Limits::weak, 1, 1}, {Limits::tight, 2, 15}},
-                               layers[] = {{Limits::full, 1, 20}, {Limits::weak, 1, 10}}; // a list is not cut into slices
+        static constexpr Count operations[] = {{Limits::full, 2, 60}, {Limits::weak, 1, 30}, {Limits::tight, 2, 30}};
+        // Of several problems each. The least limits are too few storage buffers: the device says so.
+        static constexpr Count several[] = {{Limits::full, 2, 25}, {Limits::weak, 1, 1}, {Limits::tight, 2, 15}};
+        static constexpr Count layers[] = {{Limits::full, 1, 20}, {Limits::weak, 1, 10}}; // a list is not cut into slices
         for (const Kind &kind : checkKinds()) {
             if (!kind.drawnBySeed()) continue;
-            std::span<const Count> counts = kind.subject == Subject::layer  ? std::span<const Count>(layers)
-                                            : &kind == kindOf("statistics") ? statistics
-                                                                            : operations;
+            std::span<const Count> counts = operations;
+            if (&kind == kindOf("statistics") || &kind == kindOf("visibleBlocks")) counts = several;
+            if (kind.subject == Subject::layer) counts = layers;
             // A layer has a dozen pipelines: one of its limits is drawn.
             if (quick() && slowCompiler_ && kind.subject == Subject::layer)
                 counts = counts.subspan(randomFor(options_.seed, std::string("limits of ") + kind.name)() % counts.size(), 1);

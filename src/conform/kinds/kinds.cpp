@@ -30,6 +30,8 @@ std::span<const Kind> checkKinds() {
          Subject::operation},
         {"statistics", "statistics of attention with its options, largest weights and what keys receive, likewise", checkStatistics,
          Subject::operation},
+        {"visibleBlocks", "lists of the blocks of pairs that are visible, likewise, and every difference is wrong; attention that reads them",
+         checkVisibleBlocks, Subject::operation},
         {"layer",
          "multi-head attention from X to the output, drawn: each step against the oracle, the whole against its formulas, the same "
          "bits recorded at once",

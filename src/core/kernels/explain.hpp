@@ -23,17 +23,14 @@ inline void explainMainDispatch(const Schedule &plan, uint32_t most, vkattn_expl
     }
 }
 
-// What an explanation says of any plan that goes over chunks of a forward problem, as the backward pass and
-// statistics do.
-template <class AnyPlan> void explainSchedule(const AnyPlan &plan, const PlanLimits &limits, const Plan &forward, vkattn_explanation &out) {
+// What an explanation says of any plan that goes over chunks of a forward problem, in one slice.
+template <class AnyPlan> void explainWhole(const AnyPlan &plan, const PlanLimits &limits, const Plan &forward, vkattn_explanation &out) {
     out = vkattn_explanation{};
     out.structSize = sizeof out;
     out.kernelName = plan.kernelName;
     out.form = "";
-    out.splits = 1;
-    out.sliceCount = plan.slices;
-    out.maxSlices = mostSlices(plan, limits);
-    out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
+    out.splits = out.sliceCount = out.maxSlices = 1;
+    out.largestSlice = 1;
     out.dispatchCount = plan.dispatchCount;
     out.pipelineCount = plan.type->pipelines(plan).size();
     out.workspaceBytes = plan.workspaceBytes;
@@ -44,6 +41,14 @@ template <class AnyPlan> void explainSchedule(const AnyPlan &plan, const PlanLim
         (each->output ? out.bytesWritten : out.bytesRead) += static_cast<double>(each->bytes.size());
     out.compileOperations = compileOperations(forward.tuning);
     out.compileLimit = compileLimit(limits.caps);
+}
+
+// The same of a plan with slices, as the backward pass and statistics have them.
+template <class AnyPlan> void explainSchedule(const AnyPlan &plan, const PlanLimits &limits, const Plan &forward, vkattn_explanation &out) {
+    explainWhole(plan, limits, forward, out);
+    out.sliceCount = plan.slices;
+    out.maxSlices = mostSlices(plan, limits);
+    out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
     // Of very many slices no more than maxSlices have work.
     AnyPlan dealt = plan;
     dealt.slices = std::min(plan.slices, out.maxSlices);

@@ -4,6 +4,7 @@
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/operations/work.hpp"
 #include "cpu/statistics/statistics.hpp"
+#include "cpu/visible_blocks/visible_blocks.hpp"
 
 #include <algorithm>
 
@@ -122,6 +123,7 @@ extern "C" vkattn_result vkattnCpuCheckOperation(const vkattn_operation *operati
         return checkOperands(makeGradient, operation->of.attentionGradient, memory, count, why);
     if (operation->kind == VKATTN_ATTENTION_STATISTICS)
         return checkOperands(makeStatistics, operation->of.attentionStatistics, memory, count, why);
+    if (operation->kind == VKATTN_VISIBLE_BLOCKS) return checkOperands(makeVisibleBlocks, operation->of.visibleBlocks, memory, count, why);
     return checkOperands(makeOperation, operation, memory, count, why);
 }
 
@@ -141,6 +143,8 @@ extern "C" vkattn_result vkattnCpuOperationWorkspace(const vkattn_operation *ope
         return gradientWorkspace(operation->of.attentionGradient, (pool ? pool : &alone)->pool, *bytes, why);
     if (operation->kind == VKATTN_ATTENTION_STATISTICS)
         return statisticsWorkspace(operation->of.attentionStatistics, (pool ? pool : &alone)->pool, *bytes, why);
+    if (operation->kind == VKATTN_VISIBLE_BLOCKS)
+        return visibleBlocksWorkspace(operation->of.visibleBlocks, (pool ? pool : &alone)->pool, *bytes, why);
     return workspaceOf<Cut>(makeOperation, operation, (pool ? pool : &alone)->pool, *bytes, why);
 }
 
@@ -156,6 +160,8 @@ extern "C" vkattn_result vkattnCpuRunOperation(vkattn_cpu_pool given, const vkat
         return runGradient(pool->pool, operation->of.attentionGradient, memory, count, workspace, workspaceBytes, why);
     if (operation->kind == VKATTN_ATTENTION_STATISTICS)
         return runStatistics(pool->pool, operation->of.attentionStatistics, memory, count, workspace, workspaceBytes, why);
+    if (operation->kind == VKATTN_VISIBLE_BLOCKS)
+        return runVisibleBlocks(pool->pool, operation->of.visibleBlocks, memory, count, workspace, workspaceBytes, why);
     return runBound<Cut>(pool->pool, makeOperation, operation, memory, count, workspace, workspaceBytes, why,
                          [&](const Cut &cut, const Operation &o, const Operands &operands, WorkspaceParts parts) {
                              run(pool->pool, cut, o, operands, parts);

@@ -5,6 +5,7 @@
 #include "cpu/operations/oracle.hpp"
 #include "cpu/oracle/comparison.hpp"
 #include "cpu/statistics/statistics.hpp"
+#include "cpu/visible_blocks/visible_blocks.hpp"
 
 #include <memory>
 
@@ -263,5 +264,7 @@ extern "C" vkattn_result vkattnCpuVerifyOperation(const vkattn_operation *operat
         return verifyGradient(operation->of.attentionGradient, memory, count, options, report, why);
     if (operation->kind == VKATTN_ATTENTION_STATISTICS)
         return verifyStatistics(operation->of.attentionStatistics, memory, count, options, report, why);
+    if (operation->kind == VKATTN_VISIBLE_BLOCKS)
+        return verifyVisibleBlocks(operation->of.visibleBlocks, memory, count, options, report, why);
     return verifyBound(makeOperation, operation, memory, count, options, report, why, "the oracle's rows", verify);
 }

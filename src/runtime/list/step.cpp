@@ -79,6 +79,12 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
         description_.attentionStatistics.statistics.attention = &description_.attentionStatistics.attention;
         bound.operation = vkattn::operation(description_.attentionStatistics.statistics);
         break;
+    case VKATTN_VISIBLE_BLOCKS:
+        description_.visibleBlocks.attention = copyOf(*operation.of.visibleBlocks->attention);
+        description_.visibleBlocks.blocks = copyOf(*operation.of.visibleBlocks);
+        description_.visibleBlocks.blocks.attention = &description_.visibleBlocks.attention;
+        bound.operation = vkattn::operation(description_.visibleBlocks.blocks);
+        break;
     case VKATTN_NORM_GRADIENT:
         bound.operation = vkattn::operation(description_.normGradient = copyOf(*operation.of.normGradient));
         break;

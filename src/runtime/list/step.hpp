@@ -87,6 +87,10 @@ struct ListStep {
             vkattn_attention_statistics statistics; // points at `attention`
             vkattn_problem attention;
         } attentionStatistics;
+        struct {
+            vkattn_visible_blocks blocks; // points at `attention`
+            vkattn_problem attention;
+        } visibleBlocks;
         vkattn_norm_gradient normGradient;
         vkattn_drop drop;
     } description_;

@@ -42,6 +42,8 @@ const vkattn_program *programIn(const vkattn_operation &operation) {
         return operation.of.attention->program;
     case VKATTN_ATTENTION_GRADIENT:
         return operation.of.attentionGradient->forward->program;
+    case VKATTN_VISIBLE_BLOCKS:
+        return operation.of.visibleBlocks->attention->program;
     default:
         return nullptr;
     }

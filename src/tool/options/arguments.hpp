@@ -23,6 +23,7 @@ struct RuleArguments {
     uint32_t dilation = 0;
     vkattn_grid grid{};
     vkattn_blocks blocks{}; // of --bigbird, or the sizes of --block-size
+    vkattn_blocks lists{};  // of --visible-blocks: a kind, where they are wanted. Of `run`
     // Files of the second projections of q, k and v, for the rows of global tokens; all empty or none. Of `run`.
     std::string globalProjections[3];
 };

@@ -61,6 +61,15 @@ Json forwardJson(const RunResult &forward) {
             {"cpuPlan", cpuPlanJson(forward.cpuPlan)}};
 }
 
+Json blocksJson(const ReportedBlocks &lists) {
+    return {{"size", {lists.queries, lists.keys}},
+            {"blocks", lists.blocks},
+            {"listed", lists.listed},
+            {"full", lists.full},
+            {"kernel", lists.result.kernel},
+            {"milliseconds", jsonNumber(lists.result.milliseconds)}};
+}
+
 Json toJson(const RunReport &report) {
     const RunResult &result = report.result;
     Json shapes = Json::object(), dtypes = Json::object(), outputs = Json::object();
@@ -92,6 +101,7 @@ Json toJson(const RunReport &report) {
                  {"outputs", std::move(outputs)}};
     if (report.forward) json["forward"] = forwardJson(*report.forward);
     if (report.finite) json["finite"] = *report.finite;
+    if (report.visibleBlocks) json["visibleBlocks"] = blocksJson(*report.visibleBlocks);
     if (report.verification) {
         json["verify"] = toJson(report, *report.verification);
         if (report.forward) json["verify"]["step"] = report.verification->step;
@@ -139,6 +149,12 @@ void printForward(const RunResult &backward, const RunResult &forward) {
     std::cout << "\n";
 }
 
+void printBlocks(const ReportedBlocks &lists) {
+    const double all = std::max(lists.blocks, 1.0);
+    std::cout << "blocks    " << lists.queries << " x " << lists.keys << ": " << 100 * lists.listed / all << " % visited, " << 100 * lists.full / all
+              << " % full, found in " << lists.result.milliseconds << " ms\n";
+}
+
 void printText(const RunReport &report) {
     const RunResult &result = report.result;
     std::cout.precision(4);
@@ -155,6 +171,7 @@ void printText(const RunReport &report) {
     if (report.slices > 1 && result.kernel != "cpu")
         std::cout << "; the longest of " << report.slices << " slices " << result.longestSliceMilliseconds << " ms";
     std::cout << "\n";
+    if (report.visibleBlocks) printBlocks(*report.visibleBlocks);
     if (report.forward) printForward(result, *report.forward);
     if (const std::string options = optionsText(report.options); !options.empty()) std::cout << "options   " << options << "\n";
     for (const Input &input : report.job.inputs) std::cout << "read      " << input.text() << "\n";

@@ -30,6 +30,13 @@ struct ReportedStep {
     std::optional<Verification> verification{};
 };
 
+// The lists of blocks that were made before attention.
+struct ReportedBlocks {
+    uint32_t queries = 0, keys = 0;         // of a block
+    double blocks = 0, listed = 0, full = 0; // of all batch entries and heads; listed: with the full ones
+    RunResult result{};
+};
+
 struct RunReport {
     const ComputeArguments &arguments;
     const JobArrays &job;
@@ -41,6 +48,7 @@ struct RunReport {
     std::vector<ReportedStep> steps{};  // of a layer
     std::optional<RunResult> forward{}; // of gradients: the forward pass before them
     std::optional<bool> finite{};       // of gradients, where that was counted
+    std::optional<ReportedBlocks> visibleBlocks{};
 };
 
 // The table of shapes of a layer, on stdout; a row of it for JSON, without the verification.

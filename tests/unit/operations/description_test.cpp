@@ -235,9 +235,9 @@ TEST(OperationDescription, everyRuleIsChecked) {
     o.kind = VKATTN_NORM;
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_STREQ(why.message, "operation.of.norm is NULL");
-    o.kind = static_cast<vkattn_operation_kind>(12);
+    o.kind = static_cast<vkattn_operation_kind>(VKATTN_VISIBLE_BLOCKS + 1);
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(why.message).find("operation.kind is 12"), std::string::npos) << why.message;
+    EXPECT_NE(std::string(why.message).find("operation.kind is "), std::string::npos) << why.message;
 }
 
 TEST(OperationDescription, ordinaryOnesAreValid) {
@@ -322,6 +322,7 @@ TEST(OperationDescription, kindsHaveNames) {
     EXPECT_STREQ(vkattnOperationName(VKATTN_NORM_GRADIENT), "norm gradient");
     EXPECT_STREQ(vkattnOperationName(VKATTN_DROP), "drop");
     EXPECT_STREQ(vkattnOperationName(VKATTN_ATTENTION_STATISTICS), "attention statistics");
-    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(12)), nullptr);
+    EXPECT_STREQ(vkattnOperationName(VKATTN_VISIBLE_BLOCKS), "visible blocks");
+    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(VKATTN_VISIBLE_BLOCKS + 1)), nullptr);
     EXPECT_EQ(vkattnOperationName(VKATTN_OPERATION_KIND_MAX), nullptr);
 }

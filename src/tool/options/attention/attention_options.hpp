@@ -35,6 +35,7 @@ void addRuleOptions(CLI::App &app, RunArguments &run);
 void addProgramOptions(CLI::App &app, RunArguments &run);
 void checkProgram(const RunArguments &run);
 // --q-global, --k-global and --v-global.
+void addVisibleBlocks(CLI::App &app, RunArguments &run);
 void addGlobalProjections(CLI::App &app, RunArguments &run);
 // Throws Failure where these contradict each other or other options.
 void checkRules(const CLI::App &app, const RunArguments &run);

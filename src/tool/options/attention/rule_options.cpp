@@ -86,12 +86,12 @@ void readBigBird(const std::string &text, vkattn_blocks &blocks) {
     blocks.kind = VKATTN_BLOCKS_BIGBIRD;
 }
 
-void readBlockSize(const std::string &text, vkattn_blocks &blocks) {
+void readBlockSize(const char *option, const std::string &text, vkattn_blocks &blocks) {
     const size_t comma = text.find(',');
     const std::string_view all = text;
     if (comma == std::string::npos || !parseInteger(all.substr(0, comma), blocks.queries) ||
         !parseInteger(all.substr(comma + 1), blocks.keys) || blocks.queries == 0 || blocks.keys == 0)
-        badValue("--block-size", "QUERIES,KEYS of a block, each at least 1, like 128,128", text);
+        badValue(option, "QUERIES,KEYS of a block, each at least 1, like 128,128", text);
 }
 
 } // namespace
@@ -123,7 +123,17 @@ void addRuleOptions(CLI::App &app, RunArguments &run) {
           [&](const std::string &text) { readBigBird(text, rules.blocks); });
     addFile(app, run, VKATTN_BLOCK_MASK, "bool or uint8 [query block, key block] or [head, query block, key block]; 0 hides a block");
     value("--block-size", "Q,K", "Queries and keys of a block of --block-mask",
-          [&](const std::string &text) { readBlockSize(text, rules.blocks); });
+          [&](const std::string &text) { readBlockSize("--block-size", text, rules.blocks); });
+}
+
+void addVisibleBlocks(CLI::App &app, RunArguments &run) {
+    addValue(app, "--visible-blocks", "Q,K",
+             "First find the blocks of Q queries and K keys that have anything to see, whatever hides the rest, and have the kernel skip the "
+             "others: for --program and --mask",
+             [&](const std::string &text) {
+                 readBlockSize("--visible-blocks", text, run.rules.lists);
+                 run.rules.lists.kind = VKATTN_BLOCKS_INDICES;
+             });
 }
 
 void addGlobalProjections(CLI::App &app, RunArguments &run) {
@@ -170,6 +180,9 @@ void checkRules(const CLI::App &app, const RunArguments &run) {
     needs("--block-size", "--block-mask", "the size is that of its blocks, so add --block-mask, or leave it out");
     apart("--neighbourhood", "--windows", "both say what a query sees of a grid");
     apart("--bigbird", "--block-mask", "both say which blocks are visible");
+    apart("--visible-blocks", "--bigbird", "the lists of blocks that are made take the place of other blocks");
+    apart("--visible-blocks", "--block-mask", "the lists of blocks that are made take the place of other blocks");
+    apart("--visible-blocks", "--q-global", "the rows of global tokens are computed apart, without lists of blocks");
     const vkattn_grid &grid = run.rules.grid;
     for (size_t axis = 0; axis < 3; ++axis)
         if (grid.rule == VKATTN_GRID_CLAMPED && grid.size[axis] > grid.extent[axis])

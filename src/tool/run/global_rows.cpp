@@ -1,4 +1,4 @@
-#include "tool/arrays/global_rows.hpp"
+#include "tool/run/global_rows.hpp"
 
 #include "tool/arrays/convert.hpp"
 

@@ -1,11 +1,12 @@
-#include "tool/run_command.hpp"
+#include "tool/run/run_command.hpp"
 
 #include "tool/arrays/job.hpp"
-#include "tool/arrays/global_rows.hpp"
 #include "tool/arrays/program_file.hpp"
 #include "tool/device.hpp"
 #include "tool/execution.hpp"
 #include "tool/report/options_report.hpp"
+#include "tool/run/global_rows.hpp"
+#include "tool/run/visible_blocks.hpp"
 
 #include <vkattn/operations.hpp>
 
@@ -28,14 +29,16 @@ ExitStatus runCommand(const RunArguments &arguments) {
     std::vector<OutputFile> files = openOutputs(arguments, job);
     const OpenedRuntime opened = openRuntime(arguments);
     Runtime &runtime = *opened.runtime;
-    prepareProgram(arguments, opened, operation(job.problem));
-    const HostArrays arrays = loadArrays(job);
+    HostArrays arrays = loadArrays(job);
     RunReport report{.arguments = arguments, .job = job, .options = optionsJson(arguments, job.problem)};
+    const vkattn_problem described = job.problem; // what is verified
+    if (arguments.rules.lists.kind != VKATTN_BLOCKS_NONE) report.visibleBlocks = makeVisibleBlocks(arguments, opened, job.problem, arrays);
+    prepareProgram(arguments, opened, operation(job.problem));
     report.tuning = opened.tuning.source;
     report.slices = arguments.slices;
     report.result = compute(arguments, runtime, operation(job.problem), arrays);
     noteUnusedKernel(arguments, runtime);
-    if (!globalRows.wanted()) return finish(std::move(report), operation(job.problem), arrays, files);
+    if (!globalRows.wanted()) return finish(std::move(report), operation(described), arrays, files);
     std::vector<Verification> verified;
     if (arguments.verify) verified.push_back(verify(*arguments.verify, operation(job.problem), arrays, report.result, "rows of other tokens"));
     if (std::optional<Verification> own = globalRows.compute(opened, arrays, report.result)) verified.push_back(*own);
