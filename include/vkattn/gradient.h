@@ -19,6 +19,10 @@
  *     dScale     = sum over all pairs of dz_ij dot(q_i, k_j)
  *     dSoftcap   = sum over all pairs of dS_ij (tanh x - x (1 - tanh^2 x)),  x = z_ij / softcap
  *
+ * A program (vkattn_program) multiplies dS_ij by vkattnScoreSlope of the score before vkattnScore.
+ * What its vkattnProbability makes of 1 stands beside w_ij in dV_j, and in dP_ij before
+ * dot(dOut_i, v_j) alone: weights are those before that hook.
+ *
  * Sums over i run over the rows of every query head of the key head's group. The recomputing form is
  * that of FlashAttention (Dao et al. 2022, algorithm 4; Dao 2023); here no sum is taken by atomics,
  * and the bits are the same run after run.

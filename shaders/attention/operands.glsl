@@ -15,6 +15,11 @@ const bool weighsPairs = (pairTerms & termProbabilityHook) != 0u;
 #else
 const bool weighsPairs = false;
 #endif
+#ifdef VKATTN_HOOK_SCORE
+const bool hooksScores = (pairTerms & termScoreHook) != 0u;
+#else
+const bool hooksScores = false;
+#endif
 const uint qType = elementTypes & 15u, outType = elementTypes >> typesOut & 15u;
 
 #define VKATTN_READS(slot, Block, words) layout(set = 0, binding = slot, std430) readonly buffer Block { uint words[]; };

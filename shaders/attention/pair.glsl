@@ -175,16 +175,14 @@ float withTermsAfterCap(Row row, int key, float score, float added) {
 // What a program makes of a score with all other terms.
 float hookedScore(Row row, int key, float score) {
 #ifdef VKATTN_HOOK_SCORE
-    if ((pairTerms & termScoreHook) != 0u)
-        score = vkattnScore(score, PAIR_OF_HOOK(row, key));
+    if (hooksScores) score = vkattnScore(score, PAIR_OF_HOOK(row, key));
 #endif
     return score;
 }
 // What the gradient of that score is multiplied with, to be the one of `score`.
 float hookSlope(Row row, int key, float score) {
 #ifdef VKATTN_HOOK_SCORE_SLOPE
-    if ((pairTerms & termScoreHook) != 0u)
-        return vkattnScoreSlope(score, PAIR_OF_HOOK(row, key));
+    if (hooksScores) return vkattnScoreSlope(score, PAIR_OF_HOOK(row, key));
 #endif
     return 1.0;
 }
@@ -205,7 +203,7 @@ float hookFactor(Row row, int key) {
 float withTerms(Row row, int key, float score, float added) {
     return hookedScore(row, key, withTermsAfterCap(row, key, cappedScore(score), added));
 }
-#if !defined(VKATTN_STAGE_PAIRS) && !defined(VKATTN_STAGE_VISIBLE_BLOCKS)
+#if !defined(VKATTN_STAGE_PAIRS) && !defined(VKATTN_STAGE_PAIR_DELTAS) && !defined(VKATTN_STAGE_VISIBLE_BLOCKS)
 float pairScore(Row row, int key, float dot, float added) { return withTerms(row, key, scale * dot, added); }
 #endif
 

@@ -2,7 +2,8 @@
 // Of a row of the workspace, in place: scores become the weights that dV is summed up with, w_ij P_ij,
 // and dP becomes dS. A pair that is hidden stays hidden in both, and a pair that dropout drops is
 // hidden to dV. A workgroup has a row, as in staged/softmax.comp. What the row adds to sums over pairs
-// goes behind, to be summed up in order.
+// goes behind, to be summed up in order. Hooks of scores and probabilities are asked here, where the
+// score before the hook, which the slope is of, and P are both at hand: scores come without them.
 #define VKATTN_STAGE_PAIR_DELTAS
 #include "lib/platform.glsl"
 
@@ -11,6 +12,7 @@ layout(constant_id = 8) const uint lanes = 64; // = workgroup size; sizes shared
 #include "attention/operands.glsl"
 #include "attention/sequence.glsl"
 #include "attention/reach.glsl"
+#include "attention/pair.glsl"
 #include "gradient/row_keys.glsl"
 #include "lib/element.glsl"
 #include "lib/math.glsl"
@@ -38,6 +40,11 @@ float probability(uint bits, uint maximumBits, uint inverseBits) {
     if (isNanBits(inverseBits) || isNanBits(bits) || bits == 0x7f800000u) return uintBitsToFloat(canonicalNanBits);
     return isFiniteBits(bits) ? expDifference(uintBitsToFloat(bits), uintBitsToFloat(maximumBits)) * uintBitsToFloat(inverseBits) : 0.0;
 }
+// The score that the softmax has taken, from the one in the workspace.
+uint softmaxBits(Row row, uint key, uint bits) {
+    if (!hooksScores || isNanBits(bits)) return bits;
+    return scoreBits(hookedScore(row, int(key), uintBitsToFloat(bits)));
+}
 
 void main() {
     const uint lane = gl_LocalInvocationID.x, row = gl_WorkGroupID.x, head = gl_WorkGroupID.z % heads;
@@ -48,9 +55,9 @@ void main() {
         if (lane < rowSumWords && (form & formDeltas) != 0u) workspace[sumsAt + lane] = 0u;
         return;
     }
-    const uint begin = uint(keyBegin(row)), end = uint(max(keyEnd(row), 0));
+    const Row pairs = rowOf(head, row);
+    const uint begin = uint(pairs.begin), end = uint(max(pairs.end, 0));
     const uint query = queryFirst + row, plane = planeFirst + batch * planesOfBatch + head;
-    const int position = alignedPosition(row);
     const uint factsAt = factsBase + rowOfChunk * rowFactWords;
     const uint maximumBits = workspace[factsAt + factMaximum], inverseBits = workspace[factsAt + factInverseSum];
     const uint weightsAt = weightsBase + batch * weightsBatch + head * weightsHead + row * weightsToken;
@@ -63,7 +70,7 @@ void main() {
             if (bits == hiddenBits) continue;
             float upstream = LOAD_ELEMENT(dWeights, dWeightsType, weightsAt + j * weightsKey);
             if ((form & formDropped) != 0u) upstream = kept(j, query, plane) ? upstream * keptFactor : 0.0;
-            sum = fma(probability(bits, maximumBits, inverseBits), upstream, sum);
+            sum = fma(probability(softmaxBits(pairs, j, bits), maximumBits, inverseBits), upstream, sum);
         END_FOR_KEYS
         laneDeltas[lane] = sum;
         barrier();
@@ -82,12 +89,16 @@ void main() {
             continue;
         }
         seen = 1u;
-        const float p = probability(bits, maximumBits, inverseBits);
+        const float p = probability(softmaxBits(pairs, j, bits), maximumBits, inverseBits);
         const bool keep = kept(j, query, plane);
-        workspace[scoresAt + j] = keep ? scoreBits(drops ? p * keptFactor : p) : hiddenBits;
+        const float factor = weighsPairs ? hookFactor(pairs, int(j)) : 1.0;
+        float weight = drops ? p * keptFactor : p;
+        if (weighsPairs) weight *= factor;
+        workspace[scoresAt + j] = keep ? scoreBits(weight) : hiddenBits;
         if ((form & formDeltas) == 0u) continue;
         float upstream = keep ? uintBitsToFloat(workspace[deltasAt + j]) : 0.0;
         if (drops) upstream *= keptFactor;
+        if (weighsPairs && keep) upstream *= factor;
         if (hasDWeights) {
             const float given = LOAD_ELEMENT(dWeights, dWeightsType, weightsAt + j * weightsKey);
             if ((form & formDropped) == 0u)
@@ -95,10 +106,11 @@ void main() {
             else if (keep)
                 upstream = fma(keptFactor, given, upstream);
         }
-        const float dS = p * (upstream - delta);
+        float dS = p * (upstream - delta);
+        if (hooksScores) dS *= hookSlope(pairs, int(j), uintBitsToFloat(bits));
         workspace[deltasAt + j] = scoreBits(dS);
         deltas += dS;
-        slopes = fma(-abs(float(int(j) - position)), dS, slopes);
+        slopes = fma(-abs(float(int(j) - pairs.position)), dS, slopes);
     END_FOR_KEYS
     if ((form & formDeltas) == 0u) return;
     laneDeltas[lane] = deltas;

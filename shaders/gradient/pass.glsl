@@ -52,7 +52,7 @@ PairGradient pairGradient(Row row, RowSums sums, int key, float dot, float flow,
         upstream = seen && kept ? pair.factor * upstream : 0.0;
     }
     pair.score = seen ? pair.weight * (upstream - sums.delta) : 0.0;
-    if ((pairTerms & termScoreHook) != 0u) pair.score = seen ? pair.score * hookSlope(row, key, score) : 0.0;
+    if (hooksScores) pair.score = seen ? pair.score * hookSlope(row, key, score) : 0.0;
     pair.plain = pair.score;
     pair.ofCap = 0.0;
     if ((pairTerms & termSoftcap) != 0u) {

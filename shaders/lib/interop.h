@@ -432,6 +432,7 @@ VKATTN_PUSH(PairDeltasPush) {
     uint seedLow, seedHigh, dropoutOffset, threshold;
     uint planeFirst, planesOfBatch; // batch * heads + head of the chunk's first, and heads of the problem
     float keptFactor;
+    uint headFirst; // of the chunk
 };
 #endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_CAP_DELTAS)

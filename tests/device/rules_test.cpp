@@ -78,6 +78,7 @@ TEST(RulesTest, skipNothingThatIsSeen) {
             GradientOptions options;
             options.everything = kernel != VKATTN_GRADIENT_COOPMAT;
             options.matrices = kernel == VKATTN_GRADIENT_COOPMAT;
+            options.weighingHooks = kernel != VKATTN_GRADIENT_COOPMAT;
             GradientCase before = drawGradient(random, own, options);
             before.gradient.kernel = kernel;
             before.data->collectOperands();

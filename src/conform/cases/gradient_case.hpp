@@ -52,10 +52,8 @@ struct GradientOptions {
     bool dropout = true;     // may be drawn
     // Only what VKATTN_GRADIENT_COOPMAT takes: q, k, v and dOut of one 16-bit type, no dWeights, no dBias.
     bool matrices = false;
-    // Programs may have hooks of scores, which VKATTN_GRADIENT_STAGED does not take.
-    bool scoreHooks = false;
-    // And of probabilities, which VKATTN_GRADIENT_COOPMAT does not take either.
-    bool weighingHooks = false;
+    // Programs may have hooks of probabilities, which VKATTN_GRADIENT_COOPMAT does not take.
+    bool weighingHooks = true;
 };
 // The forward pass of the case has not run: `out` and `lse` are any bytes. NaN lies wherever nothing may
 // look.

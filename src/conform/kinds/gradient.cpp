@@ -18,8 +18,7 @@ GradientCase drawCase(Random &random) {
                                                    VKATTN_GRADIENT_TILES, VKATTN_GRADIENT_COOPMAT};
     const vkattn_gradient_kernel routine = routines[between(random, 0, 4)];
     options.matrices = routine == VKATTN_GRADIENT_COOPMAT || (routine == VKATTN_GRADIENT_AUTO && between(random, 0, 2) == 0);
-    options.scoreHooks = routine == VKATTN_GRADIENT_TILES || routine == VKATTN_GRADIENT_COOPMAT;
-    options.weighingHooks = routine == VKATTN_GRADIENT_TILES;
+    options.weighingHooks = routine != VKATTN_GRADIENT_COOPMAT;
     GradientCase g = drawGradient(random, options);
     g.gradient.kernel = routine;
     return g;

@@ -113,6 +113,8 @@ namespace stagedGradient {
 [[nodiscard]] PipelineSet pipelines(const GradientPlan &plan);
 [[nodiscard]] uint64_t storageDescriptorCount(const GradientPlan &plan);
 
+// Terms of pairs that gradient/pair_deltas.comp applies, and no dispatch of staged/pairs.comp.
+constexpr uint32_t termsOfDeltas = termScoreHook | termProbabilityHook;
 // What follows what in a chunk of rows.
 enum Phase : uint32_t {
     phaseFacts,

@@ -85,6 +85,7 @@ void makePairDeltas(const GradientPlan &plan, const Chunk &c, Dispatch &d) {
     push.planeFirst = c.batchFirst * p.heads + c.headFirst;
     push.planesOfBatch = p.heads;
     push.keptFactor = static_cast<float>(dropoutFactor(p.dropoutThreshold));
+    push.headFirst = c.headFirst;
     setPush(d, push);
     d.operands[slotWorkspace] = workspaceFrom(plan, plan.at.scores, true);
     const bool sinks = g.has(VKATTN_D_SINKS);
@@ -97,7 +98,7 @@ void makePairDeltas(const GradientPlan &plan, const Chunk &c, Dispatch &d) {
     d.operands[slotSecond] = sinks ? headsOperand(VKATTN_SINKS, c, offsetof(PairDeltasPush, sinksBase)) : standIn(lengths);
     d.operands[slotStagedLengths] = lengths;
     ConceptConstants constants{};
-    constants.pairTerms = pairTermsOf(p) & termsOfReach;
+    constants.pairTerms = pairTermsOf(p) & (termsOfReach | termsOfDeltas);
     constants.elementTypes = static_cast<uint32_t>(weights.dtype) << typesWeights;
     constants.form = (dWeights ? formDWeights : 0u) | (p.weightsDropped ? formDropped : 0u) | (deltas ? formDeltas : 0u) |
                      (sinks ? formGatherSinks : 0u) |
@@ -398,7 +399,7 @@ Dispatch stagedGradient::dispatch(const GradientPlan &plan, uint32_t index) {
         break;
     case phasePairs:
         selectKeys(plan, step % keyChunks, c);
-        staged::makePairs(viewOfScores(plan), c, step / keyChunks, d);
+        staged::makePairs(viewOfScores(plan), c, staged::termsOfPairs(plan.problem(), termsOfDeltas), step / keyChunks, d);
         d.barrierBefore = step % keyChunks == 0;
         break;
     case phaseUpstream:

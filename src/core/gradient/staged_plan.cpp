@@ -137,7 +137,7 @@ stagedGradient::Phases stagedGradient::phasesOf(const GradientPlan &plan) {
     Phases phases{};
     phases.count[phaseFacts] = rows ? rowFactDispatches : 0;
     phases.count[phaseScores] = pairChunks;
-    phases.count[phasePairs] = pairChunks * static_cast<uint32_t>(std::popcount(staged::termsOfPairs(p)));
+    phases.count[phasePairs] = pairChunks * static_cast<uint32_t>(std::popcount(staged::termsOfPairs(p, termsOfDeltas)));
     phases.count[phaseUpstream] = deltas ? pairChunks : 0;
     phases.count[phaseDeltas] = rows ? 1 : 0;
     phases.count[phaseValues] = stores(VKATTN_D_V) ? keyChunks : 0;
@@ -182,11 +182,6 @@ double stagedGradient::shareBefore(const GradientPlan &plan, uint32_t step) {
 vkattn_result stagedGradient::makePlan(const PlanLimits &limits, GradientPlan &plan, vkattn_diagnostic *why) {
     const Problem &p = plan.problem();
     Plan &forward = plan.forward;
-    if ((p.program.scores() && plan.needsDeltas()) || p.program.weighs())
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the staged kernel of gradients does not take a program with %s; take VKATTN_GRADIENT_TILES, without dBias and "
-                    "dWeights, or the CPU",
-                    p.program.weighs() ? "vkattnProbability" : "vkattnScore");
     if (const uint32_t most = maxKeysPerLane * forward.tuning.softmaxLanes[fewRows]; p.keyTokens > most)
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "%u keys; the staged kernel of gradients takes rows of at most %u", p.keyTokens, most);
     if (const uint32_t most = maxKeysPerLane * forward.tuning.softmaxLanes[manyRows]; p.deterministic && p.ragged() && p.keyTokens > most)

@@ -76,8 +76,8 @@ constexpr uint32_t termsBehindSums = termProbabilityHook | termRowHook;
 
 } // namespace
 
-uint32_t staged::termsOfPairs(const Problem &p) {
-    const uint32_t terms = pairTermsOf(p);
+uint32_t staged::termsOfPairs(const Problem &p, uint32_t elsewhere) {
+    const uint32_t terms = pairTermsOf(p) & ~elsewhere;
     // Both hooks of a program take one dispatch.
     const uint32_t both = termScoreHook | termVisibleHook, together = (terms & both) == both ? uint32_t{termVisibleHook} : 0;
     return terms & ~(termSoftcap | termDropout | termDilated | termPlanes | termPrefix | termsBehindSums | together);
@@ -125,8 +125,7 @@ void makeTerm(const Plan &plan, const Chunk &c, uint32_t term, Dispatch &d) {
 
 } // namespace
 
-void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t number, Dispatch &d) {
-    uint32_t terms = termsOfPairs(plan.problem);
+void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t terms, uint32_t number, Dispatch &d) {
     for (; number; --number) terms &= terms - 1; // in the order of the formula: lowest bit first
     makeTerm(plan, c, terms & ~(terms - 1), d);
 }
@@ -298,7 +297,7 @@ Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
         if (kind == Pass::openScores) makeOpenScores(plan, c, d);
         if (kind == Pass::output) makeScoresOutput(plan, c, d);
         if (kind == Pass::scores) makeScores(plan, c, d);
-        if (kind == Pass::pairs) makePairs(plan, c, pass - passes.opening - 1, d);
+        if (kind == Pass::pairs) makePairs(plan, c, termsOfPairs(p), pass - passes.opening - 1, d);
         // The sinks and the scores touch different columns; what chunks of keys write of an output's rows
         // lies within the ranges of each other.
         d.barrierBefore = index > 0 && (kind == Pass::output || (n == 0 && (pass > 0 || sinks == 0)));

@@ -20,9 +20,10 @@ void whyChosen(const Problem &, const FlashTuning &, char *text, size_t size);
 // Plan::setUpBytes on.
 void makeScores(const Plan &, const Chunk &, Dispatch &);
 // The terms that take a dispatch of staged/pairs.comp each; softcap is in the scores', dropout in the
-// softmax's.
-[[nodiscard]] uint32_t termsOfPairs(const Problem &);
-void makePairs(const Plan &, const Chunk &, uint32_t number, Dispatch &);
+// softmax's. `elsewhere`: terms that a pass applies by itself.
+[[nodiscard]] uint32_t termsOfPairs(const Problem &, uint32_t elsewhere = 0);
+// The dispatch of the number-th of the terms.
+void makePairs(const Plan &, const Chunk &, uint32_t terms, uint32_t number, Dispatch &);
 void makeValues(const Plan &, const Chunk &, bool firstKeys, bool lastKeys, Dispatch &);
 
 } // namespace vkattn::staged

@@ -42,8 +42,7 @@ GradientOptions drawGradientOptions(Random &random) {
 }
 
 Case asForward(Case c, vkattn_gradient_kernel kernel) {
-    if (c.hooks != Hooks::none && kernel != VKATTN_GRADIENT_TILES && kernel != VKATTN_GRADIENT_COOPMAT) c.hooks = Hooks::visible;
-    c.hooks = kernel == VKATTN_GRADIENT_TILES ? withSums(c.hooks) : withoutWeighing(c.hooks);
+    c.hooks = kernel == VKATTN_GRADIENT_COOPMAT ? withoutWeighing(c.hooks) : withSums(c.hooks);
     c.lse = true;
     c.writeNoPairs();
     c.keysHoldValues = false;

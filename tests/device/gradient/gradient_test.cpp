@@ -46,6 +46,39 @@ TEST(Gradient, isWithinTheBoundsOfTheOracle) {
     expectDrawnCasesPass(Limits::full, {20, 300}, VKATTN_GRADIENT_STAGED);
 }
 
+// Every hook of a backward pass beside all that only this kernel computes, in one chunk and with each
+// row by itself.
+TEST(Gradient, ofHooksIsWithinTheBoundsOfTheOracle) {
+    RuntimeOptions small = optionsFor(Limits::full);
+    small.maxWorkspaceBytes = 1;
+    std::string why;
+    const std::unique_ptr<Runtime> ofRows = Runtime::open(small, nullptr, &why);
+    ASSERT_TRUE(ofRows) << why;
+    Runtime *const whole = runtimeFor(Limits::full);
+    ASSERT_TRUE(whole);
+    Random random = randomFor("gradients of hooks");
+    Case forward;
+    forward.heads = 4, forward.queryTokens = 7, forward.keyTokens = 37;
+    forward.sinks = forward.alibi = true;
+    forward.softcap = 3;
+    forward.biasBroadcast = 0;
+    for (const Hooks hooks : {Hooks::score, Hooks::both, Hooks::probability, Hooks::all})
+        for (const double dropout : {0.0, 0.3}) {
+            forward.hooks = hooks;
+            const GradientOptions options{.dLse = true,
+                                          .dWeights = true,
+                                          .weightsDropped = dropout > 0,
+                                          .dBias = true,
+                                          .arrays = true,
+                                          .dScale = true,
+                                          .dropout = dropout,
+                                          .kernel = VKATTN_GRADIENT_STAGED};
+            GradientCase c(forward, options, random), again(forward, options, random);
+            EXPECT_EQ(runAndVerify(*whole, c), "") << c.text();
+            EXPECT_EQ(runAndVerify(*ofRows, again), "") << "rows alone: " << again.text();
+        }
+}
+
 TEST(Gradient, isCutToMeetTightLimits) {
     expectDrawnCasesPass(Limits::tight, {10, 150}, VKATTN_GRADIENT_STAGED);
 }

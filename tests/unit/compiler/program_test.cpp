@@ -153,6 +153,28 @@ TEST(Program, isCompiledForWhatAPlanDispatches) {
     EXPECT_NE(std::string(why.message).find("half.glsl"), std::string::npos);
 }
 
+// Of a backward pass that only the staged kernel computes: one module has the scores and their slopes, another the pairs that are hidden.
+TEST(Program, isCompiledForABackwardPass) {
+    const std::string hooks = signature + " { return 0.5 * score; }\nfloat vkattnScoreSlope(float score, uint b, uint h, uint i, uint j) { return 0.5; }\n";
+    vkattn_caps caps{};
+    caps.structSize = sizeof caps;
+    vkattn_diagnostic why{};
+    ASSERT_EQ(vkattnMinimumCaps(&caps, &why), VKATTN_OK) << why.message;
+    for (const bool hides : {false, true}) {
+        std::string error;
+        const std::unique_ptr<Program> program = Program::make(hides ? hooks + visible + " { return key != 3u; }" : hooks, "half.glsl", error);
+        ASSERT_TRUE(program) << error;
+        vkattn_problem p = problemWith(program->get());
+        p.flags = VKATTN_ROW_STATISTICS;
+        p.lse = packed(VKATTN_F32, 1, 2, 48, 2);
+        vkattn_attention_gradient gradient = attentionGradient(p, p.out);
+        gradient.dQ = p.q;
+        gradient.dWeights = packed(VKATTN_F32, 1, 2, 48, 48);
+        ASSERT_EQ(program->prepare(caps, operation(gradient), &why), VKATTN_OK) << why.message;
+        EXPECT_EQ(program->compiledModules(), hides ? 2u : 1u);
+    }
+}
+
 TEST(Program, saysWhichOfItsNamesAKernelHas) {
     std::string error;
     const std::unique_ptr<Program> program = Program::make("const uint tileRows = 3u;\n" + signature + " { return score; }", "own.glsl", error);

@@ -1,6 +1,7 @@
 // Plans of gradients without a device: every dispatch within the limits and within what is bound,
 // every pipeline announced, and chunks in the order of rows, so that sums go on where they stopped.
 #include "core/gradient/gradient_plan.hpp"
+#include "conform/cases/hooks/hooks.hpp"
 #include "core/kernels/flash.hpp"
 #include "support/plan_checks.hpp"
 #include "vkattn/vkattn.hpp"
@@ -294,6 +295,45 @@ TEST(GradientPlan, tilesAreTakenWhereTheyCan) {
     EXPECT_NE(refused(weights, fused).find("dWeights"), std::string::npos);
     EXPECT_NE(refused(bias, fused).find("dBias"), std::string::npos);
     EXPECT_NE(refused(small, limitsOf(1u << 27, 1u << 10, true)).find("workspace of 1024 bytes"), std::string::npos);
+}
+
+// The staged kernel asks hooks of scores and probabilities where P and dS are made: they take neither
+// dispatches nor memory of their own. Tiles leave these problems to AUTO for dBias and dWeights.
+TEST(GradientPlan, hooksOfScoresAreAskedWherePIsMade) {
+    using conform::Hooks;
+    constexpr uint32_t score = termScoreHook, probability = termProbabilityHook;
+    const PlanLimits limits = limitsOf(1u << 27, 1u << 26, true);
+    const auto asked = [](Hooks hooks) {
+        Asked a = ask("hooks", 2, 6, 2, 70, 90, 65, 33);
+        addEverything(a, {2, 6, 70, 90});
+        a.forward.program = conform::programOf(hooks);
+        if (a.forward.program) a.forward.programBufferWords[0] = conform::hookNumbers;
+        return a;
+    };
+    Asked none = asked(Hooks::none);
+    const GradientPlan plain = planOf(none, limits);
+    for (const auto &[hooks, hides, ofDeltas] : {std::tuple{Hooks::visible, true, 0u}, {Hooks::score, false, score},
+                                                 {Hooks::both, true, score}, {Hooks::probability, false, probability},
+                                                 {Hooks::all, true, score | probability}}) {
+        Asked a = asked(hooks);
+        const GradientPlan plan = planOf(a, limits);
+        ASSERT_EQ(plan.kernel->id, VKATTN_GRADIENT_STAGED);
+        ASSERT_NO_FATAL_FAILURE(expectWithinLimitsAndBindings(plan, limits, a.name));
+        EXPECT_EQ(plan.at.end - plan.at.scores, plain.at.end - plain.at.scores);
+        EXPECT_EQ(plan.dispatchCount - plan.forward.setUpDispatches,
+                  plain.dispatchCount - plain.forward.setUpDispatches + (hides ? plan.rowChunks() * plan.forward.keyChunks : 0));
+        uint32_t hiding = 0;
+        for (uint32_t n = 0; n < plan.dispatchCount; ++n) {
+            const PipelineKey key = plan.type->dispatch(plan, n).key;
+            const uint32_t terms = key.constants[constantPairTerms] & termsOfHooks;
+            if (key.module == Module::pairs && terms) ++hiding;
+            EXPECT_EQ(terms, key.module == Module::pairDeltas    ? ofDeltas
+                             : key.module == Module::pairs && terms ? uint32_t{termVisibleHook}
+                                                                    : 0u);
+            EXPECT_EQ(key.program != nullptr, terms != 0) << infoOf(key.module).name;
+        }
+        EXPECT_EQ(hiding, hides ? plan.rowChunks() * plan.forward.keyChunks : 0);
+    }
 }
 
 // What of a workgroup shaders/gradient/matrices.glsl relies on, written down a second time.

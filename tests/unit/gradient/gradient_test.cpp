@@ -58,7 +58,6 @@ TEST(Gradient, isTheSlopeOfTheLoss) {
     GradientOptions options;
     options.everything = true;
     options.most = 6;
-    options.scoreHooks = options.weighingHooks = true;
     for (int n = 0; n < 60; ++n) {
         GradientCase g = drawWhole(random, options);
         if (n % 2)
@@ -95,7 +94,6 @@ TEST(Gradient, isWithinItsBoundsAndHasTheSameBitsForAnyNumberOfThreads) {
     for (int n = 0; n < 300; ++n) {
         GradientOptions options;
         options.most = between(random, 0, 8);
-        options.scoreHooks = options.weighingHooks = true;
         const GradientCase drawn = drawWhole(random, options);
         GradientCase before = drawn, one = drawn, exact = drawn;
         run(one, n % 2);

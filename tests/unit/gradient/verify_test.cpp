@@ -68,7 +68,6 @@ TEST(VerifyGradient, seesOneWrongElement) {
     for (int n = 0; n < 150; ++n) {
         GradientOptions options;
         options.everything = n % 2;
-        options.scoreHooks = options.weighingHooks = true;
         GradientCase g = drawWhole(random, options);
         run(g, 1);
         GradientCase before = g;
