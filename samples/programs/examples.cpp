@@ -1,6 +1,7 @@
 #include "examples.hpp"
 
 #include <bit>
+#include <cassert>
 #include <cmath>
 #include <fstream>
 #include <random>
@@ -72,6 +73,7 @@ void Attention::add(vkattn_role role, const std::vector<float> &numbers) {
 }
 
 void Attention::scaleQuery(uint32_t head, float factor) {
+    assert(problem.q.dtype == VKATTN_F32);
     const uint32_t *e = problem.q.extent;
     for (uint32_t b = 0; b < e[0]; ++b)
         for (size_t n = 0; n < size_t{e[2]} * e[3]; ++n) {
@@ -81,6 +83,7 @@ void Attention::scaleQuery(uint32_t head, float factor) {
 }
 
 void Attention::scaleValue(uint32_t key, float factor) {
+    assert(problem.v.dtype == VKATTN_F32);
     const uint32_t *e = problem.v.extent;
     for (size_t row = key; row < size_t{e[0]} * e[1] * e[2]; row += e[2])
         for (uint32_t d = 0; d < e[3]; ++d) {

@@ -25,9 +25,9 @@ struct Attention {
     // Memory of its own for an operand.
     void add(vkattn_role role, std::vector<uint32_t> words);
     void add(vkattn_role role, const std::vector<float> &numbers);
-    // Multiplies head h of q.
+    // Multiply a head of q, and a key's value of all heads; of f32.
     void scaleQuery(uint32_t head, float factor);
-    void scaleValue(uint32_t key, float factor); // of all heads
+    void scaleValue(uint32_t key, float factor);
     // A bias [1, heads, tokens, tokens] of bias(head, query, key).
     template <class Bias> void addBias(const Bias &bias) {
         std::vector<float> all;

@@ -48,12 +48,15 @@ TEST(ProgramTest, isWhatTheLibraryHasBuiltIn) {
             hooked.problem.program = program->get();
             hooked.problem.kernel = plain.problem.kernel = kernel;
             example.program(hooked);
-            example.without(plain);
             vkattn_diagnostic why{};
             const vkattn_result prepared = program->prepare(runtime->device()->caps, hooked.problem, &why);
             if (matrices && program->get()->hooks & VKATTN_HOOK_PROBABILITY) {
+                // And f16 would round v after v is multiplied.
                 ASSERT_EQ(prepared, VKATTN_ERROR_UNSUPPORTED) << example.name;
+                ++refused;
+                continue;
             }
+            example.without(plain);
             if (prepared == VKATTN_ERROR_UNSUPPORTED && kernel != VKATTN_KERNEL_STAGED) {
                 ++refused;
                 continue;
