@@ -2,17 +2,18 @@
 # #include lines. Each folder has a list of prefixes that it may include; a folder may always
 # include its own.
 set(allow_src/util            vkattn/problem.h)
-set(allow_src/problem         vkattn/problem.h vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/layer.h vkattn/latent_layer.h vkattn/layer_gradient.h util/)
-set(allow_src/cpu             vkattn/problem.h vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/cpu.h util/ problem/)
-set(allow_src/core            vkattn/problem.h vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/vkattn.h util/ problem/ lib/interop.h vulkan/)
+set(allow_src/problem         vkattn/problem.h vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/linear.h vkattn/layer.h vkattn/latent_layer.h vkattn/layer_gradient.h util/)
+set(allow_src/cpu             vkattn/problem.h vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/linear.h vkattn/cpu.h util/ problem/)
+set(allow_src/core            vkattn/problem.h vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/linear.h vkattn/vkattn.h util/ problem/ lib/interop.h vulkan/)
 set(allow_src/compiler        vkattn/ shaderc/)
 set(allow_src/runtime         vkattn/ vulkan/)
 set(allow_src/program         vkattn/ nlohmann/ CLI/)
 set(allow_src/conform/cases     vkattn/ conform/cases/)
 set(allow_src/conform/layers    vkattn/ conform/cases/)
 set(allow_src/conform/statistics vkattn/ conform/cases/)
+set(allow_src/conform/linear     vkattn/ conform/cases/)
 set(allow_src/conform/checks    vkattn/ conform/cases/)
-set(allow_src/conform/kinds     vkattn/ conform/cases/ conform/layers/ conform/statistics/ conform/checks/)
+set(allow_src/conform/kinds     vkattn/ conform/cases/ conform/layers/ conform/linear/ conform/statistics/ conform/checks/)
 set(allow_src/conform/report    vkattn/ program/ conform/cases/ conform/checks/)
 set(allow_src/conform/processes vkattn/ program/ conform/cases/ conform/checks/ conform/report/)
 set(allow_src/analysis        "")
@@ -40,7 +41,7 @@ set(most_src/tool 20)
 
 set(violations)
 set(checked 0)
-foreach(folder src/analysis src/picture src/util src/problem src/cpu src/core src/runtime src/program src/conform/cases src/conform/layers src/conform/statistics src/conform/checks src/conform/kinds src/conform/report
+foreach(folder src/analysis src/picture src/util src/problem src/cpu src/core src/runtime src/program src/conform/cases src/conform/layers src/conform/linear src/conform/statistics src/conform/checks src/conform/kinds src/conform/report
   src/conform/processes src/tool samples bench include/vkattn)
   file(GLOB_RECURSE files RELATIVE ${SOURCE} ${SOURCE}/${folder}/*.h ${SOURCE}/${folder}/*.hpp ${SOURCE}/${folder}/*.cpp ${SOURCE}/${folder}/*.c)
   string(REPLACE "src/" "" own ${folder})

@@ -12,6 +12,7 @@
  *     drop         Y = dropout of X + residual: of a layer's output, and its gradient
  *     attention    vkattn/problem.h; its gradients: vkattn/gradient.h; its statistics: vkattn/statistics.h;
  *                  the blocks that it visits: vkattn/visible_blocks.h
+ *     linear attention  vkattn/linear.h: feature maps, and states that are read and written token by token
  *
  * Every operation has a struct that describes the operation, and the same life: validate, query,
  * prewarm, record, list and explain (vkattn/vkattn.h), run, oracle and verify (vkattn/cpu.h). Each
@@ -264,6 +265,7 @@ typedef enum vkattn_operation_kind {
     VKATTN_DROP = 10,
     VKATTN_ATTENTION_STATISTICS = 11, /* vkattn/statistics.h */
     VKATTN_VISIBLE_BLOCKS = 12,       /* vkattn/visible_blocks.h */
+    VKATTN_LINEAR_ATTENTION = 13,     /* vkattn/linear.h */
     VKATTN_OPERATION_KIND_MAX = 0x7fffffff
 } vkattn_operation_kind;
 
@@ -284,6 +286,7 @@ typedef struct vkattn_operation {
         const vkattn_drop *drop;
         const struct vkattn_attention_statistics *attentionStatistics;
         const struct vkattn_visible_blocks *visibleBlocks;
+        const struct vkattn_linear_attention *linearAttention;
     } of;
 } vkattn_operation;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "vkattn/gradient.h"
+#include "vkattn/linear.h"
 #include "vkattn/statistics.h"
 #include "vkattn/visible_blocks.h"
 
@@ -134,6 +135,19 @@ namespace vkattn {
     return v;
 }
 
+// Causal features; another rule, and what belongs to it, are set in their fields.
+[[nodiscard]] constexpr vkattn_linear_attention linearAttention(const vkattn_layout &q, const vkattn_layout &k, const vkattn_layout &v,
+                                                                const vkattn_layout &out) {
+    vkattn_linear_attention l{};
+    l.structSize = sizeof l;
+    l.flags = VKATTN_CAUSAL;
+    l.q = q;
+    l.k = k;
+    l.v = v;
+    l.out = out;
+    return l;
+}
+
 // `gamma` may be absent, and so may two of the gradients.
 [[nodiscard]] constexpr vkattn_norm_gradient normGradient(vkattn_norm_kind kind, const vkattn_layout &x, const vkattn_layout &gamma,
                                                           const vkattn_layout &dY, const vkattn_layout &dX,
@@ -217,6 +231,12 @@ namespace vkattn {
     vkattn_operation o{};
     o.kind = VKATTN_VISIBLE_BLOCKS;
     o.of.visibleBlocks = &blocks;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_linear_attention &linear) {
+    vkattn_operation o{};
+    o.kind = VKATTN_LINEAR_ATTENTION;
+    o.of.linearAttention = &linear;
     return o;
 }
 [[nodiscard]] inline vkattn_operation operation(const vkattn_norm_gradient &gradient) {

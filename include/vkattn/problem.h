@@ -267,7 +267,14 @@ typedef enum vkattn_role {
     VKATTN_PROGRAM_BUFFER_1 = 85,
     VKATTN_PROGRAM_BUFFER_2 = 86,
     VKATTN_PROGRAM_BUFFER_3 = 87,
-    VKATTN_ROLE_LIMIT = 88, /* greater than every role: the length of an array indexed by role */
+    /* Linear attention (vkattn/linear.h); its other roles are Q, K, V, OUT and KEY_LENGTHS. */
+    VKATTN_DECAY = 96,          /* read */
+    VKATTN_WRITE_STRENGTH = 97, /* read */
+    VKATTN_OMEGA = 98,          /* read */
+    VKATTN_STATE_IN = 99,       /* read */
+    VKATTN_STATE_OUT = 100,     /* write */
+    VKATTN_SNAPSHOTS = 101,     /* write */
+    VKATTN_ROLE_LIMIT = 102, /* greater than every role: the length of an array indexed by role */
     VKATTN_ROLE_MAX = 0x7fffffff
 } vkattn_role;
 

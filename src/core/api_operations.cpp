@@ -6,6 +6,7 @@
 #include "core/visible_blocks/visible_blocks_plan.hpp"
 #include "core/vulkan/dispatch_list.hpp"
 #include "core/vulkan/record.hpp"
+#include "problem/linear.hpp"
 #include "util/diagnostic.hpp"
 #include "util/required.hpp"
 #include "util/struct_size.hpp"
@@ -37,6 +38,12 @@ vkattn_result withPlan(const vkattn_operation &description, const PlanLimits &li
         VisibleBlocksPlan plan;
         if (const auto r = planVisibleBlocks(blocks, limits, plan, why)) return r;
         return use(plan);
+    }
+    if (description.kind == VKATTN_LINEAR_ATTENTION) {
+        LinearAttention linear;
+        if (const auto r = makeLinear(description.of.linearAttention, linear, why)) return r;
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "linear attention has no Vulkan kernel yet; compute it on the CPU: vkattnCpuRunOperation, or the runtime's fallback");
     }
     Operation operation;
     if (const auto r = makeOperation(&description, operation, why)) return r;

@@ -1,6 +1,7 @@
 #include "cpu/operands.hpp"
 
 #include "cpu/entry.hpp"
+#include "problem/linear.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -41,6 +42,15 @@ NeededOperands neededOperands(const Operation &operation) {
         if (operation.uses(operand.role))
             needed.list[needed.count++] = {operand.role, operand.name, operation.bytesUsed(operand.role).end,
                                            operand.dtypes ? elementBytes(operation.tensor(operand.role).dtype) : 4};
+    return needed;
+}
+
+NeededOperands neededOperands(const LinearAttention &linear) {
+    NeededOperands needed{"linear attention", {}};
+    for (const LinearOperand &operand : linearOperands())
+        if (linear.uses(operand.role))
+            needed.list[needed.count++] = {operand.role, operand.name, linear.bytesUsed(operand.role).end,
+                                           operand.layout ? elementBytes(linear.tensor(operand.role).dtype) : 4};
     return needed;
 }
 

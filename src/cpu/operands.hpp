@@ -14,6 +14,8 @@
 
 namespace vkattn {
 
+struct LinearAttention;
+
 struct Operands {
     unsigned char *data[VKATTN_ROLE_LIMIT] = {};
 
@@ -47,6 +49,7 @@ struct NeededOperands {
 [[nodiscard]] NeededOperands neededOperands(const Gradient &gradient);
 [[nodiscard]] NeededOperands neededOperands(const Statistics &statistics);
 [[nodiscard]] NeededOperands neededOperands(const VisibleBlocks &blocks);
+[[nodiscard]] NeededOperands neededOperands(const LinearAttention &linear);
 
 // Checks that every needed operand is there once, large enough and aligned, and that no other role
 // is there.

@@ -2,6 +2,7 @@
 
 #include "problem/dropout.hpp"
 #include "problem/gradient.hpp"
+#include "problem/linear.hpp"
 #include "problem/problem.hpp"
 #include "problem/statistics.hpp"
 #include "problem/visible_blocks.hpp"
@@ -58,9 +59,20 @@ constexpr OperationOperand operationTable[] = {
     {VKATTN_DROP, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_drop, y)},
 };
 
-constexpr const char *names[] = {
-    "attention", "projection",          "norm", "rotary", "append", "advance", "mean", "keep", "attention gradient", "norm gradient",
-    "drop",      "attention statistics", "visible blocks"};
+constexpr const char *names[] = {"attention",
+                                 "projection",
+                                 "norm",
+                                 "rotary",
+                                 "append",
+                                 "advance",
+                                 "mean",
+                                 "keep",
+                                 "attention gradient",
+                                 "norm gradient",
+                                 "drop",
+                                 "attention statistics",
+                                 "visible blocks",
+                                 "linear attention"};
 
 // What a description says beside its layouts.
 vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_diagnostic *why) {
@@ -352,6 +364,7 @@ const char *nameOfOperationRole(vkattn_role role) {
         if (each.role == role) return each.name;
     if (const GradientOperand *const each = findGradientOperand(role)) return each->name;
     if (const StatisticsOperand *const each = findStatisticsOperand(role)) return each->name;
+    if (const LinearOperand *const each = findLinearOperand(role)) return each->name;
     return nullptr;
 }
 
@@ -460,6 +473,7 @@ template <class Use> vkattn_result withForm(const vkattn_operation &description,
     if (description.kind == VKATTN_ATTENTION_GRADIENT) return withForm(makeGradient, description.of.attentionGradient, why, use);
     if (description.kind == VKATTN_ATTENTION_STATISTICS) return withForm(makeStatistics, description.of.attentionStatistics, why, use);
     if (description.kind == VKATTN_VISIBLE_BLOCKS) return withForm(makeVisibleBlocks, description.of.visibleBlocks, why, use);
+    if (description.kind == VKATTN_LINEAR_ATTENTION) return withForm(makeLinear, description.of.linearAttention, why, use);
     return withForm(makeOperation, &description, why, use);
 }
 
@@ -480,6 +494,7 @@ class UseList {
         add(statistics, statisticsOperands(), true);
     }
     void add(const VisibleBlocks &blocks) { add(blocks, operandTable, true); }
+    void add(const LinearAttention &linear) { add(linear, linearOperands(), true); }
     [[nodiscard]] uint32_t count() const { return count_; }
 
   private:

@@ -1,4 +1,5 @@
 /* The C headers, alone. */
 #include <vkattn/cpu.h>
+#include <vkattn/linear.h>
 #include <vkattn/operations.h>
 #include <vkattn/vkattn.h>

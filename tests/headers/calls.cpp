@@ -76,10 +76,12 @@ int operationFailures(const vkattn::Context &context, VkCommandBuffer commands, 
     vkattn_attention_statistics statistics = vkattn::attentionStatistics(attention);
     statistics.received = vkattn::matrix(VKATTN_F32, 4, 1);
     const vkattn_visible_blocks blocks = vkattn::visibleBlocks(attention, 2, 2);
-    const vkattn_operation all[] = {vkattn::operation(projection), vkattn::operation(layer),     vkattn::operation(rms),
-                                    vkattn::operation(rotary),     vkattn::operation(append),    vkattn::operation(advance),
-                                    vkattn::operation(mean),       vkattn::operation(keep),      vkattn::operation(gradient),
-                                    vkattn::operation(drop),       vkattn::operation(statistics), vkattn::operation(blocks)};
+    const vkattn_linear_attention linear = vkattn::linearAttention(x, x, x, x);
+    const vkattn_operation all[] = {vkattn::operation(projection), vkattn::operation(layer),      vkattn::operation(rms),
+                                    vkattn::operation(rotary),     vkattn::operation(append),     vkattn::operation(advance),
+                                    vkattn::operation(mean),       vkattn::operation(keep),       vkattn::operation(gradient),
+                                    vkattn::operation(drop),       vkattn::operation(statistics), vkattn::operation(linear),
+                                    vkattn::operation(blocks)};
     int failed = context.prewarm(all) < VKATTN_OK;
     for (const vkattn_operation &operation : all) {
         vkattn_requirements needs{};
