@@ -267,6 +267,11 @@ const vkattn_layout *outputTensor(const vkattn_operation &operation, vkattn_role
                : role == VKATTN_TOP_WEIGHTS ? &of.attentionStatistics->topWeights
                : role == VKATTN_TOP_KEYS    ? &of.attentionStatistics->topKeys
                                             : nullptr;
+    case VKATTN_LINEAR_ATTENTION:
+        return role == VKATTN_OUT         ? &of.linearAttention->out
+               : role == VKATTN_STATE_OUT ? &of.linearAttention->stateOut
+               : role == VKATTN_SNAPSHOTS ? &of.linearAttention->snapshots
+                                          : nullptr;
     case VKATTN_NORM_GRADIENT:
         return role == VKATTN_D_X       ? &of.normGradient->dX
                : role == VKATTN_D_GAMMA ? &of.normGradient->dGamma

@@ -2,6 +2,7 @@
 // compute the units.
 #include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
+#include "cpu/linear/linear.hpp"
 #include "cpu/operations/work.hpp"
 #include "cpu/statistics/statistics.hpp"
 #include "cpu/visible_blocks/visible_blocks.hpp"
@@ -124,6 +125,7 @@ extern "C" vkattn_result vkattnCpuCheckOperation(const vkattn_operation *operati
     if (operation->kind == VKATTN_ATTENTION_STATISTICS)
         return checkOperands(makeStatistics, operation->of.attentionStatistics, memory, count, why);
     if (operation->kind == VKATTN_VISIBLE_BLOCKS) return checkOperands(makeVisibleBlocks, operation->of.visibleBlocks, memory, count, why);
+    if (operation->kind == VKATTN_LINEAR_ATTENTION) return checkLinear(operation->of.linearAttention, memory, count, why);
     return checkOperands(makeOperation, operation, memory, count, why);
 }
 
@@ -145,6 +147,8 @@ extern "C" vkattn_result vkattnCpuOperationWorkspace(const vkattn_operation *ope
         return statisticsWorkspace(operation->of.attentionStatistics, (pool ? pool : &alone)->pool, *bytes, why);
     if (operation->kind == VKATTN_VISIBLE_BLOCKS)
         return visibleBlocksWorkspace(operation->of.visibleBlocks, (pool ? pool : &alone)->pool, *bytes, why);
+    if (operation->kind == VKATTN_LINEAR_ATTENTION)
+        return linearWorkspace(operation->of.linearAttention, (pool ? pool : &alone)->pool, *bytes, why);
     return workspaceOf<Cut>(makeOperation, operation, (pool ? pool : &alone)->pool, *bytes, why);
 }
 
@@ -162,6 +166,8 @@ extern "C" vkattn_result vkattnCpuRunOperation(vkattn_cpu_pool given, const vkat
         return runStatistics(pool->pool, operation->of.attentionStatistics, memory, count, workspace, workspaceBytes, why);
     if (operation->kind == VKATTN_VISIBLE_BLOCKS)
         return runVisibleBlocks(pool->pool, operation->of.visibleBlocks, memory, count, workspace, workspaceBytes, why);
+    if (operation->kind == VKATTN_LINEAR_ATTENTION)
+        return runLinear(pool->pool, operation->of.linearAttention, memory, count, workspace, workspaceBytes, why);
     return runBound<Cut>(pool->pool, makeOperation, operation, memory, count, workspace, workspaceBytes, why,
                          [&](const Cut &cut, const Operation &o, const Operands &operands, WorkspaceParts parts) {
                              run(pool->pool, cut, o, operands, parts);

@@ -2,6 +2,7 @@
 // "Operations".
 #include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
+#include "cpu/linear/linear.hpp"
 #include "cpu/operations/oracle.hpp"
 #include "cpu/oracle/comparison.hpp"
 #include "cpu/statistics/statistics.hpp"
@@ -266,5 +267,7 @@ extern "C" vkattn_result vkattnCpuVerifyOperation(const vkattn_operation *operat
         return verifyStatistics(operation->of.attentionStatistics, memory, count, options, report, why);
     if (operation->kind == VKATTN_VISIBLE_BLOCKS)
         return verifyVisibleBlocks(operation->of.visibleBlocks, memory, count, options, report, why);
+    if (operation->kind == VKATTN_LINEAR_ATTENTION)
+        return verifyLinear(operation->of.linearAttention, memory, count, options, report, why);
     return verifyBound(makeOperation, operation, memory, count, options, report, why, "the oracle's rows", verify);
 }

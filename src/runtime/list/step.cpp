@@ -88,6 +88,9 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
     case VKATTN_NORM_GRADIENT:
         bound.operation = vkattn::operation(description_.normGradient = copyOf(*operation.of.normGradient));
         break;
+    case VKATTN_LINEAR_ATTENTION:
+        bound.operation = vkattn::operation(description_.linearAttention = copyOf(*operation.of.linearAttention));
+        break;
     default:
         return failed(invalid, "this version of the list knows no operation of kind " + std::to_string(operation.kind), why);
     }

@@ -93,6 +93,7 @@ struct ListStep {
         } visibleBlocks;
         vkattn_norm_gradient normGradient;
         vkattn_drop drop;
+        vkattn_linear_attention linearAttention;
     } description_;
     std::vector<StepMemory> operands_; // of a shader: its tensors, without roles
     std::optional<ShaderWork> shader_;
