@@ -7,6 +7,7 @@
 #include "tool/lab/lab_command.hpp"
 #include "tool/layer/explain_layer_command.hpp"
 #include "tool/layer/layer_command.hpp"
+#include "tool/linear/linear_command.hpp"
 #include "tool/options/arguments.hpp"
 #include "tool/rotary_command.hpp"
 #include "tool/run/run_command.hpp"
@@ -32,6 +33,7 @@ ExitStatus execute(int argc, const char *const *argv) {
         const ExitStatus status = line.run            ? runCommand(*line.run)
                                   : line.gradient     ? gradientCommand(*line.gradient)
                                   : line.rotary       ? rotaryCommand(*line.rotary)
+                                  : line.linear       ? linearCommand(*line.linear)
                                   : line.layer        ? layerCommand(*line.layer)
                                   : line.inspect      ? inspectCommand(*line.inspect)
                               : line.explainLayer ? explainLayerCommand(*line.explainLayer)

@@ -41,6 +41,14 @@ Ranks ranksOf(vkattn_role role, bool hasHeads) {
         return {2, 4, "[query, word], [head, query, word] or [batch, head, query, word]"};
     case VKATTN_D_LSE:
         return {1, 3, "[query], [head, query] or [batch, head, query]"};
+    case VKATTN_DECAY:
+        return {1, 4, "[token], [head, token], [batch, head, token] or [batch, head, token, dim]"};
+    case VKATTN_WRITE_STRENGTH:
+        return {1, 3, "[token], [head, token] or [batch, head, token]"};
+    case VKATTN_OMEGA:
+        return {2, 3, "[feature, dim] or [head, feature, dim]"};
+    case VKATTN_STATE_IN:
+        return {2, 4, "[dim, value dim], [head, dim, value dim] or [batch, head, dim, value dim]"};
     case VKATTN_COS:
     case VKATTN_SIN:
         return {2, 2, "[position, dims / 2]"};
@@ -111,6 +119,8 @@ void Input::checkType() const {
         return;
     case VKATTN_COS:
     case VKATTN_SIN:
+    case VKATTN_OMEGA:
+    case VKATTN_STATE_IN:
         if (type != npyFloat32) fail(found + "float32: convert with array.astype(np.float32)");
         return;
     case VKATTN_POSITIONS:
@@ -126,7 +136,7 @@ void Input::checkType() const {
     }
 }
 
-void Input::makeLayout(bool hasHeads) {
+void Input::makeLayout(bool hasHeads, bool hasDims) {
     const std::vector<uint64_t> &shape = header().shape;
     const Ranks ranks = ranksOf(role_, hasHeads);
     if (shape.size() < ranks.least || shape.size() > ranks.most)
@@ -137,11 +147,13 @@ void Input::makeLayout(bool hasHeads) {
         if (extent > std::numeric_limits<uint32_t>::max())
             fail("shape " + npyShapeText(shape) + " has a dimension of " + std::to_string(extent) + ", expected at most 4294967295");
 
-    const bool ofRows = role_ == VKATTN_D_LSE; // a number for each: the last dimension is 1
-    layout_.dtype = role_ == VKATTN_MASK                     ? VKATTN_BOOL8
-                    : role_ == VKATTN_BIT_MASK               ? VKATTN_BITS32
-                    : header().type == npyFloat16 && !ofRows ? VKATTN_F16
-                                                             : VKATTN_F32;
+    // A number for each row: the last dimension is 1.
+    const bool ofTokens = role_ == VKATTN_WRITE_STRENGTH || (role_ == VKATTN_DECAY && !hasDims && shape.size() < 4);
+    const bool ofRows = role_ == VKATTN_D_LSE || ofTokens;
+    layout_.dtype = role_ == VKATTN_MASK                                   ? VKATTN_BOOL8
+                    : role_ == VKATTN_BIT_MASK                             ? VKATTN_BITS32
+                    : header().type == npyFloat16 && role_ != VKATTN_D_LSE ? VKATTN_F16
+                                                                           : VKATTN_F32;
     const size_t missing = 4 - shape.size() - (ofRows ? 1 : 0);
     std::fill_n(layout_.extent, 4, 1u);
     // The product of non-zero extents fits in 63 bits (npy.hpp), so no stride overflows.

@@ -34,6 +34,9 @@ class Input {
     // strides. Not meaningful for small arrays.
     [[nodiscard]] const vkattn_layout &layout() const { return layout_; }
 
+    // A decay has a number for each dim, and not for each token: its last dimension is that of the dims.
+    void takeDims() { makeLayout(true, true); }
+
     // The data will be rounded to this floating dtype, and the layout says so.
     void roundTo(vkattn_dtype dtype);
 
@@ -58,7 +61,7 @@ class Input {
   private:
     [[noreturn]] void fail(const std::string &reason) const;
     void checkType() const;
-    void makeLayout(bool hasHeads);
+    void makeLayout(bool hasHeads, bool hasDims = false);
     void read(std::span<std::byte> into);
     void readConverted(const HostBuffer &into, vkattn_dtype dtype);
     void readKeyLengths(const HostBuffer &into, uint32_t keyTokens);

@@ -222,6 +222,11 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         app.add_subcommand("rotary", "Rotate pairs of dims of a .npy array by each token's position: rotary position embedding");
     rotaryCommand->allow_windows_style_options(false);
     rotary.addOptions(*rotaryCommand);
+    LinearParser linear;
+    CLI::App *linearCommand = app.add_subcommand(
+        "linear", "Compute linear attention over .npy arrays: by feature maps, or by a state that tokens decay, write and read");
+    linearCommand->allow_windows_style_options(false);
+    linear.addOptions(*linearCommand);
     GradientParser gradient;
     CLI::App *gradientCommand =
         app.add_subcommand("grad", "Compute the gradients of attention over .npy arrays: the backward pass, from the result's gradient");
@@ -274,6 +279,7 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
                           (runCommand->parsed()            ? "run --help"
                            : gradientCommand->parsed()     ? "grad --help"
                            : rotaryCommand->parsed()       ? "rotary --help"
+                           : linearCommand->parsed()       ? "linear --help"
                            : inspectCommand->parsed()      ? "inspect --help"
                            : layerCommand->parsed()        ? "layer --help"
                            : explainLayerCommand->parsed() ? "explain layer --help"
@@ -294,6 +300,8 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         line.gradient = gradient.interpret(*gradientCommand);
     } else if (rotaryCommand->parsed()) {
         line.rotary = rotary.interpret(*rotaryCommand);
+    } else if (linearCommand->parsed()) {
+        line.linear = linear.interpret(*linearCommand);
     } else if (inspectCommand->parsed()) {
         line.inspect = inspect.interpret(*inspectCommand);
     } else if (layerCommand->parsed()) {

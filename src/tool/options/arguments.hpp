@@ -5,6 +5,7 @@
 #include "tool/options/compute_arguments.hpp"
 #include "tool/options/conform_arguments.hpp"
 #include "tool/options/lab_arguments.hpp"
+#include "tool/options/linear_arguments.hpp"
 #include "tool/options/names.hpp"
 #include "tool/options/rotary_arguments.hpp"
 
@@ -147,6 +148,7 @@ struct CommandLine {
     std::optional<RunArguments> run;
     std::optional<GradientArguments> gradient;
     std::optional<RotaryArguments> rotary;
+    std::optional<LinearArguments> linear;
     std::optional<LayerArguments> layer;
     std::optional<ExplainArguments> explain;
     std::optional<LayerArguments> explainLayer;

@@ -1,6 +1,7 @@
 // What the tool calls the library's things: one place, for options, messages and JSON keys.
 #pragma once
 
+#include <vkattn/linear.h>
 #include <vkattn/problem.h>
 
 #include <array>
@@ -17,7 +18,7 @@ struct OperandName {
 };
 
 // Inputs in the order in which they are read, then outputs in the order in which they are written.
-inline constexpr std::array<OperandName, 51> operandNames = {{
+inline constexpr std::array<OperandName, 56> operandNames = {{
     {VKATTN_Q, "--q", "q"},
     {VKATTN_K, "--k", "k"},
     {VKATTN_V, "--v", "v"},
@@ -53,6 +54,10 @@ inline constexpr std::array<OperandName, 51> operandNames = {{
     {VKATTN_COS, "--cos", "cos"},
     {VKATTN_SIN, "--sin", "sin"},
     {VKATTN_POSITIONS, "--positions", "positions"},
+    {VKATTN_DECAY, "--decay", "decay"},
+    {VKATTN_WRITE_STRENGTH, "--beta", "beta"},
+    {VKATTN_OMEGA, "--omega", "omega"},
+    {VKATTN_STATE_IN, "--state-in", "stateIn"},
     {VKATTN_D_OUT, "--dout", "dout"},
     {VKATTN_D_LSE, "--dlse", "dlse"},
     {VKATTN_D_WEIGHTS, "--dweights", "dweights"},
@@ -68,6 +73,7 @@ inline constexpr std::array<OperandName, 51> operandNames = {{
     {VKATTN_D_SLOPES, "--dslopes", "dslopes"},
     {VKATTN_D_SCALE, "--dscale", "dscale"},
     {VKATTN_D_SOFTCAP, "--dsoftcap", "dsoftcap"},
+    {VKATTN_STATE_OUT, "--state-out", "stateOut"},
     {VKATTN_Y, "--out", "out"}, // of an operation: no command has both
 }};
 
@@ -103,7 +109,7 @@ inline constexpr std::array<GradientName, 8> gradientNames = {{
 
 [[nodiscard]] constexpr bool isOutput(vkattn_role role) {
     return isGradient(role) || role == VKATTN_OUT || role == VKATTN_LSE || role == VKATTN_WEIGHTS || role == VKATTN_SCORES ||
-           role == VKATTN_Y;
+           role == VKATTN_STATE_OUT || role == VKATTN_Y;
 }
 
 // The words of `explain --with`, and the roles that each stands for.
@@ -143,5 +149,11 @@ inline constexpr std::array<const char *, 4> gradientKernelNames = {"auto", "sta
 
 // By vkattn_rotary_pairs.
 inline constexpr std::array<const char *, 2> pairsNames = {"half", "interleaved"};
+
+// By vkattn_linear_rule, vkattn_feature_map, vkattn_linear_form and vkattn_head_mapping.
+inline constexpr std::array<const char *, 5> linearRuleNames = {"softmax-features", "linear", "gated", "delta", "gated-delta"};
+inline constexpr std::array<const char *, 4> featureMapNames = {"elu1", "relu", "favor", "favor2"};
+inline constexpr std::array<const char *, 3> linearFormNames = {"auto", "recurrent", "chunked"};
+inline constexpr std::array<const char *, 2> headMappingNames = {"divided", "modulo"};
 
 } // namespace vkattn::tool

@@ -85,6 +85,18 @@ Json optionsJson(const GradientArguments &arguments, const vkattn_problem &forwa
     return json;
 }
 
+Json optionsJson(const LinearArguments &arguments, const vkattn_linear_attention &linear) {
+    Json json = {{"rule", linearRuleNames[arguments.rule]}};
+    if (arguments.rule == VKATTN_LINEAR_FEATURES) json["features"] = featureMapNames[arguments.features];
+    if (arguments.form != VKATTN_LINEAR_FORM_AUTO) json["form"] = linearFormNames[arguments.form];
+    if (arguments.mapping != VKATTN_HEADS_DIVIDED) json["headMapping"] = headMappingNames[arguments.mapping];
+    if (arguments.roundTo) json["roundTo"] = dtypeNames[*arguments.roundTo];
+    if (arguments.outDtype) json["outDtype"] = dtypeNames[*arguments.outDtype];
+    if (arguments.causal || arguments.rule != VKATTN_LINEAR_FEATURES) json["causal"] = "bottom-right";
+    if (arguments.scale) json["scale"] = linear.scale;
+    return json;
+}
+
 Json optionsJson(const RotaryArguments &arguments, const vkattn_rotary &rotary) {
     Json json = {{"pairs", pairsNames[arguments.pairs]}, {"dims", 2 * rotary.cos.extent[3]}};
     if (arguments.files[VKATTN_COS].empty())

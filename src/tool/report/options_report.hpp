@@ -10,6 +10,8 @@ namespace vkattn::tool {
 
 [[nodiscard]] program::Json optionsJson(const GradientArguments &arguments, const vkattn_problem &forward);
 
+[[nodiscard]] program::Json optionsJson(const LinearArguments &arguments, const vkattn_linear_attention &linear);
+
 // How x is rotated, what was not said included.
 [[nodiscard]] program::Json optionsJson(const RotaryArguments &arguments, const vkattn_rotary &rotary);
 

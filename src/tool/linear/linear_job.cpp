@@ -1,0 +1,102 @@
+#include "tool/linear/linear_job.hpp"
+
+#include "program/failure.hpp"
+#include "tool/options/names.hpp"
+
+#include <vkattn/operations.hpp>
+
+#include <algorithm>
+
+namespace vkattn::tool {
+using namespace program;
+namespace {
+
+Input &find(LinearJob &job, vkattn_role role) {
+    return *std::find_if(job.inputs.begin(), job.inputs.end(), [&](const Input &input) { return input.role() == role; });
+}
+
+vkattn_layout *layoutOf(vkattn_linear_attention &linear, vkattn_role role) {
+    switch (role) {
+    case VKATTN_Q:
+        return &linear.q;
+    case VKATTN_K:
+        return &linear.k;
+    case VKATTN_V:
+        return &linear.v;
+    case VKATTN_DECAY:
+        return &linear.decay;
+    case VKATTN_WRITE_STRENGTH:
+        return &linear.writeStrength;
+    case VKATTN_OMEGA:
+        return &linear.omega;
+    default:
+        return &linear.stateIn;
+    }
+}
+
+void takeInputs(const LinearArguments &arguments, LinearJob &job) {
+    for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V})
+        if (arguments.roundTo) find(job, role).roundTo(*arguments.roundTo);
+    // A decay with the rank of the keys has a number for each dim.
+    const size_t rank = find(job, VKATTN_K).header().shape.size();
+    for (Input &input : job.inputs) {
+        if (input.role() == VKATTN_DECAY && input.header().shape.size() == rank) input.takeDims();
+        *layoutOf(job.linear, input.role()) = input.layout();
+    }
+}
+
+// The state after the last token: that before the first, or what the rule makes of the other arrays. What is not
+// valid here is refused by the library.
+void describeState(LinearJob &job) {
+    vkattn_linear_attention &l = job.linear;
+    const bool features = l.rule == VKATTN_LINEAR_FEATURES, maximum = features && l.features >= VKATTN_FEATURES_FAVOR;
+    const uint32_t random = l.omega.extent[2] > 0 ? l.omega.extent[2] : l.k.extent[dim];
+    const uint32_t rows = features && l.features == VKATTN_FEATURES_FAVOR2 ? 2 * random : random;
+    const uint32_t columns = l.v.extent[dim] + (features ? 1 : 0) + (maximum ? 1 : 0);
+    l.stateOut = dense("--state-out", VKATTN_F32, {l.k.extent[batch], std::max(l.k.extent[head], l.v.extent[head]), rows, columns});
+}
+
+// The shape of a file in the rank of another one, whose leading dimensions of 1 were left out.
+std::vector<uint64_t> shapeLike(const std::vector<uint64_t> &other, const uint32_t (&extent)[4]) {
+    size_t rank = std::max<size_t>(other.size(), 2);
+    for (size_t d = 0; d + rank < 4; d++)
+        if (extent[d] != 1) rank = 4 - d;
+    return {std::end(extent) - rank, std::end(extent)};
+}
+
+} // namespace
+
+LinearJob describeJob(const LinearArguments &arguments) {
+    LinearJob job;
+    job.inputs = openInputs(arguments);
+    vkattn_linear_attention &l = job.linear;
+    l.structSize = sizeof l;
+    l.rule = arguments.rule;
+    l.features = arguments.features;
+    l.form = arguments.form;
+    l.headMapping = arguments.mapping;
+    if (arguments.causal) l.flags |= VKATTN_CAUSAL;
+    if (arguments.scale) l.flags |= VKATTN_SCALE, l.scale = *arguments.scale;
+    takeInputs(arguments, job);
+    constexpr uint32_t maxDim = 2048;
+    for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V}) requireSomething({find(job, role).text(), *layoutOf(l, role)}, maxDim);
+
+    const Input &q = find(job, VKATTN_Q);
+    const uint32_t heads = std::max({l.q.extent[head], l.k.extent[head], l.v.extent[head]});
+    l.out =
+        dense("--out " + arguments.files[VKATTN_OUT], arguments.outDtype.value_or(q.header().type == npyFloat16 ? VKATTN_F16 : VKATTN_F32),
+              {l.q.extent[batch], heads, l.q.extent[token], l.v.extent[dim]});
+    if (!arguments.files[VKATTN_STATE_OUT].empty()) describeState(job);
+
+    const vkattn_operation described = operation(l);
+    vkattn_diagnostic why{};
+    if (vkattnValidateOperation(&described, &why) != VKATTN_OK) failInvalid(why, job);
+    job.outputs.push_back(outputArray(arguments, described, VKATTN_OUT, l.out.dtype, shapeLike(q.header().shape, l.out.extent)));
+    if (l.stateOut.extent[0] > 0)
+        job.outputs.push_back(
+            outputArray(arguments, described, VKATTN_STATE_OUT, VKATTN_F32, {std::begin(l.stateOut.extent), std::end(l.stateOut.extent)}));
+    checkMemory(namedBytes(job, described));
+    return job;
+}
+
+} // namespace vkattn::tool

@@ -1,0 +1,89 @@
+#include "tool/options/linear_arguments.hpp"
+
+#include "program/failure.hpp"
+#include "program/options/option_values.hpp"
+#include "tool/options/attention/attention_options.hpp"
+#include "tool/options/names.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace vkattn::tool {
+using namespace program;
+namespace {
+
+void addRule(CLI::App &app, LinearArguments &linear) {
+    const auto word = [&](const char *name, const char *type, const char *text, const auto &words, auto &target) {
+        using Choice = std::remove_reference_t<decltype(target)>;
+        return addValue(app, name, type, text,
+                        [=, &words, &target](const std::string &typed) { target = static_cast<Choice>(parseWord(name, typed, words)); });
+    };
+    word("--rule", "NAME",
+         "softmax-features: feature maps with a normaliser; linear, gated, delta, gated-delta: a state that tokens write (ONNX's names)",
+         linearRuleNames, linear.rule)
+        ->required();
+    word("--features", "NAME", "elu1 (default), relu, favor, favor2: the map of softmax-features", featureMapNames, linear.features);
+    word("--form", "NAME", "auto (default), recurrent (token by token), chunked: how the scan is computed", linearFormNames, linear.form);
+    word("--head-mapping", "NAME", "divided (default; neighbours share a head, as in ONNX), modulo (heads repeat, as in ggml)",
+         headMappingNames, linear.mapping);
+}
+
+} // namespace
+
+void LinearParser::addOptions(CLI::App &app) {
+    const auto file = [&](vkattn_role role, const char *text) { return addFile(app, typed_, role, text); };
+    file(VKATTN_Q, "Queries: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")->required();
+    file(VKATTN_K, "Keys, likewise; as many heads as queries, or a divisor")->required();
+    file(VKATTN_V, "Values, likewise; their dim may differ")->required();
+    file(VKATTN_OUT, "Where to write the result, in the rank of the queries")->required();
+    addRule(app, typed_);
+    file(VKATTN_OMEGA, "float32 [m, dim] or [head, m, dim]: the random features of favor and favor2, and of relu where given");
+    app.add_flag("--causal", typed_.causal, "Hide keys after the query's own position, bottom-right; the other rules always do");
+    file(VKATTN_DECAY,
+         "Of the gated rules: the logarithm of what each token keeps of the state, float32 or float16 [batch, head, token] or "
+         "[batch, head, token, dim]");
+    file(VKATTN_WRITE_STRENGTH, "Of the delta rules: how much of a token is written, float32 or float16 [batch, head or 1, token]");
+    file(VKATTN_STATE_IN, "The state before the first token, float32 [batch, head, dim, value dim]; default: zeros");
+    file(VKATTN_STATE_OUT, "Where to write the state after the last token");
+    addValue(app, "--scale", "X",
+             "Multiply scores by X; default 1/sqrt(dim), which 0 means too but for favor and favor2; elu1 and relu ignore it",
+             [&](const std::string &text) { typed_.scale = parseFloat("--scale", text, true); });
+    addValue(app, "--round-to", "f16|bf16", "Round queries, keys and values to this type and compute with them so",
+             [&](const std::string &text) {
+                 const auto narrow = std::span(dtypeNames).subspan(VKATTN_F16, 2);
+                 typed_.roundTo = static_cast<vkattn_dtype>(VKATTN_F16 + parseWord("--round-to", text, narrow));
+             });
+    addValue(app, "--out-dtype", "f32|f16|bf16",
+             "Type of the result; default: that of the queries' file. .npy has no bf16: it is written as float32",
+             [&](const std::string &text) { typed_.outDtype = readFloatType("--out-dtype", text); });
+    addComputeOptions(app, typed_);
+    app.footer(std::string("The state of softmax-features is [batch, head, feature, value dim + 1], and + 2 for favor and favor2: "
+                           "include/vkattn/linear.h.\n\n") +
+               computeExitStatuses);
+}
+
+LinearArguments LinearParser::interpret(const CLI::App &app) const {
+    refuseMissingValues(app);
+    const auto given = [&](vkattn_role role) { return !typed_.files[role].empty(); };
+    const std::string rule = linearRuleNames[typed_.rule];
+    const bool features = typed_.rule == VKATTN_LINEAR_FEATURES;
+    const bool gated = typed_.rule == VKATTN_LINEAR_GATED || typed_.rule == VKATTN_LINEAR_GATED_DELTA;
+    const bool delta = typed_.rule == VKATTN_LINEAR_DELTA || typed_.rule == VKATTN_LINEAR_GATED_DELTA;
+    if (!features && app.count("--features") > 0)
+        throw Failure("--features chooses the map of --rule softmax-features, and --rule is " + rule + ": leave one of the two out");
+    if (!features && given(VKATTN_OMEGA))
+        throw Failure("--omega belongs to --rule softmax-features, and --rule is " + rule + ": leave one of the two out");
+    if (features && given(VKATTN_OMEGA) && typed_.features == VKATTN_FEATURES_ELU1)
+        throw Failure("--omega belongs to --features relu, favor and favor2, and elu1 has no random features: leave it out");
+    if (features && !given(VKATTN_OMEGA) && typed_.features >= VKATTN_FEATURES_FAVOR)
+        throw Failure(std::string("--features ") + featureMapNames[typed_.features] +
+                      " needs --omega: random features [m, dim], as vkattnRandomFeatures makes them");
+    if (gated != given(VKATTN_DECAY))
+        throw Failure(gated ? "--rule " + rule + " needs --decay: the logarithm of what each token keeps of the state"
+                            : "--decay belongs to --rule gated and gated-delta, and --rule is " + rule + ": leave it out");
+    if (delta != given(VKATTN_WRITE_STRENGTH))
+        throw Failure(delta ? "--rule " + rule + " needs --beta: how much of each token is written"
+                            : "--beta belongs to --rule delta and gated-delta, and --rule is " + rule + ": leave it out");
+    return typed_;
+}
+
+} // namespace vkattn::tool
