@@ -164,6 +164,33 @@ TEST(LinearScan, forgetsByDecay) {
         }
 }
 
+// A NaN in one dim of a query is its row's alone; in one dim of a key it is that of the rows from its token on.
+TEST(LinearScan, keepsNanWhereItBelongs) {
+    Random random = randomFor("NaN in a key or a query");
+    constexpr uint32_t tokens = 24, token = 5, values = 5;
+    for (SmallScan &c : everyKind(random, tokens))
+        for (const vkattn_linear_form form : {VKATTN_LINEAR_FORM_RECURRENT, VKATTN_LINEAR_FORM_CHUNKED})
+            for (const vkattn_role role : {VKATTN_Q, VKATTN_K}) {
+                SmallScan clean = c;
+                clean.linear.form = form;
+                SmallScan spoiled = clean;
+                spoiled[role][token * c.linear.k.extent[3] + 2] = std::nanf("");
+                clean.run();
+                spoiled.run();
+                EXPECT_EQ(spoiled.wrong(), "");
+                for (uint32_t row = 0; row < 2 * tokens; ++row) { // of both heads
+                    const bool reached = role == VKATTN_Q ? row == token : row >= token && row < tokens;
+                    for (uint32_t d = 0; d < values; ++d) {
+                        const size_t at = size_t{row} * values + d;
+                        if (reached)
+                            ASSERT_TRUE(std::isnan(spoiled[VKATTN_OUT][at])) << c.linear.rule << " " << c.linear.features << " row " << row;
+                        else
+                            ASSERT_EQ(spoiled[VKATTN_OUT][at], clean[VKATTN_OUT][at]) << c.linear.rule << " row " << row;
+                    }
+                }
+            }
+}
+
 // Without features' keys, a row is 0: of no key, and of no state.
 TEST(LinearScan, givesZeroWhereNothingIsSeen) {
     SmallScan c(VKATTN_LINEAR_FEATURES, 1, 3, 2, 2);
