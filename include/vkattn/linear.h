@@ -24,8 +24,9 @@
  *     p  = min(i', n - 1)          the recurrent rules, and features with VKATTN_CAUSAL
  *     p  = n - 1                   features otherwise: every query sees every key
  *
- * A row with p = i' < 0 sees nothing: out is exactly 0, and q is not read. Keys, values, decays and
- * write strengths of tokens from n on, and of tokens after p, never influence a row, whatever they hold.
+ * A row with i' < 0, and every row where there is neither a key nor stateIn, sees nothing: out is exactly 0,
+ * and q is not read. Keys, values, decays and write strengths of tokens from n on, and of tokens after p,
+ * never influence a row, whatever they hold.
  * A NaN that a token writes reaches the later rows of its batch entry and state head, and nothing else.
  *
  * Feature maps phi, with x' = sqrt(|scale|) x for FAVOR (of a negative scale the queries take the sign):

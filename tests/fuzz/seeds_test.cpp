@@ -23,6 +23,7 @@ int vkattnFuzzBlocks(const uint8_t *data, size_t size);
 int vkattnFuzzCache(const uint8_t *data, size_t size);
 int vkattnFuzzDevice(const uint8_t *data, size_t size);
 int vkattnFuzzLayer(const uint8_t *data, size_t size);
+int vkattnFuzzLinear(const uint8_t *data, size_t size);
 int vkattnFuzzNpy(const uint8_t *data, size_t size);
 int vkattnFuzzGradient(const uint8_t *data, size_t size);
 int vkattnFuzzOperation(const uint8_t *data, size_t size);
@@ -79,6 +80,9 @@ TEST(FuzzSeeds, cache) {
 }
 TEST(FuzzSeeds, layer) {
     replay(seedsOf("layer"), vkattnFuzzLayer);
+}
+TEST(FuzzSeeds, linear) {
+    replay(seedsOf("linear"), vkattnFuzzLinear);
 }
 TEST(FuzzSeeds, npy) {
     replay(seedsOf("npy"), vkattnFuzzNpy);

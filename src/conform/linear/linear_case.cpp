@@ -113,15 +113,14 @@ std::string LinearCase::damage(LinearCase &before) {
     return {};
 }
 
-std::string LinearCase::text() const {
+std::string LinearCase::text() {
     constexpr const char *rules[] = {"features", "plain", "gated", "delta", "gated delta"};
     char all[512];
     int at = std::snprintf(all, sizeof all, "%s features=%d form=%d mapping=%d flags=0x%x scale=%g;", rules[linear.rule],
                            static_cast<int>(linear.features), static_cast<int>(linear.form), static_cast<int>(linear.headMapping),
                            linear.flags, static_cast<double>(linear.scale));
-    LinearCase &self = const_cast<LinearCase &>(*this);
     for (const vkattn_role role : linearRoles) {
-        const vkattn_layout &l = self.layout(role);
+        const vkattn_layout &l = layout(role);
         if (l.extent[0] && at > 0 && static_cast<size_t>(at) < sizeof all)
             at += std::snprintf(all + at, sizeof all - static_cast<size_t>(at), " %s=%u,%u,%u,%u/%d", roleNameOf(role), l.extent[0],
                                 l.extent[1], l.extent[2], l.extent[3], static_cast<int>(l.dtype));

@@ -38,7 +38,7 @@ struct LinearCase {
     [[nodiscard]] bool sameOutputs(LinearCase &other);
     // Empty: nothing but elements of outputs differs from `before`.
     [[nodiscard]] std::string damage(LinearCase &before);
-    [[nodiscard]] std::string text() const;
+    [[nodiscard]] std::string text();
     // Empty, or what is wrong with the outputs: beyond the bounds of docs/numerics.md, or bytes that changed and must
     // not.
     [[nodiscard]] std::string wrong(LinearCase &before, vkattn_verify_report *report = nullptr);

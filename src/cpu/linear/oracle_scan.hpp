@@ -37,7 +37,8 @@ template <class Visitor> void walkHead(const LinearAttention &a, uint32_t keys, 
             for (; next < rows && next + shift == t; ++next) visitor.row(static_cast<uint32_t>(next), true);
         if (snapshot < a.snapshotCount() && t + 1 == (snapshot + 1) * a.snapshotTokens) visitor.snapshot(snapshot++);
     }
-    for (; next < rows; ++next) visitor.row(static_cast<uint32_t>(next), true);
+    const bool sees = keys != 0 || a.uses(VKATTN_STATE_IN);
+    for (; next < rows; ++next) visitor.row(static_cast<uint32_t>(next), sees);
     for (; snapshot < a.snapshotCount(); ++snapshot) visitor.snapshot(snapshot);
     visitor.end();
 }
@@ -126,8 +127,8 @@ template <class Number> class SequentialScan {
             for (uint32_t d = 0; d < a_.valueDim; ++d) out[d] += query[r] * row[d];
             if (a_.hasFeatures()) denominator += query[r] * row[a_.valueDim];
         }
-        for (Number &each : out)
-            each = !a_.hasFeatures() ? static_cast<Number>(a_.scale) * each : denominator == 0 ? Number{0} : each / denominator;
+        for (Number &each : out) // a NaN stays
+            each = !a_.hasFeatures() ? static_cast<Number>(a_.scale) * each : denominator == 0 ? each * 0 + Number{0} : each / denominator;
     }
     // Returns an element of the state as it is stored.
     [[nodiscard]] Number stored(uint32_t r, uint32_t c) const {

@@ -53,6 +53,7 @@ class ScanOfHead {
         const int64_t shift = a_.positionOfRow(keys);
         int64_t next = 0; // row
         if (a_.causal) next = std::clamp<int64_t>(-shift, 0, a_.queryTokens);
+        if (keys == 0 && !a_.uses(VKATTN_STATE_IN)) next = a_.queryTokens;
         storeZeros(static_cast<uint32_t>(next));
         uint32_t snapshot = 0;
         for (uint32_t first = 0, count; first < keys; first += count) {
@@ -365,9 +366,11 @@ class ScanOfHead {
             float *const own = results + i * stride_;
             const float sum = own[unit_.columns]; // of features
             const auto factor = hn::Set(f, a_.hasFeatures() ? sum : a_.scale);
+            const auto zero = hn::Zero(f);
             forWidth(stride_, [&](size_t c) HWY_ATTR {
                 const auto x = hn::Load(f, own + c);
-                hn::Store(!a_.hasFeatures() ? hn::Mul(factor, x) : sum == 0 ? hn::Zero(f) : hn::Div(x, factor), f, own + c);
+                // Without a sum the row is 0, but for values that are NaN or infinite.
+                hn::Store(!a_.hasFeatures() ? hn::Mul(factor, x) : sum == 0 ? hn::MulAdd(x, zero, zero) : hn::Div(x, factor), f, own + c);
             });
             storeRow(t, call_.operands.data[VKATTN_OUT], t.index(unit_.b, head, row + i, unit_.firstColumn), own, unit_.columns);
         }
