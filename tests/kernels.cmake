@@ -113,7 +113,7 @@ set(matrices flash_coopmat_f16 flash_coopmat_bf16)
 set(matrices2 flash_coopmat2_f16 flash_coopmat2_bf16)
 set(products projection_coopmat_f16 projection_coopmat_bf16 projection_two_coopmat_f16 projection_two_coopmat_bf16
   gradient_rows_coopmat_f16 gradient_rows_coopmat_bf16 gradient_keys_coopmat_f16 gradient_keys_coopmat_bf16)
-chosen("staged" "staged; not in VKATTN_KERNELS: flash, decode, flash_coopmat, flash_coopmat2" environment combine ${lanes} ${matrices} ${matrices2} ${products})
+chosen("staged" "staged; not in VKATTN_KERNELS: flash, decode, flash_coopmat, flash_coopmat2" combine ${lanes} ${matrices} ${matrices2} ${products})
 chosen("decode" "staged, decode; not in VKATTN_KERNELS: flash, flash_coopmat, flash_coopmat2" ${matrices} ${matrices2} ${products})
 chosen("flash;flash_coopmat2" "staged, flash, flash_coopmat2 (f16, bf16); not in VKATTN_KERNELS: decode, flash_coopmat" ${matrices} ${products})
 chosen("flash_coopmat" "staged, flash_coopmat (f16, bf16); not in VKATTN_KERNELS: flash, decode, flash_coopmat2" ${lanes} ${matrices2})
