@@ -309,8 +309,10 @@ TEST(VerifyStatistics, seesOneWrongElement) {
         }
         const float right = t.get(e.at[0], e.at[1], e.at[2], e.at[3]);
         ASSERT_FALSE(std::isnan(right)) << drawn.text();
-        // The bound is what the verifier says of an error that is surely wrong.
-        t.set(e.at[0], e.at[1], e.at[2], e.at[3], right + 100);
+        // The bound is what the verifier says of an error that is surely wrong, on the same side: no weight is above 1,
+        // and bounds of what is near 1 are narrower there.
+        const bool above = n % 4 < 2;
+        t.set(e.at[0], e.at[1], e.at[2], e.at[3], above ? right + 100 : right - 100);
         const vkattn_verify_report far = verified(drawn);
         EXPECT_FALSE(far.passed) << drawn.text();
         EXPECT_EQ(far.worstRole, e.role) << drawn.text();
@@ -318,7 +320,7 @@ TEST(VerifyStatistics, seesOneWrongElement) {
         for (int d = 0; d < 4 && !c.ragged; ++d) EXPECT_EQ(far.worstIndex[d], e.at[d]) << drawn.text();
         const bool key = e.role == VKATTN_STATISTICS && e.at[3] == VKATTN_STATISTIC_LARGEST_KEY;
         const double bound = key ? 0 : far.worstBound;
-        const double step = (n % 4 < 2 ? 2.5 : -2.5) * std::max(bound, 1e-6 * (1 + std::abs(static_cast<double>(right))));
+        const double step = (above ? 2.5 : -2.5) * std::max(bound, 1e-6 * (1 + std::abs(static_cast<double>(right))));
         t.set(e.at[0], e.at[1], e.at[2], e.at[3], static_cast<float>(static_cast<double>(right) + (key ? 0.5 : step)));
         EXPECT_FALSE(verified(drawn).passed) << "role " << e.role << " column " << e.at[3] << " right " << right << " bound " << bound
                                              << " " << drawn.text();
