@@ -15,41 +15,35 @@ using namespace vkattn;
 
 namespace {
 
-// Plans any operation but attention, and hands the plan on: use(plan).
+// Makes the form of a description, plans the form, and hands the plan on: use(plan).
+template <class Description, class Form, class AnyPlan, class Use>
+vkattn_result withPlanOf(vkattn_result (*make)(const Description *, Form &, vkattn_diagnostic *),
+                         vkattn_result (*makePlan)(const Form &, const PlanLimits &, AnyPlan &, vkattn_diagnostic *),
+                         const Description *description, const PlanLimits &limits, vkattn_diagnostic *why, const Use &use) {
+    Form form;
+    if (const auto r = make(description, form, why)) return r;
+    AnyPlan plan;
+    if (const auto r = makePlan(form, limits, plan, why)) return r;
+    return use(plan);
+}
+
+// The same of any operation but attention.
 template <class Use>
 vkattn_result withPlan(const vkattn_operation &description, const PlanLimits &limits, vkattn_diagnostic *why, const Use &use) {
-    if (description.kind == VKATTN_ATTENTION_GRADIENT) {
-        Gradient gradient;
-        if (const auto r = makeGradient(description.of.attentionGradient, gradient, why)) return r;
-        GradientPlan plan;
-        if (const auto r = planGradient(gradient, limits, plan, why)) return r;
-        return use(plan);
-    }
-    if (description.kind == VKATTN_ATTENTION_STATISTICS) {
-        Statistics statistics;
-        if (const auto r = makeStatistics(description.of.attentionStatistics, statistics, why)) return r;
-        StatisticsPlan plan;
-        if (const auto r = planStatistics(statistics, limits, plan, why)) return r;
-        return use(plan);
-    }
-    if (description.kind == VKATTN_VISIBLE_BLOCKS) {
-        VisibleBlocks blocks;
-        if (const auto r = makeVisibleBlocks(description.of.visibleBlocks, blocks, why)) return r;
-        VisibleBlocksPlan plan;
-        if (const auto r = planVisibleBlocks(blocks, limits, plan, why)) return r;
-        return use(plan);
-    }
+    const auto of = description.of;
+    if (description.kind == VKATTN_ATTENTION_GRADIENT)
+        return withPlanOf(makeGradient, planGradient, of.attentionGradient, limits, why, use);
+    if (description.kind == VKATTN_ATTENTION_STATISTICS)
+        return withPlanOf(makeStatistics, planStatistics, of.attentionStatistics, limits, why, use);
+    if (description.kind == VKATTN_VISIBLE_BLOCKS)
+        return withPlanOf(makeVisibleBlocks, planVisibleBlocks, of.visibleBlocks, limits, why, use);
     if (description.kind == VKATTN_LINEAR_ATTENTION) {
         LinearAttention linear;
         if (const auto r = makeLinear(description.of.linearAttention, linear, why)) return r;
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
                     "linear attention has no Vulkan kernel yet; compute it on the CPU: vkattnCpuRunOperation, or the runtime's fallback");
     }
-    Operation operation;
-    if (const auto r = makeOperation(&description, operation, why)) return r;
-    OperationPlan plan;
-    if (const auto r = planOperation(operation, limits, plan, why)) return r;
-    return use(plan);
+    return withPlanOf(makeOperation, planOperation, &description, limits, why, use);
 }
 
 // What the calls ask of a plan of any kind.

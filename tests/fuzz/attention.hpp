@@ -1,7 +1,9 @@
 // The description of an attention, for targets of operations on attention.
 #pragma once
 
+#include "computed.hpp"
 #include "layouts.hpp"
+#include "plans.hpp"
 
 namespace vkattn::test {
 
@@ -46,6 +48,16 @@ inline void describePairs(Bytes &bytes, const AttentionShape &shape, uint32_t op
 // Returns the multiply-adds of an attention with so many dims.
 inline double workOf(const vkattn_problem &p, double dims) {
     return static_cast<double>(p.q.extent[0]) * p.q.extent[1] * p.q.extent[2] * p.k.extent[2] * dims;
+}
+
+// Of a description with an `attention` and an `operation` on it: validated, planned, and computed where that is small.
+template <class Description> void planAndCompute(const uint8_t *data, size_t size) {
+    Bytes bytes(data, size);
+    const Description d(bytes);
+    const vkattn_result valid = validate(d.operation);
+    planOperation(d.operation, valid, bytes, number);
+    const vkattn_problem &p = d.attention;
+    if (valid == VKATTN_OK && workOf(p, p.q.extent[3]) <= 3e5) compute(d.operation, bytes, true);
 }
 
 } // namespace vkattn::test

@@ -2,8 +2,6 @@
 // with anything; the plan for any device, whose dispatches stay within its limits; and what is valid and small
 // computed on the CPU, word for word what the oracle has, whatever the operands hold.
 #include "attention.hpp"
-#include "computed.hpp"
-#include "plans.hpp"
 #include "vkattn/visible_blocks.h"
 
 using namespace vkattn::test;
@@ -52,11 +50,6 @@ struct Description {
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    Bytes bytes(data, size);
-    const Description d(bytes);
-    const vkattn_result valid = validate(d.operation);
-    planOperation(d.operation, valid, bytes, number);
-    const vkattn_problem &p = d.attention;
-    if (valid == VKATTN_OK && workOf(p, p.q.extent[3]) <= 3e5) compute(d.operation, bytes, true);
+    planAndCompute<Description>(data, size);
     return 0;
 }

@@ -19,8 +19,9 @@ ExpectedRow expectedRow(const VisibleBlocks &v, const Operands &operands, const 
     const Problem &p = v.attention;
     const vkattn_blocks &blocks = v.lists.blocks;
     std::vector<uint64_t> visible(v.lists.blockColumns), pairs(v.lists.blockColumns);
-    for (uint32_t i = 0; i < s.queries; ++i) {
-        if (i / blocks.queries != row) continue;
+    const uint64_t end = std::min<uint64_t>((uint64_t{row} + 1) * blocks.queries, s.queries);
+    for (uint64_t n = uint64_t{row} * blocks.queries; n < end; ++n) {
+        const auto i = static_cast<uint32_t>(n);
         const OraclePair rule(p, operands, s, b, h, i);
         for (uint32_t j = 0; j < p.keyTokens; ++j) {
             ++pairs[j / blocks.keys];
