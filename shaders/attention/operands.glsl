@@ -25,6 +25,12 @@ const uint qType = elementTypes & 15u, outType = elementTypes >> typesOut & 15u;
 #define VKATTN_READS(slot, Block, words) layout(set = 0, binding = slot, std430) readonly buffer Block { uint words[]; };
 #define VKATTN_WRITES(slot, Block, words) layout(set = 0, binding = slot, std430) writeonly buffer Block { uint words[]; };
 #define VKATTN_CHANGES(slot, Block, words) layout(set = 0, binding = slot, std430) buffer Block { uint words[]; };
+// What memory holds for each pair, of fused kernels.
+#define VKATTN_READS_PAIRS                                                                                                                 \
+    VKATTN_READS(slotBias, Bias, bias)                                                                                                     \
+    VKATTN_READS(slotMask, Mask, mask)                                                                                                     \
+    VKATTN_READS(slotIdsQ, IdsQ, idsQ)                                                                                                     \
+    VKATTN_READS(slotIdsK, IdsK, idsK)
 
 #if defined(VKATTN_STAGE_FLASH)
 VKATTN_READS(slotQ, Q, q)
@@ -42,10 +48,7 @@ layout(set = 0, binding = slotEnvironment, std430) restrict readonly buffer Envi
 #define VKATTN_LENGTHS_BOUND
 VKATTN_READS(slotLengths, Lengths, lengths) // or the table of sequences of a ragged batch
 VKATTN_WRITES(slotLse, Lse, lse)
-VKATTN_READS(slotBias, Bias, bias)
-VKATTN_READS(slotMask, Mask, mask)
-VKATTN_READS(slotIdsQ, IdsQ, idsQ)
-VKATTN_READS(slotIdsK, IdsK, idsK)
+VKATTN_READS_PAIRS
 #else
 const uint qDim = 1u, kDim = 1u, vDim = 1u, oDim = 1u;
 #endif
@@ -63,10 +66,7 @@ layout(set = 0, binding = slotEnvironment, std430) restrict readonly buffer Envi
 #define VKATTN_LENGTHS_BOUND
 VKATTN_READS(slotLengths, Lengths, lengths) // or the table of sequences of a ragged batch
 VKATTN_READS(slotRowFacts, Facts, rowFacts)
-VKATTN_READS(slotBias, Bias, bias)
-VKATTN_READS(slotMask, Mask, mask)
-VKATTN_READS(slotIdsQ, IdsQ, idsQ)
-VKATTN_READS(slotIdsK, IdsK, idsK)
+VKATTN_READS_PAIRS
 VKATTN_CHANGES(slotHeadGradient, HeadGradient, headGradient)
 VKATTN_CHANGES(slotValueGradient, ValueGradient, valueGradient)
 VKATTN_CHANGES(slotNonfinite, Nonfinite, nonfinite)
@@ -82,10 +82,7 @@ layout(set = 0, binding = slotEnvironment, std430) restrict readonly buffer Envi
 #define VKATTN_LENGTHS_BOUND
 VKATTN_READS(slotLengths, Lengths, lengths) // or the table of sequences of a ragged batch
 VKATTN_CHANGES(slotRowScales, RowScales, rowScales)
-VKATTN_READS(slotBias, Bias, bias)
-VKATTN_READS(slotMask, Mask, mask)
-VKATTN_READS(slotIdsQ, IdsQ, idsQ)
-VKATTN_READS(slotIdsK, IdsK, idsK)
+VKATTN_READS_PAIRS
 #ifdef VKATTN_OWNS_KEYS
 VKATTN_CHANGES(slotStatistics, Received, received)
 #else
@@ -105,10 +102,7 @@ layout(set = 0, binding = slotEnvironment, std430) restrict readonly buffer Envi
 };
 #define VKATTN_LENGTHS_BOUND
 VKATTN_READS(slotLengths, Lengths, lengths) // or the table of sequences of a ragged batch
-VKATTN_READS(slotBias, Bias, bias)
-VKATTN_READS(slotMask, Mask, mask)
-VKATTN_READS(slotIdsQ, IdsQ, idsQ)
-VKATTN_READS(slotIdsK, IdsK, idsK)
+VKATTN_READS_PAIRS
 
 #elif defined(VKATTN_STAGE_COMBINE)
 VKATTN_READS(slotPartials, Partials, partials)
