@@ -117,7 +117,7 @@ MUTATIONS = [
     ("rules-planes-see-each-other", "attention/rule.glsl", "inside = inside && plane < box.planes;\n    }\n    const int row", "}\n    const int row", RULES),
     ("rules-run-of-one-row-more", "attention/rule.glsl", "inside && at < box.rows * rule.columns;", "inside && at <= box.rows * rule.columns;", RULES),
     ("rules-run-from-the-corner", "attention/rule.glsl", "rowFirst - (box.first - box.column);", "rowFirst - box.first;", RULES),
-    ("rules-patch-turned", "flash/workgroup.glsl", "+ inside / uint(rule.patchColumns),", "+ inside / uint(rule.patchRows),", RULES),
+    ("rules-patch-turned", "flash/workgroup.glsl", "rowInside = quotientOf(inside, rule.patchColumns);", "rowInside = quotientOf(inside, rule.patchRows);", RULES),
     ("rules-patches-of-the-first-plane", "flash/workgroup.glsl", "return at.plane * uint(rule.planeTokens) + min(", "return min(", RULES),
     ("rules-tile-that-asked-enough-stops", "attention/skip.glsl", "if (!tileRules.named) return keys_;", "if (!tileRules.named) return Stretch(to, to);", RULES),
     ("rules-blocks-of-head-0", "attention/pair.glsl", "rule.blocksAt + (headFirst + head) * ruleWord(ruleBlockHead)", "rule.blocksAt", RULES),

@@ -25,6 +25,16 @@ struct Box {
     int planes, rows, columns;
 };
 
+// floor(value / by) of 0 <= value < 2^30. Integer division by what is no constant takes long; a float's
+// quotient is less than 2^8 / by + 2 off, and that of what it leaves at most 1.
+int quotientOf(int value, int by, float reciprocal) {
+    int quotient = int(float(value) * reciprocal);
+    quotient += int(floor(float(value - quotient * by) * reciprocal));
+    const int rest = value - quotient * by;
+    return rest < 0 ? quotient - 1 : rest >= by ? quotient + 1 : quotient;
+}
+int quotientOf(int value, int by) { return quotientOf(value, by, 1.0 / float(by)); }
+
 #ifdef VKATTN_LENGTHS_BOUND
 uint ruleWord(uint n) { return lengths[rule.header + n]; }
 
@@ -70,7 +80,7 @@ AxisRange axisRange(uint axis, int c) {
         return AxisRange(begin, begin + size);
     }
     if (rule.gridKind == gridCut) return AxisRange(max(c - size / 2, 0), min(c + size / 2 + 1, extent));
-    const int window = (c - shift + size) / size; // the first one ends at the shift
+    const int window = quotientOf(c - shift + size, size); // the first one ends at the shift
     return AxisRange(max((window - 1) * size + shift, 0), min(window * size + shift, extent));
 }
 // The outermost axis with more than one token, and how many tokens share a coordinate of it.
@@ -79,7 +89,7 @@ int outerTokens(uint axis) { return axis == 0u ? rule.planeTokens : axis == 1u ?
 // Keys that the outermost axis shows to a position. Both ends never fall as the position rises.
 AxisRange outerKeys(int position) {
     const uint axis = outerAxis();
-    const int tokens = outerTokens(axis), extent = int(ruleWord(ruleExtents + axis)), c = position / tokens;
+    const int tokens = outerTokens(axis), extent = int(ruleWord(ruleExtents + axis)), c = quotientOf(max(position, 0), tokens);
     if (position < 0) return AxisRange(0, 0);
     if (c >= extent) return AxisRange(extent * tokens, extent * tokens);
     const AxisRange range = axisRange(axis, c);
@@ -93,22 +103,14 @@ AxisRange outerPositions(int first, int last) {
     return AxisRange((first / tokens - size + 1) * tokens, (last / tokens + size) * tokens);
 }
 
-// floor(value / by) of 0 <= value < 2^30. Integer division by what is no constant takes long; a float's
-// quotient is less than 2^8 / by + 2 off, and that of what it leaves at most 1.
-int quotientOf(int value, int by, float reciprocal) {
-    int quotient = int(float(value) * reciprocal);
-    quotient += int(floor(float(value - quotient * by) * reciprocal));
-    const int rest = value - quotient * by;
-    return rest < 0 ? quotient - 1 : rest >= by ? quotient + 1 : quotient;
-}
-
 bool isGlobal(uint token) { return (lengths[rule.globalsAt + (token >> 5)] >> (token & 31u) & 1u) != 0u; }
 
 Box boxOf(int position) {
     const int extent = int(ruleWord(ruleExtents)) * rule.planeTokens;
     if (position < 0 || position >= extent) return Box(0, 0, 0, 0, 0);
-    const int plane = position / rule.planeTokens, inPlane = position - plane * rule.planeTokens;
-    const AxisRange z = axisRange(0u, plane), y = axisRange(1u, inPlane / rule.columns), x = axisRange(2u, inPlane % rule.columns);
+    const int plane = quotientOf(position, rule.planeTokens, rule.perPlane), inPlane = position - plane * rule.planeTokens;
+    const int row = quotientOf(inPlane, rule.columns, rule.perColumn);
+    const AxisRange z = axisRange(0u, plane), y = axisRange(1u, row), x = axisRange(2u, inPlane - row * rule.columns);
     return Box(z.begin * rule.planeTokens + y.begin * rule.columns + x.begin, x.begin, z.end - z.begin, y.end - y.begin, x.end - x.begin);
 }
 bool boxHas(Box box, int key) {
@@ -124,11 +126,11 @@ bool boxHas(Box box, int key) {
 }
 // Keys of the box in the row of the grid that a key lies in.
 AxisRange boxRun(Box box, int key) {
-    const int rowFirst = key - key % rule.columns;
+    const int rowFirst = quotientOf(key, rule.columns, rule.perColumn) * rule.columns;
     int at = rowFirst - (box.first - box.column);
     bool inside = at >= 0;
     if ((pairTerms & termPlanes) != 0u) {
-        const int plane = max(at, 0) / rule.planeTokens;
+        const int plane = quotientOf(max(at, 0), rule.planeTokens, rule.perPlane);
         at -= plane * rule.planeTokens;
         inside = inside && plane < box.planes;
     }

@@ -90,9 +90,9 @@ Box boxOfItems(int first, int last, bool seers, bool patched) {
 Stretch nextOfBox(Box box, int from, int to) {
     from = max(from, box.first);
     int at = from - box.first, plane = 0;
-    if ((pairTerms & termPlanes) != 0u) plane = at / rule.planeTokens;
+    if ((pairTerms & termPlanes) != 0u) plane = quotientOf(at, rule.planeTokens, rule.perPlane);
     at -= plane * rule.planeTokens;
-    int row = at / rule.columns, column = at - row * rule.columns;
+    int row = quotientOf(at, rule.columns, rule.perColumn), column = at - row * rule.columns;
     if (column >= box.columns) {
         column = 0;
         ++row;

@@ -123,10 +123,11 @@ uint valueDimOf(uint n) { return n / valueRun * (valueRun * dimLanes) + dimLane 
 
 uint laneRow(uint r) { return min(tileRow + rowLane * rowsPerLane + r, rowCount - 1u); }
 
-float loadQuery(uint r, uint n) {
-    const uint row = laneRow(r), dim = dimOf(n);
+// `at`: where the row begins.
+float loadQuery(uint at, uint n) {
+    const uint dim = dimOf(n);
     if (!exactDims && dim >= headDim) return 0.0;
-    return LOAD_ELEMENT(q, qType, queryAt(row) + dim * qDim);
+    return LOAD_ELEMENT(q, qType, at + dim * qDim);
 }
 
 // Sums over the lanes of a row.
@@ -490,8 +491,9 @@ void stageTile(int tile) {
 // Of dims past the lane's last one, the block loads that one again. With selects: every index into
 // the array is a constant.
 void loadQueryBlock(uint row, uint block) {
+    const uint at = queryAt(laneRow(row));
     [[unroll]] for (uint e = 0u; e < blockDims; ++e) {
-        const float value = loadQuery(row, min(block * blockDims + e, dimsPerLane - 1u));
+        const float value = loadQuery(at, min(block * blockDims + e, dimsPerLane - 1u));
         [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
             [[unroll]] for (uint b = 0u; b < dimBlocks; ++b) {
                 const uint n = min(b * blockDims + e, dimsPerLane - 1u);
@@ -530,7 +532,7 @@ void main() {
         worst[r] = 0u;
     }
     if (rolledEdges) {
-        for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = loadQuery(n / dimsPerLane, n % dimsPerLane);
+        for (uint n = 0u; n < rowsPerLane * dimsPerLane; ++n) query[n] = loadQuery(queryAt(laneRow(n / dimsPerLane)), n % dimsPerLane);
         for (uint n = 0u; n < rowsPerLane * valueDimsPerLane; ++n) sums[n] = 0.0;
     } else {
         // A loop over rows and blocks of dims: as many loads as a block has.

@@ -1,11 +1,13 @@
 // The end of lanes.comp: rows to the output, or as partial results to the workspace.
 // Of the row at hand.
 RowEnd finish;
-uint outAt; // word or element of its first dim
+uint outAt;    // word or element of its first dim
+bool isStored; // false: past the end, its dims are not stored
 
 void beginRow(uint r, float rowMaximum, float rowSum, uint rowWorst) {
     const uint row = laneRow(r);
-    const bool mine = isThere(tileRow + rowLane * rowsPerLane + r) && dimLane == 0u;
+    isStored = isThere(tileRow + rowLane * rowsPerLane + r);
+    const bool mine = isStored && dimLane == 0u;
     if ((flags & flagPartial) != 0u) {
         const uint at = partialAt(row, splitOfGroup() * keyLanes + keyLane);
         outAt = at + partialWords;
@@ -22,9 +24,9 @@ void beginRow(uint r, float rowMaximum, float rowSum, uint rowWorst) {
 }
 
 // Dims n and n + 1 of a row, neighbours, where valueRun is even; else dim n alone.
-void storeDims(uint r, uint n, float first, float second) {
+void storeDims(uint n, float first, float second) {
     const uint dim = valueDimOf(n);
-    if (!isThere(tileRow + rowLane * rowsPerLane + r) || dim >= valueDim) return;
+    if (!isStored || dim >= valueDim) return;
     const bool both = valueRun % 2u == 0u && dim + 1u < valueDim;
     if ((flags & flagPartial) != 0u) {
         outWords[outAt + dim] = floatBitsToUint(first);
@@ -53,7 +55,7 @@ void storeBlock(uint row, uint block) {
                 first = here ? sums[n] : first;
                 second = here ? sums[n + stride - 1u] : second;
             }
-        storeDims(row, block * valueBlockDims + e, first, second);
+        storeDims(block * valueBlockDims + e, first, second);
     }
 }
 
@@ -69,7 +71,7 @@ void storeRows() {
         beginRow(row, rowMaximum, rowSum, rowWorst);
         if (rolledEdges) {
             for (uint n = 0u; n < valueDimsPerLane; n += stride)
-                storeDims(row, n, sums[row * valueDimsPerLane + n], sums[row * valueDimsPerLane + n + stride - 1u]);
+                storeDims(n, sums[row * valueDimsPerLane + n], sums[row * valueDimsPerLane + n + stride - 1u]);
         } else {
             if (wholeEdges && valueDimBlocks == 1u)
                 storeBlock(row, 0u);

@@ -17,18 +17,19 @@ int splitBegin, splitEnd; // keys of the split, from key 0 of the sequence
 // count from patch to patch, and those that would lie past the grid's end are not there.
 #ifdef VKATTN_LENGTHS_BOUND
 bool inPatches() { return hasGrid && rule.patchColumns != 0; }
-uint gridRowsOfChunk() { return min(ruleWord(ruleExtents + 1u), queries / uint(rule.columns)); }
-uint patchesAcross() { return uint(rule.columns + rule.patchColumns - 1) / uint(rule.patchColumns); }
-uint patchesOfPlane() { return patchesAcross() * ((gridRowsOfChunk() + uint(rule.patchRows) - 1u) / uint(rule.patchRows)); }
-uint countPatches() { return max(queries / uint(rule.planeTokens), 1u) * patchesOfPlane(); }
+uint gridRowsOfChunk() { return min(ruleWord(ruleExtents + 1u), uint(quotientOf(int(queries), rule.columns, rule.perColumn))); }
+int patchesAcross() { return quotientOf(rule.columns + rule.patchColumns - 1, rule.patchColumns); }
+int patchesOfPlane() { return patchesAcross() * quotientOf(int(gridRowsOfChunk()) + rule.patchRows - 1, rule.patchRows); }
+uint countPatches() { return max(queries / uint(rule.planeTokens), 1u) * uint(patchesOfPlane()); }
 struct GridPlace {
     uint plane, row, column;
 };
 GridPlace gridPlaceOf(uint row) {
-    const uint patchTokens = uint(rule.patchRows * rule.patchColumns), patch_ = row / patchTokens, inside = row - patch_ * patchTokens;
-    const uint plane = patch_ / patchesOfPlane(), inPlane = patch_ - plane * patchesOfPlane();
-    return GridPlace(plane, inPlane / patchesAcross() * uint(rule.patchRows) + inside / uint(rule.patchColumns),
-                     inPlane % patchesAcross() * uint(rule.patchColumns) + inside % uint(rule.patchColumns));
+    const int patchTokens = rule.patchRows * rule.patchColumns, patch_ = quotientOf(int(row), patchTokens), inside = int(row) - patch_ * patchTokens;
+    const int plane = quotientOf(patch_, patchesOfPlane()), inPlane = patch_ - plane * patchesOfPlane();
+    const int down = quotientOf(inPlane, patchesAcross()), rowInside = quotientOf(inside, rule.patchColumns);
+    return GridPlace(uint(plane), uint(down * rule.patchRows + rowInside),
+                     uint((inPlane - down * patchesAcross()) * rule.patchColumns + inside - rowInside * rule.patchColumns));
 }
 #endif
 
