@@ -783,6 +783,8 @@ VKATTN_PUSH(DropPush) {
 };
 #endif
 
+#include "lib/linear.h"
+
 #ifdef __cplusplus
 } // namespace vkattn::interop
 #endif

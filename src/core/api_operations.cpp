@@ -1,12 +1,12 @@
 // The C functions of vkattn.h that take a vkattn_operation: argument checks, then the layers below.
 #include "core/api_common.hpp"
 #include "core/gradient/gradient_plan.hpp"
+#include "core/linear/linear_plan.hpp"
 #include "core/operations/operation_plan.hpp"
 #include "core/statistics/statistics_plan.hpp"
 #include "core/visible_blocks/visible_blocks_plan.hpp"
 #include "core/vulkan/dispatch_list.hpp"
 #include "core/vulkan/record.hpp"
-#include "problem/linear.hpp"
 #include "util/diagnostic.hpp"
 #include "util/required.hpp"
 #include "util/struct_size.hpp"
@@ -37,12 +37,7 @@ vkattn_result withPlan(const vkattn_operation &description, const PlanLimits &li
         return withPlanOf(makeStatistics, planStatistics, of.attentionStatistics, limits, why, use);
     if (description.kind == VKATTN_VISIBLE_BLOCKS)
         return withPlanOf(makeVisibleBlocks, planVisibleBlocks, of.visibleBlocks, limits, why, use);
-    if (description.kind == VKATTN_LINEAR_ATTENTION) {
-        LinearAttention linear;
-        if (const auto r = makeLinear(description.of.linearAttention, linear, why)) return r;
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "linear attention has no Vulkan kernel yet; compute it on the CPU: vkattnCpuRunOperation, or the runtime's fallback");
-    }
+    if (description.kind == VKATTN_LINEAR_ATTENTION) return withPlanOf(makeLinear, planLinear, of.linearAttention, limits, why, use);
     return withPlanOf(makeOperation, planOperation, &description, limits, why, use);
 }
 
@@ -80,6 +75,9 @@ uint32_t chunksOf(const StatisticsPlan &plan) {
 uint32_t chunksOf(const VisibleBlocksPlan &plan) {
     return plan.dispatchCount ? plan.forward.chunkCount() : 0;
 }
+uint32_t chunksOf(const LinearPlan &plan) {
+    return plan.dispatchCount ? plan.batchSteps * plan.spans() : 0;
+}
 
 void explain(const OperationPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
     explainOperation(plan, limits, out);
@@ -92,6 +90,9 @@ void explain(const StatisticsPlan &plan, const PlanLimits &limits, vkattn_explan
 }
 void explain(const VisibleBlocksPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
     explainVisibleBlocks(plan, limits, out);
+}
+void explain(const LinearPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
+    explainLinear(plan, limits, out);
 }
 
 vkattn_result query(vkattn_context context, const vkattn_operation &operation, vkattn_requirements *given, vkattn_diagnostic *why) {

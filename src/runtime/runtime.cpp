@@ -3,6 +3,7 @@
 #include "runtime/layouts.hpp"
 #include "runtime/median.hpp"
 #include "runtime/runtime_impl.hpp"
+#include "runtime/slice_count.hpp"
 #include "runtime/warm_up.hpp"
 
 #include <algorithm>
@@ -170,28 +171,14 @@ RunResult Runtime::run(const vkattn_operation &operation, span<const vkattn_oper
     vkattn_requirements requirements{};
     requirements.structSize = sizeof requirements;
     vkattn_operation planned = operation;
-    vkattn_problem sliced;
-    vkattn_attention_gradient slicedGradient;
-    vkattn_attention_statistics slicedStatistics;
-    const vkattn_problem *const attention = problemOf(operation);
-    uint32_t slices = attention ? std::max(attention->sliceCount, 1u) : 1;
+    SlicedOperation sliced;
+    uint32_t slices = slicesOf(operation);
     const auto query = [&] {
         const vkattn_result r = vkattnQueryOperation(impl_->device->context(), &planned, &requirements, &why);
         if (r != VKATTN_OK || slices <= requirements.maxSlices) return r;
         // Each slice that has work gets a submit; slices without work get none.
-        sliced = *attention;
-        sliced.sliceCount = slices = requirements.maxSlices;
-        if (operation.kind == VKATTN_ATTENTION) {
-            planned = vkattn::operation(sliced);
-        } else if (operation.kind == VKATTN_ATTENTION_GRADIENT) {
-            slicedGradient = *operation.of.attentionGradient;
-            slicedGradient.forward = &sliced;
-            planned = vkattn::operation(slicedGradient);
-        } else {
-            slicedStatistics = *operation.of.attentionStatistics;
-            slicedStatistics.attention = &sliced;
-            planned = vkattn::operation(slicedStatistics);
-        }
+        slices = requirements.maxSlices;
+        planned = sliced.of(operation, slices);
         return vkattnQueryOperation(impl_->device->context(), &planned, &requirements, &why);
     };
     std::string reason;

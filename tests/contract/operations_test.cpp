@@ -197,19 +197,6 @@ const std::vector<Use> uses = {
     {"no statistics", invalid, {"operation.of.attentionStatistics is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ATTENTION_STATISTICS); }},
     {"no visible blocks", invalid, {"operation.of.visibleBlocks is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_VISIBLE_BLOCKS); }},
     {"no linear attention", invalid, {"operation.of.linearAttention is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_LINEAR_ATTENTION); }},
-    {"linear attention, which no kernel computes",
-     VKATTN_ERROR_UNSUPPORTED,
-     {"linear attention has no Vulkan kernel yet; compute it on the CPU"},
-     [](Engine &e) {
-         const vkattn_layout rows = matrix(VKATTN_F32, 8, 16);
-         const vkattn_linear_attention linear = linearAttention(rows, rows, rows, rows);
-         e.choose(operation(linear));
-         vkattn_requirements needs{};
-         EXPECT_EQ(e.create(), VKATTN_OK);
-         EXPECT_EQ(e.context.query(e.operation, needs), VKATTN_ERROR_UNSUPPORTED);
-         EXPECT_EQ(e.context.record(e.operation, e.commands.handle(), e.bindings), VKATTN_ERROR_UNSUPPORTED);
-         return e.context.prewarm({&e.operation, 1}, &e.why);
-     }},
     {"statistics of nothing",
      invalid,
      {"statistics.attention is NULL"},

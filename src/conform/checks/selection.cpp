@@ -346,7 +346,7 @@ class Planner {
         for (const Kind &kind : checkKinds()) {
             if (!kind.drawnBySeed()) continue;
             std::span<const Count> counts = operations;
-            if (&kind == kindOf("statistics") || &kind == kindOf("visibleBlocks")) counts = several;
+            if (&kind == kindOf("statistics") || &kind == kindOf("visibleBlocks") || &kind == kindOf("linear")) counts = several;
             if (kind.subject == Subject::layer) counts = layers;
             // A layer has a dozen pipelines: one of its limits is drawn.
             if (quick() && slowCompiler_ && kind.subject == Subject::layer)

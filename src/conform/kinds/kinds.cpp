@@ -32,6 +32,8 @@ std::span<const Kind> checkKinds() {
          Subject::operation},
         {"visibleBlocks", "lists of the blocks of pairs that are visible, likewise, and every difference is wrong; attention that reads them",
          checkVisibleBlocks, Subject::operation},
+        {"linear", "linear attention by features and by recurrent rules, with its states, likewise; the same in slices, bit for bit",
+         checkLinear, Subject::operation},
         {"layer",
          "multi-head attention from X to the output, drawn: each step against the oracle, the whole against its formulas, the same "
          "bits recorded at once",

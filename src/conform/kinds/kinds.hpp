@@ -65,6 +65,7 @@ class Finder {
 [[nodiscard]] Finding checkGradient(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkStatistics(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkVisibleBlocks(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkLinear(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkLayer(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkLatentLayer(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkLayerGradient(DeviceUnderTest &device, const Check &check);

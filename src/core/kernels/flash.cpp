@@ -158,28 +158,36 @@ void makeCombine(const Plan &plan, const Chunk &c, Dispatch &d) {
 
 // The number-th of the dispatches that write the environment.
 void makeEnvironment(const Problem &p, const Operand &whole, std::span<const uint32_t> words, Module module, uint32_t number, Dispatch &d) {
-    const uint32_t first = number * environmentWordsAtOnce;
-    const uint32_t count = std::min(static_cast<uint32_t>(words.size()) - first, environmentWordsAtOnce);
-    EnvironmentPush push{};
-    push.firstAndCount = first | count << 16;
-    push.heads = number == 0 && hasHeadArrays(p) ? p.heads : 0;
-    std::copy_n(words.data() + first, count, push.given);
-    setPush(d, push);
-    d.operands[slotWorkspace] = whole;
+    flash::makeWords(whole, words, module, number, d);
+    if (!hasHeadArrays(p)) return;
     // An array that the problem has stands in for those that the problem lacks: the shader reads
     // all of them, and nobody uses what it reads of the others.
-    Operand other = standIn(d.operands[slotWorkspace]);
+    Operand other = standIn(whole);
     for (const HeadArray &each : headArrays)
         if (p.has(each.role)) other = standIn(arrayOperand(each.role, 0, p.heads, 0, each.base));
     std::fill(d.operands + slotFirst, d.operands + plainSlots, other);
     for (const HeadArray &each : headArrays)
         if (p.has(each.role)) d.operands[each.slot] = arrayOperand(each.role, 0, p.heads, 0, each.base);
-    d.key = pipelineKey(module, environmentLanes, {});
-    d.groups[0] = std::max(divideUp(push.heads, environmentLanes), 1u);
-    d.groups[1] = d.groups[2] = 1;
+    if (number > 0) return;
+    d.pushWords[offsetof(EnvironmentPush, heads) / 4] = p.heads;
+    d.groups[0] = divideUp(p.heads, environmentLanes);
 }
 
 } // namespace
+
+void flash::makeWords(const Operand &whole, std::span<const uint32_t> words, Module module, uint32_t number, Dispatch &d) {
+    const uint32_t first = number * environmentWordsAtOnce;
+    const uint32_t count = std::min(static_cast<uint32_t>(words.size()) - first, environmentWordsAtOnce);
+    EnvironmentPush push{};
+    push.firstAndCount = first | count << 16;
+    std::copy_n(words.data() + first, count, push.given);
+    setPush(d, push);
+    d.operandCount = plainSlots;
+    d.operands[slotWorkspace] = whole;
+    std::fill(d.operands + slotFirst, d.operands + plainSlots, standIn(whole));
+    d.key = pipelineKey(module, environmentLanes, {});
+    d.groups[0] = d.groups[1] = d.groups[2] = 1;
+}
 
 uint32_t flash::environmentWordsOf(const Problem &p) {
     return p.drops() ? environmentWords : environmentWords - dropoutWords;

@@ -33,6 +33,8 @@ void setOptionWords(Environment &, const Problem &);
 template <uint32_t count, class Words> [[nodiscard]] std::array<uint32_t, count> wordsOf(const Words &words) {
     return std::bit_cast<std::array<uint32_t, count>>(words);
 }
+// The number-th of the dispatches of `module` that write words to the beginning of `whole`.
+void makeWords(const Operand &whole, std::span<const uint32_t> words, Module module, uint32_t number, Dispatch &);
 // The index-th dispatch of the set-up: the table of sequences of a ragged batch, then those of `module`, which
 // write these words of the environment; the first of them gathers what heads have.
 void makeSetUp(const Plan &, uint64_t ownBytes, std::span<const uint32_t> words, Module module, uint32_t index, Dispatch &);

@@ -1,6 +1,7 @@
 #include "runtime/list/step.hpp"
 
 #include "runtime/layouts.hpp"
+#include "runtime/slice_count.hpp"
 
 #include <algorithm>
 
@@ -33,9 +34,9 @@ bool conflicts(const MemoryUse &use, std::span<const MemoryUse> others) {
 vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<StepMemory> operands, std::string *why) {
     vkattn_diagnostic diagnostic{};
     if (const auto r = vkattnValidateOperation(&operation, &diagnostic)) return failed(r, diagnostic.message, why);
-    if (const vkattn_problem *const attention = problemOf(operation); attention && attention->sliceCount > 1)
+    if (const uint32_t slices = slicesOf(operation); slices > 1)
         return failed(invalid,
-                      "sliceCount is " + std::to_string(attention->sliceCount) +
+                      "sliceCount is " + std::to_string(slices) +
                           ": a list is one submission; leave sliceCount 0, or use Runtime::run",
                       why);
     switch (operation.kind) {

@@ -1,0 +1,103 @@
+// What the stages of linear attention share: which tokens and rows a chunk has, and where an operand and the
+// chunk's block in the workspace lie.
+#extension GL_KHR_shader_subgroup_basic : enable
+#ifdef VKATTN_SUBGROUPS
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
+#include "lib/element.glsl"
+
+layout(constant_id = constantElementTypes) const uint elementTypes = 0; // interop.h
+layout(constant_id = constantForm) const uint form = 0;                 // interop.h
+layout(constant_id = 8) const uint chunkTokens = 1;                     // slots of a chunk
+
+const uint qType = elementTypes & 15u, outType = elementTypes >> typesOut & 15u, kType = elementTypes >> typesLinearK & 15u,
+           vType = elementTypes >> typesLinearV & 15u, decayType = elementTypes >> typesLinearDecay & 15u,
+           strengthType = elementTypes >> typesLinearStrength & 15u;
+const bool isDelta = (form & formLinearDelta) != 0u, isGated = (form & formLinearGated) != 0u, decaysKeyDims = (form & formLinearKeyDims) != 0u,
+           isMapped = (form & formLinearMapped) != 0u, hasMaximum = (form & formLinearMaximum) != 0u,
+           isCausal = (form & formLinearCausal) != 0u, isReading = (form & formLinearReading) != 0u, hasRows = (form & formLinearRows) != 0u,
+           hasStateIn = (form & formLinearStateIn) != 0u, hasStateOut = (form & formLinearStateOut) != 0u,
+           hasSnapshots = (form & formLinearSnapshots) != 0u;
+// Keys and rows are arrays of the workspace, with decays or maxima worked in.
+const bool inArrays = decaysKeyDims || hasMaximum;
+
+layout(set = 0, binding = slotWorkspace, std430) buffer Workspace { uint workspace[]; };
+layout(set = 0, binding = slotLinearLengths, std430) readonly buffer Lengths { uint lengths[]; };
+
+float workspaceFloat(uint word) { return uintBitsToFloat(workspace[word]); }
+
+// Of the batch entry and the state head.
+uint entry, stateHead;
+int keyCount, shift; // shift: from a row to its position
+uint unit;           // among those of the dispatch
+void beginUnit() {
+    stateHead = gl_WorkGroupID.y;
+    entry = gl_WorkGroupID.z;
+    unit = entry * stateHeads + stateHead;
+    keyCount = int(keyTokens);
+    if ((form & formLinearLengths) != 0u) keyCount = int(min(lengths[lengthsBase + entry], keyTokens));
+    shift = (form & formLinearTopLeft) != 0u ? 0 : keyCount - int(queryTokens);
+}
+uint groupHeads() { return heads / stateHeads; }
+// The n-th head of out that reads the state.
+uint headOfState(uint n) { return (form & formLinearModulo) != 0u ? n * stateHeads + stateHead : stateHead * groupHeads() + n; }
+
+// An operand: where its element of the unit's batch entry and a head is, and what lies between tokens and dims.
+struct Place {
+    uint at, token, dim;
+};
+// `head` of `count` heads is that of the larger number.
+Place placeOf(uint operand, uint base, uint head, uint count) {
+    const uint word = operand * linearOperandWords, own = workspace[word + 4u];
+    const uint mapped = (form & formLinearModulo) != 0u ? head % own : head / (count / own);
+    return Place(base + entry * workspace[word] + mapped * workspace[word + 1u], workspace[word + 2u], workspace[word + 3u]);
+}
+
+// Keys [first, first + tokens); of a reading chunk `first` is a row.
+struct ChunkPlace {
+    int first, tokens;
+    uint at; // of its block
+};
+ChunkPlace chunkOf(uint local) {
+    const uint chunk = chunkFirst + local, at = chunksBase + (unit * chunks + local) * chunkWords;
+    if (isReading) return ChunkPlace(int(chunk * chunkTokens), 0, at);
+    const uint snapshot = chunk / chunksPerSnapshot, within = (chunk - snapshot * chunksPerSnapshot) * chunkTokens;
+    const int first = int(snapshot * snapshotTokens + within);
+    return ChunkPlace(first, clamp(min(int(min(chunkTokens, snapshotTokens - within)), keyCount - first), 0, int(chunkTokens)), at);
+}
+bool hasToken(ChunkPlace c, uint slot) { return int(slot) < c.tokens; }
+int rowOf(ChunkPlace c, uint slot) { return c.first + int(slot) - (isReading ? 0 : shift); }
+// Reading chunks have the rows that no chunk of keys has.
+bool hasRow(ChunkPlace c, uint slot) {
+    const int row = rowOf(c, slot);
+    if (!hasRows || row < 0 || row >= int(queryTokens)) return false;
+    if (!isReading) return isCausal && hasToken(c, slot);
+    return !isCausal || row + shift < 0 || row + shift >= keyCount;
+}
+// Of a row of a reading chunk.
+bool seesNothing(int row) { return (isCausal && row + shift < 0) || (keyCount == 0 && !hasStateIn); }
+
+// Words of a chunk's block.
+uint fromStartAt(ChunkPlace c, uint slot) { return c.at + slot; }
+uint toEndAt(ChunkPlace c, uint slot) { return c.at + chunkTokens + slot; }
+uint strengthAt(ChunkPlace c, uint slot) { return c.at + 2u * chunkTokens + slot; }
+uint keyPairAt(ChunkPlace c, uint slot, uint other) { return c.at + (3u + slot) * chunkTokens + other; }
+uint rowPairAt(ChunkPlace c, uint n, uint slot, uint other) { return c.at + (3u + (1u + n) * chunkTokens + slot) * chunkTokens + other; }
+uint rowFactorAt(ChunkPlace c, uint n, uint slot) { return c.at + readAt + n * chunkTokens + slot; }
+// An array [slot][row] at a word of the environment, or [group][slot][row].
+uint arrayAt(ChunkPlace c, uint word, uint n, uint slot) { return c.at + workspace[word] + (n * chunkTokens + slot) * rowPitch; }
+uint keysToEnd(ChunkPlace c, uint slot) { return c.at + keysToEndAt + slot * rowPitch; }
+// z before the chunk, and the maxima.
+uint normAt(ChunkPlace c, uint which) { return c.at + workspace[linearNormAt] + which * rowPitch; }
+// The state of the unit between dispatches: [row][column], then z and the maxima.
+uint stateAt() { return stateBase + unit * (rows * columnPitch + 2u * rowPitch); }
+uint stateNormAt(uint which) { return stateAt() + rows * columnPitch + which * rowPitch; }
+
+
+// exp(x - m), where m may be that of no key yet.
+float relativeTo(float m, float x) {
+    if (isNanBits(floatBitsToUint(x))) return x;
+    return floatBitsToUint(m) == minusInfinityBits ? 0.0 : exp(x - m);
+}
+// A running maximum takes no notice of a NaN: the sums beside it are NaN then.
+float largerOf(float maximum, float x) { return x > maximum ? x : maximum; }

@@ -1,0 +1,277 @@
+#include "core/linear/linear_plan.hpp"
+
+#include "core/kernels/explain.hpp"
+#include "core/plan/chunks.hpp"
+#include "core/plan/compile_cost.hpp"
+#include "core/tiles/passes.hpp"
+#include "util/diagnostic.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+
+namespace vkattn {
+namespace {
+
+// In messages.
+constexpr TiledOperation linearWords = {"linear attention", false, "compute it on the CPU"};
+// More tokens than there are, without snapshots.
+constexpr uint32_t noSnapshots = 1u << 30;
+// From so many keys on AUTO takes chunks.
+constexpr uint32_t fewestChunkedKeys = 8;
+
+constexpr const LinearPlan &planOf(const Schedule &schedule) {
+    return static_cast<const LinearPlan &>(schedule);
+}
+
+bool onCpu(const Caps &caps) {
+    return caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+}
+
+// What a lane multiplies and adds for a chunk, after its loops are unrolled.
+uint64_t compileOperationsOf(const LinearPlan &plan) {
+    const LinearTile &tile = plan.tile;
+    const uint64_t product = uint64_t{tile.chunkTokens} * tile.rowsPerLane * tile.columnsPerLane;
+    const uint64_t pairs = uint64_t{tile.chunkTokens} * tile.chunkTokens * tile.columnsPerLane;
+    return product * (plan.linear.isDelta() ? 3 : 2) + pairs +
+           compileOperationsPerAccess * tile.chunkTokens * (2ull * tile.columnsPerLane + 3 * divideUp(tile.rowsPerLane, std::max(tile.shuffleLanes, 1u)));
+}
+
+// Tiles were not timed on a GPU yet.
+vkattn_result chooseTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *why) {
+    const LinearAttention &a = plan.linear;
+    LinearTile &tile = plan.tile;
+    const bool shuffled = onCpu(caps) && shuffles(caps);
+    tile.shuffleLanes = shuffled ? caps.subgroupSize : 0;
+    tile.columnLanes = onCpu(caps) ? std::clamp(caps.subgroupSize, 4u, 16u) : 16u;
+    tile.columnsPerLane = a.valueDim >= 4 * tile.columnLanes && a.stateRows <= 64 ? 4 : 2;
+    // A lane has as many rows as its registers, or a CPU's first-level cache, take.
+    const uint32_t mostRows = onCpu(caps) ? 256 / tile.columnsPerLane : 32;
+    const uint32_t unit = std::max(tile.shuffleLanes, 8u);
+    tile.rowLanes = divideUp(a.stateRows, mostRows);
+    tile.rowsPerLane = roundUp(divideUp(a.stateRows, tile.rowLanes), unit);
+    const bool few = a.form == VKATTN_LINEAR_FORM_RECURRENT || (a.form == VKATTN_LINEAR_FORM_AUTO && a.keyTokens < fewestChunkedKeys);
+    tile.pairsShuffle = caps.subgroupShuffle && caps.subgroupSize >= 4;
+    tile.chunkTokens = few ? 1 : tile.pairsShuffle ? std::min(std::bit_floor(caps.subgroupSize), 8u) : 4;
+    tile.blockTokens = std::min(tile.chunkTokens, 2u);
+    const auto partials = [&] { return 4ull * tile.chunkTokens * tile.columnsPerLane * tile.lanes(); };
+    while (tile.chunkTokens > 1 && (compileOperationsOf(plan) > compileLimit(caps) || (tile.rowLanes > 1 && partials() > caps.maxSharedMemoryBytes))) {
+        tile.chunkTokens /= 2;
+        tile.blockTokens = std::min(tile.chunkTokens, 2u);
+    }
+    tile.featureLanes = onCpu(caps) ? tile.columnLanes : 64;
+    tile.prepareLanes = onCpu(caps) ? std::max(tile.chunkTokens, tile.columnLanes) : 64;
+    if (tile.rowLanes > 1 && partials() > caps.maxSharedMemoryBytes)
+        return refuse(linearWords, "has a state of more rows than the device's shared memory takes", why);
+    const uint32_t most = std::max({tile.lanes(), tile.featureLanes, tile.prepareLanes});
+    if (most > caps.maxWorkgroupInvocations || most > caps.maxWorkgroupSize[0])
+        return refuse(linearWords, "has a state of more rows than the device's workgroups have lanes for", why);
+    return VKATTN_OK;
+}
+
+uint32_t formOf(const LinearAttention &a) {
+    return (a.isDelta() ? formLinearDelta : 0) | (a.isGated() && !a.decaysKeyDims() ? formLinearGated : 0) |
+           (a.decaysKeyDims() ? formLinearKeyDims : 0) | (a.hasFeatures() ? formLinearMapped : 0) |
+           (a.hasMaximum() ? formLinearMaximum : 0) | (a.causal ? formLinearCausal : 0) | (a.topLeft ? formLinearTopLeft : 0) |
+           (a.mapping == VKATTN_HEADS_MODULO ? formLinearModulo : 0) | (a.has(VKATTN_KEY_LENGTHS) ? formLinearLengths : 0) |
+           (a.uses(VKATTN_STATE_IN) ? formLinearStateIn : 0) | (a.uses(VKATTN_STATE_OUT) ? formLinearStateOut : 0) |
+           (a.snapshotCount() ? formLinearSnapshots : 0) | (a.uses(VKATTN_OUT) && a.queryTokens ? formLinearRows : 0) |
+           static_cast<uint32_t>(a.features) << formLinearFeatures | (a.randomFeatures() ? formLinearRandom : 0);
+}
+
+void layOutBlock(LinearPlan &plan) {
+    const LinearAttention &a = plan.linear;
+    const uint32_t c = plan.tile.chunkTokens, group = plan.groupHeads(), slots = c * plan.rowPitch;
+    uint32_t words = 3 * c + c * c + group * c * c; // three factors of slots, pairs of keys and of rows
+    const auto place = [&](uint32_t &at, bool there, uint32_t count) {
+        at = words;
+        words += there ? count : 0;
+    };
+    LinearBlock &block = plan.block;
+    place(block.read, true, group * c);
+    place(block.factors, plan.inArrays(), plan.rowPitch);
+    place(block.keysToEnd, plan.inArrays(), slots);
+    place(block.keys, plan.inArrays() && a.isDelta(), slots);
+    place(block.rows, plan.inArrays(), group * slots);
+    place(block.keyMap, plan.mapped(), slots);
+    place(block.rowMap, plan.mapped(), group * slots);
+    place(block.norm, plan.mapped(), 2 * plan.rowPitch);
+    block.words = words;
+}
+
+// Rounds of all loops of a lane, of the stage that has most for a chunk; where a loop is left counts as one more.
+uint64_t roundsOfChunk(const LinearPlan &plan) {
+    const LinearTile &tile = plan.tile;
+    const uint64_t product = tile.rowLanes > 1 ? tile.rowLanes + 1 : 0, edges = tile.rowsPerLane / std::min(tile.rowsPerLane, 8u) + 1;
+    return 3 + product + plan.groupHeads() * (3 + product + tile.chunkTokens) + (plan.linear.snapshotCount() ? edges : 0);
+}
+uint64_t roundsOfPrepare(const LinearPlan &plan) {
+    return uint64_t{plan.linear.stateRows + 1} * (3 + 4ull * plan.groupHeads());
+}
+
+uint64_t chunkBytes(const LinearPlan &plan, uint64_t batches) {
+    return 4 * batches * plan.linear.stateHeads * plan.block.words;
+}
+
+vkattn_result cut(const PlanLimits &limits, LinearPlan &plan, vkattn_diagnostic *why) {
+    const Caps &caps = limits.caps;
+    const LinearAttention &a = plan.linear;
+    if (roundsOfPrepare(plan) > maxKeysPerLane)
+        return refuse(linearWords, "has more features, or more heads of out to a state, than one shader may loop over", why);
+    if (a.stateHeads > caps.maxWorkgroupCount[1] || divideUp(a.valueDim, plan.tile.columns()) > caps.maxWorkgroupCount[0])
+        return refuse(linearWords, "has more heads than the device has workgroups", why);
+    const uint64_t budget = std::min<uint64_t>(limits.maxWorkspaceBytes, mostBindable(caps));
+    const auto bytes = [&](uint64_t batches, uint64_t chunks) {
+        return plan.stateBegin + roundUpTo(linear::stateBytes(plan, batches), plan.workspaceAlignment) + chunks * chunkBytes(plan, batches);
+    };
+    const auto operandsFit = [&](uint32_t batches) {
+        for (const LinearOperand &each : linearOperands()) {
+            const Tensor &t = a.tensor(each.role);
+            if (each.layout && t.present() && !bindable(caps, t.span({{}, {batches, t.extent[1], t.extent[2], t.extent[3]}}).size())) return false;
+        }
+        return true;
+    };
+    // A span of a chunk or two is not worth its dispatches: one batch entry may exceed the cap, but not what a binding holds.
+    const uint32_t all = std::max(plan.keyChunks, plan.rowChunks), few = std::min(all, 16u);
+    plan.batches = largest(std::min(a.batch, caps.maxWorkgroupCount[2]), [&](uint32_t n) { return operandsFit(n) && bytes(n, few) <= budget; });
+    plan.batches = std::max(plan.batches, 1u);
+    if (!operandsFit(1))
+        return refuse(linearWords, "has an operand of which one batch entry spans more than the device binds at a time", why);
+    if (!bindable(caps, bytes(1, 1))) return refuse(linearWords, "needs more memory in one binding than the device has", why);
+    const uint32_t ofFeatures = divideUp(a.stateRows, plan.tile.featureLanes);
+    uint32_t most = all;
+    if (plan.slices > 1) most = std::max(divideUp(plan.keyChunks + plan.rowChunks, plan.slices), 1u);
+    plan.spanChunks = largest(most, [&](uint32_t n) {
+        return bytes(plan.batches, n) <= std::max(budget, std::min(bytes(plan.batches, few), mostBindable(caps))) &&
+               n * roundsOfChunk(plan) <= maxKeysPerLane && uint64_t{n} * ofFeatures <= caps.maxWorkgroupCount[0];
+    });
+    if (plan.spanChunks == 0) return refuse(linearWords, "has a chunk that takes more than the device's limits allow", why);
+    plan.keySpans = divideUp(plan.keyChunks, plan.spanChunks);
+    plan.rowSpans = divideUp(plan.rowChunks, plan.spanChunks);
+    plan.batchSteps = divideUp(a.batch, plan.batches);
+    plan.chunksBegin = bytes(plan.batches, 0);
+    plan.workspaceBytes = bytes(plan.batches, std::min(plan.spanChunks, all));
+    return setDispatchCount(linearWords, linear::setUpDispatches + static_cast<double>(plan.batchSteps) * plan.perStep(), plan, why);
+}
+
+uint32_t boundOperands(const Schedule &schedule, BoundOperand *out) {
+    const LinearAttention &a = planOf(schedule).linear;
+    uint32_t count = 0;
+    for (const LinearOperand &each : linearOperands())
+        if (a.uses(each.role))
+            out[count++] = {each.role, each.name, each.layout ? &a.tensor(each.role) : nullptr, a.bytesUsed(each.role), each.output};
+    return count;
+}
+
+constexpr ScheduleType linearSchedule = {
+    .what = "operation",
+    .operands = boundOperands,
+    .inPlace = [](const Schedule &schedule, vkattn_role output, vkattn_role input) { return planOf(schedule).linear.inPlace(output, input); },
+    .dispatch = [](const Schedule &schedule, uint32_t index) { return linear::dispatch(planOf(schedule), index); },
+    .pipelines = [](const Schedule &schedule) { return linear::pipelines(planOf(schedule)); },
+    .storageDescriptorCount =
+        [](const Schedule &schedule) {
+            if (schedule.dispatchCount == 0) return uint64_t{0};
+            return uint64_t{linear::setUpDispatches} * plainSlots + uint64_t{schedule.dispatchCount - linear::setUpDispatches} * fullSlots;
+        },
+    .slice = [](const Schedule &schedule, uint32_t index) { return dispatchesOfSlice(sliceUnits(planOf(schedule)), index); },
+    .sliceOf = [](const Schedule &schedule, uint32_t dispatch) { return sliceOfDispatch(sliceUnits(planOf(schedule)), dispatch); },
+};
+
+// Chunks before a span: one takes as long as another.
+double workBeforeSpan(const Schedule &schedule, uint32_t span) {
+    const LinearPlan &plan = planOf(schedule);
+    const uint32_t within = span % plan.spans(), ofKeys = std::min(within, plan.keySpans);
+    const uint64_t chunks = std::min<uint64_t>(uint64_t{ofKeys} * plan.spanChunks, plan.keyChunks) +
+                            std::min<uint64_t>(uint64_t{within - ofKeys} * plan.spanChunks, plan.rowChunks);
+    return static_cast<double>(span / plan.spans()) * (plan.keyChunks + plan.rowChunks) + static_cast<double>(chunks);
+}
+uint32_t firstDispatchOfSpan(const Schedule &schedule, uint32_t span) {
+    return linear::firstDispatch(planOf(schedule), span);
+}
+
+} // namespace
+
+uint64_t linear::stateBytes(const LinearPlan &plan, uint64_t batches) {
+    return 4 * batches * plan.linear.stateHeads * (uint64_t{plan.linear.stateRows} * plan.columnPitch + 2ull * plan.rowPitch);
+}
+
+vkattn_result planLinear(const LinearAttention &given, const PlanLimits &limits, LinearPlan &out, vkattn_diagnostic *why) {
+    const Caps &caps = limits.caps;
+    out = LinearPlan{};
+    out.type = &linearSchedule;
+    out.kernelName = "linear";
+    out.zone = "vkattn linear attention";
+    out.slices = given.slices;
+    out.workspaceAlignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
+    out.linear = given;
+    const LinearAttention &a = out.linear;
+    if (caps.maxStorageBuffersPerStage < fullSlots)
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "%s needs %u storage buffers a stage; the device has %u; %s", linearWords.name, fullSlots,
+                    caps.maxStorageBuffersPerStage, linearWords.instead);
+    out.form = formOf(a);
+    out.rowPitch = roundUp(a.stateRows, 4), out.columnPitch = roundUp(a.valueDim, 4);
+    if (const auto r = chooseTile(caps, out, why)) return r;
+    layOutBlock(out);
+    const bool rows = out.form & formLinearRows;
+    if (!rows && !a.uses(VKATTN_STATE_OUT) && a.snapshotCount() == 0) return VKATTN_OK; // nothing to write
+
+    const uint32_t c = out.tile.chunkTokens;
+    out.snapshotTokens = a.snapshotCount() ? a.snapshotTokens : noSnapshots;
+    out.chunksPerSnapshot = divideUp(out.snapshotTokens, c);
+    // Without keys a chunk hands the state on.
+    out.keyChunks = std::max(a.keyTokens / out.snapshotTokens * out.chunksPerSnapshot + divideUp(a.keyTokens % out.snapshotTokens, c), 1u);
+    // Some row may see all keys, or nothing.
+    const bool reads = rows && (!a.causal || a.has(VKATTN_KEY_LENGTHS) || a.queryTokens > a.keyTokens);
+    out.rowChunks = reads ? divideUp(a.queryTokens, c) : 0;
+    out.stateBegin = roundUpTo(4ull * linearEnvironmentWords, out.workspaceAlignment);
+    return cut(limits, out, why);
+}
+
+SliceUnits sliceUnits(const LinearPlan &plan) {
+    return {plan, plan.dispatchCount ? plan.batchSteps * plan.spans() : 0, workBeforeSpan, firstDispatchOfSpan};
+}
+
+uint32_t mostSlices(const LinearPlan &plan, const PlanLimits &limits) {
+    LinearAttention linear = plan.linear;
+    return mostSlicesWith(plan, [&](uint32_t slices, LinearPlan &finest) {
+        linear.slices = slices;
+        return planLinear(linear, limits, finest, nullptr);
+    });
+}
+
+void explainLinear(const LinearPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
+    out = vkattn_explanation{};
+    out.structSize = sizeof out;
+    out.kernelName = plan.kernelName;
+    const bool chunked = plan.tile.chunkTokens > 1;
+    out.form = chunked ? "chunks of tokens, columns of the state in lanes" : "token by token, columns of the state in lanes";
+    out.splits = 1;
+    out.sliceCount = plan.slices;
+    out.maxSlices = mostSlices(plan, limits);
+    out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
+    LinearPlan dealt = plan;
+    dealt.slices = std::min(plan.slices, out.maxSlices);
+    out.largestSlice = plan.dispatchCount ? largestShare(sliceUnits(dealt)) : 1;
+    out.dispatchCount = plan.dispatchCount;
+    out.chunkCount = plan.dispatchCount ? plan.batchSteps * plan.spans() : 0;
+    out.pipelineCount = plan.type->pipelines(plan).size();
+    out.workspaceBytes = plan.workspaceBytes;
+    explainMainDispatch(plan, linear::setUpDispatches + plan.spanOfKeys(), out);
+    out.rowsPerWorkgroup = plan.tile.columns();
+    out.keysPerStep = plan.tile.chunkTokens;
+    out.flops = out.flopsFull = plan.linear.flops();
+    BoundOperand bound[maxBoundOperands];
+    const uint32_t count = boundOperands(plan, bound);
+    for (const BoundOperand *each = bound; each < bound + count; ++each)
+        (each->output ? out.bytesWritten : out.bytesRead) += static_cast<double>(each->bytes.size());
+    out.bytesRead += static_cast<double>(plan.workspaceBytes);
+    out.bytesWritten += static_cast<double>(plan.workspaceBytes);
+    out.compileOperations = compileOperationsOf(plan);
+    out.compileLimit = compileLimit(limits.caps);
+    std::snprintf(out.choice, sizeof out.choice, "%s",
+                  chunked ? "with so many tokens, products of chunks cost less than reading and writing the state for each token"
+                          : "the tokens are few, or it was asked for");
+}
+
+} // namespace vkattn

@@ -1,0 +1,214 @@
+// Linear attention on the device: drawn cases against the oracle, in both forms; slices; two halves; long scans.
+#include "conform/linear/linear_case.hpp"
+#include "device/environment.hpp"
+#include "support/extent.hpp"
+
+#include <array>
+#include <cstring>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+bool takesLinear() {
+    const DeviceInfo *device = bench().device();
+    return device && device->caps.maxStorageBuffersPerStage >= 11;
+}
+#define SKIP_WITHOUT_BUFFERS()                                                                                                             \
+    if (!takesLinear()) GTEST_SKIP() << "the device has fewer than the 11 storage buffers a stage that linear attention needs"
+
+// Returns what is wrong; the results are in the case.
+std::string runAndVerify(Runtime &runtime, LinearCase &c) {
+    LinearCase before = c;
+    const RunResult result = runtime.run(c.operation(), c.operands());
+    if (result.status != VKATTN_OK) return "status " + std::to_string(result.status) + ": " + result.message;
+    if (!result.fallbackReason.empty()) return "the CPU computed: " + result.fallbackReason;
+    return c.wrong(before);
+}
+
+void expectDrawnCasesPass(Runtime &runtime, const char *name, const Draws &draws, bool tight) {
+    Random random = randomFor(name);
+    int refused = 0, all = 0;
+    for (int n = 0; draws.take(n); ++n) {
+        LinearCase c = drawLinear(random);
+        const std::string wrong = runAndVerify(runtime, c);
+        ++all;
+        if (tight && wrong.rfind("status -2", 0) == 0)
+            ++refused;
+        else
+            ASSERT_EQ(wrong, "") << "case " << n << ": " << c.text();
+    }
+    EXPECT_LT(refused, all / 3 + 4);
+    std::printf("%d drawn cases, %d over the limits\n", all, refused);
+}
+
+struct Sizes {
+    uint32_t batch, heads, tokens, keyDim, valueDim;
+};
+
+// A packed case in f32 with a state in and out.
+LinearCase caseOf(vkattn_linear_rule rule, const Sizes &s, Random &random) {
+    LinearCase c;
+    vkattn_linear_attention &l = c.linear;
+    l.structSize = sizeof l;
+    l.rule = rule;
+    const auto rows = [&](uint32_t dims) { return packed(VKATTN_F32, s.batch, s.heads, s.tokens, dims); };
+    l.q = l.k = rows(s.keyDim);
+    l.v = l.out = rows(s.valueDim);
+    if (rule == VKATTN_LINEAR_GATED || rule == VKATTN_LINEAR_GATED_DELTA) l.decay = rows(1);
+    if (rule == VKATTN_LINEAR_DELTA || rule == VKATTN_LINEAR_GATED_DELTA) l.writeStrength = rows(1);
+    const bool features = rule == VKATTN_LINEAR_FEATURES;
+    if (features) l.flags = VKATTN_CAUSAL;
+    l.stateIn = l.stateOut = packed(VKATTN_F32, s.batch, s.heads, s.keyDim, s.valueDim + (features ? 1 : 0));
+    c.fill(random);
+    return c;
+}
+
+constexpr vkattn_linear_rule rules[] = {VKATTN_LINEAR_FEATURES, VKATTN_LINEAR_PLAIN, VKATTN_LINEAR_GATED, VKATTN_LINEAR_DELTA,
+                                        VKATTN_LINEAR_GATED_DELTA};
+
+} // namespace
+
+TEST(LinearOnDevice, drawnCasesAreThoseOfTheOracle) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    expectDrawnCasesPass(*runtime, "linear attention", {30, 300}, false);
+}
+
+TEST(LinearOnDevice, drawnCasesMeetTightLimits) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::tight);
+    ASSERT_TRUE(runtime);
+    expectDrawnCasesPass(*runtime, "linear attention under tight limits", {12, 150}, true);
+}
+
+// Lengths around the ends of chunks, with a state before the first token, in both forms.
+TEST(LinearOnDevice, everyLengthAndForm) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("lengths of linear attention");
+    for (const vkattn_linear_rule rule : rules)
+        for (const vkattn_linear_form form : {VKATTN_LINEAR_FORM_RECURRENT, VKATTN_LINEAR_FORM_CHUNKED})
+            for (const uint32_t tokens : {1u, 2u, 63u, 64u, 65u, 130u, 256u, 1000u}) {
+                LinearCase c = caseOf(rule, {1, 2, tokens, 32, 32}, random);
+                c.linear.form = form;
+                EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+            }
+}
+
+// The state after two halves is the state after the whole, up to rounding: the oracle bounds both, and the second
+// half is verified from the state that the first has stored.
+TEST(LinearOnDevice, twoHalvesMakeTheWhole) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("halves of linear attention");
+    constexpr uint32_t tokens = 150, first = 67, dims = 16;
+    for (const vkattn_linear_rule rule : rules) {
+        LinearCase whole = caseOf(rule, {1, 1, tokens, dims, dims}, random);
+        const LinearCase given = whole;
+        ASSERT_EQ(runAndVerify(*runtime, whole), "") << whole.text();
+        LinearCase half = given;
+        for (const uint32_t begin : {0u, first}) {
+            const uint32_t count = begin ? tokens - first : first;
+            vkattn_linear_attention &l = half.linear;
+            for (vkattn_layout *each : {&l.q, &l.k, &l.v, &l.out, &l.decay, &l.writeStrength}) {
+                if (each->extent[0] == 0) continue;
+                each->offsetElems = uint64_t{begin} * each->extent[3];
+                each->extent[2] = count;
+            }
+            const RunResult result = runtime->run(half.operation(), half.operands());
+            ASSERT_EQ(result.status, VKATTN_OK) << result.message;
+            ASSERT_EQ(result.fallbackReason, "");
+            std::memcpy(half.tensors.at(VKATTN_STATE_IN).data(), half.output(VKATTN_STATE_OUT).data(), half.output(VKATTN_STATE_OUT).bytes());
+        }
+        for (const vkattn_role role : {VKATTN_OUT, VKATTN_STATE_OUT}) {
+            const HostTensor &a = whole.output(role), &b = half.output(role);
+            const vkattn_layout &l = given.linear.structSize && role == VKATTN_OUT ? given.linear.out : given.linear.stateOut;
+            double size = 0, difference = 0;
+            for (uint32_t t = 0; t < l.extent[2]; ++t)
+                for (uint32_t d = 0; d < l.extent[3]; ++d) {
+                    size = std::max(size, std::abs(static_cast<double>(a.get(0, 0, t, d))));
+                    difference = std::max(difference, std::abs(static_cast<double>(a.get(0, 0, t, d)) - b.get(0, 0, t, d)));
+                }
+            EXPECT_GT(size, 0);
+            EXPECT_LE(difference, 2e-4 * size) << whole.text();
+        }
+    }
+}
+
+// A scan of many tokens in slices has the bits of the scan at once, and no slice has more than its share.
+TEST(LinearOnDevice, slicesChangeNoBit) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("slices of linear attention");
+    for (const vkattn_linear_rule rule : rules) {
+        LinearCase whole = caseOf(rule, {1, 2, 3000, 16, 16}, random), sliced = whole;
+        sliced.linear.sliceCount = 7;
+        const vkattn_operation o = sliced.operation();
+        vkattn_explanation explanation{};
+        ASSERT_EQ(explain(runtime->device()->caps, o, explanation), VKATTN_OK);
+        EXPECT_GE(explanation.maxSlices, 7u);
+        EXPECT_LE(explanation.largestSlice, 1.1 / 7);
+        EXPECT_GT(explanation.persistentWorkspaceBytes, 0u);
+        ASSERT_EQ(runAndVerify(*runtime, whole), "") << whole.text();
+        ASSERT_EQ(runAndVerify(*runtime, sliced), "") << sliced.text();
+        EXPECT_TRUE(whole.sameOutputs(sliced)) << whole.text();
+    }
+}
+
+// More chunks than one dispatch may loop over on software drivers.
+TEST(LinearOnDevice, longScansGoOnFromDispatchToDispatch) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("long linear attention");
+    const LinearCase given = caseOf(VKATTN_LINEAR_GATED_DELTA, {1, 1, 70000, 4, 4}, random);
+    LinearCase onCpu = given;
+    const vkattn_operation o = onCpu.operation();
+    const std::vector<vkattn_operand_memory> operands = onCpu.operands();
+    vkattn_diagnostic why{};
+    uint64_t bytes = 0;
+    ASSERT_EQ(vkattnCpuOperationWorkspace(&o, nullptr, &bytes, &why), VKATTN_OK) << why.message;
+    std::vector<unsigned char> workspace(bytes);
+    ASSERT_EQ(vkattnCpuRunOperation(nullptr, &o, operands.data(), static_cast<uint32_t>(operands.size()), workspace.data(), bytes, &why),
+              VKATTN_OK)
+        << why.message;
+    for (const vkattn_linear_form form : {VKATTN_LINEAR_FORM_RECURRENT, VKATTN_LINEAR_FORM_CHUNKED}) {
+        LinearCase c = given;
+        c.linear.form = form;
+        EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+        // The verifier looks at some rows; here all are looked at.
+        double difference = 0;
+        const HostTensor &a = onCpu.output(VKATTN_OUT), &b = c.output(VKATTN_OUT);
+        for (uint32_t t = 0; t < given.linear.out.extent[2]; ++t)
+            for (uint32_t d = 0; d < given.linear.out.extent[3]; ++d)
+                difference = std::max(difference, std::abs(static_cast<double>(a.get(0, 0, t, d)) - b.get(0, 0, t, d)));
+        EXPECT_LT(difference, 1e-4);
+    }
+}
+
+// Features that take more rows than a lane has, in several lanes whose products are added up in shared memory.
+TEST(LinearOnDevice, manyFeatures) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("many features");
+    for (const uint32_t m : {300u, 1000u})
+        for (const uint32_t flags : {0u, uint32_t{VKATTN_CAUSAL}}) {
+            LinearCase c = caseOf(VKATTN_LINEAR_FEATURES, {1, 1, 40, 16, 24}, random);
+            vkattn_linear_attention &l = c.linear;
+            l.flags = flags;
+            l.features = VKATTN_FEATURES_FAVOR;
+            l.omega = packed(VKATTN_F32, 1, 1, m, 16);
+            l.stateIn = {};
+            l.stateOut = packed(VKATTN_F32, 1, 1, m, 26);
+            c.tensors.clear();
+            c.fill(random);
+            EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+        }
+}
