@@ -2,10 +2,12 @@
 // record: compared command by command against a Vulkan that remembers, for many problems and other
 // operations on many devices that do not exist.
 #include "conform/cases/operation_case.hpp"
+#include "conform/linear/linear_case.hpp"
 #include "conform/statistics/statistics_case.hpp"
 #include "conform/visible_blocks/visible_blocks_case.hpp"
 #include "core/shaders/continues.hpp"
 #include "support/case.hpp"
+#include "support/drawn_caps.hpp"
 #include "support/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
@@ -19,50 +21,6 @@ using namespace vkattn;
 using namespace vkattn::test;
 
 namespace {
-
-template <class T> T oneOf(Random &random, std::initializer_list<T> values) {
-    return values.begin()[random() % values.size()];
-}
-
-vkattn_caps strongCaps() {
-    vkattn_caps caps{};
-    caps.structSize = sizeof caps;
-    caps.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
-    caps.maxStorageBufferRange = 1u << 30;
-    caps.minStorageBufferOffsetAlignment = 64;
-    caps.maxStorageBuffersPerStage = 16;
-    caps.maxPushConstantsBytes = 128;
-    caps.maxWorkgroupInvocations = 1024;
-    for (uint32_t &size : caps.maxWorkgroupSize) size = 1024;
-    for (uint32_t &count : caps.maxWorkgroupCount) count = 65535;
-    caps.maxSharedMemoryBytes = 32768;
-    caps.pushDescriptors = caps.subgroupShuffle = caps.subgroupClustered = caps.fullSubgroups = caps.floatControlsNan = 1;
-    caps.subgroupSize = 32;
-    return caps;
-}
-
-vkattn_caps randomCaps(Random &random) {
-    vkattn_caps caps = strongCaps();
-    caps.deviceType = oneOf<uint32_t>(random, {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU});
-    caps.maxStorageBufferRange = random() % 3 ? 1u << 27 : 16384 + 256 * between(random, 0, 200);
-    caps.minStorageBufferOffsetAlignment = oneOf(random, {0u, 1u, 4u, 16u, 64u, 256u});
-    caps.maxStorageBuffersPerStage = oneOf(random, {4u, 8u, 11u, 16u});
-    caps.maxWorkgroupInvocations = oneOf(random, {128u, 256u, 1024u});
-    caps.maxSharedMemoryBytes = oneOf(random, {16384u, 49152u});
-    for (uint32_t &count : caps.maxWorkgroupCount) count = random() % 4 ? 65535 : 70;
-    caps.subgroupSize = oneOf(random, {0u, 4u, 8u, 32u, 64u, 128u});
-    caps.subgroupShuffle = caps.subgroupSize && random() % 4;
-    caps.subgroupClustered = caps.subgroupShuffle && random() % 2;
-    caps.fullSubgroups = caps.subgroupSize && random() % 2;
-    if (caps.subgroupSize && random() % 4) {
-        caps.minSubgroupSize = oneOf(random, {4u, 4u, 32u});
-        caps.maxSubgroupSize = oneOf(random, {32u, 128u});
-        caps.maxWorkgroupSubgroups = oneOf(random, {1u, 64u, 64u});
-    }
-    caps.floatControlsNan = random() % 2;
-    caps.pushDescriptors = random() % 2;
-    return caps;
-}
 
 // Scratch memory with canaries behind it, and the list in the memory.
 struct Description {
@@ -500,6 +458,21 @@ TEST(Describe, survivesCapsOfAnyBytes) {
         if (listDispatches(caps, p, memory, list) == VKATTN_OK) ++taken;
     }
     EXPECT_GT(taken, 1000u);
+}
+
+TEST(Describe, saysWhatIsRecordedOfLinearAttention) {
+    Random random = randomFor("describe linear attention");
+    Comparison comparison;
+    for (int n = 0; n < 200 && !HasFatalFailure(); ++n) {
+        LinearCase drawn = drawLinear(random);
+        const std::string name = "linear " + std::to_string(n) + ", " + drawn.text() + "\n";
+        comparison.compare(drawn.operation(), randomCaps(random), oneOf<uint64_t>(random, {0, 0, 1, 1024}), random, name);
+        comparison.compare(drawn.operation(), strongCaps(), 0, random, name + "strong ");
+    }
+    std::printf("%u scans of %u dispatches are the same, %zu pipelines, %u in chunks; %u refused for the same reason\n", comparison.recorded,
+                comparison.dispatches, comparison.constantsOfKey.size(), comparison.chunked, comparison.refused);
+    EXPECT_GT(comparison.recorded, 200u);
+    EXPECT_GT(comparison.refused, 40u); // too few storage buffers
 }
 
 TEST(Describe, saysWhatIsRecordedOfVisibleBlocks) {

@@ -139,9 +139,13 @@ SmallOperations::SmallOperations() {
     masked_ = problem(heads, heads, {}, {});
     masked_.mask = packed(VKATTN_BOOL8, 1, 1, 9, 9);
     visibleBlocks_ = visibleBlocks(masked_, 4, 4);
+    const vkattn_layout ofTokens = matrix(VKATTN_F32, 9, 1);
+    linear_ = linearAttention(rows, rows, rows, rows);
+    linear_.rule = VKATTN_LINEAR_GATED_DELTA, linear_.decay = linear_.writeStrength = ofTokens;
     for (const vkattn_operation &other :
          {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_),
-          operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_), operation(statistics_), operation(visibleBlocks_)})
+          operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_), operation(statistics_), operation(visibleBlocks_),
+          operation(linear_)})
         all_.push_back(other);
 }
 

@@ -45,6 +45,7 @@ class SmallOperations {
     vkattn_attention_statistics statistics_;
     vkattn_problem masked_;
     vkattn_visible_blocks visibleBlocks_;
+    vkattn_linear_attention linear_;
     std::vector<vkattn_operation> all_;
 };
 

@@ -127,7 +127,7 @@ void makeStage(const LinearPlan &plan, const SpanOfChunks &span, Stage stage, Di
     d.operands[slotWorkspace] = whole;
     const uint32_t used = rolesOf(stage, plan, span);
     for (const Slot &each : slots)
-        if ((used >> each.operand & 1u) && a.uses(each.role)) d.operands[each.slot] = operandOf(a, each, span);
+        if ((used >> each.operand & 1u) && a.bytesUsed(each.role).size() > 0) d.operands[each.slot] = operandOf(a, each, span);
     if (a.has(VKATTN_KEY_LENGTHS))
         d.operands[slotLinearLengths] =
             arrayOperand(VKATTN_KEY_LENGTHS, span.batchFirst, span.batches, span.batchFirst, offsetof(LinearPush, lengthsBase));

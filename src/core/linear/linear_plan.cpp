@@ -146,6 +146,9 @@ vkattn_result cut(const PlanLimits &limits, LinearPlan &plan, vkattn_diagnostic 
                n * roundsOfChunk(plan) <= maxKeysPerLane && uint64_t{n} * ofFeatures <= caps.maxWorkgroupCount[0];
     });
     if (plan.spanChunks == 0) return refuse(linearWords, "has a chunk that takes more than the device's limits allow", why);
+    // As many spans for one slice as for another.
+    if (plan.slices > 1 && plan.spanChunks < most)
+        plan.spanChunks = divideUp(all, std::min(roundUp(divideUp(all, plan.spanChunks), std::min(plan.slices, all)), all));
     plan.keySpans = divideUp(plan.keyChunks, plan.spanChunks);
     plan.rowSpans = divideUp(plan.rowChunks, plan.spanChunks);
     plan.batchSteps = divideUp(a.batch, plan.batches);

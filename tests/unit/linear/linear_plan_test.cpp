@@ -1,0 +1,144 @@
+// Plans of linear attention without a device: every dispatch within the limits and within what is bound, every chunk
+// once and in order, slices that share the chunks.
+#include "conform/linear/linear_case.hpp"
+#include "core/linear/linear_plan.hpp"
+#include "support/drawn_caps.hpp"
+#include "support/plan_checks.hpp"
+#include "support/seed.hpp"
+#include "vkattn/vkattn.hpp"
+
+#include <cstring>
+#include <gtest/gtest.h>
+
+using namespace vkattn;
+using namespace vkattn::conform;
+using namespace vkattn::test;
+
+namespace {
+
+PlanLimits limitsOf(const vkattn_caps &caps, uint64_t workspace = uint64_t{1} << 26) {
+    PlanLimits limits{caps, workspace, {}};
+    limits.tuning = flashTuning(limits.caps);
+    return limits;
+}
+vkattn_caps capsOf(uint32_t range, uint32_t buffers = 16) {
+    vkattn_caps caps = minimumCaps();
+    caps.maxStorageBufferRange = range;
+    caps.maxStorageBuffersPerStage = buffers;
+    return caps;
+}
+
+LinearPush pushOf(const Dispatch &d) {
+    LinearPush push;
+    std::memcpy(&push, d.pushWords, sizeof push);
+    return push;
+}
+
+// Scans go over the chunks of keys, and then over reading chunks, each once and in order.
+void expectChunksOnceAndInOrder(const LinearPlan &plan, const std::string &name) {
+    uint32_t next[2] = {}, batches = 0;
+    for (uint32_t n = linear::setUpDispatches; n < plan.dispatchCount; ++n) {
+        const Dispatch d = plan.type->dispatch(plan, n);
+        EXPECT_TRUE(d.barrierBefore) << name;
+        if (!infoOf(d.key.module).main) continue;
+        const LinearPush push = pushOf(d);
+        const bool reading = d.key.constants[constantForm] & formLinearReading;
+        if (!reading && push.chunkFirst == 0) {
+            next[0] = next[1] = 0;
+            batches += d.groups[2];
+            EXPECT_EQ(push.span & spanFirst, spanFirst) << name;
+        }
+        EXPECT_EQ(push.chunkFirst, next[reading]) << name;
+        next[reading] += push.chunks;
+        EXPECT_EQ((push.span & spanLast) != 0, !reading && next[0] == plan.keyChunks) << name;
+        if (reading) EXPECT_EQ(next[0], plan.keyChunks) << name;
+    }
+    EXPECT_EQ(next[0], plan.keyChunks) << name;
+    EXPECT_EQ(next[1], plan.rowChunks) << name;
+    EXPECT_EQ(batches, plan.linear.batch) << name;
+}
+
+vkattn_linear_attention plain(uint32_t batch, uint32_t heads, uint32_t tokens, uint32_t dims) {
+    const vkattn_layout rows = packed(VKATTN_F32, batch, heads, tokens, dims);
+    vkattn_linear_attention l = linearAttention(rows, rows, rows, rows);
+    l.rule = VKATTN_LINEAR_PLAIN;
+    return l;
+}
+vkattn_result makePlan(const vkattn_linear_attention &l, const PlanLimits &limits, LinearPlan &plan, vkattn_diagnostic &why) {
+    LinearAttention form;
+    if (const auto r = makeLinear(&l, form, &why)) return r;
+    return planLinear(form, limits, plan, &why);
+}
+
+} // namespace
+
+TEST(LinearPlan, goesOverEveryChunkOnceAndInOrder) {
+    Random random = randomFor("plans of linear attention");
+    uint32_t taken = 0, sliced = 0, refused = 0;
+    for (int n = 0; n < 400; ++n) {
+        LinearCase drawn = drawLinear(random);
+        if (n % 3 == 0) drawn.linear.sliceCount = between(random, 2, 12);
+        const PlanLimits limits = limitsOf(n % 2 ? randomCaps(random) : capsOf(n % 4 ? 1u << 27 : 1u << 16), random() % 2 ? 1 << 26 : 4096);
+        LinearPlan plan{};
+        vkattn_diagnostic why{};
+        const std::string name = "case " + std::to_string(n) + ", " + drawn.text();
+        const vkattn_result r = makePlan(drawn.linear, limits, plan, why);
+        if (r == VKATTN_ERROR_UNSUPPORTED) {
+            EXPECT_NE(std::string(why.message).find("compute it on the CPU"), std::string::npos) << why.message;
+            ++refused;
+            continue;
+        }
+        ASSERT_EQ(r, VKATTN_OK) << why.message << "; " << name;
+        ++taken;
+        ASSERT_NO_FATAL_FAILURE(expectWithinLimitsAndBindings(plan, limits, name));
+        if (plan.dispatchCount) expectChunksOnceAndInOrder(plan, name);
+        uint32_t withWork = 0;
+        ASSERT_NO_FATAL_FAILURE(expectSlicesCoverOnceAndInOrder(plan, name, withWork));
+        sliced += withWork > 1;
+    }
+    EXPECT_GT(taken, 200u);
+    EXPECT_GT(sliced, 20u);
+    std::printf("%u plans, %u in several slices; %u refused\n", taken, sliced, refused);
+}
+
+// 64k tokens in slices: each has no more planned work than its share.
+TEST(LinearPlan, slicesShareTheTokens) {
+    const PlanLimits limits = limitsOf(strongCaps(), uint64_t{1} << 28);
+    for (const uint32_t slices : {2u, 7u, 64u, 500u}) {
+        vkattn_linear_attention l = plain(1, 2, 65536, 64);
+        l.sliceCount = slices;
+        LinearPlan plan{};
+        vkattn_diagnostic why{};
+        ASSERT_EQ(makePlan(l, limits, plan, why), VKATTN_OK) << why.message;
+        EXPECT_GE(mostSlices(plan, limits), slices);
+        EXPECT_LE(largestShare(sliceUnits(plan)), 1.02 / slices + 8.0 / 65536);
+    }
+}
+
+TEST(LinearPlan, saysWhatADeviceCannotDo) {
+    LinearPlan plan{};
+    vkattn_diagnostic why{};
+    EXPECT_EQ(makePlan(plain(1, 1, 9, 9), limitsOf(capsOf(1u << 27, 4)), plan, why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_STREQ(why.message, "linear attention needs 11 storage buffers a stage; the device has 4; compute it on the CPU");
+    EXPECT_EQ(makePlan(plain(1, 1, 4000, 64), limitsOf(capsOf(1u << 16)), plan, why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.message).find("one batch entry spans more than the device binds at a time"), std::string::npos) << why.message;
+    vkattn_linear_attention many = plain(1, 70000, 1, 1);
+    EXPECT_EQ(makePlan(many, limitsOf(capsOf(1u << 27)), plan, why), VKATTN_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.message).find("more heads than the device has workgroups"), std::string::npos) << why.message;
+}
+
+TEST(LinearPlan, isExplained) {
+    const vkattn_linear_attention l = plain(2, 3, 1000, 32);
+    const PlanLimits limits = limitsOf(strongCaps());
+    vkattn_explanation e{};
+    vkattn_diagnostic why{};
+    ASSERT_EQ(explain(limits.caps, operation(l), e, planOptions(0), &why), VKATTN_OK) << why.message;
+    EXPECT_STREQ(e.kernelName, "linear");
+    EXPECT_NE(std::string(e.form).find("chunks of tokens"), std::string::npos);
+    EXPECT_GT(e.keysPerStep, 1u);
+    EXPECT_EQ(e.bytesWritten - static_cast<double>(e.workspaceBytes), 4.0 * 2 * 3 * 1000 * 32);
+    vkattn_linear_attention token = plain(2, 3, 1, 32);
+    ASSERT_EQ(explain(limits.caps, operation(token), e, planOptions(0), &why), VKATTN_OK) << why.message;
+    EXPECT_NE(std::string(e.form).find("token by token"), std::string::npos);
+    EXPECT_EQ(e.keysPerStep, 1u);
+}
