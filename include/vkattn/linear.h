@@ -110,8 +110,9 @@ typedef enum vkattn_head_mapping {
  * may be that of stateIn with the same layout; no other overlap of an output is allowed.
  * Limits: keyDim and valueDim lie between 1 and 2048, rows of omega between 1 and 4096; batch times heads of
  * out is less than 2^32; tokens are at most 2^30, and 0 tokens are ordinary input.
- * No Vulkan kernel computes the operation yet: the core's calls return UNSUPPORTED, and the runtime falls
- * back to the CPU. */
+ * Vulkan: UNSUPPORTED on a device with fewer than 11 storage buffers a stage, where one batch entry of an operand
+ * is larger than a binding, and with more features than a shader may loop over (docs/linear.md); the runtime then
+ * falls back to the CPU. */
 typedef struct vkattn_linear_attention {
     uint32_t structSize;
     uint32_t flags; /* VKATTN_CAUSAL (the recurrent rules are causal without it), ALIGN_TOP_LEFT, SCALE */

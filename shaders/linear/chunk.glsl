@@ -65,6 +65,11 @@ ChunkPlace chunkOf(uint local) {
     const int first = int(snapshot * snapshotTokens + within);
     return ChunkPlace(first, clamp(min(int(min(chunkTokens, snapshotTokens - within)), keyCount - first), 0, int(chunkTokens)), at);
 }
+// Whether a snapshot is taken behind a chunk of keys. The tokens behind the last snapshot may be as many chunks.
+bool endsSnapshot(uint chunk) {
+    const uint snapshot = chunk / chunksPerSnapshot;
+    return hasSnapshots && chunk - snapshot * chunksPerSnapshot == chunksPerSnapshot - 1u && (snapshot + 1u) * snapshotTokens <= keyTokens;
+}
 bool hasToken(ChunkPlace c, uint slot) { return int(slot) < c.tokens; }
 int rowOf(ChunkPlace c, uint slot) { return c.first + int(slot) - (isReading ? 0 : shift); }
 // Reading chunks have the rows that no chunk of keys has.

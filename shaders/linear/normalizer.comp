@@ -49,7 +49,7 @@ void main() {
             if (hasToken(c, s)) z += hasMaximum ? relativeTo(top, keys[s]) : keys[s];
         maximum = top;
         const uint chunk = chunkFirst + local;
-        if (hasSnapshots && mine && chunk % chunksPerSnapshot == chunksPerSnapshot - 1u) {
+        if (mine && endsSnapshot(chunk)) {
             const Place place = placeOf(linearSnapshots, snapshotsBase, stateHead, stateHeads);
             const uint at = atOf(place) + chunk / chunksPerSnapshot * rows * place.token;
             snapshots[at] = floatBitsToUint(z);

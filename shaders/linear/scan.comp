@@ -278,7 +278,7 @@ void main() {
             }
         if (!isReading) changeState();
         const uint number = chunkFirst + local;
-        if (hasSnapshots && !isReading && number % chunksPerSnapshot == chunksPerSnapshot - 1u) storeSnapshot(number / chunksPerSnapshot);
+        if (!isReading && endsSnapshot(number)) storeSnapshot(number / chunksPerSnapshot);
     }
     if (!isReading) storeState();
 }

@@ -140,6 +140,25 @@ TEST(LinearOnDevice, twoHalvesMakeTheWhole) {
     }
 }
 
+// Behind the last snapshot come as many chunks as a snapshot has, and no snapshot.
+TEST(LinearOnDevice, noSnapshotBehindTheLast) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("snapshots of linear attention");
+    for (const vkattn_linear_rule rule : {VKATTN_LINEAR_FEATURES, VKATTN_LINEAR_GATED_DELTA})
+        for (const auto &[tokens, every] : {std::pair{31u, 6u}, {17u, 9u}, {40u, 8u}}) {
+            LinearCase c = caseOf(rule, {1, 2, tokens, 8, 8}, random);
+            vkattn_linear_attention &l = c.linear;
+            l.form = VKATTN_LINEAR_FORM_CHUNKED;
+            l.snapshotTokens = every;
+            l.snapshots = packed(VKATTN_F32, 1, 2, tokens / every * 8, l.stateOut.extent[3]);
+            c.tensors.clear();
+            c.fill(random);
+            EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+        }
+}
+
 // A scan of many tokens in slices has the bits of the scan at once, and no slice has more than its share.
 TEST(LinearOnDevice, slicesChangeNoBit) {
     SKIP_WITHOUT_BUFFERS();
