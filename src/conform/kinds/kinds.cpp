@@ -16,7 +16,8 @@ std::span<const Kind> checkKinds() {
         {"needles", "one dominating key at every place of a step, and at both sides of the edges of splits", checkNeedles},
         {"accuracy", "ordinary f32 inputs: within 2e-6 of the largest |v|", checkAccuracy},
         {"projection",
-         "Y = X W^T with bias and residual, drawn: each element against the oracle, nothing else written, the same bits again",
+         "Y = X W^T with bias, residual and lengths of the inner dim, drawn: each element against the oracle, nothing else written, the "
+         "same bits again",
          checkProjection, Subject::operation},
         {"norm", "layer norm and RMS norm with residual, likewise", checkNorm, Subject::operation},
         {"rotary", "rotary embedding and rotated tokens into a cache, likewise", checkRotary, Subject::operation},
@@ -30,7 +31,8 @@ std::span<const Kind> checkKinds() {
          Subject::operation},
         {"statistics", "statistics of attention with its options, largest weights and what keys receive, likewise", checkStatistics,
          Subject::operation},
-        {"visibleBlocks", "lists of the blocks of pairs that are visible, likewise, and every difference is wrong; attention that reads them",
+        {"visibleBlocks",
+         "lists of the blocks of pairs that are visible, likewise, and every difference is wrong; attention that reads them",
          checkVisibleBlocks, Subject::operation},
         {"layer",
          "multi-head attention from X to the output, drawn: each step against the oracle, the whole against its formulas, the same "
