@@ -69,6 +69,7 @@ struct ProjectionOf {
     DeviceTensor x, w, y, bias{}, residual{};
     uint32_t flags = 0;
     vkattn_projection_kernel kernel = VKATTN_PROJECTION_AUTO;
+    DeviceTensor keyLengths{}; // u32 [batch]: the inner dims that count
 };
 struct NormOf {
     vkattn_norm_kind kind;

@@ -52,7 +52,11 @@ typedef enum vkattn_projection_kernel {
  *                                                              + residual[b, g, m, n]
  * W has a row for each output, as torch.nn.Linear has; a matrix [in, out] is the same memory with
  * swapped strides. One product for each (b, g): batched by stride.
- * Roles: VKATTN_X, VKATTN_W, VKATTN_BIAS, VKATTN_RESIDUAL, VKATTN_Y.
+ * Lengths: where VKATTN_KEY_LENGTHS u32 [batch] is present, the sum of batch entry b takes the k below
+ * its entry, clamped to `in`. Elements of X and W past that are left out by selection, so that NaN there
+ * does not matter; of length 0 the sum is 0. Keys and values whose tokens a matrix projects
+ * (Linformer) have their key lengths here: W is a view of them with swapped strides.
+ * Roles: VKATTN_X, VKATTN_W, VKATTN_BIAS, VKATTN_RESIDUAL, VKATTN_Y, VKATTN_KEY_LENGTHS.
  * Limits: in and out are at least 1; in is at most 2^19 and out at most 2^24; rows are at most 2^30,
  * and 0 rows are ordinary input; batch * groups * rows * in * out is at most 2^60. */
 typedef struct vkattn_projection {
@@ -64,7 +68,7 @@ typedef struct vkattn_projection {
     vkattn_layout residual; /* optional: [batch, groups, rows, out] */
     vkattn_layout y;        /* [batch, groups, rows, out] */
     vkattn_projection_kernel kernel;
-    uint32_t reserved; /* 0 */
+    uint32_t presentRoles; /* the bit of VKATTN_PRESENT for KEY_LENGTHS */
 } vkattn_projection;
 
 typedef enum vkattn_norm_kind {

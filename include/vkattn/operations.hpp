@@ -28,6 +28,21 @@ namespace vkattn {
     p.y = y;
     return p;
 }
+// A matrix over tokens, as Linformer has them: projected = E tokens in every head. `tokens` is [batch, heads,
+// token, dim], `e` [1, 1 or heads, r, at least as many tokens], of which the first columns are used, and
+// `projected` [batch, heads, r, dim]. VKATTN_KEY_LENGTHS of the description are lengths of the tokens.
+[[nodiscard]] constexpr vkattn_projection tokenProjection(const vkattn_layout &e, const vkattn_layout &tokens,
+                                                          const vkattn_layout &projected) {
+    vkattn_layout rows = e, columns = tokens;
+    rows.extent[3] = tokens.extent[2];
+    for (int d = 0; d < 2; ++d) { // E is shared
+        if (rows.extent[d] == 1) rows.strideElems[d] = 0;
+        rows.extent[d] = tokens.extent[d];
+    }
+    columns.extent[2] = tokens.extent[3], columns.extent[3] = tokens.extent[2];
+    columns.strideElems[2] = tokens.strideElems[3], columns.strideElems[3] = tokens.strideElems[2];
+    return projection(rows, columns, projected);
+}
 [[nodiscard]] constexpr vkattn_norm layerNorm(const vkattn_layout &x, const vkattn_layout &y, float epsilon = 1e-5f) {
     vkattn_norm n{};
     n.structSize = sizeof n;

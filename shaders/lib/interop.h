@@ -196,6 +196,7 @@ VKATTN_CONST formWholeInner = 2u;    // projection: the inner dim is a multiple 
 VKATTN_CONST formInnerWords = 8u;    // projection on matrix units: inner dims of X and W fill words
 VKATTN_CONST formOneVector = 16u;    // likewise: a subgroup is one vector of a CPU
 VKATTN_CONST formAdjacentInner = 4u; // projection: inner dims are neighbours in X and W
+VKATTN_CONST formLengths = 32u;      // projection: batch entries have lengths of the inner dim, behind the first addend's base
 VKATTN_CONST formResidual = 1u; // norm and drop
 VKATTN_CONST formGamma = 2u;
 VKATTN_CONST formBeta = 4u;
@@ -664,6 +665,7 @@ struct Strides {
 VKATTN_PUSH(ProjectionPush) {
     uint groups, rows, columns, inner;
     uint xBase, wBase, yBase, firstBase, secondBase;
+    uint lengthsAt, innerFirst;           // from firstBase on; the first inner dim of this dispatch
     Strides xStrides, wStrides, yStrides; // of W: the row is an output, the column an input
     Strides firstStrides, secondStrides;  // the addends
 };

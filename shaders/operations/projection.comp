@@ -26,7 +26,7 @@ void main() {
 
     float sums[rowsPerLane * columnsPerLane];
     [[unroll]] for (uint n = 0u; n < rowsPerLane * columnsPerLane; ++n) sums[n] = 0.0;
-    [[dont_unroll]] for (uint block = 0u; block < inner; block += blockInner) {
+    [[dont_unroll]] for (uint block = 0u; block < innerEnd; block += blockInner) {
         barrier();
         [[dont_unroll]] for (uint n = lane; n < tileRows * blockInner; n += lanes)
             xTile[n] = loadX(tileRow + n / blockInner, block + n % blockInner);

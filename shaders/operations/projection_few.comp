@@ -20,7 +20,7 @@ void main() {
 
     float sums[cells];
     [[unroll]] for (uint n = 0u; n < cells; ++n) sums[n] = 0.0;
-    [[dont_unroll]] for (uint block = 0u; block < inner; block += lanes) {
+    [[dont_unroll]] for (uint block = 0u; block < innerEnd; block += lanes) {
         float x[tileRows];
         [[unroll]] for (uint r = 0u; r < tileRows; ++r) x[r] = loadX(tileRow + r, block + lane);
         [[unroll]] for (uint c = 0u; c < tileColumns; ++c) {

@@ -40,11 +40,11 @@ uint lane, subgroup, tileRow, tileColumn;
 void stage(uint block) {
     [[dont_unroll]] for (uint n = lane; n < tileRows * pieces; n += lanes) {
         const uint at = xAt + min(tileRow + n / pieces, rows - 1u) * xStrides.row;
-        xTile[n / pieces * pitch + n % pieces] = EIGHT_BITS(xWords, at, block + n % pieces * 8u, xStrides.column, inner);
+        xTile[n / pieces * pitch + n % pieces] = EIGHT_BITS(xWords, at, block + n % pieces * 8u, xStrides.column, innerEnd);
     }
     [[dont_unroll]] for (uint n = lane; n < tileColumns * pieces; n += lanes) {
         const uint at = wAt + min(tileColumn + n / pieces, columns - 1u) * wStrides.row;
-        wTile[n / pieces * pitch + n % pieces] = EIGHT_BITS(wWords, at, block + n % pieces * 8u, wStrides.column, inner);
+        wTile[n / pieces * pitch + n % pieces] = EIGHT_BITS(wWords, at, block + n % pieces * 8u, wStrides.column, innerEnd);
     }
 }
 
@@ -90,7 +90,7 @@ void main() {
     tileColumn = gl_WorkGroupID.x * tileColumns;
     beginCase();
     EACH_BLOCK(n, rowBlocks * columnBlocks, sums[n] = Sums(0.0))
-    [[dont_unroll]] for (uint block = 0u; block < inner; block += blockInner) {
+    [[dont_unroll]] for (uint block = 0u; block < innerEnd; block += blockInner) {
         barrier();
         stage(block);
         barrier();

@@ -22,7 +22,7 @@ void main() {
 
     float sums[rowsPerLane * tileColumns];
     [[unroll]] for (uint n = 0u; n < rowsPerLane * tileColumns; ++n) sums[n] = 0.0;
-    [[dont_unroll]] for (uint block = 0u; block < inner; block += blockInner) {
+    [[dont_unroll]] for (uint block = 0u; block < innerEnd; block += blockInner) {
         float x[rowsPerLane * blockInner];
         [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r)
             [[unroll]] for (uint k = 0u; k < blockInner; ++k) x[r * blockInner + k] = loadX(tileRow + r, block + k);

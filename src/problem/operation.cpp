@@ -27,6 +27,7 @@ constexpr OperationOperand operationTable[] = {
     {VKATTN_PROJECTION, VKATTN_BIAS, "bias", false, false, floatTypes, offsetof(vkattn_projection, bias)},
     {VKATTN_PROJECTION, VKATTN_RESIDUAL, "residual", false, false, floatTypes, offsetof(vkattn_projection, residual)},
     {VKATTN_PROJECTION, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_projection, y)},
+    {VKATTN_PROJECTION, VKATTN_KEY_LENGTHS, "key lengths", false, false, 0, 0},
     {VKATTN_NORM, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_norm, x)},
     {VKATTN_NORM, VKATTN_RESIDUAL, "residual", false, false, floatTypes, offsetof(vkattn_norm, residual)},
     {VKATTN_NORM, VKATTN_GAMMA, "gamma", false, false, floatTypes, offsetof(vkattn_norm, gamma)},
@@ -80,9 +81,11 @@ vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_dia
         return fail(why, invalid, "projection.flags is 0x%x, expected 0 or VKATTN_DETERMINISTIC", p.flags);
     if (static_cast<uint32_t>(p.kernel) > VKATTN_PROJECTION_COOPMAT)
         return fail(why, invalid, "projection.kernel is %d, expected a vkattn_projection_kernel", static_cast<int>(p.kernel));
-    if (p.reserved) return fail(why, invalid, "projection.reserved is %u, expected 0", p.reserved);
+    if (p.presentRoles & ~VKATTN_PRESENT(VKATTN_KEY_LENGTHS))
+        return fail(why, invalid, "projection.presentRoles has bits 0x%x, expected VKATTN_PRESENT(VKATTN_KEY_LENGTHS)", p.presentRoles);
     out.flags = p.flags;
     out.projection = p.kernel;
+    out.presentRoles = p.presentRoles;
     return VKATTN_OK;
 }
 
@@ -375,7 +378,7 @@ bool Operation::uses(vkattn_role role) const {
 
 uint64_t Operation::arrayLength(vkattn_role role) const {
     if (role == VKATTN_POSITIONS) return uint64_t{batch} * rows;
-    return role == VKATTN_STARTS ? batch : 0;
+    return role == VKATTN_STARTS || role == VKATTN_KEY_LENGTHS ? batch : 0;
 }
 
 ByteRange Operation::bytesUsed(vkattn_role role) const {

@@ -74,6 +74,7 @@ std::span<const std::byte> HostArrays::of(vkattn_role role) const {
 std::vector<OutputFile> openOutputs(const ComputeArguments &arguments, const JobArrays &job) {
     std::vector<std::string> inputs;
     for (const Input &input : job.inputs) inputs.push_back(input.path());
+    inputs.insert(inputs.end(), job.otherFiles.begin(), job.otherFiles.end());
     std::vector<OutputTarget> targets;
     for (const OutputArray &output : job.outputs)
         targets.push_back(checkOutputTarget(operandName(arguments, output.role).option, output.path, inputs, targets));

@@ -15,6 +15,7 @@
 #include <vkattn/operations.hpp>
 #include <vkattn/vkattn.hpp>
 
+#include <cstdio>
 #include <iomanip>
 #include <iostream>
 #include <optional>
@@ -38,6 +39,7 @@ struct Explained {
     std::optional<vkattn_explanation> plan; // empty: the CPU
     std::vector<Rejection> rejections;      // of the plan: the kernels that it does not take
     vkattn_cpu_plan cpuPlan{};              // of the CPU
+    std::vector<vkattn_explanation> projections{}; // on a device: of each of the job's
     std::optional<Fit> batch, tokens;       // with --memory
     std::optional<MaskFacts> mask;          // with --draw-mask
 };
@@ -87,6 +89,15 @@ Explained explain(const ExplainArguments &arguments, const Job &job) {
         result.why = plan.choice;
         result.tuning = opened.tuning.source;
         result.plan = plan;
+        for (const TokenProjection &each : job.projections.list) {
+            vkattn_explanation own{};
+            own.structSize = sizeof own;
+            if (vkattn::explain(caps, operation(each.description), own, planOptions(0, tuning), &why) != VKATTN_OK) {
+                own.form = "cpu";
+                std::snprintf(own.choice, sizeof own.choice, "%s", why.message);
+            }
+            result.projections.push_back(own);
+        }
         for (const vkattn_kernel kernel : KernelList()) {
             (void)vkattn::explainKernel(caps, job.problem, kernel, planOptions(0, tuning), &why);
             if (why.message[0] != '\0') result.rejections.push_back({vkattnKernelName(kernel), why.message});
@@ -159,6 +170,57 @@ Json toJson(const vkattn_explanation &plan, const std::vector<Rejection> &reject
             {"bytesWritten", jsonNumber(plan.bytesWritten)}};
 }
 
+// What the projection before attention costs.
+struct ProjectionCost {
+    double flops = 0, bytesRead = 0, bytesWritten = 0;
+};
+ProjectionCost costOf(const TokenProjection &projection) {
+    const vkattn_operation described = operation(projection.description);
+    const uint32_t *y = projection.description.y.extent;
+    ProjectionCost cost{.flops = 2.0 * y[0] * y[1] * y[2] * y[3] * projection.tokens()};
+    vkattn_operand_use uses[VKATTN_ROLE_LIMIT];
+    const uint32_t count = vkattnOperandUses(&described, uses, VKATTN_ROLE_LIMIT);
+    for (uint32_t n = 0; n < count; ++n)
+        (uses[n].writes ? cost.bytesWritten : cost.bytesRead) += static_cast<double>(uses[n].endBytes - uses[n].beginBytes);
+    return cost;
+}
+
+Json projectionsJson(const Explained &explained) {
+    Json rows = Json::array();
+    for (size_t n = 0; n < explained.job.projections.list.size(); ++n) {
+        const TokenProjection &each = explained.job.projections.list[n];
+        const ProjectionCost cost = costOf(each);
+        Json row = {{"of", each.role == VKATTN_K ? "k" : "v"},
+                    {"matrix", explained.job.projections.matrices[each.matrix].text()},
+                    {"tokens", each.tokens()},
+                    {"rows", each.rows()},
+                    {"lengths", each.description.presentRoles != 0},
+                    {"flops", jsonNumber(cost.flops)},
+                    {"bytesRead", jsonNumber(cost.bytesRead)},
+                    {"bytesWritten", jsonNumber(cost.bytesWritten)},
+                    {"plan", nullptr}};
+        if (n < explained.projections.size()) {
+            const vkattn_explanation &plan = explained.projections[n];
+            row["plan"] = {
+                {"form", plan.form}, {"why", plan.choice}, {"dispatchCount", plan.dispatchCount}, {"workspaceBytes", plan.workspaceBytes}};
+        }
+        rows.push_back(std::move(row));
+    }
+    return rows;
+}
+
+void printProjections(const Explained &explained) {
+    for (size_t n = 0; n < explained.job.projections.list.size(); ++n) {
+        const TokenProjection &each = explained.job.projections.list[n];
+        const ProjectionCost cost = costOf(each);
+        std::cout << "project   " << each.tokens() << " tokens to " << each.rows() << " " << each.words() << " by "
+                  << explained.job.projections.matrices[each.matrix].text() << ": " << amountText(cost.flops) << "FLOP, "
+                  << amountText(cost.bytesRead) << "B read, " << amountText(cost.bytesWritten) << "B written";
+        if (n < explained.projections.size()) std::cout << "; " << explained.projections[n].form << ": " << explained.projections[n].choice;
+        std::cout << "\n";
+    }
+}
+
 // What the longest sequence is of.
 const char *tokensGrow(const vkattn_problem &problem) {
     return problem.q.extent[2] == problem.k.extent[2] ? "queries and keys" : "keys";
@@ -196,6 +258,7 @@ Json toJson(const Explained &explained) {
                           {"batch", fitJson(*explained.batch)},
                           {"tokens", fitJson(*explained.tokens)},
                           {"tokensOf", tokensGrow(problem)}};
+    if (!explained.job.projections.list.empty()) json["projections"] = projectionsJson(explained);
     if (explained.mask) json["mask"] = maskJson(explained.arguments, *explained.mask);
     return json;
 }
@@ -251,6 +314,7 @@ void printText(const Explained &explained) {
     } else {
         std::cout << "plan      " << cpuPlanText(explained.cpuPlan) << "\n";
     }
+    printProjections(explained);
     if (const std::string options = optionsText(optionsJson(explained.arguments.run, explained.job.problem)); !options.empty())
         std::cout << "options   " << options << "\n";
     forTensors(explained.arguments.run, explained.job.problem, [](const char *key, const vkattn_layout &layout) {

@@ -683,6 +683,11 @@ TEST(ExplainOperation, saysWhyAProjectionIsComputedSo) {
     EXPECT_NE(choice().find("do not shuffle"), std::string::npos) << choice();
     caps.subgroupShuffle = 1, caps.subgroupSize = 8;
     EXPECT_NE(choice().find("share their loads of W by shuffles"), std::string::npos) << choice();
+    EXPECT_EQ(choice().find("gathered"), std::string::npos) << choice();
+    c.projection.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
+    EXPECT_EQ(choice().find("gathered"), std::string::npos) << choice();
+    c.projection.residual = c.projection.y;
+    EXPECT_NE(choice().find("key lengths and what the sums begin with are gathered in the workspace"), std::string::npos) << choice();
 }
 
 // With push descriptors and with a pool, whole and in slices, and refused.

@@ -92,7 +92,10 @@ class OperationWork final : public Work {
         Random random = randomFor(name());
         case_.fill(random);
     }
-    [[nodiscard]] std::string name() const override { return vkattnOperationName(case_.kind); }
+    // No two works of a list have the same name: it is a phase of theirs.
+    [[nodiscard]] std::string name() const override {
+        return std::string(vkattnOperationName(case_.kind)) + (case_.lengths.empty() ? "" : " with lengths");
+    }
     [[nodiscard]] vkattn_operation operation() const override { return case_.operation(); }
     [[nodiscard]] std::vector<vkattn_operand_memory> operands() override { return case_.operands(); }
     void spoil(Random &random) override {
@@ -140,16 +143,19 @@ WorkList otherOperations() {
     OperationCase projection = plainProjection(9, 8, 8), norm = plainNorm(VKATTN_LAYER_NORM, 9, 8),
                   rotary = plainRotary(VKATTN_PAIRS_HALF, 9, 8, 8, 5), append = plainAppend(9, 20, 8), advance = plainAdvance(9),
                   mean = plainMean(3, 9, 8), keep = plainKeep(3, 9, 40), normGradient = plainNormGradient(VKATTN_LAYER_NORM, 9, 8),
-                  drop = plainDrop(3, 9, 8);
+                  drop = plainDrop(3, 9, 8), lengths = plainProjection(9, 8, 8);
     projection.projection.bias = vector(VKATTN_F32, 8);
     projection.projection.residual = projection.projection.y;
+    lengths.projection.bias = vector(VKATTN_F32, 8);
+    lengths.projection.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
+    lengths.lengths = {5};
     norm.norm.gamma = norm.norm.beta = vector(VKATTN_F32, 8);
     norm.norm.residual = norm.norm.sum = norm.norm.y;
     rotary.rotary.flags = VKATTN_ROTARY_APPEND;
     rotary.rotary.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS) | VKATTN_PRESENT(VKATTN_STARTS);
     append.append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
     WorkList list;
-    for (OperationCase *const each : {&projection, &norm, &rotary, &append, &advance, &mean, &keep, &normGradient, &drop})
+    for (OperationCase *const each : {&projection, &norm, &rotary, &append, &advance, &mean, &keep, &normGradient, &drop, &lengths})
         list.push_back(std::make_unique<OperationWork>(*each));
     return list;
 }

@@ -272,6 +272,25 @@ TEST(List, arraysMayBePartsOfOthers) {
     EXPECT_EQ(contents<float>(cache.part(2, 5, 1)), (std::vector<float>{0, 0}));
 }
 
+// A matrix over tokens whose lengths the device has: two of the three tokens count.
+TEST(List, projectionsTakeLengths) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    const DeviceTensor e = runtime->allocate(matrix(VKATTN_F32, 2, 3)), tokens = runtime->allocate(matrix(VKATTN_F32, 3, 2)),
+                       projected = runtime->allocate(matrix(VKATTN_F32, 2, 2)), lengths = runtime->allocate(words(1));
+    fill(e, std::vector<float>{1, 2, 4, 8, 16, 32});
+    fill(tokens, std::vector<float>{1, 10, 2, 20, std::numeric_limits<float>::quiet_NaN(), 30});
+    fill(lengths, std::vector<uint32_t>{2});
+    const vkattn_projection p = tokenProjection(e.layout(), tokens.layout(), projected.layout());
+    ProjectionOf step{e.view(p.x), tokens.view(p.w), projected.view(p.y)};
+    step.keyLengths = lengths;
+    OperationList list = runtime->list();
+    std::string why;
+    ASSERT_EQ(list.add(step, &why), VKATTN_OK) << why;
+    ASSERT_EQ(list.run().status, VKATTN_OK);
+    EXPECT_EQ(contents<float>(projected), (std::vector<float>{5, 50, 40, 400}));
+}
+
 TEST(List, wrongUsesAreRefused) {
     const auto cpu = cpuRuntime();
     Runtime *device = runtimeFor(Limits::full);

@@ -65,6 +65,17 @@ std::vector<OperationCase> edgeCases() {
     wide.projection.bias = vector(VKATTN_F32, 300);
     wide.projection.residual = wide.projection.y;
     list.push_back(wide);
+    // Lengths beside one addend, both, and none, in batches that are cut where limits are tight.
+    for (const int addends : {0, 1, 2, 3}) {
+        OperationCase lengths = plainProjection(30, 67, 40);
+        lengths.projection.x = packed(VKATTN_F32, 5, 3, 30, 67);
+        lengths.projection.y = packed(VKATTN_F32, 5, 3, 30, 40);
+        if (addends & 1) lengths.projection.bias = vector(VKATTN_F16, 40);
+        if (addends & 2) lengths.projection.residual = lengths.projection.y;
+        lengths.projection.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
+        lengths.lengths = {67, 0, 33, 0xffffffff, 1};
+        list.push_back(lengths);
+    }
     // Entries of the arrays that differ between the entries of a batch.
     OperationCase positions = batchOfTwo(plainRotary(VKATTN_PAIRS_HALF, 3, 8, 8, 10));
     positions.rotary.presentRoles = VKATTN_PRESENT(VKATTN_POSITIONS);
@@ -225,6 +236,49 @@ TEST(OperationsOnDevice, reachTheirLimits) {
     }
 }
 
+// Lengths before, at and behind the end of a part of the inner dims, which is a dispatch of its own, and the sums of which
+// wait in the workspace beside the lengths.
+TEST(OperationsOnDevice, lengthsReachAcrossParts) {
+    for (const Limits limits : {Limits::full, Limits::weak}) {
+        Runtime *runtime = runtimeFor(limits);
+        ASSERT_TRUE(runtime);
+        Random random = randomFor("lengths of parts");
+        constexpr uint32_t in = 70001;
+        const std::vector<uint32_t> lengths = {70, 32768, 32769, 65537, 0, in};
+        for (const vkattn_projection_kernel kernel :
+             {VKATTN_PROJECTION_AUTO, VKATTN_PROJECTION_SHARED, VKATTN_PROJECTION_SHUFFLED, VKATTN_PROJECTION_FEW}) {
+            if (!isDrawn(random, 2)) continue;
+            for (const bool biased : {false, true}) {
+                OperationCase c = plainProjection(9, in, 2);
+                c.projection.x = packed(VKATTN_F32, 6, 1, 9, in);
+                c.projection.y = packed(VKATTN_F32, 6, 1, 9, 2);
+                if (biased) c.projection.bias = vector(VKATTN_F32, 2);
+                c.projection.kernel = kernel;
+                c.projection.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
+                c.lengths = lengths;
+                c.fill(random);
+                // What counts is 1, and what lies past a length NaN.
+                for (uint32_t b = 0; b < 6; ++b)
+                    for (uint32_t r = 0; r < 9; ++r)
+                        for (uint32_t k = 0; k < std::min(lengths[b], in); ++k) c.tensor(VKATTN_X).set(b, 0, r, k, 1.0f);
+                for (uint32_t n = 0; n < 2; ++n) {
+                    for (uint32_t k = 0; k < in; ++k) c.tensor(VKATTN_W).set(0, 0, n, k, 1.0f);
+                    if (biased) c.tensor(VKATTN_BIAS).set(0, 0, 0, n, 2.0f);
+                }
+                const RunResult result = runtime->run(c.operation(), c.operands());
+                if (result.status == VKATTN_ERROR_UNSUPPORTED) continue; // SHUFFLED
+                ASSERT_EQ(result.status, VKATTN_OK) << result.message;
+                ASSERT_EQ(result.fallbackReason, "");
+                for (uint32_t b = 0; b < 6; ++b)
+                    for (uint32_t r = 0; r < 9; ++r)
+                        for (uint32_t n = 0; n < 2; ++n)
+                            EXPECT_EQ(c.tensor(VKATTN_Y).get(b, 0, r, n), static_cast<float>(lengths[b] + (biased ? 2 : 0)))
+                                << "kernel " << kernel << " length " << lengths[b];
+            }
+        }
+    }
+}
+
 TEST(OperationsOnDevice, meansOfLargeValuesAreFinite) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
@@ -260,7 +314,7 @@ TEST(OperationsOnDevice, keepNaNInItsRow) {
         }
 }
 
-// Every routine that the device can run, on shapes around the edges of its tiles.
+// Every routine that the device can run, on shapes around the edges of its tiles, with lengths of the inner dim and without.
 TEST(OperationsOnDevice, everyRoutineOfTheProjectionIsRight) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
@@ -283,6 +337,10 @@ TEST(OperationsOnDevice, everyRoutineOfTheProjectionIsRight) {
                     before.projection.kernel = kernel;
                     before.projection.x.dtype = before.projection.w.dtype = type;
                     if (addends) before.projection.bias = vector(VKATTN_F32, out), before.projection.residual = before.projection.y;
+                    if (n % 2 || addends) {
+                        before.projection.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
+                        before.lengths = {between(random, 0, in)};
+                    }
                     before.fill(random);
                     OperationCase after = before;
                     const std::string wrong = runAndVerify(*runtime, after, before);

@@ -43,6 +43,8 @@ struct Description {
             if (options & 2) projection.bias = make({one(batch), one(groups), 1, out});
             if (options & 4) projection.residual = make({batch, groups, rows, out});
             projection.y = make({batch, groups, rows, out});
+            // The last bits of the options, which no valid description had: flags are above them.
+            if (options & 0x100) projection.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS) | (options & 0x200 ? ~0u : 0);
             break;
         case VKATTN_NORM:
             operation.of.norm = &norm;

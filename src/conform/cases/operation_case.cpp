@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <optional>
 
 namespace vkattn::conform {
@@ -178,6 +179,26 @@ void OperationCase::fill(Random &random) {
     if (starts.empty() && presentRoles() & VKATTN_PRESENT(VKATTN_STARTS))
         for (uint32_t b = 0; b < layout(VKATTN_X).extent[0]; ++b)
             starts.push_back(between(random, 0, 9) ? between(random, 0, 12) : 0xffffffffu - between(random, 0, 3));
+    if (presentRoles() & VKATTN_PRESENT(VKATTN_KEY_LENGTHS)) {
+        const uint32_t in = projection.x.extent[3];
+        for (uint32_t b = static_cast<uint32_t>(lengths.size()); b < projection.x.extent[0]; ++b)
+            lengths.push_back(between(random, 0, 9) ? between(random, 0, in + 1) : between(random, 0, 1) ? 0 : ~0u);
+        spoilPastLengths();
+    }
+}
+
+// Elements that no other batch entry or inner dim shares.
+void OperationCase::spoilPastLengths() {
+    for (const vkattn_role role : {VKATTN_X, VKATTN_W}) {
+        const vkattn_layout l = layout(role);
+        const auto shared = [&](int d) { return l.extent[d] > 1 && l.strideElems[d] == 0; };
+        if (l.extent[0] != lengths.size() || shared(0) || shared(3)) continue;
+        for (uint32_t b = 0; b < l.extent[0]; ++b)
+            for (uint32_t g = 0; g < l.extent[1]; ++g)
+                for (uint32_t r = 0; r < l.extent[2]; ++r)
+                    for (uint32_t k = std::min(lengths[b], l.extent[3]); k < l.extent[3]; ++k)
+                        tensor(role).set(b, g, r, k, std::numeric_limits<float>::quiet_NaN());
+    }
 }
 
 std::vector<vkattn_operand_memory> OperationCase::operandsAfter(OperationCase &before) {
@@ -187,6 +208,7 @@ std::vector<vkattn_operand_memory> OperationCase::operandsAfter(OperationCase &b
     for (const vkattn_role role : outputs()) all.push_back({role, output(role).data(), output(role).bytes()});
     if (presentRoles() & VKATTN_PRESENT(VKATTN_POSITIONS)) all.push_back({VKATTN_POSITIONS, positions.data(), 4 * positions.size()});
     if (presentRoles() & VKATTN_PRESENT(VKATTN_STARTS)) all.push_back({VKATTN_STARTS, starts.data(), 4 * starts.size()});
+    if (presentRoles() & VKATTN_PRESENT(VKATTN_KEY_LENGTHS)) all.push_back({VKATTN_KEY_LENGTHS, lengths.data(), 4 * lengths.size()});
     return all;
 }
 
@@ -202,7 +224,10 @@ std::vector<vkattn_role> OperationCase::outputs() const {
 }
 
 uint32_t OperationCase::presentRoles() const {
-    return kind == VKATTN_ROTARY ? rotary.presentRoles : kind == VKATTN_APPEND ? append.presentRoles : 0;
+    return kind == VKATTN_ROTARY       ? rotary.presentRoles
+           : kind == VKATTN_APPEND     ? append.presentRoles
+           : kind == VKATTN_PROJECTION ? projection.presentRoles
+                                       : 0;
 }
 
 uint32_t OperationCase::start(uint32_t b) const {
@@ -227,6 +252,7 @@ std::string OperationCase::text() {
     }
     add("\nprojection kernel", projection.kernel), add("flags", projection.flags), add("norm", norm.kind),
         add("rotary flags", rotary.flags), add("pairs", rotary.pairs), add("by", advance.by), add("limit", advance.limit);
+    for (const uint32_t length : lengths) add("length", length);
     if (kind == VKATTN_KEEP)
         add("threshold", static_cast<uint64_t>(keep.probability * 0x1p32)), add("seed", keep.seed), add("offset", keep.offset),
             add("columns", keep.columns);
@@ -305,6 +331,7 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
             c.projection.residual = c.projection.y;
             c.inPlace[VKATTN_Y] = VKATTN_RESIDUAL;
         }
+        if (between(random, 0, 2) == 0) c.projection.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
     } else if (kind == VKATTN_NORM) {
         const uint32_t dims = drawExtent(random, 520);
         c.norm.structSize = sizeof c.norm;

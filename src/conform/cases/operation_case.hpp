@@ -33,14 +33,15 @@ struct OperationCase {
     vkattn_norm_gradient normGradient{};
     vkattn_drop drop{};
     std::map<vkattn_role, HostTensor> tensors;
-    std::vector<uint32_t> positions, starts;
+    std::vector<uint32_t> positions, starts, lengths; // lengths: of a projection's inner dim
     std::map<vkattn_role, vkattn_role> inPlace; // output -> the input whose memory the output has
 
     [[nodiscard]] vkattn_operation operation() const;
     [[nodiscard]] vkattn_layout &layout(vkattn_role role);
     [[nodiscard]] HostTensor &tensor(vkattn_role role) { return tensors.at(role); }
     [[nodiscard]] bool has(vkattn_role role) const { return tensors.count(role) != 0; }
-    // Makes the memory of all tensors, with values drawn from N(0, 1), and words of any bits.
+    // Makes the memory of all tensors, with values drawn from N(0, 1), and words of any bits. What lies past a length is
+    // NaN.
     void fill(Random &random);
     // The operands; outputs in place of inputs have the inputs' memory.
     [[nodiscard]] std::vector<vkattn_operand_memory> operands();
@@ -53,6 +54,9 @@ struct OperationCase {
     // Returns whether the operation writes a row of an output.
     [[nodiscard]] bool writes(vkattn_role role, uint32_t b, uint32_t g, uint32_t row) const;
     [[nodiscard]] std::string text();
+
+  private:
+    void spoilPastLengths();
 };
 
 // What comes of comparing outputs with the oracle and with the memory as it was.

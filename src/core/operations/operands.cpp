@@ -5,7 +5,8 @@
 namespace vkattn {
 namespace {
 
-constexpr uint32_t addLanes = 64; // of a workgroup of add.comp
+constexpr uint32_t addLanes = 64;  // of a workgroup of add.comp
+constexpr uint32_t copyLanes = 64; // of advance.comp
 
 // The elements of a tensor that a box needs.
 Box elementsOf(const Operation &o, vkattn_role role, const OperationBox &box) {
@@ -40,7 +41,7 @@ Box elementsOf(const Operation &o, vkattn_role role, const OperationBox &box) {
 }
 
 bool isArrayOf(vkattn_role role) {
-    return role == VKATTN_POSITIONS || role == VKATTN_STARTS;
+    return role == VKATTN_POSITIONS || role == VKATTN_STARTS || role == VKATTN_KEY_LENGTHS;
 }
 
 // First entry of an array that a box needs, and how many.
@@ -48,7 +49,7 @@ struct Entries {
     uint64_t first, count;
 };
 Entries entriesOf(const Operation &o, vkattn_role role, const OperationBox &box) {
-    if (role == VKATTN_STARTS) return {box.first[0], box.count[0]};
+    if (role != VKATTN_POSITIONS) return {box.first[0], box.count[0]};
     return {uint64_t{box.first[0]} * o.rows + box.first[2], (box.count[0] - 1ull) * o.rows + box.count[2]};
 }
 
@@ -121,6 +122,27 @@ void makeAdd(Dispatch &d, const uint32_t (&extent)[4], const AddOperand &x, cons
     d.key = pipelineKey(Module::add, addLanes, constants);
     uint64_t groups[3] = {};
     raiseToAdd(extent, groups);
+    setGroups(d, groups);
+}
+
+uint32_t groupsToCopy(uint32_t words) {
+    return divideUp(words, copyLanes);
+}
+
+// Words that advance by nothing. A copy of floats could flush what is no normal number as one.
+void makeCopy(Dispatch &d, const Operand &x, uint32_t words, const Operand &to) {
+    AdvancePush push{};
+    push.words = words;
+    push.limit = 0xffffffffu;
+    push.xStride = push.yStride = 1;
+    setPush(d, push);
+    d.operands[slotX] = x;
+    d.operands[slotX].basePushWord = static_cast<uint32_t>(offsetof(AdvancePush, xBase) / 4);
+    d.operands[slotY] = to;
+    d.operands[slotY].basePushWord = static_cast<uint32_t>(offsetof(AdvancePush, yBase) / 4);
+    d.operands[2] = d.operands[3] = standIn(d.operands[slotX]);
+    d.key = pipelineKey(Module::advance, copyLanes, {});
+    const uint64_t groups[3] = {groupsToCopy(words), 1, 1};
     setGroups(d, groups);
 }
 

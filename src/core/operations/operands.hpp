@@ -28,6 +28,10 @@ struct AddOperand {
 void raiseToAdd(const uint32_t (&extent)[4], uint64_t (&groups)[3]);
 // to = x, or x + *addend, of a box's extents.
 void makeAdd(Dispatch &d, const uint32_t (&extent)[4], const AddOperand &x, const AddOperand *addend, const AddOperand &to);
+// The workgroups of makeCopy, in the first direction.
+[[nodiscard]] uint32_t groupsToCopy(uint32_t words);
+// to = x, of words that lie one after the other, whatever their bits.
+void makeCopy(Dispatch &d, const Operand &x, uint32_t words, const Operand &to);
 void setGroups(Dispatch &d, const uint64_t (&groups)[3]);
 [[nodiscard]] Strides stridesOf(const Operation &operation, vkattn_role role);
 

@@ -235,7 +235,10 @@ void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkatt
     out.compileLimit = compileLimit(limits.caps);
     out.largestSlice = 1;
     std::snprintf(out.choice, sizeof out.choice, "%s%s", plan.choice,
-                  plan.gatherSteps ? "; the device has four storage buffers: what others bind is gathered in the workspace" : "");
+                  !plan.gatherSteps ? ""
+                  : plan.operation.has(VKATTN_KEY_LENGTHS)
+                      ? "; key lengths and what the sums begin with are gathered in the workspace"
+                      : "; the device has four storage buffers: what others bind is gathered in the workspace");
 }
 
 } // namespace vkattn

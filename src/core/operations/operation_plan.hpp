@@ -59,7 +59,7 @@ struct OperationPlan : Schedule {
     ProjectionTile tile; // projection
     uint32_t lanes;      // of a workgroup
     // Dispatches of a box, one after the other. The first gatherSteps of them gather in the workspace what
-    // devices with more than four buffers bind.
+    // devices with more than four buffers bind, and the key lengths of a projection.
     uint32_t gatherSteps;
     uint32_t steps;
     bool plain;         // the forms of four buffers

@@ -176,19 +176,36 @@ uint32_t partsOf(const OperationPlan &plan) {
     return divideUp(plan.operation.inner, partOfInner);
 }
 
+// Lengths have the binding of the first addend. Where something is added to the sums, or a part goes on with those
+// of the part before, both lie in the workspace: first the sums, and the lengths of the box's batch entries behind
+// them.
+bool gathersLengths(const OperationPlan &plan) {
+    return plan.operation.has(VKATTN_KEY_LENGTHS) && plan.steps > 1;
+}
+bool gathersAddends(const OperationPlan &plan) {
+    return plan.gatherSteps > (gathersLengths(plan) ? 1u : 0u);
+}
+
 vkattn_result layOut(OperationPlan &plan, const Caps &caps, vkattn_diagnostic *why) {
     vkattn_role roles[2];
-    // Where a device has four buffers, the sum of two addends is gathered first.
-    plan.gatherSteps = plan.plain && addends(plan.operation, roles) == 2 ? 1 : 0;
-    plan.steps = plan.gatherSteps + partsOf(plan);
+    const uint32_t added = addends(plan.operation, roles), parts = partsOf(plan);
+    if (plan.operation.has(VKATTN_KEY_LENGTHS))
+        plan.gatherSteps = added > 0 ? 2 : parts > 1 ? 1 : 0;
+    else // where a device has four buffers, the sum of two addends is gathered first
+        plan.gatherSteps = plan.plain && added == 2 ? 1 : 0;
+    plan.steps = plan.gatherSteps + parts;
     if (const auto r = tileFor(plan.operation, caps, plan.tile, plan.choice, why)) return r;
     plan.lanes = plan.tile.lanes();
     plan.oneVector = onCpu(caps);
     return VKATTN_OK;
 }
 
+uint64_t sumsOf(const OperationBox &box) {
+    return uint64_t{1} * box.count[boxBatch] * box.count[boxGroup] * box.count[boxRow] * box.count[boxColumn];
+}
+
 uint64_t workspaceBytes(const OperationPlan &plan, const OperationBox &box) {
-    return plan.steps > 1 ? uint64_t{4} * box.count[boxBatch] * box.count[boxGroup] * box.count[boxRow] * box.count[boxColumn] : 0;
+    return plan.steps > 1 ? 4 * (sumsOf(box) + (gathersLengths(plan) ? box.count[boxBatch] : 0)) : 0;
 }
 
 void tileGroups(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]) {
@@ -200,7 +217,8 @@ void tileGroups(const OperationPlan &plan, const OperationBox &box, uint64_t (&o
 // Addends are gathered row by row, in more workgroups than there are tiles.
 void groups(const OperationPlan &plan, const OperationBox &box, uint64_t (&out)[3]) {
     tileGroups(plan, box, out);
-    if (plan.gatherSteps) raiseToAdd(box.count, out);
+    if (gathersAddends(plan)) raiseToAdd(box.count, out);
+    if (gathersLengths(plan)) out[0] = std::max<uint64_t>(out[0], groupsToCopy(box.count[boxBatch]));
 }
 
 // A box of f32, densely packed.
@@ -211,17 +229,22 @@ Strides packedStrides(const OperationBox &box) {
 
 void gatherAddends(const OperationPlan &plan, const OperationBox &box, Dispatch &d) {
     const Operation &o = plan.operation;
-    const AddOperand bias = addOperand(o, VKATTN_BIAS, box);
-    makeAdd(d, box.count, addOperand(o, VKATTN_RESIDUAL, box), &bias,
-            {gathered(0, workspaceBytes(plan, box), true), packedStrides(box), VKATTN_F32});
+    vkattn_role roles[2];
+    const bool both = addends(o, roles) == 2;
+    const AddOperand last = addOperand(o, roles[both ? 1 : 0], box), bias = addOperand(o, roles[0], box);
+    makeAdd(d, box.count, last, both ? &bias : nullptr, {gathered(0, 4 * sumsOf(box), true), packedStrides(box), VKATTN_F32});
 }
 
 void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step, Dispatch &d) {
-    if (step < plan.gatherSteps) return gatherAddends(plan, box, d);
     const Operation &o = plan.operation;
+    const bool hasLengths = o.has(VKATTN_KEY_LENGTHS), lengthsGathered = gathersLengths(plan);
+    if (lengthsGathered && step == 0)
+        return makeCopy(d, boxOperand(o, VKATTN_KEY_LENGTHS, box, 0), box.count[boxBatch],
+                        gathered(4 * sumsOf(box), workspaceBytes(plan, box), true));
+    if (step < plan.gatherSteps) return gatherAddends(plan, box, d);
     const uint32_t firstInner = (step - plan.gatherSteps) * partOfInner;
     // What is in the workspace is added: gathered addends, or the sums of the parts before.
-    const bool goesOn = step > 0, lastPart = step + 1 == plan.steps;
+    const bool goesOn = gathersAddends(plan) || step > plan.gatherSteps, lastPart = step + 1 == plan.steps;
     vkattn_role roles[2];
     const uint32_t count = goesOn ? 1 : addends(o, roles);
     ProjectionPush push{};
@@ -229,13 +252,15 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step,
     push.rows = box.count[boxRow];
     push.columns = box.count[boxColumn];
     push.inner = std::min(partOfInner, o.inner - firstInner);
+    push.innerFirst = firstInner;
+    push.lengthsAt = lengthsGathered ? static_cast<uint32_t>(sumsOf(box)) : 0;
     push.xStrides = stridesOf(o, VKATTN_X);
     push.wStrides = stridesOf(o, VKATTN_W);
     push.yStrides = lastPart ? stridesOf(o, VKATTN_Y) : packedStrides(box);
     const auto type = [&](vkattn_role role) { return static_cast<uint32_t>(o.tensor(role).dtype); };
     ConceptConstants constants{};
     constants.elementTypes = type(VKATTN_X) | (lastPart ? type(VKATTN_Y) : elementF32) << typesOut | type(VKATTN_W) << typesW;
-    constants.form = count > 0 ? formFirstAddend : 0;
+    constants.form = (count > 0 ? formFirstAddend : 0) | (hasLengths ? formLengths : 0);
     if (goesOn) {
         push.firstStrides = packedStrides(box);
     } else {
@@ -243,11 +268,11 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step,
         if (count > 1) push.secondStrides = stridesOf(o, roles[1]), constants.elementTypes |= type(roles[1]) << typesSecondAddend;
     }
     setPush(d, push);
-    if (push.inner % plan.tile.blockInner == 0) constants.form |= formWholeInner;
+    if (push.inner % plan.tile.blockInner == 0 && !hasLengths) constants.form |= formWholeInner;
     if (o.tensor(VKATTN_X).unitDims() && o.tensor(VKATTN_W).unitDims()) constants.form |= formAdjacentInner;
     if (plan.tile.form == VKATTN_PROJECTION_COOPMAT)
-        constants.form |=
-            (fillsWords(o.tensor(VKATTN_X)) && fillsWords(o.tensor(VKATTN_W)) ? formInnerWords : 0) | (plan.oneVector ? formOneVector : 0);
+        constants.form |= (fillsWords(o.tensor(VKATTN_X)) && fillsWords(o.tensor(VKATTN_W)) && !hasLengths ? formInnerWords : 0) |
+                          (plan.oneVector ? formOneVector : 0);
     d.key = keyOf(plan.tile, moduleOf(plan.tile.form, o.tensor(VKATTN_X).dtype == VKATTN_BF16, count > 1), constants);
     const auto fromFirstInner = [&](vkattn_role role, size_t base) {
         Operand operand = boxOperand(o, role, box, base);
@@ -257,10 +282,12 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step,
     d.operands[slotX] = fromFirstInner(VKATTN_X, offsetof(ProjectionPush, xBase));
     for (uint32_t slot = slotX + 1; slot < infoOf(d.key.module).slots; ++slot) d.operands[slot] = standIn(d.operands[slotX]);
     d.operands[slotY] = lastPart ? boxOperand(o, VKATTN_Y, box, offsetof(ProjectionPush, yBase))
-                                 : gathered(0, workspaceBytes(plan, box), true, offsetof(ProjectionPush, yBase) / 4);
+                                 : gathered(0, 4 * sumsOf(box), true, offsetof(ProjectionPush, yBase) / 4);
     d.operands[slotW] = fromFirstInner(VKATTN_W, offsetof(ProjectionPush, wBase));
-    if (goesOn)
+    if (goesOn || lengthsGathered)
         d.operands[slotFirstAddend] = gathered(0, workspaceBytes(plan, box), false, offsetof(ProjectionPush, firstBase) / 4);
+    else if (hasLengths)
+        d.operands[slotFirstAddend] = boxOperand(o, VKATTN_KEY_LENGTHS, box, offsetof(ProjectionPush, firstBase));
     else if (count > 0)
         d.operands[slotFirstAddend] = boxOperand(o, roles[0], box, offsetof(ProjectionPush, firstBase));
     if (count > 1) d.operands[slotSecondAddend] = boxOperand(o, roles[1], box, offsetof(ProjectionPush, secondBase));

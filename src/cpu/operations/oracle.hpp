@@ -50,24 +50,26 @@ class OracleProducts {
     double sumOfX[rows], sumOfW;        // of absolute values
 
     void take(const Operation &o, const Operands &operands, const RowOfX *ids, uint32_t count) {
-        x_.assign(size_t{o.inner} * rows, 0);
-        w_.resize(o.inner);
+        // What lies past a batch entry's length takes no part.
+        in_ = o.has(VKATTN_KEY_LENGTHS) ? std::min(operands.word(VKATTN_KEY_LENGTHS, ids[0].b), o.inner) : o.inner;
+        x_.assign(size_t{in_} * rows, 0);
+        w_.resize(in_);
         std::fill_n(sumOfX, rows, 0.0);
         for (uint32_t n = 0; n < count; ++n)
-            for (uint32_t k = 0; k < o.inner; ++k) {
+            for (uint32_t k = 0; k < in_; ++k) {
                 x_[size_t{k} * rows + n] = elementOf(o, operands, VKATTN_X, ids[n].b, ids[n].g, ids[n].r, k);
                 sumOfX[n] += std::abs(x_[size_t{k} * rows + n]);
             }
     }
     void multiply(const Operation &o, const Operands &operands, uint32_t b, uint32_t g, uint32_t column) {
         sumOfW = 0;
-        for (uint32_t k = 0; k < o.inner; ++k) {
+        for (uint32_t k = 0; k < in_; ++k) {
             w_[k] = elementOf(o, operands, VKATTN_W, b, g, column, k);
             sumOfW += std::abs(w_[k]);
         }
         for (uint32_t n = 0; n < rows; ++n) sum[n] = magnitude[n] = walk[n] = 0, emulated[n] = 0;
         const double *x = x_.data();
-        for (uint32_t k = 0; k < o.inner; ++k, x += rows)
+        for (uint32_t k = 0; k < in_; ++k, x += rows)
             for (uint32_t n = 0; n < rows; ++n) {
                 const double product = x[n] * w_[k];
                 sum[n] += product;
@@ -79,6 +81,7 @@ class OracleProducts {
 
   private:
     std::vector<double> x_, w_; // [k][row], [k]
+    uint32_t in_ = 0;           // how many k
 };
 
 // A row of a norm.

@@ -30,6 +30,7 @@ class ProjectionUnit {
         const uint64_t block = unit % (t.rowBlocks * t.columnBlocks), entry = unit / (t.rowBlocks * t.columnBlocks);
         b_ = static_cast<uint32_t>(entry / o_.groups);
         g_ = static_cast<uint32_t>(entry % o_.groups);
+        in_ = call.innerOf(b_);
         firstRow_ = static_cast<uint32_t>(block % t.rowBlocks * t.rows);
         firstColumn_ = static_cast<uint32_t>(block / t.rowBlocks * t.columns);
         rows_ = std::min(t.rows, o_.rows - firstRow_);
@@ -58,8 +59,9 @@ class ProjectionUnit {
     }
 
     HWY_INLINE void projectTiles() {
-        for (uint32_t k = 0; k < o_.inner; k += partOfIn) {
-            const uint32_t part = std::min(partOfIn, o_.inner - k);
+        if (in_ == 0) std::fill(sums(), sums() + rows_ * at_.sumStride, 0.0f);
+        for (uint32_t k = 0; k < in_; k += partOfIn) {
+            const uint32_t part = std::min(partOfIn, in_ - k);
             packW(k, part);
             copyRows(stored(VKATTN_X, firstRow_, k, part), rows_, x(), at_.xStride);
             for (uint32_t r = 0; r < rows_;) {
@@ -150,9 +152,9 @@ class ProjectionUnit {
     template <class Visit> HWY_INLINE void byType(const Visit &visit) { stored(VKATTN_W, firstColumn_, 0, o_.inner).byType(visit); }
 
     template <class Element> HWY_INLINE void projectFewRows(const Element *w) {
-        copyRows(stored(VKATTN_X, firstRow_, 0, o_.inner), rows_, x(), at_.xStride);
+        if (in_ > 0) copyRows(stored(VKATTN_X, firstRow_, 0, in_), rows_, x(), at_.xStride);
         // Lanes past the end are 0 * 0.
-        for (uint32_t r = 0; r < rows_; ++r) std::fill(x() + r * at_.xStride + o_.inner, x() + (r + 1) * at_.xStride, 0.0f);
+        for (uint32_t r = 0; r < rows_; ++r) std::fill(x() + r * at_.xStride + in_, x() + (r + 1) * at_.xStride, 0.0f);
         // As many columns at a time as there are registers for their sums.
         switch (rows_) {
         case 1:
@@ -187,7 +189,7 @@ class ProjectionUnit {
         VKATTN_UNROLL for (size_t n = 0; n < columns; ++n) {
             VKATTN_UNROLL for (size_t r = 0; r < count; ++r) sum[n][r] = hn::Zero(f);
         }
-        const size_t in = o_.inner;
+        const size_t in = in_;
         const auto add = [&](size_t k, const Vector(&values)[columns]) HWY_ATTR {
             VKATTN_UNROLL for (size_t r = 0; r < count; ++r) {
                 const auto own = hn::LoadU(f, x() + r * at_.xStride + k);
@@ -246,6 +248,7 @@ class ProjectionUnit {
     const ProjectionScratch at_;
     float *scratch_;
     uint32_t b_ = 0, g_ = 0, firstRow_ = 0, firstColumn_ = 0, rows_ = 0, columns_ = 0;
+    uint32_t in_ = 0; // the inner dims that count
 };
 
 } // namespace HWY_NAMESPACE

@@ -74,12 +74,13 @@ vkattn_result OperationList::add(const ProjectionOf &p, std::string *why) {
     description.structSize = sizeof description;
     description.flags = p.flags;
     description.kernel = p.kernel;
-    Given given;
+    Given given(&description.presentRoles);
     given.require(VKATTN_X, p.x, description.x);
     given.require(VKATTN_W, p.w, description.w);
     given.add(VKATTN_BIAS, p.bias, description.bias);
     given.add(VKATTN_RESIDUAL, p.residual, description.residual);
     given.require(VKATTN_Y, p.y, description.y);
+    given.addArray(VKATTN_KEY_LENGTHS, p.keyLengths);
     return add(operation(description), given.operands(), why);
 }
 

@@ -52,6 +52,8 @@ Ranks ranksOf(vkattn_role role, bool hasHeads) {
     case VKATTN_COS:
     case VKATTN_SIN:
         return {2, 2, "[position, dims / 2]"};
+    case VKATTN_W: // over tokens
+        return {2, 3, "[row, token] or [head, row, token]"};
     case VKATTN_WQ:
     case VKATTN_WK:
     case VKATTN_WV:
@@ -192,7 +194,8 @@ HostBuffer Input::load(const vkattn_operation &operation) {
         break;
     case VKATTN_KEY_LENGTHS:
     case VKATTN_PREFIX_LENGTHS:
-        readKeyLengths(buffer, operation.of.attention->k.extent[2]);
+        readKeyLengths(buffer,
+                       operation.kind == VKATTN_PROJECTION ? operation.of.projection->x.extent[3] : operation.of.attention->k.extent[2]);
         break;
     case VKATTN_GLOBAL_TOKENS:
         readGlobalTokens(buffer,

@@ -283,14 +283,18 @@ Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
         for (Input &input : job.inputs)
             if (input.role() <= VKATTN_V) input.roundTo(*arguments.roundTo);
     }
-    const auto &[q, k, v] = operands;
+    auto &[q, k, v] = operands;
     checkAgreement(q, k, v);
+    job.projections = describeTokenProjections(
+        arguments, !arguments.files[VKATTN_KEY_LENGTHS].empty() || (assumed.roles & bitOf(VKATTN_KEY_LENGTHS)) != 0, k, v);
 
     vkattn_problem &problem = job.problem;
     if (arguments.valuesInKeys == 0) problem.v = v.layout;
     problem.sliceCount = arguments.slices;
     Extents pairs;
     describeAttention(arguments, assumed, job.inputs, q, k, problem, pairs);
+    // Attention sees every projected key.
+    if (!job.projections.list.empty()) problem.presentRoles &= ~VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
     const uint32_t *extent = q.layout.extent;
 
     const auto wants = [&](vkattn_role role) { return !arguments.files[role].empty() || (assumed.roles >> role & 1) != 0; };
@@ -317,6 +321,9 @@ Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
 Job describeJob(const RunArguments &arguments) {
     Job job = describeProblem(arguments);
     addOutputs(arguments, job);
+    for (const std::string &path : arguments.rules.globalProjections)
+        if (!path.empty()) job.otherFiles.push_back(path);
+    for (const Input &matrix : job.projections.matrices) job.otherFiles.push_back(matrix.path());
     checkMemory(namedBytes(job, operation(job.problem)));
     return job;
 }

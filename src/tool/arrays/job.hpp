@@ -5,12 +5,14 @@
 
 #include "tool/arrays/job_arrays.hpp"
 #include "tool/arrays/shapes.hpp"
+#include "tool/arrays/token_projections.hpp"
 #include "tool/options/arguments.hpp"
 
 namespace vkattn::tool {
 
 struct Job : JobArrays {
     vkattn_problem problem{};
+    TokenProjections projections; // before attention, whose keys and values are then what they make
 };
 
 // Throws Failure where files are not as they must be, disagree, or need more memory than this

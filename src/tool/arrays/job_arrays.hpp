@@ -24,6 +24,7 @@ struct OutputArray {
 struct JobArrays {
     std::vector<Input> inputs;
     std::vector<OutputArray> outputs;
+    std::vector<std::string> otherFiles{}; // that are read beside the inputs: no output may take their place
 };
 
 // Opens every file of the arguments that is read, in the order of operandNames. `hasHeads`: as Input

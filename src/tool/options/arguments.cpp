@@ -168,6 +168,7 @@ void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, boo
     addAttentionOptions(app, alignments, run);
     addVisibleBlocks(app, run);
     addGlobalProjections(app, run);
+    addTokenProjections(app, run);
     addProgramOptions(app, run);
     addFurtherOutputs(app, run);
     addScoresOptions(app, run);

@@ -67,6 +67,12 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     }
     for (const OperandName &name : operandNames)
         if (name.reported && present(name.role)) json[name.key] = true;
+    if (!arguments.projectK.empty()) {
+        json["projectK"] = true;
+        if (!arguments.projectV.empty()) json["projectV"] = true;
+        // Of the tokens: attention itself has none.
+        if (!arguments.files[VKATTN_KEY_LENGTHS].empty()) json[operandName(VKATTN_KEY_LENGTHS).key] = true;
+    }
     if (problem.sequences > 0) {
         json["sequences"] = problem.sequences;
         if (problem.maxSeqQ > 0) json["maxSeqQ"] = problem.maxSeqQ;

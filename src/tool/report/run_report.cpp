@@ -70,6 +70,21 @@ Json blocksJson(const ReportedBlocks &lists) {
             {"milliseconds", jsonNumber(lists.result.milliseconds)}};
 }
 
+Json projectionJson(const ReportedProjection &projection) {
+    const RunResult &result = projection.result;
+    return {{"of", projection.key},
+            {"matrix", projection.matrix},
+            {"tokens", projection.tokens},
+            {"rows", projection.rows},
+            {"dtype", dtypeNames[projection.dtype]},
+            {"device", result.device},
+            {"kernel", result.kernel},
+            {"fallbackReason", result.fallbackReason.empty() ? Json() : Json(result.fallbackReason)},
+            {"milliseconds", jsonNumber(result.milliseconds)},
+            {"workspaceBytes", result.workspaceBytes},
+            {"dispatchCount", result.dispatchCount}};
+}
+
 Json toJson(const RunReport &report) {
     const RunResult &result = report.result;
     Json shapes = Json::object(), dtypes = Json::object(), outputs = Json::object();
@@ -102,9 +117,10 @@ Json toJson(const RunReport &report) {
     if (report.forward) json["forward"] = forwardJson(*report.forward);
     if (report.finite) json["finite"] = *report.finite;
     if (report.visibleBlocks) json["visibleBlocks"] = blocksJson(*report.visibleBlocks);
+    for (const ReportedProjection &projection : report.projections) json["projections"].push_back(projectionJson(projection));
     if (report.verification) {
         json["verify"] = toJson(report, *report.verification);
-        if (report.forward) json["verify"]["step"] = report.verification->step;
+        if (report.forward || !report.projections.empty()) json["verify"]["step"] = report.verification->step;
     }
     for (const ReportedStep &step : report.steps) {
         Json row = stepJson(step);
@@ -155,6 +171,16 @@ void printBlocks(const ReportedBlocks &lists) {
               << " % full, found in " << lists.result.milliseconds << " ms\n";
 }
 
+void printProjection(const ReportedProjection &projection, const RunResult &attention) {
+    const RunResult &result = projection.result;
+    std::cout << "project   " << projection.tokens << " tokens to " << projection.rows << " " << projection.words << " by "
+              << projection.matrix << ": " << result.milliseconds << " ms";
+    if (result.device != attention.device) std::cout << " on " << result.device;
+    if (!result.fallbackReason.empty() && result.fallbackReason != attention.fallbackReason)
+        std::cout << "; computed on the CPU: " << result.fallbackReason;
+    std::cout << "\n";
+}
+
 void printText(const RunReport &report) {
     const RunResult &result = report.result;
     std::cout.precision(4);
@@ -172,6 +198,7 @@ void printText(const RunReport &report) {
         std::cout << "; the longest of " << report.slices << " slices " << result.longestSliceMilliseconds << " ms";
     std::cout << "\n";
     if (report.visibleBlocks) printBlocks(*report.visibleBlocks);
+    for (const ReportedProjection &projection : report.projections) printProjection(projection, result);
     if (report.forward) printForward(result, *report.forward);
     if (const std::string options = optionsText(report.options); !options.empty()) std::cout << "options   " << options << "\n";
     for (const Input &input : report.job.inputs) std::cout << "read      " << input.text() << "\n";

@@ -37,6 +37,15 @@ struct ReportedBlocks {
     RunResult result{};
 };
 
+// Keys or values that a matrix has made of the tokens before attention.
+struct ReportedProjection {
+    const char *words, *key; // "projected keys", "k"
+    std::string matrix;      // its file, shape and type
+    uint32_t tokens = 0, rows = 0;
+    vkattn_dtype dtype = VKATTN_F32; // of what it makes
+    RunResult result{};
+};
+
 struct RunReport {
     const ComputeArguments &arguments;
     const JobArrays &job;
@@ -49,6 +58,7 @@ struct RunReport {
     std::optional<RunResult> forward{}; // of gradients: the forward pass before them
     std::optional<bool> finite{};       // of gradients, where that was counted
     std::optional<ReportedBlocks> visibleBlocks{};
+    std::vector<ReportedProjection> projections{};
 };
 
 // The table of shapes of a layer, on stdout; a row of it for JSON, without the verification.

@@ -73,6 +73,8 @@ const Refusal refusals[] = {
     {"tokens, expected at most 1073741824", append, [](auto &c) { c.append.x.extent[2] = (1u << 30) + 1; }},
     // Projection.
     {"projection.flags is 0x1,", projection, [](auto &c) { c.projection.flags = VKATTN_CAUSAL; }},
+    {"projection.presentRoles has bits 0x100, expected VKATTN_PRESENT(VKATTN_KEY_LENGTHS)", projection,
+     [](auto &c) { c.projection.presentRoles = VKATTN_PRESENT(VKATTN_STARTS); }},
     {"projection from 524289 to 7 dims", projection,
      [](auto &c) {
          c.projection.x = packed(VKATTN_F32, 1, 1, 5, 524289);

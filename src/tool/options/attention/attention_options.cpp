@@ -77,6 +77,7 @@ std::string spelling(const RunArguments &run, const Assumptions &assumed, vkattn
 
 void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumptions &assumed) {
     const auto given = [&](vkattn_role role) { return spelling(run, assumed, role); };
+    checkTokenProjections(app, run, given);
     // Of `inspect`, whose distances are from where a query stands.
     const bool measuresDistances = app.get_option_no_throw("--received") != nullptr;
     if (app.count("--align") > 0 && !measuresDistances && (run.flags & (VKATTN_CAUSAL | VKATTN_WINDOW)) == 0 &&

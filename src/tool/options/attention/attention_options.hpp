@@ -4,6 +4,7 @@
 
 #include "tool/options/arguments.hpp"
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -37,6 +38,11 @@ void checkProgram(const RunArguments &run);
 // --q-global, --k-global and --v-global.
 void addVisibleBlocks(CLI::App &app, RunArguments &run);
 void addGlobalProjections(CLI::App &app, RunArguments &run);
+// --project-k and --project-v.
+void addTokenProjections(CLI::App &app, RunArguments &run);
+// Throws Failure where they go with what tells tokens apart. `spelling`: how the user has said that an operand takes part; empty: it
+// does not.
+void checkTokenProjections(const CLI::App &app, const RunArguments &run, const std::function<std::string(vkattn_role)> &spelling);
 // Throws Failure where these contradict each other or other options.
 void checkRules(const CLI::App &app, const RunArguments &run);
 // --lse, --row-statistics and --weights.
