@@ -46,6 +46,8 @@ GRADIENT_RULES = "device RulesTest.*:GradientTiles.*:Gradient.*"
 STATISTICS = "device StatisticsOnDevice.areWithinTheBoundsOfTheOracle:StatisticsOnDevice.takeUpTo16Keys"
 STATISTICS_NAN = "device StatisticsOnDevice.keepNanAwayFromRowsThatDoNotSeeIt"
 LISTS = "device VisibleBlocksOnDevice.areThoseOfTheOracle"
+LINEAR = "device LinearOnDevice.everyLengthAndForm:LinearOnDevice.drawnCasesAreThoseOfTheOracle"
+LINEAR_CUT = "device LinearOnDevice.slicesChangeNoBit:LinearOnDevice.noSnapshotBehindTheLast:LinearOnDevice.longScansGoOnFromDispatchToDispatch"
 STATISTICS_CUT = "device StatisticsOnDevice.bitsDoNotDependOnChunksAndSlices"
 # Name, file under shaders/, what is there (exactly once), what is put in its place, and who must
 # notice: conform where the row says nothing.
@@ -319,6 +321,20 @@ MUTATIONS = [
     ("add-addend-forgotten", "operations/add.comp", "hasAddend ? x +", "false ? x +", OPERATIONS),
     ("add-last-odd-column-lost", "operations/add.comp", "if (column >= columns) return;", "if (column + 1u >= columns) return;", OPERATIONS),
     ("angles-of-first-entry", "operations/angles.comp", "whereBase + batch * whereBatch", "whereBase", OPERATIONS),
+    # Linear attention.
+    ("linear-pair-with-the-next-token", "linear/scan.comp", "if (j > s) continue;", "if (j > s + 1u) continue;", LINEAR),
+    ("linear-solve-without-the-last-pair-on-devices", "linear/scan.comp", "if (j >= s) continue;", "if (j + 1u >= s) continue;", LINEAR),
+    ("linear-state-not-decayed", "linear/scan.comp", "workspaceFloat(fromStartAt(chunk, chunkTokens - 1u)) : 1.0;", "1.0 : 1.0;", LINEAR),
+    ("linear-row-lanes-lose-one", "linear/scan.comp", "for (uint other = 0u; other < rowLanes; ++other)", "for (uint other = 1u; other < rowLanes; ++other)", "device LinearOnDevice.manyFeatures"),
+    ("linear-snapshot-behind-the-last", "linear/chunk.glsl", " && (snapshot + 1u) * snapshotTokens <= keyTokens;", ";", LINEAR_CUT),
+    ("linear-rows-that-are-not-there", "linear/scan.comp", "wholeRows || rowFirst + r + e < rows ? sum : 0.0;", "sum;", "device LinearOnDevice.infinity*"),
+    ("linear-lengths-not-clamped", "linear/chunk.glsl", "int(min(lengths[lengthsBase + entry], keyTokens))", "int(lengths[lengthsBase + entry])", LINEAR),
+    ("linear-span-begins-without-a-state", "linear/scan.comp", "const bool kept = isReading || (span & spanFirst) == 0u;", "const bool kept = isReading;", LINEAR_CUT),
+    ("linear-decay-of-the-own-token", "linear/prepare.comp", "        sums[s] = sum;\n        sum += s <= slot ? each : 0.0;", "        sum += s <= slot ? each : 0.0;\n        sums[s] = sum;", LINEAR),
+    ("linear-maximum-of-later-tokens", "linear/prepare.comp", "most = max(most, queryOf(n, d) + maximumAt(d, key, slot));", "most = max(most, queryOf(n, d));", LINEAR),
+    ("linear-normalizer-not-rescaled", "linear/normalizer.comp", "if (hasMaximum) z *= floatBitsToUint(maximum) == minusInfinityBits ? 0.0 : exp(maximum - top);", "", LINEAR),
+    ("linear-row-without-a-sum", "linear/prepare.comp", "factor = sum == 0.0 ? 0.0 : 1.0 / sum;", "factor = 1.0 / sum;", LINEAR),
+    ("linear-heads-always-divided", "linear/chunk.glsl", "const uint mapped = (form & formLinearModulo) != 0u ? head % own : head / (count / own);", "const uint mapped = head / (count / own);", LINEAR),
 ]
 
 

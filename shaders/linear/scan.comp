@@ -31,6 +31,7 @@ layout(set = 0, binding = slotLinearStateIn, std430) readonly buffer StateIn { u
 layout(set = 0, binding = slotLinearStateOut, std430) buffer StateOut { uint stateOut[]; };
 layout(set = 0, binding = slotLinearSnapshots, std430) buffer Snapshots { uint snapshots[]; };
 
+const bool wholeRows = (form & formLinearWholeRows) != 0u;
 const uint dotCount = chunkTokens * columnsPerLane, stateCount = rowsPerLane * columnsPerLane;
 shared float partial[rowLanes > 1u ? dotCount * rowLanes * columnLanes : 1u];
 
@@ -124,7 +125,7 @@ void takeValues() {
         const float beta = workspaceFloat(strengthAt(chunk, s)), decayed = isGated ? workspaceFloat(fromStartAt(chunk, s)) : 1.0;
         [[unroll]] for (uint c = 0u; c < columnsPerLane; ++c) {
             const uint n = s * columnsPerLane + c;
-            written[n] = beta * (written[n] - decayed * dots[n]);
+            written[n] = hasToken(chunk, s) ? beta * (written[n] - decayed * dots[n]) : 0.0;
         }
         // Not up to s: Mesa unrolls no loop in a loop whose end the outer one knows, and the arrays stayed in memory.
         [[unroll]] for (uint j = 0u; j < chunkTokens; ++j) {
@@ -199,7 +200,8 @@ void changeState() {
                 const uint n = (r + e) * columnsPerLane + c;
                 float sum = inArrays || isGated ? ofRow * state[n] : state[n];
                 [[unroll]] for (uint s = 0u; s < chunkTokens; ++s) sum = fma(x[s], written[s * columnsPerLane + c], sum);
-                state[n] = sum;
+                // A row that is not there stays 0, whatever is written: 0 * infinity is NaN.
+                state[n] = wholeRows || rowFirst + r + e < rows ? sum : 0.0;
             }
         }
     }

@@ -4,7 +4,9 @@
 #include "support/extent.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 using namespace vkattn;
 using namespace vkattn::test;
@@ -178,6 +180,27 @@ TEST(LinearOnDevice, slicesChangeNoBit) {
         ASSERT_EQ(runAndVerify(*runtime, sliced), "") << sliced.text();
         EXPECT_TRUE(whole.sameOutputs(sliced)) << whole.text();
     }
+}
+
+// Rows of the state that lanes have and the state has not stay 0 beside an infinite value: 0 * infinity is NaN.
+TEST(LinearOnDevice, infinityReachesItsOwnColumnAsInfinity) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("infinite values of linear attention");
+    LinearCase c = caseOf(VKATTN_LINEAR_PLAIN, {1, 1, 40, 3, 8}, random);
+    for (uint32_t t = 0; t < 40; ++t)
+        for (uint32_t d = 0; d < 3; ++d) {
+            c.tensors.at(VKATTN_Q).set(0, 0, t, d, 1.0f);
+            c.tensors.at(VKATTN_K).set(0, 0, t, d, 1.0f);
+        }
+    c.tensors.at(VKATTN_V).set(0, 0, 2, 5, std::numeric_limits<float>::infinity());
+    EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+    for (uint32_t t = 0; t < 40; ++t)
+        for (uint32_t d = 0; d < 8; ++d) {
+            const float x = c.output(VKATTN_OUT).get(0, 0, t, d);
+            EXPECT_EQ(std::isinf(x), t >= 2 && d == 5) << t << ", " << d << ": " << x;
+        }
 }
 
 // More chunks than one dispatch may loop over on software drivers.

@@ -137,6 +137,7 @@ void makeStage(const LinearPlan &plan, const SpanOfChunks &span, Stage stage, Di
     constants.elementTypes = type(VKATTN_Q) | type(VKATTN_OUT) << typesOut | type(VKATTN_K) << typesLinearK | type(VKATTN_V) << typesLinearV |
                              type(VKATTN_DECAY) << typesLinearDecay | type(VKATTN_WRITE_STRENGTH) << typesLinearStrength;
     constants.form = plan.form | (span.reading ? formLinearReading : 0) | (stage == Stage::mapRows ? formLinearOfRows : 0);
+    if (stage == Stage::scan && tile.rowLanes * tile.rowsPerLane == a.stateRows) constants.form |= formLinearWholeRows;
     if (!span.reading && !plan.readsInChunks()) constants.form &= ~formLinearRows;
     d.groups[1] = a.stateHeads, d.groups[2] = span.batches;
     const uint32_t ofFeatures = divideUp(a.stateRows, tile.featureLanes);

@@ -51,7 +51,9 @@ void expectChunksOnceAndInOrder(const LinearPlan &plan, const std::string &name)
         EXPECT_EQ(push.chunkFirst, next[reading]) << name;
         next[reading] += push.chunks;
         EXPECT_EQ((push.span & spanLast) != 0, !reading && next[0] == plan.keyChunks) << name;
-        if (reading) EXPECT_EQ(next[0], plan.keyChunks) << name;
+        if (reading) {
+            EXPECT_EQ(next[0], plan.keyChunks) << name;
+        }
     }
     EXPECT_EQ(next[0], plan.keyChunks) << name;
     EXPECT_EQ(next[1], plan.rowChunks) << name;
