@@ -63,10 +63,8 @@ void mapSlots(uint word, uint n, uint feature, uint row) {
     const uint m = features == featuresFavor2 ? rows / 2u : rows;
     const float root = sqrt(abs(scale)), factor = ofRows && scale < 0.0 ? -root : root;
     if (isRandom) {
-        const uint operand = linearOmega * linearOperandWords;
-        const uint heads_ = workspace[operand + 4u];
-        const uint head = (form & formLinearModulo) != 0u ? stateHead % heads_ : stateHead / (stateHeads / heads_);
-        multiply(decayBase + head * workspace[operand + 1u] + feature % m * workspace[operand + 2u], workspace[operand + 3u]);
+        const Place place = placeOf(linearOmega, decayBase, stateHead, stateHeads); // shared by batch entries
+        multiply(place.at + feature % m * place.token, place.dim);
     }
     [[unroll]] for (uint s = 0u; s < chunkTokens; ++s) {
         float value;

@@ -145,7 +145,6 @@ void prepareRows(uint n) {
     store(rowFactorAt(chunk, n, slot), isGated && !isReading ? factor * exp(sumFromStart) : factor);
     if (!inArrays) return;
     const uint at = arrayAt(chunk, linearRowsAt, n, slot);
-    float sum = 0.0;
     [[dont_unroll]] for (uint d = 0u; d < rows; ++d) {
         if (hasMaximum) {
             store(at + d, factorOf(n, d, most));

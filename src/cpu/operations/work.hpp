@@ -25,11 +25,11 @@ struct OperationCall {
 
     [[nodiscard]] const unsigned char *read(vkattn_role role) const { return operands.data[role]; }
     [[nodiscard]] unsigned char *write(vkattn_role role) const { return operands.data[role]; }
-    // Returns where the tokens of a batch entry begin, by the rule of vkattn/operations.h.
     // Returns the inner dims of a projection that count in a batch entry.
     [[nodiscard]] uint32_t innerOf(uint32_t b) const {
         return o.has(VKATTN_KEY_LENGTHS) ? std::min(operands.word(VKATTN_KEY_LENGTHS, b), o.inner) : o.inner;
     }
+    // Returns where the tokens of a batch entry begin, by the rule of vkattn/operations.h.
     [[nodiscard]] uint32_t start(uint32_t b) const { return o.has(VKATTN_STARTS) ? operands.word(VKATTN_STARTS, b) : o.start; }
 };
 
