@@ -54,8 +54,14 @@ Attention::Attention(uint32_t batch, uint32_t heads, uint32_t ofSide, uint32_t d
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V}) {
         std::vector<float> numbers(elements);
         for (float &each : numbers) each = std::normal_distribution<float>()(random);
-        std::vector<uint32_t> words(type == VKATTN_F32 ? elements : (elements + 1) / 2);
-        (void)vkattnConvert(VKATTN_F32, numbers.data(), type, words.data(), elements, nullptr);
+        if (type == VKATTN_F32) {
+            add(role, numbers);
+            continue;
+        }
+        std::vector<uint32_t> words((elements + 1) / 2);
+        [[maybe_unused]] const vkattn_result converted =
+            vkattnConvert(VKATTN_F32, numbers.data(), type, words.data(), elements, nullptr);
+        assert(converted == VKATTN_OK);
         add(role, std::move(words));
     }
     out.assign(elements, NAN);
