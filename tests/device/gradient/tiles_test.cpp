@@ -68,6 +68,20 @@ TEST(GradientTiles, ofManyTilesAreWithinTheBoundsOfTheOracle) {
     expectDrawnCasesPass(Limits::full, {2, 60}, manyTiles);
 }
 
+// Every hook: of the few drawn cases of a default run, none may have one.
+TEST(GradientTiles, ofHooksAreWithinTheBoundsOfTheOracle) {
+    int n = 0;
+    expectDrawnCasesPass(Limits::full, {2, 8}, [&](Random &) {
+        Case c;
+        c.heads = 4, c.queryTokens = 7, c.keyTokens = 37;
+        c.sinks = c.alibi = true;
+        c.softcap = 3;
+        const Hooks all[] = {Hooks::score, Hooks::all, Hooks::both, Hooks::probability};
+        c.hooks = all[n++ % 4];
+        return c;
+    });
+}
+
 TEST(GradientTiles, areCutByHeadsToMeetTightLimits) {
     expectDrawnCasesPass(Limits::tight, {2, 150}, [](Random &random) {
         Case c = randomCase(random, 5);
