@@ -459,7 +459,7 @@ MUTATIONS = [
     ("chart-draws-through-gaps", "src/program/pictures/chart.cpp", "                end();\n                continue;", "                continue;",
      "tests Chart.gaps"),
     # Programs.
-    ("program-pipelines-of-any-program", "src/core/plan/schedule.hpp", " || programHash != other.programHash", "", "device ProgramTest.*"),
+    ("program-pipelines-of-any-program", "src/core/plan/schedule.hpp", " || programHash != other.programHash", "", "tests PipelineKey.*"),
     ("program-staged-forgets-the-second-hook", "src/core/kernels/staged.cpp", "term == termScoreHook ? termVisibleHook : 0", "0", "conform staged"),
     ("program-staged-weighs-the-first-keys-alone", "src/core/kernels/staged.cpp", "plan.problem.keyTokens ? plan.keyChunks : 0;", "plan.problem.keyTokens ? 1 : 0;", "conform staged"),
     ("program-weighs-not-in-flash", "shaders/flash/lanes.comp", "weights[n] * factor;", "weights[n];", "conform staged,flash"),

@@ -130,6 +130,25 @@ void checkPlan(const Problem &p, const PlanLimits &limits, const std::string &na
 
 } // namespace
 
+// A cache of pipelines asks for equality only where hashes share a bucket.
+TEST(PipelineKey, isOfOneModuleItsConstantsAndItsProgram) {
+    const PipelineKey own = {Module::scores, {8, 4}};
+    PipelineKey ofProgram = own, ofAnother = own;
+    ofProgram.programHash = 7, ofAnother.programHash = 8;
+    EXPECT_FALSE(own == ofProgram);
+    EXPECT_FALSE(ofProgram == ofAnother);
+    EXPECT_NE(own.hash(), ofProgram.hash());
+    EXPECT_NE(ofProgram.hash(), ofAnother.hash());
+    const vkattn_program text{};
+    ofAnother.programHash = 7, ofAnother.program = &text; // the same text, made again
+    EXPECT_TRUE(ofProgram == ofAnother);
+    EXPECT_EQ(ofProgram.hash(), ofAnother.hash());
+    EXPECT_FALSE((own == PipelineKey{Module::scores, {8, 5}}));
+    EXPECT_FALSE((own == PipelineKey{Module::scores, {8}}));
+    EXPECT_FALSE((own == PipelineKey{Module::softmax, {8, 4}}));
+    EXPECT_TRUE((own == PipelineKey{Module::scores, {8, 4}}));
+}
+
 TEST(Plan, wholeProblemsAreThreeDispatches) {
     Case c;
     Plan plan;

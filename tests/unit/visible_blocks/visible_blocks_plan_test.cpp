@@ -77,6 +77,11 @@ TEST(VisibleBlocksPlan, goesOverEveryBlockOnceAndInOrder) {
                     EXPECT_EQ(push.keyFirst % push.blockKeys, 0u) << name;
                     EXPECT_EQ(d.groups[0], divideUp(push.queries, push.blockQueries)) << name;
                     EXPECT_TRUE(d.barrierBefore) << name;
+                    // A lane goes over the queries of each block, and some keys of each; software drivers end a shader
+                    // after 65,535 rounds.
+                    EXPECT_LE(uint64_t{divideUp(push.keys, push.blockKeys)} * push.blockQueries * (1 + divideUp(push.blockKeys, plan.lanes)),
+                              65535u)
+                        << name;
                     uint32_t &at = next[{d.operands[slotBlockCounts].firstByte, push.queryFirst}];
                     EXPECT_EQ(push.keyFirst, at) << name;
                     EXPECT_EQ((push.order & orderFirst) != 0, at == 0) << name;
