@@ -19,6 +19,7 @@ constexpr uint32_t maxRepeat = 100000, maxThreads = 4096, maxTokens = 1u << 24, 
 // The command line as it was typed, before its meaning is checked.
 struct Raw {
     std::vector<std::string> shapes, groups, customs;
+    std::vector<std::string> linear;
     std::string kernel = "auto", repeat, warmUp, threads, budget, seed, sweep, plotValue = "gflops", rival, compare, headDims;
     bool list = false, record = false, cache = false, compileReport = false, compileTimes = false, verify = false, noVerify = false,
          noPeaks = false;
@@ -73,6 +74,23 @@ void sweepOver(Arguments &arguments, const std::vector<uint32_t> &tokens) {
         for (const uint32_t count : tokens) swept.push_back(withTokens(shape, count));
     }
     arguments.shapes = std::move(swept);
+}
+
+// With a sweep, each shape at each length; shapes of single tokens are none of that.
+std::vector<LinearShape> chooseLinear(const Raw &raw, const std::vector<uint32_t> &tokens) {
+    std::vector<LinearShape> shapes, swept;
+    for (const std::string &names : raw.linear)
+        for (const std::string &name : split(names, ',')) {
+            if (name != "all") {
+                shapes.push_back(linearShapeNamed(name));
+                continue;
+            }
+            for (const LinearShape &each : linearTable()) shapes.push_back(linearShapeNamed(each.name));
+        }
+    if (tokens.empty()) return shapes;
+    for (const LinearShape &shape : shapes)
+        for (const uint32_t count : tokens) swept.push_back(withTokens(shape, count));
+    return swept;
 }
 
 PlotValue parsePlotValue(const std::string &text) {
@@ -152,6 +170,17 @@ void checkOwnLists(const Raw &raw, const Arguments &arguments) {
     }
 }
 
+void interpretLinear(const Raw &raw, Arguments &arguments) {
+    if (raw.linear.empty()) return;
+    if (arguments.record || arguments.cache || arguments.ceilings || arguments.compileReport || arguments.compileTimes || arguments.products ||
+        arguments.gradients || arguments.statistics || !arguments.json.empty() || !raw.rival.empty() || !raw.compare.empty() ||
+        !raw.shapes.empty() || !raw.groups.empty() || !raw.customs.empty() || raw.kernel != "auto" || !raw.warmUp.empty() || raw.noPeaks ||
+        raw.plotValue != "gflops")
+        throw Failure("--linear has shapes of its own: it goes with --device, --tuning, --repeat, --budget, --threads, --verify, "
+                      "--no-verify, --seed, --sweep, --plot and --csv alone");
+    arguments.linear = chooseLinear(raw, raw.sweep.empty() ? std::vector<uint32_t>() : parseSweep(raw.sweep));
+}
+
 void interpretCompileTimes(const Raw &raw, Arguments &arguments) {
     if (!arguments.compileTimes) {
         if (!raw.headDims.empty()) throw Failure("--head-dims belongs to --compile-times: add it");
@@ -191,7 +220,8 @@ Arguments interpret(const Raw &raw, Arguments arguments) {
     if (raw.verify && raw.noVerify) throw Failure("--verify and --no-verify contradict each other: give one of them");
     if (raw.verify || raw.noVerify) measure.verify = raw.verify;
     measure.peaks = !raw.noPeaks;
-    if (!raw.sweep.empty()) sweepOver(arguments, parseSweep(raw.sweep));
+    if (raw.linear.empty() && !raw.sweep.empty()) sweepOver(arguments, parseSweep(raw.sweep));
+    arguments.sweep = !raw.sweep.empty();
     arguments.plotValue = parsePlotValue(raw.plotValue);
     if (!arguments.plot.empty() && !arguments.sweep)
         throw Failure("--plot draws a sweep over sequence lengths, and there is none: add --sweep 1024,2048,4096");
@@ -207,6 +237,7 @@ Arguments interpret(const Raw &raw, Arguments arguments) {
     interpretCompileReport(raw, arguments);
     interpretCompileTimes(raw, arguments);
     checkOwnLists(raw, arguments);
+    interpretLinear(raw, arguments);
     if (!raw.rival.empty()) arguments.rivals = readRivals("--rival", raw.rival);
     if (!raw.compare.empty()) arguments.compare = readRivals("--compare", raw.compare);
     if (!arguments.tuningFile.empty()) arguments.tuning = readTuning(arguments.tuningFile);
@@ -243,6 +274,11 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
     app.add_flag("--gradients", arguments.gradients,
                  "Measure attention, with dropout and its backward pass in turn, for shapes of training, in place of attention alone");
     app.add_flag("--statistics", arguments.statistics, "Measure attention and its statistics in turn, in place of attention alone");
+    std::vector<std::string> linear = {"all"};
+    for (const LinearShape &each : linearTable()) linear.push_back(each.name);
+    many("--linear", raw.linear, "NAME[,NAME...]",
+         "Measure linear attention in both forms, and causal softmax attention of the same tokens, in place of attention alone: " +
+             join(linear, ", "));
     app.add_flag("--products", arguments.products, "Measure projections Y = X W^T of a list of sizes, in place of attention");
     app.add_flag("--ceilings", arguments.ceilings, "Measure what copying, reading and multiply-adding do at best, and compute nothing");
     app.add_flag("--compile-report", raw.compileReport,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compile/table.hpp"
+#include "measure/linear.hpp"
 #include "measure/measure.hpp"
 #include "measure/shapes.hpp"
 #include "report/csv.hpp"
@@ -24,6 +25,8 @@ struct Arguments {
     bool products = false;   // measure projections, in place of attention
     bool gradients = false;  // measure training's passes, in place of the forward pass alone
     bool statistics = false; // measure statistics of attention beside the forward pass
+    // Measure these in place of attention alone; empty: not asked for.
+    std::vector<LinearShape> linear;
     // Report the compiler's figures for the kernels, in place of the computation.
     bool compileReport = false;
     // Measure the compile time of pipelines, in place of the computation.

@@ -8,9 +8,11 @@
 #include "machine/bandwidth.hpp"
 #include "measure/cache_start.hpp"
 #include "measure/gradient.hpp"
+#include "measure/linear.hpp"
 #include "measure/projection.hpp"
 #include "measure/record_cost.hpp"
 #include "measure/statistics.hpp"
+#include "report/linear_report.hpp"
 #include "report/output_file.hpp"
 #include "report/report.hpp"
 
@@ -187,6 +189,35 @@ ExitStatus benchPasses(const Arguments &arguments, const PassTable &table) {
     return status;
 }
 
+ExitStatus benchLinear(const Arguments &arguments) {
+    std::optional<CsvFile> csv;
+    if (!arguments.csv.empty()) csv.emplace(arguments.csv, linearCsvHeader());
+    const std::unique_ptr<Runtime> runtime = openRuntime(arguments);
+    const Machine machine = machineWith(arguments, runtime->device());
+    printLinearHeading(machine);
+    LinearMeter meter(*runtime, arguments.measure);
+    std::vector<LinearTime> all;
+    ExitStatus status = ExitStatus::success;
+    for (const LinearShape &shape : arguments.linear) {
+        showProgress("measuring " + shape.name + " ...");
+        const std::vector<LinearTime> times = meter.measure(shape);
+        showProgress("");
+        printLinear(times);
+        for (const LinearTime &time : times) {
+            if (!time.failure.empty())
+                status = time.leftOut ? status : ExitStatus::failed;
+            else if (csv)
+                csv->append(linearCsvRow(machine, time));
+            all.push_back(time);
+        }
+    }
+    if (!arguments.sweep) return status;
+    const std::vector<LinearSeries> series = linearSeries(all);
+    printLinearSweep(series);
+    if (!arguments.plot.empty()) writeWhole("--plot", arguments.plot, program::svgText(linearChart(machine, series)));
+    return status;
+}
+
 ExitStatus benchCompiler(const Arguments &arguments) {
     std::optional<CsvFile> csv;
     if (!arguments.csv.empty()) csv.emplace(arguments.csv, compileCsvHeader());
@@ -287,6 +318,7 @@ ExitStatus execute(int argc, const char *const *argv) {
             printShapeTable();
         else if (arguments)
             status = arguments->ceilings        ? benchCeilings(*arguments)
+                     : !arguments->linear.empty() ? benchLinear(*arguments)
                      : arguments->products      ? benchProducts(*arguments)
                      : arguments->gradients     ? benchPasses(*arguments, gradientPasses())
                      : arguments->statistics    ? benchPasses(*arguments, statisticsPasses())

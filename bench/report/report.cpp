@@ -239,7 +239,13 @@ program::Chart sweepChart(const Machine &machine, PlotValue value, const std::ve
         auto at =
             std::find_if(plot.curves.begin(), plot.curves.end(), [&](const program::Curve &c) { return c.dashed && c.label == label; });
         if (at == plot.curves.end()) at = plot.curves.insert(plot.curves.end(), {.label = label, .dashed = true});
-        at->points.emplace_back(shape->swept, plotted(value, *shape, row.medianMs));
+        // A file may have a shape twice, at a length of its own and in a sweep: the quicker row counts.
+        const double tokens = shape->swept, here = plotted(value, *shape, row.medianMs);
+        const auto same = std::find_if(at->points.begin(), at->points.end(), [&](const auto &point) { return point.first == tokens; });
+        if (same == at->points.end())
+            at->points.emplace_back(tokens, here);
+        else
+            same->second = value == PlotValue::milliseconds ? std::min(same->second, here) : std::max(same->second, here);
     }
     double smallest = INFINITY, largest = 0;
     for (program::Curve &curve : plot.curves) {
