@@ -27,6 +27,19 @@ if(NOT count EQUAL 1 OR NOT name STREQUAL "tiny" OR NOT median GREATER 0 OR NOT 
   message(FATAL_ERROR "rows.json: ${json}")
 endif()
 
+# Linear attention at two lengths, checked, with its softmax beside it.
+run(--linear gated-delta-d64,elu1-d64 --sweep 64,96 --csv linear.csv --plot linear.svg)
+if(NOT output MATCHES "gated-delta-d64@64 +8x64 64x64 +f32 +chunked +[0-9.]+" OR NOT output MATCHES "elu1-d64@96 [^\n]* softmax +[0-9.]+" OR
+   NOT output MATCHES "gated-delta-d64 +recurrent +x = " OR output MATCHES "failed|none:")
+  message(FATAL_ERROR "no linear attention:\n${output}")
+endif()
+file(STRINGS ${FOLDER}/linear.csv rows)
+list(LENGTH rows count)
+file(READ ${FOLDER}/linear.svg picture)
+if(NOT count EQUAL 13 OR NOT picture MATCHES "gated-delta-d64 chunked, time ~ n")
+  message(FATAL_ERROR "${count} rows of linear attention where 13 were expected, or no picture of them:\n${rows}")
+endif()
+
 # A sweep with everything, appended to the same CSV.
 run(--custom name=tiny,heads=2,q=16,d=8 --sweep 64,32,64 --no-peaks --csv rows.csv --json sweep.json --plot sweep.svg --rival rival.csv
   --compare rival.csv)
@@ -102,6 +115,6 @@ foreach(line IN LISTS lines)
 endforeach()
 
 file(GLOB left RELATIVE ${FOLDER} ${FOLDER}/* ${FOLDER}/.*tmp)
-if(NOT left STREQUAL "rival.csv;rows.csv;rows.json;sweep.json;sweep.svg")
+if(NOT left STREQUAL "linear.csv;linear.svg;rival.csv;rows.csv;rows.json;sweep.json;sweep.svg")
   message(FATAL_ERROR "left behind: ${left}")
 endif()

@@ -396,33 +396,46 @@ void takeStretch(int from, int to, int skipFrom, int skipTo) {
         takeStep(j, visible, true);
     }
 }
+// Each of the functions from here on to main is called once. Compilers of SPIR-V make a copy of a function for
+// each call, and copies of copies: with calls for each form, a step was there twelve times, and compiling took
+// 8.8 GB. Loops that a form goes through once end with a break.
+//
 // Keys that every row of the workgroup has within its reach; none where bits must not depend on which rows share
 // a workgroup: whole steps come before others.
 int reachedBegin, reachedEnd;
+#ifdef VKATTN_LENGTHS_BOUND
+const bool hasSkipsHere = hasSkips;
+#else
+const bool hasSkipsHere = false;
+#endif
 // The same, of what rules leave of them: of a stretch that all rows see, as whole steps.
 void takeTestedSteps(int from, int to, int skipFrom, int skipTo) {
+    int j = from;
+    do {
+        int begin = from;
+        bool any = true, done = true;
 #ifdef VKATTN_LENGTHS_BOUND
-    if (hasSkips) {
-        for (int j = from; j < to;) {
+        if (hasSkips) {
+            if (j >= to) break;
             const Stretch stretch = nextKeys(j, to);
-            const int begin = max(j, alignDown(stretch.begin));
+            begin = max(j, alignDown(stretch.begin));
             j = min(max(alignDown(stretch.end + int(stepKeys) - 1), begin + int(stepKeys)), to);
             if (boxRuns)
                 [[unroll]] for (uint r = 0u; r < rowsPerLane; ++r) placeRun(rows[r], begin);
-            int wholeFrom = begin, wholeTo = begin;
+            skipFrom = skipTo = begin;
             if (mayShowWholes) {
                 const Stretch whole = wholeKeys(stretch);
-                wholeFrom = clamp(alignDown(max(max(whole.begin, reachedBegin), 0) + int(stepKeys) - 1), begin, max(j, begin));
-                wholeTo = max(alignDown(min(min(whole.end, reachedEnd), j)), wholeFrom);
-                for (int step = wholeFrom; step < wholeTo; step += int(stepKeys)) takeStep(step, 0xffffffffu, false);
+                skipFrom = clamp(alignDown(max(max(whole.begin, reachedBegin), 0) + int(stepKeys) - 1), begin, max(j, begin));
+                skipTo = max(alignDown(min(min(whole.end, reachedEnd), j)), skipFrom);
+                for (int step = skipFrom; step < skipTo; step += int(stepKeys)) takeStep(step, 0xffffffffu, false);
             }
-            if (begin < to && stretch.begin < to) takeStretch(begin, j, wholeFrom, wholeTo);
-            if (stretch.begin >= to) break;
+            any = begin < to && stretch.begin < to;
+            done = stretch.begin >= to;
         }
-        return;
-    }
 #endif
-    takeStretch(from, to, skipFrom, skipTo);
+        if (any) takeStretch(begin, hasSkipsHere ? j : to, skipFrom, skipTo);
+        if (done) break;
+    } while (hasSkipsHere);
 }
 
 // Steps [from, to), of which every row sees [wholeFrom, wholeTo).
@@ -432,17 +445,20 @@ void takeSteps(int from, int to, int wholeFrom, int wholeTo) {
 }
 // The same, with what dropout draws.
 void takeKeys(int begin, int end, int wholeBegin, int wholeEnd) {
-    if (!drops) {
-        takeSteps(begin, end, wholeBegin, wholeEnd);
-        return;
-    }
-    for (int tile = begin / int(drawnKeys) * int(drawnKeys); tile < end; tile += int(drawnKeys)) {
-        drawKept(tile);
-        const int from = max(tile, begin), to = min(tile + int(drawnKeys), end);
-        const int wholeFrom = clamp(wholeBegin, from, max(to, from));
-        const bool masks = looksForNonFinite && nonFiniteTile == begin / int(tileKeys) + 1;
-        takeSteps(from, to, wholeFrom, masks ? wholeFrom : clamp(wholeEnd, wholeFrom, max(to, wholeFrom)));
-    }
+    int tile = begin / int(drawnKeys) * int(drawnKeys);
+    do {
+        int from = begin, to = end, wholeFrom = wholeBegin, wholeTo = wholeEnd;
+        if (drops) {
+            if (tile >= end) break;
+            drawKept(tile);
+            from = max(tile, begin), to = min(tile + int(drawnKeys), end);
+            wholeFrom = clamp(wholeBegin, from, max(to, from));
+            const bool masks = looksForNonFinite && nonFiniteTile == begin / int(tileKeys) + 1;
+            wholeTo = masks ? wholeFrom : clamp(wholeEnd, wholeFrom, max(to, wholeFrom));
+        }
+        takeSteps(from, to, wholeFrom, wholeTo);
+        tile += int(drawnKeys);
+    } while (drops);
 }
 
 bool isNonFinite(float x) { return !isFiniteBits(floatBitsToUint(x)); }
@@ -548,8 +564,13 @@ void main() {
 
     if (source == sourceShared) {
         if (looksForNonFinite && lane == 0u) nonFiniteTile = 0; // the first tile begins with a barrier
-        Stretch stretch = Stretch(0, 0); // with rules, what is visited next
-        for (int tile = begin / int(tileKeys) * int(tileKeys); tile < end; tile += int(tileKeys)) {
+    }
+    Stretch stretch = Stretch(0, 0); // with rules, what is visited next
+    int tile = begin / int(tileKeys) * int(tileKeys);
+    do {
+        int from = begin, to = end, wholeFrom = wholeBegin, wholeTo = wholeEnd;
+        if (source == sourceShared) {
+            if (tile >= end) break;
 #ifdef VKATTN_LENGTHS_BOUND
             if (hasSkips) {
                 if (tile >= stretch.end) {
@@ -560,12 +581,11 @@ void main() {
             }
 #endif
             stageTile(tile);
-            const int from = max(tile, begin), to = min(tile + int(tileKeys), end);
-            const int wholeFrom = clamp(wholeBegin, from, max(to, from)), wholeTo = clamp(wholeEnd, wholeFrom, max(to, wholeFrom));
-            takeKeys(from, to, wholeFrom, wholeTo);
+            from = max(tile, begin), to = min(tile + int(tileKeys), end);
+            wholeFrom = clamp(wholeBegin, from, max(to, from)), wholeTo = clamp(wholeEnd, wholeFrom, max(to, wholeFrom));
         }
-    } else {
-        takeKeys(begin, end, wholeBegin, wholeEnd);
-    }
+        takeKeys(from, to, wholeFrom, wholeTo);
+        tile += int(tileKeys);
+    } while (source == sourceShared);
     storeRows();
 }

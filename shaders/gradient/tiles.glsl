@@ -253,6 +253,9 @@ void takeStep(uint head, int j, const bool tested) {
         ADD_STEP(headSums, flows, tested, visible, dimsPerLane, PASSING_RUN, run, dimOf, PASSING_HEAD, headTile, paddedDim, keptHead, headLoads)
 }
 
+// Functions from here on are called once, and loops that a form goes through once end with it: compilers of SPIR-V
+// make a copy of a function for each call.
+//
 // Steps [from, to) that every item of the tile sees whole.
 void takeWholeSteps(uint head, int from, int to) {
     if (anyPairHidden) return;
@@ -260,31 +263,41 @@ void takeWholeSteps(uint head, int from, int to) {
 }
 // Steps [from, to) without [skipFrom, skipTo).
 void takeTestedSteps(uint head, int from, int to, int skipFrom, int skipTo) {
-    if (!hasSkips) {
-        for (int j = from == skipFrom ? skipTo : from; j < to; j = j + int(stepItems) == skipFrom ? skipTo : j + int(stepItems))
-            takeStep(head, j, true);
-        return;
-    }
     // With rules that hide no step is whole.
-    EACH_SHOWN_STEP(j, head, from, to, takeStep(head, j, true))
+    int j = !hasSkips && from == skipFrom ? skipTo : from;
+    do {
+        int end = to;
+        if (hasSkips) {
+            if (j >= to) break;
+            const Stretch stretch = NEXT_ITEMS(head, j, to);
+            if (stretch.begin >= to) break;
+            j = max(j, alignDown(stretch.begin));
+            end = min(stretch.end, to);
+        }
+        for (; j < end; j = !hasSkips && j + int(stepItems) == skipFrom ? skipTo : j + int(stepItems)) takeStep(head, j, true);
+    } while (hasSkips);
 }
 
 // Steps [from, to), of which every item sees [wholeFrom, wholeTo); with what dropout draws for them.
 void takeSteps(uint head, int from, int to, int wholeFrom, int wholeTo) {
-#ifndef VKATTN_OWNS_KEYS
-    if (drops) {
-        for (int tile = from / int(drawnKeys) * int(drawnKeys); tile < to; tile += int(drawnKeys)) {
-            drawKept(head, tile);
-            const int begin = max(tile, from), end = min(tile + int(drawnKeys), to);
-            const int wholeBegin = clamp(wholeFrom, begin, max(end, begin)), wholeEnd = clamp(wholeTo, wholeBegin, max(end, wholeBegin));
-            takeWholeSteps(head, wholeBegin, wholeEnd);
-            takeTestedSteps(head, begin, end, wholeBegin, wholeEnd);
-        }
-        return;
-    }
-#endif
+#ifdef VKATTN_OWNS_KEYS
     takeWholeSteps(head, wholeFrom, wholeTo);
     takeTestedSteps(head, from, to, wholeFrom, wholeTo);
+#else
+    int tile = from / int(drawnKeys) * int(drawnKeys);
+    do {
+        int begin = from, end = to, wholeBegin = wholeFrom, wholeEnd = wholeTo;
+        if (drops) {
+            if (tile >= to) break;
+            drawKept(head, tile);
+            begin = max(tile, from), end = min(tile + int(drawnKeys), to);
+            wholeBegin = clamp(wholeFrom, begin, max(end, begin)), wholeEnd = clamp(wholeTo, wholeBegin, max(end, wholeBegin));
+        }
+        takeWholeSteps(head, wholeBegin, wholeEnd);
+        takeTestedSteps(head, begin, end, wholeBegin, wholeEnd);
+        tile += int(drawnKeys);
+    } while (drops);
+#endif
 }
 
 void stageTile(int tile) {
@@ -306,9 +319,12 @@ void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
     begin = alignDown(begin);
     wholeBegin = min(alignDown(wholeBegin + int(stepItems) - 1), max(end, 0));
     wholeEnd = anyPairHidden ? wholeBegin : max(alignDown(max(wholeEnd, 0)), wholeBegin);
-    if (source == sourceShared) {
-        Stretch stretch = Stretch(0, 0); // with rules, what is visited next
-        for (int tile = begin / int(tileItems) * int(tileItems); tile < end; tile += int(tileItems)) {
+    Stretch stretch = Stretch(0, 0); // with rules, what is visited next
+    int tile = begin / int(tileItems) * int(tileItems);
+    do {
+        int from = begin, to = end, wholeFrom = wholeBegin, wholeTo = wholeEnd;
+        if (source == sourceShared) {
+            if (tile >= end) break;
             if (hasSkips) {
                 if (tile >= stretch.end) {
                     stretch = NEXT_ITEMS(head, max(tile, begin), end);
@@ -317,13 +333,12 @@ void takeHead(uint head, int begin, int end, int wholeBegin, int wholeEnd) {
                 tile = max(tile, stretch.begin / int(tileItems) * int(tileItems));
             }
             stageTile(tile);
-            const int from = max(tile, begin), to = min(tile + int(tileItems), end);
-            const int wholeFrom = clamp(wholeBegin, from, max(to, from)), wholeTo = clamp(wholeEnd, wholeFrom, max(to, wholeFrom));
-            takeSteps(head, from, to, wholeFrom, wholeTo);
+            from = max(tile, begin), to = min(tile + int(tileItems), end);
+            wholeFrom = clamp(wholeBegin, from, max(to, from)), wholeTo = clamp(wholeEnd, wholeFrom, max(to, wholeFrom));
         }
-    } else {
-        takeSteps(head, begin, end, wholeBegin, wholeEnd);
-    }
+        takeSteps(head, from, to, wholeFrom, wholeTo);
+        tile += int(tileItems);
+    } while (source == sourceShared);
 }
 
 #define STORE_OWNED(words, type, sums, perLane, block, runDims, dimOf_, count, baseAt, strides, by)                                          \

@@ -22,10 +22,12 @@ uint slot;
 bool hasOwn;     // the slot has a token
 ChunkPlace chunk;
 Place keyPlace, rowPlace, decayPlace;
+// Of features, in the workspace: where the chunk's keys begin, and the slot's row of the head at hand; z, and the maxima.
+uint keyMapAt, rowMapAt, normsAt;
 
 float keyOf(uint s, uint d) {
     if (!hasToken(chunk, s)) return hasMaximum ? uintBitsToFloat(minusInfinityBits) : 0.0;
-    if (isMapped) return workspaceFloat(arrayAt(chunk, linearKeyMapAt, 0u, s) + d);
+    if (isMapped) return workspaceFloat(keyMapAt + s * rowPitch + d);
     return LOAD_ELEMENT(k, kType, keyPlace.at + uint(chunk.first + int(s)) * keyPlace.token + d * keyPlace.dim);
 }
 float decayOf(uint s, uint d) {
@@ -34,18 +36,21 @@ float decayOf(uint s, uint d) {
 }
 float queryOf(uint n, uint d) {
     if (!hasRow(chunk, slot)) return 0.0;
-    if (isMapped) return workspaceFloat(arrayAt(chunk, linearRowMapAt, n, slot) + d);
+    if (isMapped) return workspaceFloat(rowMapAt + d);
     return LOAD_ELEMENT(q, qType, rowPlace.at + uint(rowOf(chunk, slot)) * rowPlace.token + d * rowPlace.dim);
 }
 // What another slot of the chunk has.
 #ifdef VKATTN_SUBGROUPS
-#define OF_SLOT(own, s, LOAD_) subgroupShuffle(own, gl_SubgroupInvocationID - slot + (s))
+// Software drivers take a shuffle from a lane that they know apart from others.
+const bool wholeSubgroups = (form & formLinearWholeSubgroups) != 0u;
+#define OF_SLOT(own, s, LOAD_)                                                                                                             \
+    (wholeSubgroups ? subgroupShuffle(own, s) : subgroupShuffle(own, gl_SubgroupInvocationID - slot + (s)))
 #else
 #define OF_SLOT(own, s, LOAD_) (LOAD_)
 #endif
 
 // z and the maxima before the chunk.
-float normOf(uint which, uint d) { return workspaceFloat((isReading ? stateNormAt(which) : normAt(chunk, which)) + d); }
+float normOf(uint which, uint d) { return workspaceFloat(normsAt + which * rowPitch + d); }
 
 void store(uint word, float value) { workspace[word] = floatBitsToUint(value); }
 
@@ -195,6 +200,11 @@ void main() {
     chunk = chunkOf(min(local, chunks - 1u));
     const bool mine = local < chunks;
     hasOwn = hasToken(chunk, slot);
+    // Once, and not for each row of the state: stores to the workspace lie between.
+    if (isMapped) {
+        keyMapAt = arrayAt(chunk, linearKeyMapAt, 0u, 0u);
+        normsAt = isReading ? stateNormAt(0u) : normAt(chunk, 0u);
+    }
     if (!isMapped) keyPlace = placeOf(linearK, kBase, stateHead, stateHeads);
     if (isGated || decaysKeyDims) decayPlace = placeOf(linearDecay, decayBase, stateHead, stateHeads);
     if (isGated && !isReading) addDecays();
@@ -218,7 +228,10 @@ void main() {
     }
     if (hasRows)
         [[dont_unroll]] for (uint n = 0u; n < groupHeads(); ++n) {
-            if (!isMapped) rowPlace = placeOf(linearQ, qBase, headOfState(n), heads);
+            if (isMapped)
+                rowMapAt = arrayAt(chunk, linearRowMapAt, n, slot);
+            else
+                rowPlace = placeOf(linearQ, qBase, headOfState(n), heads);
             if (mine) prepareRows(n);
         }
 }

@@ -138,6 +138,7 @@ void makeStage(const LinearPlan &plan, const SpanOfChunks &span, Stage stage, Di
                              type(VKATTN_DECAY) << typesLinearDecay | type(VKATTN_WRITE_STRENGTH) << typesLinearStrength;
     constants.form = plan.form | (span.reading ? formLinearReading : 0) | (stage == Stage::mapRows ? formLinearOfRows : 0);
     if (stage == Stage::scan && tile.rowLanes * tile.rowsPerLane == a.stateRows) constants.form |= formLinearWholeRows;
+    if (stage == Stage::prepare && tile.wholeSubgroups) constants.form |= formLinearWholeSubgroups;
     if (!span.reading && !plan.readsInChunks()) constants.form &= ~formLinearRows;
     d.groups[1] = a.stateHeads, d.groups[2] = span.batches;
     const uint32_t ofFeatures = divideUp(a.stateRows, tile.featureLanes);

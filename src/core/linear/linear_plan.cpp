@@ -63,6 +63,7 @@ vkattn_result chooseTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *
         tile.chunkTokens /= 2;
         tile.blockTokens = std::min(tile.chunkTokens, 2u);
     }
+    tile.wholeSubgroups = tile.pairsShuffle && onCpu(caps) && tile.chunkTokens == caps.subgroupSize; // whose size does not vary
     tile.featureLanes = onCpu(caps) ? tile.columnLanes : 64;
     tile.prepareLanes = onCpu(caps) ? std::max(tile.chunkTokens, tile.columnLanes) : 64;
     if (tile.rowLanes > 1 && partials() > caps.maxSharedMemoryBytes)

@@ -18,6 +18,7 @@ struct LinearTile {
     uint32_t shuffleLanes;               // 0: operands come without subgroup shuffles
     uint32_t featureLanes, prepareLanes; // of a workgroup of the other stages
     bool pairsShuffle;                   // slots of a chunk shuffle what they have loaded
+    bool wholeSubgroups;                 // and are all of a subgroup
     [[nodiscard]] uint32_t lanes() const { return columnLanes * rowLanes; }
     [[nodiscard]] uint32_t columns() const { return columnLanes * columnsPerLane; }
 };
