@@ -12,7 +12,7 @@ class GradientErrors {
     using Scan = ReverseScan<double, StateErrors>;
 
     explicit GradientErrors(const LinearGradient &g)
-        : g_(g), a_(g.forward), columns_(a_.valueDim + (a_.hasFeatures() ? 1 : 0)),
+        : a_(g.forward), columns_(a_.valueDim + (a_.hasFeatures() ? 1 : 0)),
           share_(relativeError + 4 * unitRoundoff * std::sqrt(static_cast<double>(a_.keyTokens) + a_.queryTokens)) {}
 
     bool overflowed = false; // fp32 may overflow on finite input: any answer is right
@@ -224,7 +224,6 @@ class GradientErrors {
         }
     }
 
-    const LinearGradient &g_;
     const LinearAttention &a_;
     const uint32_t columns_;
     const double share_; // of its terms' sizes that a sum may be off by
