@@ -215,7 +215,8 @@ class GradientErrors {
                 else if (!(product > 0))
                     continue;
             } else {
-                error = std::abs(mapped[r]) * error + state.errorOfFeature(at, mapped, r) * (weight + error);
+                // A small exponential may be flushed to 0.
+                error = std::abs(mapped[r]) * error + (state.errorOfFeature(at, mapped, r) + smallestNormal) * (weight + error);
                 weight *= std::abs(mapped[r]);
                 own = role == VKATTN_K ? root : 0;
             }

@@ -216,6 +216,34 @@ class GradientsOfHead {
         return true;
     }
 
+    // What the rows of a state have in common at a token, and what each leaves: the gradients of the key's map and of
+    // the decay.
+    struct TokenRows {
+        const float *key, *factors, *written, *dValue, *before;
+        float *weights, *dDecays;
+    };
+    template <bool delta, bool gated> void takeRowsOfToken(const TokenRows &token) {
+        const Floats f;
+        for (uint32_t r = 0; r < rows_; ++r) {
+            const float *const was = token.before + r * stride_;
+            float *const dRow = dState_ + r * stride_;
+            const auto factor = hn::Set(f, token.factors[r]), own = hn::Set(f, token.key[r]);
+            auto sum = hn::Zero(f), sumOfR = sum, decay = sum;
+            for (size_t c = 0; c < stride_; c += lanes) {
+                auto d = hn::Load(f, dRow + c);
+                sum = hn::MulAdd(d, hn::Load(f, token.written + c), sum);
+                if constexpr (delta) {
+                    const auto dV = hn::Load(f, token.dValue + c);
+                    sumOfR = hn::MulAdd(hn::Mul(factor, hn::Load(f, was + c)), dV, sumOfR);
+                    d = hn::NegMulAdd(own, dV, d);
+                }
+                if constexpr (gated) decay = hn::MulAdd(d, hn::Mul(factor, hn::Load(f, was + c)), decay);
+                hn::Store(hn::Mul(factor, d), f, dRow + c);
+            }
+            token.weights[r] = hn::GetLane(hn::SumOfLanes(f, delta ? hn::Sub(sum, sumOfR) : sum));
+            if constexpr (gated) token.dDecays[r] = hn::GetLane(hn::SumOfLanes(f, decay));
+        }
+    }
     void takeTokenBack(uint32_t t, uint32_t n) {
         const Floats f;
         const float *const key = keyOf(n), *const factors = factorsOf(n), *const written = writtenOf(n), *const before = moment(n);
@@ -232,25 +260,11 @@ class GradientsOfHead {
             dValue = scaled;
         }
         emit(VKATTN_D_V, head_, t, dValue, a_.valueDim);
-        for (uint32_t r = 0; r < rows_; ++r) {
-            const float *const was = before + r * stride_;
-            float *const dRow = dState_ + r * stride_;
-            const auto factor = hn::Set(f, factors[r]), own = hn::Set(f, a_.isDelta() ? key[r] : 0.0f);
-            auto sum = hn::Zero(f), sumOfR = sum, decay = sum;
-            forWidth(stride_, [&](size_t c) HWY_ATTR {
-                auto d = hn::Load(f, dRow + c);
-                sum = hn::MulAdd(d, hn::Load(f, written + c), sum);
-                if (a_.isDelta()) {
-                    const auto dV = hn::Load(f, dValue + c);
-                    sumOfR = hn::MulAdd(hn::Mul(factor, hn::Load(f, was + c)), dV, sumOfR);
-                    d = hn::NegMulAdd(own, dV, d);
-                }
-                if (a_.isGated()) decay = hn::MulAdd(d, hn::Mul(factor, hn::Load(f, was + c)), decay);
-                hn::Store(hn::Mul(factor, d), f, dRow + c);
-            });
-            weights[r] = hn::GetLane(hn::SumOfLanes(f, hn::Sub(sum, sumOfR)));
-            dDecays[r] = hn::GetLane(hn::SumOfLanes(f, decay));
-        }
+        const TokenRows rows = {key, factors, written, dValue, before, weights, dDecays};
+        if (a_.isDelta())
+            a_.isGated() ? takeRowsOfToken<true, true>(rows) : takeRowsOfToken<true, false>(rows);
+        else
+            a_.isGated() ? takeRowsOfToken<false, true>(rows) : takeRowsOfToken<false, false>(rows);
         if (a_.decaysKeyDims()) {
             emit(VKATTN_D_DECAY, head_, t, dDecays, a_.keyDim);
         } else if (a_.isGated()) {
@@ -292,8 +306,23 @@ class GradientsOfHead {
                 std::copy_n(from, count, call_.parts[n] + place * t.extent[3]);
                 return;
             }
-        const uint32_t own = a_.mappedHead(head, g_.headsOf(role), t.extent[1]);
-        for (uint32_t d = 0; d < count; ++d) storeGradient(call_, role, {b_, own, row, d}, static_cast<double>(from[d]));
+        storeScaled(role, a_.mappedHead(head, g_.headsOf(role), t.extent[1]), row, from, count);
+    }
+    // Stores a row of a gradient, divided by the loss scale, and notes where it is not finite.
+    void storeScaled(vkattn_role role, uint32_t head, uint32_t row, const float *from, uint32_t count) {
+        const Tensor &t = g_.tensor(role);
+        unsigned char *const to = call_.operands.data[role];
+        const uint64_t at = t.index(b_, head, row, 0);
+        if (g_.lossScale != 1) {
+            float *const scaled = part(place_.scaled);
+            for (uint32_t d = 0; d < count; ++d) scaled[d] = from[d] / g_.lossScale;
+            from = scaled;
+        }
+        storeRow(t, to, at, from, count);
+        bool finite = true;
+        for (uint32_t d = 0; d < count && g_.has(VKATTN_NONFINITE); ++d)
+            finite = finite && std::isfinite(loadElement(to, t.dtype, at + d * static_cast<uint64_t>(t.stride[3])));
+        if (!finite) call_.nonfinite->store(1, std::memory_order_relaxed);
     }
     void storeZerosOfRow(uint32_t i) {
         for (uint32_t n = 0; n < a_.heads / a_.stateHeads; ++n) emit(VKATTN_D_Q, a_.headOfState(head_, n), i, part(place_.zeros), a_.keyDim);
@@ -304,9 +333,9 @@ class GradientsOfHead {
     }
     void storeState() {
         for (uint32_t r = 0; r < rows_; ++r) {
-            const float *const row = dState_ + r * stride_;
-            for (uint32_t c = 0; c < a_.stateColumns; ++c)
-                storeGradient(call_, VKATTN_D_STATE_IN, {b_, head_, r, c}, c < columns() ? static_cast<double>(row[c]) : 0.0);
+            storeScaled(VKATTN_D_STATE_IN, head_, r, dState_ + r * stride_, columns());
+            const Tensor &t = g_.tensor(VKATTN_D_STATE_IN);
+            if (a_.hasMaximum()) storeElement(call_.operands.data[VKATTN_D_STATE_IN], t.dtype, t.index(b_, head_, r, columns()), 0);
         }
     }
 

@@ -52,7 +52,10 @@ void sumParts(const LinearGradientCall &call, size_t n, uint64_t unit) {
                 for (uint32_t h = 0; h < heads && (e[0] == 1 || entry == b); ++h)
                     if (a.mappedHead(h, heads, e[1]) == head)
                         sum += static_cast<double>(call.parts[n][((uint64_t{entry} * heads + h) * e[2] + row) * e[3] + d]);
-            storeGradient(call, role, {b, head, row, d}, sum);
+            const Tensor &t = g.tensor(role);
+            const uint64_t at = t.index(b, head, row, d);
+            storeElement(call.operands.data[role], t.dtype, at, static_cast<float>(sum / static_cast<double>(g.lossScale)));
+            if (!std::isfinite(loadElement(call.operands.data[role], t.dtype, at))) call.nonfinite->store(1, std::memory_order_relaxed);
         }
 }
 

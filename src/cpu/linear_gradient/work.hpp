@@ -35,7 +35,7 @@ struct LinearGradientScratch : FeatureScratch {
     FeatureScratch ofQuery;
     size_t query, querySlopes, weights, dDecays;            // [row]
     size_t given, results, dWritten, dValue;                // [column]
-    size_t dims, zeros;                                     // [dim], and as many as any row has
+    size_t dims, zeros, scaled;                             // [dim], and as many as any row has
     size_t keys, factors, slopes;                           // [token][row]
     size_t written, differences;                            // [token][column]
     size_t strengths;                                       // [token]
@@ -58,7 +58,7 @@ struct LinearGradientScratch : FeatureScratch {
         for (size_t *each : {&given, &results, &dWritten, &dValue}) place(*each, stride);
         place(ofQuery.raw, dimWidth);
         place(dims, dimWidth);
-        place(zeros, std::max({width, stride, dimWidth}));
+        for (size_t *each : {&zeros, &scaled}) place(*each, std::max({width, stride, dimWidth}));
         for (size_t *each : {&keys, &factors, &slopes}) place(*each, segment * width);
         for (size_t *each : {&written, &differences}) place(*each, segment * stride);
         place(strengths, segment);
@@ -76,13 +76,5 @@ struct LinearGradientKernels {
 };
 // Returns the kernels of the best target that this processor has.
 [[nodiscard]] const LinearGradientKernels &linearGradientKernels();
-
-// Stores an element of a gradient, divided by the loss scale, and notes where it is not finite.
-inline void storeGradient(const LinearGradientCall &call, vkattn_role role, const uint64_t (&at)[4], double value) {
-    const Tensor &t = call.g.tensor(role);
-    const uint64_t index = t.index(at[0], at[1], at[2], at[3]);
-    storeElement(call.operands.data[role], t.dtype, index, static_cast<float>(value / static_cast<double>(call.g.lossScale)));
-    if (!std::isfinite(loadElement(call.operands.data[role], t.dtype, index))) call.nonfinite->store(1, std::memory_order_relaxed);
-}
 
 } // namespace vkattn

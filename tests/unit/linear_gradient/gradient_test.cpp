@@ -96,7 +96,8 @@ TEST(LinearGradientKernels, holdTheirBoundsOfLargeNumbers) {
     }
 }
 
-// An element that is off by a little more than its neighbours explain.
+// An element that is off by a little more than its neighbours explain; a gradient of a decay by its size, since it sums up
+// the products of all elements of two states.
 TEST(LinearGradientVerify, findsPlantedErrors) {
     Random random = randomFor("planted errors of gradients of linear attention");
     int planted = 0;
@@ -108,8 +109,12 @@ TEST(LinearGradientVerify, findsPlantedErrors) {
         if (e.role == VKATTN_ROLE_LIMIT) continue;
         HostTensor &t = got.tensors.at(e.role);
         const float was = t.get(e.at[0], e.at[1], e.at[2], e.at[3]);
-        const bool narrow = t.layout.dtype != VKATTN_F32;
-        t.set(e.at[0], e.at[1], e.at[2], e.at[3], was + std::max(std::abs(was), 1.0f) * (narrow ? 0.1f : 0.05f));
+        const float share = e.role == VKATTN_D_DECAY ? 4.0f : t.layout.dtype != VKATTN_F32 ? 0.1f : 0.05f;
+        float size = std::max(std::abs(was), 1.0f);
+        const uint32_t *extent = t.layout.extent;
+        for (uint32_t token = 0; token < extent[2] && e.role == VKATTN_D_DECAY; ++token)
+            size = std::max(size, std::abs(t.get(e.at[0], e.at[1], token, e.at[3])));
+        t.set(e.at[0], e.at[1], e.at[2], e.at[3], was + share * size);
         EXPECT_NE(got.wrong(c), "") << "role " << e.role << " was " << was << ": " << got.text();
         ++planted;
     }
