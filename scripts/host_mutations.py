@@ -518,7 +518,6 @@ MUTATIONS = [
      "tests LinearGradient*"),
     ("linear-gradient-of-queries-with-the-square", "src/cpu/linear_gradient/reverse-inl.hpp", "a_.hasMaximum() && ofKey ? product - all * map.scaled(token)[d] : product",
      "product", "tests LinearGradient*"),
-    ("linear-gradient-ends-of-rows-stay", "src/cpu/linear_gradient/reverse-inl.hpp", "std::fill(given, given + stride_, 0.0f);\n", "", "tests LinearGradient*"),
     ("linear-gradient-sums-the-first-heads", "src/cpu/linear_gradient/run.cpp", "if (a.mappedHead(h, heads, e[1]) == head)", "if (h % e[1] == head)", "tests LinearGradient*"),
     ("linear-gradient-hidden-tokens-stay", "src/cpu/linear_gradient/reverse-inl.hpp", "for (uint32_t t = keys; t < a_.keyTokens; ++t) storeZerosOfToken(t);", "", "tests LinearGradient*"),
     ("verify-linear-gradient-loose", "src/cpu/linear_gradient/verify.cpp", "own[d].bound + factor * emulation", "own[d].bound * 1e5 + factor * emulation", "tests LinearGradient*"),
