@@ -13,6 +13,7 @@
  *     attention    vkattn/problem.h; its gradients: vkattn/gradient.h; its statistics: vkattn/statistics.h;
  *                  the blocks that it visits: vkattn/visible_blocks.h
  *     linear attention  vkattn/linear.h: feature maps, and states that are read and written token by token
+ *                  its gradients: vkattn/linear_gradient.h
  *
  * Every operation has a struct that describes the operation, and the same life: validate, query,
  * prewarm, record, list and explain (vkattn/vkattn.h), run, oracle and verify (vkattn/cpu.h). Each
@@ -270,6 +271,7 @@ typedef enum vkattn_operation_kind {
     VKATTN_ATTENTION_STATISTICS = 11, /* vkattn/statistics.h */
     VKATTN_VISIBLE_BLOCKS = 12,       /* vkattn/visible_blocks.h */
     VKATTN_LINEAR_ATTENTION = 13,     /* vkattn/linear.h */
+    VKATTN_LINEAR_ATTENTION_GRADIENT = 14, /* vkattn/linear_gradient.h */
     VKATTN_OPERATION_KIND_MAX = 0x7fffffff
 } vkattn_operation_kind;
 
@@ -291,6 +293,7 @@ typedef struct vkattn_operation {
         const struct vkattn_attention_statistics *attentionStatistics;
         const struct vkattn_visible_blocks *visibleBlocks;
         const struct vkattn_linear_attention *linearAttention;
+        const struct vkattn_linear_gradient *linearGradient;
     } of;
 } vkattn_operation;
 

@@ -4,6 +4,7 @@
 
 #include "vkattn/gradient.h"
 #include "vkattn/linear.h"
+#include "vkattn/linear_gradient.h"
 #include "vkattn/statistics.h"
 #include "vkattn/visible_blocks.h"
 
@@ -163,6 +164,15 @@ namespace vkattn {
     return l;
 }
 
+// Without gradients: give those that are wanted a layout. `forward` outlives what is returned.
+[[nodiscard]] constexpr vkattn_linear_gradient linearGradient(const vkattn_linear_attention &forward, const vkattn_layout &dOut) {
+    vkattn_linear_gradient g{};
+    g.structSize = sizeof g;
+    g.forward = &forward;
+    g.dOut = dOut;
+    return g;
+}
+
 // `gamma` may be absent, and so may two of the gradients.
 [[nodiscard]] constexpr vkattn_norm_gradient normGradient(vkattn_norm_kind kind, const vkattn_layout &x, const vkattn_layout &gamma,
                                                           const vkattn_layout &dY, const vkattn_layout &dX,
@@ -252,6 +262,12 @@ namespace vkattn {
     vkattn_operation o{};
     o.kind = VKATTN_LINEAR_ATTENTION;
     o.of.linearAttention = &linear;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_linear_gradient &gradient) {
+    vkattn_operation o{};
+    o.kind = VKATTN_LINEAR_ATTENTION_GRADIENT;
+    o.of.linearGradient = &gradient;
     return o;
 }
 [[nodiscard]] inline vkattn_operation operation(const vkattn_norm_gradient &gradient) {

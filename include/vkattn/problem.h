@@ -274,7 +274,12 @@ typedef enum vkattn_role {
     VKATTN_STATE_IN = 99,       /* read */
     VKATTN_STATE_OUT = 100,     /* write */
     VKATTN_SNAPSHOTS = 101,     /* write */
-    VKATTN_ROLE_LIMIT = 102, /* greater than every role: the length of an array indexed by role */
+    /* Its gradients (vkattn/linear_gradient.h); the others are D_OUT, D_Q, D_K and D_V. */
+    VKATTN_D_STATE_OUT = 102,      /* read */
+    VKATTN_D_DECAY = 103,          /* write */
+    VKATTN_D_WRITE_STRENGTH = 104, /* write */
+    VKATTN_D_STATE_IN = 105,       /* write */
+    VKATTN_ROLE_LIMIT = 106, /* greater than every role: the length of an array indexed by role */
     VKATTN_ROLE_MAX = 0x7fffffff
 } vkattn_role;
 

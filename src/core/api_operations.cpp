@@ -7,6 +7,7 @@
 #include "core/visible_blocks/visible_blocks_plan.hpp"
 #include "core/vulkan/dispatch_list.hpp"
 #include "core/vulkan/record.hpp"
+#include "problem/linear_gradient.hpp"
 #include "util/diagnostic.hpp"
 #include "util/required.hpp"
 #include "util/struct_size.hpp"
@@ -38,6 +39,13 @@ vkattn_result withPlan(const vkattn_operation &description, const PlanLimits &li
     if (description.kind == VKATTN_VISIBLE_BLOCKS)
         return withPlanOf(makeVisibleBlocks, planVisibleBlocks, of.visibleBlocks, limits, why, use);
     if (description.kind == VKATTN_LINEAR_ATTENTION) return withPlanOf(makeLinear, planLinear, of.linearAttention, limits, why, use);
+    if (description.kind == VKATTN_LINEAR_ATTENTION_GRADIENT) {
+        LinearGradient gradient;
+        if (const auto r = makeLinearGradient(of.linearGradient, gradient, why)) return r;
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "the gradient of linear attention has no Vulkan kernel yet; compute it on the CPU: vkattnCpuRunOperation, or the "
+                    "runtime's fallback");
+    }
     return withPlanOf(makeOperation, planOperation, &description, limits, why, use);
 }
 

@@ -1,7 +1,7 @@
 #include "cpu/operands.hpp"
 
 #include "cpu/entry.hpp"
-#include "problem/linear.hpp"
+#include "problem/linear_gradient.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -10,17 +10,19 @@
 namespace vkattn {
 namespace {
 
+// Adds those operands of a table that a form uses.
+template <class Form, class Rules> void addOperands(const Form &form, const Rules &rules, NeededOperands &needed) {
+    for (const auto &rule : rules)
+        if (form.uses(rule.role))
+            needed.list[needed.count++] = {rule.role, rule.name, form.bytesUsed(rule.role).end,
+                                           rule.layout ? elementBytes(form.tensor(rule.role).dtype) : 4};
+}
 // Of a form that adds operands of its own to those of attention.
 template <class Form, class Rules = std::span<const OperandRule>>
 NeededOperands neededOperands(const char *user, const Form &form, const Rules &added = {}) {
     NeededOperands needed{user, {}};
-    const auto add = [&](const auto &rule) {
-        if (form.uses(rule.role))
-            needed.list[needed.count++] = {rule.role, rule.name, form.bytesUsed(rule.role).end,
-                                           rule.layout ? elementBytes(form.tensor(rule.role).dtype) : 4};
-    };
-    for (const OperandRule &rule : operandTable) add(rule);
-    for (const auto &rule : added) add(rule);
+    addOperands(form, operandTable, needed);
+    addOperands(form, added, needed);
     return needed;
 }
 
@@ -47,10 +49,14 @@ NeededOperands neededOperands(const Operation &operation) {
 
 NeededOperands neededOperands(const LinearAttention &linear) {
     NeededOperands needed{"linear attention", {}};
-    for (const LinearOperand &operand : linearOperands())
-        if (linear.uses(operand.role))
-            needed.list[needed.count++] = {operand.role, operand.name, linear.bytesUsed(operand.role).end,
-                                           operand.layout ? elementBytes(linear.tensor(operand.role).dtype) : 4};
+    addOperands(linear, linearOperands(), needed);
+    return needed;
+}
+
+NeededOperands neededOperands(const LinearGradient &gradient) {
+    NeededOperands needed{"linear attention gradient", {}};
+    addOperands(gradient, linearOperands(), needed);
+    addOperands(gradient, linearGradientOperands(), needed);
     return needed;
 }
 

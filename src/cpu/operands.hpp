@@ -15,6 +15,7 @@
 namespace vkattn {
 
 struct LinearAttention;
+struct LinearGradient;
 
 struct Operands {
     unsigned char *data[VKATTN_ROLE_LIMIT] = {};
@@ -50,6 +51,7 @@ struct NeededOperands {
 [[nodiscard]] NeededOperands neededOperands(const Statistics &statistics);
 [[nodiscard]] NeededOperands neededOperands(const VisibleBlocks &blocks);
 [[nodiscard]] NeededOperands neededOperands(const LinearAttention &linear);
+[[nodiscard]] NeededOperands neededOperands(const LinearGradient &gradient);
 
 // Checks that every needed operand is there once, large enough and aligned, and that no other role
 // is there.

@@ -36,6 +36,9 @@ namespace vkattn {
 [[nodiscard]] inline vkattn_result checkProgramForCpu(const LinearAttention &, vkattn_diagnostic *) {
     return VKATTN_OK;
 }
+[[nodiscard]] inline vkattn_result checkProgramForCpu(const LinearGradient &, vkattn_diagnostic *) {
+    return VKATTN_OK;
+}
 
 // Of query i of head h in batch entry b, for key 0.
 [[nodiscard]] inline vkattn_program_pair programPair(const Problem &p, const Operands &operands, uint32_t b, uint32_t h, uint32_t i,

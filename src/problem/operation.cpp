@@ -3,6 +3,7 @@
 #include "problem/dropout.hpp"
 #include "problem/gradient.hpp"
 #include "problem/linear.hpp"
+#include "problem/linear_gradient.hpp"
 #include "problem/problem.hpp"
 #include "problem/statistics.hpp"
 #include "problem/visible_blocks.hpp"
@@ -73,7 +74,8 @@ constexpr const char *names[] = {"attention",
                                  "drop",
                                  "attention statistics",
                                  "visible blocks",
-                                 "linear attention"};
+                                 "linear attention",
+                                 "linear attention gradient"};
 
 // What a description says beside its layouts.
 vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_diagnostic *why) {
@@ -368,6 +370,7 @@ const char *nameOfOperationRole(vkattn_role role) {
     if (const GradientOperand *const each = findGradientOperand(role)) return each->name;
     if (const StatisticsOperand *const each = findStatisticsOperand(role)) return each->name;
     if (const LinearOperand *const each = findLinearOperand(role)) return each->name;
+    if (const LinearGradientOperand *const each = findLinearGradientOperand(role)) return each->name;
     return nullptr;
 }
 
@@ -477,6 +480,7 @@ template <class Use> vkattn_result withForm(const vkattn_operation &description,
     if (description.kind == VKATTN_ATTENTION_STATISTICS) return withForm(makeStatistics, description.of.attentionStatistics, why, use);
     if (description.kind == VKATTN_VISIBLE_BLOCKS) return withForm(makeVisibleBlocks, description.of.visibleBlocks, why, use);
     if (description.kind == VKATTN_LINEAR_ATTENTION) return withForm(makeLinear, description.of.linearAttention, why, use);
+    if (description.kind == VKATTN_LINEAR_ATTENTION_GRADIENT) return withForm(makeLinearGradient, description.of.linearGradient, why, use);
     return withForm(makeOperation, &description, why, use);
 }
 
@@ -498,6 +502,11 @@ class UseList {
     }
     void add(const VisibleBlocks &blocks) { add(blocks, operandTable, true); }
     void add(const LinearAttention &linear) { add(linear, linearOperands(), true); }
+    // The form uses nothing that the forward pass has written.
+    void add(const LinearGradient &gradient) {
+        add(gradient, linearOperands(), false);
+        add(gradient, linearGradientOperands(), true);
+    }
     [[nodiscard]] uint32_t count() const { return count_; }
 
   private:

@@ -272,6 +272,14 @@ const vkattn_layout *outputTensor(const vkattn_operation &operation, vkattn_role
                : role == VKATTN_STATE_OUT ? &of.linearAttention->stateOut
                : role == VKATTN_SNAPSHOTS ? &of.linearAttention->snapshots
                                           : nullptr;
+    case VKATTN_LINEAR_ATTENTION_GRADIENT:
+        return role == VKATTN_D_Q                ? &of.linearGradient->dQ
+               : role == VKATTN_D_K              ? &of.linearGradient->dK
+               : role == VKATTN_D_V              ? &of.linearGradient->dV
+               : role == VKATTN_D_DECAY          ? &of.linearGradient->dDecay
+               : role == VKATTN_D_WRITE_STRENGTH ? &of.linearGradient->dWriteStrength
+               : role == VKATTN_D_STATE_IN       ? &of.linearGradient->dStateIn
+                                                 : nullptr;
     case VKATTN_NORM_GRADIENT:
         return role == VKATTN_D_X       ? &of.normGradient->dX
                : role == VKATTN_D_GAMMA ? &of.normGradient->dGamma

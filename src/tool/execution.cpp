@@ -6,6 +6,7 @@
 #include "tool/options/names.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace vkattn::tool {
 using namespace program;
@@ -69,6 +70,12 @@ std::span<const std::byte> HostArrays::of(vkattn_role role) const {
     size_t i = 0;
     while (operands_[i].role != role) i++;
     return buffers_[i].span();
+}
+
+bool HostArrays::allFinite() const {
+    uint32_t word = 0;
+    std::memcpy(&word, of(VKATTN_NONFINITE).data(), sizeof word);
+    return word == 0;
 }
 
 std::vector<OutputFile> openOutputs(const ComputeArguments &arguments, const JobArrays &job) {

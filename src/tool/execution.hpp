@@ -26,6 +26,8 @@ class HostArrays {
     [[nodiscard]] std::vector<vkattn_operand_memory> operandsOf(const vkattn_operation &operation) const;
     // The bytes of a role that was added.
     [[nodiscard]] std::span<const std::byte> of(vkattn_role role) const;
+    // Of gradients: whether the word of VKATTN_NONFINITE, which was added, is still 0.
+    [[nodiscard]] bool allFinite() const;
 
   private:
     std::vector<HostBuffer> buffers_;

@@ -171,8 +171,8 @@ const std::vector<Use> uses = {
     {"no operation", invalid, {"operation is NULL"}, [](Engine &e) { return askAll(e, nullptr); }},
     {"a kind that there is none of",
      invalid,
-     {"operation.kind is 14, expected a vkattn_operation_kind"},
-     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(VKATTN_LINEAR_ATTENTION + 1)); }},
+     {"operation.kind is 15, expected a vkattn_operation_kind"},
+     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(VKATTN_LINEAR_ATTENTION_GRADIENT + 1)); }},
     {"the kind that only sizes the enumeration",
      invalid,
      {"operation.kind is 2147483647"},
@@ -197,6 +197,25 @@ const std::vector<Use> uses = {
     {"no statistics", invalid, {"operation.of.attentionStatistics is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ATTENTION_STATISTICS); }},
     {"no visible blocks", invalid, {"operation.of.visibleBlocks is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_VISIBLE_BLOCKS); }},
     {"no linear attention", invalid, {"operation.of.linearAttention is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_LINEAR_ATTENTION); }},
+    {"no gradient of linear attention",
+     invalid,
+     {"operation.of.linearGradient is NULL"},
+     [](Engine &e) { return askAllOf(e, VKATTN_LINEAR_ATTENTION_GRADIENT); }},
+    {"a gradient of linear attention, which no kernel computes",
+     VKATTN_ERROR_UNSUPPORTED,
+     {"the gradient of linear attention has no Vulkan kernel yet; compute it on the CPU"},
+     [](Engine &e) {
+         const vkattn_layout rows = matrix(VKATTN_F32, 8, 16);
+         const vkattn_linear_attention linear = linearAttention(rows, rows, rows, rows);
+         vkattn_linear_gradient gradient = linearGradient(linear, rows);
+         gradient.dQ = rows;
+         e.choose(operation(gradient));
+         vkattn_requirements needs{};
+         EXPECT_EQ(e.create(), VKATTN_OK);
+         EXPECT_EQ(e.context.query(e.operation, needs), VKATTN_ERROR_UNSUPPORTED);
+         EXPECT_EQ(e.context.record(e.operation, e.commands.handle(), e.bindings), VKATTN_ERROR_UNSUPPORTED);
+         return e.context.prewarm({&e.operation, 1}, &e.why);
+     }},
     {"statistics of nothing",
      invalid,
      {"statistics.attention is NULL"},

@@ -1,9 +1,9 @@
-// Descriptions of linear attention: vkattnValidateOperation, vkattnOperationBytes and vkattnOperandUses with anything;
+// Descriptions of linear attention and of its gradients: vkattnValidateOperation, vkattnOperationBytes and vkattnOperandUses with anything;
 // plans for any device; and what is valid and small computed on the CPU, whatever the operands hold.
 #include "computed.hpp"
 #include "layouts.hpp"
 #include "plans.hpp"
-#include "vkattn/linear.h"
+#include "vkattn/linear_gradient.h"
 
 using namespace vkattn::test;
 
@@ -11,7 +11,8 @@ namespace {
 
 struct Description {
     vkattn_linear_attention linear{};
-    vkattn_operation operation{};
+    vkattn_linear_gradient gradient{};
+    vkattn_operation operation{}, gradients{};
     double work = 0; // multiply-adds
 
     explicit Description(Bytes &bytes) {
@@ -62,6 +63,37 @@ struct Description {
         if (options & 16384) l.presentRoles |= VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
         for (const double factor : {1.0 * batch, 1.0 * heads, 1.0 * rows, 1.0 * columns}) work = std::max(work, 1.0) * factor;
         work *= 1.0 * keys + queries;
+        describeGradients(bytes, {batch, valueHeads, rows, columns});
+    }
+
+  private:
+    void describeGradients(Bytes &bytes, const uint32_t (&state)[4]) {
+        const vkattn_linear_attention &l = linear;
+        vkattn_linear_gradient &g = gradient;
+        gradients.kind = VKATTN_LINEAR_ATTENTION_GRADIENT;
+        const uint32_t head = bytes.raw<uint8_t>(), options = bytes.raw<uint16_t>();
+        gradients.of.linearGradient = head == 255 ? nullptr : &g;
+        g.structSize = head == 254 ? bytes.raw<uint32_t>() : sizeof g;
+        g.forward = head == 253 ? nullptr : &l;
+        if (head == 252) g.flags = bytes.raw<uint32_t>(), g.reserved[bytes.below(2)] = bytes.raw<uint32_t>();
+        if (head == 251) g.presentRoles = bytes.raw<uint32_t>();
+        if (options & 1) g.lossScale = head == 250 ? bytes.raw<float>() : 64.0f;
+        if (options & 2) g.presentRoles |= VKATTN_PRESENT(VKATTN_NONFINITE);
+        const auto add = [&](bool given, vkattn_layout &to, const vkattn_layout &of, bool isState = false) {
+            uint32_t extents[4];
+            for (int d = 0; d < 4; ++d) extents[d] = head == 249 ? number(bytes) : of.extent[d];
+            if (given && (of.extent[0] || head == 248)) to = layout(bytes, extents, isState ? VKATTN_F32 : dtype(bytes));
+        };
+        vkattn_layout whole{};
+        for (int d = 0; d < 4; ++d) whole.extent[d] = state[d];
+        add(head != 247, g.dOut, l.out);
+        add(options & 4 || l.out.extent[0] == 0, g.dStateOut, whole, true);
+        add(options & 8, g.dQ, l.q);
+        add(options & 16, g.dK, l.k);
+        add(options & 32, g.dV, l.v);
+        add(options & 64, g.dDecay, l.decay);
+        add(options & 128, g.dWriteStrength, l.writeStrength);
+        add(options & 256, g.dStateIn, l.stateIn, true);
     }
 };
 
@@ -75,5 +107,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     // Numbers near the ends of the range overflow in other places in a chunk: the kernels' values are judged on drawn
     // cases (LinearScan).
     if (valid == VKATTN_OK && d.work <= 3e5) compute(d.operation, bytes, false);
+    const vkattn_result gradients = validate(d.gradients);
+    if (gradients == VKATTN_OK && d.work <= 1e5) compute(d.gradients, bytes, false);
     return 0;
 }

@@ -77,10 +77,13 @@ int operationFailures(const vkattn::Context &context, VkCommandBuffer commands, 
     statistics.received = vkattn::matrix(VKATTN_F32, 4, 1);
     const vkattn_visible_blocks blocks = vkattn::visibleBlocks(attention, 2, 2);
     const vkattn_linear_attention linear = vkattn::linearAttention(x, x, x, x);
+    vkattn_linear_gradient ofLinear = vkattn::linearGradient(linear, x);
+    ofLinear.dV = x;
     const vkattn_operation all[] = {vkattn::operation(projection), vkattn::operation(layer),      vkattn::operation(rms),
                                     vkattn::operation(rotary),     vkattn::operation(append),     vkattn::operation(advance),
                                     vkattn::operation(mean),       vkattn::operation(keep),       vkattn::operation(gradient),
                                     vkattn::operation(drop),       vkattn::operation(statistics), vkattn::operation(linear),
+                                    vkattn::operation(ofLinear),
                                     vkattn::operation(blocks)};
     int failed = context.prewarm(all) < VKATTN_OK;
     for (const vkattn_operation &operation : all) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
 
 namespace vkattn {
@@ -49,12 +50,12 @@ template <class Number> class SequentialScan {
 
     // [row][column] as it is stored, but for M: -infinity where z is 0.
     std::vector<Number> state;
-    // Of the last token: its key or what the feature map makes of the key (exponents with a maximum), its value and
+    // Of the last token: its key, and what the feature map makes of the key (exponents with a maximum), its value and
     // what of the value is written, and for each row of the state what it was multiplied by.
-    std::vector<Number> key, value, written, kept;
+    std::vector<Number> rawKey, key, value, written, kept;
     Number strength = 1;
     // Of the last row: its query, likewise, with the factors that cancel divided out; and the result.
-    std::vector<Number> query, out;
+    std::vector<Number> rawQuery, query, out;
     Number denominator = 0;
 
     void begin(uint32_t b, uint32_t stateHead) {
@@ -64,10 +65,11 @@ template <class Number> class SequentialScan {
         if (a_.uses(VKATTN_STATE_IN))
             for (uint64_t r = 0; r < rows; ++r)
                 for (uint64_t c = 0; c < columns; ++c) state[r * columns + c] = element(VKATTN_STATE_IN, head_, r, c);
-        omega_.resize(size_t{a_.randomFeatures()} * a_.keyDim);
-        for (size_t n = 0; n < omega_.size(); ++n)
-            omega_[n] = static_cast<Number>(
+        std::vector<Number> all(size_t{a_.randomFeatures()} * a_.keyDim);
+        for (size_t n = 0; n < all.size(); ++n)
+            all[n] = static_cast<Number>(
                 linearElement(a_, operands_, VKATTN_OMEGA, {0, a_.keyHead(VKATTN_OMEGA, head_), n / a_.keyDim, n % a_.keyDim}));
+        omega_ = std::make_shared<const std::vector<Number>>(std::move(all));
         if (a_.hasMaximum())
             for (uint64_t r = 0; r < rows; ++r)
                 if (state[r * columns + a_.valueDim] == 0) state[r * columns + a_.valueDim + 1] = lowest;
@@ -76,7 +78,7 @@ template <class Number> class SequentialScan {
         const uint32_t columns = a_.stateColumns;
         value.resize(a_.valueDim);
         for (uint32_t d = 0; d < a_.valueDim; ++d) value[d] = element(VKATTN_V, a_.keyHead(VKATTN_V, head_), t, d);
-        features(VKATTN_K, a_.keyHead(VKATTN_K, head_), t, key);
+        features(VKATTN_K, a_.keyHead(VKATTN_K, head_), t, rawKey, key);
         kept.assign(a_.stateRows, Number{1});
         written = value;
         for (uint32_t r = 0; r < a_.stateRows; ++r) {
@@ -111,7 +113,7 @@ template <class Number> class SequentialScan {
     // Reads row i of a head of out.
     void read(uint32_t head, uint32_t i) {
         const uint32_t columns = a_.stateColumns;
-        features(VKATTN_Q, a_.queryHead(head), i, query);
+        features(VKATTN_Q, a_.queryHead(head), i, rawQuery, query);
         if (a_.hasMaximum()) {
             Number most = lowest;
             const auto exponent = [&](uint32_t r) { return query[r] + state[uint64_t{r} * columns + a_.valueDim + 1]; };
@@ -140,6 +142,13 @@ template <class Number> class SequentialScan {
     // The sum of the sizes of the terms of the largest exponent, or of feature r of RELU, of the row that was mapped
     // last.
     [[nodiscard]] double sizeOfTerms(uint32_t r = 0) const { return a_.hasMaximum() ? largestTerms_ : terms_[r]; }
+    // Element d of omega's row r.
+    [[nodiscard]] Number omega(uint32_t r, uint32_t d) const { return (*omega_)[size_t{r} * a_.keyDim + d]; }
+    // What FAVOR multiplies a token by before omega.
+    [[nodiscard]] Number rootOfScale(vkattn_role role) const {
+        const Number root = std::sqrt(std::abs(static_cast<Number>(a_.scale)));
+        return role == VKATTN_Q && a_.scale < 0 ? -root : root;
+    }
     [[nodiscard]] Number decay(uint32_t t, uint32_t r) const {
         return element(VKATTN_DECAY, a_.keyHead(VKATTN_DECAY, head_), t, a_.decaysKeyDims() ? r : 0);
     }
@@ -151,16 +160,16 @@ template <class Number> class SequentialScan {
         return static_cast<Number>(linearElement(a_, operands_, role, {b_, head, token, d}));
     }
     // Reads a token, and applies the feature map. FAVOR: the exponents; those of queries without |q'|^2 / 2.
-    void features(vkattn_role role, uint32_t head, uint32_t token, std::vector<Number> &to) {
-        x_.resize(a_.keyDim);
-        for (uint32_t d = 0; d < a_.keyDim; ++d) x_[d] = element(role, head, token, d);
+    void features(vkattn_role role, uint32_t head, uint32_t token, std::vector<Number> &x, std::vector<Number> &to) {
+        x.resize(a_.keyDim);
+        for (uint32_t d = 0; d < a_.keyDim; ++d) x[d] = element(role, head, token, d);
         to.resize(a_.stateRows);
         if (!a_.hasFeatures()) {
-            to = x_;
+            to = x;
             return;
         }
         if (a_.features == VKATTN_FEATURES_ELU1) {
-            for (uint32_t r = 0; r < a_.stateRows; ++r) to[r] = x_[r] > 0 ? x_[r] + 1 : std::exp(x_[r]);
+            for (uint32_t r = 0; r < a_.stateRows; ++r) to[r] = x[r] > 0 ? x[r] + 1 : std::exp(x[r]);
             return;
         }
         const uint32_t m = a_.randomFeatures();
@@ -169,30 +178,29 @@ template <class Number> class SequentialScan {
         if (a_.features == VKATTN_FEATURES_RELU) {
             const Number root = m ? std::sqrt(static_cast<Number>(m)) : Number{1};
             for (uint32_t r = 0; r < a_.stateRows; ++r) {
-                const Number product = m ? randomProduct(r, Number{1}) / root : x_[r];
+                const Number product = m ? randomProduct(r, Number{1}, x) / root : x[r];
                 terms_[r] = m ? terms_[r] / static_cast<double>(root) : 0;
                 // A NaN stays.
                 to[r] = (product < 0 ? Number{0} : product) + static_cast<Number>(a_.epsilon);
             }
             return;
         }
-        const Number root = std::sqrt(std::abs(static_cast<Number>(a_.scale)));
-        const Number turned = role == VKATTN_Q && a_.scale < 0 ? -root : root;
+        const Number root = rootOfScale(role);
         Number square = 0;
         if (role == VKATTN_K)
-            for (const Number each : x_) square += (root * each) * (root * each);
+            for (const Number each : x) square += (root * each) * (root * each);
         for (uint32_t r = 0; r < m; ++r) {
-            const Number product = randomProduct(r, turned);
+            const Number product = randomProduct(r, root, x);
             to[r] = product - square / 2;
             if (a_.features == VKATTN_FEATURES_FAVOR2) to[m + r] = -product - square / 2;
             largestTerms_ = std::max(largestTerms_, terms_[r] + static_cast<double>(square / 2));
         }
     }
     // Returns omega_r . (factor x), and notes the size of its terms.
-    Number randomProduct(uint32_t r, Number factor) {
+    Number randomProduct(uint32_t r, Number factor, const std::vector<Number> &x) {
         Number sum = 0;
         for (uint32_t d = 0; d < a_.keyDim; ++d) {
-            const Number term = omega_[size_t{r} * a_.keyDim + d] * (factor * x_[d]);
+            const Number term = omega(r, d) * (factor * x[d]);
             sum += term;
             terms_[r] += std::abs(static_cast<double>(term));
         }
@@ -202,7 +210,7 @@ template <class Number> class SequentialScan {
     const LinearAttention &a_;
     const Operands &operands_;
     uint32_t b_ = 0, head_ = 0;
-    std::vector<Number> omega_, x_;
+    std::shared_ptr<const std::vector<Number>> omega_; // copies of a scan share it
     std::vector<double> terms_;
     double largestTerms_ = 0;
 };

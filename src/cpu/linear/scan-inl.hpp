@@ -30,23 +30,18 @@ HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
 
-// A running maximum takes no notice of a NaN: the sums beside it are NaN then.
-HWY_INLINE Vector largerOf(Vector maximum, Vector x) {
-    return hn::IfThenElse(hn::Gt(x, maximum), x, maximum);
-}
-
 class ScanOfHead {
   public:
     ScanOfHead(const LinearCall &call, const LinearUnit &unit, float *scratch)
-        : call_(call), a_(call.a), unit_(unit), place_(call.a), scratch_(scratch), map_(call, place_, unit, scratch),
+        : call_(call), a_(call.a), unit_(unit), place_(call.a), scratch_(scratch), map_(call.a, call.operands, place_, unit.b, unit.stateHead, scratch),
           rows_(call.a.stateRows), width_(place_.width), stride_(place_.stride), state_(scratch + place_.state),
           maxima_(scratch + place_.maxima), keys_(scratch + place_.keys), queries_(scratch + place_.queries),
           values_(scratch + place_.values), results_(scratch + place_.results), factors_(scratch + place_.factors),
           written_(scratch + (call.a.isDelta() ? place_.written : place_.values)) {}
 
     void compute() {
-        std::fill(scratch_ + place_.maxima, scratch_ + place_.omega, 0.0f); // ends of rows too
-        std::fill(scratch_ + place_.values, scratch_ + place_.total, 0.0f);
+        std::fill(scratch_ + place_.raw, scratch_ + place_.omega, 0.0f); // ends of rows too
+        std::fill(scratch_ + place_.maxima, scratch_ + place_.total, 0.0f);
         map_.takeOmega();
         loadState();
         const uint32_t keys = keysOfEntry();
@@ -193,7 +188,7 @@ class ScanOfHead {
             const uint32_t head = a_.headOfState(unit_.stateHead, n);
             map_.mapQueries(a_.queryHead(head), row, rowCount, tokenOf(queries_, offset));
             if (a_.hasMaximum())
-                for (uint32_t i = offset; i < offset + rowCount; ++i) subtractMost(tokenOf(queries_, i), runningAt(i));
+                for (uint32_t i = offset; i < offset + rowCount; ++i) subtractMost(tokenOf(queries_, i), runningAt(i), width_);
             computePairs(queries_, offset, offset + rowCount, scratch_ + place_.pairsOfQueries);
             float *const ofState = scratch_ + place_.keysOfState;
             decayFromStart(queries_, offset, offset + rowCount, ofState);
@@ -219,15 +214,6 @@ class ScanOfHead {
                 hn::Store(largerOf(hn::Load(f, before + r), hn::Load(f, keys_ + t * width_ + r)), f, now + r);
             });
         }
-    }
-    // The exponents of a query relative to the largest term of its row.
-    void subtractMost(float *query, const float *maxima) const {
-        const Floats f;
-        auto most = hn::Set(f, minusInfinity);
-        forWidth(width_, [&](size_t r) HWY_ATTR { most = hn::Max(most, hn::Add(hn::Load(f, query + r), hn::Load(f, maxima + r))); });
-        const float largest = hn::GetLane(hn::MaxOfLanes(f, most));
-        const auto subtracted = hn::Set(f, largest == minusInfinity ? 0 : largest);
-        forWidth(width_, [&](size_t r) HWY_ATTR { hn::Store(hn::Sub(hn::Load(f, query + r), subtracted), f, query + r); });
     }
     // exp of the sum of the decays of tokens j + 1 to i.
     void computePairDecays(uint32_t count) {
@@ -283,22 +269,13 @@ class ScanOfHead {
                 forWidth(width_, [&](size_t r) HWY_ATTR { hn::Store(hn::Add(hn::Load(f, sum + r), hn::Load(f, decays + r)), f, sum + r); });
             if (i < begin) continue;
             if (a_.hasMaximum())
-                featuresOfQuery(own, row);
+                featuresOfQuery(own, maxima_, width_, row);
             else if (a_.decaysKeyDims())
                 forWidth(width_,
                          [&](size_t r) HWY_ATTR { hn::Store(hn::Mul(hn::Load(f, own + r), expOf(hn::Load(f, sum + r))), f, row + r); });
             else
                 scaleTo(own, a_.isGated() ? fromStart_[i] : 1.0f, row);
         }
-    }
-    // Exponents of queries as factors of a state that has `maxima`; a feature without keys gives nothing.
-    void featuresOfQuery(const float *query, float *to) const {
-        const Floats f;
-        forWidth(width_, [&](size_t r) HWY_ATTR {
-            const auto maximum = hn::Load(f, maxima_ + r), exponent = hn::Add(hn::Load(f, query + r), maximum);
-            const auto power = exp2Of(hn::Mul(exponent, hn::Set(f, log2e)));
-            hn::Store(hn::IfThenZeroElse(isMinusInfinity(maximum), power), f, to + r);
-        });
     }
     void scaleTo(const float *from, float factor, float *to) const {
         const Floats f;
@@ -351,8 +328,8 @@ class ScanOfHead {
             const uint32_t head = a_.headOfState(unit_.stateHead, n);
             map_.mapQueries(a_.queryHead(head), row, count, queries_);
             for (uint32_t i = 0; a_.hasMaximum() && i < count; ++i) {
-                subtractMost(tokenOf(queries_, i), maxima_);
-                featuresOfQuery(tokenOf(queries_, i), tokenOf(queries_, i));
+                subtractMost(tokenOf(queries_, i), maxima_, width_);
+                featuresOfQuery(tokenOf(queries_, i), maxima_, width_, tokenOf(queries_, i));
             }
             std::fill(results_, results_ + count * stride_, 0.0f);
             addProduct({queries_, width_, 1}, rows_, state_, stride_, count, stride_, results_, stride_);

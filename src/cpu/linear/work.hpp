@@ -35,32 +35,42 @@ struct LinearUnit {
     uint32_t b, stateHead, firstColumn, columns;
 };
 
+// Where tokens are mapped, in floats from the start of a thread's scratch memory: rows of features are `width` apart.
+struct FeatureScratch {
+    size_t width, omegaWidth;
+    size_t raw, omega; // [token][dim], [dim][feature]
+
+    // For so many tokens at a time.
+    FeatureScratch(const LinearAttention &a, uint32_t tokens, ScratchParts &parts)
+        : width(wholeLines(a.stateRows)), omegaWidth(wholeLines(a.randomFeatures())) {
+        parts.place(raw, tokens * wholeLines(a.keyDim));
+        parts.place(omega, omegaWidth * a.keyDim);
+    }
+};
+
 // Scratch memory of one thread, in floats from its start. Rows of keys, queries and features are `width` apart, and
 // those of values `stride`.
-struct LinearScratch {
-    size_t width, stride, omegaWidth;
+struct LinearScratch : FeatureScratch {
+    size_t stride;
     size_t state, maxima;                           // [row][column], [row]
     size_t keys, queries, keysOfState, keysToEnd;   // [token][row]
     size_t running, decays, factors, weighted;      // [token][row] for the first two, [row]
-    size_t raw, omega;                              // [token][dim], [dim][feature]
     size_t values, written, results;                // [token][column]
     size_t pairsOfKeys, pairsOfQueries, pairDecays; // [token][token]
     size_t total;
 
-    explicit LinearScratch(const LinearAttention &a) {
-        ScratchParts parts;
+    explicit LinearScratch(const LinearAttention &a) : LinearScratch(a, ScratchParts()) {}
+
+  private:
+    LinearScratch(const LinearAttention &a, ScratchParts parts) : FeatureScratch(a, linearChunk, parts) {
         const auto place = [&](size_t &at, size_t floats) { parts.place(at, floats); };
-        width = wholeLines(a.stateRows);
         stride = wholeLines(std::min(a.valueDim, linearColumns) + (a.hasFeatures() ? 1 : 0));
-        omegaWidth = wholeLines(a.randomFeatures());
         const size_t ofRows = linearChunk * width, ofColumns = linearChunk * stride, ofPairs = size_t{linearChunk} * linearChunk;
         place(state, a.stateRows * stride);
         place(maxima, width);
         for (size_t *each : {&keys, &queries, &keysOfState, &keysToEnd, &running, &decays}) place(*each, ofRows);
         place(factors, width);
         place(weighted, width);
-        place(raw, linearChunk * wholeLines(a.keyDim));
-        place(omega, omegaWidth * a.keyDim);
         for (size_t *each : {&values, &written, &results}) place(*each, ofColumns);
         for (size_t *each : {&pairsOfKeys, &pairsOfQueries, &pairDecays}) place(*each, ofPairs);
         total = parts.total();

@@ -4,6 +4,7 @@
 #include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/linear/linear.hpp"
+#include "cpu/linear_gradient/linear_gradient.hpp"
 #include "cpu/statistics/statistics.hpp"
 #include "cpu/visible_blocks/visible_blocks.hpp"
 
@@ -139,5 +140,7 @@ extern "C" vkattn_result vkattnCpuOracleOperation(const vkattn_operation *operat
     if (operation->kind == VKATTN_ATTENTION_STATISTICS) return oracleStatistics(operation->of.attentionStatistics, memory, count, why);
     if (operation->kind == VKATTN_VISIBLE_BLOCKS) return oracleVisibleBlocks(operation->of.visibleBlocks, memory, count, why);
     if (operation->kind == VKATTN_LINEAR_ATTENTION) return oracleLinear(operation->of.linearAttention, memory, count, why);
+    if (operation->kind == VKATTN_LINEAR_ATTENTION_GRADIENT)
+        return oracleLinearGradient(operation->of.linearGradient, memory, count, why);
     return computeBound(makeOperation, operation, memory, count, why, "a few rows", compute);
 }

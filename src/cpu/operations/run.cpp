@@ -3,6 +3,7 @@
 #include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/linear/linear.hpp"
+#include "cpu/linear_gradient/linear_gradient.hpp"
 #include "cpu/operations/work.hpp"
 #include "cpu/statistics/statistics.hpp"
 #include "cpu/visible_blocks/visible_blocks.hpp"
@@ -126,6 +127,8 @@ extern "C" vkattn_result vkattnCpuCheckOperation(const vkattn_operation *operati
         return checkOperands(makeStatistics, operation->of.attentionStatistics, memory, count, why);
     if (operation->kind == VKATTN_VISIBLE_BLOCKS) return checkOperands(makeVisibleBlocks, operation->of.visibleBlocks, memory, count, why);
     if (operation->kind == VKATTN_LINEAR_ATTENTION) return checkLinear(operation->of.linearAttention, memory, count, why);
+    if (operation->kind == VKATTN_LINEAR_ATTENTION_GRADIENT)
+        return checkOperands(makeLinearGradient, operation->of.linearGradient, memory, count, why);
     return checkOperands(makeOperation, operation, memory, count, why);
 }
 
@@ -149,6 +152,8 @@ extern "C" vkattn_result vkattnCpuOperationWorkspace(const vkattn_operation *ope
         return visibleBlocksWorkspace(operation->of.visibleBlocks, (pool ? pool : &alone)->pool, *bytes, why);
     if (operation->kind == VKATTN_LINEAR_ATTENTION)
         return linearWorkspace(operation->of.linearAttention, (pool ? pool : &alone)->pool, *bytes, why);
+    if (operation->kind == VKATTN_LINEAR_ATTENTION_GRADIENT)
+        return linearGradientWorkspace(operation->of.linearGradient, (pool ? pool : &alone)->pool, *bytes, why);
     return workspaceOf<Cut>(makeOperation, operation, (pool ? pool : &alone)->pool, *bytes, why);
 }
 
@@ -168,6 +173,8 @@ extern "C" vkattn_result vkattnCpuRunOperation(vkattn_cpu_pool given, const vkat
         return runVisibleBlocks(pool->pool, operation->of.visibleBlocks, memory, count, workspace, workspaceBytes, why);
     if (operation->kind == VKATTN_LINEAR_ATTENTION)
         return runLinear(pool->pool, operation->of.linearAttention, memory, count, workspace, workspaceBytes, why);
+    if (operation->kind == VKATTN_LINEAR_ATTENTION_GRADIENT)
+        return runLinearGradient(pool->pool, operation->of.linearGradient, memory, count, workspace, workspaceBytes, why);
     return runBound<Cut>(pool->pool, makeOperation, operation, memory, count, workspace, workspaceBytes, why,
                          [&](const Cut &cut, const Operation &o, const Operands &operands, WorkspaceParts parts) {
                              run(pool->pool, cut, o, operands, parts);

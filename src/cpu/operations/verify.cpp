@@ -3,6 +3,7 @@
 #include "cpu/entry.hpp"
 #include "cpu/gradient/gradient.hpp"
 #include "cpu/linear/linear.hpp"
+#include "cpu/linear_gradient/linear_gradient.hpp"
 #include "cpu/operations/oracle.hpp"
 #include "cpu/oracle/comparison.hpp"
 #include "cpu/statistics/statistics.hpp"
@@ -269,5 +270,7 @@ extern "C" vkattn_result vkattnCpuVerifyOperation(const vkattn_operation *operat
         return verifyVisibleBlocks(operation->of.visibleBlocks, memory, count, options, report, why);
     if (operation->kind == VKATTN_LINEAR_ATTENTION)
         return verifyLinear(operation->of.linearAttention, memory, count, options, report, why);
+    if (operation->kind == VKATTN_LINEAR_ATTENTION_GRADIENT)
+        return verifyLinearGradient(operation->of.linearGradient, memory, count, options, report, why);
     return verifyBound(makeOperation, operation, memory, count, options, report, why, "the oracle's rows", verify);
 }

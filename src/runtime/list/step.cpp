@@ -92,6 +92,12 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
     case VKATTN_LINEAR_ATTENTION:
         bound.operation = vkattn::operation(description_.linearAttention = copyOf(*operation.of.linearAttention));
         break;
+    case VKATTN_LINEAR_ATTENTION_GRADIENT:
+        description_.linearGradient.forward = copyOf(*operation.of.linearGradient->forward);
+        description_.linearGradient.gradient = copyOf(*operation.of.linearGradient);
+        description_.linearGradient.gradient.forward = &description_.linearGradient.forward;
+        bound.operation = vkattn::operation(description_.linearGradient.gradient);
+        break;
     default:
         return failed(invalid, "this version of the list knows no operation of kind " + std::to_string(operation.kind), why);
     }

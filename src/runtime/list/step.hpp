@@ -94,6 +94,10 @@ struct ListStep {
         vkattn_norm_gradient normGradient;
         vkattn_drop drop;
         vkattn_linear_attention linearAttention;
+        struct {
+            vkattn_linear_attention forward;
+            vkattn_linear_gradient gradient; // points at `forward`
+        } linearGradient;
     } description_;
     std::vector<StepMemory> operands_; // of a shader: its tensors, without roles
     std::optional<ShaderWork> shader_;

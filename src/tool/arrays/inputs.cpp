@@ -48,6 +48,7 @@ Ranks ranksOf(vkattn_role role, bool hasHeads) {
     case VKATTN_OMEGA:
         return {2, 3, "[feature, dim] or [head, feature, dim]"};
     case VKATTN_STATE_IN:
+    case VKATTN_D_STATE_OUT:
         return {2, 4, "[dim, value dim], [head, dim, value dim] or [batch, head, dim, value dim]"};
     case VKATTN_COS:
     case VKATTN_SIN:
@@ -123,6 +124,7 @@ void Input::checkType() const {
     case VKATTN_SIN:
     case VKATTN_OMEGA:
     case VKATTN_STATE_IN:
+    case VKATTN_D_STATE_OUT:
         if (type != npyFloat32) fail(found + "float32: convert with array.astype(np.float32)");
         return;
     case VKATTN_POSITIONS:

@@ -10,7 +10,6 @@
 #include <vkattn/operations.hpp>
 
 #include <algorithm>
-#include <cstring>
 
 namespace vkattn::tool {
 using namespace program;
@@ -33,12 +32,6 @@ HostArrays loadArrays(GradientJob &job) {
     return arrays;
 }
 
-bool allFinite(const HostArrays &arrays) {
-    uint32_t word = 0;
-    std::memcpy(&word, arrays.of(VKATTN_NONFINITE).data(), sizeof word);
-    return word == 0;
-}
-
 } // namespace
 
 ExitStatus gradientCommand(const GradientArguments &arguments) {
@@ -56,7 +49,7 @@ ExitStatus gradientCommand(const GradientArguments &arguments) {
     report.forward = compute(arguments, runtime, forward, arrays);
     report.result = compute(arguments, runtime, gradient, arrays);
     noteUnusedKernel(arguments, runtime);
-    if (arguments.lossScale) report.finite = allFinite(arrays);
+    if (arguments.lossScale) report.finite = arrays.allFinite();
     if (arguments.verify) {
         // The gradients are those of what the forward pass has stored, right or wrong; what it rounds is in
         // them too.

@@ -37,11 +37,12 @@ vkattn_layout *layoutOf(vkattn_linear_attention &linear, vkattn_role role) {
 void takeInputs(const LinearArguments &arguments, LinearJob &job) {
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V})
         if (arguments.roundTo) find(job, role).roundTo(*arguments.roundTo);
+    if (arguments.roundTo && arguments.hasGradients()) find(job, VKATTN_D_OUT).roundTo(*arguments.roundTo);
     // A decay with the rank of the keys has a number for each dim.
     const size_t rank = find(job, VKATTN_K).header().shape.size();
     for (Input &input : job.inputs) {
         if (input.role() == VKATTN_DECAY && input.header().shape.size() == rank) input.takeDims();
-        *layoutOf(job.linear, input.role()) = input.layout();
+        if (input.role() != VKATTN_D_OUT && input.role() != VKATTN_D_STATE_OUT) *layoutOf(job.linear, input.role()) = input.layout();
     }
 }
 
@@ -54,6 +55,44 @@ void describeState(LinearJob &job) {
     const uint32_t rows = features && l.features == VKATTN_FEATURES_FAVOR2 ? 2 * random : random;
     const uint32_t columns = l.v.extent[dim] + (features ? 1 : 0) + (maximum ? 1 : 0);
     l.stateOut = dense("--state-out", VKATTN_F32, {l.k.extent[batch], std::max(l.k.extent[head], l.v.extent[head]), rows, columns});
+}
+
+vkattn_layout *layoutOf(vkattn_linear_gradient &gradient, vkattn_role role) {
+    switch (role) {
+    case VKATTN_D_OUT:
+        return &gradient.dOut;
+    case VKATTN_D_STATE_OUT:
+        return &gradient.dStateOut;
+    case VKATTN_D_Q:
+        return &gradient.dQ;
+    case VKATTN_D_K:
+        return &gradient.dK;
+    case VKATTN_D_V:
+        return &gradient.dV;
+    case VKATTN_D_DECAY:
+        return &gradient.dDecay;
+    case VKATTN_D_WRITE_STRENGTH:
+        return &gradient.dWriteStrength;
+    default:
+        return &gradient.dStateIn;
+    }
+}
+
+// Describes the gradients that are asked for, before anything is known to be valid.
+void describeGradients(const LinearArguments &arguments, LinearJob &job) {
+    vkattn_linear_gradient &g = job.gradient;
+    g.structSize = sizeof g;
+    for (const vkattn_role role : {VKATTN_D_OUT, VKATTN_D_STATE_OUT})
+        if (!arguments.files[role].empty()) *layoutOf(g, role) = find(job, role).layout();
+    for (const GradientName &name : linearGradientNames) {
+        const std::string &path = arguments.files[name.gradient];
+        if (path.empty()) continue;
+        const Input &of = find(job, name.of);
+        const vkattn_dtype dtype = name.gradient == VKATTN_D_STATE_IN ? VKATTN_F32
+                                                                      : arguments.outDtype.value_or(of.header().type == npyFloat16 ? VKATTN_F16 : VKATTN_F32);
+        *layoutOf(g, name.gradient) = dense(operandName(name.gradient).option + (" " + path), dtype, of.layout().extent);
+    }
+    if (arguments.lossScale) g.lossScale = *arguments.lossScale, g.presentRoles = VKATTN_PRESENT(VKATTN_NONFINITE);
 }
 
 // The shape of a file in the rank of another one, whose leading dimensions of 1 were left out.
@@ -84,18 +123,30 @@ LinearJob describeJob(const LinearArguments &arguments) {
     const Input &q = find(job, VKATTN_Q);
     const uint32_t heads = std::max({l.q.extent[head], l.k.extent[head], l.v.extent[head]});
     l.out =
-        dense("--out " + arguments.files[VKATTN_OUT], arguments.outDtype.value_or(q.header().type == npyFloat16 ? VKATTN_F16 : VKATTN_F32),
+        dense("the result", arguments.outDtype.value_or(q.header().type == npyFloat16 ? VKATTN_F16 : VKATTN_F32),
               {l.q.extent[batch], heads, l.q.extent[token], l.v.extent[dim]});
     if (!arguments.files[VKATTN_STATE_OUT].empty()) describeState(job);
 
     const vkattn_operation described = operation(l);
     vkattn_diagnostic why{};
     if (vkattnValidateOperation(&described, &why) != VKATTN_OK) failInvalid(why, job);
-    job.outputs.push_back(outputArray(arguments, described, VKATTN_OUT, l.out.dtype, shapeLike(q.header().shape, l.out.extent)));
+    if (!arguments.files[VKATTN_OUT].empty())
+        job.outputs.push_back(outputArray(arguments, described, VKATTN_OUT, l.out.dtype, shapeLike(q.header().shape, l.out.extent)));
     if (l.stateOut.extent[0] > 0)
         job.outputs.push_back(
             outputArray(arguments, described, VKATTN_STATE_OUT, VKATTN_F32, {std::begin(l.stateOut.extent), std::end(l.stateOut.extent)}));
-    checkMemory(namedBytes(job, described));
+    if (!arguments.hasGradients()) {
+        checkMemory(namedBytes(job, described));
+        return job;
+    }
+    describeGradients(arguments, job);
+    const vkattn_operation gradients = job.gradients();
+    if (vkattnValidateOperation(&gradients, &why) != VKATTN_OK) failInvalid(why, job);
+    for (const GradientName &name : linearGradientNames)
+        if (!arguments.files[name.gradient].empty())
+            job.outputs.push_back(outputArray(arguments, gradients, name.gradient, layoutOf(job.gradient, name.gradient)->dtype,
+                                              find(job, name.of).header().shape));
+    checkMemory(namedBytes(job, gradients));
     return job;
 }
 

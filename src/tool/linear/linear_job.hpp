@@ -6,10 +6,18 @@
 #include "tool/arrays/shapes.hpp"
 #include "tool/options/linear_arguments.hpp"
 
+#include <vkattn/operations.hpp>
+
 namespace vkattn::tool {
 
 struct LinearJob : JobArrays {
     vkattn_linear_attention linear{};
+    vkattn_linear_gradient gradient{}; // structSize 0: no gradients are asked for
+    // Of the job itself, which outlives what is returned.
+    [[nodiscard]] vkattn_operation gradients() {
+        gradient.forward = &linear;
+        return vkattn::operation(gradient);
+    }
 };
 
 // Throws Failure where files are not as they must be, disagree, or need more memory than this machine has.

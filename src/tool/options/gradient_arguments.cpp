@@ -9,18 +9,24 @@
 
 namespace vkattn::tool {
 using namespace program;
-namespace {
 
-std::string gradientOptions() {
-    std::string options;
-    for (const GradientName &name : gradientNames) {
-        options += options.empty() ? "" : ", ";
-        options += operandName(name.gradient).option;
+void checkGradients(std::span<const GradientName> names, const ComputeArguments &arguments, bool hasNumber) {
+    const auto given = [&](vkattn_role role) { return !arguments.files[role].empty(); };
+    if (std::none_of(names.begin(), names.end(), [&](const GradientName &name) { return given(name.gradient); })) {
+        std::string options;
+        for (const GradientName &name : names) options += (options.empty() ? "" : ", ") + std::string(operandName(name.gradient).option);
+        throw Failure("no gradient is asked for, expected at least one of " + options + ": name the file to write it to");
     }
-    return options;
+    for (const GradientName &name : names) {
+        const std::string option = operandName(name.gradient).option;
+        if (!given(name.gradient) || name.option == nullptr) continue;
+        if (name.of == VKATTN_ROLE_LIMIT ? hasNumber : given(name.of)) continue;
+        std::string message = option + " asks for the gradient with respect to " + name.option + ", and there is none: add ";
+        message += name.option;
+        message += ", or leave " + option + " out";
+        throw Failure(message);
+    }
 }
-
-} // namespace
 
 void GradientParser::addOptions(CLI::App &app) {
     const auto file = [&](vkattn_role role, const char *text) { return addFile(app, typed_, role, text); };
@@ -47,11 +53,7 @@ void GradientParser::addOptions(CLI::App &app) {
     addValue(app, "--loss-scale", "S",
              "Above 0: --dout, --dlse and --dweights were multiplied by S; every gradient is divided by S before it is rounded, and the "
              "report says whether all are finite",
-             [&](const std::string &text) {
-                 const float scale = parseFloat("--loss-scale", text, false);
-                 if (scale == 0) badValue("--loss-scale", "a finite number above 0", text);
-                 typed_.lossScale = scale;
-             });
+             [&](const std::string &text) { typed_.lossScale = parseLossScale(text); });
     addAttentionOptions(app, alignments_, typed_);
     addProgramOptions(app, typed_);
     app.add_flag_callback(
@@ -73,19 +75,7 @@ GradientArguments GradientParser::interpret(const CLI::App &app) {
     checkRun(app, alignments_, typed_);
     checkConflicts(app, typed_, {});
     typed_.rowStatistics = true; // what the forward pass keeps of its rows
-    const auto given = [&](vkattn_role role) { return !typed_.files[role].empty(); };
-    if (std::none_of(gradientNames.begin(), gradientNames.end(), [&](const GradientName &name) { return given(name.gradient); }))
-        throw Failure("no gradient is asked for, expected at least one of " + gradientOptions() + ": name the file to write it to");
-    for (const GradientName &name : gradientNames) {
-        const std::string option = operandName(name.gradient).option;
-        if (!given(name.gradient) || name.option == nullptr) continue;
-        const bool there = name.of == VKATTN_ROLE_LIMIT ? typed_.softcap > 0 : given(name.of);
-        if (there) continue;
-        std::string message = option + " asks for the gradient with respect to " + name.option + ", and there is none: add ";
-        message += name.option;
-        message += ", or leave " + option + " out";
-        throw Failure(message);
-    }
+    checkGradients(gradientNames, typed_, typed_.softcap > 0);
     return typed_;
 }
 

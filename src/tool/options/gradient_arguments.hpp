@@ -2,8 +2,15 @@
 #pragma once
 
 #include "tool/options/attention/attention_options.hpp"
+#include "tool/options/names.hpp"
+
+#include <span>
 
 namespace vkattn::tool {
+
+// Throws Failure where none of the gradients is asked for, or one with respect to what is not given. `hasNumber`: the
+// number is there that a gradient without an array is with respect to.
+void checkGradients(std::span<const GradientName> names, const ComputeArguments &arguments, bool hasNumber);
 
 class GradientParser {
   public:

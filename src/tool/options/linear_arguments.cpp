@@ -3,6 +3,7 @@
 #include "program/failure.hpp"
 #include "program/options/option_values.hpp"
 #include "tool/options/attention/attention_options.hpp"
+#include "tool/options/gradient_arguments.hpp"
 #include "tool/options/names.hpp"
 
 #include <CLI/CLI.hpp>
@@ -27,6 +28,35 @@ void addRule(CLI::App &app, LinearArguments &linear) {
          headMappingNames, linear.mapping);
 }
 
+void addGradients(CLI::App &app, LinearArguments &linear) {
+    const auto file = [&](vkattn_role role, const char *text) { return addFile(app, linear, role, text); };
+    file(VKATTN_D_OUT, "The gradient of a loss with respect to the result, in the shape of the result: computes gradients, and the result "
+                       "only with --out");
+    file(VKATTN_D_STATE_OUT, "The same with respect to the state after the last token, float32; default: zeros");
+    file(VKATTN_D_Q, "Where to write the gradient with respect to the queries, in their shape; at least one gradient is asked for");
+    file(VKATTN_D_K, "The same for the keys");
+    file(VKATTN_D_V, "The same for the values");
+    file(VKATTN_D_DECAY, "The same for --decay");
+    file(VKATTN_D_WRITE_STRENGTH, "The same for --beta");
+    file(VKATTN_D_STATE_IN, "The same for --state-in");
+    addValue(app, "--loss-scale", "S",
+             "Above 0: --dout and --dstate-out were multiplied by S; every gradient is divided by S before it is rounded, and the report "
+             "says whether all are finite",
+             [&](const std::string &text) { linear.lossScale = parseLossScale(text); });
+}
+
+// Which gradients may be asked for.
+void checkGradients(const LinearArguments &typed) {
+    const auto given = [&](vkattn_role role) { return !typed.files[role].empty(); };
+    if (typed.hasGradients()) return checkGradients(linearGradientNames, typed, false);
+    constexpr const char *missing = "--dout is missing: the gradient of the loss with respect to the result";
+    for (const GradientName &name : linearGradientNames)
+        if (given(name.gradient)) throw Failure(operandName(name.gradient).option + std::string(" asks for a gradient, and ") + missing);
+    if (given(VKATTN_D_STATE_OUT)) throw Failure(std::string("--dstate-out belongs to gradients, and ") + missing);
+    if (typed.lossScale) throw Failure(std::string("--loss-scale belongs to gradients, and ") + missing);
+    if (!given(VKATTN_OUT)) throw Failure("--out is required: where to write the result");
+}
+
 } // namespace
 
 void LinearParser::addOptions(CLI::App &app) {
@@ -34,7 +64,7 @@ void LinearParser::addOptions(CLI::App &app) {
     file(VKATTN_Q, "Queries: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")->required();
     file(VKATTN_K, "Keys, likewise; as many heads as queries, or a divisor")->required();
     file(VKATTN_V, "Values, likewise; their dim may differ")->required();
-    file(VKATTN_OUT, "Where to write the result, in the rank of the queries")->required();
+    file(VKATTN_OUT, "Where to write the result, in the rank of the queries; required without --dout");
     addRule(app, typed_);
     file(VKATTN_OMEGA, "float32 [m, dim] or [head, m, dim]: the random features of favor and favor2, and of relu where given");
     app.add_flag("--causal", typed_.causal, "Hide keys after the query's own position, bottom-right; the other rules always do");
@@ -55,6 +85,7 @@ void LinearParser::addOptions(CLI::App &app) {
     addValue(app, "--out-dtype", "f32|f16|bf16",
              "Type of the result; default: that of the queries' file. .npy has no bf16: it is written as float32",
              [&](const std::string &text) { typed_.outDtype = readFloatType("--out-dtype", text); });
+    addGradients(app, typed_);
     addComputeOptions(app, typed_);
     app.footer(std::string("The state of softmax-features is [batch, head, feature, value dim + 1], and + 2 for favor and favor2: "
                            "include/vkattn/linear.h.\n\n") +
@@ -83,6 +114,7 @@ LinearArguments LinearParser::interpret(const CLI::App &app) const {
     if (delta != given(VKATTN_WRITE_STRENGTH))
         throw Failure(delta ? "--rule " + rule + " needs --beta: how much of each token is written"
                             : "--beta belongs to --rule delta and gated-delta, and --rule is " + rule + ": leave it out");
+    checkGradients(typed_);
     return typed_;
 }
 

@@ -15,7 +15,12 @@ struct LinearArguments : ComputeArguments {
     bool causal = false;
     std::optional<float> scale;
     std::optional<vkattn_dtype> roundTo;  // of q, k and v; otherwise as their files
-    std::optional<vkattn_dtype> outDtype; // otherwise as q's file
+    std::optional<vkattn_dtype> outDtype; // otherwise as q's file; of gradients as the file whose gradient it is
+    std::optional<float> lossScale;       // of gradients
+
+    [[nodiscard]] bool hasGradients() const { return !files[VKATTN_D_OUT].empty(); }
+    // Returns whether the forward pass is computed.
+    [[nodiscard]] bool hasResults() const { return !files[VKATTN_OUT].empty() || !files[VKATTN_STATE_OUT].empty(); }
 };
 
 class LinearParser {

@@ -18,7 +18,7 @@ struct OperandName {
 };
 
 // Inputs in the order in which they are read, then outputs in the order in which they are written.
-inline constexpr std::array<OperandName, 56> operandNames = {{
+inline constexpr std::array<OperandName, 60> operandNames = {{
     {VKATTN_Q, "--q", "q"},
     {VKATTN_K, "--k", "k"},
     {VKATTN_V, "--v", "v"},
@@ -61,6 +61,7 @@ inline constexpr std::array<OperandName, 56> operandNames = {{
     {VKATTN_D_OUT, "--dout", "dout"},
     {VKATTN_D_LSE, "--dlse", "dlse"},
     {VKATTN_D_WEIGHTS, "--dweights", "dweights"},
+    {VKATTN_D_STATE_OUT, "--dstate-out", "dstateOut"},
     {VKATTN_OUT, "--out", "out"},
     {VKATTN_LSE, "--lse", "lse"},
     {VKATTN_WEIGHTS, "--weights", "weights"},
@@ -73,6 +74,9 @@ inline constexpr std::array<OperandName, 56> operandNames = {{
     {VKATTN_D_SLOPES, "--dslopes", "dslopes"},
     {VKATTN_D_SCALE, "--dscale", "dscale"},
     {VKATTN_D_SOFTCAP, "--dsoftcap", "dsoftcap"},
+    {VKATTN_D_DECAY, "--ddecay", "ddecay"},
+    {VKATTN_D_WRITE_STRENGTH, "--dbeta", "dbeta"},
+    {VKATTN_D_STATE_IN, "--dstate-in", "dstateIn"},
     {VKATTN_STATE_OUT, "--state-out", "stateOut"},
     {VKATTN_Y, "--out", "out"}, // of an operation: no command has both
 }};
@@ -101,8 +105,19 @@ inline constexpr std::array<GradientName, 8> gradientNames = {{
     {VKATTN_D_SCALE, VKATTN_ROLE_LIMIT, nullptr},
     {VKATTN_D_SOFTCAP, VKATTN_ROLE_LIMIT, "--softcap"},
 }};
+// Those that `vkattn linear` writes.
+inline constexpr std::array<GradientName, 6> linearGradientNames = {{
+    {VKATTN_D_Q, VKATTN_Q, nullptr},
+    {VKATTN_D_K, VKATTN_K, nullptr},
+    {VKATTN_D_V, VKATTN_V, nullptr},
+    {VKATTN_D_DECAY, VKATTN_DECAY, "--decay"},
+    {VKATTN_D_WRITE_STRENGTH, VKATTN_WRITE_STRENGTH, "--beta"},
+    {VKATTN_D_STATE_IN, VKATTN_STATE_IN, "--state-in"},
+}};
 [[nodiscard]] constexpr bool isGradient(vkattn_role role) {
     for (const GradientName &name : gradientNames)
+        if (name.gradient == role) return true;
+    for (const GradientName &name : linearGradientNames)
         if (name.gradient == role) return true;
     return false;
 }

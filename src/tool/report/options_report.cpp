@@ -100,6 +100,7 @@ Json optionsJson(const LinearArguments &arguments, const vkattn_linear_attention
     if (arguments.outDtype) json["outDtype"] = dtypeNames[*arguments.outDtype];
     if (arguments.causal || arguments.rule != VKATTN_LINEAR_FEATURES) json["causal"] = "bottom-right";
     if (arguments.scale) json["scale"] = linear.scale;
+    if (arguments.lossScale) json["lossScale"] = *arguments.lossScale;
     return json;
 }
 

@@ -23,13 +23,70 @@ void LinearTest::givenAll(size_t heads, size_t tokens, size_t dim, size_t valueD
 }
 
 Arguments LinearTest::command(const Arguments &more) const {
-    Arguments arguments = {"linear", "--out", "o.npy", "--rule", rule};
+    Arguments arguments = optionsOfScan();
+    arguments.insert(arguments.begin() + 1, {"--out", "o.npy"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+}
+
+Arguments LinearTest::optionsOfScan() const {
+    Arguments arguments = {"linear", "--rule", rule};
     for (const auto &[name, array] : arrays) arguments.insert(arguments.end(), {"--" + name, name + ".npy"});
     if (rule == "softmax-features") arguments.insert(arguments.end(), {"--features", features});
     if (causal) arguments.emplace_back("--causal");
     arguments.insert(arguments.end(), where.begin(), where.end());
+    return arguments;
+}
+
+std::vector<std::string> LinearTest::differentiated() const {
+    std::vector<std::string> names;
+    for (const auto &[name, array] : arrays)
+        if (name != "omega" && name != "dout" && name != "dstate-out") names.push_back(name);
+    return names;
+}
+
+Arguments LinearTest::gradientCommand(const Arguments &more) {
+    const std::vector<size_t> &q = arrays.at("q").shape;
+    if (arrays.count("dout") == 0) given("dout", {q[0], q[1], arrays.at("v").shape[2]});
+    Arguments arguments = optionsOfScan();
+    for (const std::string &name : differentiated()) arguments.insert(arguments.end(), {"--d" + name, "d" + name + ".npy"});
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
+}
+
+double LinearTest::loss() const {
+    const Array &dOut = arrays.at("dout");
+    const size_t heads = dOut.shape[0], each = dOut.values.size() / heads;
+    double sum = 0;
+    for (size_t h = 0; h < heads; h++) {
+        const std::vector<double> out = expectedOfHead(h);
+        for (size_t n = 0; n < each; n++) sum += dOut.values[h * each + n] * out[n];
+    }
+    return sum;
+}
+
+Outcome LinearTest::checkGradients(const Arguments &options) {
+    Arguments arguments = gradientCommand(options);
+    arguments.emplace_back("--verify=all");
+    Outcome outcome = tool(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err << outcome.out;
+    if (outcome.status != 0) return outcome;
+    for (const std::string &name : differentiated()) {
+        const ReadArray got = readNpy(file("d" + name + ".npy"));
+        Array &of = arrays.at(name);
+        EXPECT_EQ(got.shape.size() == 4 ? std::vector<size_t>(got.shape.begin() + 1, got.shape.end()) : got.shape, of.shape);
+        for (size_t n = 0; n < of.values.size() && !testing::Test::HasFailure(); n++) {
+            constexpr double step = 1e-5;
+            const double was = of.values[n];
+            of.values[n] = was + step;
+            const double above = loss();
+            of.values[n] = was - step;
+            const double expected = (above - loss()) / (2 * step);
+            of.values[n] = was;
+            EXPECT_NEAR(got.values[n], expected, 1e-4 * (1 + std::abs(expected))) << rule << " " << features << " d" << name << " element " << n;
+        }
+    }
+    return outcome;
 }
 
 std::vector<double> LinearTest::map(const double *x) const {

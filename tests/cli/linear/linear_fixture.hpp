@@ -12,6 +12,8 @@ class LinearTest : public CliTest {
     std::string rule = "linear", features = "elu1";
     bool causal = false;
     double scale = 0; // 0: 1/sqrt(dim)
+    // Arrays whose gradients are written, by option without dashes.
+    [[nodiscard]] std::vector<std::string> differentiated() const;
     Arguments where = {"--device", "cpu"};
 
     // Draws an array, times `spread`, and writes NAME.npy.
@@ -23,7 +25,15 @@ class LinearTest : public CliTest {
     // Runs with --verify, and compares every element with the formulas.
     Outcome check(const Arguments &options = {}, const std::string &descr = "<f4");
 
+    // "linear --q q.npy ... --rule ... --dout dout.npy --dq dq.npy ...", where, and what follows. Draws dout.
+    [[nodiscard]] Arguments gradientCommand(const Arguments &more = {});
+    // Runs with --verify, and compares every gradient with central differences of the formulas.
+    Outcome checkGradients(const Arguments &options = {});
+
   private:
+    [[nodiscard]] Arguments optionsOfScan() const;
+    // The sum of dout times what the formulas have.
+    [[nodiscard]] double loss() const;
     [[nodiscard]] std::vector<double> expectedOfHead(size_t head) const;
     [[nodiscard]] std::vector<double> map(const double *x) const;
 };

@@ -15,7 +15,8 @@ TEST_F(LinearRefusal, helpNamesEveryOption) {
     for (const std::string option :
          {"--q",      "--k",           "--v",        "--out",       "--rule",  "--features", "--omega",        "--causal",
           "--decay",  "--beta",        "--state-in", "--state-out", "--scale", "--form",     "--head-mapping", "--device",
-          "--verify", "--no-fallback", "--repeat",   "--json"})
+          "--verify", "--no-fallback", "--repeat",   "--json",      "--dout",  "--dstate-out", "--dq",           "--dk",
+          "--dv",     "--ddecay",      "--dbeta",    "--dstate-in", "--loss-scale"})
         EXPECT_NE(outcome.out.find("  " + option + " "), std::string::npos) << option;
     EXPECT_NE(outcome.out.find("Exit status: 0 success"), std::string::npos);
     EXPECT_NE(tool({"--help"}).out.find("\n  linear "), std::string::npos);
@@ -46,6 +47,29 @@ TEST_F(LinearRefusal, optionsThatContradictEachOther) {
     refused({}, {"--features favor needs --omega"});
     features = "elu1";
     refused({"--omega", "w.npy"}, {"elu1 has no random features"});
+}
+
+TEST_F(LinearRefusal, gradients) {
+    const auto refusedGradients = [&](const Arguments &more, const std::vector<std::string> &words) {
+        Arguments arguments = command(more);
+        arguments.erase(arguments.begin() + 1, arguments.begin() + 3); // --out
+        expectRefused(tool(arguments), words);
+    };
+    refusedGradients({}, {"--out is required"});
+    refusedGradients({"--dq", "dq.npy"}, {"--dq asks for a gradient, and --dout is missing"});
+    refused({"--dstate-out", "ds.npy"}, {"--dstate-out belongs to gradients, and --dout is missing"});
+    refused({"--loss-scale", "2"}, {"--loss-scale belongs to gradients"});
+    refusedGradients({"--dout", "do.npy"}, {"no gradient is asked for, expected at least one of --dq, --dk, --dv, --ddecay, --dbeta, --dstate-in"});
+    refusedGradients({"--dout", "do.npy", "--ddecay", "dg.npy"}, {"--ddecay asks for the gradient with respect to --decay, and there is none"});
+    refusedGradients({"--dout", "do.npy", "--dstate-in", "ds.npy"}, {"--dstate-in asks for the gradient with respect to --state-in"});
+    refusedGradients({"--dout", "do.npy", "--dq", "dq.npy", "--loss-scale", "0"}, {"--loss-scale takes a finite number above 0"});
+    given("dout", {2, 5, 4});
+    refusedGradients({"--dq", "dq.npy"}, {"dOut is [1, 2, 5, 4], expected [1, 2, 5, 3]", "--dout dout.npy (2, 5, 4) float32"});
+    given("dout", {2, 5, 3});
+    given("dstate-out", {2, 4, 4});
+    refusedGradients({"--dq", "dq.npy"}, {"dStateOut is [1, 2, 4, 4], expected [1, 2, 4, 3]"});
+    given("dstate-out", {2, 4, 3}, 1, {.descr = "<f8"});
+    refusedGradients({"--dq", "dq.npy"}, {"it holds float64, but --dstate-out takes float32"});
 }
 
 TEST_F(LinearRefusal, arrays) {

@@ -138,6 +138,51 @@ TEST_F(LinearTest, reports) {
         EXPECT_NE(text.out.find(part), std::string::npos) << part << " in " << text.out;
 }
 
+TEST_F(LinearTest, gradientsOfEveryRuleAndMap) {
+    for (const std::string each : {"linear", "gated", "delta", "gated-delta"}) {
+        rule = each;
+        givenAll(2, 7, 4, 3);
+        given("state-in", {2, 4, 3});
+        checkGradients();
+    }
+    given("decay", {2, 7, 4}, 0.2); // of each key dim
+    checkGradients();
+    rule = "softmax-features";
+    for (const std::string each : {"elu1", "relu", "favor", "favor2"})
+        for (const bool hides : {false, true}) {
+            features = each, causal = hides;
+            givenAll(1, 6, 4, 3);
+            checkGradients();
+        }
+}
+
+// With the result in the same call, a loss scale, types, and the gradient of a state.
+TEST_F(LinearTest, gradientsBesideTheResult) {
+    rule = "gated-delta";
+    givenAll(2, 9, 4, 3);
+    given("state-in", {2, 4, 3});
+    given("dout", {2, 9, 3});
+    const Outcome outcome = checkGradients({"--out", "o.npy", "--state-out", "s.npy", "--json"});
+    for (const std::string part : {"\"forward\":{", "\"ddecay\":\"ddecay.npy\"", "\"step\":\"", "\"passed\":true"})
+        EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
+    const ReadArray plain = readNpy(file("dk.npy"));
+    EXPECT_EQ(readNpy(file("o.npy")).shape, (std::vector<size_t>{2, 9, 3}));
+
+    Array scaled = arrays.at("dout");
+    for (double &each : scaled.values) each *= 256;
+    writeNpy(file("dout.npy"), scaled);
+    const Outcome whole = tool(gradientCommand({"--loss-scale", "256", "--json", "--verify"}));
+    ASSERT_EQ(whole.status, 0) << whole.err;
+    EXPECT_NE(whole.out.find("\"finite\":true"), std::string::npos) << whole.out;
+    EXPECT_EQ(readNpy(file("dk.npy")).values, plain.values);
+
+    given("dstate-out", {2, 4, 3});
+    const Outcome further = tool(gradientCommand({"--out-dtype", "f16", "--verify=all"}));
+    ASSERT_EQ(further.status, 0) << further.err;
+    EXPECT_EQ(readNpy(file("dq.npy")).descr, "<f2");
+    EXPECT_EQ(readNpy(file("dstate-in.npy")).descr, "<f4");
+}
+
 // A device computes it by its own kernel, in slices too, and says so.
 TEST_F(LinearTest, onADevice) {
     if (!hasTestedDevice()) return;
@@ -147,6 +192,20 @@ TEST_F(LinearTest, onADevice) {
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     for (const std::string part : {"\"kernel\":\"linear\"", "\"fallbackReason\":null", "\"passed\":true"})
         EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
+}
+
+// No kernel computes gradients: the CPU does, and says why, or --no-fallback ends the call.
+TEST_F(LinearTest, gradientsOfADeviceAreTheCpus) {
+    if (!hasTestedDevice()) return;
+    where = {};
+    givenAll(1, 6, 4, 3);
+    const Outcome outcome = tool(gradientCommand({"--json", "--verify"}));
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    for (const std::string part : {"\"kernel\":\"cpu\"", "the gradient of linear attention has no Vulkan kernel yet", "\"passed\":true"})
+        EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
+    const Outcome refused = tool(gradientCommand({"--no-fallback"}));
+    EXPECT_EQ(refused.status, 3) << refused.out;
+    EXPECT_NE(refused.err.find("the gradient of linear attention has no Vulkan kernel yet"), std::string::npos) << refused.err;
 }
 
 } // namespace

@@ -237,7 +237,7 @@ TEST(OperationDescription, everyRuleIsChecked) {
     o.kind = VKATTN_NORM;
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_STREQ(why.message, "operation.of.norm is NULL");
-    o.kind = static_cast<vkattn_operation_kind>(VKATTN_LINEAR_ATTENTION + 1);
+    o.kind = static_cast<vkattn_operation_kind>(VKATTN_LINEAR_ATTENTION_GRADIENT + 1);
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_NE(std::string(why.message).find("operation.kind is "), std::string::npos) << why.message;
 }
@@ -325,6 +325,6 @@ TEST(OperationDescription, kindsHaveNames) {
     EXPECT_STREQ(vkattnOperationName(VKATTN_DROP), "drop");
     EXPECT_STREQ(vkattnOperationName(VKATTN_ATTENTION_STATISTICS), "attention statistics");
     EXPECT_STREQ(vkattnOperationName(VKATTN_VISIBLE_BLOCKS), "visible blocks");
-    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(VKATTN_LINEAR_ATTENTION + 1)), nullptr);
+    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(VKATTN_LINEAR_ATTENTION_GRADIENT + 1)), nullptr);
     EXPECT_EQ(vkattnOperationName(VKATTN_OPERATION_KIND_MAX), nullptr);
 }

@@ -27,6 +27,12 @@ float parseFloat(const std::string &option, const std::string &text, bool allowN
     return rounded;
 }
 
+float parseLossScale(const std::string &text) {
+    const float scale = parseFloat("--loss-scale", text, false);
+    if (scale == 0) badValue("--loss-scale", "a finite number above 0", text);
+    return scale;
+}
+
 double parseProbability(const std::string &option, const std::string &text) {
     char *end = nullptr;
     const double value = std::strtod(text.c_str(), &end);

@@ -64,6 +64,9 @@ void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumpti
 // A finite number that float32 has, at least 0 where it may not be negative.
 [[nodiscard]] float parseFloat(const std::string &option, const std::string &text, bool allowNegative);
 
+// The value of --loss-scale: a finite number above 0.
+[[nodiscard]] float parseLossScale(const std::string &text);
+
 // 0 to 1.
 [[nodiscard]] double parseProbability(const std::string &option, const std::string &text);
 
