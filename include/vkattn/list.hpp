@@ -91,6 +91,8 @@ struct RotaryOf {
 struct AppendOf {
     DeviceTensor x, cache, starts{};
     uint32_t start = 0;
+    DeviceTensor pageTable{}; // with it the cache is a pool of pages
+    bool ring = false;
 };
 // With y the tensor x: the words move on in their place, with each replay.
 struct AdvanceOf {
@@ -100,6 +102,12 @@ struct AdvanceOf {
 // Over the groups (heads) of x.
 struct MeanOf {
     DeviceTensor x, y;
+};
+// Of parts that lie in x and xLse one after the other, as batch entries do; y and lse may be their first part:
+// x.part(0, 0, batch).
+struct MergeOf {
+    DeviceTensor x, xLse, y, lse{};
+    uint32_t parts = 1;
 };
 // Bits of what dropout keeps of y's rows of `columns`.
 struct KeepOf {
@@ -249,6 +257,7 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const AppendOf &append, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AdvanceOf &advance, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const MeanOf &mean, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const MergeOf &merge, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const KeepOf &keep, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const DropOf &drop, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);

@@ -6,6 +6,7 @@
  *     norm gradient  dX, dGamma and dBeta of a norm, from dY
  *     rotary       Y = X with pairs of dims rotated by the token's position
  *     append       Y[start + t] = X[t]: new keys and values into a cache
+ *     merge        Y = attention over all keys, from attention over disjoint parts of them
  *     mean         Y = the mean of X over its groups: of the weights of all heads, say
  *     advance      Y = min(X + by, limit): counters of a loop move on, on the device
  *     keep         Y = which elements dropout keeps, as bits
@@ -25,7 +26,8 @@
  *
  * In place. Y may be the very memory of X (norm, rotary without append, advance, drop) or of the
  * residual (projection, norm, drop), and the sum of a norm that of X or the residual, each with the
- * same layout: bind both roles to the same bytes. No other overlap of an output is allowed.
+ * same layout: bind both roles to the same bytes. The outputs of a merge may be its first part. No other
+ * overlap of an output is allowed.
  */
 #ifndef VKATTN_OPERATIONS_H_
 #define VKATTN_OPERATIONS_H_
@@ -140,6 +142,8 @@ typedef enum vkattn_operation_flag_bits {
     VKATTN_ROTARY_APPEND = 32,
     /* Rotary: turns by the negative angle, which undoes a rotation and is its gradient. */
     VKATTN_ROTARY_INVERSE = 64,
+    /* Append: the cache is a ring, whose first token follows its last one. */
+    VKATTN_APPEND_RING = 1024,
     VKATTN_OPERATION_FLAGS_MAX = 0x7fffffff
 } vkattn_operation_flag_bits;
 
@@ -170,15 +174,27 @@ typedef struct vkattn_rotary {
 /* Y[b, h, start + t, d] = X[b, h, t, d], converted to the type of Y. start is the entry of
  * VKATTN_STARTS u32 [batch] where that is present, and otherwise `start`. Tokens past the end of the
  * cache are not written; nor is any other element of Y.
- * Roles: VKATTN_X, VKATTN_Y, VKATTN_STARTS.
- * Limits: dims lie between 1 and 2^20; tokens are at most 2^30, and 0 tokens are ordinary input. */
+ * Rings. With VKATTN_APPEND_RING token t goes to (start + t) modulo the capacity, which is the tokens of the cache.
+ * Of more tokens than that, the last ones are there afterwards. A start from 2^31 on has no place for any token, as
+ * without a ring: read as i32 it is negative.
+ * Pages. With VKATTN_PAGE_TABLE, Y is a pool of pages that all batch entries share, and the capacity of each is
+ * tablePages * page tokens. Token p of batch entry b lies in page table[b][p / page tokens], at its token p modulo
+ * page tokens. Where that entry is negative or no page of the pool, nothing is written. [page, token, head, dim]
+ * (NHD) and [page, head, token, dim] (HND) are strides of y. Where tokens of one call go to one place, because the
+ * table has a page more than once, each element there is that of one of them.
+ * Roles: VKATTN_X, VKATTN_Y, VKATTN_STARTS, VKATTN_PAGE_TABLE.
+ * Limits: dims lie between 1 and 2^20; tokens are at most 2^30, and 0 tokens are ordinary input; tablePages * page
+ * tokens is at most 2^30. */
 typedef struct vkattn_append {
     uint32_t structSize;
-    uint32_t flags; /* 0 */
+    uint32_t flags; /* 0 or VKATTN_APPEND_RING */
     uint32_t start;
-    uint32_t presentRoles; /* the bit of VKATTN_PRESENT for STARTS */
+    uint32_t presentRoles; /* bits of VKATTN_PRESENT for STARTS and PAGE_TABLE */
     vkattn_layout x;       /* [batch, heads, tokens, dims] */
-    vkattn_layout y;       /* the cache: [batch, heads, cache tokens, dims] */
+    /* the cache: [batch, heads, cache tokens, dims]; with a page table [pages, heads, page tokens, dims] */
+    vkattn_layout y;
+    uint32_t tablePages; /* of each batch entry; 0 without a page table */
+    uint32_t reserved;   /* 0 */
 } vkattn_append;
 
 /* Y[i] = min(X[i] + by, limit), of unsigned 32-bit words. Nothing wraps: a sum past 2^32 gives the
@@ -256,6 +272,40 @@ typedef struct vkattn_drop {
     vkattn_layout y;        /* the extents of x */
 } vkattn_drop;
 
+/* Attention over disjoint parts of the keys, put together: with T parts, each with out_t and lse_t (VKATTN_OUT and
+ * VKATTN_LSE of its attention), for each row
+ *     m    = max over t of lse_t
+ *     w_t  = exp(lse_t - m)
+ *     Y    = sum over t of w_t out_t / sum over t of w_t
+ *     lse  = m + ln(sum over t of w_t)
+ * which is attention over the keys of all parts. A part whose lse is -inf saw nothing: it is ignored, whatever its
+ * out holds. Where all are, Y is 0 and lse -inf. An lse that is NaN or +inf makes its row NaN, Y and lse, and no
+ * other row. A sink may take part in one of the parts only, and dropout in all of them. That no key is in two parts
+ * is the caller's duty.
+ * Logarithms are natural, as those of VKATTN_LSE and of FlexAttention. FlashInfer's are base 2: multiply those by
+ * ln 2 first.
+ * Parts lie one after the other in X as batch entries do: entry t * batch + b of X and of X_LSE is batch entry b of
+ * part t. Attention writes a part there where its out and lse are bound at the part's offset. Where the batch is 1,
+ * the stride of dimension 0 is the distance of two parts, of which other dims may lie between: FlashInfer's [token,
+ * part, head, dim] is a matter of strides.
+ * Y may be part 0 of X, and lse part 0 of X_LSE, with the same strides: bind both roles to the same bytes. Two
+ * parts that take turns with attention are a running result, as ring attention has it.
+ * On Vulkan a merge is one dispatch where one row of all parts fits in maxStorageBufferRange; where it does not, the
+ * device is unsupported: merge fewer parts at a time.
+ * Roles: VKATTN_X, VKATTN_X_LSE, VKATTN_Y, VKATTN_LSE.
+ * Limits: parts lie between 1 and 256, dims between 1 and 2^16; rows are at most 2^30, and 0 rows are ordinary
+ * input. */
+typedef struct vkattn_merge {
+    uint32_t structSize;
+    uint32_t flags; /* 0 */
+    uint32_t parts;
+    uint32_t reserved;   /* 0 */
+    vkattn_layout x;     /* [parts * batch, heads, tokens, dims]: f32, f16 or bf16, as y */
+    vkattn_layout xLse;  /* f32 [parts * batch, heads, tokens, 1] */
+    vkattn_layout y;     /* [batch, heads, tokens, dims] */
+    vkattn_layout lse;   /* optional output: f32 [batch, heads, tokens, 1] */
+} vkattn_merge;
+
 typedef enum vkattn_operation_kind {
     VKATTN_ATTENTION = 0,
     VKATTN_PROJECTION = 1,
@@ -272,6 +322,7 @@ typedef enum vkattn_operation_kind {
     VKATTN_VISIBLE_BLOCKS = 12,       /* vkattn/visible_blocks.h */
     VKATTN_LINEAR_ATTENTION = 13,     /* vkattn/linear.h */
     VKATTN_LINEAR_ATTENTION_GRADIENT = 14, /* vkattn/linear_gradient.h */
+    VKATTN_MERGE = 15,
     VKATTN_OPERATION_KIND_MAX = 0x7fffffff
 } vkattn_operation_kind;
 
@@ -294,6 +345,7 @@ typedef struct vkattn_operation {
         const struct vkattn_visible_blocks *visibleBlocks;
         const struct vkattn_linear_attention *linearAttention;
         const struct vkattn_linear_gradient *linearGradient;
+        const vkattn_merge *merge;
     } of;
 } vkattn_operation;
 

@@ -75,6 +75,13 @@ namespace vkattn {
     a.y = cache;
     return a;
 }
+// Into a pool of pages [page, head, token, dim], of which each batch entry has so many in its row of the page table.
+[[nodiscard]] constexpr vkattn_append appendToPages(const vkattn_layout &x, const vkattn_layout &pool, uint32_t tablePages) {
+    vkattn_append a = append(x, pool);
+    a.presentRoles = 1u << (VKATTN_PAGE_TABLE - VKATTN_KEY_LENGTHS); // VKATTN_PRESENT, whose casts are those of C
+    a.tablePages = tablePages;
+    return a;
+}
 // The words move on by `by`, and stay at `limit`.
 [[nodiscard]] constexpr vkattn_advance advance(const vkattn_layout &x, const vkattn_layout &y, uint32_t by = 1,
                                                uint32_t limit = 0xffffffffu) {
@@ -85,6 +92,16 @@ namespace vkattn {
     a.x = x;
     a.y = y;
     return a;
+}
+// Of parts that lie in x and xLse one after the other, as batch entries do. lse is set in its field.
+[[nodiscard]] constexpr vkattn_merge merge(uint32_t parts, const vkattn_layout &x, const vkattn_layout &xLse, const vkattn_layout &y) {
+    vkattn_merge m{};
+    m.structSize = sizeof m;
+    m.parts = parts;
+    m.x = x;
+    m.xLse = xLse;
+    m.y = y;
+    return m;
 }
 // Over the groups of x; y has one.
 [[nodiscard]] constexpr vkattn_mean mean(const vkattn_layout &x, const vkattn_layout &y) {
@@ -280,6 +297,12 @@ namespace vkattn {
     vkattn_operation o{};
     o.kind = VKATTN_DROP;
     o.of.drop = &drop;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_merge &merge) {
+    vkattn_operation o{};
+    o.kind = VKATTN_MERGE;
+    o.of.merge = &merge;
     return o;
 }
 

@@ -236,6 +236,9 @@ typedef enum vkattn_role {
     /* read: u32[heads]: dilations of the window. 0 counts as 1, and what is above vkattn_problem::dilation
      * counts as that. Needs VKATTN_WINDOW. */
     VKATTN_DILATIONS = 62,
+    /* read: i32[batch][pages]: where the pages of a sequence lie in a pool (vkattn/operations.h). An entry that is
+     * negative, or no page of the pool, is an absent page. */
+    VKATTN_PAGE_TABLE = 63,
     VKATTN_WORKSPACE = 64, /* Vulkan only: scratch memory, read and written */
     /* What a layer keeps for its backward pass (VKATTN_LAYER_KEEPS_STEPS): written by the layer, read
      * by vkattn/layer_gradient.h. */
@@ -267,6 +270,7 @@ typedef enum vkattn_role {
     VKATTN_PROGRAM_BUFFER_1 = 85,
     VKATTN_PROGRAM_BUFFER_2 = 86,
     VKATTN_PROGRAM_BUFFER_3 = 87,
+    VKATTN_X_LSE = 88, /* read: the log-sum-exp of what a merge is applied to (vkattn/operations.h) */
     /* Linear attention (vkattn/linear.h); its other roles are Q, K, V, OUT and KEY_LENGTHS. */
     VKATTN_DECAY = 96,          /* read */
     VKATTN_WRITE_STRENGTH = 97, /* read */

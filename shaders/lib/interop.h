@@ -230,7 +230,6 @@ VKATTN_CONST slotBlocks = 2u;
 VKATTN_CONST slotTotals = 3u;
 VKATTN_CONST slotCos = 2u; // rotary
 VKATTN_CONST slotSin = 3u;
-VKATTN_CONST slotAppendStarts = 2u;
 VKATTN_CONST slotStarts = 4u; // rotary
 VKATTN_CONST slotPositions = 5u;
 // Bindings of operations/ where a device has only four buffers: what the full form binds is gathered
@@ -731,9 +730,6 @@ VKATTN_PUSH(NormGradientSumPush) {
     uint xBase, yBase; /* of Y: row 0 where tokens are appended */                                                                         \
     Strides xStrides, yStrides;
 #endif
-#if defined(__cplusplus) || defined(VKATTN_STAGE_APPEND)
-VKATTN_PUSH(AppendPush) { VKATTN_TOKENS };
-#endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_ROTARY)
 VKATTN_PUSH(RotaryPush) {
     VKATTN_TOKENS
@@ -785,6 +781,7 @@ VKATTN_PUSH(DropPush) {
 };
 #endif
 
+#include "lib/cache.h"
 #include "lib/linear.h"
 
 #ifdef __cplusplus

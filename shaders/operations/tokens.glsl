@@ -15,6 +15,7 @@ layout(set = 0, binding = slotX, std430) readonly buffer X { uint xWords[]; };
 layout(set = 0, binding = slotY, std430) buffer Y { uint yWords[]; };
 
 uint batch, xAt, yAt; // of the token's dim 0
+uint place;           // the token of Y
 bool tokenHasPlace;
 
 // `startOfBatch` is the entry of the array; 0 where there is none.
@@ -25,7 +26,8 @@ void beginToken(uint token, uint startOfBatch) {
     // No sum wraps: a start past the cache has no place for any token.
     const uint row = rowFirst + token;
     tokenHasPlace = !appends || (firstPlace < cacheRows && row < cacheRows - firstPlace);
-    yAt = yBase + batch * yStrides.batch + group * yStrides.group + (appends ? firstPlace + row : token) * yStrides.row;
+    place = appends ? firstPlace + row : token;
+    yAt = yBase + batch * yStrides.batch + group * yStrides.group + place * yStrides.row;
 }
 
 float loadX(uint dim) { return LOAD_ELEMENT(xWords, xType, xAt + dim * xStrides.column); }

@@ -16,7 +16,7 @@
 namespace vkattn {
 namespace {
 
-constexpr uint32_t maxInner = 1u << 20, maxIn = 1u << 19, maxOut = 1u << 24, maxRotaryDims = 1u << 16, maxAveraged = 1u << 20;
+constexpr uint32_t maxInner = 1u << 20, maxIn = 1u << 19, maxOut = 1u << 24, maxRotaryDims = 1u << 16, maxAveraged = 1u << 20, maxParts = 256, maxMergedDims = 1u << 16;
 constexpr uint64_t maxProducts = 1ull << 60; // of a projection
 
 constexpr uint32_t f32Only = 1u << VKATTN_F32, words = 1u << VKATTN_BITS32;
@@ -51,10 +51,15 @@ constexpr OperationOperand operationTable[] = {
     {VKATTN_APPEND, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_append, x)},
     {VKATTN_APPEND, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_append, y)},
     {VKATTN_APPEND, VKATTN_STARTS, "starts", false, false, 0, 0},
+    {VKATTN_APPEND, VKATTN_PAGE_TABLE, "page table", false, false, 0, 0},
     {VKATTN_ADVANCE, VKATTN_X, "x", false, true, words, offsetof(vkattn_advance, x)},
     {VKATTN_ADVANCE, VKATTN_Y, "y", true, true, words, offsetof(vkattn_advance, y)},
     {VKATTN_MEAN, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_mean, x)},
     {VKATTN_MEAN, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_mean, y)},
+    {VKATTN_MERGE, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_merge, x)},
+    {VKATTN_MERGE, VKATTN_X_LSE, "lse of x", false, true, f32Only, offsetof(vkattn_merge, xLse)},
+    {VKATTN_MERGE, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_merge, y)},
+    {VKATTN_MERGE, VKATTN_LSE, "lse", true, false, f32Only, offsetof(vkattn_merge, lse)},
     {VKATTN_KEEP, VKATTN_Y, "y", true, true, words, offsetof(vkattn_keep, y)},
     {VKATTN_DROP, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_drop, x)},
     {VKATTN_DROP, VKATTN_RESIDUAL, "residual", false, false, floatTypes, offsetof(vkattn_drop, residual)},
@@ -75,7 +80,8 @@ constexpr const char *names[] = {"attention",
                                  "attention statistics",
                                  "visible blocks",
                                  "linear attention",
-                                 "linear attention gradient"};
+                                 "linear attention gradient",
+                                 "merge"};
 
 // What a description says beside its layouts.
 vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_diagnostic *why) {
@@ -129,9 +135,18 @@ vkattn_result takeOptions(const vkattn_rotary &r, Operation &out, vkattn_diagnos
 }
 
 vkattn_result takeOptions(const vkattn_append &a, Operation &out, vkattn_diagnostic *why) {
-    if (a.flags) return fail(why, invalid, "append.flags is 0x%x, expected 0", a.flags);
-    if (a.presentRoles & ~VKATTN_PRESENT(VKATTN_STARTS))
-        return fail(why, invalid, "append.presentRoles has bits 0x%x, expected VKATTN_PRESENT(VKATTN_STARTS)", a.presentRoles);
+    if (a.flags & ~uint32_t{VKATTN_APPEND_RING})
+        return fail(why, invalid, "append.flags is 0x%x, expected 0 or VKATTN_APPEND_RING", a.flags);
+    if (a.presentRoles & ~(VKATTN_PRESENT(VKATTN_STARTS) | VKATTN_PRESENT(VKATTN_PAGE_TABLE)))
+        return fail(why, invalid, "append.presentRoles has bits 0x%x, expected VKATTN_PRESENT of VKATTN_STARTS or VKATTN_PAGE_TABLE",
+                    a.presentRoles);
+    if (a.reserved) return fail(why, invalid, "append.reserved is %u, expected 0", a.reserved);
+    const bool pages = a.presentRoles & VKATTN_PRESENT(VKATTN_PAGE_TABLE);
+    if (pages != (a.tablePages > 0))
+        return fail(why, invalid, "append.tablePages is %u, expected %s", a.tablePages,
+                    pages ? "at least 1: VKATTN_PAGE_TABLE is in presentRoles" : "0 without VKATTN_PAGE_TABLE in presentRoles");
+    out.flags = a.flags;
+    out.tablePages = a.tablePages;
     out.start = a.start;
     out.presentRoles = a.presentRoles;
     return VKATTN_OK;
@@ -146,6 +161,15 @@ vkattn_result takeOptions(const vkattn_advance &a, Operation &out, vkattn_diagno
 
 vkattn_result takeOptions(const vkattn_mean &m, Operation &, vkattn_diagnostic *why) {
     return m.flags ? fail(why, invalid, "mean.flags is 0x%x, expected 0", m.flags) : VKATTN_OK;
+}
+
+vkattn_result takeOptions(const vkattn_merge &m, Operation &out, vkattn_diagnostic *why) {
+    if (m.flags) return fail(why, invalid, "merge.flags is 0x%x, expected 0", m.flags);
+    if (m.parts < 1 || m.parts > maxParts)
+        return fail(why, invalid, "merge.parts is %u, expected 1 to %u; merge what there is more of in several steps", m.parts, maxParts);
+    if (m.reserved) return fail(why, invalid, "merge.reserved is %u, expected 0", m.reserved);
+    out.parts = m.parts;
+    return VKATTN_OK;
 }
 
 // Of keep and of drop.
@@ -238,6 +262,18 @@ vkattn_result checkTokens(Operation &o, vkattn_diagnostic *why) {
     return expectExtents(y, "y", {o.batch, o.groups, rows, o.inner}, 0, why);
 }
 
+vkattn_result checkAppend(Operation &o, vkattn_diagnostic *why) {
+    if (o.inner > maxInner) return fail(why, invalid, "x has %u dims, expected at most %u", o.inner, maxInner);
+    if (!o.tablePages) return checkTokens(o, why);
+    const Tensor &y = o.tensor(VKATTN_Y);
+    o.poolPages = y.extent[0], o.pageTokens = y.extent[2];
+    if (uint64_t{o.tablePages} * o.pageTokens > maxTokens)
+        return fail(why, invalid, "append.tablePages is %u with %u tokens in a page, expected at most %u tokens in all", o.tablePages,
+                    o.pageTokens, maxTokens);
+    o.cacheRows = o.tablePages * o.pageTokens;
+    return expectExtents(y, "y", {o.poolPages, o.groups, o.pageTokens, o.inner}, 0, why);
+}
+
 vkattn_result checkRotary(Operation &o, vkattn_diagnostic *why) {
     const Tensor &cos = o.tensor(VKATTN_COS);
     if (o.inner > maxRotaryDims) return fail(why, invalid, "x has %u dims, expected at most %u", o.inner, maxRotaryDims);
@@ -274,6 +310,23 @@ vkattn_result checkMean(Operation &o, vkattn_diagnostic *why) {
     o.averaged = o.groups;
     o.groups = 1;
     emptyWithoutDims(o);
+    return VKATTN_OK;
+}
+
+vkattn_result checkMerge(Operation &o, vkattn_diagnostic *why) {
+    if (o.inner > maxMergedDims) return fail(why, invalid, "x has %u dims, expected at most %u", o.inner, maxMergedDims);
+    if (o.batch % o.parts)
+        return fail(why, invalid, "x has %u entries, expected a multiple of %u: the batch entries of each part, one part after the other",
+                    o.batch, o.parts);
+    const uint32_t entries = o.batch;
+    o.batch /= o.parts;
+    for (const OperationOperand &each : operandsOf(VKATTN_MERGE)) {
+        if (!o.tensor(each.role).present()) continue;
+        const bool ofParts = each.role == VKATTN_X || each.role == VKATTN_X_LSE, ofRows = each.role == VKATTN_X_LSE || each.role == VKATTN_LSE;
+        if (const auto r =
+                expectExtents(o.tensor(each.role), each.name, {ofParts ? entries : o.batch, o.groups, o.rows, ofRows ? 1 : o.inner}, 0, why))
+            return r;
+    }
     return VKATTN_OK;
 }
 
@@ -381,6 +434,7 @@ bool Operation::uses(vkattn_role role) const {
 
 uint64_t Operation::arrayLength(vkattn_role role) const {
     if (role == VKATTN_POSITIONS) return uint64_t{batch} * rows;
+    if (role == VKATTN_PAGE_TABLE) return uint64_t{batch} * tablePages;
     return role == VKATTN_STARTS || role == VKATTN_KEY_LENGTHS ? batch : 0;
 }
 
@@ -393,6 +447,8 @@ bool Operation::inPlace(vkattn_role output, vkattn_role input) const {
     if (kind == VKATTN_PROJECTION) return output == VKATTN_Y && input == VKATTN_RESIDUAL;
     if (kind == VKATTN_NORM || kind == VKATTN_DROP) return input == VKATTN_X || input == VKATTN_RESIDUAL;
     if (kind == VKATTN_ADVANCE) return output == VKATTN_Y && input == VKATTN_X;
+    if (kind == VKATTN_MERGE)
+        return (output == VKATTN_Y && input == VKATTN_X) || (output == VKATTN_LSE && input == VKATTN_X_LSE);
     return kind == VKATTN_ROTARY && !appends() && output == VKATTN_Y && input == VKATTN_X;
 }
 
@@ -410,6 +466,8 @@ double Operation::flops() const {
         return rowCount * rotated * 3.0;
     case VKATTN_MEAN:
         return rowCount * inner * averaged * 2.0;
+    case VKATTN_MERGE:
+        return rowCount * inner * parts * 2.0;
     case VKATTN_DROP:
         return rowCount * inner * (tensor(VKATTN_RESIDUAL).present() ? 2.0 : 1.0);
     default:
@@ -435,8 +493,7 @@ vkattn_result makeOperation(const vkattn_operation *description, Operation &out,
         return checkRotary(out, why);
     case VKATTN_APPEND:
         if (const auto r = take(description->of.append, "vkattn_append", out, why)) return r;
-        if (out.inner > maxInner) return fail(why, invalid, "x has %u dims, expected at most %u", out.inner, maxInner);
-        return checkTokens(out, why);
+        return checkAppend(out, why);
     case VKATTN_ADVANCE:
         if (const auto r = take(description->of.advance, "vkattn_advance", out, why)) return r;
         return checkAdvance(out, why);
@@ -446,6 +503,9 @@ vkattn_result makeOperation(const vkattn_operation *description, Operation &out,
     case VKATTN_KEEP:
         if (const auto r = take(description->of.keep, "vkattn_keep", out, why)) return r;
         return checkKeep(out, why);
+    case VKATTN_MERGE:
+        if (const auto r = take(description->of.merge, "vkattn_merge", out, why)) return r;
+        return checkMerge(out, why);
     case VKATTN_DROP:
         if (const auto r = take(description->of.drop, "vkattn_drop", out, why)) return r;
         return checkDrop(out, why);

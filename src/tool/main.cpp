@@ -1,4 +1,6 @@
 // vkattn, the command-line tool. Messages go to stderr, results to stdout.
+#include "tool/cache/append_command.hpp"
+#include "tool/cache/merge_command.hpp"
 #include "tool/conform_command.hpp"
 #include "tool/explain_command.hpp"
 #include "tool/gradient/gradient_command.hpp"
@@ -34,6 +36,8 @@ ExitStatus execute(int argc, const char *const *argv) {
                                   : line.gradient     ? gradientCommand(*line.gradient)
                                   : line.rotary       ? rotaryCommand(*line.rotary)
                                   : line.linear       ? linearCommand(*line.linear)
+                                  : line.merge        ? mergeCommand(*line.merge)
+                                  : line.append       ? appendCommand(*line.append)
                                   : line.layer        ? layerCommand(*line.layer)
                                   : line.inspect      ? inspectCommand(*line.inspect)
                               : line.explainLayer ? explainLayerCommand(*line.explainLayer)

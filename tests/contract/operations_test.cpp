@@ -1,6 +1,7 @@
 // What the calls that take a vkattn_operation answer to mistakes, as a table; which overlaps of
 // outputs they allow; and that attention is the same through them as through the calls of its own.
 #include "conform/cases/operation_case.hpp"
+#include "operation_engine.hpp"
 #include "support/case.hpp"
 #include "support/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
@@ -14,119 +15,9 @@ using namespace vkattn::test;
 
 namespace {
 
+using Engine = OperationEngine;
+
 constexpr vkattn_result ok = VKATTN_OK, invalid = VKATTN_ERROR_INVALID_ARGUMENT;
-const auto buffer = reinterpret_cast<VkBuffer>(uintptr_t{0x1000}), otherBuffer = reinterpret_cast<VkBuffer>(uintptr_t{0x2000});
-
-vkattn_caps minimumCaps() {
-    vkattn_caps caps{};
-    caps.structSize = sizeof caps;
-    EXPECT_EQ(vkattnMinimumCaps(&caps, nullptr), VKATTN_OK);
-    return caps;
-}
-
-// An engine that does everything right until a row of the table changes something. Every operand
-// takes 512 bytes or fewer, and each role has 4096 of its own.
-struct Engine {
-    static constexpr uint64_t room = 4096;
-    FakeVulkan vulkan;
-    Context context;
-    vkattn_caps weak = minimumCaps();
-    const vkattn_caps *limit = nullptr;
-    vkattn_projection projection;
-    vkattn_norm norm;
-    vkattn_rotary rotary;
-    vkattn_append append;
-    vkattn_advance advance;
-    vkattn_mean mean;
-    vkattn_keep keep;
-    vkattn_norm_gradient normGradient;
-    vkattn_drop drop;
-    vkattn_problem attention;
-    vkattn_problem forward;
-    vkattn_attention_gradient gradient;
-    vkattn_attention_statistics statistics;
-    vkattn_operation operation{};
-    std::vector<vkattn_binding> bindings;
-    FakeCommands commands;
-    vkattn_diagnostic why{};
-
-    Engine() {
-        const vkattn_layout rows = matrix(VKATTN_F32, 8, 16), row = vector(VKATTN_F32, 16), table = matrix(VKATTN_F32, 4, 8);
-        projection = vkattn::projection(rows, matrix(VKATTN_F32, 16, 16), rows);
-        projection.bias = row;
-        projection.residual = rows;
-        norm = layerNorm(rows, rows);
-        norm.residual = norm.sum = rows;
-        norm.gamma = norm.beta = row;
-        rotary = vkattn::rotary(rows, table, table, rows);
-        append = vkattn::append(rows, rows);
-        append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
-        advance = vkattn::advance(vector(VKATTN_BITS32, 128), vector(VKATTN_BITS32, 128));
-        mean = vkattn::mean(packed(VKATTN_F32, 1, 4, 4, 8), matrix(VKATTN_F32, 4, 8));
-        keep = vkattn::keep(0.5, 1, 2, 40, matrix(VKATTN_BITS32, 64, 2));
-        normGradient = vkattn::normGradient(VKATTN_LAYER_NORM, rows, {}, rows, rows);
-        drop = vkattn::drop(0.5, 1, 2, rows, rows);
-        drop.residual = rows;
-        attention = problem(rows, rows, rows, rows);
-        forward = attention;
-        forward.flags = VKATTN_ROW_STATISTICS;
-        forward.lse = matrix(VKATTN_F32, 8, 2);
-        gradient = attentionGradient(forward, rows);
-        gradient.dQ = gradient.dK = gradient.dV = rows;
-        statistics = attentionStatistics(attention);
-        statistics.statistics = matrix(VKATTN_F32, 8, VKATTN_STATISTIC_COUNT);
-        statistics.received = matrix(VKATTN_F32, 8, 1);
-        statistics.topWeights = matrix(VKATTN_F32, 8, 3);
-        statistics.topKeys = matrix(VKATTN_BITS32, 8, 3);
-    }
-
-    // Binds every role of the operation apart from the others.
-    void choose(const vkattn_operation &chosen) {
-        operation = chosen;
-        bindings.clear();
-        for (uint32_t n = 0; n < VKATTN_ROLE_LIMIT; ++n)
-            if (const uint64_t bytes = vkattnOperationBytes(&operation, static_cast<vkattn_role>(n)))
-                bindings.push_back({static_cast<vkattn_role>(n), buffer, room * n, bytes});
-    }
-    vkattn_binding &of(vkattn_role role) {
-        for (vkattn_binding &binding : bindings)
-            if (binding.role == role) return binding;
-        ADD_FAILURE() << "role " << role << " is not bound";
-        return bindings[0];
-    }
-    vkattn_result create() {
-        vkattn_host host = vulkan.host();
-        host.capsLimit = limit;
-        return context.create(host, &why);
-    }
-    vkattn_context created() {
-        EXPECT_EQ(create(), VKATTN_OK) << why.message;
-        return context.handle();
-    }
-    vkattn_result record() {
-        if (!context.handle())
-            if (const auto r = create()) return r;
-        if (const auto r = context.prewarm({&operation, 1}, &why)) return r;
-        why = {};
-        return context.record(operation, commands.handle(), bindings, VK_NULL_HANDLE, &why);
-    }
-    // The workspace; by default of a device that has four buffers.
-    uint64_t bindWorkspace(bool fourBuffers = true) {
-        if (fourBuffers) limit = &weak;
-        weak.pushDescriptors = 1;
-        EXPECT_EQ(create(), VKATTN_OK) << why.message;
-        vkattn_requirements needs{};
-        EXPECT_EQ(context.query(operation, needs, &why), VKATTN_OK) << why.message;
-        EXPECT_GT(needs.workspaceBytes, 0u);
-        bindings.push_back({VKATTN_WORKSPACE, buffer, room * VKATTN_WORKSPACE, needs.workspaceBytes});
-        return needs.workspaceBytes;
-    }
-    // Binds one role to the memory of another.
-    vkattn_result recordOnto(vkattn_role role, vkattn_role memory, uint64_t bytesBehind = 0) {
-        of(role).offset = of(memory).offset + bytesBehind;
-        return record();
-    }
-};
 
 struct Use {
     const char *name;
@@ -171,8 +62,8 @@ const std::vector<Use> uses = {
     {"no operation", invalid, {"operation is NULL"}, [](Engine &e) { return askAll(e, nullptr); }},
     {"a kind that there is none of",
      invalid,
-     {"operation.kind is 15, expected a vkattn_operation_kind"},
-     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(VKATTN_LINEAR_ATTENTION_GRADIENT + 1)); }},
+     {"operation.kind is 16, expected a vkattn_operation_kind"},
+     [](Engine &e) { return askAllOf(e, static_cast<vkattn_operation_kind>(VKATTN_MERGE + 1)); }},
     {"the kind that only sizes the enumeration",
      invalid,
      {"operation.kind is 2147483647"},
@@ -182,6 +73,7 @@ const std::vector<Use> uses = {
     {"no rotary", invalid, {"operation.of.rotary is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ROTARY); }},
     {"no append", invalid, {"operation.of.append is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_APPEND); }},
     {"no mean", invalid, {"operation.of.mean is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_MEAN); }},
+    {"no merge", invalid, {"operation.of.merge is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_MERGE); }},
     {"no keep", invalid, {"operation.of.keep is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_KEEP); }},
     {"no drop", invalid, {"operation.of.drop is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_DROP); }},
     {"no gradient", invalid, {"operation.of.attentionGradient is NULL"}, [](Engine &e) { return askAllOf(e, VKATTN_ATTENTION_GRADIENT); }},
@@ -290,19 +182,19 @@ const std::vector<Use> uses = {
      invalid,
      {"has role w (18), which the operation does not use"},
      [](Engine &e) {
-         return e.choose(operation(e.norm)), e.bindings.push_back({VKATTN_W, buffer, 0, 512}), e.record();
+         return e.choose(operation(e.norm)), e.bindings.push_back({VKATTN_W, operandBuffer, 0, 512}), e.record();
      }},
     {"role of attention",
      invalid,
      {"has role q (0), which the operation does not use"},
      [](Engine &e) {
-         return e.choose(operation(e.norm)), e.bindings.push_back({VKATTN_Q, buffer, 0, 512}), e.record();
+         return e.choose(operation(e.norm)), e.bindings.push_back({VKATTN_Q, operandBuffer, 0, 512}), e.record();
      }},
     {"array that is not present",
      invalid,
      {"has role positions (39), which the operation does not use"},
      [](Engine &e) {
-         return e.choose(operation(e.rotary)), e.bindings.push_back({VKATTN_POSITIONS, buffer, 0, 512}), e.record();
+         return e.choose(operation(e.rotary)), e.bindings.push_back({VKATTN_POSITIONS, operandBuffer, 0, 512}), e.record();
      }},
     {"option that is absent",
      invalid,
@@ -351,7 +243,7 @@ const std::vector<Use> uses = {
      invalid,
      {"has role starts (40), which the operation does not use"},
      [](Engine &e) {
-         return e.choose(operation(e.advance)), e.bindings.push_back({VKATTN_STARTS, buffer, 0, 512}), e.record();
+         return e.choose(operation(e.advance)), e.bindings.push_back({VKATTN_STARTS, operandBuffer, 0, 512}), e.record();
      }},
     {"words at half a word",
      invalid,
@@ -374,6 +266,44 @@ const std::vector<Use> uses = {
      invalid,
      {"y takes bytes", "x bytes"},
      [](Engine &e) { return e.choose(operation(e.mean)), e.recordOnto(VKATTN_Y, VKATTN_X); }},
+    {"a merge", ok, {}, [](Engine &e) { return e.choose(operation(e.merge)), e.record(); }},
+    {"merge: no log-sum-exps of the parts",
+     invalid,
+     {"lse of x is not bound; it needs 32 bytes"},
+     [](Engine &e) {
+         return e.choose(operation(e.merge)), std::erase_if(e.bindings, [](auto &b) { return b.role == VKATTN_X_LSE; }), e.record();
+     }},
+    {"merge: onto the first part, both",
+     ok,
+     {},
+     [](Engine &e) {
+         e.choose(operation(e.merge));
+         e.of(VKATTN_LSE).offset = e.of(VKATTN_X_LSE).offset;
+         return e.recordOnto(VKATTN_Y, VKATTN_X);
+     }},
+    {"merge: onto the second part",
+     invalid,
+     {"y takes bytes 65792 to 66047", "x bytes 65536 to 66047"},
+     [](Engine &e) { return e.choose(operation(e.merge)), e.recordOnto(VKATTN_Y, VKATTN_X, 256); }},
+    {"merge: onto the first part with other strides",
+     invalid,
+     {"y takes bytes", "x bytes"},
+     [](Engine &e) {
+         e.merge.x = packedTokenMajor(VKATTN_F32, 2, 1, 4, 16);
+         e.merge.x.strideElems[2] = 32, e.merge.x.strideElems[0] = 16;
+         return e.choose(operation(e.merge)), e.recordOnto(VKATTN_Y, VKATTN_X);
+     }},
+    {"merge: the result onto the log-sum-exps of the parts",
+     invalid,
+     {"y takes bytes", "lse of x bytes"},
+     [](Engine &e) { return e.choose(operation(e.merge)), e.recordOnto(VKATTN_Y, VKATTN_X_LSE); }},
+    {"append into pages: no table",
+     invalid,
+     {"page table is not bound; it needs 12 bytes"},
+     [](Engine &e) {
+         e.append = appendToPages(e.append.x, packed(VKATTN_F32, 2, 1, 4, 16), 3);
+         return e.choose(operation(e.append)), std::erase_if(e.bindings, [](auto &b) { return b.role == VKATTN_PAGE_TABLE; }), e.record();
+     }},
     {"bits that dropout keeps", ok, {}, [](Engine &e) { return e.choose(operation(e.keep)), e.record(); }},
     {"bits that dropout keeps, of nothing",
      invalid,
@@ -383,7 +313,7 @@ const std::vector<Use> uses = {
      invalid,
      {"has role x (16), which the operation does not use"},
      [](Engine &e) {
-         return e.choose(operation(e.keep)), e.bindings.push_back({VKATTN_X, buffer, 0, 512}), e.record();
+         return e.choose(operation(e.keep)), e.bindings.push_back({VKATTN_X, operandBuffer, 0, 512}), e.record();
      }},
     {"bits of no columns: nothing has to be bound",
      ok,
@@ -439,7 +369,7 @@ const std::vector<Use> uses = {
      {"has role weights (5), which the gradient does not use"},
      [](Engine &e) {
          e.choose(operation(e.gradient)), e.bindWorkspace();
-         return e.bindings.push_back({VKATTN_WEIGHTS, buffer, 0, 512}), e.record();
+         return e.bindings.push_back({VKATTN_WEIGHTS, operandBuffer, 0, 512}), e.record();
      }},
     {"gradient: dK onto K",
      invalid,
@@ -474,7 +404,7 @@ const std::vector<Use> uses = {
      {"has role v (2), which the statistics operation does not use"},
      [](Engine &e) {
          e.choose(operation(e.statistics)), e.bindWorkspace(false);
-         return e.bindings.push_back({VKATTN_V, buffer, 0, 512}), e.record();
+         return e.bindings.push_back({VKATTN_V, operandBuffer, 0, 512}), e.record();
      }},
     {"statistics: the sinks of the forward pass count for nothing",
      ok,
@@ -675,13 +605,13 @@ TEST(WrongOperation, isAnsweredAsItShouldBe) {
 TEST(WrongOperation, inAnotherBufferIsNoOverlap) {
     Engine engine;
     engine.choose(operation(engine.projection));
-    engine.of(VKATTN_Y).buffer = otherBuffer;
+    engine.of(VKATTN_Y).buffer = otherOperandBuffer;
     EXPECT_EQ(engine.recordOnto(VKATTN_Y, VKATTN_X), VKATTN_OK) << engine.why.message;
 }
 
 // Each reason for a routine of a projection is given where it holds.
 TEST(ExplainOperation, saysWhyAProjectionIsComputedSo) {
-    vkattn_caps caps = minimumCaps();
+    vkattn_caps caps = minimumCapsOfOperations();
     conform::OperationCase c = conform::plainProjection(64, 32, 32);
     const auto choice = [&] {
         vkattn_explanation explanation{};

@@ -436,3 +436,76 @@ TEST(List, stepsMayBeAddedAfterARun) {
         EXPECT_EQ(contents<float>(to), values);
     }
 }
+
+// Ring attention: attention over the keys of each part writes its result behind the running one, and a merge puts the
+// two together where the running one lies. Replayed, without a part's keys changing, it is attention over all keys.
+TEST(List, partsOfAttentionMergeIntoARunningResult) {
+    Runtime *const runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("running result");
+    constexpr uint32_t parts = 8, keysOfPart = 13, heads = 2, queries = 5, dims = 16;
+    const DeviceTensor q = runtime->allocate(packed(VKATTN_F32, 1, heads, queries, dims)),
+                       keys = runtime->allocate(packed(VKATTN_F32, 1, heads, parts * keysOfPart, dims)), values = runtime->allocate(keys.layout()),
+                       outs = runtime->allocate(packed(VKATTN_F32, 2, heads, queries, dims)),
+                       lses = runtime->allocate(packed(VKATTN_F32, 2, heads, queries, 1)), whole = runtime->allocate(q.layout()),
+                       wholeLse = runtime->allocate(packed(VKATTN_F32, 1, heads, queries, 1));
+    for (const DeviceTensor &each : {q, keys, values}) {
+        const uint32_t *e = each.layout().extent;
+        fill(each, normals(random, size_t{e[1]} * e[2] * e[3]));
+    }
+    OperationList list = runtime->list();
+    std::string why;
+    for (uint32_t t = 0; t < parts; ++t) {
+        const uint32_t slot = t ? 1 : 0;
+        AttentionOf attention{q, keys.part(2, t * keysOfPart, keysOfPart), values.part(2, t * keysOfPart, keysOfPart), outs.part(0, slot, 1)};
+        attention.lse = lses.part(0, slot, 1);
+        ASSERT_EQ(list.add(attention, &why), VKATTN_OK) << why;
+        if (t == 0) continue;
+        ASSERT_EQ(list.add(MergeOf{outs, lses, outs.part(0, 0, 1), lses.part(0, 0, 1), 2}, &why), VKATTN_OK) << why;
+    }
+    AttentionOf all{q, keys, values, whole};
+    all.lse = wholeLse;
+    ASSERT_EQ(list.add(all, &why), VKATTN_OK) << why;
+    for (int replay = 0; replay < 2; ++replay) {
+        ASSERT_EQ(list.run().status, VKATTN_OK);
+        const std::vector<float> got = contents<float>(outs.part(0, 0, 1)), expected = contents<float>(whole);
+        for (size_t n = 0; n < expected.size(); ++n) EXPECT_NEAR(got[n], expected[n], 4e-6) << n;
+        const std::vector<float> lse = contents<float>(lses.part(0, 0, 1)), expectedLse = contents<float>(wholeLse);
+        for (size_t n = 0; n < expectedLse.size(); ++n) EXPECT_NEAR(lse[n], expectedLse[n], 4e-6) << n;
+    }
+}
+
+// A recorded list appends where its device arrays say: into a ring, and into pages whose table changes.
+TEST(List, appendsFollowStartsAndTables) {
+    Runtime *const runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    const DeviceTensor x = runtime->allocate(matrix(VKATTN_F32, 2, 1)), starts = runtime->allocate(words(1)), table = runtime->allocate(words(3)),
+                       ring = runtime->allocate(matrix(VKATTN_F32, 5, 1)), memory = runtime->allocate(matrix(VKATTN_F32, 2, 5));
+    // [token][page], with a page behind the pool's last one.
+    const DeviceTensor pool = memory.view({VKATTN_F32, {4, 1, 2, 1}, {1, 10, 5, 1}, 0});
+    fill(ring, std::vector<float>(5, -1)), fill(memory, std::vector<float>(10, -1));
+    OperationList list = runtime->list();
+    std::string why;
+    AppendOf round{x, ring, starts};
+    round.ring = true;
+    AppendOf paged{x, pool, starts};
+    paged.pageTable = table;
+    ASSERT_EQ(list.add(round, &why), VKATTN_OK) << why;
+    ASSERT_EQ(list.add(paged, &why), VKATTN_OK) << why;
+    const auto step = [&](float first, uint32_t start, const std::vector<uint32_t> &pages) {
+        fill(x, std::vector<float>{first, first + 1}), fill(starts, std::vector<uint32_t>{start}), fill(table, pages);
+        ASSERT_EQ(list.run().status, VKATTN_OK);
+    };
+    step(10, 1, {3, 0, 9});
+    EXPECT_EQ(contents<float>(ring), (std::vector<float>{-1, 10, 11, -1, -1}));
+    EXPECT_EQ(contents<float>(memory), (std::vector<float>{11, -1, -1, -1, -1, -1, -1, -1, 10, -1}));
+    step(20, 4, {3, 0, 1}); // round the end of the ring, and the last page
+    EXPECT_EQ(contents<float>(ring), (std::vector<float>{21, 10, 11, -1, 20}));
+    EXPECT_EQ(contents<float>(memory), (std::vector<float>{11, 20, -1, -1, -1, -1, 21, -1, 10, -1}));
+    step(30, 5, {3, 0, 0xffffffff}); // a page that is absent, and past the end
+    EXPECT_EQ(contents<float>(ring), (std::vector<float>{30, 31, 11, -1, 20}));
+    EXPECT_EQ(contents<float>(memory), (std::vector<float>{11, 20, -1, -1, -1, -1, 21, -1, 10, -1}));
+    step(40, 4, {3, 0, 4}); // a page that the pool lacks, whose first token would lie between those of others
+    EXPECT_EQ(contents<float>(ring), (std::vector<float>{41, 31, 11, -1, 40}));
+    EXPECT_EQ(contents<float>(memory), (std::vector<float>{11, 20, -1, -1, -1, -1, 21, -1, 10, -1}));
+}

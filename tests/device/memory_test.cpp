@@ -74,6 +74,7 @@ std::vector<OperationCase> operationConfigurations() {
                                        plainAppend(1, 60, 8),
                                        plainAdvance(1),
                                        plainMean(1, 1, 8),
+                                       plainMerge(3, 1, 1, 8),
                                        plainKeep(1, 1, 40),
                                        plainNormGradient(VKATTN_LAYER_NORM, 1, 8),
                                        plainDrop(1, 1, 8)};
@@ -88,6 +89,7 @@ std::vector<OperationCase> operationConfigurations() {
 
 OperationCase withRows(OperationCase c, uint32_t rows) {
     if (c.kind == VKATTN_ADVANCE) return plainAdvance(rows);
+    if (c.kind == VKATTN_MERGE) return plainMerge(3, 1, rows, 8);
     if (c.kind == VKATTN_KEEP) return plainKeep(1, rows, 40);
     for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL, VKATTN_SUM, VKATTN_Y, VKATTN_D_Y, VKATTN_D_X})
         if (c.layout(role).extent[0] && !(c.kind == VKATTN_APPEND && role == VKATTN_Y)) c.layout(role) = matrix(VKATTN_F32, rows, 8);

@@ -1,4 +1,4 @@
-// Projections, norms and their gradients, rotary embedding, append, advance, mean, keep and drop on the device: drawn cases against
+// Projections, norms and their gradients, rotary embedding, append, advance, mean, merge, keep and drop on the device: drawn cases against
 // the oracle, with gaps that are canaries in outputs and NaN in inputs.
 #include "conform/cases/operation_case.hpp"
 #include "environment.hpp"
@@ -41,7 +41,7 @@ void expectDrawnCasesPass(Limits limits, const Draws &draws) {
         else
             ASSERT_EQ(wrong, "") << "case " << n << ": " << before.text();
     }
-    // A ninth are projections, most of which ask for a routine.
+    // A tenth are projections, most of which ask for a routine.
     EXPECT_LT(refused, n / 3);
     std::printf("%d drawn operations, %d over the limits\n", n, refused);
 }
@@ -107,6 +107,57 @@ std::vector<OperationCase> edgeCases() {
     heads.mean = vkattn::mean(packedTokenMajor(VKATTN_F32, 2, 33, 40, 130), packed(VKATTN_F16, 2, 1, 40, 130));
     list.push_back(heads);
     list.push_back(plainMean(3, 7, 0));
+    // Several boxes of rows where limits are tight, with the parts of a token beside each other; the number of parts
+    // around the ends of runs; parts between whose elements other parts lie, onto the first of which the result goes.
+    for (const int64_t parts : {1, 4, 5, 8, 256}) {
+        const uint32_t heads = parts > 8 ? 1 : 3, dims = parts == 5 ? 131 : parts > 8 ? 15 : 64;
+        OperationCase merge = plainMerge(static_cast<uint32_t>(parts), heads, parts > 8 ? 30 : 90, dims);
+        const int64_t row = int64_t{heads} * dims;
+        const int64_t strides[] = {row, dims, parts * row, 1};
+        std::copy_n(strides, 4, merge.merge.x.strideElems);
+        list.push_back(merge);
+    }
+    OperationCase woven = plainMerge(3, 2, 40, 66);
+    woven.merge.x = {VKATTN_BF16, {3, 2, 40, 66}, {132, 66, 396, 1}, 3};
+    woven.merge.y = woven.merge.x, woven.merge.y.extent[0] = 1;
+    woven.merge.lse = woven.merge.xLse, woven.merge.lse.extent[0] = 1;
+    woven.inPlace = {{VKATTN_Y, VKATTN_X}, {VKATTN_LSE, VKATTN_X_LSE}};
+    list.push_back(woven);
+    OperationCase batches = plainMerge(4, 3, 12, 40);
+    batches.merge.x = packedTokenMajor(VKATTN_F16, 20, 3, 12, 40);
+    batches.merge.xLse = packed(VKATTN_F32, 20, 3, 12, 1);
+    batches.merge.y = packed(VKATTN_F32, 5, 3, 12, 40);
+    batches.merge.lse = packed(VKATTN_F32, 5, 3, 12, 1);
+    list.push_back(batches);
+    list.push_back(plainMerge(3, 2, 0, 8));
+    // Rings: around the end, more tokens than there is room for, a start that is negative.
+    for (const uint32_t tokens : {5u, 20u, 21u, 55u}) {
+        OperationCase ring = batchOfTwo(plainAppend(tokens, 20, 9));
+        ring.append.flags = VKATTN_APPEND_RING;
+        ring.append.y.dtype = VKATTN_F16;
+        ring.append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
+        ring.starts = {tokens % 2 ? 0xffffffffu : 0x7fffffffu, 18};
+        list.push_back(ring);
+        ring.append.presentRoles = 0, ring.append.start = 1u << 30;
+        ring.starts.clear();
+        list.push_back(ring);
+    }
+    // A pool that is cut into boxes of pages where limits are tight, in both orders of a page; absent pages. In the second
+    // elements of pages lie between each other's.
+    for (const bool woven : {false, true}) {
+        const uint32_t count = woven ? 20 : 40;
+        OperationCase pages = plainAppend(50, 1, 64);
+        pages.append = appendToPages(packed(VKATTN_F32, 2, 3, 50, 64), packedTokenMajor(VKATTN_BF16, count, 3, 16, 64), 5);
+        pages.append.presentRoles |= VKATTN_PRESENT(VKATTN_STARTS);
+        if (woven) {
+            pages.append.flags = VKATTN_APPEND_RING;
+            const int64_t strides[] = {64, 16 * 21 * 64, 21 * 64, 1};
+            std::copy_n(strides, 4, pages.append.y.strideElems);
+        }
+        pages.starts = {10, woven ? 75u : 60u};
+        pages.pageTable = {count - 1, 3, 0xffffffff, 0, 1, 7, count, count - 2, 12, 0x7fffffff};
+        list.push_back(pages);
+    }
     // Several boxes of rows and of groups where limits are tight, and of words; rows that end within a
     // word.
     OperationCase planes = plainKeep(5, 200, 1000);

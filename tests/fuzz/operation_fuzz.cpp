@@ -17,6 +17,7 @@ struct Description {
     vkattn_append append{};
     vkattn_advance advance{};
     vkattn_mean mean{};
+    vkattn_merge merge{};
     vkattn_keep keep{};
     vkattn_norm_gradient normGradient{};
     vkattn_drop drop{};
@@ -24,8 +25,8 @@ struct Description {
     explicit Description(Bytes &bytes) {
         const uint32_t kind = bytes.raw<uint8_t>();
         // Ten bytes; those of the kinds that came later were taken from the ends of the ranges before them.
-        constexpr vkattn_operation_kind later[] = {VKATTN_MEAN, VKATTN_MEAN, VKATTN_MEAN, VKATTN_DROP, VKATTN_NORM_GRADIENT,
-                                                   VKATTN_KEEP, VKATTN_KEEP, VKATTN_KEEP, VKATTN_DROP, VKATTN_NORM_GRADIENT};
+        constexpr vkattn_operation_kind later[] = {VKATTN_MEAN, VKATTN_MERGE, VKATTN_MEAN, VKATTN_DROP, VKATTN_NORM_GRADIENT,
+                                                   VKATTN_KEEP, VKATTN_MERGE, VKATTN_KEEP, VKATTN_DROP, VKATTN_NORM_GRADIENT};
         operation.kind =
             kind >= 240 && kind < 250 ? later[kind - 240] : static_cast<vkattn_operation_kind>(kind < 240 ? 1 + kind % 5 : kind);
         const uint32_t size = bytes.raw<uint8_t>() < 250 ? 0 : bytes.raw<uint32_t>(); // 0: that of the struct
@@ -102,6 +103,17 @@ struct Description {
             mean.x = make({batch, options & 1 ? number(bytes) : groups, rows, inner});
             mean.y = make({batch, one(groups), rows, inner});
             break;
+        case VKATTN_MERGE:
+            operation.of.merge = options & 0x8000 ? nullptr : &merge;
+            merge.structSize = size ? size : sizeof merge;
+            merge.flags = options >> 13 & 1;
+            merge.reserved = options >> 14 & 1;
+            merge.parts = options & 1 ? number(bytes) : 1 + (options >> 1 & 7);
+            merge.x = make({merge.parts * batch, groups, rows, inner});
+            merge.xLse = layout(bytes, {merge.parts * batch, groups, rows, 1}, VKATTN_F32);
+            merge.y = make({options & 16 ? out : batch, groups, rows, inner});
+            if (options & 32) merge.lse = layout(bytes, {batch, groups, rows, 1}, options & 64 ? dtype(bytes) : VKATTN_F32);
+            break;
         case VKATTN_KEEP:
             operation.of.keep = options & 0x8000 ? nullptr : &keep;
             keep.structSize = size ? size : sizeof keep;
@@ -129,10 +141,17 @@ struct Description {
         default:
             operation.of.append = options & 0x8000 ? nullptr : &append;
             append.structSize = size ? size : sizeof append;
-            append.flags = options >> 13 & 1;
+            append.flags = (options >> 13 & 1) | (options & 64 ? uint32_t{VKATTN_APPEND_RING} : 0);
+            append.reserved = options >> 14 & 1;
             append.presentRoles = options & 16 ? VKATTN_PRESENT(VKATTN_STARTS) : 0;
             append.start = options & 32 ? number(bytes) : 0;
             append.x = make({batch, groups, rows, inner});
+            if (options & 128) {
+                append.presentRoles |= VKATTN_PRESENT(VKATTN_PAGE_TABLE);
+                append.tablePages = options & 256 ? number(bytes) : 1 + (options >> 9 & 7);
+                append.y = make({out, groups, number(bytes), inner});
+                break;
+            }
             append.y = make({batch, groups, number(bytes), inner});
         }
     }

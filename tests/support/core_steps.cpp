@@ -111,6 +111,8 @@ SmallOperations::SmallOperations() {
     append_.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
     advance_ = advance(vector(VKATTN_BITS32, 9), vector(VKATTN_BITS32, 9));
     mean_ = mean(packed(VKATTN_F32, 1, 3, 9, 8), rows);
+    merge_ = merge(2, packed(VKATTN_F32, 2, 1, 9, 8), packed(VKATTN_F32, 2, 1, 9, 1), rows);
+    merge_.lse = matrix(VKATTN_F32, 9, 1);
     keep_ = keep(0.5, 1, 2, 40, matrix(VKATTN_BITS32, 9, 2));
     const vkattn_layout heads = packed(VKATTN_F32, 1, 2, 9, 8);
     forward_ = problem(heads, heads, heads, heads);
@@ -143,7 +145,7 @@ SmallOperations::SmallOperations() {
     linear_ = linearAttention(rows, rows, rows, rows);
     linear_.rule = VKATTN_LINEAR_GATED_DELTA, linear_.decay = linear_.writeStrength = ofTokens;
     for (const vkattn_operation &other :
-         {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_),
+         {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_), operation(merge_),
           operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_), operation(statistics_), operation(visibleBlocks_),
           operation(linear_)})
         all_.push_back(other);

@@ -37,6 +37,7 @@ class SmallOperations {
     vkattn_append append_;
     vkattn_advance advance_;
     vkattn_mean mean_;
+    vkattn_merge merge_;
     vkattn_keep keep_;
     vkattn_problem forward_;
     vkattn_attention_gradient gradient_;

@@ -5,14 +5,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 namespace vkattn::conform {
 namespace {
 
 constexpr vkattn_role tensorRolesOf[] = {VKATTN_X,   VKATTN_W,   VKATTN_BIAS, VKATTN_RESIDUAL, VKATTN_GAMMA, VKATTN_BETA,    VKATTN_SUM,
-                                         VKATTN_COS, VKATTN_SIN, VKATTN_Y,    VKATTN_D_Y,      VKATTN_D_X,   VKATTN_D_GAMMA, VKATTN_D_BETA};
-constexpr vkattn_role outputRoles[] = {VKATTN_Y, VKATTN_SUM, VKATTN_D_X, VKATTN_D_GAMMA, VKATTN_D_BETA};
+                                         VKATTN_COS, VKATTN_SIN, VKATTN_Y,    VKATTN_D_Y,      VKATTN_D_X,   VKATTN_D_GAMMA, VKATTN_D_BETA,
+                                         VKATTN_X_LSE, VKATTN_LSE};
+constexpr vkattn_role outputRoles[] = {VKATTN_Y, VKATTN_SUM, VKATTN_D_X, VKATTN_D_GAMMA, VKATTN_D_BETA, VKATTN_LSE};
 
 bool isOutputRole(vkattn_role role) {
     return std::find(std::begin(outputRoles), std::end(outputRoles), role) != std::end(outputRoles);
@@ -28,6 +30,8 @@ const char *nameOfOutput(vkattn_role role) {
         return "dGamma";
     case VKATTN_D_BETA:
         return "dBeta";
+    case VKATTN_LSE:
+        return "lse";
     default:
         return "y";
     }
@@ -99,6 +103,7 @@ vkattn_operation OperationCase::operation() const {
     if (kind == VKATTN_APPEND) o.of.append = &append;
     if (kind == VKATTN_ADVANCE) o.of.advance = &advance;
     if (kind == VKATTN_MEAN) o.of.mean = &mean;
+    if (kind == VKATTN_MERGE) o.of.merge = &merge;
     if (kind == VKATTN_KEEP) o.of.keep = &keep;
     if (kind == VKATTN_NORM_GRADIENT) o.of.normGradient = &normGradient;
     if (kind == VKATTN_DROP) o.of.drop = &drop;
@@ -109,7 +114,7 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
     static vkattn_layout none;
     none = {};
     const bool n = kind == VKATTN_NORM, p = kind == VKATTN_PROJECTION, r = kind == VKATTN_ROTARY, a = kind == VKATTN_APPEND,
-               m = kind == VKATTN_MEAN, k = kind == VKATTN_KEEP, ng = kind == VKATTN_NORM_GRADIENT, d = kind == VKATTN_DROP;
+               m = kind == VKATTN_MEAN, k = kind == VKATTN_KEEP, ng = kind == VKATTN_NORM_GRADIENT, d = kind == VKATTN_DROP, g = kind == VKATTN_MERGE;
     switch (role) {
     case VKATTN_X:
         return p    ? projection.x
@@ -117,6 +122,7 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
                : r  ? rotary.x
                : a  ? append.x
                : m  ? mean.x
+               : g  ? merge.x
                : k  ? none
                : ng ? normGradient.x
                : d  ? drop.x
@@ -130,7 +136,11 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
     case VKATTN_D_BETA:
         return ng ? normGradient.dBeta : none;
     case VKATTN_Y:
-        return ng ? none : p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : m ? mean.y : k ? keep.y : d ? drop.y : advance.y;
+        return ng ? none : p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : m ? mean.y : g ? merge.y : k ? keep.y : d ? drop.y : advance.y;
+    case VKATTN_X_LSE:
+        return g ? merge.xLse : none;
+    case VKATTN_LSE:
+        return g ? merge.lse : none;
     case VKATTN_RESIDUAL:
         return p ? projection.residual : n ? norm.residual : d ? drop.residual : ng ? normGradient.residual : none;
     case VKATTN_W:
@@ -173,17 +183,53 @@ void OperationCase::fill(Random &random) {
                         else
                             t.set(b, g, r, d, normal(random));
     }
+    if (kind == VKATTN_MERGE) drawLse(random);
     if (positions.empty() && presentRoles() & VKATTN_PRESENT(VKATTN_POSITIONS))
         for (uint32_t n = 0; n < rotary.x.extent[0] * rotary.x.extent[2]; ++n)
             positions.push_back(between(random, 0, 9) ? between(random, 0, rotary.cos.extent[2] + 1) : static_cast<uint32_t>(random()));
     if (starts.empty() && presentRoles() & VKATTN_PRESENT(VKATTN_STARTS))
         for (uint32_t b = 0; b < layout(VKATTN_X).extent[0]; ++b)
             starts.push_back(between(random, 0, 9) ? between(random, 0, 12) : 0xffffffffu - between(random, 0, 3));
+    if (pageTable.empty() && presentRoles() & VKATTN_PRESENT(VKATTN_PAGE_TABLE)) drawPageTable(random);
     if (presentRoles() & VKATTN_PRESENT(VKATTN_KEY_LENGTHS)) {
         const uint32_t in = projection.x.extent[3];
         for (uint32_t b = static_cast<uint32_t>(lengths.size()); b < projection.x.extent[0]; ++b)
             lengths.push_back(between(random, 0, 9) ? between(random, 0, in + 1) : between(random, 0, 1) ? 0 : ~0u);
         spoilPastLengths();
+    }
+}
+
+// Apart from ordinary ones, parts that saw nothing, whose X is NaN then, parts that count for nothing beside others,
+// and seldom what makes a row NaN.
+void OperationCase::drawLse(Random &random) {
+    constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    const vkattn_layout x = merge.x, l = merge.xLse;
+    const bool shared = std::find(std::begin(x.strideElems), std::end(x.strideElems), 0) != std::end(x.strideElems);
+    HostTensor &lse = tensor(VKATTN_X_LSE);
+    for (uint32_t e = 0; e < l.extent[0]; ++e)
+        for (uint32_t g = 0; g < l.extent[1]; ++g)
+            for (uint32_t r = 0; r < l.extent[2]; ++r) {
+                const float ordinary = 4 * lse.get(e, g, r, 0);
+                const uint32_t which = between(random, 0, 79);
+                lse.set(e, g, r, 0, which < 20 ? -infinity : which < 24 ? 1e4f * ordinary : which == 24 ? (random() & 1 ? nan : infinity) : ordinary);
+            }
+    for (uint32_t e = 0; e < l.extent[0]; ++e)
+        for (uint32_t g = 0; g < l.extent[1]; ++g)
+            for (uint32_t r = 0; r < l.extent[2]; ++r)
+                for (uint32_t d = 0; d < x.extent[3]; ++d)
+                    if (!shared && lse.get(e, g, r, 0) == -infinity) tensor(VKATTN_X).set(e, g, r, d, nan);
+}
+
+// Pages of the pool in any order, each at most once, and absent ones.
+void OperationCase::drawPageTable(Random &random) {
+    std::vector<uint32_t> pages(append.y.extent[0]);
+    std::iota(pages.begin(), pages.end(), 0u);
+    std::shuffle(pages.begin(), pages.end(), random);
+    for (uint32_t n = 0; n < append.x.extent[0] * append.tablePages; ++n) {
+        const uint32_t absent[] = {append.y.extent[0], append.y.extent[0] + between(random, 0, 3), 0xffffffffu, 0x80000000u,
+                                   static_cast<uint32_t>(random()) | 0x40000000u};
+        const bool present = n < pages.size() && between(random, 0, 4) != 0;
+        pageTable.push_back(present ? pages[n] : absent[between(random, 0, 4)]);
     }
 }
 
@@ -208,6 +254,7 @@ std::vector<vkattn_operand_memory> OperationCase::operandsAfter(OperationCase &b
     for (const vkattn_role role : outputs()) all.push_back({role, output(role).data(), output(role).bytes()});
     if (presentRoles() & VKATTN_PRESENT(VKATTN_POSITIONS)) all.push_back({VKATTN_POSITIONS, positions.data(), 4 * positions.size()});
     if (presentRoles() & VKATTN_PRESENT(VKATTN_STARTS)) all.push_back({VKATTN_STARTS, starts.data(), 4 * starts.size()});
+    if (presentRoles() & VKATTN_PRESENT(VKATTN_PAGE_TABLE)) all.push_back({VKATTN_PAGE_TABLE, pageTable.data(), 4 * pageTable.size()});
     if (presentRoles() & VKATTN_PRESENT(VKATTN_KEY_LENGTHS)) all.push_back({VKATTN_KEY_LENGTHS, lengths.data(), 4 * lengths.size()});
     return all;
 }
@@ -235,9 +282,22 @@ uint32_t OperationCase::start(uint32_t b) const {
 }
 
 bool OperationCase::writes(vkattn_role, uint32_t b, uint32_t, uint32_t row) const {
-    const bool appends = kind == VKATTN_APPEND || (kind == VKATTN_ROTARY && rotary.flags & VKATTN_ROTARY_APPEND);
-    const uint32_t tokens = kind == VKATTN_ROTARY ? rotary.x.extent[2] : append.x.extent[2];
-    return !appends || (row >= start(b) && row - start(b) < tokens);
+    if (kind == VKATTN_MERGE) return b < merge.y.extent[0]; // of what may be the memory of all parts
+    if (kind == VKATTN_APPEND) return appendsTo(b, row);
+    return kind != VKATTN_ROTARY || !(rotary.flags & VKATTN_ROTARY_APPEND) || (row >= start(b) && row - start(b) < rotary.x.extent[2]);
+}
+
+bool OperationCase::appendsTo(uint32_t entry, uint32_t row) const {
+    const uint32_t tokens = append.x.extent[2], cacheTokens = append.y.extent[2], pages = append.tablePages;
+    const uint64_t capacity = uint64_t{cacheTokens} * std::max(pages, 1u);
+    const auto comesTo = [&](uint32_t b, uint64_t position) {
+        if (!(append.flags & VKATTN_APPEND_RING)) return position >= start(b) && position - start(b) < tokens;
+        return start(b) < 0x80000000u && (position + capacity - start(b) % capacity) % capacity < tokens;
+    };
+    if (pages == 0) return comesTo(entry, row);
+    for (uint32_t n = 0; n < pageTable.size(); ++n)
+        if (pageTable[n] == entry && comesTo(n / pages, uint64_t{n % pages} * cacheTokens + row)) return true;
+    return false;
 }
 
 std::string OperationCase::text() {
@@ -252,6 +312,9 @@ std::string OperationCase::text() {
     }
     add("\nprojection kernel", projection.kernel), add("flags", projection.flags), add("norm", norm.kind),
         add("rotary flags", rotary.flags), add("pairs", rotary.pairs), add("by", advance.by), add("limit", advance.limit);
+    add("parts", merge.parts), add("append flags", append.flags), add("start", append.start), add("table pages", append.tablePages);
+    for (const uint32_t each : starts) add("starts", each);
+    for (const uint32_t page : pageTable) add("page", page);
     for (const uint32_t length : lengths) add("length", length);
     if (kind == VKATTN_KEEP)
         add("threshold", static_cast<uint64_t>(keep.probability * 0x1p32)), add("seed", keep.seed), add("offset", keep.offset),
@@ -407,6 +470,22 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
         c.mean.structSize = sizeof c.mean;
         c.mean.x = make({batch, averaged, rows, dims});
         c.mean.y = make({batch, 1, rows, dims}, true);
+    } else if (kind == VKATTN_MERGE) {
+        const uint32_t dims = drawExtent(random, 300), parts = yes() ? between(random, 1, 4) : drawExtent(random, 33);
+        c.merge = vkattn::merge(parts, make({parts * batch, groups, rows, dims}), drawLayout(random, VKATTN_F32, false, {parts * batch, groups, rows, 1}),
+                                make({batch, groups, rows, dims}, true));
+        if (yes()) c.merge.lse = drawLayout(random, VKATTN_F32, true, {batch, groups, rows, 1});
+        // Onto the first part, of which the first batch entry is the first in memory.
+        const auto inPlace = [&](vkattn_role output, vkattn_role input) {
+            vkattn_layout &from = c.layout(input), &to = c.layout(output);
+            from = drawLayout(random, from.dtype, true, {from.extent[0], from.extent[1], from.extent[2], from.extent[3]});
+            if (from.strideElems[0] < 0) return;
+            to = from;
+            to.extent[0] = batch;
+            c.inPlace[output] = input;
+        };
+        if (yes()) inPlace(VKATTN_Y, VKATTN_X);
+        if (c.merge.lse.extent[0] && yes()) inPlace(VKATTN_LSE, VKATTN_X_LSE);
     } else if (kind == VKATTN_KEEP) {
         const uint32_t columns = between(random, 0, 30) ? drawExtent(random, 520) : 0;
         c.keep.structSize = sizeof c.keep;
@@ -439,6 +518,12 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
             c.append.start = between(random, 0, 20);
         c.append.x = make({batch, groups, rows, dims});
         c.append.y = make({batch, groups, between(random, 0, 60), dims}, true);
+        if (yes()) c.append.flags = VKATTN_APPEND_RING;
+        if (yes()) {
+            c.append.presentRoles |= VKATTN_PRESENT(VKATTN_PAGE_TABLE);
+            c.append.tablePages = between(random, 1, 9);
+            c.append.y = make({between(random, 1, 20), groups, between(random, 0, 17), dims}, true);
+        }
     }
     c.fill(random);
     return c;
@@ -502,6 +587,15 @@ OperationCase plainMean(uint32_t groups, uint32_t rows, uint32_t dims) {
     OperationCase c;
     c.kind = VKATTN_MEAN;
     c.mean = vkattn::mean(packed(VKATTN_F32, 1, groups, rows, dims), packed(VKATTN_F32, 1, 1, rows, dims));
+    return c;
+}
+
+OperationCase plainMerge(uint32_t parts, uint32_t heads, uint32_t rows, uint32_t dims) {
+    OperationCase c;
+    c.kind = VKATTN_MERGE;
+    c.merge = vkattn::merge(parts, packed(VKATTN_F32, parts, heads, rows, dims), packed(VKATTN_F32, parts, heads, rows, 1),
+                            packed(VKATTN_F32, 1, heads, rows, dims));
+    c.merge.lse = packed(VKATTN_F32, 1, heads, rows, 1);
     return c;
 }
 

@@ -15,7 +15,8 @@ namespace vkattn::conform {
 
 // Every kind but attention, which has cases of its own.
 inline constexpr vkattn_operation_kind otherKinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY,        VKATTN_APPEND, VKATTN_ADVANCE,
-                                                       VKATTN_MEAN,       VKATTN_KEEP, VKATTN_NORM_GRADIENT, VKATTN_DROP};
+                                                       VKATTN_MEAN,       VKATTN_KEEP, VKATTN_NORM_GRADIENT, VKATTN_DROP,
+                                                       VKATTN_MERGE};
 // Goes through the kinds, again and again.
 [[nodiscard]] constexpr vkattn_operation_kind otherKind(int n) {
     return otherKinds[static_cast<size_t>(n) % std::size(otherKinds)];
@@ -29,11 +30,12 @@ struct OperationCase {
     vkattn_append append{};
     vkattn_advance advance{};
     vkattn_mean mean{};
+    vkattn_merge merge{};
     vkattn_keep keep{};
     vkattn_norm_gradient normGradient{};
     vkattn_drop drop{};
     std::map<vkattn_role, HostTensor> tensors;
-    std::vector<uint32_t> positions, starts, lengths; // lengths: of a projection's inner dim
+    std::vector<uint32_t> positions, starts, lengths, pageTable; // lengths: of a projection's inner dim
     std::map<vkattn_role, vkattn_role> inPlace; // output -> the input whose memory the output has
 
     [[nodiscard]] vkattn_operation operation() const;
@@ -57,6 +59,9 @@ struct OperationCase {
 
   private:
     void spoilPastLengths();
+    void drawPageTable(Random &random);
+    [[nodiscard]] bool appendsTo(uint32_t entry, uint32_t row) const;
+    void drawLse(Random &random);
 };
 
 // What comes of comparing outputs with the oracle and with the memory as it was.
@@ -88,6 +93,8 @@ struct OperationOutcome {
 // With gamma and all three gradients.
 [[nodiscard]] OperationCase plainNormGradient(vkattn_norm_kind kind, uint32_t rows, uint32_t dims);
 [[nodiscard]] OperationCase plainMean(uint32_t groups, uint32_t rows, uint32_t dims);
+// With the log-sum-exp.
+[[nodiscard]] OperationCase plainMerge(uint32_t parts, uint32_t heads, uint32_t rows, uint32_t dims);
 // Of probability 0.1, seed 42 and offset 7.
 [[nodiscard]] OperationCase plainKeep(uint32_t groups, uint32_t rows, uint32_t columns);
 // The same, with a residual.

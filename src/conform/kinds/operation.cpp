@@ -62,6 +62,9 @@ Finding checkNormGradient(DeviceUnderTest &device, const Check &check) {
 Finding checkMean(DeviceUnderTest &device, const Check &check) {
     return checkOperation(device, check, VKATTN_MEAN);
 }
+Finding checkMerge(DeviceUnderTest &device, const Check &check) {
+    return checkOperation(device, check, VKATTN_MERGE);
+}
 Finding checkKeep(DeviceUnderTest &device, const Check &check) {
     return checkOperation(device, check, VKATTN_KEEP);
 }

@@ -15,7 +15,11 @@ Box elementsOf(const Operation &o, vkattn_role role, const OperationBox &box) {
     if (o.kind == VKATTN_ADVANCE) return {{0, 0, 0, first[boxRow]}, {1, 1, 1, count[boxRow]}};
     if (o.kind == VKATTN_KEEP) return {{first[0], first[1], first[2], first[3]}, {count[0], count[1], count[2], count[3]}};
     switch (role) {
+    case VKATTN_X_LSE:
     case VKATTN_X:
+        // The box's entries of the first part, of the last one, and all between them.
+        if (o.kind == VKATTN_MERGE)
+            return {{first[0], first[1], first[2], 0}, {(o.parts - 1) * o.batch + count[0], count[1], count[2], t.extent[3]}};
         return {{first[0], first[1], first[2], 0}, {count[0], o.kind == VKATTN_MEAN ? o.averaged : count[1], count[2], o.inner}};
     case VKATTN_W:
         return {{first[0], first[1], first[3], 0}, {count[0], count[1], count[3], o.inner}};
@@ -30,8 +34,9 @@ Box elementsOf(const Operation &o, vkattn_role role, const OperationBox &box) {
         return {{0, 0, 0, 0}, {1, 1, t.extent[2], t.extent[3]}};
     case VKATTN_Y:
         if (!o.appends()) break;
-        // Only the device knows where its arrays send tokens: the whole cache of the box's cases.
-        if (o.has(VKATTN_STARTS)) return {{first[0], first[1], 0, 0}, {count[0], count[1], o.cacheRows, o.inner}};
+        if (o.poolPages) return {{first[boxColumn], first[1], 0, 0}, {count[boxColumn], count[1], o.pageTokens, o.inner}};
+        // Only the device knows where its arrays send tokens, and a ring has no end: the whole cache of the box's cases.
+        if (o.has(VKATTN_STARTS) || o.ring()) return {{first[0], first[1], 0, 0}, {count[0], count[1], o.cacheRows, o.inner}};
         return {{first[0], first[1], o.start + first[2], 0}, {count[0], count[1], count[2], o.inner}};
     default:
         break;
@@ -41,7 +46,7 @@ Box elementsOf(const Operation &o, vkattn_role role, const OperationBox &box) {
 }
 
 bool isArrayOf(vkattn_role role) {
-    return role == VKATTN_POSITIONS || role == VKATTN_STARTS || role == VKATTN_KEY_LENGTHS;
+    return role == VKATTN_POSITIONS || role == VKATTN_STARTS || role == VKATTN_KEY_LENGTHS || role == VKATTN_PAGE_TABLE;
 }
 
 // First entry of an array that a box needs, and how many.
@@ -49,6 +54,7 @@ struct Entries {
     uint64_t first, count;
 };
 Entries entriesOf(const Operation &o, vkattn_role role, const OperationBox &box) {
+    if (role == VKATTN_PAGE_TABLE) return {uint64_t{box.first[0]} * o.tablePages, uint64_t{box.count[0]} * o.tablePages};
     if (role != VKATTN_POSITIONS) return {box.first[0], box.count[0]};
     return {uint64_t{box.first[0]} * o.rows + box.first[2], (box.count[0] - 1ull) * o.rows + box.count[2]};
 }

@@ -25,6 +25,8 @@ const Routine &routineFor(vkattn_operation_kind kind) {
         return advanceRoutine;
     case VKATTN_MEAN:
         return meanRoutine;
+    case VKATTN_MERGE:
+        return mergeRoutine;
     case VKATTN_KEEP:
         return keepRoutine;
     case VKATTN_DROP:
@@ -183,10 +185,10 @@ vkattn_result planOperation(const Operation &operation, const PlanLimits &limits
     out.workspaceAlignment = std::max(limits.caps.minStorageBufferOffsetAlignment, 4u);
     uint32_t rows = operation.rows;
     // What a number sends past the end of the cache is known here.
-    if (operation.appends() && !operation.has(VKATTN_STARTS))
+    if (operation.appends() && !operation.has(VKATTN_STARTS) && !operation.ring())
         rows = std::min(rows, operation.cacheRows - std::min(operation.cacheRows, operation.start));
     if (operation.appends() && operation.cacheRows == 0) rows = 0;
-    const uint32_t columns = operation.kind == VKATTN_PROJECTION ? operation.out : operation.kind == VKATTN_KEEP ? operation.inner : 1;
+    const uint32_t columns = operation.kind == VKATTN_PROJECTION ? operation.out : operation.kind == VKATTN_KEEP ? operation.inner : std::max(operation.poolPages, 1u);
     const uint32_t extent[4] = {operation.batch, operation.groups, rows, columns};
     std::copy_n(extent, 4, out.extent);
     out.plain = limits.caps.maxStorageBuffersPerStage < operationSlots;

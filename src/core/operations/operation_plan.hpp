@@ -8,7 +8,8 @@
 namespace vkattn {
 
 // What one dispatch computes: batch entries, groups, rows and columns of the operation. Columns are
-// the outputs of a projection and the words of keep; other operations take rows whole.
+// the outputs of a projection, the words of keep and the pages of a pool that tokens are appended to; other operations
+// take rows whole.
 struct OperationBox {
     uint32_t first[4], count[4];
 };
@@ -85,6 +86,6 @@ void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkatt
 [[nodiscard]] const char *projectionFormText(vkattn_projection_kernel form);
 
 extern const Routine projectionRoutine, normRoutine, normGradientRoutine, rotaryRoutine, appendRoutine, advanceRoutine, meanRoutine,
-    keepRoutine, dropRoutine;
+    keepRoutine, dropRoutine, mergeRoutine;
 
 } // namespace vkattn

@@ -37,7 +37,7 @@ ConceptConstants constantsOf(const Operation &o) {
     constants.elementTypes = static_cast<uint32_t>(o.tensor(VKATTN_X).dtype) | static_cast<uint32_t>(o.tensor(VKATTN_Y).dtype) << typesOut;
     constants.form = (o.has(VKATTN_STARTS) ? formStarts : 0) | (o.appends() ? formAppend : 0) |
                      (o.has(VKATTN_POSITIONS) ? formPositions : 0) | (o.pairs == VKATTN_PAIRS_INTERLEAVED ? formInterleaved : 0) |
-                     (o.flags & VKATTN_ROTARY_INVERSE ? formInverse : 0);
+                     (o.flags & VKATTN_ROTARY_INVERSE ? formInverse : 0) | (o.ring() ? formRing : 0) | (o.poolPages ? formPages : 0);
     return constants;
 }
 
@@ -124,11 +124,16 @@ void dispatchAppend(const OperationPlan &plan, const OperationBox &box, uint32_t
     const Operation &o = plan.operation;
     AppendPush push{};
     setTokens(push, o, box);
+    push.allRows = o.rows;
+    push.pageTokens = o.pageTokens;
+    push.tablePages = o.tablePages;
+    push.pageFirst = box.first[boxColumn];
+    push.pages = box.count[boxColumn];
     setPush(d, push);
     d.operands[slotX] = boxOperand(o, VKATTN_X, box, offsetof(AppendPush, xBase));
     d.operands[slotY] = boxOperand(o, VKATTN_Y, box, offsetof(AppendPush, yBase));
     d.operands[slotAppendStarts] = boxOperandOr(d.operands[slotX], o, VKATTN_STARTS, box, offsetof(AppendPush, startsBase));
-    d.operands[3] = standIn(d.operands[slotX]);
+    d.operands[slotPageTable] = boxOperandOr(d.operands[slotX], o, VKATTN_PAGE_TABLE, box, offsetof(AppendPush, tableBase));
     d.key = pipelineKey(Module::append, plan.lanes, constantsOf(o));
     uint64_t workgroups[3];
     groups(plan, box, workgroups);
@@ -154,7 +159,7 @@ const Routine appendRoutine = {
     .kind = VKATTN_APPEND,
     .name = "append",
     .zone = "vkattn append",
-    .cuttable = cuttableTokens,
+    .cuttable = cuttableTokens | 1u << boxColumn,
     .layOut = layOutAppend,
     .groups = groups,
     .workspaceBytes = nullptr,

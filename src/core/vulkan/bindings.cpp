@@ -68,9 +68,11 @@ bool takeTurns(const Region &a, const Region &b) {
     return false;
 }
 
+// Of one type, with elements in the same places as far as both have them: an output may have fewer batch entries than
+// the input that it replaces.
 bool sameLayout(const Tensor &a, const Tensor &b) {
     for (int d = 0; d < 4; ++d)
-        if (a.extent[d] != b.extent[d] || a.stride[d] != b.stride[d]) return false;
+        if ((d > 0 && a.extent[d] != b.extent[d]) || (a.extent[d] > 1 && b.extent[d] > 1 && a.stride[d] != b.stride[d])) return false;
     return a.dtype == b.dtype;
 }
 

@@ -31,6 +31,7 @@ const OperationKernels &kernelsOfOperations() {
                                          appendRows,
                                          advanceWords,
                                          averageRows,
+                                         mergeRows,
                                          keepBits,
                                          dropRows,
                                          differentiateRows,

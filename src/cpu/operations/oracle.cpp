@@ -72,7 +72,7 @@ void moveTokens(const Operation &o, const Operands &operands) {
         const RowOfX id = rowOfX(o, n);
         token.compute(o, operands, id);
         for (uint32_t d = 0; token.written && d < o.inner; ++d)
-            storeElementOf(o, operands, VKATTN_Y, {id.b, id.g, token.to, d}, token.y[d]);
+            storeElementOf(o, operands, VKATTN_Y, {token.entry, id.g, token.to, d}, token.y[d]);
     }
 }
 
@@ -88,6 +88,19 @@ void average(const Operation &o, const Operands &operands) {
         const RowOfX id = rowOfX(o, n);
         for (uint32_t d = 0; d < o.inner; ++d)
             storeElementOf(o, operands, VKATTN_Y, {id.b, 0, id.r, d}, OracleMean(o, operands, id, d).mean);
+    }
+}
+
+void merge(const Operation &o, const Operands &operands) {
+    OracleMerge row;
+    for (uint64_t n = 0; n < rowsOfX(o); ++n) {
+        const RowOfX id = rowOfX(o, n);
+        row.take(o, operands, id);
+        // All before any: the first part may be the output's memory.
+        std::vector<double> y(o.inner);
+        for (uint32_t d = 0; d < o.inner; ++d) y[d] = row.element(o, operands, id, d).y;
+        for (uint32_t d = 0; d < o.inner; ++d) storeElementOf(o, operands, VKATTN_Y, {id.b, id.g, id.r, d}, y[d]);
+        if (o.uses(VKATTN_LSE)) storeElementOf(o, operands, VKATTN_LSE, {id.b, id.g, id.r, 0}, row.lse);
     }
 }
 
@@ -121,6 +134,8 @@ void compute(const Operation &o, const Operands &operands) {
         return advance(o, operands);
     case VKATTN_MEAN:
         return average(o, operands);
+    case VKATTN_MERGE:
+        return merge(o, operands);
     case VKATTN_KEEP:
         return keep(o, operands);
     case VKATTN_DROP:

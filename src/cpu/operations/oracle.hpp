@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace vkattn {
@@ -148,14 +149,16 @@ struct OracleNormGradient {
 // A token of rotary embedding or append.
 struct OracleToken {
     bool written = false; // false: the token lies past the end of the cache
-    uint64_t to = 0;      // the token of Y
+    uint64_t entry = 0, to = 0; // the batch entry, or page, and the token of Y
     std::vector<double> y;
     std::vector<double> magnitude; // |x0 c| + |x1 s| and its like; less than 0: the element is copied
 
     void compute(const Operation &o, const Operands &operands, const RowOfX &id) {
         const uint64_t start = o.has(VKATTN_STARTS) ? operands.word(VKATTN_STARTS, id.b) : o.start;
         to = o.appends() ? start + id.r : id.r;
+        entry = id.b;
         written = to < o.tensor(VKATTN_Y).extent[2];
+        if (o.kind == VKATTN_APPEND) place(o, operands, id, start);
         y.resize(o.inner);
         magnitude.assign(o.inner, -1.0);
         for (uint32_t d = 0; d < o.inner; ++d) y[d] = elementOf(o, operands, VKATTN_X, id.b, id.g, id.r, d);
@@ -174,6 +177,23 @@ struct OracleToken {
             magnitude[first] = std::abs(x0 * c) + std::abs(x1 * s);
             magnitude[second] = std::abs(x0 * s) + std::abs(x1 * c);
         }
+    }
+    // Where append sends a token.
+    void place(const Operation &o, const Operands &operands, const RowOfX &id, uint64_t start) {
+        const bool pages = o.has(VKATTN_PAGE_TABLE);
+        const uint64_t tokens = o.tensor(VKATTN_Y).extent[2], capacity = pages ? tokens * o.tablePages : tokens;
+        uint64_t position = start + id.r;
+        if (o.flags & VKATTN_APPEND_RING && capacity > 0) {
+            const bool overwritten = id.r + capacity < o.tensor(VKATTN_X).extent[2];
+            position = start > 0x7fffffff || overwritten ? capacity : position % capacity;
+        }
+        written = position < capacity;
+        to = position;
+        if (!pages || !written) return;
+        const auto page = static_cast<int32_t>(operands.word(VKATTN_PAGE_TABLE, id.b * uint64_t{o.tablePages} + position / tokens));
+        written = page >= 0 && static_cast<uint32_t>(page) < o.tensor(VKATTN_Y).extent[0];
+        entry = static_cast<uint64_t>(page);
+        to = position % tokens;
     }
 };
 
@@ -204,6 +224,50 @@ struct OracleDrop {
         if (plane.keeps(o.dropoutThreshold, id.r, column)) bits |= 1u << column % 32;
     return bits;
 }
+
+// A row of a merge.
+struct OracleMerge {
+    double lse = 0;
+    std::vector<double> share;   // of each part, which add up to 1; 0: the part is ignored
+    std::vector<double> below;   // how far its lse lies below the largest one
+    std::vector<bool> takesPart; // its lse is above -inf
+
+    // An element, and the sum of the absolute values of its terms.
+    struct Element {
+        double y = 0, magnitude = 0;
+    };
+
+    void take(const Operation &o, const Operands &operands, const RowOfX &id) {
+        share.assign(o.parts, 0), below.assign(o.parts, 0), takesPart.assign(o.parts, false);
+        double maximum = -std::numeric_limits<double>::infinity(), sum = 0;
+        bool number = true;
+        for (uint32_t t = 0; t < o.parts; ++t) {
+            const double part = elementOf(o, operands, VKATTN_X_LSE, uint64_t{t} * o.batch + id.b, id.g, id.r, 0);
+            below[t] = part;
+            takesPart[t] = !(part == -std::numeric_limits<double>::infinity());
+            number = number && !std::isnan(part) && part != std::numeric_limits<double>::infinity();
+            maximum = std::max(maximum, part);
+        }
+        for (uint32_t t = 0; t < o.parts; ++t) {
+            if (!takesPart[t]) continue;
+            below[t] = maximum - below[t];
+            share[t] = std::exp(-below[t]);
+            sum += share[t];
+        }
+        for (double &each : share) each = number ? sum > 0 ? each / sum : 0 : std::numeric_limits<double>::quiet_NaN();
+        lse = number ? sum > 0 ? maximum + std::log(sum) : maximum : std::numeric_limits<double>::quiet_NaN();
+    }
+    [[nodiscard]] Element element(const Operation &o, const Operands &operands, const RowOfX &id, uint32_t d) const {
+        Element e;
+        for (uint32_t t = 0; t < o.parts; ++t) {
+            if (!takesPart[t]) continue;
+            const double term = share[t] * elementOf(o, operands, VKATTN_X, uint64_t{t} * o.batch + id.b, id.g, id.r, d);
+            e.y += term;
+            e.magnitude += std::abs(term);
+        }
+        return e;
+    }
+};
 
 // An element of a mean, and the mean of the absolute values.
 struct OracleMean {

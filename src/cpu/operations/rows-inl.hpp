@@ -1,4 +1,4 @@
-// Norms, rotary embedding, append, advance, mean, keep and drop: operations on rows, for one Highway target. Each row is
+// Norms, rotary embedding, append, advance, mean, merge, keep and drop: operations on rows, for one Highway target. Each row is
 // read as a whole before anything of the row is written, so that they work in place.
 #if defined(VKATTN_CPU_OPERATIONS_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_OPERATIONS_ROWS_INL_HPP
@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "cpu/rows-inl.hpp"
 
@@ -184,9 +185,9 @@ inline void appendRows(const OperationCall &call, uint64_t unit, float *scratch)
     const Operation &o = call.o;
     const Tensor &x = o.tensor(VKATTN_X), &y = o.tensor(VKATTN_Y);
     forRowsOf(call, unit, [&](uint32_t b, uint32_t h, uint32_t t) HWY_ATTR {
-        const uint64_t to = uint64_t{call.start(b)} + t;
-        if (to >= y.extent[2]) return;
-        storeRow(y, call.write(VKATTN_Y), y.index(b, h, to, 0), rowOf(x, call.read(VKATTN_X), b, h, t, scratch), o.inner);
+        const TokenPlace to(call, b, t);
+        if (!to.written) return;
+        storeRow(y, call.write(VKATTN_Y), y.index(to.entry, h, to.row, 0), rowOf(x, call.read(VKATTN_X), b, h, t, scratch), o.inner);
     });
 }
 
@@ -224,6 +225,53 @@ inline void averageRows(const OperationCall &call, uint64_t unit, float *scratch
             forVectors(o.inner, [&](uint32_t d) HWY_ATTR { hn::Store(hn::Add(hn::Load(f, mean + d), hn::Load(f, run + d)), f, mean + d); });
         }
         storeRow(y, call.write(VKATTN_Y), y.index(b, 0, r, 0), mean, o.inner);
+    });
+}
+
+// What a row of a merge multiplies each part with; less than 0: the part is ignored. Returns the log-sum-exp of the row.
+HWY_INLINE float sharesOf(const OperationCall &call, uint32_t b, uint32_t g, uint32_t r, float *shares) {
+    const Operation &o = call.o;
+    const Tensor &lse = o.tensor(VKATTN_X_LSE);
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    float maximum = -infinity;
+    bool number = true;
+    for (uint32_t t = 0; t < o.parts; ++t) {
+        shares[t] = loadElement(call.read(VKATTN_X_LSE), VKATTN_F32, lse.index(uint64_t{t} * o.batch + b, g, r, 0));
+        number = number && shares[t] < infinity; // false of NaN, too
+        maximum = std::max(maximum, shares[t]);
+    }
+    double sum = 0;
+    for (uint32_t t = 0; t < o.parts; ++t)
+        if (!(shares[t] == -infinity)) sum += std::exp(static_cast<double>(shares[t]) - static_cast<double>(maximum));
+    for (uint32_t t = 0; t < o.parts; ++t)
+        shares[t] = shares[t] == -infinity ? -1
+                    : number               ? static_cast<float>(std::exp(static_cast<double>(shares[t]) - static_cast<double>(maximum)) / sum)
+                                           : nan;
+    if (!number) return nan;
+    return sum > 0 ? static_cast<float>(static_cast<double>(maximum) + std::log(sum)) : -infinity;
+}
+
+inline void mergeRows(const OperationCall &call, uint64_t unit, float *scratch) {
+    const Floats f;
+    const Operation &o = call.o;
+    const size_t room = wholeLines(o.inner);
+    float *const merged = scratch, *const copy = scratch + room, *const shares = scratch + 2 * room;
+    const Tensor &x = o.tensor(VKATTN_X), &y = o.tensor(VKATTN_Y), &lse = o.tensor(VKATTN_LSE);
+    std::fill(copy, copy + room, 0.0f); // past the end of the row too
+    forRowsOf(call, unit, [&](uint32_t b, uint32_t g, uint32_t r) HWY_ATTR {
+        const float sum = sharesOf(call, b, g, r, shares);
+        std::fill(merged, merged + room, 0.0f);
+        for (uint32_t t = 0; t < o.parts; ++t) {
+            if (shares[t] < 0) continue;
+            copyRows(storedRows(x, call.read(VKATTN_X), t * o.batch + b, g, r), 1, copy, 0);
+            const auto share = hn::Set(f, shares[t]);
+            forVectors(o.inner, [&](uint32_t d) HWY_ATTR {
+                hn::Store(hn::MulAdd(hn::Load(f, copy + d), share, hn::Load(f, merged + d)), f, merged + d);
+            });
+        }
+        storeRow(y, call.write(VKATTN_Y), y.index(b, g, r, 0), merged, o.inner);
+        if (lse.present()) storeElement(call.write(VKATTN_LSE), VKATTN_F32, lse.index(b, g, r, 0), sum);
     });
 }
 

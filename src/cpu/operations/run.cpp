@@ -55,7 +55,7 @@ struct Cut {
         if (o.kind == VKATTN_KEEP) return elements * 400; // 8 blocks of random words each
         // A quarter of a block.
         if (o.kind == VKATTN_DROP && o.dropoutThreshold) return elements * 15;
-        return elements * (o.kind == VKATTN_PROJECTION ? o.out : 4.0 * std::max(o.averaged, 1u));
+        return elements * (o.kind == VKATTN_PROJECTION ? o.out : 4.0 * std::max(o.averaged, o.parts));
     }
     // Of an operation on rows.
     [[nodiscard]] Kernel kernelOf(vkattn_operation_kind kind) const {
@@ -68,6 +68,8 @@ struct Cut {
             return own.advance;
         case VKATTN_MEAN:
             return own.average;
+        case VKATTN_MERGE:
+            return own.merge;
         case VKATTN_KEEP:
             return own.keep;
         case VKATTN_DROP:

@@ -10,6 +10,8 @@
 #include "cpu/visible_blocks/visible_blocks.hpp"
 
 #include <memory>
+#include <set>
+#include <utility>
 
 using namespace vkattn;
 
@@ -19,7 +21,14 @@ constexpr double unit = 0x1p-24; // half a unit in the last place of 1 in fp32
 
 class RowChecker {
   public:
-    RowChecker(const Operation &o, const Operands &operands) : o_(o), operands_(operands) {}
+    RowChecker(const Operation &o, const Operands &operands) : o_(o), operands_(operands) {
+        // Only a table can send two tokens to one place.
+        for (uint32_t b = 0; o.has(VKATTN_PAGE_TABLE) && b < o.batch; ++b)
+            for (uint32_t t = 0; t < o.rows; ++t) {
+                token_.place(o, operands, {b, 0, t}, o.has(VKATTN_STARTS) ? operands.word(VKATTN_STARTS, b) : o.start);
+                if (token_.written && !places_.insert({token_.entry, token_.to}).second) contested_.insert({token_.entry, token_.to});
+            }
+    }
 
     // Checks at most OracleProducts::rows rows.
     void check(const RowOfX *ids, uint32_t count) {
@@ -35,6 +44,8 @@ class RowChecker {
                 checkBits(ids[n]);
             else if (o_.kind == VKATTN_MEAN)
                 checkMean(ids[n]);
+            else if (o_.kind == VKATTN_MERGE)
+                checkMerge(ids[n]);
             else if (o_.kind == VKATTN_DROP)
                 checkDrop(ids[n]);
             else
@@ -146,14 +157,15 @@ class RowChecker {
 
     void checkToken(const RowOfX &id) {
         token_.compute(o_, operands_, id);
-        if (!token_.written) return;
-        const auto to = static_cast<uint32_t>(token_.to);
+        // Any of the tokens that go to one place may be there.
+        if (!token_.written || contested_.count({token_.entry, token_.to})) return;
+        const auto entry = static_cast<uint32_t>(token_.entry), to = static_cast<uint32_t>(token_.to);
         for (uint32_t d = 0; d < o_.inner; ++d) {
             const double magnitude = token_.magnitude[d], expected = token_.y[d];
             if (magnitude < 0) // a denormal may be flushed
-                compareStored(VKATTN_Y, {id.b, id.g, to, d}, expected, std::abs(expected) < smallestNormal ? std::abs(expected) : 0);
+                compareStored(VKATTN_Y, {entry, id.g, to, d}, expected, std::abs(expected) < smallestNormal ? std::abs(expected) : 0);
             else
-                compare(VKATTN_Y, {id.b, id.g, to, d}, expected, 4 * unit * magnitude + 8 * smallestNormal, magnitude > 0x1p127);
+                compare(VKATTN_Y, {entry, id.g, to, d}, expected, 4 * unit * magnitude + 8 * smallestNormal, magnitude > 0x1p127);
         }
     }
 
@@ -163,6 +175,34 @@ class RowChecker {
             const OracleMean expected(o_, operands_, id, d);
             compare(VKATTN_Y, {id.b, 0, id.r, d}, expected.mean, sums * unit * expected.magnitude + (groups + 2) * smallestNormal, false);
         }
+    }
+
+    void checkMerge(const RowOfX &id) {
+        merge_.take(o_, operands_, id);
+        // exp is as exact as Vulkan asks: 3 + 2 |x| units in the last place, and its argument is rounded.
+        const auto errorOfWeight = [&](uint32_t t) { return unit * (6 + 5 * std::min(merge_.below[t], 200.0)); };
+        double errorOfSum = (o_.parts + 8) * unit;
+        for (uint32_t t = 0; t < o_.parts; ++t)
+            if (merge_.takesPart[t]) errorOfSum += merge_.share[t] * errorOfWeight(t);
+        for (uint32_t d = 0; d < o_.inner; ++d) {
+            const OracleMerge::Element expected = merge_.element(o_, operands_, id, d);
+            double bound = (2 * errorOfSum + o_.parts * unit) * expected.magnitude + 4 * smallestNormal;
+            bool eitherWay = false;
+            for (uint32_t t = 0; t < o_.parts; ++t) {
+                if (!merge_.takesPart[t]) continue;
+                const double x = elementOf(o_, operands_, VKATTN_X, uint64_t{t} * o_.batch + id.b, id.g, id.r, d);
+                // A share below the normal numbers may count as 0, and 0 times infinity is NaN.
+                const bool flushed = merge_.share[t] < 4 * smallestNormal;
+                eitherWay = eitherWay || (flushed && std::isinf(x));
+                if (std::isfinite(x)) bound += merge_.share[t] * errorOfWeight(t) * std::abs(x) + (flushed ? 4 * smallestNormal * std::abs(x) : 0);
+            }
+            const double got = elementOf(o_, operands_, VKATTN_Y, id.b, id.g, id.r, d);
+            if (eitherWay && !std::isfinite(expected.y) && !std::isfinite(got)) continue;
+            compare(VKATTN_Y, {id.b, id.g, id.r, d}, expected.y, bound, std::isfinite(expected.y) && expected.magnitude > 0x1.fffffp127);
+        }
+        // The logarithm of a sum near 1 is exact to 2^-21 on Vulkan, and others to 3 units in the last place.
+        const double logarithm = std::log(static_cast<double>(o_.parts));
+        if (o_.uses(VKATTN_LSE)) compare(VKATTN_LSE, {id.b, id.g, id.r, 0}, merge_.lse, 0x1p-21 + 6 * unit * logarithm + errorOfSum, false);
     }
 
     void checkDrop(const RowOfX &id) {
@@ -217,6 +257,8 @@ class RowChecker {
     OracleNorm norm_;
     OracleNormGradient gradient_;
     OracleToken token_;
+    OracleMerge merge_;
+    std::set<std::pair<uint64_t, uint64_t>> places_, contested_; // of appended tokens
 };
 
 void verify(const Operation &o, const Operands &operands, const vkattn_verify_options &options, vkattn_verify_report &report) {

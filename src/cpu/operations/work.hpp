@@ -33,6 +33,31 @@ struct OperationCall {
     [[nodiscard]] uint32_t start(uint32_t b) const { return o.has(VKATTN_STARTS) ? operands.word(VKATTN_STARTS, b) : o.start; }
 };
 
+// Where a token of append goes, by the rule of vkattn/operations.h.
+struct TokenPlace {
+    bool written = false;
+    uint32_t entry = 0, row = 0; // of Y
+
+    TokenPlace(const OperationCall &call, uint32_t b, uint32_t t) {
+        const Operation &o = call.o;
+        const uint64_t start = call.start(b), capacity = o.cacheRows;
+        uint64_t position = start + t;
+        if (capacity == 0) return;
+        if (o.ring()) {
+            if (start >> 31 || o.rows - t > capacity) return;
+            position %= capacity;
+        }
+        if (position >= capacity) return;
+        entry = b, row = static_cast<uint32_t>(position);
+        if (o.poolPages) {
+            entry = call.operands.word(VKATTN_PAGE_TABLE, uint64_t{b} * o.tablePages + row / o.pageTokens);
+            row %= o.pageTokens;
+            if (entry >= o.poolPages) return;
+        }
+        written = true;
+    }
+};
+
 // The part of `in` that is summed before the sum is added to earlier parts. The number decides the
 // result's last bits.
 inline constexpr uint32_t partOfIn = 256;
@@ -64,6 +89,7 @@ struct ProjectionScratch {
     if (o.kind == VKATTN_KEEP) return 0;
     if (o.kind == VKATTN_NORM || o.kind == VKATTN_NORM_GRADIENT) return 4 * row;
     if (o.kind == VKATTN_DROP) return 2 * row;
+    if (o.kind == VKATTN_MERGE) return 2 * row + wholeLines(o.parts);
     return o.kind == VKATTN_ROTARY || o.kind == VKATTN_MEAN ? 3 * row : row;
 }
 
@@ -80,6 +106,7 @@ struct OperationKernels {
     void (*append)(const OperationCall &, uint64_t unit, float *scratch);
     void (*advance)(const OperationCall &, uint64_t unit, float *scratch);
     void (*average)(const OperationCall &, uint64_t unit, float *scratch);
+    void (*merge)(const OperationCall &, uint64_t unit, float *scratch);
     void (*keep)(const OperationCall &, uint64_t unit, float *scratch);
     void (*drop)(const OperationCall &, uint64_t unit, float *scratch);
     void (*differentiate)(const OperationCall &, uint64_t unit, float *scratch);

@@ -123,6 +123,10 @@ vkattn_result OperationList::add(const AppendOf &a, std::string *why) {
     given.require(VKATTN_X, a.x, description.x);
     given.require(VKATTN_Y, a.cache, description.y);
     given.addArray(VKATTN_STARTS, a.starts);
+    given.addArray(VKATTN_PAGE_TABLE, a.pageTable);
+    if (a.ring) description.flags = VKATTN_APPEND_RING;
+    if (description.presentRoles & VKATTN_PRESENT(VKATTN_PAGE_TABLE) && description.x.extent[0])
+        description.tablePages = a.pageTable.layout().extent[3] / description.x.extent[0];
     return add(operation(description), given.operands(), why);
 }
 
@@ -143,6 +147,18 @@ vkattn_result OperationList::add(const MeanOf &m, std::string *why) {
     Given given;
     given.require(VKATTN_X, m.x, description.x);
     given.require(VKATTN_Y, m.y, description.y);
+    return add(operation(description), given.operands(), why);
+}
+
+vkattn_result OperationList::add(const MergeOf &m, std::string *why) {
+    vkattn_merge description{};
+    description.structSize = sizeof description;
+    description.parts = m.parts;
+    Given given;
+    given.require(VKATTN_X, m.x, description.x);
+    given.require(VKATTN_X_LSE, m.xLse, description.xLse);
+    given.require(VKATTN_Y, m.y, description.y);
+    given.add(VKATTN_LSE, m.lse, description.lse);
     return add(operation(description), given.operands(), why);
 }
 

@@ -62,6 +62,9 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
     case VKATTN_MEAN:
         bound.operation = vkattn::operation(description_.mean = copyOf(*operation.of.mean));
         break;
+    case VKATTN_MERGE:
+        bound.operation = vkattn::operation(description_.merge = copyOf(*operation.of.merge));
+        break;
     case VKATTN_KEEP:
         bound.operation = vkattn::operation(description_.keep = copyOf(*operation.of.keep));
         break;

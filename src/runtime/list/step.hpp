@@ -78,6 +78,7 @@ struct ListStep {
         vkattn_append append;
         vkattn_advance advance;
         vkattn_mean mean;
+        vkattn_merge merge;
         vkattn_keep keep;
         struct {
             vkattn_attention_gradient gradient; // points at `forward`

@@ -41,6 +41,8 @@ Ranks ranksOf(vkattn_role role, bool hasHeads) {
         return {2, 4, "[query, word], [head, query, word] or [batch, head, query, word]"};
     case VKATTN_D_LSE:
         return {1, 3, "[query], [head, query] or [batch, head, query]"};
+    case VKATTN_X_LSE:
+        return {1, 3, "[token], [head, token] or [batch, head, token]"};
     case VKATTN_DECAY:
         return {1, 4, "[token], [head, token], [batch, head, token] or [batch, head, token, dim]"};
     case VKATTN_WRITE_STRENGTH:
@@ -118,6 +120,8 @@ void Input::checkType() const {
     case VKATTN_PREFIX_LENGTHS:
     case VKATTN_CU_SEQ_Q:
     case VKATTN_CU_SEQ_K:
+    case VKATTN_STARTS:
+    case VKATTN_PAGE_TABLE:
         if (type != npyInt32 && type != npyInt64) fail(found + "int32 or int64: convert with array.astype(np.int32)");
         return;
     case VKATTN_COS:
@@ -153,11 +157,11 @@ void Input::makeLayout(bool hasHeads, bool hasDims) {
 
     // A number for each row: the last dimension is 1.
     const bool ofTokens = role_ == VKATTN_WRITE_STRENGTH || (role_ == VKATTN_DECAY && !hasDims && shape.size() < 4);
-    const bool ofRows = role_ == VKATTN_D_LSE || ofTokens;
+    const bool isLse = role_ == VKATTN_D_LSE || role_ == VKATTN_X_LSE, ofRows = isLse || ofTokens;
     layout_.dtype = role_ == VKATTN_MASK                                   ? VKATTN_BOOL8
                     : role_ == VKATTN_BIT_MASK                             ? VKATTN_BITS32
-                    : header().type == npyFloat16 && role_ != VKATTN_D_LSE ? VKATTN_F16
-                                                                           : VKATTN_F32;
+                    : header().type == npyFloat16 && !isLse ? VKATTN_F16
+                                                            : VKATTN_F32;
     const size_t missing = 4 - shape.size() - (ofRows ? 1 : 0);
     std::fill_n(layout_.extent, 4, 1u);
     // The product of non-zero extents fits in 63 bits (npy.hpp), so no stride overflows.
@@ -374,6 +378,17 @@ void Input::readProgramBuffer(const HostBuffer &into) {
         const auto word = static_cast<uint32_t>(given);
         std::memcpy(into.data() + n * sizeof word, &word, sizeof word);
     });
+}
+
+std::vector<int64_t> Input::readNumbers() {
+    const std::vector<uint64_t> &shape = header().shape;
+    std::vector<int64_t> numbers(static_cast<size_t>(header().dataBytes / header().type.itemBytes));
+    const uint64_t rows = shape.empty() ? 1 : shape[0], columns = numbers.size() / std::max<uint64_t>(rows, 1);
+    const bool swapped = header().fortranOrder && shape.size() == 2;
+    readIntegers([&](uint64_t n, int64_t given) {
+        numbers[static_cast<size_t>(swapped ? n % rows * columns + n / rows : n)] = given;
+    });
+    return numbers;
 }
 
 std::vector<uint32_t> Input::readPositions(uint32_t tokens, uint32_t last, const std::string &reason) {

@@ -17,7 +17,7 @@ namespace vkattn::tool {
 }
 // Arrays without a layout, of 32-bit words.
 [[nodiscard]] constexpr bool isSmallArray(vkattn_role role) {
-    return (role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ) || role == VKATTN_BLOCK_MASK || isProgramBuffer(role);
+    return (role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ) || role == VKATTN_BLOCK_MASK || role == VKATTN_PAGE_TABLE || isProgramBuffer(role);
 }
 
 class Input {
@@ -51,6 +51,9 @@ class Input {
     // The position of each token, read now, by batch entry and token. Throws Failure, with the entry,
     // where one is negative or above `last`; `reason` says what `last` is.
     [[nodiscard]] std::vector<uint32_t> readPositions(uint32_t tokens, uint32_t last, const std::string &reason);
+
+    // All entries of an array of integers in C order, read now.
+    [[nodiscard]] std::vector<int64_t> readNumbers();
 
     // Reads the data, as the operation wants it. Conversions that the user has not asked for are
     // noted on stderr. Throws Failure.

@@ -228,6 +228,16 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         "linear", "Compute linear attention over .npy arrays: by feature maps, or by a state that tokens decay, write and read");
     linearCommand->allow_windows_style_options(false);
     linear.addOptions(*linearCommand);
+    MergeParser merge;
+    CLI::App *mergeCommand =
+        app.add_subcommand("merge", "Put attention over parts of the keys together, from results and log-sum-exps in .npy arrays");
+    mergeCommand->allow_windows_style_options(false);
+    merge.addOptions(*mergeCommand);
+    AppendParser append;
+    CLI::App *appendCommand =
+        app.add_subcommand("append", "Write new keys or values into a cache in a .npy array: contiguous, a ring, or pages");
+    appendCommand->allow_windows_style_options(false);
+    append.addOptions(*appendCommand);
     GradientParser gradient;
     CLI::App *gradientCommand =
         app.add_subcommand("grad", "Compute the gradients of attention over .npy arrays: the backward pass, from the result's gradient");
@@ -281,6 +291,8 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
                            : gradientCommand->parsed()     ? "grad --help"
                            : rotaryCommand->parsed()       ? "rotary --help"
                            : linearCommand->parsed()       ? "linear --help"
+                           : mergeCommand->parsed()        ? "merge --help"
+                           : appendCommand->parsed()       ? "append --help"
                            : inspectCommand->parsed()      ? "inspect --help"
                            : layerCommand->parsed()        ? "layer --help"
                            : explainLayerCommand->parsed() ? "explain layer --help"
@@ -303,6 +315,10 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         line.rotary = rotary.interpret(*rotaryCommand);
     } else if (linearCommand->parsed()) {
         line.linear = linear.interpret(*linearCommand);
+    } else if (mergeCommand->parsed()) {
+        line.merge = merge.interpret(*mergeCommand);
+    } else if (appendCommand->parsed()) {
+        line.append = append.interpret(*appendCommand);
     } else if (inspectCommand->parsed()) {
         line.inspect = inspect.interpret(*inspectCommand);
     } else if (layerCommand->parsed()) {

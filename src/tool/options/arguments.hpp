@@ -2,6 +2,7 @@
 #pragma once
 
 #include "program/failure.hpp"
+#include "tool/cache/cache_arguments.hpp"
 #include "tool/options/compute_arguments.hpp"
 #include "tool/options/conform_arguments.hpp"
 #include "tool/options/lab_arguments.hpp"
@@ -150,6 +151,8 @@ struct CommandLine {
     std::optional<GradientArguments> gradient;
     std::optional<RotaryArguments> rotary;
     std::optional<LinearArguments> linear;
+    std::optional<MergeArguments> merge;
+    std::optional<AppendArguments> append;
     std::optional<LayerArguments> layer;
     std::optional<ExplainArguments> explain;
     std::optional<LayerArguments> explainLayer;

@@ -15,11 +15,13 @@ constexpr uint32_t maxRepeat = 1000000;
 } // namespace
 
 const OperandName &operandName(const ComputeArguments &arguments, vkattn_role role) {
+    for (const OperandName &name : arguments.ownNames)
+        if (name.role == role) return name;
     return role == VKATTN_LSE && arguments.rowStatistics ? rowStatisticsName : operandName(role);
 }
 
 CLI::Option *addFile(CLI::App &app, ComputeArguments &arguments, vkattn_role role, const char *text) {
-    return app.add_option(operandName(role).option, arguments.files[role], text)->type_name("FILE");
+    return app.add_option(operandName(arguments, role).option, arguments.files[role], text)->type_name("FILE");
 }
 
 void addComputeOptions(CLI::App &app, ComputeArguments &arguments) {

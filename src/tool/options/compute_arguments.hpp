@@ -5,6 +5,7 @@
 #include "program/options/device_options.hpp"
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace CLI {
@@ -19,6 +20,8 @@ struct OperandName;
 struct ComputeArguments : program::DeviceOptions {
     std::string files[VKATTN_ROLE_LIMIT]; // by role: paths, empty where the option was not given
     uint32_t repeat = 1;
+    // What the command calls roles that others call otherwise; static storage.
+    std::span<const OperandName> ownNames;
     bool rowStatistics = false; // the file of VKATTN_LSE, where there is one, holds the row statistics
 };
 

@@ -20,8 +20,8 @@ const char *roleName(const RunReport &report, vkattn_role role) {
 }
 
 // Only attention has values V that a result is compared with.
-bool hasValues(const vkattn_verify_report &report) {
-    return report.worstRole != VKATTN_Y && !isGradient(report.worstRole);
+bool hasValues(const RunReport &run, const vkattn_verify_report &report) {
+    return run.arguments.ownNames.empty() && report.worstRole != VKATTN_Y && !isGradient(report.worstRole);
 }
 
 size_t indexLength(const RunReport &report, vkattn_role role) {
@@ -37,7 +37,7 @@ Json toJson(const RunReport &run, const Verification &verification) {
                  {"rowsTotal", report.rowsTotal},
                  {"seed", all ? Json() : Json(verification.options.seed)},
                  {"maxError", jsonNumber(report.maxError)},
-                 {"maxErrorRelativeToV", hasValues(report) ? jsonNumber(report.maxErrorRelativeToV) : Json()},
+                 {"maxErrorRelativeToV", hasValues(run, report) ? jsonNumber(report.maxErrorRelativeToV) : Json()},
                  {"worst", nullptr}};
     if (report.rowsChecked > 0)
         json["worst"] = {{"role", roleName(run, report.worstRole)},
@@ -150,7 +150,7 @@ void printVerification(const RunReport &run, const Verification &verification) {
         std::cout << report.rowsChecked << " of " << report.rowsTotal << " rows (drawn with seed " << verification.options.seed
                   << ", and the edges)";
     std::cout << ", max error " << report.maxError;
-    if (hasValues(report)) std::cout << ", of max |v| " << report.maxErrorRelativeToV;
+    if (hasValues(run, report)) std::cout << ", of max |v| " << report.maxErrorRelativeToV;
     std::cout << "\n";
     if (report.rowsChecked > 0)
         std::cout << "          worst " << (verification.step.empty() ? "" : "in step " + verification.step + ": ")

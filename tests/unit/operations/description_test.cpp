@@ -39,6 +39,14 @@ OperationCase normGradient() {
 OperationCase mean() {
     return plainMean(3, 5, 6);
 }
+OperationCase merge() {
+    return plainMerge(3, 2, 5, 6);
+}
+OperationCase pages() {
+    OperationCase c = plainAppend(5, 9, 6);
+    c.append = appendToPages(c.append.x, packed(VKATTN_F32, 7, 1, 4, 6), 3);
+    return c;
+}
 OperationCase keep() {
     return plainKeep(3, 5, 40);
 }
@@ -132,6 +140,31 @@ const Refusal refusals[] = {
     {"append.start is 1073741825", append, [](auto &c) { c.append.start = (1u << 30) + 1; }},
     {"x has 1048577 dims", append, [](auto &c) { c.append.x = packed(VKATTN_F32, 1, 1, 5, (1u << 20) + 1); }},
     {"y is [1, 2, 9, 6]", append, [](auto &c) { c.append.y = packed(VKATTN_F32, 1, 2, 9, 6); }},
+    {"append.flags is 0x1, expected 0 or VKATTN_APPEND_RING", append, [](auto &c) { c.append.flags = 1; }},
+    {"append.tablePages is 2, expected 0 without VKATTN_PAGE_TABLE", append, [](auto &c) { c.append.tablePages = 2; }},
+    {"append.reserved is 1", append, [](auto &c) { c.append.reserved = 1; }},
+    {"append.tablePages is 0, expected at least 1", pages, [](auto &c) { c.append.tablePages = 0; }},
+    {"append.tablePages is 268435457 with 4 tokens in a page", pages, [](auto &c) { c.append.tablePages = (1u << 28) + 1; }},
+    {"y is [7, 2, 4, 6], expected [7, 1, 4, 6]", pages, [](auto &c) { c.append.y = packed(VKATTN_F32, 7, 2, 4, 6); }},
+    {"y is [7, 1, 4, 5]", pages, [](auto &c) { c.append.y = packed(VKATTN_F32, 7, 1, 4, 5); }},
+    // Merge.
+    {"merge: structSize is", merge, [](auto &c) { c.merge.structSize = sizeof c.merge + 8; }},
+    {"merge.flags is 0x1, expected 0", merge, [](auto &c) { c.merge.flags = 1; }},
+    {"merge.reserved is 7, expected 0", merge, [](auto &c) { c.merge.reserved = 7; }},
+    {"merge.parts is 0, expected 1 to 256", merge, [](auto &c) { c.merge.parts = 0; }},
+    {"merge.parts is 257", merge, [](auto &c) { c.merge.parts = 257; }},
+    {"x has 3 entries, expected a multiple of 2", merge, [](auto &c) { c.merge.parts = 2; }},
+    {"x has 65537 dims, expected at most 65536", merge, [](auto &c) { c.merge.x = packed(VKATTN_F32, 3, 2, 5, 65537); }},
+    {"x of the merge has no layout", merge, [](auto &c) { c.merge.x = {}; }},
+    {"lse of x of the merge has no layout", merge, [](auto &c) { c.merge.xLse = {}; }},
+    {"y of the merge has no layout", merge, [](auto &c) { c.merge.y = {}; }},
+    {"lse of x has dtype 1", merge, [](auto &c) { c.merge.xLse.dtype = VKATTN_F16; }},
+    {"lse has dtype 2", merge, [](auto &c) { c.merge.lse.dtype = VKATTN_BF16; }},
+    {"lse of x is [1, 2, 5, 1], expected [3, 2, 5, 1]", merge, [](auto &c) { c.merge.xLse.extent[0] = 1; }},
+    {"lse is [1, 2, 5, 2], expected [1, 2, 5, 1]", merge, [](auto &c) { c.merge.lse = packed(VKATTN_F32, 1, 2, 5, 2); }},
+    {"y is [3, 2, 5, 6], expected [1, 2, 5, 6]", merge, [](auto &c) { c.merge.y = c.merge.x; }},
+    {"only dimension 2 may be 0", merge, [](auto &c) { c.merge.x.extent[3] = 0; }},
+    {"y overlaps itself", merge, [](auto &c) { c.merge.y.strideElems[1] = 0; }},
     // Mean.
     {"mean: structSize is", mean, [](auto &c) { c.mean.structSize = sizeof c.mean + 8; }},
     {"mean.flags is 0x1, expected 0", mean, [](auto &c) { c.mean.flags = 1; }},
@@ -237,7 +270,7 @@ TEST(OperationDescription, everyRuleIsChecked) {
     o.kind = VKATTN_NORM;
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_STREQ(why.message, "operation.of.norm is NULL");
-    o.kind = static_cast<vkattn_operation_kind>(VKATTN_LINEAR_ATTENTION_GRADIENT + 1);
+    o.kind = static_cast<vkattn_operation_kind>(VKATTN_MERGE + 1);
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_NE(std::string(why.message).find("operation.kind is "), std::string::npos) << why.message;
 }
@@ -248,12 +281,13 @@ TEST(OperationDescription, ordinaryOnesAreValid) {
         vkattn_diagnostic why{};
         EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_OK) << why.message;
     };
-    for (OperationCase c : {projection(), norm(), rotary(), append()}) { // 0 rows
-        for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL, VKATTN_SUM, VKATTN_Y}) c.layout(role).extent[2] = 0;
+    for (OperationCase c : {projection(), norm(), rotary(), append(), merge()}) { // 0 rows
+        for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL, VKATTN_SUM, VKATTN_Y, VKATTN_X_LSE, VKATTN_LSE}) c.layout(role).extent[2] = 0;
         valid(c);
     }
     for (const uint32_t words : {0u, 1u << 30}) valid(plainAdvance(words));
-    for (const OperationCase &c : {mean(), plainMean(3, 0, 6), plainMean(3, 5, 0), plainMean(1u << 20, 1, 1), keep(), plainKeep(3, 0, 40),
+    for (const OperationCase &c : {mean(), plainMean(3, 0, 6), plainMean(3, 5, 0), plainMean(1u << 20, 1, 1), pages(), merge(), plainMerge(1, 1, 1, 1),
+                                   plainMerge(256, 1, 1, 1u << 16), keep(), plainKeep(3, 0, 40),
                                    plainKeep(3, 5, 0), plainKeep(1, 1, 1u << 30), plainKeep(1u << 20, 1, 1), drop(), plainDrop(3, 0, 6),
                                    plainDrop(3, 5, 0), plainDrop(1, 1, 1u << 20), plainDrop(1, 1u << 30, 1)})
         valid(c);
@@ -325,6 +359,9 @@ TEST(OperationDescription, kindsHaveNames) {
     EXPECT_STREQ(vkattnOperationName(VKATTN_DROP), "drop");
     EXPECT_STREQ(vkattnOperationName(VKATTN_ATTENTION_STATISTICS), "attention statistics");
     EXPECT_STREQ(vkattnOperationName(VKATTN_VISIBLE_BLOCKS), "visible blocks");
-    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(VKATTN_LINEAR_ATTENTION_GRADIENT + 1)), nullptr);
+    EXPECT_STREQ(vkattnOperationName(VKATTN_LINEAR_ATTENTION), "linear attention");
+    EXPECT_STREQ(vkattnOperationName(VKATTN_LINEAR_ATTENTION_GRADIENT), "linear attention gradient");
+    EXPECT_STREQ(vkattnOperationName(VKATTN_MERGE), "merge");
+    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(VKATTN_MERGE + 1)), nullptr);
     EXPECT_EQ(vkattnOperationName(VKATTN_OPERATION_KIND_MAX), nullptr);
 }
