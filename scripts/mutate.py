@@ -190,7 +190,7 @@ MUTATIONS = [
     ("turns-last-tile-lost", "attention/turns.glsl", "gl_NumWorkGroups.x - 1u - turn / 2u", "gl_NumWorkGroups.x - 1u - (turn + 1u) / 2u"),
     ("turns-splits-counted-by-tiles", "attention/turns.glsl", "placeOfGroup() % gl_NumWorkGroups.y", "placeOfGroup() % gl_NumWorkGroups.x"),
     ("flash-no-rescale", "flash/lanes.comp", "rescale[r] = expDifference(maximum[r], rowMaximum);", "rescale[r] = 1.0;"),
-    ("flash-last-tile-dropped", "flash/lanes.comp", "tile < end; tile += int(tileKeys)", "tile + int(tileKeys) < end; tile += int(tileKeys)"),
+    ("flash-last-tile-dropped", "flash/lanes.comp", "(source == sourceShared) {\n            if (tile >= end) break;", "(source == sourceShared) {\n            if (tile + int(tileKeys) >= end) break;"),
     ("flash-last-step-dropped", "flash/lanes.comp", "j < to; j = passedBy(j + int(stepKeys), skipFrom, skipTo)", "j + int(stepKeys) < to; j = passedBy(j + int(stepKeys), skipFrom, skipTo)"),
     ("flash-hidden-not-masked", "flash/lanes.comp", "const uint kept_ = (tested) &&", "const uint kept_ = false &&"),
     ("flash-sum-starts-at-1", "flash/lanes.comp", "        weightSum[r] = 0.0;", "        weightSum[r] = 1.0;"),
