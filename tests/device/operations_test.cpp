@@ -103,9 +103,9 @@ std::vector<OperationCase> edgeCases() {
     list.push_back(stopped);
     list.push_back(plainAdvance(0));
     // Several boxes of rows where limits are tight; runs of groups that end within the groups.
-    OperationCase heads = plainMean(33, 40, 130);
-    heads.mean = vkattn::mean(packedTokenMajor(VKATTN_F32, 2, 33, 40, 130), packed(VKATTN_F16, 2, 1, 40, 130));
-    list.push_back(heads);
+    OperationCase ofHeads = plainMean(33, 40, 130);
+    ofHeads.mean = vkattn::mean(packedTokenMajor(VKATTN_F32, 2, 33, 40, 130), packed(VKATTN_F16, 2, 1, 40, 130));
+    list.push_back(ofHeads);
     list.push_back(plainMean(3, 7, 0));
     // Several boxes of rows where limits are tight, with the parts of a token beside each other; the number of parts
     // around the ends of runs; parts between whose elements other parts lie, onto the first of which the result goes.
@@ -117,12 +117,12 @@ std::vector<OperationCase> edgeCases() {
         std::copy_n(strides, 4, merge.merge.x.strideElems);
         list.push_back(merge);
     }
-    OperationCase woven = plainMerge(3, 2, 40, 66);
-    woven.merge.x = {VKATTN_BF16, {3, 2, 40, 66}, {132, 66, 396, 1}, 3};
-    woven.merge.y = woven.merge.x, woven.merge.y.extent[0] = 1;
-    woven.merge.lse = woven.merge.xLse, woven.merge.lse.extent[0] = 1;
-    woven.inPlace = {{VKATTN_Y, VKATTN_X}, {VKATTN_LSE, VKATTN_X_LSE}};
-    list.push_back(woven);
+    OperationCase interleaved = plainMerge(3, 2, 40, 66);
+    interleaved.merge.x = {VKATTN_BF16, {3, 2, 40, 66}, {132, 66, 396, 1}, 3};
+    interleaved.merge.y = interleaved.merge.x, interleaved.merge.y.extent[0] = 1;
+    interleaved.merge.lse = interleaved.merge.xLse, interleaved.merge.lse.extent[0] = 1;
+    interleaved.inPlace = {{VKATTN_Y, VKATTN_X}, {VKATTN_LSE, VKATTN_X_LSE}};
+    list.push_back(interleaved);
     OperationCase batches = plainMerge(4, 3, 12, 40);
     batches.merge.x = packedTokenMajor(VKATTN_F16, 20, 3, 12, 40);
     batches.merge.xLse = packed(VKATTN_F32, 20, 3, 12, 1);

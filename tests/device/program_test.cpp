@@ -94,6 +94,13 @@ TEST(ProgramTest, readsTheLastWordPastTheEndOfABuffer) {
         a.problem.program = program->get();
         a.problem.kernel = kernel;
         a.problem.programWords[15] = 1; // what is past the words
+        // The first word of the table is the place of the dilations. Without them the word is 0, as is a buffer that
+        // is not there.
+        a.problem.flags |= VKATTN_WINDOW;
+        a.problem.windowLeft = a.problem.windowRight = -1;
+        a.problem.dilation = 1;
+        a.problem.presentRoles |= VKATTN_PRESENT(VKATTN_DILATIONS);
+        a.add(VKATTN_DILATIONS, std::vector<uint32_t>{1});
         a.problem.programBufferWords[0] = 5, a.problem.programBufferWords[1] = 1;
         a.add(VKATTN_PROGRAM_BUFFER_0, std::vector<uint32_t>{60, 60, 60, 60, 9});
         a.add(VKATTN_PROGRAM_BUFFER_1, std::vector<uint32_t>{20});
