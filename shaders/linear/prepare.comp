@@ -43,8 +43,8 @@ float queryOf(uint n, uint d) {
 #ifdef VKATTN_SUBGROUPS
 // Software drivers take a shuffle from a lane that they know apart from others.
 const bool wholeSubgroups = (form & formLinearWholeSubgroups) != 0u;
-#define OF_SLOT(own, s, LOAD_)                                                                                                             \
-    (wholeSubgroups ? subgroupShuffle(own, s) : subgroupShuffle(own, gl_SubgroupInvocationID - slot + (s)))
+#define LANE_OF_SLOT(s) (wholeSubgroups ? (s) : gl_SubgroupInvocationID - slot + (s))
+#define OF_SLOT(own, s, LOAD_) subgroupShuffle(own, LANE_OF_SLOT(s))
 #else
 #define OF_SLOT(own, s, LOAD_) (LOAD_)
 #endif

@@ -59,6 +59,8 @@ const Routine mergeRoutine = {
     .groups = groups,
     .workspaceBytes = nullptr,
     .dispatch = dispatch,
+    // The parts of a box lie far apart, and the first of other boxes between them.
+    .boxesSpanOthers = true,
 };
 
 } // namespace vkattn

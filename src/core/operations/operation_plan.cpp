@@ -170,7 +170,7 @@ Dispatch OperationPlan::dispatch(uint32_t index) const {
     routine->dispatch(*this, boxAt(index / steps), step, d);
     d.operandCount = infoOf(d.key.module).slots;
     // The next step reads what this one gathers, and the next box gathers in the same place.
-    d.barrierBefore = steps > 1 && index > 0;
+    d.barrierBefore = index > 0 && (steps > 1 || routine->boxesSpanOthers);
     return d;
 }
 

@@ -51,6 +51,8 @@ struct Routine {
     uint64_t (*workspaceBytes)(const OperationPlan &plan, const OperationBox &box);
     // Makes a step of a box, counted from 0.
     void (*dispatch)(const OperationPlan &plan, const OperationBox &box, uint32_t step, Dispatch &out);
+    // In place, what a box reads may span what another one has written.
+    bool boxesSpanOthers = false;
 };
 
 struct OperationPlan : Schedule {
