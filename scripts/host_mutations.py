@@ -207,7 +207,7 @@ MUTATIONS = [
      "at.count[d] = box[d];", "tests Describe.*"),
     ("boxes-all-at-the-start", "src/core/operations/operation_plan.cpp", "at.first[d] = index % boxes[d] * box[d];",
      "at.first[d] = 0;", "device OperationsOnDevice.*"),
-    ("boxes-steps-without-a-barrier", "src/core/operations/operation_plan.cpp", "d.barrierBefore = steps > 1 && index > 0;",
+    ("boxes-steps-without-a-barrier", "src/core/operations/operation_plan.cpp", "d.barrierBefore = index > 0 && (steps > 1 || routine->boxesSpanOthers);",
      "d.barrierBefore = false;", "tests Describe.*"),
     ("boxes-workgroups-of-the-last-step", "src/core/operations/projection.cpp", "if (gathersAddends(plan)) raiseToAdd(box.count, out);", "",
      "tests Describe.*"),
