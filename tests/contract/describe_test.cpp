@@ -311,12 +311,13 @@ TEST(Describe, saysWhatIsRecordedOfOtherOperations) {
         const Description steps(weak, 0, operation);
         for (uint32_t d = 0; d < steps.count; ++d) EXPECT_EQ(steps.list[d].barrierBefore, d > 0 ? 1u : 0u) << name;
         gathered += steps.whole.workspaceBytes != 0;
-        // Boxes of one step each share nothing. Those of several steps have a workspace here, or add a
-        // residual in place to what the step before has written.
+        // Boxes of one step each share nothing, but for merges: their output may be in place of parts that
+        // other boxes' reads span. Boxes of several steps have a workspace here, or add a residual in place
+        // to what the step before has written.
         vkattn_caps cut = strongCaps();
         cut.maxStorageBufferRange = 16384;
         const Description boxes(cut, 0, operation);
-        const bool inPlace = operation.kind == VKATTN_NORM_GRADIENT && drawn.has(VKATTN_RESIDUAL);
+        const bool inPlace = operation.kind == VKATTN_MERGE || (operation.kind == VKATTN_NORM_GRADIENT && drawn.has(VKATTN_RESIDUAL));
         const bool shares = boxes.whole.workspaceBytes != 0 || inPlace;
         for (uint32_t d = 0; d < boxes.count; ++d) EXPECT_EQ(boxes.list[d].barrierBefore, shares && d > 0 ? 1u : 0u) << name;
     }
