@@ -5,10 +5,7 @@
 // Included after sequence.glsl. Rows are queries of the chunk, keys count from the first of the
 // batch entry.
 
-int alignedPosition(uint query) {
-    const int i = int(queryFirst + query);
-    return (flags & flagTopLeft) != 0u ? i : i + int(seq.keyCount) - int(seq.queryCount);
-}
+int alignedPosition(uint query) { return int(queryFirst + query) + seq.shift; }
 int keyBegin(uint query) {
     int begin = max(alignedPosition(query) - left, 0);
 #ifdef VKATTN_LENGTHS_BOUND

@@ -7,22 +7,24 @@
 struct Sequence {
     uint queryStart, queryCount, keyStart, keyCount;
     uint prefix; // keys that no causal rule hides
+    int shift;   // i' - i
 };
 
 // Lengths are data on the device: clamped, never trusted. The table of ragged batches was clamped
 // when sequences.comp wrote it. A shader that binds no lengths has batch entries of one extent.
 Sequence sequenceOf(uint batchInChunk) {
-    Sequence s = Sequence(0u, queryTokens, 0u, keyTokens, 0u);
+    Sequence s = Sequence(0u, queryTokens, 0u, keyTokens, 0u, 0);
 #ifdef VKATTN_LENGTHS_BOUND
     if ((flags & flagTable) != 0u) {
         const uint at = lengthsBase + batchInChunk * sequenceWords;
-        s = Sequence(lengths[at], lengths[at + 1u], lengths[at + 2u], lengths[at + 3u], 0u);
+        s = Sequence(lengths[at], lengths[at + 1u], lengths[at + 2u], lengths[at + 3u], 0u, int(lengths[at + sequenceShift]));
         if (hasPrefix) s.prefix = lengths[at + sequencePrefix];
         if ((pairTerms & (termsOfRules | termsOfHooks)) != 0u) beginRules(at - lengths[at + sequenceHeader], lengths[at + sequenceEntry]);
     } else if ((flags & flagKeyLengths) != 0u) {
         s.keyCount = min(lengths[lengthsBase + batchInChunk], keyTokens);
     }
 #endif
+    if ((flags & flagOffsets) == 0u) s.shift = (flags & flagTopLeft) != 0u ? 0 : int(s.keyCount) - int(s.queryCount);
     return s;
 }
 // Rows of the chunk that the batch entry has; what lies past them is neither read nor written.

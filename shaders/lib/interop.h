@@ -303,6 +303,7 @@ VKATTN_CONST flagWeightsDropped = 32768u; // softmax: the weights are those afte
 // Environment: four bits from this one on are the element type of the bias.
 VKATTN_CONST flagsBiasType = 16u;
 VKATTN_CONST flagTable = 1u << 20; // lengths[] is the table
+VKATTN_CONST flagOffsets = 1u << 21; // which says where queries stand
 
 // Where the flash kernels have K and V while they multiply
 VKATTN_CONST sourceDirect = 0u;   // each lane loads the K and V it multiplies

@@ -7,11 +7,13 @@
 // The table at the workspace's start, of ragged batches and of problems with rules: a header, then for
 // each batch entry or sequence the first query, the number of queries, the first key, the number of keys,
 // all of it inside the tensors, whatever the arrays hold (setup/sequences.comp); and, with rules, the prefix
-// length, the words back to the header, and the number of the entry (setup/rules.comp).
+// length, the words back to the header, the number of the entry, and i' - i where offsets are given
+// (setup/rules.comp).
 VKATTN_CONST sequenceWords = 8u;
 VKATTN_CONST sequencePrefix = 4u;
 VKATTN_CONST sequenceHeader = 5u;
 VKATTN_CONST sequenceEntry = 6u;
+VKATTN_CONST sequenceShift = 7u;
 // The header. Places are words from the header on; 0: there is no such thing.
 VKATTN_CONST ruleHeaderWords = 64u;
 VKATTN_CONST ruleDilations = 0u;   // place: of each head
@@ -55,9 +57,13 @@ VKATTN_CONST ruleStepEntries = 0u;
 VKATTN_CONST ruleStepCopy = 1u;
 VKATTN_CONST ruleStepSummary = 2u;
 VKATTN_CONST ruleStepProgram = 3u;
+VKATTN_CONST ruleStepOffsets = 4u; // of the entries
 VKATTN_CONST ruleRagged = 1u; // flags of the entries: setup/sequences.comp writes the first words
 VKATTN_CONST ruleKeyLengths = 2u;
 VKATTN_CONST rulePrefixLengths = 4u;
+VKATTN_CONST ruleQueryOffsets = 8u; // flags of the offsets: which arrays there are
+VKATTN_CONST ruleKeyOffsets = 16u;
+VKATTN_CONST mostOffset = 1 << 28; // to either side (vkattn_offset)
 // Where setup/blocks.comp has blocks from, numbered as in vkattn_block_kind.
 VKATTN_CONST blocksOfMask = 1u;
 VKATTN_CONST blocksOfLists = 2u;
@@ -79,7 +85,8 @@ VKATTN_PUSH(RulesPush) {
     uint firstBase, secondBase;
     uint flags, queryTokens, keyTokens;
     // The header, or what it has of a program. Of a copy: the place, the least and the largest
-    // number. Of a summary: its place, and words of an entry, of the summary and of the bits.
+    // number. Of a summary: its place, and words of an entry, of the summary and of the bits. Of offsets: what
+    // is added to those of queries and of keys.
     uint given[ruleWordsGiven];
 };
 #endif

@@ -1,16 +1,27 @@
 #version 450
 // Set-up of problems with rules: the header of the table and what its entries have beside their sequences,
-// a copy of numbers, which are data and are clamped, a summary of bits, or the words of a program (lib/table.h).
+// the offsets of entries and a copy of numbers, which are data and are clamped, a summary of bits, or the words of a
+// program (lib/table.h).
 #define VKATTN_STAGE_RULES
 #include "lib/platform.glsl"
 
 #include "attention/operands.glsl"
+
+int clampedOffset(int tokens) { return clamp(tokens, -int(mostOffset), int(mostOffset)); }
 
 void main() {
     const uint n = gl_GlobalInvocationID.x;
     if (what == ruleStepCopy) {
         const uint lanes = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
         for (uint item = n; item < count; item += lanes) table[given[0] + item] = clamp(first[firstBase + item], given[1], given[2]);
+        return;
+    }
+    if (what == ruleStepOffsets) {
+        if (n >= count) return;
+        int query = int(given[0]), key = int(given[1]);
+        if ((flags & ruleQueryOffsets) != 0u) query += clampedOffset(int(first[firstBase + n]));
+        if ((flags & ruleKeyOffsets) != 0u) key += clampedOffset(int(second[secondBase + n]));
+        table[ruleHeaderWords + n * sequenceWords + sequenceShift] = uint(clampedOffset(clampedOffset(query) - clampedOffset(key)));
         return;
     }
     if (what == ruleStepProgram) {

@@ -37,7 +37,7 @@ struct NeededOperand {
     uint32_t alignment;
 };
 struct NeededOperands {
-    static constexpr uint32_t most = 32;
+    static constexpr uint32_t most = 48;
     const char *user; // what uses the operands, in messages
     NeededOperand list[most];
     uint32_t count = 0;

@@ -59,7 +59,7 @@ inline RowPlace placeOf(const Problem &p, const Sequence &s, uint32_t kvHead, ui
     // A division takes longer than everything else here.
     place.head = kvHead * group + (group == 1 ? 0 : static_cast<uint32_t>(row % group));
     place.query = static_cast<uint32_t>(group == 1 ? row : row / group);
-    place.position = p.topLeft ? int64_t{place.query} : int64_t{place.query} + s.keys - int64_t{s.queries};
+    place.position = place.query + s.shift;
     const int64_t keys = s.keys;
     place.queryTokens = s.queries, place.keyTokens = s.keys;
     place.begin = static_cast<uint32_t>(std::clamp<int64_t>(place.position - p.left, 0, keys));

@@ -16,6 +16,7 @@ struct Sequence {
     uint32_t batch = 0;
     uint32_t queryFirst = 0, queries = 0, keyFirst = 0, keys = 0;
     uint32_t prefix = 0;     // keys that causal hides from nobody
+    int64_t shift = 0;       // i' - i
     uint64_t rowsBefore = 0; // rows of earlier sequences, all heads
 
     // The tensors may be read only at tokens below queries and keys.
@@ -52,6 +53,10 @@ template <class Visit> void forEverySequence(const Problem &p, const Operands &o
             s.keys = p.has(VKATTN_KEY_LENGTHS) ? std::min(operands.word(VKATTN_KEY_LENGTHS, b), p.keyTokens) : p.keyTokens;
         }
         if (p.has(VKATTN_PREFIX_LENGTHS)) s.prefix = std::min(operands.word(VKATTN_PREFIX_LENGTHS, b), s.keys);
+        const auto offset = [&](vkattn_role role) { return p.has(role) ? static_cast<int32_t>(operands.word(role, b)) : 0; };
+        s.shift = p.hasOffsets() ? shiftOf(p.queryOffset, p.keyOffset, offset(VKATTN_QUERY_OFFSETS), offset(VKATTN_KEY_OFFSETS))
+                  : p.topLeft    ? 0
+                                 : int64_t{s.keys} - s.queries;
         visit(b, s);
     }
 }

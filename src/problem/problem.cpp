@@ -98,6 +98,8 @@ uint64_t ruleArrayLength(const Problem &p, vkattn_role role) {
     case VKATTN_GLOBAL_TOKENS:
         return uint64_t{p.batch} * bitWords(p.keyTokens);
     case VKATTN_PREFIX_LENGTHS:
+    case VKATTN_QUERY_OFFSETS:
+    case VKATTN_KEY_OFFSETS:
         return p.batch;
     case VKATTN_DILATIONS:
         return p.heads;
@@ -272,6 +274,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
 
     out.presentRoles = p.presentRoles;
     if (const auto r = makeRules(p, out, why)) return r;
+    if (const auto r = makeOffsets(p, out, why)) return r;
     if (const auto r = makeProgramUse(p, out.program, why)) return r;
     if (const auto r = checkSumless(out, why)) return r;
 

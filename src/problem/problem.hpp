@@ -25,7 +25,8 @@ struct Problem {
     int32_t left = openWindow, right = openWindow;
     Rules rules;
     ProgramUse program;
-    bool topLeft = false;
+    bool topLeft = false;                     // counts where there are no offsets
+    vkattn_offset queryOffset{}, keyOffset{};
     bool deterministic = false;
     // V is the first dims of K: tensor(VKATTN_V) says where they lie in K's memory.
     bool valuesInKeys = false;
@@ -47,8 +48,12 @@ struct Problem {
     // Returns whether an array is present.
     [[nodiscard]] constexpr bool has(vkattn_role role) const {
         if (isProgramBuffer(role)) return program.bufferWords[role - VKATTN_PROGRAM_BUFFER_0] != 0;
+        if (isOffsetArray(role)) return (role == VKATTN_QUERY_OFFSETS ? queryOffset : keyOffset).kind == VKATTN_OFFSET_ARRAY;
         return isBlockArray(role) ? rules.hasBlockArray(role) : (presentRoles & VKATTN_PRESENT(role)) != 0;
     }
+    [[nodiscard]] constexpr bool hasOffsets() const { return queryOffset.kind != VKATTN_OFFSET_NONE || keyOffset.kind != VKATTN_OFFSET_NONE; }
+    // Returns whether only the device, or the CPU when it computes, knows where queries stand.
+    [[nodiscard]] constexpr bool hasUnknownOffsets() const { return has(VKATTN_QUERY_OFFSETS) || has(VKATTN_KEY_OFFSETS); }
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
     // Returns whether every query of a sequence has the same keys within its reach.
     [[nodiscard]] constexpr bool sameReach() const {
@@ -56,7 +61,7 @@ struct Problem {
     }
     // Returns whether a pair has a rule beside causal, window and what memory holds for each pair, whose data lies in
     // the table at the workspace's start.
-    [[nodiscard]] constexpr bool hasRules() const { return rules.showRuns() || has(VKATTN_PREFIX_LENGTHS) || program.hooks != 0; }
+    [[nodiscard]] constexpr bool hasRules() const { return rules.showRuns() || has(VKATTN_PREFIX_LENGTHS) || hasOffsets() || program.hooks != 0; }
     [[nodiscard]] constexpr bool drops() const { return dropoutThreshold != 0; }
     // Query heads per key/value head.
     [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; }

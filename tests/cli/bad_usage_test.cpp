@@ -45,6 +45,8 @@ TEST_F(BadUsageTest, helpNamesEveryOption) {
                                      "--dilation",
                                      "--global-tokens",
                                      "--prefix-lengths",
+                                     "--query-offset",
+                                     "--key-offset",
                                      "--neighbourhood",
                                      "--border",
                                      "--windows",

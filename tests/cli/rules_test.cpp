@@ -16,6 +16,7 @@ struct PairRules {
     long left = -1, right = -1, dilation = 1; // of the window, in steps
     Array global;                             // [batch, key]
     std::vector<long> prefixes;               // of each batch entry
+    std::vector<long> shifts;                 // i' - i of each batch entry; empty: the alignment says
     std::string grid;                         // clamp, cut, windows; empty: none
     std::vector<long> extent, size;           // of the grid: planes where there are any, rows and columns
     long shift = 0;
@@ -61,6 +62,8 @@ class RulesRun : public RunTest {
     void addWindow(long left, long right, long dilation);
     void addGlobalTokens(const std::vector<size_t> &shape, const NpyOptions &npy = {.descr = "|b1"});
     void addPrefixes(const std::string &descr = "<i4");
+    enum class Offset { none, number, array };
+    void addOffsets(Offset query, Offset key);
     void addNeighbourhood(const std::vector<long> &extent, const std::vector<long> &size, const std::string &border);
     void addWindows(const std::vector<long> &extent, const std::vector<long> &size, long shift);
     void addBigBird(long block, size_t randomBlocks, uint64_t seed);
@@ -132,6 +135,23 @@ void RulesRun::addPrefixes(const std::string &descr) {
     add("--prefix-lengths", "p.npy");
 }
 
+void RulesRun::addOffsets(Offset query, Offset key) {
+    rules.shifts.assign(batch, 0);
+    const auto give = [&](const char *option, const std::string &name, Offset kind, long sign) {
+        if (kind == Offset::none) return;
+        const long number = static_cast<long>(random() % 60) - 20;
+        Array offsets{{batch}, {}};
+        for (size_t b = 0; b < batch; b++) {
+            const long offset = kind == Offset::number ? number : static_cast<long>(random() % 80) - 30;
+            offsets.values.push_back(static_cast<double>(offset));
+            rules.shifts[b] += sign * offset;
+        }
+        if (kind != Offset::number) writeNpy(file(name), offsets, {.descr = chance(2) ? "<i4" : "<i8"});
+        add(option, kind == Offset::number ? std::to_string(number) : name);
+    };
+    give("--query-offset", "qo.npy", query, 1), give("--key-offset", "ko.npy", key, -1);
+}
+
 void RulesRun::addNeighbourhood(const std::vector<long> &extent, const std::vector<long> &size, const std::string &border) {
     rules.grid = border, rules.extent = extent;
     rules.size = size.size() == 1 ? std::vector<long>(extent.size(), size[0]) : size;
@@ -198,11 +218,11 @@ bool RulesRun::isInBox(long position, long key) const {
         if (!isInReach(rules, axis, position % extent, key % extent)) return false;
         position /= extent, key /= extent;
     }
-    return true;
+    return position == 0; // otherwise the query stands behind the grid
 }
 
 bool RulesRun::isSeen(size_t b, size_t h, long i, long j) const {
-    const long position = rules.topLeft ? i : i + keysOf[b] - queriesOf[b];
+    const long position = !rules.shifts.empty() ? i + rules.shifts[b] : rules.topLeft ? i : i + keysOf[b] - queriesOf[b];
     if (j >= keysOf[b]) return false;
     if (rules.causal && j > position && (rules.prefixes.empty() || j >= rules.prefixes[b])) return false;
     if (rules.window) {
@@ -308,6 +328,57 @@ TEST_F(RulesRun, prefixesShowWhatCausalHides) {
                 if (chance(2)) addWindow(6, 6, 1); // hides keys of the prefix too
                 checkRules();
             }
+}
+
+TEST_F(RulesRun, offsetsStandInPlaceOfAlignments) {
+    using enum Offset;
+    for (const auto &[query, key] : std::vector<std::pair<Offset, Offset>>{{number, none}, {array, none}, {number, number}, {array, array}, {none, array}})
+        for (const bool topLeft : {false, true}) {
+            givenTokens(chance(2) ? 40 : 1, 50);
+            addCausal(topLeft); // either word switches causal on, and no more
+            addOffsets(query, key);
+            if (chance(2)) addKeyLengths();
+            if (chance(2)) addWindow(9, 3, chance(2) ? 2 : 1);
+            checkRules();
+            givenTokens(48, 48);
+            addNeighbourhood({6, 8}, {3, 3}, "clamp");
+            addOffsets(query, key);
+            checkRules();
+        }
+}
+
+// The rows of a prompt in two parts are those of the prompt.
+TEST_F(RulesRun, offsetsOfAPromptInParts) {
+    const size_t tokens = 37, first = 21, dim = 8;
+    given({1, 2, tokens, dim}, {1, 2, tokens, dim}, {1, 2, tokens, dim});
+    const auto run = [&](const Arguments &said) {
+        const Outcome outcome = tool(onCpu(said));
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+    };
+    run({"--causal", "bottom-right"});
+    const ReadArray whole = readNpy(file("o.npy"));
+    Array rest{{1, 2, tokens - first, dim}, {}};
+    for (size_t h = 0; h < 2; h++)
+        for (size_t n = first * dim; n < tokens * dim; n++) rest.values.push_back(q.values[h * tokens * dim + n]);
+    writeNpy(file("q.npy"), rest, {});
+    run({"--causal", "top-left", "--query-offset", std::to_string(first)});
+    const ReadArray part = readNpy(file("o.npy"));
+    const size_t own = (tokens - first) * dim;
+    ASSERT_EQ(part.values.size(), 2 * own);
+    for (size_t n = 0; n < part.values.size(); n++)
+        ASSERT_NEAR(part.values[n], whole.values[n / own * tokens * dim + first * dim + n % own], 1e-6) << n;
+}
+
+TEST_F(RulesRun, offsetsAreClamped) {
+    givenTokens(40, 40);
+    addCausal(false);
+    addOffsets(Offset::array, Offset::none);
+    writeNpy(file("qo.npy"), Array{{2}, {1e18, -1e18}}, {.descr = "<i8"});
+    rules.shifts = {1 << 28, -(1 << 28)}; // all keys, and none
+    checkRules();
+    EXPECT_NE(tool(onCpu(options)).err.find("note: qo.npy: 2 of 2 offsets lie outside [-268435456, 268435456] and were clamped, first "
+                                            "1000000000000000000 of batch entry 0 to 268435456"),
+              std::string::npos);
 }
 
 TEST_F(RulesRun, prefixesAreClamped) {
@@ -605,6 +676,10 @@ TEST_F(RulesRefusal, optionsThatNeedOthers) {
     refused({"--global-tokens", "g.npy"}, {"--global-tokens is given without --window", "add --window"});
     refused({"--prefix-lengths", "p.npy"}, {"--prefix-lengths is given without --causal", "add --causal"});
     refused({"--border", "cut"}, {"--border is given without --neighbourhood", "add --neighbourhood"});
+    refused({"--window", "2,2", "--align", "top-left", "--query-offset", "3"}, {"--align and --query-offset are both given"});
+    refused({"--window", "2,2", "--align", "top-left", "--key-offset", "o.npy"}, {"--align and --key-offset are both given"});
+    for (const char *number : {"268435457", "-268435457", "1-1", "99999999999999999999"})
+        refused({"--query-offset", number}, {"--query-offset", "a number of tokens from -268435456 to 268435456", number});
     refused({"--windows", "4x4:2", "--border", "cut"}, {"--border is given without --neighbourhood"});
     refused({"--block-mask", "m.npy"}, {"--block-mask is given without --block-size", "add --block-size"});
     refused({"--block-size", "4,4"}, {"--block-size is given without --block-mask", "add --block-mask"});
@@ -719,6 +794,20 @@ TEST_F(RulesRefusal, globalTokens) {
     for (const std::string descr : {"<f4", "<i4", "<i8", "|i1"}) {
         write("g.npy", {2, 16}, descr);
         refused(global, {"g.npy: it holds ", "--global-tokens takes bool or uint8", "array != 0"});
+    }
+}
+
+TEST_F(RulesRefusal, offsets) {
+    for (const std::string option : {"--query-offset", "--key-offset"}) {
+        const Arguments offsets = {"--causal", "bottom-right", option, "offsets.npy"};
+        for (const std::vector<size_t> &shape : std::vector<std::vector<size_t>>{{}, {1}, {3}, {0}, {2, 1}, {1, 2}}) {
+            write("offsets.npy", shape, "<i4");
+            refused(offsets, {"offsets.npy (", "expected one offset for each batch entry, shape (2,)"});
+        }
+        for (const std::string descr : {"<f4", "<u4", "|b1", "<i2"}) {
+            write("offsets.npy", {2}, descr);
+            refused(offsets, {"offsets.npy: it holds ", option + " takes int32 or int64", "np.int32"});
+        }
     }
 }
 

@@ -204,6 +204,11 @@ void Description::describeRules(uint32_t batch, uint32_t queries, uint32_t keys)
     };
     const bool window = p.flags & VKATTN_WINDOW;
     present(0, window, VKATTN_GLOBAL_TOKENS), present(1, p.flags & VKATTN_CAUSAL, VKATTN_PREFIX_LENGTHS);
+    const auto offset = [&](int bit, uint8_t tokens) {
+        const auto kind = static_cast<vkattn_offset_kind>(g.arrays >> bit & 3u);
+        return vkattn_offset{kind, kind || wrong ? int32_t{tokens} - 100 : 0};
+    };
+    p.queryOffset = offset(3, g.shift), p.keyOffset = offset(5, g.sizes);
     if (window && g.dilation >= 64) p.dilation = g.dilation == 255 ? UINT32_MAX : g.dilation % 6u;
     present(2, window && p.dilation > 0, VKATTN_DILATIONS);
     if (g.grid % 8u && keys) {

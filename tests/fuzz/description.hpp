@@ -25,7 +25,7 @@ struct LayoutGenes {
 
 // Rules of visibility.
 struct RuleGenes {
-    uint8_t arrays;             // bit 0 global tokens, 1 prefix lengths, 2 dilations
+    uint8_t arrays;             // bit 0 global tokens, 1 prefix lengths, 2 dilations; two bits each: kinds of offsets
     uint8_t dilation;           // below 64: none
     uint8_t grid, rows, planes; // the rule, and how many of the keys
     uint8_t sizes, shift;

@@ -104,7 +104,14 @@ std::vector<unsigned char> maskOfRules(const conform::CaseData &data) {
         for (uint32_t h = 0; h < heads; ++h)
             for (uint32_t i = 0; i < queries; ++i) {
                 const conform::Span &s = data.spans[b];
-                const int64_t at = c.topLeft ? int64_t{i} : int64_t{i} + s.keys - int64_t{s.queries};
+                int64_t at = c.topLeft ? int64_t{i} : int64_t{i} + s.keys - int64_t{s.queries};
+                if (c.offsets) {
+                    const int64_t most = 1 << 28;
+                    int64_t query = c.queryOffset, key = c.keyOffset;
+                    if (!data.queryOffsets.empty()) query += std::clamp<int64_t>(static_cast<int32_t>(data.queryOffsets[b]), -most, most);
+                    if (!data.keyOffsets.empty()) key += std::clamp<int64_t>(static_cast<int32_t>(data.keyOffsets[b]), -most, most);
+                    at = i + std::clamp(std::clamp(query, -most, most) - std::clamp(key, -most, most), -most, most);
+                }
                 std::set<uint32_t> columns;
                 if (hasBlocks) {
                     const uint32_t rows = (queries + c.blockQueries - 1) / c.blockQueries, all = (keys + blockKeys - 1) / blockKeys;
@@ -163,14 +170,14 @@ MaskedProblem::MaskedProblem(const conform::CaseData &data) : mask(maskOfRules(d
     problem.windowLeft = problem.windowRight = 0;
     problem.dilation = 0;
     problem.grid = {};
-    problem.blocks = {};
+    problem.blocks = {}; // offsets stay: they are ALiBi's too
     problem.bitMask = {};
     const uint32_t rules[] = {VKATTN_GLOBAL_TOKENS, VKATTN_PREFIX_LENGTHS, VKATTN_DILATIONS};
     for (const uint32_t role : rules) problem.presentRoles &= ~VKATTN_PRESENT(role);
     const int64_t row = keys, head = row * queries, entry = head * heads;
     problem.mask = {VKATTN_BOOL8, {static_cast<uint32_t>(data.spans.size()), heads, queries, keys}, {entry, head, row, 1}, 0};
     for (const vkattn_operand_memory &each : data.operands) {
-        const bool ofRule = each.role == VKATTN_MASK || each.role == VKATTN_BIT_MASK || each.role >= VKATTN_BLOCK_MASK ||
+        const bool ofRule = each.role == VKATTN_MASK || each.role == VKATTN_BIT_MASK || (each.role >= VKATTN_BLOCK_MASK && each.role <= VKATTN_PROGRAM_BUFFER_3) ||
                             std::find(std::begin(rules), std::end(rules), static_cast<uint32_t>(each.role)) != std::end(rules);
         if (!ofRule) operands.push_back(each);
     }
@@ -178,7 +185,7 @@ MaskedProblem::MaskedProblem(const conform::CaseData &data) : mask(maskOfRules(d
 }
 
 conform::Case drawRules(conform::Random &random, uint32_t number) {
-    constexpr const char *names[] = {"dilation", "globalTokens", "prefixes", "grid", "volume", "blocks"};
+    constexpr const char *names[] = {"dilation", "globalTokens", "prefixes", "grid", "volume", "blocks", "causalOffset", "windowOffsets", "offsetArrays"};
     conform::Case c = conform::baseCase(random, "rules" + std::to_string(number));
     const auto draw = [&](std::string_view name) {
         for (const conform::Feature &feature : conform::features())

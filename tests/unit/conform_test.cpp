@@ -183,7 +183,7 @@ TEST(ConformReplay, saysWhatIsWrong) {
         {"1:matrix,tiles", "'tiles' has no value"},
         {"1:matrix,tiles=flashDirect", "those of kernel=flash, and kernel is auto"},
         {"1:matrix,room=large", "'large' is no room: expected full, weak, tight, tiny"},
-        {"1:matrix,left=-2,window", "expected a whole number of -1 or more"},
+        {"1:matrix,left=-2.5,window", "expected a whole number"},
         {"1:matrix,name=a b", "letters, digits"},
         {"1:matrix,sequences=3", "lengths QUERIESxKEYS"},
         {"1:matrix,heads=0", "at least 1"},

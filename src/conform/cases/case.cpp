@@ -226,6 +226,13 @@ bool CaseData::isKey(uint32_t b, uint32_t token) const {
 }
 
 int64_t CaseData::position(uint32_t b, uint32_t i) const {
+    if (c.offsets) {
+        const auto limited = [](int64_t tokens) { return std::clamp<int64_t>(tokens, -(1 << 28), 1 << 28); };
+        const auto offset = [&](int32_t number, const std::vector<uint32_t> &of) {
+            return limited(number + (of.empty() ? 0 : limited(static_cast<int32_t>(of[b]))));
+        };
+        return i + limited(offset(c.queryOffset, queryOffsets) - offset(c.keyOffset, keyOffsets));
+    }
     return c.topLeft ? int64_t{i} : int64_t{i} + spans[b].keys - int64_t{spans[b].queries};
 }
 
@@ -260,6 +267,8 @@ void CaseData::collectOperands() {
     if (problem.presentRoles & VKATTN_PRESENT(VKATTN_GLOBAL_TOKENS)) addArray(VKATTN_GLOBAL_TOKENS, globals);
     if (problem.presentRoles & VKATTN_PRESENT(VKATTN_PREFIX_LENGTHS)) addArray(VKATTN_PREFIX_LENGTHS, prefixes);
     if (problem.presentRoles & VKATTN_PRESENT(VKATTN_DILATIONS)) addArray(VKATTN_DILATIONS, dilations);
+    if (problem.queryOffset.kind == VKATTN_OFFSET_ARRAY) addArray(VKATTN_QUERY_OFFSETS, queryOffsets);
+    if (problem.keyOffset.kind == VKATTN_OFFSET_ARRAY) addArray(VKATTN_KEY_OFFSETS, keyOffsets);
     if (c.blocks == Blocks::mask) operands.push_back({VKATTN_BLOCK_MASK, blockMask.data(), blockMask.size()});
     if (problem.programBufferWords[0]) addArray(VKATTN_PROGRAM_BUFFER_0, hookNumbers);
     if (problem.programBufferWords[1]) addArray(VKATTN_PROGRAM_BUFFER_1, hookBits);
@@ -527,6 +536,9 @@ void describe(CaseData &in, SequenceLength total) {
     present(c.causal && c.prefixes, VKATTN_PREFIX_LENGTHS);
     present(c.window && c.dilation && c.headDilations, VKATTN_DILATIONS);
     if (c.window) p.dilation = c.dilation;
+    const vkattn_offset_kind kind = c.offsetArrays ? VKATTN_OFFSET_ARRAY : VKATTN_OFFSET_NUMBER;
+    if (c.offsets) p.queryOffset = {kind, c.queryOffset};
+    if (c.offsets && c.keyOffset) p.keyOffset = {kind, c.keyOffset};
     p.sequences = c.ragged ? c.batch : 0;
     p.kernel = c.kernel;
     p.sliceCount = c.slices;
@@ -628,6 +640,13 @@ void drawRules(CaseData &in, Random &random) {
         in.globals.push_back(random() % 4 == 0 ? 0 : static_cast<uint32_t>(random() & random() & random()));
     for (uint64_t n = 0; n < words(VKATTN_PREFIX_LENGTHS); ++n)
         in.prefixes.push_back(random() % 8 == 0 ? 0xfffffff0u + static_cast<uint32_t>(random() % 16) : between(random, 0, keys));
+    const auto drawOffsets = [&](vkattn_role role, std::vector<uint32_t> &into) {
+        for (uint64_t n = 0; n < words(role); ++n) {
+            const int64_t near = static_cast<int64_t>(between(random, 0, 2 * keys + 2)) - keys - 1;
+            into.push_back(c.hostileOffsets && random() % 3 == 0 ? static_cast<uint32_t>(random()) : static_cast<uint32_t>(near));
+        }
+    };
+    drawOffsets(VKATTN_QUERY_OFFSETS, in.queryOffsets), drawOffsets(VKATTN_KEY_OFFSETS, in.keyOffsets);
     for (uint64_t n = 0; n < words(VKATTN_DILATIONS); ++n) in.dilations.push_back(between(random, 0, c.dilation + 2));
     for (uint64_t n = 0; n < words(VKATTN_PROGRAM_BUFFER_0); ++n)
         in.hookNumbers.push_back(std::bit_cast<uint32_t>(static_cast<float>(between(random, 0, 64)) * 0.03125f - 1.0f));

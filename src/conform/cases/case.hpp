@@ -95,6 +95,10 @@ struct Case {
     uint32_t dilation = 0;
     bool headDilations = false, globalTokens = false;
     bool prefixes = false; // with causal; some longer than there are keys
+    // Where queries and keys stand: numbers, and with offsetArrays what is drawn for each batch entry is added,
+    // with hostileOffsets anything.
+    bool offsets = false, offsetArrays = false, hostileOffsets = false;
+    int32_t queryOffset = 0, keyOffset = 0;
     Grid grid = Grid::none;
     // Of the keys that there are, where these divide them; otherwise 1.
     uint32_t gridPlanes = 1, gridRows = 1;
@@ -161,7 +165,7 @@ struct CaseData {
     vkattn_problem problem{};
     HostTensor q, k, v, out, lse, weights, scores, mask, bias, bitMask;
     std::vector<uint32_t> lengths, cuQ, cuK, docsQ, docsK;
-    std::vector<uint32_t> globals, prefixes, dilations;
+    std::vector<uint32_t> globals, prefixes, dilations, queryOffsets, keyOffsets;
     std::vector<unsigned char> blockMask;
     std::vector<uint32_t> hookNumbers, hookBits; // what the program reads
     std::vector<uint32_t> blockRows, blockColumns, blockCounts, blockIndices, fullCounts, fullIndices;

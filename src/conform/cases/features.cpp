@@ -25,6 +25,24 @@ void addWeights(Case &c, vkattn_dtype type) {
 constexpr Variant causal[] = {{"causal", [](Case &c, Random &) { c.causal = true; }},
                               {"causalTopLeft", [](Case &c, Random &) { c.causal = c.topLeft = true; }},
                               {"prefixes", [](Case &c, Random &) { c.causal = c.prefixes = true; }}};
+int32_t near(Random &random) {
+    return static_cast<int32_t>(between(random, 0, 40)) - 15;
+}
+constexpr Variant offsets[] = {
+    {"causalOffset", [](Case &c, Random &r) { c.causal = c.offsets = true, c.queryOffset = near(r); }},
+    {"windowOffsets",
+     [](Case &c, Random &r) {
+         c.window = c.offsets = true, c.left = distance(r), c.right = distance(r);
+         c.queryOffset = near(r), c.keyOffset = near(r);
+     }},
+    {"offsetArrays",
+     [](Case &c, Random &r) {
+         c.causal = c.offsets = c.offsetArrays = true, c.keyOffset = r() % 2 ? near(r) : 0;
+         c.hostileOffsets = r() % 2;
+     }}};
+constexpr Member offsetMembers[] = {member<&Case::offsets>("offsets"), member<&Case::offsetArrays>("offsetArrays"),
+                                    member<&Case::hostileOffsets>("hostileOffsets"), member<&Case::queryOffset>("queryOffset"),
+                                    member<&Case::keyOffset>("keyOffset")};
 constexpr Member causalMembers[] = {member<&Case::causal>("causal"), member<&Case::prefixes>("prefixes")};
 
 constexpr Member topLeftMembers[] = {member<&Case::topLeft>("topLeft")};
@@ -206,6 +224,12 @@ constexpr Member slicesMembers[] = {member<&Case::slices>("slices")};
 const Feature table[] = {
     {.name = "causal", .variants = causal, .isOn = [](const Case &c) { return c.causal; }, .members = causalMembers, .hides = true},
     {.name = "top-left", .isOn = [](const Case &c) { return c.topLeft; }, .members = topLeftMembers},
+    {.name = "offsets",
+     .variants = offsets,
+     .isOn = [](const Case &c) { return c.offsets; },
+     .members = offsetMembers,
+     .pipelineTerm = anyOption,
+     .hides = true},
     {.name = "window", .variants = window, .isOn = [](const Case &c) { return c.window; }, .members = windowMembers, .hides = true},
     {.name = "scale", .variants = scale, .isOn = [](const Case &c) { return c.scale.has_value(); }, .members = scaleMembers},
     {.name = "softcap",

@@ -47,7 +47,7 @@ const char *parseValue(std::string_view from, uint32_t &value) {
     return numberOf(from, value) ? nullptr : "a whole number of 0 or more";
 }
 const char *parseValue(std::string_view from, int32_t &value) {
-    return numberOf(from, value) && value >= -1 ? nullptr : "a whole number of -1 or more";
+    return numberOf(from, value) ? nullptr : "a whole number";
 }
 const char *parseValue(std::string_view from, float &value) {
     return numberOf(from, value) ? nullptr : "a number, inf or nan";

@@ -33,7 +33,7 @@ void choosePatch(const Problem &p, const Caps &caps, FlashShape &shape) {
     const vkattn_grid &grid = p.rules.grid;
     if (grid.rule == VKATTN_GRID_NONE || p.ragged()) return;
     const uint32_t planes = grid.extent[0], rows = grid.extent[1], columns = grid.extent[2];
-    const bool placed = p.topLeft || (p.queryTokens == p.keyTokens && !p.has(VKATTN_KEY_LENGTHS));
+    const bool placed = !p.hasOffsets() && (p.topLeft || (p.queryTokens == p.keyTokens && !p.has(VKATTN_KEY_LENGTHS)));
     if (!placed || uint64_t{planes} * rows * columns != p.queryTokens || rows == 1) return;
 
     constexpr uint32_t most = 128; // eight bits of the table's word (lib/table.h)

@@ -181,7 +181,7 @@ struct DescriptorRange {
 // it.
 template <class Words> void setReach(Words &words, const Problem &p) {
     words.flags = (p.topLeft ? flagTopLeft : 0) | (p.has(VKATTN_KEY_LENGTHS) ? flagKeyLengths : 0) | (p.ragged() ? flagRagged : 0) |
-                  (hasTable(p) ? flagTable : 0);
+                  (hasTable(p) ? flagTable : 0) | (p.hasOffsets() ? flagOffsets : 0);
     words.queryTokens = p.queryTokens;
     words.keyTokens = p.keyTokens;
     words.left = p.left;

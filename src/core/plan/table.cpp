@@ -12,12 +12,13 @@ namespace {
 constexpr uint32_t ruleLanes = 64;
 // Of a shader that goes over rows of blocks: see maxKeysPerDispatch.
 constexpr uint64_t maxRoundsOfBlocks = 60000;
+static_assert(mostOffset == maxOffset);
 static_assert(programWordCount == programWords && programBufferCount == programBuffers);
 
 // What a dispatch of the set-up does.
-enum class Part { sequences, entries, dilations, globals, summary, blocks, fullBlocks, program, buffer0, buffer1, buffer2, buffer3 };
+enum class Part { sequences, entries, offsets, dilations, globals, summary, blocks, fullBlocks, program, buffer0, buffer1, buffer2, buffer3 };
 struct Parts {
-    Part list[12];
+    Part list[13];
     uint32_t count = 0;
 
     explicit Parts(const Problem &p) {
@@ -27,6 +28,7 @@ struct Parts {
         const vkattn_block_kind kind = p.rules.blocks.kind;
         add(p.ragged(), Part::sequences);
         add(p.hasRules(), Part::entries);
+        add(p.hasOffsets(), Part::offsets);
         add(p.has(VKATTN_DILATIONS), Part::dilations);
         add(p.rules.global && p.keyTokens > 0, Part::globals);
         add(p.rules.global && p.keyTokens > 0, Part::summary);
@@ -133,6 +135,17 @@ void makeEntries(const Plan &plan, const TableLayout &at, Dispatch &d) {
     header[ruleBlockRow] = at.blockWords;
     header[ruleSkips] = shortStretches(p);
     bindArrays(p, VKATTN_KEY_LENGTHS, VKATTN_PREFIX_LENGTHS, offsetof(RulesPush, firstBase), offsetof(RulesPush, secondBase), d);
+    finishRules(push, d);
+}
+
+void makeOffsetsOfEntries(const Problem &p, Dispatch &d) {
+    RulesPush push{};
+    push.what = ruleStepOffsets;
+    push.count = p.batch;
+    push.flags = (p.has(VKATTN_QUERY_OFFSETS) ? ruleQueryOffsets : 0) | (p.has(VKATTN_KEY_OFFSETS) ? ruleKeyOffsets : 0);
+    push.given[0] = static_cast<uint32_t>(p.queryOffset.tokens);
+    push.given[1] = static_cast<uint32_t>(p.keyOffset.tokens);
+    bindArrays(p, VKATTN_QUERY_OFFSETS, VKATTN_KEY_OFFSETS, offsetof(RulesPush, firstBase), offsetof(RulesPush, secondBase), d);
     finishRules(push, d);
 }
 
@@ -307,6 +320,9 @@ void makeTable(const Plan &plan, uint32_t index, Dispatch &d) {
         break;
     case Part::entries:
         makeEntries(plan, at, d);
+        break;
+    case Part::offsets:
+        makeOffsetsOfEntries(p, d);
         break;
     case Part::dilations:
         makeCopy(p, VKATTN_DILATIONS, at.dilations, 1, p.rules.dilation, plan.copyGroups, d);

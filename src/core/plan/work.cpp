@@ -15,7 +15,11 @@ double clampedSum(double n, double c, double most) {
 } // namespace
 
 double visiblePairs(const Problem &p, uint32_t rows, uint32_t keys) {
-    const double shift = p.topLeft ? 0 : static_cast<double>(p.keyTokens) - p.queryTokens;
+    // Where queries stand is data on the device: each row counts as one that sees all that a row may.
+    if (p.hasUnknownOffsets()) return static_cast<double>(rows) * (keys ? reach(p, keys) : 0);
+    const double shift = p.hasOffsets() ? static_cast<double>(shiftOf(p.queryOffset, p.keyOffset, 0, 0))
+                         : p.topLeft    ? 0
+                                        : static_cast<double>(p.keyTokens) - p.queryTokens;
     return clampedSum(rows, shift + p.right + 1, keys) - clampedSum(rows, shift - p.left, keys);
 }
 

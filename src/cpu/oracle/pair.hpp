@@ -19,7 +19,7 @@ class OraclePair {
   public:
     OraclePair(const Problem &p, const Operands &operands, const Sequence &sequence, uint32_t b, uint32_t h, uint32_t i)
         : p_(p), operands_(operands), s_(sequence), b_(b), h_(h), i_(i),
-          position_(p.topLeft ? int64_t{i} : int64_t{i} + sequence.keys - int64_t{sequence.queries}),
+          position_(positionOf(p, operands, sequence, b, i)),
           blocks_(p, operands, b, h, i / std::max(p.rules.blocks.queries, 1u)),
           program_(programPair(p, operands, b, h, i, position_, sequence.queries, sequence.keys)) {}
 
@@ -101,6 +101,18 @@ class OraclePair {
     [[nodiscard]] double distance(uint32_t j) const { return static_cast<double>(std::abs(int64_t{j} - position_)); }
 
   private:
+    // i', by its formulas.
+    [[nodiscard]] static int64_t positionOf(const Problem &p, const Operands &operands, const Sequence &sequence, uint32_t b, uint32_t i) {
+        const auto limited = [](int64_t tokens) { return std::min<int64_t>(std::max<int64_t>(tokens, -(1 << 28)), 1 << 28); };
+        const auto offset = [&](const vkattn_offset &given, vkattn_role role) {
+            int64_t tokens = given.tokens;
+            if (given.kind == VKATTN_OFFSET_ARRAY) tokens += limited(static_cast<int32_t>(operands.word(role, b)));
+            return limited(tokens);
+        };
+        if (p.queryOffset.kind != VKATTN_OFFSET_NONE || p.keyOffset.kind != VKATTN_OFFSET_NONE)
+            return i + limited(offset(p.queryOffset, VKATTN_QUERY_OFFSETS) - offset(p.keyOffset, VKATTN_KEY_OFFSETS));
+        return p.flags & VKATTN_ALIGN_TOP_LEFT ? int64_t{i} : int64_t{i} + sequence.keys - int64_t{sequence.queries};
+    }
     [[nodiscard]] const vkattn_program_pair *at(uint32_t j) const {
         program_.key = j;
         return &program_;

@@ -49,7 +49,9 @@ bool LayerParts::canCutTokens() const {
     const auto has = [&](vkattn_role role) { return (options_.presentRoles & VKATTN_PRESENT(role)) != 0; };
     if (has(VKATTN_CU_SEQ_Q) || has(VKATTN_CU_SEQ_K) || whole_->presentRoles & VKATTN_PRESENT(VKATTN_STARTS)) return false;
     // These rules count all tokens, and a prefix shows keys behind the cut's.
-    if (has(VKATTN_GLOBAL_TOKENS) || has(VKATTN_PREFIX_LENGTHS) || options_.grid.rule || options_.blocks.kind) return false;
+    if (has(VKATTN_GLOBAL_TOKENS) || has(VKATTN_PREFIX_LENGTHS) || options_.grid.rule || options_.blocks.kind ||
+        options_.queryOffset.kind || options_.keyOffset.kind)
+        return false;
     const bool causal = options_.flags & VKATTN_CAUSAL;
     if (!causal) return !(options_.flags & VKATTN_WINDOW) && !(options_.presentRoles & arraysOfDistances);
     // Weights and scores of the keys behind the cut's would not be written.
@@ -108,6 +110,8 @@ uint64_t LayerParts::skippedBytes(vkattn_role role) const {
     switch (role) {
     case VKATTN_KEY_LENGTHS:
     case VKATTN_PREFIX_LENGTHS:
+    case VKATTN_QUERY_OFFSETS:
+    case VKATTN_KEY_OFFSETS:
     case VKATTN_STARTS:
         return word * firstEntry_;
     case VKATTN_GLOBAL_TOKENS:

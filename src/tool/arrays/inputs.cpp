@@ -118,6 +118,8 @@ void Input::checkType() const {
         return;
     case VKATTN_KEY_LENGTHS:
     case VKATTN_PREFIX_LENGTHS:
+    case VKATTN_QUERY_OFFSETS:
+    case VKATTN_KEY_OFFSETS:
     case VKATTN_CU_SEQ_Q:
     case VKATTN_CU_SEQ_K:
     case VKATTN_STARTS:
@@ -202,6 +204,10 @@ HostBuffer Input::load(const vkattn_operation &operation) {
     case VKATTN_PREFIX_LENGTHS:
         readKeyLengths(buffer,
                        operation.kind == VKATTN_PROJECTION ? operation.of.projection->x.extent[3] : operation.of.attention->k.extent[2]);
+        break;
+    case VKATTN_QUERY_OFFSETS:
+    case VKATTN_KEY_OFFSETS:
+        readOffsets(buffer);
         break;
     case VKATTN_GLOBAL_TOKENS:
         readGlobalTokens(buffer,
@@ -321,6 +327,22 @@ void Input::readKeyLengths(const HostBuffer &into, uint32_t keyTokens) {
         printNote(path_ + ": " + std::to_string(clamped) + " of " + std::to_string(into.bytes() / sizeof(uint32_t)) +
                   (role_ == VKATTN_PREFIX_LENGTHS ? " prefix lengths lie outside" : " key lengths lie outside") + " [0, " +
                   std::to_string(keyTokens) + "] and were clamped, first " + first);
+}
+
+void Input::readOffsets(const HostBuffer &into) {
+    auto *offsets = reinterpret_cast<int32_t *>(into.data());
+    constexpr int64_t most = 1 << 28;
+    uint64_t clamped = 0;
+    std::string first;
+    readIntegers([&](uint64_t i, int64_t given) {
+        const int64_t offset = std::clamp(given, -most, most);
+        if (offset != given && clamped++ == 0)
+            first = std::to_string(given) + " of batch entry " + std::to_string(i) + " to " + std::to_string(offset);
+        offsets[i] = static_cast<int32_t>(offset);
+    });
+    if (clamped > 0)
+        printNote(path_ + ": " + std::to_string(clamped) + " of " + std::to_string(into.bytes() / sizeof(int32_t)) +
+                  " offsets lie outside [-268435456, 268435456] and were clamped, first " + first);
 }
 
 // A bit for each token; one row of a file is that of all batch entries.

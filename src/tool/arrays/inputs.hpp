@@ -17,7 +17,8 @@ namespace vkattn::tool {
 }
 // Arrays without a layout, of 32-bit words.
 [[nodiscard]] constexpr bool isSmallArray(vkattn_role role) {
-    return (role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ) || role == VKATTN_BLOCK_MASK || role == VKATTN_PAGE_TABLE || isProgramBuffer(role);
+    return (role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ) || role == VKATTN_BLOCK_MASK || role == VKATTN_PAGE_TABLE || role == VKATTN_QUERY_OFFSETS ||
+           role == VKATTN_KEY_OFFSETS || isProgramBuffer(role);
 }
 
 class Input {
@@ -67,6 +68,7 @@ class Input {
     void makeLayout(bool hasHeads, bool hasDims = false);
     void read(std::span<std::byte> into);
     void readConverted(const HostBuffer &into, vkattn_dtype dtype);
+    void readOffsets(const HostBuffer &into);
     void readKeyLengths(const HostBuffer &into, uint32_t keyTokens);
     void readGlobalTokens(const HostBuffer &into, uint32_t keyTokens);
     void readProgramBuffer(const HostBuffer &into);

@@ -181,6 +181,10 @@ void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, 
         case VKATTN_PREFIX_LENGTHS:
             checkCount(input, pairs[batch], "prefix length for each batch entry");
             break;
+        case VKATTN_QUERY_OFFSETS:
+        case VKATTN_KEY_OFFSETS:
+            checkCount(input, pairs[batch], "offset for each batch entry");
+            continue;
         case VKATTN_GLOBAL_TOKENS:
             checkTokens(input, pairs[batch], pairs[3], "flag");
             break;
@@ -227,6 +231,7 @@ void describeAttention(const RunArguments &arguments, const Assumptions &assumed
     }
     problem.dilation = arguments.rules.dilation;
     problem.grid = arguments.rules.grid;
+    problem.queryOffset = arguments.rules.queryOffset, problem.keyOffset = arguments.rules.keyOffset;
     if (arguments.rules.blocks.kind || !arguments.files[VKATTN_BLOCK_MASK].empty()) problem.blocks = arguments.rules.blocks;
     problem.program = programOf(arguments);
     std::copy(arguments.program.words.begin(), arguments.program.words.end(), problem.programWords);

@@ -28,6 +28,8 @@ struct RuleArguments {
     vkattn_blocks lists{};  // of --visible-blocks: a kind, where they are wanted. Of `run`
     // Files of the second projections of q, k and v, for the rows of global tokens; all empty or none. Of `run`.
     std::string globalProjections[3];
+    // A number; where it is read from a file, that is in `files`. Of `run`, `grad` and `explain`.
+    vkattn_offset queryOffset{}, keyOffset{};
 };
 
 // Hooks in GLSL, and the words that they read; their buffers are files.

@@ -55,6 +55,7 @@ void GradientParser::addOptions(CLI::App &app) {
              "report says whether all are finite",
              [&](const std::string &text) { typed_.lossScale = parseLossScale(text); });
     addAttentionOptions(app, alignments_, typed_);
+    addOffsets(app, typed_);
     addProgramOptions(app, typed_);
     app.add_flag_callback(
         "--weights-after-dropout", [this] { typed_.flags |= VKATTN_WEIGHTS_DROPPED; },

@@ -18,7 +18,7 @@ struct OperandName {
 };
 
 // Inputs in the order in which they are read, then outputs in the order in which they are written.
-inline constexpr std::array<OperandName, 60> operandNames = {{
+inline constexpr std::array<OperandName, 62> operandNames = {{
     {VKATTN_Q, "--q", "q"},
     {VKATTN_K, "--k", "k"},
     {VKATTN_V, "--v", "v"},
@@ -34,6 +34,8 @@ inline constexpr std::array<OperandName, 60> operandNames = {{
     {VKATTN_DOC_IDS_K, "--doc-ids-k", "docIdsK"},
     {VKATTN_GLOBAL_TOKENS, "--global-tokens", "globalTokens", true},
     {VKATTN_PREFIX_LENGTHS, "--prefix-lengths", "prefixLengths", true},
+    {VKATTN_QUERY_OFFSETS, "--query-offset", "queryOffset"},
+    {VKATTN_KEY_OFFSETS, "--key-offset", "keyOffset"},
     {VKATTN_BLOCK_MASK, "--block-mask", "blockMask", true},
     {VKATTN_PROGRAM_BUFFER_0, "--program-buffer", "programBuffer0"},
     {VKATTN_PROGRAM_BUFFER_1, "--program-buffer", "programBuffer1"},

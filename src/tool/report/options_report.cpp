@@ -52,9 +52,14 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     if (arguments.slices > 1) json["slices"] = arguments.slices;
     if (arguments.roundTo) json["roundTo"] = dtypeNames[*arguments.roundTo];
     if (arguments.outDtype) json["outDtype"] = dtypeNames[*arguments.outDtype];
-    if (causal) json["causal"] = alignment;
+    if (causal) json["causal"] = problem.queryOffset.kind || problem.keyOffset.kind ? "offset" : alignment;
     if (window) json["window"] = {problem.windowLeft, problem.windowRight};
-    if (positional && !causal) json["align"] = alignment;
+    const auto addOffset = [&](const char *name, const vkattn_offset &offset) {
+        if (offset.kind == VKATTN_OFFSET_NUMBER) json[name] = offset.tokens;
+    };
+    const bool offsets = problem.queryOffset.kind || problem.keyOffset.kind;
+    if (positional && !causal && !offsets) json["align"] = alignment;
+    addOffset("queryOffset", problem.queryOffset), addOffset("keyOffset", problem.keyOffset);
     addRules(json, problem);
     if (problem.program) json["program"] = problem.program->name;
     if ((problem.flags & VKATTN_SCALE) != 0) json["scale"] = problem.scale;

@@ -36,6 +36,8 @@ void addRuleOptions(CLI::App &app, RunArguments &run);
 void addProgramOptions(CLI::App &app, RunArguments &run);
 void checkProgram(const RunArguments &run);
 // --q-global, --k-global and --v-global.
+// --query-offset and --key-offset.
+void addOffsets(CLI::App &app, RunArguments &run);
 void addVisibleBlocks(CLI::App &app, RunArguments &run);
 void addGlobalProjections(CLI::App &app, RunArguments &run);
 // --project-k and --project-v.

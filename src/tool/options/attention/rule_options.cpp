@@ -126,6 +126,27 @@ void addRuleOptions(CLI::App &app, RunArguments &run) {
           [&](const std::string &text) { readBlockSize("--block-size", text, rules.blocks); });
 }
 
+void addOffsets(CLI::App &app, RunArguments &run) {
+    const auto add = [&](const char *name, vkattn_role role, vkattn_offset RuleArguments::*offset, const std::string &text) {
+        addValue(app, name, "N|FILE", text, [&run, name, role, offset](const std::string &given) {
+            vkattn_offset &into = run.rules.*offset;
+            constexpr int32_t most = 1 << 28;
+            const bool isNumber = given.find_first_not_of("-+0123456789") == std::string::npos;
+            if (!isNumber) {
+                into.kind = VKATTN_OFFSET_ARRAY;
+                run.files[role] = given;
+                return;
+            }
+            into.kind = VKATTN_OFFSET_NUMBER;
+            if (!parseInteger(given, into.tokens) || into.tokens < -most || into.tokens > most)
+                badValue(name, "a number of tokens from -268435456 to 268435456, or a file of one for each batch entry", given);
+        });
+    };
+    add("--query-offset", VKATTN_QUERY_OFFSETS, &RuleArguments::queryOffset,
+        "Query i stands at i + N, for --causal, --window, --alibi and grids, in place of an alignment; or int32 or int64 [batch]");
+    add("--key-offset", VKATTN_KEY_OFFSETS, &RuleArguments::keyOffset, "Key j stands at j + N, likewise");
+}
+
 void addVisibleBlocks(CLI::App &app, RunArguments &run) {
     addValue(app, "--visible-blocks", "Q,K",
              "First find the blocks of Q queries and K keys that have anything to see, whatever hides the rest, and have the kernel skip the "
@@ -156,7 +177,7 @@ void checkGlobalProjections(const CLI::App &app) {
                                               "--v-global");
     if (!given("--global-tokens"))
         throw Failure("--q-global is given without --global-tokens, whose rows it is for: add --global-tokens and --window, or leave it out");
-    for (const char *other : {"--weights", "--scores", "--dropout", "--cu-seqlens-q", "--values-in-keys", "--program"})
+    for (const char *other : {"--weights", "--scores", "--dropout", "--cu-seqlens-q", "--values-in-keys", "--program", "--query-offset", "--key-offset"})
         if (given(other))
             throw Failure(std::string("--q-global and ") + other + " are both given: the rows of global tokens are computed apart, without " + other +
                           ". Leave one of them out");
@@ -175,6 +196,8 @@ void checkRules(const CLI::App &app, const RunArguments &run) {
     needs("--dilation", "--window", "the dilation says how far the keys of a window lie apart, so add --window, or leave it out");
     needs("--global-tokens", "--window", "without a window every token sees all keys, so add --window, or leave it out");
     needs("--prefix-lengths", "--causal", "a prefix shows keys that --causal hides, so add --causal, or leave it out");
+    apart("--align", "--query-offset", "both say where a query stands among the keys");
+    apart("--align", "--key-offset", "both say where a query stands among the keys");
     needs("--border", "--neighbourhood", "the border is that of a grid, so add --neighbourhood, or leave it out");
     needs("--block-mask", "--block-size", "a mask of blocks does not say how large they are, so add --block-size");
     needs("--block-size", "--block-mask", "the size is that of its blocks, so add --block-mask, or leave it out");
