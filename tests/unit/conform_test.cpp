@@ -183,7 +183,8 @@ TEST(ConformReplay, saysWhatIsWrong) {
         {"1:matrix,tiles", "'tiles' has no value"},
         {"1:matrix,tiles=flashDirect", "those of kernel=flash, and kernel is auto"},
         {"1:matrix,room=large", "'large' is no room: expected full, weak, tight, tiny"},
-        {"1:matrix,left=-2.5,window", "expected a whole number"},
+        {"1:matrix,left=-2,window", "expected a whole number of -1 or more"},
+        {"1:matrix,offsets,keyOffset=-268435457", "expected a whole number from -268435456 to 268435456"},
         {"1:matrix,name=a b", "letters, digits"},
         {"1:matrix,sequences=3", "lengths QUERIESxKEYS"},
         {"1:matrix,heads=0", "at least 1"},
@@ -219,7 +220,7 @@ TEST(ConformReplay, everyMemberComesBack) {
     const std::string text =
         "7:matrix,tiles=flashDirect,room=tight,name=all,kernel=flash,batch=3,heads=4,queryTokens=5,keyTokens=6,headDim=7,"
         "valueDim=8,q=f16,k=bf16,v=f16,out=bf16,qStyle=padded,kStyle=reversed,vStyle=dimMajor,outStyle=tokenMajor,"
-        "sharedHeads,causal,prefixes,topLeft,window,left=3,right=4,dilation=2,headDilations,globalTokens,scale=-0.5,softcap=2,dropout=0.5,"
+        "sharedHeads,causal,prefixes,topLeft,offsets,offsetArrays,hostileOffsets,queryOffset=-5,keyOffset=6,window,left=3,right=4,dilation=2,headDilations,globalTokens,scale=-0.5,softcap=2,dropout=0.5,"
         "dropoutSeed=7,dropoutOffset=8,weightsDropped,"
         "mask=5,bias=2,biasType=f16,biasHidden=1,"
         "biasConstant=-1e+09,alibi,alibiSlope=0.25,sinks,sink=-inf,ragged,sequences=1x2:3x4,raggedGaps=0,raggedMax,"

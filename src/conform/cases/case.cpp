@@ -231,7 +231,7 @@ int64_t CaseData::position(uint32_t b, uint32_t i) const {
         const auto offset = [&](int32_t number, const std::vector<uint32_t> &of) {
             return limited(number + (of.empty() ? 0 : limited(static_cast<int32_t>(of[b]))));
         };
-        return i + limited(offset(c.queryOffset, queryOffsets) - offset(c.keyOffset, keyOffsets));
+        return i + limited(offset(c.queryOffset.tokens, queryOffsets) - offset(c.keyOffset.tokens, keyOffsets));
     }
     return c.topLeft ? int64_t{i} : int64_t{i} + spans[b].keys - int64_t{spans[b].queries};
 }
@@ -537,8 +537,8 @@ void describe(CaseData &in, SequenceLength total) {
     present(c.window && c.dilation && c.headDilations, VKATTN_DILATIONS);
     if (c.window) p.dilation = c.dilation;
     const vkattn_offset_kind kind = c.offsetArrays ? VKATTN_OFFSET_ARRAY : VKATTN_OFFSET_NUMBER;
-    if (c.offsets) p.queryOffset = {kind, c.queryOffset};
-    if (c.offsets && c.keyOffset) p.keyOffset = {kind, c.keyOffset};
+    if (c.offsets) p.queryOffset = {kind, c.queryOffset.tokens};
+    if (c.offsets && c.keyOffset.tokens) p.keyOffset = {kind, c.keyOffset.tokens};
     p.sequences = c.ragged ? c.batch : 0;
     p.kernel = c.kernel;
     p.sliceCount = c.slices;

@@ -47,6 +47,12 @@ struct SequenceLength {
     uint32_t queries, keys;
 };
 
+// Any number, where other signed members of a case are -1 or more.
+struct TokenOffset {
+    int32_t tokens = 0;
+    bool operator==(const TokenOffset &) const = default;
+};
+
 struct Case {
     std::string name;
     // Ragged: batch is the number of sequences, queryTokens and keyTokens the most that one is
@@ -98,7 +104,7 @@ struct Case {
     // Where queries and keys stand: numbers, and with offsetArrays what is drawn for each batch entry is added,
     // with hostileOffsets anything.
     bool offsets = false, offsetArrays = false, hostileOffsets = false;
-    int32_t queryOffset = 0, keyOffset = 0;
+    TokenOffset queryOffset, keyOffset;
     Grid grid = Grid::none;
     // Of the keys that there are, where these divide them; otherwise 1.
     uint32_t gridPlanes = 1, gridRows = 1;

@@ -25,8 +25,8 @@ void addWeights(Case &c, vkattn_dtype type) {
 constexpr Variant causal[] = {{"causal", [](Case &c, Random &) { c.causal = true; }},
                               {"causalTopLeft", [](Case &c, Random &) { c.causal = c.topLeft = true; }},
                               {"prefixes", [](Case &c, Random &) { c.causal = c.prefixes = true; }}};
-int32_t near(Random &random) {
-    return static_cast<int32_t>(between(random, 0, 40)) - 15;
+TokenOffset near(Random &random) {
+    return {static_cast<int32_t>(between(random, 0, 40)) - 15};
 }
 constexpr Variant offsets[] = {
     {"causalOffset", [](Case &c, Random &r) { c.causal = c.offsets = true, c.queryOffset = near(r); }},
@@ -37,7 +37,7 @@ constexpr Variant offsets[] = {
      }},
     {"offsetArrays",
      [](Case &c, Random &r) {
-         c.causal = c.offsets = c.offsetArrays = true, c.keyOffset = r() % 2 ? near(r) : 0;
+         c.causal = c.offsets = c.offsetArrays = true, c.keyOffset = r() % 2 ? near(r) : TokenOffset{};
          c.hostileOffsets = r() % 2;
      }}};
 constexpr Member offsetMembers[] = {member<&Case::offsets>("offsets"), member<&Case::offsetArrays>("offsetArrays"),

@@ -21,6 +21,9 @@ template <class Number> bool numberOf(std::string_view text, Number &value) {
 std::string valueText(uint32_t value) {
     return numberText(value);
 }
+std::string valueText(TokenOffset value) {
+    return std::to_string(value.tokens);
+}
 std::string valueText(int32_t value) {
     return numberText(value);
 }
@@ -47,7 +50,12 @@ const char *parseValue(std::string_view from, uint32_t &value) {
     return numberOf(from, value) ? nullptr : "a whole number of 0 or more";
 }
 const char *parseValue(std::string_view from, int32_t &value) {
-    return numberOf(from, value) ? nullptr : "a whole number";
+    return numberOf(from, value) && value >= -1 ? nullptr : "a whole number of -1 or more";
+}
+const char *parseValue(std::string_view from, TokenOffset &value) {
+    constexpr int32_t most = 1 << 28;
+    const bool fits = numberOf(from, value.tokens) && value.tokens >= -most && value.tokens <= most;
+    return fits ? nullptr : "a whole number from -268435456 to 268435456";
 }
 const char *parseValue(std::string_view from, float &value) {
     return numberOf(from, value) ? nullptr : "a number, inf or nan";

@@ -21,6 +21,7 @@ template <> struct Words<Documents> { static constexpr const char *list[] = {"no
 
 [[nodiscard]] std::string valueText(uint32_t value);
 [[nodiscard]] std::string valueText(int32_t value);
+[[nodiscard]] std::string valueText(TokenOffset value);
 [[nodiscard]] std::string valueText(float value);
 [[nodiscard]] std::string valueText(bool value);
 [[nodiscard]] std::string valueText(const std::string &value);
@@ -38,6 +39,7 @@ template <class Value> [[nodiscard]] std::string valueText(const std::optional<V
 // NULL, or what was expected where the text is no such value.
 [[nodiscard]] const char *parseValue(std::string_view from, uint32_t &value);
 [[nodiscard]] const char *parseValue(std::string_view from, int32_t &value);
+[[nodiscard]] const char *parseValue(std::string_view from, TokenOffset &value);
 [[nodiscard]] const char *parseValue(std::string_view from, float &value);
 [[nodiscard]] const char *parseValue(std::string_view from, bool &value);
 [[nodiscard]] const char *parseValue(std::string_view from, std::string &value);

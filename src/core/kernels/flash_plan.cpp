@@ -52,7 +52,7 @@ bool dimStridesAreOne(const Problem &p) {
 // Everything but q, k, v and out with neighbouring dims needs options, and bindings past the
 // fourth.
 bool needsOptions(const Problem &p) {
-    return pairTermsOf(p) || !dimStridesAreOne(p) || p.presentRoles || p.tensor(VKATTN_LSE).present();
+    return pairTermsOf(p) || !dimStridesAreOne(p) || p.presentRoles || p.hasOffsets() || p.tensor(VKATTN_LSE).present();
 }
 
 // What combine.comp loops over for one row: twice over its parts, then once for every pair of dims
