@@ -87,13 +87,13 @@ class Maker {
         case Stage::columnsOut:
         case Stage::columnsBackFirst:
         case Stage::columnsBack:
-            return scan(Module::linearGradientColumns, a_.valueDim, a_.stateRows, plan_.rowBlocks, plan_.tile.rowsPerBlock,
-                        plan_.tile.columnsPerLane);
+            return scan(Module::linearGradientColumns, Module::linearGradientColumnsSubgroups, a_.valueDim, a_.stateRows, plan_.rowBlocks,
+                        plan_.tile.rowsPerBlock, plan_.tile.columnsPerLane);
         case Stage::rowsOut:
         case Stage::rowsBack:
             push_.what = statesOnly();
-            return scan(Module::linearGradientRows, a_.stateRows, a_.valueDim, plan_.columnBlocks, plan_.tile.columnsPerBlock,
-                        plan_.tile.rowsPerLane);
+            return scan(Module::linearGradientRows, Module::linearGradientRowsSubgroups, a_.stateRows, a_.valueDim, plan_.columnBlocks,
+                        plan_.tile.columnsPerBlock, plan_.tile.rowsPerLane);
         case Stage::finishRows:
             push_.what = linearFinishRows;
             return finish(Module::linearGradientFinish, place_.chunks * slots);
@@ -164,10 +164,11 @@ class Maker {
         push_.what = first | kinds << 16;
         finish(Module::linearGradientPairs, place_.chunks * kinds * plan_.tile.chunkTokens * plan_.tile.chunkTokens);
     }
-    void scan(Module module, uint32_t owned, uint32_t side, uint32_t blocks, uint32_t perBlock, uint32_t ownedPerLane) {
+    void scan(Module plain, Module shuffled, uint32_t owned, uint32_t side, uint32_t blocks, uint32_t perBlock, uint32_t ownedPerLane) {
         if (blocks * perBlock == side) constants_.form |= formLinearWholeColumns;
         d_.groups[0] = blocks * divideUp(owned, plan_.tile.lanes * ownedPerLane);
-        make(module, plan_.tile.lanes, {plan_.tile.chunkTokens, plan_.rowBlocks, plan_.columnBlocks, perBlock, ownedPerLane});
+        make(plan_.tile.shuffleLanes ? shuffled : plain, plan_.tile.lanes,
+             {plan_.tile.chunkTokens, plan_.rowBlocks, plan_.columnBlocks, perBlock, ownedPerLane, plan_.tile.shuffleLanes});
     }
     // A stage with an element in each lane.
     void finish(Module module, uint32_t elements) {

@@ -27,7 +27,8 @@ constexpr const LinearGradientPlan &planOf(const Schedule &schedule) {
 uint64_t compileOperationsOf(const LinearGradientPlan &plan) {
     const LinearGradientTile &tile = plan.tile;
     const auto cost = [&](uint64_t perBlock, uint64_t owned, uint64_t products, uint64_t ofState, uint64_t ofSlot) {
-        const uint64_t c = tile.chunkTokens, accesses = products * c * perBlock + ofState * perBlock * owned + ofSlot * c * owned + c * c;
+        const uint64_t c = tile.chunkTokens, accesses = products * c * perBlock / std::max(tile.shuffleLanes, 1u) +
+                                                        ofState * perBlock * owned + ofSlot * c * owned + c * c;
         return products * c * perBlock * owned + 3 * c * c * owned + compileOperationsPerAccess * accesses;
     };
     const LinearAttention &a = plan.linear();
@@ -47,9 +48,10 @@ vkattn_result chooseTile(const Caps &caps, LinearGradientPlan &plan, vkattn_diag
     // What a lane loads of the side in registers is for all that it has of the other.
     const auto ownedPerLane = [&](uint32_t owned) { return owned > 2 * tile.lanes ? 4u : owned > tile.lanes ? 2u : 1u; };
     tile.rowsPerLane = ownedPerLane(a.stateRows), tile.columnsPerLane = ownedPerLane(a.valueDim);
-    constexpr uint32_t perBlock = 16;
-    tile.columnsPerBlock = std::min(perBlock, roundUp(a.valueDim, 4));
-    tile.rowsPerBlock = a.isDelta() ? roundUp(a.stateRows, 4) : std::min(perBlock, roundUp(a.stateRows, 4));
+    tile.shuffleLanes = cpu && shuffles(caps) ? std::min(caps.subgroupSize, 8u) : 0;
+    constexpr uint32_t perBlock = 16, unit = 8; // whole runs of shuffled neighbours
+    tile.columnsPerBlock = std::min(perBlock, roundUp(a.valueDim, unit));
+    tile.rowsPerBlock = a.isDelta() ? roundUp(a.stateRows, unit) : std::min(perBlock, roundUp(a.stateRows, unit));
     if (a.isDelta() && !cpu) // the state in registers
         while (tile.columnsPerLane > 1 && tile.columnsPerLane * tile.rowsPerBlock > 128) tile.columnsPerLane /= 2;
     const bool few = a.form == VKATTN_LINEAR_FORM_RECURRENT || (a.form == VKATTN_LINEAR_FORM_AUTO && a.keyTokens < fewestChunkedKeys);

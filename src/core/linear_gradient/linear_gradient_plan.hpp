@@ -14,6 +14,7 @@ struct LinearGradientTile {
     uint32_t lanes;
     uint32_t columnsPerBlock, rowsPerBlock; // of the state, in registers of the scans that have rows, and columns, in lanes
     uint32_t rowsPerLane, columnsPerLane;   // of the side in lanes
+    uint32_t shuffleLanes;                  // 0: operands come without subgroup shuffles
     uint32_t elementLanes;                  // of workgroups of the other stages
 };
 
